@@ -1,0 +1,1 @@
+//! The application layer: what a person or a program talks to.

@@ -1,0 +1,65 @@
+//! What an engine may not get for itself: now, chance and the meter.
+
+use crate::chance::Chance;
+use crate::meter::Meter;
+use crate::time::Instant;
+
+/// Lends an engine the time, chance and the meter for the length of one call.
+#[derive(Debug)]
+pub struct Cx<'a> {
+    /// The time of this call. It does not move while the call lasts.
+    pub now: Instant,
+    /// The source of chance.
+    pub chance: &'a mut Chance,
+    /// Where the call counts and records what it does.
+    pub meter: &'a mut Meter,
+}
+
+/// A bench for tests: owns what [`Cx`] lends and moves time by hand.
+#[cfg(test)]
+#[allow(dead_code, reason = "each layer's tests use their part")]
+pub(crate) mod testing {
+    use super::*;
+    use crate::meter::{Clock, Counter, Quantity};
+    use crate::time::Duration;
+
+    #[derive(Debug)]
+    pub(crate) struct Lab {
+        pub(crate) now: Instant,
+        pub(crate) chance: Chance,
+        pub(crate) meter: Meter,
+    }
+
+    impl Default for Lab {
+        fn default() -> Self {
+            Self::with_seed(1)
+        }
+    }
+
+    impl Lab {
+        pub(crate) fn with_seed(seed: u64) -> Self {
+            let chance = Chance::from_seed(seed);
+            Self { now: Instant::ZERO, chance, meter: Meter::new(Clock::None) }
+        }
+
+        pub(crate) fn cx(&mut self) -> Cx<'_> {
+            Cx { now: self.now, chance: &mut self.chance, meter: &mut self.meter }
+        }
+
+        pub(crate) fn advance(&mut self, time: Duration) {
+            self.now = self.now + time;
+        }
+
+        pub(crate) fn advance_millis(&mut self, millis: u64) {
+            self.advance(Duration::from_millis(millis));
+        }
+
+        pub(crate) fn counted(&self, counter: Counter) -> u64 {
+            self.meter.counted(counter)
+        }
+
+        pub(crate) fn recorded(&self, quantity: Quantity) -> u64 {
+            self.meter.distribution(quantity).count()
+        }
+    }
+}

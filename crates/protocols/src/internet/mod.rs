@@ -1,0 +1,1 @@
+//! The Internet layer: IPv4 and ICMP.

@@ -1,0 +1,282 @@
+//! What can be counted, recorded, charged and done: closed lists, each name with its text.
+
+/// Declares a closed list whose members know their own text and can be walked in order.
+macro_rules! closed_list {
+    ($(#[$list:meta])* $name:ident { $($(#[$member:meta])* $variant:ident $text:literal,)+ }) => {
+        $(#[$list])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        pub enum $name { $($(#[$member])* $variant,)+ }
+
+        impl $name {
+            /// Every member, in the order of declaration.
+            pub const ALL: &'static [Self] = &[$(Self::$variant),+];
+            /// How many members there are.
+            pub const COUNT: usize = Self::ALL.len();
+
+            /// Returns the text that people read.
+            #[must_use]
+            pub const fn text(self) -> &'static str {
+                match self { $(Self::$variant => $text),+ }
+            }
+        }
+    };
+}
+
+closed_list! {
+    /// Who is charged for CPU time.
+    Account {
+        /// Waiting, and everything that is not ours.
+        Outside "outside",
+        /// Interrupt level of 1982; today the system calls that move bytes.
+        Interrupt "interrupt or system call",
+        /// LLP, SLIP.
+        Link "link",
+        /// IP, ICMP, UDP.
+        Internet "internet",
+        /// TCP, per segment.
+        TcpFixed "TCP, fixed",
+        /// TCP, per data byte: checksum and copy.
+        TcpByte "TCP, per byte",
+        /// Telnet.
+        Telnet "Telnet",
+        /// The terminal: the grid and what paints it.
+        Terminal "terminal",
+    }
+}
+
+closed_list! {
+    /// What a layer did, in units that have a price on a simulated machine.
+    Work {
+        /// A byte taken from or given to the line at interrupt level.
+        LineByte "line bytes",
+        /// A segment received or sent: headers, queues, scheduling.
+        Segment "segments",
+        /// A byte of data checksummed by TCP.
+        SegmentByte "segment bytes",
+        /// A byte of data looked at by Telnet.
+        TelnetByte "Telnet bytes",
+        /// A byte given to the terminal.
+        TerminalByte "terminal bytes",
+        /// A new line, which moves the whole screen up.
+        NewLine "new lines",
+    }
+}
+
+impl Work {
+    /// Returns who is charged for it.
+    #[must_use]
+    pub const fn account(self) -> Account {
+        match self {
+            Self::LineByte => Account::Interrupt,
+            Self::Segment => Account::TcpFixed,
+            Self::SegmentByte => Account::TcpByte,
+            Self::TelnetByte => Account::Telnet,
+            Self::TerminalByte | Self::NewLine => Account::Terminal,
+        }
+    }
+}
+
+closed_list! {
+    /// A quantity whose values are kept as a distribution.
+    Quantity {
+        /// Time from sending a segment to its acknowledgment, ns.
+        RoundTrip "round trip",
+        /// Retransmission timeout in force when it expired, ns.
+        RetransmissionTimeout "retransmission timeout",
+        /// Data bytes in a segment received.
+        SegmentBytesIn "data bytes in a segment received",
+        /// Data bytes in a segment sent.
+        SegmentBytesOut "data bytes in a segment sent",
+        /// Time from the request to send to its acknowledgment, ns.
+        LlpAckWait "wait for the link's acknowledgment",
+    }
+}
+
+closed_list! {
+    /// What is counted.
+    Counter {
+        // Packet buffers.
+        /// No packet buffer was free.
+        PacketsRefused "packet buffers refused",
+        // Link: LLP, SLIP.
+        /// Packets that came whole from the line.
+        LinkPacketsIn "link packets in",
+        /// Packets put on the line whole.
+        LinkPacketsOut "link packets out",
+        /// Packets that a full output queue turned away.
+        LinkPacketsDropped "link packets dropped before sending",
+        /// Packets that were longer than a buffer.
+        LinkPacketsTooLong "link packets too long",
+        /// Packets whose local header was not one we know.
+        LinkHeadersUnknown "link headers unknown",
+        /// Bytes that came when none was expected.
+        LinkBytesUnexpected "link bytes unexpected",
+        /// Escapes sent.
+        LinkEscapesOut "link escapes out",
+        /// Escapes received.
+        LinkEscapesIn "link escapes in",
+        /// Escapes whose second byte is not in the protocol.
+        LinkEscapesWrong "link escapes wrong",
+        /// Requests to send, sent.
+        LlpRequestsOut "LLP REQs sent",
+        /// Requests to send, received.
+        LlpRequestsIn "LLP REQs received",
+        /// Requests received in the middle of a packet, which drop it.
+        LlpRequestsInPacket "LLP REQs inside a packet",
+        /// Requests left unanswered because no packet buffer was free.
+        LlpRequestsRefused "LLP REQs refused",
+        /// Acknowledgments sent.
+        LlpAcksOut "LLP ACKs sent",
+        /// Acknowledgments received.
+        LlpAcksIn "LLP ACKs received",
+        /// Acknowledgments that answered nothing.
+        LlpAcksStray "LLP ACKs stray",
+        /// Waits for an acknowledgment that ran out.
+        LlpAckTimeouts "LLP ACK timeouts",
+        /// Packets given up after the last try.
+        LlpPacketsGivenUp "LLP packets given up",
+        /// Packets that stopped in the middle for too long.
+        LlpPacketTimeouts "LLP packet timeouts",
+        /// Address requests sent.
+        LlpAddressRequestsOut "LLP address requests sent",
+        /// Address requests answered.
+        LlpAddressRequestsIn "LLP address requests answered",
+        // Internet.
+        /// Datagrams from the link.
+        IpDatagramsIn "IP datagrams in",
+        /// Datagrams to the link.
+        IpDatagramsOut "IP datagrams out",
+        /// Datagrams for a higher layer.
+        IpDatagramsDelivered "IP datagrams delivered",
+        /// Headers that are cut short, lie about a length or are no IPv4.
+        IpHeaderErrors "IP header errors",
+        /// Headers whose checksum is wrong.
+        IpChecksumErrors "IP header checksum errors",
+        /// Datagrams that are not for us.
+        IpAddressErrors "IP datagrams for others",
+        /// Datagrams with a source that no host may have.
+        IpSourceErrors "IP sources impossible",
+        /// Headers with options, which are skipped.
+        IpOptionsSkipped "IP headers with options",
+        /// Fragments, which are dropped.
+        IpFragmentsDropped "IP fragments dropped",
+        /// Datagrams for a protocol that is not here.
+        IpProtocolsUnknown "IP protocols unknown",
+        /// Datagrams whose time to live ran out.
+        IpTimeExceeded "IP datagrams with no time to live",
+        /// Datagrams dropped because the queue to the link was full.
+        IpOutputDropped "IP datagrams dropped at output",
+        /// ICMP messages in.
+        IcmpIn "ICMP messages in",
+        /// ICMP messages that are damaged or cut short.
+        IcmpErrors "ICMP messages in error",
+        /// Echo requests answered.
+        IcmpEchoesAnswered "ICMP echoes answered",
+        /// ICMP errors sent.
+        IcmpErrorsOut "ICMP errors sent",
+        /// ICMP errors not sent, because of what caused them or because of the rate limit.
+        IcmpErrorsSuppressed "ICMP errors suppressed",
+        /// ICMP errors given to a transport.
+        IcmpErrorsDelivered "ICMP errors delivered",
+        // UDP.
+        /// Datagrams delivered.
+        UdpIn "UDP datagrams in",
+        /// Datagrams sent.
+        UdpOut "UDP datagrams out",
+        /// Datagrams for a port where nobody listens.
+        UdpNoPort "UDP datagrams for no port",
+        /// Datagrams that are damaged or cut short.
+        UdpErrors "UDP datagrams in error",
+        /// Datagrams that a full receive queue turned away.
+        UdpQueueFull "UDP datagrams dropped at the queue",
+        // TCP.
+        /// Segments received.
+        TcpSegmentsIn "TCP segments in",
+        /// Segments sent.
+        TcpSegmentsOut "TCP segments out",
+        /// Segments that are cut short or whose header lies.
+        TcpHeaderErrors "TCP header errors",
+        /// Segments whose checksum is wrong.
+        TcpChecksumErrors "TCP checksum errors",
+        /// Options whose length is wrong.
+        TcpOptionErrors "TCP options wrong",
+        /// Active opens.
+        TcpActiveOpens "TCP active opens",
+        /// Passive opens that a SYN made into a connection.
+        TcpPassiveOpens "TCP passive opens",
+        /// Opens turned away because of a limit.
+        TcpOpensRefused "TCP opens refused",
+        /// Connections that were reset by either side.
+        TcpResets "TCP connections reset",
+        /// Resets sent.
+        TcpResetsOut "TCP resets sent",
+        /// Resets that were in the window but not at its edge, or outside it.
+        TcpResetsIgnored "TCP resets ignored",
+        /// Challenge acknowledgments sent.
+        TcpChallengeAcks "TCP challenge ACKs",
+        /// Challenge acknowledgments not sent because of the limit.
+        TcpChallengeAcksSuppressed "TCP challenge ACKs suppressed",
+        /// Segments retransmitted.
+        TcpRetransmissions "TCP segments retransmitted",
+        /// Retransmission timeouts.
+        TcpTimeouts "TCP retransmission timeouts",
+        /// Fast retransmits.
+        TcpFastRetransmits "TCP fast retransmits",
+        /// Connections given up because nothing was acknowledged for too long.
+        TcpGivenUp "TCP connections given up",
+        /// Duplicate acknowledgments received.
+        TcpDuplicateAcks "TCP duplicate ACKs in",
+        /// Acknowledgments of what was never sent.
+        TcpAcksUnsent "TCP ACKs of what was not sent",
+        /// Acknowledgments too old to be believed.
+        TcpAcksTooOld "TCP ACKs too old",
+        /// Segments outside the window.
+        TcpOutsideWindow "TCP segments outside the window",
+        /// Segments dropped by the test of their timestamp.
+        TcpPawsDropped "TCP segments with an old timestamp",
+        /// Segments that came out of order and were kept.
+        TcpOutOfOrder "TCP segments out of order",
+        /// Segments out of order that found no room.
+        TcpOutOfOrderDropped "TCP segments out of order dropped",
+        /// Bytes received twice.
+        TcpDuplicateBytes "TCP bytes received twice",
+        /// Probes of a closed window.
+        TcpWindowProbes "TCP window probes",
+        /// Acknowledgments without data.
+        TcpPureAcksOut "TCP ACKs without data sent",
+        /// Acknowledgments that rode on data.
+        TcpPiggybackedAcks "TCP ACKs that rode on data",
+        /// Delayed acknowledgments that ran into their time limit.
+        TcpDelayedAckTimeouts "TCP delayed ACK timeouts",
+        /// Segments with urgent data received.
+        TcpUrgentIn "TCP urgent segments in",
+        /// Segments with urgent data sent.
+        TcpUrgentOut "TCP urgent segments out",
+        /// Data that arrived after the user had closed, which resets.
+        TcpDataAfterClose "TCP data after close",
+        // Telnet.
+        /// Commands received.
+        TelnetCommandsIn "Telnet commands in",
+        /// Commands sent.
+        TelnetCommandsOut "Telnet commands out",
+        /// Option negotiations received.
+        TelnetNegotiationsIn "Telnet negotiations in",
+        /// Option negotiations sent.
+        TelnetNegotiationsOut "Telnet negotiations out",
+        /// Options refused.
+        TelnetOptionsRefused "Telnet options refused",
+        /// Subnegotiations that were longer than the limit.
+        TelnetSubnegotiationsTooLong "Telnet subnegotiations too long",
+        /// Subnegotiations that make no sense.
+        TelnetSubnegotiationsWrong "Telnet subnegotiations wrong",
+        /// Bytes thrown away between urgent notice and data mark.
+        TelnetBytesDiscarded "Telnet bytes discarded by Synch",
+        /// Output turned away because the queue was full.
+        TelnetOutputRefused "Telnet output refused",
+        // Terminal.
+        /// Control sequences that are not known.
+        TerminalSequencesUnknown "terminal sequences unknown",
+        /// Reports that the host asked for and got.
+        TerminalReports "terminal reports",
+    }
+}

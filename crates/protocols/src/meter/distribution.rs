@@ -1,0 +1,134 @@
+//! A distribution of values: count, sum, extremes, and bins that are fine enough for percentiles.
+
+/// Bins that each doubling is divided into: no value is off by more than one in sixteen.
+const BINS_PER_DOUBLING: usize = 8;
+const BINS: usize = 64 * BINS_PER_DOUBLING;
+
+/// Values of one quantity, in logarithmic bins.
+#[derive(Clone, Debug)]
+pub struct Distribution {
+    count: u64,
+    sum: u128,
+    min: u64,
+    max: u64,
+    bins: alloc::boxed::Box<[u32; BINS]>,
+}
+
+impl Default for Distribution {
+    fn default() -> Self {
+        let bins = alloc::boxed::Box::new([0; BINS]);
+        Self { count: 0, sum: 0, min: u64::MAX, max: 0, bins }
+    }
+}
+
+impl Distribution {
+    /// Adds one value.
+    pub fn record(&mut self, value: u64) {
+        self.count += 1;
+        self.sum += u128::from(value);
+        self.min = self.min.min(value);
+        self.max = self.max.max(value);
+        if let Some(bin) = self.bins.get_mut(bin_of(value)) {
+            *bin = bin.saturating_add(1);
+        }
+    }
+
+    /// Returns how many values there are.
+    #[must_use]
+    pub fn count(&self) -> u64 {
+        self.count
+    }
+
+    /// Returns the sum of all values.
+    #[must_use]
+    pub fn sum(&self) -> u128 {
+        self.sum
+    }
+
+    /// Returns the smallest value.
+    #[must_use]
+    pub fn min(&self) -> Option<u64> {
+        (self.count > 0).then_some(self.min)
+    }
+
+    /// Returns the largest value.
+    #[must_use]
+    pub fn max(&self) -> Option<u64> {
+        (self.count > 0).then_some(self.max)
+    }
+
+    /// Returns the average of all values.
+    #[must_use]
+    pub fn mean(&self) -> Option<u64> {
+        u64::try_from(self.sum.checked_div(u128::from(self.count))?).ok()
+    }
+
+    /// Returns a value that `percent` percent of all values do not exceed, to the width of a bin.
+    #[must_use]
+    pub fn percentile(&self, percent: u8) -> Option<u64> {
+        if self.count == 0 {
+            return None;
+        }
+        let wanted = (self.count * u64::from(percent)).div_ceil(100).max(1);
+        let mut seen = 0;
+        for (bin, held) in self.bins.iter().enumerate() {
+            seen += u64::from(*held);
+            if seen >= wanted {
+                return Some(top_of(bin).clamp(self.min, self.max));
+            }
+        }
+        Some(self.max)
+    }
+}
+
+/// Returns the bin of `value`.
+///
+/// Small values have a bin each; larger ones share it with those of the same leading four bits.
+#[expect(clippy::cast_possible_truncation, reason = "only three bits are kept")]
+fn bin_of(value: u64) -> usize {
+    let Some(doubling) = value.checked_ilog2() else { return 0 };
+    if doubling < 3 {
+        return value as usize & (BINS_PER_DOUBLING - 1);
+    }
+    let leading = (value >> (doubling - 3)) as usize & (BINS_PER_DOUBLING - 1);
+    (doubling as usize - 2) * BINS_PER_DOUBLING + leading
+}
+
+fn top_of(bin: usize) -> u64 {
+    if bin < BINS_PER_DOUBLING {
+        return bin as u64;
+    }
+    let shift = bin / BINS_PER_DOUBLING - 1;
+    let leading = (BINS_PER_DOUBLING + bin % BINS_PER_DOUBLING) as u64;
+    ((leading + 1) << shift) - 1
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn a_value_lies_in_its_bin_and_the_bin_is_narrow(value in 0..u64::MAX / 4) {
+            let top = top_of(bin_of(value));
+            prop_assert!(value <= top);
+            prop_assert!(top - value <= value / 8);
+        }
+    }
+
+    #[test]
+    fn percentiles_of_one_to_a_hundred_are_found_within_an_eighth() {
+        let mut distribution = Distribution::default();
+        (1..=100).for_each(|value| distribution.record(value));
+        assert!((50..=56).contains(&distribution.percentile(50).unwrap()));
+        assert_eq!(distribution.percentile(100), Some(100));
+        assert_eq!(distribution.mean(), Some(50));
+    }
+
+    #[test]
+    fn an_empty_distribution_has_no_figures() {
+        let empty = Distribution::default();
+        assert_eq!((empty.min(), empty.max(), empty.percentile(50)), (None, None, None));
+    }
+}

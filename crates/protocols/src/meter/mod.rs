@@ -1,0 +1,290 @@
+//! The meter: counts, distributions, and accounts of CPU time that add up to the total exactly.
+//!
+//! Engines call [`Meter::count`] and [`Meter::record`] wherever something is worth counting. CPU
+//! time is charged only where a layer is entered, by [`Meter::enter`]: one reading of the clock
+//! ends the old account and starts the new one, so no time is lost between two accounts and none
+//! is counted twice. Where the thread waits, it has entered [`Account::Outside`].
+//!
+//! With a virtual clock there is nothing to read: [`Meter::work`] names what a layer did, and a
+//! table of [`Costs`] says what that takes on the machine that is being simulated. The same call
+//! with a real clock counts the units, so that a cost per unit can be worked out afterwards.
+
+mod counters;
+mod distribution;
+
+pub use counters::{Account, Counter, Quantity, Work};
+pub use distribution::Distribution;
+
+use crate::time::{Duration, Instant};
+
+/// Where the meter reads CPU time from.
+#[derive(Clone, Copy, Debug)]
+pub enum Clock {
+    /// Nowhere: nothing is charged.
+    None,
+    /// A free-running counter that the driver gives; the accounts are in its ticks.
+    Counter(fn() -> u64),
+    /// Nowhere, but work costs what the table says; the accounts are in nanoseconds.
+    Virtual(Costs),
+}
+
+/// What a unit of each kind of work costs on a simulated machine, in nanoseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Costs {
+    unit_ns: [u64; Work::COUNT],
+}
+
+impl Costs {
+    /// Returns the table with the cost of a unit of `work` set.
+    #[must_use]
+    pub fn with(mut self, work: Work, unit_ns: u64) -> Self {
+        if let Some(cost) = self.unit_ns.get_mut(work as usize) {
+            *cost = unit_ns;
+        }
+        self
+    }
+
+    /// Returns the cost of a unit of `work`, in nanoseconds.
+    #[must_use]
+    pub fn unit_ns(&self, work: Work) -> u64 {
+        self.unit_ns.get(work as usize).copied().unwrap_or(0)
+    }
+}
+
+/// Counts, distributions and accounts of one station or one session.
+#[derive(Clone, Debug)]
+pub struct Meter {
+    clock: Clock,
+    is_on: bool,
+    current: Account,
+    /// The reading at which `current` was entered; with a virtual clock, all time so far.
+    mark: u64,
+    started: u64,
+    accounts: [u64; Account::COUNT],
+    units: [u64; Work::COUNT],
+    counters: [u64; Counter::COUNT],
+    distributions: [Distribution; Quantity::COUNT],
+}
+
+impl Meter {
+    /// Makes a meter that has entered [`Account::Outside`] now.
+    #[must_use]
+    pub fn new(clock: Clock) -> Self {
+        let started = match clock {
+            Clock::Counter(read) => read(),
+            Clock::None | Clock::Virtual(_) => 0,
+        };
+        Self {
+            clock,
+            is_on: true,
+            current: Account::Outside,
+            mark: started,
+            started,
+            accounts: [0; Account::COUNT],
+            units: [0; Work::COUNT],
+            counters: [0; Counter::COUNT],
+            distributions: core::array::from_fn(|_| Distribution::default()),
+        }
+    }
+
+    /// Makes a meter whose every call does nothing: what a run costs without one.
+    #[must_use]
+    pub fn off() -> Self {
+        Self { is_on: false, ..Self::new(Clock::None) }
+    }
+
+    /// Counts one occurrence.
+    pub fn count(&mut self, counter: Counter) {
+        self.add(counter, 1);
+    }
+
+    /// Counts `occurrences` at once.
+    pub fn add(&mut self, counter: Counter, occurrences: u64) {
+        if self.is_on
+            && let Some(total) = self.counters.get_mut(counter as usize)
+        {
+            *total += occurrences;
+        }
+    }
+
+    /// Records one value of a quantity that is a time.
+    pub fn record(&mut self, quantity: Quantity, time: Duration) {
+        self.record_value(quantity, u64::try_from(time.as_nanos()).unwrap_or(u64::MAX));
+    }
+
+    /// Records one value of a quantity in its own unit.
+    pub fn record_value(&mut self, quantity: Quantity, value: u64) {
+        if self.is_on
+            && let Some(distribution) = self.distributions.get_mut(quantity as usize)
+        {
+            distribution.record(value);
+        }
+    }
+
+    /// Charges the time since the last call to the account that was entered then, and enters
+    /// `account`. Returns the account that was left, to be entered again.
+    pub fn enter(&mut self, account: Account) -> Account {
+        let left = self.current;
+        if self.is_on {
+            self.settle();
+            self.current = account;
+        }
+        left
+    }
+
+    /// Says that `units` of `work` were done, and with a virtual clock charges what they cost.
+    pub fn work(&mut self, work: Work, units: usize) {
+        if !self.is_on {
+            return;
+        }
+        let units = units as u64;
+        if let Some(total) = self.units.get_mut(work as usize) {
+            *total += units;
+        }
+        if let Clock::Virtual(costs) = &self.clock {
+            let cost = costs.unit_ns(work).saturating_mul(units);
+            self.charge(work.account(), cost);
+        }
+    }
+
+    /// Charges to [`Account::Outside`] what passed until `now`, with a virtual clock.
+    ///
+    /// Nothing happens if the machine is still busy then.
+    pub fn wait_until(&mut self, now: Instant) {
+        if matches!(self.clock, Clock::Virtual(_)) {
+            self.charge(Account::Outside, now.as_nanos().saturating_sub(self.mark));
+        }
+    }
+
+    /// Returns the time until which the virtual machine is busy.
+    #[must_use]
+    pub fn busy_until(&self) -> Instant {
+        Instant::from_nanos(self.mark)
+    }
+
+    /// Charges what has passed to the current account, so that the accounts are up to date.
+    pub fn settle(&mut self) {
+        if let Clock::Counter(read) = self.clock {
+            let now = read();
+            let passed = now.saturating_sub(self.mark);
+            if let Some(account) = self.accounts.get_mut(self.current as usize) {
+                *account += passed;
+            }
+            self.mark = self.mark.max(now);
+        }
+    }
+
+    fn charge(&mut self, account: Account, nanos: u64) {
+        if let Some(total) = self.accounts.get_mut(account as usize) {
+            *total += nanos;
+            self.mark += nanos;
+        }
+    }
+
+    /// Returns what was charged to `account`, in ticks of the clock, up to the last settlement.
+    #[must_use]
+    pub fn charged(&self, account: Account) -> u64 {
+        self.accounts.get(account as usize).copied().unwrap_or(0)
+    }
+
+    /// Returns all accounts, in the order of [`Account::ALL`].
+    #[must_use]
+    pub fn accounts(&self) -> [u64; Account::COUNT] {
+        self.accounts
+    }
+
+    /// Returns all time since the meter was made, in ticks, up to the last settlement.
+    ///
+    /// It is read from the clock, not added up from the accounts: that both agree is the meter's
+    /// promise.
+    #[must_use]
+    pub fn total(&self) -> u64 {
+        self.mark - self.started
+    }
+
+    /// Returns how many units of `work` were done.
+    #[must_use]
+    pub fn units(&self, work: Work) -> u64 {
+        self.units.get(work as usize).copied().unwrap_or(0)
+    }
+
+    /// Returns how often `counter` was counted.
+    #[must_use]
+    pub fn counted(&self, counter: Counter) -> u64 {
+        self.counters.get(counter as usize).copied().unwrap_or(0)
+    }
+
+    /// Returns the distribution of `quantity`.
+    ///
+    /// # Panics
+    ///
+    /// Never: there is a distribution for every quantity.
+    #[must_use]
+    pub fn distribution(&self, quantity: Quantity) -> &Distribution {
+        let Some(distribution) = self.distributions.get(quantity as usize) else {
+            unreachable!("a distribution for every quantity")
+        };
+        distribution
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use core::sync::atomic::{AtomicU64, Ordering};
+    use proptest::prelude::*;
+
+    static TICKS: AtomicU64 = AtomicU64::new(0);
+
+    fn uneven_clock() -> u64 {
+        TICKS.fetch_add(17, Ordering::Relaxed) + 17
+    }
+
+    proptest! {
+        #[test]
+        fn the_accounts_add_up_to_the_total_exactly(
+            visits in prop::collection::vec(0..Account::COUNT, 0..200)
+        ) {
+            let mut meter = Meter::new(Clock::Counter(uneven_clock));
+            for visit in visits {
+                meter.enter(Account::ALL[visit]);
+            }
+            meter.settle();
+            prop_assert_eq!(meter.accounts().iter().sum::<u64>(), meter.total());
+        }
+
+        #[test]
+        fn virtual_accounts_add_up_to_the_total_exactly(
+            steps in prop::collection::vec((0..Work::COUNT, 0..2000_usize, 0..1_000_000_u64), 0..100)
+        ) {
+            let costs = Work::ALL.iter().fold(Costs::default(), |c, w| c.with(*w, 231));
+            let mut meter = Meter::new(Clock::Virtual(costs));
+            for (work, units, now) in steps {
+                meter.wait_until(Instant::from_nanos(now));
+                meter.work(Work::ALL[work], units);
+            }
+            prop_assert_eq!(meter.accounts().iter().sum::<u64>(), meter.total());
+        }
+    }
+
+    #[test]
+    fn entering_charges_the_account_that_is_left() {
+        static CLOCK: AtomicU64 = AtomicU64::new(0);
+        let mut meter = Meter::new(Clock::Counter(|| CLOCK.load(Ordering::Relaxed)));
+        let before = meter.enter(Account::Telnet);
+        assert_eq!(before, Account::Outside);
+        CLOCK.store(50, Ordering::Relaxed);
+        assert_eq!(meter.enter(Account::Terminal), Account::Telnet);
+        CLOCK.store(51, Ordering::Relaxed);
+        meter.settle();
+        assert_eq!((meter.charged(Account::Telnet), meter.charged(Account::Terminal)), (50, 1));
+    }
+
+    #[test]
+    fn a_meter_that_is_off_counts_nothing() {
+        let mut meter = Meter::off();
+        meter.count(Counter::PacketsRefused);
+        meter.work(Work::Segment, 3);
+        assert_eq!((meter.counted(Counter::PacketsRefused), meter.units(Work::Segment)), (0, 0));
+    }
+}

@@ -1,0 +1,173 @@
+//! Packet buffers: one allocation with room in front for the headers, and a limit on how many.
+//!
+//! A packet climbs and descends the layers in the same buffer: a layer that receives it moves the
+//! start past its own header, and a layer that sends it writes its header in front. Nothing is
+//! copied across a layer boundary. TM-233 §5.4 had 32 buffers in a free queue and a used queue;
+//! here the free queue is the [`Pool`] and every used queue counts against its limit.
+
+use crate::meter::{Counter, Meter};
+use alloc::vec::Vec;
+
+/// Room in front of the data for link, Internet and transport headers with all their options.
+pub const HEADROOM: usize = 128;
+
+/// A buffer that holds one packet, with room to grow at both ends.
+#[derive(Debug)]
+pub struct Packet {
+    bytes: Vec<u8>,
+    start: usize,
+}
+
+impl Packet {
+    /// Makes an empty packet that can hold `capacity` bytes behind [`HEADROOM`].
+    #[must_use]
+    pub fn with_capacity(capacity: usize) -> Self {
+        let mut bytes = Vec::with_capacity(HEADROOM + capacity);
+        bytes.resize(HEADROOM, 0);
+        Self { bytes, start: HEADROOM }
+    }
+
+    /// Makes a packet that holds a copy of `data`.
+    #[must_use]
+    pub fn from_slice(data: &[u8]) -> Self {
+        let mut packet = Self::with_capacity(data.len());
+        packet.bytes.extend_from_slice(data);
+        packet
+    }
+
+    /// Returns the bytes of the packet.
+    #[must_use]
+    pub fn data(&self) -> &[u8] {
+        self.bytes.get(self.start..).unwrap_or_default()
+    }
+
+    /// Returns the bytes of the packet for writing.
+    pub fn data_mut(&mut self) -> &mut [u8] {
+        self.bytes.get_mut(self.start..).unwrap_or_default()
+    }
+
+    /// Returns the number of bytes in the packet.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.bytes.len() - self.start
+    }
+
+    /// Returns whether the packet holds nothing.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Returns how many bytes can be put behind the data without growing the buffer.
+    #[must_use]
+    pub fn room(&self) -> usize {
+        self.bytes.capacity() - self.bytes.len()
+    }
+
+    /// Puts `bytes` behind the data.
+    pub fn extend(&mut self, bytes: &[u8]) {
+        self.bytes.extend_from_slice(bytes);
+    }
+
+    /// Sets the data to `len` bytes, with zeros where it grows.
+    pub fn resize(&mut self, len: usize) {
+        self.bytes.resize(self.start + len, 0);
+    }
+
+    /// Removes `count` bytes, or all there are, from the front: a header that has been read.
+    pub fn pull(&mut self, count: usize) {
+        self.start = self.bytes.len().min(self.start + count);
+    }
+
+    /// Puts `header` in front of the data.
+    ///
+    /// # Panics
+    ///
+    /// If the headers of all layers together exceed [`HEADROOM`], which is our mistake.
+    pub fn push(&mut self, header: &[u8]) {
+        assert!(self.start >= header.len(), "the headers fit into the headroom");
+        self.start -= header.len();
+        for (to, from) in self.data_mut().iter_mut().zip(header) {
+            *to = *from;
+        }
+    }
+
+    /// Empties the packet and gives the headroom back.
+    pub fn clear(&mut self) {
+        self.bytes.clear();
+        self.bytes.resize(HEADROOM, 0);
+        self.start = HEADROOM;
+    }
+}
+
+/// The limit on packet buffers of one station, and those that are free.
+#[derive(Debug)]
+pub struct Pool {
+    free: Vec<Packet>,
+    lent: usize,
+    limit: usize,
+    capacity: usize,
+}
+
+impl Pool {
+    /// The number of packet buffers of TM-233 §5.4.
+    pub const DEFAULT_LIMIT: usize = 32;
+
+    /// Makes a pool that lends at most `limit` buffers of `capacity` bytes at a time.
+    #[must_use]
+    pub fn new(limit: usize, capacity: usize) -> Self {
+        Self { free: Vec::new(), lent: 0, limit, capacity }
+    }
+
+    /// Lends an empty packet, or counts a refusal when all are lent.
+    pub fn take(&mut self, meter: &mut Meter) -> Option<Packet> {
+        if self.lent == self.limit {
+            meter.count(Counter::PacketsRefused);
+            return None;
+        }
+        self.lent += 1;
+        Some(self.free.pop().unwrap_or_else(|| Packet::with_capacity(self.capacity)))
+    }
+
+    /// Takes back a packet that this pool lent.
+    pub fn put(&mut self, mut packet: Packet) {
+        packet.clear();
+        self.lent = self.lent.saturating_sub(1);
+        self.free.push(packet);
+    }
+
+    /// Returns how many packets are lent now.
+    #[must_use]
+    pub fn lent(&self) -> usize {
+        self.lent
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cx::testing::Lab;
+
+    #[test]
+    fn headers_are_pushed_and_pulled_without_moving_the_data() {
+        let mut packet = Packet::from_slice(b"data");
+        let place = packet.data().as_ptr();
+        packet.push(b"tcp.");
+        packet.push(b"ip..");
+        assert_eq!(packet.data(), b"ip..tcp.data");
+        packet.pull(8);
+        assert_eq!(packet.data(), b"data");
+        assert_eq!(packet.data().as_ptr(), place);
+    }
+
+    #[test]
+    fn the_pool_refuses_and_counts_what_is_over_its_limit() {
+        let (mut pool, mut lab) = (Pool::new(2, 100), Lab::default());
+        let first = pool.take(&mut lab.meter).unwrap();
+        let _second = pool.take(&mut lab.meter).unwrap();
+        assert!(pool.take(&mut lab.meter).is_none());
+        assert_eq!(lab.counted(Counter::PacketsRefused), 1);
+        pool.put(first);
+        assert!(pool.take(&mut lab.meter).is_some());
+    }
+}

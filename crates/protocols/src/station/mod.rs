@@ -1,0 +1,1 @@
+//! One host: its layers, and the steps between them.

@@ -1,0 +1,1 @@
+//! The transport layer: UDP and TCP.
