@@ -210,6 +210,8 @@ closed_list! {
         TcpResets "TCP connections reset",
         /// Resets sent.
         TcpResetsOut "TCP resets sent",
+        /// Resets not sent because too many were owed.
+        TcpResetsSuppressed "TCP resets suppressed",
         /// Resets that were in the window but not at its edge, or outside it.
         TcpResetsIgnored "TCP resets ignored",
         /// Challenge acknowledgments sent.

@@ -1,0 +1,477 @@
+//! SEGMENT ARRIVES (RFC 9293 §3.10.7), one function for each of its checks, in its order.
+//!
+//! The third check, security and compartment, is left out: nobody uses it (RFC 9293 §3.10.7.4
+//! allows that). Blind attacks are answered as RFC 5961 says: what is not exactly right is
+//! answered by a challenge acknowledgment, of which each connection has only so many a second.
+
+use super::congestion::Verdict;
+use super::connection::{AckOwed, Connection, State};
+use super::header::{Flags, Header};
+use super::profile::Acknowledgment;
+use super::seq::Seq;
+use super::status::{Ending, Event};
+use crate::cx::Cx;
+use crate::meter::{Counter, Quantity};
+use crate::time::Duration;
+use core::ops::ControlFlow::{self, Break, Continue};
+
+/// Challenge acknowledgments a connection sends in a second (RFC 5961 §7; never a limit for all
+/// connections together, which would tell one about the other: attack row 29).
+const CHALLENGES_A_SECOND: u32 = 10;
+
+/// Duplicate acknowledgments that may wait for output; the peer needs three.
+const MAX_DUPLICATE_ACKS: u32 = 64;
+
+/// A segment on its way through the checks; its front is cut off as it turns out to be old.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Arrival<'a> {
+    pub(super) header: Header,
+    pub(super) data: &'a [u8],
+}
+
+/// What the caller has to do beyond keeping the connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Answer {
+    Nothing,
+    /// Reset what sent the segment.
+    Reset,
+}
+
+type Check = ControlFlow<Answer>;
+
+impl Arrival<'_> {
+    fn has(&self, flags: Flags) -> bool {
+        self.header.flags.has(flags)
+    }
+
+    /// SEG.LEN: data, SYN and FIN.
+    fn seg_len(&self) -> u32 {
+        let data = u32::try_from(self.data.len()).unwrap_or(u32::MAX);
+        data + u32::from(self.has(Flags::SYN)) + u32::from(self.has(Flags::FIN))
+    }
+
+    /// The number behind the data, where a FIN stands.
+    fn data_end(&self) -> Seq {
+        self.header.seq + u32::try_from(self.data.len()).unwrap_or(u32::MAX)
+    }
+}
+
+impl Connection {
+    /// Takes a segment in any state but LISTEN and CLOSED.
+    pub(super) fn segment_arrives(&mut self, mut arrival: Arrival<'_>, cx: &mut Cx<'_>) -> Answer {
+        self.statistics.segments_in += 1;
+        let checks = if self.state == State::SynSent {
+            self.syn_sent(arrival, cx)
+        } else {
+            self.checks(&mut arrival, cx)
+        };
+        match checks {
+            Break(answer) => answer,
+            Continue(()) => Answer::Nothing,
+        }
+    }
+
+    fn checks(&mut self, arrival: &mut Arrival<'_>, cx: &mut Cx<'_>) -> Check {
+        self.forgive_repeated_syn(arrival);
+        self.check_timestamp(arrival, cx)?;
+        self.check_sequence(arrival, cx)?;
+        self.check_reset(arrival, cx)?;
+        self.check_syn(arrival, cx)?;
+        self.check_ack(arrival, cx)?;
+        self.check_urgent(arrival, cx);
+        self.take_text(arrival, cx)?;
+        self.check_fin(arrival, cx);
+        Continue(())
+    }
+
+    /// §3.10.7.3: SYN-SENT.
+    fn syn_sent(&mut self, arrival: Arrival<'_>, cx: &mut Cx<'_>) -> Check {
+        let header = arrival.header;
+        let acknowledges = arrival.has(Flags::ACK);
+        if acknowledges && header.ack != self.snd_max {
+            cx.meter.count(Counter::TcpAcksUnsent);
+            let answer = if arrival.has(Flags::RST) { Answer::Nothing } else { Answer::Reset };
+            return Break(answer);
+        }
+        if arrival.has(Flags::RST) {
+            if acknowledges {
+                cx.meter.count(Counter::TcpResets);
+                self.end(Ending::Refused);
+            } else {
+                cx.meter.count(Counter::TcpResetsIgnored);
+            }
+            return Break(Answer::Nothing);
+        }
+        if !arrival.has(Flags::SYN) {
+            return Break(Answer::Nothing);
+        }
+        self.synchronize(&header);
+        if !acknowledges {
+            // Simultaneous open (MUST-10): our SYN goes again, now with an acknowledgment.
+            self.state = State::SynReceived;
+            self.ack_owed = AckOwed::Now;
+            return Continue(());
+        }
+        self.snd_una = header.ack;
+        self.snd_nxt = header.ack;
+        self.opened(cx);
+        self.ack_owed = AckOwed::Now;
+        // Data and FIN on a SYN may be taken now that the handshake is complete.
+        let mut rest = arrival;
+        rest.header.seq = header.seq + 1;
+        rest.header.flags = header.flags.without(Flags::SYN);
+        self.take_text(&mut rest, cx)?;
+        self.check_fin(&rest, cx);
+        Continue(())
+    }
+
+    /// Enters ESTABLISHED: our SYN is acknowledged.
+    fn opened(&mut self, cx: &mut Cx<'_>) {
+        self.state = if self.is_closing { State::FinWait1 } else { State::Established };
+        self.timers.retransmit = None;
+        self.timers.retransmitting_since = None;
+        if self.rtt.backoffs() > 0 {
+            self.rtt.syn_was_lost();
+        }
+        self.take_measurement(self.snd_una, cx);
+        self.tell(Event::Established);
+    }
+
+    /// In SYN-RECEIVED the peer's SYN may come again, with an acknowledgment in a simultaneous
+    /// open; it is taken as if it began behind its SYN (RFC 9293 figure 7).
+    fn forgive_repeated_syn(&mut self, arrival: &mut Arrival<'_>) {
+        let is_repeated = self.state == State::SynReceived
+            && arrival.has(Flags::SYN)
+            && arrival.header.seq == self.irs;
+        if is_repeated {
+            arrival.header.seq = self.irs + 1;
+            arrival.header.flags = arrival.header.flags.without(Flags::SYN);
+            self.ack_owed = AckOwed::Now;
+        }
+    }
+
+    /// PAWS (RFC 7323 §5.3): a segment with an older timestamp is an old duplicate.
+    fn check_timestamp(&mut self, arrival: &Arrival<'_>, cx: &mut Cx<'_>) -> Check {
+        let (Some(recent), Some((value, _))) = (self.ts_recent, arrival.header.options.timestamps)
+        else {
+            return Continue(());
+        };
+        if Seq(value).is_before(Seq(recent)) && !arrival.has(Flags::RST) {
+            cx.meter.count(Counter::TcpPawsDropped);
+            self.challenge(cx);
+            return Break(Answer::Nothing);
+        }
+        Continue(())
+    }
+
+    /// First: check sequence number.
+    fn check_sequence(&mut self, arrival: &mut Arrival<'_>, cx: &mut Cx<'_>) -> Check {
+        let (seq, len, window) = (arrival.header.seq, arrival.seg_len(), self.rcv_wnd());
+        let is_acceptable = match (len, window) {
+            // MUST-66: at a shut window the rest of a segment still counts.
+            (_, 0) => seq == self.rcv_nxt,
+            (0, window) => seq.is_in_window(self.rcv_nxt, window),
+            (len, window) => {
+                seq.is_in_window(self.rcv_nxt, window)
+                    || (seq + (len - 1)).is_in_window(self.rcv_nxt, window)
+            }
+        };
+        if is_acceptable {
+            self.note_timestamp(arrival);
+            return Continue(());
+        }
+        cx.meter.count(Counter::TcpOutsideWindow);
+        if arrival.has(Flags::RST) {
+            cx.meter.count(Counter::TcpResetsIgnored);
+        } else if self.state == State::TimeWait && arrival.has(Flags::FIN) {
+            // Our acknowledgment of the FIN was lost.
+            self.ack_owed = AckOwed::Now;
+            self.wait_out(cx.now);
+        } else if len > 0 {
+            self.ack_owed = AckOwed::Now;
+        } else {
+            // Two ends that disagree would otherwise answer each other for ever.
+            self.challenge(cx);
+        }
+        Break(Answer::Nothing)
+    }
+
+    /// RFC 7323 §4.3: only a segment that covers the last acknowledgment sets what is echoed.
+    fn note_timestamp(&mut self, arrival: &Arrival<'_>) {
+        if let (Some(recent), Some((value, _))) =
+            (&mut self.ts_recent, arrival.header.options.timestamps)
+            && !arrival.header.seq.is_after(self.last_ack_sent)
+        {
+            *recent = value;
+        }
+    }
+
+    /// Second: check the RST bit (RFC 5961 §3; RFC 1337 in TIME-WAIT).
+    fn check_reset(&mut self, arrival: &Arrival<'_>, cx: &mut Cx<'_>) -> Check {
+        if !arrival.has(Flags::RST) {
+            return Continue(());
+        }
+        if self.state == State::TimeWait {
+            cx.meter.count(Counter::TcpResetsIgnored);
+        } else if arrival.header.seq != self.rcv_nxt {
+            cx.meter.count(Counter::TcpResetsIgnored);
+            self.challenge(cx);
+        } else {
+            cx.meter.count(Counter::TcpResets);
+            let is_opening = self.state == State::SynReceived && !self.is_passive;
+            self.end(if is_opening { Ending::Refused } else { Ending::Reset });
+        }
+        Break(Answer::Nothing)
+    }
+
+    /// Fourth: check the SYN bit (RFC 5961 §4).
+    fn check_syn(&mut self, arrival: &Arrival<'_>, cx: &mut Cx<'_>) -> Check {
+        if !arrival.has(Flags::SYN) {
+            return Continue(());
+        }
+        self.challenge(cx);
+        Break(Answer::Nothing)
+    }
+
+    /// Fifth: check the ACK field.
+    fn check_ack(&mut self, arrival: &Arrival<'_>, cx: &mut Cx<'_>) -> Check {
+        if !arrival.has(Flags::ACK) {
+            return Break(Answer::Nothing);
+        }
+        let ack = arrival.header.ack;
+        if self.state == State::SynReceived {
+            if ack != self.snd_max {
+                cx.meter.count(Counter::TcpAcksUnsent);
+                return Break(Answer::Reset);
+            }
+            self.snd_una = ack;
+            self.snd_nxt = ack;
+            self.ack_owed = AckOwed::Nothing;
+            self.take_window(arrival);
+            self.opened(cx);
+            return Continue(());
+        }
+        if ack.is_after(self.snd_max) {
+            cx.meter.count(Counter::TcpAcksUnsent);
+            self.challenge(cx);
+            return Break(Answer::Nothing);
+        }
+        if self.snd_una.since(ack) > self.snd_wnd_max && ack.is_before(self.snd_una) {
+            cx.meter.count(Counter::TcpAcksTooOld);
+            self.challenge(cx);
+            return Break(Answer::Nothing);
+        }
+        if ack.is_after(self.snd_una) {
+            self.take_acknowledgment(ack, arrival, cx);
+        } else if ack == self.snd_una {
+            self.take_repeated_acknowledgment(arrival, cx);
+        }
+        self.take_window_if_newer(arrival);
+        self.closing_acknowledged(cx)
+    }
+
+    fn take_acknowledgment(&mut self, ack: Seq, arrival: &Arrival<'_>, cx: &mut Cx<'_>) {
+        self.take_measurement(ack, cx);
+        self.measure_by_timestamp(arrival, cx);
+        let acked = ack.since(self.snd_una);
+        let data = ack.since(self.send_start).min(self.send.len());
+        self.send.acknowledge(data);
+        self.send_start = self.send_start + data;
+        self.statistics.bytes_acknowledged += u64::from(data);
+        self.snd_una = ack;
+        self.snd_nxt = self.snd_nxt.max(ack);
+        self.snd_up = self.snd_up.filter(|up| up.is_after(ack));
+        let flight = self.snd_max.since(ack);
+        if self.congestion.acknowledged(ack, acked, flight) == Verdict::Retransmit {
+            self.must_retransmit = true;
+        }
+        self.rtt.acknowledged();
+        self.timers.retransmitting_since = None;
+        self.restart_retransmit_timer(cx.now);
+        if data > 0 {
+            self.tell(Event::Writable);
+        }
+    }
+
+    fn take_measurement(&mut self, ack: Seq, cx: &mut Cx<'_>) {
+        if let Some(timed) = self.timed.filter(|timed| !ack.is_before(timed.end)) {
+            self.timed = None;
+            let rtt = cx.now - timed.sent_at;
+            self.rtt.measured(rtt);
+            cx.meter.record(Quantity::RoundTrip, rtt);
+        }
+    }
+
+    /// After a retransmission only the peer's echo says which one was answered (RFC 7323 §4.1).
+    fn measure_by_timestamp(&mut self, arrival: &Arrival<'_>, cx: &Cx<'_>) {
+        if self.rtt.backoffs() > 0
+            && self.ts_recent.is_some()
+            && let Some((_, echo)) = arrival.header.options.timestamps
+        {
+            let millis = self.timestamp(cx.now).wrapping_sub(echo);
+            // A lie about the echo is bounded by the longest time that is worth believing.
+            if millis < 120_000 {
+                self.rtt.measured(Duration::from_millis(u64::from(millis.max(1))));
+            }
+        }
+    }
+
+    /// RFC 5681 §2: what makes an acknowledgment a duplicate.
+    fn take_repeated_acknowledgment(&mut self, arrival: &Arrival<'_>, cx: &mut Cx<'_>) {
+        let window = u32::from(arrival.header.window) << self.snd_shift;
+        let is_duplicate = self.outstanding() > 0
+            && arrival.seg_len() == 0
+            && window == self.snd_wnd
+            && window > 0;
+        if !is_duplicate {
+            return;
+        }
+        cx.meter.count(Counter::TcpDuplicateAcks);
+        self.statistics.duplicate_acks += 1;
+        let flight = self.snd_max.since(self.snd_una);
+        if self.congestion.duplicate(self.snd_una, self.snd_max, flight) == Verdict::Retransmit {
+            cx.meter.count(Counter::TcpFastRetransmits);
+            self.statistics.fast_retransmits += 1;
+            self.must_retransmit = true;
+        }
+    }
+
+    fn take_window_if_newer(&mut self, arrival: &Arrival<'_>) {
+        let (seq, ack) = (arrival.header.seq, arrival.header.ack);
+        let is_newer =
+            self.snd_wl1.is_before(seq) || (self.snd_wl1 == seq && !ack.is_before(self.snd_wl2));
+        if is_newer && !ack.is_before(self.snd_una) {
+            self.take_window(arrival);
+        }
+    }
+
+    fn take_window(&mut self, arrival: &Arrival<'_>) {
+        self.snd_wnd = u32::from(arrival.header.window) << self.snd_shift;
+        self.snd_wnd_max = self.snd_wnd_max.max(self.snd_wnd);
+        self.snd_wl1 = arrival.header.seq;
+        self.snd_wl2 = arrival.header.ack;
+        if self.snd_wnd > 0 {
+            self.timers.persist = None;
+            self.timers.persist_backoffs = 0;
+        }
+    }
+
+    /// What the acknowledgment of our FIN leads to.
+    fn closing_acknowledged(&mut self, cx: &mut Cx<'_>) -> Check {
+        if !self.fin_is_acknowledged() {
+            return Continue(());
+        }
+        match self.state {
+            State::FinWait1 => self.state = State::FinWait2,
+            State::Closing => self.wait_out(cx.now),
+            State::LastAck => {
+                self.end(Ending::Closed);
+                return Break(Answer::Nothing);
+            }
+            _ => {}
+        }
+        Continue(())
+    }
+
+    /// Sixth: check the URG bit. The pointer is the offset of the byte behind the urgent data
+    /// (RFC 6093), so that zero points at nothing new (attack row 35).
+    fn check_urgent(&mut self, arrival: &Arrival<'_>, cx: &mut Cx<'_>) {
+        if !arrival.has(Flags::URG) || !self.state.expects_data() {
+            return;
+        }
+        let up = arrival.header.seq + u32::from(arrival.header.urgent);
+        let is_news = up.is_after(self.rcv_nxt) && self.rcv_up.is_none_or(|old| up.is_after(old));
+        if is_news {
+            cx.meter.count(Counter::TcpUrgentIn);
+            self.rcv_up = Some(up);
+            self.tell(Event::Urgent);
+        }
+    }
+
+    /// Seventh: process the segment text.
+    fn take_text(&mut self, arrival: &mut Arrival<'_>, cx: &mut Cx<'_>) -> Check {
+        if arrival.data.is_empty() || !self.state.expects_data() {
+            return Continue(());
+        }
+        cx.meter.record_value(Quantity::SegmentBytesIn, arrival.data.len() as u64);
+        self.cut_off_old(arrival, cx);
+        let offset = arrival.header.seq.since(self.rcv_nxt) as usize;
+        let len = arrival.data.len();
+        let arrived = self.receive.put(offset, arrival.data, cx.meter);
+        if offset > 0 {
+            cx.meter.count(Counter::TcpOutOfOrder);
+            self.statistics.out_of_order += 1;
+            // RFC 5681 §4.2: each of them is answered, also where several arrive before output.
+            if self.ack_owed == AckOwed::Now {
+                self.duplicate_acks_owed = MAX_DUPLICATE_ACKS.min(self.duplicate_acks_owed + 1);
+            }
+        }
+        self.rcv_nxt = self.rcv_nxt + u32::try_from(arrived).unwrap_or(0);
+        self.statistics.bytes_in += arrived as u64;
+        if arrived > 0 {
+            self.tell(Event::Readable);
+        }
+        // RFC 5681 §4.2: a hole that opens or closes is told at once.
+        let is_odd = offset > 0 || arrived != len || self.receive.has_early();
+        self.owe_acknowledgment(len, is_odd, cx);
+        Continue(())
+    }
+
+    /// Cuts off what was received before.
+    fn cut_off_old(&mut self, arrival: &mut Arrival<'_>, cx: &mut Cx<'_>) {
+        if arrival.header.seq.is_before(self.rcv_nxt) {
+            let old = self.rcv_nxt.since(arrival.header.seq) as usize;
+            let old = old.min(arrival.data.len());
+            cx.meter.add(Counter::TcpDuplicateBytes, old as u64);
+            arrival.data = arrival.data.get(old..).unwrap_or_default();
+            arrival.header.seq = self.rcv_nxt;
+        }
+    }
+
+    /// RFC 9293 §3.8.6.3 (MUST-40 and SHLD-18): not later than half a second, and for every
+    /// second full segment.
+    fn owe_acknowledgment(&mut self, len: usize, is_odd: bool, cx: &Cx<'_>) {
+        self.unacknowledged += u32::try_from(len).unwrap_or(0);
+        let full = 2 * u32::from(self.receive_mss()).min(self.snd_mss);
+        self.ack_owed = match (self.profile.acknowledgment, self.ack_owed) {
+            (Acknowledgment::AtOutput, _) | (_, AckOwed::Now) => AckOwed::Now,
+            _ if is_odd || self.unacknowledged >= full => AckOwed::Now,
+            (Acknowledgment::Delayed(_), AckOwed::By(deadline)) => AckOwed::By(deadline),
+            (Acknowledgment::Delayed(time), AckOwed::Nothing) => AckOwed::By(cx.now + time),
+        };
+    }
+
+    /// Eighth: check the FIN bit. A FIN that comes before all the data waits for it.
+    fn check_fin(&mut self, arrival: &Arrival<'_>, cx: &mut Cx<'_>) {
+        if arrival.has(Flags::FIN) && self.state.expects_data() {
+            self.rcv_fin.get_or_insert(arrival.data_end());
+            self.ack_owed = AckOwed::Now;
+        }
+        if self.rcv_fin != Some(self.rcv_nxt) {
+            return;
+        }
+        match self.state {
+            State::Established => self.state = State::CloseWait,
+            State::FinWait1 => self.state = State::Closing,
+            State::FinWait2 => self.wait_out(cx.now),
+            _ => return,
+        }
+        self.rcv_nxt = self.rcv_nxt + 1;
+        self.rcv_fin = None;
+        self.tell(Event::PeerClosed);
+    }
+
+    /// Answers what is suspicious by an acknowledgment that an honest peer will understand.
+    pub(super) fn challenge(&mut self, cx: &mut Cx<'_>) {
+        let (since, sent) = &mut self.challenges;
+        if cx.now - *since >= Duration::from_secs(1) {
+            (*since, *sent) = (cx.now, 0);
+        }
+        if *sent >= CHALLENGES_A_SECOND {
+            return cx.meter.count(Counter::TcpChallengeAcksSuppressed);
+        }
+        *sent += 1;
+        cx.meter.count(Counter::TcpChallengeAcks);
+        self.ack_owed = AckOwed::Now;
+    }
+}

@@ -1,0 +1,358 @@
+//! One connection: the transmission control block of RFC 9293 §3.3.1, with the names used there.
+
+use super::congestion::Congestion;
+use super::header::{Header, Options};
+use super::profile::{Profile, SendLimit, WindowUpdate};
+use super::receive_buffer::ReceiveBuffer;
+use super::rtt::RttEstimator;
+use super::send_buffer::SendBuffer;
+use super::seq::Seq;
+use super::status::{Ending, Event, Statistics};
+use super::timeouts::Timers;
+use crate::time::{Duration, Instant};
+use core::fmt;
+use core::net::SocketAddrV4;
+
+/// RFC 9293 §3.7.1 (MUST-15): what the peer takes if it does not say.
+pub(super) const DEFAULT_MSS: u16 = 536;
+/// The least segment we are brought to by a peer's option (attack row 25).
+const MIN_MSS: u16 = 64;
+
+/// The states of RFC 9293 §3.3.2. LISTEN is not one of a connection's own: see `Tcp::listen`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum State {
+    /// Waiting for a matching connection request after having sent one.
+    SynSent,
+    /// Waiting for the acknowledgment after having both received and sent a request.
+    SynReceived,
+    /// Open: data can be received and sent.
+    Established,
+    /// The user has closed; the FIN is not yet acknowledged.
+    FinWait1,
+    /// The user has closed and the peer has acknowledged it.
+    FinWait2,
+    /// The peer has closed; the user has not.
+    CloseWait,
+    /// Both have closed at the same time; our FIN is not yet acknowledged.
+    Closing,
+    /// The peer has closed, then the user; our FIN is not yet acknowledged.
+    LastAck,
+    /// Waiting until no old segment can be about any more.
+    TimeWait,
+    /// No connection.
+    Closed,
+}
+
+impl State {
+    /// Returns whether the user may still send.
+    #[must_use]
+    pub const fn takes_data(self) -> bool {
+        matches!(self, Self::SynSent | Self::SynReceived | Self::Established | Self::CloseWait)
+    }
+
+    /// Returns whether queued data and the FIN may be put into segments.
+    pub(super) const fn emits_data(self) -> bool {
+        matches!(
+            self,
+            Self::Established | Self::CloseWait | Self::FinWait1 | Self::Closing | Self::LastAck
+        )
+    }
+
+    /// Returns whether the peer may still send data.
+    pub(super) const fn expects_data(self) -> bool {
+        matches!(self, Self::Established | Self::FinWait1 | Self::FinWait2)
+    }
+}
+
+impl fmt::Display for State {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::SynSent => "SYN-SENT",
+            Self::SynReceived => "SYN-RECEIVED",
+            Self::Established => "ESTABLISHED",
+            Self::FinWait1 => "FIN-WAIT-1",
+            Self::FinWait2 => "FIN-WAIT-2",
+            Self::CloseWait => "CLOSE-WAIT",
+            Self::Closing => "CLOSING",
+            Self::LastAck => "LAST-ACK",
+            Self::TimeWait => "TIME-WAIT",
+            Self::Closed => "CLOSED",
+        })
+    }
+}
+
+/// What is owed to the peer in acknowledgments.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum AckOwed {
+    Nothing,
+    /// At the latest then; sooner if it can ride on data.
+    By(Instant),
+    /// At the next output.
+    Now,
+}
+
+/// A segment whose acknowledgment is timed (Karn: dropped if anything is sent again).
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Timed {
+    pub(super) end: Seq,
+    pub(super) sent_at: Instant,
+}
+
+/// What must not be guessed about a connection from outside.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Start {
+    pub(super) iss: Seq,
+    pub(super) ts_offset: u32,
+    pub(super) now: Instant,
+}
+
+/// Where a connection runs from and to, and how large a segment its link takes.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Endpoints {
+    pub(super) local: SocketAddrV4,
+    pub(super) remote: SocketAddrV4,
+    pub(super) link_mss: u16,
+}
+
+/// The transmission control block.
+#[derive(Debug)]
+pub(super) struct Connection {
+    pub(super) ends: Endpoints,
+    pub(super) state: State,
+    /// MUST-11: SYN-RECEIVED remembers how it was entered.
+    pub(super) is_passive: bool,
+    pub(super) profile: Profile,
+
+    pub(super) iss: Seq,
+    pub(super) snd_una: Seq,
+    pub(super) snd_nxt: Seq,
+    /// The highest number ever sent; `snd_nxt` goes back behind it after a timeout.
+    pub(super) snd_max: Seq,
+    pub(super) snd_wnd: u32,
+    pub(super) snd_wnd_max: u32,
+    pub(super) snd_wl1: Seq,
+    pub(super) snd_wl2: Seq,
+    pub(super) snd_up: Option<Seq>,
+    pub(super) snd_mss: u32,
+    pub(super) snd_shift: u8,
+    pub(super) send: SendBuffer,
+    /// The number of the first byte in the send buffer.
+    pub(super) send_start: Seq,
+    /// The user has closed: a FIN follows the last byte.
+    pub(super) is_closing: bool,
+
+    pub(super) irs: Seq,
+    pub(super) rcv_nxt: Seq,
+    /// The right edge of the window that the peer was told.
+    pub(super) rcv_adv: Seq,
+    pub(super) rcv_up: Option<Seq>,
+    pub(super) rcv_shift: u8,
+    pub(super) receive: ReceiveBuffer,
+    /// Where the peer's FIN stands, if it came before all the data.
+    pub(super) rcv_fin: Option<Seq>,
+    /// Data bytes since the last acknowledgment that we sent.
+    pub(super) unacknowledged: u32,
+
+    /// The timestamp to echo (RFC 7323 §4.3), if both sides use timestamps.
+    pub(super) ts_recent: Option<u32>,
+    /// Hides from the peer how long this host has been up.
+    pub(super) ts_offset: u32,
+    pub(super) last_ack_sent: Seq,
+    pub(super) rtt: RttEstimator,
+    pub(super) timed: Option<Timed>,
+    pub(super) congestion: Congestion,
+    pub(super) timers: Timers,
+    pub(super) ack_owed: AckOwed,
+    /// Further acknowledgments owed for segments out of order: the peer counts them.
+    pub(super) duplicate_acks_owed: u32,
+    /// One segment from `snd_una` on is to be sent again without going back.
+    pub(super) must_retransmit: bool,
+    /// The window is shut or too small and the persist timer has run out.
+    pub(super) must_probe: bool,
+    pub(super) last_sent_at: Instant,
+    pub(super) challenges: (Instant, u32),
+
+    pub(super) ending: Option<Ending>,
+    pub(super) news: u8,
+    pub(super) statistics: Statistics,
+}
+
+impl Connection {
+    pub(super) fn new(ends: Endpoints, profile: Profile, start: Start, state: State) -> Self {
+        let Start { iss, now, .. } = start;
+        let shift = if profile.extensions { shift_for(profile.receive_window) } else { 0 };
+        Self {
+            ends,
+            state,
+            is_passive: false,
+            profile,
+            iss,
+            snd_una: iss,
+            snd_nxt: iss,
+            snd_max: iss,
+            snd_wnd: 0,
+            snd_wnd_max: 0,
+            snd_wl1: Seq(0),
+            snd_wl2: Seq(0),
+            snd_up: None,
+            snd_mss: u32::from(DEFAULT_MSS),
+            snd_shift: 0,
+            send: SendBuffer::new(send_limit(&profile, u32::from(DEFAULT_MSS))),
+            send_start: iss + 1,
+            is_closing: false,
+            irs: Seq(0),
+            rcv_nxt: Seq(0),
+            rcv_adv: Seq(0),
+            rcv_up: None,
+            rcv_shift: shift,
+            // A window is rounded up to what the shift can say, and that must have a place.
+            receive: ReceiveBuffer::new(profile.receive_window + (1 << shift)),
+            rcv_fin: None,
+            unacknowledged: 0,
+            ts_recent: None,
+            ts_offset: start.ts_offset,
+            last_ack_sent: Seq(0),
+            rtt: RttEstimator::new(profile.rto_min),
+            timed: None,
+            congestion: Congestion::new(u32::from(DEFAULT_MSS)),
+            timers: Timers::default(),
+            ack_owed: AckOwed::Nothing,
+            duplicate_acks_owed: 0,
+            must_retransmit: false,
+            must_probe: false,
+            last_sent_at: now,
+            challenges: (now, 0),
+            ending: None,
+            news: 0,
+            statistics: Statistics::default(),
+        }
+    }
+
+    /// Returns the largest segment we can take, as our SYN says it.
+    pub(super) fn receive_mss(&self) -> u16 {
+        self.profile.mss_max.unwrap_or(u16::MAX).min(self.ends.link_mss)
+    }
+
+    /// Takes what the peer's SYN says: its number, its options and its window.
+    pub(super) fn synchronize(&mut self, syn: &Header) {
+        self.irs = syn.seq;
+        self.rcv_nxt = syn.seq + 1;
+        let window = u32::try_from(self.profile.receive_window).unwrap_or(u32::MAX);
+        self.rcv_adv = self.rcv_nxt + window.min(0xFFFF);
+        match (self.profile.extensions, syn.options.window_scale) {
+            (true, Some(shift)) => self.snd_shift = shift,
+            _ => (self.snd_shift, self.rcv_shift) = (0, 0),
+        }
+        let offered = syn.options.timestamps.filter(|_| self.profile.extensions);
+        self.ts_recent = offered.map(|(value, _)| value);
+        let peer_mss = syn.options.mss.unwrap_or(DEFAULT_MSS).max(MIN_MSS);
+        let options = if self.ts_recent.is_some() { 12 } else { 0 };
+        self.snd_mss = u32::from(peer_mss.min(self.receive_mss())).saturating_sub(options).max(1);
+        self.congestion.set_mss(self.snd_mss);
+        self.send.set_limit(send_limit(&self.profile, self.snd_mss));
+        self.snd_wnd = u32::from(syn.window);
+        self.snd_wnd_max = self.snd_wnd;
+        self.snd_wl1 = syn.seq;
+        self.snd_wl2 = syn.ack;
+    }
+
+    /// Returns the number behind everything that the user has given, its FIN included.
+    pub(super) fn snd_end(&self) -> Seq {
+        self.send_start + self.send.len() + u32::from(self.is_closing)
+    }
+
+    /// Returns how many numbers were sent and are not acknowledged, as `snd_nxt` counts them.
+    pub(super) fn outstanding(&self) -> u32 {
+        self.snd_nxt.since(self.snd_una)
+    }
+
+    /// Returns whether the peer has acknowledged our FIN.
+    pub(super) fn fin_is_acknowledged(&self) -> bool {
+        self.is_closing && self.snd_una == self.snd_end()
+    }
+
+    /// Returns the window that the peer may still use, as it was last told.
+    pub(super) fn rcv_wnd(&self) -> u32 {
+        if self.rcv_adv.is_after(self.rcv_nxt) { self.rcv_adv.since(self.rcv_nxt) } else { 0 }
+    }
+
+    /// Returns the window to tell the peer now: never less than it was told before, and more only
+    /// when that is worth a segment (RFC 9293 §3.8.6.2.2, MUST-39).
+    pub(super) fn window_to_offer(&self) -> u32 {
+        let capacity = self.profile.receive_window;
+        let room = capacity.saturating_sub(self.receive.readable());
+        let (room, told) = (u32::try_from(room).unwrap_or(u32::MAX), self.rcv_wnd());
+        if room > told && self.is_worth_telling(room, told) { room } else { told }
+    }
+
+    fn is_worth_telling(&self, room: u32, told: u32) -> bool {
+        let capacity = u32::try_from(self.profile.receive_window).unwrap_or(u32::MAX);
+        match self.profile.window_update {
+            WindowUpdate::HalfUsed => told <= capacity / 2,
+            WindowUpdate::TwoSegments => room - told >= (2 * self.snd_mss).min(capacity / 2),
+        }
+    }
+
+    /// Owes a segment if the window has opened enough since the peer was last told.
+    pub(super) fn owe_window_update(&mut self) {
+        if self.state.expects_data() && self.window_to_offer() > self.rcv_wnd() {
+            self.ack_owed = AckOwed::Now;
+        }
+    }
+
+    /// Returns the options of a segment other than a SYN.
+    pub(super) fn options(&self, now: Instant) -> Options {
+        let timestamps = self.ts_recent.map(|recent| (self.timestamp(now), recent));
+        Options { timestamps, ..Options::default() }
+    }
+
+    /// Returns the timestamp clock: milliseconds from a random start.
+    pub(super) fn timestamp(&self, now: Instant) -> u32 {
+        let millis = now.as_nanos() / 1_000_000;
+        u32::try_from(millis & 0xFFFF_FFFF).unwrap_or(0).wrapping_add(self.ts_offset)
+    }
+
+    /// Notes news for the user.
+    pub(super) fn tell(&mut self, event: Event) {
+        self.news |= event.bit();
+    }
+
+    /// Returns the next news for the user.
+    pub(super) fn next_event(&mut self) -> Option<Event> {
+        let event = *Event::ORDER.iter().find(|event| self.news & event.bit() != 0)?;
+        self.news &= !event.bit();
+        Some(event)
+    }
+
+    /// Ends the connection.
+    pub(super) fn end(&mut self, ending: Ending) {
+        self.state = State::Closed;
+        self.timers = Timers::default();
+        self.ack_owed = AckOwed::Nothing;
+        self.ending.get_or_insert(ending);
+        self.tell(Event::Closed);
+    }
+
+    /// Enters TIME-WAIT, or starts its time again.
+    pub(super) fn wait_out(&mut self, now: Instant) {
+        self.state = State::TimeWait;
+        self.timers.retransmit = None;
+        self.timers.persist = None;
+        self.timers.time_wait = Some(now + TIME_WAIT);
+    }
+}
+
+/// Two maximum segment lifetimes of half a minute: what Linux and the BSDs wait.
+const TIME_WAIT: Duration = Duration::from_secs(60);
+
+fn send_limit(profile: &Profile, mss: u32) -> usize {
+    match profile.send_limit {
+        SendLimit::OneSegment => mss as usize,
+        SendLimit::Bytes(bytes) => bytes,
+    }
+}
+
+/// The least shift with which the window field can say `window`.
+fn shift_for(window: usize) -> u8 {
+    (0..14).find(|shift| window >> shift <= 0xFFFF).unwrap_or(14)
+}

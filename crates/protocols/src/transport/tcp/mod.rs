@@ -1,0 +1,551 @@
+//! TCP (RFC 9293).
+//!
+//! # Theory of operation
+//!
+//! A [`Tcp`] holds all connections of a station. Segments come in by [`Tcp::receive`], the user's
+//! wishes by the calls of RFC 9293 §3.10, time by [`Tcp::timeout`]; each of them only changes the
+//! state of a connection and puts it on the list of those that may have something to send.
+//! [`Tcp::transmit`] then takes one connection after the other from that list and lets it make
+//! its segments. Between the two the application runs, so that its answer, the acknowledgment and
+//! the window leave in one segment (TM-233 §3.3).
+//!
+//! The files are the headings of the RFC: `calls.rs` §3.10.1 to §3.10.6, `arrives.rs` §3.10.7,
+//! `timeouts.rs` §3.10.8; `transmit.rs` decides what goes out. `connection.rs` is the transmission
+//! control block. What a connection is tailored to is its [`Profile`].
+//!
+//! Data is copied once in each direction: from the segment into the receive ring, where the
+//! application reads it in place, and from the send ring into the packet.
+//!
+//! Left out: security and compartment, source routes.
+
+mod arrives;
+mod calls;
+mod congestion;
+mod connection;
+pub mod header;
+mod isn;
+mod profile;
+mod receive_buffer;
+mod rtt;
+mod send_buffer;
+pub mod seq;
+mod status;
+mod table;
+#[cfg(test)]
+mod tests;
+mod timeouts;
+mod transmit;
+
+pub use connection::State;
+pub use profile::{Acknowledgment, Profile, SendLimit, WindowUpdate};
+pub use status::{Ending, Event, Statistics, Status};
+
+use crate::checksum::Sum;
+use crate::cx::Cx;
+use crate::internet::ipv4::Protocol;
+use crate::internet::pseudo_header;
+use crate::meter::{Account, Counter, Work};
+use crate::packet::{Packet, Pool};
+use crate::time::Instant;
+use alloc::collections::{BTreeMap, VecDeque};
+use arrives::{Answer, Arrival};
+use connection::{Connection, Endpoints, Start};
+use core::net::{Ipv4Addr, SocketAddrV4};
+use header::{Flags, Header, MAX_HEADER_LEN};
+use isn::Secret;
+use seq::Seq;
+use table::{Ends, Table};
+use transmit::Outgoing;
+
+/// RFC 6056 §3.2 lets all of them be used; these are the ones that IANA assigns to nobody.
+const EPHEMERAL_PORTS: core::ops::Range<u16> = 49_152..65_535;
+/// How many resets may wait for output.
+const MAX_RESETS_OWED: usize = 16;
+/// How many connections of a listener may be half open.
+const BACKLOG: usize = 64;
+
+/// Names a connection. It never names another one later.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ConnectionId {
+    slot: u32,
+    generation: u32,
+}
+
+/// Why a connection cannot be opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OpenError {
+    /// The remote address is not one of a single host (MUST-46), or its port is 0.
+    BadRemote,
+    /// There are as many connections as this station allows.
+    TooMany,
+    /// No local port is free for this remote end.
+    NoPort,
+}
+
+/// Why a port cannot be listened on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ListenError {
+    /// Somebody listens there.
+    InUse,
+}
+
+/// The connection that was named has gone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NoConnection;
+
+/// A segment for the Internet layer, which puts its header in front.
+#[derive(Debug)]
+pub struct Segment {
+    /// The segment: header and data.
+    pub packet: Packet,
+    /// Where it goes.
+    pub destination: Ipv4Addr,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Listener {
+    profile: Profile,
+    half_open: usize,
+}
+
+/// A reset that is owed to nobody's connection.
+#[derive(Clone, Copy, Debug)]
+struct Reset {
+    local: SocketAddrV4,
+    remote: SocketAddrV4,
+    seq: Seq,
+    /// None for the answer to a segment that carried an acknowledgment.
+    ack: Option<Seq>,
+}
+
+/// All connections of one station.
+#[derive(Debug)]
+pub struct Tcp {
+    secret: Secret,
+    link_mss: u16,
+    table: Table,
+    listeners: BTreeMap<u16, Listener>,
+    resets: VecDeque<Reset>,
+}
+
+impl Tcp {
+    /// Makes a TCP for a link that carries segments of `link_mss` data bytes.
+    #[must_use]
+    pub fn new(link_mss: u16, cx: &mut Cx<'_>) -> Self {
+        Self {
+            secret: Secret::draw(cx.chance),
+            link_mss,
+            table: Table::default(),
+            listeners: BTreeMap::new(),
+            resets: VecDeque::new(),
+        }
+    }
+
+    /// OPEN, active: a SYN leaves at the next output.
+    ///
+    /// # Errors
+    ///
+    /// See [`OpenError`].
+    pub fn open(
+        &mut self,
+        local: Ipv4Addr,
+        remote: SocketAddrV4,
+        profile: Profile,
+        cx: &mut Cx<'_>,
+    ) -> Result<ConnectionId, OpenError> {
+        let address = remote.ip();
+        if address.is_multicast() || address.is_broadcast() || address.is_unspecified() {
+            return Err(OpenError::BadRemote);
+        }
+        if remote.port() == 0 {
+            return Err(OpenError::BadRemote);
+        }
+        let local = self.free_end(local, remote, cx).ok_or(OpenError::NoPort)?;
+        let connection = self.make((local, remote), profile, State::SynSent, cx);
+        let id = connection.and_then(|connection| self.table.insert(connection, None));
+        let id = id.ok_or(OpenError::TooMany)?;
+        cx.meter.count(Counter::TcpActiveOpens);
+        self.touch(id);
+        Ok(id)
+    }
+
+    /// Picks a local port by chance (RFC 6056 §3.3.1).
+    fn free_end(
+        &self,
+        local: Ipv4Addr,
+        remote: SocketAddrV4,
+        cx: &mut Cx<'_>,
+    ) -> Option<SocketAddrV4> {
+        let count = u64::from(EPHEMERAL_PORTS.end - EPHEMERAL_PORTS.start);
+        let first = cx.chance.below(count);
+        (0..count).find_map(|step| {
+            let offset = u16::try_from((first + step) % count).ok()?;
+            let end = SocketAddrV4::new(local, EPHEMERAL_PORTS.start + offset);
+            let is_free =
+                !self.table.holds((end, remote)) && !self.listeners.contains_key(&end.port());
+            is_free.then_some(end)
+        })
+    }
+
+    /// Makes a connection with numbers of its own.
+    fn make(
+        &self,
+        (local, remote): Ends,
+        profile: Profile,
+        state: State,
+        cx: &mut Cx<'_>,
+    ) -> Option<Connection> {
+        if self.table.is_full() {
+            cx.meter.count(Counter::TcpOpensRefused);
+            return None;
+        }
+        let start = Start {
+            iss: self.secret.isn(local, remote, cx.now),
+            ts_offset: self.secret.timestamp_offset(local, remote),
+            now: cx.now,
+        };
+        let ends = Endpoints { local, remote, link_mss: self.link_mss };
+        Some(Connection::new(ends, profile, start, state))
+    }
+
+    /// OPEN, passive: connections to `port` are accepted with `profile`, as
+    /// [`Event::Established`] of an unknown connection tells.
+    ///
+    /// # Errors
+    ///
+    /// If somebody listens there.
+    pub fn listen(&mut self, port: u16, profile: Profile) -> Result<(), ListenError> {
+        if self.listeners.contains_key(&port) {
+            return Err(ListenError::InUse);
+        }
+        self.listeners.insert(port, Listener { profile, half_open: 0 });
+        Ok(())
+    }
+
+    /// Accepts no more connections to `port`; those that are open stay.
+    pub fn stop_listening(&mut self, port: u16) {
+        self.listeners.remove(&port);
+    }
+
+    /// SEND: takes as much of `data` as there is room for and returns how much that was.
+    ///
+    /// # Errors
+    ///
+    /// If the connection has gone.
+    pub fn send(&mut self, id: ConnectionId, data: &[u8]) -> Result<usize, NoConnection> {
+        let taken = self.table.get_mut(id)?.send(data);
+        self.touch(id);
+        Ok(taken)
+    }
+
+    /// SEND with the urgent flag: all that is queued, with `data`, becomes urgent (RFC 6093).
+    ///
+    /// # Errors
+    ///
+    /// If the connection has gone.
+    pub fn send_urgent(&mut self, id: ConnectionId, data: &[u8]) -> Result<usize, NoConnection> {
+        let taken = self.table.get_mut(id)?.send_urgent(data);
+        self.touch(id);
+        Ok(taken)
+    }
+
+    /// RECEIVE: returns what can be read without a break; more may follow once it is consumed.
+    ///
+    /// # Errors
+    ///
+    /// If the connection has gone.
+    pub fn received(&self, id: ConnectionId) -> Result<&[u8], NoConnection> {
+        Ok(self.table.get(id)?.receive.data())
+    }
+
+    /// RECEIVE: drops `count` bytes that were read.
+    ///
+    /// # Errors
+    ///
+    /// If the connection has gone.
+    pub fn consume(&mut self, id: ConnectionId, count: usize) -> Result<(), NoConnection> {
+        self.table.get_mut(id)?.consume(count);
+        self.touch(id);
+        Ok(())
+    }
+
+    /// Returns how many bytes must be read until the urgent data is behind the reader.
+    ///
+    /// # Errors
+    ///
+    /// If the connection has gone.
+    pub fn urgent_ahead(&self, id: ConnectionId) -> Result<Option<usize>, NoConnection> {
+        Ok(self.table.get(id)?.urgent_ahead())
+    }
+
+    /// CLOSE: nothing more is sent after what is queued; receiving goes on until the peer closes.
+    ///
+    /// # Errors
+    ///
+    /// If the connection has gone.
+    pub fn close(&mut self, id: ConnectionId) -> Result<(), NoConnection> {
+        self.table.get_mut(id)?.close();
+        self.touch(id);
+        Ok(())
+    }
+
+    /// ABORT: the peer is told by a reset, and the connection has ended.
+    ///
+    /// # Errors
+    ///
+    /// If the connection has gone.
+    pub fn abort(&mut self, id: ConnectionId, cx: &mut Cx<'_>) -> Result<(), NoConnection> {
+        let connection = self.table.get_mut(id)?;
+        let reset = connection.abort_tells_peer().then_some(Reset {
+            local: connection.ends.local,
+            remote: connection.ends.remote,
+            seq: connection.snd_nxt.max(connection.snd_max),
+            ack: Some(connection.rcv_nxt),
+        });
+        connection.end(Ending::Aborted);
+        if let Some(reset) = reset {
+            self.owe_reset(reset, cx);
+        }
+        self.touch(id);
+        Ok(())
+    }
+
+    /// STATUS.
+    ///
+    /// # Errors
+    ///
+    /// If the connection has gone.
+    pub fn status(&self, id: ConnectionId) -> Result<Status, NoConnection> {
+        Ok(self.table.get(id)?.status())
+    }
+
+    /// Gives the connection up: it is closed if it is open, and goes once it has ended.
+    pub fn release(&mut self, id: ConnectionId) {
+        if let Ok(connection) = self.table.get_mut(id) {
+            connection.close();
+            self.table.release(id);
+            self.touch(id);
+        }
+    }
+
+    /// Returns how many connections there are, in any state.
+    #[must_use]
+    pub fn connections(&self) -> usize {
+        self.table.len()
+    }
+
+    fn touch(&mut self, id: ConnectionId) {
+        let opened_or_ended = self.table.touch(id);
+        if let Some(listener) = opened_or_ended.and_then(|port| self.listeners.get_mut(&port)) {
+            listener.half_open = listener.half_open.saturating_sub(1);
+        }
+    }
+
+    /// Returns when [`Self::timeout`] has to be called.
+    #[must_use]
+    pub fn deadline(&self) -> Option<Instant> {
+        self.table.deadline()
+    }
+
+    /// Does what is due by now.
+    pub fn timeout(&mut self, cx: &mut Cx<'_>) {
+        while let Some((id, connection)) = self.table.next_due(cx.now) {
+            connection.timeout(cx);
+            self.touch(id);
+        }
+    }
+
+    /// Returns the next news of any connection.
+    pub fn event(&mut self) -> Option<(ConnectionId, Event)> {
+        self.table.next_event()
+    }
+
+    /// Takes a segment that came from `source` for `destination`.
+    pub fn receive(
+        &mut self,
+        source: Ipv4Addr,
+        destination: Ipv4Addr,
+        segment: &[u8],
+        cx: &mut Cx<'_>,
+    ) {
+        let left = cx.meter.enter(Account::TcpByte);
+        let pseudo = pseudo_sum(source, destination, segment.len());
+        let parsed = Header::parse(segment, pseudo, cx.meter);
+        cx.meter.enter(Account::TcpFixed);
+        cx.meter.count(Counter::TcpSegmentsIn);
+        cx.meter.work(Work::Segment, 1);
+        match parsed {
+            Ok((header, len)) => {
+                let data = segment.get(len..).unwrap_or_default();
+                cx.meter.work(Work::SegmentByte, data.len());
+                self.segment_arrives(source, destination, Arrival { header, data }, cx);
+            }
+            Err(header::HeaderError::Checksum) => cx.meter.count(Counter::TcpChecksumErrors),
+            Err(_) => cx.meter.count(Counter::TcpHeaderErrors),
+        }
+        cx.meter.enter(left);
+    }
+
+    fn segment_arrives(
+        &mut self,
+        source: Ipv4Addr,
+        destination: Ipv4Addr,
+        arrival: Arrival<'_>,
+        cx: &mut Cx<'_>,
+    ) {
+        let local = SocketAddrV4::new(destination, arrival.header.destination_port);
+        let remote = SocketAddrV4::new(source, arrival.header.source_port);
+        let Some((id, connection)) = self.table.find((local, remote)) else {
+            return self.no_connection((local, remote), arrival, cx);
+        };
+        if connection.segment_arrives(arrival, cx) == Answer::Reset {
+            self.refuse((local, remote), arrival, cx);
+        }
+        self.touch(id);
+    }
+
+    /// §3.10.7.1 and §3.10.7.2: CLOSED and LISTEN.
+    fn no_connection(&mut self, ends: Ends, arrival: Arrival<'_>, cx: &mut Cx<'_>) {
+        let flags = arrival.header.flags;
+        let listener = self.listeners.get(&ends.0.port()).copied();
+        let is_request = flags.has(Flags::SYN) && !flags.has(Flags::ACK) && !flags.has(Flags::RST);
+        match listener {
+            Some(listener) if is_request => self.accept(ends, listener, arrival, cx),
+            Some(_) if !flags.has(Flags::ACK) => {}
+            _ => self.refuse(ends, arrival, cx),
+        }
+    }
+
+    fn accept(&mut self, ends: Ends, listener: Listener, arrival: Arrival<'_>, cx: &mut Cx<'_>) {
+        if listener.half_open >= BACKLOG {
+            return cx.meter.count(Counter::TcpOpensRefused);
+        }
+        let made = self.make(ends, listener.profile, State::SynReceived, cx);
+        let Some(mut connection) = made else { return };
+        connection.is_passive = true;
+        connection.synchronize(&arrival.header);
+        connection.statistics.segments_in += 1;
+        let port = ends.0.port();
+        let Some(id) = self.table.insert(connection, Some(port)) else { return };
+        cx.meter.count(Counter::TcpPassiveOpens);
+        if let Some(listener) = self.listeners.get_mut(&port) {
+            listener.half_open += 1;
+        }
+        self.touch(id);
+    }
+
+    /// Answers a segment that belongs to no connection (RFC 9293 §3.5.2, group 1); never a reset
+    /// by a reset (attack row 46).
+    fn refuse(&mut self, (local, remote): Ends, arrival: Arrival<'_>, cx: &mut Cx<'_>) {
+        let header = arrival.header;
+        if header.flags.has(Flags::RST) {
+            return;
+        }
+        let data = u32::try_from(arrival.data.len()).unwrap_or(u32::MAX);
+        let controls = [Flags::SYN, Flags::FIN].iter().filter(|f| header.flags.has(**f)).count();
+        let seg_len = data + u32::try_from(controls).unwrap_or(0);
+        let reset = if header.flags.has(Flags::ACK) {
+            Reset { local, remote, seq: header.ack, ack: None }
+        } else {
+            Reset { local, remote, seq: Seq(0), ack: Some(header.seq + seg_len) }
+        };
+        self.owe_reset(reset, cx);
+    }
+
+    fn owe_reset(&mut self, reset: Reset, cx: &mut Cx<'_>) {
+        if self.resets.len() < MAX_RESETS_OWED {
+            self.resets.push_back(reset);
+        } else {
+            cx.meter.count(Counter::TcpResetsSuppressed);
+        }
+    }
+
+    /// Returns whether [`Self::transmit`] may have something.
+    #[must_use]
+    pub fn has_output(&self) -> bool {
+        self.table.has_output() || !self.resets.is_empty()
+    }
+
+    /// Returns the next segment; call until None. Nothing is lost if no packet is free.
+    pub fn transmit(&mut self, pool: &mut Pool, cx: &mut Cx<'_>) -> Option<Segment> {
+        let left = cx.meter.enter(Account::TcpFixed);
+        let segment = self.next_segment(pool, cx);
+        if segment.is_some() {
+            cx.meter.count(Counter::TcpSegmentsOut);
+            cx.meter.work(Work::Segment, 1);
+        }
+        cx.meter.enter(left);
+        segment
+    }
+
+    fn next_segment(&mut self, pool: &mut Pool, cx: &mut Cx<'_>) -> Option<Segment> {
+        if !self.has_output() {
+            return None;
+        }
+        let packet = pool.take(cx.meter)?;
+        if let Some(reset) = self.resets.pop_front() {
+            cx.meter.count(Counter::TcpResetsOut);
+            return Some(reset.into_segment(packet));
+        }
+        let mut packet = Some(packet);
+        let segment = self.table.next_output(|connection| {
+            let outgoing = connection.transmit(cx)?;
+            Some(connection.make_segment(&outgoing, packet.take()?, cx))
+        });
+        if let Some(packet) = packet {
+            pool.put(packet);
+        }
+        segment
+    }
+}
+
+impl Connection {
+    /// Puts header and data of `outgoing` into `packet`.
+    fn make_segment(&self, outgoing: &Outgoing, mut packet: Packet, cx: &mut Cx<'_>) -> Segment {
+        let left = cx.meter.enter(Account::TcpByte);
+        let (front, back) = self.send.range(outgoing.offset, outgoing.len);
+        packet.extend(front);
+        packet.extend(back);
+        cx.meter.work(Work::SegmentByte, front.len() + back.len());
+        push_header(&outgoing.header, self.ends.local, self.ends.remote, &mut packet);
+        cx.meter.enter(left);
+        Segment { packet, destination: *self.ends.remote.ip() }
+    }
+}
+
+impl Reset {
+    fn into_segment(self, mut packet: Packet) -> Segment {
+        let flags = if self.ack.is_some() { Flags::RST.with(Flags::ACK) } else { Flags::RST };
+        let header = Header {
+            source_port: self.local.port(),
+            destination_port: self.remote.port(),
+            seq: self.seq,
+            ack: self.ack.unwrap_or(Seq(0)),
+            flags,
+            ..Header::default()
+        };
+        push_header(&header, self.local, self.remote, &mut packet);
+        Segment { packet, destination: *self.remote.ip() }
+    }
+}
+
+fn pseudo_sum(source: Ipv4Addr, destination: Ipv4Addr, len: usize) -> Sum {
+    // No datagram is longer; one that claims to be fails its checksum.
+    let len = u16::try_from(len).unwrap_or(u16::MAX);
+    pseudo_header(source, destination, Protocol::Tcp, len)
+}
+
+/// Writes the header in front of the data, with the checksum over both.
+fn push_header(header: &Header, local: SocketAddrV4, remote: SocketAddrV4, packet: &mut Packet) {
+    let mut bytes = [0; MAX_HEADER_LEN];
+    let len = header.emit(&mut bytes);
+    let data = packet.data();
+    let pseudo = pseudo_sum(*local.ip(), *remote.ip(), len + data.len());
+    // The header has an even length, so its sum and that of the data may be taken in this order.
+    let header_sum = pseudo.bytes(bytes.get(..len).unwrap_or_default());
+    let checksum = header_sum.bytes(data).finish().to_be_bytes();
+    if let Some(field) = bytes.get_mut(header::CHECKSUM) {
+        field.copy_from_slice(&checksum);
+    }
+    packet.push(bytes.get(..len).unwrap_or_default());
+}

@@ -1,0 +1,88 @@
+//! What a connection is tailored to (TM-233 §3.2): both profiles are correct TCP, and a foreign
+//! host cannot tell them apart but by their speed.
+
+use crate::time::Duration;
+
+/// When the receiver opens its window again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WindowUpdate {
+    /// Only when it is at least half used, and then to the maximum (TM-233 §5.6).
+    HalfUsed,
+    /// When it can grow by two segments or half the buffer (RFC 9293 §3.8.6.2.2).
+    TwoSegments,
+}
+
+/// When received data is acknowledged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Acknowledgment {
+    /// At the next output, after the application has run: on its answer if it gives one.
+    AtOutput,
+    /// After this time, or with the second full segment (RFC 9293 §3.8.6.3), or with an answer.
+    Delayed(Duration),
+}
+
+/// How much the sender may have outstanding.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SendLimit {
+    /// What fits into one segment: a person types no more (TM-233 §3.2).
+    OneSegment,
+    /// This many bytes.
+    Bytes(usize),
+}
+
+/// The policies of a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Profile {
+    /// The largest window that is offered, in bytes.
+    pub receive_window: usize,
+    /// When the window is opened again.
+    pub window_update: WindowUpdate,
+    /// When data is acknowledged.
+    pub acknowledgment: Acknowledgment,
+    /// How much may be outstanding.
+    pub send_limit: SendLimit,
+    /// Whether a small segment waits while data is outstanding (RFC 9293 §3.7.4).
+    pub nagle: bool,
+    /// The largest segment to send or receive, in data bytes, if less than the link allows.
+    pub mss_max: Option<u16>,
+    /// Whether timestamps and window scale are offered (RFC 7323).
+    pub extensions: bool,
+    /// The least retransmission timeout.
+    ///
+    /// RFC 6298 (2.4) says one second; 200 ms is what today's hosts use, because their clocks
+    /// are fine enough.
+    pub rto_min: Duration,
+}
+
+impl Profile {
+    /// For a person at a keyboard: a window of a screenful plus a segment of 500, opened when it
+    /// is half used, one output segment, and every answer as early as possible.
+    #[must_use]
+    pub const fn interactive(screenful: usize) -> Self {
+        Self {
+            receive_window: screenful + 500,
+            window_update: WindowUpdate::HalfUsed,
+            acknowledgment: Acknowledgment::AtOutput,
+            send_limit: SendLimit::OneSegment,
+            nagle: false,
+            mss_max: None,
+            extensions: true,
+            rto_min: Duration::from_millis(200),
+        }
+    }
+
+    /// The interactive profile of the thesis: a screen of 2000 characters.
+    pub const INTERACTIVE: Self = Self::interactive(2000);
+
+    /// For files: large buffers, and as few segments as carry them.
+    pub const BULK: Self = Self {
+        receive_window: 1 << 18,
+        window_update: WindowUpdate::TwoSegments,
+        acknowledgment: Acknowledgment::Delayed(Duration::from_millis(40)),
+        send_limit: SendLimit::Bytes(1 << 18),
+        nagle: true,
+        mss_max: None,
+        extensions: true,
+        rto_min: Duration::from_millis(200),
+    };
+}

@@ -1,0 +1,126 @@
+//! The retransmission timeout from round-trip times (RFC 6298).
+
+use crate::time::Duration;
+
+/// RFC 6298 (2.1): before the first measurement.
+const INITIAL_RTO: Duration = Duration::from_secs(1);
+/// RFC 6298 (5.7): after a SYN was lost, for the data that follows.
+const RTO_AFTER_LOST_SYN: Duration = Duration::from_secs(3);
+/// RFC 6298 (2.5): at least 60 s.
+const MAX_RTO: Duration = Duration::from_secs(60);
+
+/// Smoothed round-trip time, its variation, and the timeout that follows from them.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct RttEstimator {
+    smoothed: Option<(Duration, Duration)>,
+    rto: Duration,
+    backoffs: u32,
+    rto_min: Duration,
+}
+
+impl RttEstimator {
+    /// Starts without a measurement; `rto_min` bounds the timeout from below.
+    #[must_use]
+    pub(super) fn new(rto_min: Duration) -> Self {
+        Self { smoothed: None, rto: INITIAL_RTO, backoffs: 0, rto_min }
+    }
+
+    /// Takes a measurement of a segment that was sent once (Karn).
+    pub(super) fn measured(&mut self, rtt: Duration) {
+        // (2.2) and (2.3): the variation is updated before the average, alpha 1/8 and beta 1/4.
+        let (srtt, rttvar) = match self.smoothed {
+            None => (rtt, rtt / 2),
+            Some((srtt, rttvar)) => {
+                let variation = srtt.abs_diff(rtt);
+                ((srtt * 7 + rtt) / 8, (rttvar * 3 + variation) / 4)
+            }
+        };
+        self.smoothed = Some((srtt, rttvar));
+        self.rto = (srtt + rttvar * 4).clamp(self.rto_min, MAX_RTO);
+        self.backoffs = 0;
+    }
+
+    /// Doubles the timeout (5.5).
+    pub(super) fn back_off(&mut self) {
+        self.backoffs += 1;
+    }
+
+    /// Ends the backing off, because something new was acknowledged.
+    pub(super) fn acknowledged(&mut self) {
+        self.backoffs = 0;
+    }
+
+    /// Says that the SYN had to be sent again before it was answered (5.7).
+    pub(super) fn syn_was_lost(&mut self) {
+        if self.smoothed.is_none() {
+            self.rto = RTO_AFTER_LOST_SYN;
+        }
+        self.backoffs = 0;
+    }
+
+    /// Returns the timeout in force.
+    #[must_use]
+    pub(super) fn rto(&self) -> Duration {
+        self.rto.saturating_mul(1 << self.backoffs.min(10)).min(MAX_RTO)
+    }
+
+    /// Returns how often the timeout has doubled since the last acknowledgment.
+    #[must_use]
+    pub(super) fn backoffs(&self) -> u32 {
+        self.backoffs
+    }
+
+    /// Returns the smoothed round-trip time, once one was measured.
+    #[must_use]
+    pub(super) fn srtt(&self) -> Option<Duration> {
+        self.smoothed.map(|(srtt, _)| srtt)
+    }
+
+    /// Returns the variation of the round-trip time, once one was measured.
+    #[must_use]
+    pub(super) fn rttvar(&self) -> Option<Duration> {
+        self.smoothed.map(|(_, rttvar)| rttvar)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: Duration = Duration::from_millis(1);
+
+    #[test]
+    fn the_first_measurement_gives_three_times_itself() {
+        let mut rtt = RttEstimator::new(MS);
+        assert_eq!(rtt.rto(), MS * 1000);
+        rtt.measured(MS * 100);
+        assert_eq!((rtt.srtt(), rtt.rttvar()), (Some(MS * 100), Some(MS * 50)));
+        assert_eq!(rtt.rto(), MS * 300);
+    }
+
+    #[test]
+    fn a_steady_round_trip_brings_the_timeout_down_to_its_bound() {
+        let mut rtt = RttEstimator::new(MS * 200);
+        (0..100).for_each(|_| rtt.measured(MS * 10));
+        assert_eq!(rtt.rto(), MS * 200);
+    }
+
+    #[test]
+    fn the_timeout_doubles_up_to_a_minute_and_a_measurement_ends_that() {
+        let mut rtt = RttEstimator::new(MS * 200);
+        rtt.back_off();
+        assert_eq!(rtt.rto(), MS * 2000);
+        (0..40).for_each(|_| rtt.back_off());
+        assert_eq!(rtt.rto(), MAX_RTO);
+        rtt.measured(MS * 100);
+        assert_eq!(rtt.rto(), MS * 300);
+    }
+
+    #[test]
+    fn a_lost_syn_gives_three_seconds_for_the_data() {
+        let mut rtt = RttEstimator::new(MS * 200);
+        rtt.back_off();
+        rtt.syn_was_lost();
+        assert_eq!(rtt.rto(), MS * 3000);
+    }
+}

@@ -1,0 +1,118 @@
+//! What a connection tells its user: events, how it ended, and its statistics.
+
+use super::connection::State;
+use crate::time::Duration;
+use core::net::SocketAddrV4;
+
+/// News of a connection. Each kind is told once until it happens again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// The connection is open.
+    Established,
+    /// Data can be read.
+    Readable,
+    /// Acknowledged data has made room to send.
+    Writable,
+    /// Urgent data is coming (MUST-32).
+    Urgent,
+    /// The peer has closed: nothing follows what can be read.
+    PeerClosed,
+    /// The connection has ended; see [`Status::ending`].
+    Closed,
+}
+
+impl Event {
+    pub(super) const ORDER: [Self; 6] = [
+        Self::Established,
+        Self::Urgent,
+        Self::Readable,
+        Self::Writable,
+        Self::PeerClosed,
+        Self::Closed,
+    ];
+
+    pub(super) const fn bit(self) -> u8 {
+        1 << self as u8
+    }
+}
+
+/// How a connection ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ending {
+    /// Both sides closed.
+    Closed,
+    /// The user aborted it.
+    Aborted,
+    /// The peer refused it.
+    Refused,
+    /// The peer reset it.
+    Reset,
+    /// Nothing was heard from the peer for too long.
+    TimedOut,
+    /// The network says that the peer cannot be reached.
+    Unreachable,
+}
+
+/// What a connection has counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Statistics {
+    /// Segments received.
+    pub segments_in: u64,
+    /// Segments sent, retransmissions included.
+    pub segments_out: u64,
+    /// Data bytes received in order, each once.
+    pub bytes_in: u64,
+    /// Data bytes acknowledged by the peer.
+    pub bytes_acknowledged: u64,
+    /// Segments sent again.
+    pub retransmissions: u64,
+    /// Retransmission timeouts.
+    pub timeouts: u64,
+    /// Fast retransmits.
+    pub fast_retransmits: u64,
+    /// Segments that came out of order.
+    pub out_of_order: u64,
+    /// Duplicate acknowledgments received.
+    pub duplicate_acks: u64,
+    /// Segments without data that were sent to acknowledge or to open the window.
+    pub pure_acks_out: u64,
+    /// Acknowledgments that rode on data.
+    pub piggybacked_acks: u64,
+    /// Probes of a closed window.
+    pub window_probes: u64,
+}
+
+/// The state of a connection, as the STATUS call gives it (RFC 9293 §3.10.6).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Status {
+    /// Our end.
+    pub local: SocketAddrV4,
+    /// The peer's end.
+    pub remote: SocketAddrV4,
+    /// The state.
+    pub state: State,
+    /// How it ended, if it has.
+    pub ending: Option<Ending>,
+    /// The window that the peer offers, in bytes.
+    pub send_window: u32,
+    /// The window that we offer, in bytes.
+    pub receive_window: u32,
+    /// The congestion window, in bytes.
+    pub congestion_window: u32,
+    /// The slow start threshold, in bytes, once there was a loss.
+    pub slow_start_threshold: Option<u32>,
+    /// The largest data segment we send, in bytes.
+    pub send_mss: u32,
+    /// Bytes that wait to be acknowledged or sent.
+    pub send_queue: u32,
+    /// Bytes that wait to be read.
+    pub receive_queue: usize,
+    /// The smoothed round-trip time, once measured.
+    pub srtt: Option<Duration>,
+    /// Its variation.
+    pub rttvar: Option<Duration>,
+    /// The retransmission timeout in force.
+    pub rto: Duration,
+    /// The counts.
+    pub statistics: Statistics,
+}

@@ -1,0 +1,193 @@
+//! Tests of TCP: two of them on a wire in virtual time, or one and a script of segments.
+
+mod transfer;
+
+use super::header::{Flags, Header};
+use super::*;
+use crate::cx::testing::Lab;
+use crate::time::Duration;
+use std::collections::BTreeMap as Wire;
+use std::vec::Vec;
+
+pub(super) const CLIENT: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
+pub(super) const SERVER: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 2);
+pub(super) const PORT: u16 = 23;
+const LINK_MSS: u16 = 1460;
+
+/// Which of the two hosts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Side {
+    Client,
+    Server,
+}
+
+impl Side {
+    fn other(self) -> Self {
+        if self == Self::Client { Self::Server } else { Self::Client }
+    }
+
+    fn address(self) -> Ipv4Addr {
+        if self == Self::Client { CLIENT } else { SERVER }
+    }
+}
+
+/// What the wire does with a segment, by its number, its direction and its header.
+pub(super) type Fate = fn(u64, Side, &Header) -> bool;
+
+/// Two TCPs and a wire that takes `delay` one way.
+pub(super) struct Pair {
+    pub(super) lab: Lab,
+    pub(super) client: Tcp,
+    pub(super) server: Tcp,
+    pool: Pool,
+    wire: Wire<(Instant, u64), (Side, Vec<u8>)>,
+    pub(super) delay: Duration,
+    sent: u64,
+    /// Says whether a segment gets through.
+    pub(super) fate: Fate,
+    /// Every segment sent, whether it got through or not.
+    pub(super) trace: Vec<(Instant, Side, Header, usize)>,
+    pub(super) news: Vec<(Side, ConnectionId, Event)>,
+}
+
+impl Pair {
+    pub(super) fn new(seed: u64) -> Self {
+        let mut lab = Lab::with_seed(seed);
+        let client = Tcp::new(LINK_MSS, &mut lab.cx());
+        let server = Tcp::new(LINK_MSS, &mut lab.cx());
+        Self {
+            lab,
+            client,
+            server,
+            pool: Pool::new(4, 2000),
+            wire: Wire::new(),
+            delay: Duration::from_millis(5),
+            sent: 0,
+            fate: |_, _, _| true,
+            trace: Vec::new(),
+            news: Vec::new(),
+        }
+    }
+
+    /// Opens a connection with `profile` at both ends and returns it as each side knows it.
+    pub(super) fn connect(&mut self, profile: Profile) -> (ConnectionId, ConnectionId) {
+        self.server.listen(PORT, profile).unwrap();
+        let remote = SocketAddrV4::new(SERVER, PORT);
+        let client = self.client.open(CLIENT, remote, profile, &mut self.lab.cx()).unwrap();
+        self.drive();
+        let accepted = self
+            .news
+            .iter()
+            .find(|(side, _, event)| *side == Side::Server && *event == Event::Established);
+        (client, accepted.expect("the server has accepted").1)
+    }
+
+    pub(super) fn tcp(&mut self, side: Side) -> &mut Tcp {
+        if side == Side::Client { &mut self.client } else { &mut self.server }
+    }
+
+    /// Puts what both sides owe on the wire.
+    pub(super) fn output(&mut self) {
+        for side in [Side::Client, Side::Server] {
+            let tcp = if side == Side::Client { &mut self.client } else { &mut self.server };
+            while let Some(segment) = tcp.transmit(&mut self.pool, &mut self.lab.cx()) {
+                let bytes = segment.packet.data().to_vec();
+                self.pool.put(segment.packet);
+                let pseudo = pseudo_sum(side.address(), segment.destination, bytes.len());
+                let (header, len) = Header::parse(&bytes, pseudo, &mut self.lab.meter).unwrap();
+                self.trace.push((self.lab.now, side, header, bytes.len() - len));
+                self.sent += 1;
+                if (self.fate)(self.sent, side, &header) {
+                    let at = (self.lab.now + self.delay, self.sent);
+                    self.wire.insert(at, (side.other(), bytes));
+                }
+            }
+            while let Some((id, event)) = tcp.event() {
+                self.news.push((side, id, event));
+            }
+        }
+        assert_eq!(self.pool.lent(), 0, "no packet leaks");
+    }
+
+    /// Lets the next thing happen; false if there is nothing until `end`.
+    pub(super) fn step(&mut self, end: Instant) -> bool {
+        self.output();
+        let arrival = self.wire.keys().next().map(|(at, _)| *at);
+        let deadlines = [self.client.deadline(), self.server.deadline(), arrival];
+        let Some(next) = deadlines.into_iter().flatten().min().filter(|at| *at <= end) else {
+            return false;
+        };
+        self.lab.now = self.lab.now.max(next);
+        while let Some(entry) = self.wire.first_entry().filter(|e| e.key().0 <= self.lab.now) {
+            let (side, bytes) = entry.remove();
+            let (from, to) = (side.other().address(), side.address());
+            let tcp = if side == Side::Client { &mut self.client } else { &mut self.server };
+            tcp.receive(from, to, &bytes, &mut self.lab.cx());
+        }
+        self.client.timeout(&mut self.lab.cx());
+        self.server.timeout(&mut self.lab.cx());
+        self.output();
+        true
+    }
+
+    /// Runs for `time`.
+    pub(super) fn run(&mut self, time: Duration) {
+        let end = self.lab.now + time;
+        while self.step(end) {}
+        self.lab.now = end;
+    }
+
+    /// Runs until the wire is empty and no timer but that of TIME-WAIT is left.
+    pub(super) fn drive(&mut self) {
+        let end = self.lab.now + Duration::from_secs(30);
+        while self.step(end) {}
+    }
+
+    /// Sends `data` from `side` while the other side reads all it can; returns what arrived.
+    pub(super) fn transfer(
+        &mut self,
+        side: Side,
+        (from, to): (ConnectionId, ConnectionId),
+        data: &[u8],
+    ) -> Vec<u8> {
+        let (mut sent, mut received) = (0, Vec::new());
+        let end = self.lab.now + Duration::from_secs(3600);
+        while received.len() < data.len() {
+            sent += self.tcp(side).send(from, &data[sent..]).unwrap();
+            let reader = self.tcp(side.other());
+            let got = reader.received(to).unwrap();
+            let count = got.len();
+            received.extend_from_slice(got);
+            reader.consume(to, count).unwrap();
+            if count == 0 && !self.step(end) {
+                panic!("nothing more happens after {} of {} bytes", received.len(), data.len());
+            }
+        }
+        received
+    }
+
+    /// Gives `side` a segment as if the other had sent it, and returns what it answers.
+    pub(super) fn inject(&mut self, side: Side, header: Header, data: &[u8]) -> Vec<Header> {
+        let (from, to) = (side.other().address(), side.address());
+        let mut packet = Packet::from_slice(data);
+        let ends = |address, port| SocketAddrV4::new(address, port);
+        let local = ends(from, header.source_port);
+        let remote = ends(to, header.destination_port);
+        push_header(&header, local, remote, &mut packet);
+        let before = self.trace.len();
+        let tcp = if side == Side::Client { &mut self.client } else { &mut self.server };
+        tcp.receive(from, to, packet.data(), &mut self.lab.cx());
+        self.output();
+        self.trace[before..].iter().filter(|t| t.1 == side).map(|t| t.2).collect()
+    }
+
+    pub(super) fn state(&mut self, side: Side, id: ConnectionId) -> State {
+        self.tcp(side).status(id).unwrap().state
+    }
+}
+
+pub(super) fn pattern(len: usize) -> Vec<u8> {
+    (0..len).map(|i| u8::try_from(i * 7 % 251).unwrap()).collect()
+}
+
+pub(super) const NO_FLAGS: Flags = Flags::FIN.without(Flags::FIN);

@@ -1,0 +1,69 @@
+//! Whole connections: open, transfer under faults, close.
+
+use super::*;
+use crate::meter::Counter;
+
+#[test]
+fn a_connection_opens_in_three_segments_and_both_sides_are_told() {
+    let mut pair = Pair::new(1);
+    let (client, server) = pair.connect(Profile::BULK);
+    assert_eq!(pair.state(Side::Client, client), State::Established);
+    assert_eq!(pair.state(Side::Server, server), State::Established);
+    let flags: Vec<_> = pair.trace.iter().map(|t| t.2.flags).collect();
+    assert_eq!(flags, [Flags::SYN, Flags::SYN.with(Flags::ACK), Flags::ACK]);
+    assert!(pair.news.contains(&(Side::Client, client, Event::Established)));
+}
+
+#[test]
+fn a_megabyte_arrives_whole_in_both_directions() {
+    let mut pair = Pair::new(2);
+    let (client, server) = pair.connect(Profile::BULK);
+    let data = pattern(1 << 20);
+    assert!(pair.transfer(Side::Client, (client, server), &data) == data);
+    assert!(pair.transfer(Side::Server, (server, client), &data) == data);
+    assert_eq!(pair.lab.counted(Counter::TcpRetransmissions), 0);
+}
+
+#[test]
+fn an_interactive_screenful_needs_no_window_update_before_its_end() {
+    let mut pair = Pair::new(3);
+    let (client, server) = pair.connect(Profile::INTERACTIVE);
+    let data = pattern(2000);
+    assert!(pair.transfer(Side::Server, (server, client), &data) == data);
+}
+
+#[test]
+fn one_lost_segment_of_a_flight_is_repaired_without_a_timeout() {
+    let mut pair = Pair::new(4);
+    let (client, server) = pair.connect(Profile::BULK);
+    pair.fate = |number, _, _| number != 8;
+    let data = pattern(100_000);
+    assert!(pair.transfer(Side::Client, (client, server), &data) == data);
+    assert_eq!(pair.lab.counted(Counter::TcpFastRetransmits), 1);
+    assert_eq!(pair.lab.counted(Counter::TcpTimeouts), 0);
+}
+
+#[test]
+fn everything_arrives_when_every_fifth_segment_is_lost() {
+    let mut pair = Pair::new(5);
+    let (client, server) = pair.connect(Profile::BULK);
+    pair.fate = |number, _, _| number % 5 != 0;
+    let data = pattern(200_000);
+    assert!(pair.transfer(Side::Client, (client, server), &data) == data);
+}
+
+#[test]
+fn close_by_one_side_and_then_the_other_leads_through_time_wait() {
+    let mut pair = Pair::new(6);
+    let (client, server) = pair.connect(Profile::BULK);
+    pair.client.close(client).unwrap();
+    pair.drive();
+    assert_eq!(pair.state(Side::Client, client), State::FinWait2);
+    assert_eq!(pair.state(Side::Server, server), State::CloseWait);
+    pair.server.close(server).unwrap();
+    pair.drive();
+    assert_eq!(pair.state(Side::Client, client), State::TimeWait);
+    assert_eq!(pair.state(Side::Server, server), State::Closed);
+    pair.run(Duration::from_secs(61));
+    assert_eq!(pair.state(Side::Client, client), State::Closed);
+}
