@@ -1,1 +1,3 @@
 //! The transport layer: UDP and TCP.
+
+pub mod udp;
