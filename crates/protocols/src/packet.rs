@@ -79,6 +79,12 @@ impl Packet {
         self.start = self.bytes.len().min(self.start + count);
     }
 
+    /// Takes back the last `count` bytes, or all there are, that [`Packet::pull`] removed and
+    /// nothing has overwritten since: an ICMP error quotes the header it is about.
+    pub fn unpull(&mut self, count: usize) {
+        self.start = self.start.saturating_sub(count);
+    }
+
     /// Puts `header` in front of the data.
     ///
     /// # Panics
@@ -158,6 +164,14 @@ mod tests {
         packet.pull(8);
         assert_eq!(packet.data(), b"data");
         assert_eq!(packet.data().as_ptr(), place);
+    }
+
+    #[test]
+    fn a_header_that_was_pulled_can_be_taken_back() {
+        let mut packet = Packet::from_slice(b"ip..data");
+        packet.pull(4);
+        packet.unpull(4);
+        assert_eq!(packet.data(), b"ip..data");
     }
 
     #[test]

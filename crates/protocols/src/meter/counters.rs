@@ -178,6 +178,10 @@ closed_list! {
         IcmpErrorsSuppressed "ICMP errors suppressed",
         /// ICMP errors given to a transport.
         IcmpErrorsDelivered "ICMP errors delivered",
+        /// ICMP messages of a kind that asks nothing of us, or that answer nothing we asked.
+        IcmpIgnored "ICMP messages ignored",
+        /// News of ICMP that a full queue turned away.
+        IcmpEventsDropped "ICMP events dropped",
         // UDP.
         /// Datagrams delivered.
         UdpIn "UDP datagrams in",
@@ -189,6 +193,8 @@ closed_list! {
         UdpErrors "UDP datagrams in error",
         /// Datagrams that a full receive queue turned away.
         UdpQueueFull "UDP datagrams dropped at the queue",
+        /// Binds turned away because of a limit.
+        UdpBindsRefused "UDP binds refused",
         // TCP.
         /// Segments received.
         TcpSegmentsIn "TCP segments in",

@@ -1,3 +1,4 @@
 //! The transport layer: UDP and TCP.
 
 pub mod tcp;
+pub mod udp;

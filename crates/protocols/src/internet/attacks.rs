@@ -1,0 +1,246 @@
+//! Rows of the attack table that concern IPv4 and ICMP, each by its number.
+
+use super::testing::*;
+use super::*;
+use std::vec::Vec;
+
+const ECHO: [u8; 8] = [8, 0, 0, 0, 0, 1, 0, 1];
+const UNREACHABLE: [u8; 8] = [3, 3, 0, 0, 0, 0, 0, 0];
+
+fn echo(options: &[u8], data: &[u8]) -> Vec<u8> {
+    datagram(&header(Protocol::Icmp), options, &message(ECHO, data))
+}
+
+#[test]
+fn row_6_a_lying_total_length_is_dropped_with_and_without_fragments() {
+    let mut host = Host::default();
+    let whole = datagram(&header(Protocol::Udp), &[], &[7; 40]);
+    let delivered = (0..=300_u16).flat_map(|len| [0x0000, 0x2000, 0x0001].map(|f| (len, f)));
+    let delivered = delivered.filter_map(|(len, fragment): (u16, u16)| {
+        let mut bytes = whole.clone();
+        bytes[2..4].copy_from_slice(&len.to_be_bytes());
+        bytes[6..8].copy_from_slice(&fragment.to_be_bytes());
+        reseal(&mut bytes);
+        let datagram = host.receive(&bytes)?;
+        let data_len = datagram.packet.len();
+        host.pool.put(datagram.packet);
+        assert_eq!(data_len, usize::from(len) - 20);
+        Some((len, fragment))
+    });
+    assert!(delivered.eq((20..=60).map(|len| (len, 0))));
+    assert_eq!(host.pool.lent(), 0);
+    assert_eq!(host.counted(Counter::IpFragmentsDropped), 2 * 41);
+    assert_eq!(host.counted(Counter::IpHeaderErrors), 3 * 260);
+}
+
+#[test]
+fn row_7_an_echo_with_a_lying_length_gets_only_bytes_that_were_received() {
+    let mut host = Host::default();
+    let received: Vec<u8> = echo(&[], &[0xA5; 32]);
+    let replies = (20..=200_u16).filter_map(|len| {
+        let mut bytes = received.clone();
+        bytes[2..4].copy_from_slice(&len.to_be_bytes());
+        reseal(&mut bytes);
+        // The checksum of ICMP is made to fit whatever the total length covers.
+        if let Some(covered) = bytes.get_mut(20..usize::from(len)) {
+            icmp::seal(covered);
+        }
+        assert!(host.receive(&bytes).is_none());
+        let reply = host.transmit()?;
+        assert_eq!(reply[24..], bytes[24..usize::from(len)]);
+        Some(len)
+    });
+    assert!(replies.eq(28..=60));
+    assert_eq!(host.pool.lent(), 0);
+}
+
+#[test]
+fn row_8_a_datagram_cut_at_any_byte_is_dropped() {
+    let mut host = Host::default();
+    let whole = echo(&[1; 8], &[0xA5; 32]);
+    let answered = (0..whole.len()).filter(|len| {
+        assert!(host.receive(&whole[..*len]).is_none());
+        host.transmit().is_some()
+    });
+    assert_eq!(answered.count(), 0);
+    assert_eq!(host.counted(Counter::IpHeaderErrors), whole.len() as u64);
+    assert_eq!(host.pool.lent(), 0);
+}
+
+#[test]
+fn row_8_an_icmp_message_cut_at_any_byte_is_dropped() {
+    let mut host = Host::default();
+    let whole = message(ECHO, &[0xA5; 32]);
+    let answered = (0..whole.len()).filter(|len| {
+        host.receive(&datagram(&header(Protocol::Icmp), &[], &whole[..*len]));
+        host.transmit().is_some()
+    });
+    assert_eq!(answered.count(), 0);
+    assert_eq!(host.counted(Counter::IcmpErrors), whole.len() as u64);
+    assert_eq!(host.pool.lent(), 0);
+}
+
+/// Whether an option is one whose length fits, with 38 bytes of No Operation behind it.
+fn option_is_right(kind: u8, len: u8) -> bool {
+    match kind {
+        0 => true,
+        // The length byte is then an option of its own, and the byte behind it a length of one.
+        1 => len <= 1,
+        131 | 137 => (3..=40).contains(&len),
+        _ => (2..=40).contains(&len),
+    }
+}
+
+#[test]
+fn row_9_options_of_every_kind_and_length_are_quoted_unchanged_or_dropped() {
+    let mut host = Host::default();
+    let cases = (0..=255_u8).flat_map(|kind| (0..=255_u8).map(move |len| (kind, len)));
+    let wrong = cases.filter(|(kind, len)| {
+        host.lab.advance_millis(1_000);
+        let options = [&[*kind, *len], [1; 38].as_slice()].concat();
+        let bytes = datagram(&header(Protocol::Udp), &options, &[7; 40]);
+        host.refuse(&bytes);
+        let Some(error) = host.transmit() else { return option_is_right(*kind, *len) };
+        let parsed = Header::parse(&error).unwrap();
+        assert_eq!((parsed.header_len, parsed.header.destination), (20, THEIRS));
+        assert_eq!(error[28..], bytes[..60 + 8]);
+        !option_is_right(*kind, *len)
+    });
+    assert_eq!(wrong.count(), 0);
+    assert_eq!(host.pool.lent(), 0);
+}
+
+#[test]
+fn row_12_the_reply_goes_to_the_source_without_the_options_of_the_request() {
+    let mut host = Host::default();
+    // A source route that has been walked: its return path leads through 192.0.2.9.
+    host.receive(&echo(&[131, 7, 8, 192, 0, 2, 9], b"data"));
+    let reply = host.transmit().unwrap();
+    let parsed = Header::parse(&reply).unwrap();
+    assert_eq!((parsed.header_len, parsed.options), (20, Options::Absent));
+    assert_eq!((parsed.header.source, parsed.header.destination), (OURS, THEIRS));
+}
+
+#[test]
+fn row_12_an_echo_with_hops_to_go_is_not_answered() {
+    let mut host = Host::default();
+    host.receive(&echo(&[131, 7, 4, 192, 0, 2, 9], b"data"));
+    assert_eq!(host.transmit(), None);
+    assert_eq!((host.counted(Counter::IpAddressErrors), host.pool.lent()), (1, 0));
+}
+
+#[test]
+fn row_13_a_quoted_header_with_options_of_any_length_is_stepped_over() {
+    let mut host = Host::default();
+    let ours = Header { source: OURS, destination: THEIRS, ..header(Protocol::Tcp) };
+    let wrong = (0..=10).filter(|words| {
+        let quoted = datagram(&ours, &[0x44].repeat(words * 4), b"12345678");
+        host.receive(&datagram(&header(Protocol::Icmp), &[], &message(UNREACHABLE, &quoted)));
+        match host.internet.event() {
+            Some(Event::Error(error)) => error.first_bytes != *b"12345678",
+            _ => true,
+        }
+    });
+    assert_eq!(wrong.count(), 0);
+    assert_eq!(host.pool.lent(), 0);
+}
+
+#[test]
+fn row_13_a_quotation_that_ends_within_its_options_or_first_bytes_is_dropped() {
+    let mut host = Host::default();
+    let ours = Header { source: OURS, destination: THEIRS, ..header(Protocol::Icmp) };
+    let quoted = datagram(&ours, &[0x44; 40], b"12345678");
+    let told = (0..quoted.len()).filter(|len| {
+        let error = message(UNREACHABLE, &quoted[..*len]);
+        host.receive(&datagram(&header(Protocol::Icmp), &[], &error));
+        host.internet.event().is_some()
+    });
+    assert_eq!(told.count(), 0);
+    assert_eq!(host.counted(Counter::IcmpErrors), quoted.len() as u64);
+}
+
+#[test]
+fn row_14_an_echo_to_everybody_or_to_a_group_is_not_answered() {
+    let mut host = Host::default();
+    let groups = [[255; 4], [10, 0, 0, 255], [10, 0, 0, 0], [224, 0, 0, 1], [239, 1, 2, 3]];
+    let answered = groups.iter().filter(|group| {
+        let header = Header { destination: (**group).into(), ..header(Protocol::Icmp) };
+        host.receive(&datagram(&header, &[], &message(ECHO, b"data")));
+        host.transmit().is_some()
+    });
+    assert_eq!(answered.count(), 0);
+    assert_eq!((host.counted(Counter::IpAddressErrors), host.pool.lent()), (5, 0));
+}
+
+#[test]
+fn row_15_a_datagram_with_our_own_address_as_source_is_dropped() {
+    let mut host = Host::default();
+    let delivered = [Protocol::Tcp, Protocol::Udp, Protocol::Icmp].iter().filter(|protocol| {
+        let land = Header { source: OURS, ..header(**protocol) };
+        host.receive(&datagram(&land, &[], &message(ECHO, b"data"))).is_some()
+    });
+    assert_eq!(delivered.count(), 0);
+    assert_eq!(host.transmit(), None);
+    assert_eq!((host.counted(Counter::IpSourceErrors), host.pool.lent()), (3, 0));
+}
+
+fn errors_for(host: &mut Host, source: Ipv4Addr, datagrams: usize) -> usize {
+    let bytes = datagram(&Header { source, ..header(Protocol::Udp) }, &[], &[7; 8]);
+    let answered = (0..datagrams).filter(|_| {
+        host.refuse(&bytes);
+        host.transmit().is_some()
+    });
+    answered.count()
+}
+
+#[test]
+fn row_19_the_errors_for_one_host_take_nothing_from_those_for_another() {
+    let (mut quiet, mut busy) = (Host::default(), Host::default());
+    // Both have drawn as much from chance when the other host's turn comes.
+    errors_for(&mut quiet, THEIRS, 1);
+    errors_for(&mut busy, THEIRS, 1000);
+    let other = Ipv4Addr::new(10, 0, 0, 3);
+    let errors = errors_for(&mut quiet, other, 1000);
+    assert!((4..=12).contains(&errors), "{errors}");
+    assert_eq!(errors_for(&mut busy, other, 1000), errors);
+}
+
+#[test]
+fn row_19_the_limit_is_not_the_same_for_every_host() {
+    let mut host = Host::default();
+    let mut limits: Vec<_> =
+        (2..40).map(|i| errors_for(&mut host, Ipv4Addr::new(10, 0, 0, i), 20)).collect();
+    limits.sort_unstable();
+    limits.dedup();
+    assert!(limits.len() > 3, "{limits:?}");
+}
+
+#[test]
+fn row_19_a_thousand_hosts_that_want_errors_do_not_silence_us_towards_one_more() {
+    let mut host = Host::default();
+    let silent = (0..1000_u32).filter(|i| {
+        let source = Ipv4Addr::from_bits(0xC000_0200 + i);
+        errors_for(&mut host, source, 1) == 0
+    });
+    assert_eq!(silent.count(), 0);
+}
+
+#[test]
+fn row_19_a_full_queue_of_answers_does_not_always_drop_the_last() {
+    let last_answered = (0..20).filter(|seed| {
+        let mut host = Host::with_seed(*seed);
+        (1..=9_u8).for_each(|i| {
+            host.receive(&echo(&[], &[i]));
+        });
+        core::iter::from_fn(|| host.transmit()).last().unwrap()[28] == 9
+    });
+    assert!((1..20).contains(&last_answered.count()));
+}
+
+#[test]
+fn row_19_a_host_gets_one_more_error_a_second() {
+    let mut host = Host::default();
+    errors_for(&mut host, THEIRS, 100);
+    host.lab.advance_millis(3_500);
+    assert_eq!(errors_for(&mut host, THEIRS, 100), 3);
+}

@@ -1,0 +1,76 @@
+//! How often one destination gets ICMP errors from us (RFC 1812 §4.3.2.8).
+//!
+//! A limit that all destinations share tells an attacker, who can see it run out, what became of
+//! the datagrams that he sent under another's address: that made resolvers' ports guessable
+//! (CVE-2020-25705). So each destination has a bucket of its own, and how much it holds is
+//! chance. The table is bounded; a new destination takes the place of any other one, again by
+//! chance, so that nobody can tell by his own bucket what the others do.
+
+use crate::cx::Cx;
+use crate::time::{Duration, Instant};
+use alloc::vec::Vec;
+use core::net::Ipv4Addr;
+
+/// Destinations that are remembered.
+const BUCKETS: usize = 64;
+/// The fewest and the most errors that a destination gets at once.
+const BURST: (u64, u64) = (4, 12);
+/// Time in which a bucket gains one more error: a flood gets one small datagram a second.
+const REFILL: Duration = Duration::from_secs(1);
+
+/// A bucket of tokens for each destination that was sent an error lately.
+#[derive(Debug, Default)]
+pub(super) struct Limiter {
+    buckets: Vec<Bucket>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Bucket {
+    destination: Ipv4Addr,
+    tokens: u64,
+    refilled_at: Instant,
+}
+
+impl Limiter {
+    /// Takes a token for an error to `destination`, and returns whether there was one.
+    pub(super) fn allows(&mut self, destination: Ipv4Addr, cx: &mut Cx<'_>) -> bool {
+        let known = self.buckets.iter_mut().find(|bucket| bucket.destination == destination);
+        let Some(bucket) = known else {
+            self.remember(Bucket { destination, tokens: burst(cx) - 1, refilled_at: cx.now }, cx);
+            return true;
+        };
+        bucket.refill(cx);
+        let allows = bucket.tokens > 0;
+        bucket.tokens = bucket.tokens.saturating_sub(1);
+        allows
+    }
+
+    fn remember(&mut self, bucket: Bucket, cx: &mut Cx<'_>) {
+        if self.buckets.len() < BUCKETS {
+            self.buckets.push(bucket);
+            return;
+        }
+        let place = cx.chance.below(BUCKETS as u64);
+        if let Some(old) = self.buckets.iter_mut().zip(0..).find(|(_, i)| *i == place) {
+            *old.0 = bucket;
+        }
+    }
+}
+
+impl Bucket {
+    fn refill(&mut self, cx: &mut Cx<'_>) {
+        let passed = cx.now.since(self.refilled_at);
+        let gained = passed.as_secs() / REFILL.as_secs();
+        if gained == 0 {
+            return;
+        }
+        // What is left over of a second counts towards the next token.
+        self.refilled_at = self.refilled_at + REFILL * u32::try_from(gained).unwrap_or(u32::MAX);
+        self.tokens = self.tokens.saturating_add(gained).min(burst(cx));
+    }
+}
+
+fn burst(cx: &mut Cx<'_>) -> u64 {
+    let (fewest, most) = BURST;
+    fewest + cx.chance.below(most - fewest + 1)
+}

@@ -1,0 +1,104 @@
+//! A bench for tests: one host whose link is fed by hand, and datagrams to feed it with.
+
+use super::ipv4::HEADER_LEN;
+use super::*;
+use crate::cx::testing::Lab;
+use std::vec::Vec;
+
+pub(crate) const OURS: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
+pub(crate) const THEIRS: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 2);
+
+/// A host at [`OURS`] on a network of 24 bits, with 32 buffers.
+#[derive(Debug)]
+pub(crate) struct Host {
+    pub(crate) internet: Internet,
+    pub(crate) pool: Pool,
+    pub(crate) lab: Lab,
+}
+
+impl Default for Host {
+    fn default() -> Self {
+        Self::with_seed(1)
+    }
+}
+
+impl Host {
+    pub(crate) fn with_seed(seed: u64) -> Self {
+        let internet = Internet::new(OURS, 24, 1500);
+        Self { internet, pool: Pool::new(32, 1600), lab: Lab::with_seed(seed) }
+    }
+
+    /// Lends a packet that holds `bytes`.
+    pub(crate) fn packet(&mut self, bytes: &[u8]) -> Packet {
+        let mut packet = self.pool.take(&mut self.lab.meter).unwrap();
+        packet.extend(bytes);
+        packet
+    }
+
+    /// Feeds `bytes` from the link.
+    pub(crate) fn receive(&mut self, bytes: &[u8]) -> Option<Datagram> {
+        let packet = self.packet(bytes);
+        self.internet.receive(packet, &mut self.pool, &mut self.lab.cx())
+    }
+
+    /// Feeds a datagram that is for a transport, which finds its port closed.
+    pub(crate) fn refuse(&mut self, bytes: &[u8]) {
+        if let Some(datagram) = self.receive(bytes) {
+            let cx = &mut self.lab.cx();
+            self.internet.report(datagram, Unreachable::Port, &mut self.pool, cx);
+        }
+    }
+
+    /// Collects the next answer.
+    pub(crate) fn transmit(&mut self) -> Option<Vec<u8>> {
+        let packet = self.internet.transmit(&mut self.lab.cx())?;
+        let bytes = packet.data().to_vec();
+        self.pool.put(packet);
+        Some(bytes)
+    }
+
+    pub(crate) fn counted(&self, counter: Counter) -> u64 {
+        self.lab.counted(counter)
+    }
+}
+
+/// A header from [`THEIRS`] to [`OURS`].
+pub(crate) fn header(protocol: Protocol) -> Header {
+    Header {
+        source: THEIRS,
+        destination: OURS,
+        protocol,
+        time_to_live: 64,
+        identification: 0,
+        dscp_ecn: 0,
+        dont_fragment: true,
+    }
+}
+
+/// A datagram with a good checksum; the options are filled up to whole words.
+pub(crate) fn datagram(header: &Header, options: &[u8], data: &[u8]) -> Vec<u8> {
+    let words = options.len().div_ceil(4);
+    let len = HEADER_LEN + words * 4;
+    let mut bytes = header.emit(u16::try_from(len + data.len()).unwrap()).to_vec();
+    bytes[0] += u8::try_from(words).unwrap();
+    bytes.extend_from_slice(options);
+    bytes.resize(len, 0);
+    bytes.extend_from_slice(data);
+    reseal(&mut bytes);
+    bytes
+}
+
+/// Puts a good checksum into a header that was changed.
+pub(crate) fn reseal(bytes: &mut [u8]) {
+    let len = usize::from(bytes[0] & 0x0F) * 4;
+    bytes[10..12].fill(0);
+    let sum = Sum::default().bytes(&bytes[..len]).finish();
+    bytes[10..12].copy_from_slice(&sum.to_be_bytes());
+}
+
+/// An ICMP message with a good checksum.
+pub(crate) fn message(header: [u8; 8], body: &[u8]) -> Vec<u8> {
+    let mut message = [&header, body].concat();
+    icmp::seal(&mut message);
+    message
+}

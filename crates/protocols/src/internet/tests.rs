@@ -1,0 +1,386 @@
+use super::testing::*;
+use super::*;
+use crate::meter::{Clock, Meter};
+use core::sync::atomic::{AtomicU64, Ordering};
+use proptest::prelude::*;
+use std::vec::Vec;
+
+const ECHO: [u8; 8] = [8, 0, 0, 0, 0, 1, 0, 1];
+const UNREACHABLE: [u8; 8] = [3, 3, 0, 0, 0, 0, 0, 0];
+
+fn ours(protocol: Protocol) -> Header {
+    Header { source: OURS, destination: THEIRS, ..header(protocol) }
+}
+
+fn receive_icmp(host: &mut Host, message: &[u8]) {
+    assert!(host.receive(&datagram(&header(Protocol::Icmp), &[], message)).is_none());
+}
+
+proptest! {
+    #[test]
+    fn any_bytes_leave_no_buffer_behind(frames: Vec<Vec<u8>>) {
+        let mut host = Host::default();
+        frames.iter().take(64).for_each(|bytes| host.refuse(bytes));
+        while host.transmit().is_some() {}
+        prop_assert_eq!(host.pool.lent(), 0);
+    }
+
+    #[test]
+    fn any_fields_options_and_data_leave_no_buffer_behind(
+        datagrams in prop::collection::vec(
+            (0..8_u8, any::<[u8; 12]>(), prop::collection::vec(any::<u8>(), 0..=40), any::<Vec<u8>>()),
+            0..64,
+        )
+    ) {
+        let mut host = Host::default();
+        datagrams.iter().for_each(|(choice, fields, options, data)| {
+            let [a, b, c, d, time_to_live, dscp_ecn, protocol, message_type, code, ..] = *fields;
+            let near = Ipv4Addr::new(10, 0, 0, a % 4);
+            let header = Header {
+                source: if choice & 1 == 0 { near } else { Ipv4Addr::new(a, b, c, d) },
+                destination: if choice & 2 == 0 { OURS } else { Ipv4Addr::BROADCAST },
+                protocol: if choice & 4 == 0 { Protocol::Icmp } else { (protocol % 20).into() },
+                time_to_live,
+                dscp_ecn,
+                ..header(Protocol::Icmp)
+            };
+            let data = match header.protocol {
+                Protocol::Icmp => message([message_type % 16, code % 6, 0, 0, 0, 0, 0, 0], data),
+                _ => data.clone(),
+            };
+            host.refuse(&datagram(&header, options, &data));
+        });
+        while host.transmit().is_some() {}
+        prop_assert_eq!(host.pool.lent(), 0);
+    }
+
+    #[test]
+    fn etherparse_accepts_what_is_sent(data in prop::collection::vec(any::<u8>(), 0..=1480)) {
+        let mut host = Host::default();
+        let packet = host.packet(&data);
+        let cx = &mut host.lab.cx();
+        let sent = host.internet.send(packet, THEIRS, Protocol::Tcp, 0x48, &mut host.pool, cx);
+        let sent = sent.unwrap();
+        let theirs = etherparse::Ipv4Slice::from_slice(sent.data()).unwrap();
+        prop_assert_eq!(theirs.header().source_addr(), OURS);
+        prop_assert_eq!(theirs.header().destination_addr(), THEIRS);
+        prop_assert_eq!(theirs.header().dcp().value() << 2, 0x48);
+        prop_assert_eq!(theirs.payload().payload, data);
+        let header = theirs.header().to_header();
+        prop_assert_eq!(header.header_checksum, header.calc_header_checksum());
+    }
+
+    #[test]
+    fn an_echo_request_that_etherparse_makes_is_answered(
+        identifier: u16,
+        sequence: u16,
+        data in prop::collection::vec(any::<u8>(), 0..=1472),
+    ) {
+        let mut host = Host::default();
+        let mut bytes = Vec::new();
+        etherparse::PacketBuilder::ipv4(THEIRS.octets(), OURS.octets(), 3)
+            .icmpv4_echo_request(identifier, sequence)
+            .write(&mut bytes, &data)
+            .unwrap();
+        prop_assert!(host.receive(&bytes).is_none());
+        let reply = host.transmit().unwrap();
+        let theirs = etherparse::SlicedPacket::from_ip(&reply).unwrap();
+        let Some(etherparse::TransportSlice::Icmpv4(icmp)) = theirs.transport else {
+            return Err(TestCaseError::fail("not ICMP"));
+        };
+        let echo = etherparse::IcmpEchoHeader { id: identifier, seq: sequence };
+        prop_assert_eq!(icmp.icmp_type(), etherparse::Icmpv4Type::EchoReply(echo));
+        prop_assert_eq!(icmp.checksum(), icmp.icmp_type().calc_checksum(icmp.payload()));
+        prop_assert_eq!(icmp.payload(), data);
+    }
+}
+
+#[test]
+fn a_transport_gets_the_data_without_header_options_and_padding() {
+    let mut host = Host::default();
+    let padded = [datagram(&header(Protocol::Tcp), &[1; 4], b"data"), [0; 18].to_vec()].concat();
+    let datagram = host.receive(&padded).unwrap();
+    assert_eq!(datagram.packet.data(), b"data");
+    assert_eq!((datagram.header.source, datagram.header_len), (THEIRS, 24));
+    assert_eq!(host.counted(Counter::IpDatagramsDelivered), 1);
+    assert_eq!(host.counted(Counter::IpOptionsSkipped), 1);
+}
+
+#[test]
+fn a_datagram_for_another_host_is_counted_and_dropped() {
+    let mut host = Host::default();
+    let header = Header { destination: Ipv4Addr::new(10, 0, 0, 9), ..header(Protocol::Udp) };
+    assert!(host.receive(&datagram(&header, &[], b"data")).is_none());
+    assert_eq!((host.counted(Counter::IpAddressErrors), host.pool.lent()), (1, 0));
+}
+
+#[test]
+fn a_header_with_a_wrong_checksum_is_counted_and_dropped() {
+    let mut host = Host::default();
+    let mut bytes = datagram(&header(Protocol::Udp), &[], b"data");
+    bytes[8] -= 1;
+    assert!(host.receive(&bytes).is_none());
+    assert_eq!((host.counted(Counter::IpChecksumErrors), host.pool.lent()), (1, 0));
+}
+
+#[test]
+fn a_broadcast_reaches_udp_but_not_tcp() {
+    let mut host = Host::default();
+    let mut reaches = |protocol| {
+        let header = Header { destination: Ipv4Addr::BROADCAST, ..header(protocol) };
+        host.receive(&datagram(&header, &[], b"data")).is_some()
+    };
+    assert_eq!((reaches(Protocol::Udp), reaches(Protocol::Tcp)), (true, false));
+}
+
+#[test]
+fn a_source_that_no_host_may_have_is_counted_and_dropped() {
+    let mut host = Host::default();
+    let impossible = [
+        [0, 0, 0, 0],
+        [0, 1, 2, 3],
+        [127, 0, 0, 1],
+        [224, 0, 0, 1],
+        [240, 0, 0, 1],
+        [255, 255, 255, 255],
+        [10, 0, 0, 255],
+        [10, 0, 0, 0],
+    ];
+    let delivered = impossible.iter().filter(|source| {
+        let header = Header { source: (**source).into(), ..header(Protocol::Udp) };
+        host.receive(&datagram(&header, &[], b"data")).is_some()
+    });
+    assert_eq!(delivered.count(), 0);
+    assert_eq!((host.counted(Counter::IpSourceErrors), host.pool.lent()), (8, 0));
+}
+
+#[test]
+fn a_host_without_an_address_may_broadcast_over_udp() {
+    let mut host = Host::default();
+    let source = Ipv4Addr::UNSPECIFIED;
+    let header = Header { source, destination: Ipv4Addr::BROADCAST, ..header(Protocol::Udp) };
+    assert!(host.receive(&datagram(&header, &[], b"data")).is_some());
+}
+
+#[test]
+fn a_time_to_live_of_one_is_enough_for_a_host_and_zero_is_not() {
+    let mut host = Host::default();
+    let mut reaches = |time_to_live| {
+        let header = Header { time_to_live, ..header(Protocol::Udp) };
+        host.receive(&datagram(&header, &[], b"data")).is_some()
+    };
+    assert_eq!((reaches(1), reaches(0)), (true, false));
+    assert_eq!(host.counted(Counter::IpTimeExceeded), 1);
+}
+
+#[test]
+fn an_unknown_protocol_is_reported_with_header_and_eight_bytes() {
+    let mut host = Host::default();
+    let bytes = datagram(&header(Protocol::Other(99)), &[1; 4], b"0123456789");
+    assert!(host.receive(&bytes).is_none());
+    let error = host.transmit().unwrap();
+    let expected = message([3, 2, 0, 0, 0, 0, 0, 0], &bytes[..24 + 8]);
+    assert_eq!(error[20..], expected);
+    assert_eq!(Header::parse(&error).unwrap().header.destination, THEIRS);
+    assert_eq!(host.counted(Counter::IpProtocolsUnknown), 1);
+    assert_eq!(host.counted(Counter::IcmpErrorsOut), 1);
+}
+
+#[test]
+fn a_source_route_that_leads_on_is_reported_as_failed() {
+    let mut host = Host::default();
+    let bytes = datagram(&header(Protocol::Udp), &[137, 7, 4, 192, 0, 2, 9], b"01234567");
+    assert!(host.receive(&bytes).is_none());
+    assert_eq!(host.transmit().unwrap()[20..22], [3, 5]);
+}
+
+#[test]
+fn nothing_is_reported_about_a_broadcast() {
+    let mut host = Host::default();
+    let header = Header { destination: Ipv4Addr::BROADCAST, ..header(Protocol::Udp) };
+    host.refuse(&datagram(&header, &[], b"data"));
+    assert_eq!(host.transmit(), None);
+    assert_eq!((host.counted(Counter::IcmpErrorsSuppressed), host.pool.lent()), (1, 0));
+}
+
+#[test]
+fn nothing_is_reported_about_icmp() {
+    let mut host = Host::default();
+    let packet = host.packet(b"01234567");
+    let datagram = Datagram { header: header(Protocol::Icmp), header_len: 20, packet };
+    let cx = &mut host.lab.cx();
+    host.internet.report(datagram, Unreachable::Port, &mut host.pool, cx);
+    assert_eq!(host.transmit(), None);
+}
+
+#[test]
+fn an_echo_reply_keeps_the_priority_of_its_request_and_marks_no_congestion() {
+    let mut host = Host::default();
+    let header = Header { dscp_ecn: 0b1010_1011, ..header(Protocol::Icmp) };
+    host.receive(&datagram(&header, &[], &message(ECHO, b"data")));
+    assert_eq!(host.transmit().unwrap()[1], 0b1010_1000);
+    assert_eq!(host.counted(Counter::IcmpEchoesAnswered), 1);
+}
+
+#[test]
+fn a_flood_of_echoes_is_owed_no_more_than_eight_answers() {
+    let mut host = Host::default();
+    (0..100).for_each(|_| receive_icmp(&mut host, &message(ECHO, b"data")));
+    assert_eq!(host.pool.lent(), 8);
+    assert_eq!(host.counted(Counter::IpOutputDropped), 92);
+}
+
+#[test]
+fn an_error_about_a_datagram_of_ours_is_told_with_its_first_bytes() {
+    let mut host = Host::default();
+    let quoted = datagram(&ours(Protocol::Tcp), &[], b"portsseq");
+    receive_icmp(&mut host, &message([3, 4, 0, 0, 0, 0, 0x05, 0x78], &quoted));
+    let expected = IcmpError {
+        kind: icmp::ErrorKind::FragmentationNeeded { next_hop_mtu: Some(1400) },
+        reporter: THEIRS,
+        protocol: Protocol::Tcp,
+        source: OURS,
+        destination: THEIRS,
+        first_bytes: *b"portsseq",
+    };
+    assert_eq!(host.internet.event(), Some(Event::Error(expected)));
+    assert_eq!(host.counted(Counter::IcmpErrorsDelivered), 1);
+}
+
+#[test]
+fn an_error_about_a_datagram_that_was_not_ours_is_counted_and_dropped() {
+    let mut host = Host::default();
+    let quoted = datagram(&header(Protocol::Tcp), &[], b"portsseq");
+    receive_icmp(&mut host, &message(UNREACHABLE, &quoted));
+    assert_eq!(host.internet.event(), None);
+    assert_eq!(host.counted(Counter::IcmpErrors), 1);
+}
+
+#[test]
+fn news_that_nobody_fetches_is_limited() {
+    let mut host = Host::default();
+    let error = message(UNREACHABLE, &datagram(&ours(Protocol::Tcp), &[], b"portsseq"));
+    (0..100).for_each(|_| receive_icmp(&mut host, &error));
+    assert_eq!(core::iter::from_fn(|| host.internet.event()).count(), 32);
+    assert_eq!(host.counted(Counter::IcmpEventsDropped), 68);
+}
+
+fn send(host: &mut Host, data: &[u8], to: [u8; 4], protocol: Protocol) -> Result<(), SendError> {
+    let packet = host.packet(data);
+    let cx = &mut host.lab.cx();
+    let sent = host.internet.send(packet, to.into(), protocol, 0, &mut host.pool, cx)?;
+    host.pool.put(sent);
+    Ok(())
+}
+
+#[test]
+fn a_datagram_that_fills_the_mtu_is_sent_and_a_longer_one_is_refused() {
+    let mut host = Host::default();
+    assert_eq!(send(&mut host, &[0; 1480], [10, 0, 0, 2], Protocol::Tcp), Ok(()));
+    let refused = send(&mut host, &[0; 1481], [10, 0, 0, 2], Protocol::Tcp);
+    assert_eq!(refused, Err(SendError::TooBig { mtu: 1500 }));
+    assert_eq!(host.pool.lent(), 0);
+}
+
+#[test]
+fn nothing_is_sent_to_us_to_nobody_or_over_tcp_to_a_group() {
+    let mut host = Host::default();
+    let wrong = [[10, 0, 0, 1], [0; 4], [127, 0, 0, 1], [240, 0, 0, 1], [224, 0, 0, 1], [255; 4]];
+    let refused = wrong.map(|to| send(&mut host, b"data", to, Protocol::Tcp));
+    assert_eq!(refused, [Err(SendError::Destination); 6]);
+    assert_eq!(send(&mut host, b"data", [255; 4], Protocol::Udp), Ok(()));
+    assert_eq!(host.pool.lent(), 0);
+}
+
+#[test]
+fn nothing_is_sent_before_we_have_an_address() {
+    let mut host = Host::default();
+    host.internet.set_address(Ipv4Addr::UNSPECIFIED, 0);
+    let refused = send(&mut host, b"data", [10, 0, 0, 2], Protocol::Udp);
+    assert_eq!((refused, host.pool.lent()), (Err(SendError::NoAddress), 0));
+}
+
+#[test]
+fn what_is_sent_has_df_no_identification_and_the_time_to_live_that_was_set() {
+    let mut host = Host::default();
+    host.internet.set_time_to_live(9);
+    let packet = host.packet(b"data");
+    let cx = &mut host.lab.cx();
+    let sent = host.internet.send(packet, THEIRS, Protocol::Tcp, 0, &mut host.pool, cx).unwrap();
+    let header = Header::parse(sent.data()).unwrap().header;
+    assert_eq!((header.dont_fragment, header.identification, header.time_to_live), (true, 0, 9));
+}
+
+fn ask(host: &mut Host) -> Vec<u8> {
+    let cx = &mut host.lab.cx();
+    let packet = host.internet.make_echo_request(THEIRS, 7, 1, 56, &mut host.pool, cx).unwrap();
+    let request = packet.data().to_vec();
+    host.pool.put(packet);
+    request
+}
+
+/// What the host at [`THEIRS`] answers.
+fn answer(request: &[u8]) -> Vec<u8> {
+    let mut them = Host::default();
+    them.internet.set_address(THEIRS, 24);
+    them.receive(request);
+    them.transmit().unwrap()
+}
+
+#[test]
+fn an_echo_that_comes_back_is_told_once_with_its_round_trip() {
+    let mut host = Host::default();
+    let reply = answer(&ask(&mut host));
+    host.lab.advance_millis(25);
+    host.receive(&reply);
+    host.receive(&reply);
+    let expected = EchoReply {
+        source: THEIRS,
+        identifier: 7,
+        sequence: 1,
+        payload_len: 56,
+        round_trip: crate::time::Duration::from_millis(25),
+        time_to_live: 64,
+    };
+    assert_eq!(host.internet.event(), Some(Event::EchoReply(expected)));
+    assert_eq!(host.internet.event(), None);
+    assert_eq!(host.counted(Counter::IcmpIgnored), 1);
+}
+
+#[test]
+fn an_echo_reply_of_another_length_or_from_another_host_is_ignored() {
+    let mut host = Host::default();
+    ask(&mut host);
+    receive_icmp(&mut host, &message([0, 0, 0, 0, 0, 7, 0, 1], &[0; 55]));
+    let other = Header { source: Ipv4Addr::new(10, 0, 0, 3), ..header(Protocol::Icmp) };
+    host.receive(&datagram(&other, &[], &message([0, 0, 0, 0, 0, 7, 0, 1], &[0; 56])));
+    assert_eq!(host.internet.event(), None);
+    assert_eq!(host.counted(Counter::IcmpIgnored), 2);
+}
+
+#[test]
+fn an_echo_request_longer_than_the_mtu_takes_no_buffer() {
+    let mut host = Host::default();
+    let cx = &mut host.lab.cx();
+    let refused = host.internet.make_echo_request(THEIRS, 7, 1, 1473, &mut host.pool, cx);
+    assert_eq!(refused.unwrap_err(), SendError::TooBig { mtu: 1500 });
+    assert_eq!(host.pool.lent(), 0);
+}
+
+#[test]
+fn time_spent_here_is_charged_to_the_internet_account_and_the_caller_goes_on() {
+    static CLOCK: AtomicU64 = AtomicU64::new(0);
+    let mut host = Host::default();
+    host.lab.meter = Meter::new(Clock::Counter(|| CLOCK.fetch_add(1, Ordering::Relaxed)));
+    host.lab.meter.enter(Account::Telnet);
+    host.receive(&datagram(&header(Protocol::Udp), &[], b"data"));
+    assert_eq!(host.lab.meter.enter(Account::Outside), Account::Telnet);
+    assert_eq!(host.lab.meter.charged(Account::Internet), 1);
+}
+
+#[test]
+fn the_pseudo_header_is_summed_as_its_twelve_bytes_are() {
+    let bytes = [10, 0, 0, 2, 10, 0, 0, 1, 0, 6, 0x12, 0x34];
+    let sum = pseudo_header(THEIRS, OURS, Protocol::Tcp, 0x1234);
+    assert_eq!(sum.finish(), Sum::default().bytes(&bytes).finish());
+}

@@ -1,0 +1,596 @@
+//! UDP (RFC 768, RFC 1122 §4.1): ports, a checksum, and a queue for each socket.
+//!
+//! A datagram is taken if its length field fits into what IP brought and its checksum, where it
+//! has one, is right; then it waits in the queue of the socket that is bound to its port. A queue
+//! is limited in datagrams and in bytes, and turns away what comes when it is full. A datagram for
+//! a port where nobody listens is given back, so that the host can report it to its source. The
+//! length field may be smaller than what IP brought: the surplus (RFC 9868) is cut off.
+//!
+//! Nothing is retransmitted and nothing is owed: there is no deadline here.
+
+use crate::cx::Cx;
+use crate::internet::icmp::{ErrorKind, IcmpError};
+use crate::internet::ipv4::{Header, Protocol};
+use crate::internet::{self, Datagram, Internet, pseudo_header};
+use crate::meter::{Account, Counter};
+use crate::packet::{Packet, Pool};
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+use core::net::SocketAddrV4;
+
+/// Bytes of the header.
+pub const HEADER_LEN: usize = 8;
+
+/// All UDP sockets of one host.
+#[derive(Debug)]
+pub struct Udp {
+    limits: Limits,
+    requires_checksum: bool,
+    sockets: Vec<Socket>,
+    next_id: u64,
+}
+
+/// How much the sockets may hold.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Sockets that may be bound at a time.
+    pub sockets: usize,
+    /// Datagrams that may wait in each.
+    pub datagrams: usize,
+    /// Bytes of data that may wait in each.
+    pub bytes: usize,
+}
+
+/// Names a socket from its bind to its close, and nothing after that.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct SocketId(u64);
+
+#[derive(Debug)]
+struct Socket {
+    id: SocketId,
+    port: u16,
+    waiting: VecDeque<(SocketAddrV4, Packet)>,
+    waiting_bytes: usize,
+    error: Option<(SocketAddrV4, ErrorKind)>,
+}
+
+/// Why a socket was not bound.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BindError {
+    /// Another socket has the port.
+    PortInUse,
+    /// All sockets that may be bound are, or all ports.
+    TooManySockets,
+}
+
+/// Why a datagram was not sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SendError {
+    /// The socket is closed.
+    NoSocket,
+    /// The destination port is 0.
+    Port,
+    /// The Internet layer refuses.
+    Internet(internet::SendError),
+}
+
+impl Default for Limits {
+    /// 64 sockets, and a quarter of the default pool's buffers in each.
+    fn default() -> Self {
+        Self { sockets: 64, datagrams: 8, bytes: 65_536 }
+    }
+}
+
+impl Default for Udp {
+    fn default() -> Self {
+        Self::new(Limits::default())
+    }
+}
+
+impl Udp {
+    /// Makes a host's UDP, without any sockets.
+    #[must_use]
+    pub fn new(limits: Limits) -> Self {
+        Self { limits, requires_checksum: false, sockets: Vec::new(), next_id: 0 }
+    }
+
+    /// Sets whether datagrams without a checksum are refused (RFC 1122 §4.1.3.4 MAY); they are
+    /// not unless this is called.
+    pub fn set_requires_checksum(&mut self, requires: bool) {
+        self.requires_checksum = requires;
+    }
+
+    /// Binds a new socket to `port`, or if that is 0 to a free one that chance chooses.
+    ///
+    /// # Errors
+    ///
+    /// If the port is taken, or there is no room for another socket.
+    pub fn bind(&mut self, port: u16, cx: &mut Cx<'_>) -> Result<SocketId, BindError> {
+        if self.sockets.len() >= self.limits.sockets {
+            cx.meter.count(Counter::UdpBindsRefused);
+            return Err(BindError::TooManySockets);
+        }
+        let port = match port {
+            0 => self.ephemeral_port(cx).ok_or(BindError::TooManySockets)?,
+            port if self.has_port(port) => return Err(BindError::PortInUse),
+            port => port,
+        };
+        let id = SocketId(self.next_id);
+        self.next_id += 1;
+        let waiting = VecDeque::new();
+        self.sockets.push(Socket { id, port, waiting, waiting_bytes: 0, error: None });
+        Ok(id)
+    }
+
+    /// Returns the port that a socket is bound to.
+    #[must_use]
+    pub fn port(&self, socket: SocketId) -> Option<u16> {
+        self.sockets.iter().find(|s| s.id == socket).map(|s| s.port)
+    }
+
+    /// Closes a socket, and gives what waits in it back to `pool`.
+    pub fn close(&mut self, socket: SocketId, pool: &mut Pool) {
+        let Some(place) = self.sockets.iter().position(|s| s.id == socket) else { return };
+        let socket = self.sockets.swap_remove(place);
+        socket.waiting.into_iter().for_each(|(_, packet)| pool.put(packet));
+    }
+
+    /// Makes a datagram from a socket's port with the data in `packet`, and returns it whole, for
+    /// the link.
+    ///
+    /// # Errors
+    ///
+    /// If the datagram cannot be sent; its packet has then gone back to `pool`.
+    pub fn send(
+        &self,
+        socket: SocketId,
+        packet: Packet,
+        destination: SocketAddrV4,
+        internet: &mut Internet,
+        pool: &mut Pool,
+        cx: &mut Cx<'_>,
+    ) -> Result<Packet, SendError> {
+        let left = cx.meter.enter(Account::Internet);
+        let sent = self.make(socket, packet, destination, internet, pool, cx);
+        if sent.is_ok() {
+            cx.meter.count(Counter::UdpOut);
+        }
+        cx.meter.enter(left);
+        sent
+    }
+
+    /// Takes a datagram from the Internet layer.
+    ///
+    /// What is damaged or finds a full queue is counted and goes back to `pool`.
+    ///
+    /// # Errors
+    ///
+    /// Gives the datagram back, as it came, if nobody listens at its port: the host reports that
+    /// with [`Internet::report`] (RFC 1122 §4.1.3.1 SHOULD).
+    pub fn receive(
+        &mut self,
+        datagram: Datagram,
+        pool: &mut Pool,
+        cx: &mut Cx<'_>,
+    ) -> Result<(), Datagram> {
+        let left = cx.meter.enter(Account::Internet);
+        let received = self.deliver(datagram, pool, cx);
+        cx.meter.enter(left);
+        received
+    }
+
+    /// Returns the next datagram that waits in a socket, with its source.
+    ///
+    /// The packet goes back to the pool that it came from when its data are no longer needed.
+    pub fn receive_from(&mut self, socket: SocketId) -> Option<(SocketAddrV4, Packet)> {
+        let socket = self.sockets.iter_mut().find(|s| s.id == socket)?;
+        let (source, packet) = socket.waiting.pop_front()?;
+        socket.waiting_bytes -= packet.len();
+        Some((source, packet))
+    }
+
+    /// Takes an ICMP error about a datagram of ours; the sender's socket keeps the last one.
+    pub fn receive_error(&mut self, error: &IcmpError) {
+        let [s0, s1, d0, d1, ..] = error.first_bytes;
+        let port = u16::from_be_bytes([s0, s1]);
+        let destination = SocketAddrV4::new(error.destination, u16::from_be_bytes([d0, d1]));
+        let socket = self.sockets.iter_mut().find(|s| s.port == port);
+        if let Some(socket) = socket.filter(|_| error.protocol == Protocol::Udp) {
+            socket.error = Some((destination, error.kind));
+        }
+    }
+
+    /// Returns the last error about what a socket sent, once, with the destination that it
+    /// concerns (RFC 1122 §4.1.3.3 MUST).
+    ///
+    /// Anyone who guesses the port can make one up: it is a hint, not a fact.
+    pub fn take_error(&mut self, socket: SocketId) -> Option<(SocketAddrV4, ErrorKind)> {
+        self.sockets.iter_mut().find(|s| s.id == socket)?.error.take()
+    }
+
+    fn make(
+        &self,
+        socket: SocketId,
+        mut packet: Packet,
+        destination: SocketAddrV4,
+        internet: &mut Internet,
+        pool: &mut Pool,
+        cx: &mut Cx<'_>,
+    ) -> Result<Packet, SendError> {
+        let too_big = SendError::Internet(internet::SendError::TooBig { mtu: internet.mtu() });
+        let checked = match (self.port(socket), u16::try_from(packet.len() + HEADER_LEN)) {
+            (None, _) => Err(SendError::NoSocket),
+            (Some(_), _) if destination.port() == 0 => Err(SendError::Port),
+            (Some(_), Err(_)) => Err(too_big),
+            (Some(port), Ok(len)) => Ok((port, len)),
+        };
+        let (port, len) = match checked {
+            Ok(checked) => checked,
+            Err(error) => {
+                pool.put(packet);
+                return Err(error);
+            }
+        };
+        let [s0, s1] = port.to_be_bytes();
+        let [d0, d1] = destination.port().to_be_bytes();
+        let [l0, l1] = len.to_be_bytes();
+        let sum = pseudo_header(internet.address(), *destination.ip(), Protocol::Udp, len)
+            .bytes(&[s0, s1, d0, d1, l0, l1, 0, 0])
+            .bytes(packet.data());
+        // Zero means that there is no checksum; its other form means the same sum (RFC 768).
+        let [c0, c1] = match sum.finish() {
+            0 => [0xFF, 0xFF],
+            checksum => checksum.to_be_bytes(),
+        };
+        packet.push(&[s0, s1, d0, d1, l0, l1, c0, c1]);
+        internet
+            .send(packet, *destination.ip(), Protocol::Udp, 0, pool, cx)
+            .map_err(SendError::Internet)
+    }
+
+    fn deliver(
+        &mut self,
+        datagram: Datagram,
+        pool: &mut Pool,
+        cx: &mut Cx<'_>,
+    ) -> Result<(), Datagram> {
+        let Some(parsed) = self.parse(&datagram.header, datagram.packet.data()) else {
+            cx.meter.count(Counter::UdpErrors);
+            pool.put(datagram.packet);
+            return Ok(());
+        };
+        let socket = self.sockets.iter_mut().find(|s| s.port == parsed.destination_port);
+        let Some(socket) = socket else {
+            cx.meter.count(Counter::UdpNoPort);
+            return Err(datagram);
+        };
+        let Datagram { header, mut packet, .. } = datagram;
+        let data_len = parsed.len - HEADER_LEN;
+        if socket.waiting.len() >= self.limits.datagrams
+            || socket.waiting_bytes + data_len > self.limits.bytes
+        {
+            cx.meter.count(Counter::UdpQueueFull);
+            pool.put(packet);
+            return Ok(());
+        }
+        packet.resize(parsed.len);
+        packet.pull(HEADER_LEN);
+        socket.waiting_bytes += data_len;
+        let source = SocketAddrV4::new(header.source, parsed.source_port);
+        socket.waiting.push_back((source, packet));
+        cx.meter.count(Counter::UdpIn);
+        Ok(())
+    }
+
+    /// Reads a header and checks it against the data behind it.
+    fn parse(&self, header: &Header, bytes: &[u8]) -> Option<Parsed> {
+        let [s0, s1, d0, d1, l0, l1, c0, c1] = *bytes.first_chunk::<HEADER_LEN>()?;
+        let len_field = u16::from_be_bytes([l0, l1]);
+        let len = usize::from(len_field);
+        let covered = bytes.get(..len).filter(|_| len >= HEADER_LEN)?;
+        if [c0, c1] == [0, 0] {
+            if self.requires_checksum {
+                return None;
+            }
+        } else {
+            let sum = pseudo_header(header.source, header.destination, Protocol::Udp, len_field);
+            if !sum.bytes(covered).is_good() {
+                return None;
+            }
+        }
+        Some(Parsed {
+            source_port: u16::from_be_bytes([s0, s1]),
+            destination_port: u16::from_be_bytes([d0, d1]),
+            len,
+        })
+    }
+
+    fn has_port(&self, port: u16) -> bool {
+        self.sockets.iter().any(|s| s.port == port)
+    }
+
+    /// RFC 6056 §3.3.1: a port by chance, or the next free one after it.
+    fn ephemeral_port(&self, cx: &mut Cx<'_>) -> Option<u16> {
+        let count = u64::from(u16::MAX - EPHEMERAL_MIN) + 1;
+        let chosen = u16::try_from(cx.chance.below(count)).unwrap_or(0) + EPHEMERAL_MIN;
+        (chosen..=u16::MAX).chain(EPHEMERAL_MIN..chosen).find(|port| !self.has_port(*port))
+    }
+}
+
+/// RFC 6056 §3.2: all ports that are not reserved for well-known services, so that there are many
+/// to guess from.
+const EPHEMERAL_MIN: u16 = 1024;
+
+/// What a header says, once it is known to be right.
+struct Parsed {
+    source_port: u16,
+    destination_port: u16,
+    /// Bytes of header and data: at least 8, and at most what IP brought.
+    len: usize,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::internet::icmp::Unreachable;
+    use crate::internet::testing::{Host, OURS, THEIRS, datagram, header};
+    use core::net::Ipv4Addr;
+    use proptest::prelude::*;
+
+    const PORT: u16 = 69;
+
+    /// Makes a datagram from port 1000 of [`THEIRS`] to [`PORT`] of [`OURS`].
+    fn to_us(data: &[u8]) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        etherparse::PacketBuilder::ipv4(THEIRS.octets(), OURS.octets(), 64)
+            .udp(1000, PORT)
+            .write(&mut bytes, data)
+            .unwrap();
+        bytes
+    }
+
+    /// Makes a datagram to us from the UDP header and data in `bytes`.
+    fn carrying(bytes: &[u8]) -> Vec<u8> {
+        datagram(&header(Protocol::Udp), &[], bytes)
+    }
+
+    /// Feeds `bytes` from the link through both layers.
+    fn feed(host: &mut Host, udp: &mut Udp, bytes: &[u8]) {
+        let Some(datagram) = host.receive(bytes) else { return };
+        let cx = &mut host.lab.cx();
+        if let Err(datagram) = udp.receive(datagram, &mut host.pool, cx) {
+            host.internet.report(datagram, Unreachable::Port, &mut host.pool, cx);
+        }
+    }
+
+    fn bound(host: &mut Host) -> (Udp, SocketId) {
+        let mut udp = Udp::default();
+        let socket = udp.bind(PORT, &mut host.lab.cx()).unwrap();
+        (udp, socket)
+    }
+
+    fn send(host: &mut Host, udp: &Udp, socket: SocketId, data: &[u8]) -> Vec<u8> {
+        let packet = host.packet(data);
+        let to = SocketAddrV4::new(THEIRS, 1000);
+        let (internet, pool) = (&mut host.internet, &mut host.pool);
+        let sent = udp.send(socket, packet, to, internet, pool, &mut host.lab.cx()).unwrap();
+        let bytes = sent.data().to_vec();
+        host.pool.put(sent);
+        bytes
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_leave_no_buffer_behind(
+            datagrams in prop::collection::vec((any::<u16>(), any::<Vec<u8>>()), 0..64)
+        ) {
+            let mut host = Host::default();
+            let (mut udp, socket) = bound(&mut host);
+            datagrams.iter().for_each(|(len, data)| {
+                let [l0, l1] = (len % 256).to_be_bytes();
+                let checksum = if len % 2 == 0 { [0, 0] } else { [1, 2] };
+                let head = [&[0, 9, 0, 69, l0, l1], checksum.as_slice()].concat();
+                feed(&mut host, &mut udp, &carrying(&[&head, data.as_slice()].concat()));
+                feed(&mut host, &mut udp, &carrying(data));
+            });
+            while host.transmit().is_some() {}
+            udp.close(socket, &mut host.pool);
+            prop_assert_eq!(host.pool.lent(), 0);
+        }
+
+        #[test]
+        fn what_etherparse_makes_is_delivered(
+            data in prop::collection::vec(any::<u8>(), 0..=1472)
+        ) {
+            let mut host = Host::default();
+            let (mut udp, socket) = bound(&mut host);
+            feed(&mut host, &mut udp, &to_us(&data));
+            let (source, packet) = udp.receive_from(socket).unwrap();
+            prop_assert_eq!(source, SocketAddrV4::new(THEIRS, 1000));
+            prop_assert_eq!(packet.data(), data);
+        }
+
+        #[test]
+        fn etherparse_accepts_what_is_sent(data in prop::collection::vec(any::<u8>(), 0..=1472)) {
+            let mut host = Host::default();
+            let (udp, socket) = bound(&mut host);
+            let sent = send(&mut host, &udp, socket, &data);
+            let sliced = etherparse::SlicedPacket::from_ip(&sent).unwrap();
+            let Some(etherparse::TransportSlice::Udp(theirs)) = sliced.transport else {
+                return Err(TestCaseError::fail("not UDP"));
+            };
+            let header = theirs.to_header();
+            let (from, to) = (OURS.octets(), THEIRS.octets());
+            let checksum = header.calc_checksum_ipv4_raw(from, to, theirs.payload()).unwrap();
+            prop_assert_eq!(header.checksum, checksum);
+            prop_assert_eq!((header.source_port, header.destination_port), (PORT, 1000));
+            prop_assert_eq!(theirs.payload(), data);
+        }
+
+        #[test]
+        fn the_checksum_is_never_emitted_as_zero(start: u16) {
+            let mut host = Host::default();
+            let (udp, socket) = bound(&mut host);
+            let [c0, c1] = {
+                let sent = send(&mut host, &udp, socket, &start.to_be_bytes());
+                [sent[26], sent[27]]
+            };
+            // Data that hold the checksum of their own datagram make its sum zero.
+            let (sum, start) = (u32::from(u16::from_be_bytes([c0, c1])), u32::from(start));
+            let word = u16::try_from((sum + start) % 0xFFFF).unwrap();
+            let sent = send(&mut host, &udp, socket, &word.to_be_bytes());
+            prop_assert_eq!(&sent[26..28], &[0xFF, 0xFF]);
+        }
+    }
+
+    #[test]
+    fn a_datagram_for_a_port_where_nobody_listens_is_reported() {
+        let mut host = Host::default();
+        let bytes = to_us(b"data");
+        feed(&mut host, &mut Udp::default(), &bytes);
+        let error = host.transmit().unwrap();
+        assert_eq!((&error[20..22], &error[28..]), ([3, 3].as_slice(), &bytes[..28]));
+        assert_eq!(host.counted(Counter::UdpNoPort), 1);
+    }
+
+    #[test]
+    fn a_datagram_cut_at_any_byte_is_counted_and_dropped() {
+        let mut host = Host::default();
+        let (mut udp, socket) = bound(&mut host);
+        let whole = &to_us(b"data and more")[20..];
+        (0..whole.len()).for_each(|len| feed(&mut host, &mut udp, &carrying(&whole[..len])));
+        assert!(udp.receive_from(socket).is_none());
+        assert_eq!(host.counted(Counter::UdpErrors), whole.len() as u64);
+        assert_eq!((host.transmit(), host.pool.lent()), (None, 0));
+    }
+
+    #[test]
+    fn a_damaged_datagram_is_counted_and_dropped() {
+        let mut host = Host::default();
+        let (mut udp, socket) = bound(&mut host);
+        let mut bytes = to_us(b"data");
+        bytes[29] ^= 1;
+        feed(&mut host, &mut udp, &bytes);
+        assert!(udp.receive_from(socket).is_none());
+        assert_eq!((host.counted(Counter::UdpErrors), host.pool.lent()), (1, 0));
+    }
+
+    #[test]
+    fn a_length_field_from_eight_to_what_ip_brought_is_taken_and_no_other() {
+        let mut host = Host::default();
+        let (mut udp, socket) = bound(&mut host);
+        let taken = (0..=0xFFFF_u16).filter(|len| {
+            let [l0, l1] = len.to_be_bytes();
+            feed(&mut host, &mut udp, &carrying(&[0, 9, 0, 69, l0, l1, 0, 0, b'o', b'k']));
+            let Some((_, packet)) = udp.receive_from(socket) else { return false };
+            assert_eq!(packet.len(), usize::from(*len) - HEADER_LEN);
+            host.pool.put(packet);
+            true
+        });
+        assert!(taken.eq(8..=10));
+    }
+
+    #[test]
+    fn a_datagram_without_a_checksum_is_taken_unless_one_is_required() {
+        let mut host = Host::default();
+        let (mut udp, socket) = bound(&mut host);
+        let bytes = carrying(&[0, 9, 0, 69, 0, 10, 0, 0, b'o', b'k']);
+        feed(&mut host, &mut udp, &bytes);
+        udp.set_requires_checksum(true);
+        feed(&mut host, &mut udp, &bytes);
+        assert_eq!(udp.receive_from(socket).unwrap().1.data(), b"ok");
+        assert!(udp.receive_from(socket).is_none());
+        assert_eq!(host.counted(Counter::UdpErrors), 1);
+    }
+
+    #[test]
+    fn a_full_queue_turns_away_what_comes() {
+        let mut host = Host::default();
+        let (mut udp, _) = bound(&mut host);
+        (0..20).for_each(|_| feed(&mut host, &mut udp, &to_us(b"data")));
+        assert_eq!((host.counted(Counter::UdpIn), host.pool.lent()), (8, 8));
+        assert_eq!(host.counted(Counter::UdpQueueFull), 12);
+    }
+
+    #[test]
+    fn a_queue_is_limited_in_bytes_and_has_room_again_when_they_are_read() {
+        let mut host = Host::default();
+        let mut udp = Udp::new(Limits { bytes: 10, ..Limits::default() });
+        let socket = udp.bind(PORT, &mut host.lab.cx()).unwrap();
+        feed(&mut host, &mut udp, &to_us(b"sixsix"));
+        feed(&mut host, &mut udp, &to_us(b"fiver"));
+        assert_eq!(host.counted(Counter::UdpQueueFull), 1);
+        assert_eq!(udp.receive_from(socket).unwrap().1.data(), b"sixsix");
+        feed(&mut host, &mut udp, &to_us(b"fiver"));
+        assert_eq!(udp.receive_from(socket).unwrap().1.data(), b"fiver");
+    }
+
+    #[test]
+    fn closing_gives_back_what_waits_and_frees_the_port() {
+        let mut host = Host::default();
+        let (mut udp, socket) = bound(&mut host);
+        feed(&mut host, &mut udp, &to_us(b"data"));
+        assert_eq!(udp.bind(PORT, &mut host.lab.cx()), Err(BindError::PortInUse));
+        udp.close(socket, &mut host.pool);
+        assert_eq!(host.pool.lent(), 0);
+        assert!(udp.bind(PORT, &mut host.lab.cx()).is_ok_and(|new| new != socket));
+    }
+
+    #[test]
+    fn the_sixty_fifth_socket_is_refused() {
+        let (mut host, mut udp) = (Host::default(), Udp::default());
+        let bound = (0..65).filter(|_| udp.bind(0, &mut host.lab.cx()).is_ok()).count();
+        assert_eq!((bound, host.counted(Counter::UdpBindsRefused)), (64, 1));
+    }
+
+    #[test]
+    fn ports_by_chance_are_all_different_and_none_is_reserved() {
+        let mut host = Host::default();
+        let mut udp = Udp::new(Limits { sockets: 1000, ..Limits::default() });
+        let sockets: Vec<_> = (0..1000).map(|_| udp.bind(0, &mut host.lab.cx())).collect();
+        let mut ports: Vec<_> =
+            sockets.iter().map(|socket| udp.port(socket.unwrap()).unwrap()).collect();
+        let follows = ports.windows(2).filter(|pair| pair[1] == pair[0].wrapping_add(1)).count();
+        ports.sort_unstable();
+        ports.dedup();
+        assert!(ports.len() == 1000 && ports[0] >= EPHEMERAL_MIN && follows < 5, "{follows}");
+    }
+
+    #[test]
+    fn what_cannot_be_sent_goes_back_to_the_pool() {
+        let mut host = Host::default();
+        let (mut udp, socket) = bound(&mut host);
+        let (packet, long) = (host.packet(b"data"), host.packet(&[0; 0x1_0000]));
+        let Host { internet, pool, lab } = &mut host;
+        let nowhere = SocketAddrV4::new(THEIRS, 0);
+        let refused = udp.send(socket, packet, nowhere, internet, pool, &mut lab.cx());
+        assert_eq!(refused.unwrap_err(), SendError::Port);
+        let somewhere = SocketAddrV4::new(THEIRS, 9);
+        let refused = udp.send(socket, long, somewhere, internet, pool, &mut lab.cx());
+        let too_big = internet::SendError::TooBig { mtu: 1500 };
+        assert_eq!(refused.unwrap_err(), SendError::Internet(too_big));
+        udp.close(socket, pool);
+        let packet = pool.take(&mut lab.meter).unwrap();
+        let refused = udp.send(socket, packet, somewhere, internet, pool, &mut lab.cx());
+        assert_eq!((refused.unwrap_err(), pool.lent()), (SendError::NoSocket, 0));
+    }
+
+    #[test]
+    fn an_icmp_error_reaches_the_socket_that_sent_the_datagram_once() {
+        let mut host = Host::default();
+        let (mut udp, socket) = bound(&mut host);
+        let kind = ErrorKind::Unreachable(Unreachable::Port);
+        let error = IcmpError {
+            kind,
+            reporter: THEIRS,
+            protocol: Protocol::Udp,
+            source: OURS,
+            destination: Ipv4Addr::new(10, 0, 0, 3),
+            first_bytes: [0, 69, 0, 9, 0, 8, 0, 0],
+        };
+        udp.receive_error(&error);
+        let destination = SocketAddrV4::new(Ipv4Addr::new(10, 0, 0, 3), 9);
+        assert_eq!(udp.take_error(socket), Some((destination, kind)));
+        assert_eq!(udp.take_error(socket), None);
+    }
+}
