@@ -103,8 +103,6 @@ impl Slip {
                     self.end(pool, cx);
                     rest = after;
                 }
-                // A packet that the run has dropped is skipped from here on.
-                Some(_) if matches!(self.incoming, Incoming::Skipping) => rest = tail,
                 Some((_, after)) => {
                     self.escape(pool, cx);
                     rest = after;
@@ -215,7 +213,7 @@ impl Slip {
         let end = wire.len().saturating_add(room);
         let escapes = stuffing.fill(packet.data(), &CODE, wire, room);
         cx.meter.add(Counter::LinkEscapesOut, escapes);
-        if wire.len() == end || !stuffing.is_done(packet.data()) {
+        if wire.len() == end {
             return;
         }
         wire.push(END);
@@ -337,6 +335,14 @@ mod tests {
         let (mut slip, mut lab, mut pool) = (Slip::new(3), Lab::default(), Pool::new(4, MTU));
         let wire = [1, 2, 3, 4, 219, 220, 5, 192, 1, 2, 219, 221, 192];
         assert_eq!(received(&mut slip, &wire, &mut pool, &mut lab), [[1, 2, 219]]);
+        assert_eq!((pool.lent(), lab.counted(Counter::LinkPacketsTooLong)), (0, 1));
+    }
+
+    #[test]
+    fn a_packet_one_byte_longer_than_the_mtu_is_too_long() {
+        let (mut slip, mut lab, mut pool) = (Slip::new(3), Lab::default(), Pool::new(4, MTU));
+        let wire = [1, 2, 3, 4, 192, 1, 2, 3, 192];
+        assert_eq!(received(&mut slip, &wire, &mut pool, &mut lab), [[1, 2, 3]]);
         assert_eq!((pool.lent(), lab.counted(Counter::LinkPacketsTooLong)), (0, 1));
     }
 

@@ -29,12 +29,9 @@ impl Stuffing {
         wire.extend(self.half.take());
     }
 
-    /// Returns whether all of `data` has gone.
-    pub(super) fn is_done(&self, data: &[u8]) -> bool {
-        self.half.is_none() && self.position >= data.len()
-    }
-
     /// Appends at most `room` bytes of what is left of `data`, and returns how many escapes began.
+    ///
+    /// If it appends less than `room` bytes, all of `data` has gone.
     pub(super) fn fill(
         &mut self,
         data: &[u8],

@@ -182,8 +182,10 @@ impl Incoming {
     /// Puts `run` behind the data, or returns what is wrong with it.
     fn add(&mut self, run: &[u8], mtu: usize, cx: &mut Cx<'_>) -> Result<(), Counter> {
         let mut run = run;
-        let room =
-            self.packet.room().min((mtu + IP_HEADER.len()).saturating_sub(self.packet.len()));
+        let room = self
+            .packet
+            .room()
+            .min(mtu.saturating_add(IP_HEADER.len()).saturating_sub(self.packet.len()));
         if run.len() > room {
             return Err(Counter::LinkPacketsTooLong);
         }

@@ -139,7 +139,7 @@ impl Sender {
                 let end = wire.len().saturating_add(room);
                 let escapes = stuffing.fill(content.bytes(), &CODE, wire, room);
                 cx.meter.add(Counter::LinkEscapesOut, escapes);
-                if wire.len() < end && stuffing.is_done(content.bytes()) {
+                if wire.len() < end {
                     wire.push(END);
                     self.sent(output, cx);
                 }

@@ -454,6 +454,19 @@ fn an_address_request_is_given_up_after_six_seconds() {
 }
 
 #[test]
+fn a_late_answer_serves_for_the_question_that_is_just_being_repeated() {
+    let mut end = End::default();
+    end.llp.request_address(&mut end.lab.cx());
+    end.transmit(9);
+    end.receive(&[REQ, 2, 3, 0, 0, 10, 0, 0, 1, END, ACK]);
+    assert_eq!(end.transmit(9), [2, 3, 0, 0, END]);
+    end.collect();
+    assert_eq!(end.address, Some([10, 0, 0, 1]));
+    assert!(!end.llp.is_asking_address());
+    assert_eq!(end.llp.deadline(), None);
+}
+
+#[test]
 fn an_address_request_that_nobody_acknowledges_is_given_up() {
     let (mut a, mut b) = (End::default(), End::with_buffers(0));
     a.llp.request_address(&mut a.lab.cx());
