@@ -34,8 +34,8 @@
 //! has six seconds. Nobody asks again by itself: [`Llp::is_asking_address`] turns false, and the
 //! owner decides.
 //!
-//! The files `receiver` and `sender` are the two directions. [`Llp`] takes the line's bytes apart, and
-//! gives to the receiver what belongs to incoming packets and to the sender the ACKs.
+//! The files `receiver` and `sender` are the two directions. [`Llp`] takes the line's bytes apart,
+//! and gives to the receiver what belongs to incoming packets and to the sender the ACKs.
 
 mod receiver;
 mod sender;
