@@ -1,1 +1,217 @@
 //! The link layer: from bytes or frames on a wire to whole datagrams, and back.
+//!
+//! [`Link`] is one of three ways to carry a datagram, and all have the same face. Bytes that came
+//! from the wire go into [`Link::receive`], split anywhere; what must go out is appended to a
+//! buffer of the driver by [`Link::transmit_into`], as little at a time as the driver wants. A
+//! driver that models a slow line asks for one byte at a time, so that an acknowledgment can slip
+//! in between two bytes of a packet; a serial port takes a chunk.
+//!
+//! A packet belongs to one owner at a time. [`Link::send`] takes it; [`Event::Sent`] or
+//! [`Event::Failed`] gives it back, and the owner returns it to the [`Pool`]. A packet that comes
+//! is taken from the pool by the link and handed up with [`Event::Received`].
+
+pub mod datagram;
+pub mod llp;
+mod queue;
+pub mod slip;
+mod stuffing;
+
+pub use datagram::Datagram;
+pub use llp::Llp;
+pub use slip::Slip;
+
+use crate::cx::Cx;
+use crate::meter::Account;
+use crate::packet::{Packet, Pool};
+use crate::time::Instant;
+use alloc::vec::Vec;
+
+/// How many packets wait in each direction, unless a link is made with another limit: as many as
+/// TM-233 §5.4 had buffers.
+pub const QUEUE_LIMIT: usize = Pool::DEFAULT_LIMIT;
+
+/// News from a link for the layer above.
+#[derive(Debug)]
+pub enum Event {
+    /// A datagram came whole.
+    Received(Packet),
+    /// All of a datagram went to the wire; the buffer is its owner's again.
+    Sent(Packet),
+    /// A datagram was given up; the buffer is its owner's again.
+    Failed(Packet),
+    /// The other end told us our Internet address.
+    Address([u8; 4]),
+}
+
+impl Event {
+    /// Returns the packet, if the event carries one.
+    #[must_use]
+    pub fn into_packet(self) -> Option<Packet> {
+        match self {
+            Self::Received(packet) | Self::Sent(packet) | Self::Failed(packet) => Some(packet),
+            Self::Address(_) => None,
+        }
+    }
+}
+
+/// A wire and the protocol on it.
+#[derive(Debug)]
+pub enum Link {
+    /// A device that carries whole datagrams, as a TUN.
+    Datagram(Datagram),
+    /// A serial line with the low level protocol of TM-233 §5.3.
+    Llp(Llp),
+    /// A serial line with SLIP (RFC 1055).
+    Slip(Slip),
+}
+
+impl Link {
+    /// Takes bytes from the wire, split anywhere; for [`Link::Datagram`] one whole datagram.
+    pub fn receive(&mut self, bytes: &[u8], pool: &mut Pool, cx: &mut Cx<'_>) {
+        match self {
+            Self::Datagram(link) => link.receive(bytes, pool, cx),
+            Self::Llp(link) => link.receive(bytes, pool, cx),
+            Self::Slip(link) => link.receive(bytes, pool, cx),
+        }
+    }
+
+    /// Takes a datagram to send.
+    ///
+    /// # Errors
+    ///
+    /// Gives the packet back, and counts it, if it is longer than the MTU or the queue is full.
+    pub fn send(&mut self, packet: Packet, cx: &mut Cx<'_>) -> Result<(), Packet> {
+        match self {
+            Self::Datagram(link) => link.send(packet, cx),
+            Self::Llp(link) => link.send(packet, cx),
+            Self::Slip(link) => link.send(packet, cx),
+        }
+    }
+
+    /// Appends at most `limit` bytes for the wire, and returns how many; for [`Link::Datagram`]
+    /// one whole datagram, whatever the limit.
+    pub fn transmit_into(&mut self, wire: &mut Vec<u8>, limit: usize, cx: &mut Cx<'_>) -> usize {
+        match self {
+            Self::Datagram(link) => link.transmit_into(wire, limit, cx),
+            Self::Llp(link) => link.transmit_into(wire, limit, cx),
+            Self::Slip(link) => link.transmit_into(wire, limit, cx),
+        }
+    }
+
+    /// Returns the next news; call until there is none.
+    pub fn event(&mut self) -> Option<Event> {
+        match self {
+            Self::Datagram(link) => link.event(),
+            Self::Llp(link) => link.event(),
+            Self::Slip(link) => link.event(),
+        }
+    }
+
+    /// Returns when to call [`Self::timeout`].
+    #[must_use]
+    pub fn deadline(&self) -> Option<Instant> {
+        match self {
+            Self::Datagram(link) => link.deadline(),
+            Self::Llp(link) => link.deadline(),
+            Self::Slip(link) => link.deadline(),
+        }
+    }
+
+    /// Does what is due now; nothing if nothing is.
+    pub fn timeout(&mut self, cx: &mut Cx<'_>) {
+        match self {
+            Self::Datagram(link) => link.timeout(cx),
+            Self::Llp(link) => link.timeout(cx),
+            Self::Slip(link) => link.timeout(cx),
+        }
+    }
+
+    /// Returns the length of the longest datagram that can be sent, in bytes.
+    #[must_use]
+    pub fn mtu(&self) -> usize {
+        match self {
+            Self::Datagram(link) => link.mtu(),
+            Self::Llp(link) => link.mtu(),
+            Self::Slip(link) => link.mtu(),
+        }
+    }
+
+    /// Returns whether there is something to transmit now.
+    #[must_use]
+    pub fn has_output(&self) -> bool {
+        match self {
+            Self::Datagram(link) => link.has_output(),
+            Self::Llp(link) => link.has_output(),
+            Self::Slip(link) => link.has_output(),
+        }
+    }
+
+    /// Forgets all that is under way and gives every buffer back to the pool: the line hung up.
+    pub fn reset(&mut self, pool: &mut Pool) {
+        match self {
+            Self::Datagram(link) => link.reset(pool),
+            Self::Llp(link) => link.reset(pool),
+            Self::Slip(link) => link.reset(pool),
+        }
+    }
+}
+
+/// Charges what `step` takes to the link's account, and then enters again what was entered before.
+fn charged<'m, R>(cx: &mut Cx<'m>, step: impl FnOnce(&mut Cx<'m>) -> R) -> R {
+    let before = cx.meter.enter(Account::Link);
+    let result = step(cx);
+    cx.meter.enter(before);
+    result
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cx::testing::Lab;
+    use proptest::prelude::*;
+
+    fn both_ends(kind: usize) -> [Link; 2] {
+        let end = || match kind {
+            0 => Link::Datagram(Datagram::new(50)),
+            1 => Link::Llp(Llp::new(50)),
+            _ => Link::Slip(Slip::new(50)),
+        };
+        [end(), end()]
+    }
+
+    fn carry(from: &mut Link, to: &mut Link, pool: &mut Pool, lab: &mut Lab) {
+        let mut wire = Vec::new();
+        from.transmit_into(&mut wire, 7, &mut lab.cx());
+        to.receive(&wire, pool, &mut lab.cx());
+    }
+
+    proptest! {
+        #[test]
+        fn every_kind_of_link_carries_datagrams_and_gives_each_buffer_back(
+            kind in 0..3_usize,
+            datagrams in prop::collection::vec(prop::collection::vec(any::<u8>(), 1..50), 0..8),
+        ) {
+            let ([mut a, mut b], mut lab) = (both_ends(kind), Lab::default());
+            let mut pool = Pool::new(16, 50);
+            for datagram in &datagrams {
+                let mut packet = pool.take(&mut lab.meter).unwrap();
+                packet.extend(datagram);
+                a.send(packet, &mut lab.cx()).unwrap();
+            }
+            while a.has_output() || b.has_output() {
+                carry(&mut a, &mut b, &mut pool, &mut lab);
+                carry(&mut b, &mut a, &mut pool, &mut lab);
+            }
+            let mut received = Vec::new();
+            while let Some(Event::Received(packet)) = b.event() {
+                received.push(packet.data().to_vec());
+                pool.put(packet);
+            }
+            while let Some(Event::Sent(packet)) = a.event() {
+                pool.put(packet);
+            }
+            prop_assert_eq!(received, datagrams);
+            prop_assert_eq!((pool.lent(), a.deadline(), b.deadline()), (0, None, None));
+        }
+    }
+}

@@ -123,7 +123,7 @@ closed_list! {
         LlpRequestsIn "LLP REQs received",
         /// Requests received in the middle of a packet, which drop it.
         LlpRequestsInPacket "LLP REQs inside a packet",
-        /// Requests left unanswered because no packet buffer was free.
+        /// Requests left unanswered because no packet buffer was free or the used queue was full.
         LlpRequestsRefused "LLP REQs refused",
         /// Acknowledgments sent.
         LlpAcksOut "LLP ACKs sent",
@@ -141,6 +141,10 @@ closed_list! {
         LlpAddressRequestsOut "LLP address requests sent",
         /// Address requests answered.
         LlpAddressRequestsIn "LLP address requests answered",
+        /// Address requests whose answer did not come in time.
+        LlpAddressTimeouts "LLP address timeouts",
+        /// Packets from the line that a full used queue turned away.
+        LinkPacketsRefused "link packets refused at the used queue",
         // Internet.
         /// Datagrams from the link.
         IpDatagramsIn "IP datagrams in",

@@ -1,0 +1,198 @@
+//! A device that carries whole datagrams, as a TUN: nothing to frame, nothing to escape.
+//!
+//! One call of [`Datagram::receive`] is one datagram from the device and one call of
+//! [`Datagram::transmit_into`] is one datagram for it. What is longer than a buffer, or finds no
+//! buffer, is counted and dropped, as a wire would.
+
+use super::queue::{OutputQueue, UsedQueue};
+use super::{Event, QUEUE_LIMIT, charged};
+use crate::cx::Cx;
+use crate::meter::Counter;
+use crate::packet::{Packet, Pool};
+use crate::time::Instant;
+use alloc::vec::Vec;
+
+/// One end of a device that carries whole datagrams.
+#[derive(Debug)]
+pub struct Datagram {
+    used: UsedQueue,
+    output: OutputQueue,
+}
+
+impl Datagram {
+    /// Makes a link for datagrams of at most `mtu` bytes, with queues of [`QUEUE_LIMIT`] packets.
+    #[must_use]
+    pub fn new(mtu: usize) -> Self {
+        Self::with_queue_limit(mtu, QUEUE_LIMIT)
+    }
+
+    /// Makes a link for datagrams of at most `mtu` bytes, with queues of `limit` packets.
+    #[must_use]
+    pub fn with_queue_limit(mtu: usize, limit: usize) -> Self {
+        Self { used: UsedQueue::new(limit), output: OutputQueue::new(mtu, limit) }
+    }
+
+    /// Takes one datagram from the device, copied into a packet of the pool.
+    pub fn receive(&mut self, bytes: &[u8], pool: &mut Pool, cx: &mut Cx<'_>) {
+        charged(cx, |cx| self.store(bytes, pool, cx));
+    }
+
+    fn store(&mut self, bytes: &[u8], pool: &mut Pool, cx: &mut Cx<'_>) {
+        // A read that gave nothing is no datagram.
+        if bytes.is_empty() {
+            return;
+        }
+        if self.used.is_full() {
+            return cx.meter.count(Counter::LinkPacketsRefused);
+        }
+        let Some(mut packet) = pool.take(cx.meter) else { return };
+        if bytes.len() > self.output.mtu().min(packet.room()) {
+            cx.meter.count(Counter::LinkPacketsTooLong);
+            return pool.put(packet);
+        }
+        packet.extend(bytes);
+        cx.meter.count(Counter::LinkPacketsIn);
+        self.used.push(packet);
+    }
+
+    /// Takes a datagram to send.
+    ///
+    /// # Errors
+    ///
+    /// Gives the packet back, and counts it, if it is longer than the MTU or the queue is full.
+    pub fn send(&mut self, packet: Packet, cx: &mut Cx<'_>) -> Result<(), Packet> {
+        charged(cx, |cx| self.output.accept(packet, cx))
+    }
+
+    /// Appends one whole datagram whatever the limit, and returns its length; 0 if none waits.
+    pub fn transmit_into(&mut self, wire: &mut Vec<u8>, _limit: usize, cx: &mut Cx<'_>) -> usize {
+        charged(cx, |cx| {
+            let Some(packet) = self.output.next() else { return 0 };
+            let length = packet.len();
+            wire.extend_from_slice(packet.data());
+            cx.meter.count(Counter::LinkPacketsOut);
+            self.output.finish(Event::Sent(packet));
+            length
+        })
+    }
+
+    /// Returns the next news; call until there is none.
+    pub fn event(&mut self) -> Option<Event> {
+        self.output.event().or_else(|| self.used.event())
+    }
+
+    /// Returns nothing: a device that carries whole datagrams waits for nothing.
+    #[must_use]
+    pub fn deadline(&self) -> Option<Instant> {
+        None
+    }
+
+    /// Does nothing.
+    pub fn timeout(&mut self, _cx: &mut Cx<'_>) {}
+
+    /// Returns the length of the longest datagram, in bytes.
+    #[must_use]
+    pub fn mtu(&self) -> usize {
+        self.output.mtu()
+    }
+
+    /// Returns whether a datagram waits for the device.
+    #[must_use]
+    pub fn has_output(&self) -> bool {
+        self.output.is_waiting()
+    }
+
+    /// Forgets all datagrams and gives their buffers back to the pool.
+    pub fn reset(&mut self, pool: &mut Pool) {
+        self.used.reset(pool);
+        self.output.reset(pool);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cx::testing::Lab;
+    use crate::meter::Account;
+
+    #[test]
+    fn one_call_carries_one_whole_datagram_whatever_the_limit() {
+        let (mut link, mut lab) = (Datagram::new(1500), Lab::default());
+        link.send(Packet::from_slice(b"first"), &mut lab.cx()).unwrap();
+        link.send(Packet::from_slice(b"second"), &mut lab.cx()).unwrap();
+        let mut wire = Vec::new();
+        assert_eq!(link.transmit_into(&mut wire, 1, &mut lab.cx()), 5);
+        assert_eq!(wire, b"first");
+        assert_eq!(link.transmit_into(&mut wire, 1, &mut lab.cx()), 6);
+        assert_eq!(link.transmit_into(&mut wire, 1, &mut lab.cx()), 0);
+        assert!(!link.has_output());
+    }
+
+    #[test]
+    fn an_empty_datagram_that_was_sent_is_given_back() {
+        let (mut link, mut lab) = (Datagram::new(1500), Lab::default());
+        link.send(Packet::from_slice(b""), &mut lab.cx()).unwrap();
+        assert_eq!(link.transmit_into(&mut Vec::new(), 1, &mut lab.cx()), 0);
+        assert!(matches!(link.event(), Some(Event::Sent(_))));
+    }
+
+    #[test]
+    fn a_datagram_that_fills_its_buffer_is_received_and_a_longer_one_is_dropped() {
+        let (mut link, mut lab) = (Datagram::new(2000), Lab::default());
+        let mut pool = Pool::new(1, 100);
+        link.receive(&[7; 101], &mut pool, &mut lab.cx());
+        assert_eq!((pool.lent(), lab.counted(Counter::LinkPacketsTooLong)), (0, 1));
+        link.receive(&[7; 100], &mut pool, &mut lab.cx());
+        let Some(Event::Received(packet)) = link.event() else { panic!("a packet") };
+        assert_eq!(packet.data(), [7; 100]);
+    }
+
+    #[test]
+    fn a_datagram_is_dropped_and_counted_when_no_buffer_is_free() {
+        let (mut link, mut lab) = (Datagram::new(1500), Lab::default());
+        link.receive(b"x", &mut Pool::new(0, 100), &mut lab.cx());
+        assert!(link.event().is_none());
+        assert_eq!(lab.counted(Counter::PacketsRefused), 1);
+    }
+
+    #[test]
+    fn full_queues_refuse_and_count() {
+        let mut link = Datagram::with_queue_limit(1500, 1);
+        let (mut lab, mut pool) = (Lab::default(), Pool::new(8, 100));
+        link.receive(b"x", &mut pool, &mut lab.cx());
+        link.receive(b"y", &mut pool, &mut lab.cx());
+        assert_eq!((pool.lent(), lab.counted(Counter::LinkPacketsRefused)), (1, 1));
+        link.send(Packet::from_slice(b"x"), &mut lab.cx()).unwrap();
+        assert!(link.send(Packet::from_slice(b"y"), &mut lab.cx()).is_err());
+        assert_eq!(lab.counted(Counter::LinkPacketsDropped), 1);
+    }
+
+    #[test]
+    fn a_packet_longer_than_the_mtu_is_given_back() {
+        let (mut link, mut lab) = (Datagram::new(4), Lab::default());
+        let refused = link.send(Packet::from_slice(b"12345"), &mut lab.cx()).unwrap_err();
+        assert_eq!(refused.data(), b"12345");
+        assert_eq!(lab.counted(Counter::LinkPacketsTooLong), 1);
+    }
+
+    #[test]
+    fn the_account_entered_before_a_call_is_entered_again_after_it() {
+        let (mut link, mut lab) = (Datagram::new(1500), Lab::default());
+        lab.meter.enter(Account::Internet);
+        link.send(Packet::from_slice(b"x"), &mut lab.cx()).unwrap();
+        assert_eq!(lab.meter.enter(Account::Outside), Account::Internet);
+    }
+
+    #[test]
+    fn reset_gives_every_buffer_back() {
+        let (mut link, mut lab) = (Datagram::new(1500), Lab::default());
+        let mut pool = Pool::new(8, 100);
+        link.receive(b"x", &mut pool, &mut lab.cx());
+        link.send(pool.take(&mut lab.meter).unwrap(), &mut lab.cx()).unwrap();
+        link.send(pool.take(&mut lab.meter).unwrap(), &mut lab.cx()).unwrap();
+        link.transmit_into(&mut Vec::new(), 1, &mut lab.cx());
+        link.reset(&mut pool);
+        assert_eq!(pool.lent(), 0);
+        assert!(link.event().is_none());
+    }
+}

@@ -1,0 +1,280 @@
+//! LLP, the low level protocol of TM-233 §5.3, between a personal computer and the packet
+//! concentrator, with the codes and times of MIT's PC/IP (SLFP in Merit's description).
+//!
+//! Theory of operation. Four bytes of the line are special: REQ asks to send a packet, ACK allows
+//! it, END ends it, and ESC stands before a data byte that would look like one of the four. One
+//! packet goes
+//!
+//! ```text
+//! sender    REQ                header, data (escaped)  END
+//! receiver        ACK
+//! ```
+//!
+//! and both directions do this at the same time, each for itself: an ACK may stand between any
+//! two bytes of a packet that goes the other way, but never between ESC and its second byte. The
+//! protocol lets a REQ stand there too. This sender never does that, because it has one packet in
+//! hand at a time, and a receiver takes a REQ inside a packet to mean that its END was lost.
+//!
+//! The receiver takes a buffer when the REQ comes. Without one it stays silent, and the sender
+//! asks again: this is the flow control of the line. A REQ inside a packet drops what has come
+//! and starts over in the same buffer. A packet with an escape that is not in the protocol, or
+//! longer than its buffer, is dropped at once, and what follows until the next REQ is unexpected;
+//! unexpected bytes are counted and dropped. There is no checksum: what the line damages without
+//! touching a special byte is found by the layers above.
+//!
+//! Times count in ticks of the personal computer's clock, 18.2 in a second. A REQ without an ACK
+//! is repeated after 9 ticks, 10 times, and then the packet has failed. A packet has 130 ticks:
+//! the receiver counts from the REQ and drops it, the sender counts from the ACK and gives up,
+//! since by then the receiver has dropped it. On a line that needs longer for a packet of the MTU
+//! with every byte escaped, the MTU must be smaller.
+//!
+//! Each packet starts with a local header of four bytes, 2 1 0 0 for an Internet datagram and
+//! 2 3 0 0 for an address. A personal computer that does not know its Internet address sends the
+//! header alone, and the packet concentrator answers with the header and the address. The answer
+//! has six seconds. Nobody asks again by itself: [`Llp::is_asking_address`] turns false, and the
+//! owner decides.
+//!
+//! The files `receiver` and `sender` are the two directions. [`Llp`] takes the line's bytes apart,
+//! and gives to the receiver what belongs to incoming packets and to the sender the ACKs.
+
+mod receiver;
+mod sender;
+
+#[cfg(test)]
+mod tests;
+
+use self::receiver::{Local, Receiver};
+use self::sender::Sender;
+use super::queue::{OutputQueue, UsedQueue};
+use super::{Event, QUEUE_LIMIT, charged};
+use crate::cx::Cx;
+use crate::meter::Counter;
+use crate::packet::{Packet, Pool};
+use crate::time::{Duration, Instant};
+use alloc::vec::Vec;
+
+/// Stands before a data byte from 242 to 245, which then goes as 0 to 3.
+pub const ESC: u8 = 242;
+/// Asks to send a packet.
+pub const REQ: u8 = 243;
+/// Allows the other end to send the packet that it asked for.
+pub const ACK: u8 = 244;
+/// Ends a packet.
+pub const END: u8 = 245;
+
+/// The local header of an Internet datagram.
+pub const IP_HEADER: [u8; 4] = [2, 1, 0, 0];
+/// The local header of an address request and of its answer.
+pub const ADDRESS_HEADER: [u8; 4] = [2, 3, 0, 0];
+
+/// How long a REQ waits for its ACK: 9 ticks.
+pub const ACK_WAIT: Duration = ticks(9);
+/// How often a REQ is repeated before its packet has failed.
+pub const RETRIES: u32 = 10;
+/// How long a packet may take: 130 ticks.
+pub const PACKET_WAIT: Duration = ticks(130);
+/// How long an address request waits for its answer.
+pub const ADDRESS_WAIT: Duration = Duration::from_secs(6);
+
+/// Returns the time of `count` ticks of 1/18.2 s.
+#[must_use]
+pub const fn ticks(count: u64) -> Duration {
+    Duration::from_nanos(count * 5_000_000_000 / 91)
+}
+
+/// One end of a serial line with LLP.
+#[derive(Debug)]
+pub struct Llp {
+    receiver: Receiver,
+    sender: Sender,
+    used: UsedQueue,
+    output: OutputQueue,
+    /// What the other end is told to be its address.
+    peer_address: Option<[u8; 4]>,
+    /// Our own address, fresh from the line.
+    address: Option<[u8; 4]>,
+}
+
+impl Llp {
+    /// Makes a link for datagrams of at most `mtu` bytes, with queues of [`QUEUE_LIMIT`] packets.
+    #[must_use]
+    pub fn new(mtu: usize) -> Self {
+        Self::with_queue_limit(mtu, QUEUE_LIMIT)
+    }
+
+    /// Makes a link for datagrams of at most `mtu` bytes, with queues of `limit` packets.
+    #[must_use]
+    pub fn with_queue_limit(mtu: usize, limit: usize) -> Self {
+        Self {
+            receiver: Receiver::default(),
+            sender: Sender::default(),
+            used: UsedQueue::new(limit),
+            output: OutputQueue::new(mtu, limit),
+            peer_address: None,
+            address: None,
+        }
+    }
+
+    /// Sets the address to give to the other end when it asks, which makes this end a packet
+    /// concentrator. With `None`, requests are counted as unknown headers and not answered.
+    pub fn set_peer_address(&mut self, address: Option<[u8; 4]>) {
+        self.peer_address = address;
+    }
+
+    /// Asks the other end for our Internet address, unless it is being asked.
+    ///
+    /// The answer is [`Event::Address`].
+    pub fn request_address(&mut self, cx: &mut Cx<'_>) {
+        charged(cx, |_| self.sender.request_address());
+    }
+
+    /// Returns whether an address was asked for, and neither came nor was given up.
+    #[must_use]
+    pub fn is_asking_address(&self) -> bool {
+        self.sender.is_asking_address()
+    }
+
+    /// Takes bytes from the line, split anywhere.
+    pub fn receive(&mut self, bytes: &[u8], pool: &mut Pool, cx: &mut Cx<'_>) {
+        charged(cx, |cx| {
+            self.take_apart(bytes, pool, cx);
+            self.receiver.give_back_spare(pool);
+        });
+    }
+
+    fn take_apart(&mut self, bytes: &[u8], pool: &mut Pool, cx: &mut Cx<'_>) {
+        let mut rest = bytes;
+        while !rest.is_empty() {
+            let (run, tail) = rest.split_at(ordinary_run(rest));
+            if !run.is_empty() {
+                self.receiver.data(run, self.output.mtu(), pool, cx);
+            }
+            let Some((special, after)) = tail.split_first() else { return };
+            match *special {
+                REQ => self.receiver.request(&self.used, pool, cx),
+                ACK => {
+                    self.receiver.acknowledgment_passes(cx);
+                    self.sender.acknowledged(cx);
+                }
+                END => self.packet_ends(pool, cx),
+                _ => self.receiver.escape(pool, cx),
+            }
+            rest = after;
+        }
+    }
+
+    fn packet_ends(&mut self, pool: &mut Pool, cx: &mut Cx<'_>) {
+        match self.receiver.end(&mut self.used, pool, cx) {
+            None => {}
+            Some(Local::Request) => match self.peer_address {
+                Some(address) => self.sender.owe_reply(address),
+                None => cx.meter.count(Counter::LinkHeadersUnknown),
+            },
+            Some(Local::Reply(address)) => {
+                if self.sender.address_arrived() {
+                    self.address = Some(address);
+                } else {
+                    cx.meter.count(Counter::LinkHeadersUnknown);
+                }
+            }
+        }
+    }
+
+    /// Takes a datagram to send.
+    ///
+    /// # Errors
+    ///
+    /// Gives the packet back, and counts it, if it is longer than the MTU or the queue is full.
+    pub fn send(&mut self, packet: Packet, cx: &mut Cx<'_>) -> Result<(), Packet> {
+        charged(cx, |cx| self.output.accept(packet, cx))
+    }
+
+    /// Appends at most `limit` bytes for the line, and returns how many.
+    pub fn transmit_into(&mut self, wire: &mut Vec<u8>, limit: usize, cx: &mut Cx<'_>) -> usize {
+        charged(cx, |cx| self.fill(wire, limit, cx))
+    }
+
+    fn fill(&mut self, wire: &mut Vec<u8>, limit: usize, cx: &mut Cx<'_>) -> usize {
+        let start = wire.len();
+        let end = start.saturating_add(limit);
+        // The second byte of an escape goes before an ACK, and an ACK before all else.
+        if wire.len() < end {
+            self.sender.finish_escape(wire);
+        }
+        if wire.len() < end && self.receiver.pay_acknowledgment() {
+            wire.push(ACK);
+            cx.meter.count(Counter::LlpAcksOut);
+        }
+        while wire.len() < end {
+            let before = wire.len();
+            self.sender.transmit(&mut self.output, wire, end - before, cx);
+            if wire.len() == before {
+                break;
+            }
+        }
+        wire.len() - start
+    }
+
+    /// Returns the next news; call until there is none.
+    pub fn event(&mut self) -> Option<Event> {
+        self.output
+            .event()
+            .or_else(|| self.address.take().map(Event::Address))
+            .or_else(|| self.used.event())
+    }
+
+    /// Returns when to call [`Self::timeout`].
+    #[must_use]
+    pub fn deadline(&self) -> Option<Instant> {
+        self.receiver.deadline().into_iter().chain(self.sender.deadline()).min()
+    }
+
+    /// Does what is due now; nothing if nothing is.
+    pub fn timeout(&mut self, cx: &mut Cx<'_>) {
+        charged(cx, |cx| {
+            self.receiver.timeout(cx);
+            self.sender.timeout(&mut self.output, cx);
+        });
+    }
+
+    /// Returns the length of the longest datagram that can be sent, in bytes, without the local
+    /// header.
+    #[must_use]
+    pub fn mtu(&self) -> usize {
+        self.output.mtu()
+    }
+
+    /// Returns whether there is something to transmit now.
+    #[must_use]
+    pub fn has_output(&self) -> bool {
+        self.receiver.owes_acknowledgment() || self.sender.has_output(&self.output)
+    }
+
+    /// Forgets all that is under way and gives every buffer back to the pool: the line hung up.
+    pub fn reset(&mut self, pool: &mut Pool) {
+        self.receiver.reset(pool);
+        self.sender.reset(pool);
+        self.used.reset(pool);
+        self.output.reset(pool);
+        self.address = None;
+    }
+}
+
+fn is_special(byte: u8) -> bool {
+    (ESC..=END).contains(&byte)
+}
+
+/// Returns how many bytes there are before the first special one.
+fn ordinary_run(bytes: &[u8]) -> usize {
+    // A pass over a whole chunk without leaving it early compiles to vector instructions.
+    const CHUNK: usize = 32;
+    let mut clean = 0;
+    for chunk in bytes.chunks(CHUNK) {
+        if chunk.iter().fold(false, |found, byte| found | is_special(*byte)) {
+            let run = chunk.iter().position(|byte| is_special(*byte));
+            return clean + run.unwrap_or(chunk.len());
+        }
+        clean += chunk.len();
+    }
+    clean
+}

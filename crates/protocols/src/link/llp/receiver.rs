@@ -1,0 +1,204 @@
+//! The receiving direction of LLP: REQ, our ACK, escaped bytes, END.
+
+use super::{ADDRESS_HEADER, ESC, IP_HEADER, PACKET_WAIT};
+use crate::cx::Cx;
+use crate::link::queue::UsedQueue;
+use crate::meter::Counter;
+use crate::packet::{Packet, Pool};
+use crate::time::Instant;
+
+/// What comes in, between packets or inside one.
+#[derive(Debug, Default)]
+pub(super) struct Receiver {
+    incoming: Option<Incoming>,
+    /// The buffer of a packet that ran out of time, until a pool or the next REQ is at hand.
+    spare: Option<Packet>,
+}
+
+/// A packet from its REQ to its END.
+#[derive(Debug)]
+struct Incoming {
+    packet: Packet,
+    started_at: Instant,
+    /// The last byte was ESC.
+    is_escaped: bool,
+    /// The ACK has not gone to the line yet.
+    owes_ack: bool,
+}
+
+/// A whole packet that is for the link itself.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Local {
+    /// The other end wants to know its address.
+    Request,
+    /// The other end tells us ours.
+    Reply([u8; 4]),
+}
+
+impl Receiver {
+    /// Takes a REQ: starts a packet, or starts it over.
+    pub(super) fn request(&mut self, used: &UsedQueue, pool: &mut Pool, cx: &mut Cx<'_>) {
+        cx.meter.count(Counter::LlpRequestsIn);
+        if let Some(incoming) = self.incoming.take() {
+            // A REQ repeated before the first byte only says that the ACK was late or lost.
+            if incoming.is_escaped || !incoming.packet.is_empty() {
+                cx.meter.count(Counter::LlpRequestsInPacket);
+            }
+            self.incoming = Some(Incoming::new(incoming.packet, cx.now));
+            return;
+        }
+        if used.is_full() {
+            return cx.meter.count(Counter::LlpRequestsRefused);
+        }
+        let Some(packet) = self.spare.take().or_else(|| pool.take(cx.meter)) else {
+            return cx.meter.count(Counter::LlpRequestsRefused);
+        };
+        self.incoming = Some(Incoming::new(packet, cx.now));
+    }
+
+    /// Takes a run of bytes that are not special, of a packet with at most `mtu` bytes of data.
+    pub(super) fn data(&mut self, run: &[u8], mtu: usize, pool: &mut Pool, cx: &mut Cx<'_>) {
+        let Some(incoming) = &mut self.incoming else {
+            return cx.meter.add(Counter::LinkBytesUnexpected, run.len() as u64);
+        };
+        if let Err(fault) = incoming.add(run, mtu, cx) {
+            self.drop_packet(fault, pool, cx);
+        }
+    }
+
+    /// Takes an ESC.
+    pub(super) fn escape(&mut self, pool: &mut Pool, cx: &mut Cx<'_>) {
+        let Some(incoming) = &mut self.incoming else {
+            return cx.meter.count(Counter::LinkBytesUnexpected);
+        };
+        if incoming.is_escaped {
+            return self.drop_packet(Counter::LinkEscapesWrong, pool, cx);
+        }
+        incoming.is_escaped = true;
+    }
+
+    /// Sees an ACK on its way to the sender.
+    ///
+    /// After ESC it is against the protocol, but it says nothing about the packet: the escape
+    /// still waits for its second byte.
+    pub(super) fn acknowledgment_passes(&self, cx: &mut Cx<'_>) {
+        if self.incoming.as_ref().is_some_and(|incoming| incoming.is_escaped) {
+            cx.meter.count(Counter::LinkEscapesWrong);
+        }
+    }
+
+    /// Takes an END: a datagram goes to the used queue, and what is for the link is returned.
+    pub(super) fn end(
+        &mut self,
+        used: &mut UsedQueue,
+        pool: &mut Pool,
+        cx: &mut Cx<'_>,
+    ) -> Option<Local> {
+        let Some(Incoming { mut packet, is_escaped, .. }) = self.incoming.take() else {
+            cx.meter.count(Counter::LinkBytesUnexpected);
+            return None;
+        };
+        if is_escaped {
+            cx.meter.count(Counter::LinkEscapesWrong);
+            pool.put(packet);
+            return None;
+        }
+        cx.meter.count(Counter::LinkPacketsIn);
+        let local = match packet.data().split_first_chunk() {
+            Some((&IP_HEADER, _)) => {
+                packet.pull(IP_HEADER.len());
+                used.push(packet);
+                return None;
+            }
+            Some((&ADDRESS_HEADER, [])) => Some(Local::Request),
+            Some((&ADDRESS_HEADER, &[a, b, c, d])) => Some(Local::Reply([a, b, c, d])),
+            _ => {
+                cx.meter.count(Counter::LinkHeadersUnknown);
+                None
+            }
+        };
+        pool.put(packet);
+        local
+    }
+
+    fn drop_packet(&mut self, fault: Counter, pool: &mut Pool, cx: &mut Cx<'_>) {
+        cx.meter.count(fault);
+        if let Some(incoming) = self.incoming.take() {
+            pool.put(incoming.packet);
+        }
+    }
+
+    /// Returns whether an ACK waits to go to the line.
+    pub(super) fn owes_acknowledgment(&self) -> bool {
+        self.incoming.as_ref().is_some_and(|incoming| incoming.owes_ack)
+    }
+
+    /// Returns whether an ACK must go to the line now, and takes it for gone.
+    pub(super) fn pay_acknowledgment(&mut self) -> bool {
+        let Some(incoming) = &mut self.incoming else { return false };
+        core::mem::take(&mut incoming.owes_ack)
+    }
+
+    /// Returns when the packet must be whole.
+    pub(super) fn deadline(&self) -> Option<Instant> {
+        self.incoming.as_ref().map(|incoming| incoming.started_at + PACKET_WAIT)
+    }
+
+    /// Drops a packet that took too long.
+    pub(super) fn timeout(&mut self, cx: &mut Cx<'_>) {
+        if self.deadline().is_none_or(|deadline| cx.now < deadline) {
+            return;
+        }
+        cx.meter.count(Counter::LlpPacketTimeouts);
+        self.spare = self.incoming.take().map(|incoming| incoming.packet);
+    }
+
+    /// Gives the buffer of a packet that ran out of time back to the pool.
+    pub(super) fn give_back_spare(&mut self, pool: &mut Pool) {
+        if let Some(packet) = self.spare.take() {
+            pool.put(packet);
+        }
+    }
+
+    /// Gives every buffer back to the pool.
+    pub(super) fn reset(&mut self, pool: &mut Pool) {
+        self.give_back_spare(pool);
+        if let Some(incoming) = self.incoming.take() {
+            pool.put(incoming.packet);
+        }
+    }
+}
+
+impl Incoming {
+    fn new(mut packet: Packet, now: Instant) -> Self {
+        // The local header lies in the headroom, so that the buffer holds a datagram of its full
+        // capacity.
+        packet.clear();
+        packet.push(&IP_HEADER);
+        packet.resize(0);
+        Self { packet, started_at: now, is_escaped: false, owes_ack: true }
+    }
+
+    /// Puts `run` behind the data, or returns what is wrong with it.
+    fn add(&mut self, run: &[u8], mtu: usize, cx: &mut Cx<'_>) -> Result<(), Counter> {
+        let mut run = run;
+        let room = self
+            .packet
+            .room()
+            .min(mtu.saturating_add(IP_HEADER.len()).saturating_sub(self.packet.len()));
+        if run.len() > room {
+            return Err(Counter::LinkPacketsTooLong);
+        }
+        if self.is_escaped
+            && let Some((second, rest)) = run.split_first()
+        {
+            let (0..=3) = *second else { return Err(Counter::LinkEscapesWrong) };
+            cx.meter.count(Counter::LinkEscapesIn);
+            self.packet.extend(&[ESC + second]);
+            self.is_escaped = false;
+            run = rest;
+        }
+        self.packet.extend(run);
+        Ok(())
+    }
+}

@@ -1,0 +1,268 @@
+//! The sending direction of LLP: REQ, the other end's ACK, escaped bytes, END.
+
+use super::{
+    ACK_WAIT, ADDRESS_HEADER, ADDRESS_WAIT, END, ESC, IP_HEADER, PACKET_WAIT, REQ, RETRIES,
+};
+use crate::cx::Cx;
+use crate::link::Event;
+use crate::link::queue::OutputQueue;
+use crate::link::stuffing::{Code, Stuffing};
+use crate::meter::{Counter, Quantity};
+use crate::packet::{Packet, Pool};
+use crate::time::Instant;
+use alloc::vec::Vec;
+
+const CODE: Code = Code { ordinary_run: super::ordinary_run, escape };
+
+fn escape(byte: u8) -> [u8; 2] {
+    [ESC, byte.wrapping_sub(ESC)]
+}
+
+/// What goes out, between packets or inside one.
+#[derive(Debug, Default)]
+pub(super) struct Sender {
+    outgoing: Option<Outgoing>,
+    asking: Asking,
+    /// The answer to an address request that has not begun to go out.
+    reply: Option<[u8; 4]>,
+}
+
+/// A packet from its REQ to its END.
+#[derive(Debug)]
+struct Outgoing {
+    content: Content,
+    phase: Phase,
+}
+
+#[derive(Debug)]
+enum Content {
+    /// A datagram behind its local header.
+    Datagram(Packet),
+    AddressRequest,
+    AddressReply([u8; 8]),
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Phase {
+    /// A REQ must go to the line, after `tries` that nobody answered.
+    Requesting { tries: u32, first_at: Option<Instant> },
+    /// A REQ went at `sent_at` and waits for its ACK.
+    AwaitingAck { tries: u32, first_at: Instant, sent_at: Instant },
+    /// The ACK came at `started_at`.
+    Sending { stuffing: Stuffing, started_at: Instant },
+}
+
+/// Where the question for our address is.
+#[derive(Clone, Copy, Debug, Default)]
+enum Asking {
+    #[default]
+    No,
+    /// The request has not begun to go out.
+    Owed,
+    /// The request is the outgoing packet.
+    Outgoing,
+    /// The request went out whole at `sent_at`.
+    AwaitingReply { sent_at: Instant },
+}
+
+impl Sender {
+    /// Asks for our address, unless it is being asked for.
+    pub(super) fn request_address(&mut self) {
+        if let Asking::No = self.asking {
+            self.asking = Asking::Owed;
+        }
+    }
+
+    /// Returns whether an address was asked for, and neither came nor was given up.
+    pub(super) fn is_asking_address(&self) -> bool {
+        !matches!(self.asking, Asking::No)
+    }
+
+    /// Takes the news that our address came, and returns whether it was asked for.
+    pub(super) fn address_arrived(&mut self) -> bool {
+        let was_asked = self.is_asking_address();
+        self.asking = Asking::No;
+        was_asked
+    }
+
+    /// Answers an address request as soon as the line is free.
+    pub(super) fn owe_reply(&mut self, address: [u8; 4]) {
+        self.reply = Some(address);
+    }
+
+    /// Takes an ACK.
+    pub(super) fn acknowledged(&mut self, cx: &mut Cx<'_>) {
+        cx.meter.count(Counter::LlpAcksIn);
+        let Some(outgoing) = &mut self.outgoing else {
+            return cx.meter.count(Counter::LlpAcksStray);
+        };
+        let first_at = match outgoing.phase {
+            Phase::AwaitingAck { first_at, .. } => first_at,
+            // The ACK of an earlier try came late: the other end has its buffer ready.
+            Phase::Requesting { first_at: Some(first_at), .. } => first_at,
+            Phase::Requesting { first_at: None, .. } | Phase::Sending { .. } => {
+                return cx.meter.count(Counter::LlpAcksStray);
+            }
+        };
+        cx.meter.record(Quantity::LlpAckWait, cx.now - first_at);
+        outgoing.phase = Phase::Sending { stuffing: Stuffing::default(), started_at: cx.now };
+    }
+
+    /// Appends the second byte of an escape, if its first byte was the last to go.
+    pub(super) fn finish_escape(&mut self, wire: &mut Vec<u8>) {
+        if let Some(Outgoing { phase: Phase::Sending { stuffing, .. }, .. }) = &mut self.outgoing {
+            stuffing.finish_escape(wire);
+        }
+    }
+
+    /// Appends at most `room` bytes of one packet for the line.
+    pub(super) fn transmit(
+        &mut self,
+        output: &mut OutputQueue,
+        wire: &mut Vec<u8>,
+        room: usize,
+        cx: &mut Cx<'_>,
+    ) {
+        if self.outgoing.is_none() {
+            self.outgoing = self.next(output, cx);
+        }
+        let Some(Outgoing { content, phase }) = &mut self.outgoing else { return };
+        match phase {
+            Phase::Requesting { tries, first_at } => {
+                let first_at = first_at.unwrap_or(cx.now);
+                *phase = Phase::AwaitingAck { tries: *tries, first_at, sent_at: cx.now };
+                wire.push(REQ);
+                cx.meter.count(Counter::LlpRequestsOut);
+            }
+            Phase::AwaitingAck { .. } => {}
+            Phase::Sending { stuffing, .. } => {
+                let end = wire.len().saturating_add(room);
+                let escapes = stuffing.fill(content.bytes(), &CODE, wire, room);
+                cx.meter.add(Counter::LinkEscapesOut, escapes);
+                if wire.len() < end {
+                    wire.push(END);
+                    self.sent(output, cx);
+                }
+            }
+        }
+    }
+
+    /// Returns what goes next: an answer that is owed, our own question, or a datagram.
+    fn next(&mut self, output: &mut OutputQueue, cx: &mut Cx<'_>) -> Option<Outgoing> {
+        let content = if let Some([a, b, c, d]) = self.reply.take() {
+            cx.meter.count(Counter::LlpAddressRequestsIn);
+            let [h0, h1, h2, h3] = ADDRESS_HEADER;
+            Content::AddressReply([h0, h1, h2, h3, a, b, c, d])
+        } else if let Asking::Owed = self.asking {
+            cx.meter.count(Counter::LlpAddressRequestsOut);
+            self.asking = Asking::Outgoing;
+            Content::AddressRequest
+        } else {
+            let mut packet = output.next()?;
+            packet.push(&IP_HEADER);
+            Content::Datagram(packet)
+        };
+        Some(Outgoing { content, phase: Phase::Requesting { tries: 0, first_at: None } })
+    }
+
+    fn sent(&mut self, output: &mut OutputQueue, cx: &mut Cx<'_>) {
+        cx.meter.count(Counter::LinkPacketsOut);
+        let Some(Outgoing { content, .. }) = self.outgoing.take() else { return };
+        match content {
+            Content::Datagram(packet) => output.finish(Event::Sent(without_header(packet))),
+            Content::AddressRequest => {
+                // The answer to an earlier question may have come in the meantime.
+                if let Asking::Outgoing = self.asking {
+                    self.asking = Asking::AwaitingReply { sent_at: cx.now };
+                }
+            }
+            Content::AddressReply(_) => {}
+        }
+    }
+
+    fn failed(&mut self, output: &mut OutputQueue) {
+        let Some(Outgoing { content, .. }) = self.outgoing.take() else { return };
+        match content {
+            Content::Datagram(packet) => output.finish(Event::Failed(without_header(packet))),
+            Content::AddressRequest => self.asking = Asking::No,
+            // Who did not get the answer asks again.
+            Content::AddressReply(_) => {}
+        }
+    }
+
+    /// Returns whether there is something to transmit now.
+    pub(super) fn has_output(&self, output: &OutputQueue) -> bool {
+        match &self.outgoing {
+            Some(outgoing) => !matches!(outgoing.phase, Phase::AwaitingAck { .. }),
+            None => {
+                self.reply.is_some() || matches!(self.asking, Asking::Owed) || output.is_waiting()
+            }
+        }
+    }
+
+    /// Returns when the ACK, the END or the answer with our address is due.
+    pub(super) fn deadline(&self) -> Option<Instant> {
+        self.packet_deadline().into_iter().chain(self.reply_deadline()).min()
+    }
+
+    fn packet_deadline(&self) -> Option<Instant> {
+        match self.outgoing.as_ref()?.phase {
+            Phase::Requesting { .. } => None,
+            Phase::AwaitingAck { sent_at, .. } => Some(sent_at + ACK_WAIT),
+            Phase::Sending { started_at, .. } => Some(started_at + PACKET_WAIT),
+        }
+    }
+
+    fn reply_deadline(&self) -> Option<Instant> {
+        let Asking::AwaitingReply { sent_at } = self.asking else { return None };
+        Some(sent_at + ADDRESS_WAIT)
+    }
+
+    /// Repeats a REQ, or gives up what took too long.
+    pub(super) fn timeout(&mut self, output: &mut OutputQueue, cx: &mut Cx<'_>) {
+        if self.reply_deadline().is_some_and(|deadline| cx.now >= deadline) {
+            cx.meter.count(Counter::LlpAddressTimeouts);
+            self.asking = Asking::No;
+        }
+        if self.packet_deadline().is_none_or(|deadline| cx.now < deadline) {
+            return;
+        }
+        let Some(outgoing) = &mut self.outgoing else { return };
+        if let Phase::AwaitingAck { tries, first_at, .. } = outgoing.phase {
+            cx.meter.count(Counter::LlpAckTimeouts);
+            if tries < RETRIES {
+                let first_at = Some(first_at);
+                outgoing.phase = Phase::Requesting { tries: tries + 1, first_at };
+                return;
+            }
+            cx.meter.count(Counter::LlpPacketsGivenUp);
+        } else {
+            cx.meter.count(Counter::LlpPacketTimeouts);
+        }
+        self.failed(output);
+    }
+
+    /// Forgets all that is under way and gives the buffer in hand back to the pool.
+    pub(super) fn reset(&mut self, pool: &mut Pool) {
+        if let Some(Outgoing { content: Content::Datagram(packet), .. }) = self.outgoing.take() {
+            pool.put(packet);
+        }
+        *self = Self::default();
+    }
+}
+
+impl Content {
+    fn bytes(&self) -> &[u8] {
+        match self {
+            Self::Datagram(packet) => packet.data(),
+            Self::AddressRequest => &ADDRESS_HEADER,
+            Self::AddressReply(bytes) => bytes,
+        }
+    }
+}
+
+/// Takes the local header off, so that the owner gets back what it gave.
+fn without_header(mut packet: Packet) -> Packet {
+    packet.pull(IP_HEADER.len());
+    packet
+}

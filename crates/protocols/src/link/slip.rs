@@ -1,0 +1,438 @@
+//! SLIP (RFC 1055): a datagram, escaped, between two ENDs.
+//!
+//! Theory of operation. END (192) ends a packet. A data byte that is END goes as ESC ESC_END and
+//! one that is ESC goes as ESC ESC_ESC. As the RFC advises, a packet also begins with END, which
+//! ends whatever noise the line has collected, and an empty packet is ignored. There is no
+//! handshake, no header and no checksum; nothing is ever waited for, so there is no deadline.
+//!
+//! A buffer is taken from the pool at the first byte of a packet. Without one, or with a full
+//! used queue, the packet is counted and skipped up to its END.
+//!
+//! The RFC's sample leaves a byte in the packet that may not follow ESC. Here the packet is
+//! dropped instead and counted: it is known to be damaged, and a UDP datagram without a checksum
+//! would carry the damage to a user. An END always ends the packet, also after ESC, so that two
+//! packets never grow together. The RFC's sample cuts a packet that is too long; here it is
+//! dropped, too.
+
+use super::queue::{OutputQueue, UsedQueue};
+use super::stuffing::{Code, Stuffing};
+use super::{Event, QUEUE_LIMIT, charged};
+use crate::cx::Cx;
+use crate::meter::Counter;
+use crate::packet::{Packet, Pool};
+use crate::time::Instant;
+use alloc::vec::Vec;
+
+/// Ends a packet, and begins it.
+pub const END: u8 = 192;
+/// Stands before [`ESC_END`] or [`ESC_ESC`].
+pub const ESC: u8 = 219;
+/// After ESC, stands for the data byte END.
+pub const ESC_END: u8 = 220;
+/// After ESC, stands for the data byte ESC.
+pub const ESC_ESC: u8 = 221;
+
+const CODE: Code = Code { ordinary_run, escape };
+
+/// One end of a serial line with SLIP.
+#[derive(Debug)]
+pub struct Slip {
+    incoming: Incoming,
+    outgoing: Option<Outgoing>,
+    used: UsedQueue,
+    output: OutputQueue,
+}
+
+/// What comes in.
+#[derive(Debug, Default)]
+enum Incoming {
+    /// Nothing since the last END.
+    #[default]
+    Empty,
+    Packet {
+        packet: Packet,
+        /// The last byte was ESC.
+        is_escaped: bool,
+    },
+    /// A packet that was dropped; its END has not come.
+    Skipping,
+}
+
+#[derive(Debug)]
+struct Outgoing {
+    packet: Packet,
+    stuffing: Stuffing,
+}
+
+impl Slip {
+    /// Makes a link for datagrams of at most `mtu` bytes, with queues of [`QUEUE_LIMIT`] packets.
+    #[must_use]
+    pub fn new(mtu: usize) -> Self {
+        Self::with_queue_limit(mtu, QUEUE_LIMIT)
+    }
+
+    /// Makes a link for datagrams of at most `mtu` bytes, with queues of `limit` packets.
+    #[must_use]
+    pub fn with_queue_limit(mtu: usize, limit: usize) -> Self {
+        Self {
+            incoming: Incoming::Empty,
+            outgoing: None,
+            used: UsedQueue::new(limit),
+            output: OutputQueue::new(mtu, limit),
+        }
+    }
+
+    /// Takes bytes from the line, split anywhere.
+    pub fn receive(&mut self, bytes: &[u8], pool: &mut Pool, cx: &mut Cx<'_>) {
+        charged(cx, |cx| self.take_apart(bytes, pool, cx));
+    }
+
+    fn take_apart(&mut self, bytes: &[u8], pool: &mut Pool, cx: &mut Cx<'_>) {
+        let mut rest = bytes;
+        while !rest.is_empty() {
+            let run = match self.incoming {
+                Incoming::Skipping => memchr::memchr(END, rest).unwrap_or(rest.len()),
+                Incoming::Empty | Incoming::Packet { .. } => ordinary_run(rest),
+            };
+            let (run, tail) = rest.split_at(run);
+            if !run.is_empty() {
+                self.add(run, pool, cx);
+            }
+            match tail.split_first() {
+                Some((&END, after)) => {
+                    self.end(pool, cx);
+                    rest = after;
+                }
+                Some((_, after)) => {
+                    self.escape(pool, cx);
+                    rest = after;
+                }
+                None => return,
+            }
+        }
+    }
+
+    /// Takes a run of bytes without END and ESC.
+    fn add(&mut self, run: &[u8], pool: &mut Pool, cx: &mut Cx<'_>) {
+        self.begin(pool, cx);
+        let Incoming::Packet { packet, is_escaped } = &mut self.incoming else { return };
+        let mut run = run;
+        let room = packet.room().min(self.output.mtu().saturating_sub(packet.len()));
+        if run.len() > room {
+            return self.drop_packet(Counter::LinkPacketsTooLong, pool, cx);
+        }
+        if *is_escaped && let Some((second, rest)) = run.split_first() {
+            let byte = match *second {
+                ESC_END => END,
+                ESC_ESC => ESC,
+                _ => return self.drop_packet(Counter::LinkEscapesWrong, pool, cx),
+            };
+            cx.meter.count(Counter::LinkEscapesIn);
+            packet.extend(&[byte]);
+            *is_escaped = false;
+            run = rest;
+        }
+        packet.extend(run);
+    }
+
+    fn escape(&mut self, pool: &mut Pool, cx: &mut Cx<'_>) {
+        self.begin(pool, cx);
+        let Incoming::Packet { is_escaped, .. } = &mut self.incoming else { return };
+        if *is_escaped {
+            return self.drop_packet(Counter::LinkEscapesWrong, pool, cx);
+        }
+        *is_escaped = true;
+    }
+
+    /// Takes a buffer if this is the first byte of a packet, or skips the packet without one.
+    fn begin(&mut self, pool: &mut Pool, cx: &mut Cx<'_>) {
+        let Incoming::Empty = self.incoming else { return };
+        if self.used.is_full() {
+            cx.meter.count(Counter::LinkPacketsRefused);
+            self.incoming = Incoming::Skipping;
+            return;
+        }
+        self.incoming = match pool.take(cx.meter) {
+            Some(packet) => Incoming::Packet { packet, is_escaped: false },
+            None => Incoming::Skipping,
+        };
+    }
+
+    fn end(&mut self, pool: &mut Pool, cx: &mut Cx<'_>) {
+        let Incoming::Packet { packet, is_escaped } = core::mem::take(&mut self.incoming) else {
+            return;
+        };
+        if is_escaped {
+            cx.meter.count(Counter::LinkEscapesWrong);
+            return pool.put(packet);
+        }
+        cx.meter.count(Counter::LinkPacketsIn);
+        self.used.push(packet);
+    }
+
+    fn drop_packet(&mut self, fault: Counter, pool: &mut Pool, cx: &mut Cx<'_>) {
+        cx.meter.count(fault);
+        let dropped = core::mem::replace(&mut self.incoming, Incoming::Skipping);
+        if let Incoming::Packet { packet, .. } = dropped {
+            pool.put(packet);
+        }
+    }
+
+    /// Takes a datagram to send.
+    ///
+    /// # Errors
+    ///
+    /// Gives the packet back, and counts it, if it is longer than the MTU or the queue is full.
+    pub fn send(&mut self, packet: Packet, cx: &mut Cx<'_>) -> Result<(), Packet> {
+        charged(cx, |cx| self.output.accept(packet, cx))
+    }
+
+    /// Appends at most `limit` bytes for the line, and returns how many.
+    pub fn transmit_into(&mut self, wire: &mut Vec<u8>, limit: usize, cx: &mut Cx<'_>) -> usize {
+        charged(cx, |cx| {
+            let start = wire.len();
+            let end = start.saturating_add(limit);
+            while wire.len() < end {
+                let before = wire.len();
+                self.fill(wire, end - before, cx);
+                if wire.len() == before {
+                    break;
+                }
+            }
+            wire.len() - start
+        })
+    }
+
+    /// Appends at most `room` bytes of one packet.
+    fn fill(&mut self, wire: &mut Vec<u8>, room: usize, cx: &mut Cx<'_>) {
+        let Some(Outgoing { packet, stuffing }) = &mut self.outgoing else {
+            let Some(packet) = self.output.next() else { return };
+            self.outgoing = Some(Outgoing { packet, stuffing: Stuffing::default() });
+            return wire.push(END);
+        };
+        let end = wire.len().saturating_add(room);
+        let escapes = stuffing.fill(packet.data(), &CODE, wire, room);
+        cx.meter.add(Counter::LinkEscapesOut, escapes);
+        if wire.len() == end {
+            return;
+        }
+        wire.push(END);
+        cx.meter.count(Counter::LinkPacketsOut);
+        if let Some(Outgoing { packet, .. }) = self.outgoing.take() {
+            self.output.finish(Event::Sent(packet));
+        }
+    }
+
+    /// Returns the next news; call until there is none.
+    pub fn event(&mut self) -> Option<Event> {
+        self.output.event().or_else(|| self.used.event())
+    }
+
+    /// Returns nothing: SLIP waits for nothing.
+    #[must_use]
+    pub fn deadline(&self) -> Option<Instant> {
+        None
+    }
+
+    /// Does nothing.
+    pub fn timeout(&mut self, _cx: &mut Cx<'_>) {}
+
+    /// Returns the length of the longest datagram, in bytes.
+    #[must_use]
+    pub fn mtu(&self) -> usize {
+        self.output.mtu()
+    }
+
+    /// Returns whether there is something to transmit now.
+    #[must_use]
+    pub fn has_output(&self) -> bool {
+        self.outgoing.is_some() || self.output.is_waiting()
+    }
+
+    /// Forgets all that is under way and gives every buffer back to the pool: the line hung up.
+    pub fn reset(&mut self, pool: &mut Pool) {
+        if let Incoming::Packet { packet, .. } = core::mem::take(&mut self.incoming) {
+            pool.put(packet);
+        }
+        if let Some(outgoing) = self.outgoing.take() {
+            pool.put(outgoing.packet);
+        }
+        self.used.reset(pool);
+        self.output.reset(pool);
+    }
+}
+
+/// Returns how many bytes there are before the first END or ESC.
+fn ordinary_run(bytes: &[u8]) -> usize {
+    memchr::memchr2(END, ESC, bytes).unwrap_or(bytes.len())
+}
+
+fn escape(byte: u8) -> [u8; 2] {
+    [ESC, if byte == END { ESC_END } else { ESC_ESC }]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cx::testing::Lab;
+    use proptest::prelude::*;
+
+    const MTU: usize = 60;
+
+    /// Gives `bytes` to the link, and returns the packets that came out of it.
+    fn received(slip: &mut Slip, bytes: &[u8], pool: &mut Pool, lab: &mut Lab) -> Vec<Vec<u8>> {
+        slip.receive(bytes, pool, &mut lab.cx());
+        let packets: Vec<Packet> =
+            core::iter::from_fn(|| slip.event()).filter_map(Event::into_packet).collect();
+        packets
+            .into_iter()
+            .map(|packet| {
+                let data = packet.data().to_vec();
+                pool.put(packet);
+                data
+            })
+            .collect()
+    }
+
+    #[test]
+    fn a_packet_with_both_special_bytes_goes_out_as_the_rfc_says() {
+        let (mut slip, mut lab) = (Slip::new(MTU), Lab::default());
+        slip.send(Packet::from_slice(&[1, 192, 2, 219, 220, 221]), &mut lab.cx()).unwrap();
+        let mut wire = Vec::new();
+        slip.transmit_into(&mut wire, 100, &mut lab.cx());
+        assert_eq!(wire, [192, 1, 219, 220, 2, 219, 221, 220, 221, 192]);
+        assert_eq!(lab.counted(Counter::LinkEscapesOut), 2);
+        assert!(matches!(slip.event(), Some(Event::Sent(_))));
+    }
+
+    #[test]
+    fn an_escape_with_a_wrong_second_byte_drops_its_packet_and_no_other() {
+        let (mut slip, mut lab, mut pool) = (Slip::new(MTU), Lab::default(), Pool::new(4, MTU));
+        let wire = [192, 1, 219, 9, 2, 219, 220, 192, 192, 7, 192];
+        assert_eq!(received(&mut slip, &wire, &mut pool, &mut lab), [[7]]);
+        assert_eq!((pool.lent(), lab.counted(Counter::LinkEscapesWrong)), (0, 1));
+    }
+
+    #[test]
+    fn an_end_after_esc_ends_the_packet_and_drops_it() {
+        let (mut slip, mut lab, mut pool) = (Slip::new(MTU), Lab::default(), Pool::new(4, MTU));
+        assert_eq!(received(&mut slip, &[1, 219, 192, 7, 192], &mut pool, &mut lab), [[7]]);
+        assert_eq!((pool.lent(), lab.counted(Counter::LinkEscapesWrong)), (0, 1));
+    }
+
+    #[test]
+    fn an_escape_after_an_escape_drops_the_packet() {
+        let (mut slip, mut lab, mut pool) = (Slip::new(MTU), Lab::default(), Pool::new(4, MTU));
+        assert_eq!(
+            received(&mut slip, &[1, 219, 219, 221, 192, 7, 192], &mut pool, &mut lab),
+            [[7]]
+        );
+        assert_eq!((pool.lent(), lab.counted(Counter::LinkEscapesWrong)), (0, 1));
+    }
+
+    #[test]
+    fn a_packet_longer_than_the_mtu_is_dropped_and_the_next_one_comes() {
+        let (mut slip, mut lab, mut pool) = (Slip::new(3), Lab::default(), Pool::new(4, MTU));
+        let wire = [1, 2, 3, 4, 219, 220, 5, 192, 1, 2, 219, 221, 192];
+        assert_eq!(received(&mut slip, &wire, &mut pool, &mut lab), [[1, 2, 219]]);
+        assert_eq!((pool.lent(), lab.counted(Counter::LinkPacketsTooLong)), (0, 1));
+    }
+
+    #[test]
+    fn a_packet_one_byte_longer_than_the_mtu_is_too_long() {
+        let (mut slip, mut lab, mut pool) = (Slip::new(3), Lab::default(), Pool::new(4, MTU));
+        let wire = [1, 2, 3, 4, 192, 1, 2, 3, 192];
+        assert_eq!(received(&mut slip, &wire, &mut pool, &mut lab), [[1, 2, 3]]);
+        assert_eq!((pool.lent(), lab.counted(Counter::LinkPacketsTooLong)), (0, 1));
+    }
+
+    #[test]
+    fn empty_packets_are_ignored_and_take_no_buffer() {
+        let (mut slip, mut lab, mut pool) = (Slip::new(MTU), Lab::default(), Pool::new(0, MTU));
+        assert!(received(&mut slip, &[192; 20], &mut pool, &mut lab).is_empty());
+        assert_eq!(lab.counted(Counter::PacketsRefused), 0);
+    }
+
+    #[test]
+    fn a_packet_without_a_buffer_is_skipped_whole_and_counted_once() {
+        let (mut slip, mut lab, mut pool) = (Slip::new(MTU), Lab::default(), Pool::new(0, MTU));
+        assert!(received(&mut slip, &[1, 219, 220, 3, 192], &mut pool, &mut lab).is_empty());
+        assert_eq!(lab.counted(Counter::PacketsRefused), 1);
+    }
+
+    #[test]
+    fn a_full_used_queue_skips_the_packet_and_counts_it() {
+        let mut slip = Slip::with_queue_limit(MTU, 1);
+        let (mut lab, mut pool) = (Lab::default(), Pool::new(4, MTU));
+        assert_eq!(received(&mut slip, &[1, 192, 2, 192], &mut pool, &mut lab), [[1]]);
+        assert_eq!((pool.lent(), lab.counted(Counter::LinkPacketsRefused)), (0, 1));
+    }
+
+    #[test]
+    fn a_full_output_queue_gives_the_packet_back_until_one_is_collected() {
+        let (mut slip, mut lab) = (Slip::with_queue_limit(MTU, 1), Lab::default());
+        slip.send(Packet::from_slice(b"a"), &mut lab.cx()).unwrap();
+        slip.transmit_into(&mut Vec::new(), 100, &mut lab.cx());
+        let refused = slip.send(Packet::from_slice(b"b"), &mut lab.cx()).unwrap_err();
+        assert_eq!(lab.counted(Counter::LinkPacketsDropped), 1);
+        slip.event().unwrap();
+        slip.send(refused, &mut lab.cx()).unwrap();
+    }
+
+    #[test]
+    fn reset_gives_every_buffer_back() {
+        let (mut slip, mut lab, mut pool) = (Slip::new(MTU), Lab::default(), Pool::new(8, MTU));
+        slip.receive(&[1, 192, 2], &mut pool, &mut lab.cx());
+        slip.send(pool.take(&mut lab.meter).unwrap(), &mut lab.cx()).unwrap();
+        slip.send(pool.take(&mut lab.meter).unwrap(), &mut lab.cx()).unwrap();
+        slip.transmit_into(&mut Vec::new(), 1, &mut lab.cx());
+        assert_eq!(pool.lent(), 4);
+        slip.reset(&mut pool);
+        assert_eq!(pool.lent(), 0);
+        assert!(!slip.has_output());
+    }
+
+    proptest! {
+        #[test]
+        fn packets_come_whole_and_in_order_however_the_line_splits_them(
+            packets in prop::collection::vec(
+                prop::collection::vec(prop_oneof![any::<u8>(), Just(END), Just(ESC)], 1..MTU),
+                0..6,
+            ),
+            limits in prop::collection::vec(1..20_usize, 1..30),
+        ) {
+            let (mut a, mut b, mut lab) = (Slip::new(MTU), Slip::new(MTU), Lab::default());
+            let mut pool = Pool::new(4, MTU);
+            for packet in &packets {
+                a.send(Packet::from_slice(packet), &mut lab.cx()).unwrap();
+            }
+            let (mut came, mut limits) = (Vec::new(), limits.iter().cycle());
+            while a.has_output() {
+                let (mut wire, limit) = (Vec::new(), *limits.next().unwrap());
+                let sent = a.transmit_into(&mut wire, limit, &mut lab.cx());
+                prop_assert!((1..=limit).contains(&sent) && sent == wire.len());
+                came.extend(received(&mut b, &wire, &mut pool, &mut lab));
+            }
+            prop_assert_eq!(came, packets);
+            prop_assert_eq!(pool.lent(), 0);
+        }
+
+        #[test]
+        fn after_any_noise_an_end_makes_the_line_clean_and_no_buffer_is_lost(
+            noise in prop::collection::vec(
+                prop_oneof![any::<u8>(), Just(END), Just(ESC), ESC_END..=ESC_ESC],
+                0..300,
+            ),
+            pieces in 1..50_usize,
+        ) {
+            let (mut slip, mut lab, mut pool) = (Slip::new(MTU), Lab::default(), Pool::new(2, MTU));
+            for piece in noise.chunks(pieces) {
+                received(&mut slip, piece, &mut pool, &mut lab);
+            }
+            received(&mut slip, &[END], &mut pool, &mut lab);
+            prop_assert_eq!(pool.lent(), 0);
+            let clean = received(&mut slip, &[END, 5, 6, END], &mut pool, &mut lab);
+            prop_assert_eq!(clean, [[5, 6]]);
+        }
+    }
+}

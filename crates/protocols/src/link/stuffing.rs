@@ -1,0 +1,67 @@
+//! Byte stuffing: a packet goes to the wire in runs of ordinary bytes, and each byte that means
+//! something to the protocol goes as two.
+//!
+//! The packet is not copied first. The stuffing remembers how far it has come, also between the
+//! two bytes of an escape, so that the wire may take one byte at a time.
+
+use alloc::vec::Vec;
+
+/// Which bytes a protocol escapes, and as what.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Code {
+    /// Returns how many bytes there are before the first that must be escaped.
+    pub(super) ordinary_run: fn(&[u8]) -> usize,
+    /// Returns the two bytes that stand for one that must be escaped.
+    pub(super) escape: fn(u8) -> [u8; 2],
+}
+
+/// How far a packet has gone to the wire.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Stuffing {
+    position: usize,
+    /// The second byte of an escape whose first byte has gone.
+    half: Option<u8>,
+}
+
+impl Stuffing {
+    /// Appends the second byte of an escape, if its first byte was the last to go.
+    pub(super) fn finish_escape(&mut self, wire: &mut Vec<u8>) {
+        wire.extend(self.half.take());
+    }
+
+    /// Appends at most `room` bytes of what is left of `data`, and returns how many escapes began.
+    ///
+    /// If it appends less than `room` bytes, all of `data` has gone.
+    pub(super) fn fill(
+        &mut self,
+        data: &[u8],
+        code: &Code,
+        wire: &mut Vec<u8>,
+        room: usize,
+    ) -> u64 {
+        let end = wire.len().saturating_add(room);
+        let mut escapes = 0;
+        while wire.len() < end {
+            if self.half.is_some() {
+                self.finish_escape(wire);
+                continue;
+            }
+            let rest = data.get(self.position..).unwrap_or_default();
+            let window = rest.get(..end - wire.len()).unwrap_or(rest);
+            if window.is_empty() {
+                break;
+            }
+            let (run, special) = window.split_at((code.ordinary_run)(window));
+            wire.extend_from_slice(run);
+            self.position += run.len();
+            if let Some(byte) = special.first() {
+                let [first, second] = (code.escape)(*byte);
+                wire.push(first);
+                self.half = Some(second);
+                self.position += 1;
+                escapes += 1;
+            }
+        }
+        escapes
+    }
+}
