@@ -308,7 +308,7 @@ impl Telnet {
     /// Takes the transport's notice that urgent data is ahead: the other sends a Synch.
     ///
     /// Call it before the data is given to [`Telnet::receive`], and again if the transport still
-    /// has urgent data ahead after the data mark. Twice for the same data mark does no harm.
+    /// has urgent data ahead after the data mark. Twice before the same data mark is read does no harm.
     pub fn urgent(&mut self) {
         self.synch.urgent();
     }

@@ -181,12 +181,74 @@ mod tests {
     #[test]
     fn every_event_in_every_state_of_his_option_does_what_rfc_1143_says() {
         let events = ["WILL agreed", "WILL", "WONT", "ask enable", "ask disable"];
-        insta::assert_snapshot!(walk(Side::Him, events), @"");
+        insta::assert_snapshot!(walk(Side::Him, events), @r"
+        NO               WILL agreed   -> YES              DO   Enabled
+        NO               WILL          -> NO               DONT RefusedByUs
+        NO               WONT          -> NO               -    Unchanged
+        NO               ask enable    -> WANTYES EMPTY    DO   Ok
+        NO               ask disable   -> NO               -    AlreadySo
+        YES              WILL agreed   -> YES              -    Unchanged
+        YES              WILL          -> YES              -    Unchanged
+        YES              WONT          -> NO               DONT Disabled
+        YES              ask enable    -> YES              -    AlreadySo
+        YES              ask disable   -> WANTNO EMPTY     DONT Ok
+        WANTNO EMPTY     WILL agreed   -> NO               -    Disabled
+        WANTNO EMPTY     WILL          -> NO               -    Disabled
+        WANTNO EMPTY     WONT          -> NO               -    Disabled
+        WANTNO EMPTY     ask enable    -> WANTNO OPPOSITE  -    Ok
+        WANTNO EMPTY     ask disable   -> WANTNO EMPTY     -    AlreadyAsked
+        WANTNO OPPOSITE  WILL agreed   -> YES              -    Unchanged
+        WANTNO OPPOSITE  WILL          -> YES              -    Unchanged
+        WANTNO OPPOSITE  WONT          -> WANTYES EMPTY    DO   Disabled
+        WANTNO OPPOSITE  ask enable    -> WANTNO OPPOSITE  -    AlreadyAsked
+        WANTNO OPPOSITE  ask disable   -> WANTNO EMPTY     -    Ok
+        WANTYES EMPTY    WILL agreed   -> YES              -    Enabled
+        WANTYES EMPTY    WILL          -> YES              -    Enabled
+        WANTYES EMPTY    WONT          -> NO               -    RefusedByHim
+        WANTYES EMPTY    ask enable    -> WANTYES EMPTY    -    AlreadyAsked
+        WANTYES EMPTY    ask disable   -> WANTYES OPPOSITE -    Ok
+        WANTYES OPPOSITE WILL agreed   -> WANTNO EMPTY     DONT Enabled
+        WANTYES OPPOSITE WILL          -> WANTNO EMPTY     DONT Enabled
+        WANTYES OPPOSITE WONT          -> NO               -    Unchanged
+        WANTYES OPPOSITE ask enable    -> WANTYES EMPTY    -    Ok
+        WANTYES OPPOSITE ask disable   -> WANTYES OPPOSITE -    AlreadyAsked
+        ");
     }
 
     #[test]
     fn every_event_in_every_state_of_our_option_does_what_rfc_1143_says() {
         let events = ["DO agreed", "DO ", "DONT", "ask enable", "ask disable"];
-        insta::assert_snapshot!(walk(Side::Us, events), @"");
+        insta::assert_snapshot!(walk(Side::Us, events), @r"
+        NO               DO agreed     -> YES              WILL Enabled
+        NO               DO            -> NO               WONT RefusedByUs
+        NO               DONT          -> NO               -    Unchanged
+        NO               ask enable    -> WANTYES EMPTY    WILL Ok
+        NO               ask disable   -> NO               -    AlreadySo
+        YES              DO agreed     -> YES              -    Unchanged
+        YES              DO            -> YES              -    Unchanged
+        YES              DONT          -> NO               WONT Disabled
+        YES              ask enable    -> YES              -    AlreadySo
+        YES              ask disable   -> WANTNO EMPTY     WONT Ok
+        WANTNO EMPTY     DO agreed     -> NO               -    Disabled
+        WANTNO EMPTY     DO            -> NO               -    Disabled
+        WANTNO EMPTY     DONT          -> NO               -    Disabled
+        WANTNO EMPTY     ask enable    -> WANTNO OPPOSITE  -    Ok
+        WANTNO EMPTY     ask disable   -> WANTNO EMPTY     -    AlreadyAsked
+        WANTNO OPPOSITE  DO agreed     -> YES              -    Unchanged
+        WANTNO OPPOSITE  DO            -> YES              -    Unchanged
+        WANTNO OPPOSITE  DONT          -> WANTYES EMPTY    WILL Disabled
+        WANTNO OPPOSITE  ask enable    -> WANTNO OPPOSITE  -    AlreadyAsked
+        WANTNO OPPOSITE  ask disable   -> WANTNO EMPTY     -    Ok
+        WANTYES EMPTY    DO agreed     -> YES              -    Enabled
+        WANTYES EMPTY    DO            -> YES              -    Enabled
+        WANTYES EMPTY    DONT          -> NO               -    RefusedByHim
+        WANTYES EMPTY    ask enable    -> WANTYES EMPTY    -    AlreadyAsked
+        WANTYES EMPTY    ask disable   -> WANTYES OPPOSITE -    Ok
+        WANTYES OPPOSITE DO agreed     -> WANTNO EMPTY     WONT Enabled
+        WANTYES OPPOSITE DO            -> WANTNO EMPTY     WONT Enabled
+        WANTYES OPPOSITE DONT          -> NO               -    Unchanged
+        WANTYES OPPOSITE ask enable    -> WANTYES EMPTY    -    Ok
+        WANTYES OPPOSITE ask disable   -> WANTYES OPPOSITE -    AlreadyAsked
+        ");
     }
 }
