@@ -283,8 +283,10 @@ closed_list! {
         TelnetSubnegotiationsWrong "Telnet subnegotiations wrong",
         /// Bytes thrown away between urgent notice and data mark.
         TelnetBytesDiscarded "Telnet bytes discarded by Synch",
-        /// Output turned away because the queue was full.
-        TelnetOutputRefused "Telnet output refused",
+        /// Bytes of output turned away because the queue was full.
+        TelnetOutputRefused "Telnet bytes of output refused",
+        /// Commands whose code means nothing, and ends of subnegotiations that never began.
+        TelnetCommandsUnknown "Telnet commands unknown",
         // Terminal.
         /// Control sequences that are not known.
         TerminalSequencesUnknown "terminal sequences unknown",

@@ -1,0 +1,272 @@
+//! The codes of commands (RFC 854) and options (the registry of Telnet options), by RFC name.
+
+use core::fmt;
+
+/// Ends a subnegotiation.
+pub(super) const SE: u8 = 240;
+/// Begins a subnegotiation.
+pub(super) const SB: u8 = 250;
+/// Interpret As Command: begins every command, and is doubled where it is data.
+pub(super) const IAC: u8 = 255;
+
+/// A command of RFC 854 that stands alone: everything but negotiation and subnegotiation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Command {
+    /// EOF, end of file (RFC 1184).
+    EndOfFile,
+    /// SUSP, suspend the process (RFC 1184).
+    Suspend,
+    /// ABORT, abort the process (RFC 1184).
+    Abort,
+    /// EOR, end of record (RFC 885).
+    EndOfRecord,
+    /// NOP, no operation.
+    NoOperation,
+    /// DM, the data mark. Sent, it is always the whole Synch: it goes out as urgent data.
+    DataMark,
+    /// BRK, the break or attention key.
+    Break,
+    /// IP, interrupt the process.
+    InterruptProcess,
+    /// AO, abort output: run on, but send no more of it.
+    AbortOutput,
+    /// AYT, are you there.
+    AreYouThere,
+    /// EC, erase the last character.
+    EraseCharacter,
+    /// EL, erase the line.
+    EraseLine,
+    /// GA, go ahead.
+    GoAhead,
+}
+
+impl Command {
+    /// Every command, in the order of the codes.
+    pub const ALL: &'static [Self] = &[
+        Self::EndOfFile,
+        Self::Suspend,
+        Self::Abort,
+        Self::EndOfRecord,
+        Self::NoOperation,
+        Self::DataMark,
+        Self::Break,
+        Self::InterruptProcess,
+        Self::AbortOutput,
+        Self::AreYouThere,
+        Self::EraseCharacter,
+        Self::EraseLine,
+        Self::GoAhead,
+    ];
+
+    /// Returns the byte that follows IAC.
+    #[must_use]
+    pub const fn code(self) -> u8 {
+        match self {
+            Self::EndOfFile => 236,
+            Self::Suspend => 237,
+            Self::Abort => 238,
+            Self::EndOfRecord => 239,
+            Self::NoOperation => 241,
+            Self::DataMark => 242,
+            Self::Break => 243,
+            Self::InterruptProcess => 244,
+            Self::AbortOutput => 245,
+            Self::AreYouThere => 246,
+            Self::EraseCharacter => 247,
+            Self::EraseLine => 248,
+            Self::GoAhead => 249,
+        }
+    }
+
+    /// Returns the command with this code, if there is one.
+    #[must_use]
+    pub fn from_code(code: u8) -> Option<Self> {
+        Self::ALL.iter().copied().find(|command| command.code() == code)
+    }
+
+    /// Returns the RFC's abbreviation.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::EndOfFile => "EOF",
+            Self::Suspend => "SUSP",
+            Self::Abort => "ABORT",
+            Self::EndOfRecord => "EOR",
+            Self::NoOperation => "NOP",
+            Self::DataMark => "DM",
+            Self::Break => "BRK",
+            Self::InterruptProcess => "IP",
+            Self::AbortOutput => "AO",
+            Self::AreYouThere => "AYT",
+            Self::EraseCharacter => "EC",
+            Self::EraseLine => "EL",
+            Self::GoAhead => "GA",
+        }
+    }
+}
+
+impl fmt::Display for Command {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+/// One end of the connection, seen from ours: every option exists once for each.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Side {
+    /// We perform the option: we say WILL and WONT, the other says DO and DONT.
+    Us,
+    /// The other performs the option: the other says WILL and WONT, we say DO and DONT.
+    Him,
+}
+
+impl fmt::Display for Side {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Us => "us",
+            Self::Him => "him",
+        })
+    }
+}
+
+/// One of the four words of negotiation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Verb {
+    Will,
+    Wont,
+    Do,
+    Dont,
+}
+
+impl Verb {
+    /// Returns what we say about an option of `side`.
+    pub(super) const fn ours(side: Side, enable: bool) -> Self {
+        match (side, enable) {
+            (Side::Us, true) => Self::Will,
+            (Side::Us, false) => Self::Wont,
+            (Side::Him, true) => Self::Do,
+            (Side::Him, false) => Self::Dont,
+        }
+    }
+
+    /// Returns whose option the other speaks of, and whether it is to be enabled.
+    pub(super) const fn about(self) -> (Side, bool) {
+        match self {
+            Self::Will => (Side::Him, true),
+            Self::Wont => (Side::Him, false),
+            Self::Do => (Side::Us, true),
+            Self::Dont => (Side::Us, false),
+        }
+    }
+
+    pub(super) const fn code(self) -> u8 {
+        match self {
+            Self::Will => 251,
+            Self::Wont => 252,
+            Self::Do => 253,
+            Self::Dont => 254,
+        }
+    }
+
+    pub(super) const fn from_code(code: u8) -> Option<Self> {
+        match code {
+            251 => Some(Self::Will),
+            252 => Some(Self::Wont),
+            253 => Some(Self::Do),
+            254 => Some(Self::Dont),
+            _ => None,
+        }
+    }
+}
+
+/// The code of an option, known or not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct OptionCode(pub u8);
+
+impl OptionCode {
+    /// TRANSMIT-BINARY (RFC 856): all 256 values are data, and CR is an ordinary one.
+    pub const BINARY: Self = Self(0);
+    /// ECHO (RFC 857): the side that performs it echoes what it receives.
+    pub const ECHO: Self = Self(1);
+    /// SUPPRESS-GO-AHEAD (RFC 858).
+    pub const SUPPRESS_GO_AHEAD: Self = Self(3);
+    /// STATUS (RFC 859): says on request which options it believes to be on.
+    pub const STATUS: Self = Self(5);
+    /// TIMING-MARK (RFC 860): a mark in the data, and no state.
+    pub const TIMING_MARK: Self = Self(6);
+    /// TERMINAL-TYPE (RFC 1091).
+    pub const TERMINAL_TYPE: Self = Self(24);
+    /// Negotiate About Window Size (RFC 1073).
+    pub const NAWS: Self = Self(31);
+    /// LINEMODE (RFC 1184), refused.
+    pub const LINEMODE: Self = Self(34);
+    /// X-DISPLAY-LOCATION (RFC 1096), refused.
+    pub const X_DISPLAY_LOCATION: Self = Self(35);
+    /// AUTHENTICATION (RFC 2941), refused.
+    pub const AUTHENTICATION: Self = Self(37);
+    /// ENCRYPT (RFC 2946), refused.
+    pub const ENCRYPT: Self = Self(38);
+    /// NEW-ENVIRON (RFC 1572), refused.
+    pub const NEW_ENVIRON: Self = Self(39);
+
+    /// Returns the RFC's name of the option, if it has one that people know.
+    #[must_use]
+    pub const fn name(self) -> Option<&'static str> {
+        Some(match self.0 {
+            0 => "BINARY",
+            1 => "ECHO",
+            3 => "SUPPRESS-GO-AHEAD",
+            5 => "STATUS",
+            6 => "TIMING-MARK",
+            18 => "LOGOUT",
+            23 => "SEND-LOCATION",
+            24 => "TERMINAL-TYPE",
+            25 => "END-OF-RECORD",
+            31 => "NAWS",
+            32 => "TERMINAL-SPEED",
+            33 => "TOGGLE-FLOW-CONTROL",
+            34 => "LINEMODE",
+            35 => "X-DISPLAY-LOCATION",
+            36 => "ENVIRON",
+            37 => "AUTHENTICATION",
+            38 => "ENCRYPT",
+            39 => "NEW-ENVIRON",
+            40 => "TN3270E",
+            42 => "CHARSET",
+            44 => "COM-PORT-OPTION",
+            _ => return None,
+        })
+    }
+}
+
+impl fmt::Display for OptionCode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.name() {
+            Some(name) => f.pad(name),
+            None => fmt::Display::fmt(&self.0, f),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn a_code_is_a_command_a_verb_or_neither_and_goes_both_ways(code: u8) {
+            let command = Command::from_code(code);
+            let verb = Verb::from_code(code);
+            prop_assert!(command.is_none() || verb.is_none());
+            prop_assert!(command.is_none_or(|command| command.code() == code));
+            prop_assert!(verb.is_none_or(|verb| verb.code() == code));
+        }
+    }
+
+    #[test]
+    fn an_option_without_a_name_shows_its_number() {
+        let shown = (std::format!("{:>6}|", OptionCode(200)), std::format!("{}", OptionCode::NAWS));
+        assert_eq!(shown, ("   200|".into(), "NAWS".into()));
+    }
+}

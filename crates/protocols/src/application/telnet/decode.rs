@@ -1,0 +1,197 @@
+//! Bytes into items: runs of data, commands, negotiations, subnegotiations (RFC 854).
+//!
+//! Data is returned in runs borrowed from the input. A run goes up to the next IAC, or in NVT to
+//! the end of the line. The state between two bytes is kept, so the input may be cut anywhere.
+
+use super::command::{IAC, OptionCode, SB, SE, Verb};
+use alloc::vec::Vec;
+use memchr::{memchr, memchr2};
+
+const NUL: u8 = 0;
+const LF: u8 = b'\n';
+const CR: u8 = b'\r';
+
+/// The most bytes that are kept of a subnegotiation of an option we know; ours.
+///
+/// The longest that makes sense is a STATUS, at two bytes for every option that is on.
+pub(super) const SUBNEGOTIATION_LIMIT: usize = 512;
+
+/// What the next bytes of the input are.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Item<'a> {
+    /// Data, never empty.
+    Data(&'a [u8]),
+    /// IAC and a byte that is neither data nor the start of anything longer.
+    Command(u8),
+    Negotiation(Verb, OptionCode),
+    /// A whole subnegotiation, to be read with [`Decoder::subnegotiation`].
+    Subnegotiation,
+    /// The end of a subnegotiation that was over its limit, and is gone.
+    SubnegotiationTooLong,
+    /// The end of a subnegotiation without an option, or without IAC SE; it is gone.
+    SubnegotiationWrong,
+}
+
+/// Takes the input apart.
+#[derive(Debug, Default)]
+pub(super) struct Decoder {
+    state: State,
+    /// The option and the content, with every doubled IAC as one.
+    subnegotiation: Vec<u8>,
+    is_too_long: bool,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+enum State {
+    #[default]
+    Data,
+    /// The last byte was a CR in NVT: a NUL behind it is no data.
+    AfterCr,
+    AfterIac,
+    AfterVerb(Verb),
+    InSubnegotiation,
+    InSubnegotiationAfterIac,
+}
+
+impl Decoder {
+    /// Returns the next item of `input` and moves it forward; `None` when all is read.
+    pub(super) fn next<'a>(&mut self, input: &mut &'a [u8], is_binary: bool) -> Option<Item<'a>> {
+        loop {
+            let (&first, rest) = input.split_first()?;
+            match core::mem::take(&mut self.state) {
+                State::Data if first == IAC => {
+                    (self.state, *input) = (State::AfterIac, rest);
+                }
+                State::Data => return Some(Item::Data(self.run(input, 0, is_binary))),
+                State::AfterCr if first == NUL => *input = rest,
+                State::AfterCr => {}
+                // The second IAC of two is the first byte of a run, whatever follows it.
+                State::AfterIac if first == IAC => {
+                    return Some(Item::Data(self.run(input, 1, is_binary)));
+                }
+                State::AfterIac => {
+                    *input = rest;
+                    if let Some(item) = self.command(first) {
+                        return Some(item);
+                    }
+                }
+                State::AfterVerb(verb) => {
+                    *input = rest;
+                    return Some(Item::Negotiation(verb, OptionCode(first)));
+                }
+                State::InSubnegotiation => self.collect(input),
+                State::InSubnegotiationAfterIac => {
+                    if first == IAC || first == SE {
+                        *input = rest;
+                    }
+                    if let Some(item) = self.end_subnegotiation(first) {
+                        return Some(item);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Returns the option and the content of the subnegotiation that was returned last.
+    pub(super) fn subnegotiation(&self) -> Option<(OptionCode, &[u8])> {
+        let (&option, content) = self.subnegotiation.split_first()?;
+        Some((OptionCode(option), content))
+    }
+
+    /// Takes a run of data off the input; its first `known` bytes are data whatever they are.
+    fn run<'a>(&mut self, input: &mut &'a [u8], known: usize, is_binary: bool) -> &'a [u8] {
+        let end = if is_binary {
+            let searched = input.get(known..).unwrap_or_default();
+            memchr(IAC, searched).map_or(input.len(), |at| known + at)
+        } else {
+            self.end_of_line(input, known)
+        };
+        let (run, rest) = input.split_at_checked(end).unwrap_or((input, &[]));
+        *input = rest;
+        run
+    }
+
+    /// Returns where the run ends in NVT: behind CR LF, behind the CR of CR NUL, before an IAC.
+    fn end_of_line(&mut self, input: &[u8], known: usize) -> usize {
+        let mut end = known;
+        loop {
+            let searched = input.get(end..).unwrap_or_default();
+            let Some(at) = memchr2(IAC, CR, searched) else { return input.len() };
+            end += at;
+            if input.get(end) == Some(&IAC) {
+                return end;
+            }
+            end += 1;
+            match input.get(end) {
+                Some(&LF) => return end + 1,
+                Some(&NUL) | None => {
+                    self.state = State::AfterCr;
+                    return end;
+                }
+                // RFC 854 knows no bare CR; those who send it mean it, so it stays.
+                Some(_) => {}
+            }
+        }
+    }
+
+    /// Takes the byte after IAC.
+    fn command(&mut self, code: u8) -> Option<Item<'static>> {
+        if let Some(verb) = Verb::from_code(code) {
+            self.state = State::AfterVerb(verb);
+            return None;
+        }
+        if code == SB {
+            self.subnegotiation.clear();
+            self.is_too_long = false;
+            self.state = State::InSubnegotiation;
+            return None;
+        }
+        Some(Item::Command(code))
+    }
+
+    /// Keeps what comes before the next IAC, as far as the limit allows.
+    fn collect(&mut self, input: &mut &[u8]) {
+        let end = memchr(IAC, input).unwrap_or(input.len());
+        let (content, rest) = input.split_at_checked(end).unwrap_or((input, &[]));
+        self.keep(content);
+        *input = rest.split_first().map_or(rest, |(_iac, rest)| rest);
+        self.state = match rest {
+            [] => State::InSubnegotiation,
+            _ => State::InSubnegotiationAfterIac,
+        };
+    }
+
+    fn keep(&mut self, content: &[u8]) {
+        let limit = match self.subnegotiation.first().or(content.first()) {
+            Some(&option) if is_subnegotiated(OptionCode(option)) => 1 + SUBNEGOTIATION_LIMIT,
+            _ => 1,
+        };
+        let room = limit - self.subnegotiation.len();
+        self.is_too_long |= content.len() > room;
+        self.subnegotiation.extend_from_slice(content.get(..room).unwrap_or(content));
+    }
+
+    /// Takes the byte after an IAC within a subnegotiation.
+    fn end_subnegotiation(&mut self, second: u8) -> Option<Item<'static>> {
+        match second {
+            IAC => {
+                self.keep(&[IAC]);
+                self.state = State::InSubnegotiation;
+                None
+            }
+            SE if self.is_too_long => Some(Item::SubnegotiationTooLong),
+            SE if self.subnegotiation.is_empty() => Some(Item::SubnegotiationWrong),
+            SE => Some(Item::Subnegotiation),
+            // A command in the middle: the SE is missing, and the command is what it says it is.
+            _ => {
+                self.state = State::AfterIac;
+                Some(Item::SubnegotiationWrong)
+            }
+        }
+    }
+}
+
+/// Returns whether a subnegotiation of `option` can say anything to us.
+fn is_subnegotiated(option: OptionCode) -> bool {
+    matches!(option, OptionCode::TERMINAL_TYPE | OptionCode::NAWS | OptionCode::STATUS)
+}

@@ -1,0 +1,159 @@
+//! What waits for the transport: data as NVT or BINARY wants it, commands, and the urgent mark.
+//!
+//! Data is taken up to a limit. Commands and answers have a reserve above it, so that a long
+//! paste cannot keep an interrupt or an answer from getting out; one who asks without end and
+//! reads nothing uses up the reserve, and then goes without an answer.
+
+use super::EndOfLine;
+use super::command::{IAC, OptionCode, SB, SE};
+use alloc::vec::Vec;
+use memchr::{memchr, memchr2};
+
+const LF: u8 = b'\n';
+const CR: u8 = b'\r';
+
+/// Room for commands and answers above the limit for data, in bytes; ours: more than a thousand
+/// answers, which no honest negotiation comes near.
+pub(super) const COMMAND_RESERVE: usize = 4096;
+
+/// The bounded queue to the transport.
+#[derive(Debug)]
+pub(super) struct Output {
+    bytes: Vec<u8>,
+    /// How many of `bytes` the transport has.
+    start: usize,
+    data_limit: usize,
+    /// How many of the waiting bytes are urgent.
+    urgent: Option<usize>,
+}
+
+impl Output {
+    pub(super) fn new(data_limit: usize) -> Self {
+        Self { bytes: Vec::new(), start: 0, data_limit, urgent: None }
+    }
+
+    /// Returns the bytes that wait.
+    pub(super) fn waiting(&self) -> &[u8] {
+        self.bytes.get(self.start..).unwrap_or_default()
+    }
+
+    /// Returns how many of the waiting bytes, up to and including a data mark, are urgent.
+    pub(super) fn urgent(&self) -> Option<usize> {
+        self.urgent
+    }
+
+    /// Takes note that the transport has the first `count` bytes.
+    pub(super) fn sent(&mut self, count: usize) {
+        let count = count.min(self.waiting().len());
+        self.start += count;
+        self.urgent = self.urgent.and_then(|urgent| urgent.checked_sub(count)).filter(|&u| u > 0);
+        if self.start > self.bytes.len() / 2 {
+            self.bytes.drain(..self.start);
+            self.start = 0;
+        }
+    }
+
+    /// Puts `command` whole behind what waits, or not at all. Returns whether it found room.
+    pub(super) fn put(&mut self, command: &[u8]) -> bool {
+        let limit = self.data_limit.saturating_add(COMMAND_RESERVE);
+        let fits = self.waiting().len().saturating_add(command.len()) <= limit;
+        if fits {
+            self.bytes.extend_from_slice(command);
+        }
+        fits
+    }
+
+    /// Marks all that waits, whose last byte is a data mark, as urgent.
+    pub(super) fn mark_urgent(&mut self) {
+        self.urgent = Some(self.waiting().len());
+    }
+
+    /// Puts as much of `data` as there is room for, encoded. Returns how many bytes were taken.
+    pub(super) fn put_data(&mut self, data: &[u8], end_of_line: Option<EndOfLine>) -> usize {
+        let mut taken = 0;
+        loop {
+            let rest = data.get(taken..).unwrap_or_default();
+            let special = match end_of_line {
+                Some(_) => memchr2(IAC, CR, rest),
+                None => memchr(IAC, rest),
+            };
+            let run = special.unwrap_or(rest.len());
+            let fitting = run.min(self.room());
+            self.bytes.extend_from_slice(rest.get(..fitting).unwrap_or_default());
+            taken += fitting;
+            let Some(&byte) = rest.get(fitting) else { return taken };
+            if fitting < run {
+                return taken;
+            }
+            let is_crlf = byte == CR && rest.get(run + 1) == Some(&LF);
+            let (encoded, used): (&[u8], usize) = match end_of_line {
+                _ if byte == IAC => (&[IAC, IAC], 1),
+                Some(_) if is_crlf => (&[CR, LF], 2),
+                Some(end_of_line) => (end_of_line.bytes(), 1),
+                None => return taken,
+            };
+            if encoded.len() > self.room() {
+                return taken;
+            }
+            self.bytes.extend_from_slice(encoded);
+            taken += used;
+        }
+    }
+
+    fn room(&self) -> usize {
+        self.data_limit.saturating_sub(self.waiting().len())
+    }
+}
+
+/// Returns IAC SB, `option`, `content` with every 255 doubled, IAC SE.
+pub(super) fn subnegotiation(option: OptionCode, content: &[u8]) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(content.len() + 5);
+    bytes.extend_from_slice(&[IAC, SB, option.0]);
+    for &byte in content {
+        bytes.push(byte);
+        if byte == IAC {
+            bytes.push(IAC);
+        }
+    }
+    bytes.extend_from_slice(&[IAC, SE]);
+    bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_urgent_mark_moves_with_what_the_transport_takes() {
+        let mut output = Output::new(100);
+        output.put_data(b"abc", None);
+        output.put(&[IAC, 242]);
+        output.mark_urgent();
+        output.put_data(b"more", None);
+        assert_eq!(output.urgent(), Some(5));
+        output.sent(4);
+        assert_eq!((output.urgent(), output.waiting()), (Some(1), &b"\xf2more"[..]));
+        output.sent(1);
+        assert_eq!((output.urgent(), output.waiting()), (None, &b"more"[..]));
+        output.sent(100);
+        assert_eq!(output.waiting(), b"");
+    }
+
+    #[test]
+    fn a_doubled_byte_is_put_whole_or_not_at_all() {
+        let mut output = Output::new(4);
+        assert_eq!(output.put_data(b"abc\xffd", None), 3);
+        assert_eq!(output.waiting(), b"abc");
+        output.sent(1);
+        assert_eq!(output.put_data(b"\xffd", None), 1);
+        assert_eq!(output.waiting(), b"bc\xff\xff");
+    }
+
+    #[test]
+    fn a_command_finds_room_where_data_does_not() {
+        let mut output = Output::new(2);
+        assert_eq!(output.put_data(b"abc", None), 2);
+        assert!(output.put(&[0; COMMAND_RESERVE]));
+        assert!(!output.put(&[IAC]));
+    }
+}

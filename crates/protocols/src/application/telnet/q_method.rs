@@ -1,0 +1,254 @@
+//! The Q method of negotiating one option of one side (RFC 1143 §7).
+//!
+//! Both parties may ask at any moment, so an answer and a request that cross look the same on the
+//! wire. The method remembers what is outstanding and queues at most one request of the user
+//! behind it; it never says anything about the state it is already in, so no two parties that
+//! use it can loop. WILL and DO are here "enable", WONT and DONT are "disable": the two sides of
+//! an option differ only in the words.
+
+use super::AskError;
+use core::fmt;
+
+/// What has been agreed about one option of one side, and what is still asked.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OptionState {
+    /// Disabled.
+    #[default]
+    No,
+    /// Enabled.
+    Yes,
+    /// Enabled; we asked to disable it, and then the opposite if so marked.
+    WantNo {
+        /// Whether enabling it again is to be asked once this is answered.
+        opposite: bool,
+    },
+    /// Disabled; we asked to enable it, and then the opposite if so marked.
+    WantYes {
+        /// Whether disabling it again is to be asked once this is answered.
+        opposite: bool,
+    },
+}
+
+/// What one word of the other came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Step {
+    /// What to say: enable or disable.
+    pub(super) answer: Option<bool>,
+    pub(super) outcome: Outcome,
+}
+
+/// How the agreement changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Outcome {
+    Unchanged,
+    Enabled,
+    Disabled,
+    /// The other refused what we asked.
+    RefusedByHim,
+    /// The other asked for what we do not agree to.
+    RefusedByUs,
+}
+
+impl OptionState {
+    /// Returns whether the option is enabled: agreed, and not yet agreed to end.
+    #[must_use]
+    pub const fn is_enabled(self) -> bool {
+        matches!(self, Self::Yes | Self::WantNo { .. })
+    }
+
+    /// Returns whether nothing that we asked is unanswered.
+    #[must_use]
+    pub const fn is_settled(self) -> bool {
+        matches!(self, Self::Yes | Self::No)
+    }
+
+    /// Takes WILL or DO (`enable`), or WONT or DONT, from the other.
+    pub(super) fn receive(&mut self, enable: bool, agrees: bool) -> Step {
+        let (state, answer, outcome) =
+            if enable { self.on_enable(agrees) } else { self.on_disable() };
+        *self = state;
+        Step { answer, outcome }
+    }
+
+    fn on_enable(self, agrees: bool) -> (Self, Option<bool>, Outcome) {
+        match self {
+            Self::No if agrees => (Self::Yes, Some(true), Outcome::Enabled),
+            Self::No => (Self::No, Some(false), Outcome::RefusedByUs),
+            Self::Yes => (Self::Yes, None, Outcome::Unchanged),
+            // The other answered "disable" by "enable", which no RFC allows. The method takes it
+            // as the end of this negotiation (RFC 1143 §7).
+            Self::WantNo { opposite: false } => (Self::No, None, Outcome::Disabled),
+            Self::WantNo { opposite: true } => (Self::Yes, None, Outcome::Unchanged),
+            Self::WantYes { opposite: false } => (Self::Yes, None, Outcome::Enabled),
+            Self::WantYes { opposite: true } => {
+                (Self::WantNo { opposite: false }, Some(false), Outcome::Enabled)
+            }
+        }
+    }
+
+    fn on_disable(self) -> (Self, Option<bool>, Outcome) {
+        match self {
+            Self::No => (Self::No, None, Outcome::Unchanged),
+            // RFC 854: a request to disable MUST be honoured.
+            Self::Yes => (Self::No, Some(false), Outcome::Disabled),
+            Self::WantNo { opposite: false } => (Self::No, None, Outcome::Disabled),
+            Self::WantNo { opposite: true } => {
+                (Self::WantYes { opposite: false }, Some(true), Outcome::Disabled)
+            }
+            Self::WantYes { opposite: false } => (Self::No, None, Outcome::RefusedByHim),
+            Self::WantYes { opposite: true } => (Self::No, None, Outcome::Unchanged),
+        }
+    }
+
+    /// Takes a request of our own user. Returns what to say now, if anything.
+    pub(super) fn ask(&mut self, enable: bool) -> Result<Option<bool>, AskError> {
+        let (state, said) = match (*self, enable) {
+            (Self::No, true) => (Self::WantYes { opposite: false }, Some(true)),
+            (Self::Yes, false) => (Self::WantNo { opposite: false }, Some(false)),
+            (Self::WantNo { opposite }, enable) if opposite != enable => {
+                (Self::WantNo { opposite: enable }, None)
+            }
+            (Self::WantYes { opposite }, enable) if opposite == enable => {
+                (Self::WantYes { opposite: !enable }, None)
+            }
+            (Self::No | Self::Yes, _) => return Err(AskError::AlreadySo),
+            (Self::WantNo { .. } | Self::WantYes { .. }, _) => return Err(AskError::AlreadyAsked),
+        };
+        *self = state;
+        Ok(said)
+    }
+}
+
+impl fmt::Display for OptionState {
+    /// Prints the state and its queue as RFC 1143 spells them.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::No => "NO",
+            Self::Yes => "YES",
+            Self::WantNo { opposite: false } => "WANTNO EMPTY",
+            Self::WantNo { opposite: true } => "WANTNO OPPOSITE",
+            Self::WantYes { opposite: false } => "WANTYES EMPTY",
+            Self::WantYes { opposite: true } => "WANTYES OPPOSITE",
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::command::{Side, Verb};
+    use super::*;
+    use std::fmt::Write;
+    use std::string::String;
+
+    const STATES: [OptionState; 6] = [
+        OptionState::No,
+        OptionState::Yes,
+        OptionState::WantNo { opposite: false },
+        OptionState::WantNo { opposite: true },
+        OptionState::WantYes { opposite: false },
+        OptionState::WantYes { opposite: true },
+    ];
+
+    fn row(table: &mut String, side: Side, before: OptionState, event: &str) {
+        let mut after = before;
+        let (said, outcome) = match event {
+            "ask enable" | "ask disable" => match after.ask(event == "ask enable") {
+                Ok(said) => (said, String::from("Ok")),
+                Err(error) => (None, std::format!("{error:?}")),
+            },
+            _ => {
+                let enable = event.starts_with("WILL") || event.starts_with("DO ");
+                let step = after.receive(enable, event.ends_with("agreed"));
+                (step.answer, std::format!("{:?}", step.outcome))
+            }
+        };
+        let said = said.map_or(String::from("-"), |enable| {
+            std::format!("{:?}", Verb::ours(side, enable)).to_uppercase()
+        });
+        writeln!(table, "{before:<17}{event:<14}-> {after:<17}{said:<5}{outcome}").unwrap();
+    }
+
+    fn walk(side: Side, events: [&str; 5]) -> String {
+        let mut table = String::new();
+        for before in STATES {
+            for event in events {
+                row(&mut table, side, before, event);
+            }
+        }
+        table
+    }
+
+    #[test]
+    fn every_event_in_every_state_of_his_option_does_what_rfc_1143_says() {
+        let events = ["WILL agreed", "WILL", "WONT", "ask enable", "ask disable"];
+        insta::assert_snapshot!(walk(Side::Him, events), @r"
+        NO               WILL agreed   -> YES              DO   Enabled
+        NO               WILL          -> NO               DONT RefusedByUs
+        NO               WONT          -> NO               -    Unchanged
+        NO               ask enable    -> WANTYES EMPTY    DO   Ok
+        NO               ask disable   -> NO               -    AlreadySo
+        YES              WILL agreed   -> YES              -    Unchanged
+        YES              WILL          -> YES              -    Unchanged
+        YES              WONT          -> NO               DONT Disabled
+        YES              ask enable    -> YES              -    AlreadySo
+        YES              ask disable   -> WANTNO EMPTY     DONT Ok
+        WANTNO EMPTY     WILL agreed   -> NO               -    Disabled
+        WANTNO EMPTY     WILL          -> NO               -    Disabled
+        WANTNO EMPTY     WONT          -> NO               -    Disabled
+        WANTNO EMPTY     ask enable    -> WANTNO OPPOSITE  -    Ok
+        WANTNO EMPTY     ask disable   -> WANTNO EMPTY     -    AlreadyAsked
+        WANTNO OPPOSITE  WILL agreed   -> YES              -    Unchanged
+        WANTNO OPPOSITE  WILL          -> YES              -    Unchanged
+        WANTNO OPPOSITE  WONT          -> WANTYES EMPTY    DO   Disabled
+        WANTNO OPPOSITE  ask enable    -> WANTNO OPPOSITE  -    AlreadyAsked
+        WANTNO OPPOSITE  ask disable   -> WANTNO EMPTY     -    Ok
+        WANTYES EMPTY    WILL agreed   -> YES              -    Enabled
+        WANTYES EMPTY    WILL          -> YES              -    Enabled
+        WANTYES EMPTY    WONT          -> NO               -    RefusedByHim
+        WANTYES EMPTY    ask enable    -> WANTYES EMPTY    -    AlreadyAsked
+        WANTYES EMPTY    ask disable   -> WANTYES OPPOSITE -    Ok
+        WANTYES OPPOSITE WILL agreed   -> WANTNO EMPTY     DONT Enabled
+        WANTYES OPPOSITE WILL          -> WANTNO EMPTY     DONT Enabled
+        WANTYES OPPOSITE WONT          -> NO               -    Unchanged
+        WANTYES OPPOSITE ask enable    -> WANTYES EMPTY    -    Ok
+        WANTYES OPPOSITE ask disable   -> WANTYES OPPOSITE -    AlreadyAsked
+        ");
+    }
+
+    #[test]
+    fn every_event_in_every_state_of_our_option_does_what_rfc_1143_says() {
+        let events = ["DO agreed", "DO ", "DONT", "ask enable", "ask disable"];
+        insta::assert_snapshot!(walk(Side::Us, events), @r"
+        NO               DO agreed     -> YES              WILL Enabled
+        NO               DO            -> NO               WONT RefusedByUs
+        NO               DONT          -> NO               -    Unchanged
+        NO               ask enable    -> WANTYES EMPTY    WILL Ok
+        NO               ask disable   -> NO               -    AlreadySo
+        YES              DO agreed     -> YES              -    Unchanged
+        YES              DO            -> YES              -    Unchanged
+        YES              DONT          -> NO               WONT Disabled
+        YES              ask enable    -> YES              -    AlreadySo
+        YES              ask disable   -> WANTNO EMPTY     WONT Ok
+        WANTNO EMPTY     DO agreed     -> NO               -    Disabled
+        WANTNO EMPTY     DO            -> NO               -    Disabled
+        WANTNO EMPTY     DONT          -> NO               -    Disabled
+        WANTNO EMPTY     ask enable    -> WANTNO OPPOSITE  -    Ok
+        WANTNO EMPTY     ask disable   -> WANTNO EMPTY     -    AlreadyAsked
+        WANTNO OPPOSITE  DO agreed     -> YES              -    Unchanged
+        WANTNO OPPOSITE  DO            -> YES              -    Unchanged
+        WANTNO OPPOSITE  DONT          -> WANTYES EMPTY    WILL Disabled
+        WANTNO OPPOSITE  ask enable    -> WANTNO OPPOSITE  -    AlreadyAsked
+        WANTNO OPPOSITE  ask disable   -> WANTNO EMPTY     -    Ok
+        WANTYES EMPTY    DO agreed     -> YES              -    Enabled
+        WANTYES EMPTY    DO            -> YES              -    Enabled
+        WANTYES EMPTY    DONT          -> NO               -    RefusedByHim
+        WANTYES EMPTY    ask enable    -> WANTYES EMPTY    -    AlreadyAsked
+        WANTYES EMPTY    ask disable   -> WANTYES OPPOSITE -    Ok
+        WANTYES OPPOSITE DO agreed     -> WANTNO EMPTY     WONT Enabled
+        WANTYES OPPOSITE DO            -> WANTNO EMPTY     WONT Enabled
+        WANTYES OPPOSITE DONT          -> NO               -    Unchanged
+        WANTYES OPPOSITE ask enable    -> WANTYES EMPTY    -    Ok
+        WANTYES OPPOSITE ask disable   -> WANTYES OPPOSITE -    AlreadyAsked
+        ");
+    }
+}

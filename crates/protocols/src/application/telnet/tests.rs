@@ -1,0 +1,616 @@
+//! What each side says and hears, to the byte; and what holds for any bytes and any requests.
+
+use super::command::{SB, SE};
+use super::*;
+use crate::cx::testing::Lab;
+use proptest::prelude::*;
+use std::vec;
+
+/// One end with its own lab.
+pub(super) struct End {
+    pub(super) telnet: Telnet,
+    pub(super) lab: Lab,
+}
+
+/// An event that owns its data; neighbouring runs of data are one.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Seen {
+    Data(Vec<u8>),
+    Other(Event<'static>),
+}
+
+impl End {
+    pub(super) fn user() -> Self {
+        Self { telnet: Telnet::user(&UserSettings::default()), lab: Lab::default() }
+    }
+
+    pub(super) fn server() -> Self {
+        Self { telnet: Telnet::server(&ServerSettings::default()), lab: Lab::default() }
+    }
+
+    pub(super) fn with(settings: &UserSettings) -> Self {
+        Self { telnet: Telnet::user(settings), ..Self::user() }
+    }
+
+    /// Returns an end that has agreed to BINARY both ways.
+    fn in_binary() -> Self {
+        let mut end = Self::user();
+        end.hear(&[IAC, 251, 0, IAC, 253, 0]);
+        end.said();
+        end
+    }
+
+    /// Hears `input`, and returns the events with neighbouring data joined.
+    pub(super) fn hear(&mut self, input: &[u8]) -> Vec<Seen> {
+        let mut seen = Vec::new();
+        self.hear_more(input, &mut seen);
+        seen
+    }
+
+    pub(super) fn hear_more(&mut self, mut input: &[u8], seen: &mut Vec<Seen>) {
+        while let Some(event) = self.telnet.receive(&mut input, &mut self.lab.cx()) {
+            match (event, seen.last_mut()) {
+                (Event::Data(run), Some(Seen::Data(data))) => data.extend_from_slice(run),
+                (Event::Data(run), _) => seen.push(Seen::Data(run.to_vec())),
+                (other, _) => seen.push(Seen::Other(owned(other))),
+            }
+        }
+        assert!(input.is_empty());
+    }
+
+    /// Takes all that waits for the transport.
+    pub(super) fn said(&mut self) -> Vec<u8> {
+        let said = self.telnet.output().to_vec();
+        self.telnet.sent(said.len());
+        said
+    }
+
+    pub(super) fn send(&mut self, data: &[u8]) -> usize {
+        self.telnet.send(data, &mut self.lab.cx())
+    }
+
+    fn ask(&mut self, side: Side, option: OptionCode, enable: bool) -> Result<(), AskError> {
+        self.telnet.ask(side, option, enable, &mut self.lab.cx())
+    }
+
+    fn command(&mut self, command: Command) -> bool {
+        self.telnet.command(command, &mut self.lab.cx())
+    }
+}
+
+fn owned(event: Event<'_>) -> Event<'static> {
+    match event {
+        Event::Data(_) => Event::Data(b""),
+        Event::Command(command) => Event::Command(command),
+        Event::Option { side, option, enabled } => Event::Option { side, option, enabled },
+        Event::Refused { side, option } => Event::Refused { side, option },
+        Event::TimingMark { agreed } => Event::TimingMark { agreed },
+        Event::WindowSize { columns, rows } => Event::WindowSize { columns, rows },
+        Event::TerminalType(name) => Event::TerminalType(name),
+        Event::Status(enabled) => Event::Status(enabled),
+    }
+}
+
+pub(super) fn data(bytes: &[u8]) -> Seen {
+    Seen::Data(bytes.to_vec())
+}
+
+pub(super) fn command(command: Command) -> Seen {
+    Seen::Other(Event::Command(command))
+}
+
+fn enabled(side: Side, option: OptionCode) -> Seen {
+    Seen::Other(Event::Option { side, option, enabled: true })
+}
+
+fn disabled(side: Side, option: OptionCode) -> Seen {
+    Seen::Other(Event::Option { side, option, enabled: false })
+}
+
+fn runs(input: &[u8]) -> Vec<Vec<u8>> {
+    let (mut end, mut rest, mut runs) = (End::user(), input, Vec::new());
+    while let Some(event) = end.telnet.receive(&mut rest, &mut end.lab.cx()) {
+        let Event::Data(run) = event else { panic!("{event:?} is no data") };
+        runs.push(run.to_vec());
+    }
+    runs
+}
+
+/// Carries bytes both ways until nothing waits, and returns what each saw. More rounds than any
+/// honest exchange takes are a loop.
+fn settle(user: &mut End, server: &mut End) -> (Vec<Seen>, Vec<Seen>) {
+    let (mut at_user, mut at_server) = (Vec::new(), Vec::new());
+    let is_quiet = (0..100).any(|_| {
+        let (up, down) = (user.said(), server.said());
+        server.hear_more(&up, &mut at_server);
+        user.hear_more(&down, &mut at_user);
+        up.is_empty() && down.is_empty()
+    });
+    assert!(is_quiet, "the two never stop talking");
+    (at_user, at_server)
+}
+
+/// Bytes in which what matters to Telnet is frequent.
+pub(super) fn wire_bytes(most: usize) -> impl Strategy<Value = Vec<u8>> {
+    let telling = prop::sample::select(vec![
+        0, 1, 3, 5, 6, 10, 13, 24, 31, 39, 65, 240, 241, 242, 245, 247, 250, 251, 252, 253, 254,
+    ]);
+    let byte = prop_oneof![4 => Just(IAC), 8 => telling, 1 => any::<u8>()];
+    prop::collection::vec(byte, 0..most)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(1000))]
+
+    #[test]
+    fn any_bytes_cut_anywhere_say_the_same(
+        bytes in wire_bytes(400),
+        cuts in prop::collection::vec(1..9_usize, 1..20),
+        is_user: bool
+    ) {
+        let make = || if is_user { End::user() } else { End::server() };
+        let (mut whole, mut cut) = (make(), make());
+        let expected = whole.hear(&bytes);
+        let (mut seen, mut rest, mut sizes) = (Vec::new(), &bytes[..], cuts.iter().cycle());
+        while !rest.is_empty() {
+            let (piece, more) = rest.split_at(rest.len().min(*sizes.next().unwrap()));
+            cut.hear_more(piece, &mut seen);
+            rest = more;
+        }
+        prop_assert_eq!(seen, expected);
+        prop_assert_eq!(cut.telnet.output(), whole.telnet.output());
+        prop_assert_eq!(cut.lab.meter.units(Work::TelnetByte), whole.lab.meter.units(Work::TelnetByte));
+    }
+
+    #[test]
+    fn any_bytes_are_heard_unchanged_in_binary(bytes in wire_bytes(400)) {
+        let (mut here, mut there) = (End::in_binary(), End::in_binary());
+        prop_assert_eq!(here.send(&bytes), bytes.len());
+        let expected = if bytes.is_empty() { vec![] } else { vec![data(&bytes)] };
+        prop_assert_eq!(there.hear(&here.said()), expected);
+    }
+
+    #[test]
+    fn any_bytes_cut_anywhere_are_heard_unchanged_in_nvt(bytes in wire_bytes(400), at: prop::sample::Index) {
+        let (mut here, mut there) = (End::server(), End::user());
+        let (first, second) = bytes.split_at(at.index(bytes.len() + 1));
+        here.send(first);
+        here.send(second);
+        let expected = if bytes.is_empty() { vec![] } else { vec![data(&bytes)] };
+        prop_assert_eq!(there.hear(&here.said()), expected);
+    }
+
+    #[test]
+    fn two_ends_with_any_requests_in_any_order_settle_and_agree(
+        steps in prop::collection::vec(
+            (any::<bool>(), any::<bool>(), 0..options::KNOWN.len(), any::<bool>(), 0..9_usize, 0..9_usize),
+            0..60
+        )
+    ) {
+        let (mut user, mut server) = (End::user(), End::server());
+        let requests = steps.len() as u64;
+        for (is_user, is_ours, option, enable, up, down) in steps {
+            let side = if is_ours { Side::Us } else { Side::Him };
+            let end = if is_user { &mut user } else { &mut server };
+            _ = end.ask(side, options::KNOWN[option], enable);
+            let going: Vec<u8> = user.telnet.output().iter().copied().take(up).collect();
+            user.telnet.sent(going.len());
+            server.hear(&going);
+            let coming: Vec<u8> = server.telnet.output().iter().copied().take(down).collect();
+            server.telnet.sent(coming.len());
+            user.hear(&coming);
+        }
+        settle(&mut user, &mut server);
+        prop_assert!(user.telnet.negotiation_is_quiet() && server.telnet.negotiation_is_quiet());
+        for (here, there) in user.telnet.options().zip(server.telnet.options()) {
+            prop_assert_eq!((here.us, here.him), (there.him, there.us));
+        }
+        // A request, its answer, and for a terminal type or a window what is then said and asked.
+        let said = user.lab.counted(Counter::TelnetNegotiationsOut)
+            + server.lab.counted(Counter::TelnetNegotiationsOut);
+        prop_assert!(said <= 4 * requests);
+    }
+}
+
+#[test]
+fn every_byte_value_is_heard_unchanged_in_nvt() {
+    let bytes: Vec<u8> = (0..=255).collect();
+    let (mut here, mut there) = (End::server(), End::user());
+    assert_eq!(here.send(&bytes), 256);
+    assert_eq!(there.hear(&here.said()), [data(&bytes)]);
+}
+
+#[test]
+fn every_byte_value_is_heard_unchanged_in_binary() {
+    let bytes: Vec<u8> = (0..=255).collect();
+    let (mut here, mut there) = (End::in_binary(), End::in_binary());
+    assert_eq!(here.send(&bytes), 256);
+    assert_eq!(there.hear(&here.said()), [data(&bytes)]);
+}
+
+#[test]
+fn a_run_of_data_ends_with_the_line() {
+    assert_eq!(runs(b"one\r\ntwo\r\nthree"), [&b"one\r\n"[..], b"two\r\n", b"three"]);
+}
+
+#[test]
+fn a_carriage_return_loses_its_nul_and_a_bare_one_stays() {
+    assert_eq!(runs(b"a\r\0b\rc\r\r\nd\0"), [&b"a\r"[..], b"b\rc\r\r\n", b"d\0"]);
+}
+
+#[test]
+fn a_doubled_iac_is_one_byte_of_data_at_the_start_of_a_run() {
+    assert_eq!(runs(b"ab\xff\xffcd\xff\xff\xff\xff"), [&b"ab"[..], b"\xffcd", b"\xff", b"\xff"]);
+}
+
+#[test]
+fn runs_point_into_the_input() {
+    let (mut end, text) = (End::user(), *b"not copied");
+    let mut input = &text[..];
+    let event = end.telnet.receive(&mut input, &mut end.lab.cx());
+    let Some(Event::Data(run)) = event else { panic!("{event:?} is no data") };
+    assert_eq!(run.as_ptr(), text.as_ptr());
+}
+
+#[test]
+fn a_run_is_charged_once_and_the_account_is_given_back() {
+    let mut end = End::user();
+    end.lab.meter.enter(Account::Terminal);
+    end.hear(b"one\r\ntwo");
+    end.send(b"four");
+    assert_eq!(end.lab.meter.units(Work::TelnetByte), 12);
+    assert_eq!(end.lab.meter.enter(Account::Outside), Account::Terminal);
+}
+
+#[test]
+fn the_end_of_a_line_is_sent_as_the_setting_says() {
+    let sent = [EndOfLine::CrLf, EndOfLine::CrNul, EndOfLine::Lf].map(|end_of_line| {
+        let mut end = End::with(&UserSettings { end_of_line, ..UserSettings::default() });
+        end.send(b"a\rb\r\nc\nd\xff");
+        end.said()
+    });
+    let expected =
+        [&b"a\r\nb\r\nc\nd\xff\xff"[..], b"a\r\0b\r\nc\nd\xff\xff", b"a\nb\r\nc\nd\xff\xff"];
+    assert_eq!(sent, expected);
+}
+
+#[test]
+fn in_binary_only_iac_is_changed() {
+    let mut end = End::in_binary();
+    end.send(b"a\rb\r\nc\xff");
+    assert_eq!(end.said(), b"a\rb\r\nc\xff\xff");
+    assert_eq!(end.hear(b"a\r\0b\r\n"), [data(b"a\r\0b\r\n")]);
+}
+
+#[test]
+fn binary_ends_in_each_direction_where_its_sender_says_so() {
+    let mut end = End::in_binary();
+    end.ask(Side::Us, OptionCode::BINARY, false).unwrap();
+    end.ask(Side::Him, OptionCode::BINARY, false).unwrap();
+    end.send(b"\r");
+    assert_eq!(end.said(), b"\xff\xfc\x00\xff\xfe\x00\r\n");
+    let seen = end.hear(b"\r\0\xff\xfc\x00\r\0");
+    assert_eq!(seen, [data(b"\r\0"), disabled(Side::Him, OptionCode::BINARY), data(b"\r")]);
+}
+
+#[test]
+fn output_over_the_limit_is_refused_and_counted() {
+    let mut end = End::with(&UserSettings { output_limit_bytes: 5, ..UserSettings::default() });
+    assert_eq!(end.send(b"ab\xff\xffc"), 3);
+    assert_eq!(end.said(), b"ab\xff\xff");
+    assert_eq!(end.lab.counted(Counter::TelnetOutputRefused), 2);
+    assert_eq!(end.send(b"\xffc"), 2);
+}
+
+#[test]
+fn a_user_offers_his_terminal_and_window_and_no_go_ahead() {
+    let mut end = End::user();
+    end.telnet.start(&mut end.lab.cx());
+    assert_eq!(end.said(), [IAC, 251, 24, IAC, 251, 31, IAC, 253, 3, IAC, 251, 3]);
+    assert!(!end.telnet.negotiation_is_quiet());
+}
+
+#[test]
+fn a_user_who_is_told_to_wait_says_nothing_first() {
+    let settings = UserSettings { starts_negotiation: false, ..UserSettings::default() };
+    let mut end = End::with(&settings);
+    end.telnet.start(&mut end.lab.cx());
+    assert_eq!(end.said(), []);
+}
+
+#[test]
+fn user_and_server_come_to_remote_echo_a_terminal_and_a_window() {
+    let (mut user, mut server) = (End::user(), End::server());
+    user.telnet.start(&mut user.lab.cx());
+    server.telnet.start(&mut server.lab.cx());
+    assert!(user.telnet.echoes_locally());
+    let (_, at_server) = settle(&mut user, &mut server);
+    assert!(!user.telnet.echoes_locally() && user.telnet.negotiation_is_quiet());
+    let window = Event::WindowSize { columns: 80, rows: 24 };
+    assert!(at_server.contains(&Seen::Other(window)));
+    assert!(at_server.contains(&Seen::Other(Event::TerminalType("UNKNOWN".into()))));
+}
+
+#[test]
+fn an_option_that_is_agreed_is_not_answered_again() {
+    let mut end = End::user();
+    assert_eq!(end.hear(&[IAC, 251, 1]), [enabled(Side::Him, OptionCode::ECHO)]);
+    assert_eq!(end.said(), [IAC, 253, 1]);
+    assert_eq!(end.hear(&[IAC, 251, 1]), []);
+    assert_eq!(end.said(), []);
+    assert_eq!(end.hear(&[IAC, 252, 1]), [disabled(Side::Him, OptionCode::ECHO)]);
+    assert_eq!(end.said(), [IAC, 254, 1]);
+}
+
+#[test]
+fn a_refusal_of_what_we_asked_is_an_event_and_no_words() {
+    let mut end = End::user();
+    end.ask(Side::Him, OptionCode::ECHO, true).unwrap();
+    assert_eq!(end.said(), [IAC, 253, 1]);
+    let refused = Event::Refused { side: Side::Him, option: OptionCode::ECHO };
+    assert_eq!(end.hear(&[IAC, 252, 1]), [Seen::Other(refused)]);
+    assert_eq!(end.said(), []);
+}
+
+#[test]
+fn what_a_side_cannot_perform_is_neither_asked_nor_agreed_to() {
+    let mut end = End::user();
+    assert_eq!(end.ask(Side::Us, OptionCode::ECHO, true), Err(AskError::NotSupported));
+    assert_eq!(end.ask(Side::Us, OptionCode::NEW_ENVIRON, true), Err(AskError::NotSupported));
+    assert_eq!(end.hear(&[IAC, 253, 1, IAC, 251, 31, IAC, 251, 200]), []);
+    assert_eq!(end.said(), [IAC, 252, 1, IAC, 254, 31, IAC, 254, 200]);
+    assert_eq!(end.lab.counted(Counter::TelnetOptionsRefused), 3);
+}
+
+#[test]
+fn a_full_queue_leaves_the_state_as_it_was() {
+    let mut end = End::with(&UserSettings { output_limit_bytes: 0, ..UserSettings::default() });
+    while end.command(Command::NoOperation) {}
+    let asked = end.ask(Side::Him, OptionCode::ECHO, true);
+    assert_eq!(asked, Err(AskError::OutputFull));
+    assert_eq!(end.hear(&[IAC, 251, 1]), []);
+    assert!(end.telnet.negotiation_is_quiet() && end.telnet.echoes_locally());
+}
+
+#[test]
+fn the_terminal_type_is_told_as_often_as_it_is_asked_for() {
+    let settings = UserSettings { terminal_type: "xterm-256color".into(), ..Default::default() };
+    let mut end = End::with(&settings);
+    end.hear(&[IAC, 253, 24]);
+    end.said();
+    end.hear(&[IAC, SB, 24, 1, IAC, SE, IAC, SB, 24, 1, IAC, SE]);
+    let expected = b"\xff\xfa\x18\x00xterm-256color\xff\xf0".repeat(2);
+    assert_eq!(end.said(), expected);
+}
+
+#[test]
+fn the_terminal_type_goes_out_in_upper_case_if_so_set() {
+    let settings = UserSettings {
+        terminal_type: "vt100".into(),
+        uppercases_terminal_type: true,
+        ..Default::default()
+    };
+    let mut end = End::with(&settings);
+    end.hear(&[IAC, 253, 24, IAC, SB, 24, 1, IAC, SE]);
+    assert_eq!(end.said(), b"\xff\xfb\x18\xff\xfa\x18\x00VT100\xff\xf0");
+}
+
+#[test]
+fn a_window_of_255_columns_is_sent_with_the_255_doubled() {
+    let mut end = End::with(&UserSettings { window: (255, 24), ..UserSettings::default() });
+    end.hear(&[IAC, 253, 31]);
+    assert_eq!(end.said(), [IAC, 251, 31, IAC, SB, 31, 0, 255, 255, 0, 24, IAC, SE]);
+}
+
+#[test]
+fn a_new_window_size_is_told_once_and_only_while_asked_for() {
+    let mut end = End::user();
+    end.telnet.resize(100, 30, &mut end.lab.cx());
+    assert_eq!(end.said(), []);
+    end.hear(&[IAC, 253, 31]);
+    assert_eq!(end.said(), [IAC, 251, 31, IAC, SB, 31, 0, 100, 0, 30, IAC, SE]);
+    end.telnet.resize(100, 30, &mut end.lab.cx());
+    assert_eq!(end.said(), []);
+    end.telnet.resize(65_535, 1, &mut end.lab.cx());
+    assert_eq!(end.said(), [IAC, SB, 31, 255, 255, 255, 255, 0, 1, IAC, SE]);
+}
+
+#[test]
+fn status_is_told_from_both_sides_of_every_option() {
+    let mut end = End::user();
+    end.hear(&[IAC, 253, 5, IAC, 251, 1, IAC, 251, 3, IAC, 253, 3]);
+    end.said();
+    end.hear(&[IAC, SB, 5, 1, IAC, SE]);
+    let expected = [IAC, SB, 5, 0, 253, 1, 251, 3, 253, 3, 251, 5, IAC, SE];
+    assert_eq!(end.said(), expected);
+}
+
+#[test]
+fn the_status_of_the_other_is_read_from_our_side() {
+    let (mut user, mut server) = (End::user(), End::server());
+    let early = user.telnet.ask_status(&mut user.lab.cx());
+    assert_eq!(early, Err(AskError::NotEnabled));
+    server.ask(Side::Us, OptionCode::STATUS, true).unwrap();
+    server.ask(Side::Us, OptionCode::ECHO, true).unwrap();
+    server.ask(Side::Him, OptionCode::BINARY, true).unwrap();
+    settle(&mut user, &mut server);
+    user.telnet.ask_status(&mut user.lab.cx()).unwrap();
+    let (at_user, _) = settle(&mut user, &mut server);
+    let enabled = [
+        (Side::Us, OptionCode::BINARY),
+        (Side::Him, OptionCode::ECHO),
+        (Side::Him, OptionCode::STATUS),
+    ];
+    assert_eq!(at_user, [Seen::Other(Event::Status(enabled.to_vec()))]);
+}
+
+#[test]
+fn a_timing_mark_comes_back_behind_what_was_said_before_it() {
+    let mut end = End::user();
+    end.send(b"echoed");
+    end.hear(&[IAC, 253, 6]);
+    assert_eq!(end.said(), b"echoed\xff\xfb\x06");
+}
+
+#[test]
+fn each_timing_mark_of_ours_has_one_answer_and_others_mean_nothing() {
+    let mut end = End::user();
+    end.ask(Side::Him, OptionCode::TIMING_MARK, true).unwrap();
+    end.ask(Side::Him, OptionCode::TIMING_MARK, true).unwrap();
+    assert_eq!(end.said(), [IAC, 253, 6, IAC, 253, 6]);
+    let seen = end.hear(&[IAC, 251, 6, IAC, 252, 6, IAC, 251, 6]);
+    let marks = [true, false].map(|agreed| Seen::Other(Event::TimingMark { agreed }));
+    assert_eq!(seen, marks);
+    assert_eq!(end.said(), []);
+}
+
+#[test]
+fn every_command_is_sent_and_heard() {
+    let (mut here, mut there) = (End::user(), End::user());
+    assert!(Command::ALL.iter().all(|command| here.command(*command)));
+    let seen = there.hear(&here.said());
+    assert_eq!(seen, Command::ALL.iter().copied().map(command).collect::<Vec<_>>());
+}
+
+#[test]
+fn an_unknown_command_is_counted_and_ignored() {
+    let mut end = End::user();
+    assert_eq!(end.hear(b"a\xff\x01b\xff\xf0c"), [data(b"abc")]);
+    assert_eq!(end.lab.counted(Counter::TelnetCommandsUnknown), 2);
+}
+
+#[test]
+fn a_subnegotiation_without_its_end_stops_at_the_next_command() {
+    let mut end = End::user();
+    let seen = end.hear(b"\xff\xfa\x18\x01\xff\xf6a\xff\xfa\xff\xf0b");
+    assert_eq!(seen, [command(Command::AreYouThere), data(b"ab")]);
+    assert_eq!(end.lab.counted(Counter::TelnetSubnegotiationsWrong), 2);
+}
+
+#[test]
+fn a_terminal_type_nobody_agreed_to_is_not_told() {
+    let mut end = End::user();
+    end.hear(&[IAC, SB, 24, 1, IAC, SE]);
+    assert_eq!(end.said(), []);
+    assert_eq!(end.lab.counted(Counter::TelnetSubnegotiationsWrong), 1);
+}
+
+#[test]
+fn a_synch_throws_away_data_and_keeps_commands_until_the_data_mark() {
+    let mut end = End::user();
+    end.telnet.urgent();
+    let seen = end.hear(b"old\xff\xf7\xff\xf6older\xff\xfb\x01\xff\xf2new");
+    let expected = [
+        command(Command::AreYouThere),
+        enabled(Side::Him, OptionCode::ECHO),
+        command(Command::DataMark),
+        data(b"new"),
+    ];
+    assert_eq!(seen, expected);
+    assert_eq!(end.lab.counted(Counter::TelnetBytesDiscarded), 8);
+}
+
+#[test]
+fn a_data_mark_without_urgent_notice_throws_nothing_away() {
+    let mut end = End::user();
+    assert_eq!(end.hear(b"a\xff\xf2b"), [data(b"a"), command(Command::DataMark), data(b"b")]);
+    assert!(!end.telnet.is_discarding());
+}
+
+#[test]
+fn an_urgent_notice_that_comes_after_its_data_mark_throws_nothing_away() {
+    let mut end = End::user();
+    end.hear(b"a\xff\xf2b");
+    end.telnet.urgent();
+    assert_eq!(end.hear(b"c"), [data(b"c")]);
+    end.telnet.urgent();
+    assert_eq!(end.hear(b"old\xff\xf2new"), [command(Command::DataMark), data(b"new")]);
+}
+
+#[test]
+fn a_data_mark_waits_for_its_notice_no_longer_than_a_window_of_data() {
+    let mut end = End::user();
+    end.hear(b"\xff\xf2");
+    end.hear(&[b'x'; 65_536]);
+    end.telnet.urgent();
+    assert!(end.telnet.is_discarding());
+}
+
+#[test]
+fn the_end_of_urgent_data_ends_the_wait_of_a_data_mark() {
+    let mut end = End::user();
+    end.hear(b"\xff\xf2");
+    end.telnet.urgent_ended();
+    end.telnet.urgent();
+    assert!(end.telnet.is_discarding());
+}
+
+#[test]
+fn urgent_data_announced_again_after_the_data_mark_is_another_synch() {
+    let mut end = End::user();
+    end.telnet.urgent();
+    end.telnet.urgent();
+    assert_eq!(end.hear(b"a\xff\xf2"), [command(Command::DataMark)]);
+    end.telnet.urgent();
+    assert_eq!(end.hear(b"b\xff\xf2c"), [command(Command::DataMark), data(b"c")]);
+}
+
+#[test]
+fn after_urgent_data_without_a_data_mark_one_that_follows_still_counts() {
+    let mut end = End::user();
+    end.telnet.urgent();
+    end.hear(b"old\xff");
+    end.telnet.urgent_ended();
+    assert_eq!(end.hear(b"\xf2new"), [command(Command::DataMark), data(b"new")]);
+}
+
+#[test]
+fn after_urgent_data_without_a_data_mark_the_user_is_not_deaf_for_ever() {
+    let mut end = End::user();
+    end.telnet.urgent();
+    end.hear(b"urgent");
+    end.telnet.urgent_ended();
+    assert_eq!(end.hear(&[b'x'; 300]), [data(&[b'x'; 300 - synch::TAIL_LIMIT])]);
+    assert_eq!(end.lab.counted(Counter::TelnetBytesDiscarded), 6 + 256);
+}
+
+#[test]
+fn an_interrupt_with_synch_goes_out_as_urgent_data_up_to_the_data_mark() {
+    let mut end = End::user();
+    end.send(b"ls");
+    end.command(Command::InterruptProcess);
+    end.command(Command::DataMark);
+    end.send(b"more");
+    assert_eq!(end.telnet.output(), b"ls\xff\xf4\xff\xf2more");
+    assert_eq!(end.telnet.urgent_mark(), Some(6));
+    end.telnet.sent(6);
+    assert_eq!(end.telnet.urgent_mark(), None);
+}
+
+#[test]
+fn a_server_answers_abort_output_by_synch() {
+    let mut end = End::server();
+    assert_eq!(end.hear(b"\xff\xf5"), [command(Command::AbortOutput)]);
+    assert_eq!(end.telnet.urgent_mark(), Some(2));
+    assert_eq!(end.said(), b"\xff\xf2");
+}
+
+#[test]
+fn the_table_of_options_shows_each_as_rfc_1143_spells_it() {
+    let mut end = End::user();
+    end.ask(Side::Us, OptionCode::NAWS, true).unwrap();
+    end.hear(&[IAC, 251, 1]);
+    let table: Vec<_> = end
+        .telnet
+        .options()
+        .map(|row| std::format!("{:<18}{:<14}{}", row.option, row.us, row.him))
+        .collect();
+    insta::assert_snapshot!(table.join("\n"), @"
+    BINARY            NO            NO
+    ECHO              NO            YES
+    SUPPRESS-GO-AHEAD NO            NO
+    STATUS            NO            NO
+    TERMINAL-TYPE     NO            NO
+    NAWS              WANTYES EMPTY NO
+    ");
+}
