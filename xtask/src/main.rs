@@ -2,21 +2,32 @@
 
 mod tidy;
 
-use anyhow::{Result, bail};
+use anyhow::{Result, bail, ensure};
 use std::path::Path;
+use std::process::ExitCode;
 
 const USAGE: &str = "\
 usage: cargo xtask COMMAND
 
   tidy    check what the compiler does not: sizes, layers, banned calls, paths, dependencies";
 
-fn main() -> Result<()> {
+fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
-    let Some(root) = Path::new(env!("CARGO_MANIFEST_DIR")).parent() else {
-        bail!("the workspace is the folder above xtask, and there is none")
-    };
-    match arguments.as_slice() {
+    // Cargo says at run time where the package is, also when the folder has been moved.
+    let package = std::env::var_os("CARGO_MANIFEST_DIR").unwrap_or_else(|| "xtask".into());
+    let root = Path::new(&package).join("..");
+    match run(&root, &arguments) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("xtask: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(root: &Path, arguments: &[&str]) -> Result<()> {
+    match arguments {
         ["tidy"] => run_tidy(root),
         _ => bail!("{USAGE}"),
     }
@@ -27,8 +38,6 @@ fn run_tidy(root: &Path) -> Result<()> {
     for violation in &violations {
         eprintln!("{violation}");
     }
-    match violations.len() {
-        0 => Ok(()),
-        count => bail!("tidy found {count} violations"),
-    }
+    ensure!(violations.is_empty(), "tidy: {} rules broken, each in a line above", violations.len());
+    Ok(())
 }

@@ -129,7 +129,8 @@ mod tests {
 
     #[test]
     fn our_own_crates_need_no_line() {
-        let manifest = "[dependencies]\nown = { path = \"../own\" }\n[dev-dependencies]\nos.workspace = true\n";
+        let manifest = "[dependencies]\nown = { path = \"../own\" }\n\
+                        [dev-dependencies]\nos.workspace = true\n";
         assert!(sentences(&files(manifest, "", "lock")).is_empty());
     }
 

@@ -111,10 +111,11 @@ fn collect(root: &Path, folder: &str, files: &mut Vec<File>) -> Result<()> {
         let name = entry.file_name().to_string_lossy().into_owned();
         let path = if folder.is_empty() { name.clone() } else { format!("{folder}/{name}") };
         let kind = entry.file_type()?;
+        if MADE_BY_PROGRAMS.contains(&name.as_str()) {
+            continue;
+        }
         if kind.is_dir() {
-            if !MADE_FOLDERS.contains(&name.as_str()) {
-                collect(root, &path, files)?;
-            }
+            collect(root, &path, files)?;
         } else if kind.is_file() && WRITTEN.contains(&extension(&path)) {
             let bytes =
                 std::fs::read(entry.path()).with_context(|| format!("cannot read {path}"))?;
@@ -126,8 +127,8 @@ fn collect(root: &Path, folder: &str, files: &mut Vec<File>) -> Result<()> {
     Ok(())
 }
 
-/// Folders whose content is made by programs.
-const MADE_FOLDERS: [&str; 4] = [".git", "target", "corpus", "artifacts"];
+/// What programs make; `.git` is a file where a second working folder is used.
+const MADE_BY_PROGRAMS: [&str; 4] = [".git", "target", "corpus", "artifacts"];
 
 /// Extensions of files that people write; those without one are scripts, licences and settings.
 const WRITTEN: [&str; 9] = ["", "rs", "toml", "lock", "md", "sh", "yml", "snap", "txt"];
