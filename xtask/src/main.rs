@@ -1,2 +1,43 @@
-//! The project's own checks.
-fn main() {}
+//! The project's own checks: `cargo xtask COMMAND`.
+
+mod tidy;
+
+use anyhow::{Result, bail, ensure};
+use std::path::Path;
+use std::process::ExitCode;
+
+const USAGE: &str = "\
+usage: cargo xtask COMMAND
+
+  tidy    check what the compiler does not: sizes, layers, banned calls, paths, dependencies";
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    // Cargo says at run time where the package is, also when the folder has been moved.
+    let package = std::env::var_os("CARGO_MANIFEST_DIR").unwrap_or_else(|| "xtask".into());
+    let root = Path::new(&package).join("..");
+    match run(&root, &arguments) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("xtask: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(root: &Path, arguments: &[&str]) -> Result<()> {
+    match arguments {
+        ["tidy"] => run_tidy(root),
+        _ => bail!("{USAGE}"),
+    }
+}
+
+fn run_tidy(root: &Path) -> Result<()> {
+    let violations = tidy::check(root)?;
+    for violation in &violations {
+        eprintln!("{violation}");
+    }
+    ensure!(violations.is_empty(), "tidy: {} rules broken, each in a line above", violations.len());
+    Ok(())
+}

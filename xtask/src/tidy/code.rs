@@ -1,0 +1,178 @@
+//! Rules about code: the length of a function, and what a crate may not call.
+
+use super::Finding;
+use super::source::{Source, is_name};
+
+const FUNCTION_LINES_MAX: usize = 70;
+
+/// Crates that hold engines: the same inputs and the same seed must give the same run.
+const ENGINES: [&str; 3] = ["protocols", "simulator", "records"];
+
+/// The only crates that may print.
+const PRINTERS: [&str; 2] = ["plumbline", "xtask"];
+
+/// Applies the rules to one file.
+pub(super) fn check(source: &Source) -> Vec<Finding> {
+    let mut findings = long_functions(source);
+    findings.extend(banned(source));
+    findings
+}
+
+fn long_functions(source: &Source) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for start in source.places_of("fn") {
+        let item = source.item(start);
+        let name = item.strip_prefix("fn").unwrap_or(item).trim_start();
+        // Without a name it is the type of a function.
+        let name = name.split(|c| !is_name(c)).next().unwrap_or_default();
+        let lines = item.lines().count();
+        if !name.is_empty() && lines > FUNCTION_LINES_MAX {
+            let sentence = format!("{name} has {lines} lines, more than {FUNCTION_LINES_MAX}");
+            findings.push(Finding::new(source.line_of(start), sentence));
+        }
+    }
+    findings
+}
+
+/// Something that may not stand in some code.
+struct Ban {
+    words: &'static [&'static str],
+    /// Whether it holds for code of this crate, in a test or not.
+    holds: fn(crate_name: &str, in_test: bool) -> bool,
+    why: &'static str,
+}
+
+const BANS: [Ban; 8] = [
+    Ban {
+        words: &["todo!", "unimplemented!", "dbg!"],
+        holds: |_, _| true,
+        why: "is for unfinished work",
+    },
+    Ban { words: &["unsafe"], holds: |name, _| name != "os", why: "is for crates/os alone" },
+    Ban {
+        words: &["println!", "print!", "eprintln!", "eprint!"],
+        holds: |name, in_test| !in_test && !PRINTERS.contains(&name),
+        why: "is for the binary alone",
+    },
+    Ban {
+        words: &["std::", "extern crate std"],
+        holds: |name, in_test| !in_test && name == "protocols",
+        why: "is not for an engine, which has core, alloc and its Cx",
+    },
+    Ban {
+        words: &["Instant::now", "SystemTime::now"],
+        holds: |name, _| ENGINES.contains(&name),
+        why: "reads a clock, and here time is an argument",
+    },
+    Ban {
+        words: &["thread::sleep"],
+        holds: |name, in_test| ENGINES.contains(&name) || (in_test && name != "plumbline"),
+        why: "waits, and no engine and no test of one may wait",
+    },
+    Ban {
+        words: &["rand::", "fastrand::", "getrandom", "thread_rng", "RandomState"],
+        holds: |name, _| ENGINES.contains(&name),
+        why: "is chance without a seed, and here chance is lent by Cx",
+    },
+    Ban {
+        words: &["HashMap", "HashSet"],
+        holds: |name, in_test| !in_test && ["protocols", "simulator"].contains(&name),
+        why: "is walked in an order of chance; take a BTreeMap or BTreeSet",
+    },
+];
+
+fn banned(source: &Source) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for ban in &BANS {
+        for word in ban.words {
+            for place in source.places_of(word) {
+                if (ban.holds)(source.crate_name(), source.is_test(place)) {
+                    let sentence = format!("{word} {}", ban.why);
+                    findings.push(Finding::new(source.line_of(place), sentence));
+                }
+            }
+        }
+    }
+    findings
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found(path: &str, text: &str) -> Vec<String> {
+        check(&Source::new(path, text)).into_iter().map(|finding| finding.sentence).collect()
+    }
+
+    fn engine(text: &str) -> Vec<String> {
+        found("crates/protocols/src/a.rs", text)
+    }
+
+    #[test]
+    fn a_function_of_71_lines_is_too_long_and_one_of_70_is_not() {
+        let function = |lines: usize| format!("fn a() {{\n{}}}\n", "x();\n".repeat(lines - 2));
+        assert_eq!(engine(&function(71)), ["a has 71 lines, more than 70"]);
+        assert!(engine(&function(70)).is_empty());
+    }
+
+    #[test]
+    fn the_type_of_a_function_and_a_declaration_have_no_lines() {
+        let text = format!("trait T {{\nfn b(&self);\nx: fn(u8),\n{}}}", "\n".repeat(90));
+        assert!(engine(&text).is_empty());
+    }
+
+    #[test]
+    fn unfinished_work_is_found_even_in_a_test() {
+        assert_eq!(engine("#[cfg(test)] mod t { fn a() { todo!() } }").len(), 1);
+        assert_eq!(engine("fn a() { unimplemented!() }").len(), 1);
+        assert_eq!(engine("fn a() { dbg!(1); }").len(), 1);
+    }
+
+    #[test]
+    fn unsafe_is_found_outside_of_os() {
+        assert_eq!(engine("fn a() { unsafe { b() } }"), ["unsafe is for crates/os alone"]);
+        assert!(found("crates/os/src/a.rs", "fn a() { unsafe { b() } }").is_empty());
+        assert!(engine("#![forbid(unsafe_code)]").is_empty());
+    }
+
+    #[test]
+    fn only_the_binary_and_tests_print() {
+        assert_eq!(engine("fn a() { println!(); }"), ["println! is for the binary alone"]);
+        assert!(found("crates/plumbline/src/main.rs", "fn a() { println!(); }").is_empty());
+        assert!(engine("#[cfg(test)] mod t { fn a() { println!(); } }").is_empty());
+    }
+
+    #[test]
+    fn std_is_found_in_an_engine_but_not_in_its_tests() {
+        assert_eq!(engine("use std::fmt;").len(), 1);
+        assert_eq!(engine("extern crate std;").len(), 1);
+        assert!(engine("#[cfg(test)]\nextern crate std;\n").is_empty());
+        assert!(engine("#![no_std]\nuse core::fmt;").is_empty());
+    }
+
+    #[test]
+    fn a_clock_is_found_in_an_engine_and_not_in_a_driver() {
+        assert_eq!(found("crates/simulator/src/a.rs", "fn a() { Instant::now(); }").len(), 1);
+        assert_eq!(found("crates/records/src/a.rs", "fn a() { SystemTime::now(); }").len(), 1);
+        assert!(found("crates/os/src/a.rs", "fn a() { Instant::now(); }").is_empty());
+    }
+
+    #[test]
+    fn waiting_is_found_in_an_engine_and_in_a_test() {
+        assert_eq!(engine("fn a() { core::thread::sleep(b); }").len(), 1);
+        assert_eq!(found("crates/os/tests/a.rs", "fn a() { thread::sleep(b); }").len(), 1);
+        assert!(found("crates/os/src/a.rs", "fn a() { thread::sleep(b); }").is_empty());
+    }
+
+    #[test]
+    fn chance_without_a_seed_is_found_in_an_engine() {
+        assert_eq!(engine("fn a() { rand::random(); }").len(), 1);
+        assert_eq!(found("crates/simulator/src/a.rs", "struct A(HashMap<u8, u8>);").len(), 1);
+        assert!(engine("fn a() { operand::random(); }").is_empty());
+    }
+
+    #[test]
+    fn what_stands_in_a_comment_or_a_string_is_not_found() {
+        assert!(engine("/// Like println! and std::fmt.\nconst A: &str = \"todo!\";").is_empty());
+    }
+}

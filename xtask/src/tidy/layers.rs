@@ -1,0 +1,156 @@
+//! The direction of the layers in `crates/protocols`: a lower layer never names a higher one.
+//!
+//! What is under all layers (time, chance, meter, packet, checksum, cx, and any other module at
+//! the top) names none. The terminal is beside the layers and names none either. The station may
+//! name all and is named by none. `lib.rs` names all, because it declares them.
+
+use super::Finding;
+use super::source::{Source, is_name};
+
+const SOURCES: &str = "crates/protocols/src/";
+
+/// Returns how high a module stands, or nothing for one under all layers.
+fn height(module: &str) -> Option<u8> {
+    match module {
+        "link" => Some(1),
+        "internet" => Some(2),
+        "transport" => Some(3),
+        "terminal" => Some(4),
+        "application" => Some(5),
+        "station" => Some(6),
+        _ => None,
+    }
+}
+
+fn may_name(from: &str, to: &str) -> bool {
+    from == to || height(to).is_none() || (from != "terminal" && height(from) > height(to))
+}
+
+/// Applies the rule to one file, which may be of another crate.
+pub(super) fn check(source: &Source) -> Vec<Finding> {
+    let Some(path) = source.path.strip_prefix(SOURCES) else { return Vec::new() };
+    let mut parts: Vec<&str> = path.trim_end_matches(".rs").split('/').collect();
+    if parts.last() == Some(&"mod") {
+        parts.pop();
+    }
+    let Some(from) = parts.first().copied().filter(|part| *part != "lib") else {
+        return Vec::new();
+    };
+    let mut findings = Vec::new();
+    for (place, names) in paths_from_the_top(source, parts.len()) {
+        for to in names.into_iter().filter(|to| !may_name(from, to)) {
+            let sentence = format!("{from} names {to}, which is not below it");
+            findings.push(Finding::new(source.line_of(place), sentence));
+        }
+    }
+    findings
+}
+
+/// Returns every path that starts at the top of the crate: where, and the modules that it names.
+///
+/// `depth` is how many `super` lead from this file to the top. An inline module needs one more,
+/// which is why more are accepted.
+fn paths_from_the_top(source: &Source, depth: usize) -> Vec<(usize, Vec<&str>)> {
+    let mut paths = Vec::new();
+    for place in source.places_of("crate::") {
+        let rest = source.code.get(place + "crate::".len()..).unwrap_or_default();
+        paths.push((place, first_names(rest)));
+    }
+    for place in source.places_of("super::") {
+        let before = source.code.get(..place).unwrap_or_default();
+        let mut rest = source.code.get(place..).unwrap_or_default();
+        let mut steps = 0;
+        while let Some(after) = rest.strip_prefix("super::") {
+            steps += 1;
+            rest = after;
+        }
+        // Each chain is looked at once, from its first `super`.
+        if steps >= depth && !before.ends_with("super::") {
+            paths.push((place, first_names(rest)));
+        }
+    }
+    paths
+}
+
+/// Returns the first name of a path, or the first names of a group of paths.
+fn first_names(path: &str) -> Vec<&str> {
+    let Some(group) = path.strip_prefix('{') else {
+        return path.split(|c| !is_name(c)).take(1).collect();
+    };
+    let (mut depth, mut start, mut names) = (0_i32, 0, Vec::new());
+    for (at, c) in group.char_indices() {
+        match c {
+            '{' => depth += 1,
+            '}' => depth -= 1,
+            _ => {}
+        }
+        if depth < 0 || (depth == 0 && c == ',') {
+            let member = group.get(start..at).unwrap_or_default().trim_start();
+            names.extend(member.split(|c| !is_name(c)).next());
+            start = at + 1;
+        }
+        if depth < 0 {
+            break;
+        }
+    }
+    names
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found(path: &str, text: &str) -> Vec<String> {
+        let source = Source::new(&format!("{SOURCES}{path}"), text);
+        check(&source).into_iter().map(|finding| finding.sentence).collect()
+    }
+
+    #[test]
+    fn a_lower_layer_that_names_a_higher_one_is_found() {
+        let sentences = found("link/llp.rs", "use crate::transport::tcp::Segment;");
+        assert_eq!(sentences, ["link names transport, which is not below it"]);
+    }
+
+    #[test]
+    fn a_higher_layer_may_name_a_lower_one() {
+        assert!(found("transport/udp.rs", "use crate::internet::ipv4::Address;").is_empty());
+        assert!(found("station/mod.rs", "use crate::{application, link, terminal};").is_empty());
+    }
+
+    #[test]
+    fn the_members_of_a_group_are_all_looked_at() {
+        let text = "use crate::{Cx, internet::{a, b}, transport::tcp};";
+        assert_eq!(found("internet/icmp.rs", text).len(), 1);
+    }
+
+    #[test]
+    fn a_path_that_climbs_to_the_top_is_followed() {
+        assert_eq!(found("internet/ipv4.rs", "use super::super::transport::tcp;").len(), 1);
+        assert_eq!(found("internet/mod.rs", "use super::transport::tcp;").len(), 1);
+        assert!(found("internet/ipv4.rs", "use super::transport::tcp;").is_empty());
+    }
+
+    #[test]
+    fn the_terminal_names_no_layer() {
+        assert_eq!(found("terminal/grid.rs", "use crate::link::Frame;").len(), 1);
+        assert!(found("terminal/grid.rs", "use crate::meter::Meter;").is_empty());
+    }
+
+    #[test]
+    fn what_is_under_all_layers_names_none() {
+        assert_eq!(found("packet.rs", "use crate::link::Frame;").len(), 1);
+        assert!(found("packet.rs", "use crate::meter::Meter;").is_empty());
+        assert!(found("lib.rs", "pub use crate::link::Frame;").is_empty());
+    }
+
+    #[test]
+    fn nothing_names_the_station() {
+        assert_eq!(found("application/telnet.rs", "use crate::station::Station;").len(), 1);
+    }
+
+    #[test]
+    fn other_crates_have_no_layers() {
+        let source = Source::new("crates/os/src/link/a.rs", "use crate::transport::B;");
+        assert_eq!(check(&source), []);
+    }
+}

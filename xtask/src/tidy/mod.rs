@@ -1,0 +1,151 @@
+//! What the project promises about its own text, and the compiler does not check.
+//!
+//! Every rule is a function from text to findings. A Rust file is first split into what is code
+//! and what is not ([`source::Source`]), so that a rule about code is not misled by a comment, a
+//! string or a test; nothing is parsed further than that. The rules see the files of the folder,
+//! not those of the version control system, so that a file counts before it is committed.
+
+mod architecture;
+mod code;
+mod layers;
+mod manifests;
+mod source;
+mod text;
+
+use anyhow::{Context, Result};
+use source::Source;
+use std::collections::BTreeSet;
+use std::fmt;
+use std::path::Path;
+
+/// One place that breaks a rule.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Violation {
+    path: String,
+    line: usize,
+    sentence: String,
+}
+
+impl fmt::Display for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}: {}", self.path, self.line, self.sentence)
+    }
+}
+
+/// What a rule found in one file: the line, counted from 1, and a sentence.
+#[derive(Debug, PartialEq, Eq)]
+struct Finding {
+    line: usize,
+    sentence: String,
+}
+
+impl Finding {
+    fn new(line: usize, sentence: impl Into<String>) -> Self {
+        Self { line, sentence: sentence.into() }
+    }
+}
+
+/// A file of the project: its path from the root, with `/`, and its text.
+#[derive(Debug)]
+struct File {
+    path: String,
+    text: String,
+}
+
+/// Applies every rule to the project in `root`, and returns what breaks one, by path and line.
+pub(crate) fn check(root: &Path) -> Result<Vec<Violation>> {
+    let mut files = Vec::new();
+    collect(root, "", &mut files)?;
+    let sources: Vec<Source> = files
+        .iter()
+        .filter(|file| extension(&file.path) == "rs")
+        .map(|file| Source::new(&file.path, &file.text))
+        .collect();
+    let test_files: BTreeSet<String> = sources.iter().flat_map(Source::test_files).collect();
+
+    let mut violations = Vec::new();
+    let mut add = |path: &str, findings: Vec<Finding>| {
+        violations.extend(findings.into_iter().map(|found| Violation {
+            path: path.to_owned(),
+            line: found.line,
+            sentence: found.sentence,
+        }));
+    };
+    for file in &files {
+        add(&file.path, text::check(&file.path, &file.text));
+    }
+    for mut source in sources {
+        source.mark_test_file(&test_files);
+        add(&source.path, code::check(&source));
+        add(&source.path, layers::check(&source));
+    }
+    for (path, findings) in manifests::check(&files) {
+        add(&path, findings);
+    }
+    let exists = |path: &str| root.join(path).exists();
+    add("ARCHITECTURE.md", architecture::check(text_of(&files, "ARCHITECTURE.md"), exists));
+    violations.sort();
+    Ok(violations)
+}
+
+/// Returns the text of the file at `path`, or nothing if there is no such file.
+fn text_of<'a>(files: &'a [File], path: &str) -> &'a str {
+    files.iter().find(|file| file.path == path).map_or("", |file| &file.text)
+}
+
+/// Returns what follows the last dot of the file's name, or nothing if there is no dot in it.
+fn extension(path: &str) -> &str {
+    let name = path.rsplit('/').next().unwrap_or(path);
+    match name.rsplit_once('.') {
+        Some((stem, extension)) if !stem.is_empty() => extension,
+        _ => "",
+    }
+}
+
+/// Reads the files under `root`/`folder` that people write.
+fn collect(root: &Path, folder: &str, files: &mut Vec<File>) -> Result<()> {
+    let entries =
+        std::fs::read_dir(root.join(folder)).with_context(|| format!("cannot read {folder}/"))?;
+    for entry in entries {
+        let entry = entry?;
+        let name = entry.file_name().to_string_lossy().into_owned();
+        let path = if folder.is_empty() { name.clone() } else { format!("{folder}/{name}") };
+        let kind = entry.file_type()?;
+        if MADE_BY_PROGRAMS.contains(&name.as_str()) {
+            continue;
+        }
+        if kind.is_dir() {
+            collect(root, &path, files)?;
+        } else if kind.is_file() && WRITTEN.contains(&extension(&path)) {
+            let bytes =
+                std::fs::read(entry.path()).with_context(|| format!("cannot read {path}"))?;
+            if let Ok(text) = String::from_utf8(bytes) {
+                files.push(File { path, text });
+            }
+        }
+    }
+    Ok(())
+}
+
+/// What programs make; `.git` is a file where a second working folder is used.
+const MADE_BY_PROGRAMS: [&str; 4] = [".git", "target", "corpus", "artifacts"];
+
+/// Extensions of files that people write; those without one are scripts, licences and settings.
+const WRITTEN: [&str; 9] = ["", "rs", "toml", "lock", "md", "sh", "yml", "snap", "txt"];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_violation_reads_as_path_line_and_sentence() {
+        let violation = Violation { path: "a/b.rs".into(), line: 7, sentence: "it is odd".into() };
+        assert_eq!(violation.to_string(), "a/b.rs:7: it is odd");
+    }
+
+    #[test]
+    fn a_name_that_begins_with_its_only_dot_has_no_extension() {
+        assert_eq!(extension("a.b/.gitignore"), "");
+        assert_eq!(extension("a.b/c.rs"), "rs");
+    }
+}

@@ -1,0 +1,116 @@
+//! Rules about any text: white space, paths of one machine, and for Rust the head and the length.
+
+use super::{Finding, extension};
+
+const FILE_LINES_MAX: usize = 800;
+
+/// Names of files that say nothing about what is in them.
+const EMPTY_NAMES: [&str; 7] = ["util", "utils", "common", "helper", "helpers", "manager", "misc"];
+
+/// Folders in which people and programs have their own files, each different on another machine.
+/// They are put together from pieces, so that this file passes its own rule.
+const MACHINE_FOLDERS: [&str; 4] =
+    [concat!("/ho", "me/"), concat!("/ro", "ot/"), concat!("/Us", "ers/"), concat!("/wo", "rk/")];
+
+/// Applies the rules to the file at `path`.
+pub(super) fn check(path: &str, text: &str) -> Vec<Finding> {
+    let extension = extension(path);
+    let mut findings = machine_paths(text);
+    // A recording is kept as the program wrote it.
+    if extension != "snap" {
+        findings.extend(trailing_space(text));
+    }
+    if extension == "rs" {
+        findings.extend(head(text));
+        findings.extend(length(text));
+        findings.extend(name(path));
+    }
+    findings
+}
+
+fn trailing_space(text: &str) -> Vec<Finding> {
+    let is_odd = |line: &str| line.ends_with([' ', '\t', '\r']);
+    let lines = (1..).zip(text.split('\n')).filter(|(_, line)| is_odd(line));
+    lines.map(|(line, _)| Finding::new(line, "white space ends the line")).collect()
+}
+
+fn machine_paths(text: &str) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for (number, line) in (1..).zip(text.lines()) {
+        for folder in MACHINE_FOLDERS {
+            // After a name or a dot it is the middle of a longer path or of an address.
+            let is_start = |before: &str| {
+                !before.ends_with(|c: char| c.is_alphanumeric() || "._-~}".contains(c))
+            };
+            if line.match_indices(folder).any(|(at, _)| line.get(..at).is_some_and(is_start)) {
+                findings.push(Finding::new(number, format!("{folder} is on one machine only")));
+            }
+        }
+    }
+    findings
+}
+
+fn head(text: &str) -> Option<Finding> {
+    let first = text.lines().find(|line| !line.starts_with("// SPDX"))?;
+    let sentence = "the file does not begin with //! and what it is for";
+    (!first.starts_with("//!")).then(|| Finding::new(1, sentence))
+}
+
+fn length(text: &str) -> Option<Finding> {
+    let count = text.lines().count();
+    let sentence = format!("the file has {count} lines, more than {FILE_LINES_MAX}");
+    (count > FILE_LINES_MAX).then(|| Finding::new(FILE_LINES_MAX + 1, sentence))
+}
+
+fn name(path: &str) -> Option<Finding> {
+    let stem = path.strip_suffix(".rs")?.split('/').find(|part| EMPTY_NAMES.contains(part))?;
+    Some(Finding::new(1, format!("a module called {stem} says nothing about what is in it")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn white_space_at_the_end_of_a_line_is_found() {
+        assert_eq!(trailing_space("a\nb \nc\t\nd\n").len(), 2);
+        assert_eq!(trailing_space("a\nb \n")[0].line, 2);
+    }
+
+    #[test]
+    fn a_recording_may_end_a_line_with_white_space() {
+        assert_eq!(check("a.snap", "screen  \n"), []);
+    }
+
+    #[test]
+    fn a_path_of_one_machine_is_found() {
+        let text = format!("a\nsee {}me/file", concat!("/ho", "me/"));
+        assert_eq!(machine_paths(&text)[0].line, 2);
+    }
+
+    #[test]
+    fn the_same_name_inside_of_an_address_or_a_longer_path_is_no_path_of_one_machine() {
+        let text = format!("https://a.example{0} and crates{0}", concat!("/ho", "me/"));
+        assert_eq!(machine_paths(&text), []);
+    }
+
+    #[test]
+    fn a_file_without_a_head_is_found() {
+        assert!(head("use std::fmt;\n").is_some());
+        assert!(head("//! What it is.\n").is_none());
+        assert!(head("// SPDX-License-Identifier: MIT OR Apache-2.0\n//! What it is.\n").is_none());
+    }
+
+    #[test]
+    fn a_file_of_801_lines_is_too_long_and_one_of_800_is_not() {
+        assert!(length(&"a\n".repeat(801)).is_some());
+        assert!(length(&"a\n".repeat(800)).is_none());
+    }
+
+    #[test]
+    fn a_module_called_util_is_found() {
+        assert!(name("crates/a/src/util.rs").is_some());
+        assert!(name("crates/a/src/common/b.rs").is_some());
+        assert!(name("crates/a/src/utility.rs").is_none());
+    }
+}
