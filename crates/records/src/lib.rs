@@ -1,1 +1,18 @@
-//! What was measured.
+//! What was measured, its statistics, and its reports: text for a terminal, one file of HTML.
+//!
+//! No network, no clock, no printing: the caller measures, gives the time as text, and prints the
+//! `String` that it gets. Text that came from the wire is made harmless here and nowhere else,
+//! see [`escape`]; tables and pages do it themselves.
+#![forbid(unsafe_code)]
+
+pub mod bars;
+pub mod escape;
+pub mod figures;
+pub mod html;
+pub mod measurement;
+pub mod statistics;
+pub mod summary;
+pub mod table;
+pub mod verdict;
+
+pub use measurement::{Layer, LayerTime, Measurement};

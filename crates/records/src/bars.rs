@@ -1,0 +1,218 @@
+//! Where the time went, as horizontal bars for a terminal.
+//!
+//! The longest bar fills the room that is left beside names and numbers, and the others are drawn
+//! to its scale, in eighths of a column. What took any time at all leaves a mark.
+
+use crate::figures::{duration, share};
+use crate::measurement::{Layer, LayerTime};
+use crate::table::MIN_WIDTH;
+use std::fmt::Write;
+
+/// Wider pictures say no more.
+pub const MAX_WIDTH: usize = 200;
+
+/// Below this the short names are used.
+const WIDTH_FOR_LONG_NAMES: usize = 64;
+const EIGHTHS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
+
+/// With which characters to draw.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Charset {
+    /// Block elements, a column in eighths.
+    #[default]
+    Unicode,
+    /// Nothing above 0x7e.
+    Ascii,
+}
+
+/// What the terminal can show.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Style {
+    /// Columns; taken to be from [`MIN_WIDTH`] to [`MAX_WIDTH`].
+    pub width: usize,
+    /// With which characters to draw.
+    pub charset: Charset,
+    /// Whether to colour the bars, with the eight colours that every terminal has.
+    pub colour: bool,
+}
+
+impl Default for Style {
+    fn default() -> Self {
+        Self { width: 80, charset: Charset::Unicode, colour: false }
+    }
+}
+
+impl Style {
+    /// Returns the columns that a picture may take.
+    #[must_use]
+    pub fn columns(&self) -> usize {
+        self.width.clamp(MIN_WIDTH, MAX_WIDTH)
+    }
+
+    /// Returns `text` in the characters of this style, for text that this crate made.
+    #[must_use]
+    pub fn spell(&self, text: &str) -> String {
+        match self.charset {
+            Charset::Unicode => text.to_owned(),
+            Charset::Ascii => text.replace('µ', "u"),
+        }
+    }
+}
+
+/// Returns one line for each of `layers`, with time, share and bar, and a line with the total.
+#[must_use]
+pub fn layers(layers: &[LayerTime], style: Style) -> String {
+    let total = layers.iter().fold(0_u64, |sum, part| sum.saturating_add(part.ns));
+    let longest = layers.iter().map(|part| part.ns).max().unwrap_or(0);
+    let name: fn(Layer) -> &'static str = match style.columns() {
+        WIDTH_FOR_LONG_NAMES.. => Layer::text,
+        _ => Layer::short_text,
+    };
+    let widest = layers.iter().map(|part| name(part.layer).len()).max().unwrap_or(0).max(5);
+    let mut out = String::new();
+    for part in layers {
+        let (time, share) = (style.spell(&duration(part.ns)), share(part.ns, total));
+        let head = format!("{:<widest$} {time:>8} {share:>6} ", name(part.layer));
+        let room = style.columns().saturating_sub(head.chars().count());
+        let bar = paint(part.layer, bar(part.ns, longest, room, style.charset), style.colour);
+        out.push_str(format!("{head}{bar}").trim_end());
+        out.push('\n');
+    }
+    let time = style.spell(&duration(total));
+    // Writing to a String cannot fail.
+    let _ = writeln!(out, "{:<widest$} {time:>8}  100 %", "total");
+    out
+}
+
+fn bar(ns: u64, longest: u64, room: usize, charset: Charset) -> String {
+    let steps = match charset {
+        Charset::Unicode => 8,
+        Charset::Ascii => 1,
+    };
+    let full = u128::try_from(room * steps).unwrap_or(0);
+    let scaled = (u128::from(ns) * full).checked_div(u128::from(longest)).unwrap_or(0);
+    let drawn = usize::try_from(scaled).unwrap_or(0).max(usize::from(ns > 0));
+    match charset {
+        Charset::Unicode => {
+            "█".repeat(drawn / 8) + EIGHTHS.get(drawn % 8).copied().unwrap_or_default()
+        }
+        Charset::Ascii => "#".repeat(drawn),
+    }
+}
+
+fn paint(layer: Layer, bar: String, colour: bool) -> String {
+    if !colour || bar.is_empty() {
+        return bar;
+    }
+    let code = match layer {
+        Layer::Line => 33,
+        Layer::InterruptOrSystemCall => 31,
+        Layer::Link => 93,
+        Layer::Internet => 32,
+        Layer::TcpFixed => 34,
+        Layer::TcpPerByte => 36,
+        Layer::Telnet => 35,
+        Layer::Terminal => 39,
+        Layer::FarSideAndNetwork => 90,
+    };
+    format!("\x1b[{code}m{bar}\x1b[0m")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const ECHO: [LayerTime; 5] = [
+        LayerTime { layer: Layer::InterruptOrSystemCall, ns: 43_512 },
+        LayerTime { layer: Layer::TcpFixed, ns: 9_100 },
+        LayerTime { layer: Layer::TcpPerByte, ns: 40 },
+        LayerTime { layer: Layer::Terminal, ns: 21_000 },
+        LayerTime { layer: Layer::FarSideAndNetwork, ns: 136_348 },
+    ];
+
+    fn at(width: usize) -> Style {
+        Style { width, ..Style::default() }
+    }
+
+    #[test]
+    fn at_40_columns_names_are_short() {
+        insta::assert_snapshot!(layers(&ECHO, at(40)), @r"
+        int/syscall  43.5 µs   21 % ███▊
+        TCP fixed    9.10 µs    4 % ▊
+        TCP by byte    40 ns  < 1 % ▏
+        terminal     21.0 µs   10 % █▊
+        far side      136 µs   65 % ████████████
+        total         210 µs  100 %
+        ");
+    }
+
+    #[test]
+    fn at_80_columns_names_are_whole() {
+        insta::assert_snapshot!(layers(&ECHO, at(80)), @r"
+        interrupt or system call  43.5 µs   21 % ████████████▍
+        TCP, fixed                9.10 µs    4 % ██▌
+        TCP, per byte               40 ns  < 1 % ▏
+        terminal                  21.0 µs   10 % ██████
+        far side and network       136 µs   65 % ███████████████████████████████████████
+        total                      210 µs  100 %
+        ");
+    }
+
+    #[test]
+    fn at_120_columns_bars_are_longer() {
+        insta::assert_snapshot!(layers(&ECHO, at(120)), @r"
+        interrupt or system call  43.5 µs   21 % █████████████████████████▏
+        TCP, fixed                9.10 µs    4 % █████▎
+        TCP, per byte               40 ns  < 1 % ▏
+        terminal                  21.0 µs   10 % ████████████▏
+        far side and network       136 µs   65 % ███████████████████████████████████████████████████████████████████████████████
+        total                      210 µs  100 %
+        ");
+    }
+
+    #[test]
+    fn in_ascii_no_character_is_beyond_it() {
+        let text = layers(&ECHO, Style { charset: Charset::Ascii, ..at(60) });
+        assert!(text.is_ascii());
+        insta::assert_snapshot!(text, @r"
+        int/syscall  43.5 us   21 % ##########
+        TCP fixed    9.10 us    4 % ##
+        TCP by byte    40 ns  < 1 % #
+        terminal     21.0 us   10 % ####
+        far side      136 us   65 % ################################
+        total         210 us  100 %
+        ");
+    }
+
+    #[test]
+    fn a_colour_ends_with_its_bar() {
+        let text = layers(&ECHO[..1], Style { colour: true, ..at(40) });
+        assert!(text.contains("\x1b[31m█"));
+        assert!(text.lines().next().unwrap().ends_with("█\x1b[0m"));
+    }
+
+    #[test]
+    fn what_took_no_time_leaves_no_mark() {
+        let none = [LayerTime { layer: Layer::Telnet, ns: 0 }];
+        let drawn = layers(&none, at(40));
+        assert_eq!(drawn.lines().next(), Some("Telnet     0 ns      -"));
+    }
+
+    proptest! {
+        #[test]
+        fn no_line_is_wider_than_the_terminal(
+            times in proptest::collection::vec(any::<u64>(), 0..9),
+            width in 0..300_usize,
+            ascii in any::<bool>(),
+        ) {
+            let charset = if ascii { Charset::Ascii } else { Charset::Unicode };
+            let style = Style { charset, ..at(width) };
+            let parts: Vec<LayerTime> = Layer::ALL.into_iter().zip(times)
+                .map(|(layer, ns)| LayerTime { layer, ns }).collect();
+            for line in layers(&parts, style).lines() {
+                prop_assert!(line.chars().count() <= style.columns(), "{line:?}");
+            }
+        }
+    }
+}

@@ -1,0 +1,114 @@
+//! Makes text from the wire harmless, for a terminal and for HTML.
+//!
+//! A remote byte that reaches a terminal unescaped is a command to it. Every control is shown as
+//! `\x1b`, and so is every byte that is no UTF-8; invisible characters and those that turn the
+//! direction of writing are shown as `\u{202e}`; a backslash is doubled, so that what is shown
+//! stands for one text only. HTML gets the same, and its five special characters as entities.
+
+use std::fmt::Write;
+
+/// Returns `bytes` as one line of text that is safe to print on a terminal.
+#[must_use]
+pub fn terminal(bytes: impl AsRef<[u8]>) -> String {
+    let bytes = bytes.as_ref();
+    let mut out = String::with_capacity(bytes.len());
+    for chunk in bytes.utf8_chunks() {
+        for character in chunk.valid().chars() {
+            push_visible(&mut out, character);
+        }
+        for byte in chunk.invalid() {
+            push_byte(&mut out, *byte);
+        }
+    }
+    out
+}
+
+/// Returns `text` for an HTML text node or a quoted attribute value.
+#[must_use]
+pub fn html(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for character in text.chars() {
+        match character {
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '"' => out.push_str("&quot;"),
+            '\'' => out.push_str("&#39;"),
+            other => push_visible(&mut out, other),
+        }
+    }
+    out
+}
+
+fn push_visible(out: &mut String, character: char) {
+    match u8::try_from(character) {
+        Ok(b'\\') => out.push_str("\\\\"),
+        Ok(byte) if byte.is_ascii_control() => push_byte(out, byte),
+        _ if character.is_control() || is_invisible(character) => {
+            // Writing to a String cannot fail.
+            let _ = write!(out, "\\u{{{:x}}}", u32::from(character));
+        }
+        _ => out.push(character),
+    }
+}
+
+fn push_byte(out: &mut String, byte: u8) {
+    let _ = write!(out, "\\x{byte:02x}");
+}
+
+/// Returns whether `character` shows nothing itself, or changes how its neighbours are shown.
+fn is_invisible(character: char) -> bool {
+    matches!(character,
+        '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}'..='\u{1160}' | '\u{180b}'..='\u{180f}'
+        | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}'
+        | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e0fff}')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn attack_row_75_an_escape_sequence_in_a_banner_is_shown_and_not_obeyed() {
+        let banner = b"\x1b]0;owned\x07\x9b31m\xc2\x9b2J login:\r\n";
+        assert_eq!(terminal(banner), r"\x1b]0;owned\x07\x9b31m\u{9b}2J login:\x0d\x0a");
+    }
+
+    #[test]
+    fn a_turn_of_the_writing_direction_is_shown() {
+        assert_eq!(terminal("gpj\u{202e}exe"), r"gpj\u{202e}exe");
+    }
+
+    #[test]
+    fn a_backslash_is_doubled_so_that_no_text_can_pretend_to_be_an_escape() {
+        assert_eq!(terminal(r"\x1b"), r"\\x1b");
+    }
+
+    #[test]
+    fn letters_of_every_language_pass() {
+        assert_eq!(terminal("Zürich 東京 µs"), "Zürich 東京 µs");
+    }
+
+    #[test]
+    fn html_special_characters_become_entities() {
+        assert_eq!(html(r#"<a b="c" d='e'>&"#), "&lt;a b=&quot;c&quot; d=&#39;e&#39;&gt;&amp;");
+    }
+
+    proptest! {
+        #[test]
+        fn attack_row_75_no_bytes_give_a_control(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+            prop_assert!(!terminal(&bytes).chars().any(char::is_control));
+        }
+
+        #[test]
+        fn attack_row_110_no_text_gives_a_special_character_of_html(text in any::<String>()) {
+            let escaped = html(&text);
+            prop_assert!(!escaped.contains(['<', '>', '"', '\'']));
+            for rest in escaped.split('&').skip(1) {
+                let entity = rest.split_once(';').map(|(entity, _)| entity);
+                prop_assert!(matches!(entity, Some("amp" | "lt" | "gt" | "quot" | "#39")));
+            }
+        }
+    }
+}

@@ -1,0 +1,119 @@
+//! Numbers as people read them: durations, shares, counts.
+
+/// What stands for a figure that is not known.
+pub const UNKNOWN: &str = "-";
+
+const UNITS: [(u64, &str); 3] = [(1_000, "µs"), (1_000_000, "ms"), (1_000_000_000, "s")];
+
+/// Returns a duration with three significant digits, `43.5 ms`; above 1000 s, `16 min 40 s`.
+#[must_use]
+pub fn duration(ns: u64) -> String {
+    if ns < 1_000 {
+        return format!("{ns} ns");
+    }
+    for (unit, name) in UNITS {
+        for (decimals, scale) in [(2_u32, 100_u64), (1, 10), (0, 1)] {
+            let scaled =
+                (u128::from(ns) * u128::from(scale) + u128::from(unit / 2)) / u128::from(unit);
+            if scaled < 1_000 {
+                return format!("{} {name}", decimal(scaled, decimals));
+            }
+        }
+    }
+    let seconds = ns / 1_000_000_000;
+    if seconds < 36_000 {
+        return format!("{} min {:02} s", seconds / 60, seconds % 60);
+    }
+    format!("{} h {:02} min", seconds / 3_600, seconds / 60 % 60)
+}
+
+/// Returns [`duration`], or [`UNKNOWN`].
+#[must_use]
+pub fn duration_or_unknown(ns: Option<u64>) -> String {
+    ns.map_or_else(|| UNKNOWN.to_owned(), duration)
+}
+
+/// Returns what part of `total` a `part` is, in whole percent: `96 %`, `< 1 %`.
+#[must_use]
+pub fn share(part: u64, total: u64) -> String {
+    let (part, total) = (u128::from(part), u128::from(total));
+    let Some(percent) = (part * 100 + total / 2).checked_div(total) else {
+        return UNKNOWN.to_owned();
+    };
+    match percent {
+        0 if part > 0 => "< 1 %".to_owned(),
+        100.. if part < total => "> 99 %".to_owned(),
+        _ => format!("{percent} %"),
+    }
+}
+
+/// Returns a count with its thousands apart: `19,200`.
+#[must_use]
+pub fn count(value: u64) -> String {
+    let digits = value.to_string();
+    let mut out = String::with_capacity(digits.len() + digits.len() / 3);
+    for (place, digit) in digits.chars().enumerate() {
+        if place > 0 && (digits.len() - place).is_multiple_of(3) {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out
+}
+
+/// Returns [`count`], or [`UNKNOWN`].
+#[must_use]
+pub fn count_or_unknown(value: Option<u64>) -> String {
+    value.map_or_else(|| UNKNOWN.to_owned(), count)
+}
+
+fn decimal(scaled: u128, decimals: u32) -> String {
+    let unit = 10_u128.pow(decimals);
+    match decimals {
+        0 => scaled.to_string(),
+        _ => format!("{}.{:0width$}", scaled / unit, scaled % unit, width = decimals as usize),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_duration_has_three_significant_digits() {
+        let texts = [0, 215, 999, 1_000, 215_400, 999_499, 999_500, 43_512_345, 1_220_000_000]
+            .map(duration);
+        let wanted = [
+            "0 ns", "215 ns", "999 ns", "1.00 µs", "215 µs", "999 µs", "1.00 ms", "43.5 ms",
+            "1.22 s",
+        ];
+        assert_eq!(texts, wanted);
+    }
+
+    #[test]
+    fn rounding_moves_to_the_next_place_and_not_to_a_fourth_digit() {
+        assert_eq!([9_996, 99_960, 9_999_000].map(duration), ["10.0 µs", "100 µs", "10.0 ms"]);
+    }
+
+    #[test]
+    fn a_long_duration_is_in_minutes_or_hours() {
+        let texts = [1_000_000_000_000, 36_060_000_000_000, u64::MAX].map(duration);
+        assert_eq!(texts, ["16 min 40 s", "10 h 01 min", "5124095 h 34 min"]);
+    }
+
+    #[test]
+    fn a_share_never_rounds_to_nothing_or_to_all() {
+        let texts = [(0, 9), (1, 900), (96, 100), (899, 900), (9, 9)].map(|(a, b)| share(a, b));
+        assert_eq!(texts, ["0 %", "< 1 %", "96 %", "> 99 %", "100 %"]);
+    }
+
+    #[test]
+    fn a_share_of_nothing_is_unknown() {
+        assert_eq!(share(0, 0), UNKNOWN);
+    }
+
+    #[test]
+    fn thousands_stand_apart() {
+        assert_eq!([0, 960, 9_600, 1_234_567].map(count), ["0", "960", "9,600", "1,234,567"]);
+    }
+}

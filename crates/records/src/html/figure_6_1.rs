@@ -1,0 +1,146 @@
+//! Figure 6-1 of TM-233, redrawn: what a packet costs, against its size, at 9600 bit/s.
+//!
+//! The 1982 lines are computed from the costs of table 6-1. A packet with n data bytes is n + 47
+//! bytes on the line, and each of them 10 bits (TM-233 6.2.1).
+
+use super::line_chart::{Drawn, Line, LineChart};
+
+const OVERHEAD_BYTES: f64 = 47.0;
+const BITS_PER_BYTE: f64 = 10.0;
+const LINE_RATE: f64 = 9_600.0;
+/// Other protocol overhead, fixed, s.
+const OOF: f64 = 0.0100;
+/// Other protocol overhead, s a data byte.
+const OOV: f64 = 154e-6;
+/// Printing a character, s.
+const PCO: f64 = 692e-6;
+/// Carriage returns, one in 82 bytes, s a data byte.
+const CRO: f64 = 392e-6;
+/// Interrupt level, s a byte on the line.
+const INT: f64 = 231e-6;
+
+/// The lines of the figure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Transfer {
+    /// CR: a carriage return after every eighty printable characters.
+    CarriageReturns,
+    /// PC: printable characters only.
+    PrintableCharacters,
+    /// OP: nothing is printed; other protocol overhead.
+    OtherProtocol,
+    /// SL: time on the serial line.
+    SerialLine,
+    /// INT: interrupt-level code that receives the packet.
+    Interrupt,
+}
+
+impl Transfer {
+    /// Every line, from the top of the figure.
+    pub const ALL: [Self; 5] = [
+        Self::CarriageReturns,
+        Self::PrintableCharacters,
+        Self::OtherProtocol,
+        Self::SerialLine,
+        Self::Interrupt,
+    ];
+
+    /// Returns the name that the figure gives it.
+    #[must_use]
+    pub const fn text(self) -> &'static str {
+        match self {
+            Self::CarriageReturns => "CR",
+            Self::PrintableCharacters => "PC",
+            Self::OtherProtocol => "OP",
+            Self::SerialLine => "SL",
+            Self::Interrupt => "INT",
+        }
+    }
+
+    /// Returns the time in s that a packet with `data_bytes` took in 1982.
+    #[must_use]
+    pub fn seconds_1982(self, data_bytes: u32) -> f64 {
+        let data = f64::from(data_bytes);
+        let on_line = data + OVERHEAD_BYTES;
+        match self {
+            Self::Interrupt => on_line * INT,
+            Self::SerialLine => on_line * BITS_PER_BYTE / LINE_RATE,
+            Self::OtherProtocol => Self::SerialLine.seconds_1982(data_bytes) + OOF + data * OOV,
+            Self::PrintableCharacters => Self::OtherProtocol.seconds_1982(data_bytes) + data * PCO,
+            Self::CarriageReturns => {
+                Self::PrintableCharacters.seconds_1982(data_bytes) + data * CRO
+            }
+        }
+    }
+
+    const fn hue(self) -> usize {
+        match self {
+            Self::CarriageReturns => 0,
+            Self::PrintableCharacters => 1,
+            Self::OtherProtocol => 2,
+            Self::SerialLine => 3,
+            Self::Interrupt => 4,
+        }
+    }
+}
+
+/// Returns the size in bits on the line of a packet with `data_bytes`.
+#[must_use]
+pub fn packet_bits(data_bytes: u32) -> f64 {
+    (f64::from(data_bytes) + OVERHEAD_BYTES) * BITS_PER_BYTE
+}
+
+/// Returns the figure with `ours`, points of (packet size in bits, seconds), beside the 1982 lines.
+#[must_use]
+pub fn figure_6_1(ours: &[(Transfer, Vec<(f64, f64)>)]) -> LineChart {
+    let printed = Transfer::ALL.into_iter().map(|transfer| Line {
+        name: format!("{} 1982", transfer.text()),
+        points: (0..=500)
+            .step_by(100)
+            .map(|data| (packet_bits(data), transfer.seconds_1982(data)))
+            .collect(),
+        hue: transfer.hue(),
+        drawn: Drawn::Dashed,
+    });
+    let measured = ours.iter().map(|(transfer, points)| Line {
+        name: format!("{} ours", transfer.text()),
+        points: points.clone(),
+        hue: transfer.hue(),
+        drawn: Drawn::Solid,
+    });
+    LineChart {
+        title: "What a packet costs, by its size (figure 6-1 of TM-233)".to_owned(),
+        x_label: "packet size on the line (bits)".to_owned(),
+        y_label: "time for one packet (s)".to_owned(),
+        lines: printed.chain(measured).collect(),
+        note:
+            "Line at 9,600 bit/s. CR: a carriage return after every 80 characters; PC: printable \
+               characters only; OP: nothing printed; SL: on the serial line; INT: interrupt level. \
+               Dashed: 1982, computed from table 6-1."
+                .to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_1982_lines_end_where_table_6_1_puts_them() {
+        let at = |transfer: Transfer| format!("{:.3}", transfer.seconds_1982(500));
+        // SL is 0.5698 s; then OOF + 500 OOV = 0.087, PCO = 0.346, CRO = 0.196; INT is 0.1264.
+        let ends = Transfer::ALL.map(at);
+        assert_eq!(ends, ["1.199", "1.003", "0.657", "0.570", "0.126"]);
+    }
+
+    #[test]
+    fn an_empty_packet_is_470_bits() {
+        assert_eq!(packet_bits(0), 470.0);
+    }
+
+    #[test]
+    fn ours_stand_solid_beside_the_dashed_lines_of_the_same_colour() {
+        let chart = figure_6_1(&[(Transfer::SerialLine, vec![(470.0, 0.049)])]);
+        let ours = chart.lines.last().unwrap();
+        assert_eq!((chart.lines.len(), ours.drawn, ours.hue), (6, Drawn::Solid, 3));
+    }
+}

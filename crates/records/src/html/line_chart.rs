@@ -1,0 +1,253 @@
+//! Lines over two axes that both start at 0, each named at its end.
+
+use super::push_figure;
+use super::svg::{Svg, Ticks, Window, fit, width_of};
+use crate::figures::UNKNOWN;
+use crate::table::Table;
+
+const TOP: f64 = 34.0;
+const BOTTOM: f64 = 46.0;
+/// Room for the sample of a line before its name.
+const KEY: f64 = 26.0;
+/// From name to name, at least.
+const NAME_HEIGHT: f64 = 15.0;
+
+/// Lines over two axes.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct LineChart {
+    /// What the picture shows.
+    pub title: String,
+    /// What the horizontal axis counts, with its unit.
+    pub x_label: String,
+    /// What the vertical axis counts, with its unit.
+    pub y_label: String,
+    /// The lines; later ones are drawn over earlier ones.
+    pub lines: Vec<Line>,
+    /// What a reader should know; may be empty.
+    pub note: String,
+}
+
+/// One line.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Line {
+    /// Its name, which stands at its end.
+    pub name: String,
+    /// Points (x, y) from left to right; those that are negative or not finite are left out.
+    pub points: Vec<(f64, f64)>,
+    /// Which of five colours and marks; lines that belong together share one.
+    pub hue: usize,
+    /// How it is drawn.
+    pub drawn: Drawn,
+}
+
+/// How a line is drawn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Drawn {
+    /// Through, with marks: measured here.
+    Solid,
+    /// Dashed, without marks: printed elsewhere, for comparison.
+    Dashed,
+}
+
+impl Line {
+    fn shown(&self) -> impl Iterator<Item = (f64, f64)> + '_ {
+        let is_shown = |value: f64| value.is_finite() && value >= 0.0;
+        self.points.iter().copied().filter(move |(x, y)| is_shown(*x) && is_shown(*y))
+    }
+
+    const fn hue_class(&self) -> (usize, &'static str) {
+        match self.hue % 5 {
+            0 => (0, "h0"),
+            1 => (1, "h1"),
+            2 => (2, "h2"),
+            3 => (3, "h3"),
+            _ => (4, "h4"),
+        }
+    }
+
+    const fn drawn_class(&self) -> &'static str {
+        match self.drawn {
+            Drawn::Solid => "solid",
+            Drawn::Dashed => "dashed",
+        }
+    }
+}
+
+/// Where things stand in one drawing, in pixels.
+#[derive(Debug)]
+struct Plot {
+    left: f64,
+    right: f64,
+    bottom: f64,
+    height: f64,
+    name_room: f64,
+    x: Ticks,
+    y: Ticks,
+}
+
+impl Plot {
+    fn new(chart: &LineChart, window: Window) -> Self {
+        let (height, most_x, most_y) = match window {
+            Window::Wide => (430.0, 7.0, 7.0),
+            Window::Narrow => (340.0, 3.0, 6.0),
+        };
+        let shown = || chart.lines.iter().flat_map(Line::shown);
+        let x = Ticks::up_to(shown().map(|point| point.0).fold(0.0, f64::max), most_x);
+        let y = Ticks::up_to(shown().map(|point| point.1).fold(0.0, f64::max), most_y);
+        let widest = |texts: &mut dyn Iterator<Item = f64>| texts.fold(0.0, f64::max);
+        let left = widest(&mut y.at.iter().map(|tick| width_of(&y.text(*tick)))) + 10.0;
+        let names = widest(&mut chart.lines.iter().map(|line| width_of(&line.name)));
+        let name_room = names.min(window.width() * 0.3);
+        let right = window.width() - name_room - KEY - 14.0;
+        Self { left, right, bottom: height - BOTTOM, height, name_room, x, y }
+    }
+
+    fn place(&self, (x, y): (f64, f64)) -> (f64, f64) {
+        let across = x / self.x.end() * (self.right - self.left);
+        let up = y / self.y.end() * (self.bottom - TOP);
+        (self.left + across, self.bottom - up)
+    }
+
+    fn axes(&self, svg: &mut Svg, chart: &LineChart) {
+        svg.text("start name", 0.0, 14.0, &chart.y_label);
+        for tick in &self.y.at {
+            let (_, y) = self.place((0.0, *tick));
+            svg.line("grid", [self.left, y, self.right, y]);
+            svg.text("end tick", self.left - 7.0, y + 4.0, &self.y.text(*tick));
+        }
+        for tick in &self.x.at {
+            let (x, _) = self.place((*tick, 0.0));
+            svg.line("axis", [x, self.bottom, x, self.bottom + 5.0]);
+            svg.text("middle tick", x, self.bottom + 19.0, &self.x.text(*tick));
+        }
+        svg.line("axis", [self.left, self.bottom, self.right, self.bottom]);
+        svg.text("end name", self.right, self.bottom + 38.0, &chart.x_label);
+    }
+
+    /// Draws the names of all lines beside their ends, moved apart where they would overlap.
+    fn names(&self, svg: &mut Svg, chart: &LineChart) {
+        let end = |line: &Line| line.shown().last().map(|end| self.place(end));
+        let ends = chart.lines.iter().filter_map(|line| Some((line, end(line)?)));
+        let mut ends: Vec<(&Line, f64, f64)> = ends.map(|(line, (x, y))| (line, x, y)).collect();
+        ends.sort_by(|a, b| a.2.total_cmp(&b.2));
+        let heights: Vec<f64> = ends.iter().map(|(_, _, y)| *y).collect();
+        for ((line, x, y), at) in ends.into_iter().zip(apart(&heights, self.bottom)) {
+            let key = self.right + 12.0;
+            svg.line("leader", [x + 6.0, y, key - 2.0, at]);
+            let sample = [(key, at), (key + KEY - 6.0, at)];
+            svg.polyline([line.drawn_class(), line.hue_class().1], &sample);
+            if line.drawn == Drawn::Solid {
+                svg.mark(line.hue_class(), (key + (KEY - 6.0) / 2.0, at), &line.name);
+            }
+            svg.text("start", key + KEY - 2.0, at + 4.0, &fit(&line.name, self.name_room + 1.0));
+        }
+    }
+}
+
+impl LineChart {
+    pub(super) fn push(&self, out: &mut String) {
+        let drawings = Window::BOTH.map(|window| self.draw(window));
+        push_figure(out, &self.title, drawings, &self.note, &self.figures());
+    }
+
+    fn draw(&self, window: Window) -> String {
+        let plot = Plot::new(self, window);
+        let mut svg = Svg::new(window);
+        plot.axes(&mut svg, self);
+        for line in &self.lines {
+            let points: Vec<(f64, f64)> = line.shown().map(|point| plot.place(point)).collect();
+            svg.polyline([line.drawn_class(), line.hue_class().1], &points);
+            if line.drawn == Drawn::Solid {
+                for (value, place) in line.shown().zip(&points) {
+                    let tip = format!("{}: {} at {}", line.name, plain(value.1), plain(value.0));
+                    svg.mark(line.hue_class(), *place, &tip);
+                }
+            }
+        }
+        plot.names(&mut svg, self);
+        let label = format!("{}: {} against {}", self.title, self.y_label, self.x_label);
+        svg.finish(plot.height, &label)
+    }
+
+    fn figures(&self) -> Table {
+        let mut xs: Vec<f64> = self.lines.iter().flat_map(Line::shown).map(|(x, _)| x).collect();
+        xs.sort_by(f64::total_cmp);
+        xs.dedup();
+        let names = self.lines.iter().map(|line| line.name.as_str());
+        let mut table = names.fold(Table::new().number(&self.x_label), Table::number);
+        for x in xs {
+            let at = |line: &Line| line.shown().find(|point| point.0 == x).map(|point| point.1);
+            let ys = self.lines.iter().map(|line| at(line).map_or(UNKNOWN.to_owned(), plain));
+            table.row([plain(x)].into_iter().chain(ys));
+        }
+        table
+    }
+}
+
+/// Returns `heights`, which are sorted, moved so that names fit between them and above `bottom`.
+fn apart(heights: &[f64], bottom: f64) -> Vec<f64> {
+    let mut floor = TOP - NAME_HEIGHT;
+    let mut moved: Vec<f64> = heights
+        .iter()
+        .map(|height| {
+            floor = height.max(floor + NAME_HEIGHT);
+            floor
+        })
+        .collect();
+    let mut ceiling = bottom + NAME_HEIGHT;
+    for height in moved.iter_mut().rev() {
+        *height = height.min(ceiling - NAME_HEIGHT);
+        ceiling = *height;
+    }
+    moved
+}
+
+/// Returns a number with at most four digits after its point.
+fn plain(value: f64) -> String {
+    let text = format!("{value:.4}");
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn points_that_are_no_numbers_are_left_out() {
+        let points = vec![(0.0, f64::NAN), (1.0, 2.0), (f64::INFINITY, 1.0), (-1.0, 1.0)];
+        let line = Line { name: "x".to_owned(), points, hue: 0, drawn: Drawn::Solid };
+        assert_eq!(line.shown().collect::<Vec<_>>(), [(1.0, 2.0)]);
+    }
+
+    #[test]
+    fn a_chart_without_lines_is_drawn_with_its_axes() {
+        let drawn = LineChart::default().draw(Window::Wide);
+        assert!(drawn.contains("class=\"axis\""));
+        assert!(!drawn.contains("NaN"));
+    }
+
+    #[test]
+    fn the_table_of_a_chart_says_where_a_line_has_no_point() {
+        let line = |points: Vec<(f64, f64)>| Line {
+            name: "a".to_owned(),
+            points,
+            hue: 0,
+            drawn: Drawn::Solid,
+        };
+        let lines = vec![line(vec![(1.0, 0.5)]), line(vec![(2.0, 0.25)])];
+        let chart = LineChart { lines, ..LineChart::default() };
+        assert_eq!(chart.figures().rows(), [["1", "0.5", "-"], ["2", "-", "0.25"]]);
+    }
+
+    proptest! {
+        #[test]
+        fn names_keep_their_distance(mut heights in proptest::collection::vec(34.0..380.0_f64, 0..12)) {
+            heights.sort_by(f64::total_cmp);
+            let moved = apart(&heights, 384.0);
+            for pair in moved.windows(2) {
+                prop_assert!(pair[1] - pair[0] >= NAME_HEIGHT - 1e-9);
+            }
+        }
+    }
+}

@@ -1,0 +1,376 @@
+//! What `plumb measure` keeps of one run, in a JSON form that stays.
+//!
+//! Durations are whole nanoseconds and their names end in `_ns`. What is not known is null and
+//! never 0. `schema` comes first; a reader takes every schema up to its own and ignores fields that
+//! it does not know. Times of day are RFC 3339 in UTC and come from the caller.
+
+use crate::statistics;
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// The schema that this version writes.
+pub const SCHEMA: u32 = 1;
+
+/// One run of `plumb measure` against one target.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Measurement {
+    /// The form of this record, [`SCHEMA`].
+    pub schema: u32,
+    /// The version of the program that measured.
+    pub program_version: String,
+    /// The target as the user named it.
+    pub target: String,
+    /// The address that was tried, or null for a line that has none.
+    pub address: Option<String>,
+    /// The carrier: `kernel`, `tun:NAME`, `serial:DEVICE?baud=19200&link=llp`.
+    pub via: String,
+    /// When the run began, RFC 3339 in UTC.
+    pub started_at: String,
+    /// The machine that measured.
+    pub host: HostInfo,
+    /// The steps up to the login prompt.
+    pub phases: Phases,
+    /// The echo of one character.
+    pub echo: Option<Echo>,
+    /// A screenful of output.
+    pub screenful: Option<Screenful>,
+    /// What TCP knew of the connection at its end.
+    pub tcp: Option<TcpFigures>,
+    /// One sentence: what limits, and what the best possible is.
+    pub verdict: String,
+}
+
+/// The machine that measured.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct HostInfo {
+    /// Kernel name and release.
+    pub kernel: Option<String>,
+    /// Model of the processor.
+    pub cpu: Option<String>,
+    /// Processors that the run could use.
+    pub cpus: Option<u32>,
+    /// Load average of the last minute.
+    pub load1: Option<f64>,
+    /// The kernel's congestion control.
+    pub congestion_control: Option<String>,
+}
+
+/// The steps up to the login prompt, each from the end of the one before it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Phases {
+    /// Name to address, ns.
+    pub resolve_ns: Option<u64>,
+    /// First SYN to established connection, ns.
+    pub connect_ns: Option<u64>,
+    /// Telnet negotiation until it is quiet, ns.
+    pub negotiation_ns: Option<u64>,
+    /// Until the text that asks for a name, ns.
+    pub login_prompt_ns: Option<u64>,
+}
+
+/// The echo of one character, from keystroke to cell.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Echo {
+    /// How many echoes were measured.
+    pub samples: u64,
+    /// The shortest, ns.
+    pub min_ns: u64,
+    /// The median, nearest rank, ns.
+    pub p50_ns: u64,
+    /// 90 of 100 are no longer, ns.
+    pub p90_ns: u64,
+    /// 99 of 100 are no longer, ns.
+    pub p99_ns: u64,
+    /// The longest, ns.
+    pub max_ns: u64,
+    /// Where the time of the median sample went; adds up to `p50_ns` exactly.
+    pub layers: Vec<LayerTime>,
+    /// CPU time of this process for one key, ns.
+    pub cpu_ns_per_key: Option<u64>,
+}
+
+/// One echo: its whole time and the parts of it that were measured.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct EchoSample {
+    /// Keystroke to cell, ns.
+    pub total_ns: u64,
+    /// What each layer took of it.
+    pub parts: Vec<LayerTime>,
+}
+
+impl Echo {
+    /// Returns the figures of `samples`, or `None` if there are none.
+    #[must_use]
+    pub fn from_samples(samples: &[EchoSample], cpu_ns_per_key: Option<u64>) -> Option<Self> {
+        let mut by_time: Vec<&EchoSample> = samples.iter().collect();
+        by_time.sort_by_key(|sample| sample.total_ns);
+        let median = statistics::nearest_rank(&by_time, 50)?;
+        let at = |percent| Some(statistics::nearest_rank(&by_time, percent)?.total_ns);
+        Some(Self {
+            samples: u64::try_from(samples.len()).unwrap_or(u64::MAX),
+            min_ns: at(0)?,
+            p50_ns: median.total_ns,
+            p90_ns: at(90)?,
+            p99_ns: at(99)?,
+            max_ns: at(100)?,
+            layers: statistics::split(median.total_ns, &median.parts),
+            cpu_ns_per_key,
+        })
+    }
+}
+
+/// A screenful of output, from its first cell to its last.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Screenful {
+    /// Bytes that came from the wire for it.
+    pub bytes: u64,
+    /// Cells that it filled.
+    pub cells: u64,
+    /// First cell to last cell, ns.
+    pub first_to_last_ns: u64,
+    /// TCP segments with data that brought it.
+    pub segments_in: Option<u64>,
+    /// The longest time between two arrivals, ns.
+    pub stalls_ns: Option<u64>,
+    /// Where the time went; adds up to `first_to_last_ns` exactly.
+    pub layers: Vec<LayerTime>,
+}
+
+/// What TCP knew of the connection at its end.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TcpFigures {
+    /// Smoothed round trip, ns.
+    pub rtt_ns: Option<u64>,
+    /// Its mean deviation, ns.
+    pub rtt_deviation_ns: Option<u64>,
+    /// Segments that were sent again.
+    pub retransmissions: Option<u64>,
+    /// Segments received.
+    pub segments_in: Option<u64>,
+    /// Segments sent, with those sent again.
+    pub segments_out: Option<u64>,
+    /// Data bytes received.
+    pub bytes_in: Option<u64>,
+    /// Data bytes sent and acknowledged.
+    pub bytes_out: Option<u64>,
+    /// Largest segment that may be sent, bytes.
+    pub mss: Option<u64>,
+    /// Congestion window, bytes.
+    pub cwnd: Option<u64>,
+}
+
+/// What one layer took.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LayerTime {
+    /// The layer.
+    pub layer: Layer,
+    /// What it took, ns.
+    pub ns: u64,
+}
+
+/// Where the time of an echo or a screenful can go, in the order of the stairs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Layer {
+    /// Bits on a serial line, both ways.
+    Line,
+    /// Interrupt level of 1982; today the system calls that move bytes.
+    InterruptOrSystemCall,
+    /// LLP, SLIP.
+    Link,
+    /// IP, ICMP, UDP.
+    Internet,
+    /// TCP, what every segment costs.
+    TcpFixed,
+    /// TCP, what every data byte costs.
+    TcpPerByte,
+    /// Telnet.
+    Telnet,
+    /// The grid and what paints it.
+    Terminal,
+    /// What is left: the network, the far host, and waiting.
+    FarSideAndNetwork,
+}
+
+impl Layer {
+    /// Every layer, in order.
+    pub const ALL: [Self; 9] = [
+        Self::Line,
+        Self::InterruptOrSystemCall,
+        Self::Link,
+        Self::Internet,
+        Self::TcpFixed,
+        Self::TcpPerByte,
+        Self::Telnet,
+        Self::Terminal,
+        Self::FarSideAndNetwork,
+    ];
+
+    /// Returns the text that people read, at most 24 characters.
+    #[must_use]
+    pub const fn text(self) -> &'static str {
+        match self {
+            Self::Line => "line",
+            Self::InterruptOrSystemCall => "interrupt or system call",
+            Self::Link => "link",
+            Self::Internet => "internet",
+            Self::TcpFixed => "TCP, fixed",
+            Self::TcpPerByte => "TCP, per byte",
+            Self::Telnet => "Telnet",
+            Self::Terminal => "terminal",
+            Self::FarSideAndNetwork => "far side and network",
+        }
+    }
+
+    /// Returns a text of at most 11 characters for where there is little room.
+    #[must_use]
+    pub const fn short_text(self) -> &'static str {
+        match self {
+            Self::InterruptOrSystemCall => "int/syscall",
+            Self::TcpFixed => "TCP fixed",
+            Self::TcpPerByte => "TCP by byte",
+            Self::FarSideAndNetwork => "far side",
+            _ => self.text(),
+        }
+    }
+}
+
+/// Why a text is no measurement.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ParseError {
+    /// It is no JSON, or a field is missing or of the wrong kind.
+    Malformed(String),
+    /// A newer program wrote it, in this schema.
+    SchemaUnknown(u64),
+}
+
+impl fmt::Display for ParseError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Malformed(what) => write!(f, "The record cannot be read: {what}."),
+            Self::SchemaUnknown(schema) => write!(
+                f,
+                "The record has schema {schema}, and this program knows those up to {SCHEMA}: \
+                 use a newer plumb."
+            ),
+        }
+    }
+}
+
+impl std::error::Error for ParseError {}
+
+impl Measurement {
+    /// Returns the measurement that `json` holds.
+    ///
+    /// # Errors
+    ///
+    /// When it is no measurement, or of a schema that is newer than [`SCHEMA`].
+    pub fn from_json(json: &str) -> Result<Self, ParseError> {
+        #[derive(Deserialize)]
+        struct Head {
+            schema: u64,
+        }
+        let malformed = |error: serde_json::Error| ParseError::Malformed(error.to_string());
+        let Head { schema } = serde_json::from_str(json).map_err(malformed)?;
+        if !(1..=u64::from(SCHEMA)).contains(&schema) {
+            return Err(ParseError::SchemaUnknown(schema));
+        }
+        serde_json::from_str(json).map_err(malformed)
+    }
+
+    /// Returns the measurement as JSON over several lines, without a newline at the end.
+    ///
+    /// A load average that is no finite number is written as null.
+    #[must_use]
+    pub fn to_json(&self) -> String {
+        // Only maps with keys that are no strings can fail, and there is no map in it.
+        serde_json::to_string_pretty(self).unwrap_or_default()
+    }
+
+    /// Returns the rate of the serial line in bit/s, if the carrier is one and says it.
+    #[must_use]
+    pub fn line_rate(&self) -> Option<u64> {
+        let (_, options) = self.via.strip_prefix("serial:")?.split_once('?')?;
+        let mut baud = options.split('&').filter_map(|option| option.strip_prefix("baud="));
+        baud.next()?.parse().ok().filter(|rate| *rate > 0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SAMPLE: &str = include_str!("../samples/measurement-1.json");
+
+    fn sample(total_ns: u64, telnet_ns: u64) -> EchoSample {
+        EchoSample { total_ns, parts: vec![LayerTime { layer: Layer::Telnet, ns: telnet_ns }] }
+    }
+
+    #[test]
+    fn the_committed_record_of_schema_1_still_parses_and_is_written_the_same() {
+        let read = Measurement::from_json(SAMPLE).unwrap();
+        assert_eq!(read.echo.as_ref().unwrap().samples, 200);
+        assert_eq!(read.to_json(), SAMPLE.trim_end());
+    }
+
+    #[test]
+    fn schema_comes_first_in_the_json() {
+        assert!(SAMPLE.starts_with("{\n  \"schema\": 1,"));
+    }
+
+    #[test]
+    fn unknown_is_null_and_comes_back_as_unknown() {
+        let mut record = Measurement::from_json(SAMPLE).unwrap();
+        record.echo = None;
+        record.phases.resolve_ns = None;
+        let json = record.to_json();
+        assert!(json.contains("\"echo\": null"));
+        assert!(json.contains("\"resolve_ns\": null"));
+        assert_eq!(Measurement::from_json(&json), Ok(record));
+    }
+
+    #[test]
+    fn a_field_that_a_later_program_added_is_ignored() {
+        let json = SAMPLE.replacen("\"target\"", "\"colour\": \"blue\", \"target\"", 1);
+        assert_eq!(Measurement::from_json(&json), Measurement::from_json(SAMPLE));
+    }
+
+    #[test]
+    fn a_newer_schema_is_refused_by_name() {
+        let json = SAMPLE.replacen("\"schema\": 1", "\"schema\": 2", 1);
+        assert_eq!(Measurement::from_json(&json), Err(ParseError::SchemaUnknown(2)));
+    }
+
+    #[test]
+    fn what_is_no_json_is_malformed() {
+        assert!(matches!(Measurement::from_json("{"), Err(ParseError::Malformed(_))));
+    }
+
+    #[test]
+    fn layers_of_an_echo_are_those_of_the_median_sample_and_add_up_to_it() {
+        let samples = [sample(900, 90), sample(100, 10), sample(500, 50)];
+        let echo = Echo::from_samples(&samples, None).unwrap();
+        assert_eq!((echo.min_ns, echo.p50_ns, echo.max_ns), (100, 500, 900));
+        assert_eq!(echo.layers, statistics::split(500, &samples[2].parts));
+        assert_eq!(echo.layers.iter().map(|part| part.ns).sum::<u64>(), 500);
+    }
+
+    #[test]
+    fn no_samples_give_no_echo() {
+        assert_eq!(Echo::from_samples(&[], Some(1)), None);
+    }
+
+    #[test]
+    fn the_rate_is_read_from_a_serial_carrier() {
+        let mut record = Measurement::from_json(SAMPLE).unwrap();
+        record.via = "serial:/dev/ttyS0?link=llp&baud=19200".to_owned();
+        assert_eq!(record.line_rate(), Some(19_200));
+    }
+
+    #[test]
+    fn a_carrier_without_a_rate_has_none() {
+        let mut record = Measurement::from_json(SAMPLE).unwrap();
+        record.via = "tun:plumb0?baud=9600".to_owned();
+        assert_eq!(record.line_rate(), None);
+    }
+}

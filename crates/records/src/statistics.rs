@@ -1,0 +1,149 @@
+//! Exact statistics of samples that are all kept, and the split of a time among the layers.
+
+use crate::measurement::{Layer, LayerTime};
+
+/// Returns the nearest-rank percentile of `samples_ns` (in any order), or `None` if it is empty.
+///
+/// That is the smallest sample that `percent` of all samples do not exceed; above 100 is 100.
+#[must_use]
+pub fn percentile(samples_ns: &[u64], percent: u8) -> Option<u64> {
+    let mut sorted = samples_ns.to_vec();
+    sorted.sort_unstable();
+    nearest_rank(&sorted, percent).copied()
+}
+
+/// Returns the median of `samples_ns`, nearest rank: always one of the samples.
+#[must_use]
+pub fn median(samples_ns: &[u64]) -> Option<u64> {
+    percentile(samples_ns, 50)
+}
+
+/// Returns the element of `sorted` at the nearest rank of `percent`.
+#[must_use]
+pub fn nearest_rank<T>(sorted: &[T], percent: u8) -> Option<&T> {
+    let (whole, rest) = (sorted.len() / 100, sorted.len() % 100);
+    let percent = usize::from(percent.min(100));
+    // The length times 100 may not fit, so its hundreds and the rest are ranked apart.
+    let rank = whole * percent + (rest * percent).div_ceil(100);
+    sorted.get(rank.max(1) - 1)
+}
+
+/// Returns what each layer took of `total_ns`, with the remainder as [`Layer::FarSideAndNetwork`].
+///
+/// The answer adds up to the total exactly. Layers come in order and once each; one that is not
+/// among `parts` is not in the answer. Parts may overlap in time, as when a line runs while the
+/// processor works; if they exceed the total they are reduced in proportion. The remainder is
+/// computed, so a far side among `parts` is ignored.
+#[must_use]
+pub fn split(total_ns: u64, parts: &[LayerTime]) -> Vec<LayerTime> {
+    let of = |layer| parts.iter().filter(move |part| part.layer == layer);
+    let mut answer: Vec<LayerTime> = Vec::new();
+    let ours = || Layer::ALL.into_iter().filter(|layer| *layer != Layer::FarSideAndNetwork);
+    let sum: u128 = ours().flat_map(of).map(|part| u128::from(part.ns)).sum();
+    let mut left = total_ns;
+    for layer in ours().filter(|layer| of(*layer).next().is_some()) {
+        let measured: u128 = of(layer).map(|part| u128::from(part.ns)).sum();
+        let ns = if sum > u128::from(total_ns) {
+            proportion(measured, total_ns, sum)
+        } else {
+            u64::try_from(measured).unwrap_or(left)
+        };
+        left = left.saturating_sub(ns);
+        answer.push(LayerTime { layer, ns });
+    }
+    answer.push(LayerTime { layer: Layer::FarSideAndNetwork, ns: left });
+    answer
+}
+
+/// Returns `total * part / sum`, rounded down; `sum` is not 0 and not below `part`.
+fn proportion(part: u128, total: u64, sum: u128) -> u64 {
+    // Both fit in 64 bits once they are shifted by what the sum has too many, so the product fits.
+    let shift = 128_u32.saturating_sub(sum.leading_zeros()).saturating_sub(64);
+    let product = u128::from(total) * (part >> shift);
+    let divisor = ((sum >> shift) + u128::from(shift > 0)).max(1);
+    u64::try_from(product / divisor).unwrap_or(total)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn part(layer: Layer, ns: u64) -> LayerTime {
+        LayerTime { layer, ns }
+    }
+
+    fn any_part() -> impl Strategy<Value = LayerTime> {
+        let ns = prop_oneof![0..1_000_u64, any::<u64>()];
+        (0..Layer::ALL.len(), ns).prop_map(|(at, ns)| part(Layer::ALL[at], ns))
+    }
+
+    #[test]
+    fn nearest_rank_of_the_textbook_example() {
+        let samples = [50, 15, 40, 20, 35];
+        let answers = [5, 30, 40, 50, 100].map(|percent| percentile(&samples, percent).unwrap());
+        assert_eq!(answers, [15, 20, 20, 35, 50]);
+    }
+
+    #[test]
+    fn ninety_ninth_of_two_hundred_is_the_third_largest() {
+        let samples: Vec<u64> = (1..=200).collect();
+        assert_eq!(percentile(&samples, 99), Some(198));
+    }
+
+    #[test]
+    fn median_of_an_even_count_is_one_of_the_samples() {
+        assert_eq!(median(&[10, 40, 30, 20]), Some(20));
+    }
+
+    #[test]
+    fn nothing_has_no_percentile() {
+        assert_eq!(percentile(&[], 50), None);
+    }
+
+    #[test]
+    fn what_is_left_is_the_far_side() {
+        let parts = [part(Layer::Telnet, 30), part(Layer::Line, 20), part(Layer::Telnet, 1)];
+        let wanted =
+            [part(Layer::Line, 20), part(Layer::Telnet, 31), part(Layer::FarSideAndNetwork, 49)];
+        assert_eq!(split(100, &parts), wanted);
+    }
+
+    #[test]
+    fn parts_that_exceed_the_total_are_reduced_in_proportion() {
+        let parts = [part(Layer::Line, 300), part(Layer::Terminal, 100)];
+        let wanted =
+            [part(Layer::Line, 75), part(Layer::Terminal, 25), part(Layer::FarSideAndNetwork, 0)];
+        assert_eq!(split(100, &parts), wanted);
+    }
+
+    #[test]
+    fn a_measured_far_side_is_replaced_by_the_remainder() {
+        let parts = [part(Layer::FarSideAndNetwork, 7)];
+        assert_eq!(split(100, &parts), [part(Layer::FarSideAndNetwork, 100)]);
+    }
+
+    proptest! {
+        #[test]
+        fn a_split_adds_up_to_its_total_exactly(
+            total in any::<u64>(),
+            parts in proptest::collection::vec(any_part(), 0..40),
+        ) {
+            let answer = split(total, &parts);
+            let sum: u128 = answer.iter().map(|part| u128::from(part.ns)).sum();
+            prop_assert_eq!(sum, u128::from(total));
+            prop_assert!(answer.is_sorted_by(|a, b| a.layer < b.layer));
+        }
+
+        #[test]
+        fn a_percentile_is_a_sample_that_enough_samples_do_not_exceed(
+            samples in proptest::collection::vec(any::<u64>(), 1..300),
+            percent in 0..=100_u8,
+        ) {
+            let value = percentile(&samples, percent).unwrap();
+            let below = samples.iter().filter(|sample| **sample <= value).count();
+            prop_assert!(samples.contains(&value));
+            prop_assert!(below * 100 >= samples.len() * usize::from(percent));
+        }
+    }
+}

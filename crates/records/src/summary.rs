@@ -1,0 +1,302 @@
+//! A measurement as a person reads it: on a terminal, and as the sections of a page.
+
+use crate::bars::{self, Style};
+use crate::escape;
+use crate::figures::{count, count_or_unknown, duration, duration_or_unknown};
+use crate::html::layer_stack::{LayerStack, StackedBar};
+use crate::html::{Report, Section};
+use crate::measurement::Measurement;
+use crate::table::{Table, wrap};
+
+/// Returns `measured` as text for a terminal, its verdict first.
+#[must_use]
+pub fn text(measured: &Measurement, style: Style) -> String {
+    let width = style.columns();
+    let mut out = String::new();
+    let mut say = |text: &str| {
+        for line in wrap(&escape::terminal(style.spell(text)), width) {
+            out.push_str(&line);
+            out.push('\n');
+        }
+    };
+    say(&measured.verdict);
+    say("");
+    say(&subject(measured));
+    let mut add = |title: &str, body: &str| {
+        out.push_str(&format!("\n{title}\n"));
+        out.push_str(body);
+    };
+    add("Up to the login prompt", &style.spell(&phases(measured).render(width)));
+    if let Some(echo) = &measured.echo {
+        add("Echo of one character", &style.spell(&echoes(measured).render(width)));
+        add("Where the median echo went", &bars::layers(&echo.layers, style));
+    }
+    if let Some(screenful) = &measured.screenful {
+        add("A screenful", &style.spell(&screenfuls(measured).render(width)));
+        add("Where the screenful went", &bars::layers(&screenful.layers, style));
+    }
+    if measured.tcp.is_some() {
+        add("TCP at the end", &style.spell(&tcp(measured).render(width)));
+    }
+    out
+}
+
+/// Returns `measured` as a page; a caller may add sections to it.
+#[must_use]
+pub fn report(measured: &Measurement) -> Report {
+    let mut sections =
+        vec![Section::Lead(measured.verdict.clone()), Section::Paragraph(subject(measured))];
+    let stack = stack(measured);
+    if !stack.bars.is_empty() {
+        sections.push(Section::Layers(stack));
+    }
+    let mut add = |title: &str, table: Table| {
+        sections.push(Section::Table { title: title.to_owned(), table });
+    };
+    add("Up to the login prompt", phases(measured));
+    if measured.echo.is_some() {
+        add("Echo of one character", echoes(measured));
+    }
+    if measured.screenful.is_some() {
+        add("A screenful", screenfuls(measured));
+    }
+    if measured.tcp.is_some() {
+        add("TCP at the end", tcp(measured));
+    }
+    Report { title: format!("Where the time of {} goes", measured.target), sections }
+}
+
+/// Returns the picture of where an echo and a screenful went, with a bar for each that is known.
+#[must_use]
+pub fn stack(measured: &Measurement) -> LayerStack {
+    let echo = measured.echo.as_ref().map(|echo| StackedBar {
+        label: "median echo of one character".to_owned(),
+        layers: echo.layers.clone(),
+    });
+    let screenful = measured.screenful.as_ref().map(|screenful| StackedBar {
+        label: "screenful, first cell to last".to_owned(),
+        layers: screenful.layers.clone(),
+    });
+    LayerStack {
+        title: "Where the time went".to_owned(),
+        bars: echo.into_iter().chain(screenful).collect(),
+    }
+}
+
+fn subject(measured: &Measurement) -> String {
+    let host = &measured.host;
+    let address = measured.address.as_deref().map_or_else(String::new, |at| format!(" at {at}"));
+    let mut text = format!(
+        "{}{address} via {}, {}, plumb {}",
+        measured.target, measured.via, measured.started_at, measured.program_version
+    );
+    let cpus = host.cpus.map(|cpus| format!("{cpus} CPUs"));
+    let load = host.load1.map(|load| format!("load {load:.2}"));
+    let named = [&host.kernel, &host.cpu].into_iter().cloned();
+    for known in named.chain([cpus, load, host.congestion_control.clone()]).flatten() {
+        text += ", ";
+        text += &known;
+    }
+    text + "."
+}
+
+fn phases(measured: &Measurement) -> Table {
+    let phases = &measured.phases;
+    let mut table = Table::new().text("step").number("time");
+    table.row(["name to address".to_owned(), duration_or_unknown(phases.resolve_ns)]);
+    table.row(["connect".to_owned(), duration_or_unknown(phases.connect_ns)]);
+    table.row(["negotiation".to_owned(), duration_or_unknown(phases.negotiation_ns)]);
+    table.row(["login prompt".to_owned(), duration_or_unknown(phases.login_prompt_ns)]);
+    table
+}
+
+fn echoes(measured: &Measurement) -> Table {
+    let headers = ["least", "p50", "p90", "p99", "most", "CPU a key"];
+    let table = Table::new().number("samples");
+    let mut table = headers.into_iter().fold(table, Table::number);
+    if let Some(echo) = &measured.echo {
+        let times = [echo.min_ns, echo.p50_ns, echo.p90_ns, echo.p99_ns, echo.max_ns];
+        let cpu = duration_or_unknown(echo.cpu_ns_per_key);
+        table.row([count(echo.samples)].into_iter().chain(times.map(duration)).chain([cpu]));
+    }
+    table
+}
+
+fn screenfuls(measured: &Measurement) -> Table {
+    let headers = ["bytes", "cells", "segments", "first to last cell", "longest gap"];
+    let mut table = headers.into_iter().fold(Table::new(), Table::number);
+    if let Some(screenful) = &measured.screenful {
+        table.row([
+            count(screenful.bytes),
+            count(screenful.cells),
+            count_or_unknown(screenful.segments_in),
+            duration(screenful.first_to_last_ns),
+            duration_or_unknown(screenful.stalls_ns),
+        ]);
+    }
+    table
+}
+
+fn tcp(measured: &Measurement) -> Table {
+    let mut table = Table::new().text("figure").number("value");
+    let Some(tcp) = &measured.tcp else { return table };
+    let rows = [
+        ("round trip", duration_or_unknown(tcp.rtt_ns)),
+        ("its mean deviation", duration_or_unknown(tcp.rtt_deviation_ns)),
+        ("segments sent again", count_or_unknown(tcp.retransmissions)),
+        ("segments in", count_or_unknown(tcp.segments_in)),
+        ("segments out", count_or_unknown(tcp.segments_out)),
+        ("data in (bytes)", count_or_unknown(tcp.bytes_in)),
+        ("data out (bytes)", count_or_unknown(tcp.bytes_out)),
+        ("largest segment (bytes)", count_or_unknown(tcp.mss)),
+        ("congestion window (bytes)", count_or_unknown(tcp.cwnd)),
+    ];
+    for (name, value) in rows {
+        table.row([name.to_owned(), value]);
+    }
+    table
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bars::Charset;
+
+    fn sample() -> Measurement {
+        Measurement::from_json(include_str!("../samples/measurement-1.json")).unwrap()
+    }
+
+    #[test]
+    fn at_80_columns_all_is_on_one_screen() {
+        insta::assert_snapshot!(text(&sample(), Style::default()), @r"
+        Far side and network take 96 % of an echo of 210 µs.
+
+        telnet://host.example at 192.0.2.7:23 via kernel, 2026-03-01T12:00:00Z, plumb
+        0.1.0, Linux 6.12.0, Example CPU at 2.10 GHz, 2 CPUs, load 0.25, cubic.
+
+        Up to the login prompt
+        step                time
+        ---------------  -------
+        name to address   412 µs
+        connect          61.0 µs
+        negotiation      1.32 ms
+        login prompt     5.21 ms
+
+        Echo of one character
+        samples   least     p50     p90     p99    most  CPU a key
+        -------  ------  ------  ------  ------  ------  ---------
+            200  181 µs  210 µs  268 µs  402 µs  911 µs    31.0 µs
+
+        Where the median echo went
+        interrupt or system call  5.10 µs    2 % ▉
+        Telnet                     400 ns  < 1 % ▏
+        terminal                  2.50 µs    1 % ▍
+        far side and network       202 µs   96 % ███████████████████████████████████████
+        total                      210 µs  100 %
+
+        A screenful
+        bytes  cells  segments  first to last cell  longest gap
+        -----  -----  --------  ------------------  -----------
+        2,070  1,920         3             1.41 ms       700 µs
+
+        Where the screenful went
+        interrupt or system call  30.0 µs    2 % █
+        Telnet                    6.00 µs  < 1 % ▏
+        terminal                   214 µs   15 % ███████▏
+        far side and network      1.16 ms   82 % ███████████████████████████████████████
+        total                     1.41 ms  100 %
+
+        TCP at the end
+        figure                       value
+        -------------------------  -------
+        round trip                 58.0 µs
+        its mean deviation         21.0 µs
+        segments sent again              0
+        segments in                    214
+        segments out                   209
+        data in (bytes)              3,120
+        data out (bytes)               260
+        largest segment (bytes)      1,460
+        congestion window (bytes)   14,600
+        ");
+    }
+
+    #[test]
+    fn at_40_columns_in_ascii_nothing_is_lost() {
+        let style = Style { width: 40, charset: Charset::Ascii, colour: false };
+        insta::assert_snapshot!(text(&sample(), style), @r"
+        Far side and network take 96 % of an
+        echo of 210 us.
+
+        telnet://host.example at 192.0.2.7:23
+        via kernel, 2026-03-01T12:00:00Z, plumb
+        0.1.0, Linux 6.12.0, Example CPU at 2.10
+        GHz, 2 CPUs, load 0.25, cubic.
+
+        Up to the login prompt
+        step                time
+        ---------------  -------
+        name to address   412 us
+        connect          61.0 us
+        negotiation      1.32 ms
+        login prompt     5.21 ms
+
+        Echo of one character
+        samples    200
+        least      181 us
+        p50        210 us
+        p90        268 us
+        p99        402 us
+        most       911 us
+        CPU a key  31.0 us
+
+        Where the median echo went
+        int/syscall  5.10 us    2 % #
+        Telnet        400 ns  < 1 % #
+        terminal     2.50 us    1 % #
+        far side      202 us   96 % ############
+        total         210 us  100 %
+
+        A screenful
+        bytes  cells  segments    first  longest
+                                to last      gap
+                                   cell
+        -----  -----  --------  -------  -------
+        2,070  1,920         3  1.41 ms   700 us
+
+        Where the screenful went
+        int/syscall  30.0 us    2 % #
+        Telnet       6.00 us  < 1 % #
+        terminal      214 us   15 % ##
+        far side     1.16 ms   82 % ############
+        total        1.41 ms  100 %
+
+        TCP at the end
+        figure                       value
+        -------------------------  -------
+        round trip                 58.0 us
+        its mean deviation         21.0 us
+        segments sent again              0
+        segments in                    214
+        segments out                   209
+        data in (bytes)              3,120
+        data out (bytes)               260
+        largest segment (bytes)      1,460
+        congestion window (bytes)   14,600
+        ");
+    }
+
+    #[test]
+    fn attack_row_75_a_hostile_target_is_shown_and_not_obeyed() {
+        let mut measured = sample();
+        measured.target = "\x1b]2;owned\x07".to_owned();
+        assert!(!text(&measured, Style::default()).contains(['\x1b', '\x07']));
+    }
+
+    #[test]
+    fn what_was_not_measured_has_no_section() {
+        let mut measured = sample();
+        (measured.echo, measured.screenful, measured.tcp) = (None, None, None);
+        assert_eq!(report(&measured).sections.len(), 3);
+    }
+}

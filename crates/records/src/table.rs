@@ -1,0 +1,343 @@
+//! A table that fits a terminal.
+//!
+//! It is tried in the order of what costs the reader least: as it is; with headers over several
+//! lines; with the last column wrapped; as one block of lines for each row. Nothing is dropped.
+//! Cells are escaped, so remote text may be put into them as it came. A character counts as one
+//! column wide.
+
+use crate::escape;
+use std::fmt::Write;
+use std::iter;
+
+/// Narrower is not asked for.
+pub const MIN_WIDTH: usize = 40;
+
+const GAP: usize = 2;
+/// A wrapped last column that is narrower is worse than blocks.
+const MIN_WRAPPED: usize = 12;
+
+/// On which side of its column a cell stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Align {
+    /// Text.
+    Left,
+    /// Numbers.
+    Right,
+}
+
+/// Headers and rows. Units belong into the headers.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Table {
+    columns: Vec<(String, Align)>,
+    rows: Vec<Vec<String>>,
+}
+
+impl Table {
+    /// Returns a table without columns and rows.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds a column of text.
+    #[must_use]
+    pub fn text(mut self, header: &str) -> Self {
+        self.columns.push((header.to_owned(), Align::Left));
+        self
+    }
+
+    /// Adds a column of numbers, which stand right.
+    #[must_use]
+    pub fn number(mut self, header: &str) -> Self {
+        self.columns.push((header.to_owned(), Align::Right));
+        self
+    }
+
+    /// Adds a row; cells beyond the columns are ignored, missing ones are empty.
+    pub fn row<Cell: Into<String>>(&mut self, cells: impl IntoIterator<Item = Cell>) {
+        let cells = cells.into_iter().map(Into::into).chain(iter::repeat(String::new()));
+        self.rows.push(cells.take(self.columns.len()).collect());
+    }
+
+    /// Returns headers and where their columns stand.
+    #[must_use]
+    pub fn columns(&self) -> &[(String, Align)] {
+        &self.columns
+    }
+
+    /// Returns the rows, each with as many cells as there are columns.
+    #[must_use]
+    pub fn rows(&self) -> &[Vec<String>] {
+        &self.rows
+    }
+
+    /// Returns the table in lines of at most `width` columns ([`MIN_WIDTH`] or more), each ended.
+    #[must_use]
+    pub fn render(&self, width: usize) -> String {
+        let width = width.max(MIN_WIDTH);
+        let headers: Vec<String> =
+            self.columns.iter().map(|(header, _)| escape::terminal(header)).collect();
+        let rows: Vec<Vec<String>> =
+            self.rows.iter().map(|row| row.iter().map(escape::terminal).collect()).collect();
+        match self.widths(&headers, &rows, width) {
+            Some(widths) => self.grid(&headers, &rows, &widths),
+            None => blocks(&headers, &rows, width),
+        }
+    }
+
+    /// Returns the widths of the columns, or `None` if they cannot stand side by side.
+    fn widths(&self, headers: &[String], rows: &[Vec<String>], width: usize) -> Option<Vec<usize>> {
+        let cells: Vec<usize> = (0..headers.len())
+            .map(|at| rows.iter().filter_map(|row| row.get(at)).map(|c| count(c)).max())
+            .map(Option::unwrap_or_default)
+            .collect();
+        let with = |header: fn(&String) -> usize| -> Vec<usize> {
+            headers.iter().zip(&cells).map(|(text, cell)| header(text).max(*cell)).collect()
+        };
+        let whole = with(|header| count(header));
+        if total(&whole) <= width {
+            return Some(whole);
+        }
+        let narrow = with(|header| header.split(' ').map(count).max().unwrap_or(0));
+        if total(&narrow) <= width {
+            return Some(widen(narrow, &whole, width));
+        }
+        let (last, others) = narrow.split_last()?;
+        let left = width.checked_sub(total(&narrow) - last)?;
+        let is_text = self.columns.last().is_some_and(|(_, align)| *align == Align::Left);
+        let wrapped = others.iter().copied().chain([left]).collect();
+        (is_text && left >= MIN_WRAPPED).then_some(wrapped)
+    }
+
+    fn grid(&self, headers: &[String], rows: &[Vec<String>], widths: &[usize]) -> String {
+        let mut out = String::new();
+        self.push_row(&mut out, headers, widths);
+        let rules: Vec<String> = widths.iter().map(|width| "-".repeat(*width)).collect();
+        self.push_row(&mut out, &rules, widths);
+        for row in rows {
+            self.push_row(&mut out, row, widths);
+        }
+        out
+    }
+
+    /// Adds one row, over as many lines as its longest cell needs.
+    fn push_row(&self, out: &mut String, cells: &[String], widths: &[usize]) {
+        let wrapped: Vec<Vec<String>> =
+            cells.iter().zip(widths).map(|(cell, width)| wrap(cell, *width)).collect();
+        for line in 0..wrapped.iter().map(Vec::len).max().unwrap_or(0) {
+            let mut text = String::new();
+            for ((cell, width), (_, align)) in wrapped.iter().zip(widths).zip(&self.columns) {
+                let piece = cell.get(line).map_or("", String::as_str);
+                // Writing to a String cannot fail.
+                let _ = match align {
+                    Align::Left => write!(text, "{piece:<width$}"),
+                    Align::Right => write!(text, "{piece:>width$}"),
+                };
+                text.push_str("  ");
+            }
+            out.push_str(text.trim_end());
+            out.push('\n');
+        }
+    }
+}
+
+/// Returns `text` in pieces of at most `width` characters, cut at spaces where there are any.
+#[must_use]
+pub fn wrap(text: &str, width: usize) -> Vec<String> {
+    let width = width.max(1);
+    let mut lines = vec![String::new()];
+    for word in text.split(' ') {
+        let mut rest = word.to_owned();
+        if let Some(line) = lines.last_mut() {
+            if !line.is_empty() && count(line) + 1 + count(word) <= width {
+                line.push(' ');
+                line.push_str(word);
+                continue;
+            }
+            if !line.is_empty() {
+                lines.push(String::new());
+            }
+        }
+        while count(&rest) > width {
+            let tail = rest.chars().skip(width).collect();
+            let head = rest.chars().take(width).collect();
+            if let Some(line) = lines.last_mut() {
+                *line = head;
+            }
+            lines.push(String::new());
+            rest = tail;
+        }
+        if let Some(line) = lines.last_mut() {
+            *line = rest;
+        }
+    }
+    lines
+}
+
+/// Returns each row as lines of header and value, with an empty line between rows.
+fn blocks(headers: &[String], rows: &[Vec<String>], width: usize) -> String {
+    let label = headers.iter().map(|header| count(header)).max().unwrap_or(0).min(width / 2 - GAP);
+    let mut out = String::new();
+    for (at, row) in rows.iter().enumerate() {
+        if at > 0 {
+            out.push('\n');
+        }
+        for (header, cell) in headers.iter().zip(row) {
+            let (names, values) = (wrap(header, label), wrap(cell, width - label - GAP));
+            for line in 0..names.len().max(values.len()) {
+                let name = names.get(line).map_or("", String::as_str);
+                let value = values.get(line).map_or("", String::as_str);
+                out.push_str(format!("{name:<label$}  {value}").trim_end());
+                out.push('\n');
+            }
+        }
+    }
+    out
+}
+
+/// Returns `narrow` with the room that is left given to headers that want it, from the left.
+fn widen(mut narrow: Vec<usize>, whole: &[usize], width: usize) -> Vec<usize> {
+    let mut left = width - total(&narrow);
+    for (column, wanted) in narrow.iter_mut().zip(whole) {
+        let missing = wanted.saturating_sub(*column);
+        if missing <= left {
+            *column += missing;
+            left -= missing;
+        }
+    }
+    narrow
+}
+
+fn total(widths: &[usize]) -> usize {
+    widths.iter().sum::<usize>() + GAP * widths.len().saturating_sub(1)
+}
+
+fn count(text: &str) -> usize {
+    text.chars().count()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn echo_of_two_personal_computers() -> Table {
+        let mut table = Table::new()
+            .number("line (bit/s)")
+            .number("predicted (s)")
+            .number("measured (s)")
+            .number("measured - line (s)")
+            .text("remark");
+        table.row(["9,600", "0.1216", "0.1219", "0.0219", "within the clock's tick"]);
+        table.row(["19,200", "0.0716", "0.0718", "0.0218", ""]);
+        table.row(["4,800", "0.2216", "-", "-", "not legible in the scan"]);
+        table
+    }
+
+    #[test]
+    fn at_120_columns_every_header_is_on_one_line() {
+        insta::assert_snapshot!(echo_of_two_personal_computers().render(120), @r"
+        line (bit/s)  predicted (s)  measured (s)  measured - line (s)  remark
+        ------------  -------------  ------------  -------------------  -----------------------
+               9,600         0.1216        0.1219               0.0219  within the clock's tick
+              19,200         0.0716        0.0718               0.0218
+               4,800         0.2216             -                    -  not legible in the scan
+        ");
+    }
+
+    #[test]
+    fn at_80_columns_headers_are_wrapped() {
+        insta::assert_snapshot!(echo_of_two_personal_computers().render(80), @r"
+        line (bit/s)  predicted (s)  measured (s)  measured  remark
+                                                     - line
+                                                        (s)
+        ------------  -------------  ------------  --------  -----------------------
+               9,600         0.1216        0.1219    0.0219  within the clock's tick
+              19,200         0.0716        0.0718    0.0218
+               4,800         0.2216             -         -  not legible in the scan
+        ");
+    }
+
+    #[test]
+    fn at_40_columns_each_row_is_a_block() {
+        insta::assert_snapshot!(echo_of_two_personal_computers().render(40), @r"
+        line (bit/s)        9,600
+        predicted (s)       0.1216
+        measured (s)        0.1219
+        measured - line     0.0219
+        (s)
+        remark              within the clock's
+                            tick
+
+        line (bit/s)        19,200
+        predicted (s)       0.0716
+        measured (s)        0.0718
+        measured - line     0.0218
+        (s)
+        remark
+
+        line (bit/s)        4,800
+        predicted (s)       0.2216
+        measured (s)        -
+        measured - line     -
+        (s)
+        remark              not legible in the
+                            scan
+        ");
+    }
+
+    #[test]
+    fn a_long_last_column_of_text_is_wrapped() {
+        let mut table = Table::new().number("row").text("what was wrong");
+        table.row(["75", "escapes in logs run in the terminal of whoever reads them"]);
+        table.row(["110", "banners shown as HTML"]);
+        insta::assert_snapshot!(table.render(40), @r"
+        row  what was wrong
+        ---  -----------------------------------
+         75  escapes in logs run in the terminal
+             of whoever reads them
+        110  banners shown as HTML
+        ");
+    }
+
+    #[test]
+    fn attack_row_75_a_remote_name_in_a_cell_is_escaped() {
+        let mut table = Table::new().text("host");
+        table.row(["a\x1b[2Jb\nc"]);
+        assert!(table.render(80).ends_with("a\\x1b[2Jb\\x0ac\n"));
+    }
+
+    #[test]
+    fn a_row_that_is_too_long_or_too_short_fits_the_columns() {
+        let mut table = Table::new().text("a").text("b");
+        table.row(["1", "2", "3"]);
+        table.row(["4"]);
+        assert_eq!(table.rows(), [["1", "2"], ["4", ""]]);
+    }
+
+    proptest! {
+        #[test]
+        fn no_line_is_wider_than_the_terminal(
+            headers in proptest::collection::vec((".{0,30}", any::<bool>()), 1..8),
+            cells in proptest::collection::vec(proptest::collection::vec(".{0,60}", 0..8), 0..6),
+            width in 0..200_usize,
+        ) {
+            let mut table = Table::new();
+            for (header, is_text) in &headers {
+                table = if *is_text { table.text(header) } else { table.number(header) };
+            }
+            for row in cells {
+                table.row(row);
+            }
+            for line in table.render(width).lines() {
+                prop_assert!(line.chars().count() <= width.max(MIN_WIDTH), "{line:?}");
+            }
+        }
+
+        #[test]
+        fn wrapping_loses_nothing_but_spaces(text in "[a-z ]{0,80}", width in 1..30_usize) {
+            let joined: String = wrap(&text, width).concat();
+            prop_assert_eq!(joined.replace(' ', ""), text.replace(' ', ""));
+        }
+    }
+}

@@ -1,0 +1,360 @@
+//! One sentence on a measurement: what limits it, and what the best possible is.
+//!
+//! The rules are tried in the order of [`Limit`]; the first that holds speaks. A loss or a stall
+//! hides everything else, so those come first; then the group of layers that takes most of an
+//! echo: the line, the far side with the network, or our own software. When a screenful waits for
+//! the terminal, that is said beside it. What a person notices is TM-233's (section 3.1): an echo
+//! above a quarter of a second is unacceptable, one below a fortieth is not noticed.
+//!
+//! The round trip of the network is taken as the smaller of TCP's and of the time to connect: TCP's
+//! contains the far host when its acknowledgments ride on echoes, a connect may contain our own
+//! wait for the processor.
+
+use crate::figures::{count, duration, share};
+use crate::measurement::{Layer, LayerTime, Measurement};
+
+/// What limits a login, in the order in which the rules are tried.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Limit {
+    /// There is neither an echo nor a screenful.
+    NothingMeasured,
+    /// Too few echoes to say anything.
+    TooFewSamples,
+    /// Segments had to be sent again, one in [`LOSS_ONE_IN`] or more.
+    Retransmissions,
+    /// Nagle's algorithm on one side waited for a delayed acknowledgment of the other.
+    NagleStall,
+    /// A screenful waits for the terminal, and no echo was measured.
+    Terminal,
+    /// The bits on a serial line.
+    Line,
+    /// The round trip of the network.
+    RoundTrip,
+    /// The far host.
+    FarSide,
+    /// The far host and the network, which cannot be told apart.
+    FarSideAndNetwork,
+    /// Our own software.
+    OwnProcessor,
+    /// It is not known where the time went.
+    Unknown,
+}
+
+/// Fewer echoes than this have no median worth a verdict.
+pub const FEWEST_SAMPLES: u64 = 20;
+/// An echo above this is unacceptable (TM-233 3.1).
+pub const UNACCEPTABLE_NS: u64 = 250_000_000;
+/// An echo below this is not noticed (TM-233 3.1).
+pub const UNNOTICED_NS: u64 = 25_000_000;
+/// A loss of one segment in so many is the limit, whatever the layers say.
+pub const LOSS_ONE_IN: u64 = 100;
+
+/// Delayed acknowledgments wait 40 ms on Linux, and 200 ms where BSD's timer is used; a gap is
+/// either of them plus what the timer and the scheduler add.
+const DELAYED_ACK_NS: [std::ops::RangeInclusive<u64>; 2] =
+    [38_000_000..=60_000_000, 180_000_000..=260_000_000];
+/// Start bit, eight bits of data, stop bit.
+const BITS_PER_BYTE: u64 = 10;
+/// RFC 1144 section 1: the 40 bytes of TCP and IP become 3 on the average.
+const COMPRESSION_SAVES_BYTES: u64 = 37;
+
+/// A time that is looked at: of an echo, or of a screenful.
+#[derive(Clone, Copy, Debug)]
+struct Timing<'a> {
+    name: &'static str,
+    total_ns: u64,
+    layers: &'a [LayerTime],
+}
+
+impl Timing<'_> {
+    fn of(&self, layer: Layer) -> u64 {
+        let all = self.layers.iter().filter(|part| part.layer == layer);
+        all.fold(0, |sum, part| sum.saturating_add(part.ns))
+    }
+
+    /// Returns what all layers of this host took, without the line.
+    fn own(&self) -> u64 {
+        let outside = [Layer::Line, Layer::FarSideAndNetwork];
+        let own = self.layers.iter().filter(|part| !outside.contains(&part.layer));
+        own.fold(0, |sum, part| sum.saturating_add(part.ns))
+    }
+
+    fn is_mostly(&self, part_ns: u64) -> bool {
+        self.total_ns > 0 && part_ns >= self.total_ns / 2
+    }
+}
+
+/// Returns what limits the login that was measured.
+#[must_use]
+pub fn limit(measured: &Measurement) -> Limit {
+    let (echo, screenful) = (echo_of(measured), screenful_of(measured));
+    let Some(timing) = echo.or(screenful) else { return Limit::NothingMeasured };
+    if measured.echo.as_ref().is_some_and(|echo| echo.samples < FEWEST_SAMPLES) {
+        return Limit::TooFewSamples;
+    }
+    if loss(measured).is_some_and(|(again, sent)| again.saturating_mul(LOSS_ONE_IN) >= sent) {
+        return Limit::Retransmissions;
+    }
+    if stall(measured).is_some() {
+        return Limit::NagleStall;
+    }
+    if echo.is_none() && timing.is_mostly(timing.of(Layer::Terminal)) {
+        return Limit::Terminal;
+    }
+    let (line, far, own) =
+        (timing.of(Layer::Line), timing.of(Layer::FarSideAndNetwork), timing.own());
+    match line.max(far).max(own) {
+        0 => Limit::Unknown,
+        most if most == line => Limit::Line,
+        most if most == own => Limit::OwnProcessor,
+        _ => match round_trip(measured) {
+            // A screenful is many round trips or none, so it says nothing about one.
+            Some(_) if echo.is_none() => Limit::FarSideAndNetwork,
+            Some(trip) if trip >= far / 2 => Limit::RoundTrip,
+            Some(_) => Limit::FarSide,
+            None => Limit::FarSideAndNetwork,
+        },
+    }
+}
+
+/// Returns one sentence: what limits it and what the best possible is, with numbers and units.
+#[must_use]
+pub fn verdict(measured: &Measurement) -> String {
+    let (echo, screenful) = (echo_of(measured), screenful_of(measured));
+    let Some(timing) = echo.or(screenful) else {
+        return "Neither an echo nor a screenful was measured, so what limits this login is \
+                unknown."
+            .to_owned();
+    };
+    let mut sentence = match limit(measured) {
+        Limit::TooFewSamples => return too_few(measured),
+        Limit::Retransmissions => return retransmissions(measured, timing),
+        Limit::NagleStall => return nagle_stall(measured),
+        Limit::Line => line(measured, timing),
+        Limit::OwnProcessor => own_processor(timing),
+        Limit::RoundTrip => round_trip_clause(measured, timing),
+        Limit::FarSide => far_side(measured, timing),
+        Limit::Terminal => terminal(timing),
+        Limit::FarSideAndNetwork => alone("Far side and network take", "the far side", timing),
+        Limit::Unknown | Limit::NothingMeasured => {
+            format!("{} takes {}", capital(timing.name), duration(timing.total_ns))
+                + ", and where the time goes is unknown"
+        }
+    };
+    if let Some(echo) = echo {
+        sentence += noticed(echo.total_ns);
+        sentence += &screenful.map_or_else(String::new, terminal_beside);
+    }
+    sentence += &few_losses(measured);
+    sentence + "."
+}
+
+fn echo_of(measured: &Measurement) -> Option<Timing<'_>> {
+    let echo = measured.echo.as_ref()?;
+    Some(Timing { name: "an echo", total_ns: echo.p50_ns, layers: &echo.layers })
+}
+
+fn screenful_of(measured: &Measurement) -> Option<Timing<'_>> {
+    let screenful = measured.screenful.as_ref()?;
+    let total_ns = screenful.first_to_last_ns;
+    Some(Timing { name: "a screenful", total_ns, layers: &screenful.layers })
+}
+
+/// Returns segments sent again, if any, and all that were sent.
+fn loss(measured: &Measurement) -> Option<(u64, u64)> {
+    let tcp = measured.tcp.as_ref()?;
+    let again = tcp.retransmissions.filter(|again| *again > 0)?;
+    Some((again, tcp.segments_out?.max(again)))
+}
+
+fn round_trip(measured: &Measurement) -> Option<u64> {
+    let smoothed = measured.tcp.as_ref().and_then(|tcp| tcp.rtt_ns);
+    [smoothed, measured.phases.connect_ns].into_iter().flatten().min()
+}
+
+/// Returns the gap in the screenful that only a delayed acknowledgment explains.
+fn stall(measured: &Measurement) -> Option<u64> {
+    let screenful = measured.screenful.as_ref()?;
+    let gap = screenful.stalls_ns?;
+    let timing = screenful_of(measured)?;
+    let of_that_length = DELAYED_ACK_NS.iter().any(|range| range.contains(&gap));
+    let by_the_line = timing.is_mostly(timing.of(Layer::Line));
+    // A network as slow as the gap explains it just as well.
+    let by_the_network = round_trip(measured).is_some_and(|trip| trip > gap / 2);
+    (of_that_length && !by_the_line && !by_the_network).then_some(gap)
+}
+
+fn too_few(measured: &Measurement) -> String {
+    let echo = measured.echo.as_ref();
+    let (samples, p50_ns) = echo.map_or((0, 0), |echo| (echo.samples, echo.p50_ns));
+    let plural = if samples == 1 { "echo was" } else { "echoes were" };
+    format!(
+        "Only {samples} {plural} measured, with a median of {}: {FEWEST_SAMPLES} are the least \
+         for a verdict, and 200 for a 99th percentile.",
+        duration(p50_ns)
+    )
+}
+
+fn retransmissions(measured: &Measurement, timing: Timing<'_>) -> String {
+    let (again, sent) = loss(measured).unwrap_or_default();
+    let worst = match &measured.echo {
+        Some(echo) => format!("the longest echo took {}", duration(echo.max_ns)),
+        None => format!("{} took {}", timing.name, duration(timing.total_ns)),
+    };
+    let best = match &measured.echo {
+        Some(echo) => format!("without loss it could be the shortest, {}", duration(echo.min_ns)),
+        None => "what it could be without loss is unknown".to_owned(),
+    };
+    format!(
+        "Loss limits this login: {} of {} segments ({}) had to be sent again and {worst}; {best}.",
+        count(again),
+        count(sent),
+        share(again, sent)
+    )
+}
+
+fn nagle_stall(measured: &Measurement) -> String {
+    let gap = stall(measured).unwrap_or_default();
+    let total = measured.screenful.as_ref().map_or(0, |screenful| screenful.first_to_last_ns);
+    format!(
+        "A screenful of {} holds one stall of {}, where Nagle's algorithm on the far side waits \
+         for a delayed ACK from this side; with TCP_NODELAY there, or with every segment \
+         acknowledged at once here, it could be {}.",
+        duration(total),
+        duration(gap),
+        duration(total.saturating_sub(gap))
+    )
+}
+
+fn line(measured: &Measurement, timing: Timing<'_>) -> String {
+    let on_line = timing.of(Layer::Line);
+    let rate = measured.line_rate();
+    let at = rate.map_or_else(String::new, |rate| format!(" at {} bit/s", count(rate)));
+    let mut text = format!(
+        "The line{at} takes {} of {} of {}; with nothing but the line it could be {}",
+        share(on_line, timing.total_ns),
+        timing.name,
+        duration(timing.total_ns),
+        duration(on_line)
+    );
+    let packets = if measured.echo.is_some() {
+        Some(2)
+    } else {
+        measured.screenful.as_ref().and_then(|screenful| screenful.segments_in)
+    };
+    if let Some(saved) = rate.zip(packets).and_then(|(rate, packets)| saving(rate, packets)) {
+        // A line whose headers are compressed already has no such time to give.
+        if saved < on_line {
+            text += &format!(
+                ", and {} with compressed headers (RFC 1144), which save {}",
+                duration(on_line - saved),
+                duration(saved)
+            );
+        }
+    }
+    text
+}
+
+/// Returns the time in ns that header compression saves `packets` at `rate` bit/s.
+fn saving(rate: u64, packets: u64) -> Option<u64> {
+    let bits = u128::from(packets) * u128::from(COMPRESSION_SAVES_BYTES * BITS_PER_BYTE);
+    u64::try_from(bits * 1_000_000_000 / u128::from(rate)).ok()
+}
+
+fn own_processor(timing: Timing<'_>) -> String {
+    let own = timing.own();
+    let outside = [Layer::Line, Layer::FarSideAndNetwork];
+    let costs = timing.layers.iter().filter(|part| !outside.contains(&part.layer));
+    let dearest = costs.max_by_key(|part| part.ns).map_or_else(String::new, |part| {
+        format!(" (most of it: {}, {})", part.layer.text(), duration(part.ns))
+    });
+    format!(
+        "Our own software takes {} of {} of {}{dearest}; if it cost nothing it could be {}",
+        share(own, timing.total_ns),
+        timing.name,
+        duration(timing.total_ns),
+        duration(timing.total_ns.saturating_sub(own))
+    )
+}
+
+fn round_trip_clause(measured: &Measurement, timing: Timing<'_>) -> String {
+    let far = timing.of(Layer::FarSideAndNetwork);
+    let trip = round_trip(measured).unwrap_or(far).min(far);
+    format!(
+        "The network's round trip of {} is {} of {} of {}; no software can make it less than {}",
+        duration(trip),
+        share(trip, timing.total_ns),
+        timing.name,
+        duration(timing.total_ns),
+        duration(trip)
+    )
+}
+
+fn far_side(measured: &Measurement, timing: Timing<'_>) -> String {
+    let far = timing.of(Layer::FarSideAndNetwork);
+    let trip = round_trip(measured).unwrap_or_default();
+    format!(
+        "The far host takes {} of {} of {}, and the network's round trip only {}; with nothing \
+         but the far side it could be {}",
+        share(far.saturating_sub(trip), timing.total_ns),
+        timing.name,
+        duration(timing.total_ns),
+        duration(trip),
+        duration(far)
+    )
+}
+
+fn terminal(timing: Timing<'_>) -> String {
+    let ns = timing.of(Layer::Terminal);
+    format!(
+        "The terminal takes {} of {} of {}; with nothing but the terminal it could be {}",
+        share(ns, timing.total_ns),
+        timing.name,
+        duration(timing.total_ns),
+        duration(ns)
+    )
+}
+
+fn alone(who_takes: &str, who: &str, timing: Timing<'_>) -> String {
+    let far = timing.of(Layer::FarSideAndNetwork);
+    format!(
+        "{who_takes} {} of {} of {}; with nothing but {who} it could be {}",
+        share(far, timing.total_ns),
+        timing.name,
+        duration(timing.total_ns),
+        duration(far)
+    )
+}
+
+fn noticed(echo_ns: u64) -> &'static str {
+    if echo_ns > UNACCEPTABLE_NS {
+        ", while a person finds more than 250 ms unacceptable"
+    } else if echo_ns < UNNOTICED_NS {
+        ", and less than 25 ms is not noticed"
+    } else {
+        ""
+    }
+}
+
+/// Returns what to add about a screenful that a person waits for because of the terminal.
+fn terminal_beside(screenful: Timing<'_>) -> String {
+    let ns = screenful.of(Layer::Terminal);
+    if !screenful.is_mostly(ns) || screenful.total_ns < UNACCEPTABLE_NS {
+        return String::new();
+    }
+    let (total, part) = (duration(screenful.total_ns), share(ns, screenful.total_ns));
+    format!(
+        "; the terminal takes {part} of a screenful of {total}, which could be {}",
+        duration(ns)
+    )
+}
+
+fn few_losses(measured: &Measurement) -> String {
+    let Some((again, sent)) = loss(measured) else { return String::new() };
+    format!("; {} of {} segments had to be sent again", count(again), count(sent))
+}
+
+fn capital(text: &str) -> String {
+    let mut chars = text.chars();
+    chars.next().map_or_else(String::new, |first| first.to_uppercase().chain(chars).collect())
+}
