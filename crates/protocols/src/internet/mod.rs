@@ -161,6 +161,12 @@ impl Internet {
         datagram
     }
 
+    /// Returns whether an answer is owed.
+    #[must_use]
+    pub fn has_output(&self) -> bool {
+        !self.owed.is_empty()
+    }
+
     /// Returns the next answer that is owed, a whole datagram for the link.
     pub fn transmit(&mut self, cx: &mut Cx<'_>) -> Option<Packet> {
         let left = cx.meter.enter(Account::Internet);
