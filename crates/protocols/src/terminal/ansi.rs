@@ -1,10 +1,10 @@
 //! The ANSI front end: an xterm as ECMA-48, the VT100 and habit have it.
 //!
-//! Text is nearly all of what a host sends, so runs of printable ASCII and the controls between
-//! them never reach the parser: they are found by a scan and go to the grid as they stand. An
-//! escape, or a byte of UTF-8, goes to the parser, one byte after the other, until what it reports
-//! says that it is at ground again. The parser keeps its state to itself, so what it reports is
-//! read so:
+//! Text is nearly all of what a host sends, so runs of printable ASCII or of UTF-8, and the controls
+//! between them, never reach the parser: they are found by a scan and go to the grid as they stand.
+//! From an escape on, or from UTF-8 that is malformed or not yet whole, one byte after the other
+//! goes to the parser, until what it reports says that it is at ground again. The parser keeps its
+//! state to itself, so what it reports is read so:
 //!
 //! - a control or escape sequence was dispatched, or CAN or SUB was executed: it is at ground;
 //! - an OSC was dispatched: at ground if BEL ended it, and in an escape if that did;
@@ -39,6 +39,8 @@ const ESC: u8 = 0x1b;
 const DEL: u8 = 0x7f;
 /// The string terminator in its 8-bit form.
 const ST: u8 = 0x9c;
+/// How many bytes of UTF-8 are taken at once: each malformed byte costs a scan of no more than that.
+const UTF8_RUN_MAX: usize = 64;
 /// The first byte that can begin a character of UTF-8.
 const UTF8_LEAD: u8 = 0xc0;
 
@@ -189,7 +191,7 @@ impl Terminal {
         }
         match bytes.first() {
             None | Some(&ESC) => self.parse(bytes, cx),
-            Some(0x80..) => self.parse_text(bytes, cx),
+            Some(0x80..) => self.utf8(bytes, cx),
             Some(&control) => {
                 cx.meter.work(Work::TerminalByte, 1);
                 control_character(&mut self.screen, control, cx);
@@ -198,19 +200,20 @@ impl Terminal {
         }
     }
 
-    /// Gives a run of UTF-8 to the parser: whole, but for the character at its end.
-    fn parse_text(&mut self, bytes: &[u8], cx: &mut Cx<'_>) -> usize {
-        let run = bytes.iter().position(|byte| *byte < 0x80).unwrap_or(bytes.len());
-        let run = bytes.get(..run).unwrap_or_default();
-        let last = run.iter().rposition(|byte| *byte >= UTF8_LEAD).unwrap_or(0);
-        let (text, end) = run.split_at_checked(last).unwrap_or_default();
-        if !text.is_empty() {
-            cx.meter.work(Work::TerminalByte, text.len());
-            let screen = &mut self.screen;
-            let mut dispatch = Dispatch { screen, cx, byte: 0, is_ground: false };
-            self.parser.advance(&mut dispatch, text);
+    /// Prints a run of UTF-8, or gives to the parser what is malformed or not yet whole.
+    fn utf8(&mut self, bytes: &[u8], cx: &mut Cx<'_>) -> usize {
+        let run = bytes.get(..UTF8_RUN_MAX).unwrap_or(bytes);
+        let end = run.iter().position(u8::is_ascii).unwrap_or(run.len());
+        let run = run.get(..end).unwrap_or_default();
+        let text = run.utf8_chunks().next().map_or("", |chunk| chunk.valid());
+        if text.is_empty() {
+            return self.parse(bytes, cx);
         }
-        text.len() + self.parse(end, cx)
+        for character in text.chars() {
+            cx.meter.work(Work::TerminalByte, character.len_utf8());
+            self.screen.print(character, cx.meter);
+        }
+        text.len()
     }
 
     /// Gives bytes to the parser until it is at ground; returns how many it took.
