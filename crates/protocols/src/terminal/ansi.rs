@@ -1,10 +1,10 @@
 //! The ANSI front end: an xterm as ECMA-48, the VT100 and habit have it.
 //!
-//! Text is nearly all of what a host sends, so runs of printable ASCII or of UTF-8, and the controls
-//! between them, never reach the parser: they are found by a scan and go to the grid as they stand.
-//! From an escape on, or from UTF-8 that is malformed or not yet whole, one byte after the other
-//! goes to the parser, until what it reports says that it is at ground again. The parser keeps its
-//! state to itself, so what it reports is read so:
+//! Text is nearly all of what a host sends, so runs of printable ASCII or of UTF-8, and the
+//! controls between them, never reach the parser: they are found by a scan and go to the grid as
+//! they stand. From an escape on, or from UTF-8 that is malformed or not yet whole, one byte after
+//! the other goes to the parser, until what it reports says that it is at ground again. The parser
+//! keeps its state to itself, so what it reports is read so:
 //!
 //! - a control or escape sequence was dispatched, or CAN or SUB was executed: it is at ground;
 //! - an OSC was dispatched: at ground if BEL ended it, and in an escape if that did;
@@ -39,7 +39,7 @@ const ESC: u8 = 0x1b;
 const DEL: u8 = 0x7f;
 /// The string terminator in its 8-bit form.
 const ST: u8 = 0x9c;
-/// How many bytes of UTF-8 are taken at once: each malformed byte costs a scan of no more than that.
+/// How many bytes of UTF-8 are taken at once: a malformed byte costs a scan of no more than that.
 const UTF8_RUN_MAX: usize = 64;
 /// The first byte that can begin a character of UTF-8.
 const UTF8_LEAD: u8 = 0xc0;
