@@ -90,9 +90,8 @@ impl<S: Stream> Carried<S> {
                 }
             }
             Some(Opening::Passive { port }) => {
-                if transports.tcp.listen(port, self.profile).is_err() {
-                    self.failure = Some(OpenError::NoPort);
-                }
+                let listening = transports.tcp.listen(port, self.profile);
+                self.failure = listening.err().map(|_| OpenError::NoPort);
             }
             None => {}
         }
