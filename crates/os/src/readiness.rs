@@ -44,7 +44,7 @@ pub fn wait(
     }
 }
 
-/// Lets the calling thread's waits end within a microsecond of their deadline.
+/// Has the calling thread's waits end at their deadline, but for the time it takes to wake up.
 ///
 /// Linux otherwise lets them run 50 microseconds over, to wake several threads at once.
 ///

@@ -6,12 +6,12 @@
 
 use os::interface::Interface;
 use os::namespace::{Refused, enter_new_network};
-use os::tun::Tun;
+use os::tun::{Tun, TunError};
 use std::path::PathBuf;
 use std::process::{Command, ExitCode};
 use std::{env, fs, io, process, sync::mpsc, thread};
 
-const CASES: [(&str, fn()); 2] = [
+const CASES: [(&str, fn()); 3] = [
     (
         "a_user_who_may_nothing_gets_a_network_of_their_own",
         a_user_who_may_nothing_gets_a_network_of_their_own,
@@ -19,6 +19,10 @@ const CASES: [(&str, fn()); 2] = [
     (
         "a_user_whose_process_has_two_threads_is_told_so",
         a_user_whose_process_has_two_threads_is_told_so,
+    ),
+    (
+        "a_user_who_may_nothing_is_told_how_to_get_a_tun",
+        a_user_who_may_nothing_is_told_how_to_get_a_tun,
     ),
 ];
 
@@ -46,6 +50,16 @@ fn a_user_whose_process_has_two_threads_is_told_so() {
     assert!(matches!(refused, Refused::Threads(2)), "{refused}");
     drop(end);
     assert!(other.join().is_ok_and(|received| received.is_err()));
+}
+
+fn a_user_who_may_nothing_is_told_how_to_get_a_tun() {
+    match Tun::open(Some("plumb0")).expect_err("no permission") {
+        refused @ TunError::InterfaceNotPermitted(_) => {
+            assert!(refused.to_string().contains("ip tuntap add dev plumb0 mode tun"));
+        }
+        TunError::DeviceNotPermitted | TunError::NoDevice => {}
+        refused => panic!("{refused}"),
+    }
 }
 
 fn main() -> ExitCode {
