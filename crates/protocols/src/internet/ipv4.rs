@@ -360,7 +360,9 @@ mod tests {
         }
 
         #[test]
-        fn what_is_parsed_is_what_etherparse_reads(bytes in prop::collection::vec(any::<u8>(), 40)) {
+        fn what_is_parsed_is_what_etherparse_reads(
+            bytes in prop::collection::vec(any::<u8>(), 40)
+        ) {
             let mut bytes = bytes;
             bytes[0] = 0x40 | bytes[0] & 0x0F;
             bytes[2..4].copy_from_slice(&[0, 40]);
