@@ -33,7 +33,10 @@ pub struct Carried<S> {
     profile: Profile,
     connection: Option<ConnectionId>,
     is_open: bool,
-    is_closed: bool,
+    has_closed: bool,
+    peer_has_closed: bool,
+    /// Something came to the stream by another way than its connection.
+    has_notice: bool,
     failure: Option<OpenError>,
     ending: Option<Ending>,
 }
@@ -47,7 +50,9 @@ impl<S: Stream> Carried<S> {
             profile,
             connection: None,
             is_open: false,
-            is_closed: false,
+            has_closed: false,
+            peer_has_closed: false,
+            has_notice: false,
             failure: None,
             ending: None,
         }
@@ -73,9 +78,36 @@ impl<S: Stream> Carried<S> {
         transports.tcp.status(self.connection?).ok()
     }
 
-    /// Aborts the connection: the peer is told by a reset.
-    pub fn abort(&mut self, transports: &mut Transports, cx: &mut Cx<'_>) {
-        if let Some(id) = self.connection {
+    /// Sets how the connection comes about, before it does.
+    pub fn set_opening(&mut self, opening: Opening) {
+        self.opening = Some(opening);
+    }
+
+    /// Returns whether the connection is open, or was.
+    pub fn is_open(&self) -> bool {
+        self.is_open
+    }
+
+    /// Returns whether we have closed our side.
+    pub fn has_closed(&self) -> bool {
+        self.has_closed
+    }
+
+    /// Returns whether the peer has closed its side.
+    pub fn peer_has_closed(&self) -> bool {
+        self.peer_has_closed
+    }
+
+    /// Says that something came to the stream by another way: it runs at the next turn.
+    pub fn notice(&mut self) {
+        self.has_notice = true;
+    }
+
+    /// Aborts the connection, and tells the peer by a reset, unless both sides have closed.
+    pub fn abort_unless_closed(&mut self, transports: &mut Transports, cx: &mut Cx<'_>) {
+        if let Some(id) = self.connection
+            && !(self.has_closed && self.peer_has_closed)
+        {
             // What has gone needs no reset.
             _ = transports.tcp.abort(id, cx);
         }
@@ -117,6 +149,7 @@ impl<S: Stream> Carried<S> {
                 }
             }
             Event::PeerClosed => {
+                self.peer_has_closed = true;
                 self.read(transports, cx);
                 self.stream.peer_closed(cx);
             }
@@ -167,8 +200,8 @@ impl<S: Stream> Carried<S> {
                 Ok(taken) => self.stream.sent(taken),
             }
         }
-        if self.stream.is_closing() && !self.is_closed {
-            self.is_closed = true;
+        if self.stream.is_closing() && !self.has_closed {
+            self.has_closed = true;
             // What has gone needs no closing.
             _ = transports.tcp.close(id);
         }
@@ -177,10 +210,11 @@ impl<S: Stream> Carried<S> {
 
 impl<S: Stream> Application for Carried<S> {
     fn wants_to_run(&self) -> bool {
-        self.opening.is_some() || self.stream.wants_to_run()
+        self.opening.is_some() || self.has_notice || self.stream.wants_to_run()
     }
 
     fn run(&mut self, transports: &mut Transports, cx: &mut Cx<'_>) {
+        self.has_notice = false;
         self.open(transports, cx);
         while let Some((id, event)) = transports.tcp.event() {
             self.on_event(id, event, transports, cx);

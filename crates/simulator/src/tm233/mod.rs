@@ -10,5 +10,7 @@ mod people;
 mod tables;
 
 pub use costs::ibm_pc;
-pub use experiments::{Content, Transfer, echo_ns, maximum_transfer, packet_transfer_ns, screenful};
+pub use experiments::{
+    Content, Transfer, echo_ns, maximum_transfer, packet_transfer_ns, screenful,
+};
 pub use tables::{Row, Table, tables};
