@@ -11,7 +11,7 @@ use os::serial::Serial;
 use os::tun::Tun;
 use protocols::Cx;
 use protocols::link::{Datagram, Link, Llp, Slip};
-use protocols::meter::Account;
+use protocols::meter::{Account, Work};
 use protocols::packet::Pool;
 use protocols::station::{
     Application, Carried, Opening, Scheduler, Settings, Station, Step, Transports,
@@ -88,7 +88,30 @@ pub(super) fn run<S: Session>(
     let SocketAddr::V4(remote) = address else {
         bail!("{address} is an IPv6 address: our own TCP/IP speaks IPv4; use --via kernel");
     };
-    let (device, link, own, prefix_len) = open(via)?;
+    run_on(session, open(via)?, remote, timeout, bench)
+}
+
+/// Carries `session` over a TUN that is open already, and whose interface is up.
+pub(super) fn run_on_tun<S: Session>(
+    session: S,
+    tun: Tun,
+    remote: SocketAddrV4,
+    timeout: Duration,
+    bench: &mut Bench,
+) -> Result<(S, Outcome)> {
+    run_on(session, attached(tun, None)?, remote, timeout, bench)
+}
+
+/// A device, what runs on it, our address and the length of its network's prefix.
+type Attachment = (Device, Link, Ipv4Addr, u8);
+
+fn run_on<S: Session>(
+    session: S,
+    (device, link, own, prefix_len): Attachment,
+    remote: SocketAddrV4,
+    timeout: Duration,
+    bench: &mut Bench,
+) -> Result<(S, Outcome)> {
     let settings = Settings { address: own, prefix_len, packets: Pool::DEFAULT_LIMIT };
     let station = Station::new(link, settings, &mut bench.cx());
     let opening = Opening::Active { local: own, remote };
@@ -104,9 +127,9 @@ pub(super) fn run<S: Session>(
     driver.run(remote, timeout)
 }
 
-fn open(via: &Via) -> Result<(Device, Link, Ipv4Addr, u8)> {
+fn open(via: &Via) -> Result<Attachment> {
     match via {
-        Via::Tun { name, address } => open_tun(name, *address),
+        Via::Tun { name, address } => attached(Tun::open(Some(name))?, *address),
         Via::Serial { device, rate_bps, link, address } => {
             let serial = Serial::open(device, *rate_bps)?;
             let link = match link {
@@ -119,8 +142,8 @@ fn open(via: &Via) -> Result<(Device, Link, Ipv4Addr, u8)> {
     }
 }
 
-fn open_tun(name: &str, address: Option<Ipv4Addr>) -> Result<(Device, Link, Ipv4Addr, u8)> {
-    let tun = Tun::open(Some(name))?;
+fn attached(tun: Tun, address: Option<Ipv4Addr>) -> Result<Attachment> {
+    let name = tun.name();
     let interface = Interface::named(name)?;
     if !interface.is_up()? {
         bail!(
@@ -244,7 +267,10 @@ impl<S: Session> Driver<'_, S> {
             let written = self.device.write(&self.unwritten);
             self.bench.meter.enter(left);
             match written.context("the device does not take what we send")? {
-                Some(count) => drop(self.unwritten.drain(..count.min(self.unwritten.len()))),
+                Some(count) => {
+                    self.count_on_line(count);
+                    drop(self.unwritten.drain(..count.min(self.unwritten.len())));
+                }
                 None => return Ok(()),
             }
         }
@@ -286,6 +312,13 @@ impl<S: Session> Driver<'_, S> {
         Ok(())
     }
 
+    /// Counts bytes that were on a line, whose own time they take.
+    fn count_on_line(&mut self, count: usize) {
+        if matches!(self.device, Device::Serial(_)) {
+            self.bench.meter.work(Work::LineByte, count);
+        }
+    }
+
     fn read(&mut self) -> Result<()> {
         for _ in 0..BATCH {
             let left = self.bench.meter.enter(Account::Interrupt);
@@ -295,6 +328,7 @@ impl<S: Session> Driver<'_, S> {
                 None => break,
                 Some(0) => bail!("the device has hung up"),
                 Some(count) => {
+                    self.count_on_line(count);
                     let bytes = self.buffer.get(..count).unwrap_or_default();
                     self.station.receive(bytes, &mut self.bench.cx());
                 }

@@ -55,7 +55,12 @@ pub struct Showing {
 
 impl Showing {
     /// Types the command, or all the keys.
-    pub fn begin(screen: Screen, patience: Duration, console: &mut Console, cx: &mut Cx<'_>) -> Self {
+    pub fn begin(
+        screen: Screen,
+        patience: Duration,
+        console: &mut Console,
+        cx: &mut Cx<'_>,
+    ) -> Self {
         let wait = Wait::new(cx.now, patience);
         let state = match &screen {
             Screen::Command { text, .. } => {

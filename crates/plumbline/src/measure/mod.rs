@@ -199,11 +199,8 @@ fn report(
         std::fs::write(file, page.render())
             .with_context(|| format!("the report cannot be written to {}", file.display()))?;
     }
-    let text = if arguments.json {
-        measured.to_json() + "\n"
-    } else {
-        summary::text(measured, style())
-    };
+    let text =
+        if arguments.json { measured.to_json() + "\n" } else { summary::text(measured, style()) };
     // Where the reader has gone there is nobody to tell.
     _ = io::stdout().write_all(text.as_bytes());
     for note in &findings.notes {
@@ -217,9 +214,9 @@ pub fn style() -> Style {
     let is_terminal = tty::is_stdout_terminal();
     let window = if is_terminal { WindowSize::of(io::stdout()) } else { None };
     let has = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
-    let locale = ["LC_ALL", "LC_CTYPE", "LANG"].iter().find_map(|name| {
-        std::env::var(name).ok().filter(|value| !value.is_empty())
-    });
+    let locale = ["LC_ALL", "LC_CTYPE", "LANG"]
+        .iter()
+        .find_map(|name| std::env::var(name).ok().filter(|value| !value.is_empty()));
     let is_unicode = locale.is_none_or(|locale| {
         let locale = locale.to_uppercase();
         locale.contains("UTF-8") || locale.contains("UTF8")

@@ -57,7 +57,8 @@ impl Prompts {
         }
         let text = line.trim_end().to_lowercase();
         let question = text.strip_suffix(':')?;
-        let asks_name = ["login", "username", "user name"].iter().any(|ask| question.ends_with(ask));
+        let asks_name =
+            ["login", "username", "user name"].iter().any(|ask| question.ends_with(ask));
         // The greeting after a login says when the last one was.
         if asks_name && !question.ends_with("last login") {
             return Some(Prompt::Login);

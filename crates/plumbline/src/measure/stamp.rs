@@ -106,8 +106,8 @@ impl Rates {
             LayerTime { layer: Layer::Line, ns: u64::try_from(ns).unwrap_or(u64::MAX) }
         });
         let charged = LAYERS.into_iter().filter(|(account, _)| spent.ticks(*account) > 0);
-        let charged =
-            charged.map(|(account, layer)| LayerTime { layer, ns: self.account_ns(spent, account) });
+        let charged = charged
+            .map(|(account, layer)| LayerTime { layer, ns: self.account_ns(spent, account) });
         line.into_iter().chain(charged).collect()
     }
 

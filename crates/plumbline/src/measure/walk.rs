@@ -19,6 +19,7 @@ use crate::carry::{CarrierStatus, Session};
 use anyhow::Result;
 use protocols::Cx;
 use protocols::application::Stream;
+use protocols::meter::Counter;
 use protocols::time::{Duration, Instant};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
@@ -90,7 +91,7 @@ pub struct Walk {
     plan: Plan,
     stage: Stage,
     is_in_shell: bool,
-    has_heard: bool,
+    is_owed_answers: bool,
     wants_status: bool,
     deadline: Option<Instant>,
     interrupts: Option<UnixStream>,
@@ -106,7 +107,7 @@ impl Walk {
             plan,
             stage: Stage::Opening,
             is_in_shell: false,
-            has_heard: false,
+            is_owed_answers: true,
             wants_status: false,
             deadline: None,
             interrupts,
@@ -243,10 +244,9 @@ impl Walk {
         }
         self.progress.show("screenful");
         let screen = match (self.is_in_shell, self.plan.command.clone()) {
-            (true, None) => Screen::Command {
-                text: SCREENFUL_COMMAND.to_owned(),
-                cells: Some(SCREENFUL_CELLS),
-            },
+            (true, None) => {
+                Screen::Command { text: SCREENFUL_COMMAND.to_owned(), cells: Some(SCREENFUL_CELLS) }
+            }
             (true, Some(text)) => Screen::Command { text, cells: None },
             (false, _) => Screen::Typed,
         };
@@ -271,12 +271,15 @@ impl Walk {
         self.findings.notes.push(what.to_owned());
     }
 
-    /// Takes note of the time at which negotiation is over: before the first data, or soon after.
-    fn watch_negotiation(&mut self, had_data: bool, now: Instant) {
-        let is_settled = had_data && self.findings.negotiated_at.is_some();
-        if !is_settled && self.has_heard && self.console.telnet().negotiation_is_quiet() {
+    /// Takes note of a negotiation that belongs to the first ones: what comes before the first
+    /// data, and the answers that are owed to us then. Some hosts leave a few unanswered.
+    fn on_negotiation(&mut self, now: Instant) {
+        let has_prompt = self.findings.prompt.is_some();
+        let is_owed = self.console.data_at().is_none() || self.is_owed_answers;
+        if is_owed && !has_prompt {
             self.findings.negotiated_at = Some(now);
         }
+        self.is_owed_answers = !self.console.telnet().negotiation_is_quiet();
     }
 
     fn is_timing(&self) -> bool {
@@ -298,10 +301,11 @@ impl Stream for Walk {
     }
 
     fn receive(&mut self, data: &[u8], cx: &mut Cx<'_>) {
-        let had_data = self.console.data_at().is_some();
-        self.has_heard = true;
+        let heard = cx.meter.counted(Counter::TelnetNegotiationsIn);
         self.console.receive(data, cx);
-        self.watch_negotiation(had_data, cx.now);
+        if cx.meter.counted(Counter::TelnetNegotiationsIn) > heard {
+            self.on_negotiation(cx.now);
+        }
         self.look(cx);
     }
 
