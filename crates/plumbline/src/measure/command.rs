@@ -69,7 +69,7 @@ impl Showing {
             }
             Screen::Typed => {
                 console.capture();
-                console.watch(u64::from(TYPED_CELLS));
+                console.watch(u64::from(TYPED_CELLS), cx);
                 let keys: Vec<u8> = (b'a'..=b'z').cycle().take(TYPED_CELLS.into()).collect();
                 console.strike(&keys, cx);
                 State::Showing(wait)
@@ -120,7 +120,7 @@ impl Showing {
             Screen::Typed => None,
         };
         console.capture();
-        console.watch(cells.unwrap_or(u64::MAX));
+        console.watch(cells.unwrap_or(u64::MAX), cx);
         console.strike(b"\r", cx);
         self.state = State::Showing(Wait::new(cx.now, self.patience));
     }

@@ -28,6 +28,8 @@ pub struct Watch {
     pub cells: u64,
     /// Bytes of data that did it.
     pub bytes: u64,
+    /// Before the data that brought the first cell had come.
+    pub before: Option<Stamp>,
     /// When the latest data reached Telnet.
     pub arrived: Option<Stamp>,
     /// Just before the first cell was written.
@@ -46,6 +48,7 @@ impl Watch {
             wanted_cells,
             cells: 0,
             bytes: 0,
+            before: None,
             arrived: None,
             first: None,
             last: None,
@@ -136,6 +139,9 @@ impl Console {
                 }
             }
         }
+        if let Some(watch) = self.watch.as_mut().filter(|watch| watch.first.is_none()) {
+            watch.before = Some(Stamp::now(cx));
+        }
         let replies = self.terminal.output().to_vec();
         if !replies.is_empty() {
             self.terminal.sent(self.telnet.send(&replies, cx));
@@ -143,8 +149,9 @@ impl Console {
     }
 
     /// Begins to watch for `cells` cells.
-    pub fn watch(&mut self, cells: u64) {
-        self.watch = Some(Watch::new(cells));
+    pub fn watch(&mut self, cells: u64, cx: &mut Cx<'_>) {
+        let before = Some(Stamp::now(cx));
+        self.watch = Some(Watch { before, ..Watch::new(cells) });
     }
 
     /// Returns what has been painted since [`Console::watch`].

@@ -158,7 +158,7 @@ impl Echo {
         let place = console.cursor();
         self.margin.get_or_insert(place);
         self.strikes += 1;
-        console.watch(1);
+        console.watch(1, cx);
         let stamp = Stamp::now(cx);
         console.strike(&[CHARACTER], cx);
         self.state = State::Struck { stamp, at: cx.now, place, gone: None };
@@ -174,7 +174,7 @@ impl Echo {
         let painted = console.watched().filter(|watch| watch.is_complete()).cloned();
         if painted.is_some() && !console.shows(place, char::from(CHARACTER)) {
             // Something else was written, by the host or by another user of it.
-            console.watch(1);
+            console.watch(1, cx);
         } else if let Some(watch) = painted {
             self.latest = cx.now - at;
             let (arrived, painted) = (watch.arrived.unwrap_or(stamp), watch.last.unwrap_or(stamp));

@@ -161,7 +161,7 @@ impl Run<'_> {
         let via = &self.arguments.via;
         let (walk, outcome) = carry::run(walk, via, address, self.plan.patience, &mut bench)?;
         let circumstances = Circumstances {
-            target: self.arguments.target.to_string(),
+            target: named(&self.arguments.target),
             address,
             via: via.clone(),
             started_at: self.started_at,
@@ -173,8 +173,18 @@ impl Run<'_> {
     }
 }
 
+/// Returns the target as people name it.
+fn named(target: &Target) -> String {
+    let Target { host, port } = target;
+    match (host.contains(':'), *port == carry::TELNET_PORT) {
+        (_, true) => host.clone(),
+        (false, false) => format!("{host}:{port}"),
+        (true, false) => format!("[{host}]:{port}"),
+    }
+}
+
 fn refusal(target: &Target, outcome: Outcome, interrupts: &Interrupts) -> String {
-    let host = target.to_string().escape_debug().to_string();
+    let host = named(target);
     match outcome {
         _ if interrupts.has_come() => "interrupted before the connection stood".to_owned(),
         Outcome::Refused => format!("{host} refuses the connection: is a Telnet server there?"),
@@ -204,7 +214,7 @@ fn report(
     // Where the reader has gone there is nobody to tell.
     _ = io::stdout().write_all(text.as_bytes());
     for note in &findings.notes {
-        complain(&anyhow::anyhow!("{}: {note}", arguments.target));
+        complain(&anyhow::anyhow!("{}: {note}", measured.target));
     }
     Ok(())
 }

@@ -109,6 +109,7 @@ fn screenful(findings: &Findings, rates: Rates) -> Option<Screenful> {
     let watch = &shown.watch;
     let spent = watch.last?.since(&watch.first?);
     let total_ns = rates.total_ns(&spent);
+    let brought = watch.before.zip(watch.last).map(|(from, to)| to.since(&from).data_segments);
     Some(Screenful {
         method: Some(if *is_command {
             ScreenfulMethod::Command
@@ -118,8 +119,7 @@ fn screenful(findings: &Findings, rates: Rates) -> Option<Screenful> {
         bytes: watch.bytes,
         cells: watch.cells,
         first_to_last_ns: total_ns,
-        // The segment with the first cell has come before that cell is written.
-        segments_in: knows_segments(findings).then_some(spent.data_segments + 1),
+        segments_in: brought.filter(|_| knows_segments(findings)),
         stalls_ns: watch.longest_gap.map(nanos),
         layers: statistics::split(total_ns, &rates.parts(&spent)),
     })

@@ -159,10 +159,13 @@ impl Walk {
             }
             Stage::Echo { echo, .. } => match echo.look(&mut self.console, cx) {
                 Progress::Until(until) => return Err(Some(until)),
-                Progress::Done => self.end_echo(cx),
+                Progress::Done => self.begin_screenful(cx),
                 Progress::Stopped(why) => {
+                    // What is left on the line would go to the shell with the command.
                     self.note(why);
-                    self.end_echo(cx);
+                    self.keep_echoes();
+                    self.wants_status = true;
+                    self.stage = Stage::Over;
                 }
             },
             Stage::Screenful { showing, is_command } => {
@@ -234,14 +237,9 @@ impl Walk {
         self.findings.keystrokes = std::mem::take(&mut echo.keystrokes);
     }
 
-    fn end_echo(&mut self, cx: &mut Cx<'_>) {
+    fn begin_screenful(&mut self, cx: &mut Cx<'_>) {
         self.keep_echoes();
         self.wants_status = true;
-        if self.findings.keystrokes.is_empty() && !self.is_in_shell {
-            // Where one key is not echoed, two thousand are not.
-            self.stage = Stage::Over;
-            return;
-        }
         self.progress.show("screenful");
         let screen = match (self.is_in_shell, self.plan.command.clone()) {
             (true, None) => {
