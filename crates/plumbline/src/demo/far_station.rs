@@ -23,7 +23,7 @@ use std::net::{Ipv4Addr, SocketAddrV4};
 use std::os::fd::AsFd;
 
 /// Where its Telnet server is.
-pub const SERVER: SocketAddrV4 = SocketAddrV4::new(Ipv4Addr::new(10, 77, 0, 1), 23);
+pub(crate) const SERVER: SocketAddrV4 = SocketAddrV4::new(Ipv4Addr::new(10, 77, 0, 1), 23);
 const MTU: usize = 576;
 const WINDOW: usize = 4_096;
 const PROMPT: &[u8] = b"$ ";
@@ -34,7 +34,7 @@ const LINE_MAX: usize = 2_048;
 /// # Errors
 ///
 /// If the machine gives no pseudo-terminal.
-pub fn run() -> Result<()> {
+pub(crate) fn run() -> Result<()> {
     let pty = Pty::open(WindowSize { rows: 24, columns: 80 })
         .context("there is no pseudo-terminal: mount /dev/pts")?;
     let mut stdout = std::io::stdout();
@@ -112,10 +112,8 @@ impl Shell {
                 answer.extend(output_of(&String::from_utf8_lossy(&line)));
                 answer.extend_from_slice(PROMPT);
             }
-            0x7f | 0x08 => {
-                if self.line.pop().is_some() {
-                    answer.extend_from_slice(b"\x08 \x08");
-                }
+            0x7f | 0x08 if self.line.pop().is_some() => {
+                answer.extend_from_slice(b"\x08 \x08");
             }
             0x15 => {
                 let wipe = b"\x08 \x08".repeat(self.line.len());

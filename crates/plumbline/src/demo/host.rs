@@ -17,9 +17,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
 /// The interface of the demonstration.
-pub const INTERFACE: &str = "plumb0";
+pub(crate) const INTERFACE: &str = "plumb0";
 /// The kernel's address on it, where the server is.
-pub const SERVER: SocketAddrV4 = SocketAddrV4::new(Ipv4Addr::new(10, 77, 0, 1), 23);
+pub(crate) const SERVER: SocketAddrV4 = SocketAddrV4::new(Ipv4Addr::new(10, 77, 0, 1), 23);
 const PREFIX_BITS: u8 = 24;
 
 /// Moves this thread into a network of its own that holds a TUN, and opens that.
@@ -29,7 +29,7 @@ const PREFIX_BITS: u8 = 24;
 /// # Errors
 ///
 /// Why the machine does not allow it.
-pub fn enter_network() -> Result<Tun> {
+pub(crate) fn enter_network() -> Result<Tun> {
     namespace::enter_new_network()?;
     open_tun()
 }
@@ -39,7 +39,7 @@ pub fn enter_network() -> Result<Tun> {
 /// # Errors
 ///
 /// Why the machine does not allow it.
-pub fn open_tun() -> Result<Tun> {
+pub(crate) fn open_tun() -> Result<Tun> {
     let tun = Tun::open(Some(INTERFACE))?;
     let interface = Interface::named(INTERFACE)?;
     interface.set_address(*SERVER.ip(), PREFIX_BITS)?;
@@ -49,9 +49,9 @@ pub fn open_tun() -> Result<Tun> {
 
 /// A program that serves Telnet to the socket that is its standard input.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Daemon {
+pub(crate) struct Daemon {
     /// What people call it.
-    pub name: &'static str,
+    pub(crate) name: &'static str,
     program: PathBuf,
     arguments: &'static [&'static str],
 }
@@ -61,7 +61,7 @@ pub struct Daemon {
 /// # Errors
 ///
 /// If there is none.
-pub fn daemons() -> Result<Vec<Daemon>> {
+pub(crate) fn daemons() -> Result<Vec<Daemon>> {
     let inetutils = ["telnetd", "inetutils-telnetd"].into_iter().find_map(|program| {
         let program = find(program)?;
         let version = Command::new(&program).arg("--version").stdin(Stdio::null()).output().ok()?;
@@ -97,7 +97,7 @@ fn find(program: &str) -> Option<PathBuf> {
 }
 
 /// Takes connections and starts a server for each. Dropped, it ends all of them.
-pub struct Server {
+pub(crate) struct Server {
     programs: Arc<Mutex<Vec<Program>>>,
 }
 
@@ -107,7 +107,7 @@ impl Server {
     /// # Errors
     ///
     /// If the port is not free, or no thread is left.
-    pub fn start(daemon: &Daemon) -> Result<Self> {
+    pub(crate) fn start(daemon: &Daemon) -> Result<Self> {
         let listener = TcpListener::bind(SERVER)
             .with_context(|| format!("the port {SERVER} cannot be listened at"))?;
         let programs = Arc::new(Mutex::new(Vec::new()));

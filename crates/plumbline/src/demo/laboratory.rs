@@ -5,11 +5,11 @@ use simulator::Stuck;
 use simulator::tm233::{self, Content};
 
 /// The line's rate of tables 6-4 and 6-5 that is shown, bit/s.
-pub const RATE_BPS: u64 = 19_200;
+pub(crate) const RATE_BPS: u64 = 19_200;
 /// Table 6-4 at that rate: a character's echo, measured.
-pub const ECHO_1982_NS: u64 = 71_800_000;
+pub(crate) const ECHO_1982_NS: u64 = 71_800_000;
 /// Table 6-5 at that rate: a screenful, measured.
-pub const SCREENFUL_1982_NS: u64 = 2_830_000_000;
+pub(crate) const SCREENFUL_1982_NS: u64 = 2_830_000_000;
 /// The line's rate of figure 6-1, bit/s.
 const FIGURE_RATE_BPS: u64 = 9_600;
 const FIGURE_DATA_BYTES: [u16; 4] = [1, 166, 333, 500];
@@ -17,13 +17,13 @@ const KEYS: usize = 20;
 
 /// What our engines take with the costs of 1982.
 #[derive(Clone, Debug)]
-pub struct Laboratory {
+pub(crate) struct Laboratory {
     /// The echo of one character, ns.
-    pub echo_ns: u64,
+    pub(crate) echo_ns: u64,
     /// A screenful, from its first cell to its last, ns.
-    pub screenful_ns: u64,
+    pub(crate) screenful_ns: u64,
     /// The lines of figure 6-1: packet size in bits, and seconds.
-    pub packets: Vec<(Transfer, Vec<(f64, f64)>)>,
+    pub(crate) packets: Vec<(Transfer, Vec<(f64, f64)>)>,
 }
 
 /// Runs the experiments.
@@ -31,7 +31,7 @@ pub struct Laboratory {
 /// # Errors
 ///
 /// If one comes to a stop, which is a fault of an engine.
-pub fn run() -> Result<Laboratory, Stuck> {
+pub(crate) fn run() -> Result<Laboratory, Stuck> {
     let contents = [
         (Transfer::CarriageReturns, Content::CarriageReturns),
         (Transfer::PrintableCharacters, Content::Printable),

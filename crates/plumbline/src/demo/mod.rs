@@ -36,7 +36,7 @@ use std::time::SystemTime;
 
 /// Arguments of `plumb demo`.
 #[derive(Debug, clap::Args)]
-pub struct Arguments {
+pub(crate) struct Arguments {
     /// Where the report goes, if not to plumbline-report.html in this folder
     #[arg(long, value_name = "FILE")]
     report: Option<PathBuf>,
@@ -56,7 +56,7 @@ const OUTPUT_LINES_MAX: usize = 12;
 const PTY_RATE_BPS: u32 = 38_400;
 
 /// Runs the command.
-pub fn run(arguments: &Arguments) -> cli::Result {
+pub(crate) fn run(arguments: &Arguments) -> cli::Result {
     let result = if arguments.far_station { far_station::run() } else { demonstrate(arguments) };
     result.map_err(|error| {
         complain(&error);

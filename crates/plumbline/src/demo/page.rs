@@ -11,7 +11,7 @@ use records::{Measurement, summary};
 use std::path::{Path, PathBuf};
 
 /// Returns the table of then and now.
-pub fn then_and_now(laboratory: &Laboratory, measured: &Measurement) -> Table {
+pub(crate) fn then_and_now(laboratory: &Laboratory, measured: &Measurement) -> Table {
     let mut table = Table::new()
         .text("")
         .number("1982, measured")
@@ -30,7 +30,7 @@ pub fn then_and_now(laboratory: &Laboratory, measured: &Measurement) -> Table {
 }
 
 /// Returns the page.
-pub fn render(
+pub(crate) fn render(
     laboratory: &Laboratory,
     measured: &Measurement,
     waterfall: Option<Waterfall>,
@@ -61,7 +61,7 @@ pub fn render(
 /// # Errors
 ///
 /// If it can be written nowhere.
-pub fn write(page: &str, wanted: Option<&Path>) -> Result<(PathBuf, bool)> {
+pub(crate) fn write(page: &str, wanted: Option<&Path>) -> Result<(PathBuf, bool)> {
     if let Some(file) = wanted {
         std::fs::write(file, page)
             .with_context(|| format!("the report cannot be written to {}", file.display()))?;

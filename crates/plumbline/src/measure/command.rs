@@ -7,16 +7,16 @@ use protocols::Cx;
 use protocols::time::{Duration, Instant};
 
 /// Prints 24 lines of 80 cells in any POSIX shell.
-pub const SCREENFUL_COMMAND: &str =
+pub(crate) const SCREENFUL_COMMAND: &str =
     "printf '%080d\\n' 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24";
 /// What it writes: a screen of TM-233 6.2.2.
-pub const SCREENFUL_CELLS: u64 = 24 * 80;
+pub(crate) const SCREENFUL_CELLS: u64 = 24 * 80;
 /// What is typed at once where no command can be given.
-pub const TYPED_CELLS: u16 = 2_000;
+pub(crate) const TYPED_CELLS: u16 = 2_000;
 
 /// What is to be shown.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Screen {
+pub(crate) enum Screen {
     /// A command, and how many cells it writes, if that is known.
     Command { text: String, cells: Option<u64> },
     /// The echo of [`TYPED_CELLS`] keys, which ^U takes back.
@@ -25,13 +25,13 @@ pub enum Screen {
 
 /// What was shown.
 #[derive(Clone, Debug)]
-pub struct Shown {
+pub(crate) struct Shown {
     /// Cells and stamps.
-    pub watch: Watch,
+    pub(crate) watch: Watch,
     /// The data, as it came, up to the next prompt.
-    pub output: Vec<u8>,
+    pub(crate) output: Vec<u8>,
     /// Whether all came that was waited for.
-    pub is_whole: bool,
+    pub(crate) is_whole: bool,
 }
 
 #[derive(Debug)]
@@ -47,7 +47,7 @@ enum State {
 
 /// A screen that is being asked for.
 #[derive(Debug)]
-pub struct Showing {
+pub(crate) struct Showing {
     screen: Screen,
     patience: Duration,
     state: State,
@@ -55,7 +55,7 @@ pub struct Showing {
 
 impl Showing {
     /// Types the command, or all the keys.
-    pub fn begin(
+    pub(crate) fn begin(
         screen: Screen,
         patience: Duration,
         console: &mut Console,
@@ -83,7 +83,7 @@ impl Showing {
     /// # Errors
     ///
     /// Until then: when to look again.
-    pub fn look(
+    pub(crate) fn look(
         &mut self,
         prompts: &Prompts,
         console: &mut Console,

@@ -12,7 +12,7 @@ const ROWS: u16 = 24;
 const CAPTURE_BYTES_MAX: usize = 64 * 1024;
 
 /// Telnet and screen.
-pub struct Console {
+pub(crate) struct Console {
     telnet: Telnet,
     terminal: Terminal,
     watch: Option<Watch>,
@@ -22,28 +22,28 @@ pub struct Console {
 
 /// What has been painted since the watch began, up to the number of cells that were wanted.
 #[derive(Clone, Debug)]
-pub struct Watch {
+pub(crate) struct Watch {
     wanted_cells: u64,
     /// Cells in which a character was written.
-    pub cells: u64,
+    pub(crate) cells: u64,
     /// Bytes of data that did it.
-    pub bytes: u64,
+    pub(crate) bytes: u64,
     /// Before the data that brought the first cell had come.
-    pub before: Option<Stamp>,
+    pub(crate) before: Option<Stamp>,
     /// When the latest data reached Telnet.
-    pub arrived: Option<Stamp>,
+    pub(crate) arrived: Option<Stamp>,
     /// Just before the first cell was written.
-    pub first: Option<Stamp>,
+    pub(crate) first: Option<Stamp>,
     /// Just after the last one was written.
-    pub last: Option<Stamp>,
+    pub(crate) last: Option<Stamp>,
     data_at: Option<Instant>,
     /// The longest time between two arrivals, from the one with the first cell on.
-    pub longest_gap: Option<Duration>,
+    pub(crate) longest_gap: Option<Duration>,
 }
 
 impl Watch {
     /// Watches for `wanted_cells` cells.
-    pub fn new(wanted_cells: u64) -> Self {
+    pub(crate) fn new(wanted_cells: u64) -> Self {
         Self {
             wanted_cells,
             cells: 0,
@@ -58,7 +58,7 @@ impl Watch {
     }
 
     /// Returns whether all the cells that were wanted have been written.
-    pub fn is_complete(&self) -> bool {
+    pub(crate) fn is_complete(&self) -> bool {
         self.cells >= self.wanted_cells
     }
 
@@ -87,7 +87,7 @@ impl Watch {
 
 impl Console {
     /// Makes a console at which nothing has happened yet.
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let settings = UserSettings {
             terminal_type: "xterm".to_owned(),
             window: (COLUMNS, ROWS),
@@ -103,22 +103,22 @@ impl Console {
     }
 
     /// Returns the Telnet engine.
-    pub fn telnet(&self) -> &Telnet {
+    pub(crate) fn telnet(&self) -> &Telnet {
         &self.telnet
     }
 
     /// Returns the Telnet engine, for what the transport has to say to it.
-    pub fn telnet_mut(&mut self) -> &mut Telnet {
+    pub(crate) fn telnet_mut(&mut self) -> &mut Telnet {
         &mut self.telnet
     }
 
     /// Strikes keys.
-    pub fn strike(&mut self, keys: &[u8], cx: &mut Cx<'_>) {
+    pub(crate) fn strike(&mut self, keys: &[u8], cx: &mut Cx<'_>) {
         self.telnet.send(keys, cx);
     }
 
     /// Takes what came from the far side.
-    pub fn receive(&mut self, mut data: &[u8], cx: &mut Cx<'_>) {
+    pub(crate) fn receive(&mut self, mut data: &[u8], cx: &mut Cx<'_>) {
         let mut open = self.watch.as_mut().filter(|watch| !watch.is_complete());
         if let Some(watch) = &mut open {
             watch.on_arrival(cx);
@@ -149,48 +149,48 @@ impl Console {
     }
 
     /// Begins to watch for `cells` cells.
-    pub fn watch(&mut self, cells: u64, cx: &mut Cx<'_>) {
+    pub(crate) fn watch(&mut self, cells: u64, cx: &mut Cx<'_>) {
         let before = Some(Stamp::now(cx));
         self.watch = Some(Watch { before, ..Watch::new(cells) });
     }
 
     /// Returns what has been painted since [`Console::watch`].
-    pub fn watched(&self) -> Option<&Watch> {
+    pub(crate) fn watched(&self) -> Option<&Watch> {
         self.watch.as_ref()
     }
 
     /// Ends the watch, and returns what it has seen.
-    pub fn end_watch(&mut self) -> Option<Watch> {
+    pub(crate) fn end_watch(&mut self) -> Option<Watch> {
         self.watch.take()
     }
 
     /// Begins to keep the data that comes.
-    pub fn capture(&mut self) {
+    pub(crate) fn capture(&mut self) {
         self.capture = Some(Vec::new());
     }
 
     /// Ends the capture, and returns what it has kept.
-    pub fn end_capture(&mut self) -> Vec<u8> {
+    pub(crate) fn end_capture(&mut self) -> Vec<u8> {
         self.capture.take().unwrap_or_default()
     }
 
     /// Returns when data came last.
-    pub fn data_at(&self) -> Option<Instant> {
+    pub(crate) fn data_at(&self) -> Option<Instant> {
         self.data_at
     }
 
     /// Returns the cursor's row and column.
-    pub fn cursor(&self) -> (u16, u16) {
+    pub(crate) fn cursor(&self) -> (u16, u16) {
         self.terminal.cursor()
     }
 
     /// Returns whether the cell at a place shows `character`.
-    pub fn shows(&self, (row, column): (u16, u16), character: char) -> bool {
+    pub(crate) fn shows(&self, (row, column): (u16, u16), character: char) -> bool {
         self.terminal.cell(row, column).is_some_and(|cell| cell.character() == character)
     }
 
     /// Returns the text on the cursor's row in front of the cursor, blanks included.
-    pub fn line(&self) -> String {
+    pub(crate) fn line(&self) -> String {
         let (row, column) = self.cursor();
         let text = self.terminal.row_text(row);
         let before = text.chars().chain(std::iter::repeat(' '));

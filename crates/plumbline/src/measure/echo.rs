@@ -14,7 +14,7 @@ const CHARACTER: u8 = b'x';
 const DELETE: u8 = 0x7f;
 const BACKSPACE: u8 = 0x08;
 /// ^U.
-pub const KILL_LINE: u8 = 0x15;
+pub(crate) const KILL_LINE: u8 = 0x15;
 
 /// Between two keys.
 const REST: Duration = Duration::from_millis(5);
@@ -29,18 +29,18 @@ const STUCK_KEYS_MAX: usize = 64;
 
 /// One character on its way, by the places where it was seen.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Keystroke {
+pub(crate) struct Keystroke {
     /// From the key until the carrier has taken it.
-    pub down: Spent,
+    pub(crate) down: Spent,
     /// From there until its echo reached Telnet.
-    pub away: Spent,
+    pub(crate) away: Spent,
     /// From there until the cell was written.
-    pub up: Spent,
+    pub(crate) up: Spent,
 }
 
 impl Keystroke {
     /// Returns all of it.
-    pub fn whole(&self) -> Spent {
+    pub(crate) fn whole(&self) -> Spent {
         self.down.and(&self.away).and(&self.up)
     }
 }
@@ -64,7 +64,7 @@ enum State {
 
 /// How an echo run stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Progress {
+pub(crate) enum Progress {
     /// Look again now or at this time, or when something has come.
     Until(Instant),
     /// All is measured.
@@ -75,7 +75,7 @@ pub enum Progress {
 
 /// A run of echoes.
 #[derive(Debug)]
-pub struct Echo {
+pub(crate) struct Echo {
     wanted: usize,
     patience: Duration,
     state: State,
@@ -85,14 +85,14 @@ pub struct Echo {
     keys_on_line: usize,
     latest: Duration,
     /// What was measured.
-    pub keystrokes: Vec<Keystroke>,
+    pub(crate) keystrokes: Vec<Keystroke>,
     /// Keys struck, those that erase included.
-    pub strikes: usize,
+    pub(crate) strikes: usize,
 }
 
 impl Echo {
     /// Begins a run of `wanted` echoes, each of which may take as long as `patience`.
-    pub fn new(wanted: usize, patience: Duration, now: Instant) -> Self {
+    pub(crate) fn new(wanted: usize, patience: Duration, now: Instant) -> Self {
         Self {
             wanted,
             patience,
@@ -107,19 +107,19 @@ impl Echo {
     }
 
     /// Returns whether a key is on its way, so that nothing else should take time.
-    pub fn is_timing(&self) -> bool {
+    pub(crate) fn is_timing(&self) -> bool {
         matches!(self.state, State::Struck { .. })
     }
 
     /// Takes note that the carrier has taken what there was to send.
-    pub fn flushed(&mut self, cx: &mut Cx<'_>) {
+    pub(crate) fn flushed(&mut self, cx: &mut Cx<'_>) {
         if let State::Struck { gone: gone @ None, .. } = &mut self.state {
             *gone = Some(Stamp::now(cx));
         }
     }
 
     /// Looks at what has happened, and strikes the next key if it is time.
-    pub fn look(&mut self, console: &mut Console, cx: &mut Cx<'_>) -> Progress {
+    pub(crate) fn look(&mut self, console: &mut Console, cx: &mut Cx<'_>) -> Progress {
         loop {
             let progress = match self.state {
                 State::Resting { until } if cx.now < until => return Progress::Until(until),

@@ -10,7 +10,7 @@ use tokio::signal::unix::{SignalKind, signal};
 
 /// Watches for signals that ask this program to end.
 #[derive(Debug)]
-pub struct Interrupts {
+pub(crate) struct Interrupts {
     notice: UnixStream,
     is_interrupted: Arc<AtomicBool>,
 }
@@ -24,7 +24,7 @@ impl Interrupts {
     /// # Errors
     ///
     /// If there are no descriptors or threads left.
-    pub fn watch() -> Result<Self> {
+    pub(crate) fn watch() -> Result<Self> {
         let (notice, mut teller) = UnixStream::pair().context("no descriptors are left")?;
         notice.set_nonblocking(true)?;
         let is_interrupted = Arc::new(AtomicBool::new(false));
@@ -59,12 +59,12 @@ impl Interrupts {
     /// # Errors
     ///
     /// If there are no descriptors left.
-    pub fn descriptor(&self) -> Result<UnixStream> {
+    pub(crate) fn descriptor(&self) -> Result<UnixStream> {
         self.notice.try_clone().context("no descriptors are left")
     }
 
     /// Returns whether the program has been asked to end.
-    pub fn has_come(&self) -> bool {
+    pub(crate) fn has_come(&self) -> bool {
         self.is_interrupted.load(Ordering::SeqCst)
     }
 }

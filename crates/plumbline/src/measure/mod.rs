@@ -12,11 +12,11 @@ mod walk;
 #[cfg(test)]
 mod walk_tests;
 
-pub use interrupt::Interrupts;
-pub use progress::ProgressLine;
-pub use prompt::Prompts;
-pub use record::{Circumstances, measurement, waterfall};
-pub use walk::{Findings, Login, Plan, Walk};
+pub(crate) use interrupt::Interrupts;
+pub(crate) use progress::ProgressLine;
+pub(crate) use prompt::Prompts;
+pub(crate) use record::{Circumstances, measurement, waterfall};
+pub(crate) use walk::{Findings, Login, Plan, Walk};
 
 use crate::carry::{self, Bench, Outcome, Target, Via};
 use crate::cli::{self, Failure, complain};
@@ -34,7 +34,7 @@ use std::time::SystemTime;
 
 /// Arguments of `plumb measure`.
 #[derive(Debug, clap::Args)]
-pub struct Arguments {
+pub(crate) struct Arguments {
     /// Host, host:port or telnet://host:port
     target: Target,
     /// By which way: kernel, tun:NAME, serial:DEVICE?baud=19200&link=llp
@@ -74,7 +74,7 @@ pub struct Arguments {
 }
 
 /// Runs the command.
-pub fn run(arguments: &Arguments) -> cli::Result {
+pub(crate) fn run(arguments: &Arguments) -> cli::Result {
     match try_run(arguments) {
         Ok(result) => result,
         Err(error) => {
@@ -220,7 +220,7 @@ fn report(
 }
 
 /// Returns what the terminal on stdout can show.
-pub fn style() -> Style {
+pub(crate) fn style() -> Style {
     let is_terminal = tty::is_stdout_terminal();
     let window = if is_terminal { WindowSize::of(io::stdout()) } else { None };
     let has = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());

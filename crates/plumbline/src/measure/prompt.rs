@@ -5,7 +5,7 @@ use protocols::time::{Duration, Instant};
 
 /// What the far side waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Prompt {
+pub(crate) enum Prompt {
     /// A user's name.
     Login,
     /// A password.
@@ -16,24 +16,12 @@ pub enum Prompt {
     Silence,
 }
 
-impl Prompt {
-    /// Returns the text that people read.
-    pub const fn text(self) -> &'static str {
-        match self {
-            Self::Login => "a login prompt",
-            Self::Password => "a password prompt",
-            Self::Shell => "a shell prompt",
-            Self::Silence => "silence",
-        }
-    }
-}
-
 /// The ends of shell prompts, unless the user says otherwise.
 const SHELL_ENDINGS: [&str; 4] = ["$ ", "# ", "% ", "> "];
 
 /// Knows the prompts by their ends.
 #[derive(Clone, Debug)]
-pub struct Prompts {
+pub(crate) struct Prompts {
     shell_endings: Vec<String>,
 }
 
@@ -45,13 +33,13 @@ impl Default for Prompts {
 
 impl Prompts {
     /// Makes one that knows a shell's prompt by the texts that stand between bars in `endings`.
-    pub fn ending_in(endings: &str) -> Self {
+    pub(crate) fn ending_in(endings: &str) -> Self {
         let endings = endings.split('|').filter(|ending| !ending.is_empty());
         Self { shell_endings: endings.map(str::to_owned).collect() }
     }
 
     /// Returns which prompt `line` is: the text from the left margin to the cursor.
-    pub fn recognize(&self, line: &str) -> Option<Prompt> {
+    pub(crate) fn recognize(&self, line: &str) -> Option<Prompt> {
         if self.shell_endings.iter().any(|ending| line.ends_with(ending)) {
             return Some(Prompt::Shell);
         }
@@ -71,7 +59,7 @@ impl Prompts {
 
 /// A wait for the next prompt.
 #[derive(Clone, Copy, Debug)]
-pub struct Wait {
+pub(crate) struct Wait {
     /// When it began.
     since: Instant,
     /// How long nothing at all may come.
@@ -85,7 +73,7 @@ const SILENCE: Duration = Duration::from_secs(2);
 
 impl Wait {
     /// Begins to wait.
-    pub fn new(since: Instant, patience: Duration) -> Self {
+    pub(crate) fn new(since: Instant, patience: Duration) -> Self {
         Self { since, patience }
     }
 
@@ -94,7 +82,7 @@ impl Wait {
     /// # Errors
     ///
     /// While it is not known yet: when to look again.
-    pub fn look(
+    pub(crate) fn look(
         &self,
         console: &Console,
         prompts: &Prompts,
@@ -112,7 +100,7 @@ impl Wait {
     }
 
     /// Returns when something came last, or when the wait began.
-    pub fn latest(&self, console: &Console) -> Instant {
+    pub(crate) fn latest(&self, console: &Console) -> Instant {
         console.data_at().map_or(self.since, |at| at.max(self.since))
     }
 
@@ -121,7 +109,7 @@ impl Wait {
     /// # Errors
     ///
     /// While it is not silent yet: when to look again.
-    pub fn settle(&self, console: &Console, now: Instant) -> Result<(), Instant> {
+    pub(crate) fn settle(&self, console: &Console, now: Instant) -> Result<(), Instant> {
         let came_at = console.data_at().filter(|at| *at >= self.since);
         let settled_at = came_at.map_or(self.since + self.patience, |at| at + SETTLING);
         if now < settled_at { Err(settled_at) } else { Ok(()) }

@@ -20,26 +20,26 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 /// What the walk itself does not know.
 #[derive(Clone, Debug)]
-pub struct Circumstances {
+pub(crate) struct Circumstances {
     /// The target as the user named it.
-    pub target: String,
+    pub(crate) target: String,
     /// Its address.
-    pub address: SocketAddr,
+    pub(crate) address: SocketAddr,
     /// The carrier.
-    pub via: Via,
+    pub(crate) via: Via,
     /// When the run began.
-    pub started_at: SystemTime,
+    pub(crate) started_at: SystemTime,
     /// How long the name took.
-    pub resolve: Option<Duration>,
+    pub(crate) resolve: Option<Duration>,
     /// When the connection was begun, on the clock of the run.
-    pub connecting_at: Instant,
+    pub(crate) connecting_at: Instant,
     /// What a tick is worth.
-    pub tick: TickRate,
+    pub(crate) tick: TickRate,
 }
 
 impl Circumstances {
     /// Returns what turns ticks and bytes of this run into nanoseconds.
-    pub fn rates(&self) -> Rates {
+    pub(crate) fn rates(&self) -> Rates {
         // A pseudo-terminal has a rate by name only: no bit is ever on a line.
         let line_bps = match &self.via {
             Via::Serial { device, .. } if device.starts_with("/dev/pts") => None,
@@ -51,7 +51,7 @@ impl Circumstances {
 }
 
 /// Returns the record of a run.
-pub fn measurement(findings: &Findings, circumstances: &Circumstances) -> Measurement {
+pub(crate) fn measurement(findings: &Findings, circumstances: &Circumstances) -> Measurement {
     let rates = circumstances.rates();
     let samples: Vec<_> =
         findings.keystrokes.iter().map(|key| rates.echo_sample(&key.whole())).collect();
@@ -169,7 +169,7 @@ fn own_figures(status: &Status) -> TcpFigures {
 }
 
 /// Returns the way of the median key through the layers, if there was a key.
-pub fn waterfall(findings: &Findings, rates: Rates) -> Option<Waterfall> {
+pub(crate) fn waterfall(findings: &Findings, rates: Rates) -> Option<Waterfall> {
     let mut keys: Vec<_> = findings.keystrokes.iter().collect();
     keys.sort_by_key(|key| rates.total_ns(&key.whole()));
     let key = statistics::nearest_rank(&keys, 50)?;

@@ -13,7 +13,7 @@ use records::{Layer, LayerTime};
 
 /// All accounts of the meter at one moment.
 #[derive(Clone, Copy, Debug)]
-pub struct Stamp {
+pub(crate) struct Stamp {
     accounts: [u64; Account::COUNT],
     line_bytes: u64,
     data_segments: u64,
@@ -21,7 +21,7 @@ pub struct Stamp {
 
 impl Stamp {
     /// Stamps this moment.
-    pub fn now(cx: &mut Cx<'_>) -> Self {
+    pub(crate) fn now(cx: &mut Cx<'_>) -> Self {
         cx.meter.settle();
         Self {
             accounts: cx.meter.accounts(),
@@ -31,7 +31,7 @@ impl Stamp {
     }
 
     /// Returns what passed since `earlier`.
-    pub fn since(&self, earlier: &Self) -> Spent {
+    pub(crate) fn since(&self, earlier: &Self) -> Spent {
         let mut ticks = self.accounts;
         for (now, before) in ticks.iter_mut().zip(earlier.accounts) {
             *now = now.saturating_sub(before);
@@ -46,16 +46,16 @@ impl Stamp {
 
 /// What passed between two stamps, by account.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Spent {
+pub(crate) struct Spent {
     ticks: [u64; Account::COUNT],
     line_bytes: u64,
     /// Segments with data that our own TCP received.
-    pub data_segments: u64,
+    pub(crate) data_segments: u64,
 }
 
 impl Spent {
     /// Returns both times together.
-    pub fn and(mut self, other: &Self) -> Self {
+    pub(crate) fn and(mut self, other: &Self) -> Self {
         for (sum, more) in self.ticks.iter_mut().zip(other.ticks) {
             *sum += more;
         }
@@ -65,7 +65,7 @@ impl Spent {
     }
 
     /// Returns all of the time, in ticks.
-    pub fn total_ticks(&self) -> u64 {
+    pub(crate) fn total_ticks(&self) -> u64 {
         self.ticks.iter().sum()
     }
 
@@ -76,11 +76,11 @@ impl Spent {
 
 /// What turns ticks and bytes into nanoseconds.
 #[derive(Clone, Copy, Debug)]
-pub struct Rates {
+pub(crate) struct Rates {
     /// What a tick of the meter is worth.
-    pub tick: TickRate,
+    pub(crate) tick: TickRate,
     /// Bits per second of a serial line, each byte being 10 bits on it.
-    pub line_bps: Option<u32>,
+    pub(crate) line_bps: Option<u32>,
 }
 
 /// Start bit, eight bits of data, stop bit.
@@ -88,18 +88,18 @@ const BITS_PER_BYTE: u64 = 10;
 
 impl Rates {
     /// Returns all of `spent` in nanoseconds.
-    pub fn total_ns(&self, spent: &Spent) -> u64 {
+    pub(crate) fn total_ns(&self, spent: &Spent) -> u64 {
         self.tick.to_nanos(spent.total_ticks())
     }
 
     /// Returns what was charged to one account, in nanoseconds.
-    pub fn account_ns(&self, spent: &Spent, account: Account) -> u64 {
+    pub(crate) fn account_ns(&self, spent: &Spent, account: Account) -> u64 {
         self.tick.to_nanos(spent.ticks(account))
     }
 
     /// Returns what each of our layers took, in the order of the stairs; a layer that did nothing
     /// is not among them, as TCP where it is the kernel's.
-    pub fn parts(&self, spent: &Spent) -> Vec<LayerTime> {
+    pub(crate) fn parts(&self, spent: &Spent) -> Vec<LayerTime> {
         let line = self.line_bps.map(|rate_bps| {
             let bits = u128::from(spent.line_bytes * BITS_PER_BYTE);
             let ns = bits * 1_000_000_000 / u128::from(rate_bps.max(1));
@@ -112,13 +112,13 @@ impl Rates {
     }
 
     /// Returns an echo that took `spent`.
-    pub fn echo_sample(&self, spent: &Spent) -> EchoSample {
+    pub(crate) fn echo_sample(&self, spent: &Spent) -> EchoSample {
         EchoSample { total_ns: self.total_ns(spent), parts: self.parts(spent) }
     }
 }
 
 /// The accounts of our own layers, from the line up. Waiting has none.
-pub const LAYERS: [(Account, Layer); 7] = [
+pub(crate) const LAYERS: [(Account, Layer); 7] = [
     (Account::Interrupt, Layer::InterruptOrSystemCall),
     (Account::Link, Layer::Link),
     (Account::Internet, Layer::Internet),

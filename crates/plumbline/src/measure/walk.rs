@@ -26,53 +26,53 @@ use std::os::unix::net::UnixStream;
 
 /// What the walk is to do.
 #[derive(Clone)]
-pub struct Plan {
+pub(crate) struct Plan {
     /// How many echoes are wanted.
-    pub keys: usize,
+    pub(crate) keys: usize,
     /// Whom to log in as, where a name is asked for.
-    pub login: Option<Login>,
+    pub(crate) login: Option<Login>,
     /// How a shell's prompt ends.
-    pub prompts: Prompts,
+    pub(crate) prompts: Prompts,
     /// The command for the screenful, if not ours.
-    pub command: Option<String>,
+    pub(crate) command: Option<String>,
     /// Commands whose output is wanted, before anything is measured.
-    pub errands: Vec<String>,
+    pub(crate) errands: Vec<String>,
     /// How long nothing at all may come.
-    pub patience: Duration,
+    pub(crate) patience: Duration,
     /// Reads the CPU time of this process.
-    pub cpu_time: fn() -> Duration,
+    pub(crate) cpu_time: fn() -> Duration,
 }
 
 /// A user's name and password.
 #[derive(Clone)]
-pub struct Login {
+pub(crate) struct Login {
     /// The name.
-    pub user: String,
+    pub(crate) user: String,
     /// The password, if there is one.
-    pub password: Option<String>,
+    pub(crate) password: Option<String>,
 }
 
 /// What the walk has found.
 #[derive(Debug, Default)]
-pub struct Findings {
+pub(crate) struct Findings {
     /// When the connection stood.
-    pub opened_at: Option<Instant>,
+    pub(crate) opened_at: Option<Instant>,
     /// When negotiation had become quiet.
-    pub negotiated_at: Option<Instant>,
+    pub(crate) negotiated_at: Option<Instant>,
     /// The first prompt, and when its last character came.
-    pub prompt: Option<(Prompt, Instant)>,
+    pub(crate) prompt: Option<(Prompt, Instant)>,
     /// Commands and their output.
-    pub errands: Vec<(String, Vec<u8>)>,
+    pub(crate) errands: Vec<(String, Vec<u8>)>,
     /// The echoes.
-    pub keystrokes: Vec<Keystroke>,
+    pub(crate) keystrokes: Vec<Keystroke>,
     /// CPU time for one key.
-    pub cpu_per_key: Option<Duration>,
+    pub(crate) cpu_per_key: Option<Duration>,
     /// The screenful, and whether a command showed it.
-    pub screenful: Option<(Shown, bool)>,
+    pub(crate) screenful: Option<(Shown, bool)>,
     /// What the carrier knew last.
-    pub status: Option<CarrierStatus>,
+    pub(crate) status: Option<CarrierStatus>,
     /// What could not be done, each a sentence without its end.
-    pub notes: Vec<String>,
+    pub(crate) notes: Vec<String>,
 }
 
 enum Stage {
@@ -86,7 +86,7 @@ enum Stage {
 }
 
 /// The session that measures.
-pub struct Walk {
+pub(crate) struct Walk {
     console: Console,
     plan: Plan,
     stage: Stage,
@@ -101,7 +101,7 @@ pub struct Walk {
 
 impl Walk {
     /// Makes a walk that ends early when something can be read from `interrupts`.
-    pub fn new(plan: Plan, interrupts: Option<UnixStream>, progress: ProgressLine) -> Self {
+    pub(crate) fn new(plan: Plan, interrupts: Option<UnixStream>, progress: ProgressLine) -> Self {
         Self {
             console: Console::new(),
             plan,
@@ -117,7 +117,7 @@ impl Walk {
     }
 
     /// Ends the walk, and returns what it has found.
-    pub fn into_findings(mut self) -> Findings {
+    pub(crate) fn into_findings(mut self) -> Findings {
         self.keep_echoes();
         self.progress.clear();
         self.findings
