@@ -1,1 +1,44 @@
-//! The machine.
+//! The machine: devices, terminals, clocks, namespaces, kernel sockets.
+//!
+//! One file per meaning, and the only crate with `unsafe`. Nothing here knows a protocol: bytes
+//! and packets go in and out, and time comes as the engines' own [`protocols::Instant`]. A read
+//! or write that would block answers `None`; who wants to wait calls [`readiness::wait`].
+//!
+//! Linux first. What only Linux has (TUN, namespaces, `TCP_INFO`) is left out elsewhere.
+
+pub mod clock;
+pub mod entropy;
+#[cfg(target_os = "linux")]
+pub mod interface;
+#[cfg(target_os = "linux")]
+pub mod load;
+#[cfg(target_os = "linux")]
+pub mod namespace;
+#[cfg(target_os = "linux")]
+pub mod process;
+#[cfg(target_os = "linux")]
+pub mod pty;
+pub mod readiness;
+pub mod serial;
+#[cfg(target_os = "linux")]
+pub mod socket;
+#[cfg(test)]
+mod testing;
+pub mod tty;
+#[cfg(target_os = "linux")]
+pub mod tun;
+
+use rustix::io::Errno;
+use std::io;
+
+/// Turns "it would block" into `None`, and makes the call again when a signal broke it off.
+fn unless_blocked(mut call: impl FnMut() -> Result<usize, Errno>) -> io::Result<Option<usize>> {
+    loop {
+        match call() {
+            Ok(length) => return Ok(Some(length)),
+            Err(Errno::AGAIN) => return Ok(None),
+            Err(Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+}

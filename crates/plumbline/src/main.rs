@@ -1,2 +1,14 @@
 //! `plumb`: logs in, moves files, and shows where the time went.
-fn main() {}
+
+mod carry;
+mod cli;
+mod demo;
+mod lab;
+mod login;
+mod measure;
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    cli::run()
+}

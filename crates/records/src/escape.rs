@@ -97,7 +97,9 @@ mod tests {
 
     proptest! {
         #[test]
-        fn attack_row_75_no_bytes_give_a_control(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+        fn attack_row_75_no_bytes_give_a_control(
+            bytes in proptest::collection::vec(any::<u8>(), 0..200),
+        ) {
             prop_assert!(!terminal(&bytes).chars().any(char::is_control));
         }
 

@@ -116,8 +116,10 @@ fn push_table(out: &mut String, table: &Table, swatch: impl Fn(usize) -> Option<
     for (at, row) in table.rows().iter().enumerate() {
         out.push_str("<tr>");
         for (column, (cell, (_, align))) in row.iter().zip(table.columns()).enumerate() {
-            let _ = write!(out, "<td{}>", class_of(*align));
-            if let Some(class) = swatch(at).filter(|_| column == 0) {
+            let swatch = swatch(at).filter(|_| column == 0);
+            let class = if swatch.is_some() { " class=\"keyed\"" } else { class_of(*align) };
+            let _ = write!(out, "<td{class}>");
+            if let Some(class) = swatch {
                 let _ = write!(
                     out,
                     "<svg class=\"swatch\" viewBox=\"0 0 10 10\" aria-hidden=\"true\">\

@@ -299,6 +299,7 @@ impl Measurement {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
 
     const SAMPLE: &str = include_str!("../samples/measurement-1.json");
 
@@ -372,5 +373,28 @@ mod tests {
         let mut record = Measurement::from_json(SAMPLE).unwrap();
         record.via = "tun:plumb0?baud=9600".to_owned();
         assert_eq!(record.line_rate(), None);
+    }
+
+    proptest! {
+        #[test]
+        fn a_record_comes_back_from_its_json_as_it_was(
+            target in any::<String>(),
+            address in any::<Option<String>>(),
+            rtt_ns in any::<Option<u64>>(),
+            times in proptest::collection::vec((any::<u64>(), any::<u64>()), 1..9),
+        ) {
+            let samples: Vec<EchoSample> =
+                times.into_iter().map(|(total, telnet)| sample(total, telnet)).collect();
+            let mut record = Measurement::from_json(SAMPLE).unwrap();
+            (record.target, record.address) = (target, address);
+            record.echo = Echo::from_samples(&samples, rtt_ns);
+            record.tcp = Some(TcpFigures { rtt_ns, ..TcpFigures::default() });
+            prop_assert_eq!(Measurement::from_json(&record.to_json()), Ok(record));
+        }
+
+        #[test]
+        fn no_text_makes_the_reader_panic(json in any::<String>()) {
+            let _ = Measurement::from_json(&json);
+        }
     }
 }

@@ -71,10 +71,12 @@ pub fn report(measured: &Measurement) -> Report {
 pub fn stack(measured: &Measurement) -> LayerStack {
     let echo = measured.echo.as_ref().map(|echo| StackedBar {
         label: "median echo of one character".to_owned(),
+        name: "echo".to_owned(),
         layers: echo.layers.clone(),
     });
     let screenful = measured.screenful.as_ref().map(|screenful| StackedBar {
         label: "screenful, first cell to last".to_owned(),
+        name: "screenful".to_owned(),
         layers: screenful.layers.clone(),
     });
     LayerStack {
@@ -167,9 +169,11 @@ mod tests {
     }
 
     #[test]
-    fn at_80_columns_all_is_on_one_screen() {
+    fn at_80_columns_all_figures_stand_in_tables() {
         insta::assert_snapshot!(text(&sample(), Style::default()), @r"
-        Far side and network take 96 % of an echo of 210 µs.
+        The far host takes 69 % of an echo of 210 µs, and the network's round trip only
+        58.0 µs; with nothing but the far side it could be 202 µs, and less than 25 ms
+        is not noticed.
 
         telnet://host.example at 192.0.2.7:23 via kernel, 2026-03-01T12:00:00Z, plumb
         0.1.0, Linux 6.12.0, Example CPU at 2.10 GHz, 2 CPUs, load 0.25, cubic.
@@ -185,7 +189,7 @@ mod tests {
         Echo of one character
         samples   least     p50     p90     p99    most  CPU a key
         -------  ------  ------  ------  ------  ------  ---------
-            200  181 µs  210 µs  268 µs  402 µs  911 µs    31.0 µs
+            200  181 µs  210 µs  268 µs  402 µs  911 µs    9.40 µs
 
         Where the median echo went
         interrupt or system call  5.10 µs    2 % ▉
@@ -225,8 +229,11 @@ mod tests {
     fn at_40_columns_in_ascii_nothing_is_lost() {
         let style = Style { width: 40, charset: Charset::Ascii, colour: false };
         insta::assert_snapshot!(text(&sample(), style), @r"
-        Far side and network take 96 % of an
-        echo of 210 us.
+        The far host takes 69 % of an echo of
+        210 us, and the network's round trip
+        only 58.0 us; with nothing but the far
+        side it could be 202 us, and less than
+        25 ms is not noticed.
 
         telnet://host.example at 192.0.2.7:23
         via kernel, 2026-03-01T12:00:00Z, plumb
@@ -248,7 +255,7 @@ mod tests {
         p90        268 us
         p99        402 us
         most       911 us
-        CPU a key  31.0 us
+        CPU a key  9.40 us
 
         Where the median echo went
         int/syscall  5.10 us    2 % #

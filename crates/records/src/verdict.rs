@@ -1,10 +1,11 @@
 //! One sentence on a measurement: what limits it, and what the best possible is.
 //!
-//! The rules are tried in the order of [`Limit`]; the first that holds speaks. A loss or a stall
-//! hides everything else, so those come first; then the group of layers that takes most of an
-//! echo: the line, the far side with the network, or our own software. When a screenful waits for
-//! the terminal, that is said beside it. What a person notices is TM-233's (section 3.1): an echo
-//! above a quarter of a second is unacceptable, one below a fortieth is not noticed.
+//! The rules are tried in the order of [`Limit`]; the first that holds speaks. From too few echoes
+//! nothing follows, and a loss or a stall hides everything below it. Then comes the group of layers
+//! that takes most of an echo: the line, the far side with the network, or our own software. When a
+//! screenful waits for the terminal, that is said beside it. What a person notices is TM-233's
+//! (section 3.1): an echo above a quarter of a second is unacceptable, one below a fortieth is not
+//! noticed.
 //!
 //! The round trip of the network is taken as the smaller of TCP's and of the time to connect: TCP's
 //! contains the far host when its acknowledgments ride on echoes, a connect may contain our own
@@ -20,7 +21,7 @@ pub enum Limit {
     NothingMeasured,
     /// Too few echoes to say anything.
     TooFewSamples,
-    /// Segments had to be sent again, one in [`LOSS_ONE_IN`] or more.
+    /// Segments had to be sent again, one in [`LOSS_ONE_IN`] or more, and more than one.
     Retransmissions,
     /// Nagle's algorithm on one side waited for a delayed acknowledgment of the other.
     NagleStall,
@@ -92,7 +93,7 @@ pub fn limit(measured: &Measurement) -> Limit {
     if measured.echo.as_ref().is_some_and(|echo| echo.samples < FEWEST_SAMPLES) {
         return Limit::TooFewSamples;
     }
-    if loss(measured).is_some_and(|(again, sent)| again.saturating_mul(LOSS_ONE_IN) >= sent) {
+    if is_lossy(measured) {
         return Limit::Retransmissions;
     }
     if stall(measured).is_some() {
@@ -160,11 +161,17 @@ fn screenful_of(measured: &Measurement) -> Option<Timing<'_>> {
     Some(Timing { name: "a screenful", total_ns, layers: &screenful.layers })
 }
 
-/// Returns segments sent again, if any, and all that were sent.
-fn loss(measured: &Measurement) -> Option<(u64, u64)> {
+/// Returns segments sent again, if any, and all that were sent, if known.
+fn loss(measured: &Measurement) -> Option<(u64, Option<u64>)> {
     let tcp = measured.tcp.as_ref()?;
     let again = tcp.retransmissions.filter(|again| *again > 0)?;
-    Some((again, tcp.segments_out?.max(again)))
+    Some((again, tcp.segments_out.map(|sent| sent.max(again))))
+}
+
+fn is_lossy(measured: &Measurement) -> bool {
+    // A single one may be chance, however short the run was.
+    let Some((again @ 2.., Some(sent))) = loss(measured) else { return false };
+    again.saturating_mul(LOSS_ONE_IN) >= sent
 }
 
 fn round_trip(measured: &Measurement) -> Option<u64> {
@@ -197,6 +204,7 @@ fn too_few(measured: &Measurement) -> String {
 
 fn retransmissions(measured: &Measurement, timing: Timing<'_>) -> String {
     let (again, sent) = loss(measured).unwrap_or_default();
+    let sent = sent.unwrap_or(again);
     let worst = match &measured.echo {
         Some(echo) => format!("the longest echo took {}", duration(echo.max_ns)),
         None => format!("{} took {}", timing.name, duration(timing.total_ns)),
@@ -351,7 +359,9 @@ fn terminal_beside(screenful: Timing<'_>) -> String {
 
 fn few_losses(measured: &Measurement) -> String {
     let Some((again, sent)) = loss(measured) else { return String::new() };
-    format!("; {} of {} segments had to be sent again", count(again), count(sent))
+    let of = sent.map_or_else(String::new, |sent| format!(" of {}", count(sent)));
+    let segments = if again == 1 && sent.is_none() { "segment" } else { "segments" };
+    format!("; {}{of} {segments} had to be sent again", count(again))
 }
 
 fn capital(text: &str) -> String {

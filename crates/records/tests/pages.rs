@@ -14,16 +14,16 @@ use records::{Layer, Measurement, summary};
 ///
 /// When there is an angle bracket or a quote that belongs to no tag.
 fn tags(page: &str) -> Vec<(String, Vec<String>)> {
-    let (head, rest) = page.split_once("<style>").unwrap();
-    let (_, body) = rest.split_once("</style>").unwrap();
+    let (head, rest) = page.split_once("<style>").expect("a page has a style");
+    let (_, body) = rest.split_once("</style>").expect("a style ends");
     let mut found = Vec::new();
     for piece in head.split('<').skip(1).chain(body.split('<').skip(1)) {
-        let (tag, text) = piece.split_once('>').unwrap();
+        let (tag, text) = piece.split_once('>').expect("a tag ends");
         assert!(!text.contains(['>', '"', '\'']), "{text}");
         let (name, mut attributes) = tag.split_once(' ').unwrap_or((tag, ""));
         let mut names = Vec::new();
         while let Some((attribute, rest)) = attributes.split_once("=\"") {
-            let (value, rest) = rest.split_once('"').unwrap();
+            let (value, rest) = rest.split_once('"').expect("a quoted value ends");
             let is_policy = value.starts_with("default-src 'none'");
             assert!(is_policy || !value.contains('\''), "{value}");
             names.push(attribute.trim().to_owned());
@@ -55,6 +55,7 @@ fn page_of(text: &str) -> String {
     stack.title.clone_from(&text);
     for bar in &mut stack.bars {
         bar.label.clone_from(&text);
+        bar.name.clone_from(&text);
     }
     let sections = vec![
         Section::Lead(text.clone()),
@@ -69,7 +70,7 @@ fn page_of(text: &str) -> String {
 }
 
 fn sample() -> Measurement {
-    Measurement::from_json(include_str!("../samples/measurement-1.json")).unwrap()
+    Measurement::from_json(include_str!("../samples/measurement-1.json")).expect("it parses")
 }
 
 /// Returns the page of the sample, with a figure 6-1 and the waterfall of a keystroke.
@@ -119,9 +120,7 @@ fn a_page_asks_nothing_of_the_network_and_runs_nothing() {
         assert!(!attributes.iter().any(|name| name.starts_with("on")));
         assert!(!attributes.iter().any(|name| elsewhere.contains(&name.as_str())));
     }
-    assert!(
-        !page.contains("://") || page.matches("://").count() == page.matches("telnet://").count()
-    );
+    assert_eq!(page.matches("://").count(), page.matches("telnet://").count());
     assert!(!page.contains("url(") && !page.contains("@import"));
 }
 

@@ -1,1 +1,14 @@
-//! Virtual time.
+//! Virtual time: lines with rate, delay and faults, hosts that take time to think, and the
+//! scenarios of the papers. It uses only the public face of `protocols`.
+//!
+//! A [`World`] has two hosts and the line between them. It runs whatever happens next, in the
+//! order of time; the same seed gives the same run to the nanosecond.
+
+pub mod faults;
+mod host;
+pub mod line;
+pub mod tm233;
+mod world;
+
+pub use host::Host;
+pub use world::{Side, Stuck, World};

@@ -23,7 +23,9 @@ impl Source {
     pub(super) fn new(path: &str, text: &str) -> Self {
         let code = blank_what_is_not_code(text);
         let tests = test_items(&code);
-        let is_test_file = path.split('/').any(|part| part == "tests" || part == "benches");
+        let stem = path.strip_suffix(".rs").unwrap_or(path);
+        let is_for_tests = |part: &str| matches!(part, "tests" | "benches");
+        let is_test_file = stem.split('/').any(is_for_tests) || stem.ends_with("_tests");
         Self { path: path.to_owned(), code, tests, is_test_file }
     }
 
@@ -250,6 +252,13 @@ mod tests {
         assert!(!child.is_test(0));
         child.mark_test_file(&parent.test_files().into_iter().collect());
         assert!(child.is_test(0));
+    }
+
+    #[test]
+    fn a_file_named_for_tests_is_a_test() {
+        assert!(Source::new("crates/a/src/tty_tests.rs", "fn x() {}").is_test(0));
+        assert!(Source::new("crates/a/tests/peers.rs", "fn x() {}").is_test(0));
+        assert!(!Source::new("crates/a/src/protests.rs", "fn x() {}").is_test(0));
     }
 
     #[test]

@@ -74,3 +74,29 @@ fn burst(cx: &mut Cx<'_>) -> u64 {
     let (fewest, most) = BURST;
     fewest + cx.chance.below(most - fewest + 1)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cx::testing::Lab;
+
+    const SOMEBODY: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 2);
+
+    #[test]
+    fn no_more_destinations_are_remembered_than_there_are_buckets() {
+        let (mut limiter, mut lab) = (Limiter::default(), Lab::default());
+        (1..10_000).for_each(|i| {
+            limiter.allows(Ipv4Addr::from_bits(i), &mut lab.cx());
+        });
+        assert_eq!(limiter.buckets.len(), BUCKETS);
+    }
+
+    #[test]
+    fn a_long_silence_earns_no_more_than_a_burst() {
+        let (mut limiter, mut lab) = (Limiter::default(), Lab::default());
+        limiter.allows(SOMEBODY, &mut lab.cx());
+        lab.advance_millis(1_000_000_000);
+        let allowed = (0..100).filter(|_| limiter.allows(SOMEBODY, &mut lab.cx())).count();
+        assert!((4..=12).contains(&allowed), "{allowed}");
+    }
+}

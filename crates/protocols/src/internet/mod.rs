@@ -161,17 +161,20 @@ impl Internet {
         datagram
     }
 
+    /// Returns whether an answer is owed.
+    #[must_use]
+    pub fn has_output(&self) -> bool {
+        !self.owed.is_empty()
+    }
+
     /// Returns the next answer that is owed, a whole datagram for the link.
     pub fn transmit(&mut self, cx: &mut Cx<'_>) -> Option<Packet> {
+        let (packet, counter) = self.owed.pop_front()?;
         let left = cx.meter.enter(Account::Internet);
-        let paid = self.owed.pop_front();
-        let packet = paid.map(|(packet, counter)| {
-            cx.meter.count(counter);
-            cx.meter.count(Counter::IpDatagramsOut);
-            packet
-        });
+        cx.meter.count(counter);
+        cx.meter.count(Counter::IpDatagramsOut);
         cx.meter.enter(left);
-        packet
+        Some(packet)
     }
 
     /// Returns the next news from ICMP.
@@ -255,10 +258,7 @@ impl Internet {
         pool: &mut Pool,
         cx: &mut Cx<'_>,
     ) -> Result<Packet, SendError> {
-        // A reply from everybody would be a flood that we asked for.
-        if self.interface.audience(destination) != Audience::Other {
-            return Err(SendError::Destination);
-        }
+        // Found out before a buffer has grown to hold it.
         let payload_len = usize::from(payload_len);
         if payload_len + icmp::HEADER_LEN + ipv4::HEADER_LEN > usize::from(self.mtu) {
             return Err(SendError::TooBig { mtu: self.mtu });
@@ -458,6 +458,7 @@ impl Internet {
         }
         match self.interface.audience(destination) {
             Audience::Other => {}
+            // TCP needs one other end, and an echo from everybody is a flood that we asked for.
             Audience::Group if protocol == Protocol::Udp => {}
             Audience::Group | Audience::Us | Audience::Nobody => {
                 return Err(SendError::Destination);

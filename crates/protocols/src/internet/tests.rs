@@ -16,6 +16,14 @@ fn receive_icmp(host: &mut Host, message: &[u8]) {
     assert!(host.receive(&datagram(&header(Protocol::Icmp), &[], message)).is_none());
 }
 
+fn options() -> impl Strategy<Value = Vec<u8>> {
+    prop::collection::vec(any::<u8>(), 0..=40)
+}
+
+fn data() -> impl Strategy<Value = Vec<u8>> {
+    prop::collection::vec(any::<u8>(), 0..=100)
+}
+
 proptest! {
     #[test]
     fn any_bytes_leave_no_buffer_behind(frames: Vec<Vec<u8>>) {
@@ -27,10 +35,7 @@ proptest! {
 
     #[test]
     fn any_fields_options_and_data_leave_no_buffer_behind(
-        datagrams in prop::collection::vec(
-            (0..8_u8, any::<[u8; 12]>(), prop::collection::vec(any::<u8>(), 0..=40), any::<Vec<u8>>()),
-            0..64,
-        )
+        datagrams in prop::collection::vec((0..8_u8, any::<[u8; 12]>(), options(), data()), 0..64)
     ) {
         let mut host = Host::default();
         datagrams.iter().for_each(|(choice, fields, options, data)| {
@@ -214,6 +219,17 @@ fn nothing_is_reported_about_icmp() {
 }
 
 #[test]
+fn nothing_is_reported_to_a_source_that_is_not_one_host() {
+    let mut host = Host::default();
+    let packet = host.packet(b"01234567");
+    let header = Header { source: Ipv4Addr::BROADCAST, ..header(Protocol::Udp) };
+    let cx = &mut host.lab.cx();
+    let datagram = Datagram { header, header_len: 20, packet };
+    host.internet.report(datagram, Unreachable::Port, &mut host.pool, cx);
+    assert_eq!(host.counted(Counter::IcmpErrorsSuppressed), 1);
+}
+
+#[test]
 fn an_echo_reply_keeps_the_priority_of_its_request_and_marks_no_congestion() {
     let mut host = Host::default();
     let header = Header { dscp_ecn: 0b1010_1011, ..header(Protocol::Icmp) };
@@ -251,6 +267,16 @@ fn an_error_about_a_datagram_of_ours_is_told_with_its_first_bytes() {
 fn an_error_about_a_datagram_that_was_not_ours_is_counted_and_dropped() {
     let mut host = Host::default();
     let quoted = datagram(&header(Protocol::Tcp), &[], b"portsseq");
+    receive_icmp(&mut host, &message(UNREACHABLE, &quoted));
+    assert_eq!(host.internet.event(), None);
+    assert_eq!(host.counted(Counter::IcmpErrors), 1);
+}
+
+#[test]
+fn an_error_about_a_fragment_is_counted_and_dropped() {
+    let mut host = Host::default();
+    let mut quoted = datagram(&ours(Protocol::Tcp), &[], b"portsseq");
+    quoted[7] = 1;
     receive_icmp(&mut host, &message(UNREACHABLE, &quoted));
     assert_eq!(host.internet.event(), None);
     assert_eq!(host.counted(Counter::IcmpErrors), 1);
@@ -311,6 +337,15 @@ fn what_is_sent_has_df_no_identification_and_the_time_to_live_that_was_set() {
     assert_eq!((header.dont_fragment, header.identification, header.time_to_live), (true, 0, 9));
 }
 
+#[test]
+fn a_datagram_for_a_group_stays_on_the_link() {
+    let mut host = Host::default();
+    let (packet, group) = (host.packet(b"data"), Ipv4Addr::new(224, 0, 0, 1));
+    let cx = &mut host.lab.cx();
+    let sent = host.internet.send(packet, group, Protocol::Udp, 0, &mut host.pool, cx).unwrap();
+    assert_eq!(Header::parse(sent.data()).unwrap().header.time_to_live, 1);
+}
+
 fn ask(host: &mut Host) -> Vec<u8> {
     let cx = &mut host.lab.cx();
     let packet = host.internet.make_echo_request(THEIRS, 7, 1, 56, &mut host.pool, cx).unwrap();
@@ -359,12 +394,36 @@ fn an_echo_reply_of_another_length_or_from_another_host_is_ignored() {
 }
 
 #[test]
-fn an_echo_request_longer_than_the_mtu_takes_no_buffer() {
+fn an_echo_request_longer_than_the_mtu_is_refused_before_a_buffer_is_asked_for() {
+    let mut host = Host { pool: Pool::new(0, 1600), ..Host::default() };
+    let cx = &mut host.lab.cx();
+    let refused = [1472, 1473].map(|payload_len| {
+        host.internet.make_echo_request(THEIRS, 7, 1, payload_len, &mut host.pool, cx).unwrap_err()
+    });
+    assert_eq!(refused, [SendError::NoBuffer, SendError::TooBig { mtu: 1500 }]);
+}
+
+#[test]
+fn an_echo_request_to_everybody_is_refused() {
     let mut host = Host::default();
     let cx = &mut host.lab.cx();
-    let refused = host.internet.make_echo_request(THEIRS, 7, 1, 1473, &mut host.pool, cx);
-    assert_eq!(refused.unwrap_err(), SendError::TooBig { mtu: 1500 });
+    let everybody = Ipv4Addr::BROADCAST;
+    let refused = host.internet.make_echo_request(everybody, 7, 1, 56, &mut host.pool, cx);
+    assert_eq!(refused.unwrap_err(), SendError::Destination);
     assert_eq!(host.pool.lent(), 0);
+}
+
+#[test]
+fn an_echo_request_is_forgotten_after_sixty_four_later_ones() {
+    let mut host = Host::default();
+    let reply = answer(&ask(&mut host));
+    (2..=65).for_each(|sequence| {
+        let (pool, cx) = (&mut host.pool, &mut host.lab.cx());
+        let made = host.internet.make_echo_request(THEIRS, 7, sequence, 56, pool, cx);
+        host.pool.put(made.unwrap());
+    });
+    host.receive(&reply);
+    assert_eq!(host.internet.event(), None);
 }
 
 #[test]
@@ -373,9 +432,16 @@ fn time_spent_here_is_charged_to_the_internet_account_and_the_caller_goes_on() {
     let mut host = Host::default();
     host.lab.meter = Meter::new(Clock::Counter(|| CLOCK.fetch_add(1, Ordering::Relaxed)));
     host.lab.meter.enter(Account::Telnet);
-    host.receive(&datagram(&header(Protocol::Udp), &[], b"data"));
+    let received = host.receive(&datagram(&header(Protocol::Udp), &[], b"data")).unwrap();
+    assert_eq!(host.lab.meter.enter(Account::Telnet), Account::Telnet);
+    let cx = &mut host.lab.cx();
+    host.internet.report(received, Unreachable::Port, &mut host.pool, cx);
+    assert_eq!(host.lab.meter.enter(Account::Telnet), Account::Telnet);
+    host.transmit().unwrap();
+    assert_eq!(host.lab.meter.enter(Account::Telnet), Account::Telnet);
+    send(&mut host, b"data", [10, 0, 0, 2], Protocol::Tcp).unwrap();
     assert_eq!(host.lab.meter.enter(Account::Outside), Account::Telnet);
-    assert_eq!(host.lab.meter.charged(Account::Internet), 1);
+    assert_eq!(host.lab.meter.charged(Account::Internet), 4);
 }
 
 #[test]

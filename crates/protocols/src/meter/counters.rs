@@ -296,5 +296,7 @@ closed_list! {
         TerminalSequencesUnknown "terminal sequences unknown",
         /// Reports that the host asked for and got.
         TerminalReports "terminal reports",
+        /// Reports not given because earlier ones still wait to be sent.
+        TerminalReportsRefused "terminal reports refused",
     }
 }

@@ -1,1 +1,23 @@
 //! The terminal: what the eye sees.
+//!
+//! Bytes from the host fall through three files. `ansi` cuts them into runs of text, controls and
+//! sequences; `screen` knows what each does to cursor, margins and modes; `grid` holds the rows of
+//! cells and moves them. A front end for another kind of terminal stands beside `ansi` and uses
+//! the same grid.
+//!
+//! Nothing is ever echoed from the input to the output. The replies are a closed list of fixed
+//! strings, and in two of them stand the numbers of the cursor's place.
+
+mod ansi;
+mod cell;
+mod grid;
+mod screen;
+mod sgr;
+#[cfg(test)]
+mod tests;
+
+pub use ansi::{Terminal, Written};
+pub use cell::{Attributes, Cell, Color, Style};
+
+/// The largest number of columns and of rows that a terminal may have.
+pub const SIDE_MAX: u16 = 1000;

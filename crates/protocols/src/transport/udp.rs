@@ -312,7 +312,10 @@ impl Udp {
     /// RFC 6056 §3.3.1: a port by chance, or the next free one after it.
     fn ephemeral_port(&self, cx: &mut Cx<'_>) -> Option<u16> {
         let count = u64::from(u16::MAX - EPHEMERAL_MIN) + 1;
-        let chosen = u16::try_from(cx.chance.below(count)).unwrap_or(0) + EPHEMERAL_MIN;
+        self.first_free(u16::try_from(cx.chance.below(count)).unwrap_or(0) + EPHEMERAL_MIN)
+    }
+
+    fn first_free(&self, chosen: u16) -> Option<u16> {
         (chosen..=u16::MAX).chain(EPHEMERAL_MIN..chosen).find(|port| !self.has_port(*port))
     }
 }
@@ -557,6 +560,13 @@ mod tests {
     }
 
     #[test]
+    fn the_port_after_the_last_is_the_first_that_is_not_reserved() {
+        let (mut host, mut udp) = (Host::default(), Udp::default());
+        udp.bind(u16::MAX, &mut host.lab.cx()).unwrap();
+        assert_eq!(udp.first_free(u16::MAX), Some(EPHEMERAL_MIN));
+    }
+
+    #[test]
     fn what_cannot_be_sent_goes_back_to_the_pool() {
         let mut host = Host::default();
         let (mut udp, socket) = bound(&mut host);
@@ -576,6 +586,17 @@ mod tests {
     }
 
     #[test]
+    fn time_spent_here_is_charged_to_the_internet_account_and_the_caller_goes_on() {
+        let mut host = Host::default();
+        let (mut udp, socket) = bound(&mut host);
+        host.lab.meter.enter(Account::Telnet);
+        feed(&mut host, &mut udp, &to_us(b"data"));
+        assert_eq!(host.lab.meter.enter(Account::Telnet), Account::Telnet);
+        send(&mut host, &udp, socket, b"data");
+        assert_eq!(host.lab.meter.enter(Account::Outside), Account::Telnet);
+    }
+
+    #[test]
     fn an_icmp_error_reaches_the_socket_that_sent_the_datagram_once() {
         let mut host = Host::default();
         let (mut udp, socket) = bound(&mut host);
@@ -588,6 +609,8 @@ mod tests {
             destination: Ipv4Addr::new(10, 0, 0, 3),
             first_bytes: [0, 69, 0, 9, 0, 8, 0, 0],
         };
+        udp.receive_error(&IcmpError { protocol: Protocol::Tcp, ..error });
+        assert_eq!(udp.take_error(socket), None);
         udp.receive_error(&error);
         let destination = SocketAddrV4::new(Ipv4Addr::new(10, 0, 0, 3), 9);
         assert_eq!(udp.take_error(socket), Some((destination, kind)));

@@ -23,6 +23,8 @@ pub struct LayerStack {
 pub struct StackedBar {
     /// What took the time.
     pub label: String,
+    /// The same in a word, for the head of its column.
+    pub name: String,
     /// Which layers, from the left; the total is their sum.
     pub layers: Vec<LayerTime>,
 }
@@ -67,7 +69,7 @@ impl LayerStack {
     fn figures(&self) -> (Table, Vec<Layer>) {
         let is_known = |layer: &Layer| self.bars.iter().any(|bar| bar.of(*layer).is_some());
         let layers: Vec<Layer> = Layer::ALL.into_iter().filter(is_known).collect();
-        let names = self.bars.iter().map(|bar| bar.label.as_str());
+        let names = self.bars.iter().map(|bar| bar.name.as_str());
         let start = Table::new().text("layer");
         let mut table = names.fold(start, |table, name| table.number(name).number("share"));
         for layer in &layers {
@@ -121,7 +123,7 @@ mod tests {
 
     fn bar(label: &str, layers: &[(Layer, u64)]) -> StackedBar {
         let layers = layers.iter().map(|&(layer, ns)| LayerTime { layer, ns }).collect();
-        StackedBar { label: label.to_owned(), layers }
+        StackedBar { label: label.to_owned(), name: label.to_owned(), layers }
     }
 
     #[test]

@@ -9,6 +9,8 @@ const TOP: f64 = 34.0;
 const BOTTOM: f64 = 46.0;
 /// Room for the sample of a line before its name.
 const KEY: f64 = 26.0;
+/// Larger values are no measurement of anything, and no place on a drawing.
+const LARGEST: f64 = 1e18;
 /// From name to name, at least.
 const NAME_HEIGHT: f64 = 15.0;
 
@@ -32,7 +34,7 @@ pub struct LineChart {
 pub struct Line {
     /// Its name, which stands at its end.
     pub name: String,
-    /// Points (x, y) from left to right; those that are negative or not finite are left out.
+    /// Points (x, y) from left to right; those that are negative or no number are left out.
     pub points: Vec<(f64, f64)>,
     /// Which of five colours and marks; lines that belong together share one.
     pub hue: usize,
@@ -51,7 +53,7 @@ pub enum Drawn {
 
 impl Line {
     fn shown(&self) -> impl Iterator<Item = (f64, f64)> + '_ {
-        let is_shown = |value: f64| value.is_finite() && value >= 0.0;
+        let is_shown = |value: f64| (0.0..=LARGEST).contains(&value);
         self.points.iter().copied().filter(move |(x, y)| is_shown(*x) && is_shown(*y))
     }
 
@@ -94,9 +96,8 @@ impl Plot {
         let shown = || chart.lines.iter().flat_map(Line::shown);
         let x = Ticks::up_to(shown().map(|point| point.0).fold(0.0, f64::max), most_x);
         let y = Ticks::up_to(shown().map(|point| point.1).fold(0.0, f64::max), most_y);
-        let widest = |texts: &mut dyn Iterator<Item = f64>| texts.fold(0.0, f64::max);
-        let left = widest(&mut y.at.iter().map(|tick| width_of(&y.text(*tick)))) + 10.0;
-        let names = widest(&mut chart.lines.iter().map(|line| width_of(&line.name)));
+        let left = widest(y.at.iter().map(|tick| y.text(*tick))) + 10.0;
+        let names = widest(chart.lines.iter().map(|line| line.name.clone()));
         let name_room = names.min(window.width() * 0.3);
         let right = window.width() - name_room - KEY - 14.0;
         Self { left, right, bottom: height - BOTTOM, height, name_room, x, y }
@@ -184,6 +185,10 @@ impl LineChart {
     }
 }
 
+fn widest(texts: impl Iterator<Item = String>) -> f64 {
+    texts.map(|text| width_of(&text)).fold(0.0, f64::max)
+}
+
 /// Returns `heights`, which are sorted, moved so that names fit between them and above `bottom`.
 fn apart(heights: &[f64], bottom: f64) -> Vec<f64> {
     let mut floor = TOP - NAME_HEIGHT;
@@ -242,7 +247,9 @@ mod tests {
 
     proptest! {
         #[test]
-        fn names_keep_their_distance(mut heights in proptest::collection::vec(34.0..380.0_f64, 0..12)) {
+        fn names_keep_their_distance(
+            mut heights in proptest::collection::vec(34.0..380.0_f64, 0..12),
+        ) {
             heights.sort_by(f64::total_cmp);
             let moved = apart(&heights, 384.0);
             for pair in moved.windows(2) {

@@ -63,7 +63,7 @@ impl Waterfall {
                 let room = longest.min(window.width() * 0.35);
                 (26.0, room + 12.0, room + 1.0, 8.0)
             }
-            Window::Narrow => (38.0, 4.0, window.width() - 8.0, 4.0),
+            Window::Narrow => (38.0, 4.0, window.width() - 8.0, 5.0),
         };
         let in_units = |ns: u64| ns as f64 / per_unit;
         let last = self.spans.iter().map(|span| in_units(span.end_ns.saturating_sub(origin)));

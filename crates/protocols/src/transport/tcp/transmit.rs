@@ -236,7 +236,8 @@ impl Connection {
             return;
         }
         self.last_sent_at = cx.now;
-        if plan.seq == self.snd_nxt && !(self.snd_wnd == 0 && !plan.syn) {
+        // What probes a shut window is not counted as sent until it is taken.
+        if plan.seq == self.snd_nxt && (plan.syn || self.snd_wnd > 0) {
             self.snd_nxt = end;
         }
         self.snd_nxt = self.snd_nxt.max(self.snd_una);

@@ -1,0 +1,238 @@
+//! Clocks: a cycle counter for the meter, its rate, the time of a run, and CPU time.
+//!
+//! The counter is what costs least to read: the time stamp counter where the kernel itself
+//! trusts it, the generic timer on 64-bit ARM, else CLOCK_MONOTONIC in nanoseconds. It is read
+//! without a fence: a reading may slip by some tens of cycles, but as each one both ends an
+//! account and starts the next, nothing is lost or counted twice.
+
+use protocols::Instant;
+use protocols::time::Duration;
+use rustix::time::{ClockId, Timespec, clock_gettime};
+use std::sync::OnceLock;
+use std::thread;
+
+/// Returns the reading of the machine's cheapest free-running counter, in its ticks.
+///
+/// It fits `protocols::meter::Clock::Counter`; [`TickRate`] says what a tick is worth.
+#[must_use]
+pub fn ticks() -> u64 {
+    if has_cycle_counter() { cycles() } else { monotonic_nanos() }
+}
+
+/// Returns what [`ticks`] reads, for the head of a report.
+#[must_use]
+pub fn source() -> &'static str {
+    match (has_cycle_counter(), cfg!(target_arch = "aarch64")) {
+        (false, _) => "CLOCK_MONOTONIC",
+        (true, true) => "cntvct_el0",
+        (true, false) => "rdtsc",
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+fn has_cycle_counter() -> bool {
+    static TRUSTED: OnceLock<bool> = OnceLock::new();
+    *TRUSTED.get_or_init(|| {
+        let kernel = std::fs::read_to_string(CLOCK_SOURCE).unwrap_or_default();
+        match kernel.trim() {
+            "tsc" => true,
+            // A guest's clock is made from the counter; whether that is steady, the flags say.
+            "kvm-clock" | "hyperv_clocksource_tsc_page" => has_steady_counter(),
+            _ => false,
+        }
+    })
+}
+
+#[cfg(target_arch = "x86_64")]
+fn has_steady_counter() -> bool {
+    let processors = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let flags = processors.lines().find(|line| line.starts_with("flags")).unwrap_or_default();
+    ["constant_tsc", "nonstop_tsc"].iter().all(|flag| flags.split(' ').any(|word| word == *flag))
+}
+
+#[cfg(target_arch = "x86_64")]
+const CLOCK_SOURCE: &str = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
+
+#[cfg(target_arch = "x86_64")]
+fn cycles() -> u64 {
+    // SAFETY: every x86_64 processor has the instruction, and it touches no memory.
+    unsafe { core::arch::x86_64::_rdtsc() }
+}
+
+#[cfg(target_arch = "aarch64")]
+fn has_cycle_counter() -> bool {
+    true
+}
+
+#[cfg(target_arch = "aarch64")]
+fn cycles() -> u64 {
+    let count: u64;
+    // SAFETY: reads a register that the kernel opens to user space; touches no memory.
+    unsafe { core::arch::asm!("mrs {}, cntvct_el0", out(reg) count, options(nomem, nostack)) };
+    count
+}
+
+#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+fn has_cycle_counter() -> bool {
+    false
+}
+
+#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+fn cycles() -> u64 {
+    monotonic_nanos()
+}
+
+/// What a tick of [`ticks`] is worth.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TickRate {
+    /// Nanoseconds per tick, as a fixed-point number with 32 bits after the point.
+    nanos_per_tick: u64,
+}
+
+impl TickRate {
+    /// Measures the counter against CLOCK_MONOTONIC, which takes 10 milliseconds.
+    ///
+    /// A [`Calibration`] that spans the run takes no time of its own and is more exact.
+    #[must_use]
+    pub fn calibrate() -> Self {
+        Calibration::start().finish()
+    }
+
+    /// Returns the nanoseconds that `ticks` ticks last.
+    #[must_use]
+    pub fn to_nanos(self, ticks: u64) -> u64 {
+        let nanos = (u128::from(ticks) * u128::from(self.nanos_per_tick)) >> 32;
+        u64::try_from(nanos).unwrap_or(u64::MAX)
+    }
+
+    /// Returns how many ticks a second has.
+    #[must_use]
+    pub fn ticks_per_second(self) -> u64 {
+        let ticks = (1_000_000_000_u128 << 32).checked_div(u128::from(self.nanos_per_tick));
+        ticks.and_then(|ticks| u64::try_from(ticks).ok()).unwrap_or(0)
+    }
+}
+
+/// The first half of a measurement of the tick's length.
+#[derive(Clone, Copy, Debug)]
+pub struct Calibration {
+    nanos: u64,
+    ticks: u64,
+}
+
+impl Calibration {
+    /// Reads both clocks for the first time.
+    #[must_use]
+    pub fn start() -> Self {
+        // Of some pairs the one is best between whose readings least time has passed: the
+        // others were broken off by an interrupt.
+        let pairs = (0..8).map(|_| {
+            let before = ticks();
+            let nanos = monotonic_nanos();
+            let width = ticks().saturating_sub(before);
+            (width, Self { nanos, ticks: before + width / 2 })
+        });
+        let best = pairs.min_by_key(|(width, _)| *width);
+        best.map_or(Self { nanos: 0, ticks: 0 }, |(_, pair)| pair)
+    }
+
+    /// Reads both again, at least 10 milliseconds after the start, and works the rate out.
+    #[must_use]
+    pub fn finish(self) -> TickRate {
+        let spent = Duration::from_nanos(monotonic_nanos().saturating_sub(self.nanos));
+        thread::sleep(CALIBRATION_TIME.saturating_sub(spent));
+        let end = Self::start();
+        let nanos = u128::from(end.nanos.saturating_sub(self.nanos));
+        let ticks = u128::from(end.ticks.saturating_sub(self.ticks)).max(1);
+        TickRate { nanos_per_tick: u64::try_from((nanos << 32) / ticks).unwrap_or(u64::MAX) }
+    }
+}
+
+/// A reading is good to some 50 ns at either end, so this makes 10 parts in a million.
+const CALIBRATION_TIME: Duration = Duration::from_millis(10);
+
+/// The time of a run, which CLOCK_MONOTONIC moves.
+#[derive(Clone, Copy, Debug)]
+pub struct Monotonic {
+    started_nanos: u64,
+}
+
+impl Monotonic {
+    /// Starts a run now.
+    #[must_use]
+    pub fn start() -> Self {
+        Self { started_nanos: monotonic_nanos() }
+    }
+
+    /// Returns the time since the run began.
+    #[must_use]
+    pub fn now(&self) -> Instant {
+        Instant::from_nanos(monotonic_nanos().saturating_sub(self.started_nanos))
+    }
+}
+
+/// Returns the CPU time that the calling thread has used, in user and in system mode.
+#[must_use]
+pub fn thread_cpu_time() -> Duration {
+    Duration::from_nanos(nanos_of(clock_gettime(ClockId::ThreadCPUTime)))
+}
+
+/// Returns the CPU time that all threads of the process have used, in user and in system mode.
+#[must_use]
+pub fn process_cpu_time() -> Duration {
+    Duration::from_nanos(nanos_of(clock_gettime(ClockId::ProcessCPUTime)))
+}
+
+fn monotonic_nanos() -> u64 {
+    nanos_of(clock_gettime(ClockId::Monotonic))
+}
+
+fn nanos_of(time: Timespec) -> u64 {
+    let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
+    seconds * 1_000_000_000 + u64::try_from(time.tv_nsec).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use protocols::meter::{Account, Clock, Meter};
+
+    #[test]
+    fn the_counter_never_runs_backwards() {
+        let readings: Vec<u64> = (0..10_000).map(|_| ticks()).collect();
+        assert!(readings.is_sorted());
+    }
+
+    #[test]
+    fn a_span_in_ticks_lies_between_two_spans_of_the_monotonic_clock() {
+        let (rate, clock) = (TickRate::calibrate(), Monotonic::start());
+        let (outer, start, inner) = (clock.now(), ticks(), clock.now());
+        while clock.now() - inner < Duration::from_millis(2) {}
+        let (inner, end) = (clock.now() - inner, ticks());
+        let (nanos, outer) = (rate.to_nanos(end - start), clock.now() - outer);
+        let (least, most) = (inner.mul_f64(0.999), outer.mul_f64(1.001));
+        assert!((least..=most).contains(&Duration::from_nanos(nanos)), "{nanos} ns, {outer:?}");
+    }
+
+    #[test]
+    fn the_counter_drives_a_meter_whose_accounts_add_up() {
+        let mut meter = Meter::new(Clock::Counter(ticks));
+        meter.enter(Account::Telnet);
+        meter.enter(Account::Terminal);
+        meter.settle();
+        assert_eq!(meter.accounts().iter().sum::<u64>(), meter.total());
+    }
+
+    #[test]
+    fn a_tick_of_a_nanosecond_is_one_nanosecond() {
+        let rate = TickRate { nanos_per_tick: 1 << 32 };
+        assert_eq!((rate.to_nanos(12_345), rate.ticks_per_second()), (12_345, 1_000_000_000));
+    }
+
+    #[test]
+    fn work_uses_cpu_time_of_the_thread() {
+        let before = thread_cpu_time();
+        while thread_cpu_time() == before {}
+        assert!(process_cpu_time() >= thread_cpu_time().saturating_sub(before));
+    }
+}

@@ -1,0 +1,410 @@
+//! A network interface of the kernel: its address, its MTU, and whether it is up.
+//!
+//! Everything goes by the ioctls of netdevice(7), so no other program is needed. They act in the
+//! network namespace of the thread that called [`Interface::named`], and know IPv4 only.
+
+use rustix::io::Errno;
+use rustix::ioctl::{Opcode, Updater, ioctl};
+use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
+use std::net::Ipv4Addr;
+use std::os::fd::OwnedFd;
+use std::{error, fmt, io};
+
+/// One interface, which may be asked and set.
+#[derive(Debug)]
+pub struct Interface {
+    name: String,
+    /// Any socket will do: it is the door to the namespace's interfaces.
+    socket: OwnedFd,
+}
+
+impl Interface {
+    /// Finds the interface called `name` in the calling thread's network namespace.
+    ///
+    /// # Errors
+    ///
+    /// [`InterfaceError::Name`] and [`InterfaceError::NoSuchInterface`].
+    pub fn named(name: &str) -> Result<Self, InterfaceError> {
+        Request::named(name).map_err(InterfaceError::Name)?;
+        let socket =
+            socket_with(AddressFamily::INET, SocketType::DGRAM, SocketFlags::CLOEXEC, None);
+        let socket = socket.map_err(|error| InterfaceError::Other(error.into()))?;
+        let found = Self { name: name.into(), socket };
+        found.flags()?;
+        Ok(found)
+    }
+
+    /// Sets the IPv4 address, with a network of the first `prefix_bits` bits.
+    ///
+    /// # Errors
+    ///
+    /// [`InterfaceError::NotPermitted`]; [`InterfaceError::Refused`] for a value that the kernel
+    /// does not take.
+    pub fn set_address(&self, address: Ipv4Addr, prefix_bits: u8) -> Result<(), InterfaceError> {
+        if prefix_bits > 32 {
+            return Err(InterfaceError::Refused(self.name.clone(), Errno::INVAL.into()));
+        }
+        let mask = u32::MAX.checked_shl(32 - u32::from(prefix_bits)).unwrap_or(0);
+        let mut request = self.request()?;
+        request.set_address(address);
+        self.call::<SIOCSIFADDR>(&mut request)?;
+        request.set_address(Ipv4Addr::from_bits(mask));
+        self.call::<SIOCSIFNETMASK>(&mut request)
+    }
+
+    /// Sets the longest packet that the interface takes, in bytes.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::set_address`].
+    pub fn set_mtu(&self, mtu_bytes: u16) -> Result<(), InterfaceError> {
+        let mut request = self.request()?;
+        request.set_number(mtu_bytes.into());
+        self.call::<SIOCSIFMTU>(&mut request)
+    }
+
+    /// Lets packets pass.
+    ///
+    /// # Errors
+    ///
+    /// [`InterfaceError::NotPermitted`].
+    pub fn bring_up(&self) -> Result<(), InterfaceError> {
+        let mut request = self.request()?;
+        request.set_flags(self.flags()? | IFF_UP);
+        self.call::<SIOCSIFFLAGS>(&mut request)
+    }
+
+    /// Returns whether packets may pass.
+    ///
+    /// # Errors
+    ///
+    /// [`InterfaceError::NoSuchInterface`], if it has gone.
+    pub fn is_up(&self) -> Result<bool, InterfaceError> {
+        Ok(self.flags()? & IFF_UP != 0)
+    }
+
+    /// Returns the longest packet that the interface takes, in bytes.
+    ///
+    /// # Errors
+    ///
+    /// [`InterfaceError::NoSuchInterface`], if it has gone.
+    pub fn mtu_bytes(&self) -> Result<u32, InterfaceError> {
+        let mut request = self.request()?;
+        self.call::<SIOCGIFMTU>(&mut request)?;
+        Ok(u32::try_from(request.number()).unwrap_or(0))
+    }
+
+    /// Returns the IPv4 address with its network, or `None` if there is none.
+    ///
+    /// # Errors
+    ///
+    /// [`InterfaceError::NoSuchInterface`], if it has gone.
+    pub fn address(&self) -> Result<Option<Addressing>, InterfaceError> {
+        let Some(address) = self.read_address::<SIOCGIFADDR>()? else { return Ok(None) };
+        let mask = self.read_address::<SIOCGIFNETMASK>()?.unwrap_or(Ipv4Addr::BROADCAST);
+        let far_end = if self.flags()? & IFF_POINTOPOINT == 0 {
+            None
+        } else {
+            self.read_address::<SIOCGIFDSTADDR>()?.filter(|far_end| *far_end != address)
+        };
+        let prefix_bits = u8::try_from(mask.to_bits().leading_ones()).unwrap_or(32);
+        Ok(Some(Addressing { address, prefix_bits, far_end }))
+    }
+
+    fn flags(&self) -> Result<i16, InterfaceError> {
+        let mut request = self.request()?;
+        self.call::<SIOCGIFFLAGS>(&mut request)?;
+        Ok(request.flags())
+    }
+
+    fn read_address<const OPCODE: Opcode>(&self) -> Result<Option<Ipv4Addr>, InterfaceError> {
+        let mut request = self.request()?;
+        request.set_address(Ipv4Addr::UNSPECIFIED);
+        match self.call::<OPCODE>(&mut request) {
+            Ok(()) => Ok(Some(request.address())),
+            Err(InterfaceError::Refused(_, error))
+                if error.raw_os_error() == Some(Errno::ADDRNOTAVAIL.raw_os_error()) =>
+            {
+                Ok(None)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    fn request(&self) -> Result<Request, InterfaceError> {
+        Request::named(&self.name).map_err(InterfaceError::Name)
+    }
+
+    fn call<const OPCODE: Opcode>(&self, request: &mut Request) -> Result<(), InterfaceError> {
+        // SAFETY: every opcode in this file takes a struct ifreq, and may write into it;
+        // `Request` is one.
+        let answer = unsafe { ioctl(&self.socket, Updater::<OPCODE, _>::new(request)) };
+        answer.map_err(|error| match error {
+            Errno::NODEV | Errno::NXIO => InterfaceError::NoSuchInterface(self.name.clone()),
+            Errno::PERM | Errno::ACCESS => InterfaceError::NotPermitted(self.name.clone()),
+            error => InterfaceError::Refused(self.name.clone(), error.into()),
+        })
+    }
+}
+
+/// The IPv4 addresses of an interface.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Addressing {
+    /// The kernel's own address.
+    pub address: Ipv4Addr,
+    /// How many leading bits name the network.
+    pub prefix_bits: u8,
+    /// The address at the other end of a point-to-point link, where one was set.
+    pub far_end: Option<Ipv4Addr>,
+}
+
+impl Addressing {
+    /// Returns the address that a host at the other end can take: the far end, or else the first
+    /// host of the network that is not the kernel itself; `None` where there is no other.
+    #[must_use]
+    pub fn peer(&self) -> Option<Ipv4Addr> {
+        if self.far_end.is_some() {
+            return self.far_end;
+        }
+        let host_bits = 32_u32.checked_sub(self.prefix_bits.into())?;
+        let network = self.address.to_bits() & u32::MAX.checked_shl(host_bits).unwrap_or(0);
+        // RFC 3021: a network of two addresses has neither a network nor a broadcast address.
+        let first = match host_bits {
+            0 => return None,
+            1 => network,
+            _ => network + 1,
+        };
+        let own = self.address.to_bits();
+        Some(Ipv4Addr::from_bits(if first == own { first + 1 } else { first }))
+    }
+}
+
+/// The kernel's `struct ifreq`: a name, and a value whose kind the request tells.
+///
+/// The value is as long as the longest that any architecture has; the kernel copies no more
+/// than its own length.
+#[repr(C, align(8))]
+pub(crate) struct Request {
+    name: [u8; NAME_LENGTH],
+    value: [u8; 24],
+}
+
+impl Request {
+    /// Makes a request about the interface called `name`.
+    pub(crate) fn named(name: &str) -> Result<Self, NameError> {
+        let is_odd = |byte: u8| byte == b'/' || byte == b':' || !byte.is_ascii_graphic();
+        if name.is_empty() || name == "." || name == ".." || name.bytes().any(is_odd) {
+            return Err(NameError::Impossible(name.into()));
+        }
+        let mut request = Self { name: [0; NAME_LENGTH], value: [0; 24] };
+        match request.name.get_mut(..name.len()) {
+            Some(room) if name.len() < NAME_LENGTH => room.copy_from_slice(name.as_bytes()),
+            _ => return Err(NameError::TooLong(name.into())),
+        }
+        Ok(request)
+    }
+
+    /// Returns the name, which the kernel may have completed.
+    pub(crate) fn name(&self) -> String {
+        let bytes = self.name.iter().copied().take_while(|byte| *byte != 0);
+        bytes.map(char::from).collect()
+    }
+
+    /// Sets the value to flags.
+    pub(crate) fn set_flags(&mut self, flags: i16) {
+        self.set(0, &flags.to_ne_bytes());
+    }
+
+    fn flags(&self) -> i16 {
+        i16::from_ne_bytes(self.get(0))
+    }
+
+    fn set_number(&mut self, number: i32) {
+        self.set(0, &number.to_ne_bytes());
+    }
+
+    fn number(&self) -> i32 {
+        i32::from_ne_bytes(self.get(0))
+    }
+
+    /// A `struct sockaddr_in`: family, port, address in network order.
+    fn set_address(&mut self, address: Ipv4Addr) {
+        self.value = [0; 24];
+        self.set(0, &AddressFamily::INET.as_raw().to_ne_bytes());
+        self.set(4, &address.octets());
+    }
+
+    fn address(&self) -> Ipv4Addr {
+        Ipv4Addr::from(self.get(4))
+    }
+
+    fn set(&mut self, offset: usize, bytes: &[u8]) {
+        for (place, byte) in self.value.iter_mut().skip(offset).zip(bytes) {
+            *place = *byte;
+        }
+    }
+
+    fn get<const LENGTH: usize>(&self, offset: usize) -> [u8; LENGTH] {
+        let mut bytes = [0; LENGTH];
+        for (byte, place) in bytes.iter_mut().zip(self.value.iter().skip(offset)) {
+            *byte = *place;
+        }
+        bytes
+    }
+}
+
+/// Why no interface can have that name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NameError {
+    /// Longer than the kernel's limit.
+    TooLong(String),
+    /// Empty, or with a character that no name has.
+    Impossible(String),
+}
+
+impl fmt::Display for NameError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::TooLong(name) => write!(
+                f,
+                "the interface name '{name}' has {} characters: it may have at most {}",
+                name.len(),
+                NAME_LENGTH - 1
+            ),
+            Self::Impossible(name) => {
+                write!(f, "'{name}' cannot be an interface's name: use letters and digits")
+            }
+        }
+    }
+}
+
+impl error::Error for NameError {}
+
+/// Why an interface could not be asked or set.
+#[derive(Debug)]
+pub enum InterfaceError {
+    /// No interface can have that name.
+    Name(NameError),
+    /// No interface has that name.
+    NoSuchInterface(String),
+    /// Only the network's administrator may.
+    NotPermitted(String),
+    /// The kernel does not take the value.
+    Refused(String, io::Error),
+    /// Anything else.
+    Other(io::Error),
+}
+
+impl fmt::Display for InterfaceError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Name(error) => error.fmt(f),
+            Self::NoSuchInterface(name) => {
+                write!(f, "there is no interface {name}: 'ip link' lists those there are")
+            }
+            Self::NotPermitted(name) => write!(
+                f,
+                "no permission to set up the interface {name}: run as root, or let root set \
+                 its address and bring it up"
+            ),
+            Self::Refused(name, error) => {
+                write!(f, "the kernel refuses this for the interface {name}: {error}")
+            }
+            Self::Other(error) => write!(f, "cannot ask for interfaces: {error}"),
+        }
+    }
+}
+
+impl error::Error for InterfaceError {}
+
+const NAME_LENGTH: usize = 16;
+// <linux/sockios.h>; they are the same numbers everywhere.
+const SIOCGIFFLAGS: Opcode = 0x8913;
+const SIOCSIFFLAGS: Opcode = 0x8914;
+const SIOCGIFADDR: Opcode = 0x8915;
+const SIOCSIFADDR: Opcode = 0x8916;
+const SIOCGIFDSTADDR: Opcode = 0x8917;
+const SIOCGIFNETMASK: Opcode = 0x891b;
+const SIOCSIFNETMASK: Opcode = 0x891c;
+const SIOCGIFMTU: Opcode = 0x8921;
+const SIOCSIFMTU: Opcode = 0x8922;
+// <net/if.h>
+const IFF_UP: i16 = 0x0001;
+const IFF_POINTOPOINT: i16 = 0x0010;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::in_new_network;
+    use crate::tun::Tun;
+    use proptest::prelude::*;
+
+    fn network(address: [u8; 4], prefix_bits: u8) -> Addressing {
+        Addressing { address: address.into(), prefix_bits, far_end: None }
+    }
+
+    proptest! {
+        #[test]
+        fn any_name_is_taken_whole_or_refused(name in ".{0,20}") {
+            if let Ok(request) = Request::named(&name) {
+                prop_assert_eq!(request.name(), name);
+            }
+        }
+
+        #[test]
+        fn a_peer_is_another_host_of_the_same_network(
+            address in 0x0100_0000..u32::MAX, prefix_bits in 1..32_u8
+        ) {
+            let peer = network(address.to_be_bytes(), prefix_bits).peer().unwrap().to_bits();
+            prop_assert_ne!(peer, address);
+            prop_assert_eq!(peer >> (32 - prefix_bits), address >> (32 - prefix_bits));
+        }
+    }
+
+    #[test]
+    fn what_is_set_on_an_interface_is_read_back() {
+        in_new_network(|| {
+            let tun = Tun::open(Some("plumb0")).unwrap();
+            let interface = Interface::named(tun.name()).unwrap();
+            assert_eq!(interface.address().unwrap(), None);
+            assert!(!interface.is_up().unwrap());
+            interface.set_address([10, 9, 8, 1].into(), 30).unwrap();
+            interface.set_mtu(1234).unwrap();
+            interface.bring_up().unwrap();
+            assert_eq!(interface.address().unwrap(), Some(network([10, 9, 8, 1], 30)));
+            assert_eq!(interface.mtu_bytes().unwrap(), 1234);
+            assert!(interface.is_up().unwrap());
+        });
+    }
+
+    #[test]
+    fn an_mtu_that_the_device_cannot_have_is_refused() {
+        in_new_network(|| {
+            let tun = Tun::open(Some("plumb0")).unwrap();
+            let refused = Interface::named(tun.name()).unwrap().set_mtu(1).unwrap_err();
+            assert!(matches!(refused, InterfaceError::Refused(_, _)));
+        });
+    }
+
+    #[test]
+    fn an_interface_that_is_not_there_is_named_in_the_sentence() {
+        let refused = Interface::named("plumbnone").unwrap_err();
+        assert!(matches!(refused, InterfaceError::NoSuchInterface(_)));
+        assert!(refused.to_string().contains("plumbnone"));
+    }
+
+    #[test]
+    fn the_peer_is_the_first_host_that_is_not_the_kernel() {
+        assert_eq!(network([10, 0, 0, 1], 24).peer(), Some([10, 0, 0, 2].into()));
+        assert_eq!(network([10, 0, 0, 9], 24).peer(), Some([10, 0, 0, 1].into()));
+        assert_eq!(network([10, 0, 0, 1], 31).peer(), Some([10, 0, 0, 0].into()));
+        assert_eq!(network([10, 0, 0, 1], 32).peer(), None);
+    }
+
+    #[test]
+    fn a_far_end_that_was_set_is_the_peer() {
+        let far_end = Some([10, 0, 0, 77].into());
+        let link = Addressing { far_end, ..network([10, 0, 0, 1], 32) };
+        assert_eq!(link.peer(), far_end);
+    }
+}

@@ -1,0 +1,97 @@
+//! What machine this is and how busy it is, for the head of a report.
+//!
+//! A figure means little without them. What the machine does not tell is `None`.
+
+use std::fs;
+use std::thread;
+
+/// The machine that a measurement was made on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Machine {
+    /// The kernel's name and release.
+    pub kernel: String,
+    /// The architecture.
+    pub architecture: String,
+    /// The processor's model.
+    pub processor: Option<String>,
+    /// How many processors this program may use.
+    pub processors: Option<usize>,
+    /// What the kernel takes its time from.
+    pub clock_source: Option<String>,
+    /// The congestion control that a new kernel socket has.
+    pub congestion_control: Option<String>,
+}
+
+impl Machine {
+    /// Looks at this machine.
+    #[must_use]
+    pub fn this() -> Self {
+        let names = rustix::system::uname();
+        let text = |name: &std::ffi::CStr| name.to_string_lossy().into_owned();
+        let processors = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+        Self {
+            kernel: format!("{} {}", text(names.sysname()), text(names.release())),
+            architecture: text(names.machine()),
+            processor: model_in(&processors),
+            processors: thread::available_parallelism().ok().map(Into::into),
+            clock_source: line_of(CLOCK_SOURCE),
+            congestion_control: line_of("/proc/sys/net/ipv4/tcp_congestion_control"),
+        }
+    }
+}
+
+/// Returns how many threads ran or wanted to, on average over 1, 5 and 15 minutes.
+#[must_use]
+pub fn load_average() -> Option<[f64; 3]> {
+    averages_in(&line_of("/proc/loadavg")?)
+}
+
+fn averages_in(line: &str) -> Option<[f64; 3]> {
+    let mut numbers = line.split_ascii_whitespace().map(|word| word.parse().ok());
+    Some([numbers.next()??, numbers.next()??, numbers.next()??])
+}
+
+/// Finds the model in the text of /proc/cpuinfo; ARM's has a line of another name, or none.
+fn model_in(processors: &str) -> Option<String> {
+    let mut fields = processors.lines().filter_map(|line| line.split_once(':'));
+    let is_model = |name: &str| matches!(name.trim(), "model name" | "Model" | "cpu model");
+    fields.find(|(name, _)| is_model(name)).map(|(_, model)| model.trim().to_owned())
+}
+
+fn line_of(file: &str) -> Option<String> {
+    Some(fs::read_to_string(file).ok()?.trim().to_owned())
+}
+
+const CLOCK_SOURCE: &str = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn any_text_may_stand_in_the_files_of_the_kernel(text in ".*") {
+            let _ = (averages_in(&text), model_in(&text));
+        }
+    }
+
+    #[test]
+    fn the_three_averages_are_read() {
+        assert_eq!(averages_in("0.20 1.18 12.00 1/80 11206"), Some([0.2, 1.18, 12.0]));
+        assert_eq!(averages_in("0.20 1.18"), None);
+    }
+
+    #[test]
+    fn a_processor_is_named_by_its_model() {
+        let text = "processor\t: 0\nvendor_id\t: Some\nmodel\t\t: 7\nmodel name\t: Some CPU 3\n";
+        assert_eq!(model_in(text), Some("Some CPU 3".into()));
+        assert_eq!(model_in("processor\t: 0\n"), None);
+    }
+
+    #[test]
+    fn this_machine_tells_its_kernel_and_its_load() {
+        assert!(Machine::this().kernel.starts_with("Linux "));
+        assert!(load_average().is_some());
+    }
+}

@@ -1,0 +1,189 @@
+//! A network of one's own: a new network namespace, with or without root.
+//!
+//! Whoever may, unshares the network alone, and only the calling thread moves into it. Everyone
+//! else first becomes root of a user namespace of their own (user_namespaces(7)), which moves
+//! the whole process and which the kernel grants to a process of a single thread only: call it
+//! at the head of `main`, before any thread is started.
+
+use crate::interface::{Interface, InterfaceError};
+use rustix::io::Errno;
+use rustix::process::{getegid, geteuid};
+use rustix::thread::{UnshareFlags, unshare_unsafe};
+use std::{error, fmt, fs, io};
+
+/// Moves the calling thread into a new network namespace where only `lo` exists, and is up.
+///
+/// A caller without CAP_SYS_ADMIN gets a user namespace too, in which its own user and group
+/// are root; that needs a process of a single thread. Sockets opened before stay in the old
+/// network.
+///
+/// # Errors
+///
+/// See [`Refused`]. Where the second step fails the process may be left in its user namespace.
+pub fn enter_new_network() -> Result<(), Refused> {
+    match unshare(UnshareFlags::NEWNET) {
+        Ok(()) => {}
+        Err(Errno::PERM) => enter_as_own_root()?,
+        Err(Errno::INVAL | Errno::NOSYS) => return Err(Refused::NoNetworkNamespaces),
+        Err(Errno::NOSPC | Errno::USERS) => return Err(Refused::TooMany),
+        Err(error) => return Err(Refused::Other(error.into())),
+    }
+    let loopback = Interface::named("lo").map_err(Refused::Loopback)?;
+    loopback.bring_up().map_err(|error| restriction().unwrap_or(Refused::Loopback(error)))
+}
+
+fn enter_as_own_root() -> Result<(), Refused> {
+    let threads = fs::read_dir("/proc/self/task").map_err(Refused::NoProc)?.count();
+    if threads > 1 {
+        return Err(Refused::Threads(threads));
+    }
+    // Both numbers are those of the old namespace, so they must be read before it is left.
+    let (user, group) = (geteuid().as_raw(), getegid().as_raw());
+    unshare(UnshareFlags::NEWUSER | UnshareFlags::NEWNET).map_err(|error| match error {
+        Errno::INVAL | Errno::NOSYS => Refused::NoUserNamespaces,
+        Errno::NOSPC | Errno::USERS => Refused::TooMany,
+        Errno::PERM => restriction().unwrap_or(Refused::NotPermitted),
+        error => Refused::Other(error.into()),
+    })?;
+    // A group may be mapped only by who has given up changing groups (user_namespaces(7)).
+    let maps = [
+        ("/proc/self/setgroups", "deny".to_owned()),
+        ("/proc/self/uid_map", format!("0 {user} 1")),
+        ("/proc/self/gid_map", format!("0 {group} 1")),
+    ];
+    for (file, line) in maps {
+        fs::write(file, line)
+            .map_err(|error| restriction().unwrap_or(Refused::NotMapped(file, error)))?;
+    }
+    Ok(())
+}
+
+/// Returns the setting of this machine that keeps users from namespaces, if there is one.
+fn restriction() -> Option<Refused> {
+    let is = |setting: &str, value: &str| {
+        fs::read_to_string(setting).is_ok_and(|text| text.trim() == value)
+    };
+    RESTRICTIONS
+        .iter()
+        .find(|(file, forbidding, _)| is(file, forbidding))
+        .map(|(file, _, allowing)| Refused::ForbiddenBy { file, allowing })
+}
+
+fn unshare(flags: UnshareFlags) -> Result<(), Errno> {
+    // SAFETY: only the table of descriptors is dangerous to unshare, and it stays shared.
+    unsafe { unshare_unsafe(flags) }
+}
+
+/// A file with a setting, the value that forbids, and what to do.
+const RESTRICTIONS: [(&str, &str, &str); 3] = [
+    (
+        "/proc/sys/kernel/unprivileged_userns_clone",
+        "0",
+        "sysctl kernel.unprivileged_userns_clone=1",
+    ),
+    (
+        "/proc/sys/kernel/apparmor_restrict_unprivileged_userns",
+        "1",
+        "sysctl kernel.apparmor_restrict_unprivileged_userns=0",
+    ),
+    ("/proc/sys/user/max_user_namespaces", "0", "sysctl user.max_user_namespaces=1000"),
+];
+
+/// Why there is no network of one's own.
+#[derive(Debug)]
+pub enum Refused {
+    /// The process already has this many threads, and its user is not root.
+    Threads(usize),
+    /// A setting of the machine forbids it.
+    ForbiddenBy {
+        /// The file that holds the setting.
+        file: &'static str,
+        /// The command with which root allows it.
+        allowing: &'static str,
+    },
+    /// Something else forbids it: a container's seccomp filter, or a chroot.
+    NotPermitted,
+    /// There are as many namespaces as there may be.
+    TooMany,
+    /// The kernel was built without network namespaces.
+    NoNetworkNamespaces,
+    /// The kernel was built without user namespaces.
+    NoUserNamespaces,
+    /// /proc cannot be read.
+    NoProc(io::Error),
+    /// The user namespace is there, but user or group could not be mapped into it.
+    NotMapped(&'static str, io::Error),
+    /// `lo` could not be brought up.
+    Loopback(InterfaceError),
+    /// Anything else.
+    Other(io::Error),
+}
+
+impl fmt::Display for Refused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("no network namespace: ")?;
+        match self {
+            Self::Threads(threads) => write!(
+                f,
+                "the process has {threads} threads, and without root only a process of one \
+                 thread may have one: run as root"
+            ),
+            Self::ForbiddenBy { file, allowing } => {
+                write!(f, "{file} forbids it: run as root, or let root run '{allowing}'")
+            }
+            Self::NotPermitted => f.write_str(
+                "not permitted, by a container's seccomp filter or a chroot: run as root, or \
+                 start the container with '--cap-add SYS_ADMIN --cap-add NET_ADMIN'",
+            ),
+            Self::TooMany => f.write_str(
+                "there are as many as there may be: end programs that hold one, or raise \
+                 user.max_net_namespaces and user.max_user_namespaces",
+            ),
+            Self::NoNetworkNamespaces => {
+                f.write_str("this kernel has none: use one with CONFIG_NET_NS")
+            }
+            Self::NoUserNamespaces => f.write_str(
+                "this kernel has no user namespaces: run as root, or use one with CONFIG_USER_NS",
+            ),
+            Self::NoProc(error) => write!(f, "cannot read /proc: {error}; mount it first"),
+            Self::NotMapped(file, error) => {
+                write!(f, "cannot write {file}: {error}; run as root")
+            }
+            Self::Loopback(error) => write!(f, "cannot bring up its loopback: {error}"),
+            Self::Other(error) => write!(f, "{error}"),
+        }
+    }
+}
+
+impl error::Error for Refused {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::in_new_network;
+    use std::net::UdpSocket;
+
+    fn is_first_network() -> bool {
+        fs::read_link("/proc/thread-self/ns/net").unwrap()
+            == fs::read_link("/proc/self/ns/net").unwrap()
+    }
+
+    #[test]
+    fn only_the_calling_thread_of_root_moves_and_its_loopback_is_up() {
+        in_new_network(|| {
+            assert!(!is_first_network());
+            assert!(Interface::named("lo").unwrap().is_up().unwrap());
+            let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+            socket.send_to(b"x", socket.local_addr().unwrap()).unwrap();
+            crate::testing::readable(&socket);
+        });
+        assert!(is_first_network());
+    }
+
+    #[test]
+    fn a_refusal_names_the_setting_and_the_command_that_changes_it() {
+        let (file, _, allowing) = RESTRICTIONS[1];
+        let text = Refused::ForbiddenBy { file, allowing }.to_string();
+        assert!(text.contains(file) && text.contains(allowing));
+    }
+}

@@ -1,0 +1,140 @@
+//! A program that we started, and that ends with us.
+//!
+//! It is signalled and awaited by its own process id, which nobody else can have as long as we
+//! have not waited for it. What it started itself is its own affair.
+
+use crate::clock::Monotonic;
+use crate::readiness::{PollFd, PollFlags, wait};
+use protocols::time::Duration;
+use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
+use std::io;
+use std::process::{self, Command, ExitStatus};
+
+/// A running program. Dropped, it is asked to end, and killed if it does not.
+#[derive(Debug)]
+pub struct Program {
+    child: process::Child,
+    ended: Option<ExitStatus>,
+}
+
+impl Program {
+    /// Starts `command`.
+    ///
+    /// # Errors
+    ///
+    /// As [`Command::spawn`].
+    pub fn start(command: &mut Command) -> io::Result<Self> {
+        Ok(Self { child: command.spawn()?, ended: None })
+    }
+
+    /// Returns the process id.
+    #[must_use]
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Returns the process with the pipes that `command` asked for.
+    pub fn child(&mut self) -> &mut process::Child {
+        &mut self.child
+    }
+
+    /// Sends `signal`, unless the program has ended.
+    ///
+    /// # Errors
+    ///
+    /// EPERM, if the program has become another user.
+    pub fn signal(&mut self, signal: Signal) -> io::Result<()> {
+        if self.has_ended()?.is_some() {
+            return Ok(());
+        }
+        Ok(kill_process(Pid::from_child(&self.child), signal)?)
+    }
+
+    /// Returns how the program ended, or `None` while it runs.
+    ///
+    /// # Errors
+    ///
+    /// What `waitpid` says.
+    pub fn has_ended(&mut self) -> io::Result<Option<ExitStatus>> {
+        if self.ended.is_none() {
+            self.ended = self.child.try_wait()?;
+        }
+        Ok(self.ended)
+    }
+
+    /// Waits until the program has ended, at most for `limit`; then returns `None`.
+    ///
+    /// # Errors
+    ///
+    /// What `pidfd_open`, `ppoll` and `waitpid` say.
+    pub fn wait_for_end(&mut self, limit: Duration) -> io::Result<Option<ExitStatus>> {
+        if let Some(status) = self.has_ended()? {
+            return Ok(Some(status));
+        }
+        let process = pidfd_open(Pid::from_child(&self.child), PidfdFlags::empty())?;
+        let clock = Monotonic::start();
+        let until = clock.now() + limit;
+        wait(&mut [PollFd::new(&process, PollFlags::IN)], &clock, Some(until))?;
+        self.has_ended()
+    }
+}
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        if self.signal(Signal::TERM).is_ok() && matches!(self.wait_for_end(GRACE), Ok(Some(_))) {
+            return;
+        }
+        // An error means that there is nothing left to kill or to wait for.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// How long a program may take to put its house in order.
+const GRACE: Duration = Duration::from_millis(500);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::process::test_kill_process;
+    use std::io::Read;
+    use std::os::unix::process::ExitStatusExt;
+    use std::process::Stdio;
+
+    #[test]
+    fn a_program_that_is_dropped_has_ended_and_left_no_zombie() {
+        let program = Program::start(Command::new("sleep").arg("600")).unwrap();
+        let id = Pid::from_child(&program.child);
+        assert_eq!(test_kill_process(id), Ok(()));
+        drop(program);
+        assert_eq!(test_kill_process(id), Err(rustix::io::Errno::SRCH));
+    }
+
+    #[test]
+    fn a_program_that_ignores_the_request_is_killed() {
+        let mut command = Command::new("sh");
+        command.args(["-c", "trap '' TERM; echo ready; exec sleep 600"]);
+        let mut program = Program::start(command.stdout(Stdio::piped())).unwrap();
+        program.child().stdout.take().unwrap().read_exact(&mut [0; 6]).unwrap();
+        let id = Pid::from_child(&program.child);
+        drop(program);
+        assert_eq!(test_kill_process(id), Err(rustix::io::Errno::SRCH));
+    }
+
+    #[test]
+    fn an_end_is_waited_for_and_told() {
+        let mut program = Program::start(&mut Command::new("false")).unwrap();
+        let status = program.wait_for_end(Duration::from_secs(10)).unwrap().unwrap();
+        assert_eq!(status.code(), Some(1));
+        program.signal(Signal::TERM).unwrap();
+    }
+
+    #[test]
+    fn a_program_that_runs_has_not_ended_within_the_limit() {
+        let mut program = Program::start(Command::new("sleep").arg("600")).unwrap();
+        assert_eq!(program.wait_for_end(Duration::from_millis(1)).unwrap(), None);
+        program.signal(Signal::KILL).unwrap();
+        let status = program.wait_for_end(Duration::from_secs(10)).unwrap().unwrap();
+        assert_eq!(status.signal(), Some(libc::SIGKILL));
+    }
+}

@@ -1,0 +1,251 @@
+//! A pseudo-terminal: we hold the keyboard and the screen, a program holds the terminal.
+
+use crate::process::Program;
+use crate::tty::WindowSize;
+use crate::unless_blocked;
+use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
+use rustix::process::{ioctl_tiocsctty, setsid};
+use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+use rustix::termios::tcsetwinsize;
+use std::ffi::OsString;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStringExt;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// A pair of descriptors that are the two ends of a pseudo-terminal.
+#[derive(Debug)]
+pub struct Pty {
+    ours: OwnedFd,
+    /// Held open, so that our end does not see a hang-up before anyone has taken the other.
+    terminal: OwnedFd,
+    path: PathBuf,
+}
+
+impl Pty {
+    /// Opens a pair whose window has the size `size`. Our end does not block.
+    ///
+    /// # Errors
+    ///
+    /// What the kernel says, where there are too many or /dev/pts is not mounted.
+    pub fn open(size: WindowSize) -> io::Result<Self> {
+        let ours = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC)?;
+        grantpt(&ours)?;
+        unlockpt(&ours)?;
+        let path = PathBuf::from(OsString::from_vec(ptsname(&ours, Vec::new())?.into_bytes()));
+        let flags = OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC;
+        let terminal = rustix::fs::open(&path, flags, Mode::empty())?;
+        rustix::io::ioctl_fionbio(&ours, true)?;
+        let pty = Self { ours, terminal, path };
+        pty.resize(size)?;
+        Ok(pty)
+    }
+
+    /// Returns the path by which another program can open the terminal's end.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Returns the terminal's end.
+    #[must_use]
+    pub fn terminal(&self) -> BorrowedFd<'_> {
+        self.terminal.as_fd()
+    }
+
+    /// Starts `command` in a session of its own, whose controlling terminal this is.
+    ///
+    /// # Errors
+    ///
+    /// As [`Command::spawn`].
+    pub fn start(self, mut command: Command) -> io::Result<PtyProgram> {
+        command.stdin(Stdio::from(self.terminal.try_clone()?));
+        command.stdout(Stdio::from(self.terminal.try_clone()?));
+        command.stderr(Stdio::from(self.terminal));
+        // SAFETY: between fork and exec only two system calls are made, and nothing allocates.
+        unsafe {
+            command.pre_exec(|| {
+                setsid()?;
+                Ok(ioctl_tiocsctty(rustix::stdio::stdin())?)
+            });
+        }
+        let program = Program::start(&mut command)?;
+        // The command holds the terminal's end: without it, ours sees the program hang up.
+        drop(command);
+        Ok(PtyProgram { ours: self.ours, program })
+    }
+
+    /// Reads what was written to the terminal; see [`PtyProgram::read`].
+    ///
+    /// # Errors
+    ///
+    /// What the kernel says.
+    pub fn read(&self, bytes: &mut [u8]) -> io::Result<Option<usize>> {
+        read(&self.ours, bytes)
+    }
+
+    /// Types `bytes`; returns how many were taken, or `None` if there is no room.
+    ///
+    /// # Errors
+    ///
+    /// What the kernel says.
+    pub fn write(&self, bytes: &[u8]) -> io::Result<Option<usize>> {
+        unless_blocked(|| rustix::io::write(&self.ours, bytes))
+    }
+
+    /// Changes the size of the window.
+    ///
+    /// # Errors
+    ///
+    /// What the kernel says.
+    pub fn resize(&self, size: WindowSize) -> io::Result<()> {
+        Ok(tcsetwinsize(&self.ours, size.into())?)
+    }
+}
+
+impl AsFd for Pty {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.ours.as_fd()
+    }
+}
+
+/// A program on a pseudo-terminal. Dropped, it is hung up on and ended.
+#[derive(Debug)]
+pub struct PtyProgram {
+    ours: OwnedFd,
+    program: Program,
+}
+
+impl PtyProgram {
+    /// Reads what the program has written: the number of bytes, 0 when it has hung up, or
+    /// `None` if there is nothing now.
+    ///
+    /// # Errors
+    ///
+    /// What the kernel says.
+    pub fn read(&self, bytes: &mut [u8]) -> io::Result<Option<usize>> {
+        read(&self.ours, bytes)
+    }
+
+    /// Types `bytes`; returns how many were taken, or `None` if there is no room.
+    ///
+    /// # Errors
+    ///
+    /// What the kernel says.
+    pub fn write(&self, bytes: &[u8]) -> io::Result<Option<usize>> {
+        unless_blocked(|| rustix::io::write(&self.ours, bytes))
+    }
+
+    /// Changes the size of the window, of which the program is told by SIGWINCH.
+    ///
+    /// # Errors
+    ///
+    /// What the kernel says.
+    pub fn resize(&self, size: WindowSize) -> io::Result<()> {
+        Ok(tcsetwinsize(&self.ours, size.into())?)
+    }
+
+    /// Returns the program.
+    pub fn program(&mut self) -> &mut Program {
+        &mut self.program
+    }
+}
+
+impl AsFd for PtyProgram {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.ours.as_fd()
+    }
+}
+
+fn read(ours: &OwnedFd, bytes: &mut [u8]) -> io::Result<Option<usize>> {
+    unless_blocked(|| match rustix::io::read(ours, &mut *bytes) {
+        // Linux says so when nobody holds the terminal's end any more.
+        Err(Errno::IO) => Ok(0),
+        answer => answer,
+    })
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use crate::testing::readable;
+    use protocols::time::Duration;
+    use rustix::process::{Pid, test_kill_process};
+
+    pub(crate) const SIZE: WindowSize = WindowSize { rows: 24, columns: 80 };
+
+    fn shell(script: &str) -> PtyProgram {
+        let mut command = Command::new("sh");
+        command.args(["-c", script]);
+        Pty::open(SIZE).unwrap().start(command).unwrap()
+    }
+
+    /// Reads until the screen contains `text`, and returns all of it.
+    pub(crate) fn read_until(pty: &PtyProgram, text: &str) -> String {
+        let (mut screen, mut bytes) = (String::new(), [0; 4096]);
+        while !screen.contains(text) {
+            readable(pty);
+            match pty.read(&mut bytes).unwrap() {
+                Some(0) => panic!("the program hung up, no '{text}' in:\n{screen}"),
+                Some(length) => screen.push_str(&String::from_utf8_lossy(&bytes[..length])),
+                None => {}
+            }
+        }
+        screen
+    }
+
+    #[test]
+    fn what_is_typed_comes_back_as_the_terminals_echo_and_as_the_programs_output() {
+        let mut command = Command::new("cat");
+        command.env("LC_ALL", "C");
+        let pty = Pty::open(SIZE).unwrap().start(command).unwrap();
+        assert_eq!(pty.write(b"plumb\n").unwrap(), Some(6));
+        read_until(&pty, "plumb\r\nplumb\r\n");
+    }
+
+    #[test]
+    fn a_program_has_the_pty_as_its_controlling_terminal() {
+        let pty = shell("echo through > /dev/tty; read x");
+        read_until(&pty, "through");
+    }
+
+    #[test]
+    fn a_program_sees_the_size_of_the_window_and_its_change() {
+        let pty = shell("trap 'stty size; exit' WINCH; stty size; while :; do read x; done");
+        read_until(&pty, "24 80");
+        pty.resize(WindowSize { rows: 50, columns: 132 }).unwrap();
+        // A shell looks at its signals when it has read a line.
+        pty.write(b"\n").unwrap();
+        read_until(&pty, "50 132");
+    }
+
+    #[test]
+    fn a_program_that_has_ended_is_read_as_a_hang_up() {
+        let mut pty = shell("exit 3");
+        let mut bytes = [0; 64];
+        readable(&pty);
+        while pty.read(&mut bytes).unwrap() != Some(0) {
+            readable(&pty);
+        }
+        let status = pty.program().wait_for_end(Duration::from_secs(10)).unwrap().unwrap();
+        assert_eq!(status.code(), Some(3));
+    }
+
+    #[test]
+    fn a_program_is_gone_when_its_pty_is_dropped() {
+        let mut pty = shell("echo here; read x");
+        read_until(&pty, "here");
+        let id = Pid::from_raw(pty.program().id().try_into().unwrap()).unwrap();
+        drop(pty);
+        assert_eq!(test_kill_process(id), Err(Errno::SRCH));
+    }
+
+    #[test]
+    fn a_pty_with_nothing_to_say_says_none() {
+        let pty = Pty::open(SIZE).unwrap();
+        assert_eq!(pty.read(&mut [0; 8]).unwrap(), None);
+    }
+}

@@ -1,0 +1,312 @@
+//! A serial line: eight bits, no parity, one stop bit, at any rate the hardware can have.
+//!
+//! The modem's control lines and both kinds of flow control are left alone: a line of three
+//! wires works, and every byte passes. The terminal end of a pseudo-terminal works too.
+
+use crate::unless_blocked;
+use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
+use rustix::termios::{ControlModes, InputModes, OptionalActions, QueueSelector, Termios};
+use rustix::termios::{ioctl_tiocexcl, ioctl_tiocnxcl, tcflush, tcgetattr, tcsetattr};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::{error, fmt, fs, io};
+
+/// An open serial line. Dropped, the device gets back the modes it had.
+#[derive(Debug)]
+pub struct Serial {
+    descriptor: OwnedFd,
+    found: Termios,
+    bits_per_second: u32,
+}
+
+impl Serial {
+    /// Opens `device` at `bits_per_second`, for this program alone.
+    ///
+    /// What the line had received before is thrown away. The descriptor does not block.
+    ///
+    /// # Errors
+    ///
+    /// See [`SerialError`]: each says what to do.
+    pub fn open(device: &Path, bits_per_second: u32) -> Result<Self, SerialError> {
+        let flags = OFlags::RDWR | OFlags::NOCTTY | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        let descriptor = rustix::fs::open(device, flags, Mode::empty())
+            .map_err(|error| SerialError::of_open(device, error))?;
+        let found = tcgetattr(&descriptor).map_err(|error| match error {
+            Errno::NOTTY | Errno::INVAL => SerialError::NoTerminal(device.into()),
+            // A port that the driver lists, but where there is no hardware.
+            Errno::IO => SerialError::NoDevice(device.into()),
+            error => SerialError::Other(device.into(), error.into()),
+        })?;
+        let other = |error: Errno| SerialError::Other(device.into(), error.into());
+        let refused = |given| SerialError::RateRefused { device: device.into(), given };
+        let mut raw = found.clone();
+        raw.make_raw();
+        raw.input_modes -= InputModes::IXOFF | InputModes::IXANY | InputModes::INPCK;
+        raw.control_modes -= ControlModes::CSIZE | ControlModes::PARENB | ControlModes::CSTOPB;
+        raw.control_modes -= ControlModes::CRTSCTS | ControlModes::HUPCL;
+        raw.control_modes |= ControlModes::CS8 | ControlModes::CLOCAL | ControlModes::CREAD;
+        // A rate of nothing would hang up.
+        if bits_per_second == 0 || raw.set_speed(bits_per_second).is_err() {
+            return Err(refused(None));
+        }
+        ioctl_tiocexcl(&descriptor).map_err(other)?;
+        let serial = Self { descriptor, found, bits_per_second };
+        tcsetattr(&serial.descriptor, OptionalActions::Now, &raw).map_err(|error| match error {
+            Errno::INVAL | Errno::RANGE => refused(None),
+            error => other(error),
+        })?;
+        // A driver that cannot have the rate takes the nearest one without a word.
+        let given = tcgetattr(&serial.descriptor).map_err(other)?.output_speed();
+        if given.abs_diff(bits_per_second) > bits_per_second / TOLERANCE {
+            return Err(refused(Some(given)));
+        }
+        tcflush(&serial.descriptor, QueueSelector::IFlush).map_err(other)?;
+        Ok(serial)
+    }
+
+    /// Returns the rate that was asked for, in bits per second with start and stop bits.
+    #[must_use]
+    pub fn bits_per_second(&self) -> u32 {
+        self.bits_per_second
+    }
+
+    /// Reads what has come: the number of bytes, 0 after a hang-up, or `None` if there is
+    /// nothing now.
+    ///
+    /// # Errors
+    ///
+    /// EIO or ENXIO, if the device has been unplugged.
+    pub fn read(&self, bytes: &mut [u8]) -> io::Result<Option<usize>> {
+        unless_blocked(|| rustix::io::read(&self.descriptor, &mut *bytes))
+    }
+
+    /// Sends `bytes`; returns how many were taken, or `None` if there is no room now.
+    ///
+    /// # Errors
+    ///
+    /// EIO or ENXIO, if the device has been unplugged.
+    pub fn write(&self, bytes: &[u8]) -> io::Result<Option<usize>> {
+        unless_blocked(|| rustix::io::write(&self.descriptor, bytes))
+    }
+}
+
+impl AsFd for Serial {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.descriptor.as_fd()
+    }
+}
+
+impl Drop for Serial {
+    fn drop(&mut self) {
+        // An error means that the device has gone.
+        let _ = tcsetattr(&self.descriptor, OptionalActions::Now, &self.found);
+        let _ = ioctl_tiocnxcl(&self.descriptor);
+    }
+}
+
+/// One part in this many: a receiver samples the tenth bit in its middle half up to 2.5% off.
+const TOLERANCE: u32 = 40;
+
+/// Why there is no serial line.
+#[derive(Debug)]
+pub enum SerialError {
+    /// There is no such device.
+    NoDevice(PathBuf),
+    /// The user may not open it.
+    NotPermitted {
+        /// The device.
+        device: PathBuf,
+        /// The group that may, where one may.
+        group: Option<String>,
+    },
+    /// Another program has it.
+    InUse(PathBuf),
+    /// It is a file or a device of another kind.
+    NoTerminal(PathBuf),
+    /// The device cannot have the rate.
+    RateRefused {
+        /// The device.
+        device: PathBuf,
+        /// The rate that it would have instead, where it says so, in bits per second.
+        given: Option<u32>,
+    },
+    /// Anything else.
+    Other(PathBuf, io::Error),
+}
+
+impl SerialError {
+    fn of_open(device: &Path, error: Errno) -> Self {
+        let path = device.to_path_buf();
+        match error {
+            Errno::NOENT | Errno::NODEV | Errno::NXIO | Errno::NOTDIR => Self::NoDevice(path),
+            Errno::ACCESS | Errno::PERM => {
+                Self::NotPermitted { device: path, group: group_with_access(device) }
+            }
+            Errno::BUSY => Self::InUse(path),
+            Errno::ISDIR => Self::NoTerminal(path),
+            error => Self::Other(path, error.into()),
+        }
+    }
+}
+
+impl fmt::Display for SerialError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoDevice(device) => write!(
+                f,
+                "there is no serial device {}: 'ls /dev/tty*' lists those there are",
+                device.display()
+            ),
+            Self::NotPermitted { device, group: Some(group) } => write!(
+                f,
+                "no permission to open {}: add yourself to the group that owns it with 'sudo \
+                 usermod -aG {group} $USER', and log in again",
+                device.display()
+            ),
+            Self::NotPermitted { device, group: None } => {
+                write!(f, "no permission to open {}: run as its owner", device.display())
+            }
+            Self::InUse(device) => write!(
+                f,
+                "another program uses {0}: 'fuser {0}' tells which; end it first",
+                device.display()
+            ),
+            Self::NoTerminal(device) => {
+                write!(f, "{} is no serial device: name one", device.display())
+            }
+            Self::RateRefused { device, given: Some(given) } => write!(
+                f,
+                "{} cannot have that rate: the nearest it has is {given} bit/s",
+                device.display()
+            ),
+            Self::RateRefused { device, given: None } => {
+                write!(f, "{} cannot have that rate: try 19200 bit/s", device.display())
+            }
+            Self::Other(device, error) => write!(f, "cannot open {}: {error}", device.display()),
+        }
+    }
+}
+
+impl error::Error for SerialError {}
+
+/// Returns the group whose members may read and write `device`.
+fn group_with_access(device: &Path) -> Option<String> {
+    const GROUP_READS_AND_WRITES: u32 = 0o060;
+    let owner = fs::metadata(device).ok()?;
+    if owner.mode() & GROUP_READS_AND_WRITES != GROUP_READS_AND_WRITES {
+        return None;
+    }
+    name_of_group(&fs::read_to_string("/etc/group").ok()?, owner.gid())
+}
+
+/// Finds a group in the text of group(5): `name:password:number:members`.
+fn name_of_group(groups: &str, number: u32) -> Option<String> {
+    groups.lines().find_map(|line| {
+        let mut fields = line.split(':');
+        let name = fields.next()?;
+        (fields.nth(1)?.parse() == Ok(number)).then(|| name.to_owned())
+    })
+}
+
+#[cfg(target_os = "linux")]
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pty::Pty;
+    use crate::testing::readable;
+    use crate::tty::WindowSize;
+    use proptest::prelude::*;
+    use rustix::termios::LocalModes;
+
+    fn line() -> Pty {
+        Pty::open(WindowSize { rows: 24, columns: 80 }).unwrap()
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_may_stand_where_the_groups_are_listed(text in ".*", number in 0..9_u32) {
+            let _ = name_of_group(&text, number);
+        }
+    }
+
+    #[test]
+    fn all_256_bytes_pass_in_both_directions_unchanged() {
+        let far_end = line();
+        let serial = Serial::open(far_end.path(), 19_200).unwrap();
+        let (all, mut received) = ((0..=255).collect::<Vec<u8>>(), [0; 512]);
+        assert_eq!(serial.write(&all).unwrap(), Some(256));
+        readable(&far_end);
+        assert_eq!(far_end.read(&mut received).unwrap(), Some(256));
+        assert_eq!(received[..256], all);
+        received.fill(0);
+        assert_eq!(far_end.write(&all).unwrap(), Some(256));
+        readable(&serial);
+        assert_eq!(serial.read(&mut received).unwrap(), Some(256));
+        assert_eq!(received[..256], all);
+    }
+
+    #[test]
+    fn a_line_where_nothing_has_come_says_none() {
+        let far_end = line();
+        let serial = Serial::open(far_end.path(), 9600).unwrap();
+        assert_eq!(serial.read(&mut [0; 8]).unwrap(), None);
+    }
+
+    #[test]
+    fn a_line_has_the_rate_and_eight_bits_without_parity_or_modem_control() {
+        let far_end = line();
+        let serial = Serial::open(far_end.path(), 19_200).unwrap();
+        let modes = tcgetattr(&serial).unwrap();
+        assert_eq!((modes.output_speed(), modes.input_speed()), (19_200, 19_200));
+        let control = modes.control_modes;
+        assert_eq!(control & ControlModes::CSIZE, ControlModes::CS8);
+        assert!(control.contains(ControlModes::CLOCAL | ControlModes::CREAD));
+        let absent = ControlModes::PARENB | ControlModes::CSTOPB | ControlModes::CRTSCTS;
+        assert!(!control.intersects(absent));
+    }
+
+    #[test]
+    fn a_rate_that_is_not_in_the_list_of_old_is_had_too() {
+        let far_end = line();
+        let serial = Serial::open(far_end.path(), 23_040).unwrap();
+        assert_eq!(tcgetattr(&serial).unwrap().output_speed(), 23_040);
+        assert_eq!(serial.bits_per_second(), 23_040);
+    }
+
+    #[test]
+    fn a_device_gets_its_modes_back() {
+        let far_end = line();
+        drop(Serial::open(far_end.path(), 19_200).unwrap());
+        let modes = tcgetattr(far_end.terminal()).unwrap();
+        assert!(modes.local_modes.contains(LocalModes::ICANON | LocalModes::ECHO));
+        assert_ne!(modes.output_speed(), 19_200);
+    }
+
+    #[test]
+    fn a_rate_of_nothing_is_refused() {
+        let far_end = line();
+        let refused = Serial::open(far_end.path(), 0).unwrap_err();
+        assert!(matches!(refused, SerialError::RateRefused { given: None, .. }));
+    }
+
+    #[test]
+    fn a_device_that_is_not_there_is_told() {
+        let refused = Serial::open(Path::new("/dev/ttyNONE"), 9600).unwrap_err();
+        assert!(matches!(refused, SerialError::NoDevice(_)));
+    }
+
+    #[test]
+    fn a_device_that_is_no_serial_line_is_told() {
+        let refused = Serial::open(Path::new("/dev/null"), 9600).unwrap_err();
+        assert!(matches!(refused, SerialError::NoTerminal(_)));
+    }
+
+    #[test]
+    fn a_refusal_names_the_group_to_join() {
+        let group = name_of_group("root:x:0:\ndialout:x:20:someone\n", 20);
+        let refused = SerialError::NotPermitted { device: "/dev/ttyS0".into(), group };
+        assert!(refused.to_string().contains("usermod -aG dialout $USER"));
+    }
+}

@@ -1,0 +1,375 @@
+//! The kernel's own TCP: what a login needs of a connected socket beyond bytes.
+//!
+//! Telnet's Synch rides on TCP's urgent data (RFC 854, "The TELNET Synch signal"): the receiver
+//! must learn at once that there is a mark, and must find it in its place among the bytes. So
+//! urgent data stays in line (`SO_OOBINLINE`), a notice comes by [`UrgentNotice`], and
+//! [`is_at_urgent_mark`] tells when the reader has come to the mark. Linux ends a read there, for
+//! which reason [`read`] must be used: tokio takes a read that did not fill its buffer as the last
+//! one, and would wait for more while the byte at the mark lies ready.
+
+use rustix::io::Errno;
+use rustix::ioctl::{Getter, Opcode, ioctl};
+use rustix::net::{SendFlags, send, sockopt};
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
+use tokio::net::TcpStream;
+
+/// Sends small segments at once (`true`) or has Nagle's algorithm collect them (RFC 9293 §3.7.4).
+///
+/// # Errors
+///
+/// What `setsockopt` says.
+pub fn set_no_delay(socket: &impl AsFd, no_delay: bool) -> io::Result<()> {
+    Ok(sockopt::set_tcp_nodelay(socket, no_delay)?)
+}
+
+/// Acknowledges at once (`true`), until the kernel thinks otherwise: set it again after reads.
+///
+/// # Errors
+///
+/// What `setsockopt` says.
+pub fn set_quick_ack(socket: &impl AsFd, quick_ack: bool) -> io::Result<()> {
+    Ok(sockopt::set_tcp_quickack(socket, quick_ack)?)
+}
+
+/// Leaves urgent data in its place among the other bytes (`true`).
+///
+/// # Errors
+///
+/// What `setsockopt` says.
+pub fn set_urgent_inline(socket: &impl AsFd, inline: bool) -> io::Result<()> {
+    Ok(sockopt::set_socket_oobinline(socket, inline)?)
+}
+
+/// Returns the name of the congestion control in force.
+///
+/// # Errors
+///
+/// What `getsockopt` says.
+pub fn congestion_control(socket: &impl AsFd) -> io::Result<String> {
+    Ok(sockopt::tcp_congestion(socket)?)
+}
+
+/// Chooses the congestion control by its name.
+///
+/// # Errors
+///
+/// ENOENT, if the kernel does not have it; EPERM, if only root may use it.
+pub fn set_congestion_control(socket: &impl AsFd, name: &str) -> io::Result<()> {
+    Ok(sockopt::set_tcp_congestion(socket, name)?)
+}
+
+/// Returns whether the next byte to be read is the one at the urgent mark.
+///
+/// # Errors
+///
+/// What the kernel says.
+pub fn is_at_urgent_mark(socket: &impl AsFd) -> io::Result<bool> {
+    // SAFETY: SIOCATMARK takes nothing and writes an int.
+    let answer = unsafe { ioctl(socket, Getter::<SIOCATMARK, libc::c_int>::new()) };
+    Ok(answer? != 0)
+}
+
+/// Sends `bytes`, the last of which is urgent, and returns how many were taken.
+///
+/// # Errors
+///
+/// What `send` says, as for any write.
+pub async fn send_urgent(stream: &TcpStream, bytes: &[u8]) -> io::Result<usize> {
+    let send_now = || Ok(send(stream, bytes, SendFlags::OOB | SendFlags::NOSIGNAL)?);
+    stream.async_io(Interest::WRITABLE, send_now).await
+}
+
+/// Reads what has come, up to the urgent mark if there is one; 0 at the end of the stream.
+///
+/// # Errors
+///
+/// What `read` says, as for any read.
+pub async fn read(stream: &TcpStream, bytes: &mut [u8]) -> io::Result<usize> {
+    let read_now = || Ok(rustix::io::read(stream, &mut *bytes)?);
+    stream.async_io(Interest::READABLE, read_now).await
+}
+
+/// Waits for urgent data on one connection, apart from its reads and writes.
+#[derive(Debug)]
+pub struct UrgentNotice {
+    /// A duplicate: the stream itself is registered for reads and writes alone.
+    socket: AsyncFd<OwnedFd>,
+}
+
+impl UrgentNotice {
+    /// Starts to watch `stream`, inside a tokio runtime.
+    ///
+    /// # Errors
+    ///
+    /// Where there are no descriptors left.
+    pub fn of(stream: &TcpStream) -> io::Result<Self> {
+        let socket = stream.as_fd().try_clone_to_owned()?;
+        // SAFETY: the descriptor is owned, so it stays open and the same until the drop.
+        let socket = unsafe { AsyncFd::register_with_interest(socket, Interest::PRIORITY) };
+        Ok(Self { socket: socket? })
+    }
+
+    /// Waits until the connection has urgent data that is not read yet.
+    ///
+    /// The notice may be repeated while the mark has not been read. After a hang-up it never
+    /// comes: wait for it beside the read.
+    ///
+    /// # Errors
+    ///
+    /// What the runtime says.
+    pub async fn wait(&self) -> io::Result<()> {
+        let mut ready = self.socket.ready(Interest::PRIORITY).await?;
+        ready.clear_ready();
+        Ok(())
+    }
+}
+
+/// What the kernel knows about a connection (`TCP_INFO`). What an older one does not tell is
+/// `None`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TcpInfo {
+    /// Smoothed round-trip time, microseconds.
+    pub round_trip_us: u32,
+    /// Mean deviation of the round-trip time, microseconds.
+    pub round_trip_deviation_us: u32,
+    /// Smallest round-trip time seen lately, microseconds.
+    pub min_round_trip_us: Option<u32>,
+    /// Retransmission timeout, microseconds.
+    pub retransmission_timeout_us: u32,
+    /// Time for which an acknowledgment is delayed, microseconds.
+    pub ack_timeout_us: u32,
+    /// Largest segment that is sent, bytes.
+    pub send_mss_bytes: u32,
+    /// Largest segment that has come, as estimated, bytes.
+    pub receive_mss_bytes: u32,
+    /// Path MTU, bytes.
+    pub path_mtu_bytes: u32,
+    /// Congestion window, segments.
+    pub congestion_window_segments: u32,
+    /// Slow start threshold, segments; very large until the first loss.
+    pub slow_start_threshold_segments: u32,
+    /// Segments sent and not acknowledged.
+    pub unacknowledged_segments: u32,
+    /// Of these, segments held to be lost.
+    pub lost_segments: u32,
+    /// Retransmissions not acknowledged yet.
+    pub retransmitted_segments: u32,
+    /// Retransmissions since the connection was made.
+    pub total_retransmissions: u32,
+    /// Bytes that the far side has acknowledged.
+    pub bytes_acknowledged: Option<u64>,
+    /// Bytes received in order.
+    pub bytes_received: Option<u64>,
+    /// Bytes written and not sent yet.
+    pub unsent_bytes: Option<u32>,
+    /// Segments sent, with those that have no data.
+    pub segments_out: Option<u32>,
+    /// Segments received, with those that have no data.
+    pub segments_in: Option<u32>,
+    /// Latest rate of delivery, bytes per second.
+    pub delivery_bytes_per_second: Option<u64>,
+    /// Time in which data was waiting to be sent or acknowledged, microseconds.
+    pub busy_us: Option<u64>,
+    /// Of that, time in which the receiver's window was full, microseconds.
+    pub limited_by_window_us: Option<u64>,
+    /// Of that, time in which the send buffer was empty of room, microseconds.
+    pub limited_by_buffer_us: Option<u64>,
+}
+
+impl TcpInfo {
+    /// Asks the kernel about `socket`.
+    ///
+    /// # Errors
+    ///
+    /// What `getsockopt` says, where the socket is no TCP connection.
+    pub fn of(socket: &impl AsFd) -> io::Result<Self> {
+        let mut bytes = [0_u8; 512];
+        let mut length = libc::socklen_t::try_from(bytes.len()).map_err(io::Error::other)?;
+        // SAFETY: the kernel writes at most `length` bytes into the buffer of that length, and
+        // then sets `length` to how many.
+        let answer = unsafe {
+            libc::getsockopt(
+                socket.as_fd().as_raw_fd(),
+                libc::IPPROTO_TCP,
+                libc::TCP_INFO,
+                bytes.as_mut_ptr().cast(),
+                &raw mut length,
+            )
+        };
+        if answer != 0 {
+            return Err(io::Error::last_os_error());
+        }
+        let told = usize::try_from(length).ok().and_then(|length| bytes.get(..length));
+        told.and_then(Self::parse).ok_or_else(|| Errno::MSGSIZE.into())
+    }
+
+    /// Reads the kernel's `struct tcp_info`, which has only ever grown at its end.
+    fn parse(bytes: &[u8]) -> Option<Self> {
+        let at = |offset| Some(u32::from_ne_bytes(field(bytes, offset)?));
+        let long_at = |offset| Some(u64::from_ne_bytes(field(bytes, offset)?));
+        Some(Self {
+            retransmission_timeout_us: at(8)?,
+            ack_timeout_us: at(12)?,
+            send_mss_bytes: at(16)?,
+            receive_mss_bytes: at(20)?,
+            unacknowledged_segments: at(24)?,
+            lost_segments: at(32)?,
+            retransmitted_segments: at(36)?,
+            path_mtu_bytes: at(60)?,
+            round_trip_us: at(68)?,
+            round_trip_deviation_us: at(72)?,
+            slow_start_threshold_segments: at(76)?,
+            congestion_window_segments: at(80)?,
+            total_retransmissions: at(100)?,
+            bytes_acknowledged: long_at(120),
+            bytes_received: long_at(128),
+            segments_out: at(136),
+            segments_in: at(140),
+            unsent_bytes: at(144),
+            min_round_trip_us: at(148),
+            delivery_bytes_per_second: long_at(160),
+            busy_us: long_at(168),
+            limited_by_window_us: long_at(176),
+            limited_by_buffer_us: long_at(184),
+        })
+    }
+}
+
+fn field<const LENGTH: usize>(bytes: &[u8], offset: usize) -> Option<[u8; LENGTH]> {
+    bytes.get(offset..offset.checked_add(LENGTH)?)?.try_into().ok()
+}
+
+// <asm-generic/sockios.h>, which all but the architectures below use.
+#[cfg(not(any(target_arch = "mips", target_arch = "mips64", target_arch = "sparc64")))]
+const SIOCATMARK: Opcode = 0x8905;
+#[cfg(any(target_arch = "mips", target_arch = "mips64", target_arch = "sparc64"))]
+const SIOCATMARK: Opcode = rustix::ioctl::opcode::read::<libc::c_int>(b's', 7);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::future::Future;
+    use std::time::Duration;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::TcpListener;
+
+    fn run(test: impl Future<Output = ()>) {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let limit = Duration::from_secs(10);
+        runtime.block_on(async { tokio::time::timeout(limit, test).await.unwrap() });
+    }
+
+    async fn pair() -> (TcpStream, TcpStream) {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let near = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+        (near, listener.accept().await.unwrap().0)
+    }
+
+    proptest! {
+        #[test]
+        fn an_answer_of_any_length_is_read_or_refused(length in 0..300_usize) {
+            let info = TcpInfo::parse(&vec![1; length]);
+            prop_assert_eq!(info.is_some(), length >= 104);
+            prop_assert_eq!(info.is_some_and(|i| i.busy_us.is_some()), length >= 176);
+        }
+    }
+
+    #[test]
+    fn urgent_data_is_noticed_before_it_is_read_and_found_at_its_mark() {
+        run(async {
+            let (near, far) = pair().await;
+            set_urgent_inline(&far, true).unwrap();
+            let notice = UrgentNotice::of(&far).unwrap();
+            near.writable().await.unwrap();
+            assert_eq!(near.try_write(b"before").unwrap(), 6);
+            assert_eq!(send_urgent(&near, b"!").await.unwrap(), 1);
+            notice.wait().await.unwrap();
+            assert!(!is_at_urgent_mark(&far).unwrap());
+            let mut bytes = [0; 16];
+            assert_eq!(read(&far, &mut bytes).await.unwrap(), 6);
+            assert!(is_at_urgent_mark(&far).unwrap());
+            assert_eq!(read(&far, &mut bytes).await.unwrap(), 1);
+            assert_eq!(bytes[0], b'!');
+            assert!(!is_at_urgent_mark(&far).unwrap());
+        });
+    }
+
+    #[test]
+    fn a_second_urgent_byte_is_noticed_again() {
+        run(async {
+            let (near, mut far) = pair().await;
+            set_urgent_inline(&far, true).unwrap();
+            let notice = UrgentNotice::of(&far).unwrap();
+            let mut byte = [0; 1];
+            send_urgent(&near, b"1").await.unwrap();
+            notice.wait().await.unwrap();
+            far.read_exact(&mut byte).await.unwrap();
+            send_urgent(&near, b"2").await.unwrap();
+            notice.wait().await.unwrap();
+            far.read_exact(&mut byte).await.unwrap();
+            assert_eq!(&byte, b"2");
+        });
+    }
+
+    #[test]
+    fn ordinary_data_gives_no_urgent_notice() {
+        run(async {
+            let (mut near, mut far) = pair().await;
+            let notice = UrgentNotice::of(&far).unwrap();
+            near.write_all(b"x").await.unwrap();
+            let mut byte = [0; 1];
+            tokio::select! {
+                biased;
+                noticed = notice.wait() => panic!("{noticed:?}"),
+                read = far.read_exact(&mut byte) => assert_eq!(read.unwrap(), 1),
+            }
+        });
+    }
+
+    #[test]
+    fn the_kernel_tells_how_many_bytes_have_gone_each_way() {
+        run(async {
+            let (mut near, mut far) = pair().await;
+            near.write_all(b"question").await.unwrap();
+            far.read_exact(&mut [0; 8]).await.unwrap();
+            far.write_all(b"answer").await.unwrap();
+            near.read_exact(&mut [0; 6]).await.unwrap();
+            let info = TcpInfo::of(&near).unwrap();
+            // The SYN counts as one byte (RFC 9293 §3.4).
+            assert_eq!(info.bytes_acknowledged, Some(9));
+            assert_eq!(info.bytes_received, Some(6));
+            assert!(info.round_trip_us > 0 && info.send_mss_bytes > 500);
+            assert!(info.congestion_window_segments > 0);
+        });
+    }
+
+    #[test]
+    fn what_is_no_tcp_has_no_information() {
+        let socket = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+        assert!(TcpInfo::of(&socket).is_err());
+    }
+
+    #[test]
+    fn options_that_are_set_are_in_force() {
+        run(async {
+            let (near, _far) = pair().await;
+            set_no_delay(&near, true).unwrap();
+            assert!(near.nodelay().unwrap());
+            set_quick_ack(&near, true).unwrap();
+            set_congestion_control(&near, "reno").unwrap();
+            assert_eq!(congestion_control(&near).unwrap(), "reno");
+        });
+    }
+
+    #[test]
+    fn a_congestion_control_that_nobody_has_is_refused() {
+        run(async {
+            let (near, _far) = pair().await;
+            assert!(set_congestion_control(&near, "vegetarian").is_err());
+        });
+    }
+}

@@ -1,0 +1,371 @@
+//! The user's own terminal: raw mode that is always undone, the size of the window.
+//!
+//! Raw mode hands every key to the program, ^C too, and leaves the terminal unusable if it stays
+//! when the program has gone. So it is undone wherever a program can end: when the guard is
+//! dropped; in a panic, before its message is printed; and in a handler of SIGTERM, SIGHUP,
+//! SIGINT and SIGQUIT, which then puts back what handled the signal before and raises it again.
+//! SIGTSTP undoes it while the program is stopped, and SIGCONT brings it back. Only SIGKILL and
+//! a power cut are left.
+//!
+//! A handler may interrupt anything, so it only loads atomics and makes system calls. The
+//! terminal belongs to who is in its foreground: a process in the background leaves it alone.
+
+use rustix::fs::OFlags;
+use rustix::io::Errno;
+use rustix::process::{Signal, getpgrp, kill_current_process_group};
+use rustix::termios::{OptionalActions, Termios, Winsize};
+use rustix::termios::{isatty, tcgetattr, tcgetpgrp, tcgetwinsize, tcsetattr};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
+use std::sync::{Mutex, OnceLock};
+use std::{error, fmt, io, panic, ptr};
+
+/// Returns whether the standard input is a terminal, so that there is a keyboard.
+#[must_use]
+pub fn is_stdin_terminal() -> bool {
+    isatty(rustix::stdio::stdin())
+}
+
+/// Returns whether the standard output is a terminal, so that there is a screen.
+#[must_use]
+pub fn is_stdout_terminal() -> bool {
+    isatty(rustix::stdio::stdout())
+}
+
+/// The size of a terminal's window, in characters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WindowSize {
+    /// Lines.
+    pub rows: u16,
+    /// Characters in a line.
+    pub columns: u16,
+}
+
+impl WindowSize {
+    /// Returns the size of the window of `terminal`, or `None` if that is not known.
+    #[must_use]
+    pub fn of(terminal: impl AsFd) -> Option<Self> {
+        let size = tcgetwinsize(terminal).ok()?;
+        let is_known = size.ws_row > 0 && size.ws_col > 0;
+        is_known.then_some(Self { rows: size.ws_row, columns: size.ws_col })
+    }
+}
+
+impl From<WindowSize> for Winsize {
+    fn from(size: WindowSize) -> Self {
+        Self { ws_row: size.rows, ws_col: size.columns, ws_xpixel: 0, ws_ypixel: 0 }
+    }
+}
+
+/// The standard input's terminal in raw mode, until this is dropped.
+#[derive(Debug)]
+pub struct RawMode {
+    modes: &'static Modes,
+}
+
+/// How the terminal was, and how it is in raw mode.
+#[derive(Debug)]
+struct Modes {
+    found: Termios,
+    raw: Termios,
+}
+
+/// The terminal: never closed, so that a handler may use it at any time.
+static TERMINAL: OnceLock<OwnedFd> = OnceLock::new();
+/// The modes of the guard that exists. What it points to is never freed, for the same reason.
+static MODES: AtomicPtr<Modes> = AtomicPtr::new(ptr::null_mut());
+/// Whether the guard wants the terminal raw now.
+static IS_RAW: AtomicBool = AtomicBool::new(false);
+
+impl RawMode {
+    /// Puts the standard input's terminal into raw mode.
+    ///
+    /// A hundred-odd bytes are kept for good each time: within a session use
+    /// [`Self::set_cooked`] and [`Self::set_raw`].
+    ///
+    /// # Errors
+    ///
+    /// See [`RawModeError`].
+    pub fn enter() -> Result<Self, RawModeError> {
+        if !is_stdin_terminal() {
+            return Err(RawModeError::NoTerminal);
+        }
+        let terminal = terminal()?;
+        let found = tcgetattr(terminal).map_err(io::Error::from)?;
+        let mut raw = found.clone();
+        raw.make_raw();
+        let modes: &'static Modes = Box::leak(Box::new(Modes { found, raw }));
+        let place = ptr::from_ref(modes).cast_mut();
+        let none = ptr::null_mut();
+        if MODES.compare_exchange(none, place, Ordering::SeqCst, Ordering::SeqCst).is_err() {
+            return Err(RawModeError::AlreadyRaw);
+        }
+        let guard = Self { modes };
+        install()?;
+        guard.set_raw()?;
+        Ok(guard)
+    }
+
+    /// Puts the terminal back as it was found, for a command line.
+    ///
+    /// # Errors
+    ///
+    /// EIO, if the terminal has gone.
+    pub fn set_cooked(&self) -> io::Result<()> {
+        IS_RAW.store(false, Ordering::SeqCst);
+        Ok(tcsetattr(terminal()?, OptionalActions::Now, &self.modes.found)?)
+    }
+
+    /// Puts the terminal into raw mode again.
+    ///
+    /// # Errors
+    ///
+    /// EIO, if the terminal has gone.
+    pub fn set_raw(&self) -> io::Result<()> {
+        IS_RAW.store(true, Ordering::SeqCst);
+        Ok(tcsetattr(terminal()?, OptionalActions::Now, &self.modes.raw)?)
+    }
+
+    /// Stops the program as ^Z does, with the terminal as it was found, and returns when the
+    /// user has brought it back.
+    ///
+    /// # Errors
+    ///
+    /// [`io::ErrorKind::Unsupported`], if the shell that started the program has no job control.
+    pub fn suspend(&self) -> io::Result<()> {
+        // What stands before and after this program in a pipe stops too. It must not stop by
+        // that signal itself: another thread might take it, some time after this call.
+        let handler = disposition(libc::SIGTSTP)?;
+        if handler.sa_sigaction == libc::SIG_IGN {
+            return Err(io::ErrorKind::Unsupported.into());
+        }
+        set_handler(libc::SIGTSTP, libc::SIG_IGN)?;
+        let others = kill_current_process_group(Signal::TSTP);
+        put_back(libc::SIGTSTP, &handler);
+        others?;
+        raise(libc::SIGTSTP);
+        Ok(())
+    }
+}
+
+impl Drop for RawMode {
+    fn drop(&mut self) {
+        // An error means that the terminal has gone, and its modes with it.
+        let _ = self.set_cooked();
+        MODES.store(ptr::null_mut(), Ordering::SeqCst);
+    }
+}
+
+/// Why the terminal was not put into raw mode.
+#[derive(Debug)]
+pub enum RawModeError {
+    /// The standard input is a file or a pipe.
+    NoTerminal,
+    /// It already is, by another guard of this program.
+    AlreadyRaw,
+    /// Anything else.
+    Other(io::Error),
+}
+
+impl From<io::Error> for RawModeError {
+    fn from(error: io::Error) -> Self {
+        Self::Other(error)
+    }
+}
+
+impl fmt::Display for RawModeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoTerminal => {
+                f.write_str("the standard input is no terminal: run this from a terminal")
+            }
+            Self::AlreadyRaw => f.write_str("the terminal is already in raw mode"),
+            Self::Other(error) => write!(f, "cannot set the terminal's modes: {error}"),
+        }
+    }
+}
+
+impl error::Error for RawModeError {}
+
+fn terminal() -> io::Result<BorrowedFd<'static>> {
+    if let Some(terminal) = TERMINAL.get() {
+        return Ok(terminal.as_fd());
+    }
+    let ours = rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdin(), 3)?;
+    Ok(TERMINAL.get_or_init(|| ours).as_fd())
+}
+
+/// Sets the terminal to how the guard found it (`false`) or to raw (`true`), if there is a guard
+/// and the program is in the foreground. Safe to call in a signal handler.
+fn set_from_anywhere(raw: bool) {
+    let Some(terminal) = TERMINAL.get() else { return };
+    let place = MODES.load(Ordering::SeqCst);
+    // SAFETY: the pointer is null or to a `Modes` that is never changed and never freed.
+    let Some(modes) = (unsafe { place.as_ref() }) else { return };
+    if tcgetpgrp(terminal).is_ok_and(|foreground| foreground == getpgrp()) {
+        let modes = if raw { &modes.raw } else { &modes.found };
+        // There is nobody to tell of an error.
+        let _ = tcsetattr(terminal, OptionalActions::Now, modes);
+    }
+}
+
+/// What handled a signal before us: the signal with its disposition, for each in [`ENDS`].
+static BEFORE: OnceLock<Vec<(i32, libc::sigaction)>> = OnceLock::new();
+
+const ENDS: [i32; 4] = [libc::SIGTERM, libc::SIGHUP, libc::SIGINT, libc::SIGQUIT];
+
+/// Installs the handlers and the panic hook, once.
+fn install() -> io::Result<()> {
+    static INSTALLED: Mutex<bool> = Mutex::new(false);
+    let mut is_installed = INSTALLED.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    if *is_installed {
+        return Ok(());
+    }
+    *is_installed = true;
+    let mut before = Vec::new();
+    for signal in ENDS {
+        before.push((signal, disposition(signal)?));
+    }
+    for (signal, handled) in BEFORE.get_or_init(|| before) {
+        // Who was started with a signal ignored, as by nohup, keeps ignoring it.
+        if handled.sa_sigaction != libc::SIG_IGN {
+            set_handler(*signal, on_end as *const () as libc::sighandler_t)?;
+        }
+    }
+    if disposition(libc::SIGTSTP)?.sa_sigaction != libc::SIG_IGN {
+        set_handler(libc::SIGTSTP, on_stop as *const () as libc::sighandler_t)?;
+        set_handler(libc::SIGCONT, on_continue as *const () as libc::sighandler_t)?;
+    }
+    let next = panic::take_hook();
+    panic::set_hook(Box::new(move |news| {
+        set_from_anywhere(false);
+        next(news);
+    }));
+    Ok(())
+}
+
+extern "C" fn on_end(signal: i32) {
+    set_from_anywhere(false);
+    let before = BEFORE.get().and_then(|all| all.iter().find(|(of, _)| *of == signal));
+    if let Some((_, handled)) = before {
+        put_back(signal, handled);
+        // It is held back until this handler returns.
+        raise(signal);
+    }
+}
+
+extern "C" fn on_stop(signal: i32) {
+    set_from_anywhere(false);
+    if set_handler(signal, libc::SIG_DFL).is_ok() {
+        // This handler does not hold the signal back, so the program stops here.
+        raise(signal);
+        let _ = set_handler(signal, on_stop as *const () as libc::sighandler_t);
+    }
+    // Where nobody could have brought the program back, the signal is dropped by the kernel.
+    if IS_RAW.load(Ordering::SeqCst) {
+        set_from_anywhere(true);
+    }
+}
+
+extern "C" fn on_continue(_: i32) {
+    if IS_RAW.load(Ordering::SeqCst) {
+        set_from_anywhere(true);
+    }
+    // The window may have changed while the program was stopped.
+    notify();
+}
+
+fn disposition(signal: i32) -> io::Result<libc::sigaction> {
+    let mut found = no_action();
+    // SAFETY: a null new action only reads the old one, into a struct of the right kind.
+    let answer = unsafe { libc::sigaction(signal, ptr::null(), &raw mut found) };
+    if answer == 0 { Ok(found) } else { Err(io::Error::last_os_error()) }
+}
+
+fn set_handler(signal: i32, handler: libc::sighandler_t) -> io::Result<()> {
+    let mut action = no_action();
+    action.sa_sigaction = handler;
+    action.sa_flags = libc::SA_RESTART;
+    if signal == libc::SIGTSTP {
+        action.sa_flags |= libc::SA_NODEFER;
+    }
+    // SAFETY: the action is a handler of this file, which only loads atomics and makes system
+    // calls, or one of the kernel's own.
+    let answer = unsafe { libc::sigaction(signal, &raw const action, ptr::null_mut()) };
+    if answer == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+fn put_back(signal: i32, handled: &libc::sigaction) {
+    // SAFETY: the action is what `sigaction` itself has told for this signal.
+    let _ = unsafe { libc::sigaction(signal, handled, ptr::null_mut()) };
+}
+
+fn raise(signal: i32) {
+    // SAFETY: any thread may signal itself; the call fails only for a number that is no signal.
+    let _ = unsafe { libc::raise(signal) };
+}
+
+fn no_action() -> libc::sigaction {
+    // SAFETY: numbers, an empty set and a null function: all zeroes are a value of the struct.
+    unsafe { std::mem::zeroed() }
+}
+
+/// Tells of changes of the window's size, by a descriptor that becomes readable.
+#[derive(Debug)]
+pub struct WindowChanges {
+    pipe: &'static (OwnedFd, OwnedFd),
+}
+
+/// The pipe's ends for reading and for writing: the handler writes into it.
+static CHANGES: OnceLock<(OwnedFd, OwnedFd)> = OnceLock::new();
+
+impl WindowChanges {
+    /// Starts to watch. All watchers share one notice: have one.
+    ///
+    /// # Errors
+    ///
+    /// Where there are no descriptors left.
+    pub fn watch() -> io::Result<Self> {
+        if CHANGES.get().is_none() {
+            let (read, write) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
+            for end in [&read, &write] {
+                let flags = rustix::fs::fcntl_getfl(end)?;
+                rustix::fs::fcntl_setfl(end, flags | OFlags::NONBLOCK)?;
+            }
+            CHANGES.get_or_init(|| (read, write));
+        }
+        let pipe = CHANGES.get().ok_or(Errno::BADF)?;
+        set_handler(libc::SIGWINCH, on_change as *const () as libc::sighandler_t)?;
+        Ok(Self { pipe })
+    }
+
+    /// Takes the notice, and returns whether there was one.
+    pub fn take(&self) -> bool {
+        let (mut is_changed, mut bytes) = (false, [0; 64]);
+        while matches!(rustix::io::read(&self.pipe.0, &mut bytes), Ok(length) if length > 0) {
+            is_changed = true;
+        }
+        is_changed
+    }
+}
+
+impl AsFd for WindowChanges {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.pipe.0.as_fd()
+    }
+}
+
+extern "C" fn on_change(_: i32) {
+    notify();
+}
+
+fn notify() {
+    if let Some((_, write)) = CHANGES.get() {
+        // A full pipe is notice enough.
+        let _ = rustix::io::write(write, &[0]);
+    }
+}
+
+#[cfg(test)]
+#[path = "tty_tests.rs"]
+mod tests;

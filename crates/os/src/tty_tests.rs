@@ -1,0 +1,251 @@
+//! Each test here runs one of the ignored ones as a program of its own on a pseudo-terminal.
+
+use super::*;
+use crate::pty::tests::{SIZE, read_until};
+use crate::pty::{Pty, PtyProgram};
+use crate::testing::{readable, this_program};
+use protocols::time::Duration;
+use rustix::termios::LocalModes;
+use std::os::unix::process::ExitStatusExt;
+use std::process::Command;
+
+const END: Duration = Duration::from_secs(10);
+
+fn start(name: &str) -> PtyProgram {
+    Pty::open(SIZE).unwrap().start(this_program(name)).unwrap()
+}
+
+/// Returns whether the terminal still reads lines and echoes, as it was made.
+fn is_cooked(pty: &PtyProgram) -> bool {
+    let cooked = LocalModes::ICANON | LocalModes::ECHO | LocalModes::ISIG;
+    tcgetattr(pty).unwrap().local_modes.contains(cooked)
+}
+
+fn is_raw(pty: &PtyProgram) -> bool {
+    let cooked = LocalModes::ICANON | LocalModes::ECHO | LocalModes::ISIG;
+    !tcgetattr(pty).unwrap().local_modes.intersects(cooked)
+}
+
+/// Reads one key, blocking.
+fn read_key() -> u8 {
+    let mut key = [0];
+    assert_eq!(rustix::io::read(rustix::stdio::stdin(), &mut key).unwrap(), 1);
+    key[0]
+}
+
+#[test]
+#[ignore = "run on a pty by other tests"]
+fn raw_until_a_key() {
+    let guard = RawMode::enter().unwrap();
+    eprint!("raw:");
+    let key = read_key();
+    drop(guard);
+    eprintln!("key {key}");
+    assert_eq!(read_key(), b'x');
+}
+
+#[test]
+fn every_key_is_read_at_once_and_the_terminal_is_restored_on_drop() {
+    let pty = start("tty::tests::raw_until_a_key");
+    read_until(&pty, "raw:");
+    assert!(is_raw(&pty));
+    pty.write(b"\x03").unwrap();
+    read_until(&pty, "key 3\r\n");
+    assert!(is_cooked(&pty));
+    pty.write(b"x\n").unwrap();
+}
+
+fn ends_cooked_by(signal: Signal) {
+    let mut pty = start("tty::tests::raw_until_a_key");
+    read_until(&pty, "raw:");
+    assert!(is_raw(&pty));
+    // Our descriptor of the pty keeps its modes readable when the program has gone.
+    pty.program().signal(signal).unwrap();
+    let status = pty.program().wait_for_end(END).unwrap().unwrap();
+    assert_eq!(status.signal(), Some(signal.as_raw()));
+    assert!(is_cooked(&pty));
+}
+
+#[test]
+fn the_terminal_is_restored_when_the_program_gets_sigterm() {
+    ends_cooked_by(Signal::TERM);
+}
+
+#[test]
+fn the_terminal_is_restored_when_the_program_gets_sighup() {
+    ends_cooked_by(Signal::HUP);
+}
+
+#[test]
+fn the_terminal_is_restored_when_the_program_gets_sigint() {
+    ends_cooked_by(Signal::INT);
+}
+
+#[test]
+fn the_terminal_is_restored_when_the_program_gets_sigquit() {
+    ends_cooked_by(Signal::QUIT);
+}
+
+#[test]
+fn only_sigkill_leaves_the_terminal_raw_which_shows_that_these_tests_can_tell() {
+    let mut pty = start("tty::tests::raw_until_a_key");
+    read_until(&pty, "raw:");
+    pty.program().signal(Signal::KILL).unwrap();
+    pty.program().wait_for_end(END).unwrap().unwrap();
+    assert!(is_raw(&pty));
+}
+
+#[test]
+#[ignore = "run on a pty by another test"]
+fn panics_while_raw() {
+    let guard = RawMode::enter().unwrap();
+    // The guard is out of reach of the unwinding: the hook alone must do it.
+    std::mem::forget(guard);
+    panic!("broken pipe dream");
+}
+
+#[test]
+fn the_terminal_is_restored_before_a_panic_is_printed() {
+    let pty = start("tty::tests::panics_while_raw");
+    read_until(&pty, "broken pipe dream\r\n");
+    assert!(is_cooked(&pty));
+}
+
+#[test]
+#[ignore = "run under nohup by another test"]
+fn ignores_the_hangup_it_was_started_without() {
+    let _guard = RawMode::enter().unwrap();
+    raise(libc::SIGHUP);
+    eprint!("still here");
+}
+
+#[test]
+fn a_program_that_was_started_with_a_signal_ignored_keeps_ignoring_it() {
+    let child = this_program("tty::tests::ignores_the_hangup_it_was_started_without");
+    let mut command = Command::new("sh");
+    command.args(["-c", "trap '' HUP; exec \"$@\"", "sh"]);
+    command.arg(child.get_program()).args(child.get_args());
+    let pty = Pty::open(SIZE).unwrap().start(command).unwrap();
+    read_until(&pty, "still here");
+}
+
+#[test]
+#[ignore = "run by a shell with job control by other tests"]
+fn suspends_and_comes_back() {
+    let guard = RawMode::enter().unwrap();
+    eprint!("raw:");
+    let key = read_key();
+    guard.suspend().unwrap();
+    eprint!("back {key}:");
+    assert_eq!(read_key(), b'x');
+}
+
+/// A shell that runs the program as a job and waits for a line when it has stopped.
+fn start_in_shell(name: &str) -> PtyProgram {
+    let child = this_program(name);
+    let mut command = Command::new("sh");
+    let script = "set -m; \"$@\"; echo stopped; read line; fg; echo over";
+    command.args(["-c", script, "sh"]).arg(child.get_program()).args(child.get_args());
+    Pty::open(SIZE).unwrap().start(command).unwrap()
+}
+
+#[test]
+fn a_suspended_program_leaves_the_terminal_cooked_and_comes_back_raw() {
+    let pty = start_in_shell("tty::tests::suspends_and_comes_back");
+    read_until(&pty, "raw:");
+    pty.write(b"z").unwrap();
+    read_until(&pty, "stopped");
+    assert!(is_cooked(&pty));
+    pty.write(b"\n").unwrap();
+    read_until(&pty, "back 122:");
+    assert!(is_raw(&pty));
+    pty.write(b"x").unwrap();
+    read_until(&pty, "over");
+    assert!(is_cooked(&pty));
+}
+
+#[test]
+#[ignore = "run by a shell with job control by another test"]
+fn is_stopped_by_a_signal() {
+    let _guard = RawMode::enter().unwrap();
+    raise(libc::SIGTSTP);
+    eprint!("back:");
+    assert_eq!(read_key(), b'x');
+}
+
+#[test]
+fn a_stop_signal_from_elsewhere_leaves_the_terminal_cooked_too() {
+    let pty = start_in_shell("tty::tests::is_stopped_by_a_signal");
+    read_until(&pty, "stopped");
+    assert!(is_cooked(&pty));
+    pty.write(b"\n").unwrap();
+    read_until(&pty, "back:");
+    assert!(is_raw(&pty));
+    pty.write(b"x").unwrap();
+    read_until(&pty, "over");
+}
+
+#[test]
+#[ignore = "run on a pty by another test"]
+fn cooks_for_a_command_line() {
+    let guard = RawMode::enter().unwrap();
+    guard.set_cooked().unwrap();
+    eprint!("cooked:");
+    assert_eq!(read_key(), b'x');
+    assert_eq!(read_key(), b'\n');
+    guard.set_raw().unwrap();
+    eprint!("raw:");
+    assert_eq!(read_key(), b'x');
+}
+
+#[test]
+fn a_guard_cooks_the_terminal_for_a_while_and_makes_it_raw_again() {
+    let pty = start("tty::tests::cooks_for_a_command_line");
+    read_until(&pty, "cooked:");
+    assert!(is_cooked(&pty));
+    pty.write(b"x\n").unwrap();
+    read_until(&pty, "raw:");
+    assert!(is_raw(&pty));
+    pty.write(b"x").unwrap();
+}
+
+#[test]
+#[ignore = "run on a pty by another test"]
+fn tells_of_the_window() {
+    let changes = WindowChanges::watch().unwrap();
+    assert!(!changes.take());
+    eprint!("{:?};", WindowSize::of(rustix::stdio::stdin()).unwrap());
+    readable(&changes);
+    assert!(changes.take());
+    assert!(!changes.take());
+    eprint!("{:?};", WindowSize::of(rustix::stdio::stdin()).unwrap());
+}
+
+#[test]
+fn a_change_of_the_window_makes_a_descriptor_readable() {
+    let pty = start("tty::tests::tells_of_the_window");
+    read_until(&pty, "rows: 24, columns: 80");
+    pty.resize(WindowSize { rows: 25, columns: 132 }).unwrap();
+    read_until(&pty, "rows: 25, columns: 132");
+}
+
+#[test]
+#[ignore = "run on a pty by another test"]
+fn enters_twice() {
+    let _first = RawMode::enter().unwrap();
+    let refused = RawMode::enter().unwrap_err();
+    assert!(matches!(refused, RawModeError::AlreadyRaw));
+    eprint!("refused");
+}
+
+#[test]
+fn a_second_guard_is_refused() {
+    let pty = start("tty::tests::enters_twice");
+    read_until(&pty, "refused");
+}
+
+#[test]
+fn a_terminal_whose_size_is_not_known_has_none() {
+    let pty = Pty::open(WindowSize { rows: 0, columns: 0 }).unwrap();
+    assert_eq!(WindowSize::of(pty.terminal()), None);
+}

@@ -1,0 +1,135 @@
+//! What carries a session: the kernel's sockets, our own station on a TUN, or one on a serial line.
+//!
+//! A [`Session`] is a stream application with a near side: the keyboard and the screen, or the
+//! program that measures. [`run`] drives it over any carrier until it is over, in the thread that
+//! calls it; the session does not see which carrier it is.
+
+mod kernel;
+mod station;
+mod target;
+mod via;
+
+pub use target::{Target, resolve};
+pub use via::{SerialLink, Via};
+
+use anyhow::Result;
+use os::clock::Monotonic;
+use protocols::Cx;
+use protocols::application::Stream;
+use protocols::chance::Chance;
+use protocols::meter::{Clock, Meter};
+use protocols::transport::tcp::Status;
+use std::net::SocketAddr;
+use std::os::fd::BorrowedFd;
+use std::time::Duration;
+
+/// A stream application with its near side.
+pub trait Session: Stream {
+    /// Returns the descriptors whose input the near side waits for.
+    fn inputs(&self) -> Vec<BorrowedFd<'_>>;
+
+    /// Takes what can be read from the `index`th of the inputs without waiting.
+    ///
+    /// # Errors
+    ///
+    /// If the near side fails: the session ends.
+    fn take_input(&mut self, index: usize, cx: &mut Cx<'_>) -> Result<()>;
+
+    /// Writes what waits for the near side: after each turn of the carrier.
+    ///
+    /// # Errors
+    ///
+    /// If the near side fails: the session ends.
+    fn flush(&mut self, cx: &mut Cx<'_>) -> Result<()>;
+
+    /// Takes what the carrier knows of its connection, when [`Session::wants_status`] has asked.
+    fn take_status(&mut self, status: &CarrierStatus);
+
+    /// Returns whether the session waits for [`Session::take_status`].
+    fn wants_status(&self) -> bool;
+
+    /// Returns whether the near side has ended the session, and the connection is to be dropped.
+    fn is_over(&self) -> bool;
+}
+
+/// What a carrier knows of its connection.
+#[derive(Clone, Debug)]
+pub enum CarrierStatus {
+    /// The kernel's `TCP_INFO`, and its congestion control.
+    Kernel(Box<os::socket::TcpInfo>, String),
+    /// Our own TCP, and what its station has counted.
+    Own(Box<Status>),
+    /// Nothing: there is no connection.
+    None,
+}
+
+/// How a session ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// The far side closed, or both did.
+    Closed,
+    /// The near side ended it.
+    Left,
+    /// Nobody listens at that port.
+    Refused,
+    /// The far side reset the connection.
+    Reset,
+    /// Nothing was heard for too long.
+    TimedOut,
+    /// The network says that the host cannot be reached.
+    Unreachable,
+}
+
+/// What the driver lends to the engines of a session.
+#[derive(Debug)]
+pub struct Bench {
+    /// The clock of the run.
+    pub clock: Monotonic,
+    /// The meter of the session.
+    pub meter: Meter,
+    /// Chance, seeded by the operating system.
+    pub chance: Chance,
+}
+
+impl Bench {
+    /// Makes a bench whose meter runs, unless `is_metered` says otherwise.
+    ///
+    /// # Errors
+    ///
+    /// If the operating system gives no entropy.
+    pub fn new(is_metered: bool) -> Result<Self> {
+        let meter =
+            if is_metered { Meter::new(Clock::Counter(os::clock::ticks)) } else { Meter::off() };
+        Ok(Self {
+            clock: Monotonic::start(),
+            meter,
+            chance: Chance::from_seed(os::entropy::seed()?),
+        })
+    }
+
+    /// Lends now, chance and the meter.
+    pub fn cx(&mut self) -> Cx<'_> {
+        Cx { now: self.clock.now(), chance: &mut self.chance, meter: &mut self.meter }
+    }
+}
+
+/// How long a connection may take to open.
+pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Carries `session` to `address` and back until it is over.
+///
+/// # Errors
+///
+/// If the machine refuses what the carrier needs, in a sentence that says what to do.
+pub fn run<S: Session>(
+    session: S,
+    via: &Via,
+    address: SocketAddr,
+    timeout: Duration,
+    bench: &mut Bench,
+) -> Result<(S, Outcome)> {
+    match via {
+        Via::Kernel => kernel::run(session, address, timeout, bench),
+        Via::Tun { .. } | Via::Serial { .. } => station::run(session, via, address, timeout, bench),
+    }
+}

@@ -1,0 +1,304 @@
+//! A session over our own TCP/IP: a station on a TUN or on a serial line, in one thread.
+//!
+//! The driver waits until a descriptor is ready or a deadline has come, gives the station what
+//! has arrived, runs its steps until none is ready, and writes what they made.
+
+use super::{Bench, CarrierStatus, Outcome, SerialLink, Session, Via};
+use anyhow::{Context, Result, bail};
+use os::interface::Interface;
+use os::readiness::{self, PollFd, PollFlags};
+use os::serial::Serial;
+use os::tun::Tun;
+use protocols::Cx;
+use protocols::link::{Datagram, Link, Llp, Slip};
+use protocols::meter::Account;
+use protocols::packet::Pool;
+use protocols::station::{
+    Application, Carried, Opening, Scheduler, Settings, Station, Step, Transports,
+};
+use protocols::time::Instant;
+use protocols::transport::tcp::{Ending, Profile};
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::time::Duration;
+
+/// Packets that are taken from the device before anything is answered.
+const BATCH: usize = 32;
+const SERIAL_MTU: usize = 576;
+/// What a serial line is given at a time, so that an acknowledgment need not wait long.
+const SERIAL_CHUNK: usize = 64;
+/// A screen of 200 by 60 in colour: the window of an interactive session.
+const SCREENFUL: usize = 32 * 1024;
+
+/// The device below a station.
+enum Device {
+    Tun(Tun),
+    Serial(Serial),
+}
+
+impl Device {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Self::Tun(tun) => tun.as_fd(),
+            Self::Serial(serial) => serial.as_fd(),
+        }
+    }
+
+    fn read(&self, bytes: &mut [u8]) -> io::Result<Option<usize>> {
+        match self {
+            Self::Tun(tun) => tun.read(bytes),
+            Self::Serial(serial) => serial.read(bytes),
+        }
+    }
+
+    fn write(&self, bytes: &[u8]) -> io::Result<Option<usize>> {
+        match self {
+            Self::Tun(tun) => tun.write(bytes),
+            Self::Serial(serial) => serial.write(bytes),
+        }
+    }
+
+    fn chunk(&self) -> usize {
+        match self {
+            Self::Tun(_) => usize::MAX,
+            Self::Serial(_) => SERIAL_CHUNK,
+        }
+    }
+}
+
+struct Driver<'a, S: Session> {
+    device: Device,
+    station: Station,
+    scheduler: Scheduler,
+    carried: Carried<S>,
+    bench: &'a mut Bench,
+    buffer: Vec<u8>,
+    /// What the device has not taken yet.
+    unwritten: Vec<u8>,
+}
+
+pub(super) fn run<S: Session>(
+    session: S,
+    via: &Via,
+    address: SocketAddr,
+    timeout: Duration,
+    bench: &mut Bench,
+) -> Result<(S, Outcome)> {
+    let SocketAddr::V4(remote) = address else {
+        bail!("{address} is an IPv6 address: our own TCP/IP speaks IPv4; use --via kernel");
+    };
+    let (device, link, own, prefix_len) = open(via)?;
+    let settings = Settings { address: own, prefix_len, packets: Pool::DEFAULT_LIMIT };
+    let station = Station::new(link, settings, &mut bench.cx());
+    let opening = Opening::Active { local: own, remote };
+    let driver = Driver {
+        device,
+        station,
+        scheduler: Scheduler::default(),
+        carried: Carried::new(session, opening, Profile::interactive(SCREENFUL)),
+        bench,
+        buffer: vec![0; 65_536],
+        unwritten: Vec::new(),
+    };
+    driver.run(remote, timeout)
+}
+
+fn open(via: &Via) -> Result<(Device, Link, Ipv4Addr, u8)> {
+    match via {
+        Via::Tun { name, address } => open_tun(name, *address),
+        Via::Serial { device, rate_bps, link, address } => {
+            let serial = Serial::open(device, *rate_bps)?;
+            let link = match link {
+                SerialLink::Llp => Link::Llp(Llp::new(SERIAL_MTU)),
+                SerialLink::Slip => Link::Slip(Slip::new(SERIAL_MTU)),
+            };
+            Ok((Device::Serial(serial), link, address.unwrap_or(Ipv4Addr::UNSPECIFIED), 0))
+        }
+        Via::Kernel => bail!("the kernel's sockets need no station"),
+    }
+}
+
+fn open_tun(name: &str, address: Option<Ipv4Addr>) -> Result<(Device, Link, Ipv4Addr, u8)> {
+    let tun = Tun::open(Some(name))?;
+    let interface = Interface::named(name)?;
+    let addressing = interface.address()?;
+    let prefix_len = addressing.map_or(24, |addressing| addressing.prefix_bits);
+    let suggested = addressing.and_then(|addressing| addressing.peer());
+    let own = address.or(suggested).with_context(|| {
+        format!(
+            "the interface {name} has no address: give it one (ip address add 10.0.0.1/24 dev \
+             {name}; ip link set {name} up) and make it stay (ip tuntap add {name} mode tun), or \
+             say which address is ours (--via tun:{name}?address=10.0.0.2)"
+        )
+    })?;
+    let mtu = usize::try_from(interface.mtu_bytes()?).unwrap_or(1500);
+    Ok((Device::Tun(tun), Link::Datagram(Datagram::new(mtu)), own, prefix_len))
+}
+
+impl<S: Session> Driver<'_, S> {
+    fn run(mut self, remote: SocketAddrV4, timeout: Duration) -> Result<(S, Outcome)> {
+        let give_up_at = self.bench.clock.now() + timeout;
+        self.learn_address(remote, give_up_at)?;
+        loop {
+            self.scheduler.run(&mut self.station, &mut self.carried, &mut self.bench.cx());
+            self.write()?;
+            self.carried.stream.flush(&mut self.bench.cx())?;
+            if self.carried.stream.wants_status() {
+                self.tell_status()?;
+            }
+            if let Some(outcome) = self.outcome(give_up_at) {
+                self.leave()?;
+                return Ok((self.carried.stream, outcome));
+            }
+            self.wait(give_up_at)?;
+        }
+    }
+
+    /// Asks for our address on a line where the other end gives it (TM-233 §5.4).
+    fn learn_address(&mut self, remote: SocketAddrV4, give_up_at: Instant) -> Result<()> {
+        if !self.station.address().is_unspecified() {
+            return Ok(());
+        }
+        if let Link::Llp(llp) = self.station.link_mut() {
+            llp.request_address(&mut self.bench.cx());
+        }
+        while self.station.address().is_unspecified() {
+            self.write()?;
+            let is_asking =
+                matches!(self.station.link(), Link::Llp(llp) if llp.is_asking_address());
+            if !is_asking || self.bench.clock.now() >= give_up_at {
+                bail!(
+                    "nobody on the line gives us an address: is the other end up? \
+                     (or say yours: &address=10.0.0.2)"
+                );
+            }
+            self.wait(give_up_at)?;
+            self.station.step(Step::Timer, &mut Idle, &mut self.bench.cx());
+            while self.station.has_input() {
+                self.station.step(Step::Network, &mut Idle, &mut self.bench.cx());
+            }
+        }
+        let local = self.station.address();
+        self.carried.set_opening(Opening::Active { local, remote });
+        Ok(())
+    }
+
+    fn outcome(&self, give_up_at: Instant) -> Option<Outcome> {
+        if self.carried.failure().is_some() {
+            return Some(Outcome::Unreachable);
+        }
+        let ended = self.carried.ending().map(|ending| match ending {
+            Ending::Closed | Ending::Aborted => Outcome::Closed,
+            Ending::Refused => Outcome::Refused,
+            Ending::Reset => Outcome::Reset,
+            Ending::TimedOut => Outcome::TimedOut,
+            Ending::Unreachable => Outcome::Unreachable,
+        });
+        if ended.is_some() {
+            return ended;
+        }
+        if self.carried.stream.is_over() {
+            return Some(Outcome::Left);
+        }
+        // TIME-WAIT is not waited for: our port is drawn by chance.
+        if self.carried.peer_has_closed() && self.carried.has_closed() {
+            return Some(Outcome::Closed);
+        }
+        let is_late = !self.carried.is_open() && self.bench.clock.now() >= give_up_at;
+        is_late.then_some(Outcome::TimedOut)
+    }
+
+    /// Leaves no connection behind: one that is open is reset, and what was owed goes out.
+    fn leave(&mut self) -> Result<()> {
+        let transports = &mut self.station.transports;
+        self.carried.abort_unless_closed(transports, &mut self.bench.cx());
+        self.station.step(Step::Send, &mut Idle, &mut self.bench.cx());
+        self.write()
+    }
+
+    fn tell_status(&mut self) -> Result<()> {
+        let status = self.carried.status(&self.station.transports);
+        let status = status.map_or(CarrierStatus::None, |s| CarrierStatus::Own(Box::new(s)));
+        self.carried.stream.take_status(&status);
+        self.carried.stream.flush(&mut self.bench.cx())
+    }
+
+    /// Writes what the link has for the device, until the device takes no more.
+    fn write(&mut self) -> Result<()> {
+        loop {
+            if self.unwritten.is_empty() {
+                let (wire, chunk) = (&mut self.unwritten, self.device.chunk());
+                if self.station.transmit_into(wire, chunk, &mut self.bench.cx()) == 0 {
+                    return Ok(());
+                }
+            }
+            let left = self.bench.meter.enter(Account::Interrupt);
+            let written = self.device.write(&self.unwritten);
+            self.bench.meter.enter(left);
+            match written.context("the device does not take what we send")? {
+                Some(count) => drop(self.unwritten.drain(..count.min(self.unwritten.len()))),
+                None => return Ok(()),
+            }
+        }
+    }
+
+    fn wait(&mut self, give_up_at: Instant) -> Result<()> {
+        let is_opening = !self.carried.is_open();
+        let deadlines =
+            [self.station.deadline(), self.carried.deadline(), is_opening.then_some(give_up_at)];
+        let until = deadlines.into_iter().flatten().min();
+        let mut wanted = PollFlags::IN;
+        if !self.unwritten.is_empty() {
+            wanted |= PollFlags::OUT;
+        }
+        let ready: Vec<bool> = {
+            let inputs = self.carried.stream.inputs();
+            let device = PollFd::from_borrowed_fd(self.device.as_fd(), wanted);
+            let near = inputs.iter().map(|fd| PollFd::from_borrowed_fd(*fd, PollFlags::IN));
+            let mut descriptors: Vec<_> = core::iter::once(device).chain(near).collect();
+            let left = self.bench.meter.enter(Account::Outside);
+            let waited = readiness::wait(&mut descriptors, &self.bench.clock, until);
+            self.bench.meter.enter(left);
+            waited?;
+            descriptors.iter().map(|fd| !fd.revents().is_empty()).collect()
+        };
+        for index in ready.iter().enumerate().filter_map(|(index, ready)| ready.then_some(index)) {
+            let Some(input) = index.checked_sub(1) else {
+                self.read()?;
+                continue;
+            };
+            self.carried.stream.take_input(input, &mut self.bench.cx())?;
+            self.carried.notice();
+        }
+        Ok(())
+    }
+
+    fn read(&mut self) -> Result<()> {
+        for _ in 0..BATCH {
+            let left = self.bench.meter.enter(Account::Interrupt);
+            let read = self.device.read(&mut self.buffer);
+            self.bench.meter.enter(left);
+            match read.context("the device cannot be read any more")? {
+                None => break,
+                Some(0) => bail!("the device has hung up"),
+                Some(count) => {
+                    let bytes = self.buffer.get(..count).unwrap_or_default();
+                    self.station.receive(bytes, &mut self.bench.cx());
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// No application: for steps in which none runs.
+struct Idle;
+
+impl Application for Idle {
+    fn wants_to_run(&self) -> bool {
+        false
+    }
+
+    fn run(&mut self, _transports: &mut Transports, _cx: &mut Cx<'_>) {}
+}

@@ -1,0 +1,12 @@
+//! `plumb login`.
+
+use crate::cli;
+
+/// Arguments of `plumb login`.
+#[derive(Debug, clap::Args)]
+pub struct Arguments {}
+
+/// Runs the command.
+pub fn run(_arguments: &Arguments) -> cli::Result {
+    Ok(())
+}

@@ -1,0 +1,65 @@
+//! The procedure-based scheduler (TM-233 §4.2.2): steps with event flags, run to their end.
+//!
+//! It looks at the steps in their natural order and runs the first whose event flag is set. It
+//! knows nothing of what the steps do; each has run to its end when it returns. Whoever owns the
+//! processor calls [`Scheduler::run_one`]: virtual time charges what the step cost before it calls
+//! again, a driver on descriptors calls [`Scheduler::run`] and then waits.
+
+use super::{Application, Station, Step};
+use crate::cx::Cx;
+use crate::time::Instant;
+
+/// Picks the steps of one station.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Scheduler {
+    last: Option<Step>,
+}
+
+impl Scheduler {
+    /// Returns the step whose turn it is, if any event flag is set.
+    pub fn next(
+        &self,
+        station: &mut Station,
+        application: &dyn Application,
+        now: Instant,
+    ) -> Option<Step> {
+        let is_due = |deadline: Option<Instant>| deadline.is_some_and(|at| at <= now);
+        let wants_to_run = application.wants_to_run() || is_due(application.deadline());
+        if self.last == Some(Step::User) && station.has_output() {
+            Some(Step::Send)
+        } else if station.has_input() && !wants_to_run {
+            // All that has arrived is taken before anything is answered, unless the user has
+            // struck a key: he shall not wait for a screenful (TM-233 §5.6).
+            Some(Step::Network)
+        } else if is_due(station.deadline()) {
+            Some(Step::Timer)
+        } else if wants_to_run || station.has_news() {
+            Some(Step::User)
+        } else {
+            (self.last != Some(Step::Send) && station.has_output()).then_some(Step::Send)
+        }
+    }
+
+    /// Runs the step whose turn it is, and returns it; None if nothing is ready.
+    pub fn run_one(
+        &mut self,
+        station: &mut Station,
+        application: &mut dyn Application,
+        cx: &mut Cx<'_>,
+    ) -> Option<Step> {
+        let step = self.next(station, application, cx.now)?;
+        station.step(step, application, cx);
+        self.last = Some(step);
+        Some(step)
+    }
+
+    /// Runs until nothing is ready.
+    pub fn run(
+        &mut self,
+        station: &mut Station,
+        application: &mut dyn Application,
+        cx: &mut Cx<'_>,
+    ) {
+        while self.run_one(station, application, cx).is_some() {}
+    }
+}

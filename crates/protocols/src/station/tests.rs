@@ -1,0 +1,1 @@
+//! Two stations back to back.

@@ -1,0 +1,117 @@
+//! Select Graphic Rendition (ECMA-48 §8.3.117), with xterm's 256 and true colours.
+//!
+//! A colour comes as `38;5;n`, `38;2;r;g;b`, or in one parameter with colons, where the colour
+//! space before red may be there or not (ISO 8613-6).
+
+use super::cell::{Attributes, Color, Style};
+use vte::Params;
+
+/// Applies the parameters of one SGR to `style`; returns how many of them are not known.
+pub(super) fn apply(style: &mut Style, parameters: &Params) -> u64 {
+    let mut unknown = 0;
+    let mut parameters = parameters.iter();
+    while let Some(parameter) = parameters.next() {
+        let is_known = match parameter {
+            [38] => set(&mut style.foreground, listed(&mut parameters)),
+            [48] => set(&mut style.background, listed(&mut parameters)),
+            [38, color @ ..] => set(&mut style.foreground, joined(color)),
+            [48, color @ ..] => set(&mut style.background, joined(color)),
+            [4, 0] => {
+                style.attributes = style.attributes.without(Attributes::UNDERLINE);
+                true
+            }
+            [code, ..] => apply_code(style, *code),
+            [] => false,
+        };
+        unknown += u64::from(!is_known);
+    }
+    unknown
+}
+
+fn apply_code(style: &mut Style, code: u16) -> bool {
+    if let Some(attribute) = attribute(code) {
+        style.attributes = style.attributes.with(attribute);
+        return true;
+    }
+    if let Some(attributes) = attributes_ended(code) {
+        style.attributes = style.attributes.without(attributes);
+        return true;
+    }
+    match code {
+        0 => *style = Style::PLAIN,
+        30..=37 => style.foreground = indexed(code - 30),
+        39 => style.foreground = Color::Default,
+        40..=47 => style.background = indexed(code - 40),
+        49 => style.background = Color::Default,
+        90..=97 => style.foreground = indexed(code - 90 + 8),
+        100..=107 => style.background = indexed(code - 100 + 8),
+        _ => return false,
+    }
+    true
+}
+
+fn attribute(code: u16) -> Option<Attributes> {
+    Some(match code {
+        1 => Attributes::BOLD,
+        2 => Attributes::DIM,
+        3 => Attributes::ITALIC,
+        4 | 21 => Attributes::UNDERLINE,
+        5 | 6 => Attributes::BLINK,
+        7 => Attributes::REVERSE,
+        8 => Attributes::HIDDEN,
+        9 => Attributes::STRIKE,
+        _ => return None,
+    })
+}
+
+fn attributes_ended(code: u16) -> Option<Attributes> {
+    Some(match code {
+        22 => Attributes::BOLD.with(Attributes::DIM),
+        23 => Attributes::ITALIC,
+        24 => Attributes::UNDERLINE,
+        25 => Attributes::BLINK,
+        27 => Attributes::REVERSE,
+        28 => Attributes::HIDDEN,
+        29 => Attributes::STRIKE,
+        _ => return None,
+    })
+}
+
+fn indexed(index: u16) -> Color {
+    Color::Indexed(u8::try_from(index).unwrap_or(u8::MAX))
+}
+
+fn set(place: &mut Color, color: Option<Color>) -> bool {
+    if let Some(color) = color {
+        *place = color;
+    }
+    color.is_some()
+}
+
+/// Reads a colour whose numbers are parameters of their own.
+fn listed<'a>(parameters: &mut impl Iterator<Item = &'a [u16]>) -> Option<Color> {
+    let mut next = || parameters.next().and_then(|parameter| parameter.first().copied());
+    match next()? {
+        5 => Some(Color::Indexed(byte(next()?)?)),
+        2 => {
+            let (red, green, blue) = (next()?, next()?, next()?);
+            Some(Color::Rgb(byte(red)?, byte(green)?, byte(blue)?))
+        }
+        _ => None,
+    }
+}
+
+/// Reads a colour whose numbers are joined by colons.
+fn joined(numbers: &[u16]) -> Option<Color> {
+    match *numbers {
+        [5, index, ..] => Some(Color::Indexed(byte(index)?)),
+        [2, red, green, blue] | [2, _, red, green, blue, ..] => {
+            Some(Color::Rgb(byte(red)?, byte(green)?, byte(blue)?))
+        }
+        _ => None,
+    }
+}
+
+fn byte(number: u16) -> Option<u8> {
+    u8::try_from(number).ok()
+}

@@ -1,0 +1,99 @@
+//! A host that takes time to think: a station, its processor and its application.
+//!
+//! A step runs at the moment when the processor turns to it, and its meter says what it cost. The
+//! processor is busy for that long; then what the step has sent is given to the line. A byte that
+//! comes or goes meanwhile interrupts it, and the interrupt's cost makes everything later by just
+//! as much. So the processor's time is always the sum of what was charged, and what was charged is
+//! always the time that has passed.
+
+use crate::world::Side;
+use protocols::Cx;
+use protocols::chance::Chance;
+use protocols::link::Link;
+use protocols::meter::{Clock, Costs, Meter, Work};
+use protocols::station::{Application, Scheduler, Settings, Station};
+use protocols::time::Instant;
+
+/// One host of a world.
+#[derive(Debug)]
+pub struct Host<A> {
+    /// Its layers.
+    pub station: Station,
+    /// What it has counted, and where its time went.
+    pub meter: Meter,
+    /// What runs on it.
+    pub application: A,
+    chance: Chance,
+    scheduler: Scheduler,
+}
+
+impl<A: Application> Host<A> {
+    /// Makes a host whose work costs what `costs` says, none by default.
+    pub fn new(link: Link, settings: Settings, costs: Costs, seed: u64, application: A) -> Self {
+        let mut meter = Meter::new(Clock::Virtual(costs));
+        let mut chance = Chance::from_seed(seed);
+        let mut cx = Cx { now: Instant::ZERO, chance: &mut chance, meter: &mut meter };
+        let station = Station::new(link, settings, &mut cx);
+        Self { station, meter, application, chance, scheduler: Scheduler::default() }
+    }
+}
+
+/// What the world asks of a host, whatever its application is.
+pub(crate) trait Machine {
+    /// Takes bytes that arrive now, at interrupt level.
+    fn interrupt(&mut self, bytes: &[u8], now: Instant);
+    /// Returns the next bytes for the line; `bytes_out` were sent since the last call.
+    fn give(&mut self, limit: usize, now: Instant) -> Vec<u8>;
+    /// Charges the interrupts of bytes that have gone out.
+    fn gone_out(&mut self, count: usize, now: Instant);
+    /// Runs the next step if the processor is free; true if there was one.
+    fn run_step(&mut self, now: Instant) -> bool;
+    /// Returns until when the processor is busy.
+    fn busy_until(&self) -> Instant;
+    /// Returns when it wants to be called next, if nothing happens before.
+    fn deadline(&self) -> Option<Instant>;
+}
+
+impl<A: Application> Machine for Host<A> {
+    fn interrupt(&mut self, bytes: &[u8], now: Instant) {
+        self.meter.wait_until(now);
+        self.meter.work(Work::LineByte, bytes.len());
+        let mut cx = Cx { now, chance: &mut self.chance, meter: &mut self.meter };
+        self.station.receive(bytes, &mut cx);
+    }
+
+    fn give(&mut self, limit: usize, now: Instant) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        let mut cx = Cx { now, chance: &mut self.chance, meter: &mut self.meter };
+        self.station.transmit_into(&mut bytes, limit, &mut cx);
+        bytes
+    }
+
+    fn gone_out(&mut self, count: usize, now: Instant) {
+        self.meter.wait_until(now);
+        self.meter.work(Work::LineByte, count);
+    }
+
+    fn run_step(&mut self, now: Instant) -> bool {
+        let (station, application) = (&mut self.station, &mut self.application);
+        if self.scheduler.next(station, application, now).is_none() {
+            return false;
+        }
+        self.meter.wait_until(now);
+        let mut cx = Cx { now, chance: &mut self.chance, meter: &mut self.meter };
+        self.scheduler.run_one(station, application, &mut cx).is_some()
+    }
+
+    fn busy_until(&self) -> Instant {
+        self.meter.busy_until()
+    }
+
+    fn deadline(&self) -> Option<Instant> {
+        [self.station.deadline(), self.application.deadline()].into_iter().flatten().min()
+    }
+}
+
+/// The seed of a host, from that of its world.
+pub(crate) fn seed_of(seed: u64, side: Side) -> u64 {
+    Chance::from_seed(seed).next_u64().wrapping_add(side as u64)
+}

@@ -1,0 +1,71 @@
+//! The line between two hosts: how long it takes, and what it carries at a time.
+
+use crate::faults::Faults;
+use protocols::time::Duration;
+
+/// What one transmission on the line carries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unit {
+    /// One byte with its start and stop bits, as a serial line does.
+    Byte {
+        /// Start and stop bits together.
+        framing_bits: u32,
+    },
+    /// One whole datagram, as a TUN or a network does.
+    Datagram,
+}
+
+/// A line that carries in both directions at once, each for itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Line {
+    /// What is carried at a time.
+    pub unit: Unit,
+    /// Bits per second; None for a line that takes no time.
+    pub rate_bps: Option<u64>,
+    /// From the last bit sent to the last bit received.
+    pub delay: Duration,
+    /// What happens on the way.
+    pub faults: Faults,
+}
+
+impl Line {
+    /// A serial line as in TM-233: eight bits, one start and one stop bit, a metre long.
+    #[must_use]
+    pub fn serial(rate_bps: u64) -> Self {
+        Self {
+            unit: Unit::Byte { framing_bits: 2 },
+            rate_bps: Some(rate_bps),
+            delay: Duration::ZERO,
+            faults: Faults::default(),
+        }
+    }
+
+    /// A path that carries datagrams in `delay` one way, at any rate.
+    #[must_use]
+    pub fn path(delay: Duration) -> Self {
+        Self { unit: Unit::Datagram, rate_bps: None, delay, faults: Faults::default() }
+    }
+
+    /// Returns how long the line is busy with `len` bytes.
+    #[must_use]
+    pub fn serial_time(&self, len: usize) -> Duration {
+        let Some(rate_bps) = self.rate_bps else { return Duration::ZERO };
+        let framing_bits = match self.unit {
+            Unit::Byte { framing_bits } => framing_bits,
+            Unit::Datagram => 0,
+        };
+        let bits = len as u64 * (8 + u64::from(framing_bits));
+        Duration::from_nanos(bits.saturating_mul(1_000_000_000) / rate_bps)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_least_packet_of_the_thesis_takes_its_time() {
+        // TM-233 table 6-1: SL(0) = 0.0490 s at 9600 bit/s.
+        assert_eq!(Line::serial(9_600).serial_time(47), Duration::from_nanos(48_958_333));
+    }
+}

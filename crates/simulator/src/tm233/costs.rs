@@ -1,0 +1,29 @@
+//! Table 6-1 as prices of work on the IBM Personal Computer of 1982.
+
+use protocols::meter::{Costs, Work};
+
+/// INT: 231 µs for each byte that interrupt level handles.
+const LINE_BYTE_NS: u64 = 231_000;
+/// OOF: 10 ms for one packet sent and received, half of it charged to each side.
+const SEGMENT_NS: u64 = 10_000_000 / 2;
+/// OOV: 154 µs a data byte for one packet sent and received, half of it charged to each side.
+/// On each side TCP touches a byte once, in the checksum, and Telnet touches it once (TM-233
+/// §3.4), so each of them has half of the half.
+const TOUCH_NS: u64 = 154_000 / 4;
+/// PCO: 692 µs for each character.
+const TERMINAL_BYTE_NS: u64 = 692_000;
+/// CRO: 0.1959 s in a packet of 500 bytes, which holds six carriage returns (one for every 80
+/// printable characters, and each with its line feed).
+const NEW_LINE_NS: u64 = 195_900_000 / 6;
+
+/// Returns what work costs on the IBM Personal Computer with the software of TM-233.
+#[must_use]
+pub fn ibm_pc() -> Costs {
+    Costs::default()
+        .with(Work::LineByte, LINE_BYTE_NS)
+        .with(Work::Segment, SEGMENT_NS)
+        .with(Work::SegmentByte, TOUCH_NS)
+        .with(Work::TelnetByte, TOUCH_NS)
+        .with(Work::TerminalByte, TERMINAL_BYTE_NS)
+        .with(Work::NewLine, NEW_LINE_NS)
+}

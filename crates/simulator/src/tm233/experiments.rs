@@ -1,0 +1,189 @@
+//! The experiments of TM-233 §6.2, each one run in virtual time.
+
+use super::costs::ibm_pc;
+use super::people::{Echoer, Reader, Typist, Writer};
+use crate::host::{Host, seed_of};
+use crate::line::Line;
+use crate::world::{Side, Stuck, World};
+use protocols::application::Stream;
+use protocols::link::{Link, Llp};
+use protocols::meter::{Account, Counter, Quantity};
+use protocols::station::{Carried, Opening, Settings};
+use protocols::time::{Duration, Instant};
+use protocols::transport::tcp::{Profile, SendLimit};
+use std::net::{Ipv4Addr, SocketAddrV4};
+
+/// TM-233 §5.4: packet buffers of 704 bytes, of which four are the local header.
+const MTU: usize = 700;
+const PACKETS: usize = 32;
+const SEED: u64 = 1982;
+const USER: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
+const SERVER: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 2);
+const TELNET_PORT: u16 = 23;
+
+/// A person's TCP with headers of 20 bytes and segments of 500, as the thesis has them.
+const fn personal_computer(receive_window: usize) -> Profile {
+    Profile {
+        receive_window,
+        send_limit: SendLimit::Bytes(receive_window),
+        mss_max: Some(500),
+        extensions: false,
+        ..Profile::INTERACTIVE
+    }
+}
+
+/// A screenful and 500 (TM-233 §5.6).
+const WINDOW: usize = 2_500;
+/// What the receiver offered in the maximum data transfer test (TM-233 §6.2.2).
+const TRANSFER_WINDOW: usize = 4_000;
+/// Each text line of the thesis: 80 printable characters, CR and LF.
+const LINE_LEN: usize = 82;
+/// How often a packet goes to and fro in the test behind figure 6-1.
+const TRANSFERS: usize = 100;
+
+/// What the packets of figure 6-1 carry, and what is done with it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Content {
+    /// Line CR: a carriage return for every 80 printable characters.
+    CarriageReturns,
+    /// Line PC: printable characters.
+    Printable,
+    /// Line OP: not printed.
+    NotPrinted,
+}
+
+fn world<A: Stream, B: Stream>(
+    user: A,
+    server: B,
+    rate_bps: u64,
+    profile: Profile,
+) -> World<Carried<A>, Carried<B>> {
+    let settings = |address| Settings { address, prefix_len: 24, packets: PACKETS };
+    let remote = SocketAddrV4::new(SERVER, TELNET_PORT);
+    let active = Opening::Active { local: USER, remote };
+    let passive = Opening::Passive { port: TELNET_PORT };
+    let link = || Link::Llp(Llp::new(MTU));
+    let user = Carried::new(user, active, profile);
+    let server = Carried::new(server, passive, profile);
+    let user_seed = seed_of(SEED, Side::User);
+    let server_seed = seed_of(SEED, Side::Server);
+    World::new(
+        Host::new(link(), settings(USER), ibm_pc(), user_seed, user),
+        Host::new(link(), settings(SERVER), ibm_pc(), server_seed, server),
+        Line::serial(rate_bps),
+        SEED,
+    )
+}
+
+/// Returns text with a carriage return and line feed after every 80 printable characters.
+fn text(len: usize) -> Vec<u8> {
+    (0..len)
+        .map(|at| match at % LINE_LEN {
+            80 => b'\r',
+            81 => b'\n',
+            column => b'!' + u8::try_from(column).unwrap_or(0),
+        })
+        .collect()
+}
+
+/// Returns the average time from a key to its echo, over `keys` of them, in nanoseconds
+/// (table 6-4).
+///
+/// # Errors
+///
+/// If the run comes to a stop.
+pub fn echo_ns(rate_bps: u64, keys: usize) -> Result<u64, Stuck> {
+    round_trip_ns(rate_bps, b"x".to_vec(), keys, true)
+}
+
+/// Returns the time of one packet with `data_bytes` of data from one computer to the other, in
+/// nanoseconds: half of the way there and back (figure 6-1).
+///
+/// # Errors
+///
+/// If the run comes to a stop.
+pub fn packet_transfer_ns(
+    rate_bps: u64,
+    data_bytes: usize,
+    content: Content,
+) -> Result<u64, Stuck> {
+    let payload = match content {
+        Content::CarriageReturns => text(data_bytes),
+        Content::Printable | Content::NotPrinted => vec![b'x'; data_bytes],
+    };
+    let prints = content != Content::NotPrinted;
+    Ok(round_trip_ns(rate_bps, payload, TRANSFERS, prints)? / 2)
+}
+
+fn round_trip_ns(
+    rate_bps: u64,
+    payload: Vec<u8>,
+    count: usize,
+    prints: bool,
+) -> Result<u64, Stuck> {
+    let typist = Typist::new(payload, count, prints);
+    let mut world = world(typist, Echoer::new(prints), rate_bps, personal_computer(WINDOW));
+    world.drive(|world| world.user.application.stream.is_done())?;
+    let round_trips = &world.user.application.stream.round_trips_ns;
+    Ok(round_trips.iter().sum::<u64>() / count as u64)
+}
+
+/// Where the time of a screenful went.
+#[derive(Clone, Debug)]
+pub struct Screenful {
+    /// From just before the first character is printed to just after the last (table 6-5).
+    pub first_to_last: Duration,
+    /// What each account was charged for all four packets, in nanoseconds (table 6-3).
+    pub charged_ns: Vec<(Account, u64)>,
+}
+
+/// Shows a screen of 24 lines of 80 characters.
+///
+/// # Errors
+///
+/// If the run comes to a stop.
+pub fn screenful(rate_bps: u64) -> Result<Screenful, Stuck> {
+    const SCREENFUL: usize = 24 * LINE_LEN - 2;
+    let writer = Writer::new(text(SCREENFUL), false);
+    let mut world = world(Reader::new(), writer, rate_bps, personal_computer(WINDOW));
+    // What opening the connection cost is not a part of the screenful.
+    world.drive(|world| world.user.meter.counted(Counter::TcpPureAcksOut) == 1)?;
+    let before = world.user.meter.accounts();
+    world.drive(|world| world.user.application.stream.console.bytes == SCREENFUL)?;
+    let console = &world.user.application.stream.console;
+    let first = console.first_cell_at.unwrap_or(Instant::ZERO);
+    let after = world.user.meter.accounts();
+    let charged = before.iter().zip(after).map(|(before, after)| after - before);
+    Ok(Screenful {
+        first_to_last: console.last_cell_at - first,
+        charged_ns: Account::ALL.iter().copied().zip(charged).collect(),
+    })
+}
+
+/// What the receiver of the maximum data transfer test has counted.
+#[derive(Clone, Copy, Debug)]
+pub struct Transfer {
+    /// Packets with data received.
+    pub packets_in: u64,
+    /// Packets sent: acknowledgments.
+    pub packets_out: u64,
+    /// Data bytes in order.
+    pub data_bytes: u64,
+    /// Packets that the sender sent again.
+    pub retransmissions: u64,
+}
+
+/// Sends as quickly as possible for `time` (table 6-2).
+#[must_use]
+pub fn maximum_transfer(rate_bps: u64, time: Duration) -> Transfer {
+    let writer = Writer::new(text(TRANSFER_WINDOW / LINE_LEN * LINE_LEN), true);
+    let profile = personal_computer(TRANSFER_WINDOW);
+    let mut world = world(Reader::new(), writer, rate_bps, profile);
+    world.run_until(Instant::ZERO + time);
+    Transfer {
+        packets_in: world.user.meter.distribution(Quantity::SegmentBytesIn).count(),
+        packets_out: world.user.meter.counted(Counter::TcpPureAcksOut),
+        data_bytes: world.user.application.stream.console.bytes as u64,
+        retransmissions: world.server.meter.counted(Counter::TcpRetransmissions),
+    }
+}

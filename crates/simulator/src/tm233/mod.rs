@@ -1,0 +1,16 @@
+//! The laboratory of TM-233, chapter 6: two personal computers on a serial line.
+//!
+//! Our own engines run on both, over LLP, and every layer charges what table 6-1 says that its
+//! work cost in 1982. Nothing is fitted to the tables that come out: what differs is printed with
+//! its reason.
+
+mod costs;
+mod experiments;
+mod people;
+mod tables;
+
+pub use costs::ibm_pc;
+pub use experiments::{
+    Content, Transfer, echo_ns, maximum_transfer, packet_transfer_ns, screenful,
+};
+pub use tables::{Row, Table, tables};
