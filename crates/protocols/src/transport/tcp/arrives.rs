@@ -136,7 +136,7 @@ impl Connection {
     fn opened(&mut self, cx: &mut Cx<'_>) {
         self.state = if self.is_closing { State::FinWait1 } else { State::Established };
         self.timers.retransmit = None;
-        self.timers.retransmitting_since = None;
+        self.timers.retransmitting = None;
         self.soft_error = None;
         if self.rtt.backoffs() > 1 {
             self.congestion.syn_was_lost();
@@ -207,12 +207,25 @@ impl Connection {
             self.ack_owed = AckOwed::Now;
             self.wait_out(cx.now);
         } else if len > 0 && !arrival.has(Flags::SYN) {
+            // The segment before that, again: our acknowledgment was lost. Without the echo of
+            // its timestamp the peer would measure from the first time it was sent.
+            if arrival.header.seq + len == self.last_ack_sent && self.is_plausible(arrival) {
+                self.note_timestamp(arrival, cx.now);
+            }
             self.ack_owed = AckOwed::Now;
         } else {
             // Two ends that disagree would otherwise answer each other for ever.
             self.challenge(cx);
         }
         Break(Answer::Nothing)
+    }
+
+    /// RFC 5961 §5: an honest peer acknowledges nothing else.
+    fn is_plausible(&self, arrival: &Arrival<'_>) -> bool {
+        let oldest = self.snd_una - self.snd_wnd_max;
+        arrival.has(Flags::ACK)
+            && !arrival.header.ack.is_before(oldest)
+            && !arrival.header.ack.is_after(self.snd_max)
     }
 
     /// RFC 7323 §4.3: only a segment that covers the last acknowledgment sets what is echoed.
@@ -306,7 +319,7 @@ impl Connection {
             self.must_retransmit = true;
         }
         self.soft_error = None;
-        self.timers.retransmitting_since = None;
+        self.timers.retransmitting = None;
         self.restart_retransmit_timer(cx.now);
         if data > 0 {
             self.tell(Event::Writable);
@@ -428,7 +441,9 @@ impl Connection {
         }
         let offset = arrival.header.seq.since(self.rcv_nxt) as usize;
         let len = arrival.data.len();
-        let arrived = self.receive.put(offset, arrival.data, cx.meter);
+        let window = (self.rcv_wnd() as usize).saturating_sub(offset);
+        let inside = arrival.data.get(..window.min(len)).unwrap_or_default();
+        let arrived = self.receive.put(offset, inside, cx.meter);
         if offset > 0 {
             cx.meter.count(Counter::TcpOutOfOrder);
             self.statistics.out_of_order += 1;
@@ -493,6 +508,7 @@ impl Connection {
         self.rcv_nxt = self.rcv_nxt + 1;
         self.rcv_fin = None;
         self.peer_closed = true;
+        self.forget_read_urgent();
         self.tell(Event::PeerClosed);
     }
 

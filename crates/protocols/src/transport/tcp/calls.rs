@@ -28,13 +28,18 @@ impl Connection {
     /// RECEIVE: drops `count` bytes that the user has read.
     pub(super) fn consume(&mut self, count: usize) {
         self.receive.consume(count);
-        self.rcv_up = self.rcv_up.filter(|up| up.is_after(self.read_up_to()));
+        self.forget_read_urgent();
         self.owe_window_update();
     }
 
     /// Returns how many bytes must be read until the urgent data is behind the reader.
     pub(super) fn urgent_ahead(&self) -> Option<usize> {
         self.rcv_up.map(|up| up.since(self.read_up_to()) as usize)
+    }
+
+    /// Forgets the urgent pointer once all that is urgent was read.
+    pub(super) fn forget_read_urgent(&mut self) {
+        self.rcv_up = self.rcv_up.filter(|up| up.is_after(self.read_up_to()));
     }
 
     fn read_up_to(&self) -> Seq {

@@ -8,6 +8,8 @@ use crate::time::{Duration, Instant};
 
 /// R2 (RFC 9293 §3.8.3, at least 100 s): how long data may stay unacknowledged.
 const GIVE_UP_AFTER: Duration = Duration::from_secs(120);
+/// And how many timeouts that has to be: with a long timeout a few losses prove nothing.
+const GIVE_UP_TIMEOUTS: u32 = 6;
 /// R2 for a SYN, at least three minutes (MUST-23).
 const GIVE_UP_SYN_AFTER: Duration = Duration::from_secs(180);
 /// How long what the user has given up may wait for the peer's FIN or for its window. RFC 9293
@@ -22,8 +24,8 @@ const OVERRIDE: Duration = Duration::from_millis(200);
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Timers {
     pub(super) retransmit: Option<Instant>,
-    /// When the data that is being retransmitted was first found missing.
-    pub(super) retransmitting_since: Option<Instant>,
+    /// When the data that is being retransmitted was first found missing, and how often since.
+    pub(super) retransmitting: Option<(Instant, u32)>,
     pub(super) persist: Option<Instant>,
     pub(super) persist_backoffs: u32,
     /// When the window that is being probed was first probed.
@@ -111,11 +113,11 @@ impl Connection {
 
     fn retransmission_timeout(&mut self, cx: &mut Cx<'_>) {
         self.timers.retransmit = None;
-        let is_first = self.timers.retransmitting_since.is_none();
-        let since = *self.timers.retransmitting_since.get_or_insert(cx.now);
+        let (since, timeouts) = self.timers.retransmitting.unwrap_or((cx.now, 0));
+        self.timers.retransmitting = Some((since, timeouts + 1));
         let is_opening = matches!(self.state, State::SynSent | State::SynReceived);
         let limit = if is_opening { GIVE_UP_SYN_AFTER } else { GIVE_UP_AFTER };
-        if cx.now - since >= limit {
+        if cx.now - since >= limit && timeouts >= GIVE_UP_TIMEOUTS {
             return self.give_up(cx);
         }
         cx.meter.count(Counter::TcpTimeouts);
@@ -123,7 +125,7 @@ impl Connection {
         self.statistics.timeouts += 1;
         if !is_opening {
             let flight = self.snd_max.since(self.snd_una);
-            self.congestion.timed_out(is_first, self.snd_max, flight);
+            self.congestion.timed_out(timeouts == 0, self.snd_max, flight);
         }
         self.rtt.back_off();
         self.timed = None;
@@ -145,7 +147,7 @@ impl Connection {
             let wait = if self.snd_wnd > 0 { OVERRIDE } else { self.rtt.rto() * backoff };
             self.timers.persist = Some(now + wait.min(MAX_PERSIST));
             // The peer, not the network, holds up from here on what was being retransmitted.
-            self.timers.retransmitting_since = None;
+            self.timers.retransmitting = None;
         }
     }
 }
