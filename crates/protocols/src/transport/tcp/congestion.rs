@@ -26,6 +26,8 @@ pub(super) struct Congestion {
     /// Bytes acknowledged in congestion avoidance that have not yet grown the window.
     credit: u32,
     duplicates: u32,
+    /// What was out when the first duplicate came.
+    flight_before_duplicates: u32,
     phase: Phase,
     /// RFC 6582 §3.2: no new recovery for acknowledgments at or before this number.
     recover: Option<Seq>,
@@ -51,6 +53,7 @@ impl Congestion {
             ssthresh: u32::MAX,
             credit: 0,
             duplicates: 0,
+            flight_before_duplicates: 0,
             phase: Phase::Open,
             recover: None,
         }
@@ -68,6 +71,14 @@ impl Congestion {
     #[must_use]
     pub(super) fn cwnd(&self) -> u32 {
         self.cwnd
+    }
+
+    /// Returns how much may be out now: the first two duplicates each let one more segment go, so
+    /// that a small flight too gets its third one (RFC 5681 §3.2 step 1, RFC 3042).
+    #[must_use]
+    pub(super) fn allowance(&self) -> u32 {
+        let limited = self.duplicates.min(DUPLICATE_ACKS - 1) * self.mss;
+        if self.phase == Phase::Open { self.cwnd.saturating_add(limited) } else { self.cwnd }
     }
 
     /// Returns the slow start threshold.
@@ -127,12 +138,15 @@ impl Congestion {
             self.cwnd = self.cwnd.saturating_add(self.mss).min(cwnd_max);
             return Verdict::Continue;
         }
-        self.duplicates += 1;
+        if self.duplicates == 0 {
+            self.flight_before_duplicates = flight;
+        }
+        self.duplicates = self.duplicates.saturating_add(1);
         let is_repaired = self.recover.is_some_and(|recover| !una.is_after(recover));
         if self.duplicates != DUPLICATE_ACKS || is_repaired {
             return Verdict::Continue;
         }
-        self.ssthresh = self.after_loss(flight);
+        self.ssthresh = self.after_loss(self.flight_before_duplicates);
         self.recover = Some(sent);
         self.cwnd = self.ssthresh.saturating_add(DUPLICATE_ACKS * self.mss);
         let cwnd_max = self.cwnd.max(self.ssthresh.saturating_add(flight));

@@ -76,7 +76,7 @@ impl Connection {
         }
         self.restart_after_idle(cx);
         let unsent = self.send.len().saturating_sub(self.snd_nxt.since(self.send_start));
-        let window = self.snd_wnd.min(self.congestion.cwnd());
+        let window = self.snd_wnd.min(self.congestion.allowance());
         let usable = window.saturating_sub(self.outstanding());
         let len = unsent.min(usable).min(self.snd_mss);
         let fin = self.is_closing && len == unsent && usable > len;

@@ -161,8 +161,26 @@ fn attack_38_every_data_offset_with_every_length_is_survived_and_counted() {
     assert_eq!(bad, 16 * 80);
 }
 
+#[test]
+fn attack_37_a_segment_with_malformed_options_is_still_taken() {
+    let malformed: [&[u8]; 6] = [
+        &[2, 0, 0, 0],
+        &[2, 1, 0, 0],
+        &[8, 40, 0, 0],
+        &[3, 4, 9, 9],
+        &[255, 255, 255, 255],
+        &[1, 1, 1, 254],
+    ];
+    for options in malformed {
+        let mut script = Script::established(PLAIN);
+        script.deliver_raw(options, b"data");
+        assert_eq!(script.tcp.received(script.id.unwrap()).unwrap(), b"data", "{options:?}");
+        assert!(script.counted(Counter::TcpOptionErrors) > 0, "{options:?}");
+    }
+}
+
 proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(64) })]
+    #![proptest_config(cases(1000))]
 
     /// Any segments to any state: no panic, no more than a few answers, no packet lost.
     #[test]

@@ -80,7 +80,7 @@ fn any_faults() -> impl Strategy<Value = Faults> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(96) })]
+    #![proptest_config(cases(300))]
 
     #[test]
     fn bulk_transfers_arrive_whole_and_end(

@@ -22,6 +22,7 @@ use super::*;
 use crate::chance::Chance;
 use crate::cx::testing::Lab;
 use crate::time::Duration;
+use proptest::prelude::ProptestConfig;
 use script::{FIN_ACK, PLAIN, RST_ACK, SYN_ACK, Script, extents, seconds, texts};
 use std::boxed::Box;
 use std::collections::BTreeMap as Wire;
@@ -31,6 +32,11 @@ pub(super) const CLIENT: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
 pub(super) const SERVER: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 2);
 pub(super) const PORT: u16 = 23;
 const LINK_MSS: u16 = 1460;
+
+/// Says how many cases a property is tried with; a failure prints its seed, nothing is kept.
+fn cases(cases: u32) -> ProptestConfig {
+    ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(cases) }
+}
 
 /// Which of the two hosts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

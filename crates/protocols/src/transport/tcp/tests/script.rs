@@ -146,6 +146,26 @@ impl Script {
         self.tcp.receive(CLIENT, SERVER, packet.data(), &mut self.lab.cx());
     }
 
+    /// Takes the next segment of the peer with four bytes of `options` as they stand.
+    pub(super) fn deliver_raw(&mut self, options: &[u8], data: &[u8]) {
+        let header = Header {
+            source_port: PEER_PORT,
+            destination_port: self.port,
+            seq: self.irs + 1,
+            ack: self.iss + 1,
+            flags: Flags::ACK,
+            window: self.window,
+            ..Header::default()
+        };
+        let mut bytes = [0; MAX_HEADER_LEN];
+        let len = header.emit(&mut bytes);
+        let mut segment = [&bytes[..len], options, data].concat();
+        segment[12] = 6 << 4;
+        let sum = pseudo_sum(CLIENT, SERVER, segment.len()).bytes(&segment).finish();
+        segment[header::CHECKSUM].copy_from_slice(&sum.to_be_bytes());
+        self.tcp.receive(CLIENT, SERVER, &segment, &mut self.lab.cx());
+    }
+
     /// Returns what is to be sent now.
     pub(super) fn output(&mut self) -> Vec<Sent> {
         let mut all = Vec::new();
