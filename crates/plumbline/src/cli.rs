@@ -60,6 +60,12 @@ pub fn run() -> ExitCode {
     }
 }
 
+/// Returns the width of the terminal on stdout, or 80 where there is none.
+pub fn stdout_columns() -> usize {
+    let size = os::tty::WindowSize::of(std::io::stdout());
+    size.map_or(80, |size| usize::from(size.columns)).clamp(40, 200)
+}
+
 /// Says on stderr why a command failed, in one sentence.
 pub fn complain(error: &anyhow::Error) {
     use std::io::Write;
