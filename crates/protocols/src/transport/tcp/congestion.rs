@@ -34,7 +34,11 @@ pub(super) struct Congestion {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
     Open,
-    Recovery { until: Seq },
+    Recovery {
+        until: Seq,
+        /// Forged duplicates must not inflate the window beyond what can have left the network.
+        cwnd_max: u32,
+    },
 }
 
 impl Congestion {
@@ -72,10 +76,9 @@ impl Congestion {
         self.ssthresh
     }
 
-    /// Returns whether a loss is being repaired without a timeout.
-    #[must_use]
-    pub(super) fn is_recovering(&self) -> bool {
-        self.phase != Phase::Open
+    /// Starts with one segment, because the SYN was lost more than once (RFC 6928 §2).
+    pub(super) fn syn_was_lost(&mut self) {
+        self.cwnd = self.mss;
     }
 
     /// Takes an acknowledgment of `acked` new bytes up to `una`; `flight` is what is still out.
@@ -89,7 +92,7 @@ impl Congestion {
                 Verdict::Continue
             }
             // RFC 6582 §3.2 step 3, full acknowledgment, the variant that avoids a burst.
-            Phase::Recovery { until } if !una.is_before(until) => {
+            Phase::Recovery { until, .. } if !una.is_before(until) => {
                 self.cwnd = self.ssthresh.min(flight.max(self.mss) + self.mss);
                 self.phase = Phase::Open;
                 Verdict::Continue
@@ -119,9 +122,9 @@ impl Congestion {
 
     /// Takes a duplicate acknowledgment of `una`; all up to `sent` was sent, `flight` is out.
     pub(super) fn duplicate(&mut self, una: Seq, sent: Seq, flight: u32) -> Verdict {
-        if self.is_recovering() {
+        if let Phase::Recovery { cwnd_max, .. } = self.phase {
             // Another segment has left the network.
-            self.cwnd = self.cwnd.saturating_add(self.mss);
+            self.cwnd = self.cwnd.saturating_add(self.mss).min(cwnd_max);
             return Verdict::Continue;
         }
         self.duplicates += 1;
@@ -131,8 +134,9 @@ impl Congestion {
         }
         self.ssthresh = self.after_loss(flight);
         self.recover = Some(sent);
-        self.phase = Phase::Recovery { until: sent };
         self.cwnd = self.ssthresh.saturating_add(DUPLICATE_ACKS * self.mss);
+        let cwnd_max = self.cwnd.max(self.ssthresh.saturating_add(flight));
+        self.phase = Phase::Recovery { until: sent, cwnd_max };
         Verdict::Retransmit
     }
 
@@ -211,7 +215,7 @@ mod tests {
         assert_eq!(congestion.acknowledged(Seq(4000), 4000, 6000), Verdict::Retransmit);
         assert_eq!(congestion.cwnd(), 6000);
         assert_eq!(congestion.acknowledged(sent, 6000, 0), Verdict::Continue);
-        assert!(!congestion.is_recovering());
+        assert_eq!(congestion.phase, Phase::Open);
         assert_eq!(congestion.cwnd(), 2000);
     }
 
