@@ -1,11 +1,10 @@
 //! The experiments of TM-233 §6.2, each one run in virtual time.
 
 use super::costs::ibm_pc;
-use super::people::{Echoer, Reader, Typist, Writer};
+use super::people::Person;
 use crate::host::{Host, seed_of};
 use crate::line::Line;
 use crate::world::{Side, Stuck, World};
-use protocols::application::Stream;
 use protocols::link::{Link, Llp};
 use protocols::meter::{Account, Counter, Quantity};
 use protocols::station::{Carried, Opening, Settings};
@@ -56,12 +55,12 @@ pub enum Content {
     NotPrinted,
 }
 
-fn world<A: Stream, B: Stream>(
-    user: A,
-    server: B,
+fn world(
+    user: Person,
+    server: Person,
     rate_bps: u64,
     profile: Profile,
-) -> World<Carried<A>, Carried<B>> {
+) -> World<Carried<Person>, Carried<Person>> {
     let settings = |address| Settings { address, prefix_len: 24, packets: PACKETS };
     let remote = SocketAddrV4::new(SERVER, TELNET_PORT);
     let active = Opening::Active { local: USER, remote };
@@ -125,11 +124,12 @@ fn round_trip(
     count: usize,
     prints: bool,
 ) -> Result<Duration, Stuck> {
-    let typist = Typist::new(payload, count, prints);
-    let mut world = world(typist, Echoer::new(prints), rate_bps, personal_computer(WINDOW));
+    let typist = Person::who_types(payload, count, prints);
+    let echoer = Person::who_echoes(prints);
+    let mut world = world(typist, echoer, rate_bps, personal_computer(WINDOW));
     world.drive(|world| world.user.application.stream.is_done())?;
-    let round_trips = &world.user.application.stream.round_trips_ns;
-    Ok(Duration::from_nanos(round_trips.iter().sum::<u64>() / count as u64))
+    let round_trips = &world.user.application.stream.round_trips;
+    Ok(round_trips.iter().sum::<Duration>() / u32::try_from(count).unwrap_or(u32::MAX))
 }
 
 /// Where the time of a screenful went.
@@ -164,8 +164,8 @@ impl Screenful {
 /// If the run comes to a stop.
 pub fn screenful(rate_bps: u64) -> Result<Screenful, Stuck> {
     const SCREENFUL: usize = 24 * LINE_LEN - 2;
-    let writer = Writer::new(text(SCREENFUL), false);
-    let mut world = world(Reader::new(), writer, rate_bps, personal_computer(WINDOW));
+    let writer = Person::who_writes(text(SCREENFUL), false);
+    let mut world = world(Person::who_reads(), writer, rate_bps, personal_computer(WINDOW));
     // What opening the connection cost is not a part of the screenful: the user has sent two
     // packets for it, and the last byte of the second has gone out.
     world.drive(|world| world.user.meter.counted(Counter::LinkPacketsOut) == 2)?;
@@ -197,9 +197,9 @@ pub struct Transfer {
 /// Sends as quickly as possible for `time` (table 6-2).
 #[must_use]
 pub fn maximum_transfer(rate_bps: u64, time: Duration) -> Transfer {
-    let writer = Writer::new(text(TRANSFER_WINDOW), true);
+    let writer = Person::who_writes(text(TRANSFER_WINDOW), true);
     let profile = personal_computer(TRANSFER_WINDOW);
-    let mut world = world(Reader::new(), writer, rate_bps, profile);
+    let mut world = world(Person::who_reads(), writer, rate_bps, profile);
     world.run_until(Instant::ZERO + time);
     Transfer {
         packets_in: world.user.meter.distribution(Quantity::SegmentBytesIn).count(),
