@@ -10,8 +10,9 @@
 //! the window leave in one segment (TM-233 §3.3).
 //!
 //! The files are the headings of the RFC: `calls.rs` §3.10.1 to §3.10.6, `arrives.rs` §3.10.7,
-//! `timeouts.rs` §3.10.8, `icmp_error.rs` §3.9.2.2; `transmit.rs` decides what goes out. `connection.rs` is the transmission
-//! control block. What a connection is tailored to is its [`Profile`].
+//! `timeouts.rs` §3.10.8, `icmp_error.rs` §3.9.2.2; `transmit.rs` decides what goes out.
+//! `connection.rs` is the transmission control block. What a connection is tailored to is its
+//! [`Profile`].
 //!
 //! Data is copied once in each direction: from the segment into the receive ring, where the
 //! application reads it in place, and from the send ring into the packet.

@@ -186,7 +186,7 @@ proptest! {
     #[test]
     fn no_sequence_of_segments_panics_or_is_amplified(
         segments in prop::collection::vec(
-            (0..64_u8, -70_000..70_000_i32, -70_000..70_000_i32, 0..1500_usize, any::<(u16, u16)>()),
+            (0..64_u8, -70_000..70_000, -70_000..70_000, 0..1500_usize, any::<(u16, u16)>()),
             1..40,
         ),
         is_active: bool,
@@ -201,7 +201,9 @@ proptest! {
             }
             (script.window, script.urgent) = (window, urgent);
             // Most of them near to what is expected.
-            let near = |offset: i32| if offset % 3 == 0 { 1 } else { 1_u32.wrapping_add_signed(offset / 7) };
+            let near = |offset: i32| {
+                if offset % 3 == 0 { 1 } else { 1_u32.wrapping_add_signed(offset / 7) }
+            };
             let flags = [Flags::FIN, Flags::SYN, Flags::RST, Flags::PSH, Flags::ACK, Flags::URG];
             let flags = flags.into_iter().enumerate().filter(|(bit, _)| bits & (1 << bit) != 0);
             let flags = flags.fold(Flags::default(), |all, (_, flag)| all.with(flag));
