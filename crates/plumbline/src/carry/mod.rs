@@ -16,12 +16,13 @@ pub use via::{SerialLink, Via};
 
 use anyhow::Result;
 use os::clock::Monotonic;
+use os::tun::Tun;
 use protocols::Cx;
 use protocols::application::Stream;
 use protocols::chance::Chance;
 use protocols::meter::{Clock, Meter};
 use protocols::transport::tcp::Status;
-use std::net::SocketAddr;
+use std::net::{SocketAddr, SocketAddrV4};
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
@@ -145,4 +146,20 @@ pub fn run<S: Session>(
         Via::Kernel => kernel::run(session, address, timeout, bench),
         Via::Tun { .. } | Via::Serial { .. } => station::run(session, via, address, timeout, bench),
     }
+}
+
+/// Carries `session` over our own TCP/IP on a TUN that is open already, as [`run`] does. Our
+/// address is the one that the interface's own address suggests.
+///
+/// # Errors
+///
+/// If the interface is down or has no address, or fails.
+pub fn run_on_tun<S: Session>(
+    session: S,
+    tun: Tun,
+    address: SocketAddrV4,
+    timeout: Duration,
+    bench: &mut Bench,
+) -> Result<(S, Outcome)> {
+    station::run_on_tun(session, tun, address, timeout, bench)
 }

@@ -96,15 +96,15 @@ pub(super) fn run<S: Session>(
     carry(open(via)?, session, address, timeout, bench)
 }
 
-/// Carries a session over a TUN that is open already.
-pub fn run_on<S: Session>(
-    tun: Tun,
+/// Carries `session` over a TUN that is open already, and whose interface is up.
+pub(super) fn run_on_tun<S: Session>(
     session: S,
-    address: SocketAddr,
+    tun: Tun,
+    remote: SocketAddrV4,
     timeout: Duration,
     bench: &mut Bench,
 ) -> Result<(S, Outcome)> {
-    carry(attach(tun, None)?, session, address, timeout, bench)
+    carry(attach(tun, None)?, session, SocketAddr::V4(remote), timeout, bench)
 }
 
 fn carry<S: Session>(
