@@ -11,7 +11,7 @@ use os::serial::Serial;
 use os::tun::Tun;
 use protocols::Cx;
 use protocols::link::{Datagram, Link, Llp, Slip};
-use protocols::meter::{Account, Work};
+use protocols::meter::Account;
 use protocols::packet::Pool;
 use protocols::station::{
     Application, Carried, Opening, Scheduler, Settings, Station, Step, Transports,
@@ -78,6 +78,14 @@ struct Driver<'a, S: Session> {
     unwritten: Vec<u8>,
 }
 
+/// A device with what the station on it is.
+struct Attachment {
+    device: Device,
+    link: Link,
+    own: Ipv4Addr,
+    prefix_len: u8,
+}
+
 pub(super) fn run<S: Session>(
     session: S,
     via: &Via,
@@ -85,10 +93,7 @@ pub(super) fn run<S: Session>(
     timeout: Duration,
     bench: &mut Bench,
 ) -> Result<(S, Outcome)> {
-    let SocketAddr::V4(remote) = address else {
-        bail!("{address} is an IPv6 address: our own TCP/IP speaks IPv4; use --via kernel");
-    };
-    run_on(session, open(via)?, remote, timeout, bench)
+    carry(open(via)?, session, address, timeout, bench)
 }
 
 /// Carries `session` over a TUN that is open already, and whose interface is up.
@@ -99,19 +104,20 @@ pub(super) fn run_on_tun<S: Session>(
     timeout: Duration,
     bench: &mut Bench,
 ) -> Result<(S, Outcome)> {
-    run_on(session, attached(tun, None)?, remote, timeout, bench)
+    carry(attach(tun, None)?, session, SocketAddr::V4(remote), timeout, bench)
 }
 
-/// A device, what runs on it, our address and the length of its network's prefix.
-type Attachment = (Device, Link, Ipv4Addr, u8);
-
-fn run_on<S: Session>(
+fn carry<S: Session>(
+    attachment: Attachment,
     session: S,
-    (device, link, own, prefix_len): Attachment,
-    remote: SocketAddrV4,
+    address: SocketAddr,
     timeout: Duration,
     bench: &mut Bench,
 ) -> Result<(S, Outcome)> {
+    let SocketAddr::V4(remote) = address else {
+        bail!("{address} is an IPv6 address: our own TCP/IP speaks IPv4; use --via kernel");
+    };
+    let Attachment { device, link, own, prefix_len } = attachment;
     let settings = Settings { address: own, prefix_len, packets: Pool::DEFAULT_LIMIT };
     let station = Station::new(link, settings, &mut bench.cx());
     let opening = Opening::Active { local: own, remote };
@@ -129,20 +135,21 @@ fn run_on<S: Session>(
 
 fn open(via: &Via) -> Result<Attachment> {
     match via {
-        Via::Tun { name, address } => attached(Tun::open(Some(name))?, *address),
+        Via::Tun { name, address } => attach(Tun::open(Some(name))?, *address),
         Via::Serial { device, rate_bps, link, address } => {
             let serial = Serial::open(device, *rate_bps)?;
             let link = match link {
                 SerialLink::Llp => Link::Llp(Llp::new(SERIAL_MTU)),
                 SerialLink::Slip => Link::Slip(Slip::new(SERIAL_MTU)),
             };
-            Ok((Device::Serial(serial), link, address.unwrap_or(Ipv4Addr::UNSPECIFIED), 0))
+            let own = address.unwrap_or(Ipv4Addr::UNSPECIFIED);
+            Ok(Attachment { device: Device::Serial(serial), link, own, prefix_len: 0 })
         }
         Via::Kernel => bail!("the kernel's sockets need no station"),
     }
 }
 
-fn attached(tun: Tun, address: Option<Ipv4Addr>) -> Result<Attachment> {
+fn attach(tun: Tun, address: Option<Ipv4Addr>) -> Result<Attachment> {
     let name = tun.name();
     let interface = Interface::named(name)?;
     if !interface.is_up()? {
@@ -163,7 +170,8 @@ fn attached(tun: Tun, address: Option<Ipv4Addr>) -> Result<Attachment> {
         )
     })?;
     let mtu = usize::try_from(interface.mtu_bytes()?).unwrap_or(1500);
-    Ok((Device::Tun(tun), Link::Datagram(Datagram::new(mtu)), own, prefix_len))
+    let link = Link::Datagram(Datagram::new(mtu));
+    Ok(Attachment { device: Device::Tun(tun), link, own, prefix_len })
 }
 
 impl<S: Session> Driver<'_, S> {
@@ -172,8 +180,9 @@ impl<S: Session> Driver<'_, S> {
         self.learn_address(remote, give_up_at)?;
         loop {
             self.scheduler.run(&mut self.station, &mut self.carried, &mut self.bench.cx());
-            self.write()?;
+            // What a person waits for goes first; the acknowledgment can follow it.
             self.carried.stream.flush(&mut self.bench.cx())?;
+            self.write()?;
             if self.carried.stream.wants_status() {
                 self.tell_status()?;
             }
@@ -267,10 +276,7 @@ impl<S: Session> Driver<'_, S> {
             let written = self.device.write(&self.unwritten);
             self.bench.meter.enter(left);
             match written.context("the device does not take what we send")? {
-                Some(count) => {
-                    self.count_on_line(count);
-                    drop(self.unwritten.drain(..count.min(self.unwritten.len())));
-                }
+                Some(count) => drop(self.unwritten.drain(..count.min(self.unwritten.len()))),
                 None => return Ok(()),
             }
         }
@@ -312,13 +318,6 @@ impl<S: Session> Driver<'_, S> {
         Ok(())
     }
 
-    /// Counts bytes that were on a line, whose own time they take.
-    fn count_on_line(&mut self, count: usize) {
-        if matches!(self.device, Device::Serial(_)) {
-            self.bench.meter.work(Work::LineByte, count);
-        }
-    }
-
     fn read(&mut self) -> Result<()> {
         for _ in 0..BATCH {
             let left = self.bench.meter.enter(Account::Interrupt);
@@ -328,7 +327,6 @@ impl<S: Session> Driver<'_, S> {
                 None => break,
                 Some(0) => bail!("the device has hung up"),
                 Some(count) => {
-                    self.count_on_line(count);
                     let bytes = self.buffer.get(..count).unwrap_or_default();
                     self.station.receive(bytes, &mut self.bench.cx());
                 }

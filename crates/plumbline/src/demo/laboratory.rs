@@ -3,6 +3,7 @@
 use records::html::figure_6_1::{Transfer, packet_bits};
 use simulator::Stuck;
 use simulator::tm233::{self, Content};
+use std::time::Duration;
 
 /// The line's rate of tables 6-4 and 6-5 that is shown, bit/s.
 pub(crate) const RATE_BPS: u64 = 19_200;
@@ -39,15 +40,16 @@ pub(crate) fn run() -> Result<Laboratory, Stuck> {
     ];
     let packets = contents.into_iter().map(|(transfer, content)| {
         let points = FIGURE_DATA_BYTES.into_iter().map(|data_bytes| {
-            let ns = tm233::packet_transfer_ns(FIGURE_RATE_BPS, data_bytes.into(), content)?;
-            Ok((packet_bits(data_bytes.into()), ns as f64 / 1e9))
+            let time = tm233::packet_transfer(FIGURE_RATE_BPS, data_bytes.into(), content)?;
+            Ok((packet_bits(data_bytes.into()), time.as_secs_f64()))
         });
         Ok((transfer, points.collect::<Result<_, Stuck>>()?))
     });
+    let nanos = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
     let screenful = tm233::screenful(RATE_BPS)?.first_to_last;
     Ok(Laboratory {
-        echo_ns: tm233::echo_ns(RATE_BPS, KEYS)?,
-        screenful_ns: u64::try_from(screenful.as_nanos()).unwrap_or(u64::MAX),
+        echo_ns: nanos(tm233::echo(RATE_BPS, KEYS)?),
+        screenful_ns: nanos(screenful),
         packets: packets.collect::<Result<_, Stuck>>()?,
     })
 }

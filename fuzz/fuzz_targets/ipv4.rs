@@ -1,0 +1,54 @@
+//! Any bytes as a datagram, with and without a repaired header: the lengths of what is read agree
+//! with the bytes, and what a host is given is answered, delivered or back in the pool.
+#![no_main]
+
+use fuzz::bench::Bench;
+use fuzz::corpus::plant;
+use fuzz::datagrams::{US, fill, one_of_each, repair_header};
+use libfuzzer_sys::fuzz_target;
+use protocols::internet::Internet;
+use protocols::internet::ipv4::{HEADER_LEN, Header, Parsed};
+use protocols::packet::Pool;
+
+fuzz_target!(init: plant(&one_of_each()), |input: &[u8]| {
+    let mut repaired = input.to_vec();
+    repair_header(&mut repaired);
+    for bytes in [input, &repaired] {
+        if let Ok(parsed) = Header::parse(bytes) {
+            agrees_with(&parsed, bytes);
+        }
+        // A quote may be cut short, and its header may be that of a damaged datagram.
+        if let Ok(quoted) = Header::parse_quoted(bytes) {
+            assert!(quoted.header_len <= bytes.len());
+        }
+        receive(bytes);
+    }
+});
+
+fn agrees_with(parsed: &Parsed, bytes: &[u8]) {
+    assert!(HEADER_LEN <= parsed.header_len && parsed.header_len <= parsed.total_len);
+    assert!(parsed.total_len <= bytes.len());
+    let total_len = u16::try_from(parsed.total_len).expect("sixteen bits");
+    let emitted = parsed.header.emit(total_len);
+    let content = vec![0; parsed.total_len - HEADER_LEN];
+    let again = Header::parse(&[&emitted[..], &content].concat()).expect("ours can be read");
+    assert_eq!((again.header, again.total_len), (parsed.header, parsed.total_len));
+}
+
+fn receive(bytes: &[u8]) {
+    let (mut bench, mut pool) = (Bench::default(), Pool::new(4, 1500));
+    let mut internet = Internet::new(US, 24, 1500);
+    for _ in 0..2 {
+        let packet = pool.take(&mut bench.meter).expect("the pool is not empty");
+        let packet = fill(packet, bytes);
+        if let Some(datagram) = internet.receive(packet, &mut pool, &mut bench.cx()) {
+            pool.put(datagram.packet);
+        }
+        while internet.event().is_some() {}
+        while let Some(answer) = internet.transmit(&mut bench.cx()) {
+            assert!(Header::parse(answer.data()).is_ok(), "our answer is a datagram");
+            pool.put(answer);
+        }
+        assert_eq!(pool.lent(), 0, "no packet leaks");
+    }
+}

@@ -1,0 +1,183 @@
+//! A script of whole datagrams into a station that listens and has one connection open: it comes
+//! to rest after each of them with every packet back, and what it sends can be read.
+#![no_main]
+
+use fuzz::bench::Bench;
+use fuzz::corpus::plant;
+use fuzz::datagrams::{PEER, US, datagram, one_of_each, repair_all};
+use fuzz::peer::Peer;
+use fuzz::script::Script;
+use libfuzzer_sys::fuzz_target;
+use protocols::internet::ipv4::{self, Protocol};
+use protocols::internet::pseudo_header;
+use protocols::link::{Datagram, Link};
+use protocols::station::{Application, Scheduler, Settings, Station, Transports};
+use protocols::transport::tcp::header::{Flags, Header};
+use protocols::transport::tcp::{Event, Profile};
+use protocols::{Cx, Instant};
+use std::net::SocketAddrV4;
+
+const LISTENING_PORT: u16 = 23;
+const PEER_PORT: u16 = 7;
+const MTU: usize = 1500;
+/// More than any datagram gives a station to do.
+const STEPS_MAX: usize = 10_000;
+
+/// Listens, opens one connection, and sends back on any connection what comes on it.
+#[derive(Default)]
+struct Echo {
+    has_opened: bool,
+}
+
+impl Application for Echo {
+    fn wants_to_run(&self) -> bool {
+        !self.has_opened
+    }
+
+    fn run(&mut self, transports: &mut Transports, cx: &mut Cx<'_>) {
+        let tcp = &mut transports.tcp;
+        if !std::mem::replace(&mut self.has_opened, true) {
+            tcp.listen(LISTENING_PORT, Profile::INTERACTIVE).expect("nobody listens yet");
+            let remote = SocketAddrV4::new(PEER, PEER_PORT);
+            tcp.open(US, remote, Profile::BULK, cx).expect("the first connection");
+        }
+        while let Some((id, event)) = tcp.event() {
+            while let Ok(data @ [_, ..]) = tcp.received(id) {
+                let data = data.to_vec();
+                _ = tcp.send(id, &data);
+                _ = tcp.consume(id, data.len());
+            }
+            match event {
+                Event::PeerClosed => _ = tcp.close(id),
+                Event::Closed => tcp.release(id),
+                _ => {}
+            }
+        }
+    }
+}
+
+struct Host {
+    bench: Bench,
+    station: Station,
+    scheduler: Scheduler,
+    application: Echo,
+    /// Who is at the other end of the connection that we open, and who calls on us.
+    peers: [Peer; 2],
+}
+
+fuzz_target!(init: plant(&seeds()), |input: &[u8]| {
+    let mut host = Host::new();
+    host.come_to_rest();
+    let mut script = Script(input);
+    while let Some(verb) = script.byte() {
+        host.happens(verb, &mut script);
+        host.come_to_rest();
+    }
+});
+
+impl Host {
+    fn new() -> Self {
+        let mut bench = Bench::default();
+        let link = Link::Datagram(Datagram::new(MTU));
+        let settings = Settings { address: US, prefix_len: 24, packets: 8 };
+        let station = Station::new(link, settings, &mut bench.cx());
+        Self {
+            bench,
+            station,
+            scheduler: Scheduler::default(),
+            application: Echo::default(),
+            peers: [Peer::new(0, PEER_PORT), Peer::new(LISTENING_PORT, 4000)],
+        }
+    }
+
+    fn happens(&mut self, verb: u8, script: &mut Script<'_>) {
+        let (peer, count) = (usize::from(verb >> 3 & 1), usize::from(verb >> 4));
+        match verb & 7 {
+            0 => self.raw(script, false),
+            1 => self.raw(script, true),
+            2 => {
+                if let Some(segment) = self.peers[peer].scripted(script) {
+                    self.receive(&datagram(Protocol::Tcp, &segment));
+                }
+            }
+            3 => {
+                let flags = if peer == 0 { Flags::ACK } else { Flags::default() };
+                let segment = self.peers[peer].synchronize(flags, count & 1 == 0);
+                self.receive(&datagram(Protocol::Tcp, &segment));
+            }
+            4 => {
+                let segment = self.peers[peer].honest(Flags::ACK, &vec![b'd'; count * 90]);
+                self.receive(&datagram(Protocol::Tcp, &segment));
+            }
+            5 => {
+                let segment = self.peers[peer].honest(Flags::ACK.with(Flags::FIN), &[]);
+                self.receive(&datagram(Protocol::Tcp, &segment));
+            }
+            6 => self.bench.advance_to(self.station.deadline()),
+            _ => self.bench.advance_millis(1 << count),
+        }
+    }
+
+    /// A datagram of the script's own, which has its length in front.
+    fn raw(&mut self, script: &mut Script<'_>, is_repaired: bool) {
+        let Some(len) = script.word() else { return };
+        let mut bytes = script.piece(usize::from(len)).to_vec();
+        if is_repaired {
+            repair_all(&mut bytes);
+        }
+        self.receive(&bytes);
+    }
+
+    fn receive(&mut self, bytes: &[u8]) {
+        self.station.receive(bytes, &mut self.bench.cx());
+    }
+
+    /// Runs the station until it has nothing to do and the wire has all that it sent.
+    fn come_to_rest(&mut self) {
+        let (station, application) = (&mut self.station, &mut self.application);
+        let mut steps = 0;
+        loop {
+            while self.scheduler.run_one(station, application, &mut self.bench.cx()).is_some() {
+                steps += 1;
+                assert!(steps < STEPS_MAX, "the station comes to rest");
+            }
+            let mut wire = Vec::new();
+            if station.transmit_into(&mut wire, MTU, &mut self.bench.cx()) == 0 {
+                break;
+            }
+            can_be_read(&wire, &mut self.peers, &mut self.bench);
+        }
+        assert_eq!(station.packets_lent(), 0, "no packet leaks");
+        let is_later = |at: Instant| at > self.bench.now;
+        assert!(station.deadline().is_none_or(is_later), "no timer spins");
+    }
+}
+
+fn can_be_read(wire: &[u8], peers: &mut [Peer], bench: &mut Bench) {
+    assert!(wire.len() <= MTU);
+    let parsed = ipv4::Header::parse(wire).expect("what we send is a datagram");
+    assert_eq!((parsed.header.source, parsed.total_len), (US, wire.len()));
+    let content = &wire[parsed.header_len..];
+    if parsed.header.protocol == Protocol::Tcp {
+        let len = u16::try_from(content.len()).expect("a datagram");
+        let pseudo = pseudo_header(US, parsed.header.destination, Protocol::Tcp, len);
+        let segment = Header::parse(content, pseudo, &mut bench.meter);
+        let (header, header_len) = segment.expect("what we send is a segment");
+        peers.iter_mut().for_each(|peer| peer.heard(&header, content.len() - header_len));
+    }
+}
+
+/// Both connections open, carry data and close; and one of each kind of datagram, as it is and
+/// with what the script makes of it.
+fn seeds() -> Vec<Vec<u8>> {
+    let (active, passive) = (0, 8);
+    let session =
+        |peer: u8| vec![3 | peer, 4 | peer, 0x24 | peer, 4 | peer, 6, 5 | peer, 4 | peer, 6];
+    let mut seeds = vec![session(active), session(passive)];
+    seeds.extend(one_of_each().into_iter().flat_map(|bytes| {
+        let [l0, l1] = u16::try_from(bytes.len()).expect("a short datagram").to_be_bytes();
+        [0, 1].map(|verb| [&[verb, l0, l1], &bytes[..]].concat())
+    }));
+    seeds.push([&session(active)[..4], &[2, 0x10, 0x41, 0x81, 0, 1, 0, 2, 4, 1, 0x80, 1]].concat());
+    seeds
+}

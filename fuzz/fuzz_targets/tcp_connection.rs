@@ -1,0 +1,256 @@
+//! A script of segments, user calls and time into a TCP that begins in each of its states: what it
+//! sends can be read, no packet leaks, no timer stays due, and what waits for something has a
+//! timer.
+#![no_main]
+
+use fuzz::bench::Bench;
+use fuzz::corpus::plant;
+use fuzz::datagrams::{PEER, US, repair_transport};
+use fuzz::peer::Peer;
+use fuzz::script::Script;
+use libfuzzer_sys::fuzz_target;
+use protocols::internet::ipv4::Protocol;
+use protocols::internet::pseudo_header;
+use protocols::packet::Pool;
+use protocols::transport::tcp::header::{Flags, Header};
+use protocols::transport::tcp::{ConnectionId, Profile, State, Tcp};
+use std::net::SocketAddrV4;
+
+const PORT: u16 = 23;
+const PEER_PORT: u16 = 4000;
+const LINK_MSS: u16 = 1460;
+/// More than all that the buffers hold in the smallest segments.
+const SEGMENTS_MAX: usize = 8192;
+/// How many states a script may begin in.
+const BEGINNINGS: u8 = 12;
+
+struct Host {
+    bench: Bench,
+    pool: Pool,
+    tcp: Tcp,
+    profile: Profile,
+    peer: Peer,
+    id: Option<ConnectionId>,
+    with_options: bool,
+}
+
+fuzz_target!(init: plant(&seeds()), |input: &[u8]| {
+    let mut script = Script(input);
+    let (Some(beginning), Some(kind)) = (script.byte(), script.byte()) else { return };
+    let mut host = Host::new(kind);
+    host.begin(beginning % BEGINNINGS);
+    while let Some(verb) = script.byte() {
+        host.happens(verb, &mut script);
+        host.output();
+        host.waits_for_nothing_without_a_timer();
+    }
+});
+
+impl Host {
+    fn new(kind: u8) -> Self {
+        let mut bench = Bench::default();
+        let tcp = Tcp::new(LINK_MSS, &mut bench.cx());
+        Self {
+            bench,
+            pool: Pool::new(2, 1600),
+            tcp,
+            profile: if kind & 1 == 0 { Profile::BULK } else { Profile::INTERACTIVE },
+            peer: Peer::new(PORT, PEER_PORT),
+            id: None,
+            with_options: kind & 2 != 0,
+        }
+    }
+
+    /// Brings the connection into the state where the script begins.
+    fn begin(&mut self, beginning: u8) {
+        let is_passive = matches!(beginning, 0 | 2 | 11);
+        if is_passive {
+            self.tcp.listen(PORT, self.profile).expect("nobody listens yet");
+        } else {
+            self.open();
+        }
+        let fin = Flags::FIN.with(Flags::ACK);
+        match beginning {
+            0 | 1 => {}
+            2 | 3 | 11 => self.syn(Flags::default()),
+            _ => self.syn(Flags::ACK),
+        }
+        if beginning == 11 {
+            self.honest(Flags::ACK);
+        }
+        if matches!(beginning, 5 | 6 | 8 | 10) {
+            self.close();
+        }
+        match beginning {
+            6 | 10 => self.honest(Flags::ACK),
+            7 | 9 => self.honest(fin),
+            8 => self.receive(&self.peer.all_but_one(fin)),
+            _ => {}
+        }
+        match beginning {
+            9 => self.close(),
+            10 => self.honest(fin),
+            _ => {}
+        }
+        assert_eq!(self.state(), expected(beginning));
+    }
+
+    fn state(&self) -> Option<State> {
+        self.tcp.status(self.id?).ok().map(|status| status.state)
+    }
+
+    fn open(&mut self) {
+        let remote = SocketAddrV4::new(PEER, PEER_PORT);
+        self.id = self.tcp.open(US, remote, self.profile, &mut self.bench.cx()).ok();
+        self.output();
+    }
+
+    fn syn(&mut self, flags: Flags) {
+        self.receive(&self.peer.synchronize(flags, self.with_options));
+    }
+
+    fn honest(&mut self, flags: Flags) {
+        self.receive(&self.peer.honest(flags, &[]));
+    }
+
+    fn close(&mut self) {
+        self.id.map(|id| self.tcp.close(id));
+        self.output();
+    }
+
+    fn receive(&mut self, segment: &[u8]) {
+        self.tcp.receive(PEER, US, segment, &mut self.bench.cx());
+        self.output();
+    }
+
+    fn happens(&mut self, verb: u8, script: &mut Script<'_>) {
+        let count = usize::from(verb >> 4);
+        match verb & 15 {
+            0..=4 => {
+                if let Some(segment) = self.peer.scripted(script) {
+                    self.receive(&segment);
+                }
+            }
+            5 => self.syn(if count & 1 == 0 { Flags::ACK } else { Flags::default() }),
+            6 => self.receive(&self.peer.honest(Flags::ACK, &vec![b'd'; count * 90])),
+            7 => self.raw(script.piece(count * 4 + 20), count & 1 == 0),
+            8 | 9 => self.send(count * count * 40, verb & 1 != 0),
+            10 => _ = self.id.map(|id| self.tcp.consume(id, count * 100)),
+            11 => self.close(),
+            12 => self.give_up(count),
+            13 => self.wait(),
+            14 => self.bench.advance_millis(1 << count),
+            _ => {
+                self.bench.advance_millis(1);
+                self.honest(Flags::ACK);
+            }
+        }
+    }
+
+    fn raw(&mut self, bytes: &[u8], is_repaired: bool) {
+        let mut segment = bytes.to_vec();
+        if is_repaired {
+            repair_transport(Protocol::Tcp, PEER, US, &mut segment);
+        }
+        self.receive(&segment);
+    }
+
+    fn send(&mut self, len: usize, is_urgent: bool) {
+        let Some(id) = self.id else { return };
+        let data = vec![b'u'; len];
+        let sent =
+            if is_urgent { self.tcp.send_urgent(id, &data) } else { self.tcp.send(id, &data) };
+        assert!(sent.is_err() || sent.is_ok_and(|sent| sent <= len));
+    }
+
+    fn give_up(&mut self, way: usize) {
+        let Some(id) = self.id else { return self.open() };
+        match way {
+            0 => _ = self.tcp.abort(id, &mut self.bench.cx()),
+            1 => self.tcp.release(id),
+            2 => self.tcp.stop_listening(PORT),
+            3 => _ = self.tcp.listen(PORT, self.profile),
+            _ if self.state().is_none_or(|state| state == State::Closed) => self.open(),
+            _ => {}
+        }
+    }
+
+    fn wait(&mut self) {
+        self.bench.advance_to(self.tcp.deadline());
+        self.tcp.timeout(&mut self.bench.cx());
+        self.output();
+        assert!(self.tcp.deadline().is_none_or(|next| next > self.bench.now), "no timer spins");
+    }
+
+    /// Takes all segments and all news.
+    fn output(&mut self) {
+        let mut segments = 0;
+        while let Some(segment) = self.tcp.transmit(&mut self.pool, &mut self.bench.cx()) {
+            segments += 1;
+            assert!(segments < SEGMENTS_MAX, "output ends");
+            let bytes = segment.packet.data();
+            let len = u16::try_from(bytes.len()).expect("a segment of a datagram");
+            let pseudo = pseudo_header(US, segment.destination, Protocol::Tcp, len);
+            let parsed = Header::parse(bytes, pseudo, &mut self.bench.meter);
+            let (header, header_len) = parsed.expect("what we send can be read");
+            assert!(bytes.len() - header_len <= usize::from(LINK_MSS));
+            self.peer.heard(&header, bytes.len() - header_len);
+            self.pool.put(segment.packet);
+        }
+        assert_eq!(self.pool.lent(), 0, "no packet leaks");
+        while let Some((id, _)) = self.tcp.event() {
+            if self.id.is_none_or(|own| self.tcp.status(own).is_err()) {
+                self.id = Some(id);
+            }
+        }
+    }
+
+    fn waits_for_nothing_without_a_timer(&self) {
+        let Some(status) = self.id.and_then(|id| self.tcp.status(id).ok()) else { return };
+        let (state, queue) = (status.state, status.send_queue);
+        let waits = match state {
+            State::Established | State::CloseWait => queue > 0,
+            State::FinWait2 | State::Closed => false,
+            _ => true,
+        };
+        assert!(!waits || self.tcp.deadline().is_some(), "stuck in {state}, {queue} bytes wait");
+        assert!(status.receive_queue <= self.profile.receive_window + (1 << 3));
+    }
+}
+
+fn expected(beginning: u8) -> Option<State> {
+    match beginning {
+        // The user does not know of a connection that is not open yet.
+        0 | 2 => None,
+        1 => Some(State::SynSent),
+        3 => Some(State::SynReceived),
+        5 => Some(State::FinWait1),
+        6 => Some(State::FinWait2),
+        7 => Some(State::CloseWait),
+        8 => Some(State::Closing),
+        9 => Some(State::LastAck),
+        10 => Some(State::TimeWait),
+        _ => Some(State::Established),
+    }
+}
+
+/// In every state: a transfer to and fro, a close, and one segment of each kind that is wrong.
+fn seeds() -> Vec<Vec<u8>> {
+    let transfer = [0x98, 0x0F, 0x56, 0x0F, 0x5A, 0x29, 0x0F, 0x0D, 0x0B, 0x0F, 0x0D];
+    let scripted = |flags: u8, deviates: u8, rest: &[u8]| [&[0, flags, deviates], rest].concat();
+    let wrong = [
+        scripted(0x04, 0x01, &[0x80, 1]),
+        scripted(0x12, 0x00, &[]),
+        scripted(0x10, 0x02, &[0x90, 0]),
+        scripted(0x30, 0x48, &[0, 9, 0, 20]),
+        scripted(0x10, 0x41, &[0x81, 0, 1, 0]),
+        scripted(0x10, 0x04, &[0, 0]),
+        scripted(0x11, 0x40, &[0, 5]),
+    ]
+    .concat();
+    let scripts = (0..BEGINNINGS).flat_map(|beginning| {
+        let kind = beginning % 4;
+        [[&[beginning, kind][..], &transfer].concat(), [&[beginning, kind], &wrong[..]].concat()]
+    });
+    scripts.collect()
+}

@@ -1,0 +1,45 @@
+//! Any bytes as a TCP segment, whole or with a repaired checksum: what is read can be written and
+//! read again, and the options that are known survive that.
+#![no_main]
+
+use fuzz::bench::Bench;
+use fuzz::corpus::plant;
+use fuzz::datagrams::{PEER, US, repair_transport};
+use libfuzzer_sys::fuzz_target;
+use protocols::internet::ipv4::Protocol;
+use protocols::internet::pseudo_header;
+use protocols::transport::tcp::header::{HEADER_LEN, Header, MAX_HEADER_LEN};
+
+fuzz_target!(init: plant(&seeds()), |input: &[u8]| {
+    let mut repaired = input.to_vec();
+    repair_transport(Protocol::Tcp, PEER, US, &mut repaired);
+    for segment in [input, &repaired] {
+        let Some((header, len)) = read(segment) else { continue };
+        assert!((HEADER_LEN..=MAX_HEADER_LEN).contains(&len) && len <= segment.len());
+        let mut bytes = [0; MAX_HEADER_LEN];
+        let written = header.emit(&mut bytes);
+        let mut again = bytes[..written].to_vec();
+        repair_transport(Protocol::Tcp, PEER, US, &mut again);
+        assert_eq!(read(&again), Some((header, written)));
+    }
+});
+
+fn read(segment: &[u8]) -> Option<(Header, usize)> {
+    let len = u16::try_from(segment.len()).ok()?;
+    let pseudo = pseudo_header(PEER, US, Protocol::Tcp, len);
+    Header::parse(segment, pseudo, &mut Bench::default().meter).ok()
+}
+
+/// Segments with no options, with those of a SYN, and with options that lie about their length.
+fn seeds() -> Vec<Vec<u8>> {
+    let of_a_syn = [2, 4, 5, 180, 1, 3, 3, 7, 1, 1, 8, 10, 0, 0, 0, 1, 0, 0, 0, 2];
+    [&[][..], &of_a_syn, &[1, 1, 5, 10, 0, 0, 0, 1, 0, 0, 0, 2], &[2, 40, 0, 0], &[8, 0, 0, 0]]
+        .into_iter()
+        .map(|options| {
+            let words = u8::try_from(5 + options.len() / 4).expect("few options");
+            let fixed =
+                [0, 23, 4, 210, 0, 0, 0, 1, 0, 0, 0, 2, words << 4, 0x12, 16, 0, 0, 0, 0, 0];
+            [&fixed, options, b"data"].concat()
+        })
+        .collect()
+}

@@ -1,0 +1,132 @@
+//! The peer of a TCP under test: it follows what it is told, so that a script can say a segment
+//! as a deviation from the right one instead of guessing sequence numbers.
+
+use crate::datagrams::{PEER, US, repair_transport};
+use crate::script::Script;
+use protocols::internet::ipv4::Protocol;
+use protocols::transport::tcp::header::{Flags, Header, MAX_HEADER_LEN, Options};
+use protocols::transport::tcp::seq::Seq;
+
+/// The peer's end of one connection.
+pub struct Peer {
+    /// Our port.
+    pub our_port: u16,
+    /// The peer's port.
+    pub port: u16,
+    /// The next number that we expect of the peer.
+    seq: Seq,
+    /// The number behind all that we have sent.
+    ack: Seq,
+    /// The peer's clock, and what we said last of ours.
+    timestamps: (u32, u32),
+}
+
+impl Peer {
+    /// Makes a peer that has heard nothing yet.
+    pub fn new(our_port: u16, port: u16) -> Self {
+        Self { our_port, port, seq: Seq(0xFFFF_FFF0), ack: Seq(0), timestamps: (1, 0) }
+    }
+
+    /// Takes note of a segment that we sent to it.
+    pub fn heard(&mut self, header: &Header, data_len: usize) {
+        if header.destination_port != self.port {
+            return;
+        }
+        self.our_port = header.source_port;
+        if header.flags.has(Flags::RST) {
+            return;
+        }
+        let is_syn = header.flags.has(Flags::SYN);
+        let controls = u32::from(is_syn) + u32::from(header.flags.has(Flags::FIN));
+        let end = header.seq + u32::try_from(data_len).unwrap_or(0) + controls;
+        self.ack = if is_syn { end } else { self.ack.max(end) };
+        if header.flags.has(Flags::ACK) {
+            self.seq = header.ack;
+        }
+        self.timestamps.1 = header.options.timestamps.map_or(0, |(value, _)| value);
+        self.timestamps.0 += 1;
+    }
+
+    /// Returns the segment that an honest peer would send now.
+    pub fn honest(&self, flags: Flags, data: &[u8]) -> Vec<u8> {
+        self.segment(&self.header(flags), data)
+    }
+
+    /// Returns an honest acknowledgment that leaves out the last number that was sent.
+    pub fn all_but_one(&self, flags: Flags) -> Vec<u8> {
+        let header = self.header(flags);
+        self.segment(&Header { ack: header.ack - 1, ..header }, &[])
+    }
+
+    /// Returns a SYN, or what goes with one.
+    pub fn synchronize(&self, flags: Flags, with_options: bool) -> Vec<u8> {
+        let options =
+            Options { mss: Some(400), window_scale: Some(3), timestamps: Some(self.timestamps) };
+        let header = self.header(flags.with(Flags::SYN));
+        let options = if with_options { options } else { Options::default() };
+        self.segment(&Header { options, ..header }, &[])
+    }
+
+    /// Returns the segment that a script says: flags, what deviates, and how far.
+    pub fn scripted(&self, script: &mut Script<'_>) -> Option<Vec<u8>> {
+        let mut header = self.header(flags(script.byte()?));
+        let deviates = script.byte()?;
+        let has = |bit: u8| deviates & (1 << bit) != 0;
+        if has(0) {
+            header.seq = moved(header.seq, script.word()?, has(7));
+        }
+        if has(1) {
+            header.ack = moved(header.ack, script.word()?, has(7));
+        }
+        if has(2) {
+            header.window = script.word()?;
+        }
+        if has(3) {
+            header.urgent = script.word()?;
+        }
+        if has(4) {
+            let (value, echo) = self.timestamps;
+            let value = moved(Seq(value), script.word()?, has(7)).0;
+            header.options.timestamps = Some((value, echo));
+        }
+        if has(5) {
+            header.options.mss = Some(script.word()?);
+            header.options.window_scale = Some(script.byte()?);
+        }
+        let len = if has(6) { usize::from(script.word()? % 1400) } else { 0 };
+        Some(self.segment(&header, &vec![b'd'; len]))
+    }
+
+    fn header(&self, flags: Flags) -> Header {
+        Header {
+            source_port: self.port,
+            destination_port: self.our_port,
+            seq: self.seq,
+            ack: self.ack,
+            flags,
+            window: 0xFFFF,
+            urgent: 0,
+            options: Options::default(),
+        }
+    }
+
+    fn segment(&self, header: &Header, data: &[u8]) -> Vec<u8> {
+        let mut bytes = [0; MAX_HEADER_LEN];
+        let len = header.emit(&mut bytes);
+        let mut segment = [&bytes[..len], data].concat();
+        repair_transport(Protocol::Tcp, PEER, US, &mut segment);
+        segment
+    }
+}
+
+/// A number that is wrong by `by`, which may go to either side; or by that many times 2^16.
+fn moved(number: Seq, by: u16, is_far: bool) -> Seq {
+    let by = u32::from(by);
+    if is_far { number + (by << 16) } else { number + by.wrapping_sub(0x8000) }
+}
+
+fn flags(bits: u8) -> Flags {
+    let all = [Flags::FIN, Flags::SYN, Flags::RST, Flags::PSH, Flags::ACK, Flags::URG];
+    let set = all.into_iter().enumerate().filter(|(bit, _)| bits & (1 << bit) != 0);
+    set.fold(Flags::default(), |flags, (_, flag)| flags.with(flag))
+}
