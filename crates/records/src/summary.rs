@@ -180,7 +180,7 @@ mod tests {
 
     #[test]
     fn at_80_columns_all_figures_stand_in_tables() {
-        insta::assert_snapshot!(text(&sample(), Style::default()), @r"
+        insta::assert_snapshot!(text(&sample(), Style::default()), @"
         The far host takes 69 % of an echo of 210 µs, and the network's round trip only
         58.0 µs; with nothing but the far side it could be 202 µs, and less than 25 ms
         is not noticed.
@@ -208,7 +208,7 @@ mod tests {
         far side and network       202 µs   96 % ███████████████████████████████████████
         total                      210 µs  100 %
 
-        A screenful
+        A screenful: the output of a command
         bytes  cells  segments  first to last cell  longest gap
         -----  -----  --------  ------------------  -----------
         2,070  1,920         3             1.41 ms       700 µs
@@ -238,7 +238,7 @@ mod tests {
     #[test]
     fn at_40_columns_in_ascii_nothing_is_lost() {
         let style = Style { width: 40, charset: Charset::Ascii, colour: false };
-        insta::assert_snapshot!(text(&sample(), style), @r"
+        insta::assert_snapshot!(text(&sample(), style), @"
         The far host takes 69 % of an echo of
         210 us, and the network's round trip
         only 58.0 us; with nothing but the far
@@ -274,7 +274,7 @@ mod tests {
         far side      202 us   96 % ############
         total         210 us  100 %
 
-        A screenful
+        A screenful: the output of a command
         bytes  cells  segments    first  longest
                                 to last      gap
                                    cell

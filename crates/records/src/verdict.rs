@@ -2,7 +2,9 @@
 //!
 //! The rules are tried in the order of [`Limit`]; the first that holds speaks. From too few echoes
 //! nothing follows, and a loss or a stall hides everything below it. Then comes the group of layers
-//! that takes most of an echo: the line, the far side with the network, or our own software. When a
+//! that takes most of an echo: the line, the far side with the network, the system calls, or our
+//! own software. A system call is kept apart from our software because the kernel works in it also
+//! for the far side where that runs on the same machine, as behind a TUN. When a
 //! screenful waits for the terminal, that is said beside it. What a person notices is TM-233's
 //! (section 3.1): an echo above a quarter of a second is unacceptable, one below a fortieth is not
 //! noticed.
@@ -35,6 +37,8 @@ pub enum Limit {
     FarSide,
     /// The far host and the network, which cannot be told apart.
     FarSideAndNetwork,
+    /// The system calls that move the bytes.
+    SystemCalls,
     /// Our own software.
     OwnProcessor,
     /// It is not known where the time went.
@@ -59,6 +63,9 @@ const BITS_PER_BYTE: u64 = 10;
 /// RFC 1144 section 1: the 40 bytes of TCP and IP become 3 on the average.
 const COMPRESSION_SAVES_BYTES: u64 = 37;
 
+/// What is not a layer of our own software.
+const NOT_OURS: [Layer; 3] = [Layer::Line, Layer::InterruptOrSystemCall, Layer::FarSideAndNetwork];
+
 /// A time that is looked at: of an echo, or of a screenful.
 #[derive(Clone, Copy, Debug)]
 struct Timing<'a> {
@@ -73,10 +80,9 @@ impl Timing<'_> {
         all.fold(0, |sum, part| sum.saturating_add(part.ns))
     }
 
-    /// Returns what all layers of this host took, without the line.
+    /// Returns what our own layers took, without the line and the system calls.
     fn own(&self) -> u64 {
-        let outside = [Layer::Line, Layer::FarSideAndNetwork];
-        let own = self.layers.iter().filter(|part| !outside.contains(&part.layer));
+        let own = self.layers.iter().filter(|part| !NOT_OURS.contains(&part.layer));
         own.fold(0, |sum, part| sum.saturating_add(part.ns))
     }
 
@@ -104,9 +110,11 @@ pub fn limit(measured: &Measurement) -> Limit {
     }
     let (line, far, own) =
         (timing.of(Layer::Line), timing.of(Layer::FarSideAndNetwork), timing.own());
-    match line.max(far).max(own) {
+    let calls = timing.of(Layer::InterruptOrSystemCall);
+    match line.max(far).max(own).max(calls) {
         0 => Limit::Unknown,
         most if most == line => Limit::Line,
+        most if most == calls => Limit::SystemCalls,
         most if most == own => Limit::OwnProcessor,
         _ => match round_trip(measured) {
             // A screenful is many round trips or none, so it says nothing about one.
@@ -132,6 +140,7 @@ pub fn verdict(measured: &Measurement) -> String {
         Limit::Retransmissions => return retransmissions(measured, timing),
         Limit::NagleStall => return nagle_stall(measured),
         Limit::Line => line(measured, timing),
+        Limit::SystemCalls => system_calls(timing),
         Limit::OwnProcessor => own_processor(timing),
         Limit::RoundTrip => round_trip_clause(measured, timing),
         Limit::FarSide => far_side(measured, timing),
@@ -269,10 +278,23 @@ fn saving(rate: u64, packets: u64) -> Option<u64> {
     u64::try_from(bits * 1_000_000_000 / u128::from(rate)).ok()
 }
 
+fn system_calls(timing: Timing<'_>) -> String {
+    let calls = timing.of(Layer::InterruptOrSystemCall);
+    format!(
+        "System calls take {} of {} of {}, and where the far side is on this machine the kernel \
+         works in them for both; our own layers take {}, and if the calls cost nothing it could \
+         be {}",
+        share(calls, timing.total_ns),
+        timing.name,
+        duration(timing.total_ns),
+        duration(timing.own()),
+        duration(timing.total_ns.saturating_sub(calls))
+    )
+}
+
 fn own_processor(timing: Timing<'_>) -> String {
     let own = timing.own();
-    let outside = [Layer::Line, Layer::FarSideAndNetwork];
-    let costs = timing.layers.iter().filter(|part| !outside.contains(&part.layer));
+    let costs = timing.layers.iter().filter(|part| !NOT_OURS.contains(&part.layer));
     let dearest = costs.max_by_key(|part| part.ns).map_or_else(String::new, |part| {
         format!(" (most of it: {}, {})", part.layer.text(), duration(part.ns))
     });

@@ -222,6 +222,19 @@ fn our_own_software_is_named_with_its_dearest_layer() {
 }
 
 #[test]
+fn system_calls_are_kept_apart_from_our_own_software() {
+    let mut measured = blank();
+    let parts = [(Layer::InterruptOrSystemCall, 50_800), (Layer::TcpFixed, 3_200)];
+    measured.echo = Some(echo(101_000, &parts));
+    assert_eq!(limit(&measured), Limit::SystemCalls);
+    insta::assert_snapshot!(said(&measured), @"
+    System calls take 50 % of an echo of 101 µs, and where the far side is on this
+    machine the kernel works in them for both; our own layers take 3.20 µs, and if
+    the calls cost nothing it could be 50.2 µs, and less than 25 ms is not noticed.
+    ");
+}
+
+#[test]
 fn a_screenful_alone_may_be_limited_by_the_terminal() {
     let mut measured = blank();
     measured.screenful = Some(screenful(10 * MS, MS, &[(Layer::Terminal, 8 * MS)]));
