@@ -1,6 +1,7 @@
 //! The command line: one table for parser, help and man page, and the exit codes.
 
 use crate::{demo, lab, login, manual, measure};
+use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser, Subcommand};
 use std::process::ExitCode;
 
@@ -15,6 +16,7 @@ struct Arguments {
 #[derive(Debug, Subcommand)]
 enum Command {
     /// Logs in to a host by Telnet.
+    #[command(long_about = login::ABOUT)]
     Login(login::Arguments),
     /// Measures a login, and says where its time goes and what limits it.
     Measure(measure::Arguments),
@@ -36,7 +38,7 @@ Exit codes:
 
 /// Why a command failed, which decides its exit code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Failure {
+pub(crate) enum Failure {
     /// 1: the far side.
     FarSide = 1,
     /// 3: nothing could be measured.
@@ -46,7 +48,7 @@ pub enum Failure {
 }
 
 /// What a command returns: it has said why itself, in one sentence on stderr.
-pub type Result = std::result::Result<(), Failure>;
+pub(crate) type Result = std::result::Result<(), Failure>;
 
 /// Returns the table of arguments.
 pub fn command() -> clap::Command {
@@ -54,8 +56,12 @@ pub fn command() -> clap::Command {
 }
 
 /// Runs the command that the arguments ask for.
-pub fn run() -> ExitCode {
-    let result = match Arguments::parse().command {
+pub(crate) fn run() -> ExitCode {
+    let arguments = match Arguments::try_parse() {
+        Ok(arguments) => arguments,
+        Err(error) => return refuse(&error),
+    };
+    let result = match arguments.command {
         Command::Login(arguments) => login::run(&arguments),
         Command::Measure(arguments) => measure::run(&arguments),
         Command::Lab(arguments) => lab::run(&arguments),
@@ -74,8 +80,32 @@ pub fn stdout_columns() -> usize {
     size.map_or(80, |size| usize::from(size.columns)).clamp(40, 200)
 }
 
+/// Shows the help that was asked for, or says in one sentence what is wrong with the arguments.
+fn refuse(error: &clap::Error) -> ExitCode {
+    use std::io::Write;
+    if !error.use_stderr() {
+        // Where stdout is closed nobody reads the help.
+        _ = error.print();
+        return ExitCode::SUCCESS;
+    }
+    if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
+        _ = error.print();
+        return ExitCode::from(WRONG_ARGUMENTS);
+    }
+    // clap's first paragraph says what is wrong; the hints and the usage below it are in --help.
+    let text = error.render().to_string();
+    let paragraph = text.split("\n\n").next().unwrap_or_default();
+    let words: Vec<_> = paragraph.split_whitespace().collect();
+    let sentence = words.join(" ");
+    let sentence = sentence.strip_prefix("error: ").unwrap_or(&sentence);
+    _ = writeln!(std::io::stderr(), "plumb: {sentence}; see --help");
+    ExitCode::from(WRONG_ARGUMENTS)
+}
+
+const WRONG_ARGUMENTS: u8 = 2;
+
 /// Says on stderr why a command failed, in one sentence.
-pub fn complain(error: &anyhow::Error) {
+pub(crate) fn complain(error: &anyhow::Error) {
     use std::io::Write;
     // Where stderr is closed there is nobody to tell.
     _ = writeln!(std::io::stderr(), "plumb: {error:#}");

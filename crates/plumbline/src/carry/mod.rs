@@ -11,8 +11,8 @@ mod target;
 mod tests;
 mod via;
 
-pub use target::{TELNET_PORT, Target, parse_port, resolve};
-pub use via::{SerialLink, Via};
+pub(crate) use target::{TELNET_PORT, Target, parse_port, resolve};
+pub(crate) use via::{SerialLink, Via};
 
 use anyhow::Result;
 use os::clock::Monotonic;
@@ -27,7 +27,7 @@ use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
 /// A stream application with its near side.
-pub trait Session: Stream {
+pub(crate) trait Session: Stream {
     /// Returns the descriptors whose input the near side waits for.
     fn inputs(&self) -> Vec<BorrowedFd<'_>>;
 
@@ -71,7 +71,7 @@ pub trait Session: Stream {
 
 /// What a carrier knows of its connection.
 #[derive(Clone, Debug)]
-pub enum CarrierStatus {
+pub(crate) enum CarrierStatus {
     /// The kernel's `TCP_INFO`, and its congestion control.
     Kernel(Box<os::socket::TcpInfo>, String),
     /// Our own TCP, and what its station has counted.
@@ -82,7 +82,7 @@ pub enum CarrierStatus {
 
 /// How a session ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outcome {
+pub(crate) enum Outcome {
     /// The far side closed, or both did.
     Closed,
     /// The near side ended it.
@@ -99,7 +99,7 @@ pub enum Outcome {
 
 /// What the driver lends to the engines of a session.
 #[derive(Debug)]
-pub struct Bench {
+pub(crate) struct Bench {
     /// The clock of the run.
     pub clock: Monotonic,
     /// The meter of the session.
@@ -114,7 +114,7 @@ impl Bench {
     /// # Errors
     ///
     /// If the operating system gives no entropy.
-    pub fn new(is_metered: bool) -> Result<Self> {
+    pub(crate) fn new(is_metered: bool) -> Result<Self> {
         let meter =
             if is_metered { Meter::new(Clock::Counter(os::clock::ticks)) } else { Meter::off() };
         Ok(Self {
@@ -125,20 +125,20 @@ impl Bench {
     }
 
     /// Lends now, chance and the meter.
-    pub fn cx(&mut self) -> Cx<'_> {
+    pub(crate) fn cx(&mut self) -> Cx<'_> {
         Cx { now: self.clock.now(), chance: &mut self.chance, meter: &mut self.meter }
     }
 }
 
 /// How long a connection may take to open.
-pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30);
+pub(crate) const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Carries `session` to `address` and back until it is over.
 ///
 /// # Errors
 ///
 /// If the machine refuses what the carrier needs, in a sentence that says what to do.
-pub fn run<S: Session>(
+pub(crate) fn run<S: Session>(
     session: S,
     via: &Via,
     address: SocketAddr,
