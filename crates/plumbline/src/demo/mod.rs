@@ -203,7 +203,7 @@ fn log_in(via: Via, tun: Option<Tun>, server: &str, interrupts: &Interrupts) -> 
 fn show_login(login: &Login, shape: Style) {
     say(&format!("Logged in to {} via {}.", login.server, login.measured.via), shape);
     for (command, output) in &login.findings.errands {
-        say(&format!("\n  $ {command}"), shape);
+        print(&format!("\n  $ {command}\n"));
         let lines = lines_of(output);
         for line in lines.iter().take(OUTPUT_LINES_MAX) {
             let room = shape.columns().saturating_sub(2);
