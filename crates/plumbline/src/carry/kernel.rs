@@ -113,6 +113,7 @@ impl<S: Session> Kernel<'_, S> {
             if let Some(outcome) = self.write()? {
                 return Ok(outcome);
             }
+            self.session.has_gone_out(&mut self.bench.cx());
             self.session.flush(&mut self.bench.cx())?;
             if self.session.wants_status() {
                 let status = self.status();

@@ -56,6 +56,9 @@ pub trait Session: Stream {
     /// If the near side fails: the session ends.
     fn flush(&mut self, cx: &mut Cx<'_>) -> Result<()>;
 
+    /// Takes the carrier's word that all output has been given to the device or the kernel.
+    fn has_gone_out(&mut self, _cx: &mut Cx<'_>) {}
+
     /// Takes what the carrier knows of its connection, when [`Session::wants_status`] has asked.
     fn take_status(&mut self, status: &CarrierStatus);
 

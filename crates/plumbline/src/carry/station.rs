@@ -183,6 +183,7 @@ impl<S: Session> Driver<'_, S> {
             // What a person waits for goes first; the acknowledgment can follow it.
             self.carried.stream.flush(&mut self.bench.cx())?;
             self.write()?;
+            self.carried.stream.has_gone_out(&mut self.bench.cx());
             if self.carried.stream.wants_status() {
                 self.tell_status()?;
             }

@@ -112,7 +112,7 @@ impl Echo {
     }
 
     /// Takes note that the carrier has taken what there was to send.
-    pub(crate) fn flushed(&mut self, cx: &mut Cx<'_>) {
+    pub(crate) fn has_gone_out(&mut self, cx: &mut Cx<'_>) {
         if let State::Struck { gone: gone @ None, .. } = &mut self.state {
             *gone = Some(Stamp::now(cx));
         }

@@ -358,10 +358,7 @@ impl Session for Walk {
         Ok(())
     }
 
-    fn flush(&mut self, cx: &mut Cx<'_>) -> Result<()> {
-        if let Stage::Echo { echo, .. } = &mut self.stage {
-            echo.flushed(cx);
-        }
+    fn flush(&mut self, _cx: &mut Cx<'_>) -> Result<()> {
         if !self.is_timing() {
             if let Stage::Echo { echo, .. } = &self.stage {
                 let done = echo.keystrokes.len();
@@ -370,6 +367,12 @@ impl Session for Walk {
             self.progress.paint();
         }
         Ok(())
+    }
+
+    fn has_gone_out(&mut self, cx: &mut Cx<'_>) {
+        if let Stage::Echo { echo, .. } = &mut self.stage {
+            echo.has_gone_out(cx);
+        }
     }
 
     fn take_status(&mut self, status: &CarrierStatus) {

@@ -120,6 +120,7 @@ fn walk(plan: Plan, mut far: Far) -> (Findings, Vec<u8>) {
         let keys = data_of(walk.output());
         walk.sent(walk.output().len());
         walk.flush(&mut cx).unwrap();
+        walk.has_gone_out(&mut cx);
         if walk.wants_status() {
             walk.take_status(&CarrierStatus::None);
         }
