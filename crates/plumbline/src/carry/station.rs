@@ -11,7 +11,7 @@ use os::serial::Serial;
 use os::tun::Tun;
 use protocols::Cx;
 use protocols::link::{Datagram, Link, Llp, Slip};
-use protocols::meter::Account;
+use protocols::meter::{Account, Work};
 use protocols::packet::Pool;
 use protocols::station::{
     Application, Carried, Opening, Scheduler, Settings, Station, Step, Transports,
@@ -295,7 +295,10 @@ impl<S: Session> Driver<'_, S> {
             let written = self.device.write(&self.unwritten);
             self.bench.meter.enter(left);
             match written.context("the device does not take what we send")? {
-                Some(count) => drop(self.unwritten.drain(..count.min(self.unwritten.len()))),
+                Some(count) => {
+                    self.count_on_line(count);
+                    drop(self.unwritten.drain(..count.min(self.unwritten.len())));
+                }
                 None => return Ok(()),
             }
         }
@@ -342,6 +345,13 @@ impl<S: Session> Driver<'_, S> {
         Ok(())
     }
 
+    /// Counts bytes that were on a line, whose own time they take.
+    fn count_on_line(&mut self, count: usize) {
+        if matches!(self.device, Device::Serial(_)) {
+            self.bench.meter.work(Work::LineByte, count);
+        }
+    }
+
     fn read(&mut self) -> Result<()> {
         for _ in 0..BATCH {
             let left = self.bench.meter.enter(Account::Interrupt);
@@ -351,6 +361,7 @@ impl<S: Session> Driver<'_, S> {
                 None => break,
                 Some(0) => bail!("the device has hung up"),
                 Some(count) => {
+                    self.count_on_line(count);
                     let bytes = self.buffer.get(..count).unwrap_or_default();
                     self.station.receive(bytes, &mut self.bench.cx());
                 }

@@ -28,6 +28,7 @@ use protocols::time::{Duration, Instant};
 use records::bars::Style;
 use records::table::wrap;
 use records::{Measurement, bars, escape};
+use std::fmt;
 use std::io::{self, BufRead, BufReader, Write};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
@@ -60,9 +61,21 @@ pub(crate) fn run(arguments: &Arguments) -> cli::Result {
     let result = if arguments.far_station { far_station::run() } else { demonstrate(arguments) };
     result.map_err(|error| {
         complain(&error);
-        Failure::ThisMachine
+        if error.is::<Interrupted>() { Failure::NothingMeasured } else { Failure::ThisMachine }
     })
 }
+
+/// The user has ended the demonstration.
+#[derive(Debug)]
+struct Interrupted;
+
+impl fmt::Display for Interrupted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("interrupted")
+    }
+}
+
+impl std::error::Error for Interrupted {}
 
 /// A login that was made.
 struct Login {
@@ -104,7 +117,7 @@ fn demonstrate(arguments: &Arguments) -> Result<()> {
 }
 
 fn end_if_interrupted(interrupts: &Interrupts) -> Result<()> {
-    if interrupts.has_come() { bail!("interrupted") } else { Ok(()) }
+    if interrupts.has_come() { Err(Interrupted.into()) } else { Ok(()) }
 }
 
 fn plan() -> Plan {
@@ -190,7 +203,7 @@ fn log_in(via: Via, tun: Option<Tun>, server: &str, interrupts: &Interrupts) -> 
 fn show_login(login: &Login, shape: Style) {
     say(&format!("Logged in to {} via {}.", login.server, login.measured.via), shape);
     for (command, output) in &login.findings.errands {
-        say(&format!("\n  $ {command}"), shape);
+        print(&format!("\n  $ {command}\n"));
         let lines = lines_of(output);
         for line in lines.iter().take(OUTPUT_LINES_MAX) {
             let room = shape.columns().saturating_sub(2);

@@ -203,18 +203,18 @@ fn report(
     findings: &Findings,
     circumstances: &Circumstances,
 ) -> Result<()> {
-    if let Some(file) = &arguments.html {
-        let mut page = summary::report(measured);
-        page.sections.extend(waterfall(findings, circumstances.rates()).map(Section::Waterfall));
-        std::fs::write(file, page.render())
-            .with_context(|| format!("the report cannot be written to {}", file.display()))?;
-    }
     let text =
         if arguments.json { measured.to_json() + "\n" } else { summary::text(measured, style()) };
     // Where the reader has gone there is nobody to tell.
     _ = io::stdout().write_all(text.as_bytes());
     for note in &findings.notes {
         complain(&anyhow::anyhow!("{}: {note}", measured.target));
+    }
+    if let Some(file) = &arguments.html {
+        let mut page = summary::report(measured);
+        page.sections.extend(waterfall(findings, circumstances.rates()).map(Section::Waterfall));
+        std::fs::write(file, page.render())
+            .with_context(|| format!("the report cannot be written to {}", file.display()))?;
     }
     Ok(())
 }

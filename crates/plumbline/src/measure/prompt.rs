@@ -96,6 +96,7 @@ impl Wait {
                 None => (Prompt::Silence, at + SILENCE),
             },
         };
+        let settled_at = self.soonest(settled_at);
         if now < settled_at { Err(settled_at) } else { Ok((prompt, came_at.unwrap_or(now))) }
     }
 
@@ -112,7 +113,13 @@ impl Wait {
     pub(crate) fn settle(&self, console: &Console, now: Instant) -> Result<(), Instant> {
         let came_at = console.data_at().filter(|at| *at >= self.since);
         let settled_at = came_at.map_or(self.since + self.patience, |at| at + SETTLING);
+        let settled_at = self.soonest(settled_at);
         if now < settled_at { Err(settled_at) } else { Ok(()) }
+    }
+
+    /// Returns `settled_at`, or the end of all patience: some hosts never stop talking.
+    fn soonest(&self, settled_at: Instant) -> Instant {
+        settled_at.min(self.since + self.patience.max(SILENCE))
     }
 }
 

@@ -28,6 +28,8 @@ struct Far {
     /// Names and passwords that it asks for before there is a shell.
     questions: VecDeque<(&'static str, &'static str)>,
     typed: Vec<u8>,
+    /// It says more ten times a second, whatever is typed.
+    chatters: bool,
     /// After so many keys it closes.
     keys_left: usize,
 }
@@ -41,6 +43,7 @@ impl Far {
             echoes: true,
             questions: VecDeque::new(),
             typed: Vec::new(),
+            chatters: false,
             keys_left: usize::MAX,
         }
     }
@@ -129,13 +132,19 @@ fn walk(plan: Plan, mut far: Far) -> (Findings, Vec<u8>) {
         if !answer.is_empty() {
             coming.push_back((now + LATENCY, answer));
         }
+        coming.make_contiguous().sort_by_key(|(at, _)| *at);
         let arrival = coming.front().map(|(at, _)| *at);
         let next = [arrival, walk.deadline()].into_iter().flatten().min();
         now = next.expect("something happens next").max(now);
         NOW_NS.set(now.as_nanos());
         cx.now = now;
         match coming.pop_front_if(|(at, _)| *at <= now) {
-            Some((_, data)) => walk.receive(&data, &mut cx),
+            Some((_, data)) => {
+                walk.receive(&data, &mut cx);
+                if far.chatters {
+                    coming.push_back((now + LATENCY * 100, b"more ".to_vec()));
+                }
+            }
             None => walk.run(&mut cx),
         }
         if far.keys_left == 0 {
@@ -249,6 +258,15 @@ fn a_far_side_that_does_not_echo_is_given_up_without_a_screenful() {
 fn a_far_side_that_says_nothing_known_is_taken_at_its_silence() {
     let (findings, _) = walk(plan(1), Far { prompt: "hello", ..Far::shell() });
     assert_eq!(findings.prompt, Some((Prompt::Silence, Instant::ZERO + LATENCY)));
+}
+
+#[test]
+fn a_far_side_that_never_stops_talking_is_waited_for_no_longer_than_patience_lasts() {
+    let far = Far { prompt: "welcome ", chatters: true, ..Far::shell() };
+    let (findings, _) = walk(plan(1), far);
+    let (prompt, at) = findings.prompt.unwrap();
+    assert_eq!(prompt, Prompt::Silence);
+    assert!(at <= Instant::ZERO + Duration::from_secs(10), "{at}");
 }
 
 #[test]

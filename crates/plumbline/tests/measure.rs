@@ -1,0 +1,265 @@
+//! `plumb measure` and `plumb demo` with real peers: Debian's Telnet servers.
+//!
+//! Each test of the measurement has a network of its own, with a server at 10.0.0.1 and a TUN on
+//! which 10.0.0.2 is plumb's. The demonstration makes its own.
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+use os::process::Program;
+use protocols::time::Duration;
+use records::Layer::{self, FarSideAndNetwork, InterruptOrSystemCall, Telnet, Terminal};
+use records::Measurement;
+use records::measurement::{PromptKind, ScreenfulMethod};
+use rustix::process::Signal;
+use std::fs::{self, Permissions};
+use std::io::Read;
+use std::net::TcpListener;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::thread;
+
+const PLUMB: &str = env!("CARGO_BIN_EXE_plumb");
+const LONG: Duration = Duration::from_secs(60);
+
+/// Runs `test` in a network namespace of its own, with a TUN for plumb.
+fn in_new_network(test: impl FnOnce() + Send + 'static) {
+    let run = thread::spawn(move || {
+        os::namespace::enter_new_network().unwrap_or_else(|refused| panic!("{refused}"));
+        for arguments in [
+            &["tuntap", "add", "plumb0", "mode", "tun"][..],
+            &["address", "add", "10.0.0.1/24", "dev", "plumb0"],
+            &["link", "set", "plumb0", "up"],
+        ] {
+            let status = Command::new("ip").args(arguments).status().unwrap();
+            assert!(status.success(), "ip {arguments:?}");
+        }
+        test();
+    });
+    if let Err(panic) = run.join() {
+        std::panic::resume_unwind(panic);
+    }
+}
+
+/// Measures the login at a server that runs `server` for the one who calls.
+fn measure(mut server: Command, arguments: &[&str]) -> Output {
+    let listener = TcpListener::bind("10.0.0.1:0").unwrap();
+    let target = listener.local_addr().unwrap().to_string();
+    let served = thread::spawn(move || {
+        let (stream, _) = listener.accept().unwrap();
+        server.stdout(OwnedFd::from(stream.try_clone().unwrap()));
+        Program::start(server.stdin(OwnedFd::from(stream))).unwrap()
+    });
+    let mut command = Command::new(PLUMB);
+    command.args(["measure", &target]).args(arguments).stdin(Stdio::null());
+    let output = command.output().unwrap();
+    drop(served.join().unwrap());
+    output
+}
+
+/// Returns a Telnet server that runs `program` for whoever calls.
+fn telnetd(program: &Path) -> Command {
+    let mut command = Command::new("busybox");
+    command.args(["telnetd", "-i", "-l"]).arg(program);
+    command
+}
+
+fn shell() -> Command {
+    telnetd(Path::new("/bin/sh"))
+}
+
+fn record_of(output: &Output) -> Measurement {
+    assert!(output.status.success(), "{output:?}");
+    Measurement::from_json(&String::from_utf8_lossy(&output.stdout)).unwrap()
+}
+
+/// Checks what a whole record of a shell holds, whatever the way.
+fn is_whole(record: &Measurement) {
+    let echo = record.echo.as_ref().unwrap();
+    let screenful = record.screenful.as_ref().unwrap();
+    assert_eq!(echo.samples, 200);
+    assert_eq!(echo.layers.iter().map(|part| part.ns).sum::<u64>(), echo.p50_ns);
+    let layers: u64 = screenful.layers.iter().map(|part| part.ns).sum();
+    assert_eq!(layers, screenful.first_to_last_ns);
+    assert_eq!(screenful.method, Some(ScreenfulMethod::Command));
+    assert_eq!((screenful.cells, screenful.bytes), (1_920, 1_968));
+    assert_eq!(record.phases.prompt, Some(PromptKind::Shell));
+    assert!(record.phases.negotiation_ns.is_some() && record.tcp.is_some());
+}
+
+fn layers_of_echo(record: &Measurement) -> Vec<Layer> {
+    record.echo.as_ref().unwrap().layers.iter().map(|part| part.layer).collect()
+}
+
+#[test]
+#[ignore = "needs root or a user namespace, and Debian's telnet servers"]
+fn a_shell_is_measured_over_the_kernel_without_layers_that_are_not_ours() {
+    in_new_network(|| {
+        let record = record_of(&measure(shell(), &["--json"]));
+        is_whole(&record);
+        let ours = [InterruptOrSystemCall, Telnet, Terminal, FarSideAndNetwork];
+        assert_eq!(layers_of_echo(&record), ours);
+        assert_eq!(record.screenful.unwrap().segments_in, None);
+    });
+}
+
+#[test]
+#[ignore = "needs root or a user namespace, and Debian's telnet servers"]
+fn a_shell_is_measured_over_our_own_tcp_with_every_layer_but_the_line() {
+    in_new_network(|| {
+        let record = record_of(&measure(shell(), &["--json", "--via", "tun:plumb0"]));
+        is_whole(&record);
+        assert_eq!(layers_of_echo(&record), Layer::ALL[1..]);
+        assert!(record.screenful.unwrap().segments_in.is_some_and(|count| count > 0));
+    });
+}
+
+#[test]
+#[ignore = "needs root or a user namespace, and Debian's telnet servers"]
+fn at_a_login_prompt_the_screenful_is_the_echo_of_two_thousand_keys() {
+    let folder = Folder::new("ask");
+    let ask = folder.0.join("ask");
+    fs::write(&ask, "#!/bin/sh\nprintf 'host login: '\nread -r name\n").unwrap();
+    fs::set_permissions(&ask, Permissions::from_mode(0o755)).unwrap();
+    in_new_network(move || {
+        let record = record_of(&measure(telnetd(&ask), &["--json", "--keys", "30"]));
+        let screenful = record.screenful.unwrap();
+        assert_eq!(record.phases.prompt, Some(PromptKind::Login));
+        assert_eq!(screenful.method, Some(ScreenfulMethod::TypedEcho));
+        assert_eq!((screenful.cells, screenful.bytes), (2_000, 2_000));
+        drop(folder);
+    });
+}
+
+#[test]
+#[ignore = "needs root or a user namespace, and Debian's telnet servers"]
+fn a_host_where_nothing_is_echoed_is_reported_with_exit_code_3() {
+    in_new_network(|| {
+        let mut silent = Command::new("sleep");
+        silent.arg("600");
+        let output = measure(silent, &["--timeout", "1"]);
+        assert_eq!(output.status.code(), Some(3));
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert!(text.starts_with("Neither an echo nor a screenful was measured"), "{text}");
+        let error = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(error.contains("what is typed there is not echoed"), "{error}");
+    });
+}
+
+fn is_refused_by(via: &str) {
+    let mut command = Command::new(PLUMB);
+    let output = command.args(["measure", "10.0.0.1:9", "--via", via]).output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    let error = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(error.contains("10.0.0.1:9 refuses the connection"), "{error}");
+    assert_eq!(error.lines().count(), 1);
+}
+
+#[test]
+#[ignore = "needs root or a user namespace, and Debian's telnet servers"]
+fn a_port_where_nobody_listens_is_exit_code_1_and_one_sentence() {
+    in_new_network(|| {
+        is_refused_by("kernel");
+        is_refused_by("tun:plumb0");
+    });
+}
+
+/// A folder that anyone may write to, and that goes when it is dropped.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Self {
+        let folder = std::env::temp_dir().join(format!("plumbline-{name}-{}", std::process::id()));
+        fs::create_dir(&folder).unwrap();
+        fs::set_permissions(&folder, Permissions::from_mode(0o777)).unwrap();
+        Self(folder)
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+fn shows_a_login_and_leaves_its_report(command: &mut Command, folder: &Folder) {
+    let output = command.current_dir(&folder.0).stdin(Stdio::null()).output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.status.success(), "{output:?}");
+    assert!(text.contains("$ uname -a\n  Linux "), "{text}");
+    assert!(text.contains("Where the median of 200 echoes went"), "{text}");
+    let report = fs::read_to_string(folder.0.join("plumbline-report.html")).unwrap();
+    for part in ["figure 6-1 of TM-233", "One keystroke, from key to cell", "Then and now"] {
+        assert!(report.contains(part), "{part}");
+    }
+}
+
+#[test]
+#[ignore = "needs root or a user namespace, and Debian's telnet servers"]
+fn the_demonstration_shows_a_login_and_leaves_a_report() {
+    let folder = Folder::new("demo");
+    shows_a_login_and_leaves_its_report(Command::new(PLUMB).arg("demo"), &folder);
+}
+
+#[test]
+#[ignore = "needs root or a user namespace, and Debian's telnet servers"]
+fn the_demonstration_needs_no_root() {
+    // Whoever is root of a user namespace alone has no other user to become.
+    let mut become_nobody = Command::new("setpriv");
+    become_nobody.args(["--reuid=65534", "--regid=65534", "--clear-groups"]);
+    let mut attempt = Command::new("setpriv");
+    attempt.args(become_nobody.get_args()).arg("true").stderr(Stdio::null());
+    if !attempt.status().is_ok_and(|status| status.success()) {
+        return eprintln!("skipped: setpriv cannot become another user here");
+    }
+    let folder = Folder::new("nobody");
+    let copy = folder.0.join("plumb");
+    fs::copy(PLUMB, &copy).unwrap();
+    shows_a_login_and_leaves_its_report(become_nobody.arg(copy).arg("demo"), &folder);
+}
+
+/// Returns how many programs run that have `mark` in their environment.
+fn marked_processes(mark: &str) -> usize {
+    let processes = fs::read_dir("/proc").unwrap().flatten();
+    let environments =
+        processes.filter_map(|process| fs::read(process.path().join("environ")).ok());
+    environments.filter(|text| String::from_utf8_lossy(text).contains(mark)).count()
+}
+
+/// Asks until `is_so`; what a hang-up ends takes a moment to end.
+fn is_soon(is_so: impl Fn() -> bool) -> bool {
+    let clock = os::clock::Monotonic::start();
+    let until = clock.now() + LONG;
+    while !is_so() {
+        if clock.now() > until {
+            return false;
+        }
+        thread::yield_now();
+    }
+    true
+}
+
+#[test]
+#[ignore = "needs root or a user namespace, and Debian's telnet servers"]
+fn a_demonstration_that_is_interrupted_ends_with_all_that_it_started() {
+    let folder = Folder::new("interrupted");
+    let mut command = Command::new(PLUMB);
+    command.arg("demo").current_dir(&folder.0).stdin(Stdio::null()).stdout(Stdio::piped());
+    let mark = folder.0.display().to_string();
+    command.env("PLUMBLINE_TEST", &mark);
+    let mut program = Program::start(&mut command).unwrap();
+    let mut output = program.child().stdout.take().unwrap();
+    // The second part has begun, and with it the login.
+    let mut text = Vec::new();
+    while !String::from_utf8_lossy(&text).contains("2. A real login") {
+        let mut byte = [0];
+        output.read_exact(&mut byte).unwrap();
+        text.extend(byte);
+    }
+    program.signal(Signal::INT).unwrap();
+    output.read_to_end(&mut text).unwrap();
+    let status = program.wait_for_end(LONG).unwrap().unwrap();
+    assert_eq!(status.code(), Some(3));
+    assert!(is_soon(|| marked_processes(&mark) == 0));
+    assert!(!folder.0.join("plumbline-report.html").exists());
+}
