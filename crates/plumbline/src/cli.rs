@@ -1,10 +1,10 @@
 //! The command line: one table for parser, help and man page, and the exit codes.
 
-use crate::{demo, lab, login, measure};
-use clap::{Parser, Subcommand};
+use crate::{demo, lab, login, manual, measure};
+use clap::{CommandFactory, Parser, Subcommand};
 use std::process::ExitCode;
 
-/// Logs in, moves files, and shows where every microsecond and every CPU cycle of it went.
+/// Logs in, and shows where every microsecond and every CPU cycle of it went.
 #[derive(Debug, Parser)]
 #[command(name = "plumb", version, max_term_width = 100, after_help = EXIT_CODES)]
 struct Arguments {
@@ -22,6 +22,8 @@ enum Command {
     Lab(lab::Arguments),
     /// Shows plumbline at work: needs nothing, asks nothing, takes half a minute.
     Demo(demo::Arguments),
+    /// Writes the manual pages and the completions of the shells to a folder.
+    Manual(manual::Arguments),
 }
 
 const EXIT_CODES: &str = "\
@@ -46,6 +48,11 @@ pub enum Failure {
 /// What a command returns: it has said why itself, in one sentence on stderr.
 pub type Result = std::result::Result<(), Failure>;
 
+/// Returns the table of arguments.
+pub fn command() -> clap::Command {
+    Arguments::command()
+}
+
 /// Runs the command that the arguments ask for.
 pub fn run() -> ExitCode {
     let result = match Arguments::parse().command {
@@ -53,11 +60,18 @@ pub fn run() -> ExitCode {
         Command::Measure(arguments) => measure::run(&arguments),
         Command::Lab(arguments) => lab::run(&arguments),
         Command::Demo(arguments) => demo::run(&arguments),
+        Command::Manual(arguments) => manual::run(&arguments, command()),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => ExitCode::from(failure as u8),
     }
+}
+
+/// Returns the width of the terminal on stdout, or 80 where there is none.
+pub fn stdout_columns() -> usize {
+    let size = os::tty::WindowSize::of(std::io::stdout());
+    size.map_or(80, |size| usize::from(size.columns)).clamp(40, 200)
 }
 
 /// Says on stderr why a command failed, in one sentence.

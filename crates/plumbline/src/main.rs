@@ -5,6 +5,7 @@ mod cli;
 mod demo;
 mod lab;
 mod login;
+mod manual;
 mod measure;
 
 use std::process::ExitCode;

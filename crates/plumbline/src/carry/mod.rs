@@ -7,6 +7,8 @@
 mod kernel;
 mod station;
 mod target;
+#[cfg(test)]
+mod tests;
 mod via;
 
 pub use target::{Target, resolve};

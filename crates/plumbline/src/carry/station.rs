@@ -78,6 +78,14 @@ struct Driver<'a, S: Session> {
     unwritten: Vec<u8>,
 }
 
+/// A device with what the station on it is.
+struct Attachment {
+    device: Device,
+    link: Link,
+    own: Ipv4Addr,
+    prefix_len: u8,
+}
+
 pub(super) fn run<S: Session>(
     session: S,
     via: &Via,
@@ -85,10 +93,31 @@ pub(super) fn run<S: Session>(
     timeout: Duration,
     bench: &mut Bench,
 ) -> Result<(S, Outcome)> {
+    carry(open(via)?, session, address, timeout, bench)
+}
+
+/// Carries a session over a TUN that is open already.
+pub fn run_on<S: Session>(
+    tun: Tun,
+    session: S,
+    address: SocketAddr,
+    timeout: Duration,
+    bench: &mut Bench,
+) -> Result<(S, Outcome)> {
+    carry(attach(tun, None)?, session, address, timeout, bench)
+}
+
+fn carry<S: Session>(
+    attachment: Attachment,
+    session: S,
+    address: SocketAddr,
+    timeout: Duration,
+    bench: &mut Bench,
+) -> Result<(S, Outcome)> {
     let SocketAddr::V4(remote) = address else {
         bail!("{address} is an IPv6 address: our own TCP/IP speaks IPv4; use --via kernel");
     };
-    let (device, link, own, prefix_len) = open(via)?;
+    let Attachment { device, link, own, prefix_len } = attachment;
     let settings = Settings { address: own, prefix_len, packets: Pool::DEFAULT_LIMIT };
     let station = Station::new(link, settings, &mut bench.cx());
     let opening = Opening::Active { local: own, remote };
@@ -104,23 +133,24 @@ pub(super) fn run<S: Session>(
     driver.run(remote, timeout)
 }
 
-fn open(via: &Via) -> Result<(Device, Link, Ipv4Addr, u8)> {
+fn open(via: &Via) -> Result<Attachment> {
     match via {
-        Via::Tun { name, address } => open_tun(name, *address),
+        Via::Tun { name, address } => attach(Tun::open(Some(name))?, *address),
         Via::Serial { device, rate_bps, link, address } => {
             let serial = Serial::open(device, *rate_bps)?;
             let link = match link {
                 SerialLink::Llp => Link::Llp(Llp::new(SERIAL_MTU)),
                 SerialLink::Slip => Link::Slip(Slip::new(SERIAL_MTU)),
             };
-            Ok((Device::Serial(serial), link, address.unwrap_or(Ipv4Addr::UNSPECIFIED), 0))
+            let own = address.unwrap_or(Ipv4Addr::UNSPECIFIED);
+            Ok(Attachment { device: Device::Serial(serial), link, own, prefix_len: 0 })
         }
         Via::Kernel => bail!("the kernel's sockets need no station"),
     }
 }
 
-fn open_tun(name: &str, address: Option<Ipv4Addr>) -> Result<(Device, Link, Ipv4Addr, u8)> {
-    let tun = Tun::open(Some(name))?;
+fn attach(tun: Tun, address: Option<Ipv4Addr>) -> Result<Attachment> {
+    let name = tun.name();
     let interface = Interface::named(name)?;
     let addressing = interface.address()?;
     let prefix_len = addressing.map_or(24, |addressing| addressing.prefix_bits);
@@ -133,7 +163,8 @@ fn open_tun(name: &str, address: Option<Ipv4Addr>) -> Result<(Device, Link, Ipv4
         )
     })?;
     let mtu = usize::try_from(interface.mtu_bytes()?).unwrap_or(1500);
-    Ok((Device::Tun(tun), Link::Datagram(Datagram::new(mtu)), own, prefix_len))
+    let link = Link::Datagram(Datagram::new(mtu));
+    Ok(Attachment { device: Device::Tun(tun), link, own, prefix_len })
 }
 
 impl<S: Session> Driver<'_, S> {

@@ -1,12 +1,41 @@
-//! `plumb lab`.
+//! `plumb lab`: the experiments of the papers, in virtual time.
 
-use crate::cli;
+mod tm233;
+
+use crate::cli::{self, Failure};
+use clap::ValueEnum;
+use std::io::Write;
 
 /// Arguments of `plumb lab`.
 #[derive(Debug, clap::Args)]
-pub struct Arguments {}
+pub struct Arguments {
+    /// Which experiment.
+    #[arg(value_enum)]
+    scenario: Scenario,
+    /// Prints the figures as JSON.
+    #[arg(long)]
+    json: bool,
+}
 
-/// Runs the command.
-pub fn run(_arguments: &Arguments) -> cli::Result {
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Scenario {
+    /// Two personal computers on a serial line, with the costs of 1982 (TM-233, chapter 6).
+    Tm233,
+}
+
+/// Runs the experiment and prints its tables.
+pub fn run(arguments: &Arguments) -> cli::Result {
+    let Scenario::Tm233 = arguments.scenario;
+    let tables = simulator::tm233::tables().map_err(|stuck| {
+        cli::complain(&anyhow::Error::new(stuck).context("the experiment came to a stop"));
+        Failure::NothingMeasured
+    })?;
+    let text = if arguments.json {
+        tm233::json(&tables)
+    } else {
+        tm233::text(&tables, cli::stdout_columns())
+    };
+    // A closed pipe has read what it wanted.
+    _ = std::io::stdout().write_all(text.as_bytes());
     Ok(())
 }

@@ -1,3 +1,5 @@
+//! Tests of the Internet layer through its public face.
+
 use super::testing::*;
 use super::*;
 use crate::meter::{Clock, Meter};

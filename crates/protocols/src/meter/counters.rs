@@ -266,6 +266,10 @@ closed_list! {
         TcpUrgentOut "TCP urgent segments out",
         /// Data that arrived after the user had closed, which resets.
         TcpDataAfterClose "TCP data after close",
+        /// ICMP errors about something in flight.
+        TcpIcmpErrors "TCP ICMP errors believed",
+        /// ICMP errors that fit nothing in flight.
+        TcpIcmpErrorsIgnored "TCP ICMP errors ignored",
         // Telnet.
         /// Commands received.
         TelnetCommandsIn "Telnet commands in",

@@ -28,7 +28,7 @@ pub use scheduler::Scheduler;
 pub use stream::{Carried, Opening};
 
 use crate::cx::Cx;
-use crate::internet::icmp::Unreachable;
+use crate::internet::icmp::{EchoReply, Unreachable};
 use crate::internet::ipv4::Protocol;
 use crate::internet::{self, Internet};
 use crate::link::{self, Link};
@@ -103,6 +103,8 @@ pub struct Station {
     arrived: Option<link::Event>,
     /// A datagram that the link had no room for.
     held: Option<Packet>,
+    /// The last answer to an echo request of ours that nobody has taken.
+    echo_reply: Option<EchoReply>,
     has_news: bool,
 }
 
@@ -121,6 +123,7 @@ impl Station {
             transports: Transports { tcp, udp },
             arrived: None,
             held: None,
+            echo_reply: None,
             has_news: true,
         }
     }
@@ -140,6 +143,11 @@ impl Station {
     /// Returns the link, to ask it what only its kind can do.
     pub fn link_mut(&mut self) -> &mut Link {
         &mut self.link
+    }
+
+    /// Returns the last answer to an echo request of ours, once.
+    pub fn take_echo_reply(&mut self) -> Option<EchoReply> {
+        self.echo_reply.take()
     }
 
     /// Returns the Internet layer.
@@ -239,10 +247,16 @@ impl Station {
         }
     }
 
-    fn take_internet_news(&mut self, _cx: &mut Cx<'_>) {
-        while let Some(internet::Event::Error(error)) = self.internet.event() {
+    fn take_internet_news(&mut self, cx: &mut Cx<'_>) {
+        while let Some(event) = self.internet.event() {
             self.has_news = true;
-            self.transports.udp.receive_error(&error);
+            match event {
+                internet::Event::Error(error) => {
+                    self.transports.udp.receive_error(&error);
+                    self.transports.tcp.icmp_error(&error, cx);
+                }
+                internet::Event::EchoReply(reply) => self.echo_reply = Some(reply),
+            }
         }
     }
 

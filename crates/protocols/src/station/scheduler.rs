@@ -13,6 +13,8 @@ use crate::time::Instant;
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Scheduler {
     last: Option<Step>,
+    /// The application has run because the user has struck a key: what he typed leaves now.
+    has_struck: bool,
 }
 
 impl Scheduler {
@@ -25,11 +27,11 @@ impl Scheduler {
     ) -> Option<Step> {
         let is_due = |deadline: Option<Instant>| deadline.is_some_and(|at| at <= now);
         let wants_to_run = application.wants_to_run() || is_due(application.deadline());
-        if self.last == Some(Step::User) && station.has_output() {
+        if self.has_struck && station.has_output() {
             Some(Step::Send)
         } else if station.has_input() && !wants_to_run {
-            // All that has arrived is taken before anything is answered, unless the user has
-            // struck a key: he shall not wait for a screenful (TM-233 §5.6).
+            // All that has arrived is taken, and shown, before anything is answered, unless the
+            // user has struck a key: he shall not wait for a screenful (TM-233 §5.6).
             Some(Step::Network)
         } else if is_due(station.deadline()) {
             Some(Step::Timer)
@@ -48,6 +50,7 @@ impl Scheduler {
         cx: &mut Cx<'_>,
     ) -> Option<Step> {
         let step = self.next(station, application, cx.now)?;
+        self.has_struck = step == Step::User && application.wants_to_run();
         station.step(step, application, cx);
         self.last = Some(step);
         Some(step)

@@ -1,3 +1,5 @@
+//! Tests of the terminal through its public face.
+
 use super::*;
 use crate::cx::testing::Lab;
 use crate::meter::{Account, Clock, Costs, Counter, Meter, Work};

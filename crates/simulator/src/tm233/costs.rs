@@ -12,9 +12,12 @@ const SEGMENT_NS: u64 = 10_000_000 / 2;
 const TOUCH_NS: u64 = 154_000 / 4;
 /// PCO: 692 µs for each character.
 const TERMINAL_BYTE_NS: u64 = 692_000;
-/// CRO: 0.1959 s in a packet of 500 bytes, which holds six carriage returns (one for every 80
-/// printable characters, and each with its line feed).
-const NEW_LINE_NS: u64 = 195_900_000 / 6;
+/// CRO: table 6-1 charges a screenful 3 CRO(500) + CRO(466) = 0.7702 s, and its text has 23
+/// carriage returns (table 6-3): 33.5 ms each.
+///
+/// The thesis also says 32 ms, its average of 392 µs a byte times the 82 bytes of a line. Then the
+/// last 80 characters would be charged for a carriage return that they do not have.
+const NEW_LINE_NS: u64 = (3 * 195_900_000 + 182_500_000) / 23;
 
 /// Returns what work costs on the IBM Personal Computer with the software of TM-233.
 #[must_use]

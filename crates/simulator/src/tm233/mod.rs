@@ -11,6 +11,6 @@ mod tables;
 
 pub use costs::ibm_pc;
 pub use experiments::{
-    Content, Transfer, echo_ns, maximum_transfer, packet_transfer_ns, screenful,
+    Content, Screenful, Transfer, echo, maximum_transfer, packet_transfer, screenful,
 };
 pub use tables::{Row, Table, tables};

@@ -6,7 +6,7 @@ use protocols::application::telnet::{Event, ServerSettings, Telnet, UserSettings
 use protocols::chance::Chance;
 use protocols::meter::{Clock, Meter};
 use protocols::terminal::Terminal;
-use protocols::time::Instant;
+use protocols::time::{Duration, Instant};
 
 /// A Telnet with a screen: what every test of the thesis has at both ends.
 #[derive(Debug)]
@@ -64,180 +64,102 @@ fn server_telnet() -> Telnet {
     Telnet::server(&ServerSettings { starts_negotiation: false, ..ServerSettings::default() })
 }
 
-/// Sends a packet, waits until all of it has come back and is printed, and sends the next.
+/// What somebody at one of the computers does.
 #[derive(Debug)]
-pub(super) struct Typist {
-    console: Console,
-    payload: Vec<u8>,
-    wanted: usize,
-    typed_at: Instant,
-    /// Time from each packet to its echo, in nanoseconds.
-    pub(super) round_trips_ns: Vec<u64>,
+enum Part {
+    /// Sends a packet, waits until all of it has come back and is printed, and sends the next.
+    Type { payload: Vec<u8>, wanted: usize, typed_at: Instant },
+    /// Sends back what is printed.
+    Echo,
+    /// Reads, and types nothing.
+    Read,
+    /// Sends text: once, or again whenever all of it has gone.
+    Write { text: Vec<u8>, repeats: bool },
 }
 
-impl Typist {
-    pub(super) fn new(payload: Vec<u8>, wanted: usize, prints: bool) -> Self {
-        let console = Console::new(user_telnet(), prints);
-        Self { console, payload, wanted, typed_at: Instant::ZERO, round_trips_ns: Vec::new() }
+/// Somebody at one of the computers.
+#[derive(Debug)]
+pub(super) struct Person {
+    pub(super) console: Console,
+    part: Part,
+    /// Time from each packet typed to its echo.
+    pub(super) round_trips: Vec<Duration>,
+}
+
+impl Person {
+    fn new(telnet: Telnet, prints: bool, part: Part) -> Self {
+        Self { console: Console::new(telnet, prints), part, round_trips: Vec::new() }
     }
 
+    pub(super) fn who_types(payload: Vec<u8>, wanted: usize, prints: bool) -> Self {
+        let part = Part::Type { payload, wanted, typed_at: Instant::ZERO };
+        Self::new(user_telnet(), prints, part)
+    }
+
+    pub(super) fn who_echoes(prints: bool) -> Self {
+        Self::new(server_telnet(), prints, Part::Echo)
+    }
+
+    pub(super) fn who_reads() -> Self {
+        Self::new(user_telnet(), true, Part::Read)
+    }
+
+    pub(super) fn who_writes(text: Vec<u8>, repeats: bool) -> Self {
+        Self::new(server_telnet(), false, Part::Write { text, repeats })
+    }
+
+    /// Returns whether all that was to be typed has come back.
     pub(super) fn is_done(&self) -> bool {
-        self.round_trips_ns.len() == self.wanted
+        matches!(&self.part, Part::Type { wanted, .. } if self.round_trips.len() == *wanted)
     }
 
     fn strike(&mut self, cx: &mut Cx<'_>) {
-        self.typed_at = cx.meter.busy_until().max(cx.now);
-        self.console.telnet.send(&self.payload, cx);
+        if let Part::Type { payload, typed_at, .. } = &mut self.part {
+            *typed_at = cx.meter.busy_until().max(cx.now);
+            self.console.telnet.send(payload, cx);
+        }
     }
 }
 
-impl Stream for Typist {
+impl Stream for Person {
     fn opened(&mut self, cx: &mut Cx<'_>) {
         self.strike(cx);
+        self.run(cx);
     }
 
     fn receive(&mut self, data: &[u8], cx: &mut Cx<'_>) {
-        self.console.receive(data, &mut Vec::new(), cx);
-        if self.console.bytes < self.payload.len() * (self.round_trips_ns.len() + 1) {
-            return;
+        let mut printed = Vec::new();
+        self.console.receive(data, &mut printed, cx);
+        match &self.part {
+            Part::Echo => {
+                self.console.telnet.send(&printed, cx);
+            }
+            Part::Type { payload, typed_at, .. } => {
+                if self.console.bytes == payload.len() * (self.round_trips.len() + 1) {
+                    self.round_trips.push(self.console.last_cell_at - *typed_at);
+                    if !self.is_done() {
+                        self.strike(cx);
+                    }
+                }
+            }
+            Part::Read | Part::Write { .. } => {}
         }
-        let round_trip = self.console.last_cell_at - self.typed_at;
-        self.round_trips_ns.push(u64::try_from(round_trip.as_nanos()).unwrap_or(u64::MAX));
-        if !self.is_done() {
-            self.strike(cx);
+    }
+
+    fn urgent(&mut self, is_ahead: bool) {
+        let telnet = &mut self.console.telnet;
+        if is_ahead { telnet.urgent() } else { telnet.urgent_ended() }
+    }
+
+    fn output(&self) -> &[u8] {
+        self.console.telnet.output()
+    }
+
+    fn sent(&mut self, count: usize) {
+        self.console.telnet.sent(count);
+        if let Part::Write { repeats: false, text } = &mut self.part {
+            text.clear();
         }
-    }
-
-    fn urgent(&mut self, is_ahead: bool) {
-        told_of_urgent(&mut self.console.telnet, is_ahead);
-    }
-
-    fn output(&self) -> &[u8] {
-        self.console.telnet.output()
-    }
-
-    fn sent(&mut self, count: usize) {
-        self.console.telnet.sent(count);
-    }
-
-    fn peer_closed(&mut self, _cx: &mut Cx<'_>) {}
-
-    fn is_closing(&self) -> bool {
-        false
-    }
-}
-
-/// Prints what comes and sends it back.
-#[derive(Debug)]
-pub(super) struct Echoer {
-    console: Console,
-}
-
-impl Echoer {
-    pub(super) fn new(prints: bool) -> Self {
-        Self { console: Console::new(server_telnet(), prints) }
-    }
-}
-
-impl Stream for Echoer {
-    fn opened(&mut self, _cx: &mut Cx<'_>) {}
-
-    fn receive(&mut self, data: &[u8], cx: &mut Cx<'_>) {
-        let mut answer = Vec::new();
-        self.console.receive(data, &mut answer, cx);
-        self.console.telnet.send(&answer, cx);
-    }
-
-    fn urgent(&mut self, is_ahead: bool) {
-        told_of_urgent(&mut self.console.telnet, is_ahead);
-    }
-
-    fn output(&self) -> &[u8] {
-        self.console.telnet.output()
-    }
-
-    fn sent(&mut self, count: usize) {
-        self.console.telnet.sent(count);
-    }
-
-    fn peer_closed(&mut self, _cx: &mut Cx<'_>) {}
-
-    fn is_closing(&self) -> bool {
-        false
-    }
-}
-
-/// Prints what comes, and types nothing.
-#[derive(Debug)]
-pub(super) struct Reader {
-    pub(super) console: Console,
-}
-
-impl Reader {
-    pub(super) fn new() -> Self {
-        Self { console: Console::new(user_telnet(), true) }
-    }
-}
-
-impl Stream for Reader {
-    fn opened(&mut self, _cx: &mut Cx<'_>) {}
-
-    fn receive(&mut self, data: &[u8], cx: &mut Cx<'_>) {
-        self.console.receive(data, &mut Vec::new(), cx);
-    }
-
-    fn urgent(&mut self, is_ahead: bool) {
-        told_of_urgent(&mut self.console.telnet, is_ahead);
-    }
-
-    fn output(&self) -> &[u8] {
-        self.console.telnet.output()
-    }
-
-    fn sent(&mut self, count: usize) {
-        self.console.telnet.sent(count);
-    }
-
-    fn peer_closed(&mut self, _cx: &mut Cx<'_>) {}
-
-    fn is_closing(&self) -> bool {
-        false
-    }
-}
-
-/// Sends text: `text` once, or again whenever all of it has gone.
-#[derive(Debug)]
-pub(super) struct Writer {
-    telnet: Telnet,
-    text: Vec<u8>,
-    repeats: bool,
-}
-
-impl Writer {
-    pub(super) fn new(text: Vec<u8>, repeats: bool) -> Self {
-        Self { telnet: server_telnet(), text, repeats }
-    }
-}
-
-impl Stream for Writer {
-    fn opened(&mut self, cx: &mut Cx<'_>) {
-        self.telnet.send(&self.text, cx);
-    }
-
-    fn receive(&mut self, mut data: &[u8], cx: &mut Cx<'_>) {
-        while self.telnet.receive(&mut data, cx).is_some() {}
-    }
-
-    fn urgent(&mut self, is_ahead: bool) {
-        told_of_urgent(&mut self.telnet, is_ahead);
-    }
-
-    fn output(&self) -> &[u8] {
-        self.telnet.output()
-    }
-
-    fn sent(&mut self, count: usize) {
-        self.telnet.sent(count);
     }
 
     fn peer_closed(&mut self, _cx: &mut Cx<'_>) {}
@@ -247,12 +169,10 @@ impl Stream for Writer {
     }
 
     fn run(&mut self, cx: &mut Cx<'_>) {
-        if self.repeats && self.telnet.output().is_empty() {
-            self.telnet.send(&self.text, cx);
+        if let Part::Write { text, .. } = &self.part
+            && self.console.telnet.output().is_empty()
+        {
+            self.console.telnet.send(text, cx);
         }
     }
-}
-
-fn told_of_urgent(telnet: &mut Telnet, is_ahead: bool) {
-    if is_ahead { telnet.urgent() } else { telnet.urgent_ended() }
 }

@@ -12,12 +12,15 @@ use super::seq::Seq;
 use super::status::{Ending, Event};
 use crate::cx::Cx;
 use crate::meter::{Counter, Quantity};
-use crate::time::Duration;
+use crate::time::{Duration, Instant};
 use core::ops::ControlFlow::{self, Break, Continue};
 
 /// Challenge acknowledgments a connection sends in a second (RFC 5961 §7; never a limit for all
 /// connections together, which would tell one about the other: attack row 29).
 const CHALLENGES_A_SECOND: u32 = 10;
+
+/// RFC 7323 §5.5: after this time a clock of a tick a millisecond may have come round.
+const TS_RECENT_VALID: Duration = Duration::from_secs(24 * 86_400);
 
 /// Duplicate acknowledgments that may wait for output; the peer needs three.
 const MAX_DUPLICATE_ACKS: u32 = 64;
@@ -78,6 +81,8 @@ impl Connection {
         self.check_reset(arrival, cx)?;
         self.check_syn(arrival, cx)?;
         self.check_ack(arrival, cx)?;
+        self.heard_at = cx.now;
+        self.note_timestamp(arrival, cx.now);
         self.check_urgent(arrival, cx);
         self.take_text(arrival, cx)?;
         self.check_fin(arrival, cx);
@@ -88,7 +93,7 @@ impl Connection {
     fn syn_sent(&mut self, arrival: Arrival<'_>, cx: &mut Cx<'_>) -> Check {
         let header = arrival.header;
         let acknowledges = arrival.has(Flags::ACK);
-        if acknowledges && header.ack != self.snd_max {
+        if acknowledges && (header.ack != self.snd_max || header.ack == self.iss) {
             cx.meter.count(Counter::TcpAcksUnsent);
             let answer = if arrival.has(Flags::RST) { Answer::Nothing } else { Answer::Reset };
             return Break(answer);
@@ -106,6 +111,7 @@ impl Connection {
             return Break(Answer::Nothing);
         }
         self.synchronize(&header);
+        (self.ts_recent_at, self.heard_at) = (cx.now, cx.now);
         if !acknowledges {
             // Simultaneous open (MUST-10): our SYN goes again, now with an acknowledgment.
             self.state = State::SynReceived;
@@ -120,6 +126,7 @@ impl Connection {
         let mut rest = arrival;
         rest.header.seq = header.seq + 1;
         rest.header.flags = header.flags.without(Flags::SYN);
+        self.check_urgent(&rest, cx);
         self.take_text(&mut rest, cx)?;
         self.check_fin(&rest, cx);
         Continue(())
@@ -129,7 +136,11 @@ impl Connection {
     fn opened(&mut self, cx: &mut Cx<'_>) {
         self.state = if self.is_closing { State::FinWait1 } else { State::Established };
         self.timers.retransmit = None;
-        self.timers.retransmitting_since = None;
+        self.timers.retransmitting = None;
+        self.soft_error = None;
+        if self.rtt.backoffs() > 1 {
+            self.congestion.syn_was_lost();
+        }
         if self.rtt.backoffs() > 0 {
             self.rtt.syn_was_lost();
         }
@@ -142,8 +153,11 @@ impl Connection {
     fn forgive_repeated_syn(&mut self, arrival: &mut Arrival<'_>) {
         let is_repeated = self.state == State::SynReceived
             && arrival.has(Flags::SYN)
+            && !arrival.has(Flags::RST)
             && arrival.header.seq == self.irs;
         if is_repeated {
+            // The window of a SYN is never scaled (RFC 7323 §2.2).
+            arrival.header.window >>= self.snd_shift;
             arrival.header.seq = self.irs + 1;
             arrival.header.flags = arrival.header.flags.without(Flags::SYN);
             self.ack_owed = AckOwed::Now;
@@ -152,11 +166,16 @@ impl Connection {
 
     /// PAWS (RFC 7323 §5.3): a segment with an older timestamp is an old duplicate.
     fn check_timestamp(&mut self, arrival: &Arrival<'_>, cx: &mut Cx<'_>) -> Check {
-        let (Some(recent), Some((value, _))) = (self.ts_recent, arrival.header.options.timestamps)
-        else {
+        let Some(recent) = self.ts_recent.filter(|_| !arrival.has(Flags::RST)) else {
             return Continue(());
         };
-        if Seq(value).is_before(Seq(recent)) && !arrival.has(Flags::RST) {
+        let Some((value, _)) = arrival.header.options.timestamps else {
+            // RFC 7323 §3.2: once agreed upon they are in every segment.
+            cx.meter.count(Counter::TcpPawsDropped);
+            return Break(Answer::Nothing);
+        };
+        let is_outdated = cx.now - self.ts_recent_at > TS_RECENT_VALID;
+        if Seq(value).is_before(Seq(recent)) && !is_outdated {
             cx.meter.count(Counter::TcpPawsDropped);
             self.challenge(cx);
             return Break(Answer::Nothing);
@@ -177,17 +196,22 @@ impl Connection {
             }
         };
         if is_acceptable {
-            self.note_timestamp(arrival);
             return Continue(());
         }
         cx.meter.count(Counter::TcpOutsideWindow);
+        let is_last = arrival.has(Flags::FIN) && arrival.header.seq + len == self.rcv_nxt;
         if arrival.has(Flags::RST) {
             cx.meter.count(Counter::TcpResetsIgnored);
-        } else if self.state == State::TimeWait && arrival.has(Flags::FIN) {
+        } else if self.state == State::TimeWait && is_last {
             // Our acknowledgment of the FIN was lost.
             self.ack_owed = AckOwed::Now;
             self.wait_out(cx.now);
-        } else if len > 0 {
+        } else if len > 0 && !arrival.has(Flags::SYN) {
+            // The segment before that, again: our acknowledgment was lost. Without the echo of
+            // its timestamp the peer would measure from the first time it was sent.
+            if arrival.header.seq + len == self.last_ack_sent && self.is_plausible(arrival) {
+                self.note_timestamp(arrival, cx.now);
+            }
             self.ack_owed = AckOwed::Now;
         } else {
             // Two ends that disagree would otherwise answer each other for ever.
@@ -196,13 +220,22 @@ impl Connection {
         Break(Answer::Nothing)
     }
 
+    /// RFC 5961 §5: an honest peer acknowledges nothing else.
+    fn is_plausible(&self, arrival: &Arrival<'_>) -> bool {
+        let oldest = self.snd_una - self.snd_wnd_max;
+        arrival.has(Flags::ACK)
+            && !arrival.header.ack.is_before(oldest)
+            && !arrival.header.ack.is_after(self.snd_max)
+    }
+
     /// RFC 7323 §4.3: only a segment that covers the last acknowledgment sets what is echoed.
-    fn note_timestamp(&mut self, arrival: &Arrival<'_>) {
+    fn note_timestamp(&mut self, arrival: &Arrival<'_>, now: Instant) {
         if let (Some(recent), Some((value, _))) =
             (&mut self.ts_recent, arrival.header.options.timestamps)
             && !arrival.header.seq.is_after(self.last_ack_sent)
         {
             *recent = value;
+            self.ts_recent_at = now;
         }
     }
 
@@ -285,8 +318,8 @@ impl Connection {
         if self.congestion.acknowledged(ack, acked, flight) == Verdict::Retransmit {
             self.must_retransmit = true;
         }
-        self.rtt.acknowledged();
-        self.timers.retransmitting_since = None;
+        self.soft_error = None;
+        self.timers.retransmitting = None;
         self.restart_retransmit_timer(cx.now);
         if data > 0 {
             self.tell(Event::Writable);
@@ -353,6 +386,7 @@ impl Connection {
         if self.snd_wnd > 0 {
             self.timers.persist = None;
             self.timers.persist_backoffs = 0;
+            self.timers.probing_since = None;
         }
     }
 
@@ -362,7 +396,10 @@ impl Connection {
             return Continue(());
         }
         match self.state {
-            State::FinWait1 => self.state = State::FinWait2,
+            State::FinWait1 => {
+                self.state = State::FinWait2;
+                self.limit_released(cx.now);
+            }
             State::Closing => self.wait_out(cx.now),
             State::LastAck => {
                 self.end(Ending::Closed);
@@ -374,9 +411,10 @@ impl Connection {
     }
 
     /// Sixth: check the URG bit. The pointer is the offset of the byte behind the urgent data
-    /// (RFC 6093), so that zero points at nothing new (attack row 35).
+    /// (RFC 6093), so that zero points at nothing (attack row 35).
     fn check_urgent(&mut self, arrival: &Arrival<'_>, cx: &mut Cx<'_>) {
-        if !arrival.has(Flags::URG) || !self.state.expects_data() {
+        let is_set = arrival.has(Flags::URG) && arrival.header.urgent > 0;
+        if !is_set || !self.state.expects_data() {
             return;
         }
         let up = arrival.header.seq + u32::from(arrival.header.urgent);
@@ -395,9 +433,17 @@ impl Connection {
         }
         cx.meter.record_value(Quantity::SegmentBytesIn, arrival.data.len() as u64);
         self.cut_off_old(arrival, cx);
+        if self.is_released && !arrival.data.is_empty() {
+            // SHLD-3: the peer must not believe that anyone reads this.
+            cx.meter.count(Counter::TcpDataAfterClose);
+            self.end(Ending::Reset);
+            return Break(Answer::Reset);
+        }
         let offset = arrival.header.seq.since(self.rcv_nxt) as usize;
         let len = arrival.data.len();
-        let arrived = self.receive.put(offset, arrival.data, cx.meter);
+        let window = (self.rcv_wnd() as usize).saturating_sub(offset);
+        let inside = arrival.data.get(..window.min(len)).unwrap_or_default();
+        let arrived = self.receive.put(offset, inside, cx.meter);
         if offset > 0 {
             cx.meter.count(Counter::TcpOutOfOrder);
             self.statistics.out_of_order += 1;
@@ -444,7 +490,8 @@ impl Connection {
     /// Eighth: check the FIN bit. A FIN that comes before all the data waits for it.
     fn check_fin(&mut self, arrival: &Arrival<'_>, cx: &mut Cx<'_>) {
         if arrival.has(Flags::FIN) && self.state.expects_data() {
-            self.rcv_fin.get_or_insert(arrival.data_end());
+            // An honest peer always says the same; what somebody else said does not last.
+            self.rcv_fin = Some(arrival.data_end());
             self.ack_owed = AckOwed::Now;
         }
         if self.rcv_fin != Some(self.rcv_nxt) {
@@ -456,8 +503,12 @@ impl Connection {
             State::FinWait2 => self.wait_out(cx.now),
             _ => return,
         }
+        // Nothing behind the FIN is urgent, whatever the pointer said.
+        self.rcv_up = self.rcv_up.map(|up| up.min(self.rcv_nxt));
         self.rcv_nxt = self.rcv_nxt + 1;
         self.rcv_fin = None;
+        self.peer_closed = true;
+        self.forget_read_urgent();
         self.tell(Event::PeerClosed);
     }
 

@@ -1,8 +1,10 @@
 //! The user calls on one connection (RFC 9293 §3.10.2 to §3.10.6).
 
-use super::connection::{Connection, State};
+use super::Reset;
+use super::connection::{AckOwed, Connection, State};
 use super::seq::Seq;
 use super::status::{Ending, Status};
+use crate::time::Instant;
 
 impl Connection {
     /// SEND: queues as much of `data` as there is room for.
@@ -15,6 +17,10 @@ impl Connection {
         let taken = self.send(data);
         if taken > 0 {
             self.snd_up = Some(self.send_start + self.send.len());
+            // A shut window must not hold up the notice (RFC 9293 §3.8.5): it goes without data.
+            if self.state.emits_data() && self.outstanding() >= self.snd_wnd {
+                self.ack_owed = AckOwed::Now;
+            }
         }
         taken
     }
@@ -22,7 +28,7 @@ impl Connection {
     /// RECEIVE: drops `count` bytes that the user has read.
     pub(super) fn consume(&mut self, count: usize) {
         self.receive.consume(count);
-        self.rcv_up = self.rcv_up.filter(|up| up.is_after(self.read_up_to()));
+        self.forget_read_urgent();
         self.owe_window_update();
     }
 
@@ -31,8 +37,14 @@ impl Connection {
         self.rcv_up.map(|up| up.since(self.read_up_to()) as usize)
     }
 
+    /// Forgets the urgent pointer once all that is urgent was read.
+    pub(super) fn forget_read_urgent(&mut self) {
+        self.rcv_up = self.rcv_up.filter(|up| up.is_after(self.read_up_to()));
+    }
+
     fn read_up_to(&self) -> Seq {
-        self.rcv_nxt - u32::try_from(self.receive.readable()).unwrap_or(0)
+        let unread = u32::try_from(self.receive.readable()).unwrap_or(0);
+        self.rcv_nxt - unread - u32::from(self.peer_closed)
     }
 
     /// CLOSE: a FIN follows what is queued; receiving goes on.
@@ -52,9 +64,31 @@ impl Connection {
         }
     }
 
-    /// Returns whether an ABORT has to tell the peer by a reset.
-    pub(super) fn abort_tells_peer(&self) -> bool {
-        !matches!(self.state, State::SynSent | State::TimeWait | State::Closed)
+    /// CLOSE in both directions: what the peer has sent and still sends finds no reader.
+    pub(super) fn release(&mut self) {
+        let is_open = self.state.expects_data() || self.state == State::CloseWait;
+        self.must_abort = is_open && self.receive.readable() > 0;
+        if !self.must_abort {
+            self.close();
+        }
+        self.is_released = true;
+        if self.state != State::Closed {
+            // It is looked at when the time is known.
+            self.timers.released = Some(Instant::ZERO);
+        }
+    }
+
+    /// ABORT: ends the connection and returns the reset for the peer, if it has to know.
+    pub(super) fn abort(&mut self) -> Option<Reset> {
+        let reset = Reset {
+            local: self.ends.local,
+            remote: self.ends.remote,
+            seq: self.snd_max,
+            ack: Some(self.rcv_nxt),
+        };
+        let tells_peer = !matches!(self.state, State::SynSent | State::TimeWait | State::Closed);
+        self.end(Ending::Aborted);
+        tells_peer.then_some(reset)
     }
 
     /// STATUS.
@@ -65,6 +99,7 @@ impl Connection {
             remote: self.ends.remote,
             state: self.state,
             ending: self.ending,
+            soft_error: self.soft_error,
             send_window: self.snd_wnd,
             receive_window: self.rcv_wnd(),
             congestion_window: self.congestion.cwnd(),

@@ -26,6 +26,8 @@ pub(super) struct Congestion {
     /// Bytes acknowledged in congestion avoidance that have not yet grown the window.
     credit: u32,
     duplicates: u32,
+    /// What was out when the first duplicate came.
+    flight_before_duplicates: u32,
     phase: Phase,
     /// RFC 6582 §3.2: no new recovery for acknowledgments at or before this number.
     recover: Option<Seq>,
@@ -34,7 +36,11 @@ pub(super) struct Congestion {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
     Open,
-    Recovery { until: Seq },
+    Recovery {
+        until: Seq,
+        /// Forged duplicates must not inflate the window beyond what can have left the network.
+        cwnd_max: u32,
+    },
 }
 
 impl Congestion {
@@ -47,6 +53,7 @@ impl Congestion {
             ssthresh: u32::MAX,
             credit: 0,
             duplicates: 0,
+            flight_before_duplicates: 0,
             phase: Phase::Open,
             recover: None,
         }
@@ -66,16 +73,23 @@ impl Congestion {
         self.cwnd
     }
 
+    /// Returns how much may be out now: the first two duplicates each let one more segment go, so
+    /// that a small flight too gets its third one (RFC 5681 §3.2 step 1, RFC 3042).
+    #[must_use]
+    pub(super) fn allowance(&self) -> u32 {
+        let limited = self.duplicates.min(DUPLICATE_ACKS - 1) * self.mss;
+        if self.phase == Phase::Open { self.cwnd.saturating_add(limited) } else { self.cwnd }
+    }
+
     /// Returns the slow start threshold.
     #[must_use]
     pub(super) fn ssthresh(&self) -> u32 {
         self.ssthresh
     }
 
-    /// Returns whether a loss is being repaired without a timeout.
-    #[must_use]
-    pub(super) fn is_recovering(&self) -> bool {
-        self.phase != Phase::Open
+    /// Starts with one segment, because the SYN was lost more than once (RFC 6928 §2).
+    pub(super) fn syn_was_lost(&mut self) {
+        self.cwnd = self.mss;
     }
 
     /// Takes an acknowledgment of `acked` new bytes up to `una`; `flight` is what is still out.
@@ -89,7 +103,7 @@ impl Congestion {
                 Verdict::Continue
             }
             // RFC 6582 §3.2 step 3, full acknowledgment, the variant that avoids a burst.
-            Phase::Recovery { until } if !una.is_before(until) => {
+            Phase::Recovery { until, .. } if !una.is_before(until) => {
                 self.cwnd = self.ssthresh.min(flight.max(self.mss) + self.mss);
                 self.phase = Phase::Open;
                 Verdict::Continue
@@ -119,20 +133,24 @@ impl Congestion {
 
     /// Takes a duplicate acknowledgment of `una`; all up to `sent` was sent, `flight` is out.
     pub(super) fn duplicate(&mut self, una: Seq, sent: Seq, flight: u32) -> Verdict {
-        if self.is_recovering() {
+        if let Phase::Recovery { cwnd_max, .. } = self.phase {
             // Another segment has left the network.
-            self.cwnd = self.cwnd.saturating_add(self.mss);
+            self.cwnd = self.cwnd.saturating_add(self.mss).min(cwnd_max);
             return Verdict::Continue;
         }
-        self.duplicates += 1;
+        if self.duplicates == 0 {
+            self.flight_before_duplicates = flight;
+        }
+        self.duplicates = self.duplicates.saturating_add(1);
         let is_repaired = self.recover.is_some_and(|recover| !una.is_after(recover));
         if self.duplicates != DUPLICATE_ACKS || is_repaired {
             return Verdict::Continue;
         }
-        self.ssthresh = self.after_loss(flight);
+        self.ssthresh = self.after_loss(self.flight_before_duplicates);
         self.recover = Some(sent);
-        self.phase = Phase::Recovery { until: sent };
         self.cwnd = self.ssthresh.saturating_add(DUPLICATE_ACKS * self.mss);
+        let cwnd_max = self.cwnd.max(self.ssthresh.saturating_add(flight));
+        self.phase = Phase::Recovery { until: sent, cwnd_max };
         Verdict::Retransmit
     }
 
@@ -211,7 +229,7 @@ mod tests {
         assert_eq!(congestion.acknowledged(Seq(4000), 4000, 6000), Verdict::Retransmit);
         assert_eq!(congestion.cwnd(), 6000);
         assert_eq!(congestion.acknowledged(sent, 6000, 0), Verdict::Continue);
-        assert!(!congestion.is_recovering());
+        assert_eq!(congestion.phase, Phase::Open);
         assert_eq!(congestion.cwnd(), 2000);
     }
 

@@ -9,6 +9,7 @@ use super::send_buffer::SendBuffer;
 use super::seq::Seq;
 use super::status::{Ending, Event, Statistics};
 use super::timeouts::Timers;
+use crate::internet::icmp::ErrorKind;
 use crate::time::{Duration, Instant};
 use core::fmt;
 use core::net::SocketAddrV4;
@@ -150,11 +151,14 @@ pub(super) struct Connection {
     pub(super) receive: ReceiveBuffer,
     /// Where the peer's FIN stands, if it came before all the data.
     pub(super) rcv_fin: Option<Seq>,
+    /// The peer's FIN is counted in `rcv_nxt`.
+    pub(super) peer_closed: bool,
     /// Data bytes since the last acknowledgment that we sent.
     pub(super) unacknowledged: u32,
 
     /// The timestamp to echo (RFC 7323 §4.3), if both sides use timestamps.
     pub(super) ts_recent: Option<u32>,
+    pub(super) ts_recent_at: Instant,
     /// Hides from the peer how long this host has been up.
     pub(super) ts_offset: u32,
     pub(super) last_ack_sent: Seq,
@@ -170,8 +174,16 @@ pub(super) struct Connection {
     /// The window is shut or too small and the persist timer has run out.
     pub(super) must_probe: bool,
     pub(super) last_sent_at: Instant,
+    /// When the last segment came that was acceptable.
+    pub(super) heard_at: Instant,
     pub(super) challenges: (Instant, u32),
 
+    /// Nobody reads what comes, or waits for what goes.
+    pub(super) is_released: bool,
+    /// It was released with data unread.
+    pub(super) must_abort: bool,
+    /// What the network last said about a segment since anything was acknowledged.
+    pub(super) soft_error: Option<ErrorKind>,
     pub(super) ending: Option<Ending>,
     pub(super) news: u8,
     pub(super) statistics: Statistics,
@@ -208,8 +220,10 @@ impl Connection {
             // A window is rounded up to what the shift can say, and that must have a place.
             receive: ReceiveBuffer::new(profile.receive_window + (1 << shift)),
             rcv_fin: None,
+            peer_closed: false,
             unacknowledged: 0,
             ts_recent: None,
+            ts_recent_at: now,
             ts_offset: start.ts_offset,
             last_ack_sent: Seq(0),
             rtt: RttEstimator::new(profile.rto_min),
@@ -221,7 +235,11 @@ impl Connection {
             must_retransmit: false,
             must_probe: false,
             last_sent_at: now,
+            heard_at: now,
             challenges: (now, 0),
+            is_released: false,
+            must_abort: false,
+            soft_error: None,
             ending: None,
             news: 0,
             statistics: Statistics::default(),
@@ -245,6 +263,7 @@ impl Connection {
         }
         let offered = syn.options.timestamps.filter(|_| self.profile.extensions);
         self.ts_recent = offered.map(|(value, _)| value);
+        self.last_ack_sent = self.rcv_nxt;
         let peer_mss = syn.options.mss.unwrap_or(DEFAULT_MSS).max(MIN_MSS);
         let options = if self.ts_recent.is_some() { 12 } else { 0 };
         self.snd_mss = u32::from(peer_mss.min(self.receive_mss())).saturating_sub(options).max(1);
@@ -279,17 +298,22 @@ impl Connection {
     /// Returns the window to tell the peer now: never less than it was told before, and more only
     /// when that is worth a segment (RFC 9293 §3.8.6.2.2, MUST-39).
     pub(super) fn window_to_offer(&self) -> u32 {
-        let capacity = self.profile.receive_window;
-        let room = capacity.saturating_sub(self.receive.readable());
-        let (room, told) = (u32::try_from(room).unwrap_or(u32::MAX), self.rcv_wnd());
-        if room > told && self.is_worth_telling(room, told) { room } else { told }
+        let capacity = u32::try_from(self.profile.receive_window).unwrap_or(u32::MAX);
+        // More than the window field can say would always look like news.
+        let capacity = capacity.min(0xFFFF << self.rcv_shift);
+        let unread = u32::try_from(self.receive.readable()).unwrap_or(u32::MAX);
+        let (room, told) = (capacity.saturating_sub(unread), self.rcv_wnd());
+        if room > told && self.is_worth_telling(room - told, capacity) { room } else { told }
     }
 
-    fn is_worth_telling(&self, room: u32, told: u32) -> bool {
-        let capacity = u32::try_from(self.profile.receive_window).unwrap_or(u32::MAX);
+    /// Decides about a window that has grown by `growth` since it was told, of `capacity`.
+    fn is_worth_telling(&self, growth: u32, capacity: u32) -> bool {
         match self.profile.window_update {
-            WindowUpdate::HalfUsed => told <= capacity / 2,
-            WindowUpdate::TwoSegments => room - told >= (2 * self.snd_mss).min(capacity / 2),
+            // A reader of single bytes would else open a shut window by single bytes.
+            WindowUpdate::HalfUsed => {
+                self.rcv_wnd() <= capacity / 2 && growth >= self.snd_mss.min(capacity / 2)
+            }
+            WindowUpdate::TwoSegments => growth >= (2 * self.snd_mss).min(capacity / 2),
         }
     }
 
@@ -338,6 +362,7 @@ impl Connection {
         self.state = State::TimeWait;
         self.timers.retransmit = None;
         self.timers.persist = None;
+        self.timers.released = None;
         self.timers.time_wait = Some(now + TIME_WAIT);
     }
 }

@@ -10,8 +10,9 @@
 //! the window leave in one segment (TM-233 §3.3).
 //!
 //! The files are the headings of the RFC: `calls.rs` §3.10.1 to §3.10.6, `arrives.rs` §3.10.7,
-//! `timeouts.rs` §3.10.8; `transmit.rs` decides what goes out. `connection.rs` is the transmission
-//! control block. What a connection is tailored to is its [`Profile`].
+//! `timeouts.rs` §3.10.8, `icmp_error.rs` §3.9.2.2; `transmit.rs` decides what goes out.
+//! `connection.rs` is the transmission control block. What a connection is tailored to is its
+//! [`Profile`].
 //!
 //! Data is copied once in each direction: from the segment into the receive ring, where the
 //! application reads it in place, and from the send ring into the packet.
@@ -23,6 +24,7 @@ mod calls;
 mod congestion;
 mod connection;
 pub mod header;
+mod icmp_error;
 mod isn;
 mod profile;
 mod receive_buffer;
@@ -102,10 +104,11 @@ pub struct Segment {
     pub destination: Ipv4Addr,
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 struct Listener {
     profile: Profile,
-    half_open: usize,
+    /// The connections that are half open, the oldest first.
+    half_open: VecDeque<ConnectionId>,
 }
 
 /// A reset that is owed to nobody's connection.
@@ -189,12 +192,17 @@ impl Tcp {
 
     /// Makes a connection with numbers of its own.
     fn make(
-        &self,
+        &mut self,
         (local, remote): Ends,
         profile: Profile,
         state: State,
         cx: &mut Cx<'_>,
     ) -> Option<Connection> {
+        if self.table.is_full()
+            && let Some(oldest) = self.table.oldest_in_time_wait()
+        {
+            self.drop_silently(oldest);
+        }
         if self.table.is_full() {
             cx.meter.count(Counter::TcpOpensRefused);
             return None;
@@ -218,13 +226,25 @@ impl Tcp {
         if self.listeners.contains_key(&port) {
             return Err(ListenError::InUse);
         }
-        self.listeners.insert(port, Listener { profile, half_open: 0 });
+        self.listeners.insert(port, Listener { profile, half_open: VecDeque::new() });
         Ok(())
     }
 
-    /// Accepts no more connections to `port`; those that are open stay.
+    /// Accepts no more connections to `port`; those that are open stay, those that are half open
+    /// go, because nobody would take them.
     pub fn stop_listening(&mut self, port: u16) {
-        self.listeners.remove(&port);
+        let listener = self.listeners.remove(&port);
+        for id in listener.into_iter().flat_map(|listener| listener.half_open) {
+            self.drop_silently(id);
+        }
+    }
+
+    /// Ends a connection that nobody knows; its peer learns it by the answer to its next segment.
+    fn drop_silently(&mut self, id: ConnectionId) {
+        if let Ok(connection) = self.table.get_mut(id) {
+            connection.end(Ending::Aborted);
+            self.touch(id);
+        }
     }
 
     /// SEND: takes as much of `data` as there is room for and returns how much that was.
@@ -295,14 +315,7 @@ impl Tcp {
     ///
     /// If the connection has gone.
     pub fn abort(&mut self, id: ConnectionId, cx: &mut Cx<'_>) -> Result<(), NoConnection> {
-        let connection = self.table.get_mut(id)?;
-        let reset = connection.abort_tells_peer().then_some(Reset {
-            local: connection.ends.local,
-            remote: connection.ends.remote,
-            seq: connection.snd_nxt.max(connection.snd_max),
-            ack: Some(connection.rcv_nxt),
-        });
-        connection.end(Ending::Aborted);
+        let reset = self.table.get_mut(id)?.abort();
         if let Some(reset) = reset {
             self.owe_reset(reset, cx);
         }
@@ -320,9 +333,12 @@ impl Tcp {
     }
 
     /// Gives the connection up: it is closed if it is open, and goes once it has ended.
+    ///
+    /// A peer whose data was not read, or that sends more, is told by a reset that it is lost
+    /// (RFC 9293 §3.6.1, SHLD-3); one that neither closes nor opens its window is given a minute.
     pub fn release(&mut self, id: ConnectionId) {
         if let Ok(connection) = self.table.get_mut(id) {
-            connection.close();
+            connection.release();
             self.table.release(id);
             self.touch(id);
         }
@@ -337,7 +353,7 @@ impl Tcp {
     fn touch(&mut self, id: ConnectionId) {
         let opened_or_ended = self.table.touch(id);
         if let Some(listener) = opened_or_ended.and_then(|port| self.listeners.get_mut(&port)) {
-            listener.half_open = listener.half_open.saturating_sub(1);
+            listener.half_open.retain(|half_open| *half_open != id);
         }
     }
 
@@ -351,6 +367,10 @@ impl Tcp {
     pub fn timeout(&mut self, cx: &mut Cx<'_>) {
         while let Some((id, connection)) = self.table.next_due(cx.now) {
             connection.timeout(cx);
+            let reset = if connection.must_abort { connection.abort() } else { None };
+            if let Some(reset) = reset {
+                self.owe_reset(reset, cx);
+            }
             self.touch(id);
         }
     }
@@ -407,31 +427,40 @@ impl Tcp {
     /// §3.10.7.1 and §3.10.7.2: CLOSED and LISTEN.
     fn no_connection(&mut self, ends: Ends, arrival: Arrival<'_>, cx: &mut Cx<'_>) {
         let flags = arrival.header.flags;
-        let listener = self.listeners.get(&ends.0.port()).copied();
+        let profile = self.listeners.get(&ends.0.port()).map(|listener| listener.profile);
         let is_request = flags.has(Flags::SYN) && !flags.has(Flags::ACK) && !flags.has(Flags::RST);
-        match listener {
-            Some(listener) if is_request => self.accept(ends, listener, arrival, cx),
+        match profile {
+            Some(profile) if is_request => self.accept(ends, profile, arrival, cx),
             Some(_) if !flags.has(Flags::ACK) => {}
             _ => self.refuse(ends, arrival, cx),
         }
     }
 
-    fn accept(&mut self, ends: Ends, listener: Listener, arrival: Arrival<'_>, cx: &mut Cx<'_>) {
-        if listener.half_open >= BACKLOG {
-            return cx.meter.count(Counter::TcpOpensRefused);
-        }
-        let made = self.make(ends, listener.profile, State::SynReceived, cx);
+    fn accept(&mut self, ends: Ends, profile: Profile, arrival: Arrival<'_>, cx: &mut Cx<'_>) {
+        let port = ends.0.port();
+        self.make_room_for_half_open(port, cx);
+        let made = self.make(ends, profile, State::SynReceived, cx);
         let Some(mut connection) = made else { return };
         connection.is_passive = true;
         connection.synchronize(&arrival.header);
         connection.statistics.segments_in += 1;
-        let port = ends.0.port();
         let Some(id) = self.table.insert(connection, Some(port)) else { return };
         cx.meter.count(Counter::TcpPassiveOpens);
         if let Some(listener) = self.listeners.get_mut(&port) {
-            listener.half_open += 1;
+            listener.half_open.push_back(id);
         }
         self.touch(id);
+    }
+
+    /// Lets the oldest half-open connection go where there are too many: one that is honest opens
+    /// within a round trip, one that is forged never does (RFC 4987 §3.4).
+    fn make_room_for_half_open(&mut self, port: u16, cx: &mut Cx<'_>) {
+        let listener = self.listeners.get_mut(&port);
+        let full = listener.filter(|listener| listener.half_open.len() >= BACKLOG);
+        if let Some(oldest) = full.and_then(|listener| listener.half_open.pop_front()) {
+            cx.meter.count(Counter::TcpOpensRefused);
+            self.drop_silently(oldest);
+        }
     }
 
     /// Answers a segment that belongs to no connection (RFC 9293 §3.5.2, group 1); never a reset

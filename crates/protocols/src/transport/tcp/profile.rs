@@ -47,10 +47,10 @@ pub struct Profile {
     pub mss_max: Option<u16>,
     /// Whether timestamps and window scale are offered (RFC 7323).
     pub extensions: bool,
-    /// The least retransmission timeout.
+    /// What the retransmission timeout exceeds the smoothed round-trip time by, at least.
     ///
-    /// RFC 6298 (2.4) says one second; 200 ms is what today's hosts use, because their clocks
-    /// are fine enough.
+    /// RFC 6298 (2.4) says one second for the whole; 200 ms above the round trip is what today's
+    /// hosts use, because their clocks are fine enough.
     pub rto_min: Duration,
 }
 

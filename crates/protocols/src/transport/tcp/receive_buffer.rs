@@ -148,7 +148,8 @@ mod tests {
     proptest! {
         #[test]
         fn segments_in_any_order_and_overlap_give_the_stream_once(
-            segments in prop::collection::vec((0..180_usize, 1..60_usize), 1..80), turn in 0..200_usize
+            segments in prop::collection::vec((0..180_usize, 1..60_usize), 1..80),
+            turn in 0..200_usize
         ) {
             let (mut buffer, mut lab) = (ReceiveBuffer::new(200), Lab::default());
             buffer.put(0, &[9; 200], &mut lab.meter);

@@ -15,14 +15,14 @@ pub(super) struct RttEstimator {
     smoothed: Option<(Duration, Duration)>,
     rto: Duration,
     backoffs: u32,
-    rto_min: Duration,
+    rto_margin: Duration,
 }
 
 impl RttEstimator {
-    /// Starts without a measurement; `rto_min` bounds the timeout from below.
+    /// Starts without a measurement; the timeout exceeds the round trip by `rto_min` at least.
     #[must_use]
     pub(super) fn new(rto_min: Duration) -> Self {
-        Self { smoothed: None, rto: INITIAL_RTO, backoffs: 0, rto_min }
+        Self { smoothed: None, rto: INITIAL_RTO, backoffs: 0, rto_margin: rto_min }
     }
 
     /// Takes a measurement of a segment that was sent once (Karn).
@@ -36,18 +36,15 @@ impl RttEstimator {
             }
         };
         self.smoothed = Some((srtt, rttvar));
-        self.rto = (srtt + rttvar * 4).clamp(self.rto_min, MAX_RTO);
+        // A bound on the sum alone would be no margin at all on a long and steady path, where the
+        // variation goes to zero and the peer's delayed acknowledgment still comes on top.
+        self.rto = (srtt + (rttvar * 4).max(self.rto_margin)).min(MAX_RTO);
         self.backoffs = 0;
     }
 
     /// Doubles the timeout (5.5).
     pub(super) fn back_off(&mut self) {
         self.backoffs += 1;
-    }
-
-    /// Ends the backing off, because something new was acknowledged.
-    pub(super) fn acknowledged(&mut self) {
-        self.backoffs = 0;
     }
 
     /// Says that the SYN had to be sent again before it was answered (5.7).
@@ -64,7 +61,8 @@ impl RttEstimator {
         self.rto.saturating_mul(1 << self.backoffs.min(10)).min(MAX_RTO)
     }
 
-    /// Returns how often the timeout has doubled since the last acknowledgment.
+    /// Returns how often the timeout has doubled since the last measurement. An acknowledgment of
+    /// what was sent twice does not end that (Karn): it may be an answer to the first sending.
     #[must_use]
     pub(super) fn backoffs(&self) -> u32 {
         self.backoffs
@@ -99,10 +97,10 @@ mod tests {
     }
 
     #[test]
-    fn a_steady_round_trip_brings_the_timeout_down_to_its_bound() {
+    fn a_steady_round_trip_keeps_the_least_margin_above_it() {
         let mut rtt = RttEstimator::new(MS * 200);
-        (0..100).for_each(|_| rtt.measured(MS * 10));
-        assert_eq!(rtt.rto(), MS * 200);
+        (0..100).for_each(|_| rtt.measured(MS * 300));
+        assert_eq!(rtt.rto(), MS * 500);
     }
 
     #[test]

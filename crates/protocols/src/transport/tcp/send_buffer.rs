@@ -31,7 +31,7 @@ impl SendBuffer {
     /// Takes as much of `data` as there is room for and returns how much that was.
     pub(super) fn put(&mut self, data: &[u8]) -> usize {
         let taken = data.len().min(self.room());
-        self.bytes.extend(data.iter().take(taken));
+        self.bytes.extend(data.get(..taken).unwrap_or_default());
         taken
     }
 

@@ -1,6 +1,7 @@
 //! What a connection tells its user: events, how it ended, and its statistics.
 
 use super::connection::State;
+use crate::internet::icmp::ErrorKind;
 use crate::time::Duration;
 use core::net::SocketAddrV4;
 
@@ -93,6 +94,9 @@ pub struct Status {
     pub state: State,
     /// How it ended, if it has.
     pub ending: Option<Ending>,
+    /// What the network last said about a segment, if nothing was acknowledged since. Anyone who
+    /// sees the segments can make it up: it ends nothing (RFC 9293 §3.9.2.2, MUST-56).
+    pub soft_error: Option<ErrorKind>,
     /// The window that the peer offers, in bytes.
     pub send_window: u32,
     /// The window that we offer, in bytes.

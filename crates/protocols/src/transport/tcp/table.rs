@@ -1,5 +1,6 @@
 //! The table of connections: who they are, who may have something to send, whose time is due and
-//! who has news. Each list holds a connection once, and no list is ever walked through.
+//! who has news. Each list holds a connection once, and none is walked through unless the table is
+//! full.
 
 use super::ConnectionId;
 use super::NoConnection;
@@ -47,6 +48,15 @@ impl Table {
 
     pub(super) fn is_full(&self) -> bool {
         self.by_ends.len() >= MAX_CONNECTIONS
+    }
+
+    /// Returns the connection that has been in TIME-WAIT for the longest time.
+    pub(super) fn oldest_in_time_wait(&self) -> Option<ConnectionId> {
+        self.deadlines.iter().find_map(|(_, index)| {
+            let slot = self.slots.get(*index as usize)?;
+            let is_waiting = slot.connection.as_ref()?.state == State::TimeWait;
+            is_waiting.then_some(ConnectionId { slot: *index, generation: slot.generation })
+        })
     }
 
     pub(super) fn holds(&self, ends: Ends) -> bool {

@@ -8,8 +8,13 @@ use crate::time::{Duration, Instant};
 
 /// R2 (RFC 9293 §3.8.3, at least 100 s): how long data may stay unacknowledged.
 const GIVE_UP_AFTER: Duration = Duration::from_secs(120);
+/// And how many timeouts that has to be: with a long timeout a few losses prove nothing.
+const GIVE_UP_TIMEOUTS: u32 = 6;
 /// R2 for a SYN, at least three minutes (MUST-23).
 const GIVE_UP_SYN_AFTER: Duration = Duration::from_secs(180);
+/// How long what the user has given up may wait for the peer's FIN or for its window. RFC 9293
+/// sets no limit; without one a peer that goes away holds the connection for ever (attack row 34).
+const GIVE_UP_RELEASED_AFTER: Duration = Duration::from_secs(60);
 /// RFC 9293 §3.8.6.1: probes back off like retransmissions, but never end.
 const MAX_PERSIST: Duration = Duration::from_secs(60);
 /// RFC 9293 §3.8.6.2.1: how long a small segment waits for a larger window, 0.1 to 1 s.
@@ -19,10 +24,14 @@ const OVERRIDE: Duration = Duration::from_millis(200);
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Timers {
     pub(super) retransmit: Option<Instant>,
-    /// When the data that is being retransmitted was first found missing.
-    pub(super) retransmitting_since: Option<Instant>,
+    /// When the data that is being retransmitted was first found missing, and how often since.
+    pub(super) retransmitting: Option<(Instant, u32)>,
     pub(super) persist: Option<Instant>,
     pub(super) persist_backoffs: u32,
+    /// When the window that is being probed was first probed.
+    pub(super) probing_since: Option<Instant>,
+    /// When a connection that its user has given up ends if the peer does not end it.
+    pub(super) released: Option<Instant>,
     pub(super) time_wait: Option<Instant>,
 }
 
@@ -34,7 +43,7 @@ impl Connection {
             AckOwed::Nothing | AckOwed::Now => None,
         };
         let timers = &self.timers;
-        [timers.retransmit, timers.persist, timers.time_wait, delayed_ack]
+        [timers.retransmit, timers.persist, timers.released, timers.time_wait, delayed_ack]
             .into_iter()
             .flatten()
             .min()
@@ -42,7 +51,8 @@ impl Connection {
 
     /// Does what is due; the segments that follow from it are sent at output.
     pub(super) fn timeout(&mut self, cx: &mut Cx<'_>) {
-        let is_due = |timer: Option<Instant>| timer.is_some_and(|at| at <= cx.now);
+        let now = cx.now;
+        let is_due = |timer: Option<Instant>| timer.is_some_and(|at| at <= now);
         if matches!(self.ack_owed, AckOwed::By(deadline) if deadline <= cx.now) {
             cx.meter.count(Counter::TcpDelayedAckTimeouts);
             self.ack_owed = AckOwed::Now;
@@ -50,32 +60,72 @@ impl Connection {
         if is_due(self.timers.time_wait) {
             self.end(Ending::Closed);
         }
+        if is_due(self.timers.released) {
+            self.released_timeout(cx);
+        }
         if is_due(self.timers.persist) {
-            self.timers.persist = None;
-            self.must_probe = true;
+            self.persist_timeout(cx);
         }
         if is_due(self.timers.retransmit) {
             self.retransmission_timeout(cx);
         }
     }
 
+    /// Ends a connection that nothing is heard of.
+    fn give_up(&mut self, cx: &mut Cx<'_>) {
+        cx.meter.count(Counter::TcpGivenUp);
+        let is_unreachable = self.soft_error.is_some();
+        self.end(if is_unreachable { Ending::Unreachable } else { Ending::TimedOut });
+    }
+
+    /// Limits how long a connection that nobody uses waits for the peer's FIN.
+    fn released_timeout(&mut self, cx: &mut Cx<'_>) {
+        let was_set = self.timers.released.take();
+        if self.state != State::FinWait2 {
+            return;
+        }
+        if was_set == Some(Instant::ZERO) {
+            self.limit_released(cx.now);
+        } else {
+            self.give_up(cx);
+        }
+    }
+
+    /// Starts the limit of a connection that waits for the peer's FIN, if nobody uses it.
+    pub(super) fn limit_released(&mut self, now: Instant) {
+        if self.is_released {
+            self.timers.released = Some(now + GIVE_UP_RELEASED_AFTER);
+        }
+    }
+
+    fn persist_timeout(&mut self, cx: &mut Cx<'_>) {
+        self.timers.persist = None;
+        let since = self.timers.probing_since.unwrap_or(cx.now);
+        // MUST-37: a peer that keeps its window shut is probed for ever, but only if it answers
+        // the probes, and only for a user who still waits for it.
+        let silent = cx.now - self.heard_at.max(since);
+        if silent >= GIVE_UP_AFTER || (self.is_released && cx.now - since >= GIVE_UP_RELEASED_AFTER)
+        {
+            return self.give_up(cx);
+        }
+        self.must_probe = true;
+    }
+
     fn retransmission_timeout(&mut self, cx: &mut Cx<'_>) {
         self.timers.retransmit = None;
-        let since = *self.timers.retransmitting_since.get_or_insert(cx.now);
+        let (since, timeouts) = self.timers.retransmitting.unwrap_or((cx.now, 0));
+        self.timers.retransmitting = Some((since, timeouts + 1));
         let is_opening = matches!(self.state, State::SynSent | State::SynReceived);
         let limit = if is_opening { GIVE_UP_SYN_AFTER } else { GIVE_UP_AFTER };
-        // MUST-37: a peer that keeps its window shut is probed for ever, if only it answers.
-        let is_shut = !is_opening && self.snd_wnd == 0;
-        if cx.now - since >= limit && !is_shut {
-            cx.meter.count(Counter::TcpGivenUp);
-            return self.end(Ending::TimedOut);
+        if cx.now - since >= limit && timeouts >= GIVE_UP_TIMEOUTS {
+            return self.give_up(cx);
         }
         cx.meter.count(Counter::TcpTimeouts);
         cx.meter.record(Quantity::RetransmissionTimeout, self.rtt.rto());
         self.statistics.timeouts += 1;
         if !is_opening {
             let flight = self.snd_max.since(self.snd_una);
-            self.congestion.timed_out(self.rtt.backoffs() == 0, self.snd_max, flight);
+            self.congestion.timed_out(timeouts == 0, self.snd_max, flight);
         }
         self.rtt.back_off();
         self.timed = None;
@@ -96,6 +146,8 @@ impl Connection {
             let backoff = 1 << self.timers.persist_backoffs.min(10);
             let wait = if self.snd_wnd > 0 { OVERRIDE } else { self.rtt.rto() * backoff };
             self.timers.persist = Some(now + wait.min(MAX_PERSIST));
+            // The peer, not the network, holds up from here on what was being retransmitted.
+            self.timers.retransmitting = None;
         }
     }
 }

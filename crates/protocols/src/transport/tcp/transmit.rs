@@ -42,6 +42,9 @@ impl Connection {
             let plan = self.plan_syn()?;
             return Some(self.seal_syn(plan, cx));
         }
+        if self.must_abort {
+            return None;
+        }
         let plan = self
             .plan_retransmission()
             .or_else(|| self.plan_data(cx))
@@ -73,7 +76,7 @@ impl Connection {
         }
         self.restart_after_idle(cx);
         let unsent = self.send.len().saturating_sub(self.snd_nxt.since(self.send_start));
-        let window = self.snd_wnd.min(self.congestion.cwnd());
+        let window = self.snd_wnd.min(self.congestion.allowance());
         let usable = window.saturating_sub(self.outstanding());
         let len = unsent.min(usable).min(self.snd_mss);
         let fin = self.is_closing && len == unsent && usable > len;
@@ -117,6 +120,7 @@ impl Connection {
             cx.meter.count(Counter::TcpWindowProbes);
             self.statistics.window_probes += 1;
             self.timers.persist_backoffs += 1;
+            self.timers.probing_since.get_or_insert(cx.now);
             self.start_persist_timer(cx.now);
         }
         Some(Plan { seq: self.snd_nxt, len, syn: false, fin: unsent == 0 })
@@ -124,9 +128,9 @@ impl Connection {
 
     fn plan_acknowledgment(&self) -> Option<Plan> {
         let is_owed = self.ack_owed == AckOwed::Now && self.state != State::Closed;
-        // SND.NXT of the RFC is the highest number sent, also while we go back; but a probe of a
-        // shut window may not have been taken, and the peer wants the number before it.
-        let seq = if self.timers.persist.is_some() { self.snd_nxt } else { self.snd_max };
+        // SND.NXT of the RFC is the highest number sent, also while we go back; but the peer takes
+        // none beyond its window, which a probe is, and all else if the window has shrunk.
+        let seq = self.snd_max.min(self.snd_una + self.snd_wnd);
         is_owed.then_some(Plan { seq, len: 0, syn: false, fin: false })
     }
 

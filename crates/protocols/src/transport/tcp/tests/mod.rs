@@ -1,11 +1,30 @@
 //! Tests of TCP: two of them on a wire in virtual time, or one and a script of segments.
 
+mod acknowledgment;
+mod attacks;
+mod campaign;
+mod closing;
+mod congestion;
+mod icmp_error;
+mod opening;
+mod options;
+mod resets;
+mod retransmission;
+mod script;
+mod states;
 mod transfer;
+mod urgent;
+mod windows;
+mod wrap;
 
-use super::header::{Flags, Header};
+use super::header::{Flags, Header, Options};
 use super::*;
+use crate::chance::Chance;
 use crate::cx::testing::Lab;
 use crate::time::Duration;
+use proptest::prelude::ProptestConfig;
+use script::{FIN_ACK, PLAIN, RST_ACK, SYN_ACK, Script, extents, seconds, texts};
+use std::boxed::Box;
 use std::collections::BTreeMap as Wire;
 use std::vec::Vec;
 
@@ -13,6 +32,11 @@ pub(super) const CLIENT: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
 pub(super) const SERVER: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 2);
 pub(super) const PORT: u16 = 23;
 const LINK_MSS: u16 = 1460;
+
+/// Says how many cases a property is tried with; a failure prints its seed, nothing is kept.
+fn cases(cases: u32) -> ProptestConfig {
+    ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(cases) }
+}
 
 /// Which of the two hosts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -32,7 +56,15 @@ impl Side {
 }
 
 /// What the wire does with a segment, by its number, its direction and its header.
-pub(super) type Fate = fn(u64, Side, &Header) -> bool;
+pub(super) type Fate = Box<dyn FnMut(u64, Side, &Header) -> bool>;
+
+/// What the wire does to segments by chance, in parts in a million.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Faults {
+    pub(super) lost: u32,
+    pub(super) doubled: u32,
+    pub(super) late: u32,
+}
 
 /// Two TCPs and a wire that takes `delay` one way.
 pub(super) struct Pair {
@@ -45,6 +77,8 @@ pub(super) struct Pair {
     sent: u64,
     /// Says whether a segment gets through.
     pub(super) fate: Fate,
+    pub(super) faults: Faults,
+    dice: Chance,
     /// Every segment sent, whether it got through or not.
     pub(super) trace: Vec<(Instant, Side, Header, usize)>,
     pub(super) news: Vec<(Side, ConnectionId, Event)>,
@@ -63,7 +97,9 @@ impl Pair {
             wire: Wire::new(),
             delay: Duration::from_millis(5),
             sent: 0,
-            fate: |_, _, _| true,
+            fate: Box::new(|_, _, _| true),
+            faults: Faults::default(),
+            dice: Chance::from_seed(seed),
             trace: Vec::new(),
             news: Vec::new(),
         }
@@ -89,8 +125,7 @@ impl Pair {
     /// Puts what both sides owe on the wire.
     pub(super) fn output(&mut self) {
         for side in [Side::Client, Side::Server] {
-            let tcp = if side == Side::Client { &mut self.client } else { &mut self.server };
-            while let Some(segment) = tcp.transmit(&mut self.pool, &mut self.lab.cx()) {
+            while let Some(segment) = self.next_segment(side) {
                 let bytes = segment.packet.data().to_vec();
                 self.pool.put(segment.packet);
                 let pseudo = pseudo_sum(side.address(), segment.destination, bytes.len());
@@ -98,15 +133,34 @@ impl Pair {
                 self.trace.push((self.lab.now, side, header, bytes.len() - len));
                 self.sent += 1;
                 if (self.fate)(self.sent, side, &header) {
-                    let at = (self.lab.now + self.delay, self.sent);
-                    self.wire.insert(at, (side.other(), bytes));
+                    self.put_on_wire(side, bytes);
                 }
             }
-            while let Some((id, event)) = tcp.event() {
+            while let Some((id, event)) = self.tcp(side).event() {
                 self.news.push((side, id, event));
             }
         }
         assert_eq!(self.pool.lent(), 0, "no packet leaks");
+    }
+
+    fn next_segment(&mut self, side: Side) -> Option<Segment> {
+        let tcp = if side == Side::Client { &mut self.client } else { &mut self.server };
+        tcp.transmit(&mut self.pool, &mut self.lab.cx())
+    }
+
+    fn put_on_wire(&mut self, side: Side, bytes: Vec<u8>) {
+        if self.dice.happens(self.faults.lost) {
+            return;
+        }
+        if self.dice.happens(self.faults.doubled) {
+            self.sent += 1;
+            let at = (self.lab.now + self.delay * 3, self.sent);
+            self.wire.insert(at, (side.other(), bytes.clone()));
+        }
+        let is_late = self.dice.happens(self.faults.late);
+        let more = if is_late { self.delay.mul_f64(0.5) } else { Duration::ZERO };
+        let at = (self.lab.now + self.delay + more, self.sent);
+        self.wire.insert(at, (side.other(), bytes));
     }
 
     /// Lets the next thing happen; false if there is nothing until `end`.
@@ -166,21 +220,6 @@ impl Pair {
         received
     }
 
-    /// Gives `side` a segment as if the other had sent it, and returns what it answers.
-    pub(super) fn inject(&mut self, side: Side, header: Header, data: &[u8]) -> Vec<Header> {
-        let (from, to) = (side.other().address(), side.address());
-        let mut packet = Packet::from_slice(data);
-        let ends = |address, port| SocketAddrV4::new(address, port);
-        let local = ends(from, header.source_port);
-        let remote = ends(to, header.destination_port);
-        push_header(&header, local, remote, &mut packet);
-        let before = self.trace.len();
-        let tcp = if side == Side::Client { &mut self.client } else { &mut self.server };
-        tcp.receive(from, to, packet.data(), &mut self.lab.cx());
-        self.output();
-        self.trace[before..].iter().filter(|t| t.1 == side).map(|t| t.2).collect()
-    }
-
     pub(super) fn state(&mut self, side: Side, id: ConnectionId) -> State {
         self.tcp(side).status(id).unwrap().state
     }
@@ -189,5 +228,3 @@ impl Pair {
 pub(super) fn pattern(len: usize) -> Vec<u8> {
     (0..len).map(|i| u8::try_from(i * 7 % 251).unwrap()).collect()
 }
-
-pub(super) const NO_FLAGS: Flags = Flags::FIN.without(Flags::FIN);

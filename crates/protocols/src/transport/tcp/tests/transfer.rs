@@ -36,7 +36,7 @@ fn an_interactive_screenful_needs_no_window_update_before_its_end() {
 fn one_lost_segment_of_a_flight_is_repaired_without_a_timeout() {
     let mut pair = Pair::new(4);
     let (client, server) = pair.connect(Profile::BULK);
-    pair.fate = |number, _, _| number != 8;
+    pair.fate = Box::new(|number, _, _| number != 8);
     let data = pattern(100_000);
     assert!(pair.transfer(Side::Client, (client, server), &data) == data);
     assert_eq!(pair.lab.counted(Counter::TcpFastRetransmits), 1);
@@ -47,7 +47,7 @@ fn one_lost_segment_of_a_flight_is_repaired_without_a_timeout() {
 fn everything_arrives_when_every_fifth_segment_is_lost() {
     let mut pair = Pair::new(5);
     let (client, server) = pair.connect(Profile::BULK);
-    pair.fate = |number, _, _| number % 5 != 0;
+    pair.fate = Box::new(|number, _, _| number % 5 != 0);
     let data = pattern(200_000);
     assert!(pair.transfer(Side::Client, (client, server), &data) == data);
 }

@@ -1,0 +1,51 @@
+//! `plumb manual`: the man pages and the shells' completions, from the table that parses.
+
+use crate::cli::{self, Failure};
+use anyhow::{Context, Result};
+use clap::Command;
+use clap_complete::Shell;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Arguments of `plumb manual`.
+#[derive(Debug, clap::Args)]
+pub struct Arguments {
+    /// The folder to write to; it is made if it is not there.
+    folder: PathBuf,
+}
+
+/// Writes the pages and the completions for `command`.
+pub fn run(arguments: &Arguments, command: Command) -> cli::Result {
+    write_all(&arguments.folder, command).map_err(|error| {
+        cli::complain(&error);
+        Failure::ThisMachine
+    })
+}
+
+fn write_all(folder: &Path, mut command: Command) -> Result<()> {
+    let made = fs::create_dir_all(folder);
+    made.with_context(|| format!("the folder {} cannot be made", folder.display()))?;
+    for shell in [Shell::Bash, Shell::Zsh, Shell::Fish] {
+        let written = clap_complete::generate_to(shell, &mut command, "plumb", folder);
+        written.with_context(|| format!("no completions in {}", folder.display()))?;
+    }
+    clap_mangen::generate_to(command, folder)
+        .with_context(|| format!("no manual pages in {}", folder.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_command_has_its_page_with_the_exit_codes() {
+        let folder = std::env::temp_dir().join(format!("plumb-manual-{}", std::process::id()));
+        write_all(&folder, cli::command()).unwrap();
+        for page in ["plumb.1", "plumb-login.1", "plumb-measure.1", "plumb-lab.1", "plumb-demo.1"] {
+            assert!(folder.join(page).is_file(), "{page}");
+        }
+        let page = fs::read_to_string(folder.join("plumb.1")).unwrap();
+        assert!(page.contains("the far side cannot be reached"), "{page}");
+        fs::remove_dir_all(folder).unwrap();
+    }
+}

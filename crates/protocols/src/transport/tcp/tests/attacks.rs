@@ -1,0 +1,218 @@
+//! Attack rows that have no heading of their own: RFC 5961, numbers, malformed segments.
+
+use super::*;
+use proptest::prelude::*;
+
+#[test]
+fn attack_28_a_syn_in_the_window_is_answered_by_a_challenge() {
+    for seq in [1, 5, 40_000] {
+        let mut script = Script::established(PLAIN);
+        let answer = script.peer(Flags::SYN, seq, 0, b"");
+        assert_eq!(texts(&answer), ["<ACK seq 1 ack 1 len 0>"]);
+        assert_eq!(script.state(), Some(State::Established));
+        assert_eq!(script.counted(Counter::TcpChallengeAcks), 1);
+    }
+}
+
+#[test]
+fn attack_28_data_with_an_acknowledgment_that_cannot_be_is_not_taken() {
+    for ack in [2, 0x8000_0000, 1_u32.wrapping_sub(100_000)] {
+        let mut script = Script::established(PLAIN);
+        script.peer(Flags::ACK, 1, ack, b"forged");
+        assert!(script.tcp.received(script.id.unwrap()).unwrap().is_empty(), "{ack}");
+    }
+}
+
+#[test]
+fn attack_28_data_without_an_acknowledgment_is_not_taken() {
+    let mut script = Script::established(PLAIN);
+    assert_eq!(script.peer(Flags::PSH, 1, 0, b"forged"), []);
+    assert!(script.tcp.received(script.id.unwrap()).unwrap().is_empty());
+}
+
+#[test]
+fn attack_29_challenges_are_limited_for_each_connection_by_itself() {
+    let mut script = Script::established(PLAIN);
+    let answers: usize = (0..100).map(|_| script.peer(Flags::RST, 5, 0, b"").len()).sum();
+    assert_eq!(answers, 10);
+    assert_eq!(script.counted(Counter::TcpChallengeAcksSuppressed), 90);
+    let remote = SocketAddrV4::new(CLIENT, 9);
+    let other = script.tcp.open(SERVER, remote, PLAIN, &mut script.lab.cx()).unwrap();
+    script.output();
+    let connection = script.tcp.table.get_mut(other).unwrap();
+    assert_eq!(connection.challenges.1, 0, "the budget of another is untouched");
+    script.wait_millis(1000);
+    assert_eq!(script.peer(Flags::RST, 5, 0, b"").len(), 1);
+}
+
+#[test]
+fn two_ends_that_disagree_do_not_answer_each_other_without_limit() {
+    let mut pair = Pair::new(1);
+    let (client, server) = pair.connect(PLAIN);
+    // Both are made to believe in data that nobody sent.
+    let forge = |tcp: &mut Tcp, id| {
+        let connection = tcp.table.get_mut(id).unwrap();
+        connection.rcv_nxt = connection.rcv_nxt + 1000;
+        connection.rcv_adv = connection.rcv_adv + 1000;
+    };
+    forge(&mut pair.client, client);
+    forge(&mut pair.server, server);
+    let before = pair.trace.len();
+    pair.client.send(client, b"x").unwrap();
+    pair.run(Duration::from_secs(10));
+    let segments = pair.trace.len() - before;
+    assert!(segments <= 2 * 11 * 11, "{segments}");
+}
+
+#[test]
+fn attack_31_initial_numbers_of_neighbouring_ports_are_not_neighbours() {
+    let mut lab = Lab::with_seed(9);
+    let secret = Secret::draw(&mut lab.chance);
+    let isn = |port: u16| {
+        let local = SocketAddrV4::new(CLIENT, port);
+        secret.isn(local, SocketAddrV4::new(SERVER, PORT), Instant::ZERO).0
+    };
+    let mut gaps: Vec<u32> = (0..u16::MAX).map(|p| isn(p + 1).wrapping_sub(isn(p))).collect();
+    gaps.sort_unstable();
+    gaps.dedup();
+    assert!(gaps.len() > 65_500, "{} different gaps", gaps.len());
+    let ones: u32 = (0..u16::MAX).map(|port| isn(port).count_ones()).sum();
+    let mean = f64::from(ones) / 65_535.0;
+    assert!((15.9..16.1).contains(&mean), "{mean}");
+}
+
+#[test]
+fn attack_31_another_run_has_other_numbers() {
+    let isn = |seed| {
+        let mut lab = Lab::with_seed(seed);
+        let ends = (SocketAddrV4::new(CLIENT, 1), SocketAddrV4::new(SERVER, PORT));
+        Secret::draw(&mut lab.chance).isn(ends.0, ends.1, Instant::ZERO)
+    };
+    assert_ne!(isn(1), isn(2));
+}
+
+#[test]
+fn attack_31_the_same_ends_begin_later_each_time() {
+    let secret = Secret::draw(&mut Lab::default().chance);
+    let ends = (SocketAddrV4::new(CLIENT, 1), SocketAddrV4::new(SERVER, PORT));
+    let at = |millis: u64| secret.isn(ends.0, ends.1, Instant::from_nanos(millis * 1_000_000));
+    assert_eq!(at(1000).since(at(0)), 250_000);
+    assert!(at(10_000).is_after(at(0)));
+}
+
+#[test]
+fn attack_26_many_small_segments_out_of_order_have_a_limit() {
+    let mut script = Script::established(Profile::BULK);
+    for step in 0..10_000_u32 {
+        script.deliver(Flags::ACK, 3 + (step * 2) % 60_000, 1, b"x");
+    }
+    assert!(script.counted(Counter::TcpOutOfOrderDropped) > 9_000);
+    assert!(script.output().len() <= 65);
+    script.peer(Flags::ACK, 1, 1, b"ab");
+    assert!(script.status().receive_queue >= 3);
+}
+
+#[test]
+fn attack_44_data_on_a_syn_waits_for_the_handshake_and_takes_no_memory() {
+    let mut script = Script::listening(PLAIN);
+    let answer = script.peer(Flags::SYN, 0, 0, &pattern(1400));
+    assert_eq!(answer[0].ack, 1, "it is not taken, and so will come again");
+    script.iss = answer[0].header.seq;
+    script.peer(Flags::ACK, 1, 1, b"");
+    assert!(script.tcp.received(script.id.unwrap()).unwrap().is_empty());
+}
+
+#[test]
+fn attack_44_data_on_the_answer_to_our_syn_is_read_once_open() {
+    let mut script = Script::syn_sent(PLAIN);
+    let answer = script.peer(SYN_ACK, 0, 1, b"banner");
+    assert_eq!(answer[0].ack, 7);
+    assert_eq!(script.tcp.received(script.id.unwrap()).unwrap(), b"banner");
+}
+
+#[test]
+fn attack_43_a_peer_that_opens_its_window_by_single_bytes_gets_no_flood() {
+    let mut script = Script::established(PLAIN);
+    script.send(&pattern(50_000));
+    let (mut segments, mut acked) = (0, 10_001);
+    script.window = 1;
+    script.peer(Flags::ACK, 1, acked, b"");
+    for _ in 0..100 {
+        let sent = script.wait_millis(100);
+        segments += sent.len();
+        acked += u32::try_from(sent.iter().map(|s| s.len).sum::<usize>()).unwrap();
+        script.peer(Flags::ACK, 1, acked, b"");
+    }
+    assert!(segments <= 51, "one in 200 ms: {segments}");
+}
+
+#[test]
+fn attack_38_every_data_offset_with_every_length_is_survived_and_counted() {
+    let (mut tcp, mut lab) = (Tcp::new(1460, &mut Lab::default().cx()), Lab::default());
+    tcp.listen(PORT, PLAIN).unwrap();
+    for offset in 0..16_u8 {
+        for len in 0..80 {
+            let mut segment = [0_u8; 80];
+            segment[12] = offset << 4;
+            tcp.receive(CLIENT, SERVER, &segment[..len], &mut lab.cx());
+        }
+    }
+    let bad = lab.counted(Counter::TcpHeaderErrors) + lab.counted(Counter::TcpChecksumErrors);
+    assert_eq!(bad, 16 * 80);
+}
+
+#[test]
+fn attack_37_a_segment_with_malformed_options_is_still_taken() {
+    let malformed: [&[u8]; 6] = [
+        &[2, 0, 0, 0],
+        &[2, 1, 0, 0],
+        &[8, 40, 0, 0],
+        &[3, 4, 9, 9],
+        &[255, 255, 255, 255],
+        &[1, 1, 1, 254],
+    ];
+    for options in malformed {
+        let mut script = Script::established(PLAIN);
+        script.deliver_raw(options, b"data");
+        assert_eq!(script.tcp.received(script.id.unwrap()).unwrap(), b"data", "{options:?}");
+        assert!(script.counted(Counter::TcpOptionErrors) > 0, "{options:?}");
+    }
+}
+
+proptest! {
+    #![proptest_config(cases(1000))]
+
+    /// Any segments to any state: no panic, no more than a few answers, no packet lost.
+    #[test]
+    fn no_sequence_of_segments_panics_or_is_amplified(
+        segments in prop::collection::vec(
+            (0..64_u8, -70_000..70_000, -70_000..70_000, 0..1500_usize, any::<(u16, u16)>()),
+            1..40,
+        ),
+        is_active: bool,
+        closes_after in 0..40_usize,
+    ) {
+        let mut script =
+            if is_active { Script::syn_sent(PLAIN) } else { Script::established(PLAIN) };
+        for (at, (bits, seq, ack, len, (window, urgent))) in segments.into_iter().enumerate() {
+            if let Some(id) = script.id.filter(|_| at == closes_after) {
+                let _ = script.tcp.send_urgent(id, &pattern(3000));
+                let _ = script.tcp.close(id);
+            }
+            (script.window, script.urgent) = (window, urgent);
+            // Most of them near to what is expected.
+            let near = |offset: i32| {
+                if offset % 3 == 0 { 1 } else { 1_u32.wrapping_add_signed(offset / 7) }
+            };
+            let flags = [Flags::FIN, Flags::SYN, Flags::RST, Flags::PSH, Flags::ACK, Flags::URG];
+            let flags = flags.into_iter().enumerate().filter(|(bit, _)| bits & (1 << bit) != 0);
+            let flags = flags.fold(Flags::default(), |all, (_, flag)| all.with(flag));
+            let answers = script.peer(flags, near(seq), near(ack), &pattern(len));
+            prop_assert!(answers.len() <= 12, "{}", answers.len());
+            script.wait_millis(u64::from(window) % 500);
+        }
+        script.release_all();
+        script.wait(Duration::from_secs(1000));
+        prop_assert_eq!(script.tcp.connections(), 0);
+    }
+}

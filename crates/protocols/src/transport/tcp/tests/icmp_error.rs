@@ -1,0 +1,110 @@
+//! ICMP errors: RFC 9293 §3.9.2.2, RFC 5927; attack row 20.
+
+use super::*;
+use crate::internet::icmp::{ErrorKind, IcmpError, Unreachable};
+
+const HOST: ErrorKind = ErrorKind::Unreachable(Unreachable::Host);
+const PORT_CLOSED: ErrorKind = ErrorKind::Unreachable(Unreachable::Port);
+
+/// Gives `script` an error about the number `seq` of its connection.
+fn error(script: &mut Script, kind: ErrorKind, seq: u32) {
+    let ([s0, s1], [d0, d1]) = (script.port.to_be_bytes(), 4000_u16.to_be_bytes());
+    let [q0, q1, q2, q3] = (script.iss + seq).0.to_be_bytes();
+    let error = IcmpError {
+        kind,
+        reporter: Ipv4Addr::new(192, 0, 2, 1),
+        protocol: Protocol::Tcp,
+        source: SERVER,
+        destination: CLIENT,
+        first_bytes: [s0, s1, d0, d1, q0, q1, q2, q3],
+    };
+    script.tcp.icmp_error(&error, &mut script.lab.cx());
+}
+
+#[test]
+fn a_hard_error_about_our_syn_refuses_the_connection() {
+    for (why, ending) in [
+        (Unreachable::Port, Ending::Refused),
+        (Unreachable::Protocol, Ending::Refused),
+        (Unreachable::Prohibited, Ending::Unreachable),
+    ] {
+        let mut script = Script::syn_sent(PLAIN);
+        error(&mut script, ErrorKind::Unreachable(why), 0);
+        assert_eq!(script.ending(), Some(ending));
+    }
+}
+
+#[test]
+fn a_soft_error_ends_nothing_and_names_the_cause_in_the_end() {
+    let soft = [HOST, ErrorKind::TimeExceeded, ErrorKind::ParameterProblem];
+    for kind in soft {
+        let mut script = Script::syn_sent(PLAIN);
+        error(&mut script, kind, 0);
+        assert_eq!(script.state(), Some(State::SynSent));
+        assert_eq!(script.status().soft_error, Some(kind));
+        script.wait(Duration::from_secs(300));
+        assert_eq!(script.ending(), Some(Ending::Unreachable));
+    }
+}
+
+#[test]
+fn an_open_connection_survives_a_hard_error_and_forgets_it_with_the_next_acknowledgment() {
+    let mut script = Script::established(PLAIN);
+    script.send(b"abc");
+    error(&mut script, PORT_CLOSED, 1);
+    assert_eq!(script.state(), Some(State::Established));
+    assert_eq!(script.status().soft_error, Some(PORT_CLOSED));
+    script.peer(Flags::ACK, 1, 4, b"");
+    assert_eq!(script.status().soft_error, None);
+}
+
+#[test]
+fn attack_20_an_error_about_nothing_in_flight_is_ignored() {
+    let mut script = Script::established(PLAIN);
+    script.send(b"abc");
+    for seq in [0, 4, 5, 0x8000_0000] {
+        error(&mut script, HOST, seq);
+    }
+    assert_eq!(script.status().soft_error, None);
+    assert_eq!(script.counted(Counter::TcpIcmpErrorsIgnored), 4);
+}
+
+#[test]
+fn a_smaller_link_on_the_way_has_all_sent_again_in_smaller_segments() {
+    let mut script = Script::established(PLAIN);
+    script.send(&pattern(3000));
+    let window = script.status().congestion_window;
+    error(&mut script, ErrorKind::FragmentationNeeded { next_hop_mtu: Some(840) }, 1001);
+    let sent = script.output();
+    assert_eq!(extents(&sent), [(1, 800), (801, 800), (1601, 800), (2401, 600)]);
+    assert_eq!(script.status().slow_start_threshold, None, "it is no congestion");
+    assert!(script.status().congestion_window <= window);
+    script.peer(Flags::ACK, 1, 3001, b"");
+    assert_eq!((script.status().send_queue, script.tcp.deadline()), (0, None));
+}
+
+#[test]
+fn attack_20_no_router_is_believed_below_552_bytes() {
+    for next_hop_mtu in [Some(1), Some(68), Some(551)] {
+        let mut script = Script::established(PLAIN);
+        script.send(&pattern(3000));
+        error(&mut script, ErrorKind::FragmentationNeeded { next_hop_mtu }, 1);
+        assert_eq!(script.status().send_mss, 512);
+    }
+}
+
+#[test]
+fn a_router_that_gives_no_size_means_576() {
+    let mut script = Script::established(PLAIN);
+    script.send(&pattern(3000));
+    error(&mut script, ErrorKind::FragmentationNeeded { next_hop_mtu: None }, 1);
+    assert_eq!(script.status().send_mss, 536);
+}
+
+#[test]
+fn a_larger_size_raises_nothing() {
+    let mut script = Script::established(PLAIN);
+    script.send(&pattern(3000));
+    error(&mut script, ErrorKind::FragmentationNeeded { next_hop_mtu: Some(9000) }, 1);
+    assert_eq!((script.status().send_mss, script.output().len()), (1000, 0));
+}

@@ -1,0 +1,182 @@
+//! Opening: RFC 9293 §3.5 and its figures 6 to 8, backlog, SYN retransmission.
+
+use super::*;
+
+#[test]
+fn figure_6_an_active_and_a_passive_open_synchronize_in_three_segments() {
+    let mut script = Script::syn_sent(PLAIN);
+    let answer = script.peer(SYN_ACK, 0, 1, b"");
+    assert_eq!(texts(&answer), ["<ACK seq 1 ack 1 len 0>"]);
+    assert_eq!(script.state(), Some(State::Established));
+}
+
+#[test]
+fn figure_7_a_simultaneous_open_answers_each_syn_and_opens() {
+    let mut script = Script::syn_sent(PLAIN);
+    let answer = script.peer(Flags::SYN, 0, 0, b"");
+    assert_eq!(texts(&answer), ["<SYN,ACK seq 0 ack 1 len 0>"]);
+    assert_eq!(script.state(), Some(State::SynReceived));
+    script.peer(SYN_ACK, 0, 1, b"");
+    assert_eq!(script.state(), Some(State::Established));
+    assert_eq!(script.events, [Event::Established]);
+}
+
+#[test]
+fn the_window_of_the_second_syn_of_a_simultaneous_open_is_not_scaled() {
+    let mut script = Script::syn_sent(Profile::BULK);
+    script.options = Options { window_scale: Some(7), ..Options::default() };
+    script.window = 1280;
+    script.peer(Flags::SYN, 0, 0, b"");
+    script.peer(SYN_ACK, 0, 1, b"");
+    assert_eq!(script.status().send_window, 1280);
+}
+
+#[test]
+fn figure_8_an_old_duplicate_syn_is_undone_by_the_reset_of_its_sender() {
+    let mut script = Script::syn_received(PLAIN);
+    let answer = script.peer(Flags::SYN, 200_000, 0, b"");
+    assert_eq!(texts(&answer), ["<SYN,ACK seq 0 ack 1 len 0>"]);
+    script.peer(Flags::RST, 1, 0, b"");
+    assert_eq!(script.state(), None);
+    let answer = script.peer(Flags::SYN, 200_000, 0, b"");
+    assert_eq!(answer[0].ack, 200_001);
+    assert!(script.events.is_empty(), "nobody was told of the old one");
+}
+
+#[test]
+fn a_repeated_syn_gets_the_same_answer_again() {
+    let mut script = Script::syn_received(PLAIN);
+    let answer = script.peer(Flags::SYN, 0, 0, b"");
+    assert_eq!(texts(&answer), ["<SYN,ACK seq 0 ack 1 len 0>"]);
+}
+
+#[test]
+fn a_syn_is_repeated_with_doubled_waits_and_given_up_after_three_minutes() {
+    let mut script = Script::syn_sent(PLAIN);
+    let sent = script.wait(Duration::from_secs(400));
+    assert_eq!(seconds(&sent), [1, 3, 7, 15, 31, 63, 123]);
+    assert!(sent.iter().all(|syn| syn.flags == Flags::SYN && syn.seq == 0));
+    assert_eq!(script.ending(), Some(Ending::TimedOut));
+    assert_eq!(script.counted(Counter::TcpGivenUp), 1);
+}
+
+#[test]
+fn an_answered_syn_that_nobody_acknowledges_is_given_up() {
+    let mut script = Script::syn_received(PLAIN);
+    let sent = script.wait(Duration::from_secs(400));
+    assert_eq!(seconds(&sent), [1, 3, 7, 15, 31, 63, 123]);
+    assert_eq!((script.state(), script.tcp.connections()), (None, 0));
+}
+
+#[test]
+fn the_first_flight_is_one_segment_if_the_syn_was_lost_twice() {
+    let mut script = Script::syn_sent(PLAIN);
+    script.wait_millis(3500);
+    script.options = Options { mss: Some(1000), ..Options::default() };
+    script.peer(SYN_ACK, 0, 1, b"");
+    assert_eq!(script.send(&pattern(5000)).len(), 1);
+    assert_eq!(script.status().rto, Duration::from_secs(3));
+}
+
+#[test]
+fn the_first_flight_is_ten_segments_if_the_syn_was_lost_once() {
+    let mut script = Script::syn_sent(PLAIN);
+    script.wait_millis(1500);
+    script.options = Options { mss: Some(1000), ..Options::default() };
+    script.peer(SYN_ACK, 0, 1, b"");
+    assert_eq!(script.send(&pattern(20_000)).len(), 10);
+}
+
+#[test]
+fn data_and_close_before_the_open_go_out_behind_the_handshake() {
+    let mut script = Script::syn_sent(PLAIN);
+    script.send(b"hello");
+    script.options = Options { mss: Some(1000), ..Options::default() };
+    let answer = script.peer(SYN_ACK, 0, 1, b"");
+    assert_eq!(texts(&answer), ["<PSH,ACK seq 1 ack 1 len 5>"]);
+}
+
+#[test]
+fn a_close_in_syn_received_sends_its_fin_once_open() {
+    let mut script = Script::syn_sent(PLAIN);
+    script.peer(Flags::SYN, 0, 0, b"");
+    assert_eq!(script.close(), []);
+    let answer = script.peer(Flags::ACK, 1, 1, b"");
+    assert_eq!(texts(&answer), ["<FIN,ACK seq 1 ack 1 len 0>"]);
+    assert_eq!(script.state(), Some(State::FinWait1));
+}
+
+#[test]
+fn a_close_in_syn_sent_ends_without_a_word() {
+    let mut script = Script::syn_sent(PLAIN);
+    assert_eq!(script.close(), []);
+    assert_eq!(script.ending(), Some(Ending::Aborted));
+    assert_eq!(script.wait(Duration::from_secs(10)), []);
+}
+
+#[test]
+fn the_oldest_half_open_connection_makes_room_in_a_flood_of_syns() {
+    let mut script = Script::listening(PLAIN);
+    for port in 0..1000 {
+        script.irs = Seq(port);
+        let mut lab = core::mem::take(&mut script.lab);
+        flood(&mut script.tcp, u16::try_from(10_000 + port).unwrap(), &mut lab);
+        script.lab = lab;
+        script.output();
+    }
+    assert_eq!(script.tcp.connections(), BACKLOG);
+    assert_eq!(script.counted(Counter::TcpOpensRefused), 1000 - BACKLOG as u64);
+    let answer = script.peer(Flags::SYN, 0, 0, b"");
+    script.iss = answer[0].header.seq;
+    script.peer(Flags::ACK, 1, 1, b"");
+    assert_eq!(script.events, [Event::Established]);
+}
+
+/// A SYN from `port` of a host that never answers.
+fn flood(tcp: &mut Tcp, port: u16, lab: &mut Lab) {
+    let header = Header {
+        source_port: port,
+        destination_port: PORT,
+        flags: Flags::SYN,
+        ..Header::default()
+    };
+    let mut packet = Packet::with_capacity(0);
+    let ends = (SocketAddrV4::new(CLIENT, port), SocketAddrV4::new(SERVER, PORT));
+    push_header(&header, ends.0, ends.1, &mut packet);
+    tcp.receive(CLIENT, SERVER, packet.data(), &mut lab.cx());
+}
+
+#[test]
+fn half_open_connections_go_with_their_listener() {
+    let mut script = Script::syn_received(PLAIN);
+    script.tcp.stop_listening(PORT);
+    assert_eq!((script.state(), script.tcp.connections()), (None, 0));
+    let answer = script.peer(Flags::ACK, 1, 1, b"");
+    assert_eq!(texts(&answer), ["<RST seq 1 len 0>"]);
+}
+
+#[test]
+fn an_open_to_a_group_or_to_nobody_is_refused() {
+    let mut script = Script::new();
+    let bad = [Ipv4Addr::new(224, 0, 0, 1), Ipv4Addr::BROADCAST, Ipv4Addr::UNSPECIFIED];
+    for address in bad {
+        let remote = SocketAddrV4::new(address, 23);
+        let opened = script.tcp.open(SERVER, remote, PLAIN, &mut script.lab.cx());
+        assert_eq!(opened, Err(OpenError::BadRemote));
+    }
+}
+
+#[test]
+fn the_table_has_a_limit_and_the_oldest_time_wait_gives_way() {
+    let mut script = Script::established(PLAIN);
+    script.close();
+    script.peer(FIN_ACK, 1, 2, b"");
+    assert_eq!(script.state(), Some(State::TimeWait));
+    let remote = SocketAddrV4::new(CLIENT, 9);
+    for _ in 0..1024 {
+        script.tcp.open(SERVER, remote, PLAIN, &mut script.lab.cx()).unwrap();
+    }
+    assert_eq!(script.state(), None);
+    let refused = script.tcp.open(SERVER, remote, PLAIN, &mut script.lab.cx());
+    assert_eq!(refused, Err(OpenError::TooMany));
+}

@@ -1,0 +1,195 @@
+//! Options: MSS, window scale, timestamps and PAWS (RFC 9293 §3.7.1, RFC 7323).
+
+use super::*;
+
+const ALL: Options =
+    Options { mss: Some(1000), window_scale: Some(2), timestamps: Some((1000, 0)) };
+
+#[test]
+fn a_syn_offers_all_options_and_a_plain_one_only_the_segment_size() {
+    let offered = |profile| {
+        let mut script = Script::new();
+        let remote = SocketAddrV4::new(CLIENT, 9);
+        script.tcp.open(SERVER, remote, profile, &mut script.lab.cx()).unwrap();
+        script.output()[0].header.options
+    };
+    let options = offered(Profile::BULK);
+    assert_eq!((options.mss, options.window_scale), (Some(1460), Some(3)));
+    assert!(options.timestamps.is_some());
+    assert_eq!(offered(PLAIN), Options { mss: Some(1460), ..Options::default() });
+}
+
+#[test]
+fn without_the_option_segments_have_536_bytes() {
+    let mut script = Script::asked_for(PLAIN, Options::default());
+    script.peer(Flags::ACK, 1, 1, b"");
+    let sent = script.send(&pattern(2000));
+    assert_eq!(sent[0].len, 536);
+}
+
+#[test]
+fn segments_are_no_larger_than_the_peer_the_link_and_the_profile_allow() {
+    for (peer, profile, expected) in [
+        (1000, PLAIN, 1000),
+        (9000, PLAIN, 1460),
+        (1460, Profile { mss_max: Some(500), ..PLAIN }, 500),
+    ] {
+        let options = Options { mss: Some(peer), ..Options::default() };
+        let mut script = Script::asked_for(profile, options);
+        script.peer(Flags::ACK, 1, 1, b"");
+        assert_eq!(script.send(&pattern(20_000))[0].len, expected);
+    }
+}
+
+#[test]
+fn timestamps_take_their_room_from_the_segment() {
+    let mut script = Script::asked_for(Profile::BULK, ALL);
+    script.options.timestamps = Some((1000, 0));
+    script.peer(Flags::ACK, 1, 1, b"");
+    assert_eq!(script.send(&pattern(2000))[0].len, 988);
+}
+
+#[test]
+fn timestamps_and_scale_are_used_only_if_both_sides_offer_them() {
+    for (profile, offered, stamps) in [
+        (Profile::BULK, ALL, true),
+        (Profile::BULK, Options { mss: Some(1000), ..Options::default() }, false),
+        (PLAIN, ALL, false),
+    ] {
+        let mut script = Script::listening(profile);
+        script.options = offered;
+        let answer = script.peer(Flags::SYN, 0, 0, b"")[0].header.options;
+        assert_eq!(answer.timestamps.is_some(), stamps);
+        assert_eq!(answer.window_scale.is_some(), stamps);
+    }
+}
+
+#[test]
+fn the_windows_of_both_sides_are_scaled_after_the_handshake_only() {
+    let mut script = Script::listening(Profile::BULK);
+    script.options = ALL;
+    script.window = 1000;
+    let answer = script.peer(Flags::SYN, 0, 0, b"");
+    script.iss = answer[0].header.seq;
+    assert_eq!(answer[0].header.window, 0xFFFF);
+    script.options = Options { timestamps: Some((1000, 0)), ..Options::default() };
+    script.peer(Flags::ACK, 1, 1, b"");
+    assert_eq!(script.status().send_window, 4000);
+    let answer = script.peer(Flags::ACK.with(Flags::FIN), 1, 1, b"x");
+    assert_eq!(answer[0].header.window, 32_767_u16 + 1, "2^18 bytes by a shift of 3");
+}
+
+#[test]
+fn a_peer_with_a_scale_of_zero_still_gets_our_window_scaled() {
+    let mut script = Script::listening(Profile::BULK);
+    script.options = Options { window_scale: Some(0), ..Options::default() };
+    let answer = script.peer(Flags::SYN, 0, 0, b"");
+    assert_eq!(answer[0].header.options.window_scale, Some(3));
+}
+
+fn stamped() -> Script {
+    let mut script = Script::asked_for(Profile::BULK, ALL);
+    script.options.timestamps = Some((1000, 0));
+    script.peer(Flags::ACK, 1, 1, b"");
+    assert_eq!(script.state(), Some(State::Established));
+    script
+}
+
+fn echo(script: &mut Script) -> u32 {
+    let sent = script.send(b"?");
+    let echo = sent[0].header.options.timestamps.unwrap().1;
+    let ack = sent[0].seq + 1;
+    script.peer(Flags::ACK, sent[0].ack, ack, b"");
+    echo
+}
+
+#[test]
+fn paws_drops_a_segment_with_an_older_timestamp_and_answers_it() {
+    let mut script = stamped();
+    script.options.timestamps = Some((999, 0));
+    let answer = script.peer(Flags::ACK, 1, 1, b"old");
+    assert_eq!(texts(&answer), ["<ACK seq 1 ack 1 len 0>"]);
+    assert_eq!(script.counted(Counter::TcpPawsDropped), 1);
+}
+
+#[test]
+fn paws_holds_across_the_wrap_of_the_clock() {
+    let mut script =
+        Script::asked_for(Profile::BULK, Options { timestamps: Some((u32::MAX - 1, 0)), ..ALL });
+    script.options.timestamps = Some((2, 0));
+    script.peer(Flags::ACK, 1, 1, b"");
+    assert_eq!(script.state(), Some(State::Established));
+    script.options.timestamps = Some((u32::MAX - 1, 0));
+    script.peer(Flags::ACK, 1, 1, b"old");
+    assert_eq!(script.counted(Counter::TcpPawsDropped), 1);
+}
+
+#[test]
+fn a_reset_is_not_subject_to_paws_and_sets_no_timestamp() {
+    let mut script = stamped();
+    script.options.timestamps = Some((5, 0));
+    script.peer(Flags::RST, 2, 0, b"");
+    script.options.timestamps = Some((1001, 0));
+    assert_eq!(echo(&mut script), 1000);
+    script.options.timestamps = Some((5, 0));
+    script.peer(Flags::RST, 1, 0, b"");
+    assert_eq!(script.ending(), Some(Ending::Reset));
+}
+
+#[test]
+fn after_24_days_of_silence_an_old_timestamp_says_nothing() {
+    let mut script = stamped();
+    script.wait(Duration::from_secs(25 * 86_400));
+    script.options.timestamps = Some((1000_u32.wrapping_sub(1 << 30), 0));
+    script.peer(Flags::ACK, 1, 1, b"new");
+    assert_eq!(script.tcp.received(script.id.unwrap()).unwrap(), b"new");
+}
+
+#[test]
+fn a_segment_without_the_timestamp_that_was_agreed_upon_is_dropped() {
+    let mut script = stamped();
+    script.options.timestamps = None;
+    assert_eq!(script.peer(Flags::ACK, 1, 1, b"x"), []);
+    assert!(script.tcp.received(script.id.unwrap()).unwrap().is_empty());
+}
+
+#[test]
+fn the_timestamp_of_the_segment_before_the_hole_is_echoed() {
+    let mut script = stamped();
+    script.options.timestamps = Some((2000, 0));
+    let answer = script.peer(Flags::ACK, 4, 1, b"def");
+    assert_eq!(answer[0].header.options.timestamps.unwrap().1, 1000);
+    script.options.timestamps = Some((3000, 0));
+    let answer = script.peer(Flags::ACK, 1, 1, b"abc");
+    assert_eq!(answer[0].header.options.timestamps.unwrap().1, 3000);
+}
+
+#[test]
+fn attack_30_only_a_segment_that_is_believed_sets_the_timestamp() {
+    let mut script = stamped();
+    script.options.timestamps = Some((900_000, 0));
+    script.peer(Flags::ACK, 500_000_000, 1, b"out of window");
+    script.peer(Flags::ACK, 2, 1, b"behind a hole");
+    script.peer(Flags::ACK, 1, 7_000, b"acknowledges what was not sent");
+    script.options.timestamps = Some((1001, 0));
+    assert_eq!(echo(&mut script), 1000);
+}
+
+#[test]
+fn attack_25_a_tiny_segment_size_has_a_floor() {
+    for mss in [0, 1, 8, 63] {
+        let options = Options { mss: Some(mss), ..Options::default() };
+        let mut script = Script::asked_for(PLAIN, options);
+        script.peer(Flags::ACK, 1, 1, b"");
+        assert_eq!(script.send(&pattern(1000))[0].len, 64);
+    }
+}
+
+#[test]
+fn options_in_data_segments_that_belong_to_a_syn_change_nothing() {
+    let mut script = Script::established(PLAIN);
+    script.options = ALL;
+    script.window = 500;
+    script.peer(Flags::ACK, 1, 1, b"");
+    assert_eq!((script.status().send_window, script.status().send_mss), (500, 1000));
+}

@@ -1,0 +1,120 @@
+//! Resets: RFC 9293 §3.5.1 with its figures 9 to 11, §3.5.2 and §3.5.3, RFC 5961 §3.
+
+use super::*;
+
+#[test]
+fn figure_9_a_syn_of_a_crashed_peer_is_answered_and_its_reset_ends_the_connection() {
+    let mut script = Script::established(PLAIN);
+    let answer = script.peer(Flags::SYN, 700_000, 0, b"");
+    assert_eq!(texts(&answer), ["<ACK seq 1 ack 1 len 0>"]);
+    script.peer(Flags::RST, 1, 0, b"");
+    assert_eq!(script.ending(), Some(Ending::Reset));
+}
+
+#[test]
+fn figure_9_from_the_other_side_an_acknowledgment_of_an_old_connection_is_reset() {
+    let mut script = Script::syn_sent(PLAIN);
+    let answer = script.peer(Flags::ACK, 300, 9_000, b"");
+    assert_eq!(texts(&answer), ["<RST seq 9000 len 0>"]);
+    assert_eq!(script.state(), Some(State::SynSent));
+    let answer = script.peer(SYN_ACK, 0, 1, b"");
+    assert_eq!(texts(&answer), ["<ACK seq 1 ack 1 len 0>"]);
+}
+
+#[test]
+fn figure_10_data_of_a_half_open_connection_is_reset() {
+    let mut script = Script::new();
+    let answer = script.peer(Flags::ACK, 300, 100, b"data");
+    assert_eq!(texts(&answer), ["<RST seq 100 len 0>"]);
+}
+
+#[test]
+fn figure_11_an_old_duplicate_syn_returns_a_listener_to_listening() {
+    let mut script = Script::syn_received(PLAIN);
+    script.peer(Flags::RST, 1, 0, b"");
+    assert_eq!(script.state(), None);
+    assert!(script.tcp.listen(PORT, PLAIN).is_err(), "it still listens");
+    assert!(script.events.is_empty());
+}
+
+#[test]
+fn a_reset_of_an_active_open_refuses_it() {
+    let mut script = Script::syn_sent(PLAIN);
+    script.peer(RST_ACK, 0, 1, b"");
+    assert_eq!(script.ending(), Some(Ending::Refused));
+    assert_eq!(script.events, [Event::Closed]);
+}
+
+#[test]
+fn a_reset_of_an_active_open_that_acknowledges_something_else_is_ignored() {
+    let mut script = Script::syn_sent(PLAIN);
+    assert_eq!(script.peer(RST_ACK, 0, 2, b""), []);
+    assert_eq!(script.peer(Flags::RST, 0, 0, b""), []);
+    assert_eq!(script.state(), Some(State::SynSent));
+}
+
+#[test]
+fn a_reset_of_a_simultaneous_open_refuses_it() {
+    let mut script = Script::syn_sent(PLAIN);
+    script.peer(Flags::SYN, 0, 0, b"");
+    script.peer(Flags::RST, 1, 0, b"");
+    assert_eq!(script.ending(), Some(Ending::Refused));
+}
+
+#[test]
+fn a_syn_for_nobody_is_reset_with_its_number_acknowledged() {
+    let mut script = Script::new();
+    let answer = script.peer(Flags::SYN, 0, 0, b"abc");
+    let reset = answer[0].header;
+    assert_eq!((reset.flags, reset.seq, reset.ack), (RST_ACK, Seq(0), script.irs + 4));
+}
+
+#[test]
+fn attack_46_a_reset_is_never_answered_by_a_reset() {
+    for flags in [Flags::RST, RST_ACK, Flags::RST.with(Flags::SYN), RST_ACK.with(Flags::FIN)] {
+        assert_eq!(Script::new().peer(flags, 1, 1, b"x"), []);
+        assert_eq!(Script::listening(PLAIN).peer(flags, 1, 1, b"x"), []);
+        assert_eq!(Script::syn_sent(PLAIN).peer(flags, 1, 9, b"x"), []);
+        assert_eq!(Script::syn_received(PLAIN).peer(flags, 1, 9, b""), []);
+    }
+}
+
+#[test]
+fn attack_27_only_a_reset_at_the_exact_edge_ends_a_connection() {
+    let mut script = Script::established(PLAIN);
+    assert_eq!(script.peer(Flags::RST, 0, 0, b""), [], "before the window");
+    assert_eq!(script.peer(Flags::RST, 1_000_000, 0, b""), [], "behind the window");
+    let challenge = script.peer(Flags::RST, 2, 0, b"");
+    assert_eq!(texts(&challenge), ["<ACK seq 1 ack 1 len 0>"]);
+    assert_eq!(script.counted(Counter::TcpResetsIgnored), 3);
+    assert_eq!(script.state(), Some(State::Established));
+    assert_eq!(script.peer(Flags::RST, 1, 0, b""), []);
+    assert_eq!(script.ending(), Some(Ending::Reset));
+}
+
+#[test]
+fn a_reset_counts_at_a_shut_window_too() {
+    let mut script = Script::established(Profile { receive_window: 10, ..PLAIN });
+    script.peer(Flags::ACK, 1, 1, b"0123456789");
+    assert_eq!(script.status().receive_window, 0);
+    script.peer(Flags::RST, 11, 0, b"");
+    assert_eq!(script.ending(), Some(Ending::Reset));
+}
+
+#[test]
+fn what_had_come_before_a_reset_can_still_be_read() {
+    let mut script = Script::established(PLAIN);
+    script.peer(Flags::ACK, 1, 1, b"last words");
+    script.peer(Flags::RST, 11, 0, b"");
+    assert_eq!(script.tcp.received(script.id.unwrap()).unwrap(), b"last words");
+}
+
+#[test]
+fn resets_owed_have_a_limit() {
+    let mut script = Script::new();
+    for _ in 0..MAX_RESETS_OWED + 3 {
+        script.deliver(Flags::ACK, 1, 1, b"");
+    }
+    assert_eq!(script.output().len(), MAX_RESETS_OWED);
+    assert_eq!(script.counted(Counter::TcpResetsSuppressed), 3);
+}

@@ -1,0 +1,276 @@
+//! One TCP, and a peer whose segments the test writes.
+
+use super::*;
+use std::string::String;
+
+/// Where the peer's numbers begin.
+const PEER_ISN: Seq = Seq(5_000_000);
+/// The port of the peer.
+const PEER_PORT: u16 = 4000;
+
+/// Timers as with [`Profile::BULK`], but without extensions, so that a script is short.
+pub(super) const PLAIN: Profile = Profile { extensions: false, ..Profile::BULK };
+
+/// A segment that was sent, with numbers that count from the initial ones.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Sent {
+    pub(super) millis: u64,
+    pub(super) flags: Flags,
+    pub(super) seq: u32,
+    pub(super) ack: u32,
+    pub(super) len: usize,
+    pub(super) header: Header,
+}
+
+impl Sent {
+    pub(super) fn text(&self) -> String {
+        let flags = flags_text(self.flags);
+        let ack = if self.flags.has(Flags::ACK) {
+            std::format!(" ack {}", self.ack)
+        } else {
+            String::new()
+        };
+        std::format!("<{flags} seq {}{ack} len {}>", self.seq, self.len)
+    }
+}
+
+pub(super) fn flags_text(flags: Flags) -> String {
+    let names = [
+        (Flags::SYN, "SYN"),
+        (Flags::FIN, "FIN"),
+        (Flags::RST, "RST"),
+        (Flags::PSH, "PSH"),
+        (Flags::URG, "URG"),
+        (Flags::ACK, "ACK"),
+    ];
+    let set: Vec<_> = names.iter().filter(|(flag, _)| flags.has(*flag)).map(|n| n.1).collect();
+    set.join(",")
+}
+
+pub(super) struct Script {
+    pub(super) lab: Lab,
+    pub(super) tcp: Tcp,
+    pool: Pool,
+    pub(super) id: Option<ConnectionId>,
+    pub(super) port: u16,
+    pub(super) iss: Seq,
+    pub(super) irs: Seq,
+    /// What the next segments of the peer say.
+    pub(super) window: u16,
+    pub(super) urgent: u16,
+    pub(super) options: Options,
+    /// What the user was told.
+    pub(super) events: Vec<Event>,
+}
+
+impl Script {
+    pub(super) fn new() -> Self {
+        let mut lab = Lab::with_seed(1);
+        let tcp = Tcp::new(LINK_MSS, &mut lab.cx());
+        Self {
+            lab,
+            tcp,
+            pool: Pool::new(4, 2000),
+            id: None,
+            port: PORT,
+            iss: Seq(0),
+            irs: PEER_ISN,
+            window: 60_000,
+            urgent: 0,
+            options: Options::default(),
+            events: Vec::new(),
+        }
+    }
+
+    pub(super) fn listening(profile: Profile) -> Self {
+        let mut script = Self::new();
+        script.tcp.listen(PORT, profile).unwrap();
+        script
+    }
+
+    /// A connection that we have asked for; the SYN has left.
+    pub(super) fn syn_sent(profile: Profile) -> Self {
+        let mut script = Self::new();
+        let remote = SocketAddrV4::new(CLIENT, PEER_PORT);
+        let id = script.tcp.open(SERVER, remote, profile, &mut script.lab.cx()).unwrap();
+        script.id = Some(id);
+        let syn = script.output();
+        (script.port, script.iss) = (syn[0].header.source_port, syn[0].header.seq);
+        script
+    }
+
+    /// A connection that the peer has asked for; the answer to its SYN has left.
+    pub(super) fn syn_received(profile: Profile) -> Self {
+        Self::asked_for(profile, Options { mss: Some(1000), ..Options::default() })
+    }
+
+    pub(super) fn asked_for(profile: Profile, options: Options) -> Self {
+        let mut script = Self::listening(profile);
+        script.options = options;
+        let answer = script.peer(Flags::SYN, 0, 0, b"");
+        script.iss = answer[0].header.seq;
+        script.options = Options::default();
+        script
+    }
+
+    /// An open connection with segments of at most 1000 bytes from us.
+    pub(super) fn established(profile: Profile) -> Self {
+        let mut script = Self::syn_received(profile);
+        script.peer(Flags::ACK, 1, 1, b"");
+        assert_eq!(script.state(), Some(State::Established));
+        script
+    }
+
+    /// Takes a segment of the peer, with numbers that count from the initial ones, and returns
+    /// what is sent at once.
+    pub(super) fn peer(&mut self, flags: Flags, seq: u32, ack: u32, data: &[u8]) -> Vec<Sent> {
+        self.deliver(flags, seq, ack, data);
+        self.output()
+    }
+
+    /// Takes a segment of the peer without output.
+    pub(super) fn deliver(&mut self, flags: Flags, seq: u32, ack: u32, data: &[u8]) {
+        let header = Header {
+            source_port: PEER_PORT,
+            destination_port: self.port,
+            seq: self.irs + seq,
+            ack: if flags.has(Flags::ACK) { self.iss + ack } else { Seq(0) },
+            flags,
+            window: self.window,
+            urgent: self.urgent,
+            options: self.options,
+        };
+        let mut packet = Packet::from_slice(data);
+        let ends = (SocketAddrV4::new(CLIENT, PEER_PORT), SocketAddrV4::new(SERVER, self.port));
+        push_header(&header, ends.0, ends.1, &mut packet);
+        self.tcp.receive(CLIENT, SERVER, packet.data(), &mut self.lab.cx());
+    }
+
+    /// Takes the next segment of the peer with four bytes of `options` as they stand.
+    pub(super) fn deliver_raw(&mut self, options: &[u8], data: &[u8]) {
+        let header = Header {
+            source_port: PEER_PORT,
+            destination_port: self.port,
+            seq: self.irs + 1,
+            ack: self.iss + 1,
+            flags: Flags::ACK,
+            window: self.window,
+            ..Header::default()
+        };
+        let mut bytes = [0; MAX_HEADER_LEN];
+        let len = header.emit(&mut bytes);
+        let mut segment = [&bytes[..len], options, data].concat();
+        segment[12] = 6 << 4;
+        let sum = pseudo_sum(CLIENT, SERVER, segment.len()).bytes(&segment).finish();
+        segment[header::CHECKSUM].copy_from_slice(&sum.to_be_bytes());
+        self.tcp.receive(CLIENT, SERVER, &segment, &mut self.lab.cx());
+    }
+
+    /// Returns what is to be sent now.
+    pub(super) fn output(&mut self) -> Vec<Sent> {
+        let mut all = Vec::new();
+        while let Some(segment) = self.tcp.transmit(&mut self.pool, &mut self.lab.cx()) {
+            let bytes = segment.packet.data().to_vec();
+            self.pool.put(segment.packet);
+            let pseudo = pseudo_sum(SERVER, CLIENT, bytes.len());
+            let (header, len) = Header::parse(&bytes, pseudo, &mut self.lab.meter).unwrap();
+            all.push(Sent {
+                millis: self.lab.now.as_nanos() / 1_000_000,
+                flags: header.flags,
+                seq: header.seq.since(self.iss),
+                ack: header.ack.since(self.irs),
+                len: bytes.len() - len,
+                header,
+            });
+        }
+        while let Some((id, event)) = self.tcp.event() {
+            self.id.get_or_insert(id);
+            self.events.push(event);
+        }
+        assert_eq!(self.pool.lent(), 0, "no packet leaks");
+        all
+    }
+
+    /// Lets time pass and returns what is sent meanwhile.
+    pub(super) fn wait(&mut self, time: Duration) -> Vec<Sent> {
+        let end = self.lab.now + time;
+        let mut all = self.output();
+        while let Some(at) = self.tcp.deadline().filter(|at| *at <= end) {
+            self.lab.now = self.lab.now.max(at);
+            self.tcp.timeout(&mut self.lab.cx());
+            all.extend(self.output());
+        }
+        self.lab.now = end;
+        all
+    }
+
+    pub(super) fn wait_millis(&mut self, millis: u64) -> Vec<Sent> {
+        self.wait(Duration::from_millis(millis))
+    }
+
+    pub(super) fn send(&mut self, data: &[u8]) -> Vec<Sent> {
+        assert_eq!(self.tcp.send(self.id.unwrap(), data).unwrap(), data.len());
+        self.output()
+    }
+
+    pub(super) fn consume(&mut self, count: usize) -> Vec<Sent> {
+        self.tcp.consume(self.id.unwrap(), count).unwrap();
+        self.output()
+    }
+
+    pub(super) fn close(&mut self) -> Vec<Sent> {
+        self.tcp.close(self.id.unwrap()).unwrap();
+        self.output()
+    }
+
+    pub(super) fn release(&mut self) -> Vec<Sent> {
+        self.tcp.release(self.id.unwrap());
+        self.wait_millis(0)
+    }
+
+    /// Gives up whatever there is.
+    pub(super) fn release_all(&mut self) {
+        if let Some(id) = self.id {
+            self.tcp.release(id);
+        }
+        self.tcp.stop_listening(PORT);
+        self.output();
+    }
+
+    pub(super) fn status(&self) -> Status {
+        self.tcp.status(self.id.unwrap()).unwrap()
+    }
+
+    pub(super) fn ending(&self) -> Option<Ending> {
+        self.status().ending
+    }
+
+    /// The state of the connection between the two ends, whoever knows of it.
+    pub(super) fn state(&mut self) -> Option<State> {
+        let ends = (SocketAddrV4::new(SERVER, self.port), SocketAddrV4::new(CLIENT, PEER_PORT));
+        self.tcp.table.find(ends).map(|(_, connection)| connection.state)
+    }
+
+    pub(super) fn counted(&self, counter: Counter) -> u64 {
+        self.lab.counted(counter)
+    }
+}
+
+/// Returns the segments as text.
+pub(super) fn texts(sent: &[Sent]) -> Vec<String> {
+    sent.iter().map(Sent::text).collect()
+}
+
+/// Returns when the segments left, in seconds.
+pub(super) fn seconds(sent: &[Sent]) -> Vec<u64> {
+    sent.iter().map(|sent| sent.millis / 1000).collect()
+}
+
+/// Returns first number and length of the segments.
+pub(super) fn extents(sent: &[Sent]) -> Vec<(u32, usize)> {
+    sent.iter().map(|sent| (sent.seq, sent.len)).collect()
+}
+
+pub(super) const SYN_ACK: Flags = Flags::SYN.with(Flags::ACK);
+pub(super) const FIN_ACK: Flags = Flags::FIN.with(Flags::ACK);
+pub(super) const RST_ACK: Flags = Flags::RST.with(Flags::ACK);

@@ -1,0 +1,234 @@
+//! Windows: RFC 9293 §3.7.4 and §3.8.6; attack rows 34 and 43.
+
+use super::*;
+
+fn peer_window(window: u16) -> Script {
+    let mut script = Script::established(PLAIN);
+    script.window = window;
+    script.peer(Flags::ACK, 1, 1, b"");
+    script
+}
+
+#[test]
+fn a_shut_window_is_probed_for_ever_while_the_peer_answers() {
+    let mut script = peer_window(0);
+    assert_eq!(script.send(b"abc"), []);
+    let end = script.lab.now + Duration::from_secs(86_400);
+    let mut probes = 0;
+    while script.lab.now < end {
+        for probe in script.wait(Duration::from_secs(60)) {
+            assert_eq!((probe.seq, probe.len), (1, 1));
+            probes += 1;
+            script.peer(Flags::ACK, 1, 1, b"");
+        }
+    }
+    assert!((1400..1460).contains(&probes), "about one a minute: {probes}");
+    script.window = 1000;
+    let sent = script.peer(Flags::ACK, 1, 1, b"");
+    assert_eq!(extents(&sent), [(1, 3)]);
+}
+
+#[test]
+fn probes_begin_after_a_timeout_and_back_off() {
+    let mut script = peer_window(0);
+    script.send(b"abc");
+    let sent = script.wait(Duration::from_secs(7));
+    let at: Vec<_> = sent.iter().map(|probe| probe.millis).collect();
+    assert_eq!(at, [200, 600, 1400, 3000, 6200]);
+}
+
+#[test]
+fn a_shut_window_is_given_up_if_the_peer_answers_nothing() {
+    let mut script = peer_window(0);
+    script.send(b"abc");
+    script.wait(Duration::from_secs(300));
+    assert_eq!(script.ending(), Some(Ending::TimedOut));
+}
+
+#[test]
+fn attack_34_nobody_waits_for_the_window_of_a_released_connection() {
+    let mut script = peer_window(0);
+    script.send(b"abc");
+    script.release();
+    for _ in 0..150 {
+        script.wait(Duration::from_secs(1));
+        script.peer(Flags::ACK, 1, 1, b"");
+    }
+    assert_eq!((script.state(), script.tcp.connections()), (None, 0));
+}
+
+#[test]
+fn a_probe_that_is_taken_counts_as_sent() {
+    let mut script = peer_window(0);
+    script.send(b"abc");
+    script.wait_millis(300);
+    script.window = 100;
+    let sent = script.peer(Flags::ACK, 1, 2, b"");
+    assert_eq!(extents(&sent), [(2, 2)]);
+}
+
+#[test]
+fn a_fin_alone_probes_a_shut_window_too() {
+    let mut script = peer_window(0);
+    script.close();
+    let sent = script.wait_millis(300);
+    assert_eq!(texts(&sent), ["<FIN,ACK seq 1 ack 1 len 0>"]);
+    script.peer(Flags::ACK, 1, 2, b"");
+    assert_eq!(script.state(), Some(State::FinWait2));
+}
+
+#[test]
+fn a_window_that_shuts_over_data_in_flight_is_probed_and_the_data_not_lost() {
+    let mut script = Script::established(PLAIN);
+    script.send(&pattern(5000));
+    script.window = 0;
+    script.peer(Flags::ACK, 1, 2001, b"");
+    for _ in 0..200 {
+        for probe in script.wait(Duration::from_secs(1)) {
+            assert!((probe.seq, probe.len) == (2001, 1), "{}", probe.text());
+            script.peer(Flags::ACK, 1, 2001, b"");
+        }
+    }
+    script.window = 60_000;
+    script.peer(Flags::ACK, 1, 2001, b"");
+    let sent = script.wait(Duration::from_secs(2));
+    assert!(!sent.is_empty() || script.status().statistics.retransmissions > 0);
+    script.peer(Flags::ACK, 1, 5001, b"");
+    assert_eq!(script.status().send_queue, 0);
+}
+
+#[test]
+fn an_acknowledgment_at_a_shut_window_has_the_number_that_the_peer_expects() {
+    let mut script = peer_window(0);
+    script.send(b"abc");
+    script.wait_millis(300);
+    let answer = script.peer(Flags::ACK.with(Flags::PSH), 1, 1, &pattern(3000));
+    assert_eq!(texts(&answer), ["<ACK seq 1 ack 3001 len 0>"]);
+}
+
+#[test]
+fn the_sender_makes_no_silly_segment_of_a_small_window() {
+    let mut script = Script::established(Profile { nagle: false, ..PLAIN });
+    script.window = 2000;
+    script.peer(Flags::ACK, 1, 1, b"");
+    script.send(&pattern(5000));
+    script.window = 300;
+    assert_eq!(script.peer(Flags::ACK, 1, 2001, b""), []);
+    let sent = script.wait_millis(250);
+    assert_eq!(extents(&sent), [(2001, 300)], "after the override time");
+}
+
+#[test]
+fn nagle_holds_a_small_segment_while_data_is_out() {
+    let mut script = Script::established(PLAIN);
+    assert_eq!(extents(&script.send(b"a")), [(1, 1)]);
+    assert_eq!(script.send(b"b"), []);
+    assert_eq!(script.send(b"c"), []);
+    let sent = script.peer(Flags::ACK, 1, 2, b"");
+    assert_eq!(extents(&sent), [(2, 2)]);
+}
+
+#[test]
+fn without_nagle_every_small_segment_leaves_at_once() {
+    let mut script = Script::established(Profile { nagle: false, ..PLAIN });
+    assert_eq!(extents(&script.send(b"a")), [(1, 1)]);
+    assert_eq!(extents(&script.send(b"b")), [(2, 1)]);
+}
+
+#[test]
+fn a_reader_of_single_bytes_opens_the_window_by_two_segments() {
+    let mut script = Script::established(Profile { receive_window: 8000, ..PLAIN });
+    fill(&mut script, 8000);
+    let updates: Vec<_> = (0..8000).flat_map(|_| script.consume(1)).collect();
+    let windows: Vec<_> = updates.iter().map(|update| update.header.window).collect();
+    assert_eq!(windows, [2000, 4000, 6000, 8000]);
+}
+
+#[test]
+fn a_reader_of_single_bytes_opens_the_window_of_a_screen_by_half() {
+    let mut script = Script::established(INTERACTIVE);
+    fill(&mut script, 2500);
+    let updates: Vec<_> = (0..2500).flat_map(|_| script.consume(1)).collect();
+    let windows: Vec<_> = updates.iter().map(|update| update.header.window).collect();
+    assert_eq!(windows, [1000, 2000]);
+}
+
+const INTERACTIVE: Profile = Profile { extensions: false, ..Profile::INTERACTIVE };
+
+fn fill(script: &mut Script, len: u32) {
+    for start in (0..len).step_by(500) {
+        script.peer(Flags::ACK, 1 + start, 1, &pattern(500));
+    }
+    assert_eq!(script.status().receive_window, 0);
+}
+
+#[test]
+fn the_window_of_a_screen_is_told_again_only_when_half_used_and_then_to_the_maximum() {
+    let mut script = Script::established(INTERACTIVE);
+    for (step, window) in [(0, 2000), (1, 1500), (2, 2500)] {
+        script.deliver(Flags::ACK, 1 + step * 500, 1, &pattern(500));
+        // The application reads before output.
+        script.tcp.consume(script.id.unwrap(), 500).unwrap();
+        let answer = script.output();
+        assert_eq!((answer.len(), answer[0].header.window), (1, window));
+    }
+}
+
+#[test]
+fn without_window_scale_a_large_buffer_does_not_send_an_update_for_every_read() {
+    let mut script = Script::established(PLAIN);
+    assert_eq!(script.status().receive_window, 0xFFFF);
+    script.peer(Flags::ACK, 1, 1, &pattern(1000));
+    script.wait_millis(50);
+    assert_eq!(script.consume(1000), []);
+}
+
+#[test]
+fn the_right_edge_of_the_window_never_moves_left() {
+    for profile in [Profile::BULK, Profile::INTERACTIVE] {
+        let mut pair = Pair::new(7);
+        pair.faults = Faults { lost: 50_000, doubled: 20_000, late: 100_000 };
+        let ids = pair.connect(profile);
+        let data = pattern(100_000);
+        assert!(pair.transfer(Side::Client, ids, &data) == data);
+        let mut edge = None;
+        let shift = pair.trace.iter().find(|sent| sent.1 == Side::Server).unwrap();
+        let shift = shift.2.options.window_scale.unwrap_or(0);
+        for (_, side, header, _) in &pair.trace {
+            if *side == Side::Server && !header.flags.has(Flags::SYN) {
+                let now = header.ack + (u32::from(header.window) << shift);
+                assert!(edge.is_none_or(|edge| !now.is_before(edge)));
+                edge = Some(now);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_window_that_the_peer_takes_back_is_survived() {
+    let mut script = Script::established(PLAIN);
+    script.send(&pattern(8000));
+    script.window = 1000;
+    script.peer(Flags::ACK, 1, 2001, b"");
+    let sent = script.wait_millis(250);
+    assert_eq!(extents(&sent), [(2001, 1000)]);
+    script.window = 60_000;
+    script.peer(Flags::ACK, 1, 8001, b"");
+    assert_eq!(script.status().send_queue, 0);
+}
+
+#[test]
+fn a_lost_window_update_is_found_by_a_probe() {
+    let mut pair = Pair::new(1);
+    let ids = pair.connect(Profile { receive_window: 4000, ..PLAIN });
+    let data = pattern(8000);
+    assert_eq!(pair.client.send(ids.0, &data), Ok(8000));
+    pair.run(Duration::from_secs(1));
+    assert_eq!(pair.server.received(ids.1).unwrap().len(), 4000);
+    pair.fate = Box::new(|_, side, _| side == Side::Client);
+    pair.server.consume(ids.1, 4000).unwrap();
+    pair.output();
+    pair.fate = Box::new(|_, _, _| true);
+    pair.run(Duration::from_secs(5));
+    assert!(pair.server.received(ids.1).unwrap() == &data[4000..]);
+}
