@@ -285,7 +285,7 @@ fn slip() -> Link {
     Link::Slip(Slip::new(1006))
 }
 
-/// A screen of 24 lines of 80 characters, with every byte that a link has to stuff.
+/// A screen of 24 lines of 80 characters.
 fn screenful() -> Vec<u8> {
     let line: Vec<u8> = (0..78).map(|column| b'!' + column).chain(*b"\r\n").collect();
     line.repeat(24)
