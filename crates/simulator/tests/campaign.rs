@@ -34,6 +34,12 @@ const PORT: u16 = 20;
 struct Bulk {
     file: Vec<u8>,
     sent: usize,
+    /// How much of the file there is to send, and when there is more: small segments that are
+    /// lost go again in one large one.
+    ready: usize,
+    more_at: Instant,
+    pace: Pace,
+    chance: Chance,
     expected: Vec<u8>,
     received: usize,
     /// Where what came first differs from what was expected.
@@ -45,11 +51,24 @@ struct Bulk {
     peer_has_closed: bool,
 }
 
+/// How a file comes to be ready.
+#[derive(Clone, Copy, Debug)]
+struct Pace {
+    /// The most bytes at a time.
+    piece_max: u64,
+    /// The longest time between two pieces, in milliseconds.
+    pause_max_ms: u64,
+}
+
 impl Bulk {
-    fn new(file: Vec<u8>, expected: Vec<u8>, closes_second: bool) -> Self {
+    fn new(file: Vec<u8>, expected: Vec<u8>, pace: Pace, closes_second: bool) -> Self {
         Self {
+            chance: Chance::from_seed(file.len() as u64),
             file,
             sent: 0,
+            ready: 0,
+            more_at: Instant::ZERO,
+            pace,
             expected,
             received: 0,
             differs_at: None,
@@ -79,7 +98,7 @@ impl Stream for Bulk {
     fn urgent(&mut self, _is_ahead: bool) {}
 
     fn output(&self) -> &[u8] {
-        self.file.get(self.sent..).unwrap_or_default()
+        self.file.get(self.sent..self.ready).unwrap_or_default()
     }
 
     fn sent(&mut self, count: usize) {
@@ -91,7 +110,21 @@ impl Stream for Bulk {
     }
 
     fn is_closing(&self) -> bool {
-        self.peer_has_closed || !self.closes_second
+        self.ready == self.file.len() && (self.peer_has_closed || !self.closes_second)
+    }
+
+    fn run(&mut self, cx: &mut Cx<'_>) {
+        if self.deadline().is_some_and(|more_at| more_at <= cx.now) {
+            let piece = self.chance.below(self.pace.piece_max) + 1;
+            let piece = usize::try_from(piece).unwrap_or(usize::MAX);
+            self.ready = self.file.len().min(self.ready + piece);
+            let pause_ms = self.chance.below(self.pace.pause_max_ms) + 1;
+            self.more_at = cx.now + Duration::from_millis(pause_ms);
+        }
+    }
+
+    fn deadline(&self) -> Option<Instant> {
+        (self.ready < self.file.len()).then_some(self.more_at)
     }
 }
 
@@ -106,6 +139,7 @@ struct Scene {
     file_len: u64,
     answer_len: u64,
     profiles: [Profile; 2],
+    paces: [Pace; 2],
     closes_second: [bool; 2],
     packets: [usize; 2],
 }
@@ -124,6 +158,11 @@ impl Scene {
         };
         let profile = |choice| if choice == 0 { Profile::INTERACTIVE } else { Profile::BULK };
         let first_to_close = below(3);
+        let paces = [0; 2].map(|_| match below(3) {
+            0 => Pace { piece_max: FILE_MAX, pause_max_ms: 1 },
+            1 => Pace { piece_max: 3_000, pause_max_ms: 100 },
+            _ => Pace { piece_max: 200, pause_max_ms: 20 },
+        });
         Self {
             seed,
             faults,
@@ -131,6 +170,7 @@ impl Scene {
             file_len: below(FILE_MAX),
             answer_len: below(FILE_MAX),
             profiles: [profile(below(3)), profile(below(3))],
+            paces,
             closes_second: [first_to_close == 1, first_to_close == 2],
             packets: [0; 2].map(|_| if below(4) == 0 { 4 } else { Pool::DEFAULT_LIMIT }),
         }
@@ -140,20 +180,23 @@ impl Scene {
         let mut chance = Chance::from_seed(!self.seed);
         let mut file = |len: u64| (0..len).map(|_| (chance.next_u32() >> 24) as u8).collect();
         let (there, back): (Vec<u8>, Vec<u8>) = (file(self.file_len), file(self.answer_len));
-        let user = Bulk::new(there.clone(), back.clone(), self.closes_second[0]);
-        let server = Bulk::new(back, there, self.closes_second[1]);
+        let user = Bulk::new(there.clone(), back.clone(), self.paces[0], self.closes_second[0]);
+        let server = Bulk::new(back, there, self.paces[1], self.closes_second[1]);
         let remote = SocketAddrV4::new(SERVER, PORT);
         let active = Opening::Active { local: USER, remote };
         let user = Carried::new(user, active, self.profiles[0]);
         let server = Carried::new(server, Opening::Passive { port: PORT }, self.profiles[1]);
         let line = Line { faults: self.faults, ..Line::path(self.delay) };
         let costs = Work::ALL.iter().fold(Costs::default(), |costs, work| costs.with(*work, 7));
-        let host = |address, place: usize, application| {
-            let settings = Settings { address, prefix_len: 24, packets: self.packets[place] };
+        let host = |address, packets, seed, application| {
+            let settings = Settings { address, prefix_len: 24, packets };
             let link = Link::Datagram(Datagram::new(1500));
-            Host::new(link, settings, costs, self.seed ^ (place as u64 + 1), application)
+            Host::new(link, settings, costs, seed, application)
         };
-        World::new(host(USER, 0, user), host(SERVER, 1, server), line, self.seed)
+        let [user_packets, server_packets] = self.packets;
+        let user = host(USER, user_packets, self.seed ^ 1, user);
+        let server = host(SERVER, server_packets, self.seed ^ 2, server);
+        World::new(user, server, line, self.seed)
     }
 
     /// Runs until both connections have ended and nothing is on the way.

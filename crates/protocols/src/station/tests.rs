@@ -65,8 +65,8 @@ impl Party {
         Self::new(Telnet::server(&settings), true)
     }
 
-    fn takes(&mut self, event: Event<'_>, cx: &mut Cx<'_>) {
-        match event {
+    fn takes(&mut self, event: &Event<'_>, cx: &mut Cx<'_>) {
+        match *event {
             Event::Data(data) => {
                 self.seen.extend_from_slice(data);
                 if self.echoes {
@@ -87,7 +87,7 @@ impl Stream for Party {
 
     fn receive(&mut self, mut data: &[u8], cx: &mut Cx<'_>) {
         while let Some(event) = self.telnet.receive(&mut data, cx) {
-            self.takes(event, cx);
+            self.takes(&event, cx);
         }
     }
 
