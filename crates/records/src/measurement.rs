@@ -66,6 +66,35 @@ pub struct Phases {
     pub negotiation_ns: Option<u64>,
     /// Until the text that asks for a name, ns.
     pub login_prompt_ns: Option<u64>,
+    /// What that text is.
+    pub prompt: Option<PromptKind>,
+}
+
+/// What the far side waits for when it has said its first words.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PromptKind {
+    /// A user's name.
+    Login,
+    /// A password.
+    Password,
+    /// A command.
+    Shell,
+    /// Nothing that is known: it has only fallen silent.
+    Silence,
+}
+
+impl PromptKind {
+    /// Returns the text that people read.
+    #[must_use]
+    pub const fn text(self) -> &'static str {
+        match self {
+            Self::Login => "login prompt",
+            Self::Password => "password prompt",
+            Self::Shell => "shell prompt",
+            Self::Silence => "silence",
+        }
+    }
 }
 
 /// The echo of one character, from keystroke to cell.
@@ -119,9 +148,32 @@ impl Echo {
     }
 }
 
+/// How a screenful was brought about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ScreenfulMethod {
+    /// A command printed it.
+    Command,
+    /// It was typed all at once, and is the echo.
+    TypedEcho,
+}
+
+impl ScreenfulMethod {
+    /// Returns the text that people read.
+    #[must_use]
+    pub const fn text(self) -> &'static str {
+        match self {
+            Self::Command => "the output of a command",
+            Self::TypedEcho => "the echo of keys typed all at once",
+        }
+    }
+}
+
 /// A screenful of output, from its first cell to its last.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Screenful {
+    /// How it was brought about.
+    pub method: Option<ScreenfulMethod>,
     /// Bytes that came from the wire for it.
     pub bytes: u64,
     /// Cells that it filled.

@@ -5,7 +5,7 @@ use crate::escape;
 use crate::figures::{count, count_or_unknown, duration, duration_or_unknown};
 use crate::html::layer_stack::{LayerStack, StackedBar};
 use crate::html::{Report, Section};
-use crate::measurement::Measurement;
+use crate::measurement::{Measurement, PromptKind};
 use crate::table::{Table, wrap};
 
 /// Returns `measured` as text for a terminal, its verdict first.
@@ -32,7 +32,7 @@ pub fn text(measured: &Measurement, style: Style) -> String {
         add("Where the median echo went", &bars::layers(&echo.layers, style));
     }
     if let Some(screenful) = &measured.screenful {
-        add("A screenful", &style.spell(&screenfuls(measured).render(width)));
+        add(&screenful_title(measured), &style.spell(&screenfuls(measured).render(width)));
         add("Where the screenful went", &bars::layers(&screenful.layers, style));
     }
     if measured.tcp.is_some() {
@@ -58,7 +58,7 @@ pub fn report(measured: &Measurement) -> Report {
         add("Echo of one character", echoes(measured));
     }
     if measured.screenful.is_some() {
-        add("A screenful", screenfuls(measured));
+        add(&screenful_title(measured), screenfuls(measured));
     }
     if measured.tcp.is_some() {
         add("TCP at the end", tcp(measured));
@@ -108,7 +108,8 @@ fn phases(measured: &Measurement) -> Table {
     table.row(["name to address".to_owned(), duration_or_unknown(phases.resolve_ns)]);
     table.row(["connect".to_owned(), duration_or_unknown(phases.connect_ns)]);
     table.row(["negotiation".to_owned(), duration_or_unknown(phases.negotiation_ns)]);
-    table.row(["login prompt".to_owned(), duration_or_unknown(phases.login_prompt_ns)]);
+    let prompt = phases.prompt.unwrap_or(PromptKind::Login).text();
+    table.row([prompt.to_owned(), duration_or_unknown(phases.login_prompt_ns)]);
     table
 }
 
@@ -122,6 +123,15 @@ fn echoes(measured: &Measurement) -> Table {
         table.row([count(echo.samples)].into_iter().chain(times.map(duration)).chain([cpu]));
     }
     table
+}
+
+/// Returns the title of the screenful's table, which says how it was brought about.
+fn screenful_title(measured: &Measurement) -> String {
+    let method = measured.screenful.as_ref().and_then(|screenful| screenful.method);
+    method.map_or_else(
+        || "A screenful".to_owned(),
+        |method| format!("A screenful: {}", method.text()),
+    )
 }
 
 fn screenfuls(measured: &Measurement) -> Table {

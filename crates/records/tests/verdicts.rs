@@ -32,6 +32,7 @@ fn echo(total_ns: u64, parts: &[(Layer, u64)]) -> Echo {
 
 fn screenful(total_ns: u64, gap_ns: u64, parts: &[(Layer, u64)]) -> Screenful {
     Screenful {
+        method: None,
         bytes: 2_000,
         cells: 1_920,
         first_to_last_ns: total_ns,

@@ -11,17 +11,18 @@ mod target;
 mod tests;
 mod via;
 
-pub use target::{Target, resolve};
+pub use target::{TELNET_PORT, Target, parse_port, resolve};
 pub use via::{SerialLink, Via};
 
 use anyhow::Result;
 use os::clock::Monotonic;
+use os::tun::Tun;
 use protocols::Cx;
 use protocols::application::Stream;
 use protocols::chance::Chance;
 use protocols::meter::{Clock, Meter};
 use protocols::transport::tcp::Status;
-use std::net::SocketAddr;
+use std::net::{SocketAddr, SocketAddrV4};
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
@@ -29,6 +30,17 @@ use std::time::Duration;
 pub trait Session: Stream {
     /// Returns the descriptors whose input the near side waits for.
     fn inputs(&self) -> Vec<BorrowedFd<'_>>;
+
+    /// Returns whether the session wants what the `index`th of the inputs has now.
+    fn wants_input(&self, _index: usize) -> bool {
+        true
+    }
+
+    /// Returns whether [`Session::take_input`] may have left something to read at the `index`th of
+    /// the inputs; it is then called again without waiting, and may find nothing.
+    fn has_more_input(&self, _index: usize) -> bool {
+        false
+    }
 
     /// Takes what can be read from the `index`th of the inputs without waiting.
     ///
@@ -43,6 +55,9 @@ pub trait Session: Stream {
     ///
     /// If the near side fails: the session ends.
     fn flush(&mut self, cx: &mut Cx<'_>) -> Result<()>;
+
+    /// Takes the carrier's word that all output has been given to the device or the kernel.
+    fn has_gone_out(&mut self, _cx: &mut Cx<'_>) {}
 
     /// Takes what the carrier knows of its connection, when [`Session::wants_status`] has asked.
     fn take_status(&mut self, status: &CarrierStatus);
@@ -134,4 +149,20 @@ pub fn run<S: Session>(
         Via::Kernel => kernel::run(session, address, timeout, bench),
         Via::Tun { .. } | Via::Serial { .. } => station::run(session, via, address, timeout, bench),
     }
+}
+
+/// Carries `session` over our own TCP/IP on a TUN that is open already, as [`run`] does. Our
+/// address is the one that the interface's own address suggests.
+///
+/// # Errors
+///
+/// If the interface is down or has no address, or fails.
+pub fn run_on_tun<S: Session>(
+    session: S,
+    tun: Tun,
+    address: SocketAddrV4,
+    timeout: Duration,
+    bench: &mut Bench,
+) -> Result<(S, Outcome)> {
+    station::run_on_tun(session, tun, address, timeout, bench)
 }

@@ -96,15 +96,15 @@ pub(super) fn run<S: Session>(
     carry(open(via)?, session, address, timeout, bench)
 }
 
-/// Carries a session over a TUN that is open already.
-pub fn run_on<S: Session>(
-    tun: Tun,
+/// Carries `session` over a TUN that is open already, and whose interface is up.
+pub(super) fn run_on_tun<S: Session>(
     session: S,
-    address: SocketAddr,
+    tun: Tun,
+    remote: SocketAddrV4,
     timeout: Duration,
     bench: &mut Bench,
 ) -> Result<(S, Outcome)> {
-    carry(attach(tun, None)?, session, address, timeout, bench)
+    carry(attach(tun, None)?, session, SocketAddr::V4(remote), timeout, bench)
 }
 
 fn carry<S: Session>(
@@ -152,6 +152,13 @@ fn open(via: &Via) -> Result<Attachment> {
 fn attach(tun: Tun, address: Option<Ipv4Addr>) -> Result<Attachment> {
     let name = tun.name();
     let interface = Interface::named(name)?;
+    if !interface.is_up()? {
+        bail!(
+            "the interface {name} is down: bring it up (ip link set {name} up); if there was none, \
+             make one that stays (ip tuntap add {name} mode tun; ip address add 10.0.0.1/24 dev \
+             {name}; ip link set {name} up)"
+        );
+    }
     let addressing = interface.address()?;
     let prefix_len = addressing.map_or(24, |addressing| addressing.prefix_bits);
     let suggested = addressing.and_then(|addressing| addressing.peer());
@@ -173,8 +180,10 @@ impl<S: Session> Driver<'_, S> {
         self.learn_address(remote, give_up_at)?;
         loop {
             self.scheduler.run(&mut self.station, &mut self.carried, &mut self.bench.cx());
-            self.write()?;
+            // What a person waits for goes first; the acknowledgment can follow it.
             self.carried.stream.flush(&mut self.bench.cx())?;
+            self.write()?;
+            self.carried.stream.has_gone_out(&mut self.bench.cx());
             if self.carried.stream.wants_status() {
                 self.tell_status()?;
             }
@@ -283,23 +292,28 @@ impl<S: Session> Driver<'_, S> {
         if !self.unwritten.is_empty() {
             wanted |= PollFlags::OUT;
         }
-        let ready: Vec<bool> = {
-            let inputs = self.carried.stream.inputs();
+        let (is_device_ready, ready) = {
+            let session = &self.carried.stream;
+            // One that is not wanted is left out: a hang-up would be told again and again.
+            let near = session.inputs().into_iter().enumerate();
+            let near: Vec<_> = near.filter(|(index, _)| session.wants_input(*index)).collect();
             let device = PollFd::from_borrowed_fd(self.device.as_fd(), wanted);
-            let near = inputs.iter().map(|fd| PollFd::from_borrowed_fd(*fd, PollFlags::IN));
-            let mut descriptors: Vec<_> = core::iter::once(device).chain(near).collect();
+            let inputs = near.iter().map(|(_, fd)| PollFd::from_borrowed_fd(*fd, PollFlags::IN));
+            let mut descriptors: Vec<_> = core::iter::once(device).chain(inputs).collect();
             let left = self.bench.meter.enter(Account::Outside);
             let waited = readiness::wait(&mut descriptors, &self.bench.clock, until);
             self.bench.meter.enter(left);
             waited?;
-            descriptors.iter().map(|fd| !fd.revents().is_empty()).collect()
+            let mut is_ready = descriptors.iter().map(|fd| !fd.revents().is_empty());
+            let is_device_ready = is_ready.next().unwrap_or(false);
+            let ready = near.iter().zip(is_ready).filter(|(_, is_ready)| *is_ready);
+            (is_device_ready, ready.map(|((index, _), _)| *index).collect::<Vec<_>>())
         };
-        for index in ready.iter().enumerate().filter_map(|(index, ready)| ready.then_some(index)) {
-            let Some(input) = index.checked_sub(1) else {
-                self.read()?;
-                continue;
-            };
-            self.carried.stream.take_input(input, &mut self.bench.cx())?;
+        if is_device_ready {
+            self.read()?;
+        }
+        for index in ready {
+            self.carried.stream.take_input(index, &mut self.bench.cx())?;
             self.carried.notice();
         }
         Ok(())

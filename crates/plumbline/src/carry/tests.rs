@@ -4,7 +4,7 @@ use super::*;
 use os::interface::Interface;
 use os::tun::Tun;
 use std::io::{Read, Write};
-use std::net::{Ipv4Addr, TcpListener};
+use std::net::{Ipv4Addr, SocketAddrV4, TcpListener};
 use std::thread::JoinHandle;
 
 /// Sends its text, wants it back, and closes.
@@ -68,6 +68,10 @@ impl Session for Echoed {
     }
 }
 
+fn port_of(listener: &TcpListener) -> u16 {
+    listener.local_addr().unwrap().port()
+}
+
 /// Accepts one connection and sends back what comes, until the other end closes.
 fn echo_once(listener: TcpListener) -> JoinHandle<()> {
     std::thread::spawn(move || {
@@ -126,12 +130,12 @@ fn what_is_sent_over_our_own_tcp_on_a_tun_comes_back() {
         interface.set_address(Ipv4Addr::new(10, 77, 0, 1), 24).unwrap();
         interface.bring_up().unwrap();
         let listener = TcpListener::bind((Ipv4Addr::new(10, 77, 0, 1), 0)).unwrap();
-        let address = listener.local_addr().unwrap();
+        let remote = SocketAddrV4::new(Ipv4Addr::new(10, 77, 0, 1), port_of(&listener));
         let server = echo_once(listener);
         let mut bench = Bench::new(true).unwrap();
         let session = Echoed::new(text(100_000));
-        let (session, outcome) =
-            station::run_on(tun, session, address, TIMEOUT, &mut bench).unwrap();
+        let carried = station::run_on_tun(session, tun, remote, TIMEOUT, &mut bench);
+        let (session, outcome) = carried.unwrap();
         server.join().unwrap();
         assert_eq!(outcome, Outcome::Closed);
         assert!(session.received == text(100_000));

@@ -1,12 +1,278 @@
-//! `plumb demo`.
+//! `plumb demo`: shows plumbline at work, with nothing but this machine.
+//!
+//! Two personal computers of 1982 in virtual time; a real login through our own TCP/IP, to a
+//! server that is started for it; and a page with the pictures. The network is entered first of
+//! all, as a user may do that only while the program has a single thread.
 
-use crate::cli;
+mod far_station;
+mod host;
+mod laboratory;
+mod page;
+
+use crate::carry::{self, Bench, Outcome, SerialLink, Via};
+use crate::cli::{self, Failure, complain};
+use crate::measure::{
+    Circumstances, Findings, Interrupts, Plan, ProgressLine, Prompts, Walk, measurement, style,
+    waterfall,
+};
+use anyhow::{Context, Result, bail};
+use laboratory::Laboratory;
+use os::clock::Calibration;
+use os::process::Program;
+use os::tun::Tun;
+use protocols::Cx;
+use protocols::chance::Chance;
+use protocols::meter::{Clock, Meter};
+use protocols::terminal::Terminal;
+use protocols::time::{Duration, Instant};
+use records::bars::Style;
+use records::table::wrap;
+use records::{Measurement, bars, escape};
+use std::io::{self, BufRead, BufReader, Write};
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::time::SystemTime;
 
 /// Arguments of `plumb demo`.
 #[derive(Debug, clap::Args)]
-pub struct Arguments {}
+pub(crate) struct Arguments {
+    /// Where the report goes, if not to plumbline-report.html in this folder
+    #[arg(long, value_name = "FILE")]
+    report: Option<PathBuf>,
+    /// Be the host at the far end of the line
+    #[arg(long, hide = true)]
+    far_station: bool,
+}
+
+/// Our station's address: the first of the network that is not the server's.
+const STATION: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 2);
+const ERRANDS: [&str; 2] = ["uname -a", "ls -l"];
+const KEYS: usize = 200;
+const PATIENCE: Duration = Duration::from_secs(4);
+/// Lines of a command's output that are shown.
+const OUTPUT_LINES_MAX: usize = 12;
+/// The rate that a pseudo-terminal is set to; no bit is ever on its line.
+const PTY_RATE_BPS: u32 = 38_400;
 
 /// Runs the command.
-pub fn run(_arguments: &Arguments) -> cli::Result {
+pub(crate) fn run(arguments: &Arguments) -> cli::Result {
+    let result = if arguments.far_station { far_station::run() } else { demonstrate(arguments) };
+    result.map_err(|error| {
+        complain(&error);
+        Failure::ThisMachine
+    })
+}
+
+/// A login that was made.
+struct Login {
+    findings: Findings,
+    circumstances: Circumstances,
+    measured: Measurement,
+    server: String,
+}
+
+fn demonstrate(arguments: &Arguments) -> Result<()> {
+    // First of all, while there is one thread.
+    let network = host::enter_network();
+    let interrupts = Interrupts::watch()?;
+    let shape = style();
+    say("plumbline: a login goes down our own TCP/IP, and says where its time went.\n", shape);
+    say("1. Two personal computers of 1982, in virtual time", shape);
+    let laboratory = laboratory::run().context("the simulation came to a stop")?;
+    end_if_interrupted(&interrupts)?;
+    say(
+        "Our engines on a line of 19,200 bit/s, charged with the costs of TM-233's table 6-1. \
+         See below, beside what was measured then.\n",
+        shape,
+    );
+    say("2. A real login", shape);
+    let login = match network {
+        Ok(tun) => log_in_by_tun(tun, &interrupts, shape)?,
+        Err(refused) => {
+            say(
+                &format!("There is no TUN here ({refused:#}), so two processes talk over a pty."),
+                shape,
+            );
+            log_in_by_pty(&interrupts)?
+        }
+    };
+    end_if_interrupted(&interrupts)?;
+    show_login(&login, shape);
+    show_times(&laboratory, &login, shape);
+    leave_report(arguments, &laboratory, &login, shape)
+}
+
+fn end_if_interrupted(interrupts: &Interrupts) -> Result<()> {
+    if interrupts.has_come() { bail!("interrupted") } else { Ok(()) }
+}
+
+fn plan() -> Plan {
+    Plan {
+        keys: KEYS,
+        login: None,
+        prompts: Prompts::default(),
+        command: None,
+        errands: ERRANDS.map(str::to_owned).to_vec(),
+        patience: PATIENCE,
+        cpu_time: os::clock::process_cpu_time,
+    }
+}
+
+/// Logs in through a TUN to the best of this machine's servers that lets us into a shell.
+fn log_in_by_tun(tun: Tun, interrupts: &Interrupts, shape: Style) -> Result<Login> {
+    let daemons = host::daemons()?;
+    let mut spare = Some(tun);
+    for daemon in &daemons {
+        let tun = match spare.take() {
+            Some(tun) => tun,
+            None => host::open_tun()?,
+        };
+        let server = host::Server::start(daemon)?;
+        let via = Via::Tun { name: host::INTERFACE.to_owned(), address: Some(STATION) };
+        let name = format!("{}, started by the demonstration", daemon.name);
+        let login = log_in(via, Some(tun), &name, interrupts)?;
+        drop(server);
+        if !login.findings.errands.is_empty() || interrupts.has_come() {
+            return Ok(login);
+        }
+        let why = login.findings.notes.first().map_or("no shell answered", String::as_str);
+        say(&format!("{}: {why}.", daemon.name), shape);
+    }
+    bail!("no Telnet server of this machine lets us in: install busybox")
+}
+
+/// Logs in over a pseudo-terminal with LLP to a station in another process.
+fn log_in_by_pty(interrupts: &Interrupts) -> Result<Login> {
+    let own = std::env::current_exe().context("this program cannot be found: mount /proc")?;
+    let mut command = Command::new(own);
+    command.args(["demo", "--far-station"]).stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut station = Program::start(&mut command).context("the far station does not start")?;
+    let output = station.child().stdout.take().context("the far station has no output")?;
+    let mut device = String::new();
+    BufReader::new(output).read_line(&mut device)?;
+    let via = Via::Serial {
+        device: PathBuf::from(device.trim_end()),
+        rate_bps: PTY_RATE_BPS,
+        link: SerialLink::Llp,
+        address: Some(STATION),
+    };
+    log_in(via, None, "our own station in another process", interrupts)
+}
+
+fn log_in(via: Via, tun: Option<Tun>, server: &str, interrupts: &Interrupts) -> Result<Login> {
+    let address = host::SERVER;
+    let (started_at, calibration) = (SystemTime::now(), Calibration::start());
+    let mut bench = Bench::new(true)?;
+    let walk = Walk::new(plan(), Some(interrupts.descriptor()?), ProgressLine::on_stderr());
+    let connecting_at = bench.clock.now();
+    let (walk, outcome) = match tun {
+        Some(tun) => carry::run_on_tun(walk, tun, address, PATIENCE, &mut bench)?,
+        None => carry::run(walk, &via, SocketAddr::V4(address), PATIENCE, &mut bench)?,
+    };
+    let findings = walk.into_findings();
+    if findings.opened_at.is_none() && outcome != Outcome::Left {
+        bail!("{server} does not answer");
+    }
+    let circumstances = Circumstances {
+        target: address.to_string(),
+        address: SocketAddr::V4(address),
+        via,
+        started_at,
+        resolve: None,
+        connecting_at,
+        tick: calibration.finish(),
+    };
+    let measured = measurement(&findings, &circumstances);
+    Ok(Login { findings, circumstances, measured, server: server.to_owned() })
+}
+
+fn show_login(login: &Login, shape: Style) {
+    say(&format!("Logged in to {} via {}.", login.server, login.measured.via), shape);
+    for (command, output) in &login.findings.errands {
+        say(&format!("\n  $ {command}"), shape);
+        let lines = lines_of(output);
+        for line in lines.iter().take(OUTPUT_LINES_MAX) {
+            let room = shape.columns().saturating_sub(2);
+            let line: String = escape::terminal(line).chars().take(room).collect();
+            print(&format!("  {line}\n"));
+        }
+        if let Some(more @ 1..) = lines.len().checked_sub(OUTPUT_LINES_MAX) {
+            print(&format!("  ({more} more lines)\n"));
+        }
+    }
+    for note in &login.findings.notes {
+        say(&format!("Not all went well: {note}."), shape);
+    }
+}
+
+/// Returns the lines of a command's output as a terminal shows them, without the next prompt.
+fn lines_of(output: &[u8]) -> Vec<String> {
+    const SIDE: u16 = 500;
+    let (mut meter, mut chance) = (Meter::new(Clock::None), Chance::from_seed(0));
+    let mut cx = Cx { now: Instant::ZERO, chance: &mut chance, meter: &mut meter };
+    let mut terminal = Terminal::new(SIDE, SIDE);
+    terminal.receive(output, &mut cx);
+    let mut lines: Vec<String> = terminal.text().lines().map(str::to_owned).collect();
+    lines.pop();
+    // The first line is what follows the command: the end of the line it was typed on.
+    lines.into_iter().skip(1).collect()
+}
+
+fn show_times(laboratory: &Laboratory, login: &Login, shape: Style) {
+    let measured = &login.measured;
+    say("\n3. Then and now", shape);
+    print(&shape.spell(&page::then_and_now(laboratory, measured).render(shape.columns())));
+    if let Some(echo) = &measured.echo {
+        let times = [echo.p50_ns, echo.p90_ns, echo.p99_ns].map(records::figures::duration);
+        let [p50, p90, p99] = times;
+        let title = format!(
+            "\nWhere the median of {} echoes went (p50 {p50}, p90 {p90}, p99 {p99})",
+            echo.samples
+        );
+        say(&shape.spell(&title), shape);
+        print(&bars::layers(&echo.layers, shape));
+    }
+    if let Some(screenful) = &measured.screenful {
+        let title = format!("\nWhere a screenful of {} cells went", screenful.cells);
+        say(&title, shape);
+        print(&bars::layers(&screenful.layers, shape));
+    }
+    say(&format!("\n{}", shape.spell(&measured.verdict)), shape);
+}
+
+fn leave_report(
+    arguments: &Arguments,
+    laboratory: &Laboratory,
+    login: &Login,
+    shape: Style,
+) -> Result<()> {
+    let picture = waterfall(&login.findings, login.circumstances.rates());
+    let text = page::render(laboratory, &login.measured, picture, &login.server);
+    let (file, is_here) = page::write(&text, arguments.report.as_deref())?;
+    if !is_here {
+        say("\nThis folder cannot be written to, so the report is in the temporary one:", shape);
+    }
+    let file = escape::terminal(file.display().to_string());
+    print(&format!("{}Report: {file}\n", if is_here { "\n" } else { "" }));
     Ok(())
+}
+
+/// Prints text, folded to the width of the terminal.
+fn say(text: &str, shape: Style) {
+    let folded: String =
+        text.split('\n')
+            .flat_map(|line| {
+                if line.is_empty() { vec![String::new()] } else { wrap(line, shape.columns()) }
+            })
+            .map(|line| line + "\n")
+            .collect();
+    print(&folded);
+}
+
+fn print(text: &str) {
+    let mut stdout = io::stdout();
+    // Where the reader has gone there is nobody to tell.
+    _ = stdout.write_all(text.as_bytes());
+    _ = stdout.flush();
 }

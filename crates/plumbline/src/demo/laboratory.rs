@@ -1,0 +1,55 @@
+//! Two personal computers of 1982 in virtual time: the first part of the demonstration.
+
+use records::html::figure_6_1::{Transfer, packet_bits};
+use simulator::Stuck;
+use simulator::tm233::{self, Content};
+use std::time::Duration;
+
+/// The line's rate of tables 6-4 and 6-5 that is shown, bit/s.
+pub(crate) const RATE_BPS: u64 = 19_200;
+/// Table 6-4 at that rate: a character's echo, measured.
+pub(crate) const ECHO_1982_NS: u64 = 71_800_000;
+/// Table 6-5 at that rate: a screenful, measured.
+pub(crate) const SCREENFUL_1982_NS: u64 = 2_830_000_000;
+/// The line's rate of figure 6-1, bit/s.
+const FIGURE_RATE_BPS: u64 = 9_600;
+const FIGURE_DATA_BYTES: [u16; 4] = [1, 166, 333, 500];
+const KEYS: usize = 20;
+
+/// What our engines take with the costs of 1982.
+#[derive(Clone, Debug)]
+pub(crate) struct Laboratory {
+    /// The echo of one character, ns.
+    pub(crate) echo_ns: u64,
+    /// A screenful, from its first cell to its last, ns.
+    pub(crate) screenful_ns: u64,
+    /// The lines of figure 6-1: packet size in bits, and seconds.
+    pub(crate) packets: Vec<(Transfer, Vec<(f64, f64)>)>,
+}
+
+/// Runs the experiments.
+///
+/// # Errors
+///
+/// If one comes to a stop, which is a fault of an engine.
+pub(crate) fn run() -> Result<Laboratory, Stuck> {
+    let contents = [
+        (Transfer::CarriageReturns, Content::CarriageReturns),
+        (Transfer::PrintableCharacters, Content::Printable),
+        (Transfer::OtherProtocol, Content::NotPrinted),
+    ];
+    let packets = contents.into_iter().map(|(transfer, content)| {
+        let points = FIGURE_DATA_BYTES.into_iter().map(|data_bytes| {
+            let time = tm233::packet_transfer(FIGURE_RATE_BPS, data_bytes.into(), content)?;
+            Ok((packet_bits(data_bytes.into()), time.as_secs_f64()))
+        });
+        Ok((transfer, points.collect::<Result<_, Stuck>>()?))
+    });
+    let nanos = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+    let screenful = tm233::screenful(RATE_BPS)?.first_to_last;
+    Ok(Laboratory {
+        echo_ns: nanos(tm233::echo(RATE_BPS, KEYS)?),
+        screenful_ns: nanos(screenful),
+        packets: packets.collect::<Result<_, Stuck>>()?,
+    })
+}

@@ -1,0 +1,161 @@
+//! One screen of output: of a command in a shell, or the echo of many keys where there is none.
+
+use super::console::{Console, Watch};
+use super::echo::KILL_LINE;
+use super::prompt::{Prompts, Wait};
+use protocols::Cx;
+use protocols::time::{Duration, Instant};
+
+/// Prints 24 lines of 80 cells in any POSIX shell.
+pub(crate) const SCREENFUL_COMMAND: &str =
+    "printf '%080d\\n' 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24";
+/// What it writes: a screen of TM-233 6.2.2.
+pub(crate) const SCREENFUL_CELLS: u64 = 24 * 80;
+/// What is typed at once where no command can be given.
+pub(crate) const TYPED_CELLS: u16 = 2_000;
+
+/// What is to be shown.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Screen {
+    /// A command, and how many cells it writes, if that is known.
+    Command { text: String, cells: Option<u64> },
+    /// The echo of [`TYPED_CELLS`] keys, which ^U takes back.
+    Typed,
+}
+
+/// What was shown.
+#[derive(Clone, Debug)]
+pub(crate) struct Shown {
+    /// Cells and stamps.
+    pub(crate) watch: Watch,
+    /// The data, as it came, up to the next prompt.
+    pub(crate) output: Vec<u8>,
+    /// Whether all came that was waited for.
+    pub(crate) is_whole: bool,
+}
+
+#[derive(Debug)]
+enum State {
+    /// The command is typed, and its echo is waited for.
+    Typed(Wait),
+    /// The screen is coming.
+    Showing(Wait),
+    /// It has come, and the next prompt is waited for.
+    Ending(Wait),
+    Over,
+}
+
+/// A screen that is being asked for.
+#[derive(Debug)]
+pub(crate) struct Showing {
+    screen: Screen,
+    patience: Duration,
+    state: State,
+}
+
+impl Showing {
+    /// Types the command, or all the keys.
+    pub(crate) fn begin(
+        screen: Screen,
+        patience: Duration,
+        console: &mut Console,
+        cx: &mut Cx<'_>,
+    ) -> Self {
+        let wait = Wait::new(cx.now, patience);
+        let state = match &screen {
+            Screen::Command { text, .. } => {
+                console.strike(text.as_bytes(), cx);
+                State::Typed(wait)
+            }
+            Screen::Typed => {
+                console.capture();
+                console.watch(u64::from(TYPED_CELLS), cx);
+                let keys: Vec<u8> = (b'a'..=b'z').cycle().take(TYPED_CELLS.into()).collect();
+                console.strike(&keys, cx);
+                State::Showing(wait)
+            }
+        };
+        Self { screen, patience, state }
+    }
+
+    /// Returns what was shown once the next prompt is there.
+    ///
+    /// # Errors
+    ///
+    /// Until then: when to look again.
+    pub(crate) fn look(
+        &mut self,
+        prompts: &Prompts,
+        console: &mut Console,
+        cx: &mut Cx<'_>,
+    ) -> Result<Shown, Instant> {
+        loop {
+            match &self.state {
+                State::Typed(wait) => {
+                    wait.settle(console, cx.now)?;
+                    self.press_return(console, cx);
+                }
+                State::Showing(wait) => {
+                    let is_complete = console.watched().is_some_and(Watch::is_complete);
+                    if !is_complete {
+                        self.wait_for_more(*wait, prompts, console, cx.now)?;
+                    }
+                    self.end(console, cx);
+                }
+                State::Ending(wait) => {
+                    match self.screen {
+                        Screen::Command { .. } => _ = wait.look(console, prompts, cx.now)?,
+                        Screen::Typed => wait.settle(console, cx.now)?,
+                    }
+                    self.state = State::Over;
+                }
+                State::Over => return Ok(self.shown(console)),
+            }
+        }
+    }
+
+    fn press_return(&mut self, console: &mut Console, cx: &mut Cx<'_>) {
+        let cells = match self.screen {
+            Screen::Command { cells, .. } => cells,
+            Screen::Typed => None,
+        };
+        console.capture();
+        console.watch(cells.unwrap_or(u64::MAX), cx);
+        console.strike(b"\r", cx);
+        self.state = State::Showing(Wait::new(cx.now, self.patience));
+    }
+
+    /// Waits for the cells that were wanted, or for the prompt where it is not known how many.
+    fn wait_for_more(
+        &self,
+        wait: Wait,
+        prompts: &Prompts,
+        console: &Console,
+        now: Instant,
+    ) -> Result<(), Instant> {
+        match self.screen {
+            Screen::Command { cells: None, .. } => wait.look(console, prompts, now).map(|_| ()),
+            Screen::Command { .. } | Screen::Typed => {
+                let quiet_at = wait.latest(console) + self.patience;
+                if now < quiet_at { Err(quiet_at) } else { Ok(()) }
+            }
+        }
+    }
+
+    fn end(&mut self, console: &mut Console, cx: &mut Cx<'_>) {
+        let mut since = cx.now;
+        match self.screen {
+            Screen::Typed => console.strike(&[KILL_LINE], cx),
+            // The prompt may have come with the last cells, before this moment.
+            Screen::Command { .. } => since = console.data_at().unwrap_or(since),
+        }
+        self.state = State::Ending(Wait::new(since, self.patience));
+    }
+
+    fn shown(&self, console: &mut Console) -> Shown {
+        let watch = console.end_watch().unwrap_or_else(|| Watch::new(0));
+        let is_open_ended = matches!(self.screen, Screen::Command { cells: None, .. });
+        let is_whole = is_open_ended || watch.is_complete();
+        Shown { watch, output: console.end_capture(), is_whole }
+    }
+}

@@ -1,0 +1,268 @@
+//! From what the walk has found to the record that is kept.
+
+use super::prompt::Prompt;
+use super::stamp::{LAYERS, Rates, Spent};
+use super::walk::Findings;
+use crate::carry::{CarrierStatus, Via};
+use os::clock::TickRate;
+use os::load::{Machine, load_average};
+use os::socket::TcpInfo;
+use protocols::meter::Account;
+use protocols::time::{Duration, Instant};
+use protocols::transport::tcp::Status;
+use records::html::waterfall::{Span, Waterfall};
+use records::measurement::{
+    Echo, HostInfo, Phases, PromptKind, SCHEMA, Screenful, ScreenfulMethod, TcpFigures,
+};
+use records::{Layer, Measurement, statistics, verdict};
+use std::net::SocketAddr;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// What the walk itself does not know.
+#[derive(Clone, Debug)]
+pub(crate) struct Circumstances {
+    /// The target as the user named it.
+    pub(crate) target: String,
+    /// Its address.
+    pub(crate) address: SocketAddr,
+    /// The carrier.
+    pub(crate) via: Via,
+    /// When the run began.
+    pub(crate) started_at: SystemTime,
+    /// How long the name took.
+    pub(crate) resolve: Option<Duration>,
+    /// When the connection was begun, on the clock of the run.
+    pub(crate) connecting_at: Instant,
+    /// What a tick is worth.
+    pub(crate) tick: TickRate,
+}
+
+impl Circumstances {
+    /// Returns what turns ticks and bytes of this run into nanoseconds.
+    pub(crate) fn rates(&self) -> Rates {
+        // A pseudo-terminal has a rate by name only: no bit is ever on a line.
+        let line_bps = match &self.via {
+            Via::Serial { device, .. } if device.starts_with("/dev/pts") => None,
+            Via::Serial { rate_bps, .. } => Some(*rate_bps),
+            Via::Kernel | Via::Tun { .. } => None,
+        };
+        Rates { tick: self.tick, line_bps }
+    }
+}
+
+/// Returns the record of a run.
+pub(crate) fn measurement(findings: &Findings, circumstances: &Circumstances) -> Measurement {
+    let rates = circumstances.rates();
+    let samples: Vec<_> =
+        findings.keystrokes.iter().map(|key| rates.echo_sample(&key.whole())).collect();
+    let mut measured = Measurement {
+        schema: SCHEMA,
+        program_version: env!("CARGO_PKG_VERSION").to_owned(),
+        target: circumstances.target.clone(),
+        address: Some(circumstances.address.to_string()),
+        via: circumstances.via.to_string(),
+        started_at: rfc_3339(circumstances.started_at),
+        host: host(),
+        phases: phases(findings, circumstances),
+        echo: Echo::from_samples(&samples, findings.cpu_per_key.map(nanos)),
+        screenful: screenful(findings, rates),
+        tcp: findings.status.as_ref().and_then(tcp_figures),
+        verdict: String::new(),
+    };
+    measured.verdict = verdict::verdict(&measured);
+    measured
+}
+
+fn host() -> HostInfo {
+    let machine = Machine::this();
+    HostInfo {
+        kernel: Some(machine.kernel),
+        cpu: machine.processor,
+        cpus: machine.processors.and_then(|count| u32::try_from(count).ok()),
+        load1: load_average().map(|[one, ..]| one),
+        congestion_control: machine.congestion_control,
+    }
+}
+
+fn phases(findings: &Findings, circumstances: &Circumstances) -> Phases {
+    let opened = findings.opened_at;
+    // Where the far side negotiates nothing, the prompt follows the connection.
+    let before_prompt = findings.negotiated_at.or(opened);
+    let between = |from: Option<Instant>, to: Option<Instant>| Some(nanos(to? - from?));
+    let prompt = findings.prompt;
+    Phases {
+        resolve_ns: circumstances.resolve.map(nanos),
+        connect_ns: between(Some(circumstances.connecting_at), opened),
+        negotiation_ns: between(opened, findings.negotiated_at),
+        login_prompt_ns: between(before_prompt, prompt.map(|(_, at)| at)),
+        prompt: prompt.map(|(prompt, _)| match prompt {
+            Prompt::Login => PromptKind::Login,
+            Prompt::Password => PromptKind::Password,
+            Prompt::Shell => PromptKind::Shell,
+            Prompt::Silence => PromptKind::Silence,
+        }),
+    }
+}
+
+fn screenful(findings: &Findings, rates: Rates) -> Option<Screenful> {
+    let (shown, is_command) = findings.screenful.as_ref()?;
+    let watch = &shown.watch;
+    let spent = watch.last?.since(&watch.first?);
+    let total_ns = rates.total_ns(&spent);
+    let brought = watch.before.zip(watch.last).map(|(from, to)| to.since(&from).data_segments);
+    Some(Screenful {
+        method: Some(if *is_command {
+            ScreenfulMethod::Command
+        } else {
+            ScreenfulMethod::TypedEcho
+        }),
+        bytes: watch.bytes,
+        cells: watch.cells,
+        first_to_last_ns: total_ns,
+        segments_in: brought.filter(|_| knows_segments(findings)),
+        stalls_ns: watch.longest_gap.map(nanos),
+        layers: statistics::split(total_ns, &rates.parts(&spent)),
+    })
+}
+
+/// Returns whether the segments passed through our own TCP, where they are counted.
+fn knows_segments(findings: &Findings) -> bool {
+    matches!(findings.status, Some(CarrierStatus::Own(_)))
+}
+
+fn tcp_figures(status: &CarrierStatus) -> Option<TcpFigures> {
+    match status {
+        CarrierStatus::Kernel(info, _) => Some(kernel_figures(info)),
+        CarrierStatus::Own(status) => Some(own_figures(status)),
+        CarrierStatus::None => None,
+    }
+}
+
+fn kernel_figures(info: &TcpInfo) -> TcpFigures {
+    let mss = u64::from(info.send_mss_bytes);
+    TcpFigures {
+        rtt_ns: Some(u64::from(info.round_trip_us) * 1_000).filter(|ns| *ns > 0),
+        rtt_deviation_ns: Some(u64::from(info.round_trip_deviation_us) * 1_000),
+        retransmissions: Some(info.total_retransmissions.into()),
+        segments_in: info.segments_in.map(u64::from),
+        segments_out: info.segments_out.map(u64::from),
+        bytes_in: info.bytes_received,
+        bytes_out: info.bytes_acknowledged,
+        mss: Some(mss),
+        cwnd: Some(u64::from(info.congestion_window_segments) * mss),
+    }
+}
+
+fn own_figures(status: &Status) -> TcpFigures {
+    let counted = &status.statistics;
+    TcpFigures {
+        rtt_ns: status.srtt.map(nanos),
+        rtt_deviation_ns: status.rttvar.map(nanos),
+        retransmissions: Some(counted.retransmissions),
+        segments_in: Some(counted.segments_in),
+        segments_out: Some(counted.segments_out),
+        bytes_in: Some(counted.bytes_in),
+        bytes_out: Some(counted.bytes_acknowledged),
+        mss: Some(status.send_mss.into()),
+        cwnd: Some(status.congestion_window.into()),
+    }
+}
+
+/// Returns the way of the median key through the layers, if there was a key.
+pub(crate) fn waterfall(findings: &Findings, rates: Rates) -> Option<Waterfall> {
+    let mut keys: Vec<_> = findings.keystrokes.iter().collect();
+    keys.sort_by_key(|key| rates.total_ns(&key.whole()));
+    let key = statistics::nearest_rank(&keys, 50)?;
+    let mut spans = Vec::new();
+    let mut add = |label: &str, layer: Layer, ns: u64| {
+        let start_ns = spans.last().map_or(0, |span: &Span| span.end_ns);
+        let label = format!("{label}{}", layer.text());
+        let end_ns = start_ns + ns;
+        spans.push(Span { label, start_ns, end_ns, layer: Some(layer) });
+    };
+    for (layer, ns) in charged(&key.down, rates).into_iter().rev() {
+        add("down: ", layer, ns);
+    }
+    let waiting = [&key.down, &key.away, &key.up];
+    let waiting = waiting.map(|spent| rates.account_ns(spent, Account::Outside));
+    add("", Layer::FarSideAndNetwork, waiting.into_iter().sum());
+    for (layer, ns) in charged(&key.away.and(&key.up), rates) {
+        add("up: ", layer, ns);
+    }
+    Some(Waterfall {
+        title: "One keystroke, from key to cell".to_owned(),
+        spans,
+        note: format!(
+            "The median of {} echoes. Within a direction the layers stand in the order of the \
+             stairs; a layer that is entered twice has one span.",
+            keys.len()
+        ),
+    })
+}
+
+fn charged(spent: &Spent, rates: Rates) -> Vec<(Layer, u64)> {
+    let all = LAYERS.into_iter().map(|(account, layer)| (layer, rates.account_ns(spent, account)));
+    all.filter(|(_, ns)| *ns > 0).collect()
+}
+
+fn nanos(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// Returns a time of day in UTC as RFC 3339 has it, to the second.
+fn rfc_3339(time: SystemTime) -> String {
+    let seconds = time.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+    let (days, second) = (seconds / 86_400, seconds % 86_400);
+    let (year, month, day) = date_of(days);
+    let (hour, minute, second) = (second / 3_600, second / 60 % 60, second % 60);
+    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z")
+}
+
+/// Returns year, month and day of a day that is counted from 1 January 1970.
+///
+/// The calendar repeats every 400 years of 146,097 days. Years are counted from March, so that
+/// the leap day is the last of its year, and months have 30.6 days when rounded.
+fn date_of(days: u64) -> (u64, u64, u64) {
+    let days = days + 719_468;
+    let (era, of_era) = (days / 146_097, days % 146_097);
+    let year = (of_era - of_era / 1_460 + of_era / 36_524 - of_era / 146_096) / 365;
+    let of_year = of_era - (365 * year + year / 4 - year / 100);
+    let march_month = (5 * of_year + 2) / 153;
+    let day = of_year - (153 * march_month + 2) / 5 + 1;
+    let month = if march_month < 10 { march_month + 3 } else { march_month - 9 };
+    (era * 400 + year + u64::from(month <= 2), month, day)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn text(seconds: u64) -> String {
+        rfc_3339(UNIX_EPOCH + Duration::from_secs(seconds))
+    }
+
+    #[test]
+    fn a_time_of_day_is_written_as_rfc_3339_has_it() {
+        assert_eq!(text(0), "1970-01-01T00:00:00Z");
+        assert_eq!(text(951_782_399), "2000-02-28T23:59:59Z");
+        assert_eq!(text(951_782_400), "2000-02-29T00:00:00Z");
+        assert_eq!(text(4_107_542_399), "2100-02-28T23:59:59Z");
+        assert_eq!(text(4_107_542_400), "2100-03-01T00:00:00Z");
+    }
+
+    #[test]
+    fn a_run_that_found_nothing_has_a_record_of_unknowns() {
+        let circumstances = Circumstances {
+            target: "host".to_owned(),
+            address: "192.0.2.1:23".parse().unwrap(),
+            via: Via::Kernel,
+            started_at: UNIX_EPOCH,
+            resolve: None,
+            connecting_at: Instant::ZERO,
+            tick: TickRate::calibrate(),
+        };
+        let measured = measurement(&Findings::default(), &circumstances);
+        assert_eq!((measured.phases, measured.echo), (Phases::default(), None));
+        assert_eq!((measured.screenful, measured.tcp), (None, None));
+    }
+}

@@ -1,0 +1,167 @@
+//! Stamps of the meter, and the time that lies between two of them.
+//!
+//! A stamp made beside the engines by another clock says when this program looked, not what took
+//! the time. So a keystroke is stamped by the clock of the meter itself: the accounts at a moment.
+//! What passed between two stamps is the sum of what the accounts grew by, exactly, and what no
+//! account of ours has is waiting: for the far side, for the network and for the processor.
+
+use os::clock::TickRate;
+use protocols::Cx;
+use protocols::meter::{Account, Quantity, Work};
+use records::measurement::EchoSample;
+use records::{Layer, LayerTime};
+
+/// All accounts of the meter at one moment.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Stamp {
+    accounts: [u64; Account::COUNT],
+    line_bytes: u64,
+    data_segments: u64,
+}
+
+impl Stamp {
+    /// Stamps this moment.
+    pub(crate) fn now(cx: &mut Cx<'_>) -> Self {
+        cx.meter.settle();
+        Self {
+            accounts: cx.meter.accounts(),
+            line_bytes: cx.meter.units(Work::LineByte),
+            data_segments: cx.meter.distribution(Quantity::SegmentBytesIn).count(),
+        }
+    }
+
+    /// Returns what passed since `earlier`.
+    pub(crate) fn since(&self, earlier: &Self) -> Spent {
+        let mut ticks = self.accounts;
+        for (now, before) in ticks.iter_mut().zip(earlier.accounts) {
+            *now = now.saturating_sub(before);
+        }
+        Spent {
+            ticks,
+            line_bytes: self.line_bytes.saturating_sub(earlier.line_bytes),
+            data_segments: self.data_segments.saturating_sub(earlier.data_segments),
+        }
+    }
+}
+
+/// What passed between two stamps, by account.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Spent {
+    ticks: [u64; Account::COUNT],
+    line_bytes: u64,
+    /// Segments with data that our own TCP received.
+    pub(crate) data_segments: u64,
+}
+
+impl Spent {
+    /// Returns both times together.
+    pub(crate) fn and(mut self, other: &Self) -> Self {
+        for (sum, more) in self.ticks.iter_mut().zip(other.ticks) {
+            *sum += more;
+        }
+        self.line_bytes += other.line_bytes;
+        self.data_segments += other.data_segments;
+        self
+    }
+
+    /// Returns all of the time, in ticks.
+    pub(crate) fn total_ticks(&self) -> u64 {
+        self.ticks.iter().sum()
+    }
+
+    fn ticks(&self, account: Account) -> u64 {
+        self.ticks.get(account as usize).copied().unwrap_or(0)
+    }
+}
+
+/// What turns ticks and bytes into nanoseconds.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Rates {
+    /// What a tick of the meter is worth.
+    pub(crate) tick: TickRate,
+    /// Bits per second of a serial line, each byte being 10 bits on it.
+    pub(crate) line_bps: Option<u32>,
+}
+
+/// Start bit, eight bits of data, stop bit.
+const BITS_PER_BYTE: u64 = 10;
+
+impl Rates {
+    /// Returns all of `spent` in nanoseconds.
+    pub(crate) fn total_ns(&self, spent: &Spent) -> u64 {
+        self.tick.to_nanos(spent.total_ticks())
+    }
+
+    /// Returns what was charged to one account, in nanoseconds.
+    pub(crate) fn account_ns(&self, spent: &Spent, account: Account) -> u64 {
+        self.tick.to_nanos(spent.ticks(account))
+    }
+
+    /// Returns what each of our layers took, in the order of the stairs; a layer that did nothing
+    /// is not among them, as TCP where it is the kernel's.
+    pub(crate) fn parts(&self, spent: &Spent) -> Vec<LayerTime> {
+        let line = self.line_bps.map(|rate_bps| {
+            let bits = u128::from(spent.line_bytes * BITS_PER_BYTE);
+            let ns = bits * 1_000_000_000 / u128::from(rate_bps.max(1));
+            LayerTime { layer: Layer::Line, ns: u64::try_from(ns).unwrap_or(u64::MAX) }
+        });
+        let charged = LAYERS.into_iter().filter(|(account, _)| spent.ticks(*account) > 0);
+        let charged = charged
+            .map(|(account, layer)| LayerTime { layer, ns: self.account_ns(spent, account) });
+        line.into_iter().chain(charged).collect()
+    }
+
+    /// Returns an echo that took `spent`.
+    pub(crate) fn echo_sample(&self, spent: &Spent) -> EchoSample {
+        EchoSample { total_ns: self.total_ns(spent), parts: self.parts(spent) }
+    }
+}
+
+/// The accounts of our own layers, from the line up. Waiting has none.
+pub(crate) const LAYERS: [(Account, Layer); 7] = [
+    (Account::Interrupt, Layer::InterruptOrSystemCall),
+    (Account::Link, Layer::Link),
+    (Account::Internet, Layer::Internet),
+    (Account::TcpFixed, Layer::TcpFixed),
+    (Account::TcpByte, Layer::TcpPerByte),
+    (Account::Telnet, Layer::Telnet),
+    (Account::Terminal, Layer::Terminal),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use protocols::chance::Chance;
+    use protocols::meter::{Clock, Meter};
+    use protocols::time::Instant;
+    use records::statistics::split;
+
+    #[test]
+    fn layers_and_what_is_left_add_up_to_the_time_between_two_stamps() {
+        let mut meter = Meter::new(Clock::Counter(os::clock::ticks));
+        let mut chance = Chance::from_seed(1);
+        let mut cx = Cx { now: Instant::ZERO, chance: &mut chance, meter: &mut meter };
+        let before = Stamp::now(&mut cx);
+        for account in [Account::Telnet, Account::Interrupt, Account::Outside, Account::Terminal] {
+            cx.meter.enter(account);
+        }
+        let spent = Stamp::now(&mut cx).since(&before);
+        let rates = Rates { tick: TickRate::calibrate(), line_bps: None };
+        let sample = rates.echo_sample(&spent);
+        let layers = split(sample.total_ns, &sample.parts);
+        assert_eq!(layers.iter().map(|part| part.ns).sum::<u64>(), rates.total_ns(&spent));
+    }
+
+    #[test]
+    fn a_layer_that_did_nothing_is_absent() {
+        let rates = Rates { tick: TickRate::calibrate(), line_bps: None };
+        assert_eq!(rates.parts(&Spent::default()), []);
+    }
+
+    #[test]
+    fn a_byte_on_a_serial_line_is_ten_bits() {
+        let rates = Rates { tick: TickRate::calibrate(), line_bps: Some(9_600) };
+        let spent = Spent { line_bytes: 48, ..Spent::default() };
+        assert_eq!(rates.parts(&spent), [LayerTime { layer: Layer::Line, ns: 50_000_000 }]);
+    }
+}

@@ -1,0 +1,390 @@
+//! The walk through a login: the session without a keyboard that measures.
+//!
+//! ```text
+//! connect ─► prompt ─► name, password ─► errands ─► echo ─► screenful ─► over
+//!                      (--login alone)   (a shell alone)
+//! ```
+//!
+//! Each part is a small machine that looks at the console whenever something has come or its time
+//! has run out, and says until when there is nothing to see. What a part could not do is noted,
+//! and the walk goes on with the next; so a report holds all that could be measured. Return is
+//! never pressed but where a shell waits for a command, or a name and a password were given.
+
+use super::command::{SCREENFUL_CELLS, SCREENFUL_COMMAND, Screen, Showing, Shown};
+use super::console::Console;
+use super::echo::{Echo, Keystroke, Progress};
+use super::progress::ProgressLine;
+use super::prompt::{Prompt, Prompts, Wait};
+use crate::carry::{CarrierStatus, Session};
+use anyhow::Result;
+use protocols::Cx;
+use protocols::application::Stream;
+use protocols::meter::Counter;
+use protocols::time::{Duration, Instant};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::net::UnixStream;
+
+/// What the walk is to do.
+#[derive(Clone)]
+pub(crate) struct Plan {
+    /// How many echoes are wanted.
+    pub(crate) keys: usize,
+    /// Whom to log in as, where a name is asked for.
+    pub(crate) login: Option<Login>,
+    /// How a shell's prompt ends.
+    pub(crate) prompts: Prompts,
+    /// The command for the screenful, if not ours.
+    pub(crate) command: Option<String>,
+    /// Commands whose output is wanted, before anything is measured.
+    pub(crate) errands: Vec<String>,
+    /// How long nothing at all may come.
+    pub(crate) patience: Duration,
+    /// Reads the CPU time of this process.
+    pub(crate) cpu_time: fn() -> Duration,
+}
+
+/// A user's name and password.
+#[derive(Clone)]
+pub(crate) struct Login {
+    /// The name.
+    pub(crate) user: String,
+    /// The password, if there is one.
+    pub(crate) password: Option<String>,
+}
+
+/// What the walk has found.
+#[derive(Debug, Default)]
+pub(crate) struct Findings {
+    /// When the connection stood.
+    pub(crate) opened_at: Option<Instant>,
+    /// When negotiation had become quiet.
+    pub(crate) negotiated_at: Option<Instant>,
+    /// The first prompt, and when its last character came.
+    pub(crate) prompt: Option<(Prompt, Instant)>,
+    /// Commands and their output.
+    pub(crate) errands: Vec<(String, Vec<u8>)>,
+    /// The echoes.
+    pub(crate) keystrokes: Vec<Keystroke>,
+    /// CPU time for one key.
+    pub(crate) cpu_per_key: Option<Duration>,
+    /// The screenful, and whether a command showed it.
+    pub(crate) screenful: Option<(Shown, bool)>,
+    /// What the carrier knew last.
+    pub(crate) status: Option<CarrierStatus>,
+    /// What could not be done, each a sentence without its end.
+    pub(crate) notes: Vec<String>,
+}
+
+enum Stage {
+    Opening,
+    FirstPrompt(Wait),
+    LoggingIn { wait: Wait, has_said_password: bool },
+    Errand { name: String, showing: Showing },
+    Echo { echo: Box<Echo>, cpu_before: Duration },
+    Screenful { showing: Showing, is_command: bool },
+    Over,
+}
+
+/// The session that measures.
+pub(crate) struct Walk {
+    console: Console,
+    plan: Plan,
+    stage: Stage,
+    is_in_shell: bool,
+    is_owed_answers: bool,
+    wants_status: bool,
+    deadline: Option<Instant>,
+    interrupts: Option<UnixStream>,
+    progress: ProgressLine,
+    findings: Findings,
+}
+
+impl Walk {
+    /// Makes a walk that ends early when something can be read from `interrupts`.
+    pub(crate) fn new(plan: Plan, interrupts: Option<UnixStream>, progress: ProgressLine) -> Self {
+        Self {
+            console: Console::new(),
+            plan,
+            stage: Stage::Opening,
+            is_in_shell: false,
+            is_owed_answers: true,
+            wants_status: false,
+            deadline: None,
+            interrupts,
+            progress,
+            findings: Findings::default(),
+        }
+    }
+
+    /// Ends the walk, and returns what it has found.
+    pub(crate) fn into_findings(mut self) -> Findings {
+        self.keep_echoes();
+        self.progress.clear();
+        self.findings
+    }
+
+    /// Lets the stage look at what has happened, and goes on to the next as long as one is done.
+    fn look(&mut self, cx: &mut Cx<'_>) {
+        self.deadline = loop {
+            match self.look_once(cx) {
+                Ok(()) => {}
+                Err(until) => break until,
+            }
+        };
+    }
+
+    /// Does one step of the stage.
+    ///
+    /// # Errors
+    ///
+    /// When there is nothing more to see: when to look again.
+    fn look_once(&mut self, cx: &mut Cx<'_>) -> Result<(), Option<Instant>> {
+        match &mut self.stage {
+            Stage::Opening | Stage::Over => return Err(None),
+            Stage::FirstPrompt(wait) => {
+                let (prompt, at) = wait.look(&self.console, &self.plan.prompts, cx.now)?;
+                self.findings.prompt = Some((prompt, at));
+                self.on_prompt(prompt, false, cx);
+            }
+            Stage::LoggingIn { wait, has_said_password } => {
+                let (prompt, _) = wait.look(&self.console, &self.plan.prompts, cx.now)?;
+                let has_said_password = *has_said_password;
+                self.on_prompt(prompt, has_said_password, cx);
+            }
+            Stage::Errand { name, showing } => {
+                let shown = showing.look(&self.plan.prompts, &mut self.console, cx)?;
+                let name = std::mem::take(name);
+                self.findings.errands.push((name, shown.output));
+                self.begin_errand(cx);
+            }
+            Stage::Echo { echo, .. } => match echo.look(&mut self.console, cx) {
+                Progress::Until(until) => return Err(Some(until)),
+                Progress::Done => self.begin_screenful(cx),
+                Progress::Stopped(why) => {
+                    // What is left on the line would go to the shell with the command.
+                    self.note(why);
+                    self.keep_echoes();
+                    self.wants_status = true;
+                    self.stage = Stage::Over;
+                }
+            },
+            Stage::Screenful { showing, is_command } => {
+                let shown = showing.look(&self.plan.prompts, &mut self.console, cx)?;
+                let is_command = *is_command;
+                self.on_screenful(shown, is_command);
+            }
+        }
+        Ok(())
+    }
+
+    fn on_prompt(&mut self, prompt: Prompt, has_said_password: bool, cx: &mut Cx<'_>) {
+        let is_first = matches!(self.stage, Stage::FirstPrompt(_));
+        let login = self.plan.login.clone();
+        match (prompt, login) {
+            (Prompt::Shell, _) => {
+                self.is_in_shell = true;
+                return self.begin_errand(cx);
+            }
+            (Prompt::Login, Some(login)) if is_first => {
+                return self.answer(&login.user, false, cx);
+            }
+            (Prompt::Password, Some(Login { password: Some(password), .. }))
+                if !has_said_password =>
+            {
+                return self.answer(&password, true, cx);
+            }
+            (Prompt::Password, Some(Login { password: None, .. })) => {
+                self.note("a password is asked for: give it by --password-file");
+            }
+            (Prompt::Login | Prompt::Password, Some(_)) => self.note("the login was refused"),
+            (Prompt::Silence, Some(_)) => {
+                self.note("no shell prompt was recognized: say how it ends by --prompt");
+            }
+            (_, None) => {}
+        }
+        self.begin_echo(cx);
+    }
+
+    fn answer(&mut self, text: &str, is_password: bool, cx: &mut Cx<'_>) {
+        self.console.strike(format!("{text}\r").as_bytes(), cx);
+        let wait = Wait::new(cx.now, self.plan.patience);
+        self.stage = Stage::LoggingIn { wait, has_said_password: is_password };
+        self.progress.show("logging in");
+    }
+
+    fn begin_errand(&mut self, cx: &mut Cx<'_>) {
+        let Some(name) = self.plan.errands.get(self.findings.errands.len()).cloned() else {
+            return self.begin_echo(cx);
+        };
+        self.progress.show(&name);
+        let screen = Screen::Command { text: name.clone(), cells: None };
+        let showing = Showing::begin(screen, self.plan.patience, &mut self.console, cx);
+        self.stage = Stage::Errand { name, showing };
+    }
+
+    fn begin_echo(&mut self, cx: &mut Cx<'_>) {
+        let echo = Echo::new(self.plan.keys, self.plan.patience, cx.now);
+        let cpu_before = (self.plan.cpu_time)();
+        self.stage = Stage::Echo { echo: Box::new(echo), cpu_before };
+    }
+
+    /// Keeps what has been measured of the echo so far.
+    fn keep_echoes(&mut self) {
+        let Stage::Echo { echo, cpu_before } = &mut self.stage else { return };
+        let cpu = (self.plan.cpu_time)().saturating_sub(*cpu_before);
+        let strikes = u32::try_from(echo.strikes).unwrap_or(u32::MAX);
+        self.findings.cpu_per_key = cpu.checked_div(strikes);
+        self.findings.keystrokes = std::mem::take(&mut echo.keystrokes);
+    }
+
+    fn begin_screenful(&mut self, cx: &mut Cx<'_>) {
+        self.keep_echoes();
+        self.wants_status = true;
+        self.progress.show("screenful");
+        let screen = match (self.is_in_shell, self.plan.command.clone()) {
+            (true, None) => {
+                Screen::Command { text: SCREENFUL_COMMAND.to_owned(), cells: Some(SCREENFUL_CELLS) }
+            }
+            (true, Some(text)) => Screen::Command { text, cells: None },
+            (false, _) => Screen::Typed,
+        };
+        let is_command = screen != Screen::Typed;
+        let showing = Showing::begin(screen, self.plan.patience, &mut self.console, cx);
+        self.stage = Stage::Screenful { showing, is_command };
+    }
+
+    fn on_screenful(&mut self, shown: Shown, is_command: bool) {
+        if !shown.is_whole {
+            let cells = shown.watch.cells;
+            self.findings.notes.push(format!("only {cells} cells of the screenful came"));
+        }
+        if shown.watch.first.is_some() {
+            self.findings.screenful = Some((shown, is_command));
+        }
+        self.wants_status = true;
+        self.stage = Stage::Over;
+    }
+
+    fn note(&mut self, what: &str) {
+        self.findings.notes.push(what.to_owned());
+    }
+
+    /// Takes note of a negotiation that belongs to the first ones: what comes before the first
+    /// data, and the answers that are owed to us then. Some hosts leave a few unanswered.
+    fn on_negotiation(&mut self, now: Instant) {
+        let has_prompt = self.findings.prompt.is_some();
+        let is_owed = self.console.data_at().is_none() || self.is_owed_answers;
+        if is_owed && !has_prompt {
+            self.findings.negotiated_at = Some(now);
+        }
+        self.is_owed_answers = !self.console.telnet().negotiation_is_quiet();
+    }
+
+    fn is_timing(&self) -> bool {
+        match &self.stage {
+            Stage::Echo { echo, .. } => echo.is_timing(),
+            Stage::Screenful { .. } => true,
+            _ => false,
+        }
+    }
+}
+
+impl Stream for Walk {
+    fn opened(&mut self, cx: &mut Cx<'_>) {
+        self.findings.opened_at = Some(cx.now);
+        self.console.telnet_mut().start(cx);
+        self.stage = Stage::FirstPrompt(Wait::new(cx.now, self.plan.patience));
+        self.progress.show("waiting for a prompt");
+        self.look(cx);
+    }
+
+    fn receive(&mut self, data: &[u8], cx: &mut Cx<'_>) {
+        let heard = cx.meter.counted(Counter::TelnetNegotiationsIn);
+        self.console.receive(data, cx);
+        if cx.meter.counted(Counter::TelnetNegotiationsIn) > heard {
+            self.on_negotiation(cx.now);
+        }
+        self.look(cx);
+    }
+
+    fn urgent(&mut self, is_ahead: bool) {
+        let telnet = self.console.telnet_mut();
+        if is_ahead { telnet.urgent() } else { telnet.urgent_ended() }
+    }
+
+    fn output(&self) -> &[u8] {
+        self.console.telnet().output()
+    }
+
+    fn urgent_mark(&self) -> Option<usize> {
+        self.console.telnet().urgent_mark()
+    }
+
+    fn sent(&mut self, count: usize) {
+        self.console.telnet_mut().sent(count);
+    }
+
+    fn peer_closed(&mut self, _cx: &mut Cx<'_>) {
+        if !matches!(self.stage, Stage::Over) {
+            self.note("the far side closed the connection");
+        }
+        self.keep_echoes();
+        self.stage = Stage::Over;
+    }
+
+    fn is_closing(&self) -> bool {
+        false
+    }
+
+    fn run(&mut self, cx: &mut Cx<'_>) {
+        self.look(cx);
+    }
+
+    fn deadline(&self) -> Option<Instant> {
+        self.deadline
+    }
+}
+
+impl Session for Walk {
+    fn inputs(&self) -> Vec<BorrowedFd<'_>> {
+        self.interrupts.iter().map(AsFd::as_fd).collect()
+    }
+
+    fn take_input(&mut self, _index: usize, _cx: &mut Cx<'_>) -> Result<()> {
+        self.note("interrupted");
+        self.keep_echoes();
+        self.wants_status = false;
+        self.stage = Stage::Over;
+        Ok(())
+    }
+
+    fn flush(&mut self, _cx: &mut Cx<'_>) -> Result<()> {
+        if !self.is_timing() {
+            if let Stage::Echo { echo, .. } = &self.stage {
+                let done = echo.keystrokes.len();
+                self.progress.show_count("echo", done, self.plan.keys);
+            }
+            self.progress.paint();
+        }
+        Ok(())
+    }
+
+    fn has_gone_out(&mut self, cx: &mut Cx<'_>) {
+        if let Stage::Echo { echo, .. } = &mut self.stage {
+            echo.has_gone_out(cx);
+        }
+    }
+
+    fn take_status(&mut self, status: &CarrierStatus) {
+        self.wants_status = false;
+        self.findings.status = Some(status.clone());
+    }
+
+    fn wants_status(&self) -> bool {
+        self.wants_status
+    }
+
+    fn is_over(&self) -> bool {
+        matches!(self.stage, Stage::Over) && !self.wants_status
+    }
+}

@@ -1,0 +1,266 @@
+//! The walk against far sides that answer in virtual time.
+
+use super::progress::ProgressLine;
+use super::prompt::{Prompt, Prompts};
+use super::walk::{Findings, Login, Plan, Walk};
+use crate::carry::{CarrierStatus, Session};
+use protocols::Cx;
+use protocols::application::Stream;
+use protocols::chance::Chance;
+use protocols::meter::{Clock, Meter};
+use protocols::time::{Duration, Instant};
+use std::cell::Cell;
+use std::collections::VecDeque;
+
+thread_local! {
+    /// The time of the test that runs in this thread, in nanoseconds.
+    static NOW_NS: Cell<u64> = const { Cell::new(0) };
+}
+
+const LATENCY: Duration = Duration::from_millis(1);
+
+/// A far side: what it answers to a key.
+struct Far {
+    prompt: &'static str,
+    line: Vec<u8>,
+    erases_by: &'static [u8],
+    echoes: bool,
+    /// Names and passwords that it asks for before there is a shell.
+    questions: VecDeque<(&'static str, &'static str)>,
+    typed: Vec<u8>,
+    /// After so many keys it closes.
+    keys_left: usize,
+}
+
+impl Far {
+    fn shell() -> Self {
+        Self {
+            prompt: "$ ",
+            line: Vec::new(),
+            erases_by: &[0x7f],
+            echoes: true,
+            questions: VecDeque::new(),
+            typed: Vec::new(),
+            keys_left: usize::MAX,
+        }
+    }
+
+    fn says(&self) -> &'static str {
+        self.questions.front().map_or(self.prompt, |(question, _)| question)
+    }
+
+    fn key(&mut self, key: u8, answer: &mut Vec<u8>) {
+        self.typed.push(key);
+        self.keys_left = self.keys_left.saturating_sub(1);
+        match key {
+            b'\r' => self.end_of_line(answer),
+            b'\n' => {}
+            key if self.erases_by.contains(&key) => {
+                let count = if key == 0x15 { self.line.len() } else { 1 };
+                for _ in 0..count.min(self.line.len()) {
+                    self.line.pop();
+                    answer.extend(b"\x08 \x08");
+                }
+            }
+            0x7f | 0x08 | 0x15 => {
+                self.line.extend([b'^', key ^ 0x40]);
+                answer.extend([b'^', key ^ 0x40]);
+            }
+            key => {
+                self.line.push(key);
+                if self.echoes {
+                    answer.push(key);
+                }
+            }
+        }
+    }
+
+    fn end_of_line(&mut self, answer: &mut Vec<u8>) {
+        answer.extend(b"\r\n");
+        let line = String::from_utf8(std::mem::take(&mut self.line)).unwrap();
+        if let Some((question, wanted)) = self.questions.pop_front()
+            && line != wanted
+        {
+            self.questions.push_front((question, wanted));
+        }
+        if line.starts_with("printf") {
+            (0..24).for_each(|row| answer.extend(format!("{row:080}\r\n").bytes()));
+        } else if line == "uname" {
+            answer.extend(b"Plumb\r\n");
+        }
+        answer.extend(self.says().bytes());
+    }
+}
+
+fn plan(keys: usize) -> Plan {
+    Plan {
+        keys,
+        login: None,
+        prompts: Prompts::default(),
+        command: None,
+        errands: Vec::new(),
+        patience: Duration::from_secs(10),
+        cpu_time: || Duration::ZERO,
+    }
+}
+
+/// Walks to the end, and returns what was found and what was typed.
+fn walk(plan: Plan, mut far: Far) -> (Findings, Vec<u8>) {
+    let mut walk = Walk::new(plan, None, ProgressLine::default());
+    let mut meter = Meter::new(Clock::Counter(|| NOW_NS.get()));
+    let mut chance = Chance::from_seed(1);
+    let mut now = Instant::ZERO;
+    let mut coming = VecDeque::from([(now + LATENCY, far.says().as_bytes().to_vec())]);
+    let mut cx = Cx { now, chance: &mut chance, meter: &mut meter };
+    walk.opened(&mut cx);
+    for _ in 0..100_000 {
+        let keys = data_of(walk.output());
+        walk.sent(walk.output().len());
+        walk.flush(&mut cx).unwrap();
+        walk.has_gone_out(&mut cx);
+        if walk.wants_status() {
+            walk.take_status(&CarrierStatus::None);
+        }
+        if walk.is_over() {
+            return (walk.into_findings(), far.typed);
+        }
+        let mut answer = Vec::new();
+        keys.iter().for_each(|key| far.key(*key, &mut answer));
+        if !answer.is_empty() {
+            coming.push_back((now + LATENCY, answer));
+        }
+        let arrival = coming.front().map(|(at, _)| *at);
+        let next = [arrival, walk.deadline()].into_iter().flatten().min();
+        now = next.expect("something happens next").max(now);
+        NOW_NS.set(now.as_nanos());
+        cx.now = now;
+        match coming.pop_front_if(|(at, _)| *at <= now) {
+            Some((_, data)) => walk.receive(&data, &mut cx),
+            None => walk.run(&mut cx),
+        }
+        if far.keys_left == 0 {
+            walk.peer_closed(&mut cx);
+        }
+    }
+    panic!("the walk does not end");
+}
+
+/// Returns the keys in what Telnet sends, without its commands, which the far side ignores.
+fn data_of(output: &[u8]) -> Vec<u8> {
+    let mut keys = Vec::new();
+    let mut bytes = output.iter();
+    while let Some(byte) = bytes.next() {
+        if *byte == 0xff {
+            bytes.nth(1);
+        } else {
+            keys.push(*byte);
+        }
+    }
+    keys
+}
+
+fn echo_times(findings: &Findings) -> Vec<u64> {
+    findings.keystrokes.iter().map(|key| key.whole().total_ticks()).collect()
+}
+
+#[test]
+fn an_echo_takes_as_long_as_the_far_side_does() {
+    let (findings, _) = walk(plan(200), Far::shell());
+    assert_eq!(echo_times(&findings), [1_000_000; 200]);
+}
+
+#[test]
+fn each_character_is_taken_back_before_the_next_one_is_struck() {
+    let (_, typed) = walk(plan(3), Far::shell());
+    assert!(typed.starts_with(b"x\x7fx\x7fx\x7fprintf"), "{typed:?}");
+}
+
+#[test]
+fn a_far_side_that_takes_back_by_backspace_gets_backspaces() {
+    let (findings, typed) = walk(plan(3), Far { erases_by: &[0x08, 0x15], ..Far::shell() });
+    assert!(typed.starts_with(b"x\x7f\x08"), "{typed:?}");
+    assert_eq!(echo_times(&findings).len(), 3);
+}
+
+#[test]
+fn a_far_side_that_knows_only_the_kill_key_gets_it_after_some_characters() {
+    let (findings, typed) = walk(plan(40), Far { erases_by: &[0x15], ..Far::shell() });
+    assert_eq!(echo_times(&findings).len(), 40);
+    let lines = typed.split(|key| *key == 0x15).map(<[u8]>::len);
+    assert!(lines.clone().count() > 3 && lines.take(3).all(|keys| keys <= 16), "{typed:?}");
+}
+
+#[test]
+fn a_line_from_which_nothing_is_taken_back_does_not_grow_for_ever_and_is_not_given_to_the_shell() {
+    let (findings, typed) = walk(plan(500), Far { erases_by: &[], ..Far::shell() });
+    assert_eq!(echo_times(&findings).len(), 65);
+    assert!(!typed.contains(&b'\r'));
+    assert_eq!(findings.notes, ["the far side takes nothing back that was typed"]);
+}
+
+#[test]
+fn a_shell_shows_a_screenful_of_24_lines() {
+    let (findings, _) = walk(plan(1), Far::shell());
+    let (shown, is_command) = findings.screenful.unwrap();
+    assert!(is_command && shown.is_whole);
+    assert_eq!((shown.watch.cells, shown.watch.bytes), (1_920, 1_968));
+}
+
+#[test]
+fn at_a_login_prompt_return_is_never_pressed_and_the_screenful_is_an_echo() {
+    let far = Far { prompt: "host login: ", erases_by: &[0x7f, 0x15], ..Far::shell() };
+    let (findings, typed) = walk(plan(2), far);
+    assert_eq!(findings.prompt.map(|(prompt, _)| prompt), Some(Prompt::Login));
+    assert!(!typed.contains(&b'\r'));
+    assert_eq!(typed.last(), Some(&0x15));
+    let (shown, is_command) = findings.screenful.unwrap();
+    assert_eq!((shown.watch.cells, is_command), (2_000, false));
+}
+
+#[test]
+fn a_name_and_a_password_lead_to_the_shell() {
+    let questions = [("host login: ", "guest"), ("Password: ", "secret")].into();
+    let login = Login { user: "guest".to_owned(), password: Some("secret".to_owned()) };
+    let plan = Plan { login: Some(login), ..plan(1) };
+    let (findings, _) = walk(plan, Far { questions, ..Far::shell() });
+    assert!(findings.notes.is_empty(), "{:?}", findings.notes);
+    assert!(findings.screenful.is_some_and(|(_, is_command)| is_command));
+}
+
+#[test]
+fn a_wrong_password_is_said_once_and_the_refusal_is_noted() {
+    let questions = [("login: ", "guest"), ("Password: ", "secret")].into();
+    let login = Login { user: "guest".to_owned(), password: Some("wrong".to_owned()) };
+    let plan = Plan { login: Some(login), ..plan(1) };
+    let (findings, typed) = walk(plan, Far { questions, ..Far::shell() });
+    assert_eq!(findings.notes.first().map(String::as_str), Some("the login was refused"));
+    assert_eq!(typed.iter().filter(|key| **key == b'\r').count(), 2);
+}
+
+#[test]
+fn a_far_side_that_does_not_echo_is_given_up_without_a_screenful() {
+    let far = Far { prompt: "Password: ", echoes: false, ..Far::shell() };
+    let (findings, _) = walk(plan(5), far);
+    assert_eq!(findings.notes, ["what is typed there is not echoed"]);
+    assert!(findings.screenful.is_none());
+}
+
+#[test]
+fn a_far_side_that_says_nothing_known_is_taken_at_its_silence() {
+    let (findings, _) = walk(plan(1), Far { prompt: "hello", ..Far::shell() });
+    assert_eq!(findings.prompt, Some((Prompt::Silence, Instant::ZERO + LATENCY)));
+}
+
+#[test]
+fn what_was_measured_before_the_far_side_closed_is_kept() {
+    let (findings, _) = walk(plan(200), Far { keys_left: 20, ..Far::shell() });
+    assert_eq!(echo_times(&findings).len(), 10);
+    assert_eq!(findings.notes, ["the far side closed the connection"]);
+}
+
+#[test]
+fn an_errand_brings_its_output_home() {
+    let plan = Plan { errands: vec!["uname".to_owned()], ..plan(1) };
+    let (findings, _) = walk(plan, Far::shell());
+    assert_eq!(findings.errands, [("uname".to_owned(), b"\r\nPlumb\r\n$ ".to_vec())]);
+}
