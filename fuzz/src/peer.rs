@@ -19,12 +19,21 @@ pub struct Peer {
     ack: Seq,
     /// The peer's clock, and what we said last of ours.
     timestamps: (u32, u32),
+    /// Timestamps were agreed upon, and are then in every segment (RFC 7323 §3.2).
+    stamps: bool,
 }
 
 impl Peer {
     /// Makes a peer that has heard nothing yet.
     pub fn new(our_port: u16, port: u16) -> Self {
-        Self { our_port, port, seq: Seq(0xFFFF_FFF0), ack: Seq(0), timestamps: (1, 0) }
+        Self {
+            our_port,
+            port,
+            seq: Seq(0xFFFF_FFF0),
+            ack: Seq(0),
+            timestamps: (1, 0),
+            stamps: false,
+        }
     }
 
     /// Takes note of a segment that we sent to it.
@@ -42,6 +51,7 @@ impl Peer {
         self.ack = if is_syn { end } else { self.ack.max(end) };
         if header.flags.has(Flags::ACK) {
             self.seq = header.ack;
+            self.stamps = header.options.timestamps.is_some();
         }
         self.timestamps.1 = header.options.timestamps.map_or(0, |(value, _)| value);
         self.timestamps.0 += 1;
@@ -85,9 +95,9 @@ impl Peer {
             header.urgent = script.word()?;
         }
         if has(4) {
-            let (value, echo) = self.timestamps;
-            let value = moved(Seq(value), script.word()?, has(7)).0;
-            header.options.timestamps = Some((value, echo));
+            let ((value, echo), by) = (self.timestamps, script.word()?);
+            let value = moved(Seq(value), by, has(7)).0;
+            header.options.timestamps = (by != 0).then_some((value, echo));
         }
         if has(5) {
             header.options.mss = Some(script.word()?);
@@ -106,7 +116,10 @@ impl Peer {
             flags,
             window: 0xFFFF,
             urgent: 0,
-            options: Options::default(),
+            options: Options {
+                timestamps: self.stamps.then_some(self.timestamps),
+                ..Options::default()
+            },
         }
     }
 

@@ -15,6 +15,8 @@ pub struct Scheduler {
     last: Option<Step>,
     /// The application has run because the user has struck a key: what he typed leaves now.
     has_struck: bool,
+    /// The user has struck a key, and has waited for a step of the network since.
+    has_waited: bool,
 }
 
 impl Scheduler {
@@ -29,9 +31,11 @@ impl Scheduler {
         let wants_to_run = application.wants_to_run() || is_due(application.deadline());
         if self.has_struck && station.has_output() {
             Some(Step::Send)
-        } else if station.has_input() && !wants_to_run {
+        } else if station.has_input() && !(wants_to_run && (self.has_waited || station.has_news()))
+        {
             // All that has arrived is taken, and shown, before anything is answered, unless the
-            // user has struck a key: he shall not wait for a screenful (TM-233 §5.6).
+            // user has struck a key: he shall not wait for a screenful, but he waits for one
+            // datagram, whose acknowledgment his key takes along (TM-233 §3.3 and §5.6).
             Some(Step::Network)
         } else if is_due(station.deadline()) {
             Some(Step::Timer)
@@ -50,7 +54,9 @@ impl Scheduler {
         cx: &mut Cx<'_>,
     ) -> Option<Step> {
         let step = self.next(station, application, cx.now)?;
-        self.has_struck = step == Step::User && application.wants_to_run();
+        let is_struck = application.wants_to_run();
+        self.has_struck = step == Step::User && is_struck;
+        self.has_waited = step == Step::Network && is_struck;
         station.step(step, application, cx);
         self.last = Some(step);
         Some(step)

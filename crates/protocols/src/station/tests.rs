@@ -1,1 +1,641 @@
-//! Two stations back to back.
+//! Two stations back to back, each with its own scheduler and meter, and Telnet between them.
+//!
+//! The wire takes no time: time moves only where a test lets it, to the next deadline.
+
+use super::*;
+use crate::application::Stream;
+use crate::application::telnet::{
+    Command, Event, OptionCode, ServerSettings, Side, Telnet, UserSettings,
+};
+use crate::chance::Chance;
+use crate::internet::Event as News;
+use crate::internet::icmp::ErrorKind;
+use crate::internet::ipv4;
+use crate::link::{Datagram, Llp, Slip};
+use crate::meter::{Account, Clock, Meter};
+use crate::transport::tcp::header::{Flags, Header};
+use crate::transport::tcp::{Ending, Profile, State};
+use core::net::SocketAddrV4;
+use core::sync::atomic::{AtomicU64, Ordering};
+
+const USER: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
+const SERVER: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 2);
+const TELNET_PORT: u16 = 23;
+/// Bytes that a serial line carries in one go: fewer than any packet has.
+const SERIAL_CHUNK: usize = 30;
+/// More turns than any of these sessions needs.
+const TURNS_MAX: usize = 100_000;
+
+/// A person at a terminal, or the host that he has logged in to.
+#[derive(Debug)]
+struct Party {
+    telnet: Telnet,
+    echoes: bool,
+    /// What it is about to send.
+    typed: Vec<u8>,
+    commands: Vec<Command>,
+    closes: bool,
+    /// What it was sent.
+    seen: Vec<u8>,
+    told: Vec<Command>,
+    window: Option<(u16, u16)>,
+}
+
+impl Party {
+    fn new(telnet: Telnet, echoes: bool) -> Self {
+        Self {
+            telnet,
+            echoes,
+            typed: Vec::new(),
+            commands: Vec::new(),
+            closes: false,
+            seen: Vec::new(),
+            told: Vec::new(),
+            window: None,
+        }
+    }
+
+    fn user(starts_negotiation: bool) -> Self {
+        let settings = UserSettings { starts_negotiation, ..UserSettings::default() };
+        Self::new(Telnet::user(&settings), false)
+    }
+
+    fn server(starts_negotiation: bool) -> Self {
+        let settings = ServerSettings { starts_negotiation, ..ServerSettings::default() };
+        Self::new(Telnet::server(&settings), true)
+    }
+
+    fn takes(&mut self, event: &Event<'_>, cx: &mut Cx<'_>) {
+        match *event {
+            Event::Data(data) => {
+                self.seen.extend_from_slice(data);
+                if self.echoes {
+                    self.telnet.send(data, cx);
+                }
+            }
+            Event::Command(command) => self.told.push(command),
+            Event::WindowSize { columns, rows } => self.window = Some((columns, rows)),
+            _ => {}
+        }
+    }
+}
+
+impl Stream for Party {
+    fn opened(&mut self, cx: &mut Cx<'_>) {
+        self.telnet.start(cx);
+    }
+
+    fn receive(&mut self, mut data: &[u8], cx: &mut Cx<'_>) {
+        while let Some(event) = self.telnet.receive(&mut data, cx) {
+            self.takes(&event, cx);
+        }
+    }
+
+    fn urgent(&mut self, is_ahead: bool) {
+        if is_ahead { self.telnet.urgent() } else { self.telnet.urgent_ended() }
+    }
+
+    fn output(&self) -> &[u8] {
+        self.telnet.output()
+    }
+
+    fn urgent_mark(&self) -> Option<usize> {
+        self.telnet.urgent_mark()
+    }
+
+    fn sent(&mut self, count: usize) {
+        self.telnet.sent(count);
+    }
+
+    fn peer_closed(&mut self, _cx: &mut Cx<'_>) {
+        self.closes = true;
+    }
+
+    fn is_closing(&self) -> bool {
+        self.closes
+    }
+
+    fn wants_to_run(&self) -> bool {
+        !self.typed.is_empty() || !self.commands.is_empty()
+    }
+
+    fn run(&mut self, cx: &mut Cx<'_>) {
+        for command in self.commands.drain(..) {
+            self.telnet.command(command, cx);
+        }
+        let taken = self.telnet.send(&self.typed, cx);
+        self.typed.drain(..taken);
+    }
+}
+
+struct Host {
+    station: Station,
+    meter: Meter,
+    chance: Chance,
+    scheduler: Scheduler,
+    application: Carried<Party>,
+}
+
+impl Host {
+    fn new(link: Link, address: Ipv4Addr, packets: usize, application: Carried<Party>) -> Self {
+        let mut meter = Meter::new(Clock::Counter(uneven_clock));
+        let mut chance = Chance::from_seed(u64::from(u32::from(address)));
+        let mut cx = Cx { now: Instant::ZERO, chance: &mut chance, meter: &mut meter };
+        let settings = Settings { address, prefix_len: 24, packets };
+        let station = Station::new(link, settings, &mut cx);
+        Self { station, meter, chance, scheduler: Scheduler::default(), application }
+    }
+
+    fn run(&mut self, now: Instant) {
+        let mut cx = Cx { now, chance: &mut self.chance, meter: &mut self.meter };
+        self.scheduler.run(&mut self.station, &mut self.application, &mut cx);
+    }
+
+    fn transmit(&mut self, now: Instant) -> Vec<u8> {
+        let mut cx = Cx { now, chance: &mut self.chance, meter: &mut self.meter };
+        let mut wire = Vec::new();
+        self.station.transmit_into(&mut wire, SERIAL_CHUNK, &mut cx);
+        wire
+    }
+
+    fn receive(&mut self, bytes: &[u8], now: Instant) {
+        let mut cx = Cx { now, chance: &mut self.chance, meter: &mut self.meter };
+        self.station.receive(bytes, &mut cx);
+    }
+
+    fn deadline(&self) -> Option<Instant> {
+        [self.station.deadline(), self.application.deadline()].into_iter().flatten().min()
+    }
+
+    fn party(&mut self) -> &mut Party {
+        &mut self.application.stream
+    }
+
+    fn counted(&self, counter: Counter) -> u64 {
+        self.meter.counted(counter)
+    }
+
+    fn state(&self) -> Option<State> {
+        self.application.status(&self.station.transports).map(|status| status.state)
+    }
+}
+
+fn uneven_clock() -> u64 {
+    static TICKS: AtomicU64 = AtomicU64::new(0);
+    TICKS.fetch_add(13, Ordering::Relaxed) + 13
+}
+
+/// A user's host and a server's, with the wire between them.
+struct Pair {
+    user: Host,
+    server: Host,
+    now: Instant,
+}
+
+/// How many packet buffers each host has.
+#[derive(Clone, Copy)]
+struct Packets {
+    user: usize,
+    server: usize,
+}
+
+impl Packets {
+    const DEFAULT: Self = Self { user: Pool::DEFAULT_LIMIT, server: Pool::DEFAULT_LIMIT };
+}
+
+impl Pair {
+    fn new(link: fn() -> Link, profile: Profile, packets: Packets, negotiates: bool) -> Self {
+        let remote = SocketAddrV4::new(SERVER, TELNET_PORT);
+        let active = Opening::Active { local: USER, remote };
+        let passive = Opening::Passive { port: TELNET_PORT };
+        let user = Carried::new(Party::user(negotiates), active, profile);
+        let server = Carried::new(Party::server(negotiates), passive, profile);
+        let server = Host::new(link(), SERVER, packets.server, server);
+        let user = Host::new(link(), USER, packets.user, user);
+        Self { user, server, now: Instant::ZERO }
+    }
+
+    /// An interactive session that is open, without negotiation.
+    fn open(link: fn() -> Link) -> Self {
+        let mut pair = Self::new(link, Profile::INTERACTIVE, Packets::DEFAULT, false);
+        pair.settle();
+        assert_eq!((pair.user.state(), pair.server.state()), OPEN);
+        pair
+    }
+
+    /// Lets both hosts run, and carries one piece or one datagram each way; false if there was
+    /// none.
+    fn turn(&mut self) -> bool {
+        // The one that waits runs first, or the first SYN finds nobody.
+        self.server.run(self.now);
+        self.user.run(self.now);
+        let (to_server, to_user) = (self.user.transmit(self.now), self.server.transmit(self.now));
+        self.server.receive(&to_server, self.now);
+        self.user.receive(&to_user, self.now);
+        !to_server.is_empty() || !to_user.is_empty()
+    }
+
+    /// Goes on until nothing happens without time.
+    fn settle(&mut self) {
+        let is_quiet = (0..TURNS_MAX).any(|_| !self.turn());
+        assert!(is_quiet, "the hosts come to rest");
+    }
+
+    /// Lets time pass until `is_done`.
+    fn wait(&mut self, is_done: impl Fn(&Self) -> bool) {
+        self.settle();
+        while !is_done(self) {
+            let deadlines = [self.user.deadline(), self.server.deadline()];
+            let next = deadlines.into_iter().flatten().min();
+            self.now = next.expect("no event and no timer is left");
+            self.settle();
+        }
+    }
+
+    fn strike(&mut self, keys: &[u8]) {
+        self.user.party().typed.extend_from_slice(keys);
+        self.settle();
+    }
+
+    fn segments_out(&self) -> (u64, u64) {
+        let counter = Counter::TcpSegmentsOut;
+        (self.user.counted(counter), self.server.counted(counter))
+    }
+
+    fn is_over(&self) -> bool {
+        self.user.application.is_over() && self.server.application.is_over()
+    }
+
+    fn has_every_packet_back(&self) {
+        assert_eq!((self.user.station.packets_lent(), self.server.station.packets_lent()), (0, 0));
+    }
+}
+
+const OPEN: (Option<State>, Option<State>) = (Some(State::Established), Some(State::Established));
+
+fn datagram() -> Link {
+    Link::Datagram(Datagram::new(1500))
+}
+
+fn llp() -> Link {
+    Link::Llp(Llp::new(700))
+}
+
+fn slip() -> Link {
+    Link::Slip(Slip::new(1006))
+}
+
+/// A screen of 24 lines of 80 characters.
+fn screenful() -> Vec<u8> {
+    let line: Vec<u8> = (0..78).map(|column| b'!' + column).chain(*b"\r\n").collect();
+    line.repeat(24)
+}
+
+/// Negotiation, echo, a screenful with all that is stuffed, and the close.
+fn a_session_over(link: fn() -> Link) {
+    let mut pair = Pair::new(link, Profile::INTERACTIVE, Packets::DEFAULT, true);
+    pair.settle();
+    assert!(pair.user.party().telnet.negotiation_is_quiet());
+    assert!(pair.user.party().telnet.is_enabled(Side::Him, OptionCode::ECHO));
+    assert_eq!(pair.server.party().window, Some((80, 24)));
+    pair.strike(b"ls -l");
+    assert_eq!(pair.user.party().seen, b"ls -l");
+    pair.user.party().seen.clear();
+    let screen = [&screenful()[..], &[192, 219, 220, 221, 242, 243, 244, 245, 255]].concat();
+    pair.server.party().typed = screen.clone();
+    pair.settle();
+    assert!(pair.user.party().seen == screen, "the screenful is whole");
+    pair.user.party().closes = true;
+    pair.user.application.notice();
+    pair.wait(Pair::is_over);
+    assert_eq!(pair.user.application.ending(), Some(Ending::Closed));
+    assert_eq!(pair.server.application.ending(), Some(Ending::Closed));
+    assert_eq!(pair.user.counted(Counter::TcpRetransmissions), 0);
+    pair.has_every_packet_back();
+}
+
+#[test]
+fn a_session_is_carried_over_whole_datagrams() {
+    a_session_over(datagram);
+}
+
+#[test]
+fn a_session_is_carried_over_llp() {
+    a_session_over(llp);
+}
+
+#[test]
+fn a_session_is_carried_over_slip() {
+    a_session_over(slip);
+}
+
+/// Strikes a key, and returns the segments that this has cost: from the user, from the server.
+fn segments_of_a_key(link: fn() -> Link) -> (u64, u64) {
+    let mut pair = Pair::open(link);
+    pair.strike(b"a");
+    let (from_user, from_server) = pair.segments_out();
+    pair.strike(b"b");
+    assert_eq!(pair.user.party().seen, b"ab");
+    let after = pair.segments_out();
+    (after.0 - from_user, after.1 - from_server)
+}
+
+// The user's two are the key and the acknowledgment of its echo.
+#[test]
+fn echo_acknowledgment_and_window_share_one_datagram() {
+    assert_eq!(segments_of_a_key(datagram), (2, 1));
+}
+
+#[test]
+fn echo_acknowledgment_and_window_share_one_llp_packet() {
+    assert_eq!(segments_of_a_key(llp), (2, 1));
+}
+
+#[test]
+fn echo_acknowledgment_and_window_share_one_slip_packet() {
+    assert_eq!(segments_of_a_key(slip), (2, 1));
+}
+
+#[test]
+fn a_key_struck_when_an_echo_arrives_takes_its_acknowledgment_along() {
+    let mut pair = Pair::open(datagram);
+    let before = pair.segments_out();
+    let keys = b"abcdefghij";
+    for key in keys {
+        pair.user.party().typed.push(*key);
+        // The key goes out, and its echo reaches the user's link.
+        pair.turn();
+        pair.turn();
+    }
+    pair.settle();
+    assert_eq!(pair.user.party().seen, keys);
+    // One per key in each direction, and the acknowledgment of the last echo.
+    let after = pair.segments_out();
+    assert_eq!((after.0 - before.0, after.1 - before.1), (11, 10));
+}
+
+#[test]
+fn the_segment_of_an_echo_acknowledges_its_key_and_tells_the_window() {
+    let mut pair = Pair::open(datagram);
+    pair.user.party().typed.push(b'x');
+    pair.user.run(pair.now);
+    let key = pair.user.transmit(pair.now);
+    pair.server.receive(&key, pair.now);
+    pair.server.run(pair.now);
+    let echo = pair.server.transmit(pair.now);
+    let (_, key, _) = segment_in(&key);
+    let (data, echo, len) = segment_in(&echo);
+    assert_eq!((data, len), (b"x".to_vec(), 1));
+    // The window is not opened again before half of it is used (TM-233 §5.6).
+    assert_eq!((echo.ack, echo.window), (key.seq + 1, 2499));
+    assert!(echo.flags.has(Flags::ACK.with(Flags::PSH)));
+    assert!(pair.server.transmit(pair.now).is_empty());
+}
+
+/// Returns data, header and length of the data of the segment in a datagram.
+fn segment_in(datagram: &[u8]) -> (Vec<u8>, Header, usize) {
+    let parsed = ipv4::Header::parse(datagram).unwrap();
+    let segment = &datagram[parsed.header_len..];
+    let (source, destination) = (parsed.header.source, parsed.header.destination);
+    let len = u16::try_from(segment.len()).unwrap();
+    let pseudo = internet::pseudo_header(source, destination, Protocol::Tcp, len);
+    let (header, len) = Header::parse(segment, pseudo, &mut Meter::off()).unwrap();
+    (segment[len..].to_vec(), header, segment.len() - len)
+}
+
+#[test]
+fn a_screenful_needs_no_window_update_before_its_end() {
+    let mut pair = Pair::open(datagram);
+    pair.server.party().typed = screenful();
+    pair.settle();
+    assert!(pair.user.party().seen == screenful());
+    // Two data segments of 1448 and 472 bytes, each acknowledged as it comes, because the server
+    // holds no more than one.
+    assert_eq!(pair.segments_out(), (2 + 2, 1 + 2));
+}
+
+/// The server is in the middle of a long output when the user wants no more of it.
+fn abort_output_in_the_middle() -> Pair {
+    let mut pair = Pair::open(datagram);
+    pair.server.party().typed = b"output that nobody wants to see any more. ".repeat(200);
+    (0..4).for_each(|_| _ = pair.turn());
+    pair.user.party().commands.push(Command::AbortOutput);
+    pair.settle();
+    pair
+}
+
+#[test]
+fn the_user_sends_abort_output_and_the_server_answers_by_urgent_data_and_data_mark() {
+    let mut pair = abort_output_in_the_middle();
+    assert_eq!(pair.server.party().told, [Command::AbortOutput]);
+    assert_eq!(pair.user.party().told, [Command::DataMark]);
+    assert!(pair.server.counted(Counter::TcpUrgentOut) > 0);
+    assert!(pair.user.counted(Counter::TcpUrgentIn) > 0);
+}
+
+#[test]
+fn a_display_discards_from_the_urgent_notice_to_the_data_mark_and_shows_what_follows() {
+    let mut pair = abort_output_in_the_middle();
+    let shown = pair.user.party().seen.len() as u64;
+    let discarded = pair.user.counted(Counter::TelnetBytesDiscarded);
+    assert!(discarded > 1000, "{discarded}");
+    assert_eq!(shown + discarded, 200 * 42);
+    assert!(!pair.user.party().telnet.is_discarding());
+    pair.user.party().seen.clear();
+    pair.server.party().typed = b"% ".to_vec();
+    pair.settle();
+    assert_eq!(pair.user.party().seen, b"% ");
+}
+
+#[test]
+fn an_interrupt_sent_as_synch_reaches_a_server_that_discards_what_was_typed_before() {
+    let mut pair = Pair::open(datagram);
+    let party = pair.user.party();
+    party.commands.extend([Command::InterruptProcess, Command::DataMark]);
+    pair.settle();
+    assert_eq!(pair.server.party().told, [Command::InterruptProcess, Command::DataMark]);
+    pair.strike(b"next");
+    assert_eq!(pair.server.party().seen, b"next");
+}
+
+#[test]
+fn a_session_that_the_user_closes_ends_at_both_hosts() {
+    let mut pair = Pair::open(datagram);
+    pair.user.party().closes = true;
+    pair.user.application.notice();
+    pair.settle();
+    assert_eq!((pair.user.state(), pair.server.state()), (Some(State::TimeWait), CLOSED));
+    pair.wait(Pair::is_over);
+    assert_eq!(pair.user.application.ending(), Some(Ending::Closed));
+    pair.has_every_packet_back();
+}
+
+#[test]
+fn a_session_that_the_server_closes_ends_at_both_hosts() {
+    let mut pair = Pair::open(datagram);
+    pair.server.party().typed = b"logout\r\n".to_vec();
+    pair.server.party().closes = true;
+    pair.settle();
+    assert_eq!(pair.user.party().seen, b"logout\r\n");
+    assert_eq!((pair.user.state(), pair.server.state()), (CLOSED, Some(State::TimeWait)));
+    pair.wait(Pair::is_over);
+    assert_eq!(pair.server.application.ending(), Some(Ending::Closed));
+    pair.has_every_packet_back();
+}
+
+#[test]
+fn a_session_that_both_close_at_once_ends_at_both_hosts() {
+    let mut pair = Pair::open(datagram);
+    pair.user.party().closes = true;
+    pair.server.party().closes = true;
+    pair.user.application.notice();
+    pair.server.application.notice();
+    pair.wait(Pair::is_over);
+    assert_eq!(pair.user.application.ending(), Some(Ending::Closed));
+    assert_eq!(pair.server.application.ending(), Some(Ending::Closed));
+    pair.has_every_packet_back();
+}
+
+const CLOSED: Option<State> = Some(State::Closed);
+
+#[test]
+fn a_session_to_a_port_where_nobody_listens_is_refused() {
+    let mut pair = Pair::new(datagram, Profile::INTERACTIVE, Packets::DEFAULT, true);
+    pair.server.application.set_opening(Opening::Passive { port: TELNET_PORT + 1 });
+    pair.settle();
+    assert_eq!(pair.user.application.ending(), Some(Ending::Refused));
+    pair.has_every_packet_back();
+}
+
+/// The layers of a host that is no station, to send what an application of a station does not.
+struct Prober {
+    internet: Internet,
+    pool: Pool,
+    udp: Udp,
+    meter: Meter,
+    chance: Chance,
+}
+
+impl Prober {
+    fn new() -> Self {
+        let (pool, udp) = (Pool::new(4, 1500), Udp::default());
+        let (meter, chance) = (Meter::new(Clock::None), Chance::from_seed(3));
+        Self { internet: Internet::new(USER, 24, 1500), pool, udp, meter, chance }
+    }
+
+    /// Gives `request` to `host` and returns the news that its answer is.
+    fn ask(&mut self, request: &Packet, host: &mut Host) -> Option<News> {
+        host.receive(request.data(), Instant::ZERO);
+        host.run(Instant::ZERO);
+        let answer = host.transmit(Instant::ZERO);
+        host.run(Instant::ZERO);
+        assert_eq!(host.station.packets_lent(), 0);
+        let mut packet = self.pool.take(&mut self.meter)?;
+        packet.extend(&answer);
+        let mut cx = Cx { now: Instant::ZERO, chance: &mut self.chance, meter: &mut self.meter };
+        assert!(self.internet.receive(packet, &mut self.pool, &mut cx).is_none());
+        self.internet.event()
+    }
+}
+
+#[test]
+fn a_ping_of_a_station_is_answered() {
+    let (mut prober, mut pair) = (Prober::new(), Pair::open(datagram));
+    let Prober { internet, pool, chance, meter, .. } = &mut prober;
+    let mut cx = Cx { now: Instant::ZERO, chance, meter };
+    let request = internet.make_echo_request(SERVER, 7, 1, 56, pool, &mut cx).unwrap();
+    let Some(News::EchoReply(reply)) = prober.ask(&request, &mut pair.server) else {
+        panic!("an echo reply")
+    };
+    assert_eq!((reply.source, reply.identifier, reply.payload_len), (SERVER, 7, 56));
+}
+
+#[test]
+fn a_datagram_for_a_udp_port_without_a_socket_is_answered_by_port_unreachable() {
+    let (mut prober, mut pair) = (Prober::new(), Pair::open(datagram));
+    let Prober { internet, pool, udp, chance, meter } = &mut prober;
+    let mut cx = Cx { now: Instant::ZERO, chance, meter };
+    let socket = udp.bind(0, &mut cx).unwrap();
+    let mut packet = pool.take(cx.meter).unwrap();
+    packet.extend(b"anybody?");
+    let port_69 = SocketAddrV4::new(SERVER, 69);
+    let request = udp.send(socket, packet, port_69, internet, pool, &mut cx).unwrap();
+    let Some(News::Error(error)) = prober.ask(&request, &mut pair.server) else {
+        panic!("an error")
+    };
+    prober.udp.receive_error(&error);
+    let unreachable = ErrorKind::Unreachable(Unreachable::Port);
+    assert_eq!(prober.udp.take_error(socket), Some((port_69, unreachable)));
+}
+
+#[test]
+fn a_host_whose_packet_buffers_ran_out_goes_on_when_they_come_back() {
+    let mut pair = Pair::open(datagram);
+    let junk = [0x45; 40];
+    (0..100).for_each(|_| pair.user.receive(&junk, pair.now));
+    assert_eq!(pair.user.station.packets_lent(), Pool::DEFAULT_LIMIT);
+    assert!(pair.user.counted(Counter::LinkPacketsRefused) > 0);
+    pair.strike(b"still here");
+    assert_eq!(pair.user.party().seen, b"still here");
+    pair.has_every_packet_back();
+}
+
+#[test]
+fn a_flight_larger_than_the_packet_buffers_arrives_whole() {
+    let packets = Packets { user: 2, server: 32 };
+    let mut pair = Pair::new(datagram, Profile::BULK, packets, false);
+    pair.settle();
+    let text = screenful().repeat(8);
+    pair.server.party().typed = text.clone();
+    // Ten segments reach the user's link before it runs again.
+    pair.server.run(pair.now);
+    (0..10).for_each(|_| {
+        let flight = pair.server.transmit(pair.now);
+        pair.user.receive(&flight, pair.now);
+    });
+    assert!(pair.user.counted(Counter::PacketsRefused) > 0);
+    pair.wait(|pair| pair.user.application.stream.seen.len() >= text.len());
+    assert!(pair.user.party().seen == text);
+    pair.has_every_packet_back();
+}
+
+#[test]
+fn hosts_with_two_packet_buffers_have_a_whole_session() {
+    let packets = Packets { user: 2, server: 2 };
+    let mut pair = Pair::new(datagram, Profile::INTERACTIVE, packets, true);
+    pair.wait(|pair| pair.server.application.stream.window.is_some());
+    pair.user.party().typed = b"x".to_vec();
+    pair.server.party().typed = screenful();
+    pair.wait(|pair| pair.user.application.stream.seen.len() > screenful().len());
+    pair.server.party().closes = true;
+    pair.server.application.notice();
+    pair.wait(Pair::is_over);
+    pair.has_every_packet_back();
+}
+
+/// Checks the promise of the meter of one host after a session.
+fn accounts_add_up(host: &mut Host) {
+    host.meter.settle();
+    assert_eq!(host.meter.accounts().iter().sum::<u64>(), host.meter.total());
+    let charged = |account| host.meter.charged(account) > 0;
+    let [link, internet, fixed, byte, telnet] =
+        [Account::Link, Account::Internet, Account::TcpFixed, Account::TcpByte, Account::Telnet]
+            .map(charged);
+    assert!(link && internet && fixed && byte && telnet, "every layer took its time");
+    assert_eq!(host.meter.enter(Account::Outside), Account::Outside, "every layer was left");
+}
+
+#[test]
+fn the_accounts_of_both_hosts_add_up_to_their_totals_through_a_whole_session() {
+    let mut pair = Pair::open(llp);
+    pair.strike(b"cat");
+    pair.server.party().typed = screenful();
+    pair.settle();
+    pair.user.party().commands.push(Command::AbortOutput);
+    pair.settle();
+    pair.user.party().closes = true;
+    pair.user.application.notice();
+    pair.wait(Pair::is_over);
+    accounts_add_up(&mut pair.user);
+    accounts_add_up(&mut pair.server);
+}
