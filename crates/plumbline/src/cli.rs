@@ -1,12 +1,15 @@
-//! The command line: one table for parser, help and man page, and the exit codes.
+//! The command line: one table for parser, help and man page.
 
-use crate::{demo, lab, login, manual, measure};
+#[allow(unused_imports, reason = "not every command needs the width of the terminal")]
+pub(crate) use crate::exit::{Failure, Result, complain, stdout_columns};
+
+use crate::{demo, exit, lab, login, manual, measure};
 use clap::{CommandFactory, Parser, Subcommand};
 use std::process::ExitCode;
 
 /// Logs in, and shows where every microsecond and every CPU cycle of it went.
 #[derive(Debug, Parser)]
-#[command(name = "plumb", version, max_term_width = 100, after_help = EXIT_CODES)]
+#[command(name = "plumb", version, max_term_width = 100, after_help = exit::CODES)]
 struct Arguments {
     #[command(subcommand)]
     command: Command,
@@ -26,57 +29,18 @@ enum Command {
     Manual(manual::Arguments),
 }
 
-const EXIT_CODES: &str = "\
-Exit codes:
-  0  done; for a login, the far side or you closed it
-  1  the far side cannot be reached, refused, reset, or fell silent
-  2  the arguments are wrong
-  3  nothing could be measured
-  4  this machine refuses what is needed: no permission, no such device";
-
-/// Why a command failed, which decides its exit code.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Failure {
-    /// 1: the far side.
-    FarSide = 1,
-    /// 3: nothing could be measured.
-    NothingMeasured = 3,
-    /// 4: this machine.
-    ThisMachine = 4,
-}
-
-/// What a command returns: it has said why itself, in one sentence on stderr.
-pub type Result = std::result::Result<(), Failure>;
-
 /// Returns the table of arguments.
-pub fn command() -> clap::Command {
+pub(crate) fn command() -> clap::Command {
     Arguments::command()
 }
 
 /// Runs the command that the arguments ask for.
-pub fn run() -> ExitCode {
-    let result = match Arguments::parse().command {
+pub(crate) fn run() -> ExitCode {
+    exit::code(match Arguments::parse().command {
         Command::Login(arguments) => login::run(&arguments),
         Command::Measure(arguments) => measure::run(&arguments),
         Command::Lab(arguments) => lab::run(&arguments),
         Command::Demo(arguments) => demo::run(&arguments),
         Command::Manual(arguments) => manual::run(&arguments, command()),
-    };
-    match result {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(failure) => ExitCode::from(failure as u8),
-    }
-}
-
-/// Returns the width of the terminal on stdout, or 80 where there is none.
-pub fn stdout_columns() -> usize {
-    let size = os::tty::WindowSize::of(std::io::stdout());
-    size.map_or(80, |size| usize::from(size.columns)).clamp(40, 200)
-}
-
-/// Says on stderr why a command failed, in one sentence.
-pub fn complain(error: &anyhow::Error) {
-    use std::io::Write;
-    // Where stderr is closed there is nobody to tell.
-    _ = writeln!(std::io::stderr(), "plumb: {error:#}");
+    })
 }
