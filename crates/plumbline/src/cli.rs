@@ -1,13 +1,13 @@
-//! The command line: one table for parser, help and man page, and the exit codes.
+//! The command line: one table for parser, help and man page.
 
-use crate::{demo, lab, login, manual, measure};
+use crate::{demo, exit, lab, login, manual, measure};
 use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser, Subcommand};
 use std::process::ExitCode;
 
 /// Logs in, and shows where every microsecond and every CPU cycle of it went.
 #[derive(Debug, Parser)]
-#[command(name = "plumb", version, max_term_width = 100, after_help = EXIT_CODES)]
+#[command(name = "plumb", version, max_term_width = 100, after_help = exit::CODES)]
 struct Arguments {
     #[command(subcommand)]
     command: Command,
@@ -28,30 +28,8 @@ enum Command {
     Manual(manual::Arguments),
 }
 
-const EXIT_CODES: &str = "\
-Exit codes:
-  0  done; for a login, the far side or you closed it
-  1  the far side cannot be reached, refused, reset, or fell silent
-  2  the arguments are wrong
-  3  nothing could be measured
-  4  this machine refuses what is needed: no permission, no such device";
-
-/// Why a command failed, which decides its exit code.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Failure {
-    /// 1: the far side.
-    FarSide = 1,
-    /// 3: nothing could be measured.
-    NothingMeasured = 3,
-    /// 4: this machine.
-    ThisMachine = 4,
-}
-
-/// What a command returns: it has said why itself, in one sentence on stderr.
-pub(crate) type Result = std::result::Result<(), Failure>;
-
 /// Returns the table of arguments.
-pub fn command() -> clap::Command {
+pub(crate) fn command() -> clap::Command {
     Arguments::command()
 }
 
@@ -61,23 +39,13 @@ pub(crate) fn run() -> ExitCode {
         Ok(arguments) => arguments,
         Err(error) => return refuse(&error),
     };
-    let result = match arguments.command {
+    exit::code(match arguments.command {
         Command::Login(arguments) => login::run(&arguments),
         Command::Measure(arguments) => measure::run(&arguments),
         Command::Lab(arguments) => lab::run(&arguments),
         Command::Demo(arguments) => demo::run(&arguments),
         Command::Manual(arguments) => manual::run(&arguments, command()),
-    };
-    match result {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(failure) => ExitCode::from(failure as u8),
-    }
-}
-
-/// Returns the width of the terminal on stdout, or 80 where there is none.
-pub fn stdout_columns() -> usize {
-    let size = os::tty::WindowSize::of(std::io::stdout());
-    size.map_or(80, |size| usize::from(size.columns)).clamp(40, 200)
+    })
 }
 
 /// Shows the help that was asked for, or says in one sentence what is wrong with the arguments.
@@ -90,7 +58,7 @@ fn refuse(error: &clap::Error) -> ExitCode {
     }
     if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
         _ = error.print();
-        return ExitCode::from(WRONG_ARGUMENTS);
+        return ExitCode::from(exit::WRONG_ARGUMENTS);
     }
     // clap's first paragraph says what is wrong; the hints and the usage below it are in --help.
     let text = error.render().to_string();
@@ -99,14 +67,5 @@ fn refuse(error: &clap::Error) -> ExitCode {
     let sentence = words.join(" ");
     let sentence = sentence.strip_prefix("error: ").unwrap_or(&sentence);
     _ = writeln!(std::io::stderr(), "plumb: {sentence}; see --help");
-    ExitCode::from(WRONG_ARGUMENTS)
-}
-
-const WRONG_ARGUMENTS: u8 = 2;
-
-/// Says on stderr why a command failed, in one sentence.
-pub(crate) fn complain(error: &anyhow::Error) {
-    use std::io::Write;
-    // Where stderr is closed there is nobody to tell.
-    _ = writeln!(std::io::stderr(), "plumb: {error:#}");
+    ExitCode::from(exit::WRONG_ARGUMENTS)
 }

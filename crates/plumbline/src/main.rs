@@ -3,6 +3,7 @@
 mod carry;
 mod cli;
 mod demo;
+mod exit;
 mod lab;
 mod login;
 mod manual;

@@ -1,6 +1,6 @@
 //! `plumb manual`: the man pages and the shells' completions, from the table that parses.
 
-use crate::cli::{self, Failure};
+use crate::exit::{self, Failure};
 use anyhow::{Context, Result};
 use clap::Command;
 use clap_complete::Shell;
@@ -9,15 +9,15 @@ use std::path::{Path, PathBuf};
 
 /// Arguments of `plumb manual`.
 #[derive(Debug, clap::Args)]
-pub struct Arguments {
+pub(crate) struct Arguments {
     /// The folder to write to; it is made if it is not there.
     folder: PathBuf,
 }
 
 /// Writes the pages and the completions for `command`.
-pub fn run(arguments: &Arguments, command: Command) -> cli::Result {
+pub(crate) fn run(arguments: &Arguments, command: Command) -> exit::Result {
     write_all(&arguments.folder, command).map_err(|error| {
-        cli::complain(&error);
+        exit::complain(&error);
         Failure::ThisMachine
     })
 }
@@ -40,7 +40,7 @@ mod tests {
     #[test]
     fn every_command_has_its_page_with_the_exit_codes() {
         let folder = std::env::temp_dir().join(format!("plumb-manual-{}", std::process::id()));
-        write_all(&folder, cli::command()).unwrap();
+        write_all(&folder, crate::cli::command()).unwrap();
         for page in ["plumb.1", "plumb-login.1", "plumb-measure.1", "plumb-lab.1", "plumb-demo.1"] {
             assert!(folder.join(page).is_file(), "{page}");
         }

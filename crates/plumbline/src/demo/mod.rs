@@ -10,7 +10,7 @@ mod laboratory;
 mod page;
 
 use crate::carry::{self, Bench, Outcome, SerialLink, Via};
-use crate::cli::{self, Failure, complain};
+use crate::exit::{self, Failure, complain};
 use crate::measure::{
     Circumstances, Findings, Interrupts, Plan, ProgressLine, Prompts, Walk, measurement, style,
     waterfall,
@@ -57,7 +57,7 @@ const OUTPUT_LINES_MAX: usize = 12;
 const PTY_RATE_BPS: u32 = 38_400;
 
 /// Runs the command.
-pub(crate) fn run(arguments: &Arguments) -> cli::Result {
+pub(crate) fn run(arguments: &Arguments) -> exit::Result {
     let result = if arguments.far_station { far_station::run() } else { demonstrate(arguments) };
     result.map_err(|error| {
         complain(&error);

@@ -2,13 +2,13 @@
 
 mod tm233;
 
-use crate::cli::{self, Failure};
+use crate::exit::{self, Failure};
 use clap::ValueEnum;
 use std::io::Write;
 
 /// Arguments of `plumb lab`.
 #[derive(Debug, clap::Args)]
-pub struct Arguments {
+pub(crate) struct Arguments {
     /// Which experiment.
     #[arg(value_enum)]
     scenario: Scenario,
@@ -24,16 +24,16 @@ enum Scenario {
 }
 
 /// Runs the experiment and prints its tables.
-pub fn run(arguments: &Arguments) -> cli::Result {
+pub(crate) fn run(arguments: &Arguments) -> exit::Result {
     let Scenario::Tm233 = arguments.scenario;
     let tables = simulator::tm233::tables().map_err(|stuck| {
-        cli::complain(&anyhow::Error::new(stuck).context("the experiment came to a stop"));
+        exit::complain(&anyhow::Error::new(stuck).context("the experiment came to a stop"));
         Failure::NothingMeasured
     })?;
     let text = if arguments.json {
         tm233::json(&tables)
     } else {
-        tm233::text(&tables, cli::stdout_columns())
+        tm233::text(&tables, exit::stdout_columns())
     };
     // A closed pipe has read what it wanted.
     _ = std::io::stdout().write_all(text.as_bytes());

@@ -5,7 +5,7 @@ use serde_json::json;
 use simulator::tm233::{Row, Table};
 
 /// Returns the tables, each at most `width` columns wide.
-pub fn text(tables: &[Table], width: usize) -> String {
+pub(crate) fn text(tables: &[Table], width: usize) -> String {
     let head = "Two personal computers on a serial line in virtual time: our own engines, each layer \
                 charged with what table 6-1 of TM-233 says it cost in 1982. Nothing is fitted.";
     let mut text = paragraph(head, width);
@@ -61,7 +61,7 @@ fn percent(share: f64) -> String {
 }
 
 /// Returns the tables as one JSON object.
-pub fn json(tables: &[Table]) -> String {
+pub(crate) fn json(tables: &[Table]) -> String {
     let rows = |table: &Table| -> Vec<_> { table.rows.iter().map(row_json).collect() };
     let tables: Vec<_> = tables
         .iter()

@@ -11,7 +11,7 @@ mod settings;
 mod status;
 
 use crate::carry::{self, Bench, Outcome, Target, Via};
-use crate::cli::{self, Failure};
+use crate::exit::{self, Failure};
 use anyhow::{Context, Result};
 use clap::ArgGroup;
 use near::Near;
@@ -134,7 +134,7 @@ fn parse_port(text: &str) -> Result<u16> {
 }
 
 /// Runs the command.
-pub(crate) fn run(arguments: &Arguments) -> cli::Result {
+pub(crate) fn run(arguments: &Arguments) -> exit::Result {
     let target = Target {
         port: arguments.port.unwrap_or(arguments.host.target.port),
         ..arguments.host.target.clone()
@@ -142,12 +142,12 @@ pub(crate) fn run(arguments: &Arguments) -> cli::Result {
     let addresses = match addresses(arguments, &target) {
         Ok(addresses) => addresses,
         Err(error) => {
-            cli::complain(&error);
+            exit::complain(&error);
             return Err(Failure::FarSide);
         }
     };
     call(arguments, &target, &addresses).unwrap_or_else(|error| {
-        cli::complain(&error);
+        exit::complain(&error);
         Err(Failure::ThisMachine)
     })
 }
@@ -167,7 +167,7 @@ fn addresses(arguments: &Arguments, target: &Target) -> Result<Vec<SocketAddr>> 
 }
 
 /// Calls the addresses one after the other, and carries the session with the first that answers.
-fn call(arguments: &Arguments, target: &Target, addresses: &[SocketAddr]) -> Result<cli::Result> {
+fn call(arguments: &Arguments, target: &Target, addresses: &[SocketAddr]) -> Result<exit::Result> {
     let settings = settings(arguments, target);
     let is_talkative = settings.is_interactive || arguments.verbose;
     let near = Near::new(settings.is_interactive).context("the window cannot be watched")?;
@@ -195,7 +195,7 @@ fn call(arguments: &Arguments, target: &Target, addresses: &[SocketAddr]) -> Res
     let was_open = login.stage != Stage::Opening;
     let called = called.map_or_else(String::new, |address| address.to_string());
     if let Some(sentence) = failure(outcome, was_open, &called, arguments.timeout) {
-        cli::complain(&anyhow::Error::msg(sentence));
+        exit::complain(&anyhow::Error::msg(sentence));
         return Ok(Err(Failure::FarSide));
     }
     if is_talkative && login.stage != Stage::Unread {

@@ -19,7 +19,7 @@ pub(crate) use record::{Circumstances, measurement, waterfall};
 pub(crate) use walk::{Findings, Login, Plan, Walk};
 
 use crate::carry::{self, Bench, Outcome, Target, Via};
-use crate::cli::{self, Failure, complain};
+use crate::exit::{self, Failure, complain};
 use anyhow::{Context, Result};
 use os::clock::Calibration;
 use os::tty::{self, RawMode, WindowSize};
@@ -74,7 +74,7 @@ pub(crate) struct Arguments {
 }
 
 /// Runs the command.
-pub(crate) fn run(arguments: &Arguments) -> cli::Result {
+pub(crate) fn run(arguments: &Arguments) -> exit::Result {
     match try_run(arguments) {
         Ok(result) => result,
         Err(error) => {
@@ -84,7 +84,7 @@ pub(crate) fn run(arguments: &Arguments) -> cli::Result {
     }
 }
 
-fn try_run(arguments: &Arguments) -> Result<cli::Result> {
+fn try_run(arguments: &Arguments) -> Result<exit::Result> {
     let login = arguments.login.as_ref().map(|user| login(user, arguments)).transpose()?;
     let plan = Plan {
         keys: usize::try_from(arguments.keys).unwrap_or(usize::MAX),

@@ -1,0 +1,50 @@
+//! How a command ends: its exit code, and the one sentence that says why it failed.
+
+use std::process::ExitCode;
+
+/// The exit codes, as help and man pages show them.
+pub(crate) const CODES: &str = "\
+Exit codes:
+  0  done; for a login, the far side or you closed it
+  1  the far side cannot be reached, refused, reset, or fell silent
+  2  the arguments are wrong
+  3  nothing could be measured
+  4  this machine refuses what is needed: no permission, no such device";
+
+/// The exit code for wrong arguments.
+pub(crate) const WRONG_ARGUMENTS: u8 = 2;
+
+/// Why a command failed, which decides its exit code.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Failure {
+    /// 1: the far side.
+    FarSide = 1,
+    /// 3: nothing could be measured.
+    NothingMeasured = 3,
+    /// 4: this machine.
+    ThisMachine = 4,
+}
+
+/// What a command returns: it has said why itself, in one sentence on stderr.
+pub(crate) type Result = std::result::Result<(), Failure>;
+
+/// Returns the exit code that tells `result`.
+pub(crate) fn code(result: Result) -> ExitCode {
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => ExitCode::from(failure as u8),
+    }
+}
+
+/// Says on stderr why a command failed, in one sentence.
+pub(crate) fn complain(error: &anyhow::Error) {
+    use std::io::Write;
+    // Where stderr is closed there is nobody to tell.
+    _ = writeln!(std::io::stderr(), "plumb: {error:#}");
+}
+
+/// Returns the width of the terminal on stdout, or 80 where there is none.
+pub(crate) fn stdout_columns() -> usize {
+    let size = os::tty::WindowSize::of(std::io::stdout());
+    size.map_or(80, |size| usize::from(size.columns)).clamp(40, 200)
+}
