@@ -40,9 +40,32 @@ pub fn pin_to(processor: usize) -> io::Result<()> {
 ///
 /// EPERM, if the user may not; EINVAL for another priority.
 pub fn set_real_time(priority: u8) -> io::Result<()> {
+    set_class(libc::SCHED_FIFO, priority)
+}
+
+/// Has the calling thread run among the ordinary ones again (`SCHED_OTHER`).
+///
+/// # Errors
+///
+/// EPERM, if the user may not.
+pub fn set_ordinary() -> io::Result<()> {
+    set_class(libc::SCHED_OTHER, 0)
+}
+
+/// Gives the calling thread a greater or lesser share among the ordinary ones, from -20, the
+/// greatest, to 19 (setpriority(2)).
+///
+/// # Errors
+///
+/// EACCES, if it is greater than now and the user may not.
+pub fn set_nice(nice: i8) -> io::Result<()> {
+    Ok(rustix::process::setpriority_process(None, nice.into())?)
+}
+
+fn set_class(class: libc::c_int, priority: u8) -> io::Result<()> {
     let wanted = libc::sched_param { sched_priority: priority.into() };
     // SAFETY: the struct is whole and lives through the call, which only reads it.
-    match unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &raw const wanted) } {
+    match unsafe { libc::sched_setscheduler(0, class, &raw const wanted) } {
         0 => Ok(()),
         _ => Err(io::Error::last_os_error()),
     }
@@ -101,6 +124,12 @@ mod tests {
     #[test]
     fn a_priority_that_does_not_exist_is_refused() {
         assert!(set_real_time(200).is_err());
+    }
+
+    #[test]
+    fn an_ordinary_thread_may_become_one_again_and_take_a_lesser_share() {
+        let thread = thread::spawn(|| set_ordinary().and_then(|()| set_nice(19)));
+        thread.join().unwrap().unwrap();
     }
 
     #[test]

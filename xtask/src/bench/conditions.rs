@@ -23,11 +23,14 @@ pub(super) struct Conditions {
     /// Where the programs run, if that could be chosen.
     pub(super) placement: Option<Placement>,
     real_time: Result<(), String>,
+    is_preferred: bool,
     load_before: Option<[f64; 3]>,
 }
 
 /// Low among the real-time priorities: what the machine needs itself stays above.
 const PRIORITY: u8 = 10;
+/// The greatest share that an ordinary program can have.
+const NICE: i8 = -20;
 
 impl Conditions {
     /// Moves into a network of the bench's own, onto one processor (or two, for the servers
@@ -41,8 +44,28 @@ impl Conditions {
         let other = processors.get(1).copied().filter(|_| two_cores);
         let placement = Placement { near, far: other.unwrap_or(near) };
         let is_pinned = schedule::pin_to(near).is_ok();
+        let is_preferred = schedule::set_nice(NICE).is_ok();
         let real_time = schedule::set_real_time(PRIORITY).map_err(|error| error.to_string());
-        Ok(Self { machine, placement: is_pinned.then_some(placement), real_time, load_before })
+        let placement = is_pinned.then_some(placement);
+        Ok(Self { machine, placement, real_time, is_preferred, load_before })
+    }
+
+    /// Has this thread, and what it starts from now on, run before all ordinary programs, if that
+    /// is permitted.
+    pub(super) fn run_in_real_time(&self) -> Result<()> {
+        match self.real_time {
+            Ok(()) => Ok(schedule::set_real_time(PRIORITY)?),
+            Err(_) => Ok(()),
+        }
+    }
+
+    /// Has this thread, and what it starts from now on, run as ordinary programs do.
+    ///
+    /// Screenfuls need it: the kernel carries characters between the two ends of a terminal in
+    /// ordinary threads of its own. While a shell runs in real time they get no turn on its
+    /// processor, and the echo of the key that started it waits for its end.
+    pub(super) fn run_as_ordinary(&self) -> Result<()> {
+        Ok(schedule::set_ordinary()?)
     }
 
     /// Returns the processor of the servers and that of the bench, for who starts servers.
@@ -64,14 +87,15 @@ impl Conditions {
             }
         };
         let class = match &self.real_time {
-            Ok(()) => format!("SCHED_FIFO, priority {PRIORITY}"),
-            Err(error) => format!("ordinary (SCHED_FIFO refused: {error})"),
+            Ok(()) => format!("echo: SCHED_FIFO, priority {PRIORITY}"),
+            Err(error) => format!("echo: ordinary (SCHED_FIFO refused: {error})"),
         };
+        let nice = if self.is_preferred { NICE } else { 0 };
         format!(
             "machine     {}, {} processors, {} {}\n\
              clock       {}; the kernel's {}; frequency governor {}\n\
              placement   {placed}\n\
-             scheduling  {class}\n\
+             scheduling  {class}; screenful: ordinary, nice {nice}\n\
              congestion  {congestion}\n\
              load        {} before, {} after (1, 5, 15 min)\n",
             known(&machine.processor),
@@ -98,6 +122,7 @@ impl Conditions {
             "near_processor": self.placement.map(|placement| placement.near),
             "far_processor": self.placement.map(|placement| placement.far),
             "is_real_time": self.real_time.is_ok(),
+            "is_nice_minus_20": self.is_preferred,
             "congestion_control": congestion,
             "load_before": self.load_before,
             "load_after": load_average(),
@@ -123,7 +148,8 @@ mod tests {
     use super::*;
 
     fn conditions(placement: Option<Placement>, real_time: Result<(), String>) -> Conditions {
-        Conditions { machine: Machine::this(), placement, real_time, load_before: None }
+        let (machine, is_preferred) = (Machine::this(), false);
+        Conditions { machine, placement, real_time, is_preferred, load_before: None }
     }
 
     #[test]

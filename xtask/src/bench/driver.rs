@@ -25,8 +25,6 @@ const WINDOW: WindowSize = WindowSize { rows: 24, columns: 80 };
 const PROMPT: &[u8] = b"ready> ";
 /// Sets the prompt; the command itself does not contain it, so its echo is not mistaken for it.
 const SET_PROMPT: &[u8] = b"PS1='rea''dy> '\r";
-/// Takes back the line that was typed (termios(3), VKILL).
-const KILL_LINE: &[u8] = &[0x15];
 /// What the screen is made of; the prompt does not contain it.
 pub(super) const SCREEN_CHARACTER: u8 = b'#';
 const SCREEN_COLUMNS: usize = 80;
@@ -109,16 +107,20 @@ impl Session {
         Ok(nanos(self.clock.now() - struck_at))
     }
 
-    /// Takes back what was typed since the last prompt.
-    pub(super) fn kill_line(&mut self) -> Result<()> {
-        self.type_keys(KILL_LINE)?;
-        self.drain(QUIET)
-    }
-
-    /// Has the shell show `file`, which holds [`screen_text`].
-    pub(super) fn screenful(&mut self, file: &Path) -> Result<Screenful> {
-        self.type_keys(format!("cat {}", file.display()).as_bytes())?;
-        self.drain(QUIET)?;
+    /// Has the shell show `file`, which holds [`screen_text`]; waits for `gap` before each key.
+    ///
+    /// The pace matters: the kernel puts acknowledgments off on a connection that goes to and
+    /// fro without a pause, and only there.
+    pub(super) fn screenful(
+        &mut self,
+        file: &Path,
+        mut gap: impl FnMut() -> Duration,
+    ) -> Result<Screenful> {
+        for key in format!("cat {}", file.display()).bytes() {
+            self.rest(gap())?;
+            self.echo(key)?;
+        }
+        self.rest(gap())?;
         let struck_at = self.clock.now();
         self.type_keys(b"\r")?;
         let (until, mut first_at, mut count) = (struck_at + PATIENCE, None, 0);
@@ -137,6 +139,11 @@ impl Session {
             first_to_last_ns: nanos(last_at - first_at.unwrap_or(struck_at)),
             key_to_last_ns: nanos(last_at - struck_at),
         })
+    }
+
+    fn rest(&self, time: Duration) -> Result<()> {
+        wait(&mut [], &self.clock, Some(self.clock.now() + time))?;
+        Ok(())
     }
 
     /// Returns the processor time used so far.
@@ -219,10 +226,9 @@ mod tests {
     }
 
     #[test]
-    fn a_key_comes_back_from_a_shell_and_is_taken_back() {
+    fn every_key_comes_back_from_a_shell() {
         let mut session = shell();
         assert!(session.echo(b'x').unwrap() > 0);
-        session.kill_line().unwrap();
         assert!(session.echo(b'y').unwrap() > 0);
     }
 
@@ -230,7 +236,7 @@ mod tests {
     fn a_screen_is_full_when_all_its_lines_have_come() {
         let file = std::env::temp_dir().join(format!("plumb-bench-test-{}", std::process::id()));
         std::fs::write(&file, screen_text()).unwrap();
-        let screenful = shell().screenful(&file).unwrap();
+        let screenful = shell().screenful(&file, || Duration::ZERO).unwrap();
         std::fs::remove_file(&file).unwrap();
         assert!(screenful.first_to_last_ns <= screenful.key_to_last_ns);
     }

@@ -37,7 +37,7 @@ pub(super) fn run(conditions: &Conditions, amount: Amount) -> Result<Report> {
     for kind in Kind::ALL {
         let listener = Listener::open(kind, conditions.pinning())?;
         congestion = listener.congestion_control();
-        let measured = typing::measure(&clients, &listener, amount)?;
+        let measured = typing::measure(&clients, &listener, amount, conditions)?;
         sections.push(section(kind, &measured, amount));
         verdicts.extend(verdicts_of(kind, &measured));
     }

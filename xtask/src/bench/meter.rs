@@ -36,7 +36,7 @@ pub(super) fn run(conditions: &Conditions, amount: Amount) -> Result<Report> {
     typing::prepare(&clients)?;
     let listener = Listener::open(Kind::Inetutils, conditions.pinning())?;
     let amount = Amount { screenfuls: 0, ..amount };
-    let measured = typing::measure(&clients, &listener, amount)?;
+    let measured = typing::measure(&clients, &listener, amount, conditions)?;
     let costs = wire::measure(BLOCKS, BLOCK_ECHOES)?;
     let (metered, plain) = (block_median(&costs, |b| b.0), block_median(&costs, |b| b.1));
     let whole = measured.last().and_then(|path| path.median_of(|round| round.echo(50)));

@@ -3,8 +3,10 @@
 //! In each round every way gets a new session, so that where a program happens to lie in memory
 //! is not measured round after round. Then one key goes to each session in an order of chance,
 //! and the next keys some milliseconds later, until all have had theirs: what disturbs the
-//! machine for longer than a turn disturbs all alike. Screenfuls follow by the same turns.
+//! machine for longer than a turn disturbs all alike. Screenfuls follow by the same turns, in
+//! sessions of their own.
 
+use super::conditions::Conditions;
 use super::driver::{Session, screen_text};
 use super::rounds::{Round, Rounds};
 use super::telnetd::{Listener, program, set_environment, shell};
@@ -167,16 +169,21 @@ pub(super) fn measure(
     clients: &[(&str, Client)],
     listener: &Listener,
     amount: Amount,
+    conditions: &Conditions,
 ) -> Result<Vec<Rounds>> {
     let screen = Screen::new()?;
     let mut chance = Chance::from_seed(SEED);
     let mut results: Vec<Rounds> = clients.iter().map(|(label, _)| Rounds::new(*label)).collect();
     for number in 1..=amount.rounds {
-        let mut typists = open(clients, listener)?;
-        type_by_turns(&mut typists, amount.keys, &mut chance)?;
-        show_by_turns(&mut typists, amount.screenfuls, &screen.0, &mut chance)?;
-        for (result, typist) in results.iter_mut().zip(typists) {
-            result.rounds.push(typist.round);
+        conditions.run_in_real_time()?;
+        let echoes = type_by_turns(open(clients, listener)?, amount.keys, &mut chance)?;
+        conditions.run_as_ordinary()?;
+        let screens = if amount.screenfuls == 0 { Vec::new() } else { open(clients, listener)? };
+        let screens = show_by_turns(screens, amount.screenfuls, &screen.0, &mut chance)?;
+        let screens = screens.into_iter().map(Some).chain(std::iter::repeat(None));
+        for ((result, echoes), screens) in results.iter_mut().zip(echoes).zip(screens) {
+            let Round { screenful_ns, key_to_screen_ns, .. } = screens.unwrap_or_default();
+            result.rounds.push(Round { screenful_ns, key_to_screen_ns, ..echoes });
         }
         // Only who watches wants to know; a closed stderr is no reason to stop.
         _ = writeln!(io::stderr(), "round {number} of {} done", amount.rounds);
@@ -204,16 +211,19 @@ fn open<'a>(clients: &[(&'a str, Client)], listener: &Listener) -> Result<Vec<Ty
     clients.iter().map(typist).collect()
 }
 
-fn type_by_turns(typists: &mut [Typist<'_>], keys: usize, chance: &mut Chance) -> Result<()> {
+fn type_by_turns(
+    mut typists: Vec<Typist<'_>>,
+    keys: usize,
+    chance: &mut Chance,
+) -> Result<Vec<Round>> {
     let clock = Monotonic::start();
     let before: Vec<_> = typists.iter_mut().map(|typist| typist.session.used()).collect();
-    let turn_us = GAP_US.end - GAP_US.start;
-    let count = u64::try_from(typists.len()).unwrap_or(1).max(1);
+    let count = u32::try_from(typists.len()).unwrap_or(1).max(1);
     for key in KEYS.cycle().take(keys) {
         for at in shuffled(typists.len(), chance) {
             let Some(typist) = typists.get_mut(at) else { continue };
-            let gap_us = (GAP_US.start + chance.below(turn_us)) / count;
-            wait(&mut [], &clock, Some(clock.now() + Duration::from_micros(gap_us)))?;
+            let gap = gap(chance).checked_div(count).unwrap_or_default();
+            wait(&mut [], &clock, Some(clock.now() + gap))?;
             let echo = typist.session.echo(key);
             let echo = echo.with_context(|| format!("no echo by {}", typist.label))?;
             typist.round.echo_ns.push(echo);
@@ -225,29 +235,32 @@ fn type_by_turns(typists: &mut [Typist<'_>], keys: usize, chance: &mut Chance) -
         let after = typist.session.used();
         typist.round.client_ns_per_key = per_key(before.client_ns, after.client_ns, keys);
         typist.round.server_ns_per_key = per_key(before.server_ns, after.server_ns, keys);
-        typist.session.kill_line()?;
     }
-    Ok(())
+    Ok(typists.into_iter().map(|typist| typist.round).collect())
+}
+
+fn gap(chance: &mut Chance) -> Duration {
+    Duration::from_micros(GAP_US.start + chance.below(GAP_US.end - GAP_US.start))
 }
 
 const AFTERMATH: Duration = Duration::from_millis(100);
 
 fn show_by_turns(
-    typists: &mut [Typist<'_>],
+    mut typists: Vec<Typist<'_>>,
     screenfuls: usize,
     file: &Path,
     chance: &mut Chance,
-) -> Result<()> {
+) -> Result<Vec<Round>> {
     for _ in 0..screenfuls {
         for at in shuffled(typists.len(), chance) {
             let Some(typist) = typists.get_mut(at) else { continue };
-            let shown = typist.session.screenful(file);
+            let shown = typist.session.screenful(file, || gap(chance));
             let shown = shown.with_context(|| format!("no screenful by {}", typist.label))?;
             typist.round.screenful_ns.push(shown.first_to_last_ns);
             typist.round.key_to_screen_ns.push(shown.key_to_last_ns);
         }
     }
-    Ok(())
+    Ok(typists.into_iter().map(|typist| typist.round).collect())
 }
 
 /// Returns the numbers below `count` in an order of chance.
