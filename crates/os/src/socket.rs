@@ -34,6 +34,31 @@ pub fn set_quick_ack(socket: &impl AsFd, quick_ack: bool) -> io::Result<()> {
     Ok(sockopt::set_tcp_quickack(socket, quick_ack)?)
 }
 
+/// Acknowledges now what has been read, and stays with delayed acknowledgments for what follows.
+///
+/// [`set_quick_ack`] would have the kernel acknowledge each of the next segments by itself, echoes
+/// of keys too, which costs a segment per key.
+///
+/// # Errors
+///
+/// What `setsockopt` says.
+#[expect(clippy::cast_possible_truncation, reason = "the size of an int is small")]
+pub fn acknowledge_now(socket: &impl AsFd) -> io::Result<()> {
+    // tcp(7) tells of 0 and 1; an even number above 0 acts once and leaves the mode (Linux 2.4).
+    let once: libc::c_int = 2;
+    // SAFETY: the kernel reads an int of the length that is told.
+    let answer = unsafe {
+        libc::setsockopt(
+            socket.as_fd().as_raw_fd(),
+            libc::IPPROTO_TCP,
+            libc::TCP_QUICKACK,
+            (&raw const once).cast(),
+            size_of_val(&once) as libc::socklen_t,
+        )
+    };
+    if answer == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
 /// Leaves urgent data in its place among the other bytes (`true`).
 ///
 /// # Errors
@@ -360,6 +385,7 @@ mod tests {
             set_no_delay(&near, true).unwrap();
             assert!(near.nodelay().unwrap());
             set_quick_ack(&near, true).unwrap();
+            acknowledge_now(&near).unwrap();
             set_congestion_control(&near, "reno").unwrap();
             assert_eq!(congestion_control(&near).unwrap(), "reno");
         });

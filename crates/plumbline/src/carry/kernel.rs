@@ -4,9 +4,11 @@ use super::{Bench, CarrierStatus, Outcome, Session};
 use anyhow::{Context, Result};
 use os::socket::{self, TcpInfo, UrgentNotice};
 use protocols::meter::Account;
-use std::io::ErrorKind;
+use rustix::net::SendFlags;
+use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
-use std::os::fd::{AsRawFd, RawFd};
+use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
+use std::task::Poll;
 use std::time::Duration;
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
@@ -15,18 +17,30 @@ use tokio::net::TcpStream;
 /// What one read takes from the socket: a large screen in one piece.
 const READ_LEN: usize = 64 * 1024;
 
-/// An input of the session, registered with tokio. The session keeps the descriptor open.
-struct Input(RawFd);
+/// Bytes from the far side that are surely the echo of one key: a character, or a rubout.
+const ECHO_LEN: usize = 4;
 
-impl AsRawFd for Input {
+/// A descriptor of the session, registered with tokio. The session keeps it open.
+struct Descriptor(RawFd);
+
+impl AsRawFd for Descriptor {
     fn as_raw_fd(&self) -> RawFd {
         self.0
     }
 }
 
+/// An input of the session.
+struct Input {
+    /// None for what is always ready and cannot be watched: a regular file, /dev/null.
+    watched: Option<AsyncFd<Descriptor>>,
+    /// Whether there may be something to read, though no news of it will come.
+    is_ready: bool,
+}
+
 /// What ended a wait.
 enum Woken {
     Socket,
+    Writable,
     Urgent,
     Input(usize),
     Deadline,
@@ -56,13 +70,20 @@ async fn carry<S: Session>(
     socket::set_no_delay(&stream, true)?;
     socket::set_urgent_inline(&stream, true)?;
     session.opened(&mut bench.cx());
-    let outcome = Kernel { stream, session: &mut session, bench, buffer: vec![0; READ_LEN] };
-    let outcome = outcome.run().await?;
+    let kernel = Kernel {
+        stream,
+        session: &mut session,
+        bench,
+        buffer: vec![0; READ_LEN],
+        is_urgent_ahead: false,
+        is_half_closed: false,
+    };
+    let outcome = kernel.run().await?;
     Ok((session, outcome))
 }
 
 /// What an error of a socket says about the far side; errors of our own side stay errors.
-fn outcome_of(error: std::io::Error) -> Result<Outcome> {
+fn outcome_of(error: io::Error) -> Result<Outcome> {
     match error.kind() {
         ErrorKind::ConnectionRefused => Ok(Outcome::Refused),
         ErrorKind::ConnectionReset | ErrorKind::BrokenPipe | ErrorKind::ConnectionAborted => {
@@ -79,15 +100,17 @@ struct Kernel<'a, S> {
     session: &'a mut S,
     bench: &'a mut Bench,
     buffer: Vec<u8>,
+    /// Whether urgent data was announced and its mark has not been read.
+    is_urgent_ahead: bool,
+    is_half_closed: bool,
 }
 
 impl<S: Session> Kernel<'_, S> {
     async fn run(mut self) -> Result<Outcome> {
         let notice = UrgentNotice::of(&self.stream)?;
-        let inputs = self.inputs()?;
-        let mut is_half_closed = false;
+        let mut inputs = self.inputs()?;
         loop {
-            if let Some(outcome) = self.write().await? {
+            if let Some(outcome) = self.write()? {
                 return Ok(outcome);
             }
             self.session.flush(&mut self.bench.cx())?;
@@ -99,104 +122,148 @@ impl<S: Session> Kernel<'_, S> {
             if self.session.is_over() {
                 return Ok(Outcome::Left);
             }
-            if self.session.is_closing() && !is_half_closed && self.session.output().is_empty() {
-                is_half_closed = true;
-                // What the peer has closed already needs no closing.
-                _ = rustix::net::shutdown(&self.stream, rustix::net::Shutdown::Write);
-            }
-            match self.wait(&notice, &inputs).await? {
+            self.close_if_due();
+            match self.wait(&notice, &mut inputs).await? {
                 Woken::Socket => {
-                    if let Some(outcome) = self.read().await? {
-                        self.session.flush(&mut self.bench.cx())?;
+                    if let Some(outcome) = self.read()? {
                         return Ok(outcome);
                     }
                 }
-                Woken::Urgent => self.session.urgent(true),
-                Woken::Input(index) => self.session.take_input(index, &mut self.bench.cx())?,
+                Woken::Writable => {}
+                Woken::Urgent => {
+                    self.is_urgent_ahead = true;
+                    self.session.urgent(true);
+                }
+                Woken::Input(index) => {
+                    self.session.take_input(index, &mut self.bench.cx())?;
+                    if let Some(input) = inputs.get_mut(index) {
+                        input.is_ready =
+                            input.watched.is_none() || self.session.has_more_input(index);
+                    }
+                }
                 Woken::Deadline => self.session.run(&mut self.bench.cx()),
             }
         }
     }
 
-    fn inputs(&self) -> Result<Vec<AsyncFd<Input>>> {
+    fn inputs(&self) -> Result<Vec<Input>> {
         let descriptors = self.session.inputs();
-        let inputs = descriptors.iter().map(|fd| Input(fd.as_raw_fd()));
-        let watched = inputs.map(|input| AsyncFd::with_interest(input, Interest::READABLE));
-        watched.collect::<std::io::Result<_>>().context("an input of the session cannot be watched")
+        let watch = |fd: &BorrowedFd<'_>| {
+            let descriptor = Descriptor(fd.as_raw_fd());
+            match AsyncFd::with_interest(descriptor, Interest::READABLE) {
+                Ok(watched) => Ok(Input { watched: Some(watched), is_ready: false }),
+                Err(error) if error.kind() == ErrorKind::PermissionDenied => {
+                    Ok(Input { watched: None, is_ready: true })
+                }
+                Err(error) => Err(error),
+            }
+        };
+        let inputs = descriptors.iter().map(watch).collect::<io::Result<_>>();
+        inputs.context("an input of the session cannot be watched")
     }
 
-    async fn wait(&mut self, notice: &UrgentNotice, inputs: &[AsyncFd<Input>]) -> Result<Woken> {
+    /// Shuts our half of the connection when the session has nothing more to send.
+    fn close_if_due(&mut self) {
+        let is_due = self.session.is_closing() && self.session.output().is_empty();
+        if is_due && !self.is_half_closed {
+            self.is_half_closed = true;
+            // What the peer has closed already needs no closing.
+            _ = rustix::net::shutdown(&self.stream, rustix::net::Shutdown::Write);
+        }
+    }
+
+    async fn wait(&mut self, notice: &UrgentNotice, inputs: &mut [Input]) -> Result<Woken> {
         if self.session.wants_to_run() {
             return Ok(Woken::Deadline);
         }
         let left = self.bench.meter.enter(Account::Outside);
-        let deadline = self.session.deadline();
-        let until_deadline = deadline.map(|deadline| deadline - self.bench.clock.now());
+        let until_deadline =
+            self.session.deadline().map(|deadline| deadline - self.bench.clock.now());
         let sleep = async {
             match until_deadline {
                 Some(time) => tokio::time::sleep(time).await,
                 None => std::future::pending().await,
             }
         };
+        let writable = async {
+            match self.session.output().is_empty() {
+                false => self.stream.writable().await,
+                true => std::future::pending().await,
+            }
+        };
+        // The notice stands first: a Synch must be known before what it empties is read.
         let woken = tokio::select! {
             biased;
+            ready = notice.wait(), if !self.is_urgent_ahead => ready.map(|()| Woken::Urgent),
             ready = self.stream.readable() => ready.map(|()| Woken::Socket),
-            index = any_readable(inputs) => index.map(Woken::Input),
-            ready = notice.wait() => ready.map(|()| Woken::Urgent),
+            index = any_readable(inputs, self.session) => index.map(Woken::Input),
+            ready = writable => ready.map(|()| Woken::Writable),
             () = sleep => Ok(Woken::Deadline),
         };
         self.bench.meter.enter(left);
         Ok(woken?)
     }
 
-    /// Writes all output; the far side may have gone.
-    async fn write(&mut self) -> Result<Option<Outcome>> {
+    /// Writes all output that the socket takes; the far side may have gone.
+    fn write(&mut self) -> Result<Option<Outcome>> {
         loop {
             let output = self.session.output();
             if output.is_empty() {
                 return Ok(None);
             }
-            let left = self.bench.meter.enter(Account::Interrupt);
             let urgent = self.session.urgent_mark().and_then(|mark| output.get(..mark));
-            let written = match urgent.filter(|urgent| !urgent.is_empty()) {
-                Some(urgent) => socket::send_urgent(&self.stream, urgent).await,
-                None => match self.stream.try_write(output) {
-                    Err(error) if error.kind() == ErrorKind::WouldBlock => {
-                        self.stream.writable().await?;
-                        Ok(0)
-                    }
-                    written => written,
-                },
+            let (bytes, flags) = match urgent.filter(|urgent| !urgent.is_empty()) {
+                Some(urgent) => (urgent, SendFlags::NOSIGNAL | SendFlags::OOB),
+                None => (output, SendFlags::NOSIGNAL),
             };
+            let left = self.bench.meter.enter(Account::Interrupt);
+            let send = || Ok(rustix::net::send(&self.stream, bytes, flags)?);
+            let sent = self.stream.try_io(Interest::WRITABLE, send);
             self.bench.meter.enter(left);
-            match written {
+            match sent {
                 Ok(count) => self.session.sent(count),
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(None),
                 Err(error) => return outcome_of(error).map(Some),
             }
         }
     }
 
-    /// Reads what has come, up to the urgent mark.
-    async fn read(&mut self) -> Result<Option<Outcome>> {
+    /// Reads what has come, up to the urgent mark, and acknowledges what the far side may wait
+    /// for as soon as it is on the screen.
+    fn read(&mut self) -> Result<Option<Outcome>> {
         let left = self.bench.meter.enter(Account::Interrupt);
-        let was_at_mark = socket::is_at_urgent_mark(&self.stream).unwrap_or(false);
-        let read = socket::read(&self.stream, &mut self.buffer).await;
+        let was_at_mark =
+            self.is_urgent_ahead && socket::is_at_urgent_mark(&self.stream).unwrap_or(false);
+        let read = read_once(&self.stream, &mut self.buffer, self.is_urgent_ahead);
         self.bench.meter.enter(left);
-        match read {
-            Ok(0) => {
-                self.session.peer_closed(&mut self.bench.cx());
-                Ok(Some(Outcome::Closed))
+        let count = match read {
+            Ok(count) => count,
+            Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(None),
+            Err(error) => {
+                self.session.flush(&mut self.bench.cx())?;
+                return outcome_of(error).map(Some);
             }
-            Ok(count) => {
-                let data = self.buffer.get(..count).unwrap_or_default();
-                self.session.receive(data, &mut self.bench.cx());
-                if was_at_mark {
-                    self.session.urgent(false);
-                }
-                Ok(None)
-            }
-            Err(error) => outcome_of(error).map(Some),
+        };
+        if count == 0 {
+            self.session.peer_closed(&mut self.bench.cx());
+            self.session.flush(&mut self.bench.cx())?;
+            return Ok(Some(Outcome::Closed));
         }
+        let data = self.buffer.get(..count).unwrap_or_default();
+        self.session.receive(data, &mut self.bench.cx());
+        let may_hold_back = may_hold_back(data);
+        if was_at_mark {
+            self.is_urgent_ahead = false;
+            self.session.urgent(false);
+        }
+        self.session.flush(&mut self.bench.cx())?;
+        if may_hold_back && self.session.output().is_empty() {
+            let left = self.bench.meter.enter(Account::Interrupt);
+            // It saves time; nothing is wrong without it.
+            _ = socket::acknowledge_now(&self.stream);
+            self.bench.meter.enter(left);
+        }
+        Ok(None)
     }
 
     fn status(&self) -> CarrierStatus {
@@ -209,16 +276,58 @@ impl<S: Session> Kernel<'_, S> {
     }
 }
 
-async fn any_readable(inputs: &[AsyncFd<Input>]) -> std::io::Result<usize> {
+/// Reads once. A read that does not fill the buffer has emptied the socket, unless it ended at an
+/// urgent mark; tokio is then told that the socket is empty, which saves the read that says so.
+fn read_once(stream: &TcpStream, buffer: &mut [u8], is_urgent_ahead: bool) -> io::Result<usize> {
+    let mut count = None;
+    let read = stream.try_io(Interest::READABLE, || {
+        let read = rustix::io::read(stream, &mut *buffer)?;
+        count = Some(read);
+        let is_empty = read > 0 && read < buffer.len() && !is_urgent_ahead;
+        if is_empty { Err(ErrorKind::WouldBlock.into()) } else { Ok(read) }
+    });
+    match count {
+        Some(count) => Ok(count),
+        None => read,
+    }
+}
+
+/// Returns whether the far side may hold back more until `data` is acknowledged (Nagle's
+/// algorithm, RFC 9293 §3.7.4): after the echo of one key nothing waits, after all else a screen
+/// may, and our delayed acknowledgment would keep it from the eye for 40 ms.
+fn may_hold_back(data: &[u8]) -> bool {
+    data.len() > ECHO_LEN || data.contains(&b'\n')
+}
+
+async fn any_readable<S: Session>(inputs: &mut [Input], session: &S) -> io::Result<usize> {
     std::future::poll_fn(|context| {
-        for (index, input) in inputs.iter().enumerate() {
-            if let std::task::Poll::Ready(ready) = input.poll_read_ready(context) {
-                // The session reads without waiting; readiness is asked for anew each time.
+        for (index, input) in inputs.iter_mut().enumerate() {
+            if !input.is_ready
+                && let Some(watched) = &input.watched
+                && let Poll::Ready(ready) = watched.poll_read_ready(context)
+            {
+                // What is read once is asked for anew.
                 ready?.clear_ready();
-                return std::task::Poll::Ready(Ok(index));
+                input.is_ready = true;
+            }
+            if input.is_ready && session.wants_input(index) {
+                return Poll::Ready(Ok(index));
             }
         }
-        std::task::Poll::Pending
+        Poll::Pending
     })
     .await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_echo_of_a_key_holds_nothing_back_and_a_new_line_may() {
+        assert!(!may_hold_back(b"a"));
+        assert!(!may_hold_back(b"\x08\x1b[K"));
+        assert!(may_hold_back(b"\r\n"));
+        assert!(may_hold_back(b"total 64"));
+    }
 }

@@ -9,7 +9,7 @@ mod station;
 mod target;
 mod via;
 
-pub use target::{Target, resolve};
+pub use target::{TELNET_PORT, Target, parse_port, resolve};
 pub use via::{SerialLink, Via};
 
 use anyhow::Result;
@@ -27,6 +27,17 @@ use std::time::Duration;
 pub trait Session: Stream {
     /// Returns the descriptors whose input the near side waits for.
     fn inputs(&self) -> Vec<BorrowedFd<'_>>;
+
+    /// Returns whether the session wants what the `index`th of the inputs has now.
+    fn wants_input(&self, _index: usize) -> bool {
+        true
+    }
+
+    /// Returns whether [`Session::take_input`] may have left something to read at the `index`th of
+    /// the inputs; it is then called again without waiting, and may find nothing.
+    fn has_more_input(&self, _index: usize) -> bool {
+        false
+    }
 
     /// Takes what can be read from the `index`th of the inputs without waiting.
     ///

@@ -122,6 +122,13 @@ fn open(via: &Via) -> Result<(Device, Link, Ipv4Addr, u8)> {
 fn open_tun(name: &str, address: Option<Ipv4Addr>) -> Result<(Device, Link, Ipv4Addr, u8)> {
     let tun = Tun::open(Some(name))?;
     let interface = Interface::named(name)?;
+    if !interface.is_up()? {
+        bail!(
+            "the interface {name} is down: bring it up (ip link set {name} up); if there was none, \
+             make one that stays (ip tuntap add {name} mode tun; ip address add 10.0.0.1/24 dev \
+             {name}; ip link set {name} up)"
+        );
+    }
     let addressing = interface.address()?;
     let prefix_len = addressing.map_or(24, |addressing| addressing.prefix_bits);
     let suggested = addressing.and_then(|addressing| addressing.peer());
@@ -252,23 +259,28 @@ impl<S: Session> Driver<'_, S> {
         if !self.unwritten.is_empty() {
             wanted |= PollFlags::OUT;
         }
-        let ready: Vec<bool> = {
-            let inputs = self.carried.stream.inputs();
+        let (is_device_ready, ready) = {
+            let session = &self.carried.stream;
+            // One that is not wanted is left out: a hang-up would be told again and again.
+            let near = session.inputs().into_iter().enumerate();
+            let near: Vec<_> = near.filter(|(index, _)| session.wants_input(*index)).collect();
             let device = PollFd::from_borrowed_fd(self.device.as_fd(), wanted);
-            let near = inputs.iter().map(|fd| PollFd::from_borrowed_fd(*fd, PollFlags::IN));
-            let mut descriptors: Vec<_> = core::iter::once(device).chain(near).collect();
+            let inputs = near.iter().map(|(_, fd)| PollFd::from_borrowed_fd(*fd, PollFlags::IN));
+            let mut descriptors: Vec<_> = core::iter::once(device).chain(inputs).collect();
             let left = self.bench.meter.enter(Account::Outside);
             let waited = readiness::wait(&mut descriptors, &self.bench.clock, until);
             self.bench.meter.enter(left);
             waited?;
-            descriptors.iter().map(|fd| !fd.revents().is_empty()).collect()
+            let mut is_ready = descriptors.iter().map(|fd| !fd.revents().is_empty());
+            let is_device_ready = is_ready.next().unwrap_or(false);
+            let ready = near.iter().zip(is_ready).filter(|(_, is_ready)| *is_ready);
+            (is_device_ready, ready.map(|((index, _), _)| *index).collect::<Vec<_>>())
         };
-        for index in ready.iter().enumerate().filter_map(|(index, ready)| ready.then_some(index)) {
-            let Some(input) = index.checked_sub(1) else {
-                self.read()?;
-                continue;
-            };
-            self.carried.stream.take_input(input, &mut self.bench.cx())?;
+        if is_device_ready {
+            self.read()?;
+        }
+        for index in ready {
+            self.carried.stream.take_input(index, &mut self.bench.cx())?;
             self.carried.notice();
         }
         Ok(())

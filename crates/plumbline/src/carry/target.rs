@@ -5,7 +5,8 @@ use std::fmt;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::str::FromStr;
 
-const TELNET_PORT: u16 = 23;
+/// The port of Telnet servers.
+pub const TELNET_PORT: u16 = 23;
 
 /// A host by name or address, and a port.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,0 +1,305 @@
+//! The commands of the prompt, each of whose words may be cut to what is unique.
+
+use super::settings::{Echo, Escape, LineEnd, Mode};
+use protocols::application::telnet::{Command as TelnetCommand, EndOfLine};
+use std::fmt;
+
+/// A line typed at the prompt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Command {
+    /// An empty line: back to the session.
+    Return,
+    Close,
+    Status,
+    Send(Sent),
+    Set(Setting),
+    Toggle(Toggled),
+    Suspend,
+    Help,
+}
+
+/// What `send` sends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Sent {
+    /// A command of Telnet; DM is the whole Synch.
+    Telnet(TelnetCommand),
+    /// The escape character, as data.
+    Escape,
+}
+
+/// What `set` and `mode` set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Setting {
+    Escape(Escape),
+    LineEnd(LineEnd),
+    Echo(Echo),
+    Mode(Mode),
+}
+
+/// What `toggle` turns over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Toggled {
+    LocalEcho,
+    Line,
+    Binary,
+    CrLf,
+}
+
+/// Why a line is no command.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum CommandError {
+    /// The word is none of those that may stand there.
+    Unknown { word: String, choices: String },
+    /// The word is the beginning of several.
+    Ambiguous { word: String, choices: String },
+    /// A word is missing.
+    Missing { choices: String },
+    /// There is a word too many.
+    TooMany { word: String },
+    /// The escape character is none.
+    Escape(String),
+}
+
+impl fmt::Display for CommandError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unknown { word, choices } => {
+                write!(f, "There is no '{word}' here: use {choices}.")
+            }
+            Self::Ambiguous { word, choices } => write!(f, "'{word}' may be {choices}."),
+            Self::Missing { choices } => write!(f, "A word is missing: {choices}."),
+            Self::TooMany { word } => write!(f, "'{word}' is a word too many."),
+            Self::Escape(text) => write!(f, "{text}."),
+        }
+    }
+}
+
+/// A word and what it means.
+type Words<T> = [(&'static str, T)];
+
+#[derive(Clone, Copy)]
+enum First {
+    Alone(Command),
+    Send,
+    Set,
+    Toggle,
+    Mode,
+}
+
+const FIRST: &Words<First> = &[
+    ("close", First::Alone(Command::Close)),
+    ("quit", First::Alone(Command::Close)),
+    ("status", First::Alone(Command::Status)),
+    ("send", First::Send),
+    ("set", First::Set),
+    ("toggle", First::Toggle),
+    ("mode", First::Mode),
+    ("z", First::Alone(Command::Suspend)),
+    ("help", First::Alone(Command::Help)),
+    ("?", First::Alone(Command::Help)),
+];
+
+const SENT: &Words<Sent> = &[
+    ("ao", Sent::Telnet(TelnetCommand::AbortOutput)),
+    ("ayt", Sent::Telnet(TelnetCommand::AreYouThere)),
+    ("brk", Sent::Telnet(TelnetCommand::Break)),
+    ("ip", Sent::Telnet(TelnetCommand::InterruptProcess)),
+    ("synch", Sent::Telnet(TelnetCommand::DataMark)),
+    ("ec", Sent::Telnet(TelnetCommand::EraseCharacter)),
+    ("el", Sent::Telnet(TelnetCommand::EraseLine)),
+    ("escape", Sent::Escape),
+    ("nop", Sent::Telnet(TelnetCommand::NoOperation)),
+    ("ga", Sent::Telnet(TelnetCommand::GoAhead)),
+    ("eof", Sent::Telnet(TelnetCommand::EndOfFile)),
+    ("susp", Sent::Telnet(TelnetCommand::Suspend)),
+    ("abort", Sent::Telnet(TelnetCommand::Abort)),
+];
+
+#[derive(Clone, Copy)]
+enum Settable {
+    Escape,
+    LineEnd,
+    Echo,
+}
+
+const SETTABLE: &Words<Settable> =
+    &[("escape", Settable::Escape), ("eol", Settable::LineEnd), ("echo", Settable::Echo)];
+
+const LINE_ENDS: &Words<LineEnd> = &[
+    ("crlf", LineEnd(Some(EndOfLine::CrLf))),
+    ("crnul", LineEnd(Some(EndOfLine::CrNul))),
+    ("lf", LineEnd(Some(EndOfLine::Lf))),
+    ("auto", LineEnd(None)),
+];
+
+const ECHOES: &Words<Echo> =
+    &[("auto", Echo::Automatic), ("local", Echo::Local), ("remote", Echo::Remote)];
+
+const TOGGLED: &Words<Toggled> = &[
+    ("localecho", Toggled::LocalEcho),
+    ("line", Toggled::Line),
+    ("binary", Toggled::Binary),
+    ("crlf", Toggled::CrLf),
+];
+
+const MODES: &Words<Mode> =
+    &[("auto", Mode::Automatic), ("char", Mode::Character), ("line", Mode::Line)];
+
+/// What the prompt's help says of each command.
+pub(super) const HELP: &[(&str, &str)] = &[
+    ("(empty line)", "back to the session"),
+    ("close, quit", "end the session"),
+    ("status", "the connection, its options and statistics, and where the CPU time went"),
+    (
+        "send X",
+        "ayt (are you there), brk (break), ip (interrupt process), ao (abort output), synch, ec, \
+         el, nop, ga, eof, susp, abort, or escape (the escape character itself)",
+    ),
+    ("mode X", "char or line: when what you type goes out; auto has the far side decide"),
+    ("set echo X", "local or remote: who shows what you type; auto has the far side decide"),
+    ("set eol X", "crlf, crnul or lf: what Enter sends; auto is crnul per character, else crlf"),
+    ("set escape X", "^] or another key, or none"),
+    ("toggle X", "localecho, line, binary or crlf"),
+    ("z", "suspend plumb; fg brings it back"),
+    ("?", "this"),
+];
+
+/// The same for the letters of 1982.
+pub(super) const LETTERS_HELP: &[(&str, &str)] = &[
+    ("a", "are you there"),
+    ("b", "break"),
+    ("c, q", "close, quit"),
+    ("e, E", "send per character, per line"),
+    ("l, r", "local echo, remote echo"),
+    ("s", "status"),
+    ("x", "send now what is typed of a line"),
+    ("?", "this"),
+];
+
+impl Command {
+    /// Reads a line typed at the prompt.
+    pub(super) fn parse(line: &str) -> Result<Self, CommandError> {
+        let mut words = line.split_whitespace();
+        if line.trim().is_empty() {
+            return Ok(Self::Return);
+        }
+        let command = match choose(words.next(), FIRST)? {
+            First::Alone(command) => command,
+            First::Send => Self::Send(choose(words.next(), SENT)?),
+            First::Toggle => Self::Toggle(choose(words.next(), TOGGLED)?),
+            First::Mode => Self::Set(Setting::Mode(choose(words.next(), MODES)?)),
+            First::Set => Self::Set(match choose(words.next(), SETTABLE)? {
+                Settable::LineEnd => Setting::LineEnd(choose(words.next(), LINE_ENDS)?),
+                Settable::Echo => Setting::Echo(choose(words.next(), ECHOES)?),
+                Settable::Escape => {
+                    let word = words.next().unwrap_or_default();
+                    Setting::Escape(word.parse().map_err(CommandError::Escape)?)
+                }
+            }),
+        };
+        match words.next() {
+            Some(word) => Err(CommandError::TooMany { word: shown(word) }),
+            None => Ok(command),
+        }
+    }
+}
+
+/// Returns what `word`, or the one word that it begins, means.
+fn choose<T: Copy>(word: Option<&str>, words: &Words<T>) -> Result<T, CommandError> {
+    let Some(word) = word else {
+        return Err(CommandError::Missing { choices: names(words.iter().map(|(name, _)| *name)) });
+    };
+    let lower = word.to_ascii_lowercase();
+    if let Some((_, meaning)) = words.iter().find(|(name, _)| *name == lower) {
+        return Ok(*meaning);
+    }
+    let begun: Vec<_> = words.iter().filter(|(name, _)| name.starts_with(&lower)).collect();
+    match begun.as_slice() {
+        [(_, meaning)] => Ok(*meaning),
+        [] => Err(CommandError::Unknown {
+            word: shown(word),
+            choices: names(words.iter().map(|(name, _)| *name)),
+        }),
+        several => Err(CommandError::Ambiguous {
+            word: shown(word),
+            choices: names(several.iter().map(|(name, _)| *name)),
+        }),
+    }
+}
+
+/// Returns a word as it may be shown, of a length that a line has room for.
+fn shown(word: &str) -> String {
+    word.escape_debug().take(24).collect()
+}
+
+/// Returns `a, b or c`.
+fn names<'a>(names: impl Iterator<Item = &'a str>) -> String {
+    let mut names: Vec<_> = names.collect();
+    match names.pop() {
+        Some(last) if names.is_empty() => last.to_owned(),
+        Some(last) => format!("{} or {last}", names.join(", ")),
+        None => String::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn a_word_may_be_cut_to_what_is_unique() {
+        assert_eq!(Command::parse("c"), Ok(Command::Close));
+        assert_eq!(Command::parse("stat"), Ok(Command::Status));
+        let ayt = Command::Send(Sent::Telnet(TelnetCommand::AreYouThere));
+        assert_eq!(Command::parse("sen ay"), Ok(ayt));
+        assert_eq!(Command::parse(" MODE  C "), Ok(Command::Set(Setting::Mode(Mode::Character))));
+    }
+
+    #[test]
+    fn a_word_that_begins_several_is_refused_with_their_names() {
+        let refused = Command::parse("s").unwrap_err().to_string();
+        assert_eq!(refused, "'s' may be status, send or set.");
+    }
+
+    #[test]
+    fn a_word_that_is_whole_wins_over_longer_ones() {
+        let nothing = Command::parse("set e");
+        assert!(matches!(nothing, Err(CommandError::Ambiguous { .. })));
+        let eol = Command::parse("set eol auto");
+        assert_eq!(eol, Ok(Command::Set(Setting::LineEnd(LineEnd(None)))));
+    }
+
+    #[test]
+    fn an_unknown_word_is_answered_with_what_may_stand_there() {
+        let refused = Command::parse("toggle lights").unwrap_err().to_string();
+        assert_eq!(refused, "There is no 'lights' here: use localecho, line, binary or crlf.");
+    }
+
+    #[test]
+    fn a_missing_word_and_one_too_many_are_refused() {
+        assert!(matches!(Command::parse("send"), Err(CommandError::Missing { .. })));
+        assert!(matches!(Command::parse("send ip ip"), Err(CommandError::TooMany { .. })));
+        assert!(matches!(Command::parse("set escape"), Err(CommandError::Escape(_))));
+    }
+
+    #[test]
+    fn an_empty_line_returns_to_the_session() {
+        assert_eq!(Command::parse(" \t"), Ok(Command::Return));
+    }
+
+    #[test]
+    fn the_escape_character_is_set_as_it_is_written() {
+        let set = Command::Set(Setting::Escape(Escape(Some(1))));
+        assert_eq!(Command::parse("set escape ^A"), Ok(set));
+    }
+
+    proptest! {
+        #[test]
+        fn any_line_is_a_command_or_refused_by_one_line_without_controls(line: String) {
+            if let Err(refusal) = Command::parse(&line) {
+                prop_assert!(!refusal.to_string().contains(char::is_control));
+            }
+        }
+    }
+}

@@ -1,0 +1,256 @@
+//! What follows the escape character: the prompt and its commands, or one letter of 1982.
+//!
+//! A command that acts returns to the session; one that tells something stays at the prompt, and
+//! an empty line returns. The terminal stays raw, and the line is edited here.
+
+use super::command::{Command, HELP, LETTERS_HELP, Sent, Setting, Toggled};
+use super::line::{Edited, Line};
+use super::page::Page;
+use super::session::{Login, Stage};
+use super::settings::{Echo, Keys, LineEnd, Mode};
+use super::status;
+use crate::carry::CarrierStatus;
+use protocols::Cx;
+use protocols::application::telnet::{Command as TelnetCommand, EndOfLine, OptionCode, Side};
+use protocols::meter::Account;
+use protocols::time::Instant;
+
+const PROMPT: &[u8] = b"plumb> ";
+/// ^C gives the line up and returns.
+const GIVE_UP: u8 = 0x03;
+/// ^D ends the session.
+const END: u8 = 0x04;
+/// ^Z suspends.
+const SUSPEND: u8 = 0x1a;
+
+/// Where the keys go.
+#[derive(Debug)]
+pub(super) enum Attention {
+    /// To the far side.
+    Session,
+    /// To the command line.
+    Prompt(Line),
+    /// To plumb, one letter.
+    Letter,
+}
+
+/// A question about the connection, which the carrier is to answer.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Inquiry {
+    /// When it was asked.
+    pub(super) now: Instant,
+    /// What was charged to each account by then, in ticks.
+    pub(super) accounts: [u64; Account::COUNT],
+}
+
+impl Login {
+    /// Takes the escape character.
+    pub(super) fn escape(&mut self) {
+        match self.settings.keys {
+            Keys::Letters => self.attention = Attention::Letter,
+            Keys::Prompt => {
+                self.attention = Attention::Prompt(Line::default());
+                self.screen.hold();
+                self.show_prompt();
+            }
+        }
+    }
+
+    /// Shows the prompt, with what is typed after it, on a line of its own.
+    pub(super) fn show_prompt(&mut self) {
+        let Attention::Prompt(line) = &self.attention else { return };
+        let mut text = Vec::new();
+        if self.screen.is_in_line() {
+            text.extend_from_slice(b"\r\n");
+        }
+        text.extend_from_slice(PROMPT);
+        line.show(&mut text);
+        self.screen.put(&text);
+    }
+
+    /// Takes one key that is not for the far side.
+    pub(super) fn attend(&mut self, key: u8, cx: &mut Cx<'_>) {
+        let Attention::Prompt(line) = &mut self.attention else {
+            self.attention = Attention::Session;
+            return self.letter(key, cx);
+        };
+        let mut echo = Vec::new();
+        let edited = line.key(key, &mut echo);
+        let is_empty = line.is_empty();
+        self.screen.put(&echo);
+        match edited {
+            Edited::Taken => {}
+            Edited::Ended => {
+                let line = line_of(&mut self.attention);
+                self.execute(&line, cx);
+            }
+            Edited::Control(END) if is_empty => self.stage = Stage::Left,
+            Edited::Control(SUSPEND) => self.suspend(cx),
+            Edited::Control(control)
+                if control == GIVE_UP || Some(control) == self.settings.escape.0 =>
+            {
+                self.screen.put(b"\r\n");
+                self.return_to_session();
+            }
+            Edited::Control(_) => self.screen.put(b"\x07"),
+        }
+    }
+
+    fn execute(&mut self, line: &str, cx: &mut Cx<'_>) {
+        match Command::parse(line) {
+            Ok(Command::Status) => return self.inquire(cx),
+            Ok(Command::Help) => return self.show_help(),
+            Err(error) => return self.tell(&error.to_string()),
+            Ok(Command::Suspend) => return self.suspend(cx),
+            Ok(Command::Close) => self.stage = Stage::Left,
+            Ok(Command::Return) => {}
+            Ok(Command::Send(sent)) => {
+                if !self.send_command(sent, cx) {
+                    return self.tell("The far side takes nothing now: try again later.");
+                }
+            }
+            Ok(Command::Set(setting)) => self.set(setting, cx),
+            Ok(Command::Toggle(toggled)) => self.toggle(toggled, cx),
+        }
+        self.return_to_session();
+    }
+
+    /// Does what a letter said in 1982; a second escape character is sent.
+    fn letter(&mut self, key: u8, cx: &mut Cx<'_>) {
+        let telnet = |command| Sent::Telnet(command);
+        match key {
+            b'a' => _ = self.send_command(telnet(TelnetCommand::AreYouThere), cx),
+            b'b' => _ = self.send_command(telnet(TelnetCommand::Break), cx),
+            b'c' | b'q' => self.stage = Stage::Left,
+            b'e' => self.set(Setting::Mode(Mode::Character), cx),
+            b'E' => self.set(Setting::Mode(Mode::Line), cx),
+            b'l' => self.settings.echo = Echo::Local,
+            b'r' => self.settings.echo = Echo::Remote,
+            b's' => self.inquire(cx),
+            b'x' => self.send_line_now(cx),
+            b'?' => self.show_help(),
+            SUSPEND => self.suspend(cx),
+            key if Some(key) == self.settings.escape.0 => _ = self.send_command(Sent::Escape, cx),
+            _ => self.screen.put(b"\x07"),
+        }
+    }
+
+    /// Returns whether there was room for it.
+    fn send_command(&mut self, sent: Sent, cx: &mut Cx<'_>) -> bool {
+        match (sent, self.settings.escape.0) {
+            (Sent::Telnet(command), _) => self.telnet.command(command, cx),
+            (Sent::Escape, Some(key)) => {
+                self.send(&[key], cx);
+                true
+            }
+            (Sent::Escape, None) => true,
+        }
+    }
+
+    fn set(&mut self, setting: Setting, cx: &mut Cx<'_>) {
+        match setting {
+            Setting::Escape(escape) => self.settings.escape = escape,
+            Setting::LineEnd(line_end) => self.settings.line_end = line_end,
+            Setting::Echo(echo) => self.settings.echo = echo,
+            Setting::Mode(mode) => {
+                self.settings.mode = mode;
+                if !self.is_by_line() {
+                    self.send_line_now(cx);
+                }
+            }
+        }
+    }
+
+    fn toggle(&mut self, toggled: Toggled, cx: &mut Cx<'_>) {
+        match toggled {
+            Toggled::LocalEcho => {
+                self.settings.echo = if self.echoes_here() { Echo::Remote } else { Echo::Local };
+            }
+            Toggled::Line => {
+                let mode = if self.is_by_line() { Mode::Character } else { Mode::Line };
+                self.set(Setting::Mode(mode), cx);
+            }
+            Toggled::Binary => {
+                let is_binary = self.telnet.is_enabled(Side::Us, OptionCode::BINARY)
+                    || self.telnet.is_enabled(Side::Him, OptionCode::BINARY);
+                self.ask_binary(!is_binary, cx);
+            }
+            Toggled::CrLf => {
+                let is_crlf = self.line_end() == EndOfLine::CrLf;
+                let end = if is_crlf { EndOfLine::CrNul } else { EndOfLine::CrLf };
+                self.settings.line_end = LineEnd(Some(end));
+            }
+        }
+    }
+
+    /// Stops the program until the person brings it back, and then returns to the session.
+    fn suspend(&mut self, cx: &mut Cx<'_>) {
+        self.screen.put(b"\r\n");
+        // An error comes again at the next write.
+        _ = self.screen.flush();
+        let left = cx.meter.enter(Account::Outside);
+        let suspended = self.near.suspend();
+        cx.meter.enter(left);
+        match suspended {
+            Ok(()) => self.return_to_session(),
+            Err(_) => self.tell("The shell that started plumb cannot bring it back."),
+        }
+    }
+
+    fn return_to_session(&mut self) {
+        self.attention = Attention::Session;
+        self.screen.release();
+    }
+
+    /// Says a sentence, and asks for the next command.
+    fn tell(&mut self, sentence: &str) {
+        let mut page = Page::new(self.window.0);
+        page.sentence(sentence);
+        self.show(page);
+    }
+
+    fn show(&mut self, page: Page) {
+        if self.screen.is_in_line() {
+            self.screen.put(b"\r\n");
+        }
+        self.screen.put(page.finish().as_bytes());
+        self.show_prompt();
+    }
+
+    fn show_help(&mut self) {
+        let mut page = Page::new(self.window.0);
+        let help = match self.settings.keys {
+            Keys::Prompt => HELP,
+            Keys::Letters => LETTERS_HELP,
+        };
+        let width = help.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
+        for (name, text) in help {
+            page.entry(name, width, text);
+        }
+        if self.settings.keys == Keys::Prompt {
+            page.sentence("Each word may be cut to what is unique.");
+        }
+        self.show(page);
+    }
+
+    fn inquire(&mut self, cx: &mut Cx<'_>) {
+        cx.meter.settle();
+        self.inquiry = Some(Inquiry { now: cx.now, accounts: cx.meter.accounts() });
+    }
+
+    /// Takes what the carrier answers, and shows it with what is known here.
+    pub(super) fn answer_inquiry(&mut self, carrier: &CarrierStatus) {
+        if let Some(inquiry) = self.inquiry.take() {
+            let page = status::page(self, inquiry, carrier);
+            self.show(page);
+        }
+    }
+}
+
+/// Takes the command line, and begins an empty one.
+fn line_of(attention: &mut Attention) -> String {
+    match attention {
+        Attention::Prompt(line) => String::from_utf8_lossy(&line.take()).into_owned(),
+        Attention::Session | Attention::Letter => String::new(),
+    }
+}

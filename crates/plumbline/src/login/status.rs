@@ -1,0 +1,143 @@
+//! What `status` shows: the connection, its options, its TCP, and where the CPU time went.
+
+use super::page::Page;
+use super::prompt::Inquiry;
+use super::session::Login;
+use super::settings::LineEnd;
+use crate::carry::CarrierStatus;
+use os::socket::TcpInfo;
+use protocols::application::telnet::OptionState;
+use protocols::meter::Account;
+use protocols::time::Duration;
+use protocols::transport::tcp::Status;
+use records::figures::{count, duration, share};
+
+/// Returns what is known of a session.
+pub(super) fn page(login: &Login, inquiry: Inquiry, carrier: &CarrierStatus) -> Page {
+    let mut page = Page::new(login.window.0);
+    put_session(&mut page, login, inquiry);
+    put_options(&mut page, login);
+    match carrier {
+        CarrierStatus::Kernel(info, control) => put_kernel(&mut page, info, control),
+        CarrierStatus::Own(status) => put_own(&mut page, status),
+        CarrierStatus::None => page.sentence("There is no connection."),
+    }
+    put_accounts(&mut page, login, inquiry);
+    page
+}
+
+fn put_session(page: &mut Page, login: &Login, inquiry: Inquiry) {
+    let traffic = login.traffic;
+    let open = traffic.opened_at.map_or(Duration::ZERO, |opened_at| inquiry.now - opened_at);
+    page.sentence(&format!("Connected to {} for {}.", login.peer, shown(open)));
+    page.sentence(&format!(
+        "Received {} bytes, sent {}.",
+        count(traffic.bytes_in),
+        count(traffic.bytes_out)
+    ));
+    page.sentence(&format!(
+        "Sends per {}; {} echoes; Enter sends {}; the escape character is {}.",
+        if login.is_by_line() { "line" } else { "character" },
+        if login.echoes_here() { "this side" } else { "the far side" },
+        LineEnd::name(login.line_end()),
+        login.settings.escape,
+    ));
+}
+
+fn put_options(page: &mut Page, login: &Login) {
+    page.line("");
+    page.line(&format!("{:<19}{:<10}{}", "option", "here", "far side"));
+    for row in login.telnet.options() {
+        page.line(&format!("{:<19}{:<10}{}", row.option, state(row.us), state(row.him)));
+    }
+    page.line("");
+}
+
+fn state(state: OptionState) -> &'static str {
+    match state {
+        OptionState::No => "off",
+        OptionState::Yes => "on",
+        OptionState::WantYes { .. } => "asked for",
+        OptionState::WantNo { .. } => "ending",
+    }
+}
+
+fn put_kernel(page: &mut Page, info: &TcpInfo, control: &str) {
+    let us = |time: u32| duration(u64::from(time) * 1000);
+    page.sentence(&format!(
+        "TCP: the kernel's, {control}; round trip {} ± {}; retransmission timeout {}.",
+        us(info.round_trip_us),
+        us(info.round_trip_deviation_us),
+        us(info.retransmission_timeout_us)
+    ));
+    let segments = |segments: Option<u32>| match segments {
+        Some(segments) => count(segments.into()),
+        None => "an unknown number".to_owned(),
+    };
+    page.sentence(&format!(
+        "Segments: {} in, {} out, {} sent again; {} bytes of data at most in one; congestion \
+         window {} segments; {} not acknowledged.",
+        segments(info.segments_in),
+        segments(info.segments_out),
+        count(info.total_retransmissions.into()),
+        count(info.send_mss_bytes.into()),
+        count(info.congestion_window_segments.into()),
+        count(info.unacknowledged_segments.into()),
+    ));
+}
+
+fn put_own(page: &mut Page, status: &Status) {
+    let time = |time: Option<Duration>| time.map_or("unknown".to_owned(), shown);
+    page.sentence(&format!(
+        "TCP: our own, {:?}, {} to {}; round trip {} ± {}; retransmission timeout {}.",
+        status.state,
+        status.local,
+        status.remote,
+        time(status.srtt),
+        time(status.rttvar),
+        shown(status.rto),
+    ));
+    let counted = status.statistics;
+    page.sentence(&format!(
+        "Segments: {} in, {} out, {} sent again, {} out of order; {} acknowledgments rode on \
+         data, {} went alone.",
+        count(counted.segments_in),
+        count(counted.segments_out),
+        count(counted.retransmissions),
+        count(counted.out_of_order),
+        count(counted.piggybacked_acks),
+        count(counted.pure_acks_out),
+    ));
+    page.sentence(&format!(
+        "Windows: theirs {} bytes, ours {}, congestion {}; {} bytes of data at most in one \
+         segment; {} wait to be acknowledged.",
+        count(status.send_window.into()),
+        count(status.receive_window.into()),
+        count(status.congestion_window.into()),
+        count(status.send_mss.into()),
+        count(status.send_queue.into()),
+    ));
+}
+
+fn put_accounts(page: &mut Page, login: &Login, inquiry: Inquiry) {
+    let rate = login.calibration.finish();
+    let times = Account::ALL.iter().zip(inquiry.accounts);
+    let times: Vec<_> = times.map(|(account, ticks)| (*account, rate.to_nanos(ticks))).collect();
+    let busy = times.iter().filter(|(account, _)| *account != Account::Outside);
+    let total: u64 = busy.clone().map(|(_, nanos)| nanos).sum();
+    page.line("");
+    page.line(&format!("{:<24}{:>8}{:>7}", "CPU time of plumb in", "µs", "share"));
+    for (account, nanos) in busy.filter(|(_, nanos)| *nanos > 0) {
+        let us = count((nanos + 500) / 1000);
+        page.line(&format!("{:<24}{us:>8}{:>7}", account.text(), share(*nanos, total)));
+    }
+    page.line(&format!("{:<24}{:>8}{:>7}", "all of it", count((total + 500) / 1000), "100 %"));
+    let outside: u64 =
+        times.iter().filter(|(account, _)| *account == Account::Outside).map(|(_, t)| t).sum();
+    page.sentence(&format!("The other {} it waited.", duration(outside)));
+}
+
+/// Returns a time with three digits.
+pub(super) fn shown(time: Duration) -> String {
+    duration(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX))
+}
