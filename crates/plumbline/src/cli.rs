@@ -1,6 +1,7 @@
 //! The command line: one table for parser, help and man page, and the exit codes.
 
 use crate::{demo, lab, login, measure};
+use clap::error::ErrorKind;
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
 
@@ -48,7 +49,11 @@ pub type Result = std::result::Result<(), Failure>;
 
 /// Runs the command that the arguments ask for.
 pub fn run() -> ExitCode {
-    let result = match Arguments::parse().command {
+    let arguments = match Arguments::try_parse() {
+        Ok(arguments) => arguments,
+        Err(error) => return refuse(&error),
+    };
+    let result = match arguments.command {
         Command::Login(arguments) => login::run(&arguments),
         Command::Measure(arguments) => measure::run(&arguments),
         Command::Lab(arguments) => lab::run(&arguments),
@@ -59,6 +64,30 @@ pub fn run() -> ExitCode {
         Err(failure) => ExitCode::from(failure as u8),
     }
 }
+
+/// Shows the help that was asked for, or says in one sentence what is wrong with the arguments.
+fn refuse(error: &clap::Error) -> ExitCode {
+    use std::io::Write;
+    if !error.use_stderr() {
+        // Where stdout is closed nobody reads the help.
+        _ = error.print();
+        return ExitCode::SUCCESS;
+    }
+    if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
+        _ = error.print();
+        return ExitCode::from(WRONG_ARGUMENTS);
+    }
+    // clap's first paragraph says what is wrong; the hints and the usage below it are in --help.
+    let text = error.render().to_string();
+    let paragraph = text.split("\n\n").next().unwrap_or_default();
+    let words: Vec<_> = paragraph.split_whitespace().collect();
+    let sentence = words.join(" ");
+    let sentence = sentence.strip_prefix("error: ").unwrap_or(&sentence);
+    _ = writeln!(std::io::stderr(), "plumb: {sentence}; see --help");
+    ExitCode::from(WRONG_ARGUMENTS)
+}
+
+const WRONG_ARGUMENTS: u8 = 2;
 
 /// Says on stderr why a command failed, in one sentence.
 pub fn complain(error: &anyhow::Error) {

@@ -149,8 +149,9 @@ impl<S: Session> Driver<'_, S> {
         self.learn_address(remote, give_up_at)?;
         loop {
             self.scheduler.run(&mut self.station, &mut self.carried, &mut self.bench.cx());
-            self.write()?;
+            // The eye first: what goes out now is mostly an acknowledgment.
             self.carried.stream.flush(&mut self.bench.cx())?;
+            self.write()?;
             if self.carried.stream.wants_status() {
                 self.tell_status()?;
             }

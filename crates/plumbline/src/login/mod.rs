@@ -288,7 +288,7 @@ fn farewell(outcome: Outcome, login: &Login, bench: &Bench) -> String {
 fn say(sentence: &str) {
     use std::io::Write;
     // Where stderr is closed there is nobody to tell.
-    _ = writeln!(std::io::stderr(), "{sentence}");
+    _ = std::io::stderr().write_all(format!("{sentence}\n").as_bytes());
 }
 
 #[cfg(test)]

@@ -75,8 +75,8 @@ pub(super) struct Login {
     /// What Telnet had no room for.
     unsent: Vec<u8>,
     has_room: bool,
-    /// Whether the last byte from a pipe was a CR.
-    is_after_cr: bool,
+    /// Whether the last byte from a pipe was a CR, which waits for what follows.
+    has_cr: bool,
     pub(super) stage: Stage,
     pub(super) traffic: Traffic,
     pub(super) window: (u16, u16),
@@ -111,7 +111,7 @@ impl Login {
             line: Line::default(),
             unsent: Vec::new(),
             has_room: false,
-            is_after_cr: false,
+            has_cr: false,
             stage: Stage::Opening,
             traffic: Traffic::default(),
             window,
@@ -233,11 +233,14 @@ impl Login {
             }
             Edited::Control(control) => {
                 show_key(control, &mut echo);
-                self.send_line_now(cx);
-                match control {
-                    // The key that interrupts, said in the way of the network (RFC 854).
-                    INTERRUPT => _ = self.telnet.command(Command::InterruptProcess, cx),
-                    _ => self.send(&[control], cx),
+                if control == INTERRUPT {
+                    // As at a Unix terminal: the line goes, and whoever runs is interrupted; that
+                    // is said in the way of the network (RFC 854).
+                    self.line.take();
+                    self.telnet.command(Command::InterruptProcess, cx);
+                } else {
+                    self.send_line_now(cx);
+                    self.send(&[control], cx);
                 }
             }
         }
@@ -258,18 +261,30 @@ impl Login {
             return self.send(data, cx);
         }
         let end = LineEnd::unencoded(self.settings.line_end.when(true));
-        let mut encoded = Vec::with_capacity(data.len() + data.len() / 16);
+        let mut encoded = Vec::with_capacity(data.len() + data.len() / 16 + 2);
+        if std::mem::take(&mut self.has_cr) {
+            encoded.push(b'\r');
+        }
         for piece in data.split_inclusive(|byte| *byte == b'\n') {
             let text = piece.strip_suffix(b"\n").unwrap_or(piece);
-            let is_after_cr = text.last().map_or(self.is_after_cr, |last| *last == b'\r');
             encoded.extend_from_slice(text);
-            match text.len() == piece.len() {
-                true => self.is_after_cr = is_after_cr,
-                false if is_after_cr => encoded.push(b'\n'),
-                false => encoded.extend_from_slice(end),
+            match encoded.last() {
+                _ if text.len() == piece.len() => {}
+                Some(b'\r') => encoded.push(b'\n'),
+                _ => encoded.extend_from_slice(end),
             }
         }
+        // Only what follows tells whether a CR ends a line.
+        self.has_cr = encoded.pop_if(|last| *last == b'\r').is_some();
         self.send(&encoded, cx);
+    }
+
+    /// Takes the end of a pipe.
+    fn end_pipe(&mut self, cx: &mut Cx<'_>) {
+        if std::mem::take(&mut self.has_cr) {
+            self.send(b"\r", cx);
+        }
+        self.stage = Stage::Closing;
     }
 
     /// Gives data to Telnet, or keeps what that has no room for.
@@ -307,7 +322,7 @@ impl Login {
                 self.near.put_back(buffer);
             }
             Read::End if self.settings.is_interactive => self.stage = Stage::Unread,
-            Read::End => self.stage = Stage::Closing,
+            Read::End => self.end_pipe(cx),
         }
         cx.meter.enter(left);
         Ok(())

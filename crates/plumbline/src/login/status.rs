@@ -99,7 +99,7 @@ fn put_own(page: &mut Page, status: &Status) {
     ));
     let counted = status.statistics;
     page.sentence(&format!(
-        "Segments: {} in, {} out, {} sent again, {} out of order; {} acknowledgments rode on \
+        "Segments: {} in, {} out, {} sent again, {} out of order; acknowledgments: {} rode on \
          data, {} went alone.",
         count(counted.segments_in),
         count(counted.segments_out),

@@ -1,0 +1,267 @@
+//! What the tests with real peers share: a network, servers, and a person at a terminal.
+
+pub(crate) mod tcp_urgent;
+
+use os::clock::Monotonic;
+use os::interface::Interface;
+use os::process::Program;
+use os::pty::{Pty, PtyProgram};
+use os::readiness::{PollFd, PollFlags, Wake, wait};
+use os::tty::WindowSize;
+use os::tun::Tun;
+use protocols::Cx;
+use protocols::chance::Chance;
+use protocols::meter::Meter;
+use protocols::terminal::Terminal;
+use protocols::time::{Duration, Instant};
+use rustix::termios::{LocalModes, tcgetattr};
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, TcpListener};
+use std::os::fd::OwnedFd;
+use std::process::{Command, ExitStatus, Stdio};
+use std::thread::{self, JoinHandle};
+
+/// The address of the servers, which is the kernel's end of the TUN.
+pub(crate) const SERVER: &str = "10.0.0.1";
+const SIZE: WindowSize = WindowSize { rows: 24, columns: 80 };
+const LIMIT: Duration = Duration::from_secs(10);
+
+/// Runs `test` in a network namespace of its own, with a TUN for plumb.
+pub(crate) fn in_new_network(test: impl FnOnce() + Send + 'static) {
+    let run = thread::spawn(move || {
+        os::namespace::enter_new_network().unwrap_or_else(|refused| panic!("{refused}"));
+        for arguments in [
+            &["tuntap", "add", "plumb0", "mode", "tun"][..],
+            &["address", "add", "10.0.0.1/24", "dev", "plumb0"],
+            &["link", "set", "plumb0", "up"],
+        ] {
+            let status = Command::new("ip").args(arguments).status().unwrap();
+            assert!(status.success(), "ip {arguments:?}");
+        }
+        test();
+    });
+    if let Err(panic) = run.join() {
+        std::panic::resume_unwind(panic);
+    }
+}
+
+/// Makes the network 10.9.0.0/24, in which nobody answers, until it is dropped.
+pub(crate) fn quiet_network() -> Tun {
+    let tun = Tun::open(Some("quiet0")).unwrap();
+    let interface = Interface::named("quiet0").unwrap();
+    interface.set_address(Ipv4Addr::new(10, 9, 0, 1), 24).unwrap();
+    interface.bring_up().unwrap();
+    tun
+}
+
+/// Listens at some port of every address.
+pub(crate) fn listen() -> TcpListener {
+    TcpListener::bind("0.0.0.0:0").unwrap()
+}
+
+/// Starts to echo to one caller until that closes; returns the port.
+pub(crate) fn echo_once() -> (u16, JoinHandle<()>) {
+    let listener = listen();
+    let port = listener.local_addr().unwrap().port();
+    let echo = thread::spawn(move || {
+        let (mut caller, _) = listener.accept().unwrap();
+        let mut bytes = [0; 4096];
+        loop {
+            match caller.read(&mut bytes).unwrap() {
+                0 => return,
+                count => caller.write_all(&bytes[..count]).unwrap(),
+            }
+        }
+    });
+    (port, echo)
+}
+
+/// Returns a command that runs `plumb login`.
+pub(crate) fn plumb() -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_plumb"));
+    command.arg("login").env("TERM", "dumb");
+    command
+}
+
+/// By which way.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Way {
+    Kernel,
+    Tun,
+}
+
+impl Way {
+    pub(crate) fn arguments(self) -> [&'static str; 2] {
+        match self {
+            Self::Kernel => ["--via", "kernel"],
+            Self::Tun => ["--via", "tun:plumb0"],
+        }
+    }
+
+    /// What the status says of it.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Kernel => "TCP: the kernel's",
+            Self::Tun => "TCP: our own",
+        }
+    }
+}
+
+/// A Telnet server of Debian.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Server {
+    Inetutils,
+    Busybox,
+}
+
+/// A server that runs, at its port.
+#[derive(Debug)]
+pub(crate) struct Running {
+    port: u16,
+    /// The server, where it listens itself.
+    _program: Option<Program>,
+}
+
+impl Running {
+    pub(crate) fn port(&self) -> u16 {
+        self.port
+    }
+}
+
+impl Server {
+    /// Starts a server that gives a shell to whoever calls.
+    pub(crate) fn start(self) -> Running {
+        match self {
+            Self::Inetutils => start_inetutils(),
+            Self::Busybox => {
+                let mut command = Command::new("busybox");
+                command.args(["telnetd", "-F", "-p", "2324", "-l", "/bin/sh"]);
+                let program = Program::start(&mut command).unwrap();
+                let until = Monotonic::start();
+                while std::net::TcpStream::connect((SERVER, 2324)).is_err() {
+                    assert!(until.now() - Instant::ZERO < LIMIT, "no busybox telnetd");
+                    thread::yield_now();
+                }
+                Running { port: 2324, _program: Some(program) }
+            }
+        }
+    }
+}
+
+/// The server of inetutils serves one caller, on the socket that inetd gives it.
+fn start_inetutils() -> Running {
+    let listener = listen();
+    let port = listener.local_addr().unwrap().port();
+    thread::spawn(move || {
+        let (caller, _) = listener.accept().unwrap();
+        let socket = OwnedFd::from(caller);
+        let mut command = Command::new("/usr/sbin/telnetd");
+        command.args(["-h", "-E", "/bin/sh"]);
+        command.stdin(Stdio::from(socket.try_clone().unwrap()));
+        command.stdout(Stdio::from(socket)).stderr(Stdio::null());
+        let mut server = command.spawn().unwrap();
+        drop(command);
+        server.wait().unwrap();
+    });
+    Running { port, _program: None }
+}
+
+/// A person at a terminal, who runs `plumb login`.
+pub(crate) struct Person {
+    pty: PtyProgram,
+    terminal: Terminal,
+    /// All that was ever written, for what has left the screen.
+    written: String,
+    chance: Chance,
+    meter: Meter,
+}
+
+impl Person {
+    /// Starts `plumb login` to a port of the server.
+    pub(crate) fn at(way: Way, port: u16) -> Self {
+        let mut command = plumb();
+        command.args(way.arguments()).args([SERVER, &port.to_string()]);
+        Self {
+            pty: Pty::open(SIZE).unwrap().start(command).unwrap(),
+            terminal: Terminal::new(SIZE.columns, SIZE.rows),
+            written: String::new(),
+            chance: Chance::from_seed(1),
+            meter: Meter::off(),
+        }
+    }
+
+    pub(crate) fn types(&mut self, keys: &str) {
+        assert_eq!(self.pty.write(keys.as_bytes()).unwrap(), Some(keys.len()));
+    }
+
+    pub(crate) fn resizes(&mut self, size: WindowSize) {
+        self.terminal.resize(size.columns, size.rows);
+        self.pty.resize(size).unwrap();
+    }
+
+    pub(crate) fn is_sent(&mut self, signal: rustix::process::Signal) {
+        self.pty.program().signal(signal).unwrap();
+    }
+
+    /// Waits for the shell's prompt, and makes it one that no command contains.
+    pub(crate) fn has_a_shell(&mut self) {
+        self.sees("# ");
+        self.types("PS1=rea''dy:\r");
+        self.sees("ready:");
+    }
+
+    /// Waits until `text` was written; a line on the screen ends with `\n` here.
+    pub(crate) fn sees(&mut self, text: &str) {
+        let clock = Monotonic::start();
+        let until = clock.now() + LIMIT;
+        while !self.has_seen(text) {
+            let mut ready = [PollFd::new(&self.pty, PollFlags::IN)];
+            let wake = wait(&mut ready, &clock, Some(until)).unwrap();
+            assert!(matches!(wake, Wake::Ready(_)), "no '{text}' on:\n{}", self.screen());
+            assert!(self.read(), "plumb has gone, and no '{text}' on:\n{}", self.screen());
+        }
+    }
+
+    fn has_seen(&self, text: &str) -> bool {
+        self.screen().contains(text) || self.written.contains(text)
+    }
+
+    /// Reads once; returns whether the program still holds the terminal.
+    fn read(&mut self) -> bool {
+        let mut bytes = [0; 4096];
+        match self.pty.read(&mut bytes).unwrap() {
+            Some(0) => return false,
+            Some(count) => {
+                let (now, chance, meter) = (Instant::ZERO, &mut self.chance, &mut self.meter);
+                self.terminal.receive(&bytes[..count], &mut Cx { now, chance, meter });
+                self.written.push_str(&String::from_utf8_lossy(&bytes[..count]).replace('\r', ""));
+            }
+            None => {}
+        }
+        true
+    }
+
+    pub(crate) fn screen(&self) -> String {
+        self.terminal.text()
+    }
+
+    /// Waits until plumb has ended, and reads what it has written.
+    pub(crate) fn leaves(&mut self) -> ExitStatus {
+        let status = self.pty.program().wait_for_end(LIMIT).unwrap();
+        let status = status.unwrap_or_else(|| panic!("plumb still runs:\n{}", self.screen()));
+        while self.has_unread() && self.read() {}
+        status
+    }
+
+    fn has_unread(&self) -> bool {
+        let clock = Monotonic::start();
+        let mut ready = [PollFd::new(&self.pty, PollFlags::IN)];
+        matches!(wait(&mut ready, &clock, Some(clock.now())), Ok(Wake::Ready(_)))
+    }
+
+    /// Checks that the terminal edits lines, echoes and takes ^C as it did before.
+    pub(crate) fn has_a_sane_terminal(&self) {
+        let modes = tcgetattr(&self.pty).unwrap().local_modes;
+        assert!(modes.contains(LocalModes::ICANON | LocalModes::ECHO | LocalModes::ISIG));
+    }
+}

@@ -1,0 +1,273 @@
+//! `plumb` with real peers: Debian's Telnet servers, sockets of the kernel, silence.
+//!
+//! Each test has a network of its own, in which it starts what it needs: the servers at
+//! 10.0.0.1, and a TUN on which 10.0.0.2 is plumb's. It types on a pseudo-terminal and reads the
+//! screen as a person does: it waits for text to appear, at most ten seconds.
+
+mod login_desk;
+
+use login_desk::{
+    Person, SERVER, Server, Way, echo_once, in_new_network, listen, plumb, quiet_network,
+    tcp_urgent,
+};
+use os::process::Program;
+use os::tty::WindowSize;
+use protocols::time::Duration;
+use std::io::{Read, Write};
+use std::os::unix::process::ExitStatusExt;
+use std::process::Stdio;
+
+const LONG: Duration = Duration::from_secs(10);
+
+/// Logs in, works, looks at the status and leaves: what every server and every way must carry.
+fn work_at(server: Server, way: Way) {
+    let server = server.start();
+    let mut person = Person::at(way, server.port());
+    person.sees("Connected to 10.0.0.1 port");
+    person.has_a_shell();
+    person.types("echo $((6*7))\r");
+    person.sees("\n42\n");
+    person.types("stty size\r");
+    person.sees("24 80");
+    person.resizes(WindowSize { rows: 40, columns: 100 });
+    person.types("stty size\r");
+    person.sees("40 100");
+    person.types("\x1dstatus\r");
+    person.sees("CPU time of plumb");
+    person.sees(way.name());
+    person.sees("The other");
+    // Whether it answers or not, it must go on.
+    person.types("send ayt\r");
+    person.types("echo still $((2+2)) here\r");
+    person.sees("still 4 here");
+    person.types("\x1dclose\r");
+    assert_eq!(person.leaves().code(), Some(0));
+    person.sees("Connection closed here after");
+    person.has_a_sane_terminal();
+}
+
+#[test]
+#[ignore = "needs root or a user namespace, and Debian's telnet servers"]
+fn a_person_works_at_the_server_of_inetutils_over_the_kernel() {
+    in_new_network(|| work_at(Server::Inetutils, Way::Kernel));
+}
+
+#[test]
+#[ignore = "needs root or a user namespace, and Debian's telnet servers"]
+fn a_person_works_at_the_server_of_inetutils_over_our_own_tcp() {
+    in_new_network(|| work_at(Server::Inetutils, Way::Tun));
+}
+
+#[test]
+#[ignore = "needs root or a user namespace, and Debian's telnet servers"]
+fn a_person_works_at_the_server_of_busybox_over_the_kernel() {
+    in_new_network(|| work_at(Server::Busybox, Way::Kernel));
+}
+
+#[test]
+#[ignore = "needs root or a user namespace, and Debian's telnet servers"]
+fn a_person_works_at_the_server_of_busybox_over_our_own_tcp() {
+    in_new_network(|| work_at(Server::Busybox, Way::Tun));
+}
+
+#[test]
+#[ignore = "needs root or a user namespace, and Debian's telnet servers"]
+fn the_far_side_says_that_it_is_there() {
+    in_new_network(|| {
+        let server = Server::Inetutils.start();
+        let mut person = Person::at(Way::Tun, server.port());
+        person.has_a_shell();
+        person.types("\x1dsend ayt\r");
+        person.sees("[Yes]");
+    });
+}
+
+#[test]
+#[ignore = "needs root or a user namespace, and Debian's telnet servers"]
+fn an_interrupt_reaches_the_program_of_the_far_side() {
+    in_new_network(|| {
+        let server = Server::Inetutils.start();
+        let mut person = Person::at(Way::Tun, server.port());
+        person.has_a_shell();
+        person.types("sleep 600 || echo inter''rupted\r");
+        person.types("\x03");
+        person.types("echo $((40+2)) alive\r");
+        person.sees("42 alive");
+    });
+}
+
+#[test]
+#[ignore = "needs root or a user namespace, and Debian's telnet servers"]
+fn a_shell_that_ends_ends_the_session_with_success() {
+    in_new_network(|| {
+        let server = Server::Busybox.start();
+        let mut person = Person::at(Way::Tun, server.port());
+        person.has_a_shell();
+        person.types("exit\r");
+        assert_eq!(person.leaves().code(), Some(0));
+        person.sees("Connection closed by the far side");
+        person.has_a_sane_terminal();
+    });
+}
+
+/// Has the server send a Synch, and then one of our own come out at the server.
+fn synch_by(way: Way) {
+    let listener = listen();
+    let mut person = Person::at(way, listener.local_addr().unwrap().port());
+    let (mut far, _) = listener.accept().unwrap();
+    far.write_all(b"before\r\n").unwrap();
+    person.sees("before");
+    tcp_urgent::send(&far, b"discarded\xff\xf2");
+    far.write_all(b"after").unwrap();
+    person.sees("after");
+    assert!(!person.screen().contains("discarded"), "{}", person.screen());
+    person.types("\x1dsend synch\r");
+    assert_eq!(tcp_urgent::receive(&far), b"\xff\xf2");
+}
+
+#[test]
+#[ignore = "needs root or a user namespace"]
+fn a_synch_goes_both_ways_over_the_kernel() {
+    in_new_network(|| synch_by(Way::Kernel));
+}
+
+#[test]
+#[ignore = "needs root or a user namespace"]
+fn a_synch_goes_both_ways_over_our_own_tcp() {
+    in_new_network(|| synch_by(Way::Tun));
+}
+
+/// Kills the far side in the middle of the session.
+fn reset_by(way: Way) {
+    let listener = listen();
+    let mut person = Person::at(way, listener.local_addr().unwrap().port());
+    let (far, _) = listener.accept().unwrap();
+    person.sees("Connected");
+    tcp_urgent::reset(far);
+    assert_eq!(person.leaves().code(), Some(1));
+    person.sees("reset the connection");
+    person.has_a_sane_terminal();
+}
+
+#[test]
+#[ignore = "needs root or a user namespace"]
+fn a_far_side_that_resets_is_a_failure_and_the_terminal_is_restored_over_the_kernel() {
+    in_new_network(|| reset_by(Way::Kernel));
+}
+
+#[test]
+#[ignore = "needs root or a user namespace"]
+fn a_far_side_that_resets_is_a_failure_and_the_terminal_is_restored_over_our_own_tcp() {
+    in_new_network(|| reset_by(Way::Tun));
+}
+
+#[test]
+#[ignore = "needs root or a user namespace"]
+fn a_signal_ends_plumb_and_the_terminal_is_restored() {
+    in_new_network(|| {
+        let listener = listen();
+        let mut person = Person::at(Way::Kernel, listener.local_addr().unwrap().port());
+        let (mut far, _) = listener.accept().unwrap();
+        far.write_all(b"hello").unwrap();
+        person.sees("hello");
+        person.is_sent(rustix::process::Signal::TERM);
+        assert_eq!(person.leaves().signal(), Some(15));
+        person.has_a_sane_terminal();
+    });
+}
+
+#[test]
+#[ignore = "needs root or a user namespace"]
+fn a_port_where_nobody_listens_refuses() {
+    in_new_network(|| {
+        for way in [Way::Kernel, Way::Tun] {
+            let mut person = Person::at(way, 9);
+            assert_eq!(person.leaves().code(), Some(1));
+            person.sees("10.0.0.1:9 refuses the connection");
+        }
+    });
+}
+
+#[test]
+#[ignore = "needs root or a user namespace"]
+fn a_host_that_is_silent_is_given_up_after_the_time_that_was_asked_for() {
+    in_new_network(|| {
+        let _quiet = quiet_network();
+        for via in [&["--via", "kernel"][..], &["--via", "tun:plumb0"]] {
+            let mut command = plumb();
+            command.args(via).args(["--timeout", "1", "10.9.0.2"]);
+            let output = command.output().unwrap();
+            assert_eq!(output.status.code(), Some(1));
+            let said = String::from_utf8(output.stderr).unwrap();
+            assert!(said.contains("10.9.0.2:23 did not answer within 1 s"), "{said}");
+            assert_eq!(said.lines().count(), 1, "{said}");
+        }
+    });
+}
+
+/// Sends a file and a pipe, and has them come back.
+fn pipe_through(way: Way) {
+    let (port, far) = echo_once();
+    let mut command = plumb();
+    command.args(way.arguments()).args([SERVER, &port.to_string()]);
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    child.stdin.take().unwrap().write_all(b"one\ntwo\n").unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.stdout, b"one\r\ntwo\r\n");
+    assert_eq!(String::from_utf8_lossy(&output.stderr), "");
+    assert_eq!(output.status.code(), Some(0));
+    far.join().unwrap();
+}
+
+#[test]
+#[ignore = "needs root or a user namespace"]
+fn a_pipe_is_sent_and_its_answer_awaited_over_the_kernel() {
+    in_new_network(|| pipe_through(Way::Kernel));
+}
+
+#[test]
+#[ignore = "needs root or a user namespace"]
+fn a_pipe_is_sent_and_its_answer_awaited_over_our_own_tcp() {
+    in_new_network(|| pipe_through(Way::Tun));
+}
+
+#[test]
+#[ignore = "needs root or a user namespace"]
+fn a_regular_file_is_sent_whole_both_ways() {
+    in_new_network(|| {
+        let text = "0123456789abcde\n".repeat(20_000);
+        let path = std::env::temp_dir().join(format!("plumb-peers-{}", std::process::id()));
+        std::fs::write(&path, &text).unwrap();
+        for way in [Way::Kernel, Way::Tun] {
+            let (port, far) = echo_once();
+            let mut command = plumb();
+            command.args(way.arguments()).args(["--lf", SERVER, &port.to_string()]);
+            let output = command.stdin(std::fs::File::open(&path).unwrap()).output().unwrap();
+            assert_eq!(output.stdout.len(), text.len(), "{way:?}");
+            assert!(output.stdout == text.as_bytes());
+            assert_eq!(output.status.code(), Some(0));
+            far.join().unwrap();
+        }
+        std::fs::remove_file(&path).unwrap();
+    });
+}
+
+#[test]
+#[ignore = "needs root or a user namespace"]
+fn a_reader_that_has_seen_enough_ends_the_session_quietly() {
+    in_new_network(|| {
+        let listener = listen();
+        let mut command = plumb();
+        command.args([SERVER, &listener.local_addr().unwrap().port().to_string()]);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut program = Program::start(&mut command).unwrap();
+        let (mut far, _) = listener.accept().unwrap();
+        drop(program.child().stdout.take());
+        far.write_all(b"nobody reads this\r\n").unwrap();
+        let status = program.wait_for_end(LONG).unwrap().unwrap();
+        let mut said = String::new();
+        program.child().stderr.take().unwrap().read_to_string(&mut said).unwrap();
+        assert_eq!((status.code(), said.as_str()), (Some(0), ""));
+    });
+}
