@@ -37,6 +37,7 @@ pub(super) fn run(conditions: &Conditions, amount: Amount) -> Result<Report> {
     let listener = Listener::open(Kind::Inetutils, conditions.pinning())?;
     let amount = Amount { screenfuls: 0, ..amount };
     let measured = typing::measure(&clients, &listener, amount, conditions)?;
+    conditions.run_in_real_time()?;
     let costs = wire::measure(BLOCKS, BLOCK_ECHOES)?;
     let (metered, plain) = (block_median(&costs, |b| b.0), block_median(&costs, |b| b.1));
     let whole = measured.last().and_then(|path| path.median_of(|round| round.echo(50)));
