@@ -10,6 +10,10 @@ pub use rustix::event::{PollFd, PollFlags};
 use rustix::event::{Timespec, poll};
 use rustix::io::Errno;
 use std::io;
+use std::os::fd::{BorrowedFd, OwnedFd};
+use std::task::{Context, Poll};
+use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
 
 /// Why a wait ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,6 +48,39 @@ pub fn wait(
     }
 }
 
+/// A descriptor of somebody else's whose input a tokio runtime waits for.
+#[derive(Debug)]
+pub struct Watched {
+    /// A duplicate, so that it stays open as long as it is registered.
+    descriptor: AsyncFd<OwnedFd>,
+}
+
+impl Watched {
+    /// Starts to watch `descriptor`, inside a tokio runtime; `None` for what is always ready and
+    /// cannot be watched: a regular file, /dev/null.
+    ///
+    /// # Errors
+    ///
+    /// Where there are no descriptors left.
+    pub fn new(descriptor: BorrowedFd<'_>) -> io::Result<Option<Self>> {
+        let descriptor = descriptor.try_clone_to_owned()?;
+        // SAFETY: the descriptor is owned, so it stays open and the same until the drop.
+        let watched = unsafe { AsyncFd::register_with_interest(descriptor, Interest::READABLE) };
+        match watched.map_err(io::Error::from) {
+            Ok(descriptor) => Ok(Some(Self { descriptor })),
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Returns `Ready` once for each time that something has come since the last one.
+    ///
+    /// What one read leaves is not told again: read until nothing is left.
+    pub fn poll_ready(&self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.descriptor.poll_read_ready(context).map_ok(|mut ready| ready.clear_ready())
+    }
+}
+
 /// Has the calling thread's waits end at their deadline, but for the time it takes to wake up.
 ///
 /// Linux otherwise lets them run 50 microseconds over, to wake several threads at once.
@@ -64,6 +101,7 @@ fn timespec(time: Duration) -> Timespec {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::os::fd::AsFd;
     use std::os::unix::net::UnixStream;
 
     #[test]
@@ -83,6 +121,21 @@ mod tests {
         assert_eq!(wake, Wake::Ready(1));
         assert_eq!(descriptors[0].revents(), PollFlags::IN);
         assert_eq!(descriptors[1].revents(), PollFlags::empty());
+    }
+
+    #[test]
+    fn what_is_watched_is_told_once_and_a_regular_file_cannot_be_watched() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            let (near, far) = UnixStream::pair().unwrap();
+            let watched = Watched::new(near.as_fd()).unwrap().unwrap();
+            rustix::io::write(&far, b"x").unwrap();
+            std::future::poll_fn(|context| watched.poll_ready(context)).await.unwrap();
+            let again = std::future::poll_fn(|context| Poll::Ready(watched.poll_ready(context)));
+            assert!(again.await.is_pending());
+            let file = std::fs::File::open(std::env::current_exe().unwrap()).unwrap();
+            assert!(Watched::new(file.as_fd()).unwrap().is_none());
+        });
     }
 
     #[test]

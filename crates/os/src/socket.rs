@@ -146,9 +146,19 @@ impl UrgentNotice {
     ///
     /// What the runtime says.
     pub async fn wait(&self) -> io::Result<()> {
-        let mut ready = self.socket.ready(Interest::PRIORITY).await?;
-        ready.clear_ready();
-        Ok(())
+        loop {
+            let mut ready = self.socket.ready(Interest::PRIORITY).await?;
+            let (is_urgent, is_closed) =
+                (ready.ready().is_priority(), ready.ready().is_read_closed());
+            // A hang-up wakes who waits for anything, and stays for good.
+            ready.clear_ready();
+            if is_urgent {
+                return Ok(());
+            }
+            if is_closed {
+                std::future::pending::<()>().await;
+            }
+        }
     }
 }
 
@@ -351,6 +361,24 @@ mod tests {
                 biased;
                 noticed = notice.wait() => panic!("{noticed:?}"),
                 read = far.read_exact(&mut byte) => assert_eq!(read.unwrap(), 1),
+            }
+        });
+    }
+
+    #[test]
+    fn a_hang_up_gives_no_urgent_notice() {
+        run(async {
+            let (near, mut far) = pair().await;
+            let notice = UrgentNotice::of(&far).unwrap();
+            far.write_all(b"last").await.unwrap();
+            far.shutdown().await.unwrap();
+            drop(near);
+            let mut byte = [0; 1];
+            tokio::select! {
+                biased;
+                noticed = notice.wait() => panic!("{noticed:?}"),
+                // Both sides have gone: an end, or a reset for what was not read.
+                _ = far.read(&mut byte) => {}
             }
         });
     }

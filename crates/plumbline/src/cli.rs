@@ -16,6 +16,7 @@ struct Arguments {
 #[derive(Debug, Subcommand)]
 enum Command {
     /// Logs in to a host by Telnet.
+    #[command(long_about = login::ABOUT)]
     Login(login::Arguments),
     /// Measures a login, and says where its time goes and what limits it.
     Measure(measure::Arguments),
@@ -35,7 +36,7 @@ Exit codes:
 
 /// Why a command failed, which decides its exit code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Failure {
+pub(crate) enum Failure {
     /// 1: the far side.
     FarSide = 1,
     /// 3: nothing could be measured.
@@ -45,10 +46,10 @@ pub enum Failure {
 }
 
 /// What a command returns: it has said why itself, in one sentence on stderr.
-pub type Result = std::result::Result<(), Failure>;
+pub(crate) type Result = std::result::Result<(), Failure>;
 
 /// Runs the command that the arguments ask for.
-pub fn run() -> ExitCode {
+pub(crate) fn run() -> ExitCode {
     let arguments = match Arguments::try_parse() {
         Ok(arguments) => arguments,
         Err(error) => return refuse(&error),
@@ -90,7 +91,7 @@ fn refuse(error: &clap::Error) -> ExitCode {
 const WRONG_ARGUMENTS: u8 = 2;
 
 /// Says on stderr why a command failed, in one sentence.
-pub fn complain(error: &anyhow::Error) {
+pub(crate) fn complain(error: &anyhow::Error) {
     use std::io::Write;
     // Where stderr is closed there is nobody to tell.
     _ = writeln!(std::io::stderr(), "plumb: {error:#}");

@@ -2,16 +2,15 @@
 
 use super::{Bench, CarrierStatus, Outcome, Session};
 use anyhow::{Context, Result};
+use os::readiness::Watched;
 use os::socket::{self, TcpInfo, UrgentNotice};
 use protocols::meter::Account;
 use rustix::net::SendFlags;
 use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
-use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
 use std::task::Poll;
 use std::time::Duration;
 use tokio::io::Interest;
-use tokio::io::unix::AsyncFd;
 use tokio::net::TcpStream;
 
 /// What one read takes from the socket: a large screen in one piece.
@@ -20,19 +19,10 @@ const READ_LEN: usize = 64 * 1024;
 /// Bytes from the far side that are surely the echo of one key: a character, or a rubout.
 const ECHO_LEN: usize = 4;
 
-/// A descriptor of the session, registered with tokio. The session keeps it open.
-struct Descriptor(RawFd);
-
-impl AsRawFd for Descriptor {
-    fn as_raw_fd(&self) -> RawFd {
-        self.0
-    }
-}
-
 /// An input of the session.
 struct Input {
     /// None for what is always ready and cannot be watched: a regular file, /dev/null.
-    watched: Option<AsyncFd<Descriptor>>,
+    watched: Option<Watched>,
     /// Whether there may be something to read, though no news of it will come.
     is_ready: bool,
 }
@@ -147,18 +137,11 @@ impl<S: Session> Kernel<'_, S> {
     }
 
     fn inputs(&self) -> Result<Vec<Input>> {
-        let descriptors = self.session.inputs();
-        let watch = |fd: &BorrowedFd<'_>| {
-            let descriptor = Descriptor(fd.as_raw_fd());
-            match AsyncFd::with_interest(descriptor, Interest::READABLE) {
-                Ok(watched) => Ok(Input { watched: Some(watched), is_ready: false }),
-                Err(error) if error.kind() == ErrorKind::PermissionDenied => {
-                    Ok(Input { watched: None, is_ready: true })
-                }
-                Err(error) => Err(error),
-            }
-        };
-        let inputs = descriptors.iter().map(watch).collect::<io::Result<_>>();
+        let inputs = self.session.inputs().into_iter().map(|descriptor| {
+            let watched = Watched::new(descriptor)?;
+            Ok(Input { is_ready: watched.is_none(), watched })
+        });
+        let inputs = inputs.collect::<io::Result<_>>();
         inputs.context("an input of the session cannot be watched")
     }
 
@@ -304,10 +287,9 @@ async fn any_readable<S: Session>(inputs: &mut [Input], session: &S) -> io::Resu
         for (index, input) in inputs.iter_mut().enumerate() {
             if !input.is_ready
                 && let Some(watched) = &input.watched
-                && let Poll::Ready(ready) = watched.poll_read_ready(context)
+                && let Poll::Ready(ready) = watched.poll_ready(context)
             {
-                // What is read once is asked for anew.
-                ready?.clear_ready();
+                ready?;
                 input.is_ready = true;
             }
             if input.is_ready && session.wants_input(index) {

@@ -9,8 +9,8 @@ mod station;
 mod target;
 mod via;
 
-pub use target::{TELNET_PORT, Target, parse_port, resolve};
-pub use via::{SerialLink, Via};
+pub(crate) use target::{TELNET_PORT, Target, parse_port, resolve};
+pub(crate) use via::{SerialLink, Via};
 
 use anyhow::Result;
 use os::clock::Monotonic;
@@ -24,7 +24,7 @@ use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
 /// A stream application with its near side.
-pub trait Session: Stream {
+pub(crate) trait Session: Stream {
     /// Returns the descriptors whose input the near side waits for.
     fn inputs(&self) -> Vec<BorrowedFd<'_>>;
 
@@ -65,7 +65,7 @@ pub trait Session: Stream {
 
 /// What a carrier knows of its connection.
 #[derive(Clone, Debug)]
-pub enum CarrierStatus {
+pub(crate) enum CarrierStatus {
     /// The kernel's `TCP_INFO`, and its congestion control.
     Kernel(Box<os::socket::TcpInfo>, String),
     /// Our own TCP, and what its station has counted.
@@ -76,7 +76,7 @@ pub enum CarrierStatus {
 
 /// How a session ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outcome {
+pub(crate) enum Outcome {
     /// The far side closed, or both did.
     Closed,
     /// The near side ended it.
@@ -93,7 +93,7 @@ pub enum Outcome {
 
 /// What the driver lends to the engines of a session.
 #[derive(Debug)]
-pub struct Bench {
+pub(crate) struct Bench {
     /// The clock of the run.
     pub clock: Monotonic,
     /// The meter of the session.
@@ -108,7 +108,7 @@ impl Bench {
     /// # Errors
     ///
     /// If the operating system gives no entropy.
-    pub fn new(is_metered: bool) -> Result<Self> {
+    pub(crate) fn new(is_metered: bool) -> Result<Self> {
         let meter =
             if is_metered { Meter::new(Clock::Counter(os::clock::ticks)) } else { Meter::off() };
         Ok(Self {
@@ -119,7 +119,7 @@ impl Bench {
     }
 
     /// Lends now, chance and the meter.
-    pub fn cx(&mut self) -> Cx<'_> {
+    pub(crate) fn cx(&mut self) -> Cx<'_> {
         Cx { now: self.clock.now(), chance: &mut self.chance, meter: &mut self.meter }
     }
 }
@@ -131,14 +131,14 @@ pub fn is_metered() -> bool {
 }
 
 /// How long a connection may take to open.
-pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30);
+pub(crate) const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Carries `session` to `address` and back until it is over.
 ///
 /// # Errors
 ///
 /// If the machine refuses what the carrier needs, in a sentence that says what to do.
-pub fn run<S: Session>(
+pub(crate) fn run<S: Session>(
     session: S,
     via: &Via,
     address: SocketAddr,

@@ -25,6 +25,8 @@ use std::time::Duration;
 
 /// Packets that are taken from the device before anything is answered.
 const BATCH: usize = 32;
+/// How long the last packets may take to leave: a reset at 300 bits per second takes 1.5 s.
+const FAREWELL: Duration = Duration::from_secs(2);
 const SERIAL_MTU: usize = 576;
 /// What a serial line is given at a time, so that an acknowledgment need not wait long.
 const SERIAL_CHUNK: usize = 64;
@@ -156,7 +158,8 @@ impl<S: Session> Driver<'_, S> {
                 self.tell_status()?;
             }
             if let Some(outcome) = self.outcome(give_up_at) {
-                self.leave()?;
+                // A device that goes at the last moment has nothing to do with how it ended.
+                _ = self.leave();
                 return Ok((self.carried.stream, outcome));
             }
             self.wait(give_up_at)?;
@@ -182,10 +185,7 @@ impl<S: Session> Driver<'_, S> {
                 );
             }
             self.wait(give_up_at)?;
-            self.station.step(Step::Timer, &mut Idle, &mut self.bench.cx());
-            while self.station.has_input() {
-                self.station.step(Step::Network, &mut Idle, &mut self.bench.cx());
-            }
+            self.take_arrived();
         }
         let local = self.station.address();
         self.carried.set_opening(Opening::Active { local, remote });
@@ -222,7 +222,25 @@ impl<S: Session> Driver<'_, S> {
         let transports = &mut self.station.transports;
         self.carried.abort_unless_closed(transports, &mut self.bench.cx());
         self.station.step(Step::Send, &mut Idle, &mut self.bench.cx());
-        self.write()
+        let give_up_at = self.bench.clock.now() + FAREWELL;
+        loop {
+            self.write()?;
+            self.take_arrived();
+            let is_sent = self.unwritten.is_empty() && self.station.packets_lent() == 0;
+            if is_sent || self.bench.clock.now() >= give_up_at {
+                return Ok(());
+            }
+            let until = self.station.deadline().map_or(give_up_at, |at| at.min(give_up_at));
+            self.wait_for(Some(until), false)?;
+        }
+    }
+
+    /// Takes what has arrived and lets timers run out, without the application.
+    fn take_arrived(&mut self) {
+        self.station.step(Step::Timer, &mut Idle, &mut self.bench.cx());
+        while self.station.has_input() {
+            self.station.step(Step::Network, &mut Idle, &mut self.bench.cx());
+        }
     }
 
     fn tell_status(&mut self) -> Result<()> {
@@ -255,7 +273,11 @@ impl<S: Session> Driver<'_, S> {
         let is_opening = !self.carried.is_open();
         let deadlines =
             [self.station.deadline(), self.carried.deadline(), is_opening.then_some(give_up_at)];
-        let until = deadlines.into_iter().flatten().min();
+        self.wait_for(deadlines.into_iter().flatten().min(), true)
+    }
+
+    /// Waits for the device, and for the near side if `is_near_wanted`, and takes what is there.
+    fn wait_for(&mut self, until: Option<Instant>, is_near_wanted: bool) -> Result<()> {
         let mut wanted = PollFlags::IN;
         if !self.unwritten.is_empty() {
             wanted |= PollFlags::OUT;
@@ -264,7 +286,8 @@ impl<S: Session> Driver<'_, S> {
             let session = &self.carried.stream;
             // One that is not wanted is left out: a hang-up would be told again and again.
             let near = session.inputs().into_iter().enumerate();
-            let near: Vec<_> = near.filter(|(index, _)| session.wants_input(*index)).collect();
+            let is_wanted = |index| is_near_wanted && session.wants_input(index);
+            let near: Vec<_> = near.filter(|(index, _)| is_wanted(*index)).collect();
             let device = PollFd::from_borrowed_fd(self.device.as_fd(), wanted);
             let inputs = near.iter().map(|(_, fd)| PollFd::from_borrowed_fd(*fd, PollFlags::IN));
             let mut descriptors: Vec<_> = core::iter::once(device).chain(inputs).collect();

@@ -6,11 +6,11 @@ use std::net::{SocketAddr, ToSocketAddrs};
 use std::str::FromStr;
 
 /// The port of Telnet servers.
-pub const TELNET_PORT: u16 = 23;
+pub(crate) const TELNET_PORT: u16 = 23;
 
 /// A host by name or address, and a port.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Target {
+pub(crate) struct Target {
     /// The name or the address.
     pub host: String,
     /// The port.
@@ -48,7 +48,7 @@ impl FromStr for Target {
 /// # Errors
 ///
 /// If it is neither.
-pub fn parse_port(text: &str) -> Result<u16> {
+pub(crate) fn parse_port(text: &str) -> Result<u16> {
     match text {
         "telnet" => return Ok(TELNET_PORT),
         "echo" => return Ok(7),
@@ -74,7 +74,7 @@ impl fmt::Display for Target {
 /// # Errors
 ///
 /// If the name is not known.
-pub fn resolve(target: &Target) -> Result<Vec<SocketAddr>> {
+pub(crate) fn resolve(target: &Target) -> Result<Vec<SocketAddr>> {
     let found = (target.host.as_str(), target.port).to_socket_addrs();
     let addresses: Vec<_> = found
         .with_context(|| {

@@ -8,7 +8,7 @@ use std::str::FromStr;
 
 /// The way to the network.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum Via {
+pub(crate) enum Via {
     /// The kernel's own TCP/IP.
     #[default]
     Kernel,
@@ -34,7 +34,7 @@ pub enum Via {
 
 /// The link protocol of a serial line.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum SerialLink {
+pub(crate) enum SerialLink {
     /// The low level protocol of TM-233.
     #[default]
     Llp,

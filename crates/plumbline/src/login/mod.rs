@@ -25,12 +25,11 @@ use std::net::SocketAddr;
 /// Arguments of `plumb login`.
 #[derive(Debug, clap::Args)]
 #[command(
-    long_about = ABOUT,
     after_help = EXAMPLES,
     group = ArgGroup::new("end").args(["crlf", "cr_nul", "lf"]),
     group = ArgGroup::new("mode").args(["line", "char"]),
 )]
-pub struct Arguments {
+pub(crate) struct Arguments {
     /// The host: a name, an address, or telnet://host:port
     #[arg(value_name = "HOST", value_parser = parse_host)]
     host: Host,
@@ -43,8 +42,8 @@ pub struct Arguments {
     /// where it is not suggested by the interface or asked for on the line.
     #[arg(long, default_value = "kernel", verbatim_doc_comment)]
     via: Via,
-    /// The key that leads to the prompt: ^], another control character, a character, or none
-    #[arg(short, long, value_name = "KEY", default_value = "^]")]
+    /// The key that leads to the prompt: ^] unless you say another, as ^A or ~, or none
+    #[arg(short, long, value_name = "KEY", default_value = "^]", hide_default_value = true)]
     escape: Escape,
     /// What follows the escape key: a command line, or one of the letters of 1982
     ///
@@ -96,7 +95,8 @@ pub struct Arguments {
     verbose: bool,
 }
 
-const ABOUT: &str = "\
+/// What `plumb login --help` says first.
+pub(crate) const ABOUT: &str = "\
 Logs in to a host by Telnet, over the kernel's TCP/IP or over our own.
 
 What you type goes to the far side, ^C too. The escape key, ^] unless you choose another, leads \
@@ -134,7 +134,7 @@ fn parse_port(text: &str) -> Result<u16> {
 }
 
 /// Runs the command.
-pub fn run(arguments: &Arguments) -> cli::Result {
+pub(crate) fn run(arguments: &Arguments) -> cli::Result {
     let target = Target {
         port: arguments.port.unwrap_or(arguments.host.target.port),
         ..arguments.host.target.clone()

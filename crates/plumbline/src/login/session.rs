@@ -298,6 +298,13 @@ impl Login {
         self.unsent.extend_from_slice(rest);
     }
 
+    /// Shows what the far side writes; where that could not be held any longer, asks anew.
+    fn show_far(&mut self, text: &[u8]) {
+        if self.screen.put_far(text) {
+            self.show_prompt();
+        }
+    }
+
     /// Follows what the far side now wants: keys that were kept for a line go out.
     fn follow_options(&mut self, cx: &mut Cx<'_>) {
         if !self.line.is_empty() && !self.is_by_line() {
@@ -368,11 +375,7 @@ impl Stream for Login {
         let mut input = data;
         while let Some(event) = self.telnet.receive(&mut input, cx) {
             match event {
-                Event::Data(run) => {
-                    if self.screen.put_far(run) {
-                        self.show_prompt();
-                    }
-                }
+                Event::Data(run) => self.show_far(run),
                 Event::Option { .. } => self.follow_options(cx),
                 _ => {}
             }

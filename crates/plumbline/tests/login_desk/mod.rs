@@ -1,5 +1,6 @@
 //! What the tests with real peers share: a network, servers, and a person at a terminal.
 
+pub(crate) mod line;
 pub(crate) mod tcp_urgent;
 
 use os::clock::Monotonic;
@@ -16,7 +17,7 @@ use protocols::terminal::Terminal;
 use protocols::time::{Duration, Instant};
 use rustix::termios::{LocalModes, tcgetattr};
 use std::io::{Read, Write};
-use std::net::{Ipv4Addr, TcpListener};
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::os::fd::OwnedFd;
 use std::process::{Command, ExitStatus, Stdio};
 use std::thread::{self, JoinHandle};
@@ -137,11 +138,7 @@ impl Server {
                 let mut command = Command::new("busybox");
                 command.args(["telnetd", "-F", "-p", "2324", "-l", "/bin/sh"]);
                 let program = Program::start(&mut command).unwrap();
-                let until = Monotonic::start();
-                while std::net::TcpStream::connect((SERVER, 2324)).is_err() {
-                    assert!(until.now() - Instant::ZERO < LIMIT, "no busybox telnetd");
-                    thread::yield_now();
-                }
+                within_the_limit(|| TcpStream::connect((SERVER, 2324)).ok());
                 Running { port: 2324, _program: Some(program) }
             }
         }
@@ -166,6 +163,18 @@ fn start_inetutils() -> Running {
     Running { port, _program: None }
 }
 
+/// Tries until there is something; fails after ten seconds.
+pub(crate) fn within_the_limit<T>(mut attempt: impl FnMut() -> Option<T>) -> T {
+    let clock = Monotonic::start();
+    loop {
+        if let Some(found) = attempt() {
+            return found;
+        }
+        assert!(clock.now() - Instant::ZERO < LIMIT, "nothing within ten seconds");
+        thread::yield_now();
+    }
+}
+
 /// A person at a terminal, who runs `plumb login`.
 pub(crate) struct Person {
     pty: PtyProgram,
@@ -179,8 +188,14 @@ pub(crate) struct Person {
 impl Person {
     /// Starts `plumb login` to a port of the server.
     pub(crate) fn at(way: Way, port: u16) -> Self {
+        let [via, way] = way.arguments();
+        Self::over(&[via, way, SERVER, &port.to_string()])
+    }
+
+    /// Starts `plumb login` with these arguments.
+    pub(crate) fn over(arguments: &[&str]) -> Self {
         let mut command = plumb();
-        command.args(way.arguments()).args([SERVER, &port.to_string()]);
+        command.args(arguments);
         Self {
             pty: Pty::open(SIZE).unwrap().start(command).unwrap(),
             terminal: Terminal::new(SIZE.columns, SIZE.rows),

@@ -1,0 +1,114 @@
+//! The other end of a serial line: a station that gives addresses by LLP and echoes by Telnet.
+
+use os::clock::Monotonic;
+use os::pty::Pty;
+use os::readiness::{PollFd, PollFlags, wait};
+use protocols::Cx;
+use protocols::application::Stream;
+use protocols::application::telnet::{Event, ServerSettings, Telnet};
+use protocols::chance::Chance;
+use protocols::link::{Link, Llp};
+use protocols::meter::Meter;
+use protocols::packet::Pool;
+use protocols::station::{Carried, Opening, Scheduler, Settings, Station};
+use protocols::time::Duration;
+use protocols::transport::tcp::{Ending, Profile};
+use std::net::Ipv4Addr;
+use std::path::PathBuf;
+use std::thread::{self, JoinHandle};
+
+/// The station at the other end.
+pub(crate) const HOST: &str = "10.0.0.6";
+const MTU: usize = 576;
+
+/// A line with a station at its other end.
+pub(crate) struct Line {
+    device: PathBuf,
+    station: JoinHandle<Option<Ending>>,
+}
+
+impl Line {
+    /// Starts the station, which lives until its one connection ends.
+    pub(crate) fn start() -> Self {
+        let pty = Pty::open(super::SIZE).unwrap();
+        let device = pty.path().to_owned();
+        Self { device, station: thread::spawn(move || serve(&pty)) }
+    }
+
+    /// Returns the way to it.
+    pub(crate) fn via(&self) -> String {
+        format!("serial:{}?baud=19200&link=llp", self.device.display())
+    }
+
+    /// Waits until the connection has ended, and returns how.
+    pub(crate) fn ending(self) -> Option<Ending> {
+        self.station.join().unwrap()
+    }
+}
+
+fn serve(pty: &Pty) -> Option<Ending> {
+    let (clock, mut chance, mut meter) =
+        (Monotonic::start(), Chance::from_seed(os::entropy::seed().unwrap()), Meter::off());
+    let limit = clock.now() + Duration::from_secs(20);
+    let mut llp = Llp::new(MTU);
+    llp.set_peer_address(Some([10, 0, 0, 2]));
+    let address = Ipv4Addr::new(10, 0, 0, 6);
+    let settings = Settings { address, prefix_len: 24, packets: Pool::DEFAULT_LIMIT };
+    let mut cx = Cx { now: clock.now(), chance: &mut chance, meter: &mut meter };
+    let mut station = Station::new(Link::Llp(llp), settings, &mut cx);
+    let echo = Echo(Telnet::server(&ServerSettings::default()));
+    let mut carried = Carried::new(echo, Opening::Passive { port: 23 }, Profile::INTERACTIVE);
+    let (mut scheduler, mut wire, mut bytes) = (Scheduler::default(), Vec::new(), [0; 4096]);
+    while clock.now() < limit {
+        let mut cx = Cx { now: clock.now(), chance: &mut chance, meter: &mut meter };
+        scheduler.run(&mut station, &mut carried, &mut cx);
+        while station.transmit_into(&mut wire, usize::MAX, &mut cx) > 0 {}
+        let taken = pty.write(&wire).unwrap().unwrap_or(0);
+        wire.drain(..taken);
+        if carried.is_over() {
+            break;
+        }
+        let mut ready = [PollFd::new(pty, PollFlags::IN)];
+        let deadline = station.deadline().map_or(limit, |at| at.min(limit));
+        wait(&mut ready, &clock, Some(deadline)).unwrap();
+        if let Some(count) = pty.read(&mut bytes).unwrap() {
+            let mut cx = Cx { now: clock.now(), chance: &mut chance, meter: &mut meter };
+            station.receive(&bytes[..count], &mut cx);
+        }
+    }
+    carried.ending()
+}
+
+/// A Telnet server that echoes.
+struct Echo(Telnet);
+
+impl Stream for Echo {
+    fn opened(&mut self, cx: &mut Cx<'_>) {
+        self.0.start(cx);
+    }
+
+    fn receive(&mut self, data: &[u8], cx: &mut Cx<'_>) {
+        let mut input = data;
+        while let Some(event) = self.0.receive(&mut input, cx) {
+            if let Event::Data(run) = event {
+                self.0.send(run, cx);
+            }
+        }
+    }
+
+    fn urgent(&mut self, _is_ahead: bool) {}
+
+    fn output(&self) -> &[u8] {
+        self.0.output()
+    }
+
+    fn sent(&mut self, count: usize) {
+        self.0.sent(count);
+    }
+
+    fn peer_closed(&mut self, _cx: &mut Cx<'_>) {}
+
+    fn is_closing(&self) -> bool {
+        false
+    }
+}
