@@ -1,5 +1,6 @@
-//! The project's own checks: `cargo xtask COMMAND`.
+//! The project's own checks and benchmarks: `cargo xtask COMMAND`.
 
+mod bench;
 mod tidy;
 
 use anyhow::{Result, bail, ensure};
@@ -9,7 +10,8 @@ use std::process::ExitCode;
 const USAGE: &str = "\
 usage: cargo xtask COMMAND
 
-  tidy    check what the compiler does not: sizes, layers, banned calls, paths, dependencies";
+  tidy          check what the compiler does not: sizes, layers, banned calls, paths, dependencies
+  bench NAME    measure ours and the peer, interleaved; see 'cargo xtask bench'";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -29,6 +31,7 @@ fn main() -> ExitCode {
 fn run(root: &Path, arguments: &[&str]) -> Result<()> {
     match arguments {
         ["tidy"] => run_tidy(root),
+        ["bench", rest @ ..] => bench::run(rest),
         _ => bail!("{USAGE}"),
     }
 }

@@ -19,6 +19,8 @@ pub mod process;
 #[cfg(target_os = "linux")]
 pub mod pty;
 pub mod readiness;
+#[cfg(target_os = "linux")]
+pub mod schedule;
 pub mod serial;
 #[cfg(target_os = "linux")]
 pub mod socket;

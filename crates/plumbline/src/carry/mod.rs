@@ -130,6 +130,12 @@ impl Bench {
     }
 }
 
+/// Returns whether a session is metered: always, but for the benchmark of the meter itself.
+#[must_use]
+pub fn is_metered() -> bool {
+    std::env::var_os("PLUMB_METER").is_none_or(|value| value != "off")
+}
+
 /// How long a connection may take to open.
 pub(crate) const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30);
 

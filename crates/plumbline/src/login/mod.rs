@@ -171,7 +171,7 @@ fn call(arguments: &Arguments, target: &Target, addresses: &[SocketAddr]) -> Res
     let settings = settings(arguments, target);
     let is_talkative = settings.is_interactive || arguments.verbose;
     let near = Near::new(settings.is_interactive).context("the window cannot be watched")?;
-    let mut bench = Bench::new(true)?;
+    let mut bench = Bench::new(carry::is_metered())?;
     let mut login = Login::new(settings, near, describe(target, &arguments.via));
     let timeout = Duration::from_secs(arguments.timeout);
     let mut outcome = Outcome::Unreachable;

@@ -1,0 +1,140 @@
+//! Where and with what right a thread runs, and what a program has used of the processor.
+//!
+//! For measurements: on a machine that others share, a thread that may be preempted measures the
+//! others. What is set here is inherited by every program that the thread starts afterwards.
+
+use protocols::time::Duration;
+use rustix::io::Errno;
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+use std::{fs, io};
+
+/// Returns the numbers of the processors on which the calling thread may run.
+///
+/// # Errors
+///
+/// What the kernel says.
+pub fn processors() -> io::Result<Vec<usize>> {
+    let allowed = sched_getaffinity(None)?;
+    Ok((0..CpuSet::MAX_CPU).filter(|processor| allowed.is_set(*processor)).collect())
+}
+
+/// Has the calling thread run on `processor` alone.
+///
+/// # Errors
+///
+/// EINVAL, if there is no such processor or it may not be used.
+pub fn pin_to(processor: usize) -> io::Result<()> {
+    if processor >= CpuSet::MAX_CPU {
+        return Err(Errno::INVAL.into());
+    }
+    let mut only = CpuSet::new();
+    only.set(processor);
+    Ok(sched_setaffinity(None, &only)?)
+}
+
+/// Has the calling thread run before every ordinary one (`SCHED_FIFO`), at `priority` 1 to 99.
+///
+/// It then keeps its processor until it waits: who spins must bound the time.
+///
+/// # Errors
+///
+/// EPERM, if the user may not; EINVAL for another priority.
+pub fn set_real_time(priority: u8) -> io::Result<()> {
+    set_class(libc::SCHED_FIFO, priority)
+}
+
+/// Has the calling thread run among the ordinary ones again (`SCHED_OTHER`).
+///
+/// # Errors
+///
+/// EPERM, if the user may not.
+pub fn set_ordinary() -> io::Result<()> {
+    set_class(libc::SCHED_OTHER, 0)
+}
+
+/// Gives the calling thread a greater or lesser share among the ordinary ones, from -20, the
+/// greatest, to 19 (setpriority(2)).
+///
+/// # Errors
+///
+/// EACCES, if it is greater than now and the user may not.
+pub fn set_nice(nice: i8) -> io::Result<()> {
+    Ok(rustix::process::setpriority_process(None, nice.into())?)
+}
+
+fn set_class(class: libc::c_int, priority: u8) -> io::Result<()> {
+    let wanted = libc::sched_param { sched_priority: priority.into() };
+    // SAFETY: the struct is whole and lives through the call, which only reads it.
+    match unsafe { libc::sched_setscheduler(0, class, &raw const wanted) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+/// Returns the processor time that all threads of the process `id` have used, those that have
+/// ended excepted, or `None` if it has gone or the kernel does not keep account.
+#[must_use]
+pub fn processor_time(id: u32) -> Option<Duration> {
+    let mut total = 0_u64;
+    for thread in fs::read_dir(format!("/proc/{id}/task")).ok()? {
+        let text = fs::read_to_string(thread.ok()?.path().join("schedstat")).ok()?;
+        total = total.checked_add(running_nanos(&text)?)?;
+    }
+    Some(Duration::from_nanos(total))
+}
+
+/// Reads the first of the three numbers in a thread's schedstat: nanoseconds that it ran.
+fn running_nanos(text: &str) -> Option<u64> {
+    text.split_ascii_whitespace().next()?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::thread;
+
+    proptest! {
+        #[test]
+        fn any_text_is_read_or_refused(text in ".{0,60}") {
+            _ = running_nanos(&text);
+        }
+    }
+
+    #[test]
+    fn the_time_that_a_thread_ran_is_the_first_number_of_its_account() {
+        assert_eq!(running_nanos("527519 12 1\n"), Some(527_519));
+        assert_eq!(running_nanos(""), None);
+    }
+
+    #[test]
+    fn only_the_calling_thread_is_pinned() {
+        let before = processors().unwrap();
+        let one = before[0];
+        let pinned = thread::spawn(move || pin_to(one).and_then(|()| processors()));
+        assert_eq!(pinned.join().unwrap().unwrap(), [one]);
+        assert_eq!(processors().unwrap(), before);
+    }
+
+    #[test]
+    fn a_processor_that_does_not_exist_is_refused() {
+        assert!(pin_to(usize::MAX).is_err());
+    }
+
+    #[test]
+    fn a_priority_that_does_not_exist_is_refused() {
+        assert!(set_real_time(200).is_err());
+    }
+
+    #[test]
+    fn an_ordinary_thread_may_become_one_again_and_take_a_lesser_share() {
+        let thread = thread::spawn(|| set_ordinary().and_then(|()| set_nice(19)));
+        thread.join().unwrap().unwrap();
+    }
+
+    #[test]
+    fn a_program_that_has_gone_has_no_processor_time() {
+        assert_eq!(processor_time(u32::MAX), None);
+        assert!(processor_time(std::process::id()).is_some());
+    }
+}

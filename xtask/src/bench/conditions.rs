@@ -1,0 +1,175 @@
+//! Under which conditions a figure was measured: set as well as may be, and always stated.
+
+use anyhow::{Context, Result};
+use os::load::{Machine, load_average};
+use os::{namespace, schedule};
+use records::figures::UNKNOWN;
+use serde_json::{Value, json};
+use std::fs;
+
+/// Where the programs run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Placement {
+    /// The processor of the bench and of the clients.
+    pub(super) near: usize,
+    /// The processor of the servers.
+    pub(super) far: usize,
+}
+
+/// What a figure depends on besides the programs.
+#[derive(Clone, Debug)]
+pub(super) struct Conditions {
+    machine: Machine,
+    /// Where the programs run, if that could be chosen.
+    pub(super) placement: Option<Placement>,
+    real_time: Result<(), String>,
+    is_preferred: bool,
+    load_before: Option<[f64; 3]>,
+}
+
+/// Low among the real-time priorities: what the machine needs itself stays above.
+const PRIORITY: u8 = 10;
+/// The greatest share that an ordinary program can have.
+const NICE: i8 = -20;
+
+impl Conditions {
+    /// Moves into a network of the bench's own, onto one processor (or two, for the servers
+    /// another one), and before all ordinary programs where that is permitted.
+    pub(super) fn set(two_cores: bool) -> Result<Self> {
+        // As another user than root this must come first: it wants a process of one thread.
+        namespace::enter_new_network()?;
+        let (load_before, machine) = (load_average(), Machine::this());
+        let processors = schedule::processors().context("the processors are not known")?;
+        let near = processors.first().copied().unwrap_or(0);
+        let other = processors.get(1).copied().filter(|_| two_cores);
+        let placement = Placement { near, far: other.unwrap_or(near) };
+        let is_pinned = schedule::pin_to(near).is_ok();
+        let is_preferred = schedule::set_nice(NICE).is_ok();
+        let real_time = schedule::set_real_time(PRIORITY).map_err(|error| error.to_string());
+        let placement = is_pinned.then_some(placement);
+        Ok(Self { machine, placement, real_time, is_preferred, load_before })
+    }
+
+    /// Has this thread, and what it starts from now on, run before all ordinary programs, if that
+    /// is permitted.
+    pub(super) fn run_in_real_time(&self) -> Result<()> {
+        match self.real_time {
+            Ok(()) => Ok(schedule::set_real_time(PRIORITY)?),
+            Err(_) => Ok(()),
+        }
+    }
+
+    /// Has this thread, and what it starts from now on, run as ordinary programs do.
+    ///
+    /// Screenfuls need it: the kernel carries characters between the two ends of a terminal in
+    /// ordinary threads of its own. While a shell runs in real time they get no turn on its
+    /// processor, and the echo of the key that started it waits for its end.
+    pub(super) fn run_as_ordinary(&self) -> Result<()> {
+        Ok(schedule::set_ordinary()?)
+    }
+
+    /// Returns the processor of the servers and that of the bench, for who starts servers.
+    pub(super) fn pinning(&self) -> Option<(usize, usize)> {
+        self.placement.map(|placement| (placement.far, placement.near))
+    }
+
+    /// Returns the conditions in lines; `congestion` is what the connections really had.
+    pub(super) fn text(&self, congestion: &str) -> String {
+        let machine = &self.machine;
+        let known = |text: &Option<String>| text.clone().unwrap_or_else(|| UNKNOWN.to_owned());
+        let placed = match self.placement {
+            None => "not pinned".to_owned(),
+            Some(Placement { near, far }) if near == far => {
+                format!("driver, client, server and shell all on processor {near}")
+            }
+            Some(Placement { near, far }) => {
+                format!("driver and client on processor {near}, server and shell on {far}")
+            }
+        };
+        let class = match &self.real_time {
+            Ok(()) => format!("echo: SCHED_FIFO, priority {PRIORITY}"),
+            Err(error) => format!("echo: ordinary (SCHED_FIFO refused: {error})"),
+        };
+        let nice = if self.is_preferred { NICE } else { 0 };
+        format!(
+            "machine     {}, {} processors, {} {}\n\
+             clock       {}; the kernel's {}; frequency governor {}\n\
+             placement   {placed}\n\
+             scheduling  {class}; screenful: ordinary, nice {nice}\n\
+             congestion  {congestion}\n\
+             load        {} before, {} after (1, 5, 15 min)\n",
+            known(&machine.processor),
+            machine.processors.map_or_else(|| UNKNOWN.to_owned(), |count| count.to_string()),
+            machine.kernel,
+            machine.architecture,
+            os::clock::source(),
+            known(&machine.clock_source),
+            known(&governor()),
+            load_text(self.load_before),
+            load_text(load_average()),
+        )
+    }
+
+    /// Returns the conditions as data.
+    pub(super) fn to_json(&self, congestion: &str) -> Value {
+        json!({
+            "kernel": self.machine.kernel,
+            "architecture": self.machine.architecture,
+            "processor": self.machine.processor,
+            "processors": self.machine.processors,
+            "clock_source": self.machine.clock_source,
+            "governor": governor(),
+            "near_processor": self.placement.map(|placement| placement.near),
+            "far_processor": self.placement.map(|placement| placement.far),
+            "is_real_time": self.real_time.is_ok(),
+            "is_nice_minus_20": self.is_preferred,
+            "congestion_control": congestion,
+            "load_before": self.load_before,
+            "load_after": load_average(),
+        })
+    }
+}
+
+/// Who chooses the processor's frequency; a virtual machine does not see it.
+fn governor() -> Option<String> {
+    let text = fs::read_to_string("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor").ok()?;
+    Some(text.trim().to_owned())
+}
+
+fn load_text(load: Option<[f64; 3]>) -> String {
+    match load {
+        Some([one, five, fifteen]) => format!("{one:.1} {five:.1} {fifteen:.1}"),
+        None => UNKNOWN.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn conditions(placement: Option<Placement>, real_time: Result<(), String>) -> Conditions {
+        let (machine, is_preferred) = (Machine::this(), false);
+        Conditions { machine, placement, real_time, is_preferred, load_before: None }
+    }
+
+    #[test]
+    fn one_processor_for_all_is_said_so_and_two_are_told_apart() {
+        let one = conditions(Some(Placement { near: 3, far: 3 }), Ok(()));
+        assert!(one.text("cubic").contains("all on processor 3"));
+        let two = conditions(Some(Placement { near: 0, far: 1 }), Ok(()));
+        assert!(two.text("cubic").contains("server and shell on 1"));
+    }
+
+    #[test]
+    fn a_refused_priority_is_stated_with_its_reason() {
+        let text = conditions(None, Err("not permitted".into())).text("cubic");
+        assert!(text.contains("SCHED_FIFO refused: not permitted"), "{text}");
+        assert!(text.contains("not pinned") && text.contains("congestion  cubic"), "{text}");
+    }
+
+    #[test]
+    fn a_load_that_is_not_known_is_a_dash() {
+        assert_eq!(load_text(None), "-");
+        assert_eq!(load_text(Some([1.25, 0.5, 2.0])), "1.2 0.5 2.0");
+    }
+}

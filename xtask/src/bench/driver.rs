@@ -1,0 +1,255 @@
+//! One session on a pseudo-terminal, typed into as a person would: one key, its echo, the next.
+//!
+//! A program that wants a terminal gets one; the bench holds its keyboard and its screen. The
+//! time of an echo runs from the write of the key to the moment at which the same character has
+//! been read from the screen's end. A session that says nothing for [`PATIENCE`] is an error, so
+//! a run always ends.
+
+use super::telnetd::Listener;
+use anyhow::{Context, Result, bail, ensure};
+use os::clock::Monotonic;
+use os::process::Program;
+use os::pty::{Pty, PtyProgram};
+use os::readiness::{PollFd, PollFlags, Wake, wait};
+use os::schedule::processor_time;
+use os::tty::WindowSize;
+use protocols::Instant;
+use protocols::time::Duration;
+use std::path::Path;
+use std::process::Command;
+
+const PATIENCE: Duration = Duration::from_secs(10);
+/// For how long nothing must come before the far side is held to be waiting.
+const QUIET: Duration = Duration::from_millis(60);
+const WINDOW: WindowSize = WindowSize { rows: 24, columns: 80 };
+const PROMPT: &[u8] = b"ready> ";
+/// Sets the prompt; the command itself does not contain it, so its echo is not mistaken for it.
+const SET_PROMPT: &[u8] = b"PS1='rea''dy> '\r";
+/// What the screen is made of; the prompt does not contain it.
+pub(super) const SCREEN_CHARACTER: u8 = b'#';
+const SCREEN_COLUMNS: usize = 80;
+const SCREEN_LINES: usize = 24;
+
+/// Returns the text of a full screen.
+pub(super) fn screen_text() -> String {
+    let line = char::from(SCREEN_CHARACTER).to_string().repeat(SCREEN_COLUMNS);
+    format!("{line}\n").repeat(SCREEN_LINES)
+}
+
+/// How long a full screen took.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Screenful {
+    /// From the first byte that answered the key at the end of the line to the last of the screen.
+    pub(super) first_to_last_ns: u64,
+    /// From that key to the last byte of the screen.
+    pub(super) key_to_last_ns: u64,
+}
+
+/// Processor time used so far. What is not known is `None`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Used {
+    /// By the program that is typed into.
+    pub(super) client_ns: Option<u64>,
+    /// By the Telnet server of this session.
+    pub(super) server_ns: Option<u64>,
+}
+
+/// A session that is typed into.
+#[derive(Debug)]
+pub(super) struct Session {
+    // Dropped first: the server sees the end of its connection.
+    terminal: PtyProgram,
+    server: Option<Program>,
+    clock: Monotonic,
+    buffer: Vec<u8>,
+}
+
+impl Session {
+    /// Starts `client`, and the server that answers it if it is to call one; waits for the shell.
+    pub(super) fn open(client: Command, server: Option<&Listener>) -> Result<Self> {
+        let name = client.get_program().to_string_lossy().into_owned();
+        let terminal = Pty::open(WINDOW)?.start(client);
+        let terminal = terminal.with_context(|| format!("cannot start {name}"))?;
+        let mut session =
+            Self { terminal, server: None, clock: Monotonic::start(), buffer: vec![0; 65_536] };
+        if let Some(listener) = server {
+            let answered = listener.answer(PATIENCE);
+            let program = answered.with_context(|| session.last_words(&name))?;
+            session.server = Some(program);
+        }
+        session.prepare().with_context(|| format!("{name} did not reach the shell"))?;
+        Ok(session)
+    }
+
+    fn prepare(&mut self) -> Result<()> {
+        self.read_until(|text| text.ends_with(b"# ") || text.ends_with(b"$ "))?;
+        // Options are still being negotiated when the first prompt comes.
+        self.drain(QUIET)?;
+        self.type_keys(SET_PROMPT)?;
+        self.read_until(|text| text.ends_with(PROMPT))?;
+        self.drain(QUIET)
+    }
+
+    /// Returns what stands on the screen of a client that has not called.
+    fn last_words(&mut self, name: &str) -> String {
+        let text = self.read_for(QUIET).unwrap_or_default();
+        let text = String::from_utf8_lossy(&text);
+        format!("{name} has not called the server; it says '{}'", text.trim().escape_debug())
+    }
+
+    /// Types `key` and returns the time until it has come back, in nanoseconds.
+    pub(super) fn echo(&mut self, key: u8) -> Result<u64> {
+        self.drain(Duration::ZERO)?;
+        let struck_at = self.clock.now();
+        self.type_keys(&[key])?;
+        let until = struck_at + PATIENCE;
+        while !self.read(until)?.contains(&key) {}
+        Ok(nanos(self.clock.now() - struck_at))
+    }
+
+    /// Has the shell show `file`, which holds [`screen_text`]; waits for `gap` before each key.
+    ///
+    /// The pace matters: the kernel puts acknowledgments off on a connection that goes to and
+    /// fro without a pause, and only there.
+    pub(super) fn screenful(
+        &mut self,
+        file: &Path,
+        mut gap: impl FnMut() -> Duration,
+    ) -> Result<Screenful> {
+        for key in format!("cat {}", file.display()).bytes() {
+            self.rest(gap())?;
+            self.echo(key)?;
+        }
+        self.rest(gap())?;
+        let struck_at = self.clock.now();
+        self.type_keys(b"\r")?;
+        let (until, mut first_at, mut count) = (struck_at + PATIENCE, None, 0);
+        let mut rest = Vec::new();
+        while count < SCREEN_COLUMNS * SCREEN_LINES {
+            let text = self.read(until)?;
+            count += text.iter().filter(|byte| **byte == SCREEN_CHARACTER).count();
+            rest = text.to_vec();
+            first_at.get_or_insert_with(|| self.clock.now());
+        }
+        let last_at = self.clock.now();
+        if !rest.ends_with(PROMPT) {
+            self.read_until(|text| text.ends_with(PROMPT))?;
+        }
+        Ok(Screenful {
+            first_to_last_ns: nanos(last_at - first_at.unwrap_or(struck_at)),
+            key_to_last_ns: nanos(last_at - struck_at),
+        })
+    }
+
+    fn rest(&self, time: Duration) -> Result<()> {
+        wait(&mut [], &self.clock, Some(self.clock.now() + time))?;
+        Ok(())
+    }
+
+    /// Returns the processor time used so far.
+    pub(super) fn used(&mut self) -> Used {
+        let of = |program: &Program| processor_time(program.id()).map(nanos);
+        Used {
+            client_ns: of(self.terminal.program()),
+            server_ns: self.server.as_ref().and_then(of),
+        }
+    }
+
+    fn type_keys(&self, keys: &[u8]) -> Result<()> {
+        let taken = self.terminal.write(keys)?;
+        ensure!(taken == Some(keys.len()), "the terminal takes no more keys");
+        Ok(())
+    }
+
+    /// Waits for the next piece and returns it, which may be empty.
+    fn read(&mut self, until: Instant) -> Result<&[u8]> {
+        let mut descriptors = [PollFd::new(&self.terminal, PollFlags::IN)];
+        if wait(&mut descriptors, &self.clock, Some(until))? == Wake::Deadline {
+            bail!("nothing came for {} s", PATIENCE.as_secs());
+        }
+        match self.terminal.read(&mut self.buffer)? {
+            Some(0) => bail!("the program has ended"),
+            count => Ok(self.buffer.get(..count.unwrap_or(0)).unwrap_or_default()),
+        }
+    }
+
+    fn read_until(&mut self, is_complete: impl Fn(&[u8]) -> bool) -> Result<()> {
+        let until = self.clock.now() + PATIENCE;
+        let mut text = Vec::new();
+        while !is_complete(&text) {
+            let piece = self.read(until).map(<[u8]>::to_vec);
+            let seen = || format!("the screen shows '{}'", text.escape_ascii());
+            let piece = piece.with_context(seen)?;
+            text.extend(piece);
+            ensure!(text.len() < TEXT_LIMIT, "the program writes without end");
+        }
+        Ok(())
+    }
+
+    /// Reads and forgets, until nothing has come for `quiet`.
+    fn drain(&mut self, quiet: Duration) -> Result<()> {
+        self.read_for(quiet).map(drop)
+    }
+
+    fn read_for(&mut self, quiet: Duration) -> Result<Vec<u8>> {
+        let mut text = Vec::new();
+        loop {
+            let until = self.clock.now() + quiet;
+            let mut descriptors = [PollFd::new(&self.terminal, PollFlags::IN)];
+            if wait(&mut descriptors, &self.clock, Some(until))? == Wake::Deadline {
+                return Ok(text);
+            }
+            match self.terminal.read(&mut self.buffer)? {
+                Some(0) => return Ok(text),
+                count => text.extend(self.buffer.iter().take(count.unwrap_or(0))),
+            }
+            ensure!(text.len() < TEXT_LIMIT, "the program writes without end");
+        }
+    }
+}
+
+/// More than any answer that is waited for.
+const TEXT_LIMIT: usize = 1 << 20;
+
+fn nanos(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shell() -> Session {
+        let mut command = Command::new("sh");
+        command.env("PS1", "$ ").env_remove("ENV");
+        Session::open(command, None).unwrap()
+    }
+
+    #[test]
+    fn every_key_comes_back_from_a_shell() {
+        let mut session = shell();
+        assert!(session.echo(b'x').unwrap() > 0);
+        assert!(session.echo(b'y').unwrap() > 0);
+    }
+
+    #[test]
+    fn a_screen_is_full_when_all_its_lines_have_come() {
+        let file = std::env::temp_dir().join(format!("plumb-bench-test-{}", std::process::id()));
+        std::fs::write(&file, screen_text()).unwrap();
+        let screenful = shell().screenful(&file, || Duration::ZERO).unwrap();
+        std::fs::remove_file(&file).unwrap();
+        assert!(screenful.first_to_last_ns <= screenful.key_to_last_ns);
+    }
+
+    #[test]
+    fn a_program_that_ends_at_once_is_an_error_that_says_so() {
+        let error = Session::open(Command::new("true"), None).unwrap_err();
+        assert!(format!("{error:#}").contains("has ended"), "{error:#}");
+    }
+
+    #[test]
+    fn a_screen_has_24_lines_of_80_characters() {
+        assert_eq!(screen_text().lines().count(), SCREEN_LINES);
+        assert!(screen_text().lines().all(|line| line.len() == SCREEN_COLUMNS));
+    }
+}

@@ -1,0 +1,182 @@
+//! `bench meter`: what the meter costs.
+//!
+//! First as a person would notice it: `plumb login` with its meter and without, on the kernel's
+//! sockets and on a TUN. Between processes a few hundred nanoseconds cannot be seen, so the same
+//! engines then run in one process ([`super::wire`]), and what the meter adds there is set
+//! against the echo that was measured first.
+
+use super::conditions::Conditions;
+use super::rounds::{Ratio, Rounds, micros};
+use super::telnetd::{Kind, Listener};
+use super::typing::{self, Amount, Client, Via};
+use super::wire::{self, Costs};
+use super::{Report, Section, Verdict};
+use anyhow::Result;
+use records::figures::UNKNOWN;
+use records::statistics::median;
+use records::table::Table;
+use serde_json::{Value, json};
+
+/// With meter, at most this much of without.
+const GOAL: f64 = 1.03;
+
+/// Pairs of blocks in one process, and echoes in each block.
+const BLOCKS: usize = 101;
+const BLOCK_ECHOES: u32 = 1_000;
+
+/// Measures with and without meter.
+pub(super) fn run(conditions: &Conditions, amount: Amount) -> Result<Report> {
+    let plumb = |via, is_metered| Client::Plumb { via, is_metered };
+    let clients = [
+        ("(ii) plumb login, meter on", plumb(Via::Kernel, true)),
+        ("(ii) plumb login, meter off", plumb(Via::Kernel, false)),
+        ("(iii) plumb login, TUN, meter on", plumb(Via::Tun(0), true)),
+        ("(iii) plumb login, TUN, meter off", plumb(Via::Tun(1), false)),
+    ];
+    typing::prepare(&clients)?;
+    let listener = Listener::open(Kind::Inetutils, conditions.pinning())?;
+    let amount = Amount { screenfuls: 0, ..amount };
+    let measured = typing::measure(&clients, &listener, amount, conditions)?;
+    conditions.run_in_real_time()?;
+    let costs = wire::measure(BLOCKS, BLOCK_ECHOES)?;
+    let (metered, plain) = (block_median(&costs, |b| b.0), block_median(&costs, |b| b.1));
+    let whole = measured.last().and_then(|path| path.median_of(|round| round.echo(50)));
+    // Of the two hosts in one process only one is ours in a login.
+    let added = metered.zip(plain).map(|(on, off)| on.saturating_sub(off) / 2);
+    let share = added.zip(whole).map(|(added, whole)| 1.0 + added as f64 / whole as f64);
+    Ok(Report {
+        title: "bench meter: what the meter adds to an echo".to_owned(),
+        sections: vec![processes(&measured, amount), one_process(&costs, metered, plain)],
+        verdicts: verdicts(&measured, share),
+        congestion: listener.congestion_control().unwrap_or_else(|| UNKNOWN.to_owned()),
+        notes: vec![note(added, whole)],
+    })
+}
+
+fn block_median(costs: &Costs, of: impl Fn(&(u64, u64)) -> u64) -> Option<u64> {
+    median(&costs.blocks.iter().map(of).collect::<Vec<_>>())
+}
+
+fn note(added: Option<u64>, whole: Option<u64>) -> String {
+    format!(
+        "The meter of one host adds {} µs to an echo by our own TCP/IP, which takes {} µs (TUN, \
+         meter off).",
+        micros(added),
+        micros(whole)
+    )
+}
+
+/// The two paths that differ in the meter alone.
+fn pairs(measured: &[Rounds]) -> impl Iterator<Item = (&Rounds, &Rounds)> {
+    measured.chunks_exact(2).filter_map(|pair| Some((pair.first()?, pair.last()?)))
+}
+
+fn processes(measured: &[Rounds], amount: Amount) -> Section {
+    let mut table = Table::new()
+        .text("path")
+        .number("echo p50 (µs)")
+        .number("on to off")
+        .number("client CPU (µs/key)")
+        .number("on to off");
+    let mut data = Vec::new();
+    for (on, off) in pairs(measured) {
+        let echo = on.ratio_to(off, |round| round.echo(50));
+        let client = on.ratio_to(off, |round| round.client_ns_per_key);
+        for path in [on, off] {
+            let text = |ratio: Option<Ratio>| match ratio {
+                Some(ratio) if path == on => ratio.text(),
+                _ => String::new(),
+            };
+            table.row([
+                path.label.clone(),
+                micros(path.median_of(|round| round.echo(50))),
+                text(echo),
+                micros(path.median_of(|round| round.client_ns_per_key)),
+                text(client),
+            ]);
+        }
+        data.push(json!({
+            "on": on.to_json(),
+            "off": off.to_json(),
+            "echo_p50_on_to_off": echo.map(Ratio::to_json),
+            "client_cpu_on_to_off": client.map(Ratio::to_json),
+        }));
+    }
+    let heading = format!(
+        "between processes, server {}; {} rounds of {} keys, medians of the rounds",
+        Kind::Inetutils.name(),
+        amount.rounds,
+        amount.keys
+    );
+    Section { heading, table, data: Value::Array(data) }
+}
+
+fn one_process(costs: &Costs, metered: Option<u64>, plain: Option<u64>) -> Section {
+    let mut table = Table::new().text("both hosts").number("echo (µs)").number("on to off");
+    let ratio = costs.ratio.map_or_else(|| UNKNOWN.to_owned(), Ratio::text);
+    table.row(["meters on".to_owned(), three_places(metered), ratio]);
+    table.row(["meters off".to_owned(), three_places(plain), String::new()]);
+    let heading = format!(
+        "in one process, both hosts and no system call; {BLOCKS} blocks of {BLOCK_ECHOES} echoes, \
+         medians of the blocks"
+    );
+    let data = json!({
+        "on_ns": metered,
+        "off_ns": plain,
+        "on_to_off": costs.ratio.map(Ratio::to_json),
+        "blocks_on_off_ns": costs.blocks,
+    });
+    Section { heading, table, data }
+}
+
+fn three_places(ns: Option<u64>) -> String {
+    ns.map_or_else(|| UNKNOWN.to_owned(), |ns| format!("{:.3}", ns as f64 / 1_000.0))
+}
+
+fn verdicts(measured: &[Rounds], share: Option<f64>) -> Vec<Verdict> {
+    let mut verdicts = Vec::new();
+    for (on, off) in pairs(measured) {
+        let echo = on.ratio_to(off, |round| round.echo(50)).map(|ratio| ratio.median);
+        let what = format!("{}, echo p50 to meter off", on.label);
+        verdicts.push(Verdict { what, goal: GOAL, found: echo, unit: "" });
+    }
+    let what = "one host's meter, as measured in one process, on the echo by a TUN".to_owned();
+    verdicts.push(Verdict { what, goal: GOAL, found: share, unit: "" });
+    verdicts
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::rounds::Round;
+    use super::*;
+
+    fn path(label: &str, echo_ns: u64) -> Rounds {
+        let mut rounds = Rounds::new(label);
+        rounds.rounds.push(Round { echo_ns: vec![echo_ns], ..Round::default() });
+        rounds
+    }
+
+    #[test]
+    fn each_path_is_compared_with_itself_without_meter() {
+        let measured =
+            [path("a on", 103), path("a off", 100), path("b on", 120), path("b off", 100)];
+        let verdicts = verdicts(&measured, Some(1.001));
+        let met: Vec<_> = verdicts.iter().map(Verdict::is_met).collect();
+        assert_eq!(met, [Some(true), Some(false), Some(true)]);
+    }
+
+    #[test]
+    fn the_ratio_stands_in_the_row_of_the_meter_alone() {
+        let measured = [path("a on", 110), path("a off", 100)];
+        let section = processes(&measured, Amount { rounds: 1, keys: 1, screenfuls: 0 });
+        assert_eq!(section.table.rows()[0][2], "1.10 (1.10-1.10)");
+        assert_eq!(section.table.rows()[1][2], "");
+        assert_eq!(section.data[0]["echo_p50_on_to_off"]["median"], 1.1);
+    }
+
+    #[test]
+    fn what_was_not_measured_is_a_dash() {
+        assert!(note(None, None).contains("adds - µs"));
+        assert_eq!(three_places(Some(1_234)), "1.234");
+    }
+}

@@ -1,0 +1,212 @@
+//! Benchmarks: ours and the peer, interleaved in one run, as a ratio.
+//!
+//! A figure of one machine on one day says little, a ratio of two that were measured by turns
+//! says more. So every benchmark measures its peer too, prints the spread of the ratio and the
+//! conditions, and says for each goal whether it is met. A goal that is missed is a result and
+//! no failure: only what could not be measured is.
+
+mod conditions;
+mod driver;
+mod echo;
+mod meter;
+mod rounds;
+mod telnetd;
+mod typing;
+mod wire;
+
+use anyhow::{Context, Result, bail};
+use conditions::Conditions;
+use records::table::Table;
+use serde_json::Value;
+use std::fmt::Write as _;
+use std::io::Write as _;
+use typing::Amount;
+
+/// What `cargo xtask bench` takes.
+pub(crate) const USAGE: &str = "\
+usage: ./x bench NAME [--rounds N] [--keys N] [--two-cores] [--json]
+
+  echo    a key and its echo, and a screenful: inetutils telnet, plumb login, plumb login on a TUN
+  meter   what the meter costs: plumb login with and without it, and both ends in one process
+
+  --rounds N     rounds, of which medians are taken (default 7, at least 1)
+  --keys N       keys in each round (default 200, from 10 to 3000)
+  --two-cores    the servers on another processor than driver and clients
+  --json         all data as JSON instead of tables";
+
+/// Columns of the tables.
+const WIDTH: usize = 110;
+
+/// What the command line asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Options {
+    amount: Amount,
+    two_cores: bool,
+    as_json: bool,
+}
+
+/// Runs the benchmark that `arguments` ask for, and prints its report.
+///
+/// # Errors
+///
+/// If the arguments are wrong, or if something could not be measured: never for a missed goal.
+pub(crate) fn run(arguments: &[&str]) -> Result<()> {
+    let (name, rest) = arguments.split_first().context(USAGE)?;
+    let options = parse(rest)?;
+    let benchmark = match *name {
+        "echo" => echo::run,
+        "meter" => meter::run,
+        _ => bail!("there is no benchmark '{}'\n{USAGE}", name.escape_debug()),
+    };
+    let conditions = Conditions::set(options.two_cores)?;
+    let report = benchmark(&conditions, options.amount)?;
+    let text = if options.as_json {
+        format!("{:#}\n", report.to_json(&conditions))
+    } else {
+        report.text(&conditions)
+    };
+    std::io::stdout().write_all(text.as_bytes()).context("the report cannot be written")
+}
+
+fn parse(arguments: &[&str]) -> Result<Options> {
+    let amount = Amount { rounds: 7, keys: 200, screenfuls: 5 };
+    let mut options = Options { amount, two_cores: false, as_json: false };
+    let mut words = arguments.iter();
+    while let Some(word) = words.next() {
+        match *word {
+            "--rounds" => options.amount.rounds = number(words.next(), 1..=1000)?,
+            // A terminal's line has room for 4095 characters.
+            "--keys" => options.amount.keys = number(words.next(), 10..=3000)?,
+            "--two-cores" => options.two_cores = true,
+            "--json" => options.as_json = true,
+            _ => bail!("'{}' is not understood\n{USAGE}", word.escape_debug()),
+        }
+    }
+    Ok(options)
+}
+
+fn number(word: Option<&&str>, allowed: std::ops::RangeInclusive<usize>) -> Result<usize> {
+    let number = word.and_then(|word| word.parse().ok()).filter(|number| allowed.contains(number));
+    number.with_context(|| {
+        format!("a number from {} to {} is wanted\n{USAGE}", allowed.start(), allowed.end())
+    })
+}
+
+/// What a benchmark has found out.
+#[derive(Debug)]
+struct Report {
+    title: String,
+    sections: Vec<Section>,
+    verdicts: Vec<Verdict>,
+    /// The congestion control of the connections.
+    congestion: String,
+    notes: Vec<String>,
+}
+
+/// One table of a report, with its data.
+#[derive(Debug)]
+struct Section {
+    heading: String,
+    table: Table,
+    data: Value,
+}
+
+/// Whether a goal is met.
+#[derive(Clone, Debug, PartialEq)]
+struct Verdict {
+    what: String,
+    /// At most this.
+    goal: f64,
+    found: Option<f64>,
+    unit: &'static str,
+}
+
+impl Verdict {
+    fn is_met(&self) -> Option<bool> {
+        self.found.map(|found| found <= self.goal)
+    }
+
+    fn text(&self) -> String {
+        let Self { what, goal, unit, .. } = self;
+        let (found, verdict) = match (self.found, self.is_met()) {
+            (Some(found), Some(true)) => (format!("{found:.3}{unit}"), "met"),
+            (Some(found), _) => (format!("{found:.3}{unit}"), "missed"),
+            (None, _) => ("-".to_owned(), "not known"),
+        };
+        format!("{what}: {found}, goal at most {goal:.2}{unit}: {verdict}")
+    }
+}
+
+impl Report {
+    fn text(&self, conditions: &Conditions) -> String {
+        let mut text = format!("{}\n\n{}", self.title, conditions.text(&self.congestion));
+        for section in &self.sections {
+            // Writing to a String cannot fail.
+            _ = write!(text, "\n{}\n\n{}", section.heading, section.table.render(WIDTH));
+        }
+        text.push('\n');
+        for line in self.notes.iter().flat_map(|note| records::table::wrap(note, WIDTH)) {
+            text.push_str(&line);
+            text.push('\n');
+        }
+        for verdict in &self.verdicts {
+            text.push_str(&verdict.text());
+            text.push('\n');
+        }
+        text
+    }
+
+    fn to_json(&self, conditions: &Conditions) -> Value {
+        let sections = self
+            .sections
+            .iter()
+            .map(|section| serde_json::json!({ "heading": section.heading, "data": section.data }));
+        let verdicts = self.verdicts.iter().map(|verdict| {
+            serde_json::json!({
+                "what": verdict.what,
+                "goal_at_most": verdict.goal,
+                "found": verdict.found,
+                "is_met": verdict.is_met(),
+            })
+        });
+        serde_json::json!({
+            "title": self.title,
+            "conditions": conditions.to_json(&self.congestion),
+            "sections": sections.collect::<Vec<_>>(),
+            "verdicts": verdicts.collect::<Vec<_>>(),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn options_are_read_in_any_order() {
+        let options = parse(&["--json", "--keys", "50", "--rounds", "9", "--two-cores"]).unwrap();
+        assert_eq!((options.amount.keys, options.amount.rounds), (50, 9));
+        assert!(options.as_json && options.two_cores);
+    }
+
+    #[test]
+    fn what_is_no_option_or_no_number_is_refused() {
+        for wrong in [&["--fast"][..], &["--keys"], &["--keys", "x"], &["--keys", "9"]] {
+            assert!(parse(wrong).is_err(), "{wrong:?}");
+        }
+    }
+
+    #[test]
+    fn a_benchmark_that_does_not_exist_is_refused_before_anything_is_set() {
+        assert!(run(&["speed"]).unwrap_err().to_string().contains("usage"));
+        assert!(run(&[]).is_err());
+    }
+
+    #[test]
+    fn a_goal_is_met_up_to_its_limit_and_unknown_is_neither() {
+        let verdict = |found| Verdict { what: "echo".into(), goal: 0.95, found, unit: "" };
+        assert_eq!(verdict(Some(0.95)).is_met(), Some(true));
+        assert_eq!(verdict(Some(0.951)).text(), "echo: 0.951, goal at most 0.95: missed");
+        assert_eq!(verdict(None).is_met(), None);
+    }
+}

@@ -1,0 +1,160 @@
+//! The Telnet servers that the bench calls, started for each connection as inetd would.
+//!
+//! A server gets the connection as its standard input and output, and runs a shell instead of a
+//! login: nobody needs a password, and nothing listens outside of the bench's own network.
+
+use anyhow::{Context, Result, bail};
+use os::clock::Monotonic;
+use os::process::Program;
+use os::readiness::{PollFd, PollFlags, Wake, wait};
+use os::{schedule, socket};
+use protocols::time::Duration;
+use std::env;
+use std::net::{TcpListener, TcpStream};
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// A Telnet server of Debian.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// GNU inetutils.
+    Inetutils,
+    /// busybox.
+    Busybox,
+}
+
+impl Kind {
+    /// Both, in the order of the report.
+    pub(super) const ALL: [Self; 2] = [Self::Inetutils, Self::Busybox];
+
+    /// Returns the name, for a heading.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Inetutils => "inetutils telnetd",
+            Self::Busybox => "busybox telnetd",
+        }
+    }
+
+    fn command(self, shell: &Path) -> Result<Command> {
+        let mut command = match self {
+            Self::Inetutils => {
+                let mut command = Command::new(program("telnetd", "inetutils-telnetd")?);
+                command.args(["-h", "-E"]).arg(shell);
+                command
+            }
+            Self::Busybox => {
+                let mut command = Command::new(program("busybox", "busybox-static")?);
+                command.args(["telnetd", "-i", "-f", "/dev/null", "-l"]).arg(shell);
+                command
+            }
+        };
+        set_environment(&mut command);
+        Ok(command)
+    }
+}
+
+/// Gives `command` an environment that is the same on every machine.
+pub(super) fn set_environment(command: &mut Command) {
+    command.env_clear().env("PATH", search_path()).env("TERM", "vt100").env("HOME", "/");
+    command.current_dir("/");
+}
+
+/// Finds a program, or says which package brings it.
+pub(super) fn program(name: &str, package: &str) -> Result<PathBuf> {
+    let path = search_path();
+    let mut places = path.split(':').map(|folder| Path::new(folder).join(name));
+    let found = places.find(|place| place.is_file());
+    found.with_context(|| format!("there is no {name}: install it (apt-get install {package})"))
+}
+
+/// Finds a shell that leaves the echo to the kernel.
+pub(super) fn shell() -> PathBuf {
+    program("dash", "dash").unwrap_or_else(|_| PathBuf::from("/bin/sh"))
+}
+
+/// Servers are often where only root's PATH leads.
+fn search_path() -> String {
+    format!("{}:/usr/local/sbin:/usr/sbin:/sbin", env::var("PATH").unwrap_or_default())
+}
+
+/// Waits for connections, and gives each a server of its own.
+#[derive(Debug)]
+pub(super) struct Listener {
+    socket: TcpListener,
+    kind: Kind,
+    shell: PathBuf,
+    /// The processor of the servers, and the one to return to.
+    pinning: Option<(usize, usize)>,
+}
+
+impl Listener {
+    /// Listens at all addresses of the calling thread's network, at a port that is free.
+    ///
+    /// With `pinning` the servers run on the first processor, and the caller on the second.
+    pub(super) fn open(kind: Kind, pinning: Option<(usize, usize)>) -> Result<Self> {
+        let socket = TcpListener::bind("0.0.0.0:0").context("cannot listen")?;
+        Ok(Self { socket, kind, shell: shell(), pinning })
+    }
+
+    /// Returns the port.
+    pub(super) fn port(&self) -> Result<u16> {
+        Ok(self.socket.local_addr()?.port())
+    }
+
+    /// Returns the congestion control that the server's connections have.
+    pub(super) fn congestion_control(&self) -> Option<String> {
+        socket::congestion_control(&self.socket).ok()
+    }
+
+    /// Waits for a connection, at most for `limit`, and starts its server.
+    pub(super) fn answer(&self, limit: Duration) -> Result<Program> {
+        let clock = Monotonic::start();
+        let mut descriptors = [PollFd::new(&self.socket, PollFlags::IN)];
+        if wait(&mut descriptors, &clock, Some(clock.now() + limit))? == Wake::Deadline {
+            bail!("nobody called for {} s", limit.as_secs());
+        }
+        let (connection, _) = self.socket.accept()?;
+        if let Some((server, _)) = self.pinning {
+            schedule::pin_to(server)?;
+        }
+        let started = self.start(connection);
+        if let Some((_, own)) = self.pinning {
+            schedule::pin_to(own)?;
+        }
+        started
+    }
+
+    fn start(&self, connection: TcpStream) -> Result<Program> {
+        let connection = OwnedFd::from(connection);
+        let mut command = self.kind.command(&self.shell)?;
+        command.stdin(connection.try_clone()?).stdout(connection.try_clone()?);
+        command.stderr(Stdio::null());
+        Program::start(&mut command).with_context(|| format!("cannot start {}", self.kind.name()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_that_is_not_there_is_named_with_the_package_that_brings_it() {
+        let error = program("no-such-telnetd", "the-package").unwrap_err().to_string();
+        assert!(error.contains("no-such-telnetd") && error.contains("the-package"), "{error}");
+    }
+
+    #[test]
+    fn a_server_runs_the_shell_that_it_is_told() {
+        let Ok(command) = Kind::Busybox.command(Path::new("/bin/own")) else {
+            return eprintln!("skipped: no busybox");
+        };
+        assert_eq!(command.get_args().last().unwrap(), "/bin/own");
+    }
+
+    #[test]
+    fn nobody_who_calls_is_an_error_after_the_limit() {
+        let listener = Listener::open(Kind::Inetutils, None).unwrap();
+        assert!(listener.answer(Duration::from_millis(1)).is_err());
+    }
+}

@@ -1,0 +1,316 @@
+//! Several ways to log in, typed into by turns.
+//!
+//! In each round every way gets a new session, so that where a program happens to lie in memory
+//! is not measured round after round. Then one key goes to each session in an order of chance,
+//! and the next keys some milliseconds later, until all have had theirs: what disturbs the
+//! machine for longer than a turn disturbs all alike. Screenfuls follow by the same turns, in
+//! sessions of their own.
+
+use super::conditions::Conditions;
+use super::driver::{Session, screen_text};
+use super::rounds::{Round, Rounds};
+use super::telnetd::{Listener, program, set_environment, shell};
+use anyhow::{Context, Result, ensure};
+use os::clock::Monotonic;
+use os::readiness::wait;
+use protocols::chance::Chance;
+use protocols::time::Duration;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{self, Command};
+use std::{env, fs, io};
+
+/// The time from an echo to the next key of the same session lies between these.
+const GAP_US: std::ops::Range<u64> = 5_000..15_000;
+const KEYS: std::ops::RangeInclusive<u8> = b'a'..=b'z';
+
+/// How much is measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Amount {
+    /// How many rounds.
+    pub(super) rounds: usize,
+    /// How many keys in each round.
+    pub(super) keys: usize,
+    /// How many screenfuls in each round.
+    pub(super) screenfuls: usize,
+}
+
+/// What is typed into.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Client {
+    /// A shell, without any network.
+    Shell,
+    /// The Telnet user program of inetutils.
+    Inetutils,
+    /// `plumb login`.
+    Plumb {
+        /// How it gets to the network.
+        via: Via,
+        /// Whether its meter runs.
+        is_metered: bool,
+    },
+}
+
+/// How `plumb login` gets to the network.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Via {
+    /// By the kernel's sockets.
+    Kernel,
+    /// By its own TCP/IP, on the bench's TUN of that number.
+    Tun(u8),
+}
+
+impl Client {
+    fn command(&self, port: u16) -> Result<Command> {
+        let mut command = match self {
+            Self::Shell => Command::new(shell()),
+            Self::Inetutils => {
+                let own = program("inetutils-telnet", "inetutils-telnet");
+                let mut command =
+                    Command::new(own.or_else(|_| program("telnet", "inetutils-telnet"))?);
+                command.args(["127.0.0.1", &port.to_string()]);
+                command
+            }
+            Self::Plumb { via, .. } => {
+                let mut command = Command::new(plumb()?);
+                command.args(["login", &via.host(), &port.to_string(), "--via", &via.name()]);
+                command
+            }
+        };
+        set_environment(&mut command);
+        match self {
+            Self::Shell => {
+                command.env("PS1", "$ ");
+            }
+            Self::Plumb { is_metered: false, .. } => {
+                command.env("PLUMB_METER", "off");
+            }
+            Self::Inetutils | Self::Plumb { .. } => {}
+        }
+        Ok(command)
+    }
+
+    fn calls_a_server(&self) -> bool {
+        !matches!(self, Self::Shell)
+    }
+}
+
+impl Via {
+    fn name(&self) -> String {
+        match self {
+            Self::Kernel => "kernel".to_owned(),
+            Self::Tun(number) => format!("tun:plumb{number}"),
+        }
+    }
+
+    /// Returns where the server is for who comes this way.
+    fn host(&self) -> String {
+        match self {
+            Self::Kernel => "127.0.0.1".to_owned(),
+            Self::Tun(number) => format!("10.82.{number}.1"),
+        }
+    }
+
+    /// Makes the TUN, which stays for as long as the bench's network does.
+    fn prepare(&self) -> Result<()> {
+        let Self::Tun(number) = self else { return Ok(()) };
+        let name = format!("plumb{number}");
+        run_ip(&["tuntap", "add", "dev", &name, "mode", "tun"])?;
+        run_ip(&["address", "add", &format!("{}/24", self.host()), "dev", &name])?;
+        run_ip(&["link", "set", &name, "up"])
+    }
+}
+
+fn run_ip(arguments: &[&str]) -> Result<()> {
+    let output = Command::new(program("ip", "iproute2")?).args(arguments).output()?;
+    let said = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success(), "'ip {}' failed: {}", arguments.join(" "), said.trim());
+    Ok(())
+}
+
+/// Finds `plumb`, which is built beside this program.
+fn plumb() -> Result<PathBuf> {
+    let beside = env::current_exe()?.with_file_name("plumb");
+    let hint = "build it with cargo build --release -p plumbline";
+    ensure!(beside.is_file(), "there is no plumb beside this program: {hint}");
+    Ok(beside)
+}
+
+/// Makes the TUNs of the `clients`, once for a whole run.
+pub(super) fn prepare(clients: &[(&str, Client)]) -> Result<()> {
+    for (_, client) in clients {
+        if let Client::Plumb { via, .. } = client {
+            via.prepare()?;
+        }
+    }
+    Ok(())
+}
+
+/// A file with a full screen, removed when it is dropped.
+struct Screen(PathBuf);
+
+impl Screen {
+    fn new() -> Result<Self> {
+        let file = env::temp_dir().join(format!("plumb-bench-{}", process::id()));
+        fs::write(&file, screen_text()).with_context(|| format!("cannot write {file:?}"))?;
+        Ok(Self(file))
+    }
+}
+
+impl Drop for Screen {
+    fn drop(&mut self) {
+        // What is left over is a small file among temporary ones.
+        _ = fs::remove_file(&self.0);
+    }
+}
+
+/// Measures all `clients`, each under its label, against servers of `listener`.
+pub(super) fn measure(
+    clients: &[(&str, Client)],
+    listener: &Listener,
+    amount: Amount,
+    conditions: &Conditions,
+) -> Result<Vec<Rounds>> {
+    let screen = Screen::new()?;
+    let mut chance = Chance::from_seed(SEED);
+    let mut results: Vec<Rounds> = clients.iter().map(|(label, _)| Rounds::new(*label)).collect();
+    for number in 1..=amount.rounds {
+        conditions.run_in_real_time()?;
+        let echoes = type_by_turns(open(clients, listener)?, amount.keys, &mut chance)?;
+        conditions.run_as_ordinary()?;
+        let screens = if amount.screenfuls == 0 { Vec::new() } else { open(clients, listener)? };
+        let screens = show_by_turns(screens, amount.screenfuls, &screen.0, &mut chance)?;
+        let screens = screens.into_iter().map(Some).chain(std::iter::repeat(None));
+        for ((result, echoes), screens) in results.iter_mut().zip(echoes).zip(screens) {
+            let Round { screenful_ns, key_to_screen_ns, .. } = screens.unwrap_or_default();
+            result.rounds.push(Round { screenful_ns, key_to_screen_ns, ..echoes });
+        }
+        // Only who watches wants to know; a closed stderr is no reason to stop.
+        _ = writeln!(io::stderr(), "round {number} of {} done", amount.rounds);
+    }
+    Ok(results)
+}
+
+/// Any will do: it decides the order and the gaps.
+const SEED: u64 = 1982;
+
+struct Typist<'a> {
+    label: &'a str,
+    session: Session,
+    round: Round,
+}
+
+fn open<'a>(clients: &[(&'a str, Client)], listener: &Listener) -> Result<Vec<Typist<'a>>> {
+    let port = listener.port()?;
+    let typist = |(label, client): &(&'a str, Client)| {
+        let server = client.calls_a_server().then_some(listener);
+        let session = Session::open(client.command(port)?, server)
+            .with_context(|| format!("cannot log in by {label}"))?;
+        Ok(Typist { label, session, round: Round::default() })
+    };
+    clients.iter().map(typist).collect()
+}
+
+fn type_by_turns(
+    mut typists: Vec<Typist<'_>>,
+    keys: usize,
+    chance: &mut Chance,
+) -> Result<Vec<Round>> {
+    let clock = Monotonic::start();
+    let before: Vec<_> = typists.iter_mut().map(|typist| typist.session.used()).collect();
+    let count = u32::try_from(typists.len()).unwrap_or(1).max(1);
+    for key in KEYS.cycle().take(keys) {
+        for at in shuffled(typists.len(), chance) {
+            let Some(typist) = typists.get_mut(at) else { continue };
+            let gap = gap(chance).checked_div(count).unwrap_or_default();
+            wait(&mut [], &clock, Some(clock.now() + gap))?;
+            let echo = typist.session.echo(key);
+            let echo = echo.with_context(|| format!("no echo by {}", typist.label))?;
+            typist.round.echo_ns.push(echo);
+        }
+    }
+    // Acknowledgments that were put off belong to the last keys.
+    wait(&mut [], &clock, Some(clock.now() + AFTERMATH))?;
+    for (typist, before) in typists.iter_mut().zip(before) {
+        let after = typist.session.used();
+        typist.round.client_ns_per_key = per_key(before.client_ns, after.client_ns, keys);
+        typist.round.server_ns_per_key = per_key(before.server_ns, after.server_ns, keys);
+    }
+    Ok(typists.into_iter().map(|typist| typist.round).collect())
+}
+
+fn gap(chance: &mut Chance) -> Duration {
+    Duration::from_micros(GAP_US.start + chance.below(GAP_US.end - GAP_US.start))
+}
+
+const AFTERMATH: Duration = Duration::from_millis(100);
+
+fn show_by_turns(
+    mut typists: Vec<Typist<'_>>,
+    screenfuls: usize,
+    file: &Path,
+    chance: &mut Chance,
+) -> Result<Vec<Round>> {
+    for _ in 0..screenfuls {
+        for at in shuffled(typists.len(), chance) {
+            let Some(typist) = typists.get_mut(at) else { continue };
+            let shown = typist.session.screenful(file, || gap(chance));
+            let shown = shown.with_context(|| format!("no screenful by {}", typist.label))?;
+            typist.round.screenful_ns.push(shown.first_to_last_ns);
+            typist.round.key_to_screen_ns.push(shown.key_to_last_ns);
+        }
+    }
+    Ok(typists.into_iter().map(|typist| typist.round).collect())
+}
+
+/// Returns the numbers below `count` in an order of chance.
+fn shuffled(count: usize, chance: &mut Chance) -> Vec<usize> {
+    let mut order: Vec<_> = (0..count).map(|at| (chance.next_u64(), at)).collect();
+    order.sort_unstable();
+    order.into_iter().map(|(_, at)| at).collect()
+}
+
+fn per_key(before: Option<u64>, after: Option<u64>, keys: usize) -> Option<u64> {
+    after?.checked_sub(before?)?.checked_div(u64::try_from(keys).ok()?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn every_session_gets_one_key_in_a_turn(count in 0..20_usize, seed in any::<u64>()) {
+            let mut order = shuffled(count, &mut Chance::from_seed(seed));
+            order.sort_unstable();
+            prop_assert_eq!(order, (0..count).collect::<Vec<_>>());
+        }
+    }
+
+    #[test]
+    fn processor_time_is_shared_by_the_keys() {
+        assert_eq!(per_key(Some(1_000), Some(5_000), 4), Some(1_000));
+        assert_eq!(per_key(None, Some(5_000), 4), None);
+        assert_eq!(per_key(Some(1), Some(5), 0), None);
+    }
+
+    #[test]
+    fn each_tun_has_a_network_of_its_own() {
+        assert_eq!(
+            (Via::Tun(0).name(), Via::Tun(0).host()),
+            ("tun:plumb0".into(), "10.82.0.1".into())
+        );
+        assert_ne!(Via::Tun(0).host(), Via::Tun(1).host());
+    }
+
+    #[test]
+    fn only_a_client_without_meter_is_told_so() {
+        let metered = |is_metered| Client::Plumb { via: Via::Kernel, is_metered };
+        // Without a plumb beside the tests there is no command to look at.
+        if let (Ok(on), Ok(off)) = (metered(true).command(1), metered(false).command(1)) {
+            let has = |command: &Command| command.get_envs().any(|(name, _)| name == "PLUMB_METER");
+            assert!(!has(&on) && has(&off));
+        }
+    }
+}

@@ -1,0 +1,271 @@
+//! Two hosts in one process and a wire that takes no time: an echo of nothing but our own code.
+//!
+//! Beside two processes that wait for each other through the scheduler, a meter's cost is lost in
+//! the noise. Here a key goes down Telnet, TCP, IP and a link of datagrams, up the same stairs at
+//! the other host, and back, as often as wanted and without a system call but for the clock's.
+//! The steps and the accounts that are entered are those of the driver on a TUN.
+
+use super::rounds::Ratio;
+use anyhow::{Result, ensure};
+use os::clock::Monotonic;
+use protocols::Cx;
+use protocols::application::Stream;
+use protocols::application::telnet::{Event, ServerSettings, Telnet, UserSettings};
+use protocols::chance::Chance;
+use protocols::link::{Datagram, Link};
+use protocols::meter::{Account, Clock, Meter};
+use protocols::packet::Pool;
+use protocols::station::{Carried, Opening, Scheduler, Settings, Station};
+use protocols::transport::tcp::Profile;
+use std::net::{Ipv4Addr, SocketAddrV4};
+
+const MTU: usize = 1500;
+const PORT: u16 = 23;
+const USER: Ipv4Addr = Ipv4Addr::new(10, 82, 255, 2);
+const SERVER: Ipv4Addr = Ipv4Addr::new(10, 82, 255, 1);
+const SCREENFUL: usize = 32 * 1024;
+
+/// A Telnet that counts what comes, and sends it back if it is the server's.
+#[derive(Debug)]
+struct End {
+    telnet: Telnet,
+    echoes: bool,
+    bytes: usize,
+}
+
+impl Stream for End {
+    fn opened(&mut self, _cx: &mut Cx<'_>) {}
+
+    fn receive(&mut self, mut data: &[u8], cx: &mut Cx<'_>) {
+        while let Some(event) = self.telnet.receive(&mut data, cx) {
+            let Event::Data(run) = event else { continue };
+            self.bytes += run.len();
+            if self.echoes {
+                self.telnet.send(run, cx);
+            }
+        }
+    }
+
+    fn urgent(&mut self, _is_ahead: bool) {}
+
+    fn output(&self) -> &[u8] {
+        self.telnet.output()
+    }
+
+    fn sent(&mut self, count: usize) {
+        self.telnet.sent(count);
+    }
+
+    fn peer_closed(&mut self, _cx: &mut Cx<'_>) {}
+
+    fn is_closing(&self) -> bool {
+        false
+    }
+}
+
+/// One host with what its driver lends it.
+struct Host {
+    station: Station,
+    scheduler: Scheduler,
+    carried: Carried<End>,
+    clock: Monotonic,
+    meter: Meter,
+    chance: Chance,
+    wire: Vec<u8>,
+}
+
+impl Host {
+    fn new(
+        end: End,
+        address: Ipv4Addr,
+        opening: Opening,
+        is_metered: bool,
+        clock: Monotonic,
+    ) -> Self {
+        let mut meter =
+            if is_metered { Meter::new(Clock::Counter(os::clock::ticks)) } else { Meter::off() };
+        let mut chance = Chance::from_seed(u64::from(address.to_bits()));
+        let mut cx = Cx { now: clock.now(), chance: &mut chance, meter: &mut meter };
+        let settings = Settings { address, prefix_len: 24, packets: Pool::DEFAULT_LIMIT };
+        let station = Station::new(Link::Datagram(Datagram::new(MTU)), settings, &mut cx);
+        let carried = Carried::new(end, opening, Profile::interactive(SCREENFUL));
+        let (scheduler, wire) = (Scheduler::default(), Vec::new());
+        Self { station, scheduler, carried, clock, meter, chance, wire }
+    }
+
+    /// Runs all steps that are ready, as a driver does after a wait.
+    fn run(&mut self) {
+        let now = self.clock.now();
+        let mut cx = Cx { now, chance: &mut self.chance, meter: &mut self.meter };
+        self.scheduler.run(&mut self.station, &mut self.carried, &mut cx);
+    }
+
+    /// Puts the next datagram on the wire; false if there is none.
+    fn transmit(&mut self) -> bool {
+        self.wire.clear();
+        let now = self.clock.now();
+        let mut cx = Cx { now, chance: &mut self.chance, meter: &mut self.meter };
+        if self.station.transmit_into(&mut self.wire, MTU, &mut cx) == 0 {
+            return false;
+        }
+        self.pass_through(Account::Interrupt);
+        true
+    }
+
+    /// Takes a datagram from the wire, as a driver does that has waited for it.
+    fn receive(&mut self, datagram: &[u8]) {
+        self.pass_through(Account::Outside);
+        self.pass_through(Account::Interrupt);
+        let now = self.clock.now();
+        let mut cx = Cx { now, chance: &mut self.chance, meter: &mut self.meter };
+        self.station.receive(datagram, &mut cx);
+    }
+
+    /// Charges a system call that is not made here.
+    fn pass_through(&mut self, account: Account) {
+        let left = self.meter.enter(account);
+        self.meter.enter(left);
+    }
+}
+
+/// Two hosts with a connection.
+pub(super) struct Wire {
+    user: Host,
+    server: Host,
+}
+
+impl Wire {
+    /// Connects two hosts whose meters run, or do not.
+    pub(super) fn connect(is_metered: bool) -> Result<Self> {
+        let user = UserSettings { starts_negotiation: false, ..UserSettings::default() };
+        let server = ServerSettings { starts_negotiation: false, ..ServerSettings::default() };
+        let user = End { telnet: Telnet::user(&user), echoes: false, bytes: 0 };
+        let server = End { telnet: Telnet::server(&server), echoes: true, bytes: 0 };
+        let remote = SocketAddrV4::new(SERVER, PORT);
+        let (active, passive) =
+            (Opening::Active { local: USER, remote }, Opening::Passive { port: PORT });
+        let clock = Monotonic::start();
+        let mut wire = Self {
+            user: Host::new(user, USER, active, is_metered, clock),
+            server: Host::new(server, SERVER, passive, is_metered, clock),
+        };
+        wire.settle();
+        ensure!(wire.user.carried.is_open(), "the two hosts do not connect");
+        Ok(wire)
+    }
+
+    /// Sends one key, and carries datagrams until its echo is there and all is quiet.
+    pub(super) fn echo(&mut self) -> Result<()> {
+        let before = self.user.carried.stream.bytes;
+        let now = self.user.clock.now();
+        self.user.pass_through(Account::Outside);
+        let mut cx = Cx { now, chance: &mut self.user.chance, meter: &mut self.user.meter };
+        self.user.carried.stream.telnet.send(b"x", &mut cx);
+        self.user.carried.notice();
+        self.settle();
+        ensure!(self.user.carried.stream.bytes == before + 1, "the echo has not come");
+        Ok(())
+    }
+
+    fn settle(&mut self) {
+        // A datagram in each turn at most, and no exchange here has more turns than this.
+        for _ in 0..32 {
+            let sent = carry(&mut self.user, &mut self.server);
+            let answered = carry(&mut self.server, &mut self.user);
+            if !sent && !answered {
+                return;
+            }
+        }
+    }
+}
+
+fn carry(from: &mut Host, to: &mut Host) -> bool {
+    from.run();
+    let mut has_sent = false;
+    while from.transmit() {
+        to.receive(&from.wire);
+        has_sent = true;
+    }
+    has_sent
+}
+
+/// What an echo costs with and without meters, at both hosts together.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Costs {
+    /// Nanoseconds for one echo with meters, and without, block by block.
+    pub(super) blocks: Vec<(u64, u64)>,
+    /// With meters to without, block by block.
+    pub(super) ratio: Option<Ratio>,
+}
+
+/// Measures `blocks` pairs of `echoes` echoes each, with and without meters by turns.
+pub(super) fn measure(blocks: usize, echoes: u32) -> Result<Costs> {
+    let (mut on, mut off) = (Wire::connect(true)?, Wire::connect(false)?);
+    let mut pairs = Vec::with_capacity(blocks);
+    for block in 0..=blocks {
+        // Who comes second finds the caches warm: they take turns at that too.
+        let pair = if block % 2 == 0 {
+            let with = time(&mut on, echoes)?;
+            (with, time(&mut off, echoes)?)
+        } else {
+            let without = time(&mut off, echoes)?;
+            (time(&mut on, echoes)?, without)
+        };
+        pairs.push(pair);
+    }
+    // The first block finds cold caches.
+    pairs.remove(0);
+    Ok(Costs { ratio: Ratio::of(&pairs), blocks: pairs })
+}
+
+fn time(wire: &mut Wire, echoes: u32) -> Result<u64> {
+    let clock = Monotonic::start();
+    for _ in 0..echoes {
+        wire.echo()?;
+    }
+    let passed = clock.now().as_nanos();
+    Ok(passed.checked_div(echoes.into()).unwrap_or(0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use protocols::meter::Counter;
+
+    #[test]
+    fn every_key_comes_back_over_the_wire() {
+        let mut wire = Wire::connect(true).unwrap();
+        for _ in 0..100 {
+            wire.echo().unwrap();
+        }
+        assert_eq!(wire.server.carried.stream.bytes, 100);
+    }
+
+    #[test]
+    fn an_echo_shares_its_segment_with_the_acknowledgment() {
+        let mut wire = Wire::connect(true).unwrap();
+        let out = |wire: &Wire| wire.server.meter.counted(Counter::LinkPacketsOut);
+        wire.echo().unwrap();
+        let before = out(&wire);
+        wire.echo().unwrap();
+        assert_eq!(out(&wire) - before, 1);
+    }
+
+    #[test]
+    fn the_accounts_of_a_metered_host_add_up_and_an_unmetered_one_has_none() {
+        let (mut on, mut off) = (Wire::connect(true).unwrap(), Wire::connect(false).unwrap());
+        on.echo().unwrap();
+        off.echo().unwrap();
+        on.user.meter.settle();
+        assert_eq!(on.user.meter.accounts().iter().sum::<u64>(), on.user.meter.total());
+        assert!(on.user.meter.charged(Account::Telnet) > 0);
+        assert_eq!(off.user.meter.accounts().iter().sum::<u64>(), 0);
+    }
+
+    #[test]
+    fn every_block_has_both_figures() {
+        let costs = measure(2, 10).unwrap();
+        assert_eq!(costs.blocks.len(), 2);
+        assert!(costs.blocks.iter().all(|(on, off)| *on > 0 && *off > 0));
+    }
+}
