@@ -64,6 +64,8 @@ pub(crate) struct Wait {
     since: Instant,
     /// How long nothing at all may come.
     patience: Duration,
+    /// How long nothing more may come when something has.
+    silence: Duration,
 }
 
 /// A text that looks like a prompt is believed to be one when nothing follows it for so long.
@@ -74,7 +76,12 @@ const SILENCE: Duration = Duration::from_secs(2);
 impl Wait {
     /// Begins to wait.
     pub(crate) fn new(since: Instant, patience: Duration) -> Self {
-        Self { since, patience }
+        Self { since, patience, silence: SILENCE }
+    }
+
+    /// Begins to wait for one that must come: a login may take its time after its first words.
+    pub(crate) fn for_known(since: Instant, patience: Duration) -> Self {
+        Self { since, patience, silence: patience }
     }
 
     /// Returns the prompt and when its last character came, or when to look again.
@@ -93,7 +100,7 @@ impl Wait {
             None => (Prompt::Silence, self.since + self.patience),
             Some(at) => match prompts.recognize(&console.line()) {
                 Some(prompt) => (prompt, at + SETTLING),
-                None => (Prompt::Silence, at + SILENCE),
+                None => (Prompt::Silence, at + self.silence),
             },
         };
         let settled_at = self.soonest(settled_at);

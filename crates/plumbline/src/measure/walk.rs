@@ -207,7 +207,7 @@ impl Walk {
 
     fn answer(&mut self, text: &str, is_password: bool, cx: &mut Cx<'_>) {
         self.console.strike(format!("{text}\r").as_bytes(), cx);
-        let wait = Wait::new(cx.now, self.plan.patience);
+        let wait = Wait::for_known(cx.now, self.plan.patience);
         self.stage = Stage::LoggingIn { wait, has_said_password: is_password };
         self.progress.show("logging in");
     }
