@@ -132,7 +132,7 @@ impl Bench {
 
 /// Returns whether a session is metered: always, but for the benchmark of the meter itself.
 #[must_use]
-pub fn is_metered() -> bool {
+pub(crate) fn is_metered() -> bool {
     std::env::var_os("PLUMB_METER").is_none_or(|value| value != "off")
 }
 
@@ -163,7 +163,7 @@ pub(crate) fn run<S: Session>(
 /// # Errors
 ///
 /// If the interface is down or has no address, or fails.
-pub fn run_on_tun<S: Session>(
+pub(crate) fn run_on_tun<S: Session>(
     session: S,
     tun: Tun,
     address: SocketAddrV4,
