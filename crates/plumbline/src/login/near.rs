@@ -70,8 +70,14 @@ impl Near {
 
     /// Returns the descriptors to wait for: the keyboard, and changes of the window.
     pub(super) fn inputs(&self) -> Vec<BorrowedFd<'_>> {
+        // A change of the window goes first: what is typed behind it is meant for the new size.
         let changes = self.changes.iter().map(AsFd::as_fd);
-        std::iter::once(rustix::stdio::stdin()).chain(changes).collect()
+        changes.chain(std::iter::once(rustix::stdio::stdin())).collect()
+    }
+
+    /// Returns which of the inputs is the keyboard.
+    pub(super) fn keyboard(&self) -> usize {
+        usize::from(self.changes.is_some())
     }
 
     /// Returns whether more may lie ready at the keyboard.

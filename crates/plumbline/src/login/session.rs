@@ -33,7 +33,6 @@ use std::os::fd::BorrowedFd;
 const UNSENT_LIMIT: usize = 64 * 1024;
 /// Assumed where nobody knows the size of the window.
 const WINDOW: (u16, u16) = (80, 24);
-const KEYBOARD: usize = 0;
 const BELL: &[u8] = b"\x07";
 
 /// How far a session has come.
@@ -439,7 +438,7 @@ impl Session for Login {
     fn wants_input(&self, index: usize) -> bool {
         match self.stage {
             Stage::Opening => false,
-            Stage::Open if index == KEYBOARD && !self.settings.is_interactive => {
+            Stage::Open if index == self.near.keyboard() && !self.settings.is_interactive => {
                 self.unsent.is_empty()
             }
             Stage::Open => true,
@@ -450,11 +449,11 @@ impl Session for Login {
     }
 
     fn has_more_input(&self, index: usize) -> bool {
-        index == KEYBOARD && self.near.may_have_more()
+        index == self.near.keyboard() && self.near.may_have_more()
     }
 
     fn take_input(&mut self, index: usize, cx: &mut Cx<'_>) -> Result<()> {
-        if index != KEYBOARD {
+        if index != self.near.keyboard() {
             self.take_window(cx);
             return Ok(());
         }

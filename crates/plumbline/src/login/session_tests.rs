@@ -225,11 +225,11 @@ fn the_lines_of_a_pipe_end_as_the_network_has_it() {
 #[test]
 fn a_pipe_is_not_read_while_what_it_gave_waits() {
     let mut desk = Desk::pipe();
-    assert!(desk.login.wants_input(KEYBOARD));
+    assert!(desk.login.wants_input(desk.login.near.keyboard()));
     desk.pipes(&vec![b'a'; 100_000]);
-    assert!(!desk.login.wants_input(KEYBOARD));
+    assert!(!desk.login.wants_input(desk.login.near.keyboard()));
     assert_eq!(desk.sent().len(), 100_000);
-    assert!(desk.login.wants_input(KEYBOARD));
+    assert!(desk.login.wants_input(desk.login.near.keyboard()));
 }
 
 #[test]
