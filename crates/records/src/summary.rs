@@ -208,7 +208,7 @@ mod tests {
         far side and network       202 µs   96 % ███████████████████████████████████████
         total                      210 µs  100 %
 
-        A screenful
+        A screenful: the output of a command
         bytes  cells  segments  first to last cell  longest gap
         -----  -----  --------  ------------------  -----------
         2,070  1,920         3             1.41 ms       700 µs
@@ -274,7 +274,7 @@ mod tests {
         far side      202 us   96 % ############
         total         210 us  100 %
 
-        A screenful
+        A screenful: the output of a command
         bytes  cells  segments    first  longest
                                 to last      gap
                                    cell
