@@ -126,7 +126,7 @@ impl Bench {
 
 /// Returns whether a session is metered: always, but for the benchmark of the meter itself.
 #[must_use]
-pub fn is_metered() -> bool {
+pub(crate) fn is_metered() -> bool {
     std::env::var_os("PLUMB_METER").is_none_or(|value| value != "off")
 }
 
