@@ -76,7 +76,7 @@ impl Packet {
 
     /// Removes `count` bytes, or all there are, from the front: a header that has been read.
     pub fn pull(&mut self, count: usize) {
-        self.start = self.bytes.len().min(self.start + count);
+        self.start = self.bytes.len().min(self.start.saturating_add(count));
     }
 
     /// Takes back the last `count` bytes, or all there are, that [`Packet::pull`] removed and
@@ -127,7 +127,7 @@ impl Pool {
 
     /// Lends an empty packet, or counts a refusal when all are lent.
     pub fn take(&mut self, meter: &mut Meter) -> Option<Packet> {
-        if self.lent == self.limit {
+        if self.is_exhausted() {
             meter.count(Counter::PacketsRefused);
             return None;
         }
@@ -140,6 +140,12 @@ impl Pool {
         packet.clear();
         self.lent = self.lent.saturating_sub(1);
         self.free.push(packet);
+    }
+
+    /// Returns whether the next packet would be refused.
+    #[must_use]
+    pub fn is_exhausted(&self) -> bool {
+        self.lent >= self.limit
     }
 
     /// Returns how many packets are lent now.

@@ -88,6 +88,16 @@ impl Link {
         }
     }
 
+    /// Returns whether the queue to the wire is full, so that [`Link::send`] would refuse.
+    #[must_use]
+    pub fn is_full(&self) -> bool {
+        match self {
+            Self::Datagram(link) => link.is_full(),
+            Self::Llp(link) => link.is_full(),
+            Self::Slip(link) => link.is_full(),
+        }
+    }
+
     /// Appends at most `limit` bytes for the wire, and returns how many; for [`Link::Datagram`]
     /// one whole datagram, whatever the limit.
     pub fn transmit_into(&mut self, wire: &mut Vec<u8>, limit: usize, cx: &mut Cx<'_>) -> usize {

@@ -75,13 +75,18 @@ impl OutputQueue {
             cx.meter.count(Counter::LinkPacketsTooLong);
             return Err(packet);
         }
-        if self.held >= self.limit {
+        if self.is_full() {
             cx.meter.count(Counter::LinkPacketsDropped);
             return Err(packet);
         }
         self.held += 1;
         self.waiting.push_back(packet);
         Ok(())
+    }
+
+    /// Returns whether the next packet would be refused.
+    pub(super) fn is_full(&self) -> bool {
+        self.held >= self.limit
     }
 
     /// Returns whether a packet waits.

@@ -223,6 +223,12 @@ impl Slip {
         }
     }
 
+    /// Returns whether the queue to the wire is full, so that [`Self::send`] would refuse.
+    #[must_use]
+    pub fn is_full(&self) -> bool {
+        self.output.is_full()
+    }
+
     /// Returns the next news; call until there is none.
     pub fn event(&mut self) -> Option<Event> {
         self.output.event().or_else(|| self.used.event())

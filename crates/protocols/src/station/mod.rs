@@ -19,6 +19,8 @@
 //!
 //! A station does not know who calls its steps. The drivers differ in just that.
 
+#[cfg(test)]
+mod flow_tests;
 mod scheduler;
 mod stream;
 #[cfg(test)]
@@ -82,7 +84,8 @@ pub trait Application {
     /// a key was struck.
     fn wants_to_run(&self) -> bool;
 
-    /// Runs until there is nothing more to do now.
+    /// Runs until there is nothing more to do now: it must not want to run again at once, or the
+    /// scheduler runs nothing else.
     fn run(&mut self, transports: &mut Transports, cx: &mut Cx<'_>);
 
     /// Returns when it wants to run next, if nothing happens before.
@@ -99,10 +102,8 @@ pub struct Station {
     internet: Internet,
     /// The transports.
     pub transports: Transports,
-    /// An event of the link that was looked at and not yet worked on.
+    /// News of the link that waits for [`Step::Network`].
     arrived: Option<link::Event>,
-    /// A datagram that the link had no room for.
-    held: Option<Packet>,
     /// The last answer to an echo request of ours that nobody has taken.
     echo_reply: Option<EchoReply>,
     has_news: bool,
@@ -122,7 +123,6 @@ impl Station {
             internet,
             transports: Transports { tcp, udp },
             arrived: None,
-            held: None,
             echo_reply: None,
             has_news: true,
         }
@@ -169,21 +169,37 @@ impl Station {
     /// Appends at most `limit` bytes for the wire to `wire` and returns how many; for a link of
     /// datagrams, one whole datagram. Call until nothing is appended.
     pub fn transmit_into(&mut self, wire: &mut Vec<u8>, limit: usize, cx: &mut Cx<'_>) -> usize {
-        self.link.transmit_into(wire, limit, cx)
+        let len = self.link.transmit_into(wire, limit, cx);
+        self.collect();
+        len
     }
 
     /// Returns whether something waits for [`Step::Network`].
     pub fn has_input(&mut self) -> bool {
-        if self.arrived.is_none() {
-            self.arrived = self.link.event();
-        }
+        self.collect();
         self.arrived.is_some()
     }
 
-    /// Returns whether something may wait for [`Step::Send`].
+    /// Takes back at once the buffers that have gone out, because what arrives next needs them,
+    /// and leaves what has arrived to [`Step::Network`].
+    fn collect(&mut self) {
+        while self.arrived.is_none() {
+            match self.link.event() {
+                Some(link::Event::Sent(packet) | link::Event::Failed(packet)) => {
+                    self.pool.put(packet);
+                }
+                Some(arrived) => self.arrived = Some(arrived),
+                None => return,
+            }
+        }
+    }
+
+    /// Returns whether something may wait for [`Step::Send`], and there is room for it: a full
+    /// link or a lack of packet buffers ends when the link has sent something.
     #[must_use]
     pub fn has_output(&self) -> bool {
-        self.transports.tcp.has_output() || self.held.is_some() || self.internet.has_output()
+        let has_segments = self.transports.tcp.has_output() && !self.pool.is_exhausted();
+        (has_segments || self.internet.has_output()) && !self.link.is_full()
     }
 
     /// Returns whether the transports have had something to do with since the application ran.
@@ -221,6 +237,7 @@ impl Station {
             Some(link::Event::Sent(packet) | link::Event::Failed(packet)) => self.pool.put(packet),
             Some(link::Event::Address(address)) => {
                 self.internet.set_address(Ipv4Addr::from(address), 0);
+                self.has_news = true;
             }
             None => {}
         }
@@ -271,16 +288,17 @@ impl Station {
     }
 
     fn send(&mut self, cx: &mut Cx<'_>) {
-        while let Some(packet) = self.next_datagram(cx) {
+        while !self.link.is_full() {
+            let Some(packet) = self.next_datagram(cx) else { return };
             if let Err(packet) = self.link.send(packet, cx) {
-                self.held = Some(packet);
-                return;
+                // Longer than the link takes, which has counted it.
+                self.pool.put(packet);
             }
         }
     }
 
     fn next_datagram(&mut self, cx: &mut Cx<'_>) -> Option<Packet> {
-        if let Some(packet) = self.held.take().or_else(|| self.internet.transmit(cx)) {
+        if let Some(packet) = self.internet.transmit(cx) {
             return Some(packet);
         }
         loop {

@@ -4,6 +4,10 @@
 //! knows nothing of what the steps do; each has run to its end when it returns. Whoever owns the
 //! processor calls [`Scheduler::run_one`]: virtual time charges what the step cost before it calls
 //! again, a driver on descriptors calls [`Scheduler::run`] and then waits.
+//!
+//! Timers come after what has arrived, because it may hold the acknowledgment that a timer waits
+//! for. So whoever gives the station bytes without end must give them in pieces and let it run to
+//! its end between two of them.
 
 use super::{Application, Station, Step};
 use crate::cx::Cx;
@@ -12,7 +16,6 @@ use crate::time::Instant;
 /// Picks the steps of one station.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Scheduler {
-    last: Option<Step>,
     /// The application has run because the user has struck a key: what he typed leaves now.
     has_struck: bool,
     /// The user has struck a key, and has waited for a step of the network since.
@@ -42,7 +45,7 @@ impl Scheduler {
         } else if wants_to_run || station.has_news() {
             Some(Step::User)
         } else {
-            (self.last != Some(Step::Send) && station.has_output()).then_some(Step::Send)
+            station.has_output().then_some(Step::Send)
         }
     }
 
@@ -58,7 +61,6 @@ impl Scheduler {
         self.has_struck = step == Step::User && is_struck;
         self.has_waited = step == Step::Network && is_struck;
         station.step(step, application, cx);
-        self.last = Some(step);
         Some(step)
     }
 

@@ -4,7 +4,7 @@ use super::{Application, Transports};
 use crate::application::Stream;
 use crate::cx::Cx;
 use crate::time::Instant;
-use crate::transport::tcp::{ConnectionId, Ending, Event, OpenError, Profile, Status};
+use crate::transport::tcp::{ConnectionId, Ending, Event, OpenError, Profile, State, Status};
 use core::net::{Ipv4Addr, SocketAddrV4};
 
 /// How the connection comes about.
@@ -30,15 +30,18 @@ pub struct Carried<S> {
     /// The application.
     pub stream: S,
     opening: Option<Opening>,
+    /// The port at which we wait, until somebody has come.
+    listens_on: Option<u16>,
     profile: Profile,
-    connection: Option<ConnectionId>,
+    pub(super) connection: Option<ConnectionId>,
     is_open: bool,
     has_closed: bool,
     peer_has_closed: bool,
     /// Something came to the stream by another way than its connection.
     has_notice: bool,
     failure: Option<OpenError>,
-    ending: Option<Ending>,
+    /// The state of the connection when it ended; it is released then.
+    last_status: Option<Status>,
 }
 
 impl<S: Stream> Carried<S> {
@@ -47,6 +50,7 @@ impl<S: Stream> Carried<S> {
         Self {
             stream,
             opening: Some(opening),
+            listens_on: None,
             profile,
             connection: None,
             is_open: false,
@@ -54,13 +58,13 @@ impl<S: Stream> Carried<S> {
             peer_has_closed: false,
             has_notice: false,
             failure: None,
-            ending: None,
+            last_status: None,
         }
     }
 
     /// Returns how the connection ended, once it has.
     pub fn ending(&self) -> Option<Ending> {
-        self.ending
+        self.last_status.map(|status| status.ending.unwrap_or(Ending::Closed))
     }
 
     /// Returns why the connection could not even be opened.
@@ -70,17 +74,19 @@ impl<S: Stream> Carried<S> {
 
     /// Returns whether the connection has ended or could not be opened.
     pub fn is_over(&self) -> bool {
-        self.ending.is_some() || self.failure.is_some()
+        self.last_status.is_some() || self.failure.is_some()
     }
 
-    /// Returns the state of the connection, if there is one.
+    /// Returns the state of the connection, if there is one, or its last if it has ended.
     pub fn status(&self, transports: &Transports) -> Option<Status> {
-        transports.tcp.status(self.connection?).ok()
+        self.last_status.or_else(|| transports.tcp.status(self.connection?).ok())
     }
 
-    /// Sets how the connection comes about, before it does.
+    /// Sets how the connection comes about; nothing is changed once the application has run.
     pub fn set_opening(&mut self, opening: Opening) {
-        self.opening = Some(opening);
+        if self.opening.is_some() {
+            self.opening = Some(opening);
+        }
     }
 
     /// Returns whether the connection is open, or was.
@@ -103,13 +109,25 @@ impl<S: Stream> Carried<S> {
         self.has_notice = true;
     }
 
-    /// Aborts the connection, and tells the peer by a reset, unless both sides have closed.
+    /// Gives the connection up: it is aborted, and the peer told by a reset, unless both sides
+    /// have closed it; then it goes by itself.
     pub fn abort_unless_closed(&mut self, transports: &mut Transports, cx: &mut Cx<'_>) {
-        if let Some(id) = self.connection
-            && !(self.has_closed && self.peer_has_closed)
-        {
-            // What has gone needs no reset.
-            _ = transports.tcp.abort(id, cx);
+        let Some(id) = self.connection else { return };
+        if self.has_closed && self.peer_has_closed {
+            return transports.tcp.release(id);
+        }
+        // What has gone needs no reset.
+        _ = transports.tcp.abort(id, cx);
+        self.end_if_closed(transports);
+    }
+
+    /// Takes note of a connection that has ended, and lets it go.
+    fn end_if_closed(&mut self, transports: &mut Transports) {
+        let Some(id) = self.connection else { return };
+        let status = transports.tcp.status(id).ok();
+        if let Some(status) = status.filter(|status| status.state == State::Closed) {
+            self.last_status = Some(status);
+            transports.tcp.release(id);
         }
     }
 
@@ -123,6 +141,7 @@ impl<S: Stream> Carried<S> {
             }
             Some(Opening::Passive { port }) => {
                 let listening = transports.tcp.listen(port, self.profile);
+                self.listens_on = listening.is_ok().then_some(port);
                 self.failure = listening.err().map(|_| OpenError::NoPort);
             }
             None => {}
@@ -137,27 +156,32 @@ impl<S: Stream> Carried<S> {
         cx: &mut Cx<'_>,
     ) {
         match event {
-            Event::Established => {
-                if self.connection.is_none_or(|own| own == id) && !self.is_open {
-                    self.connection = Some(id);
-                    self.is_open = true;
-                    self.stream.opened(cx);
-                } else {
-                    // One stream has one connection: a second one is turned away.
-                    _ = transports.tcp.abort(id, cx);
-                    transports.tcp.release(id);
+            Event::Established if self.connection.is_none_or(|own| own == id) => {
+                self.connection = Some(id);
+                self.is_open = true;
+                // One stream has one connection: a second one is refused.
+                if let Some(port) = self.listens_on.take() {
+                    transports.tcp.stop_listening(port);
                 }
+                self.stream.opened(cx);
             }
+            Event::Established => {
+                // It was opened before we had run.
+                _ = transports.tcp.abort(id, cx);
+                transports.tcp.release(id);
+            }
+            _ if self.connection != Some(id) => {}
             Event::PeerClosed => {
                 self.peer_has_closed = true;
                 self.read(transports, cx);
                 self.stream.peer_closed(cx);
             }
-            Event::Closed if self.connection == Some(id) => {
-                self.ending = transports.tcp.status(id).ok().and_then(|status| status.ending);
-                self.ending.get_or_insert(Ending::Closed);
+            Event::Closed => {
+                // What came before the end is read before it goes.
+                self.read(transports, cx);
+                self.end_if_closed(transports);
             }
-            Event::Urgent | Event::Readable | Event::Writable | Event::Closed => {}
+            Event::Urgent | Event::Readable | Event::Writable => {}
         }
     }
 

@@ -1,0 +1,194 @@
+//! Packet buffers, a full link, and connections that end.
+
+use super::*;
+use crate::application::Stream;
+use crate::cx::testing::Lab;
+use crate::link::Datagram;
+use crate::transport::tcp::{Ending, Profile, State};
+use core::net::SocketAddrV4;
+
+const OURS: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
+const THEIRS: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 2);
+const PORT: u16 = 23;
+
+/// Says nothing, and closes when the peer has.
+#[derive(Debug, Default)]
+struct Silent {
+    peer_has_closed: bool,
+}
+
+impl Stream for Silent {
+    fn opened(&mut self, _cx: &mut Cx<'_>) {}
+
+    fn receive(&mut self, _data: &[u8], _cx: &mut Cx<'_>) {}
+
+    fn urgent(&mut self, _is_ahead: bool) {}
+
+    fn output(&self) -> &[u8] {
+        &[]
+    }
+
+    fn sent(&mut self, _count: usize) {}
+
+    fn peer_closed(&mut self, _cx: &mut Cx<'_>) {
+        self.peer_has_closed = true;
+    }
+
+    fn is_closing(&self) -> bool {
+        self.peer_has_closed
+    }
+}
+
+/// A station with its scheduler.
+struct Host {
+    station: Station,
+    scheduler: Scheduler,
+    application: Carried<Silent>,
+    lab: Lab,
+}
+
+impl Host {
+    fn new(address: Ipv4Addr, link: Datagram, opening: Opening) -> Self {
+        let mut lab = Lab::default();
+        let settings = Settings { address, prefix_len: 24, packets: 8 };
+        let station = Station::new(Link::Datagram(link), settings, &mut lab.cx());
+        let application = Carried::new(Silent::default(), opening, Profile::INTERACTIVE);
+        Self { station, scheduler: Scheduler::default(), application, lab }
+    }
+
+    fn waits(link: Datagram) -> Self {
+        Self::new(THEIRS, link, Opening::Passive { port: PORT })
+    }
+
+    fn calls(link: Datagram) -> Self {
+        let remote = SocketAddrV4::new(THEIRS, PORT);
+        Self::new(OURS, link, Opening::Active { local: OURS, remote })
+    }
+
+    fn run(&mut self) {
+        self.scheduler.run(&mut self.station, &mut self.application, &mut self.lab.cx());
+    }
+
+    /// Gives the wire one datagram, if there is one.
+    fn transmit(&mut self) -> Vec<u8> {
+        let mut wire = Vec::new();
+        self.station.transmit_into(&mut wire, usize::MAX, &mut self.lab.cx());
+        wire
+    }
+
+    fn takes_echo_request(&mut self, sequence: u16) {
+        let mut lab = Lab::default();
+        let mut internet = Internet::new(OURS, 24, 1500);
+        let mut pool = Pool::new(1, 1500);
+        let request =
+            internet.make_echo_request(THEIRS, 1, sequence, 8, &mut pool, &mut lab.cx()).unwrap();
+        self.station.receive(request.data(), &mut self.lab.cx());
+    }
+}
+
+/// Lets both run, and carries what they send, until neither has anything more.
+fn settle(a: &mut Host, b: &mut Host) {
+    loop {
+        a.run();
+        b.run();
+        let (from_a, from_b) = (a.transmit(), b.transmit());
+        if from_a.is_empty() && from_b.is_empty() {
+            return;
+        }
+        b.station.receive(&from_a, &mut b.lab.cx());
+        a.station.receive(&from_b, &mut a.lab.cx());
+    }
+}
+
+#[test]
+fn a_buffer_that_has_gone_out_is_free_before_anything_else_happens() {
+    let mut host = Host::waits(Datagram::new(1500));
+    host.takes_echo_request(1);
+    host.run();
+    assert_eq!(host.station.packets_lent(), 1);
+    assert!(!host.transmit().is_empty());
+    assert_eq!(host.station.packets_lent(), 0);
+}
+
+#[test]
+fn what_a_full_link_has_no_room_for_leaves_when_there_is_room() {
+    let mut host = Host::waits(Datagram::with_queue_limit(1500, 1));
+    // A used queue of one, so that they come one after the other.
+    for sequence in 1..=3 {
+        host.takes_echo_request(sequence);
+        host.run();
+    }
+    let mut replies = 0;
+    while !host.transmit().is_empty() {
+        replies += 1;
+        host.run();
+    }
+    assert_eq!((replies, host.station.packets_lent()), (3, 0));
+    assert_eq!(host.lab.counted(Counter::LinkPacketsDropped), 0);
+}
+
+#[test]
+fn a_segment_that_is_owed_outside_of_all_steps_leaves_at_the_next_turn() {
+    let mut host = Host::waits(Datagram::new(1500));
+    host.run();
+    for port in [1, 2] {
+        let (remote, cx) = (SocketAddrV4::new(OURS, port), &mut host.lab.cx());
+        let tcp = &mut host.station.transports.tcp;
+        tcp.open(THEIRS, remote, Profile::INTERACTIVE, cx).unwrap();
+        host.run();
+        assert!(!host.transmit().is_empty());
+    }
+}
+
+#[test]
+fn a_datagram_that_is_longer_than_the_link_takes_holds_up_nothing() {
+    let mut host = Host::calls(Datagram::new(50));
+    host.run();
+    assert_eq!(host.lab.counted(Counter::LinkPacketsTooLong), 1);
+    assert_eq!((host.station.packets_lent(), host.station.has_output()), (0, false));
+}
+
+#[test]
+fn a_connection_that_has_ended_is_released_and_its_last_state_is_kept() {
+    let mut user = Host::calls(Datagram::new(1500));
+    let mut nobody = Host::waits(Datagram::new(1500));
+    nobody.application.set_opening(Opening::Passive { port: PORT + 1 });
+    settle(&mut user, &mut nobody);
+    assert_eq!(user.application.ending(), Some(Ending::Refused));
+    let status = user.application.status(&user.station.transports).unwrap();
+    assert_eq!((status.state, status.ending), (State::Closed, Some(Ending::Refused)));
+    assert_eq!(user.station.transports.tcp.status(user.application.connection.unwrap()).ok(), None);
+}
+
+#[test]
+fn who_gives_an_open_connection_up_is_over_at_once_and_the_peer_is_told() {
+    let (mut user, mut server) =
+        (Host::calls(Datagram::new(1500)), Host::waits(Datagram::new(1500)));
+    settle(&mut user, &mut server);
+    assert!(user.application.is_open() && server.application.is_open());
+    user.application.abort_unless_closed(&mut user.station.transports, &mut user.lab.cx());
+    assert_eq!(user.application.ending(), Some(Ending::Aborted));
+    settle(&mut user, &mut server);
+    assert_eq!(server.application.ending(), Some(Ending::Reset));
+}
+
+#[test]
+fn a_second_caller_is_refused_when_the_first_has_come() {
+    let (mut user, mut server) =
+        (Host::calls(Datagram::new(1500)), Host::waits(Datagram::new(1500)));
+    settle(&mut user, &mut server);
+    let mut second = Host::calls(Datagram::new(1500));
+    second.lab = Lab::with_seed(2);
+    settle(&mut second, &mut server);
+    assert_eq!(second.application.ending(), Some(Ending::Refused));
+    assert_eq!(server.application.ending(), None);
+}
+
+#[test]
+fn how_a_connection_comes_about_is_not_changed_once_it_has() {
+    let (mut user, mut server) =
+        (Host::calls(Datagram::new(1500)), Host::waits(Datagram::new(1500)));
+    settle(&mut user, &mut server);
+    user.application.set_opening(Opening::Passive { port: PORT });
+    assert!(!user.application.wants_to_run());
+}
