@@ -181,7 +181,7 @@ fn call(arguments: &Arguments, target: &Target, addresses: &[SocketAddr]) -> Res
         if is_talkative {
             let escape = login.settings.escape;
             let way = describe(&named(target, *address), &arguments.via);
-            login.greet_with(format!("Connected to {way}. Escape character is {escape}."));
+            login.greet_with(format!("Connected to {way}.\nEscape character is {escape}."));
         }
         (login, outcome) = carry::run(login, &arguments.via, *address, timeout, &mut bench)?;
         if login.stage != Stage::Opening {
