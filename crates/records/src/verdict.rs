@@ -311,7 +311,7 @@ fn round_trip_clause(measured: &Measurement, timing: Timing<'_>) -> String {
     let far = timing.of(Layer::FarSideAndNetwork);
     let trip = round_trip(measured).unwrap_or(far).min(far);
     format!(
-        "The network's round trip of {} is {} of {} of {}; no software can make it less than {}",
+        "The network's round trip of {} is {} of {} of {}; nothing on this side can make it less than {}",
         duration(trip),
         share(trip, timing.total_ns),
         timing.name,

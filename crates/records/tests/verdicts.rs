@@ -99,9 +99,9 @@ fn fewer_segments_sent_again_are_mentioned() {
     measured.echo = Some(echo(80 * MS, &[]));
     measured.tcp = Some(tcp(75 * MS, 1));
     assert_eq!(limit(&measured), Limit::RoundTrip);
-    insta::assert_snapshot!(said(&measured), @r"
-    The network's round trip of 75.0 ms is 94 % of an echo of 80.0 ms; no software
-    can make it less than 75.0 ms; 1 of 400 segments had to be sent again.
+    insta::assert_snapshot!(said(&measured), @"
+    The network's round trip of 75.0 ms is 94 % of an echo of 80.0 ms; nothing on
+    this side can make it less than 75.0 ms; 1 of 400 segments had to be sent again.
     ");
 }
 
@@ -180,9 +180,10 @@ fn a_far_network_is_named_with_its_round_trip() {
     measured.phases.connect_ns = Some(280 * MS);
     measured.tcp = Some(tcp(290 * MS, 0));
     assert_eq!(limit(&measured), Limit::RoundTrip);
-    insta::assert_snapshot!(said(&measured), @r"
-    The network's round trip of 280 ms is 93 % of an echo of 300 ms; no software can
-    make it less than 280 ms, while a person finds more than 250 ms unacceptable.
+    insta::assert_snapshot!(said(&measured), @"
+    The network's round trip of 280 ms is 93 % of an echo of 300 ms; nothing on this
+    side can make it less than 280 ms, while a person finds more than 250 ms
+    unacceptable.
     ");
 }
 
@@ -271,9 +272,9 @@ fn segments_sent_again_are_mentioned_when_those_sent_are_unknown() {
     measured.echo = Some(echo(80 * MS, &[]));
     measured.tcp = Some(TcpFigures { segments_out: None, ..tcp(75 * MS, 3) });
     assert_eq!(limit(&measured), Limit::RoundTrip);
-    insta::assert_snapshot!(said(&measured), @r"
-    The network's round trip of 75.0 ms is 94 % of an echo of 80.0 ms; no software
-    can make it less than 75.0 ms; 3 segments had to be sent again.
+    insta::assert_snapshot!(said(&measured), @"
+    The network's round trip of 75.0 ms is 94 % of an echo of 80.0 ms; nothing on
+    this side can make it less than 75.0 ms; 3 segments had to be sent again.
     ");
 }
 
