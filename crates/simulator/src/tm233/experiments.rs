@@ -15,6 +15,8 @@ use std::net::{Ipv4Addr, SocketAddrV4};
 /// TM-233 §5.4: packet buffers of 704 bytes, of which four are the local header.
 const MTU: usize = 700;
 const PACKETS: usize = 32;
+/// The seed of the tables. It decides the initial sequence numbers, and so which bytes of the
+/// headers LLP has to escape.
 const SEED: u64 = 1982;
 const USER: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
 const SERVER: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 2);
@@ -55,12 +57,9 @@ pub enum Content {
     NotPrinted,
 }
 
-fn world(
-    user: Person,
-    server: Person,
-    rate_bps: u64,
-    profile: Profile,
-) -> World<Carried<Person>, Carried<Person>> {
+type Laboratory = World<Carried<Person>, Carried<Person>>;
+
+fn world(user: Person, server: Person, rate_bps: u64, profile: Profile, seed: u64) -> Laboratory {
     let settings = |address| Settings { address, prefix_len: 24, packets: PACKETS };
     let remote = SocketAddrV4::new(SERVER, TELNET_PORT);
     let active = Opening::Active { local: USER, remote };
@@ -68,13 +67,13 @@ fn world(
     let link = || Link::Llp(Llp::new(MTU));
     let user = Carried::new(user, active, profile);
     let server = Carried::new(server, passive, profile);
-    let user_seed = seed_of(SEED, Side::User);
-    let server_seed = seed_of(SEED, Side::Server);
+    let user_seed = seed_of(seed, Side::User);
+    let server_seed = seed_of(seed, Side::Server);
     World::new(
         Host::new(link(), settings(USER), ibm_pc(), user_seed, user),
         Host::new(link(), settings(SERVER), ibm_pc(), server_seed, server),
         Line::serial(rate_bps),
-        SEED,
+        seed,
     )
 }
 
@@ -96,7 +95,7 @@ fn text(len: usize) -> Vec<u8> {
 ///
 /// If the run comes to a stop.
 pub fn echo(rate_bps: u64, keys: usize) -> Result<Duration, Stuck> {
-    round_trip(rate_bps, b"x".to_vec(), keys, true)
+    round_trip(rate_bps, b"x".to_vec(), keys, true, SEED)
 }
 
 /// Returns the time of one packet with `data_bytes` of data from one computer to the other: half
@@ -115,7 +114,7 @@ pub fn packet_transfer(
         Content::Printable | Content::NotPrinted => vec![b'x'; data_bytes],
     };
     let prints = content != Content::NotPrinted;
-    Ok(round_trip(rate_bps, payload, TRANSFERS, prints)? / 2)
+    Ok(round_trip(rate_bps, payload, TRANSFERS, prints, SEED)? / 2)
 }
 
 fn round_trip(
@@ -123,10 +122,11 @@ fn round_trip(
     payload: Vec<u8>,
     count: usize,
     prints: bool,
+    seed: u64,
 ) -> Result<Duration, Stuck> {
     let typist = Person::who_types(payload, count, prints);
     let echoer = Person::who_echoes(prints);
-    let mut world = world(typist, echoer, rate_bps, personal_computer(WINDOW));
+    let mut world = world(typist, echoer, rate_bps, personal_computer(WINDOW), seed);
     world.drive(|world| world.user.application.stream.is_done())?;
     let round_trips = &world.user.application.stream.round_trips;
     Ok(round_trips.iter().sum::<Duration>() / u32::try_from(count).unwrap_or(u32::MAX))
@@ -163,12 +163,21 @@ impl Screenful {
 ///
 /// If the run comes to a stop.
 pub fn screenful(rate_bps: u64) -> Result<Screenful, Stuck> {
+    screenful_of(rate_bps, SEED)
+}
+
+/// Runs until the connection is open and nothing of that is left to do: the user has sent two
+/// packets for it, and the end of the second is on the line.
+fn open(world: &mut Laboratory) -> Result<(), Stuck> {
+    world.drive(|world| world.user.meter.counted(Counter::LinkPacketsOut) == 2)
+}
+
+fn screenful_of(rate_bps: u64, seed: u64) -> Result<Screenful, Stuck> {
     const SCREENFUL: usize = 24 * LINE_LEN - 2;
-    let writer = Person::who_writes(text(SCREENFUL), false);
-    let mut world = world(Person::who_reads(), writer, rate_bps, personal_computer(WINDOW));
-    // What opening the connection cost is not a part of the screenful: the user has sent two
-    // packets for it, and the last byte of the second has gone out.
-    world.drive(|world| world.user.meter.counted(Counter::LinkPacketsOut) == 2)?;
+    let (reader, writer) = (Person::who_reads(), Person::who_writes(text(SCREENFUL), false));
+    let mut world = world(reader, writer, rate_bps, personal_computer(WINDOW), seed);
+    // What opening the connection cost is not a part of the screenful.
+    open(&mut world)?;
     let before = world.user.meter.accounts();
     world.drive(|world| world.user.application.stream.console.bytes == SCREENFUL)?;
     let console = &world.user.application.stream.console;
@@ -194,17 +203,24 @@ pub struct Transfer {
     pub retransmissions: u64,
 }
 
-/// Sends as quickly as possible for `time` (table 6-2).
-#[must_use]
-pub fn maximum_transfer(rate_bps: u64, time: Duration) -> Transfer {
-    let writer = Person::who_writes(text(TRANSFER_WINDOW), true);
+/// Sends as quickly as possible for `time` once the connection is open (table 6-2).
+///
+/// # Errors
+///
+/// If the run comes to a stop.
+pub fn maximum_transfer(rate_bps: u64, time: Duration) -> Result<Transfer, Stuck> {
+    let (reader, writer) = (Person::who_reads(), Person::who_writes(text(TRANSFER_WINDOW), true));
     let profile = personal_computer(TRANSFER_WINDOW);
-    let mut world = world(Person::who_reads(), writer, rate_bps, profile);
-    world.run_until(Instant::ZERO + time);
-    Transfer {
+    let mut world = world(reader, writer, rate_bps, profile, SEED);
+    // The acknowledgment that opens the connection acknowledges no data.
+    open(&mut world)?;
+    let opening = world.user.meter.counted(Counter::TcpPureAcksOut);
+    let end = world.now() + time;
+    world.run_until(end);
+    Ok(Transfer {
         packets_in: world.user.meter.distribution(Quantity::SegmentBytesIn).count(),
-        packets_out: world.user.meter.counted(Counter::TcpPureAcksOut),
+        packets_out: world.user.meter.counted(Counter::TcpPureAcksOut) - opening,
         data_bytes: world.user.application.stream.console.bytes as u64,
         retransmissions: world.server.meter.counted(Counter::TcpRetransmissions),
-    }
+    })
 }
