@@ -5,6 +5,11 @@
 //! comes or goes meanwhile interrupts it, and the interrupt's cost makes everything later by just
 //! as much. So the processor's time is always the sum of what was charged, and what was charged is
 //! always the time that has passed.
+//!
+//! What a step itself notes as the time, by `Meter::busy_until`, is its beginning and what it has
+//! cost until then: it does not know of the interrupts that are still to come. What interrupt
+//! level answers by itself, as the link's acknowledgment, is on the line without delay; TM-233
+//! counts it so.
 
 use crate::world::Side;
 use protocols::Cx;
