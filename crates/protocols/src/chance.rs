@@ -1,8 +1,10 @@
 //! Chance from a seed: the same seed gives the same run.
 //!
 //! xoshiro256** seeded by splitmix64 (Blackman and Vigna). It is for simulation, ports and
-//! jitter. What an attacker must not guess (initial sequence numbers) is keyed from a seed that
-//! the driver takes from the operating system.
+//! jitter, and is no generator for secrets: who sees enough of its output can compute the rest.
+//! The key of the initial sequence numbers is drawn from it before anything else is. On a real
+//! network that is as good as the 64 bits of the seed, which the driver must take from the
+//! operating system, for as long as nobody has collected many of the ports that follow.
 
 /// A seeded source of numbers.
 #[derive(Clone, Debug)]

@@ -8,11 +8,11 @@ use protocols::time::Duration;
 pub struct Faults {
     /// A datagram, or a byte of a serial line, is lost.
     pub loss_ppm: u32,
-    /// A datagram comes twice.
+    /// A datagram, or a byte of a serial line, comes twice.
     pub duplication_ppm: u32,
-    /// A datagram is held back, so that later ones overtake it.
+    /// A datagram is held back, so that later ones overtake it. A wire does not do that to bytes.
     pub reordering_ppm: u32,
-    /// The longest time for which it is held back.
+    /// It is held back for less than this.
     pub held_back: Duration,
     /// A bit is inverted.
     pub bit_error_ppm: u32,

@@ -5,13 +5,18 @@
 //! comes or goes meanwhile interrupts it, and the interrupt's cost makes everything later by just
 //! as much. So the processor's time is always the sum of what was charged, and what was charged is
 //! always the time that has passed.
+//!
+//! What a step itself notes as the time, by `Meter::busy_until`, is its beginning and what it has
+//! cost until then: it does not know of the interrupts that are still to come. What interrupt
+//! level answers by itself, as the link's acknowledgment, is on the line without delay; TM-233
+//! counts it so.
 
 use crate::world::Side;
 use protocols::Cx;
 use protocols::chance::Chance;
 use protocols::link::Link;
 use protocols::meter::{Clock, Costs, Meter, Work};
-use protocols::station::{Application, Scheduler, Settings, Station};
+use protocols::station::{Application, Scheduler, Settings, Station, Step};
 use protocols::time::Instant;
 
 /// One host of a world.
@@ -42,12 +47,12 @@ impl<A: Application> Host<A> {
 pub(crate) trait Machine {
     /// Takes bytes that arrive now, at interrupt level.
     fn interrupt(&mut self, bytes: &[u8], now: Instant);
-    /// Returns the next bytes for the line; `bytes_out` were sent since the last call.
+    /// Returns the next bytes for the line, at most `limit`.
     fn give(&mut self, limit: usize, now: Instant) -> Vec<u8>;
     /// Charges the interrupts of bytes that have gone out.
     fn gone_out(&mut self, count: usize, now: Instant);
-    /// Runs the next step if the processor is free; true if there was one.
-    fn run_step(&mut self, now: Instant) -> bool;
+    /// Runs the next step and returns it, if one is ready; the processor must be free.
+    fn run_step(&mut self, now: Instant) -> Option<Step>;
     /// Returns until when the processor is busy.
     fn busy_until(&self) -> Instant;
     /// Returns when it wants to be called next, if nothing happens before.
@@ -74,14 +79,13 @@ impl<A: Application> Machine for Host<A> {
         self.meter.work(Work::LineByte, count);
     }
 
-    fn run_step(&mut self, now: Instant) -> bool {
+    fn run_step(&mut self, now: Instant) -> Option<Step> {
         let (station, application) = (&mut self.station, &mut self.application);
-        if self.scheduler.next(station, application, now).is_none() {
-            return false;
-        }
+        // The processor has waited until now only if there is something to do.
+        self.scheduler.next(station, application, now)?;
         self.meter.wait_until(now);
         let mut cx = Cx { now, chance: &mut self.chance, meter: &mut self.meter };
-        self.scheduler.run_one(station, application, &mut cx).is_some()
+        self.scheduler.run_one(station, application, &mut cx)
     }
 
     fn busy_until(&self) -> Instant {

@@ -46,7 +46,7 @@ impl Line {
         Self { unit: Unit::Datagram, rate_bps: None, delay, faults: Faults::default() }
     }
 
-    /// Returns how long the line is busy with `len` bytes.
+    /// Returns how long the line is busy with `len` bytes; for ever if its rate is 0.
     #[must_use]
     pub fn serial_time(&self, len: usize) -> Duration {
         let Some(rate_bps) = self.rate_bps else { return Duration::ZERO };
@@ -55,13 +55,21 @@ impl Line {
             Unit::Datagram => 0,
         };
         let bits = len as u64 * (8 + u64::from(framing_bits));
-        Duration::from_nanos(bits.saturating_mul(1_000_000_000) / rate_bps)
+        bits.saturating_mul(1_000_000_000)
+            .checked_div(rate_bps)
+            .map_or(Duration::MAX, Duration::from_nanos)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_line_without_a_rate_takes_no_time_and_one_of_rate_zero_takes_for_ever() {
+        assert_eq!(Line::path(Duration::ZERO).serial_time(1500), Duration::ZERO);
+        assert_eq!(Line::serial(0).serial_time(1), Duration::MAX);
+    }
 
     #[test]
     fn the_least_packet_of_the_thesis_takes_its_time() {

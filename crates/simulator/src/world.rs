@@ -3,7 +3,7 @@
 use crate::host::{Host, Machine};
 use crate::line::{Line, Unit};
 use protocols::chance::Chance;
-use protocols::station::Application;
+use protocols::station::{Application, Step};
 use protocols::time::Instant;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -53,8 +53,8 @@ enum Happening {
     Sent { from: Side, count: usize },
     /// The processor of a host has finished a step.
     Free { host: Side },
-    /// A timer of a host may be due.
-    Timer { host: Side },
+    /// A timer of a host may be due, which was set for `at`.
+    Timer { host: Side, at: Instant },
 }
 
 /// What the world knows of one host beside the host itself.
@@ -64,7 +64,9 @@ struct Place {
     is_sending: bool,
     /// A [`Happening::Free`] is on its way.
     is_computing: bool,
-    /// The earliest [`Happening::Timer`] that is on its way.
+    /// The step that computes makes what is to be sent.
+    is_making_output: bool,
+    /// The [`Happening::Timer`] that counts; one for any other time comes to nothing.
     timer: Option<Instant>,
 }
 
@@ -114,11 +116,11 @@ impl<A: Application, B: Application> World<A, B> {
         Ok(())
     }
 
-    /// Runs until `end`.
+    /// Runs until `end`; if that is past, nothing happens.
     pub fn run_until(&mut self, end: Instant) {
         self.wake();
         while self.next(Some(end)) {}
-        self.now = end;
+        self.now = self.now.max(end);
     }
 
     /// Lets both hosts look at what was changed from outside.
@@ -156,12 +158,15 @@ impl<A: Application, B: Application> World<A, B> {
                 if busy_until > now {
                     return self.plan(busy_until, Happening::Free { host });
                 }
-                self.place(host).is_computing = false;
+                let place = self.place(host);
+                (place.is_computing, place.is_making_output) = (false, false);
                 self.turn(host);
             }
-            Happening::Timer { host } => {
-                self.place(host).timer = None;
-                self.turn(host);
+            Happening::Timer { host, at } => {
+                // One that was overtaken by an earlier deadline would only breed.
+                if self.place(host).timer.take_if(|timer| *timer == at).is_some() {
+                    self.turn(host);
+                }
             }
         }
     }
@@ -180,9 +185,11 @@ impl<A: Application, B: Application> World<A, B> {
         }
         let now = self.now;
         // An interrupt that is not over yet holds the step up.
-        let is_free = self.machine(side).busy_until() <= now;
-        if is_free && !self.machine(side).run_step(now) {
-            return self.set_timer(side);
+        if self.machine(side).busy_until() <= now {
+            let Some(step) = self.machine(side).run_step(now) else {
+                return self.set_timer(side);
+            };
+            self.place(side).is_making_output = step == Step::Send;
         }
         let at = self.machine(side).busy_until().max(now);
         self.place(side).is_computing = true;
@@ -194,13 +201,17 @@ impl<A: Application, B: Application> World<A, B> {
         let deadline = deadline.max(self.now);
         if self.place(side).timer.is_none_or(|planned| deadline < planned) {
             self.place(side).timer = Some(deadline);
-            self.plan(deadline, Happening::Timer { host: side });
+            self.plan(deadline, Happening::Timer { host: side, at: deadline });
         }
     }
 
     /// Gives the line what `side` has for it, if the line is free.
+    ///
+    /// Nothing leaves while the step that makes it computes. An acknowledgment of the link waits
+    /// for that step too, which interrupt level would not; all other steps let it pass.
     fn transmit(&mut self, side: Side) {
-        if self.place(side).is_sending {
+        let place = self.place(side);
+        if place.is_sending || place.is_making_output {
             return;
         }
         let now = self.now;
@@ -241,3 +252,6 @@ impl<A: Application, B: Application> World<A, B> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -7,7 +7,8 @@ use simulator::tm233::{Row, Table};
 /// Returns the tables, each at most `width` columns wide.
 pub(crate) fn text(tables: &[Table], width: usize) -> String {
     let head = "Two personal computers on a serial line in virtual time: our own engines, each layer \
-                charged with what table 6-1 of TM-233 says it cost in 1982. Nothing is fitted.";
+                charged with what table 6-1 of TM-233 says it cost in 1982. The price of a carriage \
+                return is that of a screenful, see table 6-3; nothing else is fitted.";
     let mut text = paragraph(head, width);
     for table in tables {
         text.push('\n');

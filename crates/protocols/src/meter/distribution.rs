@@ -1,10 +1,10 @@
 //! A distribution of values: count, sum, extremes, and bins that are fine enough for percentiles.
 
-/// Bins that each doubling is divided into: no value is off by more than one in sixteen.
+/// Bins that each doubling is divided into: a percentile is too high by an eighth at most.
 const BINS_PER_DOUBLING: usize = 8;
 const BINS: usize = 64 * BINS_PER_DOUBLING;
 
-/// Values of one quantity, in logarithmic bins.
+/// Values of one quantity, in logarithmic bins of 2 KB together.
 #[derive(Clone, Debug)]
 pub struct Distribution {
     count: u64,
@@ -63,7 +63,8 @@ impl Distribution {
         u64::try_from(self.sum.checked_div(u128::from(self.count))?).ok()
     }
 
-    /// Returns a value that `percent` percent of all values do not exceed, to the width of a bin.
+    /// Returns a value that `percent` percent of all values do not exceed, at most an eighth above the
+    /// least such value.
     #[must_use]
     pub fn percentile(&self, percent: u8) -> Option<u64> {
         if self.count == 0 {
@@ -100,7 +101,8 @@ fn top_of(bin: usize) -> u64 {
     }
     let shift = bin / BINS_PER_DOUBLING - 1;
     let leading = (BINS_PER_DOUBLING + bin % BINS_PER_DOUBLING) as u64;
-    ((leading + 1) << shift) - 1
+    // All bits below the leading ones set; the top bin ends at the largest number there is.
+    (leading << shift) | ((1 << shift) - 1)
 }
 
 #[cfg(test)]
@@ -110,7 +112,8 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_value_lies_in_its_bin_and_the_bin_is_narrow(value in 0..u64::MAX / 4) {
+        fn a_value_lies_in_its_bin_and_the_bin_is_narrow(bits: u64, shift in 0..64) {
+            let value = bits >> shift;
             let top = top_of(bin_of(value));
             prop_assert!(value <= top);
             prop_assert!(top - value <= value / 8);
@@ -124,6 +127,15 @@ mod tests {
         assert!((50..=56).contains(&distribution.percentile(50).unwrap()));
         assert_eq!(distribution.percentile(100), Some(100));
         assert_eq!(distribution.mean(), Some(50));
+    }
+
+    #[test]
+    fn the_least_and_the_largest_value_have_a_bin() {
+        let mut distribution = Distribution::default();
+        distribution.record(0);
+        distribution.record(u64::MAX);
+        assert_eq!((distribution.percentile(50), distribution.max()), (Some(0), Some(u64::MAX)));
+        assert_eq!(distribution.percentile(100), Some(u64::MAX));
     }
 
     #[test]

@@ -1,8 +1,8 @@
 //! The laboratory of TM-233, chapter 6: two personal computers on a serial line.
 //!
 //! Our own engines run on both, over LLP, and every layer charges what table 6-1 says that its
-//! work cost in 1982. Nothing is fitted to the tables that come out: what differs is printed with
-//! its reason.
+//! work cost in 1982. One price is that of a screenful (table 6-3), the carriage return's; nothing
+//! else is fitted to the tables that come out. What differs is printed with its reason.
 
 mod costs;
 mod experiments;

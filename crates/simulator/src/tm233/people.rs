@@ -83,7 +83,7 @@ pub(super) struct Person {
     pub(super) console: Console,
     part: Part,
     /// Time from each packet typed to its echo.
-    pub(super) round_trips: Vec<Duration>,
+    round_trips: Vec<Duration>,
 }
 
 impl Person {
@@ -111,6 +111,13 @@ impl Person {
     /// Returns whether all that was to be typed has come back.
     pub(super) fn is_done(&self) -> bool {
         matches!(&self.part, Part::Type { wanted, .. } if self.round_trips.len() == *wanted)
+    }
+
+    /// Returns the average time from a packet typed to its echo.
+    pub(super) fn round_trip(&self) -> Duration {
+        let count = u32::try_from(self.round_trips.len()).unwrap_or(u32::MAX);
+        let total: Duration = self.round_trips.iter().sum();
+        total.checked_div(count).unwrap_or_default()
     }
 
     fn strike(&mut self, cx: &mut Cx<'_>) {
