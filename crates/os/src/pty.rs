@@ -65,9 +65,13 @@ impl Pty {
         command.stdin(Stdio::from(self.terminal.try_clone()?));
         command.stdout(Stdio::from(self.terminal.try_clone()?));
         command.stderr(Stdio::from(self.terminal));
-        // SAFETY: between fork and exec only two system calls are made, and nothing allocates.
+        // SAFETY: between fork and exec only system calls are made, and nothing allocates.
         unsafe {
             command.pre_exec(|| {
+                // What a shell has in the background ignores these two; a session of its own
+                // begins with them as they are by default, as a login does.
+                libc::signal(libc::SIGINT, libc::SIG_DFL);
+                libc::signal(libc::SIGQUIT, libc::SIG_DFL);
                 setsid()?;
                 Ok(ioctl_tiocsctty(rustix::stdio::stdin())?)
             });
