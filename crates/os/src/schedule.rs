@@ -75,12 +75,13 @@ fn set_class(class: libc::c_int, priority: u8) -> io::Result<()> {
 /// ended excepted, or `None` if it has gone or the kernel does not keep account.
 #[must_use]
 pub fn processor_time(id: u32) -> Option<Duration> {
-    let mut total = 0_u64;
-    for thread in fs::read_dir(format!("/proc/{id}/task")).ok()? {
-        let text = fs::read_to_string(thread.ok()?.path().join("schedstat")).ok()?;
-        total = total.checked_add(running_nanos(&text)?)?;
-    }
-    Some(Duration::from_nanos(total))
+    let threads = fs::read_dir(format!("/proc/{id}/task")).ok()?;
+    // One that ends between the listing and the reading is passed over.
+    let accounts = threads.filter_map(|thread| {
+        let account = fs::read_to_string(thread.ok()?.path().join("schedstat")).ok()?;
+        running_nanos(&account)
+    });
+    Some(Duration::from_nanos(accounts.reduce(u64::saturating_add)?))
 }
 
 /// Reads the first of the three numbers in a thread's schedstat: nanoseconds that it ran.
