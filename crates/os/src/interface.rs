@@ -83,6 +83,16 @@ impl Interface {
         Ok(self.flags()? & IFF_UP != 0)
     }
 
+    /// Returns whether the kernel has found that packets can pass: somewhat later than a program
+    /// has attached to the interface. What is sent before that is lost.
+    ///
+    /// # Errors
+    ///
+    /// [`InterfaceError::NoSuchInterface`], if it has gone.
+    pub fn is_running(&self) -> Result<bool, InterfaceError> {
+        Ok(self.flags()? & IFF_RUNNING != 0)
+    }
+
     /// Returns the longest packet that the interface takes, in bytes.
     ///
     /// # Errors
@@ -330,6 +340,7 @@ const SIOCGIFMTU: Opcode = 0x8921;
 const SIOCSIFMTU: Opcode = 0x8922;
 // <net/if.h>
 const IFF_UP: i16 = 0x0001;
+const IFF_RUNNING: i16 = 0x0040;
 const IFF_POINTOPOINT: i16 = 0x0010;
 
 #[cfg(test)]

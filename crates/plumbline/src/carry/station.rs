@@ -5,6 +5,7 @@
 
 use super::{Bench, CarrierStatus, Outcome, SerialLink, Session, Via};
 use anyhow::{Context, Result, bail};
+use os::clock::Monotonic;
 use os::interface::Interface;
 use os::readiness::{self, PollFd, PollFlags};
 use os::serial::Serial;
@@ -30,6 +31,9 @@ const FAREWELL: Duration = Duration::from_secs(2);
 const SERIAL_MTU: usize = 576;
 /// What a serial line is given at a time, so that an acknowledgment need not wait long.
 const SERIAL_CHUNK: usize = 64;
+/// The kernel looks at its links once a second at the least.
+const RUNNING_WITHIN: Duration = Duration::from_millis(1_500);
+const LOOK_AGAIN_AFTER: Duration = Duration::from_millis(1);
 /// A screen of 200 by 60 in colour: the window of an interactive session.
 const SCREENFUL: usize = 32 * 1024;
 
@@ -161,6 +165,7 @@ fn attach(tun: Tun, address: Option<Ipv4Addr>) -> Result<Attachment> {
              {name}; ip link set {name} up)"
         );
     }
+    wait_until_running(&interface)?;
     let addressing = interface.address()?;
     let prefix_len = addressing.map_or(24, |addressing| addressing.prefix_bits);
     let suggested = addressing.and_then(|addressing| addressing.peer());
@@ -174,6 +179,17 @@ fn attach(tun: Tun, address: Option<Ipv4Addr>) -> Result<Attachment> {
     let mtu = usize::try_from(interface.mtu_bytes()?).unwrap_or(1500);
     let link = Link::Datagram(Datagram::new(mtu));
     Ok(Attachment { device: Device::Tun(tun), link, own, prefix_len })
+}
+
+/// Waits until the kernel has seen that somebody is attached to the interface: it would drop its
+/// answer to our SYN before, and the next one goes a second later.
+fn wait_until_running(interface: &Interface) -> Result<()> {
+    let clock = Monotonic::start();
+    while !interface.is_running()? && clock.now() < Instant::ZERO + RUNNING_WITHIN {
+        readiness::wait(&mut [], &clock, Some(clock.now() + LOOK_AGAIN_AFTER))?;
+    }
+    // If it is still not running, the connection will say so.
+    Ok(())
 }
 
 impl<S: Session> Driver<'_, S> {
