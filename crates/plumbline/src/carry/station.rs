@@ -210,7 +210,11 @@ impl<S: Session> Driver<'_, S> {
                 _ = self.leave();
                 return Ok((self.carried.stream, outcome));
             }
-            self.wait(give_up_at)?;
+            // What the device has taken has made room for what waited for it.
+            let has_room = self.unwritten.is_empty() && self.station.has_output();
+            if !has_room && !self.station.has_input() {
+                self.wait(give_up_at)?;
+            }
         }
     }
 
