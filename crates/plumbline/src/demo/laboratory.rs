@@ -14,7 +14,7 @@ pub(crate) const SCREENFUL_1982_NS: u64 = 2_830_000_000;
 /// The line's rate of figure 6-1, bit/s.
 const FIGURE_RATE_BPS: u64 = 9_600;
 const FIGURE_DATA_BYTES: [u16; 4] = [1, 166, 333, 500];
-const KEYS: usize = 20;
+const KEYS: usize = 1_000;
 
 /// What our engines take with the costs of 1982.
 #[derive(Clone, Debug)]
