@@ -8,6 +8,7 @@ use protocols::meter::Account;
 use rustix::net::SendFlags;
 use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
+use std::pin::pin;
 use std::task::Poll;
 use std::time::Duration;
 use tokio::io::Interest;
@@ -52,10 +53,10 @@ async fn carry<S: Session>(
     timeout: Duration,
     bench: &mut Bench,
 ) -> Result<(S, Outcome)> {
-    let stream = match tokio::time::timeout(timeout, TcpStream::connect(address)).await {
-        Err(_) => return Ok((session, Outcome::TimedOut)),
-        Ok(Err(error)) => return Ok((session, outcome_of(error)?)),
-        Ok(Ok(stream)) => stream,
+    let mut inputs = inputs_of(&session)?;
+    let stream = match connect(address, timeout, &mut session, &mut inputs, bench).await? {
+        Ok(stream) => stream,
+        Err(outcome) => return Ok((session, outcome)),
     };
     socket::set_no_delay(&stream, true)?;
     socket::set_urgent_inline(&stream, true)?;
@@ -68,8 +69,34 @@ async fn carry<S: Session>(
         is_urgent_ahead: false,
         is_half_closed: false,
     };
-    let outcome = kernel.run().await?;
+    let outcome = kernel.run(inputs).await?;
     Ok((session, outcome))
+}
+
+/// Opens the connection; the near side may end the session while the far side is silent.
+async fn connect<S: Session>(
+    address: SocketAddr,
+    timeout: Duration,
+    session: &mut S,
+    inputs: &mut [Input],
+    bench: &mut Bench,
+) -> Result<std::result::Result<TcpStream, Outcome>> {
+    let mut connecting = pin!(tokio::time::timeout(timeout, TcpStream::connect(address)));
+    loop {
+        let index = tokio::select! {
+            biased;
+            connected = &mut connecting => return match connected {
+                Err(_) => Ok(Err(Outcome::TimedOut)),
+                Ok(Err(error)) => outcome_of(error).map(Err),
+                Ok(Ok(stream)) => Ok(Ok(stream)),
+            },
+            index = any_readable(inputs, session) => index?,
+        };
+        take_input(index, session, inputs, bench)?;
+        if session.is_over() {
+            return Ok(Err(Outcome::Left));
+        }
+    }
 }
 
 /// What an error of a socket says about the far side; errors of our own side stay errors.
@@ -96,9 +123,8 @@ struct Kernel<'a, S> {
 }
 
 impl<S: Session> Kernel<'_, S> {
-    async fn run(mut self) -> Result<Outcome> {
+    async fn run(mut self, mut inputs: Vec<Input>) -> Result<Outcome> {
         let notice = UrgentNotice::of(&self.stream)?;
-        let mut inputs = self.inputs()?;
         loop {
             if let Some(outcome) = self.write()? {
                 return Ok(outcome);
@@ -126,24 +152,11 @@ impl<S: Session> Kernel<'_, S> {
                     self.session.urgent(true);
                 }
                 Woken::Input(index) => {
-                    self.session.take_input(index, &mut self.bench.cx())?;
-                    if let Some(input) = inputs.get_mut(index) {
-                        input.is_ready =
-                            input.watched.is_none() || self.session.has_more_input(index);
-                    }
+                    take_input(index, self.session, &mut inputs, self.bench)?;
                 }
                 Woken::Deadline => self.session.run(&mut self.bench.cx()),
             }
         }
-    }
-
-    fn inputs(&self) -> Result<Vec<Input>> {
-        let inputs = self.session.inputs().into_iter().map(|descriptor| {
-            let watched = Watched::new(descriptor)?;
-            Ok(Input { is_ready: watched.is_none(), watched })
-        });
-        let inputs = inputs.collect::<io::Result<_>>();
-        inputs.context("an input of the session cannot be watched")
     }
 
     /// Shuts our half of the connection when the session has nothing more to send.
@@ -281,6 +294,28 @@ fn read_once(stream: &TcpStream, buffer: &mut [u8], is_urgent_ahead: bool) -> io
 /// may, and our delayed acknowledgment would keep it from the eye for 40 ms.
 fn may_hold_back(data: &[u8]) -> bool {
     data.len() > ECHO_LEN || data.contains(&b'\n')
+}
+
+fn inputs_of<S: Session>(session: &S) -> Result<Vec<Input>> {
+    let inputs = session.inputs().into_iter().map(|descriptor| {
+        let watched = Watched::new(descriptor)?;
+        Ok(Input { is_ready: watched.is_none(), watched })
+    });
+    let inputs = inputs.collect::<io::Result<_>>();
+    inputs.context("an input of the session cannot be watched")
+}
+
+fn take_input<S: Session>(
+    index: usize,
+    session: &mut S,
+    inputs: &mut [Input],
+    bench: &mut Bench,
+) -> Result<()> {
+    session.take_input(index, &mut bench.cx())?;
+    if let Some(input) = inputs.get_mut(index) {
+        input.is_ready = input.watched.is_none() || session.has_more_input(index);
+    }
+    Ok(())
 }
 
 async fn any_readable<S: Session>(inputs: &mut [Input], session: &S) -> io::Result<usize> {

@@ -195,7 +195,9 @@ fn wait_until_running(interface: &Interface) -> Result<()> {
 impl<S: Session> Driver<'_, S> {
     fn run(mut self, remote: SocketAddrV4, timeout: Duration) -> Result<(S, Outcome)> {
         let give_up_at = self.bench.clock.now() + timeout;
-        self.learn_address(remote, give_up_at)?;
+        if !self.learn_address(remote, give_up_at)? {
+            return Ok((self.carried.stream, Outcome::Left));
+        }
         loop {
             self.scheduler.run(&mut self.station, &mut self.carried, &mut self.bench.cx());
             // What a person waits for goes first; the acknowledgment can follow it.
@@ -218,10 +220,11 @@ impl<S: Session> Driver<'_, S> {
         }
     }
 
-    /// Asks for our address on a line where the other end gives it (TM-233 §5.4).
-    fn learn_address(&mut self, remote: SocketAddrV4, give_up_at: Instant) -> Result<()> {
+    /// Asks for our address on a line where the other end gives it (TM-233 §5.4). Returns whether
+    /// there is one; the near side may end the session before.
+    fn learn_address(&mut self, remote: SocketAddrV4, give_up_at: Instant) -> Result<bool> {
         if !self.station.address().is_unspecified() {
-            return Ok(());
+            return Ok(true);
         }
         if let Link::Llp(llp) = self.station.link_mut() {
             llp.request_address(&mut self.bench.cx());
@@ -237,11 +240,14 @@ impl<S: Session> Driver<'_, S> {
                 );
             }
             self.wait(give_up_at)?;
+            if self.carried.stream.is_over() {
+                return Ok(false);
+            }
             self.take_arrived();
         }
         let local = self.station.address();
         self.carried.set_opening(Opening::Active { local, remote });
-        Ok(())
+        Ok(true)
     }
 
     fn outcome(&self, give_up_at: Instant) -> Option<Outcome> {

@@ -2,9 +2,13 @@
 
 use super::*;
 use os::interface::Interface;
+use os::pty::Pty;
+use os::tty::WindowSize;
 use os::tun::Tun;
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddrV4, TcpListener};
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
 use std::thread::JoinHandle;
 
 /// Sends its text, wants it back, and closes.
@@ -68,6 +72,66 @@ impl Session for Echoed {
     }
 }
 
+/// Is ended by whatever can be read.
+struct Ended {
+    near: UnixStream,
+    is_over: bool,
+}
+
+impl Ended {
+    /// Makes one for which something can be read at once.
+    fn at_once() -> Self {
+        let (near, mut teller) = UnixStream::pair().unwrap();
+        teller.write_all(b"!").unwrap();
+        Self { near, is_over: false }
+    }
+}
+
+impl Stream for Ended {
+    fn opened(&mut self, _cx: &mut Cx<'_>) {}
+
+    fn receive(&mut self, _data: &[u8], _cx: &mut Cx<'_>) {}
+
+    fn urgent(&mut self, _is_ahead: bool) {}
+
+    fn output(&self) -> &[u8] {
+        &[]
+    }
+
+    fn sent(&mut self, _count: usize) {}
+
+    fn peer_closed(&mut self, _cx: &mut Cx<'_>) {}
+
+    fn is_closing(&self) -> bool {
+        false
+    }
+}
+
+impl Session for Ended {
+    fn inputs(&self) -> Vec<BorrowedFd<'_>> {
+        vec![self.near.as_fd()]
+    }
+
+    fn take_input(&mut self, _index: usize, _cx: &mut Cx<'_>) -> Result<()> {
+        self.is_over = true;
+        Ok(())
+    }
+
+    fn flush(&mut self, _cx: &mut Cx<'_>) -> Result<()> {
+        Ok(())
+    }
+
+    fn take_status(&mut self, _status: &CarrierStatus) {}
+
+    fn wants_status(&self) -> bool {
+        false
+    }
+
+    fn is_over(&self) -> bool {
+        self.is_over
+    }
+}
+
 fn port_of(listener: &TcpListener) -> u16 {
     listener.local_addr().unwrap().port()
 }
@@ -120,6 +184,37 @@ fn in_new_network(test: fn()) {
         Err(refused) => println!("skipped: {refused}"),
     });
     thread.join().unwrap();
+}
+
+#[test]
+fn the_near_side_can_leave_while_the_kernel_waits_for_a_silent_host() {
+    in_new_network(|| {
+        // Nobody reads the TUN, so nobody is behind it.
+        let tun = Tun::open(Some("plumb0")).unwrap();
+        let interface = Interface::named(tun.name()).unwrap();
+        interface.set_address(Ipv4Addr::new(10, 77, 0, 1), 24).unwrap();
+        interface.bring_up().unwrap();
+        let silent = SocketAddr::from((Ipv4Addr::new(10, 77, 0, 9), TELNET_PORT));
+        let mut bench = Bench::new(true).unwrap();
+        let session = Ended::at_once();
+        let (_, outcome) = run(session, &Via::Kernel, silent, TIMEOUT, &mut bench).unwrap();
+        assert_eq!(outcome, Outcome::Left);
+    });
+}
+
+#[test]
+fn the_near_side_can_leave_while_nobody_on_the_line_gives_an_address() {
+    let pty = Pty::open(WindowSize { rows: 24, columns: 80 }).unwrap();
+    let via = Via::Serial {
+        device: pty.path().to_owned(),
+        rate_bps: 9_600,
+        link: SerialLink::Llp,
+        address: None,
+    };
+    let silent = SocketAddr::from((Ipv4Addr::new(10, 77, 0, 9), TELNET_PORT));
+    let mut bench = Bench::new(true).unwrap();
+    let (_, outcome) = run(Ended::at_once(), &via, silent, TIMEOUT, &mut bench).unwrap();
+    assert_eq!(outcome, Outcome::Left);
 }
 
 #[test]
