@@ -183,7 +183,7 @@ fn log_in(via: Via, tun: Option<Tun>, server: &str, interrupts: &Interrupts) -> 
         Some(tun) => carry::run_on_tun(walk, tun, address, PATIENCE, &mut bench)?,
         None => carry::run(walk, &via, SocketAddr::V4(address), PATIENCE, &mut bench)?,
     };
-    let findings = walk.into_findings();
+    let findings = walk.into_findings(outcome);
     if findings.opened_at.is_none() && outcome != Outcome::Left {
         bail!("{server} does not answer");
     }

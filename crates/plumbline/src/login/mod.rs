@@ -34,7 +34,7 @@ pub(crate) struct Arguments {
     #[arg(value_name = "HOST", value_parser = parse_host)]
     host: Host,
     /// The port, if it does not stand with the host [default: 23]
-    #[arg(value_parser = parse_port)]
+    #[arg(value_parser = carry::parse_port)]
     port: Option<u16>,
     /// What carries the session: kernel, tun:NAME or serial:DEVICE?baud=19200&link=llp
     ///
@@ -127,10 +127,6 @@ struct Host {
 
 fn parse_host(text: &str) -> Result<Host> {
     Ok(Host { target: text.parse()?, is_url: text.starts_with("telnet://") })
-}
-
-fn parse_port(text: &str) -> Result<u16> {
-    carry::parse_port(text)
 }
 
 /// Runs the command.

@@ -169,7 +169,7 @@ impl Run<'_> {
             connecting_at,
             tick: calibration.finish(),
         };
-        Ok((walk.into_findings(), outcome, circumstances))
+        Ok((walk.into_findings(outcome), outcome, circumstances))
     }
 }
 

@@ -15,7 +15,7 @@ use super::console::Console;
 use super::echo::{Echo, Keystroke, Progress};
 use super::progress::ProgressLine;
 use super::prompt::{Prompt, Prompts, Wait};
-use crate::carry::{CarrierStatus, Session};
+use crate::carry::{CarrierStatus, Outcome, Session};
 use anyhow::Result;
 use protocols::Cx;
 use protocols::application::Stream;
@@ -116,8 +116,16 @@ impl Walk {
         }
     }
 
-    /// Ends the walk, and returns what it has found.
-    pub(crate) fn into_findings(mut self) -> Findings {
+    /// Ends the walk, whose connection has ended by `outcome`, and returns what it has found.
+    pub(crate) fn into_findings(mut self, outcome: Outcome) -> Findings {
+        if !matches!(self.stage, Stage::Opening | Stage::Over) {
+            match outcome {
+                Outcome::Reset | Outcome::Refused => self.note("the far side reset the connection"),
+                Outcome::TimedOut => self.note("the far side has fallen silent"),
+                Outcome::Unreachable => self.note("there is no way to the far side any more"),
+                Outcome::Closed | Outcome::Left => {}
+            }
+        }
         self.keep_echoes();
         self.progress.clear();
         self.findings

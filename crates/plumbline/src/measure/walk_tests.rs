@@ -3,7 +3,7 @@
 use super::progress::ProgressLine;
 use super::prompt::{Prompt, Prompts};
 use super::walk::{Findings, Login, Plan, Walk};
-use crate::carry::{CarrierStatus, Session};
+use crate::carry::{CarrierStatus, Outcome, Session};
 use protocols::Cx;
 use protocols::application::Stream;
 use protocols::chance::Chance;
@@ -125,7 +125,7 @@ fn walk(plan: Plan, mut far: Far) -> (Findings, Vec<u8>) {
             walk.take_status(&CarrierStatus::None);
         }
         if walk.is_over() {
-            return (walk.into_findings(), far.typed);
+            return (walk.into_findings(Outcome::Left), far.typed);
         }
         let mut answer = Vec::new();
         keys.iter().for_each(|key| far.key(*key, &mut answer));
@@ -281,4 +281,13 @@ fn an_errand_brings_its_output_home() {
     let plan = Plan { errands: vec!["uname".to_owned()], ..plan(1) };
     let (findings, _) = walk(plan, Far::shell());
     assert_eq!(findings.errands, [("uname".to_owned(), b"\r\nPlumb\r\n$ ".to_vec())]);
+}
+
+#[test]
+fn a_walk_that_a_reset_breaks_off_says_so() {
+    let mut walk = Walk::new(plan(1), None, ProgressLine::default());
+    let (mut meter, mut chance) = (Meter::new(Clock::None), Chance::from_seed(1));
+    walk.opened(&mut Cx { now: Instant::ZERO, chance: &mut chance, meter: &mut meter });
+    let findings = walk.into_findings(Outcome::Reset);
+    assert_eq!(findings.notes, ["the far side reset the connection"]);
 }
