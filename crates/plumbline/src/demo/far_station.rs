@@ -3,6 +3,7 @@
 //! It is what the demonstration talks to where the machine allows no TUN. The line is a
 //! pseudo-terminal with LLP on it, whose path is the first line that this program writes.
 
+use super::host::SERVER;
 use anyhow::{Context, Result};
 use os::clock::Monotonic;
 use os::load::Machine;
@@ -19,11 +20,8 @@ use protocols::packet::Pool;
 use protocols::station::{Application, Carried, Opening, Scheduler, Settings, Station};
 use protocols::transport::tcp::Profile;
 use std::io::Write;
-use std::net::{Ipv4Addr, SocketAddrV4};
 use std::os::fd::AsFd;
 
-/// Where its Telnet server is.
-pub(crate) const SERVER: SocketAddrV4 = SocketAddrV4::new(Ipv4Addr::new(10, 77, 0, 1), 23);
 const MTU: usize = 576;
 const WINDOW: usize = 4_096;
 const PROMPT: &[u8] = b"$ ";

@@ -18,7 +18,7 @@ use std::thread;
 
 /// The interface of the demonstration.
 pub(crate) const INTERFACE: &str = "plumb0";
-/// The kernel's address on it, where the server is.
+/// Where the Telnet server is: the kernel's address on it, or the far station's on a line.
 pub(crate) const SERVER: SocketAddrV4 = SocketAddrV4::new(Ipv4Addr::new(10, 77, 0, 1), 23);
 const PREFIX_BITS: u8 = 24;
 
