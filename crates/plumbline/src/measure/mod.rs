@@ -68,7 +68,7 @@ pub(crate) struct Arguments {
     html: Option<PathBuf>,
     /// Seconds in which the connection must stand, and in which something must come where
     /// something is waited for
-    #[arg(long, default_value_t = 30, value_name = "SECONDS",
+    #[arg(long, default_value_t = carry::DEFAULT_TIMEOUT.as_secs(), value_name = "SECONDS",
           value_parser = clap::value_parser!(u64).range(1..=86_400))]
     timeout: u64,
 }
