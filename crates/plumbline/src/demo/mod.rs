@@ -201,7 +201,7 @@ fn log_in(via: Via, tun: Option<Tun>, server: &str, interrupts: &Interrupts) -> 
 }
 
 fn show_login(login: &Login, shape: Style) {
-    say(&format!("Logged in to {} via {}.", login.server, login.measured.via), shape);
+    say(&format!("Logged in via {} to {}.", login.measured.via, login.server), shape);
     for (command, output) in &login.findings.errands {
         print(&format!("\n  $ {command}\n"));
         let lines = lines_of(output);
