@@ -148,6 +148,8 @@ func openPacket(name string, mtu uint32) (stack.LinkEndpoint, error) {
 	if err := unix.Bind(descriptor, &place); err != nil {
 		return nil, err
 	}
+	// Without TXChecksumOffload: it would leave sums out where there is nothing to segment, and not
+	// tell the kernel.
 	return fdbased.New(&fdbased.Options{
 		FDs:                []int{descriptor},
 		MTU:                mtu,
@@ -155,7 +157,6 @@ func openPacket(name string, mtu uint32) (stack.LinkEndpoint, error) {
 		Address:            tcpip.LinkAddress(device.HardwareAddr),
 		PacketDispatchMode: fdbased.RecvMMsg,
 		GSOMaxSize:         gsoMax,
-		TXChecksumOffload:  true,
 		RXChecksumOffload:  true,
 	})
 }

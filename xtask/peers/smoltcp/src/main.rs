@@ -4,7 +4,7 @@
 //! either listening or connected, so there is always one more than there are connections, up to
 //! `--connections`.
 
-use smoltcp::iface::{Config, Interface, SocketSet};
+use smoltcp::iface::{Config, Interface, PollIngressSingleResult, PollResult, SocketSet};
 use smoltcp::phy::{Medium, TunTapInterface, wait};
 use smoltcp::socket::tcp::{CongestionControl, Socket, SocketBuffer, State};
 use smoltcp::time::Instant;
@@ -55,13 +55,19 @@ fn main() {
     println!("ready");
     let descriptor = device.as_raw_fd();
     loop {
-        interface.poll(Instant::now(), &mut device, &mut sockets);
+        // Everything that has come is read before anything is answered: one acknowledgment, which
+        // opens the window too, and not two.
+        let now = Instant::now();
+        interface.poll_maintenance(now);
+        while interface.poll_ingress_single(now, &mut device, &mut sockets)
+            != PollIngressSingleResult::None
+        {}
         let count = sockets.iter().count();
         if !serve(&mut sockets, options.mode) && count < options.connections {
             sockets.add(socket(&options));
         }
         let now = Instant::now();
-        interface.poll_egress(now, &mut device, &mut sockets);
+        while interface.poll_egress(now, &mut device, &mut sockets) != PollResult::None {}
         if !options.spins {
             // A signal may break it off: then the turn is empty.
             _ = wait(descriptor, interface.poll_delay(now, &sockets));

@@ -68,7 +68,8 @@ impl Amount {
 /// Measures all that can be measured, and prints the report.
 pub(super) fn run(root: &Path, arguments: &[&str]) -> Result<()> {
     let options = parse(arguments)?;
-    let (contenders, left_out) = contenders(root, &options)?;
+    let root = root.canonicalize().context("the project's folder is not there")?;
+    let (contenders, left_out) = contenders(&root, &options)?;
     let conditions = Conditions::set(false)?;
     conditions.run_in_real_time()?;
     let amount = if options.is_quick { Amount::QUICK } else { Amount::FULL };
