@@ -6,6 +6,7 @@
 //!
 //! Linux first. What only Linux has (TUN, namespaces, `TCP_INFO`) is left out elsewhere.
 
+pub mod checksum;
 pub mod clock;
 pub mod entropy;
 #[cfg(target_os = "linux")]
@@ -29,6 +30,8 @@ mod testing;
 pub mod tty;
 #[cfg(target_os = "linux")]
 pub mod tun;
+#[cfg(target_os = "linux")]
+pub mod vnet;
 
 use rustix::io::Errno;
 use std::io;
