@@ -16,6 +16,8 @@ pub mod load;
 #[cfg(target_os = "linux")]
 pub mod namespace;
 #[cfg(target_os = "linux")]
+mod netlink;
+#[cfg(target_os = "linux")]
 pub mod process;
 #[cfg(target_os = "linux")]
 pub mod pty;
@@ -30,6 +32,8 @@ mod testing;
 pub mod tty;
 #[cfg(target_os = "linux")]
 pub mod tun;
+#[cfg(target_os = "linux")]
+pub mod veth;
 #[cfg(target_os = "linux")]
 pub mod vnet;
 
