@@ -6,8 +6,14 @@
 //!
 //! Linux first. What only Linux has (TUN, namespaces, `TCP_INFO`) is left out elsewhere.
 
+#[cfg(target_os = "linux")]
+mod alarm;
+#[cfg(target_os = "linux")]
+pub mod batch;
 pub mod checksum;
 pub mod clock;
+#[cfg(target_os = "linux")]
+pub mod device;
 pub mod entropy;
 #[cfg(target_os = "linux")]
 pub mod interface;
@@ -17,6 +23,8 @@ pub mod load;
 pub mod namespace;
 #[cfg(target_os = "linux")]
 mod netlink;
+#[cfg(target_os = "linux")]
+pub mod packet_socket;
 #[cfg(target_os = "linux")]
 pub mod process;
 #[cfg(target_os = "linux")]
@@ -36,6 +44,8 @@ pub mod tun;
 pub mod veth;
 #[cfg(target_os = "linux")]
 pub mod vnet;
+#[cfg(target_os = "linux")]
+pub mod waiting;
 
 use rustix::io::Errno;
 use std::io;

@@ -198,11 +198,11 @@ impl Tun {
         header_and_length(read, &header, is_plain)
     }
 
-    /// Reads like [`Self::read_vectored`], but never waits, whatever [`Self::set_blocking`] says.
+    /// Reads like [`Self::read_vectored`] of a device that blocks, but does not wait.
     ///
     /// # Errors
     ///
-    /// As [`Self::read_vectored`]; ENOTSUP before Linux 6.4.
+    /// As [`Self::read_vectored`].
     pub fn read_now(&self, packet: &mut [u8]) -> io::Result<Option<(Header, usize)>> {
         let mut header = [0; HEADER_LEN];
         let is_plain = self.offloads.is_none();
@@ -211,7 +211,13 @@ impl Tun {
             [IoSliceMut::new(header.get_mut(..own).unwrap_or_default()), IoSliceMut::new(packet)];
         // An offset of -1 is no offset (preadv2(2)).
         let flags = ReadWriteFlags::NOWAIT;
-        let read = rustix::io::preadv2(&self.descriptor, &mut parts, u64::MAX, flags);
+        let mut read = rustix::io::preadv2(&self.descriptor, &mut parts, u64::MAX, flags);
+        if read == Err(Errno::OPNOTSUPP) {
+            // Before Linux 6.4.
+            self.set_blocking(false)?;
+            read = rustix::io::readv(&self.descriptor, &mut parts);
+            self.set_blocking(true)?;
+        }
         header_and_length(read, &header, is_plain)
     }
 
