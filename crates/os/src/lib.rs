@@ -23,6 +23,9 @@ pub mod load;
 pub mod namespace;
 #[cfg(target_os = "linux")]
 mod netlink;
+#[cfg(test)]
+#[cfg(target_os = "linux")]
+mod offload_tests;
 #[cfg(target_os = "linux")]
 pub mod packet_socket;
 #[cfg(target_os = "linux")]
