@@ -46,6 +46,11 @@ pub enum Protocol {
     Other(u8),
 }
 
+impl Protocol {
+    /// 58: ICMP for IPv6 (RFC 4443).
+    pub const ICMPV6: Self = Self::Other(58);
+}
+
 /// A header with what is known about the datagram behind it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Parsed {

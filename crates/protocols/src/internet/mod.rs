@@ -16,9 +16,12 @@
 //! There are no routes: whatever is not on the link is for the other end of it to send on.
 
 pub mod icmp;
+pub mod icmpv6;
 mod interface;
 pub mod ipv4;
+pub mod ipv6;
 mod limit;
+pub mod reassembly;
 
 use crate::checksum::Sum;
 use crate::cx::Cx;
