@@ -15,13 +15,17 @@
 //!
 //! There are no routes: whatever is not on the link is for the other end of it to send on.
 
+pub mod addresses;
 pub mod icmp;
 pub mod icmpv6;
+mod identification;
 mod interface;
 pub mod ipv4;
 pub mod ipv6;
 mod limit;
+pub mod path_mtu;
 pub mod reassembly;
+pub mod routes;
 
 use crate::checksum::Sum;
 use crate::cx::Cx;
