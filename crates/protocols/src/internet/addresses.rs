@@ -25,8 +25,8 @@ pub struct Address {
     pub address: IpAddr,
     /// The length of its network's prefix, in bits.
     pub prefix_len: u8,
-    /// Whether it still has to be found out that no other host has it.
-    pub is_tentative: bool,
+    /// What it may be used for.
+    pub state: State,
     /// Until when new connections use it; for ever if nothing.
     pub preferred_until: Option<Instant>,
     /// Until when it is ours; for ever if nothing.
@@ -36,7 +36,7 @@ pub struct Address {
 /// What an address may be used for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
-    /// Nothing yet.
+    /// Nothing yet: it has to be found out that no other host has it.
     Tentative,
     /// Anything.
     Preferred,
@@ -73,22 +73,11 @@ pub enum Scope {
 }
 
 impl Address {
-    /// Makes an address that stays: not tentative, and ours for ever.
+    /// Makes an address that is ours for ever, and preferred.
     #[must_use]
     pub fn lasting(address: IpAddr, prefix_len: u8) -> Self {
         let (preferred_until, valid_until) = (None, None);
-        Self { address, prefix_len, is_tentative: false, preferred_until, valid_until }
-    }
-
-    /// Returns what it may be used for now.
-    #[must_use]
-    pub fn state(&self, now: Instant) -> State {
-        let is_over = self.preferred_until.is_some_and(|until| until <= now);
-        match (self.is_tentative, is_over) {
-            (true, _) => State::Tentative,
-            (false, true) => State::Deprecated,
-            (false, false) => State::Preferred,
-        }
+        Self { address, prefix_len, state: State::Preferred, preferred_until, valid_until }
     }
 
     /// Returns whether `other` is on the same network.
@@ -157,45 +146,53 @@ impl Addresses {
     /// Returns whether an address is ours to be sent to.
     #[must_use]
     pub fn contains(&self, address: IpAddr) -> bool {
-        self.get(address).is_some_and(|known| !known.is_tentative)
+        self.get(address).is_some_and(|known| known.state != State::Tentative)
     }
 
-    /// Returns when the next address ceases to be valid.
+    /// Returns when the next address ceases to be preferred, or valid.
     #[must_use]
     pub fn deadline(&self) -> Option<Instant> {
-        self.addresses.iter().filter_map(|address| address.valid_until).min()
+        let ends = self.addresses.iter().flat_map(|address| {
+            let is_preferred = address.state == State::Preferred;
+            [address.preferred_until.filter(|_| is_preferred), address.valid_until]
+        });
+        ends.flatten().min()
     }
 
-    /// Removes the addresses that are no longer valid, and returns whether there were any.
-    pub fn timeout(&mut self, now: Instant) -> bool {
-        let before = self.addresses.len();
+    /// Deprecates and removes the addresses whose time is over.
+    pub fn timeout(&mut self, now: Instant) {
         self.addresses.retain(|address| address.valid_until.is_none_or(|until| until > now));
-        self.addresses.len() < before
+        for address in &mut self.addresses {
+            let is_over = address.preferred_until.is_some_and(|until| until <= now);
+            if is_over && address.state == State::Preferred {
+                address.state = State::Deprecated;
+            }
+        }
     }
 
     /// Returns the best address to send from to `destination` (RFC 6724 §5).
     #[must_use]
-    pub fn source_for(&self, destination: IpAddr, now: Instant) -> Option<IpAddr> {
+    pub fn source_for(&self, destination: IpAddr) -> Option<IpAddr> {
         let usable = self.addresses.iter().filter(|known| {
-            !known.is_tentative && known.address.is_ipv4() == destination.is_ipv4()
+            known.state != State::Tentative && known.address.is_ipv4() == destination.is_ipv4()
         });
         // The first of several that are equally good stays: `min_by_key` keeps it.
-        usable.min_by_key(|known| source_rank(known, destination, now)).map(|best| best.address)
+        usable.min_by_key(|known| source_rank(known, destination)).map(|best| best.address)
     }
 
     /// Puts the addresses of a destination into the order in which to try them (RFC 6724 §6).
     /// Those that are equally good keep their order.
-    pub fn sort_destinations(&self, destinations: &mut [IpAddr], now: Instant) {
+    pub fn sort_destinations(&self, destinations: &mut [IpAddr]) {
         destinations.sort_by_key(|destination| {
-            let source = self.source_for(*destination, now);
+            let source = self.source_for(*destination);
             let known = source.and_then(|source| self.get(source));
-            DestinationRank::new(*destination, known, now)
+            DestinationRank::new(*destination, known)
         });
     }
 }
 
 /// How good a source is, the lowest best: rules 1, 2, 3, 6 and 8 of RFC 6724 §5.
-fn source_rank(source: &Address, destination: IpAddr, now: Instant) -> impl Ord + use<> {
+fn source_rank(source: &Address, destination: IpAddr) -> impl Ord + use<> {
     let (ours, theirs) = (scope(source.address), scope(destination));
     // Rule 2: the nearest that reaches, else the farthest.
     let reach = match ours >= theirs {
@@ -205,7 +202,7 @@ fn source_rank(source: &Address, destination: IpAddr, now: Instant) -> impl Ord 
     (
         source.address != destination,
         reach,
-        source.state(now) == State::Deprecated,
+        source.state == State::Deprecated,
         policy(source.address).label != policy(destination).label,
         Reverse(common_prefix_len(source.address, destination).min(source.prefix_len)),
     )
@@ -225,7 +222,7 @@ struct DestinationRank {
 }
 
 impl DestinationRank {
-    fn new(destination: IpAddr, source: Option<&Address>, now: Instant) -> Self {
+    fn new(destination: IpAddr, source: Option<&Address>) -> Self {
         let (policy_of_it, scope_of_it) = (policy(destination), scope(destination));
         let common = source.map_or(0, |source| {
             common_prefix_len(source.address, destination).min(source.prefix_len)
@@ -233,7 +230,7 @@ impl DestinationRank {
         Self {
             has_no_source: source.is_none(),
             differs_in_scope: source.is_some_and(|s| scope(s.address) != scope_of_it),
-            has_deprecated_source: source.is_some_and(|s| s.state(now) == State::Deprecated),
+            has_deprecated_source: source.is_some_and(|s| s.state == State::Deprecated),
             differs_in_label: source.is_some_and(|s| policy(s.address).label != policy_of_it.label),
             precedence: Reverse(policy_of_it.precedence),
             scope: scope_of_it,
@@ -341,12 +338,12 @@ mod tests {
     }
 
     fn source(ours_: &[&str], destination: &str) -> Option<IpAddr> {
-        ours(ours_).source_for(ip(destination), NOW)
+        ours(ours_).source_for(ip(destination))
     }
 
     fn sorted(ours_: &[&str], destinations: &[&str]) -> Vec<IpAddr> {
         let mut destinations: Vec<IpAddr> = destinations.iter().map(|text| ip(text)).collect();
-        ours(ours_).sort_destinations(&mut destinations, NOW);
+        ours(ours_).sort_destinations(&mut destinations);
         destinations
     }
 
@@ -378,10 +375,10 @@ mod tests {
     #[test]
     fn a_tentative_address_is_not_ours_yet() {
         let mut addresses = Addresses::default();
-        let tentative = Address { is_tentative: true, ..Address::lasting(ip("fe80::1"), 64) };
+        let tentative = Address { state: State::Tentative, ..Address::lasting(ip("fe80::1"), 64) };
         addresses.add(tentative).unwrap();
         assert!(!addresses.contains(ip("fe80::1")));
-        assert_eq!(addresses.source_for(ip("fe80::2"), NOW), None);
+        assert_eq!(addresses.source_for(ip("fe80::2")), None);
     }
 
     #[test]
@@ -391,8 +388,9 @@ mod tests {
         let leased = Address { valid_until: Some(until), ..Address::lasting(ip("10.0.0.2"), 24) };
         addresses.add(leased).unwrap();
         assert_eq!(addresses.deadline(), Some(until));
-        assert!(!addresses.timeout(NOW + Duration::from_secs(9)));
-        assert!(addresses.timeout(until));
+        addresses.timeout(NOW + Duration::from_secs(9));
+        assert_eq!(addresses.as_slice().len(), 2);
+        addresses.timeout(until);
         assert_eq!((addresses.as_slice().len(), addresses.deadline()), (1, None));
     }
 
@@ -429,10 +427,12 @@ mod tests {
         let mut addresses = ours(&["2001:db8:9::2/64"]);
         let old = Address::lasting(ip("2001:db8:1::2"), 64);
         addresses.add(Address { preferred_until: Some(NOW), ..old }).unwrap();
+        assert_eq!(addresses.deadline(), Some(NOW));
+        addresses.timeout(NOW);
         let theirs = ip("2001:db8:1::1");
-        assert_eq!(addresses.source_for(theirs, NOW), Some(ip("2001:db8:9::2")));
+        assert_eq!(addresses.source_for(theirs), Some(ip("2001:db8:9::2")));
         addresses.remove(ip("2001:db8:9::2"));
-        assert_eq!(addresses.source_for(theirs, NOW), Some(ip("2001:db8:1::2")));
+        assert_eq!(addresses.source_for(theirs), Some(ip("2001:db8:1::2")));
     }
 
     #[test]

@@ -25,7 +25,7 @@ const UNREACHABLE: u8 = 1;
 const PACKET_TOO_BIG: u8 = 2;
 const TIME_EXCEEDED: u8 = 3;
 const PARAMETER_PROBLEM: u8 = 4;
-const ECHO_REQUEST: u8 = 128;
+pub(super) const ECHO_REQUEST: u8 = 128;
 const ECHO_REPLY: u8 = 129;
 const ROUTER_SOLICITATION: u8 = 133;
 const REDIRECT: u8 = 137;
@@ -219,13 +219,12 @@ pub fn may_report(
     !is_forbidden && is_one_host && is_addressed
 }
 
-/// Makes the echo request in `message` into its reply from `source` to `destination`; the data
-/// stay where they are.
-pub(super) fn make_reply(source: Ipv6Addr, destination: Ipv6Addr, message: &mut [u8]) {
+/// Makes the echo request in `message` into its reply, whose checksum is still to be sealed; the
+/// data stay where they are.
+pub(super) fn make_reply(message: &mut [u8]) {
     if let Some(message_type) = message.first_mut() {
         *message_type = ECHO_REPLY;
     }
-    seal(source, destination, message);
 }
 
 /// Returns the header of an echo request whose checksum is still to be sealed.
@@ -320,7 +319,8 @@ mod tests {
             prop_assert_eq!(theirs.icmp_type, Icmpv6Type::EchoRequest(echo));
             let sum = theirs.icmp_type.calc_checksum(THEIRS.octets(), OURS.octets(), rest);
             prop_assert_eq!(Ok(theirs.checksum), sum);
-            make_reply(OURS, THEIRS, &mut message);
+            make_reply(&mut message);
+            seal(OURS, THEIRS, &mut message);
             let (theirs, rest) = Icmpv6Header::from_slice(&message).unwrap();
             prop_assert_eq!(theirs.icmp_type, Icmpv6Type::EchoReply(echo));
             let sum = theirs.icmp_type.calc_checksum(OURS.octets(), THEIRS.octets(), rest);

@@ -1,5 +1,6 @@
 //! A bench for tests: one host whose link is fed by hand, and datagrams to feed it with.
 
+use super::icmp::Unreachable;
 use super::ipv4::HEADER_LEN;
 use super::ipv4::Header;
 use super::*;
@@ -52,7 +53,7 @@ impl Host {
 
     /// Collects the next answer.
     pub(crate) fn transmit(&mut self) -> Option<Vec<u8>> {
-        let packet = self.internet.transmit(&mut self.lab.cx())?;
+        let packet = self.internet.transmit(&mut self.pool, &mut self.lab.cx())?;
         let bytes = packet.data().to_vec();
         self.pool.put(packet);
         Some(bytes)

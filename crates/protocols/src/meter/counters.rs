@@ -184,6 +184,10 @@ closed_list! {
         IpReassemblyEvicted "IP datagrams evicted unfinished",
         /// Fragments sent.
         IpFragmentsOut "IP fragments out",
+        /// Path MTUs that an error has lowered.
+        IpPathMtusLowered "IP path MTUs lowered",
+        /// Datagrams of an application's protocol that a full queue turned away.
+        IpRawQueueFull "IP datagrams dropped at the application's queue",
         /// ICMP messages in.
         IcmpIn "ICMP messages in",
         /// ICMP messages that are damaged or cut short.

@@ -23,23 +23,26 @@ const MTU_OF_OLD_ROUTER: u16 = 576;
 const FIXED_HEADERS_LEN: u16 = 40;
 
 impl Tcp {
-    /// Takes an ICMP error about a segment of ours.
-    pub fn icmp_error(&mut self, error: &IcmpError, cx: &mut Cx<'_>) {
+    /// Takes an ICMP error about a segment of ours, and returns whether it is believed.
+    pub fn icmp_error(&mut self, error: &IcmpError, cx: &mut Cx<'_>) -> bool {
         if error.protocol != Protocol::Tcp {
-            return;
+            return false;
         }
         let [s0, s1, d0, d1, seq @ ..] = error.first_bytes;
         let local = SocketAddr::new(error.source, u16::from_be_bytes([s0, s1]));
         let remote = SocketAddr::new(error.destination, u16::from_be_bytes([d0, d1]));
         let Some((id, connection)) = self.table.find((local, remote)) else {
-            return cx.meter.count(Counter::TcpIcmpErrorsIgnored);
+            cx.meter.count(Counter::TcpIcmpErrorsIgnored);
+            return false;
         };
         if !connection.is_in_flight(Seq(u32::from_be_bytes(seq))) {
-            return cx.meter.count(Counter::TcpIcmpErrorsIgnored);
+            cx.meter.count(Counter::TcpIcmpErrorsIgnored);
+            return false;
         }
         cx.meter.count(Counter::TcpIcmpErrors);
         connection.icmp_error(error.kind, cx);
         self.touch(id);
+        true
     }
 }
 
