@@ -152,7 +152,7 @@ impl Header {
         let [i0, i1] = self.identification.to_be_bytes();
         let dont_fragment = if self.dont_fragment { DONT_FRAGMENT } else { 0 };
         let more_fragments = if more { MORE_FRAGMENTS } else { 0 };
-        let [f0, f1] = (dont_fragment | more_fragments | offset / 8).to_be_bytes();
+        let [f0, f1] = (dont_fragment | more_fragments | (offset / 8)).to_be_bytes();
         let protocol = self.protocol.into();
         let [s0, s1, s2, s3] = self.source.octets();
         let [d0, d1, d2, d3] = self.destination.octets();

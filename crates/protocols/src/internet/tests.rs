@@ -300,7 +300,7 @@ fn send(host: &mut Host, data: &[u8], to: [u8; 4], protocol: Protocol) -> Result
     let cx = &mut host.lab.cx();
     let sent =
         host.internet.send(packet, super::Header::to(to.into(), protocol), &mut host.pool, cx)?;
-    sent.map(|sent| host.pool.put(sent));
+    sent.into_iter().for_each(|sent| host.pool.put(sent));
     Ok(())
 }
 
