@@ -22,6 +22,8 @@
 #[cfg(test)]
 mod flow_tests;
 mod layers;
+#[cfg(test)]
+mod path_mtu_tests;
 mod scheduler;
 mod stream;
 #[cfg(test)]
