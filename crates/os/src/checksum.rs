@@ -43,6 +43,9 @@ mod avx2 {
     use protocols::checksum::Sum;
 
     pub(super) fn sum(bytes: &[u8]) -> u16 {
+        if bytes.len() < SHORT_LEN {
+            return (Routines::PORTABLE.sum)(bytes);
+        }
         let (blocks, rest) = bytes.as_chunks::<BLOCK_LEN>();
         // SAFETY: `routines` gives this out only where the processor has AVX2.
         let sum = unsafe { sum_blocks(blocks) };
@@ -50,6 +53,9 @@ mod avx2 {
     }
 
     pub(super) fn copy_and_sum(to: &mut [u8], from: &[u8]) -> u16 {
+        if from.len() < SHORT_LEN {
+            return (Routines::PORTABLE.copy_and_sum)(to, from);
+        }
         let (to_blocks, to_rest) = to.as_chunks_mut::<BLOCK_LEN>();
         let (from_blocks, from_rest) = from.as_chunks::<BLOCK_LEN>();
         // SAFETY: `routines` gives this out only where the processor has AVX2.
@@ -160,6 +166,8 @@ mod avx2 {
     }
 
     const BLOCK_LEN: usize = 64;
+    /// For less it is not worth to fold vectors.
+    const SHORT_LEN: usize = 160;
     /// A block adds less than 2^16 to a sum of 32 bits: so many may be added before it is full.
     const RUN_BLOCKS: usize = 1 << 15;
 }
