@@ -198,7 +198,8 @@ impl Driver {
         let now = self.clock.now();
         let has_output = self.station.has_output() && !self.is_full;
         let deadlines = [self.station.deadline(), application.deadline(), until];
-        let until = if application.wants_to_run() || self.station.has_news() || has_output {
+        let is_ready = self.station.has_news() || self.station.has_input() || has_output;
+        let until = if application.wants_to_run() || is_ready {
             Some(now)
         } else {
             deadlines.into_iter().flatten().min()
@@ -289,10 +290,16 @@ impl Driver {
         Ok(Some(length))
     }
 
-    /// Lets timers run out, and runs the application if there is anything for it.
+    /// Takes in what the station has sent to itself, lets timers run out, and runs the application
+    /// if there is anything for it.
     fn run(&mut self, application: &mut dyn Application, now: Instant) {
         let is_due = |deadline: Option<Instant>| deadline.is_some_and(|at| at <= now);
         let mut cx = Cx { now, chance: &mut self.chance, meter: &mut self.meter };
+        let mut looped = 0;
+        while looped < BATCH && self.station.has_input() {
+            self.station.step(Step::Network, application, &mut cx);
+            looped += 1;
+        }
         if is_due(self.station.deadline()) {
             self.station.step(Step::Timer, application, &mut cx);
         }

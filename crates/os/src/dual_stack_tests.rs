@@ -27,6 +27,8 @@ const KERNEL_V6: Ipv6Addr = Ipv6Addr::new(0x2001, 0xDB8, 0, 0, 0, 0, 0, 1);
 const OURS_V6: Ipv6Addr = Ipv6Addr::new(0x2001, 0xDB8, 0, 0, 0, 0, 0, 2);
 const PORT: u16 = 7;
 const MTU: u16 = 1500;
+const RETRY_AFTER: Duration = Duration::from_millis(200);
+const TRIES: usize = 100;
 
 /// Sends back every datagram and every byte, and asks for echoes.
 #[derive(Default)]
@@ -99,6 +101,9 @@ fn driver(is_offloading: bool) -> Driver {
 fn serve<R: Send>(driver: &mut Driver, client: impl FnOnce() -> R + Send) -> R {
     let has_ended = AtomicBool::new(false);
     let mut mirror = Mirror { port: PORT, ..Mirror::default() };
+    // It listens before anybody calls.
+    let now = driver.clock().now();
+    driver.turn(&mut mirror, Some(now)).unwrap();
     thread::scope(|scope| {
         let client = scope.spawn(|| {
             let result = client();
@@ -117,13 +122,17 @@ fn pattern(len: usize) -> Vec<u8> {
     (0..=250).cycle().take(len).collect()
 }
 
-/// Sends a datagram of `len` bytes from a socket of the kernel and returns what comes back.
+/// Sends a datagram of `len` bytes from a socket of the kernel until one comes back, and returns
+/// that: the kernel takes a moment before a new address of IPv6 is its own.
 fn mirrored(local: IpAddr, ours: IpAddr, len: usize) -> Vec<u8> {
     let socket = UdpSocket::bind((local, 0)).unwrap();
-    socket.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
-    socket.send_to(&pattern(len), (ours, PORT)).unwrap();
+    socket.set_read_timeout(Some(RETRY_AFTER)).unwrap();
     let mut back = vec![0; 65_536];
-    let (count, from) = socket.recv_from(&mut back).unwrap();
+    let came = (0..TRIES).find_map(|_| {
+        socket.send_to(&pattern(len), (ours, PORT)).unwrap();
+        socket.recv_from(&mut back).ok()
+    });
+    let (count, from) = came.unwrap();
     assert_eq!(from, SocketAddr::new(ours, PORT));
     back.truncate(count);
     back
@@ -139,7 +148,7 @@ fn long_datagrams_go_and_come(is_offloading: bool) {
             [v4, v6, short]
         });
         assert!(back == [pattern(20_000), pattern(30_000), pattern(100)]);
-        assert_eq!(driver.meter().counted(Counter::IpReassembled), 2);
+        assert!(driver.meter().counted(Counter::IpReassembled) >= 2);
         assert!(driver.meter().counted(Counter::IpFragmentsOut) >= 34);
     });
 }
@@ -173,18 +182,37 @@ fn the_kernels_tcp_speaks_to_ours_over_ipv6_with_super_segments() {
     });
 }
 
+/// Asks for an echo of `len` bytes until it comes.
+fn echoed(driver: &mut Driver, to: IpAddr, len: u16) -> EchoReply {
+    let mut mirror = Mirror::default();
+    for _ in 0..TRIES {
+        mirror.to_ping = Some((to, len));
+        let until = driver.clock().now() + RETRY_AFTER;
+        while mirror.echoed.is_none() && driver.clock().now() < until {
+            driver.turn(&mut mirror, Some(until)).unwrap();
+        }
+        if let Some(reply) = mirror.echoed {
+            return reply;
+        }
+    }
+    panic!("no echo from {to}");
+}
+
 #[test]
 fn the_kernel_answers_our_long_echoes_of_both_families() {
     in_new_network(|| {
         let mut driver = driver(false);
-        for (kernel, len) in [(IpAddr::V4(KERNEL), 4_000), (IpAddr::V6(KERNEL_V6), 5_000)] {
-            let mut mirror = Mirror { to_ping: Some((kernel, len)), ..Mirror::default() };
-            let until = driver.clock().now() + Duration::from_secs(10);
-            while mirror.echoed.is_none() && driver.clock().now() < until {
-                driver.turn(&mut mirror, Some(until)).unwrap();
-            }
-            let reply = mirror.echoed.unwrap();
-            assert_eq!((reply.source, reply.payload_len), (kernel, usize::from(len)));
-        }
+        let v4 = echoed(&mut driver, KERNEL.into(), 4_000);
+        let v6 = echoed(&mut driver, KERNEL_V6.into(), 5_000);
+        assert_eq!((v4.source, v4.payload_len), (KERNEL.into(), 4_000));
+        assert_eq!((v6.source, v6.payload_len), (KERNEL_V6.into(), 5_000));
+    });
+}
+
+#[test]
+fn a_station_on_a_device_echoes_to_itself() {
+    in_new_network(|| {
+        let reply = echoed(&mut driver(false), Ipv6Addr::LOCALHOST.into(), 2_000);
+        assert_eq!(reply.source, IpAddr::V6(Ipv6Addr::LOCALHOST));
     });
 }
