@@ -29,7 +29,7 @@ const SERVER: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 2);
 const PORT: u16 = 20;
 /// Every run ends long before this, unless nothing gets through any more.
 const LIMIT: Duration = Duration::from_secs(1_000_000);
-const ZEROS: [u8; 65_536] = [0; 65_536];
+static ZEROS: [u8; 65_536] = [0; 65_536];
 
 /// One run.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -106,8 +106,7 @@ pub(super) fn bulk(
             Direction::In => TcpInfo::of(&stream)?.bytes_acknowledged.context("no TCP_INFO")?,
             Direction::Out => received,
         };
-        let own = u64::try_from(process_cpu_time().as_nanos()).unwrap_or(u64::MAX);
-        let processor_ns = own + server.processor_ns()?;
+        let processor_ns = nanos(process_cpu_time()) + server.processor_ns()?;
         Ok(Mark { at: clock.now(), bytes: arrived, processor_ns })
     };
     let start = run_until(clock.now() + warm_up)?;
@@ -148,7 +147,7 @@ fn once(stream: &mut TcpStream, clock: &Monotonic) -> Result<u64> {
     stream.write_all(b"x")?;
     loop {
         match stream.read(&mut byte) {
-            Ok(1) => return Ok((clock.now() - sent_at).as_nanos() as u64),
+            Ok(1) => return Ok(nanos(clock.now() - sent_at)),
             Ok(_) => anyhow::bail!("the server has closed the connection"),
             Err(error) if error.kind() == ErrorKind::WouldBlock => {
                 let waited = clock.now() - sent_at;
@@ -188,7 +187,7 @@ pub(super) fn crowd(server: &Server, steps: &[usize], count: usize) -> Result<Ve
             once(&mut stream, &clock).with_context(|| format!("connection {}", streams.len()))?;
             streams.push(stream);
         }
-        let connect_ns = (clock.now() - began).as_nanos() as u64 / missing;
+        let connect_ns = nanos(clock.now() - began) / missing;
         let resident_bytes = server.resident_bytes()?;
         let each = turns(&mut streams, count, &clock)?;
         let same = turns(streams.get_mut(..1).unwrap_or_default(), count, &clock)?;
@@ -217,6 +216,10 @@ fn turns(streams: &mut [TcpStream], count: usize, clock: &Monotonic) -> Result<u
 
 /// A slow server gets no longer than one turn beyond this.
 const TURNS_MAX: Duration = Duration::from_secs(3);
+
+fn nanos(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}
 
 #[cfg(test)]
 mod tests {

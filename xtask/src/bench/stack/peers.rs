@@ -121,7 +121,7 @@ fn fetch_lwip(target: &Path, source: &Path) -> Result<()> {
         .arg("--strip-components=1"))
 }
 
-/// Where lwIP's source package comes from: the newest stable release has 2.2.
+/// Where lwIP's source package comes from.
 const DEBIAN: &str = "http://deb.debian.org/debian";
 const SUITE: &str = "stable";
 
