@@ -14,6 +14,8 @@ pub mod checksum;
 pub mod clock;
 #[cfg(target_os = "linux")]
 pub mod device;
+#[cfg(target_os = "linux")]
+pub mod driver;
 pub mod entropy;
 #[cfg(target_os = "linux")]
 pub mod interface;
