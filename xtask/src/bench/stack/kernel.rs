@@ -2,13 +2,14 @@
 //!
 //! A thread for each connection, which blocks: that is the fastest echo of the kernel's.
 
+use super::arguments::Arguments;
 use super::client::{CONGESTION_CONTROL, PIECE_BYTES};
 use super::server::{Mode, PORT};
 use anyhow::{Context, Result};
 use os::clock::process_cpu_time;
 use os::socket::set_congestion_control;
 use std::io::{ErrorKind, Read, Write};
-use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::net::{TcpListener, TcpStream};
 use std::thread;
 
 /// A thread needs no more stack than this.
@@ -16,14 +17,9 @@ const STACK_BYTES: usize = 64 * 1024;
 const ECHO_BYTES: usize = 4096;
 
 /// Serves as the command line says, until standard input ends.
-pub(super) fn serve(arguments: &[&str]) -> Result<()> {
-    let value = |name: &str| {
-        let at = arguments.iter().position(|word| *word == name)?;
-        arguments.get(at + 1).copied()
-    };
-    let address: Ipv4Addr = value("--address").context("--address is missing")?.parse()?;
-    let mode = value("--mode").and_then(Mode::named).context("--mode is missing")?;
-    let spins = arguments.contains(&"--spin");
+pub(super) fn serve(arguments: Arguments<'_>) -> Result<()> {
+    let (address, mode) = (arguments.address()?, arguments.mode()?);
+    let spins = arguments.has("--spin");
     let listener = TcpListener::bind((address, PORT)).context("cannot listen")?;
     set_congestion_control(&listener, CONGESTION_CONTROL)?;
     thread::Builder::new().stack_size(STACK_BYTES).spawn(move || {

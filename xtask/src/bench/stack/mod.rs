@@ -5,9 +5,11 @@
 //! and not how the scheduler felt. All servers are measured by turns in every round, and ratios are
 //! taken to the kernel within a round. A server is started anew for each figure.
 
+mod arguments;
 mod client;
 mod kernel;
 mod network;
+mod ours;
 mod peers;
 mod report;
 mod rounds;
@@ -15,6 +17,7 @@ mod server;
 
 use super::conditions::Conditions;
 use anyhow::{Context, Result, bail, ensure};
+use arguments::Arguments;
 use client::Direction;
 use network::{Attachment, Networks};
 use os::schedule;
@@ -87,7 +90,8 @@ pub(super) fn run(root: &Path, arguments: &[&str]) -> Result<()> {
 /// Runs a server of the project's own, which `run` has started.
 pub(super) fn serve(arguments: &[&str]) -> Result<()> {
     match arguments {
-        ["kernel", rest @ ..] => kernel::serve(rest),
+        ["kernel", rest @ ..] => kernel::serve(Arguments::of(rest)),
+        ["ours", rest @ ..] => ours::serve(Arguments::of(rest)),
         _ => bail!("there is no such server"),
     }
 }
@@ -125,6 +129,9 @@ fn contenders(root: &Path, options: &Options) -> Result<(Vec<Contender>, Vec<Str
     let own = std::env::current_exe().context("this program has no file")?;
     let own = |name: &str| vec![own.clone(), "bench".into(), "stack-server".into(), name.into()];
     let mut contenders = vec![entry("kernel", own("kernel"))?];
+    for (name, ..) in ENTRIES.iter().filter(|e| e.0.starts_with("ours") && is_wanted(e.0)) {
+        contenders.push(entry(name, own("ours"))?);
+    }
     let mut left_out = Vec::new();
     for peer in Peer::ALL {
         let wanted: Vec<&Entry> =
@@ -143,7 +150,7 @@ fn contenders(root: &Path, options: &Options) -> Result<(Vec<Contender>, Vec<Str
         }
     }
     ensure!(
-        contenders.len() > 1 || !left_out.is_empty() || options.only.is_empty(),
+        contenders.len() > 1 || !left_out.is_empty() || is_wanted("kernel"),
         "no server is called so; there are: {}",
         ENTRIES.map(|entry| entry.0).join(", ")
     );
@@ -153,8 +160,12 @@ fn contenders(root: &Path, options: &Options) -> Result<(Vec<Contender>, Vec<Str
 /// Name, label, attachment, further arguments, whether it can spin.
 type Entry = (&'static str, &'static str, Attachment, &'static [&'static str], bool);
 
-const ENTRIES: [Entry; 6] = [
+const ENTRIES: [Entry; 10] = [
     ("kernel", "kernel, veth, TSO", Attachment::Pair, &[], true),
+    ("ours-tun", "ours, TUN, vnet_hdr", Attachment::Tun, &[], true),
+    ("ours-poll", "ours, waits in poll", Attachment::Tun, &["--wait", "poll"], true),
+    ("ours-unmetered", "ours, meter off", Attachment::Tun, &["--meter", "off"], true),
+    ("ours-plain", "ours, plain TUN", Attachment::Tun, &["--plain"], true),
     ("smoltcp-64k", "smoltcp, TUN, 64 KiB", Attachment::Tun, &["--buffers", "65536"], true),
     ("smoltcp-1m", "smoltcp, TUN, 1 MiB", Attachment::Tun, &["--buffers", "1048576"], true),
     ("lwip", "lwIP, TUN, 1 MiB", Attachment::Tun, &[], true),
