@@ -116,6 +116,23 @@ impl Driver {
         (&mut self.station, cx)
     }
 
+    /// Returns when [`Self::turn`] has something to do, if no packet comes before.
+    #[must_use]
+    pub fn deadline(&self) -> Option<Instant> {
+        self.station.deadline()
+    }
+
+    /// Writes all that is owed now, outside of a turn, and returns how many packets that were.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::turn`].
+    pub fn flush(&mut self) -> io::Result<usize> {
+        let written = self.write(self.clock.now());
+        self.meter.enter(Account::Outside);
+        written
+    }
+
     /// Returns the device.
     #[must_use]
     pub fn device(&self) -> &Device {
@@ -168,7 +185,7 @@ impl Driver {
             may_have_more = self.accept(packet, read, &mut turn)?.is_some();
         }
         self.run(application, turn.now);
-        turn.packets_out = self.flush(turn.now)?;
+        turn.packets_out = self.write(turn.now)?;
         Ok(turn)
     }
 
@@ -287,7 +304,7 @@ impl Driver {
     }
 
     /// Writes all that is owed, and returns how many packets that were.
-    fn flush(&mut self, now: Instant) -> io::Result<usize> {
+    fn write(&mut self, now: Instant) -> io::Result<usize> {
         if !self.station.has_output() && !self.has_waiting() {
             return Ok(0);
         }

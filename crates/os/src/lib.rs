@@ -18,6 +18,8 @@ pub mod device;
 pub mod driver;
 pub mod entropy;
 #[cfg(target_os = "linux")]
+pub mod host;
+#[cfg(target_os = "linux")]
 pub mod interface;
 #[cfg(target_os = "linux")]
 pub mod load;

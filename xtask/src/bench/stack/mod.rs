@@ -91,7 +91,7 @@ pub(super) fn run(root: &Path, arguments: &[&str]) -> Result<()> {
 pub(super) fn serve(arguments: &[&str]) -> Result<()> {
     match arguments {
         ["kernel", rest @ ..] => kernel::serve(Arguments::of(rest)),
-        ["ours", rest @ ..] => ours::serve(Arguments::of(rest)),
+        ["plumb", rest @ ..] => ours::serve(Arguments::of(rest)),
         _ => bail!("there is no such server"),
     }
 }
@@ -130,8 +130,8 @@ fn contenders(root: &Path, options: &Options) -> Result<(Vec<Contender>, Vec<Str
     let own = std::env::current_exe().context("this program has no file")?;
     let own = |name: &str| vec![own.clone(), "bench".into(), "stack-server".into(), name.into()];
     let mut contenders = vec![entry("kernel", own("kernel"))?];
-    for (name, ..) in ENTRIES.iter().filter(|e| e.0.starts_with("ours") && is_wanted(e.0)) {
-        contenders.push(entry(name, own("ours"))?);
+    for (name, ..) in ENTRIES.iter().filter(|e| e.0.starts_with("plumb") && is_wanted(e.0)) {
+        contenders.push(entry(name, own("plumb"))?);
     }
     let mut said = Vec::new();
     for peer in Peer::ALL {
@@ -165,10 +165,10 @@ type Entry = (&'static str, &'static str, Attachment, &'static [&'static str], b
 
 const ENTRIES: [Entry; 10] = [
     ("kernel", "kernel, veth, TSO", Attachment::Pair, &[], true),
-    ("ours-tun", "ours, TUN, vnet_hdr", Attachment::Tun, &[], true),
-    ("ours-poll", "ours, waits in poll", Attachment::Tun, &["--wait", "poll"], true),
-    ("ours-unmetered", "ours, meter off", Attachment::Tun, &["--meter", "off"], true),
-    ("ours-plain", "ours, plain TUN", Attachment::Tun, &["--plain"], true),
+    ("plumb-tun", "plumb, TUN, offloads", Attachment::Tun, &[], true),
+    ("plumb-poll", "plumb, waits in poll", Attachment::Tun, &["--wait", "poll"], true),
+    ("plumb-unmetered", "plumb, meter off", Attachment::Tun, &["--meter", "off"], true),
+    ("plumb-plain", "plumb, TUN", Attachment::Tun, &["--plain"], true),
     ("smoltcp-64k", "smoltcp, TUN, 64 KiB", Attachment::Tun, &["--buffers", "65536"], true),
     ("smoltcp-1m", "smoltcp, TUN, 1 MiB", Attachment::Tun, &["--buffers", "1048576"], true),
     ("lwip", "lwIP, TUN, 1 MiB", Attachment::Tun, &[], true),

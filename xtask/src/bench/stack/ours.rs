@@ -25,6 +25,8 @@ static ZEROS: [u8; 65_536] = [0; 65_536];
 /// Bytes of an answer that are put together at a time.
 const ECHO_BYTES: usize = 4096;
 const PREFIX_BITS: u8 = 24;
+/// Packet buffers: enough for what waits to be read in one connection, and for a batch.
+const PACKETS: usize = 256;
 
 /// Serves as the command line says, until standard input ends.
 pub(super) fn serve(arguments: Arguments<'_>) -> Result<()> {
@@ -68,6 +70,7 @@ fn driver(arguments: Arguments<'_>, connections: usize) -> Result<Driver> {
     let settings = Settings {
         address: arguments.address()?,
         prefix_len: PREFIX_BITS,
+        packets: PACKETS,
         connections: connections + 16,
         ..Settings::default()
     };

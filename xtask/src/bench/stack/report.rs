@@ -179,12 +179,12 @@ impl Measured<'_> {
 
     /// Returns the peer with the best of a figure, the kernel and ours excepted.
     fn best_peer(&self, goal: &Goal) -> Option<(&str, f64)> {
-        if goal.ours == "ours-plain" {
+        if goal.ours == "plumb-plain" {
             // The peer is in the figure.
             return None;
         }
         let peers = self.all.iter().filter(|(contender, _)| {
-            !contender.name.starts_with("ours") && contender.name != "kernel"
+            !contender.name.starts_with("plumb") && contender.name != "kernel"
         });
         let found = peers.filter_map(|(contender, results)| {
             Some((contender.name, (goal.figure)(self, results)?))
@@ -231,92 +231,92 @@ const GOALS: [Goal; 13] = [
         what: "bulk in, MTU 1500, x kernel",
         bound: 0.90,
         is_least: true,
-        ours: "ours-tun",
+        ours: "plumb-tun",
         figure: |all, one| to_kernel(all, one, rate_in),
     },
     Goal {
         what: "bulk out, MTU 1500, x kernel",
         bound: 0.90,
         is_least: true,
-        ours: "ours-tun",
+        ours: "plumb-tun",
         figure: |all, one| to_kernel(all, one, rate_out),
     },
     Goal {
         what: "CPU of both ends, in (s/Gbit)",
         bound: 0.023,
         is_least: false,
-        ours: "ours-tun",
+        ours: "plumb-tun",
         figure: |_, one| Some(one.median_of(cost_in)? as f64 / 1e9),
     },
     Goal {
         what: "CPU of both ends, out (s/Gbit)",
         bound: 0.023,
         is_least: false,
-        ours: "ours-tun",
+        ours: "plumb-tun",
         figure: |_, one| Some(one.median_of(cost_out)? as f64 / 1e9),
     },
     Goal {
         what: "plain TUN, in, x smoltcp",
         bound: 1.0,
         is_least: true,
-        ours: "ours-plain",
+        ours: "plumb-plain",
         figure: |all, one| Some(one.ratio_to(all.smoltcp(rate_in)?, rate_in)?.median),
     },
     Goal {
         what: "plain TUN, out, x smoltcp",
         bound: 1.0,
         is_least: true,
-        ours: "ours-plain",
+        ours: "plumb-plain",
         figure: |all, one| Some(one.ratio_to(all.smoltcp(rate_out)?, rate_out)?.median),
     },
     Goal {
         what: "echo p50, one processor, x kernel",
         bound: 0.82,
         is_least: false,
-        ours: "ours-tun",
+        ours: "plumb-tun",
         figure: |all, one| to_kernel(all, one, echo_p50),
     },
     Goal {
         what: "echo p99, one processor (µs)",
         bound: 18.0,
         is_least: false,
-        ours: "ours-tun",
+        ours: "plumb-tun",
         figure: |_, one| Some(one.median_of(echo_p99)? as f64 / 1e3),
     },
     Goal {
         what: "echo p50, two spinning, x kernel",
         bound: 0.92,
         is_least: false,
-        ours: "ours-tun",
+        ours: "plumb-tun",
         figure: |all, one| to_kernel(all, one, spun_p50),
     },
     Goal {
         what: "echo on each of the most connections, x one",
         bound: 1.2,
         is_least: false,
-        ours: "ours-tun",
+        ours: "plumb-tun",
         figure: |_, one| one.growth(),
     },
     Goal {
         what: "echo on one of the most connections, x one",
         bound: 1.2,
         is_least: false,
-        ours: "ours-tun",
+        ours: "plumb-tun",
         figure: |_, one| one.growth_of_same(),
     },
     Goal {
         what: "memory of an idle connection (KB)",
         bound: 1.0,
         is_least: false,
-        ours: "ours-tun",
+        ours: "plumb-tun",
         figure: |_, one| Some(one.bytes_per_connection()? / 1024.0),
     },
     Goal {
         what: "echo p50, meters on, x meters off",
         bound: 1.03,
         is_least: false,
-        ours: "ours-tun",
-        figure: |all, one| Some(one.ratio_to(all.named("ours-unmetered")?, echo_p50)?.median),
+        ours: "plumb-tun",
+        figure: |all, one| Some(one.ratio_to(all.named("plumb-unmetered")?, echo_p50)?.median),
     },
 ];
 
