@@ -58,7 +58,9 @@ struct Options {
 pub(crate) fn run(root: &Path, arguments: &[&str]) -> Result<()> {
     let (name, rest) = arguments.split_first().context(USAGE)?;
     match *name {
+        "goodput" if rest.contains(&"--help") => return say(goodput::USAGE),
         "goodput" => return goodput::run(rest),
+        "stack" if rest.contains(&"--help") => return say(stack::USAGE),
         "stack" => return stack::run(root, rest),
         "stack-server" => return stack::serve(rest),
         _ => {}
@@ -72,6 +74,10 @@ pub(crate) fn run(root: &Path, arguments: &[&str]) -> Result<()> {
     let conditions = Conditions::set(options.two_cores)?;
     let report = benchmark(&conditions, options.amount)?;
     report.print(&conditions, options.as_json)
+}
+
+fn say(text: &str) -> Result<()> {
+    writeln!(std::io::stdout(), "{text}").context("the text cannot be written")
 }
 
 fn parse(arguments: &[&str]) -> Result<Options> {

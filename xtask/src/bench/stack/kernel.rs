@@ -56,3 +56,42 @@ fn exchange(mut stream: TcpStream, mode: Mode, spins: bool) -> std::io::Result<(
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn called(mode: Mode, spins: bool) -> TcpStream {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (server, _) = listener.accept().unwrap();
+        thread::spawn(move || exchange(server, mode, spins));
+        client
+    }
+
+    #[test]
+    fn an_echo_sends_back_what_comes_whether_it_sleeps_or_not() {
+        for spins in [false, true] {
+            let mut client = called(Mode::Echo, spins);
+            client.write_all(b"there and back").unwrap();
+            let mut answer = [0; 14];
+            client.read_exact(&mut answer).unwrap();
+            assert_eq!(&answer, b"there and back");
+        }
+    }
+
+    #[test]
+    fn a_source_sends_without_being_asked() {
+        let mut piece = [1; 1000];
+        called(Mode::Source, false).read_exact(&mut piece).unwrap();
+        assert_eq!(piece, [0; 1000]);
+    }
+
+    #[test]
+    fn a_sink_says_nothing_and_ends_with_its_client() {
+        let mut client = called(Mode::Sink, false);
+        client.write_all(&[0; 100_000]).unwrap();
+        client.shutdown(std::net::Shutdown::Write).unwrap();
+        assert_eq!(client.read(&mut [0; 10]).unwrap(), 0);
+    }
+}
