@@ -124,10 +124,10 @@ impl Measured<'_> {
             .text("server")
             .number("connections")
             .number("RSS (MB)")
-            .number("a connection (KB)")
-            .number("connect (µs)")
-            .number("echo, each (µs)")
-            .number("echo, same (µs)");
+            .number("each (KB)")
+            .number("call (µs)")
+            .number("in turn (µs)")
+            .number("on one (µs)");
         for (contender, results) in &self.all {
             for (index, crowd) in results.crowds.iter().enumerate() {
                 let is_last = index + 1 == results.crowds.len();
@@ -143,9 +143,10 @@ impl Measured<'_> {
                 ]);
             }
         }
-        let heading = "idle connections, one processor, once: a byte on each in turn, and always \
-                       on the same (medians); the kernel's own memory is not in its RSS"
-            .to_owned();
+        let heading =
+            "idle connections, one processor, once: a byte on each of (up to) 1,000 of them in \
+                       turn, and always on the same (medians); the kernel's memory is in no RSS"
+                .to_owned();
         Section { heading, table, data: Value::Null }
     }
 
@@ -291,7 +292,7 @@ const GOALS: [Goal; 13] = [
         figure: |all, one| to_kernel(all, one, spun_p50),
     },
     Goal {
-        what: "echo on each of the most connections, x one",
+        what: "echo in turn among the most connections, x one",
         bound: 1.2,
         is_least: false,
         ours: "plumb-tun",
