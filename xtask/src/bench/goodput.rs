@@ -58,12 +58,14 @@ impl Runs {
         records::statistics::nearest_rank(&figures, 50).copied().unwrap_or(0.0)
     }
 
-    fn failures(&self) -> impl Iterator<Item = String> + '_ {
+    /// Returns how many failed, and how the first of them did.
+    fn failure(&self) -> Option<String> {
         let numbered = (1..).zip(&self.outcomes);
-        numbered.filter_map(|(seed, outcome)| {
-            let failure = outcome.as_ref().err()?;
-            Some(format!("seed {seed}: {failure}"))
-        })
+        let mut failed =
+            numbered.filter_map(|(seed, outcome)| Some((seed, outcome.as_ref().err()?)));
+        let (seed, failure) = failed.next()?;
+        let (count, all) = (failed.count() + 1, self.outcomes.len());
+        Some(format!("{count} of {all} runs failed; seed {seed}: {failure}"))
     }
 }
 
@@ -197,7 +199,7 @@ impl Told {
     }
 
     fn note(&mut self, what: &str, runs: &Runs) {
-        self.notes.extend(runs.failures().map(|failure| format!("{what}: {failure}")));
+        self.notes.extend(runs.failure().map(|failure| format!("{what}: {failure}")));
     }
 
     fn table(&mut self, heading: &str, table: &Table) {
@@ -241,7 +243,7 @@ mod tests {
         };
         let runs = Runs { outcomes: vec![Ok(outcome(9)), Err(Failure::TooLong), Ok(outcome(5))] };
         assert_eq!(runs.median(Outcome::goodput), 5.0);
-        assert_eq!(runs.failures().count(), 1);
+        assert!(runs.failure().unwrap().starts_with("1 of 3 runs failed; seed 2: "));
     }
 
     #[test]
