@@ -1,0 +1,287 @@
+//! The host under test: the engines of `protocols` with nothing but time around them.
+//!
+//! This is the one file that knows their interface. Whatever arrives is answered at once: there
+//! is no application between input and output, because it is the script.
+
+use crate::dialect;
+use crate::settings::{Dialect, Flags};
+use protocols::chance::Chance;
+use protocols::internet::Internet;
+use protocols::internet::ipv4::Protocol;
+use protocols::meter::{Clock, Meter};
+use protocols::packet::{Packet, Pool};
+use protocols::time::Duration;
+use protocols::transport::tcp::{
+    self, ConnectionId, Event, OpenError, Profile, State, Status, Tcp,
+};
+use protocols::{Cx, Instant};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::net::{Ipv4Addr, SocketAddrV4};
+
+/// The addresses that the runner gives its own device if nobody says otherwise.
+pub(crate) const LOCAL: Ipv4Addr = Ipv4Addr::new(192, 168, 0, 1);
+const PREFIX_LEN: u8 = 16;
+/// Bytes of IPv4 and TCP header without options.
+const FIXED_HEADERS_LEN: u16 = 40;
+/// Nothing may be lost for want of a buffer: that would be a result of the bench.
+const PACKETS: usize = 4096;
+/// A run begins well after zero, as on a machine that is up.
+const START: Duration = Duration::from_secs(1000);
+
+/// A datagram that left, and when.
+#[derive(Debug)]
+pub(crate) struct Sent {
+    /// The datagram.
+    pub(crate) bytes: Vec<u8>,
+    /// When it left.
+    pub(crate) at: Instant,
+}
+
+/// The host under test.
+#[derive(Debug)]
+pub(crate) struct Host {
+    now: Instant,
+    chance: Chance,
+    meter: Meter,
+    pool: Pool,
+    internet: Internet,
+    tcp: Tcp,
+    dialect: Dialect,
+    sent: VecDeque<Sent>,
+    /// Connections that were opened from here or have been accepted.
+    known: BTreeSet<ConnectionId>,
+    /// Connections that wait to be accepted, by port.
+    arrived: BTreeMap<u16, VecDeque<ConnectionId>>,
+}
+
+impl Host {
+    /// Makes the host.
+    pub(crate) fn new(flags: &Flags) -> Self {
+        let now = Instant::ZERO + START;
+        let (mut chance, mut meter) = (Chance::from_seed(1), Meter::new(Clock::None));
+        let internet = Internet::new(LOCAL, PREFIX_LEN, flags.mtu);
+        let link_mss = internet.mtu() - FIXED_HEADERS_LEN;
+        let mut cx = Cx { now, chance: &mut chance, meter: &mut meter };
+        let tcp = Tcp::new(link_mss, &mut cx);
+        Self {
+            now,
+            chance,
+            meter,
+            pool: Pool::new(PACKETS, usize::from(flags.mtu)),
+            internet,
+            tcp,
+            dialect: flags.dialect,
+            sent: VecDeque::new(),
+            known: BTreeSet::new(),
+            arrived: BTreeMap::new(),
+        }
+    }
+
+    /// Returns the time.
+    pub(crate) fn now(&self) -> Instant {
+        self.now
+    }
+
+    /// Returns when something happens by itself.
+    pub(crate) fn deadline(&self) -> Option<Instant> {
+        self.tcp.deadline()
+    }
+
+    /// Lets the time be `now`, and does what is due.
+    pub(crate) fn advance(&mut self, now: Instant) {
+        self.now = self.now.max(now);
+        if self.tcp.deadline().is_some_and(|deadline| deadline <= self.now) {
+            let mut cx = cx(self.now, &mut self.chance, &mut self.meter);
+            self.tcp.timeout(&mut cx);
+            self.flush();
+        }
+    }
+
+    /// Takes a datagram from the link.
+    pub(crate) fn inject(&mut self, bytes: &[u8]) {
+        let mut cx = cx(self.now, &mut self.chance, &mut self.meter);
+        let Some(mut packet) = self.pool.take(cx.meter) else { return };
+        packet.extend(bytes);
+        if let Some(datagram) = self.internet.receive(packet, &mut self.pool, &mut cx) {
+            if datagram.header.protocol == Protocol::Tcp {
+                let (from, to) = (datagram.header.source, datagram.header.destination);
+                self.tcp.receive(from, to, datagram.packet.data(), &mut cx);
+            }
+            self.pool.put(datagram.packet);
+        }
+        while let Some(event) = self.internet.event() {
+            if let protocols::internet::Event::Error(error) = event {
+                self.tcp.icmp_error(&error, &mut cx);
+            }
+        }
+        self.flush();
+    }
+
+    /// Returns the next datagram that left.
+    pub(crate) fn next_sent(&mut self) -> Option<Sent> {
+        self.sent.pop_front()
+    }
+
+    /// Puts all that is owed on the link.
+    pub(crate) fn flush(&mut self) {
+        let mut cx = cx(self.now, &mut self.chance, &mut self.meter);
+        while let Some(packet) = self.internet.transmit(&mut cx) {
+            leave(packet, self.dialect, self.now, &mut self.pool, &mut self.sent);
+        }
+        while let Some(segment) = self.tcp.transmit(&mut self.pool, &mut cx) {
+            let (to, pool) = (segment.destination, &mut self.pool);
+            let tcp = Protocol::Tcp;
+            if let Ok(packet) = self.internet.send(segment.packet, to, tcp, 0, pool, &mut cx) {
+                leave(packet, self.dialect, self.now, &mut self.pool, &mut self.sent);
+            }
+        }
+        while let Some((id, event)) = self.tcp.event() {
+            if event == Event::Established && self.known.insert(id) {
+                let port = self.tcp.status(id).map_or(0, |status| status.local.port());
+                self.arrived.entry(port).or_default().push_back(id);
+            }
+        }
+    }
+
+    /// Returns whether a datagram has left.
+    pub(crate) fn has_sent(&self) -> bool {
+        !self.sent.is_empty()
+    }
+
+    /// Returns the bytes of the longest datagram of the link.
+    pub(crate) fn mtu(&self) -> u16 {
+        self.internet.mtu()
+    }
+
+    /// Gives a connection other policies.
+    pub(crate) fn tailor(&mut self, id: ConnectionId, profile: Profile) {
+        let _ = self.tcp.tailor(id, profile);
+    }
+
+    /// Returns the table of connections in the columns of FreeBSD's `sockstat`.
+    pub(crate) fn table(&self) -> String {
+        let mut table = String::new();
+        for status in self.tcp.statuses() {
+            let state = match status.state {
+                State::SynSent => "SYN_SENT",
+                State::SynReceived => "SYN_RCVD",
+                State::Established => "ESTABLISHED",
+                State::FinWait1 => "FIN_WAIT_1",
+                State::FinWait2 => "FIN_WAIT_2",
+                State::CloseWait => "CLOSE_WAIT",
+                State::Closing => "CLOSING",
+                State::LastAck => "LAST_ACK",
+                State::TimeWait => "TIME_WAIT",
+                State::Closed => "CLOSED",
+            };
+            let (local, remote) = (status.local, status.remote);
+            table += &format!("root packetdril 1 3 tcp4 {local} {remote} {state}\n");
+        }
+        table
+    }
+
+    /// Opens a connection to `remote`.
+    pub(crate) fn connect(
+        &mut self,
+        remote: SocketAddrV4,
+        profile: Profile,
+    ) -> Result<ConnectionId, OpenError> {
+        let mut cx = cx(self.now, &mut self.chance, &mut self.meter);
+        let id = self.tcp.open(LOCAL, remote, profile, &mut cx)?;
+        self.known.insert(id);
+        Ok(id)
+    }
+
+    /// Listens on `port`; false if somebody does.
+    pub(crate) fn listen(&mut self, port: u16, profile: Profile) -> bool {
+        self.tcp.listen(port, profile).is_ok()
+    }
+
+    /// Listens on `port` no more; who waits to be accepted is reset.
+    pub(crate) fn stop_listening(&mut self, port: u16) {
+        self.tcp.stop_listening(port);
+        for id in self.arrived.remove(&port).unwrap_or_default() {
+            self.abort(id);
+        }
+    }
+
+    /// Returns the next connection to `port` that waits to be accepted.
+    pub(crate) fn accept(&mut self, port: u16) -> Option<ConnectionId> {
+        self.arrived.get_mut(&port)?.pop_front()
+    }
+
+    /// Returns whether a connection to `port` waits to be accepted.
+    pub(crate) fn has_arrived(&self, port: u16) -> bool {
+        self.arrived.get(&port).is_some_and(|waiting| !waiting.is_empty())
+    }
+
+    /// Returns the state of a connection, if it has not gone.
+    pub(crate) fn status(&self, id: ConnectionId) -> Option<Status> {
+        self.tcp.status(id).ok()
+    }
+
+    /// Returns what can be read without a break.
+    pub(crate) fn received(&self, id: ConnectionId) -> &[u8] {
+        self.tcp.received(id).unwrap_or_default()
+    }
+
+    /// Drops `count` bytes that were read.
+    pub(crate) fn consume(&mut self, id: ConnectionId, count: usize) {
+        let _ = self.tcp.consume(id, count);
+    }
+
+    /// Queues as much of `data` as there is room for, and returns how much.
+    pub(crate) fn send(&mut self, id: ConnectionId, data: &[u8]) -> usize {
+        self.tcp.send(id, data).unwrap_or(0)
+    }
+
+    /// Sends nothing after what is queued.
+    pub(crate) fn shut_down(&mut self, id: ConnectionId) {
+        let _ = self.tcp.close(id);
+    }
+
+    /// Gives a connection up in good order.
+    pub(crate) fn release(&mut self, id: ConnectionId) {
+        self.tcp.release(id);
+        // The reset of a connection with unread data is found at the timers.
+        self.advance(self.now);
+    }
+
+    /// Gives a connection up by a reset.
+    pub(crate) fn abort(&mut self, id: ConnectionId) {
+        let mut cx = cx(self.now, &mut self.chance, &mut self.meter);
+        let _ = self.tcp.abort(id, &mut cx);
+        self.tcp.release(id);
+    }
+}
+
+/// Lends the engines what they may not get for themselves.
+fn cx<'a>(now: Instant, chance: &'a mut Chance, meter: &'a mut Meter) -> Cx<'a> {
+    Cx { now, chance, meter }
+}
+
+/// Puts a datagram on the link.
+fn leave(
+    packet: Packet,
+    dialect: Dialect,
+    at: Instant,
+    pool: &mut Pool,
+    sent: &mut VecDeque<Sent>,
+) {
+    let bytes = packet.data().to_vec();
+    pool.put(packet);
+    let bytes = if dialect == Dialect::FreeBsd { dialect::as_freebsd(bytes) } else { bytes };
+    sent.push_back(Sent { bytes, at });
+}
+
+/// Returns the errno that tells how a connection ended.
+pub(crate) fn errno_of(ending: tcp::Ending) -> i32 {
+    match ending {
+        tcp::Ending::Closed => 0,
+        tcp::Ending::Aborted => libc::ECONNABORTED,
+        tcp::Ending::Refused => libc::ECONNREFUSED,
+        tcp::Ending::Reset => libc::ECONNRESET,
+        tcp::Ending::TimedOut => libc::ETIMEDOUT,
+        tcp::Ending::Unreachable => libc::EHOSTUNREACH,
+    }
+}
