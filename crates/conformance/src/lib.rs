@@ -21,7 +21,7 @@
 //!
 //! Left out: everything but TCP over IPv4 sockets, pipes and splice between two sockets.
 
-mod abi;
+pub mod abi;
 mod dialect;
 mod host;
 mod options;
@@ -30,4 +30,6 @@ mod settings;
 mod socket;
 mod stage;
 mod tcp_info;
+#[cfg(test)]
+mod testing;
 mod world;

@@ -151,7 +151,8 @@ impl Options {
         let mss = self.numbers.get(&(TCP, libc::TCP_MAXSEG));
         Profile {
             receive_window: self.receive_window(),
-            window_update: WindowUpdate::TwoSegments,
+            // Both systems send a segment for the window alone only when it has become small.
+            window_update: WindowUpdate::HalfUsed,
             // Linux acknowledges at once until it knows that the script answers in data.
             acknowledgment: Acknowledgment::AtOutput,
             send_limit: SendLimit::Bytes(self.send_limit()),
@@ -221,8 +222,7 @@ impl Stream {
             (SOCKET, libc::SO_DOMAIN) => libc::AF_INET,
             (SOCKET, libc::SO_ACCEPTCONN) => i32::from(matches!(self.phase, Phase::Listening(_))),
             (SOCKET, libc::SO_RCVBUF) => {
-                let opening = [State::SynSent, State::SynReceived];
-                let opened = status.filter(|status| !opening.contains(&status.state));
+                let opened = status.filter(|status| status.state != State::SynSent);
                 let opened = opened.filter(|_| self.has_connected);
                 self.options.receive_space(opened.map(|status| status.send_mss))
             }

@@ -120,3 +120,63 @@ pub(crate) fn of_stream(stream: &Stream, host: &Host) -> i16 {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{ACK, IRS, PORT, accepted, datagram, listener, stage};
+
+    const IN: u32 = 1;
+
+    #[test]
+    fn a_listener_is_readable_when_somebody_waits() {
+        let stage = stage();
+        let fd = listener(&stage);
+        assert_eq!(stage.call(|world| world.readiness(fd)), 0);
+    }
+
+    #[test]
+    fn a_connection_is_writable_at_once_and_readable_with_data() {
+        let stage = stage();
+        let (fd, ours) = accepted(&stage);
+        let before = stage.call(|world| world.readiness(fd));
+        assert_eq!(before & (libc::POLLIN | libc::POLLOUT), libc::POLLOUT);
+        stage.inject(&datagram(PORT, ACK, IRS + 1, ours, b"x"));
+        assert_eq!(stage.call(|world| world.readiness(fd)) & libc::POLLIN, libc::POLLIN);
+    }
+
+    #[test]
+    fn an_edge_is_told_once() {
+        let stage = stage();
+        let (fd, ours) = accepted(&stage);
+        let set = stage.call(World::epoll_create).unwrap();
+        let add = libc::EPOLL_CTL_ADD;
+        let added =
+            stage.call(|world| world.interests(set).unwrap().control(add, fd, IN | EDGE, 7));
+        assert_eq!(added, Ok(()));
+        stage.inject(&datagram(PORT, ACK, IRS + 1, ours, b"x"));
+        assert_eq!(stage.call(|world| collect(world, set, 8)), Ok(vec![(IN, 7)]));
+        assert_eq!(stage.call(|world| collect(world, set, 8)), Ok(vec![]));
+    }
+
+    #[test]
+    fn a_level_is_told_as_long_as_it_lasts() {
+        let stage = stage();
+        let (fd, ours) = accepted(&stage);
+        let set = stage.call(World::epoll_create).unwrap();
+        let add = libc::EPOLL_CTL_ADD;
+        let added = stage.call(|world| world.interests(set).unwrap().control(add, fd, IN, 7));
+        assert_eq!(added, Ok(()));
+        stage.inject(&datagram(PORT, ACK, IRS + 1, ours, b"x"));
+        assert_eq!(stage.call(|world| collect(world, set, 8)), Ok(vec![(IN, 7)]));
+        assert_eq!(stage.call(|world| collect(world, set, 8)), Ok(vec![(IN, 7)]));
+    }
+
+    #[test]
+    fn what_is_watched_twice_is_refused() {
+        let mut interests = Interests::default();
+        assert_eq!(interests.control(libc::EPOLL_CTL_ADD, 3, IN, 0), Ok(()));
+        assert_eq!(interests.control(libc::EPOLL_CTL_ADD, 3, IN, 0), Err(Errno(libc::EEXIST)));
+        assert_eq!(interests.control(libc::EPOLL_CTL_DEL, 4, 0, 0), Err(Errno(libc::ENOENT)));
+    }
+}

@@ -304,3 +304,152 @@ fn take_bytes(host: &mut Host, id: ConnectionId, buffer: &mut [u8], flags: i32) 
         host.consume(id, count);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::stage::Stage;
+    use crate::testing::{
+        ACK, FIN, IRS, PEER, PORT, RST, SYN, accepted, datagram, done, listener, seen, stage,
+    };
+
+    fn read(stage: &Stage, fd: i32, flags: i32) -> Result<Vec<u8>, Errno> {
+        let mut buffer = [0; 100];
+        let count = stage.call(|world| done(world.read(fd, &mut buffer, flags)))?;
+        Ok(buffer[..count].to_vec())
+    }
+
+    fn write(stage: &Stage, fd: i32, data: &[u8]) -> Result<usize, Errno> {
+        stage.call(|world| done(world.write(fd, data, libc::MSG_DONTWAIT, &mut 0)))
+    }
+
+    fn number(stage: &Stage, fd: i32, name: (i32, i32)) -> Result<i32, Errno> {
+        let value = stage.call(|world| {
+            let (stream, host) = world.stream(fd)?;
+            stream.option(host, name)
+        })?;
+        Ok(i32::from_ne_bytes(value[..4].try_into().unwrap()))
+    }
+
+    fn set(stage: &Stage, fd: i32, name: (i32, i32), value: i32) -> Result<(), Errno> {
+        stage.call(|world| {
+            let (stream, host) = world.stream(fd)?;
+            stream.set_option(host, name, &value.to_ne_bytes())
+        })
+    }
+
+    /// A socket that does not block and has begun to connect, and the first number of its SYN.
+    fn connecting(stage: &Stage) -> (i32, crate::testing::Seen) {
+        let fd = stage.call(|world| {
+            let kind = libc::SOCK_STREAM | libc::SOCK_NONBLOCK;
+            let fd = world.socket(libc::AF_INET, kind, 0).unwrap();
+            let (stream, host) = world.stream(fd).unwrap();
+            let connected = done(stream.connect(host, PEER));
+            assert_eq!(connected, Err(Errno(libc::EINPROGRESS)));
+            fd
+        });
+        (fd, seen(stage))
+    }
+
+    #[test]
+    fn nobody_to_accept_is_told_at_once_without_blocking() {
+        let stage = stage();
+        let fd = listener(&stage);
+        let accepted = stage.call(|world| done(world.accept(fd)));
+        assert_eq!(accepted.unwrap_err(), Errno(libc::EAGAIN));
+    }
+
+    #[test]
+    fn an_accepted_connection_knows_its_peer() {
+        let stage = stage();
+        let listener = listener(&stage);
+        stage.inject(&datagram(PORT, SYN, IRS, 0, b""));
+        let ours = seen(&stage).seq + 1;
+        stage.inject(&datagram(PORT, ACK, IRS + 1, ours, b""));
+        let (_, peer) = stage.call(|world| done(world.accept(listener))).unwrap();
+        assert_eq!(peer, PEER);
+    }
+
+    #[test]
+    fn a_refused_connection_is_an_error_once() {
+        let stage = stage();
+        let (fd, syn) = connecting(&stage);
+        stage.inject(&datagram(syn.source_port, RST | ACK, 0, syn.seq + 1, b""));
+        let error = (libc::SOL_SOCKET, libc::SO_ERROR);
+        assert_eq!(number(&stage, fd, error), Ok(libc::ECONNREFUSED));
+        assert_eq!(number(&stage, fd, error), Ok(0));
+    }
+
+    #[test]
+    fn a_look_leaves_the_data() {
+        let stage = stage();
+        let (fd, ours) = accepted(&stage);
+        stage.inject(&datagram(PORT, ACK, IRS + 1, ours, b"hello"));
+        assert_eq!(read(&stage, fd, libc::MSG_PEEK).unwrap(), b"hello");
+        assert_eq!(read(&stage, fd, 0).unwrap(), b"hello");
+        assert_eq!(read(&stage, fd, libc::MSG_DONTWAIT), Err(Errno(libc::EAGAIN)));
+    }
+
+    #[test]
+    fn the_end_is_read_after_the_data() {
+        let stage = stage();
+        let (fd, ours) = accepted(&stage);
+        stage.inject(&datagram(PORT, ACK | FIN, IRS + 1, ours, b"bye"));
+        assert_eq!(read(&stage, fd, 0).unwrap(), b"bye");
+        assert_eq!(read(&stage, fd, 0).unwrap(), b"");
+    }
+
+    #[test]
+    fn nothing_is_written_after_a_shutdown() {
+        let stage = stage();
+        let (fd, _) = accepted(&stage);
+        let shut = stage.call(|world| {
+            let (stream, host) = world.stream(fd)?;
+            stream.shut_down(host, libc::SHUT_WR)
+        });
+        assert_eq!(shut, Ok(()));
+        assert_eq!(seen(&stage).flags & FIN, FIN);
+        assert_eq!(write(&stage, fd, b"late"), Err(Errno(libc::EPIPE)));
+    }
+
+    #[test]
+    fn who_lingers_for_no_time_resets() {
+        let stage = stage();
+        let (fd, _) = accepted(&stage);
+        let value = [1i32.to_ne_bytes(), 0i32.to_ne_bytes()].concat();
+        let set = stage.call(|world| {
+            let (stream, host) = world.stream(fd)?;
+            stream.set_option(host, (libc::SOL_SOCKET, libc::SO_LINGER), &value)
+        });
+        assert_eq!(set, Ok(()));
+        stage.call(|world| world.close(fd)).unwrap();
+        assert_eq!(seen(&stage).flags & RST, RST);
+    }
+
+    #[test]
+    fn linux_doubles_the_space_that_is_asked_for() {
+        let stage = stage();
+        let (fd, _) = accepted(&stage);
+        let name = (libc::SOL_SOCKET, libc::SO_SNDBUF);
+        set(&stage, fd, name, 21_000).unwrap();
+        assert_eq!(number(&stage, fd, name), Ok(42_000));
+        assert_eq!(write(&stage, fd, &[0; 50_000]), Ok(28_000));
+    }
+
+    #[test]
+    fn a_connection_has_the_segment_of_its_peer() {
+        let stage = stage();
+        let (fd, _) = accepted(&stage);
+        // The peer of these tests says nothing, so it is the least that every host takes.
+        assert_eq!(number(&stage, fd, (libc::IPPROTO_TCP, libc::TCP_MAXSEG)), Ok(536));
+    }
+
+    #[test]
+    fn an_unknown_option_is_refused() {
+        let stage = stage();
+        let (fd, _) = accepted(&stage);
+        let error = Err(Errno(libc::ENOPROTOOPT));
+        assert_eq!(number(&stage, fd, (libc::IPPROTO_TCP, 9999)), error);
+        assert_eq!(set(&stage, fd, (libc::IPPROTO_TCP, 9999), 1), error.map(|_| ()));
+    }
+}

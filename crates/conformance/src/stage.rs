@@ -225,11 +225,100 @@ impl Stage {
             self.changed.notify_all();
             return scene.world.now();
         }
-        // The first to ask is the thread that plays the script.
-        if *scene.driver.get_or_insert(me) == me {
-            let to = scene.world.now() + LOOK;
-            scene = self.pass(scene, to);
-        }
+        // The first to ask is the thread that plays the script. The other one asks too, while it
+        // waits for the time of its call, and then it alone runs.
+        scene.driver.get_or_insert(me);
+        let to = scene.world.now() + LOOK;
+        scene = self.pass(scene, to);
         scene.world.now()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{ACK, IRS, PORT, SYN, accepted, datagram, listener, seen, stage};
+
+    /// Waits until a call of another thread sleeps.
+    fn await_sleeper(stage: &Stage) {
+        let scene = stage.lock();
+        drop(stage.wait_while(scene, |scene| !scene.sleeper.is_asleep));
+    }
+
+    #[test]
+    fn the_clock_moves_with_every_look() {
+        let stage = stage();
+        let first = stage.look_at_clock();
+        assert_eq!(stage.look_at_clock(), first + LOOK);
+    }
+
+    #[test]
+    fn what_a_timer_sends_while_time_passes_leaves_at_its_time() {
+        let stage = stage();
+        listener(&stage);
+        stage.inject(&datagram(PORT, SYN, IRS, 0, b""));
+        let first = stage.next_sent().unwrap();
+        stage.sleep(Duration::from_millis(1500));
+        let again = stage.next_sent().unwrap();
+        assert_eq!(again.at - first.at, Duration::from_secs(1));
+    }
+
+    #[test]
+    fn a_wait_for_a_packet_that_never_comes_ends() {
+        let stage = stage();
+        listener(&stage);
+        assert_eq!(stage.next_sent().unwrap_err(), Idle);
+    }
+
+    #[test]
+    fn a_read_that_sleeps_returns_at_the_time_of_its_data() {
+        let stage = stage();
+        let (fd, ours) = accepted(&stage);
+        stage.look_at_clock();
+        std::thread::scope(|scope| {
+            let reader = scope.spawn(|| {
+                let mut buffer = [0; 10];
+                let read = stage.call_or_sleep(|world| {
+                    world.stream(fd).unwrap().0.is_nonblocking = false;
+                    world.read(fd, &mut buffer, 0)
+                });
+                (read, stage.look_at_clock(), buffer)
+            });
+            await_sleeper(&stage);
+            stage.sleep(Duration::from_millis(7));
+            let at = stage.lock().world.now();
+            stage.inject(&datagram(PORT, ACK, IRS + 1, ours, b"hello"));
+            stage.sleep(Duration::from_secs(1));
+            let (read, returned_at, buffer) = reader.join().unwrap();
+            assert_eq!((read, returned_at), (Ok(Ok(5)), at));
+            assert_eq!(&buffer[..5], b"hello");
+        });
+    }
+
+    #[test]
+    fn a_call_of_the_script_itself_that_blocks_lets_time_pass() {
+        let stage = stage();
+        let now = stage.look_at_clock();
+        let until = now + Duration::from_secs(2);
+        let result = stage.call_or_sleep(|world| {
+            if world.now() < until { Attempt::Blocked(Some(until)) } else { Attempt::Done(()) }
+        });
+        assert_eq!(result, Ok(()));
+        assert_eq!(stage.lock().world.now(), until);
+    }
+
+    #[test]
+    fn a_call_of_the_script_itself_that_would_block_for_ever_ends() {
+        let stage = stage();
+        stage.look_at_clock();
+        assert_eq!(stage.call_or_sleep(|_| Attempt::<()>::Blocked(None)), Err(Idle));
+    }
+
+    #[test]
+    fn an_acknowledgment_leaves_at_once() {
+        let stage = stage();
+        let (_, ours) = accepted(&stage);
+        stage.inject(&datagram(PORT, ACK, IRS + 1, ours, b"hello"));
+        assert_eq!(seen(&stage).ack, IRS + 6);
     }
 }

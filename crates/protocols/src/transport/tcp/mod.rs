@@ -332,22 +332,6 @@ impl Tcp {
         Ok(self.table.get(id)?.status())
     }
 
-    /// Gives a connection other policies. What was agreed upon with the peer at its opening stays.
-    ///
-    /// # Errors
-    ///
-    /// If the connection has gone.
-    pub fn tailor(&mut self, id: ConnectionId, profile: Profile) -> Result<(), NoConnection> {
-        self.table.get_mut(id)?.tailor(profile);
-        self.touch(id);
-        Ok(())
-    }
-
-    /// STATUS of every connection there is, in no order that means anything.
-    pub fn statuses(&self) -> impl Iterator<Item = Status> {
-        self.table.connections().map(Connection::status)
-    }
-
     /// Gives the connection up: it is closed if it is open, and goes once it has ended.
     ///
     /// A peer whose data was not read, or that sends more, is told by a reset that it is lost
