@@ -1,7 +1,8 @@
 //! The user calls on one connection (RFC 9293 §3.10.2 to §3.10.6).
 
 use super::Reset;
-use super::connection::{AckOwed, Connection, State};
+use super::connection::{AckOwed, Connection, State, send_limit};
+use super::profile::Profile;
 use super::seq::Seq;
 use super::status::{Ending, Status};
 use crate::packet::Packet;
@@ -12,6 +13,13 @@ impl Connection {
     /// SEND: queues as much of `data` as there is room for.
     pub(super) fn send(&mut self, data: &[u8]) -> usize {
         if self.is_closing || !self.state.takes_data() { 0 } else { self.send.put(data) }
+    }
+
+    /// Takes over other policies, but for those that the SYN has told the peer.
+    pub(super) fn tailor(&mut self, profile: Profile) {
+        let Profile { receive_window, mss_max, extensions, .. } = self.profile;
+        self.profile = Profile { receive_window, mss_max, extensions, ..profile };
+        self.send.set_limit(send_limit(&profile, self.snd_mss));
     }
 
     /// SEND with the urgent flag: what is queued so far, and `data`, is urgent.
@@ -82,12 +90,13 @@ impl Connection {
     }
 
     /// ABORT: ends the connection and returns the reset for the peer, if it has to know.
-    pub(super) fn abort(&mut self) -> Option<Reset> {
+    pub(super) fn abort(&mut self, now: Instant) -> Option<Reset> {
         let reset = Reset {
             local: self.ends.local,
             remote: self.ends.remote,
             seq: self.snd_max,
             ack: Some(self.rcv_nxt),
+            options: self.options(now),
         };
         let tells_peer = !matches!(self.state, State::SynSent | State::TimeWait | State::Closed);
         self.end(Ending::Aborted);

@@ -370,7 +370,7 @@ impl Connection {
 /// Two maximum segment lifetimes of half a minute: what Linux and the BSDs wait.
 const TIME_WAIT: Duration = Duration::from_secs(60);
 
-fn send_limit(profile: &Profile, mss: u32) -> usize {
+pub(super) fn send_limit(profile: &Profile, mss: u32) -> usize {
     match profile.send_limit {
         SendLimit::OneSegment => mss as usize,
         SendLimit::Bytes(bytes) => bytes,

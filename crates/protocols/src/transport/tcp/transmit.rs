@@ -183,8 +183,10 @@ impl Connection {
         let told = self.rcv_nxt + (window << self.rcv_shift);
         self.rcv_adv = self.rcv_adv.max(told);
         let mut flags = Flags::ACK;
-        // Nothing waits behind the last byte that the user gave (RFC 9293 §3.9.1.2).
-        if plan.len > 0 && plan.seq + plan.len == self.send_start + self.send.len() {
+        // Nothing waits behind the last byte that the user gave (RFC 9293 §3.9.1.2). The end of a
+        // super-segment is pushed too: a receiver that gathers segments then has the whole of it.
+        let is_last = plan.seq + plan.len == self.send_start + self.send.len();
+        if plan.len > 0 && (is_last || plan.len > self.snd_mss) {
             flags = flags.with(Flags::PSH);
         }
         if plan.fin {
