@@ -22,7 +22,7 @@ use libc::{c_char, c_int, c_long, c_longlong, c_uint, c_ulong, c_void, iovec, ms
 use libc::{epoll_event, nfds_t, pollfd, size_t, sockaddr, sockaddr_in, socklen_t, ssize_t};
 use protocols::time::Duration;
 use std::ffi::CStr;
-use std::net::{Ipv4Addr, SocketAddrV4};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 /// What the functions get back first: the stage that [`packetdrill_interface_init`] has made.
 type Data = *const Stage;
@@ -219,7 +219,7 @@ unsafe fn parts<'a>(parts: *const iovec, count: usize) -> &'a [iovec] {
     unsafe { std::slice::from_raw_parts(parts, count) }
 }
 
-fn read_address(address: *const sockaddr, len: socklen_t) -> Option<SocketAddrV4> {
+fn read_address(address: *const sockaddr, len: socklen_t) -> Option<SocketAddr> {
     if address.is_null() || (len as usize) < size_of::<sockaddr_in>() {
         return None;
     }
@@ -227,18 +227,19 @@ fn read_address(address: *const sockaddr, len: socklen_t) -> Option<SocketAddrV4
     let address = unsafe { address.cast::<sockaddr_in>().read_unaligned() };
     let is_ipv4 = c_int::from(address.sin_family) == libc::AF_INET;
     let ip = Ipv4Addr::from(u32::from_be(address.sin_addr.s_addr));
-    is_ipv4.then(|| SocketAddrV4::new(ip, u16::from_be(address.sin_port)))
+    is_ipv4.then(|| SocketAddr::new(ip.into(), u16::from_be(address.sin_port)))
 }
 
 /// Writes `from` for the caller, if it wants to know.
-fn write_address(from: SocketAddrV4, to: *mut sockaddr, len: *mut socklen_t) {
+fn write_address(from: SocketAddr, to: *mut sockaddr, len: *mut socklen_t) {
     if to.is_null() || len.is_null() {
         return;
     }
+    let IpAddr::V4(ip) = from.ip() else { return };
     let address = sockaddr_in {
         sin_family: libc::AF_INET as libc::sa_family_t,
         sin_port: from.port().to_be(),
-        sin_addr: libc::in_addr { s_addr: u32::from(*from.ip()).to_be() },
+        sin_addr: libc::in_addr { s_addr: u32::from(ip).to_be() },
         sin_zero: [0; 8],
     };
     // SAFETY: the runner's length is how much room there is; it need not be aligned.

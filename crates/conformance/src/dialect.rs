@@ -4,7 +4,7 @@
 //! script of another system is met by laying our options out in its order: the same options with
 //! the same values, other padding. Nothing but a SYN is touched.
 
-use protocols::checksum::Sum;
+use crate::device;
 
 /// The options of a SYN.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -19,7 +19,6 @@ struct SynOptions {
 
 const SYN: u8 = 0x02;
 const PROTOCOL_TCP: u8 = 6;
-const CHECKSUM: core::ops::Range<usize> = 16..18;
 
 impl SynOptions {
     fn parse(mut bytes: &[u8]) -> Self {
@@ -100,26 +99,16 @@ fn rewritten(datagram: &[u8]) -> Option<Vec<u8>> {
     let mut tcp = segment.get(..20)?.to_vec();
     let words = u8::try_from((20 + laid_out.len()) / 4).ok()?;
     *tcp.get_mut(12)? = words << 4;
-    tcp.get_mut(CHECKSUM)?.fill(0);
     tcp.extend(laid_out);
     tcp.extend(segment.get(data_offset..)?);
-    let len = u16::try_from(tcp.len()).ok()?;
-    let pseudo = Sum::default().bytes(ip.get(12..20)?).word(PROTOCOL_TCP.into()).word(len);
-    let checksum = pseudo.bytes(&tcp).finish().to_be_bytes();
-    tcp.get_mut(CHECKSUM)?.copy_from_slice(&checksum);
-    let mut whole = ip.to_vec();
-    whole.get_mut(2..4)?.copy_from_slice(&(u16::try_from(header_len).ok()? + len).to_be_bytes());
-    whole.get_mut(10..12)?.fill(0);
-    let sum = Sum::default().bytes(&whole).finish().to_be_bytes();
-    whole.get_mut(10..12)?.copy_from_slice(&sum);
-    whole.extend(tcp);
-    Some(whole)
+    device::seal(ip, tcp)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use proptest::prelude::*;
+    use protocols::checksum::Sum;
 
     const LINUX: [u8; 20] = [2, 4, 5, 180, 4, 2, 8, 10, 0, 0, 0, 9, 0, 0, 0, 0, 1, 3, 3, 6];
     const FREEBSD: [u8; 20] = [2, 4, 5, 180, 1, 3, 3, 6, 4, 2, 8, 10, 0, 0, 0, 9, 0, 0, 0, 0];

@@ -3,8 +3,8 @@
 //! This is the one file that knows their interface. Whatever arrives is answered at once: there
 //! is no application between input and output, because it is the script.
 
-use crate::dialect;
 use crate::settings::{Dialect, Flags};
+use crate::{device, dialect};
 use protocols::chance::Chance;
 use protocols::internet::Internet;
 use protocols::internet::ipv4::Protocol;
@@ -12,17 +12,15 @@ use protocols::meter::{Clock, Meter};
 use protocols::packet::{Packet, Pool};
 use protocols::time::Duration;
 use protocols::transport::tcp::{
-    self, ConnectionId, Event, OpenError, Profile, State, Status, Tcp,
+    self, ConnectionId, Event, LowerLevel, OpenError, Profile, State, Status, Tcp,
 };
 use protocols::{Cx, Instant};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::net::{Ipv4Addr, SocketAddrV4};
+use std::net::{Ipv4Addr, SocketAddr};
 
 /// The addresses that the runner gives its own device if nobody says otherwise.
 pub(crate) const LOCAL: Ipv4Addr = Ipv4Addr::new(192, 168, 0, 1);
 const PREFIX_LEN: u8 = 16;
-/// Bytes of IPv4 and TCP header without options.
-const FIXED_HEADERS_LEN: u16 = 40;
 /// Nothing may be lost for want of a buffer: that would be a result of the bench.
 const PACKETS: usize = 4096;
 /// A run begins well after zero, as on a machine that is up.
@@ -60,9 +58,9 @@ impl Host {
         let now = Instant::ZERO + START;
         let (mut chance, mut meter) = (Chance::from_seed(1), Meter::new(Clock::None));
         let internet = Internet::new(LOCAL, PREFIX_LEN, flags.mtu);
-        let link_mss = internet.mtu() - FIXED_HEADERS_LEN;
+        let lower = LowerLevel { segments: true, ..LowerLevel::plain(internet.mtu()) };
         let mut cx = Cx { now, chance: &mut chance, meter: &mut meter };
-        let tcp = Tcp::new(link_mss, &mut cx);
+        let tcp = Tcp::new(lower, &mut cx);
         Self {
             now,
             chance,
@@ -103,11 +101,13 @@ impl Host {
         let Some(mut packet) = self.pool.take(cx.meter) else { return };
         packet.extend(bytes);
         if let Some(datagram) = self.internet.receive(packet, &mut self.pool, &mut cx) {
-            if datagram.header.protocol == Protocol::Tcp {
-                let (from, to) = (datagram.header.source, datagram.header.destination);
-                self.tcp.receive(from, to, datagram.packet.data(), &mut cx);
-            }
-            self.pool.put(datagram.packet);
+            let (header, packet) = (datagram.header, datagram.packet);
+            let left = if header.protocol == Protocol::Tcp {
+                self.tcp.receive(&header, packet, true, &mut cx)
+            } else {
+                Some(packet)
+            };
+            left.into_iter().for_each(|packet| self.pool.put(packet));
         }
         while let Some(event) = self.internet.event() {
             if let protocols::internet::Event::Error(error) = event {
@@ -129,9 +129,8 @@ impl Host {
             leave(packet, self.dialect, self.now, &mut self.pool, &mut self.sent);
         }
         while let Some(segment) = self.tcp.transmit(&mut self.pool, &mut cx) {
-            let (to, pool) = (segment.destination, &mut self.pool);
-            let tcp = Protocol::Tcp;
-            if let Ok(packet) = self.internet.send(segment.packet, to, tcp, 0, pool, &mut cx) {
+            let (lower, pool) = (segment.lower, &mut self.pool);
+            if let Ok(packet) = self.internet.send(segment.packet, lower, pool, &mut cx) {
                 leave(packet, self.dialect, self.now, &mut self.pool, &mut self.sent);
             }
         }
@@ -183,11 +182,11 @@ impl Host {
     /// Opens a connection to `remote`.
     pub(crate) fn connect(
         &mut self,
-        remote: SocketAddrV4,
+        remote: SocketAddr,
         profile: Profile,
     ) -> Result<ConnectionId, OpenError> {
         let mut cx = cx(self.now, &mut self.chance, &mut self.meter);
-        let id = self.tcp.open(LOCAL, remote, profile, &mut cx)?;
+        let id = self.tcp.open(LOCAL.into(), remote, profile, &mut cx)?;
         self.known.insert(id);
         Ok(id)
     }
@@ -268,10 +267,10 @@ fn leave(
     pool: &mut Pool,
     sent: &mut VecDeque<Sent>,
 ) {
-    let bytes = packet.data().to_vec();
+    let (bytes, segment_size) = (packet.data().to_vec(), packet.offload.segment_size);
     pool.put(packet);
     let bytes = if dialect == Dialect::FreeBsd { dialect::as_freebsd(bytes) } else { bytes };
-    sent.push_back(Sent { bytes, at });
+    sent.extend(device::cut(bytes, segment_size).into_iter().map(|bytes| Sent { bytes, at }));
 }
 
 /// Returns the errno that tells how a connection ended.

@@ -17,11 +17,13 @@
 //! | `options.rs`, `tcp_info.rs` | socket options, and what `TCP_INFO` says |
 //! | `readiness.rs` | poll and epoll |
 //! | `settings.rs` | what the script sets beside its sockets, and whose habits it expects |
+//! | `device.rs` | a device that cuts super-segments |
 //! | `dialect.rs` | the order of the options in a SYN, which differs from system to system |
 //!
 //! Left out: everything but TCP over IPv4 sockets, pipes and splice between two sockets.
 
 pub mod abi;
+mod device;
 mod dialect;
 mod host;
 mod options;

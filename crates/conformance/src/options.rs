@@ -138,17 +138,18 @@ impl Options {
         usize::try_from(largest).unwrap_or(usize::MAX).min(1 << 30)
     }
 
-    /// Returns whether timestamps and window scale are offered.
-    fn has_extensions(&self) -> bool {
+    /// Returns whether the extensions are offered, and whether timestamps are among them.
+    fn extensions(&self) -> (bool, bool) {
         match self.dialect {
-            Dialect::Linux => self.sysctl.is_on("net.ipv4.tcp_timestamps", true),
-            Dialect::FreeBsd => self.sysctl.is_on("net.inet.tcp.rfc1323", true),
+            Dialect::Linux => (true, self.sysctl.is_on("net.ipv4.tcp_timestamps", true)),
+            Dialect::FreeBsd => (self.sysctl.is_on("net.inet.tcp.rfc1323", true), true),
         }
     }
 
     /// Returns the policies of a connection of this socket.
     pub(crate) fn profile(&self) -> Profile {
         let mss = self.numbers.get(&(TCP, libc::TCP_MAXSEG));
+        let (extensions, timestamps) = self.extensions();
         Profile {
             receive_window: self.receive_window(),
             // Both systems send a segment for the window alone only when it has become small.
@@ -158,7 +159,8 @@ impl Options {
             send_limit: SendLimit::Bytes(self.send_limit()),
             nagle: !self.is_on((TCP, libc::TCP_NODELAY)),
             mss_max: mss.and_then(|mss| u16::try_from(*mss).ok()),
-            extensions: self.has_extensions(),
+            extensions,
+            timestamps,
             ..Profile::BULK
         }
     }

@@ -5,7 +5,7 @@ use crate::options::Options;
 use crate::settings::{Dialect, Sysctl};
 use crate::stage::Attempt;
 use protocols::transport::tcp::{ConnectionId, State, Status};
-use std::net::SocketAddrV4;
+use std::net::SocketAddr;
 
 /// Why a call failed, by its number in `errno.h`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -104,17 +104,14 @@ impl Stream {
     }
 
     /// accept(2).
-    pub(crate) fn accept(
-        &mut self,
-        host: &mut Host,
-    ) -> Attempt<Result<(Self, SocketAddrV4), Errno>> {
+    pub(crate) fn accept(&mut self, host: &mut Host) -> Attempt<Result<(Self, SocketAddr), Errno>> {
         let Phase::Listening(port) = self.phase else {
             return Attempt::Done(Err(Errno(libc::EINVAL)));
         };
         let Some(id) = host.accept(port) else {
             return self.would_block(0);
         };
-        let peer = host.status(id).map_or(SocketAddrV4::new(LOCAL, 0), |status| status.remote);
+        let peer = host.status(id).map_or(SocketAddr::new(LOCAL.into(), 0), |status| status.remote);
         let stream = Self::with(Phase::Connected(id), self.options.clone());
         Attempt::Done(Ok((stream, peer)))
     }
@@ -131,7 +128,7 @@ impl Stream {
     pub(crate) fn connect(
         &mut self,
         host: &mut Host,
-        remote: SocketAddrV4,
+        remote: SocketAddr,
     ) -> Attempt<Result<(), Errno>> {
         match self.phase {
             Phase::Listening(_) => return Attempt::Done(Err(Errno(libc::EISCONN))),

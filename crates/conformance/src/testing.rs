@@ -5,9 +5,10 @@ use crate::settings::Flags;
 use crate::stage::{Attempt, Stage};
 use crate::world::World;
 use protocols::checksum::Sum;
-use std::net::{Ipv4Addr, SocketAddrV4};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
-pub(crate) const PEER: SocketAddrV4 = SocketAddrV4::new(Ipv4Addr::new(192, 0, 2, 1), 8080);
+const PEER_IP: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 1);
+pub(crate) const PEER: SocketAddr = SocketAddr::new(IpAddr::V4(PEER_IP), 8080);
 /// The port on which tests listen.
 pub(crate) const PORT: u16 = 8080;
 /// The number of the peer's SYN.
@@ -25,7 +26,6 @@ pub(crate) struct Seen {
     pub(crate) source_port: u16,
     pub(crate) seq: u32,
     pub(crate) ack: u32,
-    pub(crate) data: Vec<u8>,
 }
 
 /// Makes a datagram from the peer to `port`.
@@ -34,7 +34,7 @@ pub(crate) fn datagram(port: u16, flags: u8, seq: u32, ack: u32, data: &[u8]) ->
     let mut ip = vec![0x45, 0];
     ip.extend(len.to_be_bytes());
     ip.extend([0, 0, 0x40, 0, 64, 6, 0, 0]);
-    ip.extend(PEER.ip().octets());
+    ip.extend(PEER_IP.octets());
     ip.extend(LOCAL.octets());
     let sum = Sum::default().bytes(&ip).finish().to_be_bytes();
     ip[10..12].copy_from_slice(&sum);
@@ -62,7 +62,6 @@ pub(crate) fn seen(stage: &Stage) -> Seen {
         source_port: u16::from_be_bytes([tcp[0], tcp[1]]),
         seq: word(4),
         ack: word(8),
-        data: tcp[usize::from(tcp[12] >> 4) * 4..].to_vec(),
     }
 }
 

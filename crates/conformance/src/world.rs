@@ -8,7 +8,7 @@ use crate::stage::Attempt;
 use protocols::Instant;
 use std::collections::{BTreeMap, VecDeque};
 use std::fs::File;
-use std::net::SocketAddrV4;
+use std::net::SocketAddr;
 use std::os::fd::{AsRawFd, OwnedFd};
 
 /// What a descriptor means.
@@ -144,7 +144,7 @@ impl World {
     }
 
     /// accept(2): the new descriptor and the address of the peer.
-    pub(crate) fn accept(&mut self, fd: i32) -> Attempt<Result<(i32, SocketAddrV4), Errno>> {
+    pub(crate) fn accept(&mut self, fd: i32) -> Attempt<Result<(i32, SocketAddr), Errno>> {
         let accepted = match self.stream(fd) {
             Ok((stream, host)) => stream.accept(host),
             Err(error) => return Attempt::Done(Err(error)),

@@ -17,8 +17,8 @@ impl Connection {
 
     /// Takes over other policies, but for those that the SYN has told the peer.
     pub(super) fn tailor(&mut self, profile: Profile) {
-        let Profile { receive_window, mss_max, extensions, .. } = self.profile;
-        self.profile = Profile { receive_window, mss_max, extensions, ..profile };
+        let Profile { receive_window, mss_max, extensions, timestamps, .. } = self.profile;
+        self.profile = Profile { receive_window, mss_max, extensions, timestamps, ..profile };
         self.send.set_limit(send_limit(&profile, self.snd_mss));
     }
 

@@ -261,7 +261,8 @@ impl Connection {
             (true, Some(shift)) => self.snd_shift = shift,
             _ => (self.snd_shift, self.rcv_shift) = (0, 0),
         }
-        let offered = syn.options.timestamps.filter(|_| self.profile.extensions);
+        let may_stamp = self.profile.extensions && self.profile.timestamps;
+        let offered = syn.options.timestamps.filter(|_| may_stamp);
         self.ts_recent = offered.map(|(value, _)| value);
         self.last_ack_sent = self.rcv_nxt;
         let peer_mss = syn.options.mss.unwrap_or(DEFAULT_MSS).max(MIN_MSS);

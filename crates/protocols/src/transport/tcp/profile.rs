@@ -47,6 +47,8 @@ pub struct Profile {
     pub mss_max: Option<u16>,
     /// Whether timestamps and window scale are offered (RFC 7323).
     pub extensions: bool,
+    /// Whether timestamps are among these extensions: they cost 12 bytes of every segment.
+    pub timestamps: bool,
     /// What the retransmission timeout exceeds the smoothed round-trip time by, at least.
     ///
     /// RFC 6298 (2.4) says one second for the whole; 200 ms above the round trip is what today's
@@ -67,6 +69,7 @@ impl Profile {
             nagle: false,
             mss_max: None,
             extensions: true,
+            timestamps: true,
             rto_min: Duration::from_millis(200),
         }
     }
@@ -83,6 +86,7 @@ impl Profile {
         nagle: true,
         mss_max: None,
         extensions: true,
+        timestamps: true,
         rto_min: Duration::from_millis(200),
     };
 }
