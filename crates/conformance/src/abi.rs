@@ -30,7 +30,6 @@ type Data = *const Stage;
 /// The table that the runner gives to be filled.
 #[repr(C)]
 #[derive(Debug)]
-#[expect(clippy::type_complexity, reason = "these are the prototypes of C, one by one")]
 pub struct Interface {
     userdata: Data,
     free: extern "C" fn(Data),
@@ -219,13 +218,16 @@ unsafe fn parts<'a>(parts: *const iovec, count: usize) -> &'a [iovec] {
     unsafe { std::slice::from_raw_parts(parts, count) }
 }
 
+/// AF_INET in the width that an address has for it.
+const FAMILY: libc::sa_family_t = 2;
+
 fn read_address(address: *const sockaddr, len: socklen_t) -> Option<SocketAddr> {
     if address.is_null() || (len as usize) < size_of::<sockaddr_in>() {
         return None;
     }
     // SAFETY: there are as many bytes as an IPv4 address has; it need not be aligned.
     let address = unsafe { address.cast::<sockaddr_in>().read_unaligned() };
-    let is_ipv4 = c_int::from(address.sin_family) == libc::AF_INET;
+    let is_ipv4 = address.sin_family == FAMILY;
     let ip = Ipv4Addr::from(u32::from_be(address.sin_addr.s_addr));
     is_ipv4.then(|| SocketAddr::new(ip.into(), u16::from_be(address.sin_port)))
 }
@@ -237,7 +239,7 @@ fn write_address(from: SocketAddr, to: *mut sockaddr, len: *mut socklen_t) {
     }
     let IpAddr::V4(ip) = from.ip() else { return };
     let address = sockaddr_in {
-        sin_family: libc::AF_INET as libc::sa_family_t,
+        sin_family: FAMILY,
         sin_port: from.port().to_be(),
         sin_addr: libc::in_addr { s_addr: u32::from(ip).to_be() },
         sin_zero: [0; 8],
@@ -247,7 +249,7 @@ fn write_address(from: SocketAddr, to: *mut sockaddr, len: *mut socklen_t) {
         let room = *len as usize;
         let count = room.min(size_of::<sockaddr_in>());
         std::ptr::from_ref(&address).cast::<u8>().copy_to(to.cast(), count);
-        *len = size_of::<sockaddr_in>() as socklen_t;
+        *len = socklen_t::try_from(size_of::<sockaddr_in>()).unwrap_or(socklen_t::MAX);
     }
 }
 

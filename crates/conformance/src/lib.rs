@@ -22,6 +22,8 @@
 //!
 //! Left out: everything but TCP over IPv4 sockets, pipes and splice between two sockets.
 
+#![deny(unsafe_code)]
+
 pub mod abi;
 mod device;
 mod dialect;

@@ -231,10 +231,7 @@ impl Stream {
         flags: i32,
         sent: &mut usize,
     ) -> Attempt<Result<usize, Errno>> {
-        let id = match self.id() {
-            Ok(id) => id,
-            Err(_) => return Attempt::Done(Err(Errno(libc::EPIPE))),
-        };
+        let Ok(id) = self.id() else { return Attempt::Done(Err(Errno(libc::EPIPE))) };
         let takes = self.status(host).is_some_and(|status| status.state.takes_data());
         if self.is_write_shut || !takes {
             let error = self.take_error(host).unwrap_or(Errno(libc::EPIPE));

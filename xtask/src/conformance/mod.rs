@@ -13,6 +13,7 @@ use anyhow::{Context, Result, bail, ensure};
 use expected::{Expectation, Expected, Suite};
 use play::{Outcome, Player};
 use std::collections::BTreeMap;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -148,7 +149,7 @@ fn play_all(player: &Player, scripts: &[Script], repeat: usize) -> Vec<Vec<Outco
 
 /// Prints what was not expected, and the numbers.
 fn report(scripts: &[Script], outcomes: &[Vec<Outcome>], wish: &Wish<'_>) -> Result<()> {
-    let mut surprises = 0;
+    let (mut surprises, mut out) = (0, std::io::stdout().lock());
     for suite in Suite::ALL {
         let (mut passed, mut named, mut others, mut others_passed) = (0, 0, 0, 0);
         for (script, outcomes) in scripts.iter().zip(outcomes) {
@@ -169,12 +170,13 @@ fn report(scripts: &[Script], outcomes: &[Vec<Outcome>], wish: &Wish<'_>) -> Res
             }
             surprises += usize::from(is_surprise);
             if is_surprise || (wish.verbose && !always) {
-                print_script(script, outcomes, passes, is_surprise);
+                write_script(script, outcomes, passes, is_surprise, &mut out)?;
             }
         }
-        println!("{}: {passed} of the {named} scripts of the list pass", suite.name());
+        let name = suite.name();
+        writeln!(out, "{name}: {passed} of the {named} scripts of the list pass")?;
         if others > 0 {
-            println!("{}: {others_passed} of {others} others pass", suite.name());
+            writeln!(out, "{name}: {others_passed} of {others} others pass")?;
         }
     }
     ensure!(
@@ -184,19 +186,26 @@ fn report(scripts: &[Script], outcomes: &[Vec<Outcome>], wish: &Wish<'_>) -> Res
     Ok(())
 }
 
-fn print_script(script: &Script, outcomes: &[Outcome], passes: usize, is_surprise: bool) {
+fn write_script(
+    script: &Script,
+    outcomes: &[Outcome],
+    passes: usize,
+    is_surprise: bool,
+    out: &mut impl Write,
+) -> Result<()> {
     let what = match &script.expectation {
         Some(Expectation::Passes) => "is expected to pass".to_owned(),
         Some(Expectation::Fails(why)) => format!("is expected to fail: {why}"),
         None => "is not named".to_owned(),
     };
     let mark = if is_surprise { "UNEXPECTED " } else { "" };
-    println!("{mark}{}: passed {passes} of {} times, {what}", script.path, outcomes.len());
+    writeln!(out, "{mark}{}: passed {passes} of {} times, {what}", script.path, outcomes.len())?;
     if let Some(failed) = outcomes.iter().find(|outcome| !outcome.has_passed()) {
         for line in failed.to_string().lines() {
-            println!("    {line}");
+            writeln!(out, "    {line}")?;
         }
     }
+    Ok(())
 }
 
 #[cfg(test)]
