@@ -3,8 +3,9 @@
 //! This is the one file that knows their interface. Whatever arrives is answered at once: there
 //! is no application between input and output, because it is the script.
 
+use crate::device::Device;
+use crate::dialect;
 use crate::settings::{Dialect, Flags};
-use crate::{device, dialect};
 use protocols::chance::Chance;
 use protocols::internet::Internet;
 use protocols::internet::ipv4::Protocol;
@@ -45,6 +46,7 @@ pub(crate) struct Host {
     internet: Internet,
     tcp: Tcp,
     dialect: Dialect,
+    device: Device,
     sent: VecDeque<Sent>,
     /// Connections that were opened from here or have been accepted.
     known: BTreeSet<ConnectionId>,
@@ -69,6 +71,10 @@ impl Host {
             internet,
             tcp,
             dialect: flags.dialect,
+            device: match flags.dialect {
+                Dialect::Linux => Device::pushing(),
+                Dialect::FreeBsd => Device::default(),
+            },
             sent: VecDeque::new(),
             known: BTreeSet::new(),
             arrived: BTreeMap::new(),
@@ -125,15 +131,17 @@ impl Host {
     /// Puts all that is owed on the link.
     pub(crate) fn flush(&mut self) {
         let mut cx = cx(self.now, &mut self.chance, &mut self.meter);
+        let mut leaving = Vec::new();
         while let Some(packet) = self.internet.transmit(&mut cx) {
-            leave(packet, self.dialect, self.now, &mut self.pool, &mut self.sent);
+            leaving.push(packet);
         }
         while let Some(segment) = self.tcp.transmit(&mut self.pool, &mut cx) {
             let (lower, pool) = (segment.lower, &mut self.pool);
             if let Ok(packet) = self.internet.send(segment.packet, lower, pool, &mut cx) {
-                leave(packet, self.dialect, self.now, &mut self.pool, &mut self.sent);
+                leaving.push(packet);
             }
         }
+        leaving.into_iter().for_each(|packet| self.leave(packet));
         while let Some((id, event)) = self.tcp.event() {
             if event == Event::Established && self.known.insert(id) {
                 let port = self.tcp.status(id).map_or(0, |status| status.local.port());
@@ -177,6 +185,18 @@ impl Host {
             table += &format!("root packetdril 1 3 tcp4 {local} {remote} {state}\n");
         }
         table
+    }
+
+    /// Puts a datagram on the link.
+    fn leave(&mut self, packet: Packet) {
+        let (mut bytes, segment_size) = (packet.data().to_vec(), packet.offload.segment_size);
+        self.pool.put(packet);
+        if self.dialect == Dialect::FreeBsd {
+            bytes = dialect::as_freebsd(bytes);
+        }
+        let at = self.now;
+        let segments = self.device.cut(bytes, segment_size);
+        self.sent.extend(segments.into_iter().map(|bytes| Sent { bytes, at }));
     }
 
     /// Opens a connection to `remote`.
@@ -257,20 +277,6 @@ impl Host {
 /// Lends the engines what they may not get for themselves.
 fn cx<'a>(now: Instant, chance: &'a mut Chance, meter: &'a mut Meter) -> Cx<'a> {
     Cx { now, chance, meter }
-}
-
-/// Puts a datagram on the link.
-fn leave(
-    packet: Packet,
-    dialect: Dialect,
-    at: Instant,
-    pool: &mut Pool,
-    sent: &mut VecDeque<Sent>,
-) {
-    let (bytes, segment_size) = (packet.data().to_vec(), packet.offload.segment_size);
-    pool.put(packet);
-    let bytes = if dialect == Dialect::FreeBsd { dialect::as_freebsd(bytes) } else { bytes };
-    sent.extend(device::cut(bytes, segment_size).into_iter().map(|bytes| Sent { bytes, at }));
 }
 
 /// Returns the errno that tells how a connection ended.

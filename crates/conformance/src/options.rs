@@ -4,7 +4,9 @@ use crate::host::Host;
 use crate::settings::{Dialect, Sysctl};
 use crate::socket::{Errno, Phase, Stream};
 use crate::tcp_info;
-use protocols::transport::tcp::{Acknowledgment, Profile, SendLimit, State, WindowUpdate};
+use protocols::transport::tcp::{
+    Acknowledgment, Congestion, Profile, SendLimit, State, WindowUpdate,
+};
 use std::collections::BTreeMap;
 
 /// The level and the name of an option, as in `setsockopt`.
@@ -146,6 +148,23 @@ impl Options {
         }
     }
 
+    fn congestion(&self) -> Congestion {
+        match self.congestion_control.as_slice() {
+            b"reno" => Congestion::NewReno,
+            b"bbr" => Congestion::Bbr,
+            _ => Congestion::Cubic,
+        }
+    }
+
+    /// Returns whether ECN is offered; both systems by default only accept it.
+    fn has_ecn(&self) -> bool {
+        let name = match self.dialect {
+            Dialect::Linux => "net.ipv4.tcp_ecn",
+            Dialect::FreeBsd => "net.inet.tcp.ecn.enable",
+        };
+        self.sysctl.number(name) == Some(1)
+    }
+
     /// Returns the policies of a connection of this socket.
     pub(crate) fn profile(&self) -> Profile {
         let mss = self.numbers.get(&(TCP, libc::TCP_MAXSEG));
@@ -161,6 +180,10 @@ impl Options {
             mss_max: mss.and_then(|mss| u16::try_from(*mss).ok()),
             extensions,
             timestamps,
+            congestion: self.congestion(),
+            ecn: self.has_ecn(),
+            // The scripts say when segments leave as if nothing held them back.
+            pacing: false,
             ..Profile::BULK
         }
     }

@@ -8,6 +8,7 @@
 mod client;
 mod kernel;
 mod network;
+mod ours;
 mod peers;
 mod report;
 mod rounds;
@@ -88,6 +89,7 @@ pub(super) fn run(root: &Path, arguments: &[&str]) -> Result<()> {
 pub(super) fn serve(arguments: &[&str]) -> Result<()> {
     match arguments {
         ["kernel", rest @ ..] => kernel::serve(rest),
+        ["plumb", rest @ ..] => ours::serve(rest),
         _ => bail!("there is no such server"),
     }
 }
@@ -125,6 +127,9 @@ fn contenders(root: &Path, options: &Options) -> Result<(Vec<Contender>, Vec<Str
     let own = std::env::current_exe().context("this program has no file")?;
     let own = |name: &str| vec![own.clone(), "bench".into(), "stack-server".into(), name.into()];
     let mut contenders = vec![entry("kernel", own("kernel"))?];
+    for (name, ..) in ENTRIES.iter().filter(|e| e.0.starts_with("plumb") && is_wanted(e.0)) {
+        contenders.push(entry(name, own("plumb"))?);
+    }
     let mut left_out = Vec::new();
     for peer in Peer::ALL {
         let wanted: Vec<&Entry> =
@@ -153,8 +158,10 @@ fn contenders(root: &Path, options: &Options) -> Result<(Vec<Contender>, Vec<Str
 /// Name, label, attachment, further arguments, whether it can spin.
 type Entry = (&'static str, &'static str, Attachment, &'static [&'static str], bool);
 
-const ENTRIES: [Entry; 6] = [
+const ENTRIES: [Entry; 8] = [
     ("kernel", "kernel, veth, TSO", Attachment::Pair, &[], true),
+    ("plumb-tun", "plumb, TUN, offloads", Attachment::Tun, &[], true),
+    ("plumb-plain", "plumb, TUN", Attachment::Tun, &["--plain"], true),
     ("smoltcp-64k", "smoltcp, TUN, 64 KiB", Attachment::Tun, &["--buffers", "65536"], true),
     ("smoltcp-1m", "smoltcp, TUN, 1 MiB", Attachment::Tun, &["--buffers", "1048576"], true),
     ("lwip", "lwIP, TUN, 1 MiB", Attachment::Tun, &[], true),

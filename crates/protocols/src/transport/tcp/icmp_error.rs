@@ -71,8 +71,7 @@ impl Connection {
             return;
         }
         self.snd_mss = mss;
-        self.congestion.set_mss(mss);
-        self.timed = None;
-        self.snd_nxt = self.snd_una;
+        self.recovery.window.set_mss(mss);
+        self.recovery.flight.lose_all();
     }
 }

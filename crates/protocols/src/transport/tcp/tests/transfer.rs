@@ -69,15 +69,6 @@ fn close_by_one_side_and_then_the_other_leads_through_time_wait() {
 }
 
 #[test]
-fn the_end_of_a_super_segment_is_pushed() {
-    let mut script = Script::established(PLAIN);
-    script.tcp.lower.segments = true;
-    let sent = script.send(&pattern(50_000));
-    assert!(sent[0].len > 1000 && sent[0].len < 50_000);
-    assert!(sent[0].flags.has(Flags::PSH));
-}
-
-#[test]
 fn other_policies_hold_from_the_next_segment_on() {
     let mut script = Script::established(PLAIN);
     script.send(b"a");
