@@ -149,10 +149,7 @@ impl Connection {
         self.timers.retransmit = None;
         self.timers.retransmitting = None;
         self.soft_error = None;
-        self.recovery.opened(self.snd_una, self.snd_mss, self.has_sack);
-        if self.rtt.backoffs() > 1 {
-            self.recovery.window.syn_was_lost();
-        }
+        self.begins_small = self.rtt.backoffs() > 1;
         if self.rtt.backoffs() > 0 {
             self.rtt.syn_was_lost();
         }
@@ -356,7 +353,8 @@ impl Connection {
             is_for_original: self.is_for_original(arrival),
             srtt: self.rtt.srtt(),
         };
-        let outcome = self.recovery.acknowledged(&said, cx.now);
+        let Some(recovery) = &mut self.recovery else { return };
+        let outcome = recovery.acknowledged(&said, cx.now);
         self.measure(outcome.rtt, arrival, has_advanced, cx);
         self.count_outcome(&outcome, cx);
         self.take_echo_of_mark(arrival, cx);
@@ -364,9 +362,10 @@ impl Connection {
             self.must_probe_tail = false;
             self.restart_retransmit_timer(cx.now);
         }
-        self.recovery.start_probe_timer(self.rtt.srtt(), self.timers.retransmit, cx.now);
+        let Some(recovery) = &mut self.recovery else { return };
+        recovery.start_probe_timer(self.rtt.srtt(), self.timers.retransmit, cx.now);
         if self.profile.pacing {
-            self.recovery.set_pace(self.rtt.srtt());
+            recovery.set_pace(self.rtt.srtt());
         }
     }
 
@@ -395,14 +394,16 @@ impl Connection {
 
     /// The echo of the timestamp is older than the first retransmission (RFC 3522 §3.2).
     fn is_for_original(&self, arrival: &Arrival<'_>) -> bool {
-        let first = self.recovery.first_repeated_at().filter(|_| self.ts_recent.is_some());
+        let first = self.recovery.as_ref().and_then(|recovery| recovery.first_repeated_at());
+        let first = first.filter(|_| self.ts_recent.is_some());
         let echo = arrival.header.options.timestamps.map(|(_, echo)| Seq(echo));
         first.zip(echo).is_some_and(|(at, echo)| echo.is_before(Seq(self.timestamp(at))))
     }
 
     /// RFC 3168 §6.1.2: the peer has seen a mark.
     fn take_echo_of_mark(&mut self, arrival: &Arrival<'_>, cx: &mut Cx<'_>) {
-        if self.ecn.is_on && arrival.has(Flags::ECE) && self.recovery.marked() {
+        let is_echo = self.ecn.is_on && arrival.has(Flags::ECE);
+        if is_echo && self.recovery.as_mut().is_some_and(|recovery| recovery.marked()) {
             cx.meter.count(Counter::TcpMarkReductions);
             self.statistics.ecn_reductions += 1;
             self.ecn.owes_reduced = true;
@@ -597,15 +598,17 @@ impl Connection {
             && let Some((start, end)) = self.receive.early_around(offset)
         {
             let seq = |offset: usize| self.rcv_nxt + u32::try_from(offset).unwrap_or(0);
-            self.sack.arrived((seq(start), seq(end)));
+            self.sack.get_or_insert_default().arrived((seq(start), seq(end)));
         }
-        self.sack.advance(self.rcv_nxt);
+        if let Some(sack) = &mut self.sack {
+            sack.advance(self.rcv_nxt);
+        }
     }
 
     /// RFC 2883 §4: what came twice is told.
     fn note_duplicate(&mut self, start: Seq, end: Seq) {
         if self.has_sack && start.is_before(end) {
-            self.sack.repeated((start, end));
+            self.sack.get_or_insert_default().repeated((start, end));
         }
     }
 

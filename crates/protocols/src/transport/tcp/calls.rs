@@ -1,6 +1,7 @@
 //! The user calls on one connection (RFC 9293 §3.10.2 to §3.10.6).
 
 use super::Reset;
+use super::congestion_window::initial_window;
 use super::connection::{AckOwed, Connection, State, send_limit};
 use super::profile::Profile;
 use super::seq::Seq;
@@ -105,8 +106,8 @@ impl Connection {
 
     /// STATUS.
     pub(super) fn status(&self) -> Status {
-        let (recovery, flight) = (&self.recovery, &self.recovery.flight);
-        let threshold = self.recovery.window.ssthresh();
+        let threshold = self.recovery.as_ref().map_or(u32::MAX, |r| r.window.ssthresh());
+        let window = self.recovery.as_ref().map(|recovery| recovery.window.cwnd());
         Status {
             local: self.ends.local,
             remote: self.ends.remote,
@@ -115,7 +116,7 @@ impl Connection {
             soft_error: self.soft_error,
             send_window: self.snd_wnd,
             receive_window: self.rcv_wnd(),
-            congestion_window: self.recovery.window.cwnd(),
+            congestion_window: window.unwrap_or_else(|| initial_window(self.snd_mss)),
             slow_start_threshold: (threshold < u32::MAX).then_some(threshold),
             send_mss: self.snd_mss,
             send_queue: self.send.len(),
@@ -123,18 +124,7 @@ impl Connection {
             srtt: self.rtt.srtt(),
             rttvar: self.rtt.rttvar(),
             rto: self.rtt.rto(),
-            phase: recovery.phase(),
-            outstanding: flight.outstanding(),
-            sacked: flight.sacked(),
-            lost: flight.lost() + flight.again(),
-            retransmitted: flight.again(),
-            delivered: flight.delivered(),
-            delivery_rate: recovery.rate().map(|rate| rate.bytes_per_s),
-            is_rate_app_limited: recovery.rate().is_some_and(|rate| rate.is_app_limited),
-            pacing_rate: recovery.pacing.rate(),
-            min_rtt: recovery.min_rtt(),
-            reordering: recovery.reordering_max(),
-            limited: self.limits.times(),
+            recovery: self.recovery.as_ref().map(|recovery| recovery.status()).unwrap_or_default(),
             has_sack: self.has_sack,
             has_ecn: self.ecn.is_on,
             statistics: self.statistics,

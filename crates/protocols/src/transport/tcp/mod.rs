@@ -57,7 +57,7 @@ pub use lower_level::{LowerLevel, Segment, Tail};
 pub use profile::{Acknowledgment, Congestion, Profile, SendLimit, WindowUpdate};
 pub use recovery::Phase;
 pub use sack::{Block, Blocks};
-pub use status::{Ending, Event, Statistics, Status};
+pub use status::{Ending, Event, RecoveryStatus, Statistics, Status};
 
 use crate::cx::Cx;
 use crate::internet;
