@@ -3,7 +3,7 @@
 use super::server::Server;
 use anyhow::{Context, Result, ensure};
 use os::clock::{Monotonic, process_cpu_time};
-use os::socket::{TcpInfo, set_congestion_control};
+use os::socket::{TcpInfo, connect_with_congestion_control};
 use protocols::Instant;
 use protocols::time::Duration;
 use records::statistics::percentile;
@@ -63,9 +63,8 @@ impl Echo {
 
 /// Calls `server`.
 pub(super) fn call(server: &Server) -> Result<TcpStream> {
-    let stream = TcpStream::connect_timeout(&server.address(), PATIENCE);
+    let stream = connect_with_congestion_control(server.address(), CONGESTION_CONTROL);
     let stream = stream.context("the server does not answer")?;
-    set_congestion_control(&stream, CONGESTION_CONTROL)?;
     stream.set_nodelay(true)?;
     stream.set_read_timeout(Some(PATIENCE))?;
     stream.set_write_timeout(Some(PATIENCE))?;
