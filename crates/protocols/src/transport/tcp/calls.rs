@@ -96,7 +96,8 @@ impl Connection {
 
     /// STATUS.
     pub(super) fn status(&self) -> Status {
-        let threshold = self.congestion.ssthresh();
+        let (recovery, flight) = (&self.recovery, &self.recovery.flight);
+        let threshold = self.recovery.window.ssthresh();
         Status {
             local: self.ends.local,
             remote: self.ends.remote,
@@ -105,7 +106,7 @@ impl Connection {
             soft_error: self.soft_error,
             send_window: self.snd_wnd,
             receive_window: self.rcv_wnd(),
-            congestion_window: self.congestion.cwnd(),
+            congestion_window: self.recovery.window.cwnd(),
             slow_start_threshold: (threshold < u32::MAX).then_some(threshold),
             send_mss: self.snd_mss,
             send_queue: self.send.len(),
@@ -113,6 +114,20 @@ impl Connection {
             srtt: self.rtt.srtt(),
             rttvar: self.rtt.rttvar(),
             rto: self.rtt.rto(),
+            phase: recovery.phase(),
+            outstanding: flight.outstanding(),
+            sacked: flight.sacked(),
+            lost: flight.lost() + flight.again(),
+            retransmitted: flight.again(),
+            delivered: flight.delivered(),
+            delivery_rate: recovery.rate().map(|rate| rate.bytes_per_s),
+            is_rate_app_limited: recovery.rate().is_some_and(|rate| rate.is_app_limited),
+            pacing_rate: recovery.pacing.rate(),
+            min_rtt: recovery.min_rtt(),
+            reordering: recovery.reordering_max(),
+            limited: self.limits.times(),
+            has_sack: self.has_sack,
+            has_ecn: self.ecn.is_on,
             statistics: self.statistics,
         }
     }

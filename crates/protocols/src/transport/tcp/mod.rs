@@ -20,16 +20,28 @@
 //! Left out: security and compartment, source routes.
 
 mod arrives;
+mod bbr;
 mod calls;
-mod congestion;
+mod congestion_window;
 mod connection;
+mod cubic;
+mod flight;
 pub mod header;
+mod hystart;
 mod icmp_error;
 mod isn;
+mod limits;
 mod lower_level;
+mod newreno;
+mod pacing;
 mod profile;
+mod prr;
+mod rack;
+mod ranges;
 mod receive_buffer;
+mod recovery;
 mod rtt;
+mod sack;
 mod send_buffer;
 pub mod seq;
 mod status;
@@ -40,8 +52,11 @@ mod timeouts;
 mod transmit;
 
 pub use connection::State;
+pub use limits::LimitTimes;
 pub use lower_level::{LowerLevel, Segment, Tail};
-pub use profile::{Acknowledgment, Profile, SendLimit, WindowUpdate};
+pub use profile::{Acknowledgment, Congestion, Profile, SendLimit, WindowUpdate};
+pub use recovery::Phase;
+pub use sack::{Block, Blocks};
 pub use status::{Ending, Event, Statistics, Status};
 
 use crate::cx::Cx;
@@ -61,6 +76,9 @@ use transmit::Outgoing;
 
 /// RFC 6056 §3.2 lets all of them be used; these are the ones that IANA assigns to nobody.
 const EPHEMERAL_PORTS: core::ops::Range<u16> = 49_152..65_535;
+/// The ECN bits of a datagram, and what a router says by them (RFC 3168 §5).
+const ECN: u8 = 0b11;
+const CONGESTION_EXPERIENCED: u8 = 0b11;
 /// How many resets may wait for output.
 const MAX_RESETS_OWED: usize = 16;
 /// How many connections of a listener may be half open.
@@ -395,7 +413,8 @@ impl Tcp {
                 packet.pull(len);
                 cx.meter.work(Work::SegmentByte, packet.len());
                 let data = packet.data();
-                let mut arrival = Arrival { header, data, may_keep, kept: None };
+                let is_marked = lower.dscp_ecn & ECN == CONGESTION_EXPERIENCED;
+                let mut arrival = Arrival { header, data, is_marked, may_keep, kept: None };
                 let id = self.segment_arrives(lower, &mut arrival, cx);
                 id.zip(arrival.kept)
             }
@@ -558,7 +577,10 @@ impl Tcp {
         pool: &mut Pool,
         cx: &mut Cx<'_>,
     ) -> Option<(Segment, Option<Tail>)> {
-        let packet = pool.take(cx.meter)?;
+        let Some(packet) = pool.take(cx.meter) else {
+            self.table.note_device_limit(cx.now);
+            return None;
+        };
         if let Some(reset) = self.resets.pop_front() {
             cx.meter.count(Counter::TcpResetsOut);
             return Some((reset.into_segment(packet, &self.lower), None));
@@ -590,7 +612,7 @@ impl Reset {
             flags,
             ..Header::default()
         };
-        let outgoing = Outgoing { header, offset: 0, len: 0, segment_size: 0 };
+        let outgoing = Outgoing { header, offset: 0, len: 0, segment_size: 0, ecn: 0 };
         lower.segment(&outgoing, (self.local, self.remote), packet)
     }
 }

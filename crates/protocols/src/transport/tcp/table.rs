@@ -5,6 +5,7 @@
 use super::ConnectionId;
 use super::NoConnection;
 use super::connection::{Connection, State};
+use super::limits::Limit;
 use super::status::Event;
 use crate::packet::Packet;
 use crate::time::Instant;
@@ -272,6 +273,14 @@ impl Table {
             let slot = self.slots.get_mut(index as usize)?;
             let id = ConnectionId { slot: index, generation: slot.generation };
             return Some((id, slot.connection.as_mut()?));
+        }
+    }
+
+    /// Notes that the next connection with something to send waits for the device.
+    pub(super) fn note_device_limit(&mut self, now: Instant) {
+        let slot = self.output.front().and_then(|index| self.slots.get_mut(*index as usize));
+        if let Some(connection) = slot.and_then(|slot| slot.connection.as_mut()) {
+            connection.limits.set(Limit::Device, now);
         }
     }
 

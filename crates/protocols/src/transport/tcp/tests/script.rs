@@ -9,7 +9,8 @@ const PEER_ISN: Seq = Seq(5_000_000);
 const PEER_PORT: u16 = 4000;
 
 /// Timers as with [`Profile::BULK`], but without extensions, so that a script is short.
-pub(super) const PLAIN: Profile = Profile { extensions: false, ..Profile::BULK };
+pub(super) const PLAIN: Profile =
+    Profile { extensions: false, congestion: Congestion::NewReno, pacing: false, ..Profile::BULK };
 
 /// A segment that was sent, with numbers that count from the initial ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
