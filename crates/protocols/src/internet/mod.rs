@@ -15,10 +15,12 @@
 //!
 //! There are no routes: whatever is not on the link is for the other end of it to send on.
 
+pub mod arp;
 pub mod icmp;
 mod interface;
 pub mod ipv4;
 mod limit;
+pub mod neighbor;
 
 use crate::checksum::Sum;
 use crate::cx::Cx;

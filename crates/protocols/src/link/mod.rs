@@ -11,6 +11,7 @@
 //! is taken from the pool by the link and handed up with [`Event::Received`].
 
 pub mod datagram;
+pub mod ethernet;
 pub mod llp;
 mod queue;
 pub mod slip;
