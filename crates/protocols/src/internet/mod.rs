@@ -20,7 +20,9 @@ pub mod icmp;
 mod interface;
 pub mod ipv4;
 mod limit;
+pub mod nd;
 pub mod neighbor;
+pub mod slaac;
 
 use crate::checksum::Sum;
 use crate::cx::Cx;

@@ -209,7 +209,8 @@ impl Message {
             }
             NEIGHBOR_ADVERTISEMENT => {
                 let target = target(rest, &mut options)?;
-                let [is_router, is_solicited, is_override] = [0x80, 0x40, 0x20].map(|f| b4 & f != 0);
+                let [is_router, is_solicited, is_override] =
+                    [0x80, 0x40, 0x20].map(|f| b4 & f != 0);
                 let target_mac = options.target_mac;
                 Self::NeighborAdvertisement {
                     target,
