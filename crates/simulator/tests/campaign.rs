@@ -260,7 +260,7 @@ struct Failure {
 
 impl Failure {
     fn of(world: &World<Carried<Bulk>, Carried<Bulk>>, what: &str) -> Self {
-        let end = |host: &Party| format!("{:?}", host.application.status(&host.station.transports));
+        let end = |host: &Party| format!("{:?}", host.application.status(&host.station.layers));
         let (user, server) = (end(&world.user), end(&world.server));
         let gave_up = |meter: &Meter| meter.counted(Counter::TcpGivenUp) > 0;
         Self {

@@ -15,7 +15,7 @@ use protocols::link::{Datagram, Link, Llp, Slip};
 use protocols::meter::{Account, Work};
 use protocols::packet::Pool;
 use protocols::station::{
-    Application, Carried, Opening, Scheduler, Settings, Station, Step, Transports,
+    Application, Carried, Layers, Opening, Scheduler, Settings, Station, Step,
 };
 use protocols::time::Instant;
 use protocols::transport::tcp::{Ending, Profile};
@@ -277,8 +277,8 @@ impl<S: Session> Driver<'_, S> {
 
     /// Leaves no connection behind: one that is open is reset, and what was owed goes out.
     fn leave(&mut self) -> Result<()> {
-        let transports = &mut self.station.transports;
-        self.carried.abort_unless_closed(transports, &mut self.bench.cx());
+        let layers = &mut self.station.layers;
+        self.carried.abort_unless_closed(layers, &mut self.bench.cx());
         self.station.step(Step::Send, &mut Idle, &mut self.bench.cx());
         let give_up_at = self.bench.clock.now() + FAREWELL;
         loop {
@@ -302,7 +302,7 @@ impl<S: Session> Driver<'_, S> {
     }
 
     fn tell_status(&mut self) -> Result<()> {
-        let status = self.carried.status(&self.station.transports);
+        let status = self.carried.status(&self.station.layers);
         let status = status.map_or(CarrierStatus::None, |s| CarrierStatus::Own(Box::new(s)));
         self.carried.stream.take_status(&status);
         self.carried.stream.flush(&mut self.bench.cx())
@@ -405,5 +405,5 @@ impl Application for Idle {
         false
     }
 
-    fn run(&mut self, _transports: &mut Transports, _cx: &mut Cx<'_>) {}
+    fn run(&mut self, _transports: &mut Layers, _cx: &mut Cx<'_>) {}
 }
