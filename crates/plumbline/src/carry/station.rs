@@ -13,7 +13,6 @@ use os::tun::Tun;
 use protocols::Cx;
 use protocols::link::{Datagram, Link, Llp, Slip};
 use protocols::meter::{Account, Work};
-use protocols::packet::Pool;
 use protocols::station::{
     Application, Carried, Layers, Opening, Scheduler, Settings, Station, Step,
 };
@@ -124,9 +123,9 @@ fn carry<S: Session>(
         bail!("{address} is an IPv6 address: our own TCP/IP speaks IPv4; use --via kernel");
     };
     let Attachment { device, link, own, prefix_len } = attachment;
-    let settings = Settings { address: own, prefix_len, packets: Pool::DEFAULT_LIMIT };
+    let settings = Settings { address: own, prefix_len, ..Settings::default() };
     let station = Station::new(link, settings, &mut bench.cx());
-    let opening = Opening::Active { local: own, remote };
+    let opening = Opening::Active { local: own.into(), remote: remote.into() };
     let driver = Driver {
         device,
         station,
@@ -246,7 +245,7 @@ impl<S: Session> Driver<'_, S> {
             self.take_arrived();
         }
         let local = self.station.address();
-        self.carried.set_opening(Opening::Active { local, remote });
+        self.carried.set_opening(Opening::Active { local: local.into(), remote: remote.into() });
         Ok(true)
     }
 
