@@ -508,7 +508,7 @@ impl Tcp {
         if let Some(tail) = tail {
             let left = cx.meter.enter(Account::TcpByte);
             self.lower.append(&mut segment, self.tail(&tail));
-            cx.meter.work(Work::SegmentByte, segment.packet.len());
+            cx.meter.work(Work::SegmentByte, tail.len as usize);
             cx.meter.enter(left);
         }
         Some(segment)
