@@ -9,6 +9,7 @@
 //!
 //! Which address has which neighbor is not decided here, but where frames are made and read.
 
+use super::Datagram;
 use crate::meter::Counter;
 use crate::packet::Packet;
 use alloc::vec::Vec;
@@ -25,12 +26,46 @@ pub const MTU: usize = 1500;
 
 /// Bytes of a tag of 802.1Q.
 const TAG_LEN: usize = 4;
+/// Bytes of a header with a tag.
+const HEADERS_MAX_LEN: usize = HEADER_LEN + TAG_LEN;
 /// The value of the type field that says that a tag follows.
 const TAG: u16 = 0x8100;
 /// Types below are lengths (IEEE 802.3 §3.2.6).
 const TYPE_MIN: u16 = 0x0600;
 /// Groups of our own that a filter knows, before it takes every group.
 const GROUPS_LIMIT: usize = 32;
+
+/// A device that carries whole frames, as a TAP or a packet socket.
+///
+/// What goes in and out are frames; who makes and reads them is above.
+#[derive(Debug)]
+pub struct Ethernet {
+    pub(super) frames: Datagram,
+}
+
+impl Ethernet {
+    /// Makes a link for frames with datagrams of at most `mtu` bytes.
+    #[must_use]
+    pub fn new(mtu: usize) -> Self {
+        Self { frames: Datagram::new(mtu + HEADERS_MAX_LEN) }
+    }
+
+    /// Takes the first frame that waits out of the queue; [`Self::put_back`] may follow.
+    pub fn take_waiting(&mut self) -> Option<Packet> {
+        self.frames.take_waiting()
+    }
+
+    /// Puts a frame in front of those that wait: the device had no room for it.
+    pub fn put_back(&mut self, packet: Packet) {
+        self.frames.put_back(packet);
+    }
+
+    /// Returns the length of the longest datagram in a frame, in bytes.
+    #[must_use]
+    pub fn mtu(&self) -> usize {
+        self.frames.mtu() - HEADERS_MAX_LEN
+    }
+}
 
 /// The 48-bit address of an Ethernet interface, or of a group of them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]

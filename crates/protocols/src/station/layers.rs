@@ -1,15 +1,18 @@
 //! The layers of a station above its link, as an application sees them.
 
+use super::ethernet::{self, Ethernet};
 use crate::cx::Cx;
-use crate::internet::icmp::{EchoReply, Unreachable};
-use crate::internet::ipv4::Protocol;
+use crate::internet::icmp::{EchoReply, ErrorKind, IcmpError, Unreachable};
+use crate::internet::ipv4::{self, Protocol};
 use crate::internet::{self, Datagram, Internet};
 use crate::meter::Counter;
 use crate::packet::{Packet, Pool};
+use crate::time::Instant;
 use crate::transport::tcp::{Tail, Tcp};
 use crate::transport::udp::{self, SocketId, Udp};
+use alloc::boxed::Box;
 use alloc::collections::VecDeque;
-use core::net::{IpAddr, SocketAddr};
+use core::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 /// Datagrams of applications that may wait for the link.
 const OUTGOING_MAX: usize = 64;
@@ -27,6 +30,8 @@ pub struct Layers {
     pub udp: Udp,
     /// The last answer to an echo request of ours that nobody has taken.
     pub(super) echo_reply: Option<EchoReply>,
+    /// Where the station is on an Ethernet segment, if it is on one.
+    pub(super) ethernet: Option<Box<Ethernet>>,
     /// Datagrams of UDP and echo requests for the link.
     pub(super) outgoing: VecDeque<Packet>,
     pub(super) has_news: bool,
@@ -97,8 +102,27 @@ impl Layers {
         self.pool.take(cx.meter).ok_or(SendError::WouldBlock)
     }
 
-    /// Carries a datagram from the link up to its transport.
+    /// Returns the station's place on an Ethernet segment, if it is on one.
+    #[must_use]
+    pub fn ethernet(&self) -> Option<&Ethernet> {
+        self.ethernet.as_deref()
+    }
+
+    /// Returns the station's place on an Ethernet segment, if it is on one.
+    pub fn ethernet_mut(&mut self) -> Option<&mut Ethernet> {
+        self.ethernet.as_deref_mut()
+    }
+
+    /// Carries what has come from the link up to its transport.
     pub(super) fn receive(&mut self, packet: Packet, cx: &mut Cx<'_>) {
+        let Some(ethernet) = &mut self.ethernet else { return self.receive_datagram(packet, cx) };
+        match ethernet.receive(packet, &mut self.pool, cx) {
+            Some(datagram) => self.receive_datagram(datagram, cx),
+            None => self.take_ethernet_news(cx),
+        }
+    }
+
+    fn receive_datagram(&mut self, packet: Packet, cx: &mut Cx<'_>) {
         let Some(datagram) = self.internet.receive(packet, &mut self.pool, cx) else {
             return self.take_internet_news(cx);
         };
@@ -133,7 +157,39 @@ impl Layers {
         }
     }
 
+    /// Does what the segment decides about our addresses.
+    pub(super) fn take_ethernet_news(&mut self, cx: &mut Cx<'_>) {
+        while let Some(event) = self.ethernet.as_mut().and_then(|ethernet| ethernet.event()) {
+            self.has_news = true;
+            match event {
+                ethernet::Event::Assigned { address: IpAddr::V4(address), prefix_len } => {
+                    self.internet.set_address(address, prefix_len);
+                }
+                ethernet::Event::Removed(IpAddr::V4(_)) => {
+                    self.internet.set_address(Ipv4Addr::UNSPECIFIED, 0);
+                }
+                ethernet::Event::Unreachable(packet) => {
+                    if let Some(error) = unreachable(&packet) {
+                        self.udp.receive_error(&error);
+                        self.tcp.icmp_error(&error, cx);
+                    }
+                    self.pool.put(packet);
+                }
+                _ => {}
+            }
+        }
+    }
+
+    pub(super) fn deadline(&self) -> Option<Instant> {
+        let ethernet = self.ethernet.as_ref().and_then(|ethernet| ethernet.deadline());
+        [self.tcp.deadline(), ethernet].into_iter().flatten().min()
+    }
+
     pub(super) fn timer(&mut self, cx: &mut Cx<'_>) {
+        if let Some(ethernet) = &mut self.ethernet {
+            ethernet.timeout(cx);
+            self.take_ethernet_news(cx);
+        }
         if self.tcp.deadline().is_some_and(|deadline| deadline <= cx.now) {
             self.tcp.timeout(cx);
             self.has_news = true;
@@ -143,11 +199,53 @@ impl Layers {
     /// Returns whether something may be owed to the link, and there is a packet for it.
     pub(super) fn has_output(&self) -> bool {
         let has_segments = self.tcp.has_output() && !self.pool.is_exhausted();
-        has_segments || self.internet.has_output() || !self.outgoing.is_empty()
+        let ethernet = self.ethernet.as_ref();
+        let has_frames = ethernet.is_some_and(|ethernet| ethernet.has_output(&self.pool));
+        has_segments || has_frames || self.internet.has_output() || !self.outgoing.is_empty()
     }
 
-    /// Returns the next datagram for the link, whole.
+    /// Returns the next datagram or frame for the link, whole.
     pub(super) fn transmit(&mut self, cx: &mut Cx<'_>) -> Option<Packet> {
+        loop {
+            let Some(ethernet) = &mut self.ethernet else { return self.transmit_datagram(cx) };
+            if let Some(frame) = ethernet.transmit(&mut self.pool, cx) {
+                return Some(frame);
+            }
+            self.take_ethernet_news(cx);
+            let datagram = self.transmit_datagram(cx)?;
+            let sent = self.ethernet.as_mut()?.send(datagram, &mut self.pool, cx);
+            if sent.is_some() {
+                return sent;
+            }
+        }
+    }
+
+    /// Returns the next datagram or frame for a device that gathers it, with the place of its
+    /// data.
+    pub(super) fn transmit_in_parts(&mut self, cx: &mut Cx<'_>) -> Option<(Packet, Option<Tail>)> {
+        loop {
+            let Some(ethernet) = &mut self.ethernet else {
+                return self.transmit_datagram_in_parts(cx);
+            };
+            if let Some(frame) = ethernet.transmit(&mut self.pool, cx) {
+                return Some((frame, None));
+            }
+            self.take_ethernet_news(cx);
+            let (mut datagram, mut tail) = self.transmit_datagram_in_parts(cx)?;
+            let ethernet = self.ethernet.as_mut()?;
+            if !ethernet.is_resolved(&datagram)
+                && let Some(tail) = tail.take()
+            {
+                // It waits, and its data must not go away meanwhile.
+                datagram.gather(self.tcp.tail(&tail));
+            }
+            if let Some(frame) = ethernet.send(datagram, &mut self.pool, cx) {
+                return Some((frame, tail));
+            }
+        }
+    }
+
+    fn transmit_datagram(&mut self, cx: &mut Cx<'_>) -> Option<Packet> {
         if let Some(packet) = self.next_datagram(cx) {
             return Some(packet);
         }
@@ -161,10 +259,9 @@ impl Layers {
         }
     }
 
-    /// Returns the next datagram for a device that gathers it, with the place of its data.
-    pub(super) fn transmit_in_parts(&mut self, cx: &mut Cx<'_>) -> Option<(Packet, Option<Tail>)> {
+    fn transmit_datagram_in_parts(&mut self, cx: &mut Cx<'_>) -> Option<(Packet, Option<Tail>)> {
         if !self.tcp.leaves_data_in_place() {
-            return self.transmit(cx).map(|packet| (packet, None));
+            return self.transmit_datagram(cx).map(|packet| (packet, None));
         }
         if let Some(packet) = self.next_datagram(cx) {
             return Some((packet, None));
@@ -181,4 +278,19 @@ impl Layers {
     fn next_datagram(&mut self, cx: &mut Cx<'_>) -> Option<Packet> {
         self.internet.transmit(cx).or_else(|| self.outgoing.pop_front())
     }
+}
+
+/// Returns the error about a datagram of ours whose next hop does not answer (RFC 1122 §3.3.1.4).
+fn unreachable(packet: &Packet) -> Option<IcmpError> {
+    let parsed = ipv4::Header::parse_quoted(packet.data()).ok()?;
+    let first_bytes = *packet.data().get(parsed.header_len..)?.first_chunk()?;
+    let ipv4::Header { source, destination, protocol, .. } = parsed.header;
+    Some(IcmpError {
+        kind: ErrorKind::Unreachable(Unreachable::Host),
+        reporter: source.into(),
+        protocol,
+        source: source.into(),
+        destination: destination.into(),
+        first_bytes,
+    })
 }

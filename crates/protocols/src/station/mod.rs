@@ -19,6 +19,7 @@
 //!
 //! A station does not know who calls its steps. The drivers differ in just that.
 
+pub mod ethernet;
 #[cfg(test)]
 mod flow_tests;
 mod layers;
@@ -27,6 +28,7 @@ mod stream;
 #[cfg(test)]
 mod tests;
 
+pub use ethernet::Ethernet;
 pub use layers::{Layers, SendError};
 pub use scheduler::Scheduler;
 pub use stream::{Carried, Opening};
@@ -41,12 +43,15 @@ use crate::packet::{Packet, Pool};
 use crate::time::Instant;
 use crate::transport::tcp::{LowerLevel, Tcp};
 use crate::transport::udp::{Limits, Udp};
+use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use core::net::Ipv4Addr;
 
 /// Bytes of the longest datagram of all, which a device that cuts super-segments takes.
 const DATAGRAM_MAX: usize = 65_535;
+/// Bytes in front of a datagram in a frame, with room to spare.
+const FRAME_HEADERS_MAX: usize = 32;
 
 /// What a station is.
 #[derive(Clone, Copy, Debug)]
@@ -141,17 +146,27 @@ impl Station {
         let lower = LowerLevel { mtu: internet.mtu(), segments, finishes_checksums, routines };
         let mut tcp = Tcp::new(lower, cx);
         tcp.set_connections_max(settings.connections);
-        let packet_len = if segments { DATAGRAM_MAX } else { link.mtu() };
+        let packet_len =
+            if segments { DATAGRAM_MAX + FRAME_HEADERS_MAX } else { link.buffer_len() };
         let layers = Layers {
             pool: Pool::new(settings.packets, packet_len),
             internet,
             tcp,
             udp: Udp::new(Limits::default()),
+            ethernet: None,
             echo_reply: None,
             outgoing: VecDeque::new(),
             has_news: true,
         };
         Self { link, layers, arrived: None }
+    }
+
+    /// Puts the station on an Ethernet segment, for a link of frames: its addresses come from
+    /// there, and the address in its own settings is not used.
+    pub fn join_segment(&mut self, settings: ethernet::Settings, cx: &mut Cx<'_>) {
+        let mtu = self.layers.internet.mtu();
+        self.layers.ethernet = Some(Box::new(Ethernet::new(settings, mtu, cx)));
+        self.layers.take_ethernet_news(cx);
     }
 
     /// Returns our address.
@@ -236,7 +251,7 @@ impl Station {
     /// Returns when [`Step::Timer`] is due.
     #[must_use]
     pub fn deadline(&self) -> Option<Instant> {
-        let deadlines = [self.link.deadline(), self.layers.tcp.deadline()];
+        let deadlines = [self.link.deadline(), self.layers.deadline()];
         deadlines.into_iter().flatten().min()
     }
 
@@ -336,6 +351,7 @@ impl Station {
     fn waiting(&mut self) -> Option<Packet> {
         match &mut self.link {
             Link::Datagram(link) => link.take_waiting(),
+            Link::Ethernet(link) => link.take_waiting(),
             Link::Llp(_) | Link::Slip(_) => None,
         }
     }
@@ -345,8 +361,10 @@ impl Station {
             cx.meter.count(Counter::LinkPacketsOut);
             return self.layers.pool.put(packet);
         }
-        if let Link::Datagram(link) = &mut self.link {
-            link.put_back(packet);
+        match &mut self.link {
+            Link::Datagram(link) => link.put_back(packet),
+            Link::Ethernet(link) => link.put_back(packet),
+            Link::Llp(_) | Link::Slip(_) => {}
         }
     }
 }

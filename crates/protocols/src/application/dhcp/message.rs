@@ -339,7 +339,7 @@ impl Fields {
 
 /// Appends whole addresses to a list, as far as it goes.
 fn extend(list: &mut Vec<Ipv4Addr>, body: &[u8]) -> Option<()> {
-    if body.is_empty() || body.len() % 4 != 0 {
+    if body.is_empty() || !body.len().is_multiple_of(4) {
         return None;
     }
     let addresses = body.chunks_exact(4).filter_map(u32_of).map(Ipv4Addr::from_bits);

@@ -166,11 +166,11 @@ impl Client {
     /// Gives the address back, if there is one, and stops.
     pub fn release(&mut self, cx: &mut Cx<'_>) {
         let state = core::mem::replace(&mut self.state, State::Idle);
-        let lease = match state {
-            State::Bound { lease }
-            | State::Renewing { lease, .. }
-            | State::Rebinding { lease, .. } => lease,
-            _ => return,
+        let (State::Bound { lease }
+        | State::Renewing { lease, .. }
+        | State::Rebinding { lease, .. }) = state
+        else {
+            return;
         };
         let options = Options { server: Some(lease.server), ..Options::default() };
         let message = self.message(Kind::Release, lease.address, options, cx);

@@ -247,7 +247,7 @@ impl Message {
                 !target.is_multicast() && (!asks_for_free || is_proper)
             }
             Self::NeighborAdvertisement { target, is_solicited, .. } => {
-                !target.is_multicast() && !(destination.is_multicast() && is_solicited)
+                !(target.is_multicast() || destination.is_multicast() && is_solicited)
             }
             Self::Redirect { target, destination: to, .. } => {
                 is_link_local(source)
@@ -413,7 +413,7 @@ impl Options {
     fn take_dns_servers(&mut self, body: &[u8]) -> Option<()> {
         let (head, addresses) = body.split_first_chunk::<6>()?;
         let [_, _, lifetime @ ..] = *head;
-        if addresses.is_empty() || addresses.len() % 16 != 0 {
+        if addresses.is_empty() || !addresses.len().is_multiple_of(16) {
             return None;
         }
         let lifetime_s = u32::from_be_bytes(lifetime);

@@ -66,7 +66,8 @@ impl Entry {
     /// Returns whether the entry can be forgotten for another one.
     pub(super) fn may_give_way(&self, now: Instant) -> bool {
         let is_in_use = self.used_at.is_some_and(|at| now.since(at) < IN_USE);
-        !matches!(self.state, State::Incomplete { .. }) && !(self.is_established() && is_in_use)
+        let is_incomplete = matches!(self.state, State::Incomplete { .. });
+        !(is_incomplete || self.is_established() && is_in_use)
     }
 
     /// Returns what orders the entries by how much would be lost with them.

@@ -354,6 +354,12 @@ impl Cache {
         !self.owed.is_empty()
     }
 
+    /// Returns whether there are news.
+    #[must_use]
+    pub fn has_event(&self) -> bool {
+        !self.events.is_empty()
+    }
+
     /// Returns the next news.
     pub fn event(&mut self) -> Option<Event> {
         let event = self.events.pop_front()?;
