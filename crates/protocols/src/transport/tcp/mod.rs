@@ -342,15 +342,18 @@ impl Tcp {
         }
     }
 
-    /// Returns when [`Self::timeout`] has to be called.
+    /// Returns when [`Self::timeout`] has to be called: at the time of the next timer, or before.
     #[must_use]
     pub fn deadline(&self) -> Option<Instant> {
         self.table.deadline()
     }
 
-    /// Does what is due by now.
-    pub fn timeout(&mut self, cx: &mut Cx<'_>) {
+    /// Does what is due by now, and returns whether that was anything: [`Self::deadline`] may come
+    /// before its time.
+    pub fn timeout(&mut self, cx: &mut Cx<'_>) -> bool {
+        let mut was_due = false;
         while let Some((id, connection)) = self.table.next_due(cx.now) {
+            was_due = true;
             connection.timeout(cx);
             let reset = if connection.must_abort { connection.abort() } else { None };
             if let Some(reset) = reset {
@@ -358,6 +361,7 @@ impl Tcp {
             }
             self.touch(id);
         }
+        was_due
     }
 
     /// Returns the next news of any connection.
