@@ -14,7 +14,7 @@ use protocols::Cx;
 use protocols::link::{Datagram, Link, Llp, Slip};
 use protocols::meter::{Account, Work};
 use protocols::station::{
-    Application, Carried, Layers, Opening, Scheduler, Settings, Station, Step,
+    Application, Carried, Layers, Opening, Scheduler, Settings, Station, Step, ethernet,
 };
 use protocols::time::Instant;
 use protocols::transport::tcp::{Ending, Profile};
@@ -37,8 +37,10 @@ const LOOK_AGAIN_AFTER: Duration = Duration::from_millis(1);
 const SCREENFUL: usize = 32 * 1024;
 
 /// The device below a station.
-enum Device {
+pub(super) enum Device {
+    /// A TUN or a TAP.
     Tun(Tun),
+    /// A serial line.
     Serial(Serial),
 }
 
@@ -84,11 +86,13 @@ struct Driver<'a, S: Session> {
 }
 
 /// A device with what the station on it is.
-struct Attachment {
-    device: Device,
-    link: Link,
-    own: Ipv4Addr,
-    prefix_len: u8,
+pub(super) struct Attachment {
+    pub(super) device: Device,
+    pub(super) link: Link,
+    pub(super) own: Ipv4Addr,
+    pub(super) prefix_len: u8,
+    /// The station's place on an Ethernet segment, if the link is one.
+    pub(super) segment: Option<ethernet::Settings>,
 }
 
 pub(super) fn run<S: Session>(
@@ -122,9 +126,12 @@ fn carry<S: Session>(
     let SocketAddr::V4(remote) = address else {
         bail!("{address} is an IPv6 address: our own TCP/IP speaks IPv4; use --via kernel");
     };
-    let Attachment { device, link, own, prefix_len } = attachment;
+    let Attachment { device, link, own, prefix_len, segment } = attachment;
     let settings = Settings { address: own, prefix_len, ..Settings::default() };
-    let station = Station::new(link, settings, &mut bench.cx());
+    let mut station = Station::new(link, settings, &mut bench.cx());
+    if let Some(segment) = segment {
+        station.join_segment(segment, &mut bench.cx());
+    }
     let opening = Opening::Active { local: own.into(), remote: remote.into() };
     let driver = Driver {
         device,
@@ -140,6 +147,7 @@ fn carry<S: Session>(
 
 fn open(via: &Via) -> Result<Attachment> {
     match via {
+        Via::Segment(segment) => segment.attach(),
         Via::Tun { name, address } => attach(Tun::open(Some(name))?, *address),
         Via::Serial { device, rate_bps, link, address } => {
             let serial = Serial::open(device, *rate_bps)?;
@@ -148,7 +156,8 @@ fn open(via: &Via) -> Result<Attachment> {
                 SerialLink::Slip => Link::Slip(Slip::new(SERIAL_MTU)),
             };
             let own = address.unwrap_or(Ipv4Addr::UNSPECIFIED);
-            Ok(Attachment { device: Device::Serial(serial), link, own, prefix_len: 0 })
+            let device = Device::Serial(serial);
+            Ok(Attachment { device, link, own, prefix_len: 0, segment: None })
         }
         Via::Kernel => bail!("the kernel's sockets need no station"),
     }
@@ -177,12 +186,12 @@ fn attach(tun: Tun, address: Option<Ipv4Addr>) -> Result<Attachment> {
     })?;
     let mtu = usize::try_from(interface.mtu_bytes()?).unwrap_or(1500);
     let link = Link::Datagram(Datagram::new(mtu));
-    Ok(Attachment { device: Device::Tun(tun), link, own, prefix_len })
+    Ok(Attachment { device: Device::Tun(tun), link, own, prefix_len, segment: None })
 }
 
 /// Waits until the kernel has seen that somebody is attached to the interface: it would drop its
 /// answer to our SYN before, and the next one goes a second later.
-fn wait_until_running(interface: &Interface) -> Result<()> {
+pub(super) fn wait_until_running(interface: &Interface) -> Result<()> {
     let clock = Monotonic::start();
     while !interface.is_running()? && clock.now() < Instant::ZERO + RUNNING_WITHIN {
         readiness::wait(&mut [], &clock, Some(clock.now() + LOOK_AGAIN_AFTER))?;
@@ -219,23 +228,23 @@ impl<S: Session> Driver<'_, S> {
         }
     }
 
-    /// Asks for our address on a line where the other end gives it (TM-233 §5.4). Returns whether
-    /// there is one; the near side may end the session before.
+    /// Asks for our address where the line or the segment gives it (TM-233 §5.4, RFC 2131).
+    /// Returns whether there is one; the near side may end the session before.
     fn learn_address(&mut self, remote: SocketAddrV4, give_up_at: Instant) -> Result<bool> {
-        if !self.station.address().is_unspecified() {
+        let has_segment = self.station.layers.ethernet().is_some();
+        if !self.station.address().is_unspecified() && !has_segment {
             return Ok(true);
         }
         if let Link::Llp(llp) = self.station.link_mut() {
             llp.request_address(&mut self.bench.cx());
         }
         while self.station.address().is_unspecified() {
+            self.station.step(Step::Send, &mut Idle, &mut self.bench.cx());
             self.write()?;
-            let is_asking =
-                matches!(self.station.link(), Link::Llp(llp) if llp.is_asking_address());
-            if !is_asking || self.bench.clock.now() >= give_up_at {
+            if !self.is_asking_address() || self.bench.clock.now() >= give_up_at {
                 bail!(
                     "nobody on the line gives us an address: is the other end up? \
-                     (or say yours: &address=10.0.0.2)"
+                     (or say yours: address=10.0.0.2 in --via)"
                 );
             }
             self.wait(give_up_at)?;
@@ -247,6 +256,14 @@ impl<S: Session> Driver<'_, S> {
         let local = self.station.address();
         self.carried.set_opening(Opening::Active { local: local.into(), remote: remote.into() });
         Ok(true)
+    }
+
+    fn is_asking_address(&self) -> bool {
+        match self.station.link() {
+            Link::Llp(llp) => llp.is_asking_address(),
+            Link::Ethernet(_) => true,
+            Link::Datagram(_) | Link::Slip(_) => false,
+        }
     }
 
     fn outcome(&self, give_up_at: Instant) -> Option<Outcome> {

@@ -36,7 +36,8 @@ pub(crate) struct Arguments {
     /// The port, if it does not stand with the host [default: 23]
     #[arg(value_parser = carry::parse_port)]
     port: Option<u16>,
-    /// What carries the session: kernel, tun:NAME or serial:DEVICE?baud=19200&link=llp
+    /// What carries the session: kernel, tun:NAME, tap:NAME, packet:INTERFACE or
+    /// serial:DEVICE?baud=19200&link=llp
     ///
     /// tun and serial are our own TCP/IP; link is llp or slip. Both take address=, our address,
     /// where it is not suggested by the interface or asked for on the line.
@@ -229,7 +230,9 @@ fn settings(arguments: &Arguments, target: &Target) -> Settings {
 fn describe(target: &Target, via: &Via) -> String {
     match via {
         Via::Kernel => format!("{target} by the kernel's TCP/IP"),
-        Via::Tun { .. } | Via::Serial { .. } => format!("{target} by our own TCP/IP on {via}"),
+        Via::Tun { .. } | Via::Segment(_) | Via::Serial { .. } => {
+            format!("{target} by our own TCP/IP on {via}")
+        }
     }
 }
 

@@ -37,7 +37,8 @@ use std::time::SystemTime;
 pub(crate) struct Arguments {
     /// Host, host:port or telnet://host:port
     target: Target,
-    /// By which way: kernel, tun:NAME, serial:DEVICE?baud=19200&link=llp
+    /// By which way: kernel, tun:NAME, tap:NAME, packet:INTERFACE,
+    /// serial:DEVICE?baud=19200&link=llp
     #[arg(long, default_value = "kernel", value_name = "WAY")]
     via: Via,
     /// Write the record as JSON

@@ -1,6 +1,5 @@
 //! The layers of a station above its link, as an application sees them.
 
-<<<<<<< HEAD
 use super::ethernet::{self, Ethernet};
 use crate::cx::Cx;
 use crate::internet::icmp::{EchoReply, ErrorKind, IcmpError, Unreachable};
@@ -14,18 +13,6 @@ use crate::transport::udp::{self, SocketId, Udp};
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use core::net::{IpAddr, Ipv4Addr, SocketAddr};
-=======
-use crate::cx::Cx;
-use crate::internet::icmp::{EchoReply, Unreachable};
-use crate::internet::ipv4::Protocol;
-use crate::internet::{self, Datagram, Internet};
-use crate::meter::Counter;
-use crate::packet::{Packet, Pool};
-use crate::transport::tcp::{Tail, Tcp};
-use crate::transport::udp::{self, SocketId, Udp};
-use alloc::collections::VecDeque;
-use core::net::{IpAddr, SocketAddr};
->>>>>>> main
 
 /// Datagrams of applications that may wait for the link.
 const OUTGOING_MAX: usize = 64;
@@ -43,11 +30,8 @@ pub struct Layers {
     pub udp: Udp,
     /// The last answer to an echo request of ours that nobody has taken.
     pub(super) echo_reply: Option<EchoReply>,
-<<<<<<< HEAD
     /// Where the station is on an Ethernet segment, if it is on one.
     pub(super) ethernet: Option<Box<Ethernet>>,
-=======
->>>>>>> main
     /// Datagrams of UDP and echo requests for the link.
     pub(super) outgoing: VecDeque<Packet>,
     pub(super) has_news: bool,
@@ -118,7 +102,6 @@ impl Layers {
         self.pool.take(cx.meter).ok_or(SendError::WouldBlock)
     }
 
-<<<<<<< HEAD
     /// Returns the station's place on an Ethernet segment, if it is on one.
     #[must_use]
     pub fn ethernet(&self) -> Option<&Ethernet> {
@@ -140,10 +123,6 @@ impl Layers {
     }
 
     fn receive_datagram(&mut self, packet: Packet, cx: &mut Cx<'_>) {
-=======
-    /// Carries a datagram from the link up to its transport.
-    pub(super) fn receive(&mut self, packet: Packet, cx: &mut Cx<'_>) {
->>>>>>> main
         let Some(datagram) = self.internet.receive(packet, &mut self.pool, cx) else {
             return self.take_internet_news(cx);
         };
@@ -178,7 +157,6 @@ impl Layers {
         }
     }
 
-<<<<<<< HEAD
     /// Does what the segment decides about our addresses.
     pub(super) fn take_ethernet_news(&mut self, cx: &mut Cx<'_>) {
         while let Some(event) = self.ethernet.as_mut().and_then(|ethernet| ethernet.event()) {
@@ -212,20 +190,12 @@ impl Layers {
             ethernet.timeout(cx);
             self.take_ethernet_news(cx);
         }
-        if self.tcp.deadline().is_some_and(|deadline| deadline <= cx.now) {
-            self.tcp.timeout(cx);
-            self.has_news = true;
-        }
-=======
-    pub(super) fn timer(&mut self, cx: &mut Cx<'_>) {
         self.has_news |= self.tcp.timeout(cx);
->>>>>>> main
     }
 
     /// Returns whether something may be owed to the link, and there is a packet for it.
     pub(super) fn has_output(&self) -> bool {
         let has_segments = self.tcp.has_output() && !self.pool.is_exhausted();
-<<<<<<< HEAD
         let ethernet = self.ethernet.as_ref();
         let has_frames = ethernet.is_some_and(|ethernet| ethernet.has_output(&self.pool));
         has_segments || has_frames || self.internet.has_output() || !self.outgoing.is_empty()
@@ -273,13 +243,6 @@ impl Layers {
     }
 
     fn transmit_datagram(&mut self, cx: &mut Cx<'_>) -> Option<Packet> {
-=======
-        has_segments || self.internet.has_output() || !self.outgoing.is_empty()
-    }
-
-    /// Returns the next datagram for the link, whole.
-    pub(super) fn transmit(&mut self, cx: &mut Cx<'_>) -> Option<Packet> {
->>>>>>> main
         if let Some(packet) = self.next_datagram(cx) {
             return Some(packet);
         }
@@ -293,16 +256,9 @@ impl Layers {
         }
     }
 
-<<<<<<< HEAD
     fn transmit_datagram_in_parts(&mut self, cx: &mut Cx<'_>) -> Option<(Packet, Option<Tail>)> {
         if !self.tcp.leaves_data_in_place() {
             return self.transmit_datagram(cx).map(|packet| (packet, None));
-=======
-    /// Returns the next datagram for a device that gathers it, with the place of its data.
-    pub(super) fn transmit_in_parts(&mut self, cx: &mut Cx<'_>) -> Option<(Packet, Option<Tail>)> {
-        if !self.tcp.leaves_data_in_place() {
-            return self.transmit(cx).map(|packet| (packet, None));
->>>>>>> main
         }
         if let Some(packet) = self.next_datagram(cx) {
             return Some((packet, None));
@@ -320,7 +276,6 @@ impl Layers {
         self.internet.transmit(cx).or_else(|| self.outgoing.pop_front())
     }
 }
-<<<<<<< HEAD
 
 /// Returns the error about a datagram of ours whose next hop does not answer (RFC 1122 §3.3.1.4).
 fn unreachable(packet: &Packet) -> Option<IcmpError> {
@@ -336,5 +291,3 @@ fn unreachable(packet: &Packet) -> Option<IcmpError> {
         first_bytes,
     })
 }
-=======
->>>>>>> main

@@ -28,10 +28,7 @@ mod stream;
 #[cfg(test)]
 mod tests;
 
-<<<<<<< HEAD
 pub use ethernet::Ethernet;
-=======
->>>>>>> main
 pub use layers::{Layers, SendError};
 pub use scheduler::Scheduler;
 pub use stream::{Carried, Opening};
@@ -46,21 +43,15 @@ use crate::packet::{Packet, Pool};
 use crate::time::Instant;
 use crate::transport::tcp::{LowerLevel, Tcp};
 use crate::transport::udp::{Limits, Udp};
-<<<<<<< HEAD
 use alloc::boxed::Box;
-=======
->>>>>>> main
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use core::net::Ipv4Addr;
 
 /// Bytes of the longest datagram of all, which a device that cuts super-segments takes.
 const DATAGRAM_MAX: usize = 65_535;
-<<<<<<< HEAD
 /// Bytes in front of a datagram in a frame, with room to spare.
 const FRAME_HEADERS_MAX: usize = 32;
-=======
->>>>>>> main
 
 /// What a station is.
 #[derive(Clone, Copy, Debug)]
@@ -155,27 +146,19 @@ impl Station {
         let lower = LowerLevel { mtu: internet.mtu(), segments, finishes_checksums, routines };
         let mut tcp = Tcp::new(lower, cx);
         tcp.set_connections_max(settings.connections);
-<<<<<<< HEAD
         let packet_len =
             if segments { DATAGRAM_MAX + FRAME_HEADERS_MAX } else { link.buffer_len() };
-=======
-        let packet_len = if segments { DATAGRAM_MAX } else { link.mtu() };
->>>>>>> main
         let layers = Layers {
             pool: Pool::new(settings.packets, packet_len),
             internet,
             tcp,
             udp: Udp::new(Limits::default()),
-<<<<<<< HEAD
             ethernet: None,
-=======
->>>>>>> main
             echo_reply: None,
             outgoing: VecDeque::new(),
             has_news: true,
         };
         Self { link, layers, arrived: None }
-<<<<<<< HEAD
     }
 
     /// Puts the station on an Ethernet segment, for a link of frames: its addresses come from
@@ -184,8 +167,6 @@ impl Station {
         let mtu = self.layers.internet.mtu();
         self.layers.ethernet = Some(Box::new(Ethernet::new(settings, mtu, cx)));
         self.layers.take_ethernet_news(cx);
-=======
->>>>>>> main
     }
 
     /// Returns our address.
@@ -270,11 +251,7 @@ impl Station {
     /// Returns when [`Step::Timer`] is due.
     #[must_use]
     pub fn deadline(&self) -> Option<Instant> {
-<<<<<<< HEAD
         let deadlines = [self.link.deadline(), self.layers.deadline()];
-=======
-        let deadlines = [self.link.deadline(), self.layers.tcp.deadline()];
->>>>>>> main
         deadlines.into_iter().flatten().min()
     }
 
@@ -374,10 +351,7 @@ impl Station {
     fn waiting(&mut self) -> Option<Packet> {
         match &mut self.link {
             Link::Datagram(link) => link.take_waiting(),
-<<<<<<< HEAD
             Link::Ethernet(link) => link.take_waiting(),
-=======
->>>>>>> main
             Link::Llp(_) | Link::Slip(_) => None,
         }
     }
@@ -387,15 +361,10 @@ impl Station {
             cx.meter.count(Counter::LinkPacketsOut);
             return self.layers.pool.put(packet);
         }
-<<<<<<< HEAD
         match &mut self.link {
             Link::Datagram(link) => link.put_back(packet),
             Link::Ethernet(link) => link.put_back(packet),
             Link::Llp(_) | Link::Slip(_) => {}
-=======
-        if let Link::Datagram(link) = &mut self.link {
-            link.put_back(packet);
->>>>>>> main
         }
     }
 }

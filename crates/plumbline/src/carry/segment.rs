@@ -1,0 +1,172 @@
+//! A place on an Ethernet segment: `tap:NAME`, and how a station gets an address there.
+
+use super::station::{Attachment, Device, wait_until_running};
+use super::via::parse_address;
+use anyhow::{Context, Result, bail};
+use os::interface::Interface;
+use os::tun::{Kind, Options, Tun};
+use protocols::internet::slaac::Secret;
+use protocols::link::ethernet::MacAddress;
+use protocols::link::{Ethernet, Link};
+use protocols::station::ethernet::{Ipv4, Ipv6, Settings};
+use std::fmt;
+use std::net::Ipv4Addr;
+
+/// A segment, and what we are on it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Segment {
+    /// By which device.
+    port: Port,
+    /// Our address and the length of its prefix; a server is asked if there is none.
+    address: Option<(Ipv4Addr, u8)>,
+    /// The router for everything beyond.
+    router: Option<Ipv4Addr>,
+    /// Our address on the segment; one is drawn if there is none.
+    mac: Option<MacAddress>,
+}
+
+/// A device that carries frames.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Port {
+    /// A TAP interface; a new one is made if there is none of that name.
+    Tap(String),
+    /// An interface of the kernel, by a packet socket.
+    Packet(String),
+}
+
+/// The machine's own number, which stays the same (machine-id(5)).
+const MACHINE_ID: &str = "/etc/machine-id";
+const DEFAULT_PREFIX_LEN: u8 = 24;
+
+impl Segment {
+    /// Reads the settings behind the name of a device.
+    pub(super) fn parse<'a>(port: Port, settings: impl Iterator<Item = &'a str>) -> Result<Self> {
+        let mut segment = Self { port, address: None, router: None, mac: None };
+        for setting in settings {
+            match setting.split_once('=') {
+                Some(("address", "dhcp")) => segment.address = None,
+                Some(("address", value)) => segment.address = Some(parse_network(value)?),
+                Some(("router", value)) => segment.router = Some(parse_address(value)?),
+                Some(("mac", value)) => {
+                    let mac = value.parse().ok().filter(|mac: &MacAddress| mac.is_unicast());
+                    segment.mac = Some(mac.with_context(|| {
+                        format!(
+                            "'{}' is not an Ethernet address of one interface, like \
+                             02:00:00:00:00:01",
+                            value.escape_debug()
+                        )
+                    })?);
+                }
+                _ => bail!(
+                    "'{}' is no setting of an Ethernet segment: it has address=10.0.0.2/24 or \
+                     address=dhcp, router=, mac=",
+                    setting.escape_debug()
+                ),
+            }
+        }
+        if segment.router.is_some() && segment.address.is_none() {
+            bail!("a DHCP server names the router too: say router= only beside address=");
+        }
+        Ok(segment)
+    }
+
+    /// Opens the device.
+    pub(super) fn attach(&self) -> Result<Attachment> {
+        let Port::Tap(name) = &self.port else {
+            bail!("packet sockets cannot carry a session yet: use tap:NAME");
+        };
+        let tap = Tun::open_with(Some(name), Options { kind: Kind::Tap, ..Options::default() })?;
+        let interface = Interface::named(tap.name())?;
+        if !interface.is_up()? {
+            bail!(
+                "the interface {name} is down: bring it up (ip link set {name} up); if there was \
+                 none, make one that stays (ip tuntap add {name} mode tap; ip link set {name} up)"
+            );
+        }
+        wait_until_running(&interface)?;
+        let mtu = usize::try_from(interface.mtu_bytes()?).unwrap_or(1500);
+        let ipv4 = match self.address {
+            Some((address, prefix_len)) => {
+                Ipv4::Static { address, prefix_len, router: self.router }
+            }
+            None => Ipv4::Dhcp,
+        };
+        let mac = match self.mac {
+            Some(mac) => mac,
+            None => MacAddress::local_from_bits(os::entropy::seed()?),
+        };
+        let (ipv6, secret) = (Ipv6::Autoconfigured, secret()?);
+        let settings = Settings { mac, ipv4, ipv6, secret, host_name: b"plumb".to_vec() };
+        Ok(Attachment {
+            device: Device::Tun(tap),
+            link: Link::Ethernet(Ethernet::new(mtu)),
+            own: Ipv4Addr::UNSPECIFIED,
+            prefix_len: 0,
+            segment: Some(settings),
+        })
+    }
+}
+
+impl fmt::Display for Segment {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.port {
+            Port::Tap(name) => write!(f, "tap:{name}"),
+            Port::Packet(name) => write!(f, "packet:{name}"),
+        }
+    }
+}
+
+/// Reads an address with the length of its prefix, which is 24 if it is not said.
+fn parse_network(text: &str) -> Result<(Ipv4Addr, u8)> {
+    let Some((address, len)) = text.split_once('/') else {
+        return Ok((parse_address(text)?, DEFAULT_PREFIX_LEN));
+    };
+    let len = len.parse().ok().filter(|len| *len <= 32);
+    let len = len.with_context(|| {
+        format!("'{}' has no prefix length from 0 to 32, like 10.0.0.2/24", text.escape_debug())
+    })?;
+    Ok((parse_address(address)?, len))
+}
+
+/// Returns what our IPv6 addresses depend on: the same number at each run on this machine.
+fn secret() -> Result<Secret> {
+    let machine = std::fs::read_to_string(MACHINE_ID).unwrap_or_default();
+    if let Ok(number) = u128::from_str_radix(machine.trim(), 16) {
+        let [high, low] = [number >> 64, number & u128::from(u64::MAX)];
+        let half = |bits| u64::try_from(bits).unwrap_or(0);
+        return Ok(Secret([half(high), half(low)]));
+    }
+    Ok(Secret([os::entropy::seed()?, os::entropy::seed()?]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Via;
+    use super::*;
+
+    fn segment(text: &str) -> Segment {
+        let Ok(Via::Segment(segment)) = text.parse() else { panic!("{text} is a segment") };
+        segment
+    }
+
+    #[test]
+    fn a_segment_without_settings_asks_a_server_for_its_address() {
+        assert_eq!(segment("tap:plumb1"), segment("tap:plumb1?address=dhcp"));
+        assert_eq!(segment("tap:plumb1").address, None);
+    }
+
+    #[test]
+    fn an_address_has_a_prefix_of_24_bits_unless_another_is_said() {
+        let address = |text| segment(text).address.unwrap().1;
+        assert_eq!(address("packet:eth0?address=10.0.0.2"), 24);
+        assert_eq!(address("tap:a?address=10.0.0.2/8&router=10.0.0.1"), 8);
+    }
+
+    #[test]
+    fn what_is_no_setting_of_a_segment_is_refused() {
+        let wrong = ["address=10.0.0.2/33", "address=x", "mac=1", "mac=ff:ff:ff:ff:ff:ff", "a=b"];
+        for setting in wrong.into_iter().chain(["router=10.0.0.1"]) {
+            assert!(format!("tap:a?{setting}").parse::<Via>().is_err(), "{setting}");
+        }
+    }
+}
