@@ -338,7 +338,8 @@ impl Driver {
 
     /// Returns whether a packet waits for which the device had no room.
     fn has_waiting(&self) -> bool {
-        matches!(self.station.link(), Link::Datagram(link) if link.has_output())
+        matches!(self.station.link(), Link::Datagram(_) | Link::Ethernet(_))
+            && self.station.link().has_output()
     }
 }
 
