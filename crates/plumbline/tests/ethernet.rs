@@ -5,6 +5,7 @@
 //! has come about, at most thirty seconds: DHCP and Duplicate Address Detection take some.
 
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may fail")]
+#![expect(clippy::print_stdout, reason = "a test that is skipped says so")]
 
 use os::clock::Monotonic;
 use os::interface::Interface;

@@ -1,14 +1,19 @@
-//! A place on an Ethernet segment: `tap:NAME`, and how a station gets an address there.
+//! A place on an Ethernet segment: `tap:NAME`, `packet:INTERFACE`, and how a station gets an
+//! address there.
 
 use super::station::{Attachment, Device, wait_until_running};
 use super::via::parse_address;
 use anyhow::{Context, Result, bail};
 use os::interface::Interface;
-use os::tun::{Kind, Options, Tun};
+use os::packet_socket::{self, PacketSocket};
+use os::tun::{self, Kind, Tun};
+use protocols::Cx;
 use protocols::internet::slaac::Secret;
 use protocols::link::ethernet::MacAddress;
 use protocols::link::{Ethernet, Link};
+use protocols::meter::{Account, Counter};
 use protocols::station::ethernet::{Ipv4, Ipv6, Settings};
+use protocols::station::{Frame, Station};
 use std::fmt;
 use std::net::Ipv4Addr;
 
@@ -72,18 +77,7 @@ impl Segment {
 
     /// Opens the device.
     pub(super) fn attach(&self) -> Result<Attachment> {
-        let Port::Tap(name) = &self.port else {
-            bail!("packet sockets cannot carry a session yet: use tap:NAME");
-        };
-        let tap = Tun::open_with(Some(name), Options { kind: Kind::Tap, ..Options::default() })?;
-        let interface = Interface::named(tap.name())?;
-        if !interface.is_up()? {
-            bail!(
-                "the interface {name} is down: bring it up (ip link set {name} up); if there was \
-                 none, make one that stays (ip tuntap add {name} mode tap; ip link set {name} up)"
-            );
-        }
-        wait_until_running(&interface)?;
+        let (device, interface) = self.port.open()?;
         let mtu = usize::try_from(interface.mtu_bytes()?).unwrap_or(1500);
         let ipv4 = match self.address {
             Some((address, prefix_len)) => {
@@ -91,19 +85,116 @@ impl Segment {
             }
             None => Ipv4::Dhcp,
         };
-        let mac = match self.mac {
-            Some(mac) => mac,
-            None => MacAddress::local_from_bits(os::entropy::seed()?),
+        let mac = match (self.mac, &self.port) {
+            (Some(mac), _) => mac,
+            (None, Port::Tap(_)) => MacAddress::local_from_bits(os::entropy::seed()?),
+            // The interface lets in what is for its own address.
+            (None, Port::Packet(name)) => {
+                let mac = interface.hardware_address()?.map(MacAddress::new);
+                mac.with_context(|| format!("{name} is no Ethernet interface"))?
+            }
         };
         let (ipv6, secret) = (Ipv6::Autoconfigured, secret()?);
         let settings = Settings { mac, ipv4, ipv6, secret, host_name: b"plumb".to_vec() };
         Ok(Attachment {
-            device: Device::Tun(tap),
+            device: Device::Frames(device),
             link: Link::Ethernet(Ethernet::new(mtu)),
             own: Ipv4Addr::UNSPECIFIED,
             prefix_len: 0,
             segment: Some(settings),
         })
+    }
+}
+
+impl Port {
+    /// Opens the device, whose interface must be up.
+    fn open(&self) -> Result<(os::device::Device, Interface)> {
+        let (Self::Tap(name) | Self::Packet(name)) = self;
+        let (device, interface) = match self {
+            Self::Tap(name) => {
+                let kind = Kind::Tap;
+                let options = tun::Options { kind, is_offloading: true, ..tun::Options::default() };
+                let tap = Tun::open_with(Some(name), options)?;
+                let interface = Interface::named(tap.name())?;
+                (os::device::Device::Tun(tap), interface)
+            }
+            Self::Packet(name) => {
+                let options = packet_socket::Options { is_offloading: true, is_promiscuous: false };
+                let socket = PacketSocket::open(name, options)?;
+                (os::device::Device::PacketSocket(socket), Interface::named(name)?)
+            }
+        };
+        if !interface.is_up()? {
+            let how = match self {
+                Self::Tap(_) => format!(
+                    "; if there was none, make one that stays (ip tuntap add {name} mode tap; ip \
+                     link set {name} up)"
+                ),
+                Self::Packet(_) => String::new(),
+            };
+            bail!("the interface {name} is down: bring it up (ip link set {name} up){how}");
+        }
+        wait_until_running(&interface)?;
+        Ok((device, interface))
+    }
+}
+
+/// Reads the next frame into a packet of the station, and returns whether there was one.
+pub(super) fn read_frame(
+    device: &os::device::Device,
+    station: &mut Station,
+    cx: &mut Cx<'_>,
+) -> Result<bool> {
+    let Some(mut packet) = station.lend(cx) else { return Ok(false) };
+    let left = cx.meter.enter(Account::Interrupt);
+    let read = device.read_now(packet.spare_mut());
+    cx.meter.enter(left);
+    match read {
+        Ok(Some((header, len))) => {
+            packet.take_in(len);
+            os::driver::describe(&mut packet, &header);
+            station.receive_packet(packet, cx);
+            Ok(true)
+        }
+        Ok(None) => {
+            station.take_back(packet);
+            Ok(false)
+        }
+        Err(error) => {
+            station.take_back(packet);
+            if os::driver::is_about_the_device(&error) {
+                return Err(error).context("the device cannot be read any more");
+            }
+            cx.meter.count(Counter::LinkHeadersUnknown);
+            Ok(true)
+        }
+    }
+}
+
+/// Writes all frames that the station owes; what the device has no room for waits.
+pub(super) fn write_frames(
+    device: &os::device::Device,
+    station: &mut Station,
+    cx: &mut Cx<'_>,
+) -> Result<()> {
+    let mut failure = None;
+    let mut write = |frame: Frame<'_>, cx: &mut Cx<'_>| {
+        let left = cx.meter.enter(Account::Interrupt);
+        let written = os::driver::write_frame(device, &frame);
+        cx.meter.enter(left);
+        written.unwrap_or_else(|error| {
+            // What it does not like about one frame is lost, as on any wire.
+            cx.meter.count(Counter::LinkPacketsDropped);
+            if os::driver::is_about_the_device(&error) {
+                failure = Some(error);
+            }
+            true
+        })
+    };
+    station.transmit_to(&mut write, cx);
+    match failure {
+        Some(error) => Err(error).context("the device does not take what we send"),
+        None => Ok(()),
     }
 }
 

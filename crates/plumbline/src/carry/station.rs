@@ -3,7 +3,7 @@
 //! The driver waits until a descriptor is ready or a deadline has come, gives the station what
 //! has arrived, runs its steps until none is ready, and writes what they made.
 
-use super::{Bench, CarrierStatus, Outcome, SerialLink, Session, Via};
+use super::{Bench, CarrierStatus, Outcome, SerialLink, Session, Via, segment};
 use anyhow::{Context, Result, bail};
 use os::clock::Monotonic;
 use os::interface::Interface;
@@ -38,8 +38,10 @@ const SCREENFUL: usize = 32 * 1024;
 
 /// The device below a station.
 pub(super) enum Device {
-    /// A TUN or a TAP.
+    /// A TUN.
     Tun(Tun),
+    /// A device of frames, whose packets may be left unfinished.
+    Frames(os::device::Device),
     /// A serial line.
     Serial(Serial),
 }
@@ -48,6 +50,7 @@ impl Device {
     fn as_fd(&self) -> BorrowedFd<'_> {
         match self {
             Self::Tun(tun) => tun.as_fd(),
+            Self::Frames(device) => device.as_fd(),
             Self::Serial(serial) => serial.as_fd(),
         }
     }
@@ -55,6 +58,8 @@ impl Device {
     fn read(&self, bytes: &mut [u8]) -> io::Result<Option<usize>> {
         match self {
             Self::Tun(tun) => tun.read(bytes),
+            // They are read into packets of the station.
+            Self::Frames(_) => Ok(None),
             Self::Serial(serial) => serial.read(bytes),
         }
     }
@@ -62,14 +67,27 @@ impl Device {
     fn write(&self, bytes: &[u8]) -> io::Result<Option<usize>> {
         match self {
             Self::Tun(tun) => tun.write(bytes),
+            // They are gathered from packets of the station.
+            Self::Frames(_) => Ok(None),
             Self::Serial(serial) => serial.write(bytes),
         }
     }
 
     fn chunk(&self) -> usize {
         match self {
-            Self::Tun(_) => usize::MAX,
+            Self::Tun(_) | Self::Frames(_) => usize::MAX,
             Self::Serial(_) => SERIAL_CHUNK,
+        }
+    }
+
+    /// Returns what a station is told of its device.
+    fn settings(&self) -> Settings {
+        let has_offloads = matches!(self, Self::Frames(device) if device.has_offloads());
+        Settings {
+            segments: has_offloads,
+            finishes_checksums: has_offloads,
+            routines: os::checksum::routines(),
+            ..Settings::default()
         }
     }
 }
@@ -127,7 +145,7 @@ fn carry<S: Session>(
         bail!("{address} is an IPv6 address: our own TCP/IP speaks IPv4; use --via kernel");
     };
     let Attachment { device, link, own, prefix_len, segment } = attachment;
-    let settings = Settings { address: own, prefix_len, ..Settings::default() };
+    let settings = Settings { address: own, prefix_len, ..device.settings() };
     let mut station = Station::new(link, settings, &mut bench.cx());
     if let Some(segment) = segment {
         station.join_segment(segment, &mut bench.cx());
@@ -326,6 +344,9 @@ impl<S: Session> Driver<'_, S> {
 
     /// Writes what the link has for the device, until the device takes no more.
     fn write(&mut self) -> Result<()> {
+        if let Device::Frames(device) = &self.device {
+            return segment::write_frames(device, &mut self.station, &mut self.bench.cx());
+        }
         loop {
             if self.unwritten.is_empty() {
                 let (wire, chunk) = (&mut self.unwritten, self.device.chunk());
@@ -356,7 +377,7 @@ impl<S: Session> Driver<'_, S> {
     /// Waits for the device, and for the near side if `is_near_wanted`, and takes what is there.
     fn wait_for(&mut self, until: Option<Instant>, is_near_wanted: bool) -> Result<()> {
         let mut wanted = PollFlags::IN;
-        if !self.unwritten.is_empty() {
+        if !self.unwritten.is_empty() || self.has_no_room() {
             wanted |= PollFlags::OUT;
         }
         let (is_device_ready, ready) = {
@@ -387,6 +408,11 @@ impl<S: Session> Driver<'_, S> {
         Ok(())
     }
 
+    /// Returns whether frames wait because the device has had no room for them.
+    fn has_no_room(&self) -> bool {
+        matches!(self.station.link(), Link::Ethernet(_)) && self.station.link().has_output()
+    }
+
     /// Counts bytes that were on a line, whose own time they take.
     fn count_on_line(&mut self, count: usize) {
         if matches!(self.device, Device::Serial(_)) {
@@ -396,6 +422,12 @@ impl<S: Session> Driver<'_, S> {
 
     fn read(&mut self) -> Result<()> {
         for _ in 0..BATCH {
+            if let Device::Frames(device) = &self.device {
+                if !segment::read_frame(device, &mut self.station, &mut self.bench.cx())? {
+                    break;
+                }
+                continue;
+            }
             let left = self.bench.meter.enter(Account::Interrupt);
             let read = self.device.read(&mut self.buffer);
             self.bench.meter.enter(left);

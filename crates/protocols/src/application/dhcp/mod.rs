@@ -273,9 +273,13 @@ impl Client {
 
     /// Asks, asks again, or gives up, as is due.
     pub fn timeout(&mut self, cx: &mut Cx<'_>) {
-        if self.deadline().is_none_or(|due| due > cx.now) {
-            return;
+        // What gives up begins anew at once; what has asked waits, and ends this.
+        while self.deadline().is_some_and(|due| due <= cx.now) {
+            self.advance(cx);
         }
+    }
+
+    fn advance(&mut self, cx: &mut Cx<'_>) {
         match core::mem::replace(&mut self.state, State::Idle) {
             State::Idle => {}
             State::Init { .. } => {
