@@ -25,13 +25,14 @@ use protocols::transport::tcp::Profile;
 use protocols::{Cx, station};
 use std::fs;
 use std::io::{Read, Write};
-use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::thread;
 
 const KERNEL: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
 const OURS: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 2);
+const ROUTER: Ipv6Addr = Ipv6Addr::new(0x2001, 0xDB8, 7, 0, 0, 0, 0, 1);
 const MAC: MacAddress = MacAddress::new([2, 0, 0, 0, 0, 2]);
 const PORT: u16 = 7;
 const LIMIT: Duration = Duration::from_secs(30);
@@ -383,6 +384,88 @@ fn start_radvd(folder: &Folder) -> Program {
     let mut command = Command::new("radvd");
     command.args(["-n", "-C", &configuration, "-p", &pid, "-u", "root", "-m", "stderr"]);
     Program::start(command.stderr(Stdio::null())).unwrap()
+}
+
+/// Waits for the address that the station makes in the prefix of the router.
+fn has_a_global_address(host: &mut Host) -> Ipv6Addr {
+    let mut found = None;
+    host.run_until("address", |host| {
+        let ours = host.station.layers.internet.addresses().as_slice().iter();
+        found = ours.map(|ours| ours.address).find_map(|ours| match ours {
+            IpAddr::V6(v6) if v6.segments()[0] == 0x2001 => Some(v6),
+            _ => None,
+        });
+        found.is_some()
+    });
+    found.unwrap()
+}
+
+#[test]
+#[ignore = "needs root or a user namespace, and Debian's radvd"]
+fn the_kernel_and_the_station_ping_each_other_over_ipv6() {
+    on_a_segment(&["busybox", "radvd"], || {
+        let folder = Folder::new("radvd-ping");
+        let _router = start_radvd(&folder);
+        let opening = Opening::Passive { port: PORT };
+        let mut host = Host::new(Ipv4::Off, Ipv6::Autoconfigured, Talker::default(), opening);
+        let ours = has_a_global_address(&mut host).to_string();
+        host.run_beside(&["busybox", "ping6", "-c", "3", "-i", "0.1", &ours]);
+        host.ping(ROUTER.into());
+        assert_eq!(host.station.packets_lent(), 0);
+    });
+}
+
+#[test]
+#[ignore = "needs root or a user namespace, and Debian's radvd"]
+fn a_connection_over_ipv6_that_the_kernel_opens_carries_a_megabyte_both_ways() {
+    on_a_segment(&["radvd"], || {
+        let folder = Folder::new("radvd-called");
+        let _router = start_radvd(&folder);
+        let talker = Talker { echoes: true, ..Talker::default() };
+        let opening = Opening::Passive { port: PORT };
+        let mut host = Host::new(Ipv4::Off, Ipv6::Autoconfigured, talker, opening);
+        let ours = has_a_global_address(&mut host);
+        let caller = thread::spawn(move || {
+            let mut socket = TcpStream::connect((ours, PORT)).unwrap();
+            let said = pattern(1_000_000);
+            let mut writing = socket.try_clone().unwrap();
+            let written = said.clone();
+            let writer = thread::spawn(move || writing.write_all(&written).unwrap());
+            let mut heard = vec![0; said.len()];
+            socket.read_exact(&mut heard).unwrap();
+            writer.join().unwrap();
+            assert!(heard == said);
+        });
+        host.run_until("echo", |_| caller.is_finished());
+        caller.join().unwrap();
+    });
+}
+
+#[test]
+#[ignore = "needs root or a user namespace"]
+fn a_connection_over_ipv6_that_the_station_opens_carries_a_megabyte_both_ways() {
+    on_a_segment(&[], || {
+        let address = ["-6", "address", "add", "2001:db8:7::1/64", "dev", TAP, "nodad"];
+        assert!(Command::new("ip").args(address).status().unwrap().success());
+        let listener = TcpListener::bind((ROUTER, 0)).unwrap();
+        let remote = listener.local_addr().unwrap();
+        let echo = thread::spawn(move || {
+            let (mut caller, _) = listener.accept().unwrap();
+            let mut heard = vec![0; 1_000_000];
+            caller.read_exact(&mut heard).unwrap();
+            caller.write_all(&heard).unwrap();
+        });
+        let said = pattern(1_000_000);
+        let talker = Talker { says: said.clone(), closes_after: said.len(), ..Talker::default() };
+        let ours = Ipv6Addr::new(0x2001, 0xDB8, 7, 0, 0, 0, 0, 2);
+        let opening = Opening::Active { local: ours.into(), remote };
+        let ipv6 = Ipv6::Static { address: ours, prefix_len: 64, router: Some(ROUTER) };
+        let mut host = Host::new(Ipv4::Off, ipv6, talker, opening);
+        host.run_until("echo", |host| host.application.stream.heard.len() == said.len());
+        assert!(host.application.stream.heard == said);
+        host.run_until("end", |_| echo.is_finished());
+        echo.join().unwrap();
+    });
 }
 
 #[test]

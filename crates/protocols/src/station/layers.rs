@@ -2,9 +2,10 @@
 
 use super::ethernet::{self, Ethernet};
 use crate::cx::Cx;
+use crate::internet::addresses::{Address, State};
 use crate::internet::icmp::{EchoReply, ErrorKind, IcmpError, Unreachable};
 use crate::internet::ipv4::{self, Protocol};
-use crate::internet::{self, Datagram, Internet};
+use crate::internet::{self, Datagram, Header, Internet, ipv6};
 use crate::meter::Counter;
 use crate::packet::{Packet, Pool};
 use crate::time::Instant;
@@ -12,10 +13,13 @@ use crate::transport::tcp::{Tail, Tcp};
 use crate::transport::udp::{self, SocketId, Udp};
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
-use core::net::{IpAddr, Ipv4Addr, SocketAddr};
+use core::net::{IpAddr, SocketAddr};
 
 /// Datagrams of applications that may wait for the link.
 const OUTGOING_MAX: usize = 64;
+
+/// Datagrams of other protocols that may wait for the application.
+const RAW_MAX: usize = 16;
 
 /// The layers of one host, and its packets.
 #[derive(Debug)]
@@ -34,6 +38,8 @@ pub struct Layers {
     pub(super) ethernet: Option<Box<Ethernet>>,
     /// Datagrams of UDP and echo requests for the link.
     pub(super) outgoing: VecDeque<Packet>,
+    /// Datagrams of protocols that an application has asked the Internet layer for.
+    pub(super) raw: VecDeque<Datagram>,
     pub(super) has_news: bool,
 }
 
@@ -63,7 +69,7 @@ impl Layers {
         packet.extend(data);
         let Self { udp, internet, pool, .. } = self;
         let sent = udp.send(socket, packet, destination, internet, pool, cx);
-        self.outgoing.push_back(sent.map_err(SendError::Refused)?);
+        self.outgoing.extend(sent.map_err(SendError::Refused)?);
         Ok(())
     }
 
@@ -85,13 +91,38 @@ impl Layers {
         let made =
             internet.make_echo_request(destination, identifier, sequence, payload_len, pool, cx);
         let made = made.map_err(|error| SendError::Refused(udp::SendError::Internet(error)))?;
-        self.outgoing.push_back(made);
+        self.outgoing.extend(made);
         Ok(())
     }
 
     /// Returns the last answer to an echo request of ours, once.
     pub fn take_echo_reply(&mut self) -> Option<EchoReply> {
         self.echo_reply.take()
+    }
+
+    /// Sends `data` as a datagram of a protocol of the application's own.
+    ///
+    /// # Errors
+    ///
+    /// See [`SendError`].
+    pub fn send_raw(
+        &mut self,
+        header: Header,
+        data: &[u8],
+        cx: &mut Cx<'_>,
+    ) -> Result<(), SendError> {
+        let mut packet = self.outgoing_packet(cx)?;
+        packet.extend(data);
+        let sent = self.internet.send(packet, header, &mut self.pool, cx);
+        let sent = sent.map_err(|error| SendError::Refused(udp::SendError::Internet(error)))?;
+        self.outgoing.extend(sent);
+        Ok(())
+    }
+
+    /// Returns the next datagram of a protocol that [`Internet::ask_for`] asked for. Its packet
+    /// goes back to the pool when its data are no longer needed.
+    pub fn receive_raw(&mut self) -> Option<Datagram> {
+        self.raw.pop_front()
     }
 
     fn outgoing_packet(&mut self, cx: &mut Cx<'_>) -> Result<Packet, SendError> {
@@ -123,9 +154,18 @@ impl Layers {
     }
 
     fn receive_datagram(&mut self, packet: Packet, cx: &mut Cx<'_>) {
-        let Some(datagram) = self.internet.receive(packet, &mut self.pool, cx) else {
-            return self.take_internet_news(cx);
-        };
+        let datagram = self.internet.receive(packet, &mut self.pool, cx);
+        self.deliver(datagram, cx);
+    }
+
+    /// Carries a datagram that we have sent to ourselves up to its transport.
+    pub(super) fn receive_looped(&mut self, cx: &mut Cx<'_>) {
+        let datagram = self.internet.receive_looped(&mut self.pool, cx);
+        self.deliver(datagram, cx);
+    }
+
+    fn deliver(&mut self, datagram: Option<Datagram>, cx: &mut Cx<'_>) {
+        let Some(datagram) = datagram else { return self.take_internet_news(cx) };
         self.has_news = true;
         match datagram.header.protocol {
             Protocol::Tcp => {
@@ -140,7 +180,14 @@ impl Layers {
                     self.internet.report(datagram, Unreachable::Port, &mut self.pool, cx);
                 }
             }
-            Protocol::Icmp | Protocol::Other(_) => self.pool.put(datagram.packet),
+            // Neighbor Discovery, which a link between two hosts does not need, and which a segment
+            // has taken out before.
+            Protocol::Icmp | Protocol::ICMPV6 => self.pool.put(datagram.packet),
+            Protocol::Other(_) if self.raw.len() < RAW_MAX => self.raw.push_back(datagram),
+            Protocol::Other(_) => {
+                cx.meter.count(Counter::IpRawQueueFull);
+                self.pool.put(datagram.packet);
+            }
         }
     }
 
@@ -149,46 +196,92 @@ impl Layers {
             self.has_news = true;
             match event {
                 internet::Event::Error(error) => {
-                    self.udp.receive_error(&error);
-                    self.tcp.icmp_error(&error, cx);
+                    let is_believed =
+                        self.udp.receive_error(&error) || self.tcp.icmp_error(&error, cx);
+                    if let ErrorKind::FragmentationNeeded { next_hop_mtu: Some(mtu) } = error.kind
+                        && is_believed
+                    {
+                        self.internet.lower_path_mtu(error.destination, mtu, cx);
+                    }
                 }
                 internet::Event::EchoReply(reply) => self.echo_reply = Some(reply),
             }
         }
     }
 
-    /// Does what the segment decides about our addresses.
+    /// Does what the segment decides about our addresses and routes.
     pub(super) fn take_ethernet_news(&mut self, cx: &mut Cx<'_>) {
         while let Some(event) = self.ethernet.as_mut().and_then(|ethernet| ethernet.event()) {
-            self.has_news = true;
             match event {
-                ethernet::Event::Assigned { address: IpAddr::V4(address), prefix_len } => {
-                    self.internet.set_address(address, prefix_len);
+                ethernet::Event::Assigned { address, prefix_len } => {
+                    // There is room for twice as many as a segment gives.
+                    _ = self.internet.add_address(Address::lasting(address, prefix_len));
+                    self.has_news = true;
                 }
-                ethernet::Event::Removed(IpAddr::V4(_)) => {
-                    self.internet.set_address(Ipv4Addr::UNSPECIFIED, 0);
+                ethernet::Event::Deprecated(address) => self.mark(address, State::Deprecated),
+                ethernet::Event::Preferred(address) => self.mark(address, State::Preferred),
+                ethernet::Event::Removed(address) => {
+                    self.internet.remove_address(address);
+                    self.has_news = true;
                 }
+                ethernet::Event::Duplicate(_) => self.has_news = true,
+                ethernet::Event::Routes => self.take_routes(),
+                ethernet::Event::Mtu(mtu) => self.take_mtu(mtu),
                 ethernet::Event::Unreachable(packet) => {
-                    if let Some(error) = unreachable(&packet) {
-                        self.udp.receive_error(&error);
-                        self.tcp.icmp_error(&error, cx);
+                    if let Some(error) = unreachable(packet.data()) {
+                        _ = self.udp.receive_error(&error) || self.tcp.icmp_error(&error, cx);
+                        self.has_news = true;
                     }
                     self.pool.put(packet);
                 }
-                _ => {}
             }
         }
     }
 
+    fn mark(&mut self, address: IpAddr, state: State) {
+        if let Some(known) = self.internet.addresses().get(address) {
+            // It is known, so there is room for it.
+            _ = self.internet.add_address(Address { state, ..*known });
+        }
+    }
+
+    /// Replaces the routes that the segment gave before; those of others stay.
+    fn take_routes(&mut self) {
+        let Some(ethernet) = &mut self.ethernet else { return };
+        let (old, new) = ethernet.take_routes();
+        let routes = self.internet.routes_mut();
+        for route in old {
+            routes.remove(route.prefix, route.prefix_len, route.router);
+        }
+        for route in new {
+            // They are fewer than there is room for, and each is of one family.
+            _ = routes.add(route);
+        }
+    }
+
+    /// Believes what a router or a server says of the longest datagram. What is connected
+    /// already keeps its segments, which the link carries as before.
+    fn take_mtu(&mut self, mtu: u16) {
+        if self.tcp.connections() == 0 && mtu <= self.internet.mtu() {
+            self.internet.set_mtu(mtu);
+            self.tcp.set_mtu(mtu);
+        }
+    }
+
+    /// Returns when a timer of these layers is due.
     pub(super) fn deadline(&self) -> Option<Instant> {
         let ethernet = self.ethernet.as_ref().and_then(|ethernet| ethernet.deadline());
-        [self.tcp.deadline(), ethernet].into_iter().flatten().min()
+        let deadlines = [self.tcp.deadline(), self.internet.deadline(), ethernet];
+        deadlines.into_iter().flatten().min()
     }
 
     pub(super) fn timer(&mut self, cx: &mut Cx<'_>) {
         if let Some(ethernet) = &mut self.ethernet {
             ethernet.timeout(cx);
             self.take_ethernet_news(cx);
+        }
+        if self.internet.deadline().is_some_and(|deadline| deadline <= cx.now) {
+            self.internet.timeout(&mut self.pool, cx);
         }
         self.has_news |= self.tcp.timeout(cx);
     }
@@ -198,7 +291,8 @@ impl Layers {
         let has_segments = self.tcp.has_output() && !self.pool.is_exhausted();
         let ethernet = self.ethernet.as_ref();
         let has_frames = ethernet.is_some_and(|ethernet| ethernet.has_output(&self.pool));
-        has_segments || has_frames || self.internet.has_output() || !self.outgoing.is_empty()
+        let has_datagrams = self.internet.has_output(&self.pool) || !self.outgoing.is_empty();
+        has_segments || has_frames || has_datagrams
     }
 
     /// Returns the next datagram or frame for the link, whole.
@@ -210,7 +304,9 @@ impl Layers {
             }
             self.take_ethernet_news(cx);
             let datagram = self.transmit_datagram(cx)?;
-            let sent = self.ethernet.as_mut()?.send(datagram, &mut self.pool, cx);
+            let ethernet = self.ethernet.as_mut()?;
+            let hop = ethernet.next_hop(&datagram, self.internet.routes());
+            let sent = ethernet.send(datagram, hop, &mut self.pool, cx);
             if sent.is_some() {
                 return sent;
             }
@@ -230,13 +326,14 @@ impl Layers {
             self.take_ethernet_news(cx);
             let (mut datagram, mut tail) = self.transmit_datagram_in_parts(cx)?;
             let ethernet = self.ethernet.as_mut()?;
-            if !ethernet.is_resolved(&datagram)
+            let hop = ethernet.next_hop(&datagram, self.internet.routes());
+            if !ethernet.is_resolved(hop)
                 && let Some(tail) = tail.take()
             {
                 // It waits, and its data must not go away meanwhile.
                 datagram.gather(self.tcp.tail(&tail));
             }
-            if let Some(frame) = ethernet.send(datagram, &mut self.pool, cx) {
+            if let Some(frame) = ethernet.send(datagram, hop, &mut self.pool, cx) {
                 return Some((frame, tail));
             }
         }
@@ -249,7 +346,9 @@ impl Layers {
         loop {
             let segment = self.tcp.transmit(&mut self.pool, cx)?;
             match self.internet.send(segment.packet, segment.lower, &mut self.pool, cx) {
-                Ok(packet) => return Some(packet),
+                Ok(Some(packet)) => return Some(packet),
+                // It was for ourselves.
+                Ok(None) => {}
                 // TCP sends it again when its timer runs out.
                 Err(_) => cx.meter.count(Counter::IpOutputDropped),
             }
@@ -264,30 +363,41 @@ impl Layers {
             return Some((packet, None));
         }
         loop {
-            let (segment, tail) = self.tcp.transmit_in_parts(&mut self.pool, cx)?;
+            let (mut segment, tail) = self.tcp.transmit_in_parts(&mut self.pool, cx)?;
+            // No device gathers what comes back to us.
+            if self.internet.is_here(segment.lower.destination)
+                && let Some(tail) = &tail
+            {
+                segment.packet.gather(self.tcp.tail(tail));
+            }
             match self.internet.send(segment.packet, segment.lower, &mut self.pool, cx) {
-                Ok(packet) => return Some((packet, tail)),
+                Ok(Some(packet)) => return Some((packet, tail)),
+                Ok(None) => {}
                 Err(_) => cx.meter.count(Counter::IpOutputDropped),
             }
         }
     }
 
     fn next_datagram(&mut self, cx: &mut Cx<'_>) -> Option<Packet> {
-        self.internet.transmit(cx).or_else(|| self.outgoing.pop_front())
+        let owed = self.internet.transmit(&mut self.pool, cx);
+        owed.or_else(|| self.outgoing.pop_front())
     }
 }
 
-/// Returns the error about a datagram of ours whose next hop does not answer (RFC 1122 §3.3.1.4).
-fn unreachable(packet: &Packet) -> Option<IcmpError> {
-    let parsed = ipv4::Header::parse_quoted(packet.data()).ok()?;
-    let first_bytes = *packet.data().get(parsed.header_len..)?.first_chunk()?;
-    let ipv4::Header { source, destination, protocol, .. } = parsed.header;
-    Some(IcmpError {
-        kind: ErrorKind::Unreachable(Unreachable::Host),
-        reporter: source.into(),
-        protocol,
-        source: source.into(),
-        destination: destination.into(),
-        first_bytes,
-    })
+/// Returns the error about a datagram of ours whose next hop does not answer (RFC 1122 §3.3.1.4,
+/// RFC 4861 §7.2.2).
+fn unreachable(datagram: &[u8]) -> Option<IcmpError> {
+    let (source, destination, protocol, headers_len): (IpAddr, IpAddr, _, _) =
+        if datagram.first()? >> 4 == 4 {
+            let parsed = ipv4::Header::parse_quoted(datagram).ok()?;
+            let ipv4::Header { source, destination, protocol, .. } = parsed.header;
+            (source.into(), destination.into(), protocol, parsed.header_len)
+        } else {
+            let quoted = ipv6::parse_quoted(datagram).ok()?;
+            let ipv6::Header { source, destination, .. } = quoted.parsed.header;
+            (source.into(), destination.into(), quoted.protocol, quoted.headers_len)
+        };
+    let kind = ErrorKind::Unreachable(Unreachable::Host);
+    let first_bytes = *datagram.get(headers_len..)?.first_chunk()?;
+    Some(IcmpError { kind, reporter: source, protocol, source, destination, first_bytes })
 }

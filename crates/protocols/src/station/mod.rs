@@ -46,7 +46,7 @@ use crate::transport::udp::{Limits, Udp};
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
-use core::net::Ipv4Addr;
+use core::net::{Ipv4Addr, Ipv6Addr};
 
 /// Bytes of the longest datagram of all, which a device that cuts super-segments takes.
 const DATAGRAM_MAX: usize = 65_535;
@@ -156,6 +156,7 @@ impl Station {
             ethernet: None,
             echo_reply: None,
             outgoing: VecDeque::new(),
+            raw: VecDeque::new(),
             has_news: true,
         };
         Self { link, layers, arrived: None }
@@ -166,6 +167,11 @@ impl Station {
     pub fn join_segment(&mut self, settings: ethernet::Settings, cx: &mut Cx<'_>) {
         let mtu = self.layers.internet.mtu();
         self.layers.ethernet = Some(Box::new(Ethernet::new(settings, mtu, cx)));
+        for everywhere in [Ipv4Addr::UNSPECIFIED.into(), Ipv6Addr::UNSPECIFIED.into()] {
+            self.layers.internet.routes_mut().remove(everywhere, 0, None);
+        }
+        let own = self.layers.internet.address();
+        self.layers.internet.remove_address(own.into());
         self.layers.take_ethernet_news(cx);
     }
 
@@ -218,7 +224,7 @@ impl Station {
     /// Returns whether something waits for [`Step::Network`].
     pub fn has_input(&mut self) -> bool {
         self.collect();
-        self.arrived.is_some()
+        self.arrived.is_some() || self.layers.internet.has_looped()
     }
 
     /// Takes back at once the buffers that have gone out, because what arrives next needs them,
@@ -281,7 +287,7 @@ impl Station {
                 self.layers.internet.set_address(Ipv4Addr::from(address), 0);
                 self.layers.has_news = true;
             }
-            None => {}
+            None => self.layers.receive_looped(cx),
         }
     }
 

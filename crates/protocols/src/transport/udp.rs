@@ -136,7 +136,8 @@ impl Udp {
     }
 
     /// Makes a datagram from a socket's port with the data in `packet`, and returns it whole, for
-    /// the link.
+    /// the link; nothing if it was sent to ourselves, or leaves in fragments by
+    /// [`Internet::transmit`].
     ///
     /// # Errors
     ///
@@ -149,7 +150,7 @@ impl Udp {
         internet: &mut Internet,
         pool: &mut Pool,
         cx: &mut Cx<'_>,
-    ) -> Result<Packet, SendError> {
+    ) -> Result<Option<Packet>, SendError> {
         let left = cx.meter.enter(Account::Internet);
         let sent = self.make(socket, packet, destination, internet, pool, cx);
         if sent.is_ok() {
@@ -193,14 +194,18 @@ impl Udp {
     }
 
     /// Takes an ICMP error about a datagram of ours; the sender's socket keeps the last one.
-    pub fn receive_error(&mut self, error: &IcmpError) {
+    /// Returns whether there is such a socket.
+    pub fn receive_error(&mut self, error: &IcmpError) -> bool {
         let [s0, s1, d0, d1, ..] = error.first_bytes;
         let port = u16::from_be_bytes([s0, s1]);
         let destination = SocketAddr::new(error.destination, u16::from_be_bytes([d0, d1]));
         let socket = self.sockets.iter_mut().find(|s| s.port == port);
-        if let Some(socket) = socket.filter(|_| error.protocol == Protocol::Udp) {
+        let socket = socket.filter(|_| error.protocol == Protocol::Udp);
+        let is_ours = socket.is_some();
+        if let Some(socket) = socket {
             socket.error = Some((destination, error.kind));
         }
+        is_ours
     }
 
     /// Returns the last error about what a socket sent, once, with the destination that it
@@ -219,7 +224,7 @@ impl Udp {
         internet: &mut Internet,
         pool: &mut Pool,
         cx: &mut Cx<'_>,
-    ) -> Result<Packet, SendError> {
+    ) -> Result<Option<Packet>, SendError> {
         let too_big = SendError::Internet(internet::SendError::TooBig { mtu: internet.mtu() });
         let checked = match (self.port(socket), u16::try_from(packet.len() + HEADER_LEN)) {
             (None, _) => Err(SendError::NoSocket),
@@ -379,7 +384,8 @@ mod tests {
         let packet = host.packet(data);
         let to = SocketAddr::from((THEIRS, 1000));
         let (internet, pool) = (&mut host.internet, &mut host.pool);
-        let sent = udp.send(socket, packet, to, internet, pool, &mut host.lab.cx()).unwrap();
+        let sent =
+            udp.send(socket, packet, to, internet, pool, &mut host.lab.cx()).unwrap().unwrap();
         let bytes = sent.data().to_vec();
         host.pool.put(sent);
         bytes

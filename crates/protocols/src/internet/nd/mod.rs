@@ -164,10 +164,10 @@ impl Discovery {
         self.routers.next_hop(destination, cache)
     }
 
-    /// Returns the router that is used for what is not on the link.
+    /// Returns the neighbor that a router has named for a destination.
     #[must_use]
-    pub fn router(&self, cache: &Cache) -> Option<Ipv6Addr> {
-        self.routers.best(cache)
+    pub fn redirected(&self, destination: Ipv6Addr) -> Option<Ipv6Addr> {
+        self.routers.redirected(destination)
     }
 
     /// Takes an ICMPv6 message whose checksum is good.
@@ -229,9 +229,11 @@ impl Discovery {
 
     /// Learns from the cache that a neighbor cannot be reached, or is no router any more.
     pub fn lose_neighbor(&mut self, address: Ipv6Addr, is_router_left: bool, cx: &mut Cx<'_>) {
-        self.routers.forget_redirects(address);
-        // RFC 4861 §6.3.6: a router that cannot be reached stays in the list and is chosen last.
-        if is_router_left && self.routers.forget(address) {
+        let is_changed = match is_router_left {
+            true => self.routers.forget(address),
+            false => self.routers.suspect(address),
+        };
+        if is_changed {
             self.tell(Event::Routes, cx);
         }
     }
@@ -306,9 +308,7 @@ impl Discovery {
         if before != (self.hop_limit, self.mtu) {
             self.tell(Event::Parameters, cx);
         }
-        let known = (self.routers.routers().len(), self.routers.prefixes().len());
-        self.routers.learn(source, said, cx);
-        if known != (self.routers.routers().len(), self.routers.prefixes().len()) {
+        if self.routers.learn(source, said, cx) {
             self.tell(Event::Routes, cx);
         }
         said.prefixes.iter().for_each(|prefix| self.addresses.advertise(prefix, cx));

@@ -34,6 +34,8 @@ pub struct Router {
     pub preference: Preference,
     /// When it ceases to be one.
     pub until: Instant,
+    /// It did not answer, and has not been heard of since.
+    pub is_suspect: bool,
 }
 
 /// A prefix whose addresses are on the link.
@@ -89,9 +91,8 @@ impl Routers {
         if destination.is_multicast() || is_link_local(destination) {
             return Some(destination);
         }
-        let redirect = self.redirects.iter().find(|(to, _)| *to == destination);
-        if let Some((_, next_hop)) = redirect {
-            return Some(*next_hop);
+        if let Some(next_hop) = self.redirected(destination) {
+            return Some(next_hop);
         }
         let is_on_link = |on: &OnLink| prefix_of(destination, on.len) == on.prefix;
         if self.prefixes.iter().any(is_on_link) {
@@ -104,7 +105,8 @@ impl Routers {
     /// there first.
     pub(super) fn best(&self, cache: &Cache) -> Option<Ipv6Addr> {
         let worth = |router: &Router| {
-            (cache.is_probably_reachable(router.address.into()), router.preference)
+            let is_reachable = cache.is_probably_reachable(router.address.into());
+            (is_reachable, !router.is_suspect, router.preference)
         };
         self.routers.iter().rev().max_by_key(|router| worth(router)).map(|router| router.address)
     }
@@ -127,19 +129,35 @@ impl Routers {
         self.routers.len() != before
     }
 
-    /// Stops following redirects by a neighbor that cannot be reached.
-    pub(super) fn forget_redirects(&mut self, next_hop: Ipv6Addr) {
-        self.redirects.retain(|(_, hop)| *hop != next_hop);
+    /// Stops following redirects by a neighbor that cannot be reached, and puts it behind the
+    /// other routers (RFC 4861 §6.3.6). Returns whether it is one.
+    pub(super) fn suspect(&mut self, address: Ipv6Addr) -> bool {
+        self.redirects.retain(|(_, hop)| *hop != address);
+        let router = self.routers.iter_mut().find(|router| router.address == address);
+        router.map(|router| router.is_suspect = true).is_some()
     }
 
-    /// Takes over what a router says (RFC 4861 §6.3.4).
-    pub(super) fn learn(&mut self, source: Ipv6Addr, said: &RouterAdvertisement, cx: &mut Cx<'_>) {
+    /// Returns the neighbor that a redirect named for a destination.
+    pub(super) fn redirected(&self, destination: Ipv6Addr) -> Option<Ipv6Addr> {
+        let redirect = self.redirects.iter().find(|(to, _)| *to == destination);
+        redirect.map(|(_, next_hop)| *next_hop)
+    }
+
+    /// Takes over what a router says (RFC 4861 §6.3.4). Returns whether that changes routes.
+    pub(super) fn learn(
+        &mut self,
+        source: Ipv6Addr,
+        said: &RouterAdvertisement,
+        cx: &mut Cx<'_>,
+    ) -> bool {
+        let before = self.shape();
         if said.lifetime_s == 0 {
             self.forget(source);
         } else {
             self.soliciting = None;
             let until = cx.now + Duration::from_secs(said.lifetime_s.into());
-            let router = Router { address: source, preference: said.preference, until };
+            let (address, preference) = (source, said.preference);
+            let router = Router { address, preference, until, is_suspect: false };
             let known = self.routers.iter_mut().find(|known| known.address == source);
             match known {
                 Some(known) => *known = router,
@@ -154,6 +172,16 @@ impl Routers {
                 push(&mut self.dns_servers, server, DNS_SERVERS_LIMIT, cx);
             }
         }
+        self.shape() != before
+    }
+
+    /// Returns what the routes are made of, without the times that each advertisement renews:
+    /// addresses with what orders them, and prefixes with their lengths, which are at most 128.
+    fn shape(&self) -> Vec<(Ipv6Addr, u8)> {
+        let order =
+            |router: &Router| 0xF0 | u8::from(router.is_suspect) << 2 | router.preference as u8;
+        let routers = self.routers.iter().map(|router| (router.address, order(router)));
+        routers.chain(self.prefixes.iter().map(|on_link| (on_link.prefix, on_link.len))).collect()
     }
 
     fn learn_prefix(&mut self, said: &Prefix, cx: &mut Cx<'_>) {

@@ -5,6 +5,9 @@
 //! for us or not, and ARP, Neighbor Discovery and DHCP are taken out of it before the Internet
 //! layer sees a datagram. What they decide about our addresses and routers is told as [`Event`]s.
 //!
+//! Where a datagram goes next is a matter of the Internet layer's routes, to which the segment
+//! adds those that it knows; a router that does not answer is passed over.
+//!
 //! A station on a line with two ends has none of this: where there is nobody to choose from,
 //! nothing is looked up.
 //!
@@ -18,8 +21,9 @@ mod tests;
 use crate::application::dhcp;
 use crate::cx::Cx;
 use crate::internet::arp::{self, Arp, Defence, PACKET_LEN};
-use crate::internet::nd::{self, Discovery, prefix_of};
+use crate::internet::nd::{self, Discovery};
 use crate::internet::neighbor::{self, Cache};
+use crate::internet::routes::{Route, Routes};
 use crate::internet::slaac::{self, Secret};
 use crate::link::ethernet::{self, EtherType, Filter, Header, MacAddress};
 use crate::meter::{Account, Counter};
@@ -28,6 +32,7 @@ use crate::time::Instant;
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
+use core::cmp::Reverse;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// News that wait to be taken.
@@ -124,6 +129,8 @@ pub struct Ethernet {
     /// Our IPv4 network and its routers.
     network: Option<(Ipv4Addr, u8)>,
     routers: Vec<Ipv4Addr>,
+    /// The routes that the Internet layer has from here.
+    routes: Vec<Route>,
     events: VecDeque<Event>,
 }
 
@@ -151,6 +158,7 @@ impl Ethernet {
             dhcp,
             network: None,
             routers: Vec::new(),
+            routes: Vec::new(),
             events: VecDeque::new(),
         };
         ethernet.start(cx);
@@ -173,6 +181,7 @@ impl Ethernet {
                 discovery.add_address(address, prefix_len, cx);
             }
         }
+        self.tell(Event::Routes, cx);
         self.listen();
     }
 
@@ -207,24 +216,26 @@ impl Ethernet {
         }
     }
 
-    /// Returns the neighbor by which a destination is reached; none if there is no way.
+    /// Returns the neighbor that a datagram of ours is for next, by these routes; none if it is
+    /// for a group, or if there is no way.
     #[must_use]
-    pub fn next_hop(&self, destination: IpAddr) -> Option<IpAddr> {
-        match destination {
-            IpAddr::V4(v4) => {
-                let is_on_link = self.network.is_some_and(|(ours, len)| is_on_link(v4, ours, len));
-                let router = self.routers.first().copied();
-                (is_on_link.then_some(v4).or(router)).map(IpAddr::V4)
-            }
-            IpAddr::V6(v6) => {
-                if let Ipv6::Static { address, prefix_len, router } = self.settings.ipv6 {
-                    let is_on_link = nd::is_link_local(v6)
-                        || prefix_of(v6, prefix_len) == prefix_of(address, prefix_len);
-                    return is_on_link.then_some(v6).or(router).map(IpAddr::V6);
-                }
-                self.discovery.as_ref()?.next_hop(v6, &self.cache).map(IpAddr::V6)
-            }
+    pub fn next_hop(&self, packet: &Packet, routes: &Routes) -> Option<IpAddr> {
+        let destination = datagrams::destination_of(packet.data())?;
+        if self.group(destination).is_some() {
+            return None;
         }
+        if let (IpAddr::V6(v6), Some(discovery)) = (destination, &self.discovery)
+            && let Some(hop) = discovery.redirected(v6)
+        {
+            return Some(hop.into());
+        }
+        routes.next_hop_unless(destination, |router| !self.cache.is_probably_reachable(router))
+    }
+
+    /// Returns the routes that were told before, and those that are to stand in their place.
+    pub fn take_routes(&mut self) -> (Vec<Route>, Vec<Route>) {
+        let routes = self.make_routes();
+        (core::mem::replace(&mut self.routes, routes.clone()), routes)
     }
 
     /// Takes a frame, and returns the datagram in it if it is one for the Internet layer.
@@ -244,22 +255,25 @@ impl Ethernet {
         None
     }
 
-    /// Makes a frame of a datagram of ours, or keeps it until its next hop has answered.
-    pub fn send(&mut self, packet: Packet, pool: &mut Pool, cx: &mut Cx<'_>) -> Option<Packet> {
+    /// Makes a frame of a datagram of ours, or keeps it until its next hop, which
+    /// [`Self::next_hop`] returned, has answered.
+    pub fn send(
+        &mut self,
+        packet: Packet,
+        hop: Option<IpAddr>,
+        pool: &mut Pool,
+        cx: &mut Cx<'_>,
+    ) -> Option<Packet> {
         let left = cx.meter.enter(Account::Link);
-        let frame = self.send_datagram(packet, pool, cx);
+        let frame = self.send_datagram(packet, hop, pool, cx);
         cx.meter.enter(left);
         frame
     }
 
-    /// Returns whether a datagram of ours would go at once, because its next hop is known.
+    /// Returns whether a datagram of ours with this next hop goes at once.
     #[must_use]
-    pub fn is_resolved(&self, packet: &Packet) -> bool {
-        let destination = datagrams::destination_of(packet.data());
-        destination.is_some_and(|destination| {
-            self.group(destination).is_some()
-                || self.next_hop(destination).is_some_and(|hop| self.cache.lookup(hop).is_some())
-        })
+    pub fn is_resolved(&self, hop: Option<IpAddr>) -> bool {
+        hop.is_none_or(|hop| self.cache.lookup(hop).is_some())
     }
 
     /// Returns the next frame of our own: ARP, Neighbor Discovery, DHCP, or what has waited.
@@ -313,11 +327,9 @@ impl Ethernet {
         cx.meter.enter(left);
     }
 
-    /// Learns from above that what was sent to a destination arrived (RFC 4861 §7.3.1).
-    pub fn confirm(&mut self, destination: IpAddr, cx: &mut Cx<'_>) {
-        if let Some(hop) = self.next_hop(destination) {
-            self.cache.confirm(hop, cx);
-        }
+    /// Learns from above that what was sent by a neighbor arrived (RFC 4861 §7.3.1).
+    pub fn confirm(&mut self, hop: IpAddr, cx: &mut Cx<'_>) {
+        self.cache.confirm(hop, cx);
     }
 
     /// Forgets the neighbors and gives every packet back: the device is gone.
@@ -405,17 +417,15 @@ impl Ethernet {
     fn send_datagram(
         &mut self,
         packet: Packet,
+        hop: Option<IpAddr>,
         pool: &mut Pool,
         cx: &mut Cx<'_>,
     ) -> Option<Packet> {
-        let Some(destination) = datagrams::destination_of(packet.data()) else {
-            pool.put(packet);
-            return None;
-        };
-        if let Some(group) = self.group(destination) {
+        let destination = datagrams::destination_of(packet.data());
+        if let Some(group) = destination.and_then(|destination| self.group(destination)) {
             return Some(self.frame(packet, group));
         }
-        let Some(hop) = self.next_hop(destination) else {
+        let Some(hop) = hop else {
             // Nobody here knows the way.
             self.tell_unreachable(packet, pool, cx);
             return None;
@@ -477,7 +487,8 @@ impl Ethernet {
             datagrams::push_ipv6(&mut packet, source, destination);
             let frame = match mac {
                 Some(mac) => Some(self.frame(packet, mac)),
-                None => self.send_datagram(packet, pool, cx),
+                // Neighbor Discovery never leaves the link.
+                None => self.send_datagram(packet, Some(destination.into()), pool, cx),
             };
             if frame.is_some() {
                 return frame;
@@ -495,11 +506,49 @@ impl Ethernet {
             };
             packet.extend(&outgoing.payload);
             datagrams::push_dhcp(&mut packet, outgoing.source, outgoing.destination);
-            let frame = self.send_datagram(packet, pool, cx);
+            let hop = self.way_to(outgoing.destination).map(IpAddr::V4);
+            let frame = self.send_datagram(packet, hop, pool, cx);
             if frame.is_some() {
                 return frame;
             }
         }
+    }
+
+    /// Returns the neighbor by which a server is reached.
+    fn way_to(&self, server: Ipv4Addr) -> Option<Ipv4Addr> {
+        let is_on_link = self.network.is_some_and(|(ours, len)| is_on_link(server, ours, len));
+        is_on_link.then_some(server).or(self.routers.first().copied())
+    }
+
+    /// Returns the routes for what is known of the segment, the best first.
+    fn make_routes(&self) -> Vec<Route> {
+        let mut routes = Vec::new();
+        let everywhere = |router: IpAddr, metric: usize| {
+            let metric = u16::try_from(metric).unwrap_or(u16::MAX);
+            let none = match router {
+                IpAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
+                IpAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
+            };
+            Route { metric, ..Route::by(router, none, 0) }
+        };
+        if let Some((ours, len)) = self.network {
+            routes.push(Route::on_link(ours.into(), len));
+            let routers = self.routers.iter().enumerate();
+            routes.extend(routers.map(|(place, router)| everywhere((*router).into(), place)));
+        }
+        let Some(discovery) = &self.discovery else { return routes };
+        routes.push(Route::on_link(Ipv6Addr::new(0xFE80, 0, 0, 0, 0, 0, 0, 0).into(), 10));
+        if let Ipv6::Static { address, prefix_len, router } = self.settings.ipv6 {
+            routes.push(Route::on_link(address.into(), prefix_len));
+            routes.extend(router.map(|router| everywhere(router.into(), 0)));
+        }
+        let on_link = discovery.prefixes().iter();
+        routes.extend(on_link.map(|known| Route::on_link(known.prefix.into(), known.len)));
+        let mut routers = discovery.routers().to_vec();
+        routers.sort_by_key(|router| (router.is_suspect, Reverse(router.preference)));
+        let routers = routers.iter().enumerate();
+        routes.extend(routers.map(|(place, router)| everywhere(router.address.into(), place)));
+        routes
     }
 
     fn solicit(&mut self, solicitation: neighbor::Solicitation, cx: &mut Cx<'_>) {
@@ -516,6 +565,7 @@ impl Ethernet {
             // The next router is tried, and this one again after the others (RFC 1122 §3.3.1.4).
             IpAddr::V4(target) if self.routers.first() == Some(&target) => {
                 self.routers.rotate_left(1);
+                self.tell(Event::Routes, cx);
             }
             IpAddr::V4(_) => {}
             IpAddr::V6(target) => {
@@ -580,6 +630,7 @@ impl Ethernet {
                 self.network = None;
                 self.routers.clear();
                 self.tell(Event::Removed(address.into()), cx);
+                self.tell(Event::Routes, cx);
             }
         }
     }

@@ -85,9 +85,13 @@ impl Host {
         self.station.layers.ethernet_mut().unwrap()
     }
 
-    fn ping(&mut self, destination: Ipv4Addr) {
+    fn ping(&mut self, destination: impl Into<IpAddr>) {
         let cx = &mut self.lab.cx();
         self.station.layers.ping(destination.into(), (1, 1), 56, cx).unwrap();
+    }
+
+    fn link_local(&mut self) -> Ipv6Addr {
+        self.ethernet().discovery().unwrap().addresses().link_local().unwrap()
     }
 
     fn run(&mut self) {
@@ -428,9 +432,9 @@ fn a_station_makes_an_address_in_the_prefix_of_a_router() {
     segment.run_seconds(3);
     let far = IpAddr::from(Ipv6Addr::new(0x2620, 0, 0, 0, 0, 0, 0, 1));
     let router = IpAddr::from(Ipv6Addr::new(0xFE80, 0, 0, 0, 0, 0, 0, 1));
+    assert_eq!(segment.0[0].station.layers.internet.next_hop(far), Some(router));
     let ethernet = segment.0[0].ethernet();
     assert_eq!(ethernet.discovery().unwrap().addresses().iter().count(), 2);
-    assert_eq!(ethernet.next_hop(far), Some(router));
     assert_eq!(ethernet.cache().lookup(router), Some(mac(9)));
 }
 
@@ -490,4 +494,74 @@ fn a_gratuitous_claim_of_a_neighbors_address_moves_nothing_while_he_answers() {
     segment.0[0].receive(&[&header.emit()[..], &claim.emit()].concat());
     segment.run_seconds(10);
     assert_eq!(segment.0[0].ethernet().cache().lookup(address(2).into()), Some(mac(2)));
+}
+
+#[test]
+fn stations_without_any_configuration_ping_each_other_over_ipv6() {
+    let host =
+        |number| Host::new(number, Ipv4::Off, Ipv6::LinkLocal, Opening::Passive { port: PORT });
+    let mut segment = Segment(vec![host(1), host(2)]);
+    segment.run_seconds(5);
+    let theirs = segment.0[1].link_local();
+    segment.0[0].ping(theirs);
+    segment.settle();
+    let reply = segment.0[0].station.take_echo_reply().unwrap();
+    assert_eq!(reply.source, IpAddr::from(theirs));
+    assert_eq!(segment.0[0].station.packets_lent(), 0);
+}
+
+#[test]
+fn a_connection_over_ethernet_and_ipv6_carries_bytes_both_ways() {
+    let [ours, theirs] = [1, 2].map(|last| Ipv6Addr::new(0x2001, 0xDB8, 0, 0, 0, 0, 0, last));
+    let fixed = |address| Ipv6::Static { address, prefix_len: 64, router: None };
+    let remote = SocketAddr::new(theirs.into(), PORT);
+    let opening = Opening::Active { local: ours.into(), remote };
+    let mut listener = Host::new(2, Ipv4::Off, fixed(theirs), Opening::Passive { port: PORT });
+    listener.application.stream.echoes = true;
+    let mut caller = Host::new(1, Ipv4::Off, fixed(ours), opening);
+    let said: Vec<u8> = (0..50_000_u32).map(|i| i.to_be_bytes()[3]).collect();
+    caller.application.stream.says.clone_from(&said);
+    let mut segment = Segment(vec![caller, listener]);
+    segment.run_seconds(60);
+    assert!(segment.0[0].application.stream.heard == said);
+}
+
+/// A router that only advertises, at `fe80::number`.
+fn advertises(number: u8) -> Vec<u8> {
+    let router = Ipv6Addr::new(0xFE80, 0, 0, 0, 0, 0, 0, number.into());
+    let source_mac = Some(mac(number));
+    let said = RouterAdvertisement { lifetime_s: 1800, source_mac, ..Default::default() };
+    let mut packet = Packet::with_capacity(100);
+    packet.extend(&nd::Message::RouterAdvertisement(said).emit(router, nd::ALL_NODES));
+    push_ipv6(&mut packet, router, nd::ALL_NODES);
+    let destination = MacAddress::of_group_v6(nd::ALL_NODES);
+    packet.push(&Header { destination, source: mac(number), ether_type: EtherType::Ipv6 }.emit());
+    packet.data().to_vec()
+}
+
+#[test]
+fn a_router_that_does_not_answer_any_more_is_passed_over() {
+    let address = Ipv6Addr::new(0x2001, 0xDB8, 0, 0, 0, 0, 0, 1);
+    let host = Host::new(1, Ipv4::Off, Ipv6::Autoconfigured, Opening::Passive { port: PORT });
+    let mut segment = Segment(vec![host]);
+    segment.run_seconds(3);
+    let host = &mut segment.0[0];
+    let known = crate::internet::addresses::Address::lasting(address.into(), 64);
+    host.station.layers.internet.add_address(known).unwrap();
+    host.receive(&advertises(8));
+    host.receive(&advertises(9));
+    let far = Ipv6Addr::new(0x2620, 0, 0, 0, 0, 0, 0, 1);
+    let first = |frames: &[Vec<u8>]| {
+        let to = |frame: &Vec<u8>| Header::parse(frame).unwrap().header.destination;
+        let pings = frames.iter().filter(|frame| frame.get(20) == Some(&58) && frame[54] == 128);
+        pings.map(to).collect::<Vec<_>>()
+    };
+    host.sent.clear();
+    host.ping(far);
+    segment.run_seconds(20);
+    assert_eq!(first(&segment.0[0].sent), [mac(8)]);
+    segment.0[0].sent.clear();
+    segment.0[0].ping(far);
+    segment.settle();
+    assert_eq!(first(&segment.0[0].sent), [mac(9)]);
 }
