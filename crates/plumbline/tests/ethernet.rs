@@ -335,18 +335,23 @@ fn is_lent_an_address(range: std::ops::RangeInclusive<u8>) {
     assert_eq!(host.meter.counted(Counter::DhcpErrors), 0);
 }
 
+/// Starts Debian's dnsmasq, which lends 10.0.0.100 to 10.0.0.109.
+fn start_dnsmasq(folder: &Folder) -> Program {
+    let leases = format!("--dhcp-leasefile={}", folder.0.join("leases").display());
+    let mut command = Command::new("dnsmasq");
+    command.args(["--keep-in-foreground", "--conf-file=/dev/null", "--port=0", &leases]);
+    command.args(["--interface=plumb0", "--bind-interfaces", "--user=root", "--no-ping"]);
+    command.args(["--dhcp-range=10.0.0.100,10.0.0.109,1h", "--dhcp-option=6,10.0.0.53"]);
+    command.args(["--dhcp-authoritative", "--pid-file="]).stderr(Stdio::null());
+    Program::start(&mut command).unwrap()
+}
+
 #[test]
 #[ignore = "needs root or a user namespace, and Debian's dnsmasq"]
 fn dnsmasq_lends_an_address() {
     on_a_segment(&["busybox", "dnsmasq"], || {
         let folder = Folder::new("dnsmasq");
-        let leases = format!("--dhcp-leasefile={}", folder.0.join("leases").display());
-        let mut command = Command::new("dnsmasq");
-        command.args(["--keep-in-foreground", "--conf-file=/dev/null", "--port=0", &leases]);
-        command.args(["--interface=plumb0", "--bind-interfaces", "--user=root", "--no-ping"]);
-        command.args(["--dhcp-range=10.0.0.100,10.0.0.109,1h", "--dhcp-option=6,10.0.0.53"]);
-        command.args(["--dhcp-authoritative", "--pid-file="]).stderr(Stdio::null());
-        let _server = Program::start(&mut command).unwrap();
+        let _server = start_dnsmasq(&folder);
         is_lent_an_address(100..=109);
     });
 }
@@ -486,5 +491,42 @@ fn radvd_gives_a_prefix_a_router_and_a_name_server() {
         assert_eq!((discovery.routers().len(), discovery.mtu()), (1, 1400));
         assert_eq!(discovery.dns_servers().next().unwrap().to_string(), "2001:db8:7::53");
         assert_eq!(host.meter.counted(Counter::NdErrors), 0);
+    });
+}
+
+/// Has `plumb login` call a server of the kernel at `address`, which says hello and closes.
+fn logs_in(way: &str, address: IpAddr) {
+    let listener = TcpListener::bind((address, 0)).unwrap();
+    let port = listener.local_addr().unwrap().port().to_string();
+    let server = thread::spawn(move || {
+        let (mut caller, _) = listener.accept().unwrap();
+        caller.write_all(b"hello from far away\r\n").unwrap();
+    });
+    let mut command = Command::new(env!("CARGO_BIN_EXE_plumb"));
+    command.args(["login", &address.to_string(), &port, "--via", way, "--timeout", "30"]);
+    let output = command.env("TERM", "dumb").stdin(Stdio::null()).output().unwrap();
+    let told = String::from_utf8_lossy(&output.stdout);
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(told.contains("hello from far away"), "{told}\n{errors}");
+    server.join().unwrap();
+}
+
+#[test]
+#[ignore = "needs root or a user namespace"]
+fn a_login_over_ipv6_and_a_tap_reaches_the_kernel() {
+    on_a_segment(&[], || {
+        let address = ["-6", "address", "add", "2001:db8:7::1/64", "dev", TAP, "nodad"];
+        assert!(Command::new("ip").args(address).status().unwrap().success());
+        logs_in("tap:plumb0?address=2001:db8:7::2/64", ROUTER.into());
+    });
+}
+
+#[test]
+#[ignore = "needs root or a user namespace, and Debian's dnsmasq"]
+fn a_login_with_an_address_from_dnsmasq_reaches_the_kernel() {
+    on_a_segment(&["dnsmasq"], || {
+        let folder = Folder::new("dnsmasq-login");
+        let _server = start_dnsmasq(&folder);
+        logs_in("tap:plumb0", KERNEL.into());
     });
 }

@@ -2,7 +2,6 @@
 //! address there.
 
 use super::station::{Attachment, Device, wait_until_running};
-use super::via::parse_address;
 use anyhow::{Context, Result, bail};
 use os::interface::Interface;
 use os::packet_socket::{self, PacketSocket};
@@ -15,17 +14,20 @@ use protocols::meter::{Account, Counter};
 use protocols::station::ethernet::{Ipv4, Ipv6, Settings};
 use protocols::station::{Frame, Station};
 use std::fmt;
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// A segment, and what we are on it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Segment {
     /// By which device.
     port: Port,
-    /// Our address and the length of its prefix; a server is asked if there is none.
-    address: Option<(Ipv4Addr, u8)>,
-    /// The router for everything beyond.
-    router: Option<Ipv4Addr>,
+    /// Our IPv4 address and the length of its prefix; a server is asked if there is no address.
+    ipv4: Option<(Ipv4Addr, u8)>,
+    /// Our IPv6 address and the length of its prefix; routers are listened to if there is no
+    /// address.
+    ipv6: Option<(Ipv6Addr, u8)>,
+    /// The routers for everything beyond, of each family at most one.
+    routers: (Option<Ipv4Addr>, Option<Ipv6Addr>),
     /// Our address on the segment; one is drawn if there is none.
     mac: Option<MacAddress>,
 }
@@ -41,17 +43,21 @@ pub(crate) enum Port {
 
 /// The machine's own number, which stays the same (machine-id(5)).
 const MACHINE_ID: &str = "/etc/machine-id";
-const DEFAULT_PREFIX_LEN: u8 = 24;
 
 impl Segment {
     /// Reads the settings behind the name of a device.
     pub(super) fn parse<'a>(port: Port, settings: impl Iterator<Item = &'a str>) -> Result<Self> {
-        let mut segment = Self { port, address: None, router: None, mac: None };
+        let (ipv4, ipv6, routers, mac) = (None, None, (None, None), None);
+        let mut segment = Self { port, ipv4, ipv6, routers, mac };
         for setting in settings {
             match setting.split_once('=') {
-                Some(("address", "dhcp")) => segment.address = None,
-                Some(("address", value)) => segment.address = Some(parse_network(value)?),
-                Some(("router", value)) => segment.router = Some(parse_address(value)?),
+                Some(("address", "dhcp")) => segment.ipv4 = None,
+                Some(("address", value)) => segment.take_address(value)?,
+                Some(("router", value)) => match value.parse() {
+                    Ok(IpAddr::V4(router)) => segment.routers.0 = Some(router),
+                    Ok(IpAddr::V6(router)) => segment.routers.1 = Some(router),
+                    Err(_) => bail!("'{}' is not an address", value.escape_debug()),
+                },
                 Some(("mac", value)) => {
                     let mac = value.parse().ok().filter(|mac: &MacAddress| mac.is_unicast());
                     segment.mac = Some(mac.with_context(|| {
@@ -63,27 +69,56 @@ impl Segment {
                     })?);
                 }
                 _ => bail!(
-                    "'{}' is no setting of an Ethernet segment: it has address=10.0.0.2/24 or \
-                     address=dhcp, router=, mac=",
+                    "'{}' is no setting of an Ethernet segment: it has address=10.0.0.2/24, \
+                     address=2001:db8::2/64, address=dhcp, router=, mac=",
                     setting.escape_debug()
                 ),
             }
         }
-        if segment.router.is_some() && segment.address.is_none() {
-            bail!("a DHCP server names the router too: say router= only beside address=");
+        let (router4, router6) = segment.routers;
+        if router4.is_some() && segment.ipv4.is_none()
+            || router6.is_some() && segment.ipv6.is_none()
+        {
+            bail!("the segment itself names its routers: say router= only beside address=");
         }
         Ok(segment)
+    }
+
+    /// Reads an address with the length of its prefix, which is 24 or 64 if it is not said.
+    fn take_address(&mut self, text: &str) -> Result<()> {
+        let (address, len) = match text.split_once('/') {
+            Some((address, len)) => (address, Some(len)),
+            None => (text, None),
+        };
+        let prefix_len = |unless_said: u8, most: u8| match len {
+            None => Ok(unless_said),
+            Some(len) => len.parse().ok().filter(|len| *len <= most).with_context(|| {
+                format!("'{}' has no prefix length from 0 to {most}", text.escape_debug())
+            }),
+        };
+        match address.parse() {
+            Ok(IpAddr::V4(ipv4)) => self.ipv4 = Some((ipv4, prefix_len(24, 32)?)),
+            Ok(IpAddr::V6(ipv6)) => self.ipv6 = Some((ipv6, prefix_len(64, 128)?)),
+            Err(_) => bail!("'{}' is not an address, like 10.0.0.2/24", text.escape_debug()),
+        }
+        Ok(())
     }
 
     /// Opens the device.
     pub(super) fn attach(&self) -> Result<Attachment> {
         let (device, interface) = self.port.open()?;
         let mtu = usize::try_from(interface.mtu_bytes()?).unwrap_or(1500);
-        let ipv4 = match self.address {
-            Some((address, prefix_len)) => {
-                Ipv4::Static { address, prefix_len, router: self.router }
+        let (router4, router6) = self.routers;
+        let ipv4 = match (self.ipv4, self.ipv6) {
+            (Some((address, prefix_len)), _) => {
+                Ipv4::Static { address, prefix_len, router: router4 }
             }
-            None => Ipv4::Dhcp,
+            (None, None) => Ipv4::Dhcp,
+            (None, Some(_)) => Ipv4::Off,
+        };
+        let ipv6 = match self.ipv6 {
+            Some((address, prefix_len)) => Ipv6::Static { address, prefix_len, router: router6 },
+            None => Ipv6::Autoconfigured,
         };
         let mac = match (self.mac, &self.port) {
             (Some(mac), _) => mac,
@@ -94,7 +129,7 @@ impl Segment {
                 mac.with_context(|| format!("{name} is no Ethernet interface"))?
             }
         };
-        let (ipv6, secret) = (Ipv6::Autoconfigured, secret()?);
+        let secret = secret()?;
         let settings = Settings { mac, ipv4, ipv6, secret, host_name: b"plumb".to_vec() };
         Ok(Attachment {
             device: Device::Frames(device),
@@ -207,18 +242,6 @@ impl fmt::Display for Segment {
     }
 }
 
-/// Reads an address with the length of its prefix, which is 24 if it is not said.
-fn parse_network(text: &str) -> Result<(Ipv4Addr, u8)> {
-    let Some((address, len)) = text.split_once('/') else {
-        return Ok((parse_address(text)?, DEFAULT_PREFIX_LEN));
-    };
-    let len = len.parse().ok().filter(|len| *len <= 32);
-    let len = len.with_context(|| {
-        format!("'{}' has no prefix length from 0 to 32, like 10.0.0.2/24", text.escape_debug())
-    })?;
-    Ok((parse_address(address)?, len))
-}
-
 /// Returns what our IPv6 addresses depend on: the same number at each run on this machine.
 fn secret() -> Result<Secret> {
     let machine = std::fs::read_to_string(MACHINE_ID).unwrap_or_default();
@@ -241,22 +264,29 @@ mod tests {
     }
 
     #[test]
-    fn a_segment_without_settings_asks_a_server_for_its_address() {
+    fn a_segment_without_settings_asks_for_its_addresses() {
         assert_eq!(segment("tap:plumb1"), segment("tap:plumb1?address=dhcp"));
-        assert_eq!(segment("tap:plumb1").address, None);
+        assert_eq!((segment("tap:plumb1").ipv4, segment("tap:plumb1").ipv6), (None, None));
     }
 
     #[test]
-    fn an_address_has_a_prefix_of_24_bits_unless_another_is_said() {
-        let address = |text| segment(text).address.unwrap().1;
-        assert_eq!(address("packet:eth0?address=10.0.0.2"), 24);
-        assert_eq!(address("tap:a?address=10.0.0.2/8&router=10.0.0.1"), 8);
+    fn an_address_has_a_prefix_of_24_or_64_bits_unless_another_is_said() {
+        let segment = segment("packet:eth0?address=10.0.0.2&address=2001:db8::2");
+        assert_eq!((segment.ipv4.unwrap().1, segment.ipv6.unwrap().1), (24, 64));
+    }
+
+    #[test]
+    fn an_address_and_a_router_of_each_family_can_be_said() {
+        let text = "tap:a?address=10.0.0.2/8&router=10.0.0.1&address=2001:db8::2/48&router=fe80::1";
+        let segment = segment(text);
+        assert_eq!((segment.ipv4.unwrap().1, segment.ipv6.unwrap().1), (8, 48));
+        assert!(segment.routers.0.is_some() && segment.routers.1.is_some());
     }
 
     #[test]
     fn what_is_no_setting_of_a_segment_is_refused() {
         let wrong = ["address=10.0.0.2/33", "address=x", "mac=1", "mac=ff:ff:ff:ff:ff:ff", "a=b"];
-        for setting in wrong.into_iter().chain(["router=10.0.0.1"]) {
+        for setting in wrong.into_iter().chain(["router=10.0.0.1", "address=2001:db8::/129"]) {
             assert!(format!("tap:a?{setting}").parse::<Via>().is_err(), "{setting}");
         }
     }

@@ -141,16 +141,19 @@ fn carry<S: Session>(
     timeout: Duration,
     bench: &mut Bench,
 ) -> Result<(S, Outcome)> {
-    let SocketAddr::V4(remote) = address else {
-        bail!("{address} is an IPv6 address: our own TCP/IP speaks IPv4; use --via kernel");
-    };
+    if address.is_ipv6() && attachment.segment.is_none() {
+        bail!(
+            "{address} is an IPv6 address, and we get one on an Ethernet segment only: use \
+             --via tap:NAME, packet:INTERFACE or kernel"
+        );
+    }
     let Attachment { device, link, own, prefix_len, segment } = attachment;
     let settings = Settings { address: own, prefix_len, ..device.settings() };
     let mut station = Station::new(link, settings, &mut bench.cx());
     if let Some(segment) = segment {
         station.join_segment(segment, &mut bench.cx());
     }
-    let opening = Opening::Active { local: own.into(), remote: remote.into() };
+    let opening = Opening::Active { local: own.into(), remote: address };
     let driver = Driver {
         device,
         station,
@@ -160,7 +163,7 @@ fn carry<S: Session>(
         buffer: vec![0; 65_536],
         unwritten: Vec::new(),
     };
-    driver.run(remote, timeout)
+    driver.run(address, timeout)
 }
 
 fn open(via: &Via) -> Result<Attachment> {
@@ -219,7 +222,7 @@ pub(super) fn wait_until_running(interface: &Interface) -> Result<()> {
 }
 
 impl<S: Session> Driver<'_, S> {
-    fn run(mut self, remote: SocketAddrV4, timeout: Duration) -> Result<(S, Outcome)> {
+    fn run(mut self, remote: SocketAddr, timeout: Duration) -> Result<(S, Outcome)> {
         let give_up_at = self.bench.clock.now() + timeout;
         if !self.learn_address(remote, give_up_at)? {
             return Ok((self.carried.stream, Outcome::Left));
@@ -248,15 +251,19 @@ impl<S: Session> Driver<'_, S> {
 
     /// Asks for our address where the line or the segment gives it (TM-233 §5.4, RFC 2131).
     /// Returns whether there is one; the near side may end the session before.
-    fn learn_address(&mut self, remote: SocketAddrV4, give_up_at: Instant) -> Result<bool> {
-        let has_segment = self.station.layers.ethernet().is_some();
-        if !self.station.address().is_unspecified() && !has_segment {
-            return Ok(true);
-        }
-        if let Link::Llp(llp) = self.station.link_mut() {
+    fn learn_address(&mut self, remote: SocketAddr, give_up_at: Instant) -> Result<bool> {
+        let has_address = !self.station.address().is_unspecified();
+        if let Link::Llp(llp) = self.station.link_mut()
+            && !has_address
+        {
             llp.request_address(&mut self.bench.cx());
         }
-        while self.station.address().is_unspecified() {
+        loop {
+            let local = self.station.layers.internet.source_for(remote.ip());
+            if !local.is_unspecified() {
+                self.carried.set_opening(Opening::Active { local, remote });
+                return Ok(true);
+            }
             self.station.step(Step::Send, &mut Idle, &mut self.bench.cx());
             self.write()?;
             if !self.is_asking_address() || self.bench.clock.now() >= give_up_at {
@@ -271,9 +278,6 @@ impl<S: Session> Driver<'_, S> {
             }
             self.take_arrived();
         }
-        let local = self.station.address();
-        self.carried.set_opening(Opening::Active { local: local.into(), remote: remote.into() });
-        Ok(true)
     }
 
     fn is_asking_address(&self) -> bool {

@@ -110,7 +110,7 @@ fn serial<'a>(device: &str, settings: impl Iterator<Item = &'a str>) -> Result<V
     Ok(Via::Serial { device: PathBuf::from(device), rate_bps, link, address })
 }
 
-pub(super) fn parse_address(text: &str) -> Result<Ipv4Addr> {
+fn parse_address(text: &str) -> Result<Ipv4Addr> {
     text.parse().with_context(|| format!("'{}' is not an IPv4 address", text.escape_debug()))
 }
 

@@ -324,6 +324,7 @@ impl Ethernet {
             dhcp.timeout(cx);
         }
         self.take_news(cx);
+        self.listen();
         cx.meter.enter(left);
     }
 
@@ -408,6 +409,7 @@ impl Ethernet {
             let datagrams::Discovered { source, destination, message } = found;
             discovery.receive(message, source, destination, nd::HOP_LIMIT, &mut self.cache, cx);
             self.take_news(cx);
+            self.listen();
         } else {
             cx.meter.count(Counter::NdIgnored);
         }
@@ -658,7 +660,6 @@ impl Ethernet {
             }
         };
         self.tell(event, cx);
-        self.listen();
     }
 
     fn set_network(&mut self, address: Ipv4Addr, prefix_len: u8) {
