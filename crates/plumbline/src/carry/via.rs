@@ -48,6 +48,13 @@ pub(crate) enum SerialLink {
 
 const DEFAULT_RATE_BPS: u32 = 9_600;
 
+impl Via {
+    /// Returns whether it carries IPv6 too.
+    pub(crate) fn has_ipv6(&self) -> bool {
+        matches!(self, Self::Kernel | Self::Segment(_))
+    }
+}
+
 impl FromStr for Via {
     type Err = anyhow::Error;
 
