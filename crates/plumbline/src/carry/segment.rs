@@ -187,7 +187,7 @@ pub(super) fn read_frame(
     match read {
         Ok(Some((header, len))) => {
             packet.take_in(len);
-            os::driver::describe(&mut packet, &header);
+            os::driver::describe(&mut packet, &header, 0);
             station.receive_packet(packet, cx);
             Ok(true)
         }

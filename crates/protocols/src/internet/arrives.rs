@@ -52,22 +52,29 @@ impl Internet {
         pool: &mut Pool,
         cx: &mut Cx<'_>,
     ) -> Option<Datagram> {
-        let parsed = match ipv4::Header::parse(packet.data()) {
+        let mut parsed = match ipv4::Header::parse(packet.data()) {
             Ok(parsed) => parsed,
             Err(error) => return drop(packet, counter_of(error), pool, cx),
         };
         if parsed.options != Options::Absent {
             cx.meter.count(Counter::IpOptionsSkipped);
         }
-        let header = Header::from(parsed.header);
-        if let Err(counter) = self.accept_v4(&header, origin) {
+        if let Err(counter) = self.accept_v4(&parsed.header.into(), origin) {
             return drop(packet, counter, pool, cx);
         }
         packet.resize(parsed.total_len);
         if parsed.is_fragment {
-            packet = self.reassemble_v4(packet, &parsed, pool, cx)?;
+            let whole = self.reassemble_v4(packet, &parsed, pool, cx)?;
+            packet = join(&whole, pool, cx)?;
+            // What counts from here on is the header of the first fragment.
+            parsed = match ipv4::Header::parse(packet.data()) {
+                Ok(first) => first,
+                Err(error) => return drop(packet, counter_of(error), pool, cx),
+            };
+            parsed.header.dscp_ecn = parsed.header.dscp_ecn & !ECN | whole.ecn;
         }
         packet.pull(parsed.header_len);
+        let header = Header::from(parsed.header);
         let datagram = Datagram { header, header_len: parsed.header_len, packet };
         if parsed.options == Options::RouteUnfinished {
             // RFC 1122 §3.3.5: a host that does not forward SHOULD say so.
@@ -108,15 +115,15 @@ impl Internet {
         Ok(())
     }
 
-    /// Keeps a fragment, and returns the whole datagram, headers and all, if it is the last.
+    /// Keeps a fragment, and returns the whole datagram if it is the last.
     fn reassemble_v4(
         &mut self,
         packet: Packet,
         parsed: &ipv4::Parsed,
         pool: &mut Pool,
         cx: &mut Cx<'_>,
-    ) -> Option<Packet> {
-        let (headers, data) = packet.data().split_at_checked(parsed.header_len)?;
+    ) -> Option<Whole> {
+        let (headers, data) = packet.data().split_at_checked(parsed.header_len).unwrap_or_default();
         let header = &parsed.header;
         let is_first = parsed.fragment_offset == 0;
         // RFC 1858 §3, RFC 3128: no honest fragment parts the header of TCP.
@@ -142,7 +149,7 @@ impl Internet {
         let outcome = self.reassembler.receive(&fragment, cx);
         pool.put(packet);
         match outcome {
-            Outcome::Whole(whole) => join(&whole, pool, cx),
+            Outcome::Whole(whole) => Some(whole),
             Outcome::Kept | Outcome::Dropped(_) => None,
         }
     }
@@ -246,7 +253,7 @@ impl Internet {
         pool: &mut Pool,
         cx: &mut Cx<'_>,
     ) -> Option<Datagram> {
-        let (headers, data) = packet.data().split_at_checked(place.at)?;
+        let (headers, data) = packet.data().split_at_checked(place.at).unwrap_or_default();
         if fragment.offset == 0 && !holds_all_headers(data, place) {
             // RFC 7112 §5: such a first fragment is dropped, and SHOULD be told.
             let refusal = Refusal::Problem {
@@ -274,9 +281,11 @@ impl Internet {
             Outcome::Whole(whole) => {
                 pool.put(packet);
                 let packet = join(&whole, pool, cx)?;
-                let at = whole.headers.len();
-                let place = place_behind(&packet, at)?;
-                let parsed = ipv6::Header::parse(packet.data()).ok()?;
+                let place = place_behind(&whole.headers);
+                let parsed = ipv6::Header::parse(packet.data());
+                let Some((place, parsed)) = place.zip(parsed.ok()) else {
+                    return drop(packet, Counter::IpHeaderErrors, pool, cx);
+                };
                 let dscp_ecn = parsed.header.dscp_ecn & !ECN | whole.ecn;
                 let fixed = ipv6::Header { dscp_ecn, ..parsed.header };
                 self.walk(packet, &fixed, place, pool, cx)
@@ -363,9 +372,10 @@ fn join(whole: &Whole, pool: &mut Pool, cx: &mut Cx<'_>) -> Option<Packet> {
 
 /// Returns where the walk goes on behind the headers of a first fragment, which end with its
 /// fragment header.
-fn place_behind(packet: &Packet, at: usize) -> Option<Place> {
+fn place_behind(headers: &[u8]) -> Option<Place> {
+    let at = headers.len();
     let next_header_at = at.checked_sub(ipv6::FRAGMENT_HEADER_LEN)?;
-    let next_header = *packet.data().get(next_header_at)?;
+    let next_header = *headers.get(next_header_at)?;
     Some(Place { next_header, at, next_header_at })
 }
 

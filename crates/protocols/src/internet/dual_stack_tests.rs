@@ -368,6 +368,23 @@ fn an_error_about_our_first_fragment_is_told_and_about_a_later_one_is_not() {
 }
 
 #[test]
+fn a_datagram_of_fragments_has_the_header_of_the_first_and_the_congestion_of_any() {
+    let mut host = Host::default();
+    let fragment = |dscp_ecn, offset: u16, options: &[u8], data: &[u8]| {
+        let header = ipv4::Header { dscp_ecn, dont_fragment: false, ..header(Protocol::Udp) };
+        let mut bytes = datagram(&header, options, data);
+        let field = if offset == 0 { 0x2000 } else { offset / 8 };
+        bytes[6..8].copy_from_slice(&field.to_be_bytes());
+        reseal(&mut bytes);
+        bytes
+    };
+    assert!(host.receive(&fragment(0b1010_0010, 0, &[1; 8], b"12345678")).is_none());
+    let whole = host.receive(&fragment(0b0000_0011, 8, &[], b"9")).unwrap();
+    assert_eq!((whole.packet.data(), whole.header_len), (b"123456789".as_slice(), 28));
+    assert_eq!(whole.header.dscp_ecn, 0b1010_0011);
+}
+
+#[test]
 fn a_datagram_whose_rest_never_comes_is_told_after_60_seconds() {
     let mut host = Host::default();
     host.receive(&fragment_v6(0, true, &[7; 1000]));

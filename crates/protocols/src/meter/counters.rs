@@ -303,6 +303,22 @@ closed_list! {
         TcpTimeouts "TCP retransmission timeouts",
         /// Fast retransmits.
         TcpFastRetransmits "TCP fast retransmits",
+        /// Probes of the tail of a flight.
+        TcpTailProbes "TCP tail probes",
+        /// Reductions of the window that were mistakes and were undone.
+        TcpRecoveriesUndone "TCP recoveries undone",
+        /// Acknowledgments that report something received twice.
+        TcpDuplicateReports "TCP reports of duplicates",
+        /// Segments that were overtaken and arrived after all.
+        TcpReordered "TCP deliveries out of order",
+        /// Blocks that cannot be true, or are too many.
+        TcpBlocksRefused "TCP SACK blocks refused",
+        /// Peers that have dropped what they had said to have.
+        TcpReneged "TCP SACK blocks taken back",
+        /// Segments with a mark of congestion.
+        TcpMarksIn "TCP segments marked",
+        /// Reductions of the window because of a mark.
+        TcpMarkReductions "TCP reductions by mark",
         /// Connections given up because nothing was acknowledged for too long.
         TcpGivenUp "TCP connections given up",
         /// Duplicate acknowledgments received.

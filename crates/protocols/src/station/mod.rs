@@ -23,6 +23,8 @@ pub mod ethernet;
 #[cfg(test)]
 mod flow_tests;
 mod layers;
+#[cfg(test)]
+mod path_mtu_tests;
 mod scheduler;
 mod stream;
 #[cfg(test)]

@@ -81,8 +81,9 @@ impl Connection {
             return;
         }
         self.snd_mss = mss;
-        self.congestion.set_mss(mss);
-        self.timed = None;
-        self.snd_nxt = self.snd_una;
+        if let Some(recovery) = &mut self.recovery {
+            recovery.window.set_mss(mss);
+            recovery.flight.lose_all();
+        }
     }
 }
