@@ -6,6 +6,7 @@ use anyhow::{Context, Result, bail};
 use os::interface::Interface;
 use os::packet_socket::{self, PacketSocket};
 use os::tun::{self, Kind, Tun};
+use os::vnet::Received;
 use protocols::Cx;
 use protocols::internet::slaac::Secret;
 use protocols::link::ethernet::MacAddress;
@@ -182,12 +183,13 @@ pub(super) fn read_frame(
 ) -> Result<bool> {
     let Some(mut packet) = station.lend(cx) else { return Ok(false) };
     let left = cx.meter.enter(Account::Interrupt);
-    let read = device.read_now(packet.spare_mut());
+    let read = device.receive_now(packet.spare_mut());
     cx.meter.enter(left);
     match read {
-        Ok(Some((header, len))) => {
-            packet.take_in(len);
-            os::driver::describe(&mut packet, &header, 0);
+        Ok(Some(Received { header, start, length })) => {
+            packet.take_in(start + length);
+            packet.pull(start);
+            os::driver::describe(&mut packet, &header, start);
             station.receive_packet(packet, cx);
             Ok(true)
         }
