@@ -92,19 +92,21 @@ impl Trial {
         Self { paths: vec![path], bottleneck: Bottleneck::NONE, buffer_bytes, flow_bytes, seed }
     }
 
-    /// Flows of 2 MiB that share 200 Mbit/s with a queue of 64 KiB; the delay of each is drawn,
-    /// for each direction, between half of `round_trip` and one and a half, halved.
+    /// Flows that share 200 Mbit/s with a queue of 64 KiB; the delay of each is drawn, for each
+    /// direction, so that its round trip is between `least` and `most`.
     #[must_use]
-    pub fn shared(flows: usize, round_trip: Duration, seed: u64) -> Self {
+    pub fn shared(flows: usize, [least, most]: [Duration; 2], flow_bytes: u64, seed: u64) -> Self {
         let mut chance = Chance::from_seed(seed);
-        let one_way_us = u64::try_from(round_trip.as_micros() / 2).unwrap_or(u64::MAX);
-        let mut delay = || Duration::from_micros(one_way_us / 2 + chance.below(one_way_us + 1));
+        let one_way_ns = |round_trip: Duration| u64::try_from(round_trip.as_nanos() / 2);
+        let least = one_way_ns(least).unwrap_or(u64::MAX);
+        let span = one_way_ns(most).unwrap_or(u64::MAX).saturating_sub(least);
+        let mut delay = || Duration::from_nanos(least + chance.below(span.saturating_add(1)));
         let path = |_| Path { there: delay(), back: delay(), faults: Faults::default() };
         Self {
             paths: (0..flows).map(path).collect(),
             bottleneck: Bottleneck { rate_bps: Some(200_000_000), queue_bytes: 64 << 10 },
             buffer_bytes: 256 << 10,
-            flow_bytes: 2 << 20,
+            flow_bytes,
             seed,
         }
     }
@@ -264,7 +266,7 @@ mod tests {
 
     #[test]
     fn a_link_that_is_shared_carries_no_more_than_its_rate() {
-        let trial = Trial { flow_bytes: 500_000, ..Trial::shared(4, ROUND_TRIP, 3) };
+        let trial = Trial::shared(4, [ROUND_TRIP / 2, ROUND_TRIP], 500_000, 3);
         let outcome = trial.run().unwrap();
         assert!(outcome.goodput() * 8.0 <= 200e6, "{outcome:?}");
         assert!(outcome.received.iter().all(|bytes| *bytes >= 500_000), "{outcome:?}");
