@@ -19,7 +19,7 @@ use protocols::meter::Costs;
 use protocols::packet::Pool;
 use protocols::station::{Carried, Opening, Settings};
 use protocols::time::{Duration, Instant};
-use protocols::transport::tcp::{Profile, SendLimit};
+use protocols::transport::tcp::{Congestion, Profile, SendLimit};
 use std::fmt;
 use std::net::{Ipv4Addr, SocketAddr};
 
@@ -42,6 +42,8 @@ pub struct Trial {
     pub buffer_bytes: usize,
     /// Bytes that every flow is to bring.
     pub flow_bytes: u64,
+    /// What the senders go by.
+    pub congestion: Congestion,
     /// What chance is drawn from.
     pub seed: u64,
 }
@@ -89,7 +91,14 @@ impl Trial {
         let faults = Faults { loss_ppm, ..Faults::default() };
         let path = Path { there: round_trip / 2, back: round_trip / 2, faults };
         let flow_bytes = 10 << 20;
-        Self { paths: vec![path], bottleneck: Bottleneck::NONE, buffer_bytes, flow_bytes, seed }
+        Self {
+            paths: vec![path],
+            bottleneck: Bottleneck::NONE,
+            buffer_bytes,
+            flow_bytes,
+            congestion: Congestion::default(),
+            seed,
+        }
     }
 
     /// Flows that share 200 Mbit/s with a queue of 64 KiB; the delay of each is drawn, for each
@@ -107,6 +116,7 @@ impl Trial {
             bottleneck: Bottleneck { rate_bps: Some(200_000_000), queue_bytes: 64 << 10 },
             buffer_bytes: 256 << 10,
             flow_bytes,
+            congestion: Congestion::default(),
             seed,
         }
     }
@@ -151,6 +161,7 @@ impl Trial {
         let profile = Profile {
             receive_window: self.buffer_bytes,
             send_limit: SendLimit::Bytes(self.buffer_bytes),
+            congestion: self.congestion,
             ..Profile::BULK
         };
         let remote = SocketAddr::new(SERVER.into(), PORT);

@@ -9,6 +9,7 @@ use protocols::time::Duration;
 use records::figures::UNKNOWN;
 use records::table::{Table, wrap};
 use serde_json::{Value, json};
+use protocols::transport::tcp::Congestion;
 use simulator::goodput::{Failure, Outcome, Trial};
 use std::fmt::Write as _;
 use std::io::Write as _;
@@ -113,7 +114,8 @@ pub(super) fn run(arguments: &[&str]) -> Result<()> {
         }
     }
     let mut told = Told::default();
-    told.losses(seeds);
+    told.losses(seeds, "CUBIC", Congestion::Cubic);
+    told.losses(seeds, "BBR", Congestion::Bbr);
     told.alike(seeds);
     told.unlike(seeds);
     let text = if as_json {
@@ -129,7 +131,7 @@ const TITLE: &str = "bench goodput: what arrives of bulk transfers, in virtual t
 const WIDTH: usize = 110;
 
 impl Told {
-    fn losses(&mut self, seeds: u64) {
+    fn losses(&mut self, seeds: u64, name: &str, congestion: Congestion) {
         let mut table = Table::new().number("buffers");
         for loss_ppm in LOSSES_PPM {
             table = table.number(&format!("{} % lost", loss_ppm / 10_000)).number("x smoltcp");
@@ -137,10 +139,13 @@ impl Told {
         for (row, buffer_kib) in BUFFERS_KIB.into_iter().enumerate() {
             let mut cells = vec![format!("{buffer_kib} KiB")];
             for (column, loss_ppm) in LOSSES_PPM.into_iter().enumerate() {
-                let trial = |seed| Trial::lossy(ROUND_TRIP, loss_ppm, buffer_kib << 10, seed);
+                let trial = |seed| Trial {
+                    congestion,
+                    ..Trial::lossy(ROUND_TRIP, loss_ppm, buffer_kib << 10, seed)
+                };
                 let runs = Runs::of(seeds, trial);
                 let peer = SMOLTCP.get(row).and_then(|row| row.get(column)).copied();
-                let what = format!("{buffer_kib} KiB, {} % lost", loss_ppm / 10_000);
+                let what = format!("{name}, {buffer_kib} KiB, {} % lost", loss_ppm / 10_000);
                 let goodput = runs.median(Outcome::goodput);
                 cells.push(format!("{goodput:.0}"));
                 let wanted = wanted(loss_ppm, buffer_kib << 10, peer.unwrap_or(0.0));
@@ -149,9 +154,11 @@ impl Told {
             }
             table.row(cells);
         }
-        let heading = "10 MiB over a round trip of 100 ms: bytes per second; ! is a goal missed \
-                       (smoltcp's figure; 1.5 times at 1 to 10 %, if a buffer a round trip is that much)";
-        self.table(heading, &table);
+        let heading = format!(
+            "{name}, 10 MiB over a round trip of 100 ms: bytes per second; ! is a goal missed \
+             (smoltcp's figure; 1.5 times at 1 to 10 %, if a buffer a round trip is that much)"
+        );
+        self.table(&heading, &table);
     }
 
     fn judge(&mut self, what: &str, goodput: f64, peer: Option<f64>, wanted: f64) -> String {
