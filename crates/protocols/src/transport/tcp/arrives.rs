@@ -91,6 +91,7 @@ impl Connection {
         self.check_reset(arrival, cx)?;
         self.check_syn(arrival, cx)?;
         self.check_ack(arrival, cx)?;
+        self.check_time_wait(arrival, cx)?;
         self.heard_at = cx.now;
         self.note_timestamp(arrival, cx.now);
         self.check_urgent(arrival, cx);
@@ -148,10 +149,7 @@ impl Connection {
         self.timers.retransmit = None;
         self.timers.retransmitting = None;
         self.soft_error = None;
-        self.recovery.opened(self.snd_una, self.snd_mss, self.has_sack);
-        if self.rtt.backoffs() > 1 {
-            self.recovery.window.syn_was_lost();
-        }
+        self.begins_small = self.rtt.backoffs() > 1;
         if self.rtt.backoffs() > 0 {
             self.rtt.syn_was_lost();
         }
@@ -355,7 +353,8 @@ impl Connection {
             is_for_original: self.is_for_original(arrival),
             srtt: self.rtt.srtt(),
         };
-        let outcome = self.recovery.acknowledged(&said, cx.now);
+        let Some(recovery) = &mut self.recovery else { return };
+        let outcome = recovery.acknowledged(&said, cx.now);
         self.measure(outcome.rtt, arrival, has_advanced, cx);
         self.count_outcome(&outcome, cx);
         self.take_echo_of_mark(arrival, cx);
@@ -363,9 +362,10 @@ impl Connection {
             self.must_probe_tail = false;
             self.restart_retransmit_timer(cx.now);
         }
-        self.recovery.start_probe_timer(self.rtt.srtt(), self.timers.retransmit, cx.now);
+        let Some(recovery) = &mut self.recovery else { return };
+        recovery.start_probe_timer(self.rtt.srtt(), self.timers.retransmit, cx.now);
         if self.profile.pacing {
-            self.recovery.set_pace(self.rtt.srtt());
+            recovery.set_pace(self.rtt.srtt());
         }
     }
 
@@ -394,14 +394,16 @@ impl Connection {
 
     /// The echo of the timestamp is older than the first retransmission (RFC 3522 §3.2).
     fn is_for_original(&self, arrival: &Arrival<'_>) -> bool {
-        let first = self.recovery.first_repeated_at().filter(|_| self.ts_recent.is_some());
+        let first = self.recovery.as_ref().and_then(|recovery| recovery.first_repeated_at());
+        let first = first.filter(|_| self.ts_recent.is_some());
         let echo = arrival.header.options.timestamps.map(|(_, echo)| Seq(echo));
         first.zip(echo).is_some_and(|(at, echo)| echo.is_before(Seq(self.timestamp(at))))
     }
 
     /// RFC 3168 §6.1.2: the peer has seen a mark.
     fn take_echo_of_mark(&mut self, arrival: &Arrival<'_>, cx: &mut Cx<'_>) {
-        if self.ecn.is_on && arrival.has(Flags::ECE) && self.recovery.marked() {
+        let is_echo = self.ecn.is_on && arrival.has(Flags::ECE);
+        if is_echo && self.recovery.as_mut().is_some_and(|recovery| recovery.marked()) {
             cx.meter.count(Counter::TcpMarkReductions);
             self.statistics.ecn_reductions += 1;
             self.ecn.owes_reduced = true;
@@ -513,6 +515,16 @@ impl Connection {
         Continue(())
     }
 
+    /// In TIME-WAIT nothing is due any more. A peer that goes on is told where we stand.
+    fn check_time_wait(&mut self, arrival: &Arrival<'_>, cx: &mut Cx<'_>) -> Check {
+        let goes_on = arrival.seg_len() > 0 || arrival.header.seq != self.rcv_nxt;
+        if self.state != State::TimeWait || !goes_on {
+            return Continue(());
+        }
+        self.challenge(cx);
+        Break(Answer::Nothing)
+    }
+
     /// Sixth: check the URG bit. The pointer is the offset of the byte behind the urgent data
     /// (RFC 6093), so that zero points at nothing (attack row 35).
     fn check_urgent(&mut self, arrival: &Arrival<'_>, cx: &mut Cx<'_>) {
@@ -586,15 +598,17 @@ impl Connection {
             && let Some((start, end)) = self.receive.early_around(offset)
         {
             let seq = |offset: usize| self.rcv_nxt + u32::try_from(offset).unwrap_or(0);
-            self.sack.arrived((seq(start), seq(end)));
+            self.sack.get_or_insert_default().arrived((seq(start), seq(end)));
         }
-        self.sack.advance(self.rcv_nxt);
+        if let Some(sack) = &mut self.sack {
+            sack.advance(self.rcv_nxt);
+        }
     }
 
     /// RFC 2883 §4: what came twice is told.
     fn note_duplicate(&mut self, start: Seq, end: Seq) {
         if self.has_sack && start.is_before(end) {
-            self.sack.repeated((start, end));
+            self.sack.get_or_insert_default().repeated((start, end));
         }
     }
 
@@ -649,7 +663,8 @@ impl Connection {
         }
         // Nothing behind the FIN is urgent, whatever the pointer said.
         self.rcv_up = self.rcv_up.map(|up| up.min(self.rcv_nxt));
-        self.rcv_nxt = self.rcv_nxt + 1;
+        // A FIN takes no room in the buffer, so the window is as large as before.
+        (self.rcv_nxt, self.rcv_adv) = (self.rcv_nxt + 1, self.rcv_adv + 1);
         self.rcv_fin = None;
         self.peer_closed = true;
         self.forget_read_urgent();

@@ -9,6 +9,7 @@
 
 use super::flight::RateSample;
 use crate::time::{Duration, Instant};
+use core::cmp::Ordering;
 
 /// Rounds for which a rate counts (§4.1.1.3).
 const RATE_ROUNDS: usize = 10;
@@ -164,10 +165,10 @@ impl Bbr {
             Mode::ProbeBandwidth { phase, since } => {
                 let gain = CYCLE.get(phase).copied().unwrap_or(1000);
                 let is_over = self.min_rtt.is_some_and(|(rtt, _)| seen.now - since > rtt);
-                let may_end = match gain {
-                    1001.. => is_over && seen.pipe >= self.path(gain),
-                    ..1000 => is_over || seen.pipe <= self.path(1000),
-                    _ => is_over,
+                let may_end = match gain.cmp(&1000) {
+                    Ordering::Greater => is_over && seen.pipe >= self.path(gain),
+                    Ordering::Less => is_over || seen.pipe <= self.path(1000),
+                    Ordering::Equal => is_over,
                 };
                 // A path that does not take more is not asked for ever.
                 let rtt = self.min_rtt.map_or(Duration::ZERO, |(rtt, _)| rtt);

@@ -225,7 +225,8 @@ impl CongestionWindow {
     }
 }
 
-fn initial_window(mss: u32) -> u32 {
+/// The first window of a connection, in bytes (RFC 6928).
+pub(super) fn initial_window(mss: u32) -> u32 {
     (INITIAL_SEGMENTS * mss).min(14_600.max(2 * mss))
 }
 

@@ -1,7 +1,6 @@
 //! One connection: the transmission control block of RFC 9293 §3.3.1, with the names used there.
 
 use super::header::{Flags, Header, Options};
-use super::limits::Limits;
 use super::profile::{Profile, SendLimit, WindowUpdate};
 use super::receive_buffer::ReceiveBuffer;
 use super::recovery::Recovery;
@@ -13,6 +12,7 @@ use super::status::{Ending, Event, Statistics};
 use super::timeouts::Timers;
 use crate::internet::icmp::ErrorKind;
 use crate::time::{Duration, Instant};
+use alloc::boxed::Box;
 use core::fmt;
 use core::net::SocketAddr;
 
@@ -177,12 +177,15 @@ pub(super) struct Connection {
     pub(super) last_ack_sent: Seq,
     pub(super) rtt: RttEstimator,
     pub(super) timed: Option<Timed>,
-    pub(super) recovery: Recovery,
-    pub(super) limits: Limits,
+    /// Made when the first data leaves: a connection that sends nothing does without.
+    pub(super) recovery: Option<Box<Recovery>>,
+    /// RFC 6928 §2: the SYN was lost more than once, so the first flight is one segment.
+    pub(super) begins_small: bool,
     pub(super) ecn: Ecn,
     /// Both ends have permitted selective acknowledgments (RFC 2018 §2).
     pub(super) has_sack: bool,
-    pub(super) sack: SackList,
+    /// Made when the first segment comes out of order.
+    pub(super) sack: Option<Box<SackList>>,
     pub(super) timers: Timers,
     pub(super) ack_owed: AckOwed,
     /// Further acknowledgments owed for segments out of order: the peer counts them.
@@ -248,11 +251,11 @@ impl Connection {
             last_ack_sent: Seq(0),
             rtt: RttEstimator::new(profile.rto_min),
             timed: None,
-            recovery: Recovery::new(profile.congestion, u32::from(DEFAULT_MSS), iss + 1),
-            limits: Limits::default(),
+            recovery: None,
+            begins_small: false,
             ecn: Ecn::default(),
             has_sack: false,
-            sack: SackList::default(),
+            sack: None,
             timers: Timers::default(),
             ack_owed: AckOwed::Nothing,
             duplicate_acks_owed: 0,
@@ -286,7 +289,8 @@ impl Connection {
             (true, Some(shift)) => self.snd_shift = shift,
             _ => (self.snd_shift, self.rcv_shift) = (0, 0),
         }
-        let offered = syn.options.timestamps.filter(|_| self.profile.extensions);
+        let may_stamp = self.profile.extensions && self.profile.timestamps;
+        let offered = syn.options.timestamps.filter(|_| may_stamp);
         self.ts_recent = offered.map(|(value, _)| value);
         self.last_ack_sent = self.rcv_nxt;
         let peer_mss = syn.options.mss.unwrap_or(DEFAULT_MSS).max(MIN_MSS);
@@ -294,12 +298,25 @@ impl Connection {
         self.snd_mss = u32::from(peer_mss.min(self.receive_mss())).saturating_sub(options).max(1);
         self.has_sack = self.profile.extensions && syn.options.sack_permitted;
         self.ecn.is_on = self.profile.ecn && is_ecn_setup(syn.flags);
-        self.recovery.window.set_mss(self.snd_mss);
         self.send.set_limit(send_limit(&self.profile, self.snd_mss));
         self.snd_wnd = u32::from(syn.window);
         self.snd_wnd_max = self.snd_wnd;
         self.snd_wl1 = syn.seq;
         self.snd_wl2 = syn.ack;
+    }
+
+    /// Returns what knows about losses and congestion.
+    pub(super) fn recovery(&mut self) -> &mut Recovery {
+        let (mss, una) = (self.snd_mss, self.snd_una);
+        let (congestion, has_sack) = (self.profile.congestion, self.has_sack);
+        let begins_small = self.begins_small;
+        self.recovery.get_or_insert_with(|| {
+            let mut recovery = Box::new(Recovery::new(congestion, mss, una, has_sack));
+            if begins_small {
+                recovery.window.syn_was_lost();
+            }
+            recovery
+        })
     }
 
     /// Returns the number behind everything that the user has given, its FIN included.
@@ -364,7 +381,8 @@ impl Connection {
 
     /// Returns the data bytes of the longest segment that also says what blocks there are.
     pub(super) fn data_mss(&self) -> u32 {
-        let blocks = Options::sack_len(self.sack.len(self.blocks_max()));
+        let count = self.sack.as_ref().map_or(0, |sack| sack.len(self.blocks_max()));
+        let blocks = Options::sack_len(count);
         self.snd_mss.saturating_sub(u32::try_from(blocks).unwrap_or(0)).max(1)
     }
 
@@ -390,6 +408,7 @@ impl Connection {
     pub(super) fn end(&mut self, ending: Ending) {
         self.state = State::Closed;
         self.timers = Timers::default();
+        self.sack = None;
         self.ack_owed = AckOwed::Nothing;
         self.ending.get_or_insert(ending);
         self.tell(Event::Closed);
@@ -398,6 +417,7 @@ impl Connection {
     /// Enters TIME-WAIT, or starts its time again.
     pub(super) fn wait_out(&mut self, now: Instant) {
         self.state = State::TimeWait;
+        self.sack = None;
         self.timers.retransmit = None;
         self.timers.persist = None;
         self.timers.released = None;
@@ -413,7 +433,7 @@ fn is_ecn_setup(flags: Flags) -> bool {
     flags.has(Flags::ECE) && flags.has(Flags::CWR) != flags.has(Flags::ACK)
 }
 
-fn send_limit(profile: &Profile, mss: u32) -> usize {
+pub(super) fn send_limit(profile: &Profile, mss: u32) -> usize {
     match profile.send_limit {
         SendLimit::OneSegment => mss as usize,
         SendLimit::Bytes(bytes) => bytes,

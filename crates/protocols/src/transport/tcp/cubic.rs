@@ -14,14 +14,14 @@ const ALPHA: (u64, u64) = (9, 17);
 /// Micro cubed, and the ten of C.
 const SCALE: u128 = 10 * 1_000_000_000_000_000_000;
 /// No epoch counts for longer: its cube would not fit.
-const MAX_MICROS: u128 = 100_000_000_000;
+const MAX_MICROS: u64 = 100_000_000_000;
 
 /// Where a time of growth began.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Epoch {
     since: Instant,
     /// When the window is again what it was before the loss (figure 2), in microseconds.
-    k_us: u128,
+    k_us: u64,
     /// The window of a Reno-friendly sender (§4.3), in bytes, and the part of a byte beyond.
     w_est: u64,
     w_est_rest: u64,
@@ -116,9 +116,9 @@ impl Epoch {
 }
 
 /// W_cubic of figure 1, in bytes.
-fn window_at(elapsed: Duration, k_us: u128, w_max: u32, mss: u32) -> u64 {
-    let micros = elapsed.as_micros().min(MAX_MICROS);
-    let distance = micros.abs_diff(k_us);
+fn window_at(elapsed: Duration, k_us: u64, w_max: u32, mss: u32) -> u64 {
+    let micros = u64::try_from(elapsed.as_micros()).unwrap_or(MAX_MICROS).min(MAX_MICROS);
+    let distance = u128::from(micros.abs_diff(k_us));
     let change = C_TENTHS * u128::from(mss) * distance.pow(3) / SCALE;
     let change = u64::try_from(change).unwrap_or(u64::MAX);
     if micros < k_us {
@@ -129,12 +129,12 @@ fn window_at(elapsed: Duration, k_us: u128, w_max: u32, mss: u32) -> u64 {
 }
 
 /// K of figure 2, in microseconds: the time in which the curve grows by `bytes`.
-fn time_to(bytes: u32, mss: u32) -> u128 {
+fn time_to(bytes: u32, mss: u32) -> u64 {
     let cube = u128::from(bytes) * SCALE / (C_TENTHS * u128::from(mss.max(1)));
     // The root, bit by bit from the highest: the cube of 2^37 has 112 bits.
-    (0..=37).rev().fold(0_u128, |root, bit| {
+    (0..=37).rev().fold(0_u64, |root, bit| {
         let tried = root | (1 << bit);
-        if tried.pow(3) <= cube { tried } else { root }
+        if u128::from(tried).pow(3) <= cube { tried } else { root }
     })
 }
 

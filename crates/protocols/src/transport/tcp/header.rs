@@ -229,7 +229,7 @@ impl Options {
                 }
             }
             (MSS | WINDOW_SCALE | SACK_PERMITTED | SACK | TIMESTAMPS, _) => {
-                meter.count(Counter::TcpOptionErrors)
+                meter.count(Counter::TcpOptionErrors);
             }
             _ => {}
         }

@@ -81,7 +81,9 @@ impl Connection {
             return;
         }
         self.snd_mss = mss;
-        self.recovery.window.set_mss(mss);
-        self.recovery.flight.lose_all();
+        if let Some(recovery) = &mut self.recovery {
+            recovery.window.set_mss(mss);
+            recovery.flight.lose_all();
+        }
     }
 }

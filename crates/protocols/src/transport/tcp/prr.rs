@@ -121,8 +121,8 @@ mod tests {
             flight in 10..200_u64, share in 2..9_u64,
             steps in prop::collection::vec((1..4_u64, any::<bool>()), 1..100)
         ) {
-            let ssthresh = flight * 1000 * share / 10;
-            let mut prr = Prr::new(flight * 1000, ssthresh as u32);
+            let ssthresh = u32::try_from(flight * 1000 * share / 10).unwrap();
+            let mut prr = Prr::new(flight * 1000, ssthresh);
             let mut pipe = flight * 1000;
             for (delivered, is_safe) in steps {
                 let delivered = (delivered * 1000).min(pipe);
@@ -131,7 +131,7 @@ mod tests {
                 let window = prr.window(progress(delivered, pipe, is_safe));
                 let count = send(&mut prr, &mut pipe, window);
                 prop_assert!(count * 1000 <= delivered + 1000 || was_out == 0 || is_safe);
-                prop_assert!(pipe <= ssthresh.max(flight * 1000));
+                prop_assert!(pipe <= u64::from(ssthresh).max(flight * 1000));
                 prop_assert!(was_out > 0 || count > 0);
             }
         }

@@ -84,10 +84,6 @@ impl Rack {
         self.has_seen_reordering = true;
     }
 
-    pub(super) fn has_seen_reordering(&self) -> bool {
-        self.has_seen_reordering
-    }
-
     /// Step 4: the peer reports something received twice that we did send twice.
     pub(super) fn repeated_in_vain(&mut self, una: u64, nxt: u64) {
         if self.round_end.is_some_and(|end| una < end) {

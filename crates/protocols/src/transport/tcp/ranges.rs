@@ -51,10 +51,6 @@ impl RangeSet {
         self.ranges.len()
     }
 
-    pub(super) fn is_empty(&self) -> bool {
-        self.ranges.is_empty()
-    }
-
     pub(super) fn clear(&mut self) {
         self.ranges.clear();
         self.places = 0;
@@ -194,8 +190,13 @@ mod tests {
         ]
     }
 
+    fn index(place: u64) -> usize {
+        usize::try_from(place).unwrap()
+    }
+
     fn set(bits: &mut [bool; PLACES], start: u64, end: u64, value: bool) {
-        (start..end.min(PLACES as u64)).for_each(|place| bits[place as usize] = value);
+        let (start, end) = (start.min(PLACES as u64), end.min(PLACES as u64));
+        bits[index(start)..index(end).max(index(start))].fill(value);
     }
 
     proptest! {
@@ -229,7 +230,7 @@ mod tests {
             prop_assert_eq!(ranges.ranges(), starts.count());
             prop_assert!((0..PLACES).all(|at| ranges.has(at as u64) == bits[at]));
             let asked = Range::new(probe, (probe + len).min(PLACES as u64));
-            let within = &bits[asked.start as usize..asked.end as usize];
+            let within = &bits[index(asked.start)..index(asked.end)];
             prop_assert_eq!(ranges.covers(asked), within.iter().all(|bit| *bit));
             prop_assert_eq!(ranges.meets(asked), within.iter().any(|bit| *bit));
             let gap = within.iter().position(|bit| !bit).map(|at| asked.start + at as u64);

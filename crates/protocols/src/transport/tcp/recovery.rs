@@ -23,12 +23,14 @@
 use super::bbr::Observation;
 use super::congestion_window::{CongestionWindow, Delivered};
 use super::flight::{Delivery, Flight, RateSample};
+use super::limits::Limits;
 use super::pacing::{self, Pacing};
 use super::profile::Congestion;
 use super::prr::{Progress, Prr};
 use super::rack::{Rack, Situation};
 use super::sack::Block;
 use super::seq::Seq;
+use super::status::RecoveryStatus;
 use crate::time::{Duration, Instant};
 
 /// RFC 5681 §3.2: the third duplicate acknowledgment means a loss.
@@ -102,6 +104,7 @@ pub(super) struct Recovery {
     pub(super) flight: Flight,
     pub(super) window: CongestionWindow,
     pub(super) pacing: Pacing,
+    pub(super) limits: Limits,
     rack: Rack,
     phase: Phase,
     /// The peer reports blocks.
@@ -128,14 +131,16 @@ pub(super) struct Recovery {
 }
 
 impl Recovery {
-    pub(super) fn new(congestion: Congestion, mss: u32, una: Seq) -> Self {
+    /// Nothing is out; `una` is the next number, and `has_blocks` what was agreed upon.
+    pub(super) fn new(congestion: Congestion, mss: u32, una: Seq, has_blocks: bool) -> Self {
         Self {
             flight: Flight::new(una),
             window: CongestionWindow::new(congestion, mss, una.0),
             pacing: Pacing::default(),
+            limits: Limits::default(),
             rack: Rack::default(),
             phase: Phase::Open,
-            has_blocks: false,
+            has_blocks,
             high: 0,
             prr: None,
             undo: None,
@@ -152,30 +157,23 @@ impl Recovery {
         }
     }
 
-    /// Takes what the handshake has agreed upon; `una` is the first number of the data.
-    pub(super) fn opened(&mut self, una: Seq, mss: u32, has_blocks: bool) {
-        self.flight = Flight::new(una);
-        self.window.set_mss(mss);
-        self.has_blocks = has_blocks;
-    }
-
-    pub(super) fn phase(&self) -> Phase {
-        self.phase
-    }
-
-    /// Returns the least round trip of the last minutes.
-    pub(super) fn min_rtt(&self) -> Option<Duration> {
-        self.rack.min_rtt.get()
-    }
-
-    /// Returns the latest delivery rate.
-    pub(super) fn rate(&self) -> Option<RateSample> {
-        self.rate
-    }
-
-    /// Returns how far something was overtaken at most, in bytes.
-    pub(super) fn reordering_max(&self) -> u64 {
-        self.reordering_max
+    /// STATUS.
+    pub(super) fn status(&self) -> RecoveryStatus {
+        let flight = &self.flight;
+        RecoveryStatus {
+            phase: self.phase,
+            outstanding: flight.outstanding(),
+            sacked: flight.sacked(),
+            lost: flight.lost() + flight.again(),
+            retransmitted: flight.again(),
+            delivered: flight.delivered(),
+            delivery_rate: self.rate.map(|rate| rate.bytes_per_s),
+            is_rate_app_limited: self.rate.is_some_and(|rate| rate.is_app_limited),
+            pacing_rate: self.pacing.rate(),
+            min_rtt: self.rack.min_rtt.get(),
+            reordering: self.reordering_max,
+            limited: self.limits.times(),
+        }
     }
 
     /// Returns how many bytes are thought to be in the network.
@@ -534,7 +532,7 @@ impl Recovery {
             mss: 0,
             now,
         });
-        let is_long = self.min_rtt().is_some_and(|rtt| rtt >= pacing::MIN_RTT);
+        let is_long = self.rack.min_rtt.get().is_some_and(|rtt| rtt >= pacing::MIN_RTT);
         if let Some(rate) = rate.filter(|_| is_long) {
             self.pacing.set(rate);
         }
@@ -569,11 +567,11 @@ impl Recovery {
     /// Says that the network has marked a segment (RFC 3168 §6.1.2): once a round trip the window
     /// comes down. Returns whether it does now.
     pub(super) fn marked(&mut self) -> bool {
-        let is_answered = self.window.has_model() || self.flight.una() < self.high;
+        let is_answered = self.window.has_model() || self.flight.una() <= self.high;
         if !self.is_undisturbed() || is_answered {
             return false;
         }
-        self.window.reduce(self.flight.outstanding());
+        self.window.reduce(self.flight_max.max(self.flight.outstanding()));
         self.begin_reduction(Phase::Reduced);
         true
     }
@@ -608,8 +606,8 @@ impl Recovery {
         (self.tail_probe, self.probe_at, self.reordering_at) = (None, None, None);
     }
 
-    /// Starts the time after which the tail is probed (RFC 8985 §7.2), unless the timeout of
-    /// `rto_at` comes first.
+    /// Starts the time after which the tail is probed (RFC 8985 §7.2); the timeout of `rto_at`
+    /// gives way to the probe.
     pub(super) fn start_probe_timer(
         &mut self,
         srtt: Option<Duration>,
@@ -625,7 +623,7 @@ impl Recovery {
         let is_single = self.flight.outstanding() <= u64::from(self.window.mss());
         let delay = if is_single { MAX_ACK_DELAY } else { Duration::ZERO };
         let at = now + (2 * srtt + delay).max(MIN_PROBE_TIMEOUT);
-        self.probe_at = Some(at).filter(|at| rto_at.is_none_or(|rto_at| *at < rto_at));
+        self.probe_at = Some(rto_at.map_or(at, |rto_at| at.min(rto_at)));
     }
 
     /// Returns when [`Self::timeout`] has to be called.
@@ -664,187 +662,4 @@ impl Recovery {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use std::vec::Vec;
-
-    const MS: Duration = Duration::from_millis(1);
-    const SRTT: Option<Duration> = Some(Duration::from_millis(100));
-
-    fn at(millis: u32) -> Instant {
-        Instant::ZERO + MS * millis
-    }
-
-    /// A sender of segments of 1000 bytes that begin at number 0, one a millisecond.
-    fn sender(congestion: Congestion, has_blocks: bool, segments: u32) -> Recovery {
-        let mut recovery = Recovery::new(congestion, 1000, Seq(0));
-        recovery.opened(Seq(0), 1000, has_blocks);
-        (0..segments).for_each(|segment| recovery.sent(1000, at(segment)));
-        recovery.note_limit(true);
-        recovery
-    }
-
-    fn said(ack: u32, blocks: &[Block]) -> Acknowledged<'_> {
-        Acknowledged {
-            ack: Seq(ack),
-            blocks,
-            is_duplicate: false,
-            is_for_original: false,
-            srtt: SRTT,
-        }
-    }
-
-    fn block(first: u32, end: u32) -> Block {
-        (Seq(first * 1000), Seq(end * 1000))
-    }
-
-    /// Sends again what may go, and returns the first numbers of the segments.
-    fn repeat(recovery: &mut Recovery, now: Instant) -> Vec<u32> {
-        let mut all = Vec::new();
-        while let Some((seq, len)) = recovery.next_lost(1000) {
-            recovery.sent_again(seq, len, now);
-            all.push(seq.0);
-        }
-        all
-    }
-
-    #[test]
-    fn the_third_block_segment_begins_a_recovery_that_ends_at_the_threshold() {
-        let mut recovery = sender(Congestion::Cubic, true, 10);
-        recovery.acknowledged(&said(0, &[block(1, 2)]), at(101));
-        recovery.acknowledged(&said(0, &[block(1, 3)]), at(102));
-        assert_eq!((recovery.phase(), repeat(&mut recovery, at(102)).len()), (Phase::Disorder, 0));
-        let outcome = recovery.acknowledged(&said(0, &[block(1, 4)]), at(103));
-        assert!(outcome.began_recovery);
-        assert_eq!(repeat(&mut recovery, at(103)), [0]);
-        (5..=10).for_each(|end| {
-            recovery.acknowledged(&said(0, &[block(1, end)]), at(99 + end));
-        });
-        recovery.acknowledged(&said(10_000, &[]), at(203));
-        assert_eq!((recovery.phase(), recovery.window.cwnd()), (Phase::Open, 7000));
-    }
-
-    #[test]
-    fn any_number_of_losses_of_one_window_goes_again_without_a_timeout() {
-        for lost in 1..=12_u32 {
-            let mut recovery = sender(Congestion::Cubic, true, 16);
-            let mut again = Vec::new();
-            for end in lost + 1..=16 {
-                recovery.acknowledged(&said(0, &[block(lost, end)]), at(100 + end));
-                again.extend(repeat(&mut recovery, at(100 + end)));
-            }
-            // What went again is acknowledged, and lets more go.
-            for una in 1..=lost {
-                recovery.acknowledged(&said(una * 1000, &[block(lost, 16)]), at(220 + una));
-                again.extend(repeat(&mut recovery, at(220 + una)));
-            }
-            let expected: Vec<u32> = (0..lost).map(|segment| segment * 1000).collect();
-            assert_eq!(again, expected);
-        }
-    }
-
-    #[test]
-    fn an_echo_from_before_the_retransmission_restores_the_window() {
-        let mut recovery = sender(Congestion::Cubic, true, 10);
-        recovery.acknowledged(&said(0, &[block(1, 4)]), at(103));
-        repeat(&mut recovery, at(103));
-        assert_eq!(recovery.first_repeated_at(), Some(at(103)));
-        let late = Acknowledged { is_for_original: true, ..said(4000, &[]) };
-        let outcome = recovery.acknowledged(&late, at(105));
-        assert!(outcome.undone);
-        assert_eq!((recovery.phase(), recovery.window.cwnd()), (Phase::Open, 10_000));
-    }
-
-    #[test]
-    fn the_report_that_all_came_twice_restores_the_window_and_widens_the_reordering_window() {
-        let mut recovery = sender(Congestion::NewReno, true, 10);
-        recovery.acknowledged(&said(0, &[block(1, 4)]), at(103));
-        repeat(&mut recovery, at(103));
-        recovery.acknowledged(&said(10_000, &[]), at(110));
-        assert_eq!(recovery.window.cwnd(), 5000);
-        let outcome = recovery.acknowledged(&said(10_000, &[block(0, 1)]), at(203));
-        assert!(outcome.came_twice && outcome.undone);
-        assert_eq!(recovery.window.cwnd(), 10_000);
-        assert!(recovery.rack.has_seen_reordering());
-    }
-
-    #[test]
-    fn an_answer_to_what_was_sent_once_shows_that_a_timeout_was_too_early() {
-        let mut recovery = sender(Congestion::Cubic, true, 10);
-        recovery.timed_out(true);
-        assert_eq!((recovery.window.cwnd(), repeat(&mut recovery, at(300)).len()), (1000, 1));
-        let outcome = recovery.acknowledged(&said(0, &[block(3, 4)]), at(301));
-        assert!(outcome.undone);
-        assert_eq!(recovery.window.cwnd(), 10_000);
-    }
-
-    #[test]
-    fn the_loss_of_the_tail_is_repaired_by_a_probe_and_answered_by_the_window() {
-        let mut recovery = sender(Congestion::NewReno, true, 10);
-        recovery.start_probe_timer(SRTT, Some(at(500)), at(10));
-        assert_eq!(recovery.deadline(), Some(at(210)));
-        assert_eq!(recovery.timeout(SRTT, at(210)), (true, false));
-        let (seq, len) = recovery.tail().unwrap();
-        assert_eq!((seq, len), (Seq(9000), 1000));
-        recovery.sent_again(seq, len, at(210));
-        recovery.probed(true);
-        recovery.acknowledged(&said(10_000, &[]), at(310));
-        assert_eq!(recovery.window.cwnd(), 20_000, "who knows which of the two it answers");
-        recovery.sent(1000, at(311));
-        recovery.acknowledged(&said(11_000, &[]), at(411));
-        assert_eq!(recovery.window.cwnd(), 5000);
-    }
-
-    #[test]
-    fn a_probe_that_came_twice_was_for_nothing() {
-        let mut recovery = sender(Congestion::NewReno, true, 10);
-        recovery.sent_again(Seq(9000), 1000, at(210));
-        recovery.probed(true);
-        recovery.acknowledged(&said(10_000, &[]), at(211));
-        recovery.acknowledged(&said(10_000, &[block(9, 10)]), at(310));
-        recovery.sent(1000, at(311));
-        recovery.acknowledged(&said(11_000, &[]), at(411));
-        assert!(recovery.window.cwnd() >= 10_000);
-    }
-
-    #[test]
-    fn the_timeout_and_no_probe_comes_where_it_is_sooner_or_the_peer_has_no_blocks() {
-        let mut recovery = sender(Congestion::Cubic, true, 10);
-        recovery.start_probe_timer(SRTT, Some(at(200)), at(10));
-        assert_eq!(recovery.deadline(), None);
-        let mut recovery = sender(Congestion::Cubic, false, 10);
-        recovery.start_probe_timer(SRTT, Some(at(500)), at(10));
-        assert_eq!(recovery.deadline(), None);
-    }
-
-    #[test]
-    fn a_mark_brings_the_window_down_once_a_round_trip() {
-        let mut recovery = sender(Congestion::NewReno, true, 10);
-        assert!(recovery.marked());
-        assert!(!recovery.marked());
-        assert_eq!(recovery.phase(), Phase::Reduced);
-        recovery.acknowledged(&said(10_000, &[]), at(100));
-        assert_eq!((recovery.phase(), recovery.window.cwnd()), (Phase::Open, 5000));
-    }
-
-    #[test]
-    fn a_window_that_holds_nothing_back_does_not_grow() {
-        let mut recovery = sender(Congestion::NewReno, true, 2);
-        recovery.flight_max = 2000;
-        recovery.is_window_limited = false;
-        recovery.acknowledged(&said(2000, &[]), at(100));
-        assert_eq!(recovery.window.cwnd(), 10_000);
-    }
-
-    // attack row 40
-    #[test]
-    fn what_a_peer_has_dropped_goes_again_after_the_timeout() {
-        let mut recovery = sender(Congestion::Cubic, true, 10);
-        recovery.acknowledged(&said(0, &[block(2, 10)]), at(110));
-        repeat(&mut recovery, at(110));
-        let outcome = recovery.acknowledged(&said(2000, &[]), at(210));
-        assert!(outcome.has_reneged);
-        recovery.timed_out(true);
-        assert_eq!(recovery.flight.lost(), 8000);
-    }
-}
+mod tests;

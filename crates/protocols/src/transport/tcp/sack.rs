@@ -121,8 +121,12 @@ mod tests {
         next: usize,
     }
 
+    fn seq(segment: usize) -> Seq {
+        START + LEN * u32::try_from(segment).unwrap()
+    }
+
     fn block(first: usize, end: usize) -> Block {
-        (START + LEN * first as u32, START + LEN * end as u32)
+        (seq(first), seq(end))
     }
 
     impl Receiver {
@@ -144,7 +148,7 @@ mod tests {
             if segment >= self.next {
                 self.list.arrived(self.run(segment));
             }
-            self.list.advance(START + LEN * self.next as u32);
+            self.list.advance(seq(self.next));
             self.list.take(max).as_slice().to_vec()
         }
     }

@@ -180,6 +180,10 @@ impl Table {
         Ok(())
     }
 
+    pub(super) fn connections(&self) -> impl Iterator<Item = &Connection> {
+        self.slots.iter().filter_map(|slot| slot.connection.as_ref())
+    }
+
     /// Notes that the user has given the connection up.
     pub(super) fn release(&mut self, id: ConnectionId) {
         let slot = self.slots.get_mut(id.slot as usize);
@@ -279,8 +283,9 @@ impl Table {
     /// Notes that the next connection with something to send waits for the device.
     pub(super) fn note_device_limit(&mut self, now: Instant) {
         let slot = self.output.front().and_then(|index| self.slots.get_mut(*index as usize));
-        if let Some(connection) = slot.and_then(|slot| slot.connection.as_mut()) {
-            connection.limits.set(Limit::Device, now);
+        let connection = slot.and_then(|slot| slot.connection.as_mut());
+        if let Some(recovery) = connection.and_then(|connection| connection.recovery.as_mut()) {
+            recovery.limits.set(Limit::Device, now);
         }
     }
 

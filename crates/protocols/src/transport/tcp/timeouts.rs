@@ -45,7 +45,7 @@ impl Connection {
             AckOwed::Nothing | AckOwed::Now => None,
         };
         let timers = &self.timers;
-        let recovery = self.recovery.deadline();
+        let recovery = self.recovery.as_ref().and_then(|recovery| recovery.deadline());
         [timers.retransmit, timers.persist, timers.released, timers.time_wait, timers.pace]
             .into_iter()
             .chain([delayed_ack, recovery])
@@ -73,7 +73,7 @@ impl Connection {
         if is_due(self.timers.pace) {
             self.timers.pace = None;
         }
-        if is_due(self.recovery.deadline()) {
+        if is_due(self.recovery.as_ref().and_then(|recovery| recovery.deadline())) {
             self.recovery_timeout(cx);
         }
         if is_due(self.timers.retransmit) {
@@ -123,8 +123,13 @@ impl Connection {
 
     /// RFC 8985 §6.3 and §7.3.
     fn recovery_timeout(&mut self, cx: &mut Cx<'_>) {
-        let (must_probe, began_recovery) = self.recovery.timeout(self.rtt.srtt(), cx.now);
-        self.must_probe_tail |= must_probe;
+        let srtt = self.rtt.srtt();
+        let (must_probe, began_recovery) = self.recovery().timeout(srtt, cx.now);
+        if must_probe {
+            self.must_probe_tail = true;
+            // The timeout counts from the probe on.
+            self.restart_retransmit_timer(cx.now);
+        }
         if began_recovery {
             cx.meter.count(Counter::TcpFastRetransmits);
             self.statistics.fast_retransmits += 1;
@@ -151,10 +156,10 @@ impl Connection {
             return;
         }
         // RFC 6298 (5.4): the earliest segment goes first, and all after it may be lost too.
-        self.recovery.timed_out(timeouts == 0);
+        self.recovery().timed_out(timeouts == 0);
         if self.snd_wnd == 0 {
             // The peer has shut its window over what is out: it is asked for by probes.
-            self.recovery.forget_flight();
+            self.recovery().forget_flight();
             self.snd_nxt = self.snd_una;
         }
     }

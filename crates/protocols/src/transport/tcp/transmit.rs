@@ -70,7 +70,7 @@ impl Connection {
     /// What is lost goes first (RFC 6675 §4), a super-segment of it at most.
     fn plan_retransmission(&mut self, super_segment_max: u32, cx: &Cx<'_>) -> Option<Plan> {
         let segments = (super_segment_max / self.snd_mss).max(1);
-        let (seq, len) = self.recovery.next_lost(segments * self.snd_mss)?;
+        let (seq, len) = self.recovery.as_ref()?.next_lost(segments * self.snd_mss)?;
         // The peer does not take what is behind its window, even if it was inside when it left.
         let window = self.snd_wnd.saturating_sub(seq.since(self.snd_una));
         let len = len.min(window).min(self.quantum());
@@ -101,13 +101,11 @@ impl Connection {
             let fin = self.is_closing && len == unsent && window > len;
             Plan { seq: self.snd_nxt, len, syn: false, fin }
         } else {
-            let (seq, len) = self.recovery.tail().filter(|_| self.snd_wnd > 0)?;
+            let (seq, len) = self.recovery.as_ref()?.tail().filter(|_| self.snd_wnd > 0)?;
             self.plan_again(seq, len.min(self.data_mss()))
         };
         cx.meter.count(Counter::TcpTailProbes);
         self.statistics.tail_probes += 1;
-        // The timeout counts from the probe on.
-        self.timers.retransmit = None;
         self.is_tail_probe = true;
         Some(plan)
     }
@@ -120,7 +118,7 @@ impl Connection {
         self.restart_after_idle(cx);
         let unsent = self.send.len().saturating_sub(self.snd_nxt.since(self.send_start));
         let window = self.snd_wnd.saturating_sub(self.outstanding());
-        let usable = window.min(self.recovery.allowance());
+        let usable = window.min(self.recovery().allowance());
         let len = unsent.min(usable).min(self.quantum());
         let len = self.whole_segments(len, unsent, super_segment_max);
         let fin = self.is_closing && len == unsent && usable > len;
@@ -140,15 +138,18 @@ impl Connection {
 
     /// Returns how much may leave together.
     fn quantum(&self) -> u32 {
-        u32::try_from(self.recovery.pacing.quantum(self.snd_mss)).unwrap_or(u32::MAX)
+        let pacing = self.recovery.as_ref().map(|recovery| &recovery.pacing);
+        let quantum = pacing.map_or(u64::MAX, |pacing| pacing.quantum(self.snd_mss));
+        u32::try_from(quantum).unwrap_or(u32::MAX)
     }
 
     /// Returns whether the pace lets data leave now, and starts its timer if not.
     fn is_paced_now(&mut self, now: Instant) -> bool {
-        self.timers.pace = self.recovery.pacing.next_at(now);
+        let Some(recovery) = &mut self.recovery else { return true };
+        self.timers.pace = recovery.pacing.next_at(now);
         if self.timers.pace.is_some() {
-            self.limits.set(Limit::Pacing, now);
-            self.recovery.note_limit(true);
+            recovery.limits.set(Limit::Pacing, now);
+            recovery.note_limit(true);
         }
         self.timers.pace.is_none()
     }
@@ -156,18 +157,20 @@ impl Connection {
     /// Notes why no more data leaves, with `unsent` bytes left and `window` bytes of the peer's.
     fn note_limit(&mut self, unsent: u32, window: u32, now: Instant) {
         let next = unsent.min(self.data_mss());
+        let allowance = self.recovery.as_ref().map_or(u32::MAX, |recovery| recovery.allowance());
         let limit = match (unsent > 0, self.outstanding() > 0) {
             (false, false) => Limit::Idle,
             (false, true) if self.send.room() == 0 => Limit::SendBuffer,
             (false, true) => Limit::Application,
             (true, _) if window < next => Limit::PeerWindow,
-            (true, _) if self.recovery.allowance() < next => Limit::CongestionWindow,
+            (true, _) if allowance < next => Limit::CongestionWindow,
             (true, _) => Limit::Application,
         };
-        self.limits.set(limit, now);
-        self.recovery.note_limit(limit == Limit::CongestionWindow);
+        let Some(recovery) = &mut self.recovery else { return };
+        recovery.limits.set(limit, now);
+        recovery.note_limit(limit == Limit::CongestionWindow);
         if matches!(limit, Limit::Idle | Limit::Application) {
-            self.recovery.flight.app_limited();
+            recovery.flight.app_limited();
         }
     }
 
@@ -199,7 +202,7 @@ impl Connection {
     /// RFC 5681 §4.1: a window that was not used for a timeout says nothing about the network.
     fn restart_after_idle(&mut self, cx: &Cx<'_>) {
         if self.snd_max == self.snd_una && cx.now - self.last_sent_at > self.rtt.rto() {
-            self.recovery.window.restart_after_idle();
+            self.recovery().window.restart_after_idle();
         }
     }
 
@@ -233,7 +236,7 @@ impl Connection {
         let is_answer = self.state == State::SynReceived;
         let has_extension = |offered: bool| self.profile.extensions && (offered || !is_answer);
         let scales = has_extension(self.rcv_shift > 0 || self.snd_shift > 0);
-        let stamps = has_extension(self.ts_recent.is_some());
+        let stamps = self.profile.timestamps && has_extension(self.ts_recent.is_some());
         let options = Options {
             mss: Some(self.receive_mss()),
             window_scale: scales.then_some(self.rcv_shift),
@@ -280,7 +283,8 @@ impl Connection {
         let urgent = self.urgent_pointer(plan, cx);
         let flags = self.flags(plan, urgent, is_new);
         let mss = self.data_mss();
-        let sack = self.sack.take(self.blocks_max());
+        let blocks_max = self.blocks_max();
+        let sack = self.sack.as_mut().map_or(Blocks::NONE, |sack| sack.take(blocks_max));
         let header = Header {
             source_port: self.ends.local.port(),
             destination_port: self.ends.remote.port(),
@@ -368,20 +372,20 @@ impl Connection {
         if plan.syn {
             self.snd_nxt = end;
         } else if plan.seq != self.snd_nxt {
-            self.recovery.sent_again(plan.seq, len, cx.now);
+            self.recovery().sent_again(plan.seq, len, cx.now);
         } else if self.snd_wnd > 0 {
             // What probes a shut window is not counted as sent until it is taken.
-            self.recovery.sent(len, cx.now);
+            self.recovery().sent(len, cx.now);
             self.snd_nxt = end;
         }
         if self.timers.retransmit.is_none() || (is_again && is_first_unacknowledged) {
             self.restart_retransmit_timer(cx.now);
         }
         if core::mem::take(&mut self.is_tail_probe) {
-            self.recovery.probed(is_again);
+            self.recovery().probed(is_again);
         }
-        if !plan.syn {
-            self.recovery.start_probe_timer(self.rtt.srtt(), self.timers.retransmit, cx.now);
+        if let Some(recovery) = &mut self.recovery {
+            recovery.start_probe_timer(self.rtt.srtt(), self.timers.retransmit, cx.now);
         }
     }
 }
