@@ -6,10 +6,10 @@
 
 use anyhow::{Context, Result, bail};
 use protocols::time::Duration;
+use protocols::transport::tcp::Congestion;
 use records::figures::UNKNOWN;
 use records::table::{Table, wrap};
 use serde_json::{Value, json};
-use protocols::transport::tcp::Congestion;
 use simulator::goodput::{Failure, Outcome, Trial};
 use std::fmt::Write as _;
 use std::io::Write as _;
