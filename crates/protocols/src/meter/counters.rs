@@ -170,6 +170,24 @@ closed_list! {
         IpTimeExceeded "IP datagrams with no time to live",
         /// Datagrams dropped because the queue to the link was full.
         IpOutputDropped "IP datagrams dropped at output",
+        /// Fragments from the link.
+        IpFragmentsIn "IP fragments in",
+        /// Fragments that came twice.
+        IpFragmentsDuplicate "IP fragments that came twice",
+        /// Datagrams made whole of their fragments.
+        IpReassembled "IP datagrams reassembled",
+        /// Datagrams dropped because their fragments contradict each other or the protocol.
+        IpReassemblyErrors "IP datagrams with fragments in error",
+        /// Datagrams whose fragments did not all come in time.
+        IpReassemblyTimeouts "IP datagrams not reassembled in time",
+        /// Unfinished datagrams that made room for later ones.
+        IpReassemblyEvicted "IP datagrams evicted unfinished",
+        /// Fragments sent.
+        IpFragmentsOut "IP fragments out",
+        /// Path MTUs that an error has lowered.
+        IpPathMtusLowered "IP path MTUs lowered",
+        /// Datagrams of an application's protocol that a full queue turned away.
+        IpRawQueueFull "IP datagrams dropped at the application's queue",
         /// ICMP messages in.
         IcmpIn "ICMP messages in",
         /// ICMP messages that are damaged or cut short.

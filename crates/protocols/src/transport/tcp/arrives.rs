@@ -91,6 +91,7 @@ impl Connection {
         self.check_reset(arrival, cx)?;
         self.check_syn(arrival, cx)?;
         self.check_ack(arrival, cx)?;
+        self.check_time_wait(arrival, cx)?;
         self.heard_at = cx.now;
         self.note_timestamp(arrival, cx.now);
         self.check_urgent(arrival, cx);
@@ -514,6 +515,16 @@ impl Connection {
         Continue(())
     }
 
+    /// In TIME-WAIT nothing is due any more. A peer that goes on is told where we stand.
+    fn check_time_wait(&mut self, arrival: &Arrival<'_>, cx: &mut Cx<'_>) -> Check {
+        let goes_on = arrival.seg_len() > 0 || arrival.header.seq != self.rcv_nxt;
+        if self.state != State::TimeWait || !goes_on {
+            return Continue(());
+        }
+        self.challenge(cx);
+        Break(Answer::Nothing)
+    }
+
     /// Sixth: check the URG bit. The pointer is the offset of the byte behind the urgent data
     /// (RFC 6093), so that zero points at nothing (attack row 35).
     fn check_urgent(&mut self, arrival: &Arrival<'_>, cx: &mut Cx<'_>) {
@@ -652,7 +663,8 @@ impl Connection {
         }
         // Nothing behind the FIN is urgent, whatever the pointer said.
         self.rcv_up = self.rcv_up.map(|up| up.min(self.rcv_nxt));
-        self.rcv_nxt = self.rcv_nxt + 1;
+        // A FIN takes no room in the buffer, so the window is as large as before.
+        (self.rcv_nxt, self.rcv_adv) = (self.rcv_nxt + 1, self.rcv_adv + 1);
         self.rcv_fin = None;
         self.peer_closed = true;
         self.forget_read_urgent();

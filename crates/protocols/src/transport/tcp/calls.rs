@@ -2,7 +2,8 @@
 
 use super::Reset;
 use super::congestion_window::initial_window;
-use super::connection::{AckOwed, Connection, State};
+use super::connection::{AckOwed, Connection, State, send_limit};
+use super::profile::Profile;
 use super::seq::Seq;
 use super::status::{Ending, Status};
 use crate::packet::Packet;
@@ -13,6 +14,13 @@ impl Connection {
     /// SEND: queues as much of `data` as there is room for.
     pub(super) fn send(&mut self, data: &[u8]) -> usize {
         if self.is_closing || !self.state.takes_data() { 0 } else { self.send.put(data) }
+    }
+
+    /// Takes over other policies, but for those that the SYN has told the peer.
+    pub(super) fn tailor(&mut self, profile: Profile) {
+        let Profile { receive_window, mss_max, extensions, timestamps, .. } = self.profile;
+        self.profile = Profile { receive_window, mss_max, extensions, timestamps, ..profile };
+        self.send.set_limit(send_limit(&profile, self.snd_mss));
     }
 
     /// SEND with the urgent flag: what is queued so far, and `data`, is urgent.
@@ -83,12 +91,13 @@ impl Connection {
     }
 
     /// ABORT: ends the connection and returns the reset for the peer, if it has to know.
-    pub(super) fn abort(&mut self) -> Option<Reset> {
+    pub(super) fn abort(&mut self, now: Instant) -> Option<Reset> {
         let reset = Reset {
             local: self.ends.local,
             remote: self.ends.remote,
             seq: self.snd_max,
             ack: Some(self.rcv_nxt),
+            options: self.options(now),
         };
         let tells_peer = !matches!(self.state, State::SynSent | State::TimeWait | State::Closed);
         self.end(Ending::Aborted);

@@ -289,7 +289,8 @@ impl Connection {
             (true, Some(shift)) => self.snd_shift = shift,
             _ => (self.snd_shift, self.rcv_shift) = (0, 0),
         }
-        let offered = syn.options.timestamps.filter(|_| self.profile.extensions);
+        let may_stamp = self.profile.extensions && self.profile.timestamps;
+        let offered = syn.options.timestamps.filter(|_| may_stamp);
         self.ts_recent = offered.map(|(value, _)| value);
         self.last_ack_sent = self.rcv_nxt;
         let peer_mss = syn.options.mss.unwrap_or(DEFAULT_MSS).max(MIN_MSS);
@@ -432,7 +433,7 @@ fn is_ecn_setup(flags: Flags) -> bool {
     flags.has(Flags::ECE) && flags.has(Flags::CWR) != flags.has(Flags::ACK)
 }
 
-fn send_limit(profile: &Profile, mss: u32) -> usize {
+pub(super) fn send_limit(profile: &Profile, mss: u32) -> usize {
     match profile.send_limit {
         SendLimit::OneSegment => mss as usize,
         SendLimit::Bytes(bytes) => bytes,

@@ -71,7 +71,7 @@ use alloc::collections::{BTreeMap, VecDeque};
 use arrives::{Answer, Arrival};
 use connection::{Connection, Endpoints, Start};
 use core::net::{IpAddr, SocketAddr};
-use header::{Flags, Header};
+use header::{Flags, Header, Options};
 use isn::Secret;
 use seq::Seq;
 use table::{Ends, Table};
@@ -133,6 +133,8 @@ struct Reset {
     seq: Seq,
     /// None for the answer to a segment that carried an acknowledgment.
     ack: Option<Seq>,
+    /// Those of the connection that is reset (RFC 7323 §3.2: they may be there).
+    options: Options,
 }
 
 /// All connections of one station.
@@ -321,7 +323,7 @@ impl Tcp {
     ///
     /// If the connection has gone.
     pub fn abort(&mut self, id: ConnectionId, cx: &mut Cx<'_>) -> Result<(), NoConnection> {
-        let reset = self.table.get_mut(id)?.abort();
+        let reset = self.table.get_mut(id)?.abort(cx.now);
         if let Some(reset) = reset {
             self.owe_reset(reset, cx);
         }
@@ -336,6 +338,22 @@ impl Tcp {
     /// If the connection has gone.
     pub fn status(&self, id: ConnectionId) -> Result<Status, NoConnection> {
         Ok(self.table.get(id)?.status())
+    }
+
+    /// Gives a connection other policies. What was agreed upon with the peer at its opening stays.
+    ///
+    /// # Errors
+    ///
+    /// If the connection has gone.
+    pub fn tailor(&mut self, id: ConnectionId, profile: Profile) -> Result<(), NoConnection> {
+        self.table.get_mut(id)?.tailor(profile);
+        self.touch(id);
+        Ok(())
+    }
+
+    /// STATUS of every connection there is, in no order that means anything.
+    pub fn statuses(&self) -> impl Iterator<Item = Status> {
+        self.table.connections().map(Connection::status)
     }
 
     /// Gives the connection up: it is closed if it is open, and goes once it has ended.
@@ -376,7 +394,7 @@ impl Tcp {
         while let Some((id, connection)) = self.table.next_due(cx.now) {
             was_due = true;
             connection.timeout(cx);
-            let reset = if connection.must_abort { connection.abort() } else { None };
+            let reset = if connection.must_abort { connection.abort(cx.now) } else { None };
             if let Some(reset) = reset {
                 self.owe_reset(reset, cx);
             }
@@ -462,6 +480,10 @@ impl Tcp {
         let flags = arrival.header.flags;
         let profile = self.listeners.get(&ends.0.port()).map(|listener| listener.profile);
         let is_request = flags.has(Flags::SYN) && !flags.has(Flags::ACK) && !flags.has(Flags::RST);
+        if profile.is_some() && is_request && flags.has(Flags::FIN) {
+            // Nobody opens a connection to close it at once, but those who look for open ports.
+            return cx.meter.count(Counter::TcpOpensRefused);
+        }
         match profile {
             Some(profile) if is_request => self.accept(ends, profile, arrival, cx),
             Some(_) if !flags.has(Flags::ACK) => {}
@@ -506,12 +528,12 @@ impl Tcp {
         let data = u32::try_from(arrival.data.len()).unwrap_or(u32::MAX);
         let controls = [Flags::SYN, Flags::FIN].iter().filter(|f| header.flags.has(**f)).count();
         let seg_len = data + u32::try_from(controls).unwrap_or(0);
-        let reset = if header.flags.has(Flags::ACK) {
-            Reset { local, remote, seq: header.ack, ack: None }
+        let (seq, ack) = if header.flags.has(Flags::ACK) {
+            (header.ack, None)
         } else {
-            Reset { local, remote, seq: Seq(0), ack: Some(header.seq + seg_len) }
+            (Seq(0), Some(header.seq + seg_len))
         };
-        self.owe_reset(reset, cx);
+        self.owe_reset(Reset { local, remote, seq, ack, options: Options::default() }, cx);
     }
 
     fn owe_reset(&mut self, reset: Reset, cx: &mut Cx<'_>) {
@@ -613,6 +635,7 @@ impl Reset {
             seq: self.seq,
             ack: self.ack.unwrap_or(Seq(0)),
             flags,
+            options: self.options,
             ..Header::default()
         };
         let outgoing = Outgoing { header, offset: 0, len: 0, segment_size: 0, ecn: 0 };

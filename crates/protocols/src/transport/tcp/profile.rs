@@ -60,6 +60,8 @@ pub struct Profile {
     /// Whether timestamps and window scale (RFC 7323) and selective acknowledgments (RFC 2018)
     /// are offered.
     pub extensions: bool,
+    /// Whether timestamps are among these extensions: they cost 12 bytes of every segment.
+    pub timestamps: bool,
     /// What the window does about acknowledgments and losses.
     pub congestion: Congestion,
     /// Whether explicit congestion notification is offered (RFC 3168).
@@ -86,6 +88,7 @@ impl Profile {
             nagle: false,
             mss_max: None,
             extensions: true,
+            timestamps: true,
             congestion: Congestion::Cubic,
             ecn: false,
             pacing: false,
@@ -105,6 +108,7 @@ impl Profile {
         nagle: true,
         mss_max: None,
         extensions: true,
+        timestamps: true,
         congestion: Congestion::Cubic,
         ecn: false,
         pacing: true,

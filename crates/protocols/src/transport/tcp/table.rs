@@ -180,6 +180,10 @@ impl Table {
         Ok(())
     }
 
+    pub(super) fn connections(&self) -> impl Iterator<Item = &Connection> {
+        self.slots.iter().filter_map(|slot| slot.connection.as_ref())
+    }
+
     /// Notes that the user has given the connection up.
     pub(super) fn release(&mut self, id: ConnectionId) {
         let slot = self.slots.get_mut(id.slot as usize);

@@ -236,7 +236,7 @@ impl Connection {
         let is_answer = self.state == State::SynReceived;
         let has_extension = |offered: bool| self.profile.extensions && (offered || !is_answer);
         let scales = has_extension(self.rcv_shift > 0 || self.snd_shift > 0);
-        let stamps = has_extension(self.ts_recent.is_some());
+        let stamps = self.profile.timestamps && has_extension(self.ts_recent.is_some());
         let options = Options {
             mss: Some(self.receive_mss()),
             window_scale: scales.then_some(self.rcv_shift),
