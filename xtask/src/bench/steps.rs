@@ -95,7 +95,9 @@ pub(super) fn run(arguments: &[&str]) -> Result<()> {
         let least = figures.first().copied().unwrap_or_default().0;
         writeln!(text, "{:<21}  {median:>11.1}  {least:>10.1}  {acks:>13.3}", row.name)?;
     }
-    text.push_str("time of the server for a datagram in (echo, in) or out (out), and ACKs for each\n");
+    text.push_str(
+        "time of the server for a datagram in (echo, in) or out (out), and ACKs for each\n",
+    );
     std::io::stdout().write_all(text.as_bytes()).context("the table cannot be written")
 }
 

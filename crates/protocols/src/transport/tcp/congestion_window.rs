@@ -53,10 +53,10 @@ pub(super) struct CongestionWindow {
     ssthresh: u32,
     avoidance: Avoidance,
     /// Only the first slow start is watched (RFC 9406 §4.3).
-    hystart: Option<HyStart>,
+    hystart: Option<Box<HyStart>>,
     /// Bytes that conservative slow start has not yet counted.
     credit: u64,
-    before: Option<Before>,
+    before: Option<Box<Before>>,
     bbr: Option<Box<Bbr>>,
 }
 
@@ -73,7 +73,7 @@ impl CongestionWindow {
             cwnd: initial_window(mss),
             ssthresh: u32::MAX,
             avoidance,
-            hystart: (congestion == Congestion::Cubic).then(HyStart::new),
+            hystart: (congestion == Congestion::Cubic).then(|| Box::new(HyStart::new())),
             credit: 0,
             before: None,
             bbr: (congestion == Congestion::Bbr).then(|| Box::new(Bbr::new(seed))),
@@ -179,7 +179,7 @@ impl CongestionWindow {
             return;
         }
         let Self { cwnd, ssthresh, avoidance, .. } = *self;
-        self.before = Some(Before { cwnd, ssthresh, avoidance });
+        self.before = Some(Box::new(Before { cwnd, ssthresh, avoidance }));
         self.hystart = None;
         let flight = u32::try_from(flight).unwrap_or(u32::MAX).min(cwnd);
         self.ssthresh = match &mut self.avoidance {

@@ -13,6 +13,7 @@ use super::timeouts::Timers;
 use crate::internet::icmp::ErrorKind;
 use crate::time::{Duration, Instant};
 use alloc::boxed::Box;
+use alloc::sync::Arc;
 use core::fmt;
 use core::net::SocketAddr;
 
@@ -135,7 +136,7 @@ pub(super) struct Connection {
     pub(super) state: State,
     /// MUST-11: SYN-RECEIVED remembers how it was entered.
     pub(super) is_passive: bool,
-    pub(super) profile: Profile,
+    pub(super) profile: Arc<Profile>,
 
     pub(super) iss: Seq,
     pub(super) snd_una: Seq,
@@ -213,9 +214,13 @@ pub(super) struct Connection {
 }
 
 impl Connection {
-    pub(super) fn new(ends: Endpoints, profile: Profile, start: Start, state: State) -> Self {
+    pub(super) fn new(ends: Endpoints, profile: Arc<Profile>, start: Start, state: State) -> Self {
         let Start { iss, now, .. } = start;
         let shift = if profile.extensions { shift_for(profile.receive_window) } else { 0 };
+        let send_limit = send_limit(&profile, u32::from(DEFAULT_MSS));
+        // A window is rounded up to what the shift can say, and that must have a place.
+        let receive = ReceiveBuffer::new(profile.receive_window + (1 << shift));
+        let rtt = RttEstimator::new(profile.rto_min);
         Self {
             ends,
             state,
@@ -232,7 +237,7 @@ impl Connection {
             snd_up: None,
             snd_mss: u32::from(DEFAULT_MSS),
             snd_shift: 0,
-            send: SendBuffer::new(send_limit(&profile, u32::from(DEFAULT_MSS))),
+            send: SendBuffer::new(send_limit),
             send_start: iss + 1,
             is_closing: false,
             irs: Seq(0),
@@ -240,8 +245,7 @@ impl Connection {
             rcv_adv: Seq(0),
             rcv_up: None,
             rcv_shift: shift,
-            // A window is rounded up to what the shift can say, and that must have a place.
-            receive: ReceiveBuffer::new(profile.receive_window + (1 << shift)),
+            receive,
             rcv_fin: None,
             peer_closed: false,
             unacknowledged: 0,
@@ -249,7 +253,7 @@ impl Connection {
             ts_recent_at: now,
             ts_offset: start.ts_offset,
             last_ack_sent: Seq(0),
-            rtt: RttEstimator::new(profile.rto_min),
+            rtt,
             timed: None,
             recovery: None,
             begins_small: false,

@@ -37,6 +37,7 @@ mod limits;
 mod lower_level;
 mod newreno;
 mod pacing;
+mod pieces;
 mod profile;
 mod prr;
 mod rack;
@@ -68,6 +69,7 @@ use crate::meter::{Account, Counter, Work};
 use crate::packet::{ChecksumState, Packet, Pool};
 use crate::time::Instant;
 use alloc::collections::{BTreeMap, VecDeque};
+use alloc::sync::Arc;
 use arrives::{Answer, Arrival};
 use connection::{Connection, Endpoints, Start};
 use core::net::{IpAddr, SocketAddr};
@@ -120,7 +122,7 @@ pub struct NoConnection;
 
 #[derive(Debug)]
 struct Listener {
-    profile: Profile,
+    profile: Arc<Profile>,
     /// The connections that are half open, the oldest first.
     half_open: VecDeque<ConnectionId>,
 }
@@ -177,7 +179,7 @@ impl Tcp {
             return Err(OpenError::BadRemote);
         }
         let local = self.free_end(local, remote, cx).ok_or(OpenError::NoPort)?;
-        let connection = self.make((local, remote), profile, State::SynSent, cx);
+        let connection = self.make((local, remote), Arc::new(profile), State::SynSent, cx);
         let id = connection.and_then(|connection| self.table.insert(connection, None));
         let id = id.ok_or(OpenError::TooMany)?;
         cx.meter.count(Counter::TcpActiveOpens);
@@ -202,7 +204,7 @@ impl Tcp {
     fn make(
         &mut self,
         (local, remote): Ends,
-        profile: Profile,
+        profile: Arc<Profile>,
         state: State,
         cx: &mut Cx<'_>,
     ) -> Option<Connection> {
@@ -234,6 +236,7 @@ impl Tcp {
         if self.listeners.contains_key(&port) {
             return Err(ListenError::InUse);
         }
+        let profile = Arc::new(profile);
         self.listeners.insert(port, Listener { profile, half_open: VecDeque::new() });
         Ok(())
     }
@@ -424,14 +427,19 @@ impl Tcp {
         may_keep: bool,
         cx: &mut Cx<'_>,
     ) -> Option<Packet> {
-        let left = cx.meter.enter(Account::TcpByte);
         let segment = packet.data();
-        let sum = match packet.offload.checksum {
-            ChecksumState::InPacket => self.lower.sum(lower.source, lower.destination, segment),
-            ChecksumState::Verified | ChecksumState::Partial { .. } => lower_level::GOOD,
+        let (left, sum) = match packet.offload.checksum {
+            ChecksumState::InPacket => {
+                let left = cx.meter.enter(Account::TcpByte);
+                let sum = self.lower.sum(lower.source, lower.destination, segment);
+                cx.meter.enter(Account::TcpFixed);
+                (left, sum)
+            }
+            ChecksumState::Verified | ChecksumState::Partial { .. } => {
+                (cx.meter.enter(Account::TcpFixed), lower_level::GOOD)
+            }
         };
         let parsed = Header::parse(segment, sum, cx.meter);
-        cx.meter.enter(Account::TcpFixed);
         cx.meter.count(Counter::TcpSegmentsIn);
         cx.meter.work(Work::Segment, 1);
         let kept = match parsed {
@@ -483,7 +491,8 @@ impl Tcp {
     /// §3.10.7.1 and §3.10.7.2: CLOSED and LISTEN.
     fn no_connection(&mut self, ends: Ends, arrival: &Arrival<'_>, cx: &mut Cx<'_>) {
         let flags = arrival.header.flags;
-        let profile = self.listeners.get(&ends.0.port()).map(|listener| listener.profile);
+        let profile =
+            self.listeners.get(&ends.0.port()).map(|listener| Arc::clone(&listener.profile));
         let is_request = flags.has(Flags::SYN) && !flags.has(Flags::ACK) && !flags.has(Flags::RST);
         if profile.is_some() && is_request && flags.has(Flags::FIN) {
             // Nobody opens a connection to close it at once, but those who look for open ports.
@@ -496,7 +505,13 @@ impl Tcp {
         }
     }
 
-    fn accept(&mut self, ends: Ends, profile: Profile, arrival: &Arrival<'_>, cx: &mut Cx<'_>) {
+    fn accept(
+        &mut self,
+        ends: Ends,
+        profile: Arc<Profile>,
+        arrival: &Arrival<'_>,
+        cx: &mut Cx<'_>,
+    ) {
         let port = ends.0.port();
         self.make_room_for_half_open(port, cx);
         let made = self.make(ends, profile, State::SynReceived, cx);
