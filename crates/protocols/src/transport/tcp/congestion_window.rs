@@ -45,6 +45,18 @@ pub(super) struct Delivered {
     pub(super) now: Instant,
 }
 
+/// What is kept of the window of a connection of which nothing is out.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct SettledWindow {
+    pub(super) cwnd: u32,
+    pub(super) ssthresh: u32,
+    /// The windows that CUBIC remembers.
+    w_max: u32,
+    cwnd_prior: u32,
+    /// The first slow start is not over.
+    is_first: bool,
+}
+
 /// The congestion window of one connection, in bytes.
 #[derive(Clone, Debug)]
 pub(super) struct CongestionWindow {
@@ -77,6 +89,27 @@ impl CongestionWindow {
             credit: 0,
             before: None,
             bbr: (congestion == Congestion::Bbr).then(|| Box::new(Bbr::new(seed))),
+        }
+    }
+
+    /// Returns what the next flight has to know.
+    pub(super) fn settled(&self) -> SettledWindow {
+        let (w_max, cwnd_prior) = match self.avoidance {
+            Avoidance::Cubic(cubic) => cubic.windows(),
+            Avoidance::NewReno(_) | Avoidance::None => (0, 0),
+        };
+        let (cwnd, ssthresh) = (self.cwnd, self.ssthresh);
+        SettledWindow { cwnd, ssthresh, w_max, cwnd_prior, is_first: self.hystart.is_some() }
+    }
+
+    /// Takes up again what was known.
+    pub(super) fn resume(&mut self, settled: SettledWindow) {
+        (self.cwnd, self.ssthresh) = (settled.cwnd, settled.ssthresh);
+        if let Avoidance::Cubic(cubic) = &mut self.avoidance {
+            *cubic = Cubic::remembering(settled.w_max, settled.cwnd_prior);
+        }
+        if !settled.is_first {
+            self.hystart = None;
         }
     }
 

@@ -163,6 +163,11 @@ impl Flight {
         }
     }
 
+    /// Goes on counting where an earlier flight has ended.
+    pub(super) fn resume(&mut self, delivered: u64) {
+        self.delivered = delivered;
+    }
+
     /// Returns the place of the first number that is not acknowledged.
     #[must_use]
     pub fn una(&self) -> u64 {

@@ -71,6 +71,11 @@ impl Limits {
         (self.limit, self.since) = (limit, now);
     }
 
+    /// Returns whether nothing is out, and there is nothing to send.
+    pub(super) fn is_idle(&self) -> bool {
+        self.limit == Limit::Idle
+    }
+
     /// Returns the times until the last output.
     pub(super) fn times(&self) -> LimitTimes {
         LimitTimes {

@@ -48,6 +48,7 @@ mod rtt;
 mod sack;
 mod send_buffer;
 pub mod seq;
+mod settled;
 mod status;
 mod table;
 #[cfg(test)]

@@ -16,6 +16,9 @@ use core::net::{IpAddr, SocketAddr};
 use hashbrown::HashTable;
 use siphasher::sip::SipHasher13;
 
+/// How many connections that have sent keep what watches a flight, though nothing may be out.
+const BUSY_MAX: usize = 64;
+
 /// The local and the remote end of a connection.
 pub(super) type Ends = (SocketAddr, SocketAddr);
 
@@ -53,6 +56,8 @@ struct Slot {
     is_released: bool,
     is_on_output: bool,
     is_on_news: bool,
+    /// It stands among those that keep their recovery.
+    is_busy: bool,
     is_in_time_wait: bool,
     deadline: Option<Instant>,
     /// The port whose listener made it, until it is open.
@@ -71,6 +76,8 @@ pub(super) struct Table {
     last_found: Option<(Ends, u32)>,
     connections_max: usize,
     output: VecDeque<u32>,
+    /// Those that have sent and keep what watches a flight, the longest first.
+    busy: VecDeque<u32>,
     news: VecDeque<u32>,
     /// Packets whose data was read, or will never be; they go back to the pool at output.
     pub(super) spent: Vec<Packet>,
@@ -92,6 +99,7 @@ impl Table {
             last_found: None,
             connections_max,
             output: VecDeque::new(),
+            busy: VecDeque::new(),
             news: VecDeque::new(),
             spent: Vec::new(),
             in_time_wait: VecDeque::new(),
@@ -316,13 +324,37 @@ impl Table {
         while let Some(index) = self.output.front().copied() {
             let slot = self.slots.get_mut(index as usize)?;
             if let Some(output) = slot.connection.as_mut().and_then(&mut take) {
-                return Some((ConnectionId { slot: index, generation: slot.generation }, output));
+                let id = ConnectionId { slot: index, generation: slot.generation };
+                if !slot.is_busy {
+                    self.note_busy(index);
+                }
+                return Some((id, output));
             }
             slot.is_on_output = false;
             self.output.pop_front();
             self.schedule(index);
         }
         None
+    }
+
+    /// Takes a connection that has sent among the busy ones. Where there are too many the one that
+    /// stands there for the longest time settles, or if it cannot, goes behind the others.
+    fn note_busy(&mut self, index: u32) {
+        let Some(slot) = self.slots.get_mut(index as usize) else { return };
+        if slot.connection.as_ref().is_none_or(|connection| connection.recovery.is_none()) {
+            return;
+        }
+        slot.is_busy = true;
+        self.busy.push_back(index);
+        if self.busy.len() <= BUSY_MAX {
+            return;
+        }
+        let Some(oldest) = self.busy.pop_front() else { return };
+        let Some(slot) = self.slots.get_mut(oldest as usize) else { return };
+        slot.is_busy = !slot.connection.as_mut().is_none_or(Connection::settle);
+        if slot.is_busy {
+            self.busy.push_back(oldest);
+        }
     }
 
     /// Returns the next news of any connection.

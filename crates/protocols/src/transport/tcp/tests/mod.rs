@@ -14,6 +14,7 @@ mod resets;
 mod retransmission;
 mod sack;
 mod script;
+mod settled;
 mod states;
 mod transfer;
 mod urgent;
@@ -269,26 +270,13 @@ impl Pair {
 pub(super) fn pattern(len: usize) -> Vec<u8> {
     (0..len).map(|i| u8::try_from(i * 7 % 251).unwrap()).collect()
 }
+
 #[test]
-fn zz_sizes() {
-    use super::*;
-    use core::mem::size_of as s;
-    std::eprintln!(
-        "conn {} ends {} profile {} send {} recv {} rtt {} timed {} timers {} ack {} stats {} challenges {} soft {:?} recovery {} flight {} status-blocks {}",
-        s::<Connection>(),
-        s::<Endpoints>(),
-        s::<Profile>(),
-        s::<super::send_buffer::SendBuffer>(),
-        s::<super::receive_buffer::ReceiveBuffer>(),
-        s::<super::rtt::RttEstimator>(),
-        s::<Option<super::connection::Timed>>(),
-        s::<super::timeouts::Timers>(),
-        s::<super::connection::AckOwed>(),
-        s::<Statistics>(),
-        s::<(Instant, u32)>(),
-        s::<Option<crate::internet::icmp::ErrorKind>>(),
-        s::<super::recovery::Recovery>(),
-        s::<super::flight::Flight>(),
-        s::<Blocks>()
-    );
+fn an_idle_connection_takes_no_more_memory_than_this() {
+    let recovery = size_of::<recovery::Recovery>();
+    let settled = size_of::<super::settled::Settled>();
+    let connection = size_of::<Connection>();
+    assert!(connection <= 640, "{connection}");
+    assert!(settled <= 240, "{settled}");
+    assert!(recovery <= 810, "{recovery}");
 }
