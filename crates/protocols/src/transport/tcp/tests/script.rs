@@ -55,6 +55,8 @@ pub(super) struct Script {
     pub(super) tcp: Tcp,
     pool: Pool,
     pub(super) id: Option<ConnectionId>,
+    /// Connections that were opened after the first one.
+    later: Vec<ConnectionId>,
     pub(super) port: u16,
     pub(super) iss: Seq,
     pub(super) irs: Seq,
@@ -76,6 +78,7 @@ impl Script {
             tcp,
             pool: Pool::new(4, 2000),
             id: None,
+            later: Vec::new(),
             port: PORT,
             iss: Seq(0),
             irs: PEER_ISN,
@@ -197,7 +200,9 @@ impl Script {
             });
         }
         while let Some((id, event)) = self.tcp.event() {
-            self.id.get_or_insert(id);
+            if *self.id.get_or_insert(id) != id {
+                self.later.push(id);
+            }
             self.events.push(event);
         }
         assert_eq!(self.pool.lent(), 0, "no packet leaks");
@@ -243,7 +248,7 @@ impl Script {
 
     /// Gives up whatever there is.
     pub(super) fn release_all(&mut self) {
-        if let Some(id) = self.id {
+        for id in self.id.into_iter().chain(self.later.drain(..)) {
             self.tcp.release(id);
         }
         self.tcp.stop_listening(PORT);
