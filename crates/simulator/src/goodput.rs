@@ -19,7 +19,7 @@ use protocols::meter::Costs;
 use protocols::packet::Pool;
 use protocols::station::{Carried, Opening, Settings};
 use protocols::time::{Duration, Instant};
-use protocols::transport::tcp::{Profile, SendLimit};
+use protocols::transport::tcp::{Congestion, Profile, SendLimit};
 use std::fmt;
 use std::net::{Ipv4Addr, SocketAddr};
 
@@ -42,6 +42,8 @@ pub struct Trial {
     pub buffer_bytes: usize,
     /// Bytes that every flow is to bring.
     pub flow_bytes: u64,
+    /// What the senders go by.
+    pub congestion: Congestion,
     /// What chance is drawn from.
     pub seed: u64,
 }
@@ -89,22 +91,32 @@ impl Trial {
         let faults = Faults { loss_ppm, ..Faults::default() };
         let path = Path { there: round_trip / 2, back: round_trip / 2, faults };
         let flow_bytes = 10 << 20;
-        Self { paths: vec![path], bottleneck: Bottleneck::NONE, buffer_bytes, flow_bytes, seed }
+        Self {
+            paths: vec![path],
+            bottleneck: Bottleneck::NONE,
+            buffer_bytes,
+            flow_bytes,
+            congestion: Congestion::default(),
+            seed,
+        }
     }
 
-    /// Flows of 2 MiB that share 200 Mbit/s with a queue of 64 KiB; the delay of each is drawn,
-    /// for each direction, between half of `round_trip` and one and a half, halved.
+    /// Flows that share 200 Mbit/s with a queue of 64 KiB; the delay of each is drawn, for each
+    /// direction, so that its round trip is between `least` and `most`.
     #[must_use]
-    pub fn shared(flows: usize, round_trip: Duration, seed: u64) -> Self {
+    pub fn shared(flows: usize, [least, most]: [Duration; 2], flow_bytes: u64, seed: u64) -> Self {
         let mut chance = Chance::from_seed(seed);
-        let one_way_us = u64::try_from(round_trip.as_micros() / 2).unwrap_or(u64::MAX);
-        let mut delay = || Duration::from_micros(one_way_us / 2 + chance.below(one_way_us + 1));
+        let one_way_ns = |round_trip: Duration| u64::try_from(round_trip.as_nanos() / 2);
+        let least = one_way_ns(least).unwrap_or(u64::MAX);
+        let span = one_way_ns(most).unwrap_or(u64::MAX).saturating_sub(least);
+        let mut delay = || Duration::from_nanos(least + chance.below(span.saturating_add(1)));
         let path = |_| Path { there: delay(), back: delay(), faults: Faults::default() };
         Self {
             paths: (0..flows).map(path).collect(),
             bottleneck: Bottleneck { rate_bps: Some(200_000_000), queue_bytes: 64 << 10 },
             buffer_bytes: 256 << 10,
-            flow_bytes: 2 << 20,
+            flow_bytes,
+            congestion: Congestion::default(),
             seed,
         }
     }
@@ -149,6 +161,7 @@ impl Trial {
         let profile = Profile {
             receive_window: self.buffer_bytes,
             send_limit: SendLimit::Bytes(self.buffer_bytes),
+            congestion: self.congestion,
             ..Profile::BULK
         };
         let remote = SocketAddr::new(SERVER.into(), PORT);
@@ -264,7 +277,7 @@ mod tests {
 
     #[test]
     fn a_link_that_is_shared_carries_no_more_than_its_rate() {
-        let trial = Trial { flow_bytes: 500_000, ..Trial::shared(4, ROUND_TRIP, 3) };
+        let trial = Trial::shared(4, [ROUND_TRIP / 2, ROUND_TRIP], 500_000, 3);
         let outcome = trial.run().unwrap();
         assert!(outcome.goodput() * 8.0 <= 200e6, "{outcome:?}");
         assert!(outcome.received.iter().all(|bytes| *bytes >= 500_000), "{outcome:?}");
