@@ -1,6 +1,6 @@
 //! The link layer: from bytes or frames on a wire to whole datagrams, and back.
 //!
-//! [`Link`] is one of three ways to carry a datagram, and all have the same face. Bytes that came
+//! [`Link`] is one of four ways to carry a datagram, and all have the same face. Bytes that came
 //! from the wire go into [`Link::receive`], split anywhere; what must go out is appended to a
 //! buffer of the driver by [`Link::transmit_into`], as little at a time as the driver wants. A
 //! driver that models a slow line asks for one byte at a time, so that an acknowledgment can slip
@@ -12,18 +12,22 @@
 
 pub mod datagram;
 pub mod llp;
+pub mod ppp;
 mod queue;
 pub mod slip;
 mod stuffing;
+pub mod vj;
 
 pub use datagram::Datagram;
 pub use llp::Llp;
+pub use ppp::Ppp;
 pub use slip::Slip;
 
 use crate::cx::Cx;
 use crate::meter::Account;
 use crate::packet::{Packet, Pool};
 use crate::time::Instant;
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 /// How many packets wait in each direction, unless a link is made with another limit: as many as
@@ -41,6 +45,12 @@ pub enum Event {
     Failed(Packet),
     /// The other end told us our Internet address.
     Address([u8; 4]),
+    /// The link agreed with the other end on our IPv6 interface identifier.
+    InterfaceIdentifier([u8; 8]),
+    /// IPv4 datagrams go both ways from now on.
+    NetworkUp,
+    /// IPv4 datagrams go nowhere from now on.
+    NetworkDown,
 }
 
 impl Event {
@@ -49,7 +59,10 @@ impl Event {
     pub fn into_packet(self) -> Option<Packet> {
         match self {
             Self::Received(packet) | Self::Sent(packet) | Self::Failed(packet) => Some(packet),
-            Self::Address(_) => None,
+            Self::Address(_)
+            | Self::InterfaceIdentifier(_)
+            | Self::NetworkUp
+            | Self::NetworkDown => None,
         }
     }
 }
@@ -61,6 +74,8 @@ pub enum Link {
     Datagram(Datagram),
     /// A serial line with the low level protocol of TM-233 §5.3.
     Llp(Llp),
+    /// A serial line with PPP (RFC 1661).
+    Ppp(Box<Ppp>),
     /// A serial line with SLIP (RFC 1055).
     Slip(Slip),
 }
@@ -71,6 +86,7 @@ impl Link {
         match self {
             Self::Datagram(link) => link.receive(bytes, pool, cx),
             Self::Llp(link) => link.receive(bytes, pool, cx),
+            Self::Ppp(link) => link.receive(bytes, pool, cx),
             Self::Slip(link) => link.receive(bytes, pool, cx),
         }
     }
@@ -84,6 +100,7 @@ impl Link {
         match self {
             Self::Datagram(link) => link.send(packet, cx),
             Self::Llp(link) => link.send(packet, cx),
+            Self::Ppp(link) => link.send(packet, cx),
             Self::Slip(link) => link.send(packet, cx),
         }
     }
@@ -94,6 +111,7 @@ impl Link {
         match self {
             Self::Datagram(link) => link.is_full(),
             Self::Llp(link) => link.is_full(),
+            Self::Ppp(link) => link.is_full(),
             Self::Slip(link) => link.is_full(),
         }
     }
@@ -104,6 +122,7 @@ impl Link {
         match self {
             Self::Datagram(link) => link.transmit_into(wire, limit, cx),
             Self::Llp(link) => link.transmit_into(wire, limit, cx),
+            Self::Ppp(link) => link.transmit_into(wire, limit, cx),
             Self::Slip(link) => link.transmit_into(wire, limit, cx),
         }
     }
@@ -113,6 +132,7 @@ impl Link {
         match self {
             Self::Datagram(link) => link.event(),
             Self::Llp(link) => link.event(),
+            Self::Ppp(link) => link.event(),
             Self::Slip(link) => link.event(),
         }
     }
@@ -123,6 +143,7 @@ impl Link {
         match self {
             Self::Datagram(link) => link.deadline(),
             Self::Llp(link) => link.deadline(),
+            Self::Ppp(link) => link.deadline(),
             Self::Slip(link) => link.deadline(),
         }
     }
@@ -132,6 +153,7 @@ impl Link {
         match self {
             Self::Datagram(link) => link.timeout(cx),
             Self::Llp(link) => link.timeout(cx),
+            Self::Ppp(link) => link.timeout(cx),
             Self::Slip(link) => link.timeout(cx),
         }
     }
@@ -142,6 +164,7 @@ impl Link {
         match self {
             Self::Datagram(link) => link.mtu(),
             Self::Llp(link) => link.mtu(),
+            Self::Ppp(link) => link.mtu(),
             Self::Slip(link) => link.mtu(),
         }
     }
@@ -152,6 +175,7 @@ impl Link {
         match self {
             Self::Datagram(link) => link.has_output(),
             Self::Llp(link) => link.has_output(),
+            Self::Ppp(link) => link.has_output(),
             Self::Slip(link) => link.has_output(),
         }
     }
@@ -161,6 +185,7 @@ impl Link {
         match self {
             Self::Datagram(link) => link.reset(pool),
             Self::Llp(link) => link.reset(pool),
+            Self::Ppp(link) => link.reset(pool),
             Self::Slip(link) => link.reset(pool),
         }
     }
@@ -178,12 +203,21 @@ fn charged<'m, R>(cx: &mut Cx<'m>, step: impl FnOnce(&mut Cx<'m>) -> R) -> R {
 mod tests {
     use super::*;
     use crate::cx::testing::Lab;
+    use core::net::Ipv4Addr;
     use proptest::prelude::*;
 
     fn both_ends(kind: usize) -> [Link; 2] {
         let end = || match kind {
             0 => Link::Datagram(Datagram::new(50)),
             1 => Link::Llp(Llp::new(50)),
+            2 => Link::Ppp(Box::new(Ppp::new(
+                50,
+                ppp::Settings {
+                    address: Some(Ipv4Addr::new(10, 0, 0, 1)),
+                    echo_interval: None,
+                    ..ppp::Settings::default()
+                },
+            ))),
             _ => Link::Slip(Slip::new(50)),
         };
         [end(), end()]
@@ -195,14 +229,32 @@ mod tests {
         to.receive(&wire, pool, &mut lab.cx());
     }
 
+    /// Opens the line, if it has to be, and takes the news of that.
+    fn open([a, b]: &mut [Link; 2], pool: &mut Pool, lab: &mut Lab) {
+        for end in [&mut *a, &mut *b] {
+            if let Link::Ppp(ppp) = end {
+                ppp.open(&mut lab.cx());
+            }
+        }
+        while a.has_output() || b.has_output() {
+            carry(a, b, pool, lab);
+            carry(b, a, pool, lab);
+        }
+        for end in [a, b] {
+            while end.event().is_some() {}
+        }
+    }
+
     proptest! {
         #[test]
         fn every_kind_of_link_carries_datagrams_and_gives_each_buffer_back(
-            kind in 0..3_usize,
+            kind in 0..4_usize,
             datagrams in prop::collection::vec(prop::collection::vec(any::<u8>(), 1..50), 0..8),
         ) {
-            let ([mut a, mut b], mut lab) = (both_ends(kind), Lab::default());
+            let (mut ends, mut lab) = (both_ends(kind), Lab::default());
             let mut pool = Pool::new(16, 50);
+            open(&mut ends, &mut pool, &mut lab);
+            let [mut a, mut b] = ends;
             for datagram in &datagrams {
                 let mut packet = pool.take(&mut lab.meter).unwrap();
                 packet.extend(datagram);

@@ -239,7 +239,12 @@ impl Station {
                 self.internet.set_address(Ipv4Addr::from(address), 0);
                 self.has_news = true;
             }
-            None => {}
+            Some(
+                link::Event::InterfaceIdentifier(_)
+                | link::Event::NetworkUp
+                | link::Event::NetworkDown,
+            )
+            | None => {}
         }
     }
 

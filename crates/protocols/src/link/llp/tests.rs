@@ -66,6 +66,9 @@ impl End {
                 Event::Sent(packet) => self.sent.push(packet.data().to_vec()),
                 Event::Failed(_) => self.failed += 1,
                 Event::Address(address) => self.address = Some(*address),
+                Event::InterfaceIdentifier(_) | Event::NetworkUp | Event::NetworkDown => {
+                    panic!("{event:?} is not of LLP")
+                }
             }
             if let Some(packet) = event.into_packet() {
                 self.pool.put(packet);
