@@ -29,10 +29,12 @@
 //! After a loss the slot of the decompressor is behind, and what it makes has a wrong TCP checksum,
 //! until the retransmission comes uncompressed (§4.1). After a loss that the link has noticed it
 //! may also not know whose slot is meant, and tosses all until a segment names one (§4.2). What a
-//! loss may hide is limited: if a lost segment moves two fields by amounts whose one's complement
-//! sum is zero, as a window that shrinks by just the data sent, no checksum tells. RFC 1144 accepts
-//! this; a link with a checksum of its own, as PPP, does not help, because nothing is damaged. The
-//! IP identification is under no checksum that travels, and is wrong after a loss.
+//! loss may hide is limited, but not nothing: if it makes two fields wrong by amounts whose one's
+//! complement sum is zero, no checksum tells. A lost segment whose window shrinks by just the data
+//! before it does that, and the special case of an echo can, when the lost segment and the one
+//! before had data of different lengths. RFC 1144 accepts this; a link with a checksum of its own,
+//! as PPP, does not help, because nothing is damaged. The IP identification is under no checksum
+//! that travels, and is wrong after a loss.
 //!
 //! Two things are stricter here than in the RFC's sample. Bits that it does not know (ECN's) are
 //! compared with the slot's, and a change goes uncompressed. And in the special cases its receiver
@@ -509,6 +511,25 @@ impl Cursor<'_> {
             0 => Ok(u16::from_be_bytes([self.byte()?, self.byte()?])),
             delta => Ok(u16::from(delta)),
         }
+    }
+}
+
+/// What the tests of the links send.
+#[cfg(test)]
+pub(super) mod testing {
+    use super::*;
+
+    /// Returns a segment of one byte, each with a higher identification, sequence number and
+    /// acknowledgment than the one before.
+    pub(in crate::link) fn typed(count: u8) -> Vec<u8> {
+        #[rustfmt::skip]
+        let mut datagram = [
+            0x45, 0, 0, 41, 0, count, 0, 0, 64, 6, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2,
+            4, 0, 0, 23, 0, 0, 0, count, 0, 0, 0, count, 0x50, 0x10, 1, 0, 7, 7, 0, 0, b'x',
+        ];
+        let checksum = Sum::default().bytes(&datagram[..20]).finish();
+        [datagram[10], datagram[11]] = checksum.to_be_bytes();
+        datagram.to_vec()
     }
 }
 
