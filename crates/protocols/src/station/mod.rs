@@ -341,7 +341,7 @@ impl Station {
     fn waiting(&mut self) -> Option<Packet> {
         match &mut self.link {
             Link::Datagram(link) => link.take_waiting(),
-            Link::Llp(_) | Link::Slip(_) => None,
+            Link::Llp(_) | Link::Ppp(_) | Link::Slip(_) => None,
         }
     }
 

@@ -58,7 +58,7 @@ impl Segment {
         ]
         .concat();
         let len = u16::try_from(tcp.len()).unwrap();
-        let checksum = pseudo_header(HOST, PEER, Protocol::Tcp, len).bytes(&tcp).finish();
+        let checksum = pseudo_header(HOST.into(), PEER.into(), Protocol::Tcp, len).bytes(&tcp).finish();
         tcp[16..18].copy_from_slice(&checksum.to_be_bytes());
         let header = Header {
             source: HOST,
@@ -77,7 +77,7 @@ fn has_good_checksum(datagram: &[u8]) -> bool {
     let segment = &datagram[20..];
     let len = u16::try_from(segment.len()).unwrap();
     Header::parse(datagram).is_ok()
-        && pseudo_header(HOST, PEER, Protocol::Tcp, len).bytes(segment).is_good()
+        && pseudo_header(HOST.into(), PEER.into(), Protocol::Tcp, len).bytes(segment).is_good()
 }
 
 /// Both ends of a line.
