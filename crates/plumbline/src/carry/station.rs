@@ -352,7 +352,8 @@ impl<S: Session> Driver<'_, S> {
         is_late.then_some(Outcome::TimedOut)
     }
 
-    /// Leaves no connection behind: one that is open is reset, and what was owed goes out.
+    /// Leaves no connection behind: one that is open is reset, what was owed goes out, and a line
+    /// that closes is closed.
     fn leave(&mut self) -> Result<()> {
         let layers = &mut self.station.layers;
         self.carried.abort_unless_closed(layers, &mut self.bench.cx());
@@ -362,12 +363,27 @@ impl<S: Session> Driver<'_, S> {
             self.write()?;
             self.take_arrived();
             let is_sent = self.unwritten.is_empty() && self.station.packets_lent() == 0;
-            if is_sent || self.bench.clock.now() >= give_up_at {
+            if is_sent && self.close_line() {
+                continue;
+            }
+            if (is_sent && !self.is_line_closing()) || self.bench.clock.now() >= give_up_at {
                 return Ok(());
             }
             let until = self.station.deadline().map_or(give_up_at, |at| at.min(give_up_at));
             self.wait_for(Some(until), false)?;
         }
+    }
+
+    /// Closes a line that closes; returns whether that has begun now.
+    fn close_line(&mut self) -> bool {
+        let Link::Ppp(ppp) = self.station.link_mut() else { return false };
+        let is_open = !matches!(ppp.phase(), ppp::Phase::Dead | ppp::Phase::Terminate);
+        ppp.close(&mut self.bench.cx());
+        is_open
+    }
+
+    fn is_line_closing(&self) -> bool {
+        matches!(self.station.link(), Link::Ppp(ppp) if ppp.phase() == ppp::Phase::Terminate)
     }
 
     /// Takes what has arrived and lets timers run out, without the application.

@@ -58,7 +58,8 @@ impl Segment {
         ]
         .concat();
         let len = u16::try_from(tcp.len()).unwrap();
-        let checksum = pseudo_header(HOST.into(), PEER.into(), Protocol::Tcp, len).bytes(&tcp).finish();
+        let checksum =
+            pseudo_header(HOST.into(), PEER.into(), Protocol::Tcp, len).bytes(&tcp).finish();
         tcp[16..18].copy_from_slice(&checksum.to_be_bytes());
         let header = Header {
             source: HOST,
