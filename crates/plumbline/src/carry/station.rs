@@ -30,6 +30,8 @@ const FAREWELL: Duration = Duration::from_secs(2);
 const SERIAL_MTU: usize = 576;
 /// RFC 1661 §6.1: an end must be able to receive this much, whatever it has said.
 const PPP_MTU: usize = 1500;
+/// The address of an end of a line that has none: it is never routed (RFC 7335).
+const NAMELESS: Ipv4Addr = Ipv4Addr::new(192, 0, 0, 1);
 /// Where the password of PPP is, if the other end wants one.
 const PPP_PASSWORD: &str = "PLUMB_PPP_PASSWORD";
 /// What a serial line is given at a time, so that an acknowledgment need not wait long.
@@ -168,6 +170,7 @@ fn serial_link(link: &SerialLink, address: Option<Ipv4Addr>) -> Result<Link> {
         SerialLink::Ppp { user, compresses_headers } => {
             let settings = ppp::Settings {
                 address,
+                spare_address: Some(NAMELESS),
                 compresses_headers: *compresses_headers,
                 carries_ipv6: false,
                 credentials: user.as_deref().map(credentials).transpose()?,

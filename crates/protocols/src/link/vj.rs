@@ -36,6 +36,10 @@
 //! as PPP, does not help, because nothing is damaged. The IP identification is under no checksum
 //! that travels, and is wrong after a loss.
 //!
+//! A datagram with DF and without an identification (RFC 6864 §4.1: an atomic one may have any) is
+//! given the one after its slot's, because an identification that does not count on would take
+//! three bytes of every segment.
+//!
 //! Two things are stricter here than in the RFC's sample. Bits that it does not know (ECN's) are
 //! compared with the slot's, and a change goes uncompressed. And in the special cases its receiver
 //! leaves URG as it was: here the receiver clears it, and the sender does not use a special case
@@ -93,6 +97,8 @@ mod mask {
 const PROTOCOL_AT: usize = 9;
 const PROTOCOL_TCP: u8 = 6;
 const FRAGMENT: u16 = 0x3FFF;
+/// In the byte that holds the flags.
+const DONT_FRAGMENT: u8 = 0x40;
 const FIN_SYN_RST: u8 = 0x07;
 const PSH: u8 = 0x08;
 const ACK: u8 = 0x10;
@@ -150,6 +156,7 @@ impl Compressor {
 
     /// Makes of a whole datagram what goes over the line, and returns what that is.
     pub fn compress(&mut self, packet: &mut Packet, meter: &mut Meter) -> Kind {
+        self.number(packet);
         let Some(headers) = Headers::read(packet.data()) else { return Kind::Ip };
         // RFC 1144 §3.2.3: a segment that opens or closes goes as it is.
         if headers.tcp[13] & (FIN_SYN_RST | ACK) != ACK {
@@ -177,6 +184,22 @@ impl Compressor {
         }
         meter.count(Counter::VjCompressedOut);
         Kind::CompressedTcp
+    }
+
+    /// Gives an atomic datagram without an identification the one that takes no byte.
+    fn number(&self, packet: &mut Packet) {
+        let Some(headers) = Headers::read(packet.data()) else { return };
+        let is_atomic = headers.ip[6] & DONT_FRAGMENT != 0 && headers.ip[4..6] == [0, 0];
+        let slot = self.slots.iter().find(|slot| slot.is_of(&headers));
+        let (true, Some(slot)) = (is_atomic, slot) else { return };
+        let mut ip = *headers.ip;
+        [ip[4], ip[5]] = slot.ip_identification().wrapping_add(1).to_be_bytes();
+        [ip[10], ip[11]] = [0, 0];
+        let sum = Sum::default().bytes(&ip).bytes(headers.ip_options);
+        [ip[10], ip[11]] = sum.finish().to_be_bytes();
+        if let Some(old) = packet.data_mut().first_chunk_mut() {
+            *old = ip;
+        }
     }
 
     /// Puts `headers` into the slot of their connection; returns its number, and what has changed
@@ -336,6 +359,10 @@ impl Slot {
         self.tcp_options.clear();
         self.tcp_options.extend_from_slice(headers.tcp_options);
         (self.data_len, self.used_at) = (headers.data_len, used_at);
+    }
+
+    fn ip_identification(&self) -> u16 {
+        u16::from_be_bytes([self.ip[4], self.ip[5]])
     }
 
     /// Returns whether the addresses and ports are these.

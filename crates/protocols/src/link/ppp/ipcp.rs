@@ -47,6 +47,8 @@ pub(super) struct IpcpOptions {
     wish: Terms,
     /// The address that the other end must take; none if it may have any.
     peer_address: Option<Ipv4Addr>,
+    /// The address that the other end gets if it asks for one and may have any.
+    spare_address: Option<Ipv4Addr>,
     /// What we ask for now.
     pub(super) ours: Terms,
     /// What the other end is.
@@ -59,6 +61,7 @@ impl IpcpOptions {
     pub(super) fn new(
         address: Option<Ipv4Addr>,
         peer_address: Option<Ipv4Addr>,
+        spare_address: Option<Ipv4Addr>,
         compresses: bool,
         wants_name_servers: bool,
     ) -> Self {
@@ -69,15 +72,16 @@ impl IpcpOptions {
             compression,
             name_servers: [wants_name_servers.then_some(Ipv4Addr::UNSPECIFIED); 2],
         };
-        Self { wish, peer_address, ..Self::default() }
+        Self { wish, peer_address, spare_address, ..Self::default() }
     }
 
     fn judge_address(&mut self, address: Ipv4Addr) -> Verdict {
         self.judged.address = Some(address);
-        match self.peer_address {
+        let asks = address.is_unspecified();
+        match self.peer_address.or(self.spare_address.filter(|_| asks)) {
             Some(given) if given != address => Verdict::Nak(given.octets().to_vec()),
-            // It asks, and there is none to give.
-            None if address.is_unspecified() => Verdict::Reject,
+            // There is none to give.
+            None if asks => Verdict::Reject,
             _ => Verdict::Ack,
         }
     }

@@ -76,6 +76,8 @@ pub struct Settings {
     pub address: Option<Ipv4Addr>,
     /// The address that the other end must take; none to let it have its own.
     pub peer_address: Option<Ipv4Addr>,
+    /// The address to give to the other end if it asks for one and may have any.
+    pub spare_address: Option<Ipv4Addr>,
     /// Whether headers may be compressed, both ways.
     pub compresses_headers: bool,
     /// Whether to ask for the addresses of two name servers.
@@ -97,6 +99,7 @@ impl Default for Settings {
         Self {
             address: None,
             peer_address: None,
+            spare_address: None,
             compresses_headers: true,
             wants_name_servers: false,
             carries_ipv6: true,
@@ -214,6 +217,7 @@ impl Ppp {
         let ipcp = IpcpOptions::new(
             settings.address,
             settings.peer_address,
+            settings.spare_address,
             settings.compresses_headers,
             settings.wants_name_servers,
         );

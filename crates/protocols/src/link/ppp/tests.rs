@@ -123,6 +123,17 @@ fn an_end_that_gives_no_address_and_one_that_has_none_do_not_open_the_network() 
 }
 
 #[test]
+fn an_end_that_asks_gets_the_spare_address_and_one_that_has_its_own_keeps_it() {
+    let mut lab = Lab::default();
+    let spare = Settings { spare_address: Some(THERE), ..here() };
+    let [a, b] = connected(spare.clone(), Settings::default(), &mut lab);
+    assert_eq!([a.ppp.addresses()[1], b.ppp.addresses()[0]], [Some(THERE); 2]);
+    let own = Some(Ipv4Addr::new(10, 0, 0, 9));
+    let [a, _] = connected(spare, Settings { address: own, ..Settings::default() }, &mut lab);
+    assert_eq!(a.ppp.addresses()[1], own);
+}
+
+#[test]
 fn datagrams_go_both_ways_with_what_was_agreed_left_out_of_their_frames() {
     let mut lab = Lab::default();
     let mut ends = connected(here(), giver(), &mut lab);

@@ -292,6 +292,22 @@ fn a_compressor_that_forgot_sends_the_whole_headers_again() {
     assert_eq!(ends.carry(&next).0, Kind::UncompressedTcp);
 }
 
+#[test]
+fn an_atomic_datagram_without_an_identification_takes_no_byte_for_it() {
+    let mut ends = Ends::default();
+    for segment in typing() {
+        let mut datagram = Segment { identification: 0, ..segment }.datagram();
+        datagram[6] = 0x40;
+        datagram[10..12].fill(0);
+        let checksum = Sum::default().bytes(&datagram[..20]).finish();
+        datagram[10..12].copy_from_slice(&checksum.to_be_bytes());
+        let (kind, bytes) = ends.compress(&datagram);
+        assert!(kind == Kind::UncompressedTcp || bytes.len() == 4, "{bytes:?}");
+        let made = ends.decompress(kind, &bytes).unwrap();
+        assert!(has_good_checksum(&made) && made[20..] == datagram[20..]);
+    }
+}
+
 /// Any segment of a few connections, whose fields change as they do and as they do not.
 fn segments() -> impl Strategy<Value = Vec<Segment>> {
     let delta = || prop_oneof![Just(0_u32), 1..4_u32, 200..300_u32, any::<u32>()];
