@@ -1,6 +1,7 @@
 //! What the tests with real peers share: a network, servers, and a person at a terminal.
 
 pub(crate) mod line;
+pub(crate) mod serial_peer;
 pub(crate) mod tcp_urgent;
 
 use os::clock::Monotonic;
