@@ -31,7 +31,7 @@ fn main() -> ExitCode {
 fn run(root: &Path, arguments: &[&str]) -> Result<()> {
     match arguments {
         ["tidy"] => run_tidy(root),
-        ["bench", rest @ ..] => bench::run(rest),
+        ["bench", rest @ ..] => bench::run(root, rest),
         _ => bail!("{USAGE}"),
     }
 }

@@ -7,35 +7,36 @@
 //! - AVX2: 64 bytes a round, their 16-bit halves into four vectors of 32-bit sums;
 //! - elsewhere: 64-bit words with the carry added back, four sums side by side.
 
-/// Returns the one's complement sum of big-endian words, with zero behind an odd last byte.
-pub type Sum = fn(&[u8]) -> u16;
-
-/// Copies the second to the first, as much as both hold, and returns the [`Sum`] of it.
-pub type CopyAndSum = fn(&mut [u8], &[u8]) -> u16;
-
-/// What is used to take a sum.
-#[derive(Clone, Copy, Debug)]
-pub struct Routines {
-    /// The sum of bytes.
-    pub sum: Sum,
-    /// A copy with its sum.
-    pub copy_and_sum: CopyAndSum,
-    /// What the processor is asked for, for the head of a report.
-    pub name: &'static str,
-}
+pub use protocols::checksum::Routines;
 
 /// Returns the fastest routines that this processor has.
 #[must_use]
 pub fn routines() -> Routines {
     #[cfg(target_arch = "x86_64")]
-    if std::is_x86_feature_detected!("avx2") {
-        return Routines { sum: avx2::sum, copy_and_sum: avx2::copy_and_sum, name: "avx2" };
+    if has_avx2() {
+        return Routines { sum: avx2::sum, copy_and_sum: avx2::copy_and_sum };
     }
     WORDS
 }
 
+/// Returns what [`routines`] has found, for the head of a report.
+#[must_use]
+pub fn name() -> &'static str {
+    if has_avx2() { "AVX2" } else { "64-bit words" }
+}
+
+#[cfg(target_arch = "x86_64")]
+fn has_avx2() -> bool {
+    std::is_x86_feature_detected!("avx2")
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+fn has_avx2() -> bool {
+    false
+}
+
 /// The routines for a processor about which nothing is known.
-pub const WORDS: Routines = Routines { sum, copy_and_sum, name: "64-bit words" };
+pub const WORDS: Routines = Routines { sum, copy_and_sum };
 
 fn sum(bytes: &[u8]) -> u16 {
     finish(add_words(0, bytes))
@@ -263,9 +264,9 @@ mod tests {
     fn assert_all_agree(bytes: &[u8]) {
         let expected = sum_of_pairs(bytes);
         for routines in [WORDS, routines()] {
-            assert_eq!((routines.sum)(bytes), expected, "{}, {}", routines.name, bytes.len());
+            assert_eq!((routines.sum)(bytes), expected, "{} bytes", bytes.len());
             let mut copy = vec![0; bytes.len()];
-            assert_eq!((routines.copy_and_sum)(&mut copy, bytes), expected, "{}", routines.name);
+            assert_eq!((routines.copy_and_sum)(&mut copy, bytes), expected);
             assert_eq!(copy, bytes);
         }
     }

@@ -195,7 +195,9 @@ fn bring_up(name: &str) {
 }
 
 fn tun(kind: Kind) -> Device {
-    let options = Options { kind, is_offloading: true, ..Options::default() };
+    let is_offloading = true;
+    let options =
+        Options { kind, is_offloading, takes_super_datagrams: true, ..Options::default() };
     let tun = Tun::open_with(Some("plumb0"), options).unwrap();
     assert!(tun.offloads().unwrap().tcp, "this kernel offers {:?}", tun.offloads());
     bring_up("plumb0");

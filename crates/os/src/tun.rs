@@ -55,6 +55,8 @@ pub struct Options {
     pub kind: Kind,
     /// Whether packets may be left unfinished, with a header that says so.
     pub is_offloading: bool,
+    /// Whether UDP datagrams of one size may come as one packet too.
+    pub takes_super_datagrams: bool,
     /// Whether the interface may be opened again for another queue, up to 256 times; the kernel
     /// spreads its flows over the queues.
     pub has_many_queues: bool,
@@ -115,7 +117,8 @@ impl Tun {
             Errno::INVAL => TunError::Different(wanted.into(), options.kind),
             error => TunError::Other(error.into()),
         })?;
-        let offloads = options.is_offloading.then(|| ask_for_offloads(&descriptor)).transpose();
+        let offloads =
+            options.is_offloading.then(|| ask_for_offloads(&descriptor, options)).transpose();
         let offloads = offloads.map_err(|error| TunError::Other(error.into()))?;
         Ok(Self { descriptor, name: request.name(), kind: options.kind, offloads })
     }
@@ -255,11 +258,14 @@ fn interface_flags(options: Options) -> i16 {
 }
 
 /// Agrees with the kernel on the length of the header and on what we take unfinished.
-fn ask_for_offloads(descriptor: &OwnedFd) -> Result<Offloads, Errno> {
+fn ask_for_offloads(descriptor: &OwnedFd, options: Options) -> Result<Offloads, Errno> {
     let length = i32::try_from(HEADER_LEN).unwrap_or(i32::MAX);
     // SAFETY: TUNSETVNETHDRSZ reads an int.
     unsafe { ioctl(descriptor, Setter::<TUNSETVNETHDRSZ, libc::c_int>::new(length)) }?;
     for offloads in STEPS {
+        if offloads.udp && !options.takes_super_datagrams {
+            continue;
+        }
         // SAFETY: TUNSETOFFLOAD takes its flags in the place of the pointer.
         let answer = unsafe {
             ioctl(descriptor, IntegerSetter::<TUNSETOFFLOAD>::new_usize(offload_flags(offloads)))

@@ -186,6 +186,12 @@ impl Udp {
         Some((source, packet))
     }
 
+    /// Returns whether a datagram waits in a socket.
+    #[must_use]
+    pub fn has_datagram(&self, socket: SocketId) -> bool {
+        self.sockets.iter().any(|s| s.id == socket && !s.waiting.is_empty())
+    }
+
     /// Takes an ICMP error about a datagram of ours; the sender's socket keeps the last one.
     pub fn receive_error(&mut self, error: &IcmpError) {
         let [s0, s1, d0, d1, ..] = error.first_bytes;

@@ -69,7 +69,7 @@ const BACKLOG: usize = 64;
 const CONNECTIONS_MAX: usize = 1024;
 
 /// Names a connection. It never names another one later.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ConnectionId {
     slot: u32,
     generation: u32,
