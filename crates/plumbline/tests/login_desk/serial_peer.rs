@@ -23,6 +23,8 @@ pub(crate) fn lacks(program: &str) -> Option<String> {
 /// A line with a program at its other end, until it is dropped.
 pub(crate) struct SerialPeer {
     device: PathBuf,
+    /// Where the program finds its secrets.
+    home: PathBuf,
     /// Dropped, it ends the relay and with it the program.
     _held: UnixStream,
 }
@@ -32,10 +34,14 @@ impl SerialPeer {
     ///
     /// The package's other program, slirp itself, ends at once on a system whose `select` refuses
     /// a negative time.
-    pub(crate) fn slirp(protocol: &str) -> Self {
+    pub(crate) fn slirp(settings: &[&str]) -> Self {
+        let home = new_home();
+        for file in [".pap-secrets", ".chap-secrets"] {
+            std::fs::write(home.join(file), "guest * right\n").unwrap();
+        }
         let mut command = Command::new("slirp-fullbolt");
-        command.args([protocol, "host address 10.0.0.1"]).env("HOME", "/nonexistent");
-        Self::start(command, "SLiRP Ready ...").expect("slirp is ready")
+        command.args(settings).arg("host address 10.0.0.1").env("HOME", &home);
+        Self::start(command, home, "SLiRP Ready ...").expect("slirp is ready")
     }
 
     /// Starts pppd with addresses for both ends, or says why it does not run here.
@@ -43,11 +49,11 @@ impl SerialPeer {
         let mut command = Command::new("/usr/sbin/pppd");
         command.args(["nodetach", "local", "noauth", "debug", "logfd", "2"]);
         command.args(["10.1.0.1:10.1.0.2"]);
-        Self::start(command, "sent [LCP ConfReq")
+        Self::start(command, new_home(), "sent [LCP ConfReq")
     }
 
     /// Starts `command` on a terminal, and joins the line to it once it has said `sign`.
-    fn start(command: Command, sign: &str) -> Result<Self, String> {
+    fn start(command: Command, home: PathBuf, sign: &str) -> Result<Self, String> {
         let program = Pty::open(super::SIZE).unwrap().start(command).unwrap();
         let clock = Monotonic::start();
         let until = clock.now() + super::LIMIT;
@@ -65,13 +71,30 @@ impl SerialPeer {
         let device = line.path().to_owned();
         let (held, ended) = UnixStream::pair().unwrap();
         thread::spawn(move || relay(&line, &program, &ended));
-        Ok(Self { device, _held: held })
+        Ok(Self { device, home, _held: held })
     }
 
     /// Returns the way to it, with further settings.
     pub(crate) fn via(&self, settings: &str) -> String {
         format!("serial:{}?baud=115200&{settings}", self.device.display())
     }
+}
+
+impl Drop for SerialPeer {
+    fn drop(&mut self) {
+        // A folder that stays is in nobody's way.
+        _ = std::fs::remove_dir_all(&self.home);
+    }
+}
+
+/// Makes a folder that no other test has.
+fn new_home() -> PathBuf {
+    let test = format!("{:?}", thread::current().id());
+    let number: String = test.chars().filter(char::is_ascii_digit).collect();
+    let name = format!("plumb-serial-peer-{}-{number}", std::process::id());
+    let home = std::env::temp_dir().join(name);
+    std::fs::create_dir_all(&home).unwrap();
+    home
 }
 
 /// Carries bytes both ways until the other end of `ended` is gone.
