@@ -199,6 +199,19 @@ fn a_person_works_over_a_serial_line_whose_other_end_gives_the_address() {
     assert_eq!(line.ending(), Some(Ending::Reset));
 }
 
+#[test]
+#[ignore = "takes a pseudo-terminal for a serial line"]
+fn a_person_works_over_a_serial_line_with_compressed_headers() {
+    let line = Line::with_header_compression();
+    let mut person = Person::over(&["--via", &line.via(), line::HOST]);
+    person.sees("link=llp&vj=1");
+    person.types("mumble");
+    person.sees("mumble");
+    person.types("\x1dclose\r");
+    assert_eq!(person.leaves().code(), Some(0));
+    assert_eq!(line.ending(), Some(Ending::Reset));
+}
+
 /// Logs in at the server of inetutils through slirp, which speaks `protocol` on the line.
 fn work_through_slirp(protocol: &'static [&'static str], settings: &'static str) {
     if let Some(reason) = serial_peer::lacks("slirp-fullbolt") {

@@ -193,3 +193,75 @@ impl IpcpOptions {
         self.ours.address.or(self.wish.address).filter(|address| !address.is_unspecified())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cx::testing::Lab;
+
+    const OURS: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
+    const SPARE: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 2);
+
+    fn options(address: Option<Ipv4Addr>, lab: &mut Lab) -> IpcpOptions {
+        let mut options = IpcpOptions::new(address, None, Some(SPARE), true, true);
+        options.restart(&mut lab.cx());
+        options.begin();
+        options
+    }
+
+    #[test]
+    fn an_end_without_an_address_takes_the_one_it_is_named_and_the_name_servers() {
+        let mut lab = Lab::default();
+        let mut options = options(None, &mut lab);
+        options.take_nak(kind::ADDRESS, &[10, 0, 0, 7], &mut lab.cx());
+        options.take_nak(kind::NAME_SERVER, &[10, 0, 0, 8], &mut lab.cx());
+        options.take_reject(kind::SECOND_NAME_SERVER);
+        assert_eq!(options.address(), Some(Ipv4Addr::new(10, 0, 0, 7)));
+        let server = Some(Ipv4Addr::new(10, 0, 0, 8));
+        assert_eq!(options.ours.name_servers, [server, None]);
+    }
+
+    #[test]
+    fn an_address_of_our_own_is_not_for_the_other_end_to_change() {
+        let mut lab = Lab::default();
+        let mut options = options(Some(OURS), &mut lab);
+        options.take_nak(kind::ADDRESS, &[10, 0, 0, 7], &mut lab.cx());
+        assert_eq!(options.address(), Some(OURS));
+        options.take_reject(kind::ADDRESS);
+        assert_eq!(options.address(), Some(OURS));
+    }
+
+    #[test]
+    fn an_end_that_asks_is_named_the_spare_address_and_any_other_is_accepted() {
+        let mut lab = Lab::default();
+        let mut options = options(Some(OURS), &mut lab);
+        let named = Verdict::Nak(SPARE.octets().to_vec());
+        assert_eq!(options.judge(kind::ADDRESS, &[0; 4], &mut lab.cx()), named);
+        assert_eq!(options.judge(kind::ADDRESS, &[9, 9, 9, 9], &mut lab.cx()), Verdict::Ack);
+        assert_eq!(options.judge(1, &[0; 8], &mut lab.cx()), Verdict::Reject);
+    }
+
+    #[test]
+    fn compression_is_agreed_on_for_no_more_slots_than_both_ends_have() {
+        let mut lab = Lab::default();
+        let mut options = options(Some(OURS), &mut lab);
+        let verdict = options.judge(kind::COMPRESSION, &[0, 0x2D, 3, 0], &mut lab.cx());
+        options.accept();
+        let few = Compression { slots: 4, may_omit_slot: false };
+        assert_eq!((verdict, options.theirs.compression), (Verdict::Ack, Some(few)));
+        options.take_nak(kind::COMPRESSION, &[0, 0x2D, 255, 0], &mut lab.cx());
+        let ours = Compression { slots: vj::SLOTS_MAX, may_omit_slot: false };
+        assert_eq!(options.ours.compression, Some(ours));
+    }
+
+    #[test]
+    fn another_compression_is_answered_by_ours_and_one_that_is_named_to_us_is_none() {
+        let mut lab = Lab::default();
+        let mut options = options(Some(OURS), &mut lab);
+        let other = [0x00, 0x61, 0, 0, 0, 0];
+        let named = Verdict::Nak(Vec::from([0, 0x2D, 15, 1]));
+        assert_eq!(options.judge(kind::COMPRESSION, &other, &mut lab.cx()), named);
+        options.take_nak(kind::COMPRESSION, &other, &mut lab.cx());
+        assert_eq!(options.ours.compression, None);
+    }
+}

@@ -66,3 +66,47 @@ impl Options for Ipv6cpOptions {
 fn draw(cx: &mut Cx<'_>) -> u64 {
     (cx.chance.next_u64() & !UNIVERSAL).max(1)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cx::testing::Lab;
+
+    fn options(lab: &mut Lab) -> Ipv6cpOptions {
+        let mut options = Ipv6cpOptions::default();
+        options.restart(&mut lab.cx());
+        options
+    }
+
+    #[test]
+    fn an_identifier_is_drawn_that_is_not_universal() {
+        let mut lab = Lab::default();
+        let ours = options(&mut lab).ours;
+        assert!(ours != 0 && ours & UNIVERSAL == 0);
+    }
+
+    #[test]
+    fn none_and_our_own_are_answered_by_another_and_a_third_is_accepted() {
+        let mut lab = Lab::default();
+        let mut options = options(&mut lab);
+        let ours = options.ours;
+        for odd in [0, ours] {
+            let value = odd.to_be_bytes();
+            let verdict = options.judge(INTERFACE_IDENTIFIER, &value, &mut lab.cx());
+            assert!(matches!(verdict, Verdict::Nak(named) if named != ours.to_be_bytes()));
+        }
+        let third = ours.wrapping_add(1).to_be_bytes();
+        let verdict = options.judge(INTERFACE_IDENTIFIER, &third, &mut lab.cx());
+        assert_eq!(verdict, Verdict::Ack);
+    }
+
+    #[test]
+    fn a_named_identifier_is_taken_and_our_own_named_again_draws_another() {
+        let mut lab = Lab::default();
+        let mut options = options(&mut lab);
+        options.take_nak(INTERFACE_IDENTIFIER, &7_u64.to_be_bytes(), &mut lab.cx());
+        assert_eq!(options.ours, 7);
+        options.take_nak(INTERFACE_IDENTIFIER, &7_u64.to_be_bytes(), &mut lab.cx());
+        assert!(options.ours != 7 && options.ours != 0);
+    }
+}

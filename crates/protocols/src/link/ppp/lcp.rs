@@ -341,3 +341,92 @@ impl Lcp {
         true
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cx::testing::Lab;
+
+    fn options(wish: Terms, can_authenticate: bool, lab: &mut Lab) -> LcpOptions {
+        let mut options = LcpOptions { wish, can_authenticate, ..LcpOptions::default() };
+        options.restart(&mut lab.cx());
+        options.begin();
+        options
+    }
+
+    fn requested(options: &mut LcpOptions, lab: &mut Lab) -> Vec<u8> {
+        let mut request = Vec::new();
+        options.request(&mut request, &mut lab.cx());
+        request
+    }
+
+    #[test]
+    fn what_is_the_default_is_not_asked_for() {
+        let mut lab = Lab::default();
+        let mut options = options(Terms::default(), false, &mut lab);
+        let request = requested(&mut options, &mut lab);
+        assert_eq!((request.len(), request[0]), (6, kind::MAGIC));
+    }
+
+    #[test]
+    fn options_are_accepted_corrected_or_rejected_by_what_they_are() {
+        let mut lab = Lab::default();
+        let mut options = options(Terms::default(), true, &mut lab);
+        let mut judge = |kind, value: &[u8]| options.judge(kind, value, &mut lab.cx());
+        assert_eq!(judge(kind::MRU, &[2, 0]), Verdict::Ack);
+        assert_eq!(judge(kind::MRU, &[0, 67]), Verdict::Nak(Vec::from([0, 68])));
+        assert_eq!(judge(kind::ACCM, &[0, 10, 0, 0]), Verdict::Ack);
+        assert_eq!(judge(kind::AUTHENTICATION, &[0xC0, 0x23]), Verdict::Ack);
+        // MS-CHAP: the MD5 of RFC 1994 is what we have.
+        let better = Verdict::Nak(Vec::from([0xC2, 0x23, 5]));
+        assert_eq!(judge(kind::AUTHENTICATION, &[0xC2, 0x23, 0x80]), better);
+        assert_eq!(judge(kind::OMIT_ZERO, &[]), Verdict::Ack);
+        assert_eq!(judge(4, &[0xC0, 0x25, 0, 0, 0, 0]), Verdict::Reject);
+        assert_eq!(judge(kind::MRU, &[1]), Verdict::Reject);
+        options.accept();
+        assert_eq!(options.theirs.format.accm, 0x000A_0000);
+    }
+
+    #[test]
+    fn who_cannot_prove_anything_rejects_every_question_for_it() {
+        let mut lab = Lab::default();
+        let mut options = options(Terms::default(), false, &mut lab);
+        let verdict = options.judge(kind::AUTHENTICATION, &[0xC0, 0x23], &mut lab.cx());
+        assert_eq!(verdict, Verdict::Reject);
+    }
+
+    #[test]
+    fn a_nak_makes_the_wish_no_larger_and_the_map_no_smaller() {
+        let mut lab = Lab::default();
+        let format = Format { accm: 1, ..Format::default() };
+        let wish = Terms { mru: 576, format, ..Terms::default() };
+        let mut options = options(wish, false, &mut lab);
+        let before = options.ours.magic;
+        options.take_nak(kind::MRU, &[5, 220], &mut lab.cx());
+        options.take_nak(kind::ACCM, &[0, 0, 0, 2], &mut lab.cx());
+        options.take_nak(kind::MAGIC, &[1, 2, 3, 4], &mut lab.cx());
+        assert_eq!((options.ours.mru, options.ours.format.accm), (576, 3));
+        assert_ne!(options.ours.magic, before);
+    }
+
+    #[test]
+    fn a_rejected_option_is_not_asked_for_again() {
+        let mut lab = Lab::default();
+        let format = Format { accm: 0, omits_address: true, omits_zero: true };
+        let mut options = options(Terms { mru: 576, format, ..Terms::default() }, false, &mut lab);
+        let kinds = [kind::MRU, kind::ACCM, kind::MAGIC, kind::OMIT_ZERO, kind::OMIT_ADDRESS];
+        kinds.into_iter().for_each(|kind| options.take_reject(kind));
+        assert_eq!(requested(&mut options, &mut lab), []);
+        assert!(!options.is_authentication_refused);
+    }
+
+    #[test]
+    fn a_demand_is_not_weakened_by_the_other_end() {
+        let mut lab = Lab::default();
+        let wish = Terms { authentication: Some(Method::Chap), ..Terms::default() };
+        let mut options = options(wish, false, &mut lab);
+        options.take_nak(kind::AUTHENTICATION, Method::Pap.option(), &mut lab.cx());
+        assert_eq!(options.ours.authentication, Some(Method::Chap));
+        assert!(options.is_authentication_refused);
+    }
+}

@@ -2,14 +2,11 @@
 
 use super::*;
 use crate::cx::testing::Lab;
-use crate::internet::ipv4::{Header, Protocol};
-use crate::internet::pseudo_header;
-use core::net::Ipv4Addr;
 use proptest::prelude::*;
 use std::vec;
 
-const HOST: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
-const PEER: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 2);
+/// Host and peer, as they stand in the header.
+const ADDRESSES: [u8; 8] = [10, 0, 0, 1, 10, 0, 0, 2];
 
 /// A segment, before it has a checksum.
 #[derive(Clone, Debug)]
@@ -57,28 +54,30 @@ impl Segment {
             &self.data,
         ]
         .concat();
-        let len = u16::try_from(tcp.len()).unwrap();
-        let checksum =
-            pseudo_header(HOST.into(), PEER.into(), Protocol::Tcp, len).bytes(&tcp).finish();
+        let checksum = pseudo_header(&tcp).bytes(&tcp).finish();
         tcp[16..18].copy_from_slice(&checksum.to_be_bytes());
-        let header = Header {
-            source: HOST,
-            destination: PEER,
-            protocol: Protocol::Tcp,
-            time_to_live: 64,
-            identification: self.identification,
-            dscp_ecn: 0,
-            dont_fragment: false,
-        };
-        [&header.emit(20 + len)[..], &tcp].concat()
+        let [len, identification] =
+            [u16::try_from(20 + tcp.len()).unwrap(), self.identification].map(u16::to_be_bytes);
+        let mut ip = [
+            &[0x45, 0, len[0], len[1], identification[0], identification[1]],
+            &[0, 0, 64, PROTOCOL_TCP, 0, 0][..],
+            &ADDRESSES,
+        ]
+        .concat();
+        let checksum = Sum::default().bytes(&ip).finish();
+        ip[10..12].copy_from_slice(&checksum.to_be_bytes());
+        [ip, tcp].concat()
     }
+}
+
+fn pseudo_header(segment: &[u8]) -> Sum {
+    let len = u16::try_from(segment.len()).unwrap();
+    Sum::default().bytes(&ADDRESSES).word(PROTOCOL_TCP.into()).word(len)
 }
 
 fn has_good_checksum(datagram: &[u8]) -> bool {
     let segment = &datagram[20..];
-    let len = u16::try_from(segment.len()).unwrap();
-    Header::parse(datagram).is_ok()
-        && pseudo_header(HOST.into(), PEER.into(), Protocol::Tcp, len).bytes(segment).is_good()
+    Headers::read(datagram).is_some() && pseudo_header(segment).bytes(segment).is_good()
 }
 
 /// Both ends of a line.
