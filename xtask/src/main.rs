@@ -1,6 +1,7 @@
 //! The project's own checks and benchmarks: `cargo xtask COMMAND`.
 
 mod bench;
+mod conformance;
 mod tidy;
 
 use anyhow::{Result, bail, ensure};
@@ -11,7 +12,8 @@ const USAGE: &str = "\
 usage: cargo xtask COMMAND
 
   tidy          check what the compiler does not: sizes, layers, banned calls, paths, dependencies
-  bench NAME    measure ours and the peer, interleaved; see 'cargo xtask bench'";
+  bench NAME    measure ours and the peer, interleaved; see 'cargo xtask bench'
+  conformance   our TCP under the scripts of two public suites; see 'cargo xtask conformance --help'";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -32,6 +34,7 @@ fn run(root: &Path, arguments: &[&str]) -> Result<()> {
     match arguments {
         ["tidy"] => run_tidy(root),
         ["bench", rest @ ..] => bench::run(root, rest),
+        ["conformance", rest @ ..] => conformance::run(root, rest),
         _ => bail!("{USAGE}"),
     }
 }

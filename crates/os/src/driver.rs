@@ -32,7 +32,7 @@ use crate::checksum;
 use crate::clock::Monotonic;
 use crate::device::Device;
 use crate::readiness::{self, PollFd, PollFlags};
-use crate::vnet::{Checksum, Header, SegmentKind, Segmentation};
+use crate::vnet::{Checksum, Header, Received, SegmentKind, Segmentation};
 use crate::waiting::{Wait, Waiter};
 use protocols::chance::Chance;
 use protocols::link::Link;
@@ -256,11 +256,11 @@ impl Driver {
     fn accept(
         &mut self,
         mut packet: Packet,
-        read: io::Result<Option<(Header, usize)>>,
+        read: io::Result<Option<Received>>,
         turn: &mut Turn,
     ) -> io::Result<Option<usize>> {
-        let (header, length) = match read {
-            Ok(Some(read)) => read,
+        let Received { header, start, length } = match read {
+            Ok(Some(received)) => received,
             Ok(None) => {
                 self.reading = Some(packet);
                 return Ok(None);
@@ -276,13 +276,14 @@ impl Driver {
             }
         };
         turn.packets_in += 1;
-        packet.take_in(length);
+        packet.take_in(start + length);
+        packet.pull(start);
         if header.segmentation.is_some_and(|cut| cut.kind == SegmentKind::Udp) {
             self.meter.count(Counter::LinkPacketsTooLong);
             self.station.take_back(packet);
             return Ok(Some(length));
         }
-        describe(&mut packet, &header);
+        describe(&mut packet, &header, start);
         let mut cx = Cx { now: turn.now, chance: &mut self.chance, meter: &mut self.meter };
         self.station.receive_packet(packet, &mut cx);
         Ok(Some(length))
@@ -343,13 +344,13 @@ impl Driver {
 }
 
 /// Tells the station what the device has left unfinished.
-fn describe(packet: &mut Packet, header: &Header) {
+fn describe(packet: &mut Packet, header: &Header, packet_start: usize) {
     packet.offload.segment_size = header.segmentation.map_or(0, |cut| cut.segment_size_bytes);
     packet.offload.checksum = match header.checksum {
         Checksum::None => ChecksumState::InPacket,
         Checksum::Valid => ChecksumState::Verified,
         Checksum::Partial { start, offset: TCP_CHECKSUM } => ChecksumState::Partial {
-            start: HEADROOM + usize::from(start),
+            start: HEADROOM + packet_start + usize::from(start),
             field: usize::from(TCP_CHECKSUM),
         },
         Checksum::Partial { start, offset } => {

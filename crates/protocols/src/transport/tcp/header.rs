@@ -5,6 +5,7 @@
 //! the rest brought to a multiple of four by leading no-operations, because middle boxes and fast
 //! paths of peers expect just that layout.
 
+use super::sack::Blocks;
 use super::seq::Seq;
 use crate::checksum::Sum;
 use crate::meter::{Counter, Meter};
@@ -34,6 +35,10 @@ impl Flags {
     pub const ACK: Self = Self(0x10);
     /// The urgent pointer field is significant.
     pub const URG: Self = Self(0x20);
+    /// Congestion experienced, echoed (RFC 3168 §6.1).
+    pub const ECE: Self = Self(0x40);
+    /// Congestion window reduced (RFC 3168 §6.1).
+    pub const CWR: Self = Self(0x80);
 
     /// Returns whether all bits of `flags` are set.
     #[must_use]
@@ -61,8 +66,12 @@ pub struct Options {
     pub mss: Option<u16>,
     /// Window scale, in bits (RFC 7323 §2).
     pub window_scale: Option<u8>,
+    /// Selective acknowledgments may be sent (RFC 2018 §2).
+    pub sack_permitted: bool,
     /// Timestamp value and echo reply (RFC 7323 §3).
     pub timestamps: Option<(u32, u32)>,
+    /// What was received beyond the acknowledgment (RFC 2018 §3).
+    pub sack: Blocks,
 }
 
 /// A header in host form.
@@ -126,7 +135,7 @@ impl Header {
             destination_port: u16::from_be_bytes([dp0, dp1]),
             seq: Seq(u32::from_be_bytes([s0, s1, s2, s3])),
             ack: Seq(u32::from_be_bytes([a0, a1, a2, a3])),
-            flags: Flags(bits & 0x3F),
+            flags: Flags(bits),
             window: u16::from_be_bytes([w0, w1]),
             urgent: u16::from_be_bytes([u0, u1]),
             options: Options::parse(options, meter),
@@ -172,7 +181,11 @@ const END: u8 = 0;
 const NO_OPERATION: u8 = 1;
 const MSS: u8 = 2;
 const WINDOW_SCALE: u8 = 3;
+const SACK_PERMITTED: u8 = 4;
+const SACK: u8 = 5;
 const TIMESTAMPS: u8 = 8;
+/// Bytes of one block.
+const SACK_BLOCK_LEN: usize = 8;
 /// RFC 7323 §2.3: a larger shift is taken as this one.
 const MAX_WINDOW_SCALE: u8 = 14;
 
@@ -206,7 +219,18 @@ impl Options {
                 let echo = u32::from_be_bytes([e0, e1, e2, e3]);
                 self.timestamps = Some((value, echo));
             }
-            (MSS | WINDOW_SCALE | TIMESTAMPS, _) => meter.count(Counter::TcpOptionErrors),
+            (SACK_PERMITTED, &[]) => self.sack_permitted = true,
+            (SACK, blocks) if !blocks.is_empty() && blocks.len() % SACK_BLOCK_LEN == 0 => {
+                let (blocks, _) = blocks.as_chunks::<SACK_BLOCK_LEN>();
+                for [s0, s1, s2, s3, e0, e1, e2, e3] in blocks {
+                    let start = Seq(u32::from_be_bytes([*s0, *s1, *s2, *s3]));
+                    let end = Seq(u32::from_be_bytes([*e0, *e1, *e2, *e3]));
+                    self.sack.push((start, end));
+                }
+            }
+            (MSS | WINDOW_SCALE | SACK_PERMITTED | SACK | TIMESTAMPS, _) => {
+                meter.count(Counter::TcpOptionErrors);
+            }
             _ => {}
         }
     }
@@ -216,13 +240,28 @@ impl Options {
             out.put(&[MSS, 4]);
             out.put(&mss.to_be_bytes());
         }
+        // It takes the place of the no-operations before the timestamps, where there are any.
+        let lead = if self.sack_permitted { [SACK_PERMITTED, 2] } else { [NO_OPERATION; 2] };
         if let Some((value, echo)) = self.timestamps {
-            out.put(&[NO_OPERATION, NO_OPERATION, TIMESTAMPS, 10]);
+            out.put(&lead);
+            out.put(&[TIMESTAMPS, 10]);
             out.put(&value.to_be_bytes());
             out.put(&echo.to_be_bytes());
+        } else if self.sack_permitted {
+            out.put(&[NO_OPERATION; 2]);
+            out.put(&lead);
         }
         if let Some(shift) = self.window_scale {
             out.put(&[NO_OPERATION, WINDOW_SCALE, 3, shift]);
+        }
+        let blocks = self.sack.as_slice();
+        if !blocks.is_empty() {
+            let len = u8::try_from(2 + blocks.len() * SACK_BLOCK_LEN).unwrap_or(0);
+            out.put(&[NO_OPERATION, NO_OPERATION, SACK, len]);
+            for (start, end) in blocks {
+                out.put(&start.0.to_be_bytes());
+                out.put(&end.0.to_be_bytes());
+            }
         }
     }
 
@@ -232,7 +271,16 @@ impl Options {
         let mss = if self.mss.is_some() { 4 } else { 0 };
         let timestamps = if self.timestamps.is_some() { 12 } else { 0 };
         let window_scale = if self.window_scale.is_some() { 4 } else { 0 };
-        mss + timestamps + window_scale
+        let alone = self.sack_permitted && self.timestamps.is_none();
+        let sack_permitted = if alone { 4 } else { 0 };
+        let sack = Self::sack_len(self.sack.as_slice().len());
+        mss + timestamps + window_scale + sack_permitted + sack
+    }
+
+    /// Returns how many bytes of header `blocks` blocks take.
+    #[must_use]
+    pub const fn sack_len(blocks: usize) -> usize {
+        if blocks == 0 { 0 } else { 4 + blocks * SACK_BLOCK_LEN }
     }
 
     /// Returns whether there is no option.
@@ -259,16 +307,29 @@ mod tests {
         segment
     }
 
+    fn sack(blocks: &[(u32, u32)]) -> Blocks {
+        let mut all = Blocks::default();
+        blocks.iter().for_each(|(start, end)| all.push((Seq(*start), Seq(*end))));
+        all
+    }
+
     prop_compose! {
         fn any_header()(
-            ports: (u16, u16), seq: u32, ack: u32, bits in 0..64_u8, window: u16, urgent: u16,
-            mss: Option<u16>, window_scale in prop::option::of(0..=14_u8),
+            ports: (u16, u16), seq: u32, ack: u32, bits: u8, window: u16, urgent: u16,
+            mss: Option<u16>, window_scale in prop::option::of(0..=14_u8), sack_permitted: bool,
             timestamps: Option<(u32, u32)>,
+            blocks in prop::collection::vec(any::<(u32, u32)>(), 0..=4_usize),
         ) -> Header {
             Header {
                 source_port: ports.0, destination_port: ports.1, seq: Seq(seq), ack: Seq(ack),
                 flags: Flags(bits), window, urgent,
-                options: Options { mss, window_scale, timestamps },
+                options: if blocks.len() > 2 {
+                    // With many blocks there is no room for what only a SYN carries.
+                    Options { timestamps: None, sack: sack(&blocks), ..Options::default() }
+                } else {
+                    let sack = sack(&blocks);
+                    Options { mss, window_scale, sack_permitted, timestamps, sack }
+                },
             }
         }
     }
@@ -306,14 +367,35 @@ mod tests {
     }
 
     #[test]
-    fn a_syn_has_the_option_layout_of_linux_without_sack() {
-        let options =
-            Options { mss: Some(1460), window_scale: Some(7), timestamps: Some((0x01020304, 0)) };
+    fn a_syn_has_the_option_layout_of_linux() {
+        let all = Options {
+            mss: Some(1460),
+            window_scale: Some(7),
+            sack_permitted: true,
+            timestamps: Some((0x0102_0304, 0)),
+            ..Options::default()
+        };
+        let expected = [2, 4, 5, 180, 4, 2, 8, 10, 1, 2, 3, 4, 0, 0, 0, 0, 1, 3, 3, 7];
+        assert_eq!(emitted(all), expected);
+        let without_timestamps = Options { timestamps: None, ..all };
+        assert_eq!(emitted(without_timestamps), [2, 4, 5, 180, 1, 1, 4, 2, 1, 3, 3, 7]);
+    }
+
+    #[test]
+    fn three_blocks_behind_timestamps_fill_the_header() {
+        let timestamps = Some((0, 0));
+        let blocks = sack(&[(1, 2), (3, 4), (5, 6)]);
+        let bytes = emitted(Options { timestamps, sack: blocks, ..Options::default() });
+        assert_eq!(bytes.len(), MAX_HEADER_LEN - HEADER_LEN);
+        assert_eq!(bytes[12..24], [1, 1, 5, 26, 0, 0, 0, 1, 0, 0, 0, 2]);
+    }
+
+    fn emitted(options: Options) -> Vec<u8> {
         let header = Header { options, ..Header::default() };
         let mut bytes = [0; MAX_HEADER_LEN];
         let len = header.emit(&mut bytes);
-        let expected = [2, 4, 5, 180, 1, 1, 8, 10, 1, 2, 3, 4, 0, 0, 0, 0, 1, 3, 3, 7];
-        assert_eq!(bytes[HEADER_LEN..len], expected);
+        assert_eq!(len, HEADER_LEN + options.len());
+        bytes[HEADER_LEN..len].to_vec()
     }
 
     #[test]
@@ -327,7 +409,9 @@ mod tests {
                 Options::parse(&bytes, &mut lab.meter);
             }
         }
-        // 254 kinds with length 0, 1 and the three known ones with lengths that are not theirs.
-        assert_eq!(lab.counted(Counter::TcpOptionErrors), 254 * 2 + 3 * (41 - 2 - 1));
+        // 254 kinds with length 0, 1 and the known ones with lengths that are not theirs, of
+        // which blocks have four.
+        let expected = 254 * 2 + 4 * (41 - 2 - 1) + (41 - 2 - 4);
+        assert_eq!(lab.counted(Counter::TcpOptionErrors), expected);
     }
 }

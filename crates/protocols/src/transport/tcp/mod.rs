@@ -20,16 +20,28 @@
 //! Left out: security and compartment, source routes.
 
 mod arrives;
+mod bbr;
 mod calls;
-mod congestion;
+mod congestion_window;
 mod connection;
+mod cubic;
+mod flight;
 pub mod header;
+mod hystart;
 mod icmp_error;
 mod isn;
+mod limits;
 mod lower_level;
+mod newreno;
+mod pacing;
 mod profile;
+mod prr;
+mod rack;
+mod ranges;
 mod receive_buffer;
+mod recovery;
 mod rtt;
+mod sack;
 mod send_buffer;
 pub mod seq;
 mod status;
@@ -40,9 +52,12 @@ mod timeouts;
 mod transmit;
 
 pub use connection::State;
+pub use limits::LimitTimes;
 pub use lower_level::{LowerLevel, Segment, Tail};
-pub use profile::{Acknowledgment, Profile, SendLimit, WindowUpdate};
-pub use status::{Ending, Event, Statistics, Status};
+pub use profile::{Acknowledgment, Congestion, Profile, SendLimit, WindowUpdate};
+pub use recovery::Phase;
+pub use sack::{Block, Blocks};
+pub use status::{Ending, Event, RecoveryStatus, Statistics, Status};
 
 use crate::cx::Cx;
 use crate::internet;
@@ -53,7 +68,7 @@ use alloc::collections::{BTreeMap, VecDeque};
 use arrives::{Answer, Arrival};
 use connection::{Connection, Endpoints, Start};
 use core::net::{IpAddr, SocketAddr};
-use header::{Flags, Header};
+use header::{Flags, Header, Options};
 use isn::Secret;
 use seq::Seq;
 use table::{Ends, Table};
@@ -61,6 +76,9 @@ use transmit::Outgoing;
 
 /// RFC 6056 §3.2 lets all of them be used; these are the ones that IANA assigns to nobody.
 const EPHEMERAL_PORTS: core::ops::Range<u16> = 49_152..65_535;
+/// The ECN bits of a datagram, and what a router says by them (RFC 3168 §5).
+const ECN: u8 = 0b11;
+const CONGESTION_EXPERIENCED: u8 = 0b11;
 /// How many resets may wait for output.
 const MAX_RESETS_OWED: usize = 16;
 /// How many connections of a listener may be half open.
@@ -112,6 +130,8 @@ struct Reset {
     seq: Seq,
     /// None for the answer to a segment that carried an acknowledgment.
     ack: Option<Seq>,
+    /// Those of the connection that is reset (RFC 7323 §3.2: they may be there).
+    options: Options,
 }
 
 /// All connections of one station.
@@ -300,7 +320,7 @@ impl Tcp {
     ///
     /// If the connection has gone.
     pub fn abort(&mut self, id: ConnectionId, cx: &mut Cx<'_>) -> Result<(), NoConnection> {
-        let reset = self.table.get_mut(id)?.abort();
+        let reset = self.table.get_mut(id)?.abort(cx.now);
         if let Some(reset) = reset {
             self.owe_reset(reset, cx);
         }
@@ -315,6 +335,22 @@ impl Tcp {
     /// If the connection has gone.
     pub fn status(&self, id: ConnectionId) -> Result<Status, NoConnection> {
         Ok(self.table.get(id)?.status())
+    }
+
+    /// Gives a connection other policies. What was agreed upon with the peer at its opening stays.
+    ///
+    /// # Errors
+    ///
+    /// If the connection has gone.
+    pub fn tailor(&mut self, id: ConnectionId, profile: Profile) -> Result<(), NoConnection> {
+        self.table.get_mut(id)?.tailor(profile);
+        self.touch(id);
+        Ok(())
+    }
+
+    /// STATUS of every connection there is, in no order that means anything.
+    pub fn statuses(&self) -> impl Iterator<Item = Status> {
+        self.table.connections().map(Connection::status)
     }
 
     /// Gives the connection up: it is closed if it is open, and goes once it has ended.
@@ -355,7 +391,7 @@ impl Tcp {
         while let Some((id, connection)) = self.table.next_due(cx.now) {
             was_due = true;
             connection.timeout(cx);
-            let reset = if connection.must_abort { connection.abort() } else { None };
+            let reset = if connection.must_abort { connection.abort(cx.now) } else { None };
             if let Some(reset) = reset {
                 self.owe_reset(reset, cx);
             }
@@ -395,7 +431,8 @@ impl Tcp {
                 packet.pull(len);
                 cx.meter.work(Work::SegmentByte, packet.len());
                 let data = packet.data();
-                let mut arrival = Arrival { header, data, may_keep, kept: None };
+                let is_marked = lower.dscp_ecn & ECN == CONGESTION_EXPERIENCED;
+                let mut arrival = Arrival { header, data, is_marked, may_keep, kept: None };
                 let id = self.segment_arrives(lower, &mut arrival, cx);
                 id.zip(arrival.kept)
             }
@@ -440,6 +477,10 @@ impl Tcp {
         let flags = arrival.header.flags;
         let profile = self.listeners.get(&ends.0.port()).map(|listener| listener.profile);
         let is_request = flags.has(Flags::SYN) && !flags.has(Flags::ACK) && !flags.has(Flags::RST);
+        if profile.is_some() && is_request && flags.has(Flags::FIN) {
+            // Nobody opens a connection to close it at once, but those who look for open ports.
+            return cx.meter.count(Counter::TcpOpensRefused);
+        }
         match profile {
             Some(profile) if is_request => self.accept(ends, profile, arrival, cx),
             Some(_) if !flags.has(Flags::ACK) => {}
@@ -484,12 +525,12 @@ impl Tcp {
         let data = u32::try_from(arrival.data.len()).unwrap_or(u32::MAX);
         let controls = [Flags::SYN, Flags::FIN].iter().filter(|f| header.flags.has(**f)).count();
         let seg_len = data + u32::try_from(controls).unwrap_or(0);
-        let reset = if header.flags.has(Flags::ACK) {
-            Reset { local, remote, seq: header.ack, ack: None }
+        let (seq, ack) = if header.flags.has(Flags::ACK) {
+            (header.ack, None)
         } else {
-            Reset { local, remote, seq: Seq(0), ack: Some(header.seq + seg_len) }
+            (Seq(0), Some(header.seq + seg_len))
         };
-        self.owe_reset(reset, cx);
+        self.owe_reset(Reset { local, remote, seq, ack, options: Options::default() }, cx);
     }
 
     fn owe_reset(&mut self, reset: Reset, cx: &mut Cx<'_>) {
@@ -558,7 +599,10 @@ impl Tcp {
         pool: &mut Pool,
         cx: &mut Cx<'_>,
     ) -> Option<(Segment, Option<Tail>)> {
-        let packet = pool.take(cx.meter)?;
+        let Some(packet) = pool.take(cx.meter) else {
+            self.table.note_device_limit(cx.now);
+            return None;
+        };
         if let Some(reset) = self.resets.pop_front() {
             cx.meter.count(Counter::TcpResetsOut);
             return Some((reset.into_segment(packet, &self.lower), None));
@@ -588,9 +632,10 @@ impl Reset {
             seq: self.seq,
             ack: self.ack.unwrap_or(Seq(0)),
             flags,
+            options: self.options,
             ..Header::default()
         };
-        let outgoing = Outgoing { header, offset: 0, len: 0, segment_size: 0 };
+        let outgoing = Outgoing { header, offset: 0, len: 0, segment_size: 0, ecn: 0 };
         lower.segment(&outgoing, (self.local, self.remote), packet)
     }
 }

@@ -33,6 +33,8 @@ pub(super) struct Timers {
     /// When a connection that its user has given up ends if the peer does not end it.
     pub(super) released: Option<Instant>,
     pub(super) time_wait: Option<Instant>,
+    /// When the pace lets the next data leave.
+    pub(super) pace: Option<Instant>,
 }
 
 impl Connection {
@@ -43,8 +45,10 @@ impl Connection {
             AckOwed::Nothing | AckOwed::Now => None,
         };
         let timers = &self.timers;
-        [timers.retransmit, timers.persist, timers.released, timers.time_wait, delayed_ack]
+        let recovery = self.recovery.as_ref().and_then(|recovery| recovery.deadline());
+        [timers.retransmit, timers.persist, timers.released, timers.time_wait, timers.pace]
             .into_iter()
+            .chain([delayed_ack, recovery])
             .flatten()
             .min()
     }
@@ -65,6 +69,12 @@ impl Connection {
         }
         if is_due(self.timers.persist) {
             self.persist_timeout(cx);
+        }
+        if is_due(self.timers.pace) {
+            self.timers.pace = None;
+        }
+        if is_due(self.recovery.as_ref().and_then(|recovery| recovery.deadline())) {
+            self.recovery_timeout(cx);
         }
         if is_due(self.timers.retransmit) {
             self.retransmission_timeout(cx);
@@ -111,6 +121,21 @@ impl Connection {
         self.must_probe = true;
     }
 
+    /// RFC 8985 §6.3 and §7.3.
+    fn recovery_timeout(&mut self, cx: &mut Cx<'_>) {
+        let srtt = self.rtt.srtt();
+        let (must_probe, began_recovery) = self.recovery().timeout(srtt, cx.now);
+        if must_probe {
+            self.must_probe_tail = true;
+            // The timeout counts from the probe on.
+            self.restart_retransmit_timer(cx.now);
+        }
+        if began_recovery {
+            cx.meter.count(Counter::TcpFastRetransmits);
+            self.statistics.fast_retransmits += 1;
+        }
+    }
+
     fn retransmission_timeout(&mut self, cx: &mut Cx<'_>) {
         self.timers.retransmit = None;
         let (since, timeouts) = self.timers.retransmitting.unwrap_or((cx.now, 0));
@@ -123,15 +148,20 @@ impl Connection {
         cx.meter.count(Counter::TcpTimeouts);
         cx.meter.record(Quantity::RetransmissionTimeout, self.rtt.rto());
         self.statistics.timeouts += 1;
-        if !is_opening {
-            let flight = self.snd_max.since(self.snd_una);
-            self.congestion.timed_out(timeouts == 0, self.snd_max, flight);
-        }
         self.rtt.back_off();
         self.timed = None;
-        self.must_retransmit = false;
+        self.must_probe_tail = false;
+        if is_opening {
+            self.snd_nxt = self.snd_una;
+            return;
+        }
         // RFC 6298 (5.4): the earliest segment goes first, and all after it may be lost too.
-        self.snd_nxt = self.snd_una;
+        self.recovery().timed_out(timeouts == 0);
+        if self.snd_wnd == 0 {
+            // The peer has shut its window over what is out: it is asked for by probes.
+            self.recovery().forget_flight();
+            self.snd_nxt = self.snd_una;
+        }
     }
 
     /// Starts the retransmission timer anew if anything is outstanding (RFC 6298 (5.1)-(5.3)).

@@ -5,11 +5,14 @@ mod attacks;
 mod campaign;
 mod closing;
 mod congestion;
+mod ecn;
 mod icmp_error;
 mod opening;
 mod options;
+mod reordering;
 mod resets;
 mod retransmission;
+mod sack;
 mod script;
 mod states;
 mod transfer;
@@ -54,7 +57,7 @@ pub(super) fn take(
 /// Makes a segment with its checksum.
 pub(super) fn make(header: Header, ends: (SocketAddr, SocketAddr), data: &[u8]) -> Packet {
     let len = u32::try_from(data.len()).unwrap();
-    let outgoing = Outgoing { header, offset: 0, len, segment_size: 0 };
+    let outgoing = Outgoing { header, offset: 0, len, segment_size: 0, ecn: 0 };
     let mut segment = LOWER.segment(&outgoing, ends, Packet::with_capacity(2000));
     LOWER.append(&mut segment, [data, &[]]);
     segment.packet

@@ -9,7 +9,8 @@ const PEER_ISN: Seq = Seq(5_000_000);
 const PEER_PORT: u16 = 4000;
 
 /// Timers as with [`Profile::BULK`], but without extensions, so that a script is short.
-pub(super) const PLAIN: Profile = Profile { extensions: false, ..Profile::BULK };
+pub(super) const PLAIN: Profile =
+    Profile { extensions: false, congestion: Congestion::NewReno, pacing: false, ..Profile::BULK };
 
 /// A segment that was sent, with numbers that count from the initial ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,6 +21,8 @@ pub(super) struct Sent {
     pub(super) ack: u32,
     pub(super) len: usize,
     pub(super) header: Header,
+    /// The ECN bits of its datagram.
+    pub(super) ecn: u8,
 }
 
 impl Sent {
@@ -59,6 +62,7 @@ pub(super) struct Script {
     pub(super) window: u16,
     pub(super) urgent: u16,
     pub(super) options: Options,
+    pub(super) ecn: u8,
     /// What the user was told.
     pub(super) events: Vec<Event>,
 }
@@ -78,6 +82,7 @@ impl Script {
             window: 60_000,
             urgent: 0,
             options: Options::default(),
+            ecn: 0,
             events: Vec::new(),
         }
     }
@@ -142,7 +147,9 @@ impl Script {
         };
         let ends = (SocketAddr::new(CLIENT, PEER_PORT), SocketAddr::new(SERVER, self.port));
         let packet = make(header, ends, data);
-        take(&mut self.tcp, (CLIENT, SERVER), packet.data(), &mut self.lab.cx());
+        let to = internet::Header::to(SERVER, Protocol::Tcp);
+        let lower = internet::Header { source: CLIENT, dscp_ecn: self.ecn, ..to };
+        assert!(self.tcp.receive(&lower, packet, false, &mut self.lab.cx()).is_some());
     }
 
     /// Takes the next segment of the peer with four bytes of `options` as they stand.
@@ -176,6 +183,7 @@ impl Script {
         let mut all = Vec::new();
         while let Some(segment) = self.tcp.transmit(&mut self.pool, &mut self.lab.cx()) {
             let bytes = segment.packet.data().to_vec();
+            let ecn = segment.lower.dscp_ecn;
             self.pool.put(segment.packet);
             let (header, len) = read(SERVER, CLIENT, &bytes);
             all.push(Sent {
@@ -185,6 +193,7 @@ impl Script {
                 ack: header.ack.since(self.irs),
                 len: bytes.len() - len,
                 header,
+                ecn,
             });
         }
         while let Some((id, event)) = self.tcp.event() {
