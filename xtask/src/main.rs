@@ -1,6 +1,7 @@
 //! The project's own checks and benchmarks: `cargo xtask COMMAND`.
 
 mod bench;
+mod ledger;
 mod tidy;
 
 use anyhow::{Result, bail, ensure};
@@ -11,6 +12,7 @@ const USAGE: &str = "\
 usage: cargo xtask COMMAND
 
   tidy          check what the compiler does not: sizes, layers, banned calls, paths, dependencies
+  ledger        print every requirement and attack with its tests; fail at a hole
   bench NAME    measure ours and the peer, interleaved; see 'cargo xtask bench'";
 
 fn main() -> ExitCode {
@@ -31,6 +33,7 @@ fn main() -> ExitCode {
 fn run(root: &Path, arguments: &[&str]) -> Result<()> {
     match arguments {
         ["tidy"] => run_tidy(root),
+        ["ledger"] => ledger::run(root),
         ["bench", rest @ ..] => bench::run(rest),
         _ => bail!("{USAGE}"),
     }
