@@ -21,6 +21,8 @@ use crate::tidy;
 use anyhow::{Context, Result, ensure};
 use book::{Book, Entry, Weight};
 use std::collections::BTreeMap;
+use std::fmt;
+use std::io::Write as _;
 use std::path::Path;
 use tags::{Test, Tests};
 
@@ -42,15 +44,8 @@ struct Ledger {
 /// Prints every requirement and attack with the tests that name it, and fails at a hole.
 pub(crate) fn run(root: &Path) -> Result<()> {
     let ledger = Ledger::read(root)?;
-    for book in &ledger.books {
-        println!("{}", book.title());
-        for entry in &book.entries {
-            ledger.print(entry);
-        }
-        println!();
-    }
     let (summary, holes) = ledger.summary();
-    println!("{summary}");
+    writeln!(std::io::stdout().lock(), "{ledger}{summary}")?;
     for error in &ledger.errors {
         eprintln!("{error}");
     }
@@ -99,17 +94,6 @@ impl Ledger {
         entry.weight == Weight::Must && entry.exception.is_none() && !self.is_tested(entry)
     }
 
-    fn print(&self, entry: &Entry) {
-        let mark = if self.is_hole(entry) { "HOLE " } else { "" };
-        println!("  {mark}{}  {}: {}", entry.id, entry.section, entry.words);
-        if let Some(reason) = &entry.exception {
-            println!("      exception: {reason}");
-        }
-        for test in self.tests.get(&entry.id).into_iter().flatten() {
-            println!("      {}: {}", test.place, test.name);
-        }
-    }
-
     /// Returns one line for each list, and how many holes there are in all of them.
     fn summary(&self) -> (String, usize) {
         let (mut lines, mut all_holes) = (Vec::new(), 0);
@@ -132,6 +116,26 @@ impl Ledger {
             all_holes += holes;
         }
         (lines.join("\n"), all_holes)
+    }
+}
+
+impl fmt::Display for Ledger {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for book in &self.books {
+            writeln!(f, "{}", book.title())?;
+            for entry in &book.entries {
+                let mark = if self.is_hole(entry) { "HOLE " } else { "" };
+                writeln!(f, "  {mark}{}  {}: {}", entry.id, entry.section, entry.words)?;
+                if let Some(reason) = &entry.exception {
+                    writeln!(f, "      exception: {reason}")?;
+                }
+                for test in self.tests.get(&entry.id).into_iter().flatten() {
+                    writeln!(f, "      {}: {}", test.place, test.name)?;
+                }
+            }
+            writeln!(f)?;
+        }
+        Ok(())
     }
 }
 
