@@ -23,20 +23,26 @@ mod arrives;
 mod calls;
 mod congestion;
 mod connection;
+mod fast_open;
 pub mod header;
 mod icmp_error;
 mod isn;
+mod keep_alive;
+mod keyed_hash;
+mod ports;
 mod profile;
 mod receive_buffer;
 mod rtt;
 mod send_buffer;
 pub mod seq;
 mod status;
+mod syn_cookie;
 mod table;
 #[cfg(test)]
 mod tests;
 mod timeouts;
 mod transmit;
+mod user_timeout;
 
 pub use connection::State;
 pub use profile::{Acknowledgment, Profile, SendLimit, WindowUpdate};

@@ -1,0 +1,154 @@
+//! Fast Open (RFC 7413): data on the SYN, from a peer that has proved its address before.
+//!
+//! The proof is a cookie: a keyed hash of both addresses, which the server gives to whoever asks,
+//! in the answer to a SYN, and which the client keeps. A SYN that brings it is believed not to be
+//! forged, and its data goes to the application before the handshake has ended. So many half-open
+//! connections with data are allowed to a listener and no more (§5.1): beyond that a SYN is
+//! treated as if it had no cookie. It is off unless a profile asks for it.
+
+use super::keyed_hash::Key;
+use crate::chance::Chance;
+use alloc::collections::VecDeque;
+use core::net::IpAddr;
+
+/// How many half-open connections of a listener may hold data.
+pub(super) const PENDING_MAX: usize = 16;
+/// How many servers' cookies a client keeps.
+const KEPT_MAX: usize = 64;
+/// The length of the cookies we give, in bytes.
+const COOKIE_LEN: usize = 8;
+const COOKIE_LEN_MAX: usize = 16;
+
+/// A cookie: 4 to 16 bytes, an even number of them (RFC 7413 §4.1.1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cookie {
+    bytes: [u8; COOKIE_LEN_MAX],
+    len: u8,
+}
+
+impl Cookie {
+    /// Reads the cookie of an option; none if its length is not one that a cookie may have.
+    #[must_use]
+    pub fn new(bytes: &[u8]) -> Option<Self> {
+        let is_right = (4..=COOKIE_LEN_MAX).contains(&bytes.len()) && bytes.len().is_multiple_of(2);
+        let len = u8::try_from(bytes.len()).ok().filter(|_| is_right)?;
+        let mut cookie = Self { bytes: [0; COOKIE_LEN_MAX], len };
+        cookie.bytes.get_mut(..bytes.len())?.copy_from_slice(bytes);
+        Some(cookie)
+    }
+
+    /// Returns the bytes.
+    #[must_use]
+    pub fn bytes(&self) -> &[u8] {
+        self.bytes.get(..usize::from(self.len)).unwrap_or_default()
+    }
+}
+
+/// What a SYN says about Fast Open.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FastOpen {
+    /// The client has no cookie and asks for one.
+    Request,
+    /// The client's proof, or the server's gift.
+    Cookie(Cookie),
+}
+
+/// What a server makes and checks cookies with.
+#[derive(Clone, Debug)]
+pub(super) struct Server {
+    key: Key,
+}
+
+impl Server {
+    pub(super) fn draw(chance: &mut Chance) -> Self {
+        Self { key: Key::draw(chance) }
+    }
+
+    /// Returns the cookie of the host at `client`, for our address `local`.
+    pub(super) fn cookie(&self, local: IpAddr, client: IpAddr) -> Cookie {
+        let hash = self.key.hash(0).address(local).address(client).finish().to_be_bytes();
+        let mut bytes = [0; COOKIE_LEN_MAX];
+        bytes.iter_mut().zip(hash).for_each(|(to, from)| *to = from);
+        Cookie { bytes, len: COOKIE_LEN as u8 }
+    }
+}
+
+/// What a client remembers of the servers that gave it cookies, the one used last at the end.
+#[derive(Debug, Default)]
+pub(super) struct Client {
+    kept: VecDeque<Kept>,
+}
+
+/// What is kept of one server (RFC 7413 §4.1.3).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Kept {
+    server: IpAddr,
+    pub(super) cookie: Cookie,
+    /// The size of the data that its SYN may bring.
+    pub(super) mss: u16,
+}
+
+impl Client {
+    /// Keeps what `server` gave, in the place of what was not used for the longest time.
+    pub(super) fn keep(&mut self, server: IpAddr, cookie: Cookie, mss: u16) {
+        self.forget(server);
+        if self.kept.len() == KEPT_MAX {
+            self.kept.pop_front();
+        }
+        self.kept.push_back(Kept { server, cookie, mss });
+    }
+
+    /// Returns what is kept of `server`.
+    pub(super) fn find(&mut self, server: IpAddr) -> Option<Kept> {
+        let at = self.kept.iter().position(|kept| kept.server == server)?;
+        let kept = self.kept.remove(at)?;
+        self.kept.push_back(kept);
+        Some(kept)
+    }
+
+    /// Forgets a cookie with which a SYN was lost: something on the way may not like it.
+    pub(super) fn forget(&mut self, server: IpAddr) {
+        self.kept.retain(|kept| kept.server != server);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use core::net::{Ipv4Addr, Ipv6Addr};
+
+    fn host(number: u32) -> IpAddr {
+        IpAddr::V4(Ipv4Addr::from_bits(0x0A00_0000 + number))
+    }
+
+    #[test]
+    fn a_cookie_proves_one_address_to_one_address() {
+        let server = Server::draw(&mut Chance::from_seed(1));
+        let cookie = server.cookie(host(1), host(2));
+        assert_eq!(cookie, server.cookie(host(1), host(2)));
+        assert_ne!(cookie, server.cookie(host(1), host(3)));
+        assert_ne!(cookie, server.cookie(host(3), host(2)));
+        assert_ne!(cookie, Server::draw(&mut Chance::from_seed(2)).cookie(host(1), host(2)));
+        assert_eq!(cookie.bytes().len(), 8);
+    }
+
+    #[test]
+    fn a_cookie_has_4_to_16_bytes_in_pairs() {
+        let lens = (0..40).filter(|len| Cookie::new(&[7; 40][..*len]).is_some());
+        assert!(lens.eq([4, 6, 8, 10, 12, 14, 16]));
+    }
+
+    #[test]
+    fn the_cookies_of_64_servers_are_kept_and_the_one_used_least_lately_goes() {
+        let (mut client, cookie) = (Client::default(), Cookie::new(&[1; 8]).unwrap());
+        for number in 0..64 {
+            client.keep(host(number), cookie, 1460);
+        }
+        assert!(client.find(host(0)).is_some());
+        client.keep(IpAddr::V6(Ipv6Addr::LOCALHOST), cookie, 1440);
+        assert_eq!(client.kept.len(), KEPT_MAX);
+        assert!(client.find(host(0)).is_some() && client.find(host(1)).is_none());
+        client.forget(host(0));
+        assert!(client.find(host(0)).is_none());
+    }
+}
