@@ -181,7 +181,7 @@ impl<S: Stream> Carried<S> {
                 self.read(transports, cx);
                 self.end_if_closed(transports);
             }
-            Event::Urgent | Event::Readable | Event::Writable => {}
+            Event::Urgent | Event::Readable | Event::Writable | Event::Unresponsive => {}
         }
     }
 

@@ -83,6 +83,7 @@ impl Connection {
         self.check_ack(arrival, cx)?;
         self.heard_at = cx.now;
         self.note_timestamp(arrival, cx.now);
+        self.note_user_timeout(&arrival.header);
         self.check_urgent(arrival, cx);
         self.take_text(arrival, cx)?;
         self.check_fin(arrival, cx);
@@ -145,6 +146,8 @@ impl Connection {
             self.rtt.syn_was_lost();
         }
         self.take_measurement(self.snd_una, cx);
+        self.heard_at = cx.now;
+        self.start_keep_alive_timer();
         self.tell(Event::Established);
     }
 

@@ -173,6 +173,14 @@ pub(super) struct Connection {
     pub(super) must_retransmit: bool,
     /// The window is shut or too small and the persist timer has run out.
     pub(super) must_probe: bool,
+    /// The peer is to be asked whether it is still there.
+    pub(super) must_keep_alive: bool,
+    /// R1 timeouts have passed: the layer below should look for another way (MUST-20).
+    pub(super) suspects_route: bool,
+    /// The user timeout that the peer has told (RFC 5482).
+    pub(super) peer_timeout: Option<Duration>,
+    /// Our user timeout is to be told with the next segment.
+    pub(super) must_tell_timeout: bool,
     pub(super) last_sent_at: Instant,
     /// When the last segment came that was acceptable.
     pub(super) heard_at: Instant,
@@ -234,6 +242,10 @@ impl Connection {
             duplicate_acks_owed: 0,
             must_retransmit: false,
             must_probe: false,
+            must_keep_alive: false,
+            suspects_route: false,
+            peer_timeout: None,
+            must_tell_timeout: false,
             last_sent_at: now,
             heard_at: now,
             challenges: (now, 0),
@@ -263,6 +275,7 @@ impl Connection {
         }
         let offered = syn.options.timestamps.filter(|_| self.profile.extensions);
         self.ts_recent = offered.map(|(value, _)| value);
+        self.note_user_timeout(syn);
         self.last_ack_sent = self.rcv_nxt;
         let peer_mss = syn.options.mss.unwrap_or(DEFAULT_MSS).max(MIN_MSS);
         let options = if self.ts_recent.is_some() { 12 } else { 0 };

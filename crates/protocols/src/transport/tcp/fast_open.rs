@@ -53,6 +53,21 @@ pub enum FastOpen {
     Cookie(Cookie),
 }
 
+impl FastOpen {
+    /// Returns the bytes of the cookie, none if one is asked for.
+    pub(super) fn cookie_bytes(&self) -> &[u8] {
+        match self {
+            Self::Request => &[],
+            Self::Cookie(cookie) => cookie.bytes(),
+        }
+    }
+
+    /// Returns how many bytes bring the option to whole words.
+    pub(super) fn padding(&self) -> usize {
+        (2 + self.cookie_bytes().len()).next_multiple_of(4) - 2 - self.cookie_bytes().len()
+    }
+}
+
 /// What a server makes and checks cookies with.
 #[derive(Clone, Debug)]
 pub(super) struct Server {

@@ -5,6 +5,7 @@
 //! the rest brought to a multiple of four by leading no-operations, because middle boxes and fast
 //! paths of peers expect just that layout.
 
+use super::fast_open::{Cookie, FastOpen};
 use super::seq::Seq;
 use crate::checksum::Sum;
 use crate::meter::{Counter, Meter};
@@ -63,6 +64,10 @@ pub struct Options {
     pub window_scale: Option<u8>,
     /// Timestamp value and echo reply (RFC 7323 §3).
     pub timestamps: Option<(u32, u32)>,
+    /// User timeout, with the bit that says minutes (RFC 5482 §2).
+    pub user_timeout: Option<u16>,
+    /// Fast Open (RFC 7413 §4.1.1).
+    pub fast_open: Option<FastOpen>,
 }
 
 /// A header in host form.
@@ -168,15 +173,27 @@ impl Writer<'_> {
     }
 }
 
+const NO_OPERATIONS: [u8; 3] = [NO_OPERATION; 3];
 const END: u8 = 0;
 const NO_OPERATION: u8 = 1;
 const MSS: u8 = 2;
 const WINDOW_SCALE: u8 = 3;
 const TIMESTAMPS: u8 = 8;
+const USER_TIMEOUT: u8 = 28;
+const FAST_OPEN: u8 = 34;
 /// RFC 7323 §2.3: a larger shift is taken as this one.
 const MAX_WINDOW_SCALE: u8 = 14;
 
 impl Options {
+    /// No option.
+    pub const NONE: Self = Self {
+        mss: None,
+        window_scale: None,
+        timestamps: None,
+        user_timeout: None,
+        fast_open: None,
+    };
+
     fn parse(mut bytes: &[u8], meter: &mut Meter) -> Self {
         let mut options = Self::default();
         while let Some((kind, rest)) = bytes.split_first() {
@@ -206,7 +223,17 @@ impl Options {
                 let echo = u32::from_be_bytes([e0, e1, e2, e3]);
                 self.timestamps = Some((value, echo));
             }
-            (MSS | WINDOW_SCALE | TIMESTAMPS, _) => meter.count(Counter::TcpOptionErrors),
+            (USER_TIMEOUT, &[high, low]) => {
+                self.user_timeout = Some(u16::from_be_bytes([high, low]));
+            }
+            (FAST_OPEN, &[]) => self.fast_open = Some(FastOpen::Request),
+            (FAST_OPEN, bytes) => match Cookie::new(bytes) {
+                Some(cookie) => self.fast_open = Some(FastOpen::Cookie(cookie)),
+                None => meter.count(Counter::TcpOptionErrors),
+            },
+            (MSS | WINDOW_SCALE | TIMESTAMPS | USER_TIMEOUT, _) => {
+                meter.count(Counter::TcpOptionErrors);
+            }
             _ => {}
         }
     }
@@ -224,6 +251,17 @@ impl Options {
         if let Some(shift) = self.window_scale {
             out.put(&[NO_OPERATION, WINDOW_SCALE, 3, shift]);
         }
+        if let Some(value) = self.user_timeout {
+            out.put(&[USER_TIMEOUT, 4]);
+            out.put(&value.to_be_bytes());
+        }
+        if let Some(fast_open) = &self.fast_open {
+            let cookie = fast_open.cookie_bytes();
+            // In front of it, so that the header ends with the option.
+            out.put(NO_OPERATIONS.get(..fast_open.padding()).unwrap_or_default());
+            out.put(&[FAST_OPEN, u8::try_from(2 + cookie.len()).unwrap_or(0)]);
+            out.put(cookie);
+        }
     }
 
     /// Returns how many bytes of header these options take.
@@ -232,7 +270,10 @@ impl Options {
         let mss = if self.mss.is_some() { 4 } else { 0 };
         let timestamps = if self.timestamps.is_some() { 12 } else { 0 };
         let window_scale = if self.window_scale.is_some() { 4 } else { 0 };
-        mss + timestamps + window_scale
+        let user_timeout = if self.user_timeout.is_some() { 4 } else { 0 };
+        let fast_open =
+            self.fast_open.map_or(0, |option| option.padding() + 2 + option.cookie_bytes().len());
+        mss + timestamps + window_scale + user_timeout + fast_open
     }
 
     /// Returns whether there is no option.
@@ -263,12 +304,17 @@ mod tests {
         fn any_header()(
             ports: (u16, u16), seq: u32, ack: u32, bits in 0..64_u8, window: u16, urgent: u16,
             mss: Option<u16>, window_scale in prop::option::of(0..=14_u8),
-            timestamps: Option<(u32, u32)>,
+            timestamps: Option<(u32, u32)>, user_timeout: Option<u16>,
+            cookie in prop::option::of(any::<[u8; 8]>()), asks: bool,
         ) -> Header {
+            let fast_open = match cookie {
+                Some(bytes) => Cookie::new(&bytes).map(FastOpen::Cookie),
+                None => asks.then_some(FastOpen::Request),
+            };
             Header {
                 source_port: ports.0, destination_port: ports.1, seq: Seq(seq), ack: Seq(ack),
                 flags: Flags(bits), window, urgent,
-                options: Options { mss, window_scale, timestamps },
+                options: Options { mss, window_scale, timestamps, user_timeout, fast_open },
             }
         }
     }
@@ -307,8 +353,12 @@ mod tests {
 
     #[test]
     fn a_syn_has_the_option_layout_of_linux_without_sack() {
-        let options =
-            Options { mss: Some(1460), window_scale: Some(7), timestamps: Some((0x01020304, 0)) };
+        let options = Options {
+            mss: Some(1460),
+            window_scale: Some(7),
+            timestamps: Some((0x01020304, 0)),
+            ..Options::default()
+        };
         let header = Header { options, ..Header::default() };
         let mut bytes = [0; MAX_HEADER_LEN];
         let len = header.emit(&mut bytes);
@@ -327,7 +377,9 @@ mod tests {
                 Options::parse(&bytes, &mut lab.meter);
             }
         }
-        // 254 kinds with length 0, 1 and the three known ones with lengths that are not theirs.
-        assert_eq!(lab.counted(Counter::TcpOptionErrors), 254 * 2 + 3 * (41 - 2 - 1));
+        // 254 kinds with length 0 and 1, and known ones with lengths that are not theirs: four have
+        // one length, and Fast Open has eight.
+        let wrong = 254 * 2 + 4 * (41 - 2 - 1) + (41 - 2 - 8);
+        assert_eq!(lab.counted(Counter::TcpOptionErrors), wrong);
     }
 }

@@ -35,6 +35,7 @@ mod receive_buffer;
 mod rtt;
 mod send_buffer;
 pub mod seq;
+mod settings;
 mod status;
 mod syn_cookie;
 mod table;
@@ -45,8 +46,11 @@ mod transmit;
 mod user_timeout;
 
 pub use connection::State;
-pub use profile::{Acknowledgment, Profile, SendLimit, WindowUpdate};
+pub use fast_open::{Cookie, FastOpen};
+pub use keep_alive::KeepAlive;
+pub use profile::{Acknowledgment, Marking, Profile, SendLimit, WindowUpdate};
 pub use status::{Ending, Event, Statistics, Status};
+pub use user_timeout::Patience;
 
 use crate::checksum::Sum;
 use crate::cx::Cx;
@@ -58,10 +62,11 @@ use crate::time::Instant;
 use alloc::collections::{BTreeMap, VecDeque};
 use arrives::{Answer, Arrival};
 use connection::{Connection, Endpoints, Start};
-use core::net::{Ipv4Addr, SocketAddrV4};
+use core::net::{IpAddr, Ipv4Addr, SocketAddrV4};
 use header::{Flags, Header, MAX_HEADER_LEN};
 use isn::Secret;
 use seq::Seq;
+use settings::SUSPECTS_MAX;
 use table::{Ends, Table};
 use transmit::Outgoing;
 
@@ -135,6 +140,8 @@ pub struct Tcp {
     table: Table,
     listeners: BTreeMap<u16, Listener>,
     resets: VecDeque<Reset>,
+    /// Destinations that do not answer, for the layer below.
+    suspects: VecDeque<IpAddr>,
 }
 
 impl Tcp {
@@ -147,6 +154,7 @@ impl Tcp {
             table: Table::default(),
             listeners: BTreeMap::new(),
             resets: VecDeque::new(),
+            suspects: VecDeque::new(),
         }
     }
 
@@ -373,6 +381,12 @@ impl Tcp {
     pub fn timeout(&mut self, cx: &mut Cx<'_>) {
         while let Some((id, connection)) = self.table.next_due(cx.now) {
             connection.timeout(cx);
+            let suspect =
+                connection.suspects_route.then(|| IpAddr::V4(*connection.ends.remote.ip()));
+            connection.suspects_route = false;
+            if let Some(suspect) = suspect.filter(|_| self.suspects.len() < SUSPECTS_MAX) {
+                self.suspects.push_back(suspect);
+            }
             let reset = if connection.must_abort { connection.abort() } else { None };
             if let Some(reset) = reset {
                 self.owe_reset(reset, cx);

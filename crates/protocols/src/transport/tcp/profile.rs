@@ -1,6 +1,8 @@
 //! What a connection is tailored to (TM-233 §3.2): both profiles are correct TCP, and a foreign
 //! host cannot tell them apart but by their speed.
 
+use super::keep_alive::KeepAlive;
+use super::user_timeout::Patience;
 use crate::time::Duration;
 
 /// When the receiver opens its window again.
@@ -52,6 +54,28 @@ pub struct Profile {
     /// RFC 6298 (2.4) says one second for the whole; 200 ms above the round trip is what today's
     /// hosts use, because their clocks are fine enough.
     pub rto_min: Duration,
+    /// How long to go on without an answer.
+    pub patience: Patience,
+    /// How to ask a silent peer whether it is still there; None, which is the default, for never.
+    pub keep_alive: Option<KeepAlive>,
+    /// What the header of IP says about every segment.
+    pub marking: Marking,
+    /// Whether a SYN may carry data, of ours or of the peer (RFC 7413).
+    pub fast_open: bool,
+}
+
+/// What the header of IP says about the segments of a connection.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Marking {
+    /// The differentiated services field, in the upper six bits (MUST-48).
+    pub dscp: u8,
+    /// The time to live or hop limit, if it is not what the host sets (MUST-49).
+    pub hops: Option<u8>,
+}
+
+impl Marking {
+    /// What nobody has asked to be different.
+    pub const DEFAULT: Self = Self { dscp: 0, hops: None };
 }
 
 impl Profile {
@@ -68,6 +92,10 @@ impl Profile {
             mss_max: None,
             extensions: true,
             rto_min: Duration::from_millis(200),
+            patience: Patience::DEFAULT,
+            keep_alive: None,
+            marking: Marking::DEFAULT,
+            fast_open: false,
         }
     }
 
@@ -84,5 +112,9 @@ impl Profile {
         mss_max: None,
         extensions: true,
         rto_min: Duration::from_millis(200),
+        patience: Patience::DEFAULT,
+        keep_alive: None,
+        marking: Marking::DEFAULT,
+        fast_open: false,
     };
 }

@@ -49,6 +49,7 @@ impl Connection {
             .plan_retransmission()
             .or_else(|| self.plan_data(cx))
             .or_else(|| self.plan_probe(cx))
+            .or_else(|| self.plan_keep_alive(cx))
             .or_else(|| self.plan_acknowledgment());
         plan.map(|plan| self.seal(plan, cx))
     }
@@ -126,6 +127,17 @@ impl Connection {
         Some(Plan { seq: self.snd_nxt, len, syn: false, fin: unsent == 0 })
     }
 
+    /// A segment without data from before the window, which any peer that knows the connection
+    /// answers (RFC 9293 §3.8.4, SHLD-12).
+    fn plan_keep_alive(&mut self, cx: &mut Cx<'_>) -> Option<Plan> {
+        if !core::mem::take(&mut self.must_keep_alive) || self.state == State::Closed {
+            return None;
+        }
+        cx.meter.count(Counter::TcpKeepAlives);
+        self.statistics.keep_alive_probes += 1;
+        Some(Plan { seq: self.snd_una - 1, len: 0, syn: false, fin: false })
+    }
+
     fn plan_acknowledgment(&self) -> Option<Plan> {
         let is_owed = self.ack_owed == AckOwed::Now && self.state != State::Closed;
         // SND.NXT of the RFC is the highest number sent, also while we go back; but the peer takes
@@ -143,6 +155,8 @@ impl Connection {
             mss: Some(self.receive_mss()),
             window_scale: scales.then_some(self.rcv_shift),
             timestamps: stamps.then(|| (self.timestamp(cx.now), self.ts_recent.unwrap_or(0))),
+            user_timeout: self.profile.patience.option(),
+            fast_open: None,
         };
         let window = u32::try_from(self.profile.receive_window).unwrap_or(u32::MAX).min(0xFFFF);
         let flags = if is_answer { Flags::SYN.with(Flags::ACK) } else { Flags::SYN };
@@ -188,12 +202,23 @@ impl Connection {
             flags,
             window: u16::try_from(window).unwrap_or(u16::MAX),
             urgent,
-            options: self.options(cx.now),
+            options: self.options_of(plan.len, cx),
         };
         self.count_acknowledgment(plan, cx);
         self.sent(plan, cx);
         let offset = plan.seq.since(self.send_start);
         Outgoing { header, offset, len: plan.len }
+    }
+
+    /// The options of a segment with `len` bytes of data; what is not due in every one goes where
+    /// it takes no room from the data.
+    fn options_of(&mut self, len: u32, cx: &Cx<'_>) -> Options {
+        let mut options = self.options(cx.now);
+        if self.must_tell_timeout && len + 4 <= self.snd_mss {
+            self.must_tell_timeout = false;
+            options.user_timeout = self.profile.patience.option();
+        }
+        options
     }
 
     /// The offset of the byte behind the urgent data, or 0 (MUST-62).

@@ -2,8 +2,12 @@
 
 use super::*;
 
-const ALL: Options =
-    Options { mss: Some(1000), window_scale: Some(2), timestamps: Some((1000, 0)) };
+const ALL: Options = Options {
+    mss: Some(1000),
+    window_scale: Some(2),
+    timestamps: Some((1000, 0)),
+    ..Options::NONE
+};
 
 #[test]
 fn a_syn_offers_all_options_and_a_plain_one_only_the_segment_size() {
