@@ -11,7 +11,7 @@ use libfuzzer_sys::fuzz_target;
 use protocols::internet::ipv4::{self, Protocol};
 use protocols::internet::pseudo_header;
 use protocols::link::{Datagram, Link};
-use protocols::station::{Application, Scheduler, Settings, Station, Transports};
+use protocols::station::{Application, Scheduler, Settings, Station, Layers};
 use protocols::transport::tcp::header::{Flags, Header};
 use protocols::transport::tcp::{Event, Profile};
 use protocols::{Cx, Instant};
@@ -34,8 +34,8 @@ impl Application for Echo {
         !self.has_opened
     }
 
-    fn run(&mut self, transports: &mut Transports, cx: &mut Cx<'_>) {
-        let tcp = &mut transports.tcp;
+    fn run(&mut self, layers: &mut Layers, cx: &mut Cx<'_>) {
+        let tcp = &mut layers.tcp;
         if !std::mem::replace(&mut self.has_opened, true) {
             tcp.listen(LISTENING_PORT, Profile::INTERACTIVE).expect("nobody listens yet");
             let remote = SocketAddrV4::new(PEER, PEER_PORT);

@@ -6,50 +6,85 @@
 //! here the free queue is the [`Pool`] and every used queue counts against its limit.
 
 use crate::meter::{Counter, Meter};
+use alloc::vec;
 use alloc::vec::Vec;
 
 /// Room in front of the data for link, Internet and transport headers with all their options.
 pub const HEADROOM: usize = 128;
 
 /// A buffer that holds one packet, with room to grow at both ends.
+///
+/// All of the buffer is initialised once, when it is made, so that a device can read into it.
 #[derive(Debug)]
 pub struct Packet {
     bytes: Vec<u8>,
     start: usize,
+    end: usize,
+    /// What is left for the device to do, or what it has done.
+    pub offload: Offload,
+    /// Bytes that follow this packet's own and are kept elsewhere until the device gathers them.
+    pub tail_len: usize,
+}
+
+/// What a device does for a packet in place of the host.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Offload {
+    /// Data bytes of each segment of a super-segment; 0 for a packet that is one segment.
+    pub segment_size: u16,
+    /// Who has to do with the transport's checksum.
+    pub checksum: ChecksumState,
+}
+
+/// What is known of a transport's checksum.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ChecksumState {
+    /// It stands in the packet, and the receiver has to verify it.
+    #[default]
+    InPacket,
+    /// The device has verified it.
+    Verified,
+    /// Its field holds the sum of the pseudo header only. The device finishes it, and one that
+    /// came so was never on a wire.
+    Partial {
+        /// Where the sum begins, counted from the start of the buffer.
+        start: usize,
+        /// Where the field lies, counted from there.
+        field: usize,
+    },
 }
 
 impl Packet {
     /// Makes an empty packet that can hold `capacity` bytes behind [`HEADROOM`].
     #[must_use]
     pub fn with_capacity(capacity: usize) -> Self {
-        let mut bytes = Vec::with_capacity(HEADROOM + capacity);
-        bytes.resize(HEADROOM, 0);
-        Self { bytes, start: HEADROOM }
+        let bytes = vec![0; HEADROOM + capacity];
+        let (start, end, offload) = (HEADROOM, HEADROOM, Offload::default());
+        Self { bytes, start, end, offload, tail_len: 0 }
     }
 
     /// Makes a packet that holds a copy of `data`.
     #[must_use]
     pub fn from_slice(data: &[u8]) -> Self {
         let mut packet = Self::with_capacity(data.len());
-        packet.bytes.extend_from_slice(data);
+        packet.extend(data);
         packet
     }
 
     /// Returns the bytes of the packet.
     #[must_use]
     pub fn data(&self) -> &[u8] {
-        self.bytes.get(self.start..).unwrap_or_default()
+        self.bytes.get(self.start..self.end).unwrap_or_default()
     }
 
     /// Returns the bytes of the packet for writing.
     pub fn data_mut(&mut self) -> &mut [u8] {
-        self.bytes.get_mut(self.start..).unwrap_or_default()
+        self.bytes.get_mut(self.start..self.end).unwrap_or_default()
     }
 
     /// Returns the number of bytes in the packet.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.bytes.len() - self.start
+        self.end - self.start
     }
 
     /// Returns whether the packet holds nothing.
@@ -58,25 +93,62 @@ impl Packet {
         self.len() == 0
     }
 
+    /// Returns the number of bytes in the packet and in the tail that is kept elsewhere.
+    #[must_use]
+    pub fn total_len(&self) -> usize {
+        self.len() + self.tail_len
+    }
+
     /// Returns how many bytes can be put behind the data without growing the buffer.
     #[must_use]
     pub fn room(&self) -> usize {
-        self.bytes.capacity() - self.bytes.len()
+        self.bytes.len() - self.end
+    }
+
+    /// Returns the room behind the data, for a device to read into; [`Self::take_in`] follows.
+    pub fn spare_mut(&mut self) -> &mut [u8] {
+        self.bytes.get_mut(self.end..).unwrap_or_default()
     }
 
     /// Puts `bytes` behind the data.
     pub fn extend(&mut self, bytes: &[u8]) {
-        self.bytes.extend_from_slice(bytes);
+        self.append(bytes.len()).copy_from_slice(bytes);
+    }
+
+    /// Puts the tail that was kept elsewhere behind the data.
+    pub fn gather(&mut self, tail: [&[u8]; 2]) {
+        tail.iter().for_each(|part| self.extend(part));
+        self.tail_len = 0;
+    }
+
+    /// Makes the data `count` bytes longer, and returns those bytes, which may hold anything.
+    pub fn append(&mut self, count: usize) -> &mut [u8] {
+        let start = self.end;
+        self.end += count;
+        if self.end > self.bytes.len() {
+            self.bytes.resize(self.end, 0);
+        }
+        self.bytes.get_mut(start..self.end).unwrap_or_default()
     }
 
     /// Sets the data to `len` bytes, with zeros where it grows.
     pub fn resize(&mut self, len: usize) {
-        self.bytes.resize(self.start + len, 0);
+        let old = self.len();
+        if len > old {
+            self.append(len - old).fill(0);
+        } else {
+            self.end = self.start + len;
+        }
+    }
+
+    /// Makes data of the first `count` bytes of [`Self::spare_mut`], which a device has read into.
+    pub fn take_in(&mut self, count: usize) {
+        self.end = self.bytes.len().min(self.end + count);
     }
 
     /// Removes `count` bytes, or all there are, from the front: a header that has been read.
     pub fn pull(&mut self, count: usize) {
-        self.start = self.bytes.len().min(self.start.saturating_add(count));
+        self.start = self.end.min(self.start.saturating_add(count));
     }
 
     /// Takes back the last `count` bytes, or all there are, that [`Packet::pull`] removed and
@@ -92,17 +164,36 @@ impl Packet {
     /// If the headers of all layers together exceed [`HEADROOM`], which is our mistake.
     pub fn push(&mut self, header: &[u8]) {
         assert!(self.start >= header.len(), "the headers fit into the headroom");
+        let end = self.start;
         self.start -= header.len();
-        for (to, from) in self.data_mut().iter_mut().zip(header) {
-            *to = *from;
+        if let Some(room) = self.bytes.get_mut(self.start..end) {
+            room.copy_from_slice(header);
+        }
+    }
+
+    /// Leaves the checksum of the transport whose header is at the front now to the device: the
+    /// field is `field` bytes behind the front.
+    pub fn leave_checksum_at(&mut self, field: usize) {
+        self.offload.checksum = ChecksumState::Partial { start: self.start, field };
+    }
+
+    /// Returns where the sum begins that the device has to finish, counted from the front of the
+    /// data, and where its field lies, counted from there.
+    #[must_use]
+    pub fn checksum_left(&self) -> Option<(usize, usize)> {
+        match self.offload.checksum {
+            ChecksumState::Partial { start, field } => {
+                Some((start.saturating_sub(self.start), field))
+            }
+            ChecksumState::InPacket | ChecksumState::Verified => None,
         }
     }
 
     /// Empties the packet and gives the headroom back.
     pub fn clear(&mut self) {
-        self.bytes.clear();
-        self.bytes.resize(HEADROOM, 0);
-        self.start = HEADROOM;
+        (self.start, self.end) = (HEADROOM, HEADROOM);
+        self.offload = Offload::default();
+        self.tail_len = 0;
     }
 }
 
@@ -146,6 +237,12 @@ impl Pool {
     #[must_use]
     pub fn is_exhausted(&self) -> bool {
         self.lent >= self.limit
+    }
+
+    /// Returns whether so few are lent that data may stay in some of them for a while.
+    #[must_use]
+    pub fn is_ample(&self) -> bool {
+        self.lent <= self.limit / 2
     }
 
     /// Returns how many packets are lent now.

@@ -15,7 +15,7 @@ use protocols::transport::tcp::Profile;
 use simulator::faults::Faults;
 use simulator::line::Line;
 use simulator::{Host, World};
-use std::net::{Ipv4Addr, SocketAddrV4};
+use std::net::{Ipv4Addr, SocketAddr};
 
 /// As many as a test of every day may take.
 const SEEDS: u64 = 50;
@@ -182,14 +182,14 @@ impl Scene {
         let (there, back): (Vec<u8>, Vec<u8>) = (file(self.file_len), file(self.answer_len));
         let user = Bulk::new(there.clone(), back.clone(), self.paces[0], self.closes_second[0]);
         let server = Bulk::new(back, there, self.paces[1], self.closes_second[1]);
-        let remote = SocketAddrV4::new(SERVER, PORT);
-        let active = Opening::Active { local: USER, remote };
+        let remote = SocketAddr::new(SERVER.into(), PORT);
+        let active = Opening::Active { local: USER.into(), remote };
         let user = Carried::new(user, active, self.profiles[0]);
         let server = Carried::new(server, Opening::Passive { port: PORT }, self.profiles[1]);
         let line = Line { faults: self.faults, ..Line::path(self.delay) };
         let costs = Work::ALL.iter().fold(Costs::default(), |costs, work| costs.with(*work, 7));
         let host = |address, packets, seed, application| {
-            let settings = Settings { address, prefix_len: 24, packets };
+            let settings = Settings { address, prefix_len: 24, packets, ..Settings::default() };
             let link = Link::Datagram(Datagram::new(1500));
             Host::new(link, settings, costs, seed, application)
         };
@@ -260,7 +260,7 @@ struct Failure {
 
 impl Failure {
     fn of(world: &World<Carried<Bulk>, Carried<Bulk>>, what: &str) -> Self {
-        let end = |host: &Party| format!("{:?}", host.application.status(&host.station.transports));
+        let end = |host: &Party| format!("{:?}", host.application.status(&host.station.layers));
         let (user, server) = (end(&world.user), end(&world.server));
         let gave_up = |meter: &Meter| meter.counted(Counter::TcpGivenUp) > 0;
         Self {

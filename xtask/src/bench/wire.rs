@@ -14,7 +14,6 @@ use protocols::application::telnet::{Event, ServerSettings, Telnet, UserSettings
 use protocols::chance::Chance;
 use protocols::link::{Datagram, Link};
 use protocols::meter::{Account, Clock, Meter};
-use protocols::packet::Pool;
 use protocols::station::{Carried, Opening, Scheduler, Settings, Station};
 use protocols::transport::tcp::Profile;
 use std::net::{Ipv4Addr, SocketAddrV4};
@@ -86,7 +85,7 @@ impl Host {
             if is_metered { Meter::new(Clock::Counter(os::clock::ticks)) } else { Meter::off() };
         let mut chance = Chance::from_seed(u64::from(address.to_bits()));
         let mut cx = Cx { now: clock.now(), chance: &mut chance, meter: &mut meter };
-        let settings = Settings { address, prefix_len: 24, packets: Pool::DEFAULT_LIMIT };
+        let settings = Settings { address, prefix_len: 24, ..Settings::default() };
         let station = Station::new(Link::Datagram(Datagram::new(MTU)), settings, &mut cx);
         let carried = Carried::new(end, opening, Profile::interactive(SCREENFUL));
         let (scheduler, wire) = (Scheduler::default(), Vec::new());
@@ -142,8 +141,10 @@ impl Wire {
         let user = End { telnet: Telnet::user(&user), echoes: false, bytes: 0 };
         let server = End { telnet: Telnet::server(&server), echoes: true, bytes: 0 };
         let remote = SocketAddrV4::new(SERVER, PORT);
-        let (active, passive) =
-            (Opening::Active { local: USER, remote }, Opening::Passive { port: PORT });
+        let (active, passive) = (
+            Opening::Active { local: USER.into(), remote: remote.into() },
+            Opening::Passive { port: PORT },
+        );
         let clock = Monotonic::start();
         let mut wire = Self {
             user: Host::new(user, USER, active, is_metered, clock),

@@ -13,9 +13,8 @@ use os::tun::Tun;
 use protocols::Cx;
 use protocols::link::{Datagram, Link, Llp, Slip};
 use protocols::meter::{Account, Work};
-use protocols::packet::Pool;
 use protocols::station::{
-    Application, Carried, Opening, Scheduler, Settings, Station, Step, Transports,
+    Application, Carried, Layers, Opening, Scheduler, Settings, Station, Step,
 };
 use protocols::time::Instant;
 use protocols::transport::tcp::{Ending, Profile};
@@ -124,9 +123,9 @@ fn carry<S: Session>(
         bail!("{address} is an IPv6 address: our own TCP/IP speaks IPv4; use --via kernel");
     };
     let Attachment { device, link, own, prefix_len } = attachment;
-    let settings = Settings { address: own, prefix_len, packets: Pool::DEFAULT_LIMIT };
+    let settings = Settings { address: own, prefix_len, ..Settings::default() };
     let station = Station::new(link, settings, &mut bench.cx());
-    let opening = Opening::Active { local: own, remote };
+    let opening = Opening::Active { local: own.into(), remote: remote.into() };
     let driver = Driver {
         device,
         station,
@@ -246,7 +245,7 @@ impl<S: Session> Driver<'_, S> {
             self.take_arrived();
         }
         let local = self.station.address();
-        self.carried.set_opening(Opening::Active { local, remote });
+        self.carried.set_opening(Opening::Active { local: local.into(), remote: remote.into() });
         Ok(true)
     }
 
@@ -277,8 +276,8 @@ impl<S: Session> Driver<'_, S> {
 
     /// Leaves no connection behind: one that is open is reset, and what was owed goes out.
     fn leave(&mut self) -> Result<()> {
-        let transports = &mut self.station.transports;
-        self.carried.abort_unless_closed(transports, &mut self.bench.cx());
+        let layers = &mut self.station.layers;
+        self.carried.abort_unless_closed(layers, &mut self.bench.cx());
         self.station.step(Step::Send, &mut Idle, &mut self.bench.cx());
         let give_up_at = self.bench.clock.now() + FAREWELL;
         loop {
@@ -302,7 +301,7 @@ impl<S: Session> Driver<'_, S> {
     }
 
     fn tell_status(&mut self) -> Result<()> {
-        let status = self.carried.status(&self.station.transports);
+        let status = self.carried.status(&self.station.layers);
         let status = status.map_or(CarrierStatus::None, |s| CarrierStatus::Own(Box::new(s)));
         self.carried.stream.take_status(&status);
         self.carried.stream.flush(&mut self.bench.cx())
@@ -405,5 +404,5 @@ impl Application for Idle {
         false
     }
 
-    fn run(&mut self, _transports: &mut Transports, _cx: &mut Cx<'_>) {}
+    fn run(&mut self, _transports: &mut Layers, _cx: &mut Cx<'_>) {}
 }

@@ -16,7 +16,6 @@ use protocols::application::telnet::{Event, ServerSettings, Telnet};
 use protocols::chance::Chance;
 use protocols::link::{Link, Llp};
 use protocols::meter::Meter;
-use protocols::packet::Pool;
 use protocols::station::{Application, Carried, Opening, Scheduler, Settings, Station};
 use protocols::transport::tcp::Profile;
 use std::io::Write;
@@ -41,7 +40,7 @@ pub(crate) fn run() -> Result<()> {
     let (clock, mut meter) = (Monotonic::start(), Meter::off());
     let mut chance = Chance::from_seed(os::entropy::seed()?);
     let mut cx = Cx { now: clock.now(), chance: &mut chance, meter: &mut meter };
-    let settings = Settings { address: *SERVER.ip(), prefix_len: 24, packets: Pool::DEFAULT_LIMIT };
+    let settings = Settings { address: *SERVER.ip(), prefix_len: 24, ..Settings::default() };
     let mut station = Station::new(Link::Llp(Llp::new(MTU)), settings, &mut cx);
     let opening = Opening::Passive { port: SERVER.port() };
     let mut shell = Carried::new(Shell::new(), opening, Profile::interactive(WINDOW));

@@ -9,7 +9,6 @@ use protocols::application::telnet::{Event, ServerSettings, Telnet};
 use protocols::chance::Chance;
 use protocols::link::{Link, Llp};
 use protocols::meter::Meter;
-use protocols::packet::Pool;
 use protocols::station::{Carried, Opening, Scheduler, Settings, Station};
 use protocols::time::Duration;
 use protocols::transport::tcp::{Ending, Profile};
@@ -53,7 +52,7 @@ fn serve(pty: &Pty) -> Option<Ending> {
     let mut llp = Llp::new(MTU);
     llp.set_peer_address(Some([10, 0, 0, 2]));
     let address = Ipv4Addr::new(10, 0, 0, 6);
-    let settings = Settings { address, prefix_len: 24, packets: Pool::DEFAULT_LIMIT };
+    let settings = Settings { address, prefix_len: 24, ..Settings::default() };
     let mut cx = Cx { now: clock.now(), chance: &mut chance, meter: &mut meter };
     let mut station = Station::new(Link::Llp(llp), settings, &mut cx);
     let echo = Echo(Telnet::server(&ServerSettings::default()));

@@ -1,5 +1,6 @@
 //! Rows of the attack table that concern IPv4 and ICMP, each by its number.
 
+use super::ipv4::Header;
 use super::testing::*;
 use super::*;
 use std::vec::Vec;

@@ -9,7 +9,7 @@
 use super::ipv4::{Header, Parsed, Protocol};
 use crate::checksum::Sum;
 use crate::time::Duration;
-use core::net::Ipv4Addr;
+use core::net::IpAddr;
 
 /// Bytes in front of the data of every message used here.
 pub const HEADER_LEN: usize = 8;
@@ -96,13 +96,13 @@ pub struct IcmpError {
     /// What went wrong.
     pub kind: ErrorKind,
     /// Who says so: a router on the way, or the destination.
-    pub reporter: Ipv4Addr,
+    pub reporter: IpAddr,
     /// The protocol of the datagram.
     pub protocol: Protocol,
     /// The source of the datagram: our address.
-    pub source: Ipv4Addr,
+    pub source: IpAddr,
     /// The destination of the datagram.
-    pub destination: Ipv4Addr,
+    pub destination: IpAddr,
     /// The first bytes of what it carried: ports, and TCP's sequence number.
     pub first_bytes: [u8; QUOTED_LEN],
 }
@@ -111,7 +111,7 @@ pub struct IcmpError {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EchoReply {
     /// Who answered.
-    pub source: Ipv4Addr,
+    pub source: IpAddr,
     /// The identifier of the request.
     pub identifier: u16,
     /// The sequence number of the request.

@@ -26,10 +26,10 @@ use crate::meter::{Account, Counter};
 use crate::packet::{Packet, Pool};
 use crate::time::Instant;
 use alloc::collections::VecDeque;
-use core::net::Ipv4Addr;
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use icmp::{EchoReply, IcmpError, Message, Unreachable};
 use interface::{Audience, Interface};
-use ipv4::{Header, HeaderError, Options, Protocol};
+use ipv4::{HeaderError, Options, Protocol};
 use limit::Limiter;
 
 /// The Internet layer of one host.
@@ -50,13 +50,28 @@ pub struct Internet {
 /// A datagram for a transport: what its header says, and a packet that holds only its data.
 #[derive(Debug)]
 pub struct Datagram {
-    /// The header. Its source is one other host, except that a UDP broadcast may come from
-    /// 0.0.0.0, a host that does not know its address yet.
+    /// What its header says. Its source is one other host, except that a UDP broadcast may come
+    /// from 0.0.0.0, a host that does not know its address yet.
     pub header: Header,
-    /// Bytes of the header with its options, which are pulled off the packet.
+    /// Bytes of the headers with their options, which are pulled off the packet.
     pub header_len: usize,
     /// The data.
     pub packet: Packet,
+}
+
+/// What the header of a datagram says to a transport, and what a transport says of one to send.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Header {
+    /// Who sends it; to send, an unspecified one lets the Internet layer choose.
+    pub source: IpAddr,
+    /// To whom.
+    pub destination: IpAddr,
+    /// What it carries.
+    pub protocol: Protocol,
+    /// The byte that holds the DSCP and the ECN bits (RFC 2474, RFC 3168).
+    pub dscp_ecn: u8,
+    /// How many more routers it may cross; to send, 0 stands for the station's own setting.
+    pub hop_limit: u8,
 }
 
 /// News for the layers above.
@@ -87,7 +102,7 @@ pub enum SendError {
 
 #[derive(Clone, Copy, Debug)]
 struct Probe {
-    destination: Ipv4Addr,
+    destination: IpAddr,
     identifier: u16,
     sequence: u16,
     payload_len: usize,
@@ -125,6 +140,15 @@ impl Internet {
     #[must_use]
     pub fn address(&self) -> Ipv4Addr {
         self.interface.address()
+    }
+
+    /// Returns the address that we send from to `destination`, unspecified if there is none.
+    #[must_use]
+    pub fn source_for(&self, destination: IpAddr) -> IpAddr {
+        match destination {
+            IpAddr::V4(_) => self.address().into(),
+            IpAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
+        }
     }
 
     /// Sets our address and the length in bits of its network's prefix.
@@ -183,7 +207,7 @@ impl Internet {
     }
 
     /// Puts the header in front of a transport's header and data, and returns the whole datagram
-    /// for the link. `dscp_ecn` is the byte of that name in [`Header`].
+    /// for the link.
     ///
     /// # Errors
     ///
@@ -191,14 +215,12 @@ impl Internet {
     pub fn send(
         &mut self,
         mut packet: Packet,
-        destination: Ipv4Addr,
-        protocol: Protocol,
-        dscp_ecn: u8,
+        header: Header,
         pool: &mut Pool,
         cx: &mut Cx<'_>,
     ) -> Result<Packet, SendError> {
         let left = cx.meter.enter(Account::Internet);
-        let pushed = self.push_header(&mut packet, destination, protocol, dscp_ecn);
+        let pushed = self.push_header(&mut packet, &header);
         let sent = match pushed {
             Ok(()) => {
                 cx.meter.count(Counter::IpDatagramsOut);
@@ -251,7 +273,7 @@ impl Internet {
     /// If the datagram cannot be sent.
     pub fn make_echo_request(
         &mut self,
-        destination: Ipv4Addr,
+        destination: IpAddr,
         identifier: u16,
         sequence: u16,
         payload_len: u16,
@@ -268,7 +290,8 @@ impl Internet {
         packet.data_mut().iter_mut().zip((0..=255).cycle()).for_each(|(to, byte)| *to = byte);
         packet.push(&icmp::echo_request(identifier, sequence));
         icmp::seal(packet.data_mut());
-        let packet = self.send(packet, destination, Protocol::Icmp, 0, pool, cx)?;
+        let header = Header::to(destination, Protocol::Icmp);
+        let packet = self.send(packet, header, pool, cx)?;
         if self.probes.len() == PROBES_LIMIT {
             self.probes.pop_front();
         }
@@ -278,7 +301,7 @@ impl Internet {
     }
 
     fn sort(&mut self, mut packet: Packet, pool: &mut Pool, cx: &mut Cx<'_>) -> Option<Datagram> {
-        let parsed = match Header::parse(packet.data()) {
+        let parsed = match ipv4::Header::parse(packet.data()) {
             Ok(parsed) => parsed,
             Err(error) => {
                 cx.meter.count(counter_of(error));
@@ -296,7 +319,8 @@ impl Internet {
         }
         packet.resize(parsed.total_len);
         packet.pull(parsed.header_len);
-        let datagram = Datagram { header: parsed.header, header_len: parsed.header_len, packet };
+        let header = Header::from(parsed.header);
+        let datagram = Datagram { header, header_len: parsed.header_len, packet };
         if parsed.options == Options::RouteUnfinished {
             // RFC 1122 §3.3.5: a host that does not forward SHOULD say so.
             cx.meter.count(Counter::IpAddressErrors);
@@ -319,7 +343,7 @@ impl Internet {
     }
 
     /// Decides whether a datagram is one that a host takes at all; if not, returns what to count.
-    fn accept(&self, header: &Header, is_fragment: bool) -> Result<(), Counter> {
+    fn accept(&self, header: &ipv4::Header, is_fragment: bool) -> Result<(), Counter> {
         let is_udp = header.protocol == Protocol::Udp;
         match self.interface.audience(header.destination) {
             Audience::Us => {}
@@ -372,7 +396,7 @@ impl Internet {
                 {
                     return cx.meter.count(Counter::IcmpErrors);
                 }
-                let Header { protocol, source, destination, .. } = quoted.header;
+                let Header { protocol, source, destination, .. } = quoted.header.into();
                 let reporter = header.source;
                 let error =
                     IcmpError { kind, reporter, protocol, source, destination, first_bytes };
@@ -392,7 +416,7 @@ impl Internet {
                     sequence,
                     payload_len,
                     round_trip: cx.now - probe.sent_at,
-                    time_to_live: header.time_to_live,
+                    time_to_live: header.hop_limit,
                 })
             }
             Message::EchoRequest | Message::Ignored => {
@@ -415,22 +439,27 @@ impl Internet {
     /// RFC 1122 §3.2.2, the list of what an error MUST NOT be sent about; fragments never get
     /// this far.
     fn may_report(&mut self, header: &Header, cx: &mut Cx<'_>) -> bool {
+        let (IpAddr::V4(source), IpAddr::V4(destination)) = (header.source, header.destination)
+        else {
+            return false;
+        };
         header.protocol != Protocol::Icmp
-            && self.interface.audience(header.destination) == Audience::Us
-            && self.interface.may_be_source(header.source)
-            && self.limiter.allows(header.source, cx)
+            && self.interface.audience(destination) == Audience::Us
+            && self.interface.may_be_source(source)
+            && self.limiter.allows(source, cx)
     }
 
     /// Queues an ICMP message, with what to count when it goes, for [`Internet::transmit`].
     fn owe(
         &mut self,
         (mut packet, counter): (Packet, Counter),
-        destination: Ipv4Addr,
+        destination: IpAddr,
         dscp_ecn: u8,
         pool: &mut Pool,
         cx: &mut Cx<'_>,
     ) {
-        let pushed = self.push_header(&mut packet, destination, Protocol::Icmp, dscp_ecn);
+        let header = Header { dscp_ecn, ..Header::to(destination, Protocol::Icmp) };
+        let pushed = self.push_header(&mut packet, &header);
         if pushed.is_err() {
             cx.meter.count(Counter::IpOutputDropped);
             return pool.put(packet);
@@ -446,41 +475,66 @@ impl Internet {
         }
     }
 
-    fn push_header(
-        &self,
-        packet: &mut Packet,
-        destination: Ipv4Addr,
-        protocol: Protocol,
-        dscp_ecn: u8,
-    ) -> Result<(), SendError> {
+    fn push_header(&self, packet: &mut Packet, header: &Header) -> Result<(), SendError> {
         if !self.interface.has_address() {
             return Err(SendError::NoAddress);
         }
+        let IpAddr::V4(destination) = header.destination else {
+            return Err(SendError::Destination);
+        };
         match self.interface.audience(destination) {
             Audience::Other => {}
             // TCP needs one other end, and an echo from everybody is a flood that we asked for.
-            Audience::Group if protocol == Protocol::Udp => {}
+            Audience::Group if header.protocol == Protocol::Udp => {}
             Audience::Group | Audience::Us | Audience::Nobody => {
                 return Err(SendError::Destination);
             }
         }
-        let total_len = u16::try_from(packet.len() + ipv4::HEADER_LEN)
+        // A super-segment is cut by the device; its transport has seen to the size of the pieces.
+        let is_one = packet.offload.segment_size == 0;
+        let total_len = u16::try_from(packet.total_len() + ipv4::HEADER_LEN)
             .ok()
-            .filter(|total_len| *total_len <= self.mtu)
+            .filter(|total_len| !is_one || *total_len <= self.mtu)
             .ok_or(SendError::TooBig { mtu: self.mtu })?;
-        let header = Header {
+        let time_to_live = match header.hop_limit {
+            // RFC 1112 §6.1: a datagram for a group stays on the link unless someone says more.
+            0 if destination.is_multicast() => 1,
+            0 => self.time_to_live,
+            hops => hops,
+        };
+        let header = ipv4::Header {
             source: self.address(),
             destination,
-            protocol,
-            // RFC 1112 §6.1: a datagram for a group stays on the link unless someone says more.
-            time_to_live: if destination.is_multicast() { 1 } else { self.time_to_live },
+            protocol: header.protocol,
+            time_to_live,
             // RFC 6864 §4.1: with DF there are no fragments that it would tell apart.
             identification: 0,
-            dscp_ecn,
+            dscp_ecn: header.dscp_ecn,
             dont_fragment: true,
         };
         packet.push(&header.emit(total_len));
         Ok(())
+    }
+}
+
+impl Header {
+    /// Says what is needed to send: to whom, and what it carries; all else is the station's own.
+    #[must_use]
+    pub const fn to(destination: IpAddr, protocol: Protocol) -> Self {
+        let source = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
+        Self { source, destination, protocol, dscp_ecn: 0, hop_limit: 0 }
+    }
+}
+
+impl From<ipv4::Header> for Header {
+    fn from(header: ipv4::Header) -> Self {
+        Self {
+            source: header.source.into(),
+            destination: header.destination.into(),
+            protocol: header.protocol,
+            dscp_ecn: header.dscp_ecn,
+            hop_limit: header.time_to_live,
+        }
     }
 }
 
@@ -499,14 +553,21 @@ fn counter_of(error: HeaderError) -> Counter {
 }
 
 /// Returns the sum over the pseudo header that the checksum of a transport covers (RFC 9293
-/// §3.1), for `len` bytes of transport header and data.
+/// §3.1, RFC 8200 §8.1), for `len` bytes of transport header and data.
+///
+/// Addresses of two families have none; what claims to have them fails its checksum.
 #[must_use]
-pub fn pseudo_header(source: Ipv4Addr, destination: Ipv4Addr, protocol: Protocol, len: u16) -> Sum {
-    Sum::default()
-        .bytes(&source.octets())
-        .bytes(&destination.octets())
-        .word(u16::from(u8::from(protocol)))
-        .word(len)
+pub fn pseudo_header(source: IpAddr, destination: IpAddr, protocol: Protocol, len: u16) -> Sum {
+    let addresses = match (source, destination) {
+        (IpAddr::V4(source), IpAddr::V4(destination)) => {
+            Sum::default().bytes(&source.octets()).bytes(&destination.octets())
+        }
+        (IpAddr::V6(source), IpAddr::V6(destination)) => {
+            Sum::default().bytes(&source.octets()).bytes(&destination.octets())
+        }
+        _ => Sum::default(),
+    };
+    addresses.word(u16::from(u8::from(protocol))).word(len)
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! A bench for tests: one host whose link is fed by hand, and datagrams to feed it with.
 
 use super::ipv4::HEADER_LEN;
+use super::ipv4::Header;
 use super::*;
 use crate::cx::testing::Lab;
 use std::vec::Vec;

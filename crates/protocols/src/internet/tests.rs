@@ -1,5 +1,6 @@
 //! Tests of the Internet layer through its public face.
 
+use super::ipv4::Header;
 use super::testing::*;
 use super::*;
 use crate::meter::{Clock, Meter};
@@ -66,7 +67,7 @@ proptest! {
         let mut host = Host::default();
         let packet = host.packet(&data);
         let cx = &mut host.lab.cx();
-        let sent = host.internet.send(packet, THEIRS, Protocol::Tcp, 0x48, &mut host.pool, cx);
+        let sent = host.internet.send(packet, super::Header { dscp_ecn: 0x48, ..super::Header::to(THEIRS.into(), Protocol::Tcp) }, &mut host.pool, cx);
         let sent = sent.unwrap();
         let theirs = etherparse::Ipv4Slice::from_slice(sent.data()).unwrap();
         prop_assert_eq!(theirs.header().source_addr(), OURS);
@@ -108,7 +109,7 @@ fn a_transport_gets_the_data_without_header_options_and_padding() {
     let padded = [datagram(&header(Protocol::Tcp), &[1; 4], b"data"), [0; 18].to_vec()].concat();
     let datagram = host.receive(&padded).unwrap();
     assert_eq!(datagram.packet.data(), b"data");
-    assert_eq!((datagram.header.source, datagram.header_len), (THEIRS, 24));
+    assert_eq!((datagram.header.source, datagram.header_len), (THEIRS.into(), 24));
     assert_eq!(host.counted(Counter::IpDatagramsDelivered), 1);
     assert_eq!(host.counted(Counter::IpOptionsSkipped), 1);
 }
@@ -214,7 +215,7 @@ fn nothing_is_reported_about_a_broadcast() {
 fn nothing_is_reported_about_icmp() {
     let mut host = Host::default();
     let packet = host.packet(b"01234567");
-    let datagram = Datagram { header: header(Protocol::Icmp), header_len: 20, packet };
+    let datagram = Datagram { header: header(Protocol::Icmp).into(), header_len: 20, packet };
     let cx = &mut host.lab.cx();
     host.internet.report(datagram, Unreachable::Port, &mut host.pool, cx);
     assert_eq!(host.transmit(), None);
@@ -226,7 +227,7 @@ fn nothing_is_reported_to_a_source_that_is_not_one_host() {
     let packet = host.packet(b"01234567");
     let header = Header { source: Ipv4Addr::BROADCAST, ..header(Protocol::Udp) };
     let cx = &mut host.lab.cx();
-    let datagram = Datagram { header, header_len: 20, packet };
+    let datagram = Datagram { header: header.into(), header_len: 20, packet };
     host.internet.report(datagram, Unreachable::Port, &mut host.pool, cx);
     assert_eq!(host.counted(Counter::IcmpErrorsSuppressed), 1);
 }
@@ -255,10 +256,10 @@ fn an_error_about_a_datagram_of_ours_is_told_with_its_first_bytes() {
     receive_icmp(&mut host, &message([3, 4, 0, 0, 0, 0, 0x05, 0x78], &quoted));
     let expected = IcmpError {
         kind: icmp::ErrorKind::FragmentationNeeded { next_hop_mtu: Some(1400) },
-        reporter: THEIRS,
+        reporter: THEIRS.into(),
         protocol: Protocol::Tcp,
-        source: OURS,
-        destination: THEIRS,
+        source: OURS.into(),
+        destination: THEIRS.into(),
         first_bytes: *b"portsseq",
     };
     assert_eq!(host.internet.event(), Some(Event::Error(expected)));
@@ -296,7 +297,8 @@ fn news_that_nobody_fetches_is_limited() {
 fn send(host: &mut Host, data: &[u8], to: [u8; 4], protocol: Protocol) -> Result<(), SendError> {
     let packet = host.packet(data);
     let cx = &mut host.lab.cx();
-    let sent = host.internet.send(packet, to.into(), protocol, 0, &mut host.pool, cx)?;
+    let sent =
+        host.internet.send(packet, super::Header::to(to.into(), protocol), &mut host.pool, cx)?;
     host.pool.put(sent);
     Ok(())
 }
@@ -334,7 +336,10 @@ fn what_is_sent_has_df_no_identification_and_the_time_to_live_that_was_set() {
     host.internet.set_time_to_live(9);
     let packet = host.packet(b"data");
     let cx = &mut host.lab.cx();
-    let sent = host.internet.send(packet, THEIRS, Protocol::Tcp, 0, &mut host.pool, cx).unwrap();
+    let sent = host
+        .internet
+        .send(packet, super::Header::to(THEIRS.into(), Protocol::Tcp), &mut host.pool, cx)
+        .unwrap();
     let header = Header::parse(sent.data()).unwrap().header;
     assert_eq!((header.dont_fragment, header.identification, header.time_to_live), (true, 0, 9));
 }
@@ -344,13 +349,17 @@ fn a_datagram_for_a_group_stays_on_the_link() {
     let mut host = Host::default();
     let (packet, group) = (host.packet(b"data"), Ipv4Addr::new(224, 0, 0, 1));
     let cx = &mut host.lab.cx();
-    let sent = host.internet.send(packet, group, Protocol::Udp, 0, &mut host.pool, cx).unwrap();
+    let sent = host
+        .internet
+        .send(packet, super::Header::to(group.into(), Protocol::Udp), &mut host.pool, cx)
+        .unwrap();
     assert_eq!(Header::parse(sent.data()).unwrap().header.time_to_live, 1);
 }
 
 fn ask(host: &mut Host) -> Vec<u8> {
     let cx = &mut host.lab.cx();
-    let packet = host.internet.make_echo_request(THEIRS, 7, 1, 56, &mut host.pool, cx).unwrap();
+    let packet =
+        host.internet.make_echo_request(THEIRS.into(), 7, 1, 56, &mut host.pool, cx).unwrap();
     let request = packet.data().to_vec();
     host.pool.put(packet);
     request
@@ -372,7 +381,7 @@ fn an_echo_that_comes_back_is_told_once_with_its_round_trip() {
     host.receive(&reply);
     host.receive(&reply);
     let expected = EchoReply {
-        source: THEIRS,
+        source: THEIRS.into(),
         identifier: 7,
         sequence: 1,
         payload_len: 56,
@@ -400,7 +409,9 @@ fn an_echo_request_longer_than_the_mtu_is_refused_before_a_buffer_is_asked_for()
     let mut host = Host { pool: Pool::new(0, 1600), ..Host::default() };
     let cx = &mut host.lab.cx();
     let refused = [1472, 1473].map(|payload_len| {
-        host.internet.make_echo_request(THEIRS, 7, 1, payload_len, &mut host.pool, cx).unwrap_err()
+        host.internet
+            .make_echo_request(THEIRS.into(), 7, 1, payload_len, &mut host.pool, cx)
+            .unwrap_err()
     });
     assert_eq!(refused, [SendError::NoBuffer, SendError::TooBig { mtu: 1500 }]);
 }
@@ -410,7 +421,7 @@ fn an_echo_request_to_everybody_is_refused() {
     let mut host = Host::default();
     let cx = &mut host.lab.cx();
     let everybody = Ipv4Addr::BROADCAST;
-    let refused = host.internet.make_echo_request(everybody, 7, 1, 56, &mut host.pool, cx);
+    let refused = host.internet.make_echo_request(everybody.into(), 7, 1, 56, &mut host.pool, cx);
     assert_eq!(refused.unwrap_err(), SendError::Destination);
     assert_eq!(host.pool.lent(), 0);
 }
@@ -421,7 +432,7 @@ fn an_echo_request_is_forgotten_after_sixty_four_later_ones() {
     let reply = answer(&ask(&mut host));
     (2..=65).for_each(|sequence| {
         let (pool, cx) = (&mut host.pool, &mut host.lab.cx());
-        let made = host.internet.make_echo_request(THEIRS, 7, sequence, 56, pool, cx);
+        let made = host.internet.make_echo_request(THEIRS.into(), 7, sequence, 56, pool, cx);
         host.pool.put(made.unwrap());
     });
     host.receive(&reply);
@@ -449,6 +460,6 @@ fn time_spent_here_is_charged_to_the_internet_account_and_the_caller_goes_on() {
 #[test]
 fn the_pseudo_header_is_summed_as_its_twelve_bytes_are() {
     let bytes = [10, 0, 0, 2, 10, 0, 0, 1, 0, 6, 0x12, 0x34];
-    let sum = pseudo_header(THEIRS, OURS, Protocol::Tcp, 0x1234);
+    let sum = pseudo_header(THEIRS.into(), OURS.into(), Protocol::Tcp, 0x1234);
     assert_eq!(sum.finish(), Sum::default().bytes(&bytes).finish());
 }

@@ -76,6 +76,16 @@ impl Datagram {
         })
     }
 
+    /// Takes the first datagram that waits out of the queue; [`Self::put_back`] may follow.
+    pub fn take_waiting(&mut self) -> Option<Packet> {
+        self.output.take_first()
+    }
+
+    /// Puts a datagram in front of those that wait: the device had no room for it.
+    pub fn put_back(&mut self, packet: Packet) {
+        self.output.put_first(packet);
+    }
+
     /// Returns whether the queue to the wire is full, so that [`Self::send`] would refuse.
     #[must_use]
     pub fn is_full(&self) -> bool {

@@ -99,6 +99,19 @@ impl OutputQueue {
         self.waiting.pop_front()
     }
 
+    /// Takes the first packet away for good.
+    pub(super) fn take_first(&mut self) -> Option<Packet> {
+        let packet = self.waiting.pop_front()?;
+        self.held = self.held.saturating_sub(1);
+        Some(packet)
+    }
+
+    /// Takes a packet in that goes before all others, also if there are as many as may be.
+    pub(super) fn put_first(&mut self, packet: Packet) {
+        self.held += 1;
+        self.waiting.push_front(packet);
+    }
+
     /// Keeps a packet that was sent or has failed until it is collected.
     pub(super) fn finish(&mut self, event: Event) {
         self.finished.push_back(event);

@@ -5,7 +5,7 @@ use crate::application::Stream;
 use crate::cx::testing::Lab;
 use crate::link::Datagram;
 use crate::transport::tcp::{Ending, Profile, State};
-use core::net::SocketAddrV4;
+use core::net::SocketAddr;
 
 const OURS: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
 const THEIRS: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 2);
@@ -50,7 +50,7 @@ struct Host {
 impl Host {
     fn new(address: Ipv4Addr, link: Datagram, opening: Opening) -> Self {
         let mut lab = Lab::default();
-        let settings = Settings { address, prefix_len: 24, packets: 8 };
+        let settings = Settings { address, prefix_len: 24, packets: 8, ..Settings::default() };
         let station = Station::new(Link::Datagram(link), settings, &mut lab.cx());
         let application = Carried::new(Silent::default(), opening, Profile::INTERACTIVE);
         Self { station, scheduler: Scheduler::default(), application, lab }
@@ -61,8 +61,8 @@ impl Host {
     }
 
     fn calls(link: Datagram) -> Self {
-        let remote = SocketAddrV4::new(THEIRS, PORT);
-        Self::new(OURS, link, Opening::Active { local: OURS, remote })
+        let remote = SocketAddr::new(THEIRS.into(), PORT);
+        Self::new(OURS, link, Opening::Active { local: OURS.into(), remote })
     }
 
     fn run(&mut self) {
@@ -80,8 +80,9 @@ impl Host {
         let mut lab = Lab::default();
         let mut internet = Internet::new(OURS, 24, 1500);
         let mut pool = Pool::new(1, 1500);
-        let request =
-            internet.make_echo_request(THEIRS, 1, sequence, 8, &mut pool, &mut lab.cx()).unwrap();
+        let request = internet
+            .make_echo_request(THEIRS.into(), 1, sequence, 8, &mut pool, &mut lab.cx())
+            .unwrap();
         self.station.receive(request.data(), &mut self.lab.cx());
     }
 }
@@ -132,9 +133,9 @@ fn a_segment_that_is_owed_outside_of_all_steps_leaves_at_the_next_turn() {
     let mut host = Host::waits(Datagram::new(1500));
     host.run();
     for port in [1, 2] {
-        let (remote, cx) = (SocketAddrV4::new(OURS, port), &mut host.lab.cx());
-        let tcp = &mut host.station.transports.tcp;
-        tcp.open(THEIRS, remote, Profile::INTERACTIVE, cx).unwrap();
+        let (remote, cx) = (SocketAddr::new(OURS.into(), port), &mut host.lab.cx());
+        let tcp = &mut host.station.layers.tcp;
+        tcp.open(THEIRS.into(), remote, Profile::INTERACTIVE, cx).unwrap();
         host.run();
         assert!(!host.transmit().is_empty());
     }
@@ -155,9 +156,9 @@ fn a_connection_that_has_ended_is_released_and_its_last_state_is_kept() {
     nobody.application.set_opening(Opening::Passive { port: PORT + 1 });
     settle(&mut user, &mut nobody);
     assert_eq!(user.application.ending(), Some(Ending::Refused));
-    let status = user.application.status(&user.station.transports).unwrap();
+    let status = user.application.status(&user.station.layers).unwrap();
     assert_eq!((status.state, status.ending), (State::Closed, Some(Ending::Refused)));
-    assert_eq!(user.station.transports.tcp.status(user.application.connection.unwrap()).ok(), None);
+    assert_eq!(user.station.layers.tcp.status(user.application.connection.unwrap()).ok(), None);
 }
 
 #[test]
@@ -166,7 +167,7 @@ fn who_gives_an_open_connection_up_is_over_at_once_and_the_peer_is_told() {
         (Host::calls(Datagram::new(1500)), Host::waits(Datagram::new(1500)));
     settle(&mut user, &mut server);
     assert!(user.application.is_open() && server.application.is_open());
-    user.application.abort_unless_closed(&mut user.station.transports, &mut user.lab.cx());
+    user.application.abort_unless_closed(&mut user.station.layers, &mut user.lab.cx());
     assert_eq!(user.application.ending(), Some(Ending::Aborted));
     settle(&mut user, &mut server);
     assert_eq!(server.application.ending(), Some(Ending::Reset));

@@ -21,29 +21,32 @@
 
 #[cfg(test)]
 mod flow_tests;
+mod layers;
 mod scheduler;
 mod stream;
 #[cfg(test)]
 mod tests;
 
+pub use layers::{Layers, SendError};
 pub use scheduler::Scheduler;
 pub use stream::{Carried, Opening};
 
+use crate::checksum::Routines;
 use crate::cx::Cx;
-use crate::internet::icmp::{EchoReply, Unreachable};
-use crate::internet::ipv4::Protocol;
-use crate::internet::{self, Internet};
+use crate::internet::Internet;
+use crate::internet::icmp::EchoReply;
 use crate::link::{self, Link};
 use crate::meter::Counter;
 use crate::packet::{Packet, Pool};
 use crate::time::Instant;
-use crate::transport::tcp::Tcp;
+use crate::transport::tcp::{LowerLevel, Tcp};
 use crate::transport::udp::{Limits, Udp};
+use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use core::net::Ipv4Addr;
 
-/// Bytes of IPv4 and TCP header without options: what a segment's data has not (RFC 9293 §3.7.1).
-const FIXED_HEADERS_LEN: u16 = 40;
+/// Bytes of the longest datagram of all, which a device that cuts super-segments takes.
+const DATAGRAM_MAX: usize = 65_535;
 
 /// What a station is.
 #[derive(Clone, Copy, Debug)]
@@ -54,6 +57,39 @@ pub struct Settings {
     pub prefix_len: u8,
     /// How many packet buffers it has.
     pub packets: usize,
+    /// How many connections it has, in any state.
+    pub connections: usize,
+    /// Whether its device cuts super-segments, and gives them.
+    pub segments: bool,
+    /// Whether its device finishes checksums, and verifies them.
+    pub finishes_checksums: bool,
+    /// The loops over data, as its machine does them best.
+    pub routines: Routines,
+}
+
+impl Default for Settings {
+    /// A station that has to ask for its address, with the packet buffers of TM-233 §5.4 and a
+    /// device that does nothing for it.
+    fn default() -> Self {
+        Self {
+            address: Ipv4Addr::UNSPECIFIED,
+            prefix_len: 0,
+            packets: Pool::DEFAULT_LIMIT,
+            connections: 1024,
+            segments: false,
+            finishes_checksums: false,
+            routines: Routines::PORTABLE,
+        }
+    }
+}
+
+/// A datagram for a device that gathers it: the packet, and the rest of its data.
+#[derive(Debug)]
+pub struct Frame<'a> {
+    /// The headers, and the data if it is whole.
+    pub packet: &'a Packet,
+    /// What follows the packet.
+    pub tail: [&'a [u8]; 2],
 }
 
 /// A step of a station.
@@ -69,15 +105,6 @@ pub enum Step {
     Send,
 }
 
-/// The transports of a station, as the application sees them.
-#[derive(Debug)]
-pub struct Transports {
-    /// TCP.
-    pub tcp: Tcp,
-    /// UDP.
-    pub udp: Udp,
-}
-
 /// What runs on a station above its transports.
 pub trait Application {
     /// Returns whether something waits for the application that did not come by the transports:
@@ -86,7 +113,7 @@ pub trait Application {
 
     /// Runs until there is nothing more to do now: it must not want to run again at once, or the
     /// scheduler runs nothing else.
-    fn run(&mut self, transports: &mut Transports, cx: &mut Cx<'_>);
+    fn run(&mut self, layers: &mut Layers, cx: &mut Cx<'_>);
 
     /// Returns when it wants to run next, if nothing happens before.
     fn deadline(&self) -> Option<Instant> {
@@ -97,16 +124,11 @@ pub trait Application {
 /// One host.
 #[derive(Debug)]
 pub struct Station {
-    pool: Pool,
     link: Link,
-    internet: Internet,
-    /// The transports.
-    pub transports: Transports,
+    /// The layers above the link.
+    pub layers: Layers,
     /// News of the link that waits for [`Step::Network`].
     arrived: Option<link::Event>,
-    /// The last answer to an echo request of ours that nobody has taken.
-    echo_reply: Option<EchoReply>,
-    has_news: bool,
 }
 
 impl Station {
@@ -115,23 +137,27 @@ impl Station {
     pub fn new(link: Link, settings: Settings, cx: &mut Cx<'_>) -> Self {
         let mtu = u16::try_from(link.mtu()).unwrap_or(u16::MAX);
         let internet = Internet::new(settings.address, settings.prefix_len, mtu);
-        let tcp = Tcp::new(internet.mtu() - FIXED_HEADERS_LEN, cx);
-        let udp = Udp::new(Limits::default());
-        Self {
-            pool: Pool::new(settings.packets, link.mtu()),
-            link,
+        let Settings { segments, finishes_checksums, routines, .. } = settings;
+        let lower = LowerLevel { mtu: internet.mtu(), segments, finishes_checksums, routines };
+        let mut tcp = Tcp::new(lower, cx);
+        tcp.set_connections_max(settings.connections);
+        let packet_len = if segments { DATAGRAM_MAX } else { link.mtu() };
+        let layers = Layers {
+            pool: Pool::new(settings.packets, packet_len),
             internet,
-            transports: Transports { tcp, udp },
-            arrived: None,
+            tcp,
+            udp: Udp::new(Limits::default()),
             echo_reply: None,
+            outgoing: VecDeque::new(),
             has_news: true,
-        }
+        };
+        Self { link, layers, arrived: None }
     }
 
     /// Returns our address.
     #[must_use]
     pub fn address(&self) -> Ipv4Addr {
-        self.internet.address()
+        self.layers.internet.address()
     }
 
     /// Returns the link.
@@ -147,23 +173,23 @@ impl Station {
 
     /// Returns the last answer to an echo request of ours, once.
     pub fn take_echo_reply(&mut self) -> Option<EchoReply> {
-        self.echo_reply.take()
+        self.layers.take_echo_reply()
     }
 
     /// Returns the Internet layer.
     pub fn internet_mut(&mut self) -> &mut Internet {
-        &mut self.internet
+        &mut self.layers.internet
     }
 
     /// Returns how many packet buffers are in use.
     #[must_use]
     pub fn packets_lent(&self) -> usize {
-        self.pool.lent()
+        self.layers.pool.lent()
     }
 
     /// Takes bytes from the wire; for a link of datagrams, one whole datagram.
     pub fn receive(&mut self, bytes: &[u8], cx: &mut Cx<'_>) {
-        self.link.receive(bytes, &mut self.pool, cx);
+        self.link.receive(bytes, &mut self.layers.pool, cx);
     }
 
     /// Appends at most `limit` bytes for the wire to `wire` and returns how many; for a link of
@@ -186,7 +212,7 @@ impl Station {
         while self.arrived.is_none() {
             match self.link.event() {
                 Some(link::Event::Sent(packet) | link::Event::Failed(packet)) => {
-                    self.pool.put(packet);
+                    self.layers.pool.put(packet);
                 }
                 Some(arrived) => self.arrived = Some(arrived),
                 None => return,
@@ -198,20 +224,19 @@ impl Station {
     /// link or a lack of packet buffers ends when the link has sent something.
     #[must_use]
     pub fn has_output(&self) -> bool {
-        let has_segments = self.transports.tcp.has_output() && !self.pool.is_exhausted();
-        (has_segments || self.internet.has_output()) && !self.link.is_full()
+        self.layers.has_output() && !self.link.is_full()
     }
 
     /// Returns whether the transports have had something to do with since the application ran.
     #[must_use]
     pub fn has_news(&self) -> bool {
-        self.has_news
+        self.layers.has_news
     }
 
     /// Returns when [`Step::Timer`] is due.
     #[must_use]
     pub fn deadline(&self) -> Option<Instant> {
-        let deadlines = [self.link.deadline(), self.transports.tcp.deadline()];
+        let deadlines = [self.link.deadline(), self.layers.tcp.deadline()];
         deadlines.into_iter().flatten().min()
     }
 
@@ -221,8 +246,8 @@ impl Station {
             Step::Network => self.network(cx),
             Step::Timer => self.timer(cx),
             Step::User => {
-                self.has_news = false;
-                application.run(&mut self.transports, cx);
+                self.layers.has_news = false;
+                application.run(&mut self.layers, cx);
             }
             Step::Send => self.send(cx),
         }
@@ -233,47 +258,15 @@ impl Station {
             return;
         }
         match self.arrived.take() {
-            Some(link::Event::Received(packet)) => self.deliver(packet, cx),
-            Some(link::Event::Sent(packet) | link::Event::Failed(packet)) => self.pool.put(packet),
+            Some(link::Event::Received(packet)) => self.layers.receive(packet, cx),
+            Some(link::Event::Sent(packet) | link::Event::Failed(packet)) => {
+                self.layers.pool.put(packet);
+            }
             Some(link::Event::Address(address)) => {
-                self.internet.set_address(Ipv4Addr::from(address), 0);
-                self.has_news = true;
+                self.layers.internet.set_address(Ipv4Addr::from(address), 0);
+                self.layers.has_news = true;
             }
             None => {}
-        }
-    }
-
-    fn deliver(&mut self, packet: Packet, cx: &mut Cx<'_>) {
-        let Some(datagram) = self.internet.receive(packet, &mut self.pool, cx) else {
-            return self.take_internet_news(cx);
-        };
-        self.has_news = true;
-        match datagram.header.protocol {
-            Protocol::Tcp => {
-                let header = &datagram.header;
-                let data = datagram.packet.data();
-                self.transports.tcp.receive(header.source, header.destination, data, cx);
-                self.pool.put(datagram.packet);
-            }
-            Protocol::Udp => {
-                if let Err(datagram) = self.transports.udp.receive(datagram, &mut self.pool, cx) {
-                    self.internet.report(datagram, Unreachable::Port, &mut self.pool, cx);
-                }
-            }
-            Protocol::Icmp | Protocol::Other(_) => self.pool.put(datagram.packet),
-        }
-    }
-
-    fn take_internet_news(&mut self, cx: &mut Cx<'_>) {
-        while let Some(event) = self.internet.event() {
-            self.has_news = true;
-            match event {
-                internet::Event::Error(error) => {
-                    self.transports.udp.receive_error(&error);
-                    self.transports.tcp.icmp_error(&error, cx);
-                }
-                internet::Event::EchoReply(reply) => self.echo_reply = Some(reply),
-            }
         }
     }
 
@@ -281,35 +274,79 @@ impl Station {
         if self.link.deadline().is_some_and(|deadline| deadline <= cx.now) {
             self.link.timeout(cx);
         }
-        if self.transports.tcp.deadline().is_some_and(|deadline| deadline <= cx.now) {
-            self.transports.tcp.timeout(cx);
-            self.has_news = true;
-        }
+        self.layers.timer(cx);
     }
 
     fn send(&mut self, cx: &mut Cx<'_>) {
         while !self.link.is_full() {
-            let Some(packet) = self.next_datagram(cx) else { return };
+            let Some(packet) = self.layers.transmit(cx) else { return };
             if let Err(packet) = self.link.send(packet, cx) {
                 // Longer than the link takes, which has counted it.
-                self.pool.put(packet);
+                self.layers.pool.put(packet);
             }
         }
     }
 
-    fn next_datagram(&mut self, cx: &mut Cx<'_>) -> Option<Packet> {
-        if let Some(packet) = self.internet.transmit(cx) {
-            return Some(packet);
-        }
-        loop {
-            let segment = self.transports.tcp.transmit(&mut self.pool, cx)?;
-            let (destination, pool) = (segment.destination, &mut self.pool);
-            let sent = self.internet.send(segment.packet, destination, Protocol::Tcp, 0, pool, cx);
-            match sent {
-                Ok(packet) => return Some(packet),
-                // TCP sends it again when its timer runs out.
-                Err(_) => cx.meter.count(Counter::IpOutputDropped),
+    /// Lends an empty packet for a device to read a datagram into.
+    pub fn lend(&mut self, cx: &mut Cx<'_>) -> Option<Packet> {
+        self.layers.pool.take(cx.meter)
+    }
+
+    /// Takes back a packet into which nothing was read.
+    pub fn take_back(&mut self, packet: Packet) {
+        self.layers.pool.put(packet);
+    }
+
+    /// Takes one whole datagram that a device has read into a packet of ours, past the link's
+    /// queue and straight up to its transport.
+    pub fn receive_packet(&mut self, packet: Packet, cx: &mut Cx<'_>) {
+        cx.meter.count(Counter::LinkPacketsIn);
+        self.layers.receive(packet, cx);
+    }
+
+    /// Gives all that is owed to a device that takes whole datagrams, past the link's queue; what
+    /// the device has no room for (`false`) waits in that queue and goes first the next time.
+    pub fn transmit_to(
+        &mut self,
+        device: &mut dyn FnMut(Frame<'_>, &mut Cx<'_>) -> bool,
+        cx: &mut Cx<'_>,
+    ) {
+        while let Some(packet) = self.waiting() {
+            let is_taken = device(Frame { packet: &packet, tail: [&[], &[]] }, cx);
+            self.finish(packet, is_taken, cx);
+            if !is_taken {
+                return;
             }
+        }
+        while !self.link.is_full() {
+            let Some((mut packet, tail)) = self.layers.transmit_in_parts(cx) else { return };
+            let tail = tail.map_or([&[][..], &[][..]], |tail| self.layers.tcp.tail(&tail));
+            let is_taken = device(Frame { packet: &packet, tail }, cx);
+            if !is_taken {
+                packet.gather(tail);
+            }
+            self.finish(packet, is_taken, cx);
+            if !is_taken {
+                return;
+            }
+        }
+    }
+
+    /// Returns the first packet that the device had no room for before.
+    fn waiting(&mut self) -> Option<Packet> {
+        match &mut self.link {
+            Link::Datagram(link) => link.take_waiting(),
+            Link::Llp(_) | Link::Slip(_) => None,
+        }
+    }
+
+    fn finish(&mut self, packet: Packet, is_taken: bool, cx: &mut Cx<'_>) {
+        if is_taken {
+            cx.meter.count(Counter::LinkPacketsOut);
+            return self.layers.pool.put(packet);
+        }
+        if let Link::Datagram(link) = &mut self.link {
+            link.put_back(packet);
         }
     }
 }

@@ -1,11 +1,11 @@
 //! A stream application carried by one TCP connection of the station.
 
-use super::{Application, Transports};
+use super::{Application, Layers};
 use crate::application::Stream;
 use crate::cx::Cx;
 use crate::time::Instant;
 use crate::transport::tcp::{ConnectionId, Ending, Event, OpenError, Profile, State, Status};
-use core::net::{Ipv4Addr, SocketAddrV4};
+use core::net::{IpAddr, SocketAddr};
 
 /// How the connection comes about.
 #[derive(Clone, Copy, Debug)]
@@ -13,9 +13,9 @@ pub enum Opening {
     /// We open it.
     Active {
         /// Our address.
-        local: Ipv4Addr,
+        local: IpAddr,
         /// The other end.
-        remote: SocketAddrV4,
+        remote: SocketAddr,
     },
     /// We wait for it.
     Passive {
@@ -78,8 +78,8 @@ impl<S: Stream> Carried<S> {
     }
 
     /// Returns the state of the connection, if there is one, or its last if it has ended.
-    pub fn status(&self, transports: &Transports) -> Option<Status> {
-        self.last_status.or_else(|| transports.tcp.status(self.connection?).ok())
+    pub fn status(&self, layers: &Layers) -> Option<Status> {
+        self.last_status.or_else(|| layers.tcp.status(self.connection?).ok())
     }
 
     /// Sets how the connection comes about; nothing is changed once the application has run.
@@ -111,36 +111,36 @@ impl<S: Stream> Carried<S> {
 
     /// Gives the connection up: it is aborted, and the peer told by a reset, unless both sides
     /// have closed it; then it goes by itself.
-    pub fn abort_unless_closed(&mut self, transports: &mut Transports, cx: &mut Cx<'_>) {
+    pub fn abort_unless_closed(&mut self, layers: &mut Layers, cx: &mut Cx<'_>) {
         let Some(id) = self.connection else { return };
         if self.has_closed && self.peer_has_closed {
-            return transports.tcp.release(id);
+            return layers.tcp.release(id);
         }
         // What has gone needs no reset.
-        _ = transports.tcp.abort(id, cx);
-        self.end_if_closed(transports);
+        _ = layers.tcp.abort(id, cx);
+        self.end_if_closed(layers);
     }
 
     /// Takes note of a connection that has ended, and lets it go.
-    fn end_if_closed(&mut self, transports: &mut Transports) {
+    fn end_if_closed(&mut self, layers: &mut Layers) {
         let Some(id) = self.connection else { return };
-        let status = transports.tcp.status(id).ok();
+        let status = layers.tcp.status(id).ok();
         if let Some(status) = status.filter(|status| status.state == State::Closed) {
             self.last_status = Some(status);
-            transports.tcp.release(id);
+            layers.tcp.release(id);
         }
     }
 
-    fn open(&mut self, transports: &mut Transports, cx: &mut Cx<'_>) {
+    fn open(&mut self, layers: &mut Layers, cx: &mut Cx<'_>) {
         match self.opening.take() {
             Some(Opening::Active { local, remote }) => {
-                match transports.tcp.open(local, remote, self.profile, cx) {
+                match layers.tcp.open(local, remote, self.profile, cx) {
                     Ok(id) => self.connection = Some(id),
                     Err(error) => self.failure = Some(error),
                 }
             }
             Some(Opening::Passive { port }) => {
-                let listening = transports.tcp.listen(port, self.profile);
+                let listening = layers.tcp.listen(port, self.profile);
                 self.listens_on = listening.is_ok().then_some(port);
                 self.failure = listening.err().map(|_| OpenError::NoPort);
             }
@@ -148,59 +148,53 @@ impl<S: Stream> Carried<S> {
         }
     }
 
-    fn on_event(
-        &mut self,
-        id: ConnectionId,
-        event: Event,
-        transports: &mut Transports,
-        cx: &mut Cx<'_>,
-    ) {
+    fn on_event(&mut self, id: ConnectionId, event: Event, layers: &mut Layers, cx: &mut Cx<'_>) {
         match event {
             Event::Established if self.connection.is_none_or(|own| own == id) => {
                 self.connection = Some(id);
                 self.is_open = true;
                 // One stream has one connection: a second one is refused.
                 if let Some(port) = self.listens_on.take() {
-                    transports.tcp.stop_listening(port);
+                    layers.tcp.stop_listening(port);
                 }
                 self.stream.opened(cx);
             }
             Event::Established => {
                 // It was opened before we had run.
-                _ = transports.tcp.abort(id, cx);
-                transports.tcp.release(id);
+                _ = layers.tcp.abort(id, cx);
+                layers.tcp.release(id);
             }
             _ if self.connection != Some(id) => {}
             Event::PeerClosed => {
                 self.peer_has_closed = true;
-                self.read(transports, cx);
+                self.read(layers, cx);
                 self.stream.peer_closed(cx);
             }
             Event::Closed => {
                 // What came before the end is read before it goes.
-                self.read(transports, cx);
-                self.end_if_closed(transports);
+                self.read(layers, cx);
+                self.end_if_closed(layers);
             }
             Event::Urgent | Event::Readable | Event::Writable | Event::Unresponsive => {}
         }
     }
 
     /// Gives the stream all that has come, and tells it where urgent data begins and ends.
-    fn read(&mut self, transports: &mut Transports, cx: &mut Cx<'_>) {
+    fn read(&mut self, layers: &mut Layers, cx: &mut Cx<'_>) {
         let Some(id) = self.connection else { return };
         loop {
-            let urgent = transports.tcp.urgent_ahead(id).ok().flatten();
+            let urgent = layers.tcp.urgent_ahead(id).ok().flatten();
             if urgent.is_some() {
                 self.stream.urgent(true);
             }
-            let Ok(data) = transports.tcp.received(id) else { return };
+            let Ok(data) = layers.tcp.received(id) else { return };
             let piece = data.get(..urgent.unwrap_or(data.len())).unwrap_or(data);
             let count = piece.len();
             if count == 0 {
                 return;
             }
             self.stream.receive(piece, cx);
-            if transports.tcp.consume(id, count).is_err() {
+            if layers.tcp.consume(id, count).is_err() {
                 return;
             }
             if urgent == Some(count) {
@@ -209,14 +203,14 @@ impl<S: Stream> Carried<S> {
         }
     }
 
-    fn write(&mut self, transports: &mut Transports) {
+    fn write(&mut self, layers: &mut Layers) {
         let Some(id) = self.connection.filter(|_| self.is_open) else { return };
         loop {
             let output = self.stream.output();
             let mark = self.stream.urgent_mark().and_then(|mark| output.get(..mark));
             let taken = match mark.filter(|urgent| !urgent.is_empty()) {
-                Some(urgent) => transports.tcp.send_urgent(id, urgent),
-                None if !output.is_empty() => transports.tcp.send(id, output),
+                Some(urgent) => layers.tcp.send_urgent(id, urgent),
+                None if !output.is_empty() => layers.tcp.send(id, output),
                 None => break,
             };
             match taken {
@@ -227,7 +221,7 @@ impl<S: Stream> Carried<S> {
         if self.stream.is_closing() && !self.has_closed {
             self.has_closed = true;
             // What has gone needs no closing.
-            _ = transports.tcp.close(id);
+            _ = layers.tcp.close(id);
         }
     }
 }
@@ -237,15 +231,15 @@ impl<S: Stream> Application for Carried<S> {
         self.opening.is_some() || self.has_notice || self.stream.wants_to_run()
     }
 
-    fn run(&mut self, transports: &mut Transports, cx: &mut Cx<'_>) {
+    fn run(&mut self, layers: &mut Layers, cx: &mut Cx<'_>) {
         self.has_notice = false;
-        self.open(transports, cx);
-        while let Some((id, event)) = transports.tcp.event() {
-            self.on_event(id, event, transports, cx);
+        self.open(layers, cx);
+        while let Some((id, event)) = layers.tcp.event() {
+            self.on_event(id, event, layers, cx);
         }
-        self.read(transports, cx);
+        self.read(layers, cx);
         self.stream.run(cx);
-        self.write(transports);
+        self.write(layers);
     }
 
     fn deadline(&self) -> Option<Instant> {

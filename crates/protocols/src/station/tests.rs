@@ -10,12 +10,13 @@ use crate::application::telnet::{
 use crate::chance::Chance;
 use crate::internet::Event as News;
 use crate::internet::icmp::ErrorKind;
-use crate::internet::ipv4;
+use crate::internet::ipv4::{self, Protocol};
+use crate::internet::{self, icmp::Unreachable};
 use crate::link::{Datagram, Llp, Slip};
 use crate::meter::{Account, Clock, Meter};
 use crate::transport::tcp::header::{Flags, Header};
 use crate::transport::tcp::{Ending, Profile, State};
-use core::net::SocketAddrV4;
+use core::net::SocketAddr;
 use core::sync::atomic::{AtomicU64, Ordering};
 
 const USER: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
@@ -141,7 +142,7 @@ impl Host {
         let mut meter = Meter::new(Clock::Counter(uneven_clock));
         let mut chance = Chance::from_seed(u64::from(u32::from(address)));
         let mut cx = Cx { now: Instant::ZERO, chance: &mut chance, meter: &mut meter };
-        let settings = Settings { address, prefix_len: 24, packets };
+        let settings = Settings { address, prefix_len: 24, packets, ..Settings::default() };
         let station = Station::new(link, settings, &mut cx);
         Self { station, meter, chance, scheduler: Scheduler::default(), application }
     }
@@ -176,7 +177,7 @@ impl Host {
     }
 
     fn state(&self) -> Option<State> {
-        self.application.status(&self.station.transports).map(|status| status.state)
+        self.application.status(&self.station.layers).map(|status| status.state)
     }
 }
 
@@ -205,8 +206,8 @@ impl Packets {
 
 impl Pair {
     fn new(link: fn() -> Link, profile: Profile, packets: Packets, negotiates: bool) -> Self {
-        let remote = SocketAddrV4::new(SERVER, TELNET_PORT);
-        let active = Opening::Active { local: USER, remote };
+        let remote = SocketAddr::new(SERVER.into(), TELNET_PORT);
+        let active = Opening::Active { local: USER.into(), remote };
         let passive = Opening::Passive { port: TELNET_PORT };
         let user = Carried::new(Party::user(negotiates), active, profile);
         let server = Carried::new(Party::server(negotiates), passive, profile);
@@ -398,8 +399,9 @@ fn segment_in(datagram: &[u8]) -> (Vec<u8>, Header, usize) {
     let segment = &datagram[parsed.header_len..];
     let (source, destination) = (parsed.header.source, parsed.header.destination);
     let len = u16::try_from(segment.len()).unwrap();
-    let pseudo = internet::pseudo_header(source, destination, Protocol::Tcp, len);
-    let (header, len) = Header::parse(segment, pseudo, &mut Meter::off()).unwrap();
+    let pseudo = internet::pseudo_header(source.into(), destination.into(), Protocol::Tcp, len);
+    let sum = pseudo.bytes(segment);
+    let (header, len) = Header::parse(segment, sum, &mut Meter::off()).unwrap();
     (segment[len..].to_vec(), header, segment.len() - len)
 }
 
@@ -543,11 +545,11 @@ fn a_ping_of_a_station_is_answered() {
     let (mut prober, mut pair) = (Prober::new(), Pair::open(datagram));
     let Prober { internet, pool, chance, meter, .. } = &mut prober;
     let mut cx = Cx { now: Instant::ZERO, chance, meter };
-    let request = internet.make_echo_request(SERVER, 7, 1, 56, pool, &mut cx).unwrap();
+    let request = internet.make_echo_request(SERVER.into(), 7, 1, 56, pool, &mut cx).unwrap();
     let Some(News::EchoReply(reply)) = prober.ask(&request, &mut pair.server) else {
         panic!("an echo reply")
     };
-    assert_eq!((reply.source, reply.identifier, reply.payload_len), (SERVER, 7, 56));
+    assert_eq!((reply.source, reply.identifier, reply.payload_len), (SERVER.into(), 7, 56));
 }
 
 #[test]
@@ -558,7 +560,7 @@ fn a_datagram_for_a_udp_port_without_a_socket_is_answered_by_port_unreachable() 
     let socket = udp.bind(0, &mut cx).unwrap();
     let mut packet = pool.take(cx.meter).unwrap();
     packet.extend(b"anybody?");
-    let port_69 = SocketAddrV4::new(SERVER, 69);
+    let port_69 = SocketAddr::new(SERVER.into(), 69);
     let request = udp.send(socket, packet, port_69, internet, pool, &mut cx).unwrap();
     let Some(News::Error(error)) = prober.ask(&request, &mut pair.server) else {
         panic!("an error")

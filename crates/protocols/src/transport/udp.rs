@@ -10,13 +10,13 @@
 
 use crate::cx::Cx;
 use crate::internet::icmp::{ErrorKind, IcmpError};
-use crate::internet::ipv4::{Header, Protocol};
-use crate::internet::{self, Datagram, Internet, pseudo_header};
+use crate::internet::ipv4::Protocol;
+use crate::internet::{self, Datagram, Header, Internet, pseudo_header};
 use crate::meter::{Account, Counter};
 use crate::packet::{Packet, Pool};
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
-use core::net::SocketAddrV4;
+use core::net::SocketAddr;
 
 /// Bytes of the header.
 pub const HEADER_LEN: usize = 8;
@@ -49,9 +49,9 @@ pub struct SocketId(u64);
 struct Socket {
     id: SocketId,
     port: u16,
-    waiting: VecDeque<(SocketAddrV4, Packet)>,
+    waiting: VecDeque<(SocketAddr, Packet)>,
     waiting_bytes: usize,
-    error: Option<(SocketAddrV4, ErrorKind)>,
+    error: Option<(SocketAddr, ErrorKind)>,
 }
 
 /// Why a socket was not bound.
@@ -145,7 +145,7 @@ impl Udp {
         &self,
         socket: SocketId,
         packet: Packet,
-        destination: SocketAddrV4,
+        destination: SocketAddr,
         internet: &mut Internet,
         pool: &mut Pool,
         cx: &mut Cx<'_>,
@@ -161,18 +161,15 @@ impl Udp {
 
     /// Takes a datagram from the Internet layer.
     ///
-    /// What is damaged or finds a full queue is counted and goes back to `pool`.
-    ///
-    /// # Errors
-    ///
-    /// Gives the datagram back, as it came, if nobody listens at its port: the host reports that
-    /// with [`Internet::report`] (RFC 1122 §4.1.3.1 SHOULD).
+    /// What is damaged or finds a full queue is counted and goes back to `pool`. Gives the
+    /// datagram back, as it came, if nobody listens at its port: the host reports that with
+    /// [`Internet::report`] (RFC 1122 §4.1.3.1 SHOULD).
     pub fn receive(
         &mut self,
         datagram: Datagram,
         pool: &mut Pool,
         cx: &mut Cx<'_>,
-    ) -> Result<(), Datagram> {
+    ) -> Option<Datagram> {
         let left = cx.meter.enter(Account::Internet);
         let received = self.deliver(datagram, pool, cx);
         cx.meter.enter(left);
@@ -182,7 +179,7 @@ impl Udp {
     /// Returns the next datagram that waits in a socket, with its source.
     ///
     /// The packet goes back to the pool that it came from when its data are no longer needed.
-    pub fn receive_from(&mut self, socket: SocketId) -> Option<(SocketAddrV4, Packet)> {
+    pub fn receive_from(&mut self, socket: SocketId) -> Option<(SocketAddr, Packet)> {
         let socket = self.sockets.iter_mut().find(|s| s.id == socket)?;
         let (source, packet) = socket.waiting.pop_front()?;
         socket.waiting_bytes -= packet.len();
@@ -193,7 +190,7 @@ impl Udp {
     pub fn receive_error(&mut self, error: &IcmpError) {
         let [s0, s1, d0, d1, ..] = error.first_bytes;
         let port = u16::from_be_bytes([s0, s1]);
-        let destination = SocketAddrV4::new(error.destination, u16::from_be_bytes([d0, d1]));
+        let destination = SocketAddr::new(error.destination, u16::from_be_bytes([d0, d1]));
         let socket = self.sockets.iter_mut().find(|s| s.port == port);
         if let Some(socket) = socket.filter(|_| error.protocol == Protocol::Udp) {
             socket.error = Some((destination, error.kind));
@@ -204,7 +201,7 @@ impl Udp {
     /// concerns (RFC 1122 §4.1.3.3 MUST).
     ///
     /// Anyone who guesses the port can make one up: it is a hint, not a fact.
-    pub fn take_error(&mut self, socket: SocketId) -> Option<(SocketAddrV4, ErrorKind)> {
+    pub fn take_error(&mut self, socket: SocketId) -> Option<(SocketAddr, ErrorKind)> {
         self.sockets.iter_mut().find(|s| s.id == socket)?.error.take()
     }
 
@@ -212,7 +209,7 @@ impl Udp {
         &self,
         socket: SocketId,
         mut packet: Packet,
-        destination: SocketAddrV4,
+        destination: SocketAddr,
         internet: &mut Internet,
         pool: &mut Pool,
         cx: &mut Cx<'_>,
@@ -234,7 +231,8 @@ impl Udp {
         let [s0, s1] = port.to_be_bytes();
         let [d0, d1] = destination.port().to_be_bytes();
         let [l0, l1] = len.to_be_bytes();
-        let sum = pseudo_header(internet.address(), *destination.ip(), Protocol::Udp, len)
+        let source = internet.source_for(destination.ip());
+        let sum = pseudo_header(source, destination.ip(), Protocol::Udp, len)
             .bytes(&[s0, s1, d0, d1, l0, l1, 0, 0])
             .bytes(packet.data());
         // Zero means that there is no checksum; its other form means the same sum (RFC 768).
@@ -243,9 +241,8 @@ impl Udp {
             checksum => checksum.to_be_bytes(),
         };
         packet.push(&[s0, s1, d0, d1, l0, l1, c0, c1]);
-        internet
-            .send(packet, *destination.ip(), Protocol::Udp, 0, pool, cx)
-            .map_err(SendError::Internet)
+        let header = Header { source, ..Header::to(destination.ip(), Protocol::Udp) };
+        internet.send(packet, header, pool, cx).map_err(SendError::Internet)
     }
 
     fn deliver(
@@ -253,16 +250,16 @@ impl Udp {
         datagram: Datagram,
         pool: &mut Pool,
         cx: &mut Cx<'_>,
-    ) -> Result<(), Datagram> {
+    ) -> Option<Datagram> {
         let Some(parsed) = self.parse(&datagram.header, datagram.packet.data()) else {
             cx.meter.count(Counter::UdpErrors);
             pool.put(datagram.packet);
-            return Ok(());
+            return None;
         };
         let socket = self.sockets.iter_mut().find(|s| s.port == parsed.destination_port);
         let Some(socket) = socket else {
             cx.meter.count(Counter::UdpNoPort);
-            return Err(datagram);
+            return Some(datagram);
         };
         let Datagram { header, mut packet, .. } = datagram;
         let data_len = parsed.len - HEADER_LEN;
@@ -271,15 +268,15 @@ impl Udp {
         {
             cx.meter.count(Counter::UdpQueueFull);
             pool.put(packet);
-            return Ok(());
+            return None;
         }
         packet.resize(parsed.len);
         packet.pull(HEADER_LEN);
         socket.waiting_bytes += data_len;
-        let source = SocketAddrV4::new(header.source, parsed.source_port);
+        let source = SocketAddr::new(header.source, parsed.source_port);
         socket.waiting.push_back((source, packet));
         cx.meter.count(Counter::UdpIn);
-        Ok(())
+        None
     }
 
     /// Reads a header and checks it against the data behind it.
@@ -361,7 +358,7 @@ mod tests {
     fn feed(host: &mut Host, udp: &mut Udp, bytes: &[u8]) {
         let Some(datagram) = host.receive(bytes) else { return };
         let cx = &mut host.lab.cx();
-        if let Err(datagram) = udp.receive(datagram, &mut host.pool, cx) {
+        if let Some(datagram) = udp.receive(datagram, &mut host.pool, cx) {
             host.internet.report(datagram, Unreachable::Port, &mut host.pool, cx);
         }
     }
@@ -374,7 +371,7 @@ mod tests {
 
     fn send(host: &mut Host, udp: &Udp, socket: SocketId, data: &[u8]) -> Vec<u8> {
         let packet = host.packet(data);
-        let to = SocketAddrV4::new(THEIRS, 1000);
+        let to = SocketAddr::from((THEIRS, 1000));
         let (internet, pool) = (&mut host.internet, &mut host.pool);
         let sent = udp.send(socket, packet, to, internet, pool, &mut host.lab.cx()).unwrap();
         let bytes = sent.data().to_vec();
@@ -409,7 +406,7 @@ mod tests {
             let (mut udp, socket) = bound(&mut host);
             feed(&mut host, &mut udp, &to_us(&data));
             let (source, packet) = udp.receive_from(socket).unwrap();
-            prop_assert_eq!(source, SocketAddrV4::new(THEIRS, 1000));
+            prop_assert_eq!(source, SocketAddr::from((THEIRS, 1000)));
             prop_assert_eq!(packet.data(), data);
         }
 
@@ -572,10 +569,10 @@ mod tests {
         let (mut udp, socket) = bound(&mut host);
         let (packet, long) = (host.packet(b"data"), host.packet(&[0; 0x1_0000]));
         let Host { internet, pool, lab } = &mut host;
-        let nowhere = SocketAddrV4::new(THEIRS, 0);
+        let nowhere = SocketAddr::from((THEIRS, 0));
         let refused = udp.send(socket, packet, nowhere, internet, pool, &mut lab.cx());
         assert_eq!(refused.unwrap_err(), SendError::Port);
-        let somewhere = SocketAddrV4::new(THEIRS, 9);
+        let somewhere = SocketAddr::from((THEIRS, 9));
         let refused = udp.send(socket, long, somewhere, internet, pool, &mut lab.cx());
         let too_big = internet::SendError::TooBig { mtu: 1500 };
         assert_eq!(refused.unwrap_err(), SendError::Internet(too_big));
@@ -603,16 +600,16 @@ mod tests {
         let kind = ErrorKind::Unreachable(Unreachable::Port);
         let error = IcmpError {
             kind,
-            reporter: THEIRS,
+            reporter: THEIRS.into(),
             protocol: Protocol::Udp,
-            source: OURS,
-            destination: Ipv4Addr::new(10, 0, 0, 3),
+            source: OURS.into(),
+            destination: Ipv4Addr::new(10, 0, 0, 3).into(),
             first_bytes: [0, 69, 0, 9, 0, 8, 0, 0],
         };
         udp.receive_error(&IcmpError { protocol: Protocol::Tcp, ..error });
         assert_eq!(udp.take_error(socket), None);
         udp.receive_error(&error);
-        let destination = SocketAddrV4::new(Ipv4Addr::new(10, 0, 0, 3), 9);
+        let destination = SocketAddr::from((Ipv4Addr::new(10, 0, 0, 3), 9));
         assert_eq!(udp.take_error(socket), Some((destination, kind)));
         assert_eq!(udp.take_error(socket), None);
     }

@@ -10,7 +10,7 @@ use protocols::meter::{Account, Counter, Quantity};
 use protocols::station::{Carried, Opening, Settings};
 use protocols::time::{Duration, Instant};
 use protocols::transport::tcp::{Profile, SendLimit};
-use std::net::{Ipv4Addr, SocketAddrV4};
+use std::net::{Ipv4Addr, SocketAddr};
 
 /// TM-233 §5.4: packet buffers of 704 bytes, of which four are the local header.
 const MTU: usize = 700;
@@ -62,9 +62,10 @@ pub enum Content {
 type Laboratory = World<Carried<Person>, Carried<Person>>;
 
 fn world(user: Person, server: Person, rate_bps: u64, profile: Profile, seed: u64) -> Laboratory {
-    let settings = |address| Settings { address, prefix_len: 24, packets: PACKETS };
-    let remote = SocketAddrV4::new(SERVER, TELNET_PORT);
-    let active = Opening::Active { local: USER, remote };
+    let settings =
+        |address| Settings { address, prefix_len: 24, packets: PACKETS, ..Settings::default() };
+    let remote = SocketAddr::new(SERVER.into(), TELNET_PORT);
+    let active = Opening::Active { local: USER.into(), remote };
     let passive = Opening::Passive { port: TELNET_PORT };
     let link = || Link::Llp(Llp::new(MTU));
     let user = Carried::new(user, active, profile);

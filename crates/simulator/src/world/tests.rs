@@ -8,11 +8,10 @@ use protocols::Cx;
 use protocols::application::Stream;
 use protocols::link::{Link, Llp, Slip};
 use protocols::meter::{Account, Counter, Meter};
-use protocols::packet::Pool;
 use protocols::station::{Carried, Opening, Settings};
 use protocols::time::Duration;
 use protocols::transport::tcp::Profile;
-use std::net::{Ipv4Addr, SocketAddrV4};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 const USER: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
 const SERVER: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 2);
@@ -63,7 +62,7 @@ fn file(len: usize) -> Vec<u8> {
 
 fn world(link: fn() -> Link, user_opening: Opening, faults: Faults, seed: u64) -> Pair {
     let host = |address, side, opening, stream| {
-        let settings = Settings { address, prefix_len: 24, packets: Pool::DEFAULT_LIMIT };
+        let settings = Settings { address, prefix_len: 24, ..Settings::default() };
         let application = Carried::new(stream, opening, Profile::INTERACTIVE);
         Host::new(link(), settings, ibm_pc(), seed_of(seed, side), application)
     };
@@ -85,7 +84,8 @@ fn slip() -> Link {
     Link::Slip(Slip::new(576))
 }
 
-const CALLS: Opening = Opening::Active { local: USER, remote: SocketAddrV4::new(SERVER, PORT) };
+const CALLS: Opening =
+    Opening::Active { local: IpAddr::V4(USER), remote: SocketAddr::new(IpAddr::V4(SERVER), PORT) };
 
 /// A line on which one packet of full size in eight goes wrong. On a much worse one two inverted
 /// bits of the same column leave a checksum as it was, and TCP gives up now and then.

@@ -30,6 +30,11 @@ const MAX_DUPLICATE_ACKS: u32 = 64;
 pub(super) struct Arrival<'a> {
     pub(super) header: Header,
     pub(super) data: &'a [u8],
+    /// The data may stay in its packet until it is read.
+    pub(super) may_keep: bool,
+    /// How many bytes at the front of the data are not wanted, and how many after them stay in the
+    /// packet for the receive buffer.
+    pub(super) kept: Option<(usize, usize)>,
 }
 
 /// What the caller has to do beyond keeping the connection.
@@ -61,12 +66,12 @@ impl Arrival<'_> {
 
 impl Connection {
     /// Takes a segment in any state but LISTEN and CLOSED.
-    pub(super) fn segment_arrives(&mut self, mut arrival: Arrival<'_>, cx: &mut Cx<'_>) -> Answer {
+    pub(super) fn segment_arrives(&mut self, arrival: &mut Arrival<'_>, cx: &mut Cx<'_>) -> Answer {
         self.statistics.segments_in += 1;
         let checks = if self.state == State::SynSent {
-            self.syn_sent(arrival, cx)
+            self.syn_sent(Arrival { may_keep: false, ..*arrival }, cx)
         } else {
-            self.checks(&mut arrival, cx)
+            self.checks(arrival, cx)
         };
         match checks {
             Break(answer) => answer,
@@ -434,7 +439,8 @@ impl Connection {
         if arrival.data.is_empty() || !self.state.expects_data() {
             return Continue(());
         }
-        cx.meter.record_value(Quantity::SegmentBytesIn, arrival.data.len() as u64);
+        let whole_len = arrival.data.len();
+        cx.meter.record_value(Quantity::SegmentBytesIn, whole_len as u64);
         self.cut_off_old(arrival, cx);
         if self.is_released && !arrival.data.is_empty() {
             // SHLD-3: the peer must not believe that anyone reads this.
@@ -446,7 +452,12 @@ impl Connection {
         let len = arrival.data.len();
         let window = (self.rcv_wnd() as usize).saturating_sub(offset);
         let inside = arrival.data.get(..window.min(len)).unwrap_or_default();
-        let arrived = self.receive.put(offset, inside, cx.meter);
+        let arrived = if arrival.may_keep && self.receive.keeps(offset, inside.len()) {
+            arrival.kept = Some((whole_len - len, inside.len()));
+            inside.len()
+        } else {
+            self.receive.put(offset, inside, cx.meter)
+        };
         if offset > 0 {
             cx.meter.count(Counter::TcpOutOfOrder);
             self.statistics.out_of_order += 1;

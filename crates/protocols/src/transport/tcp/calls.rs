@@ -4,7 +4,9 @@ use super::Reset;
 use super::connection::{AckOwed, Connection, State};
 use super::seq::Seq;
 use super::status::{Ending, Status};
+use crate::packet::Packet;
 use crate::time::Instant;
+use alloc::vec::Vec;
 
 impl Connection {
     /// SEND: queues as much of `data` as there is room for.
@@ -25,9 +27,10 @@ impl Connection {
         taken
     }
 
-    /// RECEIVE: drops `count` bytes that the user has read.
-    pub(super) fn consume(&mut self, count: usize) {
-        self.receive.consume(count);
+    /// RECEIVE: drops `count` bytes that the user has read, and gives the packets in which they
+    /// came to `spent`.
+    pub(super) fn consume(&mut self, count: usize, spent: &mut Vec<Packet>) {
+        self.receive.consume(count, spent);
         self.forget_read_urgent();
         self.owe_window_update();
     }

@@ -12,7 +12,7 @@ use super::timeouts::Timers;
 use crate::internet::icmp::ErrorKind;
 use crate::time::{Duration, Instant};
 use core::fmt;
-use core::net::SocketAddrV4;
+use core::net::SocketAddr;
 
 /// RFC 9293 §3.7.1 (MUST-15): what the peer takes if it does not say.
 pub(super) const DEFAULT_MSS: u16 = 536;
@@ -110,8 +110,8 @@ pub(super) struct Start {
 /// Where a connection runs from and to, and how large a segment its link takes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Endpoints {
-    pub(super) local: SocketAddrV4,
-    pub(super) remote: SocketAddrV4,
+    pub(super) local: SocketAddr,
+    pub(super) remote: SocketAddr,
     pub(super) link_mss: u16,
 }
 

@@ -105,14 +105,14 @@ pub enum HeaderError {
 impl Header {
     /// Reads a header; returns it with its length in bytes.
     ///
-    /// `pseudo` is the sum over the pseudo header.
+    /// `sum` is that over the pseudo header and the whole segment.
     ///
     /// # Errors
     ///
     /// See [`HeaderError`]. Nothing of such a segment can be trusted.
     pub fn parse(
         segment: &[u8],
-        pseudo: Sum,
+        sum: Sum,
         meter: &mut Meter,
     ) -> Result<(Self, usize), HeaderError> {
         let Some((fixed, rest)) = segment.split_first_chunk::<HEADER_LEN>() else {
@@ -123,7 +123,7 @@ impl Header {
         let len = usize::from(off >> 4) * 4;
         let options_len = len.checked_sub(HEADER_LEN).ok_or(HeaderError::DataOffset)?;
         let options = rest.get(..options_len).ok_or(HeaderError::Truncated)?;
-        if !pseudo.bytes(segment).is_good() {
+        if !sum.is_good() {
             return Err(HeaderError::Checksum);
         }
         let header = Self {
@@ -324,7 +324,7 @@ mod tests {
         fn what_is_written_is_read_again(header in any_header(), data: Vec<u8>) {
             let segment = with_checksum(&header, &data);
             let (read, len) =
-                Header::parse(&segment, Sum::default(), &mut Lab::default().meter).unwrap();
+                Header::parse(&segment, Sum::default().bytes(&segment), &mut Lab::default().meter).unwrap();
             prop_assert_eq!(read, header);
             prop_assert_eq!(&segment[len..], &data[..]);
             prop_assert_eq!(len, HEADER_LEN + header.options.len());
@@ -337,7 +337,7 @@ mod tests {
                 let sum = Sum::default().bytes(&segment).finish();
                 segment[16..18].copy_from_slice(&sum.to_be_bytes());
             }
-            let _ = Header::parse(&segment, Sum::default(), &mut Lab::default().meter);
+            let _ = Header::parse(&segment, Sum::default().bytes(&segment), &mut Lab::default().meter);
         }
 
         #[test]
@@ -346,7 +346,7 @@ mod tests {
             let at = at % segment.len();
             prop_assume!(at != 12);
             segment[at] ^= 1_u8 << bit;
-            let result = Header::parse(&segment, Sum::default(), &mut Lab::default().meter);
+            let result = Header::parse(&segment, Sum::default().bytes(&segment), &mut Lab::default().meter);
             prop_assert_eq!(result, Err(HeaderError::Checksum));
         }
     }

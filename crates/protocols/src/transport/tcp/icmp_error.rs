@@ -13,7 +13,7 @@ use crate::cx::Cx;
 use crate::internet::icmp::{ErrorKind, IcmpError, Unreachable};
 use crate::internet::ipv4::Protocol;
 use crate::meter::Counter;
-use core::net::SocketAddrV4;
+use core::net::SocketAddr;
 
 /// No link of today takes less; a router that says so is not believed (RFC 5927 §7.2).
 const MIN_MTU: u16 = 552;
@@ -29,8 +29,8 @@ impl Tcp {
             return;
         }
         let [s0, s1, d0, d1, seq @ ..] = error.first_bytes;
-        let local = SocketAddrV4::new(error.source, u16::from_be_bytes([s0, s1]));
-        let remote = SocketAddrV4::new(error.destination, u16::from_be_bytes([d0, d1]));
+        let local = SocketAddr::new(error.source, u16::from_be_bytes([s0, s1]));
+        let remote = SocketAddr::new(error.destination, u16::from_be_bytes([d0, d1]));
         let Some((id, connection)) = self.table.find((local, remote)) else {
             return cx.meter.count(Counter::TcpIcmpErrorsIgnored);
         };

@@ -5,7 +5,7 @@ use super::seq::Seq;
 use crate::chance::Chance;
 use crate::time::Instant;
 use core::hash::Hasher;
-use core::net::SocketAddrV4;
+use core::net::{IpAddr, SocketAddr};
 use siphasher::sip::SipHasher13;
 
 /// What only this host knows.
@@ -20,22 +20,35 @@ impl Secret {
     }
 
     /// Returns the initial sequence number of a connection that is opened now.
-    pub(super) fn isn(&self, local: SocketAddrV4, remote: SocketAddrV4, now: Instant) -> Seq {
+    pub(super) fn isn(&self, local: SocketAddr, remote: SocketAddr, now: Instant) -> Seq {
         // The clock of RFC 9293 §3.4.1 ticks every 4 microseconds.
         let clock = low_bits(now.as_nanos() / 4_000);
         Seq(clock.wrapping_add(low_bits(self.hash(local, remote, 0))))
     }
 
     /// Returns where the timestamp clock of a connection starts.
-    pub(super) fn timestamp_offset(&self, local: SocketAddrV4, remote: SocketAddrV4) -> u32 {
+    pub(super) fn timestamp_offset(&self, local: SocketAddr, remote: SocketAddr) -> u32 {
         low_bits(self.hash(local, remote, 1))
     }
 
-    fn hash(&self, local: SocketAddrV4, remote: SocketAddrV4, use_: u8) -> u64 {
+    /// Returns a key for the table of connections, which tells nothing about the numbers.
+    pub(super) fn table_key(&self) -> (u64, u64) {
+        let half = |use_: u8| {
+            let mut hasher = SipHasher13::new_with_keys(self.key.0, self.key.1);
+            hasher.write_u8(use_);
+            hasher.finish()
+        };
+        (half(2), half(3))
+    }
+
+    fn hash(&self, local: SocketAddr, remote: SocketAddr, use_: u8) -> u64 {
         let mut hasher = SipHasher13::new_with_keys(self.key.0, self.key.1);
         hasher.write_u8(use_);
         for end in [local, remote] {
-            hasher.write(&end.ip().octets());
+            match end.ip() {
+                IpAddr::V4(address) => hasher.write(&address.octets()),
+                IpAddr::V6(address) => hasher.write(&address.octets()),
+            }
             hasher.write(&end.port().to_be_bytes());
         }
         hasher.finish()
@@ -55,9 +68,9 @@ mod tests {
     #[test]
     fn numbers_differ_between_ports_and_move_with_the_clock() {
         let secret = Secret::draw(&mut Chance::from_seed(1));
-        let local = SocketAddrV4::new(Ipv4Addr::LOCALHOST, 4000);
-        let remote = SocketAddrV4::new(Ipv4Addr::LOCALHOST, 23);
-        let other = SocketAddrV4::new(Ipv4Addr::LOCALHOST, 4001);
+        let local = SocketAddr::from((Ipv4Addr::LOCALHOST, 4000));
+        let remote = SocketAddr::from((Ipv4Addr::LOCALHOST, 23));
+        let other = SocketAddr::from((Ipv4Addr::LOCALHOST, 4001));
         let isn = secret.isn(local, remote, Instant::ZERO);
         assert_ne!(isn, secret.isn(other, remote, Instant::ZERO));
         let later = secret.isn(local, remote, Instant::from_nanos(8_000));

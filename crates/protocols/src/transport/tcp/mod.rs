@@ -29,6 +29,7 @@ mod icmp_error;
 mod isn;
 mod keep_alive;
 mod keyed_hash;
+mod lower_level;
 mod ports;
 mod profile;
 mod receive_buffer;
@@ -48,22 +49,21 @@ mod user_timeout;
 pub use connection::State;
 pub use fast_open::{Cookie, FastOpen};
 pub use keep_alive::KeepAlive;
+pub use lower_level::{LowerLevel, Segment, Tail};
 pub use profile::{Acknowledgment, Marking, Profile, SendLimit, WindowUpdate};
 pub use status::{Ending, Event, Statistics, Status};
 pub use user_timeout::Patience;
 
-use crate::checksum::Sum;
 use crate::cx::Cx;
-use crate::internet::ipv4::Protocol;
-use crate::internet::pseudo_header;
+use crate::internet;
 use crate::meter::{Account, Counter, Work};
-use crate::packet::{Packet, Pool};
+use crate::packet::{ChecksumState, Packet, Pool};
 use crate::time::Instant;
 use alloc::collections::{BTreeMap, VecDeque};
 use arrives::{Answer, Arrival};
 use connection::{Connection, Endpoints, Start};
-use core::net::{IpAddr, Ipv4Addr, SocketAddrV4};
-use header::{Flags, Header, MAX_HEADER_LEN};
+use core::net::{IpAddr, SocketAddr};
+use header::{Flags, Header};
 use isn::Secret;
 use seq::Seq;
 use settings::SUSPECTS_MAX;
@@ -76,6 +76,8 @@ const EPHEMERAL_PORTS: core::ops::Range<u16> = 49_152..65_535;
 const MAX_RESETS_OWED: usize = 16;
 /// How many connections of a listener may be half open.
 const BACKLOG: usize = 64;
+/// How many connections a station has, unless it says otherwise.
+const CONNECTIONS_MAX: usize = 1024;
 
 /// Names a connection. It never names another one later.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -106,15 +108,6 @@ pub enum ListenError {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NoConnection;
 
-/// A segment for the Internet layer, which puts its header in front.
-#[derive(Debug)]
-pub struct Segment {
-    /// The segment: header and data.
-    pub packet: Packet,
-    /// Where it goes.
-    pub destination: Ipv4Addr,
-}
-
 #[derive(Debug)]
 struct Listener {
     profile: Profile,
@@ -125,8 +118,8 @@ struct Listener {
 /// A reset that is owed to nobody's connection.
 #[derive(Clone, Copy, Debug)]
 struct Reset {
-    local: SocketAddrV4,
-    remote: SocketAddrV4,
+    local: SocketAddr,
+    remote: SocketAddr,
     seq: Seq,
     /// None for the answer to a segment that carried an acknowledgment.
     ack: Option<Seq>,
@@ -136,7 +129,7 @@ struct Reset {
 #[derive(Debug)]
 pub struct Tcp {
     secret: Secret,
-    link_mss: u16,
+    lower: LowerLevel,
     table: Table,
     listeners: BTreeMap<u16, Listener>,
     resets: VecDeque<Reset>,
@@ -145,17 +138,24 @@ pub struct Tcp {
 }
 
 impl Tcp {
-    /// Makes a TCP for a link that carries segments of `link_mss` data bytes.
+    /// Makes a TCP above `lower`.
     #[must_use]
-    pub fn new(link_mss: u16, cx: &mut Cx<'_>) -> Self {
+    pub fn new(lower: LowerLevel, cx: &mut Cx<'_>) -> Self {
+        let secret = Secret::draw(cx.chance);
+        let table = Table::new(CONNECTIONS_MAX, secret.table_key());
         Self {
-            secret: Secret::draw(cx.chance),
-            link_mss,
-            table: Table::default(),
+            secret,
+            lower,
+            table,
             listeners: BTreeMap::new(),
             resets: VecDeque::new(),
             suspects: VecDeque::new(),
         }
+    }
+
+    /// Sets how many connections there may be, in any state.
+    pub fn set_connections_max(&mut self, connections_max: usize) {
+        self.table.set_connections_max(connections_max);
     }
 
     /// OPEN, active: a SYN leaves at the next output.
@@ -165,16 +165,12 @@ impl Tcp {
     /// See [`OpenError`].
     pub fn open(
         &mut self,
-        local: Ipv4Addr,
-        remote: SocketAddrV4,
+        local: IpAddr,
+        remote: SocketAddr,
         profile: Profile,
         cx: &mut Cx<'_>,
     ) -> Result<ConnectionId, OpenError> {
-        let address = remote.ip();
-        if address.is_multicast() || address.is_broadcast() || address.is_unspecified() {
-            return Err(OpenError::BadRemote);
-        }
-        if remote.port() == 0 {
+        if !is_one_host(remote.ip()) || remote.port() == 0 || local.is_ipv4() != remote.is_ipv4() {
             return Err(OpenError::BadRemote);
         }
         let local = self.free_end(local, remote, cx).ok_or(OpenError::NoPort)?;
@@ -187,17 +183,12 @@ impl Tcp {
     }
 
     /// Picks a local port by chance (RFC 6056 §3.3.1).
-    fn free_end(
-        &self,
-        local: Ipv4Addr,
-        remote: SocketAddrV4,
-        cx: &mut Cx<'_>,
-    ) -> Option<SocketAddrV4> {
+    fn free_end(&self, local: IpAddr, remote: SocketAddr, cx: &mut Cx<'_>) -> Option<SocketAddr> {
         let count = u64::from(EPHEMERAL_PORTS.end - EPHEMERAL_PORTS.start);
         let first = cx.chance.below(count);
         (0..count).find_map(|step| {
             let offset = u16::try_from((first + step) % count).ok()?;
-            let end = SocketAddrV4::new(local, EPHEMERAL_PORTS.start + offset);
+            let end = SocketAddr::new(local, EPHEMERAL_PORTS.start + offset);
             let is_free =
                 !self.table.holds((end, remote)) && !self.listeners.contains_key(&end.port());
             is_free.then_some(end)
@@ -226,7 +217,7 @@ impl Tcp {
             ts_offset: self.secret.timestamp_offset(local, remote),
             now: cx.now,
         };
-        let ends = Endpoints { local, remote, link_mss: self.link_mss };
+        let ends = Endpoints { local, remote, link_mss: self.lower.mss_to(remote.ip()) };
         Some(Connection::new(ends, profile, start, state))
     }
 
@@ -298,7 +289,7 @@ impl Tcp {
     ///
     /// If the connection has gone.
     pub fn consume(&mut self, id: ConnectionId, count: usize) -> Result<(), NoConnection> {
-        self.table.get_mut(id)?.consume(count);
+        self.table.consume(id, count)?;
         self.touch(id);
         Ok(())
     }
@@ -381,8 +372,7 @@ impl Tcp {
     pub fn timeout(&mut self, cx: &mut Cx<'_>) {
         while let Some((id, connection)) = self.table.next_due(cx.now) {
             connection.timeout(cx);
-            let suspect =
-                connection.suspects_route.then(|| IpAddr::V4(*connection.ends.remote.ip()));
+            let suspect = connection.suspects_route.then(|| connection.ends.remote.ip());
             connection.suspects_route = false;
             if let Some(suspect) = suspect.filter(|_| self.suspects.len() < SUSPECTS_MAX) {
                 self.suspects.push_back(suspect);
@@ -400,52 +390,74 @@ impl Tcp {
         self.table.next_event()
     }
 
-    /// Takes a segment that came from `source` for `destination`.
+    /// Takes a segment, whose header of the Internet layer said `lower`, and gives the packet back
+    /// unless its data stays in it until it is read.
+    ///
+    /// `may_keep` says whether there are packets enough for that.
     pub fn receive(
         &mut self,
-        source: Ipv4Addr,
-        destination: Ipv4Addr,
-        segment: &[u8],
+        lower: &internet::Header,
+        mut packet: Packet,
+        may_keep: bool,
         cx: &mut Cx<'_>,
-    ) {
+    ) -> Option<Packet> {
         let left = cx.meter.enter(Account::TcpByte);
-        let pseudo = pseudo_sum(source, destination, segment.len());
-        let parsed = Header::parse(segment, pseudo, cx.meter);
+        let segment = packet.data();
+        let sum = match packet.offload.checksum {
+            ChecksumState::InPacket => self.lower.sum(lower.source, lower.destination, segment),
+            ChecksumState::Verified | ChecksumState::Partial { .. } => lower_level::GOOD,
+        };
+        let parsed = Header::parse(segment, sum, cx.meter);
         cx.meter.enter(Account::TcpFixed);
         cx.meter.count(Counter::TcpSegmentsIn);
         cx.meter.work(Work::Segment, 1);
-        match parsed {
+        let kept = match parsed {
             Ok((header, len)) => {
-                let data = segment.get(len..).unwrap_or_default();
-                cx.meter.work(Work::SegmentByte, data.len());
-                self.segment_arrives(source, destination, Arrival { header, data }, cx);
+                packet.pull(len);
+                cx.meter.work(Work::SegmentByte, packet.len());
+                let data = packet.data();
+                let mut arrival = Arrival { header, data, may_keep, kept: None };
+                let id = self.segment_arrives(lower, &mut arrival, cx);
+                id.zip(arrival.kept)
             }
-            Err(header::HeaderError::Checksum) => cx.meter.count(Counter::TcpChecksumErrors),
-            Err(_) => cx.meter.count(Counter::TcpHeaderErrors),
-        }
+            Err(error) => {
+                let is_damaged = error == header::HeaderError::Checksum;
+                let counter =
+                    if is_damaged { Counter::TcpChecksumErrors } else { Counter::TcpHeaderErrors };
+                cx.meter.count(counter);
+                None
+            }
+        };
         cx.meter.enter(left);
+        let Some((id, (skip, len))) = kept else { return Some(packet) };
+        let Ok(connection) = self.table.get_mut(id) else { return Some(packet) };
+        packet.pull(skip);
+        packet.resize(len);
+        connection.receive.keep(packet);
+        None
     }
 
     fn segment_arrives(
         &mut self,
-        source: Ipv4Addr,
-        destination: Ipv4Addr,
-        arrival: Arrival<'_>,
+        lower: &internet::Header,
+        arrival: &mut Arrival<'_>,
         cx: &mut Cx<'_>,
-    ) {
-        let local = SocketAddrV4::new(destination, arrival.header.destination_port);
-        let remote = SocketAddrV4::new(source, arrival.header.source_port);
+    ) -> Option<ConnectionId> {
+        let local = SocketAddr::new(lower.destination, arrival.header.destination_port);
+        let remote = SocketAddr::new(lower.source, arrival.header.source_port);
         let Some((id, connection)) = self.table.find((local, remote)) else {
-            return self.no_connection((local, remote), arrival, cx);
+            self.no_connection((local, remote), arrival, cx);
+            return None;
         };
         if connection.segment_arrives(arrival, cx) == Answer::Reset {
             self.refuse((local, remote), arrival, cx);
         }
         self.touch(id);
+        Some(id)
     }
 
     /// §3.10.7.1 and §3.10.7.2: CLOSED and LISTEN.
-    fn no_connection(&mut self, ends: Ends, arrival: Arrival<'_>, cx: &mut Cx<'_>) {
+    fn no_connection(&mut self, ends: Ends, arrival: &Arrival<'_>, cx: &mut Cx<'_>) {
         let flags = arrival.header.flags;
         let profile = self.listeners.get(&ends.0.port()).map(|listener| listener.profile);
         let is_request = flags.has(Flags::SYN) && !flags.has(Flags::ACK) && !flags.has(Flags::RST);
@@ -456,7 +468,7 @@ impl Tcp {
         }
     }
 
-    fn accept(&mut self, ends: Ends, profile: Profile, arrival: Arrival<'_>, cx: &mut Cx<'_>) {
+    fn accept(&mut self, ends: Ends, profile: Profile, arrival: &Arrival<'_>, cx: &mut Cx<'_>) {
         let port = ends.0.port();
         self.make_room_for_half_open(port, cx);
         let made = self.make(ends, profile, State::SynReceived, cx);
@@ -485,7 +497,7 @@ impl Tcp {
 
     /// Answers a segment that belongs to no connection (RFC 9293 §3.5.2, group 1); never a reset
     /// by a reset (attack row 46).
-    fn refuse(&mut self, (local, remote): Ends, arrival: Arrival<'_>, cx: &mut Cx<'_>) {
+    fn refuse(&mut self, (local, remote): Ends, arrival: &Arrival<'_>, cx: &mut Cx<'_>) {
         let header = arrival.header;
         if header.flags.has(Flags::RST) {
             return;
@@ -515,8 +527,29 @@ impl Tcp {
         self.table.has_output() || !self.resets.is_empty()
     }
 
-    /// Returns the next segment; call until None. Nothing is lost if no packet is free.
+    /// Returns the next segment, whole; call until None. Nothing is lost if no packet is free.
     pub fn transmit(&mut self, pool: &mut Pool, cx: &mut Cx<'_>) -> Option<Segment> {
+        let (mut segment, tail) = self.transmit_in_parts(pool, cx)?;
+        if let Some(tail) = tail {
+            let left = cx.meter.enter(Account::TcpByte);
+            self.lower.append(&mut segment, self.tail(&tail));
+            cx.meter.work(Work::SegmentByte, tail.len as usize);
+            cx.meter.enter(left);
+        }
+        Some(segment)
+    }
+
+    /// Returns the next segment without its data, which stays in the send buffer: [`Self::tail`]
+    /// shows it until anything else happens to the connection.
+    pub fn transmit_in_parts(
+        &mut self,
+        pool: &mut Pool,
+        cx: &mut Cx<'_>,
+    ) -> Option<(Segment, Option<Tail>)> {
+        self.table.spent.drain(..).for_each(|packet| pool.put(packet));
+        if !self.has_output() {
+            return None;
+        }
         let left = cx.meter.enter(Account::TcpFixed);
         let segment = self.next_segment(pool, cx);
         if segment.is_some() {
@@ -527,43 +560,48 @@ impl Tcp {
         segment
     }
 
-    fn next_segment(&mut self, pool: &mut Pool, cx: &mut Cx<'_>) -> Option<Segment> {
-        if !self.has_output() {
-            return None;
-        }
+    /// Returns whether [`Self::transmit_in_parts`] leaves data in the send buffer: its checksum is
+    /// finished by the device that gathers it.
+    #[must_use]
+    pub fn leaves_data_in_place(&self) -> bool {
+        self.lower.finishes_checksums
+    }
+
+    /// Returns the data of a segment in the two parts of the send ring, the second mostly empty.
+    #[must_use]
+    pub fn tail(&self, tail: &Tail) -> [&[u8]; 2] {
+        let connection = self.table.get(tail.connection).ok();
+        connection.map_or([&[], &[]], |connection| connection.send.range(tail.offset, tail.len))
+    }
+
+    fn next_segment(
+        &mut self,
+        pool: &mut Pool,
+        cx: &mut Cx<'_>,
+    ) -> Option<(Segment, Option<Tail>)> {
         let packet = pool.take(cx.meter)?;
         if let Some(reset) = self.resets.pop_front() {
             cx.meter.count(Counter::TcpResetsOut);
-            return Some(reset.into_segment(packet));
+            return Some((reset.into_segment(packet, &self.lower), None));
         }
-        let mut packet = Some(packet);
-        let segment = self.table.next_output(|connection| {
-            let outgoing = connection.transmit(cx)?;
-            Some(connection.make_segment(&outgoing, packet.take()?, cx))
+        let super_segment_max = self.lower.super_segment_max();
+        let output = self.table.next_output(|connection| {
+            let outgoing = connection.transmit(super_segment_max, cx)?;
+            Some((outgoing, connection.ends))
         });
-        if let Some(packet) = packet {
+        let Some((id, (outgoing, ends))) = output else {
             pool.put(packet);
-        }
-        segment
-    }
-}
-
-impl Connection {
-    /// Puts header and data of `outgoing` into `packet`.
-    fn make_segment(&self, outgoing: &Outgoing, mut packet: Packet, cx: &mut Cx<'_>) -> Segment {
-        let left = cx.meter.enter(Account::TcpByte);
-        let (front, back) = self.send.range(outgoing.offset, outgoing.len);
-        packet.extend(front);
-        packet.extend(back);
-        cx.meter.work(Work::SegmentByte, front.len() + back.len());
-        push_header(&outgoing.header, self.ends.local, self.ends.remote, &mut packet);
-        cx.meter.enter(left);
-        Segment { packet, destination: *self.ends.remote.ip() }
+            return None;
+        };
+        let ends = (ends.local, ends.remote);
+        let segment = self.lower.segment(&outgoing, ends, packet);
+        let tail = Tail { connection: id, offset: outgoing.offset, len: outgoing.len };
+        Some((segment, (tail.len > 0).then_some(tail)))
     }
 }
 
 impl Reset {
-    fn into_segment(self, mut packet: Packet) -> Segment {
+    fn into_segment(self, packet: Packet, lower: &LowerLevel) -> Segment {
         let flags = if self.ack.is_some() { Flags::RST.with(Flags::ACK) } else { Flags::RST };
         let header = Header {
             source_port: self.local.port(),
@@ -573,28 +611,13 @@ impl Reset {
             flags,
             ..Header::default()
         };
-        push_header(&header, self.local, self.remote, &mut packet);
-        Segment { packet, destination: *self.remote.ip() }
+        let outgoing = Outgoing { header, offset: 0, len: 0, segment_size: 0 };
+        lower.segment(&outgoing, (self.local, self.remote), packet)
     }
 }
 
-fn pseudo_sum(source: Ipv4Addr, destination: Ipv4Addr, len: usize) -> Sum {
-    // No datagram is longer; one that claims to be fails its checksum.
-    let len = u16::try_from(len).unwrap_or(u16::MAX);
-    pseudo_header(source, destination, Protocol::Tcp, len)
-}
-
-/// Writes the header in front of the data, with the checksum over both.
-fn push_header(header: &Header, local: SocketAddrV4, remote: SocketAddrV4, packet: &mut Packet) {
-    let mut bytes = [0; MAX_HEADER_LEN];
-    let len = header.emit(&mut bytes);
-    let data = packet.data();
-    let pseudo = pseudo_sum(*local.ip(), *remote.ip(), len + data.len());
-    // The header has an even length, so its sum and that of the data may be taken in this order.
-    let header_sum = pseudo.bytes(bytes.get(..len).unwrap_or_default());
-    let checksum = header_sum.bytes(data).finish().to_be_bytes();
-    if let Some(field) = bytes.get_mut(header::CHECKSUM) {
-        field.copy_from_slice(&checksum);
-    }
-    packet.push(bytes.get(..len).unwrap_or_default());
+/// Returns whether a connection may have `address` at its end (MUST-46, MUST-57).
+fn is_one_host(address: IpAddr) -> bool {
+    let is_broadcast = matches!(address, IpAddr::V4(address) if address.is_broadcast());
+    !(address.is_multicast() || address.is_unspecified() || is_broadcast)
 }

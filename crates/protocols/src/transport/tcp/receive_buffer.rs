@@ -1,37 +1,77 @@
 //! What the peer sent and the user has not yet read, with what came out of order.
 //!
-//! One ring holds both: a byte has its place by its sequence number, as in the two arrays of
-//! TM-233 §5.6, so that data which comes early is already where it belongs. Which parts are
+//! What can be read is a queue of pieces. A long segment that comes in order stays in the packet
+//! in which it came, and is read there; short ones are gathered. Memory is held only for what
+//! waits to be read.
+//!
+//! What comes early has its place in a ring by its sequence number, as in the two arrays of TM-233
+//! §5.6, and is copied to the queue once nothing is missing before it. Which parts of the ring are
 //! there is kept as a short list of ranges instead of a sequence number beside each byte.
 
 use crate::meter::{Counter, Meter};
+use crate::packet::Packet;
+use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
-/// How many separate pieces may wait for what is missing before them.
-const MAX_PIECES: usize = 64;
+/// How many separate ranges may wait for what is missing before them.
+const MAX_RANGES: usize = 64;
+/// Shorter data is copied, so that what waits never holds more than four times its memory.
+const KEPT_LEN_MIN: usize = 16_384;
+/// Bytes of a piece that gathers short segments.
+const GATHERED_LEN: usize = 65_536;
+/// From this length on a segment is one of many, and not what a person types.
+const BULK_LEN: usize = 512;
+/// Bytes of memory that an empty buffer keeps, so that a person's typing allocates nothing.
+const IDLE_CAPACITY: usize = 64;
 
 /// A range of offsets from the next byte expected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Piece {
+struct Range {
     start: usize,
     end: usize,
 }
 
-/// The ring. Offsets count from the next byte expected in order.
+/// A part of what can be read.
+#[derive(Debug)]
+enum Piece {
+    /// The packet in which it came.
+    Kept(Packet),
+    /// Copies of short segments, and how many of these bytes were read.
+    Gathered(Vec<u8>, usize),
+}
+
+impl Piece {
+    fn data(&self) -> &[u8] {
+        match self {
+            Self::Kept(packet) => packet.data(),
+            Self::Gathered(bytes, read) => bytes.get(*read..).unwrap_or_default(),
+        }
+    }
+}
+
+/// The queue and the ring. Offsets count from the next byte expected in order.
 #[derive(Debug)]
 pub(super) struct ReceiveBuffer {
-    ring: Vec<u8>,
-    capacity: usize,
-    /// Where in the ring the first readable byte lies.
-    head: usize,
+    pieces: VecDeque<Piece>,
     readable: usize,
-    /// Pieces that came early, in order and apart from each other.
-    early: Vec<Piece>,
+    capacity: usize,
+    ring: Vec<u8>,
+    /// Where in the ring the next byte expected has its place.
+    head: usize,
+    /// Ranges that came early, in order and apart from each other.
+    early: Vec<Range>,
 }
 
 impl ReceiveBuffer {
     pub(super) fn new(capacity: usize) -> Self {
-        Self { ring: Vec::new(), capacity, head: 0, readable: 0, early: Vec::new() }
+        Self {
+            pieces: VecDeque::new(),
+            readable: 0,
+            capacity,
+            ring: Vec::new(),
+            head: 0,
+            early: Vec::new(),
+        }
     }
 
     /// Returns how many bytes can be read.
@@ -41,7 +81,7 @@ impl ReceiveBuffer {
 
     /// Returns how many bytes beyond the next one expected have a place.
     pub(super) fn room(&self) -> usize {
-        self.capacity - self.readable
+        self.capacity.saturating_sub(self.readable)
     }
 
     /// Returns whether something waits for what is missing before it.
@@ -49,21 +89,62 @@ impl ReceiveBuffer {
         !self.early.is_empty()
     }
 
-    /// Returns what can be read, up to where the ring turns.
+    /// Returns what can be read in one piece.
     pub(super) fn data(&self) -> &[u8] {
-        let end = (self.head + self.readable).min(self.capacity);
-        self.ring.get(self.head..end).unwrap_or_default()
+        self.pieces.front().map(Piece::data).unwrap_or_default()
     }
 
-    /// Drops what was read.
-    pub(super) fn consume(&mut self, count: usize) {
-        let count = count.min(self.readable);
-        self.readable -= count;
-        self.head = if self.readable == 0 && self.early.is_empty() {
-            0
-        } else {
-            (self.head + count) % self.capacity
-        };
+    /// Drops what was read, and gives the packets in which it came to `spent`.
+    pub(super) fn consume(&mut self, count: usize, spent: &mut Vec<Packet>) {
+        let mut left = count.min(self.readable);
+        self.readable -= left;
+        while left > 0 {
+            let Some(front) = self.pieces.front_mut() else { return };
+            let taken = left.min(front.data().len());
+            left -= taken;
+            match front {
+                Piece::Kept(packet) => packet.pull(taken),
+                Piece::Gathered(_, read) => *read += taken,
+            }
+            if front.data().is_empty() {
+                self.drop_front(spent);
+            }
+        }
+    }
+
+    /// Drops a piece that was read to its end.
+    fn drop_front(&mut self, spent: &mut Vec<Packet>) {
+        match self.pieces.pop_front() {
+            Some(Piece::Kept(packet)) => spent.push(packet),
+            Some(Piece::Gathered(mut bytes, _))
+                if self.pieces.is_empty() && bytes.capacity() <= IDLE_CAPACITY =>
+            {
+                bytes.clear();
+                self.pieces.push_back(Piece::Gathered(bytes, 0));
+            }
+            Some(Piece::Gathered(..)) | None => {}
+        }
+    }
+
+    /// Gives the packets of what will not be read to `spent`.
+    pub(super) fn clear(&mut self, spent: &mut Vec<Packet>) {
+        self.consume(usize::MAX, spent);
+    }
+
+    /// Returns whether `len` bytes at `offset` would stay in their packet: [`Self::keep`] follows.
+    pub(super) fn keeps(&self, offset: usize, len: usize) -> bool {
+        offset == 0 && len >= KEPT_LEN_MIN && len <= self.room() && self.early.is_empty()
+    }
+
+    /// Takes a packet that holds the next bytes in order.
+    pub(super) fn keep(&mut self, packet: Packet) {
+        // A piece of typing that was read to its end would stand in the way.
+        if self.readable == 0 {
+            self.pieces.clear();
+        }
+        self.readable += packet.len();
+        self.head = (self.head + packet.len()) % self.capacity.max(1);
+        self.pieces.push_back(Piece::Kept(packet));
     }
 
     /// Puts `data` at `offset`, and returns how many bytes became readable.
@@ -72,39 +153,55 @@ impl ReceiveBuffer {
     pub(super) fn put(&mut self, offset: usize, data: &[u8], meter: &mut Meter) -> usize {
         let data = data.get(..self.room().saturating_sub(offset).min(data.len()));
         let Some(data) = data.filter(|data| !data.is_empty()) else { return 0 };
-        let piece = Piece { start: offset, end: offset + data.len() };
-        if offset > 0 && !self.keep_early(piece) {
+        let range = Range { start: offset, end: offset + data.len() };
+        if offset == 0 {
+            gather(&mut self.pieces, data);
+            return self.advance(range.end);
+        }
+        if self.keep_early(range) {
+            self.write(offset, data);
+        } else {
             meter.count(Counter::TcpOutOfOrderDropped);
-            return 0;
         }
-        self.write(self.readable + offset, data);
-        if offset > 0 { 0 } else { self.advance(piece.end) }
+        0
     }
 
-    /// Makes the first `end` bytes readable, with all early pieces that now join them.
+    /// Makes the first `end` bytes readable, with all early ones that now join them.
     fn advance(&mut self, end: usize) -> usize {
-        let joined = self.early.iter().take_while(|piece| piece.start <= end).count();
-        let end = self.early.drain(..joined).fold(end, |end, piece| end.max(piece.end));
-        for piece in &mut self.early {
-            piece.start -= end;
-            piece.end -= end;
+        let joined = self.early.iter().take_while(|range| range.start <= end).count();
+        let all = self.early.drain(..joined).fold(end, |all, range| all.max(range.end));
+        for range in &mut self.early {
+            range.start -= all;
+            range.end -= all;
         }
-        self.readable += end;
-        end
+        if all > end {
+            let start = (self.head + end) % self.capacity;
+            let first = (all - end).min(self.capacity - start);
+            let [front, back] = [start..start + first, 0..all - end - first];
+            for part in [front, back] {
+                gather(&mut self.pieces, self.ring.get(part).unwrap_or_default());
+            }
+        }
+        if self.early.is_empty() {
+            self.ring = Vec::new();
+        }
+        self.readable += all;
+        self.head = (self.head + all) % self.capacity;
+        all
     }
 
-    /// Notes an early piece, joined with those it touches; false if there are too many.
-    fn keep_early(&mut self, piece: Piece) -> bool {
-        let first = self.early.partition_point(|other| other.end < piece.start);
-        let last = self.early.partition_point(|other| other.start <= piece.end);
+    /// Notes an early range, joined with those it touches; false if there are too many.
+    fn keep_early(&mut self, range: Range) -> bool {
+        let first = self.early.partition_point(|other| other.end < range.start);
+        let last = self.early.partition_point(|other| other.start <= range.end);
         if first == last {
-            if self.early.len() == MAX_PIECES {
+            if self.early.len() == MAX_RANGES {
                 return false;
             }
-            self.early.insert(first, piece);
+            self.early.insert(first, range);
             return true;
         }
-        let joined = self.early.drain(first..last).fold(piece, |joined, other| Piece {
+        let joined = self.early.drain(first..last).fold(range, |joined, other| Range {
             start: joined.start.min(other.start),
             end: joined.end.max(other.end),
         });
@@ -112,13 +209,12 @@ impl ReceiveBuffer {
         true
     }
 
-    /// Writes at `place` behind the head, around the turn of the ring.
-    fn write(&mut self, place: usize, data: &[u8]) {
-        // No memory until the first data comes.
+    /// Writes early data to its place, around the turn of the ring.
+    fn write(&mut self, offset: usize, data: &[u8]) {
         if self.ring.is_empty() {
             self.ring.resize(self.capacity, 0);
         }
-        let start = (self.head + place) % self.capacity;
+        let start = (self.head + offset) % self.capacity;
         let (first, rest) = data.split_at(data.len().min(self.capacity - start));
         if let Some(room) = self.ring.get_mut(start..start + first.len()) {
             room.copy_from_slice(first);
@@ -127,6 +223,26 @@ impl ReceiveBuffer {
             room.copy_from_slice(rest);
         }
     }
+}
+
+/// Puts a copy of `data` behind the pieces.
+fn gather(pieces: &mut VecDeque<Piece>, data: &[u8]) {
+    if data.is_empty() {
+        return;
+    }
+    if let Some(Piece::Gathered(bytes, _)) = pieces.back_mut()
+        && bytes.len() + data.len() <= bytes.capacity().max(BULK_LEN)
+    {
+        return bytes.extend_from_slice(data);
+    }
+    // A piece that was read to its end and is too small.
+    if pieces.back().is_some_and(|piece| piece.data().is_empty()) {
+        pieces.pop_back();
+    }
+    let capacity = if data.len() < BULK_LEN { data.len() } else { GATHERED_LEN.max(data.len()) };
+    let mut bytes = Vec::with_capacity(capacity);
+    bytes.extend_from_slice(data);
+    pieces.push_back(Piece::Gathered(bytes, 0));
 }
 
 #[cfg(test)]
@@ -140,7 +256,7 @@ mod tests {
         while buffer.readable() > 0 {
             let count = buffer.data().len();
             all.extend_from_slice(buffer.data());
-            buffer.consume(count);
+            buffer.consume(count, &mut Vec::new());
         }
         all
     }
@@ -153,8 +269,8 @@ mod tests {
         ) {
             let (mut buffer, mut lab) = (ReceiveBuffer::new(200), Lab::default());
             buffer.put(0, &[9; 200], &mut lab.meter);
-            buffer.consume(turn);
-            buffer.consume(200);
+            buffer.consume(turn, &mut Vec::new());
+            buffer.consume(200, &mut Vec::new());
             let stream: Vec<u8> = (0..200).collect();
             let mut next = 0;
             let all_in_order = [(0, 70), (60, 70), (120, 80)];
@@ -190,9 +306,9 @@ mod tests {
     }
 
     #[test]
-    fn more_pieces_than_the_limit_are_dropped_and_counted() {
+    fn more_ranges_than_the_limit_are_dropped_and_counted() {
         let (mut buffer, mut lab) = (ReceiveBuffer::new(10_000), Lab::default());
-        for i in 1..=MAX_PIECES + 5 {
+        for i in 1..=MAX_RANGES + 5 {
             buffer.put(i * 2, b"x", &mut lab.meter);
         }
         assert_eq!(lab.counted(Counter::TcpOutOfOrderDropped), 5);

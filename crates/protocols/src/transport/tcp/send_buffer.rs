@@ -2,6 +2,9 @@
 
 use alloc::collections::VecDeque;
 
+/// Bytes of memory that an empty buffer keeps, so that a person's typing allocates nothing.
+const IDLE_CAPACITY: usize = 64;
+
 /// Bytes from the first unacknowledged one on, up to a limit.
 #[derive(Debug)]
 pub(super) struct SendBuffer {
@@ -39,10 +42,14 @@ impl SendBuffer {
     pub(super) fn acknowledge(&mut self, count: u32) {
         let count = self.bytes.len().min(count as usize);
         self.bytes.drain(..count);
+        // An idle connection holds no memory that only a busy one needs.
+        if self.bytes.is_empty() && self.bytes.capacity() > IDLE_CAPACITY {
+            self.bytes = VecDeque::new();
+        }
     }
 
     /// Returns `len` bytes from `offset` on, in the two parts of the ring.
-    pub(super) fn range(&self, offset: u32, len: u32) -> (&[u8], &[u8]) {
+    pub(super) fn range(&self, offset: u32, len: u32) -> [&[u8]; 2] {
         let (front, back) = self.bytes.as_slices();
         let (start, end) = (offset as usize, offset as usize + len as usize);
         let part = |slice: &'_ [u8], from: usize| -> (usize, usize) {
@@ -51,10 +58,10 @@ impl SendBuffer {
         };
         let (front_start, front_end) = part(front, 0);
         let (back_start, back_end) = part(back, front.len());
-        (
+        [
             front.get(front_start..front_end).unwrap_or_default(),
             back.get(back_start..back_end).unwrap_or_default(),
-        )
+        ]
     }
 }
 
@@ -76,9 +83,9 @@ mod tests {
             buffer.acknowledge(60);
             let data: Vec<u8> = (0..100).collect();
             prop_assert_eq!(buffer.put(&data), 100);
-            let (front, back) = buffer.range(offset, len);
+            let parts = buffer.range(offset, len);
             let end = (offset + len).min(100) as usize;
-            prop_assert_eq!([front, back].concat(), &data[offset as usize..end]);
+            prop_assert_eq!(parts.concat(), &data[offset as usize..end]);
         }
     }
 

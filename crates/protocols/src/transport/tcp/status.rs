@@ -3,7 +3,7 @@
 use super::connection::State;
 use crate::internet::icmp::ErrorKind;
 use crate::time::Duration;
-use core::net::SocketAddrV4;
+use core::net::SocketAddr;
 
 /// News of a connection. Each kind is told once until it happens again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -92,9 +92,9 @@ pub struct Statistics {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Status {
     /// Our end.
-    pub local: SocketAddrV4,
+    pub local: SocketAddr,
     /// The peer's end.
-    pub remote: SocketAddrV4,
+    pub remote: SocketAddr,
     /// The state.
     pub state: State,
     /// How it ended, if it has.

@@ -6,16 +6,54 @@ use super::ConnectionId;
 use super::NoConnection;
 use super::connection::{Connection, State};
 use super::status::Event;
+use crate::packet::Packet;
 use crate::time::Instant;
-use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
+use alloc::collections::{BTreeSet, VecDeque};
 use alloc::vec::Vec;
-use core::net::SocketAddrV4;
-
-/// How many connections a station has.
-const MAX_CONNECTIONS: usize = 1024;
+use core::hash::{BuildHasher, Hasher};
+use core::net::{IpAddr, SocketAddr};
+use hashbrown::HashMap;
+use siphasher::sip::SipHasher13;
 
 /// The local and the remote end of a connection.
-pub(super) type Ends = (SocketAddrV4, SocketAddrV4);
+pub(super) type Ends = (SocketAddr, SocketAddr);
+
+/// The ends as they are looked up: what a socket address says beside address and port of a host
+/// (flow, scope) is no part of a connection's name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Key(Ends);
+
+impl From<Ends> for Key {
+    fn from((local, remote): Ends) -> Self {
+        let bare = |end: SocketAddr| SocketAddr::new(end.ip(), end.port());
+        Self((bare(local), bare(remote)))
+    }
+}
+
+impl core::hash::Hash for Key {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        let (local, remote) = self.0;
+        state.write_u32(u32::from(local.port()) << 16 | u32::from(remote.port()));
+        for end in [local, remote] {
+            match end.ip() {
+                IpAddr::V4(address) => state.write_u32(address.to_bits()),
+                IpAddr::V6(address) => state.write_u128(address.to_bits()),
+            }
+        }
+    }
+}
+
+/// A hash that nobody outside can find collisions of.
+#[derive(Clone, Debug)]
+struct Keyed(SipHasher13);
+
+impl BuildHasher for Keyed {
+    type Hasher = SipHasher13;
+
+    fn build_hasher(&self) -> SipHasher13 {
+        self.0
+    }
+}
 
 #[derive(Debug, Default)]
 struct Slot {
@@ -25,42 +63,71 @@ struct Slot {
     is_released: bool,
     is_on_output: bool,
     is_on_news: bool,
+    is_in_time_wait: bool,
     deadline: Option<Instant>,
     /// The port whose listener made it, until it is open.
     half_open_on: Option<u16>,
 }
 
 /// All connections.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Table {
     slots: Vec<Slot>,
     free: Vec<u32>,
-    by_ends: BTreeMap<Ends, u32>,
+    by_ends: HashMap<Key, u32, Keyed>,
+    connections_max: usize,
     output: VecDeque<u32>,
     news: VecDeque<u32>,
+    /// Packets whose data was read, or will never be; they go back to the pool at output.
+    pub(super) spent: Vec<Packet>,
+    /// Those that have entered TIME-WAIT, the first to enter first; some may have gone.
+    in_time_wait: VecDeque<ConnectionId>,
+    /// When to look at a connection: not later than its own deadline. A deadline that moves away,
+    /// as it does with every segment, is left standing, and set right when it is looked at.
     deadlines: BTreeSet<(Instant, u32)>,
 }
 
 impl Table {
+    /// Makes a table of at most `connections_max`, whose order nobody knows without `key`.
+    pub(super) fn new(connections_max: usize, key: (u64, u64)) -> Self {
+        let hasher = SipHasher13::new_with_keys(key.0, key.1);
+        Self {
+            slots: Vec::new(),
+            free: Vec::new(),
+            by_ends: HashMap::with_hasher(Keyed(hasher)),
+            connections_max,
+            output: VecDeque::new(),
+            news: VecDeque::new(),
+            spent: Vec::new(),
+            in_time_wait: VecDeque::new(),
+            deadlines: BTreeSet::new(),
+        }
+    }
+
+    pub(super) fn set_connections_max(&mut self, connections_max: usize) {
+        self.connections_max = connections_max;
+    }
+
     pub(super) fn len(&self) -> usize {
         self.by_ends.len()
     }
 
     pub(super) fn is_full(&self) -> bool {
-        self.by_ends.len() >= MAX_CONNECTIONS
+        self.by_ends.len() >= self.connections_max
     }
 
     /// Returns the connection that has been in TIME-WAIT for the longest time.
-    pub(super) fn oldest_in_time_wait(&self) -> Option<ConnectionId> {
-        self.deadlines.iter().find_map(|(_, index)| {
-            let slot = self.slots.get(*index as usize)?;
-            let is_waiting = slot.connection.as_ref()?.state == State::TimeWait;
-            is_waiting.then_some(ConnectionId { slot: *index, generation: slot.generation })
-        })
+    pub(super) fn oldest_in_time_wait(&mut self) -> Option<ConnectionId> {
+        while let Some(id) = self.in_time_wait.pop_front() {
+            if self.get(id).is_ok_and(|connection| connection.state == State::TimeWait) {
+                return Some(id);
+            }
+        }
+        None
     }
 
     pub(super) fn holds(&self, ends: Ends) -> bool {
-        self.by_ends.contains_key(&ends)
+        self.by_ends.contains_key(&Key::from(ends))
     }
 
     /// Takes a connection in; `half_open_on` is the port of the listener that made it.
@@ -76,7 +143,8 @@ impl Table {
                 u32::try_from(self.slots.len() - 1).ok()?
             }
         };
-        self.by_ends.insert((connection.ends.local, connection.ends.remote), index);
+        let ends = (connection.ends.local, connection.ends.remote);
+        self.by_ends.insert(Key::from(ends), index);
         let slot = self.slots.get_mut(index as usize)?;
         slot.connection = Some(connection);
         slot.is_released = false;
@@ -85,7 +153,7 @@ impl Table {
     }
 
     pub(super) fn find(&mut self, ends: Ends) -> Option<(ConnectionId, &mut Connection)> {
-        let index = *self.by_ends.get(&ends)?;
+        let index = *self.by_ends.get(&Key::from(ends))?;
         let slot = self.slots.get_mut(index as usize)?;
         let id = ConnectionId { slot: index, generation: slot.generation };
         Some((id, slot.connection.as_mut()?))
@@ -100,6 +168,15 @@ impl Table {
         let slot = self.slots.get_mut(id.slot as usize);
         let slot = slot.filter(|slot| slot.generation == id.generation);
         slot.and_then(|slot| slot.connection.as_mut()).ok_or(NoConnection)
+    }
+
+    /// RECEIVE: drops what the user has read.
+    pub(super) fn consume(&mut self, id: ConnectionId, count: usize) -> Result<(), NoConnection> {
+        let slot = self.slots.get_mut(id.slot as usize);
+        let slot = slot.filter(|slot| slot.generation == id.generation);
+        let connection = slot.and_then(|slot| slot.connection.as_mut()).ok_or(NoConnection)?;
+        connection.consume(count, &mut self.spent);
+        Ok(())
     }
 
     /// Notes that the user has given the connection up.
@@ -124,6 +201,10 @@ impl Table {
             slot.is_on_news = true;
             self.news.push_back(id.slot);
         }
+        if connection.state == State::TimeWait && !slot.is_in_time_wait {
+            slot.is_in_time_wait = true;
+            self.in_time_wait.push_back(id);
+        }
         if !is_closed && !slot.is_on_output {
             slot.is_on_output = true;
             self.output.push_back(id.slot);
@@ -138,17 +219,16 @@ impl Table {
     /// Takes over the timers of a connection.
     fn schedule(&mut self, index: u32) {
         let Some(slot) = self.slots.get_mut(index as usize) else { return };
-        let deadline = slot.connection.as_ref().and_then(Connection::deadline);
-        if slot.deadline == deadline {
+        let Some(deadline) = slot.connection.as_ref().and_then(Connection::deadline) else {
+            return;
+        };
+        if slot.deadline.is_some_and(|planned| planned <= deadline) {
             return;
         }
-        if let Some(old) = slot.deadline {
+        if let Some(old) = slot.deadline.replace(deadline) {
             self.deadlines.remove(&(old, index));
         }
-        if let Some(new) = deadline {
-            self.deadlines.insert((new, index));
-        }
-        slot.deadline = deadline;
+        self.deadlines.insert((deadline, index));
     }
 
     /// What has ended no longer stands in the way of a new connection between the same ends, and
@@ -156,12 +236,15 @@ impl Table {
     fn retire(&mut self, index: u32) {
         let Some(slot) = self.slots.get_mut(index as usize) else { return };
         let Some(connection) = &slot.connection else { return };
-        let ends = (connection.ends.local, connection.ends.remote);
+        let ends = Key::from((connection.ends.local, connection.ends.remote));
         if self.by_ends.get(&ends) == Some(&index) {
             self.by_ends.remove(&ends);
         }
         if slot.is_released {
-            slot.connection = None;
+            if let Some(mut connection) = slot.connection.take() {
+                connection.receive.clear(&mut self.spent);
+            }
+            slot.is_in_time_wait = false;
             slot.generation = slot.generation.wrapping_add(1);
             self.free.push(index);
         }
@@ -173,14 +256,23 @@ impl Table {
 
     /// Returns a connection whose time is due.
     pub(super) fn next_due(&mut self, now: Instant) -> Option<(ConnectionId, &mut Connection)> {
-        let (deadline, index) = *self.deadlines.first()?;
-        if deadline > now {
-            return None;
+        loop {
+            let (planned, index) = *self.deadlines.first()?;
+            if planned > now {
+                return None;
+            }
+            self.deadlines.pop_first();
+            let slot = self.slots.get_mut(index as usize)?;
+            slot.deadline = None;
+            let deadline = slot.connection.as_ref().and_then(Connection::deadline);
+            if deadline.is_none_or(|deadline| deadline > now) {
+                self.schedule(index);
+                continue;
+            }
+            let slot = self.slots.get_mut(index as usize)?;
+            let id = ConnectionId { slot: index, generation: slot.generation };
+            return Some((id, slot.connection.as_mut()?));
         }
-        self.deadlines.pop_first();
-        let slot = self.slots.get_mut(index as usize)?;
-        slot.deadline = None;
-        Some((ConnectionId { slot: index, generation: slot.generation }, slot.connection.as_mut()?))
     }
 
     /// Returns whether any connection may have something to send.
@@ -193,11 +285,11 @@ impl Table {
     pub(super) fn next_output<T>(
         &mut self,
         mut take: impl FnMut(&mut Connection) -> Option<T>,
-    ) -> Option<T> {
+    ) -> Option<(ConnectionId, T)> {
         while let Some(index) = self.output.front().copied() {
             let slot = self.slots.get_mut(index as usize)?;
             if let Some(output) = slot.connection.as_mut().and_then(&mut take) {
-                return Some(output);
+                return Some((ConnectionId { slot: index, generation: slot.generation }, output));
             }
             slot.is_on_output = false;
             self.output.pop_front();

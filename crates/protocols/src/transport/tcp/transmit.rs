@@ -17,6 +17,8 @@ pub(super) struct Outgoing {
     pub(super) header: Header,
     pub(super) offset: u32,
     pub(super) len: u32,
+    /// Data bytes of each segment that the device is to make of it; 0 if it is one segment.
+    pub(super) segment_size: u16,
 }
 
 /// What a segment carries.
@@ -36,8 +38,9 @@ impl Plan {
 }
 
 impl Connection {
-    /// Returns the next segment; call until None.
-    pub(super) fn transmit(&mut self, cx: &mut Cx<'_>) -> Option<Outgoing> {
+    /// Returns the next segment; call until None. One of `super_segment_max` data bytes at most
+    /// may be longer than the peer takes: the device cuts it.
+    pub(super) fn transmit(&mut self, super_segment_max: u32, cx: &mut Cx<'_>) -> Option<Outgoing> {
         if matches!(self.state, State::SynSent | State::SynReceived) {
             let plan = self.plan_syn()?;
             return Some(self.seal_syn(plan, cx));
@@ -47,7 +50,7 @@ impl Connection {
         }
         let plan = self
             .plan_retransmission()
-            .or_else(|| self.plan_data(cx))
+            .or_else(|| self.plan_data(super_segment_max, cx))
             .or_else(|| self.plan_probe(cx))
             .or_else(|| self.plan_keep_alive(cx))
             .or_else(|| self.plan_acknowledgment());
@@ -71,7 +74,7 @@ impl Connection {
         Some(Plan { seq: self.snd_una, len, syn: false, fin })
     }
 
-    fn plan_data(&mut self, cx: &mut Cx<'_>) -> Option<Plan> {
+    fn plan_data(&mut self, super_segment_max: u32, cx: &mut Cx<'_>) -> Option<Plan> {
         if !self.state.emits_data() || self.snd_nxt == self.snd_end() {
             return None;
         }
@@ -79,7 +82,7 @@ impl Connection {
         let unsent = self.send.len().saturating_sub(self.snd_nxt.since(self.send_start));
         let window = self.snd_wnd.min(self.congestion.allowance());
         let usable = window.saturating_sub(self.outstanding());
-        let len = unsent.min(usable).min(self.snd_mss);
+        let len = self.whole_segments(unsent.min(usable), unsent, super_segment_max);
         let fin = self.is_closing && len == unsent && usable > len;
         if (len == 0 && !fin) || !self.is_worth_sending(len, unsent, fin) {
             // With nothing outstanding only the peer's window can be what holds the data back.
@@ -91,11 +94,22 @@ impl Connection {
         Some(Plan { seq: self.snd_nxt, len, syn: false, fin })
     }
 
+    /// Cuts `len` to what one segment carries, or to whole segments of which the device makes a
+    /// super-segment: its short last one would wait or not as if it were alone.
+    fn whole_segments(&self, len: u32, unsent: u32, super_segment_max: u32) -> u32 {
+        let is_urgent = self.snd_up.is_some_and(|up| up.is_after(self.snd_nxt));
+        let segments = if is_urgent { 1 } else { (super_segment_max / self.snd_mss).max(1) };
+        let whole = len.min(segments * self.snd_mss);
+        let may_end_short = whole == unsent && !self.profile.nagle;
+        let is_long = whole > self.snd_mss;
+        if is_long && !may_end_short { whole - whole % self.snd_mss } else { whole }
+    }
+
     /// Sender's silly window avoidance (RFC 9293 §3.8.6.2.1) and Nagle (§3.7.4).
     fn is_worth_sending(&self, len: u32, unsent: u32, fin: bool) -> bool {
         let may_be_small = !self.profile.nagle || self.outstanding() == 0;
         let is_urgent = self.snd_up.is_some_and(|up| up.is_after(self.snd_nxt));
-        len == self.snd_mss
+        len >= self.snd_mss
             || fin
             || self.snd_nxt.is_before(self.snd_max)
             || (len == unsent && (may_be_small || is_urgent))
@@ -175,7 +189,7 @@ impl Connection {
             self.last_ack_sent = self.rcv_nxt;
         }
         self.sent(plan, cx);
-        Outgoing { header, offset: 0, len: 0 }
+        Outgoing { header, offset: 0, len: 0, segment_size: 0 }
     }
 
     fn seal(&mut self, plan: Plan, cx: &mut Cx<'_>) -> Outgoing {
@@ -207,7 +221,9 @@ impl Connection {
         self.count_acknowledgment(plan, cx);
         self.sent(plan, cx);
         let offset = plan.seq.since(self.send_start);
-        Outgoing { header, offset, len: plan.len }
+        let is_long = plan.len > self.snd_mss;
+        let segment_size = if is_long { u16::try_from(self.snd_mss).unwrap_or(0) } else { 0 };
+        Outgoing { header, offset, len: plan.len, segment_size }
     }
 
     /// The options of a segment with `len` bytes of data; what is not due in every one goes where

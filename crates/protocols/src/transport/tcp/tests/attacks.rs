@@ -36,7 +36,7 @@ fn attack_29_challenges_are_limited_for_each_connection_by_itself() {
     let answers: usize = (0..100).map(|_| script.peer(Flags::RST, 5, 0, b"").len()).sum();
     assert_eq!(answers, 10);
     assert_eq!(script.counted(Counter::TcpChallengeAcksSuppressed), 90);
-    let remote = SocketAddrV4::new(CLIENT, 9);
+    let remote = SocketAddr::new(CLIENT, 9);
     let other = script.tcp.open(SERVER, remote, PLAIN, &mut script.lab.cx()).unwrap();
     script.output();
     let connection = script.tcp.table.get_mut(other).unwrap();
@@ -69,8 +69,8 @@ fn attack_31_initial_numbers_of_neighbouring_ports_are_not_neighbours() {
     let mut lab = Lab::with_seed(9);
     let secret = Secret::draw(&mut lab.chance);
     let isn = |port: u16| {
-        let local = SocketAddrV4::new(CLIENT, port);
-        secret.isn(local, SocketAddrV4::new(SERVER, PORT), Instant::ZERO).0
+        let local = SocketAddr::new(CLIENT, port);
+        secret.isn(local, SocketAddr::new(SERVER, PORT), Instant::ZERO).0
     };
     let mut gaps: Vec<u32> = (0..u16::MAX).map(|p| isn(p + 1).wrapping_sub(isn(p))).collect();
     gaps.sort_unstable();
@@ -85,7 +85,7 @@ fn attack_31_initial_numbers_of_neighbouring_ports_are_not_neighbours() {
 fn attack_31_another_run_has_other_numbers() {
     let isn = |seed| {
         let mut lab = Lab::with_seed(seed);
-        let ends = (SocketAddrV4::new(CLIENT, 1), SocketAddrV4::new(SERVER, PORT));
+        let ends = (SocketAddr::new(CLIENT, 1), SocketAddr::new(SERVER, PORT));
         Secret::draw(&mut lab.chance).isn(ends.0, ends.1, Instant::ZERO)
     };
     assert_ne!(isn(1), isn(2));
@@ -94,7 +94,7 @@ fn attack_31_another_run_has_other_numbers() {
 #[test]
 fn attack_31_the_same_ends_begin_later_each_time() {
     let secret = Secret::draw(&mut Lab::default().chance);
-    let ends = (SocketAddrV4::new(CLIENT, 1), SocketAddrV4::new(SERVER, PORT));
+    let ends = (SocketAddr::new(CLIENT, 1), SocketAddr::new(SERVER, PORT));
     let at = |millis: u64| secret.isn(ends.0, ends.1, Instant::from_nanos(millis * 1_000_000));
     assert_eq!(at(1000).since(at(0)), 250_000);
     assert!(at(10_000).is_after(at(0)));
@@ -148,13 +148,13 @@ fn attack_43_a_peer_that_opens_its_window_by_single_bytes_gets_no_flood() {
 
 #[test]
 fn attack_38_every_data_offset_with_every_length_is_survived_and_counted() {
-    let (mut tcp, mut lab) = (Tcp::new(1460, &mut Lab::default().cx()), Lab::default());
+    let (mut tcp, mut lab) = (Tcp::new(LOWER, &mut Lab::default().cx()), Lab::default());
     tcp.listen(PORT, PLAIN).unwrap();
     for offset in 0..16_u8 {
         for len in 0..80 {
             let mut segment = [0_u8; 80];
             segment[12] = offset << 4;
-            tcp.receive(CLIENT, SERVER, &segment[..len], &mut lab.cx());
+            take(&mut tcp, (CLIENT, SERVER), &segment[..len], &mut lab.cx());
         }
     }
     let bad = lab.counted(Counter::TcpHeaderErrors) + lab.counted(Counter::TcpChecksumErrors);

@@ -208,7 +208,7 @@ fn a_name_of_a_connection_that_has_gone_names_no_other() {
     let old = script.id.unwrap();
     script.peer(Flags::RST, 1, 0, b"");
     script.release();
-    let remote = SocketAddrV4::new(CLIENT, 9);
+    let remote = SocketAddr::new(CLIENT, 9);
     script.tcp.open(SERVER, remote, PLAIN, &mut script.lab.cx()).unwrap();
     assert_eq!(script.tcp.status(old), Err(NoConnection));
     assert_eq!(script.tcp.close(old), Err(NoConnection));

@@ -23,21 +23,49 @@ use super::header::{Flags, Header, Options};
 use super::*;
 use crate::chance::Chance;
 use crate::cx::testing::Lab;
+use crate::internet::ipv4::Protocol;
 use crate::time::Duration;
+use core::net::Ipv4Addr;
 use proptest::prelude::ProptestConfig;
 use script::{FIN_ACK, PLAIN, RST_ACK, SYN_ACK, Script, extents, seconds, texts};
 use std::boxed::Box;
 use std::collections::BTreeMap as Wire;
 use std::vec::Vec;
 
-pub(super) const CLIENT: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
-pub(super) const SERVER: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 2);
+pub(super) const CLIENT: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1));
+pub(super) const SERVER: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 2));
 pub(super) const PORT: u16 = 23;
-const LINK_MSS: u16 = 1460;
+const LOWER: LowerLevel = LowerLevel::plain(1500);
 
 /// Says how many cases a property is tried with; a failure prints its seed, nothing is kept.
 fn cases(cases: u32) -> ProptestConfig {
     ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(cases) }
+}
+
+/// Lets `tcp` take the bytes of a segment.
+pub(super) fn take(
+    tcp: &mut Tcp,
+    (source, destination): (IpAddr, IpAddr),
+    segment: &[u8],
+    cx: &mut Cx<'_>,
+) {
+    let lower = internet::Header { source, ..internet::Header::to(destination, Protocol::Tcp) };
+    assert!(tcp.receive(&lower, Packet::from_slice(segment), false, cx).is_some());
+}
+
+/// Makes a segment with its checksum.
+pub(super) fn make(header: Header, ends: (SocketAddr, SocketAddr), data: &[u8]) -> Packet {
+    let len = u32::try_from(data.len()).unwrap();
+    let outgoing = Outgoing { header, offset: 0, len, segment_size: 0 };
+    let mut segment = LOWER.segment(&outgoing, ends, Packet::with_capacity(2000));
+    LOWER.append(&mut segment, [data, &[]]);
+    segment.packet
+}
+
+/// Reads the header of a segment that must be right, and returns it with its length.
+pub(super) fn read(source: IpAddr, destination: IpAddr, segment: &[u8]) -> (Header, usize) {
+    let sum = LOWER.sum(source, destination, segment);
+    Header::parse(segment, sum, &mut Lab::default().meter).unwrap()
 }
 
 /// Which of the two hosts.
@@ -52,7 +80,7 @@ impl Side {
         if self == Self::Client { Self::Server } else { Self::Client }
     }
 
-    fn address(self) -> Ipv4Addr {
+    fn address(self) -> IpAddr {
         if self == Self::Client { CLIENT } else { SERVER }
     }
 }
@@ -89,8 +117,8 @@ pub(super) struct Pair {
 impl Pair {
     pub(super) fn new(seed: u64) -> Self {
         let mut lab = Lab::with_seed(seed);
-        let client = Tcp::new(LINK_MSS, &mut lab.cx());
-        let server = Tcp::new(LINK_MSS, &mut lab.cx());
+        let client = Tcp::new(LOWER, &mut lab.cx());
+        let server = Tcp::new(LOWER, &mut lab.cx());
         Self {
             lab,
             client,
@@ -110,7 +138,7 @@ impl Pair {
     /// Opens a connection with `profile` at both ends and returns it as each side knows it.
     pub(super) fn connect(&mut self, profile: Profile) -> (ConnectionId, ConnectionId) {
         self.server.listen(PORT, profile).unwrap();
-        let remote = SocketAddrV4::new(SERVER, PORT);
+        let remote = SocketAddr::new(SERVER, PORT);
         let client = self.client.open(CLIENT, remote, profile, &mut self.lab.cx()).unwrap();
         self.drive();
         let accepted = self
@@ -130,8 +158,7 @@ impl Pair {
             while let Some(segment) = self.next_segment(side) {
                 let bytes = segment.packet.data().to_vec();
                 self.pool.put(segment.packet);
-                let pseudo = pseudo_sum(side.address(), segment.destination, bytes.len());
-                let (header, len) = Header::parse(&bytes, pseudo, &mut self.lab.meter).unwrap();
+                let (header, len) = read(segment.lower.source, segment.lower.destination, &bytes);
                 self.trace.push((self.lab.now, side, header, bytes.len() - len));
                 self.sent += 1;
                 if (self.fate)(self.sent, side, &header) {
@@ -178,7 +205,7 @@ impl Pair {
             let (side, bytes) = entry.remove();
             let (from, to) = (side.other().address(), side.address());
             let tcp = if side == Side::Client { &mut self.client } else { &mut self.server };
-            tcp.receive(from, to, &bytes, &mut self.lab.cx());
+            take(tcp, (from, to), &bytes, &mut self.lab.cx());
         }
         self.client.timeout(&mut self.lab.cx());
         self.server.timeout(&mut self.lab.cx());
@@ -220,6 +247,17 @@ impl Pair {
             }
         }
         received
+    }
+
+    /// Reads all that can be read.
+    pub(super) fn read_all(&mut self, side: Side, id: ConnectionId) -> Vec<u8> {
+        let (tcp, mut all) = (self.tcp(side), Vec::new());
+        while let Some(data) = Some(tcp.received(id).unwrap()).filter(|data| !data.is_empty()) {
+            let count = data.len();
+            all.extend_from_slice(data);
+            tcp.consume(id, count).unwrap();
+        }
+        all
     }
 
     pub(super) fn state(&mut self, side: Side, id: ConnectionId) -> State {

@@ -140,10 +140,9 @@ fn flood(tcp: &mut Tcp, port: u16, lab: &mut Lab) {
         flags: Flags::SYN,
         ..Header::default()
     };
-    let mut packet = Packet::with_capacity(0);
-    let ends = (SocketAddrV4::new(CLIENT, port), SocketAddrV4::new(SERVER, PORT));
-    push_header(&header, ends.0, ends.1, &mut packet);
-    tcp.receive(CLIENT, SERVER, packet.data(), &mut lab.cx());
+    let ends = (SocketAddr::new(CLIENT, port), SocketAddr::new(SERVER, PORT));
+    let packet = make(header, ends, b"");
+    take(tcp, (CLIENT, SERVER), packet.data(), &mut lab.cx());
 }
 
 #[test]
@@ -160,7 +159,7 @@ fn an_open_to_a_group_or_to_nobody_is_refused() {
     let mut script = Script::new();
     let bad = [Ipv4Addr::new(224, 0, 0, 1), Ipv4Addr::BROADCAST, Ipv4Addr::UNSPECIFIED];
     for address in bad {
-        let remote = SocketAddrV4::new(address, 23);
+        let remote = SocketAddr::new(address.into(), 23);
         let opened = script.tcp.open(SERVER, remote, PLAIN, &mut script.lab.cx());
         assert_eq!(opened, Err(OpenError::BadRemote));
     }
@@ -172,7 +171,7 @@ fn the_table_has_a_limit_and_the_oldest_time_wait_gives_way() {
     script.close();
     script.peer(FIN_ACK, 1, 2, b"");
     assert_eq!(script.state(), Some(State::TimeWait));
-    let remote = SocketAddrV4::new(CLIENT, 9);
+    let remote = SocketAddr::new(CLIENT, 9);
     for _ in 0..1024 {
         script.tcp.open(SERVER, remote, PLAIN, &mut script.lab.cx()).unwrap();
     }

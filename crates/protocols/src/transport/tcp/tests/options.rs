@@ -13,7 +13,7 @@ const ALL: Options = Options {
 fn a_syn_offers_all_options_and_a_plain_one_only_the_segment_size() {
     let offered = |profile| {
         let mut script = Script::new();
-        let remote = SocketAddrV4::new(CLIENT, 9);
+        let remote = SocketAddr::new(CLIENT, 9);
         script.tcp.open(SERVER, remote, profile, &mut script.lab.cx()).unwrap();
         script.output()[0].header.options
     };

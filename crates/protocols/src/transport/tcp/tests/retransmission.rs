@@ -109,7 +109,7 @@ fn no_timer_runs_when_all_is_acknowledged() {
     let mut script = Script::established(PLAIN);
     script.send(&pattern(3000));
     script.peer(Flags::ACK, 1, 3001, b"");
-    assert_eq!(script.tcp.deadline(), None);
+    script.assert_no_timer_runs();
 }
 
 #[test]

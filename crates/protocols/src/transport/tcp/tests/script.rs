@@ -66,7 +66,7 @@ pub(super) struct Script {
 impl Script {
     pub(super) fn new() -> Self {
         let mut lab = Lab::with_seed(1);
-        let tcp = Tcp::new(LINK_MSS, &mut lab.cx());
+        let tcp = Tcp::new(LOWER, &mut lab.cx());
         Self {
             lab,
             tcp,
@@ -91,7 +91,7 @@ impl Script {
     /// A connection that we have asked for; the SYN has left.
     pub(super) fn syn_sent(profile: Profile) -> Self {
         let mut script = Self::new();
-        let remote = SocketAddrV4::new(CLIENT, PEER_PORT);
+        let remote = SocketAddr::new(CLIENT, PEER_PORT);
         let id = script.tcp.open(SERVER, remote, profile, &mut script.lab.cx()).unwrap();
         script.id = Some(id);
         let syn = script.output();
@@ -140,10 +140,9 @@ impl Script {
             urgent: self.urgent,
             options: self.options,
         };
-        let mut packet = Packet::from_slice(data);
-        let ends = (SocketAddrV4::new(CLIENT, PEER_PORT), SocketAddrV4::new(SERVER, self.port));
-        push_header(&header, ends.0, ends.1, &mut packet);
-        self.tcp.receive(CLIENT, SERVER, packet.data(), &mut self.lab.cx());
+        let ends = (SocketAddr::new(CLIENT, PEER_PORT), SocketAddr::new(SERVER, self.port));
+        let packet = make(header, ends, data);
+        take(&mut self.tcp, (CLIENT, SERVER), packet.data(), &mut self.lab.cx());
     }
 
     /// Takes the next segment of the peer with four bytes of `options` as they stand.
@@ -157,13 +156,19 @@ impl Script {
             window: self.window,
             ..Header::default()
         };
-        let mut bytes = [0; MAX_HEADER_LEN];
+        let mut bytes = [0; header::MAX_HEADER_LEN];
         let len = header.emit(&mut bytes);
         let mut segment = [&bytes[..len], options, data].concat();
         segment[12] = 6 << 4;
-        let sum = pseudo_sum(CLIENT, SERVER, segment.len()).bytes(&segment).finish();
+        let sum = LOWER.sum(CLIENT, SERVER, &segment).finish();
         segment[header::CHECKSUM].copy_from_slice(&sum.to_be_bytes());
-        self.tcp.receive(CLIENT, SERVER, &segment, &mut self.lab.cx());
+        take(&mut self.tcp, (CLIENT, SERVER), &segment, &mut self.lab.cx());
+    }
+
+    /// Waits for longer than any timer, which may be looked at but must do nothing.
+    pub(super) fn assert_no_timer_runs(&mut self) {
+        assert_eq!(self.wait(Duration::from_secs(3600)), []);
+        assert_eq!(self.tcp.deadline(), None);
     }
 
     /// Returns what is to be sent now.
@@ -172,8 +177,7 @@ impl Script {
         while let Some(segment) = self.tcp.transmit(&mut self.pool, &mut self.lab.cx()) {
             let bytes = segment.packet.data().to_vec();
             self.pool.put(segment.packet);
-            let pseudo = pseudo_sum(SERVER, CLIENT, bytes.len());
-            let (header, len) = Header::parse(&bytes, pseudo, &mut self.lab.meter).unwrap();
+            let (header, len) = read(SERVER, CLIENT, &bytes);
             all.push(Sent {
                 millis: self.lab.now.as_nanos() / 1_000_000,
                 flags: header.flags,
@@ -247,7 +251,7 @@ impl Script {
 
     /// The state of the connection between the two ends, whoever knows of it.
     pub(super) fn state(&mut self) -> Option<State> {
-        let ends = (SocketAddrV4::new(SERVER, self.port), SocketAddrV4::new(CLIENT, PEER_PORT));
+        let ends = (SocketAddr::new(SERVER, self.port), SocketAddr::new(CLIENT, PEER_PORT));
         self.tcp.table.find(ends).map(|(_, connection)| connection.state)
     }
 

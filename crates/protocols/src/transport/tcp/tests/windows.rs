@@ -230,5 +230,5 @@ fn a_lost_window_update_is_found_by_a_probe() {
     pair.output();
     pair.fate = Box::new(|_, _, _| true);
     pair.run(Duration::from_secs(5));
-    assert!(pair.server.received(ids.1).unwrap() == &data[4000..]);
+    assert!(pair.read_all(Side::Server, ids.1) == data[4000..]);
 }

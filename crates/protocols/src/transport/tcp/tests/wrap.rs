@@ -8,8 +8,8 @@ use super::*;
 fn client_begins_at(pair: &mut Pair, isn: u32) {
     let ports = u64::from(EPHEMERAL_PORTS.end - EPHEMERAL_PORTS.start);
     let offset = u16::try_from(pair.lab.chance.clone().below(ports)).unwrap();
-    let local = SocketAddrV4::new(CLIENT, EPHEMERAL_PORTS.start + offset);
-    let hash = pair.client.secret.isn(local, SocketAddrV4::new(SERVER, PORT), Instant::ZERO);
+    let local = SocketAddr::new(CLIENT, EPHEMERAL_PORTS.start + offset);
+    let hash = pair.client.secret.isn(local, SocketAddr::new(SERVER, PORT), Instant::ZERO);
     let ticks = Seq(isn).since(hash);
     pair.lab.now = Instant::from_nanos(u64::from(ticks) * 4_000);
 }
@@ -18,8 +18,8 @@ fn client_begins_at(pair: &mut Pair, isn: u32) {
 fn server_begins_at(pair: &mut Pair, isn: u32) {
     let ports = u64::from(EPHEMERAL_PORTS.end - EPHEMERAL_PORTS.start);
     let offset = u16::try_from(pair.lab.chance.clone().below(ports)).unwrap();
-    let remote = SocketAddrV4::new(CLIENT, EPHEMERAL_PORTS.start + offset);
-    let hash = pair.server.secret.isn(SocketAddrV4::new(SERVER, PORT), remote, Instant::ZERO);
+    let remote = SocketAddr::new(CLIENT, EPHEMERAL_PORTS.start + offset);
+    let hash = pair.server.secret.isn(SocketAddr::new(SERVER, PORT), remote, Instant::ZERO);
     let ticks = Seq(isn).since(hash);
     pair.lab.now = Instant::from_nanos(u64::from(ticks) * 4_000 - 5_000_000);
 }

@@ -1,0 +1,184 @@
+//! The layers of a station above its link, as an application sees them.
+
+use crate::cx::Cx;
+use crate::internet::icmp::{EchoReply, Unreachable};
+use crate::internet::ipv4::Protocol;
+use crate::internet::{self, Datagram, Internet};
+use crate::meter::Counter;
+use crate::packet::{Packet, Pool};
+use crate::transport::tcp::{Tail, Tcp};
+use crate::transport::udp::{self, SocketId, Udp};
+use alloc::collections::VecDeque;
+use core::net::{IpAddr, SocketAddr};
+
+/// Datagrams of applications that may wait for the link.
+const OUTGOING_MAX: usize = 64;
+
+/// The layers of one host, and its packets.
+#[derive(Debug)]
+pub struct Layers {
+    /// The packets.
+    pub pool: Pool,
+    /// The Internet layer.
+    pub internet: Internet,
+    /// TCP.
+    pub tcp: Tcp,
+    /// UDP.
+    pub udp: Udp,
+    /// The last answer to an echo request of ours that nobody has taken.
+    pub(super) echo_reply: Option<EchoReply>,
+    /// Datagrams of UDP and echo requests for the link.
+    pub(super) outgoing: VecDeque<Packet>,
+    pub(super) has_news: bool,
+}
+
+/// Why a datagram was not sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SendError {
+    /// As many wait for the link as may, or no packet is free: try again after the next output.
+    WouldBlock,
+    /// UDP or the layer below refuses.
+    Refused(udp::SendError),
+}
+
+impl Layers {
+    /// Sends `data` from a UDP socket to `destination`.
+    ///
+    /// # Errors
+    ///
+    /// See [`SendError`].
+    pub fn send_to(
+        &mut self,
+        socket: SocketId,
+        data: &[u8],
+        destination: SocketAddr,
+        cx: &mut Cx<'_>,
+    ) -> Result<(), SendError> {
+        let mut packet = self.outgoing_packet(cx)?;
+        packet.extend(data);
+        let Self { udp, internet, pool, .. } = self;
+        let sent = udp.send(socket, packet, destination, internet, pool, cx);
+        self.outgoing.push_back(sent.map_err(SendError::Refused)?);
+        Ok(())
+    }
+
+    /// Sends an echo request; see [`Internet::make_echo_request`].
+    ///
+    /// # Errors
+    ///
+    /// See [`SendError`].
+    pub fn ping(
+        &mut self,
+        destination: IpAddr,
+        (identifier, sequence): (u16, u16),
+        payload_len: u16,
+        cx: &mut Cx<'_>,
+    ) -> Result<(), SendError> {
+        let packet = self.outgoing_packet(cx)?;
+        self.pool.put(packet);
+        let (internet, pool) = (&mut self.internet, &mut self.pool);
+        let made =
+            internet.make_echo_request(destination, identifier, sequence, payload_len, pool, cx);
+        let made = made.map_err(|error| SendError::Refused(udp::SendError::Internet(error)))?;
+        self.outgoing.push_back(made);
+        Ok(())
+    }
+
+    /// Returns the last answer to an echo request of ours, once.
+    pub fn take_echo_reply(&mut self) -> Option<EchoReply> {
+        self.echo_reply.take()
+    }
+
+    fn outgoing_packet(&mut self, cx: &mut Cx<'_>) -> Result<Packet, SendError> {
+        if self.outgoing.len() >= OUTGOING_MAX {
+            cx.meter.count(Counter::IpOutputDropped);
+            return Err(SendError::WouldBlock);
+        }
+        self.pool.take(cx.meter).ok_or(SendError::WouldBlock)
+    }
+
+    /// Carries a datagram from the link up to its transport.
+    pub(super) fn receive(&mut self, packet: Packet, cx: &mut Cx<'_>) {
+        let Some(datagram) = self.internet.receive(packet, &mut self.pool, cx) else {
+            return self.take_internet_news(cx);
+        };
+        self.has_news = true;
+        match datagram.header.protocol {
+            Protocol::Tcp => {
+                let Datagram { header, packet, .. } = datagram;
+                let may_keep = self.pool.is_ample();
+                if let Some(packet) = self.tcp.receive(&header, packet, may_keep, cx) {
+                    self.pool.put(packet);
+                }
+            }
+            Protocol::Udp => {
+                if let Some(datagram) = self.udp.receive(datagram, &mut self.pool, cx) {
+                    self.internet.report(datagram, Unreachable::Port, &mut self.pool, cx);
+                }
+            }
+            Protocol::Icmp | Protocol::Other(_) => self.pool.put(datagram.packet),
+        }
+    }
+
+    fn take_internet_news(&mut self, cx: &mut Cx<'_>) {
+        while let Some(event) = self.internet.event() {
+            self.has_news = true;
+            match event {
+                internet::Event::Error(error) => {
+                    self.udp.receive_error(&error);
+                    self.tcp.icmp_error(&error, cx);
+                }
+                internet::Event::EchoReply(reply) => self.echo_reply = Some(reply),
+            }
+        }
+    }
+
+    pub(super) fn timer(&mut self, cx: &mut Cx<'_>) {
+        if self.tcp.deadline().is_some_and(|deadline| deadline <= cx.now) {
+            self.tcp.timeout(cx);
+            self.has_news = true;
+        }
+    }
+
+    /// Returns whether something may be owed to the link, and there is a packet for it.
+    pub(super) fn has_output(&self) -> bool {
+        let has_segments = self.tcp.has_output() && !self.pool.is_exhausted();
+        has_segments || self.internet.has_output() || !self.outgoing.is_empty()
+    }
+
+    /// Returns the next datagram for the link, whole.
+    pub(super) fn transmit(&mut self, cx: &mut Cx<'_>) -> Option<Packet> {
+        if let Some(packet) = self.next_datagram(cx) {
+            return Some(packet);
+        }
+        loop {
+            let segment = self.tcp.transmit(&mut self.pool, cx)?;
+            match self.internet.send(segment.packet, segment.lower, &mut self.pool, cx) {
+                Ok(packet) => return Some(packet),
+                // TCP sends it again when its timer runs out.
+                Err(_) => cx.meter.count(Counter::IpOutputDropped),
+            }
+        }
+    }
+
+    /// Returns the next datagram for a device that gathers it, with the place of its data.
+    pub(super) fn transmit_in_parts(&mut self, cx: &mut Cx<'_>) -> Option<(Packet, Option<Tail>)> {
+        if !self.tcp.leaves_data_in_place() {
+            return self.transmit(cx).map(|packet| (packet, None));
+        }
+        if let Some(packet) = self.next_datagram(cx) {
+            return Some((packet, None));
+        }
+        loop {
+            let (segment, tail) = self.tcp.transmit_in_parts(&mut self.pool, cx)?;
+            match self.internet.send(segment.packet, segment.lower, &mut self.pool, cx) {
+                Ok(packet) => return Some((packet, tail)),
+                Err(_) => cx.meter.count(Counter::IpOutputDropped),
+            }
+        }
+    }
+
+    fn next_datagram(&mut self, cx: &mut Cx<'_>) -> Option<Packet> {
+        self.internet.transmit(cx).or_else(|| self.outgoing.pop_front())
+    }
+}
