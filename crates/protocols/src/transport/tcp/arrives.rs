@@ -45,7 +45,7 @@ pub(super) enum Answer {
     Reset,
 }
 
-type Check = ControlFlow<Answer>;
+pub(super) type Check = ControlFlow<Answer>;
 
 impl Arrival<'_> {
     fn has(&self, flags: Flags) -> bool {
@@ -99,7 +99,7 @@ impl Connection {
     fn syn_sent(&mut self, arrival: Arrival<'_>, cx: &mut Cx<'_>) -> Check {
         let header = arrival.header;
         let acknowledges = arrival.has(Flags::ACK);
-        if acknowledges && (header.ack != self.snd_max || header.ack == self.iss) {
+        if acknowledges && !self.acknowledges_syn(header.ack) {
             cx.meter.count(Counter::TcpAcksUnsent);
             let answer = if arrival.has(Flags::RST) { Answer::Nothing } else { Answer::Reset };
             return Break(answer);
@@ -124,6 +124,7 @@ impl Connection {
             self.ack_owed = AckOwed::Now;
             return Continue(());
         }
+        self.take_syn_answer(&header);
         self.snd_una = header.ack;
         self.snd_nxt = header.ack;
         self.opened(cx);
@@ -136,6 +137,11 @@ impl Connection {
         self.take_text(&mut rest, cx)?;
         self.check_fin(&rest, cx);
         Continue(())
+    }
+
+    /// Returns whether `ack` acknowledges our SYN, and perhaps data that followed it.
+    fn acknowledges_syn(&self, ack: Seq) -> bool {
+        ack.is_after(self.iss) && !ack.is_after(self.snd_max)
     }
 
     /// Enters ESTABLISHED: our SYN is acknowledged.
@@ -153,7 +159,9 @@ impl Connection {
         self.take_measurement(self.snd_una, cx);
         self.heard_at = cx.now;
         self.start_keep_alive_timer();
-        self.tell(Event::Established);
+        if !self.is_early {
+            self.tell(Event::Established);
+        }
     }
 
     /// In SYN-RECEIVED the peer's SYN may come again, with an acknowledgment in a simultaneous
@@ -281,16 +289,18 @@ impl Connection {
         }
         let ack = arrival.header.ack;
         if self.state == State::SynReceived {
-            if ack != self.snd_max {
+            if !self.acknowledges_syn(ack) {
                 cx.meter.count(Counter::TcpAcksUnsent);
                 return Break(Answer::Reset);
             }
-            self.snd_una = ack;
-            self.snd_nxt = ack;
+            self.snd_una = self.iss + 1;
+            self.snd_nxt = self.snd_nxt.max(self.snd_una);
             self.ack_owed = AckOwed::Nothing;
             self.take_window(arrival);
             self.opened(cx);
-            return Continue(());
+            if ack == self.snd_una {
+                return Continue(());
+            }
         }
         if ack.is_after(self.snd_max) {
             cx.meter.count(Counter::TcpAcksUnsent);
@@ -435,8 +445,9 @@ impl Connection {
     }
 
     /// Seventh: process the segment text.
-    fn take_text(&mut self, arrival: &mut Arrival<'_>, cx: &mut Cx<'_>) -> Check {
-        if arrival.data.is_empty() || !self.state.expects_data() {
+    pub(super) fn take_text(&mut self, arrival: &mut Arrival<'_>, cx: &mut Cx<'_>) -> Check {
+        let is_expected = self.state.expects_data() || self.is_open_early();
+        if arrival.data.is_empty() || !is_expected {
             return Continue(());
         }
         let whole_len = arrival.data.len();

@@ -1,6 +1,7 @@
 //! One connection: the transmission control block of RFC 9293 §3.3.1, with the names used there.
 
 use super::congestion::Congestion;
+use super::fast_open;
 use super::header::{Header, Options};
 use super::profile::{Profile, SendLimit, WindowUpdate};
 use super::receive_buffer::ReceiveBuffer;
@@ -11,11 +12,13 @@ use super::status::{Ending, Event, Statistics};
 use super::timeouts::Timers;
 use crate::internet::icmp::ErrorKind;
 use crate::time::{Duration, Instant};
+use alloc::boxed::Box;
 use core::fmt;
-use core::net::SocketAddr;
+use core::net::{IpAddr, SocketAddr};
 
 /// RFC 9293 §3.7.1 (MUST-15): what the peer takes if it does not say.
 pub(super) const DEFAULT_MSS: u16 = 536;
+const DEFAULT_MSS_V6: u16 = 1220;
 /// The least segment we are brought to by a peer's option (attack row 25).
 const MIN_MSS: u16 = 64;
 
@@ -181,6 +184,10 @@ pub(super) struct Connection {
     pub(super) peer_timeout: Option<Duration>,
     /// Our user timeout is to be told with the next segment.
     pub(super) must_tell_timeout: bool,
+    /// What is said about Fast Open, until it is open.
+    pub(super) fast_open: Option<Box<fast_open::Part>>,
+    /// The data of the peer's SYN was taken before the handshake has ended.
+    pub(super) is_early: bool,
     pub(super) last_sent_at: Instant,
     /// When the last segment came that was acceptable.
     pub(super) heard_at: Instant,
@@ -246,6 +253,8 @@ impl Connection {
             suspects_route: false,
             peer_timeout: None,
             must_tell_timeout: false,
+            fast_open: None,
+            is_early: false,
             last_sent_at: now,
             heard_at: now,
             challenges: (now, 0),
@@ -256,6 +265,11 @@ impl Connection {
             news: 0,
             statistics: Statistics::default(),
         }
+    }
+
+    /// Returns the largest segment that `remote` takes if it does not say (MUST-15).
+    pub(super) fn default_mss(remote: IpAddr) -> u16 {
+        if remote.is_ipv4() { DEFAULT_MSS } else { DEFAULT_MSS_V6 }
     }
 
     /// Returns the largest segment we can take, as our SYN says it.
@@ -277,7 +291,8 @@ impl Connection {
         self.ts_recent = offered.map(|(value, _)| value);
         self.note_user_timeout(syn);
         self.last_ack_sent = self.rcv_nxt;
-        let peer_mss = syn.options.mss.unwrap_or(DEFAULT_MSS).max(MIN_MSS);
+        let default_mss = Self::default_mss(self.ends.remote.ip());
+        let peer_mss = syn.options.mss.unwrap_or(default_mss).max(MIN_MSS);
         let options = if self.ts_recent.is_some() { 12 } else { 0 };
         self.snd_mss = u32::from(peer_mss.min(self.receive_mss())).saturating_sub(options).max(1);
         self.congestion.set_mss(self.snd_mss);
@@ -391,6 +406,6 @@ fn send_limit(profile: &Profile, mss: u32) -> usize {
 }
 
 /// The least shift with which the window field can say `window`.
-fn shift_for(window: usize) -> u8 {
+pub(super) fn shift_for(window: usize) -> u8 {
     (0..14).find(|shift| window >> shift <= 0xFFFF).unwrap_or(14)
 }

@@ -11,8 +11,20 @@ use siphasher::sip::SipHasher13;
 pub(super) struct Key(u64, u64);
 
 impl Key {
+    /// Draws a key.
     pub(super) fn draw(chance: &mut Chance) -> Self {
         Self(chance.next_u64(), chance.next_u64())
+    }
+
+    /// Returns a key for one `purpose` that tells nothing about this one.
+    pub(super) fn derive(&self, purpose: u8) -> Self {
+        let half = |half| self.hash(purpose).word(half).finish();
+        Self(half(0), half(1))
+    }
+
+    /// Returns the two words of the key, for a hasher elsewhere.
+    pub(super) fn words(&self) -> (u64, u64) {
+        (self.0, self.1)
     }
 
     /// Begins a hash for one `purpose`: hashes for different purposes have nothing in common.
@@ -47,11 +59,13 @@ impl KeyedHash {
         self.address(end.ip()).word(u64::from(end.port()))
     }
 
+    /// Adds a number.
     pub(super) fn word(mut self, word: u64) -> Self {
         self.0.write(&word.to_be_bytes());
         self
     }
 
+    /// Returns the hash.
     pub(super) fn finish(self) -> u64 {
         self.0.finish()
     }

@@ -27,8 +27,8 @@ pub(super) struct Ports {
 }
 
 impl Ports {
-    pub(super) fn draw(chance: &mut Chance) -> Self {
-        Self { key: Key::draw(chance), counters: Vec::new() }
+    pub(super) fn new(key: Key) -> Self {
+        Self { key, counters: Vec::new() }
     }
 
     /// Returns a port for a connection from `local` to `remote`, if one is free.
@@ -40,7 +40,8 @@ impl Ports {
         mut is_free: impl FnMut(u16) -> bool,
     ) -> Option<u16> {
         if self.counters.is_empty() {
-            self.counters.extend((0..COUNTERS).map(|_| port_number(chance.below(PORTS))));
+            let beginning = |index: usize| self.key.hash(2).word(index as u64).finish() % PORTS;
+            self.counters = (0..COUNTERS).map(|index| port_number(beginning(index))).collect();
         }
         let hash = |purpose| self.key.hash(purpose).address(local).end(remote).finish();
         let offset = hash(0);
@@ -78,7 +79,7 @@ mod tests {
 
     fn made() -> (Ports, Chance) {
         let mut chance = Chance::from_seed(7);
-        (Ports::draw(&mut chance), chance)
+        (Ports::new(Key::draw(&mut chance)), chance)
     }
 
     #[test]

@@ -3,6 +3,7 @@
 
 use super::keep_alive::KeepAlive;
 use super::user_timeout::Patience;
+use crate::internet;
 use crate::time::Duration;
 
 /// When the receiver opens its window again.
@@ -73,9 +74,17 @@ pub struct Marking {
     pub hops: Option<u8>,
 }
 
+const ECN_BITS: u8 = 0x03;
+
 impl Marking {
     /// What nobody has asked to be different.
     pub const DEFAULT: Self = Self { dscp: 0, hops: None };
+
+    /// Puts it on what the Internet layer is to say; the two bits of ECN are not its.
+    pub(super) fn put_on(&self, lower: &mut internet::Header) {
+        lower.dscp_ecn |= self.dscp & !ECN_BITS;
+        lower.hop_limit = self.hops.unwrap_or(lower.hop_limit);
+    }
 }
 
 impl Profile {

@@ -17,7 +17,6 @@
 
 use super::keyed_hash::{Key, low_bits};
 use super::seq::Seq;
-use crate::chance::Chance;
 use crate::time::Instant;
 use core::net::SocketAddr;
 
@@ -50,8 +49,8 @@ const SACK_BIT: u32 = 0x10;
 const ECN_BIT: u32 = 0x20;
 
 impl SynCookies {
-    pub(super) fn draw(chance: &mut Chance) -> Self {
-        Self { key: Key::draw(chance) }
+    pub(super) fn new(key: Key) -> Self {
+        Self { key }
     }
 
     /// Returns the initial number with which to answer a SYN whose number was `irs`.
@@ -120,6 +119,7 @@ impl Offered {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::chance::Chance;
     use crate::time::Duration;
     use core::net::{IpAddr, Ipv4Addr};
     use proptest::prelude::*;
@@ -129,7 +129,7 @@ mod tests {
     }
 
     fn made() -> SynCookies {
-        SynCookies::draw(&mut Chance::from_seed(3))
+        SynCookies::new(Key::draw(&mut Chance::from_seed(3)))
     }
 
     const IRS: Seq = Seq(77);
@@ -151,7 +151,7 @@ mod tests {
         assert_eq!(cookies.check((end(23), end(4001)), IRS, cookie, now), None);
         assert_eq!(cookies.check((end(24), end(4000)), IRS, cookie, now), None);
         assert_eq!(cookies.check(ends, IRS + 1, cookie, now), None);
-        let other = SynCookies::draw(&mut Chance::from_seed(4));
+        let other = SynCookies::new(Key::draw(&mut Chance::from_seed(4)));
         assert_eq!(other.check(ends, IRS, cookie, now), None, "another run has another key");
     }
 

@@ -5,6 +5,7 @@
 use super::ConnectionId;
 use super::NoConnection;
 use super::connection::{Connection, State};
+use super::listen::Place;
 use super::status::Event;
 use crate::packet::Packet;
 use crate::time::Instant;
@@ -65,8 +66,8 @@ struct Slot {
     is_on_news: bool,
     is_in_time_wait: bool,
     deadline: Option<Instant>,
-    /// The port whose listener made it, until it is open.
-    half_open_on: Option<u16>,
+    /// Where the listener listens that made it, until it is open.
+    half_open_on: Option<Place>,
 }
 
 /// All connections.
@@ -130,11 +131,11 @@ impl Table {
         self.by_ends.contains_key(&Key::from(ends))
     }
 
-    /// Takes a connection in; `half_open_on` is the port of the listener that made it.
+    /// Takes a connection in; `half_open_on` is the place of the listener that made it.
     pub(super) fn insert(
         &mut self,
         connection: Connection,
-        half_open_on: Option<u16>,
+        half_open_on: Option<Place>,
     ) -> Option<ConnectionId> {
         let index = match self.free.pop() {
             Some(index) => index,
@@ -187,16 +188,16 @@ impl Table {
         }
     }
 
-    /// Brings the lists up to date after anything has happened to a connection. Returns the port
+    /// Brings the lists up to date after anything has happened to a connection. Returns the place
     /// of its listener if it is half open no longer.
-    pub(super) fn touch(&mut self, id: ConnectionId) -> Option<u16> {
+    pub(super) fn touch(&mut self, id: ConnectionId) -> Option<Place> {
         let slot = self.slots.get_mut(id.slot as usize)?;
         let connection = slot.connection.as_ref()?;
         let is_half_open = connection.state == State::SynReceived;
         let left = slot.half_open_on.take_if(|_| !is_half_open);
         let is_closed = connection.state == State::Closed;
         // Nobody knows of a connection that never opened.
-        slot.is_released |= is_closed && left.is_some();
+        slot.is_released |= is_closed && left.is_some() && !connection.is_early;
         if connection.news != 0 && !slot.is_released && !slot.is_on_news {
             slot.is_on_news = true;
             self.news.push_back(id.slot);

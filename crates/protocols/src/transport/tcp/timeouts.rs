@@ -117,6 +117,7 @@ impl Connection {
         let (since, timeouts) = self.timers.retransmitting.unwrap_or((cx.now, 0));
         self.timers.retransmitting = Some((since, timeouts + 1));
         let is_opening = matches!(self.state, State::SynSent | State::SynReceived);
+        self.syn_timed_out();
         let limit = self.give_up_limit();
         if cx.now - since >= limit.time && timeouts >= limit.timeouts {
             return self.give_up(cx);

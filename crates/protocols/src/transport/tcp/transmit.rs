@@ -42,8 +42,12 @@ impl Connection {
     /// may be longer than the peer takes: the device cuts it.
     pub(super) fn transmit(&mut self, super_segment_max: u32, cx: &mut Cx<'_>) -> Option<Outgoing> {
         if matches!(self.state, State::SynSent | State::SynReceived) {
-            let plan = self.plan_syn()?;
-            return Some(self.seal_syn(plan, cx));
+            if let Some(plan) = self.plan_syn() {
+                return Some(self.seal_syn(plan, cx));
+            }
+            if !self.is_open_early() {
+                return None;
+            }
         }
         if self.must_abort {
             return None;
@@ -59,7 +63,8 @@ impl Connection {
 
     fn plan_syn(&self) -> Option<Plan> {
         let is_due = self.snd_nxt == self.iss || self.ack_owed == AckOwed::Now;
-        is_due.then_some(Plan { seq: self.iss, len: 0, syn: true, fin: false })
+        let len = self.syn_data_len();
+        is_due.then_some(Plan { seq: self.iss, len, syn: true, fin: false })
     }
 
     /// One segment from the first unacknowledged byte on, without going back (RFC 5681 §3.2).
@@ -75,7 +80,8 @@ impl Connection {
     }
 
     fn plan_data(&mut self, super_segment_max: u32, cx: &mut Cx<'_>) -> Option<Plan> {
-        if !self.state.emits_data() || self.snd_nxt == self.snd_end() {
+        let may_emit = self.state.emits_data() || self.is_open_early();
+        if !may_emit || self.snd_nxt == self.snd_end() {
             return None;
         }
         self.restart_after_idle(cx);
@@ -107,7 +113,9 @@ impl Connection {
 
     /// Sender's silly window avoidance (RFC 9293 §3.8.6.2.1) and Nagle (§3.7.4).
     fn is_worth_sending(&self, len: u32, unsent: u32, fin: bool) -> bool {
-        let may_be_small = !self.profile.nagle || self.outstanding() == 0;
+        // In an early answer the SYN is outstanding, and no small segment.
+        let is_first = self.is_open_early() && self.snd_nxt == self.send_start;
+        let may_be_small = !self.profile.nagle || self.outstanding() == 0 || is_first;
         let is_urgent = self.snd_up.is_some_and(|up| up.is_after(self.snd_nxt));
         len >= self.snd_mss
             || fin
@@ -170,7 +178,7 @@ impl Connection {
             window_scale: scales.then_some(self.rcv_shift),
             timestamps: stamps.then(|| (self.timestamp(cx.now), self.ts_recent.unwrap_or(0))),
             user_timeout: self.profile.patience.option(),
-            fast_open: None,
+            fast_open: self.fast_open_option(),
         };
         let window = u32::try_from(self.profile.receive_window).unwrap_or(u32::MAX).min(0xFFFF);
         let flags = if is_answer { Flags::SYN.with(Flags::ACK) } else { Flags::SYN };
@@ -188,8 +196,11 @@ impl Connection {
             self.ack_owed = AckOwed::Nothing;
             self.last_ack_sent = self.rcv_nxt;
         }
+        if plan.len > 0 {
+            cx.meter.count(Counter::TcpFastOpensOut);
+        }
         self.sent(plan, cx);
-        Outgoing { header, offset: 0, len: 0, segment_size: 0 }
+        Outgoing { header, offset: 0, len: plan.len, segment_size: 0 }
     }
 
     fn seal(&mut self, plan: Plan, cx: &mut Cx<'_>) -> Outgoing {

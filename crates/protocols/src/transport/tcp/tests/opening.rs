@@ -115,37 +115,6 @@ fn a_close_in_syn_sent_ends_without_a_word() {
 }
 
 #[test]
-fn the_oldest_half_open_connection_makes_room_in_a_flood_of_syns() {
-    let mut script = Script::listening(PLAIN);
-    for port in 0..1000 {
-        script.irs = Seq(port);
-        let mut lab = core::mem::take(&mut script.lab);
-        flood(&mut script.tcp, u16::try_from(10_000 + port).unwrap(), &mut lab);
-        script.lab = lab;
-        script.output();
-    }
-    assert_eq!(script.tcp.connections(), BACKLOG);
-    assert_eq!(script.counted(Counter::TcpOpensRefused), 1000 - BACKLOG as u64);
-    let answer = script.peer(Flags::SYN, 0, 0, b"");
-    script.iss = answer[0].header.seq;
-    script.peer(Flags::ACK, 1, 1, b"");
-    assert_eq!(script.events, [Event::Established]);
-}
-
-/// A SYN from `port` of a host that never answers.
-fn flood(tcp: &mut Tcp, port: u16, lab: &mut Lab) {
-    let header = Header {
-        source_port: port,
-        destination_port: PORT,
-        flags: Flags::SYN,
-        ..Header::default()
-    };
-    let ends = (SocketAddr::new(CLIENT, port), SocketAddr::new(SERVER, PORT));
-    let packet = make(header, ends, b"");
-    take(tcp, (CLIENT, SERVER), packet.data(), &mut lab.cx());
-}
-
-#[test]
 fn half_open_connections_go_with_their_listener() {
     let mut script = Script::syn_received(PLAIN);
     script.tcp.stop_listening(PORT);
