@@ -42,7 +42,8 @@ fn seeds() -> Vec<Vec<u8>> {
 fn receive(message: &[u8]) {
     let (mut bench, mut pool) = (Bench::default(), Pool::new(4, 1500));
     let mut internet = Internet::new(US, 24, 1500);
-    let probe = internet.make_echo_request(PEER, 1, 2, PAYLOAD_LEN, &mut pool, &mut bench.cx());
+    let probe =
+        internet.make_echo_request(PEER.into(), 1, 2, PAYLOAD_LEN, &mut pool, &mut bench.cx());
     pool.put(probe.expect("an echo request can be made"));
     let parsed = Message::parse(message);
     for round in 0..2 {

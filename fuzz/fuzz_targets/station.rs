@@ -11,11 +11,11 @@ use libfuzzer_sys::fuzz_target;
 use protocols::internet::ipv4::{self, Protocol};
 use protocols::internet::pseudo_header;
 use protocols::link::{Datagram, Link};
-use protocols::station::{Application, Scheduler, Settings, Station, Layers};
+use protocols::station::{Application, Layers, Scheduler, Settings, Station};
 use protocols::transport::tcp::header::{Flags, Header};
 use protocols::transport::tcp::{Event, Profile};
 use protocols::{Cx, Instant};
-use std::net::SocketAddrV4;
+use std::net::SocketAddr;
 
 const LISTENING_PORT: u16 = 23;
 const PEER_PORT: u16 = 7;
@@ -38,8 +38,8 @@ impl Application for Echo {
         let tcp = &mut layers.tcp;
         if !std::mem::replace(&mut self.has_opened, true) {
             tcp.listen(LISTENING_PORT, Profile::INTERACTIVE).expect("nobody listens yet");
-            let remote = SocketAddrV4::new(PEER, PEER_PORT);
-            tcp.open(US, remote, Profile::BULK, cx).expect("the first connection");
+            let remote = SocketAddr::new(PEER.into(), PEER_PORT);
+            tcp.open(US.into(), remote, Profile::BULK, cx).expect("the first connection");
         }
         while let Some((id, event)) = tcp.event() {
             while let Ok(data @ [_, ..]) = tcp.received(id) {
@@ -79,7 +79,7 @@ impl Host {
     fn new() -> Self {
         let mut bench = Bench::default();
         let link = Link::Datagram(Datagram::new(MTU));
-        let settings = Settings { address: US, prefix_len: 24, packets: 8 };
+        let settings = Settings { address: US, prefix_len: 24, packets: 8, ..Settings::default() };
         let station = Station::new(link, settings, &mut bench.cx());
         Self {
             bench,
@@ -160,8 +160,8 @@ fn can_be_read(wire: &[u8], peers: &mut [Peer], bench: &mut Bench) {
     let content = &wire[parsed.header_len..];
     if parsed.header.protocol == Protocol::Tcp {
         let len = u16::try_from(content.len()).expect("a datagram");
-        let pseudo = pseudo_header(US, parsed.header.destination, Protocol::Tcp, len);
-        let segment = Header::parse(content, pseudo, &mut bench.meter);
+        let pseudo = pseudo_header(US.into(), parsed.header.destination.into(), Protocol::Tcp, len);
+        let segment = Header::parse(content, pseudo.bytes(content), &mut bench.meter);
         let (header, header_len) = segment.expect("what we send is a segment");
         peers.iter_mut().for_each(|peer| peer.heard(&header, content.len() - header_len));
     }

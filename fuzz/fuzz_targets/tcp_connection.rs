@@ -10,11 +10,11 @@ use fuzz::peer::Peer;
 use fuzz::script::Script;
 use libfuzzer_sys::fuzz_target;
 use protocols::internet::ipv4::Protocol;
-use protocols::internet::pseudo_header;
-use protocols::packet::Pool;
+use protocols::internet::{self, pseudo_header};
+use protocols::packet::{Packet, Pool};
 use protocols::transport::tcp::header::{Flags, Header};
-use protocols::transport::tcp::{ConnectionId, Profile, State, Tcp};
-use std::net::SocketAddrV4;
+use protocols::transport::tcp::{ConnectionId, LowerLevel, Profile, State, Tcp};
+use std::net::SocketAddr;
 
 const PORT: u16 = 23;
 const PEER_PORT: u16 = 4000;
@@ -49,7 +49,7 @@ fuzz_target!(init: plant(&seeds()), |input: &[u8]| {
 impl Host {
     fn new(kind: u8) -> Self {
         let mut bench = Bench::default();
-        let tcp = Tcp::new(LINK_MSS, &mut bench.cx());
+        let tcp = Tcp::new(LowerLevel::plain(LINK_MSS + 40), &mut bench.cx());
         Self {
             bench,
             pool: Pool::new(2, 1600),
@@ -100,8 +100,8 @@ impl Host {
     }
 
     fn open(&mut self) {
-        let remote = SocketAddrV4::new(PEER, PEER_PORT);
-        self.id = self.tcp.open(US, remote, self.profile, &mut self.bench.cx()).ok();
+        let remote = SocketAddr::from((PEER, PEER_PORT));
+        self.id = self.tcp.open(US.into(), remote, self.profile, &mut self.bench.cx()).ok();
         self.output();
     }
 
@@ -119,7 +119,12 @@ impl Host {
     }
 
     fn receive(&mut self, segment: &[u8]) {
-        self.tcp.receive(PEER, US, segment, &mut self.bench.cx());
+        let lower = internet::Header {
+            source: PEER.into(),
+            ..internet::Header::to(US.into(), Protocol::Tcp)
+        };
+        let packet = Packet::from_slice(segment);
+        assert!(self.tcp.receive(&lower, packet, false, &mut self.bench.cx()).is_some());
         self.output();
     }
 
@@ -190,8 +195,9 @@ impl Host {
             assert!(segments < SEGMENTS_MAX, "output ends");
             let bytes = segment.packet.data();
             let len = u16::try_from(bytes.len()).expect("a segment of a datagram");
-            let pseudo = pseudo_header(US, segment.destination, Protocol::Tcp, len);
-            let parsed = Header::parse(bytes, pseudo, &mut self.bench.meter);
+            let (from, to) = (segment.lower.source, segment.lower.destination);
+            let sum = pseudo_header(from, to, Protocol::Tcp, len).bytes(bytes);
+            let parsed = Header::parse(bytes, sum, &mut self.bench.meter);
             let (header, header_len) = parsed.expect("what we send can be read");
             assert!(bytes.len() - header_len <= usize::from(LINK_MSS));
             self.peer.heard(&header, bytes.len() - header_len);

@@ -26,8 +26,8 @@ fuzz_target!(init: plant(&seeds()), |input: &[u8]| {
 
 fn read(segment: &[u8]) -> Option<(Header, usize)> {
     let len = u16::try_from(segment.len()).ok()?;
-    let pseudo = pseudo_header(PEER, US, Protocol::Tcp, len);
-    Header::parse(segment, pseudo, &mut Bench::default().meter).ok()
+    let pseudo = pseudo_header(PEER.into(), US.into(), Protocol::Tcp, len);
+    Header::parse(segment, pseudo.bytes(segment), &mut Bench::default().meter).ok()
 }
 
 /// Segments with no options, with those of a SYN, and with options that lie about their length.

@@ -49,7 +49,7 @@ fn receive(bytes: &[u8], requires_checksum: bool) {
         let packet = pool.take(&mut bench.meter).expect("the pool is not empty");
         let packet = fill(packet, bytes);
         if let Some(datagram) = internet.receive(packet, &mut pool, &mut bench.cx())
-            && let Err(datagram) = sockets.receive(datagram, &mut pool, &mut bench.cx())
+            && let Some(datagram) = sockets.receive(datagram, &mut pool, &mut bench.cx())
         {
             internet.report(datagram, Unreachable::Port, &mut pool, &mut bench.cx());
         }

@@ -105,7 +105,7 @@ pub fn repair_all(datagram: &mut [u8]) {
 /// Repairs the checksum of what a datagram carries.
 pub fn repair_transport(protocol: Protocol, from: Ipv4Addr, to: Ipv4Addr, content: &mut [u8]) {
     let len = u16::try_from(content.len()).unwrap_or(u16::MAX);
-    let pseudo = pseudo_header(from, to, protocol, len);
+    let pseudo = pseudo_header(from.into(), to.into(), protocol, len);
     match protocol {
         Protocol::Icmp => repair_icmp(content),
         Protocol::Tcp => repair(content, 16, pseudo),

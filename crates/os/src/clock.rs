@@ -169,6 +169,12 @@ impl Monotonic {
     pub fn now(&self) -> Instant {
         Instant::from_nanos(monotonic_nanos().saturating_sub(self.started_nanos))
     }
+
+    /// Returns what CLOCK_MONOTONIC reads at the time `at` of the run, in nanoseconds.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn nanos_at(&self, at: Instant) -> u64 {
+        self.started_nanos.saturating_add(at.as_nanos())
+    }
 }
 
 /// Returns the CPU time that the calling thread has used, in user and in system mode.

@@ -1,12 +1,14 @@
 //! A network interface of the kernel: its address, its MTU, and whether it is up.
 //!
-//! Everything goes by the ioctls of netdevice(7), so no other program is needed. They act in the
-//! network namespace of the thread that called [`Interface::named`], and know IPv4 only.
+//! Nearly everything goes by the ioctls of netdevice(7), so no other program is needed. They act
+//! in the network namespace of the thread that called [`Interface::named`]. IPv6 goes by netlink
+//! and /proc, and acts in the namespace of the thread that calls: let it be the same.
 
+use crate::netlink::{self, Request as Message};
 use rustix::io::Errno;
 use rustix::ioctl::{Opcode, Updater, ioctl};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, Ipv6Addr};
 use std::os::fd::OwnedFd;
 use std::{error, fmt, io};
 
@@ -121,6 +123,82 @@ impl Interface {
         Ok(Some(Addressing { address, prefix_bits, far_end }))
     }
 
+    /// Returns the number by which the kernel knows the interface.
+    ///
+    /// # Errors
+    ///
+    /// [`InterfaceError::NoSuchInterface`], if it has gone.
+    pub fn index(&self) -> Result<u32, InterfaceError> {
+        let mut request = self.request()?;
+        self.call::<SIOCGIFINDEX>(&mut request)?;
+        Ok(u32::try_from(request.number()).unwrap_or(0))
+    }
+
+    /// Returns the Ethernet address, or `None` if the interface is not of that kind: a TUN.
+    ///
+    /// # Errors
+    ///
+    /// [`InterfaceError::NoSuchInterface`], if it has gone.
+    pub fn hardware_address(&self) -> Result<Option<[u8; 6]>, InterfaceError> {
+        let mut request = self.request()?;
+        self.call::<SIOCGIFHWADDR>(&mut request)?;
+        let kind = u16::from_ne_bytes(request.get(0));
+        let has_address = kind == ARPHRD_ETHER || kind == ARPHRD_LOOPBACK;
+        Ok(has_address.then(|| request.get(2)))
+    }
+
+    /// Returns how many packets may wait in the interface to be sent, or read of a TUN.
+    ///
+    /// # Errors
+    ///
+    /// [`InterfaceError::NoSuchInterface`], if it has gone.
+    pub fn transmit_queue_len(&self) -> Result<u32, InterfaceError> {
+        let mut request = self.request()?;
+        self.call::<SIOCGIFTXQLEN>(&mut request)?;
+        Ok(u32::try_from(request.number()).unwrap_or(0))
+    }
+
+    /// Sets how many packets may wait in the interface.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::set_address`].
+    pub fn set_transmit_queue_len(&self, packets: u32) -> Result<(), InterfaceError> {
+        let mut request = self.request()?;
+        request.set_number(i32::try_from(packets).unwrap_or(i32::MAX));
+        self.call::<SIOCSIFTXQLEN>(&mut request)
+    }
+
+    /// Adds an IPv6 address, with a network of the first `prefix_bits` bits, that can be used at
+    /// once: the network is not asked whether somebody else has it (RFC 4862 §5.4).
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::set_address`]; refused with EEXIST if the interface has it.
+    pub fn add_address6(&self, address: Ipv6Addr, prefix_bits: u8) -> Result<(), InterfaceError> {
+        let mut message = Message::new(RTM_NEWADDR, netlink::CREATE);
+        let family = u8::try_from(AddressFamily::INET6.as_raw()).unwrap_or(0);
+        message.push(&[family, prefix_bits, IFA_F_NODAD, RT_SCOPE_UNIVERSE]);
+        message.push(&self.index()?.to_ne_bytes());
+        message.attribute(IFA_LOCAL, &address.octets());
+        message.attribute(IFA_ADDRESS, &address.octets());
+        message.send().map_err(|error| self.explain(error))
+    }
+
+    /// Returns the IPv6 addresses, each with the length of its network's prefix in bits.
+    ///
+    /// # Errors
+    ///
+    /// [`InterfaceError::Other`] without /proc.
+    pub fn addresses6(&self) -> Result<Vec<(Ipv6Addr, u8)>, InterfaceError> {
+        match std::fs::read_to_string(ADDRESSES6) {
+            Ok(text) => Ok(text.lines().filter_map(|line| address6_of(line, &self.name)).collect()),
+            // A kernel without IPv6 has no such file.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
+            Err(error) => Err(InterfaceError::Other(error)),
+        }
+    }
+
     fn flags(&self) -> Result<i16, InterfaceError> {
         let mut request = self.request()?;
         self.call::<SIOCGIFFLAGS>(&mut request)?;
@@ -149,12 +227,28 @@ impl Interface {
         // SAFETY: every opcode in this file takes a struct ifreq, and may write into it;
         // `Request` is one.
         let answer = unsafe { ioctl(&self.socket, Updater::<OPCODE, _>::new(request)) };
-        answer.map_err(|error| match error {
+        answer.map_err(|error| self.explain(error))
+    }
+
+    fn explain(&self, error: Errno) -> InterfaceError {
+        match error {
             Errno::NODEV | Errno::NXIO => InterfaceError::NoSuchInterface(self.name.clone()),
             Errno::PERM | Errno::ACCESS => InterfaceError::NotPermitted(self.name.clone()),
             error => InterfaceError::Refused(self.name.clone(), error.into()),
-        })
+        }
     }
+}
+
+/// Reads a line of /proc/net/if_inet6 that is about the interface `name`: address, index, prefix,
+/// scope and flags in hexadecimal, and the name.
+fn address6_of(line: &str, name: &str) -> Option<(Ipv6Addr, u8)> {
+    let mut words = line.split_ascii_whitespace();
+    let (address, prefix_bits) = (words.next()?, words.nth(1)?);
+    if words.nth(2)? != name || address.len() != 32 {
+        return None;
+    }
+    let address = u128::from_str_radix(address, 16).ok()?;
+    Some((Ipv6Addr::from_bits(address), u8::from_str_radix(prefix_bits, 16).ok()?))
 }
 
 /// The IPv4 addresses of an interface.
@@ -338,6 +432,21 @@ const SIOCGIFNETMASK: Opcode = 0x891b;
 const SIOCSIFNETMASK: Opcode = 0x891c;
 const SIOCGIFMTU: Opcode = 0x8921;
 const SIOCSIFMTU: Opcode = 0x8922;
+const SIOCGIFHWADDR: Opcode = 0x8927;
+const SIOCGIFINDEX: Opcode = 0x8933;
+const SIOCGIFTXQLEN: Opcode = 0x8942;
+const SIOCSIFTXQLEN: Opcode = 0x8943;
+// <linux/if_arp.h>
+const ARPHRD_ETHER: u16 = 1;
+const ARPHRD_LOOPBACK: u16 = 772;
+// <linux/rtnetlink.h>, <linux/if_addr.h>
+const RTM_NEWADDR: u16 = 20;
+const IFA_ADDRESS: u16 = 1;
+const IFA_LOCAL: u16 = 2;
+const IFA_F_NODAD: u8 = 0x02;
+const RT_SCOPE_UNIVERSE: u8 = 0;
+/// The file of the calling thread's network, which may be another than the process's.
+const ADDRESSES6: &str = "/proc/thread-self/net/if_inet6";
 // <net/if.h>
 const IFF_UP: i16 = 0x0001;
 const IFF_RUNNING: i16 = 0x0040;
@@ -363,6 +472,11 @@ mod tests {
         }
 
         #[test]
+        fn any_line_about_an_address_is_read_or_passed_over(line in ".{0,80}") {
+            let _ = address6_of(&line, "lo");
+        }
+
+        #[test]
         fn a_peer_is_another_host_of_the_same_network(
             address in 0x0100_0000..u32::MAX, prefix_bits in 1..32_u8
         ) {
@@ -385,6 +499,35 @@ mod tests {
             assert_eq!(interface.address().unwrap(), Some(network([10, 9, 8, 1], 30)));
             assert_eq!(interface.mtu_bytes().unwrap(), 1234);
             assert!(interface.is_up().unwrap());
+        });
+    }
+
+    #[test]
+    fn an_ipv6_address_that_is_added_is_read_back_and_can_be_used_at_once() {
+        in_new_network(|| {
+            let tun = Tun::open(Some("plumb0")).unwrap();
+            let interface = Interface::named(tun.name()).unwrap();
+            interface.bring_up().unwrap();
+            let address: Ipv6Addr = "fd00::1".parse().unwrap();
+            interface.add_address6(address, 64).unwrap();
+            assert!(interface.addresses6().unwrap().contains(&(address, 64)));
+            std::net::UdpSocket::bind((address, 0)).unwrap();
+            let refused = interface.add_address6(address, 64).unwrap_err();
+            assert!(matches!(refused, InterfaceError::Refused(_, _)), "{refused}");
+        });
+    }
+
+    #[test]
+    fn a_tun_has_no_hardware_address_and_a_queue_that_can_be_set() {
+        in_new_network(|| {
+            let tun = Tun::open(Some("plumb0")).unwrap();
+            let interface = Interface::named(tun.name()).unwrap();
+            assert_eq!(interface.hardware_address().unwrap(), None);
+            assert_ne!(interface.transmit_queue_len().unwrap(), 77);
+            interface.set_transmit_queue_len(77).unwrap();
+            assert_eq!(interface.transmit_queue_len().unwrap(), 77);
+            let loopback = Interface::named("lo").unwrap();
+            assert_eq!(loopback.index().unwrap(), 1);
         });
     }
 

@@ -6,7 +6,14 @@
 //!
 //! Linux first. What only Linux has (TUN, namespaces, `TCP_INFO`) is left out elsewhere.
 
+#[cfg(target_os = "linux")]
+mod alarm;
+#[cfg(target_os = "linux")]
+pub mod batch;
+pub mod checksum;
 pub mod clock;
+#[cfg(target_os = "linux")]
+pub mod device;
 pub mod entropy;
 #[cfg(target_os = "linux")]
 pub mod interface;
@@ -14,6 +21,13 @@ pub mod interface;
 pub mod load;
 #[cfg(target_os = "linux")]
 pub mod namespace;
+#[cfg(target_os = "linux")]
+mod netlink;
+#[cfg(test)]
+#[cfg(target_os = "linux")]
+mod offload_tests;
+#[cfg(target_os = "linux")]
+pub mod packet_socket;
 #[cfg(target_os = "linux")]
 pub mod process;
 #[cfg(target_os = "linux")]
@@ -29,6 +43,12 @@ mod testing;
 pub mod tty;
 #[cfg(target_os = "linux")]
 pub mod tun;
+#[cfg(target_os = "linux")]
+pub mod veth;
+#[cfg(target_os = "linux")]
+pub mod vnet;
+#[cfg(target_os = "linux")]
+pub mod waiting;
 
 use rustix::io::Errno;
 use std::io;

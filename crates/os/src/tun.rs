@@ -1,27 +1,81 @@
-//! TUN: an interface of the kernel whose other end is a descriptor of ours.
+//! TUN and TAP: an interface of the kernel whose other end is a descriptor of ours.
 //!
-//! What the kernel routes to the interface is read here, one IP packet per read, without any
-//! header in front (`IFF_TUN | IFF_NO_PI`); what is written here, the kernel receives on it. An
-//! interface that was made before, and belongs to the caller, is attached to.
+//! What the kernel routes to the interface is read here, one packet per read: an IP packet of a
+//! TUN, an Ethernet frame of a TAP. What is written here, the kernel receives on it. An interface
+//! that was made before, and belongs to the caller, is attached to.
+//!
+//! # Offloads
+//!
+//! A device that was opened with [`Options::is_offloading`] has the header of [`crate::vnet`] in
+//! front of each packet (`IFF_VNET_HDR`, `TUNSETVNETHDRSZ`), and the kernel is told what we take
+//! unfinished (`TUNSETOFFLOAD`): first all, then less, one step at a time, until it agrees. What
+//! the kernel itself takes does not depend on that: it takes any header.
+//!
+//! | asked for | by | since |
+//! |---|---|---|
+//! | checksums, TCP over IPv4 and IPv6, with ECN, UDP | `TUN_F_CSUM`, `TSO4`, `TSO6`, `TSO_ECN`, `USO4`, `USO6` | Linux 6.2 |
+//! | the same without UDP | | Linux 2.6.27 |
+//! | the same without ECN | | |
+//! | checksums alone | `TUN_F_CSUM` | |
+//! | nothing | | always |
 
 use crate::interface::{self, NameError};
 use crate::unless_blocked;
+use crate::vnet::{HEADER_LEN, Header};
 use rustix::fs::{Mode, OFlags};
-use rustix::io::Errno;
-use rustix::ioctl::{Opcode, Updater, ioctl, opcode};
+use rustix::io::{Errno, IoSlice, IoSliceMut, ReadWriteFlags};
+use rustix::ioctl::{IntegerSetter, Opcode, Setter, Updater, ioctl, opcode};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::{error, fmt, io};
 
-/// One TUN interface.
+/// One TUN or TAP interface, or one queue of it.
 #[derive(Debug)]
 pub struct Tun {
     descriptor: OwnedFd,
     name: String,
+    kind: Kind,
+    /// `None` without a header in front of the packets.
+    offloads: Option<Offloads>,
+}
+
+/// What is on the wire of the interface.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Kind {
+    /// IP packets.
+    #[default]
+    Tun,
+    /// Ethernet frames.
+    Tap,
+}
+
+/// How an interface is opened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Options {
+    /// IP packets or Ethernet frames.
+    pub kind: Kind,
+    /// Whether packets may be left unfinished, with a header that says so.
+    pub is_offloading: bool,
+    /// Whether the interface may be opened again for another queue, up to 256 times; the kernel
+    /// spreads its flows over the queues.
+    pub has_many_queues: bool,
+}
+
+/// What the kernel may leave unfinished in what it gives us.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Offloads {
+    /// Checksums of TCP and UDP.
+    pub checksum: bool,
+    /// The cutting of TCP segments.
+    pub tcp: bool,
+    /// The cutting of TCP segments with CWR.
+    pub ecn: bool,
+    /// The cutting of UDP datagrams.
+    pub udp: bool,
 }
 
 impl Tun {
-    /// Opens the interface called `name`, which is made if there is none; the kernel chooses a
-    /// name if none is given, and a number for `%d` in it.
+    /// Opens the TUN called `name` without offloads, which is made if there is none; the kernel
+    /// chooses a name if none is given, and a number for `%d` in it.
     ///
     /// The descriptor does not block. It stays with the network namespace of the calling thread.
     ///
@@ -29,7 +83,19 @@ impl Tun {
     ///
     /// See [`TunError`]: each says what to do.
     pub fn open(name: Option<&str>) -> Result<Self, TunError> {
-        let wanted = name.unwrap_or("tun%d");
+        Self::open_with(name, Options::default())
+    }
+
+    /// Opens the interface called `name` as [`Self::open`] does, with `options`.
+    ///
+    /// # Errors
+    ///
+    /// See [`TunError`]. That the kernel offers no offload is none: see [`Self::offloads`].
+    pub fn open_with(name: Option<&str>, options: Options) -> Result<Self, TunError> {
+        let wanted = name.unwrap_or(match options.kind {
+            Kind::Tun => "tun%d",
+            Kind::Tap => "tap%d",
+        });
         let mut request = interface::Request::named(wanted).map_err(TunError::Name)?;
         let flags = OFlags::RDWR | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let descriptor =
@@ -38,16 +104,20 @@ impl Tun {
                 Errno::ACCESS | Errno::PERM => TunError::DeviceNotPermitted,
                 error => TunError::Other(error.into()),
             })?;
-        request.set_flags(IFF_TUN | IFF_NO_PI);
+        request.set_flags(interface_flags(options));
         // SAFETY: TUNSETIFF takes a struct ifreq and writes the name into it; `Request` is one.
         let attached = unsafe { ioctl(&descriptor, Updater::<TUNSETIFF, _>::new(&mut request)) };
         attached.map_err(|error| match error {
             Errno::BUSY => TunError::Busy(wanted.into()),
-            Errno::PERM | Errno::ACCESS => TunError::InterfaceNotPermitted(wanted.into()),
-            Errno::INVAL => TunError::NotTun(wanted.into()),
+            Errno::PERM | Errno::ACCESS => {
+                TunError::InterfaceNotPermitted(wanted.into(), options.kind)
+            }
+            Errno::INVAL => TunError::Different(wanted.into(), options.kind),
             error => TunError::Other(error.into()),
         })?;
-        Ok(Self { descriptor, name: request.name() })
+        let offloads = options.is_offloading.then(|| ask_for_offloads(&descriptor)).transpose();
+        let offloads = offloads.map_err(|error| TunError::Other(error.into()))?;
+        Ok(Self { descriptor, name: request.name(), kind: options.kind, offloads })
     }
 
     /// Returns the interface's name.
@@ -56,15 +126,42 @@ impl Tun {
         &self.name
     }
 
+    /// Returns whether its packets are IP packets or Ethernet frames.
+    #[must_use]
+    pub fn kind(&self) -> Kind {
+        self.kind
+    }
+
+    /// Returns what the kernel may leave unfinished, or `None` if no packet has a header.
+    #[must_use]
+    pub fn offloads(&self) -> Option<Offloads> {
+        self.offloads
+    }
+
+    /// Makes reads wait for a packet (`true`) or answer `None` (`false`, as it was opened).
+    ///
+    /// [`Self::read_now`] never waits.
+    ///
+    /// # Errors
+    ///
+    /// What `fcntl` says.
+    pub fn set_blocking(&self, is_blocking: bool) -> io::Result<()> {
+        Ok(rustix::io::ioctl_fionbio(&self.descriptor, !is_blocking)?)
+    }
+
     /// Reads the next packet into `packet` and returns its length, or `None` if there is none.
     ///
-    /// What is longer than `packet` is cut off: give it the interface's MTU.
+    /// What is longer than `packet` is cut off: give it the interface's MTU. For a device without
+    /// offloads; of one that has them [`Self::read_vectored`] tells what is unfinished.
     ///
     /// # Errors
     ///
     /// What the kernel says; EIO while the interface is down.
     pub fn read(&self, packet: &mut [u8]) -> io::Result<Option<usize>> {
-        unless_blocked(|| rustix::io::read(&self.descriptor, &mut *packet))
+        match self.offloads {
+            None => unless_blocked(|| rustix::io::read(&self.descriptor, &mut *packet)),
+            Some(_) => Ok(self.read_vectored(packet)?.map(|(_, length)| length)),
+        }
     }
 
     /// Gives the kernel one packet, or returns `None` if it has no room for it now.
@@ -73,7 +170,146 @@ impl Tun {
     ///
     /// What the kernel says: EINVAL for what is no IP packet, EIO while the interface is down.
     pub fn write(&self, packet: &[u8]) -> io::Result<Option<usize>> {
-        unless_blocked(|| rustix::io::write(&self.descriptor, packet))
+        match self.offloads {
+            None => unless_blocked(|| rustix::io::write(&self.descriptor, packet)),
+            Some(_) => self.write_vectored(&Header::default(), [packet, &[], &[]]),
+        }
+    }
+
+    /// Reads the next packet into `packet`, and returns what is unfinished and its length; `None`
+    /// if there is none and the device does not block, or if a signal ended the wait of one that
+    /// does.
+    ///
+    /// With offloads a packet has up to 65,535 bytes, and 14 more with Ethernet.
+    ///
+    /// # Errors
+    ///
+    /// What the kernel says; EIO while the interface is down; InvalidData for a header that does
+    /// not fit its packet, which is to be dropped.
+    pub fn read_vectored(&self, packet: &mut [u8]) -> io::Result<Option<(Header, usize)>> {
+        let mut header = [0; HEADER_LEN];
+        let is_plain = self.offloads.is_none();
+        let read = if is_plain {
+            rustix::io::read(&self.descriptor, &mut *packet)
+        } else {
+            let mut parts = [IoSliceMut::new(&mut header), IoSliceMut::new(packet)];
+            rustix::io::readv(&self.descriptor, &mut parts)
+        };
+        header_and_length(read, &header, is_plain)
+    }
+
+    /// Reads like [`Self::read_vectored`] of a device that blocks, but does not wait.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::read_vectored`].
+    pub fn read_now(&self, packet: &mut [u8]) -> io::Result<Option<(Header, usize)>> {
+        let mut header = [0; HEADER_LEN];
+        let is_plain = self.offloads.is_none();
+        let own = if is_plain { 0 } else { HEADER_LEN };
+        let mut parts =
+            [IoSliceMut::new(header.get_mut(..own).unwrap_or_default()), IoSliceMut::new(packet)];
+        // An offset of -1 is no offset (preadv2(2)).
+        let flags = ReadWriteFlags::NOWAIT;
+        let mut read = rustix::io::preadv2(&self.descriptor, &mut parts, u64::MAX, flags);
+        if read == Err(Errno::OPNOTSUPP) {
+            // Before Linux 6.4.
+            self.set_blocking(false)?;
+            read = rustix::io::readv(&self.descriptor, &mut parts);
+            self.set_blocking(true)?;
+        }
+        header_and_length(read, &header, is_plain)
+    }
+
+    /// Gives the kernel one packet in three parts, finished or not as `header` says, and returns
+    /// its length, or `None` if the kernel has no room for it now. Nothing is copied here.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::write`]; InvalidInput for an unfinished packet on a device without offloads.
+    pub fn write_vectored(&self, header: &Header, parts: [&[u8]; 3]) -> io::Result<Option<usize>> {
+        let [a, b, c] = parts.map(IoSlice::new);
+        if self.offloads.is_some() {
+            let header = header.encode();
+            let written = unless_blocked(|| {
+                rustix::io::writev(&self.descriptor, &[IoSlice::new(&header), a, b, c])
+            });
+            return Ok(written?.map(|count| count.saturating_sub(HEADER_LEN)));
+        }
+        if !header.is_plain() {
+            return Err(io::ErrorKind::InvalidInput.into());
+        }
+        unless_blocked(|| rustix::io::writev(&self.descriptor, &[a, b, c]))
+    }
+}
+
+/// Returns the flags with which an interface is made or attached to.
+fn interface_flags(options: Options) -> i16 {
+    let kind = match options.kind {
+        Kind::Tun => IFF_TUN,
+        Kind::Tap => IFF_TAP,
+    };
+    let header = if options.is_offloading { IFF_VNET_HDR } else { 0 };
+    let queues = if options.has_many_queues { IFF_MULTI_QUEUE } else { 0 };
+    kind | IFF_NO_PI | header | queues
+}
+
+/// Agrees with the kernel on the length of the header and on what we take unfinished.
+fn ask_for_offloads(descriptor: &OwnedFd) -> Result<Offloads, Errno> {
+    let length = i32::try_from(HEADER_LEN).unwrap_or(i32::MAX);
+    // SAFETY: TUNSETVNETHDRSZ reads an int.
+    unsafe { ioctl(descriptor, Setter::<TUNSETVNETHDRSZ, libc::c_int>::new(length)) }?;
+    for offloads in STEPS {
+        // SAFETY: TUNSETOFFLOAD takes its flags in the place of the pointer.
+        let answer = unsafe {
+            ioctl(descriptor, IntegerSetter::<TUNSETOFFLOAD>::new_usize(offload_flags(offloads)))
+        };
+        match answer {
+            Ok(()) => return Ok(offloads),
+            Err(Errno::INVAL) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(Offloads::default())
+}
+
+/// What is asked for, one step less at a time.
+const STEPS: [Offloads; 4] = [
+    Offloads { checksum: true, tcp: true, ecn: true, udp: true },
+    Offloads { checksum: true, tcp: true, ecn: true, udp: false },
+    Offloads { checksum: true, tcp: true, ecn: false, udp: false },
+    Offloads { checksum: true, tcp: false, ecn: false, udp: false },
+];
+
+fn offload_flags(offloads: Offloads) -> usize {
+    [
+        (offloads.checksum, TUN_F_CSUM),
+        (offloads.tcp, TUN_F_TSO4 | TUN_F_TSO6),
+        (offloads.ecn, TUN_F_TSO_ECN),
+        (offloads.udp, TUN_F_USO4 | TUN_F_USO6),
+    ]
+    .into_iter()
+    .filter(|(is_wanted, _)| *is_wanted)
+    .fold(0, |flags, (_, flag)| flags | flag)
+}
+
+fn header_and_length(
+    read: Result<usize, Errno>,
+    header: &[u8; HEADER_LEN],
+    is_plain: bool,
+) -> io::Result<Option<(Header, usize)>> {
+    let count = match read {
+        Ok(count) => count,
+        Err(Errno::AGAIN | Errno::INTR) => return Ok(None),
+        Err(error) => return Err(error.into()),
+    };
+    if is_plain {
+        return Ok(Some((Header::default(), count)));
+    }
+    let length = count.saturating_sub(HEADER_LEN);
+    match Header::decode(header, length) {
+        Ok(header) => Ok(Some((header, length))),
+        Err(error) => Err(io::Error::new(io::ErrorKind::InvalidData, error)),
     }
 }
 
@@ -91,11 +327,12 @@ pub enum TunError {
     /// The device may not be opened.
     DeviceNotPermitted,
     /// The interface may not be made or attached to.
-    InterfaceNotPermitted(String),
+    InterfaceNotPermitted(String, Kind),
     /// Another program has attached to the interface.
     Busy(String),
-    /// There is an interface of that name, and it is no TUN.
-    NotTun(String),
+    /// There is an interface of that name, and it is not of this kind, or was made with other
+    /// options.
+    Different(String, Kind),
     /// No interface can have that name.
     Name(NameError),
     /// Anything else.
@@ -113,18 +350,22 @@ impl fmt::Display for TunError {
             Self::DeviceNotPermitted => {
                 write!(f, "no permission to open {DEVICE}: run as root or in a user namespace")
             }
-            Self::InterfaceNotPermitted(name) => write!(
+            Self::InterfaceNotPermitted(name, kind) => write!(
                 f,
                 "no permission to make or attach to the interface {name}: run as root, or let \
-                 root run 'ip tuntap add dev {name} mode tun user $USER' once"
+                 root run 'ip tuntap add dev {name} mode {kind} user $USER' once"
             ),
             Self::Busy(name) => write!(
                 f,
                 "another program uses the interface {name}: end that program or choose another \
                  name"
             ),
-            Self::NotTun(name) => {
-                write!(f, "the interface {name} exists and is no TUN: choose another name")
+            Self::Different(name, kind) => {
+                write!(
+                    f,
+                    "the interface {name} exists and is no {kind}, or one with other options: \
+                     choose another name"
+                )
             }
             Self::Name(error) => error.fmt(f),
             Self::Other(error) => write!(f, "cannot open a TUN: {error}"),
@@ -134,11 +375,28 @@ impl fmt::Display for TunError {
 
 impl error::Error for TunError {}
 
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if *self == Self::Tun { "tun" } else { "tap" })
+    }
+}
+
 const DEVICE: &str = "/dev/net/tun";
 // <linux/if_tun.h>
 const TUNSETIFF: Opcode = opcode::write::<libc::c_int>(b'T', 202);
+const TUNSETOFFLOAD: Opcode = opcode::write::<libc::c_uint>(b'T', 208);
+const TUNSETVNETHDRSZ: Opcode = opcode::write::<libc::c_int>(b'T', 216);
 const IFF_TUN: i16 = 0x0001;
+const IFF_TAP: i16 = 0x0002;
+const IFF_MULTI_QUEUE: i16 = 0x0100;
 const IFF_NO_PI: i16 = 0x1000;
+const IFF_VNET_HDR: i16 = 0x4000;
+const TUN_F_CSUM: usize = 0x01;
+const TUN_F_TSO4: usize = 0x02;
+const TUN_F_TSO6: usize = 0x04;
+const TUN_F_TSO_ECN: usize = 0x08;
+const TUN_F_USO4: usize = 0x20;
+const TUN_F_USO6: usize = 0x40;
 
 #[cfg(test)]
 mod tests {
@@ -226,7 +484,10 @@ mod tests {
     #[test]
     fn an_interface_that_is_no_tun_is_told_apart() {
         in_new_network(|| {
-            assert!(matches!(Tun::open(Some("lo")).unwrap_err(), TunError::NotTun(_)));
+            assert!(matches!(
+                Tun::open(Some("lo")).unwrap_err(),
+                TunError::Different(_, Kind::Tun)
+            ));
         });
     }
 

@@ -54,7 +54,7 @@ fn a_user_whose_process_has_two_threads_is_told_so() {
 
 fn a_user_who_may_nothing_is_told_how_to_get_a_tun() {
     match Tun::open(Some("plumb0")).expect_err("no permission") {
-        refused @ TunError::InterfaceNotPermitted(_) => {
+        refused @ TunError::InterfaceNotPermitted(_, _) => {
             assert!(refused.to_string().contains("ip tuntap add dev plumb0 mode tun"));
         }
         TunError::DeviceNotPermitted | TunError::NoDevice => {}

@@ -134,10 +134,7 @@ impl Layers {
     }
 
     pub(super) fn timer(&mut self, cx: &mut Cx<'_>) {
-        if self.tcp.deadline().is_some_and(|deadline| deadline <= cx.now) {
-            self.tcp.timeout(cx);
-            self.has_news = true;
-        }
+        self.has_news |= self.tcp.timeout(cx);
     }
 
     /// Returns whether something may be owed to the link, and there is a packet for it.

@@ -24,7 +24,7 @@ const KEPT_MAX: usize = 64;
 /// Room that the options of a SYN may take from its data, in bytes.
 const SYN_OPTIONS_MAX: u16 = 40;
 /// The length of the cookies we give, in bytes.
-const COOKIE_LEN: usize = 8;
+const COOKIE_LEN: u8 = 8;
 const COOKIE_LEN_MAX: usize = 16;
 
 /// A cookie: 4 to 16 bytes, an even number of them (RFC 7413 §4.1.1).
@@ -176,7 +176,7 @@ impl Server {
         let hash = self.key.hash(0).address(local).address(client).finish().to_be_bytes();
         let mut bytes = [0; COOKIE_LEN_MAX];
         bytes.iter_mut().zip(hash).for_each(|(to, from)| *to = from);
-        Cookie { bytes, len: COOKIE_LEN as u8 }
+        Cookie { bytes, len: COOKIE_LEN }
     }
 }
 

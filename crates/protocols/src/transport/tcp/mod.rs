@@ -348,15 +348,18 @@ impl Tcp {
         }
     }
 
-    /// Returns when [`Self::timeout`] has to be called.
+    /// Returns when [`Self::timeout`] has to be called: at the time of the next timer, or before.
     #[must_use]
     pub fn deadline(&self) -> Option<Instant> {
         self.table.deadline()
     }
 
-    /// Does what is due by now.
-    pub fn timeout(&mut self, cx: &mut Cx<'_>) {
+    /// Does what is due by now, and returns whether that was anything: [`Self::deadline`] may come
+    /// before its time.
+    pub fn timeout(&mut self, cx: &mut Cx<'_>) -> bool {
+        let mut was_due = false;
         while let Some((id, connection)) = self.table.next_due(cx.now) {
+            was_due = true;
             connection.timeout(cx);
             if connection.lost_early_data() {
                 self.fast_open_client.forget(connection.ends.remote.ip());
@@ -372,6 +375,7 @@ impl Tcp {
             }
             self.touch(id);
         }
+        was_due
     }
 
     /// Returns the next news of any connection.

@@ -18,7 +18,7 @@ fn at_r1_the_user_and_the_layer_below_are_told_and_at_r2_it_ends() {
     assert_eq!(script.tcp.suspect(), None);
     assert_eq!(script.wait_millis(1000).len(), 1, "the third");
     assert!(script.events.contains(&Event::Unresponsive));
-    assert_eq!(script.tcp.suspect(), Some(CLIENT.into()));
+    assert_eq!(script.tcp.suspect(), Some(CLIENT));
     assert_eq!(script.tcp.suspect(), None, "once");
     script.wait(Duration::from_secs(1000));
     assert_eq!(script.ending(), Some(Ending::TimedOut));
@@ -30,7 +30,7 @@ fn at_r1_of_a_syn_the_user_and_the_layer_below_are_told_too() {
     let mut script = Script::syn_sent(PLAIN);
     script.wait(Duration::from_secs(8));
     assert!(script.events.contains(&Event::Unresponsive));
-    assert_eq!(script.tcp.suspect(), Some(CLIENT.into()));
+    assert_eq!(script.tcp.suspect(), Some(CLIENT));
     assert_eq!(script.state(), Some(State::SynSent));
 }
 

@@ -1,0 +1,102 @@
+//! The device below a station: one face for TUN, TAP and packet sockets.
+
+use crate::packet_socket::PacketSocket;
+use crate::tun::{Kind, Tun};
+use crate::vnet::Header;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+
+/// A device that carries whole packets.
+#[derive(Debug)]
+pub enum Device {
+    /// A TUN or a TAP.
+    Tun(Tun),
+    /// A packet socket.
+    PacketSocket(PacketSocket),
+}
+
+impl Device {
+    /// Returns whether its packets are Ethernet frames.
+    #[must_use]
+    pub fn has_frames(&self) -> bool {
+        match self {
+            Self::Tun(tun) => tun.kind() == Kind::Tap,
+            Self::PacketSocket(_) => true,
+        }
+    }
+
+    /// Returns whether packets may be unfinished in both directions.
+    #[must_use]
+    pub fn has_offloads(&self) -> bool {
+        match self {
+            Self::Tun(tun) => tun.offloads().is_some(),
+            Self::PacketSocket(socket) => socket.has_offloads(),
+        }
+    }
+
+    /// Returns whether UDP datagrams may be given as one packet that is cut.
+    #[must_use]
+    pub fn cuts_datagrams(&self) -> bool {
+        match self {
+            Self::Tun(tun) => tun.offloads().is_some_and(|offloads| offloads.udp),
+            Self::PacketSocket(socket) => socket.has_offloads(),
+        }
+    }
+
+    /// Makes reads wait for a packet, or not.
+    ///
+    /// # Errors
+    ///
+    /// As [`Tun::set_blocking`].
+    pub fn set_blocking(&self, is_blocking: bool) -> io::Result<()> {
+        match self {
+            Self::Tun(tun) => tun.set_blocking(is_blocking),
+            Self::PacketSocket(socket) => socket.set_blocking(is_blocking),
+        }
+    }
+
+    /// Reads the next packet, and waits for it if the device blocks.
+    ///
+    /// # Errors
+    ///
+    /// As [`Tun::read_vectored`] and [`PacketSocket::read_vectored`].
+    pub fn read_vectored(&self, packet: &mut [u8]) -> io::Result<Option<(Header, usize)>> {
+        match self {
+            Self::Tun(tun) => tun.read_vectored(packet),
+            Self::PacketSocket(socket) => socket.read_vectored(packet),
+        }
+    }
+
+    /// Reads the next packet if there is one.
+    ///
+    /// # Errors
+    ///
+    /// As [`Tun::read_now`] and [`PacketSocket::read_now`].
+    pub fn read_now(&self, packet: &mut [u8]) -> io::Result<Option<(Header, usize)>> {
+        match self {
+            Self::Tun(tun) => tun.read_now(packet),
+            Self::PacketSocket(socket) => socket.read_now(packet),
+        }
+    }
+
+    /// Writes one packet in three parts.
+    ///
+    /// # Errors
+    ///
+    /// As [`Tun::write_vectored`] and [`PacketSocket::write_vectored`].
+    pub fn write_vectored(&self, header: &Header, parts: [&[u8]; 3]) -> io::Result<Option<usize>> {
+        match self {
+            Self::Tun(tun) => tun.write_vectored(header, parts),
+            Self::PacketSocket(socket) => socket.write_vectored(header, parts),
+        }
+    }
+}
+
+impl AsFd for Device {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Self::Tun(tun) => tun.as_fd(),
+            Self::PacketSocket(socket) => socket.as_fd(),
+        }
+    }
+}

@@ -1,0 +1,116 @@
+//! Requests to the kernel about interfaces and addresses (netlink(7), rtnetlink(7)).
+//!
+//! Only as much as the ioctls of netdevice(7) cannot: one message, with attributes in attributes,
+//! and the kernel's answer whether it did it. Numbers are in the order of the machine.
+
+use rustix::io::Errno;
+use rustix::net::{
+    AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, recv, send, socket_with,
+};
+
+/// A request that is being written.
+#[derive(Debug)]
+pub(crate) struct Request {
+    bytes: Vec<u8>,
+}
+
+impl Request {
+    /// Starts a request of `kind` whose answer says only whether it was done.
+    pub(crate) fn new(kind: u16, flags: u16) -> Self {
+        let mut request = Self { bytes: vec![0; LENGTH_LEN] };
+        request.push(&kind.to_ne_bytes());
+        request.push(&(NLM_F_REQUEST | NLM_F_ACK | flags).to_ne_bytes());
+        // Sequence and port: a socket of its own has nothing to tell apart.
+        request.push(&[0; 8]);
+        request
+    }
+
+    /// Appends `bytes` as they are.
+    pub(crate) fn push(&mut self, bytes: &[u8]) {
+        self.bytes.extend_from_slice(bytes);
+    }
+
+    /// Appends an attribute.
+    pub(crate) fn attribute(&mut self, kind: u16, value: &[u8]) {
+        self.nested(kind, |request| request.push(value));
+    }
+
+    /// Appends an attribute whose value `write` appends.
+    pub(crate) fn nested(&mut self, kind: u16, write: impl FnOnce(&mut Self)) {
+        let start = self.bytes.len();
+        self.push(&[0; 2]);
+        self.push(&kind.to_ne_bytes());
+        write(self);
+        let length = u16::try_from(self.bytes.len() - start).unwrap_or(u16::MAX);
+        for (place, byte) in self.bytes.iter_mut().skip(start).zip(length.to_ne_bytes()) {
+            *place = byte;
+        }
+        self.bytes.resize(self.bytes.len().next_multiple_of(ALIGNMENT), 0);
+    }
+
+    /// Sends the request in the calling thread's network namespace, and waits for the answer.
+    pub(crate) fn send(mut self) -> Result<(), Errno> {
+        let length = u32::try_from(self.bytes.len()).unwrap_or(u32::MAX);
+        for (place, byte) in self.bytes.iter_mut().zip(length.to_ne_bytes()) {
+            *place = byte;
+        }
+        // NETLINK_ROUTE has the number 0, which is none.
+        let route = None;
+        let flags = SocketFlags::CLOEXEC;
+        let socket = socket_with(AddressFamily::NETLINK, SocketType::RAW, flags, route)?;
+        send(&socket, &self.bytes, SendFlags::empty())?;
+        let mut answer = [0; 1024];
+        let (_, length) = recv(&socket, &mut answer, RecvFlags::empty())?;
+        outcome(answer.get(..length).unwrap_or_default())
+    }
+}
+
+/// Reads NLMSG_ERROR, which carries the negative number of the error, or 0.
+fn outcome(answer: &[u8]) -> Result<(), Errno> {
+    let (head, rest) = answer.split_first_chunk::<HEADER_LEN>().ok_or(Errno::PROTO)?;
+    let [_, _, _, _, kind0, kind1, ..] = *head;
+    let number = rest.first_chunk::<4>().map(|number| i32::from_ne_bytes(*number));
+    match (u16::from_ne_bytes([kind0, kind1]), number) {
+        (NLMSG_ERROR, Some(0)) => Ok(()),
+        (NLMSG_ERROR, Some(number)) => Err(Errno::from_raw_os_error(number.saturating_neg())),
+        _ => Err(Errno::PROTO),
+    }
+}
+
+/// Only made where there is no such thing yet.
+pub(crate) const CREATE: u16 = 0x0400 | 0x0200;
+
+const LENGTH_LEN: usize = 4;
+const HEADER_LEN: usize = 16;
+const ALIGNMENT: usize = 4;
+// <linux/netlink.h>
+const NLM_F_REQUEST: u16 = 0x0001;
+const NLM_F_ACK: u16 = 0x0004;
+const NLMSG_ERROR: u16 = 0x0002;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn attributes_in_attributes_are_as_long_as_what_they_hold() {
+        let mut request = Request::new(16, 0);
+        request.nested(1, |request| request.attribute(2, b"abcde"));
+        let expected = [
+            &16_u16.to_ne_bytes()[..],
+            &1_u16.to_ne_bytes(),
+            &9_u16.to_ne_bytes(),
+            &2_u16.to_ne_bytes(),
+            b"abcde\0\0\0",
+        ];
+        assert_eq!(request.bytes[HEADER_LEN..], expected.concat());
+    }
+
+    proptest! {
+        #[test]
+        fn any_answer_is_read_or_refused(answer: Vec<u8>) {
+            let _ = outcome(&answer);
+        }
+    }
+}

@@ -1,0 +1,87 @@
+//! A pair of Ethernet interfaces of the kernel with a cable between them (veth(4)).
+
+use crate::interface::{self, Interface, InterfaceError};
+use crate::netlink::{self, Request};
+use rustix::io::Errno;
+use std::os::fd::{AsRawFd, BorrowedFd};
+
+/// Makes the interfaces `name` and `peer`, each the other's far end, in the calling thread's
+/// network namespace; `peer` goes to the namespace of `peer_network`, if one is given.
+///
+/// Both are down. They go together, when one is deleted or its namespace ends. Returns `name`.
+///
+/// # Errors
+///
+/// [`InterfaceError::NotPermitted`]; [`InterfaceError::Refused`] if there is one of that name, or
+/// the kernel has no such interfaces.
+pub fn make_pair(
+    name: &str,
+    peer: &str,
+    peer_network: Option<BorrowedFd<'_>>,
+) -> Result<Interface, InterfaceError> {
+    for name in [name, peer] {
+        interface::Request::named(name).map_err(InterfaceError::Name)?;
+    }
+    let mut request = Request::new(RTM_NEWLINK, netlink::CREATE);
+    request.push(&[0; IFINFOMSG_LEN]);
+    request.attribute(IFLA_IFNAME, name.as_bytes());
+    request.nested(IFLA_LINKINFO, |request| {
+        request.attribute(IFLA_INFO_KIND, b"veth");
+        request.nested(IFLA_INFO_DATA, |request| {
+            request.nested(VETH_INFO_PEER, |request| {
+                request.push(&[0; IFINFOMSG_LEN]);
+                request.attribute(IFLA_IFNAME, peer.as_bytes());
+                if let Some(network) = peer_network {
+                    request.attribute(IFLA_NET_NS_FD, &network.as_raw_fd().to_ne_bytes());
+                }
+            });
+        });
+    });
+    request.send().map_err(|error| match error {
+        Errno::PERM | Errno::ACCESS => InterfaceError::NotPermitted(name.into()),
+        error => InterfaceError::Refused(name.into(), error.into()),
+    })?;
+    Interface::named(name)
+}
+
+/// The length of `struct ifinfomsg`, of which all stays 0.
+const IFINFOMSG_LEN: usize = 16;
+// <linux/rtnetlink.h>, <linux/if_link.h>, <linux/veth.h>
+const RTM_NEWLINK: u16 = 16;
+const IFLA_IFNAME: u16 = 3;
+const IFLA_LINKINFO: u16 = 18;
+const IFLA_NET_NS_FD: u16 = 28;
+const IFLA_INFO_KIND: u16 = 1;
+const IFLA_INFO_DATA: u16 = 2;
+const VETH_INFO_PEER: u16 = 1;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::in_new_network;
+    use std::os::fd::AsFd;
+
+    #[test]
+    fn a_pair_has_two_hardware_addresses_and_no_second_of_its_name() {
+        in_new_network(|| {
+            let near = make_pair("near", "far", None).unwrap();
+            let far = Interface::named("far").unwrap();
+            let (near_address, far_address) = (near.hardware_address(), far.hardware_address());
+            assert_ne!(near_address.unwrap().unwrap(), far_address.unwrap().unwrap());
+            let refused = make_pair("near", "other", None).unwrap_err();
+            assert!(matches!(refused, InterfaceError::Refused(_, _)), "{refused}");
+        });
+    }
+
+    #[test]
+    fn the_far_end_of_a_pair_may_be_in_another_network() {
+        in_new_network(|| {
+            let near_network = std::fs::File::open("/proc/thread-self/ns/net").unwrap();
+            in_new_network(move || {
+                make_pair("inner", "outer", Some(near_network.as_fd())).unwrap();
+                assert!(Interface::named("outer").is_err());
+            });
+            // The inner network has ended, and with it both ends may already be gone.
+        });
+    }
+}

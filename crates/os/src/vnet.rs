@@ -1,0 +1,284 @@
+//! The header in front of a packet that an interface and its host have not finished.
+//!
+//! `struct virtio_net_hdr` (VIRTIO 1.2 §5.1.6; <linux/virtio_net.h>) says that the packet behind it
+//! still lacks its checksum, and that it stands for many: a super-packet, to be cut into segments
+//! of a size. TUN, TAP and packet sockets of Linux put it in front of what they give and expect it
+//! in front of what they take. Its numbers are in the order of the machine, as for a device that
+//! has not negotiated VIRTIO 1.0.
+//!
+//! What comes from the kernel may come from another guest: [`Header::decode`] refuses what does
+//! not fit the packet, so that no number of a [`Header`] that it returns points outside of it.
+
+use std::{error, fmt};
+
+/// The length of the header with `num_buffers`, in bytes.
+pub const HEADER_LEN: usize = 12;
+
+/// What is unfinished about a packet.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Header {
+    /// What has been done about the transport's checksum.
+    pub checksum: Checksum,
+    /// How the packet has to be cut, if it stands for many.
+    pub segmentation: Option<Segmentation>,
+}
+
+/// What has been done about a transport's checksum.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Checksum {
+    /// Nothing is known: it stands in the packet, right or wrong.
+    #[default]
+    None,
+    /// The field holds the sum of the pseudo-header; the sum of what follows is to be added.
+    Partial {
+        /// Where the sum begins, in bytes from the start of the packet.
+        start: u16,
+        /// Where the field is, in bytes from `start`.
+        offset: u16,
+    },
+    /// It has been verified, or never left the machine.
+    Valid,
+}
+
+/// How a super-packet is cut.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Segmentation {
+    /// Into packets of what kind.
+    pub kind: SegmentKind,
+    /// The payload of each packet but the last, in bytes; never 0.
+    pub segment_size_bytes: u16,
+    /// How long the headers are that each packet repeats, in bytes. A hint: the kernel gives all
+    /// that it happens to have in one piece.
+    pub header_len_bytes: u16,
+    /// Whether the first segment alone may carry CWR (RFC 3168 §6.1.2).
+    pub has_ecn: bool,
+}
+
+/// The kinds of packets into which a super-packet can be cut.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SegmentKind {
+    /// TCP over IPv4.
+    Tcp4,
+    /// TCP over IPv6.
+    Tcp6,
+    /// UDP datagrams of equal size, over either.
+    Udp,
+}
+
+impl Header {
+    /// Reads the header `bytes` of a packet of `packet_len` bytes.
+    ///
+    /// # Errors
+    ///
+    /// See [`HeaderError`].
+    pub fn decode(bytes: &[u8; HEADER_LEN], packet_len: usize) -> Result<Self, HeaderError> {
+        let [flags, kind, h0, h1, s0, s1, c0, c1, o0, o1, _, _] = *bytes;
+        let start = u16::from_ne_bytes([c0, c1]);
+        let offset = u16::from_ne_bytes([o0, o1]);
+        let checksum = if flags & NEEDS_CHECKSUM != 0 {
+            let end = usize::from(start) + usize::from(offset) + CHECKSUM_LEN;
+            if end > packet_len {
+                return Err(HeaderError::ChecksumOutside { end, packet_len });
+            }
+            Checksum::Partial { start, offset }
+        } else if flags & DATA_VALID != 0 {
+            Checksum::Valid
+        } else {
+            Checksum::None
+        };
+        let Some(kind_of_segment) = kind_from(kind)? else {
+            return Ok(Self { checksum, segmentation: None });
+        };
+        let segment_size_bytes = u16::from_ne_bytes([s0, s1]);
+        if segment_size_bytes == 0 {
+            return Err(HeaderError::EmptySegments);
+        }
+        let header_len_bytes = u16::from_ne_bytes([h0, h1]);
+        if usize::from(header_len_bytes) > packet_len {
+            return Err(HeaderError::HeadersOutside { header_len_bytes, packet_len });
+        }
+        let segmentation = Segmentation {
+            kind: kind_of_segment,
+            segment_size_bytes,
+            header_len_bytes,
+            has_ecn: kind & GSO_ECN != 0,
+        };
+        Ok(Self { checksum, segmentation: Some(segmentation) })
+    }
+
+    /// Writes the header; `num_buffers` is 0, which every device takes.
+    #[must_use]
+    pub fn encode(&self) -> [u8; HEADER_LEN] {
+        let (flags, start, offset) = match self.checksum {
+            Checksum::None => (0, 0, 0),
+            Checksum::Partial { start, offset } => (NEEDS_CHECKSUM, start, offset),
+            Checksum::Valid => (DATA_VALID, 0, 0),
+        };
+        let (kind, header_len, size) = match self.segmentation {
+            None => (GSO_NONE, 0, 0),
+            Some(cut) => {
+                let ecn = if cut.has_ecn { GSO_ECN } else { 0 };
+                (kind_to(cut.kind) | ecn, cut.header_len_bytes, cut.segment_size_bytes)
+            }
+        };
+        let ([h0, h1], [s0, s1]) = (header_len.to_ne_bytes(), size.to_ne_bytes());
+        let ([c0, c1], [o0, o1]) = (start.to_ne_bytes(), offset.to_ne_bytes());
+        [flags, kind, h0, h1, s0, s1, c0, c1, o0, o1, 0, 0]
+    }
+
+    /// Returns whether the packet behind the header is like any other.
+    #[must_use]
+    pub fn is_plain(&self) -> bool {
+        self.segmentation.is_none() && !matches!(self.checksum, Checksum::Partial { .. })
+    }
+}
+
+fn kind_from(kind: u8) -> Result<Option<SegmentKind>, HeaderError> {
+    match kind & !GSO_ECN {
+        GSO_NONE => Ok(None),
+        GSO_TCP4 => Ok(Some(SegmentKind::Tcp4)),
+        GSO_TCP6 => Ok(Some(SegmentKind::Tcp6)),
+        GSO_UDP_L4 => Ok(Some(SegmentKind::Udp)),
+        _ => Err(HeaderError::UnknownKind(kind)),
+    }
+}
+
+fn kind_to(kind: SegmentKind) -> u8 {
+    match kind {
+        SegmentKind::Tcp4 => GSO_TCP4,
+        SegmentKind::Tcp6 => GSO_TCP6,
+        SegmentKind::Udp => GSO_UDP_L4,
+    }
+}
+
+/// Why a header does not fit its packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HeaderError {
+    /// The checksum's field would end behind the packet.
+    ChecksumOutside {
+        /// Where it would end, in bytes.
+        end: usize,
+        /// The packet's length, in bytes.
+        packet_len: usize,
+    },
+    /// The headers would be longer than the packet.
+    HeadersOutside {
+        /// How long they would be, in bytes.
+        header_len_bytes: u16,
+        /// The packet's length, in bytes.
+        packet_len: usize,
+    },
+    /// Segments without payload.
+    EmptySegments,
+    /// A kind of segments that was not asked for.
+    UnknownKind(u8),
+}
+
+impl fmt::Display for HeaderError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::ChecksumOutside { end, packet_len } => {
+                write!(f, "a checksum that ends at byte {end} of a packet of {packet_len}")
+            }
+            Self::HeadersOutside { header_len_bytes, packet_len } => {
+                write!(f, "headers of {header_len_bytes} bytes in a packet of {packet_len}")
+            }
+            Self::EmptySegments => f.write_str("a packet to be cut into segments of 0 bytes"),
+            Self::UnknownKind(kind) => write!(f, "a packet of the unknown kind {kind:#04x}"),
+        }
+    }
+}
+
+impl error::Error for HeaderError {}
+
+const CHECKSUM_LEN: usize = 2;
+// <linux/virtio_net.h>
+const NEEDS_CHECKSUM: u8 = 0x01;
+const DATA_VALID: u8 = 0x02;
+const GSO_NONE: u8 = 0x00;
+const GSO_TCP4: u8 = 0x01;
+const GSO_TCP6: u8 = 0x04;
+const GSO_UDP_L4: u8 = 0x05;
+const GSO_ECN: u8 = 0x80;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn checksum() -> impl Strategy<Value = Checksum> {
+        prop_oneof![
+            Just(Checksum::None),
+            Just(Checksum::Valid),
+            (0..1000_u16, 0..1000_u16)
+                .prop_map(|(start, offset)| Checksum::Partial { start, offset }),
+        ]
+    }
+
+    fn segmentation() -> impl Strategy<Value = Segmentation> {
+        let kinds = [SegmentKind::Tcp4, SegmentKind::Tcp6, SegmentKind::Udp];
+        (prop::sample::select(kinds.to_vec()), 1..=u16::MAX, 0..2002_u16, any::<bool>()).prop_map(
+            |(kind, segment_size_bytes, header_len_bytes, has_ecn)| Segmentation {
+                kind,
+                segment_size_bytes,
+                header_len_bytes,
+                has_ecn,
+            },
+        )
+    }
+
+    proptest! {
+        #[test]
+        fn what_was_written_is_read_back(
+            checksum in checksum(), segmentation in prop::option::of(segmentation())
+        ) {
+            let header = Header { checksum, segmentation };
+            prop_assert_eq!(Header::decode(&header.encode(), 2002), Ok(header));
+        }
+
+        #[test]
+        fn no_header_that_is_taken_points_outside_of_its_packet(
+            bytes: [u8; HEADER_LEN], packet_len in 0..70_000_usize
+        ) {
+            let Ok(header) = Header::decode(&bytes, packet_len) else { return Ok(()) };
+            if let Checksum::Partial { start, offset } = header.checksum {
+                prop_assert!(usize::from(start) + usize::from(offset) + 2 <= packet_len);
+            }
+            if let Some(cut) = header.segmentation {
+                prop_assert!(usize::from(cut.header_len_bytes) <= packet_len);
+                prop_assert!(cut.segment_size_bytes > 0);
+            }
+        }
+    }
+
+    #[test]
+    fn a_header_of_zeros_is_that_of_a_packet_like_any_other() {
+        let header = Header::decode(&[0; HEADER_LEN], 0).unwrap();
+        assert_eq!(header, Header::default());
+        assert!(header.is_plain());
+        assert_eq!(header.encode(), [0; HEADER_LEN]);
+    }
+
+    #[test]
+    fn a_checksum_one_byte_behind_the_packet_is_refused() {
+        let checksum = Checksum::Partial { start: 20, offset: 16 };
+        let bytes = Header { checksum, segmentation: None }.encode();
+        assert!(Header::decode(&bytes, 38).is_ok());
+        let refused = Header::decode(&bytes, 37).unwrap_err();
+        assert_eq!(refused, HeaderError::ChecksumOutside { end: 38, packet_len: 37 });
+    }
+
+    #[test]
+    fn a_kind_that_nobody_asked_for_is_refused() {
+        let mut bytes = [0; HEADER_LEN];
+        bytes[1] = 0x03;
+        assert_eq!(Header::decode(&bytes, 100), Err(HeaderError::UnknownKind(0x03)));
+    }
+
+    #[test]
+    fn segments_of_no_bytes_are_refused() {
+        let mut bytes = [0; HEADER_LEN];
+        bytes[1] = GSO_TCP4;
+        assert_eq!(Header::decode(&bytes, 100), Err(HeaderError::EmptySegments));
+    }
+}

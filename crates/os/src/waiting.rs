@@ -1,0 +1,290 @@
+//! Waiting for the next packet of a device: by blocking, by polling, or by spinning first.
+//!
+//! | | system calls for a packet that is waited for | the processor meanwhile |
+//! |---|---|---|
+//! | [`Wait::Block`] | one: the read, which an alarm ends at the deadline | sleeps |
+//! | [`Wait::Poll`] | two: `ppoll` with the deadline, and the read | sleeps |
+//! | [`Wait::Spin`] | reads without end, then as `Block` | works, as long as it spins |
+//!
+//! What a wait did is in its answer: how long it spun and how long it slept. The caller charges it
+//! to its meter's `Account::Outside`.
+
+use crate::alarm::Alarm;
+use crate::clock::Monotonic;
+use crate::device::Device;
+use crate::readiness::{self, PollFd, PollFlags};
+use crate::vnet::Header;
+use protocols::Instant;
+use protocols::time::Duration;
+use std::io;
+
+/// How to wait.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Wait {
+    /// Sleep in the read itself: the least work, and a signal of the process is taken for it.
+    Block,
+    /// Sleep in `ppoll`.
+    #[default]
+    Poll,
+    /// Read again and again for so long, then sleep in the read.
+    Spin {
+        /// For how long, in nanoseconds.
+        nanos: u32,
+    },
+}
+
+/// Waits for one device, as it was told to.
+#[derive(Debug)]
+pub struct Waiter {
+    wait: Wait,
+    sleep: Sleep,
+}
+
+#[derive(Debug)]
+enum Sleep {
+    /// In `ppoll`, and the device does not block.
+    InPoll,
+    /// In the read of a device that blocks. The alarm is made by the thread that waits first.
+    InRead(Option<Alarm>),
+}
+
+/// What a wait did and brought.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Waited {
+    /// What is unfinished about the packet and its length; `None` if none came in time.
+    pub packet: Option<(Header, usize)>,
+    /// The time at its end.
+    pub now: Instant,
+    /// How long the processor worked for nothing.
+    pub spun: Duration,
+    /// How long it slept.
+    pub blocked: Duration,
+}
+
+impl Waiter {
+    /// Makes a waiter for `device`, which it makes block or not, as it needs.
+    ///
+    /// # Errors
+    ///
+    /// As [`Device::set_blocking`].
+    pub fn new(wait: Wait, device: &Device) -> io::Result<Self> {
+        let sleep = match wait {
+            Wait::Poll => Sleep::InPoll,
+            Wait::Block | Wait::Spin { .. } => Sleep::InRead(None),
+        };
+        device.set_blocking(matches!(sleep, Sleep::InRead(_)))?;
+        Ok(Self { wait, sleep })
+    }
+
+    /// Returns how it was told to wait.
+    #[must_use]
+    pub fn wait(&self) -> Wait {
+        self.wait
+    }
+
+    /// Returns whether it waits in the read itself: not if the program handles the signal that is
+    /// needed for it, which it finds out at the first wait.
+    #[must_use]
+    pub fn sleeps_in_read(&self) -> bool {
+        matches!(self.sleep, Sleep::InRead(_))
+    }
+
+    /// Reads the next packet of `device` into `packet`; waits for it from `now` until `until`, or
+    /// for ever without it. It may return without a packet before that.
+    ///
+    /// # Errors
+    ///
+    /// As [`Device::read_vectored`], and what `ppoll` says.
+    pub fn read(
+        &mut self,
+        device: &Device,
+        packet: &mut [u8],
+        clock: &Monotonic,
+        now: Instant,
+        until: Option<Instant>,
+    ) -> io::Result<Waited> {
+        let mut waited =
+            Waited { packet: None, now, spun: Duration::ZERO, blocked: Duration::ZERO };
+        if until.is_some_and(|until| until <= now) {
+            waited.packet = self.read_now(device, packet)?;
+            return Ok(waited);
+        }
+        if let Wait::Spin { nanos } = self.wait {
+            let end = now + Duration::from_nanos(nanos.into());
+            let end = until.map_or(end, |until| until.min(end));
+            while waited.packet.is_none() && waited.now < end {
+                waited.packet = self.read_now(device, packet)?;
+                waited.now = clock.now();
+            }
+            waited.spun = waited.now - now;
+            if waited.packet.is_some() || until.is_some_and(|until| until <= waited.now) {
+                return Ok(waited);
+            }
+        }
+        let before = waited.now;
+        waited.packet = self.sleep(device, packet, clock, before, until)?;
+        waited.now = clock.now();
+        waited.blocked = waited.now - before;
+        Ok(waited)
+    }
+
+    /// Reads the next packet of `device` into `packet` if there is one.
+    ///
+    /// # Errors
+    ///
+    /// As [`Device::read_now`].
+    pub fn read_now(
+        &self,
+        device: &Device,
+        packet: &mut [u8],
+    ) -> io::Result<Option<(Header, usize)>> {
+        match self.sleep {
+            Sleep::InPoll => device.read_vectored(packet),
+            Sleep::InRead(_) => device.read_now(packet),
+        }
+    }
+
+    fn sleep(
+        &mut self,
+        device: &Device,
+        packet: &mut [u8],
+        clock: &Monotonic,
+        now: Instant,
+        until: Option<Instant>,
+    ) -> io::Result<Option<(Header, usize)>> {
+        if let Some(alarm) = self.alarm(device)? {
+            alarm.ring_by(until, now, clock)?;
+            return device.read_vectored(packet);
+        }
+        readiness::wait(&mut [PollFd::new(device, PollFlags::IN)], clock, until)?;
+        device.read_vectored(packet)
+    }
+
+    /// Returns the alarm of the calling thread, or `None` if the device is to be polled.
+    fn alarm(&mut self, device: &Device) -> io::Result<Option<&mut Alarm>> {
+        let Sleep::InRead(alarm) = &mut self.sleep else { return Ok(None) };
+        if alarm.as_ref().is_none_or(|alarm| !alarm.belongs_to_this_thread()) {
+            let Ok(new) = Alarm::for_this_thread() else {
+                self.sleep = Sleep::InPoll;
+                device.set_blocking(false)?;
+                return Ok(None);
+            };
+            *alarm = Some(new);
+        }
+        match &mut self.sleep {
+            Sleep::InRead(alarm) => Ok(alarm.as_mut()),
+            Sleep::InPoll => Ok(None),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::interface::Interface;
+    use crate::testing::in_new_network;
+    use crate::tun::Tun;
+    use std::net::{Ipv4Addr, UdpSocket};
+
+    const OURS: Ipv4Addr = Ipv4Addr::new(10, 1, 2, 1);
+    const THEIRS: Ipv4Addr = Ipv4Addr::new(10, 1, 2, 2);
+
+    /// A TUN that is silent until the socket is written to.
+    fn quiet_tun() -> (Device, UdpSocket) {
+        let tun = Tun::open(Some("plumb0")).unwrap();
+        let interface = Interface::named(tun.name()).unwrap();
+        interface.set_address(OURS, 24).unwrap();
+        interface.bring_up().unwrap();
+        let socket = UdpSocket::bind((OURS, 0)).unwrap();
+        socket.connect((THEIRS, 7)).unwrap();
+        (Device::Tun(tun), socket)
+    }
+
+    fn wait_for_a_packet_that_is_there(wait: Wait) -> Waited {
+        let (device, socket) = quiet_tun();
+        let mut waiter = Waiter::new(wait, &device).unwrap();
+        let (clock, mut packet) = (Monotonic::start(), [0; 2048]);
+        loop {
+            socket.send(b"x").unwrap();
+            let until = clock.now() + Duration::from_secs(10);
+            let now = clock.now();
+            let waited = waiter.read(&device, &mut packet, &clock, now, Some(until)).unwrap();
+            if waited.packet.is_some_and(|(_, length)| length == 29) {
+                return waited;
+            }
+        }
+    }
+
+    fn wait_for_a_deadline(wait: Wait) -> Waited {
+        let (device, _socket) = quiet_tun();
+        let mut waiter = Waiter::new(wait, &device).unwrap();
+        let (clock, mut packet) = (Monotonic::start(), [0; 2048]);
+        let until = clock.now() + Duration::from_millis(2);
+        let (mut spun, mut blocked) = (Duration::ZERO, Duration::ZERO);
+        loop {
+            let now = clock.now();
+            let waited = waiter.read(&device, &mut packet, &clock, now, Some(until)).unwrap();
+            (spun, blocked) = (spun + waited.spun, blocked + waited.blocked);
+            if waited.now >= until {
+                return Waited { spun, blocked, ..waited };
+            }
+        }
+    }
+
+    #[test]
+    fn a_packet_that_is_there_is_read_whatever_the_wait() {
+        in_new_network(|| _ = wait_for_a_packet_that_is_there(Wait::Block));
+        in_new_network(|| _ = wait_for_a_packet_that_is_there(Wait::Poll));
+        in_new_network(|| _ = wait_for_a_packet_that_is_there(Wait::Spin { nanos: u32::MAX }));
+    }
+
+    #[test]
+    fn a_wait_without_a_packet_ends_after_its_deadline() {
+        in_new_network(|| _ = wait_for_a_deadline(Wait::Block));
+        in_new_network(|| _ = wait_for_a_deadline(Wait::Poll));
+        in_new_network(|| _ = wait_for_a_deadline(Wait::Spin { nanos: 500_000 }));
+    }
+
+    #[test]
+    fn a_wait_that_spins_to_its_deadline_has_not_slept() {
+        in_new_network(|| {
+            let waited = wait_for_a_deadline(Wait::Spin { nanos: u32::MAX });
+            assert_eq!(waited.blocked, Duration::ZERO);
+            assert_ne!(waited.spun, Duration::ZERO);
+        });
+    }
+
+    #[test]
+    fn a_deadline_in_the_past_asks_without_waiting() {
+        in_new_network(|| {
+            let (device, _socket) = quiet_tun();
+            let mut waiter = Waiter::new(Wait::Block, &device).unwrap();
+            let (clock, mut packet) = (Monotonic::start(), [0; 2048]);
+            while waiter.read_now(&device, &mut packet).unwrap().is_some() {}
+            let now = clock.now();
+            let waited = waiter.read(&device, &mut packet, &clock, now, Some(now)).unwrap();
+            assert_eq!((waited.now, waited.blocked), (now, Duration::ZERO));
+        });
+    }
+
+    #[test]
+    fn a_waiter_that_moves_to_another_thread_keeps_its_deadlines() {
+        in_new_network(|| {
+            let (device, _socket) = quiet_tun();
+            let mut waiter = Waiter::new(Wait::Block, &device).unwrap();
+            let (clock, mut packet) = (Monotonic::start(), [0; 2048]);
+            let until = Some(clock.now() + Duration::from_millis(1));
+            waiter.read(&device, &mut packet, &clock, Instant::ZERO, until).unwrap();
+            std::thread::spawn(move || {
+                let until = clock.now() + Duration::from_millis(1);
+                while clock.now() < until {
+                    let now = clock.now();
+                    waiter.read(&device, &mut packet, &clock, now, Some(until)).unwrap();
+                }
+                assert!(waiter.sleeps_in_read());
+            })
+            .join()
+            .unwrap();
+        });
+    }
+}
