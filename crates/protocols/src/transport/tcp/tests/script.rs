@@ -55,6 +55,8 @@ pub(super) struct ScriptAt<const ISN: u64> {
     pub(super) tcp: Tcp,
     pool: Pool,
     pub(super) id: Option<ConnectionId>,
+    /// Further connections that the user was told of.
+    others: Vec<ConnectionId>,
     pub(super) port: u16,
     pub(super) iss: Seq,
     pub(super) irs: Seq,
@@ -75,6 +77,7 @@ impl<const ISN: u64> ScriptAt<ISN> {
             tcp,
             pool: Pool::new(4, 2000),
             id: None,
+            others: Vec::new(),
             port: PORT,
             iss: Seq(0),
             irs: u32::try_from(ISN).map_or(PEER_ISN, Seq),
@@ -203,7 +206,9 @@ impl<const ISN: u64> ScriptAt<ISN> {
             });
         }
         while let Some((id, event)) = self.tcp.event() {
-            self.id.get_or_insert(id);
+            if *self.id.get_or_insert(id) != id {
+                self.others.push(id);
+            }
             self.events.push(event);
         }
         assert_eq!(self.pool.lent(), 0, "no packet leaks");
@@ -259,9 +264,7 @@ impl<const ISN: u64> ScriptAt<ISN> {
 
     /// Gives up whatever there is.
     pub(super) fn release_all(&mut self) {
-        if let Some(id) = self.id {
-            self.tcp.release(id);
-        }
+        self.id.into_iter().chain(self.others.drain(..)).for_each(|id| self.tcp.release(id));
         self.tcp.stop_listening(PORT);
         self.output();
     }
