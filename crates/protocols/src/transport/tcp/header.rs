@@ -340,6 +340,7 @@ mod tests {
             let _ = Header::parse(&segment, Sum::default().bytes(&segment), &mut Lab::default().meter);
         }
 
+        // req RFC9293:MUST-3
         #[test]
         fn one_changed_bit_is_seen(header in any_header(), data: Vec<u8>, at: usize, bit in 0..8) {
             let mut segment = with_checksum(&header, &data);
@@ -351,6 +352,7 @@ mod tests {
         }
     }
 
+    // req RFC9293:MUST-4, RFC9293:MUST-68
     #[test]
     fn a_syn_has_the_option_layout_of_linux_without_sack() {
         let options = Options {
@@ -366,6 +368,8 @@ mod tests {
         assert_eq!(bytes[HEADER_LEN..len], expected);
     }
 
+    // req RFC9293:MUST-6, RFC9293:MUST-7
+    // attack row 37
     #[test]
     fn options_of_every_kind_and_length_are_survived_and_wrong_ones_counted() {
         let mut lab = Lab::default();

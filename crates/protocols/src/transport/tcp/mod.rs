@@ -162,6 +162,23 @@ impl Tcp {
         self.table.set_connections_max(connections_max);
     }
 
+    /// Lets the connection go that is least of use: the oldest in TIME-WAIT, or else the one whose
+    /// peer has kept its window shut for the longest time (attack row 34, RFC 6429 §3).
+    fn make_room(&mut self, cx: &mut Cx<'_>) {
+        if let Some(oldest) = self.table.oldest_in_time_wait() {
+            return self.drop_silently(oldest);
+        }
+        let Some(starved) = self.table.longest_starved(cx.now) else { return };
+        let Ok(connection) = self.table.get_mut(starved) else { return };
+        cx.meter.count(Counter::TcpReaped);
+        let reset = connection.abort();
+        connection.ending = Some(Ending::TimedOut);
+        if let Some(reset) = reset {
+            self.owe_reset(reset, cx);
+        }
+        self.touch(starved);
+    }
+
     /// OPEN, active: a SYN leaves at the next output.
     ///
     /// # Errors
@@ -213,10 +230,8 @@ impl Tcp {
         state: State,
         cx: &mut Cx<'_>,
     ) -> Option<Connection> {
-        if self.table.is_full()
-            && let Some(oldest) = self.table.oldest_in_time_wait()
-        {
-            self.drop_silently(oldest);
+        if self.table.is_full() {
+            self.make_room(cx);
         }
         if self.table.is_full() {
             cx.meter.count(Counter::TcpOpensRefused);

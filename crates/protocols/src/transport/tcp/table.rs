@@ -8,13 +8,16 @@ use super::connection::{Connection, State};
 use super::listen::Place;
 use super::status::Event;
 use crate::packet::Packet;
-use crate::time::Instant;
+use crate::time::{Duration, Instant};
 use alloc::collections::{BTreeSet, VecDeque};
 use alloc::vec::Vec;
 use core::hash::{BuildHasher, Hasher};
 use core::net::{IpAddr, SocketAddr};
 use hashbrown::HashMap;
 use siphasher::sip::SipHasher13;
+
+/// How long a window must have been shut before its connection gives way to a new one.
+const STARVED_FOR: Duration = Duration::from_secs(60);
 
 /// The local and the remote end of a connection.
 pub(super) type Ends = (SocketAddr, SocketAddr);
@@ -65,6 +68,7 @@ struct Slot {
     is_on_output: bool,
     is_on_news: bool,
     is_in_time_wait: bool,
+    is_starved: bool,
     deadline: Option<Instant>,
     /// Where the listener listens that made it, until it is open.
     half_open_on: Option<Place>,
@@ -83,6 +87,8 @@ pub(super) struct Table {
     pub(super) spent: Vec<Packet>,
     /// Those that have entered TIME-WAIT, the first to enter first; some may have gone.
     in_time_wait: VecDeque<ConnectionId>,
+    /// Those whose peer has shut its window, the first to be shut first; some may be open again.
+    starved: VecDeque<ConnectionId>,
     /// When to look at a connection: not later than its own deadline. A deadline that moves away,
     /// as it does with every segment, is left standing, and set right when it is looked at.
     deadlines: BTreeSet<(Instant, u32)>,
@@ -101,6 +107,7 @@ impl Table {
             news: VecDeque::new(),
             spent: Vec::new(),
             in_time_wait: VecDeque::new(),
+            starved: VecDeque::new(),
             deadlines: BTreeSet::new(),
         }
     }
@@ -121,6 +128,25 @@ impl Table {
     pub(super) fn oldest_in_time_wait(&mut self) -> Option<ConnectionId> {
         while let Some(id) = self.in_time_wait.pop_front() {
             if self.get(id).is_ok_and(|connection| connection.state == State::TimeWait) {
+                return Some(id);
+            }
+        }
+        None
+    }
+
+    /// Returns the connection whose peer has kept its window shut for the longest time, if that is
+    /// long enough to let it go.
+    pub(super) fn longest_starved(&mut self, now: Instant) -> Option<ConnectionId> {
+        while let Some(id) = self.starved.front().copied() {
+            let since = self.get(id).ok().and_then(|connection| connection.timers.probing_since);
+            if since.is_some_and(|since| now - since < STARVED_FOR) {
+                return None;
+            }
+            self.starved.pop_front();
+            if let Some(slot) = self.slots.get_mut(id.slot as usize) {
+                slot.is_starved = false;
+            }
+            if since.is_some() {
                 return Some(id);
             }
         }
@@ -206,6 +232,10 @@ impl Table {
             slot.is_in_time_wait = true;
             self.in_time_wait.push_back(id);
         }
+        if connection.timers.probing_since.is_some() && !slot.is_starved {
+            slot.is_starved = true;
+            self.starved.push_back(id);
+        }
         if !is_closed && !slot.is_on_output {
             slot.is_on_output = true;
             self.output.push_back(id.slot);
@@ -246,6 +276,7 @@ impl Table {
                 connection.receive.clear(&mut self.spent);
             }
             slot.is_in_time_wait = false;
+            slot.is_starved = false;
             slot.generation = slot.generation.wrapping_add(1);
             self.free.push(index);
         }

@@ -195,7 +195,10 @@ impl Connection {
         if self.timers.persist.is_none() {
             let backoff = 1 << self.timers.persist_backoffs.min(10);
             let wait = if self.snd_wnd > 0 { OVERRIDE } else { self.rtt.rto() * backoff };
-            self.timers.persist = Some(now + wait.min(MAX_PERSIST));
+            let end = now + wait.min(MAX_PERSIST);
+            let limit = self.profile.patience.r2.and(self.timers.probing_since);
+            let end = limit.map_or(end, |since| end.min(since + self.give_up_limit().time));
+            self.timers.persist = Some(end);
             // The peer, not the network, holds up from here on what was being retransmitted.
             self.timers.retransmitting = None;
         }

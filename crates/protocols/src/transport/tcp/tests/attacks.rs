@@ -3,6 +3,7 @@
 use super::*;
 use proptest::prelude::*;
 
+// attack row 28
 #[test]
 fn attack_28_a_syn_in_the_window_is_answered_by_a_challenge() {
     for seq in [1, 5, 40_000] {
@@ -14,6 +15,8 @@ fn attack_28_a_syn_in_the_window_is_answered_by_a_challenge() {
     }
 }
 
+// req RFC9293:MAY-12
+// attack row 28
 #[test]
 fn attack_28_data_with_an_acknowledgment_that_cannot_be_is_not_taken() {
     for ack in [2, 0x8000_0000, 1_u32.wrapping_sub(100_000)] {
@@ -23,6 +26,7 @@ fn attack_28_data_with_an_acknowledgment_that_cannot_be_is_not_taken() {
     }
 }
 
+// attack row 28
 #[test]
 fn attack_28_data_without_an_acknowledgment_is_not_taken() {
     let mut script = Script::established(PLAIN);
@@ -30,6 +34,7 @@ fn attack_28_data_without_an_acknowledgment_is_not_taken() {
     assert!(script.tcp.received(script.id.unwrap()).unwrap().is_empty());
 }
 
+// attack row 29
 #[test]
 fn attack_29_challenges_are_limited_for_each_connection_by_itself() {
     let mut script = Script::established(PLAIN);
@@ -64,6 +69,8 @@ fn two_ends_that_disagree_do_not_answer_each_other_without_limit() {
     assert!(segments <= 2 * 11 * 11, "{segments}");
 }
 
+// req RFC9293:MUST-9, RFC9293:SHLD-1
+// attack row 31
 #[test]
 fn attack_31_initial_numbers_of_neighbouring_ports_are_not_neighbours() {
     let mut lab = Lab::with_seed(9);
@@ -81,6 +88,8 @@ fn attack_31_initial_numbers_of_neighbouring_ports_are_not_neighbours() {
     assert!((15.9..16.1).contains(&mean), "{mean}");
 }
 
+// req RFC9293:MUST-9
+// attack row 31
 #[test]
 fn attack_31_another_run_has_other_numbers() {
     let isn = |seed| {
@@ -91,6 +100,8 @@ fn attack_31_another_run_has_other_numbers() {
     assert_ne!(isn(1), isn(2));
 }
 
+// req RFC9293:MUST-8
+// attack row 31
 #[test]
 fn attack_31_the_same_ends_begin_later_each_time() {
     let secret = Secret::draw(&mut Lab::default().chance);
@@ -100,6 +111,7 @@ fn attack_31_the_same_ends_begin_later_each_time() {
     assert!(at(10_000).is_after(at(0)));
 }
 
+// attack row 26
 #[test]
 fn attack_26_many_small_segments_out_of_order_have_a_limit() {
     let mut script = Script::established(Profile::BULK);
@@ -112,6 +124,7 @@ fn attack_26_many_small_segments_out_of_order_have_a_limit() {
     assert!(script.status().receive_queue >= 3);
 }
 
+// attack row 44
 #[test]
 fn attack_44_data_on_a_syn_waits_for_the_handshake_and_takes_no_memory() {
     let mut script = Script::listening(PLAIN);
@@ -122,6 +135,7 @@ fn attack_44_data_on_a_syn_waits_for_the_handshake_and_takes_no_memory() {
     assert!(script.tcp.received(script.id.unwrap()).unwrap().is_empty());
 }
 
+// attack row 44
 #[test]
 fn attack_44_data_on_the_answer_to_our_syn_is_read_once_open() {
     let mut script = Script::syn_sent(PLAIN);
@@ -130,6 +144,7 @@ fn attack_44_data_on_the_answer_to_our_syn_is_read_once_open() {
     assert_eq!(script.tcp.received(script.id.unwrap()).unwrap(), b"banner");
 }
 
+// attack row 43
 #[test]
 fn attack_43_a_peer_that_opens_its_window_by_single_bytes_gets_no_flood() {
     let mut script = Script::established(PLAIN);
@@ -146,6 +161,7 @@ fn attack_43_a_peer_that_opens_its_window_by_single_bytes_gets_no_flood() {
     assert!(segments <= 51, "one in 200 ms: {segments}");
 }
 
+// attack row 38
 #[test]
 fn attack_38_every_data_offset_with_every_length_is_survived_and_counted() {
     let (mut tcp, mut lab) = (Tcp::new(LOWER, &mut Lab::default().cx()), Lab::default());
@@ -161,6 +177,8 @@ fn attack_38_every_data_offset_with_every_length_is_survived_and_counted() {
     assert_eq!(bad, 16 * 80);
 }
 
+// req RFC9293:MUST-7
+// attack row 37
 #[test]
 fn attack_37_a_segment_with_malformed_options_is_still_taken() {
     let malformed: [&[u8]; 6] = [

@@ -7,6 +7,7 @@ mod closing;
 mod congestion;
 mod fast_open;
 mod giving_up;
+mod hoarders;
 mod icmp_error;
 mod keep_alive;
 mod opening;

@@ -10,6 +10,7 @@ fn figure_6_an_active_and_a_passive_open_synchronize_in_three_segments() {
     assert_eq!(script.state(), Some(State::Established));
 }
 
+// req RFC9293:MUST-10
 #[test]
 fn figure_7_a_simultaneous_open_answers_each_syn_and_opens() {
     let mut script = Script::syn_sent(PLAIN);
@@ -50,6 +51,7 @@ fn a_repeated_syn_gets_the_same_answer_again() {
     assert_eq!(texts(&answer), ["<SYN,ACK seq 0 ack 1 len 0>"]);
 }
 
+// req RFC9293:MUST-22, RFC9293:MUST-23
 #[test]
 fn a_syn_is_repeated_with_doubled_waits_and_given_up_after_three_minutes() {
     let mut script = Script::syn_sent(PLAIN);
@@ -114,6 +116,7 @@ fn a_close_in_syn_sent_ends_without_a_word() {
     assert_eq!(script.wait(Duration::from_secs(10)), []);
 }
 
+// attack row 45
 #[test]
 fn half_open_connections_go_with_their_listener() {
     let mut script = Script::syn_received(PLAIN);
@@ -123,6 +126,7 @@ fn half_open_connections_go_with_their_listener() {
     assert_eq!(texts(&answer), ["<RST seq 1 len 0>"]);
 }
 
+// req RFC9293:MUST-46
 #[test]
 fn an_open_to_a_group_or_to_nobody_is_refused() {
     let mut script = Script::new();

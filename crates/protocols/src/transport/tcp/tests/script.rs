@@ -269,6 +269,11 @@ impl<const ISN: u64> ScriptAt<ISN> {
         self.output();
     }
 
+    /// The connection that the user was told of last.
+    pub(super) fn newest(&self) -> ConnectionId {
+        self.others.last().copied().or(self.id).unwrap()
+    }
+
     pub(super) fn status(&self) -> Status {
         self.tcp.status(self.id.unwrap()).unwrap()
     }
