@@ -85,7 +85,7 @@ fn function_name(line: &str) -> Option<&str> {
 /// Returns the ids that a comment line names, if it is one that names any.
 fn tag(line: &str) -> Option<Vec<String>> {
     let ids = |list: &str, prefix: &str| {
-        list.split(',').map(|id| format!("{prefix}{}", id.trim())).collect()
+        list.replace(" and ", ",").split(',').map(|id| format!("{prefix}{}", id.trim())).collect()
     };
     if let Some(list) = line.strip_prefix(REQUIREMENT_TAG) {
         return Some(ids(list, ""));

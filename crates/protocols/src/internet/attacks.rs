@@ -12,7 +12,6 @@ fn echo(options: &[u8], data: &[u8]) -> Vec<u8> {
     datagram(&header(Protocol::Icmp), options, &message(ECHO, data))
 }
 
-// attack row 6
 #[test]
 fn row_6_a_lying_total_length_is_dropped_with_and_without_fragments() {
     let mut host = Host::default();
@@ -35,7 +34,6 @@ fn row_6_a_lying_total_length_is_dropped_with_and_without_fragments() {
     assert_eq!(host.counted(Counter::IpHeaderErrors), 3 * 260);
 }
 
-// attack row 7
 #[test]
 fn row_7_an_echo_with_a_lying_length_gets_only_bytes_that_were_received() {
     let mut host = Host::default();
@@ -57,7 +55,6 @@ fn row_7_an_echo_with_a_lying_length_gets_only_bytes_that_were_received() {
     assert_eq!(host.pool.lent(), 0);
 }
 
-// attack row 8
 #[test]
 fn row_8_a_datagram_cut_at_any_byte_is_dropped() {
     let mut host = Host::default();
@@ -71,7 +68,6 @@ fn row_8_a_datagram_cut_at_any_byte_is_dropped() {
     assert_eq!(host.pool.lent(), 0);
 }
 
-// attack row 8
 #[test]
 fn row_8_an_icmp_message_cut_at_any_byte_is_dropped() {
     let mut host = Host::default();
@@ -96,7 +92,6 @@ fn option_is_right(kind: u8, len: u8) -> bool {
     }
 }
 
-// attack row 9
 #[test]
 fn row_9_options_of_every_kind_and_length_are_quoted_unchanged_or_dropped() {
     let mut host = Host::default();
@@ -116,7 +111,6 @@ fn row_9_options_of_every_kind_and_length_are_quoted_unchanged_or_dropped() {
     assert_eq!(host.pool.lent(), 0);
 }
 
-// attack row 12
 #[test]
 fn row_12_the_reply_goes_to_the_source_without_the_options_of_the_request() {
     let mut host = Host::default();
@@ -128,7 +122,6 @@ fn row_12_the_reply_goes_to_the_source_without_the_options_of_the_request() {
     assert_eq!((parsed.header.source, parsed.header.destination), (OURS, THEIRS));
 }
 
-// attack row 12
 #[test]
 fn row_12_an_echo_with_hops_to_go_is_not_answered() {
     let mut host = Host::default();
@@ -137,7 +130,6 @@ fn row_12_an_echo_with_hops_to_go_is_not_answered() {
     assert_eq!((host.counted(Counter::IpAddressErrors), host.pool.lent()), (1, 0));
 }
 
-// attack row 13
 #[test]
 fn row_13_a_quoted_header_with_options_of_any_length_is_stepped_over() {
     let mut host = Host::default();
@@ -154,7 +146,6 @@ fn row_13_a_quoted_header_with_options_of_any_length_is_stepped_over() {
     assert_eq!(host.pool.lent(), 0);
 }
 
-// attack row 13
 #[test]
 fn row_13_a_quotation_that_ends_within_its_options_or_first_bytes_is_dropped() {
     let mut host = Host::default();
@@ -169,7 +160,6 @@ fn row_13_a_quotation_that_ends_within_its_options_or_first_bytes_is_dropped() {
     assert_eq!(host.counted(Counter::IcmpErrors), quoted.len() as u64);
 }
 
-// attack row 14
 #[test]
 fn row_14_an_echo_to_everybody_or_to_a_group_is_not_answered() {
     let mut host = Host::default();
@@ -183,7 +173,6 @@ fn row_14_an_echo_to_everybody_or_to_a_group_is_not_answered() {
     assert_eq!((host.counted(Counter::IpAddressErrors), host.pool.lent()), (5, 0));
 }
 
-// attack row 15
 #[test]
 fn row_15_a_datagram_with_our_own_address_as_source_is_dropped() {
     let mut host = Host::default();
@@ -205,7 +194,6 @@ fn errors_for(host: &mut Host, source: Ipv4Addr, datagrams: usize) -> usize {
     answered.count()
 }
 
-// attack row 19
 #[test]
 fn row_19_the_errors_for_one_host_take_nothing_from_those_for_another() {
     let (mut quiet, mut busy) = (Host::default(), Host::default());
@@ -218,7 +206,6 @@ fn row_19_the_errors_for_one_host_take_nothing_from_those_for_another() {
     assert_eq!(errors_for(&mut busy, other, 1000), errors);
 }
 
-// attack row 19
 #[test]
 fn row_19_the_limit_is_not_the_same_for_every_host() {
     let mut host = Host::default();

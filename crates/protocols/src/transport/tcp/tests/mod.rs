@@ -1,12 +1,14 @@
 //! Tests of TCP: two of them on a wire in virtual time, or one and a script of segments.
 
 mod acknowledgment;
+mod addresses;
 mod attacks;
 mod campaign;
 mod closing;
 mod congestion;
 mod fast_open;
 mod giving_up;
+mod headers;
 mod hoarders;
 mod icmp_error;
 mod keep_alive;

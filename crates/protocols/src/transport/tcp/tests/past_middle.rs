@@ -17,6 +17,8 @@ mod congestion;
 mod fast_open;
 #[path = "giving_up.rs"]
 mod giving_up;
+#[path = "headers.rs"]
+mod headers;
 #[path = "icmp_error.rs"]
 mod icmp_error;
 #[path = "keep_alive.rs"]
