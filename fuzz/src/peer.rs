@@ -70,8 +70,12 @@ impl Peer {
 
     /// Returns a SYN, or what goes with one.
     pub fn synchronize(&self, flags: Flags, with_options: bool) -> Vec<u8> {
-        let options =
-            Options { mss: Some(400), window_scale: Some(3), timestamps: Some(self.timestamps) };
+        let options = Options {
+            mss: Some(400),
+            window_scale: Some(3),
+            timestamps: Some(self.timestamps),
+            ..Options::default()
+        };
         let header = self.header(flags.with(Flags::SYN));
         let options = if with_options { options } else { Options::default() };
         self.segment(&Header { options, ..header }, &[])

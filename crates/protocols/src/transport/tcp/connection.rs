@@ -13,6 +13,7 @@ use super::timeouts::Timers;
 use crate::internet::icmp::ErrorKind;
 use crate::time::{Duration, Instant};
 use alloc::boxed::Box;
+use alloc::sync::Arc;
 use core::fmt;
 use core::net::{IpAddr, SocketAddr};
 
@@ -125,7 +126,8 @@ pub(super) struct Connection {
     pub(super) state: State,
     /// MUST-11: SYN-RECEIVED remembers how it was entered.
     pub(super) is_passive: bool,
-    pub(super) profile: Profile,
+    /// The same for all connections of a listener, until the user changes it for one.
+    pub(super) profile: Arc<Profile>,
 
     pub(super) iss: Seq,
     pub(super) snd_una: Seq,
@@ -205,14 +207,13 @@ pub(super) struct Connection {
 }
 
 impl Connection {
-    pub(super) fn new(ends: Endpoints, profile: Profile, start: Start, state: State) -> Self {
+    pub(super) fn new(ends: Endpoints, profile: Arc<Profile>, start: Start, state: State) -> Self {
         let Start { iss, now, .. } = start;
         let shift = if profile.extensions { shift_for(profile.receive_window) } else { 0 };
         Self {
             ends,
             state,
             is_passive: false,
-            profile,
             iss,
             snd_una: iss,
             snd_nxt: iss,
@@ -264,6 +265,7 @@ impl Connection {
             ending: None,
             news: 0,
             statistics: Statistics::default(),
+            profile,
         }
     }
 

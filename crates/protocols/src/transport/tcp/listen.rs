@@ -22,6 +22,7 @@ use crate::meter::Counter;
 use crate::packet::Packet;
 use crate::time::{Duration, Instant};
 use alloc::collections::{BTreeMap, VecDeque};
+use alloc::sync::Arc;
 use core::net::{IpAddr, SocketAddr};
 
 /// How many connections of a listener may be half open.
@@ -36,7 +37,7 @@ pub(super) type Place = (u16, Option<IpAddr>);
 
 #[derive(Debug)]
 pub(super) struct Listener {
-    profile: Profile,
+    profile: Arc<Profile>,
     /// The connections that are half open, the oldest first.
     half_open: VecDeque<ConnectionId>,
     /// Until when cookies may come back.
@@ -81,7 +82,7 @@ impl Tcp {
         if self.listeners.contains_key(&place) {
             return Err(ListenError::InUse);
         }
-        let half_open = VecDeque::new();
+        let (half_open, profile) = (VecDeque::new(), Arc::new(profile));
         let listener = Listener { profile, half_open, cookies_until: None };
         self.listeners.insert(place, listener);
         Ok(())
@@ -147,7 +148,7 @@ impl Tcp {
         cx: &mut Cx<'_>,
     ) {
         let Some(listener) = self.listeners.get(&place) else { return };
-        let profile = listener.profile;
+        let profile = Arc::clone(&listener.profile);
         if listener.half_open.len() >= BACKLOG {
             return self.owe_cookie(ends, place, &arrival.header, cx);
         }
@@ -205,7 +206,7 @@ impl Tcp {
             return cx.meter.count(Counter::TcpOpensRefused);
         }
         listener.cookies_until = Some(cx.now + COOKIES_RETURN_WITHIN);
-        let profile = listener.profile;
+        let profile = Arc::clone(&listener.profile);
         let mss = profile.mss_max.unwrap_or(u16::MAX).min(self.lower.mss_to(ends.1.ip()));
         let stamp = syn.options.timestamps.filter(|_| profile.extensions);
         // Only an echoed timestamp can say later what was offered.
@@ -245,7 +246,7 @@ impl Tcp {
         let header = arrival.header;
         let listener = self.listeners.get(&place);
         let awaited = listener.filter(|l| l.cookies_until.is_some_and(|until| cx.now <= until));
-        let Some(profile) = awaited.map(|listener| listener.profile) else {
+        let Some(profile) = awaited.map(|listener| Arc::clone(&listener.profile)) else {
             return self.refuse(ends, arrival, cx);
         };
         let (irs, iss) = (header.seq - 1, header.ack - 1);

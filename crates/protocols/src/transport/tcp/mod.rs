@@ -62,6 +62,7 @@ use crate::meter::{Account, Counter, Work};
 use crate::packet::{ChecksumState, Packet, Pool};
 use crate::time::Instant;
 use alloc::collections::{BTreeMap, VecDeque};
+use alloc::sync::Arc;
 use arrives::{Answer, Arrival};
 use connection::{Connection, Endpoints, Start};
 use core::net::{IpAddr, SocketAddr};
@@ -195,8 +196,9 @@ impl Tcp {
             return Err(OpenError::BadRemote);
         }
         let local = self.free_end(local, remote, cx).ok_or(OpenError::NoPort)?;
-        let mut connection =
-            self.make((local, remote), profile, State::SynSent, cx).ok_or(OpenError::TooMany)?;
+        let mut connection = self
+            .make((local, remote), Arc::new(profile), State::SynSent, cx)
+            .ok_or(OpenError::TooMany)?;
         if profile.fast_open {
             let (offer, data_max) = self.fast_open_client.offer_to(remote.ip());
             connection.offer_fast_open(offer, data_max);
@@ -226,7 +228,7 @@ impl Tcp {
     fn make(
         &mut self,
         (local, remote): Ends,
-        profile: Profile,
+        profile: Arc<Profile>,
         state: State,
         cx: &mut Cx<'_>,
     ) -> Option<Connection> {

@@ -3,6 +3,7 @@
 
 use super::connection::{AckOwed, State};
 use super::{ConnectionId, KeepAlive, Marking, NoConnection, Patience, Tcp};
+use alloc::sync::Arc;
 use core::net::IpAddr;
 
 /// How many destinations may wait to be told to the layer below.
@@ -20,7 +21,7 @@ impl Tcp {
         keep_alive: Option<KeepAlive>,
     ) -> Result<(), NoConnection> {
         let connection = self.table.get_mut(id)?;
-        connection.profile.keep_alive = keep_alive;
+        Arc::make_mut(&mut connection.profile).keep_alive = keep_alive;
         if !matches!(connection.state, State::SynSent | State::SynReceived | State::Closed) {
             connection.start_keep_alive_timer();
         }
@@ -39,7 +40,7 @@ impl Tcp {
         patience: Patience,
     ) -> Result<(), NoConnection> {
         let connection = self.table.get_mut(id)?;
-        connection.profile.patience = patience;
+        Arc::make_mut(&mut connection.profile).patience = patience;
         connection.must_tell_timeout = patience.is_shared;
         if patience.is_shared && connection.state.emits_data() {
             connection.ack_owed = AckOwed::Now;
@@ -55,7 +56,7 @@ impl Tcp {
     ///
     /// If the connection has gone.
     pub fn set_marking(&mut self, id: ConnectionId, marking: Marking) -> Result<(), NoConnection> {
-        self.table.get_mut(id)?.profile.marking = marking;
+        Arc::make_mut(&mut self.table.get_mut(id)?.profile).marking = marking;
         Ok(())
     }
 

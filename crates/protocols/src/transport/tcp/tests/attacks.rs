@@ -100,6 +100,48 @@ fn attack_31_another_run_has_other_numbers() {
     assert_ne!(isn(1), isn(2));
 }
 
+/// How many initial numbers are looked at; the long check looks at a million.
+const NUMBERS: u32 = 100_000;
+
+/// Counts how often a number follows from the two before it, for connections that a host opens one
+/// after the other.
+fn foretold(numbers: u32) -> usize {
+    let secret = Secret::draw(&mut Lab::with_seed(4).chance);
+    let isn = |number: u32| {
+        let host = IpAddr::V4(Ipv4Addr::from_bits(0x0A00_0000 + number / 50_000));
+        let port = u16::try_from(1024 + number % 50_000).unwrap();
+        let now = Instant::from_nanos(u64::from(number) * 1_000_000);
+        secret.isn(SocketAddr::new(SERVER, PORT), SocketAddr::new(host, port), now).0
+    };
+    let is_foretold = |number: &u32| {
+        let (first, second, third) = (isn(*number), isn(number + 1), isn(number + 2));
+        let step = second.wrapping_sub(first);
+        let guesses = [
+            second,
+            second.wrapping_add(250),
+            second.wrapping_add(64_000),
+            second.wrapping_add(step),
+            second.wrapping_mul(1_664_525).wrapping_add(1_013_904_223),
+            second.wrapping_mul(1_103_515_245).wrapping_add(12_345),
+        ];
+        guesses.contains(&third)
+    };
+    (0..numbers).filter(is_foretold).count()
+}
+
+// attack row 31
+#[test]
+fn attack_31_no_initial_number_follows_from_the_two_before() {
+    assert_eq!(foretold(NUMBERS), 0);
+}
+
+// attack row 31
+#[test]
+#[ignore = "the long check"]
+fn attack_31_no_more_of_a_million_initial_numbers_than_by_chance_follow_from_the_two_before() {
+    assert!(foretold(1_000_000) <= 2);
+}
+
 // req RFC9293:MUST-8
 // attack row 31
 #[test]

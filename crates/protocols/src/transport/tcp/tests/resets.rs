@@ -107,6 +107,7 @@ fn a_reset_counts_at_a_shut_window_too() {
     assert_eq!(script.ending(), Some(Ending::Reset));
 }
 
+// attack row 45
 #[test]
 fn what_had_come_before_a_reset_can_still_be_read() {
     let mut script = Script::established(PLAIN);
