@@ -44,7 +44,8 @@ fn receive(message: &[u8]) {
     let mut internet = Internet::new(US, 24, 1500);
     let probe =
         internet.make_echo_request(PEER.into(), 1, 2, PAYLOAD_LEN, &mut pool, &mut bench.cx());
-    pool.put(probe.expect("an echo request can be made"));
+    let probe = probe.expect("an echo request can be made");
+    pool.put(probe.expect("it is short, and for another host"));
     let parsed = Message::parse(message);
     for round in 0..2 {
         let packet = pool.take(&mut bench.meter).expect("the pool is not empty");
@@ -57,7 +58,7 @@ fn receive(message: &[u8]) {
             }
         }
         let mut answers = 0;
-        while let Some(answer) = internet.transmit(&mut bench.cx()) {
+        while let Some(answer) = internet.transmit(&mut pool, &mut bench.cx()) {
             answers += 1;
             pool.put(answer);
         }

@@ -45,7 +45,7 @@ fn receive(bytes: &[u8]) {
             pool.put(datagram.packet);
         }
         while internet.event().is_some() {}
-        while let Some(answer) = internet.transmit(&mut bench.cx()) {
+        while let Some(answer) = internet.transmit(&mut pool, &mut bench.cx()) {
             assert!(Header::parse(answer.data()).is_ok(), "our answer is a datagram");
             pool.put(answer);
         }

@@ -60,7 +60,7 @@ fn receive(bytes: &[u8], requires_checksum: bool) {
             pool.put(packet);
         }
         _ = sockets.take_error(read);
-        while let Some(answer) = internet.transmit(&mut bench.cx()) {
+        while let Some(answer) = internet.transmit(&mut pool, &mut bench.cx()) {
             pool.put(answer);
         }
     }

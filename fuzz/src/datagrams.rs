@@ -4,14 +4,34 @@
 use protocols::checksum::Sum;
 use protocols::internet::icmp;
 use protocols::internet::ipv4::{self, Header, Protocol};
+use protocols::internet::ipv6;
 use protocols::internet::pseudo_header;
 use protocols::packet::Packet;
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, Ipv6Addr};
 
 /// The host under test.
 pub const US: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
 /// Who sends to it.
 pub const PEER: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 2);
+
+/// The host under test, by IPv6.
+pub const US_V6: Ipv6Addr = Ipv6Addr::new(0x2001, 0xDB8, 0, 0, 0, 0, 0, 1);
+/// Who sends to it, by IPv6.
+pub const PEER_V6: Ipv6Addr = Ipv6Addr::new(0x2001, 0xDB8, 0, 0, 0, 0, 0, 2);
+
+/// Returns a header of IPv6 from the peer to us.
+pub fn header_v6() -> ipv6::Header {
+    ipv6::Header { source: PEER_V6, destination: US_V6, hop_limit: 255, dscp_ecn: 0, flow_label: 0 }
+}
+
+/// Makes the payload length of a datagram of IPv6 that of its bytes.
+pub fn repair_payload_length(datagram: &mut [u8]) {
+    let payload_len = datagram.len().saturating_sub(ipv6::HEADER_LEN);
+    let payload_len = u16::try_from(payload_len).unwrap_or(u16::MAX);
+    if let Some(field) = datagram.get_mut(4..6) {
+        field.copy_from_slice(&payload_len.to_be_bytes());
+    }
+}
 
 /// Returns a datagram from the peer to us.
 pub fn datagram(protocol: Protocol, content: &[u8]) -> Vec<u8> {

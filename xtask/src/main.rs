@@ -1,6 +1,7 @@
 //! The project's own checks and benchmarks: `cargo xtask COMMAND`.
 
 mod bench;
+mod conformance;
 mod ledger;
 mod tidy;
 
@@ -13,7 +14,8 @@ usage: cargo xtask COMMAND
 
   tidy          check what the compiler does not: sizes, layers, banned calls, paths, dependencies
   ledger        print every requirement and attack with its tests; fail at a hole
-  bench NAME    measure ours and the peer, interleaved; see 'cargo xtask bench'";
+  bench NAME    measure ours and the peer, interleaved; see 'cargo xtask bench'
+  conformance   our TCP under the scripts of two public suites; see 'cargo xtask conformance --help'";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -34,7 +36,8 @@ fn run(root: &Path, arguments: &[&str]) -> Result<()> {
     match arguments {
         ["tidy"] => run_tidy(root),
         ["ledger"] => ledger::run(root),
-        ["bench", rest @ ..] => bench::run(rest),
+        ["bench", rest @ ..] => bench::run(root, rest),
+        ["conformance", rest @ ..] => conformance::run(root, rest),
         _ => bail!("{USAGE}"),
     }
 }

@@ -218,7 +218,7 @@ mod tests {
         headers[8..10].copy_from_slice(&[64, 17]);
         headers[12..16].copy_from_slice(&OURS.octets());
         headers[16..20].copy_from_slice(&KERNEL.octets());
-        let sum = (crate::checksum::WORDS.sum)(&headers[..20]);
+        let sum = (crate::checksum::Routines::PORTABLE.sum)(&headers[..20]);
         headers[10..12].copy_from_slice(&(!sum).to_be_bytes());
         headers[20..22].copy_from_slice(&9_u16.to_be_bytes());
         headers[22..24].copy_from_slice(&PORT.to_be_bytes());

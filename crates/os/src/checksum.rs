@@ -1,148 +1,75 @@
-//! The Internet checksum (RFC 1071) as fast as the processor can: sums, and copies that sum.
+//! The Internet checksum (RFC 1071) as fast as this processor can: sums, and copies that sum.
 //!
-//! A one's complement sum may be taken over words of any width and in either order of bytes, and
-//! be folded and turned at the end (RFC 1071 §2 B and C). So all routines here add words as the
-//! machine reads them. Which one runs is found out once, when [`routines`] is called:
-//!
-//! - AVX2: 64 bytes a round, their 16-bit halves into four vectors of 32-bit sums;
-//! - elsewhere: 64-bit words with the carry added back, four sums side by side.
+//! With AVX2 64 bytes a round, whose words of 16 bits go into four vectors of 32-bit sums, in the
+//! machine's own order of bytes (RFC 1071 §2 B). What is left over, and every processor without
+//! it, is for [`Routines::PORTABLE`], which adds words of 64 bits.
 
-/// Returns the one's complement sum of big-endian words, with zero behind an odd last byte.
-pub type Sum = fn(&[u8]) -> u16;
-
-/// Copies the second to the first, as much as both hold, and returns the [`Sum`] of it.
-pub type CopyAndSum = fn(&mut [u8], &[u8]) -> u16;
-
-/// What is used to take a sum.
-#[derive(Clone, Copy, Debug)]
-pub struct Routines {
-    /// The sum of bytes.
-    pub sum: Sum,
-    /// A copy with its sum.
-    pub copy_and_sum: CopyAndSum,
-    /// What the processor is asked for, for the head of a report.
-    pub name: &'static str,
-}
+pub use protocols::checksum::Routines;
 
 /// Returns the fastest routines that this processor has.
 #[must_use]
 pub fn routines() -> Routines {
     #[cfg(target_arch = "x86_64")]
-    if std::is_x86_feature_detected!("avx2") {
-        return Routines { sum: avx2::sum, copy_and_sum: avx2::copy_and_sum, name: "avx2" };
+    if has_avx2() {
+        return Routines { sum: avx2::sum, copy_and_sum: avx2::copy_and_sum };
     }
-    WORDS
+    Routines::PORTABLE
 }
 
-/// The routines for a processor about which nothing is known.
-pub const WORDS: Routines = Routines { sum, copy_and_sum, name: "64-bit words" };
-
-fn sum(bytes: &[u8]) -> u16 {
-    finish(add_words(0, bytes))
+/// Returns what [`routines`] has found, for the head of a report.
+#[must_use]
+pub fn name() -> &'static str {
+    if has_avx2() { "AVX2" } else { "64-bit words" }
 }
 
-fn copy_and_sum(to: &mut [u8], from: &[u8]) -> u16 {
-    finish(copy_words(0, to, from))
+#[cfg(target_arch = "x86_64")]
+fn has_avx2() -> bool {
+    std::is_x86_feature_detected!("avx2")
 }
 
-/// Adds `bytes` to the sum of words as the machine reads them.
-fn add_words(sum: u64, bytes: &[u8]) -> u64 {
-    let (blocks, rest) = bytes.as_chunks::<{ WORD_LEN * LANES }>();
-    let sum = if blocks.is_empty() {
-        sum
-    } else {
-        let lanes = blocks.iter().fold([sum, 0, 0, 0], add_block);
-        lanes.into_iter().fold(0, add_with_carry)
-    };
-    let (words, tail) = rest.as_chunks::<WORD_LEN>();
-    let sum = words.iter().fold(sum, |sum, word| add_with_carry(sum, u64::from_ne_bytes(*word)));
-    add_with_carry(sum, last_word(tail))
+#[cfg(not(target_arch = "x86_64"))]
+fn has_avx2() -> bool {
+    false
 }
-
-fn copy_words(sum: u64, to: &mut [u8], from: &[u8]) -> u64 {
-    let len = to.len().min(from.len());
-    let (to, from) = (to.split_at_mut(len).0, from.split_at(len).0);
-    let (to_blocks, to_rest) = to.as_chunks_mut::<{ WORD_LEN * LANES }>();
-    let (from_blocks, from_rest) = from.as_chunks::<{ WORD_LEN * LANES }>();
-    let mut lanes = [sum, 0, 0, 0];
-    for (to, from) in to_blocks.iter_mut().zip(from_blocks) {
-        *to = *from;
-        lanes = add_block(lanes, from);
-    }
-    let sum = lanes.into_iter().fold(0, add_with_carry);
-    let (to_words, to_tail) = to_rest.as_chunks_mut::<WORD_LEN>();
-    let (from_words, from_tail) = from_rest.as_chunks::<WORD_LEN>();
-    to_words.copy_from_slice(from_words);
-    for (to, from) in to_tail.iter_mut().zip(from_tail) {
-        *to = *from;
-    }
-    add_words(sum, from_rest)
-}
-
-#[inline]
-fn add_block(lanes: [u64; LANES], block: &[u8; WORD_LEN * LANES]) -> [u64; LANES] {
-    let mut added = lanes;
-    for (lane, word) in added.iter_mut().zip(block.as_chunks::<WORD_LEN>().0) {
-        *lane = add_with_carry(*lane, u64::from_ne_bytes(*word));
-    }
-    added
-}
-
-#[inline]
-fn add_with_carry(sum: u64, word: u64) -> u64 {
-    let (sum, has_carry) = sum.overflowing_add(word);
-    sum + u64::from(has_carry)
-}
-
-/// Returns fewer bytes than a word has as a number with the same sum of 16-bit words.
-#[inline]
-fn last_word(tail: &[u8]) -> u64 {
-    let (halves, tail) = tail.as_chunks::<4>();
-    let (pairs, tail) = tail.as_chunks::<2>();
-    let half = halves.first().map_or(0, |half| u64::from(u32::from_ne_bytes(*half)));
-    let pair = pairs.first().map_or(0, |pair| u64::from(u16::from_ne_bytes(*pair)));
-    let last = tail.first().map_or(0, |last| u64::from(u16::from_ne_bytes([*last, 0])));
-    half + pair + last
-}
-
-/// Folds the sum to 16 bits and turns it to big-endian words.
-#[expect(clippy::cast_possible_truncation, reason = "after two folds a sum has 16 bits")]
-fn finish(sum: u64) -> u16 {
-    let sum = (sum & 0xFFFF_FFFF) + (sum >> 32);
-    let sum = (sum & 0xFFFF) + ((sum >> 16) & 0xFFFF) + (sum >> 32);
-    let sum = (sum & 0xFFFF) + (sum >> 16);
-    let sum = (sum & 0xFFFF) + (sum >> 16);
-    (sum as u16).to_be()
-}
-
-const WORD_LEN: usize = size_of::<u64>();
-/// Sums side by side, so that none waits for the one before.
-const LANES: usize = 4;
 
 #[cfg(target_arch = "x86_64")]
 mod avx2 {
-    use super::{add_words, copy_words, finish};
+    use super::Routines;
     use core::arch::x86_64::{
         __m256i, _mm256_add_epi32, _mm256_add_epi64, _mm256_and_si256, _mm256_loadu_si256,
         _mm256_set1_epi32, _mm256_set1_epi64x, _mm256_setzero_si256, _mm256_srli_epi32,
         _mm256_srli_epi64, _mm256_storeu_si256,
     };
+    use protocols::checksum::Sum;
 
     pub(super) fn sum(bytes: &[u8]) -> u16 {
+        if bytes.len() < SHORT_LEN {
+            return (Routines::PORTABLE.sum)(bytes);
+        }
         let (blocks, rest) = bytes.as_chunks::<BLOCK_LEN>();
         // SAFETY: `routines` gives this out only where the processor has AVX2.
         let sum = unsafe { sum_blocks(blocks) };
-        finish(add_words(sum, rest))
+        finish(sum, (Routines::PORTABLE.sum)(rest))
     }
 
     pub(super) fn copy_and_sum(to: &mut [u8], from: &[u8]) -> u16 {
-        let len = to.len().min(from.len());
-        let (to, from) = (to.split_at_mut(len).0, from.split_at(len).0);
+        if from.len() < SHORT_LEN {
+            return (Routines::PORTABLE.copy_and_sum)(to, from);
+        }
         let (to_blocks, to_rest) = to.as_chunks_mut::<BLOCK_LEN>();
         let (from_blocks, from_rest) = from.as_chunks::<BLOCK_LEN>();
         // SAFETY: `routines` gives this out only where the processor has AVX2.
         let sum = unsafe { copy_blocks(to_blocks, from_blocks) };
-        finish(copy_words(sum, to_rest, from_rest))
+        finish(sum, (Routines::PORTABLE.copy_and_sum)(to_rest, from_rest))
+    }
+
+    /// Folds the sum of the blocks, turns it to big-endian words, and adds that of the rest.
+    fn finish(blocks: u64, rest: u16) -> u16 {
+        let words = blocks.to_le_bytes();
+        let (words, _) = words.as_chunks::<2>();
+        let sum =
+            words.iter().fold(Sum::default(), |sum, word| sum.word(u16::from_le_bytes(*word)));
+        Sum::default().word(u16::from_be(sum.unfinished())).word(rest).unfinished()
     }
 
     #[target_feature(enable = "avx2")]
@@ -239,6 +166,8 @@ mod avx2 {
     }
 
     const BLOCK_LEN: usize = 64;
+    /// For less it is not worth to fold vectors.
+    const SHORT_LEN: usize = 160;
     /// A block adds less than 2^16 to a sum of 32 bits: so many may be added before it is full.
     const RUN_BLOCKS: usize = 1 << 15;
 }
@@ -262,10 +191,10 @@ mod tests {
 
     fn assert_all_agree(bytes: &[u8]) {
         let expected = sum_of_pairs(bytes);
-        for routines in [WORDS, routines()] {
-            assert_eq!((routines.sum)(bytes), expected, "{}, {}", routines.name, bytes.len());
+        for routines in [Routines::PORTABLE, routines()] {
+            assert_eq!((routines.sum)(bytes), expected, "{} bytes", bytes.len());
             let mut copy = vec![0; bytes.len()];
-            assert_eq!((routines.copy_and_sum)(&mut copy, bytes), expected, "{}", routines.name);
+            assert_eq!((routines.copy_and_sum)(&mut copy, bytes), expected);
             assert_eq!(copy, bytes);
         }
     }
@@ -289,15 +218,6 @@ mod tests {
     fn a_sum_of_zero_and_a_sum_of_all_ones_are_told_apart() {
         assert_eq!((routines().sum)(&[0; 128]), 0);
         assert_eq!((routines().sum)(&[0xFF; 128]), 0xFFFF);
-    }
-
-    #[test]
-    fn a_copy_ends_with_the_shorter_of_the_two() {
-        let (mut short, long) = ([0; 70], [7; 200]);
-        assert_eq!((routines().copy_and_sum)(&mut short, &long), sum_of_pairs(&[7; 70]));
-        let mut long = [0; 200];
-        assert_eq!((WORDS.copy_and_sum)(&mut long, &short), sum_of_pairs(&[7; 70]));
-        assert_eq!((&long[..70], &long[70..]), (&short[..], &[0; 130][..]));
     }
 
     proptest! {

@@ -2,7 +2,7 @@
 
 use crate::packet_socket::PacketSocket;
 use crate::tun::{Kind, Tun};
-use crate::vnet::Header;
+use crate::vnet::{Header, Received};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 
@@ -59,11 +59,11 @@ impl Device {
     ///
     /// # Errors
     ///
-    /// As [`Tun::read_vectored`] and [`PacketSocket::read_vectored`].
-    pub fn read_vectored(&self, packet: &mut [u8]) -> io::Result<Option<(Header, usize)>> {
+    /// As [`Tun::receive`] and [`PacketSocket::receive`].
+    pub fn receive(&self, buffer: &mut [u8]) -> io::Result<Option<Received>> {
         match self {
-            Self::Tun(tun) => tun.read_vectored(packet),
-            Self::PacketSocket(socket) => socket.read_vectored(packet),
+            Self::Tun(tun) => tun.receive(buffer),
+            Self::PacketSocket(socket) => socket.receive(buffer),
         }
     }
 
@@ -71,11 +71,11 @@ impl Device {
     ///
     /// # Errors
     ///
-    /// As [`Tun::read_now`] and [`PacketSocket::read_now`].
-    pub fn read_now(&self, packet: &mut [u8]) -> io::Result<Option<(Header, usize)>> {
+    /// As [`Tun::receive_now`] and [`PacketSocket::receive_now`].
+    pub fn receive_now(&self, buffer: &mut [u8]) -> io::Result<Option<Received>> {
         match self {
-            Self::Tun(tun) => tun.read_now(packet),
-            Self::PacketSocket(socket) => socket.read_now(packet),
+            Self::Tun(tun) => tun.receive_now(buffer),
+            Self::PacketSocket(socket) => socket.receive_now(buffer),
         }
     }
 

@@ -14,7 +14,11 @@ pub mod checksum;
 pub mod clock;
 #[cfg(target_os = "linux")]
 pub mod device;
+#[cfg(target_os = "linux")]
+pub mod driver;
 pub mod entropy;
+#[cfg(target_os = "linux")]
+pub mod host;
 #[cfg(target_os = "linux")]
 pub mod interface;
 #[cfg(target_os = "linux")]

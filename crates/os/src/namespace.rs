@@ -8,7 +8,8 @@
 use crate::interface::{Interface, InterfaceError};
 use rustix::io::Errno;
 use rustix::process::{getegid, geteuid};
-use rustix::thread::{UnshareFlags, unshare_unsafe};
+use rustix::thread::{LinkNameSpaceType, UnshareFlags, move_into_link_name_space, unshare_unsafe};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::{error, fmt, fs, io};
 
 /// Moves the calling thread into a new network namespace where only `lo` exists, and is up.
@@ -30,6 +31,39 @@ pub fn enter_new_network() -> Result<(), Refused> {
     }
     let loopback = Interface::named("lo").map_err(Refused::Loopback)?;
     loopback.bring_up().map_err(|error| restriction().unwrap_or(Refused::Loopback(error)))
+}
+
+/// A network namespace to come back to. It exists for at least as long as this.
+#[derive(Debug)]
+pub struct Network {
+    file: fs::File,
+}
+
+impl Network {
+    /// Returns the network of the calling thread.
+    ///
+    /// # Errors
+    ///
+    /// What opening it in /proc says.
+    pub fn of_this_thread() -> io::Result<Self> {
+        Ok(Self { file: fs::File::open("/proc/thread-self/ns/net")? })
+    }
+
+    /// Moves the calling thread, and what it starts from now on, into this network.
+    ///
+    /// # Errors
+    ///
+    /// EPERM, for who may not make networks.
+    pub fn enter(&self) -> io::Result<()> {
+        let network = Some(LinkNameSpaceType::Network);
+        Ok(move_into_link_name_space(self.file.as_fd(), network)?)
+    }
+}
+
+impl AsFd for Network {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.file.as_fd()
+    }
 }
 
 fn enter_as_own_root() -> Result<(), Refused> {
@@ -178,6 +212,18 @@ mod tests {
             crate::testing::readable(&socket);
         });
         assert!(is_first_network());
+    }
+
+    #[test]
+    fn a_thread_goes_to_another_network_and_comes_back() {
+        in_new_network(|| {
+            let place = || fs::read_link("/proc/thread-self/ns/net").unwrap();
+            let (first, first_place) = (Network::of_this_thread().unwrap(), place());
+            enter_new_network().unwrap();
+            assert_ne!(place(), first_place);
+            first.enter().unwrap();
+            assert_eq!(place(), first_place);
+        });
     }
 
     #[test]

@@ -3,7 +3,7 @@
 //! The [`Peer`] is just enough of a host: it answers ARP, opens one connection, and sends segments
 //! whose checksum it leaves to the kernel.
 
-use crate::checksum::WORDS;
+use crate::checksum::Routines;
 use crate::device::Device;
 use crate::interface::Interface;
 use crate::packet_socket::{self, PacketSocket};
@@ -56,10 +56,9 @@ impl Peer {
         let mut packet = vec![0; 70_000];
         loop {
             readable(&self.device);
-            let Some((header, length)) = self.device.read_vectored(&mut packet).unwrap() else {
-                continue;
-            };
-            let mut ip = &packet[..length];
+            let Some(received) = self.device.receive(&mut packet).unwrap() else { continue };
+            let header = received.header;
+            let mut ip = &packet[received.range()];
             if self.device.has_frames() {
                 let (frame_header, rest) = ip.split_at(FRAME_HEADER_LEN);
                 ip = rest;
@@ -119,7 +118,7 @@ impl Peer {
 
     /// Returns the header, and the sum of the pseudo-header (RFC 9293 §3.1, RFC 8200 §8.1).
     fn ip_header(&self, protocol: u8, length: u16) -> (Vec<u8>, u16) {
-        let sum = |parts: &[&[u8]]| (WORDS.sum)(&parts.concat());
+        let sum = |parts: &[&[u8]]| (Routines::PORTABLE.sum)(&parts.concat());
         let rest = [&[0, protocol][..], &length.to_be_bytes()].concat();
         match (self.own, self.kernel) {
             (IpAddr::V4(own), IpAddr::V4(kernel)) => {
@@ -128,7 +127,7 @@ impl Peer {
                 let (own, kernel) = (own.octets(), kernel.octets());
                 let mut header = header.as_mut().concat();
                 header.extend([own, kernel].concat());
-                let check = !(WORDS.sum)(&header);
+                let check = !(Routines::PORTABLE.sum)(&header);
                 header[10..12].copy_from_slice(&check.to_be_bytes());
                 (header, sum(&[&own, &kernel, &rest]))
             }
@@ -195,7 +194,9 @@ fn bring_up(name: &str) {
 }
 
 fn tun(kind: Kind) -> Device {
-    let options = Options { kind, is_offloading: true, ..Options::default() };
+    let is_offloading = true;
+    let options =
+        Options { kind, is_offloading, takes_super_datagrams: true, ..Options::default() };
     let tun = Tun::open_with(Some("plumb0"), options).unwrap();
     assert!(tun.offloads().unwrap().tcp, "this kernel offers {:?}", tun.offloads());
     bring_up("plumb0");
@@ -434,15 +435,14 @@ fn a_packet_socket_does_not_receive_what_is_not_for_its_interface_unless_asked()
         let mut received = [0; 2048];
         loop {
             readable(&far);
-            let read = far.read_vectored(&mut received).unwrap();
-            let length = read.map_or(0, |(_, length)| length);
-            if received[..length] == frame {
+            let read = far.receive(&mut received).unwrap();
+            if read.is_some_and(|read| received[read.range()] == frame) {
                 break;
             }
         }
         // What it sent itself has not come back.
-        while let Some((_, length)) = near.read_now(&mut received).unwrap() {
-            assert_ne!(received[..length], frame);
+        while let Some(read) = near.receive_now(&mut received).unwrap() {
+            assert_ne!(received[read.range()], frame);
         }
     });
 }

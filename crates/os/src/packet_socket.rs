@@ -9,8 +9,9 @@
 //! header has no `num_buffers` here. A VLAN tag that the driver took off is lost.
 
 use crate::interface::{Interface, InterfaceError};
-use crate::vnet::{HEADER_LEN, Header};
+use crate::vnet::{Header, Received};
 use rustix::io::{Errno, IoSlice};
+use rustix::net::RecvFlags;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::{error, fmt, io};
@@ -91,57 +92,42 @@ impl PacketSocket {
         Ok(rustix::io::ioctl_fionbio(&self.socket, !is_blocking)?)
     }
 
-    /// Reads the next frame into `frame`, and returns what is unfinished and its length; `None`
-    /// if there is none and the socket does not block, or if a signal ended the wait of one that
-    /// does.
+    /// Reads the next frame into `buffer`, and returns where it lies there and what is unfinished;
+    /// `None` if there is none and the socket does not block, or if a signal ended the wait of one
+    /// that does.
     ///
-    /// With offloads a frame has up to 65,549 bytes.
+    /// With offloads a frame has up to 65,549 bytes, and the header in front takes 10.
     ///
     /// # Errors
     ///
     /// ENETDOWN when the interface goes down; InvalidData for a frame that is longer than the
     /// room or whose header does not fit it, which is lost.
-    pub fn read_vectored(&self, frame: &mut [u8]) -> io::Result<Option<(Header, usize)>> {
-        self.receive(frame, 0)
+    pub fn receive(&self, buffer: &mut [u8]) -> io::Result<Option<Received>> {
+        self.receive_with(buffer, RecvFlags::empty())
     }
 
-    /// Reads like [`Self::read_vectored`], but never waits, whatever [`Self::set_blocking`] says.
+    /// Reads like [`Self::receive`], but never waits, whatever [`Self::set_blocking`] says.
     ///
     /// # Errors
     ///
-    /// As [`Self::read_vectored`].
-    pub fn read_now(&self, frame: &mut [u8]) -> io::Result<Option<(Header, usize)>> {
-        self.receive(frame, libc::MSG_DONTWAIT)
+    /// As [`Self::receive`].
+    pub fn receive_now(&self, buffer: &mut [u8]) -> io::Result<Option<Received>> {
+        self.receive_with(buffer, RecvFlags::DONTWAIT)
     }
 
-    fn receive(&self, frame: &mut [u8], flags: libc::c_int) -> io::Result<Option<(Header, usize)>> {
-        let mut header = [0; HEADER_LEN];
-        let own = if self.has_offloads { SHORT_HEADER_LEN } else { 0 };
-        let mut parts = [
-            libc::iovec { iov_base: header.as_mut_ptr().cast(), iov_len: own },
-            libc::iovec { iov_base: frame.as_mut_ptr().cast(), iov_len: frame.len() },
-        ];
-        // SAFETY: all zeros are a message without parts, name and control data.
-        let mut message: libc::msghdr = unsafe { core::mem::zeroed() };
-        message.msg_iov = parts.as_mut_ptr();
-        message.msg_iovlen = PARTS;
-        // SAFETY: both parts are ours to be written to, and as long as they say.
-        let count = unsafe { libc::recvmsg(self.socket.as_raw_fd(), &raw mut message, flags) };
-        let Ok(count) = usize::try_from(count) else {
-            let error = io::Error::last_os_error();
-            return match error.kind() {
-                io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted => Ok(None),
-                _ => Err(error),
-            };
-        };
-        if message.msg_flags & libc::MSG_TRUNC != 0 {
-            return Err(io::Error::new(io::ErrorKind::InvalidData, "a frame longer than its room"));
+    fn receive_with(&self, buffer: &mut [u8], flags: RecvFlags) -> io::Result<Option<Received>> {
+        // With TRUNC the answer is the length of the frame, not of what there was room for.
+        let flags = flags | RecvFlags::TRUNC;
+        match rustix::net::recv(&self.socket, &mut *buffer, flags) {
+            Ok((_, count)) if count > buffer.len() => Err(io::ErrorKind::InvalidData.into()),
+            Ok((_, count)) => Received::in_front(buffer, self.header_len(), count).map(Some),
+            Err(Errno::AGAIN | Errno::INTR) => Ok(None),
+            Err(error) => Err(error.into()),
         }
-        let length = count.saturating_sub(own);
-        match Header::decode(&header, length) {
-            Ok(header) => Ok(Some((header, length))),
-            Err(error) => Err(io::Error::new(io::ErrorKind::InvalidData, error)),
-        }
+    }
+
+    fn header_len(&self) -> usize {
+        if self.has_offloads { SHORT_HEADER_LEN } else { 0 }
     }
 
     /// Sends one frame in three parts, finished or not as `header` says, and returns its length,
@@ -160,8 +146,7 @@ impl PacketSocket {
         let length = parts.iter().map(|part| part.len()).sum();
         let [a, b, c] = parts.map(IoSlice::new);
         let header = header.encode();
-        let own = if self.has_offloads { SHORT_HEADER_LEN } else { 0 };
-        let header = IoSlice::new(header.get(..own).unwrap_or_default());
+        let header = IoSlice::new(header.get(..self.header_len()).unwrap_or_default());
         loop {
             match rustix::io::writev(&self.socket, &[header, a, b, c]) {
                 Ok(_) => return Ok(Some(length)),
@@ -252,7 +237,6 @@ impl error::Error for PacketSocketError {}
 
 /// The header before VIRTIO 1.0, without `num_buffers`.
 const SHORT_HEADER_LEN: usize = 10;
-const PARTS: usize = 2;
 // <linux/if_packet.h>, <linux/if_ether.h>
 const PACKET_ADD_MEMBERSHIP: libc::c_int = 1;
 const PACKET_VNET_HDR: libc::c_int = 15;

@@ -6,7 +6,8 @@
 use crate::clock::Monotonic;
 use crate::readiness::{PollFd, PollFlags, wait};
 use protocols::time::Duration;
-use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
+use rustix::process::{Pid, PidfdFlags, Resource, Signal, kill_process, pidfd_open};
+use rustix::process::{getrlimit, setrlimit};
 use std::io;
 use std::process::{self, Command, ExitStatus};
 
@@ -90,6 +91,21 @@ impl Drop for Program {
     }
 }
 
+/// Lets this process, and what it starts from now on, have `count` descriptors open.
+///
+/// # Errors
+///
+/// EPERM, if that is more than is allowed and the user may not allow more.
+pub fn allow_descriptors(count: u64) -> io::Result<()> {
+    let mut limit = getrlimit(Resource::Nofile);
+    if limit.current.is_none_or(|current| current >= count) {
+        return Ok(());
+    }
+    limit.current = Some(count);
+    limit.maximum = limit.maximum.map(|maximum| maximum.max(count));
+    Ok(setrlimit(Resource::Nofile, limit)?)
+}
+
 /// How long a program may take to put its house in order.
 const GRACE: Duration = Duration::from_millis(500);
 
@@ -108,6 +124,13 @@ mod tests {
         assert_eq!(test_kill_process(id), Ok(()));
         drop(program);
         assert_eq!(test_kill_process(id), Err(rustix::io::Errno::SRCH));
+    }
+
+    #[test]
+    fn descriptors_that_are_allowed_already_stay_allowed() {
+        let before = getrlimit(Resource::Nofile);
+        allow_descriptors(16).unwrap();
+        assert_eq!(getrlimit(Resource::Nofile), before);
     }
 
     #[test]

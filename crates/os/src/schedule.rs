@@ -5,7 +5,9 @@
 
 use protocols::time::Duration;
 use rustix::io::Errno;
+use rustix::process::Pid;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+use std::ffi::OsStr;
 use std::{fs, io};
 
 /// Returns the numbers of the processors on which the calling thread may run.
@@ -30,6 +32,38 @@ pub fn pin_to(processor: usize) -> io::Result<()> {
     let mut only = CpuSet::new();
     only.set(processor);
     Ok(sched_setaffinity(None, &only)?)
+}
+
+/// Has all threads that the process `id` has now run on `processor` alone.
+///
+/// # Errors
+///
+/// ESRCH, if it has gone; EINVAL, if there is no such processor; EPERM for another user's.
+pub fn pin_process_to(id: u32, processor: usize) -> io::Result<()> {
+    if processor >= CpuSet::MAX_CPU {
+        return Err(Errno::INVAL.into());
+    }
+    let mut only = CpuSet::new();
+    only.set(processor);
+    threads_of(id)?.into_iter().try_for_each(|thread| Ok(sched_setaffinity(Some(thread), &only)?))
+}
+
+/// Has all threads that the process `id` has now run before every ordinary one, as
+/// [`set_real_time`] does.
+///
+/// # Errors
+///
+/// ESRCH, if it has gone; EPERM, if the user may not; EINVAL for another priority.
+pub fn set_process_real_time(id: u32, priority: u8) -> io::Result<()> {
+    threads_of(id)?.into_iter().try_for_each(|thread| {
+        set_class_of(thread.as_raw_nonzero().get(), libc::SCHED_FIFO, priority)
+    })
+}
+
+fn threads_of(id: u32) -> io::Result<Vec<Pid>> {
+    let entries = fs::read_dir(format!("/proc/{id}/task"))?;
+    let number = |name: &OsStr| name.to_str()?.parse().ok().and_then(Pid::from_raw);
+    entries.map(|entry| number(&entry?.file_name()).ok_or(Errno::SRCH.into())).collect()
 }
 
 /// Has the calling thread run before every ordinary one (`SCHED_FIFO`), at `priority` 1 to 99.
@@ -63,9 +97,14 @@ pub fn set_nice(nice: i8) -> io::Result<()> {
 }
 
 fn set_class(class: libc::c_int, priority: u8) -> io::Result<()> {
+    set_class_of(0, class, priority)
+}
+
+/// The thread 0 is the calling one.
+fn set_class_of(thread: libc::pid_t, class: libc::c_int, priority: u8) -> io::Result<()> {
     let wanted = libc::sched_param { sched_priority: priority.into() };
     // SAFETY: the struct is whole and lives through the call, which only reads it.
-    match unsafe { libc::sched_setscheduler(0, class, &raw const wanted) } {
+    match unsafe { libc::sched_setscheduler(thread, class, &raw const wanted) } {
         0 => Ok(()),
         _ => Err(io::Error::last_os_error()),
     }
@@ -120,6 +159,12 @@ mod tests {
     #[test]
     fn a_processor_that_does_not_exist_is_refused() {
         assert!(pin_to(usize::MAX).is_err());
+    }
+
+    #[test]
+    fn a_process_that_has_gone_cannot_be_pinned() {
+        assert!(pin_process_to(u32::MAX, 0).is_err());
+        assert!(pin_process_to(std::process::id(), usize::MAX).is_err());
     }
 
     #[test]

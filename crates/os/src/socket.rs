@@ -9,8 +9,9 @@
 
 use rustix::io::Errno;
 use rustix::ioctl::{Getter, Opcode, ioctl};
-use rustix::net::{SendFlags, send, sockopt};
+use rustix::net::{AddressFamily, SendFlags, SocketFlags, SocketType, send, socket_with, sockopt};
 use std::io;
+use std::net::{SocketAddr, TcpStream as TcpSocket};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
@@ -84,6 +85,20 @@ pub fn congestion_control(socket: &impl AsFd) -> io::Result<String> {
 /// ENOENT, if the kernel does not have it; EPERM, if only root may use it.
 pub fn set_congestion_control(socket: &impl AsFd, name: &str) -> io::Result<()> {
     Ok(sockopt::set_tcp_congestion(socket, name)?)
+}
+
+/// Connects to `remote` with a congestion control that is chosen before the first segment: one
+/// that paces leaves its clock running when it is replaced later.
+///
+/// # Errors
+///
+/// As [`set_congestion_control`], and what the far side or the network says.
+pub fn connect_with_congestion_control(remote: SocketAddr, name: &str) -> io::Result<TcpSocket> {
+    let family = if remote.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+    let socket = socket_with(family, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
+    set_congestion_control(&socket, name)?;
+    rustix::net::connect(&socket, &remote)?;
+    Ok(socket.into())
 }
 
 /// Returns whether the next byte to be read is the one at the urgent mark.

@@ -21,7 +21,7 @@
 
 use crate::interface::{self, NameError};
 use crate::unless_blocked;
-use crate::vnet::{HEADER_LEN, Header};
+use crate::vnet::{HEADER_LEN, Header, Received};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::{Errno, IoSlice, IoSliceMut, ReadWriteFlags};
 use rustix::ioctl::{IntegerSetter, Opcode, Setter, Updater, ioctl, opcode};
@@ -55,6 +55,8 @@ pub struct Options {
     pub kind: Kind,
     /// Whether packets may be left unfinished, with a header that says so.
     pub is_offloading: bool,
+    /// Whether UDP datagrams of one size may come as one packet too.
+    pub takes_super_datagrams: bool,
     /// Whether the interface may be opened again for another queue, up to 256 times; the kernel
     /// spreads its flows over the queues.
     pub has_many_queues: bool,
@@ -115,7 +117,8 @@ impl Tun {
             Errno::INVAL => TunError::Different(wanted.into(), options.kind),
             error => TunError::Other(error.into()),
         })?;
-        let offloads = options.is_offloading.then(|| ask_for_offloads(&descriptor)).transpose();
+        let offloads =
+            options.is_offloading.then(|| ask_for_offloads(&descriptor, options)).transpose();
         let offloads = offloads.map_err(|error| TunError::Other(error.into()))?;
         Ok(Self { descriptor, name: request.name(), kind: options.kind, offloads })
     }
@@ -152,7 +155,7 @@ impl Tun {
     /// Reads the next packet into `packet` and returns its length, or `None` if there is none.
     ///
     /// What is longer than `packet` is cut off: give it the interface's MTU. For a device without
-    /// offloads; of one that has them [`Self::read_vectored`] tells what is unfinished.
+    /// offloads; of one that has them [`Self::receive`] tells what is unfinished.
     ///
     /// # Errors
     ///
@@ -160,8 +163,16 @@ impl Tun {
     pub fn read(&self, packet: &mut [u8]) -> io::Result<Option<usize>> {
         match self.offloads {
             None => unless_blocked(|| rustix::io::read(&self.descriptor, &mut *packet)),
-            Some(_) => Ok(self.read_vectored(packet)?.map(|(_, length)| length)),
+            Some(_) => self.read_finished(packet),
         }
+    }
+
+    fn read_finished(&self, packet: &mut [u8]) -> io::Result<Option<usize>> {
+        let mut buffer = vec![0; HEADER_LEN + packet.len() + 1];
+        let Some(received) = self.receive(&mut buffer)? else { return Ok(None) };
+        let bytes = buffer.get(received.range()).unwrap_or_default();
+        packet.iter_mut().zip(bytes).for_each(|(to, from)| *to = *from);
+        Ok(Some(bytes.len()))
     }
 
     /// Gives the kernel one packet, or returns `None` if it has no room for it now.
@@ -176,71 +187,91 @@ impl Tun {
         }
     }
 
-    /// Reads the next packet into `packet`, and returns what is unfinished and its length; `None`
-    /// if there is none and the device does not block, or if a signal ended the wait of one that
-    /// does.
+    /// Reads the next packet into `buffer`, and returns where it lies there and what is unfinished;
+    /// `None` if there is none and the device does not block, or if a signal ended the wait of one
+    /// that does.
     ///
-    /// With offloads a packet has up to 65,535 bytes, and 14 more with Ethernet.
+    /// With offloads a packet has up to 65,535 bytes, 14 more with Ethernet, and the header in front
+    /// takes [`HEADER_LEN`]. What is longer than the buffer is cut off.
     ///
     /// # Errors
     ///
-    /// What the kernel says; EIO while the interface is down; InvalidData for a header that does
-    /// not fit its packet, which is to be dropped.
-    pub fn read_vectored(&self, packet: &mut [u8]) -> io::Result<Option<(Header, usize)>> {
-        let mut header = [0; HEADER_LEN];
-        let is_plain = self.offloads.is_none();
-        let read = if is_plain {
-            rustix::io::read(&self.descriptor, &mut *packet)
-        } else {
-            let mut parts = [IoSliceMut::new(&mut header), IoSliceMut::new(packet)];
-            rustix::io::readv(&self.descriptor, &mut parts)
-        };
-        header_and_length(read, &header, is_plain)
+    /// What the kernel says; InvalidData for a header that does not fit its packet, which is lost.
+    pub fn receive(&self, buffer: &mut [u8]) -> io::Result<Option<Received>> {
+        self.received(rustix::io::read(&self.descriptor, &mut *buffer), buffer)
     }
 
-    /// Reads like [`Self::read_vectored`] of a device that blocks, but does not wait.
+    /// Reads like [`Self::receive`] of a device that blocks, but does not wait.
     ///
     /// # Errors
     ///
-    /// As [`Self::read_vectored`].
-    pub fn read_now(&self, packet: &mut [u8]) -> io::Result<Option<(Header, usize)>> {
-        let mut header = [0; HEADER_LEN];
-        let is_plain = self.offloads.is_none();
-        let own = if is_plain { 0 } else { HEADER_LEN };
-        let mut parts =
-            [IoSliceMut::new(header.get_mut(..own).unwrap_or_default()), IoSliceMut::new(packet)];
+    /// As [`Self::receive`].
+    pub fn receive_now(&self, buffer: &mut [u8]) -> io::Result<Option<Received>> {
         // An offset of -1 is no offset (preadv2(2)).
-        let flags = ReadWriteFlags::NOWAIT;
-        let mut read = rustix::io::preadv2(&self.descriptor, &mut parts, u64::MAX, flags);
+        let (no_offset, flags) = (u64::MAX, ReadWriteFlags::NOWAIT);
+        let parts = &mut [IoSliceMut::new(buffer)];
+        let mut read = rustix::io::preadv2(&self.descriptor, parts, no_offset, flags);
         if read == Err(Errno::OPNOTSUPP) {
             // Before Linux 6.4.
             self.set_blocking(false)?;
-            read = rustix::io::readv(&self.descriptor, &mut parts);
+            read = rustix::io::read(&self.descriptor, &mut *buffer);
             self.set_blocking(true)?;
         }
-        header_and_length(read, &header, is_plain)
+        self.received(read, buffer)
+    }
+
+    fn received(&self, read: Result<usize, Errno>, buffer: &[u8]) -> io::Result<Option<Received>> {
+        match read {
+            Ok(count) => Received::in_front(buffer, self.header_len(), count).map(Some),
+            Err(Errno::AGAIN | Errno::INTR) => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    fn header_len(&self) -> usize {
+        if self.offloads.is_some() { HEADER_LEN } else { 0 }
     }
 
     /// Gives the kernel one packet in three parts, finished or not as `header` says, and returns
-    /// its length, or `None` if the kernel has no room for it now. Nothing is copied here.
+    /// its length, or `None` if the kernel has no room for it now.
+    ///
+    /// Only a short packet is put together first, because the kernel takes longer to gather it.
     ///
     /// # Errors
     ///
     /// As [`Self::write`]; InvalidInput for an unfinished packet on a device without offloads.
     pub fn write_vectored(&self, header: &Header, parts: [&[u8]; 3]) -> io::Result<Option<usize>> {
-        let [a, b, c] = parts.map(IoSlice::new);
-        if self.offloads.is_some() {
-            let header = header.encode();
-            let written = unless_blocked(|| {
-                rustix::io::writev(&self.descriptor, &[IoSlice::new(&header), a, b, c])
-            });
-            return Ok(written?.map(|count| count.saturating_sub(HEADER_LEN)));
-        }
-        if !header.is_plain() {
+        if self.offloads.is_none() && !header.is_plain() {
             return Err(io::ErrorKind::InvalidInput.into());
         }
-        unless_blocked(|| rustix::io::writev(&self.descriptor, &[a, b, c]))
+        let header = header.encode();
+        let header = header.get(..self.header_len()).unwrap_or_default();
+        let [a, b, c] = parts;
+        let mut whole = [0; SHORT_LEN];
+        let written = if let Some(length) = put_together(&mut whole, [header, a, b, c]) {
+            let whole = whole.get(..length).unwrap_or_default();
+            unless_blocked(|| rustix::io::write(&self.descriptor, whole))
+        } else {
+            let parts = [header, a, b, c].map(IoSlice::new);
+            unless_blocked(|| rustix::io::writev(&self.descriptor, &parts))
+        };
+        Ok(written?.map(|count| count.saturating_sub(header.len())))
     }
+}
+
+/// Copies `parts` to `whole`, one behind the other, and returns their length, if there is room.
+fn put_together(whole: &mut [u8; SHORT_LEN], parts: [&[u8]; 4]) -> Option<usize> {
+    let length = parts.iter().map(|part| part.len()).sum();
+    if length > SHORT_LEN {
+        return None;
+    }
+    let mut room = &mut whole[..];
+    for part in parts {
+        let (place, rest) = room.split_at_mut_checked(part.len())?;
+        place.copy_from_slice(part);
+        room = rest;
+    }
+    Some(length)
 }
 
 /// Returns the flags with which an interface is made or attached to.
@@ -255,11 +286,14 @@ fn interface_flags(options: Options) -> i16 {
 }
 
 /// Agrees with the kernel on the length of the header and on what we take unfinished.
-fn ask_for_offloads(descriptor: &OwnedFd) -> Result<Offloads, Errno> {
+fn ask_for_offloads(descriptor: &OwnedFd, options: Options) -> Result<Offloads, Errno> {
     let length = i32::try_from(HEADER_LEN).unwrap_or(i32::MAX);
     // SAFETY: TUNSETVNETHDRSZ reads an int.
     unsafe { ioctl(descriptor, Setter::<TUNSETVNETHDRSZ, libc::c_int>::new(length)) }?;
     for offloads in STEPS {
+        if offloads.udp && !options.takes_super_datagrams {
+            continue;
+        }
         // SAFETY: TUNSETOFFLOAD takes its flags in the place of the pointer.
         let answer = unsafe {
             ioctl(descriptor, IntegerSetter::<TUNSETOFFLOAD>::new_usize(offload_flags(offloads)))
@@ -291,26 +325,6 @@ fn offload_flags(offloads: Offloads) -> usize {
     .into_iter()
     .filter(|(is_wanted, _)| *is_wanted)
     .fold(0, |flags, (_, flag)| flags | flag)
-}
-
-fn header_and_length(
-    read: Result<usize, Errno>,
-    header: &[u8; HEADER_LEN],
-    is_plain: bool,
-) -> io::Result<Option<(Header, usize)>> {
-    let count = match read {
-        Ok(count) => count,
-        Err(Errno::AGAIN | Errno::INTR) => return Ok(None),
-        Err(error) => return Err(error.into()),
-    };
-    if is_plain {
-        return Ok(Some((Header::default(), count)));
-    }
-    let length = count.saturating_sub(HEADER_LEN);
-    match Header::decode(header, length) {
-        Ok(header) => Ok(Some((header, length))),
-        Err(error) => Err(io::Error::new(io::ErrorKind::InvalidData, error)),
-    }
 }
 
 impl AsFd for Tun {
@@ -381,6 +395,8 @@ impl fmt::Display for Kind {
     }
 }
 
+/// A packet of so many bytes, header and all, is faster copied than gathered.
+const SHORT_LEN: usize = 256;
 const DEVICE: &str = "/dev/net/tun";
 // <linux/if_tun.h>
 const TUNSETIFF: Opcode = opcode::write::<libc::c_int>(b'T', 202);

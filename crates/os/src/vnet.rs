@@ -9,10 +9,21 @@
 //! What comes from the kernel may come from another guest: [`Header::decode`] refuses what does
 //! not fit the packet, so that no number of a [`Header`] that it returns points outside of it.
 
-use std::{error, fmt};
+use std::{error, fmt, io};
 
 /// The length of the header with `num_buffers`, in bytes.
 pub const HEADER_LEN: usize = 12;
+
+/// A packet that a device has read into a buffer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Received {
+    /// What is unfinished about it, counted from its own start.
+    pub header: Header,
+    /// Where it starts in the buffer, in bytes: the header may lie in front of it.
+    pub start: usize,
+    /// Its length, in bytes.
+    pub length: usize,
+}
 
 /// What is unfinished about a packet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -63,6 +74,32 @@ pub enum SegmentKind {
     Tcp6,
     /// UDP datagrams of equal size, over either.
     Udp,
+}
+
+impl Received {
+    /// Reads a header of `header_len` bytes in front of a packet, which may be the short one of
+    /// before VIRTIO 1.0, or none; both are in the first `count` bytes of `buffer`.
+    ///
+    /// # Errors
+    ///
+    /// InvalidData with a [`HeaderError`].
+    pub(crate) fn in_front(buffer: &[u8], header_len: usize, count: usize) -> io::Result<Self> {
+        let length = count.saturating_sub(header_len);
+        let mut header = [0; HEADER_LEN];
+        for (to, from) in header.iter_mut().zip(buffer.iter().take(header_len.min(count))) {
+            *to = *from;
+        }
+        match Header::decode(&header, length) {
+            Ok(header) => Ok(Self { header, start: header_len, length }),
+            Err(error) => Err(io::Error::new(io::ErrorKind::InvalidData, error)),
+        }
+    }
+
+    /// Returns where the packet lies in the buffer.
+    #[must_use]
+    pub fn range(&self) -> core::ops::Range<usize> {
+        self.start..self.start + self.length
+    }
 }
 
 impl Header {

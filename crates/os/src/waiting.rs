@@ -13,7 +13,7 @@ use crate::alarm::Alarm;
 use crate::clock::Monotonic;
 use crate::device::Device;
 use crate::readiness::{self, PollFd, PollFlags};
-use crate::vnet::Header;
+use crate::vnet::Received;
 use protocols::Instant;
 use protocols::time::Duration;
 use std::io;
@@ -51,8 +51,8 @@ enum Sleep {
 /// What a wait did and brought.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Waited {
-    /// What is unfinished about the packet and its length; `None` if none came in time.
-    pub packet: Option<(Header, usize)>,
+    /// Where the packet lies and what is unfinished about it; `None` if none came in time.
+    pub packet: Option<Received>,
     /// The time at its end.
     pub now: Instant,
     /// How long the processor worked for nothing.
@@ -94,7 +94,7 @@ impl Waiter {
     ///
     /// # Errors
     ///
-    /// As [`Device::read_vectored`], and what `ppoll` says.
+    /// As [`Device::receive`], and what `ppoll` says.
     pub fn read(
         &mut self,
         device: &Device,
@@ -132,15 +132,11 @@ impl Waiter {
     ///
     /// # Errors
     ///
-    /// As [`Device::read_now`].
-    pub fn read_now(
-        &self,
-        device: &Device,
-        packet: &mut [u8],
-    ) -> io::Result<Option<(Header, usize)>> {
+    /// As [`Device::receive_now`].
+    pub fn read_now(&self, device: &Device, packet: &mut [u8]) -> io::Result<Option<Received>> {
         match self.sleep {
-            Sleep::InPoll => device.read_vectored(packet),
-            Sleep::InRead(_) => device.read_now(packet),
+            Sleep::InPoll => device.receive(packet),
+            Sleep::InRead(_) => device.receive_now(packet),
         }
     }
 
@@ -151,13 +147,13 @@ impl Waiter {
         clock: &Monotonic,
         now: Instant,
         until: Option<Instant>,
-    ) -> io::Result<Option<(Header, usize)>> {
+    ) -> io::Result<Option<Received>> {
         if let Some(alarm) = self.alarm(device)? {
             alarm.ring_by(until, now, clock)?;
-            return device.read_vectored(packet);
+            return device.receive(packet);
         }
         readiness::wait(&mut [PollFd::new(device, PollFlags::IN)], clock, until)?;
-        device.read_vectored(packet)
+        device.receive(packet)
     }
 
     /// Returns the alarm of the calling thread, or `None` if the device is to be polled.
@@ -209,7 +205,7 @@ mod tests {
             let until = clock.now() + Duration::from_secs(10);
             let now = clock.now();
             let waited = waiter.read(&device, &mut packet, &clock, now, Some(until)).unwrap();
-            if waited.packet.is_some_and(|(_, length)| length == 29) {
+            if waited.packet.is_some_and(|received| received.length == 29) {
                 return waited;
             }
         }

@@ -6,15 +6,21 @@
 
 use os::interface::Interface;
 use os::namespace::{Refused, enter_new_network};
-use os::tun::{Tun, TunError};
+use os::packet_socket::{self, PacketSocket};
+use os::tun::{self, Kind, Tun, TunError};
+use os::veth;
 use std::path::PathBuf;
 use std::process::{Command, ExitCode};
 use std::{env, fs, io, process, sync::mpsc, thread};
 
-const CASES: [(&str, fn()); 3] = [
+const CASES: [(&str, fn()); 4] = [
     (
         "a_user_who_may_nothing_gets_a_network_of_their_own",
         a_user_who_may_nothing_gets_a_network_of_their_own,
+    ),
+    (
+        "a_user_who_may_nothing_has_every_device_in_a_network_of_their_own",
+        a_user_who_may_nothing_has_every_device_in_a_network_of_their_own,
     ),
     (
         "a_user_whose_process_has_two_threads_is_told_so",
@@ -41,6 +47,26 @@ fn a_user_who_may_nothing_gets_a_network_of_their_own() {
         Ok(tun) => assert_eq!(tun.name(), "plumb0"),
         Err(refused) => eprintln!("without a TUN: {refused}"),
     }
+}
+
+fn a_user_who_may_nothing_has_every_device_in_a_network_of_their_own() {
+    if let Err(refused) = enter_new_network() {
+        return eprintln!("skipped: {refused}");
+    }
+    for kind in [Kind::Tun, Kind::Tap] {
+        let options = tun::Options { kind, is_offloading: true, ..tun::Options::default() };
+        match Tun::open_with(None, options) {
+            Ok(tun) => assert!(tun.offloads().is_some_and(|offloads| offloads.checksum)),
+            Err(refused) => eprintln!("without a {kind}: {refused}"),
+        }
+    }
+    match veth::make_pair("near", "far", None) {
+        Ok(near) => near.bring_up().expect("up"),
+        Err(refused) => return eprintln!("without a pair: {refused}"),
+    }
+    let options = packet_socket::Options { is_offloading: true, is_promiscuous: true };
+    let socket = PacketSocket::open("near", options).expect("a packet socket");
+    assert!(socket.has_offloads());
 }
 
 fn a_user_whose_process_has_two_threads_is_told_so() {

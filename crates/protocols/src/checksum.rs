@@ -22,29 +22,47 @@ impl Default for Routines {
     }
 }
 
-/// Bytes that are summed in eight lanes before their sums are folded into one.
-const BLOCK: usize = 32;
+/// Sums side by side, so that none waits for the one before.
+const LANES: usize = 4;
+const WORD_LEN: usize = size_of::<u64>();
 
 fn sum(bytes: &[u8]) -> u16 {
     // A one's complement sum may be taken over words of any width and in any byte order, and
-    // folded and turned round at the end (RFC 1071 §2 B and C). Eight lanes of 32 bits, added up
-    // in 64, are what compilers make the best of.
-    let mut lanes = [0_u64; BLOCK / 4];
-    let mut blocks = bytes.chunks_exact(BLOCK);
-    for block in &mut blocks {
-        for (lane, word) in lanes.iter_mut().zip(block.chunks_exact(4)) {
-            if let Ok(word) = <[u8; 4]>::try_from(word) {
-                *lane += u64::from(u32::from_ne_bytes(word));
-            }
-        }
+    // folded and turned round at the end (RFC 1071 §2 B and C). So these are the machine's own
+    // words of 64 bits, and every carry is added back.
+    let (blocks, rest) = bytes.as_chunks::<{ LANES * WORD_LEN }>();
+    let mut sum = 0;
+    if !blocks.is_empty() {
+        let lanes = blocks.iter().fold([0; LANES], add_block);
+        sum = lanes.into_iter().fold(0, add_with_carry);
     }
-    let mut sum: u64 = lanes.iter().map(|lane| u64::from(fold(*lane))).sum();
-    for word in blocks.remainder().chunks(2) {
-        let mut pair = [0; 2];
-        pair.iter_mut().zip(word).for_each(|(to, from)| *to = *from);
-        sum += u64::from(u16::from_ne_bytes(pair));
+    let (words, tail) = rest.as_chunks::<WORD_LEN>();
+    for word in words {
+        sum = add_with_carry(sum, u64::from_ne_bytes(*word));
     }
-    u16::from_be(fold(sum))
+    u16::from_be(fold(add_with_carry(sum, tail_sum(tail))))
+}
+
+fn add_block(mut lanes: [u64; LANES], block: &[u8; LANES * WORD_LEN]) -> [u64; LANES] {
+    for (lane, word) in lanes.iter_mut().zip(block.as_chunks::<WORD_LEN>().0) {
+        *lane = add_with_carry(*lane, u64::from_ne_bytes(*word));
+    }
+    lanes
+}
+
+fn add_with_carry(sum: u64, word: u64) -> u64 {
+    let (sum, has_carry) = sum.overflowing_add(word);
+    sum + u64::from(has_carry)
+}
+
+/// Returns the sum of fewer bytes than a word has.
+fn tail_sum(tail: &[u8]) -> u64 {
+    let (halves, tail) = tail.as_chunks::<4>();
+    let (pairs, tail) = tail.as_chunks::<2>();
+    let half = halves.first().map_or(0, |half| u64::from(u32::from_ne_bytes(*half)));
+    let pair = pairs.first().map_or(0, |pair| u64::from(u16::from_ne_bytes(*pair)));
+    let last = tail.first().map_or(0, |last| u64::from(u16::from_ne_bytes([*last, 0])));
+    half + pair + last
 }
 
 fn copy_and_sum(to: &mut [u8], from: &[u8]) -> u16 {
@@ -93,13 +111,13 @@ impl Sum {
     }
 }
 
-fn fold(mut sum: u64) -> u16 {
-    loop {
-        match u16::try_from(sum) {
-            Ok(sum) => return sum,
-            Err(_) => sum = (sum & 0xFFFF) + (sum >> 16),
-        }
-    }
+#[expect(clippy::cast_possible_truncation, reason = "what is left after the folds has 16 bits")]
+fn fold(sum: u64) -> u16 {
+    let sum = (sum >> 32) + (sum & 0xFFFF_FFFF);
+    let sum = (sum >> 32) + ((sum >> 16) & 0xFFFF) + (sum & 0xFFFF);
+    let sum = (sum >> 16) + (sum & 0xFFFF);
+    let sum = (sum >> 16) + (sum & 0xFFFF);
+    sum as u16
 }
 
 #[cfg(test)]

@@ -226,11 +226,14 @@ impl Pool {
         Some(self.free.pop().unwrap_or_else(|| Packet::with_capacity(self.capacity)))
     }
 
-    /// Takes back a packet that this pool lent.
+    /// Takes back a packet that this pool lent. One that has grown, because a datagram came or
+    /// went in fragments, is let go.
     pub fn put(&mut self, mut packet: Packet) {
-        packet.clear();
         self.lent = self.lent.saturating_sub(1);
-        self.free.push(packet);
+        if packet.bytes.len() <= HEADROOM + self.capacity {
+            packet.clear();
+            self.free.push(packet);
+        }
     }
 
     /// Returns whether the next packet would be refused.
@@ -275,6 +278,15 @@ mod tests {
         packet.pull(4);
         packet.unpull(4);
         assert_eq!(packet.data(), b"ip..data");
+    }
+
+    #[test]
+    fn a_packet_that_has_grown_is_let_go() {
+        let (mut pool, mut lab) = (Pool::new(2, 100), Lab::default());
+        let mut packet = pool.take(&mut lab.meter).unwrap();
+        packet.resize(101);
+        pool.put(packet);
+        assert_eq!((pool.free.len(), pool.lent()), (0, 0));
     }
 
     #[test]

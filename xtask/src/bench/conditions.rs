@@ -27,6 +27,15 @@ pub(super) struct Conditions {
     load_before: Option<[f64; 3]>,
 }
 
+/// Which programs stand behind a figure, for the words of a report.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Cast {
+    /// A driver that types into a client, whose server runs a shell.
+    Login,
+    /// A client and a server, and nothing else.
+    Stack,
+}
+
 /// Low among the real-time priorities: what the machine needs itself stays above.
 const PRIORITY: u8 = 10;
 /// The greatest share that an ordinary program can have.
@@ -59,6 +68,14 @@ impl Conditions {
         }
     }
 
+    /// Has a program that was started as an ordinary one run as [`Self::run_in_real_time`] says.
+    pub(super) fn promote(&self, id: u32) -> Result<()> {
+        match self.real_time {
+            Ok(()) => Ok(schedule::set_process_real_time(id, PRIORITY)?),
+            Err(_) => Ok(()),
+        }
+    }
+
     /// Has this thread, and what it starts from now on, run as ordinary programs do.
     ///
     /// Screenfuls need it: the kernel carries characters between the two ends of a terminal in
@@ -73,29 +90,43 @@ impl Conditions {
         self.placement.map(|placement| (placement.far, placement.near))
     }
 
-    /// Returns the conditions in lines; `congestion` is what the connections really had.
-    pub(super) fn text(&self, congestion: &str) -> String {
-        let machine = &self.machine;
-        let known = |text: &Option<String>| text.clone().unwrap_or_else(|| UNKNOWN.to_owned());
-        let placed = match self.placement {
-            None => "not pinned".to_owned(),
-            Some(Placement { near, far }) if near == far => {
+    fn placement_text(&self, cast: Cast) -> String {
+        match (self.placement, cast) {
+            (None, _) => "not pinned".to_owned(),
+            (Some(Placement { near, .. }), Cast::Stack) => format!(
+                "client and server both on processor {near}; where they spin, the server on another"
+            ),
+            (Some(Placement { near, far }), Cast::Login) if near == far => {
                 format!("driver, client, server and shell all on processor {near}")
             }
-            Some(Placement { near, far }) => {
+            (Some(Placement { near, far }), Cast::Login) => {
                 format!("driver and client on processor {near}, server and shell on {far}")
             }
-        };
+        }
+    }
+
+    fn scheduling_text(&self, cast: Cast) -> String {
         let class = match &self.real_time {
-            Ok(()) => format!("echo: SCHED_FIFO, priority {PRIORITY}"),
-            Err(error) => format!("echo: ordinary (SCHED_FIFO refused: {error})"),
+            Ok(()) => format!("SCHED_FIFO, priority {PRIORITY}"),
+            Err(error) => format!("ordinary (SCHED_FIFO refused: {error})"),
         };
         let nice = if self.is_preferred { NICE } else { 0 };
+        match cast {
+            Cast::Stack => class,
+            Cast::Login => format!("echo: {class}; screenful: ordinary, nice {nice}"),
+        }
+    }
+
+    /// Returns the conditions in lines; `congestion` is what the connections really had.
+    pub(super) fn text(&self, cast: Cast, congestion: &str) -> String {
+        let machine = &self.machine;
+        let known = |text: &Option<String>| text.clone().unwrap_or_else(|| UNKNOWN.to_owned());
+        let (placed, scheduled) = (self.placement_text(cast), self.scheduling_text(cast));
         format!(
             "machine     {}, {} processors, {} {}\n\
              clock       {}; the kernel's {}; frequency governor {}\n\
              placement   {placed}\n\
-             scheduling  {class}; screenful: ordinary, nice {nice}\n\
+             scheduling  {scheduled}\n\
              congestion  {congestion}\n\
              load        {} before, {} after (1, 5, 15 min)\n",
             known(&machine.processor),
@@ -155,14 +186,14 @@ mod tests {
     #[test]
     fn one_processor_for_all_is_said_so_and_two_are_told_apart() {
         let one = conditions(Some(Placement { near: 3, far: 3 }), Ok(()));
-        assert!(one.text("cubic").contains("all on processor 3"));
+        assert!(one.text(Cast::Login, "cubic").contains("all on processor 3"));
         let two = conditions(Some(Placement { near: 0, far: 1 }), Ok(()));
-        assert!(two.text("cubic").contains("server and shell on 1"));
+        assert!(two.text(Cast::Login, "cubic").contains("server and shell on 1"));
     }
 
     #[test]
     fn a_refused_priority_is_stated_with_its_reason() {
-        let text = conditions(None, Err("not permitted".into())).text("cubic");
+        let text = conditions(None, Err("not permitted".into())).text(Cast::Stack, "cubic");
         assert!(text.contains("SCHED_FIFO refused: not permitted"), "{text}");
         assert!(text.contains("not pinned") && text.contains("congestion  cubic"), "{text}");
     }

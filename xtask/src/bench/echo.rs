@@ -4,7 +4,7 @@
 //! pseudo-terminal without any network stands beside them: what terminals, scheduler and driver
 //! take, which no Telnet can save.
 
-use super::conditions::Conditions;
+use super::conditions::{Cast, Conditions};
 use super::rounds::{Ratio, Round, Rounds, micros, millis};
 use super::telnetd::{Kind, Listener};
 use super::typing::{self, Amount, Client, Via};
@@ -43,6 +43,7 @@ pub(super) fn run(conditions: &Conditions, amount: Amount) -> Result<Report> {
     }
     let kernel = congestion.unwrap_or_else(|| UNKNOWN.to_owned());
     Ok(Report {
+        cast: Cast::Login,
         title: "bench echo: from a key at the pseudo-terminal to its echo there".to_owned(),
         sections,
         verdicts,

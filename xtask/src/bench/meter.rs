@@ -5,7 +5,7 @@
 //! engines then run in one process ([`super::wire`]), and what the meter adds there is set
 //! against the echo that was measured first.
 
-use super::conditions::Conditions;
+use super::conditions::{Cast, Conditions};
 use super::rounds::{Ratio, Rounds, micros};
 use super::telnetd::{Kind, Listener};
 use super::typing::{self, Amount, Client, Via};
@@ -45,6 +45,7 @@ pub(super) fn run(conditions: &Conditions, amount: Amount) -> Result<Report> {
     let added = metered.zip(plain).map(|(on, off)| on.saturating_sub(off) / 2);
     let share = added.zip(whole).map(|(added, whole)| 1.0 + added as f64 / whole as f64);
     Ok(Report {
+        cast: Cast::Login,
         title: "bench meter: what the meter adds to an echo".to_owned(),
         sections: vec![processes(&measured, amount), one_process(&costs, metered, plain)],
         verdicts: verdicts(&measured, share),

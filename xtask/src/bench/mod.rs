@@ -8,18 +8,21 @@
 mod conditions;
 mod driver;
 mod echo;
+mod goodput;
 mod meter;
 mod rounds;
+mod stack;
 mod telnetd;
 mod typing;
 mod wire;
 
 use anyhow::{Context, Result, bail};
-use conditions::Conditions;
+use conditions::{Cast, Conditions};
 use records::table::Table;
 use serde_json::Value;
 use std::fmt::Write as _;
 use std::io::Write as _;
+use std::path::Path;
 use typing::Amount;
 
 /// What `cargo xtask bench` takes.
@@ -28,6 +31,8 @@ usage: ./x bench NAME [--rounds N] [--keys N] [--two-cores] [--json]
 
   echo    a key and its echo, and a screenful: inetutils telnet, plumb login, plumb login on a TUN
   meter   what the meter costs: plumb login with and without it, and both ends in one process
+  stack   our TCP/IP, the kernel's, and other stacks in user space; it has options of its own
+  goodput what arrives over paths that lose packets, in virtual time, beside smoltcp's figures
 
   --rounds N     rounds, of which medians are taken (default 7, at least 1)
   --keys N       keys in each round (default 200, from 10 to 3000)
@@ -50,8 +55,16 @@ struct Options {
 /// # Errors
 ///
 /// If the arguments are wrong, or if something could not be measured: never for a missed goal.
-pub(crate) fn run(arguments: &[&str]) -> Result<()> {
+pub(crate) fn run(root: &Path, arguments: &[&str]) -> Result<()> {
     let (name, rest) = arguments.split_first().context(USAGE)?;
+    match *name {
+        "goodput" if rest.contains(&"--help") => return say(goodput::USAGE),
+        "goodput" => return goodput::run(rest),
+        "stack" if rest.contains(&"--help") => return say(stack::USAGE),
+        "stack" => return stack::run(root, rest),
+        "stack-server" => return stack::serve(rest),
+        _ => {}
+    }
     let options = parse(rest)?;
     let benchmark = match *name {
         "echo" => echo::run,
@@ -60,12 +73,11 @@ pub(crate) fn run(arguments: &[&str]) -> Result<()> {
     };
     let conditions = Conditions::set(options.two_cores)?;
     let report = benchmark(&conditions, options.amount)?;
-    let text = if options.as_json {
-        format!("{:#}\n", report.to_json(&conditions))
-    } else {
-        report.text(&conditions)
-    };
-    std::io::stdout().write_all(text.as_bytes()).context("the report cannot be written")
+    report.print(&conditions, options.as_json)
+}
+
+fn say(text: &str) -> Result<()> {
+    writeln!(std::io::stdout(), "{text}").context("the text cannot be written")
 }
 
 fn parse(arguments: &[&str]) -> Result<Options> {
@@ -96,6 +108,7 @@ fn number(word: Option<&&str>, allowed: std::ops::RangeInclusive<usize>) -> Resu
 #[derive(Debug)]
 struct Report {
     title: String,
+    cast: Cast,
     sections: Vec<Section>,
     verdicts: Vec<Verdict>,
     /// The congestion control of the connections.
@@ -138,8 +151,18 @@ impl Verdict {
 }
 
 impl Report {
+    fn print(&self, conditions: &Conditions, as_json: bool) -> Result<()> {
+        let text = if as_json {
+            format!("{:#}\n", self.to_json(conditions))
+        } else {
+            self.text(conditions)
+        };
+        std::io::stdout().write_all(text.as_bytes()).context("the report cannot be written")
+    }
+
     fn text(&self, conditions: &Conditions) -> String {
-        let mut text = format!("{}\n\n{}", self.title, conditions.text(&self.congestion));
+        let mut text =
+            format!("{}\n\n{}", self.title, conditions.text(self.cast, &self.congestion));
         for section in &self.sections {
             // Writing to a String cannot fail.
             _ = write!(text, "\n{}\n\n{}", section.heading, section.table.render(WIDTH));
@@ -198,8 +221,8 @@ mod tests {
 
     #[test]
     fn a_benchmark_that_does_not_exist_is_refused_before_anything_is_set() {
-        assert!(run(&["speed"]).unwrap_err().to_string().contains("usage"));
-        assert!(run(&[]).is_err());
+        assert!(run(Path::new("."), &["speed"]).unwrap_err().to_string().contains("usage"));
+        assert!(run(Path::new("."), &[]).is_err());
     }
 
     #[test]

@@ -1,6 +1,7 @@
-//! Rows of the attack table that concern IPv4 and ICMP, each by its number.
+//! Rows of the attack table that concern IPv4 and ICMP, each by its number. Those of IPv6 are in
+//! `dual_stack_tests.rs`, those of reassembly alone in `reassembly/tests.rs`.
 
-use super::ipv4::Header;
+use super::ipv4::{Header, Options};
 use super::testing::*;
 use super::*;
 use std::vec::Vec;
@@ -12,6 +13,7 @@ fn echo(options: &[u8], data: &[u8]) -> Vec<u8> {
     datagram(&header(Protocol::Icmp), options, &message(ECHO, data))
 }
 
+// attack row 6
 #[test]
 fn row_6_a_lying_total_length_is_dropped_with_and_without_fragments() {
     let mut host = Host::default();
@@ -20,6 +22,8 @@ fn row_6_a_lying_total_length_is_dropped_with_and_without_fragments() {
     let delivered = delivered.filter_map(|(len, fragment): (u16, u16)| {
         let mut bytes = whole.clone();
         bytes[2..4].copy_from_slice(&len.to_be_bytes());
+        // Each is of a datagram of its own, so that no two make a whole.
+        bytes[4..6].copy_from_slice(&(len * 4 + fragment % 3).to_be_bytes());
         bytes[6..8].copy_from_slice(&fragment.to_be_bytes());
         reseal(&mut bytes);
         let datagram = host.receive(&bytes)?;
@@ -30,10 +34,11 @@ fn row_6_a_lying_total_length_is_dropped_with_and_without_fragments() {
     });
     assert!(delivered.eq((20..=60).map(|len| (len, 0))));
     assert_eq!(host.pool.lent(), 0);
-    assert_eq!(host.counted(Counter::IpFragmentsDropped), 2 * 41);
+    assert_eq!(host.counted(Counter::IpFragmentsIn), 2 * 41);
     assert_eq!(host.counted(Counter::IpHeaderErrors), 3 * 260);
 }
 
+// attack row 7
 #[test]
 fn row_7_an_echo_with_a_lying_length_gets_only_bytes_that_were_received() {
     let mut host = Host::default();
@@ -55,6 +60,7 @@ fn row_7_an_echo_with_a_lying_length_gets_only_bytes_that_were_received() {
     assert_eq!(host.pool.lent(), 0);
 }
 
+// attack row 8
 #[test]
 fn row_8_a_datagram_cut_at_any_byte_is_dropped() {
     let mut host = Host::default();
@@ -68,6 +74,7 @@ fn row_8_a_datagram_cut_at_any_byte_is_dropped() {
     assert_eq!(host.pool.lent(), 0);
 }
 
+// attack row 8
 #[test]
 fn row_8_an_icmp_message_cut_at_any_byte_is_dropped() {
     let mut host = Host::default();
@@ -92,6 +99,7 @@ fn option_is_right(kind: u8, len: u8) -> bool {
     }
 }
 
+// attack row 9
 #[test]
 fn row_9_options_of_every_kind_and_length_are_quoted_unchanged_or_dropped() {
     let mut host = Host::default();
@@ -111,6 +119,7 @@ fn row_9_options_of_every_kind_and_length_are_quoted_unchanged_or_dropped() {
     assert_eq!(host.pool.lent(), 0);
 }
 
+// attack row 12
 #[test]
 fn row_12_the_reply_goes_to_the_source_without_the_options_of_the_request() {
     let mut host = Host::default();
@@ -122,6 +131,7 @@ fn row_12_the_reply_goes_to_the_source_without_the_options_of_the_request() {
     assert_eq!((parsed.header.source, parsed.header.destination), (OURS, THEIRS));
 }
 
+// attack row 12
 #[test]
 fn row_12_an_echo_with_hops_to_go_is_not_answered() {
     let mut host = Host::default();
@@ -130,6 +140,7 @@ fn row_12_an_echo_with_hops_to_go_is_not_answered() {
     assert_eq!((host.counted(Counter::IpAddressErrors), host.pool.lent()), (1, 0));
 }
 
+// attack row 13
 #[test]
 fn row_13_a_quoted_header_with_options_of_any_length_is_stepped_over() {
     let mut host = Host::default();
@@ -146,6 +157,7 @@ fn row_13_a_quoted_header_with_options_of_any_length_is_stepped_over() {
     assert_eq!(host.pool.lent(), 0);
 }
 
+// attack row 13
 #[test]
 fn row_13_a_quotation_that_ends_within_its_options_or_first_bytes_is_dropped() {
     let mut host = Host::default();
@@ -160,6 +172,7 @@ fn row_13_a_quotation_that_ends_within_its_options_or_first_bytes_is_dropped() {
     assert_eq!(host.counted(Counter::IcmpErrors), quoted.len() as u64);
 }
 
+// attack row 14
 #[test]
 fn row_14_an_echo_to_everybody_or_to_a_group_is_not_answered() {
     let mut host = Host::default();
@@ -173,6 +186,7 @@ fn row_14_an_echo_to_everybody_or_to_a_group_is_not_answered() {
     assert_eq!((host.counted(Counter::IpAddressErrors), host.pool.lent()), (5, 0));
 }
 
+// attack row 15
 #[test]
 fn row_15_a_datagram_with_our_own_address_as_source_is_dropped() {
     let mut host = Host::default();
@@ -194,6 +208,7 @@ fn errors_for(host: &mut Host, source: Ipv4Addr, datagrams: usize) -> usize {
     answered.count()
 }
 
+// attack row 19
 #[test]
 fn row_19_the_errors_for_one_host_take_nothing_from_those_for_another() {
     let (mut quiet, mut busy) = (Host::default(), Host::default());
@@ -206,6 +221,7 @@ fn row_19_the_errors_for_one_host_take_nothing_from_those_for_another() {
     assert_eq!(errors_for(&mut busy, other, 1000), errors);
 }
 
+// attack row 19
 #[test]
 fn row_19_the_limit_is_not_the_same_for_every_host() {
     let mut host = Host::default();
@@ -216,6 +232,7 @@ fn row_19_the_limit_is_not_the_same_for_every_host() {
     assert!(limits.len() > 3, "{limits:?}");
 }
 
+// attack row 19
 #[test]
 fn row_19_a_thousand_hosts_that_want_errors_do_not_silence_us_towards_one_more() {
     let mut host = Host::default();
@@ -226,6 +243,7 @@ fn row_19_a_thousand_hosts_that_want_errors_do_not_silence_us_towards_one_more()
     assert_eq!(silent.count(), 0);
 }
 
+// attack row 19
 #[test]
 fn row_19_a_full_queue_of_answers_does_not_always_drop_the_last() {
     let last_answered = (0..20).filter(|seed| {
@@ -238,10 +256,64 @@ fn row_19_a_full_queue_of_answers_does_not_always_drop_the_last() {
     assert!((1..20).contains(&last_answered.count()));
 }
 
+// attack row 19
 #[test]
 fn row_19_a_host_gets_one_more_error_a_second() {
     let mut host = Host::default();
     errors_for(&mut host, THEIRS, 100);
     host.lab.advance_millis(3_500);
     assert_eq!(errors_for(&mut host, THEIRS, 100), 3);
+}
+
+// attack row 1
+#[test]
+fn row_1_fragments_that_overlap_never_reach_a_transport() {
+    let mut host = Host::default();
+    let data = [7; 64];
+    let fragment = |host: &mut Host, start: usize, end: usize, more: bool| {
+        let header = Header { identification: 9, dont_fragment: false, ..header(Protocol::Udp) };
+        let offset = u16::try_from(start).unwrap();
+        let total_len = u16::try_from(20 + end - start).unwrap();
+        let mut bytes = header.emit_fragment(total_len, offset, more).to_vec();
+        bytes.extend_from_slice(&data[start..end]);
+        host.receive(&bytes).is_some()
+    };
+    let delivered = [(0, 32, true), (24, 48, true), (32, 48, true), (48, 64, false)]
+        .map(|(start, end, more)| fragment(&mut host, start, end, more));
+    assert_eq!((delivered, host.pool.lent()), ([false; 4], 0));
+    assert_eq!(host.internet.reassembler.bytes(), 0);
+    assert_eq!(host.counted(Counter::IpReassemblyErrors), 1);
+}
+
+// attack row 17
+#[test]
+fn row_17_a_fragment_that_parts_the_header_of_tcp_is_dropped() {
+    let mut host = Host::default();
+    let header = Header { dont_fragment: false, identification: 9, ..header(Protocol::Tcp) };
+    let mut delivered = [(0, 16), (8, 24)].into_iter().filter(|(offset, data_len)| {
+        let total_len = 20 + data_len;
+        let mut bytes = header.emit_fragment(total_len, *offset, *offset == 0).to_vec();
+        bytes.resize(usize::from(total_len), 7);
+        host.receive(&bytes).is_some()
+    });
+    assert_eq!(delivered.next(), None);
+    assert_eq!(host.counted(Counter::IpFragmentsDropped), 2);
+    assert!(host.internet.reassembler.is_empty());
+}
+
+// attack row 18
+#[test]
+fn row_18_what_has_df_has_no_identification_and_fragments_have_one_of_their_own() {
+    let mut host = Host::default();
+    let whole = host.send(&[7; 100], THEIRS.into(), Protocol::Udp);
+    let cut = host.send(&[7; 3000], THEIRS.into(), Protocol::Udp);
+    let again = host.send(&[7; 3000], THEIRS.into(), Protocol::Udp);
+    let of = |bytes: &[u8]| {
+        let header = Header::parse(bytes).unwrap().header;
+        (header.dont_fragment, header.identification)
+    };
+    assert_eq!(whole.iter().map(|bytes| of(bytes)).collect::<Vec<_>>(), [(true, 0)]);
+    let [one, other] = [&cut, &again].map(|all| of(&all[0]));
+    assert!(cut.iter().all(|bytes| of(bytes) == one) && cut.len() == 3);
+    assert!(!one.0 && one.1 != other.1);
 }

@@ -19,11 +19,16 @@ pub const QUOTED_LEN: usize = 8;
 
 const ECHO_REPLY: u8 = 0;
 const UNREACHABLE: u8 = 3;
-const ECHO_REQUEST: u8 = 8;
+pub(super) const ECHO_REQUEST: u8 = 8;
 const TIME_EXCEEDED: u8 = 11;
 const PARAMETER_PROBLEM: u8 = 12;
 
 const CODE_FRAGMENTATION_NEEDED: u8 = 4;
+const CODE_REASSEMBLY: u8 = 1;
+
+/// The header of the error that tells that a datagram's fragments did not all come in time.
+pub(super) const REASSEMBLY_TIME_EXCEEDED: [u8; HEADER_LEN] =
+    [TIME_EXCEEDED, CODE_REASSEMBLY, 0, 0, 0, 0, 0, 0];
 
 /// Why a datagram could not reach its destination (RFC 792, RFC 1122 §3.2.2.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

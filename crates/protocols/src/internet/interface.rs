@@ -1,12 +1,17 @@
-//! Our address on the link, and what it makes of every other one (RFC 1122 §3.2.1.3).
+//! Our addresses on the link, and what they make of every other one (RFC 1122 §3.2.1.3, RFC 4291).
 
-use core::net::Ipv4Addr;
+use super::addresses::Addresses;
+use alloc::vec::Vec;
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// Our address and the length of its network's prefix.
-#[derive(Clone, Copy, Debug)]
+/// The most groups that a host is a member of, beside those that every host is in.
+pub(super) const GROUPS_MAX: usize = 32;
+
+/// Our addresses and the groups that we are members of.
+#[derive(Debug, Default)]
 pub(super) struct Interface {
-    address: Ipv4Addr,
-    prefix_len: u8,
+    pub(super) addresses: Addresses,
+    groups: Vec<IpAddr>,
 }
 
 /// Whom a destination address means.
@@ -23,88 +28,172 @@ pub(super) enum Audience {
 }
 
 impl Interface {
-    /// Takes an address, 0.0.0.0 if it is not known yet, and a prefix length of up to 32 bits.
-    pub(super) fn new(address: Ipv4Addr, prefix_len: u8) -> Self {
-        Self { address, prefix_len: prefix_len.min(32) }
-    }
-
-    pub(super) fn address(&self) -> Ipv4Addr {
-        self.address
-    }
-
-    pub(super) fn has_address(&self) -> bool {
-        !self.address.is_unspecified()
-    }
-
-    pub(super) fn audience(&self, destination: Ipv4Addr) -> Audience {
-        if destination == self.address && self.has_address() {
-            Audience::Us
-        } else if destination.is_multicast() || self.is_broadcast(destination) {
-            Audience::Group
-        } else if is_reserved(destination) {
-            Audience::Nobody
-        } else {
-            Audience::Other
+    /// Returns whom a destination means.
+    pub(super) fn audience(&self, destination: IpAddr) -> Audience {
+        if self.addresses.contains(destination) {
+            return Audience::Us;
+        }
+        let (is_group, is_reserved) = match destination {
+            IpAddr::V4(v4) => (v4.is_multicast() || self.is_broadcast(v4), is_reserved_v4(v4)),
+            IpAddr::V6(v6) => (v6.is_multicast(), is_reserved_v6(v6)),
+        };
+        match (is_group, is_reserved) {
+            (true, _) => Audience::Group,
+            (false, true) => Audience::Nobody,
+            (false, false) => Audience::Other,
         }
     }
 
     /// Returns whether a datagram from the link may have this source: one other host.
-    pub(super) fn may_be_source(&self, source: Ipv4Addr) -> bool {
+    pub(super) fn may_be_source(&self, source: IpAddr) -> bool {
         self.audience(source) == Audience::Other
     }
 
-    /// Returns whether everybody is meant: the limited broadcast address, or ours with all ones
-    /// or (as 4.2BSD did, RFC 1122 §3.3.6) all zeros in place of the host.
+    /// Returns whether what is sent to a group, or to everybody, is for us too.
+    pub(super) fn is_member(&self, group: IpAddr) -> bool {
+        let is_everybody = match group {
+            IpAddr::V4(v4) => v4 == Ipv4Addr::new(224, 0, 0, 1) || !v4.is_multicast(),
+            // RFC 4291 §2.8: all nodes, and the solicited-node groups of all our addresses.
+            IpAddr::V6(v6) => match v6.segments() {
+                [0xFF01 | 0xFF02, 0, 0, 0, 0, 0, 0, 1] => true,
+                [0xFF02, 0, 0, 0, 0, 1, 0xFF00..=0xFFFF, _] => self.is_solicited(v6),
+                _ => false,
+            },
+        };
+        is_everybody || self.groups.contains(&group)
+    }
+
+    /// Becomes a member of a group, and returns whether it is one.
+    pub(super) fn join(&mut self, group: IpAddr) -> bool {
+        if !group.is_multicast() || self.groups.len() >= GROUPS_MAX {
+            return self.groups.contains(&group);
+        }
+        self.leave(group);
+        self.groups.push(group);
+        true
+    }
+
+    pub(super) fn leave(&mut self, group: IpAddr) {
+        self.groups.retain(|known| *known != group);
+    }
+
+    /// Returns whether the last 24 bits are those of an address of ours, even a tentative one:
+    /// whoever has it already answers there.
+    fn is_solicited(&self, group: Ipv6Addr) -> bool {
+        const LAST_24: u128 = 0x00FF_FFFF;
+        self.addresses.as_slice().iter().any(|ours| match ours.address {
+            IpAddr::V4(_) => false,
+            IpAddr::V6(ours) => (ours.to_bits() ^ group.to_bits()) & LAST_24 == 0,
+        })
+    }
+
+    /// Returns whether everybody is meant: the limited broadcast address, or one of ours with all
+    /// ones or (as 4.2BSD did, RFC 1122 §3.3.6) all zeros in place of the host.
     fn is_broadcast(&self, address: Ipv4Addr) -> bool {
-        // A network of one or two addresses has none to spare (RFC 3021).
-        let has_broadcast = self.has_address() && self.prefix_len < 31;
-        let hosts = u32::MAX.checked_shr(u32::from(self.prefix_len)).unwrap_or(0);
-        let ours = self.address.to_bits();
-        address.is_broadcast()
-            || has_broadcast && [ours | hosts, ours & !hosts].contains(&address.to_bits())
+        let is_directed = self.addresses.as_slice().iter().any(|ours| match ours.address {
+            // A network of one or two addresses has none to spare (RFC 3021).
+            IpAddr::V4(v4) if ours.prefix_len < 31 => {
+                let hosts = u32::MAX.checked_shr(u32::from(ours.prefix_len)).unwrap_or(0);
+                let (v4, address) = (v4.to_bits(), address.to_bits());
+                address == v4 | hosts || address == v4 & !hosts
+            }
+            _ => false,
+        });
+        address.is_broadcast() || is_directed
     }
 }
 
 /// Returns whether no host on a link may have the address: "this" network, loopback, class E.
-fn is_reserved(address: Ipv4Addr) -> bool {
+fn is_reserved_v4(address: Ipv4Addr) -> bool {
     matches!(address.octets(), [0 | 127 | 240..=255, ..])
+}
+
+/// Returns whether no host on a link may have the address: nobody, loopback, and IPv4's in
+/// disguise (RFC 4942 §2.2).
+fn is_reserved_v6(address: Ipv6Addr) -> bool {
+    address.is_unspecified() || address.is_loopback() || address.to_ipv4_mapped().is_some()
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::addresses::{Address, State};
     use super::*;
 
-    const OURS: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
+    fn ip(text: &str) -> IpAddr {
+        text.parse().unwrap()
+    }
+
+    fn with(address: &str, prefix_len: u8) -> Interface {
+        let mut interface = Interface::default();
+        interface.addresses.add(Address::lasting(ip(address), prefix_len)).unwrap();
+        interface
+    }
 
     #[test]
     fn the_broadcast_addresses_of_our_network_mean_a_group() {
-        let interface = Interface::new(OURS, 24);
-        let groups = [[10, 0, 0, 255], [10, 0, 0, 0], [255; 4], [224, 0, 0, 1]];
-        assert!(groups.iter().all(|a| interface.audience((*a).into()) == Audience::Group));
+        let interface = with("10.0.0.1", 24);
+        let groups = ["10.0.0.255", "10.0.0.0", "255.255.255.255", "224.0.0.1"];
+        assert!(groups.iter().all(|group| interface.audience(ip(group)) == Audience::Group));
     }
 
     #[test]
     fn the_broadcast_address_of_another_network_means_one_other_host() {
-        let interface = Interface::new(OURS, 24);
-        assert_eq!(interface.audience(Ipv4Addr::new(10, 0, 1, 255)), Audience::Other);
+        assert_eq!(with("10.0.0.1", 24).audience(ip("10.0.1.255")), Audience::Other);
     }
 
     #[test]
     fn a_network_of_two_addresses_has_no_broadcast_address() {
-        let interface = Interface::new(OURS, 31);
-        assert!(interface.may_be_source(Ipv4Addr::new(10, 0, 0, 0)));
+        assert!(with("10.0.0.1", 31).may_be_source(ip("10.0.0.0")));
     }
 
     #[test]
     fn a_prefix_of_32_bits_and_one_of_none_are_both_possible() {
-        let other = Ipv4Addr::new(10, 0, 0, 2);
-        assert!(Interface::new(OURS, 32).may_be_source(other));
-        assert!(Interface::new(OURS, 0).may_be_source(other));
+        assert!(with("10.0.0.1", 32).may_be_source(ip("10.0.0.2")));
+        assert!(with("10.0.0.1", 0).may_be_source(ip("10.0.0.2")));
     }
 
     #[test]
     fn without_an_address_nothing_is_for_us() {
-        let interface = Interface::new(Ipv4Addr::UNSPECIFIED, 0);
-        assert_eq!(interface.audience(Ipv4Addr::UNSPECIFIED), Audience::Nobody);
+        let audience = Interface::default().audience(ip("0.0.0.0"));
+        assert_eq!(audience, Audience::Nobody);
+    }
+
+    #[test]
+    fn each_of_several_addresses_of_both_families_is_ours() {
+        let mut interface = with("10.0.0.1", 24);
+        for address in ["10.0.0.2", "2001:db8::1", "fe80::1"] {
+            interface.addresses.add(Address::lasting(ip(address), 24)).unwrap();
+        }
+        let all = ["10.0.0.1", "10.0.0.2", "2001:db8::1", "fe80::1"];
+        assert!(all.iter().all(|ours| interface.audience(ip(ours)) == Audience::Us));
+        assert_eq!(interface.audience(ip("2001:db8::2")), Audience::Other);
+    }
+
+    #[test]
+    fn nobody_on_a_link_has_a_loopback_or_mapped_address_of_ipv6() {
+        let interface = with("2001:db8::1", 64);
+        let nobody = ["::", "::1", "::ffff:10.0.0.1"].map(|text| interface.audience(ip(text)));
+        assert_eq!(nobody, [Audience::Nobody; 3]);
+    }
+
+    #[test]
+    fn a_host_is_in_the_solicited_node_group_even_of_a_tentative_address() {
+        let mut interface = Interface::default();
+        let address = Address::lasting(ip("fe80::1:2345:6789"), 64);
+        interface.addresses.add(Address { state: State::Tentative, ..address }).unwrap();
+        let member = ["ff02::1:ff45:6789", "ff02::1", "ff02::1:ff45:6788", "ff02::2"]
+            .map(|group| interface.is_member(ip(group)));
+        assert_eq!(member, [true, true, false, false]);
+    }
+
+    #[test]
+    fn a_group_is_joined_and_left() {
+        let (mut interface, group) = (with("10.0.0.1", 24), ip("239.1.2.3"));
+        let before = interface.is_member(group);
+        assert!(interface.join(group));
+        let joined = interface.is_member(group);
+        interface.leave(group);
+        assert_eq!((before, joined, interface.is_member(group)), (false, true, false));
+        assert!(!interface.join(ip("10.0.0.2")));
     }
 }

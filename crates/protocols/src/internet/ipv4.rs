@@ -5,8 +5,7 @@
 //! be longer than the total length (a link pads short frames); what is behind is not data.
 //! Options are skipped, whatever they ask for (RFC 1122 §3.2.1.8: those not understood MUST be
 //! ignored); the walk notes only whether the source wanted the datagram sent on from here, which a
-//! host does not do. What is made here never has options and is never a fragment: it has
-//! DF set, and so needs no identification (RFC 6864 §4.1).
+//! host does not do. What is made here never has options.
 
 use crate::checksum::Sum;
 use core::net::Ipv4Addr;
@@ -46,6 +45,11 @@ pub enum Protocol {
     Other(u8),
 }
 
+impl Protocol {
+    /// 58: ICMP for IPv6 (RFC 4443).
+    pub const ICMPV6: Self = Self::Other(58);
+}
+
 /// A header with what is known about the datagram behind it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Parsed {
@@ -58,6 +62,10 @@ pub struct Parsed {
     pub total_len: usize,
     /// Whether this is a fragment: MF is set or the offset is not 0.
     pub is_fragment: bool,
+    /// Where the data lie in those of the whole datagram, in bytes.
+    pub fragment_offset: usize,
+    /// MF: another fragment follows.
+    pub more_fragments: bool,
     /// What was found between byte 20 and the end of the header.
     pub options: Options,
 }
@@ -128,11 +136,23 @@ impl Header {
     /// If `total_len` leaves no room for the header, which is our mistake.
     #[must_use]
     pub fn emit(&self, total_len: u16) -> [u8; HEADER_LEN] {
+        self.emit_fragment(total_len, 0, false)
+    }
+
+    /// Makes the header of a fragment of `total_len` bytes, whose data lie `offset` bytes, a
+    /// multiple of eight, behind the start of the datagram's. `more` says that another one follows.
+    ///
+    /// # Panics
+    ///
+    /// If `total_len` leaves no room for the header, which is our mistake.
+    #[must_use]
+    pub fn emit_fragment(&self, total_len: u16, offset: u16, more: bool) -> [u8; HEADER_LEN] {
         assert!(usize::from(total_len) >= HEADER_LEN, "the total length counts the header");
         let [t0, t1] = total_len.to_be_bytes();
         let [i0, i1] = self.identification.to_be_bytes();
-        let flags = if self.dont_fragment { DONT_FRAGMENT } else { 0 };
-        let [f0, f1] = flags.to_be_bytes();
+        let dont_fragment = if self.dont_fragment { DONT_FRAGMENT } else { 0 };
+        let more_fragments = if more { MORE_FRAGMENTS } else { 0 };
+        let [f0, f1] = (dont_fragment | more_fragments | (offset / 8)).to_be_bytes();
         let protocol = self.protocol.into();
         let [s0, s1, s2, s3] = self.source.octets();
         let [d0, d1, d2, d3] = self.destination.octets();
@@ -202,6 +222,8 @@ fn read(bytes: &[u8]) -> Result<(Parsed, &[u8]), HeaderError> {
         header_len,
         total_len: usize::from(u16::from_be_bytes([t0, t1])),
         is_fragment: fragment & (MORE_FRAGMENTS | FRAGMENT_OFFSET) != 0,
+        fragment_offset: usize::from(fragment & FRAGMENT_OFFSET) * 8,
+        more_fragments: fragment & MORE_FRAGMENTS != 0,
         options: if header_len > HEADER_LEN { Options::Skipped } else { Options::Absent },
     };
     Ok((parsed, header_bytes))

@@ -9,7 +9,7 @@
 use crate::cx::Cx;
 use crate::time::{Duration, Instant};
 use alloc::vec::Vec;
-use core::net::Ipv4Addr;
+use core::net::IpAddr;
 
 /// Destinations that are remembered.
 const BUCKETS: usize = 64;
@@ -26,14 +26,14 @@ pub(super) struct Limiter {
 
 #[derive(Clone, Copy, Debug)]
 struct Bucket {
-    destination: Ipv4Addr,
+    destination: IpAddr,
     tokens: u64,
     refilled_at: Instant,
 }
 
 impl Limiter {
     /// Takes a token for an error to `destination`, and returns whether there was one.
-    pub(super) fn allows(&mut self, destination: Ipv4Addr, cx: &mut Cx<'_>) -> bool {
+    pub(super) fn allows(&mut self, destination: IpAddr, cx: &mut Cx<'_>) -> bool {
         let known = self.buckets.iter_mut().find(|bucket| bucket.destination == destination);
         let Some(bucket) = known else {
             self.remember(Bucket { destination, tokens: burst(cx) - 1, refilled_at: cx.now }, cx);
@@ -79,14 +79,15 @@ fn burst(cx: &mut Cx<'_>) -> u64 {
 mod tests {
     use super::*;
     use crate::cx::testing::Lab;
+    use core::net::Ipv4Addr;
 
-    const SOMEBODY: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 2);
+    const SOMEBODY: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 2));
 
     #[test]
     fn no_more_destinations_are_remembered_than_there_are_buckets() {
         let (mut limiter, mut lab) = (Limiter::default(), Lab::default());
         (1..10_000).for_each(|i| {
-            limiter.allows(Ipv4Addr::from_bits(i), &mut lab.cx());
+            limiter.allows(Ipv4Addr::from_bits(i).into(), &mut lab.cx());
         });
         assert_eq!(limiter.buckets.len(), BUCKETS);
     }

@@ -1,49 +1,86 @@
-//! The Internet layer: IPv4 and ICMP for a host with one link and one address.
+//! The Internet layer: IPv4 and IPv6 with their ICMP, for a host with one link.
 //!
-//! A datagram from the link is read once. What is damaged, not for us, from nobody, or a fragment
-//! is counted and goes back to the pool; ICMP is dealt with here; what is left is for a
-//! transport, which gets it with the header pulled off and the link's padding cut. TCP gets only
-//! what was sent to our own address, UDP what was sent to everybody or to a group as well.
+//! A host has addresses of both families, and what is said here holds for both. A datagram from
+//! the link is read once (`arrives.rs`). What is damaged, not for us or from nobody is counted and
+//! goes back to the pool; fragments wait for the rest of theirs; ICMP is dealt with here
+//! (`control.rs`); what is left is for a transport, which gets it with the headers pulled off and
+//! the link's padding cut. TCP gets only what was sent to an address of ours, the others what was
+//! sent to everybody or to a group of ours as well.
+//!
+//! What is sent (`departs.rs`) gets the best of our addresses as its source, if its transport has
+//! not chosen one, and the header. Where it is longer than the way to its destination takes it is
+//! cut into fragments, but never what is TCP's, which makes its segments fit (RFC 8900). What is
+//! sent to ourselves comes back in without touching the link.
 //!
 //! Echo replies and errors are made in the buffer of the datagram that they answer. They are
 //! *owed* until the station's output step collects them with [`Internet::transmit`]. The queue is
 //! short; when it is full, one of all that want to stand in it is dropped by lot, because a queue
 //! that always drops the last shows a sender what became of datagrams sent before his own.
 //!
-//! Errors obey RFC 1122 §3.2.2: none about ICMP, about fragments, about what was sent to more
-//! than one host, or to a source that is not one host; and only so many to each destination.
+//! Errors obey RFC 1122 §3.2.2 and RFC 4443 §2.4: none about errors, about fragments but the
+//! first, about what was sent to more than one host, or to a source that is not one host; and only
+//! so many to each destination.
 //!
-//! There are no routes: whatever is not on the link is for the other end of it to send on.
+//! A link between two hosts needs no routes: whatever is not ours is for the other end of it. That
+//! is what a new layer believes, until [`Internet::routes_mut`] says better.
 
+pub mod addresses;
+mod arrives;
+mod control;
+mod departs;
 pub mod icmp;
+pub mod icmpv6;
+mod identification;
 mod interface;
 pub mod ipv4;
+pub mod ipv6;
 mod limit;
+pub mod path_mtu;
+pub mod reassembly;
+pub mod routes;
 
 use crate::checksum::Sum;
 use crate::cx::Cx;
 use crate::meter::{Account, Counter};
 use crate::packet::{Packet, Pool};
 use crate::time::Instant;
-use alloc::collections::VecDeque;
+use addresses::{AddError, Address, Addresses};
+use alloc::collections::{BTreeSet, VecDeque};
+use control::Probe;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-use icmp::{EchoReply, IcmpError, Message, Unreachable};
+use departs::Cut;
+use icmp::{EchoReply, IcmpError};
+use identification::Identifications;
 use interface::{Audience, Interface};
-use ipv4::{HeaderError, Options, Protocol};
+use ipv4::Protocol;
 use limit::Limiter;
+use path_mtu::{PathMtu, PathMtus};
+use reassembly::Reassembler;
+use routes::{Route, Routes};
 
 /// The Internet layer of one host.
 #[derive(Debug)]
 pub struct Internet {
     interface: Interface,
+    routes: Routes,
+    paths: PathMtus,
     mtu: u16,
     time_to_live: u8,
+    reassembler: Reassembler,
+    /// Drawn when the first datagram is cut.
+    identifications: Option<Identifications>,
     /// Whole datagrams for the link, at most [`OWED_LIMIT`], each with what to count when it goes.
     owed: VecDeque<(Packet, Counter)>,
+    /// Datagrams that leave in fragments, at most [`departs::CUTS_MAX`].
+    cuts: VecDeque<Cut>,
+    /// Datagrams from us to us, at most [`departs::LOOPED_MAX`].
+    looped: VecDeque<Packet>,
     /// News for the layers above, at most [`EVENTS_LIMIT`].
     events: VecDeque<Event>,
-    /// Echo requests without a reply yet, the oldest first, at most [`PROBES_LIMIT`].
+    /// Echo requests without a reply yet, the oldest first, at most [`control::PROBES_LIMIT`].
     probes: VecDeque<Probe>,
+    /// Protocols that an application has asked for.
+    asked_for: BTreeSet<u8>,
     limiter: Limiter,
 }
 
@@ -51,7 +88,8 @@ pub struct Internet {
 #[derive(Debug)]
 pub struct Datagram {
     /// What its header says. Its source is one other host, except that a UDP broadcast may come
-    /// from 0.0.0.0, a host that does not know its address yet.
+    /// from 0.0.0.0, a host that does not know its address yet, and that what we have sent to
+    /// ourselves comes from us.
     pub header: Header,
     /// Bytes of the headers with their options, which are pulled off the packet.
     pub header_len: usize,
@@ -78,6 +116,9 @@ pub struct Header {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
     /// Something went wrong with a datagram of ours.
+    ///
+    /// If a datagram was too long and the transport believes it, it tells
+    /// [`Internet::lower_path_mtu`].
     Error(IcmpError),
     /// An echo request of ours was answered.
     EchoReply(EchoReply),
@@ -86,27 +127,22 @@ pub enum Event {
 /// Why a datagram cannot be sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SendError {
-    /// It is longer than the link can take; fragments are not made.
+    /// It is longer than can be sent: for TCP than the link can take, because no fragments are
+    /// made of it; for others than any datagram is.
     TooBig {
         /// Bytes of the longest datagram, header and all.
         mtu: u16,
     },
-    /// We have no address yet.
+    /// We have no address of the destination's family, or not the one to send from.
     NoAddress,
-    /// The destination is our own address, one that no host has, or a group where the protocol
-    /// needs one host.
+    /// The destination is an address that no host has, or a group where the protocol needs one
+    /// host.
     Destination,
-    /// No packet buffer is free.
+    /// There is no route to the destination.
+    NoRoute,
+    /// No packet buffer is free, or too many datagrams are being cut or are on their way to
+    /// ourselves.
     NoBuffer,
-}
-
-#[derive(Clone, Copy, Debug)]
-struct Probe {
-    destination: IpAddr,
-    identifier: u16,
-    sequence: u16,
-    payload_len: usize,
-    sent_at: Instant,
 }
 
 /// The shortest datagram that every link must carry (RFC 791 §3.2), in bytes.
@@ -116,50 +152,161 @@ const TIME_TO_LIVE: u8 = 64;
 /// A quarter of the default pool, so that a flood of echoes leaves buffers for real work.
 const OWED_LIMIT: usize = 8;
 const EVENTS_LIMIT: usize = 32;
-const PROBES_LIMIT: usize = 64;
 
 impl Internet {
-    /// Makes the layer for a link that carries datagrams of up to `mtu` bytes, with our address
-    /// (0.0.0.0 if it is not known yet) and the length in bits of its network's prefix.
+    /// Makes the layer for a link that carries datagrams of up to `mtu` bytes, with our IPv4
+    /// address (0.0.0.0 if there is none yet) and the length in bits of its network's prefix.
     ///
-    /// An `mtu` below 68 bytes is taken as 68.
+    /// An `mtu` below 68 bytes is taken as 68. Every destination is on the link.
     #[must_use]
     pub fn new(address: Ipv4Addr, prefix_len: u8, mtu: u16) -> Self {
-        Self {
-            interface: Interface::new(address, prefix_len),
+        let mut internet = Self {
+            interface: Interface::default(),
+            routes: Routes::default(),
+            paths: PathMtus::default(),
             mtu: mtu.max(MTU_MIN),
             time_to_live: TIME_TO_LIVE,
+            reassembler: Reassembler::default(),
+            identifications: None,
             owed: VecDeque::new(),
+            cuts: VecDeque::new(),
+            looped: VecDeque::new(),
             events: VecDeque::new(),
             probes: VecDeque::new(),
+            asked_for: BTreeSet::new(),
             limiter: Limiter::default(),
+        };
+        internet.set_address(address, prefix_len);
+        for everywhere in [Ipv4Addr::UNSPECIFIED.into(), Ipv6Addr::UNSPECIFIED.into()] {
+            // The table is empty, and the prefix is of no length.
+            _ = internet.routes.add(Route::on_link(everywhere, 0));
         }
+        internet
     }
 
-    /// Returns our address, 0.0.0.0 if it is not known yet.
+    /// Returns the first of our IPv4 addresses, 0.0.0.0 if there is none yet.
     #[must_use]
     pub fn address(&self) -> Ipv4Addr {
-        self.interface.address()
+        let mut addresses = self.addresses().as_slice().iter();
+        let first = addresses.find_map(|known| match known.address {
+            IpAddr::V4(v4) => Some(v4),
+            IpAddr::V6(_) => None,
+        });
+        first.unwrap_or(Ipv4Addr::UNSPECIFIED)
+    }
+
+    /// Sets our only IPv4 address and the length in bits of its network's prefix; 0.0.0.0, or
+    /// another that no host has, takes it away.
+    pub fn set_address(&mut self, address: Ipv4Addr, prefix_len: u8) {
+        let addresses = &mut self.interface.addresses;
+        while let Some(old) = addresses.as_slice().iter().find(|known| known.address.is_ipv4()) {
+            let old = old.address;
+            addresses.remove(old);
+        }
+        _ = addresses.add(Address::lasting(address.into(), prefix_len.min(32)));
+    }
+
+    /// Returns all our addresses.
+    #[must_use]
+    pub fn addresses(&self) -> &Addresses {
+        &self.interface.addresses
+    }
+
+    /// Adds an address, or replaces what is known of it.
+    ///
+    /// # Errors
+    ///
+    /// If no host can have it, or there are too many.
+    pub fn add_address(&mut self, address: Address) -> Result<(), AddError> {
+        self.interface.addresses.add(address)
+    }
+
+    /// Removes an address and returns whether it was there.
+    pub fn remove_address(&mut self, address: IpAddr) -> bool {
+        self.interface.addresses.remove(address)
     }
 
     /// Returns the address that we send from to `destination`, unspecified if there is none.
     #[must_use]
     pub fn source_for(&self, destination: IpAddr) -> IpAddr {
-        match destination {
-            IpAddr::V4(_) => self.address().into(),
-            IpAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
+        if destination.is_loopback() {
+            return destination;
         }
+        let none = match destination {
+            IpAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
+            IpAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
+        };
+        self.interface.addresses.source_for(destination).unwrap_or(none)
     }
 
-    /// Sets our address and the length in bits of its network's prefix.
-    pub fn set_address(&mut self, address: Ipv4Addr, prefix_len: u8) {
-        self.interface = Interface::new(address, prefix_len);
+    /// Puts the addresses of a destination into the order in which to try them (RFC 6724 §6).
+    pub fn sort_destinations(&self, destinations: &mut [IpAddr]) {
+        self.interface.addresses.sort_destinations(destinations);
+    }
+
+    /// Returns whether what is sent to `destination` comes back to us without touching the link.
+    #[must_use]
+    pub fn is_here(&self, destination: IpAddr) -> bool {
+        destination.is_loopback() || self.interface.addresses.contains(destination)
+    }
+
+    /// Becomes a member of a multicast group, and returns whether we are. Nobody is told: there
+    /// is no IGMP and no MLD.
+    pub fn join(&mut self, group: IpAddr) -> bool {
+        self.interface.join(group)
+    }
+
+    /// Ceases to be a member of a multicast group.
+    pub fn leave(&mut self, group: IpAddr) {
+        self.interface.leave(group);
+    }
+
+    /// Returns the routes.
+    #[must_use]
+    pub fn routes(&self) -> &Routes {
+        &self.routes
+    }
+
+    /// Returns the routes, to change them.
+    pub fn routes_mut(&mut self) -> &mut Routes {
+        &mut self.routes
+    }
+
+    /// Returns the host on the link to send to for `destination`: itself or a router.
+    #[must_use]
+    pub fn next_hop(&self, destination: IpAddr) -> Option<IpAddr> {
+        self.routes.next_hop(destination)
     }
 
     /// Returns the bytes of the longest datagram, header and all, that the link carries.
     #[must_use]
     pub fn mtu(&self) -> u16 {
         self.mtu
+    }
+
+    /// Sets the bytes of the longest datagram that the link carries, no fewer than 68.
+    pub fn set_mtu(&mut self, mtu: u16) {
+        self.mtu = mtu.max(MTU_MIN);
+    }
+
+    /// Returns the bytes of the longest datagram that gets to `destination` in one piece, as far
+    /// as is known.
+    #[must_use]
+    pub fn mtu_to(&self, destination: IpAddr, now: Instant) -> u16 {
+        self.path_to(destination, now).mtu
+    }
+
+    /// Believes that datagrams to `destination` may have no more than `mtu` bytes (RFC 1191,
+    /// RFC 8201), and returns the new path MTU if that lowers it.
+    pub fn lower_path_mtu(
+        &mut self,
+        destination: IpAddr,
+        mtu: u16,
+        cx: &mut Cx<'_>,
+    ) -> Option<u16> {
+        let lowered = self.paths.lower(destination, mtu, self.mtu, cx.now)?;
+        cx.meter.count(Counter::IpPathMtusLowered);
+        Some(lowered)
     }
 
     /// Sets the time to live of what is sent from now on (RFC 1122 §3.2.1.7 MUST).
@@ -169,7 +316,24 @@ impl Internet {
         self.time_to_live = hops.max(1);
     }
 
-    /// Takes a datagram from the link, and returns it if it is for a transport.
+    /// Asks for the datagrams of a protocol that is not one of this stack, which
+    /// [`Self::receive`] then returns. Returns whether it is not.
+    pub fn ask_for(&mut self, protocol: u8) -> bool {
+        let is_free = !matches!(protocol, 0 | 1 | 6 | 17 | 43 | 44 | 58 | 59 | 60);
+        if is_free {
+            self.asked_for.insert(protocol);
+        }
+        is_free
+    }
+
+    /// Ceases to ask for a protocol.
+    pub fn stop_asking_for(&mut self, protocol: u8) {
+        self.asked_for.remove(&protocol);
+    }
+
+    /// Takes a datagram from the link, and returns it if it is for a transport: TCP, UDP, a
+    /// protocol that was asked for, or ICMPv6 with a message of Neighbor Discovery whose hop
+    /// limit and checksum are right.
     ///
     /// What is not returned has gone back to `pool` or is owed as an answer.
     pub fn receive(
@@ -180,25 +344,49 @@ impl Internet {
     ) -> Option<Datagram> {
         let left = cx.meter.enter(Account::Internet);
         cx.meter.count(Counter::IpDatagramsIn);
-        let datagram = self.sort(packet, pool, cx);
+        let datagram = self.sort(packet, arrives::Origin::Link, pool, cx);
         cx.meter.enter(left);
         datagram
     }
 
-    /// Returns whether an answer is owed.
+    /// Returns whether something that we have sent to ourselves waits for
+    /// [`Self::receive_looped`].
     #[must_use]
-    pub fn has_output(&self) -> bool {
-        !self.owed.is_empty()
+    pub fn has_looped(&self) -> bool {
+        !self.looped.is_empty()
     }
 
-    /// Returns the next answer that is owed, a whole datagram for the link.
-    pub fn transmit(&mut self, cx: &mut Cx<'_>) -> Option<Packet> {
-        let (packet, counter) = self.owed.pop_front()?;
+    /// Takes the next datagram that we have sent to ourselves, as [`Self::receive`] does.
+    pub fn receive_looped(&mut self, pool: &mut Pool, cx: &mut Cx<'_>) -> Option<Datagram> {
+        let packet = self.looped.pop_front()?;
         let left = cx.meter.enter(Account::Internet);
-        cx.meter.count(counter);
-        cx.meter.count(Counter::IpDatagramsOut);
+        let datagram = self.sort(packet, arrives::Origin::Here, pool, cx);
         cx.meter.enter(left);
-        Some(packet)
+        datagram
+    }
+
+    /// Returns whether an answer or a fragment is owed and can be made.
+    #[must_use]
+    pub fn has_output(&self, pool: &Pool) -> bool {
+        !self.owed.is_empty() || self.can_cut(pool)
+    }
+
+    /// Returns the next answer or fragment that is owed, a whole datagram for the link.
+    pub fn transmit(&mut self, pool: &mut Pool, cx: &mut Cx<'_>) -> Option<Packet> {
+        if let Some((packet, counter)) = self.owed.pop_front() {
+            let left = cx.meter.enter(Account::Internet);
+            cx.meter.count(counter);
+            cx.meter.count(Counter::IpDatagramsOut);
+            cx.meter.enter(left);
+            return Some(packet);
+        }
+        if self.cuts.is_empty() {
+            return None;
+        }
+        let left = cx.meter.enter(Account::Internet);
+        let fragment = self.next_fragment(pool, cx);
+        cx.meter.enter(left);
+        fragment
     }
 
     /// Returns the next news from ICMP.
@@ -206,314 +394,29 @@ impl Internet {
         self.events.pop_front()
     }
 
-    /// Puts the header in front of a transport's header and data, and returns the whole datagram
-    /// for the link.
-    ///
-    /// # Errors
-    ///
-    /// If the datagram cannot be sent; its packet has then gone back to `pool`.
-    pub fn send(
-        &mut self,
-        mut packet: Packet,
-        header: Header,
-        pool: &mut Pool,
-        cx: &mut Cx<'_>,
-    ) -> Result<Packet, SendError> {
-        let left = cx.meter.enter(Account::Internet);
-        let pushed = self.push_header(&mut packet, &header);
-        let sent = match pushed {
-            Ok(()) => {
-                cx.meter.count(Counter::IpDatagramsOut);
-                Ok(packet)
-            }
-            Err(error) => {
-                pool.put(packet);
-                Err(error)
-            }
-        };
-        cx.meter.enter(left);
-        sent
+    /// Returns when to call [`Self::timeout`].
+    #[must_use]
+    pub fn deadline(&self) -> Option<Instant> {
+        let addresses = self.interface.addresses.deadline();
+        let deadlines = [self.reassembler.deadline(), addresses, self.routes.deadline()];
+        deadlines.into_iter().flatten().min()
     }
 
-    /// Tells the source of a datagram why it did not reach its destination here, unless
-    /// RFC 1122 §3.2.2 or the limit for that source forbids it.
-    ///
-    /// The packet of `datagram` must be as it was received. It becomes the error that is owed, or
-    /// goes back to `pool`.
-    pub fn report(
-        &mut self,
-        datagram: Datagram,
-        why: Unreachable,
-        pool: &mut Pool,
-        cx: &mut Cx<'_>,
-    ) {
+    /// Gives up the fragments, addresses and routes whose time is over.
+    pub fn timeout(&mut self, pool: &mut Pool, cx: &mut Cx<'_>) {
         let left = cx.meter.enter(Account::Internet);
-        if self.may_report(&datagram.header, cx) {
-            let Datagram { header, header_len, mut packet } = datagram;
-            // RFC 1122 §3.2.2: the header and the first 8 bytes MUST be unchanged. More MAY be
-            // sent, and is not: 500 bytes take half a second at 9,600 bit/s.
-            packet.resize(packet.len().min(icmp::QUOTED_LEN));
-            packet.unpull(header_len);
-            packet.push(&icmp::unreachable(why));
-            icmp::seal(packet.data_mut());
-            self.owe((packet, Counter::IcmpErrorsOut), header.source, 0, pool, cx);
-        } else {
-            cx.meter.count(Counter::IcmpErrorsSuppressed);
-            pool.put(datagram.packet);
+        self.interface.addresses.timeout(cx.now);
+        self.routes.timeout(cx.now);
+        while self.reassembler.deadline().is_some_and(|deadline| deadline <= cx.now) {
+            if let Some(expired) = self.reassembler.timeout(cx) {
+                self.report_expired(&expired, pool, cx);
+            }
         }
         cx.meter.enter(left);
     }
 
-    /// Makes an echo request with `payload_len` bytes of data, a whole datagram for the link. Its
-    /// reply comes as [`Event::EchoReply`], if it comes while fewer than 64 later requests were
-    /// made.
-    ///
-    /// # Errors
-    ///
-    /// If the datagram cannot be sent.
-    pub fn make_echo_request(
-        &mut self,
-        destination: IpAddr,
-        identifier: u16,
-        sequence: u16,
-        payload_len: u16,
-        pool: &mut Pool,
-        cx: &mut Cx<'_>,
-    ) -> Result<Packet, SendError> {
-        // Found out before a buffer has grown to hold it.
-        let payload_len = usize::from(payload_len);
-        if payload_len + icmp::HEADER_LEN + ipv4::HEADER_LEN > usize::from(self.mtu) {
-            return Err(SendError::TooBig { mtu: self.mtu });
-        }
-        let mut packet = pool.take(cx.meter).ok_or(SendError::NoBuffer)?;
-        packet.resize(payload_len);
-        packet.data_mut().iter_mut().zip((0..=255).cycle()).for_each(|(to, byte)| *to = byte);
-        packet.push(&icmp::echo_request(identifier, sequence));
-        icmp::seal(packet.data_mut());
-        let header = Header::to(destination, Protocol::Icmp);
-        let packet = self.send(packet, header, pool, cx)?;
-        if self.probes.len() == PROBES_LIMIT {
-            self.probes.pop_front();
-        }
-        let probe = Probe { destination, identifier, sequence, payload_len, sent_at: cx.now };
-        self.probes.push_back(probe);
-        Ok(packet)
-    }
-
-    fn sort(&mut self, mut packet: Packet, pool: &mut Pool, cx: &mut Cx<'_>) -> Option<Datagram> {
-        let parsed = match ipv4::Header::parse(packet.data()) {
-            Ok(parsed) => parsed,
-            Err(error) => {
-                cx.meter.count(counter_of(error));
-                pool.put(packet);
-                return None;
-            }
-        };
-        if parsed.options != Options::Absent {
-            cx.meter.count(Counter::IpOptionsSkipped);
-        }
-        if let Err(counter) = self.accept(&parsed.header, parsed.is_fragment) {
-            cx.meter.count(counter);
-            pool.put(packet);
-            return None;
-        }
-        packet.resize(parsed.total_len);
-        packet.pull(parsed.header_len);
-        let header = Header::from(parsed.header);
-        let datagram = Datagram { header, header_len: parsed.header_len, packet };
-        if parsed.options == Options::RouteUnfinished {
-            // RFC 1122 §3.3.5: a host that does not forward SHOULD say so.
-            cx.meter.count(Counter::IpAddressErrors);
-            self.report(datagram, Unreachable::SourceRouteFailed, pool, cx);
-            return None;
-        }
-        match datagram.header.protocol {
-            Protocol::Tcp | Protocol::Udp => {
-                cx.meter.count(Counter::IpDatagramsDelivered);
-                return Some(datagram);
-            }
-            Protocol::Icmp => self.receive_icmp(datagram, pool, cx),
-            Protocol::Other(_) => {
-                // RFC 1122 §3.2.2.1: SHOULD be told.
-                cx.meter.count(Counter::IpProtocolsUnknown);
-                self.report(datagram, Unreachable::Protocol, pool, cx);
-            }
-        }
-        None
-    }
-
-    /// Decides whether a datagram is one that a host takes at all; if not, returns what to count.
-    fn accept(&self, header: &ipv4::Header, is_fragment: bool) -> Result<(), Counter> {
-        let is_udp = header.protocol == Protocol::Udp;
-        match self.interface.audience(header.destination) {
-            Audience::Us => {}
-            // RFC 9293 §3.9.2.3: a SYN to a group MUST be discarded. An echo to a group MAY be
-            // (RFC 1122 §3.2.2.6), and is: its reply is a weapon against whoever seems to ask.
-            Audience::Group if is_udp => {}
-            Audience::Group | Audience::Other | Audience::Nobody => {
-                return Err(Counter::IpAddressErrors);
-            }
-        }
-        // RFC 1122 §3.2.1.3 MUST. A host that does not know its address yet sends from 0.0.0.0,
-        // but to everybody.
-        let knows_no_address = header.source.is_unspecified() && header.destination.is_broadcast();
-        if !(self.interface.may_be_source(header.source) || is_udp && knows_no_address) {
-            return Err(Counter::IpSourceErrors);
-        }
-        // RFC 791 §3.2: zero is destroyed. RFC 1122 §3.2.1.7: one MUST NOT be.
-        if header.time_to_live == 0 {
-            return Err(Counter::IpTimeExceeded);
-        }
-        if is_fragment {
-            return Err(Counter::IpFragmentsDropped);
-        }
-        Ok(())
-    }
-
-    fn receive_icmp(&mut self, datagram: Datagram, pool: &mut Pool, cx: &mut Cx<'_>) {
-        cx.meter.count(Counter::IcmpIn);
-        let Datagram { header, mut packet, .. } = datagram;
-        match Message::parse(packet.data()) {
-            Ok(Message::EchoRequest) => {
-                icmp::make_reply(packet.data_mut());
-                // RFC 1122 §3.2.2.6 would have options copied and source routes turned round;
-                // that lets whoever forges them choose where the reply goes (CVE-2021-31344).
-                let owed = (packet, Counter::IcmpEchoesAnswered);
-                return self.owe(owed, header.source, header.dscp_ecn & DSCP, pool, cx);
-            }
-            Ok(message) => self.learn(&header, &message, cx),
-            Err(_) => cx.meter.count(Counter::IcmpErrors),
-        }
-        pool.put(packet);
-    }
-
-    fn learn(&mut self, header: &Header, message: &Message, cx: &mut Cx<'_>) {
-        let event = match *message {
-            Message::Error { kind, quoted, first_bytes } => {
-                // None of ours is a fragment or has a source that is not ours.
-                if quoted.is_fragment
-                    || self.interface.audience(quoted.header.source) != Audience::Us
-                {
-                    return cx.meter.count(Counter::IcmpErrors);
-                }
-                let Header { protocol, source, destination, .. } = quoted.header.into();
-                let reporter = header.source;
-                let error =
-                    IcmpError { kind, reporter, protocol, source, destination, first_bytes };
-                Event::Error(error)
-            }
-            Message::EchoReply { identifier, sequence, payload_len } => {
-                let answered = self.probes.iter().position(|probe| {
-                    (probe.destination, probe.identifier) == (header.source, identifier)
-                        && (probe.sequence, probe.payload_len) == (sequence, payload_len)
-                });
-                let Some(probe) = answered.and_then(|place| self.probes.remove(place)) else {
-                    return cx.meter.count(Counter::IcmpIgnored);
-                };
-                Event::EchoReply(EchoReply {
-                    source: header.source,
-                    identifier,
-                    sequence,
-                    payload_len,
-                    round_trip: cx.now - probe.sent_at,
-                    time_to_live: header.hop_limit,
-                })
-            }
-            Message::EchoRequest | Message::Ignored => {
-                return cx.meter.count(Counter::IcmpIgnored);
-            }
-        };
-        self.tell(event, cx);
-    }
-
-    fn tell(&mut self, event: Event, cx: &mut Cx<'_>) {
-        if self.events.len() == EVENTS_LIMIT {
-            return cx.meter.count(Counter::IcmpEventsDropped);
-        }
-        if matches!(event, Event::Error(_)) {
-            cx.meter.count(Counter::IcmpErrorsDelivered);
-        }
-        self.events.push_back(event);
-    }
-
-    /// RFC 1122 §3.2.2, the list of what an error MUST NOT be sent about; fragments never get
-    /// this far.
-    fn may_report(&mut self, header: &Header, cx: &mut Cx<'_>) -> bool {
-        let (IpAddr::V4(source), IpAddr::V4(destination)) = (header.source, header.destination)
-        else {
-            return false;
-        };
-        header.protocol != Protocol::Icmp
-            && self.interface.audience(destination) == Audience::Us
-            && self.interface.may_be_source(source)
-            && self.limiter.allows(source, cx)
-    }
-
-    /// Queues an ICMP message, with what to count when it goes, for [`Internet::transmit`].
-    fn owe(
-        &mut self,
-        (mut packet, counter): (Packet, Counter),
-        destination: IpAddr,
-        dscp_ecn: u8,
-        pool: &mut Pool,
-        cx: &mut Cx<'_>,
-    ) {
-        let header = Header { dscp_ecn, ..Header::to(destination, Protocol::Icmp) };
-        let pushed = self.push_header(&mut packet, &header);
-        if pushed.is_err() {
-            cx.meter.count(Counter::IpOutputDropped);
-            return pool.put(packet);
-        }
-        self.owed.push_back((packet, counter));
-        if self.owed.len() > OWED_LIMIT {
-            cx.meter.count(Counter::IpOutputDropped);
-            let lot = cx.chance.below(self.owed.len() as u64);
-            let lot = usize::try_from(lot).unwrap_or(0);
-            if let Some((loser, _)) = self.owed.remove(lot) {
-                pool.put(loser);
-            }
-        }
-    }
-
-    fn push_header(&self, packet: &mut Packet, header: &Header) -> Result<(), SendError> {
-        if !self.interface.has_address() {
-            return Err(SendError::NoAddress);
-        }
-        let IpAddr::V4(destination) = header.destination else {
-            return Err(SendError::Destination);
-        };
-        match self.interface.audience(destination) {
-            Audience::Other => {}
-            // TCP needs one other end, and an echo from everybody is a flood that we asked for.
-            Audience::Group if header.protocol == Protocol::Udp => {}
-            Audience::Group | Audience::Us | Audience::Nobody => {
-                return Err(SendError::Destination);
-            }
-        }
-        // A super-segment is cut by the device; its transport has seen to the size of the pieces.
-        let is_one = packet.offload.segment_size == 0;
-        let total_len = u16::try_from(packet.total_len() + ipv4::HEADER_LEN)
-            .ok()
-            .filter(|total_len| !is_one || *total_len <= self.mtu)
-            .ok_or(SendError::TooBig { mtu: self.mtu })?;
-        let time_to_live = match header.hop_limit {
-            // RFC 1112 §6.1: a datagram for a group stays on the link unless someone says more.
-            0 if destination.is_multicast() => 1,
-            0 => self.time_to_live,
-            hops => hops,
-        };
-        let header = ipv4::Header {
-            source: self.address(),
-            destination,
-            protocol: header.protocol,
-            time_to_live,
-            // RFC 6864 §4.1: with DF there are no fragments that it would tell apart.
-            identification: 0,
-            dscp_ecn: header.dscp_ecn,
-            dont_fragment: true,
-        };
-        packet.push(&header.emit(total_len));
-        Ok(())
+    fn path_to(&self, destination: IpAddr, now: Instant) -> PathMtu {
+        self.paths.get(destination, self.mtu, now)
     }
 }
 
@@ -538,17 +441,15 @@ impl From<ipv4::Header> for Header {
     }
 }
 
-/// The DSCP in its byte; an echo reply has the priority of its request but no ECN of its own.
-const DSCP: u8 = 0xFC;
-
-fn counter_of(error: HeaderError) -> Counter {
-    match error {
-        HeaderError::Checksum => Counter::IpChecksumErrors,
-        HeaderError::Truncated
-        | HeaderError::Version
-        | HeaderError::HeaderLength
-        | HeaderError::TotalLength
-        | HeaderError::Options => Counter::IpHeaderErrors,
+impl Header {
+    fn of_v6(header: &ipv6::Header, protocol: Protocol) -> Self {
+        Self {
+            source: header.source.into(),
+            destination: header.destination.into(),
+            protocol,
+            dscp_ecn: header.dscp_ecn,
+            hop_limit: header.hop_limit,
+        }
     }
 }
 
@@ -572,6 +473,8 @@ pub fn pseudo_header(source: IpAddr, destination: IpAddr, protocol: Protocol, le
 
 #[cfg(test)]
 mod attacks;
+#[cfg(test)]
+mod dual_stack_tests;
 #[cfg(test)]
 pub(crate) mod testing;
 #[cfg(test)]

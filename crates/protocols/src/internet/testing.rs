@@ -1,5 +1,6 @@
 //! A bench for tests: one host whose link is fed by hand, and datagrams to feed it with.
 
+use super::icmp::Unreachable;
 use super::ipv4::HEADER_LEN;
 use super::ipv4::Header;
 use super::*;
@@ -8,8 +9,10 @@ use std::vec::Vec;
 
 pub(crate) const OURS: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
 pub(crate) const THEIRS: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 2);
+pub(crate) const OURS_V6: Ipv6Addr = Ipv6Addr::new(0x2001, 0xDB8, 0, 0, 0, 0, 0, 1);
+pub(crate) const THEIRS_V6: Ipv6Addr = Ipv6Addr::new(0x2001, 0xDB8, 0, 0, 0, 0, 0, 2);
 
-/// A host at [`OURS`] on a network of 24 bits, with 32 buffers.
+/// A host at [`OURS`] on a network of 24 bits and at [`OURS_V6`] on one of 64, with 32 buffers.
 #[derive(Debug)]
 pub(crate) struct Host {
     pub(crate) internet: Internet,
@@ -25,7 +28,8 @@ impl Default for Host {
 
 impl Host {
     pub(crate) fn with_seed(seed: u64) -> Self {
-        let internet = Internet::new(OURS, 24, 1500);
+        let mut internet = Internet::new(OURS, 24, 1500);
+        internet.add_address(Address::lasting(OURS_V6.into(), 64)).unwrap();
         Self { internet, pool: Pool::new(32, 1600), lab: Lab::with_seed(seed) }
     }
 
@@ -52,10 +56,27 @@ impl Host {
 
     /// Collects the next answer.
     pub(crate) fn transmit(&mut self) -> Option<Vec<u8>> {
-        let packet = self.internet.transmit(&mut self.lab.cx())?;
+        let packet = self.internet.transmit(&mut self.pool, &mut self.lab.cx())?;
         let bytes = packet.data().to_vec();
         self.pool.put(packet);
         Some(bytes)
+    }
+
+    /// Sends `data` and returns all datagrams that this makes for the link.
+    pub(crate) fn send(
+        &mut self,
+        data: &[u8],
+        destination: IpAddr,
+        protocol: Protocol,
+    ) -> Vec<Vec<u8>> {
+        let packet = self.packet(data);
+        let header = super::Header::to(destination, protocol);
+        let (pool, cx) = (&mut self.pool, &mut self.lab.cx());
+        let whole = self.internet.send(packet, header, pool, cx).unwrap();
+        let mut sent: Vec<Vec<u8>> = whole.iter().map(|packet| packet.data().to_vec()).collect();
+        whole.into_iter().for_each(|packet| self.pool.put(packet));
+        sent.extend(core::iter::from_fn(|| self.transmit()));
+        sent
     }
 
     pub(crate) fn counted(&self, counter: Counter) -> u64 {
@@ -87,6 +108,32 @@ pub(crate) fn datagram(header: &Header, options: &[u8], data: &[u8]) -> Vec<u8> 
     bytes.extend_from_slice(data);
     reseal(&mut bytes);
     bytes
+}
+
+/// A datagram of IPv6 from [`THEIRS_V6`] to [`OURS_V6`] whose payload begins with `next_header`.
+pub(crate) fn datagram_v6(next_header: u8, payload: &[u8]) -> Vec<u8> {
+    let header = header_v6();
+    let mut bytes = header.emit(next_header, u16::try_from(payload.len()).unwrap()).to_vec();
+    bytes.extend_from_slice(payload);
+    bytes
+}
+
+/// A header of IPv6 from [`THEIRS_V6`] to [`OURS_V6`].
+pub(crate) fn header_v6() -> ipv6::Header {
+    ipv6::Header {
+        source: THEIRS_V6,
+        destination: OURS_V6,
+        hop_limit: 64,
+        dscp_ecn: 0,
+        flow_label: 0,
+    }
+}
+
+/// An ICMPv6 message from [`THEIRS_V6`] to [`OURS_V6`] with a good checksum.
+pub(crate) fn message_v6(header: [u8; 8], body: &[u8]) -> Vec<u8> {
+    let mut message = [&header, body].concat();
+    icmpv6::seal(THEIRS_V6, OURS_V6, &mut message);
+    message
 }
 
 /// Puts a good checksum into a header that was changed.

@@ -170,6 +170,24 @@ closed_list! {
         IpTimeExceeded "IP datagrams with no time to live",
         /// Datagrams dropped because the queue to the link was full.
         IpOutputDropped "IP datagrams dropped at output",
+        /// Fragments from the link.
+        IpFragmentsIn "IP fragments in",
+        /// Fragments that came twice.
+        IpFragmentsDuplicate "IP fragments that came twice",
+        /// Datagrams made whole of their fragments.
+        IpReassembled "IP datagrams reassembled",
+        /// Datagrams dropped because their fragments contradict each other or the protocol.
+        IpReassemblyErrors "IP datagrams with fragments in error",
+        /// Datagrams whose fragments did not all come in time.
+        IpReassemblyTimeouts "IP datagrams not reassembled in time",
+        /// Unfinished datagrams that made room for later ones.
+        IpReassemblyEvicted "IP datagrams evicted unfinished",
+        /// Fragments sent.
+        IpFragmentsOut "IP fragments out",
+        /// Path MTUs that an error has lowered.
+        IpPathMtusLowered "IP path MTUs lowered",
+        /// Datagrams of an application's protocol that a full queue turned away.
+        IpRawQueueFull "IP datagrams dropped at the application's queue",
         /// ICMP messages in.
         IcmpIn "ICMP messages in",
         /// ICMP messages that are damaged or cut short.
@@ -234,6 +252,22 @@ closed_list! {
         TcpTimeouts "TCP retransmission timeouts",
         /// Fast retransmits.
         TcpFastRetransmits "TCP fast retransmits",
+        /// Probes of the tail of a flight.
+        TcpTailProbes "TCP tail probes",
+        /// Reductions of the window that were mistakes and were undone.
+        TcpRecoveriesUndone "TCP recoveries undone",
+        /// Acknowledgments that report something received twice.
+        TcpDuplicateReports "TCP reports of duplicates",
+        /// Segments that were overtaken and arrived after all.
+        TcpReordered "TCP deliveries out of order",
+        /// Blocks that cannot be true, or are too many.
+        TcpBlocksRefused "TCP SACK blocks refused",
+        /// Peers that have dropped what they had said to have.
+        TcpReneged "TCP SACK blocks taken back",
+        /// Segments with a mark of congestion.
+        TcpMarksIn "TCP segments marked",
+        /// Reductions of the window because of a mark.
+        TcpMarkReductions "TCP reductions by mark",
         /// Connections given up because nothing was acknowledged for too long.
         TcpGivenUp "TCP connections given up",
         /// Duplicate acknowledgments received.

@@ -82,6 +82,7 @@ impl Host {
         let mut pool = Pool::new(1, 1500);
         let request = internet
             .make_echo_request(THEIRS.into(), 1, sequence, 8, &mut pool, &mut lab.cx())
+            .unwrap()
             .unwrap();
         self.station.receive(request.data(), &mut self.lab.cx());
     }

@@ -1,11 +1,12 @@
 //! The layers of a station above its link, as an application sees them.
 
 use crate::cx::Cx;
-use crate::internet::icmp::{EchoReply, Unreachable};
+use crate::internet::icmp::{EchoReply, ErrorKind, Unreachable};
 use crate::internet::ipv4::Protocol;
-use crate::internet::{self, Datagram, Internet};
+use crate::internet::{self, Datagram, Header, Internet};
 use crate::meter::Counter;
 use crate::packet::{Packet, Pool};
+use crate::time::Instant;
 use crate::transport::tcp::{Tail, Tcp};
 use crate::transport::udp::{self, SocketId, Udp};
 use alloc::collections::VecDeque;
@@ -13,6 +14,9 @@ use core::net::{IpAddr, SocketAddr};
 
 /// Datagrams of applications that may wait for the link.
 const OUTGOING_MAX: usize = 64;
+
+/// Datagrams of other protocols that may wait for the application.
+const RAW_MAX: usize = 16;
 
 /// The layers of one host, and its packets.
 #[derive(Debug)]
@@ -29,6 +33,8 @@ pub struct Layers {
     pub(super) echo_reply: Option<EchoReply>,
     /// Datagrams of UDP and echo requests for the link.
     pub(super) outgoing: VecDeque<Packet>,
+    /// Datagrams of protocols that an application has asked the Internet layer for.
+    pub(super) raw: VecDeque<Datagram>,
     pub(super) has_news: bool,
 }
 
@@ -58,7 +64,7 @@ impl Layers {
         packet.extend(data);
         let Self { udp, internet, pool, .. } = self;
         let sent = udp.send(socket, packet, destination, internet, pool, cx);
-        self.outgoing.push_back(sent.map_err(SendError::Refused)?);
+        self.outgoing.extend(sent.map_err(SendError::Refused)?);
         Ok(())
     }
 
@@ -80,13 +86,38 @@ impl Layers {
         let made =
             internet.make_echo_request(destination, identifier, sequence, payload_len, pool, cx);
         let made = made.map_err(|error| SendError::Refused(udp::SendError::Internet(error)))?;
-        self.outgoing.push_back(made);
+        self.outgoing.extend(made);
         Ok(())
     }
 
     /// Returns the last answer to an echo request of ours, once.
     pub fn take_echo_reply(&mut self) -> Option<EchoReply> {
         self.echo_reply.take()
+    }
+
+    /// Sends `data` as a datagram of a protocol of the application's own.
+    ///
+    /// # Errors
+    ///
+    /// See [`SendError`].
+    pub fn send_raw(
+        &mut self,
+        header: Header,
+        data: &[u8],
+        cx: &mut Cx<'_>,
+    ) -> Result<(), SendError> {
+        let mut packet = self.outgoing_packet(cx)?;
+        packet.extend(data);
+        let sent = self.internet.send(packet, header, &mut self.pool, cx);
+        let sent = sent.map_err(|error| SendError::Refused(udp::SendError::Internet(error)))?;
+        self.outgoing.extend(sent);
+        Ok(())
+    }
+
+    /// Returns the next datagram of a protocol that [`Internet::ask_for`] asked for. Its packet
+    /// goes back to the pool when its data are no longer needed.
+    pub fn receive_raw(&mut self) -> Option<Datagram> {
+        self.raw.pop_front()
     }
 
     fn outgoing_packet(&mut self, cx: &mut Cx<'_>) -> Result<Packet, SendError> {
@@ -99,9 +130,18 @@ impl Layers {
 
     /// Carries a datagram from the link up to its transport.
     pub(super) fn receive(&mut self, packet: Packet, cx: &mut Cx<'_>) {
-        let Some(datagram) = self.internet.receive(packet, &mut self.pool, cx) else {
-            return self.take_internet_news(cx);
-        };
+        let datagram = self.internet.receive(packet, &mut self.pool, cx);
+        self.deliver(datagram, cx);
+    }
+
+    /// Carries a datagram that we have sent to ourselves up to its transport.
+    pub(super) fn receive_looped(&mut self, cx: &mut Cx<'_>) {
+        let datagram = self.internet.receive_looped(&mut self.pool, cx);
+        self.deliver(datagram, cx);
+    }
+
+    fn deliver(&mut self, datagram: Option<Datagram>, cx: &mut Cx<'_>) {
+        let Some(datagram) = datagram else { return self.take_internet_news(cx) };
         self.has_news = true;
         match datagram.header.protocol {
             Protocol::Tcp => {
@@ -116,7 +156,13 @@ impl Layers {
                     self.internet.report(datagram, Unreachable::Port, &mut self.pool, cx);
                 }
             }
-            Protocol::Icmp | Protocol::Other(_) => self.pool.put(datagram.packet),
+            // Neighbor Discovery, which a link between two hosts does not need.
+            Protocol::Icmp | Protocol::ICMPV6 => self.pool.put(datagram.packet),
+            Protocol::Other(_) if self.raw.len() < RAW_MAX => self.raw.push_back(datagram),
+            Protocol::Other(_) => {
+                cx.meter.count(Counter::IpRawQueueFull);
+                self.pool.put(datagram.packet);
+            }
         }
     }
 
@@ -125,22 +171,36 @@ impl Layers {
             self.has_news = true;
             match event {
                 internet::Event::Error(error) => {
-                    self.udp.receive_error(&error);
-                    self.tcp.icmp_error(&error, cx);
+                    let is_believed =
+                        self.udp.receive_error(&error) || self.tcp.icmp_error(&error, cx);
+                    if let ErrorKind::FragmentationNeeded { next_hop_mtu: Some(mtu) } = error.kind
+                        && is_believed
+                    {
+                        self.internet.lower_path_mtu(error.destination, mtu, cx);
+                    }
                 }
                 internet::Event::EchoReply(reply) => self.echo_reply = Some(reply),
             }
         }
     }
 
+    /// Returns when a timer of these layers is due.
+    pub(super) fn deadline(&self) -> Option<Instant> {
+        let deadlines = [self.tcp.deadline(), self.internet.deadline()];
+        deadlines.into_iter().flatten().min()
+    }
+
     pub(super) fn timer(&mut self, cx: &mut Cx<'_>) {
+        if self.internet.deadline().is_some_and(|deadline| deadline <= cx.now) {
+            self.internet.timeout(&mut self.pool, cx);
+        }
         self.has_news |= self.tcp.timeout(cx);
     }
 
     /// Returns whether something may be owed to the link, and there is a packet for it.
     pub(super) fn has_output(&self) -> bool {
         let has_segments = self.tcp.has_output() && !self.pool.is_exhausted();
-        has_segments || self.internet.has_output() || !self.outgoing.is_empty()
+        has_segments || self.internet.has_output(&self.pool) || !self.outgoing.is_empty()
     }
 
     /// Returns the next datagram for the link, whole.
@@ -151,7 +211,9 @@ impl Layers {
         loop {
             let segment = self.tcp.transmit(&mut self.pool, cx)?;
             match self.internet.send(segment.packet, segment.lower, &mut self.pool, cx) {
-                Ok(packet) => return Some(packet),
+                Ok(Some(packet)) => return Some(packet),
+                // It was for ourselves.
+                Ok(None) => {}
                 // TCP sends it again when its timer runs out.
                 Err(_) => cx.meter.count(Counter::IpOutputDropped),
             }
@@ -167,15 +229,23 @@ impl Layers {
             return Some((packet, None));
         }
         loop {
-            let (segment, tail) = self.tcp.transmit_in_parts(&mut self.pool, cx)?;
+            let (mut segment, tail) = self.tcp.transmit_in_parts(&mut self.pool, cx)?;
+            // No device gathers what comes back to us.
+            if self.internet.is_here(segment.lower.destination)
+                && let Some(tail) = &tail
+            {
+                segment.packet.gather(self.tcp.tail(tail));
+            }
             match self.internet.send(segment.packet, segment.lower, &mut self.pool, cx) {
-                Ok(packet) => return Some((packet, tail)),
+                Ok(Some(packet)) => return Some((packet, tail)),
+                Ok(None) => {}
                 Err(_) => cx.meter.count(Counter::IpOutputDropped),
             }
         }
     }
 
     fn next_datagram(&mut self, cx: &mut Cx<'_>) -> Option<Packet> {
-        self.internet.transmit(cx).or_else(|| self.outgoing.pop_front())
+        let owed = self.internet.transmit(&mut self.pool, cx);
+        owed.or_else(|| self.outgoing.pop_front())
     }
 }

@@ -22,6 +22,8 @@
 #[cfg(test)]
 mod flow_tests;
 mod layers;
+#[cfg(test)]
+mod path_mtu_tests;
 mod scheduler;
 mod stream;
 #[cfg(test)]
@@ -149,6 +151,7 @@ impl Station {
             udp: Udp::new(Limits::default()),
             echo_reply: None,
             outgoing: VecDeque::new(),
+            raw: VecDeque::new(),
             has_news: true,
         };
         Self { link, layers, arrived: None }
@@ -203,7 +206,7 @@ impl Station {
     /// Returns whether something waits for [`Step::Network`].
     pub fn has_input(&mut self) -> bool {
         self.collect();
-        self.arrived.is_some()
+        self.arrived.is_some() || self.layers.internet.has_looped()
     }
 
     /// Takes back at once the buffers that have gone out, because what arrives next needs them,
@@ -236,7 +239,7 @@ impl Station {
     /// Returns when [`Step::Timer`] is due.
     #[must_use]
     pub fn deadline(&self) -> Option<Instant> {
-        let deadlines = [self.link.deadline(), self.layers.tcp.deadline()];
+        let deadlines = [self.link.deadline(), self.layers.deadline()];
         deadlines.into_iter().flatten().min()
     }
 
@@ -266,7 +269,7 @@ impl Station {
                 self.layers.internet.set_address(Ipv4Addr::from(address), 0);
                 self.layers.has_news = true;
             }
-            None => {}
+            None => self.layers.receive_looped(cx),
         }
     }
 

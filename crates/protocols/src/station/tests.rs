@@ -545,7 +545,8 @@ fn a_ping_of_a_station_is_answered() {
     let (mut prober, mut pair) = (Prober::new(), Pair::open(datagram));
     let Prober { internet, pool, chance, meter, .. } = &mut prober;
     let mut cx = Cx { now: Instant::ZERO, chance, meter };
-    let request = internet.make_echo_request(SERVER.into(), 7, 1, 56, pool, &mut cx).unwrap();
+    let request = internet.make_echo_request(SERVER.into(), 7, 1, 56, pool, &mut cx);
+    let request = request.unwrap().unwrap();
     let Some(News::EchoReply(reply)) = prober.ask(&request, &mut pair.server) else {
         panic!("an echo reply")
     };
@@ -561,7 +562,7 @@ fn a_datagram_for_a_udp_port_without_a_socket_is_answered_by_port_unreachable() 
     let mut packet = pool.take(cx.meter).unwrap();
     packet.extend(b"anybody?");
     let port_69 = SocketAddr::new(SERVER.into(), 69);
-    let request = udp.send(socket, packet, port_69, internet, pool, &mut cx).unwrap();
+    let request = udp.send(socket, packet, port_69, internet, pool, &mut cx).unwrap().unwrap();
     let Some(News::Error(error)) = prober.ask(&request, &mut pair.server) else {
         panic!("an error")
     };

@@ -13,7 +13,7 @@ use crate::internet::icmp::{ErrorKind, IcmpError};
 use crate::internet::ipv4::Protocol;
 use crate::internet::{self, Datagram, Header, Internet, pseudo_header};
 use crate::meter::{Account, Counter};
-use crate::packet::{Packet, Pool};
+use crate::packet::{ChecksumState, Packet, Pool};
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use core::net::SocketAddr;
@@ -136,7 +136,8 @@ impl Udp {
     }
 
     /// Makes a datagram from a socket's port with the data in `packet`, and returns it whole, for
-    /// the link.
+    /// the link; nothing if it was sent to ourselves, or leaves in fragments by
+    /// [`Internet::transmit`].
     ///
     /// # Errors
     ///
@@ -149,7 +150,7 @@ impl Udp {
         internet: &mut Internet,
         pool: &mut Pool,
         cx: &mut Cx<'_>,
-    ) -> Result<Packet, SendError> {
+    ) -> Result<Option<Packet>, SendError> {
         let left = cx.meter.enter(Account::Internet);
         let sent = self.make(socket, packet, destination, internet, pool, cx);
         if sent.is_ok() {
@@ -186,15 +187,25 @@ impl Udp {
         Some((source, packet))
     }
 
+    /// Returns whether a datagram waits in a socket.
+    #[must_use]
+    pub fn has_datagram(&self, socket: SocketId) -> bool {
+        self.sockets.iter().any(|s| s.id == socket && !s.waiting.is_empty())
+    }
+
     /// Takes an ICMP error about a datagram of ours; the sender's socket keeps the last one.
-    pub fn receive_error(&mut self, error: &IcmpError) {
+    /// Returns whether there is such a socket.
+    pub fn receive_error(&mut self, error: &IcmpError) -> bool {
         let [s0, s1, d0, d1, ..] = error.first_bytes;
         let port = u16::from_be_bytes([s0, s1]);
         let destination = SocketAddr::new(error.destination, u16::from_be_bytes([d0, d1]));
         let socket = self.sockets.iter_mut().find(|s| s.port == port);
-        if let Some(socket) = socket.filter(|_| error.protocol == Protocol::Udp) {
+        let socket = socket.filter(|_| error.protocol == Protocol::Udp);
+        let is_ours = socket.is_some();
+        if let Some(socket) = socket {
             socket.error = Some((destination, error.kind));
         }
+        is_ours
     }
 
     /// Returns the last error about what a socket sent, once, with the destination that it
@@ -213,7 +224,7 @@ impl Udp {
         internet: &mut Internet,
         pool: &mut Pool,
         cx: &mut Cx<'_>,
-    ) -> Result<Packet, SendError> {
+    ) -> Result<Option<Packet>, SendError> {
         let too_big = SendError::Internet(internet::SendError::TooBig { mtu: internet.mtu() });
         let checked = match (self.port(socket), u16::try_from(packet.len() + HEADER_LEN)) {
             (None, _) => Err(SendError::NoSocket),
@@ -251,7 +262,7 @@ impl Udp {
         pool: &mut Pool,
         cx: &mut Cx<'_>,
     ) -> Option<Datagram> {
-        let Some(parsed) = self.parse(&datagram.header, datagram.packet.data()) else {
+        let Some(parsed) = self.parse(&datagram.header, &datagram.packet) else {
             cx.meter.count(Counter::UdpErrors);
             pool.put(datagram.packet);
             return None;
@@ -280,13 +291,17 @@ impl Udp {
     }
 
     /// Reads a header and checks it against the data behind it.
-    fn parse(&self, header: &Header, bytes: &[u8]) -> Option<Parsed> {
+    fn parse(&self, header: &Header, packet: &Packet) -> Option<Parsed> {
+        let bytes = packet.data();
         let [s0, s1, d0, d1, l0, l1, c0, c1] = *bytes.first_chunk::<HEADER_LEN>()?;
         let len_field = u16::from_be_bytes([l0, l1]);
         let len = usize::from(len_field);
         let covered = bytes.get(..len).filter(|_| len >= HEADER_LEN)?;
-        if [c0, c1] == [0, 0] {
-            if self.requires_checksum {
+        if packet.offload.checksum != ChecksumState::InPacket {
+            // The device has verified it, or it was never on a wire.
+        } else if [c0, c1] == [0, 0] {
+            // RFC 8200 §8.1: over IPv6 there is always one.
+            if self.requires_checksum || header.destination.is_ipv6() {
                 return None;
             }
         } else {
@@ -333,7 +348,7 @@ struct Parsed {
 mod tests {
     use super::*;
     use crate::internet::icmp::Unreachable;
-    use crate::internet::testing::{Host, OURS, THEIRS, datagram, header};
+    use crate::internet::testing::{Host, OURS, THEIRS, datagram, datagram_v6, header};
     use core::net::Ipv4Addr;
     use proptest::prelude::*;
 
@@ -373,7 +388,8 @@ mod tests {
         let packet = host.packet(data);
         let to = SocketAddr::from((THEIRS, 1000));
         let (internet, pool) = (&mut host.internet, &mut host.pool);
-        let sent = udp.send(socket, packet, to, internet, pool, &mut host.lab.cx()).unwrap();
+        let sent =
+            udp.send(socket, packet, to, internet, pool, &mut host.lab.cx()).unwrap().unwrap();
         let bytes = sent.data().to_vec();
         host.pool.put(sent);
         bytes
@@ -441,6 +457,30 @@ mod tests {
             let sent = send(&mut host, &udp, socket, &word.to_be_bytes());
             prop_assert_eq!(&sent[26..28], &[0xFF, 0xFF]);
         }
+    }
+
+    #[test]
+    fn a_checksum_that_the_device_has_seen_to_is_not_looked_at() {
+        let mut host = Host::default();
+        let (mut udp, socket) = bound(&mut host);
+        let damaged = carrying(&[0, 9, 0, 69, 0, 9, 1, 2, 7]);
+        let states = [ChecksumState::InPacket, ChecksumState::Verified];
+        let taken = states.map(|checksum| {
+            let mut datagram = host.receive(&damaged).unwrap();
+            datagram.packet.offload.checksum = checksum;
+            udp.receive(datagram, &mut host.pool, &mut host.lab.cx());
+            udp.receive_from(socket).is_some()
+        });
+        assert_eq!(taken, [false, true]);
+    }
+
+    #[test]
+    fn over_ipv6_a_datagram_without_a_checksum_is_dropped() {
+        let mut host = Host::default();
+        let (mut udp, _) = bound(&mut host);
+        let bytes = datagram_v6(17, &[0, 9, 0, 69, 0, 9, 0, 0, 7]);
+        feed(&mut host, &mut udp, &bytes);
+        assert_eq!(host.counted(Counter::UdpErrors), 1);
     }
 
     #[test]

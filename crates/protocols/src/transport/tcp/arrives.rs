@@ -4,10 +4,10 @@
 //! allows that). Blind attacks are answered as RFC 5961 says: what is not exactly right is
 //! answered by a challenge acknowledgment, of which each connection has only so many a second.
 
-use super::congestion::Verdict;
 use super::connection::{AckOwed, Connection, State};
 use super::header::{Flags, Header};
 use super::profile::Acknowledgment;
+use super::recovery::{Acknowledged, Outcome};
 use super::seq::Seq;
 use super::status::{Ending, Event};
 use crate::cx::Cx;
@@ -22,6 +22,9 @@ const CHALLENGES_A_SECOND: u32 = 10;
 /// RFC 7323 §5.5: after this time a clock of a tick a millisecond may have come round.
 const TS_RECENT_VALID: Duration = Duration::from_secs(24 * 86_400);
 
+/// The clock of the timestamps.
+const TIMESTAMP_TICK: Duration = Duration::from_millis(1);
+
 /// Duplicate acknowledgments that may wait for output; the peer needs three.
 const MAX_DUPLICATE_ACKS: u32 = 64;
 
@@ -30,6 +33,8 @@ const MAX_DUPLICATE_ACKS: u32 = 64;
 pub(super) struct Arrival<'a> {
     pub(super) header: Header,
     pub(super) data: &'a [u8],
+    /// A router has marked it because of congestion (RFC 3168).
+    pub(super) is_marked: bool,
     /// The data may stay in its packet until it is read.
     pub(super) may_keep: bool,
     /// How many bytes at the front of the data are not wanted, and how many after them stay in the
@@ -86,6 +91,7 @@ impl Connection {
         self.check_reset(arrival, cx)?;
         self.check_syn(arrival, cx)?;
         self.check_ack(arrival, cx)?;
+        self.check_time_wait(arrival, cx)?;
         self.heard_at = cx.now;
         self.note_timestamp(arrival, cx.now);
         self.note_user_timeout(&arrival.header);
@@ -150,9 +156,7 @@ impl Connection {
         self.timers.retransmit = None;
         self.timers.retransmitting = None;
         self.soft_error = None;
-        if self.rtt.backoffs() > 1 {
-            self.congestion.syn_was_lost();
-        }
+        self.begins_small = self.rtt.backoffs() > 1;
         if self.rtt.backoffs() > 0 {
             self.rtt.syn_was_lost();
         }
@@ -228,6 +232,7 @@ impl Connection {
             if arrival.header.seq + len == self.last_ack_sent && self.is_plausible(arrival) {
                 self.note_timestamp(arrival, cx.now);
             }
+            self.note_duplicate(arrival.header.seq, arrival.data_end().min(self.rcv_nxt));
             self.ack_owed = AckOwed::Now;
         } else {
             // Two ends that disagree would otherwise answer each other for ever.
@@ -312,19 +317,21 @@ impl Connection {
             self.challenge(cx);
             return Break(Answer::Nothing);
         }
-        if ack.is_after(self.snd_una) {
-            self.take_acknowledgment(ack, arrival, cx);
-        } else if ack == self.snd_una {
-            self.take_repeated_acknowledgment(arrival, cx);
+        let is_duplicate = self.is_duplicate(arrival);
+        if is_duplicate {
+            cx.meter.count(Counter::TcpDuplicateAcks);
+            self.statistics.duplicate_acks += 1;
         }
+        let has_advanced = ack.is_after(self.snd_una);
+        if has_advanced {
+            self.take_acknowledgment(ack);
+        }
+        self.recover(arrival, is_duplicate, has_advanced, cx);
         self.take_window_if_newer(arrival);
         self.closing_acknowledged(cx)
     }
 
-    fn take_acknowledgment(&mut self, ack: Seq, arrival: &Arrival<'_>, cx: &mut Cx<'_>) {
-        self.take_measurement(ack, cx);
-        self.measure_by_timestamp(arrival, cx);
-        let acked = ack.since(self.snd_una);
+    fn take_acknowledgment(&mut self, ack: Seq) {
         let data = ack.since(self.send_start).min(self.send.len());
         self.send.acknowledge(data);
         self.send_start = self.send_start + data;
@@ -332,15 +339,102 @@ impl Connection {
         self.snd_una = ack;
         self.snd_nxt = self.snd_nxt.max(ack);
         self.snd_up = self.snd_up.filter(|up| up.is_after(ack));
-        let flight = self.snd_max.since(ack);
-        if self.congestion.acknowledged(ack, acked, flight) == Verdict::Retransmit {
-            self.must_retransmit = true;
-        }
         self.soft_error = None;
         self.timers.retransmitting = None;
-        self.restart_retransmit_timer(cx.now);
         if data > 0 {
             self.tell(Event::Writable);
+        }
+    }
+
+    /// What the acknowledgment and its blocks mean for what is out (RFC 6675, RFC 8985).
+    fn recover(
+        &mut self,
+        arrival: &Arrival<'_>,
+        is_duplicate: bool,
+        has_advanced: bool,
+        cx: &mut Cx<'_>,
+    ) {
+        let options = &arrival.header.options;
+        let blocks = if self.has_sack { options.sack.as_slice() } else { &[] };
+        if !has_advanced && !is_duplicate && blocks.is_empty() {
+            return self.take_echo_of_mark(arrival, cx);
+        }
+        let said = Acknowledged {
+            ack: arrival.header.ack,
+            blocks,
+            is_duplicate,
+            is_for_original: self.is_for_original(arrival),
+            srtt: self.rtt.srtt(),
+        };
+        let Some(recovery) = &mut self.recovery else { return };
+        let outcome = recovery.acknowledged(&said, cx.now);
+        self.measure(outcome.rtt, arrival, has_advanced, cx);
+        self.count_outcome(&outcome, cx);
+        self.take_echo_of_mark(arrival, cx);
+        if has_advanced {
+            self.must_probe_tail = false;
+            self.restart_retransmit_timer(cx.now);
+        }
+        let Some(recovery) = &mut self.recovery else { return };
+        recovery.start_probe_timer(self.rtt.srtt(), self.timers.retransmit, cx.now);
+        if self.profile.pacing {
+            recovery.set_pace(self.rtt.srtt());
+        }
+    }
+
+    fn count_outcome(&mut self, outcome: &Outcome, cx: &mut Cx<'_>) {
+        let statistics = &mut self.statistics;
+        for (has_happened, counter, count) in [
+            (outcome.began_recovery, Counter::TcpFastRetransmits, &mut statistics.fast_retransmits),
+            (outcome.undone, Counter::TcpRecoveriesUndone, &mut statistics.undone),
+            (outcome.came_twice, Counter::TcpDuplicateReports, &mut statistics.duplicate_reports),
+        ] {
+            if has_happened {
+                cx.meter.count(counter);
+                *count += 1;
+            }
+        }
+        if outcome.was_reordered {
+            cx.meter.count(Counter::TcpReordered);
+        }
+        if outcome.has_reneged {
+            cx.meter.count(Counter::TcpReneged);
+        }
+        if outcome.refused_blocks > 0 {
+            cx.meter.add(Counter::TcpBlocksRefused, u64::from(outcome.refused_blocks));
+        }
+    }
+
+    /// The echo of the timestamp is older than the first retransmission (RFC 3522 §3.2).
+    fn is_for_original(&self, arrival: &Arrival<'_>) -> bool {
+        let first = self.recovery.as_ref().and_then(|recovery| recovery.first_repeated_at());
+        let first = first.filter(|_| self.ts_recent.is_some());
+        let echo = arrival.header.options.timestamps.map(|(_, echo)| Seq(echo));
+        first.zip(echo).is_some_and(|(at, echo)| echo.is_before(Seq(self.timestamp(at))))
+    }
+
+    /// RFC 3168 §6.1.2: the peer has seen a mark.
+    fn take_echo_of_mark(&mut self, arrival: &Arrival<'_>, cx: &mut Cx<'_>) {
+        let is_echo = self.ecn.is_on && arrival.has(Flags::ECE);
+        if is_echo && self.recovery.as_mut().is_some_and(|recovery| recovery.marked()) {
+            cx.meter.count(Counter::TcpMarkReductions);
+            self.statistics.ecn_reductions += 1;
+            self.ecn.owes_reduced = true;
+        }
+    }
+
+    /// RFC 3168 §6.1.3: a mark is echoed until the peer says that it has answered.
+    fn take_mark(&mut self, arrival: &Arrival<'_>, cx: &mut Cx<'_>) {
+        if !self.ecn.is_on {
+            return;
+        }
+        if arrival.has(Flags::CWR) {
+            self.ecn.echoes = false;
+        }
+        if arrival.is_marked {
+            cx.meter.count(Counter::TcpMarksIn);
+            self.statistics.ecn_marks += 1;
+            self.ecn.echoes = true;
         }
     }
 
@@ -353,38 +447,44 @@ impl Connection {
         }
     }
 
-    /// After a retransmission only the peer's echo says which one was answered (RFC 7323 §4.1).
-    fn measure_by_timestamp(&mut self, arrival: &Arrival<'_>, cx: &Cx<'_>) {
-        if self.rtt.backoffs() > 0
-            && self.ts_recent.is_some()
-            && let Some((_, echo)) = arrival.header.options.timestamps
-        {
-            let millis = self.timestamp(cx.now).wrapping_sub(echo);
-            // A lie about the echo is bounded by the longest time that is worth believing.
-            if millis < 120_000 {
-                self.rtt.measured(Duration::from_millis(u64::from(millis.max(1))));
-            }
-        }
+    /// Takes the round trip that an acknowledgment measures. Where acknowledgments were lost the
+    /// echo of the timestamp knows better, and after a timeout it alone knows which of the
+    /// sendings was answered (RFC 7323 §4.1).
+    fn measure(
+        &mut self,
+        rtt: Option<Duration>,
+        arrival: &Arrival<'_>,
+        has_advanced: bool,
+        cx: &mut Cx<'_>,
+    ) {
+        let echo = self.rtt_by_echo(arrival, cx.now).filter(|_| has_advanced);
+        let sample = match (rtt, echo) {
+            (Some(rtt), Some(echo)) => rtt.min(echo + TIMESTAMP_TICK),
+            (Some(rtt), None) => rtt,
+            (None, Some(echo)) if self.rtt.backoffs() > 0 => echo.max(TIMESTAMP_TICK),
+            (None, _) => return,
+        };
+        self.rtt.measured(sample);
+        cx.meter.record(Quantity::RoundTrip, sample);
+    }
+
+    /// The time since the peer's echo left here, to the tick; a lie is bounded by the longest time
+    /// that is worth believing.
+    fn rtt_by_echo(&self, arrival: &Arrival<'_>, now: Instant) -> Option<Duration> {
+        self.ts_recent?;
+        let (_, echo) = arrival.header.options.timestamps?;
+        let millis = self.timestamp(now).wrapping_sub(echo);
+        (millis < 120_000).then(|| Duration::from_millis(u64::from(millis)))
     }
 
     /// RFC 5681 §2: what makes an acknowledgment a duplicate.
-    fn take_repeated_acknowledgment(&mut self, arrival: &Arrival<'_>, cx: &mut Cx<'_>) {
+    fn is_duplicate(&self, arrival: &Arrival<'_>) -> bool {
         let window = u32::from(arrival.header.window) << self.snd_shift;
-        let is_duplicate = self.outstanding() > 0
+        arrival.header.ack == self.snd_una
+            && self.outstanding() > 0
             && arrival.seg_len() == 0
             && window == self.snd_wnd
-            && window > 0;
-        if !is_duplicate {
-            return;
-        }
-        cx.meter.count(Counter::TcpDuplicateAcks);
-        self.statistics.duplicate_acks += 1;
-        let flight = self.snd_max.since(self.snd_una);
-        if self.congestion.duplicate(self.snd_una, self.snd_max, flight) == Verdict::Retransmit {
-            cx.meter.count(Counter::TcpFastRetransmits);
-            self.statistics.fast_retransmits += 1;
-            self.must_retransmit = true;
-        }
+            && window > 0
     }
 
     fn take_window_if_newer(&mut self, arrival: &Arrival<'_>) {
@@ -428,6 +528,16 @@ impl Connection {
         Continue(())
     }
 
+    /// In TIME-WAIT nothing is due any more. A peer that goes on is told where we stand.
+    fn check_time_wait(&mut self, arrival: &Arrival<'_>, cx: &mut Cx<'_>) -> Check {
+        let goes_on = arrival.seg_len() > 0 || arrival.header.seq != self.rcv_nxt;
+        if self.state != State::TimeWait || !goes_on {
+            return Continue(());
+        }
+        self.challenge(cx);
+        Break(Answer::Nothing)
+    }
+
     /// Sixth: check the URG bit. The pointer is the offset of the byte behind the urgent data
     /// (RFC 6093), so that zero points at nothing (attack row 35).
     fn check_urgent(&mut self, arrival: &Arrival<'_>, cx: &mut Cx<'_>) {
@@ -452,6 +562,7 @@ impl Connection {
         }
         let whole_len = arrival.data.len();
         cx.meter.record_value(Quantity::SegmentBytesIn, whole_len as u64);
+        self.take_mark(arrival, cx);
         self.cut_off_old(arrival, cx);
         if self.is_released && !arrival.data.is_empty() {
             // SHLD-3: the peer must not believe that anyone reads this.
@@ -463,6 +574,7 @@ impl Connection {
         let len = arrival.data.len();
         let window = (self.rcv_wnd() as usize).saturating_sub(offset);
         let inside = arrival.data.get(..window.min(len)).unwrap_or_default();
+        self.note_early_duplicate(offset, inside.len());
         let arrived = if arrival.may_keep && self.receive.keeps(offset, inside.len()) {
             arrival.kept = Some((whole_len - len, inside.len()));
             inside.len()
@@ -472,8 +584,9 @@ impl Connection {
         if offset > 0 {
             cx.meter.count(Counter::TcpOutOfOrder);
             self.statistics.out_of_order += 1;
-            // RFC 5681 §4.2: each of them is answered, also where several arrive before output.
-            if self.ack_owed == AckOwed::Now {
+            // RFC 5681 §4.2: each of them is answered, also where several arrive before output; but
+            // the blocks of one answer say it all.
+            if self.ack_owed == AckOwed::Now && !self.has_sack {
                 self.duplicate_acks_owed = MAX_DUPLICATE_ACKS.min(self.duplicate_acks_owed + 1);
             }
         }
@@ -482,10 +595,42 @@ impl Connection {
         if arrived > 0 {
             self.tell(Event::Readable);
         }
+        self.note_blocks(offset, inside.len());
         // RFC 5681 §4.2: a hole that opens or closes is told at once.
         let is_odd = offset > 0 || arrived != len || self.receive.has_early();
         self.owe_acknowledgment(len, is_odd, cx);
         Continue(())
+    }
+
+    /// RFC 2018 §4: what this segment is part of is the first block to be told.
+    fn note_blocks(&mut self, offset: usize, len: usize) {
+        if !self.has_sack {
+            return;
+        }
+        if offset > 0
+            && len > 0
+            && let Some((start, end)) = self.receive.early_around(offset)
+        {
+            let seq = |offset: usize| self.rcv_nxt + u32::try_from(offset).unwrap_or(0);
+            self.sack.get_or_insert_default().arrived((seq(start), seq(end)));
+        }
+        if let Some(sack) = &mut self.sack {
+            sack.advance(self.rcv_nxt);
+        }
+    }
+
+    /// RFC 2883 §4: what came twice is told.
+    fn note_duplicate(&mut self, start: Seq, end: Seq) {
+        if self.has_sack && start.is_before(end) {
+            self.sack.get_or_insert_default().repeated((start, end));
+        }
+    }
+
+    fn note_early_duplicate(&mut self, offset: usize, len: usize) {
+        if let Some((start, end)) = self.receive.early_within(offset, len) {
+            let seq = |offset: usize| self.rcv_nxt + u32::try_from(offset).unwrap_or(0);
+            self.note_duplicate(seq(start), seq(end));
+        }
     }
 
     /// Cuts off what was received before.
@@ -494,6 +639,8 @@ impl Connection {
             let old = self.rcv_nxt.since(arrival.header.seq) as usize;
             let old = old.min(arrival.data.len());
             cx.meter.add(Counter::TcpDuplicateBytes, old as u64);
+            let end = arrival.header.seq + u32::try_from(old).unwrap_or(0);
+            self.note_duplicate(arrival.header.seq, end);
             arrival.data = arrival.data.get(old..).unwrap_or_default();
             arrival.header.seq = self.rcv_nxt;
         }
@@ -530,7 +677,8 @@ impl Connection {
         }
         // Nothing behind the FIN is urgent, whatever the pointer said.
         self.rcv_up = self.rcv_up.map(|up| up.min(self.rcv_nxt));
-        self.rcv_nxt = self.rcv_nxt + 1;
+        // A FIN takes no room in the buffer, so the window is as large as before.
+        (self.rcv_nxt, self.rcv_adv) = (self.rcv_nxt + 1, self.rcv_adv + 1);
         self.rcv_fin = None;
         self.peer_closed = true;
         self.forget_read_urgent();

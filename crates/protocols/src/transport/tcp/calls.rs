@@ -1,17 +1,31 @@
 //! The user calls on one connection (RFC 9293 §3.10.2 to §3.10.6).
 
 use super::Reset;
-use super::connection::{AckOwed, Connection, State};
+use super::congestion_window::initial_window;
+use super::connection::{AckOwed, Connection, State, send_limit};
+use super::profile::Profile;
 use super::seq::Seq;
 use super::status::{Ending, Status};
 use crate::packet::Packet;
 use crate::time::Instant;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 impl Connection {
     /// SEND: queues as much of `data` as there is room for.
     pub(super) fn send(&mut self, data: &[u8]) -> usize {
         if self.is_closing || !self.state.takes_data() { 0 } else { self.send.put(data) }
+    }
+
+    /// Takes over other policies, but for those that the SYN has told the peer.
+    pub(super) fn tailor(&mut self, profile: Profile) {
+        let Profile { receive_window, mss_max, extensions, timestamps, .. } = *self.profile;
+        let told = Profile { receive_window, mss_max, extensions, timestamps, ..profile };
+        self.profile = Arc::new(told);
+        if self.state.emits_data() {
+            self.start_keep_alive_timer();
+        }
+        self.send.set_limit(send_limit(&profile, self.snd_mss));
     }
 
     /// SEND with the urgent flag: what is queued so far, and `data`, is urgent.
@@ -82,12 +96,13 @@ impl Connection {
     }
 
     /// ABORT: ends the connection and returns the reset for the peer, if it has to know.
-    pub(super) fn abort(&mut self) -> Option<Reset> {
+    pub(super) fn abort(&mut self, now: Instant) -> Option<Reset> {
         let reset = Reset {
             local: self.ends.local,
             remote: self.ends.remote,
             seq: self.snd_max,
             ack: Some(self.rcv_nxt),
+            options: self.options(now),
         };
         let tells_peer = !matches!(self.state, State::SynSent | State::TimeWait | State::Closed);
         self.end(Ending::Aborted);
@@ -96,7 +111,8 @@ impl Connection {
 
     /// STATUS.
     pub(super) fn status(&self) -> Status {
-        let threshold = self.congestion.ssthresh();
+        let threshold = self.recovery.as_ref().map_or(u32::MAX, |r| r.window.ssthresh());
+        let window = self.recovery.as_ref().map(|recovery| recovery.window.cwnd());
         Status {
             local: self.ends.local,
             remote: self.ends.remote,
@@ -105,7 +121,7 @@ impl Connection {
             soft_error: self.soft_error,
             send_window: self.snd_wnd,
             receive_window: self.rcv_wnd(),
-            congestion_window: self.congestion.cwnd(),
+            congestion_window: window.unwrap_or_else(|| initial_window(self.snd_mss)),
             slow_start_threshold: (threshold < u32::MAX).then_some(threshold),
             send_mss: self.snd_mss,
             send_queue: self.send.len(),
@@ -113,6 +129,9 @@ impl Connection {
             srtt: self.rtt.srtt(),
             rttvar: self.rtt.rttvar(),
             rto: self.rtt.rto(),
+            recovery: self.recovery.as_ref().map(|recovery| recovery.status()).unwrap_or_default(),
+            has_sack: self.has_sack,
+            has_ecn: self.ecn.is_on,
             statistics: self.statistics,
         }
     }

@@ -1,11 +1,12 @@
 //! One connection: the transmission control block of RFC 9293 §3.3.1, with the names used there.
 
-use super::congestion::Congestion;
 use super::fast_open;
-use super::header::{Header, Options};
+use super::header::{Flags, Header, Options};
 use super::profile::{Profile, SendLimit, WindowUpdate};
 use super::receive_buffer::ReceiveBuffer;
+use super::recovery::Recovery;
 use super::rtt::RttEstimator;
+use super::sack::{MAX_BLOCKS, SackList};
 use super::send_buffer::SendBuffer;
 use super::seq::Seq;
 use super::status::{Ending, Event, Statistics};
@@ -96,11 +97,22 @@ pub(super) enum AckOwed {
     Now,
 }
 
-/// A segment whose acknowledgment is timed (Karn: dropped if anything is sent again).
+/// A SYN whose acknowledgment is timed (Karn: dropped if it is sent again).
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Timed {
     pub(super) end: Seq,
     pub(super) sent_at: Instant,
+}
+
+/// Explicit congestion notification (RFC 3168 §6.1).
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Ecn {
+    /// Both ends have agreed.
+    pub(super) is_on: bool,
+    /// A mark that the peer has not yet answered is echoed.
+    pub(super) echoes: bool,
+    /// The next new data says that the window was reduced.
+    pub(super) owes_reduced: bool,
 }
 
 /// What must not be guessed about a connection from outside.
@@ -132,7 +144,7 @@ pub(super) struct Connection {
     pub(super) iss: Seq,
     pub(super) snd_una: Seq,
     pub(super) snd_nxt: Seq,
-    /// The highest number ever sent; `snd_nxt` goes back behind it after a timeout.
+    /// The highest number ever sent; the byte that probes a shut window is behind `snd_nxt`.
     pub(super) snd_max: Seq,
     pub(super) snd_wnd: u32,
     pub(super) snd_wnd_max: u32,
@@ -169,13 +181,23 @@ pub(super) struct Connection {
     pub(super) last_ack_sent: Seq,
     pub(super) rtt: RttEstimator,
     pub(super) timed: Option<Timed>,
-    pub(super) congestion: Congestion,
+    /// Made when the first data leaves: a connection that sends nothing does without.
+    pub(super) recovery: Option<Box<Recovery>>,
+    /// RFC 6928 §2: the SYN was lost more than once, so the first flight is one segment.
+    pub(super) begins_small: bool,
+    pub(super) ecn: Ecn,
+    /// Both ends have permitted selective acknowledgments (RFC 2018 §2).
+    pub(super) has_sack: bool,
+    /// Made when the first segment comes out of order.
+    pub(super) sack: Option<Box<SackList>>,
     pub(super) timers: Timers,
     pub(super) ack_owed: AckOwed,
     /// Further acknowledgments owed for segments out of order: the peer counts them.
     pub(super) duplicate_acks_owed: u32,
-    /// One segment from `snd_una` on is to be sent again without going back.
-    pub(super) must_retransmit: bool,
+    /// Nothing was heard of the last segments for too long (RFC 8985 §7.3).
+    pub(super) must_probe_tail: bool,
+    /// The segment that is being made is that probe.
+    pub(super) is_tail_probe: bool,
     /// The window is shut or too small and the persist timer has run out.
     pub(super) must_probe: bool,
     /// The peer is to be asked whether it is still there.
@@ -244,11 +266,16 @@ impl Connection {
             last_ack_sent: Seq(0),
             rtt: RttEstimator::new(profile.rto_min),
             timed: None,
-            congestion: Congestion::new(u32::from(DEFAULT_MSS)),
+            recovery: None,
+            begins_small: false,
+            ecn: Ecn::default(),
+            has_sack: false,
+            sack: None,
             timers: Timers::default(),
             ack_owed: AckOwed::Nothing,
             duplicate_acks_owed: 0,
-            must_retransmit: false,
+            must_probe_tail: false,
+            is_tail_probe: false,
             must_probe: false,
             must_keep_alive: false,
             suspects_route: false,
@@ -289,7 +316,8 @@ impl Connection {
             (true, Some(shift)) => self.snd_shift = shift,
             _ => (self.snd_shift, self.rcv_shift) = (0, 0),
         }
-        let offered = syn.options.timestamps.filter(|_| self.profile.extensions);
+        let may_stamp = self.profile.extensions && self.profile.timestamps;
+        let offered = syn.options.timestamps.filter(|_| may_stamp);
         self.ts_recent = offered.map(|(value, _)| value);
         self.note_user_timeout(syn);
         self.last_ack_sent = self.rcv_nxt;
@@ -297,12 +325,27 @@ impl Connection {
         let peer_mss = syn.options.mss.unwrap_or(default_mss).max(MIN_MSS);
         let options = if self.ts_recent.is_some() { 12 } else { 0 };
         self.snd_mss = u32::from(peer_mss.min(self.receive_mss())).saturating_sub(options).max(1);
-        self.congestion.set_mss(self.snd_mss);
+        self.has_sack = self.profile.extensions && syn.options.sack_permitted;
+        self.ecn.is_on = self.profile.ecn && is_ecn_setup(syn.flags);
         self.send.set_limit(send_limit(&self.profile, self.snd_mss));
         self.snd_wnd = u32::from(syn.window);
         self.snd_wnd_max = self.snd_wnd;
         self.snd_wl1 = syn.seq;
         self.snd_wl2 = syn.ack;
+    }
+
+    /// Returns what knows about losses and congestion.
+    pub(super) fn recovery(&mut self) -> &mut Recovery {
+        let (mss, una) = (self.snd_mss, self.snd_una);
+        let (congestion, has_sack) = (self.profile.congestion, self.has_sack);
+        let begins_small = self.begins_small;
+        self.recovery.get_or_insert_with(|| {
+            let mut recovery = Box::new(Recovery::new(congestion, mss, una, has_sack));
+            if begins_small {
+                recovery.window.syn_was_lost();
+            }
+            recovery
+        })
     }
 
     /// Returns the number behind everything that the user has given, its FIN included.
@@ -354,10 +397,22 @@ impl Connection {
         }
     }
 
-    /// Returns the options of a segment other than a SYN.
+    /// Returns the options of a segment other than a SYN, but for its blocks.
     pub(super) fn options(&self, now: Instant) -> Options {
         let timestamps = self.ts_recent.map(|recent| (self.timestamp(now), recent));
         Options { timestamps, ..Options::default() }
+    }
+
+    /// Returns how many blocks there is room for in a header.
+    pub(super) fn blocks_max(&self) -> usize {
+        if self.ts_recent.is_some() { MAX_BLOCKS - 1 } else { MAX_BLOCKS }
+    }
+
+    /// Returns the data bytes of the longest segment that also says what blocks there are.
+    pub(super) fn data_mss(&self) -> u32 {
+        let count = self.sack.as_ref().map_or(0, |sack| sack.len(self.blocks_max()));
+        let blocks = Options::sack_len(count);
+        self.snd_mss.saturating_sub(u32::try_from(blocks).unwrap_or(0)).max(1)
     }
 
     /// Returns the timestamp clock: milliseconds from a random start.
@@ -382,6 +437,7 @@ impl Connection {
     pub(super) fn end(&mut self, ending: Ending) {
         self.state = State::Closed;
         self.timers = Timers::default();
+        self.sack = None;
         self.ack_owed = AckOwed::Nothing;
         self.ending.get_or_insert(ending);
         self.tell(Event::Closed);
@@ -390,6 +446,7 @@ impl Connection {
     /// Enters TIME-WAIT, or starts its time again.
     pub(super) fn wait_out(&mut self, now: Instant) {
         self.state = State::TimeWait;
+        self.sack = None;
         self.timers.retransmit = None;
         self.timers.persist = None;
         self.timers.released = None;
@@ -400,7 +457,12 @@ impl Connection {
 /// Two maximum segment lifetimes of half a minute: what Linux and the BSDs wait.
 const TIME_WAIT: Duration = Duration::from_secs(60);
 
-fn send_limit(profile: &Profile, mss: u32) -> usize {
+/// RFC 3168 §6.1.1: a SYN that offers ECN has both bits, and one that accepts it has the first.
+fn is_ecn_setup(flags: Flags) -> bool {
+    flags.has(Flags::ECE) && flags.has(Flags::CWR) != flags.has(Flags::ACK)
+}
+
+pub(super) fn send_limit(profile: &Profile, mss: u32) -> usize {
     match profile.send_limit {
         SendLimit::OneSegment => mss as usize,
         SendLimit::Bytes(bytes) => bytes,

@@ -6,6 +6,7 @@
 //! paths of peers expect just that layout.
 
 use super::fast_open::{Cookie, FastOpen};
+use super::sack::Blocks;
 use super::seq::Seq;
 use crate::checksum::Sum;
 use crate::meter::{Counter, Meter};
@@ -35,6 +36,10 @@ impl Flags {
     pub const ACK: Self = Self(0x10);
     /// The urgent pointer field is significant.
     pub const URG: Self = Self(0x20);
+    /// Congestion experienced, echoed (RFC 3168 §6.1).
+    pub const ECE: Self = Self(0x40);
+    /// Congestion window reduced (RFC 3168 §6.1).
+    pub const CWR: Self = Self(0x80);
 
     /// Returns whether all bits of `flags` are set.
     #[must_use]
@@ -62,12 +67,16 @@ pub struct Options {
     pub mss: Option<u16>,
     /// Window scale, in bits (RFC 7323 §2).
     pub window_scale: Option<u8>,
+    /// Selective acknowledgments may be sent (RFC 2018 §2).
+    pub sack_permitted: bool,
     /// Timestamp value and echo reply (RFC 7323 §3).
     pub timestamps: Option<(u32, u32)>,
     /// User timeout, with the bit that says minutes (RFC 5482 §2).
     pub user_timeout: Option<u16>,
     /// Fast Open (RFC 7413 §4.1.1).
     pub fast_open: Option<FastOpen>,
+    /// What was received beyond the acknowledgment (RFC 2018 §3).
+    pub sack: Blocks,
 }
 
 /// A header in host form.
@@ -131,7 +140,7 @@ impl Header {
             destination_port: u16::from_be_bytes([dp0, dp1]),
             seq: Seq(u32::from_be_bytes([s0, s1, s2, s3])),
             ack: Seq(u32::from_be_bytes([a0, a1, a2, a3])),
-            flags: Flags(bits & 0x3F),
+            flags: Flags(bits),
             window: u16::from_be_bytes([w0, w1]),
             urgent: u16::from_be_bytes([u0, u1]),
             options: Options::parse(options, meter),
@@ -178,9 +187,13 @@ const END: u8 = 0;
 const NO_OPERATION: u8 = 1;
 const MSS: u8 = 2;
 const WINDOW_SCALE: u8 = 3;
+const SACK_PERMITTED: u8 = 4;
+const SACK: u8 = 5;
 const TIMESTAMPS: u8 = 8;
 const USER_TIMEOUT: u8 = 28;
 const FAST_OPEN: u8 = 34;
+/// Bytes of one block.
+const SACK_BLOCK_LEN: usize = 8;
 /// RFC 7323 §2.3: a larger shift is taken as this one.
 const MAX_WINDOW_SCALE: u8 = 14;
 
@@ -189,9 +202,11 @@ impl Options {
     pub const NONE: Self = Self {
         mss: None,
         window_scale: None,
+        sack_permitted: false,
         timestamps: None,
         user_timeout: None,
         fast_open: None,
+        sack: Blocks::NONE,
     };
 
     fn parse(mut bytes: &[u8], meter: &mut Meter) -> Self {
@@ -231,7 +246,16 @@ impl Options {
                 Some(cookie) => self.fast_open = Some(FastOpen::Cookie(cookie)),
                 None => meter.count(Counter::TcpOptionErrors),
             },
-            (MSS | WINDOW_SCALE | TIMESTAMPS | USER_TIMEOUT, _) => {
+            (SACK_PERMITTED, &[]) => self.sack_permitted = true,
+            (SACK, blocks) if !blocks.is_empty() && blocks.len() % SACK_BLOCK_LEN == 0 => {
+                let (blocks, _) = blocks.as_chunks::<SACK_BLOCK_LEN>();
+                for [s0, s1, s2, s3, e0, e1, e2, e3] in blocks {
+                    let start = Seq(u32::from_be_bytes([*s0, *s1, *s2, *s3]));
+                    let end = Seq(u32::from_be_bytes([*e0, *e1, *e2, *e3]));
+                    self.sack.push((start, end));
+                }
+            }
+            (MSS | WINDOW_SCALE | SACK_PERMITTED | SACK | TIMESTAMPS | USER_TIMEOUT, _) => {
                 meter.count(Counter::TcpOptionErrors);
             }
             _ => {}
@@ -243,10 +267,16 @@ impl Options {
             out.put(&[MSS, 4]);
             out.put(&mss.to_be_bytes());
         }
+        // It takes the place of the no-operations before the timestamps, where there are any.
+        let lead = if self.sack_permitted { [SACK_PERMITTED, 2] } else { [NO_OPERATION; 2] };
         if let Some((value, echo)) = self.timestamps {
-            out.put(&[NO_OPERATION, NO_OPERATION, TIMESTAMPS, 10]);
+            out.put(&lead);
+            out.put(&[TIMESTAMPS, 10]);
             out.put(&value.to_be_bytes());
             out.put(&echo.to_be_bytes());
+        } else if self.sack_permitted {
+            out.put(&[NO_OPERATION; 2]);
+            out.put(&lead);
         }
         if let Some(shift) = self.window_scale {
             out.put(&[NO_OPERATION, WINDOW_SCALE, 3, shift]);
@@ -262,6 +292,15 @@ impl Options {
             out.put(&[FAST_OPEN, u8::try_from(2 + cookie.len()).unwrap_or(0)]);
             out.put(cookie);
         }
+        let blocks = self.sack.as_slice();
+        if !blocks.is_empty() {
+            let len = u8::try_from(2 + blocks.len() * SACK_BLOCK_LEN).unwrap_or(0);
+            out.put(&[NO_OPERATION, NO_OPERATION, SACK, len]);
+            for (start, end) in blocks {
+                out.put(&start.0.to_be_bytes());
+                out.put(&end.0.to_be_bytes());
+            }
+        }
     }
 
     /// Returns how many bytes of header these options take.
@@ -273,7 +312,16 @@ impl Options {
         let user_timeout = if self.user_timeout.is_some() { 4 } else { 0 };
         let fast_open =
             self.fast_open.map_or(0, |option| option.padding() + 2 + option.cookie_bytes().len());
-        mss + timestamps + window_scale + user_timeout + fast_open
+        let alone = self.sack_permitted && self.timestamps.is_none();
+        let sack_permitted = if alone { 4 } else { 0 };
+        let sack = Self::sack_len(self.sack.as_slice().len());
+        mss + timestamps + window_scale + sack_permitted + user_timeout + fast_open + sack
+    }
+
+    /// Returns how many bytes of header `blocks` blocks take.
+    #[must_use]
+    pub const fn sack_len(blocks: usize) -> usize {
+        if blocks == 0 { 0 } else { 4 + blocks * SACK_BLOCK_LEN }
     }
 
     /// Returns whether there is no option.
@@ -300,12 +348,19 @@ mod tests {
         segment
     }
 
+    fn sack(blocks: &[(u32, u32)]) -> Blocks {
+        let mut all = Blocks::default();
+        blocks.iter().for_each(|(start, end)| all.push((Seq(*start), Seq(*end))));
+        all
+    }
+
     prop_compose! {
         fn any_header()(
-            ports: (u16, u16), seq: u32, ack: u32, bits in 0..64_u8, window: u16, urgent: u16,
-            mss: Option<u16>, window_scale in prop::option::of(0..=14_u8),
+            ports: (u16, u16), seq: u32, ack: u32, bits: u8, window: u16, urgent: u16,
+            mss: Option<u16>, window_scale in prop::option::of(0..=14_u8), sack_permitted: bool,
             timestamps: Option<(u32, u32)>, user_timeout: Option<u16>,
             cookie in prop::option::of(any::<[u8; 8]>()), asks: bool,
+            blocks in prop::collection::vec(any::<(u32, u32)>(), 0..=4_usize),
         ) -> Header {
             let fast_open = match cookie {
                 Some(bytes) => Cookie::new(&bytes).map(FastOpen::Cookie),
@@ -314,7 +369,18 @@ mod tests {
             Header {
                 source_port: ports.0, destination_port: ports.1, seq: Seq(seq), ack: Seq(ack),
                 flags: Flags(bits), window, urgent,
-                options: Options { mss, window_scale, timestamps, user_timeout, fast_open },
+                options: if blocks.is_empty() {
+                    let sack = Blocks::NONE;
+                    Options {
+                        mss, window_scale, sack_permitted, timestamps, sack, user_timeout, fast_open,
+                    }
+                } else if blocks.len() > 2 {
+                    // With many blocks there is no room for what only a SYN carries.
+                    Options { timestamps: None, sack: sack(&blocks), ..Options::default() }
+                } else {
+                    let sack = sack(&blocks);
+                    Options { mss, window_scale, sack_permitted, timestamps, sack, ..Options::NONE }
+                },
             }
         }
     }
@@ -354,18 +420,35 @@ mod tests {
 
     // req RFC9293:MUST-4, RFC9293:MUST-68
     #[test]
-    fn a_syn_has_the_option_layout_of_linux_without_sack() {
-        let options = Options {
+    fn a_syn_has_the_option_layout_of_linux() {
+        let all = Options {
             mss: Some(1460),
             window_scale: Some(7),
-            timestamps: Some((0x01020304, 0)),
+            sack_permitted: true,
+            timestamps: Some((0x0102_0304, 0)),
             ..Options::default()
         };
+        let expected = [2, 4, 5, 180, 4, 2, 8, 10, 1, 2, 3, 4, 0, 0, 0, 0, 1, 3, 3, 7];
+        assert_eq!(emitted(all), expected);
+        let without_timestamps = Options { timestamps: None, ..all };
+        assert_eq!(emitted(without_timestamps), [2, 4, 5, 180, 1, 1, 4, 2, 1, 3, 3, 7]);
+    }
+
+    #[test]
+    fn three_blocks_behind_timestamps_fill_the_header() {
+        let timestamps = Some((0, 0));
+        let blocks = sack(&[(1, 2), (3, 4), (5, 6)]);
+        let bytes = emitted(Options { timestamps, sack: blocks, ..Options::default() });
+        assert_eq!(bytes.len(), MAX_HEADER_LEN - HEADER_LEN);
+        assert_eq!(bytes[12..24], [1, 1, 5, 26, 0, 0, 0, 1, 0, 0, 0, 2]);
+    }
+
+    fn emitted(options: Options) -> Vec<u8> {
         let header = Header { options, ..Header::default() };
         let mut bytes = [0; MAX_HEADER_LEN];
         let len = header.emit(&mut bytes);
-        let expected = [2, 4, 5, 180, 1, 1, 8, 10, 1, 2, 3, 4, 0, 0, 0, 0, 1, 3, 3, 7];
-        assert_eq!(bytes[HEADER_LEN..len], expected);
+        assert_eq!(len, HEADER_LEN + options.len());
+        bytes[HEADER_LEN..len].to_vec()
     }
 
     // req RFC9293:MUST-6, RFC9293:MUST-7
@@ -381,9 +464,9 @@ mod tests {
                 Options::parse(&bytes, &mut lab.meter);
             }
         }
-        // 254 kinds with length 0 and 1, and known ones with lengths that are not theirs: four have
-        // one length, and Fast Open has eight.
-        let wrong = 254 * 2 + 4 * (41 - 2 - 1) + (41 - 2 - 8);
+        // 254 kinds with length 0 and 1, and known ones with lengths that are not theirs: five have
+        // one length, blocks have four, and Fast Open has eight.
+        let wrong = 254 * 2 + 5 * (41 - 2 - 1) + (41 - 2 - 4) + (41 - 2 - 8);
         assert_eq!(lab.counted(Counter::TcpOptionErrors), wrong);
     }
 }

@@ -13,33 +13,39 @@ use crate::cx::Cx;
 use crate::internet::icmp::{ErrorKind, IcmpError, Unreachable};
 use crate::internet::ipv4::Protocol;
 use crate::meter::Counter;
-use core::net::SocketAddr;
+use core::net::{IpAddr, SocketAddr};
 
 /// No link of today takes less; a router that says so is not believed (RFC 5927 §7.2).
 const MIN_MTU: u16 = 552;
 /// What is taken of a router that does not know RFC 1191: every host takes such datagrams.
 const MTU_OF_OLD_ROUTER: u16 = 576;
+/// The least that every link takes that carries IPv6 (RFC 8200 §5).
+const MIN_MTU_V6: u16 = 1280;
 /// The headers of IP and TCP without options.
 const FIXED_HEADERS_LEN: u16 = 40;
+const FIXED_HEADERS_V6_LEN: u16 = 60;
 
 impl Tcp {
-    /// Takes an ICMP error about a segment of ours.
-    pub fn icmp_error(&mut self, error: &IcmpError, cx: &mut Cx<'_>) {
+    /// Takes an ICMP error about a segment of ours, and returns whether it is believed.
+    pub fn icmp_error(&mut self, error: &IcmpError, cx: &mut Cx<'_>) -> bool {
         if error.protocol != Protocol::Tcp {
-            return;
+            return false;
         }
         let [s0, s1, d0, d1, seq @ ..] = error.first_bytes;
         let local = SocketAddr::new(error.source, u16::from_be_bytes([s0, s1]));
         let remote = SocketAddr::new(error.destination, u16::from_be_bytes([d0, d1]));
         let Some((id, connection)) = self.table.find((local, remote)) else {
-            return cx.meter.count(Counter::TcpIcmpErrorsIgnored);
+            cx.meter.count(Counter::TcpIcmpErrorsIgnored);
+            return false;
         };
         if !connection.is_in_flight(Seq(u32::from_be_bytes(seq))) {
-            return cx.meter.count(Counter::TcpIcmpErrorsIgnored);
+            cx.meter.count(Counter::TcpIcmpErrorsIgnored);
+            return false;
         }
         cx.meter.count(Counter::TcpIcmpErrors);
         connection.icmp_error(error.kind, cx);
         self.touch(id);
+        true
     }
 }
 
@@ -66,13 +72,18 @@ impl Connection {
     /// which is no sign of congestion.
     fn lower_mss(&mut self, mtu: u16, cx: &Cx<'_>) {
         let options = u32::try_from(self.options(cx.now).len()).unwrap_or(0);
-        let mss = u32::from(mtu.max(MIN_MTU) - FIXED_HEADERS_LEN) - options;
+        let mtu_without_headers = match self.ends.remote.ip() {
+            IpAddr::V4(_) => mtu.max(MIN_MTU) - FIXED_HEADERS_LEN,
+            IpAddr::V6(_) => mtu.max(MIN_MTU_V6) - FIXED_HEADERS_V6_LEN,
+        };
+        let mss = u32::from(mtu_without_headers) - options;
         if mss >= self.snd_mss {
             return;
         }
         self.snd_mss = mss;
-        self.congestion.set_mss(mss);
-        self.timed = None;
-        self.snd_nxt = self.snd_una;
+        if let Some(recovery) = &mut self.recovery {
+            recovery.window.set_mss(mss);
+            recovery.flight.lose_all();
+        }
     }
 }

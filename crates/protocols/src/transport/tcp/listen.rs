@@ -53,7 +53,7 @@ pub(super) struct CookieAnswer {
 
 impl CookieAnswer {
     pub(super) fn into_segment(self, packet: Packet, lower: &LowerLevel) -> Segment {
-        let outgoing = Outgoing { header: self.header, offset: 0, len: 0, segment_size: 0 };
+        let outgoing = Outgoing { header: self.header, offset: 0, len: 0, segment_size: 0, ecn: 0 };
         lower.segment(&outgoing, self.ends, packet)
     }
 }
@@ -132,6 +132,8 @@ impl Tcp {
         match (flags.has(Flags::ACK), flags.has(Flags::SYN)) {
             (true, false) => self.take_cookie(ends, place, arrival, cx),
             (true, true) => self.refuse(ends, arrival, cx),
+            // Nobody opens a connection to close it at once, but those who look for open ports.
+            (false, true) if flags.has(Flags::FIN) => cx.meter.count(Counter::TcpOpensRefused),
             (false, true) => self.accept(ends, place, arrival, None, cx),
             (false, false) => {}
         }
@@ -208,15 +210,18 @@ impl Tcp {
         listener.cookies_until = Some(cx.now + COOKIES_RETURN_WITHIN);
         let profile = Arc::clone(&listener.profile);
         let mss = profile.mss_max.unwrap_or(u16::MAX).min(self.lower.mss_to(ends.1.ip()));
-        let stamp = syn.options.timestamps.filter(|_| profile.extensions);
+        let stamps = profile.extensions && profile.timestamps;
+        let stamp = syn.options.timestamps.filter(|_| stamps);
         // Only an echoed timestamp can say later what was offered.
         let window_scale = syn.options.window_scale.filter(|_| stamp.is_some());
-        let offered = Offered { window_scale, sack: false, ecn: false };
+        let sack = syn.options.sack_permitted && stamp.is_some();
+        let offered = Offered { window_scale, sack, ecn: false };
         let clock = millis(cx.now);
         let offset = self.secret.timestamp_offset(ends.0, ends.1);
         let options = Options {
             mss: Some(mss),
             window_scale: window_scale.map(|_| shift_for(profile.receive_window)),
+            sack_permitted: sack,
             timestamps: stamp.map(|(value, _)| (offered.stamp(clock).wrapping_add(offset), value)),
             ..Options::default()
         };
@@ -254,7 +259,8 @@ impl Tcp {
             cx.meter.count(Counter::TcpSynCookiesWrong);
             return self.refuse(ends, arrival, cx);
         };
-        let stamp = header.options.timestamps.filter(|_| profile.extensions);
+        let stamps = profile.extensions && profile.timestamps;
+        let stamp = header.options.timestamps.filter(|_| stamps);
         let offset = self.secret.timestamp_offset(ends.0, ends.1);
         let offered = stamp.map(|(_, echo)| Offered::from_stamp(echo.wrapping_sub(offset)));
         let syn = Header {
@@ -262,6 +268,7 @@ impl Tcp {
             options: Options {
                 mss: Some(mss),
                 window_scale: offered.and_then(|offered| offered.window_scale),
+                sack_permitted: offered.is_some_and(|offered| offered.sack),
                 timestamps: stamp,
                 ..Options::default()
             },
@@ -293,7 +300,9 @@ impl Tcp {
         cx: &mut Cx<'_>,
     ) -> bool {
         let Some(place) = self.place_for(ends.0) else { return false };
-        let uses_timestamps = self.listeners.get(&place).is_some_and(|l| l.profile.extensions);
+        let listener = self.listeners.get(&place);
+        let uses_timestamps =
+            listener.is_some_and(|l| l.profile.extensions && l.profile.timestamps);
         let Some((id, old)) = self.table.find(ends) else { return false };
         if !old.gives_way_to(&arrival.header, uses_timestamps) {
             return false;

@@ -109,7 +109,7 @@ impl LowerLevel {
             source: local.ip(),
             destination: remote.ip(),
             protocol: Protocol::Tcp,
-            dscp_ecn: 0,
+            dscp_ecn: outgoing.ecn,
             hop_limit: 0,
         };
         Segment { packet, lower }

@@ -20,21 +20,33 @@
 //! Left out: security and compartment, source routes.
 
 mod arrives;
+mod bbr;
 mod calls;
-mod congestion;
+mod congestion_window;
 mod connection;
+mod cubic;
 mod fast_open;
+mod flight;
 pub mod header;
+mod hystart;
 mod icmp_error;
 mod isn;
 mod keep_alive;
 mod keyed_hash;
+mod limits;
 mod listen;
 mod lower_level;
+mod newreno;
+mod pacing;
 mod ports;
 mod profile;
+mod prr;
+mod rack;
+mod ranges;
 mod receive_buffer;
+mod recovery;
 mod rtt;
+mod sack;
 mod send_buffer;
 pub mod seq;
 mod settings;
@@ -51,9 +63,12 @@ mod user_timeout;
 pub use connection::State;
 pub use fast_open::{Cookie, FastOpen};
 pub use keep_alive::KeepAlive;
+pub use limits::LimitTimes;
 pub use lower_level::{LowerLevel, Segment, Tail};
-pub use profile::{Acknowledgment, Marking, Profile, SendLimit, WindowUpdate};
-pub use status::{Ending, Event, Statistics, Status};
+pub use profile::{Acknowledgment, Congestion, Marking, Profile, SendLimit, WindowUpdate};
+pub use recovery::Phase;
+pub use sack::{Block, Blocks};
+pub use status::{Ending, Event, RecoveryStatus, Statistics, Status};
 pub use user_timeout::Patience;
 
 use crate::cx::Cx;
@@ -66,7 +81,7 @@ use alloc::sync::Arc;
 use arrives::{Answer, Arrival};
 use connection::{Connection, Endpoints, Start};
 use core::net::{IpAddr, SocketAddr};
-use header::{Flags, Header};
+use header::{Flags, Header, Options};
 use isn::{Purpose, Secret};
 use listen::{CookieAnswer, Listener, Place};
 use ports::Ports;
@@ -76,13 +91,16 @@ use syn_cookie::SynCookies;
 use table::{Ends, Table};
 use transmit::Outgoing;
 
+/// The ECN bits of a datagram, and what a router says by them (RFC 3168 §5).
+const ECN: u8 = 0b11;
+const CONGESTION_EXPERIENCED: u8 = 0b11;
 /// How many resets may wait for output.
 const MAX_RESETS_OWED: usize = 16;
 /// How many connections a station has, unless it says otherwise.
 const CONNECTIONS_MAX: usize = 1024;
 
 /// Names a connection. It never names another one later.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ConnectionId {
     slot: u32,
     generation: u32,
@@ -118,6 +136,8 @@ struct Reset {
     seq: Seq,
     /// None for the answer to a segment that carried an acknowledgment.
     ack: Option<Seq>,
+    /// Those of the connection that is reset (RFC 7323 §3.2: they may be there).
+    options: Options,
 }
 
 /// All connections of one station.
@@ -172,7 +192,7 @@ impl Tcp {
         let Some(starved) = self.table.longest_starved(cx.now) else { return };
         let Ok(connection) = self.table.get_mut(starved) else { return };
         cx.meter.count(Counter::TcpReaped);
-        let reset = connection.abort();
+        let reset = connection.abort(cx.now);
         connection.ending = Some(Ending::TimedOut);
         if let Some(reset) = reset {
             self.owe_reset(reset, cx);
@@ -324,7 +344,7 @@ impl Tcp {
     ///
     /// If the connection has gone.
     pub fn abort(&mut self, id: ConnectionId, cx: &mut Cx<'_>) -> Result<(), NoConnection> {
-        let reset = self.table.get_mut(id)?.abort();
+        let reset = self.table.get_mut(id)?.abort(cx.now);
         if let Some(reset) = reset {
             self.owe_reset(reset, cx);
         }
@@ -339,6 +359,22 @@ impl Tcp {
     /// If the connection has gone.
     pub fn status(&self, id: ConnectionId) -> Result<Status, NoConnection> {
         Ok(self.table.get(id)?.status())
+    }
+
+    /// Gives a connection other policies. What was agreed upon with the peer at its opening stays.
+    ///
+    /// # Errors
+    ///
+    /// If the connection has gone.
+    pub fn tailor(&mut self, id: ConnectionId, profile: Profile) -> Result<(), NoConnection> {
+        self.table.get_mut(id)?.tailor(profile);
+        self.touch(id);
+        Ok(())
+    }
+
+    /// STATUS of every connection there is, in no order that means anything.
+    pub fn statuses(&self) -> impl Iterator<Item = Status> {
+        self.table.connections().map(Connection::status)
     }
 
     /// Gives the connection up: it is closed if it is open, and goes once it has ended.
@@ -386,7 +422,7 @@ impl Tcp {
             if let Some(suspect) = suspect.filter(|_| self.suspects.len() < SUSPECTS_MAX) {
                 self.suspects.push_back(suspect);
             }
-            let reset = if connection.must_abort { connection.abort() } else { None };
+            let reset = if connection.must_abort { connection.abort(cx.now) } else { None };
             if let Some(reset) = reset {
                 self.owe_reset(reset, cx);
             }
@@ -426,7 +462,8 @@ impl Tcp {
                 packet.pull(len);
                 cx.meter.work(Work::SegmentByte, packet.len());
                 let data = packet.data();
-                let mut arrival = Arrival { header, data, may_keep, kept: None };
+                let is_marked = lower.dscp_ecn & ECN == CONGESTION_EXPERIENCED;
+                let mut arrival = Arrival { header, data, is_marked, may_keep, kept: None };
                 let id = self.segment_arrives(lower, &mut arrival, cx);
                 id.zip(arrival.kept)
             }
@@ -486,12 +523,12 @@ impl Tcp {
         let data = u32::try_from(arrival.data.len()).unwrap_or(u32::MAX);
         let controls = [Flags::SYN, Flags::FIN].iter().filter(|f| header.flags.has(**f)).count();
         let seg_len = data + u32::try_from(controls).unwrap_or(0);
-        let reset = if header.flags.has(Flags::ACK) {
-            Reset { local, remote, seq: header.ack, ack: None }
+        let (seq, ack) = if header.flags.has(Flags::ACK) {
+            (header.ack, None)
         } else {
-            Reset { local, remote, seq: Seq(0), ack: Some(header.seq + seg_len) }
+            (Seq(0), Some(header.seq + seg_len))
         };
-        self.owe_reset(reset, cx);
+        self.owe_reset(Reset { local, remote, seq, ack, options: Options::default() }, cx);
     }
 
     fn owe_reset(&mut self, reset: Reset, cx: &mut Cx<'_>) {
@@ -560,7 +597,10 @@ impl Tcp {
         pool: &mut Pool,
         cx: &mut Cx<'_>,
     ) -> Option<(Segment, Option<Tail>)> {
-        let packet = pool.take(cx.meter)?;
+        let Some(packet) = pool.take(cx.meter) else {
+            self.table.note_device_limit(cx.now);
+            return None;
+        };
         if let Some(reset) = self.resets.pop_front() {
             cx.meter.count(Counter::TcpResetsOut);
             return Some((reset.into_segment(packet, &self.lower), None));
@@ -594,9 +634,10 @@ impl Reset {
             seq: self.seq,
             ack: self.ack.unwrap_or(Seq(0)),
             flags,
+            options: self.options,
             ..Header::default()
         };
-        let outgoing = Outgoing { header, offset: 0, len: 0, segment_size: 0 };
+        let outgoing = Outgoing { header, offset: 0, len: 0, segment_size: 0, ecn: 0 };
         lower.segment(&outgoing, (self.local, self.remote), packet)
     }
 }

@@ -33,6 +33,18 @@ pub enum SendLimit {
     Bytes(usize),
 }
 
+/// Which congestion control a connection uses.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Congestion {
+    /// CUBIC (RFC 9438) with HyStart++ (RFC 9406).
+    #[default]
+    Cubic,
+    /// NewReno (RFC 5681, RFC 6582).
+    NewReno,
+    /// BBR, version 1: for paths that lose by chance. It paces always.
+    Bbr,
+}
+
 /// The policies of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Profile {
@@ -48,8 +60,17 @@ pub struct Profile {
     pub nagle: bool,
     /// The largest segment to send or receive, in data bytes, if less than the link allows.
     pub mss_max: Option<u16>,
-    /// Whether timestamps and window scale are offered (RFC 7323).
+    /// Whether timestamps and window scale (RFC 7323) and selective acknowledgments (RFC 2018)
+    /// are offered.
     pub extensions: bool,
+    /// Whether timestamps are among these extensions: they cost 12 bytes of every segment.
+    pub timestamps: bool,
+    /// What the window does about acknowledgments and losses.
+    pub congestion: Congestion,
+    /// Whether explicit congestion notification is offered (RFC 3168).
+    pub ecn: bool,
+    /// Whether a window leaves evenly over the round trip, where that is a millisecond or more.
+    pub pacing: bool,
     /// What the retransmission timeout exceeds the smoothed round-trip time by, at least.
     ///
     /// RFC 6298 (2.4) says one second for the whole; 200 ms above the round trip is what today's
@@ -100,6 +121,10 @@ impl Profile {
             nagle: false,
             mss_max: None,
             extensions: true,
+            timestamps: true,
+            congestion: Congestion::Cubic,
+            ecn: false,
+            pacing: false,
             rto_min: Duration::from_millis(200),
             patience: Patience::DEFAULT,
             keep_alive: None,
@@ -120,6 +145,10 @@ impl Profile {
         nagle: true,
         mss_max: None,
         extensions: true,
+        timestamps: true,
+        congestion: Congestion::Cubic,
+        ecn: false,
+        pacing: true,
         rto_min: Duration::from_millis(200),
         patience: Patience::DEFAULT,
         keep_alive: None,

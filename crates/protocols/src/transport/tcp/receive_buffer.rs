@@ -89,6 +89,20 @@ impl ReceiveBuffer {
         !self.early.is_empty()
     }
 
+    /// Returns the early range around `offset`, of all that came early.
+    pub(super) fn early_around(&self, offset: usize) -> Option<(usize, usize)> {
+        let index = self.early.partition_point(|range| range.end <= offset);
+        let range = self.early.get(index).filter(|range| range.start <= offset)?;
+        Some((range.start, range.end))
+    }
+
+    /// Returns the first part of `len` bytes at `offset` that came before.
+    pub(super) fn early_within(&self, offset: usize, len: usize) -> Option<(usize, usize)> {
+        let index = self.early.partition_point(|range| range.end <= offset);
+        let range = self.early.get(index).filter(|range| range.start < offset + len)?;
+        Some((range.start.max(offset), range.end.min(offset + len)))
+    }
+
     /// Returns what can be read in one piece.
     pub(super) fn data(&self) -> &[u8] {
         self.pieces.front().map(Piece::data).unwrap_or_default()

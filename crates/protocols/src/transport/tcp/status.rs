@@ -1,6 +1,8 @@
 //! What a connection tells its user: events, how it ended, and its statistics.
 
 use super::connection::State;
+use super::limits::LimitTimes;
+use super::recovery::Phase;
 use crate::internet::icmp::ErrorKind;
 use crate::time::Duration;
 use core::net::SocketAddr;
@@ -74,6 +76,16 @@ pub struct Statistics {
     pub timeouts: u64,
     /// Fast retransmits.
     pub fast_retransmits: u64,
+    /// Probes of the tail of a flight (RFC 8985).
+    pub tail_probes: u64,
+    /// Reductions of the window that turned out to be mistakes and were undone.
+    pub undone: u64,
+    /// Acknowledgments that report something received twice.
+    pub duplicate_reports: u64,
+    /// Reductions of the window because of a mark (RFC 3168).
+    pub ecn_reductions: u64,
+    /// Segments that came with a mark of congestion.
+    pub ecn_marks: u64,
     /// Segments that came out of order.
     pub out_of_order: u64,
     /// Duplicate acknowledgments received.
@@ -86,6 +98,35 @@ pub struct Statistics {
     pub window_probes: u64,
     /// Keep-alive probes.
     pub keep_alive_probes: u64,
+}
+
+/// What is out, what is lost of it, and what holds the sender back.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RecoveryStatus {
+    /// What the sender is doing about losses.
+    pub phase: Phase,
+    /// Bytes that were sent and are not acknowledged by number.
+    pub outstanding: u64,
+    /// Bytes of these that the peer says to have.
+    pub sacked: u64,
+    /// Bytes of these that are lost, whether they were sent again or not.
+    pub lost: u64,
+    /// Bytes of these that were sent again.
+    pub retransmitted: u64,
+    /// Data bytes that the peer is known to have received since the connection began.
+    pub delivered: u64,
+    /// The latest rate at which data was delivered, in bytes a second, once measured.
+    pub delivery_rate: Option<u64>,
+    /// The user had given too little to send when it was measured.
+    pub is_rate_app_limited: bool,
+    /// The rate at which data leaves, in bytes a second, if it is paced.
+    pub pacing_rate: Option<u64>,
+    /// The least round-trip time of the last minutes, once measured.
+    pub min_rtt: Option<Duration>,
+    /// How far data was overtaken by later data at most, in bytes.
+    pub reordering: u64,
+    /// For how long something held the sender back, until the last output.
+    pub limited: LimitTimes,
 }
 
 /// The state of a connection, as the STATUS call gives it (RFC 9293 §3.10.6).
@@ -122,6 +163,12 @@ pub struct Status {
     pub rttvar: Option<Duration>,
     /// The retransmission timeout in force.
     pub rto: Duration,
+    /// What is out, what is lost of it, and what holds the sender back.
+    pub recovery: RecoveryStatus,
+    /// Both ends have permitted selective acknowledgments.
+    pub has_sack: bool,
+    /// Both ends use explicit congestion notification.
+    pub has_ecn: bool,
     /// The counts.
     pub statistics: Statistics,
 }

@@ -5,6 +5,7 @@
 use super::ConnectionId;
 use super::NoConnection;
 use super::connection::{Connection, State};
+use super::limits::Limit;
 use super::listen::Place;
 use super::status::Event;
 use crate::packet::Packet;
@@ -206,6 +207,10 @@ impl Table {
         Ok(())
     }
 
+    pub(super) fn connections(&self) -> impl Iterator<Item = &Connection> {
+        self.slots.iter().filter_map(|slot| slot.connection.as_ref())
+    }
+
     /// Notes that the user has given the connection up.
     pub(super) fn release(&mut self, id: ConnectionId) {
         let slot = self.slots.get_mut(id.slot as usize);
@@ -304,6 +309,15 @@ impl Table {
             let slot = self.slots.get_mut(index as usize)?;
             let id = ConnectionId { slot: index, generation: slot.generation };
             return Some((id, slot.connection.as_mut()?));
+        }
+    }
+
+    /// Notes that the next connection with something to send waits for the device.
+    pub(super) fn note_device_limit(&mut self, now: Instant) {
+        let slot = self.output.front().and_then(|index| self.slots.get_mut(*index as usize));
+        let connection = slot.and_then(|slot| slot.connection.as_mut());
+        if let Some(recovery) = connection.and_then(|connection| connection.recovery.as_mut()) {
+            recovery.limits.set(Limit::Device, now);
         }
     }
 

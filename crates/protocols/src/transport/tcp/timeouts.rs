@@ -32,6 +32,8 @@ pub(super) struct Timers {
     pub(super) keep_alive: Option<Instant>,
     /// When the last keep-alive probe was asked for, and how many since the peer was heard.
     pub(super) probed: (Instant, u32),
+    /// When the pace lets the next data leave.
+    pub(super) pace: Option<Instant>,
 }
 
 impl Connection {
@@ -42,8 +44,12 @@ impl Connection {
             AckOwed::Nothing | AckOwed::Now => None,
         };
         let timers = &self.timers;
-        let first = [timers.retransmit, timers.persist, timers.released, timers.time_wait];
-        first.into_iter().chain([timers.keep_alive, delayed_ack]).flatten().min()
+        let recovery = self.recovery.as_ref().and_then(|recovery| recovery.deadline());
+        [timers.retransmit, timers.persist, timers.released, timers.time_wait, timers.pace]
+            .into_iter()
+            .chain([timers.keep_alive, delayed_ack, recovery])
+            .flatten()
+            .min()
     }
 
     /// Does what is due; the segments that follow from it are sent at output.
@@ -62,6 +68,12 @@ impl Connection {
         }
         if is_due(self.timers.persist) {
             self.persist_timeout(cx);
+        }
+        if is_due(self.timers.pace) {
+            self.timers.pace = None;
+        }
+        if is_due(self.recovery.as_ref().and_then(|recovery| recovery.deadline())) {
+            self.recovery_timeout(cx);
         }
         if is_due(self.timers.retransmit) {
             self.retransmission_timeout(cx);
@@ -112,6 +124,21 @@ impl Connection {
         self.must_probe = true;
     }
 
+    /// RFC 8985 §6.3 and §7.3.
+    fn recovery_timeout(&mut self, cx: &mut Cx<'_>) {
+        let srtt = self.rtt.srtt();
+        let (must_probe, began_recovery) = self.recovery().timeout(srtt, cx.now);
+        if must_probe {
+            self.must_probe_tail = true;
+            // The timeout counts from the probe on.
+            self.restart_retransmit_timer(cx.now);
+        }
+        if began_recovery {
+            cx.meter.count(Counter::TcpFastRetransmits);
+            self.statistics.fast_retransmits += 1;
+        }
+    }
+
     fn retransmission_timeout(&mut self, cx: &mut Cx<'_>) {
         self.timers.retransmit = None;
         let (since, timeouts) = self.timers.retransmitting.unwrap_or((cx.now, 0));
@@ -129,15 +156,20 @@ impl Connection {
         cx.meter.count(Counter::TcpTimeouts);
         cx.meter.record(Quantity::RetransmissionTimeout, self.rtt.rto());
         self.statistics.timeouts += 1;
-        if !is_opening {
-            let flight = self.snd_max.since(self.snd_una);
-            self.congestion.timed_out(timeouts == 0, self.snd_max, flight);
-        }
         self.rtt.back_off();
         self.timed = None;
-        self.must_retransmit = false;
+        self.must_probe_tail = false;
+        if is_opening {
+            self.snd_nxt = self.snd_una;
+            return;
+        }
         // RFC 6298 (5.4): the earliest segment goes first, and all after it may be lost too.
-        self.snd_nxt = self.snd_una;
+        self.recovery().timed_out(timeouts == 0);
+        if self.snd_wnd == 0 {
+            // The peer has shut its window over what is out: it is asked for by probes.
+            self.recovery().forget_flight();
+            self.snd_nxt = self.snd_una;
+        }
     }
 
     /// R2 (RFC 9293 §3.8.3), for a SYN and for data.

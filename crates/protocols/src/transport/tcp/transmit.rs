@@ -7,9 +7,12 @@
 
 use super::connection::{AckOwed, Connection, State, Timed};
 use super::header::{Flags, Header, Options};
+use super::limits::Limit;
+use super::sack::Blocks;
 use super::seq::Seq;
 use crate::cx::Cx;
 use crate::meter::{Counter, Quantity};
+use crate::time::Instant;
 
 /// A segment to be sent: its header, and where its data lies in the send buffer.
 #[derive(Debug)]
@@ -19,6 +22,8 @@ pub(super) struct Outgoing {
     pub(super) len: u32,
     /// Data bytes of each segment that the device is to make of it; 0 if it is one segment.
     pub(super) segment_size: u16,
+    /// The ECN bits of its datagram.
+    pub(super) ecn: u8,
 }
 
 /// What a segment carries.
@@ -53,7 +58,8 @@ impl Connection {
             return None;
         }
         let plan = self
-            .plan_retransmission()
+            .plan_retransmission(super_segment_max, cx)
+            .or_else(|| self.plan_tail_probe(cx))
             .or_else(|| self.plan_data(super_segment_max, cx))
             .or_else(|| self.plan_probe(cx))
             .or_else(|| self.plan_keep_alive(cx))
@@ -67,48 +73,126 @@ impl Connection {
         is_due.then_some(Plan { seq: self.iss, len, syn: true, fin: false })
     }
 
-    /// One segment from the first unacknowledged byte on, without going back (RFC 5681 §3.2).
-    fn plan_retransmission(&mut self) -> Option<Plan> {
-        if !core::mem::take(&mut self.must_retransmit) || self.snd_una == self.snd_max {
+    /// What is lost goes first (RFC 6675 §4), a super-segment of it at most.
+    fn plan_retransmission(&mut self, super_segment_max: u32, cx: &Cx<'_>) -> Option<Plan> {
+        let segments = (super_segment_max / self.snd_mss).max(1);
+        let (seq, len) = self.recovery.as_ref()?.next_lost(segments * self.snd_mss)?;
+        // The peer does not take what is behind its window, even if it was inside when it left.
+        let window = self.snd_wnd.saturating_sub(seq.since(self.snd_una));
+        let len = len.min(window).min(self.quantum());
+        let mss = self.data_mss();
+        let len = if len > mss { len - len % mss } else { len };
+        if len == 0 || !self.is_paced_now(cx.now) {
             return None;
         }
-        let sent = self.snd_max.since(self.snd_una);
-        let held = self.send.len();
-        let len = sent.min(held).min(self.snd_mss);
-        let fin = self.is_closing && len == held && sent > held;
-        Some(Plan { seq: self.snd_una, len, syn: false, fin })
+        Some(self.plan_again(seq, len))
+    }
+
+    /// `len` numbers from `seq` on, of which the last may be that of the FIN.
+    fn plan_again(&self, seq: Seq, len: u32) -> Plan {
+        let held = self.send.len().saturating_sub(seq.since(self.send_start));
+        let fin = self.is_closing && len > held;
+        Plan { seq, len: len.min(held), syn: false, fin }
+    }
+
+    /// RFC 8985 §7.3: new data if there is any, else the last segment again.
+    fn plan_tail_probe(&mut self, cx: &mut Cx<'_>) -> Option<Plan> {
+        if !core::mem::take(&mut self.must_probe_tail) || self.outstanding() == 0 {
+            return None;
+        }
+        let unsent = self.send.len().saturating_sub(self.snd_nxt.since(self.send_start));
+        let window = self.snd_wnd.saturating_sub(self.outstanding());
+        let len = unsent.min(self.data_mss());
+        let plan = if len > 0 && len <= window && self.state.emits_data() {
+            let fin = self.is_closing && len == unsent && window > len;
+            Plan { seq: self.snd_nxt, len, syn: false, fin }
+        } else {
+            let (seq, len) = self.recovery.as_ref()?.tail().filter(|_| self.snd_wnd > 0)?;
+            self.plan_again(seq, len.min(self.data_mss()))
+        };
+        cx.meter.count(Counter::TcpTailProbes);
+        self.statistics.tail_probes += 1;
+        self.is_tail_probe = true;
+        Some(plan)
     }
 
     fn plan_data(&mut self, super_segment_max: u32, cx: &mut Cx<'_>) -> Option<Plan> {
         let may_emit = self.state.emits_data() || self.is_open_early();
         if !may_emit || self.snd_nxt == self.snd_end() {
+            self.note_limit(0, 0, cx.now);
             return None;
         }
         self.restart_after_idle(cx);
         let unsent = self.send.len().saturating_sub(self.snd_nxt.since(self.send_start));
-        let window = self.snd_wnd.min(self.congestion.allowance());
-        let usable = window.saturating_sub(self.outstanding());
-        let len = self.whole_segments(unsent.min(usable), unsent, super_segment_max);
+        let window = self.snd_wnd.saturating_sub(self.outstanding());
+        let usable = window.min(self.recovery().allowance());
+        let len = unsent.min(usable).min(self.quantum());
+        let len = self.whole_segments(len, unsent, super_segment_max);
         let fin = self.is_closing && len == unsent && usable > len;
         if (len == 0 && !fin) || !self.is_worth_sending(len, unsent, fin) {
+            self.note_limit(unsent, window, cx.now);
             // With nothing outstanding only the peer's window can be what holds the data back.
             if self.outstanding() == 0 && !self.must_probe {
                 self.start_persist_timer(cx.now);
             }
             return None;
         }
+        if !self.is_paced_now(cx.now) {
+            return None;
+        }
         Some(Plan { seq: self.snd_nxt, len, syn: false, fin })
+    }
+
+    /// Returns how much may leave together.
+    fn quantum(&self) -> u32 {
+        let pacing = self.recovery.as_ref().map(|recovery| &recovery.pacing);
+        let quantum = pacing.map_or(u64::MAX, |pacing| pacing.quantum(self.snd_mss));
+        u32::try_from(quantum).unwrap_or(u32::MAX)
+    }
+
+    /// Returns whether the pace lets data leave now, and starts its timer if not.
+    fn is_paced_now(&mut self, now: Instant) -> bool {
+        let Some(recovery) = &mut self.recovery else { return true };
+        self.timers.pace = recovery.pacing.next_at(now);
+        if self.timers.pace.is_some() {
+            recovery.limits.set(Limit::Pacing, now);
+            recovery.note_limit(true);
+        }
+        self.timers.pace.is_none()
+    }
+
+    /// Notes why no more data leaves, with `unsent` bytes left and `window` bytes of the peer's.
+    fn note_limit(&mut self, unsent: u32, window: u32, now: Instant) {
+        let next = unsent.min(self.data_mss());
+        let allowance = self.recovery.as_ref().map_or(u32::MAX, |recovery| recovery.allowance());
+        let limit = match (unsent > 0, self.outstanding() > 0) {
+            (false, false) => Limit::Idle,
+            (false, true) if self.send.room() == 0 => Limit::SendBuffer,
+            (false, true) => Limit::Application,
+            (true, _) if window < next => Limit::PeerWindow,
+            (true, _) if allowance < next => Limit::CongestionWindow,
+            (true, _) => Limit::Application,
+        };
+        let Some(recovery) = &mut self.recovery else { return };
+        recovery.limits.set(limit, now);
+        recovery.note_limit(limit == Limit::CongestionWindow);
+        if matches!(limit, Limit::Idle | Limit::Application) {
+            recovery.flight.app_limited();
+        }
     }
 
     /// Cuts `len` to what one segment carries, or to whole segments of which the device makes a
     /// super-segment: its short last one would wait or not as if it were alone.
     fn whole_segments(&self, len: u32, unsent: u32, super_segment_max: u32) -> u32 {
         let is_urgent = self.snd_up.is_some_and(|up| up.is_after(self.snd_nxt));
-        let segments = if is_urgent { 1 } else { (super_segment_max / self.snd_mss).max(1) };
-        let whole = len.min(segments * self.snd_mss);
+        // A device that cuts would say in every segment that the window was reduced.
+        let is_single = is_urgent || self.ecn.owes_reduced;
+        let mss = self.data_mss();
+        let segments = if is_single { 1 } else { (super_segment_max / self.snd_mss).max(1) };
+        let whole = len.min(segments * mss);
         let may_end_short = whole == unsent && !self.profile.nagle;
-        let is_long = whole > self.snd_mss;
-        if is_long && !may_end_short { whole - whole % self.snd_mss } else { whole }
+        let is_long = whole > mss;
+        if is_long && !may_end_short { whole - whole % mss } else { whole }
     }
 
     /// Sender's silly window avoidance (RFC 9293 §3.8.6.2.1) and Nagle (§3.7.4).
@@ -117,7 +201,7 @@ impl Connection {
         let is_first = self.is_open_early() && self.snd_nxt == self.send_start;
         let may_be_small = !self.profile.nagle || self.outstanding() == 0 || is_first;
         let is_urgent = self.snd_up.is_some_and(|up| up.is_after(self.snd_nxt));
-        len >= self.snd_mss
+        len >= self.data_mss()
             || fin
             || self.snd_nxt.is_before(self.snd_max)
             || (len == unsent && (may_be_small || is_urgent))
@@ -127,7 +211,7 @@ impl Connection {
     /// RFC 5681 §4.1: a window that was not used for a timeout says nothing about the network.
     fn restart_after_idle(&mut self, cx: &Cx<'_>) {
         if self.snd_max == self.snd_una && cx.now - self.last_sent_at > self.rtt.rto() {
-            self.congestion.restart_after_idle();
+            self.recovery().window.restart_after_idle();
         }
     }
 
@@ -138,7 +222,7 @@ impl Connection {
             return None;
         }
         let unsent = self.send.len().saturating_sub(self.snd_nxt.since(self.send_start));
-        let len = unsent.min(self.snd_wnd.max(1)).min(self.snd_mss);
+        let len = unsent.min(self.snd_wnd.max(1)).min(self.data_mss());
         if self.snd_wnd == 0 {
             cx.meter.count(Counter::TcpWindowProbes);
             self.statistics.window_probes += 1;
@@ -172,16 +256,18 @@ impl Connection {
         let is_answer = self.state == State::SynReceived;
         let has_extension = |offered: bool| self.profile.extensions && (offered || !is_answer);
         let scales = has_extension(self.rcv_shift > 0 || self.snd_shift > 0);
-        let stamps = has_extension(self.ts_recent.is_some());
+        let stamps = self.profile.timestamps && has_extension(self.ts_recent.is_some());
         let options = Options {
             mss: Some(self.receive_mss()),
             window_scale: scales.then_some(self.rcv_shift),
+            sack_permitted: has_extension(self.has_sack),
+            sack: Blocks::default(),
             timestamps: stamps.then(|| (self.timestamp(cx.now), self.ts_recent.unwrap_or(0))),
             user_timeout: self.profile.patience.option(),
             fast_open: self.fast_open_option(),
         };
         let window = u32::try_from(self.profile.receive_window).unwrap_or(u32::MAX).min(0xFFFF);
-        let flags = if is_answer { Flags::SYN.with(Flags::ACK) } else { Flags::SYN };
+        let flags = self.syn_flags(is_answer);
         let header = Header {
             source_port: self.ends.local.port(),
             destination_port: self.ends.remote.port(),
@@ -200,25 +286,30 @@ impl Connection {
             cx.meter.count(Counter::TcpFastOpensOut);
         }
         self.sent(plan, cx);
-        Outgoing { header, offset: 0, len: plan.len, segment_size: 0 }
+        Outgoing { header, offset: 0, len: plan.len, segment_size: 0, ecn: 0 }
+    }
+
+    /// RFC 3168 §6.1.1; a SYN that is lost goes again without the offer, which some drop.
+    fn syn_flags(&self, is_answer: bool) -> Flags {
+        let offers_ecn = self.profile.ecn && self.rtt.backoffs() == 0;
+        match (is_answer, self.ecn.is_on && offers_ecn) {
+            (true, true) => Flags::SYN.with(Flags::ACK).with(Flags::ECE),
+            (true, false) => Flags::SYN.with(Flags::ACK),
+            (false, _) if offers_ecn => Flags::SYN.with(Flags::ECE).with(Flags::CWR),
+            (false, _) => Flags::SYN,
+        }
     }
 
     fn seal(&mut self, plan: Plan, cx: &mut Cx<'_>) -> Outgoing {
         let window = self.window_to_offer().div_ceil(1 << self.rcv_shift).min(0xFFFF);
         let told = self.rcv_nxt + (window << self.rcv_shift);
         self.rcv_adv = self.rcv_adv.max(told);
-        let mut flags = Flags::ACK;
-        // Nothing waits behind the last byte that the user gave (RFC 9293 §3.9.1.2).
-        if plan.len > 0 && plan.seq + plan.len == self.send_start + self.send.len() {
-            flags = flags.with(Flags::PSH);
-        }
-        if plan.fin {
-            flags = flags.with(Flags::FIN);
-        }
+        let is_new = plan.len > 0 && !plan.seq.is_before(self.snd_max);
         let urgent = self.urgent_pointer(plan, cx);
-        if urgent > 0 {
-            flags = flags.with(Flags::URG);
-        }
+        let flags = self.flags(plan, urgent, is_new);
+        let mss = self.data_mss();
+        let blocks_max = self.blocks_max();
+        let sack = self.sack.as_mut().map_or(Blocks::NONE, |sack| sack.take(blocks_max));
         let header = Header {
             source_port: self.ends.local.port(),
             destination_port: self.ends.remote.port(),
@@ -227,21 +318,44 @@ impl Connection {
             flags,
             window: u16::try_from(window).unwrap_or(u16::MAX),
             urgent,
-            options: self.options_of(plan.len, cx),
+            options: Options { sack, ..self.options_of(plan.len, !sack.as_slice().is_empty(), cx) },
         };
         self.count_acknowledgment(plan, cx);
         self.sent(plan, cx);
         let offset = plan.seq.since(self.send_start);
-        let is_long = plan.len > self.snd_mss;
-        let segment_size = if is_long { u16::try_from(self.snd_mss).unwrap_or(0) } else { 0 };
-        Outgoing { header, offset, len: plan.len, segment_size }
+        let is_long = plan.len > mss;
+        let segment_size = if is_long { u16::try_from(mss).unwrap_or(0) } else { 0 };
+        // RFC 3168 §6.1.5: what goes again, and what carries no data, may not be marked.
+        let ecn = if self.ecn.is_on && is_new { ECN_CAPABLE } else { 0 };
+        Outgoing { header, offset, len: plan.len, segment_size, ecn }
+    }
+
+    fn flags(&mut self, plan: Plan, urgent: u16, is_new: bool) -> Flags {
+        let mut flags = Flags::ACK;
+        // Nothing waits behind the last byte that the user gave (RFC 9293 §3.9.1.2).
+        if plan.len > 0 && plan.seq + plan.len == self.send_start + self.send.len() {
+            flags = flags.with(Flags::PSH);
+        }
+        if plan.fin {
+            flags = flags.with(Flags::FIN);
+        }
+        if urgent > 0 {
+            flags = flags.with(Flags::URG);
+        }
+        if self.ecn.echoes {
+            flags = flags.with(Flags::ECE);
+        }
+        if is_new && core::mem::take(&mut self.ecn.owes_reduced) {
+            flags = flags.with(Flags::CWR);
+        }
+        flags
     }
 
     /// The options of a segment with `len` bytes of data; what is not due in every one goes where
     /// it takes no room from the data.
-    fn options_of(&mut self, len: u32, cx: &Cx<'_>) -> Options {
+    fn options_of(&mut self, len: u32, has_blocks: bool, cx: &Cx<'_>) -> Options {
         let mut options = self.options(cx.now);
-        if self.must_tell_timeout && len + 4 <= self.snd_mss {
+        if self.must_tell_timeout && !has_blocks && len + 4 <= self.snd_mss {
             self.must_tell_timeout = false;
             options.user_timeout = self.profile.patience.option();
         }
@@ -271,31 +385,46 @@ impl Connection {
 
     /// Moves the send variables behind the segment and starts what times it.
     fn sent(&mut self, plan: Plan, cx: &mut Cx<'_>) {
-        let end = plan.seq + plan.seg_len();
-        let is_again = plan.seg_len() > 0 && plan.seq.is_before(self.snd_max);
+        let (len, end) = (plan.seg_len(), plan.seq + plan.seg_len());
+        let is_again = len > 0 && plan.seq.is_before(self.snd_max);
         self.statistics.segments_out += 1;
         if is_again {
-            cx.meter.count(Counter::TcpRetransmissions);
-            self.statistics.retransmissions += 1;
+            let segments = u64::from(len.div_ceil(self.snd_mss));
+            cx.meter.add(Counter::TcpRetransmissions, segments);
+            self.statistics.retransmissions += segments;
             self.timed = None;
-        } else if plan.seg_len() > 0 && self.timed.is_none() {
+        } else if plan.syn {
             self.timed = Some(Timed { end, sent_at: cx.now });
         }
         if plan.len > 0 {
             cx.meter.record_value(Quantity::SegmentBytesOut, u64::from(plan.len));
         }
-        if plan.seg_len() == 0 {
+        if len == 0 {
             return;
         }
         self.last_sent_at = cx.now;
-        // What probes a shut window is not counted as sent until it is taken.
-        if plan.seq == self.snd_nxt && (plan.syn || self.snd_wnd > 0) {
+        self.snd_max = self.snd_max.max(end);
+        let is_first_unacknowledged = plan.seq == self.snd_una;
+        if plan.syn {
+            self.snd_nxt = end;
+        } else if plan.seq != self.snd_nxt {
+            self.recovery().sent_again(plan.seq, len, cx.now);
+        } else if self.snd_wnd > 0 {
+            // What probes a shut window is not counted as sent until it is taken.
+            self.recovery().sent(len, cx.now);
             self.snd_nxt = end;
         }
-        self.snd_nxt = self.snd_nxt.max(self.snd_una);
-        self.snd_max = self.snd_max.max(end);
-        if self.timers.retransmit.is_none() {
+        if self.timers.retransmit.is_none() || (is_again && is_first_unacknowledged) {
             self.restart_retransmit_timer(cx.now);
+        }
+        if core::mem::take(&mut self.is_tail_probe) {
+            self.recovery().probed(is_again);
+        }
+        if let Some(recovery) = &mut self.recovery {
+            recovery.start_probe_timer(self.rtt.srtt(), self.timers.retransmit, cx.now);
         }
     }
 }
+
+/// ECT(0) of RFC 3168 §5.
+const ECN_CAPABLE: u8 = 0b10;

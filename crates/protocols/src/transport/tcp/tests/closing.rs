@@ -219,3 +219,22 @@ fn a_name_of_a_connection_that_has_gone_names_no_other() {
     assert_eq!(script.tcp.status(old), Err(NoConnection));
     assert_eq!(script.tcp.close(old), Err(NoConnection));
 }
+
+#[test]
+fn the_window_behind_a_fin_is_as_large_as_before_it() {
+    let mut script = Script::established(PLAIN);
+    let before = script.status().receive_window;
+    script.peer(FIN_ACK, 1, 1, b"");
+    assert_eq!(script.status().receive_window, before);
+}
+
+#[test]
+fn in_time_wait_a_peer_that_goes_on_is_told_where_we_stand() {
+    let mut script = Script::established(PLAIN);
+    script.close();
+    script.peer(FIN_ACK, 1, 2, b"");
+    assert_eq!(script.state(), Some(State::TimeWait));
+    let answer = script.peer(Flags::ACK, 3, 2, b"");
+    assert_eq!(texts(&answer), ["<ACK seq 2 ack 2 len 0>"]);
+    assert_eq!(texts(&script.peer(Flags::ACK, 2, 2, b"")), [""; 0]);
+}

@@ -59,7 +59,11 @@ fn two_and_three_losses_in_one_window_need_no_timeout() {
     for lost in [&[30_u64, 33][..], &[30, 33, 36]] {
         let mut pair = Pair::new(1);
         let ids = pair.connect(PLAIN);
-        pair.fate = Box::new(move |number, _, _| !lost.contains(&number));
+        let mut number = 0;
+        pair.fate = Box::new(move |_, side, _| {
+            number += u64::from(side == Side::Client);
+            side != Side::Client || !lost.contains(&number)
+        });
         let data = pattern(200_000);
         assert!(pair.transfer(Side::Client, ids, &data) == data);
         let statistics = pair.client.status(ids.0).unwrap().statistics;
@@ -105,8 +109,7 @@ fn the_receiver_sends_one_duplicate_for_each_segment_out_of_order_even_if_all_co
 fn after_an_idle_time_the_flight_begins_with_ten_segments_again() {
     let mut script = twenty_out();
     let sent = script.peer(Flags::ACK, 1, 30_001, b"");
-    assert_eq!(sent.len(), 21);
-    script.peer(Flags::ACK, 1, 51_001, b"");
+    assert_eq!(sent.len(), 30);
     script.peer(Flags::ACK, 1, 60_001, b"");
     assert!(script.status().congestion_window > 20_000);
     script.wait(Duration::from_secs(5));

@@ -6,6 +6,7 @@ mod attacks;
 mod campaign;
 mod closing;
 mod congestion;
+mod ecn;
 mod fast_open;
 mod giving_up;
 mod headers;
@@ -16,8 +17,10 @@ mod opening;
 mod options;
 mod past_middle;
 mod past_zero;
+mod reordering;
 mod resets;
 mod retransmission;
+mod sack;
 mod script;
 mod states;
 mod syn_flood;
@@ -89,7 +92,7 @@ pub(super) fn take(
 /// Makes a segment with its checksum.
 pub(super) fn make(header: Header, ends: (SocketAddr, SocketAddr), data: &[u8]) -> Packet {
     let len = u32::try_from(data.len()).unwrap();
-    let outgoing = Outgoing { header, offset: 0, len, segment_size: 0 };
+    let outgoing = Outgoing { header, offset: 0, len, segment_size: 0, ecn: 0 };
     let mut segment = LOWER.segment(&outgoing, ends, Packet::with_capacity(2000));
     LOWER.append(&mut segment, [data, &[]]);
     segment.packet

@@ -152,3 +152,18 @@ fn the_table_has_a_limit_and_the_oldest_time_wait_gives_way() {
     let refused = script.tcp.open(SERVER, remote, PLAIN, &mut script.lab.cx());
     assert_eq!(refused, Err(OpenError::TooMany));
 }
+
+#[test]
+fn a_request_that_also_closes_opens_nothing() {
+    let mut script = Script::listening(PLAIN);
+    assert_eq!(texts(&script.peer(Flags::SYN.with(Flags::FIN), 0, 0, b"")), [""; 0]);
+    assert_eq!((script.tcp.connections(), script.counted(Counter::TcpOpensRefused)), (0, 1));
+}
+
+#[test]
+fn every_connection_has_its_status_in_the_list() {
+    let mut pair = Pair::new(1);
+    pair.connect(PLAIN);
+    let states: Vec<_> = pair.server.statuses().map(|status| status.state).collect();
+    assert_eq!(states, [State::Established]);
+}

@@ -5,6 +5,7 @@ use super::*;
 const ALL: Options = Options {
     mss: Some(1000),
     window_scale: Some(2),
+    sack_permitted: true,
     timestamps: Some((1000, 0)),
     ..Options::NONE
 };
@@ -203,4 +204,15 @@ fn options_in_data_segments_that_belong_to_a_syn_change_nothing() {
     script.window = 500;
     script.peer(Flags::ACK, 1, 1, b"");
     assert_eq!((script.status().send_window, script.status().send_mss), (500, 1000));
+}
+
+#[test]
+fn a_window_can_be_scaled_without_timestamps() {
+    let profile = Profile { timestamps: false, ..Profile::BULK };
+    let timestamps = Some((100, 0));
+    let mut script = Script::listening(profile);
+    script.options = Options { window_scale: Some(7), timestamps, ..Options::default() };
+    let answer = script.peer(Flags::SYN, 0, 0, b"");
+    assert_eq!(answer[0].header.options.timestamps, None);
+    assert!(answer[0].header.options.window_scale.is_some());
 }

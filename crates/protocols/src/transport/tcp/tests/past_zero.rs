@@ -13,6 +13,8 @@ mod attacks;
 mod closing;
 #[path = "congestion.rs"]
 mod congestion;
+#[path = "ecn.rs"]
+mod ecn;
 #[path = "fast_open.rs"]
 mod fast_open;
 #[path = "giving_up.rs"]
@@ -27,6 +29,8 @@ mod keep_alive;
 mod opening;
 #[path = "options.rs"]
 mod options;
+#[path = "reordering.rs"]
+mod reordering;
 #[path = "resets.rs"]
 mod resets;
 #[path = "retransmission.rs"]

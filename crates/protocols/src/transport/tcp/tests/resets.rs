@@ -125,3 +125,16 @@ fn resets_owed_have_a_limit() {
     assert_eq!(script.output().len(), MAX_RESETS_OWED);
     assert_eq!(script.counted(Counter::TcpResetsSuppressed), 3);
 }
+
+#[test]
+fn a_reset_of_ours_carries_the_timestamps_of_its_connection() {
+    let timestamps = Some((100, 0));
+    let mss = Some(1000);
+    let mut script =
+        Script::asked_for(Profile::BULK, Options { mss, timestamps, ..Options::default() });
+    script.options.timestamps = Some((200, 0));
+    script.peer(Flags::ACK, 1, 1, b"unread");
+    let sent = script.release();
+    assert!(sent[0].flags.has(RST_ACK));
+    assert_eq!(sent[0].header.options.timestamps.map(|(_, echo)| echo), Some(200));
+}

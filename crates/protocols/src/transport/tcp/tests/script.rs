@@ -11,7 +11,8 @@ pub(super) const ANYWHERE: u64 = u64::MAX;
 const PEER_PORT: u16 = 4000;
 
 /// Timers as with [`Profile::BULK`], but without extensions, so that a script is short.
-pub(super) const PLAIN: Profile = Profile { extensions: false, ..Profile::BULK };
+pub(super) const PLAIN: Profile =
+    Profile { extensions: false, congestion: Congestion::NewReno, pacing: false, ..Profile::BULK };
 
 /// A segment that was sent, with numbers that count from the initial ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,6 +23,8 @@ pub(super) struct Sent {
     pub(super) ack: u32,
     pub(super) len: usize,
     pub(super) header: Header,
+    /// The ECN bits of its datagram.
+    pub(super) ecn: u8,
 }
 
 impl Sent {
@@ -64,6 +67,7 @@ pub(super) struct ScriptAt<const ISN: u64> {
     pub(super) window: u16,
     pub(super) urgent: u16,
     pub(super) options: Options,
+    pub(super) ecn: u8,
     /// What the user was told.
     pub(super) events: Vec<Event>,
 }
@@ -84,6 +88,7 @@ impl<const ISN: u64> ScriptAt<ISN> {
             window: 60_000,
             urgent: 0,
             options: Options::default(),
+            ecn: 0,
             events: Vec::new(),
         }
     }
@@ -160,7 +165,9 @@ impl<const ISN: u64> ScriptAt<ISN> {
         };
         let ends = (SocketAddr::new(CLIENT, PEER_PORT), SocketAddr::new(SERVER, self.port));
         let packet = make(header, ends, data);
-        take(&mut self.tcp, (CLIENT, SERVER), packet.data(), &mut self.lab.cx());
+        let to = internet::Header::to(SERVER, Protocol::Tcp);
+        let lower = internet::Header { source: CLIENT, dscp_ecn: self.ecn, ..to };
+        assert!(self.tcp.receive(&lower, packet, false, &mut self.lab.cx()).is_some());
     }
 
     /// Takes the next segment of the peer with four bytes of `options` as they stand.
@@ -194,6 +201,7 @@ impl<const ISN: u64> ScriptAt<ISN> {
         let mut all = Vec::new();
         while let Some(segment) = self.tcp.transmit(&mut self.pool, &mut self.lab.cx()) {
             let bytes = segment.packet.data().to_vec();
+            let ecn = segment.lower.dscp_ecn;
             self.pool.put(segment.packet);
             let (header, len) = read(SERVER, CLIENT, &bytes);
             all.push(Sent {
@@ -203,6 +211,7 @@ impl<const ISN: u64> ScriptAt<ISN> {
                 ack: header.ack.since(self.irs),
                 len: bytes.len() - len,
                 header,
+                ecn,
             });
         }
         while let Some((id, event)) = self.tcp.event() {

@@ -67,3 +67,13 @@ fn close_by_one_side_and_then_the_other_leads_through_time_wait() {
     pair.run(Duration::from_secs(61));
     assert_eq!(pair.state(Side::Client, client), State::Closed);
 }
+
+#[test]
+fn other_policies_hold_from_the_next_segment_on() {
+    let mut script = Script::established(PLAIN);
+    script.send(b"a");
+    assert_eq!(texts(&script.send(b"b")), [""; 0]);
+    let id = script.id.unwrap();
+    script.tcp.tailor(id, Profile { nagle: false, ..PLAIN }).unwrap();
+    assert_eq!(extents(&script.output()), [(2, 1)]);
+}

@@ -1,0 +1,671 @@
+//! The C interface of the runner, and all unsafe code of this crate.
+//!
+//! The runner looks up one symbol, `packetdrill_interface_init`, and gives it a table to fill: an
+//! opaque pointer, which comes back first in every call, and 32 functions in a fixed order. All
+//! have the meaning of POSIX and fail by -1 and `errno`, but `netdev_send`, which injects a
+//! packet, `netdev_receive`, which waits for one, and the two that give the time.
+//!
+//! Here C's arguments become slices and numbers; what a call does is elsewhere. `fcntl` and
+//! `ioctl` are variadic in C. A function of four fixed arguments serves instead where, as on Linux
+//! on x86-64 and aarch64, the first arguments of both go in the same registers.
+//!
+//! A panic at this border ends the process, and with it the script: it fails.
+
+#![expect(unsafe_code, reason = "C's pointers come in here, and nowhere else")]
+
+use crate::readiness;
+use crate::settings::Flags;
+use crate::socket::{Errno, Phase};
+use crate::stage::{Attempt, Idle, Stage};
+use crate::world::World;
+use libc::{c_char, c_int, c_long, c_longlong, c_uint, c_ulong, c_void, iovec, msghdr};
+use libc::{epoll_event, nfds_t, pollfd, size_t, sockaddr, sockaddr_in, socklen_t, ssize_t};
+use protocols::time::Duration;
+use std::ffi::CStr;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+
+/// What the functions get back first: the stage that [`packetdrill_interface_init`] has made.
+type Data = *const Stage;
+
+/// The table that the runner gives to be filled.
+#[repr(C)]
+#[derive(Debug)]
+pub struct Interface {
+    userdata: Data,
+    free: extern "C" fn(Data),
+    socket: extern "C" fn(Data, c_int, c_int, c_int) -> c_int,
+    bind: extern "C" fn(Data, c_int, *const sockaddr, socklen_t) -> c_int,
+    listen: extern "C" fn(Data, c_int, c_int) -> c_int,
+    accept: extern "C" fn(Data, c_int, *mut sockaddr, *mut socklen_t) -> c_int,
+    connect: extern "C" fn(Data, c_int, *const sockaddr, socklen_t) -> c_int,
+    read: extern "C" fn(Data, c_int, *mut c_void, size_t) -> ssize_t,
+    readv: extern "C" fn(Data, c_int, *const iovec, c_int) -> ssize_t,
+    recv: extern "C" fn(Data, c_int, *mut c_void, size_t, c_int) -> ssize_t,
+    recvfrom: extern "C" fn(
+        Data,
+        c_int,
+        *mut c_void,
+        size_t,
+        c_int,
+        *mut sockaddr,
+        *mut socklen_t,
+    ) -> ssize_t,
+    recvmsg: extern "C" fn(Data, c_int, *mut msghdr, c_int) -> ssize_t,
+    write: extern "C" fn(Data, c_int, *const c_void, size_t) -> ssize_t,
+    writev: extern "C" fn(Data, c_int, *const iovec, c_int) -> ssize_t,
+    send: extern "C" fn(Data, c_int, *const c_void, size_t, c_int) -> ssize_t,
+    sendto: extern "C" fn(
+        Data,
+        c_int,
+        *const c_void,
+        size_t,
+        c_int,
+        *const sockaddr,
+        socklen_t,
+    ) -> ssize_t,
+    sendmsg: extern "C" fn(Data, c_int, *const msghdr, c_int) -> ssize_t,
+    fcntl: extern "C" fn(Data, c_int, c_int, c_long) -> c_int,
+    ioctl: extern "C" fn(Data, c_int, c_ulong, *mut c_int) -> c_int,
+    close: extern "C" fn(Data, c_int) -> c_int,
+    shutdown: extern "C" fn(Data, c_int, c_int) -> c_int,
+    getsockopt: extern "C" fn(Data, c_int, c_int, c_int, *mut c_void, *mut socklen_t) -> c_int,
+    setsockopt: extern "C" fn(Data, c_int, c_int, c_int, *const c_void, socklen_t) -> c_int,
+    poll: extern "C" fn(Data, *mut pollfd, nfds_t, c_int) -> c_int,
+    netdev_send: extern "C" fn(Data, *const c_void, size_t) -> c_int,
+    netdev_receive: extern "C" fn(Data, *mut c_void, *mut size_t, *mut c_longlong) -> c_int,
+    usleep: extern "C" fn(Data, c_uint) -> c_int,
+    gettimeofday: extern "C" fn(Data, *mut libc::timeval, *mut c_void) -> c_int,
+    epoll_create: extern "C" fn(Data, c_int) -> c_int,
+    epoll_ctl: extern "C" fn(Data, c_int, c_int, c_int, *mut epoll_event) -> c_int,
+    epoll_wait: extern "C" fn(Data, c_int, *mut epoll_event, c_int, c_int) -> c_int,
+    pipe: extern "C" fn(Data, *mut c_int) -> c_int,
+    splice: extern "C" fn(
+        Data,
+        c_int,
+        *mut libc::loff_t,
+        c_int,
+        *mut libc::loff_t,
+        size_t,
+        c_uint,
+    ) -> ssize_t,
+}
+
+/// Fills `table`, which then belongs to a new host.
+///
+/// # Safety
+///
+/// `flags` is null or a string of C, and `table` has the room of an [`Interface`].
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn packetdrill_interface_init(flags: *const c_char, table: *mut Interface) {
+    let text = if flags.is_null() {
+        String::new()
+    } else {
+        // SAFETY: the caller gives a string of C.
+        unsafe { CStr::from_ptr(flags) }.to_string_lossy().into_owned()
+    };
+    let stage = Box::new(Stage::new(World::new(Flags::parse(&text))));
+    // It lives as long as the process, because threads of the runner may still be in it.
+    let interface = Interface {
+        userdata: Box::leak(stage),
+        free,
+        socket,
+        bind,
+        listen,
+        accept,
+        connect,
+        read,
+        readv,
+        recv,
+        recvfrom,
+        recvmsg,
+        write,
+        writev,
+        send,
+        sendto,
+        sendmsg,
+        fcntl,
+        ioctl,
+        close,
+        shutdown,
+        getsockopt,
+        setsockopt,
+        poll,
+        netdev_send,
+        netdev_receive,
+        usleep,
+        gettimeofday,
+        epoll_create,
+        epoll_ctl,
+        epoll_wait,
+        pipe,
+        splice,
+    };
+    // SAFETY: the caller gives room for a table, which holds nothing that must be dropped.
+    unsafe { table.write(interface) };
+}
+
+/// The exit code of a script in which nothing would ever happen again.
+const EXIT_IDLE: c_int = 3;
+
+fn stage<'a>(data: Data) -> &'a Stage {
+    // SAFETY: the runner gives back what `packetdrill_interface_init` made and nobody frees.
+    unsafe { &*data }
+}
+
+/// Ends a script in which nothing would ever happen again: the runner itself would wait for ever.
+fn or_end<T>(result: Result<T, Idle>) -> T {
+    result.unwrap_or_else(|Idle| std::process::exit(EXIT_IDLE))
+}
+
+/// Sets errno and returns -1 for an error.
+fn fail(Errno(number): Errno) -> c_int {
+    // SAFETY: errno of this thread is always there.
+    unsafe { *libc::__errno_location() = number };
+    -1
+}
+
+fn answer(result: Result<(), Errno>) -> c_int {
+    result.map_or_else(fail, |()| 0)
+}
+
+fn answer_number(result: Result<c_int, Errno>) -> c_int {
+    result.unwrap_or_else(fail)
+}
+
+fn answer_count(result: Result<usize, Errno>) -> ssize_t {
+    match result {
+        Ok(count) => ssize_t::try_from(count).unwrap_or(ssize_t::MAX),
+        Err(error) => ssize_t::try_from(fail(error)).unwrap_or(-1),
+    }
+}
+
+/// Returns the `len` bytes at `start`; none where there is no start.
+///
+/// # Safety
+///
+/// The runner keeps them there for the length of the call.
+unsafe fn bytes<'a>(start: *const c_void, len: usize) -> &'a [u8] {
+    if start.is_null() {
+        return &[];
+    }
+    // SAFETY: as the caller says.
+    unsafe { std::slice::from_raw_parts(start.cast(), len) }
+}
+
+/// Returns the `len` bytes at `start` for writing; none where there is no start.
+///
+/// # Safety
+///
+/// The runner keeps them there for the length of the call, for this call alone.
+unsafe fn bytes_mut<'a>(start: *mut c_void, len: usize) -> &'a mut [u8] {
+    if start.is_null() {
+        return &mut [];
+    }
+    // SAFETY: as the caller says.
+    unsafe { std::slice::from_raw_parts_mut(start.cast(), len) }
+}
+
+/// Returns the parts of a scattered buffer.
+///
+/// # Safety
+///
+/// `parts` has `count` parts, or is null.
+unsafe fn parts<'a>(parts: *const iovec, count: usize) -> &'a [iovec] {
+    if parts.is_null() {
+        return &[];
+    }
+    // SAFETY: as the caller says.
+    unsafe { std::slice::from_raw_parts(parts, count) }
+}
+
+/// AF_INET in the width that an address has for it.
+const FAMILY: libc::sa_family_t = 2;
+
+fn read_address(address: *const sockaddr, len: socklen_t) -> Option<SocketAddr> {
+    if address.is_null() || (len as usize) < size_of::<sockaddr_in>() {
+        return None;
+    }
+    // SAFETY: there are as many bytes as an IPv4 address has; it need not be aligned.
+    let address = unsafe { address.cast::<sockaddr_in>().read_unaligned() };
+    let is_ipv4 = address.sin_family == FAMILY;
+    let ip = Ipv4Addr::from(u32::from_be(address.sin_addr.s_addr));
+    is_ipv4.then(|| SocketAddr::new(ip.into(), u16::from_be(address.sin_port)))
+}
+
+/// Writes `from` for the caller, if it wants to know.
+fn write_address(from: SocketAddr, to: *mut sockaddr, len: *mut socklen_t) {
+    if to.is_null() || len.is_null() {
+        return;
+    }
+    let IpAddr::V4(ip) = from.ip() else { return };
+    let address = sockaddr_in {
+        sin_family: FAMILY,
+        sin_port: from.port().to_be(),
+        sin_addr: libc::in_addr { s_addr: u32::from(ip).to_be() },
+        sin_zero: [0; 8],
+    };
+    // SAFETY: the runner's length is how much room there is; it need not be aligned.
+    unsafe {
+        let room = *len as usize;
+        let count = room.min(size_of::<sockaddr_in>());
+        std::ptr::from_ref(&address).cast::<u8>().copy_to(to.cast(), count);
+        *len = socklen_t::try_from(size_of::<sockaddr_in>()).unwrap_or(socklen_t::MAX);
+    }
+}
+
+extern "C" fn free(_: Data) {
+    // The process ends next, and the descriptors with it.
+}
+
+extern "C" fn socket(data: Data, domain: c_int, kind: c_int, protocol: c_int) -> c_int {
+    answer_number(stage(data).call(|world| world.socket(domain, kind, protocol)))
+}
+
+extern "C" fn bind(data: Data, fd: c_int, address: *const sockaddr, len: socklen_t) -> c_int {
+    let address = read_address(address, len);
+    answer(stage(data).call(|world| {
+        let address = address.ok_or(Errno(libc::EAFNOSUPPORT))?;
+        world.stream(fd)?.0.bind(address.port())
+    }))
+}
+
+extern "C" fn listen(data: Data, fd: c_int, _backlog: c_int) -> c_int {
+    answer(stage(data).call(|world| {
+        let (stream, host) = world.stream(fd)?;
+        stream.listen(host)
+    }))
+}
+
+extern "C" fn accept(data: Data, fd: c_int, peer: *mut sockaddr, len: *mut socklen_t) -> c_int {
+    match or_end(stage(data).call_or_sleep(|world| world.accept(fd))) {
+        Ok((fd, address)) => {
+            write_address(address, peer, len);
+            fd
+        }
+        Err(error) => fail(error),
+    }
+}
+
+extern "C" fn connect(data: Data, fd: c_int, address: *const sockaddr, len: socklen_t) -> c_int {
+    let remote = read_address(address, len);
+    let result = stage(data).call_or_sleep(|world| {
+        let (stream, host) = match world.stream(fd) {
+            Ok(found) => found,
+            Err(error) => return Attempt::Done(Err(error)),
+        };
+        match remote {
+            Some(remote) => stream.connect(host, remote),
+            None => {
+                stream.disconnect(host);
+                Attempt::Done(Ok(()))
+            }
+        }
+    });
+    answer(or_end(result))
+}
+
+fn receive(data: Data, fd: c_int, buffer: &mut [u8], flags: c_int) -> Result<usize, Errno> {
+    or_end(stage(data).call_or_sleep(|world| world.read(fd, buffer, flags)))
+}
+
+fn transmit(data: Data, fd: c_int, bytes: &[u8], flags: c_int) -> Result<usize, Errno> {
+    let mut sent = 0;
+    or_end(stage(data).call_or_sleep(|world| world.write(fd, bytes, flags, &mut sent)))
+}
+
+/// Receives into scattered buffers: as into one, and then apart.
+fn receive_parts(data: Data, fd: c_int, into: &[iovec], flags: c_int) -> Result<usize, Errno> {
+    let mut whole = vec![0; into.iter().map(|part| part.iov_len).sum()];
+    let count = receive(data, fd, &mut whole, flags)?;
+    let mut rest = whole.get(..count).unwrap_or_default();
+    for part in into {
+        // SAFETY: the runner's parts are room for this call alone.
+        let room = unsafe { bytes_mut(part.iov_base, part.iov_len) };
+        let (now, later) = rest.split_at(rest.len().min(room.len()));
+        for (to, from) in room.iter_mut().zip(now) {
+            *to = *from;
+        }
+        rest = later;
+    }
+    Ok(count)
+}
+
+fn transmit_parts(data: Data, fd: c_int, from: &[iovec], flags: c_int) -> Result<usize, Errno> {
+    let mut whole = Vec::new();
+    for part in from {
+        // SAFETY: the runner's parts stay as they are for the length of the call.
+        whole.extend_from_slice(unsafe { bytes(part.iov_base, part.iov_len) });
+    }
+    transmit(data, fd, &whole, flags)
+}
+
+extern "C" fn read(data: Data, fd: c_int, buffer: *mut c_void, len: size_t) -> ssize_t {
+    recv(data, fd, buffer, len, 0)
+}
+
+extern "C" fn readv(data: Data, fd: c_int, vector: *const iovec, count: c_int) -> ssize_t {
+    // SAFETY: the runner gives as many parts as it says.
+    let vector = unsafe { parts(vector, usize::try_from(count).unwrap_or(0)) };
+    answer_count(receive_parts(data, fd, vector, 0))
+}
+
+extern "C" fn recv(
+    data: Data,
+    fd: c_int,
+    buffer: *mut c_void,
+    len: size_t,
+    flags: c_int,
+) -> ssize_t {
+    // SAFETY: the runner's buffer is for this call alone.
+    let buffer = unsafe { bytes_mut(buffer, len) };
+    answer_count(receive(data, fd, buffer, flags))
+}
+
+extern "C" fn recvfrom(
+    data: Data,
+    fd: c_int,
+    buffer: *mut c_void,
+    len: size_t,
+    flags: c_int,
+    _source: *mut sockaddr,
+    _source_len: *mut socklen_t,
+) -> ssize_t {
+    // On a stream the source is not told.
+    recv(data, fd, buffer, len, flags)
+}
+
+extern "C" fn recvmsg(data: Data, fd: c_int, message: *mut msghdr, flags: c_int) -> ssize_t {
+    // SAFETY: the runner gives a message, and as many parts as it says in it.
+    let vector = unsafe {
+        (*message).msg_controllen = 0;
+        (*message).msg_flags = 0;
+        parts((*message).msg_iov, (*message).msg_iovlen)
+    };
+    answer_count(receive_parts(data, fd, vector, flags))
+}
+
+extern "C" fn write(data: Data, fd: c_int, buffer: *const c_void, len: size_t) -> ssize_t {
+    send(data, fd, buffer, len, 0)
+}
+
+extern "C" fn writev(data: Data, fd: c_int, vector: *const iovec, count: c_int) -> ssize_t {
+    // SAFETY: the runner gives as many parts as it says.
+    let vector = unsafe { parts(vector, usize::try_from(count).unwrap_or(0)) };
+    answer_count(transmit_parts(data, fd, vector, 0))
+}
+
+extern "C" fn send(
+    data: Data,
+    fd: c_int,
+    buffer: *const c_void,
+    len: size_t,
+    flags: c_int,
+) -> ssize_t {
+    // SAFETY: the runner's buffer stays as it is for the length of the call.
+    let buffer = unsafe { bytes(buffer, len) };
+    answer_count(transmit(data, fd, buffer, flags))
+}
+
+extern "C" fn sendto(
+    data: Data,
+    fd: c_int,
+    buffer: *const c_void,
+    len: size_t,
+    flags: c_int,
+    _address: *const sockaddr,
+    _address_len: socklen_t,
+) -> ssize_t {
+    if flags & libc::MSG_FASTOPEN != 0 {
+        return answer_count(Err(Errno(libc::EOPNOTSUPP)));
+    }
+    send(data, fd, buffer, len, flags)
+}
+
+extern "C" fn sendmsg(data: Data, fd: c_int, message: *const msghdr, flags: c_int) -> ssize_t {
+    // SAFETY: the runner gives a message, and as many parts as it says in it.
+    let vector = unsafe { parts((*message).msg_iov, (*message).msg_iovlen) };
+    answer_count(transmit_parts(data, fd, vector, flags))
+}
+
+extern "C" fn fcntl(data: Data, fd: c_int, command: c_int, argument: c_long) -> c_int {
+    let flags = c_int::try_from(argument & 0x7FFF_FFFF).unwrap_or(0);
+    answer_number(stage(data).call(|world| {
+        let stream = world.stream(fd)?.0;
+        match command {
+            libc::F_GETFL if stream.is_nonblocking => Ok(libc::O_RDWR | libc::O_NONBLOCK),
+            libc::F_GETFL => Ok(libc::O_RDWR),
+            libc::F_SETFL => {
+                stream.is_nonblocking = flags & libc::O_NONBLOCK != 0;
+                Ok(0)
+            }
+            libc::F_GETFD | libc::F_SETFD => Ok(0),
+            _ => Err(Errno(libc::EINVAL)),
+        }
+    }))
+}
+
+extern "C" fn ioctl(data: Data, fd: c_int, request: c_ulong, value: *mut c_int) -> c_int {
+    let result = stage(data).call(|world| {
+        let (stream, host) = world.stream(fd)?;
+        if matches!(stream.phase, Phase::Listening(_)) {
+            return Err(Errno(libc::EINVAL));
+        }
+        let status = stream.status(host);
+        match request {
+            libc::FIONREAD => {
+                let waiting = status.map_or(0, |status| status.receive_queue);
+                // A FIN that waits to be read counts as a byte on Linux's lists, not here.
+                Ok(c_int::try_from(waiting).unwrap_or(c_int::MAX))
+            }
+            libc::TIOCOUTQ => {
+                let waiting = status.map_or(0, |status| status.send_queue);
+                Ok(c_int::try_from(waiting).unwrap_or(c_int::MAX))
+            }
+            _ => Err(Errno(libc::EINVAL)),
+        }
+    });
+    match result {
+        Ok(_) if value.is_null() => fail(Errno(libc::EFAULT)),
+        Ok(number) => {
+            // SAFETY: the runner gives room for one number.
+            unsafe { *value = number };
+            0
+        }
+        Err(error) => fail(error),
+    }
+}
+
+extern "C" fn close(data: Data, fd: c_int) -> c_int {
+    answer(stage(data).call(|world| world.close(fd)))
+}
+
+extern "C" fn shutdown(data: Data, fd: c_int, how: c_int) -> c_int {
+    answer(stage(data).call(|world| {
+        let (stream, host) = world.stream(fd)?;
+        stream.shut_down(host, how)
+    }))
+}
+
+extern "C" fn getsockopt(
+    data: Data,
+    fd: c_int,
+    level: c_int,
+    name: c_int,
+    value: *mut c_void,
+    len: *mut socklen_t,
+) -> c_int {
+    let result = stage(data).call(|world| {
+        let (stream, host) = world.stream(fd)?;
+        stream.option(host, (level, name))
+    });
+    let found = match result {
+        Ok(found) => found,
+        Err(error) => return fail(error),
+    };
+    if len.is_null() {
+        return fail(Errno(libc::EFAULT));
+    }
+    // SAFETY: the runner gives room for as many bytes as it says.
+    unsafe {
+        let room = bytes_mut(value, *len as usize);
+        room.iter_mut().zip(&found).for_each(|(to, from)| *to = *from);
+        *len = socklen_t::try_from(found.len().min(room.len())).unwrap_or(0);
+    }
+    0
+}
+
+extern "C" fn setsockopt(
+    data: Data,
+    fd: c_int,
+    level: c_int,
+    name: c_int,
+    value: *const c_void,
+    len: socklen_t,
+) -> c_int {
+    // SAFETY: the runner's value stays as it is for the length of the call.
+    let value = unsafe { bytes(value, len as usize) };
+    answer(stage(data).call(|world| {
+        let (stream, host) = world.stream(fd)?;
+        stream.set_option(host, (level, name), value)
+    }))
+}
+
+/// Returns the moment at which a call with this time limit in milliseconds gives up, if it does.
+fn limit(data: Data, timeout: c_int) -> Option<protocols::Instant> {
+    let millis = u64::try_from(timeout).ok()?;
+    Some(stage(data).call(|world| world.now()) + Duration::from_millis(millis))
+}
+
+extern "C" fn poll(data: Data, fds: *mut pollfd, count: nfds_t, timeout: c_int) -> c_int {
+    let limit = limit(data, timeout);
+    let fds = if fds.is_null() {
+        &mut []
+    } else {
+        // SAFETY: the runner gives as many entries as it says, for this call alone.
+        unsafe { std::slice::from_raw_parts_mut(fds, usize::try_from(count).unwrap_or(0)) }
+    };
+    let ready = or_end(stage(data).call_or_sleep(|world| {
+        for entry in fds.iter_mut() {
+            let always = libc::POLLERR | libc::POLLHUP | libc::POLLNVAL;
+            entry.revents = world.readiness(entry.fd) & (entry.events | always);
+        }
+        let ready = fds.iter().filter(|entry| entry.revents != 0).count();
+        if ready > 0 || limit.is_some_and(|limit| limit <= world.now()) {
+            Attempt::Done(ready)
+        } else {
+            Attempt::Blocked(limit)
+        }
+    }));
+    c_int::try_from(ready).unwrap_or(c_int::MAX)
+}
+
+extern "C" fn netdev_send(data: Data, packet: *const c_void, len: size_t) -> c_int {
+    // SAFETY: the runner's packet stays as it is for the length of the call.
+    stage(data).inject(unsafe { bytes(packet, len) });
+    0
+}
+
+extern "C" fn netdev_receive(
+    data: Data,
+    packet: *mut c_void,
+    len: *mut size_t,
+    time_usecs: *mut c_longlong,
+) -> c_int {
+    let sent = or_end(stage(data).next_sent());
+    let micros = sent.at.as_nanos() / 1000;
+    // SAFETY: the runner gives room for as many bytes as it says, and for both numbers.
+    unsafe {
+        let room = bytes_mut(packet, *len);
+        room.iter_mut().zip(&sent.bytes).for_each(|(to, from)| *to = *from);
+        *len = sent.bytes.len().min(room.len());
+        *time_usecs = c_longlong::try_from(micros).unwrap_or(c_longlong::MAX);
+    }
+    0
+}
+
+extern "C" fn usleep(data: Data, micros: c_uint) -> c_int {
+    stage(data).sleep(Duration::from_micros(micros.into()));
+    0
+}
+
+extern "C" fn gettimeofday(data: Data, time: *mut libc::timeval, _zone: *mut c_void) -> c_int {
+    let micros = stage(data).look_at_clock().as_nanos() / 1000;
+    let part = |micros: u64| c_long::try_from(micros).unwrap_or(c_long::MAX);
+    let now = libc::timeval { tv_sec: part(micros / 1_000_000), tv_usec: part(micros % 1_000_000) };
+    // SAFETY: the runner gives room for a time.
+    unsafe { time.write(now) };
+    0
+}
+
+extern "C" fn epoll_create(data: Data, _size: c_int) -> c_int {
+    answer_number(stage(data).call(World::epoll_create))
+}
+
+extern "C" fn epoll_ctl(
+    data: Data,
+    set: c_int,
+    operation: c_int,
+    fd: c_int,
+    event: *mut epoll_event,
+) -> c_int {
+    let (events, token) = if event.is_null() {
+        (0, 0)
+    } else {
+        // SAFETY: the runner gives an event.
+        let event = unsafe { event.read_unaligned() };
+        (event.events, event.u64)
+    };
+    answer(stage(data).call(|world| world.interests(set)?.control(operation, fd, events, token)))
+}
+
+extern "C" fn epoll_wait(
+    data: Data,
+    set: c_int,
+    events: *mut epoll_event,
+    room: c_int,
+    timeout: c_int,
+) -> c_int {
+    let limit = limit(data, timeout);
+    let room = usize::try_from(room).unwrap_or(0);
+    let result =
+        or_end(stage(data).call_or_sleep(|world| match readiness::collect(world, set, room) {
+            Ok(told) if told.is_empty() && limit.is_none_or(|limit| limit > world.now()) => {
+                Attempt::Blocked(limit)
+            }
+            other => Attempt::Done(other),
+        }));
+    let told = match result {
+        Ok(told) => told,
+        Err(error) => return fail(error),
+    };
+    for (at, (bits, token)) in told.iter().enumerate() {
+        // SAFETY: there are at most as many as the runner has room for.
+        unsafe { events.add(at).write_unaligned(epoll_event { events: *bits, u64: *token }) };
+    }
+    c_int::try_from(told.len()).unwrap_or(c_int::MAX)
+}
+
+extern "C" fn pipe(data: Data, ends: *mut c_int) -> c_int {
+    match stage(data).call(World::pipe) {
+        Ok(pair) => {
+            // SAFETY: the runner gives room for two numbers.
+            unsafe { ends.cast::<[c_int; 2]>().write_unaligned(pair) };
+            0
+        }
+        Err(error) => fail(error),
+    }
+}
+
+extern "C" fn splice(
+    data: Data,
+    from: c_int,
+    _from_offset: *mut libc::loff_t,
+    to: c_int,
+    _to_offset: *mut libc::loff_t,
+    len: size_t,
+    flags: c_uint,
+) -> ssize_t {
+    let is_nonblocking = flags & libc::SPLICE_F_NONBLOCK != 0;
+    let flags = if is_nonblocking { libc::MSG_DONTWAIT } else { 0 };
+    answer_count(or_end(stage(data).call_or_sleep(|world| world.splice(from, to, len, flags))))
+}

@@ -1,0 +1,145 @@
+//! A network device that cuts super-segments, as one with TCP segmentation offload does.
+//!
+//! The stack hands over what it would hand to such a device, so the scripts see what would be on a
+//! wire: no segment is longer than its MSS, and only the last of a super-segment is pushed.
+//!
+//! Scripts also compare where PSH stands, which RFC 9293 §3.9.1.2 leaves to the sender but for the
+//! last byte that the user gave. Linux makes two segments at a time where the path is slow, as it
+//! is in scripts, and pushes the end of each two when it sends them first. For a script of Linux
+//! the device does the same; it never takes a PSH away.
+
+use protocols::checksum::Sum;
+use protocols::transport::tcp::seq::Seq;
+use std::collections::BTreeMap;
+
+const FIN: u8 = 0x01;
+const PSH: u8 = 0x08;
+const CWR: u8 = 0x80;
+const PROTOCOL_TCP: u8 = 6;
+
+/// The device.
+#[derive(Debug, Default)]
+pub(crate) struct Device {
+    /// Whether it pushes every second segment, and up to where each connection, by its ports, has
+    /// sent.
+    pushed: Option<BTreeMap<[u8; 4], Seq>>,
+}
+
+impl Device {
+    /// Makes a device that pushes the end of each two segments.
+    pub(crate) fn pushing() -> Self {
+        Self { pushed: Some(BTreeMap::new()) }
+    }
+
+    /// Cuts an IPv4 datagram into segments of `segment_size` data bytes; one of no size, or one
+    /// that is short enough, stays whole.
+    pub(crate) fn cut(&mut self, datagram: Vec<u8>, segment_size: u16) -> Vec<Vec<u8>> {
+        self.segments(&datagram, usize::from(segment_size)).unwrap_or_else(|| vec![datagram])
+    }
+
+    fn segments(&mut self, datagram: &[u8], segment_size: usize) -> Option<Vec<Vec<u8>>> {
+        let ip_len = usize::from(datagram.first()? & 0x0F) * 4;
+        let (ip, segment) = datagram.split_at_checked(ip_len)?;
+        let tcp_len = usize::from(*segment.get(12)? >> 4) * 4;
+        let (tcp, data) = segment.split_at_checked(tcp_len)?;
+        if data.is_empty() {
+            return None;
+        }
+        let segment_size = if segment_size == 0 { data.len() } else { segment_size };
+        let flags = *tcp.get(13)?;
+        let seq = u32::from_be_bytes(tcp.get(4..8)?.try_into().ok()?);
+        let count = data.len().div_ceil(segment_size);
+        let mut all = Vec::with_capacity(count);
+        for (number, part) in data.chunks(segment_size).enumerate() {
+            let (is_first, is_last) = (number == 0, number + 1 == count);
+            let mut tcp = tcp.to_vec();
+            let seq = seq.wrapping_add(u32::try_from(number * segment_size).ok()?);
+            tcp.get_mut(4..8)?.copy_from_slice(&seq.to_be_bytes());
+            let kept = if is_first { flags } else { flags & !CWR };
+            let kept = if is_last { kept } else { kept & !(FIN | PSH) };
+            let end = seq.wrapping_add(u32::try_from(part.len()).ok()?);
+            let is_new = self.is_new(tcp.get(..4)?.try_into().ok()?, Seq(end));
+            let pushes = is_new && number % 2 == 1;
+            *tcp.get_mut(13)? = if pushes { kept | PSH } else { kept };
+            tcp.extend_from_slice(part);
+            all.push(seal(ip, tcp)?);
+        }
+        Some(all)
+    }
+
+    /// Notes what leaves, and returns whether it leaves for the first time from a pushing device.
+    fn is_new(&mut self, ports: [u8; 4], end: Seq) -> bool {
+        let Some(pushed) = &mut self.pushed else { return false };
+        let sent = pushed.get(&ports).copied();
+        let is_new = sent.is_none_or(|sent| end.is_after(sent));
+        if is_new {
+            pushed.insert(ports, end);
+        }
+        is_new
+    }
+}
+
+/// Puts the header of a datagram in front of a segment, and makes both checksums.
+pub(crate) fn seal(ip: &[u8], mut tcp: Vec<u8>) -> Option<Vec<u8>> {
+    let len = u16::try_from(tcp.len()).ok()?;
+    let pseudo = Sum::default().bytes(ip.get(12..20)?).word(PROTOCOL_TCP.into()).word(len);
+    let field = tcp.get_mut(16..18)?;
+    field.fill(0);
+    let checksum = pseudo.bytes(&tcp).finish().to_be_bytes();
+    tcp.get_mut(16..18)?.copy_from_slice(&checksum);
+    let mut whole = ip.to_vec();
+    let total_len = u16::try_from(ip.len()).ok()?.checked_add(len)?;
+    whole.get_mut(2..4)?.copy_from_slice(&total_len.to_be_bytes());
+    whole.get_mut(10..12)?.fill(0);
+    let checksum = Sum::default().bytes(&whole).finish().to_be_bytes();
+    whole.get_mut(10..12)?.copy_from_slice(&checksum);
+    whole.extend(tcp);
+    Some(whole)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{ACK, datagram};
+
+    #[test]
+    fn a_super_segment_becomes_segments_with_good_checksums() {
+        let data: Vec<u8> = (0..25).collect();
+        let all =
+            Device::default().cut(datagram(80, ACK | PSH | FIN | CWR, 0xFFFF_FFFA, 7, &data), 10);
+        assert_eq!(all.len(), 3);
+        for segment in &all {
+            assert!(Sum::default().bytes(&segment[..20]).is_good());
+            let len = u16::try_from(segment.len() - 20).unwrap();
+            let pseudo = Sum::default().bytes(&segment[12..20]).word(6).word(len);
+            assert!(pseudo.bytes(&segment[20..]).is_good());
+        }
+        let numbers: Vec<_> = all.iter().map(|segment| segment[24..28].to_vec()).collect();
+        assert_eq!(numbers, [[255, 255, 255, 250], [0, 0, 0, 4], [0, 0, 0, 14]]);
+        let flags: Vec<_> = all.iter().map(|segment| segment[33]).collect();
+        assert_eq!(flags, [ACK | CWR, ACK, ACK | PSH | FIN]);
+        let parts: Vec<u8> = all.iter().flat_map(|segment| segment[40..].to_vec()).collect();
+        assert_eq!(parts, data);
+    }
+
+    #[test]
+    fn a_segment_that_is_short_enough_stays_whole() {
+        let whole = datagram(80, ACK, 1, 1, b"ten bytes.");
+        for segment_size in [10, 0] {
+            assert_eq!(
+                Device::default().cut(whole.clone(), segment_size),
+                std::slice::from_ref(&whole)
+            );
+        }
+    }
+
+    #[test]
+    fn a_pushing_device_pushes_the_end_of_each_two_that_are_new() {
+        let mut device = Device::pushing();
+        let flags = |all: Vec<Vec<u8>>| all.iter().map(|s| s[33]).collect::<Vec<_>>();
+        let all = device.cut(datagram(80, ACK, 0, 7, &[0; 50]), 10);
+        assert_eq!(flags(all), [ACK, ACK | PSH, ACK, ACK | PSH, ACK]);
+        let again = device.cut(datagram(80, ACK, 10, 7, &[0; 20]), 10);
+        assert_eq!(flags(again), [ACK, ACK]);
+    }
+}

@@ -1,0 +1,156 @@
+//! The order of the options in a SYN, which differs from system to system.
+//!
+//! Scripts compare options byte for byte, padding included. RFC 9293 §3.1 gives no order, so a
+//! script of another system is met by laying our options out in its order: the same options with
+//! the same values, other padding. Nothing but a SYN is touched.
+
+use crate::device;
+
+/// The options of a SYN.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct SynOptions {
+    mss: Option<[u8; 2]>,
+    window_scale: Option<u8>,
+    sack_permitted: bool,
+    timestamps: Option<[u8; 8]>,
+    /// There was another one, which would be lost.
+    has_other: bool,
+}
+
+const SYN: u8 = 0x02;
+const PROTOCOL_TCP: u8 = 6;
+
+impl SynOptions {
+    fn parse(mut bytes: &[u8]) -> Self {
+        let mut options = Self::default();
+        while let [kind, rest @ ..] = bytes {
+            match (kind, rest) {
+                (0, _) => return options,
+                (1, _) => bytes = rest,
+                (_, [len, ..]) if *len >= 2 && usize::from(*len) <= bytes.len() => {
+                    let (option, after) = bytes.split_at(usize::from(*len));
+                    options.take(option);
+                    bytes = after;
+                }
+                _ => return Self { has_other: true, ..options },
+            }
+        }
+        options
+    }
+
+    fn take(&mut self, option: &[u8]) {
+        match option {
+            [2, 4, high, low] => self.mss = Some([*high, *low]),
+            [3, 3, shift] => self.window_scale = Some(*shift),
+            [4, 2] => self.sack_permitted = true,
+            [8, 10, rest @ ..] => self.timestamps = <[u8; 8]>::try_from(rest).ok(),
+            _ => self.has_other = true,
+        }
+    }
+
+    /// FreeBSD: MSS, window scale, SACK permitted, timestamps; each aligned by leading
+    /// no-operations, and the end filled with zeros.
+    fn lay_out(self) -> Vec<u8> {
+        let mut out = Vec::with_capacity(40);
+        if let Some([high, low]) = self.mss {
+            out.extend([2, 4, high, low]);
+        }
+        if let Some(shift) = self.window_scale {
+            out.extend([1, 3, 3, shift]);
+        }
+        if self.sack_permitted {
+            out.extend([4, 2]);
+        }
+        if let Some(stamps) = self.timestamps {
+            while out.len() % 4 != 2 {
+                out.push(1);
+            }
+            out.extend([8, 10]);
+            out.extend(stamps);
+        }
+        while !out.len().is_multiple_of(4) {
+            out.push(0);
+        }
+        out
+    }
+}
+
+/// Lays the options of a SYN in an IPv4 datagram out as FreeBSD does; returns another datagram as
+/// it is.
+pub(crate) fn as_freebsd(datagram: Vec<u8>) -> Vec<u8> {
+    rewritten(&datagram).unwrap_or(datagram)
+}
+
+fn rewritten(datagram: &[u8]) -> Option<Vec<u8>> {
+    let header_len = usize::from(datagram.first()? & 0x0F) * 4;
+    if *datagram.get(9)? != PROTOCOL_TCP {
+        return None;
+    }
+    let (ip, segment) = datagram.split_at_checked(header_len)?;
+    let data_offset = usize::from(*segment.get(12)? >> 4) * 4;
+    if segment.get(13)? & SYN == 0 {
+        return None;
+    }
+    let options = SynOptions::parse(segment.get(20..data_offset)?);
+    let laid_out = options.lay_out();
+    if options.has_other {
+        return None;
+    }
+    let mut tcp = segment.get(..20)?.to_vec();
+    let words = u8::try_from((20 + laid_out.len()) / 4).ok()?;
+    *tcp.get_mut(12)? = words << 4;
+    tcp.extend(laid_out);
+    tcp.extend(segment.get(data_offset..)?);
+    device::seal(ip, tcp)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use protocols::checksum::Sum;
+
+    const LINUX: [u8; 20] = [2, 4, 5, 180, 4, 2, 8, 10, 0, 0, 0, 9, 0, 0, 0, 0, 1, 3, 3, 6];
+    const FREEBSD: [u8; 20] = [2, 4, 5, 180, 1, 3, 3, 6, 4, 2, 8, 10, 0, 0, 0, 9, 0, 0, 0, 0];
+
+    #[test]
+    fn all_options_stand_in_the_order_of_freebsd() {
+        assert_eq!(SynOptions::parse(&LINUX).lay_out(), FREEBSD);
+    }
+
+    #[test]
+    fn what_is_left_at_the_end_is_filled_with_zeros() {
+        let options = SynOptions::parse(&[2, 4, 5, 180, 1, 1, 4, 2]);
+        assert_eq!(options.lay_out(), [2, 4, 5, 180, 4, 2, 0, 0]);
+    }
+
+    #[test]
+    fn a_datagram_that_was_laid_out_has_good_checksums_and_is_left_alone_again() {
+        let mut datagram =
+            vec![0x45, 0, 0, 60, 0, 0, 0x40, 0, 64, 6, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2];
+        datagram.extend([0, 1, 0, 2, 0, 0, 0, 1, 0, 0, 0, 0, 0xA0, SYN, 255, 255, 0, 0, 0, 0]);
+        datagram.extend(LINUX);
+        let once = as_freebsd(datagram);
+        assert!(Sum::default().bytes(&once[..20]).is_good());
+        let pseudo = Sum::default().bytes(&once[12..20]).word(6).word(40);
+        assert!(pseudo.bytes(&once[20..]).is_good());
+        assert_eq!(once[40..], FREEBSD);
+        assert_eq!(as_freebsd(once.clone()), once);
+    }
+
+    #[test]
+    fn a_segment_without_syn_is_left_alone() {
+        let mut datagram =
+            vec![0x45, 0, 0, 40, 0, 0, 0x40, 0, 64, 6, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2];
+        datagram.extend([0, 1, 0, 2, 0, 0, 0, 1, 0, 0, 0, 0, 0x50, 0x10, 255, 255, 0, 0, 0, 0]);
+        assert_eq!(as_freebsd(datagram.clone()), datagram);
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..Default::default() })]
+        #[test]
+        fn any_bytes_are_taken(bytes in proptest::collection::vec(any::<u8>(), 0..80)) {
+            let _ = as_freebsd(bytes);
+        }
+    }
+}

@@ -1,0 +1,292 @@
+//! The host under test: the engines of `protocols` with nothing but time around them.
+//!
+//! This is the one file that knows their interface. Whatever arrives is answered at once: there
+//! is no application between input and output, because it is the script.
+
+use crate::device::Device;
+use crate::dialect;
+use crate::settings::{Dialect, Flags};
+use protocols::chance::Chance;
+use protocols::internet::Internet;
+use protocols::internet::ipv4::Protocol;
+use protocols::meter::{Clock, Meter};
+use protocols::packet::{Packet, Pool};
+use protocols::time::Duration;
+use protocols::transport::tcp::{
+    self, ConnectionId, Event, LowerLevel, OpenError, Profile, State, Status, Tcp,
+};
+use protocols::{Cx, Instant};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::net::{Ipv4Addr, SocketAddr};
+
+/// The addresses that the runner gives its own device if nobody says otherwise.
+pub(crate) const LOCAL: Ipv4Addr = Ipv4Addr::new(192, 168, 0, 1);
+const PREFIX_LEN: u8 = 16;
+/// Nothing may be lost for want of a buffer: that would be a result of the bench.
+const PACKETS: usize = 4096;
+/// A run begins well after zero, as on a machine that is up.
+const START: Duration = Duration::from_secs(1000);
+
+/// A datagram that left, and when.
+#[derive(Debug)]
+pub(crate) struct Sent {
+    /// The datagram.
+    pub(crate) bytes: Vec<u8>,
+    /// When it left.
+    pub(crate) at: Instant,
+}
+
+/// The host under test.
+#[derive(Debug)]
+pub(crate) struct Host {
+    now: Instant,
+    chance: Chance,
+    meter: Meter,
+    pool: Pool,
+    internet: Internet,
+    tcp: Tcp,
+    dialect: Dialect,
+    device: Device,
+    sent: VecDeque<Sent>,
+    /// Connections that were opened from here or have been accepted.
+    known: BTreeSet<ConnectionId>,
+    /// Connections that wait to be accepted, by port.
+    arrived: BTreeMap<u16, VecDeque<ConnectionId>>,
+}
+
+impl Host {
+    /// Makes the host.
+    pub(crate) fn new(flags: &Flags) -> Self {
+        let now = Instant::ZERO + START;
+        let (mut chance, mut meter) = (Chance::from_seed(1), Meter::new(Clock::None));
+        let internet = Internet::new(LOCAL, PREFIX_LEN, flags.mtu);
+        let lower = LowerLevel { segments: true, ..LowerLevel::plain(internet.mtu()) };
+        let mut cx = Cx { now, chance: &mut chance, meter: &mut meter };
+        let tcp = Tcp::new(lower, &mut cx);
+        Self {
+            now,
+            chance,
+            meter,
+            pool: Pool::new(PACKETS, usize::from(flags.mtu)),
+            internet,
+            tcp,
+            dialect: flags.dialect,
+            device: match flags.dialect {
+                Dialect::Linux => Device::pushing(),
+                Dialect::FreeBsd => Device::default(),
+            },
+            sent: VecDeque::new(),
+            known: BTreeSet::new(),
+            arrived: BTreeMap::new(),
+        }
+    }
+
+    /// Returns the time.
+    pub(crate) fn now(&self) -> Instant {
+        self.now
+    }
+
+    /// Returns when something happens by itself.
+    pub(crate) fn deadline(&self) -> Option<Instant> {
+        self.tcp.deadline()
+    }
+
+    /// Lets the time be `now`, and does what is due.
+    pub(crate) fn advance(&mut self, now: Instant) {
+        self.now = self.now.max(now);
+        if self.tcp.deadline().is_some_and(|deadline| deadline <= self.now) {
+            let mut cx = cx(self.now, &mut self.chance, &mut self.meter);
+            self.tcp.timeout(&mut cx);
+            self.flush();
+        }
+    }
+
+    /// Takes a datagram from the link.
+    pub(crate) fn inject(&mut self, bytes: &[u8]) {
+        let mut cx = cx(self.now, &mut self.chance, &mut self.meter);
+        let Some(mut packet) = self.pool.take(cx.meter) else { return };
+        packet.extend(bytes);
+        if let Some(datagram) = self.internet.receive(packet, &mut self.pool, &mut cx) {
+            let (header, packet) = (datagram.header, datagram.packet);
+            let left = if header.protocol == Protocol::Tcp {
+                self.tcp.receive(&header, packet, true, &mut cx)
+            } else {
+                Some(packet)
+            };
+            left.into_iter().for_each(|packet| self.pool.put(packet));
+        }
+        while let Some(event) = self.internet.event() {
+            if let protocols::internet::Event::Error(error) = event {
+                self.tcp.icmp_error(&error, &mut cx);
+            }
+        }
+        self.flush();
+    }
+
+    /// Returns the next datagram that left.
+    pub(crate) fn next_sent(&mut self) -> Option<Sent> {
+        self.sent.pop_front()
+    }
+
+    /// Puts all that is owed on the link.
+    pub(crate) fn flush(&mut self) {
+        let mut cx = cx(self.now, &mut self.chance, &mut self.meter);
+        let mut leaving = Vec::new();
+        while let Some(packet) = self.internet.transmit(&mut cx) {
+            leaving.push(packet);
+        }
+        while let Some(segment) = self.tcp.transmit(&mut self.pool, &mut cx) {
+            let (lower, pool) = (segment.lower, &mut self.pool);
+            if let Ok(packet) = self.internet.send(segment.packet, lower, pool, &mut cx) {
+                leaving.push(packet);
+            }
+        }
+        leaving.into_iter().for_each(|packet| self.leave(packet));
+        while let Some((id, event)) = self.tcp.event() {
+            if event == Event::Established && self.known.insert(id) {
+                let port = self.tcp.status(id).map_or(0, |status| status.local.port());
+                self.arrived.entry(port).or_default().push_back(id);
+            }
+        }
+    }
+
+    /// Returns whether a datagram has left.
+    pub(crate) fn has_sent(&self) -> bool {
+        !self.sent.is_empty()
+    }
+
+    /// Returns the bytes of the longest datagram of the link.
+    pub(crate) fn mtu(&self) -> u16 {
+        self.internet.mtu()
+    }
+
+    /// Gives a connection other policies.
+    pub(crate) fn tailor(&mut self, id: ConnectionId, profile: Profile) {
+        let _ = self.tcp.tailor(id, profile);
+    }
+
+    /// Returns the table of connections in the columns of FreeBSD's `sockstat`.
+    pub(crate) fn table(&self) -> String {
+        let mut table = String::new();
+        for status in self.tcp.statuses() {
+            let state = match status.state {
+                State::SynSent => "SYN_SENT",
+                State::SynReceived => "SYN_RCVD",
+                State::Established => "ESTABLISHED",
+                State::FinWait1 => "FIN_WAIT_1",
+                State::FinWait2 => "FIN_WAIT_2",
+                State::CloseWait => "CLOSE_WAIT",
+                State::Closing => "CLOSING",
+                State::LastAck => "LAST_ACK",
+                State::TimeWait => "TIME_WAIT",
+                State::Closed => "CLOSED",
+            };
+            let (local, remote) = (status.local, status.remote);
+            table += &format!("root packetdril 1 3 tcp4 {local} {remote} {state}\n");
+        }
+        table
+    }
+
+    /// Puts a datagram on the link.
+    fn leave(&mut self, packet: Packet) {
+        let (mut bytes, segment_size) = (packet.data().to_vec(), packet.offload.segment_size);
+        self.pool.put(packet);
+        if self.dialect == Dialect::FreeBsd {
+            bytes = dialect::as_freebsd(bytes);
+        }
+        let at = self.now;
+        let segments = self.device.cut(bytes, segment_size);
+        self.sent.extend(segments.into_iter().map(|bytes| Sent { bytes, at }));
+    }
+
+    /// Opens a connection to `remote`.
+    pub(crate) fn connect(
+        &mut self,
+        remote: SocketAddr,
+        profile: Profile,
+    ) -> Result<ConnectionId, OpenError> {
+        let mut cx = cx(self.now, &mut self.chance, &mut self.meter);
+        let id = self.tcp.open(LOCAL.into(), remote, profile, &mut cx)?;
+        self.known.insert(id);
+        Ok(id)
+    }
+
+    /// Listens on `port`; false if somebody does.
+    pub(crate) fn listen(&mut self, port: u16, profile: Profile) -> bool {
+        self.tcp.listen(port, profile).is_ok()
+    }
+
+    /// Listens on `port` no more; who waits to be accepted is reset.
+    pub(crate) fn stop_listening(&mut self, port: u16) {
+        self.tcp.stop_listening(port);
+        for id in self.arrived.remove(&port).unwrap_or_default() {
+            self.abort(id);
+        }
+    }
+
+    /// Returns the next connection to `port` that waits to be accepted.
+    pub(crate) fn accept(&mut self, port: u16) -> Option<ConnectionId> {
+        self.arrived.get_mut(&port)?.pop_front()
+    }
+
+    /// Returns whether a connection to `port` waits to be accepted.
+    pub(crate) fn has_arrived(&self, port: u16) -> bool {
+        self.arrived.get(&port).is_some_and(|waiting| !waiting.is_empty())
+    }
+
+    /// Returns the state of a connection, if it has not gone.
+    pub(crate) fn status(&self, id: ConnectionId) -> Option<Status> {
+        self.tcp.status(id).ok()
+    }
+
+    /// Returns what can be read without a break.
+    pub(crate) fn received(&self, id: ConnectionId) -> &[u8] {
+        self.tcp.received(id).unwrap_or_default()
+    }
+
+    /// Drops `count` bytes that were read.
+    pub(crate) fn consume(&mut self, id: ConnectionId, count: usize) {
+        let _ = self.tcp.consume(id, count);
+    }
+
+    /// Queues as much of `data` as there is room for, and returns how much.
+    pub(crate) fn send(&mut self, id: ConnectionId, data: &[u8]) -> usize {
+        self.tcp.send(id, data).unwrap_or(0)
+    }
+
+    /// Sends nothing after what is queued.
+    pub(crate) fn shut_down(&mut self, id: ConnectionId) {
+        let _ = self.tcp.close(id);
+    }
+
+    /// Gives a connection up in good order.
+    pub(crate) fn release(&mut self, id: ConnectionId) {
+        self.tcp.release(id);
+        // The reset of a connection with unread data is found at the timers.
+        self.advance(self.now);
+    }
+
+    /// Gives a connection up by a reset.
+    pub(crate) fn abort(&mut self, id: ConnectionId) {
+        let mut cx = cx(self.now, &mut self.chance, &mut self.meter);
+        let _ = self.tcp.abort(id, &mut cx);
+        self.tcp.release(id);
+    }
+}
+
+/// Lends the engines what they may not get for themselves.
+fn cx<'a>(now: Instant, chance: &'a mut Chance, meter: &'a mut Meter) -> Cx<'a> {
+    Cx { now, chance, meter }
+}
+
+/// Returns the errno that tells how a connection ended.
+pub(crate) fn errno_of(ending: tcp::Ending) -> i32 {
+    match ending {
+        tcp::Ending::Closed => 0,
+        tcp::Ending::Aborted => libc::ECONNABORTED,
+        tcp::Ending::Refused => libc::ECONNREFUSED,
+        tcp::Ending::Reset => libc::ECONNRESET,
+        tcp::Ending::TimedOut => libc::ETIMEDOUT,
+        tcp::Ending::Unreachable => libc::EHOSTUNREACH,
+    }
+}

@@ -1,0 +1,182 @@
+//! poll(2) and epoll(2): what can be done on a descriptor without waiting.
+
+use crate::host::Host;
+use crate::socket::{Errno, Phase, Stream};
+use crate::world::World;
+use protocols::transport::tcp::State;
+use std::collections::BTreeMap;
+
+/// The descriptors that an epoll set watches.
+#[derive(Debug, Default)]
+pub(crate) struct Interests(BTreeMap<i32, Interest>);
+
+#[derive(Clone, Copy, Debug)]
+struct Interest {
+    events: u32,
+    data: u64,
+    /// What was ready when it was last told, for a watch of edges.
+    told: u32,
+    /// It was a watch for one event, and that has come.
+    is_spent: bool,
+}
+
+const EDGE: u32 = 1 << 31;
+const ONE_SHOT: u32 = 1 << 30;
+
+impl Interests {
+    /// epoll_ctl(2).
+    pub(crate) fn control(
+        &mut self,
+        operation: i32,
+        fd: i32,
+        events: u32,
+        data: u64,
+    ) -> Result<(), Errno> {
+        let is_held = self.0.contains_key(&fd);
+        match operation {
+            libc::EPOLL_CTL_ADD if is_held => return Err(Errno(libc::EEXIST)),
+            libc::EPOLL_CTL_MOD | libc::EPOLL_CTL_DEL if !is_held => {
+                return Err(Errno(libc::ENOENT));
+            }
+            libc::EPOLL_CTL_DEL => drop(self.0.remove(&fd)),
+            libc::EPOLL_CTL_ADD | libc::EPOLL_CTL_MOD => {
+                let interest = Interest { events, data, told: 0, is_spent: false };
+                self.0.insert(fd, interest);
+            }
+            _ => return Err(Errno(libc::EINVAL)),
+        }
+        Ok(())
+    }
+}
+
+/// Returns what epoll tells about `set` now, at most `limit` of it: events and data.
+pub(crate) fn collect(world: &mut World, set: i32, limit: usize) -> Result<Vec<(u32, u64)>, Errno> {
+    let watched: Vec<i32> = world.interests(set)?.0.keys().copied().collect();
+    let ready: Vec<(i32, u32)> =
+        watched.into_iter().map(|fd| (fd, u32::from(bits(world.readiness(fd))))).collect();
+    let interests = world.interests(set)?;
+    let mut told = Vec::new();
+    for (fd, ready) in ready {
+        let Some(interest) = interests.0.get_mut(&fd) else { continue };
+        let always = u32::from(bits(libc::POLLERR | libc::POLLHUP));
+        let events = ready & (interest.events | always);
+        let is_new = events & !interest.told != 0;
+        let is_edge = interest.events & EDGE != 0;
+        if events == 0 || interest.is_spent || (is_edge && !is_new) || told.len() == limit {
+            interest.told &= events;
+            continue;
+        }
+        interest.told = events;
+        interest.is_spent = interest.events & ONE_SHOT != 0;
+        told.push((events, interest.data));
+    }
+    Ok(told)
+}
+
+/// The bits of poll(2) and epoll(2) are the same on Linux.
+fn bits(events: i16) -> u16 {
+    u16::from_ne_bytes(events.to_ne_bytes())
+}
+
+/// Returns what can be done on a stream socket, as bits of poll(2).
+pub(crate) fn of_stream(stream: &Stream, host: &Host) -> i16 {
+    let readable = libc::POLLIN | libc::POLLRDNORM;
+    let writable = libc::POLLOUT | libc::POLLWRNORM;
+    match stream.phase {
+        Phase::Unconnected(_) => writable | libc::POLLHUP,
+        Phase::Listening(port) => {
+            if host.has_arrived(port) {
+                readable
+            } else {
+                0
+            }
+        }
+        Phase::Connected(_) => {
+            let Some(status) = stream.status(host) else { return libc::POLLHUP };
+            if matches!(status.state, State::SynSent | State::SynReceived) {
+                return 0;
+            }
+            let has_end = stream.has_end(&status);
+            let is_shut = stream.is_write_shut || !status.state.takes_data();
+            let mut events = 0;
+            if status.receive_queue > 0 || has_end {
+                events |= readable;
+            }
+            if has_end {
+                events |= libc::POLLRDHUP;
+            }
+            // Linux calls it writable when a third of the buffer is free.
+            let queued = usize::try_from(status.send_queue).unwrap_or(usize::MAX);
+            if is_shut || queued < stream.options.send_limit() / 3 * 2 {
+                events |= writable;
+            }
+            if has_end && is_shut {
+                events |= libc::POLLHUP;
+            }
+            if stream.error(host).is_some() {
+                events |= libc::POLLERR;
+            }
+            events
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{ACK, IRS, PORT, accepted, datagram, listener, stage};
+
+    const IN: u32 = 1;
+
+    #[test]
+    fn a_listener_is_readable_when_somebody_waits() {
+        let stage = stage();
+        let fd = listener(&stage);
+        assert_eq!(stage.call(|world| world.readiness(fd)), 0);
+    }
+
+    #[test]
+    fn a_connection_is_writable_at_once_and_readable_with_data() {
+        let stage = stage();
+        let (fd, ours) = accepted(&stage);
+        let before = stage.call(|world| world.readiness(fd));
+        assert_eq!(before & (libc::POLLIN | libc::POLLOUT), libc::POLLOUT);
+        stage.inject(&datagram(PORT, ACK, IRS + 1, ours, b"x"));
+        assert_eq!(stage.call(|world| world.readiness(fd)) & libc::POLLIN, libc::POLLIN);
+    }
+
+    #[test]
+    fn an_edge_is_told_once() {
+        let stage = stage();
+        let (fd, ours) = accepted(&stage);
+        let set = stage.call(World::epoll_create).unwrap();
+        let add = libc::EPOLL_CTL_ADD;
+        let added =
+            stage.call(|world| world.interests(set).unwrap().control(add, fd, IN | EDGE, 7));
+        assert_eq!(added, Ok(()));
+        stage.inject(&datagram(PORT, ACK, IRS + 1, ours, b"x"));
+        assert_eq!(stage.call(|world| collect(world, set, 8)), Ok(vec![(IN, 7)]));
+        assert_eq!(stage.call(|world| collect(world, set, 8)), Ok(vec![]));
+    }
+
+    #[test]
+    fn a_level_is_told_as_long_as_it_lasts() {
+        let stage = stage();
+        let (fd, ours) = accepted(&stage);
+        let set = stage.call(World::epoll_create).unwrap();
+        let add = libc::EPOLL_CTL_ADD;
+        let added = stage.call(|world| world.interests(set).unwrap().control(add, fd, IN, 7));
+        assert_eq!(added, Ok(()));
+        stage.inject(&datagram(PORT, ACK, IRS + 1, ours, b"x"));
+        assert_eq!(stage.call(|world| collect(world, set, 8)), Ok(vec![(IN, 7)]));
+        assert_eq!(stage.call(|world| collect(world, set, 8)), Ok(vec![(IN, 7)]));
+    }
+
+    #[test]
+    fn what_is_watched_twice_is_refused() {
+        let mut interests = Interests::default();
+        assert_eq!(interests.control(libc::EPOLL_CTL_ADD, 3, IN, 0), Ok(()));
+        assert_eq!(interests.control(libc::EPOLL_CTL_ADD, 3, IN, 0), Err(Errno(libc::EEXIST)));
+        assert_eq!(interests.control(libc::EPOLL_CTL_DEL, 4, 0, 0), Err(Errno(libc::ENOENT)));
+    }
+}

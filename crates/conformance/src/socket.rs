@@ -1,0 +1,449 @@
+//! A stream socket by the rules of POSIX, over one connection or one listener of the host.
+
+use crate::host::{Host, LOCAL, errno_of};
+use crate::options::Options;
+use crate::settings::{Dialect, Sysctl};
+use crate::stage::Attempt;
+use protocols::transport::tcp::{ConnectionId, State, Status};
+use std::net::SocketAddr;
+
+/// Why a call failed, by its number in `errno.h`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Errno(pub(crate) i32);
+
+/// What a socket is at present.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Phase {
+    /// It has a port or none, and no connection.
+    Unconnected(Option<u16>),
+    /// It takes connections to a port.
+    Listening(u16),
+    /// It has a connection, which may be opening or have ended.
+    Connected(ConnectionId),
+}
+
+/// A stream socket.
+#[derive(Debug)]
+pub(crate) struct Stream {
+    /// What it is at present.
+    pub(crate) phase: Phase,
+    /// Whether calls return instead of waiting.
+    pub(crate) is_nonblocking: bool,
+    /// What was set.
+    pub(crate) options: Options,
+    /// Whether the caller of connect(2) has not yet been told that it is open.
+    is_connecting: bool,
+    /// Whether connect(2) has made its connection, and not accept(2).
+    pub(crate) has_connected: bool,
+    /// Whether the script has said that it reads no more.
+    pub(crate) is_read_shut: bool,
+    /// Whether the script has said that it writes no more.
+    pub(crate) is_write_shut: bool,
+    /// Whether the script has been told how the connection ended.
+    is_error_told: bool,
+}
+
+impl Stream {
+    /// Makes a socket of nothing.
+    pub(crate) fn new(dialect: Dialect, sysctl: Sysctl) -> Self {
+        Self::with(Phase::Unconnected(None), Options::new(dialect, sysctl))
+    }
+
+    fn with(phase: Phase, options: Options) -> Self {
+        Self {
+            phase,
+            is_nonblocking: false,
+            options,
+            is_connecting: false,
+            has_connected: false,
+            is_read_shut: false,
+            is_write_shut: false,
+            is_error_told: false,
+        }
+    }
+
+    /// Returns the state of its connection, if it has one that has not gone.
+    pub(crate) fn status(&self, host: &Host) -> Option<Status> {
+        match self.phase {
+            Phase::Connected(id) => host.status(id),
+            Phase::Unconnected(_) | Phase::Listening(_) => None,
+        }
+    }
+
+    fn id(&self) -> Result<ConnectionId, Errno> {
+        match self.phase {
+            Phase::Connected(id) => Ok(id),
+            Phase::Unconnected(_) | Phase::Listening(_) => Err(Errno(libc::ENOTCONN)),
+        }
+    }
+
+    /// bind(2).
+    pub(crate) fn bind(&mut self, port: u16) -> Result<(), Errno> {
+        match self.phase {
+            Phase::Unconnected(None) => {
+                self.phase = Phase::Unconnected(Some(port));
+                Ok(())
+            }
+            _ => Err(Errno(libc::EINVAL)),
+        }
+    }
+
+    /// listen(2).
+    pub(crate) fn listen(&mut self, host: &mut Host) -> Result<(), Errno> {
+        match self.phase {
+            Phase::Unconnected(Some(port)) => {
+                if !host.listen(port, self.options.profile()) {
+                    return Err(Errno(libc::EADDRINUSE));
+                }
+                self.phase = Phase::Listening(port);
+                Ok(())
+            }
+            Phase::Listening(_) => Ok(()),
+            _ => Err(Errno(libc::EINVAL)),
+        }
+    }
+
+    /// accept(2).
+    pub(crate) fn accept(&mut self, host: &mut Host) -> Attempt<Result<(Self, SocketAddr), Errno>> {
+        let Phase::Listening(port) = self.phase else {
+            return Attempt::Done(Err(Errno(libc::EINVAL)));
+        };
+        let Some(id) = host.accept(port) else {
+            return self.would_block(0);
+        };
+        let peer = host.status(id).map_or(SocketAddr::new(LOCAL.into(), 0), |status| status.remote);
+        let stream = Self::with(Phase::Connected(id), self.options.clone());
+        Attempt::Done(Ok((stream, peer)))
+    }
+
+    fn would_block<T>(&self, flags: i32) -> Attempt<Result<T, Errno>> {
+        if self.is_nonblocking || flags & libc::MSG_DONTWAIT != 0 {
+            Attempt::Done(Err(Errno(libc::EAGAIN)))
+        } else {
+            Attempt::Blocked(None)
+        }
+    }
+
+    /// connect(2).
+    pub(crate) fn connect(
+        &mut self,
+        host: &mut Host,
+        remote: SocketAddr,
+    ) -> Attempt<Result<(), Errno>> {
+        match self.phase {
+            Phase::Listening(_) => return Attempt::Done(Err(Errno(libc::EISCONN))),
+            Phase::Connected(_) => {}
+            Phase::Unconnected(_) => {
+                let Ok(id) = host.connect(remote, self.options.profile()) else {
+                    return Attempt::Done(Err(Errno(libc::EADDRNOTAVAIL)));
+                };
+                self.phase = Phase::Connected(id);
+                (self.is_connecting, self.has_connected) = (true, true);
+                if self.is_nonblocking {
+                    return Attempt::Done(Err(Errno(libc::EINPROGRESS)));
+                }
+            }
+        }
+        if let Some(error) = self.take_error(host) {
+            return Attempt::Done(Err(error));
+        }
+        let state = self.status(host).map_or(State::Closed, |status| status.state);
+        match state {
+            State::SynSent | State::SynReceived if self.is_nonblocking => {
+                Attempt::Done(Err(Errno(libc::EALREADY)))
+            }
+            State::SynSent | State::SynReceived => Attempt::Blocked(None),
+            _ if std::mem::take(&mut self.is_connecting) => Attempt::Done(Ok(())),
+            _ => Attempt::Done(Err(Errno(libc::EISCONN))),
+        }
+    }
+
+    /// connect(2) to nothing: the connection is gone, and another one may be opened.
+    pub(crate) fn disconnect(&mut self, host: &mut Host) {
+        match self.phase {
+            Phase::Connected(id) => host.abort(id),
+            Phase::Listening(port) => host.stop_listening(port),
+            Phase::Unconnected(_) => {}
+        }
+        *self = Self {
+            is_nonblocking: self.is_nonblocking,
+            ..Self::with(Phase::Unconnected(None), self.options.clone())
+        };
+    }
+
+    /// Returns how the connection ended, once, if it did not end well.
+    pub(crate) fn take_error(&mut self, host: &Host) -> Option<Errno> {
+        let error = self.error(host)?;
+        self.is_error_told = true;
+        Some(error)
+    }
+
+    /// Returns how the connection ended, if it did not end well and that was not told.
+    pub(crate) fn error(&self, host: &Host) -> Option<Errno> {
+        let ending = self.status(host).and_then(|status| status.ending)?;
+        Some(Errno(errno_of(ending))).filter(|error| error.0 != 0 && !self.is_error_told)
+    }
+
+    /// read(2) and recv(2).
+    pub(crate) fn read(
+        &mut self,
+        host: &mut Host,
+        buffer: &mut [u8],
+        flags: i32,
+    ) -> Attempt<Result<usize, Errno>> {
+        let id = match self.id() {
+            Ok(id) => id,
+            Err(error) => return Attempt::Done(Err(error)),
+        };
+        let Some(status) = self.status(host) else { return Attempt::Done(Ok(0)) };
+        let must_fill = flags & libc::MSG_WAITALL != 0 && flags & libc::MSG_PEEK == 0;
+        let may_end = self.has_end(&status) || !must_fill;
+        if status.receive_queue > 0 && (may_end || status.receive_queue >= buffer.len()) {
+            return Attempt::Done(Ok(take_bytes(host, id, buffer, flags)));
+        }
+        if let Some(error) = self.take_error(host) {
+            return Attempt::Done(Err(error));
+        }
+        if self.has_end(&status) || buffer.is_empty() {
+            return Attempt::Done(Ok(0));
+        }
+        self.would_block(flags)
+    }
+
+    /// Returns whether nothing follows what can be read.
+    pub(crate) fn has_end(&self, status: &Status) -> bool {
+        let is_open = matches!(
+            status.state,
+            State::SynSent
+                | State::SynReceived
+                | State::Established
+                | State::FinWait1
+                | State::FinWait2
+        );
+        self.is_read_shut || !is_open
+    }
+
+    /// write(2) and send(2); `sent` is how much of `data` earlier attempts have taken.
+    pub(crate) fn write(
+        &mut self,
+        host: &mut Host,
+        data: &[u8],
+        flags: i32,
+        sent: &mut usize,
+    ) -> Attempt<Result<usize, Errno>> {
+        let Ok(id) = self.id() else { return Attempt::Done(Err(Errno(libc::EPIPE))) };
+        let takes = self.status(host).is_some_and(|status| status.state.takes_data());
+        if self.is_write_shut || !takes {
+            let error = self.take_error(host).unwrap_or(Errno(libc::EPIPE));
+            return Attempt::Done(if *sent > 0 { Ok(*sent) } else { Err(error) });
+        }
+        *sent += host.send(id, data.get(*sent..).unwrap_or_default());
+        if *sent == data.len() {
+            return Attempt::Done(Ok(*sent));
+        }
+        match self.would_block(flags) {
+            Attempt::Done(_) if *sent > 0 => Attempt::Done(Ok(*sent)),
+            other => other,
+        }
+    }
+
+    /// shutdown(2).
+    pub(crate) fn shut_down(&mut self, host: &mut Host, how: i32) -> Result<(), Errno> {
+        if let Phase::Listening(port) = self.phase {
+            if how != libc::SHUT_WR {
+                host.stop_listening(port);
+                self.phase = Phase::Unconnected(Some(port));
+            }
+            return Ok(());
+        }
+        let id = self.id()?;
+        if self.status(host).is_none_or(|status| status.state == State::Closed) {
+            return Err(Errno(libc::ENOTCONN));
+        }
+        self.is_read_shut |= how != libc::SHUT_WR;
+        if how != libc::SHUT_RD {
+            self.is_write_shut = true;
+            host.shut_down(id);
+        }
+        Ok(())
+    }
+
+    /// close(2).
+    pub(crate) fn close(self, host: &mut Host) {
+        match self.phase {
+            Phase::Unconnected(_) => {}
+            Phase::Listening(port) => host.stop_listening(port),
+            // RFC 9293 §3.6.1: who will not wait at all aborts.
+            Phase::Connected(id) if self.options.lingers_not() => host.abort(id),
+            Phase::Connected(id) => host.release(id),
+        }
+    }
+}
+
+/// Copies what was received into `buffer`, and drops it unless it is only looked at.
+fn take_bytes(host: &mut Host, id: ConnectionId, buffer: &mut [u8], flags: i32) -> usize {
+    let mut taken = 0;
+    loop {
+        let received = host.received(id);
+        let room = buffer.get_mut(taken..).unwrap_or_default();
+        let count = received.len().min(room.len());
+        for (to, from) in room.iter_mut().zip(received) {
+            *to = *from;
+        }
+        taken += count;
+        // What lies beyond the turn of the ring is not seen by a look.
+        if count == 0 || flags & libc::MSG_PEEK != 0 {
+            return taken;
+        }
+        host.consume(id, count);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::stage::Stage;
+    use crate::testing::{
+        ACK, FIN, IRS, PEER, PORT, RST, SYN, accepted, datagram, done, listener, seen, stage,
+    };
+
+    fn read(stage: &Stage, fd: i32, flags: i32) -> Result<Vec<u8>, Errno> {
+        let mut buffer = [0; 100];
+        let count = stage.call(|world| done(world.read(fd, &mut buffer, flags)))?;
+        Ok(buffer[..count].to_vec())
+    }
+
+    fn write(stage: &Stage, fd: i32, data: &[u8]) -> Result<usize, Errno> {
+        stage.call(|world| done(world.write(fd, data, libc::MSG_DONTWAIT, &mut 0)))
+    }
+
+    fn number(stage: &Stage, fd: i32, name: (i32, i32)) -> Result<i32, Errno> {
+        let value = stage.call(|world| {
+            let (stream, host) = world.stream(fd)?;
+            stream.option(host, name)
+        })?;
+        Ok(i32::from_ne_bytes(value[..4].try_into().unwrap()))
+    }
+
+    fn set(stage: &Stage, fd: i32, name: (i32, i32), value: i32) -> Result<(), Errno> {
+        stage.call(|world| {
+            let (stream, host) = world.stream(fd)?;
+            stream.set_option(host, name, &value.to_ne_bytes())
+        })
+    }
+
+    /// A socket that does not block and has begun to connect, and the first number of its SYN.
+    fn connecting(stage: &Stage) -> (i32, crate::testing::Seen) {
+        let fd = stage.call(|world| {
+            let kind = libc::SOCK_STREAM | libc::SOCK_NONBLOCK;
+            let fd = world.socket(libc::AF_INET, kind, 0).unwrap();
+            let (stream, host) = world.stream(fd).unwrap();
+            let connected = done(stream.connect(host, PEER));
+            assert_eq!(connected, Err(Errno(libc::EINPROGRESS)));
+            fd
+        });
+        (fd, seen(stage))
+    }
+
+    #[test]
+    fn nobody_to_accept_is_told_at_once_without_blocking() {
+        let stage = stage();
+        let fd = listener(&stage);
+        let accepted = stage.call(|world| done(world.accept(fd)));
+        assert_eq!(accepted.unwrap_err(), Errno(libc::EAGAIN));
+    }
+
+    #[test]
+    fn an_accepted_connection_knows_its_peer() {
+        let stage = stage();
+        let listener = listener(&stage);
+        stage.inject(&datagram(PORT, SYN, IRS, 0, b""));
+        let ours = seen(&stage).seq + 1;
+        stage.inject(&datagram(PORT, ACK, IRS + 1, ours, b""));
+        let (_, peer) = stage.call(|world| done(world.accept(listener))).unwrap();
+        assert_eq!(peer, PEER);
+    }
+
+    #[test]
+    fn a_refused_connection_is_an_error_once() {
+        let stage = stage();
+        let (fd, syn) = connecting(&stage);
+        stage.inject(&datagram(syn.source_port, RST | ACK, 0, syn.seq + 1, b""));
+        let error = (libc::SOL_SOCKET, libc::SO_ERROR);
+        assert_eq!(number(&stage, fd, error), Ok(libc::ECONNREFUSED));
+        assert_eq!(number(&stage, fd, error), Ok(0));
+    }
+
+    #[test]
+    fn a_look_leaves_the_data() {
+        let stage = stage();
+        let (fd, ours) = accepted(&stage);
+        stage.inject(&datagram(PORT, ACK, IRS + 1, ours, b"hello"));
+        assert_eq!(read(&stage, fd, libc::MSG_PEEK).unwrap(), b"hello");
+        assert_eq!(read(&stage, fd, 0).unwrap(), b"hello");
+        assert_eq!(read(&stage, fd, libc::MSG_DONTWAIT), Err(Errno(libc::EAGAIN)));
+    }
+
+    #[test]
+    fn the_end_is_read_after_the_data() {
+        let stage = stage();
+        let (fd, ours) = accepted(&stage);
+        stage.inject(&datagram(PORT, ACK | FIN, IRS + 1, ours, b"bye"));
+        assert_eq!(read(&stage, fd, 0).unwrap(), b"bye");
+        assert_eq!(read(&stage, fd, 0).unwrap(), b"");
+    }
+
+    #[test]
+    fn nothing_is_written_after_a_shutdown() {
+        let stage = stage();
+        let (fd, _) = accepted(&stage);
+        let shut = stage.call(|world| {
+            let (stream, host) = world.stream(fd)?;
+            stream.shut_down(host, libc::SHUT_WR)
+        });
+        assert_eq!(shut, Ok(()));
+        assert_eq!(seen(&stage).flags & FIN, FIN);
+        assert_eq!(write(&stage, fd, b"late"), Err(Errno(libc::EPIPE)));
+    }
+
+    #[test]
+    fn who_lingers_for_no_time_resets() {
+        let stage = stage();
+        let (fd, _) = accepted(&stage);
+        let value = [1i32.to_ne_bytes(), 0i32.to_ne_bytes()].concat();
+        let set = stage.call(|world| {
+            let (stream, host) = world.stream(fd)?;
+            stream.set_option(host, (libc::SOL_SOCKET, libc::SO_LINGER), &value)
+        });
+        assert_eq!(set, Ok(()));
+        stage.call(|world| world.close(fd)).unwrap();
+        assert_eq!(seen(&stage).flags & RST, RST);
+    }
+
+    #[test]
+    fn linux_doubles_the_space_that_is_asked_for() {
+        let stage = stage();
+        let (fd, _) = accepted(&stage);
+        let name = (libc::SOL_SOCKET, libc::SO_SNDBUF);
+        set(&stage, fd, name, 21_000).unwrap();
+        assert_eq!(number(&stage, fd, name), Ok(42_000));
+        assert_eq!(write(&stage, fd, &[0; 50_000]), Ok(28_000));
+    }
+
+    #[test]
+    fn a_connection_has_the_segment_of_its_peer() {
+        let stage = stage();
+        let (fd, _) = accepted(&stage);
+        // The peer of these tests says nothing, so it is the least that every host takes.
+        assert_eq!(number(&stage, fd, (libc::IPPROTO_TCP, libc::TCP_MAXSEG)), Ok(536));
+    }
+
+    #[test]
+    fn an_unknown_option_is_refused() {
+        let stage = stage();
+        let (fd, _) = accepted(&stage);
+        let error = Err(Errno(libc::ENOPROTOOPT));
+        assert_eq!(number(&stage, fd, (libc::IPPROTO_TCP, 9999)), error);
+        assert_eq!(set(&stage, fd, (libc::IPPROTO_TCP, 9999), 1), error.map(|_| ()));
+    }
+}

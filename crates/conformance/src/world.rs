@@ -1,0 +1,284 @@
+//! Descriptors: which socket, set or pipe a number means, and the calls on them.
+
+use crate::host::{Host, Sent};
+use crate::readiness::{self, Interests};
+use crate::settings::Flags;
+use crate::socket::{Errno, Stream};
+use crate::stage::Attempt;
+use protocols::Instant;
+use std::collections::{BTreeMap, VecDeque};
+use std::fs::File;
+use std::net::SocketAddr;
+use std::os::fd::{AsRawFd, OwnedFd};
+
+/// What a descriptor means.
+#[derive(Debug)]
+pub(crate) enum Meaning {
+    /// A stream socket.
+    Stream(Stream),
+    /// A set of descriptors that epoll watches.
+    Interests(Interests),
+    /// The end of a pipe that is read, by the number of the pipe.
+    PipeReader(usize),
+    /// The end of a pipe that is written.
+    PipeWriter(usize),
+}
+
+/// A number that the runner knows. It is a real descriptor, because at its end the runner closes
+/// those that the script has left open.
+#[derive(Debug)]
+struct Descriptor {
+    meaning: Meaning,
+    /// Keeps the number taken until the script closes it.
+    _real: OwnedFd,
+}
+
+/// The host and the descriptors of its one process.
+#[derive(Debug)]
+pub(crate) struct World {
+    host: Host,
+    flags: Flags,
+    descriptors: BTreeMap<i32, Descriptor>,
+    pipes: Vec<VecDeque<u8>>,
+    /// The table of connections as it was last written.
+    published: String,
+}
+
+/// How much a pipe holds, in bytes: Linux's default.
+const PIPE_CAPACITY: usize = 65_536;
+
+impl World {
+    /// Makes a world without descriptors.
+    pub(crate) fn new(flags: Flags) -> Self {
+        Self {
+            host: Host::new(&flags),
+            flags,
+            descriptors: BTreeMap::new(),
+            pipes: Vec::new(),
+            published: String::new(),
+        }
+    }
+
+    /// Returns the time.
+    pub(crate) fn now(&self) -> Instant {
+        self.host.now()
+    }
+
+    /// Returns when something happens by itself.
+    pub(crate) fn deadline(&self) -> Option<Instant> {
+        self.host.deadline()
+    }
+
+    /// Lets the time be `now`.
+    pub(crate) fn advance(&mut self, now: Instant) {
+        self.host.advance(now);
+        self.settle();
+    }
+
+    /// Does what follows from a call: what is owed leaves.
+    pub(crate) fn settle(&mut self) {
+        self.host.flush();
+        self.publish();
+    }
+
+    /// Writes the table of connections for the program `sockstat` of the script.
+    fn publish(&mut self) {
+        let Some(folder) = &self.flags.folder else { return };
+        let table = self.host.table();
+        if table != self.published {
+            // A script that asks finds out that there is none.
+            let _ = std::fs::write(folder.join("sockstat"), &table);
+            self.published = table;
+        }
+    }
+
+    /// Takes a packet from the script.
+    pub(crate) fn inject(&mut self, bytes: &[u8]) {
+        self.host.inject(bytes);
+    }
+
+    /// Returns the next packet that left.
+    pub(crate) fn next_sent(&mut self) -> Option<Sent> {
+        self.host.next_sent()
+    }
+
+    /// Returns whether a packet has left.
+    pub(crate) fn has_sent(&self) -> bool {
+        self.host.has_sent()
+    }
+
+    fn add(&mut self, meaning: Meaning) -> Result<i32, Errno> {
+        let real = File::open("/dev/null").map_err(|_| Errno(libc::EMFILE))?;
+        let fd = real.as_raw_fd();
+        self.descriptors.insert(fd, Descriptor { meaning, _real: real.into() });
+        Ok(fd)
+    }
+
+    fn meaning(&mut self, fd: i32) -> Result<&mut Meaning, Errno> {
+        self.descriptors
+            .get_mut(&fd)
+            .map(|descriptor| &mut descriptor.meaning)
+            .ok_or(Errno(libc::EBADF))
+    }
+
+    /// Returns the stream socket `fd`, with the host that it is on.
+    pub(crate) fn stream(&mut self, fd: i32) -> Result<(&mut Stream, &mut Host), Errno> {
+        match self.descriptors.get_mut(&fd).map(|descriptor| &mut descriptor.meaning) {
+            Some(Meaning::Stream(stream)) => Ok((stream, &mut self.host)),
+            Some(_) => Err(Errno(libc::ENOTSOCK)),
+            None => Err(Errno(libc::EBADF)),
+        }
+    }
+
+    /// socket(2).
+    pub(crate) fn socket(&mut self, domain: i32, kind: i32, protocol: i32) -> Result<i32, Errno> {
+        if domain != libc::AF_INET {
+            return Err(Errno(libc::EAFNOSUPPORT));
+        }
+        if kind & 0xF != libc::SOCK_STREAM || ![0, libc::IPPROTO_TCP].contains(&protocol) {
+            return Err(Errno(libc::EPROTONOSUPPORT));
+        }
+        let mut stream = Stream::new(self.flags.dialect, self.flags.sysctl());
+        stream.is_nonblocking = kind & libc::SOCK_NONBLOCK != 0;
+        self.add(Meaning::Stream(stream))
+    }
+
+    /// accept(2): the new descriptor and the address of the peer.
+    pub(crate) fn accept(&mut self, fd: i32) -> Attempt<Result<(i32, SocketAddr), Errno>> {
+        let accepted = match self.stream(fd) {
+            Ok((stream, host)) => stream.accept(host),
+            Err(error) => return Attempt::Done(Err(error)),
+        };
+        match accepted {
+            Attempt::Done(Ok((stream, peer))) => {
+                Attempt::Done(self.add(Meaning::Stream(stream)).map(|fd| (fd, peer)))
+            }
+            Attempt::Done(Err(error)) => Attempt::Done(Err(error)),
+            Attempt::Blocked(until) => Attempt::Blocked(until),
+        }
+    }
+
+    /// read(2) and recv(2).
+    pub(crate) fn read(
+        &mut self,
+        fd: i32,
+        buffer: &mut [u8],
+        flags: i32,
+    ) -> Attempt<Result<usize, Errno>> {
+        match self.meaning(fd) {
+            Ok(Meaning::PipeReader(pipe)) => {
+                let pipe = *pipe;
+                Attempt::Done(self.read_pipe(pipe, buffer))
+            }
+            Ok(Meaning::Stream(_)) => match self.stream(fd) {
+                Ok((stream, host)) => stream.read(host, buffer, flags),
+                Err(error) => Attempt::Done(Err(error)),
+            },
+            Ok(_) => Attempt::Done(Err(Errno(libc::EINVAL))),
+            Err(error) => Attempt::Done(Err(error)),
+        }
+    }
+
+    /// write(2) and send(2); `sent` is how much of `data` earlier attempts have taken.
+    pub(crate) fn write(
+        &mut self,
+        fd: i32,
+        data: &[u8],
+        flags: i32,
+        sent: &mut usize,
+    ) -> Attempt<Result<usize, Errno>> {
+        match self.meaning(fd) {
+            Ok(Meaning::PipeWriter(pipe)) => {
+                let pipe = *pipe;
+                Attempt::Done(self.write_pipe(pipe, data))
+            }
+            Ok(Meaning::Stream(_)) => match self.stream(fd) {
+                Ok((stream, host)) => stream.write(host, data, flags, sent),
+                Err(error) => Attempt::Done(Err(error)),
+            },
+            Ok(_) => Attempt::Done(Err(Errno(libc::EINVAL))),
+            Err(error) => Attempt::Done(Err(error)),
+        }
+    }
+
+    /// close(2).
+    pub(crate) fn close(&mut self, fd: i32) -> Result<(), Errno> {
+        let descriptor = self.descriptors.remove(&fd).ok_or(Errno(libc::EBADF))?;
+        if let Meaning::Stream(stream) = descriptor.meaning {
+            stream.close(&mut self.host);
+        }
+        Ok(())
+    }
+
+    /// pipe(2): the end to read and the end to write.
+    pub(crate) fn pipe(&mut self) -> Result<[i32; 2], Errno> {
+        let number = self.pipes.len();
+        self.pipes.push(VecDeque::new());
+        Ok([self.add(Meaning::PipeReader(number))?, self.add(Meaning::PipeWriter(number))?])
+    }
+
+    fn read_pipe(&mut self, pipe: usize, buffer: &mut [u8]) -> Result<usize, Errno> {
+        let held = self.pipes.get_mut(pipe).ok_or(Errno(libc::EBADF))?;
+        let count = held.len().min(buffer.len());
+        if count == 0 && !buffer.is_empty() {
+            return Err(Errno(libc::EAGAIN));
+        }
+        for (to, from) in buffer.iter_mut().zip(held.drain(..count)) {
+            *to = from;
+        }
+        Ok(count)
+    }
+
+    fn write_pipe(&mut self, pipe: usize, data: &[u8]) -> Result<usize, Errno> {
+        let held = self.pipes.get_mut(pipe).ok_or(Errno(libc::EBADF))?;
+        let count = data.len().min(PIPE_CAPACITY - held.len());
+        if count == 0 && !data.is_empty() {
+            return Err(Errno(libc::EAGAIN));
+        }
+        held.extend(data.iter().take(count));
+        Ok(count)
+    }
+
+    /// splice(2): what can be moved from `from` to `to` is, at most `limit` bytes.
+    pub(crate) fn splice(
+        &mut self,
+        from: i32,
+        to: i32,
+        limit: usize,
+        flags: i32,
+    ) -> Attempt<Result<usize, Errno>> {
+        let mut held = vec![0; limit.min(PIPE_CAPACITY)];
+        let read = match self.read(from, &mut held, flags) {
+            Attempt::Done(Ok(count)) => held.get(..count).unwrap_or_default(),
+            other => return other,
+        };
+        self.write(to, read, libc::MSG_DONTWAIT, &mut 0)
+    }
+
+    /// epoll_create(2).
+    pub(crate) fn epoll_create(&mut self) -> Result<i32, Errno> {
+        self.add(Meaning::Interests(Interests::default()))
+    }
+
+    /// Returns the set that epoll watches as `fd`.
+    pub(crate) fn interests(&mut self, fd: i32) -> Result<&mut Interests, Errno> {
+        match self.meaning(fd)? {
+            Meaning::Interests(interests) => Ok(interests),
+            _ => Err(Errno(libc::EINVAL)),
+        }
+    }
+
+    /// Returns what can be done on `fd`, as bits of poll(2).
+    pub(crate) fn readiness(&self, fd: i32) -> i16 {
+        match self.descriptors.get(&fd).map(|descriptor| &descriptor.meaning) {
+            Some(Meaning::Stream(stream)) => readiness::of_stream(stream, &self.host),
+            Some(Meaning::PipeReader(pipe)) => {
+                let is_empty = self.pipes.get(*pipe).is_none_or(VecDeque::is_empty);
+                if is_empty { 0 } else { libc::POLLIN | libc::POLLRDNORM }
+            }
+            Some(Meaning::PipeWriter(_)) => libc::POLLOUT | libc::POLLWRNORM,
+            Some(Meaning::Interests(_)) => 0,
+            None => libc::POLLNVAL,
+        }
+    }
+}

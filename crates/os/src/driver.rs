@@ -1,0 +1,469 @@
+//! The run-to-completion driver: one device, one station, and the thread that calls.
+//!
+//! # A turn
+//!
+//! 1. Wait for a packet, until the earliest deadline; the read is the wait, where it can be.
+//! 2. Read on, at most [`BATCH`] packets, straight into packets of the station.
+//! 3. Let the timers that are due run out.
+//! 4. Run the application.
+//! 5. Write all that is owed, gathered from where it lies.
+//!
+//! Whether there is more to read costs a read to find out. After a short packet that had to be
+//! waited for there hardly is, so the turn goes on without asking: an echo is one read and one
+//! write. What was there already, or is long, is part of a stream, and is read on.
+//!
+//! # Unfinished packets
+//!
+//! What the device leaves to us and we leave to it goes through [`crate::vnet`]. TCP takes its
+//! super-segments and its unfinished checksums as they are; the checksum of anything else is
+//! finished here. UDP datagrams that come as one packet are dropped and counted: a TUN is not asked
+//! for them ([`crate::tun::Options::takes_super_datagrams`]).
+//!
+//! A device without offloads is given packets in batches (see [`crate::batch`]), which costs a copy of
+//! each.
+//!
+//! # Accounts
+//!
+//! Waiting and the application are charged to [`Account::Outside`], with the read that is the wait;
+//! other reads, writes and the driver itself to [`Account::Interrupt`].
+
+use crate::batch::{BATCH_LEN, Batch};
+use crate::checksum;
+use crate::clock::Monotonic;
+use crate::device::Device;
+use crate::readiness::{self, PollFd, PollFlags};
+use crate::vnet::{Checksum, Header, Received, SegmentKind, Segmentation};
+use crate::waiting::{Wait, Waiter};
+use protocols::chance::Chance;
+use protocols::link::Link;
+use protocols::meter::{Account, Counter, Meter};
+use protocols::packet::{ChecksumState, HEADROOM, Packet};
+use protocols::station::{Application, Frame, Settings, Station, Step};
+use protocols::time::Duration;
+use protocols::{Cx, Instant};
+use rustix::io::Errno;
+use std::io;
+
+/// The most packets that are read before anything is answered.
+pub const BATCH: usize = 64;
+
+/// A station on a device.
+#[derive(Debug)]
+pub struct Driver {
+    station: Station,
+    device: Device,
+    waiter: Waiter,
+    outbox: Option<Outbox>,
+    clock: Monotonic,
+    chance: Chance,
+    meter: Meter,
+    /// The packet that is read into next.
+    reading: Option<Packet>,
+    /// The device had no room for a packet.
+    is_full: bool,
+}
+
+/// What a turn did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Turn {
+    /// The time of the turn, at which the wait ended.
+    pub now: Instant,
+    /// How long the processor worked for nothing.
+    pub spun: Duration,
+    /// How long it slept.
+    pub blocked: Duration,
+    /// Packets that the device gave.
+    pub packets_in: usize,
+    /// Packets that it took.
+    pub packets_out: usize,
+}
+
+impl Driver {
+    /// Makes a station with `link` on `device`, which waits as `wait` says.
+    ///
+    /// Of `settings`, what the device does for the station and the loops over data are set here.
+    ///
+    /// # Errors
+    ///
+    /// As [`Device::set_blocking`].
+    pub fn new(
+        device: Device,
+        link: Link,
+        settings: Settings,
+        wait: Wait,
+        (mut chance, mut meter): (Chance, Meter),
+    ) -> io::Result<Self> {
+        let waiter = Waiter::new(wait, &device)?;
+        let (clock, has_offloads) = (Monotonic::start(), device.has_offloads());
+        let settings = Settings {
+            segments: has_offloads,
+            finishes_checksums: has_offloads,
+            routines: checksum::routines(),
+            ..settings
+        };
+        let mut cx = Cx { now: clock.now(), chance: &mut chance, meter: &mut meter };
+        let station = Station::new(link, settings, &mut cx);
+        let is_batched = matches!(device, Device::Tun(_)) && !has_offloads;
+        let outbox = is_batched.then(|| Outbox::new(Batch::new()));
+        let (reading, is_full) = (None, false);
+        Ok(Self { station, device, waiter, outbox, clock, chance, meter, reading, is_full })
+    }
+
+    /// Returns the station and what its calls need, at the time of now.
+    pub fn parts(&mut self) -> (&mut Station, Cx<'_>) {
+        let now = self.clock.now();
+        let cx = Cx { now, chance: &mut self.chance, meter: &mut self.meter };
+        (&mut self.station, cx)
+    }
+
+    /// Returns when [`Self::turn`] has something to do, if no packet comes before.
+    #[must_use]
+    pub fn deadline(&self) -> Option<Instant> {
+        self.station.deadline()
+    }
+
+    /// Writes all that is owed now, outside of a turn, and returns how many packets that were.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::turn`].
+    pub fn flush(&mut self) -> io::Result<usize> {
+        let written = self.write(self.clock.now());
+        self.meter.enter(Account::Outside);
+        written
+    }
+
+    /// Returns the device.
+    #[must_use]
+    pub fn device(&self) -> &Device {
+        &self.device
+    }
+
+    /// Returns the meter.
+    #[must_use]
+    pub fn meter(&self) -> &Meter {
+        &self.meter
+    }
+
+    /// Returns the clock of the station's time.
+    #[must_use]
+    pub fn clock(&self) -> &Monotonic {
+        &self.clock
+    }
+
+    /// Returns how packets went out in batches, if they do.
+    #[must_use]
+    pub fn batch(&self) -> Option<&Batch> {
+        self.outbox.as_ref().map(|outbox| &outbox.batch)
+    }
+
+    /// Waits until there is something to do, at most until `until`, and does it.
+    ///
+    /// # Errors
+    ///
+    /// What the device says, if it carries nothing any more: EIO or ENETDOWN while its interface
+    /// is down. What is wrong with one packet is counted.
+    pub fn turn(
+        &mut self,
+        application: &mut dyn Application,
+        until: Option<Instant>,
+    ) -> io::Result<Turn> {
+        let turn = self.take_turn(application, until);
+        self.meter.enter(Account::Outside);
+        turn
+    }
+
+    fn take_turn(
+        &mut self,
+        application: &mut dyn Application,
+        until: Option<Instant>,
+    ) -> io::Result<Turn> {
+        let (mut turn, mut may_have_more) = self.wait(application, until)?;
+        while may_have_more && turn.packets_in < BATCH {
+            let Some(mut packet) = self.empty_packet(turn.now) else { break };
+            let read = self.waiter.read_now(&self.device, packet.spare_mut());
+            may_have_more = self.accept(packet, read, &mut turn)?.is_some();
+        }
+        self.run(application, turn.now);
+        turn.packets_out = self.write(turn.now)?;
+        Ok(turn)
+    }
+
+    /// Waits for a packet and takes it; returns whether another one may be there.
+    fn wait(
+        &mut self,
+        application: &dyn Application,
+        until: Option<Instant>,
+    ) -> io::Result<(Turn, bool)> {
+        let now = self.clock.now();
+        let has_output = self.station.has_output() && !self.is_full;
+        let deadlines = [self.station.deadline(), application.deadline(), until];
+        let until = if application.wants_to_run() || self.station.has_news() || has_output {
+            Some(now)
+        } else {
+            deadlines.into_iter().flatten().min()
+        };
+        let mut turn = Turn {
+            now,
+            spun: Duration::ZERO,
+            blocked: Duration::ZERO,
+            packets_in: 0,
+            packets_out: 0,
+        };
+        let packet = self.empty_packet(now);
+        let Some(mut packet) = packet.filter(|_| !self.is_full) else {
+            self.wait_for_room(until, &mut turn)?;
+            return Ok((turn, true));
+        };
+        let (device, clock) = (&self.device, &self.clock);
+        let waited = self.waiter.read(device, packet.spare_mut(), clock, now, until);
+        self.meter.enter(Account::Interrupt);
+        let read = match waited {
+            Ok(waited) => {
+                (turn.now, turn.spun, turn.blocked) = (waited.now, waited.spun, waited.blocked);
+                Ok(waited.packet)
+            }
+            Err(error) => {
+                turn.now = self.clock.now();
+                Err(error)
+            }
+        };
+        let was_there = turn.spun + turn.blocked < AT_ONCE;
+        let length = self.accept(packet, read, &mut turn)?;
+        Ok((turn, length.is_some_and(|length| was_there || length > SHORT_LEN)))
+    }
+
+    /// Waits until the device takes packets again, or until all that is lent may have come back.
+    fn wait_for_room(&mut self, until: Option<Instant>, turn: &mut Turn) -> io::Result<()> {
+        let flags = if self.is_full { PollFlags::OUT } else { PollFlags::empty() };
+        let mut descriptors = [PollFd::new(&self.device, flags)];
+        let before = turn.now;
+        let waited = readiness::wait(&mut descriptors, &self.clock, until);
+        self.meter.enter(Account::Interrupt);
+        turn.now = self.clock.now();
+        turn.blocked = turn.now - before;
+        self.is_full = false;
+        waited.map(|_| ())
+    }
+
+    /// Returns a packet to read into, or `None` if the station has lent all.
+    fn empty_packet(&mut self, now: Instant) -> Option<Packet> {
+        let mut cx = Cx { now, chance: &mut self.chance, meter: &mut self.meter };
+        self.reading.take().or_else(|| self.station.lend(&mut cx))
+    }
+
+    /// Gives the station what was read into `packet`, and returns its length, if it was one.
+    fn accept(
+        &mut self,
+        mut packet: Packet,
+        read: io::Result<Option<Received>>,
+        turn: &mut Turn,
+    ) -> io::Result<Option<usize>> {
+        let Received { header, start, length } = match read {
+            Ok(Some(received)) => received,
+            Ok(None) => {
+                self.reading = Some(packet);
+                return Ok(None);
+            }
+            Err(error) => {
+                self.reading = Some(packet);
+                if error.kind() != io::ErrorKind::InvalidData {
+                    return Err(error);
+                }
+                self.meter.count(Counter::LinkHeadersUnknown);
+                turn.packets_in += 1;
+                return Ok(Some(0));
+            }
+        };
+        turn.packets_in += 1;
+        packet.take_in(start + length);
+        packet.pull(start);
+        if header.segmentation.is_some_and(|cut| cut.kind == SegmentKind::Udp) {
+            self.meter.count(Counter::LinkPacketsTooLong);
+            self.station.take_back(packet);
+            return Ok(Some(length));
+        }
+        describe(&mut packet, &header, start);
+        let mut cx = Cx { now: turn.now, chance: &mut self.chance, meter: &mut self.meter };
+        self.station.receive_packet(packet, &mut cx);
+        Ok(Some(length))
+    }
+
+    /// Lets timers run out, and runs the application if there is anything for it.
+    fn run(&mut self, application: &mut dyn Application, now: Instant) {
+        let is_due = |deadline: Option<Instant>| deadline.is_some_and(|at| at <= now);
+        let mut cx = Cx { now, chance: &mut self.chance, meter: &mut self.meter };
+        if is_due(self.station.deadline()) {
+            self.station.step(Step::Timer, application, &mut cx);
+        }
+        let wants_to_run = application.wants_to_run() || is_due(application.deadline());
+        if wants_to_run || self.station.has_news() {
+            let left = cx.meter.enter(Account::Outside);
+            self.station.step(Step::User, application, &mut cx);
+            cx.meter.enter(left);
+        }
+    }
+
+    /// Writes all that is owed, and returns how many packets that were.
+    fn write(&mut self, now: Instant) -> io::Result<usize> {
+        if !self.station.has_output() && !self.has_waiting() {
+            return Ok(0);
+        }
+        let (mut packets, mut failure, mut is_full) = (0, None, false);
+        let Self { station, device, outbox, .. } = self;
+        let mut write = |frame: Frame<'_>, cx: &mut Cx<'_>| {
+            let written = match outbox {
+                Some(outbox) => outbox.take(device, &frame),
+                None => write_frame(device, &frame),
+            };
+            match written {
+                Ok(true) => packets += 1,
+                Ok(false) => is_full = true,
+                Err(error) if is_about_the_device(&error) => failure = Some(error),
+                Err(_) => cx.meter.count(Counter::LinkPacketsDropped),
+            }
+            !is_full
+        };
+        let mut cx = Cx { now, chance: &mut self.chance, meter: &mut self.meter };
+        station.transmit_to(&mut write, &mut cx);
+        self.is_full = is_full;
+        if let Some(error) = failure {
+            return Err(error);
+        }
+        if let Some(outbox) = outbox {
+            outbox.flush(device)?;
+            self.meter.add(Counter::LinkPacketsDropped, core::mem::take(&mut outbox.lost));
+        }
+        Ok(packets)
+    }
+
+    /// Returns whether a packet waits for which the device had no room.
+    fn has_waiting(&self) -> bool {
+        matches!(self.station.link(), Link::Datagram(link) if link.has_output())
+    }
+}
+
+/// Tells the station what the device has left unfinished.
+fn describe(packet: &mut Packet, header: &Header, packet_start: usize) {
+    packet.offload.segment_size = header.segmentation.map_or(0, |cut| cut.segment_size_bytes);
+    packet.offload.checksum = match header.checksum {
+        Checksum::None => ChecksumState::InPacket,
+        Checksum::Valid => ChecksumState::Verified,
+        Checksum::Partial { start, offset: TCP_CHECKSUM } => ChecksumState::Partial {
+            start: HEADROOM + packet_start + usize::from(start),
+            field: usize::from(TCP_CHECKSUM),
+        },
+        Checksum::Partial { start, offset } => {
+            finish_checksum(packet.data_mut(), start.into(), offset.into());
+            ChecksumState::Verified
+        }
+    };
+}
+
+/// Puts the sum of what follows `start` into the field that holds the sum of the pseudo-header.
+fn finish_checksum(packet: &mut [u8], start: usize, offset: usize) {
+    let Some(transport) = packet.get_mut(start..) else { return };
+    let sum = !(checksum::routines().sum)(transport);
+    // RFC 768: a sum of zero is sent as all ones.
+    let sum = if sum == 0 { u16::MAX } else { sum };
+    if let Some(field) = transport.get_mut(offset..offset.saturating_add(2)) {
+        field.copy_from_slice(&sum.to_be_bytes());
+    }
+}
+
+/// Writes one packet as it lies; `false` if the device has no room for it.
+fn write_frame(device: &Device, frame: &Frame<'_>) -> io::Result<bool> {
+    let [front, back] = frame.tail;
+    let header = unfinished(frame, device.has_frames());
+    Ok(device.write_vectored(&header, [frame.packet.data(), front, back])?.is_some())
+}
+
+/// Returns what is left for the device to do.
+fn unfinished(frame: &Frame<'_>, has_frames: bool) -> Header {
+    let packet = frame.packet;
+    let Some((start, field)) = packet.checksum_left() else { return Header::default() };
+    let (Ok(start_u16), Ok(offset)) = (u16::try_from(start), u16::try_from(field)) else {
+        return Header::default();
+    };
+    let checksum = Checksum::Partial { start: start_u16, offset };
+    let segment_size_bytes = packet.offload.segment_size;
+    if segment_size_bytes == 0 {
+        return Header { checksum, segmentation: None };
+    }
+    let ip_start = if has_frames { ETHERNET_HEADER_LEN } else { 0 };
+    let byte_at = |place: usize| packet.data().get(place).copied().unwrap_or(0);
+    let (kind, transport_len) = match (offset, byte_at(ip_start) >> 4) {
+        (TCP_CHECKSUM, 6) => (SegmentKind::Tcp6, usize::from(byte_at(start + 12) >> 4) * 4),
+        (TCP_CHECKSUM, _) => (SegmentKind::Tcp4, usize::from(byte_at(start + 12) >> 4) * 4),
+        _ => (SegmentKind::Udp, UDP_HEADER_LEN),
+    };
+    let header_len_bytes = u16::try_from(start + transport_len).unwrap_or(u16::MAX);
+    let cut = Segmentation { kind, segment_size_bytes, header_len_bytes, has_ecn: false };
+    Header { checksum, segmentation: Some(cut) }
+}
+
+/// Returns whether no packet at all can be written, and not just this one.
+fn is_about_the_device(error: &io::Error) -> bool {
+    let of_device =
+        [Errno::IO, Errno::NETDOWN, Errno::BADFD, Errno::BADF, Errno::NODEV, Errno::NXIO];
+    Errno::from_io_error(error).is_some_and(|error| of_device.contains(&error))
+}
+
+/// Packets that go out together: a copy of each, one behind the other.
+#[derive(Debug)]
+struct Outbox {
+    batch: Batch,
+    bytes: Vec<u8>,
+    /// Where each ends.
+    ends: Vec<usize>,
+    /// Packets that the device did not take.
+    lost: u64,
+}
+
+impl Outbox {
+    fn new(batch: Batch) -> Self {
+        Self { batch, bytes: Vec::new(), ends: Vec::with_capacity(BATCH_LEN), lost: 0 }
+    }
+
+    fn take(&mut self, device: &Device, frame: &Frame<'_>) -> io::Result<bool> {
+        if self.ends.len() >= BATCH_LEN {
+            self.flush(device)?;
+        }
+        for part in [frame.packet.data(), frame.tail[0], frame.tail[1]] {
+            self.bytes.extend_from_slice(part);
+        }
+        self.ends.push(self.bytes.len());
+        Ok(true)
+    }
+
+    fn flush(&mut self, device: &Device) -> io::Result<()> {
+        let Device::Tun(tun) = device else { return Ok(()) };
+        let mut packets = [[&[][..]; 3]; BATCH_LEN];
+        let mut rest = &self.bytes[..];
+        let mut start = 0;
+        for (packet, end) in packets.iter_mut().zip(&self.ends) {
+            let (first, others) = rest.split_at_checked(end - start).unwrap_or_default();
+            (packet[0], rest, start) = (first, others, *end);
+        }
+        let packets = packets.get(..self.ends.len()).unwrap_or_default();
+        let written = self.batch.write(tun, packets);
+        let taken = written.as_ref().copied().unwrap_or(0);
+        self.lost += u64::try_from(packets.len().saturating_sub(taken)).unwrap_or(0);
+        self.bytes.clear();
+        self.ends.clear();
+        written.map(|_| ())
+    }
+}
+
+/// A wait that is shorter was none: the packet was there.
+const AT_ONCE: Duration = Duration::from_nanos(3_000);
+/// A packet that is longer is part of a stream.
+const SHORT_LEN: usize = 512;
+const ETHERNET_HEADER_LEN: usize = 14;
+const UDP_HEADER_LEN: usize = 8;
+/// Where TCP's checksum is in its header, in bytes (RFC 9293 §3.1).
+const TCP_CHECKSUM: u16 = 16;
+
+#[cfg(test)]
+#[path = "driver_tests.rs"]
+mod tests;

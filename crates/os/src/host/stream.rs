@@ -1,0 +1,200 @@
+//! A TCP connection as a byte stream.
+
+use super::{Host, State, Waiting};
+use protocols::transport::tcp::{ConnectionId, Ending, OpenError, State as TcpState, Status};
+use std::future::poll_fn;
+use std::io;
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+
+/// An open connection. It is closed when it is dropped: what was written still goes out; what was
+/// not read is lost, and the peer is told so by a reset.
+#[derive(Debug)]
+pub struct Stream {
+    host: Host,
+    id: ConnectionId,
+}
+
+impl Stream {
+    pub(super) fn of(host: Host, id: ConnectionId) -> Self {
+        Self { host, id }
+    }
+
+    pub(super) async fn connect(host: Host, remote: SocketAddr) -> io::Result<Self> {
+        let opened = host.act(|state| {
+            state.check()?;
+            let (local, profile) = (state.source_for(remote.ip()), state.profile);
+            let id = state.layers(|layers, cx| layers.tcp.open(local, remote, profile, cx));
+            let id = id.map_err(refusal)?;
+            state.connections.insert(id, Waiting::default());
+            Ok::<_, io::Error>(id)
+        });
+        // From here on a caller that gives up drops the stream, and with it the connection.
+        let stream = Self::of(host, opened?);
+        poll_fn(|context| stream.poll_open(context)).await?;
+        Ok(stream)
+    }
+
+    fn poll_open(&self, context: &Context<'_>) -> Poll<io::Result<()>> {
+        let mut state = self.host.lock();
+        state.check()?;
+        let status = self.status_in(&mut state)?;
+        match status.state {
+            TcpState::SynSent | TcpState::SynReceived => {
+                self.waiting(&mut state).opening = Some(context.waker().clone());
+                Poll::Pending
+            }
+            TcpState::Closed => Poll::Ready(Err(failure(status.ending))),
+            _ => Poll::Ready(Ok(())),
+        }
+    }
+
+    /// Returns the state of the connection and what it has counted.
+    ///
+    /// # Errors
+    ///
+    /// If the host has failed.
+    pub fn status(&self) -> io::Result<Status> {
+        self.status_in(&mut self.host.lock())
+    }
+
+    /// Returns our end.
+    ///
+    /// # Errors
+    ///
+    /// If the host has failed.
+    pub fn local_addr(&self) -> io::Result<SocketAddr> {
+        self.status().map(|status| status.local)
+    }
+
+    /// Returns the peer's end.
+    ///
+    /// # Errors
+    ///
+    /// If the host has failed.
+    pub fn peer_addr(&self) -> io::Result<SocketAddr> {
+        self.status().map(|status| status.remote)
+    }
+
+    fn status_in(&self, state: &mut State) -> io::Result<Status> {
+        let status = state.layers(|layers, _| layers.tcp.status(self.id));
+        status.map_err(|_| io::ErrorKind::NotConnected.into())
+    }
+
+    fn waiting<'a>(&self, state: &'a mut State) -> &'a mut Waiting {
+        state.connections.entry(self.id).or_default()
+    }
+
+    fn read(&self, state: &mut State, buffer: &mut ReadBuf<'_>) -> Option<usize> {
+        state.layers(|layers, _| {
+            let data = layers.tcp.received(self.id).ok()?;
+            let count = data.len().min(buffer.remaining());
+            buffer.put_slice(data.get(..count)?);
+            layers.tcp.consume(self.id, count).ok()?;
+            Some(count)
+        })
+    }
+}
+
+impl AsyncRead for Stream {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        // The buffer may hold what was read before.
+        let before = buffer.filled().len();
+        self.host.act(|state| {
+            while buffer.remaining() > 0 && self.read(state, buffer).is_some_and(|read| read > 0) {}
+            if buffer.filled().len() > before || buffer.remaining() == 0 {
+                return Poll::Ready(Ok(()));
+            }
+            state.check()?;
+            let status = self.status_in(state)?;
+            match status.state {
+                TcpState::Closed => Poll::Ready(match status.ending {
+                    None | Some(Ending::Closed) => Ok(()),
+                    ending => Err(failure(ending)),
+                }),
+                // The peer has closed: nothing follows.
+                TcpState::CloseWait
+                | TcpState::LastAck
+                | TcpState::Closing
+                | TcpState::TimeWait => Poll::Ready(Ok(())),
+                _ => {
+                    self.waiting(state).reading = Some(context.waker().clone());
+                    Poll::Pending
+                }
+            }
+        })
+    }
+}
+
+impl AsyncWrite for Stream {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        data: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        self.host.act(|state| {
+            state.check()?;
+            let status = self.status_in(state)?;
+            if !status.state.takes_data() {
+                return Poll::Ready(Err(match status.ending {
+                    None | Some(Ending::Closed) => io::ErrorKind::BrokenPipe.into(),
+                    ending => failure(ending),
+                }));
+            }
+            let taken = state.layers(|layers, _| layers.tcp.send(self.id, data));
+            match taken.unwrap_or(0) {
+                0 if !data.is_empty() => {
+                    self.waiting(state).writing = Some(context.waker().clone());
+                    Poll::Pending
+                }
+                taken => Poll::Ready(Ok(taken)),
+            }
+        })
+    }
+
+    /// Does nothing: what is written goes out at once, as far as the peer's window allows.
+    fn poll_flush(self: Pin<&mut Self>, _context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    /// Closes our side; reading goes on.
+    fn poll_shutdown(self: Pin<&mut Self>, _context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.host.act(|state| {
+            let closed = state.layers(|layers, _| layers.tcp.close(self.id));
+            Poll::Ready(closed.map_err(|_| io::ErrorKind::NotConnected.into()))
+        })
+    }
+}
+
+impl Drop for Stream {
+    fn drop(&mut self) {
+        self.host.act(|state| {
+            state.connections.remove(&self.id);
+            state.layers(|layers, _| layers.tcp.release(self.id));
+        });
+    }
+}
+
+fn refusal(error: OpenError) -> io::Error {
+    match error {
+        OpenError::BadRemote => io::ErrorKind::InvalidInput.into(),
+        OpenError::TooMany | OpenError::NoPort => io::ErrorKind::AddrNotAvailable.into(),
+    }
+}
+
+fn failure(ending: Option<Ending>) -> io::Error {
+    let kind = match ending {
+        Some(Ending::Refused) => io::ErrorKind::ConnectionRefused,
+        Some(Ending::Reset) => io::ErrorKind::ConnectionReset,
+        Some(Ending::TimedOut) => io::ErrorKind::TimedOut,
+        Some(Ending::Unreachable) => io::ErrorKind::HostUnreachable,
+        Some(Ending::Aborted | Ending::Closed) | None => io::ErrorKind::ConnectionAborted,
+    };
+    kind.into()
+}

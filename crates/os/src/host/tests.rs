@@ -1,0 +1,141 @@
+//! A host on a TUN with offloads, and the kernel's own sockets at the other end.
+
+use super::*;
+use crate::interface::Interface;
+use crate::testing::in_new_network;
+use crate::tun::{Options, Tun};
+use std::future::Future;
+use std::net::Ipv4Addr;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+
+const KERNEL: Ipv4Addr = Ipv4Addr::new(10, 82, 0, 1);
+const OURS: Ipv4Addr = Ipv4Addr::new(10, 82, 0, 2);
+
+/// Runs `test` with a host whose device has offloads, and with one that has not.
+fn with_hosts<F: Future<Output = ()> + 'static>(test: fn(Host) -> F) {
+    for is_offloading in [true, false] {
+        in_new_network(move || {
+            let options = Options { is_offloading, ..Options::default() };
+            let tun = Tun::open_with(Some("plumb0"), options).unwrap();
+            let interface = Interface::named(tun.name()).unwrap();
+            interface.set_address(KERNEL, 24).unwrap();
+            interface.bring_up().unwrap();
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+            runtime.unwrap().block_on(async {
+                let settings =
+                    Settings { address: OURS, prefix_len: 24, packets: 64, ..Settings::default() };
+                test(Host::new(Device::Tun(tun), 1500, settings).unwrap()).await;
+            });
+        });
+    }
+}
+
+/// Bytes of which no two pieces are alike.
+fn file(len: u32) -> Vec<u8> {
+    (0..len / 4).flat_map(|number| number.wrapping_mul(2_654_435_761).to_be_bytes()).collect()
+}
+
+#[test]
+fn a_file_goes_to_a_listener_of_the_host_and_comes_back_the_same() {
+    with_hosts(|host| async move {
+        let listener = host.listen(7).unwrap();
+        tokio::spawn(async move {
+            let (mut stream, peer) = listener.accept().await.unwrap();
+            assert_eq!(peer.ip(), IpAddr::V4(KERNEL));
+            let mut buffer = vec![0; 100_000];
+            loop {
+                match stream.read(&mut buffer).await.unwrap() {
+                    0 => return stream.shutdown().await.unwrap(),
+                    count => stream.write_all(&buffer[..count]).await.unwrap(),
+                }
+            }
+        });
+        let (mut from, mut to) = TcpStream::connect((OURS, 7)).await.unwrap().into_split();
+        let sent = file(5_000_000);
+        let copy = sent.clone();
+        tokio::spawn(async move {
+            to.write_all(&copy).await.unwrap();
+            to.shutdown().await.unwrap();
+        });
+        let mut received = Vec::new();
+        from.read_to_end(&mut received).await.unwrap();
+        assert!(received == sent, "{} bytes of {}", received.len(), sent.len());
+    });
+}
+
+#[test]
+fn a_stream_of_the_host_fetches_from_a_listener_of_the_kernel() {
+    with_hosts(|host| async move {
+        let listener = TcpListener::bind((KERNEL, 80)).await.unwrap();
+        let page = file(300_000);
+        let copy = page.clone();
+        tokio::spawn(async move {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            let mut request = [0; 3];
+            stream.read_exact(&mut request).await.unwrap();
+            assert_eq!(&request, b"GET");
+            stream.write_all(&copy).await.unwrap();
+        });
+        let mut stream = host.connect((KERNEL, 80).into()).await.unwrap();
+        stream.write_all(b"GET").await.unwrap();
+        let mut received = Vec::new();
+        stream.read_to_end(&mut received).await.unwrap();
+        assert!(received == page);
+        assert_eq!(stream.status().unwrap().statistics.bytes_in, 300_000);
+    });
+}
+
+#[test]
+fn a_port_where_nobody_listens_refuses() {
+    with_hosts(|host| async move {
+        let refused = host.connect((KERNEL, 9).into()).await.unwrap_err();
+        assert_eq!(refused.kind(), io::ErrorKind::ConnectionRefused);
+        let refused = TcpStream::connect((OURS, 9)).await.unwrap_err();
+        assert_eq!(refused.kind(), io::ErrorKind::ConnectionRefused);
+    });
+}
+
+#[test]
+fn a_stream_that_is_dropped_with_data_unread_resets_its_peer() {
+    with_hosts(|host| async move {
+        let listener = host.listen(7).unwrap();
+        let mut peer = TcpStream::connect((OURS, 7)).await.unwrap();
+        peer.write_all(b"nobody reads this").await.unwrap();
+        let (stream, _) = listener.accept().await.unwrap();
+        while stream.status().unwrap().receive_queue == 0 {
+            tokio::task::yield_now().await;
+        }
+        drop(stream);
+        let reset = peer.read_u8().await.unwrap_err();
+        assert_eq!(reset.kind(), io::ErrorKind::ConnectionReset);
+    });
+}
+
+#[test]
+fn datagrams_go_both_ways() {
+    with_hosts(|host| async move {
+        let ours = host.bind(69).unwrap();
+        let theirs = tokio::net::UdpSocket::bind((KERNEL, 0)).await.unwrap();
+        theirs.send_to(b"request", (OURS, 69)).await.unwrap();
+        let mut buffer = [0; 100];
+        let (count, from) = ours.recv_from(&mut buffer).await.unwrap();
+        assert_eq!(&buffer[..count], b"request");
+        ours.send_to(b"answer", from).unwrap();
+        let (count, from) = theirs.recv_from(&mut buffer).await.unwrap();
+        assert_eq!((&buffer[..count], from), (&b"answer"[..], (OURS, 69).into()));
+    });
+}
+
+#[test]
+fn the_device_is_given_back_with_the_last_handle() {
+    with_hosts(|host| async move {
+        let stream = host.listen(7).unwrap();
+        drop(host);
+        assert!(matches!(Tun::open(Some("plumb0")), Err(crate::tun::TunError::Busy(_))));
+        drop(stream);
+        while Tun::open(Some("plumb0")).is_err() {
+            tokio::task::yield_now().await;
+        }
+    });
+}

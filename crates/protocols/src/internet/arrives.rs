@@ -1,0 +1,420 @@
+//! A datagram arrives: the checks, the extension headers, the fragments, and for whom it is.
+
+use super::icmpv6::Report;
+use super::ipv4::{self, Options};
+use super::ipv6::{self, End, Problem, Refusal};
+use super::reassembly::{Fragment, Key, Outcome, Whole};
+use super::{Audience, Datagram, Header, Internet, Protocol};
+use crate::cx::Cx;
+use crate::meter::Counter;
+use crate::packet::{Packet, Pool};
+use core::net::IpAddr;
+
+/// Where a datagram comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Origin {
+    /// From the link.
+    Link,
+    /// From ourselves, so that there is nothing to doubt about its addresses.
+    Here,
+}
+
+/// Where in a datagram of IPv6 a walk over its headers goes on.
+#[derive(Clone, Copy)]
+struct Place {
+    next_header: u8,
+    at: usize,
+    next_header_at: usize,
+}
+
+/// The least of a TCP header that a first fragment must hold (RFC 3128): without it a filter on
+/// the way may have been deceived.
+const TCP_HEADER_LEN: usize = 20;
+
+impl Internet {
+    pub(super) fn sort(
+        &mut self,
+        packet: Packet,
+        origin: Origin,
+        pool: &mut Pool,
+        cx: &mut Cx<'_>,
+    ) -> Option<Datagram> {
+        match packet.data().first().map(|first| first >> 4) {
+            Some(6) => self.sort_v6(packet, origin, pool, cx),
+            _ => self.sort_v4(packet, origin, pool, cx),
+        }
+    }
+
+    fn sort_v4(
+        &mut self,
+        mut packet: Packet,
+        origin: Origin,
+        pool: &mut Pool,
+        cx: &mut Cx<'_>,
+    ) -> Option<Datagram> {
+        let mut parsed = match ipv4::Header::parse(packet.data()) {
+            Ok(parsed) => parsed,
+            Err(error) => return drop(packet, counter_of(error), pool, cx),
+        };
+        if parsed.options != Options::Absent {
+            cx.meter.count(Counter::IpOptionsSkipped);
+        }
+        if let Err(counter) = self.accept_v4(&parsed.header.into(), origin) {
+            return drop(packet, counter, pool, cx);
+        }
+        packet.resize(parsed.total_len);
+        if parsed.is_fragment {
+            let whole = self.reassemble_v4(packet, &parsed, pool, cx)?;
+            packet = join(&whole, pool, cx)?;
+            // What counts from here on is the header of the first fragment.
+            parsed = match ipv4::Header::parse(packet.data()) {
+                Ok(first) => first,
+                Err(error) => return drop(packet, counter_of(error), pool, cx),
+            };
+            parsed.header.dscp_ecn = parsed.header.dscp_ecn & !ECN | whole.ecn;
+        }
+        packet.pull(parsed.header_len);
+        let header = Header::from(parsed.header);
+        let datagram = Datagram { header, header_len: parsed.header_len, packet };
+        if parsed.options == Options::RouteUnfinished {
+            // RFC 1122 §3.3.5: a host that does not forward SHOULD say so.
+            cx.meter.count(Counter::IpAddressErrors);
+            self.report(datagram, super::icmp::Unreachable::SourceRouteFailed, pool, cx);
+            return None;
+        }
+        self.deliver(datagram, 0, pool, cx)
+    }
+
+    /// Decides whether a datagram is one that a host takes at all; if not, returns what to count.
+    fn accept_v4(&self, header: &Header, origin: Origin) -> Result<(), Counter> {
+        if origin == Origin::Here {
+            return Ok(());
+        }
+        let is_udp = header.protocol == Protocol::Udp;
+        let is_for_groups = is_udp || self.asked_for.contains(&header.protocol.into());
+        match self.interface.audience(header.destination) {
+            Audience::Us => {}
+            // RFC 9293 §3.9.2.3: a SYN to a group MUST be discarded. An echo to a group MAY be
+            // (RFC 1122 §3.2.2.6), and is: its reply is a weapon against whoever seems to ask.
+            Audience::Group if is_for_groups && self.interface.is_member(header.destination) => {}
+            Audience::Group | Audience::Other | Audience::Nobody => {
+                return Err(Counter::IpAddressErrors);
+            }
+        }
+        // RFC 1122 §3.2.1.3 MUST. A host that does not know its address yet sends from 0.0.0.0,
+        // but to everybody.
+        let to_everybody = matches!(header.destination, IpAddr::V4(v4) if v4.is_broadcast());
+        let knows_no_address = header.source.is_unspecified() && to_everybody;
+        if !(self.interface.may_be_source(header.source) || is_udp && knows_no_address) {
+            return Err(Counter::IpSourceErrors);
+        }
+        // RFC 791 §3.2: zero is destroyed. RFC 1122 §3.2.1.7: one MUST NOT be.
+        if header.hop_limit == 0 {
+            return Err(Counter::IpTimeExceeded);
+        }
+        Ok(())
+    }
+
+    /// Keeps a fragment, and returns the whole datagram if it is the last.
+    fn reassemble_v4(
+        &mut self,
+        packet: Packet,
+        parsed: &ipv4::Parsed,
+        pool: &mut Pool,
+        cx: &mut Cx<'_>,
+    ) -> Option<Whole> {
+        let (headers, data) = packet.data().split_at_checked(parsed.header_len).unwrap_or_default();
+        let header = &parsed.header;
+        let is_first = parsed.fragment_offset == 0;
+        // RFC 1858 §3, RFC 3128: no honest fragment parts the header of TCP.
+        let is_tiny = is_first && data.len() < TCP_HEADER_LEN || parsed.fragment_offset == 8;
+        if header.protocol == Protocol::Tcp && is_tiny {
+            return drop(packet, Counter::IpFragmentsDropped, pool, cx);
+        }
+        let key = Key {
+            source: header.source.into(),
+            destination: header.destination.into(),
+            identification: header.identification.into(),
+            protocol: header.protocol.into(),
+        };
+        let fragment = Fragment {
+            key,
+            offset: parsed.fragment_offset,
+            more: parsed.more_fragments,
+            headers,
+            counted_len: parsed.header_len,
+            ecn: header.dscp_ecn & ECN,
+            data,
+        };
+        let outcome = self.reassembler.receive(&fragment, cx);
+        pool.put(packet);
+        match outcome {
+            Outcome::Whole(whole) => Some(whole),
+            Outcome::Kept | Outcome::Dropped(_) => None,
+        }
+    }
+
+    fn sort_v6(
+        &mut self,
+        mut packet: Packet,
+        origin: Origin,
+        pool: &mut Pool,
+        cx: &mut Cx<'_>,
+    ) -> Option<Datagram> {
+        let Ok(parsed) = ipv6::Header::parse(packet.data()) else {
+            return drop(packet, Counter::IpHeaderErrors, pool, cx);
+        };
+        if let Err(counter) = self.accept_v6(&parsed, origin) {
+            return drop(packet, counter, pool, cx);
+        }
+        packet.resize(parsed.total_len);
+        let place = Place {
+            next_header: parsed.next_header,
+            at: ipv6::HEADER_LEN,
+            next_header_at: ipv6::NEXT_HEADER_AT,
+        };
+        self.walk(packet, &parsed.header, place, pool, cx)
+    }
+
+    fn accept_v6(&self, parsed: &ipv6::Parsed, origin: Origin) -> Result<(), Counter> {
+        if origin == Origin::Here {
+            return Ok(());
+        }
+        let (source, destination) = (parsed.header.source, parsed.header.destination.into());
+        match self.interface.audience(destination) {
+            Audience::Us => {}
+            Audience::Group if self.interface.is_member(destination) => {}
+            Audience::Group | Audience::Other | Audience::Nobody => {
+                return Err(Counter::IpAddressErrors);
+            }
+        }
+        // RFC 4862 §5.4.2: who asks whether an address is free has none.
+        let is_icmp = Protocol::from(parsed.next_header) == Protocol::ICMPV6;
+        let asks_for_one = source.is_unspecified() && destination.is_multicast() && is_icmp;
+        if !self.interface.may_be_source(source.into()) && !asks_for_one {
+            return Err(Counter::IpSourceErrors);
+        }
+        Ok(())
+    }
+
+    /// Walks over the extension headers of a datagram of IPv6, whose packet is unpulled.
+    fn walk(
+        &mut self,
+        packet: Packet,
+        fixed: &ipv6::Header,
+        place: Place,
+        pool: &mut Pool,
+        cx: &mut Cx<'_>,
+    ) -> Option<Datagram> {
+        let mut place = place;
+        let mut has_fragment_header = place.at > ipv6::HEADER_LEN;
+        loop {
+            let rest = packet.data().get(place.at..).unwrap_or_default();
+            let walked = ipv6::walk(place.next_header, rest, place.at, place.next_header_at);
+            let walk = match walked {
+                Ok(walk) => walk,
+                Err(refusal) => {
+                    self.refuse(packet, fixed, refusal, pool, cx);
+                    return None;
+                }
+            };
+            let at = place.at + walk.len;
+            let next_header_at = walk.next_header_at;
+            match walk.end {
+                End::Upper(protocol) => {
+                    let mut packet = packet;
+                    packet.pull(at);
+                    let header = Header::of_v6(fixed, protocol);
+                    let datagram = Datagram { header, header_len: at, packet };
+                    return self.deliver(datagram, next_header_at, pool, cx);
+                }
+                End::Nothing => return drop(packet, Counter::IpProtocolsUnknown, pool, cx),
+                // A fragment of a fragment is nobody's.
+                End::Fragment(_) if has_fragment_header => {
+                    return drop(packet, Counter::IpHeaderErrors, pool, cx);
+                }
+                End::Fragment(fragment) => {
+                    place = Place { next_header: fragment.next_header, at, next_header_at };
+                    if !fragment.is_atomic() {
+                        return self.reassemble_v6(packet, fixed, (fragment, place), pool, cx);
+                    }
+                    has_fragment_header = true;
+                }
+            }
+        }
+    }
+
+    /// Keeps a fragment, and walks on behind its header if it is the last of a datagram.
+    fn reassemble_v6(
+        &mut self,
+        packet: Packet,
+        fixed: &ipv6::Header,
+        (fragment, place): (ipv6::Fragment, Place),
+        pool: &mut Pool,
+        cx: &mut Cx<'_>,
+    ) -> Option<Datagram> {
+        let (headers, data) = packet.data().split_at_checked(place.at).unwrap_or_default();
+        if fragment.offset == 0 && !holds_all_headers(data, place) {
+            // RFC 7112 §5: such a first fragment is dropped, and SHOULD be told.
+            let refusal = Refusal::Problem {
+                problem: Problem::FirstFragment,
+                pointer: place.at,
+                to_groups: false,
+            };
+            cx.meter.count(Counter::IpFragmentsDropped);
+            self.refuse(packet, fixed, refusal, pool, cx);
+            return None;
+        }
+        let source = fixed.source.into();
+        let destination = fixed.destination.into();
+        let identification = fragment.identification;
+        let kept = Fragment {
+            key: Key { source, destination, identification, protocol: 0 },
+            offset: fragment.offset.into(),
+            more: fragment.more,
+            headers,
+            counted_len: place.at - ipv6::HEADER_LEN - ipv6::FRAGMENT_HEADER_LEN,
+            ecn: fixed.dscp_ecn & ECN,
+            data,
+        };
+        match self.reassembler.receive(&kept, cx) {
+            Outcome::Whole(whole) => {
+                pool.put(packet);
+                let packet = join(&whole, pool, cx)?;
+                let place = place_behind(&whole.headers);
+                let parsed = ipv6::Header::parse(packet.data());
+                let Some((place, parsed)) = place.zip(parsed.ok()) else {
+                    return drop(packet, Counter::IpHeaderErrors, pool, cx);
+                };
+                let dscp_ecn = parsed.header.dscp_ecn & !ECN | whole.ecn;
+                let fixed = ipv6::Header { dscp_ecn, ..parsed.header };
+                self.walk(packet, &fixed, place, pool, cx)
+            }
+            Outcome::Dropped(refusal) => {
+                match problem_of(refusal, place.at) {
+                    Some(refusal) => self.refuse(packet, fixed, refusal, pool, cx),
+                    None => pool.put(packet),
+                }
+                None
+            }
+            Outcome::Kept => {
+                pool.put(packet);
+                None
+            }
+        }
+    }
+
+    /// Drops a datagram of IPv6 for its headers, and tells its source if that is due.
+    fn refuse(
+        &mut self,
+        packet: Packet,
+        fixed: &ipv6::Header,
+        refusal: Refusal,
+        pool: &mut Pool,
+        cx: &mut Cx<'_>,
+    ) {
+        cx.meter.count(Counter::IpHeaderErrors);
+        let Refusal::Problem { problem, pointer, to_groups } = refusal else {
+            return pool.put(packet);
+        };
+        let pointer = u32::try_from(pointer).unwrap_or(u32::MAX);
+        let report = Report::ParameterProblem { problem, pointer };
+        self.report_v6(packet, fixed.source, fixed.destination, (report, to_groups), pool, cx);
+    }
+
+    /// Gives a datagram to whom it is for. `next_header_at` is where its protocol stands in IPv6.
+    fn deliver(
+        &mut self,
+        datagram: Datagram,
+        next_header_at: usize,
+        pool: &mut Pool,
+        cx: &mut Cx<'_>,
+    ) -> Option<Datagram> {
+        let header = &datagram.header;
+        let is_v6 = header.destination.is_ipv6();
+        match header.protocol {
+            Protocol::Tcp if header.destination.is_multicast() => {
+                return drop(datagram.packet, Counter::IpAddressErrors, pool, cx);
+            }
+            Protocol::Tcp | Protocol::Udp => {}
+            Protocol::Icmp if !is_v6 => {
+                self.receive_icmp(datagram, pool, cx);
+                return None;
+            }
+            Protocol::ICMPV6 if is_v6 => return self.receive_icmpv6(datagram, pool, cx),
+            Protocol::Other(number) if self.asked_for.contains(&number) => {}
+            Protocol::Icmp | Protocol::Other(_) => {
+                self.report_unknown(datagram, next_header_at, pool, cx);
+                return None;
+            }
+        }
+        cx.meter.count(Counter::IpDatagramsDelivered);
+        Some(datagram)
+    }
+}
+
+/// The two bits of ECN in their byte.
+const ECN: u8 = 0x03;
+
+fn drop<T>(packet: Packet, counter: Counter, pool: &mut Pool, cx: &mut Cx<'_>) -> Option<T> {
+    cx.meter.count(counter);
+    pool.put(packet);
+    None
+}
+
+/// Puts the headers and the data of a reassembled datagram into one packet.
+fn join(whole: &Whole, pool: &mut Pool, cx: &mut Cx<'_>) -> Option<Packet> {
+    let mut packet = pool.take(cx.meter)?;
+    packet.extend(&whole.headers);
+    whole.pieces().for_each(|piece| packet.extend(piece));
+    Some(packet)
+}
+
+/// Returns where the walk goes on behind the headers of a first fragment, which end with its
+/// fragment header.
+fn place_behind(headers: &[u8]) -> Option<Place> {
+    let at = headers.len();
+    let next_header_at = at.checked_sub(ipv6::FRAGMENT_HEADER_LEN)?;
+    let next_header = *headers.get(next_header_at)?;
+    Some(Place { next_header, at, next_header_at })
+}
+
+/// Returns whether a first fragment holds the headers up to that of its protocol, and of that the
+/// part that any of them has at least.
+fn holds_all_headers(data: &[u8], place: Place) -> bool {
+    match ipv6::walk(place.next_header, data, place.at, place.next_header_at) {
+        Ok(walk) => {
+            let least = match walk.end {
+                End::Upper(Protocol::Tcp) => TCP_HEADER_LEN,
+                End::Upper(Protocol::Udp | Protocol::ICMPV6) => 8,
+                _ => 0,
+            };
+            data.len() - walk.len >= least
+        }
+        // What else is wrong is found when the datagram is whole.
+        Err(refusal) => refusal != Refusal::Truncated,
+    }
+}
+
+/// Returns what is told about a fragment that is wrong in itself (RFC 8200 §4.5); `at` is where
+/// its data begin.
+fn problem_of(refusal: super::reassembly::Refusal, at: usize) -> Option<Refusal> {
+    use super::reassembly::Refusal::{Duplicate, Empty, Misaligned, Spoilt, TooLong};
+    let pointer = match refusal {
+        Misaligned => ipv6::PAYLOAD_LENGTH_AT,
+        TooLong => at - ipv6::FRAGMENT_HEADER_LEN + 2,
+        Empty | Duplicate | Spoilt => return None,
+    };
+    Some(Refusal::Problem { problem: Problem::Field, pointer, to_groups: false })
+}
+
+fn counter_of(error: ipv4::HeaderError) -> Counter {
+    match error {
+        ipv4::HeaderError::Checksum => Counter::IpChecksumErrors,
+        ipv4::HeaderError::Truncated
+        | ipv4::HeaderError::Version
+        | ipv4::HeaderError::HeaderLength
+        | ipv4::HeaderError::TotalLength
+        | ipv4::HeaderError::Options => Counter::IpHeaderErrors,
+    }
+}

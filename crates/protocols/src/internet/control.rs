@@ -1,0 +1,418 @@
+//! What a host does with ICMP and ICMPv6: answers echoes, learns from errors, and reports some.
+
+use super::departs::Departed;
+use super::icmp::{self, EchoReply, ErrorKind, IcmpError, Unreachable};
+use super::icmpv6::{self, Report};
+use super::ipv6::{self, Problem};
+use super::path_mtu::plateau_below;
+use super::reassembly::Expired;
+use super::{
+    Audience, Datagram, EVENTS_LIMIT, Event, Header, Internet, OWED_LIMIT, Protocol, SendError,
+    ipv4,
+};
+use crate::cx::Cx;
+use crate::meter::{Account, Counter};
+use crate::packet::{Offload, Packet, Pool};
+use crate::time::Instant;
+use core::net::{IpAddr, Ipv6Addr};
+
+/// An echo request without a reply yet.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Probe {
+    destination: IpAddr,
+    identifier: u16,
+    sequence: u16,
+    payload_len: usize,
+    sent_at: Instant,
+}
+
+/// The most echo requests whose replies are awaited.
+pub(super) const PROBES_LIMIT: usize = 64;
+/// The DSCP in its byte; an echo reply has the priority of its request but no ECN of its own.
+const DSCP: u8 = 0xFC;
+/// RFC 4861 §4: a message that has not come over a router has it.
+const HOP_LIMIT_MAX: u8 = 255;
+
+impl Internet {
+    /// Tells the source of a datagram why it did not reach its destination here, unless
+    /// RFC 1122 §3.2.2, RFC 4443 §2.4 or the limit for that source forbids it.
+    ///
+    /// The packet of `datagram` must be as it was received. It becomes the error that is owed, or
+    /// goes back to `pool`.
+    pub fn report(
+        &mut self,
+        datagram: Datagram,
+        why: Unreachable,
+        pool: &mut Pool,
+        cx: &mut Cx<'_>,
+    ) {
+        let left = cx.meter.enter(Account::Internet);
+        let Datagram { header, header_len, mut packet } = datagram;
+        match (header.source, header.destination) {
+            (IpAddr::V6(source), IpAddr::V6(destination)) => {
+                packet.unpull(header_len);
+                let report = (Report::Unreachable(why), false);
+                self.report_v6(packet, source, destination, report, pool, cx);
+            }
+            _ => {
+                // RFC 1122 §3.2.2: the header and the first 8 bytes MUST be unchanged. More MAY be
+                // sent, and is not: 500 bytes take half a second at 9,600 bit/s.
+                packet.resize(packet.len().min(icmp::QUOTED_LEN));
+                packet.unpull(header_len);
+                self.report_v4(packet, &header, icmp::unreachable(why), pool, cx);
+            }
+        }
+        cx.meter.enter(left);
+    }
+
+    /// Reports that a datagram carries a protocol that is not here.
+    pub(super) fn report_unknown(
+        &mut self,
+        datagram: Datagram,
+        next_header_at: usize,
+        pool: &mut Pool,
+        cx: &mut Cx<'_>,
+    ) {
+        cx.meter.count(Counter::IpProtocolsUnknown);
+        let (IpAddr::V6(source), IpAddr::V6(destination)) =
+            (datagram.header.source, datagram.header.destination)
+        else {
+            // RFC 1122 §3.2.2.1: SHOULD be told.
+            return self.report(datagram, Unreachable::Protocol, pool, cx);
+        };
+        let mut packet = datagram.packet;
+        packet.unpull(datagram.header_len);
+        let pointer = u32::try_from(next_header_at).unwrap_or(u32::MAX);
+        let report = Report::ParameterProblem { problem: Problem::NextHeader, pointer };
+        self.report_v6(packet, source, destination, (report, false), pool, cx);
+    }
+
+    /// Reports that the rest of a datagram did not come in time.
+    pub(super) fn report_expired(&mut self, expired: &Expired, pool: &mut Pool, cx: &mut Cx<'_>) {
+        let Some(mut packet) = pool.take(cx.meter) else { return };
+        packet.extend(&expired.headers);
+        let (source, destination) = (expired.key.source, expired.key.destination);
+        if let (IpAddr::V6(source), IpAddr::V6(destination)) = (source, destination) {
+            packet.extend(&expired.data);
+            let report = (Report::ReassemblyTimeExceeded, false);
+            return self.report_v6(packet, source, destination, report, pool, cx);
+        }
+        packet.extend(expired.data.get(..icmp::QUOTED_LEN).unwrap_or(&expired.data));
+        let protocol = expired.key.protocol.into();
+        let header = Header { source, ..Header::to(destination, protocol) };
+        self.report_v4(packet, &header, icmp::REASSEMBLY_TIME_EXCEEDED, pool, cx);
+    }
+
+    /// Makes an error of what it quotes, the datagram whose header says `header`.
+    fn report_v4(
+        &mut self,
+        mut packet: Packet,
+        header: &Header,
+        error: [u8; icmp::HEADER_LEN],
+        pool: &mut Pool,
+        cx: &mut Cx<'_>,
+    ) {
+        // RFC 1122 §3.2.2, the list of what an error MUST NOT be sent about.
+        let may_report = header.protocol != Protocol::Icmp
+            && self.is_here(header.destination)
+            && (self.interface.may_be_source(header.source) || self.is_here(header.source));
+        if !may_report || !self.limiter.allows(header.source, cx) {
+            cx.meter.count(Counter::IcmpErrorsSuppressed);
+            return pool.put(packet);
+        }
+        packet.push(&error);
+        icmp::seal(packet.data_mut());
+        let reply =
+            Header { source: header.destination, ..Header::to(header.source, Protocol::Icmp) };
+        self.owe((packet, Counter::IcmpErrorsOut), reply, pool, cx);
+    }
+
+    /// Makes an error of the datagram that it is about, whose packet is unpulled.
+    pub(super) fn report_v6(
+        &mut self,
+        mut packet: Packet,
+        source: Ipv6Addr,
+        destination: Ipv6Addr,
+        (report, to_groups): (Report, bool),
+        pool: &mut Pool,
+        cx: &mut Cx<'_>,
+    ) {
+        let quoted = ipv6::parse_quoted(packet.data()).ok();
+        let content = quoted.filter(|quoted| quoted.protocol == Protocol::ICMPV6);
+        let content = content.and_then(|quoted| packet.data().get(quoted.headers_len..));
+        let content = content.unwrap_or_default();
+        if !icmpv6::may_report(report, source, destination, content, to_groups)
+            || !self.limiter.allows(source.into(), cx)
+        {
+            cx.meter.count(Counter::IcmpErrorsSuppressed);
+            return pool.put(packet);
+        }
+        packet.offload = Offload::default();
+        packet.resize(packet.len().min(icmpv6::QUOTED_MAX));
+        packet.push(&report.header());
+        let ours = match self.is_here(destination.into()) {
+            true => destination.into(),
+            false => self.source_for(source.into()),
+        };
+        self.owe_icmpv6(packet, Counter::IcmpErrorsOut, (ours, source), 0, pool, cx);
+    }
+
+    pub(super) fn receive_icmp(&mut self, datagram: Datagram, pool: &mut Pool, cx: &mut Cx<'_>) {
+        cx.meter.count(Counter::IcmpIn);
+        let Datagram { header, mut packet, .. } = datagram;
+        match icmp::Message::parse(packet.data()) {
+            Ok(icmp::Message::EchoRequest) => {
+                icmp::make_reply(packet.data_mut());
+                // RFC 1122 §3.2.2.6 would have options copied and source routes turned round;
+                // that lets whoever forges them choose where the reply goes (CVE-2021-31344).
+                let owed = (packet, Counter::IcmpEchoesAnswered);
+                let dscp_ecn = header.dscp_ecn & DSCP;
+                let reply = Header::to(header.source, Protocol::Icmp);
+                let reply = Header { source: header.destination, dscp_ecn, ..reply };
+                return self.owe(owed, reply, pool, cx);
+            }
+            Ok(icmp::Message::EchoReply { identifier, sequence, payload_len }) => {
+                self.learn_reply(&header, (identifier, sequence), payload_len, cx);
+            }
+            Ok(icmp::Message::Error { kind, quoted, first_bytes }) => {
+                if quoted.fragment_offset == 0 {
+                    let error = quoted.header.into();
+                    let lengths = (quoted.total_len, first_bytes);
+                    self.learn_error(header.source, kind, &error, lengths, cx);
+                } else {
+                    cx.meter.count(Counter::IcmpErrors);
+                }
+            }
+            Ok(icmp::Message::Ignored) => cx.meter.count(Counter::IcmpIgnored),
+            Err(_) => cx.meter.count(Counter::IcmpErrors),
+        }
+        pool.put(packet);
+    }
+
+    /// Takes a message of ICMPv6, and gives back what is for Neighbor Discovery.
+    pub(super) fn receive_icmpv6(
+        &mut self,
+        datagram: Datagram,
+        pool: &mut Pool,
+        cx: &mut Cx<'_>,
+    ) -> Option<Datagram> {
+        cx.meter.count(Counter::IcmpIn);
+        let (IpAddr::V6(source), IpAddr::V6(destination)) =
+            (datagram.header.source, datagram.header.destination)
+        else {
+            pool.put(datagram.packet);
+            return None;
+        };
+        let header = datagram.header;
+        match icmpv6::Message::parse(source, destination, datagram.packet.data()) {
+            // RFC 4861 §6.1, §7.1: one from beyond the link is dropped.
+            Ok(icmpv6::Message::NeighborDiscovery) if header.hop_limit == HOP_LIMIT_MAX => {
+                cx.meter.count(Counter::IpDatagramsDelivered);
+                return Some(datagram);
+            }
+            // An echo to a group SHOULD be answered (RFC 4443 §4.2) and is not: its reply is a
+            // weapon against whoever seems to ask.
+            Ok(icmpv6::Message::EchoRequest)
+                if self.is_here(header.destination) && !source.is_unspecified() =>
+            {
+                let mut packet = datagram.packet;
+                icmpv6::make_reply(packet.data_mut());
+                let (counter, dscp_ecn) = (Counter::IcmpEchoesAnswered, header.dscp_ecn & DSCP);
+                let ends = (header.destination, source);
+                self.owe_icmpv6(packet, counter, ends, dscp_ecn, pool, cx);
+                return None;
+            }
+            Ok(icmpv6::Message::EchoReply { identifier, sequence, payload_len }) => {
+                self.learn_reply(&header, (identifier, sequence), payload_len, cx);
+            }
+            Ok(icmpv6::Message::Error { kind, quoted, first_bytes })
+                if !quoted.is_later_fragment =>
+            {
+                let about = Header::of_v6(&quoted.parsed.header, quoted.protocol);
+                let lengths = (quoted.parsed.total_len, first_bytes);
+                self.learn_error(header.source, kind, &about, lengths, cx);
+            }
+            Ok(icmpv6::Message::EchoRequest | icmpv6::Message::Ignored) => {
+                cx.meter.count(Counter::IcmpIgnored);
+            }
+            Ok(icmpv6::Message::NeighborDiscovery | icmpv6::Message::Error { .. }) | Err(_) => {
+                cx.meter.count(Counter::IcmpErrors);
+            }
+        }
+        pool.put(datagram.packet);
+        None
+    }
+
+    /// Takes an error about a datagram whose header says `about`: its total length, and the first
+    /// bytes that it carried.
+    fn learn_error(
+        &mut self,
+        reporter: IpAddr,
+        kind: ErrorKind,
+        about: &Header,
+        (total_len, first_bytes): (usize, [u8; icmp::QUOTED_LEN]),
+        cx: &mut Cx<'_>,
+    ) {
+        let Header { protocol, source, destination, .. } = *about;
+        // None of ours has a source that is not ours.
+        if self.interface.audience(source) != Audience::Us {
+            return cx.meter.count(Counter::IcmpErrors);
+        }
+        let kind = match kind {
+            ErrorKind::FragmentationNeeded { next_hop_mtu } => {
+                let mtu = next_hop_mtu.unwrap_or_else(|| plateau_below(total_len));
+                if self.is_probe(about, first_bytes) {
+                    self.lower_path_mtu(destination, mtu, cx);
+                }
+                ErrorKind::FragmentationNeeded { next_hop_mtu: Some(mtu) }
+            }
+            other => other,
+        };
+        let error = IcmpError { kind, reporter, protocol, source, destination, first_bytes };
+        self.tell(Event::Error(error), cx);
+    }
+
+    /// Returns whether a message begins like an echo request of ours that is not answered yet.
+    fn is_probe(&self, about: &Header, [message_type, .., i0, i1, s0, s1]: [u8; 8]) -> bool {
+        let (identifier, sequence) = (u16::from_be_bytes([i0, i1]), u16::from_be_bytes([s0, s1]));
+        let is_echo = match about.protocol {
+            Protocol::Icmp => message_type == icmp::ECHO_REQUEST,
+            Protocol::ICMPV6 => message_type == icmpv6::ECHO_REQUEST,
+            _ => false,
+        };
+        is_echo
+            && self.probes.iter().any(|probe| {
+                probe.destination == about.destination
+                    && (probe.identifier, probe.sequence) == (identifier, sequence)
+            })
+    }
+
+    fn learn_reply(
+        &mut self,
+        header: &Header,
+        (identifier, sequence): (u16, u16),
+        payload_len: usize,
+        cx: &mut Cx<'_>,
+    ) {
+        let answered = self.probes.iter().position(|probe| {
+            probe.destination == header.source
+                && probe.identifier == identifier
+                && probe.sequence == sequence
+                && probe.payload_len == payload_len
+        });
+        let Some(probe) = answered.and_then(|place| self.probes.remove(place)) else {
+            return cx.meter.count(Counter::IcmpIgnored);
+        };
+        let reply = EchoReply {
+            source: header.source,
+            identifier,
+            sequence,
+            payload_len,
+            round_trip: cx.now - probe.sent_at,
+            time_to_live: header.hop_limit,
+        };
+        self.tell(Event::EchoReply(reply), cx);
+    }
+
+    fn tell(&mut self, event: Event, cx: &mut Cx<'_>) {
+        if self.events.len() == EVENTS_LIMIT {
+            return cx.meter.count(Counter::IcmpEventsDropped);
+        }
+        if matches!(event, Event::Error(_)) {
+            cx.meter.count(Counter::IcmpErrorsDelivered);
+        }
+        self.events.push_back(event);
+    }
+
+    /// Makes an echo request with `payload_len` bytes of data, and returns it as [`Self::send`]
+    /// does. Its reply comes as [`Event::EchoReply`], if it comes while fewer than 64 later
+    /// requests were made.
+    ///
+    /// # Errors
+    ///
+    /// If the datagram cannot be sent.
+    pub fn make_echo_request(
+        &mut self,
+        destination: IpAddr,
+        identifier: u16,
+        sequence: u16,
+        payload_len: u16,
+        pool: &mut Pool,
+        cx: &mut Cx<'_>,
+    ) -> Result<Option<Packet>, SendError> {
+        // Found out before a buffer has grown to hold it.
+        let payload_len = usize::from(payload_len);
+        let message_len = payload_len + icmp::HEADER_LEN;
+        if message_len + ipv4::HEADER_LEN > usize::from(u16::MAX) {
+            return Err(SendError::TooBig { mtu: u16::MAX });
+        }
+        if self.interface.audience(destination) == Audience::Group {
+            return Err(SendError::Destination);
+        }
+        let mut packet = pool.take(cx.meter).ok_or(SendError::NoBuffer)?;
+        packet.resize(payload_len);
+        packet.data_mut().iter_mut().zip((0..=255).cycle()).for_each(|(to, byte)| *to = byte);
+        let source = self.source_for(destination);
+        let protocol = match (source, destination) {
+            (IpAddr::V6(source), IpAddr::V6(destination)) => {
+                packet.push(&icmpv6::echo_request(identifier, sequence));
+                icmpv6::seal(source, destination, packet.data_mut());
+                Protocol::ICMPV6
+            }
+            _ => {
+                packet.push(&icmp::echo_request(identifier, sequence));
+                icmp::seal(packet.data_mut());
+                Protocol::Icmp
+            }
+        };
+        let header = Header { source, ..Header::to(destination, protocol) };
+        let packet = self.send(packet, header, pool, cx)?;
+        if self.probes.len() == PROBES_LIMIT {
+            self.probes.pop_front();
+        }
+        let probe = Probe { destination, identifier, sequence, payload_len, sent_at: cx.now };
+        self.probes.push_back(probe);
+        Ok(packet)
+    }
+
+    fn owe_icmpv6(
+        &mut self,
+        mut packet: Packet,
+        counter: Counter,
+        (ours, theirs): (IpAddr, Ipv6Addr),
+        dscp_ecn: u8,
+        pool: &mut Pool,
+        cx: &mut Cx<'_>,
+    ) {
+        if let IpAddr::V6(ours) = ours {
+            icmpv6::seal(ours, theirs, packet.data_mut());
+        }
+        let reply =
+            Header { source: ours, dscp_ecn, ..Header::to(theirs.into(), Protocol::ICMPV6) };
+        self.owe((packet, counter), reply, pool, cx);
+    }
+
+    /// Queues an ICMP message, with what to count when it goes, for [`Internet::transmit`].
+    fn owe(
+        &mut self,
+        (mut packet, counter): (Packet, Counter),
+        header: Header,
+        pool: &mut Pool,
+        cx: &mut Cx<'_>,
+    ) {
+        packet.offload = Offload::default();
+        match self.depart(packet, header, pool, cx) {
+            Ok(Departed::Whole(packet)) => self.owed.push_back((packet, counter)),
+            Ok(Departed::Cut | Departed::Here) => return cx.meter.count(counter),
+            Err(_) => return cx.meter.count(Counter::IpOutputDropped),
+        }
+        if self.owed.len() > OWED_LIMIT {
+            cx.meter.count(Counter::IpOutputDropped);
+            let lot = cx.chance.below(self.owed.len() as u64);
+            let lot = usize::try_from(lot).unwrap_or(0);
+            if let Some((loser, _)) = self.owed.remove(lot) {
+                pool.put(loser);
+            }
+        }
+    }
+}

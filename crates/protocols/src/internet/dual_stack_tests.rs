@@ -1,0 +1,575 @@
+//! Tests of IPv6, fragments, path MTU and loopback through the public face of the layer.
+
+use super::icmp::{ErrorKind, Unreachable};
+use super::icmpv6::Message;
+use super::testing::*;
+use super::*;
+use crate::time::Duration;
+use proptest::prelude::*;
+use std::vec;
+use std::vec::Vec;
+
+const UDP: u8 = 17;
+const TCP: u8 = 6;
+const ICMPV6: u8 = 58;
+const ECHO: [u8; 8] = [128, 0, 0, 0, 0, 1, 0, 1];
+
+/// Tells a host at the other end from ours: what leaves one comes in at the other.
+fn them() -> Host {
+    let mut host = Host::default();
+    host.internet.set_address(THEIRS, 24);
+    host.internet.remove_address(OURS_V6.into());
+    host.internet.add_address(Address::lasting(THEIRS_V6.into(), 64)).unwrap();
+    host
+}
+
+/// Feeds datagrams and returns the data of the first that is delivered.
+fn delivered(host: &mut Host, datagrams: &[Vec<u8>]) -> Option<Vec<u8>> {
+    let found = datagrams.iter().find_map(|bytes| host.receive(bytes))?;
+    let data = found.packet.data().to_vec();
+    host.pool.put(found.packet);
+    Some(data)
+}
+
+/// A fragment of IPv6 in front of `data`.
+fn fragment_v6(offset: u16, more: bool, data: &[u8]) -> Vec<u8> {
+    let fragment = ipv6::Fragment { next_header: UDP, offset, more, identification: 5 };
+    datagram_v6(ipv6::FRAGMENT, &[fragment.emit().as_slice(), data].concat())
+}
+
+fn message_in(bytes: &[u8]) -> Message {
+    let parsed = ipv6::Header::parse(bytes).unwrap();
+    let ipv6::Header { source, destination, .. } = parsed.header;
+    Message::parse(source, destination, &bytes[40..]).unwrap()
+}
+
+proptest! {
+    #[test]
+    fn any_datagram_of_ipv6_leaves_no_buffer_behind(
+        datagrams in prop::collection::vec(
+            (prop::sample::select(&[0, 6, 17, 43, 44, 58, 59, 60, 99]), any::<Vec<u8>>()), 0..40),
+    ) {
+        let mut host = Host::default();
+        for (next_header, payload) in datagrams {
+            host.refuse(&datagram_v6(next_header, &payload));
+        }
+        while host.transmit().is_some() {}
+        host.lab.advance_millis(60_000);
+        host.internet.timeout(&mut host.pool, &mut host.lab.cx());
+        while host.transmit().is_some() {}
+        prop_assert_eq!((host.pool.lent(), host.internet.reassembler.bytes()), (0, 0));
+    }
+
+    #[test]
+    fn what_is_sent_in_fragments_arrives_whole_in_any_order(
+        data in prop::collection::vec(any::<u8>(), 1..12_000),
+        is_v6: bool,
+        seed: u64,
+    ) {
+        let (mut host, mut them) = (Host::default(), them());
+        let destination = if is_v6 { THEIRS_V6.into() } else { IpAddr::V4(THEIRS) };
+        let mut sent = host.send(&data, destination, Protocol::Udp);
+        prop_assert!(sent.iter().all(|bytes| bytes.len() <= 1500));
+        let mut chance = crate::chance::Chance::from_seed(seed);
+        sent.sort_by_cached_key(|_| chance.next_u64());
+        prop_assert_eq!(delivered(&mut them, &sent), Some(data));
+        prop_assert_eq!((host.pool.lent(), them.pool.lent()), (0, 0));
+        prop_assert!(them.internet.reassembler.is_empty());
+    }
+
+    #[test]
+    fn etherparse_reads_the_fragments_of_ipv6(len in 1453_usize..9000) {
+        let mut host = Host::default();
+        let sent = host.send(&vec![7; len], THEIRS_V6.into(), Protocol::Udp);
+        let mut next = 0;
+        for bytes in &sent {
+            let theirs = etherparse::Ipv6Slice::from_slice(bytes).unwrap();
+            let fragment = theirs.extensions().clone().into_iter().next();
+            let Some(etherparse::Ipv6ExtensionSlice::Fragment(fragment)) = fragment else {
+                return Err(TestCaseError::fail("no fragment header"));
+            };
+            prop_assert_eq!(usize::from(fragment.fragment_offset().byte_offset()), next);
+            next += theirs.payload().payload.len();
+        }
+        prop_assert_eq!(next, len);
+    }
+}
+
+#[test]
+fn a_transport_gets_the_data_of_ipv6_without_extension_headers_and_padding() {
+    let mut host = Host::default();
+    let bytes = datagram_v6(60, &[&[UDP, 0, 1, 4, 0, 0, 0, 0], b"data".as_slice()].concat());
+    let datagram = host.receive(&[bytes, vec![0; 9]].concat()).unwrap();
+    assert_eq!((datagram.packet.data(), datagram.header_len), (b"data".as_slice(), 48));
+    assert_eq!(datagram.header.source, IpAddr::V6(THEIRS_V6));
+    assert_eq!(datagram.header.protocol, Protocol::Udp);
+}
+
+#[test]
+fn an_echo_of_ipv6_is_answered_from_the_address_that_was_asked() {
+    let mut host = Host::default();
+    let second = Ipv6Addr::new(0x2001, 0xDB8, 0, 0, 0, 0, 0, 9);
+    host.internet.add_address(Address::lasting(second.into(), 64)).unwrap();
+    let mut message = [ECHO.as_slice(), b"data"].concat();
+    icmpv6::seal(THEIRS_V6, second, &mut message);
+    let header = ipv6::Header { destination: second, ..header_v6() };
+    host.receive(&[header.emit(ICMPV6, 12).as_slice(), &message].concat());
+    let reply = host.transmit().unwrap();
+    let parsed = ipv6::Header::parse(&reply).unwrap();
+    assert_eq!((parsed.header.source, parsed.header.destination), (second, THEIRS_V6));
+    assert!(matches!(message_in(&reply), Message::EchoReply { identifier: 1, .. }));
+    assert_eq!(&reply[48..], b"data");
+}
+
+#[test]
+fn an_echo_of_ipv6_that_comes_back_is_told_with_its_round_trip() {
+    let (mut host, mut them) = (Host::default(), them());
+    let (pool, cx) = (&mut host.pool, &mut host.lab.cx());
+    let made = host.internet.make_echo_request(THEIRS_V6.into(), 7, 1, 56, pool, cx);
+    them.receive(made.unwrap().unwrap().data());
+    host.lab.advance_millis(25);
+    host.receive(&them.transmit().unwrap());
+    let Some(Event::EchoReply(reply)) = host.internet.event() else { panic!("an echo reply") };
+    assert_eq!(reply.round_trip, Duration::from_millis(25));
+    assert_eq!((reply.source, reply.payload_len), (THEIRS_V6.into(), 56));
+}
+
+#[test]
+fn an_echo_longer_than_the_link_takes_goes_and_comes_in_fragments() {
+    let (mut host, mut them) = (Host::default(), them());
+    let (pool, cx) = (&mut host.pool, &mut host.lab.cx());
+    let made = host.internet.make_echo_request(THEIRS.into(), 7, 1, 4000, pool, cx);
+    assert!(made.unwrap().is_none());
+    let requests: Vec<_> = core::iter::from_fn(|| host.transmit()).collect();
+    requests.iter().for_each(|bytes| assert!(them.receive(bytes).is_none()));
+    let replies: Vec<_> = core::iter::from_fn(|| them.transmit()).collect();
+    replies.iter().for_each(|bytes| assert!(host.receive(bytes).is_none()));
+    assert_eq!((requests.len(), replies.len()), (3, 3));
+    assert!(matches!(host.internet.event(), Some(Event::EchoReply(_))));
+    assert_eq!((host.pool.lent(), them.pool.lent()), (0, 0));
+}
+
+#[test]
+fn a_closed_port_of_ipv6_is_reported_with_as_much_as_fits_into_1280_bytes() {
+    let mut host = Host::default();
+    let bytes = datagram_v6(UDP, &[7; 1400]);
+    host.refuse(&bytes);
+    let error = host.transmit().unwrap();
+    assert_eq!(error.len(), 1280);
+    assert_eq!(error[48..], bytes[..1232]);
+    assert!(matches!(
+        message_in(&error),
+        Message::Error { kind: ErrorKind::Unreachable(Unreachable::Port), .. }
+    ));
+}
+
+#[test]
+fn an_unknown_protocol_of_ipv6_is_reported_with_a_pointer_to_its_number() {
+    let mut host = Host::default();
+    host.receive(&datagram_v6(60, &[&[99, 0, 1, 4, 0, 0, 0, 0], [7; 8].as_slice()].concat()));
+    assert_eq!(host.transmit().unwrap()[40..48], {
+        let mut expected = [4, 1, 0, 0, 0, 0, 0, 40];
+        expected[2..4].copy_from_slice(&host_checksum(&host_error(99)));
+        expected
+    });
+}
+
+/// The datagram of the test above, and what is made of it, by hand.
+fn host_error(protocol: u8) -> Vec<u8> {
+    let quoted = datagram_v6(60, &[&[protocol, 0, 1, 4, 0, 0, 0, 0], [7; 8].as_slice()].concat());
+    [[4, 1, 0, 0, 0, 0, 0, 40].as_slice(), &quoted].concat()
+}
+
+fn host_checksum(message: &[u8]) -> [u8; 2] {
+    let len = u16::try_from(message.len()).unwrap();
+    let pseudo = ipv6::pseudo_header(OURS_V6, THEIRS_V6, Protocol::ICMPV6, len);
+    pseudo.bytes(message).finish().to_be_bytes()
+}
+
+#[test]
+fn an_unknown_option_is_reported_or_not_as_it_asks() {
+    let mut host = Host::default();
+    let answered = [0x3E, 0x7E, 0xBE, 0xFE].map(|kind| {
+        let options = [UDP, 0, kind, 2, 0, 0, 0, 0];
+        let bytes = datagram_v6(60, &[options.as_slice(), &[7; 8]].concat());
+        let is_delivered = delivered(&mut host, &[bytes]).is_some();
+        (is_delivered, host.transmit().map(|error| (error[40], error[41], error[47])))
+    });
+    let problem = Some((4, 2, 42));
+    assert_eq!(answered, [(true, None), (false, None), (false, problem), (false, problem)]);
+}
+
+#[test]
+fn a_protocol_that_was_asked_for_is_delivered() {
+    let mut host = Host::default();
+    assert!(host.internet.ask_for(89) && !host.internet.ask_for(6));
+    let v4 = datagram(&header(Protocol::Other(89)), &[], b"four");
+    let v6 = datagram_v6(89, b"six.");
+    assert_eq!(delivered(&mut host, &[v4]).unwrap(), b"four");
+    assert_eq!(delivered(&mut host, &[v6]).unwrap(), b"six.");
+    host.internet.stop_asking_for(89);
+    host.receive(&datagram_v6(89, b"six."));
+    assert_eq!(host.counted(Counter::IpProtocolsUnknown), 1);
+}
+
+#[test]
+fn neighbor_discovery_from_the_link_is_given_on_and_from_beyond_it_is_dropped() {
+    let mut host = Host::default();
+    let solicitation = message_v6([135, 0, 0, 0, 0, 0, 0, 0], &OURS_V6.octets());
+    let mut reaches = |hop_limit| {
+        let header = ipv6::Header { hop_limit, ..header_v6() };
+        let bytes = [header.emit(ICMPV6, 24).as_slice(), &solicitation].concat();
+        delivered(&mut host, &[bytes]).is_some()
+    };
+    assert_eq!((reaches(255), reaches(254)), (true, false));
+    assert_eq!(host.counted(Counter::IcmpErrors), 1);
+}
+
+#[test]
+fn what_is_sent_to_ourselves_comes_back_without_the_link() {
+    let mut host = Host::default();
+    let ours =
+        [OURS.into(), OURS_V6.into(), Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into()];
+    let back = ours.map(|ours: IpAddr| {
+        let sent = host.send(b"data", ours, Protocol::Udp);
+        let datagram = host.internet.receive_looped(&mut host.pool, &mut host.lab.cx()).unwrap();
+        let is_ours = datagram.header.source == ours && datagram.packet.data() == b"data";
+        host.pool.put(datagram.packet);
+        sent.is_empty() && is_ours
+    });
+    assert_eq!((back, host.pool.lent()), ([true; 4], 0));
+    assert!(!host.internet.has_looped());
+}
+
+#[test]
+fn an_echo_to_ourselves_is_answered_by_ourselves() {
+    let mut host = Host::default();
+    let (pool, cx) = (&mut host.pool, &mut host.lab.cx());
+    let made = host.internet.make_echo_request(Ipv6Addr::LOCALHOST.into(), 7, 1, 56, pool, cx);
+    assert!(made.unwrap().is_none());
+    while host.internet.has_looped() {
+        let delivered = host.internet.receive_looped(&mut host.pool, &mut host.lab.cx());
+        assert!(delivered.is_none());
+    }
+    assert!(matches!(host.internet.event(), Some(Event::EchoReply(_))));
+    assert_eq!(host.pool.lent(), 0);
+}
+
+#[test]
+fn what_comes_from_the_link_for_or_from_loopback_is_dropped() {
+    let mut host = Host::default();
+    let local = Ipv4Addr::LOCALHOST;
+    let v4 = [
+        ipv4::Header { destination: local, ..header(Protocol::Udp) },
+        ipv4::Header { source: local, ..header(Protocol::Udp) },
+    ];
+    let v4 = v4.map(|header| datagram(&header, &[], b"data"));
+    let v6 = [
+        ipv6::Header { destination: Ipv6Addr::LOCALHOST, ..header_v6() },
+        ipv6::Header { source: Ipv6Addr::LOCALHOST, ..header_v6() },
+    ];
+    let v6 = v6.map(|header| [header.emit(UDP, 4).as_slice(), b"data"].concat());
+    assert_eq!(delivered(&mut host, &[v4, v6].concat()), None);
+    assert_eq!(host.counted(Counter::IpAddressErrors), 2);
+    assert_eq!(host.counted(Counter::IpSourceErrors), 2);
+}
+
+#[test]
+fn nothing_leaves_without_a_route_or_from_an_address_that_is_not_ours() {
+    let mut host = Host::default();
+    let everywhere = IpAddr::V6(Ipv6Addr::UNSPECIFIED);
+    assert!(host.internet.routes_mut().remove(everywhere, 0, None));
+    let mut refused = |source: IpAddr, destination: IpAddr| {
+        let packet = host.packet(b"data");
+        let header = Header { source, ..Header::to(destination, Protocol::Udp) };
+        let (pool, cx) = (&mut host.pool, &mut host.lab.cx());
+        host.internet.send(packet, header, pool, cx).err()
+    };
+    assert_eq!(refused(everywhere, THEIRS_V6.into()), Some(SendError::NoRoute));
+    let none = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
+    let not_ours = Ipv4Addr::new(10, 0, 0, 77).into();
+    assert_eq!(refused(not_ours, THEIRS.into()), Some(SendError::NoAddress));
+    assert_eq!(refused(Ipv4Addr::LOCALHOST.into(), THEIRS.into()), Some(SendError::NoAddress));
+    assert_eq!(refused(none, THEIRS.into()), None);
+}
+
+#[test]
+fn who_has_no_address_asks_everybody_for_one() {
+    let mut host = Host::default();
+    host.internet.set_address(Ipv4Addr::UNSPECIFIED, 0);
+    let sent = host.send(b"discover", Ipv4Addr::BROADCAST.into(), Protocol::Udp);
+    let header = ipv4::Header::parse(&sent[0]).unwrap().header;
+    assert_eq!(header.source, Ipv4Addr::UNSPECIFIED);
+}
+
+#[test]
+fn a_lowered_path_mtu_cuts_datagrams_but_never_segments() {
+    let mut host = Host::default();
+    let lowered = host.internet.lower_path_mtu(THEIRS.into(), 1000, &mut host.lab.cx());
+    assert_eq!(lowered, Some(1000));
+    let udp = host.send(&[7; 1400], THEIRS.into(), Protocol::Udp);
+    assert!(udp.len() == 2 && udp.iter().all(|bytes| bytes.len() <= 1000));
+    assert_eq!(host.send(&[7; 1400], THEIRS.into(), Protocol::Tcp).len(), 1);
+    assert_eq!(host.internet.mtu_to(THEIRS.into(), host.lab.now), 1000);
+    let later = host.lab.now + Duration::from_secs(600);
+    assert_eq!(host.internet.mtu_to(THEIRS.into(), later), 1500);
+}
+
+// attack row 20
+#[test]
+fn below_the_floor_of_ipv4_routers_may_cut() {
+    let mut host = Host::default();
+    host.internet.lower_path_mtu(THEIRS.into(), 68, &mut host.lab.cx());
+    let sent = host.send(&[7; 100], THEIRS.into(), Protocol::Tcp);
+    let header = ipv4::Header::parse(&sent[0]).unwrap().header;
+    assert!(!header.dont_fragment && header.identification != 0);
+    assert_eq!(host.internet.mtu_to(THEIRS.into(), host.lab.now), 552);
+}
+
+#[test]
+fn packet_too_big_about_our_echo_lowers_the_path_mtu_and_about_no_echo_does_not() {
+    let mut host = Host::default();
+    let (pool, cx) = (&mut host.pool, &mut host.lab.cx());
+    let made = host.internet.make_echo_request(THEIRS_V6.into(), 7, 1, 1400, pool, cx);
+    let mut quoted = made.unwrap().unwrap().data()[..60].to_vec();
+    let mut tell = |quoted: &[u8]| {
+        let error = message_v6([2, 0, 0, 0, 0, 0, 5, 0x14], quoted);
+        host.receive(&datagram_v6(ICMPV6, &error));
+        host.internet.mtu_to(THEIRS_V6.into(), host.lab.now)
+    };
+    let honest = quoted.clone();
+    // Another sequence number.
+    quoted[47] = 9;
+    assert_eq!((tell(&quoted), tell(&honest)), (1500, 1300));
+    assert_eq!(host.counted(Counter::IpPathMtusLowered), 1);
+}
+
+#[test]
+fn a_router_that_says_no_mtu_is_taken_to_mean_the_next_plateau() {
+    let mut host = Host::default();
+    let ours = ipv4::Header { source: OURS, destination: THEIRS, ..header(Protocol::Tcp) };
+    let quoted = [ours.emit(1500).as_slice(), b"portsseq"].concat();
+    let error = message([3, 4, 0, 0, 0, 0, 0, 0], &quoted);
+    host.receive(&datagram(&header(Protocol::Icmp), &[], &error));
+    let Some(Event::Error(error)) = host.internet.event() else { panic!("an error") };
+    assert_eq!(error.kind, ErrorKind::FragmentationNeeded { next_hop_mtu: Some(1492) });
+}
+
+#[test]
+fn an_error_about_our_first_fragment_is_told_and_about_a_later_one_is_not() {
+    let mut host = Host::default();
+    let sent = host.send(&[7; 3000], THEIRS_V6.into(), Protocol::Udp);
+    let told = [&sent[0], &sent[1]].map(|bytes| {
+        let error = message_v6([1, 4, 0, 0, 0, 0, 0, 0], &bytes[..100]);
+        host.receive(&datagram_v6(ICMPV6, &error));
+        host.internet.event().is_some()
+    });
+    assert_eq!(told, [true, false]);
+}
+
+#[test]
+fn a_datagram_of_fragments_has_the_header_of_the_first_and_the_congestion_of_any() {
+    let mut host = Host::default();
+    let fragment = |dscp_ecn, offset: u16, options: &[u8], data: &[u8]| {
+        let header = ipv4::Header { dscp_ecn, dont_fragment: false, ..header(Protocol::Udp) };
+        let mut bytes = datagram(&header, options, data);
+        let field = if offset == 0 { 0x2000 } else { offset / 8 };
+        bytes[6..8].copy_from_slice(&field.to_be_bytes());
+        reseal(&mut bytes);
+        bytes
+    };
+    assert!(host.receive(&fragment(0b1010_0010, 0, &[1; 8], b"12345678")).is_none());
+    let whole = host.receive(&fragment(0b0000_0011, 8, &[], b"9")).unwrap();
+    assert_eq!((whole.packet.data(), whole.header_len), (b"123456789".as_slice(), 28));
+    assert_eq!(whole.header.dscp_ecn, 0b1010_0011);
+}
+
+#[test]
+fn a_datagram_whose_rest_never_comes_is_told_after_60_seconds() {
+    let mut host = Host::default();
+    host.receive(&fragment_v6(0, true, &[7; 1000]));
+    let first = ipv4::Header { dont_fragment: false, ..header(Protocol::Udp) };
+    let first = [first.emit_fragment(1020, 0, true).as_slice(), &[7; 1000]].concat();
+    host.receive(&first);
+    assert_eq!(host.internet.deadline(), Some(Instant::ZERO + Duration::from_secs(60)));
+    host.lab.advance_millis(60_000);
+    host.internet.timeout(&mut host.pool, &mut host.lab.cx());
+    let (v6, v4) = (host.transmit().unwrap(), host.transmit().unwrap());
+    assert_eq!((&v6[40..42], v6.len()), ([3, 1].as_slice(), 40 + 8 + 48 + 1000));
+    assert_eq!((&v4[20..22], &v4[28..]), ([11, 1].as_slice(), &first[..28]));
+    assert_eq!((host.pool.lent(), host.internet.deadline()), (0, None));
+}
+
+#[test]
+fn no_more_than_four_datagrams_are_being_cut() {
+    let mut host = Host::default();
+    let refused = [(); 5].map(|()| {
+        let packet = host.packet(&[7; 3000]);
+        let header = Header::to(THEIRS.into(), Protocol::Udp);
+        let (pool, cx) = (&mut host.pool, &mut host.lab.cx());
+        host.internet.send(packet, header, pool, cx).err()
+    });
+    assert_eq!(refused, [None, None, None, None, Some(SendError::NoBuffer)]);
+    assert_eq!(core::iter::from_fn(|| host.transmit()).count(), 12);
+    assert_eq!(host.pool.lent(), 0);
+}
+
+#[test]
+fn fragments_wait_for_a_packet_and_are_no_output_before() {
+    let mut host = Host { pool: Pool::new(2, 1600), ..Host::default() };
+    let packet = host.packet(&[7; 3000]);
+    let header = Header::to(THEIRS.into(), Protocol::Udp);
+    host.internet.send(packet, header, &mut host.pool, &mut host.lab.cx()).unwrap();
+    let first = host.internet.transmit(&mut host.pool, &mut host.lab.cx()).unwrap();
+    assert!(!host.internet.has_output(&host.pool));
+    assert!(host.internet.transmit(&mut host.pool, &mut host.lab.cx()).is_none());
+    host.pool.put(first);
+    assert!(host.internet.has_output(&host.pool));
+    assert_eq!(core::iter::from_fn(|| host.transmit()).count(), 2);
+}
+
+// attack row 2
+#[test]
+fn a_fragment_of_ipv6_that_ends_beyond_the_longest_payload_is_told_where_it_says_so() {
+    let mut host = Host::default();
+    host.receive(&fragment_v6(65_528, false, &[7; 16]));
+    assert_eq!(host.transmit().unwrap()[40..42], [4, 0]);
+    assert_eq!(host.internet.reassembler.bytes(), 0);
+}
+
+// attack row 6
+#[test]
+fn a_payload_length_of_ipv6_that_lies_is_dropped_with_and_without_fragments() {
+    let mut host = Host::default();
+    let reached = [datagram_v6(UDP, &[7; 40]), fragment_v6(0, false, &[7; 32])].map(|whole| {
+        let lens = (0..=200_u16).filter(|len| {
+            let mut bytes = whole.clone();
+            bytes[4..6].copy_from_slice(&len.to_be_bytes());
+            delivered(&mut host, &[bytes]).is_some()
+        });
+        lens.collect::<Vec<_>>()
+    });
+    assert!(reached[0].iter().copied().eq(0..=40));
+    assert!(reached[1].iter().copied().eq(8..=40));
+    assert_eq!(host.pool.lent(), 0);
+}
+
+// attack row 7
+#[test]
+fn an_echo_of_ipv6_with_a_lying_length_gets_only_bytes_that_were_received() {
+    let mut host = Host::default();
+    let wrong = (0..=200_u16).filter(|len| {
+        let mut bytes = datagram_v6(ICMPV6, &[ECHO.as_slice(), &[0xA5; 32]].concat());
+        bytes[4..6].copy_from_slice(&len.to_be_bytes());
+        if let Some(covered) = bytes.get_mut(40..40 + usize::from(*len)) {
+            icmpv6::seal(THEIRS_V6, OURS_V6, covered);
+        }
+        assert!(host.receive(&bytes).is_none());
+        let Some(reply) = host.transmit() else { return (8..=40).contains(len) };
+        reply[44..] != bytes[44..40 + usize::from(*len)]
+    });
+    assert_eq!(wrong.count(), 0);
+}
+
+// attack row 8
+#[test]
+fn a_datagram_of_ipv6_cut_at_any_byte_is_dropped() {
+    let mut host = Host::default();
+    let message = message_v6(ECHO, &[0xA5; 32]);
+    let whole = datagram_v6(60, &[&[ICMPV6, 0, 1, 4, 0, 0, 0, 0], message.as_slice()].concat());
+    let answered = (0..whole.len()).filter(|len| {
+        assert!(host.receive(&whole[..*len]).is_none());
+        host.transmit().is_some()
+    });
+    assert_eq!(answered.count(), 0);
+    assert_eq!((host.counted(Counter::IpHeaderErrors), host.pool.lent()), (88, 0));
+}
+
+// attack row 10
+#[test]
+fn a_hundred_extension_headers_of_any_kind_get_a_parameter_problem_at_most() {
+    let mut host = Host::default();
+    let wrong = [0, 43, 44, 60].into_iter().filter(|kind| {
+        let chain = [*kind, 0, 0, 0, 0, 0, 0, 0].repeat(100);
+        let is_delivered = delivered(&mut host, &[datagram_v6(*kind, &chain)]).is_some();
+        is_delivered || host.transmit().is_some_and(|error| error[40] != 4)
+    });
+    assert_eq!(wrong.count(), 0);
+    assert_eq!(host.pool.lent(), 0);
+}
+
+// attack row 10
+#[test]
+fn extension_headers_of_every_length_and_nested_fragments_are_dropped_or_delivered() {
+    let mut host = Host::default();
+    let fragment =
+        |next_header| ipv6::Fragment { next_header, offset: 0, more: false, identification: 1 };
+    for len in 0..=255 {
+        host.refuse(&datagram_v6(60, &[[UDP, len].as_slice(), &[0; 78]].concat()));
+        host.refuse(&datagram_v6(0, &[[UDP, len].as_slice(), &[1; 78]].concat()));
+    }
+    let nested = [fragment(44).emit(), fragment(UDP).emit(), [7; 8]].concat();
+    assert_eq!(delivered(&mut host, &[datagram_v6(44, &nested)]), None);
+    while host.transmit().is_some() {}
+    assert_eq!(host.pool.lent(), 0);
+}
+
+// attack row 14
+#[test]
+fn an_echo_of_ipv6_to_a_group_is_not_answered() {
+    let mut host = Host::default();
+    let group = Ipv6Addr::new(0xFF02, 0, 0, 0, 0, 0, 0, 1);
+    let mut message = [ECHO.as_slice(), b"data"].concat();
+    icmpv6::seal(THEIRS_V6, group, &mut message);
+    let header = ipv6::Header { destination: group, ..header_v6() };
+    host.receive(&[header.emit(ICMPV6, 12).as_slice(), &message].concat());
+    assert_eq!((host.transmit(), host.counted(Counter::IcmpIgnored)), (None, 1));
+}
+
+// attack row 15
+#[test]
+fn a_datagram_of_ipv6_with_our_own_address_as_source_is_dropped() {
+    let mut host = Host::default();
+    let header = ipv6::Header { source: OURS_V6, ..header_v6() };
+    let land = [header.emit(TCP, 20).as_slice(), &[0; 20]].concat();
+    assert_eq!(delivered(&mut host, &[land]), None);
+    assert_eq!(host.counted(Counter::IpSourceErrors), 1);
+}
+
+// attack row 16
+#[test]
+fn an_atomic_fragment_has_nothing_to_do_with_other_fragments_of_its_name() {
+    let mut host = Host::default();
+    assert_eq!(delivered(&mut host, &[fragment_v6(0, true, &[1; 16])]), None);
+    assert_eq!(delivered(&mut host, &[fragment_v6(0, false, &[2; 24])]).unwrap(), [2; 24]);
+    let whole = delivered(&mut host, &[fragment_v6(16, false, &[1; 4])]);
+    assert_eq!(whole.unwrap(), [1; 20]);
+}
+
+// attack row 17
+#[test]
+fn a_first_fragment_of_ipv6_in_which_the_headers_do_not_end_is_dropped_and_told() {
+    let mut host = Host::default();
+    let fragment = ipv6::Fragment { next_header: TCP, offset: 0, more: true, identification: 1 };
+    let bytes = datagram_v6(44, &[fragment.emit().as_slice(), &[7; 16]].concat());
+    assert_eq!(delivered(&mut host, &[bytes]), None);
+    assert_eq!(host.transmit().unwrap()[40..42], [4, 3]);
+    assert!(host.internet.reassembler.is_empty());
+}
+
+// attack row 19
+#[test]
+fn a_flood_of_closed_ports_of_ipv6_gets_a_few_errors_and_then_one_a_second() {
+    let mut host = Host::default();
+    let bytes = datagram_v6(UDP, &[7; 8]);
+    let errors = |host: &mut Host| {
+        let answered = (0..100).filter(|_| {
+            host.refuse(&bytes);
+            host.transmit().is_some()
+        });
+        answered.count()
+    };
+    assert!((4..=12).contains(&errors(&mut host)));
+    host.lab.advance_millis(3_500);
+    assert_eq!(errors(&mut host), 3);
+}

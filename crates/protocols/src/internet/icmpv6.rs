@@ -1,0 +1,428 @@
+//! ICMPv6 messages (RFC 4443): what they say, and how ours are made.
+//!
+//! As in ICMP, a host answers echo requests, learns from errors about its datagrams and sends
+//! errors about others'. What differs: the checksum covers a pseudo header; an error quotes as
+//! much as fits into the shortest datagram that every link carries; Packet Too Big is a type of
+//! its own; and Neighbor Discovery (RFC 4861) travels in the same messages and is only told apart
+//! here. Listener reports and node information queries are ignored.
+//!
+//! What an error says is put in the words of [`super::icmp`], so that a transport need not know
+//! which of the two it came by. When an answer is owed and to whom is decided by the engine in
+//! the parent module, by the rule of [`may_report`].
+
+use super::icmp::{ErrorKind, QUOTED_LEN, Unreachable};
+use super::ipv4::Protocol;
+use super::ipv6::{self, Problem, Quoted};
+use core::net::Ipv6Addr;
+
+/// Bytes in front of the data of every message used here.
+pub const HEADER_LEN: usize = 8;
+
+/// The most bytes that an error quotes: the error fits into 1280 bytes (RFC 4443 §2.4 c).
+pub const QUOTED_MAX: usize = 1280 - ipv6::HEADER_LEN - HEADER_LEN;
+
+const UNREACHABLE: u8 = 1;
+const PACKET_TOO_BIG: u8 = 2;
+const TIME_EXCEEDED: u8 = 3;
+const PARAMETER_PROBLEM: u8 = 4;
+pub(super) const ECHO_REQUEST: u8 = 128;
+const ECHO_REPLY: u8 = 129;
+const ROUTER_SOLICITATION: u8 = 133;
+const REDIRECT: u8 = 137;
+
+const CODE_NO_ROUTE: u8 = 0;
+const CODE_PROHIBITED: u8 = 1;
+const CODE_ADDRESS: u8 = 3;
+const CODE_PORT: u8 = 4;
+const CODE_REASSEMBLY: u8 = 1;
+const CODE_NEXT_HEADER: u8 = 1;
+
+/// A message that was read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Message {
+    /// Somebody asks for an echo.
+    EchoRequest,
+    /// An echo comes back.
+    EchoReply {
+        /// As in the request.
+        identifier: u16,
+        /// As in the request.
+        sequence: u16,
+        /// Bytes behind the header of the message.
+        payload_len: usize,
+    },
+    /// An error about a datagram.
+    Error {
+        /// What went wrong.
+        kind: ErrorKind,
+        /// The headers of the datagram.
+        quoted: Quoted,
+        /// The first bytes behind those headers.
+        first_bytes: [u8; QUOTED_LEN],
+    },
+    /// A message of Neighbor Discovery, types 133 to 137.
+    NeighborDiscovery,
+    /// Something that a host may ignore.
+    Ignored,
+}
+
+/// Why bytes are not an ICMPv6 message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MessageError {
+    /// There are fewer bytes than the message needs.
+    Truncated,
+    /// The checksum is wrong.
+    Checksum,
+    /// What an error quotes is not the start of an IPv6 datagram.
+    Quote,
+}
+
+impl Message {
+    /// Reads the message that is the whole of `bytes`, which came from `source` to `destination`.
+    ///
+    /// # Errors
+    ///
+    /// If the message is damaged or cut short.
+    pub fn parse(
+        source: Ipv6Addr,
+        destination: Ipv6Addr,
+        bytes: &[u8],
+    ) -> Result<Self, MessageError> {
+        let Some((header, body)) = bytes.split_first_chunk::<HEADER_LEN>() else {
+            return Err(MessageError::Truncated);
+        };
+        // Longer than any datagram, and so never from the wire.
+        let len = u16::try_from(bytes.len()).map_err(|_| MessageError::Truncated)?;
+        let sum = ipv6::pseudo_header(source, destination, Protocol::ICMPV6, len);
+        if !sum.bytes(bytes).is_good() {
+            return Err(MessageError::Checksum);
+        }
+        let [message_type, code, _, _, b4, b5, b6, b7] = *header;
+        let kind = match (message_type, code) {
+            (ECHO_REQUEST, 0) => return Ok(Self::EchoRequest),
+            (ECHO_REPLY, 0) => {
+                return Ok(Self::EchoReply {
+                    identifier: u16::from_be_bytes([b4, b5]),
+                    sequence: u16::from_be_bytes([b6, b7]),
+                    payload_len: body.len(),
+                });
+            }
+            (ROUTER_SOLICITATION..=REDIRECT, _) => return Ok(Self::NeighborDiscovery),
+            (ECHO_REQUEST.., _) => return Ok(Self::Ignored),
+            (PACKET_TOO_BIG, _) => {
+                let mtu = u32::from_be_bytes([b4, b5, b6, b7]);
+                // A link that takes more than any datagram has no limit.
+                let next_hop_mtu = Some(u16::try_from(mtu).unwrap_or(u16::MAX));
+                ErrorKind::FragmentationNeeded { next_hop_mtu }
+            }
+            (TIME_EXCEEDED, _) => ErrorKind::TimeExceeded,
+            (PARAMETER_PROBLEM, CODE_NEXT_HEADER) => ErrorKind::Unreachable(Unreachable::Protocol),
+            (PARAMETER_PROBLEM, _) => ErrorKind::ParameterProblem,
+            (UNREACHABLE, code) => ErrorKind::Unreachable(unreachable_of(code)),
+            // RFC 4443 §2.4 a: an error of a type that is not known is passed on.
+            (_, code) => ErrorKind::Unreachable(Unreachable::Other(code)),
+        };
+        let quoted = ipv6::parse_quoted(body).map_err(|_| MessageError::Quote)?;
+        let behind = body.get(quoted.headers_len..).unwrap_or_default();
+        let first_bytes = *behind.first_chunk().ok_or(MessageError::Quote)?;
+        Ok(Self::Error { kind, quoted, first_bytes })
+    }
+}
+
+fn unreachable_of(code: u8) -> Unreachable {
+    match code {
+        CODE_NO_ROUTE => Unreachable::Network,
+        // 5 and 6: the source address, or the way, is forbidden (RFC 4443 §3.1).
+        CODE_PROHIBITED | 5 | 6 => Unreachable::Prohibited,
+        CODE_ADDRESS => Unreachable::Host,
+        CODE_PORT => Unreachable::Port,
+        other => Unreachable::Other(other),
+    }
+}
+
+/// What an error of ours says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Report {
+    /// The datagram could not reach what it was for.
+    Unreachable(Unreachable),
+    /// The datagram is longer than the next link takes, in bytes.
+    PacketTooBig(u32),
+    /// The rest of the datagram's fragments did not come in time.
+    ReassemblyTimeExceeded,
+    /// The datagram has something wrong in it.
+    ParameterProblem {
+        /// What.
+        problem: Problem,
+        /// Where, counted from the start of the datagram.
+        pointer: u32,
+    },
+}
+
+impl Report {
+    /// Returns the header of the error, whose checksum is still to be sealed.
+    pub(super) fn header(self) -> [u8; HEADER_LEN] {
+        let (message_type, code, field) = match self {
+            Self::Unreachable(why) => (UNREACHABLE, code_of(why), 0),
+            Self::PacketTooBig(mtu) => (PACKET_TOO_BIG, 0, mtu),
+            Self::ReassemblyTimeExceeded => (TIME_EXCEEDED, CODE_REASSEMBLY, 0),
+            Self::ParameterProblem { problem, pointer } => {
+                let code = match problem {
+                    Problem::Field => 0,
+                    Problem::NextHeader => CODE_NEXT_HEADER,
+                    Problem::Option => 2,
+                    Problem::FirstFragment => 3,
+                };
+                (PARAMETER_PROBLEM, code, pointer)
+            }
+        };
+        let [f0, f1, f2, f3] = field.to_be_bytes();
+        [message_type, code, 0, 0, f0, f1, f2, f3]
+    }
+
+    /// Returns whether it may be said about a datagram that was sent to a group (RFC 4443 §2.4
+    /// e.3, where `to_groups` is the option's wish).
+    fn reaches_groups(self, to_groups: bool) -> bool {
+        match self {
+            Self::PacketTooBig(_) => true,
+            Self::ParameterProblem { problem: Problem::Option, .. } => to_groups,
+            _ => false,
+        }
+    }
+}
+
+fn code_of(why: Unreachable) -> u8 {
+    match why {
+        Unreachable::Network => CODE_NO_ROUTE,
+        Unreachable::Prohibited => CODE_PROHIBITED,
+        Unreachable::Port => CODE_PORT,
+        Unreachable::Other(code) => code,
+        Unreachable::Host | Unreachable::Protocol | Unreachable::SourceRouteFailed => CODE_ADDRESS,
+    }
+}
+
+/// Returns whether RFC 4443 §2.4 e lets an error be sent about a datagram.
+///
+/// `content` is its ICMPv6 message, or empty if it carries another protocol. `to_groups` says
+/// that an option asked for the error even if the datagram was sent to a group.
+#[must_use]
+pub fn may_report(
+    report: Report,
+    source: Ipv6Addr,
+    destination: Ipv6Addr,
+    content: &[u8],
+    to_groups: bool,
+) -> bool {
+    // An error about a message whose type is cut off might be one about an error.
+    let is_forbidden = content.first().is_some_and(|t| *t < ECHO_REQUEST || *t == REDIRECT);
+    let is_one_host = !source.is_unspecified() && !source.is_multicast() && !source.is_loopback();
+    let is_addressed = !destination.is_multicast() || report.reaches_groups(to_groups);
+    !is_forbidden && is_one_host && is_addressed
+}
+
+/// Makes the echo request in `message` into its reply, whose checksum is still to be sealed; the
+/// data stay where they are.
+pub(super) fn make_reply(message: &mut [u8]) {
+    if let Some(message_type) = message.first_mut() {
+        *message_type = ECHO_REPLY;
+    }
+}
+
+/// Returns the header of an echo request whose checksum is still to be sealed.
+pub(super) fn echo_request(identifier: u16, sequence: u16) -> [u8; HEADER_LEN] {
+    let ([i0, i1], [s0, s1]) = (identifier.to_be_bytes(), sequence.to_be_bytes());
+    [ECHO_REQUEST, 0, 0, 0, i0, i1, s0, s1]
+}
+
+/// Puts the checksum into a message that is otherwise finished; one longer than any datagram gets
+/// none.
+pub fn seal(source: Ipv6Addr, destination: Ipv6Addr, message: &mut [u8]) {
+    let Ok(len) = u16::try_from(message.len()) else { return };
+    set_checksum(message, [0, 0]);
+    let sum = ipv6::pseudo_header(source, destination, Protocol::ICMPV6, len).bytes(message);
+    set_checksum(message, sum.finish().to_be_bytes());
+}
+
+fn set_checksum(message: &mut [u8], checksum: [u8; 2]) {
+    if let Some(field) = message.get_mut(2..4) {
+        field.copy_from_slice(&checksum);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use etherparse::{Icmpv6Header, Icmpv6Type};
+    use proptest::prelude::*;
+    use std::vec::Vec;
+
+    const OURS: Ipv6Addr = Ipv6Addr::new(0x2001, 0xDB8, 0, 0, 0, 0, 0, 1);
+    const THEIRS: Ipv6Addr = Ipv6Addr::new(0x2001, 0xDB8, 0, 0, 0, 0, 0, 2);
+    const GROUP: Ipv6Addr = Ipv6Addr::new(0xFF02, 0, 0, 0, 0, 0, 0, 1);
+
+    fn sealed(header: [u8; HEADER_LEN], body: &[u8]) -> Vec<u8> {
+        let mut message = [&header, body].concat();
+        seal(THEIRS, OURS, &mut message);
+        message
+    }
+
+    fn parse(message: &[u8]) -> Result<Message, MessageError> {
+        Message::parse(THEIRS, OURS, message)
+    }
+
+    /// The start of a TCP segment of ours.
+    fn quote() -> Vec<u8> {
+        let header = ipv6::Header {
+            source: OURS,
+            destination: THEIRS,
+            hop_limit: 60,
+            dscp_ecn: 0,
+            flow_label: 0,
+        };
+        [header.emit(6, 1400).as_slice(), b"portsseq"].concat()
+    }
+
+    fn kind_of(header: [u8; HEADER_LEN]) -> ErrorKind {
+        match parse(&sealed(header, &quote())) {
+            Ok(Message::Error { kind, quoted, first_bytes }) => {
+                assert_eq!((quoted.protocol, first_bytes), (Protocol::Tcp, *b"portsseq"));
+                kind
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_read_or_refused(bytes: Vec<u8>) {
+            let mut bytes = bytes;
+            let _ = parse(&bytes);
+            seal(THEIRS, OURS, &mut bytes);
+            let _ = parse(&bytes);
+        }
+
+        #[test]
+        fn any_body_of_an_error_is_read_or_refused(message_type in 0..128_u8, rest: Vec<u8>) {
+            let body = [&[0x60], rest.as_slice()].concat();
+            let message = sealed([message_type, 0, 0, 0, 0, 0, 0, 0], &body);
+            if let Ok(Message::Error { quoted, .. }) = parse(&message) {
+                prop_assert!(quoted.headers_len + QUOTED_LEN <= body.len());
+            }
+        }
+
+        #[test]
+        fn etherparse_reads_the_request_and_the_reply(
+            identifier: u16, sequence: u16, data: Vec<u8>
+        ) {
+            let mut message = sealed(echo_request(identifier, sequence), &data);
+            let echo = etherparse::IcmpEchoHeader { id: identifier, seq: sequence };
+            let (theirs, rest) = Icmpv6Header::from_slice(&message).unwrap();
+            prop_assert_eq!(theirs.icmp_type, Icmpv6Type::EchoRequest(echo));
+            let sum = theirs.icmp_type.calc_checksum(THEIRS.octets(), OURS.octets(), rest);
+            prop_assert_eq!(Ok(theirs.checksum), sum);
+            make_reply(&mut message);
+            seal(OURS, THEIRS, &mut message);
+            let (theirs, rest) = Icmpv6Header::from_slice(&message).unwrap();
+            prop_assert_eq!(theirs.icmp_type, Icmpv6Type::EchoReply(echo));
+            let sum = theirs.icmp_type.calc_checksum(OURS.octets(), THEIRS.octets(), rest);
+            prop_assert_eq!(Ok(theirs.checksum), sum);
+            prop_assert_eq!(rest, data);
+        }
+
+        #[test]
+        fn an_echo_reply_that_etherparse_makes_is_read(
+            identifier: u16, sequence: u16, data: Vec<u8>
+        ) {
+            let echo = Icmpv6Type::EchoReply(
+                etherparse::IcmpEchoHeader { id: identifier, seq: sequence });
+            let ends = (THEIRS.octets(), OURS.octets());
+            let theirs = Icmpv6Header::with_checksum(echo, ends.0, ends.1, &data).unwrap();
+            let message = [theirs.to_bytes().as_slice(), &data].concat();
+            let expected = Message::EchoReply { identifier, sequence, payload_len: data.len() };
+            prop_assert_eq!(parse(&message), Ok(expected));
+        }
+    }
+
+    #[test]
+    fn a_message_that_was_sent_to_another_host_has_a_wrong_checksum() {
+        let message = sealed(echo_request(1, 2), b"data");
+        assert_eq!(Message::parse(THEIRS, GROUP, &message), Err(MessageError::Checksum));
+    }
+
+    #[test]
+    fn the_four_errors_are_told_in_the_words_of_icmp() {
+        assert_eq!(kind_of([1, 4, 0, 0, 0, 0, 0, 0]), ErrorKind::Unreachable(Unreachable::Port));
+        let next_hop_mtu = Some(1400);
+        assert_eq!(
+            kind_of([2, 0, 0, 0, 0, 0, 5, 0x78]),
+            ErrorKind::FragmentationNeeded { next_hop_mtu }
+        );
+        assert_eq!(kind_of([3, 0, 0, 0, 0, 0, 0, 0]), ErrorKind::TimeExceeded);
+        assert_eq!(kind_of([4, 0, 0, 0, 0, 0, 0, 7]), ErrorKind::ParameterProblem);
+        let no_protocol = ErrorKind::Unreachable(Unreachable::Protocol);
+        assert_eq!(kind_of([4, 1, 0, 0, 0, 0, 0, 6]), no_protocol);
+    }
+
+    #[test]
+    fn an_mtu_above_that_of_any_datagram_is_the_highest() {
+        let next_hop_mtu = Some(u16::MAX);
+        assert_eq!(
+            kind_of([2, 0, 0, 0, 0, 1, 0, 0]),
+            ErrorKind::FragmentationNeeded { next_hop_mtu }
+        );
+    }
+
+    #[test]
+    fn an_error_of_a_type_that_is_not_known_is_passed_on() {
+        let kind = ErrorKind::Unreachable(Unreachable::Other(9));
+        assert_eq!(kind_of([100, 9, 0, 0, 0, 0, 0, 0]), kind);
+    }
+
+    #[test]
+    fn neighbor_discovery_is_told_apart_and_listener_queries_are_ignored() {
+        let read = [133, 137, 130].map(|kind| parse(&sealed([kind, 0, 0, 0, 0, 0, 0, 0], &[])));
+        let discovery = Ok(Message::NeighborDiscovery);
+        assert_eq!(read, [discovery, discovery, Ok(Message::Ignored)]);
+    }
+
+    #[test]
+    fn each_report_is_read_as_what_it_says() {
+        let pointer = 40;
+        let reports = [
+            Report::Unreachable(Unreachable::Port),
+            Report::PacketTooBig(1280),
+            Report::ReassemblyTimeExceeded,
+            Report::ParameterProblem { problem: Problem::Option, pointer },
+        ];
+        let headers = reports.map(Report::header);
+        let expected = [
+            [1, 4, 0, 0, 0, 0, 0, 0],
+            [2, 0, 0, 0, 0, 0, 5, 0],
+            [3, 1, 0, 0, 0, 0, 0, 0],
+            [4, 2, 0, 0, 0, 0, 0, 40],
+        ];
+        assert_eq!(headers, expected);
+    }
+
+    #[test]
+    fn nothing_is_reported_about_an_error_or_a_redirect() {
+        let report = Report::Unreachable(Unreachable::Port);
+        let may = [1_u8, 127, 137, 128, 135].map(|t| may_report(report, THEIRS, OURS, &[t], false));
+        assert_eq!(may, [false, false, false, true, true]);
+    }
+
+    #[test]
+    fn nothing_is_reported_to_a_source_that_is_not_one_host() {
+        let report = Report::Unreachable(Unreachable::Port);
+        let may = [Ipv6Addr::UNSPECIFIED, GROUP].map(|s| may_report(report, s, OURS, &[], false));
+        assert_eq!(may, [false, false]);
+    }
+
+    #[test]
+    fn about_a_datagram_to_a_group_only_its_length_and_some_options_are_reported() {
+        let option = Report::ParameterProblem { problem: Problem::Option, pointer: 40 };
+        let about = |report, to_groups| may_report(report, THEIRS, GROUP, &[], to_groups);
+        assert!(about(Report::PacketTooBig(1280), false));
+        assert!(about(option, true) && !about(option, false));
+        assert!(!about(Report::Unreachable(Unreachable::Port), true));
+    }
+}

@@ -1,0 +1,618 @@
+//! The IPv6 header and the extension headers behind it (RFC 8200).
+//!
+//! A datagram is read in two steps. [`Header::parse`] checks version and payload length; a buffer
+//! may be longer than the payload (a link pads short frames), and what is behind is not data.
+//! [`walk`] then goes from header to header up to the first that is not for it: an upper layer,
+//! or a fragment, after whose reassembly the walk goes on with what the first fragment announced.
+//!
+//! The walk is bounded: it looks at each byte once, at no more than [`HEADERS_MAX`] headers and
+//! at no more than [`OPTIONS_MAX`] options that are not padding (RFC 8504 §5.3). Options that are
+//! not known are skipped, or end the datagram, as their two highest bits ask (RFC 8200 §4.2); none
+//! is known but padding. A routing header of any type, type 0 among them (RFC 5095), is skipped
+//! when its route has been walked and refused when not. Jumbograms are not understood.
+//!
+//! What is made here has no extension header, except a fragment header where it is a fragment.
+
+use super::ipv4::Protocol;
+use crate::checksum::Sum;
+use core::net::Ipv6Addr;
+
+/// Bytes of the fixed header.
+pub const HEADER_LEN: usize = 40;
+/// Bytes of a fragment header.
+pub const FRAGMENT_HEADER_LEN: usize = 8;
+/// The shortest datagram that every link must carry (RFC 8200 §5), in bytes.
+pub const MTU_MIN: u16 = 1280;
+/// The most extension headers of one datagram.
+pub const HEADERS_MAX: usize = 8;
+/// The most options of one datagram that are not padding.
+pub const OPTIONS_MAX: usize = 16;
+
+/// Where the fixed header says what follows it, counted from its start.
+pub const NEXT_HEADER_AT: usize = 6;
+/// Where the fixed header has the length of its payload.
+pub const PAYLOAD_LENGTH_AT: usize = 4;
+/// The value that the fixed header has for a fragment header (RFC 8200 §4.5).
+pub const FRAGMENT: u8 = 44;
+
+const HOP_BY_HOP: u8 = 0;
+const ROUTING: u8 = 43;
+const NO_NEXT_HEADER: u8 = 59;
+const DESTINATION_OPTIONS: u8 = 60;
+
+/// What the fixed header says, apart from its length and from what follows it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Header {
+    /// Who sent it.
+    pub source: Ipv6Addr,
+    /// For whom it is.
+    pub destination: Ipv6Addr,
+    /// How many more hosts it may pass.
+    pub hop_limit: u8,
+    /// Six bits DSCP (RFC 2474), two ECN (RFC 3168).
+    pub dscp_ecn: u8,
+    /// 20 bits that are the same for every datagram of a flow (RFC 6437), 0 for none.
+    pub flow_label: u32,
+}
+
+/// A fixed header with what is known about the datagram behind it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Parsed {
+    /// The header.
+    pub header: Header,
+    /// What follows it: where [`walk`] begins.
+    pub next_header: u8,
+    /// Bytes of the whole datagram. From [`Header::parse`] it is at most that of the buffer; from
+    /// [`parse_quoted`] it is unchecked.
+    pub total_len: usize,
+}
+
+/// Why bytes are not an IPv6 datagram.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HeaderError {
+    /// There are fewer bytes than the header has.
+    Truncated,
+    /// The version is not 6.
+    Version,
+    /// The payload length is above what the buffer holds.
+    PayloadLength,
+}
+
+impl Header {
+    /// Reads the fixed header of the datagram at the start of `bytes`.
+    ///
+    /// # Errors
+    ///
+    /// If `bytes` do not hold a whole IPv6 datagram.
+    pub fn parse(bytes: &[u8]) -> Result<Parsed, HeaderError> {
+        let parsed = read(bytes)?;
+        if parsed.total_len > bytes.len() {
+            return Err(HeaderError::PayloadLength);
+        }
+        Ok(parsed)
+    }
+
+    /// Makes the fixed header of a datagram whose `payload_len` bytes begin with `next_header`.
+    #[must_use]
+    pub fn emit(&self, next_header: u8, payload_len: u16) -> [u8; HEADER_LEN] {
+        let first = 6 << 28 | u32::from(self.dscp_ecn) << 20 | self.flow_label & FLOW_LABEL;
+        let mut bytes = [0; HEADER_LEN];
+        let [p0, p1] = payload_len.to_be_bytes();
+        let middle = [p0, p1, next_header, self.hop_limit];
+        let fields = first.to_be_bytes().into_iter().chain(middle);
+        let addresses = self.source.octets().into_iter().chain(self.destination.octets());
+        bytes.iter_mut().zip(fields.chain(addresses)).for_each(|(to, from)| *to = from);
+        bytes
+    }
+}
+
+const FLOW_LABEL: u32 = 0x000F_FFFF;
+
+fn read(bytes: &[u8]) -> Result<Parsed, HeaderError> {
+    let (fixed, _) = bytes.split_first_chunk::<HEADER_LEN>().ok_or(HeaderError::Truncated)?;
+    let (first, rest) = fixed.split_first_chunk::<4>().ok_or(HeaderError::Truncated)?;
+    let (middle, rest) = rest.split_first_chunk::<4>().ok_or(HeaderError::Truncated)?;
+    let (source, rest) = rest.split_first_chunk::<16>().ok_or(HeaderError::Truncated)?;
+    let destination = rest.first_chunk::<16>().ok_or(HeaderError::Truncated)?;
+    let first = u32::from_be_bytes(*first);
+    if first >> 28 != 6 {
+        return Err(HeaderError::Version);
+    }
+    let [p0, p1, next_header, hop_limit] = *middle;
+    let [_, dscp_ecn, _, _] = (first >> 4).to_be_bytes();
+    let header = Header {
+        source: Ipv6Addr::from(*source),
+        destination: Ipv6Addr::from(*destination),
+        hop_limit,
+        dscp_ecn,
+        flow_label: first & FLOW_LABEL,
+    };
+    let total_len = HEADER_LEN + usize::from(u16::from_be_bytes([p0, p1]));
+    Ok(Parsed { header, next_header, total_len })
+}
+
+/// A fragment header.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Fragment {
+    /// What the data of the whole datagram begin with; believed of the first fragment only.
+    pub next_header: u8,
+    /// Where the data of this fragment lie in the whole, in bytes, a multiple of 8.
+    pub offset: u16,
+    /// Whether another fragment follows.
+    pub more: bool,
+    /// Tells the fragments of one datagram from those of another.
+    pub identification: u32,
+}
+
+impl Fragment {
+    /// Returns whether it is all there is of its datagram, and so has to do with no other fragment
+    /// whatever that one says (RFC 6946 §4).
+    #[must_use]
+    pub fn is_atomic(&self) -> bool {
+        self.offset == 0 && !self.more
+    }
+
+    /// Makes the header.
+    #[must_use]
+    pub fn emit(&self) -> [u8; FRAGMENT_HEADER_LEN] {
+        let [o0, o1] = (self.offset & OFFSET | u16::from(self.more)).to_be_bytes();
+        let [i0, i1, i2, i3] = self.identification.to_be_bytes();
+        [self.next_header, 0, o0, o1, i0, i1, i2, i3]
+    }
+}
+
+const OFFSET: u16 = 0xFFF8;
+
+/// Where a walk over extension headers has come to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Walk {
+    /// What the headers lead to.
+    pub end: End,
+    /// Bytes that were walked over.
+    pub len: usize,
+    /// Where the number of what follows stands, counted from the start of the datagram: what an
+    /// error about an unknown protocol points at.
+    pub next_header_at: usize,
+}
+
+/// What a chain of extension headers leads to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// A protocol that is no extension header, known here or not.
+    Upper(Protocol),
+    /// A fragment header, which was walked over.
+    Fragment(Fragment),
+    /// Nothing (59): the datagram has no data.
+    Nothing,
+}
+
+/// Why a datagram is dropped for its extension headers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// A header does not end before the datagram does.
+    Truncated,
+    /// There are more headers or options than any honest datagram has.
+    TooMany,
+    /// An option that is not known asks for silence.
+    Option,
+    /// The source is to be told, if it is one host and, unless `to_groups`, the destination too.
+    Problem {
+        /// What is wrong.
+        problem: Problem,
+        /// Where, counted from the start of the datagram.
+        pointer: usize,
+        /// Whether it is told about a datagram to a group as well.
+        to_groups: bool,
+    },
+}
+
+/// The codes of Parameter Problem (RFC 4443 §3.4, RFC 7112 §6).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Problem {
+    /// 0: a field with an impossible value.
+    Field,
+    /// 1: a next header that is not known.
+    NextHeader,
+    /// 2: an option that is not known.
+    Option,
+    /// 3: a first fragment in which the headers do not end.
+    FirstFragment,
+}
+
+/// Walks over the extension headers at the start of `bytes`, of which the first is a
+/// `next_header`.
+///
+/// `start` is where `bytes` begin in the datagram, and `next_header_at` where its number stands.
+///
+/// # Errors
+///
+/// If the datagram is to be dropped.
+pub fn walk(
+    next_header: u8,
+    bytes: &[u8],
+    start: usize,
+    next_header_at: usize,
+) -> Result<Walk, Refusal> {
+    let mut walker = Walker { rest: bytes, at: start, next_header_at, options: 0 };
+    let mut next_header = next_header;
+    for _ in 0..=HEADERS_MAX {
+        next_header = match walker.step(next_header)? {
+            Ok(next_header) => next_header,
+            Err(end) => {
+                let (len, next_header_at) = (walker.at - start, walker.next_header_at);
+                return Ok(Walk { end, len, next_header_at });
+            }
+        };
+    }
+    Err(Refusal::TooMany)
+}
+
+struct Walker<'a> {
+    rest: &'a [u8],
+    /// Where `rest` begins in the datagram.
+    at: usize,
+    next_header_at: usize,
+    /// How many options other than padding have been seen.
+    options: usize,
+}
+
+impl<'a> Walker<'a> {
+    /// Takes one header and returns which one follows, or what the walk has led to.
+    fn step(&mut self, next_header: u8) -> Result<Result<u8, End>, Refusal> {
+        match next_header {
+            // RFC 8200 §4.1: it comes first or is not recognized.
+            HOP_BY_HOP if self.next_header_at != NEXT_HEADER_AT => {
+                Err(field(Problem::NextHeader, self.next_header_at))
+            }
+            HOP_BY_HOP | DESTINATION_OPTIONS => {
+                let (next, header) = self.take()?;
+                self.walk_options(header)?;
+                Ok(Ok(next))
+            }
+            ROUTING => {
+                let start = self.at;
+                let (next, header) = self.take()?;
+                // RFC 8200 §4.4: type and segments left are the third and the fourth byte.
+                match header {
+                    [_, 0, ..] => Ok(Ok(next)),
+                    _ => Err(field(Problem::Field, start + 2)),
+                }
+            }
+            FRAGMENT => {
+                let (header, rest) =
+                    self.rest.split_first_chunk::<8>().ok_or(Refusal::Truncated)?;
+                let [next_header, _, o0, o1, i0, i1, i2, i3] = *header;
+                let offset = u16::from_be_bytes([o0, o1]);
+                self.next_header_at = self.at;
+                self.at += FRAGMENT_HEADER_LEN;
+                self.rest = rest;
+                Ok(Err(End::Fragment(Fragment {
+                    next_header,
+                    offset: offset & OFFSET,
+                    more: offset & 1 != 0,
+                    identification: u32::from_be_bytes([i0, i1, i2, i3]),
+                })))
+            }
+            NO_NEXT_HEADER => Ok(Err(End::Nothing)),
+            upper => Ok(Err(End::Upper(upper.into()))),
+        }
+    }
+
+    /// Takes a header whose second byte is its length in units of 8 bytes, not counting the first,
+    /// and returns what follows it and the bytes behind these two.
+    fn take(&mut self) -> Result<(u8, &'a [u8]), Refusal> {
+        let [next_header, units, ..] = *self.rest else { return Err(Refusal::Truncated) };
+        let len = (usize::from(units) + 1) * 8;
+        let (header, rest) = self.rest.split_at_checked(len).ok_or(Refusal::Truncated)?;
+        self.next_header_at = self.at;
+        self.at += len;
+        self.rest = rest;
+        Ok((next_header, header.get(2..).unwrap_or_default()))
+    }
+
+    /// Looks at the options of the header that was taken last.
+    fn walk_options(&mut self, mut options: &[u8]) -> Result<(), Refusal> {
+        while let [kind, rest @ ..] = options {
+            if *kind == PAD_1 {
+                options = rest;
+                continue;
+            }
+            let at = self.at - options.len();
+            // The length does not count the two bytes of kind and length.
+            let len = rest.first().ok_or(field(Problem::Field, at))?;
+            let behind = rest.get(1 + usize::from(*len)..);
+            options = behind.ok_or(field(Problem::Field, at + 1))?;
+            if *kind == PAD_N {
+                continue;
+            }
+            self.options += 1;
+            if self.options > OPTIONS_MAX {
+                return Err(Refusal::TooMany);
+            }
+            // RFC 8200 §4.2: what to do with one that is not known.
+            let (problem, pointer) = (Problem::Option, at);
+            match kind >> 6 {
+                0 => {}
+                1 => return Err(Refusal::Option),
+                2 => return Err(Refusal::Problem { problem, pointer, to_groups: true }),
+                _ => return Err(field(problem, pointer)),
+            }
+        }
+        Ok(())
+    }
+}
+
+const PAD_1: u8 = 0;
+const PAD_N: u8 = 1;
+
+fn field(problem: Problem, pointer: usize) -> Refusal {
+    Refusal::Problem { problem, pointer, to_groups: false }
+}
+
+/// The start of a datagram that an ICMPv6 error quotes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Quoted {
+    /// Its fixed header; lengths are unchecked.
+    pub parsed: Parsed,
+    /// The protocol that the extension headers lead to.
+    pub protocol: Protocol,
+    /// Bytes of fixed and extension headers.
+    pub headers_len: usize,
+    /// Whether it is a fragment and not the first: it holds no header of the protocol.
+    pub is_later_fragment: bool,
+}
+
+/// Reads the headers of a datagram that an ICMPv6 error quotes, which ends early.
+///
+/// # Errors
+///
+/// If `bytes` do not hold all of its headers.
+pub fn parse_quoted(bytes: &[u8]) -> Result<Quoted, HeaderError> {
+    let parsed = read(bytes)?;
+    let (mut next_header, mut headers_len) = (parsed.next_header, HEADER_LEN);
+    let (mut next_header_at, mut is_later_fragment) = (NEXT_HEADER_AT, false);
+    // Ours have no more than one fragment header, behind which the walk goes on once.
+    for _ in 0..2 {
+        let rest = bytes.get(headers_len..).unwrap_or_default();
+        let walked = walk(next_header, rest, headers_len, next_header_at);
+        let walk = walked.map_err(|_| HeaderError::Truncated)?;
+        headers_len += walk.len;
+        next_header_at = walk.next_header_at;
+        match walk.end {
+            End::Upper(protocol) => {
+                return Ok(Quoted { parsed, protocol, headers_len, is_later_fragment });
+            }
+            End::Fragment(fragment) if fragment.offset == 0 => next_header = fragment.next_header,
+            End::Fragment(fragment) => {
+                is_later_fragment = true;
+                let protocol = fragment.next_header.into();
+                return Ok(Quoted { parsed, protocol, headers_len, is_later_fragment });
+            }
+            End::Nothing => break,
+        }
+    }
+    Err(HeaderError::Truncated)
+}
+
+/// Returns the sum over the pseudo header that the checksum of an upper layer covers (RFC 8200
+/// §8.1), for `len` bytes of its header and data.
+#[must_use]
+pub fn pseudo_header(source: Ipv6Addr, destination: Ipv6Addr, protocol: Protocol, len: u16) -> Sum {
+    Sum::default()
+        .bytes(&source.octets())
+        .bytes(&destination.octets())
+        .word(u16::from(u8::from(protocol)))
+        .word(len)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::vec;
+    use std::vec::Vec;
+
+    const TCP: u8 = 6;
+
+    fn plain() -> Header {
+        Header {
+            source: Ipv6Addr::new(0xFE80, 0, 0, 0, 0, 0, 0, 2),
+            destination: Ipv6Addr::new(0xFE80, 0, 0, 0, 0, 0, 0, 1),
+            hop_limit: 64,
+            dscp_ecn: 0,
+            flow_label: 0,
+        }
+    }
+
+    fn any_header() -> impl Strategy<Value = Header> {
+        (any::<[u8; 16]>(), any::<[u8; 16]>(), any::<u8>(), any::<u8>(), 0..=FLOW_LABEL).prop_map(
+            |(source, destination, hop_limit, dscp_ecn, flow_label)| Header {
+                source: source.into(),
+                destination: destination.into(),
+                hop_limit,
+                dscp_ecn,
+                flow_label,
+            },
+        )
+    }
+
+    /// Walks over what stands behind a fixed header.
+    fn walked(next_header: u8, bytes: &[u8]) -> Result<Walk, Refusal> {
+        walk(next_header, bytes, HEADER_LEN, NEXT_HEADER_AT)
+    }
+
+    /// Options in a header of 8 bytes in front of TCP.
+    fn options(bytes: [u8; 6]) -> Vec<u8> {
+        [[TCP, 0].as_slice(), &bytes, b"data"].concat()
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_parsed_or_refused(bytes: Vec<u8>, next_header: u8) {
+            let _ = Header::parse(&bytes);
+            let _ = parse_quoted(&bytes);
+            let _ = walked(next_header, &bytes);
+        }
+
+        #[test]
+        fn a_walk_stays_within_the_bytes(
+            bytes in prop::collection::vec(prop::sample::select(&[0, 1, 5, 43, 44, 60, 6]), 0..200),
+            next_header in prop::sample::select(&[0, 43, 44, 60]),
+        ) {
+            if let Ok(walk) = walked(next_header, &bytes) {
+                prop_assert!(walk.len <= bytes.len());
+                prop_assert!(walk.next_header_at < HEADER_LEN + bytes.len());
+            }
+        }
+
+        #[test]
+        fn what_is_emitted_is_parsed_as_it_was(header in any_header(), data_len in 0..1500_u16) {
+            let mut bytes = header.emit(TCP, data_len).to_vec();
+            bytes.resize(HEADER_LEN + usize::from(data_len), 0);
+            let parsed = Header::parse(&bytes).unwrap();
+            let expected = Parsed { header, next_header: TCP, total_len: bytes.len() };
+            prop_assert_eq!(parsed, expected);
+        }
+
+        #[test]
+        fn etherparse_reads_what_is_emitted(header in any_header(), payload_len: u16) {
+            let bytes = header.emit(TCP, payload_len);
+            let (theirs, _) = etherparse::Ipv6Header::from_slice(&bytes).unwrap();
+            prop_assert_eq!(theirs.source_addr(), header.source);
+            prop_assert_eq!(theirs.destination_addr(), header.destination);
+            prop_assert_eq!(theirs.hop_limit, header.hop_limit);
+            prop_assert_eq!(theirs.traffic_class, header.dscp_ecn);
+            prop_assert_eq!(theirs.flow_label.value(), header.flow_label);
+            prop_assert_eq!((theirs.next_header.0, theirs.payload_length), (TCP, payload_len));
+        }
+
+        #[test]
+        fn a_fragment_header_is_walked_over_and_read_as_it_was(
+            next_header: u8, units in 0..=0x1FFF_u16, more: bool, identification: u32
+        ) {
+            let fragment = Fragment { next_header, offset: units * 8, more, identification };
+            let walk = walked(FRAGMENT, &fragment.emit()).unwrap();
+            prop_assert_eq!(walk.end, End::Fragment(fragment));
+            prop_assert_eq!((walk.len, walk.next_header_at), (8, 40));
+        }
+
+        #[test]
+        fn etherparse_reads_the_fragment_header(
+            next_header: u8, units in 0..=0x1FFF_u16, more: bool, identification: u32
+        ) {
+            let fragment = Fragment { next_header, offset: units * 8, more, identification };
+            let bytes = fragment.emit();
+            let (theirs, _) = etherparse::Ipv6FragmentHeader::from_slice(&bytes).unwrap();
+            prop_assert_eq!(theirs.fragment_offset.byte_offset(), fragment.offset);
+            prop_assert_eq!((theirs.more_fragments, theirs.next_header.0), (more, next_header));
+            prop_assert_eq!(theirs.identification, identification);
+        }
+    }
+
+    #[test]
+    fn a_payload_longer_than_the_buffer_is_refused() {
+        let bytes = plain().emit(TCP, 1);
+        assert_eq!(Header::parse(&bytes), Err(HeaderError::PayloadLength));
+    }
+
+    #[test]
+    fn a_header_of_version_4_is_refused() {
+        assert_eq!(Header::parse(&[0x45; 40]), Err(HeaderError::Version));
+    }
+
+    #[test]
+    fn a_chain_of_every_kind_of_header_leads_to_the_protocol() {
+        let bytes = [
+            [60, 0, 1, 4, 0, 0, 0, 0],
+            [43, 0, 0, 0, 0, 0, 0, 0],
+            [60, 0, 0, 0, 0, 0, 0, 0],
+            [TCP, 0, 5, 2, 0, 0, 0, 0],
+        ];
+        let walk = walked(0, bytes.as_flattened()).unwrap();
+        let end = End::Upper(Protocol::Tcp);
+        assert_eq!(walk, Walk { end, len: 32, next_header_at: 64 });
+    }
+
+    #[test]
+    fn hop_by_hop_options_anywhere_but_first_are_a_next_header_that_is_not_known() {
+        let bytes = [[0, 0, 0, 0, 0, 0, 0, 0], [TCP, 0, 0, 0, 0, 0, 0, 0]];
+        let refused = Err(field(Problem::NextHeader, 40));
+        assert_eq!(walked(60, bytes.as_flattened()), refused);
+        assert_eq!(walked(0, bytes.as_flattened()), refused);
+    }
+
+    #[test]
+    fn a_route_of_type_0_is_skipped_when_walked_and_refused_when_not() {
+        let route = |segments_left| walked(43, &[TCP, 0, 0, segments_left, 0, 0, 0, 0]);
+        assert_eq!(route(0).unwrap().end, End::Upper(Protocol::Tcp));
+        assert_eq!(route(1), Err(field(Problem::Field, 42)));
+    }
+
+    #[test]
+    fn no_next_header_ends_the_walk() {
+        assert_eq!(walked(59, b"rest").unwrap().end, End::Nothing);
+    }
+
+    #[test]
+    fn an_unknown_option_is_treated_as_its_two_highest_bits_ask() {
+        let refused =
+            [0x3E, 0x7E, 0xBE, 0xFE].map(|kind| walked(60, &options([0, kind, 2, 7, 7, 0])).err());
+        let problem = Problem::Option;
+        assert_eq!(
+            refused,
+            [
+                None,
+                Some(Refusal::Option),
+                Some(Refusal::Problem { problem, pointer: 43, to_groups: true }),
+                Some(Refusal::Problem { problem, pointer: 43, to_groups: false }),
+            ]
+        );
+    }
+
+    #[test]
+    fn an_option_that_leaves_its_header_is_a_field_in_error() {
+        let refused = walked(60, &options([0, 0x3E, 4, 0, 0, 0]));
+        assert_eq!(refused, Err(field(Problem::Field, 44)));
+        assert_eq!(walked(60, &options([0, 0, 0, 0, 0, 1])), Err(field(Problem::Field, 47)));
+    }
+
+    #[test]
+    fn eight_headers_are_walked_and_nine_are_too_many() {
+        let chain = |before| {
+            [[60, 0, 1, 4, 0, 0, 0, 0].repeat(before), vec![59, 0, 1, 4, 0, 0, 0, 0]].concat()
+        };
+        assert_eq!(walked(60, &chain(7)).unwrap().end, End::Nothing);
+        assert_eq!(walked(60, &chain(8)), Err(Refusal::TooMany));
+    }
+
+    #[test]
+    fn sixteen_options_are_looked_at_and_seventeen_are_too_many() {
+        let header = |count: usize| {
+            let len = (2 + count * 2).div_ceil(8) * 8;
+            let mut bytes =
+                [vec![TCP, u8::try_from(len / 8 - 1).unwrap()], [0x3E, 0].repeat(count)].concat();
+            bytes.resize(len, 0);
+            bytes
+        };
+        assert!(walked(60, &header(16)).is_ok());
+        assert_eq!(walked(60, &header(17)), Err(Refusal::TooMany));
+    }
+
+    #[test]
+    fn a_quote_of_a_first_fragment_leads_to_the_protocol() {
+        let fragment = Fragment { next_header: TCP, offset: 0, more: true, identification: 9 };
+        let bytes = [plain().emit(FRAGMENT, 1240).as_slice(), &fragment.emit(), b"ports"].concat();
+        let quoted = parse_quoted(&bytes).unwrap();
+        assert_eq!((quoted.protocol, quoted.headers_len), (Protocol::Tcp, 48));
+        assert!(!quoted.is_later_fragment);
+    }
+
+    #[test]
+    fn the_pseudo_header_is_summed_as_its_forty_bytes_are() {
+        let header = plain();
+        let ends = [header.source.octets(), header.destination.octets()].concat();
+        let bytes = [ends.as_slice(), &[0, 0, 0x12, 0x34, 0, 0, 0, 6]].concat();
+        let sum = pseudo_header(header.source, header.destination, Protocol::Tcp, 0x1234);
+        assert_eq!(sum.finish(), Sum::default().bytes(&bytes).finish());
+    }
+}

@@ -1,0 +1,447 @@
+//! Packetization layer path MTU discovery (RFC 4821, RFC 8899): one connection's search for the
+//! longest datagram that arrives, by sending some and seeing which are acknowledged.
+//!
+//! It needs no router's help, and so finds its way out of a *black hole*, where long datagrams
+//! vanish and nobody says so. The engine knows nothing of segments: a transport asks it for the
+//! length of what it sends and for a probe now and then, and tells it what became of each. All
+//! lengths are those of whole IP datagrams.
+//!
+//! ```text
+//!            base acknowledged             nothing left between low and high
+//!   Base ───────────────────────► Searching ───────────────────────► Complete
+//!    │ ▲                             ▲                                  │
+//!    │ └── long datagrams vanish ────┼──────────────────────────────────┤
+//!    │                               └──────── ten minutes later ───────┘
+//!    │ base not acknowledged
+//!    └──► Error (the shortest length; base is probed on)
+//! ```
+//!
+//! A transport that trusts its routers starts [`Search::optimistic`], with the longest length
+//! taken for good until long datagrams vanish; one that does not, [`Search::from_base`].
+
+use crate::time::{Duration, Instant};
+
+/// How often a length is probed before it is taken as too long (RFC 8899 §5.1.2).
+pub const MAX_PROBES: u8 = 3;
+/// How often in a row datagrams longer than base must vanish before that is a black hole. A
+/// retransmission timer that starts at 1 s and doubles comes to 7 s.
+pub const MAX_VANISHED: u8 = 3;
+/// How long to be content before trying longer ones again (RFC 8899 §5.1.1).
+pub const RAISE_AFTER: Duration = Duration::from_secs(600);
+/// The shortest wait for a probe's acknowledgment (RFC 8899 §5.1.1 MUST).
+pub const PROBE_WAIT_MIN: Duration = Duration::from_secs(1);
+/// A search ends when the length is known to fewer bytes than this.
+pub const RESOLUTION: u16 = 8;
+
+/// What a search may find.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// What gets through anywhere: 1280 for IPv6, the floor of path MTUs for IPv4.
+    pub min: u16,
+    /// What gets through nearly anywhere.
+    pub base: u16,
+    /// What the link takes.
+    pub max: u16,
+}
+
+/// Where a search stands (RFC 8899 §5.2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum State {
+    /// The base length is being confirmed.
+    Base,
+    /// Lengths above the one in use are probed.
+    Searching,
+    /// The length is known until a time.
+    Complete {
+        /// When to search again.
+        raise_at: Instant,
+    },
+    /// Not even base gets through.
+    Error,
+}
+
+/// One search.
+#[derive(Clone, Copy, Debug)]
+pub struct Search {
+    limits: Limits,
+    state: State,
+    /// The length in use.
+    mtu: u16,
+    /// The longest that may still get through.
+    high: u16,
+    probe: Probe,
+    vanished: u8,
+}
+
+/// The length that is being probed.
+#[derive(Clone, Copy, Debug, Default)]
+struct Probe {
+    len: u16,
+    /// Probes of this length that were lost.
+    lost: u8,
+    /// Until when the last one may be acknowledged, if one is under way.
+    expires_at: Option<Instant>,
+}
+
+impl Limits {
+    /// Returns these limits in an order that makes sense.
+    #[must_use]
+    fn sorted(self) -> Self {
+        let max = self.max.max(1);
+        let base = self.base.min(max);
+        Self { min: self.min.min(base), base, max }
+    }
+}
+
+impl Search {
+    /// Starts with the longest length, and searches when datagrams of it vanish.
+    #[must_use]
+    pub fn optimistic(limits: Limits, now: Instant) -> Self {
+        let limits = limits.sorted();
+        let state = State::Complete { raise_at: now + RAISE_AFTER };
+        let (mtu, high) = (limits.max, limits.max);
+        Self { limits, state, mtu, high, probe: Probe::default(), vanished: 0 }
+    }
+
+    /// Starts with the base length and searches upwards.
+    #[must_use]
+    pub fn from_base(limits: Limits) -> Self {
+        let limits = limits.sorted();
+        let (mtu, high) = (limits.base, limits.max);
+        Self { limits, state: State::Base, mtu, high, probe: Probe::default(), vanished: 0 }
+    }
+
+    /// Returns the length to use for data.
+    #[must_use]
+    pub fn mtu(&self) -> u16 {
+        self.mtu
+    }
+
+    /// Returns where the search stands.
+    #[must_use]
+    pub fn state(&self) -> State {
+        self.state
+    }
+
+    /// Returns the length of a probe that is to be sent now, if one is. It counts as sent: its
+    /// acknowledgment has to come within `wait`, of which one second is the least.
+    ///
+    /// In the states Base and Error any datagram of that length does as a probe.
+    pub fn transmit(&mut self, wait: Duration, now: Instant) -> Option<u16> {
+        if self.probe.expires_at.is_some() {
+            return None;
+        }
+        let len = match self.state {
+            State::Base | State::Error => self.limits.base,
+            State::Searching => self.next_len(),
+            State::Complete { .. } => return None,
+        };
+        if len != self.probe.len {
+            self.probe = Probe { len, ..Probe::default() };
+        }
+        self.probe.expires_at = Some(now + wait.max(PROBE_WAIT_MIN));
+        Some(len)
+    }
+
+    /// Returns when to call [`Self::timeout`].
+    #[must_use]
+    pub fn deadline(&self) -> Option<Instant> {
+        match self.state {
+            State::Complete { raise_at } if self.mtu < self.limits.max => Some(raise_at),
+            State::Complete { .. } => None,
+            State::Base | State::Searching | State::Error => self.probe.expires_at,
+        }
+    }
+
+    /// Takes note that time has passed.
+    pub fn timeout(&mut self, now: Instant) {
+        match (self.state, self.probe.expires_at) {
+            (State::Complete { raise_at }, _) if raise_at <= now => self.raise(),
+            (State::Complete { .. }, _) => {}
+            (_, Some(expires_at)) if expires_at <= now => self.lost(self.probe.len, now),
+            _ => {}
+        }
+    }
+
+    /// A datagram of `len` bytes was acknowledged, be it a probe or not.
+    pub fn acknowledged(&mut self, len: u16, now: Instant) {
+        if len > self.limits.base {
+            self.vanished = 0;
+        }
+        let confirms_base = len >= self.limits.base.min(self.mtu.max(self.limits.min));
+        match self.state {
+            State::Base if confirms_base => self.search(self.limits.base, now),
+            // Only a probe is as long as base here.
+            State::Error if len >= self.limits.base => self.search(self.limits.base, now),
+            State::Searching | State::Complete { .. } if len > self.mtu => self.search(len, now),
+            _ => {}
+        }
+    }
+
+    /// A probe of `len` bytes was lost, while others were not: that says nothing of congestion
+    /// (RFC 8899 §3).
+    pub fn lost(&mut self, len: u16, now: Instant) {
+        if self.probe.expires_at.is_none() || len != self.probe.len {
+            return;
+        }
+        self.probe.expires_at = None;
+        self.probe.lost += 1;
+        if self.probe.lost < MAX_PROBES {
+            return;
+        }
+        self.probe = Probe::default();
+        match self.state {
+            State::Base | State::Error => self.fail(),
+            State::Searching => {
+                self.high = len.saturating_sub(1).max(self.mtu);
+                self.settle(now);
+            }
+            State::Complete { .. } => {}
+        }
+    }
+
+    /// A datagram of `len` bytes with data was sent again because nothing at all was
+    /// acknowledged. Returns whether that shows a black hole: [`Self::mtu`] is then lower.
+    pub fn vanished(&mut self, len: u16) -> bool {
+        if len <= self.limits.base
+            || !matches!(self.state, State::Complete { .. } | State::Searching)
+        {
+            return false;
+        }
+        self.vanished = self.vanished.saturating_add(1);
+        if self.vanished < MAX_VANISHED {
+            return false;
+        }
+        // What vanished is too long until it is shown to be not.
+        self.restart(len.saturating_sub(1));
+        true
+    }
+
+    /// A router says, and the transport believes it, that no more than `mtu` bytes get through.
+    pub fn packet_too_big(&mut self, mtu: u16, now: Instant) {
+        if mtu < self.limits.min || mtu >= self.high.max(self.mtu) {
+            return;
+        }
+        self.high = mtu;
+        if self.probe.len > mtu {
+            self.probe = Probe::default();
+        }
+        if mtu < self.limits.base {
+            self.mtu = mtu;
+            self.state = State::Complete { raise_at: now + RAISE_AFTER };
+        } else if mtu < self.mtu {
+            // RFC 8899 §4.6.2: no longer than that, and probed before it is used.
+            self.restart(mtu);
+        } else {
+            self.settle(now);
+        }
+    }
+
+    fn restart(&mut self, high: u16) {
+        self.mtu = self.limits.base;
+        self.high = high.max(self.limits.base);
+        self.probe = Probe::default();
+        self.vanished = 0;
+        self.state = State::Base;
+    }
+
+    fn fail(&mut self) {
+        self.mtu = self.limits.min;
+        self.state = State::Error;
+    }
+
+    /// Goes on from a length that is known to get through.
+    fn search(&mut self, len: u16, now: Instant) {
+        self.mtu = len.min(self.limits.max);
+        self.high = self.high.max(self.mtu);
+        self.probe = Probe::default();
+        self.settle(now);
+    }
+
+    fn settle(&mut self, now: Instant) {
+        if matches!(self.state, State::Base | State::Error) && self.mtu < self.limits.base {
+            return;
+        }
+        let is_found = self.high.saturating_sub(self.mtu) < RESOLUTION;
+        self.state = match is_found {
+            true => State::Complete { raise_at: now + RAISE_AFTER },
+            false => State::Searching,
+        };
+    }
+
+    fn raise(&mut self) {
+        self.high = self.limits.max;
+        self.probe = Probe::default();
+        self.state = State::Searching;
+        if self.mtu < self.limits.base {
+            self.state = State::Base;
+        }
+    }
+
+    /// The longest is tried first, because most paths take it; then the middle.
+    fn next_len(&self) -> u16 {
+        if self.high == self.limits.max {
+            return self.high;
+        }
+        self.mtu + (self.high - self.mtu).div_ceil(2)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const LIMITS: Limits = Limits { min: 1280, base: 1280, max: 1500 };
+    const WAIT: Duration = Duration::from_secs(1);
+
+    /// Sends probes over a path of `path_mtu` until none is due, and returns the time it took.
+    fn run(search: &mut Search, path_mtu: u16, now: &mut Instant) {
+        for _ in 0..100 {
+            if let Some(len) = search.transmit(WAIT, *now) {
+                if len <= path_mtu {
+                    search.acknowledged(len, *now);
+                }
+            } else if let (Some(deadline), false) =
+                (search.deadline(), matches!(search.state(), State::Complete { .. }))
+            {
+                *now = deadline;
+                search.timeout(*now);
+            } else {
+                return;
+            }
+        }
+        panic!("the search does not end: {search:?}");
+    }
+
+    proptest! {
+        #[test]
+        fn a_search_ends_within_its_resolution_below_the_path_mtu(
+            max in 1280_u16.., path in 1280_u16..
+        ) {
+            let mut search = Search::from_base(Limits { max, ..LIMITS });
+            let mut now = Instant::ZERO;
+            run(&mut search, path, &mut now);
+            let truth = path.min(max);
+            prop_assert!(search.mtu() <= truth && truth - search.mtu() < RESOLUTION);
+        }
+
+        #[test]
+        fn whatever_is_told_the_length_stays_within_the_limits(
+            told in prop::collection::vec((0..6_u8, 0_u16..2000), 0..60),
+            optimistic: bool,
+        ) {
+            let limits = Limits { min: 552, base: 1200, max: 1500 };
+            let mut now = Instant::ZERO;
+            let mut search = match optimistic {
+                true => Search::optimistic(limits, now),
+                false => Search::from_base(limits),
+            };
+            for (what, len) in told {
+                match what {
+                    0 => search.acknowledged(len.min(1500), now),
+                    1 => search.lost(len, now),
+                    2 => { search.vanished(len); }
+                    3 => search.packet_too_big(len, now),
+                    4 => { search.transmit(WAIT, now); }
+                    _ => {
+                        now = now + Duration::from_secs(u64::from(len));
+                        search.timeout(now);
+                    }
+                }
+                prop_assert!((552..=1500).contains(&search.mtu()), "{:?}", search);
+            }
+        }
+    }
+
+    #[test]
+    fn a_path_that_takes_the_longest_is_found_with_two_probes() {
+        let mut search = Search::from_base(LIMITS);
+        let probes = [1280, 1500].map(|len| {
+            assert_eq!(search.transmit(WAIT, Instant::ZERO), Some(len));
+            search.acknowledged(len, Instant::ZERO);
+            search.mtu()
+        });
+        assert_eq!(probes, [1280, 1500]);
+        assert_eq!((search.transmit(WAIT, Instant::ZERO), search.deadline()), (None, None));
+    }
+
+    #[test]
+    fn a_black_hole_is_left_within_30_seconds() {
+        let mut now = Instant::ZERO;
+        let mut search = Search::optimistic(LIMITS, now);
+        // The retransmission timer runs out after 1, 3 and 7 seconds.
+        let shown = [1, 2, 4].map(|secs| {
+            now = now + Duration::from_secs(secs);
+            search.vanished(1500)
+        });
+        assert_eq!((shown, search.mtu()), ([false, false, true], 1280));
+        run(&mut search, 1400, &mut now);
+        assert!((1393..=1400).contains(&search.mtu()), "{}", search.mtu());
+        assert!(now < Instant::ZERO + Duration::from_secs(30), "{now}");
+    }
+
+    #[test]
+    fn losses_that_end_show_no_black_hole() {
+        let mut search = Search::optimistic(LIMITS, Instant::ZERO);
+        let shown = [(); 10].map(|()| {
+            let shown = search.vanished(1500) || search.vanished(1500);
+            search.acknowledged(1500, Instant::ZERO);
+            shown
+        });
+        assert_eq!((shown, search.mtu()), ([false; 10], 1500));
+    }
+
+    #[test]
+    fn short_datagrams_that_vanish_show_no_black_hole() {
+        let mut search = Search::optimistic(LIMITS, Instant::ZERO);
+        let shown = [(); 10].map(|()| search.vanished(1280));
+        assert_eq!((shown, search.mtu()), ([false; 10], 1500));
+    }
+
+    #[test]
+    fn a_base_that_is_never_acknowledged_leaves_the_shortest_length() {
+        let mut search = Search::from_base(Limits { min: 552, base: 1200, max: 1500 });
+        let mut now = Instant::ZERO;
+        for _ in 0..3 {
+            assert_eq!(search.transmit(WAIT, now), Some(1200));
+            now = search.deadline().unwrap();
+            search.timeout(now);
+        }
+        assert_eq!((search.state(), search.mtu()), (State::Error, 552));
+        assert_eq!(search.transmit(WAIT, now), Some(1200));
+        search.acknowledged(1200, now);
+        assert_eq!((search.state(), search.mtu()), (State::Searching, 1200));
+    }
+
+    #[test]
+    fn a_longer_length_is_tried_after_ten_minutes() {
+        let mut search = Search::from_base(LIMITS);
+        let mut now = Instant::ZERO;
+        run(&mut search, 1400, &mut now);
+        assert_eq!(search.transmit(WAIT, now), None);
+        now = search.deadline().unwrap();
+        search.timeout(now);
+        run(&mut search, 1500, &mut now);
+        assert_eq!(search.mtu(), 1500);
+    }
+
+    #[test]
+    fn what_a_router_says_is_probed_before_it_is_used() {
+        let mut now = Instant::ZERO;
+        let mut search = Search::optimistic(LIMITS, now);
+        search.packet_too_big(1400, now);
+        assert_eq!((search.mtu(), search.state()), (1280, State::Base));
+        run(&mut search, 1400, &mut now);
+        assert!((1393..=1400).contains(&search.mtu()), "{}", search.mtu());
+    }
+
+    #[test]
+    fn a_router_that_says_less_than_the_least_or_more_than_is_known_is_not_believed() {
+        let mut search = Search::optimistic(LIMITS, Instant::ZERO);
+        for mtu in [1279, 1500, 9000] {
+            search.packet_too_big(mtu, Instant::ZERO);
+        }
+        assert_eq!(search.mtu(), 1500);
+    }
+}

@@ -1,0 +1,350 @@
+//! Reassembly against a map of which bytes have come, and the attacks on it.
+
+use super::*;
+use crate::cx::testing::Lab;
+use core::net::{Ipv4Addr, Ipv6Addr};
+use proptest::prelude::*;
+use std::vec;
+use std::vec::Vec;
+
+const THEIRS: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 2));
+const HEADERS: [u8; 20] = [0x45; 20];
+
+fn key(identification: u32) -> Key {
+    let destination = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1));
+    Key { source: THEIRS, destination, identification, protocol: 17 }
+}
+
+fn fragment(offset: usize, data: &[u8], more: bool) -> Fragment<'_> {
+    Fragment { key: key(7), offset, more, headers: &HEADERS, counted_len: 20, ecn: 0, data }
+}
+
+/// A reassembler with its lab.
+#[derive(Debug, Default)]
+struct Bench {
+    reassembler: Reassembler,
+    lab: Lab,
+}
+
+impl Bench {
+    fn receive(&mut self, fragment: &Fragment<'_>) -> Outcome {
+        self.reassembler.receive(fragment, &mut self.lab.cx())
+    }
+
+    /// Feeds a fragment and returns the data of the datagram that it finishes.
+    fn whole(&mut self, fragment: &Fragment<'_>) -> Option<Vec<u8>> {
+        match self.receive(fragment) {
+            Outcome::Whole(whole) => {
+                let data: Vec<u8> = whole.pieces().flatten().copied().collect();
+                assert_eq!(data.len(), whole.len());
+                Some(data)
+            }
+            Outcome::Kept | Outcome::Dropped(_) => None,
+        }
+    }
+
+    fn refusal(&mut self, fragment: &Fragment<'_>) -> Option<Refusal> {
+        match self.receive(fragment) {
+            Outcome::Dropped(refusal) => Some(refusal),
+            Outcome::Whole(_) | Outcome::Kept => None,
+        }
+    }
+}
+
+/// What a fragment of the model is: where it starts in units of 8 bytes, its length in bytes, and
+/// whether more follow.
+type Drawn = (usize, usize, bool);
+
+/// What a map of bytes says of the fragments in the order in which they come: at which of them
+/// the datagram is whole, if it becomes whole at all.
+fn model(drawn: &[Drawn]) -> Option<usize> {
+    let mut map = vec![false; LEN_MAX];
+    let mut seen: Vec<Drawn> = Vec::new();
+    for (number, (unit, len, more)) in drawn.iter().copied().enumerate() {
+        let (start, end) = (unit * 8, unit * 8 + len);
+        if len == 0 || (more && len % 8 != 0) || seen.contains(&(unit, len, more)) {
+            continue;
+        }
+        let ends = seen.iter().filter(|(_, _, more)| !more).map(|(unit, len, _)| unit * 8 + len);
+        let ends: Vec<usize> = ends.chain((!more).then_some(end)).collect();
+        let highest = map.iter().rposition(|came| *came).map_or(0, |last| last + 1).max(end);
+        let disagree = ends.len() > 1 || ends.iter().any(|end| *end < highest);
+        if disagree || map[start..end].contains(&true) {
+            return None;
+        }
+        map[start..end].fill(true);
+        seen.push((unit, len, more));
+        if ends.first().is_some_and(|end| map[..*end].iter().all(|came| *came)) {
+            return Some(number);
+        }
+    }
+    None
+}
+
+/// The data of a drawn fragment: each byte says where it lies.
+fn data_of((unit, len, _): Drawn) -> Vec<u8> {
+    (unit * 8..unit * 8 + len).map(|place| u8::try_from(place % 251).unwrap()).collect()
+}
+
+/// The same datagram of `len` bytes cut into pieces of `units` of 8 bytes each.
+fn cut(len: usize, units: usize) -> Vec<Drawn> {
+    let starts = (0..len.div_ceil(8)).step_by(units);
+    starts
+        .map(|unit| {
+            let end = len.min((unit + units) * 8);
+            (unit, end - unit * 8, end < len)
+        })
+        .collect()
+}
+
+proptest! {
+    #[test]
+    fn a_datagram_is_the_same_in_whatever_order_its_fragments_come(
+        (len, drawn) in (9_usize..2048, 1_usize..40).prop_flat_map(|(len, units)| {
+            (Just(len), Just(cut(len, units)).prop_shuffle())
+        }),
+    ) {
+        prop_assume!(drawn.len() > 1);
+        let mut bench = Bench::default();
+        let wholes: Vec<_> = drawn.iter().map(|one| {
+            bench.whole(&fragment(one.0 * 8, &data_of(*one), one.2))
+        }).collect();
+        let (last, others) = wholes.split_last().unwrap();
+        prop_assert!(others.iter().all(Option::is_none));
+        prop_assert_eq!(last, &Some(data_of((0, len, false))));
+        prop_assert_eq!((bench.reassembler.bytes(), bench.reassembler.len()), (0, 0));
+    }
+
+    // attack row 5
+    #[test]
+    fn any_fragments_are_reassembled_as_a_map_of_bytes_says(
+        drawn in prop::collection::vec((0_usize..8, 0_usize..33, any::<bool>()), 0..12),
+        aligned: bool,
+    ) {
+        let align = |len: usize| if aligned { len / 8 * 8 } else { len };
+        let drawn: Vec<Drawn> = drawn.iter().map(|one| (one.0, align(one.1), one.2)).collect();
+        let expected = model(&drawn);
+        let mut bench = Bench::default();
+        let mut finished = None;
+        for (number, one) in drawn.iter().enumerate() {
+            if let Some(data) = bench.whole(&fragment(one.0 * 8, &data_of(*one), one.2)) {
+                finished = Some(number);
+                prop_assert_eq!(&data, &data_of((0, data.len(), false)));
+                break;
+            }
+        }
+        prop_assert_eq!(finished, expected);
+    }
+
+    #[test]
+    fn an_overlap_spoils_the_datagram_in_whatever_order_it_comes(
+        drawn in Just([(0, 16, true), (1, 16, true), (3, 16, true), (5, 8, false)]).prop_shuffle(),
+    ) {
+        let mut bench = Bench::default();
+        for one in drawn {
+            prop_assert!(bench.whole(&fragment(one.0 * 8, &data_of(one), one.2)).is_none());
+        }
+        prop_assert_eq!(bench.lab.counted(Counter::IpReassemblyErrors), 1);
+    }
+}
+
+// attack row 1
+#[test]
+fn every_overlap_of_two_of_eight_fragments_drops_the_datagram_and_frees_its_memory() {
+    let bounds = (0..8_usize).flat_map(|start| (start + 1..=8).map(move |end| (start, end)));
+    let pairs = bounds.clone().flat_map(|one| bounds.clone().map(move |two| (one, two)));
+    let overlapping = pairs.filter(|(one, two)| one != two && one.0 < two.1 && two.0 < one.1);
+    let mut count = 0;
+    for ((start, end), (other_start, other_end)) in overlapping {
+        let mut bench = Bench::default();
+        let data = [7; 64];
+        bench.receive(&fragment(start * 8, &data[start * 8..end * 8], true));
+        let other = &data[other_start * 8..other_end * 8];
+        let refused = bench.refusal(&fragment(other_start * 8, other, true));
+        assert_eq!((refused, bench.reassembler.bytes()), (Some(Refusal::Spoilt), 0));
+        count += 1;
+    }
+    assert_eq!(count, 840);
+}
+
+// attack row 2
+#[test]
+fn a_fragment_that_ends_beyond_65535_bytes_drops_the_datagram() {
+    let mut bench = Bench::default();
+    bench.receive(&fragment(0, &[0; 8], true));
+    let refused = bench.refusal(&fragment(65_512, &[0; 8], false));
+    assert_eq!((refused, bench.reassembler.bytes()), (Some(Refusal::TooLong), 0));
+    assert_eq!(bench.refusal(&fragment(8, &[0; 8], true)), Some(Refusal::Spoilt));
+}
+
+// attack row 2
+#[test]
+fn a_first_fragment_whose_headers_leave_no_room_for_the_rest_drops_the_datagram() {
+    let mut bench = Bench::default();
+    bench.receive(&fragment(65_504, &[0; 8], false));
+    let headers = [0x4F; 60];
+    let first = Fragment { headers: &headers, counted_len: 60, ..fragment(0, &[0; 8], true) };
+    assert_eq!(bench.refusal(&first), Some(Refusal::Spoilt));
+    assert_eq!(bench.reassembler.bytes(), 0);
+}
+
+// attack row 3
+#[test]
+fn a_million_tiny_fragments_hold_less_than_four_mebibytes() {
+    let mut bench = Bench::default();
+    let mut highest = 0;
+    for _ in 0..1_000_000 {
+        let chance = &mut bench.lab.chance;
+        let identification = u32::try_from(chance.below(64)).unwrap();
+        let source = IpAddr::V4(Ipv4Addr::from_bits(u32::try_from(chance.below(16)).unwrap()));
+        let offset = usize::try_from(chance.below(8_000)).unwrap() * 8;
+        let key = Key { source, ..key(identification) };
+        bench.receive(&Fragment { key, ..fragment(offset, &[0; 8], true) });
+        highest = highest.max(bench.reassembler.bytes());
+        assert!(bench.reassembler.len() <= DATAGRAMS_MAX);
+    }
+    assert!(highest <= BYTES_MAX, "{highest}");
+    assert_eq!(bench.lab.counted(Counter::IpFragmentsIn), 1_000_000);
+}
+
+// attack row 3
+#[test]
+fn a_datagram_of_more_than_256_fragments_is_dropped() {
+    let mut bench = Bench::default();
+    let kept = (0..300).filter(|n| bench.refusal(&fragment(n * 16, &[0; 8], true)).is_none());
+    assert_eq!(kept.count(), 256);
+    assert_eq!(bench.reassembler.bytes(), 0);
+}
+
+// attack row 4
+#[test]
+fn an_honest_datagram_is_reassembled_in_a_flood_of_unfinished_ones() {
+    let mut bench = Bench::default();
+    let from = |n: u32| Key { source: IpAddr::V4(Ipv4Addr::from_bits(n)), ..key(n) };
+    let flood = |bench: &mut Bench, numbers: core::ops::Range<u32>| {
+        for n in numbers {
+            bench.receive(&Fragment { key: from(n), ..fragment(0, &[0; 8], true) });
+        }
+    };
+    flood(&mut bench, 1..100_000);
+    assert_eq!(bench.reassembler.len(), DATAGRAMS_MAX);
+    bench.receive(&fragment(0, &[1; 8], true));
+    flood(&mut bench, 100_000..100_200);
+    assert_eq!(bench.whole(&fragment(8, &[2; 4], false)).unwrap().len(), 12);
+}
+
+// attack row 4
+#[test]
+fn one_source_holds_no_more_than_its_share() {
+    let mut bench = Bench::default();
+    for n in 0..100_000 {
+        bench.receive(&Fragment { key: key(n), ..fragment(0, &[0; 8], true) });
+    }
+    assert_eq!(bench.reassembler.len(), SOURCE_MAX);
+    assert_eq!(bench.lab.counted(Counter::IpReassemblyEvicted), 100_000 - SOURCE_MAX as u64);
+}
+
+#[test]
+fn long_fragments_of_many_sources_hold_no_more_than_the_limit_of_bytes() {
+    let (mut bench, data) = (Bench::default(), vec![0; 60_000]);
+    for n in 0..100 {
+        let key = Key { source: IpAddr::V6(Ipv6Addr::from_bits(n)), ..key(1) };
+        bench.receive(&Fragment { key, ..fragment(8, &data, true) });
+        assert!(bench.reassembler.bytes() <= BYTES_MAX);
+    }
+    assert_eq!(bench.reassembler.len(), 34);
+}
+
+// attack row 16
+#[test]
+fn fragments_of_ipv6_that_overlap_are_all_dropped_with_those_that_follow() {
+    let mut bench = Bench::default();
+    let ends = [2, 1].map(|n| IpAddr::V6(Ipv6Addr::from_bits(n)));
+    let key = Key { source: ends[0], destination: ends[1], identification: 1, protocol: 0 };
+    let feed = |bench: &mut Bench, offset, more| {
+        bench.refusal(&Fragment { key, counted_len: 0, ..fragment(offset, &[0; 16], more) })
+    };
+    assert_eq!(feed(&mut bench, 0, true), None);
+    assert_eq!(feed(&mut bench, 8, true), Some(Refusal::Spoilt));
+    assert_eq!(feed(&mut bench, 16, false), Some(Refusal::Spoilt));
+    assert_eq!(bench.reassembler.bytes(), 0);
+}
+
+#[test]
+fn an_exact_duplicate_is_dropped_alone() {
+    let mut bench = Bench::default();
+    bench.receive(&fragment(0, b"12345678", true));
+    assert_eq!(bench.refusal(&fragment(0, b"12345678", true)), Some(Refusal::Duplicate));
+    assert_eq!(bench.whole(&fragment(8, b"9", false)).unwrap(), b"123456789");
+    assert_eq!(bench.lab.counted(Counter::IpFragmentsDuplicate), 1);
+}
+
+#[test]
+fn other_bytes_at_the_same_place_spoil_the_datagram() {
+    let mut bench = Bench::default();
+    bench.receive(&fragment(0, b"12345678", true));
+    assert_eq!(bench.refusal(&fragment(0, b"1234567X", true)), Some(Refusal::Spoilt));
+}
+
+#[test]
+fn two_last_fragments_at_different_places_spoil_the_datagram() {
+    let mut bench = Bench::default();
+    bench.receive(&fragment(8, b"1234", false));
+    assert_eq!(bench.refusal(&fragment(16, b"1234", false)), Some(Refusal::Spoilt));
+}
+
+#[test]
+fn a_misaligned_or_empty_fragment_is_dropped_alone() {
+    let mut bench = Bench::default();
+    bench.receive(&fragment(0, b"12345678", true));
+    assert_eq!(bench.refusal(&fragment(8, b"1234567", true)), Some(Refusal::Misaligned));
+    assert_eq!(bench.refusal(&fragment(8, b"", false)), Some(Refusal::Empty));
+    assert!(bench.whole(&fragment(8, b"9", false)).is_some());
+}
+
+#[test]
+fn the_headers_of_the_first_fragment_become_those_of_the_datagram() {
+    let (mut bench, headers) = (Bench::default(), [0x46; 24]);
+    bench.receive(&fragment(8, b"9", false));
+    let first = Fragment { headers: &headers, counted_len: 24, ..fragment(0, &[0; 8], true) };
+    let Outcome::Whole(whole) = bench.receive(&first) else { panic!("not whole") };
+    assert_eq!(whole.headers.as_ref(), headers);
+}
+
+#[test]
+fn congestion_marked_on_one_fragment_is_marked_on_the_whole() {
+    let whole = |first, second| {
+        let mut bench = Bench::default();
+        bench.receive(&Fragment { ecn: first, ..fragment(0, &[0; 8], true) });
+        match bench.receive(&Fragment { ecn: second, ..fragment(8, &[0; 8], false) }) {
+            Outcome::Whole(whole) => Some(whole.ecn),
+            Outcome::Kept | Outcome::Dropped(_) => None,
+        }
+    };
+    assert_eq!([whole(2, 3), whole(2, 2), whole(1, 2)], [Some(3), Some(2), Some(2)]);
+    assert_eq!([whole(0, 0), whole(0, 3)], [Some(0), None]);
+}
+
+#[test]
+fn a_datagram_is_dropped_60_seconds_after_its_first_fragment_and_told_if_that_was_the_start() {
+    let mut bench = Bench::default();
+    bench.receive(&fragment(0, b"12345678", true));
+    bench.lab.advance_millis(59_999);
+    bench.receive(&fragment(16, b"12345678", true));
+    assert!(bench.reassembler.timeout(&mut bench.lab.cx()).is_none());
+    bench.lab.advance_millis(1);
+    assert_eq!(bench.reassembler.deadline(), Some(bench.lab.now));
+    let expired = bench.reassembler.timeout(&mut bench.lab.cx()).unwrap();
+    assert_eq!((expired.key, expired.data.as_ref()), (key(7), b"12345678".as_slice()));
+    assert_eq!((bench.reassembler.bytes(), bench.reassembler.deadline()), (0, None));
+}
+
+#[test]
+fn a_datagram_whose_start_never_came_is_dropped_in_silence() {
+    let mut bench = Bench::default();
+    bench.receive(&fragment(8, b"12345678", true));
+    bench.lab.advance_millis(60_000);
+    assert!(bench.reassembler.timeout(&mut bench.lab.cx()).is_none());
+    assert_eq!(bench.lab.counted(Counter::IpReassemblyTimeouts), 1);
+    assert!(bench.reassembler.is_empty());
+}

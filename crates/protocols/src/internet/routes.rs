@@ -1,0 +1,235 @@
+//! Where to send a datagram next: on-link prefixes, static routes, default routers.
+//!
+//! A default router is a route for every destination (RFC 1122 §3.3.1, RFC 4861 §5.2). Of the
+//! routes that cover a destination the one with the longest prefix is taken, of several the one
+//! with the lowest metric, of several the one added first. A route learned from a router has a
+//! lifetime. The table is short and is searched from front to back, best first.
+
+use super::addresses::is_in_prefix;
+use crate::time::Instant;
+use alloc::vec::Vec;
+use core::net::IpAddr;
+
+/// The most routes.
+pub const ROUTES_MAX: usize = 128;
+
+/// A route to all destinations that share a prefix.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Route {
+    /// The first `prefix_len` bits of this are the prefix; 0.0.0.0 or :: with 0 for all.
+    pub prefix: IpAddr,
+    /// The length of the prefix in bits.
+    pub prefix_len: u8,
+    /// The router, or nothing if the destinations are on the link.
+    pub router: Option<IpAddr>,
+    /// Which of several with the same prefix is taken: the lowest.
+    pub metric: u16,
+    /// Until when it holds; for ever if nothing.
+    pub valid_until: Option<Instant>,
+}
+
+/// Why a route cannot be added.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RouteError {
+    /// There are [`ROUTES_MAX`] already.
+    Full,
+    /// The prefix is longer than an address.
+    PrefixLength,
+    /// The router is of another family than the prefix.
+    Family,
+}
+
+impl Route {
+    /// Makes a route for destinations on the link.
+    #[must_use]
+    pub fn on_link(prefix: IpAddr, prefix_len: u8) -> Self {
+        Self { prefix, prefix_len, router: None, metric: 0, valid_until: None }
+    }
+
+    /// Makes a route by way of a router.
+    #[must_use]
+    pub fn by(router: IpAddr, prefix: IpAddr, prefix_len: u8) -> Self {
+        Self { router: Some(router), ..Self::on_link(prefix, prefix_len) }
+    }
+
+    fn covers(&self, destination: IpAddr) -> bool {
+        is_in_prefix(destination, self.prefix, self.prefix_len)
+    }
+
+    /// Returns whether it is the same route, apart from metric and time.
+    fn is_namesake(&self, other: &Self) -> bool {
+        self.prefix_len == other.prefix_len
+            && self.router == other.router
+            && self.covers(other.prefix)
+    }
+}
+
+/// All routes, the longest prefix first, then the lowest metric.
+#[derive(Debug, Default)]
+pub struct Routes {
+    routes: Vec<Route>,
+}
+
+impl Routes {
+    /// Adds a route, or replaces the one with the same prefix and router.
+    ///
+    /// # Errors
+    ///
+    /// If it makes no sense, or there are too many.
+    pub fn add(&mut self, route: Route) -> Result<(), RouteError> {
+        let bits = if route.prefix.is_ipv4() { 32 } else { 128 };
+        if route.prefix_len > bits {
+            return Err(RouteError::PrefixLength);
+        }
+        if route.router.is_some_and(|router| router.is_ipv4() != route.prefix.is_ipv4()) {
+            return Err(RouteError::Family);
+        }
+        self.routes.retain(|known| !known.is_namesake(&route));
+        if self.routes.len() >= ROUTES_MAX {
+            return Err(RouteError::Full);
+        }
+        let is_better = |known: &Route| {
+            (known.prefix_len, u16::MAX - known.metric)
+                >= (route.prefix_len, u16::MAX - route.metric)
+        };
+        self.routes.insert(self.routes.partition_point(is_better), route);
+        Ok(())
+    }
+
+    /// Removes the route with this prefix and router, and returns whether there was one.
+    pub fn remove(&mut self, prefix: IpAddr, prefix_len: u8, router: Option<IpAddr>) -> bool {
+        let gone = Route { router, ..Route::on_link(prefix, prefix_len) };
+        let before = self.routes.len();
+        self.routes.retain(|known| !known.is_namesake(&gone));
+        self.routes.len() < before
+    }
+
+    /// Returns all routes, the best first.
+    #[must_use]
+    pub fn as_slice(&self) -> &[Route] {
+        &self.routes
+    }
+
+    /// Returns the host on the link to send to for `destination`: itself or a router. Nothing, if
+    /// there is no route.
+    #[must_use]
+    pub fn next_hop(&self, destination: IpAddr) -> Option<IpAddr> {
+        self.next_hop_unless(destination, |_| false)
+    }
+
+    /// Returns the same, but passes over routers that `is_down` knows to be unreachable as long as
+    /// there is another (RFC 1122 §3.3.1.4, RFC 4861 §6.3.6).
+    #[must_use]
+    pub fn next_hop_unless(
+        &self,
+        destination: IpAddr,
+        is_down: impl Fn(IpAddr) -> bool,
+    ) -> Option<IpAddr> {
+        let mut last_resort = None;
+        for route in self.routes.iter().filter(|route| route.covers(destination)) {
+            let Some(router) = route.router else { return Some(destination) };
+            if !is_down(router) {
+                return Some(router);
+            }
+            last_resort.get_or_insert(router);
+        }
+        last_resort
+    }
+
+    /// Returns when the next route ceases to hold.
+    #[must_use]
+    pub fn deadline(&self) -> Option<Instant> {
+        self.routes.iter().filter_map(|route| route.valid_until).min()
+    }
+
+    /// Removes the routes that no longer hold.
+    pub fn timeout(&mut self, now: Instant) {
+        self.routes.retain(|route| route.valid_until.is_none_or(|until| until > now));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::time::Duration;
+
+    fn ip(text: &str) -> IpAddr {
+        text.parse().unwrap()
+    }
+
+    fn default_by(router: &str) -> Route {
+        let router = ip(router);
+        Route::by(router, ip(if router.is_ipv4() { "0.0.0.0" } else { "::" }), 0)
+    }
+
+    fn table(routes: &[Route]) -> Routes {
+        let mut table = Routes::default();
+        for route in routes {
+            table.add(*route).unwrap();
+        }
+        table
+    }
+
+    #[test]
+    fn a_destination_on_the_link_is_sent_to_itself_and_any_other_to_the_router() {
+        let table = table(&[default_by("10.0.0.254"), Route::on_link(ip("10.0.0.1"), 24)]);
+        assert_eq!(table.next_hop(ip("10.0.0.9")), Some(ip("10.0.0.9")));
+        assert_eq!(table.next_hop(ip("10.0.1.9")), Some(ip("10.0.0.254")));
+        assert_eq!(table.next_hop(ip("2001:db8::1")), None);
+    }
+
+    #[test]
+    fn the_longest_prefix_is_taken() {
+        let long = Route::by(ip("fe80::2"), ip("2001:db8:1::"), 48);
+        let short = Route::by(ip("fe80::1"), ip("2001:db8::"), 32);
+        let table = table(&[default_by("fe80::3"), short, long]);
+        let next = ["2001:db8:1::9", "2001:db8:2::9", "2001::9"].map(|to| table.next_hop(ip(to)));
+        assert_eq!(next, ["fe80::2", "fe80::1", "fe80::3"].map(|router| Some(ip(router))));
+    }
+
+    #[test]
+    fn the_lowest_metric_is_taken_and_then_the_first() {
+        let routes = [("10.0.0.1", 5), ("10.0.0.2", 3), ("10.0.0.3", 3)];
+        let table = table(&routes.map(|(by, metric)| Route { metric, ..default_by(by) }));
+        assert_eq!(table.next_hop(ip("192.0.2.1")), Some(ip("10.0.0.2")));
+    }
+
+    #[test]
+    fn a_router_that_is_down_is_passed_over_as_long_as_there_is_another() {
+        let table = table(&[default_by("10.0.0.1"), default_by("10.0.0.2")]);
+        let destination = ip("192.0.2.1");
+        let one_down = table.next_hop_unless(destination, |router| router == ip("10.0.0.1"));
+        let all_down = table.next_hop_unless(destination, |_| true);
+        assert_eq!((one_down, all_down), (Some(ip("10.0.0.2")), Some(ip("10.0.0.1"))));
+    }
+
+    #[test]
+    fn a_route_is_replaced_by_its_namesake_and_removed() {
+        let mut table = table(&[default_by("10.0.0.1")]);
+        table.add(Route { metric: 9, ..default_by("10.0.0.1") }).unwrap();
+        assert_eq!(table.as_slice().len(), 1);
+        assert!(table.remove(ip("0.0.0.0"), 0, Some(ip("10.0.0.1"))));
+        assert!(!table.remove(ip("0.0.0.0"), 0, Some(ip("10.0.0.1"))));
+        assert_eq!(table.next_hop(ip("192.0.2.1")), None);
+    }
+
+    #[test]
+    fn a_route_whose_time_is_over_is_removed() {
+        let until = Instant::ZERO + Duration::from_secs(1800);
+        let mut table = table(&[Route { valid_until: Some(until), ..default_by("fe80::1") }]);
+        assert_eq!(table.deadline(), Some(until));
+        table.timeout(until);
+        assert_eq!((table.deadline(), table.next_hop(ip("2001:db8::1"))), (None, None));
+    }
+
+    #[test]
+    fn a_route_that_makes_no_sense_or_is_one_too_many_is_refused() {
+        let mut table = Routes::default();
+        let mixed = Route::by(ip("10.0.0.1"), ip("::"), 0);
+        assert_eq!(table.add(mixed), Err(RouteError::Family));
+        let too_long = Route::on_link(ip("10.0.0.1"), 33);
+        assert_eq!(table.add(too_long), Err(RouteError::PrefixLength));
+        let added = (0..=255).map(|n| table.add(Route::on_link(IpAddr::from([10, 0, n, 0]), 24)));
+        assert_eq!(added.filter(|added| *added == Err(RouteError::Full)).count(), 128);
+    }
+}

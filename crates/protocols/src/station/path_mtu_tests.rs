@@ -1,0 +1,119 @@
+//! What routers say of a path's MTU, and which of it a station believes (attack row 20).
+
+use super::*;
+use crate::cx::testing::Lab;
+use crate::internet::addresses::Address;
+use crate::internet::{icmpv6, ipv6};
+use crate::link::Datagram;
+use crate::transport::tcp::Profile;
+use core::net::{Ipv6Addr, SocketAddr};
+
+const OURS: Ipv6Addr = Ipv6Addr::new(0x2001, 0xDB8, 0, 0, 0, 0, 0, 1);
+const THEIRS: Ipv6Addr = Ipv6Addr::new(0x2001, 0xDB8, 0, 0, 0, 0, 0, 2);
+const ROUTER: Ipv6Addr = Ipv6Addr::new(0x2001, 0xDB8, 0, 0, 0, 0, 0, 9);
+const PORT: u16 = 23;
+
+/// Does nothing.
+struct Idle;
+
+impl Application for Idle {
+    fn wants_to_run(&self) -> bool {
+        false
+    }
+
+    fn run(&mut self, _layers: &mut Layers, _cx: &mut Cx<'_>) {}
+}
+
+struct Host {
+    station: Station,
+    lab: Lab,
+}
+
+impl Host {
+    fn new() -> Self {
+        let mut lab = Lab::default();
+        let link = Link::Datagram(Datagram::new(1500));
+        let mut station = Station::new(link, Settings::default(), &mut lab.cx());
+        station.internet_mut().add_address(Address::lasting(OURS.into(), 64)).unwrap();
+        Self { station, lab }
+    }
+
+    fn run(&mut self) {
+        Scheduler::default().run(&mut self.station, &mut Idle, &mut self.lab.cx());
+    }
+
+    /// Returns the next datagram that leaves.
+    fn transmit(&mut self) -> Vec<u8> {
+        self.run();
+        let mut wire = Vec::new();
+        self.station.transmit_into(&mut wire, usize::MAX, &mut self.lab.cx());
+        wire
+    }
+
+    /// A router says that `datagram` is longer than 1300 bytes; returns the path MTU that is
+    /// believed then.
+    fn told_too_big(&mut self, datagram: &[u8]) -> u16 {
+        let quoted = datagram.get(..200).unwrap_or(datagram);
+        let mut message = [[2, 0, 0, 0, 0, 0, 5, 0x14].as_slice(), quoted].concat();
+        icmpv6::seal(ROUTER, OURS, &mut message);
+        let (source, destination) = (ROUTER, OURS);
+        let header =
+            ipv6::Header { source, destination, hop_limit: 64, dscp_ecn: 0, flow_label: 0 };
+        let len = u16::try_from(message.len()).unwrap();
+        let bytes = [header.emit(58, len).as_slice(), &message].concat();
+        self.station.receive(&bytes, &mut self.lab.cx());
+        self.run();
+        self.station.layers.internet.mtu_to(THEIRS.into(), self.lab.now)
+    }
+}
+
+// attack row 20
+#[test]
+fn a_router_is_believed_that_quotes_a_segment_in_flight_and_no_other() {
+    let mut host = Host::new();
+    let remote = SocketAddr::new(THEIRS.into(), PORT);
+    let cx = &mut host.lab.cx();
+    host.station.layers.tcp.open(OURS.into(), remote, Profile::BULK, cx).unwrap();
+    let segment = host.transmit();
+    let mut forged = segment.clone();
+    // The first byte of the sequence number.
+    forged[44] ^= 0x40;
+    assert_eq!((host.told_too_big(&forged), host.told_too_big(&segment)), (1500, 1300));
+}
+
+// attack row 20
+#[test]
+fn a_router_is_believed_that_quotes_a_datagram_of_a_bound_port_and_no_other() {
+    let mut host = Host::new();
+    let (layers, cx) = (&mut host.station.layers, &mut host.lab.cx());
+    let socket = layers.udp.bind(PORT, cx).unwrap();
+    layers.send_to(socket, &[7; 1400], SocketAddr::new(THEIRS.into(), PORT), cx).unwrap();
+    let datagram = host.transmit();
+    let mut forged = datagram.clone();
+    // The lower byte of the source port.
+    forged[41] ^= 1;
+    assert_eq!((host.told_too_big(&forged), host.told_too_big(&datagram)), (1500, 1300));
+}
+
+#[test]
+fn a_datagram_of_an_applications_own_protocol_is_kept_for_it() {
+    let mut host = Host::new();
+    assert!(host.station.layers.internet.ask_for(89));
+    let (source, destination) = (THEIRS, OURS);
+    let header = ipv6::Header { source, destination, hop_limit: 1, dscp_ecn: 0, flow_label: 0 };
+    let bytes = [header.emit(89, 5).as_slice(), b"hello"].concat();
+    // One more than are kept; whoever asks late has lost it.
+    for _ in 0..17 {
+        host.station.receive(&bytes, &mut host.lab.cx());
+        host.run();
+    }
+    let layers = &mut host.station.layers;
+    let mut kept = 0;
+    while let Some(datagram) = layers.receive_raw() {
+        assert_eq!(datagram.packet.data(), b"hello");
+        layers.pool.put(datagram.packet);
+        kept += 1;
+    }
+    assert_eq!((kept, layers.pool.lent()), (16, 0));
+    assert_eq!(host.lab.counted(Counter::IpRawQueueFull), 1);
+}

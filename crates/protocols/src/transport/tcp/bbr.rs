@@ -1,0 +1,363 @@
+//! BBR, version 1 (draft-cardwell-iccrg-bbr-congestion-control-00): a model of the path in place
+//! of a window that grows until something is lost.
+//!
+//! The model is the largest delivery rate of the last ten rounds and the least round trip of the
+//! last ten seconds. Data leaves at that rate, and twice as much as fits into the path may be out.
+//! Now and then a little more leaves to find out whether there is more, and now and then almost
+//! nothing, to see the round trip of an empty path. Losses say nothing about the rate: that makes
+//! it fit for paths that lose by chance, and unfair to those who give way to losses.
+
+use super::flight::RateSample;
+use crate::time::{Duration, Instant};
+use core::cmp::Ordering;
+
+/// Rounds for which a rate counts (§4.1.1.3).
+const RATE_ROUNDS: usize = 10;
+/// How long the least round trip counts, and how long the path is kept empty to see it (§4.3.5).
+const MIN_RTT_VALID: Duration = Duration::from_secs(10);
+const PROBE_RTT_TIME: Duration = Duration::from_millis(200);
+const PROBE_RTT_SEGMENTS: u32 = 4;
+/// 2 / ln 2 and its reciprocal, in parts of a thousand (§4.1.1.4).
+const HIGH_GAIN: u64 = 2885;
+const DRAIN_GAIN: u64 = 347;
+/// In parts of a thousand: one round more, one to let it drain, six as it is (§4.3.4).
+const CYCLE: [u64; 8] = [1250, 750, 1000, 1000, 1000, 1000, 1000, 1000];
+const WINDOW_GAIN: u64 = 2000;
+/// Rounds without a quarter more before the path is full (§4.3.2.3).
+const FULL_ROUNDS: u32 = 3;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Mode {
+    Startup,
+    Drain,
+    ProbeBandwidth {
+        phase: usize,
+        since: Instant,
+    },
+    ProbeRtt {
+        /// When it is over, once the path is empty.
+        until: Option<Instant>,
+    },
+}
+
+/// The model of one path.
+#[derive(Clone, Debug)]
+pub(super) struct Bbr {
+    mode: Mode,
+    /// The largest rate of each of the last rounds.
+    rates: [u64; RATE_ROUNDS],
+    rounds: usize,
+    /// The round ends when something is delivered that was sent after so much was.
+    round_end: u64,
+    min_rtt: Option<(Duration, Instant)>,
+    full_rate: u64,
+    full_rounds: u32,
+    /// The window to come back to after a recovery or a look at the empty path.
+    prior_cwnd: u32,
+    /// Until so much is delivered no more leaves than arrives: the first round of a recovery.
+    conserves_until: Option<u64>,
+    first_phase: usize,
+}
+
+/// What an acknowledgment says to the model.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Observation {
+    pub(super) rate: Option<RateSample>,
+    pub(super) rtt: Option<Duration>,
+    /// Bytes delivered since the connection began, and by this acknowledgment.
+    pub(super) delivered: u64,
+    pub(super) newly: u64,
+    pub(super) pipe: u64,
+    pub(super) cwnd: u32,
+    pub(super) mss: u32,
+    pub(super) now: Instant,
+}
+
+/// What follows from it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Control {
+    pub(super) cwnd: u32,
+    pub(super) bytes_per_s: Option<u64>,
+}
+
+impl Bbr {
+    /// Begins without a model; flows with different `seed` probe at different times.
+    pub(super) fn new(seed: u32) -> Self {
+        Self {
+            mode: Mode::Startup,
+            rates: [0; RATE_ROUNDS],
+            rounds: 0,
+            round_end: 0,
+            min_rtt: None,
+            full_rate: 0,
+            full_rounds: 0,
+            prior_cwnd: 0,
+            conserves_until: None,
+            // Any but the one that drains what was not put in.
+            first_phase: [0, 2, 3, 4, 5, 6, 7].get(seed as usize % 7).copied().unwrap_or(0),
+        }
+    }
+
+    fn rate(&self) -> u64 {
+        self.rates.iter().copied().max().unwrap_or(0)
+    }
+
+    fn is_full(&self) -> bool {
+        self.full_rounds >= FULL_ROUNDS
+    }
+
+    /// Bytes that fit into the path, times a gain in parts of a thousand.
+    fn path(&self, gain: u64) -> u64 {
+        let Some((min_rtt, _)) = self.min_rtt else { return u64::MAX };
+        let bytes = u128::from(self.rate()) * min_rtt.as_nanos() / 1_000_000_000;
+        u64::try_from(bytes * u128::from(gain) / 1000).unwrap_or(u64::MAX)
+    }
+
+    /// Takes an acknowledgment into the model, and says what to do.
+    pub(super) fn observe(&mut self, seen: &Observation) -> Control {
+        let begins_round = self.take_rate(seen);
+        self.change_mode(seen);
+        self.look_at_empty_path(seen, begins_round);
+        if self.conserves_until.is_some_and(|until| seen.delivered >= until) {
+            self.conserves_until = None;
+        }
+        Control { cwnd: self.window(seen), bytes_per_s: self.pace(seen) }
+    }
+
+    /// §4.1.1: the rate, and whether the path is full.
+    fn take_rate(&mut self, seen: &Observation) -> bool {
+        let Some(sample) = seen.rate else { return false };
+        let begins_round = sample.delivered_before >= self.round_end;
+        if begins_round {
+            self.round_end = seen.delivered;
+            self.rounds = (self.rounds + 1) % RATE_ROUNDS;
+            self.set_rate(0);
+        }
+        if !sample.is_app_limited || sample.bytes_per_s >= self.rate() {
+            let of_round = self.rates.get(self.rounds).copied().unwrap_or(0);
+            self.set_rate(of_round.max(sample.bytes_per_s));
+        }
+        if begins_round && !sample.is_app_limited && !self.is_full() {
+            if self.rate() >= self.full_rate.saturating_add(self.full_rate / 4) {
+                (self.full_rate, self.full_rounds) = (self.rate(), 0);
+            } else {
+                self.full_rounds += 1;
+            }
+        }
+        begins_round
+    }
+
+    fn set_rate(&mut self, rate: u64) {
+        if let Some(of_round) = self.rates.get_mut(self.rounds) {
+            *of_round = rate;
+        }
+    }
+
+    fn change_mode(&mut self, seen: &Observation) {
+        if self.mode == Mode::Startup && self.is_full() {
+            self.mode = Mode::Drain;
+        }
+        match self.mode {
+            Mode::Drain if seen.pipe <= self.path(1000) => {
+                let phase = self.first_phase;
+                self.mode = Mode::ProbeBandwidth { phase, since: seen.now };
+            }
+            Mode::ProbeBandwidth { phase, since } => {
+                let gain = CYCLE.get(phase).copied().unwrap_or(1000);
+                let is_over = self.min_rtt.is_some_and(|(rtt, _)| seen.now - since > rtt);
+                let may_end = match gain.cmp(&1000) {
+                    Ordering::Greater => is_over && seen.pipe >= self.path(gain),
+                    Ordering::Less => is_over || seen.pipe <= self.path(1000),
+                    Ordering::Equal => is_over,
+                };
+                // A path that does not take more is not asked for ever.
+                let rtt = self.min_rtt.map_or(Duration::ZERO, |(rtt, _)| rtt);
+                if may_end || seen.now - since > rtt * 2 {
+                    let phase = (phase + 1) % CYCLE.len();
+                    self.mode = Mode::ProbeBandwidth { phase, since: seen.now };
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// §4.3.5: takes the round trip, and looks at an empty path if it was not seen for long.
+    fn look_at_empty_path(&mut self, seen: &Observation, begins_round: bool) {
+        let now = seen.now;
+        let is_old = self.min_rtt.is_some_and(|(_, at)| now - at > MIN_RTT_VALID);
+        if let Some(rtt) = seen.rtt
+            && (is_old || self.min_rtt.is_none_or(|(least, _)| rtt <= least))
+        {
+            self.min_rtt = Some((rtt, now));
+        }
+        let in_probe = matches!(self.mode, Mode::ProbeRtt { .. });
+        if is_old && !in_probe {
+            self.prior_cwnd = self.prior_cwnd.max(seen.cwnd);
+            self.mode = Mode::ProbeRtt { until: None };
+        }
+        let Mode::ProbeRtt { until } = &mut self.mode else { return };
+        match until {
+            None if seen.pipe <= u64::from(PROBE_RTT_SEGMENTS * seen.mss) => {
+                *until = Some(now + PROBE_RTT_TIME);
+                self.round_end = seen.delivered;
+            }
+            Some(until) if now >= *until && begins_round => {
+                self.min_rtt = self.min_rtt.map(|(rtt, _)| (rtt, now));
+                let phase = self.first_phase;
+                self.mode = if self.is_full() {
+                    Mode::ProbeBandwidth { phase, since: now }
+                } else {
+                    Mode::Startup
+                };
+            }
+            _ => {}
+        }
+    }
+
+    fn pace(&self, seen: &Observation) -> Option<u64> {
+        let gain = match self.mode {
+            Mode::Startup => HIGH_GAIN,
+            Mode::Drain => DRAIN_GAIN,
+            Mode::ProbeBandwidth { phase, .. } => CYCLE.get(phase).copied().unwrap_or(1000),
+            Mode::ProbeRtt { .. } => 1000,
+        };
+        let rtt = self.min_rtt?.0.as_nanos().max(1);
+        // Before there is a model the first window tells the rate.
+        let first = u128::from(seen.cwnd) * 1_000_000_000 / rtt;
+        let first = u64::try_from(first).unwrap_or(u64::MAX);
+        let rate = if self.is_full() { self.rate() } else { self.rate().max(first) };
+        Some((u128::from(rate) * u128::from(gain) / 1000).try_into().unwrap_or(u64::MAX))
+    }
+
+    fn window(&mut self, seen: &Observation) -> u32 {
+        let gain = match self.mode {
+            Mode::Startup | Mode::Drain => HIGH_GAIN,
+            Mode::ProbeBandwidth { .. } | Mode::ProbeRtt { .. } => WINDOW_GAIN,
+        };
+        let least = PROBE_RTT_SEGMENTS * seen.mss;
+        let clip = |bytes: u64| u32::try_from(bytes).unwrap_or(u32::MAX);
+        if self.conserves_until.is_some() {
+            return seen.cwnd.max(clip(seen.pipe + seen.newly));
+        }
+        let mut cwnd = seen.cwnd.saturating_add(clip(seen.newly));
+        if !matches!(self.mode, Mode::ProbeRtt { .. }) && self.prior_cwnd > 0 {
+            cwnd = cwnd.max(core::mem::take(&mut self.prior_cwnd));
+        }
+        if self.is_full() {
+            // A little more than the path holds, for acknowledgments that come in bursts.
+            let target = clip(self.path(gain).saturating_add(u64::from(3 * seen.mss)));
+            cwnd = cwnd.min(target);
+        }
+        match self.mode {
+            Mode::ProbeRtt { .. } => cwnd.min(least),
+            _ => cwnd.max(least),
+        }
+    }
+
+    /// Notes that a recovery begins with `pipe` bytes out; returns the window. For one round no
+    /// more leaves than arrives.
+    pub(super) fn lost(&mut self, cwnd: u32, pipe: u64, delivered: u64, mss: u32) -> u32 {
+        self.prior_cwnd = self.prior_cwnd.max(cwnd);
+        self.conserves_until = Some(delivered.saturating_add(pipe.max(1)));
+        u32::try_from(pipe).unwrap_or(u32::MAX).saturating_add(mss)
+    }
+
+    /// Notes that the retransmission timeout has run out.
+    pub(super) fn timed_out(&mut self, cwnd: u32) {
+        self.prior_cwnd = self.prior_cwnd.max(cwnd);
+        self.conserves_until = None;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MSS: u32 = 1000;
+    const RTT: Duration = Duration::from_millis(100);
+
+    /// A path of a rate and a round trip, without a queue, that is always given as much as it
+    /// takes: one acknowledgment for each segment.
+    struct Path {
+        bbr: Bbr,
+        now: Instant,
+        delivered: u64,
+        control: Control,
+    }
+
+    impl Path {
+        fn new() -> Self {
+            let control = Control { cwnd: 10 * MSS, bytes_per_s: None };
+            Self { bbr: Bbr::new(1), now: Instant::ZERO, delivered: 0, control }
+        }
+
+        /// Lets `time` pass on a path of `bytes_per_s`.
+        fn run(&mut self, bytes_per_s: u64, time: Duration) {
+            let end = self.now + time;
+            while self.now < end {
+                let window = u64::from(self.control.cwnd) * 10;
+                let rate = bytes_per_s.min(window).max(1);
+                self.now = self.now + Duration::from_nanos(1_000_000_000 * u64::from(MSS) / rate);
+                self.delivered += u64::from(MSS);
+                let in_flight = rate / 10;
+                let delivered_before = self.delivered.saturating_sub(in_flight);
+                let sample =
+                    RateSample { bytes_per_s: rate, is_app_limited: false, delivered_before };
+                self.control = self.bbr.observe(&Observation {
+                    rate: Some(sample),
+                    rtt: Some(RTT),
+                    delivered: self.delivered,
+                    newly: u64::from(MSS),
+                    pipe: in_flight,
+                    cwnd: self.control.cwnd,
+                    mss: MSS,
+                    now: self.now,
+                });
+            }
+        }
+    }
+
+    #[test]
+    fn the_rate_of_the_path_is_found_and_its_product_with_the_round_trip_twice_is_out() {
+        let mut path = Path::new();
+        path.run(1_000_000, Duration::from_secs(5));
+        assert_eq!(path.bbr.rate(), 1_000_000);
+        assert!(matches!(path.bbr.mode, Mode::ProbeBandwidth { .. }));
+        assert_eq!(path.control.cwnd, 203_000);
+    }
+
+    #[test]
+    fn a_slower_path_is_noticed_after_ten_rounds() {
+        let mut path = Path::new();
+        path.run(1_000_000, Duration::from_secs(5));
+        path.run(200_000, Duration::from_secs(3));
+        assert_eq!(path.bbr.rate(), 200_000);
+    }
+
+    #[test]
+    fn a_loss_lets_no_more_leave_than_arrives_for_one_round_and_changes_no_rate() {
+        let mut path = Path::new();
+        path.run(1_000_000, Duration::from_secs(5));
+        let before = path.control.cwnd;
+        let cwnd = path.bbr.lost(before, 90_000, path.delivered, MSS);
+        assert_eq!(cwnd, 91_000);
+        path.control.cwnd = cwnd;
+        path.run(1_000_000, Duration::from_millis(50));
+        assert!(path.control.cwnd < before);
+        path.run(1_000_000, Duration::from_millis(100));
+        assert_eq!((path.control.cwnd, path.bbr.rate()), (before, 1_000_000));
+    }
+
+    #[test]
+    fn the_empty_path_is_looked_at_after_ten_seconds_at_a_higher_round_trip() {
+        let mut path = Path::new();
+        path.run(1_000_000, Duration::from_secs(5));
+        path.bbr.min_rtt = Some((RTT - Duration::from_millis(50), path.now));
+        path.run(1_000_000, Duration::from_millis(10_100));
+        assert!(matches!(path.bbr.mode, Mode::ProbeRtt { .. }));
+        assert_eq!(path.control.cwnd, 4 * MSS);
+        path.run(1_000_000, Duration::from_secs(1));
+        assert!(matches!(path.bbr.mode, Mode::ProbeBandwidth { .. }));
+        assert_eq!(path.control.cwnd, 203_000);
+    }
+}

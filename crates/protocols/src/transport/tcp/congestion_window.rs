@@ -1,0 +1,285 @@
+//! The congestion window: slow start, avoidance, reduction, and the way back if a reduction was a
+//! mistake (RFC 5681, RFC 6928; the growth itself is in `cubic.rs` and `newreno.rs`).
+//!
+//! Both phases grow by the bytes that were delivered (RFC 3465), and without its limit of two
+//! segments: an acknowledgment of a super-segment stands for all that it is made of. The window
+//! does not grow while it is not what holds the sender back (RFC 7661 §4.3).
+
+use super::bbr::{Bbr, Control, Observation};
+use super::cubic::{Cubic, Growth};
+use super::hystart::{Advice, HyStart};
+use super::newreno::NewReno;
+use super::profile::Congestion;
+use crate::time::{Duration, Instant};
+use alloc::boxed::Box;
+
+/// RFC 6928: segments in the first flight.
+const INITIAL_SEGMENTS: u32 = 10;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Avoidance {
+    NewReno(NewReno),
+    Cubic(Cubic),
+    /// The model decides.
+    None,
+}
+
+/// What stood before a reduction.
+#[derive(Clone, Copy, Debug)]
+struct Before {
+    cwnd: u32,
+    ssthresh: u32,
+    avoidance: Avoidance,
+}
+
+/// What an acknowledgment says to the window.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Delivered {
+    pub(super) bytes: u64,
+    /// Where the acknowledgment stands, and all that was sent.
+    pub(super) una: u64,
+    pub(super) nxt: u64,
+    /// The round trip that it measures.
+    pub(super) rtt: Option<Duration>,
+    pub(super) srtt: Duration,
+    pub(super) now: Instant,
+}
+
+/// The congestion window of one connection, in bytes.
+#[derive(Clone, Debug)]
+pub(super) struct CongestionWindow {
+    mss: u32,
+    cwnd: u32,
+    ssthresh: u32,
+    avoidance: Avoidance,
+    /// Only the first slow start is watched (RFC 9406 §4.3).
+    hystart: Option<HyStart>,
+    /// Bytes that conservative slow start has not yet counted.
+    credit: u64,
+    before: Option<Before>,
+    bbr: Option<Box<Bbr>>,
+}
+
+impl CongestionWindow {
+    /// Starts in slow start with the initial window of RFC 6928 for `mss`.
+    pub(super) fn new(congestion: Congestion, mss: u32, seed: u32) -> Self {
+        let avoidance = match congestion {
+            Congestion::NewReno => Avoidance::NewReno(NewReno::default()),
+            Congestion::Cubic => Avoidance::Cubic(Cubic::default()),
+            Congestion::Bbr => Avoidance::None,
+        };
+        Self {
+            mss,
+            cwnd: initial_window(mss),
+            ssthresh: u32::MAX,
+            avoidance,
+            hystart: (congestion == Congestion::Cubic).then(HyStart::new),
+            credit: 0,
+            before: None,
+            bbr: (congestion == Congestion::Bbr).then(|| Box::new(Bbr::new(seed))),
+        }
+    }
+
+    /// Returns whether a model of the path decides, and not the losses.
+    pub(super) fn has_model(&self) -> bool {
+        self.bbr.is_some()
+    }
+
+    /// Sets the window by the model, if there is one, and returns the rate.
+    pub(super) fn observe(&mut self, seen: Observation) -> Option<u64> {
+        let seen = Observation { cwnd: self.cwnd, mss: self.mss, ..seen };
+        let Control { cwnd, bytes_per_s } = self.bbr.as_mut()?.observe(&seen);
+        self.cwnd = cwnd;
+        bytes_per_s
+    }
+
+    /// Begins a recovery by the model, if there is one, with `pipe` bytes out.
+    pub(super) fn conserve(&mut self, pipe: u64, delivered: u64) {
+        if let Some(bbr) = &mut self.bbr {
+            self.cwnd = bbr.lost(self.cwnd, pipe, delivered, self.mss);
+        }
+    }
+
+    /// Takes a new maximum segment size; before anything was sent the window follows it.
+    pub(super) fn set_mss(&mut self, mss: u32) {
+        if self.cwnd == initial_window(self.mss) {
+            self.cwnd = initial_window(mss);
+        }
+        self.mss = mss;
+    }
+
+    pub(super) fn mss(&self) -> u32 {
+        self.mss
+    }
+
+    pub(super) fn cwnd(&self) -> u32 {
+        self.cwnd
+    }
+
+    pub(super) fn ssthresh(&self) -> u32 {
+        self.ssthresh
+    }
+
+    pub(super) fn is_slow_start(&self) -> bool {
+        self.cwnd < self.ssthresh
+    }
+
+    /// Starts with one segment, because the SYN was lost more than once (RFC 6928 §2).
+    pub(super) fn syn_was_lost(&mut self) {
+        self.cwnd = self.mss;
+    }
+
+    /// Grows by what was delivered while the window held the sender back.
+    pub(super) fn grow(&mut self, delivered: Delivered) {
+        if !self.is_slow_start() {
+            return self.avoid(delivered.bytes, delivered.srtt, delivered.now);
+        }
+        let advice = match &mut self.hystart {
+            Some(hystart) => hystart.acknowledged(delivered.una, delivered.nxt, delivered.rtt),
+            None => Advice::GrowBy { divisor: 1 },
+        };
+        let Advice::GrowBy { divisor } = advice else {
+            self.hystart = None;
+            self.ssthresh = self.cwnd;
+            return;
+        };
+        self.credit += delivered.bytes;
+        let grown = u32::try_from(self.credit / divisor).unwrap_or(u32::MAX);
+        self.credit %= divisor;
+        let cwnd = self.cwnd.saturating_add(grown);
+        // What is beyond the threshold counts for avoidance.
+        let rest = cwnd.saturating_sub(self.ssthresh);
+        self.cwnd = cwnd - rest;
+        if rest > 0 {
+            self.avoid(u64::from(rest), delivered.srtt, delivered.now);
+        }
+    }
+
+    fn avoid(&mut self, acked: u64, srtt: Duration, now: Instant) {
+        let (cwnd, mss) = (self.cwnd, self.mss);
+        let grown = match &mut self.avoidance {
+            Avoidance::None => 0,
+            Avoidance::NewReno(reno) => reno.acknowledged(cwnd, mss, acked),
+            Avoidance::Cubic(cubic) => cubic.acknowledged(Growth { cwnd, mss, acked, srtt, now }),
+        };
+        self.cwnd = self.cwnd.saturating_add(grown);
+    }
+
+    /// Says that the window did not hold the sender back.
+    pub(super) fn not_limited(&mut self, now: Instant) {
+        if let Avoidance::Cubic(cubic) = &mut self.avoidance {
+            cubic.not_limited(now);
+        }
+    }
+
+    /// Answers a loss or a mark with `flight` bytes out: sets the threshold, to which the window
+    /// is then brought.
+    pub(super) fn reduce(&mut self, flight: u64) {
+        if self.bbr.is_some() {
+            return;
+        }
+        let Self { cwnd, ssthresh, avoidance, .. } = *self;
+        self.before = Some(Before { cwnd, ssthresh, avoidance });
+        self.hystart = None;
+        let flight = u32::try_from(flight).unwrap_or(u32::MAX).min(cwnd);
+        self.ssthresh = match &mut self.avoidance {
+            Avoidance::None => return,
+            Avoidance::NewReno(reno) => reno.lost(u64::from(flight), self.mss),
+            Avoidance::Cubic(cubic) => cubic.lost(flight, self.mss),
+        };
+    }
+
+    /// Sets the window during a recovery.
+    pub(super) fn set_cwnd(&mut self, cwnd: u32) {
+        self.cwnd = cwnd.max(self.mss);
+    }
+
+    /// Brings the window to the threshold at the end of a recovery.
+    pub(super) fn finish_reduction(&mut self) {
+        if self.bbr.is_none() {
+            self.cwnd = self.ssthresh;
+        }
+    }
+
+    /// Starts again with one segment after a timeout (RFC 5681 §3.1).
+    pub(super) fn timed_out(&mut self) {
+        if let Some(bbr) = &mut self.bbr {
+            bbr.timed_out(self.cwnd);
+        }
+        self.cwnd = self.mss;
+        self.credit = 0;
+    }
+
+    /// Restores what stood before the last reduction (RFC 4015 §3.2).
+    pub(super) fn undo(&mut self) {
+        if let Some(before) = self.before.take() {
+            self.cwnd = self.cwnd.max(before.cwnd);
+            self.ssthresh = self.ssthresh.max(before.ssthresh);
+            self.avoidance = before.avoidance;
+        }
+    }
+
+    /// RFC 5681 §4.1: after an idle time of one timeout the window is at most the initial one.
+    pub(super) fn restart_after_idle(&mut self) {
+        self.cwnd = self.cwnd.min(initial_window(self.mss));
+    }
+}
+
+/// The first window of a connection, in bytes (RFC 6928).
+pub(super) fn initial_window(mss: u32) -> u32 {
+    (INITIAL_SEGMENTS * mss).min(14_600.max(2 * mss))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SRTT: Duration = Duration::from_millis(100);
+
+    fn delivered(bytes: u64) -> Delivered {
+        Delivered { bytes, una: 0, nxt: 0, rtt: None, srtt: SRTT, now: Instant::ZERO }
+    }
+
+    #[test]
+    fn the_first_flight_is_ten_segments() {
+        let first = |mss| CongestionWindow::new(Congestion::Cubic, mss, 0).cwnd();
+        assert_eq!([first(1460), first(536), first(9000)], [14_600, 5_360, 18_000]);
+    }
+
+    #[test]
+    fn slow_start_grows_by_what_is_acknowledged_however_it_is_divided() {
+        let mut window = CongestionWindow::new(Congestion::NewReno, 1000, 0);
+        window.grow(delivered(3000));
+        (0..1000).for_each(|_| window.grow(delivered(1)));
+        assert_eq!(window.cwnd(), 14_000);
+    }
+
+    #[test]
+    fn what_slow_start_has_beyond_the_threshold_counts_for_avoidance() {
+        let mut window = CongestionWindow::new(Congestion::NewReno, 1000, 0);
+        window.reduce(10_000);
+        window.timed_out();
+        window.grow(delivered(14_000));
+        assert_eq!((window.ssthresh(), window.cwnd()), (5000, 7000));
+    }
+
+    #[test]
+    fn a_reduction_that_was_a_mistake_is_undone() {
+        for congestion in [Congestion::Cubic, Congestion::NewReno] {
+            let mut window = CongestionWindow::new(congestion, 1000, 0);
+            window.reduce(10_000);
+            window.timed_out();
+            window.undo();
+            assert_eq!((window.cwnd(), window.ssthresh()), (10_000, u32::MAX));
+        }
+    }
+
+    #[test]
+    fn cubic_goes_down_to_seven_tenths_and_reno_to_a_half() {
+        for (congestion, ssthresh) in [(Congestion::Cubic, 7000), (Congestion::NewReno, 5000)] {
+            let mut window = CongestionWindow::new(congestion, 1000, 0);
+            window.reduce(20_000);
+            assert_eq!(window.ssthresh(), ssthresh);
+        }
+    }
+}

@@ -1,0 +1,232 @@
+//! CUBIC (RFC 9438): the window grows with the cube of the time since the last loss.
+//!
+//! All in whole bytes and microseconds, and exact but for the last microsecond of K, so that runs
+//! repeat everywhere.
+
+use crate::time::{Duration, Instant};
+
+/// §4.1: C is 0.4, in tenths.
+const C_TENTHS: u128 = 4;
+/// §4.6: the multiplicative decrease is 0.7, in tenths.
+const BETA_TENTHS: u64 = 7;
+/// §4.3: 3 (1 - beta) / (1 + beta) is 9/17.
+const ALPHA: (u64, u64) = (9, 17);
+/// Micro cubed, and the ten of C.
+const SCALE: u128 = 10 * 1_000_000_000_000_000_000;
+/// No epoch counts for longer: its cube would not fit.
+const MAX_MICROS: u64 = 100_000_000_000;
+
+/// Where a time of growth began.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Epoch {
+    since: Instant,
+    /// When the window is again what it was before the loss (figure 2), in microseconds.
+    k_us: u64,
+    /// The window of a Reno-friendly sender (§4.3), in bytes, and the part of a byte beyond.
+    w_est: u64,
+    w_est_rest: u64,
+    /// The part of a byte by which the window has grown beyond what it shows.
+    rest: u64,
+}
+
+/// The state of RFC 9438 §4.1.2.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Cubic {
+    /// The window just before the last reduction, less if it had not come up to the one before.
+    w_max: u32,
+    /// The window before the last reduction.
+    cwnd_prior: u32,
+    epoch: Option<Epoch>,
+    /// When the window was last found to be what holds the sender back.
+    limited_at: Option<Instant>,
+}
+
+/// What an acknowledgment says in congestion avoidance.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Growth {
+    pub(super) cwnd: u32,
+    pub(super) mss: u32,
+    pub(super) acked: u64,
+    pub(super) srtt: Duration,
+    pub(super) now: Instant,
+}
+
+impl Cubic {
+    /// Returns by how much the window grows (§4.2 to §4.5).
+    pub(super) fn acknowledged(&mut self, growth: Growth) -> u32 {
+        let Growth { cwnd, mss, acked, srtt, now } = growth;
+        let mut epoch = self.epoch.unwrap_or_else(|| self.begin(cwnd, mss, now));
+        self.limited_at = Some(now);
+        let cwnd_bytes = u64::from(cwnd.max(1));
+        epoch.grow_reno(u64::from(mss) * acked, cwnd_bytes, self.cwnd_prior);
+        let elapsed = now - epoch.since;
+        let cubic_now = window_at(elapsed, epoch.k_us, self.w_max, mss);
+        let grown = if cubic_now < epoch.w_est {
+            epoch.w_est.saturating_sub(cwnd_bytes)
+        } else {
+            let target = window_at(elapsed + srtt, epoch.k_us, self.w_max, mss);
+            let target = target.clamp(cwnd_bytes, cwnd_bytes + cwnd_bytes / 2);
+            let credit = (target - cwnd_bytes) * acked + epoch.rest;
+            epoch.rest = credit % cwnd_bytes;
+            credit / cwnd_bytes
+        };
+        self.epoch = Some(epoch);
+        u32::try_from(grown).unwrap_or(u32::MAX)
+    }
+
+    fn begin(&mut self, cwnd: u32, mss: u32, now: Instant) -> Epoch {
+        if self.w_max <= cwnd {
+            // §4.10: after slow start without a loss the curve begins where it is flat.
+            self.w_max = cwnd;
+        }
+        let k_us = time_to(self.w_max - cwnd, mss);
+        Epoch { since: now, k_us, w_est: u64::from(cwnd), w_est_rest: 0, rest: 0 }
+    }
+
+    /// Says that the window did not hold the sender back until now: that time does not count
+    /// (§4.2).
+    pub(super) fn not_limited(&mut self, now: Instant) {
+        if let (Some(epoch), Some(at)) = (&mut self.epoch, self.limited_at) {
+            epoch.since = epoch.since + (now - at);
+        }
+        self.limited_at = self.limited_at.map(|_| now);
+    }
+
+    /// Returns the threshold after a loss (§4.6), with fast convergence (§4.7).
+    pub(super) fn lost(&mut self, cwnd: u32, mss: u32) -> u32 {
+        let tenths = |of: u64| u32::try_from(u64::from(cwnd) * of / 20).unwrap_or(u32::MAX);
+        self.w_max = if cwnd < self.w_max { tenths(10 + BETA_TENTHS) } else { cwnd };
+        self.cwnd_prior = cwnd;
+        self.epoch = None;
+        tenths(2 * BETA_TENTHS).max(2 * mss)
+    }
+}
+
+impl Epoch {
+    /// §4.3: as Reno would with the same average, and as Reno itself once it is where it was.
+    fn grow_reno(&mut self, mss_times_acked: u64, cwnd: u64, cwnd_prior: u32) {
+        let is_caught_up = self.w_est >= u64::from(cwnd_prior);
+        let (above, below) = if is_caught_up { (ALPHA.1, ALPHA.1) } else { ALPHA };
+        let whole = cwnd * below;
+        // The rest is in parts of a window of another size: a fraction of a byte either way.
+        let credit = mss_times_acked * above + self.w_est_rest.min(whole);
+        self.w_est += credit / whole;
+        self.w_est_rest = credit % whole;
+    }
+}
+
+/// W_cubic of figure 1, in bytes.
+fn window_at(elapsed: Duration, k_us: u64, w_max: u32, mss: u32) -> u64 {
+    let micros = u64::try_from(elapsed.as_micros()).unwrap_or(MAX_MICROS).min(MAX_MICROS);
+    let distance = u128::from(micros.abs_diff(k_us));
+    let change = C_TENTHS * u128::from(mss) * distance.pow(3) / SCALE;
+    let change = u64::try_from(change).unwrap_or(u64::MAX);
+    if micros < k_us {
+        u64::from(w_max).saturating_sub(change)
+    } else {
+        u64::from(w_max).saturating_add(change)
+    }
+}
+
+/// K of figure 2, in microseconds: the time in which the curve grows by `bytes`.
+fn time_to(bytes: u32, mss: u32) -> u64 {
+    let cube = u128::from(bytes) * SCALE / (C_TENTHS * u128::from(mss.max(1)));
+    // The root, bit by bit from the highest: the cube of 2^37 has 112 bits.
+    (0..=37).rev().fold(0_u64, |root, bit| {
+        let tried = root | (1 << bit);
+        if u128::from(tried).pow(3) <= cube { tried } else { root }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const MSS: u32 = 1460;
+
+    /// Figure 1, in segments, as it stands.
+    fn formula(t: f64, w_max: f64, cwnd: f64) -> f64 {
+        let k = ((w_max - cwnd) / 0.4).cbrt();
+        0.4 * (t - k).powi(3) + w_max
+    }
+
+    proptest! {
+        #[test]
+        fn the_window_is_the_formula_within_a_segment(
+            w_max in 10..100_000_u32, share in 10..=100_u32, millis in 0..600_000_u64
+        ) {
+            let cwnd = w_max / 100 * share + w_max % 100;
+            let cwnd = cwnd.min(w_max);
+            let k_us = time_to((w_max - cwnd) * MSS, MSS);
+            let t = Duration::from_millis(millis);
+            let window = window_at(t, k_us, w_max * MSS, MSS) as f64 / f64::from(MSS);
+            let expected = formula(t.as_secs_f64(), f64::from(w_max), f64::from(cwnd)).max(0.0);
+            prop_assert!((window - expected).abs() < 1.0, "{window} {expected}");
+        }
+    }
+
+    /// Acknowledges a window each round trip, a segment at a time, for `rounds`.
+    fn run(cubic: &mut Cubic, mut cwnd: u32, rtt: Duration, rounds: u32) -> u32 {
+        for round in 0..rounds {
+            let segments = (cwnd / MSS).max(1);
+            for segment in 0..segments {
+                let now = Instant::ZERO + rtt * round + rtt * segment / segments;
+                let acked = u64::from(MSS);
+                cwnd += cubic.acknowledged(Growth { cwnd, mss: MSS, acked, srtt: rtt, now });
+            }
+        }
+        cwnd
+    }
+
+    #[test]
+    fn on_a_long_path_the_window_follows_the_curve() {
+        let mut cubic = Cubic::default();
+        let cwnd = cubic.lost(1000 * MSS, MSS);
+        assert_eq!(cwnd, 700 * MSS);
+        let rtt = Duration::from_millis(200);
+        // K is the cube root of 300 / 0.4, 9.09 s; at 15 s the curve is at 1082 segments.
+        let after = run(&mut cubic, cwnd, rtt, 75);
+        let expected = formula(15.0, 1000.0, 700.0);
+        let got = f64::from(after) / f64::from(MSS);
+        assert!((got - expected).abs() < 10.0, "{got} {expected}");
+    }
+
+    #[test]
+    fn on_a_short_path_the_window_is_that_of_reno() {
+        let mut cubic = Cubic::default();
+        let cwnd = cubic.lost(40 * MSS, MSS);
+        let rtt = Duration::from_millis(5);
+        // 0.529 segments a round trip until it is 40 again, after about 23 of them, then one.
+        let after = run(&mut cubic, cwnd, rtt, 43);
+        let segments = after / MSS;
+        assert!((58..=62).contains(&segments), "{segments}");
+    }
+
+    #[test]
+    fn a_loss_below_the_last_one_gives_way_to_others() {
+        let mut cubic = Cubic::default();
+        cubic.lost(100 * MSS, MSS);
+        assert_eq!(cubic.w_max, 100 * MSS);
+        cubic.lost(80 * MSS, MSS);
+        assert_eq!(cubic.w_max, 68 * MSS);
+    }
+
+    #[test]
+    fn time_in_which_the_window_did_not_matter_does_not_count() {
+        let rtt = Duration::from_millis(200);
+        let grow = |cubic: &mut Cubic, now| {
+            let cwnd = 700 * MSS;
+            cubic.acknowledged(Growth { cwnd, mss: MSS, acked: 14_600, srtt: rtt, now })
+        };
+        let mut cubic = Cubic::default();
+        cubic.lost(1000 * MSS, MSS);
+        let mut idle = cubic;
+        grow(&mut cubic, Instant::ZERO);
+        grow(&mut idle, Instant::ZERO);
+        idle.not_limited(Instant::ZERO + Duration::from_secs(1000));
+        let soon = grow(&mut cubic, Instant::ZERO + rtt);
+        let late = grow(&mut idle, Instant::ZERO + Duration::from_secs(1000) + rtt);
+        assert_eq!(soon, late);
+    }
+}

@@ -1,0 +1,553 @@
+//! What is outstanding: when each part was sent, and what the peer says of it (RFC 6675 §3,
+//! RFC 8985 §5).
+//!
+//! What was sent is remembered in the pieces in which it was sent, up to 64 KiB each, in a queue
+//! that only grows behind and shrinks in front. What the peer has of it, what is lost of it and
+//! what was sent again are sets of ranges beside the queue. They are empty while all goes well,
+//! so that nothing but the queue is touched, and they may cut a piece anywhere.
+//!
+//! All is judged in the order of time in which it was sent: the pieces by a mark that moves up
+//! the stream, what was sent again by a second queue. Either stops at the first that cannot be
+//! judged yet, so that an acknowledgment costs as much as it brings news, whatever number of
+//! holes there are (attack row 24).
+//!
+//! A peer that received whole segments cannot have more separate ranges than there are segments
+//! out. One that says so is not believed: the ranges beyond that are ignored and counted, and the
+//! data in them goes again (attack rows 23 and 25).
+
+use super::ranges::{Range, RangeSet};
+use super::seq::Seq;
+use crate::time::{Duration, Instant};
+use alloc::collections::{BTreeMap, VecDeque};
+
+/// Pieces that are remembered one by one; what is sent beyond them counts with the last one. They
+/// take about 10 MiB, and no window of less than 100 MiB needs them in full segments.
+const MAX_PIECES: usize = 1 << 17;
+/// Ranges that the peer may report beyond the number of segments that are out: what is sent again
+/// is cut otherwise than before.
+const RANGES_SLACK: usize = 16;
+
+/// What was known when something was sent (draft-ietf-ccwg-bbr, delivery rate samples).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Stamp {
+    pub(super) sent_at: Instant,
+    /// Bytes delivered until then, and when the last of them was.
+    delivered: u64,
+    delivered_at: Instant,
+    /// When the first of the flight that it belongs to was sent.
+    first_sent_at: Instant,
+    /// The user had given nothing more to send.
+    is_app_limited: bool,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Piece {
+    range: Range,
+    segments: u32,
+    stamp: Stamp,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Again {
+    end: u64,
+    stamp: Stamp,
+}
+
+/// The latest sending of which an acknowledgment brings news.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Newest {
+    pub(super) stamp: Stamp,
+    /// Where it ends in the stream.
+    pub(super) end: u64,
+    pub(super) is_again: bool,
+}
+
+/// What one acknowledgment brings, with all its blocks.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Delivery {
+    /// Bytes that are acknowledged by number now and were not before.
+    pub(super) acked: u64,
+    /// Bytes that the peer is now known to have, by number or by block.
+    pub(super) delivered: u64,
+    /// Bytes of these that came by block.
+    pub(super) sacked: u64,
+    pub(super) newest: Option<Newest>,
+    /// The round trip of what was sent once and acknowledged by number (Karn).
+    pub(super) rtt: Option<Duration>,
+    /// How far below the highest delivery something arrived that was sent only once, in bytes.
+    pub(super) reordered: Option<u64>,
+    /// What was acknowledged by number includes something that was sent again.
+    pub(super) acked_again: bool,
+    /// Ranges that were not believed.
+    pub(super) refused: u32,
+}
+
+/// What is known of something that is out, by how long ago it was sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Judgment {
+    /// Nothing sent later was delivered.
+    Open,
+    /// It is lost if nothing is heard of it until then.
+    Until(Instant),
+    Lost,
+}
+
+/// The rate at which data was delivered between two acknowledgments.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct RateSample {
+    pub(super) bytes_per_s: u64,
+    pub(super) is_app_limited: bool,
+    /// Bytes that had been delivered when it began.
+    pub(super) delivered_before: u64,
+}
+
+/// What is outstanding on a connection.
+#[derive(Clone, Debug)]
+pub(super) struct Flight {
+    una: u64,
+    una_seq: Seq,
+    nxt: u64,
+    pieces: VecDeque<Piece>,
+    /// Segments that the pieces took.
+    segments: usize,
+    sacked: RangeSet,
+    /// Where the highest delivery ended.
+    highest: u64,
+    /// What is lost and not sent again.
+    lost: RangeSet,
+    /// What was sent again and of which nothing is known yet, by its place, and by its time.
+    again: BTreeMap<u64, Again>,
+    again_places: u64,
+    by_time: VecDeque<(Range, Instant)>,
+    /// All that was ever sent again.
+    repeated: RangeSet,
+    /// All below was judged lost, or delivered, after its first sending.
+    judged: u64,
+    delivered: u64,
+    delivered_at: Instant,
+    first_sent_at: Instant,
+    /// Until this many bytes are delivered the rate says nothing about the path.
+    app_limited_until: u64,
+}
+
+impl Flight {
+    /// Nothing is out; `una` is the next number.
+    pub(super) fn new(una: Seq) -> Self {
+        Self {
+            una: 0,
+            una_seq: una,
+            nxt: 0,
+            pieces: VecDeque::new(),
+            segments: 0,
+            sacked: RangeSet::default(),
+            highest: 0,
+            lost: RangeSet::default(),
+            again: BTreeMap::new(),
+            again_places: 0,
+            by_time: VecDeque::new(),
+            repeated: RangeSet::default(),
+            judged: 0,
+            delivered: 0,
+            delivered_at: Instant::ZERO,
+            first_sent_at: Instant::ZERO,
+            app_limited_until: 0,
+        }
+    }
+
+    /// Returns the place of the first number that is not acknowledged.
+    pub(super) fn una(&self) -> u64 {
+        self.una
+    }
+
+    /// Returns the place behind all that was sent.
+    pub(super) fn nxt(&self) -> u64 {
+        self.nxt
+    }
+
+    /// Returns how many bytes are out and not acknowledged by number.
+    pub(super) fn outstanding(&self) -> u64 {
+        self.nxt - self.una
+    }
+
+    /// Returns how many bytes are thought to be in the network (RFC 6675 §3, pipe).
+    pub(super) fn pipe(&self) -> u64 {
+        self.outstanding().saturating_sub(self.sacked.places() + self.lost.places())
+    }
+
+    /// Returns how many bytes beyond the acknowledgment the peer has.
+    pub(super) fn sacked(&self) -> u64 {
+        self.sacked.places()
+    }
+
+    /// Returns how many bytes are lost and wait to be sent again.
+    pub(super) fn lost(&self) -> u64 {
+        self.lost.places()
+    }
+
+    /// Returns how many bytes were sent again and are not delivered.
+    pub(super) fn again(&self) -> u64 {
+        self.again_places
+    }
+
+    /// Returns how many bytes were delivered since the connection began.
+    pub(super) fn delivered(&self) -> u64 {
+        self.delivered
+    }
+
+    /// Returns the number at a place.
+    pub(super) fn seq(&self, place: u64) -> Seq {
+        // Outstanding data is less than half the numbers there are.
+        let low = |place: u64| u32::try_from(place & 0xFFFF_FFFF).unwrap_or(0);
+        Seq(self.una_seq.0.wrapping_add(low(place)).wrapping_sub(low(self.una)))
+    }
+
+    /// Returns the place of a number that is not before the first unacknowledged one.
+    fn place(&self, seq: Seq) -> Option<u64> {
+        (!seq.is_before(self.una_seq)).then(|| self.una + u64::from(seq.since(self.una_seq)))
+    }
+
+    /// Notes that `len` bytes were sent for the first time, in `segments` segments.
+    pub(super) fn sent(&mut self, len: u32, segments: u32, now: Instant) {
+        let range = Range::new(self.nxt, self.nxt + u64::from(len));
+        let stamp = self.stamp(now);
+        self.nxt = range.end;
+        self.segments += segments as usize;
+        if self.pieces.len() >= MAX_PIECES
+            && let Some(last) = self.pieces.back_mut()
+        {
+            last.range.end = range.end;
+            last.segments += segments;
+            last.stamp = stamp;
+            return;
+        }
+        self.pieces.push_back(Piece { range, segments, stamp });
+    }
+
+    fn stamp(&mut self, now: Instant) -> Stamp {
+        if self.pipe() == 0 {
+            (self.first_sent_at, self.delivered_at) = (now, now);
+        }
+        Stamp {
+            sent_at: now,
+            delivered: self.delivered,
+            delivered_at: self.delivered_at,
+            first_sent_at: self.first_sent_at,
+            is_app_limited: self.delivered < self.app_limited_until,
+        }
+    }
+
+    /// Says that the user has nothing more to send.
+    pub(super) fn app_limited(&mut self) {
+        self.app_limited_until = (self.delivered + self.pipe()).max(1);
+    }
+
+    /// Returns the first lost bytes, at most `max` of them, that wait to be sent again.
+    pub(super) fn next_lost(&self, max: u32) -> Option<(Seq, u32)> {
+        let range = self.lost.first()?;
+        let len = u32::try_from(range.len()).unwrap_or(u32::MAX).min(max);
+        Some((self.seq(range.start), len))
+    }
+
+    /// Notes that `len` bytes from `seq` on were sent again.
+    pub(super) fn sent_again(&mut self, seq: Seq, len: u32, now: Instant) {
+        let Some(start) = self.place(seq) else { return };
+        let range = Range::new(start, (start + u64::from(len)).min(self.nxt));
+        if range.is_empty() {
+            return;
+        }
+        let stamp = self.stamp(now);
+        self.lost.remove(range);
+        self.take_again(range, |_, _| ());
+        self.again.insert(range.start, Again { end: range.end, stamp });
+        self.again_places += range.len();
+        self.by_time.push_back((range, now));
+        self.repeated.insert(range);
+    }
+
+    /// Returns the last `max` bytes that are out, unless the peer has them: what a probe of the
+    /// tail sends again (RFC 8985 §7.3).
+    pub(super) fn tail(&self, max: u32) -> Option<(Seq, u32)> {
+        let last = self.pieces.back()?.range;
+        let start = last.start.max(last.end.saturating_sub(u64::from(max))).max(self.una);
+        let len = u32::try_from(last.end.saturating_sub(start)).ok().filter(|len| *len > 0)?;
+        (!self.sacked.has(last.end - 1)).then(|| (self.seq(start), len))
+    }
+
+    /// Takes an acknowledgment by number, which the caller has found to be of what was sent.
+    pub(super) fn acknowledge(&mut self, ack: Seq, delivery: &mut Delivery, now: Instant) {
+        let Some(place) = self.place(ack).filter(|place| *place > self.una) else { return };
+        let range = Range::new(self.una, place);
+        delivery.acked += range.len();
+        delivery.acked_again |= self.repeated.meets(range);
+        let oldest = self.pieces.front().map(|piece| piece.stamp);
+        let mut rest = range;
+        let mut news = 0;
+        while let Some(gap) = self.sacked.first_gap(rest) {
+            news += gap.len();
+            self.note_delivered(gap, delivery);
+            rest.start = gap.end;
+        }
+        // What stands behind data that the peer had long ago took longer than a round trip.
+        if news == range.len() && !delivery.acked_again {
+            delivery.rtt = oldest.map(|stamp| now - stamp.sent_at);
+        }
+        (self.una, self.una_seq) = (place, ack);
+        self.nxt = self.nxt.max(place);
+        self.count_delivered(news, delivery, now);
+        while let Some(piece) = self.pieces.front().filter(|piece| piece.range.end <= place) {
+            self.segments -= piece.segments as usize;
+            self.pieces.pop_front();
+        }
+        while self.by_time.front().is_some_and(|(range, _)| range.end <= place) {
+            self.by_time.pop_front();
+        }
+        self.sacked.remove_below(place);
+        self.lost.remove_below(place);
+        self.repeated.remove_below(place);
+        self.judged = self.judged.max(place);
+        self.highest = self.highest.max(place);
+    }
+
+    /// Takes a block: the peer has the numbers from `start` to `end`. What lies outside of what is
+    /// out is ignored.
+    pub(super) fn sack(&mut self, (start, end): (Seq, Seq), delivery: &mut Delivery, now: Instant) {
+        let (Some(start), Some(end)) = (self.place(start), self.place(end)) else { return };
+        let block = Range::new(start, end);
+        if block.is_empty() || end > self.nxt || self.sacked.covers(block) {
+            return;
+        }
+        let is_new_range = !self.sacked.meets(Range::new(start.saturating_sub(1), end + 1));
+        if is_new_range && self.sacked.ranges() >= self.segments + RANGES_SLACK {
+            delivery.refused += 1;
+            return;
+        }
+        let mut rest = block;
+        let mut news = 0;
+        while let Some(gap) = self.sacked.first_gap(rest) {
+            news += gap.len();
+            self.note_delivered(gap, delivery);
+            rest.start = gap.end;
+        }
+        self.lost.remove(block);
+        self.sacked.insert(block);
+        delivery.sacked += news;
+        self.count_delivered(news, delivery, now);
+    }
+
+    /// Says that the blocks of one acknowledgment are all taken: what the next one brings from
+    /// below the highest of them was overtaken.
+    pub(super) fn blocks_taken(&mut self) {
+        self.highest = self.sacked.last().map_or(self.highest, |last| self.highest.max(last.end));
+    }
+
+    fn count_delivered(&mut self, news: u64, delivery: &mut Delivery, now: Instant) {
+        if news > 0 {
+            delivery.delivered += news;
+            self.delivered += news;
+            self.delivered_at = now;
+        }
+    }
+
+    /// Looks at `gap`, which the peer has since this acknowledgment.
+    fn note_delivered(&mut self, gap: Range, delivery: &mut Delivery) {
+        let mut newest = delivery.newest;
+        let mut consider = |stamp: Stamp, end: u64, is_again: bool| {
+            let candidate = Newest { stamp, end, is_again };
+            if newest.is_none_or(|newest| is_later(&candidate, &newest)) {
+                newest = Some(candidate);
+            }
+        };
+        self.take_again(gap, |range, stamp| consider(stamp, range.end, true));
+        let last = gap.end - 1;
+        if !self.repeated.has(last)
+            && let Some(piece) = self.piece_at(last)
+        {
+            consider(piece.stamp, gap.end, false);
+        }
+        delivery.newest = newest;
+        let overtaken = Range::new(gap.start, gap.end.min(self.highest));
+        if !overtaken.is_empty() && !self.repeated.covers(overtaken) {
+            let extent = self.highest - gap.start;
+            delivery.reordered = delivery.reordered.max(Some(extent));
+        }
+    }
+
+    fn piece_at(&self, place: u64) -> Option<Piece> {
+        let index = self.pieces.partition_point(|piece| piece.range.end <= place);
+        self.pieces.get(index).copied()
+    }
+
+    /// Takes what overlaps `range` out of what was sent again, and shows each part.
+    fn take_again(&mut self, range: Range, mut show: impl FnMut(Range, Stamp)) {
+        if self.again.is_empty() {
+            return;
+        }
+        while let Some((start, found)) = self.again.range(..range.end).next_back() {
+            let (whole, stamp) = (Range::new(*start, found.end), found.stamp);
+            let part = whole.and(range);
+            if part.is_empty() {
+                break;
+            }
+            self.again.remove(&whole.start);
+            self.again_places -= part.len();
+            for rest in [Range::new(whole.start, part.start), Range::new(part.end, whole.end)] {
+                if !rest.is_empty() {
+                    self.again.insert(rest.start, Again { end: rest.end, stamp });
+                }
+            }
+            show(part, stamp);
+        }
+    }
+
+    /// Asks `judge`, by sending time and end, about what is out, and notes what is lost. Returns
+    /// how many bytes were, and when to ask again.
+    pub(super) fn judge(
+        &mut self,
+        judge: impl Fn(Instant, u64) -> Judgment,
+    ) -> (u64, Option<Instant>) {
+        let before = self.lost.places();
+        let first = self.judge_first_sendings(&judge);
+        let again = self.judge_again(&judge);
+        let until = first.into_iter().chain(again).min();
+        (self.lost.places() - before, until)
+    }
+
+    fn judge_first_sendings(
+        &mut self,
+        judge: &impl Fn(Instant, u64) -> Judgment,
+    ) -> Option<Instant> {
+        while self.judged < self.nxt {
+            let Some(piece) = self.piece_at(self.judged) else { break };
+            let rest = Range::new(self.judged, piece.range.end);
+            let Some(hole) = self.sacked.first_gap(rest) else {
+                self.judged = self.sacked.next_after(self.judged).map_or(rest.end, |r| r.end);
+                continue;
+            };
+            match judge(piece.stamp.sent_at, hole.end) {
+                Judgment::Open => return None,
+                Judgment::Until(at) => return Some(at),
+                Judgment::Lost => self.lose(hole),
+            }
+            self.judged = hole.end;
+        }
+        None
+    }
+
+    fn judge_again(&mut self, judge: &impl Fn(Instant, u64) -> Judgment) -> Option<Instant> {
+        while let Some((range, sent_at)) = self.by_time.front().copied() {
+            let Some(part) = self.next_again(range, sent_at) else {
+                self.by_time.pop_front();
+                continue;
+            };
+            // What was passed over is not looked at again.
+            if let Some((front, _)) = self.by_time.front_mut() {
+                front.start = part.start;
+            }
+            match judge(sent_at, part.end) {
+                Judgment::Open => return None,
+                Judgment::Until(at) => return Some(at),
+                Judgment::Lost => {
+                    self.take_again(part, |_, _| ());
+                    self.lost.insert(part);
+                }
+            }
+        }
+        None
+    }
+
+    /// Returns the first part in `range` that was last sent at `sent_at`.
+    fn next_again(&self, range: Range, sent_at: Instant) -> Option<Range> {
+        let mut parts = self.again.range(range.start..range.end);
+        let (start, again) = parts.find(|(_, again)| again.stamp.sent_at == sent_at)?;
+        Some(Range::new(*start, again.end))
+    }
+
+    /// Notes that what was sent once in `range` is lost.
+    fn lose(&mut self, range: Range) {
+        let mut rest = range;
+        // What was sent again meanwhile, as a probe, is judged by its second sending.
+        while let Some(gap) = self.repeated.first_gap(rest) {
+            self.lost.insert(gap);
+            rest.start = gap.end;
+        }
+    }
+
+    /// Says that the first `max` unacknowledged bytes are lost, which is all that a peer without
+    /// blocks lets one know. Returns how many of them were not yet said to be.
+    pub(super) fn lose_first(&mut self, max: u32) -> u64 {
+        let Some(front) = self.pieces.front() else { return 0 };
+        let end = (self.una + u64::from(max)).min(front.range.end);
+        let range = Range::new(self.una, end);
+        let before = self.lost.places();
+        self.take_again(range, |_, _| ());
+        self.lost.insert(range);
+        self.lost.places() - before
+    }
+
+    /// Says that all is lost that the peer has not said to have (RFC 6298 (5.4)).
+    pub(super) fn lose_all(&mut self) {
+        self.again.clear();
+        self.again_places = 0;
+        self.by_time.clear();
+        let mut rest = Range::new(self.una, self.nxt);
+        while let Some(gap) = self.sacked.first_gap(rest) {
+            self.lost.insert(gap);
+            rest.start = gap.end;
+        }
+        self.judged = self.nxt;
+    }
+
+    /// Says that what was taken for lost was only late: it is out again.
+    pub(super) fn find_lost(&mut self) {
+        self.lost.clear();
+        self.judged = self.una;
+    }
+
+    /// Returns whether the peer has dropped what it had said to have: it asks for the first byte
+    /// of a block (RFC 2018 §8, attack row 40).
+    pub(super) fn has_reneged(&self) -> bool {
+        self.sacked.first().is_some_and(|first| first.start == self.una)
+    }
+
+    /// Forgets what the peer has said to have.
+    pub(super) fn forget_blocks(&mut self) {
+        self.sacked.clear();
+        self.judged = self.una;
+    }
+
+    /// Forgets everything that is out, as if it had never been sent.
+    pub(super) fn forget_all(&mut self) {
+        self.nxt = self.una;
+        self.segments = 0;
+        self.pieces.clear();
+        self.sacked.clear();
+        self.lost.clear();
+        self.again.clear();
+        self.again_places = 0;
+        self.by_time.clear();
+        self.repeated.clear();
+        (self.judged, self.highest) = (self.una, self.una);
+    }
+
+    /// Returns the rate at which data was delivered since `newest` was sent, and begins the next
+    /// sample.
+    pub(super) fn rate(&mut self, newest: &Newest) -> Option<RateSample> {
+        let stamp = newest.stamp;
+        self.first_sent_at = self.first_sent_at.max(stamp.sent_at);
+        let sending = stamp.sent_at - stamp.first_sent_at;
+        let acknowledging = self.delivered_at - stamp.delivered_at;
+        let nanos = u64::try_from(sending.max(acknowledging).as_nanos()).unwrap_or(u64::MAX);
+        let bytes = self.delivered - stamp.delivered;
+        let bytes_per_s = bytes.saturating_mul(1_000_000_000).checked_div(nanos)?;
+        let (is_app_limited, delivered_before) = (stamp.is_app_limited, stamp.delivered);
+        Some(RateSample { bytes_per_s, is_app_limited, delivered_before })
+    }
+}
+
+/// RFC 8985 §6.2 step 2, RACK_sent_after.
+fn is_later(one: &Newest, other: &Newest) -> bool {
+    (one.stamp.sent_at, one.end) > (other.stamp.sent_at, other.end)
+}
+
+#[cfg(test)]
+mod tests;

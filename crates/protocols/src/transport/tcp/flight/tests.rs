@@ -1,0 +1,290 @@
+//! Tests of the flight, against a model that knows of each byte.
+
+use super::*;
+use proptest::prelude::*;
+use std::vec::Vec;
+
+const BASE: Seq = Seq(0xFFFF_FF00);
+
+fn at(millis: u64) -> Instant {
+    Instant::from_nanos(millis * 1_000_000)
+}
+
+/// A flight of `count` segments of 1000 bytes, one sent each millisecond.
+fn segments(count: u64) -> Flight {
+    let mut flight = Flight::new(BASE);
+    (0..count).for_each(|segment| flight.sent(1000, 1, at(segment)));
+    flight
+}
+
+fn sack(flight: &mut Flight, start: u32, end: u32, now: Instant) -> Delivery {
+    let mut delivery = Delivery::default();
+    flight.sack((BASE + start, BASE + end), &mut delivery, now);
+    flight.blocks_taken();
+    delivery
+}
+
+/// What is known of one byte.
+#[derive(Clone, Copy, Debug, Default)]
+struct Byte {
+    sent_at: u64,
+    is_sacked: bool,
+    is_lost: bool,
+}
+
+/// The same, byte by byte; it begins with the first that is not acknowledged.
+#[derive(Debug, Default)]
+struct Model {
+    bytes: Vec<Byte>,
+    una: u32,
+}
+
+impl Model {
+    fn count(&self, of: impl Fn(&Byte) -> bool) -> u64 {
+        self.bytes.iter().filter(|byte| of(byte)).count() as u64
+    }
+
+    fn len(&self) -> u32 {
+        u32::try_from(self.bytes.len()).unwrap()
+    }
+
+    fn between(&mut self, start: u32, end: u32) -> impl Iterator<Item = &mut Byte> {
+        let len = self.bytes.len();
+        let clip = |place: u32| (place.saturating_sub(self.una) as usize).min(len);
+        let (start, end) = (clip(start), clip(end));
+        self.bytes[start..end.max(start)].iter_mut()
+    }
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    Send(u32),
+    Acknowledge(u32),
+    Sack(u32, u32),
+    SendAgain(u32),
+    LoseFirst(u32),
+    LoseOlderThan(u64),
+    TimeOut,
+}
+
+fn any_step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        4 => (1..60_u32).prop_map(Step::Send),
+        2 => (1..40_u32).prop_map(Step::Acknowledge),
+        5 => (0..150_u32, 1..30_u32).prop_map(|(start, len)| Step::Sack(start, len)),
+        3 => (1..40_u32).prop_map(Step::SendAgain),
+        1 => (1..40_u32).prop_map(Step::LoseFirst),
+        4 => (0..8_u64).prop_map(Step::LoseOlderThan),
+        1 => Just(Step::TimeOut),
+    ]
+}
+
+fn lose_first(max: u32, flight: &mut Flight, model: &mut Model) {
+    if !flight.has_reneged() && !model.bytes.is_empty() {
+        let end = flight.pieces[0].range.end - flight.una;
+        let max = max.min(u32::try_from(end).unwrap());
+        let free = model.bytes.iter().take_while(|byte| !byte.is_sacked).count();
+        let max = max.min(u32::try_from(free).unwrap());
+        flight.lose_first(max);
+        let una = model.una;
+        model.between(una, una + max).for_each(|byte| byte.is_lost = true);
+    }
+}
+
+fn take(step: &Step, now: u64, flight: &mut Flight, model: &mut Model) {
+    let mut delivery = Delivery::default();
+    match *step {
+        Step::Send(len) => {
+            flight.sent(len, 1, at(now));
+            let byte = Byte { sent_at: now, ..Byte::default() };
+            model.bytes.extend((0..len).map(|_| byte));
+        }
+        Step::Acknowledge(len) => {
+            let len = len.min(model.len());
+            flight.acknowledge(BASE + (model.una + len), &mut delivery, at(now));
+            let news = model.bytes.drain(..len as usize).filter(|b| !b.is_sacked).count();
+            assert_eq!(delivery.delivered, news as u64);
+            model.una += len;
+        }
+        Step::Sack(start, len) => {
+            let start = model.una + start;
+            let end = (start + len).min(model.una + model.len());
+            if start < end {
+                flight.sack((BASE + start, BASE + end), &mut delivery, at(now));
+                flight.blocks_taken();
+                if delivery.refused == 0 {
+                    model.between(start, end).for_each(|byte| {
+                        *byte = Byte { is_sacked: true, is_lost: false, ..*byte };
+                    });
+                }
+            }
+        }
+        Step::SendAgain(max) => {
+            if let Some((seq, len)) = flight.next_lost(max) {
+                flight.sent_again(seq, len, at(now));
+                let start = seq.since(BASE);
+                let first = model.bytes.iter().position(|byte| byte.is_lost).unwrap();
+                assert_eq!(start, model.una + u32::try_from(first).unwrap());
+                model.between(start, start + len).for_each(|byte| {
+                    assert!(byte.is_lost, "only what is lost goes again");
+                    *byte = Byte { sent_at: now, ..Byte::default() };
+                });
+            }
+        }
+        Step::LoseFirst(max) => lose_first(max, flight, model),
+        Step::LoseOlderThan(age) => {
+            let limit = at(now.saturating_sub(age));
+            flight.judge(
+                |sent_at, _| {
+                    if sent_at < limit { Judgment::Lost } else { Judgment::Open }
+                },
+            );
+            let limit = now.saturating_sub(age);
+            for byte in &mut model.bytes {
+                byte.is_lost |= !byte.is_sacked && byte.sent_at < limit;
+            }
+        }
+        Step::TimeOut => {
+            if flight.has_reneged() {
+                flight.forget_blocks();
+                model.bytes.iter_mut().for_each(|byte| byte.is_sacked = false);
+            }
+            flight.lose_all();
+            model.bytes.iter_mut().for_each(|byte| byte.is_lost = !byte.is_sacked);
+        }
+    }
+}
+
+proptest! {
+    #[test]
+    fn a_flight_is_what_is_known_of_each_byte(
+        steps in prop::collection::vec(any_step(), 1..80)
+    ) {
+        let (mut flight, mut model) = (Flight::new(BASE), Model::default());
+        for (now, step) in (0..).zip(&steps) {
+            take(step, now, &mut flight, &mut model);
+            prop_assert_eq!(flight.outstanding(), model.bytes.len() as u64);
+            prop_assert_eq!(flight.sacked(), model.count(|byte| byte.is_sacked));
+            prop_assert_eq!(flight.lost(), model.count(|byte| byte.is_lost), "{:?}", step);
+            let pipe = model.count(|byte| !byte.is_sacked && !byte.is_lost);
+            prop_assert_eq!(flight.pipe(), pipe);
+            let sum: u64 = flight.again.iter().map(|(start, a)| a.end - start).sum();
+            prop_assert_eq!(flight.again(), sum);
+        }
+    }
+}
+
+#[test]
+fn a_block_inside_a_super_segment_leaves_a_hole_on_each_side() {
+    let mut flight = Flight::new(BASE);
+    flight.sent(64_000, 64, at(0));
+    let delivery = sack(&mut flight, 10_000, 20_000, at(100));
+    assert_eq!((delivery.sacked, flight.pipe()), (10_000, 54_000));
+    let (lost, _) =
+        flight.judge(|_, end| if end <= 10_000 { Judgment::Lost } else { Judgment::Open });
+    assert_eq!((lost, flight.next_lost(64_000)), (10_000, Some((BASE, 10_000))));
+}
+
+#[test]
+fn the_newest_of_what_is_delivered_is_the_last_that_was_sent() {
+    let mut flight = segments(10);
+    flight.lose_first(1000);
+    flight.sent_again(BASE, 1000, at(50));
+    let mut delivery = Delivery::default();
+    flight.acknowledge(BASE + 3000, &mut delivery, at(100));
+    let newest = delivery.newest.unwrap();
+    assert_eq!((newest.stamp.sent_at, newest.end, newest.is_again), (at(50), 1000, true));
+    assert!(delivery.acked_again && delivery.rtt.is_none());
+}
+
+#[test]
+fn an_acknowledgment_by_number_measures_the_oldest_that_it_covers() {
+    let mut flight = segments(4);
+    let mut delivery = Delivery::default();
+    flight.acknowledge(BASE + 2000, &mut delivery, at(100));
+    assert_eq!(delivery.rtt, Some(Duration::from_millis(100)));
+}
+
+#[test]
+fn what_arrives_below_the_highest_block_was_overtaken() {
+    let mut flight = segments(10);
+    assert_eq!(sack(&mut flight, 5000, 7000, at(10)).reordered, None);
+    assert_eq!(sack(&mut flight, 2000, 3000, at(11)).reordered, Some(5000));
+    assert_eq!(sack(&mut flight, 7000, 8000, at(12)).reordered, None);
+}
+
+// attack row 40
+#[test]
+fn a_peer_that_asks_for_the_first_byte_of_its_block_has_dropped_it() {
+    let mut flight = segments(10);
+    sack(&mut flight, 3000, 5000, at(10));
+    let mut delivery = Delivery::default();
+    flight.acknowledge(BASE + 2000, &mut delivery, at(20));
+    assert!(!flight.has_reneged());
+    flight.acknowledge(BASE + 3000, &mut delivery, at(20));
+    assert!(flight.has_reneged());
+    flight.forget_blocks();
+    flight.lose_all();
+    assert_eq!((flight.lost(), flight.sacked()), (7000, 0));
+}
+
+// attack rows 23 and 25
+#[test]
+fn a_peer_that_reports_more_ranges_than_segments_is_not_believed() {
+    let mut flight = segments(10);
+    let refused: u32 =
+        (0..1000).map(|hole| sack(&mut flight, 8 * hole + 1, 8 * hole + 2, at(20)).refused).sum();
+    assert_eq!(refused, 1000 - 26);
+    assert_eq!(flight.sacked(), 26);
+}
+
+// attack row 24
+#[test]
+fn with_a_hundred_thousand_holes_each_byte_is_judged_once() {
+    const HOLES: u32 = 100_000;
+    let mut flight = Flight::new(BASE);
+    (0..2 * HOLES).for_each(|_| flight.sent(10, 1, at(0)));
+    let asked = core::cell::Cell::new(0_u32);
+    for hole in 0..HOLES {
+        let now = at(u64::from(hole / 1000));
+        // The newest first, the lie of a block over all that was told before, and the oldest.
+        sack(&mut flight, 20 * hole + 10, 20 * hole + 20, now);
+        sack(&mut flight, 10, 20, now);
+        flight.judge(|_, end| {
+            asked.set(asked.get() + 1);
+            let highest = u64::from(20 * hole);
+            if end + 60 <= highest { Judgment::Lost } else { Judgment::Open }
+        });
+    }
+    assert!(asked.get() <= 2 * HOLES + 10, "{}", asked.get());
+    assert_eq!(flight.sacked.ranges(), HOLES as usize);
+    assert!(flight.pieces.len() <= MAX_PIECES);
+}
+
+#[test]
+fn what_was_only_late_is_out_again_and_can_be_lost_again() {
+    let mut flight = segments(4);
+    flight.lose_all();
+    assert_eq!(flight.pipe(), 0);
+    flight.find_lost();
+    assert_eq!(flight.pipe(), 4000);
+    assert_eq!(flight.judge(|_, _| Judgment::Lost).0, 4000);
+}
+
+#[test]
+fn the_rate_is_what_arrived_between_two_sendings_of_a_round_trip() {
+    let mut flight = segments(10);
+    let mut delivery = Delivery::default();
+    flight.acknowledge(BASE + 1000, &mut delivery, at(100));
+    flight.sent(1000, 1, at(100));
+    for step in 1..=10_u32 {
+        delivery = Delivery::default();
+        flight.acknowledge(BASE + 1000 + 1000 * step, &mut delivery, at(100 + u64::from(step)));
+    }
+    flight.sent(1000, 1, at(110));
+    delivery = Delivery::default();
+    flight.acknowledge(BASE + 12_000, &mut delivery, at(210));
+    // Nothing was out in between: one segment in a round trip.
+    let sample = flight.rate(&delivery.newest.unwrap()).unwrap();
+    assert_eq!(sample.bytes_per_s, 10_000);
+}

@@ -1,0 +1,166 @@
+//! HyStart++ (RFC 9406): leaves the first slow start when the round trip rises, before the loss.
+//!
+//! A rise may be chance, so the window first grows a quarter as fast for five rounds; if the
+//! round trip comes down again meanwhile, slow start goes on.
+
+use crate::time::Duration;
+
+/// §4.3: bounds of the rise that counts, and its share of the round trip.
+const MIN_RISE: Duration = Duration::from_millis(4);
+const MAX_RISE: Duration = Duration::from_millis(16);
+const RISE_DIVISOR: u32 = 8;
+/// §4.3: round trips measured in a round before it is judged.
+const SAMPLES: u32 = 8;
+/// §4.3: how much slower conservative slow start grows, and for how many rounds.
+const CSS_GROWTH_DIVISOR: u64 = 4;
+const CSS_ROUNDS: u32 = 5;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    SlowStart,
+    /// CSS: the least round trip when it began, and the rounds since.
+    Conservative {
+        baseline: Duration,
+        rounds: u32,
+    },
+}
+
+/// The state of the first slow start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct HyStart {
+    phase: Phase,
+    round_end: u64,
+    last_min: Option<Duration>,
+    current_min: Option<Duration>,
+    samples: u32,
+}
+
+/// What an acknowledgment means to slow start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Advice {
+    /// Grow by what was acknowledged, divided by this.
+    GrowBy { divisor: u64 },
+    /// Slow start is over.
+    Leave,
+}
+
+impl HyStart {
+    pub(super) fn new() -> Self {
+        Self {
+            phase: Phase::SlowStart,
+            round_end: 0,
+            last_min: None,
+            current_min: None,
+            samples: 0,
+        }
+    }
+
+    /// Takes an acknowledgment up to `una` while all up to `nxt` was sent, with the round trip
+    /// that it measures.
+    pub(super) fn acknowledged(&mut self, una: u64, nxt: u64, rtt: Option<Duration>) -> Advice {
+        if let Some(rtt) = rtt {
+            self.samples += 1;
+            self.current_min = Some(self.current_min.map_or(rtt, |least| least.min(rtt)));
+        }
+        if self.samples >= SAMPLES {
+            self.judge();
+        }
+        if una >= self.round_end && self.end_round(nxt) == Advice::Leave {
+            return Advice::Leave;
+        }
+        match self.phase {
+            Phase::SlowStart => Advice::GrowBy { divisor: 1 },
+            Phase::Conservative { .. } => Advice::GrowBy { divisor: CSS_GROWTH_DIVISOR },
+        }
+    }
+
+    /// §4.2: compares this round with the last one.
+    fn judge(&mut self) {
+        let (Some(last), Some(current)) = (self.last_min, self.current_min) else { return };
+        match self.phase {
+            Phase::SlowStart => {
+                let rise = (last / RISE_DIVISOR).clamp(MIN_RISE, MAX_RISE);
+                if current >= last + rise {
+                    self.phase = Phase::Conservative { baseline: current, rounds: 0 };
+                }
+            }
+            Phase::Conservative { baseline, .. } if current < baseline => {
+                self.phase = Phase::SlowStart;
+            }
+            Phase::Conservative { .. } => {}
+        }
+    }
+
+    fn end_round(&mut self, nxt: u64) -> Advice {
+        self.round_end = nxt;
+        self.last_min = self.current_min.or(self.last_min);
+        (self.current_min, self.samples) = (None, 0);
+        if let Phase::Conservative { rounds, .. } = &mut self.phase {
+            *rounds += 1;
+            if *rounds >= CSS_ROUNDS {
+                return Advice::Leave;
+            }
+        }
+        Advice::GrowBy { divisor: 1 }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: Duration = Duration::from_millis(1);
+    const FULL: Advice = Advice::GrowBy { divisor: 1 };
+    const QUARTER: Advice = Advice::GrowBy { divisor: 4 };
+
+    /// Ten acknowledgments of a segment each, the last of which ends the round.
+    fn round(hystart: &mut HyStart, number: u64, rtt: Duration) -> Advice {
+        let mut advice = FULL;
+        for segment in 1..=10 {
+            let una = (number - 1) * 10 + segment;
+            advice = hystart.acknowledged(una, una + 10, Some(rtt));
+        }
+        advice
+    }
+
+    fn after_two_rounds_of(rtt: Duration) -> HyStart {
+        let mut hystart = HyStart::new();
+        hystart.acknowledged(0, 10, None);
+        assert_eq!(round(&mut hystart, 1, rtt), FULL);
+        assert_eq!(round(&mut hystart, 2, rtt), FULL);
+        hystart
+    }
+
+    #[test]
+    fn a_rise_of_an_eighth_slows_the_growth_down_after_eight_samples() {
+        let mut hystart = after_two_rounds_of(MS * 80);
+        for segment in 1..=7 {
+            assert_eq!(hystart.acknowledged(20 + segment, 40, Some(MS * 90)), FULL);
+        }
+        assert_eq!(hystart.acknowledged(28, 40, Some(MS * 90)), QUARTER);
+    }
+
+    #[test]
+    fn the_rise_that_counts_is_at_least_4_and_at_most_16_ms() {
+        for (rtt, rise) in [(MS * 8, MS * 4), (MS * 800, MS * 16), (MS * 64, MS * 8)] {
+            assert_eq!(round(&mut after_two_rounds_of(rtt), 3, rtt + rise - MS / 10), FULL);
+            assert_eq!(round(&mut after_two_rounds_of(rtt), 3, rtt + rise), QUARTER);
+        }
+    }
+
+    #[test]
+    fn after_five_rounds_of_conservative_growth_slow_start_is_over() {
+        let mut hystart = after_two_rounds_of(MS * 80);
+        for number in 3..=6 {
+            assert_eq!(round(&mut hystart, number, MS * 100), QUARTER);
+        }
+        assert_eq!(round(&mut hystart, 7, MS * 100), Advice::Leave);
+    }
+
+    #[test]
+    fn a_round_trip_that_comes_down_again_lets_slow_start_go_on() {
+        let mut hystart = after_two_rounds_of(MS * 80);
+        assert_eq!(round(&mut hystart, 3, MS * 100), QUARTER);
+        assert_eq!(round(&mut hystart, 4, MS * 85), FULL);
+    }
+}

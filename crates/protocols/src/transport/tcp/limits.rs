@@ -1,0 +1,92 @@
+//! What holds a sender back, and for how long: the times of `TCP_INFO`.
+
+use crate::time::{Duration, Instant};
+
+/// What holds the sender back.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Limit {
+    /// Nothing is out, and there is nothing to send.
+    #[default]
+    Idle,
+    /// All that the user gave is out.
+    Application,
+    /// The congestion window.
+    CongestionWindow,
+    /// The window of the peer.
+    PeerWindow,
+    /// All that fits into the send buffer is out.
+    SendBuffer,
+    /// The pace.
+    Pacing,
+    /// No packet was free for the device.
+    Device,
+}
+
+/// For how long something held the sender back.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LimitTimes {
+    /// Something was out or waited to be sent.
+    pub busy: Duration,
+    /// The congestion window was full.
+    pub congestion_window: Duration,
+    /// The peer's window was full.
+    pub peer_window: Duration,
+    /// All that fits into the send buffer was out.
+    pub send_buffer: Duration,
+    /// Data waited for its time.
+    pub pacing: Duration,
+    /// Data waited for a packet that the device had to give back.
+    pub device: Duration,
+}
+
+/// The clock of one connection.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Limits {
+    limit: Limit,
+    since: Instant,
+    times: LimitTimes,
+}
+
+impl Limits {
+    /// Notes at an output what holds the sender back from now on.
+    pub(super) fn set(&mut self, limit: Limit, now: Instant) {
+        let time = now - self.since;
+        let times = &mut self.times;
+        match self.limit {
+            Limit::Idle | Limit::Application => {}
+            Limit::CongestionWindow => times.congestion_window += time,
+            Limit::PeerWindow => times.peer_window += time,
+            Limit::SendBuffer => times.send_buffer += time,
+            Limit::Pacing => times.pacing += time,
+            Limit::Device => times.device += time,
+        }
+        if self.limit != Limit::Idle {
+            times.busy += time;
+        }
+        (self.limit, self.since) = (limit, now);
+    }
+
+    /// Returns the times until the last output.
+    pub(super) fn times(&self) -> LimitTimes {
+        self.times
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_time_is_charged_to_what_held_the_sender_back() {
+        let at = |seconds| Instant::ZERO + Duration::from_secs(seconds);
+        let mut limits = Limits::default();
+        limits.set(Limit::CongestionWindow, at(10));
+        limits.set(Limit::PeerWindow, at(11));
+        limits.set(Limit::PeerWindow, at(12));
+        limits.set(Limit::Idle, at(14));
+        let times = limits.times();
+        assert_eq!(times.busy, Duration::from_secs(4));
+        assert_eq!(times.congestion_window, Duration::from_secs(1));
+        assert_eq!(times.peer_window, Duration::from_secs(3));
+    }
+}

@@ -1,0 +1,139 @@
+//! Proportional rate reduction (RFC 6937, and its revision draft-ietf-tcpm-prr-rfc6937bis): how
+//! much may leave during a recovery.
+//!
+//! For what was delivered so much leaves that the flight comes down to the threshold within one
+//! round trip, evenly. If losses have taken it below, it is brought up again: by what was
+//! delivered, and a segment more for each acknowledgment that moves the edge and tells of no
+//! further loss, which is slow start.
+
+/// The state of one recovery; all in bytes.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Prr {
+    /// What was out when it began.
+    flight: u64,
+    ssthresh: u64,
+    delivered: u64,
+    out: u64,
+}
+
+/// What an acknowledgment says to a recovery.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Progress {
+    /// Bytes that it delivers.
+    pub(super) delivered: u64,
+    /// What is in the network now.
+    pub(super) pipe: u64,
+    /// It moves the edge and tells of no further loss.
+    pub(super) is_safe: bool,
+    /// The largest segment.
+    pub(super) mss: u32,
+}
+
+impl Prr {
+    /// Begins with `flight` bytes out and the threshold `ssthresh`.
+    pub(super) fn new(flight: u64, ssthresh: u32) -> Self {
+        Self { flight: flight.max(1), ssthresh: u64::from(ssthresh), delivered: 0, out: 0 }
+    }
+
+    /// Notes that `len` bytes left, whether for the first time or again.
+    pub(super) fn sent(&mut self, len: u32) {
+        self.out += u64::from(len);
+    }
+
+    /// Returns the congestion window after an acknowledgment.
+    pub(super) fn window(&mut self, progress: Progress) -> u32 {
+        let Progress { delivered, pipe, is_safe, mss } = progress;
+        let mss = u64::from(mss);
+        self.delivered += delivered;
+        let allowed = if pipe > self.ssthresh {
+            // As parts in a thousand would not be exact.
+            let share = u128::from(self.delivered) * u128::from(self.ssthresh);
+            let share = share.div_ceil(u128::from(self.flight));
+            u64::try_from(share).unwrap_or(u64::MAX).saturating_sub(self.out)
+        } else {
+            let conserved = self.delivered.saturating_sub(self.out).max(delivered);
+            let more = if is_safe { mss } else { 0 };
+            (conserved + more).min(self.ssthresh - pipe)
+        };
+        // The first retransmission goes at once, whatever the rest says.
+        let allowed = if self.out == 0 { allowed.max(mss) } else { allowed };
+        u32::try_from(pipe + allowed).unwrap_or(u32::MAX)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const MSS: u32 = 1000;
+
+    fn progress(delivered: u64, pipe: u64, is_safe: bool) -> Progress {
+        Progress { delivered, pipe, is_safe, mss: MSS }
+    }
+
+    /// Lets all go that may, in segments, and returns how many went.
+    fn send(prr: &mut Prr, pipe: &mut u64, window: u32) -> u64 {
+        let mut count = 0;
+        while *pipe + u64::from(MSS) <= u64::from(window) {
+            prr.sent(MSS);
+            *pipe += u64::from(MSS);
+            count += 1;
+        }
+        count
+    }
+
+    #[test]
+    fn one_loss_of_twenty_lets_one_go_for_every_second_that_arrives() {
+        let mut prr = Prr::new(20_000, 10_000);
+        // The first is lost and the next three are there.
+        let mut pipe = 16_000;
+        let mut sent = 0;
+        let window = prr.window(progress(3000, pipe, false));
+        sent += send(&mut prr, &mut pipe, window);
+        assert_eq!(sent, 1, "at once");
+        for _ in 0..16 {
+            pipe -= 1000;
+            let window = prr.window(progress(1000, pipe, false));
+            sent += send(&mut prr, &mut pipe, window);
+        }
+        assert_eq!((sent, pipe), (10, 10_000));
+    }
+
+    #[test]
+    fn many_losses_are_made_up_for_by_slow_start_to_the_threshold() {
+        let mut prr = Prr::new(20_000, 10_000);
+        let mut pipe = 4000;
+        let window = prr.window(progress(1000, pipe, false));
+        assert_eq!(send(&mut prr, &mut pipe, window), 1, "nothing more than was delivered");
+        for expected in [2, 2, 2] {
+            pipe -= 1000;
+            let window = prr.window(progress(1000, pipe, true));
+            assert_eq!(send(&mut prr, &mut pipe, window), expected);
+        }
+        let window = prr.window(progress(1000, 9500, true));
+        assert_eq!(window, 10_000, "not beyond the threshold");
+    }
+
+    proptest! {
+        #[test]
+        fn no_more_leaves_than_is_delivered_but_for_slow_start_below_the_threshold(
+            flight in 10..200_u64, share in 2..9_u64,
+            steps in prop::collection::vec((1..4_u64, any::<bool>()), 1..100)
+        ) {
+            let ssthresh = u32::try_from(flight * 1000 * share / 10).unwrap();
+            let mut prr = Prr::new(flight * 1000, ssthresh);
+            let mut pipe = flight * 1000;
+            for (delivered, is_safe) in steps {
+                let delivered = (delivered * 1000).min(pipe);
+                pipe -= delivered;
+                let was_out = prr.out;
+                let window = prr.window(progress(delivered, pipe, is_safe));
+                let count = send(&mut prr, &mut pipe, window);
+                prop_assert!(count * 1000 <= delivered + 1000 || was_out == 0 || is_safe);
+                prop_assert!(pipe <= u64::from(ssthresh).max(flight * 1000));
+                prop_assert!(was_out > 0 || count > 0);
+            }
+        }
+    }
+}

@@ -1,0 +1,228 @@
+//! RACK: losses told by time (RFC 8985 §6).
+//!
+//! Whatever was sent before something that has been delivered, and longer ago than a round trip
+//! and a reordering window, is lost. The window begins with nothing as long as no reordering was
+//! seen, so that a loss is repaired as early as by duplicate acknowledgments; it grows by a
+//! quarter of the least round trip with every round in which the peer reports that a
+//! retransmission came twice, and falls back after sixteen recoveries without one.
+
+use super::flight::{Judgment, Newest};
+use crate::time::{Duration, Instant};
+
+/// Recoveries for which a wider window is kept (RFC 8985 §6.2 step 4).
+const KEPT_RECOVERIES: u32 = 16;
+/// Segments above a hole that are as good as three duplicate acknowledgments.
+const DUPLICATE_THRESHOLD: u64 = 3;
+/// How long a round trip may be the least of all: a path changes.
+const MIN_RTT_VALID: Duration = Duration::from_secs(300);
+
+/// The least round trip of the last minutes.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct MinRtt {
+    least: Option<(Duration, Instant)>,
+}
+
+impl MinRtt {
+    pub(super) fn measured(&mut self, rtt: Duration, now: Instant) {
+        let stands = self.least.is_some_and(|(least, at)| least < rtt && now - at < MIN_RTT_VALID);
+        if !stands {
+            self.least = Some((rtt, now));
+        }
+    }
+
+    pub(super) fn get(&self) -> Option<Duration> {
+        self.least.map(|(least, _)| least)
+    }
+}
+
+/// What decides how long to wait for what was overtaken.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Situation {
+    pub(super) srtt: Duration,
+    pub(super) is_recovering: bool,
+    /// Segments above the first hole.
+    pub(super) sacked_segments: u64,
+}
+
+/// The state of RFC 8985 §5.3.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Rack {
+    /// When the newest delivery was sent and where it ends.
+    newest: Option<(Instant, u64)>,
+    rtt: Duration,
+    pub(super) min_rtt: MinRtt,
+    has_seen_reordering: bool,
+    /// Quarters of the least round trip beyond the first.
+    steps: u32,
+    recoveries_left: u32,
+    /// The window grows once until this place is acknowledged.
+    round_end: Option<u64>,
+}
+
+impl Rack {
+    /// Step 1 and 2: takes the newest sending of what an acknowledgment delivers. `is_original`
+    /// says that the echo of the timestamp is from before a retransmission.
+    pub(super) fn delivered(&mut self, newest: &Newest, is_original: bool, now: Instant) {
+        let rtt = now - newest.stamp.sent_at;
+        if newest.is_again {
+            let is_too_early = self.min_rtt.get().is_some_and(|least| rtt < least);
+            if is_too_early || is_original {
+                return;
+            }
+        } else {
+            self.min_rtt.measured(rtt, now);
+        }
+        self.rtt = rtt;
+        let latest = (newest.stamp.sent_at, newest.end);
+        if self.newest.is_none_or(|newest| latest > newest) {
+            self.newest = Some(latest);
+        }
+    }
+
+    /// Step 3.
+    pub(super) fn reordered(&mut self) {
+        self.has_seen_reordering = true;
+    }
+
+    /// Step 4: the peer reports something received twice that we did send twice.
+    pub(super) fn repeated_in_vain(&mut self, una: u64, nxt: u64) {
+        if self.round_end.is_some_and(|end| una < end) {
+            return;
+        }
+        self.round_end = Some(nxt);
+        self.steps = (self.steps + 1).min(64);
+        self.recoveries_left = KEPT_RECOVERIES;
+        self.has_seen_reordering = true;
+    }
+
+    /// Step 4: a recovery has ended.
+    pub(super) fn recovered(&mut self) {
+        self.recoveries_left = self.recoveries_left.saturating_sub(1);
+        if self.recoveries_left == 0 {
+            self.steps = 0;
+        }
+    }
+
+    /// Returns how long to wait for what was overtaken.
+    pub(super) fn reordering_window(&self, situation: Situation) -> Duration {
+        let is_certain =
+            situation.is_recovering || situation.sacked_segments >= DUPLICATE_THRESHOLD;
+        if !self.has_seen_reordering && is_certain {
+            return Duration::ZERO;
+        }
+        let quarter = self.min_rtt.get().unwrap_or(situation.srtt) / 4;
+        (quarter * (self.steps + 1)).min(situation.srtt)
+    }
+
+    /// Step 5: judges what was sent at `sent_at` and ends at `end`.
+    pub(super) fn judge(
+        &self,
+        sent_at: Instant,
+        end: u64,
+        window: Duration,
+        now: Instant,
+    ) -> Judgment {
+        if self.newest.is_none_or(|newest| (sent_at, end) >= newest) {
+            return Judgment::Open;
+        }
+        let limit = sent_at + self.rtt + window;
+        if limit <= now { Judgment::Lost } else { Judgment::Until(limit) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::flight::{Delivery, Flight};
+    use super::super::seq::Seq;
+    use super::*;
+
+    const MS: Duration = Duration::from_millis(1);
+    const OPEN: Situation =
+        Situation { srtt: Duration::from_millis(100), is_recovering: false, sacked_segments: 1 };
+
+    fn at(millis: u64) -> Instant {
+        Instant::ZERO + MS * u32::try_from(millis).unwrap()
+    }
+
+    /// Segments of 1000 bytes, one a millisecond; that at 3000 is delivered after 100 ms.
+    fn overtaken() -> (Flight, Rack) {
+        let (mut flight, mut rack) = (Flight::new(Seq(0)), Rack::default());
+        (0..10).for_each(|segment| flight.sent(1000, 1, at(segment)));
+        let mut delivery = Delivery::default();
+        flight.sack((Seq(3000), Seq(4000)), &mut delivery, at(103));
+        flight.blocks_taken();
+        rack.delivered(&delivery.newest.unwrap(), false, at(103));
+        (flight, rack)
+    }
+
+    fn judge(flight: &mut Flight, rack: &Rack, situation: Situation, now: u64) -> u64 {
+        let window = rack.reordering_window(situation);
+        flight.judge(|sent_at, end| rack.judge(sent_at, end, window, at(now))).0
+    }
+
+    #[test]
+    fn what_was_overtaken_is_lost_after_a_quarter_of_the_round_trip() {
+        let (mut flight, rack) = overtaken();
+        assert_eq!(judge(&mut flight, &rack, OPEN, 103), 0);
+        assert_eq!(judge(&mut flight, &rack, OPEN, 125), 1000);
+        assert_eq!(judge(&mut flight, &rack, OPEN, 127), 2000);
+        assert_eq!(judge(&mut flight, &rack, OPEN, 500), 0, "what was sent later stays");
+    }
+
+    #[test]
+    fn three_segments_above_the_hole_make_it_lost_at_once_if_nothing_was_ever_reordered() {
+        let (mut flight, mut rack) = overtaken();
+        let certain = Situation { sacked_segments: 3, ..OPEN };
+        assert_eq!(judge(&mut flight.clone(), &rack, certain, 103), 3000);
+        rack.reordered();
+        assert_eq!(judge(&mut flight, &rack, certain, 103), 0);
+    }
+
+    #[test]
+    fn what_was_sent_at_one_moment_is_in_the_order_of_its_places() {
+        let (mut flight, mut rack) = (Flight::new(Seq(0)), Rack::default());
+        (0..4).for_each(|_| flight.sent(1000, 1, at(0)));
+        let mut delivery = Delivery::default();
+        flight.sack((Seq(2000), Seq(3000)), &mut delivery, at(100));
+        rack.delivered(&delivery.newest.unwrap(), false, at(100));
+        assert_eq!(judge(&mut flight, &rack, OPEN, 400), 2000);
+        assert_eq!(flight.next_lost(9000), Some((Seq(0), 2000)));
+    }
+
+    #[test]
+    fn the_window_grows_once_a_round_and_falls_back_after_sixteen_recoveries() {
+        let (_, mut rack) = overtaken();
+        rack.repeated_in_vain(0, 10_000);
+        rack.repeated_in_vain(5000, 12_000);
+        assert_eq!(rack.reordering_window(OPEN), MS * 50);
+        rack.repeated_in_vain(10_000, 20_000);
+        assert_eq!(rack.reordering_window(OPEN), MS * 75);
+        (0..10).for_each(|round| rack.repeated_in_vain(20_000 + round * 10, 20_001 + round * 10));
+        assert_eq!(rack.reordering_window(OPEN), MS * 100, "at most the round trip");
+        (0..15).for_each(|_| rack.recovered());
+        assert_eq!(rack.reordering_window(OPEN), MS * 100);
+        rack.recovered();
+        assert_eq!(rack.reordering_window(OPEN), MS * 25);
+    }
+
+    #[test]
+    fn a_retransmission_answered_faster_than_ever_was_not_what_was_answered() {
+        let (mut flight, mut rack) = overtaken();
+        flight.lose_first(1000);
+        flight.sent_again(Seq(0), 1000, at(110));
+        let mut delivery = Delivery::default();
+        flight.acknowledge(Seq(1000), &mut delivery, at(120));
+        rack.delivered(&delivery.newest.unwrap(), false, at(120));
+        assert_eq!(rack.newest, Some((at(3), 4000)));
+    }
+
+    #[test]
+    fn the_least_round_trip_is_forgotten_after_five_minutes() {
+        let mut min_rtt = MinRtt::default();
+        min_rtt.measured(MS * 10, at(0));
+        min_rtt.measured(MS * 50, at(1000));
+        assert_eq!(min_rtt.get(), Some(MS * 10));
+        min_rtt.measured(MS * 50, at(301_000));
+        assert_eq!(min_rtt.get(), Some(MS * 50));
+    }
+}

@@ -1,0 +1,240 @@
+//! Sets of places in the send stream, kept as ranges that neither overlap nor touch.
+//!
+//! A place is a 64-bit count of sequence numbers since the connection began, so nothing wraps.
+//! Every operation costs the logarithm of the number of ranges, and as much again for each range
+//! that disappears by it: a peer pays with a segment for every range that it makes.
+
+use alloc::collections::BTreeMap;
+
+/// The places from `start` up to, and not with, `end`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Range {
+    pub(super) start: u64,
+    pub(super) end: u64,
+}
+
+impl Range {
+    pub(super) const fn new(start: u64, end: u64) -> Self {
+        Self { start, end }
+    }
+
+    pub(super) const fn len(self) -> u64 {
+        self.end.saturating_sub(self.start)
+    }
+
+    pub(super) const fn is_empty(self) -> bool {
+        self.end <= self.start
+    }
+
+    /// Returns the places that are in both.
+    pub(super) fn and(self, other: Self) -> Self {
+        Self { start: self.start.max(other.start), end: self.end.min(other.end) }
+    }
+}
+
+/// A set of places.
+#[derive(Clone, Debug, Default)]
+pub(super) struct RangeSet {
+    /// The end of each range by its start.
+    ranges: BTreeMap<u64, u64>,
+    places: u64,
+}
+
+impl RangeSet {
+    /// Returns how many places are in the set.
+    pub(super) fn places(&self) -> u64 {
+        self.places
+    }
+
+    /// Returns how many ranges the set has.
+    pub(super) fn ranges(&self) -> usize {
+        self.ranges.len()
+    }
+
+    pub(super) fn clear(&mut self) {
+        self.ranges.clear();
+        self.places = 0;
+    }
+
+    /// Returns the first range.
+    pub(super) fn first(&self) -> Option<Range> {
+        self.ranges.first_key_value().map(|(start, end)| Range::new(*start, *end))
+    }
+
+    /// Returns the last range.
+    pub(super) fn last(&self) -> Option<Range> {
+        self.ranges.last_key_value().map(|(start, end)| Range::new(*start, *end))
+    }
+
+    /// Returns the first range that ends behind `place`.
+    pub(super) fn next_after(&self, place: u64) -> Option<Range> {
+        if self.ranges.is_empty() {
+            return None;
+        }
+        let range = |(start, end): (&u64, &u64)| Range::new(*start, *end);
+        let before = self.ranges.range(..=place).next_back().map(range);
+        before
+            .filter(|before| before.end > place)
+            .or_else(|| self.ranges.range(place..).next().map(range))
+    }
+
+    /// Returns whether `place` is in the set.
+    pub(super) fn has(&self, place: u64) -> bool {
+        self.next_after(place).is_some_and(|range| range.start <= place)
+    }
+
+    /// Returns whether all of `range` is in the set.
+    pub(super) fn covers(&self, range: Range) -> bool {
+        range.is_empty()
+            || self
+                .next_after(range.start)
+                .is_some_and(|found| found.start <= range.start && range.end <= found.end)
+    }
+
+    /// Returns whether any of `range` is in the set.
+    pub(super) fn meets(&self, range: Range) -> bool {
+        self.next_after(range.start).is_some_and(|found| found.start < range.end)
+    }
+
+    /// Returns the first part of `range` that is not in the set.
+    pub(super) fn first_gap(&self, range: Range) -> Option<Range> {
+        let mut gap = range;
+        if let Some(found) = self.next_after(range.start) {
+            if found.start > range.start {
+                gap.end = range.end.min(found.start);
+            } else {
+                gap.start = found.end;
+                let next = self.next_after(found.end);
+                gap.end = next.map_or(range.end, |next| range.end.min(next.start));
+            }
+        }
+        (!gap.is_empty()).then_some(gap)
+    }
+
+    /// Adds `range` to the set.
+    pub(super) fn insert(&mut self, range: Range) {
+        if range.is_empty() || self.covers(range) {
+            return;
+        }
+        let mut joined = range;
+        // Whatever overlaps or touches becomes part of the new range.
+        while let Some((start, end)) = self.ranges.range(..=joined.end).next_back() {
+            let found = Range::new(*start, *end);
+            if found.end < joined.start {
+                break;
+            }
+            self.ranges.remove(&found.start);
+            self.places -= found.len();
+            joined = Range::new(joined.start.min(found.start), joined.end.max(found.end));
+        }
+        self.ranges.insert(joined.start, joined.end);
+        self.places += joined.len();
+    }
+
+    /// Takes `range` out of the set and returns how many of its places were in it.
+    pub(super) fn remove(&mut self, range: Range) -> u64 {
+        let before = self.places;
+        if range.is_empty() || self.ranges.is_empty() {
+            return 0;
+        }
+        while let Some((start, end)) = self.ranges.range(..range.end).next_back() {
+            let found = Range::new(*start, *end);
+            if found.end <= range.start {
+                break;
+            }
+            self.ranges.remove(&found.start);
+            self.places -= found.len();
+            for rest in [Range::new(found.start, range.start), Range::new(range.end, found.end)] {
+                if !rest.is_empty() {
+                    self.ranges.insert(rest.start, rest.end);
+                    self.places += rest.len();
+                }
+            }
+        }
+        before - self.places
+    }
+
+    /// Takes everything below `place` out of the set.
+    pub(super) fn remove_below(&mut self, place: u64) {
+        while let Some(first) = self.first().filter(|first| first.start < place) {
+            self.ranges.pop_first();
+            self.places -= first.len();
+            if first.end > place {
+                self.ranges.insert(place, first.end);
+                self.places += first.end - place;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const PLACES: usize = 64;
+
+    #[derive(Clone, Debug)]
+    enum Step {
+        Insert(u64, u64),
+        Remove(u64, u64),
+        RemoveBelow(u64),
+    }
+
+    fn any_step() -> impl Strategy<Value = Step> {
+        let place = 0..PLACES as u64;
+        prop_oneof![
+            4 => (place.clone(), 0..20_u64).prop_map(|(at, len)| Step::Insert(at, len)),
+            2 => (place.clone(), 0..20_u64).prop_map(|(at, len)| Step::Remove(at, len)),
+            1 => place.prop_map(Step::RemoveBelow),
+        ]
+    }
+
+    fn index(place: u64) -> usize {
+        usize::try_from(place).unwrap()
+    }
+
+    fn set(bits: &mut [bool; PLACES], start: u64, end: u64, value: bool) {
+        let (start, end) = (start.min(PLACES as u64), end.min(PLACES as u64));
+        bits[index(start)..index(end).max(index(start))].fill(value);
+    }
+
+    proptest! {
+        #[test]
+        fn a_set_of_ranges_is_a_set_of_places(
+            steps in prop::collection::vec(any_step(), 1..60), probe in 0..PLACES as u64,
+            len in 1..20_u64
+        ) {
+            let (mut ranges, mut bits) = (RangeSet::default(), [false; PLACES]);
+            for step in steps {
+                match step {
+                    Step::Insert(at, len) => {
+                        let end = (at + len).min(PLACES as u64);
+                        ranges.insert(Range::new(at, end));
+                        set(&mut bits, at, end, true);
+                    }
+                    Step::Remove(at, len) => {
+                        let before = bits.iter().filter(|bit| **bit).count() as u64;
+                        set(&mut bits, at, at + len, false);
+                        let after = bits.iter().filter(|bit| **bit).count() as u64;
+                        prop_assert_eq!(ranges.remove(Range::new(at, at + len)), before - after);
+                    }
+                    Step::RemoveBelow(at) => {
+                        ranges.remove_below(at);
+                        set(&mut bits, 0, at, false);
+                    }
+                }
+            }
+            prop_assert_eq!(ranges.places(), bits.iter().filter(|bit| **bit).count() as u64);
+            let starts = (0..PLACES).filter(|at| bits[*at] && (*at == 0 || !bits[at - 1]));
+            prop_assert_eq!(ranges.ranges(), starts.count());
+            prop_assert!((0..PLACES).all(|at| ranges.has(at as u64) == bits[at]));
+            let asked = Range::new(probe, (probe + len).min(PLACES as u64));
+            let within = &bits[index(asked.start)..index(asked.end)];
+            prop_assert_eq!(ranges.covers(asked), within.iter().all(|bit| *bit));
+            prop_assert_eq!(ranges.meets(asked), within.iter().any(|bit| *bit));
+            let gap = within.iter().position(|bit| !bit).map(|at| asked.start + at as u64);
+            prop_assert_eq!(ranges.first_gap(asked).map(|gap| gap.start), gap);
+        }
+    }
+}

@@ -1,0 +1,665 @@
+//! Loss recovery: what an acknowledgment, its blocks and a timer mean for what is out, and how
+//! much may leave next.
+//!
+//! # Theory of operation
+//!
+//! Every acknowledgment goes through the same steps. The flight takes it and says what it
+//! delivers; RACK (RFC 8985) judges from that what is lost; the first loss begins a recovery, in
+//! which proportional rate reduction (RFC 6937) says how much may leave; out of a recovery the
+//! congestion window grows. The sender asks two questions: what is lost and goes again
+//! ([`Recovery::next_lost`]), and how much new data may leave ([`Recovery::allowance`]).
+//!
+//! With a peer that reports no blocks a duplicate acknowledgment stands for a segment that has
+//! left the network, the third one for the loss of the first segment (RFC 5681 §3.2), and a
+//! partial acknowledgment for the loss of the next (RFC 6582).
+//!
+//! The last segments of a flight have nothing behind them that could tell of their loss; a probe
+//! after two round trips makes the peer speak (RFC 8985 §7).
+//!
+//! What was done in error is undone when it shows: the echo of a timestamp, the report of a
+//! duplicate for everything that was sent again, or, after a timeout, an answer to something that
+//! was sent only once (RFC 3522, RFC 3708, RFC 5682).
+
+use super::bbr::Observation;
+use super::congestion_window::{CongestionWindow, Delivered};
+use super::flight::{Delivery, Flight, RateSample};
+use super::limits::Limits;
+use super::pacing::{self, Pacing};
+use super::profile::Congestion;
+use super::prr::{Progress, Prr};
+use super::rack::{Rack, Situation};
+use super::sack::Block;
+use super::seq::Seq;
+use super::status::RecoveryStatus;
+use crate::time::{Duration, Instant};
+
+/// RFC 5681 §3.2: the third duplicate acknowledgment means a loss.
+const DUPLICATE_ACKS: u64 = 3;
+/// RFC 8985 §7.2: what a peer may wait with the acknowledgment of a single segment.
+const MAX_ACK_DELAY: Duration = Duration::from_millis(200);
+/// And no probe sooner than the clock of any host.
+const MIN_PROBE_TIMEOUT: Duration = Duration::from_millis(2);
+
+/// What the sender is doing about losses; the names of `TCP_INFO`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Phase {
+    /// Nothing is missing.
+    #[default]
+    Open,
+    /// Something was overtaken and may be lost.
+    Disorder,
+    /// The window comes down because the network marked a segment.
+    Reduced,
+    /// What was lost goes again while the window comes down.
+    Recovery,
+    /// The retransmission timeout has run out.
+    Loss,
+}
+
+/// A probe of the tail that is out (RFC 8985 §7.3).
+#[derive(Clone, Copy, Debug)]
+struct TailProbe {
+    end: u64,
+    is_again: bool,
+}
+
+/// What shows that a recovery was a mistake.
+#[derive(Clone, Copy, Debug)]
+struct Undo {
+    /// Bytes sent again of which the peer has not reported a duplicate.
+    doubtful: u64,
+    /// When the first of them left.
+    since: Option<Instant>,
+}
+
+/// What an acknowledgment says.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Acknowledged<'a> {
+    pub(super) ack: Seq,
+    pub(super) blocks: &'a [Block],
+    /// It is a duplicate as RFC 5681 §2 has it.
+    pub(super) is_duplicate: bool,
+    /// The echo of its timestamp is older than the first retransmission of this recovery.
+    pub(super) is_for_original: bool,
+    pub(super) srtt: Option<Duration>,
+}
+
+/// What came of an acknowledgment.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Outcome {
+    /// The round trip of something that was sent once.
+    pub(super) rtt: Option<Duration>,
+    pub(super) began_recovery: bool,
+    pub(super) undone: bool,
+    pub(super) refused_blocks: u32,
+    /// The peer reports data as received twice.
+    pub(super) came_twice: bool,
+    pub(super) was_reordered: bool,
+    pub(super) has_reneged: bool,
+}
+
+/// The sender's side of loss recovery and congestion control.
+#[derive(Clone, Debug)]
+pub(super) struct Recovery {
+    pub(super) flight: Flight,
+    pub(super) window: CongestionWindow,
+    pub(super) pacing: Pacing,
+    pub(super) limits: Limits,
+    rack: Rack,
+    phase: Phase,
+    /// The peer reports blocks.
+    has_blocks: bool,
+    /// Where the recovery ends.
+    high: u64,
+    prr: Option<Prr>,
+    undo: Option<Undo>,
+    /// Duplicate acknowledgments of a peer without blocks.
+    duplicates: u64,
+    /// With such a peer, duplicates at or below this place are answers to what went again.
+    repaired: Option<u64>,
+    tail_probe: Option<TailProbe>,
+    /// When to judge again what was overtaken.
+    reordering_at: Option<Instant>,
+    /// When to probe the tail.
+    probe_at: Option<Instant>,
+    /// The largest flight of this round, and whether the window stopped it (RFC 7661 §4.1).
+    flight_max: u64,
+    flight_round: u64,
+    is_window_limited: bool,
+    rate: Option<RateSample>,
+    reordering_max: u64,
+}
+
+impl Recovery {
+    /// Nothing is out; `una` is the next number, and `has_blocks` what was agreed upon.
+    pub(super) fn new(congestion: Congestion, mss: u32, una: Seq, has_blocks: bool) -> Self {
+        Self {
+            flight: Flight::new(una),
+            window: CongestionWindow::new(congestion, mss, una.0),
+            pacing: Pacing::default(),
+            limits: Limits::default(),
+            rack: Rack::default(),
+            phase: Phase::Open,
+            has_blocks,
+            high: 0,
+            prr: None,
+            undo: None,
+            duplicates: 0,
+            repaired: None,
+            tail_probe: None,
+            reordering_at: None,
+            probe_at: None,
+            flight_max: 0,
+            flight_round: 0,
+            is_window_limited: false,
+            rate: None,
+            reordering_max: 0,
+        }
+    }
+
+    /// STATUS.
+    pub(super) fn status(&self) -> RecoveryStatus {
+        let flight = &self.flight;
+        RecoveryStatus {
+            phase: self.phase,
+            outstanding: flight.outstanding(),
+            sacked: flight.sacked(),
+            lost: flight.lost() + flight.again(),
+            retransmitted: flight.again(),
+            delivered: flight.delivered(),
+            delivery_rate: self.rate.map(|rate| rate.bytes_per_s),
+            is_rate_app_limited: self.rate.is_some_and(|rate| rate.is_app_limited),
+            pacing_rate: self.pacing.rate(),
+            min_rtt: self.rack.min_rtt.get(),
+            reordering: self.reordering_max,
+            limited: self.limits.times(),
+        }
+    }
+
+    /// Returns how many bytes are thought to be in the network.
+    pub(super) fn pipe(&self) -> u64 {
+        self.flight.pipe().saturating_sub(self.left_by_duplicates())
+    }
+
+    /// What duplicates say to have left the network; never all, because the first is missing.
+    fn left_by_duplicates(&self) -> u64 {
+        let mss = u64::from(self.window.mss());
+        let (count, end) = match self.phase {
+            // RFC 3042: the first two let new data go, the third begins a recovery.
+            Phase::Open | Phase::Disorder => {
+                (self.duplicates.min(DUPLICATE_ACKS - 1), self.flight.nxt())
+            }
+            // Forged duplicates let no more leave than was out when the recovery began.
+            Phase::Reduced | Phase::Recovery => (self.duplicates, self.high),
+            Phase::Loss => (0, self.high),
+        };
+        let most = end.saturating_sub(self.flight.una()).saturating_sub(mss);
+        (count * mss).min(most)
+    }
+
+    /// Returns how many bytes of new data may leave.
+    pub(super) fn allowance(&self) -> u32 {
+        let room = u64::from(self.window.cwnd()).saturating_sub(self.pipe());
+        u32::try_from(room).unwrap_or(u32::MAX)
+    }
+
+    /// Returns the lost bytes that go again now, at most `max` of them.
+    pub(super) fn next_lost(&self, max: u32) -> Option<(Seq, u32)> {
+        let mss = self.window.mss();
+        let (pipe, cwnd) = (self.pipe(), u64::from(self.window.cwnd()));
+        let (seq, len) = self.flight.next_lost(mss)?;
+        if pipe > 0 && pipe + u64::from(len) > cwnd {
+            return None;
+        }
+        let room = u32::try_from(cwnd.saturating_sub(pipe)).unwrap_or(u32::MAX);
+        let whole = (room.min(max) / mss).max(1) * mss;
+        self.flight.next_lost(whole.min(max)).or(Some((seq, len)))
+    }
+
+    /// Returns the least time from which an acknowledgment's echo must be, to be an answer to
+    /// something that went again.
+    pub(super) fn first_repeated_at(&self) -> Option<Instant> {
+        self.undo.and_then(|undo| undo.since)
+    }
+
+    /// Notes that new data has left.
+    pub(super) fn sent(&mut self, len: u32, now: Instant) {
+        let mss = self.window.mss();
+        self.flight.sent(len, len.div_ceil(mss), now);
+        self.left(len, now);
+    }
+
+    /// Notes that data has left again.
+    pub(super) fn sent_again(&mut self, seq: Seq, len: u32, now: Instant) {
+        self.flight.sent_again(seq, len, now);
+        if let Some(undo) = &mut self.undo {
+            undo.doubtful += u64::from(len);
+            undo.since.get_or_insert(now);
+        }
+        self.left(len, now);
+    }
+
+    fn left(&mut self, len: u32, now: Instant) {
+        if let Some(prr) = &mut self.prr {
+            prr.sent(len);
+        }
+        self.pacing.sent(len, self.window.mss(), now);
+    }
+
+    /// Notes at the end of an output whether the window is what holds the sender back.
+    pub(super) fn note_limit(&mut self, is_window_limited: bool) {
+        let pipe = self.pipe();
+        let is_new_round = self.flight.una() >= self.flight_round;
+        let is_first = is_window_limited && !self.is_window_limited;
+        if is_new_round || is_first || pipe > self.flight_max {
+            self.flight_max = pipe;
+            self.flight_round = self.flight.nxt();
+            self.is_window_limited = is_window_limited;
+        }
+    }
+
+    /// RFC 7661 §4.3, and in slow start half of the window is enough, because it doubles.
+    fn is_limited(&self) -> bool {
+        let is_half = u64::from(self.window.cwnd()) < 2 * self.flight_max;
+        self.is_window_limited || (self.window.is_slow_start() && is_half)
+    }
+
+    /// Takes an acknowledgment of something that was sent.
+    pub(super) fn acknowledged(&mut self, said: &Acknowledged<'_>, now: Instant) -> Outcome {
+        let mut outcome = Outcome::default();
+        let mut delivery = Delivery::default();
+        let una_before = self.flight.una();
+        let twice = self.came_twice(said);
+        let (phase, high) = (self.phase, self.high);
+        self.flight.acknowledge(said.ack, &mut delivery, now);
+        for block in said.blocks.iter().skip(usize::from(twice.is_some())) {
+            self.flight.sack(*block, &mut delivery, now);
+        }
+        self.flight.blocks_taken();
+        self.count_duplicates(said, &mut delivery);
+        self.take_times(&delivery, said, &mut outcome, now);
+        if let Some(len) = twice {
+            outcome.came_twice = true;
+            self.take_duplicate_report(len, said.ack);
+        }
+        let has_advanced = self.flight.una() > una_before;
+        self.end_tail_probe(said, twice.is_some(), has_advanced);
+        outcome.undone = self.undo_if_mistaken(said, &delivery, has_advanced, high);
+        self.end_recovery();
+        outcome.has_reneged = has_advanced && self.flight.has_reneged();
+        let lost = self.find_losses(said, has_advanced, now);
+        outcome.began_recovery = self.begin_recovery_if(lost);
+        if self.window.has_model() {
+            self.observe(&delivery, now);
+        } else if self.prr.is_some() {
+            let is_safe = has_advanced && lost == 0;
+            if delivery.delivered > 0 || outcome.began_recovery {
+                self.reduce_window(delivery.delivered, is_safe);
+            }
+            if !self.has_blocks && lost > 0 {
+                // RFC 6582 §3.2 step 3: a partial acknowledgment sends the next hole again.
+                let least = self.pipe() + u64::from(self.window.mss());
+                let least = u32::try_from(least).unwrap_or(u32::MAX);
+                self.window.set_cwnd(self.window.cwnd().max(least));
+            }
+        } else if !matches!(phase, Phase::Reduced | Phase::Recovery) && !outcome.undone {
+            self.grow_window(&delivery, said.srtt, now);
+        }
+        outcome.refused_blocks = delivery.refused;
+        outcome
+    }
+
+    /// RFC 2883 §4.1: the first block lies below the acknowledgment, or within the second block.
+    /// Returns the bytes that came twice.
+    fn came_twice(&self, said: &Acknowledged<'_>) -> Option<u64> {
+        let (start, end) = *said.blocks.first()?;
+        let is_within = |block: &Block| !start.is_before(block.0) && !end.is_after(block.1);
+        let is_duplicate = !end.is_after(said.ack) || said.blocks.get(1).is_some_and(is_within);
+        (is_duplicate && start.is_before(end)).then(|| u64::from(end.since(start)))
+    }
+
+    fn count_duplicates(&mut self, said: &Acknowledged<'_>, delivery: &mut Delivery) {
+        if self.has_blocks {
+            return;
+        }
+        let mss = u64::from(self.window.mss());
+        if said.is_duplicate && self.phase != Phase::Loss {
+            let left = self.left_by_duplicates();
+            self.duplicates = self.duplicates.saturating_add(1).min(u64::from(u32::MAX));
+            delivery.delivered += self.left_by_duplicates() - left;
+        } else if delivery.acked > 0 {
+            // One of the segments was the one that was missing; duplicates stood for the others.
+            let known = (delivery.acked.div_ceil(mss) - 1).min(self.duplicates);
+            self.duplicates -= known;
+            delivery.delivered = delivery.delivered.saturating_sub(known * mss);
+        }
+    }
+
+    fn take_times(
+        &mut self,
+        delivery: &Delivery,
+        said: &Acknowledged<'_>,
+        outcome: &mut Outcome,
+        now: Instant,
+    ) {
+        outcome.rtt = delivery.rtt;
+        if let Some(extent) = delivery.reordered {
+            outcome.was_reordered = true;
+            self.reordering_max = self.reordering_max.max(extent);
+            self.rack.reordered();
+        }
+        let Some(newest) = delivery.newest else { return };
+        self.rack.delivered(&newest, said.is_for_original, now);
+        if outcome.rtt.is_none() && !newest.is_again && self.has_blocks {
+            outcome.rtt = Some(now - newest.stamp.sent_at);
+        }
+        self.rate = self.flight.rate(&newest).or(self.rate);
+    }
+
+    fn take_duplicate_report(&mut self, len: u64, ack: Seq) {
+        if let Some(undo) = &mut self.undo {
+            undo.doubtful = undo.doubtful.saturating_sub(len);
+        }
+        let probe_end = self.tail_probe.filter(|probe| probe.is_again).map(|probe| probe.end);
+        let is_of_probe = probe_end.is_some_and(|end| self.flight.seq(end) == ack);
+        // A network that repeats segments by itself says nothing about order.
+        let is_ours = self.undo.is_some_and(|undo| undo.since.is_some());
+        if is_ours && !is_of_probe {
+            self.rack.repeated_in_vain(self.flight.una(), self.flight.nxt());
+        }
+    }
+
+    /// RFC 8985 §7.4.2.
+    fn end_tail_probe(&mut self, said: &Acknowledged<'_>, came_twice: bool, has_advanced: bool) {
+        let Some(probe) = self.tail_probe.filter(|probe| self.flight.una() >= probe.end) else {
+            return;
+        };
+        let both_arrived = came_twice || (!has_advanced && said.blocks.is_empty());
+        if !probe.is_again || both_arrived {
+            self.tail_probe = None;
+        } else if self.flight.una() > probe.end {
+            self.tail_probe = None;
+            if self.is_undisturbed() {
+                // The probe has repaired a loss, which is answered like any other.
+                self.window.reduce(self.flight_max.max(self.flight.outstanding()));
+                self.begin_reduction(Phase::Reduced);
+            }
+        }
+    }
+
+    fn is_undisturbed(&self) -> bool {
+        matches!(self.phase, Phase::Open | Phase::Disorder)
+    }
+
+    /// Ends a recovery that was a mistake.
+    fn undo_if_mistaken(
+        &mut self,
+        said: &Acknowledged<'_>,
+        delivery: &Delivery,
+        has_advanced: bool,
+        high: u64,
+    ) -> bool {
+        let Some(undo) = self.undo else { return false };
+        let all_came_twice = undo.since.is_some() && undo.doubtful == 0;
+        let is_echo =
+            has_advanced && said.is_for_original && undo.since.is_some() && !self.is_undisturbed();
+        // RFC 5682 §3.1: nothing but the first segment went again yet, and others arrive.
+        let is_late = self.phase == Phase::Loss
+            && self.has_blocks
+            && delivery.newest.is_some_and(|newest| !newest.is_again && newest.end <= high);
+        let is_mistake = match self.phase {
+            Phase::Loss => all_came_twice || is_echo || is_late,
+            _ => all_came_twice || (is_echo && self.flight.again() == 0),
+        };
+        if is_mistake {
+            self.window.undo();
+            self.flight.find_lost();
+            self.leave();
+        }
+        is_mistake
+    }
+
+    fn leave(&mut self) {
+        self.phase = Phase::Open;
+        self.prr = None;
+        self.undo = None;
+    }
+
+    fn end_recovery(&mut self) {
+        let is_over = self.flight.una() >= self.high;
+        match self.phase {
+            Phase::Open | Phase::Disorder => {
+                let is_missing = self.flight.sacked() > 0 || self.duplicates > 0;
+                self.phase = if is_missing { Phase::Disorder } else { Phase::Open };
+            }
+            Phase::Reduced | Phase::Recovery if is_over => {
+                self.window.finish_reduction();
+                self.finish();
+            }
+            Phase::Loss if is_over => self.finish(),
+            _ => {}
+        }
+    }
+
+    fn finish(&mut self) {
+        if self.phase != Phase::Reduced {
+            self.rack.recovered();
+        }
+        self.repaired = (!self.has_blocks).then_some(self.high);
+        self.duplicates = 0;
+        self.phase = Phase::Open;
+        // The report that all came twice may still be on its way: `undo` stays.
+        self.prr = None;
+    }
+
+    /// Returns how many bytes are newly found lost.
+    fn find_losses(&mut self, said: &Acknowledged<'_>, has_advanced: bool, now: Instant) -> u64 {
+        if self.has_blocks {
+            return self.judge(said.srtt, now);
+        }
+        let mss = self.window.mss();
+        if self.repaired.is_some_and(|repaired| self.flight.una() > repaired) {
+            self.repaired = None;
+        }
+        match self.phase {
+            Phase::Recovery if has_advanced => self.flight.lose_first(mss),
+            Phase::Open | Phase::Disorder | Phase::Reduced
+                if self.duplicates >= DUPLICATE_ACKS && self.repaired.is_none() =>
+            {
+                self.flight.lose_first(mss)
+            }
+            _ => 0,
+        }
+    }
+
+    fn judge(&mut self, srtt: Option<Duration>, now: Instant) -> u64 {
+        let mss = u64::from(self.window.mss());
+        let window = self.rack.reordering_window(Situation {
+            srtt: srtt.unwrap_or_default(),
+            is_recovering: matches!(self.phase, Phase::Recovery | Phase::Loss),
+            sacked_segments: self.flight.sacked().div_ceil(mss),
+        });
+        let rack = &self.rack;
+        let judge = |sent_at, end| rack.judge(sent_at, end, window, now);
+        let (lost, until) = self.flight.judge(judge);
+        self.reordering_at = until;
+        lost
+    }
+
+    fn begin_recovery_if(&mut self, lost: u64) -> bool {
+        if lost == 0 || matches!(self.phase, Phase::Recovery | Phase::Loss) {
+            return false;
+        }
+        // A mark has already brought the threshold down in this round.
+        if self.phase != Phase::Reduced {
+            self.window.reduce(self.flight.outstanding());
+        }
+        self.undo = Some(Undo { doubtful: 0, since: None });
+        self.tail_probe = None;
+        self.probe_at = None;
+        self.begin_reduction(Phase::Recovery);
+        true
+    }
+
+    fn begin_reduction(&mut self, phase: Phase) {
+        self.phase = phase;
+        self.high = self.flight.nxt();
+        if self.window.has_model() {
+            self.window.conserve(self.pipe(), self.flight.delivered());
+        } else {
+            self.prr = Some(Prr::new(self.flight.outstanding(), self.window.ssthresh()));
+        }
+    }
+
+    /// Lets as much leave as proportional rate reduction says.
+    fn reduce_window(&mut self, delivered: u64, is_safe: bool) {
+        let (pipe, mss) = (self.pipe(), self.window.mss());
+        if let Some(prr) = &mut self.prr {
+            self.window.set_cwnd(prr.window(Progress { delivered, pipe, is_safe, mss }));
+        }
+    }
+
+    /// Lets the model decide about window and pace.
+    fn observe(&mut self, delivery: &Delivery, now: Instant) {
+        let newest = delivery.newest.filter(|newest| !newest.is_again);
+        let rate = self.window.observe(Observation {
+            rate: self.rate.filter(|_| delivery.newest.is_some()),
+            rtt: newest.map(|newest| now - newest.stamp.sent_at),
+            delivered: self.flight.delivered(),
+            newly: delivery.delivered,
+            pipe: self.pipe(),
+            cwnd: 0,
+            mss: 0,
+            now,
+        });
+        let is_long = self.rack.min_rtt.get().is_some_and(|rtt| rtt >= pacing::MIN_RTT);
+        if let Some(rate) = rate.filter(|_| is_long) {
+            self.pacing.set(rate);
+        }
+    }
+
+    fn grow_window(&mut self, delivery: &Delivery, srtt: Option<Duration>, now: Instant) {
+        // After a timeout the window may grow by what arrives above a hole as well.
+        if delivery.acked == 0 && self.phase != Phase::Loss {
+            return;
+        }
+        if !self.is_limited() {
+            return self.window.not_limited(now);
+        }
+        self.window.grow(Delivered {
+            bytes: delivery.delivered,
+            una: self.flight.una(),
+            nxt: self.flight.nxt(),
+            rtt: delivery.rtt,
+            srtt: srtt.unwrap_or_default(),
+            now,
+        });
+    }
+
+    /// Sets the pace that follows from the window.
+    pub(super) fn set_pace(&mut self, srtt: Option<Duration>) {
+        if self.window.has_model() {
+            return;
+        }
+        self.pacing.follow(self.window.cwnd(), srtt, self.window.is_slow_start());
+    }
+
+    /// Says that the network has marked a segment (RFC 3168 §6.1.2): once a round trip the window
+    /// comes down. Returns whether it does now.
+    pub(super) fn marked(&mut self) -> bool {
+        let is_answered = self.window.has_model() || self.flight.una() <= self.high;
+        if !self.is_undisturbed() || is_answered {
+            return false;
+        }
+        self.window.reduce(self.flight_max.max(self.flight.outstanding()));
+        self.begin_reduction(Phase::Reduced);
+        true
+    }
+
+    /// Says that the retransmission timeout has run out; `is_first` for this data.
+    pub(super) fn timed_out(&mut self, is_first: bool) {
+        let has_reneged = self.flight.has_reneged();
+        let is_new = self.is_undisturbed() || self.flight.una() >= self.high;
+        if is_first && (is_new || self.phase == Phase::Reduced) {
+            self.window.reduce(self.flight.outstanding());
+            self.undo = Some(Undo { doubtful: 0, since: None });
+        } else if has_reneged {
+            self.undo = None;
+        }
+        if has_reneged {
+            self.flight.forget_blocks();
+        }
+        self.window.timed_out();
+        self.flight.lose_all();
+        self.phase = Phase::Loss;
+        self.high = self.flight.nxt();
+        self.prr = None;
+        self.duplicates = 0;
+        (self.tail_probe, self.probe_at, self.reordering_at) = (None, None, None);
+    }
+
+    /// Forgets what is out: the peer has shut its window over it.
+    pub(super) fn forget_flight(&mut self) {
+        self.flight.forget_all();
+        self.leave();
+        self.duplicates = 0;
+        (self.tail_probe, self.probe_at, self.reordering_at) = (None, None, None);
+    }
+
+    /// Starts the time after which the tail is probed (RFC 8985 §7.2); the timeout of `rto_at`
+    /// gives way to the probe.
+    pub(super) fn start_probe_timer(
+        &mut self,
+        srtt: Option<Duration>,
+        rto_at: Option<Instant>,
+        now: Instant,
+    ) {
+        self.probe_at = None;
+        let is_open = self.phase == Phase::Open && self.tail_probe.is_none();
+        let Some(srtt) = srtt.filter(|_| self.has_blocks && is_open) else { return };
+        if self.flight.outstanding() == 0 {
+            return;
+        }
+        let is_single = self.flight.outstanding() <= u64::from(self.window.mss());
+        let delay = if is_single { MAX_ACK_DELAY } else { Duration::ZERO };
+        let at = now + (2 * srtt + delay).max(MIN_PROBE_TIMEOUT);
+        self.probe_at = Some(rto_at.map_or(at, |rto_at| at.min(rto_at)));
+    }
+
+    /// Returns when [`Self::timeout`] has to be called.
+    pub(super) fn deadline(&self) -> Option<Instant> {
+        self.reordering_at.into_iter().chain(self.probe_at).min()
+    }
+
+    /// Does what is due; returns whether the tail is to be probed, and whether a recovery began.
+    pub(super) fn timeout(&mut self, srtt: Option<Duration>, now: Instant) -> (bool, bool) {
+        let is_due = |at: Option<Instant>| at.is_some_and(|at| at <= now);
+        let mut began = false;
+        if is_due(self.reordering_at) {
+            self.reordering_at = None;
+            let lost = self.judge(srtt, now);
+            began = self.begin_recovery_if(lost);
+            if lost > 0 {
+                self.reduce_window(0, false);
+            }
+        }
+        let is_probe_due = is_due(self.probe_at);
+        if is_probe_due {
+            self.probe_at = None;
+        }
+        (is_probe_due && self.phase == Phase::Open, began)
+    }
+
+    /// Returns the last segment that is out, for a probe that finds no new data.
+    pub(super) fn tail(&self) -> Option<(Seq, u32)> {
+        self.flight.tail(self.window.mss())
+    }
+
+    /// Notes that a probe of the tail has left; it was new data, or was sent again.
+    pub(super) fn probed(&mut self, is_again: bool) {
+        self.tail_probe = Some(TailProbe { end: self.flight.nxt(), is_again });
+    }
+}
+
+#[cfg(test)]
+mod tests;

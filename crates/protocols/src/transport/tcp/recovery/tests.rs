@@ -1,0 +1,178 @@
+//! Tests of recovery, by what acknowledgments say.
+
+use super::*;
+use std::vec::Vec;
+
+const MS: Duration = Duration::from_millis(1);
+const SRTT: Option<Duration> = Some(Duration::from_millis(100));
+
+fn at(millis: u32) -> Instant {
+    Instant::ZERO + MS * millis
+}
+
+/// A sender of segments of 1000 bytes that begin at number 0, one a millisecond.
+fn sender(congestion: Congestion, has_blocks: bool, segments: u32) -> Recovery {
+    let mut recovery = Recovery::new(congestion, 1000, Seq(0), has_blocks);
+    (0..segments).for_each(|segment| recovery.sent(1000, at(segment)));
+    recovery.note_limit(true);
+    recovery
+}
+
+fn said(ack: u32, blocks: &[Block]) -> Acknowledged<'_> {
+    Acknowledged { ack: Seq(ack), blocks, is_duplicate: false, is_for_original: false, srtt: SRTT }
+}
+
+fn block(first: u32, end: u32) -> Block {
+    (Seq(first * 1000), Seq(end * 1000))
+}
+
+/// Sends again what may go, and returns the first numbers of the segments.
+fn repeat(recovery: &mut Recovery, now: Instant) -> Vec<u32> {
+    let mut all = Vec::new();
+    while let Some((seq, len)) = recovery.next_lost(1000) {
+        recovery.sent_again(seq, len, now);
+        all.push(seq.0);
+    }
+    all
+}
+
+#[test]
+fn the_third_block_segment_begins_a_recovery_that_ends_at_the_threshold() {
+    let mut recovery = sender(Congestion::Cubic, true, 10);
+    recovery.acknowledged(&said(0, &[block(1, 2)]), at(101));
+    recovery.acknowledged(&said(0, &[block(1, 3)]), at(102));
+    assert_eq!((recovery.phase, repeat(&mut recovery, at(102)).len()), (Phase::Disorder, 0));
+    let outcome = recovery.acknowledged(&said(0, &[block(1, 4)]), at(103));
+    assert!(outcome.began_recovery);
+    assert_eq!(repeat(&mut recovery, at(103)), [0]);
+    (5..=10).for_each(|end| {
+        recovery.acknowledged(&said(0, &[block(1, end)]), at(99 + end));
+    });
+    recovery.acknowledged(&said(10_000, &[]), at(203));
+    assert_eq!((recovery.phase, recovery.window.cwnd()), (Phase::Open, 7000));
+}
+
+#[test]
+fn any_number_of_losses_of_one_window_goes_again_without_a_timeout() {
+    for lost in 1..=12_u32 {
+        let mut recovery = sender(Congestion::Cubic, true, 16);
+        let mut again = Vec::new();
+        for end in lost + 1..=16 {
+            recovery.acknowledged(&said(0, &[block(lost, end)]), at(100 + end));
+            again.extend(repeat(&mut recovery, at(100 + end)));
+        }
+        // What went again is acknowledged, and lets more go.
+        for una in 1..=lost {
+            recovery.acknowledged(&said(una * 1000, &[block(lost, 16)]), at(220 + una));
+            again.extend(repeat(&mut recovery, at(220 + una)));
+        }
+        let expected: Vec<u32> = (0..lost).map(|segment| segment * 1000).collect();
+        assert_eq!(again, expected);
+    }
+}
+
+#[test]
+fn an_echo_from_before_the_retransmission_restores_the_window() {
+    let mut recovery = sender(Congestion::Cubic, true, 10);
+    recovery.acknowledged(&said(0, &[block(1, 4)]), at(103));
+    repeat(&mut recovery, at(103));
+    assert_eq!(recovery.first_repeated_at(), Some(at(103)));
+    let late = Acknowledged { is_for_original: true, ..said(4000, &[]) };
+    let outcome = recovery.acknowledged(&late, at(105));
+    assert!(outcome.undone);
+    assert_eq!((recovery.phase, recovery.window.cwnd()), (Phase::Open, 10_000));
+}
+
+#[test]
+fn the_report_that_all_came_twice_restores_the_window_and_widens_the_reordering_window() {
+    let mut recovery = sender(Congestion::NewReno, true, 10);
+    recovery.acknowledged(&said(0, &[block(1, 4)]), at(103));
+    repeat(&mut recovery, at(103));
+    recovery.acknowledged(&said(10_000, &[]), at(110));
+    assert_eq!(recovery.window.cwnd(), 5000);
+    let outcome = recovery.acknowledged(&said(10_000, &[block(0, 1)]), at(203));
+    assert!(outcome.came_twice && outcome.undone);
+    assert_eq!(recovery.window.cwnd(), 10_000);
+    assert_eq!(recovery.flight.outstanding(), 0);
+}
+
+#[test]
+fn an_answer_to_what_was_sent_once_shows_that_a_timeout_was_too_early() {
+    let mut recovery = sender(Congestion::Cubic, true, 10);
+    recovery.timed_out(true);
+    assert_eq!((recovery.window.cwnd(), repeat(&mut recovery, at(300)).len()), (1000, 1));
+    let outcome = recovery.acknowledged(&said(0, &[block(3, 4)]), at(301));
+    assert!(outcome.undone);
+    assert_eq!(recovery.window.cwnd(), 10_000);
+}
+
+#[test]
+fn the_loss_of_the_tail_is_repaired_by_a_probe_and_answered_by_the_window() {
+    let mut recovery = sender(Congestion::NewReno, true, 10);
+    recovery.start_probe_timer(SRTT, Some(at(500)), at(10));
+    assert_eq!(recovery.deadline(), Some(at(210)));
+    assert_eq!(recovery.timeout(SRTT, at(210)), (true, false));
+    let (seq, len) = recovery.tail().unwrap();
+    assert_eq!((seq, len), (Seq(9000), 1000));
+    recovery.sent_again(seq, len, at(210));
+    recovery.probed(true);
+    recovery.acknowledged(&said(10_000, &[]), at(310));
+    assert_eq!(recovery.window.cwnd(), 20_000, "who knows which of the two it answers");
+    recovery.sent(1000, at(311));
+    recovery.acknowledged(&said(11_000, &[]), at(411));
+    assert_eq!(recovery.window.cwnd(), 5000);
+}
+
+#[test]
+fn a_probe_that_came_twice_was_for_nothing() {
+    let mut recovery = sender(Congestion::NewReno, true, 10);
+    recovery.sent_again(Seq(9000), 1000, at(210));
+    recovery.probed(true);
+    recovery.acknowledged(&said(10_000, &[]), at(211));
+    recovery.acknowledged(&said(10_000, &[block(9, 10)]), at(310));
+    recovery.sent(1000, at(311));
+    recovery.acknowledged(&said(11_000, &[]), at(411));
+    assert!(recovery.window.cwnd() >= 10_000);
+}
+
+#[test]
+fn a_probe_comes_not_later_than_the_timeout_and_not_without_blocks() {
+    let mut recovery = sender(Congestion::Cubic, true, 10);
+    recovery.start_probe_timer(SRTT, Some(at(200)), at(10));
+    assert_eq!(recovery.deadline(), Some(at(200)));
+    let mut recovery = sender(Congestion::Cubic, false, 10);
+    recovery.start_probe_timer(SRTT, Some(at(500)), at(10));
+    assert_eq!(recovery.deadline(), None);
+}
+
+#[test]
+fn a_mark_brings_the_window_down_once_a_round_trip() {
+    let mut recovery = sender(Congestion::NewReno, true, 10);
+    recovery.acknowledged(&said(1000, &[]), at(100));
+    assert!(recovery.marked());
+    assert!(!recovery.marked());
+    assert_eq!(recovery.phase, Phase::Reduced);
+    recovery.acknowledged(&said(10_000, &[]), at(100));
+    assert_eq!((recovery.phase, recovery.window.cwnd()), (Phase::Open, 5000));
+}
+
+#[test]
+fn a_window_that_holds_nothing_back_does_not_grow() {
+    let mut recovery = sender(Congestion::NewReno, true, 2);
+    recovery.flight_max = 2000;
+    recovery.is_window_limited = false;
+    recovery.acknowledged(&said(2000, &[]), at(100));
+    assert_eq!(recovery.window.cwnd(), 10_000);
+}
+
+// attack row 40
+#[test]
+fn what_a_peer_has_dropped_goes_again_after_the_timeout() {
+    let mut recovery = sender(Congestion::Cubic, true, 10);
+    recovery.acknowledged(&said(0, &[block(2, 10)]), at(110));
+    repeat(&mut recovery, at(110));
+    let outcome = recovery.acknowledged(&said(2000, &[]), at(210));
+    assert!(outcome.has_reneged);
+    recovery.timed_out(true);
+    assert_eq!(recovery.flight.lost(), 8000);
+}

@@ -1,0 +1,279 @@
+//! Selective acknowledgments on the wire: RFC 2018, RFC 2883, RFC 6675, RFC 8985, RFC 6937;
+//! attack rows 23, 40 and 41.
+
+use super::script::Sent;
+use super::*;
+
+/// With blocks and, if the peer has them, timestamps.
+const SACK: Profile = Profile { congestion: Congestion::NewReno, pacing: false, ..Profile::BULK };
+
+/// An open connection with a peer that reports blocks, and segments of at most 1000 bytes.
+fn established(profile: Profile) -> Script {
+    let permitted = Options { mss: Some(1000), sack_permitted: true, ..Options::default() };
+    let mut script = Script::asked_for(profile, permitted);
+    script.wait_millis(100);
+    script.peer(Flags::ACK, 1, 1, b"");
+    assert!(script.status().has_sack);
+    script
+}
+
+/// Twenty segments are out.
+fn twenty_out(profile: Profile) -> Script {
+    let mut script = established(profile);
+    assert_eq!(script.send(&pattern(60_000)).len(), 10);
+    script.wait_millis(100);
+    for segment in 1..=10 {
+        script.peer(Flags::ACK, 1, 1 + segment * 1000, b"");
+    }
+    assert_eq!(script.status().congestion_window, 20_000);
+    script.wait_millis(100);
+    script
+}
+
+/// The peer acknowledges `ack` and reports `blocks`, in numbers that count from the initial one.
+fn report(script: &mut Script, ack: u32, blocks: &[(u32, u32)]) -> Vec<Sent> {
+    for (start, end) in blocks {
+        script.options.sack.push((script.iss + *start, script.iss + *end));
+    }
+    let sent = script.peer(Flags::ACK, 1, ack, b"");
+    script.options = Options::default();
+    sent
+}
+
+/// The blocks of an answer, in numbers that count from the initial one of the peer.
+fn blocks(script: &Script, sent: &Sent) -> Vec<(u32, u32)> {
+    let relative = |block: &Block| (block.0.since(script.irs), block.1.since(script.irs));
+    sent.header.options.sack.as_slice().iter().map(relative).collect()
+}
+
+#[test]
+fn each_answer_reports_the_block_of_the_last_segment_first() {
+    let mut script = established(SACK);
+    let mut answer = |seq: u32| {
+        let sent = script.peer(Flags::ACK, seq, 1, &[1; 100]);
+        blocks(&script, &sent[0])
+    };
+    assert_eq!(answer(301), [(301, 401)]);
+    assert_eq!(answer(101), [(101, 201), (301, 401)]);
+    assert_eq!(answer(501), [(501, 601), (101, 201), (301, 401)]);
+    assert_eq!(answer(201), [(101, 401), (501, 601)]);
+    assert_eq!(answer(1), [(501, 601)]);
+    assert_eq!(answer(401), []);
+}
+
+#[test]
+fn what_comes_twice_is_reported_before_the_block_that_it_is_part_of() {
+    let mut script = established(SACK);
+    script.peer(Flags::ACK, 1, 1, &[1; 200]);
+    let sent = script.peer(Flags::ACK, 101, 1, &[1; 100]);
+    assert_eq!(blocks(&script, &sent[0]), [(101, 201)], "below the acknowledgment");
+    script.peer(Flags::ACK, 501, 1, &[1; 100]);
+    script.peer(Flags::ACK, 301, 1, &[1; 100]);
+    let sent = script.peer(Flags::ACK, 551, 1, &[1; 100]);
+    assert_eq!(blocks(&script, &sent[0]), [(551, 601), (501, 651), (301, 401)]);
+    let sent = script.peer(Flags::ACK, 151, 1, &[1; 100]);
+    assert_eq!(blocks(&script, &sent[0]), [(151, 201), (501, 651), (301, 401)], "in part");
+}
+
+#[test]
+fn blocks_on_data_leave_the_segment_as_long_as_the_peer_takes() {
+    let mut script = established(SACK);
+    script.deliver(Flags::ACK, 301, 1, &[1; 100]);
+    script.deliver(Flags::ACK, 101, 1, &[1; 100]);
+    let sent = script.send(&pattern(2000));
+    assert_eq!((sent[0].len, sent[0].header.options.len()), (980, 20));
+    assert_eq!(sent[0].header.options.sack.as_slice().len(), 2);
+}
+
+#[test]
+fn a_peer_that_permits_none_gets_none_and_its_blocks_are_ignored() {
+    let mut script = Script::established(SACK);
+    let sent = script.peer(Flags::ACK, 301, 1, &[1; 100]);
+    assert!(sent[0].header.options.sack.is_empty());
+    script.send(&pattern(5000));
+    report(&mut script, 1, &[(1001, 5001)]);
+    assert_eq!(script.status().recovery.sacked, 0);
+}
+
+#[test]
+fn the_third_segment_above_the_hole_repeats_just_the_hole() {
+    let mut script = twenty_out(SACK);
+    assert_eq!(extents(&report(&mut script, 10_001, &[(11_001, 12_001)])), [(30_001, 1000)]);
+    assert_eq!(extents(&report(&mut script, 10_001, &[(11_001, 13_001)])), [(31_001, 1000)]);
+    assert_eq!(extents(&report(&mut script, 10_001, &[(11_001, 14_001)])), [(10_001, 1000)]);
+    assert_eq!(script.status().recovery.phase, Phase::Recovery);
+    report(&mut script, 32_001, &[]);
+    assert_eq!(script.status().recovery.phase, Phase::Open);
+    assert_eq!(script.status().congestion_window, 10_000);
+}
+
+#[test]
+fn in_a_recovery_no_more_leaves_than_arrives_but_for_one_segment() {
+    // The first four and the eleventh to sixteenth are lost.
+    let mut script = twenty_out(SACK);
+    let number = |segment: usize| u32::try_from(segment).unwrap() * 1000 + 1;
+    let mut sent = 0;
+    for end in 15..=20_usize {
+        sent += report(&mut script, 10_001, &[(14_001, number(end))]).len();
+        assert!(sent < end - 12, "{sent} of {end}");
+    }
+    for end in 27..=30_usize {
+        let all = [(26_001, number(end)), (14_001, 20_001)];
+        sent += report(&mut script, 10_001, &all).len();
+        assert!(sent < end - 18, "{sent} of {end}");
+    }
+    for una in [11, 12, 13] {
+        let all = [(26_001, 30_001), (14_001, 20_001)];
+        let count = report(&mut script, una * 1000 + 1, &all).len();
+        assert!((1..=2).contains(&count), "slow start below the threshold: {count}");
+    }
+    assert_eq!(script.status().statistics.timeouts, 0);
+}
+
+#[test]
+fn any_number_of_losses_in_one_window_needs_no_timeout() {
+    for lost in [1, 2, 5, 12, 20_u64] {
+        let mut pair = Pair::new(lost);
+        let ids = pair.connect(SACK);
+        let mut number = 0;
+        pair.fate = Box::new(move |_, side, _| {
+            number += u64::from(side == Side::Client);
+            side == Side::Server || !(40..40 + lost).contains(&number)
+        });
+        let data = pattern(300_000);
+        assert!(pair.transfer(Side::Client, ids, &data) == data);
+        let statistics = pair.client.status(ids.0).unwrap().statistics;
+        assert_eq!((statistics.timeouts, statistics.fast_retransmits), (0, 1), "{lost}");
+        assert_eq!(statistics.retransmissions, lost);
+    }
+}
+
+#[test]
+fn a_retransmission_that_is_lost_goes_again_without_a_timeout() {
+    let mut pair = Pair::new(1);
+    let ids = pair.connect(SACK);
+    let mut seen = Wire::new();
+    pair.fate = Box::new(move |_, side, header| {
+        let times: &mut u32 = seen.entry(header.seq.0).or_default();
+        *times += u32::from(side == Side::Client);
+        side == Side::Server || seen.len() != 40 || seen[&header.seq.0] > 2
+    });
+    let data = pattern(300_000);
+    assert!(pair.transfer(Side::Client, ids, &data) == data);
+    let statistics = pair.client.status(ids.0).unwrap().statistics;
+    assert_eq!(statistics.timeouts, 0);
+}
+
+#[test]
+fn the_loss_of_the_last_segment_is_repaired_by_a_probe_in_about_two_round_trips() {
+    let mut pair = Pair::new(1);
+    pair.delay = Duration::from_millis(100);
+    let ids = pair.connect(SACK);
+    let warm_up = pattern(14_600);
+    pair.transfer(Side::Client, ids, &warm_up);
+    pair.drive();
+    let mut number = 0;
+    pair.fate = Box::new(move |_, side, _| {
+        number += u64::from(side == Side::Client);
+        side == Side::Server || !(4..=5).contains(&number)
+    });
+    let start = pair.lab.now;
+    let data = pattern(5 * 1448);
+    assert!(pair.transfer(Side::Client, ids, &data) == data);
+    let statistics = pair.client.status(ids.0).unwrap().statistics;
+    assert_eq!((statistics.timeouts, statistics.tail_probes), (0, 1));
+    let took = pair.lab.now - start;
+    assert!(took <= Duration::from_millis(5 * 200), "{took:?}");
+}
+
+#[test]
+fn a_timeout_that_was_too_early_is_undone_by_the_echo_of_the_timestamp() {
+    let mut pair = Pair::new(1);
+    pair.delay = Duration::from_millis(20);
+    let ids = pair.connect(SACK);
+    pair.transfer(Side::Client, ids, &pattern(100_000));
+    pair.drive();
+    let before = pair.client.status(ids.0).unwrap().congestion_window;
+    // The path becomes much longer at once.
+    pair.delay = Duration::from_millis(400);
+    let data = pattern(50_000);
+    assert!(pair.transfer(Side::Client, ids, &data) == data);
+    pair.drive();
+    let status = pair.client.status(ids.0).unwrap();
+    assert!(status.statistics.timeouts + status.statistics.tail_probes > 0);
+    assert!(status.statistics.timeouts == 0 || status.statistics.undone > 0);
+    assert!(status.congestion_window >= before.min(14_480));
+}
+
+// attack row 40
+#[test]
+fn attack_40_what_the_peer_has_dropped_after_reporting_it_goes_again() {
+    let mut script = twenty_out(SACK);
+    report(&mut script, 10_001, &[(11_001, 30_001)]);
+    let mut una = 11_001;
+    let mut sent = report(&mut script, una, &[]);
+    assert_eq!(script.counted(Counter::TcpReneged), 1);
+    for _ in 0..60 {
+        sent.extend(script.wait_millis(100));
+        for next in &sent {
+            if next.seq == una {
+                una += u32::try_from(next.len).unwrap();
+            }
+        }
+        sent = report(&mut script, una, &[]);
+    }
+    assert_eq!(una, 60_001);
+}
+
+// attack row 23
+#[test]
+fn attack_23_tiny_segments_and_blocks_of_every_kind_are_survived() {
+    for mss in [8, 48, 64, 88] {
+        let permitted = Options { mss: Some(mss), sack_permitted: true, ..Options::default() };
+        let mut script = Script::asked_for(SACK, permitted);
+        script.peer(Flags::ACK, 1, 1, b"");
+        let mut chance = Chance::from_seed(u64::from(mss));
+        let data = pattern(1 << 18);
+        let taken = script.tcp.send(script.id.unwrap(), &data).unwrap();
+        assert_eq!(taken, data.len());
+        script.output();
+        let mut una = 1;
+        for _ in 0..2000 {
+            let out = u32::try_from(script.status().recovery.outstanding).unwrap();
+            let mut place = || {
+                let offset = u32::try_from(chance.below(u64::from(out) + 200)).unwrap();
+                (una + offset).saturating_sub(100)
+            };
+            let all = [(place(), place()), (place(), place()), (place(), place())];
+            let ack = if place() % 4 == 0 { (una + 64).min(una + out) } else { una };
+            una = una.max(ack);
+            report(&mut script, ack, &all);
+            let status = script.status();
+            assert!(status.recovery.sacked + status.recovery.lost <= 2 * (1 << 18));
+            assert!(status.congestion_window >= status.send_mss);
+        }
+    }
+}
+
+// attack row 41
+#[test]
+fn attack_41_pulses_of_loss_once_a_second_do_not_stop_the_transfer() {
+    let mut pair = Pair::new(1);
+    pair.delay = Duration::from_millis(25);
+    let ids = pair.connect(Profile { pacing: true, ..SACK });
+    let data = pattern(500_000);
+    let mut sent = 0;
+    let mut received = 0;
+    let end = pair.lab.now + Duration::from_secs(60);
+    while received < data.len() {
+        let is_pulse = pair.lab.now.as_nanos() / 1_000_000 % 1000 < 150;
+        pair.faults.lost = if is_pulse { 1_000_000 } else { 0 };
+        sent += pair.client.send(ids.0, &data[sent..]).unwrap();
+        let count = pair.server.received(ids.1).unwrap().len();
+        received += count;
+        pair.server.consume(ids.1, count).unwrap();
+        assert!(count > 0 || pair.step(end), "{received}");
+    }
+    let status = pair.client.status(ids.0).unwrap();
+    assert!(status.statistics.timeouts > 0, "the pulses hit");
+}

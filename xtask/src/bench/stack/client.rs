@@ -1,0 +1,246 @@
+//! The client, on the kernel's sockets: what it does is the same for every server.
+
+use super::server::Server;
+use anyhow::{Context, Result, ensure};
+use os::clock::{Monotonic, process_cpu_time};
+use os::socket::{TcpInfo, connect_with_congestion_control};
+use protocols::Instant;
+use protocols::time::Duration;
+use records::statistics::percentile;
+use std::io::{ErrorKind, Read, Write};
+use std::net::TcpStream;
+
+/// What both ends of every connection of the kernel use.
+pub(super) const CONGESTION_CONTROL: &str = "cubic";
+/// A server that says nothing for so long has failed.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// What one call of the kernel carries in bulk.
+pub(super) const PIECE_BYTES: usize = 128 * 1024;
+
+/// Which way a bulk of data goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Direction {
+    /// From the client to the server.
+    In,
+    /// From the server to the client.
+    Out,
+}
+
+/// One stream of data.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Bulk {
+    /// What arrived.
+    pub(super) bits_per_second: u64,
+    /// Processor time of both ends together.
+    pub(super) processor_ns_per_gbit: u64,
+    /// Segments that the client's kernel sent again.
+    pub(super) retransmissions: u32,
+}
+
+/// How long a byte took to the server and back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Echo {
+    /// The least.
+    pub(super) least_ns: u64,
+    /// The median.
+    pub(super) p50_ns: u64,
+    /// All but a tenth are below.
+    pub(super) p90_ns: u64,
+    /// All but a hundredth are below.
+    pub(super) p99_ns: u64,
+}
+
+impl Echo {
+    fn of(samples_ns: &[u64]) -> Option<Self> {
+        Some(Self {
+            least_ns: *samples_ns.iter().min()?,
+            p50_ns: percentile(samples_ns, 50)?,
+            p90_ns: percentile(samples_ns, 90)?,
+            p99_ns: percentile(samples_ns, 99)?,
+        })
+    }
+}
+
+/// Calls `server`.
+pub(super) fn call(server: &Server) -> Result<TcpStream> {
+    let stream = connect_with_congestion_control(server.address(), CONGESTION_CONTROL);
+    let stream = stream.context("the server does not answer")?;
+    stream.set_nodelay(true)?;
+    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.set_write_timeout(Some(PATIENCE))?;
+    Ok(stream)
+}
+
+/// What a stream has come to at one moment.
+#[derive(Clone, Copy, Debug)]
+struct Mark {
+    at: Instant,
+    bytes: u64,
+    processor_ns: u64,
+}
+
+/// Has data flow for `warm_up`, and measures it for `window` after that.
+pub(super) fn bulk(
+    server: &Server,
+    direction: Direction,
+    warm_up: Duration,
+    window: Duration,
+) -> Result<Bulk> {
+    let mut stream = call(server)?;
+    let clock = Monotonic::start();
+    let mut piece = vec![0; PIECE_BYTES];
+    let mut received = 0;
+    let mut run_until = |until: Instant| -> Result<Mark> {
+        while clock.now() < until {
+            match direction {
+                Direction::In => stream.write_all(&piece)?,
+                Direction::Out => {
+                    let count = stream.read(&mut piece)?;
+                    ensure!(count > 0, "the server has closed the connection");
+                    received += count as u64;
+                }
+            }
+        }
+        let arrived = match direction {
+            Direction::In => TcpInfo::of(&stream)?.bytes_acknowledged.context("no TCP_INFO")?,
+            Direction::Out => received,
+        };
+        let processor_ns = nanos(process_cpu_time()) + server.processor_ns()?;
+        Ok(Mark { at: clock.now(), bytes: arrived, processor_ns })
+    };
+    let start = run_until(clock.now() + warm_up)?;
+    let end = run_until(start.at + window)?;
+    let retransmissions = TcpInfo::of(&stream)?.total_retransmissions;
+    figure(start, end, retransmissions).context("nothing has arrived")
+}
+
+fn figure(start: Mark, end: Mark, retransmissions: u32) -> Option<Bulk> {
+    let bits = u128::from(end.bytes.checked_sub(start.bytes)?) * 8;
+    let used = u128::from(end.processor_ns.checked_sub(start.processor_ns)?);
+    let bits_per_second = (bits * 1_000_000_000).checked_div((end.at - start.at).as_nanos())?;
+    let per_gbit = (used * 1_000_000_000).checked_div(bits)?;
+    Some(Bulk {
+        bits_per_second: u64::try_from(bits_per_second).ok()?,
+        processor_ns_per_gbit: u64::try_from(per_gbit).ok()?,
+        retransmissions,
+    })
+}
+
+/// Sends one byte to and fro `count` times; with `spins` without ever sleeping.
+pub(super) fn echo(server: &Server, count: usize, spins: bool) -> Result<Echo> {
+    let mut stream = call(server)?;
+    let clock = Monotonic::start();
+    // The first find cold caches.
+    for _ in 0..count / 20 {
+        once(&mut stream, &clock)?;
+    }
+    stream.set_nonblocking(spins)?;
+    let samples: Result<Vec<u64>> = (0..count).map(|_| once(&mut stream, &clock)).collect();
+    Echo::of(&samples?).context("no sample")
+}
+
+/// Sends one byte, waits until it is back, and returns the nanoseconds that it took.
+fn once(stream: &mut TcpStream, clock: &Monotonic) -> Result<u64> {
+    let mut byte = [0; 1];
+    let sent_at = clock.now();
+    stream.write_all(b"x")?;
+    loop {
+        match stream.read(&mut byte) {
+            Ok(1) => return Ok(nanos(clock.now() - sent_at)),
+            Ok(_) => anyhow::bail!("the server has closed the connection"),
+            Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                let waited = clock.now() - sent_at;
+                ensure!(waited < PATIENCE, "no echo for {} s", PATIENCE.as_secs());
+            }
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+}
+
+/// A server with so many idle connections.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Crowd {
+    /// How many there are.
+    pub(super) connections: usize,
+    /// Memory that the server has in use.
+    pub(super) resident_bytes: u64,
+    /// To connect and to exchange one byte, on average since the last step.
+    pub(super) connect_ns: u64,
+    /// The median of an echo, each on another of the connections.
+    pub(super) each_p50_ns: u64,
+    /// The median of an echo, always on the same of the connections.
+    pub(super) same_p50_ns: u64,
+}
+
+/// Opens connections up to each of `steps`, uses each once, and measures at each step.
+pub(super) fn crowd(server: &Server, steps: &[usize], count: usize) -> Result<Vec<Crowd>> {
+    let clock = Monotonic::start();
+    let mut streams: Vec<TcpStream> = Vec::new();
+    let mut crowds = Vec::new();
+    for step in steps {
+        let began = clock.now();
+        let missing = step.saturating_sub(streams.len()).max(1) as u64;
+        while streams.len() < *step {
+            let mut stream = call(server)?;
+            once(&mut stream, &clock).with_context(|| format!("connection {}", streams.len()))?;
+            streams.push(stream);
+        }
+        let connect_ns = nanos(clock.now() - began) / missing;
+        let resident_bytes = server.resident_bytes()?;
+        let each = turns(&mut streams, count, &clock)?;
+        let same = turns(streams.get_mut(..1).unwrap_or_default(), count, &clock)?;
+        crowds.push(Crowd {
+            connections: *step,
+            resident_bytes,
+            connect_ns,
+            each_p50_ns: each,
+            same_p50_ns: same,
+        });
+    }
+    Ok(crowds)
+}
+
+/// Sends a byte on one stream after the other, and returns the median time.
+///
+/// Of many streams every so-manyth has its turn, so that it comes again before the client's kernel
+/// has put its acknowledgment off for 40 ms: the server would be woken for that alone, and the
+/// figure would be of this and not of the many connections.
+fn turns(streams: &mut [TcpStream], count: usize, clock: &Monotonic) -> Result<u64> {
+    let (until, step) = (clock.now() + TURNS_MAX, streams.len().div_ceil(IN_TURN).max(1));
+    let mut samples = Vec::with_capacity(count);
+    while samples.len() < count && clock.now() < until {
+        for stream in streams.iter_mut().step_by(step).take(count - samples.len()) {
+            samples.push(once(stream, clock)?);
+        }
+    }
+    percentile(&samples, 50).context("no sample")
+}
+
+/// So many connections have their turn.
+const IN_TURN: usize = 1_000;
+/// A slow server gets no longer than one turn beyond this.
+const TURNS_MAX: Duration = Duration::from_secs(3);
+
+fn nanos(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bulk_is_what_arrived_between_two_marks() {
+        let mark = |seconds, bytes, processor_ns| Mark {
+            at: Instant::ZERO + Duration::from_secs(seconds),
+            bytes,
+            processor_ns,
+        };
+        let bulk = figure(mark(1, 1_000, 5), mark(3, 250_001_000, 60_000_005), 7).unwrap();
+        assert_eq!(bulk.bits_per_second, 1_000_000_000);
+        assert_eq!(bulk.processor_ns_per_gbit, 30_000_000);
+        assert_eq!(bulk.retransmissions, 7);
+        assert_eq!(figure(mark(1, 5, 5), mark(2, 5, 6), 0), None);
+    }
+}

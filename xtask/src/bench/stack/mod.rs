@@ -1,0 +1,320 @@
+//! `bench stack`: a TCP on a machine, measured beside the kernel's and beside other stacks.
+//!
+//! The client is always on the kernel's sockets; the servers differ. Both ends are on one
+//! processor and run before all ordinary programs, so that what a stack costs is what is measured,
+//! and not how the scheduler felt. All servers are measured by turns in every round, and ratios are
+//! taken to the kernel within a round. A server is started anew for each figure.
+
+mod arguments;
+mod client;
+mod kernel;
+mod network;
+mod ours;
+mod peers;
+mod report;
+mod rounds;
+mod server;
+
+use super::conditions::Conditions;
+use anyhow::{Context, Result, bail, ensure};
+use arguments::Arguments;
+use client::Direction;
+use network::{Attachment, Networks};
+use os::schedule;
+use peers::Peer;
+use protocols::time::Duration;
+use rounds::{Results, Round};
+use server::{Contender, Manner, Mode, Server};
+use std::path::{Path, PathBuf};
+
+pub(super) const USAGE: &str = "\
+usage: ./x bench stack [--quick] [--rounds N] [--only NAME] [--json]
+
+  --quick        2 short rounds; a peer that is not built yet is left out
+  --rounds N     rounds, of which medians are taken (default 5, at least 1)
+  --only NAME    beside the kernel only the servers whose name begins so; may be repeated
+  --json         all data as JSON instead of tables";
+
+/// What the command line asks for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Options {
+    rounds: usize,
+    only: Vec<String>,
+    is_quick: bool,
+    as_json: bool,
+}
+
+/// How much is measured in a round.
+#[derive(Clone, Debug)]
+struct Amount {
+    warm_up: Duration,
+    window: Duration,
+    echoes: usize,
+    crowd: &'static [usize],
+}
+
+impl Amount {
+    const FULL: Self = Self {
+        warm_up: Duration::from_millis(300),
+        window: Duration::from_millis(600),
+        echoes: 20_000,
+        crowd: &[1, 1_000, 10_000],
+    };
+    const QUICK: Self = Self {
+        warm_up: Duration::from_millis(100),
+        window: Duration::from_millis(200),
+        echoes: 4_000,
+        crowd: &[1, 1_000],
+    };
+}
+
+/// Measures all that can be measured, and prints the report.
+pub(super) fn run(root: &Path, arguments: &[&str]) -> Result<()> {
+    let options = parse(arguments)?;
+    let root = root.canonicalize().context("the project's folder is not there")?;
+    let (contenders, said) = contenders(&root, &options)?;
+    let conditions = Conditions::set(false)?;
+    conditions.run_in_real_time()?;
+    let amount = if options.is_quick { Amount::QUICK } else { Amount::FULL };
+    let most = amount.crowd.iter().copied().max().unwrap_or(1) as u64;
+    os::process::allow_descriptors(most + 100).context("too few descriptors are allowed")?;
+    let networks = Networks::make()?;
+    for contender in &contenders {
+        networks.attach(contender.number, contender.attachment)?;
+    }
+    let results = measure(&contenders, &networks, &amount, &conditions, options.rounds)?;
+    let report = report::report(&contenders, &results, said, &amount, options.rounds);
+    report.print(&conditions, options.as_json)
+}
+
+/// Runs a server of the project's own, which `run` has started.
+pub(super) fn serve(arguments: &[&str]) -> Result<()> {
+    match arguments {
+        ["kernel", rest @ ..] => kernel::serve(Arguments::of(rest)),
+        ["plumb", rest @ ..] => ours::serve(Arguments::of(rest)),
+        _ => bail!("there is no such server"),
+    }
+}
+
+fn parse(arguments: &[&str]) -> Result<Options> {
+    let mut options = Options { rounds: 0, only: Vec::new(), is_quick: false, as_json: false };
+    let mut words = arguments.iter();
+    while let Some(word) = words.next() {
+        match *word {
+            "--quick" => options.is_quick = true,
+            "--rounds" => {
+                let number = words.next().and_then(|word| word.parse().ok());
+                let number = number.filter(|number| (1..=100).contains(number));
+                options.rounds = number.with_context(|| format!("1 to 100 rounds\n{USAGE}"))?;
+            }
+            "--only" => {
+                let name = words.next().with_context(|| format!("which one?\n{USAGE}"))?;
+                options.only.push((*name).to_owned());
+            }
+            "--json" => options.as_json = true,
+            _ => bail!("'{}' is not understood\n{USAGE}", word.escape_debug()),
+        }
+    }
+    if options.rounds == 0 {
+        options.rounds = if options.is_quick { 2 } else { 5 };
+    }
+    Ok(options)
+}
+
+/// Returns whom to measure, the kernel first, and what is to be said of the peers: the version, or
+/// why one is left out.
+fn contenders(root: &Path, options: &Options) -> Result<(Vec<Contender>, Vec<String>)> {
+    let is_wanted = |name: &str| {
+        options.only.is_empty() || options.only.iter().any(|only| name.starts_with(only.as_str()))
+    };
+    let own = std::env::current_exe().context("this program has no file")?;
+    let own = |name: &str| vec![own.clone(), "bench".into(), "stack-server".into(), name.into()];
+    let mut contenders = vec![entry("kernel", own("kernel"))?];
+    for (name, ..) in ENTRIES.iter().filter(|e| e.0.starts_with("plumb") && is_wanted(e.0)) {
+        contenders.push(entry(name, own("plumb"))?);
+    }
+    let mut said = Vec::new();
+    for peer in Peer::ALL {
+        let wanted: Vec<&Entry> =
+            ENTRIES.iter().filter(|e| e.0.starts_with(peer.name()) && is_wanted(e.0)).collect();
+        if wanted.is_empty() {
+            continue;
+        }
+        let built = if options.is_quick { peer.built(root) } else { peer.build(root) };
+        match built {
+            Ok(program) => {
+                let version = peer.version(root).unwrap_or_else(|| "of unknown version".into());
+                said.push(format!("{} {version}", peer.name()));
+                for (name, ..) in wanted {
+                    contenders.push(entry(name, vec![program.clone()])?);
+                }
+            }
+            Err(error) => said.push(format!("{} is left out: {error:#}", peer.name())),
+        }
+    }
+    ensure!(
+        contenders.len() > 1 || !said.is_empty() || is_wanted("kernel"),
+        "no server is called so; there are: {}",
+        ENTRIES.map(|entry| entry.0).join(", ")
+    );
+    Ok((contenders, said))
+}
+
+/// Name, label, attachment, further arguments, whether it can spin.
+type Entry = (&'static str, &'static str, Attachment, &'static [&'static str], bool);
+
+const ENTRIES: [Entry; 10] = [
+    ("kernel", "kernel, veth, TSO", Attachment::Pair, &[], true),
+    ("plumb-tun", "plumb, TUN, offloads", Attachment::Tun, &[], true),
+    ("plumb-poll", "plumb, waits in poll", Attachment::Tun, &["--wait", "poll"], true),
+    ("plumb-unmetered", "plumb, meter off", Attachment::Tun, &["--meter", "off"], true),
+    ("plumb-plain", "plumb, TUN", Attachment::Tun, &["--plain"], true),
+    ("smoltcp-64k", "smoltcp, TUN, 64 KiB", Attachment::Tun, &["--buffers", "65536"], true),
+    ("smoltcp-1m", "smoltcp, TUN, 1 MiB", Attachment::Tun, &["--buffers", "1048576"], true),
+    ("lwip", "lwIP, TUN, 1 MiB", Attachment::Tun, &[], true),
+    ("gvisor-tun", "gVisor, TUN", Attachment::Tun, &[], false),
+    ("gvisor-packet", "gVisor, packet, GSO", Attachment::Packet, &[], false),
+];
+
+fn entry(name: &str, command: Vec<PathBuf>) -> Result<Contender> {
+    let mut numbered = (1..).zip(&ENTRIES);
+    let found = numbered.find(|(_, entry)| entry.0 == name);
+    let (number, (name, label, attachment, arguments, can_spin)) =
+        found.context("no such entry")?;
+    Ok(Contender {
+        name,
+        label,
+        command,
+        attachment: *attachment,
+        arguments,
+        can_spin: *can_spin,
+        number,
+    })
+}
+
+fn measure(
+    contenders: &[Contender],
+    networks: &Networks,
+    amount: &Amount,
+    conditions: &Conditions,
+    rounds: usize,
+) -> Result<Vec<Results>> {
+    let mut results = vec![Results::default(); contenders.len()];
+    let spinning = other_processor()?;
+    for round in 1..=rounds {
+        for (contender, results) in contenders.iter().zip(&mut results) {
+            eprintln!("round {round} of {rounds}: {}", contender.name);
+            let bench = Bench { contender, networks, amount, conditions };
+            results.rounds.push(bench.round(spinning, &mut results.failures));
+        }
+    }
+    for (contender, results) in contenders.iter().zip(&mut results) {
+        eprintln!("idle connections: {}", contender.name);
+        let crowds = Bench { contender, networks, amount, conditions }.crowd();
+        results.crowds =
+            kept(crowds, "idle connections", &mut results.failures).unwrap_or_default();
+    }
+    Ok(results)
+}
+
+/// Returns another processor than that of the calling thread, if there is one.
+fn other_processor() -> Result<Option<usize>> {
+    let own = schedule::processors()?.first().copied().context("the processor is not known")?;
+    let other = usize::from(own == 0);
+    let is_there = schedule::pin_to(other).and_then(|()| schedule::pin_to(own)).is_ok();
+    Ok(is_there.then_some(other))
+}
+
+/// One contender, and what is measured of it.
+#[derive(Clone, Copy, Debug)]
+struct Bench<'a> {
+    contender: &'a Contender,
+    networks: &'a Networks,
+    amount: &'a Amount,
+    conditions: &'a Conditions,
+}
+
+impl Bench<'_> {
+    fn round(self, spinning: Option<usize>, failures: &mut Vec<String>) -> Round {
+        let spinning = spinning.filter(|_| self.contender.can_spin);
+        Round {
+            into: kept(self.bulk(Mode::Sink, Direction::In), "bulk in", failures),
+            out: kept(self.bulk(Mode::Source, Direction::Out), "bulk out", failures),
+            echo: kept(self.echo(), "echo", failures),
+            spun: spinning.and_then(|far| kept(self.spun(far), "spinning echo", failures)),
+        }
+    }
+
+    fn bulk(self, mode: Mode, direction: Direction) -> Result<client::Bulk> {
+        let manner = Manner { mode, connections: 1, spins: false };
+        let server = Server::start(self.contender, manner, self.networks)?;
+        let bulk = client::bulk(&server, direction, self.amount.warm_up, self.amount.window)?;
+        server.stop()?;
+        Ok(bulk)
+    }
+
+    fn echo(self) -> Result<client::Echo> {
+        let manner = Manner { mode: Mode::Echo, connections: 1, spins: false };
+        let server = Server::start(self.contender, manner, self.networks)?;
+        let echo = client::echo(&server, self.amount.echoes, false)?;
+        server.stop()?;
+        Ok(echo)
+    }
+
+    /// Measures an echo where both ends spin, the server on another processor.
+    fn spun(self, processor: usize) -> Result<client::Echo> {
+        let manner = Manner { mode: Mode::Echo, connections: 1, spins: true };
+        // One that never sleeps would not give the processor back to the bench: it starts as an
+        // ordinary program, and gets its place when it is ready.
+        self.conditions.run_as_ordinary()?;
+        let server = Server::start(self.contender, manner, self.networks);
+        self.conditions.run_in_real_time()?;
+        let server = server?;
+        schedule::pin_process_to(server.id(), processor)?;
+        self.conditions.promote(server.id())?;
+        let echo = client::echo(&server, self.amount.echoes, true)?;
+        server.stop()?;
+        Ok(echo)
+    }
+
+    fn crowd(self) -> Result<Vec<client::Crowd>> {
+        let connections = self.amount.crowd.iter().copied().max().unwrap_or(1);
+        let manner = Manner { mode: Mode::Echo, connections, spins: false };
+        let server = Server::start(self.contender, manner, self.networks)?;
+        let crowds = client::crowd(&server, self.amount.crowd, self.amount.echoes)?;
+        server.stop()?;
+        Ok(crowds)
+    }
+}
+
+/// Keeps a figure, or the reason why there is none.
+fn kept<T>(measured: Result<T>, what: &str, failures: &mut Vec<String>) -> Option<T> {
+    measured.map_err(|error| failures.push(format!("{what}: {error:#}"))).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn options_are_read_in_any_order() {
+        let options = parse(&["--json", "--only", "smoltcp", "--quick", "--only", "lwip"]).unwrap();
+        assert_eq!(options.only, ["smoltcp", "lwip"]);
+        assert!(options.as_json && options.is_quick && options.rounds == 2);
+    }
+
+    #[test]
+    fn what_is_no_option_is_refused() {
+        for wrong in [&["--fast"][..], &["--rounds"], &["--rounds", "0"], &["--only"]] {
+            assert!(parse(wrong).is_err(), "{wrong:?}");
+        }
+    }
+
+    #[test]
+    fn every_entry_has_a_number_of_its_own() {
+        let number = |entry: &Entry| super::entry(entry.0, Vec::new()).unwrap().number;
+        let mut numbers: Vec<u8> = ENTRIES.iter().map(number).collect();
+        numbers.dedup();
+        assert_eq!(numbers.len(), ENTRIES.len());
+    }
+}

@@ -1,0 +1,132 @@
+//! The list of scripts and what is expected of each: `crates/conformance/expected.txt`.
+//!
+//! A line names a suite in brackets, or a script by its path in the suite: `pass PATH`, or
+//! `fail PATH: why`. Empty lines and lines that begin with `#` are for people.
+
+use anyhow::{Context, Result, bail, ensure};
+
+/// A suite of scripts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Suite {
+    /// The scripts that come with google/packetdrill.
+    Packetdrill,
+    /// freebsd-net/tcp-testsuite.
+    TcpTestsuite,
+}
+
+impl Suite {
+    pub(super) const ALL: [Self; 2] = [Self::Packetdrill, Self::TcpTestsuite];
+
+    /// Returns its name in the list.
+    pub(super) const fn name(self) -> &'static str {
+        match self {
+            Self::Packetdrill => "packetdrill",
+            Self::TcpTestsuite => "tcp-testsuite",
+        }
+    }
+
+    /// Returns the variable that says where it is.
+    pub(super) const fn variable(self) -> &'static str {
+        match self {
+            Self::Packetdrill => "PLUMB_PACKETDRILL_SCRIPTS",
+            Self::TcpTestsuite => "PLUMB_TCP_TESTSUITE",
+        }
+    }
+
+    /// Returns whose habits its scripts expect, as the library's flags name them.
+    pub(super) const fn dialect(self) -> &'static str {
+        match self {
+            Self::Packetdrill => "linux",
+            Self::TcpTestsuite => "freebsd",
+        }
+    }
+}
+
+/// What is expected of a script.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Expectation {
+    Passes,
+    /// It fails, for this reason.
+    Fails(String),
+}
+
+/// The whole list.
+#[derive(Debug, Default)]
+pub(super) struct Expected(Vec<(Suite, String, Expectation)>);
+
+impl Expected {
+    /// Reads the list.
+    pub(super) fn parse(text: &str) -> Result<Self> {
+        let (mut suite, mut list) = (None, Vec::new());
+        for (number, line) in (1..).zip(text.lines().map(str::trim)) {
+            if line.is_empty() || line.starts_with('#') {
+                continue;
+            }
+            if let Some(name) = line.strip_prefix('[').and_then(|line| line.strip_suffix(']')) {
+                suite = Suite::ALL.into_iter().find(|suite| suite.name() == name);
+                ensure!(suite.is_some(), "line {number}: there is no suite {name}");
+                continue;
+            }
+            let suite = suite.with_context(|| format!("line {number} stands before any suite"))?;
+            let (path, expectation) = parse_script(line)
+                .with_context(|| format!("line {number}: not 'pass PATH' or 'fail PATH: why'"))?;
+            if list.iter().any(|(s, p, _)| *s == suite && *p == path) {
+                bail!("line {number}: {path} stands there twice");
+            }
+            list.push((suite, path, expectation));
+        }
+        Ok(Self(list))
+    }
+
+    /// Returns the scripts of one suite.
+    pub(super) fn of(&self, suite: Suite) -> impl Iterator<Item = (&String, &Expectation)> {
+        let of_suite = self.0.iter().filter(move |(of, _, _)| *of == suite);
+        of_suite.map(|(_, path, expectation)| (path, expectation))
+    }
+}
+
+fn parse_script(line: &str) -> Option<(String, Expectation)> {
+    let (verdict, rest) = line.split_once(' ')?;
+    match verdict {
+        "pass" => Some((rest.to_owned(), Expectation::Passes)),
+        "fail" => {
+            let (path, why) = rest.split_once(": ")?;
+            Some((path.to_owned(), Expectation::Fails(why.to_owned())))
+        }
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LIST: &str = include_str!("../../../crates/conformance/expected.txt");
+
+    #[test]
+    fn a_script_has_a_verdict_and_a_reason_where_it_fails() {
+        let list = Expected::parse("# why\n[packetdrill]\npass a/b.pkt\nfail c.pkt: no urge\n");
+        let list = list.unwrap();
+        let found: Vec<_> = list.of(Suite::Packetdrill).collect();
+        assert_eq!(found[0], (&"a/b.pkt".to_owned(), &Expectation::Passes));
+        assert_eq!(found[1].1, &Expectation::Fails("no urge".to_owned()));
+        assert_eq!(list.of(Suite::TcpTestsuite).count(), 0);
+    }
+
+    #[test]
+    fn a_failure_without_a_reason_is_refused() {
+        assert!(Expected::parse("[packetdrill]\nfail c.pkt\n").is_err());
+    }
+
+    #[test]
+    fn a_script_that_stands_there_twice_is_refused() {
+        assert!(Expected::parse("[packetdrill]\npass c.pkt\npass c.pkt\n").is_err());
+    }
+
+    #[test]
+    fn the_list_names_all_scripts_of_the_two_lists() {
+        let list = Expected::parse(LIST).unwrap();
+        assert_eq!(list.of(Suite::Packetdrill).count(), 31);
+        assert_eq!(list.of(Suite::TcpTestsuite).count(), 111);
+    }
+}

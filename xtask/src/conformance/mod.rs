@@ -1,0 +1,227 @@
+//! `./x conformance`: our TCP under the scripts of two public suites, against what is expected.
+//!
+//! The runner and both suites come from outside, by three variables, and nothing of them is kept
+//! here but the paths of scripts in `crates/conformance/expected.txt`. Every script runs by a
+//! process of its own, as many at a time as there are processors: the runner spends a tenth of a
+//! second of real time on each, whatever happens in it.
+
+mod expected;
+mod play;
+mod stage;
+
+use anyhow::{Context, Result, bail, ensure};
+use expected::{Expectation, Expected, Suite};
+use play::{Outcome, Player};
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+const USAGE: &str = "\
+usage: ./x conformance [--all] [--only TEXT] [--repeat N] [--verbose]
+
+  --all        every script of both suites, also those that expected.txt does not name
+  --only TEXT  the scripts whose path contains TEXT
+  --repeat N   each script N times; one that does not always end alike is a failure
+  --verbose    what the runner says about every script that fails
+
+  PLUMB_PACKETDRILL          the script runner, with its shared-object mode
+  PLUMB_PACKETDRILL_SCRIPTS  the folder gtests/net of google/packetdrill
+  PLUMB_TCP_TESTSUITE        the root of freebsd-net/tcp-testsuite";
+
+/// What the command line says.
+#[derive(Debug)]
+struct Wish<'a> {
+    all: bool,
+    only: &'a str,
+    repeat: usize,
+    verbose: bool,
+}
+
+/// One script to be played.
+#[derive(Debug)]
+struct Script {
+    suite: Suite,
+    path: String,
+    expectation: Option<Expectation>,
+}
+
+/// Runs the scripts that `arguments` ask for.
+pub(crate) fn run(root: &Path, arguments: &[&str]) -> Result<()> {
+    let wish = parse(arguments)?;
+    let text = std::fs::read_to_string(root.join("crates/conformance/expected.txt"))
+        .context("cannot read crates/conformance/expected.txt")?;
+    let expected = Expected::parse(&text)?;
+    let folders = Suite::ALL.map(|suite| (suite, variable(suite.variable())));
+    let mut scripts = Vec::new();
+    for (suite, folder) in folders {
+        scripts.extend(choose(suite, &folder?, &expected, &wish)?);
+    }
+    ensure!(!scripts.is_empty(), "no script has '{}' in its path", wish.only);
+    let library = library(root)?;
+    let player = Player::new(&variable("PLUMB_PACKETDRILL")?, &library, &variable_of)?;
+    let outcomes = play_all(&player, &scripts, wish.repeat);
+    report(&scripts, &outcomes, &wish)
+}
+
+fn parse<'a>(arguments: &[&'a str]) -> Result<Wish<'a>> {
+    let mut wish = Wish { all: false, only: "", repeat: 1, verbose: false };
+    let mut rest = arguments.iter();
+    while let Some(argument) = rest.next() {
+        match *argument {
+            "--all" => wish.all = true,
+            "--verbose" => wish.verbose = true,
+            "--only" => wish.only = rest.next().context(USAGE)?,
+            "--repeat" => wish.repeat = rest.next().and_then(|n| n.parse().ok()).context(USAGE)?,
+            _ => bail!("{USAGE}"),
+        }
+    }
+    ensure!(wish.repeat > 0, "--repeat needs a number above 0");
+    Ok(wish)
+}
+
+fn variable(name: &str) -> Result<PathBuf> {
+    let value = std::env::var_os(name).map(PathBuf::from);
+    let path = value.with_context(|| format!("please set {name}\n\n{USAGE}"))?;
+    std::fs::canonicalize(&path).with_context(|| format!("{name}: no {}", path.display()))
+}
+
+fn variable_of(suite: Suite) -> Result<PathBuf> {
+    variable(suite.variable())
+}
+
+/// Returns the library that the runner loads, which `./x` has just built.
+fn library(root: &Path) -> Result<PathBuf> {
+    let target = std::env::var_os("CARGO_TARGET_DIR").map(PathBuf::from);
+    let target = target.unwrap_or_else(|| root.join("target"));
+    let library = target.join("debug/libconformance.so");
+    std::fs::canonicalize(&library)
+        .with_context(|| format!("no {}: cargo build -p conformance makes it", library.display()))
+}
+
+fn choose(
+    suite: Suite,
+    folder: &Path,
+    expected: &Expected,
+    wish: &Wish<'_>,
+) -> Result<Vec<Script>> {
+    let mut paths: BTreeMap<String, Option<Expectation>> = BTreeMap::new();
+    if wish.all {
+        for path in stage::scripts(folder)? {
+            paths.insert(path, None);
+        }
+    }
+    for (path, expectation) in expected.of(suite) {
+        ensure!(folder.join(path).is_file(), "{}: there is no {path}", folder.display());
+        paths.insert(path.clone(), Some(expectation.clone()));
+    }
+    let wanted = paths.into_iter().filter(|(path, _)| path.contains(wish.only));
+    Ok(wanted.map(|(path, expectation)| Script { suite, path, expectation }).collect())
+}
+
+/// Plays every script `repeat` times, and returns the outcomes in the order of the scripts.
+fn play_all(player: &Player, scripts: &[Script], repeat: usize) -> Vec<Vec<Outcome>> {
+    let outcomes = Mutex::new(vec![Vec::new(); scripts.len()]);
+    let next = AtomicUsize::new(0);
+    let workers = std::thread::available_parallelism().map_or(1, usize::from);
+    std::thread::scope(|scope| {
+        for _ in 0..workers {
+            scope.spawn(|| {
+                loop {
+                    let number = next.fetch_add(1, Ordering::Relaxed);
+                    let Some(script) = scripts.get(number % scripts.len()) else { return };
+                    if number >= scripts.len() * repeat {
+                        return;
+                    }
+                    let outcome = player.play(script.suite, &script.path, number);
+                    if let Ok(mut outcomes) = outcomes.lock()
+                        && let Some(of_script) = outcomes.get_mut(number % scripts.len())
+                    {
+                        of_script.push(outcome);
+                    }
+                }
+            });
+        }
+    });
+    outcomes.into_inner().unwrap_or_default()
+}
+
+/// Prints what was not expected, and the numbers.
+fn report(scripts: &[Script], outcomes: &[Vec<Outcome>], wish: &Wish<'_>) -> Result<()> {
+    let (mut surprises, mut out) = (0, std::io::stdout().lock());
+    for suite in Suite::ALL {
+        let (mut passed, mut named, mut others, mut others_passed) = (0, 0, 0, 0);
+        for (script, outcomes) in scripts.iter().zip(outcomes) {
+            if script.suite != suite {
+                continue;
+            }
+            let passes = outcomes.iter().filter(|outcome| outcome.has_passed()).count();
+            let (always, never) = (passes == outcomes.len(), passes == 0);
+            let is_surprise = match &script.expectation {
+                Some(Expectation::Passes) => !always,
+                Some(Expectation::Fails(_)) => !never,
+                None => !always && !never,
+            };
+            if script.expectation.is_some() {
+                (named, passed) = (named + 1, passed + usize::from(always));
+            } else {
+                (others, others_passed) = (others + 1, others_passed + usize::from(always));
+            }
+            surprises += usize::from(is_surprise);
+            if is_surprise || (wish.verbose && !always) {
+                write_script(script, outcomes, passes, is_surprise, &mut out)?;
+            }
+        }
+        let name = suite.name();
+        writeln!(out, "{name}: {passed} of the {named} scripts of the list pass")?;
+        if others > 0 {
+            writeln!(out, "{name}: {others_passed} of {others} others pass")?;
+        }
+    }
+    ensure!(
+        surprises == 0,
+        "conformance: {surprises} scripts ended otherwise than expected.txt says"
+    );
+    Ok(())
+}
+
+fn write_script(
+    script: &Script,
+    outcomes: &[Outcome],
+    passes: usize,
+    is_surprise: bool,
+    out: &mut impl Write,
+) -> Result<()> {
+    let what = match &script.expectation {
+        Some(Expectation::Passes) => "is expected to pass".to_owned(),
+        Some(Expectation::Fails(why)) => format!("is expected to fail: {why}"),
+        None => "is not named".to_owned(),
+    };
+    let mark = if is_surprise { "UNEXPECTED " } else { "" };
+    writeln!(out, "{mark}{}: passed {passes} of {} times, {what}", script.path, outcomes.len())?;
+    if let Some(failed) = outcomes.iter().find(|outcome| !outcome.has_passed()) {
+        for line in failed.to_string().lines() {
+            writeln!(out, "    {line}")?;
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_read() {
+        let wish = parse(&["--all", "--repeat", "10", "--only", "rst"]).unwrap();
+        assert!(wish.all && !wish.verbose);
+        assert_eq!((wish.repeat, wish.only), (10, "rst"));
+    }
+
+    #[test]
+    fn no_repetition_at_all_is_refused() {
+        assert!(parse(&["--repeat", "0"]).is_err());
+        assert!(parse(&["--repeat"]).is_err());
+    }
+}

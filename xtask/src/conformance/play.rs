@@ -1,0 +1,155 @@
+//! One script, played by the runner.
+
+use super::expected::Suite;
+use super::stage::{FOLDER, Stage, restorer_of};
+use anyhow::{Context, Result};
+use std::fmt;
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// How a script ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Outcome {
+    Passed,
+    /// The runner's exit code, and the last of what it said.
+    Failed(Option<i32>, String),
+    /// It did not end.
+    Hung,
+    /// It could not be started.
+    NotPlayed(String),
+}
+
+impl Outcome {
+    /// Returns whether all was as the script has it.
+    pub(super) fn has_passed(&self) -> bool {
+        *self == Self::Passed
+    }
+}
+
+impl fmt::Display for Outcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Passed => f.write_str("passed"),
+            Self::Failed(Some(EXIT_IDLE), said) => {
+                write!(f, "the stack would never send what is waited for\n{said}")
+            }
+            Self::Failed(_, said) => f.write_str(said),
+            Self::Hung => write!(f, "did not end within {} s", LIMIT.as_secs()),
+            Self::NotPlayed(why) => write!(f, "could not be played: {why}"),
+        }
+    }
+}
+
+/// The exit code by which the library ends a script in which nothing would ever happen again.
+const EXIT_IDLE: i32 = 3;
+/// A script takes a tenth of a second; one that takes this long on a busy machine has hung.
+const LIMIT: Duration = Duration::from_secs(30);
+/// How many lines of the runner's words are kept.
+const LINES: usize = 6;
+/// The address of the stack under test, which the runner draws by lot if it is not told.
+const LOCAL_IP: &str = "192.168.0.1";
+
+/// Plays scripts.
+#[derive(Debug)]
+pub(super) struct Player {
+    runner: PathBuf,
+    library: PathBuf,
+    stage: Stage,
+    freebsd: PathBuf,
+    search_path: std::ffi::OsString,
+}
+
+impl Player {
+    /// Makes a player of the runner and the library, with the suites where `folder_of` says.
+    pub(super) fn new(
+        runner: &Path,
+        library: &Path,
+        folder_of: &dyn Fn(Suite) -> Result<PathBuf>,
+    ) -> Result<Self> {
+        let stage = Stage::new(&folder_of(Suite::Packetdrill)?)?;
+        let search_path = std::env::var_os("PATH").unwrap_or_default();
+        let folders = std::iter::once(stage.programs()).chain(std::env::split_paths(&search_path));
+        Ok(Self {
+            runner: runner.to_path_buf(),
+            library: library.to_path_buf(),
+            freebsd: folder_of(Suite::TcpTestsuite)?,
+            search_path: std::env::join_paths(folders)?,
+            stage,
+        })
+    }
+
+    /// Plays the script at `path` in its suite; `number` is one that no other has.
+    pub(super) fn play(&self, suite: Suite, path: &str, number: usize) -> Outcome {
+        self.try_play(suite, path, number)
+            .unwrap_or_else(|error| Outcome::NotPlayed(format!("{error:#}")))
+    }
+
+    fn try_play(&self, suite: Suite, path: &str, number: usize) -> Result<Outcome> {
+        let script = match suite {
+            Suite::Packetdrill => self.stage.linked().join(path),
+            Suite::TcpTestsuite => self.freebsd.join(path),
+        };
+        let folder = self.stage.folder_of(number)?;
+        let text = std::fs::read_to_string(&script)?;
+        let said = folder.join("said");
+        let output = File::create(&said)?;
+        let mut child = Command::new(&self.runner)
+            .arg(format!("--local_ip={LOCAL_IP}"))
+            .arg(format!("--so_filename={}", self.library.display()))
+            .arg(format!("--so_flags={}", flags(suite, &text, &folder)))
+            .arg(script.file_name().context("a script has a name")?)
+            .current_dir(script.parent().context("a script is in a folder")?)
+            .env("PATH", &self.search_path)
+            .env(FOLDER, &folder)
+            .stdin(Stdio::null())
+            .stdout(output.try_clone()?)
+            .stderr(output)
+            .spawn()
+            .context("cannot start the runner")?;
+        let end = Instant::now() + LIMIT;
+        let status = loop {
+            match child.try_wait()? {
+                Some(status) => break status,
+                None if Instant::now() < end => std::thread::sleep(Duration::from_millis(5)),
+                None => {
+                    child.kill()?;
+                    child.wait()?;
+                    return Ok(Outcome::Hung);
+                }
+            }
+        };
+        let words = String::from_utf8_lossy(&std::fs::read(&said)?).into_owned();
+        std::fs::remove_dir_all(&folder)?;
+        // Most scripts have made none.
+        let _ = std::fs::remove_file(restorer_of(child.id()));
+        if status.success() {
+            return Ok(Outcome::Passed);
+        }
+        let lines: Vec<&str> = words.lines().collect();
+        let last = lines.get(lines.len().saturating_sub(LINES)..).unwrap_or_default();
+        Ok(Outcome::Failed(status.code(), last.join("\n")))
+    }
+}
+
+/// Returns what the library is told: whose habits, where it finds the settings, and the MTU, which
+/// the script tells to the runner alone.
+fn flags(suite: Suite, script: &str, folder: &Path) -> String {
+    let mtu = script.lines().find_map(|line| line.trim().strip_prefix("--mtu="));
+    let mtu = mtu.map(|mtu| format!(",mtu={mtu}")).unwrap_or_default();
+    format!("dialect={},folder={}{mtu}", suite.dialect(), folder.display())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_library_is_told_the_mtu_of_the_script() {
+        let folder = Path::new("a");
+        let told = flags(Suite::TcpTestsuite, "--ip_version=ipv4\n--mtu=72\n", folder);
+        assert_eq!(told, "dialect=freebsd,folder=a,mtu=72");
+        assert_eq!(flags(Suite::Packetdrill, "", folder), "dialect=linux,folder=a");
+    }
+}
