@@ -55,6 +55,7 @@ fn a_passive_open_at_one_address_goes_before_one_at_all() {
     }
 }
 
+// req RFC1122:3.3.4.2-MUST-1
 // req RFC9293:MUST-43, RFC9293:MUST-45
 #[test]
 fn all_segments_of_an_active_open_leave_from_the_address_that_was_named() {
@@ -112,6 +113,7 @@ fn one_can_listen_on_the_port_of_a_connection_that_is_being_opened() {
     assert_eq!(script.state(), Some(State::SynReceived));
 }
 
+// req RFC1122:3.2.1.6-MUST-1, RFC1122:3.2.1.7-MUST-3, RFC1122:3.4-MUST-1
 // req RFC9293:MUST-48, RFC9293:MUST-49
 #[test]
 fn a_marking_is_on_every_segment_from_the_syn_on() {

@@ -35,6 +35,7 @@ fn a_hard_error_about_our_syn_refuses_the_connection() {
     }
 }
 
+// req RFC1122:3.2.2.4-MUST-1, RFC1122:3.2.2.5-MUST-1
 // req RFC9293:MUST-47, RFC9293:MUST-54, RFC9293:MUST-56, RFC9293:SHLD-25
 #[test]
 fn a_soft_error_ends_nothing_and_names_the_cause_in_the_end() {
@@ -49,6 +50,7 @@ fn a_soft_error_ends_nothing_and_names_the_cause_in_the_end() {
     }
 }
 
+// req RFC1122:3.2.2.1-MUST-2
 #[test]
 fn an_open_connection_survives_a_hard_error_and_forgets_it_with_the_next_acknowledgment() {
     let mut script = Script::established(PLAIN);
@@ -72,6 +74,7 @@ fn attack_20_an_error_about_nothing_in_flight_is_ignored() {
     assert_eq!(script.counted(Counter::TcpIcmpErrorsIgnored), 4);
 }
 
+// req RFC1122:3.3.3-MUST-1
 #[test]
 fn a_smaller_link_on_the_way_has_all_sent_again_in_smaller_segments() {
     let mut script = Script::established(PLAIN);

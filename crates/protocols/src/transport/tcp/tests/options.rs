@@ -34,6 +34,7 @@ fn without_the_option_segments_have_536_bytes() {
     assert_eq!(sent[0].len, 536);
 }
 
+// req RFC1122:3.3.2-MUST-3
 // req RFC9293:MUST-14, RFC9293:MUST-16, RFC9293:SHLD-28
 #[test]
 fn segments_are_no_larger_than_the_peer_the_link_and_the_profile_allow() {
