@@ -224,6 +224,53 @@ fn nothing_is_reported_about_a_broadcast() {
     assert_eq!((host.counted(Counter::IcmpErrorsSuppressed), host.pool.lent()), (1, 0));
 }
 
+// req RFC1122:3.2.2-MUST-1, RFC1122:3.2.2.9-MUST-5
+#[test]
+fn messages_of_a_type_that_asks_nothing_of_us_are_dropped_in_silence() {
+    let mut host = Host::default();
+    let answered = [1, 2, 7, 9, 10, 13, 15, 17, 41, 255].iter().filter(|kind| {
+        receive_icmp(&mut host, &message([**kind, 0, 0, 0, 0, 1, 0, 1], &[0; 12]));
+        host.transmit().is_some() || host.internet.event().is_some()
+    });
+    assert_eq!(answered.count(), 0);
+    assert_eq!(host.pool.lent(), 0);
+}
+
+// req RFC1122:3.2.1.1-MUST-1
+#[test]
+fn a_datagram_of_another_version_is_dropped_in_silence() {
+    let mut host = Host::default();
+    let delivered = [0, 1, 2, 3, 5, 7, 8, 15].iter().filter(|version| {
+        let mut bytes = datagram(&header(Protocol::Udp), &[], b"data");
+        bytes[0] = **version << 4 | 5;
+        reseal(&mut bytes);
+        host.receive(&bytes).is_some() || host.transmit().is_some()
+    });
+    assert_eq!(delivered.count(), 0);
+    assert_eq!(host.pool.lent(), 0);
+}
+
+// req RFC1122:3.2.1.7-MUST-1
+#[test]
+fn a_time_to_live_of_zero_is_sent_as_one() {
+    let mut host = Host::default();
+    host.internet.set_time_to_live(0);
+    receive_icmp(&mut host, &message(ECHO, b"data"));
+    let reply = host.transmit().unwrap();
+    assert_eq!(reply[8], 1);
+}
+
+// req RFC1122:3.2.2-MUST-7
+#[test]
+fn nothing_is_reported_about_a_fragment_that_is_not_the_first() {
+    let mut host = Host::default();
+    let mut bytes = datagram(&header(Protocol::Other(200)), &[], &[7; 16]);
+    bytes[6..8].copy_from_slice(&0x0010_u16.to_be_bytes());
+    reseal(&mut bytes);
+    assert!(host.receive(&bytes).is_none());
+    assert_eq!(host.transmit(), None);
+}
+
 // req RFC1122:3.2.2-MUST-4
 #[test]
 fn nothing_is_reported_about_icmp() {
