@@ -10,7 +10,8 @@
 //! the window leave in one segment (TM-233 §3.3).
 //!
 //! The files are the headings of the RFC: `calls.rs` §3.10.1 to §3.10.6, `arrives.rs` §3.10.7,
-//! `timeouts.rs` §3.10.8, `icmp_error.rs` §3.9.2.2; `transmit.rs` decides what goes out.
+//! `listen.rs` its LISTEN, `timeouts.rs` §3.10.8, `keep_alive.rs` §3.8.4, `user_timeout.rs` §3.8.3,
+//! `icmp_error.rs` §3.9.2.2; `transmit.rs` decides what goes out.
 //! `connection.rs` is the transmission control block. What a connection is tailored to is its
 //! [`Profile`].
 //!
