@@ -381,6 +381,24 @@ closed_list! {
         TcpUrgentOut "TCP urgent segments out",
         /// Data that arrived after the user had closed, which resets.
         TcpDataAfterClose "TCP data after close",
+        /// Keep-alive probes.
+        TcpKeepAlives "TCP keep-alive probes",
+        /// SYNs answered by a cookie because too many connections were half open.
+        TcpSynCookiesOut "TCP SYN cookies sent",
+        /// Connections opened by a cookie that came back.
+        TcpSynCookiesIn "TCP SYN cookies accepted",
+        /// Acknowledgments that looked like a cookie and were none of ours.
+        TcpSynCookiesWrong "TCP SYN cookies wrong",
+        /// Connections in TIME-WAIT that a new one took the place of.
+        TcpTimeWaitsReused "TCP TIME-WAITs reused",
+        /// Connections that gave way because the table was full.
+        TcpReaped "TCP connections reaped",
+        /// SYNs whose data was taken at once.
+        TcpFastOpensIn "TCP fast opens in",
+        /// SYNs sent with data.
+        TcpFastOpensOut "TCP fast opens sent",
+        /// SYNs with a cookie that was wrong, or that found too many others.
+        TcpFastOpensRefused "TCP fast opens refused",
         /// ICMP errors about something in flight.
         TcpIcmpErrors "TCP ICMP errors believed",
         /// ICMP errors that fit nothing in flight.

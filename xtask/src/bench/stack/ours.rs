@@ -108,7 +108,7 @@ impl Application for Service {
                     _ = layers.tcp.close(id);
                 }
                 Event::Closed => layers.tcp.release(id),
-                Event::Urgent => {}
+                Event::Urgent | Event::Unresponsive => {}
             }
         }
     }

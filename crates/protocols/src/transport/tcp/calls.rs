@@ -8,6 +8,7 @@ use super::seq::Seq;
 use super::status::{Ending, Status};
 use crate::packet::Packet;
 use crate::time::Instant;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 impl Connection {
@@ -18,8 +19,12 @@ impl Connection {
 
     /// Takes over other policies, but for those that the SYN has told the peer.
     pub(super) fn tailor(&mut self, profile: Profile) {
-        let Profile { receive_window, mss_max, extensions, timestamps, .. } = self.profile;
-        self.profile = Profile { receive_window, mss_max, extensions, timestamps, ..profile };
+        let Profile { receive_window, mss_max, extensions, timestamps, .. } = *self.profile;
+        let told = Profile { receive_window, mss_max, extensions, timestamps, ..profile };
+        self.profile = Arc::new(told);
+        if self.state.emits_data() {
+            self.start_keep_alive_timer();
+        }
         self.send.set_limit(send_limit(&profile, self.snd_mss));
     }
 

@@ -1,20 +1,30 @@
 //! Tests of TCP: two of them on a wire in virtual time, or one and a script of segments.
 
 mod acknowledgment;
+mod addresses;
 mod attacks;
 mod campaign;
 mod closing;
 mod congestion;
 mod ecn;
+mod fast_open;
+mod giving_up;
+mod headers;
+mod hoarders;
 mod icmp_error;
+mod keep_alive;
 mod opening;
 mod options;
+mod past_middle;
+mod past_zero;
 mod reordering;
 mod resets;
 mod retransmission;
 mod sack;
 mod script;
 mod states;
+mod syn_flood;
+mod time_wait;
 mod transfer;
 mod urgent;
 mod windows;
@@ -28,7 +38,7 @@ use crate::internet::ipv4::Protocol;
 use crate::time::Duration;
 use core::net::Ipv4Addr;
 use proptest::prelude::ProptestConfig;
-use script::{FIN_ACK, PLAIN, RST_ACK, SYN_ACK, Script, extents, seconds, texts};
+use script::{ANYWHERE, FIN_ACK, PLAIN, RST_ACK, SYN_ACK, ScriptAt, extents, seconds, texts};
 use std::boxed::Box;
 use std::collections::BTreeMap as Wire;
 use std::vec::Vec;
@@ -37,6 +47,31 @@ pub(super) const CLIENT: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1));
 pub(super) const SERVER: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 2));
 pub(super) const PORT: u16 = 23;
 const LOWER: LowerLevel = LowerLevel::plain(1500);
+
+/// One TCP and a script, with such numbers as there are.
+type Script = ScriptAt<ANYWHERE>;
+
+/// Returns from where the next connection to `remote` will be opened.
+pub(super) fn next_local_end(
+    tcp: &Tcp,
+    local: IpAddr,
+    remote: SocketAddr,
+    lab: &Lab,
+) -> SocketAddr {
+    let port = tcp.ports.clone().choose(local, remote, &mut lab.chance.clone(), |_| true);
+    SocketAddr::new(local, port.unwrap())
+}
+
+/// Lets a connection between `ends` that is made at `at` begin with the number `isn`.
+pub(super) fn begin_at(
+    tcp: &mut Tcp,
+    (local, remote): (SocketAddr, SocketAddr),
+    at: Instant,
+    isn: Seq,
+) {
+    let missing = isn.since(tcp.secret.isn(local, remote, at));
+    tcp.secret.clock_start = tcp.secret.clock_start.wrapping_add(missing);
+}
 
 /// Says how many cases a property is tried with; a failure prints its seed, nothing is kept.
 fn cases(cases: u32) -> ProptestConfig {
