@@ -72,6 +72,8 @@ pub(super) struct Delivery {
     /// Bytes of these that came by block.
     pub(super) sacked: u64,
     pub(super) newest: Option<Newest>,
+    /// When the last of it, by its place in the stream, was sent, if it was sent once.
+    pub(super) last_sent_at: Option<Instant>,
     /// The round trip of what was sent once and acknowledged by number (Karn).
     pub(super) rtt: Option<Duration>,
     /// How far below the highest delivery something arrived that was sent only once, in bytes.
@@ -359,10 +361,12 @@ impl Flight {
         };
         self.take_again(gap, |range, stamp| consider(stamp, range.end, true));
         let last = gap.end - 1;
+        delivery.last_sent_at = None;
         if !self.repeated.has(last)
             && let Some(piece) = self.piece_at(last)
         {
             consider(piece.stamp, gap.end, false);
+            delivery.last_sent_at = Some(piece.stamp.sent_at);
         }
         delivery.newest = newest;
         let overtaken = Range::new(gap.start, gap.end.min(self.highest));
