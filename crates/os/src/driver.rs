@@ -198,7 +198,8 @@ impl Driver {
         let now = self.clock.now();
         let has_output = self.station.has_output() && !self.is_full;
         let deadlines = [self.station.deadline(), application.deadline(), until];
-        let until = if application.wants_to_run() || self.station.has_news() || has_output {
+        let is_ready = self.station.has_news() || self.station.has_input() || has_output;
+        let until = if application.wants_to_run() || is_ready {
             Some(now)
         } else {
             deadlines.into_iter().flatten().min()
@@ -210,8 +211,8 @@ impl Driver {
             packets_in: 0,
             packets_out: 0,
         };
-        let packet = self.empty_packet(now);
-        let Some(mut packet) = packet.filter(|_| !self.is_full) else {
+        let packet = if self.is_full { None } else { self.empty_packet(now) };
+        let Some(mut packet) = packet else {
             self.wait_for_room(until, &mut turn)?;
             return Ok((turn, true));
         };
@@ -233,9 +234,15 @@ impl Driver {
         Ok((turn, length.is_some_and(|length| was_there || length > SHORT_LEN)))
     }
 
-    /// Waits until the device takes packets again, or until all that is lent may have come back.
+    /// Waits until the device takes packets again; where all packets are lent instead, the
+    /// application has to give some back, and is asked again soon.
     fn wait_for_room(&mut self, until: Option<Instant>, turn: &mut Turn) -> io::Result<()> {
-        let flags = if self.is_full { PollFlags::OUT } else { PollFlags::empty() };
+        let (flags, until) = if self.is_full {
+            (PollFlags::OUT, until)
+        } else {
+            let soon = turn.now + LOOK_AGAIN_AFTER;
+            (PollFlags::empty(), Some(until.map_or(soon, |until| until.min(soon))))
+        };
         let mut descriptors = [PollFd::new(&self.device, flags)];
         let before = turn.now;
         let waited = readiness::wait(&mut descriptors, &self.clock, until);
@@ -289,10 +296,16 @@ impl Driver {
         Ok(Some(length))
     }
 
-    /// Lets timers run out, and runs the application if there is anything for it.
+    /// Takes in what the station has sent to itself, lets timers run out, and runs the application
+    /// if there is anything for it.
     fn run(&mut self, application: &mut dyn Application, now: Instant) {
         let is_due = |deadline: Option<Instant>| deadline.is_some_and(|at| at <= now);
         let mut cx = Cx { now, chance: &mut self.chance, meter: &mut self.meter };
+        let mut looped = 0;
+        while looped < BATCH && self.station.has_input() {
+            self.station.step(Step::Network, application, &mut cx);
+            looped += 1;
+        }
         if is_due(self.station.deadline()) {
             self.station.step(Step::Timer, application, &mut cx);
         }
@@ -339,12 +352,14 @@ impl Driver {
 
     /// Returns whether a packet waits for which the device had no room.
     fn has_waiting(&self) -> bool {
-        matches!(self.station.link(), Link::Datagram(link) if link.has_output())
+        matches!(self.station.link(), Link::Datagram(_) | Link::Ethernet(_))
+            && self.station.link().has_output()
     }
 }
 
-/// Tells the station what the device has left unfinished.
-fn describe(packet: &mut Packet, header: &Header, packet_start: usize) {
+/// Tells the station what the device has left unfinished about a packet that was read
+/// `packet_start` bytes behind [`HEADROOM`], and finishes the checksum of anything but TCP.
+pub fn describe(packet: &mut Packet, header: &Header, packet_start: usize) {
     packet.offload.segment_size = header.segmentation.map_or(0, |cut| cut.segment_size_bytes);
     packet.offload.checksum = match header.checksum {
         Checksum::None => ChecksumState::InPacket,
@@ -372,7 +387,11 @@ fn finish_checksum(packet: &mut [u8], start: usize, offset: usize) {
 }
 
 /// Writes one packet as it lies; `false` if the device has no room for it.
-fn write_frame(device: &Device, frame: &Frame<'_>) -> io::Result<bool> {
+///
+/// # Errors
+///
+/// As [`Device::write_vectored`].
+pub fn write_frame(device: &Device, frame: &Frame<'_>) -> io::Result<bool> {
     let [front, back] = frame.tail;
     let header = unfinished(frame, device.has_frames());
     Ok(device.write_vectored(&header, [frame.packet.data(), front, back])?.is_some())
@@ -402,8 +421,9 @@ fn unfinished(frame: &Frame<'_>, has_frames: bool) -> Header {
     Header { checksum, segmentation: Some(cut) }
 }
 
-/// Returns whether no packet at all can be written, and not just this one.
-fn is_about_the_device(error: &io::Error) -> bool {
+/// Returns whether no packet at all can be written or read, and not just this one.
+#[must_use]
+pub fn is_about_the_device(error: &io::Error) -> bool {
     let of_device =
         [Errno::IO, Errno::NETDOWN, Errno::BADFD, Errno::BADF, Errno::NODEV, Errno::NXIO];
     Errno::from_io_error(error).is_some_and(|error| of_device.contains(&error))
@@ -457,6 +477,7 @@ impl Outbox {
 
 /// A wait that is shorter was none: the packet was there.
 const AT_ONCE: Duration = Duration::from_nanos(3_000);
+const LOOK_AGAIN_AFTER: Duration = Duration::from_millis(1);
 /// A packet that is longer is part of a stream.
 const SHORT_LEN: usize = 512;
 const ETHERNET_HEADER_LEN: usize = 14;

@@ -8,6 +8,7 @@
 mod conditions;
 mod driver;
 mod echo;
+mod goodput;
 mod meter;
 mod rounds;
 mod stack;
@@ -31,6 +32,7 @@ usage: ./x bench NAME [--rounds N] [--keys N] [--two-cores] [--json]
   echo    a key and its echo, and a screenful: inetutils telnet, plumb login, plumb login on a TUN
   meter   what the meter costs: plumb login with and without it, and both ends in one process
   stack   our TCP/IP, the kernel's, and other stacks in user space; it has options of its own
+  goodput what arrives over paths that lose packets, in virtual time, beside smoltcp's figures
 
   --rounds N     rounds, of which medians are taken (default 7, at least 1)
   --keys N       keys in each round (default 200, from 10 to 3000)
@@ -56,6 +58,9 @@ struct Options {
 pub(crate) fn run(root: &Path, arguments: &[&str]) -> Result<()> {
     let (name, rest) = arguments.split_first().context(USAGE)?;
     match *name {
+        "goodput" if rest.contains(&"--help") => return say(goodput::USAGE),
+        "goodput" => return goodput::run(rest),
+        "stack" if rest.contains(&"--help") => return say(stack::USAGE),
         "stack" => return stack::run(root, rest),
         "stack-server" => return stack::serve(rest),
         _ => {}
@@ -69,6 +74,10 @@ pub(crate) fn run(root: &Path, arguments: &[&str]) -> Result<()> {
     let conditions = Conditions::set(options.two_cores)?;
     let report = benchmark(&conditions, options.amount)?;
     report.print(&conditions, options.as_json)
+}
+
+fn say(text: &str) -> Result<()> {
+    writeln!(std::io::stdout(), "{text}").context("the text cannot be written")
 }
 
 fn parse(arguments: &[&str]) -> Result<Options> {

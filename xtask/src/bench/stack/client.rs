@@ -105,8 +105,7 @@ pub(super) fn bulk(
             Direction::In => TcpInfo::of(&stream)?.bytes_acknowledged.context("no TCP_INFO")?,
             Direction::Out => received,
         };
-        let own = u64::try_from(process_cpu_time().as_nanos()).unwrap_or(u64::MAX);
-        let processor_ns = own + server.processor_ns()?;
+        let processor_ns = nanos(process_cpu_time()) + server.processor_ns()?;
         Ok(Mark { at: clock.now(), bytes: arrived, processor_ns })
     };
     let start = run_until(clock.now() + warm_up)?;
@@ -147,7 +146,7 @@ fn once(stream: &mut TcpStream, clock: &Monotonic) -> Result<u64> {
     stream.write_all(b"x")?;
     loop {
         match stream.read(&mut byte) {
-            Ok(1) => return Ok((clock.now() - sent_at).as_nanos() as u64),
+            Ok(1) => return Ok(nanos(clock.now() - sent_at)),
             Ok(_) => anyhow::bail!("the server has closed the connection"),
             Err(error) if error.kind() == ErrorKind::WouldBlock => {
                 let waited = clock.now() - sent_at;
@@ -168,7 +167,7 @@ pub(super) struct Crowd {
     pub(super) resident_bytes: u64,
     /// To connect and to exchange one byte, on average since the last step.
     pub(super) connect_ns: u64,
-    /// The median of an echo, each on the next of the connections.
+    /// The median of an echo, each on another of the connections.
     pub(super) each_p50_ns: u64,
     /// The median of an echo, always on the same of the connections.
     pub(super) same_p50_ns: u64,
@@ -187,7 +186,7 @@ pub(super) fn crowd(server: &Server, steps: &[usize], count: usize) -> Result<Ve
             once(&mut stream, &clock).with_context(|| format!("connection {}", streams.len()))?;
             streams.push(stream);
         }
-        let connect_ns = (clock.now() - began).as_nanos() as u64 / missing;
+        let connect_ns = nanos(clock.now() - began) / missing;
         let resident_bytes = server.resident_bytes()?;
         let each = turns(&mut streams, count, &clock)?;
         let same = turns(streams.get_mut(..1).unwrap_or_default(), count, &clock)?;
@@ -203,19 +202,29 @@ pub(super) fn crowd(server: &Server, steps: &[usize], count: usize) -> Result<Ve
 }
 
 /// Sends a byte on one stream after the other, and returns the median time.
+///
+/// Of many streams every so-manyth has its turn, so that it comes again before the client's kernel
+/// has put its acknowledgment off for 40 ms: the server would be woken for that alone, and the
+/// figure would be of this and not of the many connections.
 fn turns(streams: &mut [TcpStream], count: usize, clock: &Monotonic) -> Result<u64> {
-    let until = clock.now() + TURNS_MAX;
+    let (until, step) = (clock.now() + TURNS_MAX, streams.len().div_ceil(IN_TURN).max(1));
     let mut samples = Vec::with_capacity(count);
     while samples.len() < count && clock.now() < until {
-        for stream in streams.iter_mut().take(count - samples.len()) {
+        for stream in streams.iter_mut().step_by(step).take(count - samples.len()) {
             samples.push(once(stream, clock)?);
         }
     }
     percentile(&samples, 50).context("no sample")
 }
 
+/// So many connections have their turn.
+const IN_TURN: usize = 1_000;
 /// A slow server gets no longer than one turn beyond this.
 const TURNS_MAX: Duration = Duration::from_secs(3);
+
+fn nanos(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}
 
 #[cfg(test)]
 mod tests {

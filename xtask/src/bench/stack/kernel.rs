@@ -2,13 +2,14 @@
 //!
 //! A thread for each connection, which blocks: that is the fastest echo of the kernel's.
 
+use super::arguments::Arguments;
 use super::client::{CONGESTION_CONTROL, PIECE_BYTES};
 use super::server::{Mode, PORT};
 use anyhow::{Context, Result};
 use os::clock::process_cpu_time;
 use os::socket::set_congestion_control;
 use std::io::{ErrorKind, Read, Write};
-use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::net::{TcpListener, TcpStream};
 use std::thread;
 
 /// A thread needs no more stack than this.
@@ -16,14 +17,9 @@ const STACK_BYTES: usize = 64 * 1024;
 const ECHO_BYTES: usize = 4096;
 
 /// Serves as the command line says, until standard input ends.
-pub(super) fn serve(arguments: &[&str]) -> Result<()> {
-    let value = |name: &str| {
-        let at = arguments.iter().position(|word| *word == name)?;
-        arguments.get(at + 1).copied()
-    };
-    let address: Ipv4Addr = value("--address").context("--address is missing")?.parse()?;
-    let mode = value("--mode").and_then(Mode::named).context("--mode is missing")?;
-    let spins = arguments.contains(&"--spin");
+pub(super) fn serve(arguments: Arguments<'_>) -> Result<()> {
+    let (address, mode) = (arguments.address()?, arguments.mode()?);
+    let spins = arguments.has("--spin");
     let listener = TcpListener::bind((address, PORT)).context("cannot listen")?;
     set_congestion_control(&listener, CONGESTION_CONTROL)?;
     thread::Builder::new().stack_size(STACK_BYTES).spawn(move || {
@@ -58,5 +54,44 @@ fn exchange(mut stream: TcpStream, mode: Mode, spins: bool) -> std::io::Result<(
         if mode != Mode::Sink {
             stream.write_all(data.get(..count).unwrap_or_default())?;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn called(mode: Mode, spins: bool) -> TcpStream {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (server, _) = listener.accept().unwrap();
+        thread::spawn(move || exchange(server, mode, spins));
+        client
+    }
+
+    #[test]
+    fn an_echo_sends_back_what_comes_whether_it_sleeps_or_not() {
+        for spins in [false, true] {
+            let mut client = called(Mode::Echo, spins);
+            client.write_all(b"there and back").unwrap();
+            let mut answer = [0; 14];
+            client.read_exact(&mut answer).unwrap();
+            assert_eq!(&answer, b"there and back");
+        }
+    }
+
+    #[test]
+    fn a_source_sends_without_being_asked() {
+        let mut piece = [1; 1000];
+        called(Mode::Source, false).read_exact(&mut piece).unwrap();
+        assert_eq!(piece, [0; 1000]);
+    }
+
+    #[test]
+    fn a_sink_says_nothing_and_ends_with_its_client() {
+        let mut client = called(Mode::Sink, false);
+        client.write_all(&[0; 100_000]).unwrap();
+        client.shutdown(std::net::Shutdown::Write).unwrap();
+        assert_eq!(client.read(&mut [0; 10]).unwrap(), 0);
     }
 }

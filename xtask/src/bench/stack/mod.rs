@@ -5,6 +5,7 @@
 //! and not how the scheduler felt. All servers are measured by turns in every round, and ratios are
 //! taken to the kernel within a round. A server is started anew for each figure.
 
+mod arguments;
 mod client;
 mod kernel;
 mod network;
@@ -16,6 +17,7 @@ mod server;
 
 use super::conditions::Conditions;
 use anyhow::{Context, Result, bail, ensure};
+use arguments::Arguments;
 use client::Direction;
 use network::{Attachment, Networks};
 use os::schedule;
@@ -70,7 +72,7 @@ impl Amount {
 pub(super) fn run(root: &Path, arguments: &[&str]) -> Result<()> {
     let options = parse(arguments)?;
     let root = root.canonicalize().context("the project's folder is not there")?;
-    let (contenders, left_out) = contenders(&root, &options)?;
+    let (contenders, said) = contenders(&root, &options)?;
     let conditions = Conditions::set(false)?;
     conditions.run_in_real_time()?;
     let amount = if options.is_quick { Amount::QUICK } else { Amount::FULL };
@@ -81,15 +83,15 @@ pub(super) fn run(root: &Path, arguments: &[&str]) -> Result<()> {
         networks.attach(contender.number, contender.attachment)?;
     }
     let results = measure(&contenders, &networks, &amount, &conditions, options.rounds)?;
-    let report = report::report(&contenders, &results, left_out, &amount, options.rounds);
+    let report = report::report(&contenders, &results, said, &amount, options.rounds);
     report.print(&conditions, options.as_json)
 }
 
 /// Runs a server of the project's own, which `run` has started.
 pub(super) fn serve(arguments: &[&str]) -> Result<()> {
     match arguments {
-        ["kernel", rest @ ..] => kernel::serve(rest),
-        ["plumb", rest @ ..] => ours::serve(rest),
+        ["kernel", rest @ ..] => kernel::serve(Arguments::of(rest)),
+        ["plumb", rest @ ..] => ours::serve(Arguments::of(rest)),
         _ => bail!("there is no such server"),
     }
 }
@@ -119,7 +121,8 @@ fn parse(arguments: &[&str]) -> Result<Options> {
     Ok(options)
 }
 
-/// Returns whom to measure, the kernel first, and who is left out for which reason.
+/// Returns whom to measure, the kernel first, and what is to be said of the peers: the version, or
+/// why one is left out.
 fn contenders(root: &Path, options: &Options) -> Result<(Vec<Contender>, Vec<String>)> {
     let is_wanted = |name: &str| {
         options.only.is_empty() || options.only.iter().any(|only| name.starts_with(only.as_str()))
@@ -130,7 +133,7 @@ fn contenders(root: &Path, options: &Options) -> Result<(Vec<Contender>, Vec<Str
     for (name, ..) in ENTRIES.iter().filter(|e| e.0.starts_with("plumb") && is_wanted(e.0)) {
         contenders.push(entry(name, own("plumb"))?);
     }
-    let mut left_out = Vec::new();
+    let mut said = Vec::new();
     for peer in Peer::ALL {
         let wanted: Vec<&Entry> =
             ENTRIES.iter().filter(|e| e.0.starts_with(peer.name()) && is_wanted(e.0)).collect();
@@ -140,27 +143,31 @@ fn contenders(root: &Path, options: &Options) -> Result<(Vec<Contender>, Vec<Str
         let built = if options.is_quick { peer.built(root) } else { peer.build(root) };
         match built {
             Ok(program) => {
+                let version = peer.version(root).unwrap_or_else(|| "of unknown version".into());
+                said.push(format!("{} {version}", peer.name()));
                 for (name, ..) in wanted {
                     contenders.push(entry(name, vec![program.clone()])?);
                 }
             }
-            Err(error) => left_out.push(format!("{} is left out: {error:#}", peer.name())),
+            Err(error) => said.push(format!("{} is left out: {error:#}", peer.name())),
         }
     }
     ensure!(
-        contenders.len() > 1 || !left_out.is_empty() || options.only.is_empty(),
+        contenders.len() > 1 || !said.is_empty() || is_wanted("kernel"),
         "no server is called so; there are: {}",
         ENTRIES.map(|entry| entry.0).join(", ")
     );
-    Ok((contenders, left_out))
+    Ok((contenders, said))
 }
 
 /// Name, label, attachment, further arguments, whether it can spin.
 type Entry = (&'static str, &'static str, Attachment, &'static [&'static str], bool);
 
-const ENTRIES: [Entry; 8] = [
+const ENTRIES: [Entry; 10] = [
     ("kernel", "kernel, veth, TSO", Attachment::Pair, &[], true),
     ("plumb-tun", "plumb, TUN, offloads", Attachment::Tun, &[], true),
+    ("plumb-poll", "plumb, waits in poll", Attachment::Tun, &["--wait", "poll"], true),
+    ("plumb-unmetered", "plumb, meter off", Attachment::Tun, &["--meter", "off"], true),
     ("plumb-plain", "plumb, TUN", Attachment::Tun, &["--plain"], true),
     ("smoltcp-64k", "smoltcp, TUN, 64 KiB", Attachment::Tun, &["--buffers", "65536"], true),
     ("smoltcp-1m", "smoltcp, TUN, 1 MiB", Attachment::Tun, &["--buffers", "1048576"], true),

@@ -61,6 +61,22 @@ impl Peer {
         self.built(root)
     }
 
+    /// Returns which version it is, as its registry calls it.
+    pub(super) fn version(self, root: &Path) -> Option<String> {
+        let glue = root.join("xtask/peers").join(self.name());
+        let text = |path: &Path| fs::read_to_string(path).ok();
+        match self {
+            Self::Smoltcp => version_in_lock(&text(&glue.join("Cargo.lock"))?, "smoltcp"),
+            Self::Gvisor => version_in_module(&text(&glue.join("go.mod"))?, "gvisor.dev/gvisor"),
+            Self::Lwip => {
+                let folder = fs::read_dir(root.join("target/peers/lwip")).ok()?;
+                let names = folder.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+                let mut names = names.filter_map(|name| version_of_source(&name));
+                names.next()
+            }
+        }
+    }
+
     fn program(self, root: &Path) -> PathBuf {
         let target = root.join("target/peers").join(self.name());
         let place = if self == Self::Smoltcp { target.join("release") } else { target };
@@ -121,7 +137,7 @@ fn fetch_lwip(target: &Path, source: &Path) -> Result<()> {
         .arg("--strip-components=1"))
 }
 
-/// Where lwIP's source package comes from: the newest stable release has 2.2.
+/// Where lwIP's source package comes from.
 const DEBIAN: &str = "http://deb.debian.org/debian";
 const SUITE: &str = "stable";
 
@@ -140,6 +156,23 @@ fn go() -> Result<PathBuf> {
     found.context("there is no Go: install it (apt-get install golang-go)")
 }
 
+/// Finds a package in the text of a Cargo.lock.
+fn version_in_lock(lock: &str, package: &str) -> Option<String> {
+    let after = lock.split_once(&format!("name = \"{package}\"\nversion = \""))?.1;
+    Some(after.split('"').next()?.to_owned())
+}
+
+/// Finds a module in the text of a go.mod.
+fn version_in_module(module: &str, path: &str) -> Option<String> {
+    let mut lines = module.lines().filter_map(|line| line.trim().strip_prefix(path));
+    Some(lines.next()?.split_whitespace().next()?.to_owned())
+}
+
+/// Reads the version in the name of a source package's description, `lwip_2.2.1-1.dsc`.
+fn version_of_source(name: &str) -> Option<String> {
+    Some(name.strip_prefix("lwip_")?.strip_suffix(".dsc")?.to_owned())
+}
+
 /// Runs `command`, and says what it said if it fails.
 fn run(command: &mut Command) -> Result<()> {
     let name = command.get_program().to_string_lossy().into_owned();
@@ -150,4 +183,20 @@ fn run(command: &mut Command) -> Result<()> {
         bail!("{name} failed; it says: {last}");
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_are_read_as_the_registries_write_them() {
+        let lock = "[[package]]\nname = \"smoltcp-server\"\nversion = \"0.1.0\"\n\n\
+                    [[package]]\nname = \"smoltcp\"\nversion = \"0.14.0\"\n";
+        assert_eq!(version_in_lock(lock, "smoltcp").unwrap(), "0.14.0");
+        let module = "require (\n\tgvisor.dev/gvisor v0.0.0-2026 // indirect\n)\n";
+        assert_eq!(version_in_module(module, "gvisor.dev/gvisor").unwrap(), "v0.0.0-2026");
+        assert_eq!(version_of_source("lwip_2.2.1-1.dsc").unwrap(), "2.2.1-1");
+        assert_eq!(version_of_source("lwip_2.2.1.orig.tar.xz"), None);
+    }
 }

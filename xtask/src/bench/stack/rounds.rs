@@ -46,7 +46,7 @@ impl Results {
         Ratio::of(&pairs)
     }
 
-    /// Returns how an echo, each on the next connection, grows from the first step to the last.
+    /// Returns how an echo, each on another connection, grows from the first step to the last.
     pub(super) fn growth(&self) -> Option<f64> {
         let (first, last) = (self.crowds.first()?, self.crowds.last()?);
         Some(last.each_p50_ns as f64 / first.each_p50_ns as f64)

@@ -170,11 +170,10 @@ fn command(contender: &Contender, manner: Manner) -> Result<Command> {
     command.args(first).args(["--attach", &attach]);
     command.args(["--address", &network::server_address(contender.number).to_string()]);
     command.args(["--mode", manner.mode.name(), "--mtu", &MTU_BYTES.to_string()]);
+    command.args(contender.arguments);
     if manner.connections > 1 {
-        // An idle connection shall not have more room than it needs.
+        // An idle connection shall not have more room than it needs; the last word counts.
         command.args(["--buffers", "4096", "--connections", &manner.connections.to_string()]);
-    } else {
-        command.args(contender.arguments);
     }
     if manner.spins {
         command.arg("--spin");

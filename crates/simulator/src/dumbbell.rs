@@ -1,0 +1,269 @@
+//! Pairs of hosts whose data shares one link: a router on either side, and the link between them.
+//!
+//! Every pair has a way of its own to the routers, with its own delay and its own faults. In each
+//! direction there is one link with one queue, which drops what finds it full (drop-tail). The
+//! hosts' work takes no time here: what is measured is the network and the protocols.
+
+use crate::faults::Faults;
+use crate::host::{Host, Machine};
+use crate::world::{Side, Stuck};
+use protocols::chance::Chance;
+use protocols::station::Application;
+use protocols::time::{Duration, Instant};
+use std::collections::BTreeMap;
+
+/// The link that all share, in either direction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bottleneck {
+    /// Bits per second; None for a link that takes no time and drops nothing.
+    pub rate_bps: Option<u64>,
+    /// Bytes that may wait for the link or be on their way into it.
+    pub queue_bytes: usize,
+}
+
+impl Bottleneck {
+    /// A link that nobody notices.
+    pub const NONE: Self = Self { rate_bps: None, queue_bytes: usize::MAX };
+}
+
+/// The way of one pair.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Path {
+    /// From user to server, behind the link.
+    pub there: Duration,
+    /// From server to user, behind the link.
+    pub back: Duration,
+    /// What happens on the way, in each direction, behind the link.
+    pub faults: Faults,
+}
+
+/// Two hosts that talk to each other.
+#[derive(Debug)]
+pub struct Pair<A, B> {
+    /// The host that opens the connection.
+    pub user: Host<A>,
+    /// The host that waits for it.
+    pub server: Host<B>,
+    path: Path,
+    /// The timer of each host that counts; one for any other time comes to nothing.
+    timers: [Option<Instant>; 2],
+    /// What befalls the datagrams of each direction.
+    chances: [Chance; 2],
+}
+
+impl<A: Application, B: Application> Pair<A, B> {
+    fn machine(&mut self, side: Side) -> &mut dyn Machine {
+        match side {
+            Side::User => &mut self.user,
+            Side::Server => &mut self.server,
+        }
+    }
+}
+
+/// One direction of the link.
+#[derive(Debug)]
+struct Queue {
+    bottleneck: Bottleneck,
+    /// When everything that waits has gone.
+    free_at: Instant,
+    carried: u64,
+    dropped: u64,
+}
+
+impl Queue {
+    fn new(bottleneck: Bottleneck) -> Self {
+        Self { bottleneck, free_at: Instant::ZERO, carried: 0, dropped: 0 }
+    }
+
+    /// Takes `len` bytes and returns when the last bit has gone, or drops them.
+    fn take(&mut self, len: usize, now: Instant) -> Option<Instant> {
+        let taken = self.room_for(len, now);
+        *(if taken.is_some() { &mut self.carried } else { &mut self.dropped }) += 1;
+        self.free_at = taken.unwrap_or(self.free_at);
+        taken
+    }
+
+    fn room_for(&self, len: usize, now: Instant) -> Option<Instant> {
+        let Some(rate_bps) = self.bottleneck.rate_bps else { return Some(now) };
+        let waiting = u128::from(rate_bps) * (self.free_at - now).as_nanos() / 8 / NANOS;
+        if waiting + len as u128 > self.bottleneck.queue_bytes as u128 {
+            return None;
+        }
+        let busy = (len as u128 * 8 * NANOS).checked_div(rate_bps.into())?;
+        Some(self.free_at.max(now) + Duration::from_nanos(u64::try_from(busy).ok()?))
+    }
+}
+
+const NANOS: u128 = 1_000_000_000;
+
+#[derive(Debug)]
+enum Happening {
+    /// A datagram reaches a host.
+    Arrival { pair: usize, to: Side, bytes: Vec<u8> },
+    /// A timer of a host may be due, which was set for `at`.
+    Timer { pair: usize, host: Side, at: Instant },
+}
+
+/// Pairs of hosts, and the link that they share.
+#[derive(Debug)]
+pub struct Dumbbell<A, B> {
+    /// The pairs.
+    pub pairs: Vec<Pair<A, B>>,
+    /// Towards the servers, towards the users.
+    queues: [Queue; 2],
+    now: Instant,
+    seed: u64,
+    agenda: BTreeMap<(Instant, u64), Happening>,
+    happened: u64,
+}
+
+impl<A: Application, B: Application> Dumbbell<A, B> {
+    /// Makes the link; nobody is there yet.
+    #[must_use]
+    pub fn new(bottleneck: Bottleneck, seed: u64) -> Self {
+        Self {
+            pairs: Vec::new(),
+            queues: [Queue::new(bottleneck), Queue::new(bottleneck)],
+            now: Instant::ZERO,
+            seed,
+            agenda: BTreeMap::new(),
+            happened: 0,
+        }
+    }
+
+    /// Adds two hosts, whose work must have no price.
+    pub fn add(&mut self, user: Host<A>, server: Host<B>, path: Path) {
+        let number = self.pairs.len() as u64;
+        let mut chance = Chance::from_seed(self.seed ^ number.rotate_right(16));
+        let chances = [0; 2].map(|_| Chance::from_seed(chance.next_u64()));
+        self.pairs.push(Pair { user, server, path, timers: [None; 2], chances });
+    }
+
+    /// Returns the time.
+    #[must_use]
+    pub fn now(&self) -> Instant {
+        self.now
+    }
+
+    /// Returns how many datagrams the link has carried and dropped, in both directions.
+    #[must_use]
+    pub fn carried_and_dropped(&self) -> (u64, u64) {
+        let sum = |count: fn(&Queue) -> u64| self.queues.iter().map(count).sum();
+        (sum(|queue| queue.carried), sum(|queue| queue.dropped))
+    }
+
+    /// Runs until `is_done`.
+    ///
+    /// # Errors
+    ///
+    /// If no event and no timer is left before that.
+    pub fn drive(&mut self, mut is_done: impl FnMut(&Self) -> bool) -> Result<(), Stuck> {
+        for pair in 0..self.pairs.len() {
+            self.run(pair, Side::User);
+            self.run(pair, Side::Server);
+        }
+        while !is_done(self) {
+            let Some(((at, _), happening)) = self.agenda.pop_first() else {
+                return Err(Stuck { at: self.now, seed: self.seed });
+            };
+            self.now = self.now.max(at);
+            self.happen(happening);
+        }
+        Ok(())
+    }
+
+    fn happen(&mut self, happening: Happening) {
+        let now = self.now;
+        match happening {
+            Happening::Arrival { pair, to, bytes } => {
+                let Some(place) = self.pairs.get_mut(pair) else { return };
+                place.machine(to).interrupt(&bytes, now);
+                self.run(pair, to);
+            }
+            Happening::Timer { pair, host, at } => {
+                let place = self.pairs.get_mut(pair);
+                let timer = place.and_then(|place| place.timers.get_mut(host as usize));
+                if timer.and_then(|timer| timer.take_if(|timer| *timer == at)).is_some() {
+                    self.run(pair, host);
+                }
+            }
+        }
+    }
+
+    /// Lets a host do all that it has to do now, and puts what it sends on its way.
+    fn run(&mut self, pair: usize, side: Side) {
+        let now = self.now;
+        while let Some(place) = self.pairs.get_mut(pair) {
+            let machine = place.machine(side);
+            let bytes = machine.give(usize::MAX, now);
+            if !bytes.is_empty() {
+                machine.gone_out(bytes.len(), now);
+                self.carry(pair, side, bytes);
+            } else if machine.run_step(now).is_none() {
+                break;
+            }
+        }
+        self.set_timer(pair, side);
+    }
+
+    fn carry(&mut self, pair: usize, from: Side, bytes: Vec<u8>) {
+        let now = self.now;
+        let (Some(queue), Some(place)) =
+            (self.queues.get_mut(from as usize), self.pairs.get_mut(pair))
+        else {
+            return;
+        };
+        let Some(gone_at) = queue.take(bytes.len(), now) else { return };
+        let Some(chance) = place.chances.get_mut(from as usize) else { return };
+        let delay = if from == Side::User { place.path.there } else { place.path.back };
+        for (late, bytes) in place.path.faults.befall(bytes, chance) {
+            let at = gone_at + delay + late;
+            self.plan(at, Happening::Arrival { pair, to: from.other(), bytes });
+        }
+    }
+
+    fn set_timer(&mut self, pair: usize, side: Side) {
+        let now = self.now;
+        let Some(place) = self.pairs.get_mut(pair) else { return };
+        let Some(deadline) = place.machine(side).deadline() else { return };
+        let deadline = deadline.max(now);
+        let Some(timer) = place.timers.get_mut(side as usize) else { return };
+        if timer.is_none_or(|planned| deadline < planned) {
+            *timer = Some(deadline);
+            self.plan(deadline, Happening::Timer { pair, host: side, at: deadline });
+        }
+    }
+
+    fn plan(&mut self, at: Instant, happening: Happening) {
+        self.happened += 1;
+        self.agenda.insert((at, self.happened), happening);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_link_carries_one_datagram_after_the_other() {
+        // A million bits per second: 1,250 bytes take 10 ms.
+        let mut queue = Queue::new(Bottleneck { rate_bps: Some(1_000_000), queue_bytes: 10_000 });
+        let at = |ms| Instant::ZERO + Duration::from_millis(ms);
+        assert_eq!(queue.take(1_250, at(0)), Some(at(10)));
+        assert_eq!(queue.take(1_250, at(5)), Some(at(20)));
+        assert_eq!(queue.take(1_250, at(100)), Some(at(110)));
+    }
+
+    #[test]
+    fn what_finds_the_queue_full_is_dropped_and_counted() {
+        let mut queue = Queue::new(Bottleneck { rate_bps: Some(1_000_000), queue_bytes: 2_500 });
+        let taken = (0..3).filter_map(|_| queue.take(1_250, Instant::ZERO)).count();
+        assert_eq!((taken, queue.carried, queue.dropped), (2, 2, 1));
+    }
+
+    #[test]
+    fn a_link_that_nobody_notices_takes_no_time_and_drops_nothing() {
+        let mut queue = Queue::new(Bottleneck::NONE);
+        assert!((0..1_000).all(|_| queue.take(65_535, Instant::ZERO) == Some(Instant::ZERO)));
+    }
+}

@@ -1,0 +1,297 @@
+//! How many bytes of data a second arrive: bulk transfers over paths that lose datagrams, and over
+//! a link that several share.
+//!
+//! The definitions are those of smoltcp's published simulation, so that its figures can stand
+//! beside ours: a flow begins with its connection; the sender always has data; loss befalls every
+//! datagram alike, in both directions, on an MTU of 1500 bytes; both ends have buffers of the same
+//! size; the run ends when the last flow has brought its bytes, and until then all go on sending.
+//! Goodput is what all have received, divided by the time from the beginning.
+
+use crate::dumbbell::{Bottleneck, Dumbbell, Path};
+use crate::faults::Faults;
+use crate::host::{Host, seed_of};
+use crate::world::{Side, Stuck};
+use protocols::Cx;
+use protocols::application::Stream;
+use protocols::chance::Chance;
+use protocols::link::{Datagram, Link};
+use protocols::meter::Costs;
+use protocols::packet::Pool;
+use protocols::station::{Carried, Opening, Settings};
+use protocols::time::{Duration, Instant};
+use protocols::transport::tcp::{Congestion, Profile, SendLimit};
+use std::fmt;
+use std::net::{Ipv4Addr, SocketAddr};
+
+const MTU_BYTES: usize = 1500;
+const USER: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
+const SERVER: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 2);
+const PORT: u16 = 20;
+/// Every run ends long before this, unless nothing gets through any more.
+const LIMIT: Duration = Duration::from_secs(1_000_000);
+static ZEROS: [u8; 65_536] = [0; 65_536];
+
+/// One run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Trial {
+    /// The way of each flow.
+    pub paths: Vec<Path>,
+    /// What they share.
+    pub bottleneck: Bottleneck,
+    /// Bytes of the sender's and of the receiver's buffer.
+    pub buffer_bytes: usize,
+    /// Bytes that every flow is to bring.
+    pub flow_bytes: u64,
+    /// What the senders go by.
+    pub congestion: Congestion,
+    /// What chance is drawn from.
+    pub seed: u64,
+}
+
+/// What a run has come to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Outcome {
+    /// From the beginning to the end.
+    pub elapsed: Duration,
+    /// Bytes that each flow has brought.
+    pub received: Vec<u64>,
+    /// Datagrams that the shared link has carried.
+    pub carried: u64,
+    /// Datagrams that the shared link has dropped.
+    pub dropped: u64,
+}
+
+/// Why a run has come to nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Failure {
+    /// Nothing more can happen.
+    Stuck(Stuck),
+    /// A connection has ended before it had brought its bytes, at this time.
+    Ended(Instant),
+    /// It takes too long.
+    TooLong,
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Stuck(stuck) => stuck.fmt(f),
+            Self::Ended(at) => write!(f, "a connection has ended at {at}"),
+            Self::TooLong => write!(f, "no end after {} s", LIMIT.as_secs()),
+        }
+    }
+}
+
+impl std::error::Error for Failure {}
+
+impl Trial {
+    /// One flow of `flow_bytes` over a path with this round-trip time and loss.
+    #[must_use]
+    pub fn lossy(round_trip: Duration, loss_ppm: u32, buffer_bytes: usize, seed: u64) -> Self {
+        let faults = Faults { loss_ppm, ..Faults::default() };
+        let path = Path { there: round_trip / 2, back: round_trip / 2, faults };
+        let flow_bytes = 10 << 20;
+        Self {
+            paths: vec![path],
+            bottleneck: Bottleneck::NONE,
+            buffer_bytes,
+            flow_bytes,
+            congestion: Congestion::default(),
+            seed,
+        }
+    }
+
+    /// Flows that share 200 Mbit/s with a queue of 64 KiB; the delay of each is drawn, for each
+    /// direction, so that its round trip is between `least` and `most`.
+    #[must_use]
+    pub fn shared(flows: usize, [least, most]: [Duration; 2], flow_bytes: u64, seed: u64) -> Self {
+        let mut chance = Chance::from_seed(seed);
+        let one_way_ns = |round_trip: Duration| u64::try_from(round_trip.as_nanos() / 2);
+        let least = one_way_ns(least).unwrap_or(u64::MAX);
+        let span = one_way_ns(most).unwrap_or(u64::MAX).saturating_sub(least);
+        let mut delay = || Duration::from_nanos(least + chance.below(span.saturating_add(1)));
+        let path = |_| Path { there: delay(), back: delay(), faults: Faults::default() };
+        Self {
+            paths: (0..flows).map(path).collect(),
+            bottleneck: Bottleneck { rate_bps: Some(200_000_000), queue_bytes: 64 << 10 },
+            buffer_bytes: 256 << 10,
+            flow_bytes,
+            congestion: Congestion::default(),
+            seed,
+        }
+    }
+
+    /// Runs it.
+    ///
+    /// # Errors
+    ///
+    /// See [`Failure`].
+    pub fn run(&self) -> Result<Outcome, Failure> {
+        let mut dumbbell = Dumbbell::new(self.bottleneck, self.seed);
+        for (number, path) in (0..).zip(&self.paths) {
+            let (user, server) = self.hosts(number);
+            dumbbell.add(user, server, *path);
+        }
+        let mut failure = None;
+        let driven = dumbbell.drive(|dumbbell| {
+            let mut pairs = dumbbell.pairs.iter();
+            let over = pairs.any(|pair| pair.user.application.is_over());
+            failure = if over {
+                Some(Failure::Ended(dumbbell.now()))
+            } else if dumbbell.now() > Instant::ZERO + LIMIT {
+                Some(Failure::TooLong)
+            } else {
+                None
+            };
+            let mut pairs = dumbbell.pairs.iter();
+            failure.is_some()
+                || pairs.all(|pair| pair.server.application.stream.received >= self.flow_bytes)
+        });
+        driven.map_err(Failure::Stuck)?;
+        if let Some(failure) = failure {
+            return Err(failure);
+        }
+        let received = dumbbell.pairs.iter().map(|pair| pair.server.application.stream.received);
+        let (carried, dropped) = dumbbell.carried_and_dropped();
+        let elapsed = dumbbell.now() - Instant::ZERO;
+        Ok(Outcome { elapsed, received: received.collect(), carried, dropped })
+    }
+
+    fn hosts(&self, number: u64) -> (Host<Carried<Source>>, Host<Carried<Sink>>) {
+        let profile = Profile {
+            receive_window: self.buffer_bytes,
+            send_limit: SendLimit::Bytes(self.buffer_bytes),
+            congestion: self.congestion,
+            ..Profile::BULK
+        };
+        let remote = SocketAddr::new(SERVER.into(), PORT);
+        let active = Opening::Active { local: USER.into(), remote };
+        let source = Carried::new(Source, active, profile);
+        let sink = Carried::new(Sink::default(), Opening::Passive { port: PORT }, profile);
+        let seed = |side| seed_of(self.seed.wrapping_add(number << 32), side);
+        let link = || Link::Datagram(Datagram::new(MTU_BYTES));
+        let settings = |address| {
+            // A window of data may wait for its turn, whole.
+            let packets = Pool::DEFAULT_LIMIT.max(2 * self.buffer_bytes / MTU_BYTES);
+            Settings { address, prefix_len: 24, packets, ..Settings::default() }
+        };
+        let costs = Costs::default();
+        let user = Host::new(link(), settings(USER), costs, seed(Side::User), source);
+        let server = Host::new(link(), settings(SERVER), costs, seed(Side::Server), sink);
+        (user, server)
+    }
+}
+
+impl Outcome {
+    /// Returns what all flows together have brought, in bytes per second.
+    #[must_use]
+    pub fn goodput(&self) -> f64 {
+        self.received.iter().sum::<u64>() as f64 / self.elapsed.as_secs_f64()
+    }
+
+    /// Returns Jain's index: 1 if all flows have brought the same, 1/n if one has brought all.
+    #[must_use]
+    pub fn fairness(&self) -> f64 {
+        let (sum, squares) = self.received.iter().fold((0.0, 0.0), |(sum, squares), bytes| {
+            let bytes = *bytes as f64;
+            (sum + bytes, squares + bytes * bytes)
+        });
+        sum * sum / (self.received.len() as f64 * squares)
+    }
+}
+
+/// Always has something to send.
+#[derive(Debug)]
+struct Source;
+
+impl Stream for Source {
+    fn opened(&mut self, _cx: &mut Cx<'_>) {}
+
+    fn receive(&mut self, _data: &[u8], _cx: &mut Cx<'_>) {}
+
+    fn urgent(&mut self, _is_ahead: bool) {}
+
+    fn output(&self) -> &[u8] {
+        &ZEROS
+    }
+
+    fn sent(&mut self, _count: usize) {}
+
+    fn peer_closed(&mut self, _cx: &mut Cx<'_>) {}
+
+    fn is_closing(&self) -> bool {
+        false
+    }
+}
+
+/// Counts what comes.
+#[derive(Debug, Default)]
+struct Sink {
+    received: u64,
+}
+
+impl Stream for Sink {
+    fn opened(&mut self, _cx: &mut Cx<'_>) {}
+
+    fn receive(&mut self, data: &[u8], _cx: &mut Cx<'_>) {
+        self.received += data.len() as u64;
+    }
+
+    fn urgent(&mut self, _is_ahead: bool) {}
+
+    fn output(&self) -> &[u8] {
+        &[]
+    }
+
+    fn sent(&mut self, _count: usize) {}
+
+    fn peer_closed(&mut self, _cx: &mut Cx<'_>) {}
+
+    fn is_closing(&self) -> bool {
+        false
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ROUND_TRIP: Duration = Duration::from_millis(100);
+
+    fn short(loss_ppm: u32, buffer_bytes: usize, seed: u64) -> Trial {
+        let flow_bytes = 200_000;
+        Trial { flow_bytes, ..Trial::lossy(ROUND_TRIP, loss_ppm, buffer_bytes, seed) }
+    }
+
+    #[test]
+    fn without_loss_a_buffer_a_round_trip_is_the_most_that_arrives() {
+        let goodput = short(0, 8_192, 1).run().unwrap().goodput();
+        assert!(goodput <= 81_920.0 && goodput > 40_000.0, "{goodput}");
+    }
+
+    #[test]
+    fn the_same_seed_gives_the_same_outcome_to_the_nanosecond() {
+        let trial = short(50_000, 16_384, 7);
+        assert_eq!(trial.run().unwrap(), trial.run().unwrap());
+    }
+
+    #[test]
+    fn a_link_that_is_shared_carries_no_more_than_its_rate() {
+        let trial = Trial::shared(4, [ROUND_TRIP / 2, ROUND_TRIP], 500_000, 3);
+        let outcome = trial.run().unwrap();
+        assert!(outcome.goodput() * 8.0 <= 200e6, "{outcome:?}");
+        assert!(outcome.received.iter().all(|bytes| *bytes >= 500_000), "{outcome:?}");
+    }
+
+    #[test]
+    fn fairness_is_one_among_equals_and_a_share_where_one_has_all() {
+        let outcome = |received: [u64; 4]| Outcome {
+            elapsed: Duration::from_secs(1),
+            received: received.into(),
+            carried: 0,
+            dropped: 0,
+        };
+        assert_eq!(outcome([5; 4]).fairness(), 1.0);
+        assert_eq!(outcome([9, 0, 0, 0]).fairness(), 0.25);
+    }
+}

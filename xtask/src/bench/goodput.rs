@@ -1,0 +1,304 @@
+//! `bench goodput`: bulk transfers of our TCP in the simulator, beside published figures of a peer.
+//!
+//! Everything is in virtual time and drawn from seeds: the same figures come out on any machine,
+//! however busy. The peer's are those that smoltcp keeps with the test that makes them (its
+//! `tests/snapshots/netsim__netsim.snap`), for the same path and the same buffers.
+
+use anyhow::{Context, Result, bail};
+use protocols::time::Duration;
+use protocols::transport::tcp::Congestion;
+use records::figures::UNKNOWN;
+use records::table::{Table, wrap};
+use serde_json::{Value, json};
+use simulator::goodput::{Failure, Outcome, Trial};
+use std::fmt::Write as _;
+use std::io::Write as _;
+
+pub(super) const USAGE: &str = "\
+usage: ./x bench goodput [--seeds N] [--json]
+
+  --seeds N      runs of each kind, of which medians are taken (default 3, from 1 to 1000)
+  --json         all data as JSON instead of tables";
+
+const ROUND_TRIP: Duration = Duration::from_millis(100);
+/// Parts of a million.
+const LOSSES_PPM: [u32; 5] = [0, 10_000, 50_000, 100_000, 300_000];
+const BUFFERS_KIB: [usize; 9] = [4, 8, 16, 32, 64, 128, 256, 512, 1024];
+const FLOWS: [usize; 6] = [2, 4, 8, 16, 32, 64];
+/// Jain's index, where all have the same round trip but for what keeps them out of step, and the
+/// time to find their share.
+const FAIRNESS_GOAL: f64 = 0.98;
+const ALIKE: [Duration; 2] = [Duration::from_millis(95), Duration::from_millis(105)];
+const ALIKE_BYTES: u64 = 16 << 20;
+/// The flows of smoltcp's simulation.
+const UNLIKE: [Duration; 2] = [Duration::from_millis(50), Duration::from_millis(150)];
+const UNLIKE_BYTES: u64 = 2 << 20;
+/// Its bytes per second and fairness, by the number of flows.
+const SMOLTCP_FLOWS: [(usize, f64, f64); 5] = [
+    (2, 6_966.98, 0.9999),
+    (4, 12_848.40, 0.9997),
+    (16, 52_408.19, 0.9913),
+    (32, 94_342.76, 0.9759),
+    (64, 167_823.63, 0.9866),
+];
+
+/// smoltcp's bytes per second, by buffer and loss as above.
+const SMOLTCP: [[f64; 5]; 4] = [
+    [35_062.41, 26_937.41, 14_073.67, 7_870.66, 401.79],
+    [77_374.28, 58_490.74, 29_421.45, 15_515.23, 710.80],
+    [161_842.28, 127_090.53, 55_319.33, 27_269.28, 1_277.32],
+    [322_944.88, 219_670.76, 76_626.48, 37_774.62, 1_156.40],
+];
+
+/// How many times smoltcp's figure is wanted: where recovery counts one and a half times, if a
+/// buffer a round trip is that much.
+fn wanted(loss_ppm: u32, buffer_bytes: usize, peer: f64) -> f64 {
+    let most = buffer_bytes as f64 / ROUND_TRIP.as_secs_f64();
+    let counts = (10_000..=100_000).contains(&loss_ppm);
+    if counts && 1.5 * peer < most { 1.5 } else { 1.0 }
+}
+
+/// The runs of one kind: one for each seed.
+#[derive(Debug)]
+struct Runs {
+    outcomes: Vec<Result<Outcome, Failure>>,
+}
+
+impl Runs {
+    fn of(seeds: u64, trial: impl Fn(u64) -> Trial) -> Self {
+        Self { outcomes: (1..=seeds).map(|seed| trial(seed).run()).collect() }
+    }
+
+    /// Returns the median, a run that failed counting as the worst.
+    fn median(&self, figure: impl Fn(&Outcome) -> f64) -> f64 {
+        let figure = |outcome: &Result<Outcome, Failure>| outcome.as_ref().map_or(0.0, &figure);
+        let mut figures: Vec<f64> = self.outcomes.iter().map(figure).collect();
+        figures.sort_by(f64::total_cmp);
+        records::statistics::nearest_rank(&figures, 50).copied().unwrap_or(0.0)
+    }
+
+    /// Returns how many failed, and how the first of them did.
+    fn failure(&self) -> Option<String> {
+        let numbered = (1..).zip(&self.outcomes);
+        let mut failed =
+            numbered.filter_map(|(seed, outcome)| Some((seed, outcome.as_ref().err()?)));
+        let (seed, failure) = failed.next()?;
+        let (count, all) = (failed.count() + 1, self.outcomes.len());
+        Some(format!("{count} of {all} runs failed; seed {seed}: {failure}"))
+    }
+}
+
+/// What is told at the end.
+#[derive(Debug, Default)]
+struct Told {
+    text: String,
+    data: Vec<Value>,
+    missed: usize,
+    judged: usize,
+    notes: Vec<String>,
+}
+
+/// Runs all trials and prints the tables.
+pub(super) fn run(arguments: &[&str]) -> Result<()> {
+    let (mut seeds, mut as_json) = (3, false);
+    let mut words = arguments.iter();
+    while let Some(word) = words.next() {
+        match *word {
+            "--json" => as_json = true,
+            "--seeds" => {
+                let number = words.next().and_then(|word| word.parse().ok());
+                let number = number.filter(|number| (1..=1000).contains(number));
+                seeds = number.with_context(|| format!("1 to 1000 seeds\n{USAGE}"))?;
+            }
+            _ => bail!("'{}' is not understood\n{USAGE}", word.escape_debug()),
+        }
+    }
+    let mut told = Told::default();
+    told.losses(seeds, "CUBIC", Congestion::Cubic);
+    told.losses(seeds, "BBR", Congestion::Bbr);
+    told.alike(seeds);
+    told.unlike(seeds);
+    let text = if as_json {
+        format!("{:#}\n", json!({ "title": TITLE, "seeds": seeds, "data": told.data }))
+    } else {
+        told.finish(seeds)
+    };
+    std::io::stdout().write_all(text.as_bytes()).context("the report cannot be written")
+}
+
+const TITLE: &str = "bench goodput: what arrives of bulk transfers, in virtual time";
+/// Columns of the tables.
+const WIDTH: usize = 110;
+
+impl Told {
+    fn losses(&mut self, seeds: u64, name: &str, congestion: Congestion) {
+        let mut table = Table::new().number("buffers");
+        for loss_ppm in LOSSES_PPM {
+            table = table.number(&format!("{} % lost", loss_ppm / 10_000)).number("x smoltcp");
+        }
+        for (row, buffer_kib) in BUFFERS_KIB.into_iter().enumerate() {
+            let mut cells = vec![format!("{buffer_kib} KiB")];
+            for (column, loss_ppm) in LOSSES_PPM.into_iter().enumerate() {
+                let trial = |seed| Trial {
+                    congestion,
+                    ..Trial::lossy(ROUND_TRIP, loss_ppm, buffer_kib << 10, seed)
+                };
+                let runs = Runs::of(seeds, trial);
+                let peer = SMOLTCP.get(row).and_then(|row| row.get(column)).copied();
+                let what = format!("{name}, {buffer_kib} KiB, {} % lost", loss_ppm / 10_000);
+                let goodput = runs.median(Outcome::goodput);
+                cells.push(format!("{goodput:.0}"));
+                let wanted = wanted(loss_ppm, buffer_kib << 10, peer.unwrap_or(0.0));
+                cells.push(self.judge(&what, goodput, peer, wanted));
+                self.note(&what, &runs);
+            }
+            table.row(cells);
+        }
+        let heading = format!(
+            "{name}, 10 MiB over a round trip of 100 ms: bytes per second; ! is a goal missed \
+             (smoltcp's figure; 1.5 times at 1 to 10 %, if a buffer a round trip is that much)"
+        );
+        self.table(&heading, &table);
+    }
+
+    fn judge(&mut self, what: &str, goodput: f64, peer: Option<f64>, wanted: f64) -> String {
+        let ratio = peer.map(|peer| goodput / peer);
+        let is_met = ratio.map(|ratio| ratio >= wanted);
+        self.data.push(json!({
+            "what": what,
+            "bytes_per_second": goodput,
+            "smoltcp_bytes_per_second": peer,
+            "ratio": ratio,
+            "goal_at_least": wanted,
+            "is_met": is_met,
+        }));
+        self.count(is_met);
+        let mark = if is_met == Some(false) { "!" } else { "" };
+        ratio.map_or_else(|| UNKNOWN.to_owned(), |ratio| format!("{ratio:.2}{mark}"))
+    }
+
+    /// Flows that all have the same chances: they are judged.
+    fn alike(&mut self, seeds: u64) {
+        let mut table = flows_table().number("fairness");
+        for flows in FLOWS {
+            let runs = Runs::of(seeds, |seed| Trial::shared(flows, ALIKE, ALIKE_BYTES, seed));
+            let fairness = runs.median(Outcome::fairness);
+            let is_met = fairness >= FAIRNESS_GOAL;
+            let mark = if is_met { "" } else { "!" };
+            let mut cells = self.flows(flows, &runs, Some(FAIRNESS_GOAL));
+            cells.push(format!("{fairness:.4}{mark}"));
+            table.row(cells);
+            self.count(Some(is_met));
+        }
+        let heading = "flows of 16 MiB through one link: 200 Mbit/s, a queue of 64 KiB, round trips \
+                       of 95 to 105 ms, buffers of 256 KiB; fairness is Jain's, goal 0.98";
+        self.table(heading, &table);
+    }
+
+    /// Flows as smoltcp has them, with its figures.
+    fn unlike(&mut self, seeds: u64) {
+        let mut table =
+            flows_table().number("fairness").number("smoltcp, all").number("its fairness");
+        for (flows, peer_rate, peer_fairness) in SMOLTCP_FLOWS {
+            let runs = Runs::of(seeds, |seed| Trial::shared(flows, UNLIKE, UNLIKE_BYTES, seed));
+            let mut cells = self.flows(flows, &runs, None);
+            cells.push(format!("{:.4}", runs.median(Outcome::fairness)));
+            cells.extend([format!("{peer_rate:.0}"), format!("{peer_fairness:.4}")]);
+            table.row(cells);
+        }
+        let heading = "as smoltcp has them: flows of 2 MiB, round trips of 50 to 150 ms, the rest as \
+                       above; no goal: what has the shorter way is faster";
+        self.table(heading, &table);
+    }
+
+    fn flows(&mut self, flows: usize, runs: &Runs, goal: Option<f64>) -> Vec<String> {
+        let rate = |bytes: Option<&u64>, outcome: &Outcome| {
+            bytes.map_or(0.0, |bytes| *bytes as f64 / outcome.elapsed.as_secs_f64())
+        };
+        let (goodput, fairness) = (runs.median(Outcome::goodput), runs.median(Outcome::fairness));
+        let dropped = runs
+            .median(|outcome| outcome.dropped as f64 / (outcome.carried + outcome.dropped) as f64);
+        let what = format!("{flows} flows{}", if goal.is_some() { "" } else { " as smoltcp's" });
+        self.data.push(json!({
+            "what": what,
+            "bytes_per_second": goodput,
+            "dropped_share": dropped,
+            "fairness": fairness,
+            "goal_at_least": goal,
+            "is_met": goal.map(|goal| fairness >= goal),
+        }));
+        self.note(&what, runs);
+        vec![
+            flows.to_string(),
+            format!("{goodput:.0}"),
+            format!("{:.0}", runs.median(|o| rate(o.received.iter().min(), o))),
+            format!("{:.0}", runs.median(|o| rate(o.received.iter().max(), o))),
+            format!("{:.2} %", dropped * 100.0),
+        ]
+    }
+
+    fn count(&mut self, is_met: Option<bool>) {
+        self.judged += usize::from(is_met.is_some());
+        self.missed += usize::from(is_met == Some(false));
+    }
+
+    fn note(&mut self, what: &str, runs: &Runs) {
+        self.notes.extend(runs.failure().map(|failure| format!("{what}: {failure}")));
+    }
+
+    fn table(&mut self, heading: &str, table: &Table) {
+        for line in wrap(heading, WIDTH) {
+            // Writing to a String cannot fail.
+            _ = writeln!(self.text, "{line}");
+        }
+        _ = write!(self.text, "\n{}\n", table.render(WIDTH));
+    }
+
+    fn finish(self, seeds: u64) -> String {
+        let mut text = format!("{TITLE}; medians of {seeds} seeds\n\n{}", self.text);
+        for line in self.notes.iter().flat_map(|note| wrap(note, WIDTH)) {
+            _ = writeln!(text, "{line}");
+        }
+        _ = writeln!(text, "{} of {} goals are met", self.judged - self.missed, self.judged);
+        text
+    }
+}
+
+fn flows_table() -> Table {
+    let table = Table::new().number("flows").number("all (bytes/s)").number("least");
+    table.number("most").number("dropped")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_goal_is_judged_only_where_the_peer_has_a_figure() {
+        let mut told = Told::default();
+        assert_eq!(told.judge("a", 150.0, Some(100.0), 1.5), "1.50");
+        assert_eq!(told.judge("b", 149.0, Some(100.0), 1.5), "1.49!");
+        assert_eq!(told.judge("c", 1.0, None, 1.5), UNKNOWN);
+        assert_eq!((told.judged, told.missed), (2, 1));
+    }
+
+    #[test]
+    fn a_run_that_failed_counts_as_nothing() {
+        let outcome = |bytes| Outcome {
+            elapsed: Duration::from_secs(1),
+            received: vec![bytes],
+            carried: 1,
+            dropped: 0,
+        };
+        let runs = Runs { outcomes: vec![Ok(outcome(9)), Err(Failure::TooLong), Ok(outcome(5))] };
+        assert_eq!(runs.median(Outcome::goodput), 5.0);
+        assert!(runs.failure().unwrap().starts_with("1 of 3 runs failed; seed 2: "));
+    }
+
+    #[test]
+    fn more_is_wanted_where_recovery_counts_and_there_is_room_for_it() {
+        assert_eq!(LOSSES_PPM.map(|loss| wanted(loss, 32_768, 1_000.0)), [1.0, 1.5, 1.5, 1.5, 1.0]);
+        // 1.5 times 219,671 bytes a second are more than 32 KiB a round trip.
+        assert_eq!(wanted(10_000, 32_768, 219_670.76), 1.0);
+    }
+}
