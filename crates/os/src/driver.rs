@@ -339,12 +339,14 @@ impl Driver {
 
     /// Returns whether a packet waits for which the device had no room.
     fn has_waiting(&self) -> bool {
-        matches!(self.station.link(), Link::Datagram(link) if link.has_output())
+        matches!(self.station.link(), Link::Datagram(_) | Link::Ethernet(_))
+            && self.station.link().has_output()
     }
 }
 
-/// Tells the station what the device has left unfinished.
-fn describe(packet: &mut Packet, header: &Header, packet_start: usize) {
+/// Tells the station what the device has left unfinished about a packet that was read
+/// `packet_start` bytes behind [`HEADROOM`], and finishes the checksum of anything but TCP.
+pub fn describe(packet: &mut Packet, header: &Header, packet_start: usize) {
     packet.offload.segment_size = header.segmentation.map_or(0, |cut| cut.segment_size_bytes);
     packet.offload.checksum = match header.checksum {
         Checksum::None => ChecksumState::InPacket,
@@ -372,7 +374,11 @@ fn finish_checksum(packet: &mut [u8], start: usize, offset: usize) {
 }
 
 /// Writes one packet as it lies; `false` if the device has no room for it.
-fn write_frame(device: &Device, frame: &Frame<'_>) -> io::Result<bool> {
+///
+/// # Errors
+///
+/// As [`Device::write_vectored`].
+pub fn write_frame(device: &Device, frame: &Frame<'_>) -> io::Result<bool> {
     let [front, back] = frame.tail;
     let header = unfinished(frame, device.has_frames());
     Ok(device.write_vectored(&header, [frame.packet.data(), front, back])?.is_some())
@@ -402,8 +408,9 @@ fn unfinished(frame: &Frame<'_>, has_frames: bool) -> Header {
     Header { checksum, segmentation: Some(cut) }
 }
 
-/// Returns whether no packet at all can be written, and not just this one.
-fn is_about_the_device(error: &io::Error) -> bool {
+/// Returns whether no packet at all can be written or read, and not just this one.
+#[must_use]
+pub fn is_about_the_device(error: &io::Error) -> bool {
     let of_device =
         [Errno::IO, Errno::NETDOWN, Errno::BADFD, Errno::BADF, Errno::NODEV, Errno::NXIO];
     Errno::from_io_error(error).is_some_and(|error| of_device.contains(&error))

@@ -10,8 +10,8 @@ mod login_desk;
 
 use login_desk::line::{self, Line};
 use login_desk::{
-    Person, SERVER, Server, Way, echo_once, in_new_network, listen, plumb, quiet_network,
-    tcp_urgent,
+    Person, SERVER, Server, Way, echo_once, in_network_of, in_new_network, listen, plumb,
+    quiet_network, tcp_urgent,
 };
 use os::process::Program;
 use os::tty::WindowSize;
@@ -70,6 +70,46 @@ fn a_person_works_at_the_server_of_busybox_over_the_kernel() {
 #[ignore = "needs root or a user namespace, and Debian's telnet servers"]
 fn a_person_works_at_the_server_of_busybox_over_our_own_tcp() {
     in_new_network(|| work_at(Server::Busybox, Way::Tun));
+}
+
+/// Logs in by an Ethernet segment, works and leaves.
+fn work_by(way: &str) {
+    let server = Server::Inetutils.start();
+    let mut person = Person::over(&["--via", way, SERVER, &server.port().to_string()]);
+    person.sees("Connected to 10.0.0.1 port");
+    person.has_a_shell();
+    person.types("echo $((6*7)); seq 1 20000 | tail -c 40000 | cksum\r");
+    person.sees("\n42\n");
+    person.types("seq 1 5000; echo do''ne\r");
+    person.sees("done");
+    person.types("\x1dstatus\r");
+    person.sees("TCP: our own");
+    person.sees("The other");
+    person.types("close\r");
+    assert_eq!(person.leaves().code(), Some(0));
+}
+
+#[test]
+#[ignore = "needs root or a user namespace, and Debian's telnet servers"]
+fn a_person_works_at_the_server_of_inetutils_over_a_tap() {
+    let network: &[&[&str]] = &[
+        &["tuntap", "add", "plumb0", "mode", "tap"],
+        &["address", "add", "10.0.0.1/24", "dev", "plumb0"],
+        &["link", "set", "plumb0", "up"],
+    ];
+    in_network_of(network, || work_by("tap:plumb0?address=10.0.0.2"));
+}
+
+#[test]
+#[ignore = "needs root or a user namespace, and Debian's telnet servers"]
+fn a_person_works_at_the_server_of_inetutils_over_a_packet_socket() {
+    let network: &[&[&str]] = &[
+        &["link", "add", "plumb0", "type", "veth", "peer", "name", "far0"],
+        &["address", "add", "10.0.0.1/24", "dev", "far0"],
+        &["link", "set", "plumb0", "up"],
+        &["link", "set", "far0", "up"],
+    ];
+    in_network_of(network, || work_by("packet:plumb0?address=10.0.0.2/24"));
 }
 
 #[test]

@@ -5,6 +5,7 @@
 //! calls it; the session does not see which carrier it is.
 
 mod kernel;
+mod segment;
 mod station;
 mod target;
 #[cfg(test)]
@@ -153,7 +154,9 @@ pub(crate) fn run<S: Session>(
 ) -> Result<(S, Outcome)> {
     match via {
         Via::Kernel => kernel::run(session, address, timeout, bench),
-        Via::Tun { .. } | Via::Serial { .. } => station::run(session, via, address, timeout, bench),
+        Via::Tun { .. } | Via::Segment(_) | Via::Serial { .. } => {
+            station::run(session, via, address, timeout, bench)
+        }
     }
 }
 

@@ -3,7 +3,7 @@
 //! The driver waits until a descriptor is ready or a deadline has come, gives the station what
 //! has arrived, runs its steps until none is ready, and writes what they made.
 
-use super::{Bench, CarrierStatus, Outcome, SerialLink, Session, Via};
+use super::{Bench, CarrierStatus, Outcome, SerialLink, Session, Via, segment};
 use anyhow::{Context, Result, bail};
 use os::clock::Monotonic;
 use os::interface::Interface;
@@ -14,7 +14,7 @@ use protocols::Cx;
 use protocols::link::{Datagram, Link, Llp, Slip};
 use protocols::meter::{Account, Work};
 use protocols::station::{
-    Application, Carried, Layers, Opening, Scheduler, Settings, Station, Step,
+    Application, Carried, Layers, Opening, Scheduler, Settings, Station, Step, ethernet,
 };
 use protocols::time::Instant;
 use protocols::transport::tcp::{Ending, Profile};
@@ -37,8 +37,12 @@ const LOOK_AGAIN_AFTER: Duration = Duration::from_millis(1);
 const SCREENFUL: usize = 32 * 1024;
 
 /// The device below a station.
-enum Device {
+pub(super) enum Device {
+    /// A TUN.
     Tun(Tun),
+    /// A device of frames, whose packets may be left unfinished.
+    Frames(os::device::Device),
+    /// A serial line.
     Serial(Serial),
 }
 
@@ -46,6 +50,7 @@ impl Device {
     fn as_fd(&self) -> BorrowedFd<'_> {
         match self {
             Self::Tun(tun) => tun.as_fd(),
+            Self::Frames(device) => device.as_fd(),
             Self::Serial(serial) => serial.as_fd(),
         }
     }
@@ -53,6 +58,8 @@ impl Device {
     fn read(&self, bytes: &mut [u8]) -> io::Result<Option<usize>> {
         match self {
             Self::Tun(tun) => tun.read(bytes),
+            // They are read into packets of the station.
+            Self::Frames(_) => Ok(None),
             Self::Serial(serial) => serial.read(bytes),
         }
     }
@@ -60,14 +67,27 @@ impl Device {
     fn write(&self, bytes: &[u8]) -> io::Result<Option<usize>> {
         match self {
             Self::Tun(tun) => tun.write(bytes),
+            // They are gathered from packets of the station.
+            Self::Frames(_) => Ok(None),
             Self::Serial(serial) => serial.write(bytes),
         }
     }
 
     fn chunk(&self) -> usize {
         match self {
-            Self::Tun(_) => usize::MAX,
+            Self::Tun(_) | Self::Frames(_) => usize::MAX,
             Self::Serial(_) => SERIAL_CHUNK,
+        }
+    }
+
+    /// Returns what a station is told of its device.
+    fn settings(&self) -> Settings {
+        let has_offloads = matches!(self, Self::Frames(device) if device.has_offloads());
+        Settings {
+            segments: has_offloads,
+            finishes_checksums: has_offloads,
+            routines: os::checksum::routines(),
+            ..Settings::default()
         }
     }
 }
@@ -84,11 +104,13 @@ struct Driver<'a, S: Session> {
 }
 
 /// A device with what the station on it is.
-struct Attachment {
-    device: Device,
-    link: Link,
-    own: Ipv4Addr,
-    prefix_len: u8,
+pub(super) struct Attachment {
+    pub(super) device: Device,
+    pub(super) link: Link,
+    pub(super) own: Ipv4Addr,
+    pub(super) prefix_len: u8,
+    /// The station's place on an Ethernet segment, if the link is one.
+    pub(super) segment: Option<ethernet::Settings>,
 }
 
 pub(super) fn run<S: Session>(
@@ -119,13 +141,19 @@ fn carry<S: Session>(
     timeout: Duration,
     bench: &mut Bench,
 ) -> Result<(S, Outcome)> {
-    let SocketAddr::V4(remote) = address else {
-        bail!("{address} is an IPv6 address: our own TCP/IP speaks IPv4; use --via kernel");
-    };
-    let Attachment { device, link, own, prefix_len } = attachment;
-    let settings = Settings { address: own, prefix_len, ..Settings::default() };
-    let station = Station::new(link, settings, &mut bench.cx());
-    let opening = Opening::Active { local: own.into(), remote: remote.into() };
+    if address.is_ipv6() && attachment.segment.is_none() {
+        bail!(
+            "{address} is an IPv6 address, and we get one on an Ethernet segment only: use \
+             --via tap:NAME, packet:INTERFACE or kernel"
+        );
+    }
+    let Attachment { device, link, own, prefix_len, segment } = attachment;
+    let settings = Settings { address: own, prefix_len, ..device.settings() };
+    let mut station = Station::new(link, settings, &mut bench.cx());
+    if let Some(segment) = segment {
+        station.join_segment(segment, &mut bench.cx());
+    }
+    let opening = Opening::Active { local: own.into(), remote: address };
     let driver = Driver {
         device,
         station,
@@ -135,11 +163,12 @@ fn carry<S: Session>(
         buffer: vec![0; 65_536],
         unwritten: Vec::new(),
     };
-    driver.run(remote, timeout)
+    driver.run(address, timeout)
 }
 
 fn open(via: &Via) -> Result<Attachment> {
     match via {
+        Via::Segment(segment) => segment.attach(),
         Via::Tun { name, address } => attach(Tun::open(Some(name))?, *address),
         Via::Serial { device, rate_bps, link, address } => {
             let serial = Serial::open(device, *rate_bps)?;
@@ -148,7 +177,8 @@ fn open(via: &Via) -> Result<Attachment> {
                 SerialLink::Slip => Link::Slip(Slip::new(SERIAL_MTU)),
             };
             let own = address.unwrap_or(Ipv4Addr::UNSPECIFIED);
-            Ok(Attachment { device: Device::Serial(serial), link, own, prefix_len: 0 })
+            let device = Device::Serial(serial);
+            Ok(Attachment { device, link, own, prefix_len: 0, segment: None })
         }
         Via::Kernel => bail!("the kernel's sockets need no station"),
     }
@@ -177,12 +207,12 @@ fn attach(tun: Tun, address: Option<Ipv4Addr>) -> Result<Attachment> {
     })?;
     let mtu = usize::try_from(interface.mtu_bytes()?).unwrap_or(1500);
     let link = Link::Datagram(Datagram::new(mtu));
-    Ok(Attachment { device: Device::Tun(tun), link, own, prefix_len })
+    Ok(Attachment { device: Device::Tun(tun), link, own, prefix_len, segment: None })
 }
 
 /// Waits until the kernel has seen that somebody is attached to the interface: it would drop its
 /// answer to our SYN before, and the next one goes a second later.
-fn wait_until_running(interface: &Interface) -> Result<()> {
+pub(super) fn wait_until_running(interface: &Interface) -> Result<()> {
     let clock = Monotonic::start();
     while !interface.is_running()? && clock.now() < Instant::ZERO + RUNNING_WITHIN {
         readiness::wait(&mut [], &clock, Some(clock.now() + LOOK_AGAIN_AFTER))?;
@@ -192,7 +222,7 @@ fn wait_until_running(interface: &Interface) -> Result<()> {
 }
 
 impl<S: Session> Driver<'_, S> {
-    fn run(mut self, remote: SocketAddrV4, timeout: Duration) -> Result<(S, Outcome)> {
+    fn run(mut self, remote: SocketAddr, timeout: Duration) -> Result<(S, Outcome)> {
         let give_up_at = self.bench.clock.now() + timeout;
         if !self.learn_address(remote, give_up_at)? {
             return Ok((self.carried.stream, Outcome::Left));
@@ -219,23 +249,27 @@ impl<S: Session> Driver<'_, S> {
         }
     }
 
-    /// Asks for our address on a line where the other end gives it (TM-233 §5.4). Returns whether
-    /// there is one; the near side may end the session before.
-    fn learn_address(&mut self, remote: SocketAddrV4, give_up_at: Instant) -> Result<bool> {
-        if !self.station.address().is_unspecified() {
-            return Ok(true);
-        }
-        if let Link::Llp(llp) = self.station.link_mut() {
+    /// Asks for our address where the line or the segment gives it (TM-233 §5.4, RFC 2131).
+    /// Returns whether there is one; the near side may end the session before.
+    fn learn_address(&mut self, remote: SocketAddr, give_up_at: Instant) -> Result<bool> {
+        let has_address = !self.station.address().is_unspecified();
+        if let Link::Llp(llp) = self.station.link_mut()
+            && !has_address
+        {
             llp.request_address(&mut self.bench.cx());
         }
-        while self.station.address().is_unspecified() {
+        loop {
+            let local = self.station.layers.internet.source_for(remote.ip());
+            if !local.is_unspecified() {
+                self.carried.set_opening(Opening::Active { local, remote });
+                return Ok(true);
+            }
+            self.station.step(Step::Send, &mut Idle, &mut self.bench.cx());
             self.write()?;
-            let is_asking =
-                matches!(self.station.link(), Link::Llp(llp) if llp.is_asking_address());
-            if !is_asking || self.bench.clock.now() >= give_up_at {
+            if !self.is_asking_address() || self.bench.clock.now() >= give_up_at {
                 bail!(
                     "nobody on the line gives us an address: is the other end up? \
-                     (or say yours: &address=10.0.0.2)"
+                     (or say yours: address=10.0.0.2 in --via)"
                 );
             }
             self.wait(give_up_at)?;
@@ -244,9 +278,14 @@ impl<S: Session> Driver<'_, S> {
             }
             self.take_arrived();
         }
-        let local = self.station.address();
-        self.carried.set_opening(Opening::Active { local: local.into(), remote: remote.into() });
-        Ok(true)
+    }
+
+    fn is_asking_address(&self) -> bool {
+        match self.station.link() {
+            Link::Llp(llp) => llp.is_asking_address(),
+            Link::Ethernet(_) => true,
+            Link::Datagram(_) | Link::Slip(_) => false,
+        }
     }
 
     fn outcome(&self, give_up_at: Instant) -> Option<Outcome> {
@@ -309,6 +348,9 @@ impl<S: Session> Driver<'_, S> {
 
     /// Writes what the link has for the device, until the device takes no more.
     fn write(&mut self) -> Result<()> {
+        if let Device::Frames(device) = &self.device {
+            return segment::write_frames(device, &mut self.station, &mut self.bench.cx());
+        }
         loop {
             if self.unwritten.is_empty() {
                 let (wire, chunk) = (&mut self.unwritten, self.device.chunk());
@@ -339,7 +381,7 @@ impl<S: Session> Driver<'_, S> {
     /// Waits for the device, and for the near side if `is_near_wanted`, and takes what is there.
     fn wait_for(&mut self, until: Option<Instant>, is_near_wanted: bool) -> Result<()> {
         let mut wanted = PollFlags::IN;
-        if !self.unwritten.is_empty() {
+        if !self.unwritten.is_empty() || self.has_no_room() {
             wanted |= PollFlags::OUT;
         }
         let (is_device_ready, ready) = {
@@ -370,6 +412,11 @@ impl<S: Session> Driver<'_, S> {
         Ok(())
     }
 
+    /// Returns whether frames wait because the device has had no room for them.
+    fn has_no_room(&self) -> bool {
+        matches!(self.station.link(), Link::Ethernet(_)) && self.station.link().has_output()
+    }
+
     /// Counts bytes that were on a line, whose own time they take.
     fn count_on_line(&mut self, count: usize) {
         if matches!(self.device, Device::Serial(_)) {
@@ -379,6 +426,12 @@ impl<S: Session> Driver<'_, S> {
 
     fn read(&mut self) -> Result<()> {
         for _ in 0..BATCH {
+            if let Device::Frames(device) = &self.device {
+                if !segment::read_frame(device, &mut self.station, &mut self.bench.cx())? {
+                    break;
+                }
+                continue;
+            }
             let left = self.bench.meter.enter(Account::Interrupt);
             let read = self.device.read(&mut self.buffer);
             self.bench.meter.enter(left);

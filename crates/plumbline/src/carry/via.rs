@@ -1,5 +1,7 @@
-//! By which way: `kernel`, `tun:NAME`, `serial:DEVICE?baud=19200&link=llp`.
+//! By which way: `kernel`, `tun:NAME`, `tap:NAME`, `packet:INTERFACE`,
+//! `serial:DEVICE?baud=19200&link=llp`.
 
+use super::segment::{Port, Segment};
 use anyhow::{Context, Result, bail};
 use std::fmt;
 use std::net::Ipv4Addr;
@@ -19,6 +21,8 @@ pub(crate) enum Via {
         /// Our address, if not the peer that the interface's own address suggests.
         address: Option<Ipv4Addr>,
     },
+    /// Our own TCP/IP on an Ethernet segment.
+    Segment(Segment),
     /// Our own TCP/IP on a serial line.
     Serial {
         /// The device.
@@ -44,6 +48,13 @@ pub(crate) enum SerialLink {
 
 const DEFAULT_RATE_BPS: u32 = 9_600;
 
+impl Via {
+    /// Returns whether it carries IPv6 too.
+    pub(crate) fn has_ipv6(&self) -> bool {
+        matches!(self, Self::Kernel | Self::Segment(_))
+    }
+}
+
 impl FromStr for Via {
     type Err = anyhow::Error;
 
@@ -54,10 +65,16 @@ impl FromStr for Via {
         match kind {
             "kernel" if name.is_empty() => Ok(Self::Kernel),
             "tun" if !name.is_empty() => tun(name, settings),
+            "tap" if !name.is_empty() => {
+                Segment::parse(Port::Tap(name.to_owned()), settings).map(Self::Segment)
+            }
+            "packet" if !name.is_empty() => {
+                Segment::parse(Port::Packet(name.to_owned()), settings).map(Self::Segment)
+            }
             "serial" if !name.is_empty() => serial(name, settings),
             _ => bail!(
-                "'{}' is not a way that plumb knows: use kernel, tun:NAME or \
-                 serial:DEVICE?baud=19200&link=llp",
+                "'{}' is not a way that plumb knows: use kernel, tun:NAME, tap:NAME, \
+                 packet:INTERFACE or serial:DEVICE?baud=19200&link=llp",
                 text.escape_debug()
             ),
         }
@@ -109,6 +126,7 @@ impl fmt::Display for Via {
         match self {
             Self::Kernel => f.write_str("kernel"),
             Self::Tun { name, .. } => write!(f, "tun:{name}"),
+            Self::Segment(segment) => segment.fmt(f),
             Self::Serial { device, rate_bps, link, .. } => {
                 let link = if *link == SerialLink::Llp { "llp" } else { "slip" };
                 write!(f, "serial:{}?baud={rate_bps}&link={link}", device.display())
@@ -123,14 +141,21 @@ mod tests {
 
     #[test]
     fn a_way_is_written_as_it_is_read() {
-        for text in ["kernel", "tun:plumb0", "serial:/dev/ttyS0?baud=19200&link=llp"] {
+        let ways = [
+            "kernel",
+            "tun:plumb0",
+            "tap:plumb1",
+            "packet:eth0",
+            "serial:/dev/ttyS0?baud=19200&link=llp",
+        ];
+        for text in ways {
             assert_eq!(text.parse::<Via>().unwrap().to_string(), text);
         }
     }
 
     #[test]
     fn what_is_no_way_is_refused() {
-        let wrong = ["", "tun", "tun:", "kernel:x", "serial:/dev/x?link=ppp", "tun:a?b=c"];
+        let wrong = ["", "tun", "tun:", "kernel:x", "serial:/dev/x?link=ppp", "tun:a?b=c", "tap:"];
         for text in wrong.into_iter().chain(["serial:/dev/x?baud=0", "serial:/dev/x?link=slip"]) {
             assert!(text.parse::<Via>().is_err(), "{text}");
         }

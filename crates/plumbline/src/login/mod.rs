@@ -36,7 +36,8 @@ pub(crate) struct Arguments {
     /// The port, if it does not stand with the host [default: 23]
     #[arg(value_parser = carry::parse_port)]
     port: Option<u16>,
-    /// What carries the session: kernel, tun:NAME or serial:DEVICE?baud=19200&link=llp
+    /// What carries the session: kernel, tun:NAME, tap:NAME, packet:INTERFACE or
+    /// serial:DEVICE?baud=19200&link=llp
     ///
     /// tun and serial are our own TCP/IP; link is llp or slip. Both take address=, our address,
     /// where it is not suggested by the interface or asked for on the line.
@@ -150,14 +151,18 @@ pub(crate) fn run(arguments: &Arguments) -> exit::Result {
 
 /// Returns the addresses to call, of the kinds that are wanted and that the carrier has.
 fn addresses(arguments: &Arguments, target: &Target) -> Result<Vec<SocketAddr>> {
-    let is_ours = arguments.via != Via::Kernel;
+    let has_ipv6 = arguments.via.has_ipv6();
     let mut addresses = carry::resolve(target)?;
     addresses.retain(|address| match address {
         SocketAddr::V4(_) => !arguments.ipv6,
-        SocketAddr::V6(_) => !arguments.ipv4 && !is_ours,
+        SocketAddr::V6(_) => !arguments.ipv4 && has_ipv6,
     });
+    if arguments.via != Via::Kernel {
+        // A segment need not have a router for IPv6, and nobody tells us so.
+        addresses.sort_by_key(SocketAddr::is_ipv6);
+    }
     let kind = if arguments.ipv6 { "IPv6" } else { "IPv4" };
-    let why = if is_ours { ", and our own TCP/IP speaks IPv4 only: use --via kernel" } else { "" };
+    let why = if has_ipv6 { "" } else { ", and this way has IPv4 only: use --via kernel" };
     let found = (!addresses.is_empty()).then_some(addresses);
     found.with_context(|| format!("{} has no {kind} address{why}", target.host))
 }
@@ -229,7 +234,9 @@ fn settings(arguments: &Arguments, target: &Target) -> Settings {
 fn describe(target: &Target, via: &Via) -> String {
     match via {
         Via::Kernel => format!("{target} by the kernel's TCP/IP"),
-        Via::Tun { .. } | Via::Serial { .. } => format!("{target} by our own TCP/IP on {via}"),
+        Via::Tun { .. } | Via::Segment(_) | Via::Serial { .. } => {
+            format!("{target} by our own TCP/IP on {via}")
+        }
     }
 }
 

@@ -37,7 +37,8 @@ use std::time::SystemTime;
 pub(crate) struct Arguments {
     /// Host, host:port or telnet://host:port
     target: Target,
-    /// By which way: kernel, tun:NAME, serial:DEVICE?baud=19200&link=llp
+    /// By which way: kernel, tun:NAME, tap:NAME, packet:INTERFACE,
+    /// serial:DEVICE?baud=19200&link=llp
     #[arg(long, default_value = "kernel", value_name = "WAY")]
     via: Via,
     /// Write the record as JSON
@@ -133,9 +134,9 @@ impl Run<'_> {
         &self,
         addresses: &[SocketAddr],
     ) -> Result<(Findings, Outcome, Circumstances)> {
-        let own_tcp = !matches!(self.arguments.via, Via::Kernel);
-        // Our own TCP/IP speaks IPv4; where there is no such address, the carrier says so.
-        let suitable = |address: &&SocketAddr| address.is_ipv4() || !own_tcp;
+        let has_ipv6 = self.arguments.via.has_ipv6();
+        // Where the way has no address of a kind, the carrier says so.
+        let suitable = |address: &&SocketAddr| address.is_ipv4() || has_ipv6;
         let mut wanted: Vec<_> = addresses.iter().filter(suitable).copied().collect();
         if wanted.is_empty() {
             wanted = addresses.to_vec();

@@ -44,7 +44,7 @@ impl Circumstances {
         let line_bps = match &self.via {
             Via::Serial { device, .. } if device.starts_with("/dev/pts") => None,
             Via::Serial { rate_bps, .. } => Some(*rate_bps),
-            Via::Kernel | Via::Tun { .. } => None,
+            Via::Kernel | Via::Tun { .. } | Via::Segment(_) => None,
         };
         Rates { tick: self.tick, line_bps }
     }

@@ -29,14 +29,25 @@ const LIMIT: Duration = Duration::from_secs(10);
 
 /// Runs `test` in a network namespace of its own, with a TUN for plumb.
 pub(crate) fn in_new_network(test: impl FnOnce() + Send + 'static) {
-    let run = thread::spawn(move || {
-        os::namespace::enter_new_network().unwrap_or_else(|refused| panic!("{refused}"));
-        for arguments in [
-            &["tuntap", "add", "plumb0", "mode", "tun"][..],
+    in_network_of(
+        &[
+            &["tuntap", "add", "plumb0", "mode", "tun"],
             &["address", "add", "10.0.0.1/24", "dev", "plumb0"],
             &["link", "set", "plumb0", "up"],
-        ] {
-            let status = Command::new("ip").args(arguments).status().unwrap();
+        ],
+        test,
+    );
+}
+
+/// Runs `test` in a network namespace of its own, which `ip` makes with these arguments.
+pub(crate) fn in_network_of(
+    arguments: &'static [&'static [&'static str]],
+    test: impl FnOnce() + Send + 'static,
+) {
+    let run = thread::spawn(move || {
+        os::namespace::enter_new_network().unwrap_or_else(|refused| panic!("{refused}"));
+        for arguments in arguments {
+            let status = Command::new("ip").args(*arguments).status().unwrap();
             assert!(status.success(), "ip {arguments:?}");
         }
         test();

@@ -1,5 +1,6 @@
 //! The application layer: what a person or a program talks to.
 
+pub mod dhcp;
 pub mod telnet;
 
 use crate::cx::Cx;

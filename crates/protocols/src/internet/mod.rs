@@ -25,6 +25,7 @@
 //! is what a new layer believes, until [`Internet::routes_mut`] says better.
 
 pub mod addresses;
+pub mod arp;
 mod arrives;
 mod control;
 mod departs;
@@ -35,9 +36,12 @@ mod interface;
 pub mod ipv4;
 pub mod ipv6;
 mod limit;
+pub mod nd;
+pub mod neighbor;
 pub mod path_mtu;
 pub mod reassembly;
 pub mod routes;
+pub mod slaac;
 
 use crate::checksum::Sum;
 use crate::cx::Cx;

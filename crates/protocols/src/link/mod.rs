@@ -1,6 +1,6 @@
 //! The link layer: from bytes or frames on a wire to whole datagrams, and back.
 //!
-//! [`Link`] is one of three ways to carry a datagram, and all have the same face. Bytes that came
+//! [`Link`] is one of four ways to carry a datagram, and all have the same face. Bytes that came
 //! from the wire go into [`Link::receive`], split anywhere; what must go out is appended to a
 //! buffer of the driver by [`Link::transmit_into`], as little at a time as the driver wants. A
 //! driver that models a slow line asks for one byte at a time, so that an acknowledgment can slip
@@ -11,12 +11,14 @@
 //! is taken from the pool by the link and handed up with [`Event::Received`].
 
 pub mod datagram;
+pub mod ethernet;
 pub mod llp;
 mod queue;
 pub mod slip;
 mod stuffing;
 
 pub use datagram::Datagram;
+pub use ethernet::Ethernet;
 pub use llp::Llp;
 pub use slip::Slip;
 
@@ -59,6 +61,8 @@ impl Event {
 pub enum Link {
     /// A device that carries whole datagrams, as a TUN.
     Datagram(Datagram),
+    /// A device that carries whole Ethernet frames, as a TAP.
+    Ethernet(Ethernet),
     /// A serial line with the low level protocol of TM-233 §5.3.
     Llp(Llp),
     /// A serial line with SLIP (RFC 1055).
@@ -66,10 +70,13 @@ pub enum Link {
 }
 
 impl Link {
-    /// Takes bytes from the wire, split anywhere; for [`Link::Datagram`] one whole datagram.
+    /// Takes bytes from the wire, split anywhere; for [`Link::Datagram`] one whole datagram
+    /// and for [`Link::Ethernet`] one frame.
     pub fn receive(&mut self, bytes: &[u8], pool: &mut Pool, cx: &mut Cx<'_>) {
         match self {
-            Self::Datagram(link) => link.receive(bytes, pool, cx),
+            Self::Datagram(link) | Self::Ethernet(Ethernet { frames: link }) => {
+                link.receive(bytes, pool, cx);
+            }
             Self::Llp(link) => link.receive(bytes, pool, cx),
             Self::Slip(link) => link.receive(bytes, pool, cx),
         }
@@ -82,7 +89,9 @@ impl Link {
     /// Gives the packet back, and counts it, if it is longer than the MTU or the queue is full.
     pub fn send(&mut self, packet: Packet, cx: &mut Cx<'_>) -> Result<(), Packet> {
         match self {
-            Self::Datagram(link) => link.send(packet, cx),
+            Self::Datagram(link) | Self::Ethernet(Ethernet { frames: link }) => {
+                link.send(packet, cx)
+            }
             Self::Llp(link) => link.send(packet, cx),
             Self::Slip(link) => link.send(packet, cx),
         }
@@ -92,7 +101,7 @@ impl Link {
     #[must_use]
     pub fn is_full(&self) -> bool {
         match self {
-            Self::Datagram(link) => link.is_full(),
+            Self::Datagram(link) | Self::Ethernet(Ethernet { frames: link }) => link.is_full(),
             Self::Llp(link) => link.is_full(),
             Self::Slip(link) => link.is_full(),
         }
@@ -102,7 +111,9 @@ impl Link {
     /// one whole datagram, whatever the limit.
     pub fn transmit_into(&mut self, wire: &mut Vec<u8>, limit: usize, cx: &mut Cx<'_>) -> usize {
         match self {
-            Self::Datagram(link) => link.transmit_into(wire, limit, cx),
+            Self::Datagram(link) | Self::Ethernet(Ethernet { frames: link }) => {
+                link.transmit_into(wire, limit, cx)
+            }
             Self::Llp(link) => link.transmit_into(wire, limit, cx),
             Self::Slip(link) => link.transmit_into(wire, limit, cx),
         }
@@ -111,7 +122,7 @@ impl Link {
     /// Returns the next news; call until there is none.
     pub fn event(&mut self) -> Option<Event> {
         match self {
-            Self::Datagram(link) => link.event(),
+            Self::Datagram(link) | Self::Ethernet(Ethernet { frames: link }) => link.event(),
             Self::Llp(link) => link.event(),
             Self::Slip(link) => link.event(),
         }
@@ -121,7 +132,7 @@ impl Link {
     #[must_use]
     pub fn deadline(&self) -> Option<Instant> {
         match self {
-            Self::Datagram(link) => link.deadline(),
+            Self::Datagram(link) | Self::Ethernet(Ethernet { frames: link }) => link.deadline(),
             Self::Llp(link) => link.deadline(),
             Self::Slip(link) => link.deadline(),
         }
@@ -130,7 +141,7 @@ impl Link {
     /// Does what is due now; nothing if nothing is.
     pub fn timeout(&mut self, cx: &mut Cx<'_>) {
         match self {
-            Self::Datagram(link) => link.timeout(cx),
+            Self::Datagram(link) | Self::Ethernet(Ethernet { frames: link }) => link.timeout(cx),
             Self::Llp(link) => link.timeout(cx),
             Self::Slip(link) => link.timeout(cx),
         }
@@ -141,8 +152,18 @@ impl Link {
     pub fn mtu(&self) -> usize {
         match self {
             Self::Datagram(link) => link.mtu(),
+            Self::Ethernet(link) => link.mtu(),
             Self::Llp(link) => link.mtu(),
             Self::Slip(link) => link.mtu(),
+        }
+    }
+
+    /// Returns how long a packet buffer must be for what comes from the wire, in bytes.
+    #[must_use]
+    pub fn buffer_len(&self) -> usize {
+        match self {
+            Self::Ethernet(link) => link.frames.mtu(),
+            Self::Datagram(_) | Self::Llp(_) | Self::Slip(_) => self.mtu(),
         }
     }
 
@@ -150,7 +171,7 @@ impl Link {
     #[must_use]
     pub fn has_output(&self) -> bool {
         match self {
-            Self::Datagram(link) => link.has_output(),
+            Self::Datagram(link) | Self::Ethernet(Ethernet { frames: link }) => link.has_output(),
             Self::Llp(link) => link.has_output(),
             Self::Slip(link) => link.has_output(),
         }
@@ -159,7 +180,7 @@ impl Link {
     /// Forgets all that is under way and gives every buffer back to the pool: the line hung up.
     pub fn reset(&mut self, pool: &mut Pool) {
         match self {
-            Self::Datagram(link) => link.reset(pool),
+            Self::Datagram(link) | Self::Ethernet(Ethernet { frames: link }) => link.reset(pool),
             Self::Llp(link) => link.reset(pool),
             Self::Slip(link) => link.reset(pool),
         }
@@ -183,6 +204,7 @@ mod tests {
     fn both_ends(kind: usize) -> [Link; 2] {
         let end = || match kind {
             0 => Link::Datagram(Datagram::new(50)),
+            3 => Link::Ethernet(Ethernet::new(50)),
             1 => Link::Llp(Llp::new(50)),
             _ => Link::Slip(Slip::new(50)),
         };
@@ -198,7 +220,7 @@ mod tests {
     proptest! {
         #[test]
         fn every_kind_of_link_carries_datagrams_and_gives_each_buffer_back(
-            kind in 0..3_usize,
+            kind in 0..4_usize,
             datagrams in prop::collection::vec(prop::collection::vec(any::<u8>(), 1..50), 0..8),
         ) {
             let ([mut a, mut b], mut lab) = (both_ends(kind), Lab::default());

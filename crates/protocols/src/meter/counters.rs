@@ -145,6 +145,14 @@ closed_list! {
         LlpAddressTimeouts "LLP address timeouts",
         /// Packets from the line that a full used queue turned away.
         LinkPacketsRefused "link packets refused at the used queue",
+        /// Frames that are cut short or come from a group.
+        EthernetFrameErrors "Ethernet frames in error",
+        /// Frames for another interface or group.
+        EthernetFramesForOthers "Ethernet frames for others",
+        /// Frames of a VLAN.
+        EthernetFramesOfVlans "Ethernet frames of VLANs",
+        /// Frames of a type that is not here, or with a length in its place.
+        EthernetTypesUnknown "Ethernet types unknown",
         // Internet.
         /// Datagrams from the link.
         IpDatagramsIn "IP datagrams in",
@@ -204,6 +212,49 @@ closed_list! {
         IcmpIgnored "ICMP messages ignored",
         /// News of ICMP that a full queue turned away.
         IcmpEventsDropped "ICMP events dropped",
+        // Neighbors: ARP, Neighbor Discovery and address configuration.
+        /// Neighbors that found no place in the cache.
+        NeighborEntriesRefused "neighbors refused",
+        /// Neighbors that were forgotten for others.
+        NeighborsForgotten "neighbors forgotten",
+        /// Neighbors that did not answer.
+        NeighborsUnreachable "neighbors unreachable",
+        /// Answers that nobody asked for.
+        NeighborsUnasked "neighbor answers unasked for",
+        /// Claims of an address that another neighbor has.
+        NeighborOverwritesRefused "neighbor overwrites refused",
+        /// Packets that waited for a neighbor and were dropped for lack of room.
+        NeighborPacketsDropped "packets dropped before a neighbor answered",
+        /// Questions for a neighbor's address.
+        NeighborSolicitationsOut "neighbor solicitations sent",
+        /// Questions that a full queue turned away.
+        NeighborSolicitationsDropped "neighbor solicitations dropped",
+        /// Answers to questions for our address that a full queue turned away.
+        NeighborAnswersDropped "neighbor answers dropped",
+        /// News of neighbors or of addresses that a full queue turned away.
+        NeighborEventsDropped "neighbor events dropped",
+        /// ARP packets in.
+        ArpIn "ARP packets in",
+        /// ARP packets out.
+        ArpOut "ARP packets out",
+        /// ARP packets that are cut short, lie about a length or make no sense.
+        ArpErrors "ARP packets in error",
+        /// ARP packets from somebody who uses our address, or wants to.
+        ArpConflicts "ARP address conflicts",
+        /// Messages of Neighbor Discovery in.
+        NdIn "ND messages in",
+        /// Messages of Neighbor Discovery out.
+        NdOut "ND messages out",
+        /// Messages of Neighbor Discovery that are cut short, were forwarded or make no sense.
+        NdErrors "ND messages in error",
+        /// Options of Neighbor Discovery whose length is wrong.
+        NdOptionErrors "ND options wrong",
+        /// Messages of Neighbor Discovery that are not believed or concern nobody here.
+        NdIgnored "ND messages ignored",
+        /// Addresses of ours that somebody else has.
+        NdDuplicates "ND duplicate addresses",
+        /// Routers, prefixes, addresses or servers over the limit.
+        NdEntriesRefused "ND entries refused",
         // UDP.
         /// Datagrams delivered.
         UdpIn "UDP datagrams in",
@@ -325,6 +376,19 @@ closed_list! {
         TelnetOutputRefused "Telnet bytes of output refused",
         /// Commands whose code means nothing, and ends of subnegotiations that never began.
         TelnetCommandsUnknown "Telnet commands unknown",
+        // DHCP.
+        /// Messages in.
+        DhcpIn "DHCP messages in",
+        /// Messages out.
+        DhcpOut "DHCP messages out",
+        /// Messages that are cut short or make no sense.
+        DhcpErrors "DHCP messages in error",
+        /// Messages that are for others, or answer nothing that we asked.
+        DhcpIgnored "DHCP messages ignored",
+        /// Messages retransmitted.
+        DhcpRetransmissions "DHCP messages retransmitted",
+        /// Addresses declined because somebody else has them.
+        DhcpDeclines "DHCP addresses declined",
         // Terminal.
         /// Control sequences that are not known.
         TerminalSequencesUnknown "terminal sequences unknown",

@@ -1,14 +1,17 @@
 //! The layers of a station above its link, as an application sees them.
 
+use super::ethernet::{self, Ethernet};
 use crate::cx::Cx;
-use crate::internet::icmp::{EchoReply, ErrorKind, Unreachable};
-use crate::internet::ipv4::Protocol;
-use crate::internet::{self, Datagram, Header, Internet};
+use crate::internet::addresses::{Address, State};
+use crate::internet::icmp::{EchoReply, ErrorKind, IcmpError, Unreachable};
+use crate::internet::ipv4::{self, Protocol};
+use crate::internet::{self, Datagram, Header, Internet, ipv6};
 use crate::meter::Counter;
 use crate::packet::{Packet, Pool};
 use crate::time::Instant;
 use crate::transport::tcp::{Tail, Tcp};
 use crate::transport::udp::{self, SocketId, Udp};
+use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use core::net::{IpAddr, SocketAddr};
 
@@ -31,6 +34,8 @@ pub struct Layers {
     pub udp: Udp,
     /// The last answer to an echo request of ours that nobody has taken.
     pub(super) echo_reply: Option<EchoReply>,
+    /// Where the station is on an Ethernet segment, if it is on one.
+    pub(super) ethernet: Option<Box<Ethernet>>,
     /// Datagrams of UDP and echo requests for the link.
     pub(super) outgoing: VecDeque<Packet>,
     /// Datagrams of protocols that an application has asked the Internet layer for.
@@ -128,8 +133,27 @@ impl Layers {
         self.pool.take(cx.meter).ok_or(SendError::WouldBlock)
     }
 
-    /// Carries a datagram from the link up to its transport.
+    /// Returns the station's place on an Ethernet segment, if it is on one.
+    #[must_use]
+    pub fn ethernet(&self) -> Option<&Ethernet> {
+        self.ethernet.as_deref()
+    }
+
+    /// Returns the station's place on an Ethernet segment, if it is on one.
+    pub fn ethernet_mut(&mut self) -> Option<&mut Ethernet> {
+        self.ethernet.as_deref_mut()
+    }
+
+    /// Carries what has come from the link up to its transport.
     pub(super) fn receive(&mut self, packet: Packet, cx: &mut Cx<'_>) {
+        let Some(ethernet) = &mut self.ethernet else { return self.receive_datagram(packet, cx) };
+        match ethernet.receive(packet, &mut self.pool, cx) {
+            Some(datagram) => self.receive_datagram(datagram, cx),
+            None => self.take_ethernet_news(cx),
+        }
+    }
+
+    fn receive_datagram(&mut self, packet: Packet, cx: &mut Cx<'_>) {
         let datagram = self.internet.receive(packet, &mut self.pool, cx);
         self.deliver(datagram, cx);
     }
@@ -156,7 +180,8 @@ impl Layers {
                     self.internet.report(datagram, Unreachable::Port, &mut self.pool, cx);
                 }
             }
-            // Neighbor Discovery, which a link between two hosts does not need.
+            // Neighbor Discovery, which a link between two hosts does not need, and which a segment
+            // has taken out before.
             Protocol::Icmp | Protocol::ICMPV6 => self.pool.put(datagram.packet),
             Protocol::Other(_) if self.raw.len() < RAW_MAX => self.raw.push_back(datagram),
             Protocol::Other(_) => {
@@ -184,13 +209,77 @@ impl Layers {
         }
     }
 
+    /// Does what the segment decides about our addresses and routes.
+    pub(super) fn take_ethernet_news(&mut self, cx: &mut Cx<'_>) {
+        while let Some(event) = self.ethernet.as_mut().and_then(|ethernet| ethernet.event()) {
+            match event {
+                ethernet::Event::Assigned { address, prefix_len } => {
+                    // There is room for twice as many as a segment gives.
+                    _ = self.internet.add_address(Address::lasting(address, prefix_len));
+                    self.has_news = true;
+                }
+                ethernet::Event::Deprecated(address) => self.mark(address, State::Deprecated),
+                ethernet::Event::Preferred(address) => self.mark(address, State::Preferred),
+                ethernet::Event::Removed(address) => {
+                    self.internet.remove_address(address);
+                    self.has_news = true;
+                }
+                ethernet::Event::Duplicate(_) => self.has_news = true,
+                ethernet::Event::Routes => self.take_routes(),
+                ethernet::Event::Mtu(mtu) => self.take_mtu(mtu),
+                ethernet::Event::Unreachable(packet) => {
+                    if let Some(error) = unreachable(packet.data()) {
+                        _ = self.udp.receive_error(&error) || self.tcp.icmp_error(&error, cx);
+                        self.has_news = true;
+                    }
+                    self.pool.put(packet);
+                }
+            }
+        }
+    }
+
+    fn mark(&mut self, address: IpAddr, state: State) {
+        if let Some(known) = self.internet.addresses().get(address) {
+            // It is known, so there is room for it.
+            _ = self.internet.add_address(Address { state, ..*known });
+        }
+    }
+
+    /// Replaces the routes that the segment gave before; those of others stay.
+    fn take_routes(&mut self) {
+        let Some(ethernet) = &mut self.ethernet else { return };
+        let (old, new) = ethernet.take_routes();
+        let routes = self.internet.routes_mut();
+        for route in old {
+            routes.remove(route.prefix, route.prefix_len, route.router);
+        }
+        for route in new {
+            // They are fewer than there is room for, and each is of one family.
+            _ = routes.add(route);
+        }
+    }
+
+    /// Believes what a router or a server says of the longest datagram. What is connected
+    /// already keeps its segments, which the link carries as before.
+    fn take_mtu(&mut self, mtu: u16) {
+        if self.tcp.connections() == 0 && mtu <= self.internet.mtu() {
+            self.internet.set_mtu(mtu);
+            self.tcp.set_mtu(mtu);
+        }
+    }
+
     /// Returns when a timer of these layers is due.
     pub(super) fn deadline(&self) -> Option<Instant> {
-        let deadlines = [self.tcp.deadline(), self.internet.deadline()];
+        let ethernet = self.ethernet.as_ref().and_then(|ethernet| ethernet.deadline());
+        let deadlines = [self.tcp.deadline(), self.internet.deadline(), ethernet];
         deadlines.into_iter().flatten().min()
     }
 
     pub(super) fn timer(&mut self, cx: &mut Cx<'_>) {
+        if let Some(ethernet) = &mut self.ethernet {
+            ethernet.timeout(cx);
+            self.take_ethernet_news(cx);
+        }
         if self.internet.deadline().is_some_and(|deadline| deadline <= cx.now) {
             self.internet.timeout(&mut self.pool, cx);
         }
@@ -200,11 +289,57 @@ impl Layers {
     /// Returns whether something may be owed to the link, and there is a packet for it.
     pub(super) fn has_output(&self) -> bool {
         let has_segments = self.tcp.has_output() && !self.pool.is_exhausted();
-        has_segments || self.internet.has_output(&self.pool) || !self.outgoing.is_empty()
+        let ethernet = self.ethernet.as_ref();
+        let has_frames = ethernet.is_some_and(|ethernet| ethernet.has_output(&self.pool));
+        let has_datagrams = self.internet.has_output(&self.pool) || !self.outgoing.is_empty();
+        has_segments || has_frames || has_datagrams
     }
 
-    /// Returns the next datagram for the link, whole.
+    /// Returns the next datagram or frame for the link, whole.
     pub(super) fn transmit(&mut self, cx: &mut Cx<'_>) -> Option<Packet> {
+        loop {
+            let Some(ethernet) = &mut self.ethernet else { return self.transmit_datagram(cx) };
+            if let Some(frame) = ethernet.transmit(&mut self.pool, cx) {
+                return Some(frame);
+            }
+            self.take_ethernet_news(cx);
+            let datagram = self.transmit_datagram(cx)?;
+            let ethernet = self.ethernet.as_mut()?;
+            let hop = ethernet.next_hop(&datagram, self.internet.routes());
+            let sent = ethernet.send(datagram, hop, &mut self.pool, cx);
+            if sent.is_some() {
+                return sent;
+            }
+        }
+    }
+
+    /// Returns the next datagram or frame for a device that gathers it, with the place of its
+    /// data.
+    pub(super) fn transmit_in_parts(&mut self, cx: &mut Cx<'_>) -> Option<(Packet, Option<Tail>)> {
+        loop {
+            let Some(ethernet) = &mut self.ethernet else {
+                return self.transmit_datagram_in_parts(cx);
+            };
+            if let Some(frame) = ethernet.transmit(&mut self.pool, cx) {
+                return Some((frame, None));
+            }
+            self.take_ethernet_news(cx);
+            let (mut datagram, mut tail) = self.transmit_datagram_in_parts(cx)?;
+            let ethernet = self.ethernet.as_mut()?;
+            let hop = ethernet.next_hop(&datagram, self.internet.routes());
+            if !ethernet.is_resolved(hop)
+                && let Some(tail) = tail.take()
+            {
+                // It waits, and its data must not go away meanwhile.
+                datagram.gather(self.tcp.tail(&tail));
+            }
+            if let Some(frame) = ethernet.send(datagram, hop, &mut self.pool, cx) {
+                return Some((frame, tail));
+            }
+        }
+    }
+
+    fn transmit_datagram(&mut self, cx: &mut Cx<'_>) -> Option<Packet> {
         if let Some(packet) = self.next_datagram(cx) {
             return Some(packet);
         }
@@ -220,10 +355,9 @@ impl Layers {
         }
     }
 
-    /// Returns the next datagram for a device that gathers it, with the place of its data.
-    pub(super) fn transmit_in_parts(&mut self, cx: &mut Cx<'_>) -> Option<(Packet, Option<Tail>)> {
+    fn transmit_datagram_in_parts(&mut self, cx: &mut Cx<'_>) -> Option<(Packet, Option<Tail>)> {
         if !self.tcp.leaves_data_in_place() {
-            return self.transmit(cx).map(|packet| (packet, None));
+            return self.transmit_datagram(cx).map(|packet| (packet, None));
         }
         if let Some(packet) = self.next_datagram(cx) {
             return Some((packet, None));
@@ -248,4 +382,22 @@ impl Layers {
         let owed = self.internet.transmit(&mut self.pool, cx);
         owed.or_else(|| self.outgoing.pop_front())
     }
+}
+
+/// Returns the error about a datagram of ours whose next hop does not answer (RFC 1122 §3.3.1.4,
+/// RFC 4861 §7.2.2).
+fn unreachable(datagram: &[u8]) -> Option<IcmpError> {
+    let (source, destination, protocol, headers_len): (IpAddr, IpAddr, _, _) =
+        if datagram.first()? >> 4 == 4 {
+            let parsed = ipv4::Header::parse_quoted(datagram).ok()?;
+            let ipv4::Header { source, destination, protocol, .. } = parsed.header;
+            (source.into(), destination.into(), protocol, parsed.header_len)
+        } else {
+            let quoted = ipv6::parse_quoted(datagram).ok()?;
+            let ipv6::Header { source, destination, .. } = quoted.parsed.header;
+            (source.into(), destination.into(), quoted.protocol, quoted.headers_len)
+        };
+    let kind = ErrorKind::Unreachable(Unreachable::Host);
+    let first_bytes = *datagram.get(headers_len..)?.first_chunk()?;
+    Some(IcmpError { kind, reporter: source, protocol, source, destination, first_bytes })
 }

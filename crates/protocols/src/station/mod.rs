@@ -19,6 +19,7 @@
 //!
 //! A station does not know who calls its steps. The drivers differ in just that.
 
+pub mod ethernet;
 #[cfg(test)]
 mod flow_tests;
 mod layers;
@@ -29,6 +30,7 @@ mod stream;
 #[cfg(test)]
 mod tests;
 
+pub use ethernet::Ethernet;
 pub use layers::{Layers, SendError};
 pub use scheduler::Scheduler;
 pub use stream::{Carried, Opening};
@@ -43,12 +45,15 @@ use crate::packet::{Packet, Pool};
 use crate::time::Instant;
 use crate::transport::tcp::{LowerLevel, Tcp};
 use crate::transport::udp::{Limits, Udp};
+use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
-use core::net::Ipv4Addr;
+use core::net::{Ipv4Addr, Ipv6Addr};
 
 /// Bytes of the longest datagram of all, which a device that cuts super-segments takes.
 const DATAGRAM_MAX: usize = 65_535;
+/// Bytes in front of a datagram in a frame, with room to spare.
+const FRAME_HEADERS_MAX: usize = 32;
 
 /// What a station is.
 #[derive(Clone, Copy, Debug)]
@@ -143,18 +148,33 @@ impl Station {
         let lower = LowerLevel { mtu: internet.mtu(), segments, finishes_checksums, routines };
         let mut tcp = Tcp::new(lower, cx);
         tcp.set_connections_max(settings.connections);
-        let packet_len = if segments { DATAGRAM_MAX } else { link.mtu() };
+        let packet_len =
+            if segments { DATAGRAM_MAX + FRAME_HEADERS_MAX } else { link.buffer_len() };
         let layers = Layers {
             pool: Pool::new(settings.packets, packet_len),
             internet,
             tcp,
             udp: Udp::new(Limits::default()),
+            ethernet: None,
             echo_reply: None,
             outgoing: VecDeque::new(),
             raw: VecDeque::new(),
             has_news: true,
         };
         Self { link, layers, arrived: None }
+    }
+
+    /// Puts the station on an Ethernet segment, for a link of frames: its addresses come from
+    /// there, and the address in its own settings is not used.
+    pub fn join_segment(&mut self, settings: ethernet::Settings, cx: &mut Cx<'_>) {
+        let mtu = self.layers.internet.mtu();
+        self.layers.ethernet = Some(Box::new(Ethernet::new(settings, mtu, cx)));
+        for everywhere in [Ipv4Addr::UNSPECIFIED.into(), Ipv6Addr::UNSPECIFIED.into()] {
+            self.layers.internet.routes_mut().remove(everywhere, 0, None);
+        }
+        let own = self.layers.internet.address();
+        self.layers.internet.remove_address(own.into());
+        self.layers.take_ethernet_news(cx);
     }
 
     /// Returns our address.
@@ -339,6 +359,7 @@ impl Station {
     fn waiting(&mut self) -> Option<Packet> {
         match &mut self.link {
             Link::Datagram(link) => link.take_waiting(),
+            Link::Ethernet(link) => link.take_waiting(),
             Link::Llp(_) | Link::Slip(_) => None,
         }
     }
@@ -348,8 +369,10 @@ impl Station {
             cx.meter.count(Counter::LinkPacketsOut);
             return self.layers.pool.put(packet);
         }
-        if let Link::Datagram(link) = &mut self.link {
-            link.put_back(packet);
+        match &mut self.link {
+            Link::Datagram(link) => link.put_back(packet),
+            Link::Ethernet(link) => link.put_back(packet),
+            Link::Llp(_) | Link::Slip(_) => {}
         }
     }
 }

@@ -405,6 +405,11 @@ impl Tcp {
         self.table.next_event()
     }
 
+    /// Sets the bytes of the longest datagram for connections that are opened from now on.
+    pub fn set_mtu(&mut self, mtu: u16) {
+        self.lower.mtu = mtu;
+    }
+
     /// Takes a segment, whose header of the Internet layer said `lower`, and gives the packet back
     /// unless its data stays in it until it is read.
     ///

@@ -1,0 +1,532 @@
+//! A station on an Ethernet segment with the kernel, and with Debian's servers on it.
+//!
+//! Each test has a network of its own with a TAP: the kernel is 10.0.0.1 on one end of it, and the
+//! station is on the other. The station runs in the thread of the test until what it waits for
+//! has come about, at most thirty seconds: DHCP and Duplicate Address Detection take some.
+
+#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may fail")]
+#![expect(clippy::print_stdout, reason = "a test that is skipped says so")]
+
+use os::clock::Monotonic;
+use os::interface::Interface;
+use os::process::Program;
+use os::readiness::{PollFd, PollFlags, wait};
+use os::tun::{Kind, Options, Tun};
+use protocols::application::Stream;
+use protocols::chance::Chance;
+use protocols::internet::slaac::Secret;
+use protocols::link::ethernet::MacAddress;
+use protocols::link::{Ethernet, Link};
+use protocols::meter::{Clock, Counter, Meter};
+use protocols::station::ethernet::{Ipv4, Ipv6, Settings};
+use protocols::station::{Application, Carried, Opening, Scheduler, Station};
+use protocols::time::{Duration, Instant};
+use protocols::transport::tcp::Profile;
+use protocols::{Cx, station};
+use std::fs;
+use std::io::{Read, Write};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::thread;
+
+const KERNEL: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
+const OURS: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 2);
+const ROUTER: Ipv6Addr = Ipv6Addr::new(0x2001, 0xDB8, 7, 0, 0, 0, 0, 1);
+const MAC: MacAddress = MacAddress::new([2, 0, 0, 0, 0, 2]);
+const PORT: u16 = 7;
+const LIMIT: Duration = Duration::from_secs(30);
+const TAP: &str = "plumb0";
+
+/// Says what it has to say, keeps what it hears, and may echo it.
+#[derive(Debug, Default)]
+struct Talker {
+    says: Vec<u8>,
+    heard: Vec<u8>,
+    echoes: bool,
+    /// It closes when it has heard so much, or when the peer has closed.
+    closes_after: usize,
+    has_closed: bool,
+}
+
+impl Stream for Talker {
+    fn opened(&mut self, _cx: &mut Cx<'_>) {}
+
+    fn receive(&mut self, data: &[u8], _cx: &mut Cx<'_>) {
+        self.heard.extend_from_slice(data);
+        if self.echoes {
+            self.says.extend_from_slice(data);
+        }
+        self.has_closed |= self.closes_after > 0 && self.heard.len() >= self.closes_after;
+    }
+
+    fn urgent(&mut self, _is_ahead: bool) {}
+
+    fn output(&self) -> &[u8] {
+        &self.says
+    }
+
+    fn sent(&mut self, count: usize) {
+        self.says.drain(..count);
+    }
+
+    fn peer_closed(&mut self, _cx: &mut Cx<'_>) {
+        self.has_closed = true;
+    }
+
+    fn is_closing(&self) -> bool {
+        self.has_closed && self.says.is_empty()
+    }
+}
+
+/// A station on the TAP.
+struct Host {
+    tap: Tun,
+    station: Station,
+    scheduler: Scheduler,
+    application: Carried<Talker>,
+    clock: Monotonic,
+    chance: Chance,
+    meter: Meter,
+}
+
+impl Host {
+    fn new(ipv4: Ipv4, ipv6: Ipv6, talker: Talker, opening: Opening) -> Self {
+        let options = Options { kind: Kind::Tap, ..Options::default() };
+        let tap = Tun::open_with(Some(TAP), options).unwrap();
+        let interface = Interface::named(TAP).unwrap();
+        interface.bring_up().unwrap();
+        let (mut chance, mut meter) = (Chance::from_seed(1), Meter::new(Clock::None));
+        let clock = Monotonic::start();
+        let mut cx = Cx { now: clock.now(), chance: &mut chance, meter: &mut meter };
+        let link = Link::Ethernet(Ethernet::new(1500));
+        let mut station = Station::new(link, station::Settings::default(), &mut cx);
+        let (secret, host_name) = (Secret([1, 2]), b"plumb".to_vec());
+        let settings = Settings { mac: MAC, ipv4, ipv6, secret, host_name };
+        station.join_segment(settings, &mut cx);
+        let application = Carried::new(talker, opening, Profile::BULK);
+        let scheduler = Scheduler::default();
+        Self { tap, station, scheduler, application, clock, chance, meter }
+    }
+
+    /// One at 10.0.0.2 that echoes what it hears.
+    fn at_fixed_address() -> Self {
+        let talker = Talker { echoes: true, ..Talker::default() };
+        Self::new(fixed(), Ipv6::Off, talker, Opening::Passive { port: PORT })
+    }
+
+    /// Runs until `is_done`, and panics after thirty seconds.
+    fn run_until(&mut self, what: &str, mut is_done: impl FnMut(&mut Self) -> bool) {
+        let until = self.clock.now() + LIMIT;
+        loop {
+            self.run();
+            if is_done(self) {
+                return;
+            }
+            assert!(self.clock.now() < until, "no {what} within thirty seconds");
+            let deadlines = [self.station.deadline(), self.application.deadline()];
+            // The test itself looks again now and then at what no descriptor tells.
+            let look_again = self.clock.now() + Duration::from_millis(20);
+            let next = deadlines.into_iter().flatten().fold(look_again, Instant::min);
+            let mut ready = [PollFd::new(&self.tap, PollFlags::IN)];
+            wait(&mut ready, &self.clock, Some(next)).unwrap();
+            self.read();
+        }
+    }
+
+    fn run(&mut self) {
+        loop {
+            let now = self.clock.now();
+            let mut cx = Cx { now, chance: &mut self.chance, meter: &mut self.meter };
+            self.scheduler.run(&mut self.station, &mut self.application, &mut cx);
+            let mut wire = Vec::new();
+            if self.station.transmit_into(&mut wire, usize::MAX, &mut cx) == 0 {
+                return;
+            }
+            self.tap.write(&wire).unwrap();
+        }
+    }
+
+    fn read(&mut self) {
+        let mut frame = [0; 2048];
+        while let Some(count) = self.tap.read(&mut frame).unwrap() {
+            let now = self.clock.now();
+            let mut cx = Cx { now, chance: &mut self.chance, meter: &mut self.meter };
+            self.station.receive(&frame[..count], &mut cx);
+            self.scheduler.run(&mut self.station, &mut self.application, &mut cx);
+        }
+    }
+
+    fn ping(&mut self, destination: IpAddr) {
+        let now = self.clock.now();
+        let mut cx = Cx { now, chance: &mut self.chance, meter: &mut self.meter };
+        self.station.layers.ping(destination, (1, 1), 56, &mut cx).unwrap();
+        self.run_until("echo reply", |host| host.station.take_echo_reply().is_some());
+    }
+
+    /// Runs until a program has ended, which must be with success.
+    fn run_beside(&mut self, arguments: &[&str]) {
+        let mut command = Command::new(arguments[0]);
+        command.args(&arguments[1..]).stdout(Stdio::null());
+        let mut program = Program::start(&mut command).unwrap();
+        let mut status = None;
+        self.run_until(arguments[0], |_| {
+            status = program.has_ended().unwrap();
+            status.is_some()
+        });
+        assert!(status.unwrap().success(), "{arguments:?}");
+    }
+}
+
+fn fixed() -> Ipv4 {
+    Ipv4::Static { address: OURS, prefix_len: 24, router: Some(KERNEL) }
+}
+
+/// Runs `test` in a network namespace of its own with a TAP, if the programs are there.
+fn on_a_segment(programs: &[&str], test: impl FnOnce() + Send + 'static) {
+    let folders = ["/usr/sbin", "/usr/bin", "/sbin", "/bin"];
+    let is_missing =
+        |program: &&&str| !folders.iter().any(|folder| Path::new(folder).join(program).exists());
+    if let Some(missing) = programs.iter().find(is_missing) {
+        println!("skipped: {missing} is not installed");
+        return;
+    }
+    let run = thread::spawn(move || {
+        os::namespace::enter_new_network().unwrap_or_else(|refused| panic!("{refused}"));
+        for arguments in [
+            &["tuntap", "add", TAP, "mode", "tap"][..],
+            &["address", "add", "10.0.0.1/24", "dev", TAP],
+            &["link", "set", TAP, "up"],
+        ] {
+            let status = Command::new("ip").args(arguments).status().unwrap();
+            assert!(status.success(), "ip {arguments:?}");
+        }
+        test();
+    });
+    if let Err(panic) = run.join() {
+        std::panic::resume_unwind(panic);
+    }
+}
+
+/// A folder of its own for a server, until it is dropped.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Self {
+        let folder = std::env::temp_dir().join(format!("plumb-{name}-{}", std::process::id()));
+        fs::create_dir_all(&folder).unwrap();
+        Self(folder)
+    }
+
+    fn file(&self, name: &str, text: &str) -> String {
+        let path = self.0.join(name);
+        fs::write(&path, text).unwrap();
+        path.display().to_string()
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+fn pattern(len: u32) -> Vec<u8> {
+    (0..len).map(|i| i.to_be_bytes()[3] ^ i.to_be_bytes()[2]).collect()
+}
+
+#[test]
+#[ignore = "needs root or a user namespace"]
+fn the_kernel_and_the_station_ping_each_other() {
+    on_a_segment(&["busybox"], || {
+        let mut host = Host::at_fixed_address();
+        host.run_beside(&["busybox", "ping", "-c", "3", "-i", "0.1", "10.0.0.2"]);
+        host.ping(KERNEL.into());
+        assert_eq!(host.station.packets_lent(), 0);
+    });
+}
+
+#[test]
+#[ignore = "needs root or a user namespace"]
+fn a_connection_that_the_kernel_opens_carries_a_megabyte_both_ways() {
+    on_a_segment(&[], || {
+        let mut host = Host::at_fixed_address();
+        let caller = thread::spawn(|| {
+            let mut socket = TcpStream::connect((OURS, PORT)).unwrap();
+            let said = pattern(1_000_000);
+            let mut writing = socket.try_clone().unwrap();
+            let written = said.clone();
+            let writer = thread::spawn(move || writing.write_all(&written).unwrap());
+            let mut heard = vec![0; said.len()];
+            socket.read_exact(&mut heard).unwrap();
+            writer.join().unwrap();
+            assert!(heard == said);
+        });
+        host.run_until("echo", |_| caller.is_finished());
+        caller.join().unwrap();
+    });
+}
+
+#[test]
+#[ignore = "needs root or a user namespace"]
+fn a_connection_that_the_station_opens_carries_a_megabyte_both_ways() {
+    on_a_segment(&[], || {
+        let listener = TcpListener::bind((KERNEL, 0)).unwrap();
+        let remote = listener.local_addr().unwrap();
+        let echo = thread::spawn(move || {
+            let (mut caller, _) = listener.accept().unwrap();
+            let mut heard = vec![0; 1_000_000];
+            caller.read_exact(&mut heard).unwrap();
+            caller.write_all(&heard).unwrap();
+        });
+        let said = pattern(1_000_000);
+        let talker = Talker { says: said.clone(), closes_after: said.len(), ..Talker::default() };
+        let opening = Opening::Active { local: OURS.into(), remote };
+        let mut host = Host::new(fixed(), Ipv6::Off, talker, opening);
+        host.run_until("echo", |host| host.application.stream.heard.len() == said.len());
+        assert!(host.application.stream.heard == said);
+        host.run_until("end", |_| echo.is_finished());
+        echo.join().unwrap();
+    });
+}
+
+#[test]
+#[ignore = "needs root or a user namespace"]
+fn a_neighbor_that_does_not_exist_is_not_reached() {
+    on_a_segment(&[], || {
+        let remote = SocketAddr::from(([10, 0, 0, 77], PORT));
+        let opening = Opening::Active { local: OURS.into(), remote };
+        let mut host = Host::new(fixed(), Ipv6::Off, Talker::default(), opening);
+        host.run_until("failure", |host| host.meter.counted(Counter::NeighborsUnreachable) > 0);
+        assert!(host.meter.counted(Counter::TcpIcmpErrors) > 0);
+    });
+}
+
+#[test]
+#[ignore = "needs root or a user namespace"]
+fn the_kernel_with_our_address_is_noticed() {
+    on_a_segment(&[], || {
+        let ipv4 = Ipv4::Static { address: KERNEL, prefix_len: 24, router: None };
+        let talker = Talker::default();
+        let mut host = Host::new(ipv4, Ipv6::Off, talker, Opening::Passive { port: PORT });
+        // The kernel answers our announcement with nothing, but it asks for others with our address.
+        let mut socket = None;
+        host.run_until("conflict", |host| {
+            let call = || thread::spawn(|| TcpStream::connect((OURS, PORT)).is_ok());
+            socket.get_or_insert_with(call);
+            host.meter.counted(Counter::ArpConflicts) > 0
+        });
+    });
+}
+
+/// Waits for a lease, and uses it.
+fn is_lent_an_address(range: std::ops::RangeInclusive<u8>) {
+    let (talker, opening) = (Talker::default(), Opening::Passive { port: PORT });
+    let mut host = Host::new(Ipv4::Dhcp, Ipv6::Off, talker, opening);
+    host.run_until("lease", |host| !host.station.address().is_unspecified());
+    let lease = host.station.layers.ethernet().unwrap().lease().cloned().unwrap();
+    assert!(range.contains(&lease.address.octets()[3]), "{lease:?}");
+    assert_eq!((lease.server, lease.prefix_len), (KERNEL, 24));
+    assert_eq!(lease.routers, [KERNEL]);
+    assert_eq!(lease.dns_servers, [Ipv4Addr::new(10, 0, 0, 53)]);
+    host.ping(KERNEL.into());
+    let address = lease.address.to_string();
+    host.run_beside(&["busybox", "ping", "-c", "1", &address]);
+    assert_eq!(host.meter.counted(Counter::DhcpErrors), 0);
+}
+
+/// Starts Debian's dnsmasq, which lends 10.0.0.100 to 10.0.0.109.
+fn start_dnsmasq(folder: &Folder) -> Program {
+    let leases = format!("--dhcp-leasefile={}", folder.0.join("leases").display());
+    let mut command = Command::new("dnsmasq");
+    command.args(["--keep-in-foreground", "--conf-file=/dev/null", "--port=0", &leases]);
+    command.args(["--interface=plumb0", "--bind-interfaces", "--user=root", "--no-ping"]);
+    command.args(["--dhcp-range=10.0.0.100,10.0.0.109,1h", "--dhcp-option=6,10.0.0.53"]);
+    command.args(["--dhcp-authoritative", "--pid-file="]).stderr(Stdio::null());
+    Program::start(&mut command).unwrap()
+}
+
+#[test]
+#[ignore = "needs root or a user namespace, and Debian's dnsmasq"]
+fn dnsmasq_lends_an_address() {
+    on_a_segment(&["busybox", "dnsmasq"], || {
+        let folder = Folder::new("dnsmasq");
+        let _server = start_dnsmasq(&folder);
+        is_lent_an_address(100..=109);
+    });
+}
+
+#[test]
+#[ignore = "needs root or a user namespace, and Debian's busybox"]
+fn the_dhcp_server_of_busybox_lends_an_address() {
+    on_a_segment(&["busybox"], || {
+        let folder = Folder::new("udhcpd");
+        let leases = folder.file("leases", "");
+        let pid = folder.0.join("pid").display().to_string();
+        let text = format!(
+            "start 10.0.0.120\nend 10.0.0.129\ninterface plumb0\nlease_file {leases}\n\
+             pidfile {pid}\noption subnet 255.255.255.0\noption router 10.0.0.1\n\
+             option dns 10.0.0.53\noption lease 3600\n"
+        );
+        let configuration = folder.file("conf", &text);
+        let mut command = Command::new("busybox");
+        command.args(["udhcpd", "-f", &configuration]).stderr(Stdio::null());
+        let _server = Program::start(&mut command).unwrap();
+        is_lent_an_address(120..=129);
+    });
+}
+
+/// Starts Debian's router daemon, which advertises 2001:db8:7::/64.
+fn start_radvd(folder: &Folder) -> Program {
+    let address = ["-6", "address", "add", "2001:db8:7::1/64", "dev", TAP, "nodad"];
+    assert!(Command::new("ip").args(address).status().unwrap().success());
+    let text = "interface plumb0 { AdvSendAdvert on; IgnoreIfMissing on; MinRtrAdvInterval 3;\n\
+                MaxRtrAdvInterval 4; AdvLinkMTU 1400; AdvDefaultPreference high;\n\
+                prefix 2001:db8:7::/64 { AdvOnLink on; AdvAutonomous on; };\n\
+                RDNSS 2001:db8:7::53 { }; };\n";
+    let configuration = folder.file("radvd.conf", text);
+    let pid = folder.0.join("pid").display().to_string();
+    let mut command = Command::new("radvd");
+    command.args(["-n", "-C", &configuration, "-p", &pid, "-u", "root", "-m", "stderr"]);
+    Program::start(command.stderr(Stdio::null())).unwrap()
+}
+
+/// Waits for the address that the station makes in the prefix of the router.
+fn has_a_global_address(host: &mut Host) -> Ipv6Addr {
+    let mut found = None;
+    host.run_until("address", |host| {
+        let ours = host.station.layers.internet.addresses().as_slice().iter();
+        found = ours.map(|ours| ours.address).find_map(|ours| match ours {
+            IpAddr::V6(v6) if v6.segments()[0] == 0x2001 => Some(v6),
+            _ => None,
+        });
+        found.is_some()
+    });
+    found.unwrap()
+}
+
+#[test]
+#[ignore = "needs root or a user namespace, and Debian's radvd"]
+fn the_kernel_and_the_station_ping_each_other_over_ipv6() {
+    on_a_segment(&["busybox", "radvd"], || {
+        let folder = Folder::new("radvd-ping");
+        let _router = start_radvd(&folder);
+        let opening = Opening::Passive { port: PORT };
+        let mut host = Host::new(Ipv4::Off, Ipv6::Autoconfigured, Talker::default(), opening);
+        let ours = has_a_global_address(&mut host).to_string();
+        host.run_beside(&["busybox", "ping6", "-c", "3", "-i", "0.1", &ours]);
+        host.ping(ROUTER.into());
+        assert_eq!(host.station.packets_lent(), 0);
+    });
+}
+
+#[test]
+#[ignore = "needs root or a user namespace, and Debian's radvd"]
+fn a_connection_over_ipv6_that_the_kernel_opens_carries_a_megabyte_both_ways() {
+    on_a_segment(&["radvd"], || {
+        let folder = Folder::new("radvd-called");
+        let _router = start_radvd(&folder);
+        let talker = Talker { echoes: true, ..Talker::default() };
+        let opening = Opening::Passive { port: PORT };
+        let mut host = Host::new(Ipv4::Off, Ipv6::Autoconfigured, talker, opening);
+        let ours = has_a_global_address(&mut host);
+        let caller = thread::spawn(move || {
+            let mut socket = TcpStream::connect((ours, PORT)).unwrap();
+            let said = pattern(1_000_000);
+            let mut writing = socket.try_clone().unwrap();
+            let written = said.clone();
+            let writer = thread::spawn(move || writing.write_all(&written).unwrap());
+            let mut heard = vec![0; said.len()];
+            socket.read_exact(&mut heard).unwrap();
+            writer.join().unwrap();
+            assert!(heard == said);
+        });
+        host.run_until("echo", |_| caller.is_finished());
+        caller.join().unwrap();
+    });
+}
+
+#[test]
+#[ignore = "needs root or a user namespace"]
+fn a_connection_over_ipv6_that_the_station_opens_carries_a_megabyte_both_ways() {
+    on_a_segment(&[], || {
+        let address = ["-6", "address", "add", "2001:db8:7::1/64", "dev", TAP, "nodad"];
+        assert!(Command::new("ip").args(address).status().unwrap().success());
+        let listener = TcpListener::bind((ROUTER, 0)).unwrap();
+        let remote = listener.local_addr().unwrap();
+        let echo = thread::spawn(move || {
+            let (mut caller, _) = listener.accept().unwrap();
+            let mut heard = vec![0; 1_000_000];
+            caller.read_exact(&mut heard).unwrap();
+            caller.write_all(&heard).unwrap();
+        });
+        let said = pattern(1_000_000);
+        let talker = Talker { says: said.clone(), closes_after: said.len(), ..Talker::default() };
+        let ours = Ipv6Addr::new(0x2001, 0xDB8, 7, 0, 0, 0, 0, 2);
+        let opening = Opening::Active { local: ours.into(), remote };
+        let ipv6 = Ipv6::Static { address: ours, prefix_len: 64, router: Some(ROUTER) };
+        let mut host = Host::new(Ipv4::Off, ipv6, talker, opening);
+        host.run_until("echo", |host| host.application.stream.heard.len() == said.len());
+        assert!(host.application.stream.heard == said);
+        host.run_until("end", |_| echo.is_finished());
+        echo.join().unwrap();
+    });
+}
+
+#[test]
+#[ignore = "needs root or a user namespace, and Debian's radvd"]
+fn radvd_gives_a_prefix_a_router_and_a_name_server() {
+    on_a_segment(&["radvd"], || {
+        let folder = Folder::new("radvd");
+        let _router = start_radvd(&folder);
+        let (talker, opening) = (Talker::default(), Opening::Passive { port: PORT });
+        let mut host = Host::new(Ipv4::Off, Ipv6::Autoconfigured, talker, opening);
+        host.run_until("address", |host| {
+            let discovery = host.station.layers.ethernet().unwrap().discovery().unwrap();
+            discovery.addresses().iter().count() == 2
+        });
+        let discovery = host.station.layers.ethernet().unwrap().discovery().unwrap();
+        let ours = discovery.addresses().iter().map(|ours| ours.address.to_string());
+        assert!(ours.into_iter().any(|ours| ours.starts_with("2001:db8:7:")));
+        assert_eq!((discovery.routers().len(), discovery.mtu()), (1, 1400));
+        assert_eq!(discovery.dns_servers().next().unwrap().to_string(), "2001:db8:7::53");
+        assert_eq!(host.meter.counted(Counter::NdErrors), 0);
+    });
+}
+
+/// Has `plumb login` call a server of the kernel at `address`, which says hello and closes.
+fn logs_in(way: &str, address: IpAddr) {
+    let listener = TcpListener::bind((address, 0)).unwrap();
+    let port = listener.local_addr().unwrap().port().to_string();
+    let server = thread::spawn(move || {
+        let (mut caller, _) = listener.accept().unwrap();
+        caller.write_all(b"hello from far away\r\n").unwrap();
+    });
+    let mut command = Command::new(env!("CARGO_BIN_EXE_plumb"));
+    command.args(["login", &address.to_string(), &port, "--via", way, "--timeout", "30"]);
+    let output = command.env("TERM", "dumb").stdin(Stdio::null()).output().unwrap();
+    let told = String::from_utf8_lossy(&output.stdout);
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(told.contains("hello from far away"), "{told}\n{errors}");
+    server.join().unwrap();
+}
+
+#[test]
+#[ignore = "needs root or a user namespace"]
+fn a_login_over_ipv6_and_a_tap_reaches_the_kernel() {
+    on_a_segment(&[], || {
+        let address = ["-6", "address", "add", "2001:db8:7::1/64", "dev", TAP, "nodad"];
+        assert!(Command::new("ip").args(address).status().unwrap().success());
+        logs_in("tap:plumb0?address=2001:db8:7::2/64", ROUTER.into());
+    });
+}
+
+#[test]
+#[ignore = "needs root or a user namespace, and Debian's dnsmasq"]
+fn a_login_with_an_address_from_dnsmasq_reaches_the_kernel() {
+    on_a_segment(&["dnsmasq"], || {
+        let folder = Folder::new("dnsmasq-login");
+        let _server = start_dnsmasq(&folder);
+        logs_in("tap:plumb0", KERNEL.into());
+    });
+}

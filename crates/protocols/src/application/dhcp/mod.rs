@@ -1,0 +1,513 @@
+//! A DHCP client (RFC 2131): an address and what goes with it, from a server on the link.
+//!
+//! ```text
+//!  Init ──discover──► Selecting ──offer──► Requesting ──ack──► Checking ──free──► Bound
+//!   ▲                                          │                  │                │ T1
+//!   │◄────────────── refused ──────────────────┤◄─── in use ──────┘                ▼
+//!   │                                          │      (decline)                Renewing
+//!   │◄──────── refused, or the lease ends ─────┴──────────────────────────┐       │ T2
+//!   │                                                                     │       ▼
+//!   └─────────────────────────────────────────────────────────────────────┴── Rebinding
+//! ```
+//!
+//! The client speaks in UDP messages and asks its owner for two things: to send them, from
+//! 0.0.0.0 before there is an address, and to find out with ARP whether an address is free
+//! ([`Event::Check`], RFC 5227). It asks for answers by broadcast, since its owner takes nothing
+//! else without an address.
+//!
+//! Answers count only with the number of our question, for our hardware address, and after an
+//! offer was taken only from its server. The first usable offer is taken. Waits double from 4 to 64
+//! seconds, each a second more or less (RFC 2131 §4.1). Addresses are not remembered from one run
+//! to the next (INIT-REBOOT), and nothing is asked for without an address (DHCPINFORM).
+
+mod message;
+#[cfg(test)]
+mod tests;
+
+pub use message::{INFINITE, Kind, MESSAGE_MAX_LEN, Message, MessageError, Op, Options};
+
+use crate::cx::Cx;
+use crate::link::ethernet::MacAddress;
+use crate::meter::Counter;
+use crate::time::{Duration, Instant};
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+use core::net::Ipv4Addr;
+
+/// The UDP port of clients.
+pub const CLIENT_PORT: u16 = 68;
+/// The UDP port of servers.
+pub const SERVER_PORT: u16 = 67;
+
+/// The longest wait before the first message (RFC 2131 §4.4.1 has 1 to 10 seconds; a second is
+/// enough to keep hosts that start together apart, and a person waits for it).
+const START_WAIT: Duration = Duration::from_secs(1);
+/// The first wait for an answer (RFC 2131 §4.1).
+const RETRY_FIRST: Duration = Duration::from_secs(4);
+/// Doublings of the wait: 64 seconds at most (RFC 2131 §4.1).
+const RETRY_DOUBLINGS: u32 = 4;
+/// Requests for an offer before it is given up.
+const REQUESTS_MAX: u32 = 4;
+/// The least time between two requests to renew (RFC 2131 §4.4.5).
+const RENEW_RETRY_MIN: Duration = Duration::from_secs(60);
+/// The wait after an address was declined (RFC 2131 §3.1 5).
+const DECLINE_WAIT: Duration = Duration::from_secs(10);
+/// Messages that wait to be sent; they are never more than are due at once.
+const OWED_LIMIT: usize = 4;
+const EVENTS_LIMIT: usize = 8;
+
+/// What a client is.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Its address on the link.
+    pub mac: MacAddress,
+    /// The name that it tells the server; empty for none.
+    pub host_name: Vec<u8>,
+}
+
+/// What a server has lent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Lease {
+    /// The address.
+    pub address: Ipv4Addr,
+    /// The length of its network's prefix in bits.
+    pub prefix_len: u8,
+    /// Routers, the best first, at most four.
+    pub routers: Vec<Ipv4Addr>,
+    /// Name servers, the best first, at most four.
+    pub dns_servers: Vec<Ipv4Addr>,
+    /// Bytes of the longest datagram on the link, if the server says.
+    pub mtu: Option<u16>,
+    /// The server.
+    pub server: Ipv4Addr,
+    /// T1: when the server is asked to renew; never if there is no moment.
+    pub renew_at: Option<Instant>,
+    /// T2: when every server is asked to renew; never if there is no moment.
+    pub rebind_at: Option<Instant>,
+    /// When the address is not ours any more; never if there is no moment.
+    pub until: Option<Instant>,
+}
+
+/// News of a client.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// The owner is to find out whether anybody has the address, and say so with
+    /// [`Client::accept`] or [`Client::decline`].
+    Check(Ipv4Addr),
+    /// There is a lease, or it was renewed.
+    Bound(Lease),
+    /// The address is not ours any more.
+    Lost(Ipv4Addr),
+}
+
+/// A UDP message from [`CLIENT_PORT`] to [`SERVER_PORT`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Outgoing {
+    /// Our address, or 0.0.0.0.
+    pub source: Ipv4Addr,
+    /// The server, or everybody.
+    pub destination: Ipv4Addr,
+    /// The message.
+    pub payload: Vec<u8>,
+}
+
+/// A DHCP client on one interface.
+#[derive(Debug)]
+pub struct Client {
+    settings: Settings,
+    state: State,
+    transaction: u32,
+    began_at: Instant,
+    /// When the request was sent that is not answered yet: a lease counts from it.
+    requested_at: Instant,
+    owed: VecDeque<Outgoing>,
+    events: VecDeque<Event>,
+}
+
+#[derive(Clone, Debug)]
+enum State {
+    Idle,
+    Init { due: Instant },
+    Selecting { sent: u32, due: Instant },
+    Requesting { offer: Offer, sent: u32, due: Instant },
+    Checking { lease: Lease },
+    Bound { lease: Lease },
+    Renewing { lease: Lease, due: Instant },
+    Rebinding { lease: Lease, due: Instant },
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Offer {
+    address: Ipv4Addr,
+    server: Ipv4Addr,
+}
+
+impl Client {
+    /// Makes a client that does nothing before it is started.
+    #[must_use]
+    pub fn new(settings: Settings) -> Self {
+        Self {
+            settings,
+            state: State::Idle,
+            transaction: 0,
+            began_at: Instant::ZERO,
+            requested_at: Instant::ZERO,
+            owed: VecDeque::new(),
+            events: VecDeque::new(),
+        }
+    }
+
+    /// Begins to look for a server.
+    pub fn start(&mut self, cx: &mut Cx<'_>) {
+        let wait = cx.chance.below(nanos(START_WAIT));
+        self.begin(Duration::from_nanos(wait), cx);
+    }
+
+    /// Gives the address back, if there is one, and stops.
+    pub fn release(&mut self, cx: &mut Cx<'_>) {
+        let state = core::mem::replace(&mut self.state, State::Idle);
+        let (State::Bound { lease }
+        | State::Renewing { lease, .. }
+        | State::Rebinding { lease, .. }) = state
+        else {
+            return;
+        };
+        let options = Options { server: Some(lease.server), ..Options::default() };
+        let message = self.message(Kind::Release, lease.address, options, cx);
+        self.owe(&message, lease.address, lease.server);
+        self.tell(Event::Lost(lease.address), cx);
+    }
+
+    /// Returns the lease, if its address is ours to use.
+    #[must_use]
+    pub fn lease(&self) -> Option<&Lease> {
+        match &self.state {
+            State::Bound { lease }
+            | State::Renewing { lease, .. }
+            | State::Rebinding { lease, .. } => Some(lease),
+            _ => None,
+        }
+    }
+
+    /// Learns that nobody has the address of [`Event::Check`].
+    pub fn accept(&mut self, address: Ipv4Addr, cx: &mut Cx<'_>) {
+        if let State::Checking { lease } = &self.state
+            && lease.address == address
+        {
+            let lease = lease.clone();
+            self.tell(Event::Bound(lease.clone()), cx);
+            self.state = State::Bound { lease };
+        }
+    }
+
+    /// Learns that somebody else has the address of [`Event::Check`], or of the lease
+    /// (RFC 2131 §3.1 5, RFC 5227 §2.4).
+    pub fn decline(&mut self, address: Ipv4Addr, cx: &mut Cx<'_>) {
+        let (lease, is_bound) = match &self.state {
+            State::Checking { lease } => (lease, false),
+            State::Bound { lease }
+            | State::Renewing { lease, .. }
+            | State::Rebinding { lease, .. } => (lease, true),
+            _ => return,
+        };
+        if lease.address != address {
+            return;
+        }
+        let (requested_address, server) = (Some(address), Some(lease.server));
+        let options = Options { requested_address, server, ..Options::default() };
+        let message = self.message(Kind::Decline, Ipv4Addr::UNSPECIFIED, options, cx);
+        self.owe(&message, Ipv4Addr::UNSPECIFIED, Ipv4Addr::BROADCAST);
+        cx.meter.count(Counter::DhcpDeclines);
+        if is_bound {
+            self.tell(Event::Lost(address), cx);
+        }
+        self.begin(DECLINE_WAIT, cx);
+    }
+
+    /// Takes what came from [`SERVER_PORT`] to [`CLIENT_PORT`].
+    pub fn receive(&mut self, payload: &[u8], cx: &mut Cx<'_>) {
+        cx.meter.count(Counter::DhcpIn);
+        let Ok(message) = Message::parse(payload) else {
+            return cx.meter.count(Counter::DhcpErrors);
+        };
+        let is_answer = message.op == Op::Reply
+            && message.transaction == self.transaction
+            && message.mac == self.settings.mac;
+        if !is_answer || !self.take(&message, cx) {
+            cx.meter.count(Counter::DhcpIgnored);
+        }
+    }
+
+    /// Returns the next message to be sent.
+    pub fn transmit(&mut self, cx: &mut Cx<'_>) -> Option<Outgoing> {
+        let outgoing = self.owed.pop_front()?;
+        cx.meter.count(Counter::DhcpOut);
+        Some(outgoing)
+    }
+
+    /// Returns whether a message waits to be sent.
+    #[must_use]
+    pub fn has_output(&self) -> bool {
+        !self.owed.is_empty()
+    }
+
+    /// Returns the next news.
+    pub fn event(&mut self) -> Option<Event> {
+        self.events.pop_front()
+    }
+
+    /// Returns when [`Self::timeout`] is due.
+    #[must_use]
+    pub fn deadline(&self) -> Option<Instant> {
+        match &self.state {
+            State::Idle => None,
+            State::Init { due } | State::Selecting { due, .. } | State::Requesting { due, .. } => {
+                Some(*due)
+            }
+            State::Checking { lease } => lease.until,
+            State::Bound { lease } => earliest(lease.renew_at, lease.until),
+            State::Renewing { lease, due } => earliest(Some(*due), lease.rebind_at),
+            State::Rebinding { lease, due } => earliest(Some(*due), lease.until),
+        }
+    }
+
+    /// Asks, asks again, or gives up, as is due.
+    pub fn timeout(&mut self, cx: &mut Cx<'_>) {
+        // What gives up begins anew at once; what has asked waits, and ends this.
+        while self.deadline().is_some_and(|due| due <= cx.now) {
+            self.advance(cx);
+        }
+    }
+
+    fn advance(&mut self, cx: &mut Cx<'_>) {
+        match core::mem::replace(&mut self.state, State::Idle) {
+            State::Idle => {}
+            State::Init { .. } => {
+                self.transaction = cx.chance.next_u32();
+                self.began_at = cx.now;
+                self.discover(0, cx);
+            }
+            State::Selecting { sent, .. } => self.discover(sent, cx),
+            State::Requesting { sent, .. } if sent >= REQUESTS_MAX => {
+                self.begin(Duration::ZERO, cx);
+            }
+            State::Requesting { offer, sent, .. } => self.request(offer, sent, cx),
+            State::Checking { .. } => self.begin(Duration::ZERO, cx),
+            State::Bound { lease }
+            | State::Renewing { lease, .. }
+            | State::Rebinding { lease, .. } => self.renew(lease, cx),
+        }
+    }
+
+    /// Takes an answer to our question; false if it is of no use now.
+    fn take(&mut self, message: &Message, cx: &mut Cx<'_>) -> bool {
+        match (&self.state, message.kind) {
+            (State::Selecting { .. }, Kind::Offer) => {
+                let Some(server) = message.options.server else { return false };
+                if !is_host(message.yours) || !is_host(server) {
+                    return false;
+                }
+                let offer = Offer { address: message.yours, server };
+                self.request(offer, 0, cx);
+                true
+            }
+            (State::Requesting { offer, .. }, Kind::Ack) => {
+                let Offer { address, server } = *offer;
+                let Some(lease) = self.lease_of(message, address, server, cx) else { return false };
+                self.tell(Event::Check(address), cx);
+                self.state = State::Checking { lease };
+                true
+            }
+            (State::Requesting { offer, .. }, Kind::Nak) => {
+                let is_from_server = message.options.server == Some(offer.server);
+                if is_from_server {
+                    self.begin(RETRY_FIRST, cx);
+                }
+                is_from_server
+            }
+            (State::Renewing { lease, .. } | State::Rebinding { lease, .. }, Kind::Ack) => {
+                let (address, server) = (lease.address, lease.server);
+                // While we rebind any server may answer, and ours is the one that does.
+                let server = match (&self.state, message.options.server) {
+                    (State::Rebinding { .. }, Some(other)) if is_host(other) => other,
+                    _ => server,
+                };
+                let Some(lease) = self.lease_of(message, address, server, cx) else { return false };
+                self.tell(Event::Bound(lease.clone()), cx);
+                self.state = State::Bound { lease };
+                true
+            }
+            (State::Renewing { lease, .. }, Kind::Nak)
+                if message.options.server != Some(lease.server) =>
+            {
+                false
+            }
+            (State::Renewing { lease, .. } | State::Rebinding { lease, .. }, Kind::Nak) => {
+                let address = lease.address;
+                self.tell(Event::Lost(address), cx);
+                self.begin(RETRY_FIRST, cx);
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// Reads the lease that an acknowledgment grants, if it is the one that was asked for.
+    fn lease_of(
+        &self,
+        message: &Message,
+        address: Ipv4Addr,
+        server: Ipv4Addr,
+        cx: &mut Cx<'_>,
+    ) -> Option<Lease> {
+        let options = &message.options;
+        let lease_s = options.lease_s.filter(|seconds| *seconds > 0)?;
+        if message.yours != address || options.server.is_some_and(|other| other != server) {
+            return None;
+        }
+        let after = |seconds: u64| self.requested_at + Duration::from_secs(seconds);
+        let is_endless = lease_s == INFINITE;
+        let lease_s = u64::from(lease_s);
+        // RFC 2131 §4.4.5: half and seven eighths of the lease, unless the server says otherwise,
+        // which must be in this order.
+        let said = (options.renewal_s.map(u64::from), options.rebinding_s.map(u64::from));
+        let (renew_s, rebind_s) = match said {
+            (Some(t1), Some(t2)) if 0 < t1 && t1 < t2 && t2 < lease_s => (t1, t2),
+            _ => (lease_s / 2, lease_s - lease_s / 8),
+        };
+        // A little earlier by chance, so that hosts that started together do not ask together.
+        let early = Duration::from_millis(cx.chance.below(renew_s.saturating_mul(20) + 1));
+        let renew_at = after(renew_s);
+        let renew_at = Instant::from_nanos(renew_at.as_nanos().saturating_sub(nanos(early)));
+        Some(Lease {
+            address,
+            prefix_len: options.prefix_len.unwrap_or_else(|| natural_prefix_len(address)),
+            routers: options.routers.iter().copied().filter(|a| is_host(*a)).collect(),
+            dns_servers: options.dns_servers.iter().copied().filter(|a| is_host(*a)).collect(),
+            mtu: options.mtu,
+            server,
+            renew_at: (!is_endless).then_some(renew_at),
+            rebind_at: (!is_endless).then(|| after(rebind_s)),
+            until: (!is_endless).then(|| after(lease_s)),
+        })
+    }
+
+    fn begin(&mut self, wait: Duration, cx: &Cx<'_>) {
+        self.state = State::Init { due: cx.now + wait };
+    }
+
+    fn discover(&mut self, sent: u32, cx: &mut Cx<'_>) {
+        count_again(sent, cx);
+        let message = self.message(Kind::Discover, Ipv4Addr::UNSPECIFIED, Options::default(), cx);
+        self.owe(&message, Ipv4Addr::UNSPECIFIED, Ipv4Addr::BROADCAST);
+        let due = retry_at(sent, cx);
+        self.state = State::Selecting { sent: sent.saturating_add(1), due };
+    }
+
+    fn request(&mut self, offer: Offer, sent: u32, cx: &mut Cx<'_>) {
+        let (requested_address, server) = (Some(offer.address), Some(offer.server));
+        let options = Options { requested_address, server, ..Options::default() };
+        let message = self.message(Kind::Request, Ipv4Addr::UNSPECIFIED, options, cx);
+        self.owe(&message, Ipv4Addr::UNSPECIFIED, Ipv4Addr::BROADCAST);
+        count_again(sent, cx);
+        self.requested_at = cx.now;
+        let due = retry_at(sent, cx);
+        self.state = State::Requesting { offer, sent: sent.saturating_add(1), due };
+    }
+
+    /// Asks to keep the address: its server until T2, then every server, until the lease ends.
+    fn renew(&mut self, lease: Lease, cx: &mut Cx<'_>) {
+        if lease.until.is_some_and(|until| until <= cx.now) {
+            self.tell(Event::Lost(lease.address), cx);
+            return self.begin(Duration::ZERO, cx);
+        }
+        // A new question has a new number; the same one again keeps it.
+        if lease.renew_at.is_some_and(|at| self.requested_at < at) {
+            (self.transaction, self.began_at) = (cx.chance.next_u32(), cx.now);
+        }
+        let message = self.message(Kind::Request, lease.address, Options::default(), cx);
+        let is_rebinding = lease.rebind_at.is_some_and(|at| at <= cx.now);
+        let destination = if is_rebinding { Ipv4Addr::BROADCAST } else { lease.server };
+        self.owe(&message, lease.address, destination);
+        self.requested_at = cx.now;
+        // RFC 2131 §4.4.5: half of what is left, and a minute at least.
+        let end = if is_rebinding { lease.until } else { lease.rebind_at };
+        let left = end.map_or(Duration::ZERO, |end| end.since(cx.now));
+        let due = cx.now + (left / 2).max(RENEW_RETRY_MIN);
+        self.state = if is_rebinding {
+            State::Rebinding { lease, due }
+        } else {
+            State::Renewing { lease, due }
+        };
+    }
+
+    fn message(&self, kind: Kind, client: Ipv4Addr, mut options: Options, cx: &Cx<'_>) -> Message {
+        options.client_id = [&[1][..], &self.settings.mac.octets()].concat();
+        if matches!(kind, Kind::Discover | Kind::Request) {
+            options.host_name.clone_from(&self.settings.host_name);
+        }
+        let elapsed = cx.now.since(self.began_at).as_secs();
+        Message {
+            op: Op::Request,
+            kind,
+            transaction: self.transaction,
+            elapsed_s: u16::try_from(elapsed).unwrap_or(u16::MAX),
+            is_broadcast: client.is_unspecified() && kind != Kind::Decline,
+            client,
+            yours: Ipv4Addr::UNSPECIFIED,
+            relay: Ipv4Addr::UNSPECIFIED,
+            mac: self.settings.mac,
+            options,
+        }
+    }
+
+    fn owe(&mut self, message: &Message, source: Ipv4Addr, destination: Ipv4Addr) {
+        if self.owed.len() >= OWED_LIMIT {
+            self.owed.pop_front();
+        }
+        self.owed.push_back(Outgoing { source, destination, payload: message.emit() });
+    }
+
+    fn tell(&mut self, event: Event, cx: &mut Cx<'_>) {
+        if self.events.len() < EVENTS_LIMIT {
+            self.events.push_back(event);
+        } else {
+            cx.meter.count(Counter::NeighborEventsDropped);
+        }
+    }
+}
+
+fn count_again(sent: u32, cx: &mut Cx<'_>) {
+    if sent > 0 {
+        cx.meter.count(Counter::DhcpRetransmissions);
+    }
+}
+
+/// Returns when to send again what was sent `sent` times before (RFC 2131 §4.1).
+fn retry_at(sent: u32, cx: &mut Cx<'_>) -> Instant {
+    let second = Duration::from_secs(1);
+    let wait = RETRY_FIRST * 2_u32.pow(sent.min(RETRY_DOUBLINGS)) - second;
+    cx.now + wait + Duration::from_nanos(cx.chance.below(nanos(second * 2)))
+}
+
+fn earliest(one: Option<Instant>, other: Option<Instant>) -> Option<Instant> {
+    [one, other].into_iter().flatten().min()
+}
+
+/// Returns the length of the prefix that an address had before there were masks (RFC 791 §3.2).
+fn natural_prefix_len(address: Ipv4Addr) -> u8 {
+    match address.octets() {
+        [..=127, ..] => 8,
+        [128..=191, ..] => 16,
+        _ => 24,
+    }
+}
+
+/// Returns whether one host can have the address.
+fn is_host(address: Ipv4Addr) -> bool {
+    !matches!(address.octets(), [0 | 127 | 224..=255, ..])
+}
+
+fn nanos(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,256 @@
+//! What routers have told a host: who they are, what is on the link, and whom to ask for names.
+//!
+//! Routers are chosen by whether they can be reached, and then by the preference that they ask
+//! for (RFC 4861 §6.3.6, RFC 4191 §3.2). Every list is short; when it is full, what comes later
+//! is refused, because what was there first is what works.
+
+use super::message::{INFINITE, Preference, Prefix, RouterAdvertisement, is_link_local, prefix_of};
+use crate::cx::Cx;
+use crate::internet::neighbor::Cache;
+use crate::meter::Counter;
+use crate::time::{Duration, Instant};
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+use core::net::Ipv6Addr;
+
+const ROUTERS_LIMIT: usize = 8;
+const PREFIXES_LIMIT: usize = 16;
+const DNS_SERVERS_LIMIT: usize = 8;
+/// Redirects that are followed; one more pushes out the oldest.
+const REDIRECTS_LIMIT: usize = 16;
+/// The time until the first solicitation is repeated (RFC 7559 §2).
+const SOLICIT_FIRST: Duration = Duration::from_secs(4);
+/// The longest time between two solicitations (RFC 7559 §2).
+const SOLICIT_MOST: Duration = Duration::from_secs(3600);
+/// MAX_RTR_SOLICITATION_DELAY (RFC 4861 §10).
+const SOLICIT_DELAY: Duration = Duration::from_secs(1);
+
+/// A default router.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Router {
+    /// Its address on the link.
+    pub address: Ipv6Addr,
+    /// How much it wants to be chosen.
+    pub preference: Preference,
+    /// When it ceases to be one.
+    pub until: Instant,
+    /// It did not answer, and has not been heard of since.
+    pub is_suspect: bool,
+}
+
+/// A prefix whose addresses are on the link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OnLink {
+    /// The prefix.
+    pub prefix: Ipv6Addr,
+    /// Its length in bits.
+    pub len: u8,
+    /// When it ceases to be; never if there is no moment.
+    pub until: Option<Instant>,
+}
+
+/// What routers have told.
+#[derive(Debug, Default)]
+pub(super) struct Routers {
+    routers: Vec<Router>,
+    prefixes: Vec<OnLink>,
+    dns_servers: Vec<(Ipv6Addr, Option<Instant>)>,
+    /// Destinations and the neighbors that they are reached by, the oldest first.
+    redirects: VecDeque<(Ipv6Addr, Ipv6Addr)>,
+    soliciting: Option<Soliciting>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Soliciting {
+    due: Instant,
+    interval: Duration,
+}
+
+impl Routers {
+    pub(super) fn routers(&self) -> &[Router] {
+        &self.routers
+    }
+
+    pub(super) fn prefixes(&self) -> &[OnLink] {
+        &self.prefixes
+    }
+
+    pub(super) fn dns_servers(&self) -> impl Iterator<Item = Ipv6Addr> + '_ {
+        self.dns_servers.iter().map(|(server, _)| *server)
+    }
+
+    /// Begins to ask for routers, until one has answered (RFC 7559).
+    pub(super) fn solicit(&mut self, cx: &mut Cx<'_>) {
+        let most = u64::try_from(SOLICIT_DELAY.as_nanos()).unwrap_or(0);
+        let due = cx.now + Duration::from_nanos(cx.chance.below(most));
+        self.soliciting = Some(Soliciting { due, interval: Duration::ZERO });
+    }
+
+    /// Returns the neighbor by which a destination is reached (RFC 4861 §5.2).
+    pub(super) fn next_hop(&self, destination: Ipv6Addr, cache: &Cache) -> Option<Ipv6Addr> {
+        if destination.is_multicast() || is_link_local(destination) {
+            return Some(destination);
+        }
+        if let Some(next_hop) = self.redirected(destination) {
+            return Some(next_hop);
+        }
+        let is_on_link = |on: &OnLink| prefix_of(destination, on.len) == on.prefix;
+        if self.prefixes.iter().any(is_on_link) {
+            return Some(destination);
+        }
+        self.best(cache)
+    }
+
+    /// Returns the router to be used for what is not on the link; of the like, the one that was
+    /// there first.
+    pub(super) fn best(&self, cache: &Cache) -> Option<Ipv6Addr> {
+        let worth = |router: &Router| {
+            let is_reachable = cache.is_probably_reachable(router.address.into());
+            (is_reachable, !router.is_suspect, router.preference)
+        };
+        self.routers.iter().rev().max_by_key(|router| worth(router)).map(|router| router.address)
+    }
+
+    /// Follows a redirect of a destination to a neighbor.
+    pub(super) fn redirect(&mut self, destination: Ipv6Addr, next_hop: Ipv6Addr) {
+        self.redirects.retain(|(to, _)| *to != destination);
+        if self.redirects.len() >= REDIRECTS_LIMIT {
+            self.redirects.pop_front();
+        }
+        self.redirects.push_back((destination, next_hop));
+    }
+
+    /// Forgets a neighbor that is no router, or cannot be reached (RFC 4861 §6.3.5, §7.3.3).
+    /// Returns whether it was a default router.
+    pub(super) fn forget(&mut self, address: Ipv6Addr) -> bool {
+        let before = self.routers.len();
+        self.routers.retain(|router| router.address != address);
+        self.redirects.retain(|(_, next_hop)| *next_hop != address);
+        self.routers.len() != before
+    }
+
+    /// Stops following redirects by a neighbor that cannot be reached, and puts it behind the
+    /// other routers (RFC 4861 §6.3.6). Returns whether it is one.
+    pub(super) fn suspect(&mut self, address: Ipv6Addr) -> bool {
+        self.redirects.retain(|(_, hop)| *hop != address);
+        let router = self.routers.iter_mut().find(|router| router.address == address);
+        router.map(|router| router.is_suspect = true).is_some()
+    }
+
+    /// Returns the neighbor that a redirect named for a destination.
+    pub(super) fn redirected(&self, destination: Ipv6Addr) -> Option<Ipv6Addr> {
+        let redirect = self.redirects.iter().find(|(to, _)| *to == destination);
+        redirect.map(|(_, next_hop)| *next_hop)
+    }
+
+    /// Takes over what a router says (RFC 4861 §6.3.4). Returns whether that changes routes.
+    pub(super) fn learn(
+        &mut self,
+        source: Ipv6Addr,
+        said: &RouterAdvertisement,
+        cx: &mut Cx<'_>,
+    ) -> bool {
+        let before = self.shape();
+        if said.lifetime_s == 0 {
+            self.forget(source);
+        } else {
+            self.soliciting = None;
+            let until = cx.now + Duration::from_secs(said.lifetime_s.into());
+            let (address, preference) = (source, said.preference);
+            let router = Router { address, preference, until, is_suspect: false };
+            let known = self.routers.iter_mut().find(|known| known.address == source);
+            match known {
+                Some(known) => *known = router,
+                None => push(&mut self.routers, router, ROUTERS_LIMIT, cx),
+            }
+        }
+        said.prefixes.iter().filter(|p| p.is_on_link).for_each(|p| self.learn_prefix(p, cx));
+        for (server, lifetime_s) in &said.dns_servers {
+            self.dns_servers.retain(|(known, _)| known != server);
+            if *lifetime_s != 0 {
+                let server = (*server, until(*lifetime_s, cx));
+                push(&mut self.dns_servers, server, DNS_SERVERS_LIMIT, cx);
+            }
+        }
+        self.shape() != before
+    }
+
+    /// Returns what the routes are made of, without the times that each advertisement renews:
+    /// addresses with what orders them, and prefixes with their lengths, which are at most 128.
+    fn shape(&self) -> Vec<(Ipv6Addr, u8)> {
+        let order =
+            |router: &Router| 0xF0 | u8::from(router.is_suspect) << 2 | router.preference as u8;
+        let routers = self.routers.iter().map(|router| (router.address, order(router)));
+        routers.chain(self.prefixes.iter().map(|on_link| (on_link.prefix, on_link.len))).collect()
+    }
+
+    fn learn_prefix(&mut self, said: &Prefix, cx: &mut Cx<'_>) {
+        // RFC 4861 §6.3.4: the prefix of the link alone is not to be advertised. One without bits
+        // would put the whole Internet on the link.
+        if is_link_local(said.prefix) || said.len == 0 {
+            return cx.meter.count(Counter::NdIgnored);
+        }
+        let is_same = |known: &OnLink| (known.prefix, known.len) == (said.prefix, said.len);
+        if said.valid_s == 0 {
+            return self.prefixes.retain(|known| !is_same(known));
+        }
+        let until = until(said.valid_s, cx);
+        match self.prefixes.iter_mut().find(|known| is_same(known)) {
+            Some(known) => known.until = until,
+            None => {
+                let on_link = OnLink { prefix: said.prefix, len: said.len, until };
+                push(&mut self.prefixes, on_link, PREFIXES_LIMIT, cx);
+            }
+        }
+    }
+
+    pub(super) fn deadline(&self) -> Option<Instant> {
+        let routers = self.routers.iter().map(|router| router.until);
+        let prefixes = self.prefixes.iter().filter_map(|prefix| prefix.until);
+        let servers = self.dns_servers.iter().filter_map(|(_, until)| *until);
+        let soliciting = self.soliciting.iter().map(|soliciting| soliciting.due);
+        routers.chain(prefixes).chain(servers).chain(soliciting).min()
+    }
+
+    /// Forgets what has run out. Returns whether there was something, and whether a solicitation
+    /// is to be sent.
+    pub(super) fn timeout(&mut self, cx: &mut Cx<'_>) -> (bool, bool) {
+        let len = |routers: &Self| routers.routers.len() + routers.prefixes.len();
+        let before = len(self);
+        self.routers.retain(|router| router.until > cx.now);
+        self.prefixes.retain(|prefix| prefix.until.is_none_or(|until| until > cx.now));
+        self.dns_servers.retain(|(_, until)| until.is_none_or(|until| until > cx.now));
+        let is_changed = len(self) != before;
+        let Some(soliciting) = self.soliciting.as_mut().filter(|s| s.due <= cx.now) else {
+            return (is_changed, false);
+        };
+        // RFC 7559 §2, with the algorithm of RFC 8415 §15.
+        let base = if soliciting.interval.is_zero() {
+            SOLICIT_FIRST
+        } else {
+            (soliciting.interval * 2).min(SOLICIT_MOST)
+        };
+        soliciting.interval = about(base, cx);
+        soliciting.due = cx.now + soliciting.interval;
+        (is_changed, true)
+    }
+}
+
+/// Returns a time within a tenth of `time`.
+fn about(time: Duration, cx: &mut Cx<'_>) -> Duration {
+    let tenth = time / 10;
+    let span = u64::try_from(tenth.as_nanos() * 2).unwrap_or(0);
+    time - tenth + Duration::from_nanos(cx.chance.below(span.saturating_add(1)))
+}
+
+fn until(lifetime_s: u32, cx: &Cx<'_>) -> Option<Instant> {
+    (lifetime_s != INFINITE).then(|| cx.now + Duration::from_secs(lifetime_s.into()))
+}
+
+fn push<T>(list: &mut Vec<T>, item: T, limit: usize, cx: &mut Cx<'_>) {
+    if list.len() < limit {
+        list.push(item);
+    } else {
+        cx.meter.count(Counter::NdEntriesRefused);
+    }
+}

@@ -1,0 +1,246 @@
+//! What a host answers, what it takes from routers, and what it does not.
+
+use super::*;
+use crate::cx::testing::Lab;
+use crate::time::Duration;
+use std::vec;
+use std::vec::Vec;
+
+const MAC: MacAddress = MacAddress::new([2, 0, 0, 0, 0, 1]);
+const ROUTER_MAC: MacAddress = MacAddress::new([2, 0, 0, 0, 0, 9]);
+const ROUTER: Ipv6Addr = Ipv6Addr::new(0xFE80, 0, 0, 0, 0, 0, 0, 9);
+const OTHER_ROUTER: Ipv6Addr = Ipv6Addr::new(0xFE80, 0, 0, 0, 0, 0, 0, 10);
+const FAR: Ipv6Addr = Ipv6Addr::new(0x2620, 0, 0, 0, 0, 0, 0, 1);
+const PREFIX: Prefix = Prefix {
+    prefix: Ipv6Addr::new(0x2001, 0xDB8, 0, 0, 0, 0, 0, 0),
+    len: 64,
+    is_on_link: true,
+    is_autonomous: true,
+    valid_s: 86_400,
+    preferred_s: 14_400,
+};
+
+struct Host {
+    discovery: Discovery,
+    cache: Cache,
+    lab: Lab,
+}
+
+impl Host {
+    /// A host that listens to routers, before it has started.
+    fn new(takes_router_advertisements: bool) -> Self {
+        let secret = Secret([1, 2]);
+        let settings = Settings { mac: MAC, secret, takes_router_advertisements, mtu: 1500 };
+        let (discovery, cache) = (Discovery::new(settings), Cache::default());
+        Self { discovery, cache, lab: Lab::default() }
+    }
+
+    /// A host with its address of the link.
+    fn started() -> Self {
+        let mut host = Self::new(true);
+        host.discovery.start(&mut host.lab.cx());
+        host.run_seconds(2);
+        host.sent();
+        host
+    }
+
+    fn ours(&self) -> Ipv6Addr {
+        self.discovery.addresses().link_local().unwrap()
+    }
+
+    fn run_seconds(&mut self, seconds: u64) {
+        let end = self.lab.now + Duration::from_secs(seconds);
+        while let Some(at) = self.discovery.deadline().filter(|at| *at <= end) {
+            self.lab.now = self.lab.now.max(at);
+            self.discovery.timeout(&mut self.lab.cx());
+        }
+        self.lab.now = end;
+    }
+
+    fn sent(&mut self) -> Vec<Outgoing> {
+        core::iter::from_fn(|| self.discovery.transmit(&mut self.lab.cx())).collect()
+    }
+
+    fn receive(&mut self, message: &Message, source: Ipv6Addr, destination: Ipv6Addr) {
+        let bytes = message.emit(source, destination);
+        let (cache, cx) = (&mut self.cache, &mut self.lab.cx());
+        self.discovery.receive(&bytes, source, destination, HOP_LIMIT, cache, cx);
+    }
+
+    fn advertise(&mut self, router: Ipv6Addr, said: RouterAdvertisement) {
+        self.receive(&Message::RouterAdvertisement(said), router, ALL_NODES);
+    }
+}
+
+fn said() -> RouterAdvertisement {
+    RouterAdvertisement {
+        lifetime_s: 1800,
+        source_mac: Some(ROUTER_MAC),
+        prefixes: vec![PREFIX],
+        ..Default::default()
+    }
+}
+
+fn solicitation(target: Ipv6Addr) -> Message {
+    Message::NeighborSolicitation { target, source_mac: Some(ROUTER_MAC), nonce: None }
+}
+
+#[test]
+fn a_solicitation_for_our_address_is_answered_and_its_sender_learned() {
+    let mut host = Host::started();
+    let ours = host.ours();
+    host.receive(&solicitation(ours), ROUTER, solicited_node(ours));
+    let message = Message::NeighborAdvertisement {
+        target: ours,
+        is_router: false,
+        is_solicited: true,
+        is_override: true,
+        target_mac: Some(MAC),
+    };
+    let mac = Some(ROUTER_MAC);
+    assert_eq!(host.sent(), [Outgoing { source: ours, destination: ROUTER, mac, message }]);
+    assert_eq!(host.cache.lookup(ROUTER.into()), Some(ROUTER_MAC));
+}
+
+#[test]
+fn one_who_tries_our_address_is_told_through_the_group_of_all() {
+    let mut host = Host::started();
+    let ours = host.ours();
+    let message = Message::NeighborSolicitation { target: ours, source_mac: None, nonce: None };
+    host.receive(&message, Ipv6Addr::UNSPECIFIED, solicited_node(ours));
+    assert_eq!(host.sent()[0].destination, ALL_NODES);
+}
+
+#[test]
+fn routers_are_asked_for_ever_more_seldom_until_one_answers() {
+    let mut host = Host::started();
+    host.run_seconds(40);
+    let asked = host.sent();
+    assert!(asked.iter().all(|sent| sent.destination == ALL_ROUTERS));
+    assert_eq!(asked.len(), 4);
+    host.advertise(ROUTER, said());
+    host.run_seconds(1000);
+    assert!(host.sent().iter().all(|sent| sent.destination != ALL_ROUTERS));
+}
+
+#[test]
+fn an_advertised_prefix_gives_an_address_and_a_router() {
+    let mut host = Host::started();
+    host.advertise(ROUTER, said());
+    host.run_seconds(3);
+    let global = host.discovery.addresses().iter().find(|ours| !is_link_local(ours.address));
+    assert_eq!(prefix_of(global.unwrap().address, 64), PREFIX.prefix);
+    let next_hop = |to| host.discovery.next_hop(to, &host.cache);
+    assert_eq!(next_hop(FAR), Some(ROUTER));
+    let neighbor = Ipv6Addr::new(0x2001, 0xDB8, 0, 0, 0, 0, 0, 7);
+    assert_eq!(next_hop(neighbor), Some(neighbor));
+}
+
+// attack row 21
+#[test]
+fn row_21_a_host_that_is_told_to_takes_nothing_from_routers() {
+    let mut host = Host::new(false);
+    host.discovery.start(&mut host.lab.cx());
+    host.run_seconds(100);
+    assert!(host.sent().iter().all(|sent| sent.destination != ALL_ROUTERS));
+    host.advertise(ROUTER, RouterAdvertisement { hop_limit: 200, mtu: Some(1280), ..said() });
+    host.run_seconds(10);
+    assert_eq!(host.discovery.addresses().iter().count(), 1);
+    assert_eq!((host.discovery.routers(), host.discovery.prefixes()), (&[][..], &[][..]));
+    assert_eq!((host.discovery.hop_limit(), host.discovery.mtu()), (64, 1500));
+    assert_eq!(host.cache.lookup(ROUTER.into()), None);
+}
+
+#[test]
+fn an_advertisement_can_lower_neither_hop_limit_nor_mtu_below_what_works() {
+    let mut host = Host::started();
+    for (hop_limit, mtu) in [(1, 68), (0, 1279), (63, 9000)] {
+        host.advertise(ROUTER, RouterAdvertisement { hop_limit, mtu: Some(mtu), ..said() });
+    }
+    assert_eq!((host.discovery.hop_limit(), host.discovery.mtu()), (64, 1500));
+    host.advertise(ROUTER, RouterAdvertisement { mtu: Some(1280), ..said() });
+    assert_eq!(host.discovery.mtu(), 1280);
+}
+
+#[test]
+fn the_router_with_the_higher_preference_is_used() {
+    let mut host = Host::started();
+    host.advertise(ROUTER, said());
+    host.advertise(OTHER_ROUTER, RouterAdvertisement { preference: Preference::High, ..said() });
+    assert_eq!(host.discovery.next_hop(FAR, &host.cache), Some(OTHER_ROUTER));
+}
+
+#[test]
+fn a_router_that_can_be_reached_is_used_before_one_of_higher_preference_that_cannot() {
+    let mut host = Host::started();
+    host.advertise(ROUTER, said());
+    let high = RouterAdvertisement { preference: Preference::High, source_mac: None, ..said() };
+    host.advertise(OTHER_ROUTER, high);
+    assert_eq!(host.discovery.next_hop(FAR, &host.cache), Some(ROUTER));
+}
+
+#[test]
+fn a_router_is_gone_when_its_lifetime_ends_or_it_says_so() {
+    let mut host = Host::started();
+    host.advertise(ROUTER, said());
+    host.advertise(OTHER_ROUTER, said());
+    host.advertise(OTHER_ROUTER, RouterAdvertisement { lifetime_s: 0, ..said() });
+    assert_eq!(host.discovery.routers().len(), 1);
+    host.run_seconds(1801);
+    assert_eq!(host.discovery.next_hop(FAR, &host.cache), None);
+}
+
+#[test]
+fn a_neighbor_that_is_no_router_any_more_is_not_used_as_one() {
+    let mut host = Host::started();
+    host.advertise(ROUTER, said());
+    host.discovery.lose_neighbor(ROUTER, true, &mut host.lab.cx());
+    assert_eq!(host.discovery.routers(), []);
+}
+
+#[test]
+fn only_the_router_in_use_can_redirect() {
+    let mut host = Host::started();
+    host.advertise(ROUTER, said());
+    let message = Message::Redirect {
+        target: OTHER_ROUTER,
+        destination: FAR,
+        target_mac: Some(MacAddress::new([2, 0, 0, 0, 0, 10])),
+    };
+    let ours = host.ours();
+    host.receive(&message, OTHER_ROUTER, ours);
+    assert_eq!(host.discovery.next_hop(FAR, &host.cache), Some(ROUTER));
+    host.receive(&message, ROUTER, ours);
+    assert_eq!(host.discovery.next_hop(FAR, &host.cache), Some(OTHER_ROUTER));
+    host.discovery.lose_neighbor(OTHER_ROUTER, false, &mut host.lab.cx());
+    assert_eq!(host.discovery.next_hop(FAR, &host.cache), Some(ROUTER));
+}
+
+#[test]
+fn a_prefix_without_bits_does_not_put_the_internet_on_the_link() {
+    let mut host = Host::started();
+    let everything = Prefix { prefix: Ipv6Addr::UNSPECIFIED, len: 0, ..PREFIX };
+    host.advertise(ROUTER, RouterAdvertisement { prefixes: vec![everything], ..said() });
+    assert_eq!(host.discovery.prefixes(), []);
+}
+
+// attack row 22
+#[test]
+fn row_22_a_flood_of_solicitations_and_routers_takes_bounded_room() {
+    let mut host = Host::started();
+    let ours = host.ours();
+    for number in 0..10_000 {
+        let source = Ipv6Addr::new(0xFE80, 0, 0, 0, 1, 0, 0, number);
+        host.receive(&solicitation(ours), source, ours);
+        let server = Ipv6Addr::new(0x2001, 0, 0, 0, 0, 0, 0, number);
+        let prefix = Prefix { prefix: Ipv6Addr::new(0x2001, number, 0, 0, 0, 0, 0, 0), ..PREFIX };
+        let dns_servers = vec![(server, 60)];
+        host.advertise(
+            source,
+            RouterAdvertisement { prefixes: vec![prefix], dns_servers, ..said() },
+        );
+    }
+    assert_eq!(host.sent().len(), ANSWERS_LIMIT);
+    assert_eq!((host.discovery.routers().len(), host.discovery.prefixes().len()), (8, 16));
+    assert_eq!(host.discovery.dns_servers().count(), 8);
+}

@@ -1,0 +1,625 @@
+//! The addresses of an IPv6 host: how they are made, tried, used and lost (RFC 4862).
+//!
+//! The interface identifier is a keyed hash of the prefix (RFC 7217): the same host has the same
+//! address whenever it comes back to a network, and another one in every other network, so that
+//! nobody can follow it by its address or guess the address from the hardware. Temporary
+//! addresses (RFC 8981) are not made.
+//!
+//! An address is *tentative* until Duplicate Address Detection has found nobody else who has it
+//! or tries it; then it is *preferred*, later *deprecated*, and in the end gone. When it is
+//! somebody else's, the next identifier is tried, three times in all (RFC 7217 §6). A
+//! solicitation that we sent ourselves and that a loop brings back is known by its nonce
+//! (RFC 7527).
+//!
+//! An advertisement cannot shorten the life of an address to less than two hours, unless it had
+//! less (RFC 4862 §5.5.3 e): a forged one would otherwise cut the host off.
+
+use super::nd::{INFINITE, Message, Nonce, Prefix, prefix_of, solicited_node};
+use crate::cx::Cx;
+use crate::link::ethernet::MacAddress;
+use crate::meter::Counter;
+use crate::time::{Duration, Instant};
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+use core::hash::Hasher;
+use core::net::Ipv6Addr;
+use siphasher::sip::SipHasher13;
+
+/// DupAddrDetectTransmits (RFC 4862 §5.1).
+const SOLICITATIONS: u8 = 1;
+/// MAX_RTR_SOLICITATION_DELAY (RFC 4861 §10): hosts that start together do not speak together.
+const START_DELAY: Duration = Duration::from_secs(1);
+/// RETRANS_TIMER (RFC 4861 §10): how long the owner of an address has to object.
+const ANSWER_WAIT: Duration = Duration::from_secs(1);
+/// IDGEN_RETRIES (RFC 7217 §6).
+const IDENTIFIERS_MAX: u8 = 3;
+/// What an advertisement cannot take away (RFC 4862 §5.5.3 e).
+const TWO_HOURS: Duration = Duration::from_secs(2 * 3600);
+/// Addresses that an interface has; one more is refused.
+const ADDRESSES_LIMIT: usize = 16;
+const EVENTS_LIMIT: usize = 64;
+/// Bits of the prefix of every address that is made.
+const PREFIX_LEN: u8 = 64;
+
+/// What only this host knows, and should know again when it comes back: its addresses depend on
+/// it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Secret(pub [u64; 2]);
+
+/// News of addresses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// An address is ours to use.
+    Assigned {
+        /// The address.
+        address: Ipv6Addr,
+        /// The length of its prefix in bits.
+        prefix_len: u8,
+    },
+    /// An address should not be the source of anything new any more.
+    Deprecated(Ipv6Addr),
+    /// An address is preferred again.
+    Preferred(Ipv6Addr),
+    /// An address is ours no more.
+    Removed(Ipv6Addr),
+    /// Somebody else has an address that we tried, or every address that we tried.
+    Duplicate(Ipv6Addr),
+}
+
+/// One address, as its user sees it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Address {
+    /// The address.
+    pub address: Ipv6Addr,
+    /// The length of its prefix in bits.
+    pub prefix_len: u8,
+    /// Whether it is to be the source of what is new.
+    pub is_preferred: bool,
+}
+
+/// A message of Duplicate Address Detection; its source is `::`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Outgoing {
+    /// The group that it goes to.
+    pub destination: Ipv6Addr,
+    /// The message.
+    pub message: Message,
+}
+
+/// The addresses of one interface.
+#[derive(Debug)]
+pub struct Addresses {
+    mac: MacAddress,
+    secret: Secret,
+    entries: Vec<Entry>,
+    owed: VecDeque<Outgoing>,
+    events: VecDeque<Event>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    address: Ipv6Addr,
+    prefix_len: u8,
+    /// The identifiers that were tried before this one; nothing if a person gave the address.
+    identifiers_tried: Option<u8>,
+    state: State,
+    /// When it ceases to be preferred; never if there is no moment.
+    preferred_until: Option<Instant>,
+    /// When it ceases to be ours; never if there is no moment.
+    valid_until: Option<Instant>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    /// `sent` solicitations have asked for its owner; what comes next is due then.
+    Tentative { sent: u8, nonce: Nonce, due: Instant },
+    /// It is ours, and preferred.
+    Preferred,
+    /// It is ours, but for what has begun already.
+    Deprecated,
+}
+
+impl Addresses {
+    /// Makes the addresses of the interface at `mac`, with none yet.
+    #[must_use]
+    pub fn new(mac: MacAddress, secret: Secret) -> Self {
+        Self { mac, secret, entries: Vec::new(), owed: VecDeque::new(), events: VecDeque::new() }
+    }
+
+    /// Tries an address of the link alone, as every interface needs one (RFC 4862 §5.3).
+    pub fn make_link_local(&mut self, cx: &mut Cx<'_>) {
+        let prefix = Ipv6Addr::new(0xFE80, 0, 0, 0, 0, 0, 0, 0);
+        self.make(prefix, 0, None, None, cx);
+    }
+
+    /// Tries an address that a person gives, for ever.
+    pub fn add(&mut self, address: Ipv6Addr, prefix_len: u8, cx: &mut Cx<'_>) {
+        self.try_address(address, prefix_len, None, None, None, cx);
+    }
+
+    /// Makes an address in a prefix that a router advertises, or renews the one that is there
+    /// (RFC 4862 §5.5.3).
+    pub fn advertise(&mut self, prefix: &Prefix, cx: &mut Cx<'_>) {
+        let Prefix { valid_s, preferred_s, .. } = *prefix;
+        let is_usable = prefix.is_autonomous
+            && prefix.len == PREFIX_LEN
+            && preferred_s <= valid_s
+            && !super::nd::is_link_local(prefix.prefix)
+            && !prefix.prefix.is_multicast();
+        if !is_usable {
+            return;
+        }
+        let known = self.entries.iter_mut().find(|entry| {
+            entry.identifiers_tried.is_some()
+                && prefix_of(entry.address, PREFIX_LEN) == prefix.prefix
+        });
+        let Some(entry) = known else {
+            if valid_s != 0 {
+                let (preferred, valid) = (until(preferred_s, cx), until(valid_s, cx));
+                self.make(prefix.prefix, 0, preferred, valid, cx);
+            }
+            return;
+        };
+        entry.preferred_until = until(preferred_s, cx);
+        let offered = Duration::from_secs(valid_s.into());
+        let left = entry.valid_until.map(|at| at.since(cx.now));
+        if valid_s == INFINITE {
+            entry.valid_until = None;
+        } else if offered > TWO_HOURS || left.is_some_and(|left| offered > left) {
+            entry.valid_until = Some(cx.now + offered);
+        } else if left.is_none_or(|left| left > TWO_HOURS) {
+            entry.valid_until = Some(cx.now + TWO_HOURS);
+        }
+        if entry.state == State::Deprecated && entry.preferred_until.is_none_or(|at| at > cx.now) {
+            entry.state = State::Preferred;
+            let address = entry.address;
+            self.tell(Event::Preferred(address), cx);
+        }
+    }
+
+    /// Returns the addresses that are ours to use.
+    pub fn iter(&self) -> impl Iterator<Item = Address> + '_ {
+        self.entries.iter().filter(|entry| entry.is_ours()).map(|entry| Address {
+            address: entry.address,
+            prefix_len: entry.prefix_len,
+            is_preferred: entry.state == State::Preferred,
+        })
+    }
+
+    /// Returns whether an address is ours to use.
+    #[must_use]
+    pub fn holds(&self, address: Ipv6Addr) -> bool {
+        self.iter().any(|ours| ours.address == address)
+    }
+
+    /// Returns the address of the link alone, if it is ours already.
+    #[must_use]
+    pub fn link_local(&self) -> Option<Ipv6Addr> {
+        self.iter().map(|ours| ours.address).find(|ours| super::nd::is_link_local(*ours))
+    }
+
+    /// Returns every address that we must listen for, those included that are still tried.
+    pub fn listened(&self) -> impl Iterator<Item = Ipv6Addr> + '_ {
+        self.entries.iter().map(|entry| entry.address)
+    }
+
+    /// Learns that somebody asks for an address with no address of his own: he tries it
+    /// (RFC 4862 §5.4.3). Returns whether it is one that we try too.
+    pub fn is_tried(&mut self, target: Ipv6Addr, nonce: Option<Nonce>, cx: &mut Cx<'_>) -> bool {
+        let tried = self.entries.iter().find(|entry| entry.address == target && !entry.is_ours());
+        let Some(State::Tentative { nonce: ours, .. }) = tried.map(|entry| entry.state) else {
+            return false;
+        };
+        if nonce == Some(ours) {
+            cx.meter.count(Counter::NdIgnored);
+        } else {
+            self.lose(target, cx);
+        }
+        true
+    }
+
+    /// Learns that somebody has an address; what is tentative is given up (RFC 4862 §5.4.4).
+    /// Returns whether it is one of ours, tentative or not.
+    pub fn is_claimed(&mut self, target: Ipv6Addr, cx: &mut Cx<'_>) -> bool {
+        let Some(entry) = self.entries.iter().find(|entry| entry.address == target) else {
+            return false;
+        };
+        if entry.is_ours() {
+            // RFC 4862 §5.4.4: what to do then is not said. Giving it up would be a weapon.
+            cx.meter.count(Counter::NdDuplicates);
+        } else {
+            self.lose(target, cx);
+        }
+        true
+    }
+
+    /// Returns the next message.
+    pub fn transmit(&mut self) -> Option<Outgoing> {
+        self.owed.pop_front()
+    }
+
+    /// Returns whether a message waits to be sent.
+    #[must_use]
+    pub fn has_output(&self) -> bool {
+        !self.owed.is_empty()
+    }
+
+    /// Returns the next news.
+    pub fn event(&mut self) -> Option<Event> {
+        self.events.pop_front()
+    }
+
+    /// Returns when [`Self::timeout`] is due.
+    #[must_use]
+    pub fn deadline(&self) -> Option<Instant> {
+        self.entries.iter().filter_map(Entry::due).min()
+    }
+
+    /// Asks for owners, takes what nobody has, and lets lifetimes run out.
+    pub fn timeout(&mut self, cx: &mut Cx<'_>) {
+        let mut entries = core::mem::take(&mut self.entries);
+        entries.retain_mut(|entry| {
+            let is_due = entry.due().is_some_and(|due| due <= cx.now);
+            !is_due || self.advance(entry, cx)
+        });
+        self.entries = entries;
+    }
+
+    /// Does what is due for one address; false if it is gone.
+    fn advance(&mut self, entry: &mut Entry, cx: &mut Cx<'_>) -> bool {
+        let address = entry.address;
+        if entry.valid_until.is_some_and(|at| at <= cx.now) {
+            if entry.is_ours() {
+                self.tell(Event::Removed(address), cx);
+            }
+            return false;
+        }
+        match entry.state {
+            State::Tentative { sent, nonce, .. } if sent < SOLICITATIONS => {
+                let message = Message::NeighborSolicitation {
+                    target: address,
+                    source_mac: None,
+                    nonce: Some(nonce),
+                };
+                self.owed.push_back(Outgoing { destination: solicited_node(address), message });
+                let (sent, due) = (sent + 1, cx.now + ANSWER_WAIT);
+                entry.state = State::Tentative { sent, nonce, due };
+            }
+            State::Tentative { .. } => {
+                entry.state = State::Preferred;
+                let prefix_len = entry.prefix_len;
+                self.tell(Event::Assigned { address, prefix_len }, cx);
+            }
+            State::Preferred => {
+                entry.state = State::Deprecated;
+                self.tell(Event::Deprecated(address), cx);
+            }
+            State::Deprecated => {}
+        }
+        true
+    }
+
+    /// Gives up an address that somebody else has, and tries the next identifier.
+    fn lose(&mut self, address: Ipv6Addr, cx: &mut Cx<'_>) {
+        let Some(place) = self.entries.iter().position(|entry| entry.address == address) else {
+            return;
+        };
+        let entry = self.entries.remove(place);
+        self.owed.retain(|owed| owed.destination != solicited_node(address));
+        cx.meter.count(Counter::NdDuplicates);
+        self.tell(Event::Duplicate(address), cx);
+        let Some(tried) = entry.identifiers_tried else { return };
+        if tried + 1 < IDENTIFIERS_MAX {
+            let prefix = prefix_of(address, PREFIX_LEN);
+            self.make(prefix, tried + 1, entry.preferred_until, entry.valid_until, cx);
+        }
+    }
+
+    fn make(
+        &mut self,
+        prefix: Ipv6Addr,
+        tried: u8,
+        preferred: Option<Instant>,
+        valid: Option<Instant>,
+        cx: &mut Cx<'_>,
+    ) {
+        let identifier = u128::from(self.identifier(prefix, tried));
+        let address = Ipv6Addr::from_bits(prefix.to_bits() | identifier);
+        self.try_address(address, PREFIX_LEN, Some(tried), preferred, valid, cx);
+    }
+
+    fn try_address(
+        &mut self,
+        address: Ipv6Addr,
+        prefix_len: u8,
+        identifiers_tried: Option<u8>,
+        preferred_until: Option<Instant>,
+        valid_until: Option<Instant>,
+        cx: &mut Cx<'_>,
+    ) {
+        if self.entries.iter().any(|entry| entry.address == address) {
+            return;
+        }
+        if self.entries.len() >= ADDRESSES_LIMIT {
+            return cx.meter.count(Counter::NdEntriesRefused);
+        }
+        let [_, _, nonce @ ..] = cx.chance.next_u64().to_be_bytes();
+        let delay = cx.chance.below(u64::try_from(START_DELAY.as_nanos()).unwrap_or(0));
+        let due = cx.now + Duration::from_nanos(delay);
+        let state = State::Tentative { sent: 0, nonce, due };
+        self.entries.push(Entry {
+            address,
+            prefix_len,
+            identifiers_tried,
+            state,
+            preferred_until,
+            valid_until,
+        });
+    }
+
+    /// Returns the stable, opaque identifier of this interface in a network (RFC 7217 §5).
+    fn identifier(&self, prefix: Ipv6Addr, tried: u8) -> u64 {
+        let Secret([key0, key1]) = self.secret;
+        let hash = |extra: u8| {
+            let mut hasher = SipHasher13::new_with_keys(key0, key1);
+            hasher.write(&prefix.octets());
+            hasher.write(&self.mac.octets());
+            hasher.write(&[tried, extra]);
+            hasher.finish()
+        };
+        (0..=u8::MAX).map(hash).find(|identifier| !is_reserved(*identifier)).unwrap_or(1)
+    }
+
+    fn tell(&mut self, event: Event, cx: &mut Cx<'_>) {
+        if self.events.len() < EVENTS_LIMIT {
+            self.events.push_back(event);
+        } else {
+            cx.meter.count(Counter::NeighborEventsDropped);
+        }
+    }
+}
+
+impl Entry {
+    fn is_ours(&self) -> bool {
+        !matches!(self.state, State::Tentative { .. })
+    }
+
+    fn due(&self) -> Option<Instant> {
+        let next = match self.state {
+            State::Tentative { due, .. } => Some(due),
+            State::Preferred => self.preferred_until,
+            State::Deprecated => None,
+        };
+        [next, self.valid_until].into_iter().flatten().min()
+    }
+}
+
+/// Returns whether an identifier is reserved (RFC 5453): that of every router, of IANA's Ethernet
+/// block, and of reserved anycast.
+fn is_reserved(identifier: u64) -> bool {
+    identifier == 0
+        || (0x0200_5EFF_FE00_0000..=0x0200_5EFF_FEFF_FFFF).contains(&identifier)
+        || (0xFDFF_FFFF_FFFF_FF80..=0xFDFF_FFFF_FFFF_FFFF).contains(&identifier)
+}
+
+fn until(lifetime_s: u32, cx: &Cx<'_>) -> Option<Instant> {
+    (lifetime_s != INFINITE).then(|| cx.now + Duration::from_secs(lifetime_s.into()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cx::testing::Lab;
+
+    const MAC: MacAddress = MacAddress::new([2, 0, 0, 0, 0, 1]);
+    const PREFIX: Prefix = Prefix {
+        prefix: Ipv6Addr::new(0x2001, 0xDB8, 0, 0, 0, 0, 0, 0),
+        len: 64,
+        is_on_link: true,
+        is_autonomous: true,
+        valid_s: 86_400,
+        preferred_s: 14_400,
+    };
+
+    struct Bench {
+        addresses: Addresses,
+        lab: Lab,
+    }
+
+    impl Default for Bench {
+        fn default() -> Self {
+            let addresses = Addresses::new(MAC, Secret([1, 2]));
+            Self { addresses, lab: Lab::default() }
+        }
+    }
+
+    impl Bench {
+        fn advertise(&mut self, valid_s: u32, preferred_s: u32) {
+            let prefix = Prefix { valid_s, preferred_s, ..PREFIX };
+            self.addresses.advertise(&prefix, &mut self.lab.cx());
+        }
+
+        fn run_seconds(&mut self, seconds: u64) {
+            let end = self.lab.now + Duration::from_secs(seconds);
+            while let Some(at) = self.addresses.deadline().filter(|at| *at <= end) {
+                self.lab.now = self.lab.now.max(at);
+                self.addresses.timeout(&mut self.lab.cx());
+            }
+            self.lab.now = end;
+        }
+
+        fn events(&mut self) -> Vec<Event> {
+            core::iter::from_fn(|| self.addresses.event()).collect()
+        }
+
+        fn only(&self) -> Address {
+            let mut all = self.addresses.iter();
+            let first = all.next().unwrap();
+            assert_eq!(all.next(), None);
+            first
+        }
+    }
+
+    #[test]
+    fn an_address_is_tried_with_one_solicitation_before_it_is_ours() {
+        let mut bench = Bench::default();
+        bench.addresses.make_link_local(&mut bench.lab.cx());
+        assert_eq!(bench.addresses.link_local(), None);
+        bench.run_seconds(3);
+        let ours = bench.addresses.link_local().unwrap();
+        let sent = bench.addresses.transmit().unwrap();
+        assert_eq!(sent.destination, solicited_node(ours));
+        assert_eq!(bench.addresses.transmit(), None);
+        assert_eq!(bench.events(), [Event::Assigned { address: ours, prefix_len: 64 }]);
+    }
+
+    #[test]
+    fn the_address_is_the_same_in_the_same_network_and_another_in_another() {
+        let addresses = Addresses::new(MAC, Secret([1, 2]));
+        let elsewhere = Ipv6Addr::new(0x2001, 0xDB8, 1, 0, 0, 0, 0, 0);
+        let here = addresses.identifier(PREFIX.prefix, 0);
+        let again = Addresses::new(MAC, Secret([1, 2])).identifier(PREFIX.prefix, 0);
+        assert_eq!(here, again);
+        assert_ne!(here, addresses.identifier(elsewhere, 0));
+        assert_ne!(here, Addresses::new(MAC, Secret([1, 3])).identifier(PREFIX.prefix, 0));
+    }
+
+    #[test]
+    fn reserved_identifiers_are_known() {
+        let reserved = [0, 0x0200_5EFF_FE00_0001, 0xFDFF_FFFF_FFFF_FFFE];
+        assert!(reserved.into_iter().all(is_reserved));
+        assert!(!is_reserved(1));
+    }
+
+    #[test]
+    fn an_address_that_somebody_has_is_replaced_by_the_next_until_three_were_tried() {
+        let mut bench = Bench::default();
+        bench.addresses.make_link_local(&mut bench.lab.cx());
+        for _ in 0..3 {
+            let tried = bench.addresses.listened().next().unwrap();
+            assert!(bench.addresses.is_claimed(tried, &mut bench.lab.cx()));
+        }
+        assert_eq!(bench.addresses.listened().count(), 0);
+        assert_eq!(bench.lab.counted(Counter::NdDuplicates), 3);
+    }
+
+    #[test]
+    fn two_who_try_the_same_address_both_give_it_up() {
+        let mut bench = Bench::default();
+        bench.addresses.make_link_local(&mut bench.lab.cx());
+        let tried = bench.addresses.listened().next().unwrap();
+        assert!(bench.addresses.is_tried(tried, None, &mut bench.lab.cx()));
+        assert_eq!(bench.events(), [Event::Duplicate(tried)]);
+    }
+
+    #[test]
+    fn our_own_solicitation_that_comes_back_is_no_duplicate() {
+        let mut bench = Bench::default();
+        bench.addresses.make_link_local(&mut bench.lab.cx());
+        bench.run_seconds(1);
+        let Some(Outgoing { message: Message::NeighborSolicitation { target, nonce, .. }, .. }) =
+            bench.addresses.transmit()
+        else {
+            panic!("a solicitation")
+        };
+        assert!(bench.addresses.is_tried(target, nonce, &mut bench.lab.cx()));
+        bench.run_seconds(3);
+        assert_eq!(bench.addresses.link_local(), Some(target));
+    }
+
+    #[test]
+    fn an_address_that_is_ours_is_not_given_up_for_a_claim() {
+        let mut bench = Bench::default();
+        bench.advertise(86_400, 14_400);
+        bench.run_seconds(3);
+        let ours = bench.only().address;
+        assert!(bench.addresses.is_claimed(ours, &mut bench.lab.cx()));
+        assert!(bench.addresses.holds(ours));
+    }
+
+    #[test]
+    fn an_address_is_deprecated_and_then_gone() {
+        let mut bench = Bench::default();
+        bench.advertise(86_400, 14_400);
+        bench.run_seconds(3);
+        let address = bench.only().address;
+        bench.run_seconds(14_400);
+        assert!(!bench.only().is_preferred);
+        bench.run_seconds(86_400);
+        assert_eq!(bench.addresses.iter().count(), 0);
+        let assigned = Event::Assigned { address, prefix_len: 64 };
+        let expected = [assigned, Event::Deprecated(address), Event::Removed(address)];
+        assert_eq!(bench.events(), expected);
+    }
+
+    #[test]
+    fn a_deprecated_address_is_preferred_again_when_the_router_says_so() {
+        let mut bench = Bench::default();
+        bench.advertise(86_400, 10);
+        bench.run_seconds(20);
+        assert!(!bench.only().is_preferred);
+        bench.advertise(86_400, 10);
+        assert!(bench.only().is_preferred);
+    }
+
+    #[test]
+    fn an_advertisement_cannot_shorten_a_life_below_two_hours() {
+        let mut bench = Bench::default();
+        bench.advertise(86_400, 14_400);
+        bench.run_seconds(3);
+        bench.advertise(0, 0);
+        bench.run_seconds(7199);
+        assert_eq!(bench.addresses.iter().count(), 1);
+        bench.run_seconds(2);
+        assert_eq!(bench.addresses.iter().count(), 0);
+    }
+
+    #[test]
+    fn a_life_of_less_than_two_hours_is_left_as_it_is_by_a_shorter_one() {
+        let mut bench = Bench::default();
+        bench.advertise(3600, 3600);
+        bench.run_seconds(3);
+        bench.advertise(10, 10);
+        bench.run_seconds(3590);
+        assert_eq!(bench.addresses.iter().count(), 1);
+        bench.run_seconds(10);
+        assert_eq!(bench.addresses.iter().count(), 0);
+    }
+
+    #[test]
+    fn an_endless_life_can_be_made_two_hours() {
+        let mut bench = Bench::default();
+        bench.advertise(INFINITE, INFINITE);
+        bench.run_seconds(3);
+        bench.advertise(60, 60);
+        bench.run_seconds(7100);
+        assert_eq!(bench.addresses.iter().count(), 1);
+        bench.run_seconds(200);
+        assert_eq!(bench.addresses.iter().count(), 0);
+    }
+
+    #[test]
+    fn a_prefix_that_no_address_can_be_made_in_is_left_alone() {
+        let wrong = [
+            Prefix { is_autonomous: false, ..PREFIX },
+            Prefix { len: 48, ..PREFIX },
+            Prefix { preferred_s: 86_401, ..PREFIX },
+            Prefix { valid_s: 0, preferred_s: 0, ..PREFIX },
+            Prefix { prefix: Ipv6Addr::new(0xFE80, 0, 0, 0, 0, 0, 0, 0), ..PREFIX },
+        ];
+        let mut bench = Bench::default();
+        wrong.iter().for_each(|prefix| bench.addresses.advertise(prefix, &mut bench.lab.cx()));
+        assert_eq!(bench.addresses.listened().count(), 0);
+    }
+
+    #[test]
+    fn a_flood_of_prefixes_takes_bounded_room() {
+        let mut bench = Bench::default();
+        for third in 0..1000 {
+            let prefix = Ipv6Addr::new(0x2001, 0xDB8, third, 0, 0, 0, 0, 0);
+            bench.addresses.advertise(&Prefix { prefix, ..PREFIX }, &mut bench.lab.cx());
+        }
+        assert_eq!(bench.addresses.listened().count(), ADDRESSES_LIMIT);
+        assert_eq!(bench.lab.counted(Counter::NdEntriesRefused), 1000 - 16);
+    }
+}

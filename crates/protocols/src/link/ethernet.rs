@@ -1,0 +1,446 @@
+//! Ethernet frames: what stands in front of a datagram, and for whom a frame is.
+//!
+//! Frames are DIX Ethernet II (RFC 894, RFC 2464): two addresses and a type. A frame with a length
+//! in place of the type (802.3 with LLC, RFC 1042) is counted and dropped. A tag of 802.1Q with
+//! VLAN 0 gives a priority alone and is skipped; with another VLAN the frame belongs to a network
+//! that we are not in, and is dropped. The check sequence is the device's work. A frame that is
+//! shorter than the least that a wire carries gets zeros behind it, and what stands behind a
+//! datagram that is received is cut by its own length.
+//!
+//! Which address has which neighbor is not decided here, but where frames are made and read.
+
+use super::Datagram;
+use crate::meter::Counter;
+use crate::packet::Packet;
+use alloc::vec::Vec;
+use core::fmt;
+use core::net::{Ipv4Addr, Ipv6Addr};
+use core::str::FromStr;
+
+/// Bytes of a header without a tag.
+pub const HEADER_LEN: usize = 14;
+/// Bytes of the shortest frame, without its check sequence (IEEE 802.3 §4A.2.3.2.4).
+pub const FRAME_MIN_LEN: usize = 60;
+/// Bytes of the longest datagram in a frame (RFC 894, RFC 2464 §2).
+pub const MTU: usize = 1500;
+
+/// Bytes of a tag of 802.1Q.
+const TAG_LEN: usize = 4;
+/// Bytes of a header with a tag.
+const HEADERS_MAX_LEN: usize = HEADER_LEN + TAG_LEN;
+/// The value of the type field that says that a tag follows.
+const TAG: u16 = 0x8100;
+/// Types below are lengths (IEEE 802.3 §3.2.6).
+const TYPE_MIN: u16 = 0x0600;
+/// Groups of our own that a filter knows, before it takes every group.
+const GROUPS_LIMIT: usize = 32;
+
+/// A device that carries whole frames, as a TAP or a packet socket.
+///
+/// What goes in and out are frames; who makes and reads them is above.
+#[derive(Debug)]
+pub struct Ethernet {
+    pub(super) frames: Datagram,
+}
+
+impl Ethernet {
+    /// Makes a link for frames with datagrams of at most `mtu` bytes.
+    #[must_use]
+    pub fn new(mtu: usize) -> Self {
+        Self { frames: Datagram::new(mtu + HEADERS_MAX_LEN) }
+    }
+
+    /// Takes the first frame that waits out of the queue; [`Self::put_back`] may follow.
+    pub fn take_waiting(&mut self) -> Option<Packet> {
+        self.frames.take_waiting()
+    }
+
+    /// Puts a frame in front of those that wait: the device had no room for it.
+    pub fn put_back(&mut self, packet: Packet) {
+        self.frames.put_back(packet);
+    }
+
+    /// Returns the length of the longest datagram in a frame, in bytes.
+    #[must_use]
+    pub fn mtu(&self) -> usize {
+        self.frames.mtu() - HEADERS_MAX_LEN
+    }
+}
+
+/// The 48-bit address of an Ethernet interface, or of a group of them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct MacAddress([u8; 6]);
+
+impl MacAddress {
+    /// Everybody on the segment.
+    pub const BROADCAST: Self = Self([0xFF; 6]);
+    /// No address: what stands where one is asked for.
+    pub const UNSPECIFIED: Self = Self([0; 6]);
+
+    /// Makes an address from its bytes in the order of the wire.
+    #[must_use]
+    pub const fn new(octets: [u8; 6]) -> Self {
+        Self(octets)
+    }
+
+    /// Returns the bytes in the order of the wire.
+    #[must_use]
+    pub const fn octets(self) -> [u8; 6] {
+        self.0
+    }
+
+    /// Returns whether it means a group; everybody is a group too.
+    #[must_use]
+    pub const fn is_multicast(self) -> bool {
+        self.0[0] & 1 != 0
+    }
+
+    /// Returns whether it is the address of one interface.
+    #[must_use]
+    pub fn is_unicast(self) -> bool {
+        !self.is_multicast() && self != Self::UNSPECIFIED
+    }
+
+    /// Returns the address of an IPv4 group: its low 23 bits behind 01-00-5E (RFC 1112 §6.4).
+    #[must_use]
+    pub const fn of_group_v4(group: Ipv4Addr) -> Self {
+        let [_, b, c, d] = group.octets();
+        Self([0x01, 0x00, 0x5E, b & 0x7F, c, d])
+    }
+
+    /// Returns the address of an IPv6 group: its low 32 bits behind 33-33 (RFC 2464 §7).
+    #[must_use]
+    pub const fn of_group_v6(group: Ipv6Addr) -> Self {
+        let [.., c, d, e, f] = group.octets();
+        Self([0x33, 0x33, c, d, e, f])
+    }
+
+    /// Makes an address of local administration for one interface from `bits`.
+    #[must_use]
+    pub const fn local_from_bits(bits: u64) -> Self {
+        let [_, _, a, b, c, d, e, f] = bits.to_be_bytes();
+        Self([a & 0xFC | 0x02, b, c, d, e, f])
+    }
+}
+
+impl fmt::Display for MacAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [a, b, c, d, e, g] = self.0;
+        write!(f, "{a:02x}:{b:02x}:{c:02x}:{d:02x}:{e:02x}:{g:02x}")
+    }
+}
+
+/// A text is not six bytes in hexadecimal with colons between them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MacAddressError;
+
+impl FromStr for MacAddress {
+    type Err = MacAddressError;
+
+    fn from_str(text: &str) -> Result<Self, MacAddressError> {
+        let mut octets = [0; 6];
+        let mut parts = text.split(':');
+        for octet in &mut octets {
+            let part = parts.next().ok_or(MacAddressError)?;
+            let is_byte = part.len() == 2 && part.bytes().all(|b| b.is_ascii_hexdigit());
+            let byte = u8::from_str_radix(part, 16).map_err(|_| MacAddressError)?;
+            *octet = is_byte.then_some(byte).ok_or(MacAddressError)?;
+        }
+        parts.next().is_none().then_some(Self(octets)).ok_or(MacAddressError)
+    }
+}
+
+/// What a frame carries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EtherType {
+    /// 0x0800: an IPv4 datagram.
+    Ipv4,
+    /// 0x0806: an ARP packet.
+    Arp,
+    /// 0x86DD: an IPv6 packet.
+    Ipv6,
+    /// Anything else.
+    Other(u16),
+}
+
+impl From<u16> for EtherType {
+    fn from(value: u16) -> Self {
+        match value {
+            0x0800 => Self::Ipv4,
+            0x0806 => Self::Arp,
+            0x86DD => Self::Ipv6,
+            other => Self::Other(other),
+        }
+    }
+}
+
+impl From<EtherType> for u16 {
+    fn from(ether_type: EtherType) -> Self {
+        match ether_type {
+            EtherType::Ipv4 => 0x0800,
+            EtherType::Arp => 0x0806,
+            EtherType::Ipv6 => 0x86DD,
+            EtherType::Other(other) => other,
+        }
+    }
+}
+
+/// The header of a frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Header {
+    /// For whom it is.
+    pub destination: MacAddress,
+    /// Who sent it.
+    pub source: MacAddress,
+    /// What it carries.
+    pub ether_type: EtherType,
+}
+
+/// A header that was read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Parsed {
+    /// What it says.
+    pub header: Header,
+    /// Bytes of it, with a tag if there is one.
+    pub header_len: usize,
+}
+
+/// Why a frame cannot be read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FrameError {
+    /// It ends before its header does.
+    Truncated,
+    /// Its source is a group, or no address.
+    Source,
+    /// It has a length in place of a type.
+    Length,
+    /// It belongs to a VLAN, or has more tags than one.
+    Vlan,
+}
+
+impl FrameError {
+    /// Returns what to count for it.
+    #[must_use]
+    pub const fn counter(self) -> Counter {
+        match self {
+            Self::Truncated | Self::Source => Counter::EthernetFrameErrors,
+            Self::Length => Counter::EthernetTypesUnknown,
+            Self::Vlan => Counter::EthernetFramesOfVlans,
+        }
+    }
+}
+
+impl Header {
+    /// Reads the header at the front of a frame.
+    ///
+    /// # Errors
+    ///
+    /// If the frame is cut short, comes from a group, or is of a kind that is not taken here.
+    pub fn parse(frame: &[u8]) -> Result<Parsed, FrameError> {
+        let (destination, rest) = frame.split_first_chunk().ok_or(FrameError::Truncated)?;
+        let (source, rest) = rest.split_first_chunk().ok_or(FrameError::Truncated)?;
+        let (ether_type, rest) = rest.split_first_chunk().ok_or(FrameError::Truncated)?;
+        let (destination, source) = (MacAddress(*destination), MacAddress(*source));
+        if !source.is_unicast() {
+            return Err(FrameError::Source);
+        }
+        let mut ether_type = u16::from_be_bytes(*ether_type);
+        let mut header_len = HEADER_LEN;
+        if ether_type == TAG {
+            let tag = rest.first_chunk::<TAG_LEN>().ok_or(FrameError::Truncated)?;
+            let [t0, t1, e0, e1] = *tag;
+            // The low 12 bits are the VLAN; above them are priority and drop eligibility.
+            if u16::from_be_bytes([t0, t1]) & 0x0FFF != 0 {
+                return Err(FrameError::Vlan);
+            }
+            ether_type = u16::from_be_bytes([e0, e1]);
+            header_len += TAG_LEN;
+        }
+        match ether_type {
+            TAG => Err(FrameError::Vlan),
+            length if length < TYPE_MIN => Err(FrameError::Length),
+            other => {
+                let header = Self { destination, source, ether_type: other.into() };
+                Ok(Parsed { header, header_len })
+            }
+        }
+    }
+
+    /// Returns the bytes of the header.
+    #[must_use]
+    pub fn emit(&self) -> [u8; HEADER_LEN] {
+        let [d0, d1, d2, d3, d4, d5] = self.destination.0;
+        let [s0, s1, s2, s3, s4, s5] = self.source.0;
+        let [t0, t1] = u16::from(self.ether_type).to_be_bytes();
+        [d0, d1, d2, d3, d4, d5, s0, s1, s2, s3, s4, s5, t0, t1]
+    }
+}
+
+/// Fills a frame with zeros up to the least that a wire carries.
+pub fn pad(frame: &mut Packet) {
+    if frame.len() < FRAME_MIN_LEN {
+        frame.resize(FRAME_MIN_LEN);
+    }
+}
+
+/// Decides which frames are for us, as the interface of a real host does.
+#[derive(Clone, Debug)]
+pub struct Filter {
+    ours: MacAddress,
+    groups: Vec<MacAddress>,
+    takes_all_groups: bool,
+}
+
+impl Filter {
+    /// Makes a filter that takes what is sent to `ours` and to everybody.
+    #[must_use]
+    pub fn new(ours: MacAddress) -> Self {
+        Self { ours, groups: Vec::new(), takes_all_groups: false }
+    }
+
+    /// Takes what is sent to `group` too. With more than 32 groups every group is taken, as real
+    /// interfaces do, and the layers above decide alone.
+    pub fn join(&mut self, group: MacAddress) {
+        if self.groups.contains(&group) {
+            return;
+        }
+        if self.groups.len() < GROUPS_LIMIT {
+            self.groups.push(group);
+        } else {
+            self.takes_all_groups = true;
+        }
+    }
+
+    /// Forgets every group.
+    pub fn leave_all(&mut self) {
+        self.groups.clear();
+        self.takes_all_groups = false;
+    }
+
+    /// Returns whether a frame to `destination` is for us.
+    #[must_use]
+    pub fn takes(&self, destination: MacAddress) -> bool {
+        destination == self.ours
+            || destination == MacAddress::BROADCAST
+            || destination.is_multicast()
+                && (self.takes_all_groups || self.groups.contains(&destination))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::string::ToString;
+
+    const OURS: MacAddress = MacAddress::new([2, 0, 0, 0, 0, 1]);
+    const THEIRS: MacAddress = MacAddress::new([2, 0, 0, 0, 0, 2]);
+
+    fn frame(behind_the_addresses: &[u8]) -> Vec<u8> {
+        [&OURS.octets()[..], &THEIRS.octets(), behind_the_addresses].concat()
+    }
+
+    #[test]
+    fn the_group_of_rfc_1112_maps_its_low_23_bits() {
+        let group = MacAddress::of_group_v4(Ipv4Addr::new(224, 129, 2, 3));
+        assert_eq!(group.to_string(), "01:00:5e:01:02:03");
+    }
+
+    #[test]
+    fn the_group_of_rfc_2464_maps_its_low_32_bits() {
+        let group = MacAddress::of_group_v6("ff02::1:ff28:9c5a".parse().unwrap());
+        assert_eq!(group.to_string(), "33:33:ff:28:9c:5a");
+    }
+
+    #[test]
+    fn an_address_of_local_administration_means_one_interface() {
+        let address = MacAddress::local_from_bits(u64::MAX);
+        assert_eq!(address.to_string(), "fe:ff:ff:ff:ff:ff");
+        assert!(address.is_unicast());
+    }
+
+    #[test]
+    fn a_text_that_is_no_address_is_refused() {
+        let wrong = ["", "1", "02:00:00:00:00", "02:00:00:00:00:01:02", "02:00:00:00:00:+1"];
+        assert!(wrong.iter().all(|text| text.parse::<MacAddress>().is_err()));
+        assert_eq!("02:00:00:00:00:01".parse(), Ok(OURS));
+    }
+
+    #[test]
+    fn a_tag_with_a_priority_alone_is_skipped() {
+        let parsed = Header::parse(&frame(&[0x81, 0x00, 0xE0, 0x00, 0x08, 0x00])).unwrap();
+        assert_eq!((parsed.header.ether_type, parsed.header_len), (EtherType::Ipv4, 18));
+    }
+
+    #[test]
+    fn a_frame_of_a_vlan_is_not_ours() {
+        let tagged = frame(&[0x81, 0x00, 0x00, 0x07, 0x08, 0x00]);
+        assert_eq!(Header::parse(&tagged), Err(FrameError::Vlan));
+        let twice = frame(&[0x81, 0x00, 0x00, 0x00, 0x81, 0x00, 0, 0, 8, 0]);
+        assert_eq!(Header::parse(&twice), Err(FrameError::Vlan));
+    }
+
+    #[test]
+    fn a_frame_with_a_length_in_place_of_a_type_is_dropped() {
+        assert_eq!(Header::parse(&frame(&[0x05, 0xFF])), Err(FrameError::Length));
+    }
+
+    #[test]
+    fn a_frame_from_a_group_is_dropped() {
+        let mut wrong = frame(&[8, 0]);
+        wrong[6] |= 1;
+        assert_eq!(Header::parse(&wrong), Err(FrameError::Source));
+    }
+
+    #[test]
+    fn a_short_frame_is_filled_with_zeros() {
+        let mut packet = Packet::from_slice(&[7; 42]);
+        pad(&mut packet);
+        assert_eq!(packet.data(), [[7; 42].as_slice(), &[0; 18]].concat());
+    }
+
+    #[test]
+    fn a_filter_takes_what_is_for_us_for_everybody_and_for_our_groups() {
+        let group = MacAddress::of_group_v6("ff02::1".parse().unwrap());
+        let mut filter = Filter::new(OURS);
+        assert!(filter.takes(OURS) && filter.takes(MacAddress::BROADCAST));
+        assert!(!filter.takes(THEIRS) && !filter.takes(group));
+        filter.join(group);
+        assert!(filter.takes(group));
+    }
+
+    #[test]
+    fn a_filter_with_too_many_groups_takes_every_group() {
+        let mut filter = Filter::new(OURS);
+        (0..40).for_each(|i| filter.join(MacAddress::new([0x33, 0x33, 0, 0, 0, i])));
+        assert_eq!(filter.groups.len(), GROUPS_LIMIT);
+        assert!(filter.takes(MacAddress::new([0x33, 0x33, 9, 9, 9, 9])));
+        assert!(!filter.takes(THEIRS));
+    }
+
+    proptest! {
+        #[test]
+        fn a_header_that_is_written_is_read_back(
+            destination: [u8; 6], source: [u8; 6], ether_type in TYPE_MIN..,
+        ) {
+            let (destination, source) = (MacAddress(destination), MacAddress(source));
+            prop_assume!(source.is_unicast() && ether_type != TAG);
+            let header = Header { destination, source, ether_type: ether_type.into() };
+            let parsed = Parsed { header, header_len: HEADER_LEN };
+            prop_assert_eq!(Header::parse(&header.emit()), Ok(parsed));
+        }
+
+        #[test]
+        fn any_bytes_are_read_no_further_than_they_go(bytes: Vec<u8>) {
+            if let Ok(parsed) = Header::parse(&bytes) {
+                prop_assert!(parsed.header_len <= bytes.len());
+            }
+        }
+
+        #[test]
+        fn an_address_that_is_written_is_read_back(octets: [u8; 6]) {
+            let address = MacAddress(octets);
+            prop_assert_eq!(address.to_string().parse(), Ok(address));
+        }
+    }
+}

@@ -1,0 +1,107 @@
+//! The datagrams that an Ethernet station sends and takes for itself, past its Internet layer.
+//!
+//! DHCP speaks before there is an address to send from, and Neighbor Discovery about addresses
+//! that are not ours yet; neither is a matter of the Internet layer, which would refuse both.
+
+use crate::application::dhcp::{CLIENT_PORT, SERVER_PORT};
+use crate::internet::ipv4::{self, Protocol};
+use crate::internet::nd::{self, HOP_LIMIT, ICMPV6};
+use crate::internet::pseudo_header;
+use crate::packet::Packet;
+use crate::transport::udp;
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+/// Bytes of an IPv6 header.
+const IPV6_HEADER_LEN: usize = 40;
+const TIME_TO_LIVE: u8 = 64;
+
+/// A message of Neighbor Discovery that was found in a packet.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Discovered<'a> {
+    pub(super) source: Ipv6Addr,
+    pub(super) destination: Ipv6Addr,
+    pub(super) message: &'a [u8],
+}
+
+/// Makes an IPv6 packet of the message of Neighbor Discovery in `packet`.
+pub(super) fn push_ipv6(packet: &mut Packet, source: Ipv6Addr, destination: Ipv6Addr) {
+    let [l0, l1] = u16::try_from(packet.len()).unwrap_or(u16::MAX).to_be_bytes();
+    packet.push(&destination.octets());
+    packet.push(&source.octets());
+    packet.push(&[0x60, 0, 0, 0, l0, l1, ICMPV6, HOP_LIMIT]);
+}
+
+/// Makes an IPv4 datagram of the DHCP message in `packet`.
+pub(super) fn push_dhcp(packet: &mut Packet, source: Ipv4Addr, destination: Ipv4Addr) {
+    let len = u16::try_from(packet.len() + udp::HEADER_LEN).unwrap_or(u16::MAX);
+    let ([s0, s1], [d0, d1]) = (CLIENT_PORT.to_be_bytes(), SERVER_PORT.to_be_bytes());
+    let [l0, l1] = len.to_be_bytes();
+    let header = [s0, s1, d0, d1, l0, l1, 0, 0];
+    let sum = pseudo_header(source.into(), destination.into(), Protocol::Udp, len);
+    let [c0, c1] = match sum.bytes(&header).bytes(packet.data()).finish() {
+        // Zero means that there is no checksum; its other form means the same sum (RFC 768).
+        0 => [0xFF, 0xFF],
+        checksum => checksum.to_be_bytes(),
+    };
+    packet.push(&[s0, s1, d0, d1, l0, l1, c0, c1]);
+    let header = ipv4::Header {
+        source,
+        destination,
+        protocol: Protocol::Udp,
+        time_to_live: TIME_TO_LIVE,
+        identification: 0,
+        dscp_ecn: 0,
+        dont_fragment: true,
+    };
+    let total_len = len.saturating_add(20);
+    packet.push(&header.emit(total_len));
+}
+
+/// Returns the DHCP message for a client that an IPv4 datagram carries, if it carries one.
+pub(super) fn dhcp_message(datagram: &[u8]) -> Option<&[u8]> {
+    let parsed = ipv4::Header::parse(datagram).ok()?;
+    let ipv4::Parsed { header, header_len, total_len, is_fragment, .. } = parsed;
+    if header.protocol != Protocol::Udp || is_fragment {
+        return None;
+    }
+    let (head, _) = datagram.get(header_len..total_len)?.split_first_chunk()?;
+    let [s0, s1, d0, d1, l0, l1, c0, c1] = *head;
+    let ports = (u16::from_be_bytes([s0, s1]), u16::from_be_bytes([d0, d1]));
+    if ports != (SERVER_PORT, CLIENT_PORT) {
+        return None;
+    }
+    let len = u16::from_be_bytes([l0, l1]);
+    let covered = datagram.get(header_len..total_len)?.get(..usize::from(len))?;
+    let sum = pseudo_header(header.source.into(), header.destination.into(), Protocol::Udp, len);
+    let is_good = [c0, c1] == [0, 0] || sum.bytes(covered).is_good();
+    is_good.then(|| covered.get(udp::HEADER_LEN..))?
+}
+
+/// Returns the message of Neighbor Discovery that an IPv6 packet carries, if it carries one with
+/// a good checksum.
+///
+/// Extension headers in front of one are not looked behind: RFC 6980 forbids fragments, and no
+/// host sends others.
+pub(super) fn nd_message(packet: &[u8]) -> Option<Discovered<'_>> {
+    let (head, rest) = packet.split_first_chunk::<IPV6_HEADER_LEN>()?;
+    let [v, _, _, _, l0, l1, ICMPV6, HOP_LIMIT, addresses @ ..] = head else { return None };
+    let source = Ipv6Addr::from(*addresses.first_chunk::<16>()?);
+    let destination = Ipv6Addr::from(*addresses.last_chunk::<16>()?);
+    let len = u16::from_be_bytes([*l0, *l1]);
+    let message = rest.get(..usize::from(len))?;
+    if v >> 4 != 6 || !nd::Message::is_type(*message.first()?) {
+        return None;
+    }
+    let protocol = Protocol::from(ICMPV6);
+    let sum = pseudo_header(source.into(), destination.into(), protocol, len);
+    sum.bytes(message).is_good().then_some(Discovered { source, destination, message })
+}
+
+/// Returns where a datagram of ours goes.
+pub(super) fn destination_of(datagram: &[u8]) -> Option<IpAddr> {
+    match datagram.first()? >> 4 {
+        4 => Some(Ipv4Addr::from(*datagram.get(16..20)?.first_chunk::<4>()?).into()),
+        6 => Some(Ipv6Addr::from(*datagram.get(24..40)?.first_chunk::<16>()?).into()),
+        _ => None,
+    }
+}

@@ -1,0 +1,567 @@
+//! Stations on one segment, in virtual time; servers and routers are played by hand.
+
+use super::datagrams::{nd_message, push_ipv6};
+use super::*;
+use crate::application::Stream;
+use crate::application::dhcp::{Kind, Message, Op, Options};
+use crate::cx::testing::Lab;
+use crate::internet::arp::{ArpPacket, Operation};
+use crate::internet::nd::{Prefix, RouterAdvertisement, solicited_node};
+use crate::link::Link;
+use crate::station::{Application, Carried, Opening, Scheduler, Station};
+use crate::time::Duration;
+use crate::transport::tcp::Profile;
+use core::net::SocketAddr;
+use std::vec;
+
+const NETWORK: [u8; 3] = [10, 0, 0];
+const PORT: u16 = 7;
+
+/// Says what it has to say, keeps what it hears, and may echo it.
+#[derive(Debug, Default)]
+struct Talker {
+    says: Vec<u8>,
+    heard: Vec<u8>,
+    echoes: bool,
+}
+
+impl Stream for Talker {
+    fn opened(&mut self, _cx: &mut Cx<'_>) {}
+
+    fn receive(&mut self, data: &[u8], _cx: &mut Cx<'_>) {
+        self.heard.extend_from_slice(data);
+        if self.echoes {
+            self.says.extend_from_slice(data);
+        }
+    }
+
+    fn urgent(&mut self, _is_ahead: bool) {}
+
+    fn output(&self) -> &[u8] {
+        &self.says
+    }
+
+    fn sent(&mut self, count: usize) {
+        self.says.drain(..count);
+    }
+
+    fn peer_closed(&mut self, _cx: &mut Cx<'_>) {}
+
+    fn is_closing(&self) -> bool {
+        false
+    }
+}
+
+struct Host {
+    station: Station,
+    scheduler: Scheduler,
+    application: Carried<Talker>,
+    lab: Lab,
+    /// Frames that it has sent.
+    sent: Vec<Vec<u8>>,
+}
+
+impl Host {
+    fn new(number: u8, ipv4: Ipv4, ipv6: Ipv6, opening: Opening) -> Self {
+        Self::with_lab(Lab::with_seed(number.into()), number, ipv4, ipv6, opening)
+    }
+
+    fn with_lab(mut lab: Lab, number: u8, ipv4: Ipv4, ipv6: Ipv6, opening: Opening) -> Self {
+        let link = Link::Ethernet(crate::link::Ethernet::new(1500));
+        let mut station = Station::new(link, crate::station::Settings::default(), &mut lab.cx());
+        let secret = Secret([number.into(), 7]);
+        let settings = Settings { mac: mac(number), ipv4, ipv6, secret, host_name: vec![] };
+        station.join_segment(settings, &mut lab.cx());
+        let application = Carried::new(Talker::default(), opening, Profile::INTERACTIVE);
+        Self { station, scheduler: Scheduler::default(), application, lab, sent: Vec::new() }
+    }
+
+    /// A host with a fixed IPv4 address that waits for calls.
+    fn fixed(number: u8) -> Self {
+        Self::new(number, fixed(number, None), Ipv6::Off, Opening::Passive { port: PORT })
+    }
+
+    fn ethernet(&mut self) -> &mut Ethernet {
+        self.station.layers.ethernet_mut().unwrap()
+    }
+
+    fn ping(&mut self, destination: impl Into<IpAddr>) {
+        let cx = &mut self.lab.cx();
+        self.station.layers.ping(destination.into(), (1, 1), 56, cx).unwrap();
+    }
+
+    fn link_local(&mut self) -> Ipv6Addr {
+        self.ethernet().discovery().unwrap().addresses().link_local().unwrap()
+    }
+
+    fn run(&mut self) {
+        self.scheduler.run(&mut self.station, &mut self.application, &mut self.lab.cx());
+    }
+
+    fn receive(&mut self, frame: &[u8]) {
+        self.station.receive(frame, &mut self.lab.cx());
+        self.run();
+    }
+
+    fn transmit(&mut self) -> Option<Vec<u8>> {
+        let mut wire = Vec::new();
+        self.station.transmit_into(&mut wire, usize::MAX, &mut self.lab.cx());
+        (!wire.is_empty()).then_some(wire)
+    }
+}
+
+/// A segment: every frame comes to everybody else.
+struct Segment(Vec<Host>);
+
+impl Segment {
+    fn settle(&mut self) {
+        for _ in 0..10_000 {
+            self.0.iter_mut().for_each(Host::run);
+            let sent: Vec<_> = self.0.iter_mut().map(Host::transmit).collect();
+            if sent.iter().all(Option::is_none) {
+                return;
+            }
+            for (sender, frame) in sent.into_iter().enumerate() {
+                let Some(frame) = frame else { continue };
+                let others = self.0.iter_mut().enumerate().filter(|(place, _)| *place != sender);
+                others.for_each(|(_, host)| host.receive(&frame));
+                self.0[sender].sent.push(frame);
+            }
+        }
+        panic!("the segment does not come to rest");
+    }
+
+    fn run_seconds(&mut self, seconds: u64) {
+        let end = self.0[0].lab.now + Duration::from_secs(seconds);
+        loop {
+            self.settle();
+            let deadlines = self.0.iter().filter_map(|host| {
+                [host.station.deadline(), host.application.deadline()].into_iter().flatten().min()
+            });
+            let next = deadlines.min().filter(|at| *at <= end);
+            let now = next.map_or(end, |at| at.max(self.0[0].lab.now));
+            self.0.iter_mut().for_each(|host| host.lab.now = now);
+            if next.is_none() {
+                return;
+            }
+        }
+    }
+}
+
+fn mac(number: u8) -> MacAddress {
+    MacAddress::new([2, 0, 0, 0, 0, number])
+}
+
+fn address(number: u8) -> Ipv4Addr {
+    let [a, b, c] = NETWORK;
+    Ipv4Addr::new(a, b, c, number)
+}
+
+fn fixed(number: u8, router: Option<Ipv4Addr>) -> Ipv4 {
+    Ipv4::Static { address: address(number), prefix_len: 24, router }
+}
+
+/// The types of the frames that a host has sent.
+fn types(frames: &[Vec<u8>]) -> Vec<EtherType> {
+    frames.iter().map(|frame| Header::parse(frame).unwrap().header.ether_type).collect()
+}
+
+#[test]
+fn a_neighbor_is_asked_for_once_and_then_pinged_with_no_more_questions() {
+    let mut segment = Segment(vec![Host::fixed(1), Host::fixed(2)]);
+    segment.run_seconds(10);
+    segment.0.iter_mut().for_each(|host| host.sent.clear());
+    for _ in 0..3 {
+        segment.0[0].ping(address(2));
+        segment.settle();
+        let reply = segment.0[0].station.take_echo_reply().unwrap();
+        assert_eq!(reply.source, IpAddr::from(address(2)));
+    }
+    let mut expected = vec![EtherType::Arp];
+    expected.extend([EtherType::Ipv4; 3]);
+    assert_eq!(types(&segment.0[0].sent), expected);
+    assert_eq!(segment.0[0].station.packets_lent(), 0);
+}
+
+#[test]
+fn a_connection_over_ethernet_carries_bytes_both_ways() {
+    let remote = SocketAddr::new(address(2).into(), PORT);
+    let opening = Opening::Active { local: address(1).into(), remote };
+    let mut caller = Host::new(1, fixed(1, None), Ipv6::Off, opening);
+    let said: Vec<u8> = (0..100_000_u32).map(|i| i.to_be_bytes()[3]).collect();
+    caller.application.stream.says.clone_from(&said);
+    let mut listener = Host::fixed(2);
+    listener.application.stream.echoes = true;
+    let mut segment = Segment(vec![caller, listener]);
+    segment.run_seconds(60);
+    assert!(segment.0[0].application.stream.heard == said);
+}
+
+#[test]
+fn a_host_that_does_not_exist_is_asked_for_three_times_and_no_buffer_is_lost() {
+    let mut segment = Segment(vec![Host::fixed(1), Host::fixed(2)]);
+    segment.run_seconds(10);
+    segment.0[0].sent.clear();
+    segment.0[0].ping(address(9));
+    segment.run_seconds(10);
+    assert_eq!(types(&segment.0[0].sent), [EtherType::Arp; 3]);
+    assert_eq!(segment.0[0].station.packets_lent(), 0);
+    assert_eq!(segment.0[0].lab.counted(Counter::NeighborsUnreachable), 1);
+}
+
+#[test]
+fn a_call_to_a_host_that_does_not_exist_learns_that_it_cannot_be_reached() {
+    let remote = SocketAddr::new(address(9).into(), PORT);
+    let opening = Opening::Active { local: address(1).into(), remote };
+    let mut segment = Segment(vec![Host::new(1, fixed(1, None), Ipv6::Off, opening)]);
+    segment.run_seconds(10);
+    assert!(segment.0[0].lab.counted(Counter::TcpIcmpErrors) > 0);
+}
+
+#[test]
+fn what_is_beyond_the_segment_goes_to_the_router() {
+    let router = Some(address(2));
+    let opening = Opening::Passive { port: PORT };
+    let first = Host::new(1, fixed(1, router), Ipv6::Off, opening);
+    let mut segment = Segment(vec![first, Host::fixed(2)]);
+    segment.run_seconds(10);
+    segment.0[0].sent.clear();
+    segment.0[0].ping(Ipv4Addr::new(192, 0, 2, 1));
+    segment.settle();
+    let last = Header::parse(segment.0[0].sent.last().unwrap()).unwrap().header;
+    assert_eq!((last.destination, last.ether_type), (mac(2), EtherType::Ipv4));
+}
+
+#[test]
+fn a_frame_to_everybody_with_a_datagram_for_one_host_is_dropped() {
+    let mut segment = Segment(vec![Host::fixed(1), Host::fixed(2)]);
+    segment.run_seconds(10);
+    segment.0[0].ping(address(2));
+    segment.settle();
+    let mut ping = segment.0[0].sent.pop().unwrap();
+    segment.0[1].sent.clear();
+    ping[..6].copy_from_slice(&MacAddress::BROADCAST.octets());
+    segment.0[1].receive(&ping);
+    segment.settle();
+    assert_eq!(segment.0[1].sent, Vec::<Vec<u8>>::new());
+    assert_eq!(segment.0[1].lab.counted(Counter::EthernetFramesForOthers), 1);
+}
+
+#[test]
+fn a_frame_for_another_host_is_not_looked_into() {
+    let mut host = Host::fixed(1);
+    host.run();
+    while host.transmit().is_some() {}
+    let header = Header { destination: mac(3), source: mac(2), ether_type: EtherType::Arp };
+    host.receive(&header.emit());
+    assert_eq!(host.lab.counted(Counter::EthernetFramesForOthers), 1);
+    assert_eq!(host.station.packets_lent(), 0);
+}
+
+#[test]
+fn a_short_frame_is_filled_up() {
+    let mut segment = Segment(vec![Host::fixed(1)]);
+    segment.run_seconds(10);
+    assert!(!segment.0[0].sent.is_empty());
+    assert!(segment.0[0].sent.iter().all(|frame| frame.len() == 60));
+}
+
+/// A DHCP server that lends 10.0.0.`lends`, at 10.0.0.200.
+struct Server {
+    lends: u8,
+}
+
+impl Server {
+    const NUMBER: u8 = 200;
+
+    fn answer(&self, frame: &[u8]) -> Option<Vec<u8>> {
+        let asked = Message::parse(frame.get(42..)?).ok()?;
+        let kind = match asked.kind {
+            Kind::Discover => Kind::Offer,
+            Kind::Request => Kind::Ack,
+            _ => return None,
+        };
+        let server = address(Self::NUMBER);
+        let options = Options {
+            prefix_len: Some(24),
+            routers: vec![server],
+            lease_s: Some(3600),
+            server: Some(server),
+            ..Options::default()
+        };
+        let yours = address(self.lends);
+        let reply = Message { op: Op::Reply, kind, yours, options, ..asked };
+        let mut bytes = Vec::new();
+        etherparse::PacketBuilder::ethernet2(mac(Self::NUMBER).octets(), [0xFF; 6])
+            .ipv4(server.octets(), [255; 4], 64)
+            .udp(67, 68)
+            .write(&mut bytes, &reply.emit())
+            .unwrap();
+        Some(bytes)
+    }
+}
+
+impl Segment {
+    /// Runs with a server until `seconds` have passed, half a second at a time.
+    fn run_with_server(&mut self, server: &Server, seconds: u64) {
+        for _ in 0..seconds {
+            self.run_seconds(1);
+            for place in 0..self.0.len() {
+                let sent = core::mem::take(&mut self.0[place].sent);
+                let answers: Vec<_> = sent.iter().filter_map(|f| server.answer(f)).collect();
+                answers.iter().for_each(|frame| self.0[place].receive(frame));
+            }
+        }
+    }
+}
+
+fn asks_a_server(number: u8) -> Host {
+    Host::new(number, Ipv4::Dhcp, Ipv6::Off, Opening::Passive { port: PORT })
+}
+
+#[test]
+fn a_station_gets_its_address_from_a_server_and_uses_it() {
+    let mut segment = Segment(vec![asks_a_server(1), Host::fixed(2)]);
+    segment.run_with_server(&Server { lends: 50 }, 20);
+    assert_eq!(segment.0[0].station.address(), address(50));
+    segment.0[0].ping(address(2));
+    segment.settle();
+    assert!(segment.0[0].station.take_echo_reply().is_some());
+    segment.0[1].ping(address(50));
+    segment.settle();
+    assert!(segment.0[1].station.take_echo_reply().is_some());
+}
+
+#[test]
+fn an_address_that_another_station_has_is_declined() {
+    let mut segment = Segment(vec![asks_a_server(1), Host::fixed(2)]);
+    segment.run_with_server(&Server { lends: 2 }, 8);
+    assert_eq!(segment.0[0].station.address(), Ipv4Addr::UNSPECIFIED);
+    assert_eq!(segment.0[0].lab.counted(Counter::DhcpDeclines), 1);
+    segment.run_with_server(&Server { lends: 51 }, 30);
+    assert_eq!(segment.0[0].station.address(), address(51));
+}
+
+#[test]
+fn an_address_that_is_given_back_is_not_used_any_more() {
+    let mut segment = Segment(vec![asks_a_server(1)]);
+    segment.run_with_server(&Server { lends: 50 }, 20);
+    let host = &mut segment.0[0];
+    host.station.layers.ethernet_mut().unwrap().release(&mut host.lab.cx());
+    segment.run_seconds(1);
+    assert_eq!(segment.0[0].ethernet().lease(), None);
+}
+
+#[test]
+fn two_stations_make_addresses_of_the_segment_and_answer_for_them() {
+    let host =
+        |number| Host::new(number, Ipv4::Off, Ipv6::LinkLocal, Opening::Passive { port: PORT });
+    let mut segment = Segment(vec![host(1), host(2)]);
+    segment.run_seconds(5);
+    let ours = segment
+        .0
+        .iter_mut()
+        .map(|host| host.ethernet().discovery().unwrap().addresses().link_local().unwrap());
+    let ours: Vec<_> = ours.collect();
+    assert_ne!(ours[0], ours[1]);
+    let [_, target] = ours[..] else { panic!("two") };
+    segment.0[1].sent.clear();
+    let mut question = Packet::with_capacity(100);
+    let message =
+        nd::Message::NeighborSolicitation { target, source_mac: Some(mac(1)), nonce: None };
+    let to = solicited_node(target);
+    question.extend(&message.emit(ours[0], to));
+    push_ipv6(&mut question, ours[0], to);
+    let destination = MacAddress::of_group_v6(to);
+    let header = Header { destination, source: mac(1), ether_type: EtherType::Ipv6 };
+    question.push(&header.emit());
+    segment.0[1].receive(question.data());
+    segment.settle();
+    let answer = segment.0[1].sent[0].clone();
+    assert_eq!(Header::parse(&answer).unwrap().header.destination, mac(1));
+    let found = nd_message(&answer[14..]).unwrap();
+    assert_eq!((found.source, found.destination), (target, ours[0]));
+}
+
+#[test]
+fn two_stations_that_make_the_same_address_find_out() {
+    let host = |seed| {
+        let opening = Opening::Passive { port: PORT };
+        Host::with_lab(Lab::with_seed(seed), 1, Ipv4::Off, Ipv6::LinkLocal, opening)
+    };
+    // The same hardware address and secret twice: an image that was copied.
+    let mut segment = Segment(vec![host(1), host(2)]);
+    segment.run_seconds(30);
+    let duplicates = segment.0.iter().map(|h| h.lab.counted(Counter::NdDuplicates)).sum::<u64>();
+    assert!(duplicates > 0);
+}
+
+fn advertisement(takes: &mut Host) -> Vec<u8> {
+    let router = Ipv6Addr::new(0xFE80, 0, 0, 0, 0, 0, 0, 1);
+    let prefix = Prefix {
+        prefix: Ipv6Addr::new(0x2001, 0xDB8, 0, 0, 0, 0, 0, 0),
+        len: 64,
+        is_on_link: true,
+        is_autonomous: true,
+        valid_s: 3600,
+        preferred_s: 1800,
+    };
+    let said = RouterAdvertisement {
+        lifetime_s: 1800,
+        source_mac: Some(mac(9)),
+        prefixes: vec![prefix],
+        ..RouterAdvertisement::default()
+    };
+    let mut packet = takes.station.lend(&mut takes.lab.cx()).unwrap();
+    packet.extend(&nd::Message::RouterAdvertisement(said).emit(router, nd::ALL_NODES));
+    push_ipv6(&mut packet, router, nd::ALL_NODES);
+    let destination = MacAddress::of_group_v6(nd::ALL_NODES);
+    packet.push(&Header { destination, source: mac(9), ether_type: EtherType::Ipv6 }.emit());
+    let frame = packet.data().to_vec();
+    takes.station.take_back(packet);
+    frame
+}
+
+#[test]
+fn a_station_makes_an_address_in_the_prefix_of_a_router() {
+    let host = Host::new(1, Ipv4::Off, Ipv6::Autoconfigured, Opening::Passive { port: PORT });
+    let mut segment = Segment(vec![host]);
+    segment.run_seconds(3);
+    let frame = advertisement(&mut segment.0[0]);
+    segment.0[0].receive(&frame);
+    segment.run_seconds(3);
+    let far = IpAddr::from(Ipv6Addr::new(0x2620, 0, 0, 0, 0, 0, 0, 1));
+    let router = IpAddr::from(Ipv6Addr::new(0xFE80, 0, 0, 0, 0, 0, 0, 1));
+    assert_eq!(segment.0[0].station.layers.internet.next_hop(far), Some(router));
+    let ethernet = segment.0[0].ethernet();
+    assert_eq!(ethernet.discovery().unwrap().addresses().iter().count(), 2);
+    assert_eq!(ethernet.cache().lookup(router), Some(mac(9)));
+}
+
+// attack row 21
+#[test]
+fn row_21_a_station_that_does_not_listen_to_routers_takes_nothing_from_them() {
+    let host = Host::new(1, Ipv4::Off, Ipv6::LinkLocal, Opening::Passive { port: PORT });
+    let mut segment = Segment(vec![host]);
+    segment.run_seconds(3);
+    let frame = advertisement(&mut segment.0[0]);
+    segment.0[0].receive(&frame);
+    segment.run_seconds(3);
+    let ethernet = segment.0[0].ethernet();
+    assert_eq!(ethernet.discovery().unwrap().addresses().iter().count(), 1);
+    assert_eq!(ethernet.discovery().unwrap().routers(), []);
+}
+
+// attack row 22
+#[test]
+fn row_22_a_flood_from_hosts_that_do_not_exist_leaves_buffers_and_neighbors() {
+    let mut segment = Segment(vec![Host::fixed(1), Host::fixed(2)]);
+    segment.run_seconds(10);
+    segment.0[1].ping(address(1));
+    segment.settle();
+    for number in 0..20_000_u32 {
+        let sender = Ipv4Addr::from_bits(0x0A00_0000 + (number % 250) + 3);
+        let mut frame = Vec::new();
+        etherparse::PacketBuilder::ethernet2(mac(9).octets(), mac(1).octets())
+            .ipv4(sender.octets(), address(1).octets(), 64)
+            .icmpv4_echo_request(1, 1)
+            .write(&mut frame, b"flood")
+            .unwrap();
+        segment.0[0].receive(&frame);
+        while segment.0[0].transmit().is_some() {}
+    }
+    assert!(segment.0[0].station.packets_lent() <= neighbor::Limits::default().packets);
+    segment.0[0].ping(address(2));
+    segment.settle();
+    assert!(segment.0[0].station.take_echo_reply().is_some());
+}
+
+#[test]
+fn a_gratuitous_claim_of_a_neighbors_address_moves_nothing_while_he_answers() {
+    let mut segment = Segment(vec![Host::fixed(1), Host::fixed(2)]);
+    segment.run_seconds(10);
+    segment.0[0].ping(address(2));
+    segment.settle();
+    let claim = ArpPacket {
+        operation: Operation::Request,
+        sender_mac: mac(9),
+        sender: address(2),
+        target_mac: MacAddress::UNSPECIFIED,
+        target: address(2),
+    };
+    let destination = MacAddress::BROADCAST;
+    let header = Header { destination, source: mac(9), ether_type: EtherType::Arp };
+    segment.0[0].receive(&[&header.emit()[..], &claim.emit()].concat());
+    segment.run_seconds(10);
+    assert_eq!(segment.0[0].ethernet().cache().lookup(address(2).into()), Some(mac(2)));
+}
+
+#[test]
+fn stations_without_any_configuration_ping_each_other_over_ipv6() {
+    let host =
+        |number| Host::new(number, Ipv4::Off, Ipv6::LinkLocal, Opening::Passive { port: PORT });
+    let mut segment = Segment(vec![host(1), host(2)]);
+    segment.run_seconds(5);
+    let theirs = segment.0[1].link_local();
+    segment.0[0].ping(theirs);
+    segment.settle();
+    let reply = segment.0[0].station.take_echo_reply().unwrap();
+    assert_eq!(reply.source, IpAddr::from(theirs));
+    assert_eq!(segment.0[0].station.packets_lent(), 0);
+}
+
+#[test]
+fn a_connection_over_ethernet_and_ipv6_carries_bytes_both_ways() {
+    let [ours, theirs] = [1, 2].map(|last| Ipv6Addr::new(0x2001, 0xDB8, 0, 0, 0, 0, 0, last));
+    let fixed = |address| Ipv6::Static { address, prefix_len: 64, router: None };
+    let remote = SocketAddr::new(theirs.into(), PORT);
+    let opening = Opening::Active { local: ours.into(), remote };
+    let mut listener = Host::new(2, Ipv4::Off, fixed(theirs), Opening::Passive { port: PORT });
+    listener.application.stream.echoes = true;
+    let mut caller = Host::new(1, Ipv4::Off, fixed(ours), opening);
+    let said: Vec<u8> = (0..50_000_u32).map(|i| i.to_be_bytes()[3]).collect();
+    caller.application.stream.says.clone_from(&said);
+    let mut segment = Segment(vec![caller, listener]);
+    segment.run_seconds(60);
+    assert!(segment.0[0].application.stream.heard == said);
+}
+
+/// A router that only advertises, at `fe80::number`.
+fn advertises(number: u8) -> Vec<u8> {
+    let router = Ipv6Addr::new(0xFE80, 0, 0, 0, 0, 0, 0, number.into());
+    let source_mac = Some(mac(number));
+    let said = RouterAdvertisement { lifetime_s: 1800, source_mac, ..Default::default() };
+    let mut packet = Packet::with_capacity(100);
+    packet.extend(&nd::Message::RouterAdvertisement(said).emit(router, nd::ALL_NODES));
+    push_ipv6(&mut packet, router, nd::ALL_NODES);
+    let destination = MacAddress::of_group_v6(nd::ALL_NODES);
+    packet.push(&Header { destination, source: mac(number), ether_type: EtherType::Ipv6 }.emit());
+    packet.data().to_vec()
+}
+
+#[test]
+fn a_router_that_does_not_answer_any_more_is_passed_over() {
+    let address = Ipv6Addr::new(0x2001, 0xDB8, 0, 0, 0, 0, 0, 1);
+    let host = Host::new(1, Ipv4::Off, Ipv6::Autoconfigured, Opening::Passive { port: PORT });
+    let mut segment = Segment(vec![host]);
+    segment.run_seconds(3);
+    let host = &mut segment.0[0];
+    let known = crate::internet::addresses::Address::lasting(address.into(), 64);
+    host.station.layers.internet.add_address(known).unwrap();
+    host.receive(&advertises(8));
+    host.receive(&advertises(9));
+    let far = Ipv6Addr::new(0x2620, 0, 0, 0, 0, 0, 0, 1);
+    let first = |frames: &[Vec<u8>]| {
+        let to = |frame: &Vec<u8>| Header::parse(frame).unwrap().header.destination;
+        let pings = frames.iter().filter(|frame| frame.get(20) == Some(&58) && frame[54] == 128);
+        pings.map(to).collect::<Vec<_>>()
+    };
+    host.sent.clear();
+    host.ping(far);
+    segment.run_seconds(20);
+    assert_eq!(first(&segment.0[0].sent), [mac(8)]);
+    segment.0[0].sent.clear();
+    segment.0[0].ping(far);
+    segment.settle();
+    assert_eq!(first(&segment.0[0].sent), [mac(9)]);
+}
