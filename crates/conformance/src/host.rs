@@ -132,12 +132,12 @@ impl Host {
     pub(crate) fn flush(&mut self) {
         let mut cx = cx(self.now, &mut self.chance, &mut self.meter);
         let mut leaving = Vec::new();
-        while let Some(packet) = self.internet.transmit(&mut cx) {
+        while let Some(packet) = self.internet.transmit(&mut self.pool, &mut cx) {
             leaving.push(packet);
         }
         while let Some(segment) = self.tcp.transmit(&mut self.pool, &mut cx) {
             let (lower, pool) = (segment.lower, &mut self.pool);
-            if let Ok(packet) = self.internet.send(segment.packet, lower, pool, &mut cx) {
+            if let Ok(Some(packet)) = self.internet.send(segment.packet, lower, pool, &mut cx) {
                 leaving.push(packet);
             }
         }

@@ -198,7 +198,8 @@ impl Driver {
         let now = self.clock.now();
         let has_output = self.station.has_output() && !self.is_full;
         let deadlines = [self.station.deadline(), application.deadline(), until];
-        let until = if application.wants_to_run() || self.station.has_news() || has_output {
+        let is_ready = self.station.has_news() || self.station.has_input() || has_output;
+        let until = if application.wants_to_run() || is_ready {
             Some(now)
         } else {
             deadlines.into_iter().flatten().min()
@@ -210,8 +211,8 @@ impl Driver {
             packets_in: 0,
             packets_out: 0,
         };
-        let packet = self.empty_packet(now);
-        let Some(mut packet) = packet.filter(|_| !self.is_full) else {
+        let packet = if self.is_full { None } else { self.empty_packet(now) };
+        let Some(mut packet) = packet else {
             self.wait_for_room(until, &mut turn)?;
             return Ok((turn, true));
         };
@@ -233,9 +234,15 @@ impl Driver {
         Ok((turn, length.is_some_and(|length| was_there || length > SHORT_LEN)))
     }
 
-    /// Waits until the device takes packets again, or until all that is lent may have come back.
+    /// Waits until the device takes packets again; where all packets are lent instead, the
+    /// application has to give some back, and is asked again soon.
     fn wait_for_room(&mut self, until: Option<Instant>, turn: &mut Turn) -> io::Result<()> {
-        let flags = if self.is_full { PollFlags::OUT } else { PollFlags::empty() };
+        let (flags, until) = if self.is_full {
+            (PollFlags::OUT, until)
+        } else {
+            let soon = turn.now + LOOK_AGAIN_AFTER;
+            (PollFlags::empty(), Some(until.map_or(soon, |until| until.min(soon))))
+        };
         let mut descriptors = [PollFd::new(&self.device, flags)];
         let before = turn.now;
         let waited = readiness::wait(&mut descriptors, &self.clock, until);
@@ -289,10 +296,16 @@ impl Driver {
         Ok(Some(length))
     }
 
-    /// Lets timers run out, and runs the application if there is anything for it.
+    /// Takes in what the station has sent to itself, lets timers run out, and runs the application
+    /// if there is anything for it.
     fn run(&mut self, application: &mut dyn Application, now: Instant) {
         let is_due = |deadline: Option<Instant>| deadline.is_some_and(|at| at <= now);
         let mut cx = Cx { now, chance: &mut self.chance, meter: &mut self.meter };
+        let mut looped = 0;
+        while looped < BATCH && self.station.has_input() {
+            self.station.step(Step::Network, application, &mut cx);
+            looped += 1;
+        }
         if is_due(self.station.deadline()) {
             self.station.step(Step::Timer, application, &mut cx);
         }
@@ -464,6 +477,7 @@ impl Outbox {
 
 /// A wait that is shorter was none: the packet was there.
 const AT_ONCE: Duration = Duration::from_nanos(3_000);
+const LOOK_AGAIN_AFTER: Duration = Duration::from_millis(1);
 /// A packet that is longer is part of a stream.
 const SHORT_LEN: usize = 512;
 const ETHERNET_HEADER_LEN: usize = 14;

@@ -232,3 +232,34 @@ fn an_interface_that_goes_down_is_told_when_there_is_something_to_write() {
         assert_eq!(refused.raw_os_error(), Some(libc::EIO));
     });
 }
+
+#[test]
+fn a_device_that_was_full_is_asked_for_room_and_no_packet_is_lost() {
+    in_new_network(|| {
+        let mut driver = driver(OFFLOADING, Wait::Block);
+        let settle = |driver: &mut Driver| {
+            let until = Some(driver.clock().now());
+            driver.turn(&mut Echo::default(), until).unwrap();
+            driver.parts().0.packets_lent()
+        };
+        let lent = settle(&mut driver);
+        driver.is_full = true;
+        assert_eq!(settle(&mut driver), lent);
+        assert!(!driver.is_full);
+    });
+}
+
+#[test]
+fn a_station_without_a_free_packet_lets_its_timers_run_on() {
+    in_new_network(|| {
+        let mut driver = driver(OFFLOADING, Wait::Block);
+        let lent: Vec<Packet> = core::iter::from_fn(|| {
+            let (station, mut cx) = driver.parts();
+            station.lend(&mut cx)
+        })
+        .collect();
+        let turn = driver.turn(&mut Echo::default(), None).unwrap();
+        assert_eq!(turn.packets_in, 0);
+        lent.into_iter().for_each(|packet| driver.parts().0.take_back(packet));
+    });
+}

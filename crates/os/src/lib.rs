@@ -16,6 +16,9 @@ pub mod clock;
 pub mod device;
 #[cfg(target_os = "linux")]
 pub mod driver;
+#[cfg(test)]
+#[cfg(target_os = "linux")]
+mod dual_stack_tests;
 pub mod entropy;
 #[cfg(target_os = "linux")]
 pub mod host;

@@ -121,7 +121,8 @@ impl Connection {
         let usable = window.min(self.recovery().allowance());
         let len = unsent.min(usable).min(self.quantum());
         let len = self.whole_segments(len, unsent, super_segment_max);
-        let fin = self.is_closing && len == unsent && usable > len;
+        // A FIN takes no room in the network: the congestion window does not hold it up.
+        let fin = self.is_closing && len == unsent && window > len;
         if (len == 0 && !fin) || !self.is_worth_sending(len, unsent, fin) {
             self.note_limit(unsent, window, cx.now);
             // With nothing outstanding only the peer's window can be what holds the data back.

@@ -232,3 +232,11 @@ fn in_time_wait_a_peer_that_goes_on_is_told_where_we_stand() {
     assert_eq!(texts(&answer), ["<ACK seq 2 ack 2 len 0>"]);
     assert_eq!(texts(&script.peer(Flags::ACK, 2, 2, b"")), [""; 0]);
 }
+
+#[test]
+fn a_fin_does_not_wait_for_the_congestion_window() {
+    let mut script = Script::established(PLAIN);
+    let sent = script.send(&pattern(10_000));
+    assert_eq!(sent.len(), 10);
+    assert_eq!(texts(&script.close()), ["<FIN,ACK seq 10001 ack 1 len 0>"]);
+}

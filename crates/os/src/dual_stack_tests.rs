@@ -1,0 +1,218 @@
+//! The kernel's IP against ours on a TUN: both families, and datagrams in fragments.
+
+use crate::device::Device;
+use crate::driver::Driver;
+use crate::interface::Interface;
+use crate::testing::in_new_network;
+use crate::tun::{Kind, Options, Tun};
+use crate::waiting::Wait;
+use protocols::Cx;
+use protocols::chance::Chance;
+use protocols::internet::addresses::Address;
+use protocols::internet::icmp::EchoReply;
+use protocols::link::{Datagram, Link};
+use protocols::meter::{Clock, Counter, Meter};
+use protocols::station::{Application, Layers, Settings};
+use protocols::time::Duration;
+use protocols::transport::tcp::{ConnectionId, Event, Profile};
+use protocols::transport::udp::SocketId;
+use std::io::{Read, Write};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream, UdpSocket};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+
+const KERNEL: Ipv4Addr = Ipv4Addr::new(10, 1, 2, 1);
+const OURS: Ipv4Addr = Ipv4Addr::new(10, 1, 2, 2);
+const KERNEL_V6: Ipv6Addr = Ipv6Addr::new(0x2001, 0xDB8, 0, 0, 0, 0, 0, 1);
+const OURS_V6: Ipv6Addr = Ipv6Addr::new(0x2001, 0xDB8, 0, 0, 0, 0, 0, 2);
+const PORT: u16 = 7;
+const MTU: u16 = 1500;
+const RETRY_AFTER: Duration = Duration::from_millis(200);
+const TRIES: usize = 100;
+
+/// Sends back every datagram and every byte, and asks for echoes.
+#[derive(Default)]
+struct Mirror {
+    socket: Option<SocketId>,
+    /// Where it listens; 0 for anywhere.
+    port: u16,
+    connections: Vec<ConnectionId>,
+    to_ping: Option<(IpAddr, u16)>,
+    echoed: Option<EchoReply>,
+}
+
+impl Application for Mirror {
+    fn wants_to_run(&self) -> bool {
+        self.socket.is_none() || self.to_ping.is_some()
+    }
+
+    fn run(&mut self, layers: &mut Layers, cx: &mut Cx<'_>) {
+        let bound = self.socket.or_else(|| layers.udp.bind(self.port, cx).ok());
+        self.socket = bound;
+        let Some(socket) = bound else { return };
+        while let Some((from, packet)) = layers.udp.receive_from(socket) {
+            let data = packet.data().to_vec();
+            layers.pool.put(packet);
+            layers.send_to(socket, &data, from, cx).unwrap();
+        }
+        if let Some((to, len)) = self.to_ping.take() {
+            layers.ping(to, (7, 1), len, cx).unwrap();
+        }
+        self.echoed = self.echoed.or(layers.take_echo_reply());
+        while let Some((id, event)) = layers.tcp.event() {
+            match event {
+                Event::Established => self.connections.push(id),
+                Event::PeerClosed => layers.tcp.close(id).unwrap(),
+                _ => {}
+            }
+        }
+        for id in &self.connections {
+            let data = layers.tcp.received(*id).map(<[u8]>::to_vec).unwrap_or_default();
+            let taken = layers.tcp.send(*id, &data).unwrap_or(0);
+            _ = layers.tcp.consume(*id, taken);
+        }
+    }
+}
+
+fn driver(is_offloading: bool) -> Driver {
+    let options = Options {
+        kind: Kind::Tun,
+        is_offloading,
+        takes_super_datagrams: false,
+        has_many_queues: false,
+    };
+    let tun = Tun::open_with(Some("plumb0"), options).unwrap();
+    let interface = Interface::named("plumb0").unwrap();
+    interface.set_address(KERNEL, 24).unwrap();
+    interface.set_mtu(MTU).unwrap();
+    interface.bring_up().unwrap();
+    interface.add_address6(KERNEL_V6, 64).unwrap();
+    let link = Link::Datagram(Datagram::new(MTU.into()));
+    let settings = Settings { address: OURS, prefix_len: 24, ..Settings::default() };
+    let lent = (Chance::from_seed(1), Meter::new(Clock::None));
+    let mut driver = Driver::new(Device::Tun(tun), link, settings, Wait::Block, lent).unwrap();
+    let layers = &mut driver.parts().0.layers;
+    layers.internet.add_address(Address::lasting(OURS_V6.into(), 64)).unwrap();
+    layers.tcp.listen(PORT, Profile::BULK).unwrap();
+    driver
+}
+
+/// Runs `client` in a thread of the same network while the driver turns, until it has ended.
+fn serve<R: Send>(driver: &mut Driver, client: impl FnOnce() -> R + Send) -> R {
+    let has_ended = AtomicBool::new(false);
+    let mut mirror = Mirror { port: PORT, ..Mirror::default() };
+    // It listens before anybody calls.
+    let now = driver.clock().now();
+    driver.turn(&mut mirror, Some(now)).unwrap();
+    thread::scope(|scope| {
+        let client = scope.spawn(|| {
+            let result = client();
+            has_ended.store(true, Ordering::Release);
+            result
+        });
+        while !has_ended.load(Ordering::Acquire) && !client.is_finished() {
+            let until = driver.clock().now() + Duration::from_millis(5);
+            driver.turn(&mut mirror, Some(until)).unwrap();
+        }
+        client.join().unwrap()
+    })
+}
+
+fn pattern(len: usize) -> Vec<u8> {
+    (0..=250).cycle().take(len).collect()
+}
+
+/// Sends a datagram of `len` bytes from a socket of the kernel until one comes back, and returns
+/// that: the kernel takes a moment before a new address of IPv6 is its own.
+fn mirrored(local: IpAddr, ours: IpAddr, len: usize) -> Vec<u8> {
+    let socket = UdpSocket::bind((local, 0)).unwrap();
+    socket.set_read_timeout(Some(RETRY_AFTER)).unwrap();
+    let mut back = vec![0; 65_536];
+    let came = (0..TRIES).find_map(|_| {
+        socket.send_to(&pattern(len), (ours, PORT)).unwrap();
+        socket.recv_from(&mut back).ok()
+    });
+    let (count, from) = came.unwrap();
+    assert_eq!(from, SocketAddr::new(ours, PORT));
+    back.truncate(count);
+    back
+}
+
+fn long_datagrams_go_and_come(is_offloading: bool) {
+    in_new_network(move || {
+        let mut driver = driver(is_offloading);
+        let back = serve(&mut driver, || {
+            let v4 = mirrored(KERNEL.into(), OURS.into(), 20_000);
+            let v6 = mirrored(KERNEL_V6.into(), OURS_V6.into(), 30_000);
+            let short = mirrored(KERNEL_V6.into(), OURS_V6.into(), 100);
+            [v4, v6, short]
+        });
+        assert!(back == [pattern(20_000), pattern(30_000), pattern(100)]);
+        assert!(driver.meter().counted(Counter::IpReassembled) >= 2);
+        assert!(driver.meter().counted(Counter::IpFragmentsOut) >= 34);
+    });
+}
+
+#[test]
+fn long_datagrams_of_both_families_go_to_the_kernel_and_come_back() {
+    long_datagrams_go_and_come(false);
+}
+
+#[test]
+fn long_datagrams_go_and_come_where_the_device_finishes_checksums() {
+    long_datagrams_go_and_come(true);
+}
+
+#[test]
+fn the_kernels_tcp_speaks_to_ours_over_ipv6_with_super_segments() {
+    in_new_network(|| {
+        let mut driver = driver(true);
+        let sent = pattern(1_000_000);
+        let received = serve(&mut driver, || {
+            let mut stream = TcpStream::connect((OURS_V6, PORT)).unwrap();
+            let mut writer = stream.try_clone().unwrap();
+            thread::scope(|scope| {
+                scope.spawn(|| writer.write_all(&sent).unwrap());
+                let mut received = vec![0; sent.len()];
+                stream.read_exact(&mut received).unwrap();
+                received
+            })
+        });
+        assert!(received == sent);
+    });
+}
+
+/// Asks for an echo of `len` bytes until it comes.
+fn echoed(driver: &mut Driver, to: IpAddr, len: u16) -> EchoReply {
+    let mut mirror = Mirror::default();
+    for _ in 0..TRIES {
+        mirror.to_ping = Some((to, len));
+        let until = driver.clock().now() + RETRY_AFTER;
+        while mirror.echoed.is_none() && driver.clock().now() < until {
+            driver.turn(&mut mirror, Some(until)).unwrap();
+        }
+        if let Some(reply) = mirror.echoed {
+            return reply;
+        }
+    }
+    panic!("no echo from {to}");
+}
+
+#[test]
+fn the_kernel_answers_our_long_echoes_of_both_families() {
+    in_new_network(|| {
+        let mut driver = driver(false);
+        let v4 = echoed(&mut driver, KERNEL.into(), 4_000);
+        let v6 = echoed(&mut driver, KERNEL_V6.into(), 5_000);
+        assert_eq!((v4.source, v4.payload_len), (KERNEL.into(), 4_000));
+        assert_eq!((v6.source, v6.payload_len), (KERNEL_V6.into(), 5_000));
+    });
+}
+
+#[test]
+fn a_station_on_a_device_echoes_to_itself() {
+    in_new_network(|| {
+        let reply = echoed(&mut driver(false), Ipv6Addr::LOCALHOST.into(), 2_000);
+        assert_eq!(reply.source, IpAddr::V6(Ipv6Addr::LOCALHOST));
+    });
+}
