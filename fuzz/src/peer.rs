@@ -70,8 +70,13 @@ impl Peer {
 
     /// Returns a SYN, or what goes with one.
     pub fn synchronize(&self, flags: Flags, with_options: bool) -> Vec<u8> {
-        let options =
-            Options { mss: Some(400), window_scale: Some(3), timestamps: Some(self.timestamps) };
+        let options = Options {
+            mss: Some(400),
+            window_scale: Some(3),
+            sack_permitted: true,
+            timestamps: Some(self.timestamps),
+            ..Options::default()
+        };
         let header = self.header(flags.with(Flags::SYN));
         let options = if with_options { options } else { Options::default() };
         self.segment(&Header { options, ..header }, &[])
@@ -102,6 +107,13 @@ impl Peer {
         if has(5) {
             header.options.mss = Some(script.word()?);
             header.options.window_scale = Some(script.byte()?);
+        }
+        if script.0.len() > 8 && has(2) && has(3) {
+            for _ in 0..2 {
+                let start = header.ack + u32::from(script.word()?);
+                header.options.sack.push((start, start + u32::from(script.word()?)));
+            }
+            header.window = 0xFFFF;
         }
         let len = if has(6) { usize::from(script.word()? % 1400) } else { 0 };
         Some(self.segment(&header, &vec![b'd'; len]))

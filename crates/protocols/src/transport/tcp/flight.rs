@@ -29,8 +29,9 @@ const RANGES_SLACK: usize = 16;
 
 /// What was known when something was sent (draft-ietf-ccwg-bbr, delivery rate samples).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Stamp {
-    pub(super) sent_at: Instant,
+pub struct Stamp {
+    /// When it was sent.
+    pub sent_at: Instant,
     /// Bytes delivered until then, and when the last of them was.
     delivered: u64,
     delivered_at: Instant,
@@ -55,55 +56,61 @@ struct Again {
 
 /// The latest sending of which an acknowledgment brings news.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Newest {
-    pub(super) stamp: Stamp,
+pub struct Newest {
+    /// What was known when it was sent.
+    pub stamp: Stamp,
     /// Where it ends in the stream.
-    pub(super) end: u64,
-    pub(super) is_again: bool,
+    pub end: u64,
+    /// It had been sent before.
+    pub is_again: bool,
 }
 
 /// What one acknowledgment brings, with all its blocks.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Delivery {
+pub struct Delivery {
     /// Bytes that are acknowledged by number now and were not before.
-    pub(super) acked: u64,
+    pub acked: u64,
     /// Bytes that the peer is now known to have, by number or by block.
-    pub(super) delivered: u64,
+    pub delivered: u64,
     /// Bytes of these that came by block.
-    pub(super) sacked: u64,
-    pub(super) newest: Option<Newest>,
+    pub sacked: u64,
+    /// The latest sending that it delivers.
+    pub newest: Option<Newest>,
     /// The round trip of what was sent once and acknowledged by number (Karn).
-    pub(super) rtt: Option<Duration>,
+    pub rtt: Option<Duration>,
     /// How far below the highest delivery something arrived that was sent only once, in bytes.
-    pub(super) reordered: Option<u64>,
+    pub reordered: Option<u64>,
     /// What was acknowledged by number includes something that was sent again.
-    pub(super) acked_again: bool,
+    pub acked_again: bool,
     /// Ranges that were not believed.
-    pub(super) refused: u32,
+    pub refused: u32,
 }
 
 /// What is known of something that is out, by how long ago it was sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Judgment {
+pub enum Judgment {
     /// Nothing sent later was delivered.
     Open,
     /// It is lost if nothing is heard of it until then.
     Until(Instant),
+    /// It is lost.
     Lost,
 }
 
 /// The rate at which data was delivered between two acknowledgments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct RateSample {
-    pub(super) bytes_per_s: u64,
-    pub(super) is_app_limited: bool,
+pub struct RateSample {
+    /// Bytes a second.
+    pub bytes_per_s: u64,
+    /// The user had given nothing more to send.
+    pub is_app_limited: bool,
     /// Bytes that had been delivered when it began.
-    pub(super) delivered_before: u64,
+    pub delivered_before: u64,
 }
 
 /// What is outstanding on a connection.
 #[derive(Clone, Debug)]
-pub(super) struct Flight {
+pub struct Flight {
     una: u64,
     una_seq: Seq,
     nxt: u64,
@@ -132,7 +139,8 @@ pub(super) struct Flight {
 
 impl Flight {
     /// Nothing is out; `una` is the next number.
-    pub(super) fn new(una: Seq) -> Self {
+    #[must_use]
+    pub fn new(una: Seq) -> Self {
         Self {
             una: 0,
             una_seq: una,
@@ -155,47 +163,56 @@ impl Flight {
     }
 
     /// Returns the place of the first number that is not acknowledged.
-    pub(super) fn una(&self) -> u64 {
+    #[must_use]
+    pub fn una(&self) -> u64 {
         self.una
     }
 
     /// Returns the place behind all that was sent.
-    pub(super) fn nxt(&self) -> u64 {
+    #[must_use]
+    pub fn nxt(&self) -> u64 {
         self.nxt
     }
 
     /// Returns how many bytes are out and not acknowledged by number.
-    pub(super) fn outstanding(&self) -> u64 {
+    #[must_use]
+    pub fn outstanding(&self) -> u64 {
         self.nxt - self.una
     }
 
     /// Returns how many bytes are thought to be in the network (RFC 6675 §3, pipe).
-    pub(super) fn pipe(&self) -> u64 {
+    #[must_use]
+    pub fn pipe(&self) -> u64 {
         self.outstanding().saturating_sub(self.sacked.places() + self.lost.places())
     }
 
     /// Returns how many bytes beyond the acknowledgment the peer has.
-    pub(super) fn sacked(&self) -> u64 {
+    #[must_use]
+    pub fn sacked(&self) -> u64 {
         self.sacked.places()
     }
 
     /// Returns how many bytes are lost and wait to be sent again.
-    pub(super) fn lost(&self) -> u64 {
+    #[must_use]
+    pub fn lost(&self) -> u64 {
         self.lost.places()
     }
 
     /// Returns how many bytes were sent again and are not delivered.
-    pub(super) fn again(&self) -> u64 {
+    #[must_use]
+    pub fn again(&self) -> u64 {
         self.again_places
     }
 
     /// Returns how many bytes were delivered since the connection began.
-    pub(super) fn delivered(&self) -> u64 {
+    #[must_use]
+    pub fn delivered(&self) -> u64 {
         self.delivered
     }
 
     /// Returns the number at a place.
-    pub(super) fn seq(&self, place: u64) -> Seq {
+    #[must_use]
+    pub fn seq(&self, place: u64) -> Seq {
         // Outstanding data is less than half the numbers there are.
         let low = |place: u64| u32::try_from(place & 0xFFFF_FFFF).unwrap_or(0);
         Seq(self.una_seq.0.wrapping_add(low(place)).wrapping_sub(low(self.una)))
@@ -207,7 +224,7 @@ impl Flight {
     }
 
     /// Notes that `len` bytes were sent for the first time, in `segments` segments.
-    pub(super) fn sent(&mut self, len: u32, segments: u32, now: Instant) {
+    pub fn sent(&mut self, len: u32, segments: u32, now: Instant) {
         let range = Range::new(self.nxt, self.nxt + u64::from(len));
         let stamp = self.stamp(now);
         self.nxt = range.end;
@@ -237,19 +254,20 @@ impl Flight {
     }
 
     /// Says that the user has nothing more to send.
-    pub(super) fn app_limited(&mut self) {
+    pub fn app_limited(&mut self) {
         self.app_limited_until = (self.delivered + self.pipe()).max(1);
     }
 
     /// Returns the first lost bytes, at most `max` of them, that wait to be sent again.
-    pub(super) fn next_lost(&self, max: u32) -> Option<(Seq, u32)> {
+    #[must_use]
+    pub fn next_lost(&self, max: u32) -> Option<(Seq, u32)> {
         let range = self.lost.first()?;
         let len = u32::try_from(range.len()).unwrap_or(u32::MAX).min(max);
         Some((self.seq(range.start), len))
     }
 
     /// Notes that `len` bytes from `seq` on were sent again.
-    pub(super) fn sent_again(&mut self, seq: Seq, len: u32, now: Instant) {
+    pub fn sent_again(&mut self, seq: Seq, len: u32, now: Instant) {
         let Some(start) = self.place(seq) else { return };
         let range = Range::new(start, (start + u64::from(len)).min(self.nxt));
         if range.is_empty() {
@@ -266,7 +284,8 @@ impl Flight {
 
     /// Returns the last `max` bytes that are out, unless the peer has them: what a probe of the
     /// tail sends again (RFC 8985 §7.3).
-    pub(super) fn tail(&self, max: u32) -> Option<(Seq, u32)> {
+    #[must_use]
+    pub fn tail(&self, max: u32) -> Option<(Seq, u32)> {
         let last = self.pieces.back()?.range;
         let start = last.start.max(last.end.saturating_sub(u64::from(max))).max(self.una);
         let len = u32::try_from(last.end.saturating_sub(start)).ok().filter(|len| *len > 0)?;
@@ -274,7 +293,7 @@ impl Flight {
     }
 
     /// Takes an acknowledgment by number, which the caller has found to be of what was sent.
-    pub(super) fn acknowledge(&mut self, ack: Seq, delivery: &mut Delivery, now: Instant) {
+    pub fn acknowledge(&mut self, ack: Seq, delivery: &mut Delivery, now: Instant) {
         let Some(place) = self.place(ack).filter(|place| *place > self.una) else { return };
         let range = Range::new(self.una, place);
         delivery.acked += range.len();
@@ -310,7 +329,7 @@ impl Flight {
 
     /// Takes a block: the peer has the numbers from `start` to `end`. What lies outside of what is
     /// out is ignored.
-    pub(super) fn sack(&mut self, (start, end): (Seq, Seq), delivery: &mut Delivery, now: Instant) {
+    pub fn sack(&mut self, (start, end): (Seq, Seq), delivery: &mut Delivery, now: Instant) {
         let (Some(start), Some(end)) = (self.place(start), self.place(end)) else { return };
         let block = Range::new(start, end);
         if block.is_empty() || end > self.nxt || self.sacked.covers(block) {
@@ -336,7 +355,7 @@ impl Flight {
 
     /// Says that the blocks of one acknowledgment are all taken: what the next one brings from
     /// below the highest of them was overtaken.
-    pub(super) fn blocks_taken(&mut self) {
+    pub fn blocks_taken(&mut self) {
         self.highest = self.sacked.last().map_or(self.highest, |last| self.highest.max(last.end));
     }
 
@@ -401,10 +420,7 @@ impl Flight {
 
     /// Asks `judge`, by sending time and end, about what is out, and notes what is lost. Returns
     /// how many bytes were, and when to ask again.
-    pub(super) fn judge(
-        &mut self,
-        judge: impl Fn(Instant, u64) -> Judgment,
-    ) -> (u64, Option<Instant>) {
+    pub fn judge(&mut self, judge: impl Fn(Instant, u64) -> Judgment) -> (u64, Option<Instant>) {
         let before = self.lost.places();
         let first = self.judge_first_sendings(&judge);
         let again = self.judge_again(&judge);
@@ -474,7 +490,7 @@ impl Flight {
 
     /// Says that the first `max` unacknowledged bytes are lost, which is all that a peer without
     /// blocks lets one know. Returns how many of them were not yet said to be.
-    pub(super) fn lose_first(&mut self, max: u32) -> u64 {
+    pub fn lose_first(&mut self, max: u32) -> u64 {
         let Some(front) = self.pieces.front() else { return 0 };
         let end = (self.una + u64::from(max)).min(front.range.end);
         let range = Range::new(self.una, end);
@@ -485,7 +501,7 @@ impl Flight {
     }
 
     /// Says that all is lost that the peer has not said to have (RFC 6298 (5.4)).
-    pub(super) fn lose_all(&mut self) {
+    pub fn lose_all(&mut self) {
         self.again.clear();
         self.again_places = 0;
         self.by_time.clear();
@@ -498,25 +514,26 @@ impl Flight {
     }
 
     /// Says that what was taken for lost was only late: it is out again.
-    pub(super) fn find_lost(&mut self) {
+    pub fn find_lost(&mut self) {
         self.lost.clear();
         self.judged = self.una;
     }
 
     /// Returns whether the peer has dropped what it had said to have: it asks for the first byte
     /// of a block (RFC 2018 §8, attack row 40).
-    pub(super) fn has_reneged(&self) -> bool {
+    #[must_use]
+    pub fn has_reneged(&self) -> bool {
         self.sacked.first().is_some_and(|first| first.start == self.una)
     }
 
     /// Forgets what the peer has said to have.
-    pub(super) fn forget_blocks(&mut self) {
+    pub fn forget_blocks(&mut self) {
         self.sacked.clear();
         self.judged = self.una;
     }
 
     /// Forgets everything that is out, as if it had never been sent.
-    pub(super) fn forget_all(&mut self) {
+    pub fn forget_all(&mut self) {
         self.nxt = self.una;
         self.segments = 0;
         self.pieces.clear();
@@ -531,7 +548,7 @@ impl Flight {
 
     /// Returns the rate at which data was delivered since `newest` was sent, and begins the next
     /// sample.
-    pub(super) fn rate(&mut self, newest: &Newest) -> Option<RateSample> {
+    pub fn rate(&mut self, newest: &Newest) -> Option<RateSample> {
         let stamp = newest.stamp;
         self.first_sent_at = self.first_sent_at.max(stamp.sent_at);
         let sending = stamp.sent_at - stamp.first_sent_at;

@@ -14,6 +14,9 @@
 //! `connection.rs` is the transmission control block. What a connection is tailored to is its
 //! [`Profile`].
 //!
+//! What is lost and how much may leave is decided in `recovery.rs`, whose file head tells how. It
+//! is made when the first data leaves, and knows nothing of the rest of a connection.
+//!
 //! Data is copied once in each direction: from the segment into the receive ring, where the
 //! application reads it in place, and from the send ring into the packet.
 //!
@@ -25,7 +28,7 @@ mod calls;
 mod congestion_window;
 mod connection;
 mod cubic;
-mod flight;
+pub mod flight;
 pub mod header;
 mod hystart;
 mod icmp_error;

@@ -1,0 +1,136 @@
+//! A script of sendings, acknowledgments and blocks into the flight of a connection: after every
+//! step it is what a model knows of each byte.
+#![no_main]
+
+use fuzz::script::Script;
+use libfuzzer_sys::fuzz_target;
+use protocols::time::Instant;
+use protocols::transport::tcp::flight::{Delivery, Flight, Judgment};
+use protocols::transport::tcp::seq::Seq;
+
+/// Numbers wrap in the middle of a script.
+const FIRST: Seq = Seq(0xFFFF_FE00);
+/// More would only be slower.
+const OUT_MAX: usize = 4096;
+
+/// What is known of one byte that is out.
+#[derive(Clone, Copy, Default)]
+struct Byte {
+    sent_at: u64,
+    is_sacked: bool,
+    is_lost: bool,
+}
+
+struct Both {
+    flight: Flight,
+    /// The bytes that are out; the first has the number `una`.
+    bytes: Vec<Byte>,
+    una: Seq,
+    now: u64,
+}
+
+fuzz_target!(|input: &[u8]| {
+    let mut script = Script(input);
+    let mut both =
+        Both { flight: Flight::new(FIRST), bytes: Vec::new(), una: FIRST, now: 0 };
+    while let (Some(verb), Some(word)) = (script.byte(), script.word()) {
+        both.happens(verb, word, &mut script);
+        both.agrees();
+    }
+});
+
+impl Both {
+    fn happens(&mut self, verb: u8, word: u16, script: &mut Script<'_>) {
+        let len = usize::from(word) % 300 + 1;
+        match verb % 8 {
+            0 | 1 => self.send(len),
+            2 => self.acknowledge(len),
+            3 | 4 => self.sack(usize::from(script.word().unwrap_or(0)), len),
+            5 => self.send_again(len),
+            6 => self.lose_older_than(u64::from(word) % 16),
+            _ => self.time_out(),
+        }
+        self.now += u64::from(verb >> 6);
+    }
+
+    fn at(&self, place: usize) -> Seq {
+        self.una + u32::try_from(place).unwrap_or(0)
+    }
+
+    fn instant(&self) -> Instant {
+        Instant::from_nanos(self.now)
+    }
+
+    fn send(&mut self, len: usize) {
+        if self.bytes.len() + len <= OUT_MAX {
+            let len_out = u32::try_from(len).unwrap_or(0);
+            self.flight.sent(len_out, len_out.div_ceil(16), self.instant());
+            let byte = Byte { sent_at: self.now, ..Byte::default() };
+            self.bytes.resize(self.bytes.len() + len, byte);
+        }
+    }
+
+    fn acknowledge(&mut self, len: usize) {
+        let len = len.min(self.bytes.len());
+        let mut delivery = Delivery::default();
+        self.flight.acknowledge(self.at(len), &mut delivery, self.instant());
+        let news = self.bytes.drain(..len).filter(|byte| !byte.is_sacked).count();
+        assert_eq!(delivery.delivered, news as u64);
+        self.una = self.una + u32::try_from(len).unwrap_or(0);
+    }
+
+    /// A block that begins before what is out, or ends behind it, changes nothing.
+    fn sack(&mut self, start: usize, len: usize) {
+        let (start, end) = (start % (OUT_MAX + 100), start % (OUT_MAX + 100) + len);
+        let mut delivery = Delivery::default();
+        let block = (self.at(start), self.at(end));
+        self.flight.sack(block, &mut delivery, self.instant());
+        self.flight.blocks_taken();
+        if end <= self.bytes.len() && delivery.refused == 0 {
+            for byte in &mut self.bytes[start..end] {
+                *byte = Byte { is_sacked: true, is_lost: false, ..*byte };
+            }
+        }
+    }
+
+    fn send_again(&mut self, len: usize) {
+        let max = u32::try_from(len).unwrap_or(0);
+        let Some((seq, len)) = self.flight.next_lost(max) else {
+            return assert!(self.bytes.iter().all(|byte| !byte.is_lost));
+        };
+        self.flight.sent_again(seq, len, self.instant());
+        let start = seq.since(self.una) as usize;
+        for byte in &mut self.bytes[start..start + len as usize] {
+            assert!(byte.is_lost, "only what is lost goes again");
+            *byte = Byte { sent_at: self.now, ..Byte::default() };
+        }
+    }
+
+    fn lose_older_than(&mut self, age: u64) {
+        let limit = self.now.saturating_sub(age);
+        let limit_at = Instant::from_nanos(limit);
+        self.flight.judge(|sent_at, _| {
+            if sent_at < limit_at { Judgment::Lost } else { Judgment::Open }
+        });
+        for byte in &mut self.bytes {
+            byte.is_lost |= !byte.is_sacked && byte.sent_at < limit;
+        }
+    }
+
+    fn time_out(&mut self) {
+        if self.flight.has_reneged() {
+            self.flight.forget_blocks();
+            self.bytes.iter_mut().for_each(|byte| byte.is_sacked = false);
+        }
+        self.flight.lose_all();
+        self.bytes.iter_mut().for_each(|byte| byte.is_lost = !byte.is_sacked);
+    }
+
+    fn agrees(&self) {
+        let count = |of: fn(&Byte) -> bool| self.bytes.iter().filter(|byte| of(byte)).count();
+        assert_eq!(self.flight.outstanding(), self.bytes.len() as u64);
+        assert_eq!(self.flight.sacked(), count(|byte| byte.is_sacked) as u64);
+        assert_eq!(self.flight.lost(), count(|byte| byte.is_lost) as u64);
+        assert_eq!(self.flight.pipe(), count(|byte| !byte.is_sacked && !byte.is_lost) as u64);
+    }
+}
