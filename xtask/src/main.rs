@@ -2,6 +2,7 @@
 
 mod bench;
 mod conformance;
+mod ledger;
 mod tidy;
 
 use anyhow::{Result, bail, ensure};
@@ -12,6 +13,7 @@ const USAGE: &str = "\
 usage: cargo xtask COMMAND
 
   tidy          check what the compiler does not: sizes, layers, banned calls, paths, dependencies
+  ledger        print every requirement and attack with its tests; fail at a hole
   bench NAME    measure ours and the peer, interleaved; see 'cargo xtask bench'
   conformance   our TCP under the scripts of two public suites; see 'cargo xtask conformance --help'";
 
@@ -33,6 +35,7 @@ fn main() -> ExitCode {
 fn run(root: &Path, arguments: &[&str]) -> Result<()> {
     match arguments {
         ["tidy"] => run_tidy(root),
+        ["ledger"] => ledger::run(root),
         ["bench", rest @ ..] => bench::run(root, rest),
         ["conformance", rest @ ..] => conformance::run(root, rest),
         _ => bail!("{USAGE}"),

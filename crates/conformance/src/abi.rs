@@ -23,6 +23,7 @@ use libc::{epoll_event, nfds_t, pollfd, size_t, sockaddr, sockaddr_in, socklen_t
 use protocols::time::Duration;
 use std::ffi::CStr;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::sync::OnceLock;
 
 /// What the functions get back first: the stage that [`packetdrill_interface_init`] has made.
 type Data = *const Stage;
@@ -105,8 +106,10 @@ pub unsafe extern "C" fn packetdrill_interface_init(flags: *const c_char, table:
     };
     let stage = Box::new(Stage::new(World::new(Flags::parse(&text))));
     // It lives as long as the process, because threads of the runner may still be in it.
+    let stage: &'static Stage = Box::leak(stage);
+    _ = STAGE.set(stage);
     let interface = Interface {
-        userdata: Box::leak(stage),
+        userdata: stage,
         free,
         socket,
         bind,
@@ -142,6 +145,31 @@ pub unsafe extern "C" fn packetdrill_interface_init(flags: *const c_char, table:
     };
     // SAFETY: the caller gives room for a table, which holds nothing that must be dropped.
     unsafe { table.write(interface) };
+}
+
+/// The stage, for the one call of the runner that does not go by the table.
+static STAGE: OnceLock<&'static Stage> = OnceLock::new();
+
+/// Stands in for the C library's function where this library is loaded first (`LD_PRELOAD`): the
+/// runner asks the machine itself for `TCP_INFO` before it runs the assertions in a script.
+///
+/// # Safety
+///
+/// As for getsockopt(2): `value` has room for as many bytes as `len` says.
+#[unsafe(export_name = "getsockopt")]
+pub unsafe extern "C" fn preloaded_getsockopt(
+    fd: c_int,
+    level: c_int,
+    name: c_int,
+    value: *mut c_void,
+    len: *mut socklen_t,
+) -> c_int {
+    if let Some(stage) = STAGE.get() {
+        return getsockopt(*stage, fd, level, name, value, len);
+    }
+    // SAFETY: the arguments are those of this very call.
+    let result = unsafe { libc::syscall(libc::SYS_getsockopt, fd, level, name, value, len) };
+    c_int::try_from(result).unwrap_or(-1)
 }
 
 /// The exit code of a script in which nothing would ever happen again.

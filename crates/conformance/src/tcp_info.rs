@@ -5,8 +5,8 @@
 use protocols::transport::tcp::{State, Status};
 use std::time::Duration;
 
-/// The bytes of the structure up to `tcpi_rehash`.
-const LEN: usize = 232;
+/// More bytes than any kernel's structure has: who asks for fewer gets fewer.
+const LEN: usize = 512;
 
 /// Writes fields one behind the other, in the byte order of the machine.
 #[derive(Debug)]
@@ -61,20 +61,25 @@ pub(crate) fn encode(status: Option<&Status>) -> Vec<u8> {
 
 fn encode_connection(status: &Status, out: &mut Writer) {
     let mss = u64::from(status.send_mss.max(1));
-    let statistics = &status.statistics;
+    let (statistics, recovery) = (&status.statistics, &status.recovery);
+    let limited = &recovery.limited;
+    let segments = |bytes: u64| bytes.div_ceil(mss);
     out.byte(number_of(status.state));
-    // Congestion state, timeouts in a row, probes, back-off, options, shifts, limits.
-    for _ in 0..7 {
+    // The congestion states have the same names and order.
+    out.byte(recovery.phase as u8);
+    // Timeouts in a row, probes, back-off, options, shifts, limits.
+    for _ in 0..6 {
         out.byte(0);
     }
     out.micros(Some(status.rto));
     out.word(0); // How long an acknowledgment may be delayed.
     out.word(mss);
     out.word(mss); // The largest segment received is not kept.
-    out.word(u64::from(status.send_queue).div_ceil(mss));
-    for _ in 0..4 {
-        out.word(0); // Sacked, lost, retransmitted and beyond, in segments.
-    }
+    out.word(segments(recovery.outstanding));
+    out.word(segments(recovery.sacked));
+    out.word(segments(recovery.lost));
+    out.word(segments(recovery.retransmitted));
+    out.word(0); // Forward acknowledgments are of the past.
     for _ in 0..4 {
         out.word(0); // When something last came and went.
     }
@@ -91,14 +96,21 @@ fn encode_connection(status: &Status, out: &mut Writer) {
     out.word(0); // The receiver's round trip.
     out.word(0); // The receiver's space.
     out.word(statistics.retransmissions);
-    out.long(0); // Pacing rate.
+    out.long(recovery.pacing_rate.unwrap_or(u64::MAX));
     out.long(u64::MAX); // Its limit: none.
     out.long(statistics.bytes_acknowledged);
     out.long(statistics.bytes_in);
     out.word(statistics.segments_out);
     out.word(statistics.segments_in);
-    out.word(0); // Not sent yet.
-    out.word(0); // The shortest round trip.
+    out.word(u64::from(status.send_queue).saturating_sub(recovery.outstanding));
+    out.micros(recovery.min_rtt);
+    out.word(0); // Segments with data that came and that went.
+    out.word(0);
+    out.long(recovery.delivery_rate.unwrap_or(0));
+    for time in [limited.busy, limited.peer_window, limited.send_buffer] {
+        out.long(u64::try_from(time.as_micros()).unwrap_or(u64::MAX));
+    }
+    out.word(segments(recovery.delivered));
 }
 
 #[cfg(test)]

@@ -39,7 +39,7 @@ impl Application for Echo {
                     self.open.retain(|open| *open != id);
                     layers.tcp.release(id);
                 }
-                Event::Readable | Event::Writable | Event::Urgent => {}
+                Event::Readable | Event::Writable | Event::Urgent | Event::Unresponsive => {}
             }
         }
         for id in &self.open {

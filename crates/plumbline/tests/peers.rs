@@ -9,6 +9,7 @@
 mod login_desk;
 
 use login_desk::line::{self, Line};
+use login_desk::serial_peer::{self, SerialPeer};
 use login_desk::{
     Person, SERVER, Server, Way, echo_once, in_network_of, in_new_network, listen, plumb,
     quiet_network, tcp_urgent,
@@ -236,6 +237,121 @@ fn a_person_works_over_a_serial_line_whose_other_end_gives_the_address() {
     person.types("close\r");
     assert_eq!(person.leaves().code(), Some(0));
     assert_eq!(line.ending(), Some(Ending::Reset));
+}
+
+#[test]
+#[ignore = "takes a pseudo-terminal for a serial line"]
+fn a_person_works_over_a_serial_line_with_compressed_headers() {
+    let line = Line::with_header_compression();
+    let mut person = Person::over(&["--via", &line.via(), line::HOST]);
+    person.sees("link=llp&vj=1");
+    person.types("mumble");
+    person.sees("mumble");
+    person.types("\x1dclose\r");
+    assert_eq!(person.leaves().code(), Some(0));
+    assert_eq!(line.ending(), Some(Ending::Reset));
+}
+
+/// Logs in at the server of inetutils through slirp, which speaks `protocol` on the line.
+fn work_through_slirp(protocol: &'static [&'static str], settings: &'static str) {
+    if let Some(reason) = serial_peer::lacks("slirp-fullbolt") {
+        return eprintln!("skipped: {reason}; it is in Debian's package slirp");
+    }
+    in_new_network(move || {
+        let server = Server::Inetutils.start();
+        let slirp = SerialPeer::slirp(protocol);
+        let (way, port) = (slirp.via(settings), server.port().to_string());
+        let mut person = Person::with_password("right", &["--via", &way, SERVER, &port]);
+        person.sees("Connected to 10.0.0.1 port");
+        person.has_a_shell();
+        person.types("echo $((6*7)); seq 1 2000 | tail -c 6000\r");
+        person.sees("\n42\n");
+        person.sees("\n2000\n");
+        person.types("exit\r");
+        assert_eq!(person.leaves().code(), Some(0));
+        person.sees("Connection closed by the far side");
+    });
+}
+
+#[test]
+#[ignore = "needs root or a user namespace, and Debian's slirp and telnet server"]
+fn a_person_works_over_slip_to_slirp() {
+    work_through_slirp(&["mtu 1500"], "link=slip&address=10.0.2.15");
+}
+
+#[test]
+#[ignore = "needs root or a user namespace, and Debian's slirp and telnet server"]
+fn a_person_works_over_slip_with_compressed_headers_to_slirp() {
+    work_through_slirp(&["compress"], "link=cslip&address=10.0.2.15");
+}
+
+#[test]
+#[ignore = "needs root or a user namespace, and Debian's slirp and telnet server"]
+fn a_person_works_over_ppp_with_compressed_headers_to_slirp() {
+    work_through_slirp(&["ppp"], "link=ppp");
+}
+
+#[test]
+#[ignore = "needs root or a user namespace, and Debian's slirp and telnet server"]
+fn a_person_works_over_ppp_with_whole_headers_and_an_own_address_to_slirp() {
+    work_through_slirp(&["ppp"], "link=ppp&vj=0&address=10.0.2.15");
+}
+
+#[test]
+#[ignore = "needs root or a user namespace, and Debian's slirp and telnet server"]
+fn slirp_lets_in_who_proves_by_chap_that_it_is_the_guest() {
+    work_through_slirp(&["ppp", "+chap"], "link=ppp&user=guest");
+}
+
+#[test]
+#[ignore = "needs root or a user namespace, and Debian's slirp and telnet server"]
+fn slirp_lets_in_who_says_the_password_of_the_guest_by_pap() {
+    work_through_slirp(&["ppp", "+pap"], "link=ppp&user=guest");
+}
+
+#[test]
+#[ignore = "needs root or a user namespace, and Debian's slirp"]
+fn slirp_does_not_let_in_who_has_a_wrong_password_or_none() {
+    if let Some(reason) = serial_peer::lacks("slirp-fullbolt") {
+        return eprintln!("skipped: {reason}; it is in Debian's package slirp");
+    }
+    in_new_network(|| {
+        for (method, settings) in [
+            ("+chap", "link=ppp&user=guest"),
+            ("+pap", "link=ppp&user=guest"),
+            ("+chap", "link=ppp"),
+        ] {
+            let slirp = SerialPeer::slirp(&["ppp", method]);
+            let way = slirp.via(settings);
+            let mut person = Person::with_password("wrong", &["--via", &way, SERVER]);
+            assert_eq!(person.leaves().code(), Some(4));
+            person.sees("the other end of the line");
+            assert!(!person.screen().contains("Connected"), "{}", person.screen());
+        }
+    });
+}
+
+#[test]
+#[ignore = "needs root, a kernel with PPP, and Debian's ppp"]
+fn a_person_works_over_ppp_to_pppd() {
+    if let Some(reason) = serial_peer::lacks("pppd") {
+        return eprintln!("skipped: {reason}; it is in Debian's package ppp");
+    }
+    in_new_network(|| {
+        let pppd = match SerialPeer::pppd() {
+            Ok(pppd) => pppd,
+            Err(said) => return eprintln!("skipped: pppd does not run here: {}", said.trim()),
+        };
+        let (port, far) = echo_once();
+        let mut person =
+            Person::over(&["--via", &pppd.via("link=ppp"), "10.1.0.1", &port.to_string()]);
+        person.sees("Connected to 10.1.0.1 port");
+        person.types("mumble\r");
+        person.sees("mumble");
+        person.types("\x1dclose\r");
+        assert_eq!(person.leaves().code(), Some(0));
+        drop(far);
+    });
 }
 
 #[test]

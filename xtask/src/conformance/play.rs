@@ -102,6 +102,8 @@ impl Player {
             .arg(script.file_name().context("a script has a name")?)
             .current_dir(script.parent().context("a script is in a folder")?)
             .env("PATH", &self.search_path)
+            // For the one call that does not go by the library's table.
+            .env("LD_PRELOAD", &self.library)
             .env(FOLDER, &folder)
             .stdin(Stdio::null())
             .stdout(output.try_clone()?)

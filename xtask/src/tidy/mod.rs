@@ -47,15 +47,21 @@ impl Finding {
 
 /// A file of the project: its path from the root, with `/`, and its text.
 #[derive(Debug)]
-struct File {
-    path: String,
-    text: String,
+pub(crate) struct File {
+    pub(crate) path: String,
+    pub(crate) text: String,
+}
+
+/// Reads all files of the project that people write.
+pub(crate) fn files(root: &Path) -> Result<Vec<File>> {
+    let mut files = Vec::new();
+    collect(root, "", &mut files)?;
+    Ok(files)
 }
 
 /// Applies every rule to the project in `root`, and returns what breaks one, by path and line.
 pub(crate) fn check(root: &Path) -> Result<Vec<Violation>> {
-    let mut files = Vec::new();
-    collect(root, "", &mut files)?;
+    let files = files(root)?;
     let sources: Vec<Source> = files
         .iter()
         .filter(|file| extension(&file.path) == "rs")

@@ -239,6 +239,7 @@ impl State {
             Event::Readable | Event::Urgent | Event::PeerClosed => [reading.take(), None, None],
             Event::Writable => [writing.take(), None, None],
             Event::Closed => [opening.take(), reading.take(), writing.take()],
+            Event::Unresponsive => [None, None, None],
         };
         woken.into_iter().flatten().for_each(Waker::wake);
     }

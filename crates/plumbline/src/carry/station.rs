@@ -11,7 +11,7 @@ use os::readiness::{self, PollFd, PollFlags};
 use os::serial::Serial;
 use os::tun::Tun;
 use protocols::Cx;
-use protocols::link::{Datagram, Link, Llp, Slip};
+use protocols::link::{Datagram, Link, Llp, Ppp, Slip, ppp};
 use protocols::meter::{Account, Work};
 use protocols::station::{
     Application, Carried, Layers, Opening, Scheduler, Settings, Station, Step, ethernet,
@@ -28,6 +28,12 @@ const BATCH: usize = 32;
 /// How long the last packets may take to leave: a reset at 300 bits per second takes 1.5 s.
 const FAREWELL: Duration = Duration::from_secs(2);
 const SERIAL_MTU: usize = 576;
+/// RFC 1661 §6.1: an end must be able to receive this much, whatever it has said.
+const PPP_MTU: usize = 1500;
+/// The address of an end of a line that has none: it is never routed (RFC 7335).
+const NAMELESS: Ipv4Addr = Ipv4Addr::new(192, 0, 0, 1);
+/// Where the password of PPP is, if the other end wants one.
+const PPP_PASSWORD: &str = "PLUMB_PPP_PASSWORD";
 /// What a serial line is given at a time, so that an acknowledgment need not wait long.
 const SERIAL_CHUNK: usize = 64;
 /// The kernel looks at its links once a second at the least.
@@ -172,15 +178,63 @@ fn open(via: &Via) -> Result<Attachment> {
         Via::Tun { name, address } => attach(Tun::open(Some(name))?, *address),
         Via::Serial { device, rate_bps, link, address } => {
             let serial = Serial::open(device, *rate_bps)?;
-            let link = match link {
-                SerialLink::Llp => Link::Llp(Llp::new(SERIAL_MTU)),
-                SerialLink::Slip => Link::Slip(Slip::new(SERIAL_MTU)),
-            };
+            let link = serial_link(link, *address)?;
             let own = address.unwrap_or(Ipv4Addr::UNSPECIFIED);
             let device = Device::Serial(serial);
             Ok(Attachment { device, link, own, prefix_len: 0, segment: None })
         }
         Via::Kernel => bail!("the kernel's sockets need no station"),
+    }
+}
+
+fn serial_link(link: &SerialLink, address: Option<Ipv4Addr>) -> Result<Link> {
+    Ok(match link {
+        SerialLink::Llp { compresses_headers: false } => Link::Llp(Llp::new(SERIAL_MTU)),
+        SerialLink::Llp { compresses_headers: true } => {
+            Link::Llp(Llp::new(SERIAL_MTU).with_header_compression())
+        }
+        SerialLink::Slip { compresses_headers: false } => Link::Slip(Slip::new(SERIAL_MTU)),
+        SerialLink::Slip { compresses_headers: true } => {
+            Link::Slip(Slip::new(SERIAL_MTU).with_header_compression())
+        }
+        SerialLink::Ppp { user, compresses_headers } => {
+            let settings = ppp::Settings {
+                address,
+                spare_address: Some(NAMELESS),
+                compresses_headers: *compresses_headers,
+                carries_ipv6: false,
+                credentials: user.as_deref().map(credentials).transpose()?,
+                ..ppp::Settings::default()
+            };
+            Link::Ppp(Box::new(Ppp::new(PPP_MTU, settings)))
+        }
+    })
+}
+
+fn credentials(user: &str) -> Result<ppp::Credentials> {
+    let secret = std::env::var(PPP_PASSWORD).with_context(|| {
+        format!("user={user} needs a password: put it into the environment as {PPP_PASSWORD}")
+    })?;
+    Ok(ppp::Credentials { name: user.to_owned(), secret })
+}
+
+/// Says what has become of a line, in a sentence for a person.
+fn line_ended(ending: ppp::Ending) -> &'static str {
+    match ending {
+        ppp::Ending::Closed => "we have closed the line",
+        ppp::Ending::PeerClosed => "the other end of the line has closed it",
+        ppp::Ending::NotEstablished => {
+            "nobody on the line speaks PPP: is the other end up, and at the same rate?"
+        }
+        ppp::Ending::AuthenticationFailed => {
+            "the other end of the line does not let us in: say who we are with user= in --via, and \
+             put the password into the environment as PLUMB_PPP_PASSWORD"
+        }
+        ppp::Ending::LoopedBack => "the line leads back to ourselves: is it looped somewhere?",
+        ppp::Ending::NoEcho => "the other end of the line no longer answers",
+        ppp::Ending::NoNetwork => {
+            "the other end of the line and we could not agree on addresses: try another address="
+        }
     }
 }
 
@@ -228,6 +282,7 @@ impl<S: Session> Driver<'_, S> {
             return Ok((self.carried.stream, Outcome::Left));
         }
         loop {
+            self.check_line()?;
             self.scheduler.run(&mut self.station, &mut self.carried, &mut self.bench.cx());
             // What a person waits for goes first; the acknowledgment can follow it.
             self.carried.stream.flush(&mut self.bench.cx())?;
@@ -249,23 +304,40 @@ impl<S: Session> Driver<'_, S> {
         }
     }
 
-    /// Asks for our address where the line or the segment gives it (TM-233 §5.4, RFC 2131).
-    /// Returns whether there is one; the near side may end the session before.
+    /// Fails when a line that can end by itself has ended.
+    fn check_line(&self) -> Result<()> {
+        if let Link::Ppp(ppp) = self.station.link()
+            && let Some(ending) = ppp.ending()
+        {
+            bail!("{}", line_ended(ending));
+        }
+        Ok(())
+    }
+
+    /// Returns whether the line has yet to say something before there is a network.
+    fn is_line_opening(&self) -> bool {
+        matches!(self.station.link(), Link::Ppp(ppp) if !ppp.is_network_up())
+    }
+
+    /// Opens the line, if it is one that opens, and asks for our address where the line or the
+    /// segment gives it (TM-233 §5.4, RFC 2131). Returns whether there is one; the near side may
+    /// end the session before.
     fn learn_address(&mut self, remote: SocketAddr, give_up_at: Instant) -> Result<bool> {
         let has_address = !self.station.address().is_unspecified();
-        if let Link::Llp(llp) = self.station.link_mut()
-            && !has_address
-        {
-            llp.request_address(&mut self.bench.cx());
+        match self.station.link_mut() {
+            Link::Llp(llp) if !has_address => llp.request_address(&mut self.bench.cx()),
+            Link::Ppp(ppp) => ppp.open(&mut self.bench.cx()),
+            Link::Datagram(_) | Link::Ethernet(_) | Link::Llp(_) | Link::Slip(_) => {}
         }
         loop {
             let local = self.station.layers.internet.source_for(remote.ip());
-            if !local.is_unspecified() {
+            if !local.is_unspecified() && !self.is_line_opening() {
                 self.carried.set_opening(Opening::Active { local, remote });
                 return Ok(true);
             }
             self.station.step(Step::Send, &mut Idle, &mut self.bench.cx());
             self.write()?;
+            self.check_line()?;
             if !self.is_asking_address() || self.bench.clock.now() >= give_up_at {
                 bail!(
                     "nobody on the line gives us an address: is the other end up? \
@@ -283,7 +355,7 @@ impl<S: Session> Driver<'_, S> {
     fn is_asking_address(&self) -> bool {
         match self.station.link() {
             Link::Llp(llp) => llp.is_asking_address(),
-            Link::Ethernet(_) => true,
+            Link::Ethernet(_) | Link::Ppp(_) => true,
             Link::Datagram(_) | Link::Slip(_) => false,
         }
     }
@@ -313,7 +385,8 @@ impl<S: Session> Driver<'_, S> {
         is_late.then_some(Outcome::TimedOut)
     }
 
-    /// Leaves no connection behind: one that is open is reset, and what was owed goes out.
+    /// Leaves no connection behind: one that is open is reset, what was owed goes out, and a line
+    /// that closes is closed.
     fn leave(&mut self) -> Result<()> {
         let layers = &mut self.station.layers;
         self.carried.abort_unless_closed(layers, &mut self.bench.cx());
@@ -323,12 +396,27 @@ impl<S: Session> Driver<'_, S> {
             self.write()?;
             self.take_arrived();
             let is_sent = self.unwritten.is_empty() && self.station.packets_lent() == 0;
-            if is_sent || self.bench.clock.now() >= give_up_at {
+            if is_sent && self.close_line() {
+                continue;
+            }
+            if (is_sent && !self.is_line_closing()) || self.bench.clock.now() >= give_up_at {
                 return Ok(());
             }
             let until = self.station.deadline().map_or(give_up_at, |at| at.min(give_up_at));
             self.wait_for(Some(until), false)?;
         }
+    }
+
+    /// Closes a line that closes; returns whether that has begun now.
+    fn close_line(&mut self) -> bool {
+        let Link::Ppp(ppp) = self.station.link_mut() else { return false };
+        let is_open = !matches!(ppp.phase(), ppp::Phase::Dead | ppp::Phase::Terminate);
+        ppp.close(&mut self.bench.cx());
+        is_open
+    }
+
+    fn is_line_closing(&self) -> bool {
+        matches!(self.station.link(), Link::Ppp(ppp) if ppp.phase() == ppp::Phase::Terminate)
     }
 
     /// Takes what has arrived and lets timers run out, without the application.

@@ -208,7 +208,7 @@ fn the_near_side_can_leave_while_nobody_on_the_line_gives_an_address() {
     let via = Via::Serial {
         device: pty.path().to_owned(),
         rate_bps: 9_600,
-        link: SerialLink::Llp,
+        link: SerialLink::LLP,
         address: None,
     };
     let silent = SocketAddr::from((Ipv4Addr::new(10, 77, 0, 9), TELNET_PORT));

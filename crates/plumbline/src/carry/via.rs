@@ -1,5 +1,8 @@
 //! By which way: `kernel`, `tun:NAME`, `tap:NAME`, `packet:INTERFACE`,
 //! `serial:DEVICE?baud=19200&link=llp`.
+//!
+//! There is no setting for a password: what stands in the arguments of a program can be read by
+//! everyone on the machine.
 
 use super::segment::{Port, Segment};
 use anyhow::{Context, Result, bail};
@@ -37,13 +40,63 @@ pub(crate) enum Via {
 }
 
 /// The link protocol of a serial line.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum SerialLink {
     /// The low level protocol of TM-233.
-    #[default]
-    Llp,
+    Llp {
+        /// Whether the headers of TCP are compressed, which the other end must do too.
+        compresses_headers: bool,
+    },
     /// SLIP.
-    Slip,
+    Slip {
+        /// Whether the headers of TCP are compressed, which the other end must do too: CSLIP.
+        compresses_headers: bool,
+    },
+    /// PPP.
+    Ppp {
+        /// Who we are, if we are asked.
+        user: Option<String>,
+        /// Whether the headers of TCP may be compressed, if the other end agrees.
+        compresses_headers: bool,
+    },
+}
+
+impl SerialLink {
+    /// Plain LLP.
+    pub(crate) const LLP: Self = Self::Llp { compresses_headers: false };
+
+    fn named(name: &str) -> Option<Self> {
+        Some(match name {
+            "llp" => Self::LLP,
+            "slip" => Self::Slip { compresses_headers: false },
+            "cslip" => Self::Slip { compresses_headers: true },
+            "ppp" => Self::Ppp { user: None, compresses_headers: true },
+            _ => return None,
+        })
+    }
+
+    /// Sets whether headers are compressed.
+    fn set_compression(&mut self, value: bool) {
+        let (Self::Llp { compresses_headers }
+        | Self::Slip { compresses_headers }
+        | Self::Ppp { compresses_headers, .. }) = self;
+        *compresses_headers = value;
+    }
+}
+
+impl fmt::Display for SerialLink {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Llp { compresses_headers: false } => f.write_str("llp"),
+            Self::Llp { compresses_headers: true } => f.write_str("llp&vj=1"),
+            Self::Slip { compresses_headers: false } => f.write_str("slip"),
+            Self::Slip { compresses_headers: true } => f.write_str("cslip"),
+            Self::Ppp { user, compresses_headers } => {
+                f.write_str(if *compresses_headers { "ppp" } else { "ppp&vj=0" })?;
+                user.iter().try_for_each(|user| write!(f, "&user={user}"))
+            }
+        }
+    }
 }
 
 const DEFAULT_RATE_BPS: u32 = 9_600;
@@ -93,7 +146,8 @@ fn tun<'a>(name: &str, settings: impl Iterator<Item = &'a str>) -> Result<Via> {
 }
 
 fn serial<'a>(device: &str, settings: impl Iterator<Item = &'a str>) -> Result<Via> {
-    let (mut rate_bps, mut link, mut address) = (DEFAULT_RATE_BPS, SerialLink::Llp, None);
+    let (mut rate_bps, mut link, mut address) = (DEFAULT_RATE_BPS, SerialLink::LLP, None);
+    let (mut compression, mut user) = (None, None);
     for setting in settings {
         match setting.split_once('=') {
             Some(("baud", value)) => {
@@ -102,16 +156,38 @@ fn serial<'a>(device: &str, settings: impl Iterator<Item = &'a str>) -> Result<V
                     format!("'{}' is not a rate in bits per second", value.escape_debug())
                 })?;
             }
-            Some(("link", "llp")) => link = SerialLink::Llp,
-            Some(("link", "slip")) => link = SerialLink::Slip,
+            Some(("link", value)) => {
+                link = SerialLink::named(value).with_context(|| {
+                    format!(
+                        "'{}' is no link of a serial line: there are llp, slip, cslip and ppp",
+                        value.escape_debug()
+                    )
+                })?;
+            }
+            Some(("vj", "0")) => compression = Some(false),
+            Some(("vj", "1")) => compression = Some(true),
+            Some(("user", value)) if !value.is_empty() => user = Some(value.to_owned()),
+            Some(("password", _)) => bail!(
+                "a password among the arguments can be read by everyone on the machine: put it \
+                 into the environment as PLUMB_PPP_PASSWORD"
+            ),
             Some(("address", value)) => address = Some(parse_address(value)?),
             _ => bail!(
-                "'{}' is no setting of a serial line: it has baud=, link=llp or link=slip, address=",
+                "'{}' is no setting of a serial line: it has baud=, link=llp, slip, cslip or ppp, \
+                 vj=0 or 1, address=, and user= for PPP",
                 setting.escape_debug()
             ),
         }
     }
-    if link == SerialLink::Slip && address.is_none() {
+    if let Some(compression) = compression {
+        link.set_compression(compression);
+    }
+    match (&mut link, user) {
+        (_, None) => {}
+        (SerialLink::Ppp { user, .. }, given) => *user = given,
+        _ => bail!("only PPP asks who we are: user= goes with link=ppp"),
+    }
+    if matches!(link, SerialLink::Slip { .. }) && address.is_none() {
         bail!("SLIP cannot ask for an address: say address=10.0.0.2 or whatever yours is");
     }
     Ok(Via::Serial { device: PathBuf::from(device), rate_bps, link, address })
@@ -128,7 +204,6 @@ impl fmt::Display for Via {
             Self::Tun { name, .. } => write!(f, "tun:{name}"),
             Self::Segment(segment) => segment.fmt(f),
             Self::Serial { device, rate_bps, link, .. } => {
-                let link = if *link == SerialLink::Llp { "llp" } else { "slip" };
                 write!(f, "serial:{}?baud={rate_bps}&link={link}", device.display())
             }
         }
@@ -141,22 +216,28 @@ mod tests {
 
     #[test]
     fn a_way_is_written_as_it_is_read() {
-        let ways = [
-            "kernel",
-            "tun:plumb0",
-            "tap:plumb1",
-            "packet:eth0",
-            "serial:/dev/ttyS0?baud=19200&link=llp",
-        ];
-        for text in ways {
+        let serial = "serial:/dev/ttyS0?baud=19200&link=";
+        let links = ["llp", "llp&vj=1", "ppp", "ppp&vj=0&user=guest"];
+        let links = links.map(|link| format!("{serial}{link}"));
+        let devices = ["kernel", "tun:plumb0", "tap:plumb1", "packet:eth0"];
+        for text in devices.into_iter().chain(links.iter().map(String::as_str)) {
             assert_eq!(text.parse::<Via>().unwrap().to_string(), text);
         }
     }
 
     #[test]
+    fn cslip_is_slip_with_compressed_headers() {
+        let [cslip, slip] = ["link=cslip", "link=slip&vj=1"]
+            .map(|link| format!("serial:/dev/x?{link}&address=10.0.0.2").parse::<Via>().unwrap());
+        assert_eq!(cslip, slip);
+    }
+
+    #[test]
     fn what_is_no_way_is_refused() {
-        let wrong = ["", "tun", "tun:", "kernel:x", "serial:/dev/x?link=ppp", "tun:a?b=c", "tap:"];
-        for text in wrong.into_iter().chain(["serial:/dev/x?baud=0", "serial:/dev/x?link=slip"]) {
+        let wrong = ["", "tun", "tun:", "kernel:x", "serial:/dev/x?link=x25", "tun:a?b=c", "tap:"];
+        let lines = ["baud=0", "link=slip", "link=cslip", "vj=2", "user=x", "link=ppp&password=x"];
+        let lines = lines.map(|settings| format!("serial:/dev/x?{settings}"));
+        for text in wrong.into_iter().chain(lines.iter().map(String::as_str)) {
             assert!(text.parse::<Via>().is_err(), "{text}");
         }
     }

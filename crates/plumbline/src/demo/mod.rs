@@ -167,7 +167,7 @@ fn log_in_by_pty(interrupts: &Interrupts) -> Result<Login> {
     let via = Via::Serial {
         device: PathBuf::from(device.trim_end()),
         rate_bps: PTY_RATE_BPS,
-        link: SerialLink::Llp,
+        link: SerialLink::LLP,
         address: Some(STATION),
     };
     log_in(via, None, "our own station in another process", interrupts)

@@ -39,8 +39,11 @@ pub(crate) struct Arguments {
     /// What carries the session: kernel, tun:NAME, tap:NAME, packet:INTERFACE or
     /// serial:DEVICE?baud=19200&link=llp
     ///
-    /// tun and serial are our own TCP/IP; link is llp or slip. Both take address=, our address,
-    /// where it is not suggested by the interface or asked for on the line.
+    /// tun and serial are our own TCP/IP; link is llp, slip, cslip or ppp. Both take address=, our
+    /// address, where it is not suggested by the interface or asked for on the line. vj=1
+    /// compresses the headers of TCP on llp, if the other end does so too; vj=0 does not on ppp.
+    /// PPP takes user=, who we are; the password is read from PLUMB_PPP_PASSWORD alone, because
+    /// everyone on the machine can read the arguments of a program.
     #[arg(long, default_value = "kernel", verbatim_doc_comment)]
     via: Via,
     /// The key that leads to the prompt: ^] unless you say another, as ^A or ~, or none
@@ -113,6 +116,7 @@ Examples:
   plumb login telnet://192.0.2.6:2323
   plumb login --via tun:plumb0 10.0.0.1
   plumb login --via 'serial:/dev/ttyUSB0?baud=19200&link=llp' 10.0.0.6
+  plumb login --via 'serial:/dev/ttyUSB0?baud=115200&link=ppp&user=guest' 10.0.0.1
   printf 'plumb\\n' | plumb login host 7
 
 Exit codes: 0 the session was closed; 1 the far side cannot be reached, refused, reset or fell

@@ -23,20 +23,31 @@ const MTU: usize = 576;
 /// A line with a station at its other end.
 pub(crate) struct Line {
     device: PathBuf,
+    /// What else stands in the way to it.
+    settings: &'static str,
     station: JoinHandle<Option<Ending>>,
 }
 
 impl Line {
     /// Starts the station, which lives until its one connection ends.
     pub(crate) fn start() -> Self {
+        Self::with(Llp::new(MTU), "")
+    }
+
+    /// The same with compressed headers.
+    pub(crate) fn with_header_compression() -> Self {
+        Self::with(Llp::new(MTU).with_header_compression(), "&vj=1")
+    }
+
+    fn with(llp: Llp, settings: &'static str) -> Self {
         let pty = Pty::open(super::SIZE).unwrap();
         let device = pty.path().to_owned();
-        Self { device, station: thread::spawn(move || serve(&pty)) }
+        Self { device, settings, station: thread::spawn(move || serve(&pty, llp)) }
     }
 
     /// Returns the way to it.
     pub(crate) fn via(&self) -> String {
-        format!("serial:{}?baud=19200&link=llp", self.device.display())
+        format!("serial:{}?baud=19200&link=llp{}", self.device.display(), self.settings)
     }
 
     /// Waits until the connection has ended, and returns how.
@@ -45,11 +56,11 @@ impl Line {
     }
 }
 
-fn serve(pty: &Pty) -> Option<Ending> {
+fn serve(pty: &Pty, llp: Llp) -> Option<Ending> {
     let (clock, mut chance, mut meter) =
         (Monotonic::start(), Chance::from_seed(os::entropy::seed().unwrap()), Meter::off());
     let limit = clock.now() + Duration::from_secs(20);
-    let mut llp = Llp::new(MTU);
+    let mut llp = llp;
     llp.set_peer_address(Some([10, 0, 0, 2]));
     let address = Ipv4Addr::new(10, 0, 0, 6);
     let settings = Settings { address, prefix_len: 24, ..Settings::default() };

@@ -1,6 +1,7 @@
 //! What the tests with real peers share: a network, servers, and a person at a terminal.
 
 pub(crate) mod line;
+pub(crate) mod serial_peer;
 pub(crate) mod tcp_urgent;
 
 use os::clock::Monotonic;
@@ -207,6 +208,17 @@ impl Person {
     pub(crate) fn over(arguments: &[&str]) -> Self {
         let mut command = plumb();
         command.args(arguments);
+        Self::running(command)
+    }
+
+    /// Starts `plumb login` with these arguments and a password for PPP.
+    pub(crate) fn with_password(password: &str, arguments: &[&str]) -> Self {
+        let mut command = plumb();
+        command.args(arguments).env("PLUMB_PPP_PASSWORD", password);
+        Self::running(command)
+    }
+
+    fn running(command: Command) -> Self {
         Self {
             pty: Pty::open(SIZE).unwrap().start(command).unwrap(),
             terminal: Terminal::new(SIZE.columns, SIZE.rows),

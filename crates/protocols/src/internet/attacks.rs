@@ -99,6 +99,7 @@ fn option_is_right(kind: u8, len: u8) -> bool {
     }
 }
 
+// req RFC1122:3.2.1.8b-MUST-1, RFC1122:3.2.2-MUST-2
 // attack row 9
 #[test]
 fn row_9_options_of_every_kind_and_length_are_quoted_unchanged_or_dropped() {
@@ -119,6 +120,7 @@ fn row_9_options_of_every_kind_and_length_are_quoted_unchanged_or_dropped() {
     assert_eq!(host.pool.lent(), 0);
 }
 
+// req RFC1122:3.2.2.6-MUST-2
 // attack row 12
 #[test]
 fn row_12_the_reply_goes_to_the_source_without_the_options_of_the_request() {

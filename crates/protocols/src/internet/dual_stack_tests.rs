@@ -355,6 +355,7 @@ fn a_router_that_says_no_mtu_is_taken_to_mean_the_next_plateau() {
     assert_eq!(error.kind, ErrorKind::FragmentationNeeded { next_hop_mtu: Some(1492) });
 }
 
+// req RFC1122:3.4-MUST-5
 #[test]
 fn an_error_about_our_first_fragment_is_told_and_about_a_later_one_is_not() {
     let mut host = Host::default();
@@ -384,6 +385,7 @@ fn a_datagram_of_fragments_has_the_header_of_the_first_and_the_congestion_of_any
     assert_eq!(whole.header.dscp_ecn, 0b1010_0011);
 }
 
+// req RFC1122:3.3.2-MUST-4
 #[test]
 fn a_datagram_whose_rest_never_comes_is_told_after_60_seconds() {
     let mut host = Host::default();

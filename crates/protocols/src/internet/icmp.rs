@@ -328,6 +328,7 @@ mod tests {
         assert_eq!((mtu(0), mtu(1400)), (None, Some(1400)));
     }
 
+    // req RFC9293:MUST-55
     #[test]
     fn source_quench_and_redirect_are_ignored() {
         let read = [4, 5].map(|kind| Message::parse(&sealed([kind, 0, 0, 0, 0, 0, 0, 0], &[])));

@@ -129,6 +129,7 @@ mod tests {
         interface
     }
 
+    // req RFC1122:3.3.6-MUST-1
     #[test]
     fn the_broadcast_addresses_of_our_network_mean_a_group() {
         let interface = with("10.0.0.1", 24);
@@ -146,6 +147,7 @@ mod tests {
         assert!(with("10.0.0.1", 31).may_be_source(ip("10.0.0.0")));
     }
 
+    // req RFC1122:3.2.1.3-MUST-1, RFC1122:3.2.2.9-MUST-2
     #[test]
     fn a_prefix_of_32_bits_and_one_of_none_are_both_possible() {
         assert!(with("10.0.0.1", 32).may_be_source(ip("10.0.0.2")));

@@ -443,6 +443,7 @@ mod tests {
         assert_eq!(missed.count(), 0);
     }
 
+    // req RFC1122:3.2.1.8-MUST-3
     #[test]
     fn row_9_an_option_is_skipped_only_if_its_length_fits() {
         let wrong = (2..=255_u8).flat_map(|kind| (0..=255).map(move |len| (kind, len))).filter(
@@ -469,6 +470,7 @@ mod tests {
         assert_eq!(Header::parse(&with_options(&options)).unwrap().options, Options::Skipped);
     }
 
+    // req RFC1122:3.2.1.8c-MUST-2
     #[test]
     fn a_source_route_is_finished_when_its_pointer_is_past_its_end() {
         let options = |pointer| with_options(&[LOOSE_SOURCE_ROUTE, 7, pointer, 10, 0, 0, 9]);

@@ -170,6 +170,7 @@ mod tests {
         table
     }
 
+    // req RFC1122:3.3.1.1-MUST-1, RFC1122:3.3.1.2-MUST-2
     #[test]
     fn a_destination_on_the_link_is_sent_to_itself_and_any_other_to_the_router() {
         let table = table(&[default_by("10.0.0.254"), Route::on_link(ip("10.0.0.1"), 24)]);
@@ -194,6 +195,7 @@ mod tests {
         assert_eq!(table.next_hop(ip("192.0.2.1")), Some(ip("10.0.0.2")));
     }
 
+    // req RFC1122:3.3.1.2-MUST-3, RFC1122:3.3.1.5-MUST-1
     #[test]
     fn a_router_that_is_down_is_passed_over_as_long_as_there_is_another() {
         let table = table(&[default_by("10.0.0.1"), default_by("10.0.0.2")]);

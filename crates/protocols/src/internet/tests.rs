@@ -63,6 +63,7 @@ proptest! {
         prop_assert_eq!(host.pool.lent(), 0);
     }
 
+    // req RFC1122:3.2.1.3-MUST-2, RFC1122:3.2.1.3-MUST-5, RFC1122:3.2.1.6-MUST-1
     #[test]
     fn etherparse_accepts_what_is_sent(data in prop::collection::vec(any::<u8>(), 0..=1480)) {
         let mut host = Host::default();
@@ -79,6 +80,7 @@ proptest! {
         prop_assert_eq!(header.header_checksum, header.calc_header_checksum());
     }
 
+    // req RFC1122:3.1-MUST-1, RFC1122:3.2.2.6-MUST-1, RFC1122:3.2.2.6-MUST-3
     #[test]
     fn an_echo_request_that_etherparse_makes_is_answered(
         identifier: u16,
@@ -104,6 +106,8 @@ proptest! {
     }
 }
 
+// req RFC9293:MUST-50
+// req RFC1122:3.2.1.8-MUST-3
 #[test]
 fn a_transport_gets_the_data_without_header_options_and_padding() {
     let mut host = Host::default();
@@ -115,6 +119,7 @@ fn a_transport_gets_the_data_without_header_options_and_padding() {
     assert_eq!(host.counted(Counter::IpOptionsSkipped), 1);
 }
 
+// req RFC1122:3.2.1.3-MUST-3
 #[test]
 fn a_datagram_for_another_host_is_counted_and_dropped() {
     let mut host = Host::default();
@@ -123,6 +128,7 @@ fn a_datagram_for_another_host_is_counted_and_dropped() {
     assert_eq!((host.counted(Counter::IpAddressErrors), host.pool.lent()), (1, 0));
 }
 
+// req RFC1122:3.2.1.2-MUST-1
 #[test]
 fn a_header_with_a_wrong_checksum_is_counted_and_dropped() {
     let mut host = Host::default();
@@ -132,6 +138,7 @@ fn a_header_with_a_wrong_checksum_is_counted_and_dropped() {
     assert_eq!((host.counted(Counter::IpChecksumErrors), host.pool.lent()), (1, 0));
 }
 
+// req RFC9293:MUST-57
 #[test]
 fn a_broadcast_reaches_udp_but_not_tcp() {
     let mut host = Host::default();
@@ -142,6 +149,8 @@ fn a_broadcast_reaches_udp_but_not_tcp() {
     assert_eq!((reaches(Protocol::Udp), reaches(Protocol::Tcp)), (true, false));
 }
 
+// req RFC9293:MUST-63
+// req RFC1122:3.2.1.3-MUST-4
 #[test]
 fn a_source_that_no_host_may_have_is_counted_and_dropped() {
     let mut host = Host::default();
@@ -171,6 +180,7 @@ fn a_host_without_an_address_may_broadcast_over_udp() {
     assert!(host.receive(&datagram(&header, &[], b"data")).is_some());
 }
 
+// req RFC1122:3.2.1.7-MUST-2
 #[test]
 fn a_time_to_live_of_one_is_enough_for_a_host_and_zero_is_not() {
     let mut host = Host::default();
@@ -182,6 +192,7 @@ fn a_time_to_live_of_one_is_enough_for_a_host_and_zero_is_not() {
     assert_eq!(host.counted(Counter::IpTimeExceeded), 1);
 }
 
+// req RFC1122:3.2.2-MUST-2, RFC1122:3.3.8-MUST-1
 #[test]
 fn an_unknown_protocol_is_reported_with_header_and_eight_bytes() {
     let mut host = Host::default();
@@ -203,6 +214,7 @@ fn a_source_route_that_leads_on_is_reported_as_failed() {
     assert_eq!(host.transmit().unwrap()[20..22], [3, 5]);
 }
 
+// req RFC1122:3.2.2-MUST-5
 #[test]
 fn nothing_is_reported_about_a_broadcast() {
     let mut host = Host::default();
@@ -212,6 +224,54 @@ fn nothing_is_reported_about_a_broadcast() {
     assert_eq!((host.counted(Counter::IcmpErrorsSuppressed), host.pool.lent()), (1, 0));
 }
 
+// req RFC1122:3.2.2-MUST-1, RFC1122:3.2.2.9-MUST-5
+#[test]
+fn messages_of_a_type_that_asks_nothing_of_us_are_dropped_in_silence() {
+    let mut host = Host::default();
+    let answered = [1, 2, 7, 9, 10, 13, 15, 17, 41, 255].iter().filter(|kind| {
+        receive_icmp(&mut host, &message([**kind, 0, 0, 0, 0, 1, 0, 1], &[0; 12]));
+        host.transmit().is_some() || host.internet.event().is_some()
+    });
+    assert_eq!(answered.count(), 0);
+    assert_eq!(host.pool.lent(), 0);
+}
+
+// req RFC1122:3.2.1.1-MUST-1
+#[test]
+fn a_datagram_of_another_version_is_dropped_in_silence() {
+    let mut host = Host::default();
+    let delivered = [0, 1, 2, 3, 5, 7, 8, 15].iter().filter(|version| {
+        let mut bytes = datagram(&header(Protocol::Udp), &[], b"data");
+        bytes[0] = **version << 4 | 5;
+        reseal(&mut bytes);
+        host.receive(&bytes).is_some() || host.transmit().is_some()
+    });
+    assert_eq!(delivered.count(), 0);
+    assert_eq!(host.pool.lent(), 0);
+}
+
+// req RFC1122:3.2.1.7-MUST-1
+#[test]
+fn a_time_to_live_of_zero_is_sent_as_one() {
+    let mut host = Host::default();
+    host.internet.set_time_to_live(0);
+    receive_icmp(&mut host, &message(ECHO, b"data"));
+    let reply = host.transmit().unwrap();
+    assert_eq!(reply[8], 1);
+}
+
+// req RFC1122:3.2.2-MUST-7
+#[test]
+fn nothing_is_reported_about_a_fragment_that_is_not_the_first() {
+    let mut host = Host::default();
+    let mut bytes = datagram(&header(Protocol::Other(200)), &[], &[7; 16]);
+    bytes[6..8].copy_from_slice(&0x0010_u16.to_be_bytes());
+    reseal(&mut bytes);
+    assert!(host.receive(&bytes).is_none());
+    assert_eq!(host.transmit(), None);
+}
+
+// req RFC1122:3.2.2-MUST-4
 #[test]
 fn nothing_is_reported_about_icmp() {
     let mut host = Host::default();
@@ -222,6 +282,7 @@ fn nothing_is_reported_about_icmp() {
     assert_eq!(host.transmit(), None);
 }
 
+// req RFC1122:3.2.2-MUST-8
 #[test]
 fn nothing_is_reported_to_a_source_that_is_not_one_host() {
     let mut host = Host::default();
@@ -250,6 +311,8 @@ fn a_flood_of_echoes_is_owed_no_more_than_eight_answers() {
     assert_eq!(host.counted(Counter::IpOutputDropped), 92);
 }
 
+// req RFC9293:MUST-54
+// req RFC1122:3.2.2-MUST-3, RFC1122:3.2.2.1-MUST-1, RFC1122:3.4-MUST-5, RFC1122:3.4-MUST-6
 #[test]
 fn an_error_about_a_datagram_of_ours_is_told_with_its_first_bytes() {
     let mut host = Host::default();
@@ -304,6 +367,7 @@ fn send(host: &mut Host, data: &[u8], to: [u8; 4], protocol: Protocol) -> Result
     Ok(())
 }
 
+// req RFC1122:3.3.3-MUST-2
 #[test]
 fn a_datagram_that_fills_the_mtu_is_sent_and_a_longer_one_is_refused() {
     let mut host = Host::default();
@@ -331,6 +395,7 @@ fn nothing_is_sent_before_we_have_an_address() {
     assert_eq!((refused, host.pool.lent()), (Err(SendError::NoAddress), 0));
 }
 
+// req RFC1122:3.2.1.7-MUST-4
 #[test]
 fn what_is_sent_has_df_no_identification_and_the_time_to_live_that_was_set() {
     let mut host = Host::default();
@@ -377,6 +442,7 @@ fn answer(request: &[u8]) -> Vec<u8> {
     them.transmit().unwrap()
 }
 
+// req RFC1122:3.2.2.6-MUST-4
 #[test]
 fn an_echo_that_comes_back_is_told_once_with_its_round_trip() {
     let mut host = Host::default();

@@ -13,19 +13,23 @@
 pub mod datagram;
 pub mod ethernet;
 pub mod llp;
+pub mod ppp;
 mod queue;
 pub mod slip;
 mod stuffing;
+pub mod vj;
 
 pub use datagram::Datagram;
 pub use ethernet::Ethernet;
 pub use llp::Llp;
+pub use ppp::Ppp;
 pub use slip::Slip;
 
 use crate::cx::Cx;
 use crate::meter::Account;
 use crate::packet::{Packet, Pool};
 use crate::time::Instant;
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 /// How many packets wait in each direction, unless a link is made with another limit: as many as
@@ -43,6 +47,12 @@ pub enum Event {
     Failed(Packet),
     /// The other end told us our Internet address.
     Address([u8; 4]),
+    /// The link agreed with the other end on our IPv6 interface identifier.
+    InterfaceIdentifier([u8; 8]),
+    /// IPv4 datagrams go both ways from now on.
+    NetworkUp,
+    /// IPv4 datagrams go nowhere from now on.
+    NetworkDown,
 }
 
 impl Event {
@@ -51,7 +61,10 @@ impl Event {
     pub fn into_packet(self) -> Option<Packet> {
         match self {
             Self::Received(packet) | Self::Sent(packet) | Self::Failed(packet) => Some(packet),
-            Self::Address(_) => None,
+            Self::Address(_)
+            | Self::InterfaceIdentifier(_)
+            | Self::NetworkUp
+            | Self::NetworkDown => None,
         }
     }
 }
@@ -65,6 +78,8 @@ pub enum Link {
     Ethernet(Ethernet),
     /// A serial line with the low level protocol of TM-233 §5.3.
     Llp(Llp),
+    /// A serial line with PPP (RFC 1661).
+    Ppp(Box<Ppp>),
     /// A serial line with SLIP (RFC 1055).
     Slip(Slip),
 }
@@ -78,6 +93,7 @@ impl Link {
                 link.receive(bytes, pool, cx);
             }
             Self::Llp(link) => link.receive(bytes, pool, cx),
+            Self::Ppp(link) => link.receive(bytes, pool, cx),
             Self::Slip(link) => link.receive(bytes, pool, cx),
         }
     }
@@ -93,6 +109,7 @@ impl Link {
                 link.send(packet, cx)
             }
             Self::Llp(link) => link.send(packet, cx),
+            Self::Ppp(link) => link.send(packet, cx),
             Self::Slip(link) => link.send(packet, cx),
         }
     }
@@ -103,6 +120,7 @@ impl Link {
         match self {
             Self::Datagram(link) | Self::Ethernet(Ethernet { frames: link }) => link.is_full(),
             Self::Llp(link) => link.is_full(),
+            Self::Ppp(link) => link.is_full(),
             Self::Slip(link) => link.is_full(),
         }
     }
@@ -115,6 +133,7 @@ impl Link {
                 link.transmit_into(wire, limit, cx)
             }
             Self::Llp(link) => link.transmit_into(wire, limit, cx),
+            Self::Ppp(link) => link.transmit_into(wire, limit, cx),
             Self::Slip(link) => link.transmit_into(wire, limit, cx),
         }
     }
@@ -124,6 +143,7 @@ impl Link {
         match self {
             Self::Datagram(link) | Self::Ethernet(Ethernet { frames: link }) => link.event(),
             Self::Llp(link) => link.event(),
+            Self::Ppp(link) => link.event(),
             Self::Slip(link) => link.event(),
         }
     }
@@ -134,6 +154,7 @@ impl Link {
         match self {
             Self::Datagram(link) | Self::Ethernet(Ethernet { frames: link }) => link.deadline(),
             Self::Llp(link) => link.deadline(),
+            Self::Ppp(link) => link.deadline(),
             Self::Slip(link) => link.deadline(),
         }
     }
@@ -143,6 +164,7 @@ impl Link {
         match self {
             Self::Datagram(link) | Self::Ethernet(Ethernet { frames: link }) => link.timeout(cx),
             Self::Llp(link) => link.timeout(cx),
+            Self::Ppp(link) => link.timeout(cx),
             Self::Slip(link) => link.timeout(cx),
         }
     }
@@ -154,6 +176,7 @@ impl Link {
             Self::Datagram(link) => link.mtu(),
             Self::Ethernet(link) => link.mtu(),
             Self::Llp(link) => link.mtu(),
+            Self::Ppp(link) => link.mtu(),
             Self::Slip(link) => link.mtu(),
         }
     }
@@ -163,7 +186,7 @@ impl Link {
     pub fn buffer_len(&self) -> usize {
         match self {
             Self::Ethernet(link) => link.frames.mtu(),
-            Self::Datagram(_) | Self::Llp(_) | Self::Slip(_) => self.mtu(),
+            Self::Datagram(_) | Self::Llp(_) | Self::Ppp(_) | Self::Slip(_) => self.mtu(),
         }
     }
 
@@ -173,6 +196,7 @@ impl Link {
         match self {
             Self::Datagram(link) | Self::Ethernet(Ethernet { frames: link }) => link.has_output(),
             Self::Llp(link) => link.has_output(),
+            Self::Ppp(link) => link.has_output(),
             Self::Slip(link) => link.has_output(),
         }
     }
@@ -182,6 +206,7 @@ impl Link {
         match self {
             Self::Datagram(link) | Self::Ethernet(Ethernet { frames: link }) => link.reset(pool),
             Self::Llp(link) => link.reset(pool),
+            Self::Ppp(link) => link.reset(pool),
             Self::Slip(link) => link.reset(pool),
         }
     }
@@ -199,6 +224,7 @@ fn charged<'m, R>(cx: &mut Cx<'m>, step: impl FnOnce(&mut Cx<'m>) -> R) -> R {
 mod tests {
     use super::*;
     use crate::cx::testing::Lab;
+    use core::net::Ipv4Addr;
     use proptest::prelude::*;
 
     fn both_ends(kind: usize) -> [Link; 2] {
@@ -206,6 +232,14 @@ mod tests {
             0 => Link::Datagram(Datagram::new(50)),
             3 => Link::Ethernet(Ethernet::new(50)),
             1 => Link::Llp(Llp::new(50)),
+            2 => Link::Ppp(Box::new(Ppp::new(
+                50,
+                ppp::Settings {
+                    address: Some(Ipv4Addr::new(10, 0, 0, 1)),
+                    echo_interval: None,
+                    ..ppp::Settings::default()
+                },
+            ))),
             _ => Link::Slip(Slip::new(50)),
         };
         [end(), end()]
@@ -217,14 +251,32 @@ mod tests {
         to.receive(&wire, pool, &mut lab.cx());
     }
 
+    /// Opens the line, if it has to be, and takes the news of that.
+    fn open([a, b]: &mut [Link; 2], pool: &mut Pool, lab: &mut Lab) {
+        for end in [&mut *a, &mut *b] {
+            if let Link::Ppp(ppp) = end {
+                ppp.open(&mut lab.cx());
+            }
+        }
+        while a.has_output() || b.has_output() {
+            carry(a, b, pool, lab);
+            carry(b, a, pool, lab);
+        }
+        for end in [a, b] {
+            while end.event().is_some() {}
+        }
+    }
+
     proptest! {
         #[test]
         fn every_kind_of_link_carries_datagrams_and_gives_each_buffer_back(
             kind in 0..4_usize,
             datagrams in prop::collection::vec(prop::collection::vec(any::<u8>(), 1..50), 0..8),
         ) {
-            let ([mut a, mut b], mut lab) = (both_ends(kind), Lab::default());
+            let (mut ends, mut lab) = (both_ends(kind), Lab::default());
             let mut pool = Pool::new(16, 50);
+            open(&mut ends, &mut pool, &mut lab);
+            let [mut a, mut b] = ends;
             for datagram in &datagrams {
                 let mut packet = pool.take(&mut lab.meter).unwrap();
                 packet.extend(datagram);

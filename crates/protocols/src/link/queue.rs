@@ -69,6 +69,11 @@ impl OutputQueue {
         self.mtu
     }
 
+    /// Sets the length of the longest packet that is accepted from now on.
+    pub(super) fn set_mtu(&mut self, mtu: usize) {
+        self.mtu = mtu;
+    }
+
     /// Accepts a packet, or counts the refusal and gives it back.
     pub(super) fn accept(&mut self, packet: Packet, cx: &mut Cx<'_>) -> Result<(), Packet> {
         if packet.len() > self.mtu {
@@ -92,6 +97,11 @@ impl OutputQueue {
     /// Returns whether a packet waits.
     pub(super) fn is_waiting(&self) -> bool {
         !self.waiting.is_empty()
+    }
+
+    /// Returns the packet that goes to the wire next.
+    pub(super) fn peek(&self) -> Option<&Packet> {
+        self.waiting.front()
     }
 
     /// Takes the packet that goes to the wire next; [`Self::finish`] brings it back.

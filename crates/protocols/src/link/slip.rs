@@ -13,9 +13,15 @@
 //! would carry the damage to a user. An END always ends the packet, also after ESC, so that two
 //! packets never grow together. The RFC's sample cuts a packet that is too long; here it is
 //! dropped, too.
+//!
+//! With header compression (CSLIP) the first byte of a packet says what it is (RFC 1144 §3.2.3): a
+//! datagram begins with its version, 4 or 6, in the upper half, a TCP segment that fills a slot
+//! has 7 there, and one that is compressed has the uppermost bit set. Both ends must be set to it;
+//! there is nobody to negotiate with.
 
 use super::queue::{OutputQueue, UsedQueue};
 use super::stuffing::{Code, Stuffing};
+use super::vj::{Compressor, Decompressor, Kind, SLOTS_MAX};
 use super::{Event, QUEUE_LIMIT, charged};
 use crate::cx::Cx;
 use crate::meter::Counter;
@@ -32,6 +38,13 @@ pub const ESC_END: u8 = 220;
 /// After ESC, stands for the data byte ESC.
 pub const ESC_ESC: u8 = 221;
 
+/// In the first byte of a packet: TCP with compressed headers.
+const COMPRESSED_TCP: u8 = 0x80;
+/// In the upper half of the first byte: TCP with the number of its slot as protocol.
+const UNCOMPRESSED_TCP: u8 = 0x70;
+/// The version that belongs there instead, and what of the first byte it leaves.
+const VERSION_4: u8 = 0x4F;
+
 const CODE: Code = Code { ordinary_run, escape };
 
 /// One end of a serial line with SLIP.
@@ -41,6 +54,23 @@ pub struct Slip {
     outgoing: Option<Outgoing>,
     used: UsedQueue,
     output: OutputQueue,
+    compression: Option<Compression>,
+}
+
+/// Both ends of the header compression.
+#[derive(Debug)]
+struct Compression {
+    compressor: Compressor,
+    decompressor: Decompressor,
+}
+
+impl Default for Compression {
+    fn default() -> Self {
+        Self {
+            compressor: Compressor::new(SLOTS_MAX, true),
+            decompressor: Decompressor::new(SLOTS_MAX),
+        }
+    }
 }
 
 /// What comes in.
@@ -79,7 +109,14 @@ impl Slip {
             outgoing: None,
             used: UsedQueue::new(limit),
             output: OutputQueue::new(mtu, limit),
+            compression: None,
         }
+    }
+
+    /// Compresses the headers of TCP (RFC 1144). The other end must do so, too.
+    #[must_use]
+    pub fn with_header_compression(self) -> Self {
+        Self { compression: Some(Compression::default()), ..self }
     }
 
     /// Takes bytes from the line, split anywhere.
@@ -147,31 +184,70 @@ impl Slip {
     /// Takes a buffer if this is the first byte of a packet, or skips the packet without one.
     fn begin(&mut self, pool: &mut Pool, cx: &mut Cx<'_>) {
         let Incoming::Empty = self.incoming else { return };
-        if self.used.is_full() {
+        let packet = if self.used.is_full() {
             cx.meter.count(Counter::LinkPacketsRefused);
-            self.incoming = Incoming::Skipping;
-            return;
-        }
-        self.incoming = match pool.take(cx.meter) {
+            None
+        } else {
+            pool.take(cx.meter)
+        };
+        self.incoming = match packet {
             Some(packet) => Incoming::Packet { packet, is_escaped: false },
             None => Incoming::Skipping,
         };
+        if let Incoming::Skipping = self.incoming {
+            self.lose();
+        }
     }
 
     fn end(&mut self, pool: &mut Pool, cx: &mut Cx<'_>) {
-        let Incoming::Packet { packet, is_escaped } = core::mem::take(&mut self.incoming) else {
+        let Incoming::Packet { mut packet, is_escaped } = core::mem::take(&mut self.incoming)
+        else {
             return;
         };
         if is_escaped {
             cx.meter.count(Counter::LinkEscapesWrong);
+            self.lose();
             return pool.put(packet);
         }
         cx.meter.count(Counter::LinkPacketsIn);
+        if !self.decompress(&mut packet, cx) {
+            return pool.put(packet);
+        }
         self.used.push(packet);
+    }
+
+    /// Makes a datagram of what came; returns whether that is possible.
+    fn decompress(&mut self, packet: &mut Packet, cx: &mut Cx<'_>) -> bool {
+        let Some(Compression { decompressor, .. }) = &mut self.compression else { return true };
+        let Some(first) = packet.data_mut().first_mut() else { return true };
+        let kind = if *first & COMPRESSED_TCP != 0 {
+            Kind::CompressedTcp
+        } else if *first & 0xF0 == UNCOMPRESSED_TCP {
+            *first &= VERSION_4;
+            Kind::UncompressedTcp
+        } else {
+            return true;
+        };
+        if decompressor.decompress(kind, packet, cx.meter).is_err() {
+            return false;
+        }
+        let fits = packet.len() <= self.output.mtu();
+        if !fits {
+            cx.meter.count(Counter::LinkPacketsTooLong);
+        }
+        fits
+    }
+
+    /// Tells the decompressor that a packet is lost.
+    fn lose(&mut self) {
+        if let Some(Compression { decompressor, .. }) = &mut self.compression {
+            decompressor.lose();
+        }
     }
 
     fn drop_packet(&mut self, fault: Counter, pool: &mut Pool, cx: &mut Cx<'_>) {
         cx.meter.count(fault);
+        self.lose();
         let dropped = core::mem::replace(&mut self.incoming, Incoming::Skipping);
         if let Incoming::Packet { packet, .. } = dropped {
             pool.put(packet);
@@ -206,7 +282,8 @@ impl Slip {
     /// Appends at most `room` bytes of one packet.
     fn fill(&mut self, wire: &mut Vec<u8>, room: usize, cx: &mut Cx<'_>) {
         let Some(Outgoing { packet, stuffing }) = &mut self.outgoing else {
-            let Some(packet) = self.output.next() else { return };
+            let Some(mut packet) = self.output.next() else { return };
+            self.compress(&mut packet, cx);
             self.outgoing = Some(Outgoing { packet, stuffing: Stuffing::default() });
             return wire.push(END);
         };
@@ -220,6 +297,19 @@ impl Slip {
         cx.meter.count(Counter::LinkPacketsOut);
         if let Some(Outgoing { packet, .. }) = self.outgoing.take() {
             self.output.finish(Event::Sent(packet));
+        }
+    }
+
+    /// Compresses the headers, and writes into the first byte what that has made of the packet.
+    fn compress(&mut self, packet: &mut Packet, cx: &mut Cx<'_>) {
+        let Some(Compression { compressor, .. }) = &mut self.compression else { return };
+        let mark = match compressor.compress(packet, cx.meter) {
+            Kind::Ip => return,
+            Kind::UncompressedTcp => UNCOMPRESSED_TCP,
+            Kind::CompressedTcp => COMPRESSED_TCP,
+        };
+        if let Some(first) = packet.data_mut().first_mut() {
+            *first |= mark;
         }
     }
 
@@ -265,6 +355,9 @@ impl Slip {
         }
         self.used.reset(pool);
         self.output.reset(pool);
+        if let Some(compression) = &mut self.compression {
+            *compression = Compression::default();
+        }
     }
 }
 
@@ -281,6 +374,7 @@ fn escape(byte: u8) -> [u8; 2] {
 mod tests {
     use super::*;
     use crate::cx::testing::Lab;
+    use crate::link::vj::testing::typed;
     use proptest::prelude::*;
 
     const MTU: usize = 60;
@@ -398,7 +492,45 @@ mod tests {
         assert!(!slip.has_output());
     }
 
+    #[test]
+    fn the_first_byte_says_what_header_compression_has_made_of_a_packet() {
+        let (mut lab, mut pool) = (Lab::default(), Pool::new(4, MTU));
+        let [mut a, mut b] = [0, 1].map(|_| Slip::new(MTU).with_header_compression());
+        let mut firsts = Vec::new();
+        for identification in 0..3 {
+            let segment = typed(identification);
+            a.send(Packet::from_slice(&segment), &mut lab.cx()).unwrap();
+            let mut wire = Vec::new();
+            a.transmit_into(&mut wire, 100, &mut lab.cx());
+            firsts.push((wire[1], wire.len()));
+            assert_eq!(received(&mut b, &wire, &mut pool, &mut lab), [segment]);
+        }
+        assert_eq!(firsts, [(0x75, 43), (0x8B, 6), (0x8B, 6)]);
+    }
+
+    #[test]
+    fn after_a_damaged_packet_compressed_ones_are_tossed_until_one_comes_whole() {
+        let (mut lab, mut pool) = (Lab::default(), Pool::new(4, MTU));
+        let mut slip = Slip::new(MTU).with_header_compression();
+        received(&mut slip, &[ESC, 0, END, 0x8B, 1, 2, b'x', END], &mut pool, &mut lab);
+        assert_eq!((lab.counted(Counter::VjTossed), pool.lent()), (1, 0));
+    }
+
     proptest! {
+        #[test]
+        fn any_noise_on_a_line_with_header_compression_loses_no_buffer(
+            noise in prop::collection::vec(
+                prop_oneof![any::<u8>(), Just(END), Just(0x75), Just(0xCB)], 0..300),
+        ) {
+            let (mut lab, mut pool) = (Lab::default(), Pool::new(2, MTU));
+            let mut slip = Slip::new(MTU).with_header_compression();
+            let wire = [END, 0x75, END].into_iter().chain(noise).chain([END]);
+            for packet in received(&mut slip, &wire.collect::<Vec<_>>(), &mut pool, &mut lab) {
+                prop_assert!((1..=MTU).contains(&packet.len()));
+            }
+            prop_assert_eq!(pool.lent(), 0);
+        }
+
         #[test]
         fn packets_come_whole_and_in_order_however_the_line_splits_them(
             packets in prop::collection::vec(

@@ -153,6 +153,36 @@ closed_list! {
         EthernetFramesOfVlans "Ethernet frames of VLANs",
         /// Frames of a type that is not here, or with a length in its place.
         EthernetTypesUnknown "Ethernet types unknown",
+        /// Segments sent with compressed headers.
+        VjCompressedOut "segments sent with compressed headers",
+        /// Segments sent whole to fill a slot of the other end.
+        VjUncompressedOut "segments sent whole for header compression",
+        /// Segments whose compressed headers were made whole.
+        VjCompressedIn "segments received with compressed headers",
+        /// Segments received whole that filled a slot.
+        VjUncompressedIn "segments received whole for header compression",
+        /// Compressed headers that are cut short or about an empty slot.
+        VjErrorsIn "compressed headers in error",
+        /// Segments with compressed headers dropped because something before was lost.
+        VjTossed "compressed headers tossed after a loss",
+        /// PPP frames whose check sequence is wrong.
+        PppCheckErrors "PPP frames with a wrong check sequence",
+        /// PPP frames too short or given up by their sender.
+        PppFramesShort "PPP frames cut short",
+        /// PPP frames of a protocol that is not here or not open.
+        PppProtocolsUnknown "PPP protocols unknown",
+        /// PPP control packets that are cut short, lie about a length or answer nothing.
+        PppControlErrors "PPP control packets in error",
+        /// PPP control packets that found no place in the queue to the line.
+        PppControlDropped "PPP control packets dropped before sending",
+        /// PPP control packets whose answer did not come in time.
+        PppTimeouts "PPP timeouts",
+        /// PPP echo requests that nobody answered.
+        PppEchoesLost "PPP echoes unanswered",
+        /// Signs that a PPP line leads back to ourselves.
+        PppLoopbacks "PPP packets of our own",
+        /// PPP authentications that failed, of either side.
+        PppAuthenticationsFailed "PPP authentications failed",
         // Internet.
         /// Datagrams from the link.
         IpDatagramsIn "IP datagrams in",
@@ -351,6 +381,24 @@ closed_list! {
         TcpUrgentOut "TCP urgent segments out",
         /// Data that arrived after the user had closed, which resets.
         TcpDataAfterClose "TCP data after close",
+        /// Keep-alive probes.
+        TcpKeepAlives "TCP keep-alive probes",
+        /// SYNs answered by a cookie because too many connections were half open.
+        TcpSynCookiesOut "TCP SYN cookies sent",
+        /// Connections opened by a cookie that came back.
+        TcpSynCookiesIn "TCP SYN cookies accepted",
+        /// Acknowledgments that looked like a cookie and were none of ours.
+        TcpSynCookiesWrong "TCP SYN cookies wrong",
+        /// Connections in TIME-WAIT that a new one took the place of.
+        TcpTimeWaitsReused "TCP TIME-WAITs reused",
+        /// Connections that gave way because the table was full.
+        TcpReaped "TCP connections reaped",
+        /// SYNs whose data was taken at once.
+        TcpFastOpensIn "TCP fast opens in",
+        /// SYNs sent with data.
+        TcpFastOpensOut "TCP fast opens sent",
+        /// SYNs with a cookie that was wrong, or that found too many others.
+        TcpFastOpensRefused "TCP fast opens refused",
         /// ICMP errors about something in flight.
         TcpIcmpErrors "TCP ICMP errors believed",
         /// ICMP errors that fit nothing in flight.

@@ -194,3 +194,15 @@ fn how_a_connection_comes_about_is_not_changed_once_it_has() {
     user.application.set_opening(Opening::Passive { port: PORT });
     assert!(!user.application.wants_to_run());
 }
+
+// req RFC9293:MUST-44
+#[test]
+fn an_open_without_a_local_address_leaves_from_the_one_that_the_internet_layer_chooses() {
+    let remote = SocketAddr::new(THEIRS.into(), PORT);
+    let opening = Opening::Active { local: Ipv4Addr::UNSPECIFIED.into(), remote };
+    let mut host = Host::new(OURS, Datagram::new(1500), opening);
+    host.run();
+    let syn = host.transmit();
+    let source = syn.get(12..16).and_then(|bytes| <[u8; 4]>::try_from(bytes).ok());
+    assert_eq!(source.map(Ipv4Addr::from), Some(OURS));
+}

@@ -289,6 +289,11 @@ impl Station {
                 self.layers.internet.set_address(Ipv4Addr::from(address), 0);
                 self.layers.has_news = true;
             }
+            Some(
+                link::Event::InterfaceIdentifier(_)
+                | link::Event::NetworkUp
+                | link::Event::NetworkDown,
+            ) => {}
             None => self.layers.receive_looped(cx),
         }
     }
@@ -360,7 +365,7 @@ impl Station {
         match &mut self.link {
             Link::Datagram(link) => link.take_waiting(),
             Link::Ethernet(link) => link.take_waiting(),
-            Link::Llp(_) | Link::Slip(_) => None,
+            Link::Llp(_) | Link::Ppp(_) | Link::Slip(_) => None,
         }
     }
 
@@ -372,7 +377,7 @@ impl Station {
         match &mut self.link {
             Link::Datagram(link) => link.put_back(packet),
             Link::Ethernet(link) => link.put_back(packet),
-            Link::Llp(_) | Link::Slip(_) => {}
+            Link::Llp(_) | Link::Ppp(_) | Link::Slip(_) => {}
         }
     }
 }

@@ -134,6 +134,9 @@ impl<S: Stream> Carried<S> {
     fn open(&mut self, layers: &mut Layers, cx: &mut Cx<'_>) {
         match self.opening.take() {
             Some(Opening::Active { local, remote }) => {
+                // RFC 9293 §3.9.1.1 (MUST-44): who names no address gets the one of the way there.
+                let chosen = layers.internet.source_for(remote.ip());
+                let local = if local.is_unspecified() { chosen } else { local };
                 match layers.tcp.open(local, remote, self.profile, cx) {
                     Ok(id) => self.connection = Some(id),
                     Err(error) => self.failure = Some(error),
@@ -175,7 +178,7 @@ impl<S: Stream> Carried<S> {
                 self.read(layers, cx);
                 self.end_if_closed(layers);
             }
-            Event::Urgent | Event::Readable | Event::Writable => {}
+            Event::Urgent | Event::Readable | Event::Writable | Event::Unresponsive => {}
         }
     }
 

@@ -553,6 +553,7 @@ fn a_ping_of_a_station_is_answered() {
     assert_eq!((reply.source, reply.identifier, reply.payload_len), (SERVER.into(), 7, 56));
 }
 
+// req RFC1122:3.4-MUST-4
 #[test]
 fn a_datagram_for_a_udp_port_without_a_socket_is_answered_by_port_unreachable() {
     let (mut prober, mut pair) = (Prober::new(), Pair::open(datagram));

@@ -6,7 +6,7 @@ use crate::host::{Host, seed_of};
 use crate::line::Line;
 use crate::world::{Side, Stuck, World};
 use protocols::link::{Link, Llp};
-use protocols::meter::{Account, Counter, Quantity};
+use protocols::meter::{Account, Costs, Counter, Quantity, Work};
 use protocols::station::{Carried, Opening, Settings};
 use protocols::time::{Duration, Instant};
 use protocols::transport::tcp::{Profile, SendLimit};
@@ -59,22 +59,50 @@ pub enum Content {
     NotPrinted,
 }
 
+/// What the two computers are.
+#[derive(Clone, Copy, Debug)]
+pub struct Equipment {
+    /// What their work costs.
+    pub costs: Costs,
+    /// Whether their LLP compresses the headers of TCP (RFC 1144), which none did in 1982.
+    pub compresses_headers: bool,
+}
+
+impl Equipment {
+    /// The computers of the thesis.
+    #[must_use]
+    pub fn of_1982() -> Self {
+        Self { costs: ibm_pc(), compresses_headers: false }
+    }
+
+    fn link(self) -> Link {
+        let llp = Llp::new(MTU);
+        Link::Llp(if self.compresses_headers { llp.with_header_compression() } else { llp })
+    }
+}
+
 type Laboratory = World<Carried<Person>, Carried<Person>>;
 
-fn world(user: Person, server: Person, rate_bps: u64, profile: Profile, seed: u64) -> Laboratory {
+fn world(
+    [user, server]: [Person; 2],
+    equipment: Equipment,
+    rate_bps: u64,
+    profile: Profile,
+    seed: u64,
+) -> Laboratory {
     let settings =
         |address| Settings { address, prefix_len: 24, packets: PACKETS, ..Settings::default() };
     let remote = SocketAddr::new(SERVER.into(), TELNET_PORT);
     let active = Opening::Active { local: USER.into(), remote };
     let passive = Opening::Passive { port: TELNET_PORT };
-    let link = || Link::Llp(Llp::new(MTU));
+    let (link, costs) = (|| equipment.link(), equipment.costs);
     let user = Carried::new(user, active, profile);
     let server = Carried::new(server, passive, profile);
     let user_seed = seed_of(seed, Side::User);
     let server_seed = seed_of(seed, Side::Server);
     World::new(
-        Host::new(link(), settings(USER), ibm_pc(), user_seed, user),
-        Host::new(link(), settings(SERVER), ibm_pc(), server_seed, server),
+        Host::new(link(), settings(USER), costs, user_seed, user),
+        Host::new(link(), settings(SERVER), costs, server_seed, server),
         Line::serial(rate_bps),
         seed,
     )
@@ -98,7 +126,35 @@ fn text(len: usize) -> Vec<u8> {
 ///
 /// If the run comes to a stop.
 pub fn echo(rate_bps: u64, keys: usize) -> Result<Duration, Stuck> {
-    round_trip(rate_bps, b"x".to_vec(), keys, true, SEED)
+    Ok(echo_by(Equipment::of_1982(), rate_bps, keys)?.time)
+}
+
+/// What a key and its echo took.
+#[derive(Clone, Copy, Debug)]
+pub struct Echo {
+    /// From the key to its echo, on the average.
+    pub time: Duration,
+    /// Bytes on the line from one key to the next, both ways, REQ, ACK and END included.
+    pub line_bytes: f64,
+}
+
+/// Returns what a key and its echo take on other computers than those of the thesis, the average
+/// of `keys` of them.
+///
+/// # Errors
+///
+/// If the run comes to a stop.
+pub fn echo_by(equipment: Equipment, rate_bps: u64, keys: usize) -> Result<Echo, Stuck> {
+    let typist = Person::who_types(b"x".to_vec(), keys, true);
+    let profile = personal_computer(WINDOW);
+    let people = [typist, Person::who_echoes(true)];
+    let mut world = world(people, equipment, rate_bps, profile, SEED);
+    open(&mut world)?;
+    let opening = world.user.meter.units(Work::LineByte);
+    world.drive(|world| world.user.application.stream.is_done())?;
+    let bytes = world.user.meter.units(Work::LineByte) - opening;
+    let time = world.user.application.stream.round_trip();
+    Ok(Echo { time, line_bytes: bytes as f64 / keys as f64 })
 }
 
 /// Returns the time of one packet with `data_bytes` of data from one computer to the other: half
@@ -140,7 +196,9 @@ fn typed(
 ) -> Result<Laboratory, Stuck> {
     let typist = Person::who_types(payload, count, prints);
     let echoer = Person::who_echoes(prints);
-    let mut world = world(typist, echoer, rate_bps, personal_computer(WINDOW), seed);
+    let equipment = Equipment::of_1982();
+    let people = [typist, echoer];
+    let mut world = world(people, equipment, rate_bps, personal_computer(WINDOW), seed);
     world.drive(|world| world.user.application.stream.is_done())?;
     Ok(world)
 }
@@ -188,7 +246,9 @@ fn open(world: &mut Laboratory) -> Result<(), Stuck> {
 fn screenful_of(rate_bps: u64, seed: u64) -> Result<Screenful, Stuck> {
     const SCREENFUL: usize = 24 * LINE_LEN - 2;
     let (reader, writer) = (Person::who_reads(), Person::who_writes(text(SCREENFUL), false));
-    let mut world = world(reader, writer, rate_bps, personal_computer(WINDOW), seed);
+    let equipment = Equipment::of_1982();
+    let people = [reader, writer];
+    let mut world = world(people, equipment, rate_bps, personal_computer(WINDOW), seed);
     // What opening the connection cost is not a part of the screenful.
     open(&mut world)?;
     let before = world.user.meter.accounts();
@@ -224,7 +284,8 @@ pub struct Transfer {
 pub fn maximum_transfer(rate_bps: u64, time: Duration) -> Result<Transfer, Stuck> {
     let (reader, writer) = (Person::who_reads(), Person::who_writes(text(TRANSFER_WINDOW), true));
     let profile = personal_computer(TRANSFER_WINDOW);
-    let mut world = world(reader, writer, rate_bps, profile, SEED);
+    let equipment = Equipment::of_1982();
+    let mut world = world([reader, writer], equipment, rate_bps, profile, SEED);
     // The acknowledgment that opens the connection acknowledges no data.
     open(&mut world)?;
     let opening = world.user.meter.counted(Counter::TcpPureAcksOut);

@@ -11,6 +11,7 @@ mod tables;
 
 pub use costs::ibm_pc;
 pub use experiments::{
-    Content, Screenful, Transfer, echo, maximum_transfer, packet_transfer, screenful,
+    Content, Echo, Equipment, Screenful, Transfer, echo, echo_by, maximum_transfer,
+    packet_transfer, screenful,
 };
 pub use tables::{Row, Table, tables};

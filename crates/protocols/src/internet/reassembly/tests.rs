@@ -98,6 +98,7 @@ fn cut(len: usize, units: usize) -> Vec<Drawn> {
 }
 
 proptest! {
+    // req RFC1122:3.2.1.4-MUST-1, RFC1122:3.3.2-MUST-1, RFC1122:3.3.2-MUST-2
     #[test]
     fn a_datagram_is_the_same_in_whatever_order_its_fragments_come(
         (len, drawn) in (9_usize..2048, 1_usize..40).prop_flat_map(|(len, units)| {

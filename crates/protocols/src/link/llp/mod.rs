@@ -34,6 +34,12 @@
 //! has six seconds. Nobody asks again by itself: [`Llp::is_asking_address`] turns false, and the
 //! owner decides.
 //!
+//! Header compression (RFC 1144) is an extension of ours, off unless both ends are set to it. A
+//! segment that fills a slot has the local header 2 112 0 0, after the 0x70 of SLIP. A compressed
+//! one has no local header at all: its first byte is the mask with the uppermost bit set, and no
+//! local header begins so. An end that is not set to it counts both as unknown headers. A typed
+//! character, 48 bytes with REQ, ACK and END, then takes seven.
+//!
 //! The files `receiver` and `sender` are the two directions. [`Llp`] takes the line's bytes apart,
 //! and gives to the receiver what belongs to incoming packets and to the sender the ACKs.
 
@@ -46,6 +52,7 @@ mod tests;
 use self::receiver::{Local, Receiver};
 use self::sender::Sender;
 use super::queue::{OutputQueue, UsedQueue};
+use super::vj::{Compressor, Decompressor, SLOTS_MAX};
 use super::{Event, QUEUE_LIMIT, charged};
 use crate::cx::Cx;
 use crate::meter::Counter;
@@ -66,6 +73,11 @@ pub const END: u8 = 245;
 pub const IP_HEADER: [u8; 4] = [2, 1, 0, 0];
 /// The local header of an address request and of its answer.
 pub const ADDRESS_HEADER: [u8; 4] = [2, 3, 0, 0];
+
+/// The local header of a segment that fills a slot of the header compression: ours.
+pub const UNCOMPRESSED_TCP_HEADER: [u8; 4] = [2, 0x70, 0, 0];
+/// In the first byte of a packet that has no local header: TCP with compressed headers.
+pub const COMPRESSED_TCP: u8 = 0x80;
 
 /// How long a REQ waits for its ACK: 9 ticks.
 pub const ACK_WAIT: Duration = ticks(9);
@@ -113,6 +125,14 @@ impl Llp {
             peer_address: None,
             address: None,
         }
+    }
+
+    /// Compresses the headers of TCP (RFC 1144), by our extension. The other end must do so, too.
+    #[must_use]
+    pub fn with_header_compression(mut self) -> Self {
+        self.sender.compressor = Some(Compressor::new(SLOTS_MAX, true));
+        self.receiver.decompressor = Some(Decompressor::new(SLOTS_MAX));
+        self
     }
 
     /// Sets the address to give to the other end when it asks, which makes this end a packet
@@ -164,7 +184,7 @@ impl Llp {
     }
 
     fn packet_ends(&mut self, pool: &mut Pool, cx: &mut Cx<'_>) {
-        match self.receiver.end(&mut self.used, pool, cx) {
+        match self.receiver.end(&mut self.used, self.output.mtu(), pool, cx) {
             None => {}
             Some(Local::Request) => match self.peer_address {
                 Some(address) => self.sender.owe_reply(address),

@@ -1,8 +1,11 @@
 //! The receiving direction of LLP: REQ, our ACK, escaped bytes, END.
 
-use super::{ADDRESS_HEADER, ESC, IP_HEADER, PACKET_WAIT};
+use super::{
+    ADDRESS_HEADER, COMPRESSED_TCP, ESC, IP_HEADER, PACKET_WAIT, SLOTS_MAX, UNCOMPRESSED_TCP_HEADER,
+};
 use crate::cx::Cx;
 use crate::link::queue::UsedQueue;
+use crate::link::vj::{Decompressor, Kind};
 use crate::meter::Counter;
 use crate::packet::{Packet, Pool};
 use crate::time::Instant;
@@ -13,6 +16,8 @@ pub(super) struct Receiver {
     incoming: Option<Incoming>,
     /// The buffer of a packet that ran out of time, until a pool or the next REQ is at hand.
     spare: Option<Packet>,
+    /// Makes compressed headers whole, if both ends are set to it.
+    pub(super) decompressor: Option<Decompressor>,
 }
 
 /// A packet from its REQ to its END.
@@ -43,6 +48,7 @@ impl Receiver {
             // A REQ repeated before the first byte only says that the ACK was late or lost.
             if incoming.is_escaped || !incoming.packet.is_empty() {
                 cx.meter.count(Counter::LlpRequestsInPacket);
+                self.lose();
             }
             self.incoming = Some(Incoming::new(incoming.packet, cx.now));
             return;
@@ -91,6 +97,7 @@ impl Receiver {
     pub(super) fn end(
         &mut self,
         used: &mut UsedQueue,
+        mtu: usize,
         pool: &mut Pool,
         cx: &mut Cx<'_>,
     ) -> Option<Local> {
@@ -100,10 +107,18 @@ impl Receiver {
         };
         if is_escaped {
             cx.meter.count(Counter::LinkEscapesWrong);
+            self.lose();
             pool.put(packet);
             return None;
         }
         cx.meter.count(Counter::LinkPacketsIn);
+        if let Some(kind) = self.compressed_kind(packet.data()) {
+            if kind == Kind::UncompressedTcp {
+                packet.pull(UNCOMPRESSED_TCP_HEADER.len());
+            }
+            self.decompress(kind, packet, mtu, used, pool, cx);
+            return None;
+        }
         let local = match packet.data().split_first_chunk() {
             Some((&IP_HEADER, _)) => {
                 packet.pull(IP_HEADER.len());
@@ -121,8 +136,47 @@ impl Receiver {
         local
     }
 
+    /// Returns what header compression has made of a packet, if it has.
+    fn compressed_kind(&self, packet: &[u8]) -> Option<Kind> {
+        self.decompressor.as_ref()?;
+        if packet.first()? & COMPRESSED_TCP != 0 {
+            return Some(Kind::CompressedTcp);
+        }
+        packet.starts_with(&UNCOMPRESSED_TCP_HEADER).then_some(Kind::UncompressedTcp)
+    }
+
+    fn decompress(
+        &mut self,
+        kind: Kind,
+        packet: Packet,
+        mtu: usize,
+        used: &mut UsedQueue,
+        pool: &mut Pool,
+        cx: &mut Cx<'_>,
+    ) {
+        let mut packet = packet;
+        let decompressor = self.decompressor.as_mut();
+        let made = decompressor.map(|vj| vj.decompress(kind, &mut packet, cx.meter));
+        if !matches!(made, Some(Ok(()))) {
+            return pool.put(packet);
+        }
+        if packet.len() > mtu {
+            cx.meter.count(Counter::LinkPacketsTooLong);
+            return pool.put(packet);
+        }
+        used.push(packet);
+    }
+
+    /// Tells the decompressor that a packet is lost.
+    fn lose(&mut self) {
+        if let Some(decompressor) = &mut self.decompressor {
+            decompressor.lose();
+        }
+    }
+
     fn drop_packet(&mut self, fault: Counter, pool: &mut Pool, cx: &mut Cx<'_>) {
         cx.meter.count(fault);
+        self.lose();
         if let Some(incoming) = self.incoming.take() {
             pool.put(incoming.packet);
         }
@@ -150,6 +204,7 @@ impl Receiver {
             return;
         }
         cx.meter.count(Counter::LlpPacketTimeouts);
+        self.lose();
         self.spare = self.incoming.take().map(|incoming| incoming.packet);
     }
 
@@ -165,6 +220,9 @@ impl Receiver {
         self.give_back_spare(pool);
         if let Some(incoming) = self.incoming.take() {
             pool.put(incoming.packet);
+        }
+        if let Some(decompressor) = &mut self.decompressor {
+            *decompressor = Decompressor::new(SLOTS_MAX);
         }
     }
 }

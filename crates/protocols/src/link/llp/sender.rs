@@ -1,12 +1,14 @@
 //! The sending direction of LLP: REQ, the other end's ACK, escaped bytes, END.
 
 use super::{
-    ACK_WAIT, ADDRESS_HEADER, ADDRESS_WAIT, END, ESC, IP_HEADER, PACKET_WAIT, REQ, RETRIES,
+    ACK_WAIT, ADDRESS_HEADER, ADDRESS_WAIT, COMPRESSED_TCP, END, ESC, IP_HEADER, PACKET_WAIT, REQ,
+    RETRIES, UNCOMPRESSED_TCP_HEADER,
 };
 use crate::cx::Cx;
 use crate::link::Event;
 use crate::link::queue::OutputQueue;
 use crate::link::stuffing::{Code, Stuffing};
+use crate::link::vj::{Compressor, Kind};
 use crate::meter::{Counter, Quantity};
 use crate::packet::{Packet, Pool};
 use crate::time::Instant;
@@ -25,6 +27,8 @@ pub(super) struct Sender {
     asking: Asking,
     /// The answer to an address request that has not begun to go out.
     reply: Option<[u8; 4]>,
+    /// Compresses headers, if both ends are set to it.
+    pub(super) compressor: Option<Compressor>,
 }
 
 /// A packet from its REQ to its END.
@@ -36,8 +40,11 @@ struct Outgoing {
 
 #[derive(Debug)]
 enum Content {
-    /// A datagram behind its local header.
-    Datagram(Packet),
+    /// A datagram behind its local header, if what it has become needs one.
+    Datagram {
+        packet: Packet,
+        header_len: usize,
+    },
     AddressRequest,
     AddressReply([u8; 8]),
 }
@@ -159,8 +166,10 @@ impl Sender {
             Content::AddressRequest
         } else {
             let mut packet = output.next()?;
-            packet.push(&IP_HEADER);
-            Content::Datagram(packet)
+            let compressor = self.compressor.as_mut();
+            let kind = compressor.map(|vj| vj.compress(&mut packet, cx.meter));
+            let header_len = put_header(kind.unwrap_or(Kind::Ip), &mut packet);
+            Content::Datagram { packet, header_len }
         };
         Some(Outgoing { content, phase: Phase::Requesting { tries: 0, first_at: None } })
     }
@@ -169,7 +178,10 @@ impl Sender {
         cx.meter.count(Counter::LinkPacketsOut);
         let Some(Outgoing { content, .. }) = self.outgoing.take() else { return };
         match content {
-            Content::Datagram(packet) => output.finish(Event::Sent(without_header(packet))),
+            Content::Datagram { mut packet, header_len } => {
+                packet.pull(header_len);
+                output.finish(Event::Sent(packet));
+            }
             Content::AddressRequest => {
                 // The answer to an earlier question may have come in the meantime.
                 if let Asking::Outgoing = self.asking {
@@ -183,7 +195,12 @@ impl Sender {
     fn failed(&mut self, output: &mut OutputQueue) {
         let Some(Outgoing { content, .. }) = self.outgoing.take() else { return };
         match content {
-            Content::Datagram(packet) => output.finish(Event::Failed(without_header(packet))),
+            Content::Datagram { mut packet, header_len } => {
+                packet.pull(header_len);
+                output.finish(Event::Failed(packet));
+                // The other end never saw what the slots were told.
+                self.compressor.iter_mut().for_each(Compressor::forget);
+            }
             Content::AddressRequest => self.asking = Asking::No,
             // Who did not get the answer asks again.
             Content::AddressReply(_) => {}
@@ -244,25 +261,39 @@ impl Sender {
 
     /// Forgets all that is under way and gives the buffer in hand back to the pool.
     pub(super) fn reset(&mut self, pool: &mut Pool) {
-        if let Some(Outgoing { content: Content::Datagram(packet), .. }) = self.outgoing.take() {
+        let outgoing = self.outgoing.take();
+        if let Some(Outgoing { content: Content::Datagram { packet, .. }, .. }) = outgoing {
             pool.put(packet);
         }
-        *self = Self::default();
+        let mut compressor = self.compressor.take();
+        compressor.iter_mut().for_each(Compressor::forget);
+        *self = Self { compressor, ..Self::default() };
     }
 }
 
 impl Content {
     fn bytes(&self) -> &[u8] {
         match self {
-            Self::Datagram(packet) => packet.data(),
+            Self::Datagram { packet, .. } => packet.data(),
             Self::AddressRequest => &ADDRESS_HEADER,
             Self::AddressReply(bytes) => bytes,
         }
     }
 }
 
-/// Takes the local header off, so that the owner gets back what it gave.
-fn without_header(mut packet: Packet) -> Packet {
-    packet.pull(IP_HEADER.len());
-    packet
+/// Writes the local header of what header compression has made of a packet, and returns how long
+/// it is.
+fn put_header(kind: Kind, packet: &mut Packet) -> usize {
+    let header = match kind {
+        Kind::Ip => IP_HEADER,
+        Kind::UncompressedTcp => UNCOMPRESSED_TCP_HEADER,
+        Kind::CompressedTcp => {
+            if let Some(mask) = packet.data_mut().first_mut() {
+                *mask |= COMPRESSED_TCP;
+            }
+            return 0;
+        }
+    };
+    packet.push(&header);
+    header.len()
 }

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::cx::testing::Lab;
+use crate::link::vj::testing::typed;
 use crate::meter::{Account, Quantity};
 use proptest::prelude::*;
 use std::vec;
@@ -66,6 +67,9 @@ impl End {
                 Event::Sent(packet) => self.sent.push(packet.data().to_vec()),
                 Event::Failed(_) => self.failed += 1,
                 Event::Address(address) => self.address = Some(*address),
+                Event::InterfaceIdentifier(_) | Event::NetworkUp | Event::NetworkDown => {
+                    panic!("{event:?} is not of LLP")
+                }
             }
             if let Some(packet) = event.into_packet() {
                 self.pool.put(packet);
@@ -701,5 +705,75 @@ proptest! {
     ) {
         let slow = bytes.iter().position(|byte| is_special(*byte)).unwrap_or(bytes.len());
         prop_assert_eq!(ordinary_run(&bytes), slow);
+    }
+}
+
+/// An end with header compression, for datagrams of 60 bytes.
+fn compressing() -> End {
+    let llp = Llp::new(60).with_header_compression();
+    End { llp, pool: Pool::new(8, 60), ..End::default() }
+}
+
+#[test]
+fn with_header_compression_a_typed_character_takes_seven_bytes_of_both_directions() {
+    let (mut a, mut b) = (compressing(), compressing());
+    a.send(&typed(0));
+    a.send(&typed(1));
+    drive(&mut a, &mut b, (16, 16));
+    a.send(&typed(2));
+    assert_eq!(a.transmit(100), [REQ]);
+    b.receive(&[REQ]);
+    a.receive(&b.transmit(100));
+    let wire = a.transmit(100);
+    assert_eq!(wire, [0x8B, 7, 7, b'x', END]);
+    b.receive(&wire);
+    b.collect();
+    assert_eq!(b.received, [typed(0), typed(1), typed(2)]);
+}
+
+#[test]
+fn an_end_without_header_compression_does_not_know_what_the_other_sends() {
+    let (mut a, mut b) = (compressing(), End::default());
+    a.send(&typed(0));
+    a.send(&typed(1));
+    drive(&mut a, &mut b, (16, 16));
+    assert_eq!((b.received.len(), b.counted(Counter::LinkHeadersUnknown)), (0, 1));
+}
+
+#[test]
+fn after_a_packet_was_given_up_the_next_one_fills_its_slot_again() {
+    let (mut a, mut b) = (compressing(), compressing());
+    a.send(&typed(0));
+    drive(&mut a, &mut b, (16, 16));
+    a.send(&typed(1));
+    for _ in 0..=RETRIES {
+        a.transmit(16);
+        a.lab.advance(ACK_WAIT);
+        a.timeout();
+    }
+    a.collect();
+    b.lab.now = a.lab.now;
+    a.send(&typed(2));
+    drive(&mut a, &mut b, (16, 16));
+    assert_eq!((a.failed, b.received.len()), (1, 2));
+    assert_eq!(b.received[1], typed(2));
+    assert_eq!(b.counted(Counter::VjUncompressedIn), 2);
+}
+
+proptest! {
+    #[test]
+    fn any_noise_on_a_line_with_header_compression_loses_no_buffer(
+        packets in prop::collection::vec(
+            prop::collection::vec(prop_oneof![any::<u8>(), Just(0x80), Just(2), Just(0x70)], 0..60),
+            0..10),
+    ) {
+        let mut end = compressing();
+        for packet in packets {
+            end.receive(&[&[REQ][..], &packet, &[END]].concat());
+            end.collect();
+        }
+        prop_assert!(end.received.iter().all(|datagram| datagram.len() <= 60));
+        end.llp.reset(&mut end.pool);
+        prop_assert_eq!(end.pool.lent(), 0);
     }
 }

@@ -328,21 +328,6 @@ impl Ethernet {
         cx.meter.enter(left);
     }
 
-    /// Learns from above that what was sent by a neighbor arrived (RFC 4861 §7.3.1).
-    pub fn confirm(&mut self, hop: IpAddr, cx: &mut Cx<'_>) {
-        self.cache.confirm(hop, cx);
-    }
-
-    /// Forgets the neighbors and gives every packet back: the device is gone.
-    pub fn reset(&mut self, pool: &mut Pool) {
-        self.cache.reset(pool);
-        for event in self.events.drain(..) {
-            if let Event::Unreachable(packet) = event {
-                pool.put(packet);
-            }
-        }
-    }
-
     /// Reads the header of a frame and deals with what is for us here. True if what is left of it
     /// is a datagram for the Internet layer.
     fn sort(&mut self, packet: &mut Packet, cx: &mut Cx<'_>) -> bool {

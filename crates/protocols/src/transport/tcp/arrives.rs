@@ -50,7 +50,7 @@ pub(super) enum Answer {
     Reset,
 }
 
-type Check = ControlFlow<Answer>;
+pub(super) type Check = ControlFlow<Answer>;
 
 impl Arrival<'_> {
     fn has(&self, flags: Flags) -> bool {
@@ -94,6 +94,7 @@ impl Connection {
         self.check_time_wait(arrival, cx)?;
         self.heard_at = cx.now;
         self.note_timestamp(arrival, cx.now);
+        self.note_user_timeout(&arrival.header);
         self.check_urgent(arrival, cx);
         self.take_text(arrival, cx)?;
         self.check_fin(arrival, cx);
@@ -104,7 +105,7 @@ impl Connection {
     fn syn_sent(&mut self, arrival: Arrival<'_>, cx: &mut Cx<'_>) -> Check {
         let header = arrival.header;
         let acknowledges = arrival.has(Flags::ACK);
-        if acknowledges && (header.ack != self.snd_max || header.ack == self.iss) {
+        if acknowledges && !self.acknowledges_syn(header.ack) {
             cx.meter.count(Counter::TcpAcksUnsent);
             let answer = if arrival.has(Flags::RST) { Answer::Nothing } else { Answer::Reset };
             return Break(answer);
@@ -129,6 +130,7 @@ impl Connection {
             self.ack_owed = AckOwed::Now;
             return Continue(());
         }
+        self.take_syn_answer(&header);
         self.snd_una = header.ack;
         self.snd_nxt = header.ack;
         self.opened(cx);
@@ -143,6 +145,11 @@ impl Connection {
         Continue(())
     }
 
+    /// Returns whether `ack` acknowledges our SYN, and perhaps data that followed it.
+    fn acknowledges_syn(&self, ack: Seq) -> bool {
+        ack.is_after(self.iss) && !ack.is_after(self.snd_max)
+    }
+
     /// Enters ESTABLISHED: our SYN is acknowledged.
     fn opened(&mut self, cx: &mut Cx<'_>) {
         self.state = if self.is_closing { State::FinWait1 } else { State::Established };
@@ -154,7 +161,11 @@ impl Connection {
             self.rtt.syn_was_lost();
         }
         self.take_measurement(self.snd_una, cx);
-        self.tell(Event::Established);
+        self.heard_at = cx.now;
+        self.start_keep_alive_timer();
+        if !self.is_early {
+            self.tell(Event::Established);
+        }
     }
 
     /// In SYN-RECEIVED the peer's SYN may come again, with an acknowledgment in a simultaneous
@@ -283,16 +294,18 @@ impl Connection {
         }
         let ack = arrival.header.ack;
         if self.state == State::SynReceived {
-            if ack != self.snd_max {
+            if !self.acknowledges_syn(ack) {
                 cx.meter.count(Counter::TcpAcksUnsent);
                 return Break(Answer::Reset);
             }
-            self.snd_una = ack;
-            self.snd_nxt = ack;
+            self.snd_una = self.iss + 1;
+            self.snd_nxt = self.snd_nxt.max(self.snd_una);
             self.ack_owed = AckOwed::Nothing;
             self.take_window(arrival);
             self.opened(cx);
-            return Continue(());
+            if ack == self.snd_una {
+                return Continue(());
+            }
         }
         if ack.is_after(self.snd_max) {
             cx.meter.count(Counter::TcpAcksUnsent);
@@ -542,8 +555,9 @@ impl Connection {
     }
 
     /// Seventh: process the segment text.
-    fn take_text(&mut self, arrival: &mut Arrival<'_>, cx: &mut Cx<'_>) -> Check {
-        if arrival.data.is_empty() || !self.state.expects_data() {
+    pub(super) fn take_text(&mut self, arrival: &mut Arrival<'_>, cx: &mut Cx<'_>) -> Check {
+        let is_expected = self.state.expects_data() || self.is_open_early();
+        if arrival.data.is_empty() || !is_expected {
             return Continue(());
         }
         let whole_len = arrival.data.len();

@@ -21,8 +21,11 @@ impl Connection {
     /// Takes over other policies, but for those that the SYN has told the peer.
     pub(super) fn tailor(&mut self, profile: Profile) {
         let Profile { receive_window, mss_max, extensions, timestamps, .. } = *self.profile;
-        let profile = Profile { receive_window, mss_max, extensions, timestamps, ..profile };
-        self.profile = Arc::new(profile);
+        let told = Profile { receive_window, mss_max, extensions, timestamps, ..profile };
+        self.profile = Arc::new(told);
+        if self.state.emits_data() {
+            self.start_keep_alive_timer();
+        }
         self.send.set_limit(send_limit(&profile, self.snd_mss));
     }
 

@@ -1,5 +1,6 @@
 //! One connection: the transmission control block of RFC 9293 §3.3.1, with the names used there.
 
+use super::fast_open;
 use super::header::{Flags, Header, Options};
 use super::profile::{Profile, SendLimit, WindowUpdate};
 use super::receive_buffer::ReceiveBuffer;
@@ -16,10 +17,11 @@ use crate::time::{Duration, Instant};
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use core::fmt;
-use core::net::SocketAddr;
+use core::net::{IpAddr, SocketAddr};
 
 /// RFC 9293 §3.7.1 (MUST-15): what the peer takes if it does not say.
 pub(super) const DEFAULT_MSS: u16 = 536;
+const DEFAULT_MSS_V6: u16 = 1220;
 /// The least segment we are brought to by a peer's option (attack row 25).
 const MIN_MSS: u16 = 64;
 
@@ -137,6 +139,7 @@ pub(super) struct Connection {
     pub(super) state: State,
     /// MUST-11: SYN-RECEIVED remembers how it was entered.
     pub(super) is_passive: bool,
+    /// The same for all connections of a listener, until the user changes it for one.
     pub(super) profile: Arc<Profile>,
 
     pub(super) iss: Seq,
@@ -200,6 +203,18 @@ pub(super) struct Connection {
     pub(super) is_tail_probe: bool,
     /// The window is shut or too small and the persist timer has run out.
     pub(super) must_probe: bool,
+    /// The peer is to be asked whether it is still there.
+    pub(super) must_keep_alive: bool,
+    /// R1 timeouts have passed: the layer below should look for another way (MUST-20).
+    pub(super) suspects_route: bool,
+    /// The user timeout that the peer has told (RFC 5482).
+    pub(super) peer_timeout: Option<Duration>,
+    /// Our user timeout is to be told with the next segment.
+    pub(super) must_tell_timeout: bool,
+    /// What is said about Fast Open, until it is open.
+    pub(super) fast_open: Option<Box<fast_open::Part>>,
+    /// The data of the peer's SYN was taken before the handshake has ended.
+    pub(super) is_early: bool,
     pub(super) last_sent_at: Instant,
     /// When the last segment came that was acceptable.
     pub(super) heard_at: Instant,
@@ -228,7 +243,6 @@ impl Connection {
             ends,
             state,
             is_passive: false,
-            profile,
             iss,
             snd_una: iss,
             snd_nxt: iss,
@@ -270,6 +284,12 @@ impl Connection {
             must_probe_tail: false,
             is_tail_probe: false,
             must_probe: false,
+            must_keep_alive: false,
+            suspects_route: false,
+            peer_timeout: None,
+            must_tell_timeout: false,
+            fast_open: None,
+            is_early: false,
             last_sent_at: now,
             heard_at: now,
             challenges: (now, 0),
@@ -279,7 +299,13 @@ impl Connection {
             ending: None,
             news: 0,
             statistics: Statistics::default(),
+            profile,
         }
+    }
+
+    /// Returns the largest segment that `remote` takes if it does not say (MUST-15).
+    pub(super) fn default_mss(remote: IpAddr) -> u16 {
+        if remote.is_ipv4() { DEFAULT_MSS } else { DEFAULT_MSS_V6 }
     }
 
     /// Returns the largest segment we can take, as our SYN says it.
@@ -300,8 +326,10 @@ impl Connection {
         let may_stamp = self.profile.extensions && self.profile.timestamps;
         let offered = syn.options.timestamps.filter(|_| may_stamp);
         self.ts_recent = offered.map(|(value, _)| value);
+        self.note_user_timeout(syn);
         self.last_ack_sent = self.rcv_nxt;
-        let peer_mss = syn.options.mss.unwrap_or(DEFAULT_MSS).max(MIN_MSS);
+        let default_mss = Self::default_mss(self.ends.remote.ip());
+        let peer_mss = syn.options.mss.unwrap_or(default_mss).max(MIN_MSS);
         let options = if self.ts_recent.is_some() { 12 } else { 0 };
         self.snd_mss = u32::from(peer_mss.min(self.receive_mss())).saturating_sub(options).max(1);
         self.has_sack = self.profile.extensions && syn.options.sack_permitted;
@@ -469,6 +497,6 @@ pub(super) fn send_limit(profile: &Profile, mss: u32) -> usize {
 }
 
 /// The least shift with which the window field can say `window`.
-fn shift_for(window: usize) -> u8 {
+pub(super) fn shift_for(window: usize) -> u8 {
     (0..14).find(|shift| window >> shift <= 0xFFFF).unwrap_or(14)
 }

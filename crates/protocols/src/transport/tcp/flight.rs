@@ -77,6 +77,8 @@ pub struct Delivery {
     pub sacked: u64,
     /// The latest sending that it delivers.
     pub newest: Option<Newest>,
+    /// When the last of it, by its place in the stream, was sent, if it was sent once.
+    pub last_sent_at: Option<Instant>,
     /// The round trip of what was sent once and acknowledged by number (Karn).
     pub rtt: Option<Duration>,
     /// How far below the highest delivery something arrived that was sent only once, in bytes.
@@ -384,10 +386,12 @@ impl Flight {
         };
         self.take_again(gap, |range, stamp| consider(stamp, range.end, true));
         let last = gap.end - 1;
+        delivery.last_sent_at = None;
         if !self.repeated.has(last)
             && let Some(piece) = self.piece_at(last)
         {
             consider(piece.stamp, gap.end, false);
+            delivery.last_sent_at = Some(piece.stamp.sent_at);
         }
         delivery.newest = newest;
         let overtaken = Range::new(gap.start, gap.end.min(self.highest));

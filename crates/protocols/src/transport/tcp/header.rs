@@ -5,6 +5,7 @@
 //! the rest brought to a multiple of four by leading no-operations, because middle boxes and fast
 //! paths of peers expect just that layout.
 
+use super::fast_open::{Cookie, FastOpen};
 use super::sack::Blocks;
 use super::seq::Seq;
 use crate::checksum::Sum;
@@ -70,6 +71,10 @@ pub struct Options {
     pub sack_permitted: bool,
     /// Timestamp value and echo reply (RFC 7323 §3).
     pub timestamps: Option<(u32, u32)>,
+    /// User timeout, with the bit that says minutes (RFC 5482 §2).
+    pub user_timeout: Option<u16>,
+    /// Fast Open (RFC 7413 §4.1.1).
+    pub fast_open: Option<FastOpen>,
     /// What was received beyond the acknowledgment (RFC 2018 §3).
     pub sack: Blocks,
 }
@@ -177,6 +182,7 @@ impl Writer<'_> {
     }
 }
 
+const NO_OPERATIONS: [u8; 3] = [NO_OPERATION; 3];
 const END: u8 = 0;
 const NO_OPERATION: u8 = 1;
 const MSS: u8 = 2;
@@ -184,12 +190,25 @@ const WINDOW_SCALE: u8 = 3;
 const SACK_PERMITTED: u8 = 4;
 const SACK: u8 = 5;
 const TIMESTAMPS: u8 = 8;
+const USER_TIMEOUT: u8 = 28;
+const FAST_OPEN: u8 = 34;
 /// Bytes of one block.
 const SACK_BLOCK_LEN: usize = 8;
 /// RFC 7323 §2.3: a larger shift is taken as this one.
 const MAX_WINDOW_SCALE: u8 = 14;
 
 impl Options {
+    /// No option.
+    pub const NONE: Self = Self {
+        mss: None,
+        window_scale: None,
+        sack_permitted: false,
+        timestamps: None,
+        user_timeout: None,
+        fast_open: None,
+        sack: Blocks::NONE,
+    };
+
     fn parse(mut bytes: &[u8], meter: &mut Meter) -> Self {
         let mut options = Self::default();
         while let Some((kind, rest)) = bytes.split_first() {
@@ -219,6 +238,14 @@ impl Options {
                 let echo = u32::from_be_bytes([e0, e1, e2, e3]);
                 self.timestamps = Some((value, echo));
             }
+            (USER_TIMEOUT, &[high, low]) => {
+                self.user_timeout = Some(u16::from_be_bytes([high, low]));
+            }
+            (FAST_OPEN, &[]) => self.fast_open = Some(FastOpen::Request),
+            (FAST_OPEN, bytes) => match Cookie::new(bytes) {
+                Some(cookie) => self.fast_open = Some(FastOpen::Cookie(cookie)),
+                None => meter.count(Counter::TcpOptionErrors),
+            },
             (SACK_PERMITTED, &[]) => self.sack_permitted = true,
             (SACK, blocks) if !blocks.is_empty() && blocks.len() % SACK_BLOCK_LEN == 0 => {
                 let (blocks, _) = blocks.as_chunks::<SACK_BLOCK_LEN>();
@@ -228,7 +255,7 @@ impl Options {
                     self.sack.push((start, end));
                 }
             }
-            (MSS | WINDOW_SCALE | SACK_PERMITTED | SACK | TIMESTAMPS, _) => {
+            (MSS | WINDOW_SCALE | SACK_PERMITTED | SACK | TIMESTAMPS | USER_TIMEOUT, _) => {
                 meter.count(Counter::TcpOptionErrors);
             }
             _ => {}
@@ -254,6 +281,17 @@ impl Options {
         if let Some(shift) = self.window_scale {
             out.put(&[NO_OPERATION, WINDOW_SCALE, 3, shift]);
         }
+        if let Some(value) = self.user_timeout {
+            out.put(&[USER_TIMEOUT, 4]);
+            out.put(&value.to_be_bytes());
+        }
+        if let Some(fast_open) = &self.fast_open {
+            let cookie = fast_open.cookie_bytes();
+            // In front of it, so that the header ends with the option.
+            out.put(NO_OPERATIONS.get(..fast_open.padding()).unwrap_or_default());
+            out.put(&[FAST_OPEN, u8::try_from(2 + cookie.len()).unwrap_or(0)]);
+            out.put(cookie);
+        }
         let blocks = self.sack.as_slice();
         if !blocks.is_empty() {
             let len = u8::try_from(2 + blocks.len() * SACK_BLOCK_LEN).unwrap_or(0);
@@ -271,10 +309,13 @@ impl Options {
         let mss = if self.mss.is_some() { 4 } else { 0 };
         let timestamps = if self.timestamps.is_some() { 12 } else { 0 };
         let window_scale = if self.window_scale.is_some() { 4 } else { 0 };
+        let user_timeout = if self.user_timeout.is_some() { 4 } else { 0 };
+        let fast_open =
+            self.fast_open.map_or(0, |option| option.padding() + 2 + option.cookie_bytes().len());
         let alone = self.sack_permitted && self.timestamps.is_none();
         let sack_permitted = if alone { 4 } else { 0 };
         let sack = Self::sack_len(self.sack.as_slice().len());
-        mss + timestamps + window_scale + sack_permitted + sack
+        mss + timestamps + window_scale + sack_permitted + user_timeout + fast_open + sack
     }
 
     /// Returns how many bytes of header `blocks` blocks take.
@@ -317,18 +358,28 @@ mod tests {
         fn any_header()(
             ports: (u16, u16), seq: u32, ack: u32, bits: u8, window: u16, urgent: u16,
             mss: Option<u16>, window_scale in prop::option::of(0..=14_u8), sack_permitted: bool,
-            timestamps: Option<(u32, u32)>,
+            timestamps: Option<(u32, u32)>, user_timeout: Option<u16>,
+            cookie in prop::option::of(any::<[u8; 8]>()), asks: bool,
             blocks in prop::collection::vec(any::<(u32, u32)>(), 0..=4_usize),
         ) -> Header {
+            let fast_open = match cookie {
+                Some(bytes) => Cookie::new(&bytes).map(FastOpen::Cookie),
+                None => asks.then_some(FastOpen::Request),
+            };
             Header {
                 source_port: ports.0, destination_port: ports.1, seq: Seq(seq), ack: Seq(ack),
                 flags: Flags(bits), window, urgent,
-                options: if blocks.len() > 2 {
+                options: if blocks.is_empty() {
+                    let sack = Blocks::NONE;
+                    Options {
+                        mss, window_scale, sack_permitted, timestamps, sack, user_timeout, fast_open,
+                    }
+                } else if blocks.len() > 2 {
                     // With many blocks there is no room for what only a SYN carries.
                     Options { timestamps: None, sack: sack(&blocks), ..Options::default() }
                 } else {
                     let sack = sack(&blocks);
-                    Options { mss, window_scale, sack_permitted, timestamps, sack }
+                    Options { mss, window_scale, sack_permitted, timestamps, sack, ..Options::NONE }
                 },
             }
         }
@@ -355,6 +406,7 @@ mod tests {
             let _ = Header::parse(&segment, Sum::default().bytes(&segment), &mut Lab::default().meter);
         }
 
+        // req RFC9293:MUST-3
         #[test]
         fn one_changed_bit_is_seen(header in any_header(), data: Vec<u8>, at: usize, bit in 0..8) {
             let mut segment = with_checksum(&header, &data);
@@ -366,6 +418,7 @@ mod tests {
         }
     }
 
+    // req RFC9293:MUST-4, RFC9293:MUST-68
     #[test]
     fn a_syn_has_the_option_layout_of_linux() {
         let all = Options {
@@ -398,6 +451,8 @@ mod tests {
         bytes[HEADER_LEN..len].to_vec()
     }
 
+    // req RFC9293:MUST-6, RFC9293:MUST-7
+    // attack row 37
     #[test]
     fn options_of_every_kind_and_length_are_survived_and_wrong_ones_counted() {
         let mut lab = Lab::default();
@@ -409,9 +464,9 @@ mod tests {
                 Options::parse(&bytes, &mut lab.meter);
             }
         }
-        // 254 kinds with length 0, 1 and the known ones with lengths that are not theirs, of
-        // which blocks have four.
-        let expected = 254 * 2 + 4 * (41 - 2 - 1) + (41 - 2 - 4);
-        assert_eq!(lab.counted(Counter::TcpOptionErrors), expected);
+        // 254 kinds with length 0 and 1, and known ones with lengths that are not theirs: five have
+        // one length, blocks have four, and Fast Open has eight.
+        let wrong = 254 * 2 + 5 * (41 - 2 - 1) + (41 - 2 - 4) + (41 - 2 - 8);
+        assert_eq!(lab.counted(Counter::TcpOptionErrors), wrong);
     }
 }

@@ -1,28 +1,40 @@
 //! Initial sequence numbers (RFC 6528): a clock plus a keyed hash of the two ends, so that nobody
 //! outside can compute the next one from the last (MUST-8, MUST-9; attack row 31).
 
+use super::keyed_hash::{Key, low_bits};
 use super::seq::Seq;
 use crate::chance::Chance;
 use crate::time::Instant;
-use core::hash::Hasher;
-use core::net::{IpAddr, SocketAddr};
-use siphasher::sip::SipHasher13;
+use core::net::SocketAddr;
 
 /// What only this host knows.
 #[derive(Clone, Debug)]
 pub(super) struct Secret {
-    key: (u64, u64),
+    key: Key,
+    /// Where the clock begins: RFC 6528 §3 leaves that open.
+    pub(super) clock_start: u32,
+}
+
+/// What else has a key of its own, which tells nothing about the numbers.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Purpose {
+    Table = 2,
+    Ports = 3,
+    SynCookies = 4,
+    FastOpen = 5,
 }
 
 impl Secret {
     pub(super) fn draw(chance: &mut Chance) -> Self {
-        Self { key: (chance.next_u64(), chance.next_u64()) }
+        let key = Key::draw(chance);
+        let clock_start = low_bits(key.hash(6).finish());
+        Self { key, clock_start }
     }
 
     /// Returns the initial sequence number of a connection that is opened now.
     pub(super) fn isn(&self, local: SocketAddr, remote: SocketAddr, now: Instant) -> Seq {
         // The clock of RFC 9293 §3.4.1 ticks every 4 microseconds.
-        let clock = low_bits(now.as_nanos() / 4_000);
+        let clock = low_bits(now.as_nanos() / 4_000).wrapping_add(self.clock_start);
         Seq(clock.wrapping_add(low_bits(self.hash(local, remote, 0))))
     }
 
@@ -31,33 +43,14 @@ impl Secret {
         low_bits(self.hash(local, remote, 1))
     }
 
-    /// Returns a key for the table of connections, which tells nothing about the numbers.
-    pub(super) fn table_key(&self) -> (u64, u64) {
-        let half = |use_: u8| {
-            let mut hasher = SipHasher13::new_with_keys(self.key.0, self.key.1);
-            hasher.write_u8(use_);
-            hasher.finish()
-        };
-        (half(2), half(3))
+    /// Returns a key for something else.
+    pub(super) fn key_for(&self, purpose: Purpose) -> Key {
+        self.key.derive(purpose as u8)
     }
 
-    fn hash(&self, local: SocketAddr, remote: SocketAddr, use_: u8) -> u64 {
-        let mut hasher = SipHasher13::new_with_keys(self.key.0, self.key.1);
-        hasher.write_u8(use_);
-        for end in [local, remote] {
-            match end.ip() {
-                IpAddr::V4(address) => hasher.write(&address.octets()),
-                IpAddr::V6(address) => hasher.write(&address.octets()),
-            }
-            hasher.write(&end.port().to_be_bytes());
-        }
-        hasher.finish()
+    fn hash(&self, local: SocketAddr, remote: SocketAddr, purpose: u8) -> u64 {
+        self.key.hash(purpose).end(local).end(remote).finish()
     }
-}
-
-fn low_bits(value: u64) -> u32 {
-    let [_, _, _, _, b3, b2, b1, b0] = value.to_be_bytes();
-    u32::from_be_bytes([b3, b2, b1, b0])
 }
 
 #[cfg(test)]
@@ -65,6 +58,7 @@ mod tests {
     use super::*;
     use core::net::Ipv4Addr;
 
+    // req RFC9293:MUST-8
     #[test]
     fn numbers_differ_between_ports_and_move_with_the_clock() {
         let secret = Secret::draw(&mut Chance::from_seed(1));

@@ -10,7 +10,8 @@
 //! the window leave in one segment (TM-233 §3.3).
 //!
 //! The files are the headings of the RFC: `calls.rs` §3.10.1 to §3.10.6, `arrives.rs` §3.10.7,
-//! `timeouts.rs` §3.10.8, `icmp_error.rs` §3.9.2.2; `transmit.rs` decides what goes out.
+//! `listen.rs` its LISTEN, `timeouts.rs` §3.10.8, `keep_alive.rs` §3.8.4, `user_timeout.rs` §3.8.3,
+//! `icmp_error.rs` §3.9.2.2; `transmit.rs` decides what goes out.
 //! `connection.rs` is the transmission control block. What a connection is tailored to is its
 //! [`Profile`].
 //!
@@ -28,16 +29,21 @@ mod calls;
 mod congestion_window;
 mod connection;
 mod cubic;
+mod fast_open;
 pub mod flight;
 pub mod header;
 mod hystart;
 mod icmp_error;
 mod isn;
+mod keep_alive;
+mod keyed_hash;
 mod limits;
+mod listen;
 mod lower_level;
 mod newreno;
 mod pacing;
 mod pieces;
+mod ports;
 mod profile;
 mod prr;
 mod rack;
@@ -48,21 +54,28 @@ mod rtt;
 mod sack;
 mod send_buffer;
 pub mod seq;
+mod settings;
 mod settled;
 mod status;
+mod syn_cookie;
 mod table;
 #[cfg(test)]
 mod tests;
+mod time_wait;
 mod timeouts;
 mod transmit;
+mod user_timeout;
 
 pub use connection::State;
+pub use fast_open::{Cookie, FastOpen};
+pub use keep_alive::KeepAlive;
 pub use limits::LimitTimes;
 pub use lower_level::{LowerLevel, Segment, Tail};
-pub use profile::{Acknowledgment, Congestion, Profile, SendLimit, WindowUpdate};
+pub use profile::{Acknowledgment, Congestion, Marking, Profile, SendLimit, WindowUpdate};
 pub use recovery::Phase;
 pub use sack::{Block, Blocks};
 pub use status::{Ending, Event, RecoveryStatus, Statistics, Status};
+pub use user_timeout::Patience;
 
 use crate::cx::Cx;
 use crate::internet;
@@ -75,20 +88,20 @@ use arrives::{Answer, Arrival};
 use connection::{Connection, Endpoints, Start};
 use core::net::{IpAddr, SocketAddr};
 use header::{Flags, Header, Options};
-use isn::Secret;
+use isn::{Purpose, Secret};
+use listen::{CookieAnswer, Listener, Place};
+use ports::Ports;
 use seq::Seq;
+use settings::SUSPECTS_MAX;
+use syn_cookie::SynCookies;
 use table::{Ends, Table};
 use transmit::Outgoing;
 
-/// RFC 6056 §3.2 lets all of them be used; these are the ones that IANA assigns to nobody.
-const EPHEMERAL_PORTS: core::ops::Range<u16> = 49_152..65_535;
 /// The ECN bits of a datagram, and what a router says by them (RFC 3168 §5).
 const ECN: u8 = 0b11;
 const CONGESTION_EXPERIENCED: u8 = 0b11;
 /// How many resets may wait for output.
 const MAX_RESETS_OWED: usize = 16;
-/// How many connections of a listener may be half open.
-const BACKLOG: usize = 64;
 /// How many connections a station has, unless it says otherwise.
 const CONNECTIONS_MAX: usize = 1024;
 
@@ -121,13 +134,6 @@ pub enum ListenError {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NoConnection;
 
-#[derive(Debug)]
-struct Listener {
-    profile: Arc<Profile>,
-    /// The connections that are half open, the oldest first.
-    half_open: VecDeque<ConnectionId>,
-}
-
 /// A reset that is owed to nobody's connection.
 #[derive(Clone, Copy, Debug)]
 struct Reset {
@@ -146,8 +152,15 @@ pub struct Tcp {
     secret: Secret,
     lower: LowerLevel,
     table: Table,
-    listeners: BTreeMap<u16, Listener>,
+    listeners: BTreeMap<Place, Listener>,
+    ports: Ports,
+    syn_cookies: SynCookies,
+    fast_open: fast_open::Server,
+    fast_open_client: fast_open::Client,
     resets: VecDeque<Reset>,
+    cookies_owed: VecDeque<CookieAnswer>,
+    /// Destinations that do not answer, for the layer below.
+    suspects: VecDeque<IpAddr>,
 }
 
 impl Tcp {
@@ -155,13 +168,42 @@ impl Tcp {
     #[must_use]
     pub fn new(lower: LowerLevel, cx: &mut Cx<'_>) -> Self {
         let secret = Secret::draw(cx.chance);
-        let table = Table::new(CONNECTIONS_MAX, secret.table_key());
-        Self { secret, lower, table, listeners: BTreeMap::new(), resets: VecDeque::new() }
+        let table = Table::new(CONNECTIONS_MAX, secret.key_for(Purpose::Table).words());
+        Self {
+            ports: Ports::new(secret.key_for(Purpose::Ports)),
+            syn_cookies: SynCookies::new(secret.key_for(Purpose::SynCookies)),
+            fast_open: fast_open::Server::new(secret.key_for(Purpose::FastOpen)),
+            fast_open_client: fast_open::Client::default(),
+            secret,
+            lower,
+            table,
+            listeners: BTreeMap::new(),
+            resets: VecDeque::new(),
+            cookies_owed: VecDeque::new(),
+            suspects: VecDeque::new(),
+        }
     }
 
     /// Sets how many connections there may be, in any state.
     pub fn set_connections_max(&mut self, connections_max: usize) {
         self.table.set_connections_max(connections_max);
+    }
+
+    /// Lets the connection go that is least of use: the oldest in TIME-WAIT, or else the one whose
+    /// peer has kept its window shut for the longest time (attack row 34, RFC 6429 §3).
+    fn make_room(&mut self, cx: &mut Cx<'_>) {
+        if let Some(oldest) = self.table.oldest_in_time_wait() {
+            return self.drop_silently(oldest);
+        }
+        let Some(starved) = self.table.longest_starved(cx.now) else { return };
+        let Ok(connection) = self.table.get_mut(starved) else { return };
+        cx.meter.count(Counter::TcpReaped);
+        let reset = connection.abort(cx.now);
+        connection.ending = Some(Ending::TimedOut);
+        if let Some(reset) = reset {
+            self.owe_reset(reset, cx);
+        }
+        self.touch(starved);
     }
 
     /// OPEN, active: a SYN leaves at the next output.
@@ -180,25 +222,32 @@ impl Tcp {
             return Err(OpenError::BadRemote);
         }
         let local = self.free_end(local, remote, cx).ok_or(OpenError::NoPort)?;
-        let connection = self.make((local, remote), Arc::new(profile), State::SynSent, cx);
-        let id = connection.and_then(|connection| self.table.insert(connection, None));
-        let id = id.ok_or(OpenError::TooMany)?;
+        let mut connection = self
+            .make((local, remote), Arc::new(profile), State::SynSent, cx)
+            .ok_or(OpenError::TooMany)?;
+        if profile.fast_open {
+            let (offer, data_max) = self.fast_open_client.offer_to(remote.ip());
+            connection.offer_fast_open(offer, data_max);
+        }
+        let id = self.table.insert(connection, None).ok_or(OpenError::TooMany)?;
         cx.meter.count(Counter::TcpActiveOpens);
         self.touch(id);
         Ok(id)
     }
 
-    /// Picks a local port by chance (RFC 6056 §3.3.1).
-    fn free_end(&self, local: IpAddr, remote: SocketAddr, cx: &mut Cx<'_>) -> Option<SocketAddr> {
-        let count = u64::from(EPHEMERAL_PORTS.end - EPHEMERAL_PORTS.start);
-        let first = cx.chance.below(count);
-        (0..count).find_map(|step| {
-            let offset = u16::try_from((first + step) % count).ok()?;
-            let end = SocketAddr::new(local, EPHEMERAL_PORTS.start + offset);
-            let is_free =
-                !self.table.holds((end, remote)) && !self.listeners.contains_key(&end.port());
-            is_free.then_some(end)
-        })
+    /// Picks a local port (RFC 6056).
+    fn free_end(
+        &mut self,
+        local: IpAddr,
+        remote: SocketAddr,
+        cx: &mut Cx<'_>,
+    ) -> Option<SocketAddr> {
+        let Self { ports, table, listeners, .. } = self;
+        let port = ports.choose(local, remote, cx.chance, |port| {
+            let end = SocketAddr::new(local, port);
+            !table.holds((end, remote)) && !listen::is_listened_on(listeners, port)
+        });
+        port.map(|port| SocketAddr::new(local, port))
     }
 
     /// Makes a connection with numbers of its own.
@@ -209,10 +258,8 @@ impl Tcp {
         state: State,
         cx: &mut Cx<'_>,
     ) -> Option<Connection> {
-        if self.table.is_full()
-            && let Some(oldest) = self.table.oldest_in_time_wait()
-        {
-            self.drop_silently(oldest);
+        if self.table.is_full() {
+            self.make_room(cx);
         }
         if self.table.is_full() {
             cx.meter.count(Counter::TcpOpensRefused);
@@ -225,30 +272,6 @@ impl Tcp {
         };
         let ends = Endpoints { local, remote, link_mss: self.lower.mss_to(remote.ip()) };
         Some(Connection::new(ends, profile, start, state))
-    }
-
-    /// OPEN, passive: connections to `port` are accepted with `profile`, as
-    /// [`Event::Established`] of an unknown connection tells.
-    ///
-    /// # Errors
-    ///
-    /// If somebody listens there.
-    pub fn listen(&mut self, port: u16, profile: Profile) -> Result<(), ListenError> {
-        if self.listeners.contains_key(&port) {
-            return Err(ListenError::InUse);
-        }
-        let profile = Arc::new(profile);
-        self.listeners.insert(port, Listener { profile, half_open: VecDeque::new() });
-        Ok(())
-    }
-
-    /// Accepts no more connections to `port`; those that are open stay, those that are half open
-    /// go, because nobody would take them.
-    pub fn stop_listening(&mut self, port: u16) {
-        let listener = self.listeners.remove(&port);
-        for id in listener.into_iter().flat_map(|listener| listener.half_open) {
-            self.drop_silently(id);
-        }
     }
 
     /// Ends a connection that nobody knows; its peer learns it by the answer to its next segment.
@@ -379,9 +402,8 @@ impl Tcp {
     }
 
     fn touch(&mut self, id: ConnectionId) {
-        let opened_or_ended = self.table.touch(id);
-        if let Some(listener) = opened_or_ended.and_then(|port| self.listeners.get_mut(&port)) {
-            listener.half_open.retain(|half_open| *half_open != id);
+        if let Some(place) = self.table.touch(id) {
+            self.leave_backlog(place, id);
         }
     }
 
@@ -398,6 +420,14 @@ impl Tcp {
         while let Some((id, connection)) = self.table.next_due(cx.now) {
             was_due = true;
             connection.timeout(cx);
+            if connection.lost_early_data() {
+                self.fast_open_client.forget(connection.ends.remote.ip());
+            }
+            let suspect = connection.suspects_route.then(|| connection.ends.remote.ip());
+            connection.suspects_route = false;
+            if let Some(suspect) = suspect.filter(|_| self.suspects.len() < SUSPECTS_MAX) {
+                self.suspects.push_back(suspect);
+            }
             let reset = if connection.must_abort { connection.abort(cx.now) } else { None };
             if let Some(reset) = reset {
                 self.owe_reset(reset, cx);
@@ -482,61 +512,21 @@ impl Tcp {
             self.no_connection((local, remote), arrival, cx);
             return None;
         };
-        if connection.segment_arrives(arrival, cx) == Answer::Reset {
+        if connection.state == State::TimeWait
+            && self.take_place_of_time_wait((local, remote), arrival, cx)
+        {
+            return None;
+        }
+        let connection = self.table.get_mut(id).ok()?;
+        let answer = connection.segment_arrives(arrival, cx);
+        if let Some((cookie, mss)) = connection.take_gift() {
+            self.fast_open_client.keep(remote.ip(), cookie, mss);
+        }
+        if answer == Answer::Reset {
             self.refuse((local, remote), arrival, cx);
         }
         self.touch(id);
         Some(id)
-    }
-
-    /// §3.10.7.1 and §3.10.7.2: CLOSED and LISTEN.
-    fn no_connection(&mut self, ends: Ends, arrival: &Arrival<'_>, cx: &mut Cx<'_>) {
-        let flags = arrival.header.flags;
-        let profile =
-            self.listeners.get(&ends.0.port()).map(|listener| Arc::clone(&listener.profile));
-        let is_request = flags.has(Flags::SYN) && !flags.has(Flags::ACK) && !flags.has(Flags::RST);
-        if profile.is_some() && is_request && flags.has(Flags::FIN) {
-            // Nobody opens a connection to close it at once, but those who look for open ports.
-            return cx.meter.count(Counter::TcpOpensRefused);
-        }
-        match profile {
-            Some(profile) if is_request => self.accept(ends, profile, arrival, cx),
-            Some(_) if !flags.has(Flags::ACK) => {}
-            _ => self.refuse(ends, arrival, cx),
-        }
-    }
-
-    fn accept(
-        &mut self,
-        ends: Ends,
-        profile: Arc<Profile>,
-        arrival: &Arrival<'_>,
-        cx: &mut Cx<'_>,
-    ) {
-        let port = ends.0.port();
-        self.make_room_for_half_open(port, cx);
-        let made = self.make(ends, profile, State::SynReceived, cx);
-        let Some(mut connection) = made else { return };
-        connection.is_passive = true;
-        connection.synchronize(&arrival.header);
-        connection.statistics.segments_in += 1;
-        let Some(id) = self.table.insert(connection, Some(port)) else { return };
-        cx.meter.count(Counter::TcpPassiveOpens);
-        if let Some(listener) = self.listeners.get_mut(&port) {
-            listener.half_open.push_back(id);
-        }
-        self.touch(id);
-    }
-
-    /// Lets the oldest half-open connection go where there are too many: one that is honest opens
-    /// within a round trip, one that is forged never does (RFC 4987 §3.4).
-    fn make_room_for_half_open(&mut self, port: u16, cx: &mut Cx<'_>) {
-        let listener = self.listeners.get_mut(&port);
-        let full = listener.filter(|listener| listener.half_open.len() >= BACKLOG);
-        if let Some(oldest) = full.and_then(|listener| listener.half_open.pop_front()) {
-            cx.meter.count(Counter::TcpOpensRefused);
-            self.drop_silently(oldest);
-        }
     }
 
     /// Answers a segment that belongs to no connection (RFC 9293 §3.5.2, group 1); never a reset
@@ -568,7 +558,7 @@ impl Tcp {
     /// Returns whether [`Self::transmit`] may have something.
     #[must_use]
     pub fn has_output(&self) -> bool {
-        self.table.has_output() || !self.resets.is_empty()
+        self.table.has_output() || !self.resets.is_empty() || !self.cookies_owed.is_empty()
     }
 
     /// Returns the next segment, whole; call until None. Nothing is lost if no packet is free.
@@ -631,17 +621,21 @@ impl Tcp {
             cx.meter.count(Counter::TcpResetsOut);
             return Some((reset.into_segment(packet, &self.lower), None));
         }
+        if let Some(answer) = self.cookies_owed.pop_front() {
+            return Some((answer.into_segment(packet, &self.lower), None));
+        }
         let super_segment_max = self.lower.super_segment_max();
         let output = self.table.next_output(|connection| {
             let outgoing = connection.transmit(super_segment_max, cx)?;
-            Some((outgoing, connection.ends))
+            Some((outgoing, connection.ends, connection.profile.marking))
         });
-        let Some((id, (outgoing, ends))) = output else {
+        let Some((id, (outgoing, ends, marking))) = output else {
             pool.put(packet);
             return None;
         };
         let ends = (ends.local, ends.remote);
-        let segment = self.lower.segment(&outgoing, ends, packet);
+        let mut segment = self.lower.segment(&outgoing, ends, packet);
+        marking.put_on(&mut segment.lower);
         let tail = Tail { connection: id, offset: outgoing.offset, len: outgoing.len };
         Some((segment, (tail.len > 0).then_some(tail)))
     }

@@ -1,6 +1,9 @@
 //! What a connection is tailored to (TM-233 §3.2): both profiles are correct TCP, and a foreign
 //! host cannot tell them apart but by their speed.
 
+use super::keep_alive::KeepAlive;
+use super::user_timeout::Patience;
+use crate::internet;
 use crate::time::Duration;
 
 /// When the receiver opens its window again.
@@ -73,6 +76,36 @@ pub struct Profile {
     /// RFC 6298 (2.4) says one second for the whole; 200 ms above the round trip is what today's
     /// hosts use, because their clocks are fine enough.
     pub rto_min: Duration,
+    /// How long to go on without an answer.
+    pub patience: Patience,
+    /// How to ask a silent peer whether it is still there; None, which is the default, for never.
+    pub keep_alive: Option<KeepAlive>,
+    /// What the header of IP says about every segment.
+    pub marking: Marking,
+    /// Whether a SYN may carry data, of ours or of the peer (RFC 7413).
+    pub fast_open: bool,
+}
+
+/// What the header of IP says about the segments of a connection.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Marking {
+    /// The differentiated services field, in the upper six bits (MUST-48).
+    pub dscp: u8,
+    /// The time to live or hop limit, if it is not what the host sets (MUST-49).
+    pub hops: Option<u8>,
+}
+
+const ECN_BITS: u8 = 0x03;
+
+impl Marking {
+    /// What nobody has asked to be different.
+    pub const DEFAULT: Self = Self { dscp: 0, hops: None };
+
+    /// Puts it on what the Internet layer is to say; the two bits of ECN are not its.
+    pub(super) fn put_on(&self, lower: &mut internet::Header) {
+        lower.dscp_ecn |= self.dscp & !ECN_BITS;
+        lower.hop_limit = self.hops.unwrap_or(lower.hop_limit);
+    }
 }
 
 impl Profile {
@@ -93,6 +126,10 @@ impl Profile {
             ecn: false,
             pacing: false,
             rto_min: Duration::from_millis(200),
+            patience: Patience::DEFAULT,
+            keep_alive: None,
+            marking: Marking::DEFAULT,
+            fast_open: false,
         }
     }
 
@@ -113,5 +150,9 @@ impl Profile {
         ecn: false,
         pacing: true,
         rto_min: Duration::from_millis(200),
+        patience: Patience::DEFAULT,
+        keep_alive: None,
+        marking: Marking::DEFAULT,
+        fast_open: false,
     };
 }

@@ -84,6 +84,12 @@ impl Rack {
         }
     }
 
+    /// Step 2: takes the round trip of the last segment that an acknowledgment delivers. It may be
+    /// longer than that of the newest: what went out behind the last is waited for as long.
+    pub(super) fn took(&mut self, rtt: Duration) {
+        self.rtt = rtt;
+    }
+
     /// Step 3.
     pub(super) fn reordered(&mut self) {
         self.has_seen_reordering = true;

@@ -378,6 +378,9 @@ impl Recovery {
         }
         let Some(newest) = delivery.newest else { return };
         self.rack.delivered(&newest, said.is_for_original, now);
+        if let Some(sent_at) = delivery.last_sent_at {
+            self.rack.took(now - sent_at);
+        }
         if outcome.rtt.is_none() && !newest.is_again && self.has_blocks {
             outcome.rtt = Some(now - newest.stamp.sent_at);
         }

@@ -22,15 +22,18 @@ pub enum Event {
     PeerClosed,
     /// The connection has ended; see [`Status::ending`].
     Closed,
+    /// What was sent stays unanswered: R1 of [`Patience`](super::Patience) is passed (SHLD-9).
+    Unresponsive,
 }
 
 impl Event {
-    pub(super) const ORDER: [Self; 6] = [
+    pub(super) const ORDER: [Self; 7] = [
         Self::Established,
         Self::Urgent,
         Self::Readable,
         Self::Writable,
         Self::PeerClosed,
+        Self::Unresponsive,
         Self::Closed,
     ];
 
@@ -93,6 +96,8 @@ pub struct Statistics {
     pub piggybacked_acks: u64,
     /// Probes of a closed window.
     pub window_probes: u64,
+    /// Keep-alive probes.
+    pub keep_alive_probes: u64,
 }
 
 /// What is out, what is lost of it, and what holds the sender back.

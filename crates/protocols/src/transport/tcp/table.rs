@@ -6,9 +6,10 @@ use super::ConnectionId;
 use super::NoConnection;
 use super::connection::{Connection, State};
 use super::limits::Limit;
+use super::listen::Place;
 use super::status::Event;
 use crate::packet::Packet;
-use crate::time::Instant;
+use crate::time::{Duration, Instant};
 use alloc::collections::{BTreeSet, VecDeque};
 use alloc::vec::Vec;
 use core::hash::Hasher;
@@ -18,6 +19,8 @@ use siphasher::sip::SipHasher13;
 
 /// How many connections that have sent keep what watches a flight, though nothing may be out.
 const BUSY_MAX: usize = 64;
+/// How long a window must have been shut before its connection gives way to a new one.
+const STARVED_FOR: Duration = Duration::from_secs(60);
 
 /// The local and the remote end of a connection.
 pub(super) type Ends = (SocketAddr, SocketAddr);
@@ -59,9 +62,10 @@ struct Slot {
     /// It stands among those that keep their recovery.
     is_busy: bool,
     is_in_time_wait: bool,
+    is_starved: bool,
     deadline: Option<Instant>,
-    /// The port whose listener made it, until it is open.
-    half_open_on: Option<u16>,
+    /// Where the listener listens that made it, until it is open.
+    half_open_on: Option<Place>,
 }
 
 /// All connections.
@@ -83,6 +87,8 @@ pub(super) struct Table {
     pub(super) spent: Vec<Packet>,
     /// Those that have entered TIME-WAIT, the first to enter first; some may have gone.
     in_time_wait: VecDeque<ConnectionId>,
+    /// Those whose peer has shut its window, the first to be shut first; some may be open again.
+    starved: VecDeque<ConnectionId>,
     /// When to look at a connection: not later than its own deadline. A deadline that moves away,
     /// as it does with every segment, is left standing, and set right when it is looked at.
     deadlines: BTreeSet<(Instant, u32)>,
@@ -103,6 +109,7 @@ impl Table {
             news: VecDeque::new(),
             spent: Vec::new(),
             in_time_wait: VecDeque::new(),
+            starved: VecDeque::new(),
             deadlines: BTreeSet::new(),
         }
     }
@@ -129,6 +136,25 @@ impl Table {
         None
     }
 
+    /// Returns the connection whose peer has kept its window shut for the longest time, if that is
+    /// long enough to let it go.
+    pub(super) fn longest_starved(&mut self, now: Instant) -> Option<ConnectionId> {
+        while let Some(id) = self.starved.front().copied() {
+            let since = self.get(id).ok().and_then(|connection| connection.timers.probing_since);
+            if since.is_some_and(|since| now - since < STARVED_FOR) {
+                return None;
+            }
+            self.starved.pop_front();
+            if let Some(slot) = self.slots.get_mut(id.slot as usize) {
+                slot.is_starved = false;
+            }
+            if since.is_some() {
+                return Some(id);
+            }
+        }
+        None
+    }
+
     pub(super) fn holds(&self, ends: Ends) -> bool {
         self.index_of(ends).is_some()
     }
@@ -138,11 +164,11 @@ impl Table {
         self.by_ends.find(hash(&self.key, ends), is_it).copied()
     }
 
-    /// Takes a connection in; `half_open_on` is the port of the listener that made it.
+    /// Takes a connection in; `half_open_on` is the place of the listener that made it.
     pub(super) fn insert(
         &mut self,
         connection: Connection,
-        half_open_on: Option<u16>,
+        half_open_on: Option<Place>,
     ) -> Option<ConnectionId> {
         let index = match self.free.pop() {
             Some(index) => index,
@@ -207,16 +233,16 @@ impl Table {
         }
     }
 
-    /// Brings the lists up to date after anything has happened to a connection. Returns the port
+    /// Brings the lists up to date after anything has happened to a connection. Returns the place
     /// of its listener if it is half open no longer.
-    pub(super) fn touch(&mut self, id: ConnectionId) -> Option<u16> {
+    pub(super) fn touch(&mut self, id: ConnectionId) -> Option<Place> {
         let slot = self.slots.get_mut(id.slot as usize)?;
         let connection = slot.connection.as_ref()?;
         let is_half_open = connection.state == State::SynReceived;
         let left = slot.half_open_on.take_if(|_| !is_half_open);
         let is_closed = connection.state == State::Closed;
         // Nobody knows of a connection that never opened.
-        slot.is_released |= is_closed && left.is_some();
+        slot.is_released |= is_closed && left.is_some() && !connection.is_early;
         if connection.news != 0 && !slot.is_released && !slot.is_on_news {
             slot.is_on_news = true;
             self.news.push_back(id.slot);
@@ -224,6 +250,10 @@ impl Table {
         if connection.state == State::TimeWait && !slot.is_in_time_wait {
             slot.is_in_time_wait = true;
             self.in_time_wait.push_back(id);
+        }
+        if connection.timers.probing_since.is_some() && !slot.is_starved {
+            slot.is_starved = true;
+            self.starved.push_back(id);
         }
         let is_on_output = slot.is_on_output;
         if !is_closed && !is_on_output {
@@ -271,6 +301,7 @@ impl Table {
                 connection.receive.clear(&mut self.spent);
             }
             slot.is_in_time_wait = false;
+            slot.is_starved = false;
             slot.generation = slot.generation.wrapping_add(1);
             self.free.push(index);
         }

@@ -1,17 +1,13 @@
 //! TIMEOUTS (RFC 9293 §3.10.8), and how long each timer runs.
 
 use super::connection::{AckOwed, Connection, State};
-use super::status::Ending;
+use super::keep_alive::{self, Verdict};
+use super::status::{Ending, Event};
+use super::user_timeout::Limit;
 use crate::cx::Cx;
 use crate::meter::{Counter, Quantity};
 use crate::time::{Duration, Instant};
 
-/// R2 (RFC 9293 §3.8.3, at least 100 s): how long data may stay unacknowledged.
-const GIVE_UP_AFTER: Duration = Duration::from_secs(120);
-/// And how many timeouts that has to be: with a long timeout a few losses prove nothing.
-const GIVE_UP_TIMEOUTS: u32 = 6;
-/// R2 for a SYN, at least three minutes (MUST-23).
-const GIVE_UP_SYN_AFTER: Duration = Duration::from_secs(180);
 /// How long what the user has given up may wait for the peer's FIN or for its window. RFC 9293
 /// sets no limit; without one a peer that goes away holds the connection for ever (attack row 34).
 const GIVE_UP_RELEASED_AFTER: Duration = Duration::from_secs(60);
@@ -33,6 +29,9 @@ pub(super) struct Timers {
     /// When a connection that its user has given up ends if the peer does not end it.
     pub(super) released: Option<Instant>,
     pub(super) time_wait: Option<Instant>,
+    pub(super) keep_alive: Option<Instant>,
+    /// When the last keep-alive probe was asked for, and how many since the peer was heard.
+    pub(super) probed: (Instant, u32),
     /// When the pace lets the next data leave.
     pub(super) pace: Option<Instant>,
 }
@@ -50,7 +49,7 @@ impl Connection {
         let of = |timer: Option<Instant>| timer.map_or(u64::MAX, Instant::as_nanos);
         let first = of(timers.retransmit).min(of(timers.persist)).min(of(timers.released));
         let second = of(timers.time_wait).min(of(timers.pace)).min(of(delayed_ack));
-        let soonest = first.min(second).min(of(recovery));
+        let soonest = first.min(second).min(of(recovery)).min(of(timers.keep_alive));
         (soonest < u64::MAX).then(|| Instant::from_nanos(soonest))
     }
 
@@ -79,6 +78,9 @@ impl Connection {
         }
         if is_due(self.timers.retransmit) {
             self.retransmission_timeout(cx);
+        }
+        if is_due(self.timers.keep_alive) {
+            self.keep_alive_timeout(cx);
         }
     }
 
@@ -114,9 +116,10 @@ impl Connection {
         let since = self.timers.probing_since.unwrap_or(cx.now);
         // MUST-37: a peer that keeps its window shut is probed for ever, but only if it answers
         // the probes, and only for a user who still waits for it.
-        let silent = cx.now - self.heard_at.max(since);
-        if silent >= GIVE_UP_AFTER || (self.is_released && cx.now - since >= GIVE_UP_RELEASED_AFTER)
-        {
+        let (silent, shut) = (cx.now - self.heard_at.max(since), cx.now - since);
+        let limit = self.give_up_limit().time;
+        let is_too_long = self.profile.patience.r2.is_some() && shut >= limit;
+        if silent >= limit || is_too_long || (self.is_released && shut >= GIVE_UP_RELEASED_AFTER) {
             return self.give_up(cx);
         }
         self.must_probe = true;
@@ -142,9 +145,14 @@ impl Connection {
         let (since, timeouts) = self.timers.retransmitting.unwrap_or((cx.now, 0));
         self.timers.retransmitting = Some((since, timeouts + 1));
         let is_opening = matches!(self.state, State::SynSent | State::SynReceived);
-        let limit = if is_opening { GIVE_UP_SYN_AFTER } else { GIVE_UP_AFTER };
-        if cx.now - since >= limit && timeouts >= GIVE_UP_TIMEOUTS {
+        self.syn_timed_out();
+        let limit = self.give_up_limit();
+        if cx.now - since >= limit.time && timeouts >= limit.timeouts {
             return self.give_up(cx);
+        }
+        if timeouts + 1 == self.profile.patience.r1 {
+            self.tell(Event::Unresponsive);
+            self.suspects_route = true;
         }
         cx.meter.count(Counter::TcpTimeouts);
         cx.meter.record(Quantity::RetransmissionTimeout, self.rtt.rto());
@@ -165,10 +173,54 @@ impl Connection {
         }
     }
 
+    /// R2 (RFC 9293 §3.8.3), for a SYN and for data.
+    fn give_up_limit(&self) -> Limit {
+        match self.state {
+            State::SynSent | State::SynReceived => self.profile.patience.limit_of_syn(),
+            _ => self.profile.patience.limit(self.peer_timeout),
+        }
+    }
+
+    /// Starts, moves or stops the keep-alive timer, as the profile says.
+    pub(super) fn start_keep_alive_timer(&mut self) {
+        let idle = self.profile.keep_alive.map(|policy| policy.idle);
+        self.timers.keep_alive = idle.map(|idle| self.heard_at + idle);
+        self.timers.probed.1 = 0;
+    }
+
+    fn keep_alive_timeout(&mut self, cx: &mut Cx<'_>) {
+        self.timers.keep_alive = None;
+        let Some(policy) = self.profile.keep_alive else { return };
+        let is_open = self.state.takes_data() || self.state == State::FinWait2;
+        if !is_open {
+            return;
+        }
+        if self.snd_una != self.snd_max || self.timers.persist.is_some() {
+            // MUST-26: what is under way, or waits for a window, tells as much.
+            self.timers.keep_alive = Some(cx.now + policy.idle);
+            return;
+        }
+        let (probed_at, unanswered) = self.timers.probed;
+        let unanswered = if self.heard_at > probed_at { 0 } else { unanswered };
+        match keep_alive::decide(&policy, self.heard_at, probed_at, unanswered, cx.now) {
+            Verdict::Wait(until) => self.timers.keep_alive = Some(until),
+            Verdict::Probe(until) => {
+                self.timers.probed = (cx.now, unanswered + 1);
+                self.timers.keep_alive = Some(until);
+                self.must_keep_alive = true;
+            }
+            Verdict::GiveUp => self.give_up(cx),
+        }
+    }
+
     /// Starts the retransmission timer anew if anything is outstanding (RFC 6298 (5.1)-(5.3)).
     pub(super) fn restart_retransmit_timer(&mut self, now: Instant) {
         let is_outstanding = self.snd_nxt != self.snd_una;
-        self.timers.retransmit = is_outstanding.then(|| now + self.rtt.rto());
+        let end = now + self.rtt.rto();
+        // A timeout that the user has set is kept to the moment.
+        let limit = self.profile.patience.r2.and(self.timers.retransmitting);
+        let end = limit.map_or(end, |(since, _)| end.min(since + self.give_up_limit().time));
+        self.timers.retransmit = is_outstanding.then_some(end);
     }
 
     /// Starts the persist timer: data waits, nothing is outstanding, and the window is too small.
@@ -176,7 +228,10 @@ impl Connection {
         if self.timers.persist.is_none() {
             let backoff = 1 << self.timers.persist_backoffs.min(10);
             let wait = if self.snd_wnd > 0 { OVERRIDE } else { self.rtt.rto() * backoff };
-            self.timers.persist = Some(now + wait.min(MAX_PERSIST));
+            let end = now + wait.min(MAX_PERSIST);
+            let limit = self.profile.patience.r2.and(self.timers.probing_since);
+            let end = limit.map_or(end, |since| end.min(since + self.give_up_limit().time));
+            self.timers.persist = Some(end);
             // The peer, not the network, holds up from here on what was being retransmitted.
             self.timers.retransmitting = None;
         }

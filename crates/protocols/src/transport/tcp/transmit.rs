@@ -47,8 +47,12 @@ impl Connection {
     /// may be longer than the peer takes: the device cuts it.
     pub(super) fn transmit(&mut self, super_segment_max: u32, cx: &mut Cx<'_>) -> Option<Outgoing> {
         if matches!(self.state, State::SynSent | State::SynReceived) {
-            let plan = self.plan_syn()?;
-            return Some(self.seal_syn(plan, cx));
+            if let Some(plan) = self.plan_syn() {
+                return Some(self.seal_syn(plan, cx));
+            }
+            if !self.is_open_early() {
+                return None;
+            }
         }
         if self.must_abort {
             return None;
@@ -58,13 +62,15 @@ impl Connection {
             .or_else(|| self.plan_tail_probe(cx))
             .or_else(|| self.plan_data(super_segment_max, cx))
             .or_else(|| self.plan_probe(cx))
+            .or_else(|| self.plan_keep_alive(cx))
             .or_else(|| self.plan_acknowledgment());
         plan.map(|plan| self.seal(plan, cx))
     }
 
     fn plan_syn(&self) -> Option<Plan> {
         let is_due = self.snd_nxt == self.iss || self.ack_owed == AckOwed::Now;
-        is_due.then_some(Plan { seq: self.iss, len: 0, syn: true, fin: false })
+        let len = self.syn_data_len();
+        is_due.then_some(Plan { seq: self.iss, len, syn: true, fin: false })
     }
 
     /// What is lost goes first (RFC 6675 §4), a super-segment of it at most.
@@ -111,7 +117,8 @@ impl Connection {
     }
 
     fn plan_data(&mut self, super_segment_max: u32, cx: &mut Cx<'_>) -> Option<Plan> {
-        if !self.state.emits_data() || self.snd_nxt == self.snd_end() {
+        let may_emit = self.state.emits_data() || self.is_open_early();
+        if !may_emit || self.snd_nxt == self.snd_end() {
             self.note_limit(0, 0, cx.now);
             return None;
         }
@@ -191,7 +198,9 @@ impl Connection {
 
     /// Sender's silly window avoidance (RFC 9293 §3.8.6.2.1) and Nagle (§3.7.4).
     fn is_worth_sending(&self, len: u32, unsent: u32, fin: bool) -> bool {
-        let may_be_small = !self.profile.nagle || self.outstanding() == 0;
+        // In an early answer the SYN is outstanding, and no small segment.
+        let is_first = self.is_open_early() && self.snd_nxt == self.send_start;
+        let may_be_small = !self.profile.nagle || self.outstanding() == 0 || is_first;
         let is_urgent = self.snd_up.is_some_and(|up| up.is_after(self.snd_nxt));
         len >= self.data_mss()
             || fin
@@ -225,6 +234,17 @@ impl Connection {
         Some(Plan { seq: self.snd_nxt, len, syn: false, fin: unsent == 0 })
     }
 
+    /// A segment without data from before the window, which any peer that knows the connection
+    /// answers (RFC 9293 §3.8.4, SHLD-12).
+    fn plan_keep_alive(&mut self, cx: &mut Cx<'_>) -> Option<Plan> {
+        if !core::mem::take(&mut self.must_keep_alive) || self.state == State::Closed {
+            return None;
+        }
+        cx.meter.count(Counter::TcpKeepAlives);
+        self.statistics.keep_alive_probes += 1;
+        Some(Plan { seq: self.snd_una - 1, len: 0, syn: false, fin: false })
+    }
+
     fn plan_acknowledgment(&self) -> Option<Plan> {
         let is_owed = self.ack_owed == AckOwed::Now && self.state != State::Closed;
         // SND.NXT of the RFC is the highest number sent, also while we go back; but the peer takes
@@ -244,6 +264,8 @@ impl Connection {
             sack_permitted: has_extension(self.has_sack),
             sack: Blocks::default(),
             timestamps: stamps.then(|| (self.timestamp(cx.now), self.ts_recent.unwrap_or(0))),
+            user_timeout: self.profile.patience.option(),
+            fast_open: self.fast_open_option(),
         };
         let window = u32::try_from(self.profile.receive_window).unwrap_or(u32::MAX).min(0xFFFF);
         let flags = self.syn_flags(is_answer);
@@ -261,8 +283,11 @@ impl Connection {
             self.ack_owed = AckOwed::Nothing;
             self.last_ack_sent = self.rcv_nxt;
         }
+        if plan.len > 0 {
+            cx.meter.count(Counter::TcpFastOpensOut);
+        }
         self.sent(plan, cx);
-        Outgoing { header, offset: 0, len: 0, segment_size: 0, ecn: 0 }
+        Outgoing { header, offset: 0, len: plan.len, segment_size: 0, ecn: 0 }
     }
 
     /// RFC 3168 §6.1.1; a SYN that is lost goes again without the offer, which some drop.
@@ -294,7 +319,7 @@ impl Connection {
             flags,
             window: u16::try_from(window).unwrap_or(u16::MAX),
             urgent,
-            options: Options { sack, ..self.options(cx.now) },
+            options: Options { sack, ..self.options_of(plan.len, !sack.as_slice().is_empty(), cx) },
         };
         self.count_acknowledgment(plan, cx);
         self.sent(plan, cx);
@@ -325,6 +350,17 @@ impl Connection {
             flags = flags.with(Flags::CWR);
         }
         flags
+    }
+
+    /// The options of a segment with `len` bytes of data; what is not due in every one goes where
+    /// it takes no room from the data.
+    fn options_of(&mut self, len: u32, has_blocks: bool, cx: &Cx<'_>) -> Options {
+        let mut options = self.options(cx.now);
+        if self.must_tell_timeout && !has_blocks && len + 4 <= self.snd_mss {
+            self.must_tell_timeout = false;
+            options.user_timeout = self.profile.patience.option();
+        }
+        options
     }
 
     /// The offset of the byte behind the urgent data, or 0 (MUST-62).

@@ -176,3 +176,17 @@ fn what_a_peer_has_dropped_goes_again_after_the_timeout() {
     recovery.timed_out(true);
     assert_eq!(recovery.flight.lost(), 8000);
 }
+
+#[test]
+fn what_left_behind_the_last_that_arrived_is_waited_for_as_long_as_that_took() {
+    let mut recovery = sender(Congestion::Cubic, true, 0);
+    recovery.sent(10_000, at(0));
+    recovery.note_limit(true);
+    recovery.acknowledged(&said(0, &[block(1, 2)]), at(10));
+    recovery.acknowledged(&said(0, &[block(1, 3)]), at(10));
+    recovery.acknowledged(&said(0, &[block(1, 3), block(8, 9)]), at(10));
+    assert_eq!(repeat(&mut recovery, at(10)), [0]);
+    // The segment at 3000 took 22 ms, and the one at 9000 is not out for longer.
+    recovery.acknowledged(&said(4000, &[block(8, 9)]), at(22));
+    assert_eq!(recovery.next_lost(60_000), Some((Seq(4000), 3000)));
+}

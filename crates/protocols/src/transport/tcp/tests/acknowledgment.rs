@@ -2,6 +2,7 @@
 
 use super::*;
 
+// req RFC9293:MUST-40, RFC9293:SHLD-18
 #[test]
 fn one_segment_is_acknowledged_after_the_delay() {
     let mut script = Script::established(PLAIN);
@@ -12,6 +13,7 @@ fn one_segment_is_acknowledged_after_the_delay() {
     assert_eq!(script.counted(Counter::TcpDelayedAckTimeouts), 1);
 }
 
+// req RFC9293:SHLD-19
 #[test]
 fn every_second_full_segment_is_acknowledged_at_once() {
     let mut script = Script::established(PLAIN);
@@ -20,6 +22,7 @@ fn every_second_full_segment_is_acknowledged_at_once() {
     assert_eq!(texts(&answer), ["<ACK seq 1 ack 2001 len 0>"]);
 }
 
+// req RFC9293:MUST-58, RFC9293:MUST-59
 #[test]
 fn segments_that_come_together_share_an_acknowledgment() {
     let mut script = Script::established(PLAIN);
@@ -55,6 +58,7 @@ fn at_output_data_without_an_answer_is_acknowledged_at_once() {
     assert_eq!(texts(&answer), ["<ACK seq 1 ack 2 len 0>"]);
 }
 
+// req RFC9293:SHLD-31, RFC9293:MAY-13
 #[test]
 fn a_segment_that_fills_a_hole_is_acknowledged_at_once() {
     let mut script = Script::established(PLAIN);

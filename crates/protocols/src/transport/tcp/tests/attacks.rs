@@ -3,6 +3,7 @@
 use super::*;
 use proptest::prelude::*;
 
+// attack row 28
 #[test]
 fn attack_28_a_syn_in_the_window_is_answered_by_a_challenge() {
     for seq in [1, 5, 40_000] {
@@ -14,6 +15,8 @@ fn attack_28_a_syn_in_the_window_is_answered_by_a_challenge() {
     }
 }
 
+// req RFC9293:MAY-12
+// attack row 28
 #[test]
 fn attack_28_data_with_an_acknowledgment_that_cannot_be_is_not_taken() {
     for ack in [2, 0x8000_0000, 1_u32.wrapping_sub(100_000)] {
@@ -23,6 +26,7 @@ fn attack_28_data_with_an_acknowledgment_that_cannot_be_is_not_taken() {
     }
 }
 
+// attack row 28
 #[test]
 fn attack_28_data_without_an_acknowledgment_is_not_taken() {
     let mut script = Script::established(PLAIN);
@@ -30,6 +34,7 @@ fn attack_28_data_without_an_acknowledgment_is_not_taken() {
     assert!(script.tcp.received(script.id.unwrap()).unwrap().is_empty());
 }
 
+// attack row 29
 #[test]
 fn attack_29_challenges_are_limited_for_each_connection_by_itself() {
     let mut script = Script::established(PLAIN);
@@ -64,6 +69,8 @@ fn two_ends_that_disagree_do_not_answer_each_other_without_limit() {
     assert!(segments <= 2 * 11 * 11, "{segments}");
 }
 
+// req RFC9293:MUST-9, RFC9293:SHLD-1
+// attack row 31
 #[test]
 fn attack_31_initial_numbers_of_neighbouring_ports_are_not_neighbours() {
     let mut lab = Lab::with_seed(9);
@@ -81,6 +88,8 @@ fn attack_31_initial_numbers_of_neighbouring_ports_are_not_neighbours() {
     assert!((15.9..16.1).contains(&mean), "{mean}");
 }
 
+// req RFC9293:MUST-9
+// attack row 31
 #[test]
 fn attack_31_another_run_has_other_numbers() {
     let isn = |seed| {
@@ -91,6 +100,50 @@ fn attack_31_another_run_has_other_numbers() {
     assert_ne!(isn(1), isn(2));
 }
 
+/// How many initial numbers are looked at; the long check looks at a million.
+const NUMBERS: u32 = 100_000;
+
+/// Counts how often a number follows from the two before it, for connections that a host opens one
+/// after the other.
+fn foretold(numbers: u32) -> usize {
+    let secret = Secret::draw(&mut Lab::with_seed(4).chance);
+    let isn = |number: u32| {
+        let host = IpAddr::V4(Ipv4Addr::from_bits(0x0A00_0000 + number / 50_000));
+        let port = u16::try_from(1024 + number % 50_000).unwrap();
+        let now = Instant::from_nanos(u64::from(number) * 1_000_000);
+        secret.isn(SocketAddr::new(SERVER, PORT), SocketAddr::new(host, port), now).0
+    };
+    let is_foretold = |number: &u32| {
+        let (first, second, third) = (isn(*number), isn(number + 1), isn(number + 2));
+        let step = second.wrapping_sub(first);
+        let guesses = [
+            second,
+            second.wrapping_add(250),
+            second.wrapping_add(64_000),
+            second.wrapping_add(step),
+            second.wrapping_mul(1_664_525).wrapping_add(1_013_904_223),
+            second.wrapping_mul(1_103_515_245).wrapping_add(12_345),
+        ];
+        guesses.contains(&third)
+    };
+    (0..numbers).filter(is_foretold).count()
+}
+
+// attack row 31
+#[test]
+fn attack_31_no_initial_number_follows_from_the_two_before() {
+    assert_eq!(foretold(NUMBERS), 0);
+}
+
+// attack row 31
+#[test]
+#[ignore = "the long check"]
+fn attack_31_no_more_of_a_million_initial_numbers_than_by_chance_follow_from_the_two_before() {
+    assert!(foretold(1_000_000) <= 2);
+}
+
+// req RFC9293:MUST-8
+// attack row 31
 #[test]
 fn attack_31_the_same_ends_begin_later_each_time() {
     let secret = Secret::draw(&mut Lab::default().chance);
@@ -100,6 +153,7 @@ fn attack_31_the_same_ends_begin_later_each_time() {
     assert!(at(10_000).is_after(at(0)));
 }
 
+// attack row 26
 #[test]
 fn attack_26_many_small_segments_out_of_order_have_a_limit() {
     let mut script = Script::established(Profile::BULK);
@@ -112,6 +166,7 @@ fn attack_26_many_small_segments_out_of_order_have_a_limit() {
     assert!(script.status().receive_queue >= 3);
 }
 
+// attack row 44
 #[test]
 fn attack_44_data_on_a_syn_waits_for_the_handshake_and_takes_no_memory() {
     let mut script = Script::listening(PLAIN);
@@ -122,6 +177,7 @@ fn attack_44_data_on_a_syn_waits_for_the_handshake_and_takes_no_memory() {
     assert!(script.tcp.received(script.id.unwrap()).unwrap().is_empty());
 }
 
+// attack row 44
 #[test]
 fn attack_44_data_on_the_answer_to_our_syn_is_read_once_open() {
     let mut script = Script::syn_sent(PLAIN);
@@ -130,6 +186,7 @@ fn attack_44_data_on_the_answer_to_our_syn_is_read_once_open() {
     assert_eq!(script.tcp.received(script.id.unwrap()).unwrap(), b"banner");
 }
 
+// attack row 43
 #[test]
 fn attack_43_a_peer_that_opens_its_window_by_single_bytes_gets_no_flood() {
     let mut script = Script::established(PLAIN);
@@ -146,6 +203,7 @@ fn attack_43_a_peer_that_opens_its_window_by_single_bytes_gets_no_flood() {
     assert!(segments <= 51, "one in 200 ms: {segments}");
 }
 
+// attack row 38
 #[test]
 fn attack_38_every_data_offset_with_every_length_is_survived_and_counted() {
     let (mut tcp, mut lab) = (Tcp::new(LOWER, &mut Lab::default().cx()), Lab::default());
@@ -161,6 +219,8 @@ fn attack_38_every_data_offset_with_every_length_is_survived_and_counted() {
     assert_eq!(bad, 16 * 80);
 }
 
+// req RFC9293:MUST-7
+// attack row 37
 #[test]
 fn attack_37_a_segment_with_malformed_options_is_still_taken() {
     let malformed: [&[u8]; 6] = [

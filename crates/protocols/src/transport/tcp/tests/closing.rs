@@ -2,6 +2,7 @@
 
 use super::*;
 
+// req RFC9293:MUST-13
 #[test]
 fn figure_12_a_normal_close_ends_in_time_wait_for_a_minute() {
     let mut script = Script::established(PLAIN);
@@ -104,6 +105,7 @@ fn a_repeated_fin_starts_time_wait_again_and_is_answered() {
     assert_eq!(script.state(), Some(State::TimeWait));
 }
 
+// attack row 42
 #[test]
 fn attack_42_nothing_ends_or_prolongs_time_wait_but_the_true_fin() {
     for (flags, seq) in [
@@ -111,7 +113,9 @@ fn attack_42_nothing_ends_or_prolongs_time_wait_but_the_true_fin() {
         (RST_ACK, 2),
         (Flags::RST, 100),
         (Flags::SYN, 2),
-        (Flags::SYN, 500_000),
+        (Flags::SYN, 0x9000_0000),
+        (SYN_ACK, 500_000),
+        (Flags::SYN.with(Flags::FIN), 500_000),
         (FIN_ACK, 500_000),
         (Flags::ACK, 2),
         (Flags::ACK, 0),
@@ -156,6 +160,7 @@ fn a_connection_released_in_fin_wait_2_waits_no_longer() {
     assert_eq!(script.state(), None);
 }
 
+// req RFC9293:SHLD-3, RFC9293:MAY-1
 #[test]
 fn a_release_with_unread_data_resets() {
     let mut script = Script::established(PLAIN);
@@ -191,6 +196,7 @@ fn a_released_connection_sends_what_is_queued_and_closes_in_order() {
     assert_eq!((pair.client.connections(), pair.server.connections()), (0, 0));
 }
 
+// req RFC9293:MUST-12
 #[test]
 fn an_abort_tells_the_peer_and_is_told_to_the_user() {
     let mut pair = Pair::new(1);

@@ -116,6 +116,7 @@ fn after_an_idle_time_the_flight_begins_with_ten_segments_again() {
     assert_eq!(script.send(&pattern(40_000)).len(), 10);
 }
 
+// req RFC9293:MUST-19
 #[test]
 fn a_timeout_brings_the_window_to_one_segment_and_the_threshold_to_half_the_flight() {
     let mut script = twenty_out();
@@ -126,6 +127,7 @@ fn a_timeout_brings_the_window_to_one_segment_and_the_threshold_to_half_the_flig
     assert_eq!(script.status().slow_start_threshold, Some(10_000), "once for the same data");
 }
 
+// attack row 39
 #[test]
 fn attack_39_an_acknowledgment_of_what_was_not_sent_grows_nothing() {
     let mut script = Script::established(PLAIN);
@@ -137,6 +139,7 @@ fn attack_39_an_acknowledgment_of_what_was_not_sent_grows_nothing() {
     assert_eq!(script.counted(Counter::TcpAcksUnsent), 1);
 }
 
+// attack row 39
 #[test]
 fn attack_39_acknowledging_byte_by_byte_gains_nothing() {
     let mut script = Script::established(PLAIN);
@@ -147,6 +150,7 @@ fn attack_39_acknowledging_byte_by_byte_gains_nothing() {
     assert_eq!(script.status().congestion_window, 11_000);
 }
 
+// attack row 39
 #[test]
 fn attack_39_forged_duplicates_release_no_more_than_was_out() {
     let mut script = twenty_out();

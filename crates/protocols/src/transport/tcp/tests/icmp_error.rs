@@ -21,6 +21,7 @@ fn error(script: &mut Script, kind: ErrorKind, seq: u32) {
     script.tcp.icmp_error(&error, &mut script.lab.cx());
 }
 
+// req RFC9293:SHLD-26, RFC9293:MUST-54
 #[test]
 fn a_hard_error_about_our_syn_refuses_the_connection() {
     for (why, ending) in [
@@ -34,6 +35,8 @@ fn a_hard_error_about_our_syn_refuses_the_connection() {
     }
 }
 
+// req RFC1122:3.2.2.4-MUST-1, RFC1122:3.2.2.5-MUST-1
+// req RFC9293:MUST-47, RFC9293:MUST-54, RFC9293:MUST-56, RFC9293:SHLD-25
 #[test]
 fn a_soft_error_ends_nothing_and_names_the_cause_in_the_end() {
     let soft = [HOST, ErrorKind::TimeExceeded, ErrorKind::ParameterProblem];
@@ -47,6 +50,7 @@ fn a_soft_error_ends_nothing_and_names_the_cause_in_the_end() {
     }
 }
 
+// req RFC1122:3.2.2.1-MUST-2
 #[test]
 fn an_open_connection_survives_a_hard_error_and_forgets_it_with_the_next_acknowledgment() {
     let mut script = Script::established(PLAIN);
@@ -58,6 +62,7 @@ fn an_open_connection_survives_a_hard_error_and_forgets_it_with_the_next_acknowl
     assert_eq!(script.status().soft_error, None);
 }
 
+// attack row 20
 #[test]
 fn attack_20_an_error_about_nothing_in_flight_is_ignored() {
     let mut script = Script::established(PLAIN);
@@ -69,6 +74,7 @@ fn attack_20_an_error_about_nothing_in_flight_is_ignored() {
     assert_eq!(script.counted(Counter::TcpIcmpErrorsIgnored), 4);
 }
 
+// req RFC1122:3.3.3-MUST-1
 #[test]
 fn a_smaller_link_on_the_way_has_all_sent_again_in_smaller_segments() {
     let mut script = Script::established(PLAIN);
@@ -84,6 +90,7 @@ fn a_smaller_link_on_the_way_has_all_sent_again_in_smaller_segments() {
     script.assert_no_timer_runs();
 }
 
+// attack row 20
 #[test]
 fn attack_20_no_router_is_believed_below_552_bytes() {
     for next_hop_mtu in [Some(1), Some(68), Some(551)] {

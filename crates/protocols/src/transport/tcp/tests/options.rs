@@ -7,9 +7,10 @@ const ALL: Options = Options {
     window_scale: Some(2),
     sack_permitted: true,
     timestamps: Some((1000, 0)),
-    sack: Blocks::NONE,
+    ..Options::NONE
 };
 
+// req RFC9293:MUST-14, RFC9293:MUST-67, RFC9293:SHLD-5, RFC9293:SHLD-6, RFC9293:MAY-3
 #[test]
 fn a_syn_offers_all_options_and_a_plain_one_only_the_segment_size() {
     let offered = |profile| {
@@ -24,6 +25,7 @@ fn a_syn_offers_all_options_and_a_plain_one_only_the_segment_size() {
     assert_eq!(offered(PLAIN), Options { mss: Some(1460), ..Options::default() });
 }
 
+// req RFC9293:MUST-15
 #[test]
 fn without_the_option_segments_have_536_bytes() {
     let mut script = Script::asked_for(PLAIN, Options::default());
@@ -32,6 +34,8 @@ fn without_the_option_segments_have_536_bytes() {
     assert_eq!(sent[0].len, 536);
 }
 
+// req RFC1122:3.3.2-MUST-3
+// req RFC9293:MUST-14, RFC9293:MUST-16, RFC9293:SHLD-28
 #[test]
 fn segments_are_no_larger_than_the_peer_the_link_and_the_profile_allow() {
     for (peer, profile, expected) in [
@@ -46,6 +50,7 @@ fn segments_are_no_larger_than_the_peer_the_link_and_the_profile_allow() {
     }
 }
 
+// req RFC9293:MUST-16
 #[test]
 fn timestamps_take_their_room_from_the_segment() {
     let mut script = Script::asked_for(Profile::BULK, ALL);
@@ -169,6 +174,7 @@ fn the_timestamp_of_the_segment_before_the_hole_is_echoed() {
     assert_eq!(answer[0].header.options.timestamps.unwrap().1, 3000);
 }
 
+// attack row 30
 #[test]
 fn attack_30_only_a_segment_that_is_believed_sets_the_timestamp() {
     let mut script = stamped();
@@ -180,6 +186,7 @@ fn attack_30_only_a_segment_that_is_believed_sets_the_timestamp() {
     assert_eq!(echo(&mut script), 1000);
 }
 
+// attack row 25
 #[test]
 fn attack_25_a_tiny_segment_size_has_a_floor() {
     for mss in [0, 1, 8, 63] {
@@ -190,6 +197,7 @@ fn attack_25_a_tiny_segment_size_has_a_floor() {
     }
 }
 
+// req RFC9293:MUST-5
 #[test]
 fn options_in_data_segments_that_belong_to_a_syn_change_nothing() {
     let mut script = Script::established(PLAIN);

@@ -28,6 +28,8 @@ fn figure_10_data_of_a_half_open_connection_is_reset() {
     assert_eq!(texts(&answer), ["<RST seq 100 len 0>"]);
 }
 
+// req RFC9293:MUST-11
+// attack row 45
 #[test]
 fn figure_11_an_old_duplicate_syn_returns_a_listener_to_listening() {
     let mut script = Script::syn_received(PLAIN);
@@ -53,6 +55,7 @@ fn a_reset_of_an_active_open_that_acknowledges_something_else_is_ignored() {
     assert_eq!(script.state(), Some(State::SynSent));
 }
 
+// req RFC9293:MUST-11
 #[test]
 fn a_reset_of_a_simultaneous_open_refuses_it() {
     let mut script = Script::syn_sent(PLAIN);
@@ -69,6 +72,7 @@ fn a_syn_for_nobody_is_reset_with_its_number_acknowledged() {
     assert_eq!((reset.flags, reset.seq, reset.ack), (RST_ACK, Seq(0), script.irs + 4));
 }
 
+// attack row 46
 #[test]
 fn attack_46_a_reset_is_never_answered_by_a_reset() {
     for flags in [Flags::RST, RST_ACK, Flags::RST.with(Flags::SYN), RST_ACK.with(Flags::FIN)] {
@@ -79,6 +83,7 @@ fn attack_46_a_reset_is_never_answered_by_a_reset() {
     }
 }
 
+// attack row 27
 #[test]
 fn attack_27_only_a_reset_at_the_exact_edge_ends_a_connection() {
     let mut script = Script::established(PLAIN);
@@ -92,6 +97,7 @@ fn attack_27_only_a_reset_at_the_exact_edge_ends_a_connection() {
     assert_eq!(script.ending(), Some(Ending::Reset));
 }
 
+// req RFC9293:MUST-66
 #[test]
 fn a_reset_counts_at_a_shut_window_too() {
     let mut script = Script::established(Profile { receive_window: 10, ..PLAIN });
@@ -101,6 +107,7 @@ fn a_reset_counts_at_a_shut_window_too() {
     assert_eq!(script.ending(), Some(Ending::Reset));
 }
 
+// attack row 45
 #[test]
 fn what_had_come_before_a_reset_can_still_be_read() {
     let mut script = Script::established(PLAIN);

@@ -2,6 +2,7 @@
 
 use super::*;
 
+// req RFC9293:MUST-19, RFC9293:MUST-20, RFC9293:SHLD-11
 #[test]
 fn data_is_repeated_with_doubled_waits_and_given_up_after_two_minutes() {
     let mut script = Script::established(PLAIN);
@@ -15,6 +16,7 @@ fn data_is_repeated_with_doubled_waits_and_given_up_after_two_minutes() {
     assert!((100_000..240_000).contains(&last), "R2 is at least 100 s: {last} ms");
 }
 
+// req RFC9293:MUST-18
 #[test]
 fn karn_an_acknowledgment_of_what_was_sent_twice_measures_nothing() {
     let mut script = Script::established(PLAIN);
@@ -26,6 +28,7 @@ fn karn_an_acknowledgment_of_what_was_sent_twice_measures_nothing() {
     assert_eq!(script.status().srtt, before);
 }
 
+// req RFC9293:MUST-18
 #[test]
 fn karn_the_doubled_timeout_stays_until_something_is_measured() {
     let mut script = Script::established(PLAIN);
@@ -73,6 +76,7 @@ fn a_path_slower_than_the_timeout_is_learned_without_timestamps() {
     assert!(status.statistics.timeouts < 5, "{}", status.statistics.timeouts);
 }
 
+// req RFC9293:MUST-19
 #[test]
 fn after_a_timeout_all_is_sent_again_from_the_first_hole_on_in_slow_start() {
     let mut script = Script::established(PLAIN);

@@ -3,8 +3,10 @@
 use super::*;
 use std::string::String;
 
-/// Where the peer's numbers begin.
+/// Where the peer's numbers begin, unless a script says where all of them do.
 const PEER_ISN: Seq = Seq(5_000_000);
+/// A script with such numbers as there are.
+pub(super) const ANYWHERE: u64 = u64::MAX;
 /// The port of the peer.
 const PEER_PORT: u16 = 4000;
 
@@ -50,11 +52,14 @@ pub(super) fn flags_text(flags: Flags) -> String {
     set.join(",")
 }
 
-pub(super) struct Script {
+/// The numbers of both sides begin at `ISN`, or [`ANYWHERE`].
+pub(super) struct ScriptAt<const ISN: u64> {
     pub(super) lab: Lab,
     pub(super) tcp: Tcp,
     pool: Pool,
     pub(super) id: Option<ConnectionId>,
+    /// Further connections that the user was told of.
+    others: Vec<ConnectionId>,
     pub(super) port: u16,
     pub(super) iss: Seq,
     pub(super) irs: Seq,
@@ -67,7 +72,7 @@ pub(super) struct Script {
     pub(super) events: Vec<Event>,
 }
 
-impl Script {
+impl<const ISN: u64> ScriptAt<ISN> {
     pub(super) fn new() -> Self {
         let mut lab = Lab::with_seed(1);
         let tcp = Tcp::new(LOWER, &mut lab.cx());
@@ -76,9 +81,10 @@ impl Script {
             tcp,
             pool: Pool::new(4, 2000),
             id: None,
+            others: Vec::new(),
             port: PORT,
             iss: Seq(0),
-            irs: PEER_ISN,
+            irs: u32::try_from(ISN).map_or(PEER_ISN, Seq),
             window: 60_000,
             urgent: 0,
             options: Options::default(),
@@ -87,9 +93,19 @@ impl Script {
         }
     }
 
+    fn begin_where_wanted(&mut self, ends: (SocketAddr, SocketAddr)) {
+        if let Ok(isn) = u32::try_from(ISN) {
+            begin_at(&mut self.tcp, ends, self.lab.now, Seq(isn));
+        }
+    }
+
     pub(super) fn listening(profile: Profile) -> Self {
         let mut script = Self::new();
         script.tcp.listen(PORT, profile).unwrap();
+        script.begin_where_wanted((
+            SocketAddr::new(SERVER, PORT),
+            SocketAddr::new(CLIENT, PEER_PORT),
+        ));
         script
     }
 
@@ -97,6 +113,8 @@ impl Script {
     pub(super) fn syn_sent(profile: Profile) -> Self {
         let mut script = Self::new();
         let remote = SocketAddr::new(CLIENT, PEER_PORT);
+        let local = next_local_end(&script.tcp, SERVER, remote, &script.lab);
+        script.begin_where_wanted((local, remote));
         let id = script.tcp.open(SERVER, remote, profile, &mut script.lab.cx()).unwrap();
         script.id = Some(id);
         let syn = script.output();
@@ -197,11 +215,23 @@ impl Script {
             });
         }
         while let Some((id, event)) = self.tcp.event() {
-            self.id.get_or_insert(id);
+            if *self.id.get_or_insert(id) != id {
+                self.others.push(id);
+            }
             self.events.push(event);
         }
         assert_eq!(self.pool.lent(), 0, "no packet leaks");
         all
+    }
+
+    /// Lets all go that is to be sent now, to whomever, and returns how many segments that were.
+    pub(super) fn discard_output(&mut self) -> usize {
+        let mut count = 0;
+        while let Some(segment) = self.tcp.transmit(&mut self.pool, &mut self.lab.cx()) {
+            self.pool.put(segment.packet);
+            count += 1;
+        }
+        count
     }
 
     /// Lets time pass and returns what is sent meanwhile.
@@ -243,11 +273,14 @@ impl Script {
 
     /// Gives up whatever there is.
     pub(super) fn release_all(&mut self) {
-        if let Some(id) = self.id {
-            self.tcp.release(id);
-        }
+        self.id.into_iter().chain(self.others.drain(..)).for_each(|id| self.tcp.release(id));
         self.tcp.stop_listening(PORT);
         self.output();
+    }
+
+    /// The connection that the user was told of last.
+    pub(super) fn newest(&self) -> ConnectionId {
+        self.others.last().copied().or(self.id).unwrap()
     }
 
     pub(super) fn status(&self) -> Status {

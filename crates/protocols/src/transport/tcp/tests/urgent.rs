@@ -8,6 +8,7 @@ fn ahead(script: &Script) -> Option<usize> {
     script.tcp.urgent_ahead(script.id.unwrap()).unwrap()
 }
 
+// req RFC9293:MUST-30, RFC9293:MUST-62
 #[test]
 fn the_pointer_is_the_byte_behind_the_urgent_data() {
     let mut script = Script::established(PLAIN);
@@ -39,6 +40,7 @@ fn the_notice_passes_a_shut_window_without_data() {
     assert_eq!(sent[0].header.urgent, 4);
 }
 
+// req RFC9293:MUST-32, RFC9293:MUST-33
 #[test]
 fn the_user_is_told_once_and_how_far_it_goes() {
     let mut script = Script::established(PLAIN);
@@ -52,6 +54,7 @@ fn the_user_is_told_once_and_how_far_it_goes() {
     assert_eq!(ahead(&script), None);
 }
 
+// req RFC9293:MUST-32
 #[test]
 fn the_notice_comes_before_the_data() {
     let mut script = Script::established(PLAIN);
@@ -60,6 +63,7 @@ fn the_notice_comes_before_the_data() {
     assert_eq!(ahead(&script), Some(2000));
 }
 
+// req RFC9293:MUST-66
 #[test]
 fn a_notice_is_heard_when_our_window_is_shut() {
     let mut script = Script::established(Profile { receive_window: 10, ..PLAIN });
@@ -82,6 +86,7 @@ fn a_fin_behind_the_urgent_data_does_not_move_it() {
     assert_eq!(ahead(&script), None);
 }
 
+// attack row 36
 #[test]
 fn attack_36_urgent_data_does_not_reach_behind_the_fin() {
     let mut script = Script::established(PLAIN);
@@ -92,6 +97,7 @@ fn attack_36_urgent_data_does_not_reach_behind_the_fin() {
     assert_eq!(ahead(&script), None);
 }
 
+// attack row 36
 #[test]
 fn attack_36_urgent_on_syn_and_fin_and_reset_is_survived() {
     let mut script = Script::listening(PLAIN);
@@ -106,6 +112,7 @@ fn attack_36_urgent_on_syn_and_fin_and_reset_is_survived() {
     assert_eq!(script.ending(), Some(Ending::Reset));
 }
 
+// attack row 35
 #[test]
 fn attack_35_every_pointer_at_every_window_is_survived() {
     for window in [1, 2, 10, 1000] {

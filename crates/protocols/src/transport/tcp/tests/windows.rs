@@ -9,6 +9,7 @@ fn peer_window(window: u16) -> Script {
     script
 }
 
+// req RFC9293:MUST-36, RFC9293:MUST-37
 #[test]
 fn a_shut_window_is_probed_for_ever_while_the_peer_answers() {
     let mut script = peer_window(0);
@@ -28,6 +29,7 @@ fn a_shut_window_is_probed_for_ever_while_the_peer_answers() {
     assert_eq!(extents(&sent), [(1, 3)]);
 }
 
+// req RFC9293:SHLD-29, RFC9293:SHLD-30
 #[test]
 fn probes_begin_after_a_timeout_and_back_off() {
     let mut script = peer_window(0);
@@ -45,6 +47,7 @@ fn a_shut_window_is_given_up_if_the_peer_answers_nothing() {
     assert_eq!(script.ending(), Some(Ending::TimedOut));
 }
 
+// attack row 34
 #[test]
 fn attack_34_nobody_waits_for_the_window_of_a_released_connection() {
     let mut script = peer_window(0);
@@ -77,6 +80,7 @@ fn a_fin_alone_probes_a_shut_window_too() {
     assert_eq!(script.state(), Some(State::FinWait2));
 }
 
+// req RFC9293:MUST-34, RFC9293:MUST-35
 #[test]
 fn a_window_that_shuts_over_data_in_flight_is_probed_and_the_data_not_lost() {
     let mut script = Script::established(PLAIN);
@@ -106,6 +110,8 @@ fn an_acknowledgment_at_a_shut_window_has_the_number_that_the_peer_expects() {
     assert_eq!(texts(&answer), ["<ACK seq 1 ack 3001 len 0>"]);
 }
 
+// req RFC9293:MUST-38
+// attack row 43
 #[test]
 fn the_sender_makes_no_silly_segment_of_a_small_window() {
     let mut script = Script::established(Profile { nagle: false, ..PLAIN });
@@ -118,6 +124,7 @@ fn the_sender_makes_no_silly_segment_of_a_small_window() {
     assert_eq!(extents(&sent), [(2001, 300)], "after the override time");
 }
 
+// req RFC9293:MUST-60, RFC9293:SHLD-7
 #[test]
 fn nagle_holds_a_small_segment_while_data_is_out() {
     let mut script = Script::established(PLAIN);
@@ -128,6 +135,7 @@ fn nagle_holds_a_small_segment_while_data_is_out() {
     assert_eq!(extents(&sent), [(2, 2)]);
 }
 
+// req RFC9293:MUST-17
 #[test]
 fn without_nagle_every_small_segment_leaves_at_once() {
     let mut script = Script::established(Profile { nagle: false, ..PLAIN });
@@ -135,6 +143,8 @@ fn without_nagle_every_small_segment_leaves_at_once() {
     assert_eq!(extents(&script.send(b"b")), [(2, 1)]);
 }
 
+// req RFC9293:MUST-39
+// attack row 43
 #[test]
 fn a_reader_of_single_bytes_opens_the_window_by_two_segments() {
     let mut script = Script::established(Profile { receive_window: 8000, ..PLAIN });
@@ -144,6 +154,8 @@ fn a_reader_of_single_bytes_opens_the_window_by_two_segments() {
     assert_eq!(windows, [2000, 4000, 6000, 8000]);
 }
 
+// req RFC9293:MUST-39
+// attack row 43
 #[test]
 fn a_reader_of_single_bytes_opens_the_window_of_a_screen_by_half() {
     let mut script = Script::established(INTERACTIVE);
@@ -183,6 +195,7 @@ fn without_window_scale_a_large_buffer_does_not_send_an_update_for_every_read() 
     assert_eq!(script.consume(1000), []);
 }
 
+// req RFC9293:SHLD-14
 #[test]
 fn the_right_edge_of_the_window_never_moves_left() {
     for profile in [Profile::BULK, Profile::INTERACTIVE] {
@@ -204,6 +217,7 @@ fn the_right_edge_of_the_window_never_moves_left() {
     }
 }
 
+// req RFC9293:MUST-34, RFC9293:SHLD-15, RFC9293:SHLD-16
 #[test]
 fn a_window_that_the_peer_takes_back_is_survived() {
     let mut script = Script::established(PLAIN);

@@ -1,27 +1,26 @@
 //! Attack row 47: transfers whose numbers pass 2^31 and 2^32.
 //!
-//! The initial number is a clock plus a hash, so the clock is set to where the number is wanted.
+//! The initial number is a clock plus a hash, and the clock begins where the number is wanted. The
+//! scripts of all other files run again with such numbers in `past_zero.rs` and `past_middle.rs`.
 
 use super::*;
 
-/// Sets the clock so that the next connection of the client begins at `isn`.
+/// The end from which the client will open.
+fn end_of_client(pair: &Pair) -> SocketAddr {
+    next_local_end(&pair.client, CLIENT, SocketAddr::new(SERVER, PORT), &pair.lab)
+}
+
+/// Lets the next connection of the client begin at `isn`.
 fn client_begins_at(pair: &mut Pair, isn: u32) {
-    let ports = u64::from(EPHEMERAL_PORTS.end - EPHEMERAL_PORTS.start);
-    let offset = u16::try_from(pair.lab.chance.clone().below(ports)).unwrap();
-    let local = SocketAddr::new(CLIENT, EPHEMERAL_PORTS.start + offset);
-    let hash = pair.client.secret.isn(local, SocketAddr::new(SERVER, PORT), Instant::ZERO);
-    let ticks = Seq(isn).since(hash);
-    pair.lab.now = Instant::from_nanos(u64::from(ticks) * 4_000);
+    let ends = (end_of_client(pair), SocketAddr::new(SERVER, PORT));
+    begin_at(&mut pair.client, ends, Instant::ZERO, Seq(isn));
 }
 
 /// The same for the answer of the server.
 fn server_begins_at(pair: &mut Pair, isn: u32) {
-    let ports = u64::from(EPHEMERAL_PORTS.end - EPHEMERAL_PORTS.start);
-    let offset = u16::try_from(pair.lab.chance.clone().below(ports)).unwrap();
-    let remote = SocketAddr::new(CLIENT, EPHEMERAL_PORTS.start + offset);
-    let hash = pair.server.secret.isn(SocketAddr::new(SERVER, PORT), remote, Instant::ZERO);
-    let ticks = Seq(isn).since(hash);
-    pair.lab.now = Instant::from_nanos(u64::from(ticks) * 4_000 - 5_000_000);
+    let ends = (SocketAddr::new(SERVER, PORT), end_of_client(pair));
+    let arrival = Instant::ZERO + pair.delay;
+    begin_at(&mut pair.server, ends, arrival, Seq(isn));
 }
 
 fn transfers_both_ways(mut pair: Pair, begin: Seq) {
@@ -38,6 +37,7 @@ fn transfers_both_ways(mut pair: Pair, begin: Seq) {
     assert_eq!((pair.client.connections(), pair.server.connections()), (0, 0));
 }
 
+// attack row 47
 #[test]
 fn attack_47_the_numbers_of_the_client_pass_zero() {
     let mut pair = Pair::new(1);
@@ -45,6 +45,7 @@ fn attack_47_the_numbers_of_the_client_pass_zero() {
     transfers_both_ways(pair, Seq(0xFFFF_FF00));
 }
 
+// attack row 47
 #[test]
 fn attack_47_the_numbers_of_the_client_pass_the_middle() {
     let mut pair = Pair::new(2);
@@ -52,6 +53,7 @@ fn attack_47_the_numbers_of_the_client_pass_the_middle() {
     transfers_both_ways(pair, Seq(0x7FFF_FF00));
 }
 
+// attack row 47
 #[test]
 fn attack_47_the_numbers_of_the_server_pass_zero() {
     let mut pair = Pair::new(3);
@@ -59,6 +61,7 @@ fn attack_47_the_numbers_of_the_server_pass_zero() {
     transfers_both_ways(pair, Seq(0xFFFF_FF00));
 }
 
+// attack row 47
 #[test]
 fn attack_47_the_numbers_of_the_server_pass_the_middle() {
     let mut pair = Pair::new(4);
@@ -66,6 +69,7 @@ fn attack_47_the_numbers_of_the_server_pass_the_middle() {
     transfers_both_ways(pair, Seq(0x7FFF_FF00));
 }
 
+// attack row 47
 #[test]
 fn attack_47_the_first_number_of_all_may_be_the_last() {
     let mut pair = Pair::new(5);

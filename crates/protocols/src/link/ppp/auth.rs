@@ -1,0 +1,577 @@
+//! Who is at the other end: PAP (RFC 1334 §2) and CHAP with MD5 (RFC 1994), both sides of each.
+//!
+//! With PAP the end that proves who it is says name and password in clear until it is answered.
+//! With CHAP the other end sends a challenge, and the proof is the MD5 of the packet's identifier,
+//! the secret and the challenge; it may ask again at any time. A link whose two ends have to prove
+//! themselves goes on when both have. Once a proof has failed the link is closed: there is no
+//! second try on it.
+//!
+//! MD5 is no protection of a weak secret against who listens, and the challenge is drawn from
+//! [`Chance`](crate::chance::Chance), which is no generator for secrets. On a line that others can
+//! touch, what runs above must protect itself.
+
+use super::packet::{self, Packet};
+use crate::cx::Cx;
+use crate::meter::Counter;
+use crate::time::{Duration, Instant};
+use alloc::collections::VecDeque;
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::fmt;
+use md5::{Digest, Md5};
+
+/// PPP's number of PAP.
+pub(super) const PAP: u16 = 0xC023;
+/// PPP's number of CHAP.
+pub(super) const CHAP: u16 = 0xC223;
+
+/// How long an answer is waited for before the question is repeated.
+const RESTART: Duration = Duration::from_secs(3);
+/// How often a question is asked.
+const TRIES_MAX: u32 = 10;
+/// How long the other end may take to begin, or to make up its mind.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// Proofs do not pile up: each answers one packet.
+const OUTPUT_LIMIT: usize = 4;
+
+/// How an end proves who it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Method {
+    /// By its password in clear (RFC 1334).
+    Pap,
+    /// By an MD5 over its secret and a challenge (RFC 1994).
+    Chap,
+}
+
+impl Method {
+    /// Returns the value of LCP's option for it.
+    pub(super) fn option(self) -> &'static [u8] {
+        match self {
+            Self::Pap => &[0xC0, 0x23],
+            Self::Chap => &[0xC2, 0x23, 5],
+        }
+    }
+
+    /// Reads the value of LCP's option.
+    pub(super) fn from_option(value: &[u8]) -> Option<Self> {
+        [Self::Pap, Self::Chap].into_iter().find(|method| method.option() == value)
+    }
+}
+
+/// A name and what proves it. It is not shown by `Debug`.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Credentials {
+    /// Who it is.
+    pub name: String,
+    /// The password, or the secret that both ends share.
+    pub secret: String,
+}
+
+impl fmt::Debug for Credentials {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Credentials").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+/// What we demand of the other end.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Demand {
+    /// How it has to prove who it is.
+    pub method: Method,
+    /// Whom we let in.
+    pub accepted: Vec<Credentials>,
+}
+
+mod pap {
+    pub(super) const REQUEST: u8 = 1;
+    pub(super) const ACK: u8 = 2;
+    pub(super) const NAK: u8 = 3;
+}
+
+mod chap {
+    pub(super) const CHALLENGE: u8 = 1;
+    pub(super) const RESPONSE: u8 = 2;
+    pub(super) const SUCCESS: u8 = 3;
+    pub(super) const FAILURE: u8 = 4;
+}
+
+/// Where our own proof is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Prover {
+    /// Nobody wants one.
+    #[default]
+    Idle,
+    /// We say our password until somebody listens.
+    Asking {
+        tries: u32,
+        repeat_at: Instant,
+    },
+    /// The other end has to challenge us, or to say what it thinks of our response.
+    Waiting {
+        until: Instant,
+    },
+    /// It was accepted.
+    Proven(Method),
+    Failed,
+}
+
+/// Where the other end's proof is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Verifier {
+    /// We want none.
+    #[default]
+    Idle,
+    /// It has to say its password.
+    Waiting {
+        until: Instant,
+    },
+    Challenged {
+        challenge: [u8; 16],
+        tries: u32,
+        repeat_at: Instant,
+    },
+    /// It was accepted.
+    Verified(Method),
+    Failed,
+}
+
+/// The authentication phase of a link, and CHAP's repetitions after it.
+#[derive(Debug, Default)]
+pub(super) struct Authentication {
+    own: Option<Credentials>,
+    accepted: Vec<Credentials>,
+    prover: Prover,
+    verifier: Verifier,
+    /// The identifier of our last request of PAP.
+    request_identifier: u8,
+    /// The identifier of our challenge.
+    challenge_identifier: u8,
+    output: VecDeque<(u16, Vec<u8>)>,
+}
+
+impl Authentication {
+    /// Makes the authentication of an end that is `own` and lets `accepted` in.
+    pub(super) fn new(own: Option<Credentials>, accepted: Vec<Credentials>) -> Self {
+        Self { own, accepted, ..Self::default() }
+    }
+
+    /// Begins: the other end wants us to prove ourselves by `ours`, and we want it to by `theirs`.
+    pub(super) fn start(&mut self, ours: Option<Method>, theirs: Option<Method>, cx: &mut Cx<'_>) {
+        self.reset();
+        match ours {
+            None => {}
+            Some(Method::Pap) => self.say_password(0, cx),
+            Some(Method::Chap) => self.prover = Prover::Waiting { until: cx.now + PATIENCE },
+        }
+        match theirs {
+            None => {}
+            Some(Method::Pap) => self.verifier = Verifier::Waiting { until: cx.now + PATIENCE },
+            Some(Method::Chap) => {
+                let (high, low) = (cx.chance.next_u64(), cx.chance.next_u64());
+                let challenge = (u128::from(high) << 64 | u128::from(low)).to_be_bytes();
+                self.challenge(challenge, 0, cx);
+            }
+        }
+    }
+
+    /// Forgets who is who: the link is down. What was said to it still goes out.
+    pub(super) fn went_down(&mut self) {
+        (self.prover, self.verifier) = (Prover::Idle, Verifier::Idle);
+    }
+
+    /// Forgets all: the line hung up.
+    pub(super) fn reset(&mut self) {
+        self.went_down();
+        self.output.clear();
+    }
+
+    /// Returns whether nobody has to prove anything more.
+    pub(super) fn is_done(&self) -> bool {
+        matches!(self.prover, Prover::Idle | Prover::Proven(_))
+            && matches!(self.verifier, Verifier::Idle | Verifier::Verified(_))
+    }
+
+    /// Returns whether a proof was not accepted, or did not come.
+    pub(super) fn has_failed(&self) -> bool {
+        self.prover == Prover::Failed || self.verifier == Verifier::Failed
+    }
+
+    /// Takes a packet of PAP or CHAP.
+    pub(super) fn receive(&mut self, protocol: u16, bytes: &[u8], cx: &mut Cx<'_>) {
+        let Some(packet) = Packet::read(bytes) else {
+            return cx.meter.count(Counter::PppControlErrors);
+        };
+        let is_taken = match (protocol, packet.code) {
+            (PAP, pap::REQUEST) => self.take_password(&packet, cx),
+            (PAP, pap::ACK | pap::NAK) => self.take_pap_answer(&packet, cx),
+            (CHAP, chap::CHALLENGE) => self.respond(&packet, cx),
+            (CHAP, chap::RESPONSE) => self.take_response(&packet, cx),
+            (CHAP, chap::SUCCESS | chap::FAILURE) => self.take_chap_answer(&packet, cx),
+            _ => false,
+        };
+        if !is_taken {
+            cx.meter.count(Counter::PppControlErrors);
+        }
+    }
+
+    fn say_password(&mut self, tries: u32, cx: &mut Cx<'_>) {
+        let Some(Credentials { name, secret }) = &self.own else {
+            return self.fail_prover(cx);
+        };
+        let mut data = Vec::new();
+        for text in [name, secret] {
+            put_text(text.as_bytes(), &mut data);
+        }
+        self.request_identifier = self.request_identifier.wrapping_add(1);
+        let request = packet::emit(pap::REQUEST, self.request_identifier, &data);
+        self.prover = Prover::Asking { tries: tries + 1, repeat_at: cx.now + RESTART };
+        self.queue(PAP, request, cx);
+    }
+
+    fn take_pap_answer(&mut self, packet: &Packet<'_>, cx: &mut Cx<'_>) -> bool {
+        let Prover::Asking { .. } = self.prover else { return false };
+        if packet.identifier != self.request_identifier {
+            return false;
+        }
+        if packet.code == pap::ACK {
+            self.prover = Prover::Proven(Method::Pap);
+        } else {
+            self.fail_prover(cx);
+        }
+        true
+    }
+
+    fn respond(&mut self, packet: &Packet<'_>, cx: &mut Cx<'_>) -> bool {
+        let is_expected =
+            matches!(self.prover, Prover::Waiting { .. } | Prover::Proven(Method::Chap));
+        let (true, Some(own), Some((challenge, _))) =
+            (is_expected, &self.own, take_text(packet.data))
+        else {
+            return false;
+        };
+        // Our own challenge thrown back at us: whoever did it wants our answer to use it.
+        if let Verifier::Challenged { challenge: ours, .. } = &self.verifier
+            && ours == challenge
+        {
+            return false;
+        }
+        let response = proof(packet.identifier, &own.secret, challenge);
+        let mut data = Vec::new();
+        put_text(&response, &mut data);
+        data.extend_from_slice(own.name.as_bytes());
+        let response = packet::emit(chap::RESPONSE, packet.identifier, &data);
+        self.queue(CHAP, response, cx);
+        if let Prover::Waiting { until } = &mut self.prover {
+            *until = cx.now + PATIENCE;
+        }
+        true
+    }
+
+    fn take_chap_answer(&mut self, packet: &Packet<'_>, cx: &mut Cx<'_>) -> bool {
+        match (self.prover, packet.code) {
+            (Prover::Waiting { .. }, chap::SUCCESS) => self.prover = Prover::Proven(Method::Chap),
+            (Prover::Waiting { .. } | Prover::Proven(Method::Chap), chap::FAILURE) => {
+                self.fail_prover(cx);
+            }
+            (Prover::Proven(Method::Chap), _) => {}
+            _ => return false,
+        }
+        true
+    }
+
+    fn challenge(&mut self, challenge: [u8; 16], tries: u32, cx: &mut Cx<'_>) {
+        // A response to any of our tries is one to this challenge.
+        if tries == 0 {
+            self.challenge_identifier = self.challenge_identifier.wrapping_add(1);
+        }
+        let mut data = Vec::new();
+        put_text(&challenge, &mut data);
+        let name = self.own.as_ref().map_or("plumb", |own| &own.name);
+        data.extend_from_slice(name.as_bytes());
+        let packet = packet::emit(chap::CHALLENGE, self.challenge_identifier, &data);
+        let repeat_at = cx.now + RESTART;
+        self.verifier = Verifier::Challenged { challenge, tries: tries + 1, repeat_at };
+        self.queue(CHAP, packet, cx);
+    }
+
+    fn take_response(&mut self, packet: &Packet<'_>, cx: &mut Cx<'_>) -> bool {
+        // RFC 1994 §4.1: an answer that was lost is given again.
+        if self.verifier == Verifier::Verified(Method::Chap) {
+            self.queue(CHAP, packet::emit(chap::SUCCESS, packet.identifier, b""), cx);
+            return true;
+        }
+        let Verifier::Challenged { challenge, .. } = self.verifier else { return false };
+        let Some((response, name)) = take_text(packet.data) else { return false };
+        if packet.identifier != self.challenge_identifier {
+            return false;
+        }
+        let is_right = self.accepted.iter().any(|one| {
+            one.name.as_bytes() == name
+                && is_same(response, &proof(packet.identifier, &one.secret, &challenge))
+        });
+        self.decide(is_right, Method::Chap, packet.identifier, cx);
+        true
+    }
+
+    fn take_password(&mut self, packet: &Packet<'_>, cx: &mut Cx<'_>) -> bool {
+        if self.verifier == Verifier::Verified(Method::Pap) {
+            self.queue(PAP, packet::emit(pap::ACK, packet.identifier, &[0]), cx);
+            return true;
+        }
+        let Verifier::Waiting { .. } = self.verifier else { return false };
+        let Some((name, rest)) = take_text(packet.data) else { return false };
+        let Some((secret, _)) = take_text(rest) else { return false };
+        let mut accepted = self.accepted.iter();
+        let is_right = accepted
+            .any(|one| one.name.as_bytes() == name && is_same(secret, one.secret.as_bytes()));
+        self.decide(is_right, Method::Pap, packet.identifier, cx);
+        true
+    }
+
+    fn decide(&mut self, is_right: bool, method: Method, identifier: u8, cx: &mut Cx<'_>) {
+        let (protocol, code, data) = match (method, is_right) {
+            (Method::Pap, true) => (PAP, pap::ACK, &[0][..]),
+            (Method::Pap, false) => (PAP, pap::NAK, &[0][..]),
+            (Method::Chap, true) => (CHAP, chap::SUCCESS, &[][..]),
+            (Method::Chap, false) => (CHAP, chap::FAILURE, &[][..]),
+        };
+        self.queue(protocol, packet::emit(code, identifier, data), cx);
+        if is_right {
+            self.verifier = Verifier::Verified(method);
+        } else {
+            self.fail_verifier(cx);
+        }
+    }
+
+    fn fail_prover(&mut self, cx: &mut Cx<'_>) {
+        cx.meter.count(Counter::PppAuthenticationsFailed);
+        self.prover = Prover::Failed;
+    }
+
+    fn fail_verifier(&mut self, cx: &mut Cx<'_>) {
+        cx.meter.count(Counter::PppAuthenticationsFailed);
+        self.verifier = Verifier::Failed;
+    }
+
+    fn queue(&mut self, protocol: u16, packet: Vec<u8>, cx: &mut Cx<'_>) {
+        if self.output.len() >= OUTPUT_LIMIT {
+            return cx.meter.count(Counter::PppControlDropped);
+        }
+        self.output.push_back((protocol, packet));
+    }
+
+    /// Returns the next packet for the line, with its protocol.
+    pub(super) fn transmit(&mut self) -> Option<(u16, Vec<u8>)> {
+        self.output.pop_front()
+    }
+
+    /// Returns whether a packet waits for the line.
+    pub(super) fn has_output(&self) -> bool {
+        !self.output.is_empty()
+    }
+
+    /// Returns when to call [`Self::timeout`].
+    pub(super) fn deadline(&self) -> Option<Instant> {
+        self.prover_deadline().into_iter().chain(self.verifier_deadline()).min()
+    }
+
+    fn prover_deadline(&self) -> Option<Instant> {
+        match self.prover {
+            Prover::Asking { repeat_at: at, .. } | Prover::Waiting { until: at } => Some(at),
+            Prover::Idle | Prover::Proven(_) | Prover::Failed => None,
+        }
+    }
+
+    fn verifier_deadline(&self) -> Option<Instant> {
+        match self.verifier {
+            Verifier::Waiting { until: at } | Verifier::Challenged { repeat_at: at, .. } => {
+                Some(at)
+            }
+            Verifier::Idle | Verifier::Verified(_) | Verifier::Failed => None,
+        }
+    }
+
+    /// Asks again, or gives up.
+    pub(super) fn timeout(&mut self, cx: &mut Cx<'_>) {
+        let now = cx.now;
+        let is_due = |deadline: Option<Instant>| deadline.is_some_and(|deadline| deadline <= now);
+        if is_due(self.prover_deadline()) {
+            cx.meter.count(Counter::PppTimeouts);
+            match self.prover {
+                Prover::Asking { tries, .. } if tries < TRIES_MAX => self.say_password(tries, cx),
+                _ => self.fail_prover(cx),
+            }
+        }
+        if is_due(self.verifier_deadline()) {
+            cx.meter.count(Counter::PppTimeouts);
+            match self.verifier {
+                Verifier::Challenged { challenge, tries, .. } if tries < TRIES_MAX => {
+                    self.challenge(challenge, tries, cx);
+                }
+                _ => self.fail_verifier(cx),
+            }
+        }
+    }
+}
+
+fn proof(identifier: u8, secret: &str, challenge: &[u8]) -> [u8; 16] {
+    let digest = Md5::new_with_prefix([identifier]).chain_update(secret).chain_update(challenge);
+    digest.finalize().into()
+}
+
+/// Compares in a time that does not tell where the first difference is.
+fn is_same(a: &[u8], b: &[u8]) -> bool {
+    a.len() == b.len() && a.iter().zip(b).fold(0, |different, (a, b)| different | (a ^ b)) == 0
+}
+
+/// Appends text behind its length; what no length of one byte can say is cut.
+fn put_text(text: &[u8], data: &mut Vec<u8>) {
+    let len = u8::try_from(text.len()).unwrap_or(u8::MAX);
+    data.push(len);
+    data.extend_from_slice(text.get(..usize::from(len)).unwrap_or_default());
+}
+
+/// Reads text behind its length, and returns it with what follows.
+fn take_text(data: &[u8]) -> Option<(&[u8], &[u8])> {
+    let (len, rest) = data.split_first()?;
+    rest.split_at_checked(usize::from(*len))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cx::testing::Lab;
+    use proptest::prelude::*;
+
+    fn credentials(secret: &str) -> Credentials {
+        Credentials { name: String::from("guest"), secret: String::from(secret) }
+    }
+
+    /// Two ends: one that has to prove who it is, and one that wants to know.
+    fn ends(method: Method, secret: &str, lab: &mut Lab) -> [Authentication; 2] {
+        let mut prover = Authentication::new(Some(credentials(secret)), Vec::new());
+        let mut verifier = Authentication::new(None, Vec::from([credentials("right")]));
+        prover.start(Some(method), None, &mut lab.cx());
+        verifier.start(None, Some(method), &mut lab.cx());
+        [prover, verifier]
+    }
+
+    fn exchange([a, b]: &mut [Authentication; 2], lab: &mut Lab) {
+        while a.has_output() || b.has_output() {
+            if let Some((protocol, packet)) = a.transmit() {
+                b.receive(protocol, &packet, &mut lab.cx());
+            }
+            if let Some((protocol, packet)) = b.transmit() {
+                a.receive(protocol, &packet, &mut lab.cx());
+            }
+        }
+    }
+
+    #[test]
+    fn the_right_password_is_accepted_in_clear() {
+        let mut lab = Lab::default();
+        let mut ends = ends(Method::Pap, "right", &mut lab);
+        let (protocol, said) = ends[0].transmit().unwrap();
+        assert_eq!((protocol, &said[4..]), (PAP, &b"\x05guest\x05right"[..]));
+        ends[1].receive(protocol, &said, &mut lab.cx());
+        exchange(&mut ends, &mut lab);
+        assert!(ends.iter().all(|end| end.is_done() && end.deadline().is_none()));
+    }
+
+    #[test]
+    fn the_right_secret_answers_the_challenge_without_being_said() {
+        let mut lab = Lab::default();
+        let mut ends = ends(Method::Chap, "right", &mut lab);
+        exchange(&mut ends, &mut lab);
+        assert!(ends.iter().all(Authentication::is_done));
+    }
+
+    #[test]
+    fn a_wrong_secret_fails_at_both_ends() {
+        for method in [Method::Pap, Method::Chap] {
+            let mut lab = Lab::default();
+            let mut ends = ends(method, "wrong", &mut lab);
+            exchange(&mut ends, &mut lab);
+            assert!(ends.iter().all(Authentication::has_failed), "{method:?}");
+            assert_eq!(lab.counted(Counter::PppAuthenticationsFailed), 2);
+        }
+    }
+
+    #[test]
+    fn a_response_is_the_md5_of_identifier_secret_and_challenge() {
+        let response = proof(1, "secret", b"challenge");
+        assert_eq!(response, <[u8; 16]>::from(Md5::digest(b"\x01secretchallenge")));
+    }
+
+    #[test]
+    fn a_proof_that_nobody_answers_is_repeated_and_then_fails() {
+        let mut lab = Lab::default();
+        let [mut prover, mut verifier] = ends(Method::Pap, "right", &mut lab);
+        for said in 1..=TRIES_MAX {
+            assert!(prover.transmit().is_some(), "{said}");
+            lab.now = prover.deadline().unwrap();
+            prover.timeout(&mut lab.cx());
+        }
+        assert!(prover.has_failed() && !prover.has_output());
+        lab.now = lab.now + PATIENCE;
+        verifier.timeout(&mut lab.cx());
+        assert!(verifier.has_failed());
+    }
+
+    #[test]
+    fn a_challenge_is_repeated_and_any_copy_may_be_answered() {
+        let mut lab = Lab::default();
+        let mut ends = ends(Method::Chap, "right", &mut lab);
+        let first = ends[1].transmit().unwrap();
+        lab.advance(RESTART);
+        ends[1].timeout(&mut lab.cx());
+        assert_eq!(ends[1].transmit().unwrap(), first);
+        ends[0].receive(CHAP, &first.1, &mut lab.cx());
+        exchange(&mut ends, &mut lab);
+        assert!(ends.iter().all(Authentication::is_done));
+    }
+
+    #[test]
+    fn a_challenge_after_the_proof_is_answered_too() {
+        let mut lab = Lab::default();
+        let mut ends = ends(Method::Chap, "right", &mut lab);
+        exchange(&mut ends, &mut lab);
+        ends[0].receive(CHAP, &[1, 77, 0, 6, 1, 9], &mut lab.cx());
+        assert_eq!(ends[0].transmit().unwrap().1[..2], [chap::RESPONSE, 77]);
+        assert!(ends[0].is_done());
+    }
+
+    #[test]
+    fn our_own_challenge_thrown_back_is_not_answered() {
+        let mut lab = Lab::default();
+        let own = Some(credentials("right"));
+        let mut end = Authentication::new(own, Vec::from([credentials("right")]));
+        end.start(Some(Method::Chap), Some(Method::Chap), &mut lab.cx());
+        let (_, challenge) = end.transmit().unwrap();
+        end.receive(CHAP, &challenge, &mut lab.cx());
+        assert!(!end.has_output());
+    }
+
+    #[test]
+    fn a_secret_is_not_shown() {
+        let shown = alloc::format!("{:?}", credentials("right"));
+        assert!(shown.contains("guest") && !shown.contains("right"));
+    }
+
+    proptest! {
+        #[test]
+        fn any_packet_is_taken_or_counted_and_none_is_a_proof(
+            packets in prop::collection::vec(
+                (any::<bool>(), 0..6_u8, 0..3_u8, prop::collection::vec(any::<u8>(), 0..40)), 0..20),
+            method in prop_oneof![Just(Method::Pap), Just(Method::Chap)],
+        ) {
+            let mut lab = Lab::default();
+            let [_, mut end] = ends(method, "right", &mut lab);
+            for (is_pap, code, identifier, data) in packets {
+                let packet = packet::emit(code, identifier, &data);
+                end.receive(if is_pap { PAP } else { CHAP }, &packet, &mut lab.cx());
+            }
+            prop_assert!(!end.is_done());
+        }
+    }
+}

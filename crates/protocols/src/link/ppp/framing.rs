@@ -1,0 +1,374 @@
+//! PPP's frames on an asynchronous line (RFC 1662).
+//!
+//! A frame is `FF 03`, the protocol in two bytes, information, and a check sequence of 16 bits over
+//! all that, between two flags. One flag may serve two frames. A flag or an escape inside goes as
+//! an escape and the byte with one bit flipped, and so does every control character that the
+//! receiver's map (ACCM) names, because something on the line might take it for itself. Characters
+//! of the map that arrive bare were put in by the line, and are dropped. `FF 03` and the first
+//! byte of the protocol, if that is zero, are left out where both ends have agreed to.
+
+use crate::cx::Cx;
+use crate::meter::Counter;
+use crate::packet::{Packet, Pool};
+use alloc::vec::Vec;
+
+/// Begins and ends a frame.
+pub const FLAG: u8 = 0x7E;
+/// Stands before a byte of which [`FLIPPED`] is flipped.
+pub const ESCAPE: u8 = 0x7D;
+/// The bit that an escape flips.
+pub const FLIPPED: u8 = 0x20;
+/// The map of control characters to escape before another is agreed on: all 32.
+pub const ACCM_DEFAULT: u32 = u32::MAX;
+
+const ADDRESS_AND_CONTROL: [u8; 2] = [0xFF, 0x03];
+const FCS_LEN: usize = 2;
+/// Address, control, protocol and check sequence: what a frame has beside its information.
+const OVERHEAD: usize = ADDRESS_AND_CONTROL.len() + 2 + FCS_LEN;
+
+const FCS_INITIAL: u16 = 0xFFFF;
+/// The check sequence over a good frame and its own.
+const FCS_GOOD: u16 = 0xF0B8;
+
+const FCS_TABLE: [u16; 256] = fcs_table();
+
+#[expect(clippy::cast_possible_truncation, clippy::indexing_slicing, reason = "256 entries")]
+const fn fcs_table() -> [u16; 256] {
+    let mut table = [0; 256];
+    let mut byte = 0;
+    while byte < 256 {
+        let (mut value, mut bit) = (byte as u16, 0);
+        while bit < 8 {
+            value = if value & 1 == 1 { value >> 1 ^ 0x8408 } else { value >> 1 };
+            bit += 1;
+        }
+        table[byte] = value;
+        byte += 1;
+    }
+    table
+}
+
+/// Returns the check sequence (RFC 1662 appendix C) going on from `fcs` over `bytes`.
+fn fcs(fcs: u16, bytes: &[u8]) -> u16 {
+    bytes.iter().fold(fcs, |fcs, byte| {
+        let [low, high] = fcs.to_le_bytes();
+        let entry = FCS_TABLE.get(usize::from(low ^ byte)).copied().unwrap_or(0);
+        u16::from(high) ^ entry
+    })
+}
+
+/// What the two ends have agreed to leave out of the frames in one direction, and to escape.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Format {
+    /// The control characters to escape.
+    pub(super) accm: u32,
+    /// Leaves out address and control (RFC 1661 §6.6).
+    pub(super) omits_address: bool,
+    /// Leaves out a zero as the protocol's first byte (RFC 1661 §6.5).
+    pub(super) omits_zero: bool,
+}
+
+impl Default for Format {
+    fn default() -> Self {
+        Self { accm: ACCM_DEFAULT, omits_address: false, omits_zero: false }
+    }
+}
+
+impl Format {
+    /// Appends a frame and its closing flag to `line`, and returns how many escapes it has.
+    pub(super) fn encode(&self, protocol: u16, information: &[u8], line: &mut Vec<u8>) -> u64 {
+        let [high, low] = protocol.to_be_bytes();
+        let [address, control] = ADDRESS_AND_CONTROL;
+        let header = [address, control, high, low];
+        let skipped = if self.omits_address { 2 } else { 0 };
+        let without_zero = [address, control, low];
+        let header = if self.omits_zero && high == 0 { &without_zero[..] } else { &header };
+        let header = header.get(skipped..).unwrap_or_default();
+        let check = (!fcs(fcs(FCS_INITIAL, header), information)).to_le_bytes();
+        let mut escapes = 0;
+        for byte in header.iter().chain(information).chain(&check) {
+            if self.must_escape(*byte) {
+                line.extend([ESCAPE, byte ^ FLIPPED]);
+                escapes += 1;
+            } else {
+                line.push(*byte);
+            }
+        }
+        line.push(FLAG);
+        escapes
+    }
+
+    fn must_escape(&self, byte: u8) -> bool {
+        matches!(byte, FLAG | ESCAPE) || is_mapped(byte, self.accm)
+    }
+}
+
+fn is_mapped(byte: u8, accm: u32) -> bool {
+    1_u32.checked_shl(u32::from(byte)).is_some_and(|bit| accm & bit != 0)
+}
+
+/// What comes in.
+#[derive(Debug, Default)]
+pub(super) struct Deframer {
+    incoming: Incoming,
+}
+
+#[derive(Debug, Default)]
+enum Incoming {
+    /// Nothing since the last flag.
+    #[default]
+    Empty,
+    Frame {
+        packet: Packet,
+        /// The last byte was an escape.
+        is_escaped: bool,
+    },
+    /// A frame that was dropped; its flag has not come.
+    Skipping,
+}
+
+/// What a flag has ended.
+#[derive(Debug)]
+pub(super) enum Arrived {
+    /// A frame with a good check sequence: its protocol and its information.
+    Frame(u16, Packet),
+    /// A frame that is lost, and has been counted.
+    Lost,
+}
+
+impl Deframer {
+    /// Takes bytes from the front of `input` until a frame has ended; nothing when all are taken.
+    ///
+    /// `mtu` is the longest information, and `accm` the map that the other end was told.
+    pub(super) fn receive(
+        &mut self,
+        input: &mut &[u8],
+        mtu: usize,
+        accm: u32,
+        pool: &mut Pool,
+        cx: &mut Cx<'_>,
+    ) -> Option<Arrived> {
+        while let Some((&byte, rest)) = input.split_first() {
+            *input = rest;
+            if byte == FLAG {
+                if let Some(arrived) = self.end(pool, cx) {
+                    return Some(arrived);
+                }
+            } else if !is_mapped(byte, accm) {
+                self.add(byte, mtu, pool, cx);
+            }
+        }
+        None
+    }
+
+    fn add(&mut self, byte: u8, mtu: usize, pool: &mut Pool, cx: &mut Cx<'_>) {
+        if let Incoming::Empty = self.incoming {
+            self.incoming = match pool.take(cx.meter) {
+                Some(packet) => Incoming::Frame { packet: open(packet), is_escaped: false },
+                None => Incoming::Skipping,
+            };
+        }
+        let Incoming::Frame { packet, is_escaped } = &mut self.incoming else { return };
+        if byte == ESCAPE && !*is_escaped {
+            *is_escaped = true;
+            return;
+        }
+        if packet.room() == 0 || packet.len() >= mtu.saturating_add(OVERHEAD) {
+            cx.meter.count(Counter::LinkPacketsTooLong);
+            return self.skip(pool);
+        }
+        if core::mem::take(is_escaped) {
+            cx.meter.count(Counter::LinkEscapesIn);
+            packet.extend(&[byte ^ FLIPPED]);
+        } else {
+            packet.extend(&[byte]);
+        }
+    }
+
+    fn skip(&mut self, pool: &mut Pool) {
+        if let Incoming::Frame { packet, .. } =
+            core::mem::replace(&mut self.incoming, Incoming::Skipping)
+        {
+            pool.put(packet);
+        }
+    }
+
+    fn end(&mut self, pool: &mut Pool, cx: &mut Cx<'_>) -> Option<Arrived> {
+        let (mut packet, is_escaped) = match core::mem::take(&mut self.incoming) {
+            Incoming::Empty => return None,
+            Incoming::Skipping => return Some(Arrived::Lost),
+            Incoming::Frame { packet, is_escaped } => (packet, is_escaped),
+        };
+        // RFC 1662 §4.3: an escape before the flag gives the frame up.
+        let fault = if is_escaped || packet.len() <= FCS_LEN {
+            Some(Counter::PppFramesShort)
+        } else if fcs(FCS_INITIAL, packet.data()) != FCS_GOOD {
+            Some(Counter::PppCheckErrors)
+        } else {
+            packet.resize(packet.len() - FCS_LEN);
+            match take_protocol(&mut packet) {
+                Some(protocol) => {
+                    cx.meter.count(Counter::LinkPacketsIn);
+                    return Some(Arrived::Frame(protocol, packet));
+                }
+                None => Some(Counter::PppFramesShort),
+            }
+        };
+        fault.into_iter().for_each(|fault| cx.meter.count(fault));
+        pool.put(packet);
+        Some(Arrived::Lost)
+    }
+
+    /// Gives the buffer in hand back to the pool.
+    pub(super) fn reset(&mut self, pool: &mut Pool) {
+        self.skip(pool);
+        self.incoming = Incoming::Empty;
+    }
+}
+
+/// Opens the packet in front of its data, so that information of its full capacity fits behind
+/// the header and before the check sequence.
+fn open(mut packet: Packet) -> Packet {
+    packet.clear();
+    packet.push(&[0; OVERHEAD]);
+    packet.resize(0);
+    packet
+}
+
+/// Takes address, control and protocol off the front, whether parts are left out or not.
+fn take_protocol(packet: &mut Packet) -> Option<u16> {
+    if packet.data().starts_with(&ADDRESS_AND_CONTROL) {
+        packet.pull(ADDRESS_AND_CONTROL.len());
+    }
+    // RFC 1661 §2: the last byte of a protocol is odd, and the first is even.
+    match *packet.data() {
+        [low, ..] if low & 1 == 1 => {
+            packet.pull(1);
+            Some(u16::from(low))
+        }
+        [high, low, ..] if low & 1 == 1 => {
+            packet.pull(2);
+            Some(u16::from_be_bytes([high, low]))
+        }
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cx::testing::Lab;
+    use proptest::prelude::*;
+
+    const MTU: usize = 60;
+
+    /// Gives `line` to a deframer and returns the frames that came out, and how many were lost.
+    fn frames(line: &[u8], accm: u32, lab: &mut Lab) -> (Vec<(u16, Vec<u8>)>, usize) {
+        let (mut deframer, mut pool) = (Deframer::default(), Pool::new(1, MTU));
+        let (mut input, mut frames, mut lost) = (line, Vec::new(), 0);
+        while let Some(arrived) = deframer.receive(&mut input, MTU, accm, &mut pool, &mut lab.cx())
+        {
+            match arrived {
+                Arrived::Frame(protocol, packet) => {
+                    frames.push((protocol, packet.data().to_vec()));
+                    pool.put(packet);
+                }
+                Arrived::Lost => lost += 1,
+            }
+        }
+        deframer.reset(&mut pool);
+        assert_eq!(pool.lent(), 0);
+        (frames, lost)
+    }
+
+    #[test]
+    fn the_check_sequence_of_the_usual_test_string_is_the_published_one() {
+        assert_eq!(!fcs(FCS_INITIAL, b"123456789"), 0x906E);
+    }
+
+    #[test]
+    fn a_frame_has_address_control_protocol_and_escapes_what_the_map_names() {
+        let mut line = Vec::new();
+        let escapes = Format::default().encode(0xC021, &[1, 0x7E, 0x41], &mut line);
+        let body = [0xFF, 0x7D, 0x23, 0xC0, 0x21, 0x7D, 0x21, 0x7D, 0x5E, 0x41];
+        assert_eq!(line[..body.len()], body);
+        assert!(escapes >= 3 && line.ends_with(&[FLAG]));
+    }
+
+    #[test]
+    fn what_is_agreed_to_be_left_out_is_left_out() {
+        let format = Format { accm: 0, omits_address: true, omits_zero: true };
+        let mut line = Vec::new();
+        format.encode(0x21, &[0x45, 1], &mut line);
+        assert_eq!((line.len(), &line[..3]), (6, &[0x21, 0x45, 1][..]));
+        line.clear();
+        format.encode(0xC021, &[1], &mut line);
+        assert_eq!(line[..3], [0xC0, 0x21, 1]);
+    }
+
+    #[test]
+    fn control_characters_of_the_map_are_dropped_where_the_line_put_them_in() {
+        let (mut line, mut lab) = (Vec::new(), Lab::default());
+        Format::default().encode(0x21, b"data", &mut line);
+        let noisy: Vec<u8> = line.iter().flat_map(|byte| [0x11, *byte]).collect();
+        let expected = (Vec::from([(0x21, b"data".to_vec())]), 0);
+        assert_eq!(frames(&noisy, ACCM_DEFAULT, &mut lab), expected);
+        assert_eq!(frames(&noisy, 0, &mut lab).1, 1);
+    }
+
+    #[test]
+    fn a_damaged_short_long_or_given_up_frame_is_counted_as_what_it_is() {
+        let (mut line, mut lab) = (Vec::new(), Lab::default());
+        Format::default().encode(0x21, b"data", &mut line);
+        line[2] ^= 4;
+        line.extend([0xFF, 0x03, FLAG]);
+        line.extend([0xFF, ESCAPE, FLAG]);
+        line.extend([b'x'; MTU + OVERHEAD + 1]);
+        line.extend([FLAG, FLAG]);
+        assert_eq!(frames(&line, 0, &mut lab), (Vec::new(), 4));
+        assert_eq!(lab.counted(Counter::PppCheckErrors), 1);
+        assert_eq!(lab.counted(Counter::PppFramesShort), 2);
+        assert_eq!(lab.counted(Counter::LinkPacketsTooLong), 1);
+    }
+
+    #[test]
+    fn without_a_buffer_a_frame_is_lost_up_to_its_flag() {
+        let (mut line, mut lab) = (Vec::new(), Lab::default());
+        Format::default().encode(0x21, b"data", &mut line);
+        let (mut deframer, mut pool, mut input) =
+            (Deframer::default(), Pool::new(0, MTU), &line[..]);
+        let arrived = deframer.receive(&mut input, MTU, 0, &mut pool, &mut lab.cx());
+        assert!(matches!(arrived, Some(Arrived::Lost)) && input.is_empty());
+    }
+
+    proptest! {
+        #[test]
+        fn any_frames_come_out_as_they_went_in(
+            sent in prop::collection::vec(
+                (any::<u16>().prop_map(|p| p & 0xFEFF | 1),
+                 prop::collection::vec(any::<u8>(), 0..MTU)), 0..8),
+            accm: u32,
+            omits: (bool, bool),
+        ) {
+            let format = Format { accm, omits_address: omits.0, omits_zero: omits.1 };
+            let (mut line, mut lab) = (Vec::new(), Lab::default());
+            for (protocol, information) in &sent {
+                format.encode(*protocol, information, &mut line);
+            }
+            prop_assert!(!line.iter().any(|byte| is_mapped(*byte, accm)));
+            prop_assert_eq!(frames(&line, accm, &mut lab), (sent, 0));
+        }
+
+        #[test]
+        fn after_any_noise_a_flag_makes_the_line_clean(
+            noise in prop::collection::vec(
+                prop_oneof![any::<u8>(), Just(FLAG), Just(ESCAPE)], 0..300),
+        ) {
+            let (mut line, mut lab) = (noise, Lab::default());
+            line.push(FLAG);
+            Format::default().encode(0x21, b"clean", &mut line);
+            let (frames, _) = frames(&line, 0, &mut lab);
+            prop_assert_eq!(frames.last().unwrap(), &(0x21, b"clean".to_vec()));
+        }
+    }
+}

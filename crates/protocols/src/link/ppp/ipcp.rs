@@ -1,0 +1,267 @@
+//! IPCP (RFC 1332): the two IPv4 addresses, header compression, and name servers (RFC 1877).
+//!
+//! An end that has no address asks for 0.0.0.0, and the other names one by a Configure-Nak. The
+//! option of header compression says what an end can receive: how many slots it has, and whether a
+//! segment may leave its slot unnamed.
+
+use super::negotiation::{Options, Verdict};
+use super::packet;
+use crate::cx::Cx;
+use crate::link::vj;
+use alloc::vec::Vec;
+use core::net::Ipv4Addr;
+
+mod kind {
+    pub(super) const COMPRESSION: u8 = 2;
+    pub(super) const ADDRESS: u8 = 3;
+    pub(super) const NAME_SERVER: u8 = 129;
+    pub(super) const SECOND_NAME_SERVER: u8 = 131;
+}
+
+/// The number of Van Jacobson's compression in the option (RFC 1332 §3.2).
+const VAN_JACOBSON: [u8; 2] = [0x00, 0x2D];
+
+/// What an end can receive of compressed headers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Compression {
+    /// How many slots it has.
+    pub(super) slots: u8,
+    /// Whether a segment may leave its slot unnamed.
+    pub(super) may_omit_slot: bool,
+}
+
+/// What one end has said of itself.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Terms {
+    /// Its address.
+    pub(super) address: Option<Ipv4Addr>,
+    /// The headers that it can receive.
+    pub(super) compression: Option<Compression>,
+    /// The name servers that it wants to know, as far as it does.
+    pub(super) name_servers: [Option<Ipv4Addr>; 2],
+}
+
+/// What IPCP negotiates.
+#[derive(Debug, Default)]
+pub(super) struct IpcpOptions {
+    wish: Terms,
+    /// The address that the other end must take; none if it may have any.
+    peer_address: Option<Ipv4Addr>,
+    /// The address that the other end gets if it asks for one and may have any.
+    spare_address: Option<Ipv4Addr>,
+    /// What we ask for now.
+    pub(super) ours: Terms,
+    /// What the other end is.
+    pub(super) theirs: Terms,
+    judged: Terms,
+}
+
+impl IpcpOptions {
+    /// Makes the options of an end with this address, or none if it has to ask.
+    pub(super) fn new(
+        address: Option<Ipv4Addr>,
+        peer_address: Option<Ipv4Addr>,
+        spare_address: Option<Ipv4Addr>,
+        compresses: bool,
+        wants_name_servers: bool,
+    ) -> Self {
+        let compression =
+            compresses.then_some(Compression { slots: vj::SLOTS_MAX, may_omit_slot: true });
+        let wish = Terms {
+            address: Some(address.unwrap_or(Ipv4Addr::UNSPECIFIED)),
+            compression,
+            name_servers: [wants_name_servers.then_some(Ipv4Addr::UNSPECIFIED); 2],
+        };
+        Self { wish, peer_address, spare_address, ..Self::default() }
+    }
+
+    fn judge_address(&mut self, address: Ipv4Addr) -> Verdict {
+        self.judged.address = Some(address);
+        let asks = address.is_unspecified();
+        match self.peer_address.or(self.spare_address.filter(|_| asks)) {
+            Some(given) if given != address => Verdict::Nak(given.octets().to_vec()),
+            // There is none to give.
+            None if asks => Verdict::Reject,
+            _ => Verdict::Ack,
+        }
+    }
+
+    fn judge_compression(&mut self, value: &[u8]) -> Verdict {
+        match (self.wish.compression, value) {
+            (Some(_), &[high, low, max_slot, omits]) if [high, low] == VAN_JACOBSON => {
+                let slots = max_slot.saturating_add(1).min(vj::SLOTS_MAX);
+                self.judged.compression = Some(Compression { slots, may_omit_slot: omits != 0 });
+                Verdict::Ack
+            }
+            (Some(ours), _) => Verdict::Nak(ours.option().to_vec()),
+            (None, _) => Verdict::Reject,
+        }
+    }
+}
+
+impl Compression {
+    fn option(self) -> [u8; 4] {
+        let [high, low] = VAN_JACOBSON;
+        [high, low, self.slots.saturating_sub(1), u8::from(self.may_omit_slot)]
+    }
+}
+
+impl Options for IpcpOptions {
+    fn request(&mut self, options: &mut Vec<u8>, _cx: &mut Cx<'_>) {
+        if let Some(compression) = self.ours.compression {
+            packet::put_option(kind::COMPRESSION, &compression.option(), options);
+        }
+        let [first, second] = self.ours.name_servers;
+        let addresses = [
+            (kind::ADDRESS, self.ours.address),
+            (kind::NAME_SERVER, first),
+            (kind::SECOND_NAME_SERVER, second),
+        ];
+        for (kind, address) in addresses {
+            if let Some(address) = address {
+                packet::put_option(kind, &address.octets(), options);
+            }
+        }
+    }
+
+    fn begin(&mut self) {
+        self.judged = Terms::default();
+    }
+
+    fn judge(&mut self, kind: u8, value: &[u8], _cx: &mut Cx<'_>) -> Verdict {
+        match (kind, <[u8; 4]>::try_from(value)) {
+            (kind::ADDRESS, Ok(octets)) => self.judge_address(Ipv4Addr::from(octets)),
+            (kind::COMPRESSION, _) => self.judge_compression(value),
+            // We know no name servers to tell.
+            _ => Verdict::Reject,
+        }
+    }
+
+    fn accept(&mut self) {
+        self.theirs = self.judged;
+    }
+
+    fn take_nak(&mut self, kind: u8, value: &[u8], _cx: &mut Cx<'_>) {
+        let address = <[u8; 4]>::try_from(value).ok().map(Ipv4Addr::from);
+        let [first, second] = &mut self.ours.name_servers;
+        let field = match kind {
+            // An address of our own is not for the other end to change.
+            kind::ADDRESS if self.wish.address == Some(Ipv4Addr::UNSPECIFIED) => {
+                &mut self.ours.address
+            }
+            kind::NAME_SERVER => first,
+            kind::SECOND_NAME_SERVER => second,
+            kind::COMPRESSION => return self.take_compression_nak(value),
+            _ => return,
+        };
+        if field.is_some() && address.is_some() {
+            *field = address;
+        }
+    }
+
+    fn take_reject(&mut self, kind: u8) {
+        let [first, second] = &mut self.ours.name_servers;
+        match kind {
+            kind::COMPRESSION => self.ours.compression = None,
+            kind::ADDRESS => self.ours.address = None,
+            kind::NAME_SERVER => *first = None,
+            kind::SECOND_NAME_SERVER => *second = None,
+            _ => {}
+        }
+    }
+
+    fn restart(&mut self, _cx: &mut Cx<'_>) {
+        self.ours = self.wish;
+        self.theirs = Terms::default();
+    }
+}
+
+impl IpcpOptions {
+    fn take_compression_nak(&mut self, value: &[u8]) {
+        self.ours.compression = match (self.ours.compression, value) {
+            (Some(ours), &[high, low, max_slot, omits]) if [high, low] == VAN_JACOBSON => {
+                let slots = max_slot.saturating_add(1).min(ours.slots);
+                Some(Compression { slots, may_omit_slot: ours.may_omit_slot && omits != 0 })
+            }
+            // Another kind of compression, which is not here.
+            _ => None,
+        };
+    }
+
+    /// Returns our address: agreed on, or our own although the other end does not care.
+    pub(super) fn address(&self) -> Option<Ipv4Addr> {
+        self.ours.address.or(self.wish.address).filter(|address| !address.is_unspecified())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cx::testing::Lab;
+
+    const OURS: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
+    const SPARE: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 2);
+
+    fn options(address: Option<Ipv4Addr>, lab: &mut Lab) -> IpcpOptions {
+        let mut options = IpcpOptions::new(address, None, Some(SPARE), true, true);
+        options.restart(&mut lab.cx());
+        options.begin();
+        options
+    }
+
+    #[test]
+    fn an_end_without_an_address_takes_the_one_it_is_named_and_the_name_servers() {
+        let mut lab = Lab::default();
+        let mut options = options(None, &mut lab);
+        options.take_nak(kind::ADDRESS, &[10, 0, 0, 7], &mut lab.cx());
+        options.take_nak(kind::NAME_SERVER, &[10, 0, 0, 8], &mut lab.cx());
+        options.take_reject(kind::SECOND_NAME_SERVER);
+        assert_eq!(options.address(), Some(Ipv4Addr::new(10, 0, 0, 7)));
+        let server = Some(Ipv4Addr::new(10, 0, 0, 8));
+        assert_eq!(options.ours.name_servers, [server, None]);
+    }
+
+    #[test]
+    fn an_address_of_our_own_is_not_for_the_other_end_to_change() {
+        let mut lab = Lab::default();
+        let mut options = options(Some(OURS), &mut lab);
+        options.take_nak(kind::ADDRESS, &[10, 0, 0, 7], &mut lab.cx());
+        assert_eq!(options.address(), Some(OURS));
+        options.take_reject(kind::ADDRESS);
+        assert_eq!(options.address(), Some(OURS));
+    }
+
+    #[test]
+    fn an_end_that_asks_is_named_the_spare_address_and_any_other_is_accepted() {
+        let mut lab = Lab::default();
+        let mut options = options(Some(OURS), &mut lab);
+        let named = Verdict::Nak(SPARE.octets().to_vec());
+        assert_eq!(options.judge(kind::ADDRESS, &[0; 4], &mut lab.cx()), named);
+        assert_eq!(options.judge(kind::ADDRESS, &[9, 9, 9, 9], &mut lab.cx()), Verdict::Ack);
+        assert_eq!(options.judge(1, &[0; 8], &mut lab.cx()), Verdict::Reject);
+    }
+
+    #[test]
+    fn compression_is_agreed_on_for_no_more_slots_than_both_ends_have() {
+        let mut lab = Lab::default();
+        let mut options = options(Some(OURS), &mut lab);
+        let verdict = options.judge(kind::COMPRESSION, &[0, 0x2D, 3, 0], &mut lab.cx());
+        options.accept();
+        let few = Compression { slots: 4, may_omit_slot: false };
+        assert_eq!((verdict, options.theirs.compression), (Verdict::Ack, Some(few)));
+        options.take_nak(kind::COMPRESSION, &[0, 0x2D, 255, 0], &mut lab.cx());
+        let ours = Compression { slots: vj::SLOTS_MAX, may_omit_slot: false };
+        assert_eq!(options.ours.compression, Some(ours));
+    }
+
+    #[test]
+    fn another_compression_is_answered_by_ours_and_one_that_is_named_to_us_is_none() {
+        let mut lab = Lab::default();
+        let mut options = options(Some(OURS), &mut lab);
+        let other = [0x00, 0x61, 0, 0, 0, 0];
+        let named = Verdict::Nak(Vec::from([0, 0x2D, 15, 1]));
+        assert_eq!(options.judge(kind::COMPRESSION, &other, &mut lab.cx()), named);
+        options.take_nak(kind::COMPRESSION, &other, &mut lab.cx());
+        assert_eq!(options.ours.compression, None);
+    }
+}

@@ -1,0 +1,432 @@
+//! LCP, the link control protocol (RFC 1661 §5, §6; RFC 1662 §7): what the link itself may do, and
+//! whether the other end is still there.
+//!
+//! Both ends say what they can receive: the longest information (MRU), the control characters that
+//! must be escaped, whether address, control and a zero of the protocol may be left out; and which
+//! proof of identity they want to see. A magic number tells our own packets from the other end's:
+//! who gets requests with its own number again and again is talking to itself.
+//!
+//! Once the link is up, an echo is asked for at an interval. [`ECHOES_LOST_MAX`] in a row that
+//! nobody answers end the link, because the line below may not tell that it is gone.
+
+use super::auth::Method;
+use super::framing::{ACCM_DEFAULT, Format};
+use super::negotiation::{Negotiation, Options, Verdict};
+use super::packet::{self, Code, Packet};
+use crate::cx::Cx;
+use crate::meter::Counter;
+use crate::time::{Duration, Instant};
+use alloc::vec::Vec;
+
+/// The longest information until another length is agreed on (RFC 1661 §6.1).
+pub(super) const MRU_DEFAULT: u16 = 1500;
+/// The shortest longest information that we take: an IPv4 datagram that nobody may fragment.
+const MRU_MIN: u16 = 68;
+/// How many unanswered echoes end the link.
+pub(super) const ECHOES_LOST_MAX: u32 = 4;
+/// How many signs of a loop end the link. Two ends that draw the same number once draw another.
+const LOOPS_MAX: u32 = 3;
+
+mod kind {
+    pub(super) const MRU: u8 = 1;
+    pub(super) const ACCM: u8 = 2;
+    pub(super) const AUTHENTICATION: u8 = 3;
+    pub(super) const MAGIC: u8 = 5;
+    pub(super) const OMIT_ZERO: u8 = 7;
+    pub(super) const OMIT_ADDRESS: u8 = 8;
+}
+
+/// What one end has said of itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Terms {
+    /// The longest information that it receives.
+    pub(super) mru: u16,
+    /// How frames to it are made.
+    pub(super) format: Format,
+    /// How the other end must prove who it is.
+    pub(super) authentication: Option<Method>,
+    /// Its magic number; 0 if it has none.
+    pub(super) magic: u32,
+}
+
+impl Default for Terms {
+    fn default() -> Self {
+        Self { mru: MRU_DEFAULT, format: Format::default(), authentication: None, magic: 0 }
+    }
+}
+
+/// What LCP negotiates.
+#[derive(Debug, Default)]
+pub(super) struct LcpOptions {
+    /// What we would like to be.
+    wish: Terms,
+    /// What we ask for now, after what the other end did not like.
+    pub(super) ours: Terms,
+    /// What the other end is.
+    pub(super) theirs: Terms,
+    judged: Terms,
+    /// Whether we can prove who we are, if asked.
+    can_authenticate: bool,
+    /// Whether the other end refuses to prove who it is.
+    pub(super) is_authentication_refused: bool,
+    loops: u32,
+}
+
+impl LcpOptions {
+    /// Counts a packet that looks like our own, and draws another number.
+    fn notice_loop(&mut self, cx: &mut Cx<'_>) {
+        self.loops += 1;
+        cx.meter.count(Counter::PppLoopbacks);
+    }
+}
+
+impl Options for LcpOptions {
+    fn request(&mut self, options: &mut Vec<u8>, _cx: &mut Cx<'_>) {
+        let Terms { mru, format, authentication, magic } = self.ours;
+        if mru != MRU_DEFAULT {
+            packet::put_option(kind::MRU, &mru.to_be_bytes(), options);
+        }
+        if format.accm != ACCM_DEFAULT {
+            packet::put_option(kind::ACCM, &format.accm.to_be_bytes(), options);
+        }
+        if let Some(method) = authentication {
+            packet::put_option(kind::AUTHENTICATION, method.option(), options);
+        }
+        if magic != 0 {
+            packet::put_option(kind::MAGIC, &magic.to_be_bytes(), options);
+        }
+        if format.omits_zero {
+            packet::put_option(kind::OMIT_ZERO, &[], options);
+        }
+        if format.omits_address {
+            packet::put_option(kind::OMIT_ADDRESS, &[], options);
+        }
+    }
+
+    fn begin(&mut self) {
+        self.judged = Terms::default();
+    }
+
+    fn judge(&mut self, kind: u8, value: &[u8], cx: &mut Cx<'_>) -> Verdict {
+        match (kind, value) {
+            (kind::MRU, &[high, low]) => {
+                self.judged.mru = u16::from_be_bytes([high, low]);
+                if self.judged.mru < MRU_MIN {
+                    return Verdict::Nak(MRU_MIN.to_be_bytes().to_vec());
+                }
+            }
+            (kind::ACCM, &[a, b, c, d]) => {
+                self.judged.format.accm = u32::from_be_bytes([a, b, c, d]);
+            }
+            (kind::AUTHENTICATION, _) if !self.can_authenticate => return Verdict::Reject,
+            (kind::AUTHENTICATION, value) => match Method::from_option(value) {
+                Some(method) => self.judged.authentication = Some(method),
+                None => return Verdict::Nak(Method::Chap.option().to_vec()),
+            },
+            (kind::MAGIC, &[a, b, c, d]) => {
+                self.judged.magic = u32::from_be_bytes([a, b, c, d]);
+                if self.judged.magic != 0 && self.judged.magic != self.ours.magic {
+                    self.loops = 0;
+                    return Verdict::Ack;
+                }
+                // RFC 1661 §6.4: the other end shall draw another.
+                if self.judged.magic != 0 {
+                    self.notice_loop(cx);
+                }
+                return Verdict::Nak(draw_magic(cx).to_be_bytes().to_vec());
+            }
+            (kind::OMIT_ZERO, []) => self.judged.format.omits_zero = true,
+            (kind::OMIT_ADDRESS, []) => self.judged.format.omits_address = true,
+            _ => return Verdict::Reject,
+        }
+        Verdict::Ack
+    }
+
+    fn accept(&mut self) {
+        self.theirs = self.judged;
+    }
+
+    fn take_nak(&mut self, kind: u8, value: &[u8], cx: &mut Cx<'_>) {
+        match (kind, value) {
+            // Never more than fits into our buffers.
+            (kind::MRU, &[high, low]) => {
+                let better = u16::from_be_bytes([high, low]);
+                self.ours.mru = better.clamp(MRU_MIN.min(self.wish.mru), self.wish.mru);
+            }
+            (kind::ACCM, &[a, b, c, d]) => {
+                self.ours.format.accm |= u32::from_be_bytes([a, b, c, d]);
+            }
+            (kind::AUTHENTICATION, value) => match (self.ours.authentication, value) {
+                // A weaker proof than the one we want is none.
+                (Some(Method::Pap), value) if Method::from_option(value).is_some() => {
+                    self.ours.authentication = Method::from_option(value);
+                }
+                (Some(_), _) => self.is_authentication_refused = true,
+                (None, _) => {}
+            },
+            (kind::MAGIC, _) => self.ours.magic = draw_magic(cx),
+            _ => {}
+        }
+    }
+
+    fn take_reject(&mut self, kind: u8) {
+        match kind {
+            kind::MRU => self.ours.mru = MRU_DEFAULT,
+            kind::ACCM => self.ours.format.accm = ACCM_DEFAULT,
+            kind::AUTHENTICATION => self.is_authentication_refused = true,
+            kind::MAGIC => self.ours.magic = 0,
+            kind::OMIT_ZERO => self.ours.format.omits_zero = false,
+            kind::OMIT_ADDRESS => self.ours.format.omits_address = false,
+            _ => {}
+        }
+    }
+
+    fn restart(&mut self, cx: &mut Cx<'_>) {
+        self.ours = Terms { magic: draw_magic(cx), ..self.wish };
+        (self.theirs, self.loops, self.is_authentication_refused) = (Terms::default(), 0, false);
+    }
+}
+
+fn draw_magic(cx: &mut Cx<'_>) -> u32 {
+    cx.chance.next_u32().max(1)
+}
+
+/// LCP: its negotiation, and what it does once that is done.
+#[derive(Debug)]
+pub(super) struct Lcp {
+    /// The negotiation.
+    pub(super) negotiation: Negotiation<LcpOptions>,
+    echo_interval: Option<Duration>,
+    echo: Option<Echo>,
+}
+
+/// The echoes of a link that is up.
+#[derive(Clone, Copy, Debug)]
+struct Echo {
+    next_at: Instant,
+    unanswered: u32,
+}
+
+/// What a packet of LCP means for the rest of the link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Meaning {
+    /// Nothing.
+    Nothing,
+    /// The other end does not know this protocol.
+    ProtocolRejected(u16),
+}
+
+impl Lcp {
+    /// Makes LCP for an end that wants to be `wish`.
+    pub(super) fn new(
+        wish: Terms,
+        can_authenticate: bool,
+        echo_interval: Option<Duration>,
+    ) -> Self {
+        let options = LcpOptions { wish, can_authenticate, ..LcpOptions::default() };
+        Self { negotiation: Negotiation::new(options), echo_interval, echo: None }
+    }
+
+    /// Takes a packet.
+    pub(super) fn receive(&mut self, bytes: &[u8], cx: &mut Cx<'_>) -> Meaning {
+        let Some(packet) = self.negotiation.receive(bytes, cx) else { return Meaning::Nothing };
+        match packet.code {
+            Code::PROTOCOL_REJECT => {
+                if let (true, Some((&protocol, _))) =
+                    (self.negotiation.is_opened(), packet.data.split_first_chunk())
+                {
+                    return Meaning::ProtocolRejected(u16::from_be_bytes(protocol));
+                }
+            }
+            Code::ECHO_REQUEST => self.answer_echo(&packet, cx),
+            Code::ECHO_REPLY => self.take_reply(&packet, cx),
+            Code::DISCARD_REQUEST => self.negotiation.echoed(&packet, None, cx),
+            _ => {
+                let mru = usize::from(self.negotiation.options.theirs.mru);
+                self.negotiation.refuse(&packet, mru, cx);
+            }
+        }
+        Meaning::Nothing
+    }
+
+    fn answer_echo(&mut self, packet: &Packet<'_>, cx: &mut Cx<'_>) {
+        let Some((magic, data)) = packet.data.split_first_chunk() else {
+            return cx.meter.count(Counter::PppControlErrors);
+        };
+        if self.is_ours(u32::from_be_bytes(*magic)) {
+            return self.negotiation.options.notice_loop(cx);
+        }
+        let ours = self.negotiation.options.ours.magic.to_be_bytes();
+        let answer = packet::emit(Code::ECHO_REPLY, packet.identifier, &[&ours, data].concat());
+        self.negotiation.echoed(packet, Some(answer), cx);
+    }
+
+    fn take_reply(&mut self, packet: &Packet<'_>, cx: &mut Cx<'_>) {
+        let Some((magic, _)) = packet.data.split_first_chunk() else {
+            return cx.meter.count(Counter::PppControlErrors);
+        };
+        if self.is_ours(u32::from_be_bytes(*magic)) {
+            return self.negotiation.options.notice_loop(cx);
+        }
+        if let Some(echo) = &mut self.echo {
+            echo.unanswered = 0;
+        }
+        self.negotiation.echoed(packet, None, cx);
+    }
+
+    fn is_ours(&self, magic: u32) -> bool {
+        magic != 0 && magic == self.negotiation.options.ours.magic
+    }
+
+    /// Tells the other end that nobody here knows `protocol` (RFC 1661 §5.7).
+    pub(super) fn reject_protocol(&mut self, protocol: u16, data: &[u8], cx: &mut Cx<'_>) {
+        if !self.negotiation.is_opened() {
+            return;
+        }
+        let mru = usize::from(self.negotiation.options.theirs.mru);
+        let room = mru.saturating_sub(packet::HEADER_LEN + 2);
+        let quoted = data.get(..room).unwrap_or(data);
+        let information = [&protocol.to_be_bytes(), quoted].concat();
+        self.negotiation.send(Code::PROTOCOL_REJECT, &information, cx);
+    }
+
+    /// Begins to ask for echoes: the link is up.
+    pub(super) fn went_up(&mut self, cx: &Cx<'_>) {
+        let next_at = self.echo_interval.map(|interval| cx.now + interval);
+        self.echo = next_at.map(|next_at| Echo { next_at, unanswered: 0 });
+    }
+
+    /// Ceases to ask for echoes: the link is down.
+    pub(super) fn went_down(&mut self) {
+        self.echo = None;
+    }
+
+    /// Forgets all that is under way: the line hung up.
+    pub(super) fn reset(&mut self) {
+        self.negotiation.reset();
+        self.echo = None;
+    }
+
+    /// Returns whether the line leads back to ourselves.
+    pub(super) fn is_looped(&self) -> bool {
+        self.negotiation.options.loops >= LOOPS_MAX
+    }
+
+    /// Returns when to call [`Self::timeout`].
+    pub(super) fn deadline(&self) -> Option<Instant> {
+        let echo = self.echo.map(|echo| echo.next_at);
+        self.negotiation.deadline().into_iter().chain(echo).min()
+    }
+
+    /// Does what is due; returns whether the other end is still believed to be there.
+    pub(super) fn timeout(&mut self, cx: &mut Cx<'_>) -> bool {
+        self.negotiation.timeout(cx);
+        let (Some(echo), Some(interval)) = (&mut self.echo, self.echo_interval) else {
+            return true;
+        };
+        if cx.now < echo.next_at {
+            return true;
+        }
+        if echo.unanswered > 0 {
+            cx.meter.count(Counter::PppEchoesLost);
+        }
+        if echo.unanswered >= ECHOES_LOST_MAX {
+            self.echo = None;
+            return false;
+        }
+        echo.unanswered += 1;
+        echo.next_at = cx.now + interval;
+        let magic = self.negotiation.options.ours.magic.to_be_bytes();
+        self.negotiation.send(Code::ECHO_REQUEST, &magic, cx);
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cx::testing::Lab;
+
+    fn options(wish: Terms, can_authenticate: bool, lab: &mut Lab) -> LcpOptions {
+        let mut options = LcpOptions { wish, can_authenticate, ..LcpOptions::default() };
+        options.restart(&mut lab.cx());
+        options.begin();
+        options
+    }
+
+    fn requested(options: &mut LcpOptions, lab: &mut Lab) -> Vec<u8> {
+        let mut request = Vec::new();
+        options.request(&mut request, &mut lab.cx());
+        request
+    }
+
+    #[test]
+    fn what_is_the_default_is_not_asked_for() {
+        let mut lab = Lab::default();
+        let mut options = options(Terms::default(), false, &mut lab);
+        let request = requested(&mut options, &mut lab);
+        assert_eq!((request.len(), request[0]), (6, kind::MAGIC));
+    }
+
+    #[test]
+    fn options_are_accepted_corrected_or_rejected_by_what_they_are() {
+        let mut lab = Lab::default();
+        let mut options = options(Terms::default(), true, &mut lab);
+        let mut judge = |kind, value: &[u8]| options.judge(kind, value, &mut lab.cx());
+        assert_eq!(judge(kind::MRU, &[2, 0]), Verdict::Ack);
+        assert_eq!(judge(kind::MRU, &[0, 67]), Verdict::Nak(Vec::from([0, 68])));
+        assert_eq!(judge(kind::ACCM, &[0, 10, 0, 0]), Verdict::Ack);
+        assert_eq!(judge(kind::AUTHENTICATION, &[0xC0, 0x23]), Verdict::Ack);
+        // MS-CHAP: the MD5 of RFC 1994 is what we have.
+        let better = Verdict::Nak(Vec::from([0xC2, 0x23, 5]));
+        assert_eq!(judge(kind::AUTHENTICATION, &[0xC2, 0x23, 0x80]), better);
+        assert_eq!(judge(kind::OMIT_ZERO, &[]), Verdict::Ack);
+        assert_eq!(judge(4, &[0xC0, 0x25, 0, 0, 0, 0]), Verdict::Reject);
+        assert_eq!(judge(kind::MRU, &[1]), Verdict::Reject);
+        options.accept();
+        assert_eq!(options.theirs.format.accm, 0x000A_0000);
+    }
+
+    #[test]
+    fn who_cannot_prove_anything_rejects_every_question_for_it() {
+        let mut lab = Lab::default();
+        let mut options = options(Terms::default(), false, &mut lab);
+        let verdict = options.judge(kind::AUTHENTICATION, &[0xC0, 0x23], &mut lab.cx());
+        assert_eq!(verdict, Verdict::Reject);
+    }
+
+    #[test]
+    fn a_nak_makes_the_wish_no_larger_and_the_map_no_smaller() {
+        let mut lab = Lab::default();
+        let format = Format { accm: 1, ..Format::default() };
+        let wish = Terms { mru: 576, format, ..Terms::default() };
+        let mut options = options(wish, false, &mut lab);
+        let before = options.ours.magic;
+        options.take_nak(kind::MRU, &[5, 220], &mut lab.cx());
+        options.take_nak(kind::ACCM, &[0, 0, 0, 2], &mut lab.cx());
+        options.take_nak(kind::MAGIC, &[1, 2, 3, 4], &mut lab.cx());
+        assert_eq!((options.ours.mru, options.ours.format.accm), (576, 3));
+        assert_ne!(options.ours.magic, before);
+    }
+
+    #[test]
+    fn a_rejected_option_is_not_asked_for_again() {
+        let mut lab = Lab::default();
+        let format = Format { accm: 0, omits_address: true, omits_zero: true };
+        let mut options = options(Terms { mru: 576, format, ..Terms::default() }, false, &mut lab);
+        let kinds = [kind::MRU, kind::ACCM, kind::MAGIC, kind::OMIT_ZERO, kind::OMIT_ADDRESS];
+        kinds.into_iter().for_each(|kind| options.take_reject(kind));
+        assert_eq!(requested(&mut options, &mut lab), []);
+        assert!(!options.is_authentication_refused);
+    }
+
+    #[test]
+    fn a_demand_is_not_weakened_by_the_other_end() {
+        let mut lab = Lab::default();
+        let wish = Terms { authentication: Some(Method::Chap), ..Terms::default() };
+        let mut options = options(wish, false, &mut lab);
+        options.take_nak(kind::AUTHENTICATION, Method::Pap.option(), &mut lab.cx());
+        assert_eq!(options.ours.authentication, Some(Method::Chap));
+        assert!(options.is_authentication_refused);
+    }
+}

@@ -1,0 +1,752 @@
+//! PPP, the point-to-point protocol (RFC 1661), on an asynchronous line (RFC 1662).
+//!
+//! Theory of operation. A PPP line is an equal at each end: both ask the other to configure what
+//! they want to receive, and both answer. It goes through phases (RFC 1661 §3):
+//!
+//! ```text
+//! Dead ──open──► Establish ──LCP is open──► Authenticate ──► Network ──► Terminate ──► Dead
+//! ```
+//!
+//! In Establish only LCP speaks, and its packets always go in the frame that every end
+//! understands. In Authenticate an end that was asked to proves who it is, by PAP or CHAP. In
+//! Network IPCP agrees on the IPv4 addresses and on Van Jacobson's header compression, and IPv6CP
+//! on the interface identifiers; each opens the way for its own datagrams alone. LCP asks for an
+//! echo now and then, because a line may be dead without saying so.
+//!
+//! A datagram that is given to the link before its way is open waits for it; IPv4 datagrams may,
+//! because somebody has asked for the line to open. What is for a protocol that will not open has
+//! failed. Control packets go before datagrams, and a frame that has begun is finished first.
+//!
+//! A frame with a wrong check sequence is dropped, and the decompressor of headers tosses what it
+//! can no longer be sure of. Frames of a protocol that is not here are rejected (§5.7), those of
+//! one that is not open yet are dropped and counted.
+//!
+//! The files: `framing` is RFC 1662, `packet` the packets of the control protocols, `negotiation`
+//! their automaton, and `lcp`, `ipcp`, `ipv6cp` what each of them negotiates; `auth` is PAP and
+//! CHAP. Left out: link quality reports, callback, multilink, compression of data, and FCS of 32
+//! bits.
+
+mod auth;
+mod framing;
+mod ipcp;
+mod ipv6cp;
+mod lcp;
+mod negotiation;
+mod packet;
+
+#[cfg(test)]
+mod tests;
+
+pub use auth::{Credentials, Demand, Method};
+pub use framing::{ACCM_DEFAULT, ESCAPE, FLAG, FLIPPED};
+
+use self::auth::Authentication;
+use self::framing::{Arrived, Deframer, Format};
+use self::ipcp::IpcpOptions;
+use self::ipv6cp::Ipv6cpOptions;
+use self::lcp::{Lcp, Meaning, Terms};
+use self::negotiation::{Event as Drive, Negotiation, News};
+use super::queue::{OutputQueue, UsedQueue};
+use super::vj::{self, Compressor, Decompressor};
+use super::{Event, QUEUE_LIMIT, charged};
+use crate::cx::Cx;
+use crate::meter::Counter;
+use crate::packet::{Packet, Pool};
+use crate::time::{Duration, Instant};
+use alloc::vec::Vec;
+use core::net::Ipv4Addr;
+
+const LCP: u16 = 0xC021;
+const IPCP: u16 = 0x8021;
+const IPV6CP: u16 = 0x8057;
+const IPV4: u16 = 0x0021;
+const IPV6: u16 = 0x0057;
+const VJ_COMPRESSED: u16 = 0x002D;
+const VJ_UNCOMPRESSED: u16 = 0x002F;
+
+/// How often an echo is asked for, if nothing else is set.
+pub const ECHO_INTERVAL: Duration = Duration::from_secs(10);
+/// After this long a new frame begins with a flag of its own, to end what noise there was.
+const IDLE: Duration = Duration::from_secs(1);
+
+/// What an end of a PPP line wants.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Our IPv4 address; none to ask the other end for one.
+    pub address: Option<Ipv4Addr>,
+    /// The address that the other end must take; none to let it have its own.
+    pub peer_address: Option<Ipv4Addr>,
+    /// The address to give to the other end if it asks for one and may have any.
+    pub spare_address: Option<Ipv4Addr>,
+    /// Whether headers may be compressed, both ways.
+    pub compresses_headers: bool,
+    /// Whether to ask for the addresses of two name servers.
+    pub wants_name_servers: bool,
+    /// Whether to carry IPv6 too.
+    pub carries_ipv6: bool,
+    /// Who we are, if we are asked for a proof.
+    pub credentials: Option<Credentials>,
+    /// What proof we want of the other end.
+    pub demand: Option<Demand>,
+    /// The control characters that the other end must escape; none on a line of eight clean bits.
+    pub accm: u32,
+    /// How often to ask for an echo, if at all.
+    pub echo_interval: Option<Duration>,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            address: None,
+            peer_address: None,
+            spare_address: None,
+            compresses_headers: true,
+            wants_name_servers: false,
+            carries_ipv6: true,
+            credentials: None,
+            demand: None,
+            accm: 0,
+            echo_interval: Some(ECHO_INTERVAL),
+        }
+    }
+}
+
+/// A phase of the line (RFC 1661 §3.2).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Phase {
+    /// Nobody wants it open, or it has come to an end.
+    #[default]
+    Dead,
+    /// LCP negotiates.
+    Establish,
+    /// An end proves who it is.
+    Authenticate,
+    /// Network protocols may open, and carry datagrams.
+    Network,
+    /// LCP says goodbye.
+    Terminate,
+}
+
+/// Why a line came to an end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ending {
+    /// We closed it.
+    Closed,
+    /// The other end closed it.
+    PeerClosed,
+    /// Nobody answered, or no agreement was found.
+    NotEstablished,
+    /// A proof was not accepted, or not given.
+    AuthenticationFailed,
+    /// Our own packets come back.
+    LoopedBack,
+    /// The other end no longer answers echoes.
+    NoEcho,
+    /// IPv4 could not be agreed on.
+    NoNetwork,
+}
+
+/// One end of a serial line with PPP.
+#[derive(Debug)]
+pub struct Ppp {
+    phase: Phase,
+    ending: Option<Ending>,
+    deframer: Deframer,
+    line: Line,
+    lcp: Lcp,
+    authentication: Authentication,
+    ipcp: Negotiation<IpcpOptions>,
+    ipv6cp: Negotiation<Ipv6cpOptions>,
+    carries_ipv6: bool,
+    /// The longest datagram that we take and, whatever the other end takes, send.
+    mtu: usize,
+    compressor: Option<Compressor>,
+    decompressor: Option<Decompressor>,
+    used: UsedQueue,
+    output: OutputQueue,
+    fresh: Fresh,
+}
+
+/// News that nobody has taken yet: only the last of each kind counts.
+#[derive(Debug, Default)]
+struct Fresh {
+    is_network_up: Option<bool>,
+    address: Option<Ipv4Addr>,
+    interface_identifier: Option<u64>,
+}
+
+/// Which way a datagram goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Way {
+    Ipv4,
+    Ipv6,
+    /// Its protocol may open yet, or there is no datagram.
+    Waits,
+    /// Its protocol will not open.
+    Shut,
+}
+
+/// The frame that goes to the line.
+#[derive(Debug, Default)]
+struct Line {
+    encoded: Vec<u8>,
+    position: usize,
+    /// The datagram in it, if it is one.
+    packet: Option<Packet>,
+    is_active: bool,
+    /// When the last frame had gone.
+    ended_at: Option<Instant>,
+}
+
+impl Ppp {
+    /// Makes a line for datagrams of at most `mtu` bytes, with queues of [`QUEUE_LIMIT`] packets.
+    #[must_use]
+    pub fn new(mtu: usize, settings: Settings) -> Self {
+        Self::with_queue_limit(mtu, QUEUE_LIMIT, settings)
+    }
+
+    /// Makes a line for datagrams of at most `mtu` bytes, with queues of `limit` packets.
+    #[must_use]
+    pub fn with_queue_limit(mtu: usize, limit: usize, settings: Settings) -> Self {
+        let (method, accepted) =
+            settings.demand.map(|demand| (demand.method, demand.accepted)).unzip();
+        let format = Format { accm: settings.accm, omits_address: true, omits_zero: true };
+        let mru = u16::try_from(mtu).unwrap_or(u16::MAX);
+        let wish = Terms { mru, format, authentication: method, magic: 0 };
+        let can_authenticate = settings.credentials.is_some();
+        let ipcp = IpcpOptions::new(
+            settings.address,
+            settings.peer_address,
+            settings.spare_address,
+            settings.compresses_headers,
+            settings.wants_name_servers,
+        );
+        Self {
+            phase: Phase::Dead,
+            ending: None,
+            deframer: Deframer::default(),
+            line: Line::default(),
+            lcp: Lcp::new(wish, can_authenticate, settings.echo_interval),
+            authentication: Authentication::new(settings.credentials, accepted.unwrap_or_default()),
+            ipcp: Negotiation::new(ipcp),
+            ipv6cp: Negotiation::new(Ipv6cpOptions::default()),
+            carries_ipv6: settings.carries_ipv6,
+            mtu,
+            compressor: None,
+            decompressor: None,
+            used: UsedQueue::new(limit),
+            output: OutputQueue::new(mtu, limit),
+            fresh: Fresh::default(),
+        }
+    }
+
+    /// Opens the line: its bytes can go and come.
+    pub fn open(&mut self, cx: &mut Cx<'_>) {
+        charged(cx, |cx| {
+            if self.phase != Phase::Dead {
+                return;
+            }
+            (self.phase, self.ending) = (Phase::Establish, None);
+            // After an end that was not a hang-up the layer below is up still.
+            for event in [Drive::Down, Drive::Open, Drive::Up] {
+                self.lcp.negotiation.drive(event, cx);
+            }
+            self.follow(cx);
+        });
+    }
+
+    /// Closes the line: says goodbye, and is [`Phase::Dead`] when that was answered, or not
+    /// answered in time.
+    pub fn close(&mut self, cx: &mut Cx<'_>) {
+        charged(cx, |cx| self.end(Ending::Closed, cx));
+    }
+
+    /// Returns the phase of the line.
+    #[must_use]
+    pub fn phase(&self) -> Phase {
+        self.phase
+    }
+
+    /// Returns why the line came, or comes, to an end.
+    #[must_use]
+    pub fn ending(&self) -> Option<Ending> {
+        self.ending
+    }
+
+    /// Returns whether IPv4 datagrams go both ways.
+    #[must_use]
+    pub fn is_network_up(&self) -> bool {
+        self.ipcp.is_opened()
+    }
+
+    /// Returns the IPv4 addresses of both ends, as far as they are agreed on.
+    #[must_use]
+    pub fn addresses(&self) -> [Option<Ipv4Addr>; 2] {
+        if !self.ipcp.is_opened() {
+            return [None; 2];
+        }
+        [self.ipcp.options.address(), self.ipcp.options.theirs.address]
+    }
+
+    /// Returns the IPv6 interface identifiers of both ends, as far as they are agreed on.
+    #[must_use]
+    pub fn interface_identifiers(&self) -> [Option<u64>; 2] {
+        if !self.ipv6cp.is_opened() {
+            return [None; 2];
+        }
+        [self.ipv6cp.options.ours, self.ipv6cp.options.theirs]
+            .map(|one| Some(one).filter(|one| *one != 0))
+    }
+
+    /// Returns the name servers that the other end has named.
+    #[must_use]
+    pub fn name_servers(&self) -> [Option<Ipv4Addr>; 2] {
+        let named = self.ipcp.options.ours.name_servers;
+        named.map(|server| server.filter(|server| !server.is_unspecified()))
+    }
+
+    /// Returns whether headers are compressed: ours to the other end, and its to us.
+    #[must_use]
+    pub fn compresses_headers(&self) -> [bool; 2] {
+        [self.compressor.is_some(), self.decompressor.is_some()]
+    }
+
+    /// Takes bytes from the line, split anywhere.
+    pub fn receive(&mut self, bytes: &[u8], pool: &mut Pool, cx: &mut Cx<'_>) {
+        charged(cx, |cx| {
+            let mut input = bytes;
+            loop {
+                // A line that nobody wants open hears nothing.
+                if self.phase == Phase::Dead && self.ending.is_none() {
+                    return;
+                }
+                let accm = self.accm();
+                let arrived = self.deframer.receive(&mut input, self.mtu, accm, pool, cx);
+                let Some(arrived) = arrived else { return };
+                match arrived {
+                    Arrived::Frame(protocol, packet) => self.take(protocol, packet, pool, cx),
+                    Arrived::Lost => self.lose(),
+                }
+                self.follow(cx);
+            }
+        });
+    }
+
+    /// The control characters that the other end escapes by now.
+    fn accm(&self) -> u32 {
+        let negotiation = &self.lcp.negotiation;
+        if negotiation.is_opened() { negotiation.options.ours.format.accm } else { ACCM_DEFAULT }
+    }
+
+    fn lose(&mut self) {
+        if let Some(decompressor) = &mut self.decompressor {
+            decompressor.lose();
+        }
+    }
+
+    fn take(&mut self, protocol: u16, packet: Packet, pool: &mut Pool, cx: &mut Cx<'_>) {
+        let data = packet.data();
+        let is_network = self.phase == Phase::Network;
+        match protocol {
+            LCP => match self.lcp.receive(data, cx) {
+                Meaning::Nothing => {}
+                Meaning::ProtocolRejected(protocol) => self.protocol_rejected(protocol, cx),
+            },
+            auth::PAP | auth::CHAP if self.lcp.negotiation.is_opened() => {
+                self.authentication.receive(protocol, data, cx);
+            }
+            IPCP if is_network => receive_control(&mut self.ipcp, data, self.mtu, cx),
+            IPV6CP if is_network && self.carries_ipv6 => {
+                receive_control(&mut self.ipv6cp, data, self.mtu, cx);
+            }
+            IPV4 | VJ_COMPRESSED | VJ_UNCOMPRESSED if self.ipcp.is_opened() => {
+                return self.take_datagram(protocol, packet, pool, cx);
+            }
+            IPV6 if self.ipv6cp.is_opened() => {
+                return self.take_datagram(protocol, packet, pool, cx);
+            }
+            IPCP | IPV4 | VJ_COMPRESSED | VJ_UNCOMPRESSED | auth::PAP | auth::CHAP => {
+                cx.meter.count(Counter::PppProtocolsUnknown);
+            }
+            _ => {
+                cx.meter.count(Counter::PppProtocolsUnknown);
+                if is_network {
+                    self.lcp.reject_protocol(protocol, data, cx);
+                }
+            }
+        }
+        pool.put(packet);
+    }
+
+    fn take_datagram(&mut self, protocol: u16, packet: Packet, pool: &mut Pool, cx: &mut Cx<'_>) {
+        let mut packet = packet;
+        let kind = match protocol {
+            VJ_COMPRESSED => vj::Kind::CompressedTcp,
+            VJ_UNCOMPRESSED => vj::Kind::UncompressedTcp,
+            _ => vj::Kind::Ip,
+        };
+        let is_made = match (&mut self.decompressor, kind) {
+            (_, vj::Kind::Ip) => true,
+            (Some(decompressor), _) => decompressor.decompress(kind, &mut packet, cx.meter).is_ok(),
+            (None, _) => {
+                cx.meter.count(Counter::PppProtocolsUnknown);
+                false
+            }
+        };
+        if !is_made || packet.is_empty() {
+            return pool.put(packet);
+        }
+        if packet.len() > self.mtu {
+            cx.meter.count(Counter::LinkPacketsTooLong);
+            return pool.put(packet);
+        }
+        if self.used.is_full() {
+            cx.meter.count(Counter::LinkPacketsRefused);
+            return pool.put(packet);
+        }
+        self.used.push(packet);
+    }
+
+    fn protocol_rejected(&mut self, protocol: u16, cx: &mut Cx<'_>) {
+        match protocol {
+            IPCP | IPV4 => self.ipcp.drive(Drive::FatalReject, cx),
+            IPV6CP | IPV6 => self.ipv6cp.drive(Drive::FatalReject, cx),
+            VJ_COMPRESSED | VJ_UNCOMPRESSED => self.compressor = None,
+            _ => {}
+        }
+    }
+
+    /// Does what the news of the layers mean for each other, until there are none.
+    fn follow(&mut self, cx: &mut Cx<'_>) {
+        loop {
+            if let Some(news) = self.lcp.negotiation.news() {
+                self.on_lcp(news, cx);
+            } else if let Some(news) = self.ipcp.news() {
+                self.on_ipcp(news, cx);
+            } else if let Some(news) = self.ipv6cp.news() {
+                let is_up = news == News::Up && self.ipv6cp.options.ours != 0;
+                self.fresh.interface_identifier = is_up.then_some(self.ipv6cp.options.ours);
+            } else if self.phase == Phase::Authenticate && self.authentication.is_done() {
+                self.begin_network(cx);
+            } else {
+                break;
+            }
+        }
+        let is_running = !matches!(self.phase, Phase::Dead | Phase::Terminate);
+        if is_running && self.lcp.is_looped() {
+            self.end(Ending::LoopedBack, cx);
+        } else if is_running
+            && (self.authentication.has_failed()
+                || self.lcp.negotiation.options.is_authentication_refused)
+        {
+            self.end(Ending::AuthenticationFailed, cx);
+        }
+    }
+
+    /// Closes LCP because of `ending`, unless it is coming to an end already.
+    fn end(&mut self, ending: Ending, cx: &mut Cx<'_>) {
+        if matches!(self.phase, Phase::Dead | Phase::Terminate) {
+            return;
+        }
+        self.ending = Some(ending);
+        self.phase = Phase::Terminate;
+        self.lcp.negotiation.drive(Drive::Close, cx);
+        while let Some(news) = self.lcp.negotiation.news() {
+            self.on_lcp(news, cx);
+        }
+    }
+
+    fn on_lcp(&mut self, news: News, cx: &mut Cx<'_>) {
+        match news {
+            News::Up => {
+                (self.phase, self.ending) = (Phase::Authenticate, None);
+                let options = &self.lcp.negotiation.options;
+                let (ours, theirs) = (options.ours, options.theirs);
+                self.output.set_mtu(self.mtu.min(usize::from(theirs.mru)));
+                self.lcp.went_up(cx);
+                self.authentication.start(theirs.authentication, ours.authentication, cx);
+            }
+            News::Down => {
+                self.lcp.went_down();
+                self.authentication.went_down();
+                self.ipcp.drive(Drive::Down, cx);
+                self.ipv6cp.drive(Drive::Down, cx);
+                if self.lcp.negotiation.is_ending() {
+                    self.ending.get_or_insert(Ending::PeerClosed);
+                    self.phase = Phase::Terminate;
+                } else {
+                    self.phase = Phase::Establish;
+                }
+            }
+            News::Finished => {
+                self.ending.get_or_insert(Ending::NotEstablished);
+                self.phase = Phase::Dead;
+                self.fail_output();
+            }
+        }
+    }
+
+    fn begin_network(&mut self, cx: &mut Cx<'_>) {
+        self.phase = Phase::Network;
+        for event in [Drive::Open, Drive::Up] {
+            self.ipcp.drive(event, cx);
+        }
+        if self.carries_ipv6 {
+            for event in [Drive::Open, Drive::Up] {
+                self.ipv6cp.drive(event, cx);
+            }
+        }
+    }
+
+    fn on_ipcp(&mut self, news: News, cx: &mut Cx<'_>) {
+        match news {
+            News::Up => {
+                let options = &self.ipcp.options;
+                self.compressor = options
+                    .theirs
+                    .compression
+                    .map(|theirs| Compressor::new(theirs.slots, theirs.may_omit_slot));
+                self.decompressor =
+                    options.ours.compression.map(|ours| Decompressor::new(ours.slots));
+                self.fresh.address = options.address();
+                self.fresh.is_network_up = Some(true);
+            }
+            News::Down => {
+                (self.compressor, self.decompressor) = (None, None);
+                self.fresh.address = None;
+                self.fresh.is_network_up = Some(false);
+            }
+            News::Finished => {
+                if self.phase == Phase::Network && !self.ipv6cp.is_opened() {
+                    self.end(Ending::NoNetwork, cx);
+                }
+            }
+        }
+    }
+
+    fn fail_output(&mut self) {
+        while let Some(packet) = self.output.next() {
+            self.output.finish(Event::Failed(packet));
+        }
+    }
+
+    /// Takes a datagram to send.
+    ///
+    /// # Errors
+    ///
+    /// Gives the packet back, and counts it, if it is longer than the other end takes, the queue is
+    /// full, or the line is dead.
+    pub fn send(&mut self, packet: Packet, cx: &mut Cx<'_>) -> Result<(), Packet> {
+        charged(cx, |cx| {
+            if self.phase == Phase::Dead {
+                cx.meter.count(Counter::LinkPacketsDropped);
+                return Err(packet);
+            }
+            self.output.accept(packet, cx)
+        })
+    }
+
+    /// Appends at most `limit` bytes for the line, and returns how many.
+    pub fn transmit_into(&mut self, wire: &mut Vec<u8>, limit: usize, cx: &mut Cx<'_>) -> usize {
+        charged(cx, |cx| {
+            let start = wire.len();
+            let end = start.saturating_add(limit);
+            while wire.len() < end && (self.line.is_active || self.begin_frame(cx)) {
+                if self.line.fill(wire, end - wire.len()) {
+                    self.line.ended_at = Some(cx.now);
+                    cx.meter.count(Counter::LinkPacketsOut);
+                    if let Some(packet) = self.line.packet.take() {
+                        self.output.finish(Event::Sent(packet));
+                    }
+                }
+            }
+            wire.len() - start
+        })
+    }
+
+    /// Encodes the next frame for the line, if there is one.
+    fn begin_frame(&mut self, cx: &mut Cx<'_>) -> bool {
+        let sent = self.lcp.negotiation.options.theirs.format;
+        let is_established = self.lcp.negotiation.is_opened();
+        let format = if is_established { sent } else { Format::default() };
+        // The answer to a proof goes before the goodbye that it causes; but before, LCP has to be
+        // open at the other end for a proof to be heard.
+        let is_ending = self.phase == Phase::Terminate;
+        let lcp = &mut self.lcp.negotiation;
+        if let Some((protocol, control)) =
+            if is_ending || !lcp.has_output() { self.authentication.transmit() } else { None }
+        {
+            self.line.begin(format, protocol, &control, cx);
+        } else if let Some(control) = lcp.transmit() {
+            // RFC 1662 §7.1: LCP is understood by an end that has forgotten all agreements.
+            self.line.begin(Format::default(), LCP, &control, cx);
+        } else if let Some(control) = self.ipcp.transmit() {
+            self.line.begin(format, IPCP, &control, cx);
+        } else if let Some(control) = self.ipv6cp.transmit() {
+            self.line.begin(format, IPV6CP, &control, cx);
+        } else if let Some((protocol, packet)) = self.next_datagram(cx) {
+            self.line.begin(format, protocol, packet.data(), cx);
+            self.line.packet = Some(packet);
+        }
+        self.line.is_active
+    }
+
+    fn next_datagram(&mut self, cx: &mut Cx<'_>) -> Option<(u16, Packet)> {
+        loop {
+            let way = self.way();
+            if way == Way::Waits {
+                return None;
+            }
+            let mut packet = self.output.next()?;
+            match way {
+                Way::Ipv6 => return Some((IPV6, packet)),
+                Way::Shut => {
+                    cx.meter.count(Counter::LinkPacketsDropped);
+                    self.output.finish(Event::Failed(packet));
+                }
+                Way::Ipv4 | Way::Waits => {
+                    let compressor = self.compressor.as_mut();
+                    let kind = compressor.map(|vj| vj.compress(&mut packet, cx.meter));
+                    let protocol = match kind {
+                        Some(vj::Kind::CompressedTcp) => VJ_COMPRESSED,
+                        Some(vj::Kind::UncompressedTcp) => VJ_UNCOMPRESSED,
+                        Some(vj::Kind::Ip) | None => IPV4,
+                    };
+                    return Some((protocol, packet));
+                }
+            }
+        }
+    }
+
+    /// Returns which way the first datagram goes.
+    fn way(&self) -> Way {
+        let Some(packet) = self.output.peek() else { return Way::Waits };
+        if packet.data().first().is_some_and(|first| first >> 4 == 6) {
+            // Nobody was told that IPv6 will open.
+            if self.ipv6cp.is_opened() { Way::Ipv6 } else { Way::Shut }
+        } else if self.ipcp.is_opened() {
+            Way::Ipv4
+        } else if self.phase == Phase::Network && self.ipcp.is_given_up() {
+            Way::Shut
+        } else {
+            Way::Waits
+        }
+    }
+
+    /// Returns whether the queue to the wire is full, so that [`Self::send`] would refuse.
+    #[must_use]
+    pub fn is_full(&self) -> bool {
+        self.output.is_full()
+    }
+
+    /// Returns the next news; call until there is none.
+    pub fn event(&mut self) -> Option<Event> {
+        if let Some(event) = self.output.event() {
+            return Some(event);
+        }
+        if let Some(address) = self.fresh.address.take() {
+            return Some(Event::Address(address.octets()));
+        }
+        if let Some(identifier) = self.fresh.interface_identifier.take() {
+            return Some(Event::InterfaceIdentifier(identifier.to_be_bytes()));
+        }
+        if let Some(is_up) = self.fresh.is_network_up.take() {
+            return Some(if is_up { Event::NetworkUp } else { Event::NetworkDown });
+        }
+        self.used.event()
+    }
+
+    /// Returns when to call [`Self::timeout`].
+    #[must_use]
+    pub fn deadline(&self) -> Option<Instant> {
+        let deadlines = [
+            self.lcp.deadline(),
+            self.authentication.deadline(),
+            self.ipcp.deadline(),
+            self.ipv6cp.deadline(),
+        ];
+        deadlines.into_iter().flatten().min()
+    }
+
+    /// Does what is due now; nothing if nothing is.
+    pub fn timeout(&mut self, cx: &mut Cx<'_>) {
+        charged(cx, |cx| {
+            let is_there = self.lcp.timeout(cx);
+            self.authentication.timeout(cx);
+            self.ipcp.timeout(cx);
+            self.ipv6cp.timeout(cx);
+            self.follow(cx);
+            if !is_there {
+                self.end(Ending::NoEcho, cx);
+            }
+        });
+    }
+
+    /// Returns the length of the longest datagram that can be sent, in bytes.
+    #[must_use]
+    pub fn mtu(&self) -> usize {
+        self.output.mtu()
+    }
+
+    /// Returns whether there is something to transmit now.
+    #[must_use]
+    pub fn has_output(&self) -> bool {
+        self.line.is_active
+            || self.lcp.negotiation.has_output()
+            || self.authentication.has_output()
+            || self.ipcp.has_output()
+            || self.ipv6cp.has_output()
+            || self.way() != Way::Waits
+    }
+
+    /// Forgets all that is under way and gives every buffer back to the pool: the line hung up.
+    pub fn reset(&mut self, pool: &mut Pool) {
+        self.deframer.reset(pool);
+        if let Some(packet) = self.line.packet.take() {
+            pool.put(packet);
+        }
+        self.used.reset(pool);
+        self.output.reset(pool);
+        self.output.set_mtu(self.mtu);
+        self.lcp.reset();
+        self.authentication.reset();
+        self.ipcp.reset();
+        self.ipv6cp.reset();
+        (self.line, self.fresh) = (Line::default(), Fresh::default());
+        (self.compressor, self.decompressor) = (None, None);
+        (self.phase, self.ending) = (Phase::Dead, None);
+    }
+}
+
+fn receive_control<O: negotiation::Options>(
+    control: &mut Negotiation<O>,
+    data: &[u8],
+    mtu: usize,
+    cx: &mut Cx<'_>,
+) {
+    if let Some(packet) = control.receive(data, cx) {
+        control.refuse(&packet, mtu, cx);
+    }
+}
+
+impl Line {
+    fn begin(&mut self, format: Format, protocol: u16, information: &[u8], cx: &mut Cx<'_>) {
+        self.encoded.clear();
+        (self.position, self.is_active) = (0, true);
+        if self.ended_at.is_none_or(|ended_at| cx.now - ended_at > IDLE) {
+            self.encoded.push(FLAG);
+        }
+        let escapes = format.encode(protocol, information, &mut self.encoded);
+        cx.meter.add(Counter::LinkEscapesOut, escapes);
+    }
+
+    /// Appends at most `room` bytes; returns whether that was the last of the frame.
+    fn fill(&mut self, wire: &mut Vec<u8>, room: usize) -> bool {
+        let rest = self.encoded.get(self.position..).unwrap_or_default();
+        let piece = rest.get(..room).unwrap_or(rest);
+        wire.extend_from_slice(piece);
+        self.position += piece.len();
+        self.is_active = self.position < self.encoded.len();
+        !self.is_active
+    }
+}

@@ -1,0 +1,577 @@
+//! The option negotiation automaton of RFC 1661 §4, which LCP, IPCP and IPv6CP share.
+//!
+//! [`State::on`] is the table of §4.1, and has no other input than state and event. [`Negotiation`]
+//! is what is around it: it makes events of packets and timeouts, does the actions, and asks its
+//! [`Options`] what to request and what to think of the other end's request. It tells its owner by
+//! [`News`] when the layer goes up and down.
+//!
+//! An end that gets no answer has asked [`CONFIGURES_MAX`] times, [`RESTART`] apart. After
+//! [`NAKS_MAX`] answers that named better values it rejects instead, so that two ends which never
+//! agree come to an end (§4.6). The table's restart and passive options are not implemented.
+
+use super::packet::{self, Code, options};
+use crate::cx::Cx;
+use crate::meter::Counter;
+use crate::time::{Duration, Instant};
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+
+/// How long an answer is waited for (RFC 1661 §4.6).
+pub(super) const RESTART: Duration = Duration::from_secs(3);
+/// How often we ask to configure before we give up: Max-Configure.
+pub(super) const CONFIGURES_MAX: u32 = 10;
+/// How often we ask to terminate before we take it as granted: Max-Terminate.
+pub(super) const TERMINATES_MAX: u32 = 2;
+/// How many Configure-Naks we send before we reject instead: Max-Failure.
+pub(super) const NAKS_MAX: u32 = 5;
+/// How many packets wait for the line. An answer to each of a few requests, no more.
+const OUTPUT_LIMIT: usize = 8;
+
+/// A state of §4.2.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum State {
+    /// The layer below is down, and nobody wants us to open.
+    #[default]
+    Initial,
+    /// The layer below is down, and we want to open.
+    Starting,
+    /// The layer below is up, and nobody wants us to open.
+    Closed,
+    /// It was given up, or the other end closed; a request of the other end opens again.
+    Stopped,
+    /// We asked to terminate, to be closed.
+    Closing,
+    /// We asked to terminate, or agreed, to be stopped.
+    Stopping,
+    /// We have asked to configure.
+    RequestSent,
+    /// Our request was accepted.
+    AckReceived,
+    /// We have accepted the other end's request.
+    AckSent,
+    /// Both requests are accepted.
+    Opened,
+}
+
+/// An event of §4.3.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Event {
+    /// The layer below is up.
+    Up,
+    /// The layer below is down.
+    Down,
+    /// The layer shall open.
+    Open,
+    /// The layer shall close.
+    Close,
+    /// The restart timer ran out, and there are tries left: TO+.
+    Timeout,
+    /// The restart timer ran out for the last time: TO-.
+    LastTimeout,
+    /// An acceptable Configure-Request: RCR+.
+    GoodRequest,
+    /// A Configure-Request that is not acceptable: RCR-.
+    BadRequest,
+    /// Configure-Ack: RCA.
+    Ack,
+    /// Configure-Nak or Configure-Reject: RCN.
+    Nak,
+    /// Terminate-Request: RTR.
+    TerminateRequest,
+    /// Terminate-Ack: RTA.
+    TerminateAck,
+    /// An unknown code: RUC.
+    UnknownCode,
+    /// A rejection that can be lived with: RXJ+.
+    MildReject,
+    /// A rejection that ends it: RXJ-.
+    FatalReject,
+    /// Echo-Request, Echo-Reply or Discard-Request: RXR.
+    Echo,
+}
+
+/// An action of §4.4, with the RFC's name for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Action {
+    /// tlu.
+    ThisLayerUp,
+    /// tld.
+    ThisLayerDown,
+    /// tls.
+    ThisLayerStarted,
+    /// tlf.
+    ThisLayerFinished,
+    /// irc.
+    InitializeRestartCount,
+    /// zrc.
+    ZeroRestartCount,
+    /// scr.
+    SendConfigureRequest,
+    /// sca, scn, scj, ser: the answer that was made to the packet.
+    SendAnswer,
+    /// str.
+    SendTerminateRequest,
+    /// sta.
+    SendTerminateAck,
+}
+
+impl State {
+    /// Returns the actions and the next state of the table of §4.1, or nothing where the table
+    /// has no entry, because the event cannot happen there.
+    pub(super) fn on(self, event: Event) -> Option<(&'static [Action], Self)> {
+        use Action::{
+            InitializeRestartCount as IRC, SendTerminateAck as STA, SendTerminateRequest as STR,
+            ThisLayerDown as TLD, ThisLayerFinished as TLF, ThisLayerStarted as TLS,
+        };
+        use State::{
+            AckReceived, AckSent, Closed, Closing, Initial, Opened, RequestSent, Starting, Stopped,
+            Stopping,
+        };
+        let is_negotiating = matches!(self, RequestSent | AckReceived | AckSent);
+        Some(match (event, self) {
+            (Event::Up, Initial) => (&[], Closed),
+            (Event::Up, Starting) => (&ASK, RequestSent),
+            (Event::Down, Closed | Closing) => (&[], Initial),
+            (Event::Down, Stopped) => (&[TLS], Starting),
+            (Event::Down, Stopping) => (&[], Starting),
+            (Event::Down, Opened) => (&[TLD], Starting),
+            (Event::Down, _) if is_negotiating => (&[], Starting),
+            (Event::Open, Initial) => (&[TLS], Starting),
+            (Event::Open, Closed) => (&ASK, RequestSent),
+            (Event::Open, Closing) => (&[], Stopping),
+            (Event::Open, state) => (&[], state),
+            (Event::Close, Starting) => (&[TLF], Initial),
+            (Event::Close, Stopped) => (&[], Closed),
+            (Event::Close, Stopping) => (&[], Closing),
+            (Event::Close, Opened) => (&[TLD, IRC, STR], Closing),
+            (Event::Close, _) if is_negotiating => (&[IRC, STR], Closing),
+            (Event::Close, state) => (&[], state),
+            (Event::Up | Event::Down, _) => return None,
+            // No packet arrives and no timer runs while the layer below is down.
+            (_, Initial | Starting) => return None,
+            (Event::Timeout, Closing | Stopping) => (&[STR], self),
+            (Event::LastTimeout, Closing) => (&[TLF], Closed),
+            (Event::LastTimeout, Stopping) => (&[TLF], Stopped),
+            (Event::LastTimeout, _) if is_negotiating => (&[TLF], Stopped),
+            (Event::Timeout, AckSent) => (&[Action::SendConfigureRequest], AckSent),
+            (Event::Timeout, _) if is_negotiating => (&[Action::SendConfigureRequest], RequestSent),
+            (Event::Timeout | Event::LastTimeout, _) => return None,
+            (Event::GoodRequest | Event::BadRequest, _) => return Some(self.on_request(event)),
+            (Event::Ack | Event::Nak, _) => return Some(self.on_answer(event)),
+            (Event::TerminateRequest, Opened) => (&[TLD, Action::ZeroRestartCount, STA], Stopping),
+            (Event::TerminateRequest, AckReceived | AckSent) => (&[STA], RequestSent),
+            (Event::TerminateRequest, state) => (&[STA], state),
+            (Event::TerminateAck, Closing) => (&[TLF], Closed),
+            (Event::TerminateAck, Stopping) => (&[TLF], Stopped),
+            (Event::TerminateAck, Opened) => (&[TLD, Action::SendConfigureRequest], RequestSent),
+            (Event::TerminateAck | Event::MildReject, AckReceived) => (&[], RequestSent),
+            (Event::TerminateAck | Event::MildReject, state) => (&[], state),
+            (Event::UnknownCode, state) => (&[Action::SendAnswer], state),
+            (Event::FatalReject, Closed | Closing) => (&[TLF], Closed),
+            (Event::FatalReject, Opened) => (&[TLD, IRC, STR], Stopping),
+            (Event::FatalReject, _) => (&[TLF], Stopped),
+            (Event::Echo, Opened) => (&[Action::SendAnswer], Opened),
+            (Event::Echo, state) => (&[], state),
+        })
+    }
+
+    /// The rows RCR+ and RCR- of the table.
+    fn on_request(self, event: Event) -> (&'static [Action], Self) {
+        use Action::{
+            InitializeRestartCount as IRC, SendAnswer, SendConfigureRequest as SCR,
+            ThisLayerDown as TLD, ThisLayerUp as TLU,
+        };
+        let is_good = event == Event::GoodRequest;
+        let sent = if is_good { Self::AckSent } else { Self::RequestSent };
+        match self {
+            Self::Closed => (&[Action::SendTerminateAck], self),
+            Self::Stopped => (&[IRC, SCR, SendAnswer], sent),
+            Self::RequestSent | Self::AckSent => (&[SendAnswer], sent),
+            Self::AckReceived if is_good => (&[SendAnswer, TLU], Self::Opened),
+            Self::AckReceived => (&[SendAnswer], self),
+            Self::Opened => (&[TLD, SCR, SendAnswer], sent),
+            Self::Initial | Self::Starting | Self::Closing | Self::Stopping => (&[], self),
+        }
+    }
+
+    /// The rows RCA and RCN of the table.
+    fn on_answer(self, event: Event) -> (&'static [Action], Self) {
+        use Action::{
+            InitializeRestartCount as IRC, SendConfigureRequest as SCR, ThisLayerDown as TLD,
+            ThisLayerUp as TLU,
+        };
+        match (self, event) {
+            (Self::Closed | Self::Stopped, _) => (&[Action::SendTerminateAck], self),
+            (Self::RequestSent, Event::Ack) => (&[IRC], Self::AckReceived),
+            (Self::AckSent, Event::Ack) => (&[IRC, TLU], Self::Opened),
+            (Self::RequestSent | Self::AckSent, _) => (&ASK, self),
+            // Two requests have crossed each other.
+            (Self::AckReceived, _) => (&[SCR], Self::RequestSent),
+            (Self::Opened, _) => (&[TLD, SCR], Self::RequestSent),
+            (Self::Initial | Self::Starting | Self::Closing | Self::Stopping, _) => (&[], self),
+        }
+    }
+
+    /// Returns whether the restart timer runs in this state.
+    fn is_timed(self) -> bool {
+        matches!(
+            self,
+            Self::Closing | Self::Stopping | Self::RequestSent | Self::AckReceived | Self::AckSent
+        )
+    }
+}
+
+const ASK: [Action; 2] = [Action::InitializeRestartCount, Action::SendConfigureRequest];
+
+/// What the owner of a negotiation is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum News {
+    /// The layer is up: tlu.
+    Up,
+    /// The layer is down: tld.
+    Down,
+    /// Nothing more will come of it by itself: tlf.
+    Finished,
+}
+
+/// What is thought of one option of the other end's request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Verdict {
+    /// It is accepted.
+    Ack,
+    /// This value would be accepted.
+    Nak(Vec<u8>),
+    /// It is not known, or not wanted with any value.
+    Reject,
+}
+
+/// The options of one control protocol: what we ask for, and what the other end may have.
+pub(super) trait Options {
+    /// Appends the options that we ask for.
+    fn request(&mut self, options: &mut Vec<u8>, cx: &mut Cx<'_>);
+
+    /// Begins to judge a request of the other end, which replaces any before.
+    fn begin(&mut self);
+
+    /// Judges one option of it.
+    fn judge(&mut self, kind: u8, value: &[u8], cx: &mut Cx<'_>) -> Verdict;
+
+    /// Takes over what was judged, since all of it is accepted.
+    fn accept(&mut self);
+
+    /// Takes the value that the other end would accept instead of the one we asked for.
+    fn take_nak(&mut self, kind: u8, value: &[u8], cx: &mut Cx<'_>);
+
+    /// Takes the news that the other end does not accept an option with any value.
+    fn take_reject(&mut self, kind: u8);
+
+    /// Begins anew with what we want most.
+    fn restart(&mut self, cx: &mut Cx<'_>);
+}
+
+/// One control protocol's automaton with its options.
+#[derive(Debug, Default)]
+pub(super) struct Negotiation<O> {
+    /// What is negotiated.
+    pub(super) options: O,
+    state: State,
+    /// The last identifier that we made.
+    identifier: u8,
+    /// The identifier of our last Configure-Request.
+    request_identifier: u8,
+    /// The options of the last Configure-Request of ours.
+    request: Vec<u8>,
+    tries_left: u32,
+    naks_sent: u32,
+    deadline: Option<Instant>,
+    output: VecDeque<Vec<u8>>,
+    news: VecDeque<News>,
+}
+
+/// The packet that an event comes from.
+#[derive(Debug, Default)]
+struct Cause {
+    identifier: u8,
+    answer: Option<Vec<u8>>,
+}
+
+impl<O: Options> Negotiation<O> {
+    /// Makes a negotiation about `options`.
+    pub(super) fn new(options: O) -> Self {
+        Self {
+            options,
+            state: State::default(),
+            identifier: 0,
+            request_identifier: 0,
+            request: Vec::new(),
+            tries_left: 0,
+            naks_sent: 0,
+            deadline: None,
+            output: VecDeque::new(),
+            news: VecDeque::new(),
+        }
+    }
+
+    /// Returns whether both ends have agreed.
+    pub(super) fn is_opened(&self) -> bool {
+        self.state == State::Opened
+    }
+
+    /// Returns whether one of the ends has asked to terminate, and it is not over.
+    pub(super) fn is_ending(&self) -> bool {
+        matches!(self.state, State::Closing | State::Stopping)
+    }
+
+    /// Returns whether it will not open by itself.
+    pub(super) fn is_given_up(&self) -> bool {
+        !self.is_opened() && !self.state.is_timed()
+    }
+
+    /// Lets the layer open, close, or know about the layer below.
+    pub(super) fn drive(&mut self, event: Event, cx: &mut Cx<'_>) {
+        self.on(event, Cause::default(), cx);
+    }
+
+    /// Takes a packet of this protocol. One with a code that is not of [`Code`]'s first seven is
+    /// returned: it may be for the owner, who gives it back with [`Self::refuse`] if it is not.
+    pub(super) fn receive<'p>(
+        &mut self,
+        bytes: &'p [u8],
+        cx: &mut Cx<'_>,
+    ) -> Option<packet::Packet<'p>> {
+        let Some(packet) = packet::Packet::read(bytes) else {
+            cx.meter.count(Counter::PppControlErrors);
+            return None;
+        };
+        // RFC 1661 §3.4, §3.5: nothing is listened to while the layer below is down.
+        if matches!(self.state, State::Initial | State::Starting) {
+            return None;
+        }
+        match packet.code {
+            Code::CONFIGURE_REQUEST => self.take_request(&packet, cx),
+            Code::CONFIGURE_ACK | Code::CONFIGURE_NAK | Code::CONFIGURE_REJECT => {
+                self.take_answer(&packet, cx);
+            }
+            Code::TERMINATE_REQUEST => self.on_packet(Event::TerminateRequest, &packet, None, cx),
+            Code::TERMINATE_ACK => self.on_packet(Event::TerminateAck, &packet, None, cx),
+            Code::CODE_REJECT => {
+                let is_fatal = packet.data.first().is_some_and(|code| *code <= Code::CODE_REJECT);
+                let event = if is_fatal { Event::FatalReject } else { Event::MildReject };
+                self.on_packet(event, &packet, None, cx);
+            }
+            _ => return Some(packet),
+        }
+        None
+    }
+
+    /// Refuses a packet whose code nobody knows.
+    pub(super) fn refuse(&mut self, packet: &packet::Packet<'_>, mru: usize, cx: &mut Cx<'_>) {
+        cx.meter.count(Counter::PppControlErrors);
+        let identifier = self.next_identifier();
+        let refused = packet.bytes;
+        let quoted = refused.get(..mru.saturating_sub(packet::HEADER_LEN)).unwrap_or(refused);
+        let answer = packet::emit(Code::CODE_REJECT, identifier, quoted);
+        self.on_packet(Event::UnknownCode, packet, Some(answer), cx);
+    }
+
+    /// Takes an echo, a reply or a discard, and sends `answer` if the layer is up.
+    pub(super) fn echoed(
+        &mut self,
+        packet: &packet::Packet<'_>,
+        answer: Option<Vec<u8>>,
+        cx: &mut Cx<'_>,
+    ) {
+        self.on_packet(Event::Echo, packet, answer, cx);
+    }
+
+    /// Queues a packet of the owner's for the line.
+    pub(super) fn send(&mut self, code: u8, data: &[u8], cx: &mut Cx<'_>) {
+        let identifier = self.next_identifier();
+        self.queue(packet::emit(code, identifier, data), cx);
+    }
+
+    fn next_identifier(&mut self) -> u8 {
+        self.identifier = self.identifier.wrapping_add(1);
+        self.identifier
+    }
+
+    fn take_request(&mut self, packet: &packet::Packet<'_>, cx: &mut Cx<'_>) {
+        let Some(asked) = options(packet.data) else {
+            return cx.meter.count(Counter::PppControlErrors);
+        };
+        let (mut naks, mut rejects) = (Vec::new(), Vec::new());
+        self.options.begin();
+        for (kind, value) in asked {
+            match self.options.judge(kind, value, cx) {
+                Verdict::Ack => {}
+                Verdict::Nak(better) if self.naks_sent < NAKS_MAX => {
+                    packet::put_option(kind, &better, &mut naks);
+                }
+                Verdict::Nak(_) | Verdict::Reject => {
+                    packet::put_option(kind, value, &mut rejects);
+                }
+            }
+        }
+        // RFC 1661 §5.4: what is rejected is said alone.
+        let (code, data) = if !rejects.is_empty() {
+            (Code::CONFIGURE_REJECT, &rejects[..])
+        } else if !naks.is_empty() {
+            self.naks_sent += 1;
+            (Code::CONFIGURE_NAK, &naks[..])
+        } else {
+            self.naks_sent = 0;
+            (Code::CONFIGURE_ACK, packet.data)
+        };
+        let answer = packet::emit(code, packet.identifier, data);
+        if code == Code::CONFIGURE_ACK {
+            // What was agreed ends before something else is in force.
+            if self.state == State::Opened {
+                self.news.push_back(News::Down);
+            }
+            self.options.accept();
+            self.on_packet(Event::GoodRequest, packet, Some(answer), cx);
+        } else {
+            self.on_packet(Event::BadRequest, packet, Some(answer), cx);
+        }
+    }
+
+    fn take_answer(&mut self, packet: &packet::Packet<'_>, cx: &mut Cx<'_>) {
+        let is_ack = packet.code == Code::CONFIGURE_ACK;
+        // RFC 1661 §5.2 to §5.4: what does not answer our last request is discarded.
+        let is_answer = packet.identifier == self.request_identifier
+            && (!is_ack || packet.data == self.request.as_slice());
+        let (true, Some(answered)) = (is_answer, options(packet.data)) else {
+            return cx.meter.count(Counter::PppControlErrors);
+        };
+        if !is_ack && self.state.is_timed() {
+            for (kind, value) in answered {
+                if packet.code == Code::CONFIGURE_NAK {
+                    self.options.take_nak(kind, value, cx);
+                } else {
+                    self.options.take_reject(kind);
+                }
+            }
+        }
+        let event = if is_ack { Event::Ack } else { Event::Nak };
+        self.on_packet(event, packet, None, cx);
+    }
+
+    fn on_packet(
+        &mut self,
+        event: Event,
+        packet: &packet::Packet<'_>,
+        answer: Option<Vec<u8>>,
+        cx: &mut Cx<'_>,
+    ) {
+        self.on(event, Cause { identifier: packet.identifier, answer }, cx);
+    }
+
+    fn on(&mut self, event: Event, cause: Cause, cx: &mut Cx<'_>) {
+        let Some((actions, next)) = self.state.on(event) else { return };
+        let (before, mut cause) = (self.state, cause);
+        self.state = next;
+        if matches!((before, next), (State::Starting | State::Closed, State::RequestSent)) {
+            self.naks_sent = 0;
+            self.options.restart(cx);
+        }
+        for action in actions {
+            self.act(*action, &mut cause, cx);
+        }
+        if !next.is_timed() {
+            self.deadline = None;
+        }
+    }
+
+    fn act(&mut self, action: Action, cause: &mut Cause, cx: &mut Cx<'_>) {
+        match action {
+            Action::ThisLayerUp => self.news.push_back(News::Up),
+            Action::ThisLayerDown if self.news.back() != Some(&News::Down) => {
+                self.news.push_back(News::Down);
+            }
+            Action::ThisLayerDown | Action::ThisLayerStarted => {}
+            Action::ThisLayerFinished => self.news.push_back(News::Finished),
+            Action::InitializeRestartCount => {
+                let is_ending = matches!(self.state, State::Closing | State::Stopping);
+                self.tries_left = if is_ending { TERMINATES_MAX } else { CONFIGURES_MAX };
+            }
+            Action::ZeroRestartCount => {
+                self.tries_left = 0;
+                self.deadline = Some(cx.now + RESTART);
+            }
+            Action::SendConfigureRequest => {
+                let identifier = self.next_identifier();
+                self.request_identifier = identifier;
+                self.request.clear();
+                self.options.request(&mut self.request, cx);
+                let packet = packet::emit(Code::CONFIGURE_REQUEST, identifier, &self.request);
+                self.send_timed(packet, cx);
+            }
+            Action::SendTerminateRequest => {
+                let identifier = self.next_identifier();
+                self.send_timed(packet::emit(Code::TERMINATE_REQUEST, identifier, &[]), cx);
+            }
+            Action::SendTerminateAck => {
+                self.queue(packet::emit(Code::TERMINATE_ACK, cause.identifier, &[]), cx);
+            }
+            Action::SendAnswer => {
+                if let Some(answer) = cause.answer.take() {
+                    self.queue(answer, cx);
+                }
+            }
+        }
+    }
+
+    fn send_timed(&mut self, packet: Vec<u8>, cx: &mut Cx<'_>) {
+        self.tries_left = self.tries_left.saturating_sub(1);
+        self.deadline = Some(cx.now + RESTART);
+        self.queue(packet, cx);
+    }
+
+    fn queue(&mut self, packet: Vec<u8>, cx: &mut Cx<'_>) {
+        if self.output.len() >= OUTPUT_LIMIT {
+            return cx.meter.count(Counter::PppControlDropped);
+        }
+        self.output.push_back(packet);
+    }
+
+    /// Forgets all that is under way: the line hung up. What is wanted stays.
+    pub(super) fn reset(&mut self) {
+        (self.state, self.deadline) = (State::Initial, None);
+        self.output.clear();
+        self.news.clear();
+    }
+
+    /// Returns the next packet for the line.
+    pub(super) fn transmit(&mut self) -> Option<Vec<u8>> {
+        self.output.pop_front()
+    }
+
+    /// Returns whether a packet waits for the line.
+    pub(super) fn has_output(&self) -> bool {
+        !self.output.is_empty()
+    }
+
+    /// Returns the next news; call until there is none.
+    pub(super) fn news(&mut self) -> Option<News> {
+        self.news.pop_front()
+    }
+
+    /// Returns when to call [`Self::timeout`].
+    pub(super) fn deadline(&self) -> Option<Instant> {
+        self.deadline
+    }
+
+    /// Asks again, or gives up what was not answered in time.
+    pub(super) fn timeout(&mut self, cx: &mut Cx<'_>) {
+        if self.deadline.is_none_or(|deadline| cx.now < deadline) {
+            return;
+        }
+        self.deadline = None;
+        cx.meter.count(Counter::PppTimeouts);
+        let is_last = self.tries_left == 0;
+        self.drive(if is_last { Event::LastTimeout } else { Event::Timeout }, cx);
+    }
+}
+
+#[cfg(test)]
+mod tests;

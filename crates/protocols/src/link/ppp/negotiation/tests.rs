@@ -1,0 +1,287 @@
+//! The whole table of RFC 1661 §4.1, and the counters and timers around it.
+
+use super::*;
+use crate::cx::testing::Lab;
+use std::format;
+use std::string::String;
+
+const STATES: [State; 10] = [
+    State::Initial,
+    State::Starting,
+    State::Closed,
+    State::Stopped,
+    State::Closing,
+    State::Stopping,
+    State::RequestSent,
+    State::AckReceived,
+    State::AckSent,
+    State::Opened,
+];
+
+/// The events in the RFC's order, with its names for them and for the action that sends an answer.
+const EVENTS: [(Event, &str, &str); 16] = [
+    (Event::Up, "Up", ""),
+    (Event::Down, "Down", ""),
+    (Event::Open, "Open", ""),
+    (Event::Close, "Close", ""),
+    (Event::Timeout, "TO+", ""),
+    (Event::LastTimeout, "TO-", ""),
+    (Event::GoodRequest, "RCR+", "sca"),
+    (Event::BadRequest, "RCR-", "scn"),
+    (Event::Ack, "RCA", ""),
+    (Event::Nak, "RCN", ""),
+    (Event::TerminateRequest, "RTR", ""),
+    (Event::TerminateAck, "RTA", ""),
+    (Event::UnknownCode, "RUC", "scj"),
+    (Event::MildReject, "RXJ+", ""),
+    (Event::FatalReject, "RXJ-", ""),
+    (Event::Echo, "RXR", "ser"),
+];
+
+fn name(action: Action, answer: &'static str) -> &'static str {
+    match action {
+        Action::ThisLayerUp => "tlu",
+        Action::ThisLayerDown => "tld",
+        Action::ThisLayerStarted => "tls",
+        Action::ThisLayerFinished => "tlf",
+        Action::InitializeRestartCount => "irc",
+        Action::ZeroRestartCount => "zrc",
+        Action::SendConfigureRequest => "scr",
+        Action::SendAnswer => answer,
+        Action::SendTerminateRequest => "str",
+        Action::SendTerminateAck => "sta",
+    }
+}
+
+fn entry(state: State, event: Event, answer: &'static str) -> String {
+    let Some((actions, next)) = state.on(event) else { return String::from("-") };
+    let number = STATES.iter().position(|state| *state == next).unwrap();
+    let mut names: Vec<_> = actions.iter().map(|action| name(*action, answer)).collect();
+    if names.is_empty() {
+        return format!("{number}");
+    }
+    let last = names.pop().unwrap();
+    names.iter().map(|name| format!("{name},")).collect::<String>() + &format!("{last}/{number}")
+}
+
+/// Returns the columns of some states, numbered from `first`.
+fn table(first: usize, states: &[State]) -> String {
+    let numbers: String =
+        (first..).zip(states).map(|(number, _)| format!("{number:>14}")).collect();
+    let mut rows = std::vec![format!("     {numbers}")];
+    rows.extend(EVENTS.iter().map(|(event, name, answer)| {
+        let cells = states.iter().map(|state| format!("{:>14}", entry(*state, *event, answer)));
+        format!("{name:<5}{}", cells.collect::<String>())
+    }));
+    rows.join("\n")
+}
+
+#[test]
+fn the_table_of_the_states_without_negotiation_is_that_of_the_rfc_without_its_options() {
+    insta::assert_snapshot!(table(0, &STATES[..6]), @"
+                      0             1             2             3             4             5
+    Up                2     irc,scr/6             -             -             -             -
+    Down              -             -             0         tls/1             0             1
+    Open          tls/1             1     irc,scr/6             3             5             5
+    Close             0         tlf/0             2             2             4             4
+    TO+               -             -             -             -         str/4         str/5
+    TO-               -             -             -             -         tlf/2         tlf/3
+    RCR+              -             -         sta/2 irc,scr,sca/8             4             5
+    RCR-              -             -         sta/2 irc,scr,scn/6             4             5
+    RCA               -             -         sta/2         sta/3             4             5
+    RCN               -             -         sta/2         sta/3             4             5
+    RTR               -             -         sta/2         sta/3         sta/4         sta/5
+    RTA               -             -             2             3         tlf/2         tlf/3
+    RUC               -             -         scj/2         scj/3         scj/4         scj/5
+    RXJ+              -             -             2             3             4             5
+    RXJ-              -             -         tlf/2         tlf/3         tlf/2         tlf/3
+    RXR               -             -             2             3             4             5
+    ");
+}
+
+#[test]
+fn the_table_of_the_states_with_negotiation_is_that_of_the_rfc_without_its_options() {
+    insta::assert_snapshot!(table(6, &STATES[6..]), @"
+                      6             7             8             9
+    Up                -             -             -             -
+    Down              1             1             1         tld/1
+    Open              6             7             8             9
+    Close     irc,str/4     irc,str/4     irc,str/4 tld,irc,str/4
+    TO+           scr/6         scr/6         scr/8             -
+    TO-           tlf/3         tlf/3         tlf/3             -
+    RCR+          sca/8     sca,tlu/9         sca/8 tld,scr,sca/8
+    RCR-          scn/6         scn/7         scn/6 tld,scr,scn/6
+    RCA           irc/7         scr/6     irc,tlu/9     tld,scr/6
+    RCN       irc,scr/6         scr/6     irc,scr/8     tld,scr/6
+    RTR           sta/6         sta/6         sta/6 tld,zrc,sta/5
+    RTA               6             6             8     tld,scr/6
+    RUC           scj/6         scj/7         scj/8         scj/9
+    RXJ+              6             6             8             9
+    RXJ-          tlf/3         tlf/3         tlf/3 tld,irc,str/5
+    RXR               6             7             8         ser/9
+    ");
+}
+
+/// Options of one number each way: what we ask for, and what we accept.
+#[derive(Debug, Default)]
+struct Number {
+    ours: u8,
+    accepted: u8,
+    theirs: u8,
+    naks: usize,
+    rejects: usize,
+}
+
+impl Options for Number {
+    fn request(&mut self, options: &mut Vec<u8>, _cx: &mut Cx<'_>) {
+        packet::put_option(1, &[self.ours], options);
+    }
+
+    fn begin(&mut self) {}
+
+    fn judge(&mut self, kind: u8, value: &[u8], _cx: &mut Cx<'_>) -> Verdict {
+        match (kind, value) {
+            (1, [number]) if *number == self.accepted => Verdict::Ack,
+            (1, _) => Verdict::Nak(Vec::from([self.accepted])),
+            _ => Verdict::Reject,
+        }
+    }
+
+    fn accept(&mut self) {
+        self.theirs = self.accepted;
+    }
+
+    fn take_nak(&mut self, _kind: u8, _value: &[u8], _cx: &mut Cx<'_>) {
+        self.naks += 1;
+    }
+
+    fn take_reject(&mut self, _kind: u8) {
+        self.rejects += 1;
+    }
+
+    fn restart(&mut self, _cx: &mut Cx<'_>) {}
+}
+
+fn end(ours: u8, accepted: u8, lab: &mut Lab) -> Negotiation<Number> {
+    let mut end = Negotiation::new(Number { ours, accepted, ..Number::default() });
+    end.drive(Event::Open, &mut lab.cx());
+    end.drive(Event::Up, &mut lab.cx());
+    end
+}
+
+fn exchange(a: &mut Negotiation<Number>, b: &mut Negotiation<Number>, lab: &mut Lab) {
+    while a.has_output() || b.has_output() {
+        if let Some(packet) = a.transmit() {
+            b.receive(&packet, &mut lab.cx());
+        }
+        if let Some(packet) = b.transmit() {
+            a.receive(&packet, &mut lab.cx());
+        }
+    }
+}
+
+fn all_news(end: &mut Negotiation<Number>) -> Vec<News> {
+    core::iter::from_fn(|| end.news()).collect()
+}
+
+#[test]
+fn two_ends_that_accept_each_other_open_and_wait_for_nothing() {
+    let mut lab = Lab::default();
+    let (mut a, mut b) = (end(1, 2, &mut lab), end(2, 1, &mut lab));
+    exchange(&mut a, &mut b, &mut lab);
+    for end in [&mut a, &mut b] {
+        assert!(end.is_opened() && end.deadline().is_none());
+        assert_eq!(all_news(end), [News::Up]);
+    }
+    assert_eq!((a.options.theirs, b.options.theirs), (2, 1));
+}
+
+#[test]
+fn two_ends_that_never_agree_come_to_rejects_and_then_to_an_end() {
+    let mut lab = Lab::default();
+    let (mut a, mut b) = (end(1, 9, &mut lab), end(2, 1, &mut lab));
+    for _ in 0..100 {
+        if let Some(packet) = a.transmit() {
+            b.receive(&packet, &mut lab.cx());
+        }
+        if let Some(packet) = b.transmit() {
+            a.receive(&packet, &mut lab.cx());
+        }
+    }
+    assert_eq!(b.options.naks, usize::try_from(NAKS_MAX).unwrap());
+    assert!(b.options.rejects > 0 && !b.is_opened());
+}
+
+#[test]
+fn a_request_that_nobody_answers_goes_ten_times_and_then_the_layer_is_finished() {
+    let mut lab = Lab::default();
+    let mut a = end(1, 2, &mut lab);
+    let mut requests = 0;
+    while let Some(deadline) = a.deadline() {
+        requests += usize::from(a.transmit().is_some());
+        lab.now = deadline;
+        a.timeout(&mut lab.cx());
+    }
+    assert_eq!((requests, a.state), (10, State::Stopped));
+    assert_eq!(all_news(&mut a), [News::Finished]);
+    assert_eq!(lab.now, Instant::ZERO + RESTART * 10);
+}
+
+#[test]
+fn a_goodbye_that_nobody_answers_goes_twice() {
+    let mut lab = Lab::default();
+    let (mut a, mut b) = (end(1, 2, &mut lab), end(2, 1, &mut lab));
+    exchange(&mut a, &mut b, &mut lab);
+    a.drive(Event::Close, &mut lab.cx());
+    let mut goodbyes = 0;
+    while let Some(deadline) = a.deadline() {
+        goodbyes += usize::from(a.transmit().is_some());
+        lab.now = deadline;
+        a.timeout(&mut lab.cx());
+    }
+    assert_eq!((goodbyes, a.state), (2, State::Closed));
+    assert_eq!(all_news(&mut a), [News::Up, News::Down, News::Finished]);
+}
+
+#[test]
+fn an_answer_to_another_request_is_counted_and_changes_nothing() {
+    let mut lab = Lab::default();
+    let mut a = end(1, 2, &mut lab);
+    let request = a.transmit().unwrap();
+    let stale = packet::emit(Code::CONFIGURE_ACK, request[1].wrapping_add(1), &request[4..]);
+    a.receive(&stale, &mut lab.cx());
+    let other = packet::emit(Code::CONFIGURE_ACK, request[1], &[1, 3, 9]);
+    a.receive(&other, &mut lab.cx());
+    assert_eq!((a.state, lab.counted(Counter::PppControlErrors)), (State::RequestSent, 2));
+}
+
+#[test]
+fn an_unknown_option_is_rejected_alone() {
+    let mut lab = Lab::default();
+    let mut a = end(1, 2, &mut lab);
+    a.transmit();
+    let asked = [1, 3, 7, 200, 4, 5, 6];
+    a.receive(&packet::emit(Code::CONFIGURE_REQUEST, 9, &asked), &mut lab.cx());
+    assert_eq!(a.transmit().unwrap(), packet::emit(Code::CONFIGURE_REJECT, 9, &[200, 4, 5, 6]));
+}
+
+#[test]
+fn a_new_request_of_an_end_that_was_open_takes_the_layer_down_and_up_again() {
+    let mut lab = Lab::default();
+    let (mut a, mut b) = (end(1, 2, &mut lab), end(2, 1, &mut lab));
+    exchange(&mut a, &mut b, &mut lab);
+    b = end(2, 1, &mut lab);
+    exchange(&mut a, &mut b, &mut lab);
+    assert_eq!(all_news(&mut a), [News::Up, News::Down, News::Up]);
+    assert!(a.is_opened() && b.is_opened());
+}
+
+#[test]
+fn more_packets_than_the_queue_holds_are_dropped_and_counted() {
+    let mut lab = Lab::default();
+    let mut a = end(1, 2, &mut lab);
+    for _ in 0..OUTPUT_LIMIT {
+        a.receive(&packet::emit(Code::TERMINATE_REQUEST, 1, &[]), &mut lab.cx());
+    }
+    assert_eq!(lab.counted(Counter::PppControlDropped), 1);
+}

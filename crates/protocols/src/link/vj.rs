@@ -1,0 +1,564 @@
+//! Van Jacobson's compression of TCP/IPv4 headers for slow serial lines (RFC 1144).
+//!
+//! Theory of operation. Of the 40 bytes of headers of a segment most are the same from one segment
+//! of a connection to the next, and most of the others change by little. Both ends of the line keep
+//! the headers of the last segment of each of a few connections, each in a slot with a number. The
+//! compressor sends a datagram as one of three kinds, and the link below says which it is:
+//!
+//! - [`Kind::Ip`]: as it is. All that is not TCP, fragments, and segments with SYN, FIN or RST.
+//! - [`Kind::UncompressedTcp`]: as it is, but the number of its slot stands in the place of the
+//!   protocol field. Both ends put its headers into that slot.
+//! - [`Kind::CompressedTcp`]: what has changed against the slot, and the data (§3.2.2):
+//!
+//! ```text
+//! mask     what follows: C I P S A W U (P is no field but the segment's PSH bit itself)
+//! [C]      number of the slot, if it is not that of the segment before
+//! checksum TCP's own, two bytes: this is what finds out when the two ends disagree
+//! [U] [W] [A] [S] [I]   urgent pointer, then the differences of window, acknowledgment, sequence
+//!          number and IP identification: one byte from 1 to 255, or 0 and two bytes
+//! data
+//! ```
+//!
+//! A difference of 1 in the identification needs no byte. Two masks that can hardly occur stand for
+//! the two most frequent segments: SWU for the echo of a character, where both sequence number and
+//! acknowledgment move on by the data of the segment before, and SAWU for bulk data, where the
+//! sequence number does. A segment whose real changes give one of these goes uncompressed, and so
+//! does one that changes nothing, because it is a retransmission and perhaps the other end lacks
+//! what went before.
+//!
+//! After a loss the slot of the decompressor is behind, and what it makes has a wrong TCP checksum,
+//! until the retransmission comes uncompressed (§4.1). After a loss that the link has noticed it
+//! may also not know whose slot is meant, and tosses all until a segment names one (§4.2). What a
+//! loss may hide is limited, but not nothing: if it makes two fields wrong by amounts whose one's
+//! complement sum is zero, no checksum tells. A lost segment whose window shrinks by just the data
+//! before it does that, and the special case of an echo can, when the lost segment and the one
+//! before had data of different lengths. RFC 1144 accepts this; a link with a checksum of its own,
+//! as PPP, does not help, because nothing is damaged. The IP identification is under no checksum
+//! that travels, and is wrong after a loss.
+//!
+//! A datagram with DF and without an identification (RFC 6864 §4.1: an atomic one may have any) is
+//! given the one after its slot's, because an identification that does not count on would take
+//! three bytes of every segment.
+//!
+//! Two things are stricter here than in the RFC's sample. Bits that it does not know (ECN's) are
+//! compared with the slot's, and a change goes uncompressed. And in the special cases its receiver
+//! leaves URG as it was: here the receiver clears it, and the sender does not use a special case
+//! when the slot has it set, so that either kind of other end makes the right segment of it.
+
+use crate::checksum::Sum;
+use crate::meter::{Counter, Meter};
+use crate::packet::{HEADROOM, Packet};
+use alloc::vec::Vec;
+
+/// How many slots there are at the most, and the number that both ends have without agreement
+/// (RFC 1144 §3.2.3).
+pub const SLOTS_MAX: u8 = 16;
+
+/// IPv4 and TCP header, each with all the options it can have.
+const HEADERS_LEN_MAX: usize = 120;
+const _: () = assert!(HEADERS_LEN_MAX <= HEADROOM, "headers are put in front of received data");
+
+/// How a datagram goes over the line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// As it is.
+    Ip,
+    /// As it is, with the number of its slot in the place of the protocol field.
+    UncompressedTcp,
+    /// The changes of its headers and the data.
+    CompressedTcp,
+}
+
+/// Why nothing came out of what the line brought.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Error {
+    /// It is cut short, or is about a slot that is empty or that there is not.
+    Damaged,
+    /// It does not name its slot, and after a loss that may be another than before.
+    Tossed,
+}
+
+/// The mask's bits (RFC 1144 appendix A.1).
+mod mask {
+    pub(super) const CONNECTION: u8 = 0x40;
+    pub(super) const IDENTIFICATION: u8 = 0x20;
+    pub(super) const PUSH: u8 = 0x10;
+    pub(super) const SEQUENCE: u8 = 0x08;
+    pub(super) const ACKNOWLEDGMENT: u8 = 0x04;
+    pub(super) const WINDOW: u8 = 0x02;
+    pub(super) const URGENT: u8 = 0x01;
+    pub(super) const SPECIALS: u8 = SEQUENCE | ACKNOWLEDGMENT | WINDOW | URGENT;
+    /// The echo of a character.
+    pub(super) const ECHO: u8 = SEQUENCE | WINDOW | URGENT;
+    /// Bulk data.
+    pub(super) const BULK: u8 = SPECIALS;
+}
+
+const PROTOCOL_AT: usize = 9;
+const PROTOCOL_TCP: u8 = 6;
+const FRAGMENT: u16 = 0x3FFF;
+/// In the byte that holds the flags.
+const DONT_FRAGMENT: u8 = 0x40;
+const FIN_SYN_RST: u8 = 0x07;
+const PSH: u8 = 0x08;
+const ACK: u8 = 0x10;
+const URG: u8 = 0x20;
+
+/// The sending end.
+#[derive(Debug)]
+pub struct Compressor {
+    slots: Vec<Slot>,
+    slots_max: u8,
+    /// The slot of the last segment, which the next need not name if it is the same.
+    last: Option<u8>,
+    may_omit_slot: bool,
+    /// Segments so far, for the age of the slots.
+    clock: u64,
+}
+
+/// The receiving end.
+#[derive(Debug)]
+pub struct Decompressor {
+    slots: Vec<Option<Slot>>,
+    last: Option<u8>,
+    is_tossing: bool,
+}
+
+/// The headers of the last segment of a connection.
+#[derive(Clone, Debug)]
+struct Slot {
+    ip: [u8; 20],
+    ip_options: Vec<u8>,
+    tcp: [u8; 20],
+    tcp_options: Vec<u8>,
+    data_len: u16,
+    used_at: u64,
+}
+
+/// The headers of a whole TCP segment in a whole IPv4 datagram.
+#[derive(Clone, Copy, Debug)]
+struct Headers<'a> {
+    ip: &'a [u8; 20],
+    ip_options: &'a [u8],
+    tcp: &'a [u8; 20],
+    tcp_options: &'a [u8],
+    data_len: u16,
+}
+
+impl Compressor {
+    /// Makes a compressor for an end with `slots` slots, 1 to [`SLOTS_MAX`]; with `may_omit_slot`
+    /// a segment names its slot only if it is another than that of the segment before.
+    #[must_use]
+    pub fn new(slots: u8, may_omit_slot: bool) -> Self {
+        let slots_max = slots.clamp(1, SLOTS_MAX);
+        Self { slots: Vec::new(), slots_max, last: None, may_omit_slot, clock: 0 }
+    }
+
+    /// Makes of a whole datagram what goes over the line, and returns what that is.
+    pub fn compress(&mut self, packet: &mut Packet, meter: &mut Meter) -> Kind {
+        self.number(packet);
+        let Some(headers) = Headers::read(packet.data()) else { return Kind::Ip };
+        // RFC 1144 §3.2.3: a segment that opens or closes goes as it is.
+        if headers.tcp[13] & (FIN_SYN_RST | ACK) != ACK {
+            return Kind::Ip;
+        }
+        self.clock += 1;
+        let (number, changes) = self.enter(&headers);
+        let (headers_len, checksum) = (headers.len(), [headers.tcp[16], headers.tcp[17]]);
+        let names_slot = !self.may_omit_slot || self.last != Some(number);
+        self.last = Some(number);
+        let Some(changes) = changes else {
+            if let Some(protocol) = packet.data_mut().get_mut(PROTOCOL_AT) {
+                *protocol = number;
+            }
+            meter.count(Counter::VjUncompressedOut);
+            return Kind::UncompressedTcp;
+        };
+        packet.pull(headers_len);
+        packet.push(changes.deltas());
+        packet.push(&checksum);
+        if names_slot {
+            packet.push(&[changes.mask | mask::CONNECTION, number]);
+        } else {
+            packet.push(&[changes.mask]);
+        }
+        meter.count(Counter::VjCompressedOut);
+        Kind::CompressedTcp
+    }
+
+    /// Gives an atomic datagram without an identification the one that takes no byte.
+    fn number(&self, packet: &mut Packet) {
+        let Some(headers) = Headers::read(packet.data()) else { return };
+        let is_atomic = headers.ip[6] & DONT_FRAGMENT != 0 && headers.ip[4..6] == [0, 0];
+        let slot = self.slots.iter().find(|slot| slot.is_of(&headers));
+        let (true, Some(slot)) = (is_atomic, slot) else { return };
+        let mut ip = *headers.ip;
+        [ip[4], ip[5]] = slot.ip_identification().wrapping_add(1).to_be_bytes();
+        [ip[10], ip[11]] = [0, 0];
+        let sum = Sum::default().bytes(&ip).bytes(headers.ip_options);
+        [ip[10], ip[11]] = sum.finish().to_be_bytes();
+        if let Some(old) = packet.data_mut().first_chunk_mut() {
+            *old = ip;
+        }
+    }
+
+    /// Puts `headers` into the slot of their connection; returns its number, and what has changed
+    /// if the other end can be told so.
+    fn enter(&mut self, headers: &Headers<'_>) -> (u8, Option<Changes>) {
+        let mut numbered = (0..).zip(&mut self.slots);
+        if let Some((number, slot)) = numbered.find(|(_, slot)| slot.is_of(headers)) {
+            let changes = slot.changes(headers);
+            slot.store(headers, self.clock);
+            return (number, changes);
+        }
+        let mut slot = Slot::empty();
+        slot.store(headers, self.clock);
+        if let Ok(number) = u8::try_from(self.slots.len())
+            && number < self.slots_max
+        {
+            self.slots.push(slot);
+            return (number, None);
+        }
+        // The slot that was used least recently.
+        let oldest = (0..).zip(&mut self.slots).min_by_key(|(_, slot)| slot.used_at);
+        let number = oldest.map_or(0, |(number, oldest)| {
+            *oldest = slot;
+            number
+        });
+        (number, None)
+    }
+
+    /// Forgets all slots, so that the next segment of each connection goes uncompressed: something
+    /// that was compressed never went to the line.
+    pub fn forget(&mut self) {
+        self.slots.clear();
+        self.last = None;
+    }
+}
+
+impl Decompressor {
+    /// Makes a decompressor with `slots` slots, 1 to [`SLOTS_MAX`].
+    #[must_use]
+    pub fn new(slots: u8) -> Self {
+        let slots = usize::from(slots.clamp(1, SLOTS_MAX));
+        Self { slots: (0..slots).map(|_| None).collect(), last: None, is_tossing: false }
+    }
+
+    /// Makes a whole datagram of what the line has brought, in its place. The packet has its
+    /// headroom still, or has lost no more of it than a link's own header.
+    ///
+    /// # Errors
+    ///
+    /// If there is no datagram to be had from it. It is counted.
+    pub fn decompress(
+        &mut self,
+        kind: Kind,
+        packet: &mut Packet,
+        meter: &mut Meter,
+    ) -> Result<(), Error> {
+        let result = match kind {
+            Kind::Ip => return Ok(()),
+            Kind::UncompressedTcp => self.uncompressed(packet),
+            Kind::CompressedTcp => self.compressed(packet),
+        };
+        match result {
+            Ok(()) if kind == Kind::CompressedTcp => meter.count(Counter::VjCompressedIn),
+            Ok(()) => meter.count(Counter::VjUncompressedIn),
+            Err(Error::Tossed) => meter.count(Counter::VjTossed),
+            Err(Error::Damaged) => {
+                meter.count(Counter::VjErrorsIn);
+                self.lose();
+            }
+        }
+        result
+    }
+
+    /// Takes the news that the link has lost or damaged something.
+    pub fn lose(&mut self) {
+        self.is_tossing = true;
+    }
+
+    fn uncompressed(&mut self, packet: &mut Packet) -> Result<(), Error> {
+        let protocol = packet.data_mut().get_mut(PROTOCOL_AT).ok_or(Error::Damaged)?;
+        let number = core::mem::replace(protocol, PROTOCOL_TCP);
+        let headers = Headers::read(packet.data()).ok_or(Error::Damaged)?;
+        let slot = self.slots.get_mut(usize::from(number)).ok_or(Error::Damaged)?;
+        slot.get_or_insert_with(Slot::empty).store(&headers, 0);
+        self.last = Some(number);
+        self.is_tossing = false;
+        Ok(())
+    }
+
+    fn compressed(&mut self, packet: &mut Packet) -> Result<(), Error> {
+        let mut cursor = Cursor(packet.data());
+        let changes = cursor.byte()?;
+        if changes & mask::CONNECTION != 0 {
+            let number = cursor.byte()?;
+            if usize::from(number) >= self.slots.len() {
+                return Err(Error::Damaged);
+            }
+            self.last = Some(number);
+            self.is_tossing = false;
+        } else if self.is_tossing {
+            return Err(Error::Tossed);
+        }
+        let number = self.last.ok_or(Error::Damaged)?;
+        let slot = self.slots.get_mut(usize::from(number)).and_then(Option::as_mut);
+        let slot = slot.ok_or(Error::Damaged)?;
+        slot.apply(changes, &mut cursor)?;
+        let (data_len, compressed_len) = (cursor.0.len(), packet.len() - cursor.0.len());
+        slot.set_data_len(data_len)?;
+        packet.pull(compressed_len);
+        for part in [&slot.tcp_options[..], &slot.tcp, &slot.ip_options, &slot.ip] {
+            packet.push(part);
+        }
+        Ok(())
+    }
+}
+
+impl<'a> Headers<'a> {
+    /// Reads the headers of `datagram`, if it is one that can be made again from them: TCP, no
+    /// fragment, with a right length and a right checksum of the IP header.
+    fn read(datagram: &'a [u8]) -> Option<Self> {
+        let (ip, rest) = datagram.split_first_chunk::<20>()?;
+        let ip_options_len = (usize::from(ip[0] & 0x0F) * 4).checked_sub(20)?;
+        let (ip_options, rest) = rest.split_at_checked(ip_options_len)?;
+        let (tcp, rest) = rest.split_first_chunk::<20>()?;
+        let tcp_options_len = (usize::from(tcp[12] >> 4) * 4).checked_sub(20)?;
+        let (tcp_options, data) = rest.split_at_checked(tcp_options_len)?;
+        let is_ours = ip[0] >> 4 == 4
+            && ip[PROTOCOL_AT] == PROTOCOL_TCP
+            && u16::from_be_bytes([ip[6], ip[7]]) & FRAGMENT == 0
+            && usize::from(u16::from_be_bytes([ip[2], ip[3]])) == datagram.len()
+            && Sum::default().bytes(ip).bytes(ip_options).is_good();
+        let data_len = u16::try_from(data.len()).ok()?;
+        is_ours.then_some(Self { ip, ip_options, tcp, tcp_options, data_len })
+    }
+
+    fn len(&self) -> usize {
+        40 + self.ip_options.len() + self.tcp_options.len()
+    }
+}
+
+impl Slot {
+    fn empty() -> Self {
+        Self {
+            ip: [0; 20],
+            ip_options: Vec::new(),
+            tcp: [0; 20],
+            tcp_options: Vec::new(),
+            data_len: 0,
+            used_at: 0,
+        }
+    }
+
+    fn store(&mut self, headers: &Headers<'_>, used_at: u64) {
+        (self.ip, self.tcp) = (*headers.ip, *headers.tcp);
+        self.ip_options.clear();
+        self.ip_options.extend_from_slice(headers.ip_options);
+        self.tcp_options.clear();
+        self.tcp_options.extend_from_slice(headers.tcp_options);
+        (self.data_len, self.used_at) = (headers.data_len, used_at);
+    }
+
+    fn ip_identification(&self) -> u16 {
+        u16::from_be_bytes([self.ip[4], self.ip[5]])
+    }
+
+    /// Returns whether the addresses and ports are these.
+    fn is_of(&self, headers: &Headers<'_>) -> bool {
+        self.ip.get(12..) == headers.ip.get(12..) && self.tcp.get(..4) == headers.tcp.get(..4)
+    }
+
+    /// Returns what the other end must be told, or nothing if it must see the whole headers.
+    fn changes(&self, headers: &Headers<'_>) -> Option<Changes> {
+        if !self.is_alike(headers) {
+            return None;
+        }
+        let (old, new, mut changes) = (&self.tcp, headers.tcp, Changes::default());
+        if new[13] & URG != 0 {
+            changes.put(mask::URGENT, u16::from_be_bytes([new[18], new[19]]));
+        } else if old[18..] != new[18..] {
+            // The pointer changes although it does not count.
+            return None;
+        }
+        let window = difference(&[new[14], new[15]], &[old[14], old[15]])?;
+        let acknowledgment = difference(&new[8..12], &old[8..12])?;
+        let sequence = difference(&new[4..8], &old[4..8])?;
+        changes.put_unless_0(mask::WINDOW, window);
+        changes.put_unless_0(mask::ACKNOWLEDGMENT, acknowledgment);
+        changes.put_unless_0(mask::SEQUENCE, sequence);
+        let is_next = sequence == self.data_len && old[13] & URG == 0;
+        match changes.mask {
+            // Data after a bare acknowledgment is new; all else that is alike was sent before.
+            0 if self.data_len == 0 && headers.data_len != 0 => {}
+            0 | mask::ECHO | mask::BULK => return None,
+            mask::SEQUENCE if is_next => changes = Changes::special(mask::BULK),
+            0x0C if is_next && sequence == acknowledgment => {
+                changes = Changes::special(mask::ECHO);
+            }
+            _ => {}
+        }
+        let identification = difference(&headers.ip[4..6], &self.ip[4..6])?;
+        if identification != 1 {
+            changes.put(mask::IDENTIFICATION, identification);
+        }
+        if new[13] & PSH != 0 {
+            changes.mask |= mask::PUSH;
+        }
+        Some(changes)
+    }
+
+    /// Returns whether all is the same that a compressed segment cannot change.
+    fn is_alike(&self, headers: &Headers<'_>) -> bool {
+        let flags = |tcp: &[u8; 20]| tcp[13] & !(PSH | URG);
+        self.ip[..2] == headers.ip[..2]
+            && self.ip[6..10] == headers.ip[6..10]
+            && self.ip_options == headers.ip_options
+            && self.tcp[12] == headers.tcp[12]
+            && flags(&self.tcp) == flags(headers.tcp)
+            && self.tcp_options == headers.tcp_options
+    }
+
+    /// Takes over the changes that a segment brings.
+    fn apply(&mut self, changes: u8, cursor: &mut Cursor<'_>) -> Result<(), Error> {
+        let (mut ip, mut tcp) = (self.ip, self.tcp);
+        (tcp[16], tcp[17]) = (cursor.byte()?, cursor.byte()?);
+        tcp[13] &= !(PSH | URG);
+        if changes & mask::PUSH != 0 {
+            tcp[13] |= PSH;
+        }
+        match changes & mask::SPECIALS {
+            mask::ECHO => {
+                add(&mut tcp[8..12], self.data_len);
+                add(&mut tcp[4..8], self.data_len);
+            }
+            mask::BULK => add(&mut tcp[4..8], self.data_len),
+            changes => {
+                if changes & mask::URGENT != 0 {
+                    tcp[13] |= URG;
+                    [tcp[18], tcp[19]] = cursor.delta()?.to_be_bytes();
+                }
+                if changes & mask::WINDOW != 0 {
+                    add(&mut tcp[14..16], cursor.delta()?);
+                }
+                if changes & mask::ACKNOWLEDGMENT != 0 {
+                    add(&mut tcp[8..12], cursor.delta()?);
+                }
+                if changes & mask::SEQUENCE != 0 {
+                    add(&mut tcp[4..8], cursor.delta()?);
+                }
+            }
+        }
+        let by = if changes & mask::IDENTIFICATION != 0 { cursor.delta()? } else { 1 };
+        add(&mut ip[4..6], by);
+        (self.ip, self.tcp) = (ip, tcp);
+        Ok(())
+    }
+
+    /// Sets the lengths for `data_len` bytes of data, and with them the IP checksum.
+    fn set_data_len(&mut self, data_len: usize) -> Result<(), Error> {
+        let headers_len = 40 + self.ip_options.len() + self.tcp_options.len();
+        let total_len = u16::try_from(headers_len + data_len).map_err(|_| Error::Damaged)?;
+        self.data_len = u16::try_from(data_len).map_err(|_| Error::Damaged)?;
+        [self.ip[2], self.ip[3]] = total_len.to_be_bytes();
+        [self.ip[10], self.ip[11]] = [0, 0];
+        let sum = Sum::default().bytes(&self.ip).bytes(&self.ip_options);
+        [self.ip[10], self.ip[11]] = sum.finish().to_be_bytes();
+        Ok(())
+    }
+}
+
+/// Returns `new` - `old` of two big-endian fields of the same length, if it fits into 16 bits.
+fn difference(new: &[u8], old: &[u8]) -> Option<u16> {
+    let value =
+        |field: &[u8]| field.iter().fold(0_u32, |value, byte| value << 8 | u32::from(*byte));
+    let difference = value(new).wrapping_sub(value(old));
+    // Fields of two bytes wrap at their own width.
+    if new.len() == 2 { Some((difference & 0xFFFF) as u16) } else { u16::try_from(difference).ok() }
+}
+
+/// Adds `by` to a big-endian field, which wraps.
+fn add(field: &mut [u8], by: u16) {
+    let mut carry = u32::from(by);
+    for byte in field.iter_mut().rev() {
+        let sum = u32::from(*byte) + (carry & 0xFF);
+        *byte = (sum & 0xFF) as u8;
+        carry = (carry >> 8) + (sum >> 8);
+    }
+}
+
+/// The mask of a compressed segment and what goes behind its checksum.
+#[derive(Clone, Copy, Debug, Default)]
+struct Changes {
+    mask: u8,
+    /// Five fields of at most three bytes.
+    bytes: [u8; 15],
+    len: usize,
+}
+
+impl Changes {
+    fn special(mask: u8) -> Self {
+        Self { mask, ..Self::default() }
+    }
+
+    fn put(&mut self, bit: u8, delta: u16) {
+        self.mask |= bit;
+        let [high, low] = delta.to_be_bytes();
+        let long = [0, high, low];
+        let code: &[u8] = if high == 0 && low != 0 { &long[2..] } else { &long };
+        let room = self.bytes.iter_mut().skip(self.len);
+        room.zip(code).for_each(|(to, from)| *to = *from);
+        self.len += code.len();
+    }
+
+    fn put_unless_0(&mut self, bit: u8, delta: u16) {
+        if delta != 0 {
+            self.put(bit, delta);
+        }
+    }
+
+    fn deltas(&self) -> &[u8] {
+        self.bytes.get(..self.len).unwrap_or_default()
+    }
+}
+
+/// What is left of a compressed segment.
+struct Cursor<'a>(&'a [u8]);
+
+impl Cursor<'_> {
+    fn byte(&mut self) -> Result<u8, Error> {
+        let (byte, rest) = self.0.split_first().ok_or(Error::Damaged)?;
+        self.0 = rest;
+        Ok(*byte)
+    }
+
+    fn delta(&mut self) -> Result<u16, Error> {
+        match self.byte()? {
+            0 => Ok(u16::from_be_bytes([self.byte()?, self.byte()?])),
+            delta => Ok(u16::from(delta)),
+        }
+    }
+}
+
+/// What the tests of the links send.
+#[cfg(test)]
+pub(super) mod testing {
+    use super::*;
+
+    /// Returns a segment of one byte, each with a higher identification, sequence number and
+    /// acknowledgment than the one before.
+    pub(in crate::link) fn typed(count: u8) -> Vec<u8> {
+        #[rustfmt::skip]
+        let mut datagram = [
+            0x45, 0, 0, 41, 0, count, 0, 0, 64, 6, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2,
+            4, 0, 0, 23, 0, 0, 0, count, 0, 0, 0, count, 0x50, 0x10, 1, 0, 7, 7, 0, 0, b'x',
+        ];
+        let checksum = Sum::default().bytes(&datagram[..20]).finish();
+        [datagram[10], datagram[11]] = checksum.to_be_bytes();
+        datagram.to_vec()
+    }
+}
+
+#[cfg(test)]
+mod tests;

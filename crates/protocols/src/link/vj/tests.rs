@@ -1,0 +1,403 @@
+//! Two ends back to back, with and without losses between them.
+
+use super::*;
+use crate::cx::testing::Lab;
+use proptest::prelude::*;
+use std::vec;
+
+/// Host and peer, as they stand in the header.
+const ADDRESSES: [u8; 8] = [10, 0, 0, 1, 10, 0, 0, 2];
+
+/// A segment, before it has a checksum.
+#[derive(Clone, Debug)]
+struct Segment {
+    port: u16,
+    sequence: u32,
+    acknowledgment: u32,
+    flags: u8,
+    window: u16,
+    urgent: u16,
+    identification: u16,
+    options: Vec<u8>,
+    data: Vec<u8>,
+}
+
+impl Default for Segment {
+    fn default() -> Self {
+        Self {
+            port: 1024,
+            sequence: 1_000,
+            acknowledgment: 5_000,
+            flags: ACK,
+            window: 2_000,
+            urgent: 0,
+            identification: 1,
+            options: Vec::new(),
+            data: Vec::new(),
+        }
+    }
+}
+
+impl Segment {
+    fn datagram(&self) -> Vec<u8> {
+        let offset = u8::try_from(5 + self.options.len() / 4).unwrap() << 4;
+        let mut tcp = [
+            &self.port.to_be_bytes()[..],
+            &23_u16.to_be_bytes(),
+            &self.sequence.to_be_bytes(),
+            &self.acknowledgment.to_be_bytes(),
+            &[offset, self.flags],
+            &self.window.to_be_bytes(),
+            &[0, 0],
+            &self.urgent.to_be_bytes(),
+            &self.options,
+            &self.data,
+        ]
+        .concat();
+        let checksum = pseudo_header(&tcp).bytes(&tcp).finish();
+        tcp[16..18].copy_from_slice(&checksum.to_be_bytes());
+        let [len, identification] =
+            [u16::try_from(20 + tcp.len()).unwrap(), self.identification].map(u16::to_be_bytes);
+        let mut ip = [
+            &[0x45, 0, len[0], len[1], identification[0], identification[1]],
+            &[0, 0, 64, PROTOCOL_TCP, 0, 0][..],
+            &ADDRESSES,
+        ]
+        .concat();
+        let checksum = Sum::default().bytes(&ip).finish();
+        ip[10..12].copy_from_slice(&checksum.to_be_bytes());
+        [ip, tcp].concat()
+    }
+}
+
+fn pseudo_header(segment: &[u8]) -> Sum {
+    let len = u16::try_from(segment.len()).unwrap();
+    Sum::default().bytes(&ADDRESSES).word(PROTOCOL_TCP.into()).word(len)
+}
+
+fn has_good_checksum(datagram: &[u8]) -> bool {
+    let segment = &datagram[20..];
+    Headers::read(datagram).is_some() && pseudo_header(segment).bytes(segment).is_good()
+}
+
+/// Both ends of a line.
+struct Ends {
+    compressor: Compressor,
+    decompressor: Decompressor,
+    lab: Lab,
+}
+
+impl Default for Ends {
+    fn default() -> Self {
+        Self {
+            compressor: Compressor::new(SLOTS_MAX, true),
+            decompressor: Decompressor::new(SLOTS_MAX),
+            lab: Lab::default(),
+        }
+    }
+}
+
+impl Ends {
+    fn compress(&mut self, datagram: &[u8]) -> (Kind, Vec<u8>) {
+        let mut packet = Packet::from_slice(datagram);
+        let kind = self.compressor.compress(&mut packet, &mut self.lab.meter);
+        (kind, packet.data().to_vec())
+    }
+
+    fn decompress(&mut self, kind: Kind, bytes: &[u8]) -> Result<Vec<u8>, Error> {
+        let mut packet = Packet::from_slice(bytes);
+        self.decompressor.decompress(kind, &mut packet, &mut self.lab.meter)?;
+        Ok(packet.data().to_vec())
+    }
+
+    /// Carries a segment over; returns how it went and what it took, and checks what came out.
+    fn carry(&mut self, segment: &Segment) -> (Kind, Vec<u8>) {
+        let datagram = segment.datagram();
+        let (kind, bytes) = self.compress(&datagram);
+        assert_eq!(self.decompress(kind, &bytes).unwrap(), datagram, "{segment:?} as {kind:?}");
+        (kind, bytes)
+    }
+}
+
+/// Returns a segment of one byte, and one for each of three frequent sequels of it.
+fn typing() -> [Segment; 3] {
+    let key = Segment { data: vec![b'x'], flags: ACK | PSH, ..Segment::default() };
+    let next = Segment { sequence: 1_001, acknowledgment: 5_001, identification: 2, ..key.clone() };
+    let bulk = Segment { sequence: 1_002, identification: 3, ..next.clone() };
+    [key, next, bulk]
+}
+
+#[test]
+fn the_first_segment_of_a_connection_goes_uncompressed_with_the_number_of_its_slot() {
+    let mut ends = Ends::default();
+    let [key, ..] = typing();
+    let (kind, bytes) = ends.carry(&key);
+    assert_eq!((kind, bytes.len(), bytes[9]), (Kind::UncompressedTcp, 41, 0));
+    let other = Segment { port: 1025, ..key };
+    assert_eq!(ends.carry(&other).1[9], 1);
+}
+
+#[test]
+fn a_typed_character_and_its_echo_take_three_bytes_of_header() {
+    let mut ends = Ends::default();
+    let [key, next, bulk] = typing();
+    ends.carry(&key);
+    let (kind, bytes) = ends.carry(&next);
+    assert_eq!((kind, bytes.len(), bytes[0]), (Kind::CompressedTcp, 4, mask::ECHO | mask::PUSH));
+    let (_, bytes) = ends.carry(&bulk);
+    assert_eq!((bytes.len(), bytes[0]), (4, mask::BULK | mask::PUSH));
+}
+
+#[test]
+fn a_bare_acknowledgment_takes_its_mask_checksum_and_difference() {
+    let mut ends = Ends::default();
+    ends.carry(&Segment::default());
+    let ack = Segment { acknowledgment: 5_200, identification: 2, ..Segment::default() };
+    assert_eq!(ends.carry(&ack).1.len(), 4);
+    let far = Segment { acknowledgment: 5_200 + 0x1234, identification: 3, ..Segment::default() };
+    let (_, bytes) = ends.carry(&far);
+    assert_eq!((bytes[0], &bytes[3..]), (mask::ACKNOWLEDGMENT, &[0, 0x12, 0x34][..]));
+}
+
+#[test]
+fn the_slot_is_named_when_another_connection_was_heard_between() {
+    let mut ends = Ends::default();
+    let [key, next, bulk] = typing();
+    ends.carry(&key);
+    ends.carry(&Segment { port: 7, ..Segment::default() });
+    let (_, bytes) = ends.carry(&next);
+    assert_eq!(bytes[..2], [mask::CONNECTION | mask::ECHO | mask::PUSH, 0]);
+    assert_eq!(ends.carry(&bulk).1.len(), 4);
+}
+
+#[test]
+fn without_leave_to_omit_it_every_segment_names_its_slot() {
+    let mut ends = Ends { compressor: Compressor::new(4, false), ..Ends::default() };
+    let [key, next, bulk] = typing();
+    ends.carry(&key);
+    assert_eq!(ends.carry(&next).1.len(), 5);
+    assert_eq!(ends.carry(&bulk).1.len(), 5);
+}
+
+#[test]
+fn opening_and_closing_segments_fragments_and_other_protocols_go_as_they_are() {
+    let mut ends = Ends::default();
+    for flags in [2, 2 | ACK, 1 | ACK, 4, 4 | ACK, 0] {
+        let datagram = Segment { flags, ..Segment::default() }.datagram();
+        assert_eq!(ends.compress(&datagram), (Kind::Ip, datagram));
+    }
+    let mut fragment = Segment::default().datagram();
+    fragment[6] = 0x20;
+    assert_eq!(ends.compress(&fragment).0, Kind::Ip);
+    assert_eq!(ends.compress(&[0x45; 12]).0, Kind::Ip);
+}
+
+#[test]
+fn a_retransmission_goes_uncompressed() {
+    let mut ends = Ends::default();
+    let [key, next, _] = typing();
+    ends.carry(&key);
+    ends.carry(&next);
+    let again = Segment { identification: 3, ..next };
+    assert_eq!(ends.carry(&again).0, Kind::UncompressedTcp);
+    let back = Segment { identification: 4, ..key };
+    assert_eq!(ends.carry(&back).0, Kind::UncompressedTcp);
+}
+
+#[test]
+fn a_change_that_has_no_field_goes_uncompressed() {
+    let mut ends = Ends::default();
+    let [key, next, bulk] = typing();
+    ends.carry(&key);
+    let congested = Segment { flags: next.flags | 0x40, ..next };
+    assert_eq!(ends.carry(&congested).0, Kind::UncompressedTcp);
+    let with_options = Segment { options: vec![1, 1, 1, 1], flags: congested.flags, ..bulk };
+    assert_eq!(ends.carry(&with_options).0, Kind::UncompressedTcp);
+    let other = Segment { options: vec![1, 1, 1, 0], sequence: 1_003, ..with_options };
+    assert_eq!(ends.carry(&other).0, Kind::UncompressedTcp);
+}
+
+#[test]
+fn changes_that_look_like_a_special_case_go_uncompressed() {
+    let mut ends = Ends::default();
+    let [key, next, _] = typing();
+    ends.carry(&key);
+    let like_echo =
+        Segment { flags: ACK | URG, urgent: 3, window: 1_999, acknowledgment: 5_000, ..next };
+    assert_eq!(ends.carry(&like_echo).0, Kind::UncompressedTcp);
+}
+
+#[test]
+fn after_an_urgent_segment_no_special_case_is_used() {
+    let mut ends = Ends::default();
+    let [key, next, bulk] = typing();
+    ends.carry(&Segment { flags: ACK | URG, urgent: 1, ..key });
+    let (_, bytes) = ends.carry(&Segment { urgent: 1, ..next });
+    assert_eq!(bytes[0] & mask::SPECIALS, mask::SEQUENCE | mask::ACKNOWLEDGMENT);
+    let (_, bytes) = ends.carry(&Segment { urgent: 1, ..bulk });
+    assert_eq!(bytes[0] & mask::SPECIALS, mask::BULK);
+}
+
+#[test]
+fn the_slot_used_least_recently_is_given_to_a_new_connection() {
+    let mut ends = Ends { compressor: Compressor::new(2, true), ..Ends::default() };
+    let of = |port, sequence| Segment { port, sequence, ..Segment::default() };
+    ends.carry(&of(1, 0));
+    ends.carry(&of(2, 0));
+    assert_eq!(ends.carry(&of(1, 1)).0, Kind::CompressedTcp);
+    assert_eq!(ends.carry(&of(3, 0)).1[9], 1);
+    assert_eq!(ends.carry(&of(1, 2)).0, Kind::CompressedTcp);
+    assert_eq!(ends.carry(&of(2, 1)).0, Kind::UncompressedTcp);
+}
+
+#[test]
+fn after_an_error_segments_are_tossed_until_one_names_its_slot() {
+    let mut ends = Ends::default();
+    let [key, next, bulk] = typing();
+    ends.carry(&key);
+    ends.decompressor.lose();
+    let (kind, bytes) = ends.compress(&next.datagram());
+    assert_eq!(ends.decompress(kind, &bytes), Err(Error::Tossed));
+    ends.carry(&Segment { port: 7, ..Segment::default() });
+    let (kind, bytes) = ends.compress(&bulk.datagram());
+    // The slot is behind by what was tossed, and only TCP's checksum shows it.
+    let made = ends.decompress(kind, &bytes).unwrap();
+    assert!(!has_good_checksum(&made));
+    assert_eq!(ends.lab.counted(Counter::VjTossed), 1);
+    ends.carry(&Segment { identification: 9, ..next });
+}
+
+#[test]
+fn what_makes_no_sense_is_an_error_and_begins_the_tossing() {
+    let mut ends = Ends::default();
+    for bytes in [&[][..], &[mask::CONNECTION, 200, 1, 1], &[mask::CONNECTION, 3, 1, 1]] {
+        assert_eq!(ends.decompress(Kind::CompressedTcp, bytes), Err(Error::Damaged));
+    }
+    assert_eq!(ends.decompress(Kind::CompressedTcp, &[0, 1, 1]), Err(Error::Tossed));
+    let mut datagram = Segment::default().datagram();
+    datagram[9] = 16;
+    assert_eq!(ends.decompress(Kind::UncompressedTcp, &datagram), Err(Error::Damaged));
+    datagram[9] = 15;
+    assert!(ends.decompress(Kind::UncompressedTcp, &datagram).is_ok());
+    assert_eq!(ends.lab.counted(Counter::VjErrorsIn), 4);
+}
+
+#[test]
+fn a_compressor_that_forgot_sends_the_whole_headers_again() {
+    let mut ends = Ends::default();
+    let [key, next, _] = typing();
+    ends.carry(&key);
+    ends.compressor.forget();
+    assert_eq!(ends.carry(&next).0, Kind::UncompressedTcp);
+}
+
+#[test]
+fn an_atomic_datagram_without_an_identification_takes_no_byte_for_it() {
+    let mut ends = Ends::default();
+    for segment in typing() {
+        let mut datagram = Segment { identification: 0, ..segment }.datagram();
+        datagram[6] = 0x40;
+        datagram[10..12].fill(0);
+        let checksum = Sum::default().bytes(&datagram[..20]).finish();
+        datagram[10..12].copy_from_slice(&checksum.to_be_bytes());
+        let (kind, bytes) = ends.compress(&datagram);
+        assert!(kind == Kind::UncompressedTcp || bytes.len() == 4, "{bytes:?}");
+        let made = ends.decompress(kind, &bytes).unwrap();
+        assert!(has_good_checksum(&made) && made[20..] == datagram[20..]);
+    }
+}
+
+/// Any segment of a few connections, whose fields change as they do and as they do not.
+fn segments() -> impl Strategy<Value = Vec<Segment>> {
+    let delta = || prop_oneof![Just(0_u32), 1..4_u32, 200..300_u32, any::<u32>()];
+    let word = || prop_oneof![Just(0_u16), 1..3_u16, any::<u16>()];
+    let data = prop_oneof![Just(0_usize), 1..4_usize, 0..300_usize];
+    let flags =
+        prop_oneof![4 => Just(ACK), 4 => Just(ACK | PSH), 1 => Just(ACK | URG), 1 => any::<u8>()];
+    let options = prop_oneof![4 => Just(Vec::new()), 1 => Just(vec![1; 4]), 1 => Just(vec![1; 12])];
+    let moves = (0..5_u16, delta(), delta(), (word(), word(), word()), flags, options, data);
+    prop::collection::vec(moves, 1..60).prop_map(|moves| {
+        let mut connections: Vec<Segment> =
+            (0..5).map(|port| Segment { port, ..Segment::default() }).collect();
+        let mut sent = Vec::new();
+        for (port, s, a, (window, urgent, identification), flags, options, data) in moves {
+            let next = &mut connections[usize::from(port)];
+            // A difference of 3 stands for the data of the segment before.
+            let own = u32::try_from(next.data.len()).unwrap();
+            next.sequence = next.sequence.wrapping_add(if s == 3 { own } else { s });
+            next.acknowledgment = next.acknowledgment.wrapping_add(if a == 3 { own } else { a });
+            next.window = next.window.wrapping_add(window);
+            next.urgent = urgent;
+            next.identification = next.identification.wrapping_add(identification);
+            (next.flags, next.options, next.data) = (flags, options, vec![b'd'; data]);
+            sent.push(next.clone());
+        }
+        sent
+    })
+}
+
+proptest! {
+    #[test]
+    fn any_sequence_of_segments_comes_out_as_it_went_in(
+        segments in segments(),
+        slots in 1..=SLOTS_MAX,
+        may_omit_slot: bool,
+    ) {
+        let compressor = Compressor::new(slots, may_omit_slot);
+        let decompressor = Decompressor::new(slots);
+        let mut ends = Ends { compressor, decompressor, lab: Lab::default() };
+        for segment in &segments {
+            ends.carry(segment);
+        }
+    }
+
+    // A stream of pieces of one length, whose other fields only grow, by less than 65,535 together:
+    // what was lost cannot hide from the checksum. The head of the file says what can.
+    #[test]
+    fn with_losses_what_was_not_sent_has_a_wrong_checksum(
+        moves in prop::collection::vec(
+            (0..3_u16, 0..300_u32, 0..300_u16, 0..3_u8), 1..60),
+        piece in 0..300_u16,
+    ) {
+        let mut ends = Ends::default();
+        let data = vec![b'd'; usize::from(piece)];
+        let mut connections: Vec<Segment> = (0..3)
+            .map(|port| Segment { port, data: data.clone(), ..Segment::default() })
+            .collect();
+        let mut sent = Vec::new();
+        for (port, acknowledgment, window, fate) in moves {
+            let next = &mut connections[usize::from(port)];
+            next.sequence += u32::from(piece);
+            next.acknowledgment += acknowledgment;
+            next.window += window;
+            next.identification += 1;
+            let datagram = next.datagram();
+            // The IP identification is under no checksum.
+            sent.push(datagram[20..].to_vec());
+            let (kind, bytes) = ends.compress(&datagram);
+            match fate {
+                0 => {}
+                1 => ends.decompressor.lose(),
+                _ => if let Ok(made) = ends.decompress(kind, &bytes) && has_good_checksum(&made) {
+                    prop_assert!(sent.contains(&made[20..].to_vec()));
+                },
+            }
+        }
+    }
+
+    #[test]
+    fn any_bytes_are_taken_or_refused(
+        pieces in prop::collection::vec(
+            (0..3_u8, prop::collection::vec(any::<u8>(), 0..100)), 0..30),
+    ) {
+        let mut ends = Ends::default();
+        ends.carry(&Segment::default());
+        for (kind, bytes) in pieces {
+            let kind = [Kind::Ip, Kind::UncompressedTcp, Kind::CompressedTcp][usize::from(kind)];
+            _ = ends.compress(&bytes);
+            if let Ok(made) = ends.decompress(kind, &bytes) && kind != Kind::Ip {
+                prop_assert!(Headers::read(&made).is_some());
+            }
+        }
+    }
+}

@@ -1,0 +1,274 @@
+//! Fast Open (RFC 7413): data on the SYN, from a peer that has proved its address before.
+//!
+//! The proof is a cookie: a keyed hash of both addresses, which the server gives to whoever asks,
+//! in the answer to a SYN, and which the client keeps. A SYN that brings it is believed not to be
+//! forged, and its data goes to the application before the handshake has ended. So many half-open
+//! connections with data are allowed to a listener and no more (§5.1): beyond that a SYN is
+//! treated as if it had no cookie. It is off unless a profile asks for it.
+
+use super::arrives::Arrival;
+use super::connection::{Connection, State};
+use super::header::{Flags, Header};
+use super::keyed_hash::Key;
+use super::status::Event;
+use crate::cx::Cx;
+use crate::meter::Counter;
+use alloc::boxed::Box;
+use alloc::collections::VecDeque;
+use core::net::IpAddr;
+
+/// How many half-open connections of a listener may hold data.
+pub(super) const PENDING_MAX: usize = 16;
+/// How many servers' cookies a client keeps.
+const KEPT_MAX: usize = 64;
+/// Room that the options of a SYN may take from its data, in bytes.
+const SYN_OPTIONS_MAX: u16 = 40;
+/// The length of the cookies we give, in bytes.
+const COOKIE_LEN: u8 = 8;
+const COOKIE_LEN_MAX: usize = 16;
+
+/// A cookie: 4 to 16 bytes, an even number of them (RFC 7413 §4.1.1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cookie {
+    bytes: [u8; COOKIE_LEN_MAX],
+    len: u8,
+}
+
+impl Cookie {
+    /// Reads the cookie of an option; none if its length is not one that a cookie may have.
+    #[must_use]
+    pub fn new(bytes: &[u8]) -> Option<Self> {
+        let is_right = (4..=COOKIE_LEN_MAX).contains(&bytes.len()) && bytes.len().is_multiple_of(2);
+        let len = u8::try_from(bytes.len()).ok().filter(|_| is_right)?;
+        let mut cookie = Self { bytes: [0; COOKIE_LEN_MAX], len };
+        cookie.bytes.get_mut(..bytes.len())?.copy_from_slice(bytes);
+        Some(cookie)
+    }
+
+    /// Returns the bytes.
+    #[must_use]
+    pub fn bytes(&self) -> &[u8] {
+        self.bytes.get(..usize::from(self.len)).unwrap_or_default()
+    }
+}
+
+/// What a SYN says about Fast Open.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FastOpen {
+    /// The client has no cookie and asks for one.
+    Request,
+    /// The client's proof, or the server's gift.
+    Cookie(Cookie),
+}
+
+impl FastOpen {
+    /// Returns the bytes of the cookie, none if one is asked for.
+    pub(super) fn cookie_bytes(&self) -> &[u8] {
+        match self {
+            Self::Request => &[],
+            Self::Cookie(cookie) => cookie.bytes(),
+        }
+    }
+
+    /// Returns how many bytes bring the option to whole words.
+    pub(super) fn padding(&self) -> usize {
+        (2 + self.cookie_bytes().len()).next_multiple_of(4) - 2 - self.cookie_bytes().len()
+    }
+}
+
+/// What a connection says about Fast Open while it is being opened.
+#[derive(Debug)]
+pub(super) struct Part {
+    /// What our SYN says.
+    offer: FastOpen,
+    /// How many bytes our SYN may bring.
+    data_max: u32,
+    /// What the peer's answer gave.
+    gift: Option<Cookie>,
+    /// Our SYN with the cookie was not answered in time.
+    is_lost: bool,
+}
+
+impl Connection {
+    /// Says something about Fast Open with the SYN, which may bring `data_max` bytes.
+    pub(super) fn offer_fast_open(&mut self, offer: FastOpen, data_max: u32) {
+        let part = Part { offer, data_max, gift: None, is_lost: false };
+        self.fast_open = Some(Box::new(part));
+    }
+
+    /// Returns the option of our SYN. A client says it once: something on the way may not like it.
+    pub(super) fn fast_open_option(&self) -> Option<FastOpen> {
+        let is_due = self.state == State::SynReceived || self.snd_max == self.iss;
+        self.fast_open.as_ref().filter(|_| is_due).map(|part| part.offer)
+    }
+
+    /// Returns how many bytes our SYN brings.
+    pub(super) fn syn_data_len(&self) -> u32 {
+        if self.state != State::SynSent || self.snd_max != self.iss {
+            return 0;
+        }
+        let part = self.fast_open.as_ref();
+        self.send.len().min(part.map_or(0, |part| part.data_max))
+    }
+
+    /// Takes what the answer to our SYN says, and how much of its data it acknowledges.
+    pub(super) fn take_syn_answer(&mut self, answer: &Header) {
+        if let (Some(part), Some(FastOpen::Cookie(cookie))) =
+            (&mut self.fast_open, answer.options.fast_open)
+        {
+            part.gift = Some(cookie);
+        }
+        let taken = answer.ack.since(self.send_start).min(self.send.len());
+        self.send.acknowledge(taken);
+        self.send_start = self.send_start + taken;
+        self.statistics.bytes_acknowledged += u64::from(taken);
+    }
+
+    /// Returns the cookie that the peer gave, with the size of its segments, once.
+    pub(super) fn take_gift(&mut self) -> Option<(Cookie, u16)> {
+        let gift = self.fast_open.as_mut()?.gift.take()?;
+        self.fast_open = None;
+        Some((gift, u16::try_from(self.snd_mss).unwrap_or(u16::MAX)))
+    }
+
+    /// Notes that a SYN has to be sent again.
+    pub(super) fn syn_timed_out(&mut self) {
+        if let Some(part) = self.fast_open.as_mut().filter(|_| self.state == State::SynSent) {
+            part.is_lost = part.offer != FastOpen::Request;
+        }
+    }
+
+    /// Returns whether a SYN with a cookie got no answer.
+    pub(super) fn lost_early_data(&mut self) -> bool {
+        self.fast_open.as_mut().is_some_and(|part| core::mem::take(&mut part.is_lost))
+    }
+
+    /// Gives the data of a SYN that has proved its source to the application at once.
+    pub(super) fn open_early(&mut self, syn: &Arrival<'_>, cx: &mut Cx<'_>) {
+        cx.meter.count(Counter::TcpFastOpensIn);
+        self.is_early = true;
+        self.tell(Event::Established);
+        let mut rest = Arrival { may_keep: false, kept: None, ..*syn };
+        rest.header.seq = syn.header.seq + 1;
+        rest.header.flags = syn.header.flags.without(Flags::SYN);
+        let _ = self.take_text(&mut rest, cx);
+    }
+
+    /// Returns whether data may come and go: the connection is open, or as good as open.
+    pub(super) fn is_open_early(&self) -> bool {
+        self.is_early && self.state == State::SynReceived
+    }
+}
+
+/// What a server makes and checks cookies with.
+#[derive(Clone, Debug)]
+pub(super) struct Server {
+    key: Key,
+}
+
+impl Server {
+    pub(super) fn new(key: Key) -> Self {
+        Self { key }
+    }
+
+    /// Returns the cookie of the host at `client`, for our address `local`.
+    pub(super) fn cookie(&self, local: IpAddr, client: IpAddr) -> Cookie {
+        let hash = self.key.hash(0).address(local).address(client).finish().to_be_bytes();
+        let mut bytes = [0; COOKIE_LEN_MAX];
+        bytes.iter_mut().zip(hash).for_each(|(to, from)| *to = from);
+        Cookie { bytes, len: COOKIE_LEN }
+    }
+}
+
+/// What a client remembers of the servers that gave it cookies, the one used last at the end.
+#[derive(Debug, Default)]
+pub(super) struct Client {
+    kept: VecDeque<Kept>,
+}
+
+/// What is kept of one server (RFC 7413 §4.1.3).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Kept {
+    server: IpAddr,
+    cookie: Cookie,
+    /// The size of the data that a SYN may bring.
+    mss: u16,
+}
+
+impl Client {
+    /// Keeps what `server` gave, in the place of what was not used for the longest time.
+    pub(super) fn keep(&mut self, server: IpAddr, cookie: Cookie, mss: u16) {
+        self.forget(server);
+        if self.kept.len() == KEPT_MAX {
+            self.kept.pop_front();
+        }
+        self.kept.push_back(Kept { server, cookie, mss });
+    }
+
+    /// Returns what to say to `server`, and how many bytes may go with it.
+    pub(super) fn offer_to(&mut self, server: IpAddr) -> (FastOpen, u32) {
+        match self.find(server) {
+            Some(kept) => {
+                let data_max = kept.mss.saturating_sub(SYN_OPTIONS_MAX);
+                (FastOpen::Cookie(kept.cookie), u32::from(data_max))
+            }
+            None => (FastOpen::Request, 0),
+        }
+    }
+
+    /// Returns what is kept of `server`.
+    fn find(&mut self, server: IpAddr) -> Option<Kept> {
+        let at = self.kept.iter().position(|kept| kept.server == server)?;
+        let kept = self.kept.remove(at)?;
+        self.kept.push_back(kept);
+        Some(kept)
+    }
+
+    /// Forgets a cookie with which a SYN was lost: something on the way may not like it.
+    pub(super) fn forget(&mut self, server: IpAddr) {
+        self.kept.retain(|kept| kept.server != server);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::chance::Chance;
+    use core::net::{Ipv4Addr, Ipv6Addr};
+
+    fn host(number: u32) -> IpAddr {
+        IpAddr::V4(Ipv4Addr::from_bits(0x0A00_0000 + number))
+    }
+
+    #[test]
+    fn a_cookie_proves_one_address_to_one_address() {
+        let with_key = |seed| Server::new(Key::draw(&mut Chance::from_seed(seed)));
+        let server = with_key(1);
+        let cookie = server.cookie(host(1), host(2));
+        assert_eq!(cookie, server.cookie(host(1), host(2)));
+        assert_ne!(cookie, server.cookie(host(1), host(3)));
+        assert_ne!(cookie, server.cookie(host(3), host(2)));
+        assert_ne!(cookie, with_key(2).cookie(host(1), host(2)));
+        assert_eq!(cookie.bytes().len(), 8);
+    }
+
+    #[test]
+    fn a_cookie_has_4_to_16_bytes_in_pairs() {
+        let lens = (0..40).filter(|len| Cookie::new(&[7; 40][..*len]).is_some());
+        assert!(lens.eq([4, 6, 8, 10, 12, 14, 16]));
+    }
+
+    #[test]
+    fn the_cookies_of_64_servers_are_kept_and_the_one_used_least_lately_goes() {
+        let (mut client, cookie) = (Client::default(), Cookie::new(&[1; 8]).unwrap());
+        for number in 0..64 {
+            client.keep(host(number), cookie, 1460);
+        }
+        assert!(client.find(host(0)).is_some());
+        client.keep(IpAddr::V6(Ipv6Addr::LOCALHOST), cookie, 1440);
+        assert_eq!(client.kept.len(), KEPT_MAX);
+        assert!(client.find(host(0)).is_some() && client.find(host(1)).is_none());
+        client.forget(host(0));
+        assert!(client.find(host(0)).is_none());
+    }
+}

@@ -1,0 +1,107 @@
+//! Keep-alive (RFC 9293 §3.8.4): off unless the user asks for it.
+//!
+//! When nothing has come for the idle time, and nothing is under way that would be sent again
+//! anyway, a segment without data is sent whose number the peer has already acknowledged: any peer
+//! that still knows the connection answers it. As an acknowledgment may be lost, several such
+//! probes must stay unanswered before the connection is given up (MUST-29).
+//!
+//! The timer is not moved at every segment that arrives: it runs out, looks when the peer was last
+//! heard, and is set again.
+
+use crate::time::{Duration, Instant};
+
+/// When to ask whether the peer is still there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KeepAlive {
+    /// How long nothing must have come before the first probe (MUST-27).
+    pub idle: Duration,
+    /// How long each probe waits for its answer.
+    pub interval: Duration,
+    /// How many probes must stay unanswered before the connection ends; at least two.
+    pub probes: u32,
+}
+
+impl Default for KeepAlive {
+    fn default() -> Self {
+        Self::DEFAULT
+    }
+}
+
+impl KeepAlive {
+    /// Two hours (MUST-28), then nine probes 75 seconds apart, as the BSDs and Linux do it.
+    pub const DEFAULT: Self =
+        Self { idle: Duration::from_secs(7200), interval: Duration::from_secs(75), probes: 9 };
+}
+
+/// What to do when the timer of a connection has run out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Verdict {
+    /// Nothing before this time.
+    Wait(Instant),
+    /// Send a probe, and look again at this time.
+    Probe(Instant),
+    /// The peer is gone.
+    GiveUp,
+}
+
+/// Decides after `unanswered` probes, the last of them sent at `probed_at`, about a peer that was
+/// last heard at `heard_at`.
+pub(super) fn decide(
+    policy: &KeepAlive,
+    heard_at: Instant,
+    probed_at: Instant,
+    unanswered: u32,
+    now: Instant,
+) -> Verdict {
+    let due = match unanswered {
+        0 => heard_at + policy.idle,
+        _ => probed_at + policy.interval,
+    };
+    if due > now {
+        return Verdict::Wait(due);
+    }
+    if unanswered >= policy.probes.max(2) {
+        return Verdict::GiveUp;
+    }
+    Verdict::Probe(now + policy.interval)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const AT: fn(u64) -> Instant = |secs| Instant::from_nanos(secs * 1_000_000_000);
+    const POLICY: KeepAlive =
+        KeepAlive { idle: Duration::from_secs(100), interval: Duration::from_secs(10), probes: 3 };
+
+    #[test]
+    fn the_first_probe_waits_for_the_idle_time() {
+        let decided = |now| decide(&POLICY, AT(50), AT(0), 0, AT(now));
+        assert_eq!(decided(149), Verdict::Wait(AT(150)));
+        assert_eq!(decided(150), Verdict::Probe(AT(160)));
+    }
+
+    #[test]
+    fn the_peer_is_given_up_when_the_last_probe_has_waited_too() {
+        let decided = |unanswered, now| decide(&POLICY, AT(50), AT(170), unanswered, AT(now));
+        assert_eq!(decided(2, 180), Verdict::Probe(AT(190)));
+        assert_eq!(decided(3, 179), Verdict::Wait(AT(180)));
+        assert_eq!(decided(3, 180), Verdict::GiveUp);
+    }
+
+    // req RFC9293:MUST-29
+    #[test]
+    fn one_probe_that_is_not_answered_is_never_enough() {
+        for probes in [0, 1] {
+            let policy = KeepAlive { probes, ..POLICY };
+            let decided = decide(&policy, AT(0), AT(100), 1, AT(110));
+            assert_eq!(decided, Verdict::Probe(AT(120)));
+        }
+    }
+
+    // req RFC9293:MUST-28
+    #[test]
+    fn the_idle_time_is_two_hours_unless_set() {
+        assert_eq!(KeepAlive::default().idle, Duration::from_secs(2 * 3600));
+    }
+}

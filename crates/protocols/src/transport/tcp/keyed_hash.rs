@@ -1,0 +1,78 @@
+//! A hash that only who knows the key can compute (SipHash-1-3): for initial numbers, ports and
+//! cookies, of which nobody outside may learn one from another.
+
+use crate::chance::Chance;
+use core::hash::Hasher;
+use core::net::{IpAddr, SocketAddr};
+use siphasher::sip::SipHasher13;
+
+/// What only this host knows.
+#[derive(Clone, Debug)]
+pub(super) struct Key(u64, u64);
+
+impl Key {
+    /// Draws a key.
+    pub(super) fn draw(chance: &mut Chance) -> Self {
+        Self(chance.next_u64(), chance.next_u64())
+    }
+
+    /// Returns a key for one `purpose` that tells nothing about this one.
+    pub(super) fn derive(&self, purpose: u8) -> Self {
+        let half = |half| self.hash(purpose).word(half).finish();
+        Self(half(0), half(1))
+    }
+
+    /// Returns the two words of the key, for a hasher elsewhere.
+    pub(super) fn words(&self) -> (u64, u64) {
+        (self.0, self.1)
+    }
+
+    /// Begins a hash for one `purpose`: hashes for different purposes have nothing in common.
+    pub(super) fn hash(&self, purpose: u8) -> KeyedHash {
+        let mut hasher = SipHasher13::new_with_keys(self.0, self.1);
+        hasher.write_u8(purpose);
+        KeyedHash(hasher)
+    }
+}
+
+/// A hash that is being computed.
+pub(super) struct KeyedHash(SipHasher13);
+
+impl KeyedHash {
+    /// Adds an address; those of the two versions of IP never collide.
+    pub(super) fn address(mut self, address: IpAddr) -> Self {
+        match address {
+            IpAddr::V4(v4) => {
+                self.0.write_u8(4);
+                self.0.write(&v4.octets());
+            }
+            IpAddr::V6(v6) => {
+                self.0.write_u8(6);
+                self.0.write(&v6.octets());
+            }
+        }
+        self
+    }
+
+    /// Adds an address and its port.
+    pub(super) fn end(self, end: SocketAddr) -> Self {
+        self.address(end.ip()).word(u64::from(end.port()))
+    }
+
+    /// Adds a number.
+    pub(super) fn word(mut self, word: u64) -> Self {
+        self.0.write(&word.to_be_bytes());
+        self
+    }
+
+    /// Returns the hash.
+    pub(super) fn finish(self) -> u64 {
+        self.0.finish()
+    }
+}
+
+/// Returns the low half.
+pub(super) fn low_bits(value: u64) -> u32 {
+    let [_, _, _, _, b3, b2, b1, b0] = value.to_be_bytes();
+    u32::from_be_bytes([b3, b2, b1, b0])
+}

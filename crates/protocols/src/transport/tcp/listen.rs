@@ -1,0 +1,340 @@
+//! LISTEN (RFC 9293 §3.10.7.2): who is listened for, how many may be half open, and what a SYN gets
+//! when there are too many (RFC 4987).
+//!
+//! A listener is for one port, at one local address or at all (MUST-43). Each has room for so many
+//! half-open connections. When it is full, a further SYN is answered by a cookie and forgotten
+//! ([`super::syn_cookie`]); the acknowledgment that brings the cookie back makes the connection,
+//! in the state in which it would have been. So a flood of forged SYNs costs an answer each, and
+//! holds nothing (attack row 33).
+
+use super::arrives::{Answer, Arrival};
+use super::connection::{Connection, State, shift_for};
+use super::fast_open::{FastOpen, PENDING_MAX};
+use super::header::{Flags, Header, Options};
+use super::seq::Seq;
+use super::status::Ending;
+use super::syn_cookie::Offered;
+use super::table::Ends;
+use super::transmit::Outgoing;
+use super::{ConnectionId, ListenError, LowerLevel, Profile, Segment, Tcp};
+use crate::cx::Cx;
+use crate::meter::Counter;
+use crate::packet::Packet;
+use crate::time::{Duration, Instant};
+use alloc::collections::{BTreeMap, VecDeque};
+use alloc::sync::Arc;
+use core::net::{IpAddr, SocketAddr};
+
+/// How many connections of a listener may be half open.
+pub(super) const BACKLOG: usize = 64;
+/// How many cookies may wait for output.
+const COOKIES_OWED_MAX: usize = 64;
+/// How long after the last cookie one may come back: two spans of [`super::syn_cookie`].
+const COOKIES_RETURN_WITHIN: Duration = Duration::from_secs(128);
+
+/// Where a listener listens: its port, and its address if not all of them.
+pub(super) type Place = (u16, Option<IpAddr>);
+
+#[derive(Debug)]
+pub(super) struct Listener {
+    profile: Arc<Profile>,
+    /// The connections that are half open, the oldest first.
+    half_open: VecDeque<ConnectionId>,
+    /// Until when cookies may come back.
+    cookies_until: Option<Instant>,
+}
+
+/// A SYN cookie that is owed: the answer to a SYN that is remembered nowhere.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct CookieAnswer {
+    ends: Ends,
+    header: Header,
+}
+
+impl CookieAnswer {
+    pub(super) fn into_segment(self, packet: Packet, lower: &LowerLevel) -> Segment {
+        let outgoing = Outgoing { header: self.header, offset: 0, len: 0, segment_size: 0, ecn: 0 };
+        lower.segment(&outgoing, self.ends, packet)
+    }
+}
+
+impl Tcp {
+    /// OPEN, passive: connections to `port` at any of our addresses are accepted with `profile`, as
+    /// [`super::Event::Established`] of an unknown connection tells.
+    ///
+    /// # Errors
+    ///
+    /// If somebody listens there.
+    pub fn listen(&mut self, port: u16, profile: Profile) -> Result<(), ListenError> {
+        self.listen_in((port, None), profile)
+    }
+
+    /// OPEN, passive, at one of our addresses alone (MUST-43); it goes before [`Self::listen`].
+    ///
+    /// # Errors
+    ///
+    /// If somebody listens there.
+    pub fn listen_at(&mut self, local: SocketAddr, profile: Profile) -> Result<(), ListenError> {
+        self.listen_in((local.port(), Some(local.ip())), profile)
+    }
+
+    fn listen_in(&mut self, place: Place, profile: Profile) -> Result<(), ListenError> {
+        if self.listeners.contains_key(&place) {
+            return Err(ListenError::InUse);
+        }
+        let (half_open, profile) = (VecDeque::new(), Arc::new(profile));
+        let listener = Listener { profile, half_open, cookies_until: None };
+        self.listeners.insert(place, listener);
+        Ok(())
+    }
+
+    /// Accepts no more connections to `port`; those that are open stay, those that are half open
+    /// go, because nobody would take them.
+    pub fn stop_listening(&mut self, port: u16) {
+        self.stop_listening_in((port, None));
+    }
+
+    /// The same for what [`Self::listen_at`] began.
+    pub fn stop_listening_at(&mut self, local: SocketAddr) {
+        self.stop_listening_in((local.port(), Some(local.ip())));
+    }
+
+    fn stop_listening_in(&mut self, place: Place) {
+        let listener = self.listeners.remove(&place);
+        for id in listener.into_iter().flat_map(|listener| listener.half_open) {
+            // The user knows already of one that has brought data.
+            if self.table.get(id).is_ok_and(|connection| !connection.is_early) {
+                self.drop_silently(id);
+            }
+        }
+    }
+
+    /// Returns where the listener for `local` listens.
+    fn place_for(&self, local: SocketAddr) -> Option<Place> {
+        let places = [(local.port(), Some(local.ip())), (local.port(), None)];
+        places.into_iter().find(|place| self.listeners.contains_key(place))
+    }
+
+    /// Notes that a connection is half open no longer.
+    pub(super) fn leave_backlog(&mut self, place: Place, id: ConnectionId) {
+        if let Some(listener) = self.listeners.get_mut(&place) {
+            listener.half_open.retain(|half_open| *half_open != id);
+        }
+    }
+
+    /// §3.10.7.1 and §3.10.7.2: CLOSED and LISTEN.
+    pub(super) fn no_connection(&mut self, ends: Ends, arrival: &mut Arrival<'_>, cx: &mut Cx<'_>) {
+        let flags = arrival.header.flags;
+        let Some(place) = self.place_for(ends.0) else { return self.refuse(ends, arrival, cx) };
+        if flags.has(Flags::RST) {
+            return;
+        }
+        match (flags.has(Flags::ACK), flags.has(Flags::SYN)) {
+            (true, false) => self.take_cookie(ends, place, arrival, cx),
+            (true, true) => self.refuse(ends, arrival, cx),
+            // Nobody opens a connection to close it at once, but those who look for open ports.
+            (false, true) if flags.has(Flags::FIN) => cx.meter.count(Counter::TcpOpensRefused),
+            (false, true) => self.accept(ends, place, arrival, None, cx),
+            (false, false) => {}
+        }
+    }
+
+    /// Takes a SYN for the listener in `place`. One that takes the place of a connection in
+    /// TIME-WAIT begins behind `last`, the last number of that one.
+    pub(super) fn accept(
+        &mut self,
+        ends: Ends,
+        place: Place,
+        arrival: &mut Arrival<'_>,
+        last: Option<Seq>,
+        cx: &mut Cx<'_>,
+    ) {
+        let Some(listener) = self.listeners.get(&place) else { return };
+        let profile = Arc::clone(&listener.profile);
+        if listener.half_open.len() >= BACKLOG {
+            return self.owe_cookie(ends, place, &arrival.header, cx);
+        }
+        let made = self.make(ends, profile, State::SynReceived, cx);
+        let Some(mut connection) = made else { return };
+        connection.is_passive = true;
+        if let Some(last) = last.filter(|last| !connection.iss.is_after(*last)) {
+            connection.begin_at(last + 1);
+        }
+        connection.synchronize(&arrival.header);
+        connection.statistics.segments_in += 1;
+        self.fast_open_request(&mut connection, place, arrival, cx);
+        let Some(id) = self.table.insert(connection, Some(place)) else { return };
+        cx.meter.count(Counter::TcpPassiveOpens);
+        if let Some(listener) = self.listeners.get_mut(&place) {
+            listener.half_open.push_back(id);
+        }
+        self.touch(id);
+    }
+
+    /// Answers what a SYN says about Fast Open (RFC 7413 §4.2.2).
+    fn fast_open_request(
+        &self,
+        connection: &mut Connection,
+        place: Place,
+        arrival: &Arrival<'_>,
+        cx: &mut Cx<'_>,
+    ) {
+        let asked = arrival.header.options.fast_open.filter(|_| connection.profile.fast_open);
+        let Some(asked) = asked else { return };
+        let (local, remote) = (connection.ends.local.ip(), connection.ends.remote.ip());
+        let right = FastOpen::Cookie(self.fast_open.cookie(local, remote));
+        if asked == FastOpen::Request {
+            connection.offer_fast_open(right, 0);
+        } else if asked != right {
+            cx.meter.count(Counter::TcpFastOpensRefused);
+            connection.offer_fast_open(right, 0);
+        } else if self.early_connections(place) < PENDING_MAX {
+            connection.open_early(arrival, cx);
+        } else {
+            cx.meter.count(Counter::TcpFastOpensRefused);
+        }
+    }
+
+    /// Returns how many half-open connections of a listener have brought data.
+    fn early_connections(&self, place: Place) -> usize {
+        let half_open = self.listeners.get(&place).into_iter().flat_map(|l| &l.half_open);
+        half_open.filter(|id| self.table.get(**id).is_ok_and(|c| c.is_early)).count()
+    }
+
+    /// Owes the answer to a SYN that is not remembered.
+    fn owe_cookie(&mut self, ends: Ends, place: Place, syn: &Header, cx: &mut Cx<'_>) {
+        let Some(listener) = self.listeners.get_mut(&place) else { return };
+        if self.cookies_owed.len() >= COOKIES_OWED_MAX {
+            return cx.meter.count(Counter::TcpOpensRefused);
+        }
+        listener.cookies_until = Some(cx.now + COOKIES_RETURN_WITHIN);
+        let profile = Arc::clone(&listener.profile);
+        let mss = profile.mss_max.unwrap_or(u16::MAX).min(self.lower.mss_to(ends.1.ip()));
+        let stamps = profile.extensions && profile.timestamps;
+        let stamp = syn.options.timestamps.filter(|_| stamps);
+        // Only an echoed timestamp can say later what was offered.
+        let window_scale = syn.options.window_scale.filter(|_| stamp.is_some());
+        let sack = syn.options.sack_permitted && stamp.is_some();
+        let offered = Offered { window_scale, sack, ecn: false };
+        let clock = millis(cx.now);
+        let offset = self.secret.timestamp_offset(ends.0, ends.1);
+        let options = Options {
+            mss: Some(mss),
+            window_scale: window_scale.map(|_| shift_for(profile.receive_window)),
+            sack_permitted: sack,
+            timestamps: stamp.map(|(value, _)| (offered.stamp(clock).wrapping_add(offset), value)),
+            ..Options::default()
+        };
+        let peer_mss = syn.options.mss.unwrap_or(Connection::default_mss(ends.1.ip()));
+        let header = Header {
+            source_port: ends.0.port(),
+            destination_port: ends.1.port(),
+            seq: self.syn_cookies.make(ends, syn.seq, peer_mss, cx.now),
+            ack: syn.seq + 1,
+            flags: Flags::SYN.with(Flags::ACK),
+            window: u16::try_from(profile.receive_window).unwrap_or(u16::MAX),
+            urgent: 0,
+            options,
+        };
+        cx.meter.count(Counter::TcpSynCookiesOut);
+        self.cookies_owed.push_back(CookieAnswer { ends, header });
+    }
+
+    /// Takes the acknowledgment of a cookie as that of the connection it stands for.
+    fn take_cookie(
+        &mut self,
+        ends: Ends,
+        place: Place,
+        arrival: &mut Arrival<'_>,
+        cx: &mut Cx<'_>,
+    ) {
+        let header = arrival.header;
+        let listener = self.listeners.get(&place);
+        let awaited = listener.filter(|l| l.cookies_until.is_some_and(|until| cx.now <= until));
+        let Some(profile) = awaited.map(|listener| Arc::clone(&listener.profile)) else {
+            return self.refuse(ends, arrival, cx);
+        };
+        let (irs, iss) = (header.seq - 1, header.ack - 1);
+        let Some(mss) = self.syn_cookies.check(ends, irs, iss, cx.now) else {
+            cx.meter.count(Counter::TcpSynCookiesWrong);
+            return self.refuse(ends, arrival, cx);
+        };
+        let stamps = profile.extensions && profile.timestamps;
+        let stamp = header.options.timestamps.filter(|_| stamps);
+        let offset = self.secret.timestamp_offset(ends.0, ends.1);
+        let offered = stamp.map(|(_, echo)| Offered::from_stamp(echo.wrapping_sub(offset)));
+        let syn = Header {
+            seq: irs,
+            options: Options {
+                mss: Some(mss),
+                window_scale: offered.and_then(|offered| offered.window_scale),
+                sack_permitted: offered.is_some_and(|offered| offered.sack),
+                timestamps: stamp,
+                ..Options::default()
+            },
+            ..header
+        };
+        let made = self.make(ends, profile, State::SynReceived, cx);
+        let Some(mut connection) = made else { return };
+        connection.is_passive = true;
+        connection.begin_at(iss);
+        connection.synchronize(&syn);
+        connection.syn_was_sent();
+        let Some(id) = self.table.insert(connection, Some(place)) else { return };
+        cx.meter.count(Counter::TcpPassiveOpens);
+        cx.meter.count(Counter::TcpSynCookiesIn);
+        if let Ok(connection) = self.table.get_mut(id)
+            && connection.segment_arrives(arrival, cx) == Answer::Reset
+        {
+            self.refuse(ends, arrival, cx);
+        }
+        self.touch(id);
+    }
+
+    /// Lets a connection in TIME-WAIT give way to a SYN that cannot be an old one; returns whether
+    /// the SYN was taken.
+    pub(super) fn take_place_of_time_wait(
+        &mut self,
+        ends: Ends,
+        arrival: &mut Arrival<'_>,
+        cx: &mut Cx<'_>,
+    ) -> bool {
+        let Some(place) = self.place_for(ends.0) else { return false };
+        let listener = self.listeners.get(&place);
+        let uses_timestamps =
+            listener.is_some_and(|l| l.profile.extensions && l.profile.timestamps);
+        let Some((id, old)) = self.table.find(ends) else { return false };
+        if !old.gives_way_to(&arrival.header, uses_timestamps) {
+            return false;
+        }
+        let last = old.snd_max;
+        old.end(Ending::Closed);
+        cx.meter.count(Counter::TcpTimeWaitsReused);
+        self.touch(id);
+        self.accept(ends, place, arrival, Some(last), cx);
+        true
+    }
+}
+
+impl Connection {
+    /// Begins with a number that is not the one of the clock.
+    fn begin_at(&mut self, iss: Seq) {
+        (self.iss, self.send_start) = (iss, iss + 1);
+        (self.snd_una, self.snd_nxt, self.snd_max) = (iss, iss, iss);
+    }
+
+    /// Takes our answer to the peer's SYN as sent.
+    fn syn_was_sent(&mut self) {
+        (self.snd_nxt, self.snd_max) = (self.iss + 1, self.iss + 1);
+    }
+}
+
+/// Returns whether anybody listens on `port`, at whatever address.
+pub(super) fn is_listened_on(listeners: &BTreeMap<Place, Listener>, port: u16) -> bool {
+    listeners.range((port, None)..).next().is_some_and(|((first, _), _)| *first == port)
+}
+
+/// The clock of timestamps, before the offset of a connection.
+fn millis(now: Instant) -> u32 {
+    u32::try_from((now.as_nanos() / 1_000_000) & 0xFFFF_FFFF).unwrap_or(0)
+}

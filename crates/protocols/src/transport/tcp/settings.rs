@@ -1,0 +1,68 @@
+//! What the user can change while a connection is open (RFC 9293 §3.9.1), and what the layer below
+//! is told about its destinations.
+
+use super::connection::{AckOwed, State};
+use super::{ConnectionId, KeepAlive, Marking, NoConnection, Patience, Tcp};
+use alloc::sync::Arc;
+use core::net::IpAddr;
+
+/// How many destinations may wait to be told to the layer below.
+pub(super) const SUSPECTS_MAX: usize = 16;
+
+impl Tcp {
+    /// Switches keep-alive on or off (MUST-24).
+    ///
+    /// # Errors
+    ///
+    /// If the connection has gone.
+    pub fn set_keep_alive(
+        &mut self,
+        id: ConnectionId,
+        keep_alive: Option<KeepAlive>,
+    ) -> Result<(), NoConnection> {
+        let connection = self.table.get_mut(id)?;
+        Arc::make_mut(&mut connection.profile).keep_alive = keep_alive;
+        if !matches!(connection.state, State::SynSent | State::SynReceived | State::Closed) {
+            connection.start_keep_alive_timer();
+        }
+        self.touch(id);
+        Ok(())
+    }
+
+    /// Sets R1, R2 and the user timeout (MUST-21).
+    ///
+    /// # Errors
+    ///
+    /// If the connection has gone.
+    pub fn set_patience(
+        &mut self,
+        id: ConnectionId,
+        patience: Patience,
+    ) -> Result<(), NoConnection> {
+        let connection = self.table.get_mut(id)?;
+        Arc::make_mut(&mut connection.profile).patience = patience;
+        connection.must_tell_timeout = patience.is_shared;
+        if patience.is_shared && connection.state.emits_data() {
+            connection.ack_owed = AckOwed::Now;
+        }
+        self.touch(id);
+        Ok(())
+    }
+
+    /// Sets the differentiated services field and the time to live of what is sent from now on
+    /// (MUST-48, MUST-49, SHLD-21).
+    ///
+    /// # Errors
+    ///
+    /// If the connection has gone.
+    pub fn set_marking(&mut self, id: ConnectionId, marking: Marking) -> Result<(), NoConnection> {
+        Arc::make_mut(&mut self.table.get_mut(id)?.profile).marking = marking;
+        Ok(())
+    }
+
+    /// Returns the next destination that R1 retransmissions have not reached: the layer below
+    /// should look for another way there (RFC 9293 §3.8.3, MUST-20).
+    pub fn suspect(&mut self) -> Option<IpAddr> {
+        self.suspects.pop_front()
+    }
+}

@@ -1,0 +1,198 @@
+//! Fast Open: RFC 7413; attack row 44.
+
+use super::*;
+
+const FAST: Profile = Profile { fast_open: true, ..PLAIN };
+
+/// Asks a listener for a cookie, and leaves that connection half open.
+fn with_cookie(profile: Profile) -> (Script, Option<FastOpen>) {
+    let mut script = Script::listening(profile);
+    script.options = Options { fast_open: Some(FastOpen::Request), ..Options::default() };
+    let answer = script.peer(Flags::SYN, 0, 0, b"");
+    let given = answer[0].header.options.fast_open;
+    script.peer(Flags::RST, 1, 0, b"");
+    assert_eq!(script.state(), None);
+    (script, given)
+}
+
+/// A SYN with a good cookie and data.
+fn early(data: &[u8]) -> (Script, Vec<script::Sent>) {
+    let (mut script, given) = with_cookie(FAST);
+    script.options = Options { fast_open: given, mss: Some(1000), ..Options::default() };
+    let answer = script.peer(Flags::SYN, 0, 0, data);
+    script.iss = answer[0].header.seq;
+    script.options = Options::default();
+    (script, answer)
+}
+
+fn is_cookie(said: Option<FastOpen>) -> bool {
+    matches!(said, Some(FastOpen::Cookie(_)))
+}
+
+#[test]
+fn it_is_off_unless_asked_for() {
+    const { assert!(!Profile::BULK.fast_open && !Profile::INTERACTIVE.fast_open) };
+    let (_, given) = with_cookie(PLAIN);
+    assert_eq!(given, None);
+    assert_eq!(Script::syn_sent(PLAIN).wait_millis(1000)[0].header.options.fast_open, None);
+}
+
+#[test]
+fn who_asks_for_a_cookie_gets_one_and_its_data_waits() {
+    let mut script = Script::listening(FAST);
+    script.options = Options { fast_open: Some(FastOpen::Request), ..Options::default() };
+    let answer = script.peer(Flags::SYN, 0, 0, b"data");
+    assert!(is_cookie(answer[0].header.options.fast_open));
+    assert_eq!(answer[0].ack, 1);
+    assert!(script.events.is_empty());
+}
+
+#[test]
+fn data_with_a_good_cookie_reaches_the_application_at_once() {
+    let (script, answer) = early(b"question");
+    assert_eq!(answer[0].ack, 9);
+    assert_eq!(script.events, [Event::Established, Event::Readable]);
+    assert_eq!(script.tcp.received(script.id.unwrap()).unwrap(), b"question");
+    assert_eq!(script.counted(Counter::TcpFastOpensIn), 1);
+}
+
+#[test]
+fn the_answer_of_the_application_does_not_wait_for_the_handshake() {
+    let (mut script, _) = early(b"question");
+    let sent = script.send(b"answer");
+    assert_eq!(texts(&sent), ["<PSH,ACK seq 1 ack 9 len 6>"]);
+    script.peer(Flags::ACK, 9, 7, b"");
+    assert_eq!(script.state(), Some(State::Established));
+    assert_eq!(script.status().send_queue, 0);
+    assert_eq!(script.wait(Duration::from_secs(10)), []);
+    assert_eq!(script.events.iter().filter(|event| **event == Event::Established).count(), 1);
+}
+
+#[test]
+fn an_answer_that_is_lost_with_the_syn_is_sent_again() {
+    let (mut script, _) = early(b"question");
+    script.send(b"answer");
+    let sent = script.wait_millis(1100);
+    assert_eq!(texts(&sent), ["<SYN,ACK seq 0 ack 9 len 0>", "<PSH,ACK seq 1 ack 9 len 6>"]);
+    script.peer(Flags::ACK, 9, 1, b"");
+    script.peer(Flags::ACK, 9, 7, b"");
+    assert_eq!(script.status().send_queue, 0);
+}
+
+// attack row 44
+#[test]
+fn data_with_a_wrong_cookie_waits_and_a_right_one_is_given() {
+    let (mut script, _) = with_cookie(FAST);
+    let wrong = Cookie::new(&[7; 8]).map(FastOpen::Cookie);
+    script.options = Options { fast_open: wrong, ..Options::default() };
+    let answer = script.peer(Flags::SYN, 0, 0, b"data");
+    assert_eq!(answer[0].ack, 1);
+    let given = answer[0].header.options.fast_open;
+    assert!(is_cookie(given) && given != wrong);
+    assert_eq!(script.counted(Counter::TcpFastOpensRefused), 1);
+}
+
+// attack row 44
+#[test]
+fn early_connections_have_a_limit_of_their_own() {
+    let mut pair = Pair::new(1);
+    pair.connect(FAST);
+    let refused = Counter::TcpFastOpensRefused;
+    let remote = SocketAddr::new(SERVER, PORT);
+    // No acknowledgment of a handshake arrives.
+    pair.fate = Box::new(|_, side, header| side == Side::Server || header.flags.has(Flags::SYN));
+    for _ in 0..20 {
+        let id = pair.client.open(CLIENT, remote, FAST, &mut pair.lab.cx()).unwrap();
+        pair.client.send(id, b"early").unwrap();
+    }
+    pair.run(Duration::from_millis(20));
+    assert_eq!(pair.lab.counted(Counter::TcpFastOpensIn), 16);
+    assert_eq!(pair.lab.counted(refused), 4);
+}
+
+#[test]
+fn the_second_connection_to_a_server_answers_within_a_round_trip() {
+    let mut pair = Pair::new(1);
+    pair.connect(FAST);
+    pair.run(Duration::from_secs(1));
+    pair.news.clear();
+    let begin = pair.lab.now;
+    let remote = SocketAddr::new(SERVER, PORT);
+    let client = pair.client.open(CLIENT, remote, FAST, &mut pair.lab.cx()).unwrap();
+    pair.client.send(client, b"question").unwrap();
+    pair.run(pair.delay);
+    let server = pair.news.iter().find(|news| news.0 == Side::Server).unwrap().1;
+    assert_eq!(pair.server.received(server).unwrap(), b"question");
+    pair.server.send(server, b"answer").unwrap();
+    pair.run(pair.delay);
+    assert_eq!(pair.client.received(client).unwrap(), b"answer");
+    assert_eq!(pair.lab.now - begin, pair.delay * 2);
+}
+
+#[test]
+fn a_syn_whose_data_was_not_taken_is_followed_by_the_data() {
+    let mut pair = Pair::new(1);
+    pair.connect(FAST);
+    // The server has another key: the cookie is wrong now.
+    pair.server.fast_open = Tcp::new(LOWER, &mut Lab::with_seed(9).cx()).fast_open;
+    let remote = SocketAddr::new(SERVER, PORT);
+    pair.news.clear();
+    let client = pair.client.open(CLIENT, remote, FAST, &mut pair.lab.cx()).unwrap();
+    pair.client.send(client, b"question").unwrap();
+    pair.run(Duration::from_secs(1));
+    let server = pair.news.iter().find(|news| news.0 == Side::Server).unwrap().1;
+    assert_eq!(pair.server.received(server).unwrap(), b"question");
+    assert_eq!(pair.client.status(client).unwrap().send_queue, 0);
+}
+
+#[test]
+fn a_syn_with_data_that_is_lost_is_repeated_without_and_the_cookie_forgotten() {
+    let mut pair = Pair::new(1);
+    pair.connect(FAST);
+    let before = pair.trace.len();
+    // Something on the way does not like data on a SYN.
+    pair.fate = Box::new(|_, _, header| header.options.fast_open.is_none());
+    let remote = SocketAddr::new(SERVER, PORT);
+    let client = pair.client.open(CLIENT, remote, FAST, &mut pair.lab.cx()).unwrap();
+    pair.client.send(client, b"question").unwrap();
+    pair.run(Duration::from_secs(5));
+    let syns = pair.trace[before..].iter().filter(|sent| sent.2.flags == Flags::SYN);
+    let said: Vec<_> = syns.map(|sent| (sent.3, is_cookie(sent.2.options.fast_open))).collect();
+    assert_eq!(said, [(8, true), (0, false)]);
+    assert_eq!(pair.client.status(client).unwrap().send_queue, 0);
+    let (offer, _) = pair.client.fast_open_client.offer_to(SERVER);
+    assert_eq!(offer, FastOpen::Request);
+}
+
+// attack row 44
+#[test]
+fn more_data_than_fits_goes_behind_the_handshake() {
+    let mut pair = Pair::new(1);
+    pair.connect(FAST);
+    pair.news.clear();
+    let remote = SocketAddr::new(SERVER, PORT);
+    let client = pair.client.open(CLIENT, remote, FAST, &mut pair.lab.cx()).unwrap();
+    let data = pattern(100_000);
+    let taken = pair.client.send(client, &data).unwrap();
+    pair.run(Duration::from_millis(6));
+    let first = pair.trace.iter().rev().find(|sent| sent.2.flags == Flags::SYN).unwrap();
+    assert!((1000..=1460).contains(&first.3), "{}", first.3);
+    pair.run(Duration::from_secs(1));
+    let server = pair.news.iter().find(|news| news.0 == Side::Server).unwrap().1;
+    let mut received = Vec::new();
+    for _ in 0..1000 {
+        let data = pair.server.received(server).unwrap().to_vec();
+        pair.server.consume(server, data.len()).unwrap();
+        received.extend(data);
+        pair.run(Duration::from_millis(20));
+    }
+    assert!(received == data[..taken]);
+}
+
+#[test]
+fn a_reset_of_an_early_connection_is_told_to_its_user() {
+    let (mut script, _) = early(b"question");
+    script.peer(Flags::RST, 9, 0, b"");
+    assert_eq!(script.ending(), Some(Ending::Reset));
+    assert!(script.events.contains(&Event::Closed));
+}

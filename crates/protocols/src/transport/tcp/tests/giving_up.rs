@@ -1,0 +1,143 @@
+//! When a connection is given up: RFC 9293 §3.8.3, RFC 5482.
+
+use super::*;
+
+fn with_patience(patience: Patience) -> Profile {
+    Profile { patience, ..PLAIN }
+}
+
+const SHORT: Patience = Patience { r2: Some(Duration::from_secs(3)), ..Patience::DEFAULT };
+
+// req RFC9293:MUST-20, RFC9293:SHLD-9, RFC9293:SHLD-10
+#[test]
+fn at_r1_the_user_and_the_layer_below_are_told_and_at_r2_it_ends() {
+    let mut script = Script::established(PLAIN);
+    script.send(b"x");
+    assert_eq!(script.wait_millis(700).len(), 2);
+    assert!(!script.events.contains(&Event::Unresponsive));
+    assert_eq!(script.tcp.suspect(), None);
+    assert_eq!(script.wait_millis(1000).len(), 1, "the third");
+    assert!(script.events.contains(&Event::Unresponsive));
+    assert_eq!(script.tcp.suspect(), Some(CLIENT));
+    assert_eq!(script.tcp.suspect(), None, "once");
+    script.wait(Duration::from_secs(1000));
+    assert_eq!(script.ending(), Some(Ending::TimedOut));
+}
+
+// req RFC9293:MUST-22
+#[test]
+fn at_r1_of_a_syn_the_user_and_the_layer_below_are_told_too() {
+    let mut script = Script::syn_sent(PLAIN);
+    script.wait(Duration::from_secs(8));
+    assert!(script.events.contains(&Event::Unresponsive));
+    assert_eq!(script.tcp.suspect(), Some(CLIENT));
+    assert_eq!(script.state(), Some(State::SynSent));
+}
+
+// req RFC9293:MUST-21
+#[test]
+fn the_user_can_set_r2_and_it_is_kept_to_the_moment() {
+    let mut script = Script::established(with_patience(SHORT));
+    script.send(b"x");
+    script.wait_millis(3190);
+    assert_eq!(script.state(), Some(State::Established));
+    script.wait_millis(20);
+    assert_eq!(script.ending(), Some(Ending::TimedOut));
+}
+
+// req RFC9293:MUST-21
+#[test]
+fn the_user_can_set_r2_of_an_open_connection() {
+    let mut script = Script::established(PLAIN);
+    let patience = Patience { r2: Some(Duration::from_secs(1000)), ..Patience::DEFAULT };
+    script.tcp.set_patience(script.id.unwrap(), patience).unwrap();
+    script.send(b"x");
+    script.wait(Duration::from_secs(990));
+    assert_eq!(script.state(), Some(State::Established));
+    script.wait(Duration::from_secs(20));
+    assert_eq!(script.ending(), Some(Ending::TimedOut));
+}
+
+// req RFC9293:MUST-23
+#[test]
+fn a_syn_is_repeated_for_three_minutes_at_least_whatever_the_user_sets() {
+    let patience = Patience { r2_syn: Duration::from_secs(1), ..SHORT };
+    let mut script = Script::syn_sent(with_patience(patience));
+    script.wait(Duration::from_secs(180));
+    assert_eq!(script.state(), Some(State::SynSent));
+    script.wait(Duration::from_secs(100));
+    assert_eq!(script.ending(), Some(Ending::TimedOut));
+}
+
+#[test]
+fn a_timeout_that_the_user_sets_ends_a_shut_window_too() {
+    let mut script = Script::established(with_patience(SHORT));
+    script.window = 0;
+    script.peer(Flags::ACK, 1, 1, b"");
+    script.send(b"x");
+    for _ in 0..100 {
+        script.wait_millis(100);
+        script.peer(Flags::ACK, 1, 1, b"");
+    }
+    assert_eq!(script.ending(), Some(Ending::TimedOut));
+}
+
+// req RFC9293:SHLD-17
+#[test]
+fn data_behind_an_edge_that_has_moved_left_does_not_time_out() {
+    let mut script = Script::established(PLAIN);
+    script.send(&pattern(5000));
+    script.window = 0;
+    script.peer(Flags::ACK, 1, 1001, b"");
+    for _ in 0..600 {
+        script.wait(Duration::from_secs(1));
+        script.peer(Flags::ACK, 1, 1001, b"");
+    }
+    assert_eq!(script.state(), Some(State::Established));
+}
+
+// req RFC9293:SHLD-11
+#[test]
+fn r2_is_a_hundred_seconds_at_least_unless_set() {
+    let mut script = Script::established(PLAIN);
+    script.send(b"x");
+    script.wait(Duration::from_secs(100));
+    assert_eq!(script.state(), Some(State::Established));
+}
+
+const SHARED: Patience =
+    Patience { r2: Some(Duration::from_secs(300)), is_shared: true, ..Patience::DEFAULT };
+
+#[test]
+fn the_user_timeout_is_told_with_the_syn_and_when_it_changes_and_else_not() {
+    let mut script = Script::syn_sent(with_patience(SHARED));
+    let syn = script.wait(Duration::from_secs(2));
+    assert_eq!(syn[0].header.options.user_timeout, Some(300));
+    script.peer(SYN_ACK, 0, 1, b"");
+    assert_eq!(script.send(b"x")[0].header.options.user_timeout, None);
+    let patience = Patience { r2: Some(Duration::from_secs(400)), ..SHARED };
+    script.tcp.set_patience(script.id.unwrap(), patience).unwrap();
+    let told: Vec<_> = script.output().iter().map(|s| s.header.options.user_timeout).collect();
+    assert_eq!(told, [Some(400)]);
+    assert_eq!(Script::syn_sent(PLAIN).wait_millis(1000)[0].header.options.user_timeout, None);
+}
+
+#[test]
+fn the_longer_one_of_two_user_timeouts_holds_if_ours_is_shared() {
+    for (profile, told, ends_after) in [
+        (with_patience(SHARED), 1000, 1000),
+        (with_patience(SHARED), 100, 300),
+        (with_patience(Patience { is_shared: false, ..SHARED }), 1000, 300),
+        (with_patience(SHARED), 0, 300),
+        (with_patience(SHARED), 0xFFFF, 3600),
+    ] {
+        let mut script = Script::established(profile);
+        script.options.user_timeout = Some(told);
+        script.peer(Flags::ACK, 1, 1, b"");
+        script.send(b"x");
+        script.wait(Duration::from_secs(ends_after - 1));
+        assert_eq!(script.state(), Some(State::Established), "{told}");
+        script.wait(Duration::from_secs(2));
+        assert_eq!(script.ending(), Some(Ending::TimedOut), "{told}");
+    }
+}

@@ -1,0 +1,127 @@
+//! Peers that hold connections open for nothing: attack row 34.
+
+use super::*;
+
+/// How many peers there are; more than the table has room for.
+const PEERS: u16 = 10_000;
+/// How many connections the station has room for.
+const ROOM: usize = 2000;
+
+/// A server that sends to whoever connects, and the meter that it has.
+struct Server {
+    script: Script,
+    refused: usize,
+}
+
+impl Server {
+    fn new(profile: Profile) -> Self {
+        let mut script = Script::listening(profile);
+        script.tcp.set_connections_max(ROOM);
+        Self { script, refused: 0 }
+    }
+
+    /// Gives the server a segment from `port`, and returns the header of its answer.
+    fn deliver(&mut self, port: u16, header: Header) -> Option<Header> {
+        let header = Header { source_port: port, destination_port: PORT, ..header };
+        let ends = (SocketAddr::new(CLIENT, port), SocketAddr::new(SERVER, PORT));
+        let packet = make(header, ends, b"");
+        take(&mut self.script.tcp, (CLIENT, SERVER), packet.data(), &mut self.script.lab.cx());
+        self.script.output().last().map(|sent| sent.header)
+    }
+
+    /// Connects from `port`, asks for data by opening, and shuts the window.
+    fn connect_and_starve(&mut self, port: u16) {
+        let syn = Header { flags: Flags::SYN, window: 1000, ..Header::default() };
+        let Some(answer) = self.deliver(port, syn) else {
+            self.refused += 1;
+            return;
+        };
+        let ack =
+            Header { flags: Flags::ACK, seq: Seq(1), ack: answer.seq + 1, ..Header::default() };
+        self.deliver(port, ack);
+        let newest = self.script.newest();
+        self.script.tcp.send(newest, b"a page").unwrap();
+        self.script.discard_output();
+    }
+
+    /// Lets time pass while the peers answer no probe at all.
+    fn wait(&mut self, time: Duration) {
+        let end = self.script.lab.now + time;
+        while let Some(at) = self.script.tcp.deadline().filter(|at| *at <= end) {
+            self.script.lab.now = self.script.lab.now.max(at);
+            self.script.tcp.timeout(&mut self.script.lab.cx());
+            self.script.discard_output();
+        }
+        self.script.lab.now = end;
+    }
+}
+
+// attack row 34
+#[test]
+fn ten_thousand_peers_with_shut_windows_hold_no_more_than_there_is_room_for() {
+    let mut server = Server::new(PLAIN);
+    for port in 0..PEERS {
+        server.connect_and_starve(10_000 + port);
+        server.script.lab.advance(Duration::from_millis(10));
+    }
+    assert!(server.script.tcp.connections() <= ROOM);
+    assert!(server.refused > 0, "no window has been shut for a minute yet");
+}
+
+// attack row 34
+#[test]
+fn an_honest_peer_gets_the_place_of_the_one_that_has_starved_us_longest() {
+    let mut server = Server::new(PLAIN);
+    for port in 0..u16::try_from(ROOM).unwrap() {
+        server.connect_and_starve(10_000 + port);
+    }
+    assert_eq!(server.script.tcp.connections(), ROOM);
+    server.wait(Duration::from_secs(61));
+    assert_eq!(server.script.tcp.connections(), ROOM, "each is probed for longer than that");
+    server.script.peer(Flags::SYN, 0, 0, b"");
+    assert_eq!(server.script.state(), Some(State::SynReceived));
+    assert_eq!(server.script.counted(Counter::TcpReaped), 1);
+}
+
+// attack row 34
+#[test]
+fn a_user_timeout_frees_all_places_though_the_peers_answer_every_probe() {
+    let patience = Patience { r2: Some(Duration::from_secs(30)), ..Patience::DEFAULT };
+    let mut script = Script::established(Profile { patience, ..PLAIN });
+    script.window = 0;
+    script.peer(Flags::ACK, 1, 1, b"");
+    script.send(b"a page");
+    for _ in 0..40 {
+        script.wait(Duration::from_secs(1));
+        script.peer(Flags::ACK, 1, 1, b"");
+    }
+    assert_eq!(script.ending(), Some(Ending::TimedOut));
+}
+
+// attack row 34
+#[test]
+fn peers_that_answer_nothing_are_given_up_within_minutes() {
+    let mut server = Server::new(PLAIN);
+    for port in 0..100 {
+        server.connect_and_starve(10_000 + port);
+    }
+    server.wait(Duration::from_secs(300));
+    assert_eq!(server.script.tcp.connections(), 0);
+}
+
+#[test]
+fn a_window_that_opened_again_is_no_reason_to_let_go() {
+    let mut script = Script::established(PLAIN);
+    script.tcp.set_connections_max(1);
+    script.window = 0;
+    script.peer(Flags::ACK, 1, 1, b"");
+    script.send(b"x");
+    script.wait(Duration::from_secs(100));
+    script.window = 1000;
+    script.peer(Flags::ACK, 1, 1, b"");
+    script.peer(Flags::ACK, 1, 2, b"");
+    let remote = SocketAddr::new(CLIENT, 9);
+    let opened = script.tcp.open(SERVER, remote, PLAIN, &mut script.lab.cx());
+    assert_eq!(opened, Err(OpenError::TooMany));
+    assert_eq!(script.state(), Some(State::Established));
+}

@@ -1,0 +1,47 @@
+//! Attack row 47: every script again, with numbers of both sides that soon pass 2^32.
+#![expect(clippy::duplicate_mod, reason = "the same scripts, with other numbers")]
+
+use super::*;
+
+type Script = ScriptAt<0xFFFF_FF00>;
+
+#[path = "acknowledgment.rs"]
+mod acknowledgment;
+#[path = "attacks.rs"]
+mod attacks;
+#[path = "closing.rs"]
+mod closing;
+#[path = "congestion.rs"]
+mod congestion;
+#[path = "ecn.rs"]
+mod ecn;
+#[path = "fast_open.rs"]
+mod fast_open;
+#[path = "giving_up.rs"]
+mod giving_up;
+#[path = "headers.rs"]
+mod headers;
+#[path = "icmp_error.rs"]
+mod icmp_error;
+#[path = "keep_alive.rs"]
+mod keep_alive;
+#[path = "opening.rs"]
+mod opening;
+#[path = "options.rs"]
+mod options;
+#[path = "reordering.rs"]
+mod reordering;
+#[path = "resets.rs"]
+mod resets;
+#[path = "retransmission.rs"]
+mod retransmission;
+#[path = "states.rs"]
+mod states;
+#[path = "syn_flood.rs"]
+mod syn_flood;
+#[path = "time_wait.rs"]
+mod time_wait;
+#[path = "urgent.rs"]
+mod urgent;
+#[path = "windows.rs"]
+mod windows;

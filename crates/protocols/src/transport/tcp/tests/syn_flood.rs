@@ -1,0 +1,178 @@
+//! Floods of SYNs: RFC 4987; attack row 33.
+
+use super::*;
+use crate::transport::tcp::listen::BACKLOG;
+
+/// How many SYNs a flood has; the long check has a million of them.
+const FLOOD: u32 = 20_000;
+
+/// A SYN of a host that is not there, number `number` of a flood.
+fn forged(script: &mut Script, number: u32) {
+    let source = IpAddr::V4(Ipv4Addr::from_bits(0xC612_0000 + number / 50_000));
+    let port = u16::try_from(1024 + number % 50_000).unwrap();
+    let header = Header {
+        source_port: port,
+        destination_port: PORT,
+        seq: Seq(number.wrapping_mul(2_654_435_761)),
+        flags: Flags::SYN,
+        window: 1000,
+        ..Header::default()
+    };
+    let packet = make(header, (SocketAddr::new(source, port), SocketAddr::new(SERVER, PORT)), b"");
+    take(&mut script.tcp, (source, SERVER), packet.data(), &mut script.lab.cx());
+}
+
+/// A listener whose backlog is full of forged SYNs.
+fn flooded(profile: Profile) -> Script {
+    let mut script = Script::listening(profile);
+    for number in 0..u32::try_from(BACKLOG).unwrap() {
+        forged(&mut script, number);
+        script.discard_output();
+    }
+    assert_eq!(script.tcp.connections(), BACKLOG);
+    script
+}
+
+const ALL: Options = Options {
+    mss: Some(1000),
+    window_scale: Some(7),
+    timestamps: Some((5000, 0)),
+    ..Options::NONE
+};
+
+/// An honest handshake with `options`; it must be answered by a cookie.
+fn shake_hands(script: &mut Script, options: Options) -> Header {
+    script.options = options;
+    let answer = script.peer(Flags::SYN, 0, 0, b"");
+    assert_eq!(script.state(), None, "nothing is remembered");
+    script.iss = answer[0].header.seq;
+    let stamp = answer[0].header.options.timestamps;
+    script.options = Options {
+        timestamps: options.timestamps.zip(stamp).map(|((value, _), (ours, _))| (value + 1, ours)),
+        ..Options::default()
+    };
+    script.peer(Flags::ACK, 1, 1, b"");
+    answer[0].header
+}
+
+fn flood_and_connect(flood: u32) {
+    let mut script = Script::listening(PLAIN);
+    for number in 0..flood {
+        forged(&mut script, number);
+        script.discard_output();
+        script.lab.advance(Duration::from_micros(10));
+    }
+    assert!(script.tcp.connections() <= BACKLOG, "memory stays flat");
+    shake_hands(&mut script, Options { mss: Some(1000), ..Options::default() });
+    assert_eq!(script.state(), Some(State::Established));
+    assert_eq!(script.events, [Event::Established]);
+    assert_eq!(script.counted(Counter::TcpSynCookiesIn), 1);
+    let answered = script.counted(Counter::TcpSynCookiesOut);
+    assert_eq!(answered, u64::from(flood) - BACKLOG as u64 + 1);
+}
+
+// attack row 33
+#[test]
+fn an_honest_peer_connects_through_a_flood_and_memory_stays_flat() {
+    flood_and_connect(FLOOD);
+}
+
+// attack row 33
+#[test]
+#[ignore = "the long check"]
+fn an_honest_peer_connects_through_a_flood_of_a_million() {
+    flood_and_connect(1_000_000);
+}
+
+// attack row 33
+#[test]
+fn answers_to_a_flood_that_nobody_takes_have_a_limit() {
+    let mut script = flooded(PLAIN);
+    for number in 1000..2000 {
+        forged(&mut script, number);
+    }
+    assert_eq!(script.discard_output(), 64);
+    assert_eq!(script.counted(Counter::TcpOpensRefused), 1000 - 64);
+}
+
+#[test]
+fn a_connection_by_cookie_carries_data_both_ways() {
+    let mut script = flooded(PLAIN);
+    shake_hands(&mut script, Options { mss: Some(1000), ..Options::default() });
+    script.peer(Flags::ACK, 1, 1, b"question");
+    assert_eq!(script.tcp.received(script.id.unwrap()).unwrap(), b"question");
+    let sent = script.send(&pattern(1072));
+    assert_eq!(extents(&sent), [(1, 536), (537, 536)], "1000 is rounded down to what is known");
+}
+
+#[test]
+fn a_cookie_with_timestamps_keeps_the_options_of_the_peer() {
+    let mut script = flooded(Profile::BULK);
+    script.window = 1000;
+    let answer = shake_hands(&mut script, ALL);
+    assert_eq!(answer.options.window_scale, Some(3));
+    assert_eq!(script.status().send_window, 128_000);
+    let sent = script.send(b"x");
+    assert_eq!(sent[0].header.options.timestamps.unwrap().1, 5001);
+}
+
+#[test]
+fn without_timestamps_a_cookie_offers_what_needs_no_memory_only() {
+    let mut script = flooded(Profile::BULK);
+    let answer = shake_hands(&mut script, Options { timestamps: None, ..ALL });
+    assert_eq!(answer.options.window_scale, None);
+    assert_eq!(script.status().send_window, 60_000);
+}
+
+#[test]
+fn data_that_comes_before_the_acknowledgment_of_a_cookie_opens_too() {
+    let mut script = flooded(PLAIN);
+    let answer = script.peer(Flags::SYN, 0, 0, b"");
+    script.iss = answer[0].header.seq;
+    script.peer(Flags::ACK, 1, 1, b"first");
+    assert_eq!(script.tcp.received(script.id.unwrap()).unwrap(), b"first");
+}
+
+#[test]
+fn a_guessed_cookie_is_reset_and_counted() {
+    let mut script = flooded(PLAIN);
+    script.peer(Flags::SYN, 0, 0, b"");
+    let answer = script.peer(Flags::ACK, 1, 12_345, b"");
+    assert_eq!(texts(&answer), ["<RST seq 12345 len 0>"]);
+    assert_eq!(script.counted(Counter::TcpSynCookiesWrong), 1);
+    assert_eq!(script.state(), None);
+}
+
+#[test]
+fn a_cookie_comes_back_within_two_minutes_or_not_at_all() {
+    let mut script = flooded(PLAIN);
+    let answer = script.peer(Flags::SYN, 0, 0, b"");
+    script.iss = answer[0].header.seq;
+    script.lab.advance(Duration::from_secs(129));
+    let answer = script.peer(Flags::ACK, 1, 1, b"");
+    assert_eq!(texts(&answer), ["<RST seq 1 len 0>"]);
+    assert_eq!(script.state(), None);
+}
+
+#[test]
+fn where_no_cookie_was_given_none_is_looked_for() {
+    let mut script = Script::listening(PLAIN);
+    let answer = script.peer(Flags::ACK, 1, 7, b"");
+    assert_eq!(texts(&answer), ["<RST seq 7 len 0>"]);
+    assert_eq!(script.counted(Counter::TcpSynCookiesWrong), 0);
+}
+
+#[test]
+fn the_backlog_is_free_again_when_its_syns_are_given_up() {
+    let mut script = flooded(PLAIN);
+    while let Some(deadline) = script.tcp.deadline() {
+        script.lab.now = deadline;
+        script.tcp.timeout(&mut script.lab.cx());
+        script.discard_output();
+    }
+    assert_eq!(script.tcp.connections(), 0);
+    assert!(script.lab.now < Instant::ZERO + Duration::from_secs(400));
+    let answer = script.peer(Flags::SYN, 0, 0, b"");
+    assert_eq!(answer.len(), 1);
+    assert_eq!(script.state(), Some(State::SynReceived));
+}
