@@ -2,6 +2,7 @@
 
 use anyhow::{Context as _, Result, bail, ensure};
 use simulator::soak;
+use std::io::Write as _;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
@@ -56,29 +57,35 @@ pub(crate) fn run(arguments: &[&str]) -> Result<()> {
     let order = Order::parse(arguments)?;
     let cores = thread::available_parallelism().map_or(1, usize::from);
     let jobs = order.jobs.unwrap_or(cores);
-    let outcome = run_all(order, jobs);
-    let mut failures = outcome.failures;
-    failures.sort_by_key(|failure| failure.seed);
+    let mut outcome = run_all(order, jobs);
+    outcome.failures.sort_by_key(|failure| failure.seed);
+    writeln!(std::io::stdout().lock(), "{}", report(order, &outcome))?;
+    let failed = outcome.failures.len();
+    ensure!(failed == 0, "{failed} of {} seeds failed", order.seeds);
+    Ok(())
+}
+
+fn report(order: Order, outcome: &Outcome) -> String {
+    let failures = &outcome.failures;
+    let mut report = String::new();
     for failure in failures.iter().take(PRINTED_MAX) {
-        println!("{failure}\n");
+        report += &format!("{failure}\n\n");
     }
     let rest: Vec<String> =
         failures.iter().skip(PRINTED_MAX).map(|failure| failure.seed.to_string()).collect();
     if !rest.is_empty() {
-        println!("and the seeds {}\n", rest.join(", "));
+        report += &format!("and the seeds {}\n\n", rest.join(", "));
     }
     let hours = outcome.virtual_time.as_secs_f64() / 3600.0;
     let core_seconds = outcome.processor_time.as_secs_f64();
-    println!(
-        "{} seeds from {} on: {hours:.1} connection-hours in {core_seconds:.1} core-seconds, \
-         {:.2} a core-second; {} failed.",
-        order.seeds,
-        order.first,
-        hours / core_seconds.max(f64::MIN_POSITIVE),
-        failures.len(),
+    let a_second = hours / core_seconds.max(f64::MIN_POSITIVE);
+    let Order { seeds, first, .. } = order;
+    let failed = failures.len();
+    report += &format!(
+        "{seeds} seeds from {first} on: {hours:.1} connection-hours in {core_seconds:.1} \
+         core-seconds, {a_second:.2} a core-second; {failed} failed.",
     );
-    ensure!(failures.is_empty(), "{} of {} seeds failed", failures.len(), order.seeds);
-    Ok(())
+    report
 }
 
 fn run_all(order: Order, jobs: usize) -> Outcome {

@@ -46,7 +46,7 @@ impl Conditions {
     /// Returns the longest time that something may be under way, there and back, once it is calm.
     pub(super) fn round_trip_max(&self) -> Duration {
         let queue = if self.is_serial { 0 } else { self.queue_bytes as u64 };
-        let waiting = serial_time(queue + u64::from(u16::MAX.min(self.mtus[0])), self.rate_bps);
+        let waiting = serial_time(queue + u64::from(self.mtus[0]), self.rate_bps);
         (self.delay + self.jitter + self.faults.held_back + waiting) * 2
     }
 }
@@ -164,7 +164,9 @@ impl Network {
         let arrives = (gone_at + delay + part_of(jitter, chance)).max(self.way(from).last_at);
         self.way(from).last_at = arrives;
         let copies = faults.befall(bytes, chance).into_iter();
-        copies.map(|(late, bytes)| Arrival { to: from.other(), at: arrives + late, bytes }).collect()
+        copies
+            .map(|(late, bytes)| Arrival { to: from.other(), at: arrives + late, bytes })
+            .collect()
     }
 }
 

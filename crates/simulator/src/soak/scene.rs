@@ -237,9 +237,9 @@ impl Scene {
                 let address = Some(address);
                 let settings = ppp::Settings { address, compresses_headers, ..Default::default() };
                 let mut ppp = Ppp::new(mtu, settings);
-                let (mut chance, mut meter) = (Chance::from_seed(self.seed), Meter::new(Clock::None));
-                let mut cx =
-                    Cx { now: Instant::ZERO, chance: &mut chance, meter: &mut meter };
+                let (mut chance, mut meter) =
+                    (Chance::from_seed(self.seed), Meter::new(Clock::None));
+                let mut cx = Cx { now: Instant::ZERO, chance: &mut chance, meter: &mut meter };
                 ppp.open(&mut cx);
                 Link::Ppp(Box::new(ppp))
             }
