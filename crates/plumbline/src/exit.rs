@@ -43,6 +43,12 @@ pub(crate) fn complain(error: &anyhow::Error) {
     _ = writeln!(std::io::stderr(), "plumb: {error:#}");
 }
 
+/// Says on stderr why the far side, or its name, is the failure of a command.
+pub(crate) fn far_side(why: String) -> Failure {
+    complain(&anyhow::Error::msg(why));
+    Failure::FarSide
+}
+
 /// Returns the width of the terminal on stdout, or 80 where there is none.
 pub(crate) fn stdout_columns() -> usize {
     let size = os::tty::WindowSize::of(std::io::stdout());
