@@ -32,6 +32,7 @@ const TCP_CC_INFO: i32 = 26;
 const TCP_NOTSENT_LOWAT: i32 = 25;
 const TCP_SAVE_SYN: i32 = 27;
 const TCP_INQ: i32 = 36;
+const SO_MEMINFO: i32 = 55;
 const SO_ZEROCOPY: i32 = 60;
 
 /// The options of one number that are kept and given back, with what they are if not set.
@@ -221,6 +222,18 @@ impl Stream {
         Ok(())
     }
 
+    /// Returns what SO_MEMINFO says: nine numbers of bytes, of which we know the queues and their
+    /// limits.
+    fn memory(&self, host: &Host) -> Vec<u8> {
+        let status = self.status(host);
+        let number = |bytes: usize| u32::try_from(bytes).unwrap_or(u32::MAX);
+        let received = status.map_or(0, |status| number(status.receive_queue));
+        let queued = status.map_or(0, |status| status.send_queue);
+        let limits = (self.options.receive_window(), self.options.send_space());
+        let numbers = [received, number(limits.0), queued, number(limits.1), 0, queued, 0, 0, 0];
+        numbers.into_iter().flat_map(u32::to_ne_bytes).collect()
+    }
+
     fn set_number(&mut self, name: Name, number: i32) -> Result<(), Errno> {
         let is_space = matches!(name, (SOCKET, libc::SO_SNDBUF | libc::SO_RCVBUF));
         let kept = match name {
@@ -267,6 +280,7 @@ impl Stream {
                 text.resize(16, 0);
                 return Ok(text);
             }
+            (SOCKET, SO_MEMINFO) => return Ok(self.memory(host)),
             (TCP, libc::TCP_INFO) => return Ok(tcp_info::encode(status.as_ref())),
             (TCP, TCP_CC_INFO) => return Ok(Vec::new()),
             (IP, libc::IP_MTU) => i32::from(host.mtu()),

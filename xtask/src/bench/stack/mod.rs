@@ -163,12 +163,13 @@ fn contenders(root: &Path, options: &Options) -> Result<(Vec<Contender>, Vec<Str
 /// Name, label, attachment, further arguments, whether it can spin.
 type Entry = (&'static str, &'static str, Attachment, &'static [&'static str], bool);
 
-const ENTRIES: [Entry; 10] = [
+const ENTRIES: [Entry; 11] = [
     ("kernel", "kernel, veth, TSO", Attachment::Pair, &[], true),
     ("plumb-tun", "plumb, TUN, offloads", Attachment::Tun, &[], true),
     ("plumb-poll", "plumb, waits in poll", Attachment::Tun, &["--wait", "poll"], true),
     ("plumb-unmetered", "plumb, meter off", Attachment::Tun, &["--meter", "off"], true),
     ("plumb-plain", "plumb, TUN", Attachment::Tun, &["--plain"], true),
+    ("plumb-packet", "plumb, packet, GSO", Attachment::Packet, &[], true),
     ("smoltcp-64k", "smoltcp, TUN, 64 KiB", Attachment::Tun, &["--buffers", "65536"], true),
     ("smoltcp-1m", "smoltcp, TUN, 1 MiB", Attachment::Tun, &["--buffers", "1048576"], true),
     ("lwip", "lwIP, TUN, 1 MiB", Attachment::Tun, &[], true),

@@ -9,15 +9,20 @@ use anyhow::{Context, Result, bail};
 use os::clock;
 use os::device::Device;
 use os::driver::Driver;
+use os::interface::Interface;
+use os::packet_socket::{self, PacketSocket};
 use os::tun::{self, Tun};
 use os::waiting::Wait;
 use protocols::Cx;
 use protocols::chance::Chance;
-use protocols::link::{Datagram, Link};
+use protocols::internet::slaac::Secret;
+use protocols::link::ethernet::MacAddress;
+use protocols::link::{Datagram, Ethernet, Link};
 use protocols::meter::{Clock, Meter};
-use protocols::station::{Application, Layers, Settings};
+use protocols::station::{Application, Layers, Settings, ethernet};
 use protocols::transport::tcp::{ConnectionId, Event, Profile, SendLimit};
 use std::io::{Read, Write};
+use std::net::Ipv4Addr;
 use std::thread;
 
 /// What a source sends.
@@ -42,9 +47,10 @@ pub(super) fn serve(arguments: Arguments<'_>) -> Result<()> {
     };
     let (station, _) = driver.parts();
     station.layers.tcp.listen(PORT, profile).ok().context("nobody can listen")?;
+    let mut service = Service { mode };
+    join_segment(arguments, &mut driver, &mut service)?;
     thread::spawn(end_with_input);
     writeln!(std::io::stdout(), "ready")?;
-    let mut service = Service { mode };
     loop {
         driver.turn(&mut service, None)?;
     }
@@ -53,12 +59,20 @@ pub(super) fn serve(arguments: Arguments<'_>) -> Result<()> {
 fn driver(arguments: Arguments<'_>, connections: usize) -> Result<Driver> {
     let mtu_bytes = arguments.number("--mtu", 1500)?;
     let attach = arguments.text("--attach").unwrap_or_default();
-    let Some(name) = attach.strip_prefix("tun:") else {
-        bail!("--attach tun:NAME is wanted, not '{}'", attach.escape_debug())
+    let (device, link) = match attach.split_once(':') {
+        Some(("tun", name)) => {
+            let is_offloading = !arguments.has("--plain");
+            let options = tun::Options { is_offloading, ..tun::Options::default() };
+            let tun = Tun::open_with(Some(name), options)?;
+            (Device::Tun(tun), Link::Datagram(Datagram::new(mtu_bytes)))
+        }
+        Some(("packet", name)) => {
+            let options = packet_socket::Options { is_offloading: true, is_promiscuous: false };
+            let socket = PacketSocket::open(name, options)?;
+            (Device::PacketSocket(socket), Link::Ethernet(Ethernet::new(mtu_bytes)))
+        }
+        _ => bail!("--attach tun:NAME or packet:NAME is wanted, not '{}'", attach.escape_debug()),
     };
-    let options =
-        tun::Options { is_offloading: !arguments.has("--plain"), ..tun::Options::default() };
-    let device = Device::Tun(Tun::open_with(Some(name), options)?);
     let wait = match arguments.text("--wait") {
         _ if arguments.has("--spin") => Wait::Spin { nanos: u32::MAX },
         Some("poll") => Wait::Poll,
@@ -67,16 +81,44 @@ fn driver(arguments: Arguments<'_>, connections: usize) -> Result<Driver> {
     };
     let is_metered = arguments.text("--meter") != Some("off");
     let meter = if is_metered { Meter::new(Clock::Counter(clock::ticks)) } else { Meter::off() };
+    let is_on_segment = matches!(link, Link::Ethernet(_));
     let settings = Settings {
-        address: arguments.address()?,
+        // On a segment it is assigned when nobody else is found to have it.
+        address: if is_on_segment { Ipv4Addr::UNSPECIFIED } else { arguments.address()? },
         prefix_len: PREFIX_BITS,
         packets: PACKETS,
         connections: connections + 16,
         ..Settings::default()
     };
-    let link = Link::Datagram(Datagram::new(mtu_bytes));
     let chance = Chance::from_seed(os::entropy::seed()?);
     Ok(Driver::new(device, link, settings, wait, (chance, meter))?)
+}
+
+/// Takes the address on an Ethernet segment, which needs some seconds (RFC 5227 §2.1).
+fn join_segment(
+    arguments: Arguments<'_>,
+    driver: &mut Driver,
+    service: &mut Service,
+) -> Result<()> {
+    let Some(name) = arguments.text("--attach").and_then(|text| text.strip_prefix("packet:"))
+    else {
+        return Ok(());
+    };
+    let mac = Interface::named(name)?.hardware_address()?.context("it has no address")?;
+    let address = arguments.address()?;
+    let settings = ethernet::Settings {
+        mac: MacAddress::new(mac),
+        ipv4: ethernet::Ipv4::Static { address, prefix_len: PREFIX_BITS, router: None },
+        ipv6: ethernet::Ipv6::Off,
+        secret: Secret([0; 2]),
+        host_name: Vec::new(),
+    };
+    let (station, mut cx) = driver.parts();
+    station.join_segment(settings, &mut cx);
+    while driver.parts().0.address().is_unspecified() {
+        driver.turn(service, None)?;
+    }
+    Ok(())
 }
 
 /// Waits until standard input ends, says how much processor time was used, and ends the process.
