@@ -16,7 +16,7 @@ mod tests;
 mod via;
 
 pub(crate) use outcome::Outcome;
-pub(crate) use target::{Family, INTERRUPTED, TELNET_PORT, Target, addresses, parse_port};
+pub(crate) use target::{Family, NoAddress, TELNET_PORT, Target, addresses, parse_port};
 pub(crate) use via::{Own, SerialLink, Via};
 
 use anyhow::Result;

@@ -286,12 +286,9 @@ impl<S: Session> Driver<'_, S> {
         loop {
             // An address that came meanwhile may have changed which is best.
             let remote = self.take_best(&mut waiting).context("there is no address left")?;
-            let next_at = self.bench.clock.now() + ATTEMPT;
-            let is_last = !waiting.iter().any(|other| self.can_call(*other));
-            let until = if is_last { give_up_at } else { next_at.min(give_up_at) };
             self = self.calling(remote);
             let outcome = match self.can_call(remote) {
-                true => self.run(remote, until)?,
+                true => self.run(remote, &waiting, give_up_at)?,
                 false => Outcome::Unreachable,
             };
             let is_answered = self.carried.is_open() || outcome == Outcome::Left;
@@ -327,9 +324,15 @@ impl<S: Session> Driver<'_, S> {
         Self { carried: Carried::new(self.carried.stream, opening, profile()), ..self }
     }
 
-    /// Carries the session over a connection to `remote`, which is given up unless it is open at
-    /// `give_up_at`.
-    fn run(&mut self, remote: SocketAddr, give_up_at: Instant) -> Result<Outcome> {
+    /// Carries the session over a connection to `remote`. Unless it is open by then, it is given
+    /// up when one of the `others` has waited long enough, and at `give_up_at` in any case.
+    fn run(
+        &mut self,
+        remote: SocketAddr,
+        others: &[SocketAddr],
+        give_up_at: Instant,
+    ) -> Result<Outcome> {
+        let next_at = give_up_at.min(self.bench.clock.now() + ATTEMPT);
         self.carried.stream.reached(remote);
         loop {
             self.check_line()?;
@@ -341,13 +344,17 @@ impl<S: Session> Driver<'_, S> {
             if self.carried.stream.wants_status() {
                 self.tell_status()?;
             }
-            if let Some(outcome) = self.outcome(give_up_at) {
+            // An address of ours for one of the others may have come meanwhile.
+            let has_other =
+                !self.carried.is_open() && others.iter().any(|other| self.can_call(*other));
+            let until = if has_other { next_at } else { give_up_at };
+            if let Some(outcome) = self.outcome(until) {
                 return Ok(outcome);
             }
             // What the device has taken has made room for what waited for it.
             let has_room = self.unwritten.is_empty() && self.station.has_output();
             if !has_room && !self.station.has_input() {
-                self.wait(give_up_at)?;
+                self.wait(until)?;
             }
         }
     }

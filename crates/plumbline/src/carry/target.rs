@@ -95,42 +95,72 @@ impl Family {
     }
 }
 
+/// Why a target has no address that could be called.
+#[derive(Debug)]
+pub(crate) enum NoAddress {
+    /// Who waited for the answer has ended that.
+    Interrupted,
+    /// The name has none.
+    Unknown {
+        /// The name.
+        host: String,
+        /// What the resolver says.
+        error: io::Error,
+    },
+    /// There is none of a family that may be used.
+    OtherFamily {
+        /// The name or the address.
+        host: String,
+        /// Whether only IPv6 was wanted.
+        is_ipv6_wanted: bool,
+        /// Whether the way carries IPv4 only.
+        is_ipv4_way: bool,
+    },
+}
+
+impl fmt::Display for NoAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Interrupted => f.write_str("interrupted before the connection stood"),
+            Self::Unknown { host, error } => write!(
+                f,
+                "the name '{}' is not known: check its spelling: {error}",
+                host.escape_debug()
+            ),
+            Self::OtherFamily { host, is_ipv6_wanted, is_ipv4_way } => {
+                let family = if *is_ipv6_wanted { "IPv6" } else { "IPv4" };
+                write!(f, "{} has no {family} address", host.escape_debug())?;
+                f.write_str(if *is_ipv4_way { ", and this way has IPv4 only" } else { "" })
+            }
+        }
+    }
+}
+
 /// Returns the addresses of a target that are of a wanted family and that the way carries, in the
-/// resolver's order; or a sentence about the far side that says why there is none. Who waits can
-/// end it by something to read at `interrupt`.
+/// resolver's order. Who waits can end it by something to read at `interrupt`.
 ///
 /// # Errors
 ///
-/// If the machine has no threads or descriptors left.
+/// If the machine has no threads or descriptors left; inside, if there is no such address.
 pub(crate) fn addresses(
     target: &Target,
     family: Family,
     via: &Via,
     interrupt: Option<BorrowedFd<'_>>,
-) -> Result<Result<Vec<SocketAddr>, String>> {
-    let host = target.host.escape_debug();
+) -> Result<Result<Vec<SocketAddr>, NoAddress>> {
+    let host = target.host.clone();
     let mut addresses = match look_up(target, interrupt)? {
         Some(Ok(addresses)) => addresses,
-        Some(Err(error)) => {
-            let why = format!("the name '{host}' is not known: check its spelling: {error}");
-            return Ok(Err(why));
-        }
-        None => return Ok(Err(INTERRUPTED.to_owned())),
+        Some(Err(error)) => return Ok(Err(NoAddress::Unknown { host, error })),
+        None => return Ok(Err(NoAddress::Interrupted)),
     };
-    if addresses.is_empty() {
-        return Ok(Err(format!("the name '{host}' has no address")));
-    }
     addresses.retain(|address| family.has(address) && (address.is_ipv4() || via.has_ipv6()));
     if addresses.is_empty() {
-        let kind = if family.ipv6 { "IPv6" } else { "IPv4" };
-        let why = if via.has_ipv6() { "" } else { ", and this way has IPv4 only" };
-        return Ok(Err(format!("{host} has no {kind} address{why}")));
+        let (is_ipv6_wanted, is_ipv4_way) = (family.ipv6, !via.has_ipv6());
+        return Ok(Err(NoAddress::OtherFamily { host, is_ipv6_wanted, is_ipv4_way }));
     }
     Ok(Ok(addresses))
 }
-
-/// What is said of a call that was ended by Ctrl-C before it stood.
-pub(crate) const INTERRUPTED: &str = "interrupted before the connection stood";
 
 /// Asks the resolver, in a thread that is left behind if `interrupt` comes before the answer
 /// (`None`): it may wait for many seconds, and nobody can stop it.
@@ -198,7 +228,8 @@ mod tests {
 
     /// Asks for addresses, where the machine has all that is needed.
     fn asked(host: &str, family: Family, via: &str) -> Result<Vec<SocketAddr>, String> {
-        addresses(&host.parse().unwrap(), family, &via.parse().unwrap(), None).unwrap()
+        let (target, via) = (host.parse().unwrap(), via.parse().unwrap());
+        addresses(&target, family, &via, None).unwrap().map_err(|why| why.to_string())
     }
 
     const ONLY_IPV4: Family = Family { ipv4: true, ipv6: false };

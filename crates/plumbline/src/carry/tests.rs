@@ -205,10 +205,10 @@ fn dual_stack_tun() -> Tun {
 
 /// The kernel's end of the TUN.
 const V4: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 1);
-const V6: Ipv6Addr = Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, 1);
+const V6: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1);
 /// Nobody.
 const SILENT_V4: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 9);
-const SILENT_V6: Ipv6Addr = Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, 9);
+const SILENT_V6: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 9);
 
 #[test]
 fn the_near_side_can_leave_while_the_kernel_waits_for_silent_hosts() {
@@ -257,7 +257,7 @@ fn our_own_tcp_calls_by_ipv6_first_and_then_by_ipv4() {
         let tun = dual_stack_tun();
         let listener = TcpListener::bind((V4, 0)).unwrap();
         let port = port_of(&listener);
-        // RFC 6724 puts what ours is on the same network with in front, whatever the resolver says.
+        // RFC 6724 §2.1 prefers IPv6, whatever the resolver has said.
         let addresses = [(V4, port).into(), (V6, port).into()];
         let server = echo_once(listener);
         let mut bench = Bench::new(true).unwrap();
@@ -282,6 +282,23 @@ fn what_is_sent_over_our_own_tcp_by_ipv6_on_a_tun_comes_back() {
         server.join().unwrap();
         assert_eq!(call.outcome, Outcome::Closed);
         assert!(call.session.received == text(100_000));
+    });
+}
+
+#[test]
+fn our_own_tcp_calls_by_ipv6_beyond_the_network_of_the_tun() {
+    in_new_network(|| {
+        let tun = dual_stack_tun();
+        let beyond = Ipv6Addr::new(0x2001, 0xdb8, 7, 0, 0, 0, 0, 1);
+        Interface::named(tun.name()).unwrap().add_address6(beyond, 128).unwrap();
+        let listener = TcpListener::bind((beyond, 0)).unwrap();
+        let addresses = [listener.local_addr().unwrap()];
+        let server = echo_once(listener);
+        let mut bench = Bench::new(true).unwrap();
+        let session = Echoed::new(text(1_000));
+        let call = run_on_tun(session, tun, &addresses, TIMEOUT, &mut bench).unwrap();
+        server.join().unwrap();
+        assert_eq!((call.outcome, call.address), (Outcome::Closed, addresses[0]));
     });
 }
 

@@ -147,7 +147,7 @@ fn try_run(arguments: &Arguments, target: &Target) -> Result<exit::Result> {
     // A signal ends plumb here: the terminal is still as it was found.
     let addresses = match carry::addresses(target, arguments.family, &arguments.via, None)? {
         Ok(addresses) => addresses,
-        Err(why) => return Ok(Err(exit::far_side(why))),
+        Err(why) => return Ok(Err(exit::far_side(why.to_string()))),
     };
     let settings = settings(arguments, target);
     let is_talkative = settings.is_interactive || arguments.verbose;

@@ -18,7 +18,7 @@ pub(crate) use prompt::Prompts;
 pub(crate) use record::{Circumstances, measurement, waterfall};
 pub(crate) use walk::{Findings, Login, Plan, Walk};
 
-use crate::carry::{self, Bench, Target, Via};
+use crate::carry::{self, Bench, NoAddress, Target, Via};
 use crate::exit::{self, Failure, complain};
 use anyhow::{Context, Result};
 use os::clock::Calibration;
@@ -106,7 +106,8 @@ fn try_run(arguments: &Arguments) -> Result<exit::Result> {
     let asked = carry::addresses(target, arguments.family, via, Some(interrupt.as_fd()))?;
     let addresses = match asked {
         Ok(addresses) => addresses,
-        Err(why) => return Ok(Err(exit::far_side(why))),
+        Err(NoAddress::Interrupted) => return Ok(Err(interrupted())),
+        Err(why) => return Ok(Err(exit::far_side(why.to_string()))),
     };
     let resolve = clock.now() - protocols::Instant::ZERO;
     let calibration = Calibration::start();
@@ -127,12 +128,18 @@ fn try_run(arguments: &Arguments) -> Result<exit::Result> {
     let findings = call.session.into_findings(call.outcome);
     if findings.opened_at.is_none() {
         let why = call.outcome.failure(false, call.address, arguments.timeout);
-        return Ok(Err(exit::far_side(why.unwrap_or_else(|| carry::INTERRUPTED.to_owned()))));
+        return Ok(Err(why.map_or_else(interrupted, exit::far_side)));
     }
     let measured = measurement(&findings, &circumstances);
     report(arguments, &measured, &findings, &circumstances)?;
     let has_measured = measured.echo.is_some() || measured.screenful.is_some();
     Ok(if has_measured { Ok(()) } else { Err(Failure::NothingMeasured) })
+}
+
+/// Says that nothing was measured because the user did not want to wait for it.
+fn interrupted() -> Failure {
+    complain(&anyhow::anyhow!("{}", NoAddress::Interrupted));
+    Failure::NothingMeasured
 }
 
 /// Returns the target as people name it.
