@@ -9,10 +9,11 @@
 mod login_desk;
 
 use login_desk::line::{self, Line};
+use login_desk::names::Names;
 use login_desk::serial_peer::{self, SerialPeer};
 use login_desk::{
-    Names, Person, SERVER, Server, Way, echo_once, in_network_of, in_new_network, listen,
-    listen_to_both, plumb, quiet_network, tcp_urgent,
+    Person, SERVER, Server, Way, echo_once, in_network_of, in_new_network, listen, listen_to_both,
+    plumb, quiet_network, tcp_urgent,
 };
 use os::process::Program;
 use os::tty::WindowSize;
@@ -139,8 +140,9 @@ fn a_person_works_by_ipv4_over_the_kernel_at_a_host_whose_ipv6_is_dead() {
         login_desk::is_sent_in_vain(&quiet, TCP, QUIET_V6.parse().unwrap());
         person.sees("Connected to far (10.0.0.1) port");
         person.has_a_shell();
-        person.types("echo $((6*7)); exit\r");
+        person.types("echo $((6*7))\r");
         person.sees("\n42\n");
+        person.types("exit\r");
         assert_eq!(person.leaves().code(), Some(0));
     });
 }

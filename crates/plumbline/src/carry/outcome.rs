@@ -20,12 +20,14 @@ pub(crate) enum Outcome {
 }
 
 impl Outcome {
-    /// Returns the sentence for an outcome that is a failure of the far side, at `address`, whose
-    /// connection was open before or had `timeout_s` seconds to open.
+    /// Returns the sentence for an outcome that is a failure of the far side, at `address`. Its
+    /// connection was open before; or it and those to so many `others` had `timeout_s` seconds to
+    /// open.
     pub(crate) fn failure(
         self,
         was_open: bool,
         address: SocketAddr,
+        others: usize,
         timeout_s: u64,
     ) -> Option<String> {
         match (self, was_open) {
@@ -39,10 +41,17 @@ impl Outcome {
             (Self::Reset, true) => Some(format!(
                 "{address} reset the connection: its server or its machine has gone down"
             )),
-            (Self::TimedOut, false) => Some(format!(
-                "{address} did not answer within {timeout_s} s: check that it is up and that no \
-                 firewall stands between, or wait longer with --timeout"
-            )),
+            (Self::TimedOut, false) => {
+                let too = match others {
+                    0 => String::new(),
+                    1 => " and the host's other address".to_owned(),
+                    _ => format!(" and the host's {others} other addresses"),
+                };
+                Some(format!(
+                    "{address}{too} did not answer within {timeout_s} s: check that it is up and \
+                     that no firewall stands between, or wait longer with --timeout"
+                ))
+            }
             (Self::TimedOut, true) => {
                 Some(format!("{address} has fallen silent: check that it is up, and the way to it"))
             }
@@ -96,10 +105,18 @@ mod tests {
     fn each_failure_of_the_far_side_is_one_sentence_that_names_it() {
         let all = [Outcome::Refused, Outcome::Reset, Outcome::TimedOut, Outcome::Unreachable];
         for (outcome, was_open) in all.into_iter().flat_map(|o| [(o, false), (o, true)]) {
-            let sentence = outcome.failure(was_open, at(6), 30).unwrap();
+            let sentence = outcome.failure(was_open, at(6), 0, 30).unwrap();
             assert!(sentence.contains("192.0.2.6:23") && !sentence.contains('\n'));
         }
-        assert_eq!(Outcome::Closed.failure(true, at(6), 30), None);
+        assert_eq!(Outcome::Closed.failure(true, at(6), 0, 30), None);
+    }
+
+    #[test]
+    fn of_addresses_that_are_silent_it_is_said_how_many_there_are() {
+        let said = |others| Outcome::TimedOut.failure(false, at(6), others, 30).unwrap();
+        assert!(said(0).starts_with("192.0.2.6:23 did not answer within 30 s"));
+        assert!(said(1).starts_with("192.0.2.6:23 and the host's other address did not answer"));
+        assert!(said(3).starts_with("192.0.2.6:23 and the host's 3 other addresses did not"));
     }
 
     #[test]

@@ -39,11 +39,13 @@ pub(crate) struct Arguments {
     /// What carries the session: kernel, tun:NAME, tap:NAME, packet:INTERFACE or
     /// serial:DEVICE?baud=19200&link=llp
     ///
-    /// tun and serial are our own TCP/IP; link is llp, slip, cslip or ppp. Both take address=, our
-    /// address, where it is not suggested by the interface or asked for on the line. vj=1
-    /// compresses the headers of TCP on llp, if the other end does so too; vj=0 does not on ppp.
-    /// PPP takes user=, who we are; the password is read from PLUMB_PPP_PASSWORD alone, because
-    /// everyone on the machine can read the arguments of a program.
+    /// All but kernel are our own TCP/IP, with IPv4 and IPv6, but for serial, which has IPv4.
+    /// They take address=, our address, where the interface does not suggest it and nobody on
+    /// the segment or the line tells it; one for each family may be said. tap and packet take
+    /// router= beside it, and mac=. link is llp, slip, cslip or ppp. vj=1 compresses the
+    /// headers of TCP on llp, if the other end does so too; vj=0 does not on ppp. PPP takes
+    /// user=, who we are; the password is read from PLUMB_PPP_PASSWORD alone, because everyone
+    /// on the machine can read the arguments of a program.
     #[arg(long, default_value = "kernel", verbatim_doc_comment)]
     via: Via,
     /// The key that leads to the prompt: ^] unless you say another, as ^A or ~, or none
@@ -103,6 +105,9 @@ What you type goes to the far side, ^C too. The escape key, ^] unless you choose
 to a prompt with commands: status shows the connection and where the time went, send ayt asks \
 whether the far side is there, close ends the session, ? lists them all.
 
+Where the host has several addresses, of IPv6 and of IPv4, the first that answers is taken; -4 and \
+-6 ask for one family.
+
 Where the standard input is a pipe or a file, it is sent, and at its end our half of the \
 connection is closed; plumb then shows what comes until the far side closes too.";
 
@@ -111,12 +116,13 @@ Examples:
   plumb login mit-multics
   plumb login telnet://192.0.2.6:2323
   plumb login --via tun:plumb0 10.0.0.1
+  plumb login -6 --via 'tun:plumb0?address=2001:db8::2' 2001:db8::1
   plumb login --via 'serial:/dev/ttyUSB0?baud=19200&link=llp' 10.0.0.6
   plumb login --via 'serial:/dev/ttyUSB0?baud=115200&link=ppp&user=guest' 10.0.0.1
   printf 'plumb\\n' | plumb login host 7
 
-Exit codes: 0 the session was closed; 1 the far side cannot be reached, refused, reset or fell
-silent; 2 the arguments are wrong; 4 this machine refuses what is needed.";
+Exit codes: 0 the session was closed; 1 the far side cannot be reached, is unknown, refused, reset
+or fell silent; 2 the arguments are wrong; 4 this machine refuses what is needed.";
 
 /// A host as it was typed.
 #[derive(Clone, Debug)]
@@ -166,7 +172,8 @@ fn try_run(arguments: &Arguments, target: &Target) -> Result<exit::Result> {
         say("");
     }
     let was_open = login.stage != Stage::Opening;
-    if let Some(why) = outcome.failure(was_open, call.address, arguments.timeout) {
+    let others = addresses.len().saturating_sub(1);
+    if let Some(why) = outcome.failure(was_open, call.address, others, arguments.timeout) {
         return Ok(Err(exit::far_side(why)));
     }
     if is_talkative && login.stage != Stage::Unread {

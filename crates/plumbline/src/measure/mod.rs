@@ -35,7 +35,8 @@ use std::time::SystemTime;
 /// Arguments of `plumb measure`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
-    /// Host, host:port or telnet://host:port
+    /// Host, host:port, [address]:port or telnet://host:port; of several addresses the first
+    /// that answers is measured
     target: Target,
     /// By which way: kernel, tun:NAME, tap:NAME, packet:INTERFACE,
     /// serial:DEVICE?baud=19200&link=llp
@@ -127,7 +128,8 @@ fn try_run(arguments: &Arguments) -> Result<exit::Result> {
     };
     let findings = call.session.into_findings(call.outcome);
     if findings.opened_at.is_none() {
-        let why = call.outcome.failure(false, call.address, arguments.timeout);
+        let others = addresses.len().saturating_sub(1);
+        let why = call.outcome.failure(false, call.address, others, arguments.timeout);
         return Ok(Err(why.map_or_else(interrupted, exit::far_side)));
     }
     let measured = measurement(&findings, &circumstances);

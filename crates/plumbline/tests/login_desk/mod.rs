@@ -1,6 +1,7 @@
 //! What the tests with real peers share: a network, servers, and a person at a terminal.
 
 pub(crate) mod line;
+pub(crate) mod names;
 pub(crate) mod serial_peer;
 pub(crate) mod tcp_urgent;
 
@@ -17,11 +18,9 @@ use protocols::meter::Meter;
 use protocols::terminal::Terminal;
 use protocols::time::{Duration, Instant};
 use rustix::termios::{LocalModes, tcgetattr};
-use std::fs;
 use std::io::{Read, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, TcpListener, TcpStream};
 use std::os::fd::OwnedFd;
-use std::path::PathBuf;
 use std::process::{Command, ExitStatus, Stdio};
 use std::thread::{self, JoinHandle};
 
@@ -87,39 +86,6 @@ pub(crate) fn is_sent_in_vain(quiet: &Tun, protocol: u8, address: IpAddr) {
         };
         (*of == protocol && to == wanted).then_some(())
     });
-}
-
-/// A folder that plumb sees as /etc: its names and its name servers.
-#[derive(Debug)]
-pub(crate) struct Names(PathBuf);
-
-impl Names {
-    /// Makes one for the test `test`, with these hosts and these settings of the resolver.
-    pub(crate) fn new(test: &str, hosts: &str, resolver: &str) -> Self {
-        let folder = std::env::temp_dir().join(format!("plumb-{test}-{}", std::process::id()));
-        fs::create_dir(&folder).unwrap();
-        fs::write(folder.join("hosts"), hosts).unwrap();
-        fs::write(folder.join("resolv.conf"), resolver).unwrap();
-        fs::write(folder.join("nsswitch.conf"), "hosts: files dns\n").unwrap();
-        // A name may have several addresses (host.conf(5)).
-        fs::write(folder.join("host.conf"), "multi on\n").unwrap();
-        Self(folder)
-    }
-
-    /// Returns a command that runs plumb with these arguments where it sees the names.
-    pub(crate) fn plumb(&self, arguments: &[&str]) -> Command {
-        let mut command = Command::new("unshare");
-        let script = "mount --bind \"$0\" /etc && exec \"$@\"";
-        command.args(["--mount", "sh", "-c", script]).arg(&self.0);
-        command.arg(env!("CARGO_BIN_EXE_plumb")).args(arguments).env("TERM", "dumb");
-        command
-    }
-}
-
-impl Drop for Names {
-    fn drop(&mut self) {
-        _ = fs::remove_dir_all(&self.0);
-    }
 }
 
 /// Listens at some port of every IPv4 address.
