@@ -35,8 +35,8 @@ use std::time::SystemTime;
 /// Arguments of `plumb measure`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
-    /// Host, host:port, [address]:port or telnet://host:port; of several addresses the first
-    /// that answers is measured
+    /// Host, host:port or telnet://host:port, where an IPv6 address before a port stands in
+    /// brackets; of several addresses the first that answers is measured
     target: Target,
     /// By which way: kernel, tun:NAME, tap:NAME, packet:INTERFACE,
     /// serial:DEVICE?baud=19200&link=llp
