@@ -1,6 +1,6 @@
 //! The command line: one table for parser, help and man page.
 
-use crate::{demo, exit, lab, login, manual, measure};
+use crate::{demo, exit, lab, login, manual, measure, serve};
 use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser, Subcommand};
 use std::process::ExitCode;
@@ -20,6 +20,9 @@ enum Command {
     Login(login::Arguments),
     /// Measures a login, and says where its time goes and what limits it.
     Measure(measure::Arguments),
+    /// Serves logins by Telnet, in TLS and in cleartext.
+    #[command(long_about = serve::ABOUT)]
+    Serve(serve::Arguments),
     /// Repeats the experiments of the papers in virtual time.
     Lab(lab::Arguments),
     /// Shows plumbline at work: needs nothing, asks nothing, takes half a minute.
@@ -42,6 +45,7 @@ pub(crate) fn run() -> ExitCode {
     exit::code(match arguments.command {
         Command::Login(arguments) => login::run(&arguments),
         Command::Measure(arguments) => measure::run(&arguments),
+        Command::Serve(arguments) => serve::run(&arguments),
         Command::Lab(arguments) => lab::run(&arguments),
         Command::Demo(arguments) => demo::run(&arguments),
         Command::Manual(arguments) => manual::run(&arguments, command()),

@@ -19,6 +19,8 @@ pub(crate) const WRONG_ARGUMENTS: u8 = 2;
 pub(crate) enum Failure {
     /// 1: the far side.
     FarSide = 1,
+    /// 2: the arguments, or a file that they name, are wrong.
+    WrongArguments = 2,
     /// 3: nothing could be measured.
     NothingMeasured = 3,
     /// 4: this machine.

@@ -8,6 +8,7 @@ mod lab;
 mod login;
 mod manual;
 mod measure;
+mod serve;
 
 use std::process::ExitCode;
 
