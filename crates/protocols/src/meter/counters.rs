@@ -452,5 +452,7 @@ closed_list! {
         TerminalReports "terminal reports",
         /// Reports not given because earlier ones still wait to be sent.
         TerminalReportsRefused "terminal reports refused",
+        /// Bytes that found the Heath-19's input FIFO full.
+        TerminalInputOverruns "terminal input overruns",
     }
 }
