@@ -110,6 +110,18 @@ pub(crate) struct Arguments {
     /// Show each command, option and subnegotiation of Telnet as it goes by
     #[arg(long)]
     pub(super) inspect: bool,
+    /// Do what this script says, instead of the keyboard; - is the standard input
+    ///
+    /// One statement a line: send "text\r", send break, expect /regex/ [timeout S], expect end,
+    /// if /regex/ [timeout S] ... else ... end, timeout S, on failure exit N, set NAME "text",
+    /// say "text", interact, exit N. Texts take \r \n \t \e \xHH and ${NAME}, and ${1} is what
+    /// the first group of the last regex found. What does not come within 10 s, unless it is
+    /// said otherwise, ends plumb with exit code 5.
+    #[arg(long, value_name = "FILE", verbatim_doc_comment)]
+    pub(super) script: Option<PathBuf>,
+    /// Let the script see this variable of the environment, as ${NAME}; may be repeated
+    #[arg(long, value_name = "NAME", requires = "script")]
+    pub(super) env: Vec<String>,
     /// Say when the connection opens and closes, in pipes too
     #[arg(short, long)]
     pub(super) verbose: bool,
@@ -142,6 +154,7 @@ Examples:
   plumb login 'rfc2217://console.example.org:2217?baud=9600'
   plumb login --retry 2 telnet://192.0.2.6:5001
   plumb login --record session.cast mit-multics
+  PASSWORD=secret plumb login --env PASSWORD --script nightly.txt host
   plumb login --encoding petscii tcp://bbs.example.org:6400
   plumb login --via tun:plumb0 10.0.0.1
   plumb login -6 --via 'tun:plumb0?address=2001:db8::2' 2001:db8::1
@@ -149,8 +162,23 @@ Examples:
   plumb login --via 'serial:/dev/ttyUSB0?baud=115200&link=ppp&user=guest' 10.0.0.1
   printf 'plumb\\n' | plumb login host 7
 
+A script:
+  timeout 20
+  expect /login: $/
+  send \"mike\\r\"
+  expect /[Pp]assword:/
+  send \"${PASSWORD}\\r\"
+  if /Last login: (.*)/ timeout 3
+  say \"was here: ${1}\"
+  end
+  on failure exit 9
+  expect /\\$ $/
+  send \"exit\\r\"
+  expect end
+
 Exit codes: 0 the session was closed; 1 the far side cannot be reached, is unknown, refused, reset
-or fell silent; 2 the arguments are wrong; 4 this machine refuses what is needed.";
+or fell silent; 2 the arguments are wrong; 4 this machine refuses what is needed; 5 a script
+did not see what it expected, or the number that it says.";
 
 impl Arguments {
     /// Returns what the session at `to` is to be.
@@ -189,7 +217,11 @@ impl Arguments {
             terminal_type: terminal_type.unwrap_or_else(|| "UNKNOWN".to_owned()),
             starts_negotiation: begins && !self.no_negotiation,
             protocol,
-            tls: self.tls,
+            // There is no TLS within TLS.
+            tls: match to {
+                Destination::Host { scheme: Scheme::Telnets | Scheme::Tcp, .. } => TlsUse::Never,
+                _ => self.tls,
+            },
             encoding: self.encoding,
             inspects: self.inspect,
             timeout: Duration::from_secs(self.timeout),

@@ -5,6 +5,7 @@ use super::destination::{Destination, Scheme};
 use super::log::Log;
 use super::near::Near;
 use super::say;
+use super::script::{Runner, Script};
 use super::session::{Login, Stage};
 use super::settings::{Settings, TlsUse};
 use super::status;
@@ -15,10 +16,15 @@ use crate::recording::{Header, Recorder};
 use anyhow::{Context, Result, bail};
 use protocols::time::Duration;
 use records::figures::count;
-use std::io::{self, ErrorKind};
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{self, ErrorKind, Read};
 use std::net::SocketAddr;
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
+
+/// The longest script that is read, in bytes; ours.
+const SCRIPT_MAX_BYTES: u64 = 1 << 20;
 
 /// Runs the command.
 pub(crate) fn run(arguments: &Arguments) -> exit::Result {
@@ -57,10 +63,19 @@ fn try_run(arguments: &Arguments, to: &Destination) -> Result<exit::Result> {
     }
     let settings = arguments.settings(to);
     let caller = Caller { arguments, to, is_talkative: is_talkative(arguments, &settings) };
+    let script = match arguments.script.as_deref().map(|path| script(arguments, path)) {
+        None => None,
+        Some(Ok(runner)) => Some(runner),
+        Some(Err(error)) => {
+            exit::complain(&error);
+            return Ok(Err(Failure::WrongArguments));
+        }
+    };
     let tape = tape(arguments, to, &settings)?;
     let near = Near::new(settings.is_interactive).context("the window cannot be watched")?;
     let mut login = Login::new(settings, near, caller.describe());
     login.tape = tape;
+    login.script = script;
     let mut has_said = false;
     loop {
         let mut bench = Bench::new(carry::is_metered())?;
@@ -90,6 +105,26 @@ fn try_run(arguments: &Arguments, to: &Destination) -> Result<exit::Result> {
 
 fn is_talkative(arguments: &Arguments, settings: &Settings) -> bool {
     settings.is_interactive || arguments.verbose
+}
+
+/// Reads the script, before anybody is called.
+fn script(arguments: &Arguments, path: &Path) -> Result<Runner> {
+    let name = path.display().to_string();
+    let text = if path == Path::new("-") {
+        io::read_to_string(io::stdin().take(SCRIPT_MAX_BYTES))
+    } else {
+        File::open(path).and_then(|file| io::read_to_string(file.take(SCRIPT_MAX_BYTES)))
+    };
+    let text = text.with_context(|| format!("the script {name} cannot be read"))?;
+    let mut environment = BTreeMap::new();
+    for name in &arguments.env {
+        let value = std::env::var(name);
+        let value = value.with_context(|| format!("--env {name}: there is no such variable"))?;
+        environment.insert(name.clone(), value);
+    }
+    let script = Script::compile(&text, environment);
+    let script = script.map_err(|error| anyhow::anyhow!("{name} {error}"))?;
+    Ok(Runner::new(script, name))
 }
 
 /// Opens what is to be kept of the session, before anybody is called.
@@ -209,7 +244,16 @@ impl Caller<'_> {
         if let Some(failure) = login.tape.failure() {
             say(&format!("plumb: {failure}"));
         }
-        if login.tape.has_failed() { Err(Failure::ThisMachine) } else { Ok(()) }
+        match login.script_end.take() {
+            Some((code, why)) if code != 0 || why.is_some() => {
+                if let Some(why) = why {
+                    exit::complain(&anyhow::Error::msg(why));
+                }
+                Err(Failure::Script(code))
+            }
+            _ if login.tape.has_failed() => Err(Failure::ThisMachine),
+            _ => Ok(()),
+        }
     }
 
     /// Returns to whom, and by which way.

@@ -2,7 +2,8 @@
 //! serial line at the other end. Where there is no Telnet, bytes are bytes.
 
 use super::page::Page;
-use super::session::Login;
+use super::script::Act;
+use super::session::{Login, Stage};
 use super::settings::{Protocol, Settings, TlsUse};
 use crate::carry::{Secured, TrustedBy};
 use os::serial::{DataBits, FlowControl, LineSettings, Parity, StopBits};
@@ -222,6 +223,9 @@ impl Login {
             text = &lines;
         }
         self.tape.output(text, cx.now);
+        if let Some(script) = &mut self.script {
+            script.hear(text);
+        }
         if self.screen.put_far(text) {
             self.show_prompt();
         }
@@ -235,6 +239,48 @@ impl Login {
             }
             lines.push(byte);
             self.has_shown_cr = byte == b'\r';
+        }
+    }
+
+    /// Does what the script says, if there is one, as far as it can go on now.
+    pub(super) fn run_script(&mut self, cx: &mut Cx<'_>) {
+        while self.stage == Stage::Open
+            && !self.awaits_tls()
+            && let Some(script) = &mut self.script
+            && let Some(act) = script.act(cx.now)
+        {
+            self.act(act, cx);
+        }
+    }
+
+    /// Tells the script that the far side has closed.
+    pub(super) fn end_script(&mut self, cx: &mut Cx<'_>) {
+        if let Some(script) = &mut self.script {
+            script.end();
+        }
+        while let Some(script) = &mut self.script
+            && let Some(act) = script.act(cx.now)
+        {
+            self.act(act, cx);
+        }
+    }
+
+    fn act(&mut self, act: Act, cx: &mut Cx<'_>) {
+        match act {
+            Act::Send(keys) => self.send_keys(&keys, cx),
+            Act::Break => _ = self.command(Command::Break, cx),
+            Act::Say(sentence) => super::say(&sentence),
+            Act::Interact => {
+                self.script = None;
+                self.take_terminal();
+            }
+            Act::Exit(code, why) => {
+                self.script = None;
+                self.script_end = Some((code, why));
+                if self.stage == Stage::Open {
+                    self.stage = Stage::Left;
+                }
+            }
         }
     }
 
@@ -268,7 +314,7 @@ impl Login {
         if self.screen.is_in_line() {
             self.screen.put(b"\r\n");
         }
-        self.screen.put(format!("\x1b[2m{}\x1b[22m", page.finish()).as_bytes());
+        self.screen.put(format!("\x1b[2m{}\x1b[22m\r\n", page.finish().trim_end()).as_bytes());
         self.show_prompt();
     }
 

@@ -12,6 +12,7 @@ mod near;
 mod page;
 mod prompt;
 mod screen;
+mod script;
 mod session;
 mod settings;
 mod status;

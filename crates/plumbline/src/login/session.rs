@@ -16,6 +16,7 @@ use super::line::Line;
 use super::near::{Near, Read};
 use super::prompt::{Attention, Inquiry};
 use super::screen::Screen;
+use super::script::Runner;
 use super::settings::{Echo, Mode, Protocol, Settings, TlsUse};
 use super::tape::Tape;
 use crate::carry::{CarrierStatus, Secured, Session};
@@ -110,6 +111,10 @@ pub(super) struct Login {
     pub(super) starts_tls: bool,
     /// Until when the far side may agree to START_TLS, where nothing is said before.
     tls_until: Option<Instant>,
+    /// What runs the session instead of the keyboard.
+    pub(super) script: Option<Runner>,
+    /// What the script has returned, and why.
+    pub(super) script_end: Option<(u8, Option<String>)>,
     /// A serial line is to have a BREAK.
     pub(super) wants_break: bool,
     /// When the BREAK of a console server is to end.
@@ -150,6 +155,8 @@ impl Login {
             secured: None,
             starts_tls: false,
             tls_until: None,
+            script: None,
+            script_end: None,
             wants_break: false,
             break_until: None,
         }
@@ -157,8 +164,8 @@ impl Login {
 
     /// Makes the same login anew for another connection: nothing that was agreed holds.
     pub(super) fn renewed(self) -> Self {
-        let tape = self.tape;
-        Self { tape, ..Self::new(self.settings, self.near, self.peer) }
+        let (tape, script) = (self.tape, self.script);
+        Self { tape, script, ..Self::new(self.settings, self.near, self.peer) }
     }
 
     /// Sets how it is said on stderr, when the connection is open, with whom.
@@ -215,6 +222,13 @@ impl Login {
             let (way, escape) = (named(address), self.settings.escape);
             super::say(&format!("Connected to {way}.\nEscape character is {escape}."));
         }
+        if self.script.is_none() {
+            self.take_terminal();
+        }
+    }
+
+    /// Has each key come at once.
+    pub(super) fn take_terminal(&mut self) {
         if self.settings.is_interactive
             && let Err(error) = self.near.set_raw()
         {
@@ -295,6 +309,7 @@ impl Stream for Login {
         self.begin(cx);
         if !self.awaits_tls() {
             self.welcome();
+            self.run_script(cx);
         }
     }
 
@@ -302,6 +317,7 @@ impl Stream for Login {
         self.traffic.bytes_in += data.len() as u64;
         let left = cx.meter.enter(Account::Terminal);
         self.hear(data, cx);
+        self.run_script(cx);
         cx.meter.enter(left);
     }
 
@@ -332,8 +348,9 @@ impl Stream for Login {
         self.has_room = true;
     }
 
-    fn peer_closed(&mut self, _cx: &mut Cx<'_>) {
+    fn peer_closed(&mut self, cx: &mut Cx<'_>) {
         self.unsent.clear();
+        self.end_script(cx);
         if self.stage == Stage::Open {
             self.stage = Stage::Closing;
         }
@@ -354,6 +371,7 @@ impl Stream for Login {
             let taken = self.give(&unsent, cx);
             self.unsent.extend_from_slice(unsent.get(taken..).unwrap_or_default());
         }
+        self.run_script(cx);
         if self.break_until.is_some_and(|until| cx.now >= until) {
             self.end_break(cx);
         }
@@ -368,7 +386,8 @@ impl Stream for Login {
 
     fn deadline(&self) -> Option<Instant> {
         let tls_until = self.tls_until.filter(|_| self.awaits_tls());
-        tls_until.into_iter().chain(self.break_until).min()
+        let script = self.script.as_ref().and_then(Runner::deadline);
+        tls_until.into_iter().chain(self.break_until).chain(script).min()
     }
 }
 
@@ -385,6 +404,7 @@ impl Session for Login {
         match self.stage {
             Stage::Opening => false,
             Stage::Open if self.awaits_tls() => false,
+            Stage::Open if self.script.is_some() && index == self.near.keyboard() => false,
             Stage::Open if index == self.near.keyboard() && !self.settings.is_interactive => {
                 self.unsent.is_empty()
             }
@@ -441,6 +461,7 @@ impl Session for Login {
         }
         if is_open && was_awaited {
             self.welcome();
+            self.run_script(cx);
         }
     }
 

@@ -250,7 +250,8 @@ fn the_status_tells_of_the_session_and_of_each_account() {
     desk.login.take_status(&CarrierStatus::None);
     assert!(!desk.login.wants_status());
     let shown = desk.shown();
-    for text in ["Connected to the test", "Sends per line", "this side echoes", "NAWS", "CPU time"]
+    for text in
+        ["Connected to the test", "Sends per line", "this side echoes", "all others", "CPU time"]
     {
         assert!(shown.contains(text), "no '{text}' in {shown}");
     }

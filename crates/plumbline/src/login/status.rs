@@ -54,10 +54,12 @@ fn put_session(page: &mut Page, login: &Login, inquiry: Inquiry) {
 
 fn put_options(page: &mut Page, login: &Login) {
     page.line("");
-    page.line(&format!("{:<19}{:<10}{}", "option", "here", "far side"));
-    for row in login.telnet.options() {
-        page.line(&format!("{:<19}{:<10}{}", row.option, state(row.us), state(row.him)));
+    page.line(&format!("{:<20}{:<10}{}", "option", "here", "far side"));
+    let is_off = |state| state == OptionState::No;
+    for row in login.telnet.options().filter(|row| !is_off(row.us) || !is_off(row.him)) {
+        page.line(&format!("{:<20}{:<10}{}", row.option, state(row.us), state(row.him)));
     }
+    page.line("all others          off       off");
     page.line("");
 }
 

@@ -24,8 +24,11 @@ impl Tape {
         Self { recorder, records_input, log, ..Self::default() }
     }
 
-    /// Begins to count the time, unless it has begun before.
+    /// Begins to count the time, or goes on where a connection before has ended.
     pub(super) fn begin(&mut self, now: Instant) {
+        if self.begun.is_some() {
+            self.finish();
+        }
         self.begun.get_or_insert(now);
     }
 

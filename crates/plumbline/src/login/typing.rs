@@ -11,7 +11,7 @@ impl Login {
     /// Takes what was typed.
     pub(super) fn typed(&mut self, keys: &[u8], cx: &mut Cx<'_>) {
         let mut rest = keys;
-        while !rest.is_empty() && self.stage != Stage::Left {
+        while !rest.is_empty() && !matches!(self.stage, Stage::Left | Stage::Again) {
             let Attention::Session = self.attention else {
                 let (key, others) = rest.split_at_checked(1).unwrap_or_default();
                 rest = others;
@@ -39,12 +39,17 @@ impl Login {
             }
             return;
         }
-        let end = LineEnd::unencoded(self.line_end());
         if self.echoes_here() {
             let mut echo = Vec::new();
             keys.iter().for_each(|key| show_key(*key, &mut echo));
             self.show_echo(&echo, cx);
         }
+        self.send_keys(keys, cx);
+    }
+
+    /// Sends keys as they are, but for the one at the end of a line.
+    pub(super) fn send_keys(&mut self, keys: &[u8], cx: &mut Cx<'_>) {
+        let end = LineEnd::unencoded(self.line_end());
         // The engine makes a CR into CR NUL, so most keys go as they are.
         if end == b"\r" || self.telnet.is_enabled(Side::Us, OptionCode::BINARY) {
             return self.send_text(keys, cx);
