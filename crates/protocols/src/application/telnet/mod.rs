@@ -187,6 +187,7 @@ impl Telnet {
             end_of_line: settings.end_of_line,
             starts_negotiation: settings.starts_negotiation,
             output: Output::new(settings.output_limit_bytes),
+            decoder: Decoder::new(settings.allows, settings.hears_lines_as_cr),
             ..Self::new(Role::Server(Box::new(server)), settings.allows, charsets)
         }
     }
@@ -197,7 +198,7 @@ impl Telnet {
             role,
             end_of_line: EndOfLine::default(),
             starts_negotiation: true,
-            decoder: Decoder::new(allows),
+            decoder: Decoder::new(allows, false),
             synch: Synch::default(),
             options: Options::new(is_user, allows),
             timing_marks_awaited: 0,
@@ -233,7 +234,12 @@ impl Telnet {
             }
             // He writes as BINARY until he has said WONT himself, whatever we asked.
             let is_binary = self.is_enabled(Side::Him, OptionCode::BINARY);
-            let item = self.decoder.next(input, is_binary)?;
+            let item = self.decoder.next(input, is_binary);
+            let joined = self.decoder.take_joined();
+            if joined > 0 {
+                self.hand(joined, cx);
+            }
+            let item = item?;
             if self.tls == Progress::WeFollow && item != Item::Subnegotiation {
                 cx.meter.count(Counter::TelnetItemsBeforeTls);
                 continue;
@@ -413,16 +419,19 @@ impl Telnet {
 
     fn on_data<'a>(&mut self, run: &'a [u8], cx: &mut Cx<'_>) -> Option<Event<'a>> {
         cx.meter.work(Work::TelnetByte, run.len());
-        if !self.is_user() {
-            self.acknowledger.hand(run.len());
-            if self.is_in_force(Side::Us, OptionCode::ECHO_ACKNOWLEDGMENT) {
-                self.acknowledger.owe(cx.now);
-            }
-        }
+        self.hand(run.len(), cx);
         let discarded = self.synch.discards(run.len());
         cx.meter.add(Counter::TelnetBytesDiscarded, discarded as u64);
         let run = run.get(discarded..).unwrap_or_default();
         (!run.is_empty()).then_some(Event::Data(run))
+    }
+
+    /// Takes note that so many bytes of data are on their way to the application.
+    fn hand(&mut self, count: usize, cx: &Cx<'_>) {
+        self.acknowledger.hand(count);
+        if self.is_in_force(Side::Us, OptionCode::ECHO_ACKNOWLEDGMENT) {
+            self.acknowledger.owe(cx.now);
+        }
     }
 
     fn on_command(&mut self, code: u8, cx: &mut Cx<'_>) -> Option<Event<'static>> {

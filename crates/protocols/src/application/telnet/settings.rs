@@ -120,6 +120,9 @@ pub struct ServerSettings {
     pub allows: OptionSet,
     /// What is sent for a CR that no LF follows.
     pub end_of_line: EndOfLine,
+    /// Whether CR LF is heard as CR alone, as CR NUL is: both are then the key that ends a line on
+    /// a terminal of this machine (RFC 1123 §3.3.1).
+    pub hears_lines_as_cr: bool,
     /// Whether [`Telnet::start`](super::Telnet::start) offers and asks, or waits for the other to.
     pub starts_negotiation: bool,
     /// The most bytes of data, as encoded, that wait for the transport.
@@ -150,6 +153,7 @@ impl Default for ServerSettings {
             charsets: default_charsets(),
             allows: Self::OPTIONS,
             end_of_line: EndOfLine::CrNul,
+            hears_lines_as_cr: false,
             starts_negotiation: true,
             output_limit_bytes: OUTPUT_LIMIT_BYTES,
         }
