@@ -364,6 +364,18 @@ fn row_60_one_who_asks_again_whenever_he_is_refused_is_met_by_silence() {
 
 // attack row 60
 #[test]
+fn row_60_one_who_turns_an_option_on_and_off_for_ever_is_met_by_silence() {
+    let mut end = End::user();
+    let answered = [251, 252].repeat(50_000).into_iter().filter(|verb| {
+        end.hear(&[IAC, *verb, 1]);
+        !end.said().is_empty()
+    });
+    assert_eq!(answered.count(), ANSWERS_MAX as usize);
+    assert_eq!(end.hear(b"alive"), [data(b"alive")]);
+}
+
+// attack row 60
+#[test]
 fn row_60_will_and_wont_in_turn_get_one_answer_each() {
     let mut end = End::user();
     end.hear(&[IAC, 251, 1, IAC, 251, 1, IAC, 252, 1, IAC, 252, 1]);

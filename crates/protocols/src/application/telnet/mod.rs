@@ -79,7 +79,7 @@ use alloc::string::String;
 use command::IAC;
 use decode::{Decoder, Item};
 use inspector::Inspector;
-use negotiation::REFUSALS_MAX;
+use negotiation::{ANSWERS_MAX, REFUSALS_MAX};
 use option::Options;
 use option::charset::Charsets;
 use option::com_port::ComPort;
@@ -116,6 +116,7 @@ pub struct Telnet {
     options: Options,
     timing_marks_awaited: u16,
     refusals_left: u16,
+    answers_left: u32,
     output: Output,
     inspector: Inspector,
     // What is remembered of an option lies in its own file.
@@ -203,6 +204,7 @@ impl Telnet {
             options: Options::new(is_user, allows),
             timing_marks_awaited: 0,
             refusals_left: REFUSALS_MAX,
+            answers_left: ANSWERS_MAX,
             output: Output::new(0),
             inspector: Inspector::default(),
             charsets,
@@ -251,6 +253,9 @@ impl Telnet {
                 Item::Subnegotiation => self.on_subnegotiation(cx),
                 Item::SubnegotiationTooLong => {
                     cx.meter.count(Counter::TelnetSubnegotiationsTooLong);
+                    if let Some((option, _)) = self.decoder.subnegotiation() {
+                        self.inspect(Direction::Received, || Said::Skipped(option), cx);
+                    }
                     None
                 }
                 Item::SubnegotiationWrong => {

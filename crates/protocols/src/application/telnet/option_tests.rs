@@ -409,7 +409,7 @@ fn the_inspector_shows_who_asked_what_and_what_it_left() {
     user.telnet.set_inspection(true);
     user.ask(Side::Us, OptionCode::NAWS, true).unwrap();
     user.hear(&[IAC, 253, 31, IAC, 251, 1, IAC, 253, 38, IAC, 246, IAC, 7, IAC, 253, 6]);
-    user.hear(b"\xff\xfd\x18\xff\xfa\x18\x01\xff\xf0\xff\xfa\x18\x09\x1b[2J\xff\xf0");
+    user.hear(b"\xff\xfd\x18\xff\xfa\x18\x01\xff\xf0\xff\xfa\x18\x09\x1b[2J\xff\xf0\xff\xfa\x26\x07\xff\xf0");
     let records = core::iter::from_fn(|| user.telnet.inspected());
     let lines: Vec<_> = records.map(|record| record.to_string()).collect();
     insta::assert_snapshot!(lines.join("\n"), @r#"
@@ -429,6 +429,7 @@ fn the_inspector_shows_who_asked_what_and_what_it_left() {
     received SB TERMINAL-TYPE SEND (us: YES, him: NO)
     sent SB TERMINAL-TYPE IS UNKNOWN (us: YES, him: NO)
     received SB TERMINAL-TYPE "\t\x1b[2J" (us: YES, him: NO)
+    received SB ENCRYPT, skipped unread
     "#);
 }
 

@@ -1,7 +1,6 @@
 //! What each end wants of a session, and what it allows.
 
 use super::command::{OptionCode, OptionSet};
-use super::option::charset::LEGACY;
 use super::option::environment::EnvironmentVariable;
 use super::option::terminal_type::Mtts;
 use alloc::string::String;
@@ -160,10 +159,9 @@ impl Default for ServerSettings {
     }
 }
 
+/// What needs nothing of a caller whose text is UTF-8.
 fn default_charsets() -> Vec<String> {
-    let mut charsets = Vec::from([String::from("UTF-8")]);
-    charsets.extend(LEGACY.iter().copied().map(String::from));
-    charsets
+    Vec::from(["UTF-8", "US-ASCII"].map(String::from))
 }
 
 /// The output limit unless the settings say otherwise; ours: a few screenfuls.
