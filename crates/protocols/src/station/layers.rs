@@ -9,7 +9,7 @@ use crate::internet::{self, Datagram, Header, Internet, ipv6};
 use crate::meter::Counter;
 use crate::packet::{Packet, Pool};
 use crate::time::Instant;
-use crate::transport::tcp::{Tail, Tcp};
+use crate::transport::tcp::{Segment, Tail, Tcp};
 use crate::transport::udp::{self, SocketId, Udp};
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
@@ -343,8 +343,10 @@ impl Layers {
         if let Some(packet) = self.next_datagram(cx) {
             return Some(packet);
         }
+        self.measure_paths(cx);
         loop {
             let segment = self.tcp.transmit(&mut self.pool, cx)?;
+            let Some(segment) = self.shorter_than_path(segment, cx) else { continue };
             match self.internet.send(segment.packet, segment.lower, &mut self.pool, cx) {
                 Ok(Some(packet)) => return Some(packet),
                 // It was for ourselves.
@@ -362,8 +364,10 @@ impl Layers {
         if let Some(packet) = self.next_datagram(cx) {
             return Some((packet, None));
         }
+        self.measure_paths(cx);
         loop {
-            let (mut segment, tail) = self.tcp.transmit_in_parts(&mut self.pool, cx)?;
+            let (segment, tail) = self.tcp.transmit_in_parts(&mut self.pool, cx)?;
+            let Some(mut segment) = self.shorter_than_path(segment, cx) else { continue };
             // No device gathers what comes back to us.
             if self.internet.is_here(segment.lower.destination)
                 && let Some(tail) = &tail
@@ -376,6 +380,29 @@ impl Layers {
                 Err(_) => cx.meter.count(Counter::IpOutputDropped),
             }
         }
+    }
+
+    /// Tells new connections what the way to their peer takes, as far as that is known.
+    fn measure_paths(&mut self, cx: &mut Cx<'_>) {
+        while let Some((id, remote)) = self.tcp.new_connection() {
+            let mtu = self.internet.mtu_to(remote, cx.now);
+            // It is there, and nothing of it has left yet.
+            _ = self.tcp.packet_too_big(id, mtu, cx);
+        }
+    }
+
+    /// Gives a segment back, unless the way has been found to take less since its connection last
+    /// heard of it: then that is told, and makes other segments of its data.
+    fn shorter_than_path(&mut self, segment: Segment, cx: &mut Cx<'_>) -> Option<Segment> {
+        let destination = segment.lower.destination;
+        let mtu = self.internet.mtu_to(destination, cx.now);
+        let is_short = segment.datagram_len <= usize::from(mtu);
+        let Some(id) = segment.connection.filter(|_| !is_short) else { return Some(segment) };
+        if self.internet.is_here(destination) || self.tcp.packet_too_big(id, mtu, cx) != Ok(true) {
+            return Some(segment);
+        }
+        self.pool.put(segment.packet);
+        None
     }
 
     fn next_datagram(&mut self, cx: &mut Cx<'_>) -> Option<Packet> {
