@@ -174,6 +174,7 @@ impl Layers {
                 if let Some(packet) = self.tcp.receive(&header, packet, may_keep, cx) {
                     self.pool.put(packet);
                 }
+                self.confirm_way(cx);
             }
             Protocol::Udp => {
                 if let Some(datagram) = self.udp.receive(datagram, &mut self.pool, cx) {
@@ -187,6 +188,25 @@ impl Layers {
             Protocol::Other(_) => {
                 cx.meter.count(Counter::IpRawQueueFull);
                 self.pool.put(datagram.packet);
+            }
+        }
+    }
+
+    /// Tells the segment that TCP's data arrives.
+    fn confirm_way(&mut self, cx: &mut Cx<'_>) {
+        if let (Some(peer), Some(ethernet)) = (self.tcp.take_progress(), &mut self.ethernet)
+            && !self.internet.is_here(peer)
+        {
+            ethernet.confirm(peer, self.internet.routes(), cx);
+        }
+    }
+
+    /// Tells the segment that TCP's data does not arrive.
+    fn suspect_ways(&mut self, cx: &mut Cx<'_>) {
+        while let Some(peer) = self.tcp.suspect() {
+            // A line with two ends has no other way.
+            if let Some(ethernet) = &mut self.ethernet {
+                ethernet.suspect(peer, self.internet.routes(), cx);
             }
         }
     }
@@ -284,6 +304,7 @@ impl Layers {
             self.internet.timeout(&mut self.pool, cx);
         }
         self.has_news |= self.tcp.timeout(cx);
+        self.suspect_ways(cx);
     }
 
     /// Returns whether something may be owed to the link, and there is a packet for it.

@@ -1,5 +1,8 @@
 //! Stations on one segment, in virtual time; servers and routers are played by hand.
 
+mod broadcasts;
+mod gateways;
+
 use super::datagrams::{nd_message, push_ipv6};
 use super::*;
 use crate::application::Stream;
@@ -8,7 +11,7 @@ use crate::cx::testing::Lab;
 use crate::internet::arp::{ArpPacket, Operation};
 use crate::internet::nd::{Prefix, RouterAdvertisement, solicited_node};
 use crate::link::Link;
-use crate::station::{Application, Carried, Opening, Scheduler, Station};
+use crate::station::{Application, Carried, Opening, Scheduler, Station, Step};
 use crate::time::Duration;
 use crate::transport::tcp::Profile;
 use core::net::SocketAddr;
@@ -88,6 +91,11 @@ impl Host {
     fn ping(&mut self, destination: impl Into<IpAddr>) {
         let cx = &mut self.lab.cx();
         self.station.layers.ping(destination.into(), (1, 1), 56, cx).unwrap();
+    }
+
+    fn says(&mut self, byte: u8) {
+        self.application.stream.says.push(byte);
+        self.station.step(Step::User, &mut self.application, &mut self.lab.cx());
     }
 
     fn link_local(&mut self) -> Ipv6Addr {
@@ -195,6 +203,17 @@ fn a_connection_over_ethernet_carries_bytes_both_ways() {
     let mut segment = Segment(vec![caller, listener]);
     segment.run_seconds(60);
     assert!(segment.0[0].application.stream.heard == said);
+}
+
+/// Two hosts, of which the second echoes what the first says.
+fn connected() -> Segment {
+    let remote = SocketAddr::new(address(2).into(), PORT);
+    let opening = Opening::Active { local: address(1).into(), remote };
+    let mut listener = Host::fixed(2);
+    listener.application.stream.echoes = true;
+    let mut segment = Segment(vec![Host::new(1, fixed(1, None), Ipv6::Off, opening), listener]);
+    segment.run_seconds(10);
+    segment
 }
 
 #[test]

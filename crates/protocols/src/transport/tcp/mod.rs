@@ -162,6 +162,8 @@ pub struct Tcp {
     cookies_owed: VecDeque<CookieAnswer>,
     /// Destinations that do not answer, for the layer below.
     suspects: VecDeque<IpAddr>,
+    /// Who has acknowledged something last.
+    progress: Option<IpAddr>,
     /// Connections of which it is not known yet what the way to their peer takes.
     unmeasured: VecDeque<ConnectionId>,
 }
@@ -184,6 +186,7 @@ impl Tcp {
             resets: VecDeque::new(),
             cookies_owed: VecDeque::new(),
             suspects: VecDeque::new(),
+            progress: None,
             unmeasured: VecDeque::new(),
         }
     }
@@ -531,7 +534,11 @@ impl Tcp {
             return None;
         }
         let connection = self.table.get_mut(id).ok()?;
+        let una = connection.snd_una;
         let answer = connection.segment_arrives(arrival, cx);
+        if connection.snd_una.is_after(una) {
+            self.progress = Some(remote.ip());
+        }
         if let Some((cookie, mss)) = connection.take_gift() {
             self.fast_open_client.keep(remote.ip(), cookie, mss);
         }
