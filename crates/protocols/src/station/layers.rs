@@ -247,6 +247,7 @@ impl Layers {
                 ethernet::Event::Duplicate(_) => self.has_news = true,
                 ethernet::Event::Routes => self.take_routes(),
                 ethernet::Event::Mtu(mtu) => self.take_mtu(mtu),
+                ethernet::Event::HopLimit(hops) => self.internet.set_hop_limit(hops),
                 ethernet::Event::Unreachable(packet) => {
                     if let Some(error) = unreachable(packet.data()) {
                         _ = self.udp.receive_error(&error) || self.tcp.icmp_error(&error, cx);
@@ -279,10 +280,10 @@ impl Layers {
         }
     }
 
-    /// Believes what a router or a server says of the longest datagram. What is connected
-    /// already keeps its segments, which the link carries as before.
+    /// Believes what a router or a server says of the longest datagram, if that is less than
+    /// before. Connections learn it with their next segment that is longer.
     fn take_mtu(&mut self, mtu: u16) {
-        if self.tcp.connections() == 0 && mtu <= self.internet.mtu() {
+        if mtu < self.internet.mtu() {
             self.internet.set_mtu(mtu);
             self.tcp.set_mtu(mtu);
         }

@@ -115,6 +115,8 @@ pub enum Event {
     Routes,
     /// The MTU of the link is another, in bytes.
     Mtu(u16),
+    /// The hop limit for what is sent over IPv6 is another.
+    HopLimit(u8),
     /// A datagram of ours, whose next hop does not answer.
     Unreachable(Packet),
 }
@@ -681,9 +683,11 @@ impl Ethernet {
             }
             nd::Event::Routes => Event::Routes,
             nd::Event::Parameters => {
-                let mtu = self.discovery.as_ref().map(|discovery| discovery.mtu());
-                let mtu = mtu.and_then(|mtu| u16::try_from(mtu).ok());
-                Event::Mtu(mtu.unwrap_or(u16::MAX))
+                let Some(discovery) = &self.discovery else { return };
+                let hop_limit = discovery.hop_limit();
+                let mtu = u16::try_from(discovery.mtu()).unwrap_or(u16::MAX);
+                self.tell(Event::HopLimit(hop_limit), cx);
+                Event::Mtu(mtu)
             }
         };
         self.tell(event, cx);

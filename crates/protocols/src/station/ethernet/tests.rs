@@ -2,6 +2,7 @@
 
 mod broadcasts;
 mod gateways;
+mod parameters;
 
 use super::datagrams::{nd_message, push_ipv6};
 use super::*;
@@ -207,11 +208,15 @@ fn a_connection_over_ethernet_carries_bytes_both_ways() {
 
 /// Two hosts, of which the second echoes what the first says.
 fn connected() -> Segment {
+    connected_with(Ipv6::Off)
+}
+
+fn connected_with(ipv6: Ipv6) -> Segment {
     let remote = SocketAddr::new(address(2).into(), PORT);
     let opening = Opening::Active { local: address(1).into(), remote };
     let mut listener = Host::fixed(2);
     listener.application.stream.echoes = true;
-    let mut segment = Segment(vec![Host::new(1, fixed(1, None), Ipv6::Off, opening), listener]);
+    let mut segment = Segment(vec![Host::new(1, fixed(1, None), ipv6, opening), listener]);
     segment.run_seconds(10);
     segment
 }
