@@ -153,7 +153,7 @@ impl Profile {
         ecn: false,
         pacing: true,
         rto_min: Duration::from_millis(200),
-        patience: Patience::DEFAULT,
+        patience: Patience::LONG,
         keep_alive: None,
         path_search: true,
         marking: Marking::DEFAULT,
