@@ -160,6 +160,29 @@ pub(crate) fn run<S: Session>(
     }
 }
 
+/// Calls the addresses of one target one after the other with `call`, until one answers, as
+/// `is_open` then says (RFC 1122 §3.1). Returns the last one that was called, and how it ended.
+///
+/// # Errors
+///
+/// As `call`.
+pub(crate) fn call_each<S>(
+    mut session: S,
+    addresses: &[SocketAddr],
+    mut call: impl FnMut(S, SocketAddr) -> Result<(S, Outcome)>,
+    is_open: impl Fn(&S) -> bool,
+) -> Result<(S, Option<SocketAddr>, Outcome)> {
+    let (mut called, mut outcome) = (None, Outcome::Unreachable);
+    for address in addresses {
+        called = Some(*address);
+        (session, outcome) = call(session, *address)?;
+        if is_open(&session) {
+            break;
+        }
+    }
+    Ok((session, called, outcome))
+}
+
 /// Carries `session` over our own TCP/IP on a TUN that is open already, as [`run`] does. Our
 /// address is the one that the interface's own address suggests.
 ///

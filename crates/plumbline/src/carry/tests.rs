@@ -177,6 +177,23 @@ fn a_port_where_nobody_listens_refuses() {
     assert_eq!(outcome, Outcome::Refused);
 }
 
+// req RFC1122:3.1-MUST-2
+#[test]
+fn where_the_first_address_of_a_peer_refuses_the_next_is_called() {
+    let [closed, open] = [(); 2].map(|()| TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap());
+    let addresses = [closed.local_addr().unwrap(), open.local_addr().unwrap()];
+    drop(closed);
+    let server = echo_once(open);
+    let mut bench = Bench::new(true).unwrap();
+    let call = |session, address| run(session, &Via::Kernel, address, TIMEOUT, &mut bench);
+    let is_open = |session: &Echoed| !session.received.is_empty();
+    let (session, called, outcome) =
+        call_each(Echoed::new(text(100)), &addresses, call, is_open).unwrap();
+    server.join().unwrap();
+    assert_eq!((called, outcome), (Some(addresses[1]), Outcome::Closed));
+    assert!(session.received == text(100));
+}
+
 /// Runs `test` in a thread with a network namespace of its own, or says why it cannot.
 fn in_new_network(test: fn()) {
     let thread = std::thread::spawn(move || match os::namespace::enter_new_network() {

@@ -177,22 +177,18 @@ fn call(arguments: &Arguments, target: &Target, addresses: &[SocketAddr]) -> Res
     let is_talkative = settings.is_interactive || arguments.verbose;
     let near = Near::new(settings.is_interactive).context("the window cannot be watched")?;
     let mut bench = Bench::new(carry::is_metered())?;
-    let mut login = Login::new(settings, near, describe(target, &arguments.via));
+    let login = Login::new(settings, near, describe(target, &arguments.via));
     let timeout = Duration::from_secs(arguments.timeout);
-    let mut outcome = Outcome::Unreachable;
-    let mut called = addresses.first().copied();
-    for address in addresses {
-        called = Some(*address);
+    let call = |mut login: Login, address| {
         if is_talkative {
             let escape = login.settings.escape;
-            let way = describe(&named(target, *address), &arguments.via);
+            let way = describe(&named(target, address), &arguments.via);
             login.greet_with(format!("Connected to {way}.\nEscape character is {escape}."));
         }
-        (login, outcome) = carry::run(login, &arguments.via, *address, timeout, &mut bench)?;
-        if login.stage != Stage::Opening {
-            break;
-        }
-    }
+        carry::run(login, &arguments.via, address, timeout, &mut bench)
+    };
+    let is_open = |login: &Login| login.stage != Stage::Opening;
+    let (mut login, called, outcome) = carry::call_each(login, addresses, call, is_open)?;
     login.near.leave_raw();
     if login.screen.is_in_line() && is_talkative {
         say("");

@@ -175,6 +175,7 @@ fn types(frames: &[Vec<u8>]) -> Vec<EtherType> {
     frames.iter().map(|frame| Header::parse(frame).unwrap().header.ether_type).collect()
 }
 
+// req RFC1122:2.3.3-MUST-3, RFC1122:2.3.3-MUST-4, RFC1122:3.3.1.1-MUST-2, RFC1122:3.3.1.2-MUST-1
 #[test]
 fn a_neighbor_is_asked_for_once_and_then_pinged_with_no_more_questions() {
     let mut segment = Segment(vec![Host::fixed(1), Host::fixed(2)]);
@@ -256,6 +257,7 @@ fn what_is_beyond_the_segment_goes_to_the_router() {
     assert_eq!((last.destination, last.ether_type), (mac(2), EtherType::Ipv4));
 }
 
+// req RFC1122:2.4-MUST-1
 #[test]
 fn a_frame_to_everybody_with_a_datagram_for_one_host_is_dropped() {
     let mut segment = Segment(vec![Host::fixed(1), Host::fixed(2)]);
@@ -307,7 +309,7 @@ impl Server {
         };
         let server = address(Self::NUMBER);
         let options = Options {
-            prefix_len: Some(24),
+            prefix_len: Some(25),
             routers: vec![server],
             lease_s: Some(3600),
             server: Some(server),
@@ -343,11 +345,16 @@ fn asks_a_server(number: u8) -> Host {
     Host::new(number, Ipv4::Dhcp, Ipv6::Off, Opening::Passive { port: PORT })
 }
 
+// req RFC1122:2.3.3-MUST-1, RFC1122:3.2.2.9-MUST-1
 #[test]
 fn a_station_gets_its_address_from_a_server_and_uses_it() {
     let mut segment = Segment(vec![asks_a_server(1), Host::fixed(2)]);
     segment.run_with_server(&Server { lends: 50 }, 20);
     assert_eq!(segment.0[0].station.address(), address(50));
+    let prefix_lens = segment.0.iter().map(|host| {
+        host.station.layers.internet.addresses().as_slice().iter().map(|known| known.prefix_len)
+    });
+    assert_eq!(prefix_lens.flatten().collect::<Vec<_>>(), [25, 24], "of server and person");
     segment.0[0].ping(address(2));
     segment.settle();
     assert!(segment.0[0].station.take_echo_reply().is_some());
