@@ -324,7 +324,9 @@ impl Connection {
         }
         let has_advanced = ack.is_after(self.snd_una);
         if has_advanced {
+            let count = ack.since(self.snd_una);
             self.take_acknowledgment(ack);
+            self.path_acknowledged(ack, count, cx.now);
         }
         self.recover(arrival, is_duplicate, has_advanced, cx);
         self.take_window_if_newer(arrival);
@@ -370,6 +372,7 @@ impl Connection {
         let outcome = recovery.acknowledged(&said, cx.now);
         self.measure(outcome.rtt, arrival, has_advanced, cx);
         self.count_outcome(&outcome, cx);
+        self.forgive_lost_probe(outcome.began_recovery);
         self.take_echo_of_mark(arrival, cx);
         if has_advanced {
             self.must_probe_tail = false;
@@ -379,6 +382,16 @@ impl Connection {
         recovery.start_probe_timer(self.rtt.srtt(), self.timers.retransmit, cx.now);
         if self.profile.pacing {
             recovery.set_pace(self.rtt.srtt());
+        }
+    }
+
+    /// RFC 4821 §7.6.1: the loss of a probe alone is no sign of congestion.
+    pub(super) fn forgive_lost_probe(&mut self, began_recovery: bool) {
+        if began_recovery
+            && self.only_probe_is_lost()
+            && let Some(recovery) = &mut self.recovery
+        {
+            recovery.forgive();
         }
     }
 

@@ -134,6 +134,7 @@ impl Connection {
             // The timeout counts from the probe on.
             self.restart_retransmit_timer(cx.now);
         }
+        self.forgive_lost_probe(began_recovery);
         if began_recovery {
             cx.meter.count(Counter::TcpFastRetransmits);
             self.statistics.fast_retransmits += 1;
@@ -164,6 +165,7 @@ impl Connection {
             self.snd_nxt = self.snd_una;
             return;
         }
+        self.path_timed_out(cx);
         // RFC 6298 (5.4): the earliest segment goes first, and all after it may be lost too.
         self.recovery().timed_out(timeouts == 0);
         if self.snd_wnd == 0 {

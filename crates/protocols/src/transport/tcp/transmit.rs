@@ -126,6 +126,9 @@ impl Connection {
         let unsent = self.send.len().saturating_sub(self.snd_nxt.since(self.send_start));
         let window = self.snd_wnd.saturating_sub(self.outstanding());
         let usable = window.min(self.recovery().allowance());
+        if let Some(len) = self.path_probe_of(unsent.min(usable), cx) {
+            return Some(Plan { seq: self.snd_nxt, len, syn: false, fin: false });
+        }
         let len = unsent.min(usable).min(self.quantum());
         let len = self.whole_segments(len, unsent, super_segment_max);
         // A FIN takes no room in the network: the congestion window does not hold it up.
@@ -142,6 +145,15 @@ impl Connection {
             return None;
         }
         Some(Plan { seq: self.snd_nxt, len, syn: false, fin })
+    }
+
+    /// Returns how much of what may leave a segment takes that probes the path, if one is due.
+    fn path_probe_of(&mut self, usable: u32, cx: &mut Cx<'_>) -> Option<u32> {
+        let has_search = self.path.is_some() && self.snd_up.is_none() && self.state.emits_data();
+        if !has_search || self.snd_nxt != self.snd_max || !self.is_paced_now(cx.now) {
+            return None;
+        }
+        self.path_probe(usable, cx)
     }
 
     /// Returns how much may leave together.
@@ -308,6 +320,7 @@ impl Connection {
         let is_new = plan.len > 0 && !plan.seq.is_before(self.snd_max);
         let urgent = self.urgent_pointer(plan, cx);
         let flags = self.flags(plan, urgent, is_new);
+        let is_probe = is_new && self.is_path_probe(plan.seq);
         let mss = self.data_mss();
         let blocks_max = self.blocks_max();
         let sack = self.sack.as_mut().map_or(Blocks::NONE, |sack| sack.take(blocks_max));
@@ -324,7 +337,7 @@ impl Connection {
         self.count_acknowledgment(plan, cx);
         self.sent(plan, cx);
         let offset = plan.seq.since(self.send_start);
-        let is_long = plan.len > mss;
+        let is_long = plan.len > mss && !is_probe;
         let segment_size = if is_long { u16::try_from(mss).unwrap_or(0) } else { 0 };
         // RFC 3168 §6.1.5: what goes again, and what carries no data, may not be marked.
         let ecn = if self.ecn.is_on && is_new { ECN_CAPABLE } else { 0 };
@@ -393,6 +406,7 @@ impl Connection {
             let segments = u64::from(len.div_ceil(self.snd_mss));
             cx.meter.add(Counter::TcpRetransmissions, segments);
             self.statistics.retransmissions += segments;
+            self.path_sent_again(plan.seq, end, cx.now);
             self.timed = None;
         } else if plan.syn {
             self.timed = Some(Timed { end, sent_at: cx.now });
