@@ -575,7 +575,10 @@ impl Connection {
         let window = (self.rcv_wnd() as usize).saturating_sub(offset);
         let inside = arrival.data.get(..window.min(len)).unwrap_or_default();
         self.note_early_duplicate(offset, inside.len());
-        let arrived = if arrival.may_keep && self.receive.keeps(offset, inside.len()) {
+        // The packet joins what can be read only later: too late to tell what a FIN ends.
+        let is_last = arrival.has(Flags::FIN) || self.rcv_fin.is_some();
+        let may_keep = arrival.may_keep && !is_last;
+        let arrived = if may_keep && self.receive.keeps(offset, inside.len()) {
             arrival.kept = Some((whole_len - len, inside.len()));
             inside.len()
         } else {

@@ -75,7 +75,9 @@ impl Connection {
 
     /// What is lost goes first (RFC 6675 §4), a super-segment of it at most.
     fn plan_retransmission(&mut self, super_segment_max: u32, cx: &Cx<'_>) -> Option<Plan> {
-        let segments = (super_segment_max / self.snd_mss).max(1);
+        // A device that cuts would put the same urgent pointer into every segment.
+        let is_single = self.snd_up.is_some();
+        let segments = if is_single { 1 } else { (super_segment_max / self.snd_mss).max(1) };
         let (seq, len) = self.recovery.as_ref()?.next_lost(segments * self.snd_mss)?;
         // The peer does not take what is behind its window, even if it was inside when it left.
         let window = self.snd_wnd.saturating_sub(seq.since(self.snd_una));
