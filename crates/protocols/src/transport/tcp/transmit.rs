@@ -304,10 +304,12 @@ impl Connection {
     }
 
     fn seal(&mut self, plan: Plan, cx: &mut Cx<'_>) -> Outgoing {
-        let window = self.window_to_offer().div_ceil(1 << self.rcv_shift).min(0xFFFF);
+        let window = self.window_field();
         let told = self.rcv_nxt + (window << self.rcv_shift);
         self.rcv_adv = self.rcv_adv.max(told);
-        let is_new = plan.len > 0 && !plan.seq.is_before(self.snd_max);
+        // RFC 3168 §6.1.6: a probe of a shut window, whose loss nobody sees, MUST NOT be marked.
+        let is_probe = self.snd_wnd == 0;
+        let is_new = plan.len > 0 && !is_probe && !plan.seq.is_before(self.snd_max);
         let urgent = self.urgent_pointer(plan, cx);
         let flags = self.flags(plan, urgent, is_new);
         let mss = self.data_mss();
