@@ -288,7 +288,8 @@ impl Layers {
 
     /// Returns whether something may be owed to the link, and there is a packet for it.
     pub(super) fn has_output(&self) -> bool {
-        let has_segments = self.tcp.has_output() && !self.pool.is_exhausted();
+        let may_send = !self.pool.is_exhausted() || self.tcp.has_spent();
+        let has_segments = self.tcp.has_output() && may_send;
         let ethernet = self.ethernet.as_ref();
         let has_frames = ethernet.is_some_and(|ethernet| ethernet.has_output(&self.pool));
         let has_datagrams = self.internet.has_output(&self.pool) || !self.outgoing.is_empty();

@@ -100,7 +100,7 @@ impl Connection {
         let reset = Reset {
             local: self.ends.local,
             remote: self.ends.remote,
-            seq: self.snd_max,
+            seq: self.acceptable_seq(),
             ack: Some(self.rcv_nxt),
             options: self.options(now),
         };

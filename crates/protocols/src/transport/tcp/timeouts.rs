@@ -44,12 +44,18 @@ impl Connection {
             AckOwed::Nothing | AckOwed::Now => None,
         };
         let timers = &self.timers;
-        let recovery = self.recovery.as_ref().and_then(|recovery| recovery.deadline());
         [timers.retransmit, timers.persist, timers.released, timers.time_wait, timers.pace]
             .into_iter()
-            .chain([timers.keep_alive, delayed_ack, recovery])
+            .chain([timers.keep_alive, delayed_ack, self.recovery_deadline()])
             .flatten()
             .min()
+    }
+
+    /// What was known of losses stays for the user to see when a connection has ended, but nothing
+    /// is due any more.
+    fn recovery_deadline(&self) -> Option<Instant> {
+        let recovery = self.recovery.as_ref().filter(|_| self.state != State::Closed);
+        recovery.and_then(|recovery| recovery.deadline())
     }
 
     /// Does what is due; the segments that follow from it are sent at output.
@@ -72,7 +78,7 @@ impl Connection {
         if is_due(self.timers.pace) {
             self.timers.pace = None;
         }
-        if is_due(self.recovery.as_ref().and_then(|recovery| recovery.deadline())) {
+        if is_due(self.recovery_deadline()) {
             self.recovery_timeout(cx);
         }
         if is_due(self.timers.retransmit) {

@@ -54,7 +54,7 @@ impl Connection {
                 return None;
             }
         }
-        if self.must_abort {
+        if self.must_abort || self.state == State::Closed {
             return None;
         }
         let plan = self
@@ -239,7 +239,7 @@ impl Connection {
     /// A segment without data from before the window, which any peer that knows the connection
     /// answers (RFC 9293 §3.8.4, SHLD-12).
     fn plan_keep_alive(&mut self, cx: &mut Cx<'_>) -> Option<Plan> {
-        if !core::mem::take(&mut self.must_keep_alive) || self.state == State::Closed {
+        if !core::mem::take(&mut self.must_keep_alive) {
             return None;
         }
         cx.meter.count(Counter::TcpKeepAlives);
@@ -248,11 +248,25 @@ impl Connection {
     }
 
     fn plan_acknowledgment(&self) -> Option<Plan> {
-        let is_owed = self.ack_owed == AckOwed::Now && self.state != State::Closed;
-        // SND.NXT of the RFC is the highest number sent, also while we go back; but the peer takes
-        // none beyond its window, which a probe is, and all else if the window has shrunk.
-        let seq = self.snd_max.min(self.snd_una + self.snd_wnd);
-        is_owed.then_some(Plan { seq, len: 0, syn: false, fin: false })
+        let is_owed = self.ack_owed == AckOwed::Now;
+        is_owed.then(|| Plan { seq: self.acceptable_seq(), len: 0, syn: false, fin: false })
+    }
+
+    /// SND.NXT of the RFC is the highest number sent, also while we go back; but the peer takes
+    /// none beyond its window, which a probe is, and all else if the window has shrunk.
+    pub(super) fn acceptable_seq(&self) -> Seq {
+        // The SYN stands before any window.
+        let edge = (self.snd_una + self.snd_wnd).max(self.send_start);
+        self.snd_max.min(edge)
+    }
+
+    /// Returns the window field. It is rounded up, so that the right edge does not move left, but
+    /// not beyond what has a place: rounding at each of many small segments adds up.
+    fn window_field(&self) -> u32 {
+        let offer = self.window_to_offer();
+        let up = offer.div_ceil(1 << self.rcv_shift);
+        let has_place = (up << self.rcv_shift) as usize <= self.receive.room();
+        if has_place { up.min(0xFFFF) } else { (offer >> self.rcv_shift).min(0xFFFF) }
     }
 
     fn seal_syn(&mut self, plan: Plan, cx: &mut Cx<'_>) -> Outgoing {
