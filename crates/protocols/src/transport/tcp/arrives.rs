@@ -153,7 +153,6 @@ impl Connection {
     /// Enters ESTABLISHED: our SYN is acknowledged.
     fn opened(&mut self, cx: &mut Cx<'_>) {
         self.state = if self.is_closing { State::FinWait1 } else { State::Established };
-        self.timers.retransmit = None;
         self.timers.retransmitting = None;
         self.soft_error = None;
         self.begins_small = self.rtt.backoffs() > 1;
@@ -161,6 +160,8 @@ impl Connection {
             self.rtt.syn_was_lost();
         }
         self.take_measurement(self.snd_una, cx);
+        // An early answer may be out.
+        self.restart_retransmit_timer(cx.now);
         self.heard_at = cx.now;
         self.start_keep_alive_timer();
         if !self.is_early {

@@ -166,6 +166,10 @@ impl Connection {
         self.timed = None;
         self.must_probe_tail = false;
         if is_opening {
+            // An early answer goes again behind the SYN.
+            if let Some(recovery) = &mut self.recovery {
+                recovery.forget_flight();
+            }
             self.snd_nxt = self.snd_una;
             return;
         }

@@ -274,14 +274,18 @@ impl Connection {
         let has_extension = |offered: bool| self.profile.extensions && (offered || !is_answer);
         let scales = has_extension(self.rcv_shift > 0 || self.snd_shift > 0);
         let stamps = self.profile.timestamps && has_extension(self.ts_recent.is_some());
+        let fast_open = self.fast_open_option();
+        // A long cookie leaves no room for it; later segments do.
+        let user_timeout = self.profile.patience.option().filter(|_| fast_open.is_none());
+        self.must_tell_timeout |= self.profile.patience.is_shared && user_timeout.is_none();
         let options = Options {
             mss: Some(self.receive_mss()),
             window_scale: scales.then_some(self.rcv_shift),
             sack_permitted: has_extension(self.has_sack),
             sack: Blocks::default(),
             timestamps: stamps.then(|| (self.timestamp(cx.now), self.ts_recent.unwrap_or(0))),
-            user_timeout: self.profile.patience.option(),
-            fast_open: self.fast_open_option(),
+            user_timeout,
+            fast_open,
         };
         let window = u32::try_from(self.profile.receive_window).unwrap_or(u32::MAX).min(0xFFFF);
         let flags = self.syn_flags(is_answer);
@@ -425,7 +429,8 @@ impl Connection {
         self.snd_max = self.snd_max.max(end);
         let is_first_unacknowledged = plan.seq == self.snd_una;
         if plan.syn {
-            self.snd_nxt = end;
+            // An early answer may be out behind a SYN that goes again.
+            self.snd_nxt = if self.is_open_early() { self.snd_nxt.max(end) } else { end };
         } else if plan.seq != self.snd_nxt {
             self.recovery().sent_again(plan.seq, len, cx.now);
         } else if self.snd_wnd > 0 {
