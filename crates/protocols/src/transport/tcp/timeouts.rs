@@ -44,11 +44,13 @@ impl Connection {
             AckOwed::Nothing | AckOwed::Now => None,
         };
         let timers = &self.timers;
-        [timers.retransmit, timers.persist, timers.released, timers.time_wait, timers.pace]
-            .into_iter()
-            .chain([timers.keep_alive, delayed_ack, self.recovery_deadline()])
-            .flatten()
-            .min()
+        let recovery = self.recovery_deadline();
+        // It is asked several times with every segment: no branch for each of them.
+        let of = |timer: Option<Instant>| timer.map_or(u64::MAX, Instant::as_nanos);
+        let first = of(timers.retransmit).min(of(timers.persist)).min(of(timers.released));
+        let second = of(timers.time_wait).min(of(timers.pace)).min(of(delayed_ack));
+        let soonest = first.min(second).min(of(recovery)).min(of(timers.keep_alive));
+        (soonest < u64::MAX).then(|| Instant::from_nanos(soonest))
     }
 
     /// What was known of losses stays for the user to see when a connection has ended, but nothing
