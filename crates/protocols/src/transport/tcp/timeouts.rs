@@ -13,6 +13,8 @@ use crate::time::{Duration, Instant};
 const GIVE_UP_RELEASED_AFTER: Duration = Duration::from_secs(60);
 /// RFC 9293 §3.8.6.1: probes back off like retransmissions, but never end.
 const MAX_PERSIST: Duration = Duration::from_secs(60);
+/// How soon a connection that is busy is looked at again, if its user would have it at once.
+const LEAST_KEEP_ALIVE: Duration = Duration::from_secs(1);
 /// RFC 9293 §3.8.6.2.1: how long a small segment waits for a larger window, 0.1 to 1 s.
 const OVERRIDE: Duration = Duration::from_millis(200);
 
@@ -208,7 +210,7 @@ impl Connection {
         }
         if self.snd_una != self.snd_max || self.timers.persist.is_some() {
             // MUST-26: what is under way, or waits for a window, tells as much.
-            self.timers.keep_alive = Some(cx.now + policy.idle);
+            self.timers.keep_alive = Some(cx.now + policy.idle.max(LEAST_KEEP_ALIVE));
             return;
         }
         let (probed_at, unanswered) = self.timers.probed;
