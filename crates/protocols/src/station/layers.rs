@@ -289,7 +289,7 @@ impl Layers {
     /// Returns whether something may be owed to the link, and there is a packet for it.
     pub(super) fn has_output(&self) -> bool {
         let may_send = !self.pool.is_exhausted() || self.tcp.has_spent();
-        let has_segments = self.tcp.has_output() && may_send;
+        let has_segments = self.tcp.has_output() && may_send && !self.internet.is_loop_full();
         let ethernet = self.ethernet.as_ref();
         let has_frames = ethernet.is_some_and(|ethernet| ethernet.has_output(&self.pool));
         let has_datagrams = self.internet.has_output(&self.pool) || !self.outgoing.is_empty();
@@ -344,7 +344,8 @@ impl Layers {
         if let Some(packet) = self.next_datagram(cx) {
             return Some(packet);
         }
-        loop {
+        // A segment to ourselves would be lost where it can wait as well.
+        while !self.internet.is_loop_full() {
             let segment = self.tcp.transmit(&mut self.pool, cx)?;
             match self.internet.send(segment.packet, segment.lower, &mut self.pool, cx) {
                 Ok(Some(packet)) => return Some(packet),
@@ -354,6 +355,7 @@ impl Layers {
                 Err(_) => cx.meter.count(Counter::IpOutputDropped),
             }
         }
+        None
     }
 
     fn transmit_datagram_in_parts(&mut self, cx: &mut Cx<'_>) -> Option<(Packet, Option<Tail>)> {
@@ -363,7 +365,7 @@ impl Layers {
         if let Some(packet) = self.next_datagram(cx) {
             return Some((packet, None));
         }
-        loop {
+        while !self.internet.is_loop_full() {
             let (mut segment, tail) = self.tcp.transmit_in_parts(&mut self.pool, cx)?;
             // No device gathers what comes back to us.
             if self.internet.is_here(segment.lower.destination)
@@ -377,6 +379,7 @@ impl Layers {
                 Err(_) => cx.meter.count(Counter::IpOutputDropped),
             }
         }
+        None
     }
 
     fn next_datagram(&mut self, cx: &mut Cx<'_>) -> Option<Packet> {
