@@ -369,6 +369,13 @@ impl Internet {
         !self.looped.is_empty()
     }
 
+    /// Returns whether there is no room for more to ourselves until [`Self::receive_looped`] has
+    /// taken something.
+    #[must_use]
+    pub fn is_loop_full(&self) -> bool {
+        self.looped.len() >= departs::LOOPED_MAX
+    }
+
     /// Takes the next datagram that we have sent to ourselves, as [`Self::receive`] does.
     pub fn receive_looped(&mut self, pool: &mut Pool, cx: &mut Cx<'_>) -> Option<Datagram> {
         let packet = self.looped.pop_front()?;

@@ -310,7 +310,8 @@ impl Layers {
 
     /// Returns whether something may be owed to the link, and there is a packet for it.
     pub(super) fn has_output(&self) -> bool {
-        let has_segments = self.tcp.has_output() && !self.pool.is_exhausted();
+        let may_send = !self.pool.is_exhausted() || self.tcp.has_spent();
+        let has_segments = self.tcp.has_output() && may_send && !self.internet.is_loop_full();
         let ethernet = self.ethernet.as_ref();
         let has_frames = ethernet.is_some_and(|ethernet| ethernet.has_output(&self.pool));
         let has_datagrams = self.internet.has_output(&self.pool) || !self.outgoing.is_empty();
@@ -366,7 +367,8 @@ impl Layers {
             return Some(packet);
         }
         self.measure_paths(cx);
-        loop {
+        // A segment to ourselves would be lost where it can wait as well.
+        while !self.internet.is_loop_full() {
             let segment = self.tcp.transmit(&mut self.pool, cx)?;
             let Some(segment) = self.shorter_than_path(segment, cx) else { continue };
             match self.internet.send(segment.packet, segment.lower, &mut self.pool, cx) {
@@ -377,6 +379,7 @@ impl Layers {
                 Err(_) => cx.meter.count(Counter::IpOutputDropped),
             }
         }
+        None
     }
 
     fn transmit_datagram_in_parts(&mut self, cx: &mut Cx<'_>) -> Option<(Packet, Option<Tail>)> {
@@ -387,7 +390,7 @@ impl Layers {
             return Some((packet, None));
         }
         self.measure_paths(cx);
-        loop {
+        while !self.internet.is_loop_full() {
             let (segment, tail) = self.tcp.transmit_in_parts(&mut self.pool, cx)?;
             let Some(mut segment) = self.shorter_than_path(segment, cx) else { continue };
             // No device gathers what comes back to us.
@@ -402,6 +405,7 @@ impl Layers {
                 Err(_) => cx.meter.count(Counter::IpOutputDropped),
             }
         }
+        None
     }
 
     /// Tells new connections what the way to their peer takes, as far as that is known.

@@ -153,7 +153,6 @@ impl Connection {
     /// Enters ESTABLISHED: our SYN is acknowledged.
     fn opened(&mut self, cx: &mut Cx<'_>) {
         self.state = if self.is_closing { State::FinWait1 } else { State::Established };
-        self.timers.retransmit = None;
         self.timers.retransmitting = None;
         self.soft_error = None;
         self.begins_small = self.rtt.backoffs() > 1;
@@ -161,6 +160,8 @@ impl Connection {
             self.rtt.syn_was_lost();
         }
         self.take_measurement(self.snd_una, cx);
+        // An early answer may be out.
+        self.restart_retransmit_timer(cx.now);
         self.heard_at = cx.now;
         self.start_keep_alive_timer();
         if !self.is_early {
@@ -588,7 +589,10 @@ impl Connection {
         let window = (self.rcv_wnd() as usize).saturating_sub(offset);
         let inside = arrival.data.get(..window.min(len)).unwrap_or_default();
         self.note_early_duplicate(offset, inside.len());
-        let arrived = if arrival.may_keep && self.receive.keeps(offset, inside.len()) {
+        // The packet joins what can be read only later: too late to tell what a FIN ends.
+        let is_last = arrival.has(Flags::FIN) || self.rcv_fin.is_some();
+        let may_keep = arrival.may_keep && !is_last;
+        let arrived = if may_keep && self.receive.keeps(offset, inside.len()) {
             arrival.kept = Some((whole_len - len, inside.len()));
             inside.len()
         } else {

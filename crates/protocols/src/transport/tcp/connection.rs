@@ -350,7 +350,8 @@ impl Connection {
 
     /// Returns what knows about losses and congestion.
     pub(super) fn recovery(&mut self) -> &mut Recovery {
-        let (mss, una) = (self.snd_mss, self.snd_una);
+        // In an early answer the SYN is not acknowledged yet, and is no data.
+        let (mss, una) = (self.snd_mss, self.snd_una.max(self.send_start));
         let (congestion, has_sack) = (self.profile.congestion, self.has_sack);
         let (begins_small, settled) = (self.begins_small, &mut self.settled);
         self.recovery.get_or_insert_with(|| {

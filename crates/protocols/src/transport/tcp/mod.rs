@@ -588,10 +588,19 @@ impl Tcp {
         }
     }
 
-    /// Returns whether [`Self::transmit`] may have something.
+    /// Returns whether [`Self::transmit`] may have something, or gives packets back.
     #[must_use]
     pub fn has_output(&self) -> bool {
-        self.table.has_output() || !self.resets.is_empty() || !self.cookies_owed.is_empty()
+        self.table.has_output()
+            || !self.resets.is_empty()
+            || !self.cookies_owed.is_empty()
+            || self.has_spent()
+    }
+
+    /// Returns whether [`Self::transmit`] gives packets back, for which it needs none.
+    #[must_use]
+    pub fn has_spent(&self) -> bool {
+        !self.table.spent.is_empty()
     }
 
     /// Returns the next segment, whole; call until None. Nothing is lost if no packet is free.

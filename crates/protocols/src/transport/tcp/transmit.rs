@@ -54,7 +54,7 @@ impl Connection {
                 return None;
             }
         }
-        if self.must_abort {
+        if self.must_abort || self.state == State::Closed {
             return None;
         }
         let plan = self
@@ -75,7 +75,9 @@ impl Connection {
 
     /// What is lost goes first (RFC 6675 §4), a super-segment of it at most.
     fn plan_retransmission(&mut self, super_segment_max: u32, cx: &Cx<'_>) -> Option<Plan> {
-        let segments = (super_segment_max / self.snd_mss).max(1);
+        // A device that cuts would put the same urgent pointer into every segment.
+        let is_single = self.snd_up.is_some();
+        let segments = if is_single { 1 } else { (super_segment_max / self.snd_mss).max(1) };
         let (seq, len) = self.recovery.as_ref()?.next_lost(segments * self.snd_mss)?;
         // The peer does not take what is behind its window, even if it was inside when it left.
         let window = self.snd_wnd.saturating_sub(seq.since(self.snd_una));
@@ -249,7 +251,7 @@ impl Connection {
     /// A segment without data from before the window, which any peer that knows the connection
     /// answers (RFC 9293 §3.8.4, SHLD-12).
     fn plan_keep_alive(&mut self, cx: &mut Cx<'_>) -> Option<Plan> {
-        if !core::mem::take(&mut self.must_keep_alive) || self.state == State::Closed {
+        if !core::mem::take(&mut self.must_keep_alive) {
             return None;
         }
         cx.meter.count(Counter::TcpKeepAlives);
@@ -258,11 +260,25 @@ impl Connection {
     }
 
     fn plan_acknowledgment(&self) -> Option<Plan> {
-        let is_owed = self.ack_owed == AckOwed::Now && self.state != State::Closed;
-        // SND.NXT of the RFC is the highest number sent, also while we go back; but the peer takes
-        // none beyond its window, which a probe is, and all else if the window has shrunk.
-        let seq = self.snd_max.min(self.snd_una + self.snd_wnd);
-        is_owed.then_some(Plan { seq, len: 0, syn: false, fin: false })
+        let is_owed = self.ack_owed == AckOwed::Now;
+        is_owed.then(|| Plan { seq: self.acceptable_seq(), len: 0, syn: false, fin: false })
+    }
+
+    /// SND.NXT of the RFC is the highest number sent, also while we go back; but the peer takes
+    /// none beyond its window, which a probe is, and all else if the window has shrunk.
+    pub(super) fn acceptable_seq(&self) -> Seq {
+        // The SYN stands before any window.
+        let edge = (self.snd_una + self.snd_wnd).max(self.send_start);
+        self.snd_max.min(edge)
+    }
+
+    /// Returns the window field. It is rounded up, so that the right edge does not move left, but
+    /// not beyond what has a place: rounding at each of many small segments adds up.
+    fn window_field(&self) -> u32 {
+        let offer = self.window_to_offer();
+        let up = offer.div_ceil(1 << self.rcv_shift);
+        let has_place = (up << self.rcv_shift) as usize <= self.receive.room();
+        if has_place { up.min(0xFFFF) } else { (offer >> self.rcv_shift).min(0xFFFF) }
     }
 
     fn seal_syn(&mut self, plan: Plan, cx: &mut Cx<'_>) -> Outgoing {
@@ -270,14 +286,18 @@ impl Connection {
         let has_extension = |offered: bool| self.profile.extensions && (offered || !is_answer);
         let scales = has_extension(self.rcv_shift > 0 || self.snd_shift > 0);
         let stamps = self.profile.timestamps && has_extension(self.ts_recent.is_some());
+        let fast_open = self.fast_open_option();
+        // A long cookie leaves no room for it; later segments do.
+        let user_timeout = self.profile.patience.option().filter(|_| fast_open.is_none());
+        self.must_tell_timeout |= self.profile.patience.is_shared && user_timeout.is_none();
         let options = Options {
             mss: Some(self.receive_mss()),
             window_scale: scales.then_some(self.rcv_shift),
             sack_permitted: has_extension(self.has_sack),
             sack: Blocks::default(),
             timestamps: stamps.then(|| (self.timestamp(cx.now), self.ts_recent.unwrap_or(0))),
-            user_timeout: self.profile.patience.option(),
-            fast_open: self.fast_open_option(),
+            user_timeout,
+            fast_open,
         };
         let window = u32::try_from(self.profile.receive_window).unwrap_or(u32::MAX).min(0xFFFF);
         let flags = self.syn_flags(is_answer);
@@ -314,10 +334,12 @@ impl Connection {
     }
 
     fn seal(&mut self, plan: Plan, cx: &mut Cx<'_>) -> Outgoing {
-        let window = self.window_to_offer().div_ceil(1 << self.rcv_shift).min(0xFFFF);
+        let window = self.window_field();
         let told = self.rcv_nxt + (window << self.rcv_shift);
         self.rcv_adv = self.rcv_adv.max(told);
-        let is_new = plan.len > 0 && !plan.seq.is_before(self.snd_max);
+        // RFC 3168 §6.1.6: a probe of a shut window, whose loss nobody sees, MUST NOT be marked.
+        let is_probe = self.snd_wnd == 0;
+        let is_new = plan.len > 0 && !is_probe && !plan.seq.is_before(self.snd_max);
         let urgent = self.urgent_pointer(plan, cx);
         let flags = self.flags(plan, urgent, is_new);
         let is_probe = is_new && self.is_path_probe(plan.seq);
@@ -421,7 +443,8 @@ impl Connection {
         self.snd_max = self.snd_max.max(end);
         let is_first_unacknowledged = plan.seq == self.snd_una;
         if plan.syn {
-            self.snd_nxt = end;
+            // An early answer may be out behind a SYN that goes again.
+            self.snd_nxt = if self.is_open_early() { self.snd_nxt.max(end) } else { end };
         } else if plan.seq != self.snd_nxt {
             self.recovery().sent_again(plan.seq, len, cx.now);
         } else if self.snd_wnd > 0 {
