@@ -168,11 +168,16 @@ impl Telnet {
             environment: Told::new(&settings.environment),
         };
         let charsets = Charsets::new(&settings.charsets, false);
+        // An empty display is nothing to tell.
+        let allows = match settings.display.as_str() {
+            "" => settings.allows.without(OptionCode::X_DISPLAY_LOCATION),
+            _ => settings.allows,
+        };
         Self {
             end_of_line: settings.end_of_line,
             starts_negotiation: settings.starts_negotiation,
             output: Output::new(settings.output_limit_bytes),
-            ..Self::new(Role::User(Box::new(user)), settings.allows, charsets)
+            ..Self::new(Role::User(Box::new(user)), allows, charsets)
         }
     }
 

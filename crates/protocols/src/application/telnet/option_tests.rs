@@ -54,6 +54,15 @@ fn a_server_is_told_the_speed_the_display_and_the_variables_that_are_allowed() {
 }
 
 #[test]
+fn what_we_offer_to_tell_may_be_asked_without_a_do() {
+    let mut user = End::user();
+    user.ask(Side::Us, OptionCode::TERMINAL_TYPE, true).unwrap();
+    user.said();
+    user.hear(&[IAC, SB, 24, 1, IAC, SE]);
+    assert_eq!(user.said(), b"\xff\xfa\x18\x00UNKNOWN\xff\xf0");
+}
+
+#[test]
 fn a_server_that_wants_more_names_hears_all_and_the_bits_of_a_mud() {
     let mtts = Mtts { program: "PLUMB".into(), bits: 13 };
     let user =
@@ -66,6 +75,14 @@ fn a_server_that_wants_more_names_hears_all_and_the_bits_of_a_mud() {
         .collect();
     let names = ["PLUMB", "xterm"].map(|name| other(Event::TerminalType(name.into())));
     assert_eq!(told, [&names[..], &[other(Event::Mtts(13))]].concat());
+}
+
+#[test]
+fn a_user_without_a_display_does_not_offer_to_tell_it() {
+    let allows = UserSettings::OPTIONS.with(OptionCode::X_DISPLAY_LOCATION);
+    let mut user = End::with(&UserSettings { allows, ..UserSettings::default() });
+    user.hear(&[IAC, 253, 35]);
+    assert_eq!(user.said(), [IAC, 252, 35]);
 }
 
 #[test]

@@ -50,6 +50,9 @@ pub(super) enum Outcome {
 }
 
 impl OptionState {
+    /// We have asked to enable it, want nothing else, and have no answer.
+    pub(super) const OFFERED: Self = Self::WantYes { opposite: false };
+
     /// Returns whether the option is enabled: agreed, and not yet agreed to end.
     #[must_use]
     pub const fn is_enabled(self) -> bool {
