@@ -228,6 +228,10 @@ impl Telnet {
     /// Behind [`Event::StartTls`] nothing is read any more, and what is left is not Telnet; behind
     /// [`Event::CompressionStarted`] what is left is compressed.
     pub fn receive<'a>(&mut self, input: &mut &'a [u8], cx: &mut Cx<'_>) -> Option<Event<'a>> {
+        // TLS is nothing that could be read here.
+        if self.tls == Progress::Started {
+            return None;
+        }
         let left = cx.meter.enter(Account::Telnet);
         let event = self.next_event(input, cx);
         cx.meter.enter(left);
@@ -236,15 +240,12 @@ impl Telnet {
 
     fn next_event<'a>(&mut self, input: &mut &'a [u8], cx: &mut Cx<'_>) -> Option<Event<'a>> {
         loop {
-            if self.tls == Progress::Started {
-                return None;
-            }
             // He writes as BINARY until he has said WONT himself, whatever we asked.
             let is_binary = self.is_enabled(Side::Him, OptionCode::BINARY);
             let item = self.decoder.next(input, is_binary);
             let joined = self.decoder.take_joined();
             if joined > 0 {
-                self.hand(joined, cx);
+                self.acknowledger.hand(joined, cx.now);
             }
             let item = item?;
             if self.tls == Progress::WeFollow && item != Item::Subnegotiation {
@@ -252,7 +253,11 @@ impl Telnet {
                 continue;
             }
             let event = match item {
-                Item::Data(run) => self.on_data(run, cx),
+                // Most of what comes is data, and goes out by the shortest way.
+                Item::Data(run) => match self.on_data(run, cx) {
+                    Some(run) => return Some(Event::Data(run)),
+                    None => continue,
+                },
                 Item::Command(code) => self.on_command(code, cx),
                 Item::Negotiation(verb, option) => self.on_negotiation(verb, option, cx),
                 Item::Subnegotiation => self.on_subnegotiation(cx),
@@ -427,21 +432,13 @@ impl Telnet {
         self.inspector.take()
     }
 
-    fn on_data<'a>(&mut self, run: &'a [u8], cx: &mut Cx<'_>) -> Option<Event<'a>> {
+    fn on_data<'a>(&mut self, run: &'a [u8], cx: &mut Cx<'_>) -> Option<&'a [u8]> {
         cx.meter.work(Work::TelnetByte, run.len());
-        self.hand(run.len(), cx);
+        self.acknowledger.hand(run.len(), cx.now);
         let discarded = self.synch.discards(run.len());
         cx.meter.add(Counter::TelnetBytesDiscarded, discarded as u64);
         let run = run.get(discarded..).unwrap_or_default();
-        (!run.is_empty()).then_some(Event::Data(run))
-    }
-
-    /// Takes note that so many bytes of data are on their way to the application.
-    fn hand(&mut self, count: usize, cx: &Cx<'_>) {
-        self.acknowledger.hand(count);
-        if self.is_in_force(Side::Us, OptionCode::ECHO_ACKNOWLEDGMENT) {
-            self.acknowledger.owe(cx.now);
-        }
+        (!run.is_empty()).then_some(run)
     }
 
     fn on_command(&mut self, code: u8, cx: &mut Cx<'_>) -> Option<Event<'static>> {

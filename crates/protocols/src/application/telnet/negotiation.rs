@@ -178,6 +178,7 @@ impl Telnet {
                 let follows = self.say_more(OptionCode::START_TLS, &start_tls::follows(), cx);
                 self.tls = if follows { Progress::WeFollow } else { Progress::Clear };
             }
+            (Side::Us, OptionCode::ECHO_ACKNOWLEDGMENT) => self.acknowledger.begin(),
             // The server compresses what it sends by one, and the user by the other.
             (Side::Us, OptionCode::COMPRESS2) | (Side::Him, OptionCode::COMPRESS3) => {
                 self.begin_compression(option, cx);
@@ -228,7 +229,7 @@ impl Telnet {
             }
             (_, OptionCode::COM_PORT) => self.com_port = ComPort::new(self.is_user()),
             (_, OptionCode::CHARSET) => self.charsets.forget(),
-            (_, OptionCode::ECHO_ACKNOWLEDGMENT) => self.acknowledger.forget(),
+            (_, OptionCode::ECHO_ACKNOWLEDGMENT) => self.acknowledger.end(),
             _ => {}
         }
     }

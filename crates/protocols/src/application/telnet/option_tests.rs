@@ -157,14 +157,14 @@ fn a_serial_port_is_commanded_and_answers() {
     let asked = ComPortCommand::BaudRate(115_200);
     user.telnet.com_port(&asked, &mut user.lab.cx()).unwrap();
     let (_, at_server) = settle(&mut user, &mut server);
-    assert_eq!(at_server, [other(Event::ComPort(ComPortEvent::Command(asked.clone())))]);
+    assert_eq!(at_server, [other(Event::ComPort(Box::new(ComPortEvent::Command(asked.clone()))))]);
     let holds = ComPortCommand::BaudRate(255);
     server.telnet.com_port(&holds, &mut server.lab.cx()).unwrap();
     let wires = ComPortCommand::ModemState(0xb0);
     server.telnet.com_port(&wires, &mut server.lab.cx()).unwrap();
     let (at_user, _) = settle(&mut user, &mut server);
     let events = [ComPortEvent::Refused { asked, holds }, ComPortEvent::Notice(wires)];
-    assert_eq!(at_user, events.map(|event| other(Event::ComPort(event))));
+    assert_eq!(at_user, events.map(|event| other(Event::ComPort(Box::new(event)))));
 }
 
 #[test]
@@ -191,7 +191,7 @@ fn a_mud_and_its_user_exchange_messages_and_variables() {
     let (at_user, at_server) = settle(&mut user, &mut server);
     let expected = [Event::Msdp(health.to_vec()), Event::Mssp(players.to_vec())].map(other);
     assert_eq!(at_user, expected);
-    assert_eq!(at_server, [other(Event::Gmcp(hello))]);
+    assert_eq!(at_server, [other(Event::Gmcp(Box::new(hello)))]);
 }
 
 /// Returns the end of a user, and that of a server, that both have said that TLS follows.

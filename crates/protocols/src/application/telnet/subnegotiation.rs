@@ -18,6 +18,7 @@ use super::option::{terminal_speed, terminal_type};
 use super::{AskError, Event, OptionCode, OptionState, Role, Side, Telnet, output};
 use crate::Cx;
 use crate::meter::Counter;
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 /// What a subnegotiation of the other came to.
@@ -102,7 +103,8 @@ impl Telnet {
                 Some((answer.into_iter().collect(), event))
             }
             Message::ComPort(message) => {
-                self.com_port.receive(message).map(Event::ComPort).and_then(news)
+                let event = self.com_port.receive(message)?;
+                news(Event::ComPort(Box::new(event)))
             }
             Message::StartTls if self.tls == Progress::WeFollow => {
                 self.tls = Progress::Started;
@@ -111,7 +113,7 @@ impl Telnet {
             Message::StartTls => None,
             Message::Msdp(variables) => news(Event::Msdp(variables)),
             Message::Mssp(variables) => news(Event::Mssp(variables)),
-            Message::Gmcp(message) => news(Event::Gmcp(message)),
+            Message::Gmcp(message) => news(Event::Gmcp(Box::new(message))),
             Message::EchoAcknowledgment(count) => {
                 // More than we sent cannot have been echoed.
                 (count <= self.output.data_position())
