@@ -9,6 +9,7 @@ use super::option::gmcp::Gmcp;
 use super::option::linemode::LinemodeEvent;
 use super::option::msdp::MsdpVariable;
 use super::option::mssp::MsspVariable;
+use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
 
@@ -78,7 +79,7 @@ pub enum Event<'a> {
     /// The line is edited otherwise than before (RFC 1184).
     Linemode(LinemodeEvent),
     /// News of a serial port (RFC 2217).
-    ComPort(ComPortEvent),
+    ComPort(Box<ComPortEvent>),
     /// The stream is TLS from here on. What is left of the input is not Telnet: give it to TLS
     /// after the last of the output, and begin with a new Telnet inside.
     StartTls,
@@ -86,7 +87,7 @@ pub enum Event<'a> {
     /// [`Decompressor`](super::option::compression::Decompressor) first.
     CompressionStarted,
     /// A message of a MUD or of its user.
-    Gmcp(Gmcp),
+    Gmcp(Box<Gmcp>),
     /// Variables of a MUD or of its user.
     Msdp(Vec<MsdpVariable>),
     /// What a MUD says about itself, for a user.

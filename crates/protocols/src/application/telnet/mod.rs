@@ -79,7 +79,7 @@ use alloc::string::String;
 use command::IAC;
 use decode::{Decoder, Item};
 use inspector::Inspector;
-use negotiation::REFUSALS_MAX;
+use negotiation::{ANSWERS_MAX, REFUSALS_MAX};
 use option::Options;
 use option::charset::Charsets;
 use option::com_port::ComPort;
@@ -116,6 +116,7 @@ pub struct Telnet {
     options: Options,
     timing_marks_awaited: u16,
     refusals_left: u16,
+    answers_left: u32,
     output: Output,
     inspector: Inspector,
     // What is remembered of an option lies in its own file.
@@ -167,11 +168,16 @@ impl Telnet {
             environment: Told::new(&settings.environment),
         };
         let charsets = Charsets::new(&settings.charsets, false);
+        // An empty display is nothing to tell.
+        let allows = match settings.display.as_str() {
+            "" => settings.allows.without(OptionCode::X_DISPLAY_LOCATION),
+            _ => settings.allows,
+        };
         Self {
             end_of_line: settings.end_of_line,
             starts_negotiation: settings.starts_negotiation,
             output: Output::new(settings.output_limit_bytes),
-            ..Self::new(Role::User(Box::new(user)), settings.allows, charsets)
+            ..Self::new(Role::User(Box::new(user)), allows, charsets)
         }
     }
 
@@ -187,6 +193,7 @@ impl Telnet {
             end_of_line: settings.end_of_line,
             starts_negotiation: settings.starts_negotiation,
             output: Output::new(settings.output_limit_bytes),
+            decoder: Decoder::new(settings.allows, settings.hears_lines_as_cr),
             ..Self::new(Role::Server(Box::new(server)), settings.allows, charsets)
         }
     }
@@ -197,11 +204,12 @@ impl Telnet {
             role,
             end_of_line: EndOfLine::default(),
             starts_negotiation: true,
-            decoder: Decoder::new(allows),
+            decoder: Decoder::new(allows, false),
             synch: Synch::default(),
             options: Options::new(is_user, allows),
             timing_marks_awaited: 0,
             refusals_left: REFUSALS_MAX,
+            answers_left: ANSWERS_MAX,
             output: Output::new(0),
             inspector: Inspector::default(),
             charsets,
@@ -220,6 +228,10 @@ impl Telnet {
     /// Behind [`Event::StartTls`] nothing is read any more, and what is left is not Telnet; behind
     /// [`Event::CompressionStarted`] what is left is compressed.
     pub fn receive<'a>(&mut self, input: &mut &'a [u8], cx: &mut Cx<'_>) -> Option<Event<'a>> {
+        // TLS is nothing that could be read here.
+        if self.tls == Progress::Started {
+            return None;
+        }
         let left = cx.meter.enter(Account::Telnet);
         let event = self.next_event(input, cx);
         cx.meter.enter(left);
@@ -228,23 +240,32 @@ impl Telnet {
 
     fn next_event<'a>(&mut self, input: &mut &'a [u8], cx: &mut Cx<'_>) -> Option<Event<'a>> {
         loop {
-            if self.tls == Progress::Started {
-                return None;
-            }
             // He writes as BINARY until he has said WONT himself, whatever we asked.
             let is_binary = self.is_enabled(Side::Him, OptionCode::BINARY);
-            let item = self.decoder.next(input, is_binary)?;
+            let item = self.decoder.next(input, is_binary);
+            let joined = self.decoder.take_joined();
+            if joined > 0 {
+                self.acknowledger.hand(joined, cx.now);
+            }
+            let item = item?;
             if self.tls == Progress::WeFollow && item != Item::Subnegotiation {
                 cx.meter.count(Counter::TelnetItemsBeforeTls);
                 continue;
             }
             let event = match item {
-                Item::Data(run) => self.on_data(run, cx),
+                // Most of what comes is data, and goes out by the shortest way.
+                Item::Data(run) => match self.on_data(run, cx) {
+                    Some(run) => return Some(Event::Data(run)),
+                    None => continue,
+                },
                 Item::Command(code) => self.on_command(code, cx),
                 Item::Negotiation(verb, option) => self.on_negotiation(verb, option, cx),
                 Item::Subnegotiation => self.on_subnegotiation(cx),
                 Item::SubnegotiationTooLong => {
                     cx.meter.count(Counter::TelnetSubnegotiationsTooLong);
+                    if let Some((option, _)) = self.decoder.subnegotiation() {
+                        self.inspect(Direction::Received, || Said::Skipped(option), cx);
+                    }
                     None
                 }
                 Item::SubnegotiationWrong => {
@@ -411,18 +432,13 @@ impl Telnet {
         self.inspector.take()
     }
 
-    fn on_data<'a>(&mut self, run: &'a [u8], cx: &mut Cx<'_>) -> Option<Event<'a>> {
+    fn on_data<'a>(&mut self, run: &'a [u8], cx: &mut Cx<'_>) -> Option<&'a [u8]> {
         cx.meter.work(Work::TelnetByte, run.len());
-        if !self.is_user() {
-            self.acknowledger.hand(run.len());
-            if self.is_in_force(Side::Us, OptionCode::ECHO_ACKNOWLEDGMENT) {
-                self.acknowledger.owe(cx.now);
-            }
-        }
+        self.acknowledger.hand(run.len(), cx.now);
         let discarded = self.synch.discards(run.len());
         cx.meter.add(Counter::TelnetBytesDiscarded, discarded as u64);
         let run = run.get(discarded..).unwrap_or_default();
-        (!run.is_empty()).then_some(Event::Data(run))
+        (!run.is_empty()).then_some(run)
     }
 
     fn on_command(&mut self, code: u8, cx: &mut Cx<'_>) -> Option<Event<'static>> {

@@ -15,9 +15,10 @@ use super::option::terminal_speed::Message as Speed;
 use super::option::terminal_type::Message as TerminalType;
 use super::option::{Message, OptionRow, display, msdp, mssp, naws, status};
 use super::option::{terminal_speed, terminal_type};
-use super::{AskError, Event, OptionCode, Role, Side, Telnet, output};
+use super::{AskError, Event, OptionCode, OptionState, Role, Side, Telnet, output};
 use crate::Cx;
 use crate::meter::Counter;
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 /// What a subnegotiation of the other came to.
@@ -65,13 +66,14 @@ impl Telnet {
     /// not to be answered.
     fn is_due(&self, option: OptionCode, message: &Message) -> bool {
         let (ours, his) = (self.is_in_force(Side::Us, option), self.is_enabled(Side::Him, option));
+        // Some ask at once where we offer, and never say DO.
+        let is_offered = self.options.state(Side::Us, option) == OptionState::OFFERED;
         match message {
             Message::TerminalType(TerminalType::Send)
-            | Message::Status(status::Message::Send)
             | Message::TerminalSpeed(Speed::Send)
             | Message::Display(display::Message::Send)
-            | Message::FlowControl(_)
-            | Message::Environment(Environment::Send(_)) => ours,
+            | Message::Environment(Environment::Send(_)) => ours || is_offered,
+            Message::Status(status::Message::Send) | Message::FlowControl(_) => ours,
             Message::TerminalType(TerminalType::Is(_) | TerminalType::Mtts(_))
             | Message::Status(status::Message::Is(_))
             | Message::TerminalSpeed(Speed::Is { .. })
@@ -101,7 +103,8 @@ impl Telnet {
                 Some((answer.into_iter().collect(), event))
             }
             Message::ComPort(message) => {
-                self.com_port.receive(message).map(Event::ComPort).and_then(news)
+                let event = self.com_port.receive(message)?;
+                news(Event::ComPort(Box::new(event)))
             }
             Message::StartTls if self.tls == Progress::WeFollow => {
                 self.tls = Progress::Started;
@@ -110,7 +113,7 @@ impl Telnet {
             Message::StartTls => None,
             Message::Msdp(variables) => news(Event::Msdp(variables)),
             Message::Mssp(variables) => news(Event::Mssp(variables)),
-            Message::Gmcp(message) => news(Event::Gmcp(message)),
+            Message::Gmcp(message) => news(Event::Gmcp(Box::new(message))),
             Message::EchoAcknowledgment(count) => {
                 // More than we sent cannot have been echoed.
                 (count <= self.output.data_position())

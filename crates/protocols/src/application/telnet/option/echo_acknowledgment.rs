@@ -32,18 +32,26 @@ pub(super) fn parse(content: &[u8]) -> Option<u64> {
 /// What a server has handed on, and what of it is not acknowledged.
 #[derive(Debug, Default)]
 pub(in crate::application::telnet) struct Acknowledger {
+    is_on: bool,
     handed: u64,
     waiting: VecDeque<(Instant, u64)>,
 }
 
 impl Acknowledger {
-    /// Takes note that `count` bytes more were handed to the program, or thrown away.
-    pub(in crate::application::telnet) fn hand(&mut self, count: usize) {
-        self.handed += count as u64;
+    /// Begins to acknowledge.
+    pub(in crate::application::telnet) fn begin(&mut self) {
+        self.is_on = true;
     }
 
-    /// Takes note that all that was handed on is to be acknowledged in time.
-    pub(in crate::application::telnet) fn owe(&mut self, now: Instant) {
+    /// Takes note that `count` bytes more are handed to the program now, or thrown away.
+    pub(in crate::application::telnet) fn hand(&mut self, count: usize, now: Instant) {
+        self.handed += count as u64;
+        if self.is_on {
+            self.owe(now);
+        }
+    }
+
+    fn owe(&mut self, now: Instant) {
         let due = now + SETTLING;
         let is_full = self.waiting.len() >= WAITING_MAX;
         match self.waiting.back_mut() {
@@ -71,7 +79,8 @@ impl Acknowledger {
     }
 
     /// Forgets what is owed: the option has ended.
-    pub(in crate::application::telnet) fn forget(&mut self) {
+    pub(in crate::application::telnet) fn end(&mut self) {
+        self.is_on = false;
         self.waiting.clear();
     }
 }
@@ -87,10 +96,9 @@ mod tests {
     #[test]
     fn what_was_handed_on_is_acknowledged_when_it_had_time_to_be_echoed() {
         let mut acknowledger = Acknowledger::default();
-        acknowledger.hand(3);
-        acknowledger.owe(at(10));
-        acknowledger.hand(4);
-        acknowledger.owe(at(20));
+        acknowledger.begin();
+        acknowledger.hand(3, at(10));
+        acknowledger.hand(4, at(20));
         assert_eq!((acknowledger.deadline(), acknowledger.due(at(59))), (Some(at(60)), None));
         assert_eq!(acknowledger.due(at(60)), Some(3_u64.to_be_bytes()));
         assert_eq!(acknowledger.due(at(200)), Some(7_u64.to_be_bytes()));
@@ -100,10 +108,8 @@ mod tests {
     #[test]
     fn a_flood_of_keys_has_a_limited_number_of_times() {
         let mut acknowledger = Acknowledger::default();
-        for millis in 0..10_000 {
-            acknowledger.hand(1);
-            acknowledger.owe(at(millis));
-        }
+        acknowledger.begin();
+        (0..10_000).for_each(|millis| acknowledger.hand(1, at(millis)));
         assert_eq!(acknowledger.waiting.len(), WAITING_MAX);
         assert_eq!(acknowledger.due(at(20_000)), Some(10_000_u64.to_be_bytes()));
     }
