@@ -32,7 +32,7 @@ async fn serve() -> Result<(), Box<dyn Error>> {
     let settings = Settings { address, prefix_len: 24, packets: 256, ..Settings::default() };
     let host = Host::new(Device::Tun(tun), 1500, settings)?;
     let listener = host.listen(7)?;
-    println!("echo_server: listening on {address}, port {}", listener.port());
+    eprintln!("echo_server: listening on {address}, port {}", listener.port());
     loop {
         let (stream, _) = listener.accept().await?;
         tokio::spawn(echo(stream));

@@ -1,13 +1,11 @@
 //! A port where connections are accepted.
 
-use super::{Accepting, Host, Stream};
+use super::{Accepting, Host, State, Stream};
 use protocols::Cx;
 use protocols::transport::tcp::{Profile, Tcp};
-use std::future::poll_fn;
 use std::io;
 use std::net::SocketAddr;
-use std::task::{Context, Poll, ready};
-use tokio::task::coop;
+use std::task::Poll;
 
 /// A port where we listen; nobody is accepted any more once it is dropped.
 #[derive(Debug)]
@@ -42,26 +40,18 @@ impl Listener {
     ///
     /// If the device has failed.
     pub async fn accept(&self) -> io::Result<(Stream, SocketAddr)> {
-        let stream = poll_fn(|context| self.poll_accept(context)).await?;
+        let call = self.host.shared.lock().listeners.entry(self.port).or_default().waiting.call();
+        let attempt = |state: &mut State| {
+            state.check()?;
+            let accepting = state.listeners.entry(self.port).or_default();
+            match accepting.open.pop_front() {
+                Some(id) => Poll::Ready(Ok(Stream::of(self.host.clone(), id))),
+                None => accepting.waiting.wait(),
+            }
+        };
+        let stream = self.host.attend_to(call, attempt).await?;
         let remote = stream.peer_addr()?;
         Ok((stream, remote))
-    }
-
-    fn poll_accept(&self, context: &mut Context<'_>) -> Poll<io::Result<Stream>> {
-        let budget = ready!(coop::poll_proceed(context));
-        let mut state = self.host.shared.lock();
-        state.check()?;
-        let accepting = state.listeners.entry(self.port).or_default();
-        match accepting.open.pop_front() {
-            Some(id) => {
-                budget.made_progress();
-                Poll::Ready(Ok(Stream::of(self.host.clone(), id)))
-            }
-            None => {
-                accepting.waiting.add(context);
-                Poll::Pending
-            }
-        }
     }
 }
 

@@ -16,10 +16,10 @@
 //! Timers are tokio's, which count in milliseconds: a program that needs them finer, or that has a
 //! thread to itself, takes [`Driver`] and its own loop.
 
+mod crowd;
 mod listener;
 mod stream;
 mod udp;
-mod wakers;
 
 pub use listener::Listener;
 pub use stream::Stream;
@@ -30,6 +30,7 @@ use crate::device::Device;
 use crate::driver::Driver;
 use crate::entropy;
 use crate::waiting::Wait;
+use crowd::Crowd;
 use protocols::chance::Chance;
 use protocols::link::{Datagram, Ethernet, Link};
 use protocols::meter::{Account, Clock, Meter};
@@ -40,7 +41,6 @@ use protocols::transport::udp::SocketId;
 use protocols::{Cx, Instant};
 use rustix::io::Errno;
 use std::collections::{HashMap, VecDeque};
-use std::future::poll_fn;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsFd, OwnedFd};
@@ -49,7 +49,6 @@ use std::task::{Poll, Waker};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 use tokio::sync::Notify;
-use wakers::Wakers;
 
 /// Connections that may wait to be accepted.
 const ACCEPT_LIMIT: usize = 1024;
@@ -79,7 +78,14 @@ struct Waiting {
 #[derive(Debug, Default)]
 struct Accepting {
     open: VecDeque<ConnectionId>,
-    waiting: Wakers,
+    waiting: Crowd,
+}
+
+/// Who is woken when the lock is free.
+#[derive(Debug, Default)]
+struct News {
+    wakers: Vec<Waker>,
+    calls: Vec<Arc<Notify>>,
 }
 
 /// Why nothing works any more.
@@ -94,13 +100,12 @@ struct State {
     driver: Driver,
     connections: HashMap<ConnectionId, Waiting>,
     listeners: HashMap<u16, Accepting>,
-    datagrams: HashMap<SocketId, Wakers>,
+    datagrams: HashMap<SocketId, Crowd>,
     /// Those who have a datagram to send for which there is no room.
-    senders: Wakers,
-    /// Those who look at the host again whenever anything has happened.
-    watchers: Wakers,
-    /// Those who are woken when the lock is free.
-    woken: Vec<Waker>,
+    senders: Crowd,
+    /// Those who look at the host again after each turn.
+    watchers: Crowd,
+    news: News,
     /// Until when the task of the host waits.
     sleeps_until: Option<Instant>,
     /// The device is not read, because data that nobody reads holds all packets.
@@ -170,9 +175,9 @@ impl Host {
             connections: HashMap::new(),
             listeners: HashMap::new(),
             datagrams: HashMap::new(),
-            senders: Wakers::default(),
-            watchers: Wakers::default(),
-            woken: Vec::new(),
+            senders: Crowd::default(),
+            watchers: Crowd::default(),
+            news: News::default(),
             sleeps_until: None,
             is_starved: false,
             failure: None,
@@ -241,21 +246,25 @@ impl Host {
 
     /// Waits until what `has_come` looks for is so.
     async fn watch(&self, mut has_come: impl FnMut(&mut State) -> bool) -> io::Result<()> {
-        poll_fn(|context| {
-            let mut state = self.shared.lock();
-            if has_come(&mut state) {
+        let call = self.shared.lock().watchers.call();
+        self.attend_to(call, |state| {
+            if has_come(state) {
                 return Poll::Ready(Ok(()));
             }
             state.check()?;
-            state.watchers.add(context);
-            Poll::Pending
+            state.watchers.wait()
         })
         .await
     }
 
-    /// Lets `look` see the layers: their status, and what they can do beyond streams.
+    /// Lets `look` see the layers: their status, and what they can do beyond streams. It must not
+    /// call the host or its streams, which wait for it to end.
     pub fn with_layers<R>(&self, look: impl FnOnce(&mut Layers, &mut Cx<'_>) -> R) -> R {
-        self.act(|state| state.layers(look))
+        self.act(|state| {
+            let seen = state.layers(look);
+            state.watchers.tell(&mut state.news.calls);
+            seen
+        })
     }
 
     /// Returns the meter as it stands.
@@ -276,9 +285,9 @@ impl Host {
         if state.is_late() {
             self.shared.sooner.notify_one();
         }
-        let woken = state.take_woken();
+        let news = state.take_news();
         drop(state);
-        woken.into_iter().for_each(Waker::wake);
+        news.tell();
         result
     }
 }
@@ -293,9 +302,9 @@ impl Shared {
     fn fail(&self, failure: Failure) {
         let mut state = self.lock();
         state.fail(failure);
-        let woken = state.take_woken();
+        let news = state.take_news();
         drop(state);
-        woken.into_iter().for_each(Waker::wake);
+        news.tell();
     }
 }
 
@@ -333,23 +342,25 @@ impl State {
     /// Reads what the device has, lets due timers run out, sends what is owed and notes who is
     /// woken. Returns whether there may be more to do at once.
     fn turn(&mut self) -> io::Result<bool> {
+        let was_starved = self.driver.parts().0.layers.pool.is_exhausted();
         let turn = self.driver.turn(&mut Callers, Some(Instant::ZERO))?;
         self.tell();
         self.tell_readers_of_datagrams();
+        self.watchers.tell(&mut self.news.calls);
         let station = self.driver.parts().0;
         let has_looped = station.has_input();
         self.is_starved = station.layers.pool.is_exhausted();
         self.sleeps_until = self.driver.deadline();
-        Ok(turn.packets_in > 0 || has_looped)
+        Ok(turn.packets_in > 0 || has_looped || was_starved && !self.is_starved)
     }
 
     /// Returns whether the task of the host has something to do before it would look.
     fn is_late(&mut self) -> bool {
-        let is_fed = self.is_starved && !self.driver.parts().0.layers.pool.is_exhausted();
         let deadline = self.driver.deadline();
         let is_sooner =
             deadline.is_some_and(|at| self.sleeps_until.is_none_or(|planned| at < planned));
-        is_fed || is_sooner || self.driver.parts().0.has_input()
+        // What was read just now may be a packet that the device waits for.
+        self.is_starved || is_sooner || self.driver.parts().0.has_input()
     }
 
     /// Notes who is woken by what has happened.
@@ -358,23 +369,21 @@ impl State {
             self.wake(id, event);
         }
         if !self.driver.waits_for_room() && !self.driver.parts().0.layers.pool.is_exhausted() {
-            self.senders.move_to(&mut self.woken);
+            self.senders.tell(&mut self.news.calls);
         }
-        self.watchers.move_to(&mut self.woken);
     }
 
     fn tell_readers_of_datagrams(&mut self) {
         let udp = &self.driver.parts().0.layers.udp;
         for (socket, waiting) in &mut self.datagrams {
-            if !waiting.is_empty() && udp.has_datagram(*socket) {
-                waiting.move_to(&mut self.woken);
+            if waiting.is_waiting() && udp.has_datagram(*socket) {
+                waiting.tell(&mut self.news.calls);
             }
         }
     }
 
-    /// Returns those who are to be woken when the lock is free.
-    fn take_woken(&mut self) -> Vec<Waker> {
-        std::mem::take(&mut self.woken)
+    fn take_news(&mut self) -> News {
+        std::mem::take(&mut self.news)
     }
 
     /// Returns whether every peer has all that was written to it, of the connections that we have
@@ -399,7 +408,7 @@ impl State {
             Event::Closed => [opening.take(), reading.take(), writing.take()],
             Event::Unresponsive => [None, None, None],
         };
-        self.woken.extend(woken.into_iter().flatten());
+        self.news.wakers.extend(woken.into_iter().flatten());
     }
 
     /// Keeps a connection that was opened from outside until the program accepts it.
@@ -411,7 +420,7 @@ impl State {
             Some(listener) => {
                 listener.open.push_back(id);
                 self.connections.insert(id, Waiting::default());
-                listener.waiting.move_to(&mut self.woken);
+                listener.waiting.tell(&mut self.news.calls);
             }
             None => tcp.release(id),
         }
@@ -422,12 +431,13 @@ impl State {
         self.failure.get_or_insert(failure);
         for (_, waiting) in self.connections.drain() {
             let Waiting { opening, reading, writing } = waiting;
-            self.woken.extend([opening, reading, writing].into_iter().flatten());
+            self.news.wakers.extend([opening, reading, writing].into_iter().flatten());
         }
-        self.listeners.values_mut().for_each(|port| port.waiting.move_to(&mut self.woken));
-        self.datagrams.values_mut().for_each(|waiting| waiting.move_to(&mut self.woken));
-        self.senders.move_to(&mut self.woken);
-        self.watchers.move_to(&mut self.woken);
+        let ports = self.listeners.values_mut().map(|port| &mut port.waiting);
+        let crowds = [&mut self.senders, &mut self.watchers];
+        for crowd in ports.chain(self.datagrams.values_mut()).chain(crowds) {
+            crowd.tell(&mut self.news.calls);
+        }
     }
 
     fn check(&self) -> io::Result<()> {
@@ -452,6 +462,13 @@ impl State {
             return Err(io::Error::new(io::ErrorKind::NetworkUnreachable, sentence));
         }
         Ok(source)
+    }
+}
+
+impl News {
+    fn tell(self) {
+        self.wakers.into_iter().for_each(Waker::wake);
+        self.calls.iter().for_each(|call| call.notify_waiters());
     }
 }
 
@@ -483,7 +500,7 @@ impl Drop for Attendance {
 async fn attend(host: Attendance, device: AsyncFd<OwnedFd>, sooner: Arc<Notify>) {
     loop {
         let Some(shared) = host.0.upgrade() else { return };
-        let (turn, pause, woken) = {
+        let (turn, pause, news) = {
             let mut state = shared.lock();
             let turn = state.turn();
             if let Err(error) = &turn {
@@ -492,10 +509,10 @@ async fn attend(host: Attendance, device: AsyncFd<OwnedFd>, sooner: Arc<Notify>)
             let now = state.driver.clock().now();
             let sleeps_for = state.sleeps_until.map(|until| until.since(now));
             let pause = Pause { sleeps_for, is_for_room: state.driver.waits_for_room() };
-            (turn, pause, state.take_woken())
+            (turn, pause, state.take_news())
         };
         drop(shared);
-        woken.into_iter().for_each(Waker::wake);
+        news.tell();
         match turn {
             // Others run between two turns of a busy device.
             Ok(true) => tokio::task::yield_now().await,

@@ -3,11 +3,9 @@
 use super::{Host, State};
 use protocols::station::SendError;
 use protocols::transport::udp::{BindError, SocketId};
-use std::future::poll_fn;
 use std::io;
 use std::net::SocketAddr;
-use std::task::{Context, Poll, ready};
-use tokio::task::coop;
+use std::task::Poll;
 
 /// A bound UDP socket; it is closed when it is dropped.
 #[derive(Debug)]
@@ -42,22 +40,12 @@ impl UdpSocket {
     ///
     /// As [`Self::try_send_to`], but for `WouldBlock`.
     pub async fn send_to(&self, data: &[u8], destination: SocketAddr) -> io::Result<usize> {
-        poll_fn(|context| {
-            let budget = ready!(coop::poll_proceed(context));
-            let sent = self.host.act(|state| {
-                let sent = self.send(state, data, destination);
-                if sent.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock) {
-                    state.senders.add(context);
-                    return Poll::Pending;
-                }
-                Poll::Ready(sent)
-            });
-            if sent.is_ready() {
-                budget.made_progress();
-            }
-            sent
-        })
-        .await
+        let call = self.host.shared.lock().senders.call();
+        let attempt = |state: &mut State| match self.send(state, data, destination) {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => state.senders.wait(),
+            sent => Poll::Ready(sent),
+        };
+        self.host.attend_to(call, attempt).await
     }
 
     /// Sends one datagram without waiting. Returns its length.
@@ -87,17 +75,8 @@ impl UdpSocket {
     ///
     /// If the device has failed.
     pub async fn recv_from(&self, buffer: &mut [u8]) -> io::Result<(usize, SocketAddr)> {
-        poll_fn(|context| self.poll_recv(context, buffer)).await
-    }
-
-    fn poll_recv(
-        &self,
-        context: &mut Context<'_>,
-        buffer: &mut [u8],
-    ) -> Poll<io::Result<(usize, SocketAddr)>> {
-        let budget = ready!(coop::poll_proceed(context));
-        // The packet that is given back may be the one that the device waits for.
-        self.host.act(|state| {
+        let call = self.host.shared.lock().datagrams.entry(self.id).or_default().call();
+        let attempt = |state: &mut State| {
             let received = state.layers(|layers, _| {
                 let (source, packet) = layers.udp.receive_from(self.id)?;
                 let count = packet.len().min(buffer.len());
@@ -109,13 +88,12 @@ impl UdpSocket {
                 Some((count, source))
             });
             if let Some(received) = received {
-                budget.made_progress();
                 return Poll::Ready(Ok(received));
             }
             state.check()?;
-            state.datagrams.entry(self.id).or_default().add(context);
-            Poll::Pending
-        })
+            state.datagrams.entry(self.id).or_default().wait()
+        };
+        self.host.attend_to(call, attempt).await
     }
 }
 
