@@ -248,6 +248,12 @@ impl Pool {
         self.lent <= self.limit / 2
     }
 
+    /// Returns whether so many are lent that the rest is for what does not wait for an application.
+    #[must_use]
+    pub fn is_scarce(&self) -> bool {
+        self.lent > self.limit - self.limit / 8
+    }
+
     /// Returns how many packets are lent now.
     #[must_use]
     pub fn lent(&self) -> usize {
@@ -298,5 +304,17 @@ mod tests {
         assert_eq!(lab.counted(Counter::PacketsRefused), 1);
         pool.put(first);
         assert!(pool.take(&mut lab.meter).is_some());
+    }
+
+    #[test]
+    fn an_eighth_of_a_pool_is_kept_for_what_does_not_wait() {
+        let (mut pool, mut lab) = (Pool::new(16, 64), Lab::default());
+        let lent: Vec<_> = (0..14).map(|_| pool.take(lab.cx().meter).unwrap()).collect();
+        assert!(!pool.is_scarce());
+        let one_more = pool.take(lab.cx().meter).unwrap();
+        assert!(pool.is_scarce());
+        pool.put(one_more);
+        assert!(!pool.is_scarce());
+        lent.into_iter().for_each(|packet| pool.put(packet));
     }
 }

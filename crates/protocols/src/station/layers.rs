@@ -125,12 +125,20 @@ impl Layers {
         self.raw.pop_front()
     }
 
+    /// Lends an empty packet; those whose data TCP's users have read are empty too.
+    pub(super) fn lend(&mut self, cx: &mut Cx<'_>) -> Option<Packet> {
+        if self.pool.is_exhausted() {
+            self.tcp.give_back(&mut self.pool);
+        }
+        self.pool.take(cx.meter)
+    }
+
     fn outgoing_packet(&mut self, cx: &mut Cx<'_>) -> Result<Packet, SendError> {
         if self.outgoing.len() >= OUTGOING_MAX {
             cx.meter.count(Counter::IpOutputDropped);
             return Err(SendError::WouldBlock);
         }
-        self.pool.take(cx.meter).ok_or(SendError::WouldBlock)
+        self.lend(cx).ok_or(SendError::WouldBlock)
     }
 
     /// Returns the station's place on an Ethernet segment, if it is on one.
@@ -175,6 +183,11 @@ impl Layers {
                     self.pool.put(packet);
                 }
                 self.confirm_way(cx);
+            }
+            // What nobody reads must not take the packets of everybody else.
+            Protocol::Udp if self.pool.is_scarce() => {
+                cx.meter.count(Counter::UdpQueueFull);
+                self.pool.put(datagram.packet);
             }
             Protocol::Udp => {
                 if let Some(datagram) = self.udp.receive(datagram, &mut self.pool, cx) {

@@ -622,7 +622,7 @@ impl Tcp {
         pool: &mut Pool,
         cx: &mut Cx<'_>,
     ) -> Option<(Segment, Option<Tail>)> {
-        self.table.spent.drain(..).for_each(|packet| pool.put(packet));
+        self.give_back(pool);
         if !self.has_output() {
             return None;
         }
@@ -634,6 +634,11 @@ impl Tcp {
         }
         cx.meter.enter(left);
         segment
+    }
+
+    /// Gives `pool` the packets whose data was read, which output does too.
+    pub(crate) fn give_back(&mut self, pool: &mut Pool) {
+        self.table.spent.drain(..).for_each(|packet| pool.put(packet));
     }
 
     /// Returns whether [`Self::transmit_in_parts`] leaves data in the send buffer: its checksum is
