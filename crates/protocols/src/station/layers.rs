@@ -130,6 +130,10 @@ impl Layers {
             cx.meter.count(Counter::IpOutputDropped);
             return Err(SendError::WouldBlock);
         }
+        if self.pool.is_scarce() {
+            cx.meter.count(Counter::PacketsRefused);
+            return Err(SendError::WouldBlock);
+        }
         self.pool.take(cx.meter).ok_or(SendError::WouldBlock)
     }
 
@@ -288,7 +292,7 @@ impl Layers {
 
     /// Returns whether something may be owed to the link, and there is a packet for it.
     pub(super) fn has_output(&self) -> bool {
-        let has_segments = self.tcp.has_output() && !self.pool.is_exhausted();
+        let has_segments = self.tcp.has_output() && !self.pool.is_scarce();
         let ethernet = self.ethernet.as_ref();
         let has_frames = ethernet.is_some_and(|ethernet| ethernet.has_output(&self.pool));
         let has_datagrams = self.internet.has_output(&self.pool) || !self.outgoing.is_empty();
@@ -343,7 +347,7 @@ impl Layers {
         if let Some(packet) = self.next_datagram(cx) {
             return Some(packet);
         }
-        loop {
+        while !self.pool.is_scarce() {
             let segment = self.tcp.transmit(&mut self.pool, cx)?;
             match self.internet.send(segment.packet, segment.lower, &mut self.pool, cx) {
                 Ok(Some(packet)) => return Some(packet),
@@ -353,6 +357,7 @@ impl Layers {
                 Err(_) => cx.meter.count(Counter::IpOutputDropped),
             }
         }
+        None
     }
 
     fn transmit_datagram_in_parts(&mut self, cx: &mut Cx<'_>) -> Option<(Packet, Option<Tail>)> {
@@ -362,7 +367,7 @@ impl Layers {
         if let Some(packet) = self.next_datagram(cx) {
             return Some((packet, None));
         }
-        loop {
+        while !self.pool.is_scarce() {
             let (mut segment, tail) = self.tcp.transmit_in_parts(&mut self.pool, cx)?;
             // No device gathers what comes back to us.
             if self.internet.is_here(segment.lower.destination)
@@ -376,6 +381,7 @@ impl Layers {
                 Err(_) => cx.meter.count(Counter::IpOutputDropped),
             }
         }
+        None
     }
 
     fn next_datagram(&mut self, cx: &mut Cx<'_>) -> Option<Packet> {

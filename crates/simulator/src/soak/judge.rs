@@ -4,6 +4,9 @@ use super::bulk::Bulk;
 use super::scene::{Pair, Scene};
 use crate::host::Host;
 use crate::world::Side;
+use protocols::link::Link;
+use protocols::link::ppp::Phase;
+use protocols::meter::Counter;
 use protocols::station::Carried;
 use protocols::time::{Duration, Instant};
 use protocols::transport::tcp::Ending;
@@ -73,13 +76,18 @@ impl Trial<'_> {
     }
 
     fn run_until(&mut self, world: &mut Pair, end: Instant) -> Result<(), String> {
-        let driven = world.drive(|world| {
-            self.happenings += 1;
-            self.hold_to_promises(world);
-            let is_endless = self.happenings > HAPPENINGS_MAX || self.broken.is_some();
-            is_endless || world.now() >= end || self.is_over(world)
-        });
-        driven.map_err(|stuck| stuck.to_string())?;
+        loop {
+            let driven = world.drive(|world| {
+                self.happenings += 1;
+                self.hold_to_promises(world);
+                let is_endless = self.happenings > HAPPENINGS_MAX || self.broken.is_some();
+                let is_done = is_endless || world.now() >= end || self.is_over(world);
+                is_done || has_dead_line(world).is_some()
+            });
+            driven.map_err(|stuck| stuck.to_string())?;
+            let Some(side) = has_dead_line(world) else { break };
+            world.reopen(side);
+        }
         if self.happenings > HAPPENINGS_MAX {
             return Err(format!("no end after {} happenings", self.happenings));
         }
@@ -181,6 +189,16 @@ fn forgotten(user: &Party) -> Result<(), String> {
     }
 }
 
+/// Returns whose line has come to an end, which its owner opens again.
+fn has_dead_line(world: &Pair) -> Option<Side> {
+    let hosts = [(Side::User, &world.user), (Side::Server, &world.server)];
+    let is_dead = |host: &Party| match host.station.link() {
+        Link::Ppp(ppp) => ppp.phase() == Phase::Dead,
+        _ => false,
+    };
+    hosts.into_iter().find(|(_, host)| is_dead(host)).map(|(side, _)| side)
+}
+
 fn status(world: &Pair, side: Side) -> Option<protocols::transport::tcp::Status> {
     let host = match side {
         Side::User => &world.user,
@@ -191,5 +209,15 @@ fn status(world: &Pair, side: Side) -> Option<protocols::transport::tcp::Status>
 
 fn report(world: &Pair, what: &str) -> String {
     let [user, server] = [Side::User, Side::Server].map(|side| status(world, side));
-    format!("{what} at {}\n  user {user:?}\n  server {server:?}", world.now())
+    let [user_counted, server_counted] = [counted(&world.user), counted(&world.server)];
+    let now = world.now();
+    format!(
+        "{what} at {now}\n  user {user:?}\n  server {server:?}\n  user {user_counted}\n  server {server_counted}"
+    )
+}
+
+fn counted(host: &Party) -> String {
+    let counts = Counter::ALL.iter().map(|counter| (counter, host.meter.counted(*counter)));
+    let counts = counts.filter(|(_, count)| *count > 0);
+    counts.map(|(counter, count)| format!("{}: {count}; ", counter.text())).collect()
 }

@@ -179,7 +179,7 @@ impl Medium for Network {
         &mut self,
         from: Side,
         sent_at: Instant,
-        mut bytes: Vec<u8>,
+        bytes: Vec<u8>,
         chance: &mut Chance,
     ) -> Vec<Arrival> {
         let is_calm = sent_at >= self.conditions.calm_at;
@@ -194,14 +194,20 @@ impl Medium for Network {
         }
         let back = |bytes| Arrival { to: from, at: sent_at + self.conditions.delay, bytes };
         let mtu = self.mtu(sent_at);
-        if bytes.len() > usize::from(mtu) {
-            let said = forge::error(&bytes, Saying::TooBig(mtu), false);
-            return said.map(back).into_iter().collect();
-        }
-        let lie = if is_calm { None } else { self.lie(&bytes, chance) };
+        let pieces = match (bytes.len() > usize::from(mtu)).then(|| forge::cut(&bytes, mtu)) {
+            None => vec![bytes],
+            Some(Some(pieces)) => pieces,
+            Some(None) => {
+                let said = forge::error(&bytes, Saying::TooBig(mtu), false);
+                return said.map(back).into_iter().collect();
+            }
+        };
+        let lie = pieces.first().filter(|_| !is_calm).and_then(|first| self.lie(first, chance));
         let mut arrivals: Vec<Arrival> = lie.map(back).into_iter().collect();
-        if let Some(gone_at) = self.pass(from, sent_at, &mut bytes) {
-            arrivals.extend(self.deliver(from, gone_at, bytes, chance));
+        for mut bytes in pieces {
+            if let Some(gone_at) = self.pass(from, sent_at, &mut bytes) {
+                arrivals.extend(self.deliver(from, gone_at, bytes, chance));
+            }
         }
         arrivals
     }

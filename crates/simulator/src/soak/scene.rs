@@ -11,6 +11,7 @@ use crate::world::{Side, World};
 use protocols::Cx;
 use protocols::chance::Chance;
 use protocols::internet::addresses::Address;
+use protocols::internet::path_mtu::IPV4_FLOOR;
 use protocols::link::{Datagram, Link, Llp, Ppp, Slip, ppp};
 use protocols::meter::{Clock, Costs, Meter, Work};
 use protocols::packet::Pool;
@@ -140,7 +141,7 @@ impl Scene {
             profiles: profiles.map(|profile| lasting(profile, restarts_at.is_some())),
             paces: [0; 2].map(|_| pace(&mut draw)),
             closes_second: [first_to_close == 1, first_to_close == 2],
-            packets: [0; 2].map(|_| if draw.one_in(6) { 4 } else { Pool::DEFAULT_LIMIT }),
+            packets: [0; 2].map(|_| packets(&mut draw, &conditions)),
             clocks: [0; 2].map(|_| clock(&mut draw)),
             isns: [isn(&mut draw), isn(&mut draw)],
             restarts_at,
@@ -393,6 +394,13 @@ fn file_len(draw: &mut Draw, conditions: &Conditions, profiles: &[Profile; 2]) -
     let window = windows.min().unwrap_or(1) as u64;
     let most = if conditions.is_serial { FILE_MAX / 5 } else { FILE_MAX };
     draw.below(most.min(carried).min(window * 500))
+}
+
+/// Returns how many packet buffers a host has: few at times, but enough for the fragments of a
+/// segment, which come in one burst.
+fn packets(draw: &mut Draw, conditions: &Conditions) -> usize {
+    let is_cut = conditions.mtus.iter().any(|mtu| *mtu < IPV4_FLOOR);
+    if draw.one_in(6) && !is_cut { 4 } else { Pool::DEFAULT_LIMIT }
 }
 
 fn pace(draw: &mut Draw) -> Pace {
