@@ -42,6 +42,7 @@ mod listen;
 mod lower_level;
 mod newreno;
 mod pacing;
+mod pieces;
 mod ports;
 mod profile;
 mod prr;
@@ -54,6 +55,7 @@ mod sack;
 mod send_buffer;
 pub mod seq;
 mod settings;
+mod settled;
 mod status;
 mod syn_cookie;
 mod table;
@@ -462,14 +464,19 @@ impl Tcp {
         may_keep: bool,
         cx: &mut Cx<'_>,
     ) -> Option<Packet> {
-        let left = cx.meter.enter(Account::TcpByte);
         let segment = packet.data();
-        let sum = match packet.offload.checksum {
-            ChecksumState::InPacket => self.lower.sum(lower.source, lower.destination, segment),
-            ChecksumState::Verified | ChecksumState::Partial { .. } => lower_level::GOOD,
+        let (left, sum) = match packet.offload.checksum {
+            ChecksumState::InPacket => {
+                let left = cx.meter.enter(Account::TcpByte);
+                let sum = self.lower.sum(lower.source, lower.destination, segment);
+                cx.meter.enter(Account::TcpFixed);
+                (left, sum)
+            }
+            ChecksumState::Verified | ChecksumState::Partial { .. } => {
+                (cx.meter.enter(Account::TcpFixed), lower_level::GOOD)
+            }
         };
         let parsed = Header::parse(segment, sum, cx.meter);
-        cx.meter.enter(Account::TcpFixed);
         cx.meter.count(Counter::TcpSegmentsIn);
         cx.meter.work(Work::Segment, 1);
         let kept = match parsed {
