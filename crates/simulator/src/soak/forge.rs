@@ -6,9 +6,8 @@ use std::net::Ipv6Addr;
 
 const ROUTER_V4: [u8; 4] = [10, 0, 0, 254];
 const ROUTER_V6: Ipv6Addr = Ipv6Addr::new(0x2001, 0xDB8, 0, 0, 0, 0, 0, 0xFE);
-/// An error fits into 576 bytes, or into the least MTU of IPv6 (RFC 1812 §4.3.2.3, RFC 4443 §2.4
-/// (c)).
-const QUOTED_MAX_V4: usize = 576 - HEADER_LEN_V4 - 8;
+/// An error fits into the least MTU: 68 and 1,280 bytes (RFC 791 §3.2, RFC 4443 §2.4 (c)).
+const QUOTED_MAX_V4: usize = 68 - HEADER_LEN_V4 - 8;
 const QUOTED_MAX_V6: usize = 1_280 - 40 - 8;
 const HEADER_LEN_V4: usize = 20;
 const SYN: u8 = 0x02;
@@ -156,4 +155,49 @@ fn error_v6(quoted: &[u8], saying: Saying) -> Option<Vec<u8>> {
     let [high, low] = u16::try_from(message.len()).ok()?.to_be_bytes();
     let fixed = [0x60, 0, 0, 0, high, low, 58, 64];
     Some([&fixed[..], &ROUTER_V6.octets(), &destination, &message].concat())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use protocols::internet::ipv4;
+
+    fn datagram(len: u16) -> Vec<u8> {
+        let header = ipv4::Header {
+            source: [10, 0, 0, 1].into(),
+            destination: [10, 0, 0, 2].into(),
+            protocol: ipv4::Protocol::Tcp,
+            time_to_live: 64,
+            identification: 7,
+            dscp_ecn: 2,
+            dont_fragment: false,
+        };
+        let data: Vec<u8> = (0..len).map(|at| at.to_le_bytes()[0]).collect();
+        [&header.emit(len + 20)[..], &data].concat()
+    }
+
+    #[test]
+    fn the_data_of_the_pieces_are_those_of_the_datagram_one_behind_the_other() {
+        let whole = datagram(1_000);
+        let pieces = cut(&whole, 68).unwrap();
+        assert_eq!(pieces.len(), 21);
+        let data: Vec<u8> = pieces.iter().flat_map(|piece| piece[20..].to_vec()).collect();
+        assert_eq!(data, whole[20..]);
+        assert_eq!(pieces[1][6..8], [0x20, 6]);
+        assert_eq!(pieces[20][6..8], [0, 120]);
+    }
+
+    #[test]
+    fn a_datagram_that_may_not_be_cut_is_not() {
+        let mut whole = datagram(1_000);
+        whole[6] = 0x40;
+        assert_eq!(cut(&whole, 68), None);
+    }
+
+    #[test]
+    fn a_mark_leaves_a_header_whose_checksum_is_right() {
+        let mut whole = datagram(10);
+        assert!(mark(&mut whole));
+        assert_eq!(ipv4::Header::parse(&whole).unwrap().header.dscp_ecn, 3);
+    }
 }
