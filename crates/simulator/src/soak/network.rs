@@ -56,8 +56,14 @@ fn serial_time(len: u64, rate_bps: u64) -> Duration {
     Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
 }
 
-/// The first sequence number of each side, once its SYN has passed.
-pub(super) type Isns = Rc<Cell<[Option<u32>; 2]>>;
+/// What the network has noted.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Notes {
+    /// The first sequence number of each side, once its SYN has passed.
+    pub(super) isns: Rc<Cell<[Option<u32>; 2]>>,
+    /// How many ICMP errors there were from those who have seen what they speak of.
+    pub(super) errors_told: Rc<Cell<u64>>,
+}
 
 /// One direction.
 #[derive(Clone, Copy, Debug, Default)]
@@ -75,12 +81,12 @@ struct Way {
 pub(super) struct Network {
     conditions: Conditions,
     ways: [Way; 2],
-    isns: Isns,
+    notes: Notes,
 }
 
 impl Network {
-    pub(super) fn new(conditions: Conditions, isns: Isns) -> Self {
-        Self { conditions, ways: [Way::default(); 2], isns }
+    pub(super) fn new(conditions: Conditions, notes: Notes) -> Self {
+        Self { conditions, ways: [Way::default(); 2], notes }
     }
 
     fn way(&mut self, from: Side) -> &mut Way {
@@ -92,11 +98,11 @@ impl Network {
     }
 
     fn note_isn(&self, from: Side, datagram: &[u8]) {
-        let mut isns = self.isns.get();
+        let mut isns = self.notes.isns.get();
         let own = isns.get_mut(from as usize);
         if let (Some(own @ None), Some(isn)) = (own, forge::isn(datagram)) {
             *own = Some(isn);
-            self.isns.set(isns);
+            self.notes.isns.set(isns);
         }
     }
 
@@ -145,9 +151,16 @@ impl Network {
             0 => forge::error(datagram, Saying::TooBig(68), true),
             1 => forge::error(datagram, Saying::NoPort, true),
             // Who has seen the datagram may say what ends nothing.
-            2 => forge::error(datagram, Saying::NoRoute, false),
+            2 => self.told(datagram, Saying::NoRoute),
             _ => forge::error(datagram, Saying::NoRoute, true),
         }
+    }
+
+    /// Returns the error of somebody who has seen the datagram.
+    fn told(&self, datagram: &[u8], saying: Saying) -> Option<Vec<u8>> {
+        let errors_told = &self.notes.errors_told;
+        errors_told.set(errors_told.get() + 1);
+        forge::error(datagram, saying, false)
     }
 
     fn deliver(
@@ -198,7 +211,7 @@ impl Medium for Network {
             None => vec![bytes],
             Some(Some(pieces)) => pieces,
             Some(None) => {
-                let said = forge::error(&bytes, Saying::TooBig(mtu), false);
+                let said = self.told(&bytes, Saying::TooBig(mtu));
                 return said.map(back).into_iter().collect();
             }
         };

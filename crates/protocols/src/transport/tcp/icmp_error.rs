@@ -13,6 +13,7 @@ use crate::cx::Cx;
 use crate::internet::icmp::{ErrorKind, IcmpError, Unreachable};
 use crate::internet::ipv4::Protocol;
 use crate::meter::Counter;
+use crate::planted::{Bug, is_planted};
 use core::net::{IpAddr, SocketAddr};
 
 /// No link of today takes less; a router that says so is not believed (RFC 5927 §7.2).
@@ -51,7 +52,8 @@ impl Tcp {
 
 impl Connection {
     fn is_in_flight(&self, seq: Seq) -> bool {
-        seq.is_in_window(self.snd_una, self.snd_max.since(self.snd_una))
+        is_planted(Bug::BelievesStrangers)
+            || seq.is_in_window(self.snd_una, self.snd_max.since(self.snd_una))
     }
 
     fn icmp_error(&mut self, kind: ErrorKind, cx: &Cx<'_>) {
@@ -77,7 +79,7 @@ impl Connection {
             IpAddr::V6(_) => mtu.max(MIN_MTU_V6) - FIXED_HEADERS_V6_LEN,
         };
         let mss = u32::from(mtu_without_headers) - options;
-        if mss >= self.snd_mss {
+        if mss >= self.snd_mss || is_planted(Bug::IgnoresTooBig) {
             return;
         }
         self.snd_mss = mss;

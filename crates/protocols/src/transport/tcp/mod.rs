@@ -81,6 +81,7 @@ use crate::cx::Cx;
 use crate::internet;
 use crate::meter::{Account, Counter, Work};
 use crate::packet::{ChecksumState, Packet, Pool};
+use crate::planted::{Bug, is_planted};
 use crate::time::Instant;
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::sync::Arc;
@@ -494,6 +495,9 @@ impl Tcp {
                 let counter =
                     if is_damaged { Counter::TcpChecksumErrors } else { Counter::TcpHeaderErrors };
                 cx.meter.count(counter);
+                if is_planted(Bug::LeaksPacket) {
+                    return None;
+                }
                 None
             }
         };
