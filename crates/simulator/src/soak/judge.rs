@@ -22,6 +22,9 @@ const TIMEOUTS_MAX: u32 = 3;
 /// A second transmission of a link, an acknowledgment that the peer delays, and its user's nap.
 const SLACK: Duration = Duration::from_secs(10);
 
+/// The queues of a line have gone by then.
+const QUEUES_EMPTY_AFTER: Duration = Duration::from_secs(600);
+
 /// What one end has to show in the calm.
 #[derive(Clone, Copy, Debug)]
 struct Promise {
@@ -137,9 +140,15 @@ impl Trial<'_> {
     }
 
     fn verdict(&self, world: &mut Pair) -> Result<(), String> {
-        // What is still under way arrives.
+        // What is still under way arrives, and what waits for the line goes or is given up.
         let rest = self.scene.conditions.round_trip_max() + Duration::from_secs(1);
         world.run_until(world.now() + rest);
+        let last_at = world.now() + QUEUES_EMPTY_AFTER;
+        while world.user.station.packets_lent() + world.server.station.packets_lent() > 0
+            && world.now() < last_at
+        {
+            world.run_until(world.now() + Duration::from_secs(1));
+        }
         let is_restarted = self.scene.restarts_at.is_some();
         for (name, host) in [("user", &world.user), ("server", &world.server)] {
             self.content(host)

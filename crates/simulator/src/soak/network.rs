@@ -5,6 +5,7 @@ use crate::faults::Faults;
 use crate::medium::{Arrival, Medium};
 use crate::world::Side;
 use protocols::chance::Chance;
+use protocols::link::QUEUE_LIMIT;
 use protocols::time::{Duration, Instant};
 use std::cell::Cell;
 use std::rc::Rc;
@@ -45,7 +46,9 @@ pub(super) struct Conditions {
 impl Conditions {
     /// Returns the longest time that something may be under way, there and back, once it is calm.
     pub(super) fn round_trip_max(&self) -> Duration {
-        let queue = if self.is_serial { 0 } else { self.queue_bytes as u64 };
+        // A line has the queue of its host before it, and any byte may be escaped.
+        let line_queue = 2 * QUEUE_LIMIT as u64 * u64::from(self.mtus[0]);
+        let queue = if self.is_serial { line_queue } else { self.queue_bytes as u64 };
         let waiting = serial_time(queue + u64::from(self.mtus[0]), self.rate_bps);
         (self.delay + self.jitter + self.faults.held_back + waiting) * 2
     }

@@ -77,11 +77,11 @@ impl Connection {
     /// What is lost goes first (RFC 6675 §4), a super-segment of it at most.
     fn plan_retransmission(&mut self, super_segment_max: u32, cx: &Cx<'_>) -> Option<Plan> {
         let segments = (super_segment_max / self.snd_mss).max(1);
-        let (seq, len) = self.recovery.as_ref()?.next_lost(segments * self.snd_mss)?;
+        let mss = self.data_mss();
+        let (seq, len) = self.recovery.as_ref()?.next_lost(segments * mss)?;
         // The peer does not take what is behind its window, even if it was inside when it left.
         let window = self.snd_wnd.saturating_sub(seq.since(self.snd_una));
         let len = len.min(window).min(self.quantum());
-        let mss = self.data_mss();
         let len = if len > mss { len - len % mss } else { len };
         if len == 0 || !self.is_paced_now(cx.now) {
             return None;
