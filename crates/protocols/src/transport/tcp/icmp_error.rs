@@ -46,7 +46,8 @@ impl Tcp {
 
 impl Connection {
     fn is_in_flight(&self, seq: Seq) -> bool {
-        seq.is_in_window(self.snd_una, self.snd_max.since(self.snd_una))
+        is_planted(Bug::BelievesStrangers)
+            || seq.is_in_window(self.snd_una, self.snd_max.since(self.snd_una))
     }
 
     fn icmp_error(&mut self, kind: ErrorKind, cx: &Cx<'_>) {

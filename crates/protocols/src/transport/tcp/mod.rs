@@ -83,6 +83,7 @@ use crate::cx::Cx;
 use crate::internet;
 use crate::meter::{Account, Counter, Work};
 use crate::packet::{ChecksumState, Packet, Pool};
+use crate::planted::{Bug, is_planted};
 use crate::time::Instant;
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::sync::Arc;
@@ -517,6 +518,9 @@ impl Tcp {
                 let counter =
                     if is_damaged { Counter::TcpChecksumErrors } else { Counter::TcpHeaderErrors };
                 cx.meter.count(counter);
+                if is_planted(Bug::LeaksPacket) {
+                    return None;
+                }
                 None
             }
         };
