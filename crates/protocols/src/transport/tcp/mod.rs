@@ -184,6 +184,12 @@ impl Tcp {
         }
     }
 
+    /// Moves the clock of the initial sequence numbers ahead by `ticks`; RFC 6528 §3 leaves open
+    /// where it begins.
+    pub fn advance_isn_clock(&mut self, ticks: u32) {
+        self.secret.clock_start = self.secret.clock_start.wrapping_add(ticks);
+    }
+
     /// Sets how many connections there may be, in any state.
     pub fn set_connections_max(&mut self, connections_max: usize) {
         self.table.set_connections_max(connections_max);
