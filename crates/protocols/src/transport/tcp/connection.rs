@@ -352,7 +352,7 @@ impl Connection {
                 recovery.window.syn_was_lost();
             }
             if let Some(settled) = settled.take() {
-                recovery.resume(*settled);
+                recovery.resume(&settled);
             }
             recovery
         })
@@ -371,6 +371,8 @@ impl Connection {
         if let Some(settled) = settled {
             self.settled = Some(Box::new(settled));
             self.recovery = None;
+            self.send.shrink();
+            self.receive.shrink();
         }
         self.recovery.is_none()
     }

@@ -119,6 +119,13 @@ impl SendBuffer {
         }
     }
 
+    /// Holds no memory if it holds no bytes.
+    pub(super) fn shrink(&mut self) {
+        if self.bytes.is_empty() {
+            self.bytes = VecDeque::new();
+        }
+    }
+
     /// Returns how many of the `len` bytes from `offset` on [`Self::range`] shows.
     pub(super) fn reach(&self, offset: u32, len: u32) -> u32 {
         if self.order.is_none() {

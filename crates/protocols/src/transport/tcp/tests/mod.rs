@@ -312,6 +312,6 @@ fn an_idle_connection_takes_no_more_memory_than_this() {
     let settled = size_of::<super::settled::Settled>();
     let connection = size_of::<Connection>();
     assert!(connection <= 712, "{connection}");
-    assert!(settled <= 240, "{settled}");
+    assert!(settled <= 160, "{settled}");
     assert!(recovery <= 810, "{recovery}");
 }
