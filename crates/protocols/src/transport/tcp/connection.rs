@@ -360,7 +360,7 @@ impl Connection {
                 recovery.window.syn_was_lost();
             }
             if let Some(settled) = settled.take() {
-                recovery.resume(*settled);
+                recovery.resume(&settled);
             }
             recovery
         })
@@ -379,6 +379,8 @@ impl Connection {
         if let Some(settled) = settled {
             self.settled = Some(Box::new(settled));
             self.recovery = None;
+            self.send.shrink();
+            self.receive.shrink();
         }
         self.recovery.is_none()
     }

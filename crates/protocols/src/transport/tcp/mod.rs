@@ -323,6 +323,24 @@ impl Tcp {
         Ok(taken)
     }
 
+    /// SEND of what the user holds and does not change: takes as much of `data` from `start` on as
+    /// there is room for and returns how much that was. Large pieces are sent from where they
+    /// lie, and held until the peer has acknowledged them.
+    ///
+    /// # Errors
+    ///
+    /// If the connection has gone.
+    pub fn send_shared(
+        &mut self,
+        id: ConnectionId,
+        data: &Arc<[u8]>,
+        start: usize,
+    ) -> Result<usize, NoConnection> {
+        let taken = self.table.get_mut(id)?.share(data, start);
+        self.touch(id);
+        Ok(taken)
+    }
+
     /// SEND with the urgent flag: all that is queued, with `data`, becomes urgent (RFC 6093).
     ///
     /// # Errors
@@ -652,7 +670,7 @@ impl Tcp {
         self.lower.finishes_checksums
     }
 
-    /// Returns the data of a segment in the two parts of the send ring, the second mostly empty.
+    /// Returns the data of a segment in two parts of the send buffer, the second mostly empty.
     #[must_use]
     pub fn tail(&self, tail: &Tail) -> [&[u8]; 2] {
         let connection = self.table.get(tail.connection).ok();

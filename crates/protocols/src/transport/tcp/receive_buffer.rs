@@ -120,6 +120,13 @@ impl ReceiveBuffer {
         }
     }
 
+    /// Holds no memory for what was typed if all of that was read.
+    pub(super) fn shrink(&mut self) {
+        if self.typed.is_empty() {
+            self.typed = Vec::new();
+        }
+    }
+
     /// Drops what was read, and gives the packets in which it came to `spent`.
     pub(super) fn consume(&mut self, count: usize, spent: &mut Vec<Packet>) {
         let count = count.min(self.readable);

@@ -65,7 +65,13 @@ impl Connection {
             .or_else(|| self.plan_probe(cx))
             .or_else(|| self.plan_keep_alive(cx))
             .or_else(|| self.plan_acknowledgment());
-        plan.map(|plan| self.seal(plan, cx))
+        plan.map(|plan| self.seal(self.within_reach(plan), cx))
+    }
+
+    /// Cuts what lies in more pieces of the send buffer than a segment is gathered from.
+    fn within_reach(&self, plan: Plan) -> Plan {
+        let len = self.send.reach(plan.seq.since(self.send_start), plan.len);
+        if len < plan.len { Plan { len, fin: false, ..plan } } else { plan }
     }
 
     fn plan_syn(&self) -> Option<Plan> {
