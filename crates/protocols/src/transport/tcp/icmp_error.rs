@@ -15,6 +15,7 @@ use crate::internet::ipv4::Protocol;
 use crate::internet::ipv6;
 use crate::internet::path_mtu::IPV4_FLOOR;
 use crate::meter::Counter;
+use crate::planted::{Bug, is_planted};
 use core::net::SocketAddr;
 
 /// What is taken of a router that does not know RFC 1191: every host takes such datagrams.
