@@ -184,6 +184,21 @@ fn a_port_where_nobody_listens_refuses() {
     assert_eq!(call.outcome, Outcome::Refused);
 }
 
+// req RFC1122:3.1-MUST-2
+#[test]
+fn where_the_first_address_of_a_peer_refuses_the_next_is_called() {
+    let [closed, open] = [(); 2].map(|()| TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap());
+    let addresses = [closed.local_addr().unwrap(), open.local_addr().unwrap()];
+    drop(closed);
+    let server = echo_once(open);
+    let mut bench = Bench::new(true).unwrap();
+    let session = Echoed::new(text(100));
+    let call = run(session, &Via::Kernel, &addresses, TIMEOUT, &mut bench).unwrap();
+    server.join().unwrap();
+    assert_eq!((call.outcome, call.address), (Outcome::Closed, addresses[1]));
+    assert!(call.session.received == text(100));
+}
+
 /// Runs `test` in a thread with a network namespace of its own, or says why it cannot.
 fn in_new_network(test: fn()) {
     let thread = std::thread::spawn(move || match os::namespace::enter_new_network() {

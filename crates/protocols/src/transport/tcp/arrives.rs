@@ -153,7 +153,6 @@ impl Connection {
     /// Enters ESTABLISHED: our SYN is acknowledged.
     fn opened(&mut self, cx: &mut Cx<'_>) {
         self.state = if self.is_closing { State::FinWait1 } else { State::Established };
-        self.timers.retransmit = None;
         self.timers.retransmitting = None;
         self.soft_error = None;
         self.begins_small = self.rtt.backoffs() > 1;
@@ -161,6 +160,8 @@ impl Connection {
             self.rtt.syn_was_lost();
         }
         self.take_measurement(self.snd_una, cx);
+        // An early answer may be out.
+        self.restart_retransmit_timer(cx.now);
         self.heard_at = cx.now;
         self.start_keep_alive_timer();
         if !self.is_early {
@@ -324,7 +325,9 @@ impl Connection {
         }
         let has_advanced = ack.is_after(self.snd_una);
         if has_advanced {
+            let count = ack.since(self.snd_una);
             self.take_acknowledgment(ack);
+            self.path_acknowledged(ack, count, cx.now);
         }
         self.recover(arrival, is_duplicate, has_advanced, cx);
         self.take_window_if_newer(arrival);
@@ -370,6 +373,7 @@ impl Connection {
         let outcome = recovery.acknowledged(&said, cx.now);
         self.measure(outcome.rtt, arrival, has_advanced, cx);
         self.count_outcome(&outcome, cx);
+        self.forgive_lost_probe(outcome.began_recovery);
         self.take_echo_of_mark(arrival, cx);
         if has_advanced {
             self.must_probe_tail = false;
@@ -379,6 +383,16 @@ impl Connection {
         recovery.start_probe_timer(self.rtt.srtt(), self.timers.retransmit, cx.now);
         if self.profile.pacing {
             recovery.set_pace(self.rtt.srtt());
+        }
+    }
+
+    /// RFC 4821 §7.6.1: the loss of a probe alone is no sign of congestion.
+    pub(super) fn forgive_lost_probe(&mut self, began_recovery: bool) {
+        if began_recovery
+            && self.only_probe_is_lost()
+            && let Some(recovery) = &mut self.recovery
+        {
+            recovery.forgive();
         }
     }
 
@@ -575,7 +589,10 @@ impl Connection {
         let window = (self.rcv_wnd() as usize).saturating_sub(offset);
         let inside = arrival.data.get(..window.min(len)).unwrap_or_default();
         self.note_early_duplicate(offset, inside.len());
-        let arrived = if arrival.may_keep && self.receive.keeps(offset, inside.len()) {
+        // The packet joins what can be read only later: too late to tell what a FIN ends.
+        let is_last = arrival.has(Flags::FIN) || self.rcv_fin.is_some();
+        let may_keep = arrival.may_keep && !is_last;
+        let arrived = if may_keep && self.receive.keeps(offset, inside.len()) {
             arrival.kept = Some((whole_len - len, inside.len()));
             inside.len()
         } else {

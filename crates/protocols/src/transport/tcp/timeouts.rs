@@ -13,6 +13,8 @@ use crate::time::{Duration, Instant};
 const GIVE_UP_RELEASED_AFTER: Duration = Duration::from_secs(60);
 /// RFC 9293 §3.8.6.1: probes back off like retransmissions, but never end.
 const MAX_PERSIST: Duration = Duration::from_secs(60);
+/// How soon a connection that is busy is looked at again, if its user would have it at once.
+const LEAST_KEEP_ALIVE: Duration = Duration::from_secs(1);
 /// RFC 9293 §3.8.6.2.1: how long a small segment waits for a larger window, 0.1 to 1 s.
 const OVERRIDE: Duration = Duration::from_millis(200);
 
@@ -44,13 +46,20 @@ impl Connection {
             AckOwed::Nothing | AckOwed::Now => None,
         };
         let timers = &self.timers;
-        let recovery = self.recovery.as_ref().and_then(|recovery| recovery.deadline());
+        let recovery = self.recovery_deadline();
         // It is asked several times with every segment: no branch for each of them.
         let of = |timer: Option<Instant>| timer.map_or(u64::MAX, Instant::as_nanos);
         let first = of(timers.retransmit).min(of(timers.persist)).min(of(timers.released));
         let second = of(timers.time_wait).min(of(timers.pace)).min(of(delayed_ack));
         let soonest = first.min(second).min(of(recovery)).min(of(timers.keep_alive));
         (soonest < u64::MAX).then(|| Instant::from_nanos(soonest))
+    }
+
+    /// What was known of losses stays for the user to see when a connection has ended, but nothing
+    /// is due any more.
+    fn recovery_deadline(&self) -> Option<Instant> {
+        let recovery = self.recovery.as_ref().filter(|_| self.state != State::Closed);
+        recovery.and_then(|recovery| recovery.deadline())
     }
 
     /// Does what is due; the segments that follow from it are sent at output.
@@ -73,7 +82,7 @@ impl Connection {
         if is_due(self.timers.pace) {
             self.timers.pace = None;
         }
-        if is_due(self.recovery.as_ref().and_then(|recovery| recovery.deadline())) {
+        if is_due(self.recovery_deadline()) {
             self.recovery_timeout(cx);
         }
         if is_due(self.timers.retransmit) {
@@ -134,6 +143,7 @@ impl Connection {
             // The timeout counts from the probe on.
             self.restart_retransmit_timer(cx.now);
         }
+        self.forgive_lost_probe(began_recovery);
         if began_recovery {
             cx.meter.count(Counter::TcpFastRetransmits);
             self.statistics.fast_retransmits += 1;
@@ -161,9 +171,14 @@ impl Connection {
         self.timed = None;
         self.must_probe_tail = false;
         if is_opening {
+            // An early answer goes again behind the SYN.
+            if let Some(recovery) = &mut self.recovery {
+                recovery.forget_flight();
+            }
             self.snd_nxt = self.snd_una;
             return;
         }
+        self.path_timed_out(cx);
         // RFC 6298 (5.4): the earliest segment goes first, and all after it may be lost too.
         self.recovery().timed_out(timeouts == 0);
         if self.snd_wnd == 0 {
@@ -197,7 +212,7 @@ impl Connection {
         }
         if self.snd_una != self.snd_max || self.timers.persist.is_some() {
             // MUST-26: what is under way, or waits for a window, tells as much.
-            self.timers.keep_alive = Some(cx.now + policy.idle);
+            self.timers.keep_alive = Some(cx.now + policy.idle.max(LEAST_KEEP_ALIVE));
             return;
         }
         let (probed_at, unanswered) = self.timers.probed;
