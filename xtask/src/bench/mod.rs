@@ -12,6 +12,7 @@ mod goodput;
 mod meter;
 mod rounds;
 mod stack;
+mod steps;
 mod telnetd;
 mod typing;
 mod wire;
@@ -33,6 +34,7 @@ usage: ./x bench NAME [--rounds N] [--keys N] [--two-cores] [--json]
   meter   what the meter costs: plumb login with and without it, and both ends in one process
   stack   our TCP/IP, the kernel's, and other stacks in user space; it has options of its own
   goodput what arrives over paths that lose packets, in virtual time, beside smoltcp's figures
+  steps   what a station costs between read and write, in one process
 
   --rounds N     rounds, of which medians are taken (default 7, at least 1)
   --keys N       keys in each round (default 200, from 10 to 3000)
@@ -62,6 +64,8 @@ pub(crate) fn run(root: &Path, arguments: &[&str]) -> Result<()> {
         "goodput" => return goodput::run(rest),
         "stack" if rest.contains(&"--help") => return say(stack::USAGE),
         "stack" => return stack::run(root, rest),
+        "steps" if rest.contains(&"--help") => return say(steps::USAGE),
+        "steps" => return steps::run(rest),
         "stack-server" => return stack::serve(rest),
         _ => {}
     }

@@ -1,6 +1,6 @@
 //! An internet host in user space for programs on tokio: our own TCP/IP on a device.
 //!
-//! A [`Host`] owns a device and the [`Station`] on it. Its streams, listeners and UDP sockets are
+//! A [`Host`] owns a device and the `Station` on it. Its streams, listeners and UDP sockets are
 //! used like tokio's own. What a program writes goes down to the device in the call that writes
 //! it, and what it reads is taken from the station in the call that reads it: no other task runs
 //! in between. One task of the host reads the device, lets timers run out and wakes those who

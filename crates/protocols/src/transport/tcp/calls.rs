@@ -5,6 +5,7 @@ use super::congestion_window::initial_window;
 use super::connection::{AckOwed, Connection, State, send_limit};
 use super::profile::Profile;
 use super::seq::Seq;
+use super::settled::Known;
 use super::status::{Ending, Status};
 use crate::packet::Packet;
 use crate::time::Instant;
@@ -111,8 +112,8 @@ impl Connection {
 
     /// STATUS.
     pub(super) fn status(&self) -> Status {
-        let threshold = self.recovery.as_ref().map_or(u32::MAX, |r| r.window.ssthresh());
-        let window = self.recovery.as_ref().map(|recovery| recovery.window.cwnd());
+        let threshold = self.known().map_or(u32::MAX, Known::ssthresh);
+        let window = self.known().map(Known::cwnd);
         Status {
             local: self.ends.local,
             remote: self.ends.remote,
@@ -129,7 +130,7 @@ impl Connection {
             srtt: self.rtt.srtt(),
             rttvar: self.rtt.rttvar(),
             rto: self.rtt.rto(),
-            recovery: self.recovery.as_ref().map(|recovery| recovery.status()).unwrap_or_default(),
+            recovery: self.known().map(Known::status).unwrap_or_default(),
             has_sack: self.has_sack,
             has_ecn: self.ecn.is_on,
             statistics: self.statistics,

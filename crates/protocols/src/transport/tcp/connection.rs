@@ -10,6 +10,7 @@ use super::rtt::RttEstimator;
 use super::sack::{MAX_BLOCKS, SackList};
 use super::send_buffer::SendBuffer;
 use super::seq::Seq;
+use super::settled::{Known, Settled};
 use super::status::{Ending, Event, Statistics};
 use super::timeouts::Timers;
 use crate::internet::icmp::ErrorKind;
@@ -186,6 +187,8 @@ pub(super) struct Connection {
     pub(super) timed: Option<Timed>,
     /// Made when the first data leaves: a connection that sends nothing does without.
     pub(super) recovery: Option<Box<Recovery>>,
+    /// What is left of it where others need the memory more.
+    pub(super) settled: Option<Box<Settled>>,
     /// RFC 6928 §2: the SYN was lost more than once, so the first flight is one segment.
     pub(super) begins_small: bool,
     pub(super) ecn: Ecn,
@@ -237,6 +240,10 @@ impl Connection {
     pub(super) fn new(ends: Endpoints, profile: Arc<Profile>, start: Start, state: State) -> Self {
         let Start { iss, now, .. } = start;
         let shift = if profile.extensions { shift_for(profile.receive_window) } else { 0 };
+        let send_limit = send_limit(&profile, u32::from(DEFAULT_MSS));
+        // A window is rounded up to what the shift can say, and that must have a place.
+        let receive = ReceiveBuffer::new(profile.receive_window + (1 << shift));
+        let rtt = RttEstimator::new(profile.rto_min);
         Self {
             ends,
             state,
@@ -252,7 +259,7 @@ impl Connection {
             snd_up: None,
             snd_mss: u32::from(DEFAULT_MSS),
             snd_shift: 0,
-            send: SendBuffer::new(send_limit(&profile, u32::from(DEFAULT_MSS))),
+            send: SendBuffer::new(send_limit),
             send_start: iss + 1,
             is_closing: false,
             irs: Seq(0),
@@ -260,8 +267,7 @@ impl Connection {
             rcv_adv: Seq(0),
             rcv_up: None,
             rcv_shift: shift,
-            // A window is rounded up to what the shift can say, and that must have a place.
-            receive: ReceiveBuffer::new(profile.receive_window + (1 << shift)),
+            receive,
             rcv_fin: None,
             peer_closed: false,
             unacknowledged: 0,
@@ -269,9 +275,10 @@ impl Connection {
             ts_recent_at: now,
             ts_offset: start.ts_offset,
             last_ack_sent: Seq(0),
-            rtt: RttEstimator::new(profile.rto_min),
+            rtt,
             timed: None,
             recovery: None,
+            settled: None,
             begins_small: false,
             ecn: Ecn::default(),
             has_sack: false,
@@ -345,14 +352,34 @@ impl Connection {
     pub(super) fn recovery(&mut self) -> &mut Recovery {
         let (mss, una) = (self.snd_mss, self.snd_una);
         let (congestion, has_sack) = (self.profile.congestion, self.has_sack);
-        let begins_small = self.begins_small;
+        let (begins_small, settled) = (self.begins_small, &mut self.settled);
         self.recovery.get_or_insert_with(|| {
             let mut recovery = Box::new(Recovery::new(congestion, mss, una, has_sack));
             if begins_small {
                 recovery.window.syn_was_lost();
             }
+            if let Some(settled) = settled.take() {
+                recovery.resume(*settled);
+            }
             recovery
         })
+    }
+
+    /// Returns what is known about losses and congestion, once anything was sent.
+    pub(super) fn known(&self) -> Option<Known<'_>> {
+        let busy = self.recovery.as_deref().map(Known::Busy);
+        busy.or_else(|| self.settled.as_deref().map(Known::Settled))
+    }
+
+    /// Keeps of the recovery only what the next flight has to know, if nothing is out; returns
+    /// whether that is done.
+    pub(super) fn settle(&mut self) -> bool {
+        let settled = self.recovery.as_ref().and_then(|recovery| recovery.settled());
+        if let Some(settled) = settled {
+            self.settled = Some(Box::new(settled));
+            self.recovery = None;
+        }
+        self.recovery.is_none()
     }
 
     /// Returns the number behind everything that the user has given, its FIN included.

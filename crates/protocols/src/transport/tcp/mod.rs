@@ -44,6 +44,7 @@ mod lower_level;
 mod newreno;
 mod pacing;
 mod path_search;
+mod pieces;
 mod ports;
 mod profile;
 mod prr;
@@ -56,6 +57,7 @@ mod sack;
 mod send_buffer;
 pub mod seq;
 mod settings;
+mod settled;
 mod status;
 mod syn_cookie;
 mod table;
@@ -189,6 +191,12 @@ impl Tcp {
             progress: None,
             unmeasured: VecDeque::new(),
         }
+    }
+
+    /// Moves the clock of the initial sequence numbers ahead by `ticks`; RFC 6528 §3 leaves open
+    /// where it begins.
+    pub fn advance_isn_clock(&mut self, ticks: u32) {
+        self.secret.clock_start = self.secret.clock_start.wrapping_add(ticks);
     }
 
     /// Sets how many connections there may be, in any state.
@@ -479,14 +487,19 @@ impl Tcp {
         may_keep: bool,
         cx: &mut Cx<'_>,
     ) -> Option<Packet> {
-        let left = cx.meter.enter(Account::TcpByte);
         let segment = packet.data();
-        let sum = match packet.offload.checksum {
-            ChecksumState::InPacket => self.lower.sum(lower.source, lower.destination, segment),
-            ChecksumState::Verified | ChecksumState::Partial { .. } => lower_level::GOOD,
+        let (left, sum) = match packet.offload.checksum {
+            ChecksumState::InPacket => {
+                let left = cx.meter.enter(Account::TcpByte);
+                let sum = self.lower.sum(lower.source, lower.destination, segment);
+                cx.meter.enter(Account::TcpFixed);
+                (left, sum)
+            }
+            ChecksumState::Verified | ChecksumState::Partial { .. } => {
+                (cx.meter.enter(Account::TcpFixed), lower_level::GOOD)
+            }
         };
         let parsed = Header::parse(segment, sum, cx.meter);
-        cx.meter.enter(Account::TcpFixed);
         cx.meter.count(Counter::TcpSegmentsIn);
         cx.meter.work(Work::Segment, 1);
         let kept = match parsed {

@@ -60,6 +60,11 @@ pub(super) struct Rack {
 }
 
 impl Rack {
+    /// Returns what outlives a flight: the places in it mean nothing to the next one.
+    pub(super) fn settled(&self) -> Self {
+        Self { newest: None, round_end: None, ..self.clone() }
+    }
+
     /// Step 1 and 2: takes the newest sending of what an acknowledgment delivers. `is_original`
     /// says that the echo of the timestamp is from before a retransmission.
     pub(super) fn delivered(&mut self, newest: &Newest, is_original: bool, now: Instant) {

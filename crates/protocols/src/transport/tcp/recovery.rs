@@ -30,6 +30,7 @@ use super::prr::{Progress, Prr};
 use super::rack::{Rack, Situation};
 use super::sack::Block;
 use super::seq::Seq;
+use super::settled::Settled;
 use super::status::RecoveryStatus;
 use crate::time::{Duration, Instant};
 
@@ -155,6 +156,33 @@ impl Recovery {
             rate: None,
             reordering_max: 0,
         }
+    }
+
+    /// Returns what is to be kept while nothing is out, if that is so.
+    pub(super) fn settled(&self) -> Option<Settled> {
+        let has_nothing_out = self.flight.outstanding() == 0 && self.limits.is_idle();
+        let is_open = self.phase == Phase::Open && self.prr.is_none() && self.undo.is_none();
+        let waits = self.tail_probe.is_some() || self.deadline().is_some();
+        let counts = self.duplicates > 0 || self.repaired.is_some();
+        if !has_nothing_out || !is_open || waits || counts || self.window.has_model() {
+            return None;
+        }
+        Some(Settled {
+            window: self.window.settled(),
+            limits: self.limits,
+            rack: self.rack.settled(),
+            delivered: self.flight.delivered(),
+            rate: self.rate,
+            reordering_max: self.reordering_max,
+        })
+    }
+
+    /// Takes up again what was kept.
+    pub(super) fn resume(&mut self, settled: Settled) {
+        self.window.resume(settled.window);
+        self.flight.resume(settled.delivered);
+        (self.limits, self.rack, self.rate) = (settled.limits, settled.rack, settled.rate);
+        self.reordering_max = settled.reordering_max;
     }
 
     /// STATUS.

@@ -12,52 +12,43 @@ use crate::packet::Packet;
 use crate::time::{Duration, Instant};
 use alloc::collections::{BTreeSet, VecDeque};
 use alloc::vec::Vec;
-use core::hash::{BuildHasher, Hasher};
+use core::hash::Hasher;
 use core::net::{IpAddr, SocketAddr};
-use hashbrown::HashMap;
+use hashbrown::HashTable;
 use siphasher::sip::SipHasher13;
 
+/// How many connections that have sent keep what watches a flight, though nothing may be out.
+const BUSY_MAX: usize = 64;
 /// How long a window must have been shut before its connection gives way to a new one.
 const STARVED_FOR: Duration = Duration::from_secs(60);
 
 /// The local and the remote end of a connection.
 pub(super) type Ends = (SocketAddr, SocketAddr);
 
-/// The ends as they are looked up: what a socket address says beside address and port of a host
-/// (flow, scope) is no part of a connection's name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Key(Ends);
-
-impl From<Ends> for Key {
-    fn from((local, remote): Ends) -> Self {
-        let bare = |end: SocketAddr| SocketAddr::new(end.ip(), end.port());
-        Self((bare(local), bare(remote)))
-    }
+/// Returns whether both are the same connection's: what a socket address says beside address and
+/// port of a host (flow, scope) is no part of its name.
+fn are_same(one: Ends, other: Ends) -> bool {
+    let is_same =
+        |one: SocketAddr, other: SocketAddr| one.port() == other.port() && one.ip() == other.ip();
+    is_same(one.1, other.1) && is_same(one.0, other.0)
 }
 
-impl core::hash::Hash for Key {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        let (local, remote) = self.0;
-        state.write_u32(u32::from(local.port()) << 16 | u32::from(remote.port()));
-        for end in [local, remote] {
-            match end.ip() {
-                IpAddr::V4(address) => state.write_u32(address.to_bits()),
-                IpAddr::V6(address) => state.write_u128(address.to_bits()),
-            }
+/// Hashes the ends so that nobody without the key can find collisions.
+fn hash(key: &SipHasher13, (local, remote): Ends) -> u64 {
+    let mut state = *key;
+    state.write_u32(u32::from(local.port()) << 16 | u32::from(remote.port()));
+    for end in [local, remote] {
+        match end.ip() {
+            IpAddr::V4(address) => state.write_u32(address.to_bits()),
+            IpAddr::V6(address) => state.write_u128(address.to_bits()),
         }
     }
+    state.finish()
 }
 
-/// A hash that nobody outside can find collisions of.
-#[derive(Clone, Debug)]
-struct Keyed(SipHasher13);
-
-impl BuildHasher for Keyed {
-    type Hasher = SipHasher13;
-
-    fn build_hasher(&self) -> SipHasher13 {
-        self.0
-    }
+fn ends_in(slots: &[Slot], index: u32) -> Option<Ends> {
+    let connection = slots.get(index as usize)?.connection.as_ref()?;
+    Some((connection.ends.local, connection.ends.remote))
 }
 
 #[derive(Debug, Default)]
@@ -68,6 +59,8 @@ struct Slot {
     is_released: bool,
     is_on_output: bool,
     is_on_news: bool,
+    /// It stands among those that keep their recovery.
+    is_busy: bool,
     is_in_time_wait: bool,
     is_starved: bool,
     deadline: Option<Instant>,
@@ -80,9 +73,15 @@ struct Slot {
 pub(super) struct Table {
     slots: Vec<Slot>,
     free: Vec<u32>,
-    by_ends: HashMap<Key, u32, Keyed>,
+    /// The slots of those that have not ended, by the ends that stand there.
+    by_ends: HashTable<u32>,
+    key: SipHasher13,
+    /// Where the last segment went: the next one mostly goes there too.
+    last_found: Option<(Ends, u32)>,
     connections_max: usize,
     output: VecDeque<u32>,
+    /// Those that have sent and keep what watches a flight, the longest first.
+    busy: VecDeque<u32>,
     news: VecDeque<u32>,
     /// Packets whose data was read, or will never be; they go back to the pool at output.
     pub(super) spent: Vec<Packet>,
@@ -98,13 +97,15 @@ pub(super) struct Table {
 impl Table {
     /// Makes a table of at most `connections_max`, whose order nobody knows without `key`.
     pub(super) fn new(connections_max: usize, key: (u64, u64)) -> Self {
-        let hasher = SipHasher13::new_with_keys(key.0, key.1);
         Self {
             slots: Vec::new(),
             free: Vec::new(),
-            by_ends: HashMap::with_hasher(Keyed(hasher)),
+            by_ends: HashTable::new(),
+            key: SipHasher13::new_with_keys(key.0, key.1),
+            last_found: None,
             connections_max,
             output: VecDeque::new(),
+            busy: VecDeque::new(),
             news: VecDeque::new(),
             spent: Vec::new(),
             in_time_wait: VecDeque::new(),
@@ -155,7 +156,12 @@ impl Table {
     }
 
     pub(super) fn holds(&self, ends: Ends) -> bool {
-        self.by_ends.contains_key(&Key::from(ends))
+        self.index_of(ends).is_some()
+    }
+
+    fn index_of(&self, ends: Ends) -> Option<u32> {
+        let is_it = |index: &u32| ends_in(&self.slots, *index).is_some_and(|it| are_same(it, ends));
+        self.by_ends.find(hash(&self.key, ends), is_it).copied()
     }
 
     /// Takes a connection in; `half_open_on` is the place of the listener that made it.
@@ -172,16 +178,24 @@ impl Table {
             }
         };
         let ends = (connection.ends.local, connection.ends.remote);
-        self.by_ends.insert(Key::from(ends), index);
         let slot = self.slots.get_mut(index as usize)?;
         slot.connection = Some(connection);
         slot.is_released = false;
         slot.half_open_on = half_open_on;
-        Some(ConnectionId { slot: index, generation: slot.generation })
+        let id = ConnectionId { slot: index, generation: slot.generation };
+        let (slots, key) = (&self.slots, &self.key);
+        let hash_of = |index: &u32| ends_in(slots, *index).map_or(0, |ends| hash(key, ends));
+        self.by_ends.insert_unique(hash(key, ends), index, hash_of);
+        Some(id)
     }
 
     pub(super) fn find(&mut self, ends: Ends) -> Option<(ConnectionId, &mut Connection)> {
-        let index = *self.by_ends.get(&Key::from(ends))?;
+        let known = self.last_found.filter(|(known, _)| are_same(*known, ends));
+        let index = match known {
+            Some((_, index)) => index,
+            None => self.index_of(ends)?,
+        };
+        self.last_found = Some((ends, index));
         let slot = self.slots.get_mut(index as usize)?;
         let id = ConnectionId { slot: index, generation: slot.generation };
         Some((id, slot.connection.as_mut()?))
@@ -241,11 +255,16 @@ impl Table {
             slot.is_starved = true;
             self.starved.push_back(id);
         }
-        if !is_closed && !slot.is_on_output {
+        let is_on_output = slot.is_on_output;
+        if !is_closed && !is_on_output {
             slot.is_on_output = true;
             self.output.push_back(id.slot);
         }
-        self.schedule(id.slot);
+        // At output the timers are looked at in any case; until then those stand that it had when
+        // it came on the list.
+        if !is_on_output || slot.deadline.is_none() {
+            self.schedule(id.slot);
+        }
         if is_closed {
             self.retire(id.slot);
         }
@@ -272,10 +291,11 @@ impl Table {
     fn retire(&mut self, index: u32) {
         let Some(slot) = self.slots.get_mut(index as usize) else { return };
         let Some(connection) = &slot.connection else { return };
-        let ends = Key::from((connection.ends.local, connection.ends.remote));
-        if self.by_ends.get(&ends) == Some(&index) {
-            self.by_ends.remove(&ends);
+        let ends = (connection.ends.local, connection.ends.remote);
+        if let Ok(found) = self.by_ends.find_entry(hash(&self.key, ends), |known| *known == index) {
+            found.remove();
         }
+        self.last_found = self.last_found.filter(|(_, known)| *known != index);
         if slot.is_released {
             if let Some(mut connection) = slot.connection.take() {
                 connection.receive.clear(&mut self.spent);
@@ -335,13 +355,37 @@ impl Table {
         while let Some(index) = self.output.front().copied() {
             let slot = self.slots.get_mut(index as usize)?;
             if let Some(output) = slot.connection.as_mut().and_then(&mut take) {
-                return Some((ConnectionId { slot: index, generation: slot.generation }, output));
+                let id = ConnectionId { slot: index, generation: slot.generation };
+                if !slot.is_busy {
+                    self.note_busy(index);
+                }
+                return Some((id, output));
             }
             slot.is_on_output = false;
             self.output.pop_front();
             self.schedule(index);
         }
         None
+    }
+
+    /// Takes a connection that has sent among the busy ones. Where there are too many the one that
+    /// stands there for the longest time settles, or if it cannot, goes behind the others.
+    fn note_busy(&mut self, index: u32) {
+        let Some(slot) = self.slots.get_mut(index as usize) else { return };
+        if slot.connection.as_ref().is_none_or(|connection| connection.recovery.is_none()) {
+            return;
+        }
+        slot.is_busy = true;
+        self.busy.push_back(index);
+        if self.busy.len() <= BUSY_MAX {
+            return;
+        }
+        let Some(oldest) = self.busy.pop_front() else { return };
+        let Some(slot) = self.slots.get_mut(oldest as usize) else { return };
+        slot.is_busy = !slot.connection.as_mut().is_none_or(Connection::settle);
+        if slot.is_busy {
+            self.busy.push_back(oldest);
+        }
     }
 
     /// Returns the next news of any connection.

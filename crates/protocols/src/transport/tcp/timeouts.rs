@@ -45,11 +45,12 @@ impl Connection {
         };
         let timers = &self.timers;
         let recovery = self.recovery.as_ref().and_then(|recovery| recovery.deadline());
-        [timers.retransmit, timers.persist, timers.released, timers.time_wait, timers.pace]
-            .into_iter()
-            .chain([timers.keep_alive, delayed_ack, recovery])
-            .flatten()
-            .min()
+        // It is asked several times with every segment: no branch for each of them.
+        let of = |timer: Option<Instant>| timer.map_or(u64::MAX, Instant::as_nanos);
+        let first = of(timers.retransmit).min(of(timers.persist)).min(of(timers.released));
+        let second = of(timers.time_wait).min(of(timers.pace)).min(of(delayed_ack));
+        let soonest = first.min(second).min(of(recovery)).min(of(timers.keep_alive));
+        (soonest < u64::MAX).then(|| Instant::from_nanos(soonest))
     }
 
     /// Does what is due; the segments that follow from it are sent at output.

@@ -23,6 +23,7 @@ mod resets;
 mod retransmission;
 mod sack;
 mod script;
+mod settled;
 mod states;
 mod syn_flood;
 mod time_wait;
@@ -307,4 +308,14 @@ impl Pair {
 
 pub(super) fn pattern(len: usize) -> Vec<u8> {
     (0..len).map(|i| u8::try_from(i * 7 % 251).unwrap()).collect()
+}
+
+#[test]
+fn an_idle_connection_takes_no_more_memory_than_this() {
+    let recovery = size_of::<recovery::Recovery>();
+    let settled = size_of::<super::settled::Settled>();
+    let connection = size_of::<Connection>();
+    assert!(connection <= 712, "{connection}");
+    assert!(settled <= 240, "{settled}");
+    assert!(recovery <= 810, "{recovery}");
 }
