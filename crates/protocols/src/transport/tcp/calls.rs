@@ -18,6 +18,12 @@ impl Connection {
         if self.is_closing || !self.state.takes_data() { 0 } else { self.send.put(data) }
     }
 
+    /// SEND without a copy: `data` from `start` on.
+    pub(super) fn share(&mut self, data: &Arc<[u8]>, start: usize) -> usize {
+        let may_send = !self.is_closing && self.state.takes_data();
+        if may_send { self.send.share(data, start) } else { 0 }
+    }
+
     /// Takes over other policies, but for those that the SYN has told the peer.
     pub(super) fn tailor(&mut self, profile: Profile) {
         let Profile { receive_window, mss_max, extensions, timestamps, .. } = *self.profile;
@@ -84,7 +90,8 @@ impl Connection {
 
     /// CLOSE in both directions: what the peer has sent and still sends finds no reader.
     pub(super) fn release(&mut self) {
-        let is_open = self.state.expects_data() || self.state == State::CloseWait;
+        let is_open =
+            self.state.expects_data() || self.state == State::CloseWait || self.is_open_early();
         self.must_abort = is_open && self.receive.readable() > 0;
         if !self.must_abort {
             self.close();
@@ -101,7 +108,7 @@ impl Connection {
         let reset = Reset {
             local: self.ends.local,
             remote: self.ends.remote,
-            seq: self.snd_max,
+            seq: self.acceptable_seq(),
             ack: Some(self.rcv_nxt),
             options: self.options(now),
         };
