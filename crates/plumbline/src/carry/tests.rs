@@ -237,6 +237,7 @@ fn the_near_side_can_leave_while_the_kernel_waits_for_silent_hosts() {
     });
 }
 
+// req RFC1122:3.1-MUST-2
 #[test]
 fn the_kernel_connects_by_ipv4_while_ipv6_is_silent() {
     in_new_network(|| {
@@ -266,6 +267,7 @@ fn of_hosts_that_refuse_or_are_silent_the_refusal_is_told() {
     });
 }
 
+// req RFC1122:3.1-MUST-2
 #[test]
 fn our_own_tcp_calls_by_ipv6_first_and_then_by_ipv4() {
     in_new_network(|| {

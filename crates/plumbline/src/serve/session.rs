@@ -35,6 +35,8 @@ use tokio::time::Instant;
 const NEGOTIATION: Duration = Duration::from_secs(3);
 /// The most bytes that wait for the far side before the program has to wait.
 const OUTPUT_LEN: usize = 32 * 1024;
+/// So many bytes that wait are worth a Synch when they are no longer wanted.
+const MUCH: usize = 4096;
 /// The most typed bytes that wait for a program which reads none.
 const TYPED_LEN: usize = 4096;
 /// The most passwords that one session may try.
@@ -587,10 +589,11 @@ impl<W: Wire> Session<W> {
     }
 
     /// The program was interrupted, and what it had written is thrown away: here too, and by a
-    /// Synch on its way to the user (RFC 1123 §3.2.4).
+    /// Synch on its way to the user (RFC 1123 §3.2.4), if much is. A user who is not far behind
+    /// needs none, and some clients lose a byte by it.
     fn flush_output(&mut self) {
         self.unsent.clear();
-        if !self.telnet.output().is_empty() {
+        if self.telnet.output().len() >= MUCH {
             self.telnet.command(Command::DataMark, &mut self.shop.bench().cx());
         }
     }

@@ -125,9 +125,29 @@ impl Layers {
         self.raw.pop_front()
     }
 
+    /// Lends an empty packet; those whose data TCP's users have read are empty too.
+    pub(super) fn lend(&mut self, cx: &mut Cx<'_>) -> Option<Packet> {
+        if self.pool.is_exhausted() {
+            self.tcp.give_back(&mut self.pool);
+        }
+        self.pool.take(cx.meter)
+    }
+
+    /// Returns whether there is a packet for what we send ourselves.
+    fn has_packet_to_send(&mut self) -> bool {
+        if self.pool.is_scarce() {
+            self.tcp.give_back(&mut self.pool);
+        }
+        !self.pool.is_scarce()
+    }
+
     fn outgoing_packet(&mut self, cx: &mut Cx<'_>) -> Result<Packet, SendError> {
         if self.outgoing.len() >= OUTGOING_MAX {
             cx.meter.count(Counter::IpOutputDropped);
+            return Err(SendError::WouldBlock);
+        }
+        if !self.has_packet_to_send() {
+            cx.meter.count(Counter::PacketsRefused);
             return Err(SendError::WouldBlock);
         }
         self.pool.take(cx.meter).ok_or(SendError::WouldBlock)
@@ -175,6 +195,11 @@ impl Layers {
                     self.pool.put(packet);
                 }
                 self.confirm_way(cx);
+            }
+            // What nobody reads must not take the packets of everybody else.
+            Protocol::Udp if self.pool.is_scarce() => {
+                cx.meter.count(Counter::UdpQueueFull);
+                self.pool.put(datagram.packet);
             }
             Protocol::Udp => {
                 if let Some(datagram) = self.udp.receive(datagram, &mut self.pool, cx) {
@@ -310,7 +335,7 @@ impl Layers {
 
     /// Returns whether something may be owed to the link, and there is a packet for it.
     pub(super) fn has_output(&self) -> bool {
-        let may_send = !self.pool.is_exhausted() || self.tcp.has_spent();
+        let may_send = !self.pool.is_scarce() || self.tcp.has_spent();
         let has_segments = self.tcp.has_output() && may_send && !self.internet.is_loop_full();
         let ethernet = self.ethernet.as_ref();
         let has_frames = ethernet.is_some_and(|ethernet| ethernet.has_output(&self.pool));
@@ -368,7 +393,7 @@ impl Layers {
         }
         self.measure_paths(cx);
         // A segment to ourselves would be lost where it can wait as well.
-        while !self.internet.is_loop_full() {
+        while self.has_packet_to_send() && !self.internet.is_loop_full() {
             let segment = self.tcp.transmit(&mut self.pool, cx)?;
             let Some(segment) = self.shorter_than_path(segment, cx) else { continue };
             match self.internet.send(segment.packet, segment.lower, &mut self.pool, cx) {
@@ -390,7 +415,7 @@ impl Layers {
             return Some((packet, None));
         }
         self.measure_paths(cx);
-        while !self.internet.is_loop_full() {
+        while self.has_packet_to_send() && !self.internet.is_loop_full() {
             let (segment, tail) = self.tcp.transmit_in_parts(&mut self.pool, cx)?;
             let Some(mut segment) = self.shorter_than_path(segment, cx) else { continue };
             // No device gathers what comes back to us.

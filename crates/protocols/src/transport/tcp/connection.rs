@@ -360,7 +360,7 @@ impl Connection {
                 recovery.window.syn_was_lost();
             }
             if let Some(settled) = settled.take() {
-                recovery.resume(*settled);
+                recovery.resume(&settled);
             }
             recovery
         })
@@ -379,6 +379,8 @@ impl Connection {
         if let Some(settled) = settled {
             self.settled = Some(Box::new(settled));
             self.recovery = None;
+            self.send.shrink();
+            self.receive.shrink();
         }
         self.recovery.is_none()
     }
@@ -438,9 +440,12 @@ impl Connection {
         Options { timestamps, ..Options::default() }
     }
 
-    /// Returns how many blocks there is room for in a header.
+    /// Returns how many blocks there is room for in a header, and beside a byte of data in a
+    /// segment: on the narrowest links one with all blocks would be too long.
     pub(super) fn blocks_max(&self) -> usize {
-        if self.ts_recent.is_some() { MAX_BLOCKS - 1 } else { MAX_BLOCKS }
+        let most = if self.ts_recent.is_some() { MAX_BLOCKS - 1 } else { MAX_BLOCKS };
+        let fits = |count: &usize| (Options::sack_len(*count) as u64) < u64::from(self.snd_mss);
+        (1..=most).rev().find(fits).unwrap_or(0)
     }
 
     /// Returns the data bytes of the longest segment that also says what blocks there are.

@@ -15,6 +15,7 @@ use crate::internet::ipv4::Protocol;
 use crate::internet::ipv6;
 use crate::internet::path_mtu::IPV4_FLOOR;
 use crate::meter::Counter;
+use crate::planted::{Bug, is_planted};
 use core::net::SocketAddr;
 
 /// What is taken of a router that does not know RFC 1191: every host takes such datagrams.
@@ -46,7 +47,8 @@ impl Tcp {
 
 impl Connection {
     fn is_in_flight(&self, seq: Seq) -> bool {
-        seq.is_in_window(self.snd_una, self.snd_max.since(self.snd_una))
+        is_planted(Bug::BelievesStrangers)
+            || seq.is_in_window(self.snd_una, self.snd_max.since(self.snd_una))
     }
 
     fn icmp_error(&mut self, kind: ErrorKind, cx: &Cx<'_>) {

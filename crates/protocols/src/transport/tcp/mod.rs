@@ -83,6 +83,7 @@ use crate::cx::Cx;
 use crate::internet;
 use crate::meter::{Account, Counter, Work};
 use crate::packet::{ChecksumState, Packet, Pool};
+use crate::planted::{Bug, is_planted};
 use crate::time::Instant;
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::sync::Arc;
@@ -322,6 +323,24 @@ impl Tcp {
         Ok(taken)
     }
 
+    /// SEND of what the user holds and does not change: takes as much of `data` from `start` on as
+    /// there is room for and returns how much that was. Large pieces are sent from where they
+    /// lie, and held until the peer has acknowledged them.
+    ///
+    /// # Errors
+    ///
+    /// If the connection has gone.
+    pub fn send_shared(
+        &mut self,
+        id: ConnectionId,
+        data: &Arc<[u8]>,
+        start: usize,
+    ) -> Result<usize, NoConnection> {
+        let taken = self.table.get_mut(id)?.share(data, start);
+        self.touch(id);
+        Ok(taken)
+    }
+
     /// SEND with the urgent flag: all that is queued, with `data`, becomes urgent (RFC 6093).
     ///
     /// # Errors
@@ -517,6 +536,9 @@ impl Tcp {
                 let counter =
                     if is_damaged { Counter::TcpChecksumErrors } else { Counter::TcpHeaderErrors };
                 cx.meter.count(counter);
+                if is_planted(Bug::LeaksPacket) {
+                    return None;
+                }
                 None
             }
         };
@@ -622,7 +644,7 @@ impl Tcp {
         pool: &mut Pool,
         cx: &mut Cx<'_>,
     ) -> Option<(Segment, Option<Tail>)> {
-        self.table.spent.drain(..).for_each(|packet| pool.put(packet));
+        self.give_back(pool);
         if !self.has_output() {
             return None;
         }
@@ -636,6 +658,11 @@ impl Tcp {
         segment
     }
 
+    /// Gives `pool` the packets whose data was read, which output does too.
+    pub(crate) fn give_back(&mut self, pool: &mut Pool) {
+        self.table.spent.drain(..).for_each(|packet| pool.put(packet));
+    }
+
     /// Returns whether [`Self::transmit_in_parts`] leaves data in the send buffer: its checksum is
     /// finished by the device that gathers it.
     #[must_use]
@@ -643,7 +670,7 @@ impl Tcp {
         self.lower.finishes_checksums
     }
 
-    /// Returns the data of a segment in the two parts of the send ring, the second mostly empty.
+    /// Returns the data of a segment in two parts of the send buffer, the second mostly empty.
     #[must_use]
     pub fn tail(&self, tail: &Tail) -> [&[u8]; 2] {
         let connection = self.table.get(tail.connection).ok();

@@ -18,6 +18,7 @@ use crate::internet::ipv6;
 use crate::internet::path_mtu::IPV4_FLOOR;
 use crate::internet::path_mtu::search::{Limits, Search, State};
 use crate::meter::Counter;
+use crate::planted::{Bug, is_planted};
 use crate::time::Instant;
 use alloc::boxed::Box;
 use core::net::IpAddr;
@@ -114,7 +115,7 @@ impl Connection {
         }
         let mtu = self.path.as_ref().map_or(mtu, |path| path.search.mtu().min(mtu));
         let mss = u32::from(mtu.saturating_sub(self.headers_len(now)).max(1));
-        if mss >= self.snd_mss {
+        if mss >= self.snd_mss || is_planted(Bug::IgnoresTooBig) {
             return false;
         }
         self.set_send_mss(mss);

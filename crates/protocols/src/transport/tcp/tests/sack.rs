@@ -85,6 +85,35 @@ fn blocks_on_data_leave_the_segment_as_long_as_the_peer_takes() {
     assert_eq!(sent[0].header.options.sack.as_slice().len(), 2);
 }
 
+/// An open connection with a peer of segments of at most `mss` bytes, from which four blocks that
+/// are apart have come early.
+fn narrow(mss: u16) -> Script {
+    let permitted = Options { mss: Some(mss), sack_permitted: true, ..Options::default() };
+    let mut script = Script::asked_for(SACK, permitted);
+    script.wait_millis(100);
+    script.peer(Flags::ACK, 1, 1, b"");
+    for seq in [101, 301, 501, 701] {
+        script.deliver(Flags::ACK, seq, 1, &[1; 10]);
+    }
+    script
+}
+
+#[test]
+fn blocks_that_leave_no_room_for_data_are_not_reported() {
+    let sent = narrow(26).send(&pattern(100));
+    assert_eq!((sent[0].len, sent[0].header.options.sack.as_slice().len()), (6, 2));
+}
+
+#[test]
+fn what_goes_again_is_one_segment_however_much_of_it_the_blocks_take() {
+    let mut script = narrow(58);
+    script.send(&pattern(58));
+    script.deliver(Flags::ACK, 901, 1, &[1; 10]);
+    let again = script.wait_millis(3_000);
+    assert!(!again.is_empty());
+    assert!(again.iter().all(|sent| sent.len + sent.header.options.len() <= 58), "{again:?}");
+}
+
 #[test]
 fn a_peer_that_permits_none_gets_none_and_its_blocks_are_ignored() {
     let mut script = Script::established(SACK);
