@@ -13,6 +13,7 @@ mod meter;
 mod rounds;
 mod stack;
 mod telnetd;
+mod terminal;
 mod typing;
 mod wire;
 
@@ -29,10 +30,11 @@ use typing::Amount;
 pub(crate) const USAGE: &str = "\
 usage: ./x bench NAME [--rounds N] [--keys N] [--two-cores] [--json]
 
-  echo    a key and its echo, and a screenful: inetutils telnet, plumb login, plumb login on a TUN
-  meter   what the meter costs: plumb login with and without it, and both ends in one process
-  stack   our TCP/IP, the kernel's, and other stacks in user space; it has options of its own
-  goodput what arrives over paths that lose packets, in virtual time, beside smoltcp's figures
+  echo     a key and its echo, and a screenful: inetutils telnet, plumb login, plumb login on a TUN
+  meter    what the meter costs: plumb login with and without it, and both ends in one process
+  stack    our TCP/IP, the kernel's, and other stacks in user space; it has options of its own
+  terminal our terminal on a stream of bytes, beside alacritty's
+  goodput  what arrives over paths that lose packets, in virtual time, beside smoltcp's figures
 
   --rounds N     rounds, of which medians are taken (default 7, at least 1)
   --keys N       keys in each round (default 200, from 10 to 3000)
@@ -69,6 +71,7 @@ pub(crate) fn run(root: &Path, arguments: &[&str]) -> Result<()> {
     let benchmark = match *name {
         "echo" => echo::run,
         "meter" => meter::run,
+        "terminal" => terminal::run,
         _ => bail!("there is no benchmark '{}'\n{USAGE}", name.escape_debug()),
     };
     let conditions = Conditions::set(options.two_cores)?;

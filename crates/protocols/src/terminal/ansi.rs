@@ -18,6 +18,7 @@
 
 use super::SIDE_MAX;
 use super::cell::Cell;
+use super::parameters::{Parameters, Sequence};
 use super::picture::{CursorShape, Picture, PictureCursor};
 use super::screen::{Charset, Erase, Screen};
 use super::sgr;
@@ -40,8 +41,6 @@ const ESC: u8 = 0x1b;
 const DEL: u8 = 0x7f;
 /// The string terminator in its 8-bit form.
 const ST: u8 = 0x9c;
-/// How many bytes of UTF-8 are taken at once: a malformed byte costs a scan of no more than that.
-const UTF8_RUN_MAX: usize = 64;
 /// The first byte that can begin a character of UTF-8.
 const UTF8_LEAD: u8 = 0xc0;
 
@@ -201,7 +200,8 @@ impl Terminal {
             return run;
         }
         match bytes.first() {
-            None | Some(&ESC) => self.parse(bytes, cx),
+            None => 0,
+            Some(&ESC) => self.escape(bytes, cx),
             Some(0x80..) => self.utf8(bytes, cx),
             Some(&control) => {
                 cx.meter.work(Work::TerminalByte, 1);
@@ -211,20 +211,28 @@ impl Terminal {
         }
     }
 
+    /// Carries out a control sequence that is whole, or gives to the parser what is anything else.
+    fn escape(&mut self, bytes: &[u8], cx: &mut Cx<'_>) -> usize {
+        let mut parameters = Parameters::NONE;
+        let Some(sequence) = Sequence::read(bytes, &mut parameters) else {
+            return self.parse(bytes, cx);
+        };
+        cx.meter.work(Work::TerminalByte, sequence.bytes);
+        let mut dispatch = Dispatch { screen: &mut self.screen, cx, byte: 0, is_ground: true };
+        let intermediates = sequence.private.as_ref().map_or(&[][..], core::slice::from_ref);
+        dispatch.sequence(&parameters, intermediates, false, char::from(sequence.last));
+        sequence.bytes
+    }
+
     /// Prints a run of UTF-8, or gives to the parser what is malformed or not yet whole.
     fn utf8(&mut self, bytes: &[u8], cx: &mut Cx<'_>) -> usize {
-        let run = bytes.get(..UTF8_RUN_MAX).unwrap_or(bytes);
-        let end = run.iter().position(u8::is_ascii).unwrap_or(run.len());
-        let run = run.get(..end).unwrap_or_default();
-        let text = run.utf8_chunks().next().map_or("", |chunk| chunk.valid());
-        if text.is_empty() {
-            return self.parse(bytes, cx);
-        }
-        for character in text.chars() {
-            cx.meter.work(Work::TerminalByte, character.len_utf8());
+        let mut rest = bytes;
+        while let Some((character, later)) = decode(rest) {
+            cx.meter.work(Work::TerminalByte, rest.len() - later.len());
             self.screen.print(character, cx.meter);
+            rest = later;
         }
-        text.len()
+        if rest.len() < bytes.len() { bytes.len() - rest.len() } else { self.parse(bytes, cx) }
     }
 
     /// Gives bytes to the parser until it is at ground; returns how many it took.
@@ -251,6 +259,27 @@ impl fmt::Debug for Terminal {
         let mut fields = f.debug_struct("Terminal");
         fields.field("is_ground", is_ground).field("screen", screen).finish_non_exhaustive()
     }
+}
+
+/// Splits off the character of more than one byte at the front, if it is whole and well formed
+/// (RFC 3629 §4).
+fn decode(bytes: &[u8]) -> Option<(char, &[u8])> {
+    let (&lead, rest) = bytes.split_first()?;
+    let (mut code, count, least) = match lead {
+        0xc2..=0xdf => (u32::from(lead & 0x1f), 1, 0x80),
+        0xe0..=0xef => (u32::from(lead & 0x0f), 2, 0x800),
+        0xf0..=0xf4 => (u32::from(lead & 0x07), 3, 0x1_0000),
+        _ => return None,
+    };
+    let (tail, rest) = rest.split_at_checked(count)?;
+    for byte in tail {
+        if byte & 0xc0 != 0x80 {
+            return None;
+        }
+        code = code << 6 | u32::from(byte & 0x3f);
+    }
+    // Surrogates and what is above U+10FFFF are no characters.
+    char::from_u32(code).filter(|_| code >= least).map(|character| (character, rest))
 }
 
 /// Returns how many bytes at the front are printable ASCII.
@@ -348,21 +377,33 @@ impl Perform for Dispatch<'_, '_> {
 
     fn csi_dispatch(&mut self, params: &Params, intermediates: &[u8], is_cut: bool, last: char) {
         self.is_ground = true;
-        let parameters = Parameters(params);
+        self.sequence(&Parameters::of(params), intermediates, is_cut, last);
+    }
+}
+
+impl Dispatch<'_, '_> {
+    /// Carries out a control sequence.
+    fn sequence(
+        &mut self,
+        parameters: &Parameters,
+        intermediates: &[u8],
+        is_cut: bool,
+        last: char,
+    ) {
         let is_known = !is_cut
             && match (intermediates, last) {
                 ([], 'm') => {
-                    let unknown = sgr::apply(self.screen.style_mut(), params);
+                    let unknown = sgr::apply(self.screen.style_mut(), parameters);
                     self.cx.meter.add(Counter::TerminalSequencesUnknown, unknown);
                     true
                 }
                 ([], _) => {
-                    self.motion(&parameters, last)
-                        || self.edit(&parameters, last)
-                        || self.control(&parameters, last)
+                    self.motion(parameters, last)
+                        || self.edit(parameters, last)
+                        || self.control(parameters, last)
                 }
-                ([b'?'], 'h' | 'l') => return self.private_modes(params, last == 'h'),
-                ([b'?'], 'J' | 'K') => self.edit(&parameters, last),
+                ([b'?'], 'h' | 'l') => return self.private_modes(parameters, last == 'h'),
+                ([b'?'], 'J' | 'K') => self.edit(parameters, last),
                 ([b'?'], 'n') if parameters.get(0) == 6 => self.report_cursor("?"),
                 ([b'>'], 'c') if parameters.get(0) == 0 => {
                     self.screen.reply(b"\x1b[>0;0;0c", self.cx.meter);
@@ -380,15 +421,13 @@ impl Perform for Dispatch<'_, '_> {
             self.unknown();
         }
     }
-}
 
-impl Dispatch<'_, '_> {
     fn unknown(&mut self) {
         self.cx.meter.count(Counter::TerminalSequencesUnknown);
     }
 
     /// Carries out what only moves the cursor; returns whether `last` is that.
-    fn motion(&mut self, parameters: &Parameters<'_>, last: char) -> bool {
+    fn motion(&mut self, parameters: &Parameters, last: char) -> bool {
         let (screen, count) = (&mut *self.screen, parameters.count(0));
         match last {
             'A' => screen.up(count),
@@ -419,7 +458,7 @@ impl Dispatch<'_, '_> {
     }
 
     /// Carries out what changes cells; returns whether `last` is that.
-    fn edit(&mut self, parameters: &Parameters<'_>, last: char) -> bool {
+    fn edit(&mut self, parameters: &Parameters, last: char) -> bool {
         let (screen, count) = (&mut *self.screen, parameters.count(0));
         match (last, parameters.get(0)) {
             ('J', 0) => screen.erase_display(Erase::ToEnd),
@@ -437,7 +476,7 @@ impl Dispatch<'_, '_> {
             ('X', _) => screen.erase_cells(count),
             ('S', _) => screen.scroll_up(count),
             // With five parameters it is about the mouse.
-            ('T', _) if parameters.0.len() == 1 => screen.scroll_down(count),
+            ('T', _) if parameters.len() == 1 => screen.scroll_down(count),
             ('b', _) => screen.repeat(count, self.cx.meter),
             _ => return false,
         }
@@ -445,7 +484,7 @@ impl Dispatch<'_, '_> {
     }
 
     /// Carries out modes, margins, tab stops and reports; returns whether `last` is that.
-    fn control(&mut self, parameters: &Parameters<'_>, last: char) -> bool {
+    fn control(&mut self, parameters: &Parameters, last: char) -> bool {
         let (screen, meter) = (&mut *self.screen, &mut *self.cx.meter);
         match (last, parameters.get(0)) {
             ('c', 0) => self.identify(),
@@ -474,8 +513,8 @@ impl Dispatch<'_, '_> {
         true
     }
 
-    fn private_modes(&mut self, params: &Params, is_on: bool) {
-        for mode in Parameters(params).all() {
+    fn private_modes(&mut self, parameters: &Parameters, is_on: bool) {
+        for mode in parameters.all() {
             let screen = &mut *self.screen;
             match mode {
                 6 => screen.set_origin(is_on),
@@ -525,24 +564,6 @@ impl Dispatch<'_, '_> {
         let title = String::from_utf8_lossy(&title);
         let printable = title.chars().filter(|character| !character.is_control());
         self.screen.title = printable.take(TITLE_CHARS_MAX).collect();
-    }
-}
-
-/// The parameters of a control sequence; those not given are 0.
-struct Parameters<'a>(&'a Params);
-
-impl Parameters<'_> {
-    fn get(&self, place: usize) -> usize {
-        self.all().nth(place).unwrap_or(0)
-    }
-
-    /// Returns a parameter for which 0 and nothing mean 1.
-    fn count(&self, place: usize) -> usize {
-        self.get(place).max(1)
-    }
-
-    fn all(&self) -> impl Iterator<Item = usize> {
-        self.0.iter().map(|parameter| parameter.first().copied().unwrap_or(0).into())
     }
 }
 

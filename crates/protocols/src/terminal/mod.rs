@@ -14,6 +14,7 @@ mod cell;
 mod draw;
 mod grid;
 pub mod heath19;
+mod parameters;
 mod picture;
 mod screen;
 mod sgr;

@@ -217,15 +217,13 @@ impl Screen {
             Charset::Graphics => graphic(character),
         };
         let style = self.cursor.style;
-        match character.width() {
-            None => meter.count(Counter::TerminalSequencesUnknown),
-            Some(0) => self.combine(character),
-            Some(1) => self.place(&[Cell::new(character, style)], meter),
-            Some(_) => self.place(&Cell::wide(character, style), meter),
+        match width(character) {
+            None => return meter.count(Counter::TerminalSequencesUnknown),
+            Some(0) => return self.combine(character),
+            Some(1) => self.place([Cell::new(character, style)], meter),
+            Some(_) => self.place(Cell::wide(character, style), meter),
         }
-        if character.width().is_some_and(|width| width > 0) {
-            self.last_printed = Some(character);
-        }
+        self.last_printed = Some(character);
     }
 
     /// REP: prints the last character again.
@@ -238,26 +236,27 @@ impl Screen {
         }
     }
 
-    fn place(&mut self, cells: &[Cell], meter: &mut Meter) {
+    #[inline]
+    fn place<const COUNT: usize>(&mut self, cells: [Cell; COUNT], meter: &mut Meter) {
         let columns = self.grid.columns();
-        if cells.len() > columns {
+        if COUNT > columns {
             return;
         }
         self.wrap_if_pending(meter);
-        if self.cursor.column + cells.len() > columns {
+        if self.cursor.column + COUNT > columns {
             if self.modes.wraps {
                 self.wrap(meter);
             } else {
-                self.cursor.column = columns - cells.len();
+                self.cursor.column = columns - COUNT;
             }
         }
         let Cursor { row, column, style, .. } = self.cursor;
         let Some(row) = self.grid.row_mut(row) else { return };
         if self.modes.inserts {
-            row.insert(column, cells.len(), Cell::erased(style));
+            row.insert(column, COUNT, Cell::erased(style));
         }
         row.write(column, cells);
-        self.advance(cells.len());
+        self.advance(COUNT);
     }
 
     fn combine(&mut self, mark: char) {
@@ -572,6 +571,15 @@ impl Screen {
     }
 }
 
+/// Returns how many columns a character takes: the ranges that fill most pages are not looked up.
+fn width(character: char) -> Option<usize> {
+    match character {
+        ' '..='~' | '\u{a1}'..='\u{ac}' | '\u{ae}'..='\u{2ff}' => Some(1),
+        '\u{4e00}'..='\u{9fff}' | '\u{ac00}'..='\u{d7a3}' => Some(2),
+        _ => character.width(),
+    }
+}
+
 fn default_tabs(columns: usize) -> Vec<bool> {
     let mut tabs = vec![false; columns];
     tabs.iter_mut().skip(TAB_DISTANCE).step_by(TAB_DISTANCE).for_each(|tab| *tab = true);
@@ -583,4 +591,15 @@ fn graphic(character: char) -> char {
     const GRAPHICS: &str = "\u{a0}◆▒␉␌␍␊°±␤␋┘┐┌└┼⎺⎻─⎼⎽├┤┴┬│≤≥π≠£·";
     let place = u32::from(character).checked_sub(0x5f).and_then(|place| place.try_into().ok());
     place.and_then(|place| GRAPHICS.chars().nth(place)).unwrap_or(character)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_width_of_every_character_is_that_of_the_tables() {
+        let wrong = ('\0'..=char::MAX).find(|character| width(*character) != character.width());
+        assert_eq!(wrong, None);
+    }
 }

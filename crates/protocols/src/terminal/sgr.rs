@@ -4,10 +4,10 @@
 //! space before red may be there or not (ISO 8613-6).
 
 use super::cell::{Attributes, Color, Style};
-use vte::Params;
+use super::parameters::Parameters;
 
 /// Applies the parameters of one SGR to `style`; returns how many of them are not known.
-pub(super) fn apply(style: &mut Style, parameters: &Params) -> u64 {
+pub(super) fn apply(style: &mut Style, parameters: &Parameters) -> u64 {
     let mut unknown = 0;
     let mut parameters = parameters.iter();
     while let Some(parameter) = parameters.next() {
