@@ -14,10 +14,11 @@
 //!
 //! Left out, and counted as unknown: window reports, answers to OSC and DCS queries, clipboard and
 //! font control, sixels, and everything else by which a host could learn or store what it said.
-//! Modes that change what keyboard and mouse send are taken without effect.
+//! What keyboard and mouse shall send is kept and has no effect here.
 
 use super::SIDE_MAX;
 use super::cell::Cell;
+use super::input::InputModes;
 use super::parameters::{Parameters, Sequence};
 use super::picture::{CursorShape, Picture, PictureCursor};
 use super::screen::{Charset, Erase, Screen};
@@ -153,7 +154,7 @@ impl Terminal {
     pub fn picture(&self) -> Picture {
         let mut picture = Picture::of(self.screen.grid(), self.screen.grid().rows());
         let (row, column) = self.cursor();
-        let cursor = PictureCursor { row, column, shape: CursorShape::Own };
+        let cursor = PictureCursor { row, column, shape: self.screen.modes.cursor_shape };
         picture.set_cursor(self.is_cursor_visible().then_some(cursor));
         picture
     }
@@ -162,6 +163,17 @@ impl Terminal {
     #[must_use]
     pub fn cells_written(&self) -> u64 {
         self.screen.cells_written
+    }
+
+    /// Returns what the host wants keys, mouse and pasted text to send.
+    #[must_use]
+    pub fn input_modes(&self) -> InputModes {
+        self.screen.modes.input
+    }
+
+    /// Lets the host read the screen by checksums (DECRQCRA), which it may not from the start.
+    pub fn report_checksums(&mut self, is_on: bool) {
+        self.screen.reports_checksums = is_on;
     }
 
     /// Returns the title, without control characters and at most 256 characters long.
@@ -366,11 +378,13 @@ impl Perform for Dispatch<'_, '_> {
             ([], b'M') => screen.reverse_index(),
             ([], b'Z') => self.identify(),
             ([], b'c') => screen.reset(),
-            // Keypad modes, and the end of a string.
-            ([], b'=' | b'>' | b'\\') => {}
+            ([], b'=' | b'>') => screen.modes.input.has_application_keypad = last == b'=',
+            // The end of a string.
+            ([], b'\\') => {}
             ([b'#'], b'8') => screen.align(),
             ([g @ (b'(' | b')')], b'0') => screen.designate(*g == b')', Charset::Graphics),
-            ([g @ (b'(' | b')')], b'A' | b'B') => screen.designate(*g == b')', Charset::Ascii),
+            ([g @ (b'(' | b')')], b'A') => screen.designate(*g == b')', Charset::British),
+            ([g @ (b'(' | b')')], b'B') => screen.designate(*g == b')', Charset::Ascii),
             _ => self.unknown(),
         }
     }
@@ -413,8 +427,12 @@ impl Dispatch<'_, '_> {
                     self.screen.reset_modes();
                     true
                 }
-                // DECSCUSR: the shape of the cursor.
-                ([b' '], 'q') => true,
+                ([b' '], 'q') => self.set_cursor_shape(parameters.get(0)),
+                ([b'$'], 'p') => self.screen.report_mode(false, parameters.get(0), self.cx.meter),
+                ([b'?', b'$'], 'p') => {
+                    self.screen.report_mode(true, parameters.get(0), self.cx.meter)
+                }
+                ([b'*'], 'y') => self.screen.report_checksum(parameters, self.cx.meter),
                 _ => false,
             };
         if !is_known {
@@ -534,11 +552,24 @@ impl Dispatch<'_, '_> {
                     screen.show_alternate(false);
                     screen.restore_cursor();
                 }
-                // Keys, mouse, focus, paste, colours and synchronized painting: not of the grid.
-                1 | 3..=5 | 8 | 9 | 12 | 66 | 1000..=1006 | 1015 | 1016 | 2004 | 2026 => {}
+                // Width, colours, repetition, blinking and synchronized painting: not of the grid.
+                3..=5 | 8 | 12 | 1001 | 1016 | 2026 => {}
+                _ if screen.modes.input.set(mode, is_on) => {}
                 _ => self.unknown(),
             }
         }
+    }
+
+    /// DECSCUSR; whether the cursor blinks is not kept.
+    fn set_cursor_shape(&mut self, shape: usize) -> bool {
+        self.screen.modes.cursor_shape = match shape {
+            0 => CursorShape::Own,
+            1 | 2 => CursorShape::Block,
+            3 | 4 => CursorShape::Underscore,
+            5 | 6 => CursorShape::Bar,
+            _ => return false,
+        };
+        true
     }
 
     fn leave_alternate_blank(&mut self) {

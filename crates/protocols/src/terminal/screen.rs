@@ -9,6 +9,8 @@
 
 use super::cell::{Cell, Style};
 use super::grid::Grid;
+use super::input::InputModes;
+use super::picture::CursorShape;
 use crate::meter::{Counter, Meter, Work};
 use alloc::string::String;
 use alloc::vec;
@@ -36,6 +38,8 @@ pub(super) struct Screen {
     last_printed: Option<char>,
     output: Vec<u8>,
     pub(super) modes: Modes,
+    /// DECRQCRA is answered.
+    pub(super) reports_checksums: bool,
     pub(super) title: String,
     pub(super) bells: u64,
     pub(super) cells_written: u64,
@@ -69,6 +73,8 @@ pub(super) enum Charset {
     Ascii,
     /// DEC Special Graphics.
     Graphics,
+    /// British: the number sign is a pound sign.
+    British,
 }
 
 /// The modes that are on or off.
@@ -84,6 +90,9 @@ pub(super) struct Modes {
     pub(super) shows_cursor: bool,
     /// The alternate screen is shown.
     pub(super) is_alternate: bool,
+    /// DECSCUSR.
+    pub(super) cursor_shape: CursorShape,
+    pub(super) input: InputModes,
 }
 
 impl Default for Modes {
@@ -94,6 +103,8 @@ impl Default for Modes {
             feeds_and_returns: false,
             shows_cursor: true,
             is_alternate: false,
+            cursor_shape: CursorShape::Own,
+            input: InputModes::default(),
         }
     }
 }
@@ -121,6 +132,7 @@ impl Screen {
             last_printed: None,
             output: Vec::new(),
             modes: Modes::default(),
+            reports_checksums: false,
             title: String::new(),
             bells: 0,
             cells_written: 0,
@@ -172,12 +184,18 @@ impl Screen {
         self.last_printed = None;
         self.reset_modes();
         self.cursor = Cursor::default();
-        self.modes.is_alternate = false;
+        self.modes = Modes::default();
     }
 
-    /// DECSTR: as RIS, but text, tab stops and cursor stay.
+    /// DECSTR: as RIS, but text, tab stops, cursor, and what the mouse sends stay.
     pub(super) fn reset_modes(&mut self) {
-        self.modes = Modes { is_alternate: self.modes.is_alternate, ..Modes::default() };
+        let input = InputModes {
+            has_application_cursor: false,
+            has_application_keypad: false,
+            ..self.modes.input
+        };
+        let is_alternate = self.modes.is_alternate;
+        self.modes = Modes { is_alternate, input, ..Modes::default() };
         self.margins = 0..self.grid.rows();
         (self.saved_main, self.saved_alternate) = (Cursor::default(), Cursor::default());
         let (row, column) = (self.cursor.row, self.cursor.column);
@@ -215,6 +233,8 @@ impl Screen {
         let character = match self.cursor.charset() {
             Charset::Ascii => character,
             Charset::Graphics => graphic(character),
+            Charset::British if character == '#' => '£',
+            Charset::British => character,
         };
         let style = self.cursor.style;
         match width(character) {
@@ -376,8 +396,17 @@ impl Screen {
 
     /// Returns the row as DSR reports it.
     pub(super) fn reported_row(&self) -> usize {
-        let origin = if self.cursor.has_origin { self.margins.start } else { 0 };
-        self.cursor.row.saturating_sub(origin)
+        self.cursor.row.saturating_sub(self.origin())
+    }
+
+    /// Returns whether DECOM is set.
+    pub(super) fn has_origin(&self) -> bool {
+        self.cursor.has_origin
+    }
+
+    /// Returns the row from which rows are counted.
+    pub(super) fn origin(&self) -> usize {
+        if self.cursor.has_origin { self.margins.start } else { 0 }
     }
 
     /// Goes up, and stops at the upper margin if it is not above.

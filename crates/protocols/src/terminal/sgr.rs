@@ -14,6 +14,10 @@ pub(super) fn apply(style: &mut Style, parameters: &Parameters) -> u64 {
         let is_known = match parameter {
             [38] => set(&mut style.foreground, listed(&mut parameters)),
             [48] => set(&mut style.background, listed(&mut parameters)),
+            // The colour of the underline, which has that of the character here.
+            [58] => listed(&mut parameters).is_some(),
+            [58, color @ ..] => joined(color).is_some(),
+            [59] => true,
             [38, color @ ..] => set(&mut style.foreground, joined(color)),
             [48, color @ ..] => set(&mut style.background, joined(color)),
             [4, 0] => {

@@ -57,7 +57,8 @@ pub(super) fn make(kind: Kind, bytes: usize, seed: u64) -> Vec<u8> {
 
 /// Makes at least `bytes` of all kinds by turns, some thousand bytes of each at a time.
 pub(super) fn mixed(bytes: usize) -> Vec<u8> {
-    const PIECE: usize = 20_000;
+    // A dense screen has a little more.
+    const PIECE: usize = 50_000;
     let turns = bytes.div_ceil(PIECE * Kind::ALL.len());
     let pieces =
         (0_u64..).take(turns).flat_map(|seed| Kind::ALL.map(|kind| make(kind, PIECE, seed)));

@@ -522,7 +522,6 @@ fn keys_that_find_the_fifo_of_a_held_screen_full_ring() {
 
 // The output.
 
-// attack row 74
 #[test]
 fn row_74_replies_are_fixed_and_refused_when_nobody_takes_them() {
     let bench = Bench::with("\x1bZ\x1bn".repeat(1000));
