@@ -11,6 +11,8 @@
 
 mod ansi;
 mod cell;
+#[cfg(test)]
+mod differential;
 mod draw;
 mod grid;
 pub mod heath19;
