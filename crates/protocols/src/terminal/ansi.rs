@@ -17,7 +17,7 @@
 //! What keyboard and mouse shall send is kept and has no effect here.
 
 use super::SIDE_MAX;
-use super::cell::Cell;
+use super::cell::{Cell, Style};
 use super::input::InputModes;
 use super::parameters::{Parameters, Sequence};
 use super::picture::{CursorShape, Picture, PictureCursor};
@@ -163,6 +163,12 @@ impl Terminal {
     #[must_use]
     pub fn cells_written(&self) -> u64 {
         self.screen.cells_written
+    }
+
+    /// Returns how the next character will look.
+    #[must_use]
+    pub fn style(&self) -> Style {
+        self.screen.cursor().style
     }
 
     /// Returns what the host wants keys, mouse and pasted text to send.
@@ -314,8 +320,8 @@ fn control_character(screen: &mut Screen, control: u8, cx: &mut Cx<'_>) {
         b'\t' => screen.tab(1),
         b'\n' | 0x0b | 0x0c => screen.line_feed(cx.meter),
         b'\r' => screen.set_column(0),
-        0x0e => screen.shift(true),
-        0x0f => screen.shift(false),
+        0x0e => screen.shift(1),
+        0x0f => screen.shift(0),
         0x00..0x20 | DEL => {}
         // C1 in 8 bits is no UTF-8, and as characters they are not to be trusted.
         0x20.. => cx.meter.count(Counter::TerminalSequencesUnknown),
@@ -382,9 +388,18 @@ impl Perform for Dispatch<'_, '_> {
             // The end of a string.
             ([], b'\\') => {}
             ([b'#'], b'8') => screen.align(),
-            ([g @ (b'(' | b')')], b'0') => screen.designate(*g == b')', Charset::Graphics),
-            ([g @ (b'(' | b')')], b'A') => screen.designate(*g == b')', Charset::British),
-            ([g @ (b'(' | b')')], b'B') => screen.designate(*g == b')', Charset::Ascii),
+            ([], b'N' | b'O') => screen.shift_once(if last == b'N' { 2 } else { 3 }),
+            ([], b'n' | b'o') => screen.shift(if last == b'n' { 2 } else { 3 }),
+            ([set @ b'('..=b'+'], b'0' | b'A' | b'B') => {
+                screen.designate(
+                    usize::from(set - b'('),
+                    match last {
+                        b'0' => Charset::Graphics,
+                        b'A' => Charset::British,
+                        _ => Charset::Ascii,
+                    },
+                );
+            }
             _ => self.unknown(),
         }
     }
@@ -448,10 +463,10 @@ impl Dispatch<'_, '_> {
     fn motion(&mut self, parameters: &Parameters, last: char) -> bool {
         let (screen, count) = (&mut *self.screen, parameters.count(0));
         match last {
-            'A' => screen.up(count),
+            'A' | 'k' => screen.up(count),
             'B' | 'e' => screen.down(count),
             'C' | 'a' => screen.right(count),
-            'D' => screen.left(count),
+            'D' | 'j' => screen.left(count),
             'E' => {
                 screen.down(count);
                 screen.set_column(0);

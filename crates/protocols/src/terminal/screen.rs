@@ -53,16 +53,20 @@ pub(super) struct Cursor {
     pub(super) column: usize,
     wrap_pending: bool,
     pub(super) style: Style,
-    charsets: [Charset; 2],
-    is_shifted_out: bool,
+    /// G0 to G3.
+    charsets: [Charset; 4],
+    /// Which of them is in force.
+    shift: usize,
+    /// SS2 and SS3: which of them is in force for one character.
+    single_shift: Option<usize>,
     /// DECOM: rows count from the upper margin.
     has_origin: bool,
 }
 
 impl Cursor {
     fn charset(&self) -> Charset {
-        let [g0, g1] = self.charsets;
-        if self.is_shifted_out { g1 } else { g0 }
+        let set = self.single_shift.unwrap_or(self.shift);
+        self.charsets.get(set).copied().unwrap_or_default()
     }
 }
 
@@ -206,7 +210,7 @@ impl Screen {
 
     /// Returns whether printable ASCII may be printed as it stands.
     pub(super) fn prints_ascii(&self) -> bool {
-        self.cursor.charset() == Charset::Ascii
+        self.cursor.single_shift.is_none() && self.cursor.charset() == Charset::Ascii
     }
 
     /// Prints a run of printable ASCII, and charges its bytes.
@@ -236,6 +240,7 @@ impl Screen {
             Charset::British if character == '#' => '£',
             Charset::British => character,
         };
+        self.cursor.single_shift = None;
         let style = self.cursor.style;
         match width(character) {
             None => return meter.count(Counter::TerminalSequencesUnknown),
@@ -365,15 +370,21 @@ impl Screen {
         self.tabs.fill(false);
     }
 
-    /// SO and SI.
-    pub(super) fn shift(&mut self, out: bool) {
-        self.cursor.is_shifted_out = out;
+    /// SI, SO, LS2 and LS3: puts one of G0 to G3 in force.
+    pub(super) fn shift(&mut self, set: usize) {
+        self.cursor.shift = set;
     }
 
-    /// SCS: sets G1 or else G0.
-    pub(super) fn designate(&mut self, is_g1: bool, charset: Charset) {
-        let [g0, g1] = &mut self.cursor.charsets;
-        *(if is_g1 { g1 } else { g0 }) = charset;
+    /// SS2 and SS3: puts one of them in force for the next character.
+    pub(super) fn shift_once(&mut self, set: usize) {
+        self.cursor.single_shift = Some(set);
+    }
+
+    /// SCS: says what one of G0 to G3 is.
+    pub(super) fn designate(&mut self, set: usize, charset: Charset) {
+        if let Some(place) = self.cursor.charsets.get_mut(set) {
+            *place = charset;
+        }
     }
 
     // The cursor.

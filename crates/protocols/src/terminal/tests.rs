@@ -472,6 +472,12 @@ fn the_colour_of_an_underline_is_read_and_dropped() {
 }
 
 #[test]
+fn four_sets_are_shifted_to_for_good_or_for_one_character() {
+    let sets = "\x1b)0\x1b*0\x1b+A";
+    shows(9, 1, &format!("{sets}q\x0eq\x0fq\x1bNqq\x1bO##\x1bnq\x1bo#"), "q─q─q£#─£", (0, 8));
+}
+
+#[test]
 fn the_british_set_has_a_pound_sign() {
     shows(9, 1, "\x1b(A#a\x1b(B#", "£a#", (0, 3));
 }
