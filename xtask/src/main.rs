@@ -3,6 +3,7 @@
 mod bench;
 mod conformance;
 mod ledger;
+mod soak;
 mod terminal_suite;
 mod tidy;
 
@@ -17,6 +18,7 @@ usage: cargo xtask COMMAND
   ledger        print every requirement and attack with its tests; fail at a hole
   bench NAME    measure ours and the peer, interleaved; see 'cargo xtask bench'
   conformance   our TCP under the scripts of two public suites; see 'cargo xtask conformance --help'
+  soak          the simulator's campaign of faults; see './x help'
   terminal-suite FOLDER
                 our terminal under the test scripts of libvterm, which are not part of the project";
 
@@ -41,6 +43,7 @@ fn run(root: &Path, arguments: &[&str]) -> Result<()> {
         ["ledger"] => ledger::run(root),
         ["bench", rest @ ..] => bench::run(root, rest),
         ["terminal-suite", rest @ ..] => terminal_suite::run(rest),
+        ["soak", rest @ ..] => soak::run(rest),
         ["conformance", rest @ ..] => conformance::run(root, rest),
         _ => bail!("{USAGE}"),
     }

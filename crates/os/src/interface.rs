@@ -283,6 +283,24 @@ impl Addressing {
     }
 }
 
+/// Returns the address that a host at the other end can take where the kernel has the IPv6
+/// `address`: the first host of the network that is not the kernel itself; `None` where there is no
+/// other.
+#[must_use]
+pub fn peer6(address: Ipv6Addr, prefix_bits: u8) -> Option<Ipv6Addr> {
+    let host_bits = 128_u32.checked_sub(prefix_bits.into())?;
+    let own = address.to_bits();
+    let network = own & u128::MAX.checked_shl(host_bits).unwrap_or(0);
+    // RFC 4291 §2.6.1: the first address of a network is that of its routers; RFC 6164: but not
+    // where there are only two.
+    let first = match host_bits {
+        0 => return None,
+        1 => network,
+        _ => network + 1,
+    };
+    Some(Ipv6Addr::from_bits(if first == own { first + 1 } else { first }))
+}
+
 /// The kernel's `struct ifreq`: a name, and a value whose kind the request tells.
 ///
 /// The value is as long as the longest that any architecture has; the kernel copies no more
@@ -553,6 +571,17 @@ mod tests {
         assert_eq!(network([10, 0, 0, 9], 24).peer(), Some([10, 0, 0, 1].into()));
         assert_eq!(network([10, 0, 0, 1], 31).peer(), Some([10, 0, 0, 0].into()));
         assert_eq!(network([10, 0, 0, 1], 32).peer(), None);
+    }
+
+    #[test]
+    fn the_ipv6_peer_is_the_first_host_that_is_neither_the_kernel_nor_all_routers() {
+        let peer = |address: &str, bits| peer6(address.parse().unwrap(), bits);
+        let is = |address: &str| Some(address.parse::<Ipv6Addr>().unwrap());
+        assert_eq!(peer("2001:db8::1", 64), is("2001:db8::2"));
+        assert_eq!(peer("2001:db8::9:1", 64), is("2001:db8::1"));
+        assert_eq!(peer("2001:db8::", 127), is("2001:db8::1"));
+        assert_eq!(peer("2001:db8::1", 127), is("2001:db8::"));
+        assert_eq!(peer("2001:db8::1", 128), None);
     }
 
     #[test]

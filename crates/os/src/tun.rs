@@ -143,7 +143,7 @@ impl Tun {
 
     /// Makes reads wait for a packet (`true`) or answer `None` (`false`, as it was opened).
     ///
-    /// [`Self::read_now`] never waits.
+    /// [`Self::receive_now`] never waits.
     ///
     /// # Errors
     ///

@@ -6,9 +6,9 @@ use std::process::ExitCode;
 pub(crate) const CODES: &str = "\
 Exit codes:
   0  done; for a login, the far side or you closed it
-  1  the far side cannot be reached, refused, reset, or fell silent
+  1  the far side cannot be reached, is unknown, refused, reset, or fell silent
   2  the arguments are wrong
-  3  nothing could be measured
+  3  nothing could be measured, or you ended it before
   4  this machine refuses what is needed: no permission, no such device";
 
 /// The exit code for wrong arguments.
@@ -41,6 +41,12 @@ pub(crate) fn complain(error: &anyhow::Error) {
     use std::io::Write;
     // Where stderr is closed there is nobody to tell.
     _ = writeln!(std::io::stderr(), "plumb: {error:#}");
+}
+
+/// Says on stderr why the far side, or its name, is the failure of a command.
+pub(crate) fn far_side(why: String) -> Failure {
+    complain(&anyhow::Error::msg(why));
+    Failure::FarSide
 }
 
 /// Returns the width of the terminal on stdout, or 80 where there is none.

@@ -7,6 +7,10 @@
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may fail")]
 #![expect(clippy::print_stdout, reason = "a test that is skipped says so")]
 
+#[path = "login_desk/names.rs"]
+mod names;
+
+use names::Names;
 use os::clock::Monotonic;
 use os::interface::Interface;
 use os::process::Program;
@@ -497,13 +501,18 @@ fn radvd_gives_a_prefix_a_router_and_a_name_server() {
 /// Has `plumb login` call a server of the kernel at `address`, which says hello and closes.
 fn logs_in(way: &str, address: IpAddr) {
     let listener = TcpListener::bind((address, 0)).unwrap();
+    let command = Command::new(env!("CARGO_BIN_EXE_plumb"));
+    is_greeted(command, way, &address.to_string(), listener);
+}
+
+/// Has `command`, which is plumb, call the server behind `listener` as `host`.
+fn is_greeted(mut command: Command, way: &str, host: &str, listener: TcpListener) {
     let port = listener.local_addr().unwrap().port().to_string();
     let server = thread::spawn(move || {
         let (mut caller, _) = listener.accept().unwrap();
         caller.write_all(b"hello from far away\r\n").unwrap();
     });
-    let mut command = Command::new(env!("CARGO_BIN_EXE_plumb"));
-    command.args(["login", &address.to_string(), &port, "--via", way, "--timeout", "30"]);
+    command.args(["login", host, &port, "--via", way, "--timeout", "30"]);
     let output = command.env("TERM", "dumb").stdin(Stdio::null()).output().unwrap();
     let told = String::from_utf8_lossy(&output.stdout);
     let errors = String::from_utf8_lossy(&output.stderr);
@@ -528,5 +537,19 @@ fn a_login_with_an_address_from_dnsmasq_reaches_the_kernel() {
         let folder = Folder::new("dnsmasq-login");
         let _server = start_dnsmasq(&folder);
         logs_in("tap:plumb0", KERNEL.into());
+    });
+}
+
+#[test]
+#[ignore = "needs root or a user namespace, and Debian's dnsmasq and radvd"]
+fn a_host_whose_ipv6_is_dead_is_called_by_ipv4_as_soon_as_dnsmasq_has_lent_an_address() {
+    on_a_segment(&["dnsmasq", "radvd"], || {
+        let folder = Folder::new("both-login");
+        let _router = start_radvd(&folder);
+        let _server = start_dnsmasq(&folder);
+        // Behind the kernel, which forwards nothing and does not say so.
+        let names = Names::new("both-login-names", "2001:db8:99::9 far\n10.0.0.1 far\n", "");
+        let listener = TcpListener::bind((KERNEL, 0)).unwrap();
+        is_greeted(names.plumb(&[]), "tap:plumb0", "far", listener);
     });
 }

@@ -29,6 +29,7 @@ fn in_new_network(test: impl FnOnce() + Send + 'static) {
         for arguments in [
             &["tuntap", "add", "plumb0", "mode", "tun"][..],
             &["address", "add", "10.0.0.1/24", "dev", "plumb0"],
+            &["address", "add", "2001:db8::1/64", "dev", "plumb0", "nodad"],
             &["link", "set", "plumb0", "up"],
         ] {
             let status = Command::new("ip").args(arguments).status().unwrap();
@@ -42,8 +43,13 @@ fn in_new_network(test: impl FnOnce() + Send + 'static) {
 }
 
 /// Measures the login at a server that runs `server` for the one who calls.
-fn measure(mut server: Command, arguments: &[&str]) -> Output {
-    let listener = TcpListener::bind("10.0.0.1:0").unwrap();
+fn measure(server: Command, arguments: &[&str]) -> Output {
+    measure_at("10.0.0.1:0", server, arguments)
+}
+
+/// The same, of a server at some port of the `address`.
+fn measure_at(address: &str, mut server: Command, arguments: &[&str]) -> Output {
+    let listener = TcpListener::bind(address).unwrap();
     let target = listener.local_addr().unwrap().to_string();
     let served = thread::spawn(move || {
         let (stream, _) = listener.accept().unwrap();
@@ -111,6 +117,19 @@ fn a_shell_is_measured_over_our_own_tcp_with_every_layer_but_the_line() {
         is_whole(&record);
         assert_eq!(layers_of_echo(&record), Layer::ALL[1..]);
         assert!(record.screenful.unwrap().segments_in.is_some_and(|count| count > 0));
+    });
+}
+
+#[test]
+#[ignore = "needs root or a user namespace, and Debian's telnet servers"]
+fn a_shell_is_measured_by_ipv6_over_the_kernel_and_over_our_own_tcp() {
+    in_new_network(|| {
+        for via in ["kernel", "tun:plumb0"] {
+            let arguments = ["--json", "-6", "--via", via];
+            let record = record_of(&measure_at("[2001:db8::1]:0", shell(), &arguments));
+            is_whole(&record);
+            assert!(record.address.unwrap().starts_with("[2001:db8::1]:"));
+        }
     });
 }
 

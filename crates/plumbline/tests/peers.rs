@@ -9,10 +9,11 @@
 mod login_desk;
 
 use login_desk::line::{self, Line};
+use login_desk::names::Names;
 use login_desk::serial_peer::{self, SerialPeer};
 use login_desk::{
-    Person, SERVER, Server, Way, echo_once, in_network_of, in_new_network, listen, plumb,
-    quiet_network, tcp_urgent,
+    Person, SERVER, Server, Way, echo_once, in_network_of, in_new_network, listen, listen_to_both,
+    plumb, quiet_network, tcp_urgent,
 };
 use os::process::Program;
 use os::tty::WindowSize;
@@ -111,6 +112,176 @@ fn a_person_works_at_the_server_of_inetutils_over_a_packet_socket() {
         &["link", "set", "far0", "up"],
     ];
     in_network_of(network, || work_by("packet:plumb0?address=10.0.0.2/24"));
+}
+
+/// The kernel at both families, on a TUN for plumb.
+const DUAL_STACK: &[&[&str]] = &[
+    &["tuntap", "add", "plumb0", "mode", "tun"],
+    &["address", "add", "10.0.0.1/24", "dev", "plumb0"],
+    &["address", "add", "2001:db8::1/64", "dev", "plumb0", "nodad"],
+    &["link", "set", "plumb0", "up"],
+];
+const SERVER_V6: &str = "2001:db8::1";
+/// Where nobody is, beside the server and in the quiet network.
+const SILENT_V6: &str = "2001:db8::9";
+const QUIET_V6: &str = "2001:db8:9::9";
+const TCP: u8 = 6;
+const UDP: u8 = 17;
+
+#[test]
+#[ignore = "needs root or a user namespace, and Debian's telnet servers"]
+fn a_person_works_by_ipv4_over_the_kernel_at_a_host_whose_ipv6_is_dead() {
+    in_network_of(DUAL_STACK, || {
+        let quiet = quiet_network();
+        let names = Names::new("dead", &format!("{QUIET_V6} far\n{SERVER} far\n"), "");
+        let server = login_desk::start_inetutils(listen_to_both());
+        let port = server.port().to_string();
+        let mut person = Person::running(names.plumb(&["login", "far", &port]));
+        login_desk::is_sent_in_vain(&quiet, TCP, QUIET_V6.parse().unwrap());
+        person.sees("Connected to far (10.0.0.1) port");
+        person.has_a_shell();
+        person.types("echo $((6*7))\r");
+        person.sees("\n42\n");
+        person.types("exit\r");
+        assert_eq!(person.leaves().code(), Some(0));
+    });
+}
+
+#[test]
+#[ignore = "needs root or a user namespace, and Debian's telnet servers"]
+fn a_person_works_by_ipv4_over_our_own_tcp_at_a_host_whose_ipv6_is_dead() {
+    in_network_of(DUAL_STACK, || {
+        // In the order that RFC 6724 does not want.
+        let names = Names::new("mute", &format!("{SERVER} far\n{SILENT_V6} far\n"), "");
+        let server = login_desk::start_inetutils(listen_to_both());
+        let arguments = ["login", "--via", "tun:plumb0", "far", &server.port().to_string()];
+        let mut person = Person::running(names.plumb(&arguments));
+        person.sees("Connected to far (10.0.0.1) port");
+        person.has_a_shell();
+        person.types("exit\r");
+        assert_eq!(person.leaves().code(), Some(0));
+    });
+}
+
+/// Logs in at a host with both families and leaves; `found` is the address that is to be called.
+fn calls(names: &Names, arguments: &[&str], found: &str) {
+    let server = login_desk::start_inetutils(listen_to_both());
+    let port = server.port().to_string();
+    let mut command = names.plumb(&["login"]);
+    command.args(arguments).args(["far", &port]);
+    let mut person = Person::running(command);
+    person.sees(&format!("Connected to far ({found}) port"));
+    person.has_a_shell();
+    person.types("exit\r");
+    assert_eq!(person.leaves().code(), Some(0));
+}
+
+#[test]
+#[ignore = "needs root or a user namespace, and Debian's telnet servers"]
+fn of_a_host_with_both_families_the_one_that_was_asked_for_is_called() {
+    in_network_of(DUAL_STACK, || {
+        let names = Names::new("both", &format!("{SERVER} far\n{SERVER_V6} far\n"), "");
+        for way in [Way::Kernel, Way::Tun] {
+            let [via, way] = way.arguments();
+            calls(&names, &[via, way], SERVER_V6);
+            calls(&names, &[via, way, "-4"], SERVER);
+            calls(&names, &[via, way, "-6"], SERVER_V6);
+        }
+    });
+}
+
+#[test]
+#[ignore = "needs root or a user namespace, and Debian's telnet servers"]
+fn a_person_works_over_our_own_tcp_by_ipv6_alone() {
+    let network: &[&[&str]] = &[
+        &["tuntap", "add", "plumb0", "mode", "tun"],
+        &["address", "add", "2001:db8::1/64", "dev", "plumb0", "nodad"],
+        &["link", "set", "plumb0", "up"],
+    ];
+    in_network_of(network, || {
+        let server = login_desk::start_inetutils(listen_to_both());
+        let port = server.port().to_string();
+        let mut person = Person::over(&["--via", "tun:plumb0", SERVER_V6, &port]);
+        person.sees("Connected to 2001:db8::1 port");
+        person.has_a_shell();
+        person.types("seq 1 5000; echo do''ne\r");
+        person.sees("done");
+        person.types("\x1dstatus\r");
+        person.sees("TCP: our own");
+        person.types("close\r");
+        assert_eq!(person.leaves().code(), Some(0));
+    });
+}
+
+#[test]
+#[ignore = "needs root or a user namespace"]
+fn an_address_of_ours_may_be_said_for_each_family() {
+    in_network_of(DUAL_STACK, || {
+        let via = "tun:plumb0?address=10.0.0.7&address=2001:db8::7";
+        for (server, ours) in [(SERVER, "10.0.0.7"), (SERVER_V6, "2001:db8::7")] {
+            let listener = listen_to_both();
+            let port = listener.local_addr().unwrap().port().to_string();
+            let mut person = Person::over(&["--via", via, server, &port]);
+            let (_far, caller) = listener.accept().unwrap();
+            assert_eq!(caller.ip().to_canonical().to_string(), ours);
+            person.sees("Connected");
+        }
+    });
+}
+
+/// Asks a name server that is silent, and is interrupted meanwhile.
+fn is_interrupted_while_it_asks(command: &str) -> std::process::Output {
+    let quiet = quiet_network();
+    let resolver = "nameserver 10.9.0.2\noptions timeout:30 attempts:5\n";
+    let names = Names::new(command, "", resolver);
+    let mut plumb = names.plumb(&[command, "far.example"]);
+    plumb.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut program = Program::start(&mut plumb).unwrap();
+    login_desk::is_sent_in_vain(&quiet, UDP, "10.9.0.2".parse().unwrap());
+    program.signal(rustix::process::Signal::INT).unwrap();
+    let status = program.wait_for_end(Duration::from_secs(10)).unwrap().unwrap();
+    let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
+    program.child().stdout.take().unwrap().read_to_end(&mut stdout).unwrap();
+    program.child().stderr.take().unwrap().read_to_end(&mut stderr).unwrap();
+    std::process::Output { status, stdout, stderr }
+}
+
+#[test]
+#[ignore = "needs root or a user namespace"]
+fn a_measurement_can_be_interrupted_while_a_name_is_looked_up() {
+    in_new_network(|| {
+        let output = is_interrupted_while_it_asks("measure");
+        assert_eq!(output.status.code(), Some(3));
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(said, "plumb: interrupted before the connection stood\n");
+    });
+}
+
+#[test]
+#[ignore = "needs root or a user namespace"]
+fn a_login_can_be_interrupted_while_a_name_is_looked_up() {
+    in_new_network(|| {
+        let output = is_interrupted_while_it_asks("login");
+        assert_eq!(output.status.signal(), Some(2));
+    });
+}
+
+#[test]
+#[ignore = "needs root or a user namespace"]
+fn what_has_no_address_is_exit_code_1_for_both_commands() {
+    in_new_network(|| {
+        for command in ["login", "measure"] {
+            let names = Names::new("none", "", "");
+            for (target, said) in [("10.0.0.1", "10.0.0.1 has no IPv6"), ("far", "the name 'far'")]
+            {
+                let output = names.plumb(&[command, "-6", target]).output().unwrap();
+                assert_eq!(output.status.code(), Some(1));
+                let error = String::from_utf8(output.stderr).unwrap();
+                assert!(error.contains(said), "{error}");
+                assert_eq!(error.lines().count(), 1, "{error}");
+            }
+        }
+    });
 }
 
 #[test]

@@ -4,11 +4,14 @@
 //! A [`World`] has two hosts and the line between them. It runs whatever happens next, in the
 //! order of time; the same seed gives the same run to the nanosecond.
 
+pub mod clock;
 pub mod dumbbell;
 pub mod faults;
 pub mod goodput;
 mod host;
 pub mod line;
+pub mod medium;
+pub mod soak;
 pub mod tm233;
 mod world;
 

@@ -1,7 +1,9 @@
 //! Two hosts, the line between them, and what happens next.
 
+use crate::clock::LocalClock;
 use crate::host::{Host, Machine};
 use crate::line::{Line, Unit};
+use crate::medium::{Arrival, Medium};
 use protocols::chance::Chance;
 use protocols::station::{Application, Step};
 use protocols::time::Instant;
@@ -68,6 +70,8 @@ struct Place {
     is_making_output: bool,
     /// The [`Happening::Timer`] that counts; one for any other time comes to nothing.
     timer: Option<Instant>,
+    /// What the host takes for the time.
+    clock: LocalClock,
 }
 
 /// Two hosts and a line in virtual time.
@@ -78,6 +82,8 @@ pub struct World<A, B> {
     /// The host that waits for it.
     pub server: Host<B>,
     line: Line,
+    /// What is behind the line, in place of its delay and its faults.
+    medium: Option<Box<dyn Medium>>,
     now: Instant,
     seed: u64,
     chance: Chance,
@@ -91,8 +97,25 @@ impl<A: Application, B: Application> World<A, B> {
     pub fn new(user: Host<A>, server: Host<B>, line: Line, seed: u64) -> Self {
         let chance = Chance::from_seed(seed);
         let places = [Place::default(), Place::default()];
-        let (now, agenda) = (Instant::ZERO, BTreeMap::new());
-        Self { user, server, line, now, seed, chance, agenda, happened: 0, places }
+        let (now, agenda, medium) = (Instant::ZERO, BTreeMap::new(), None);
+        Self { user, server, line, medium, now, seed, chance, agenda, happened: 0, places }
+    }
+
+    /// Puts `medium` in the place of the delay and the faults of the line.
+    pub fn set_medium(&mut self, medium: Box<dyn Medium>) {
+        self.medium = Some(medium);
+    }
+
+    /// Gives a host a clock of its own; before anything has happened.
+    pub fn set_clock(&mut self, side: Side, clock: LocalClock) {
+        self.place(side).clock = clock;
+    }
+
+    /// Opens the line of a host again where it has come to an end (PPP).
+    pub fn reopen(&mut self, side: Side) {
+        let time = self.time(side);
+        self.machine(side).reopen(time);
+        self.turn(side);
     }
 
     /// Returns the time.
@@ -144,17 +167,19 @@ impl<A: Application, B: Application> World<A, B> {
         let now = self.now;
         match happening {
             Happening::Arrival { to, bytes } => {
-                self.machine(to).interrupt(&bytes, now);
+                let time = self.time(to);
+                self.machine(to).interrupt(&bytes, time);
                 self.turn(to);
             }
             Happening::Sent { from, count } => {
                 self.place(from).is_sending = false;
-                self.machine(from).gone_out(count, now);
+                let time = self.time(from);
+                self.machine(from).gone_out(count, time);
                 self.turn(from);
             }
             Happening::Free { host } => {
                 // Interrupts may have made the end of the step later.
-                let busy_until = self.machine(host).busy_until();
+                let busy_until = self.busy_until(host);
                 if busy_until > now {
                     return self.plan(busy_until, Happening::Free { host });
                 }
@@ -183,22 +208,22 @@ impl<A: Application, B: Application> World<A, B> {
         if self.place(side).is_computing {
             return;
         }
-        let now = self.now;
         // An interrupt that is not over yet holds the step up.
-        if self.machine(side).busy_until() <= now {
-            let Some(step) = self.machine(side).run_step(now) else {
+        if self.busy_until(side) <= self.now {
+            let time = self.time(side);
+            let Some(step) = self.machine(side).run_step(time) else {
                 return self.set_timer(side);
             };
             self.place(side).is_making_output = step == Step::Send;
         }
-        let at = self.machine(side).busy_until().max(now);
+        let at = self.busy_until(side).max(self.now);
         self.place(side).is_computing = true;
         self.plan(at, Happening::Free { host: side });
     }
 
     fn set_timer(&mut self, side: Side) {
         let Some(deadline) = self.machine(side).deadline() else { return };
-        let deadline = deadline.max(self.now);
+        let deadline = self.place(side).clock.when(deadline).max(self.now);
         if self.place(side).timer.is_none_or(|planned| deadline < planned) {
             self.place(side).timer = Some(deadline);
             self.plan(deadline, Happening::Timer { host: side, at: deadline });
@@ -214,18 +239,24 @@ impl<A: Application, B: Application> World<A, B> {
         if place.is_sending || place.is_making_output {
             return;
         }
-        let now = self.now;
+        let (now, time) = (self.now, self.time(side));
         let limit = match self.line.unit {
             Unit::Byte { .. } => 1,
             Unit::Datagram => usize::MAX,
         };
-        let bytes = self.machine(side).give(limit, now);
+        let bytes = self.machine(side).give(limit, time);
         if bytes.is_empty() {
             return;
         }
         let sent_at = now + self.line.serial_time(bytes.len());
         self.place(side).is_sending = true;
         self.plan(sent_at, Happening::Sent { from: side, count: bytes.len() });
+        if let Some(medium) = &mut self.medium {
+            for Arrival { to, at, bytes } in medium.carry(side, sent_at, bytes, &mut self.chance) {
+                self.plan(at, Happening::Arrival { to, bytes });
+            }
+            return;
+        }
         for (late, bytes) in self.line.faults.befall(bytes, &mut self.chance) {
             let at = sent_at + self.line.delay + late;
             self.plan(at, Happening::Arrival { to: side.other(), bytes });
@@ -235,6 +266,18 @@ impl<A: Application, B: Application> World<A, B> {
     fn plan(&mut self, at: Instant, happening: Happening) {
         self.happened += 1;
         self.agenda.insert((at, self.happened), happening);
+    }
+
+    /// Returns what the clock of a host reads now.
+    fn time(&mut self, side: Side) -> Instant {
+        let now = self.now;
+        self.place(side).clock.reading(now)
+    }
+
+    /// Returns until when the processor of a host is busy, in the time of the world.
+    fn busy_until(&mut self, side: Side) -> Instant {
+        let reading = self.machine(side).busy_until();
+        self.place(side).clock.when(reading)
     }
 
     fn machine(&mut self, side: Side) -> &mut dyn Machine {

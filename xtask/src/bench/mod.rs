@@ -12,6 +12,7 @@ mod goodput;
 mod meter;
 mod rounds;
 mod stack;
+mod steps;
 mod telnetd;
 mod terminal;
 mod typing;
@@ -33,8 +34,9 @@ usage: ./x bench NAME [--rounds N] [--keys N] [--two-cores] [--json]
   echo     a key and its echo, and a screenful: inetutils telnet, plumb login, plumb login on a TUN
   meter    what the meter costs: plumb login with and without it, and both ends in one process
   stack    our TCP/IP, the kernel's, and other stacks in user space; it has options of its own
-  terminal our terminal on a stream of bytes, beside alacritty's
   goodput  what arrives over paths that lose packets, in virtual time, beside smoltcp's figures
+  steps    what a station costs between read and write, in one process
+  terminal our terminal on a stream of bytes, beside alacritty's
 
   --rounds N     rounds, of which medians are taken (default 7, at least 1)
   --keys N       keys in each round (default 200, from 10 to 3000)
@@ -60,10 +62,13 @@ struct Options {
 pub(crate) fn run(root: &Path, arguments: &[&str]) -> Result<()> {
     let (name, rest) = arguments.split_first().context(USAGE)?;
     match *name {
+        "echo" | "meter" if rest.contains(&"--help") => return say(USAGE),
         "goodput" if rest.contains(&"--help") => return say(goodput::USAGE),
         "goodput" => return goodput::run(rest),
         "stack" if rest.contains(&"--help") => return say(stack::USAGE),
         "stack" => return stack::run(root, rest),
+        "steps" if rest.contains(&"--help") => return say(steps::USAGE),
+        "steps" => return steps::run(rest),
         "stack-server" => return stack::serve(rest),
         _ => {}
     }

@@ -1,6 +1,7 @@
 //! A session over a socket of the kernel, on tokio, in one thread.
 
-use super::{Bench, CarrierStatus, Outcome, Session};
+use super::race::{Finish, Race};
+use super::{Bench, Call, CarrierStatus, Outcome, Session};
 use anyhow::{Context, Result};
 use os::readiness::Watched;
 use os::socket::{self, TcpInfo, UrgentNotice};
@@ -39,27 +40,33 @@ enum Woken {
 
 pub(super) fn run<S: Session>(
     session: S,
-    address: SocketAddr,
+    addresses: &[SocketAddr],
     timeout: Duration,
     bench: &mut Bench,
-) -> Result<(S, Outcome)> {
+) -> Result<Call<S>> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    runtime.block_on(carry(session, address, timeout, bench))
+    runtime.block_on(carry(session, addresses, timeout, bench))
 }
 
 async fn carry<S: Session>(
     mut session: S,
-    address: SocketAddr,
+    addresses: &[SocketAddr],
     timeout: Duration,
     bench: &mut Bench,
-) -> Result<(S, Outcome)> {
+) -> Result<Call<S>> {
     let mut inputs = inputs_of(&session)?;
-    let stream = match connect(address, timeout, &mut session, &mut inputs, bench).await? {
-        Ok(stream) => stream,
-        Err(outcome) => return Ok((session, outcome)),
+    let finish = connect(addresses, timeout, &mut session, &mut inputs, bench).await?;
+    let (stream, address) = match finish {
+        Some(Finish::Won(stream, address)) => (stream, address),
+        Some(Finish::Lost(outcome, address)) => return Ok(Call { session, outcome, address }),
+        None => {
+            let address = addresses.first().copied().context("there is no address to leave")?;
+            return Ok(Call { session, outcome: Outcome::Left, address });
+        }
     };
     socket::set_no_delay(&stream, true)?;
     socket::set_urgent_inline(&stream, true)?;
+    session.reached(address);
     session.opened(&mut bench.cx());
     let kernel = Kernel {
         stream,
@@ -70,37 +77,33 @@ async fn carry<S: Session>(
         is_half_closed: false,
     };
     let outcome = kernel.run(inputs).await?;
-    Ok((session, outcome))
+    Ok(Call { session, outcome, address })
 }
 
 /// Opens the connection; the near side may end the session while the far side is silent.
 async fn connect<S: Session>(
-    address: SocketAddr,
+    addresses: &[SocketAddr],
     timeout: Duration,
     session: &mut S,
     inputs: &mut [Input],
     bench: &mut Bench,
-) -> Result<std::result::Result<TcpStream, Outcome>> {
-    let mut connecting = pin!(tokio::time::timeout(timeout, TcpStream::connect(address)));
+) -> Result<Option<Finish>> {
+    let mut connecting = pin!(Race::to(addresses).run(timeout));
     loop {
         let index = tokio::select! {
             biased;
-            connected = &mut connecting => return match connected {
-                Err(_) => Ok(Err(Outcome::TimedOut)),
-                Ok(Err(error)) => outcome_of(error).map(Err),
-                Ok(Ok(stream)) => Ok(Ok(stream)),
-            },
+            finish = &mut connecting => return finish.map(Some),
             index = any_readable(inputs, session) => index?,
         };
         take_input(index, session, inputs, bench)?;
         if session.is_over() {
-            return Ok(Err(Outcome::Left));
+            return Ok(None);
         }
     }
 }
 
 /// What an error of a socket says about the far side; errors of our own side stay errors.
-fn outcome_of(error: io::Error) -> Result<Outcome> {
+pub(super) fn outcome_of(error: io::Error) -> Result<Outcome> {
     match error.kind() {
         ErrorKind::ConnectionRefused => Ok(Outcome::Refused),
         ErrorKind::ConnectionReset | ErrorKind::BrokenPipe | ErrorKind::ConnectionAborted => {

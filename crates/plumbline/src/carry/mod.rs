@@ -5,6 +5,9 @@
 //! calls it; the session does not see which carrier it is.
 
 mod kernel;
+mod outcome;
+mod packets;
+mod race;
 mod segment;
 mod station;
 mod target;
@@ -12,8 +15,9 @@ mod target;
 mod tests;
 mod via;
 
-pub(crate) use target::{TELNET_PORT, Target, parse_port, resolve};
-pub(crate) use via::{SerialLink, Via};
+pub(crate) use outcome::Outcome;
+pub(crate) use target::{Family, NoAddress, TELNET_PORT, Target, addresses, parse_port};
+pub(crate) use via::{Own, SerialLink, Via};
 
 use anyhow::Result;
 use os::clock::Monotonic;
@@ -23,7 +27,7 @@ use protocols::application::Stream;
 use protocols::chance::Chance;
 use protocols::meter::{Clock, Meter};
 use protocols::transport::tcp::Status;
-use std::net::{SocketAddr, SocketAddrV4};
+use std::net::SocketAddr;
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
@@ -42,6 +46,9 @@ pub(crate) trait Session: Stream {
     fn has_more_input(&self, _index: usize) -> bool {
         false
     }
+
+    /// Takes the address of the connection that opens next, or may: the last word counts.
+    fn reached(&mut self, _address: SocketAddr) {}
 
     /// Takes what can be read from the `index`th of the inputs without waiting.
     ///
@@ -81,21 +88,15 @@ pub(crate) enum CarrierStatus {
     None,
 }
 
-/// How a session ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Outcome {
-    /// The far side closed, or both did.
-    Closed,
-    /// The near side ended it.
-    Left,
-    /// Nobody listens at that port.
-    Refused,
-    /// The far side reset the connection.
-    Reset,
-    /// Nothing was heard for too long.
-    TimedOut,
-    /// The network says that the host cannot be reached.
-    Unreachable,
+/// A session that is over.
+#[derive(Debug)]
+pub(crate) struct Call<S> {
+    /// The session.
+    pub session: S,
+    /// How it ended.
+    pub outcome: Outcome,
+    /// With whom, or of which address the outcome tells if no connection was opened.
+    pub address: SocketAddr,
 }
 
 /// What the driver lends to the engines of a session.
@@ -140,7 +141,9 @@ pub(crate) fn is_metered() -> bool {
 /// How long a connection may take to open.
 pub(crate) const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Carries `session` to `address` and back until it is over.
+/// Carries `session` to the first of a host's `addresses` that answers, and back until it is
+/// over. Which that is, the kernel's sockets find out by a race (RFC 8305), and our own TCP by one
+/// attempt after the other, in the order of RFC 6724.
 ///
 /// # Errors
 ///
@@ -148,20 +151,20 @@ pub(crate) const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30);
 pub(crate) fn run<S: Session>(
     session: S,
     via: &Via,
-    address: SocketAddr,
+    addresses: &[SocketAddr],
     timeout: Duration,
     bench: &mut Bench,
-) -> Result<(S, Outcome)> {
+) -> Result<Call<S>> {
     match via {
-        Via::Kernel => kernel::run(session, address, timeout, bench),
+        Via::Kernel => kernel::run(session, addresses, timeout, bench),
         Via::Tun { .. } | Via::Segment(_) | Via::Serial { .. } => {
-            station::run(session, via, address, timeout, bench)
+            station::run(session, via, addresses, timeout, bench)
         }
     }
 }
 
 /// Carries `session` over our own TCP/IP on a TUN that is open already, as [`run`] does. Our
-/// address is the one that the interface's own address suggests.
+/// addresses are those that the interface's own addresses suggest.
 ///
 /// # Errors
 ///
@@ -169,9 +172,9 @@ pub(crate) fn run<S: Session>(
 pub(crate) fn run_on_tun<S: Session>(
     session: S,
     tun: Tun,
-    address: SocketAddrV4,
+    addresses: &[SocketAddr],
     timeout: Duration,
     bench: &mut Bench,
-) -> Result<(S, Outcome)> {
-    station::run_on_tun(session, tun, address, timeout, bench)
+) -> Result<Call<S>> {
+    station::run_on_tun(session, tun, addresses, timeout, bench)
 }

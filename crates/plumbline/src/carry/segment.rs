@@ -2,18 +2,15 @@
 //! address there.
 
 use super::station::{Attachment, Device, wait_until_running};
+use super::via::Own;
 use anyhow::{Context, Result, bail};
 use os::interface::Interface;
 use os::packet_socket::{self, PacketSocket};
 use os::tun::{self, Kind, Tun};
-use os::vnet::Received;
-use protocols::Cx;
 use protocols::internet::slaac::Secret;
 use protocols::link::ethernet::MacAddress;
 use protocols::link::{Ethernet, Link};
-use protocols::meter::{Account, Counter};
 use protocols::station::ethernet::{Ipv4, Ipv6, Settings};
-use protocols::station::{Frame, Station};
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -22,11 +19,9 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 pub(crate) struct Segment {
     /// By which device.
     port: Port,
-    /// Our IPv4 address and the length of its prefix; a server is asked if there is no address.
-    ipv4: Option<(Ipv4Addr, u8)>,
-    /// Our IPv6 address and the length of its prefix; routers are listened to if there is no
-    /// address.
-    ipv6: Option<(Ipv6Addr, u8)>,
+    /// Our addresses; a server is asked if there is none of IPv4, and routers are listened to if
+    /// there is none of IPv6.
+    own: Own,
     /// The routers for everything beyond, of each family at most one.
     routers: (Option<Ipv4Addr>, Option<Ipv6Addr>),
     /// Our address on the segment; one is drawn if there is none.
@@ -48,12 +43,11 @@ const MACHINE_ID: &str = "/etc/machine-id";
 impl Segment {
     /// Reads the settings behind the name of a device.
     pub(super) fn parse<'a>(port: Port, settings: impl Iterator<Item = &'a str>) -> Result<Self> {
-        let (ipv4, ipv6, routers, mac) = (None, None, (None, None), None);
-        let mut segment = Self { port, ipv4, ipv6, routers, mac };
+        let mut segment = Self { port, own: Own::default(), routers: (None, None), mac: None };
         for setting in settings {
             match setting.split_once('=') {
-                Some(("address", "dhcp")) => segment.ipv4 = None,
-                Some(("address", value)) => segment.take_address(value)?,
+                Some(("address", "dhcp")) => segment.own.ipv4 = None,
+                Some(("address", value)) => segment.own.take(value)?,
                 Some(("router", value)) => match value.parse() {
                     Ok(IpAddr::V4(router)) => segment.routers.0 = Some(router),
                     Ok(IpAddr::V6(router)) => segment.routers.1 = Some(router),
@@ -77,32 +71,12 @@ impl Segment {
             }
         }
         let (router4, router6) = segment.routers;
-        if router4.is_some() && segment.ipv4.is_none()
-            || router6.is_some() && segment.ipv6.is_none()
+        if router4.is_some() && segment.own.ipv4.is_none()
+            || router6.is_some() && segment.own.ipv6.is_none()
         {
             bail!("the segment itself names its routers: say router= only beside address=");
         }
         Ok(segment)
-    }
-
-    /// Reads an address with the length of its prefix, which is 24 or 64 if it is not said.
-    fn take_address(&mut self, text: &str) -> Result<()> {
-        let (address, len) = match text.split_once('/') {
-            Some((address, len)) => (address, Some(len)),
-            None => (text, None),
-        };
-        let prefix_len = |unless_said: u8, most: u8| match len {
-            None => Ok(unless_said),
-            Some(len) => len.parse().ok().filter(|len| *len <= most).with_context(|| {
-                format!("'{}' has no prefix length from 0 to {most}", text.escape_debug())
-            }),
-        };
-        match address.parse() {
-            Ok(IpAddr::V4(ipv4)) => self.ipv4 = Some((ipv4, prefix_len(24, 32)?)),
-            Ok(IpAddr::V6(ipv6)) => self.ipv6 = Some((ipv6, prefix_len(64, 128)?)),
-            Err(_) => bail!("'{}' is not an address, like 10.0.0.2/24", text.escape_debug()),
-        }
-        Ok(())
     }
 
     /// Opens the device.
@@ -110,14 +84,14 @@ impl Segment {
         let (device, interface) = self.port.open()?;
         let mtu = usize::try_from(interface.mtu_bytes()?).unwrap_or(1500);
         let (router4, router6) = self.routers;
-        let ipv4 = match (self.ipv4, self.ipv6) {
+        let ipv4 = match (self.own.ipv4, self.own.ipv6) {
             (Some((address, prefix_len)), _) => {
                 Ipv4::Static { address, prefix_len, router: router4 }
             }
             (None, None) => Ipv4::Dhcp,
             (None, Some(_)) => Ipv4::Off,
         };
-        let ipv6 = match self.ipv6 {
+        let ipv6 = match self.own.ipv6 {
             Some((address, prefix_len)) => Ipv6::Static { address, prefix_len, router: router6 },
             None => Ipv6::Autoconfigured,
         };
@@ -133,10 +107,9 @@ impl Segment {
         let secret = secret()?;
         let settings = Settings { mac, ipv4, ipv6, secret, host_name: b"plumb".to_vec() };
         Ok(Attachment {
-            device: Device::Frames(device),
+            device: Device::Packets(device),
             link: Link::Ethernet(Ethernet::new(mtu)),
-            own: Ipv4Addr::UNSPECIFIED,
-            prefix_len: 0,
+            own: Own::default(),
             segment: Some(settings),
         })
     }
@@ -175,66 +148,6 @@ impl Port {
     }
 }
 
-/// Reads the next frame into a packet of the station, and returns whether there was one.
-pub(super) fn read_frame(
-    device: &os::device::Device,
-    station: &mut Station,
-    cx: &mut Cx<'_>,
-) -> Result<bool> {
-    let Some(mut packet) = station.lend(cx) else { return Ok(false) };
-    let left = cx.meter.enter(Account::Interrupt);
-    let read = device.receive_now(packet.spare_mut());
-    cx.meter.enter(left);
-    match read {
-        Ok(Some(Received { header, start, length })) => {
-            packet.take_in(start + length);
-            packet.pull(start);
-            os::driver::describe(&mut packet, &header, start);
-            station.receive_packet(packet, cx);
-            Ok(true)
-        }
-        Ok(None) => {
-            station.take_back(packet);
-            Ok(false)
-        }
-        Err(error) => {
-            station.take_back(packet);
-            if os::driver::is_about_the_device(&error) {
-                return Err(error).context("the device cannot be read any more");
-            }
-            cx.meter.count(Counter::LinkHeadersUnknown);
-            Ok(true)
-        }
-    }
-}
-
-/// Writes all frames that the station owes; what the device has no room for waits.
-pub(super) fn write_frames(
-    device: &os::device::Device,
-    station: &mut Station,
-    cx: &mut Cx<'_>,
-) -> Result<()> {
-    let mut failure = None;
-    let mut write = |frame: Frame<'_>, cx: &mut Cx<'_>| {
-        let left = cx.meter.enter(Account::Interrupt);
-        let written = os::driver::write_frame(device, &frame);
-        cx.meter.enter(left);
-        written.unwrap_or_else(|error| {
-            // What it does not like about one frame is lost, as on any wire.
-            cx.meter.count(Counter::LinkPacketsDropped);
-            if os::driver::is_about_the_device(&error) {
-                failure = Some(error);
-            }
-            true
-        })
-    };
-    station.transmit_to(&mut write, cx);
-    match failure {
-        Some(error) => Err(error).context("the device does not take what we send"),
-        None => Ok(()),
-    }
-}
-
 impl fmt::Display for Segment {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.port {
@@ -268,20 +181,20 @@ mod tests {
     #[test]
     fn a_segment_without_settings_asks_for_its_addresses() {
         assert_eq!(segment("tap:plumb1"), segment("tap:plumb1?address=dhcp"));
-        assert_eq!((segment("tap:plumb1").ipv4, segment("tap:plumb1").ipv6), (None, None));
+        assert_eq!(segment("tap:plumb1").own, Own::default());
     }
 
     #[test]
     fn an_address_has_a_prefix_of_24_or_64_bits_unless_another_is_said() {
         let segment = segment("packet:eth0?address=10.0.0.2&address=2001:db8::2");
-        assert_eq!((segment.ipv4.unwrap().1, segment.ipv6.unwrap().1), (24, 64));
+        assert_eq!((segment.own.ipv4.unwrap().1, segment.own.ipv6.unwrap().1), (24, 64));
     }
 
     #[test]
     fn an_address_and_a_router_of_each_family_can_be_said() {
         let text = "tap:a?address=10.0.0.2/8&router=10.0.0.1&address=2001:db8::2/48&router=fe80::1";
         let segment = segment(text);
-        assert_eq!((segment.ipv4.unwrap().1, segment.ipv6.unwrap().1), (8, 48));
+        assert_eq!((segment.own.ipv4.unwrap().1, segment.own.ipv6.unwrap().1), (8, 48));
         assert!(segment.routers.0.is_some() && segment.routers.1.is_some());
     }
 

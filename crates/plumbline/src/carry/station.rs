@@ -3,14 +3,17 @@
 //! The driver waits until a descriptor is ready or a deadline has come, gives the station what
 //! has arrived, runs its steps until none is ready, and writes what they made.
 
-use super::{Bench, CarrierStatus, Outcome, SerialLink, Session, Via, segment};
+use super::outcome::Failures;
+use super::via::Own;
+use super::{Bench, Call, CarrierStatus, Outcome, SerialLink, Session, Via, packets};
 use anyhow::{Context, Result, bail};
 use os::clock::Monotonic;
-use os::interface::Interface;
+use os::interface::{Interface, peer6};
 use os::readiness::{self, PollFd, PollFlags};
 use os::serial::Serial;
-use os::tun::Tun;
+use os::tun::{self, Tun};
 use protocols::Cx;
+use protocols::internet::addresses::{Address, scope};
 use protocols::link::{Datagram, Link, Llp, Ppp, Slip, ppp};
 use protocols::meter::{Account, Work};
 use protocols::station::{
@@ -18,8 +21,7 @@ use protocols::station::{
 };
 use protocols::time::Instant;
 use protocols::transport::tcp::{Ending, Profile};
-use std::io;
-use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
+use std::net::{Ipv4Addr, SocketAddr};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 
@@ -36,6 +38,8 @@ const NAMELESS: Ipv4Addr = Ipv4Addr::new(192, 0, 0, 1);
 const PPP_PASSWORD: &str = "PLUMB_PPP_PASSWORD";
 /// What a serial line is given at a time, so that an acknowledgment need not wait long.
 const SERIAL_CHUNK: usize = 64;
+/// How long an address may be silent before the next one is called: a SYN and the one after it.
+const ATTEMPT: Duration = Duration::from_secs(2);
 /// The kernel looks at its links once a second at the least.
 const RUNNING_WITHIN: Duration = Duration::from_millis(1_500);
 const LOOK_AGAIN_AFTER: Duration = Duration::from_millis(1);
@@ -44,10 +48,8 @@ const SCREENFUL: usize = 32 * 1024;
 
 /// The device below a station.
 pub(super) enum Device {
-    /// A TUN.
-    Tun(Tun),
-    /// A device of frames, whose packets may be left unfinished.
-    Frames(os::device::Device),
+    /// A device of whole packets.
+    Packets(os::device::Device),
     /// A serial line.
     Serial(Serial),
 }
@@ -55,40 +57,14 @@ pub(super) enum Device {
 impl Device {
     fn as_fd(&self) -> BorrowedFd<'_> {
         match self {
-            Self::Tun(tun) => tun.as_fd(),
-            Self::Frames(device) => device.as_fd(),
+            Self::Packets(device) => device.as_fd(),
             Self::Serial(serial) => serial.as_fd(),
-        }
-    }
-
-    fn read(&self, bytes: &mut [u8]) -> io::Result<Option<usize>> {
-        match self {
-            Self::Tun(tun) => tun.read(bytes),
-            // They are read into packets of the station.
-            Self::Frames(_) => Ok(None),
-            Self::Serial(serial) => serial.read(bytes),
-        }
-    }
-
-    fn write(&self, bytes: &[u8]) -> io::Result<Option<usize>> {
-        match self {
-            Self::Tun(tun) => tun.write(bytes),
-            // They are gathered from packets of the station.
-            Self::Frames(_) => Ok(None),
-            Self::Serial(serial) => serial.write(bytes),
-        }
-    }
-
-    fn chunk(&self) -> usize {
-        match self {
-            Self::Tun(_) | Self::Frames(_) => usize::MAX,
-            Self::Serial(_) => SERIAL_CHUNK,
         }
     }
 
     /// Returns what a station is told of its device.
     fn settings(&self) -> Settings {
-        let has_offloads = matches!(self, Self::Frames(device) if device.has_offloads());
+        let has_offloads = matches!(self, Self::Packets(device) if device.has_offloads());
         Settings {
             segments: has_offloads,
             finishes_checksums: has_offloads,
@@ -113,8 +89,8 @@ struct Driver<'a, S: Session> {
 pub(super) struct Attachment {
     pub(super) device: Device,
     pub(super) link: Link,
-    pub(super) own: Ipv4Addr,
-    pub(super) prefix_len: u8,
+    /// Our addresses, as far as they are known before anything has come.
+    pub(super) own: Own,
     /// The station's place on an Ethernet segment, if the link is one.
     pub(super) segment: Option<ethernet::Settings>,
 }
@@ -122,66 +98,73 @@ pub(super) struct Attachment {
 pub(super) fn run<S: Session>(
     session: S,
     via: &Via,
-    address: SocketAddr,
+    addresses: &[SocketAddr],
     timeout: Duration,
     bench: &mut Bench,
-) -> Result<(S, Outcome)> {
-    carry(open(via)?, session, address, timeout, bench)
+) -> Result<Call<S>> {
+    carry(open(via)?, session, addresses, timeout, bench)
 }
 
 /// Carries `session` over a TUN that is open already, and whose interface is up.
 pub(super) fn run_on_tun<S: Session>(
     session: S,
     tun: Tun,
-    remote: SocketAddrV4,
+    addresses: &[SocketAddr],
     timeout: Duration,
     bench: &mut Bench,
-) -> Result<(S, Outcome)> {
-    carry(attach(tun, None)?, session, SocketAddr::V4(remote), timeout, bench)
+) -> Result<Call<S>> {
+    carry(attach(tun, Own::default())?, session, addresses, timeout, bench)
 }
 
 fn carry<S: Session>(
     attachment: Attachment,
     session: S,
-    address: SocketAddr,
+    addresses: &[SocketAddr],
     timeout: Duration,
     bench: &mut Bench,
-) -> Result<(S, Outcome)> {
-    if address.is_ipv6() && attachment.segment.is_none() {
-        bail!(
-            "{address} is an IPv6 address, and we get one on an Ethernet segment only: use \
-             --via tap:NAME, packet:INTERFACE or kernel"
-        );
-    }
-    let Attachment { device, link, own, prefix_len, segment } = attachment;
-    let settings = Settings { address: own, prefix_len, ..device.settings() };
+) -> Result<Call<S>> {
+    let Attachment { device, link, own, segment } = attachment;
+    let (address, prefix_len) = own.ipv4.unwrap_or((Ipv4Addr::UNSPECIFIED, 0));
+    let settings = Settings { address, prefix_len, ..device.settings() };
     let mut station = Station::new(link, settings, &mut bench.cx());
+    if let Some((address, prefix_len)) = own.ipv6 {
+        let added =
+            station.layers.internet.add_address(Address::lasting(address.into(), prefix_len));
+        added.ok().with_context(|| format!("no host can have the address {address}"))?;
+    }
     if let Some(segment) = segment {
         station.join_segment(segment, &mut bench.cx());
     }
-    let opening = Opening::Active { local: own.into(), remote: address };
+    let remote = *addresses.first().context("there is no address to connect to")?;
+    let local = station.layers.internet.source_for(remote.ip());
     let driver = Driver {
         device,
         station,
         scheduler: Scheduler::default(),
-        carried: Carried::new(session, opening, Profile::interactive(SCREENFUL)),
+        carried: Carried::new(session, Opening::Active { local, remote }, profile()),
         bench,
         buffer: vec![0; 65_536],
         unwritten: Vec::new(),
     };
-    driver.run(address, timeout)
+    driver.call(addresses, timeout)
+}
+
+fn profile() -> Profile {
+    Profile::interactive(SCREENFUL)
 }
 
 fn open(via: &Via) -> Result<Attachment> {
     match via {
         Via::Segment(segment) => segment.attach(),
-        Via::Tun { name, address } => attach(Tun::open(Some(name))?, *address),
+        Via::Tun { name, own } => {
+            let options = tun::Options { is_offloading: true, ..tun::Options::default() };
+            attach(Tun::open_with(Some(name), options)?, *own)
+        }
         Via::Serial { device, rate_bps, link, address } => {
             let serial = Serial::open(device, *rate_bps)?;
             let link = serial_link(link, *address)?;
-            let own = address.unwrap_or(Ipv4Addr::UNSPECIFIED);
-            let device = Device::Serial(serial);
-            Ok(Attachment { device, link, own, prefix_len: 0, segment: None })
+            let own = Own { ipv4: address.map(|address| (address, 0)), ipv6: None };
+            Ok(Attachment { device: Device::Serial(serial), link, own, segment: None })
         }
         Via::Kernel => bail!("the kernel's sockets need no station"),
     }
@@ -238,7 +221,7 @@ fn line_ended(ending: ppp::Ending) -> &'static str {
     }
 }
 
-fn attach(tun: Tun, address: Option<Ipv4Addr>) -> Result<Attachment> {
+fn attach(tun: Tun, own: Own) -> Result<Attachment> {
     let name = tun.name();
     let interface = Interface::named(name)?;
     if !interface.is_up()? {
@@ -249,19 +232,33 @@ fn attach(tun: Tun, address: Option<Ipv4Addr>) -> Result<Attachment> {
         );
     }
     wait_until_running(&interface)?;
-    let addressing = interface.address()?;
-    let prefix_len = addressing.map_or(24, |addressing| addressing.prefix_bits);
-    let suggested = addressing.and_then(|addressing| addressing.peer());
-    let own = address.or(suggested).with_context(|| {
-        format!(
+    let suggested = suggested(&interface)?;
+    let own = Own { ipv4: own.ipv4.or(suggested.ipv4), ipv6: own.ipv6.or(suggested.ipv6) };
+    if own == Own::default() {
+        bail!(
             "the interface {name} has no address: give it one (ip address add 10.0.0.1/24 dev \
              {name}; ip link set {name} up) and make it stay (ip tuntap add {name} mode tun), or \
              say which address is ours (--via tun:{name}?address=10.0.0.2)"
-        )
-    })?;
+        );
+    }
     let mtu = usize::try_from(interface.mtu_bytes()?).unwrap_or(1500);
     let link = Link::Datagram(Datagram::new(mtu));
-    Ok(Attachment { device: Device::Tun(tun), link, own, prefix_len, segment: None })
+    let device = Device::Packets(os::device::Device::Tun(tun));
+    Ok(Attachment { device, link, own, segment: None })
+}
+
+/// Returns the addresses of a host at the other end of an interface, as its own suggest them. A
+/// link-local address suggests none: it reaches nobody but the kernel.
+fn suggested(interface: &Interface) -> Result<Own> {
+    let ipv4 = interface
+        .address()?
+        .and_then(|addressing| addressing.peer().map(|address| (address, addressing.prefix_bits)));
+    let mut of_kernel = interface.addresses6()?;
+    of_kernel.retain(|(address, _)| !address.is_unicast_link_local());
+    let ipv6 = of_kernel.into_iter().find_map(|(address, prefix_bits)| {
+        peer6(address, prefix_bits).map(|peer| (peer, prefix_bits))
+    });
+    Ok(Own { ipv4, ipv6 })
 }
 
 /// Waits until the kernel has seen that somebody is attached to the interface: it would drop its
@@ -276,11 +273,67 @@ pub(super) fn wait_until_running(interface: &Interface) -> Result<()> {
 }
 
 impl<S: Session> Driver<'_, S> {
-    fn run(mut self, remote: SocketAddr, timeout: Duration) -> Result<(S, Outcome)> {
+    /// Calls one address after the other, the best first (RFC 6724), until one answers, and
+    /// carries the session.
+    fn call(mut self, addresses: &[SocketAddr], timeout: Duration) -> Result<Call<S>> {
         let give_up_at = self.bench.clock.now() + timeout;
-        if !self.learn_address(remote, give_up_at)? {
-            return Ok((self.carried.stream, Outcome::Left));
+        let mut waiting = addresses.to_vec();
+        let mut failures = Failures::default();
+        if !self.learn_address(&waiting, give_up_at)? {
+            let address = *waiting.first().context("there is no address to leave")?;
+            return Ok(Call { session: self.carried.stream, outcome: Outcome::Left, address });
         }
+        loop {
+            // An address that came meanwhile may have changed which is best.
+            let remote = self.take_best(&mut waiting).context("there is no address left")?;
+            self = self.calling(remote);
+            let outcome = match self.can_call(remote) {
+                true => self.run(remote, &waiting, give_up_at)?,
+                false => Outcome::Unreachable,
+            };
+            let is_answered = self.carried.is_open() || outcome == Outcome::Left;
+            if !is_answered {
+                failures.add(outcome, remote);
+            }
+            let is_late = self.bench.clock.now() >= give_up_at;
+            if is_answered || waiting.is_empty() || is_late {
+                // A device that goes at the last moment has nothing to do with how it ended.
+                _ = self.leave();
+                let failed = if is_answered { None } else { failures.told() };
+                let (outcome, address) = failed.unwrap_or((outcome, remote));
+                return Ok(Call { session: self.carried.stream, outcome, address });
+            }
+            let layers = &mut self.station.layers;
+            self.carried.abort_unless_closed(layers, &mut self.bench.cx());
+        }
+    }
+
+    /// Takes out the address to call next.
+    fn take_best(&self, waiting: &mut Vec<SocketAddr>) -> Option<SocketAddr> {
+        let mut order: Vec<_> = waiting.iter().map(SocketAddr::ip).collect();
+        self.station.layers.internet.sort_destinations(&mut order);
+        let best = order.first()?;
+        let place = waiting.iter().position(|address| address.ip() == *best)?;
+        Some(waiting.remove(place))
+    }
+
+    /// Begins anew with a connection to `remote`.
+    fn calling(self, remote: SocketAddr) -> Self {
+        let local = self.station.layers.internet.source_for(remote.ip());
+        let opening = Opening::Active { local, remote };
+        Self { carried: Carried::new(self.carried.stream, opening, profile()), ..self }
+    }
+
+    /// Carries the session over a connection to `remote`. Unless it is open by then, it is given
+    /// up when one of the `others` has waited long enough, and at `give_up_at` in any case.
+    fn run(
+        &mut self,
+        remote: SocketAddr,
+        others: &[SocketAddr],
+        give_up_at: Instant,
+    ) -> Result<Outcome> {
+        let next_at = give_up_at.min(self.bench.clock.now() + ATTEMPT);
+        self.carried.stream.reached(remote);
         loop {
             self.check_line()?;
             self.scheduler.run(&mut self.station, &mut self.carried, &mut self.bench.cx());
@@ -291,15 +344,17 @@ impl<S: Session> Driver<'_, S> {
             if self.carried.stream.wants_status() {
                 self.tell_status()?;
             }
-            if let Some(outcome) = self.outcome(give_up_at) {
-                // A device that goes at the last moment has nothing to do with how it ended.
-                _ = self.leave();
-                return Ok((self.carried.stream, outcome));
+            // An address of ours for one of the others may have come meanwhile.
+            let has_other =
+                !self.carried.is_open() && others.iter().any(|other| self.can_call(*other));
+            let until = if has_other { next_at } else { give_up_at };
+            if let Some(outcome) = self.outcome(until) {
+                return Ok(outcome);
             }
             // What the device has taken has made room for what waited for it.
             let has_room = self.unwritten.is_empty() && self.station.has_output();
             if !has_room && !self.station.has_input() {
-                self.wait(give_up_at)?;
+                self.wait(until)?;
             }
         }
     }
@@ -320,9 +375,9 @@ impl<S: Session> Driver<'_, S> {
     }
 
     /// Opens the line, if it is one that opens, and asks for our address where the line or the
-    /// segment gives it (TM-233 §5.4, RFC 2131). Returns whether there is one; the near side may
-    /// end the session before.
-    fn learn_address(&mut self, remote: SocketAddr, give_up_at: Instant) -> Result<bool> {
+    /// segment gives it (TM-233 §5.4, RFC 2131), until there is one from which some of `remotes`
+    /// can be called. The near side may end the session before (`false`).
+    fn learn_address(&mut self, remotes: &[SocketAddr], give_up_at: Instant) -> Result<bool> {
         let has_address = !self.station.address().is_unspecified();
         match self.station.link_mut() {
             Link::Llp(llp) if !has_address => llp.request_address(&mut self.bench.cx()),
@@ -330,14 +385,19 @@ impl<S: Session> Driver<'_, S> {
             Link::Datagram(_) | Link::Ethernet(_) | Link::Llp(_) | Link::Slip(_) => {}
         }
         loop {
-            let local = self.station.layers.internet.source_for(remote.ip());
-            if !local.is_unspecified() && !self.is_line_opening() {
-                self.carried.set_opening(Opening::Active { local, remote });
+            if remotes.iter().any(|remote| self.can_call(*remote)) && !self.is_line_opening() {
                 return Ok(true);
             }
             self.station.step(Step::Send, &mut Idle, &mut self.bench.cx());
             self.write()?;
             self.check_line()?;
+            if let (Link::Datagram(_), Some(remote)) = (self.station.link(), remotes.first()) {
+                let kind = if remote.is_ipv6() { "IPv6" } else { "IPv4" };
+                bail!(
+                    "the interface has no {kind} address, from which {remote} could be called: \
+                     give it one (ip address add), or say ours with address= in --via"
+                );
+            }
             if !self.is_asking_address() || self.bench.clock.now() >= give_up_at {
                 bail!(
                     "nobody on the line gives us an address: is the other end up? \
@@ -350,6 +410,12 @@ impl<S: Session> Driver<'_, S> {
             }
             self.take_arrived();
         }
+    }
+
+    /// Returns whether there is an address of ours from which `remote` can be called.
+    fn can_call(&self, remote: SocketAddr) -> bool {
+        let local = self.station.layers.internet.source_for(remote.ip());
+        !local.is_unspecified() && (remote.is_ipv4() || scope(local) >= scope(remote.ip()))
     }
 
     fn is_asking_address(&self) -> bool {
@@ -436,22 +502,26 @@ impl<S: Session> Driver<'_, S> {
 
     /// Writes what the link has for the device, until the device takes no more.
     fn write(&mut self) -> Result<()> {
-        if let Device::Frames(device) = &self.device {
-            return segment::write_frames(device, &mut self.station, &mut self.bench.cx());
-        }
+        let serial = match &self.device {
+            Device::Packets(device) => {
+                return packets::write_packets(device, &mut self.station, &mut self.bench.cx());
+            }
+            Device::Serial(serial) => serial,
+        };
         loop {
             if self.unwritten.is_empty() {
-                let (wire, chunk) = (&mut self.unwritten, self.device.chunk());
-                if self.station.transmit_into(wire, chunk, &mut self.bench.cx()) == 0 {
+                let wire = &mut self.unwritten;
+                if self.station.transmit_into(wire, SERIAL_CHUNK, &mut self.bench.cx()) == 0 {
                     return Ok(());
                 }
             }
             let left = self.bench.meter.enter(Account::Interrupt);
-            let written = self.device.write(&self.unwritten);
+            let written = serial.write(&self.unwritten);
             self.bench.meter.enter(left);
             match written.context("the device does not take what we send")? {
                 Some(count) => {
-                    self.count_on_line(count);
+                    // A line has a time of its own.
+                    self.bench.meter.work(Work::LineByte, count);
                     drop(self.unwritten.drain(..count.min(self.unwritten.len())));
                 }
                 None => return Ok(()),
@@ -500,34 +570,31 @@ impl<S: Session> Driver<'_, S> {
         Ok(())
     }
 
-    /// Returns whether frames wait because the device has had no room for them.
+    /// Returns whether packets wait because the device has had no room for them.
     fn has_no_room(&self) -> bool {
-        matches!(self.station.link(), Link::Ethernet(_)) && self.station.link().has_output()
-    }
-
-    /// Counts bytes that were on a line, whose own time they take.
-    fn count_on_line(&mut self, count: usize) {
-        if matches!(self.device, Device::Serial(_)) {
-            self.bench.meter.work(Work::LineByte, count);
-        }
+        matches!(self.device, Device::Packets(_)) && self.station.link().has_output()
     }
 
     fn read(&mut self) -> Result<()> {
         for _ in 0..BATCH {
-            if let Device::Frames(device) = &self.device {
-                if !segment::read_frame(device, &mut self.station, &mut self.bench.cx())? {
-                    break;
+            let serial = match &self.device {
+                Device::Packets(device) => {
+                    let cx = &mut self.bench.cx();
+                    if !packets::read_packet(device, &mut self.station, cx)? {
+                        break;
+                    }
+                    continue;
                 }
-                continue;
-            }
+                Device::Serial(serial) => serial,
+            };
             let left = self.bench.meter.enter(Account::Interrupt);
-            let read = self.device.read(&mut self.buffer);
+            let read = serial.read(&mut self.buffer);
             self.bench.meter.enter(left);
             match read.context("the device cannot be read any more")? {
                 None => break,
                 Some(0) => bail!("the device has hung up"),
                 Some(count) => {
-                    self.count_on_line(count);
+                    self.bench.meter.work(Work::LineByte, count);
                     let bytes = self.buffer.get(..count).unwrap_or_default();
                     self.station.receive(bytes, &mut self.bench.cx());
                 }

@@ -6,21 +6,24 @@ use os::pty::Pty;
 use os::tty::WindowSize;
 use os::tun::Tun;
 use std::io::{Read, Write};
-use std::net::{Ipv4Addr, SocketAddrV4, TcpListener};
+use std::net::{Ipv4Addr, Ipv6Addr, TcpListener};
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::thread::JoinHandle;
 
 /// Sends its text, wants it back, and closes.
+#[derive(Debug)]
 struct Echoed {
     to_send: Vec<u8>,
     wanted: usize,
     received: Vec<u8>,
+    /// The addresses at which a connection was about to open.
+    reached: Vec<SocketAddr>,
 }
 
 impl Echoed {
     fn new(text: Vec<u8>) -> Self {
-        Self { wanted: text.len(), to_send: text, received: Vec::new() }
+        Self { wanted: text.len(), to_send: text, received: Vec::new(), reached: Vec::new() }
     }
 }
 
@@ -51,6 +54,10 @@ impl Stream for Echoed {
 impl Session for Echoed {
     fn inputs(&self) -> Vec<BorrowedFd<'_>> {
         Vec::new()
+    }
+
+    fn reached(&mut self, address: SocketAddr) {
+        self.reached.push(address);
     }
 
     fn take_input(&mut self, _index: usize, _cx: &mut Cx<'_>) -> Result<()> {
@@ -160,10 +167,10 @@ fn what_is_sent_over_a_socket_of_the_kernel_comes_back() {
     let server = echo_once(listener);
     let mut bench = Bench::new(true).unwrap();
     let session = Echoed::new(text(100_000));
-    let (session, outcome) = run(session, &Via::Kernel, address, TIMEOUT, &mut bench).unwrap();
+    let call = run(session, &Via::Kernel, &[address], TIMEOUT, &mut bench).unwrap();
     server.join().unwrap();
-    assert_eq!(outcome, Outcome::Closed);
-    assert!(session.received == text(100_000));
+    assert_eq!((call.outcome, call.address), (Outcome::Closed, address));
+    assert!(call.session.received == text(100_000));
 }
 
 #[test]
@@ -173,8 +180,23 @@ fn a_port_where_nobody_listens_refuses() {
     drop(listener);
     let mut bench = Bench::new(true).unwrap();
     let session = Echoed::new(text(1));
-    let (_, outcome) = run(session, &Via::Kernel, address, TIMEOUT, &mut bench).unwrap();
-    assert_eq!(outcome, Outcome::Refused);
+    let call = run(session, &Via::Kernel, &[address], TIMEOUT, &mut bench).unwrap();
+    assert_eq!(call.outcome, Outcome::Refused);
+}
+
+// req RFC1122:3.1-MUST-2
+#[test]
+fn where_the_first_address_of_a_peer_refuses_the_next_is_called() {
+    let [closed, open] = [(); 2].map(|()| TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap());
+    let addresses = [closed.local_addr().unwrap(), open.local_addr().unwrap()];
+    drop(closed);
+    let server = echo_once(open);
+    let mut bench = Bench::new(true).unwrap();
+    let session = Echoed::new(text(100));
+    let call = run(session, &Via::Kernel, &addresses, TIMEOUT, &mut bench).unwrap();
+    server.join().unwrap();
+    assert_eq!((call.outcome, call.address), (Outcome::Closed, addresses[1]));
+    assert!(call.session.received == text(100));
 }
 
 /// Runs `test` in a thread with a network namespace of its own, or says why it cannot.
@@ -186,19 +208,129 @@ fn in_new_network(test: fn()) {
     thread.join().unwrap();
 }
 
+/// Makes a TUN that the kernel is on with both families; nobody else is behind it.
+fn dual_stack_tun() -> Tun {
+    let tun = Tun::open(Some("plumb0")).unwrap();
+    let interface = Interface::named(tun.name()).unwrap();
+    interface.set_address(V4, 24).unwrap();
+    interface.bring_up().unwrap();
+    interface.add_address6(V6, 64).unwrap();
+    tun
+}
+
+/// The kernel's end of the TUN.
+const V4: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 1);
+const V6: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1);
+/// Nobody.
+const SILENT_V4: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 9);
+const SILENT_V6: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 9);
+
 #[test]
-fn the_near_side_can_leave_while_the_kernel_waits_for_a_silent_host() {
+fn the_near_side_can_leave_while_the_kernel_waits_for_silent_hosts() {
     in_new_network(|| {
-        // Nobody reads the TUN, so nobody is behind it.
-        let tun = Tun::open(Some("plumb0")).unwrap();
-        let interface = Interface::named(tun.name()).unwrap();
-        interface.set_address(Ipv4Addr::new(10, 77, 0, 1), 24).unwrap();
-        interface.bring_up().unwrap();
-        let silent = SocketAddr::from((Ipv4Addr::new(10, 77, 0, 9), TELNET_PORT));
+        let _tun = dual_stack_tun();
+        let silent = [(SILENT_V6, TELNET_PORT).into(), (SILENT_V4, TELNET_PORT).into()];
         let mut bench = Bench::new(true).unwrap();
         let session = Ended::at_once();
-        let (_, outcome) = run(session, &Via::Kernel, silent, TIMEOUT, &mut bench).unwrap();
-        assert_eq!(outcome, Outcome::Left);
+        let call = run(session, &Via::Kernel, &silent, TIMEOUT, &mut bench).unwrap();
+        assert_eq!(call.outcome, Outcome::Left);
+    });
+}
+
+// req RFC1122:3.1-MUST-2
+#[test]
+fn the_kernel_connects_by_ipv4_while_ipv6_is_silent() {
+    in_new_network(|| {
+        let _tun = dual_stack_tun();
+        let listener = TcpListener::bind((V4, 0)).unwrap();
+        let port = port_of(&listener);
+        let addresses = [(SILENT_V6, port).into(), (V4, port).into()];
+        let server = echo_once(listener);
+        let mut bench = Bench::new(true).unwrap();
+        let session = Echoed::new(text(1_000));
+        let call = run(session, &Via::Kernel, &addresses, TIMEOUT, &mut bench).unwrap();
+        server.join().unwrap();
+        assert_eq!((call.outcome, call.address), (Outcome::Closed, addresses[1]));
+        assert_eq!(call.session.reached, [addresses[1]]);
+    });
+}
+
+#[test]
+fn of_hosts_that_refuse_or_are_silent_the_refusal_is_told() {
+    in_new_network(|| {
+        let _tun = dual_stack_tun();
+        let addresses = [(SILENT_V6, 9).into(), (V4, 9).into()];
+        let mut bench = Bench::new(true).unwrap();
+        let (session, timeout) = (Echoed::new(text(1)), Duration::from_secs(1));
+        let call = run(session, &Via::Kernel, &addresses, timeout, &mut bench).unwrap();
+        assert_eq!((call.outcome, call.address), (Outcome::Refused, addresses[1]));
+    });
+}
+
+// req RFC1122:3.1-MUST-2
+#[test]
+fn our_own_tcp_calls_by_ipv6_first_and_then_by_ipv4() {
+    in_new_network(|| {
+        let tun = dual_stack_tun();
+        let listener = TcpListener::bind((V4, 0)).unwrap();
+        let port = port_of(&listener);
+        // RFC 6724 §2.1 prefers IPv6, whatever the resolver has said.
+        let addresses = [(V4, port).into(), (V6, port).into()];
+        let server = echo_once(listener);
+        let mut bench = Bench::new(true).unwrap();
+        let session = Echoed::new(text(1_000));
+        let call = run_on_tun(session, tun, &addresses, TIMEOUT, &mut bench).unwrap();
+        server.join().unwrap();
+        assert_eq!((call.outcome, call.address), (Outcome::Closed, addresses[0]));
+        assert_eq!(call.session.reached, [addresses[1], addresses[0]]);
+    });
+}
+
+#[test]
+fn what_is_sent_over_our_own_tcp_by_ipv6_on_a_tun_comes_back() {
+    in_new_network(|| {
+        let tun = dual_stack_tun();
+        let listener = TcpListener::bind((V6, 0)).unwrap();
+        let addresses = [listener.local_addr().unwrap()];
+        let server = echo_once(listener);
+        let mut bench = Bench::new(true).unwrap();
+        let session = Echoed::new(text(100_000));
+        let call = run_on_tun(session, tun, &addresses, TIMEOUT, &mut bench).unwrap();
+        server.join().unwrap();
+        assert_eq!(call.outcome, Outcome::Closed);
+        assert!(call.session.received == text(100_000));
+    });
+}
+
+#[test]
+fn our_own_tcp_calls_by_ipv6_beyond_the_network_of_the_tun() {
+    in_new_network(|| {
+        let tun = dual_stack_tun();
+        let beyond = Ipv6Addr::new(0x2001, 0xdb8, 7, 0, 0, 0, 0, 1);
+        Interface::named(tun.name()).unwrap().add_address6(beyond, 128).unwrap();
+        let listener = TcpListener::bind((beyond, 0)).unwrap();
+        let addresses = [listener.local_addr().unwrap()];
+        let server = echo_once(listener);
+        let mut bench = Bench::new(true).unwrap();
+        let session = Echoed::new(text(1_000));
+        let call = run_on_tun(session, tun, &addresses, TIMEOUT, &mut bench).unwrap();
+        server.join().unwrap();
+        assert_eq!((call.outcome, call.address), (Outcome::Closed, addresses[0]));
+    });
+}
+
+#[test]
+fn a_tun_without_an_address_of_a_family_says_so() {
+    in_new_network(|| {
+        let tun = Tun::open(Some("plumb0")).unwrap();
+        let interface = Interface::named(tun.name()).unwrap();
+        interface.set_address(V4, 24).unwrap();
+        interface.bring_up().unwrap();
+        let mut bench = Bench::new(true).unwrap();
+        let session = Echoed::new(text(1));
+        let addresses = [(V6, TELNET_PORT).into()];
+        let refused = run_on_tun(session, tun, &addresses, TIMEOUT, &mut bench).unwrap_err();
+        assert!(refused.to_string().contains("has no IPv6 address"), "{refused}");
     });
 }
 
@@ -213,27 +345,23 @@ fn the_near_side_can_leave_while_nobody_on_the_line_gives_an_address() {
     };
     let silent = SocketAddr::from((Ipv4Addr::new(10, 77, 0, 9), TELNET_PORT));
     let mut bench = Bench::new(true).unwrap();
-    let (_, outcome) = run(Ended::at_once(), &via, silent, TIMEOUT, &mut bench).unwrap();
+    let outcome = run(Ended::at_once(), &via, &[silent], TIMEOUT, &mut bench).unwrap().outcome;
     assert_eq!(outcome, Outcome::Left);
 }
 
 #[test]
 fn what_is_sent_over_our_own_tcp_on_a_tun_comes_back() {
     in_new_network(|| {
-        let tun = Tun::open(Some("plumb0")).unwrap();
-        let interface = Interface::named(tun.name()).unwrap();
-        interface.set_address(Ipv4Addr::new(10, 77, 0, 1), 24).unwrap();
-        interface.bring_up().unwrap();
-        let listener = TcpListener::bind((Ipv4Addr::new(10, 77, 0, 1), 0)).unwrap();
-        let remote = SocketAddrV4::new(Ipv4Addr::new(10, 77, 0, 1), port_of(&listener));
+        let tun = dual_stack_tun();
+        let listener = TcpListener::bind((V4, 0)).unwrap();
+        let remote = listener.local_addr().unwrap();
         let server = echo_once(listener);
         let mut bench = Bench::new(true).unwrap();
         let session = Echoed::new(text(100_000));
-        let carried = station::run_on_tun(session, tun, remote, TIMEOUT, &mut bench);
-        let (session, outcome) = carried.unwrap();
+        let call = run_on_tun(session, tun, &[remote], TIMEOUT, &mut bench).unwrap();
         server.join().unwrap();
-        assert_eq!(outcome, Outcome::Closed);
-        assert!(session.received == text(100_000));
+        assert_eq!(call.outcome, Outcome::Closed);
+        assert!(call.session.received == text(100_000));
         bench.meter.settle();
         assert_eq!(bench.meter.accounts().iter().sum::<u64>(), bench.meter.total());
     });

@@ -7,7 +7,7 @@
 use super::segment::{Port, Segment};
 use anyhow::{Context, Result, bail};
 use std::fmt;
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::path::PathBuf;
 use std::str::FromStr;
 
@@ -21,8 +21,8 @@ pub(crate) enum Via {
     Tun {
         /// The interface; a new one is made if there is none of that name.
         name: String,
-        /// Our address, if not the peer that the interface's own address suggests.
-        address: Option<Ipv4Addr>,
+        /// Our addresses, if not the peers that the interface's own addresses suggest.
+        own: Own,
     },
     /// Our own TCP/IP on an Ethernet segment.
     Segment(Segment),
@@ -37,6 +37,37 @@ pub(crate) enum Via {
         /// Our address, if not asked for on the line.
         address: Option<Ipv4Addr>,
     },
+}
+
+/// Our addresses as they were said, each with the length of its network's prefix in bits.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Own {
+    /// The IPv4 address.
+    pub(super) ipv4: Option<(Ipv4Addr, u8)>,
+    /// The IPv6 address.
+    pub(super) ipv6: Option<(Ipv6Addr, u8)>,
+}
+
+impl Own {
+    /// Reads an address with the length of its prefix, which is 24 or 64 if it is not said.
+    pub(super) fn take(&mut self, text: &str) -> Result<()> {
+        let (address, len) = match text.split_once('/') {
+            Some((address, len)) => (address, Some(len)),
+            None => (text, None),
+        };
+        let prefix_len = |unless_said: u8, most: u8| match len {
+            None => Ok(unless_said),
+            Some(len) => len.parse().ok().filter(|len| *len <= most).with_context(|| {
+                format!("'{}' has no prefix length from 0 to {most}", text.escape_debug())
+            }),
+        };
+        match address.parse() {
+            Ok(IpAddr::V4(ipv4)) => self.ipv4 = Some((ipv4, prefix_len(24, 32)?)),
+            Ok(IpAddr::V6(ipv6)) => self.ipv6 = Some((ipv6, prefix_len(64, 128)?)),
+            Err(_) => bail!("'{}' is not an address, like 10.0.0.2/24", text.escape_debug()),
+        }
+        Ok(())
+    }
 }
 
 /// The link protocol of a serial line.
@@ -104,7 +135,7 @@ const DEFAULT_RATE_BPS: u32 = 9_600;
 impl Via {
     /// Returns whether it carries IPv6 too.
     pub(crate) fn has_ipv6(&self) -> bool {
-        matches!(self, Self::Kernel | Self::Segment(_))
+        !matches!(self, Self::Serial { .. })
     }
 }
 
@@ -135,14 +166,17 @@ impl FromStr for Via {
 }
 
 fn tun<'a>(name: &str, settings: impl Iterator<Item = &'a str>) -> Result<Via> {
-    let mut address = None;
+    let mut own = Own::default();
     for setting in settings {
         match setting.split_once('=') {
-            Some(("address", value)) => address = Some(parse_address(value)?),
-            _ => bail!("'{}' is no setting of a TUN: it has address=", setting.escape_debug()),
+            Some(("address", value)) => own.take(value)?,
+            _ => bail!(
+                "'{}' is no setting of a TUN: it has address=10.0.0.2, address=2001:db8::2",
+                setting.escape_debug()
+            ),
         }
     }
-    Ok(Via::Tun { name: name.to_owned(), address })
+    Ok(Via::Tun { name: name.to_owned(), own })
 }
 
 fn serial<'a>(device: &str, settings: impl Iterator<Item = &'a str>) -> Result<Via> {
@@ -223,6 +257,16 @@ mod tests {
         for text in devices.into_iter().chain(links.iter().map(String::as_str)) {
             assert_eq!(text.parse::<Via>().unwrap().to_string(), text);
         }
+    }
+
+    #[test]
+    fn a_tun_takes_an_address_of_each_family() {
+        let Ok(Via::Tun { own, .. }) = "tun:a?address=10.0.0.2&address=2001:db8::2/48".parse()
+        else {
+            panic!("it is a TUN")
+        };
+        assert_eq!(own.ipv4, Some((Ipv4Addr::new(10, 0, 0, 2), 24)));
+        assert_eq!(own.ipv6, Some(("2001:db8::2".parse().unwrap(), 48)));
     }
 
     #[test]

@@ -142,7 +142,7 @@ fn log_in_by_tun(tun: Tun, interrupts: &Interrupts, shape: Style) -> Result<Logi
             None => host::open_tun()?,
         };
         let server = host::Server::start(daemon)?;
-        let via = Via::Tun { name: host::INTERFACE.to_owned(), address: Some(STATION) };
+        let via = Via::Tun { name: host::INTERFACE.to_owned(), own: carry::Own::default() };
         let name = format!("{}, started by the demonstration", daemon.name);
         let login = log_in(via, Some(tun), &name, interrupts)?;
         drop(server);
@@ -179,11 +179,13 @@ fn log_in(via: Via, tun: Option<Tun>, server: &str, interrupts: &Interrupts) -> 
     let mut bench = Bench::new(true)?;
     let walk = Walk::new(plan(), Some(interrupts.descriptor()?), ProgressLine::on_stderr());
     let connecting_at = bench.clock.now();
-    let (walk, outcome) = match tun {
-        Some(tun) => carry::run_on_tun(walk, tun, address, PATIENCE, &mut bench)?,
-        None => carry::run(walk, &via, SocketAddr::V4(address), PATIENCE, &mut bench)?,
+    let addresses = [SocketAddr::V4(address)];
+    let call = match tun {
+        Some(tun) => carry::run_on_tun(walk, tun, &addresses, PATIENCE, &mut bench)?,
+        None => carry::run(walk, &via, &addresses, PATIENCE, &mut bench)?,
     };
-    let findings = walk.into_findings(outcome);
+    let outcome = call.outcome;
+    let findings = call.session.into_findings(outcome);
     if findings.opened_at.is_none() && outcome != Outcome::Left {
         bail!("{server} does not answer");
     }

@@ -39,11 +39,13 @@ pub(crate) struct Arguments {
     /// What carries the session: kernel, tun:NAME, tap:NAME, packet:INTERFACE or
     /// serial:DEVICE?baud=19200&link=llp
     ///
-    /// tun and serial are our own TCP/IP; link is llp, slip, cslip or ppp. Both take address=, our
-    /// address, where it is not suggested by the interface or asked for on the line. vj=1
-    /// compresses the headers of TCP on llp, if the other end does so too; vj=0 does not on ppp.
-    /// PPP takes user=, who we are; the password is read from PLUMB_PPP_PASSWORD alone, because
-    /// everyone on the machine can read the arguments of a program.
+    /// All but kernel are our own TCP/IP, with IPv4 and IPv6, but for serial, which has IPv4.
+    /// They take address=, our address, where the interface does not suggest it and nobody on
+    /// the segment or the line tells it; one for each family may be said. tap and packet take
+    /// router= beside it, and mac=. link is llp, slip, cslip or ppp. vj=1 compresses the
+    /// headers of TCP on llp, if the other end does so too; vj=0 does not on ppp. PPP takes
+    /// user=, who we are; the password is read from PLUMB_PPP_PASSWORD alone, because everyone
+    /// on the machine can read the arguments of a program.
     #[arg(long, default_value = "kernel", verbatim_doc_comment)]
     via: Via,
     /// The key that leads to the prompt: ^] unless you say another, as ^A or ~, or none
@@ -88,12 +90,8 @@ pub(crate) struct Arguments {
     /// Without this, plumb begins the negotiation at port 23 and for telnet://.
     #[arg(long, verbatim_doc_comment)]
     no_negotiation: bool,
-    /// Use IPv4 only
-    #[arg(short = '4', conflicts_with = "ipv6")]
-    ipv4: bool,
-    /// Use IPv6 only
-    #[arg(short = '6')]
-    ipv6: bool,
+    #[command(flatten)]
+    family: carry::Family,
     /// Say when the connection opens and closes, in pipes too
     #[arg(short, long)]
     verbose: bool,
@@ -107,6 +105,9 @@ What you type goes to the far side, ^C too. The escape key, ^] unless you choose
 to a prompt with commands: status shows the connection and where the time went, send ayt asks \
 whether the far side is there, close ends the session, ? lists them all.
 
+Where the host has several addresses, of IPv6 and of IPv4, the first that answers is taken; -4 and \
+-6 ask for one family.
+
 Where the standard input is a pipe or a file, it is sent, and at its end our half of the \
 connection is closed; plumb then shows what comes until the far side closes too.";
 
@@ -115,12 +116,13 @@ Examples:
   plumb login mit-multics
   plumb login telnet://192.0.2.6:2323
   plumb login --via tun:plumb0 10.0.0.1
+  plumb login -6 --via 'tun:plumb0?address=2001:db8::2' 2001:db8::1
   plumb login --via 'serial:/dev/ttyUSB0?baud=19200&link=llp' 10.0.0.6
   plumb login --via 'serial:/dev/ttyUSB0?baud=115200&link=ppp&user=guest' 10.0.0.1
   printf 'plumb\\n' | plumb login host 7
 
-Exit codes: 0 the session was closed; 1 the far side cannot be reached, refused, reset or fell
-silent; 2 the arguments are wrong; 4 this machine refuses what is needed.";
+Exit codes: 0 the session was closed; 1 the far side cannot be reached, is unknown, refused, reset
+or fell silent; 2 the arguments are wrong; 4 this machine refuses what is needed.";
 
 /// A host as it was typed.
 #[derive(Clone, Debug)]
@@ -140,68 +142,39 @@ pub(crate) fn run(arguments: &Arguments) -> exit::Result {
         port: arguments.port.unwrap_or(arguments.host.target.port),
         ..arguments.host.target.clone()
     };
-    let addresses = match addresses(arguments, &target) {
-        Ok(addresses) => addresses,
-        Err(error) => {
-            exit::complain(&error);
-            return Err(Failure::FarSide);
-        }
-    };
-    call(arguments, &target, &addresses).unwrap_or_else(|error| {
+    try_run(arguments, &target).unwrap_or_else(|error| {
         exit::complain(&error);
         Err(Failure::ThisMachine)
     })
 }
 
-/// Returns the addresses to call, of the kinds that are wanted and that the carrier has.
-fn addresses(arguments: &Arguments, target: &Target) -> Result<Vec<SocketAddr>> {
-    let has_ipv6 = arguments.via.has_ipv6();
-    let mut addresses = carry::resolve(target)?;
-    addresses.retain(|address| match address {
-        SocketAddr::V4(_) => !arguments.ipv6,
-        SocketAddr::V6(_) => !arguments.ipv4 && has_ipv6,
-    });
-    if arguments.via != Via::Kernel {
-        // A segment need not have a router for IPv6, and nobody tells us so.
-        addresses.sort_by_key(SocketAddr::is_ipv6);
-    }
-    let kind = if arguments.ipv6 { "IPv6" } else { "IPv4" };
-    let why = if has_ipv6 { "" } else { ", and this way has IPv4 only: use --via kernel" };
-    let found = (!addresses.is_empty()).then_some(addresses);
-    found.with_context(|| format!("{} has no {kind} address{why}", target.host))
-}
-
-/// Calls the addresses one after the other, and carries the session with the first that answers.
-fn call(arguments: &Arguments, target: &Target, addresses: &[SocketAddr]) -> Result<exit::Result> {
+/// Calls the target, and carries the session with the first of its addresses that answers.
+fn try_run(arguments: &Arguments, target: &Target) -> Result<exit::Result> {
+    // A signal ends plumb here: the terminal is still as it was found.
+    let addresses = match carry::addresses(target, arguments.family, &arguments.via, None)? {
+        Ok(addresses) => addresses,
+        Err(why) => return Ok(Err(exit::far_side(why.to_string()))),
+    };
     let settings = settings(arguments, target);
     let is_talkative = settings.is_interactive || arguments.verbose;
     let near = Near::new(settings.is_interactive).context("the window cannot be watched")?;
     let mut bench = Bench::new(carry::is_metered())?;
     let mut login = Login::new(settings, near, describe(target, &arguments.via));
-    let timeout = Duration::from_secs(arguments.timeout);
-    let mut outcome = Outcome::Unreachable;
-    let mut called = addresses.first().copied();
-    for address in addresses {
-        called = Some(*address);
-        if is_talkative {
-            let escape = login.settings.escape;
-            let way = describe(&named(target, *address), &arguments.via);
-            login.greet_with(format!("Connected to {way}.\nEscape character is {escape}."));
-        }
-        (login, outcome) = carry::run(login, &arguments.via, *address, timeout, &mut bench)?;
-        if login.stage != Stage::Opening {
-            break;
-        }
+    if is_talkative {
+        let (target, via) = (target.clone(), arguments.via.clone());
+        login.greet_with(Box::new(move |address| describe(&named(&target, address), &via)));
     }
+    let timeout = Duration::from_secs(arguments.timeout);
+    let call = carry::run(login, &arguments.via, &addresses, timeout, &mut bench)?;
+    let (mut login, outcome) = (call.session, call.outcome);
     login.near.leave_raw();
     if login.screen.is_in_line() && is_talkative {
         say("");
     }
     let was_open = login.stage != Stage::Opening;
-    let called = called.map_or_else(String::new, |address| address.to_string());
-    if let Some(sentence) = failure(outcome, was_open, &called, arguments.timeout) {
-        exit::complain(&anyhow::Error::msg(sentence));
-        return Ok(Err(Failure::FarSide));
+    let others = addresses.len().saturating_sub(1);
+    if let Some(why) = outcome.failure(was_open, call.address, others, arguments.timeout) {
+        return Ok(Err(exit::far_side(why)));
     }
     if is_talkative && login.stage != Stage::Unread {
         say(&farewell(outcome, &login, &bench));
@@ -249,32 +222,6 @@ fn named(target: &Target, address: SocketAddr) -> Target {
     let ip = address.ip().to_string();
     let host = if ip == target.host { ip } else { format!("{} ({ip})", target.host) };
     Target { host, port: target.port }
-}
-
-/// Returns the sentence for an outcome that is a failure of the far side.
-fn failure(outcome: Outcome, was_open: bool, address: &str, timeout_s: u64) -> Option<String> {
-    match (outcome, was_open) {
-        (Outcome::Closed | Outcome::Left, _) => None,
-        (Outcome::Refused, _) => Some(format!(
-            "{address} refuses the connection: check the port, and that a server runs there"
-        )),
-        (Outcome::Reset, false) => {
-            Some(format!("{address} reset the connection before it was open: try again later"))
-        }
-        (Outcome::Reset, true) => {
-            Some(format!("{address} reset the connection: its server or its machine has gone down"))
-        }
-        (Outcome::TimedOut, false) => Some(format!(
-            "{address} did not answer within {timeout_s} s: check that it is up and that no \
-             firewall stands between, or wait longer with --timeout"
-        )),
-        (Outcome::TimedOut, true) => {
-            Some(format!("{address} has fallen silent: check that it is up, and the way to it"))
-        }
-        (Outcome::Unreachable, _) => {
-            Some(format!("there is no way to {address}: check the address and your routes"))
-        }
-    }
 }
 
 /// Returns who closed, after what time, and what was carried.
@@ -340,15 +287,5 @@ mod tests {
         {
             assert!(parse(line).is_err(), "{line}");
         }
-    }
-
-    #[test]
-    fn each_failure_of_the_far_side_is_one_sentence_that_names_it() {
-        let all = [Outcome::Refused, Outcome::Reset, Outcome::TimedOut, Outcome::Unreachable];
-        for (outcome, was_open) in all.into_iter().flat_map(|o| [(o, false), (o, true)]) {
-            let sentence = failure(outcome, was_open, "192.0.2.6:23", 30).unwrap();
-            assert!(sentence.contains("192.0.2.6:23") && !sentence.contains('\n'));
-        }
-        assert_eq!(failure(Outcome::Closed, true, "", 30), None);
     }
 }

@@ -27,6 +27,7 @@ use protocols::application::telnet::{
 use protocols::meter::Account;
 use protocols::time::Instant;
 use std::io::ErrorKind;
+use std::net::SocketAddr;
 use std::os::fd::BorrowedFd;
 
 /// The most typed bytes that wait for a far side that takes none; ours: a long paste.
@@ -61,8 +62,10 @@ pub(super) struct Traffic {
     pub(super) bytes_out: u64,
 }
 
+/// Returns with whom, and by which way, where the connection is to that address.
+type Greeting = Box<dyn FnOnce(SocketAddr) -> String>;
+
 /// One login.
-#[derive(Debug)]
 pub(super) struct Login {
     pub(super) telnet: Telnet,
     pub(super) settings: Settings,
@@ -81,8 +84,10 @@ pub(super) struct Login {
     pub(super) window: (u16, u16),
     /// To whom, and by which way.
     pub(super) peer: String,
-    /// Said when the connection is open.
-    greeting: Option<String>,
+    /// Says with whom, by which address, if that is to be said when the connection is open.
+    greeting: Option<Greeting>,
+    /// The address of the connection that is opening.
+    address: Option<SocketAddr>,
     /// Asked at the prompt, for the carrier to answer.
     pub(super) inquiry: Option<Inquiry>,
     pub(super) calibration: Calibration,
@@ -116,14 +121,15 @@ impl Login {
             window,
             peer,
             greeting: None,
+            address: None,
             inquiry: None,
             calibration: Calibration::start(),
             failure: None,
         }
     }
 
-    /// Sets what is said on stderr when the connection is open.
-    pub(super) fn greet_with(&mut self, greeting: String) {
+    /// Sets how it is said on stderr, when the connection is open, with whom.
+    pub(super) fn greet_with(&mut self, greeting: Greeting) {
         self.greeting = Some(greeting);
     }
 
@@ -357,8 +363,9 @@ const INTERRUPT: u8 = 3;
 
 impl Stream for Login {
     fn opened(&mut self, cx: &mut Cx<'_>) {
-        if let Some(greeting) = self.greeting.take() {
-            super::say(&greeting);
+        if let (Some(named), Some(address)) = (self.greeting.take(), self.address) {
+            let (way, escape) = (named(address), self.settings.escape);
+            super::say(&format!("Connected to {way}.\nEscape character is {escape}."));
         }
         self.begin(cx);
         if self.settings.is_interactive
@@ -433,6 +440,10 @@ impl Stream for Login {
 impl Session for Login {
     fn inputs(&self) -> Vec<BorrowedFd<'_>> {
         self.near.inputs()
+    }
+
+    fn reached(&mut self, address: SocketAddr) {
+        self.address = Some(address);
     }
 
     fn wants_input(&self, index: usize) -> bool {

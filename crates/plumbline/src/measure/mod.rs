@@ -18,7 +18,7 @@ pub(crate) use prompt::Prompts;
 pub(crate) use record::{Circumstances, measurement, waterfall};
 pub(crate) use walk::{Findings, Login, Plan, Walk};
 
-use crate::carry::{self, Bench, Outcome, Target, Via};
+use crate::carry::{self, Bench, NoAddress, Target, Via};
 use crate::exit::{self, Failure, complain};
 use anyhow::{Context, Result};
 use os::clock::Calibration;
@@ -28,19 +28,22 @@ use records::bars::{Charset, Style};
 use records::html::Section;
 use records::{Measurement, summary};
 use std::io::{self, IsTerminal, Read, Write};
-use std::net::SocketAddr;
+use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 /// Arguments of `plumb measure`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
-    /// Host, host:port or telnet://host:port
+    /// Host, host:port or telnet://host:port, where an IPv6 address before a port stands in
+    /// brackets; of several addresses the first that answers is measured
     target: Target,
     /// By which way: kernel, tun:NAME, tap:NAME, packet:INTERFACE,
     /// serial:DEVICE?baud=19200&link=llp
     #[arg(long, default_value = "kernel", value_name = "WAY")]
     via: Via,
+    #[command(flatten)]
+    family: carry::Family,
     /// Write the record as JSON
     #[arg(long)]
     json: bool,
@@ -99,19 +102,35 @@ fn try_run(arguments: &Arguments) -> Result<exit::Result> {
     let interrupts = Interrupts::watch()?;
     let started_at = SystemTime::now();
     let clock = os::clock::Monotonic::start();
-    let addresses = match carry::resolve(&arguments.target) {
+    let (target, via) = (&arguments.target, &arguments.via);
+    let interrupt = interrupts.descriptor()?;
+    let asked = carry::addresses(target, arguments.family, via, Some(interrupt.as_fd()))?;
+    let addresses = match asked {
         Ok(addresses) => addresses,
-        Err(error) => {
-            complain(&error);
-            return Ok(Err(Failure::FarSide));
-        }
+        Err(NoAddress::Interrupted) => return Ok(Err(interrupted())),
+        Err(why) => return Ok(Err(exit::far_side(why.to_string()))),
     };
     let resolve = clock.now() - protocols::Instant::ZERO;
-    let run = Run { arguments, plan, interrupts: &interrupts, started_at, resolve };
-    let (findings, outcome, circumstances) = run.first_that_answers(&addresses)?;
+    let calibration = Calibration::start();
+    let mut bench = Bench::new(true)?;
+    let walk = Walk::new(plan, Some(interrupt), ProgressLine::on_stderr());
+    let connecting_at = bench.clock.now();
+    let patience = Duration::from_secs(arguments.timeout);
+    let call = carry::run(walk, via, &addresses, patience, &mut bench)?;
+    let circumstances = Circumstances {
+        target: named(target),
+        address: call.address,
+        via: via.clone(),
+        started_at,
+        resolve: Some(resolve),
+        connecting_at,
+        tick: calibration.finish(),
+    };
+    let findings = call.session.into_findings(call.outcome);
     if findings.opened_at.is_none() {
-        complain(&anyhow::anyhow!("{}", refusal(&arguments.target, outcome, &interrupts)));
-        return Ok(Err(Failure::FarSide));
+        let others = addresses.len().saturating_sub(1);
+        let why = call.outcome.failure(false, call.address, others, arguments.timeout);
+        return Ok(Err(why.map_or_else(interrupted, exit::far_side)));
     }
     let measured = measurement(&findings, &circumstances);
     report(arguments, &measured, &findings, &circumstances)?;
@@ -119,59 +138,10 @@ fn try_run(arguments: &Arguments) -> Result<exit::Result> {
     Ok(if has_measured { Ok(()) } else { Err(Failure::NothingMeasured) })
 }
 
-/// One run of the command.
-struct Run<'a> {
-    arguments: &'a Arguments,
-    plan: Plan,
-    interrupts: &'a Interrupts,
-    started_at: SystemTime,
-    resolve: Duration,
-}
-
-impl Run<'_> {
-    /// Walks through the login at the first address that answers.
-    fn first_that_answers(
-        &self,
-        addresses: &[SocketAddr],
-    ) -> Result<(Findings, Outcome, Circumstances)> {
-        let has_ipv6 = self.arguments.via.has_ipv6();
-        // Where the way has no address of a kind, the carrier says so.
-        let suitable = |address: &&SocketAddr| address.is_ipv4() || has_ipv6;
-        let mut wanted: Vec<_> = addresses.iter().filter(suitable).copied().collect();
-        if wanted.is_empty() {
-            wanted = addresses.to_vec();
-        }
-        let mut last = None;
-        for address in wanted {
-            let walked = self.walk(address)?;
-            let is_open = walked.0.opened_at.is_some();
-            last = Some(walked);
-            if is_open || self.interrupts.has_come() {
-                break;
-            }
-        }
-        last.context("the name has no address")
-    }
-
-    fn walk(&self, address: SocketAddr) -> Result<(Findings, Outcome, Circumstances)> {
-        let calibration = Calibration::start();
-        let mut bench = Bench::new(true)?;
-        let descriptor = self.interrupts.descriptor()?;
-        let walk = Walk::new(self.plan.clone(), Some(descriptor), ProgressLine::on_stderr());
-        let connecting_at = bench.clock.now();
-        let via = &self.arguments.via;
-        let (walk, outcome) = carry::run(walk, via, address, self.plan.patience, &mut bench)?;
-        let circumstances = Circumstances {
-            target: named(&self.arguments.target),
-            address,
-            via: via.clone(),
-            started_at: self.started_at,
-            resolve: Some(self.resolve),
-            connecting_at,
-            tick: calibration.finish(),
-        };
-        Ok((walk.into_findings(outcome), outcome, circumstances))
-    }
+/// Says that nothing was measured because the user did not want to wait for it.
+fn interrupted() -> Failure {
+    complain(&anyhow::anyhow!("{}", NoAddress::Interrupted));
+    Failure::NothingMeasured
 }
 
 /// Returns the target as people name it.
@@ -181,19 +151,6 @@ fn named(target: &Target) -> String {
         (_, true) => host.clone(),
         (false, false) => format!("{host}:{port}"),
         (true, false) => format!("[{host}]:{port}"),
-    }
-}
-
-fn refusal(target: &Target, outcome: Outcome, interrupts: &Interrupts) -> String {
-    let host = named(target);
-    match outcome {
-        _ if interrupts.has_come() => "interrupted before the connection stood".to_owned(),
-        Outcome::Refused => format!("{host} refuses the connection: is a Telnet server there?"),
-        Outcome::Reset => format!("{host} reset the connection before it stood"),
-        Outcome::Unreachable => format!("{host} cannot be reached: check address and routes"),
-        Outcome::TimedOut | Outcome::Closed | Outcome::Left => {
-            format!("{host} does not answer: is it up, and is no firewall in between?")
-        }
     }
 }
 

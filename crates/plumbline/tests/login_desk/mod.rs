@@ -1,6 +1,7 @@
 //! What the tests with real peers share: a network, servers, and a person at a terminal.
 
 pub(crate) mod line;
+pub(crate) mod names;
 pub(crate) mod serial_peer;
 pub(crate) mod tcp_urgent;
 
@@ -18,7 +19,7 @@ use protocols::terminal::Terminal;
 use protocols::time::{Duration, Instant};
 use rustix::termios::{LocalModes, tcgetattr};
 use std::io::{Read, Write};
-use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, TcpListener, TcpStream};
 use std::os::fd::OwnedFd;
 use std::process::{Command, ExitStatus, Stdio};
 use std::thread::{self, JoinHandle};
@@ -58,18 +59,43 @@ pub(crate) fn in_network_of(
     }
 }
 
-/// Makes the network 10.9.0.0/24, in which nobody answers, until it is dropped.
+/// Makes the networks 10.9.0.0/24 and 2001:db8:9::/64, in which nobody answers, until it is
+/// dropped.
 pub(crate) fn quiet_network() -> Tun {
     let tun = Tun::open(Some("quiet0")).unwrap();
     let interface = Interface::named("quiet0").unwrap();
     interface.set_address(Ipv4Addr::new(10, 9, 0, 1), 24).unwrap();
     interface.bring_up().unwrap();
+    interface.add_address6(Ipv6Addr::new(0x2001, 0xDB8, 9, 0, 0, 0, 0, 1), 64).unwrap();
     tun
 }
 
-/// Listens at some port of every address.
+/// Waits until a packet of the `protocol` has been sent to a quiet host at that address.
+pub(crate) fn is_sent_in_vain(quiet: &Tun, protocol: u8, address: IpAddr) {
+    let mut packet = [0; 1500];
+    within_the_limit(|| {
+        let count = quiet.read(&mut packet).unwrap()?;
+        let packet = &packet[..count];
+        let (of, to) = match address {
+            IpAddr::V4(_) => (packet.get(9)?, packet.get(16..20)?),
+            IpAddr::V6(_) => (packet.get(6)?, packet.get(24..40)?),
+        };
+        let wanted = match address {
+            IpAddr::V4(v4) => v4.octets().to_vec(),
+            IpAddr::V6(v6) => v6.octets().to_vec(),
+        };
+        (*of == protocol && to == wanted).then_some(())
+    });
+}
+
+/// Listens at some port of every IPv4 address.
 pub(crate) fn listen() -> TcpListener {
     TcpListener::bind("0.0.0.0:0").unwrap()
+}
+
+/// Listens at some port of every address of both families.
+pub(crate) fn listen_to_both() -> TcpListener {
+    TcpListener::bind("[::]:0").unwrap()
 }
 
 /// Starts to echo to one caller until that closes; returns the port.
@@ -145,7 +171,7 @@ impl Server {
     /// Starts a server that gives a shell to whoever calls.
     pub(crate) fn start(self) -> Running {
         match self {
-            Self::Inetutils => start_inetutils(),
+            Self::Inetutils => start_inetutils(listen()),
             Self::Busybox => {
                 let mut command = Command::new("busybox");
                 command.args(["telnetd", "-F", "-p", "2324", "-l", "/bin/sh"]);
@@ -157,9 +183,8 @@ impl Server {
     }
 }
 
-/// The server of inetutils serves one caller, on the socket that inetd gives it.
-fn start_inetutils() -> Running {
-    let listener = listen();
+/// Starts the server of inetutils, which serves one caller on the socket that inetd gives it.
+pub(crate) fn start_inetutils(listener: TcpListener) -> Running {
     let port = listener.local_addr().unwrap().port();
     thread::spawn(move || {
         let (caller, _) = listener.accept().unwrap();
@@ -218,7 +243,8 @@ impl Person {
         Self::running(command)
     }
 
-    fn running(command: Command) -> Self {
+    /// Starts a command that runs `plumb login`.
+    pub(crate) fn running(command: Command) -> Self {
         Self {
             pty: Pty::open(SIZE).unwrap().start(command).unwrap(),
             terminal: Terminal::new(SIZE.columns, SIZE.rows),

@@ -237,7 +237,7 @@ impl Terminal {
         };
         cx.meter.work(Work::TerminalByte, sequence.bytes);
         let mut dispatch = Dispatch { screen: &mut self.screen, cx, byte: 0, is_ground: true };
-        let intermediates = sequence.private.as_ref().map_or(&[][..], core::slice::from_ref);
+        let intermediates = sequence.private.as_slice();
         dispatch.sequence(&parameters, intermediates, false, char::from(sequence.last));
         sequence.bytes
     }

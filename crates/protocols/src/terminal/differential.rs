@@ -25,6 +25,7 @@ use alacritty_terminal::vte::ansi::{self, NamedColor, Processor};
 use proptest::prelude::*;
 use std::format;
 use std::string::String;
+use std::vec;
 use std::vec::Vec;
 
 const COLUMNS: u16 = 40;

@@ -376,14 +376,14 @@ mod tests {
 
     /// Motions from one column to another, of which there are always several.
     fn motion(from: usize, to: usize, choice: u8) -> Vec<u8> {
-        if to < from && choice % 3 == 0 {
+        if to < from && choice.is_multiple_of(3) {
             return std::vec![BS; from - to];
         }
         let (mut bytes, mut at) = (Vec::new(), from);
-        if to < from || choice % 5 == 0 {
+        if to < from || choice.is_multiple_of(5) {
             (bytes, at) = (std::vec![b'\r'], 0);
         }
-        while choice % 2 == 0 && (at / 8 + 1) * 8 <= to {
+        while choice.is_multiple_of(2) && (at / 8 + 1) * 8 <= to {
             bytes.push(b'\t');
             at = (at / 8 + 1) * 8;
         }

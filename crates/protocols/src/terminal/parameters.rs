@@ -140,10 +140,26 @@ mod tests {
     use proptest::prelude::*;
     use std::vec::Vec;
 
-    fn read(bytes: &[u8]) -> Option<(Vec<Vec<u16>>, Option<u8>, u8, usize)> {
+    /// Each parameter with its numbers, the private mark, the final, and the length.
+    type Read = (Vec<Vec<u16>>, Option<u8>, u8, usize);
+
+    fn read(bytes: &[u8]) -> Option<Read> {
         let mut parameters = Parameters::NONE;
         let Sequence { private, last, bytes } = Sequence::read(bytes, &mut parameters)?;
         Some((parameters.iter().map(<[u16]>::to_vec).collect(), private, last, bytes))
+    }
+
+    /// What the parser has found: parameters, intermediates, whether it is cut, and the final.
+    #[derive(Default)]
+    struct Found(Vec<FoundSequence>);
+
+    type FoundSequence = (Vec<Vec<u16>>, Vec<u8>, bool, char);
+
+    impl vte::Perform for Found {
+        fn csi_dispatch(&mut self, p: &vte::Params, i: &[u8], is_cut: bool, last: char) {
+            let parameters = Parameters::of(p).iter().map(<[u16]>::to_vec).collect();
+            self.0.push((parameters, i.to_vec(), is_cut, last));
+        }
     }
 
     #[test]
@@ -166,14 +182,7 @@ mod tests {
     proptest! {
         #[test]
         fn what_is_read_is_what_the_parser_finds(bytes in "\x1b\\[[?>]?[0-9;:]{0,40}[@-~]") {
-            struct Found(Vec<(Vec<Vec<u16>>, Vec<u8>, bool, char)>);
-            impl vte::Perform for Found {
-                fn csi_dispatch(&mut self, p: &vte::Params, i: &[u8], is_cut: bool, last: char) {
-                    let parameters = Parameters::of(p).iter().map(<[u16]>::to_vec).collect();
-                    self.0.push((parameters, i.to_vec(), is_cut, last));
-                }
-            }
-            let mut found = Found(Vec::new());
+            let mut found = Found::default();
             vte::Parser::<512>::default().advance(&mut found, bytes.as_bytes());
             if let Some((parameters, private, last, length)) = read(bytes.as_bytes()) {
                 prop_assert_eq!(length, bytes.len());

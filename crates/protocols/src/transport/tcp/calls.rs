@@ -5,6 +5,7 @@ use super::congestion_window::initial_window;
 use super::connection::{AckOwed, Connection, State, send_limit};
 use super::profile::Profile;
 use super::seq::Seq;
+use super::settled::Known;
 use super::status::{Ending, Status};
 use crate::packet::Packet;
 use crate::time::Instant;
@@ -15,6 +16,12 @@ impl Connection {
     /// SEND: queues as much of `data` as there is room for.
     pub(super) fn send(&mut self, data: &[u8]) -> usize {
         if self.is_closing || !self.state.takes_data() { 0 } else { self.send.put(data) }
+    }
+
+    /// SEND without a copy: `data` from `start` on.
+    pub(super) fn share(&mut self, data: &Arc<[u8]>, start: usize) -> usize {
+        let may_send = !self.is_closing && self.state.takes_data();
+        if may_send { self.send.share(data, start) } else { 0 }
     }
 
     /// Takes over other policies, but for those that the SYN has told the peer.
@@ -83,7 +90,8 @@ impl Connection {
 
     /// CLOSE in both directions: what the peer has sent and still sends finds no reader.
     pub(super) fn release(&mut self) {
-        let is_open = self.state.expects_data() || self.state == State::CloseWait;
+        let is_open =
+            self.state.expects_data() || self.state == State::CloseWait || self.is_open_early();
         self.must_abort = is_open && self.receive.readable() > 0;
         if !self.must_abort {
             self.close();
@@ -100,7 +108,7 @@ impl Connection {
         let reset = Reset {
             local: self.ends.local,
             remote: self.ends.remote,
-            seq: self.snd_max,
+            seq: self.acceptable_seq(),
             ack: Some(self.rcv_nxt),
             options: self.options(now),
         };
@@ -111,8 +119,8 @@ impl Connection {
 
     /// STATUS.
     pub(super) fn status(&self) -> Status {
-        let threshold = self.recovery.as_ref().map_or(u32::MAX, |r| r.window.ssthresh());
-        let window = self.recovery.as_ref().map(|recovery| recovery.window.cwnd());
+        let threshold = self.known().map_or(u32::MAX, Known::ssthresh);
+        let window = self.known().map(Known::cwnd);
         Status {
             local: self.ends.local,
             remote: self.ends.remote,
@@ -129,7 +137,7 @@ impl Connection {
             srtt: self.rtt.srtt(),
             rttvar: self.rtt.rttvar(),
             rto: self.rtt.rto(),
-            recovery: self.recovery.as_ref().map(|recovery| recovery.status()).unwrap_or_default(),
+            recovery: self.known().map(Known::status).unwrap_or_default(),
             has_sack: self.has_sack,
             has_ecn: self.ecn.is_on,
             statistics: self.statistics,

@@ -45,6 +45,18 @@ pub(super) struct Delivered {
     pub(super) now: Instant,
 }
 
+/// What is kept of the window of a connection of which nothing is out.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct SettledWindow {
+    pub(super) cwnd: u32,
+    pub(super) ssthresh: u32,
+    /// The windows that CUBIC remembers.
+    w_max: u32,
+    cwnd_prior: u32,
+    /// The first slow start is not over.
+    is_first: bool,
+}
+
 /// The congestion window of one connection, in bytes.
 #[derive(Clone, Debug)]
 pub(super) struct CongestionWindow {
@@ -53,10 +65,10 @@ pub(super) struct CongestionWindow {
     ssthresh: u32,
     avoidance: Avoidance,
     /// Only the first slow start is watched (RFC 9406 §4.3).
-    hystart: Option<HyStart>,
+    hystart: Option<Box<HyStart>>,
     /// Bytes that conservative slow start has not yet counted.
     credit: u64,
-    before: Option<Before>,
+    before: Option<Box<Before>>,
     bbr: Option<Box<Bbr>>,
 }
 
@@ -73,10 +85,31 @@ impl CongestionWindow {
             cwnd: initial_window(mss),
             ssthresh: u32::MAX,
             avoidance,
-            hystart: (congestion == Congestion::Cubic).then(HyStart::new),
+            hystart: (congestion == Congestion::Cubic).then(|| Box::new(HyStart::new())),
             credit: 0,
             before: None,
             bbr: (congestion == Congestion::Bbr).then(|| Box::new(Bbr::new(seed))),
+        }
+    }
+
+    /// Returns what the next flight has to know.
+    pub(super) fn settled(&self) -> SettledWindow {
+        let (w_max, cwnd_prior) = match self.avoidance {
+            Avoidance::Cubic(cubic) => cubic.windows(),
+            Avoidance::NewReno(_) | Avoidance::None => (0, 0),
+        };
+        let (cwnd, ssthresh) = (self.cwnd, self.ssthresh);
+        SettledWindow { cwnd, ssthresh, w_max, cwnd_prior, is_first: self.hystart.is_some() }
+    }
+
+    /// Takes up again what was known.
+    pub(super) fn resume(&mut self, settled: SettledWindow) {
+        (self.cwnd, self.ssthresh) = (settled.cwnd, settled.ssthresh);
+        if let Avoidance::Cubic(cubic) = &mut self.avoidance {
+            *cubic = Cubic::remembering(settled.w_max, settled.cwnd_prior);
+        }
+        if !settled.is_first {
+            self.hystart = None;
         }
     }
 
@@ -179,7 +212,7 @@ impl CongestionWindow {
             return;
         }
         let Self { cwnd, ssthresh, avoidance, .. } = *self;
-        self.before = Some(Before { cwnd, ssthresh, avoidance });
+        self.before = Some(Box::new(Before { cwnd, ssthresh, avoidance }));
         self.hystart = None;
         let flight = u32::try_from(flight).unwrap_or(u32::MAX).min(cwnd);
         self.ssthresh = match &mut self.avoidance {

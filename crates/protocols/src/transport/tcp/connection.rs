@@ -2,6 +2,7 @@
 
 use super::fast_open;
 use super::header::{Flags, Header, Options};
+use super::path_search::PathSearch;
 use super::profile::{Profile, SendLimit, WindowUpdate};
 use super::receive_buffer::ReceiveBuffer;
 use super::recovery::Recovery;
@@ -9,6 +10,7 @@ use super::rtt::RttEstimator;
 use super::sack::{MAX_BLOCKS, SackList};
 use super::send_buffer::SendBuffer;
 use super::seq::Seq;
+use super::settled::{Known, Settled};
 use super::status::{Ending, Event, Statistics};
 use super::timeouts::Timers;
 use crate::internet::icmp::ErrorKind;
@@ -129,6 +131,8 @@ pub(super) struct Endpoints {
     pub(super) local: SocketAddr,
     pub(super) remote: SocketAddr,
     pub(super) link_mss: u16,
+    /// Data bytes of the longest segment that the way takes, as far as the layer below knows.
+    pub(super) path_mss: u16,
 }
 
 /// The transmission control block.
@@ -183,6 +187,8 @@ pub(super) struct Connection {
     pub(super) timed: Option<Timed>,
     /// Made when the first data leaves: a connection that sends nothing does without.
     pub(super) recovery: Option<Box<Recovery>>,
+    /// What is left of it where others need the memory more.
+    pub(super) settled: Option<Box<Settled>>,
     /// RFC 6928 §2: the SYN was lost more than once, so the first flight is one segment.
     pub(super) begins_small: bool,
     pub(super) ecn: Ecn,
@@ -212,6 +218,8 @@ pub(super) struct Connection {
     pub(super) fast_open: Option<Box<fast_open::Part>>,
     /// The data of the peer's SYN was taken before the handshake has ended.
     pub(super) is_early: bool,
+    /// Made when segments vanish that may be too long (RFC 8899).
+    pub(super) path: Option<Box<PathSearch>>,
     pub(super) last_sent_at: Instant,
     /// When the last segment came that was acceptable.
     pub(super) heard_at: Instant,
@@ -232,6 +240,10 @@ impl Connection {
     pub(super) fn new(ends: Endpoints, profile: Arc<Profile>, start: Start, state: State) -> Self {
         let Start { iss, now, .. } = start;
         let shift = if profile.extensions { shift_for(profile.receive_window) } else { 0 };
+        let send_limit = send_limit(&profile, u32::from(DEFAULT_MSS));
+        // A window is rounded up to what the shift can say, and that must have a place.
+        let receive = ReceiveBuffer::new(profile.receive_window + (1 << shift));
+        let rtt = RttEstimator::new(profile.rto_min);
         Self {
             ends,
             state,
@@ -247,7 +259,7 @@ impl Connection {
             snd_up: None,
             snd_mss: u32::from(DEFAULT_MSS),
             snd_shift: 0,
-            send: SendBuffer::new(send_limit(&profile, u32::from(DEFAULT_MSS))),
+            send: SendBuffer::new(send_limit),
             send_start: iss + 1,
             is_closing: false,
             irs: Seq(0),
@@ -255,8 +267,7 @@ impl Connection {
             rcv_adv: Seq(0),
             rcv_up: None,
             rcv_shift: shift,
-            // A window is rounded up to what the shift can say, and that must have a place.
-            receive: ReceiveBuffer::new(profile.receive_window + (1 << shift)),
+            receive,
             rcv_fin: None,
             peer_closed: false,
             unacknowledged: 0,
@@ -264,9 +275,10 @@ impl Connection {
             ts_recent_at: now,
             ts_offset: start.ts_offset,
             last_ack_sent: Seq(0),
-            rtt: RttEstimator::new(profile.rto_min),
+            rtt,
             timed: None,
             recovery: None,
+            settled: None,
             begins_small: false,
             ecn: Ecn::default(),
             has_sack: false,
@@ -283,6 +295,7 @@ impl Connection {
             must_tell_timeout: false,
             fast_open: None,
             is_early: false,
+            path: None,
             last_sent_at: now,
             heard_at: now,
             challenges: (now, 0),
@@ -324,7 +337,8 @@ impl Connection {
         let default_mss = Self::default_mss(self.ends.remote.ip());
         let peer_mss = syn.options.mss.unwrap_or(default_mss).max(MIN_MSS);
         let options = if self.ts_recent.is_some() { 12 } else { 0 };
-        self.snd_mss = u32::from(peer_mss.min(self.receive_mss())).saturating_sub(options).max(1);
+        let mss = peer_mss.min(self.receive_mss()).min(self.ends.path_mss);
+        self.snd_mss = u32::from(mss).saturating_sub(options).max(1);
         self.has_sack = self.profile.extensions && syn.options.sack_permitted;
         self.ecn.is_on = self.profile.ecn && is_ecn_setup(syn.flags);
         self.send.set_limit(send_limit(&self.profile, self.snd_mss));
@@ -336,16 +350,39 @@ impl Connection {
 
     /// Returns what knows about losses and congestion.
     pub(super) fn recovery(&mut self) -> &mut Recovery {
-        let (mss, una) = (self.snd_mss, self.snd_una);
+        // In an early answer the SYN is not acknowledged yet, and is no data.
+        let (mss, una) = (self.snd_mss, self.snd_una.max(self.send_start));
         let (congestion, has_sack) = (self.profile.congestion, self.has_sack);
-        let begins_small = self.begins_small;
+        let (begins_small, settled) = (self.begins_small, &mut self.settled);
         self.recovery.get_or_insert_with(|| {
             let mut recovery = Box::new(Recovery::new(congestion, mss, una, has_sack));
             if begins_small {
                 recovery.window.syn_was_lost();
             }
+            if let Some(settled) = settled.take() {
+                recovery.resume(&settled);
+            }
             recovery
         })
+    }
+
+    /// Returns what is known about losses and congestion, once anything was sent.
+    pub(super) fn known(&self) -> Option<Known<'_>> {
+        let busy = self.recovery.as_deref().map(Known::Busy);
+        busy.or_else(|| self.settled.as_deref().map(Known::Settled))
+    }
+
+    /// Keeps of the recovery only what the next flight has to know, if nothing is out; returns
+    /// whether that is done.
+    pub(super) fn settle(&mut self) -> bool {
+        let settled = self.recovery.as_ref().and_then(|recovery| recovery.settled());
+        if let Some(settled) = settled {
+            self.settled = Some(Box::new(settled));
+            self.recovery = None;
+            self.send.shrink();
+            self.receive.shrink();
+        }
+        self.recovery.is_none()
     }
 
     /// Returns the number behind everything that the user has given, its FIN included.
@@ -403,9 +440,12 @@ impl Connection {
         Options { timestamps, ..Options::default() }
     }
 
-    /// Returns how many blocks there is room for in a header.
+    /// Returns how many blocks there is room for in a header, and beside a byte of data in a
+    /// segment: on the narrowest links one with all blocks would be too long.
     pub(super) fn blocks_max(&self) -> usize {
-        if self.ts_recent.is_some() { MAX_BLOCKS - 1 } else { MAX_BLOCKS }
+        let most = if self.ts_recent.is_some() { MAX_BLOCKS - 1 } else { MAX_BLOCKS };
+        let fits = |count: &usize| (Options::sack_len(*count) as u64) < u64::from(self.snd_mss);
+        (1..=most).rev().find(fits).unwrap_or(0)
     }
 
     /// Returns the data bytes of the longest segment that also says what blocks there are.

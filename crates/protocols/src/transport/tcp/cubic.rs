@@ -52,6 +52,16 @@ pub(super) struct Growth {
 }
 
 impl Cubic {
+    /// Begins with the windows that [`Self::windows`] gave, and nothing that is known by time.
+    pub(super) fn remembering(w_max: u32, cwnd_prior: u32) -> Self {
+        Self { w_max, cwnd_prior, epoch: None, limited_at: None }
+    }
+
+    /// Returns the windows before the last reductions.
+    pub(super) fn windows(self) -> (u32, u32) {
+        (self.w_max, self.cwnd_prior)
+    }
+
     /// Returns by how much the window grows (§4.2 to §4.5).
     pub(super) fn acknowledged(&mut self, growth: Growth) -> u32 {
         let Growth { cwnd, mss, acked, srtt, now } = growth;

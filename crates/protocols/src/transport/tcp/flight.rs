@@ -15,6 +15,7 @@
 //! out. One that says so is not believed: the ranges beyond that are ignored and counted, and the
 //! data in them goes again (attack rows 23 and 25).
 
+use super::pieces::Pieces;
 use super::ranges::{Range, RangeSet};
 use super::seq::Seq;
 use crate::time::{Duration, Instant};
@@ -116,7 +117,7 @@ pub struct Flight {
     una: u64,
     una_seq: Seq,
     nxt: u64,
-    pieces: VecDeque<Piece>,
+    pieces: Pieces<Piece>,
     /// Segments that the pieces took.
     segments: usize,
     sacked: RangeSet,
@@ -147,7 +148,7 @@ impl Flight {
             una: 0,
             una_seq: una,
             nxt: 0,
-            pieces: VecDeque::new(),
+            pieces: Pieces::default(),
             segments: 0,
             sacked: RangeSet::default(),
             highest: 0,
@@ -162,6 +163,11 @@ impl Flight {
             first_sent_at: Instant::ZERO,
             app_limited_until: 0,
         }
+    }
+
+    /// Goes on counting where an earlier flight has ended.
+    pub(super) fn resume(&mut self, delivered: u64) {
+        self.delivered = delivered;
     }
 
     /// Returns the place of the first number that is not acknowledged.
@@ -396,8 +402,7 @@ impl Flight {
     }
 
     fn piece_at(&self, place: u64) -> Option<Piece> {
-        let index = self.pieces.partition_point(|piece| piece.range.end <= place);
-        self.pieces.get(index).copied()
+        self.pieces.first_not(|piece| piece.range.end <= place).copied()
     }
 
     /// Takes what overlaps `range` out of what was sent again, and shows each part.

@@ -44,31 +44,48 @@ pub struct LimitTimes {
 pub(super) struct Limits {
     limit: Limit,
     since: Instant,
-    times: LimitTimes,
+    /// Nanoseconds: they are added to with every output.
+    busy: u64,
+    congestion_window: u64,
+    peer_window: u64,
+    send_buffer: u64,
+    pacing: u64,
+    device: u64,
 }
 
 impl Limits {
     /// Notes at an output what holds the sender back from now on.
     pub(super) fn set(&mut self, limit: Limit, now: Instant) {
-        let time = now - self.since;
-        let times = &mut self.times;
+        let time = now.as_nanos().saturating_sub(self.since.as_nanos());
         match self.limit {
             Limit::Idle | Limit::Application => {}
-            Limit::CongestionWindow => times.congestion_window += time,
-            Limit::PeerWindow => times.peer_window += time,
-            Limit::SendBuffer => times.send_buffer += time,
-            Limit::Pacing => times.pacing += time,
-            Limit::Device => times.device += time,
+            Limit::CongestionWindow => self.congestion_window += time,
+            Limit::PeerWindow => self.peer_window += time,
+            Limit::SendBuffer => self.send_buffer += time,
+            Limit::Pacing => self.pacing += time,
+            Limit::Device => self.device += time,
         }
         if self.limit != Limit::Idle {
-            times.busy += time;
+            self.busy += time;
         }
         (self.limit, self.since) = (limit, now);
     }
 
+    /// Returns whether nothing is out, and there is nothing to send.
+    pub(super) fn is_idle(&self) -> bool {
+        self.limit == Limit::Idle
+    }
+
     /// Returns the times until the last output.
     pub(super) fn times(&self) -> LimitTimes {
-        self.times
+        LimitTimes {
+            busy: Duration::from_nanos(self.busy),
+            congestion_window: Duration::from_nanos(self.congestion_window),
+            peer_window: Duration::from_nanos(self.peer_window),
+            send_buffer: Duration::from_nanos(self.send_buffer),
+            pacing: Duration::from_nanos(self.pacing),
+            device: Duration::from_nanos(self.device),
+        }
     }
 }
 

@@ -11,7 +11,8 @@
 //!
 //! The files are the headings of the RFC: `calls.rs` §3.10.1 to §3.10.6, `arrives.rs` §3.10.7,
 //! `listen.rs` its LISTEN, `timeouts.rs` §3.10.8, `keep_alive.rs` §3.8.4, `user_timeout.rs` §3.8.3,
-//! `icmp_error.rs` §3.9.2.2; `transmit.rs` decides what goes out.
+//! `icmp_error.rs` §3.9.2.2, `path_search.rs` the length of segments; `transmit.rs` decides what
+//! goes out.
 //! `connection.rs` is the transmission control block. What a connection is tailored to is its
 //! [`Profile`].
 //!
@@ -42,6 +43,8 @@ mod listen;
 mod lower_level;
 mod newreno;
 mod pacing;
+mod path_search;
+mod pieces;
 mod ports;
 mod profile;
 mod prr;
@@ -54,6 +57,7 @@ mod sack;
 mod send_buffer;
 pub mod seq;
 mod settings;
+mod settled;
 mod status;
 mod syn_cookie;
 mod table;
@@ -79,6 +83,7 @@ use crate::cx::Cx;
 use crate::internet;
 use crate::meter::{Account, Counter, Work};
 use crate::packet::{ChecksumState, Packet, Pool};
+use crate::planted::{Bug, is_planted};
 use crate::time::Instant;
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::sync::Arc;
@@ -88,6 +93,7 @@ use core::net::{IpAddr, SocketAddr};
 use header::{Flags, Header, Options};
 use isn::{Purpose, Secret};
 use listen::{CookieAnswer, Listener, Place};
+use path_search::UNMEASURED_MAX;
 use ports::Ports;
 use seq::Seq;
 use settings::SUSPECTS_MAX;
@@ -159,6 +165,10 @@ pub struct Tcp {
     cookies_owed: VecDeque<CookieAnswer>,
     /// Destinations that do not answer, for the layer below.
     suspects: VecDeque<IpAddr>,
+    /// Who has acknowledged something last.
+    progress: Option<IpAddr>,
+    /// Connections of which it is not known yet what the way to their peer takes.
+    unmeasured: VecDeque<ConnectionId>,
 }
 
 impl Tcp {
@@ -179,7 +189,15 @@ impl Tcp {
             resets: VecDeque::new(),
             cookies_owed: VecDeque::new(),
             suspects: VecDeque::new(),
+            progress: None,
+            unmeasured: VecDeque::new(),
         }
+    }
+
+    /// Moves the clock of the initial sequence numbers ahead by `ticks`; RFC 6528 §3 leaves open
+    /// where it begins.
+    pub fn advance_isn_clock(&mut self, ticks: u32) {
+        self.secret.clock_start = self.secret.clock_start.wrapping_add(ticks);
     }
 
     /// Sets how many connections there may be, in any state.
@@ -227,7 +245,7 @@ impl Tcp {
             let (offer, data_max) = self.fast_open_client.offer_to(remote.ip());
             connection.offer_fast_open(offer, data_max);
         }
-        let id = self.table.insert(connection, None).ok_or(OpenError::TooMany)?;
+        let id = self.insert(connection, None).ok_or(OpenError::TooMany)?;
         cx.meter.count(Counter::TcpActiveOpens);
         self.touch(id);
         Ok(id)
@@ -268,8 +286,22 @@ impl Tcp {
             ts_offset: self.secret.timestamp_offset(local, remote),
             now: cx.now,
         };
-        let ends = Endpoints { local, remote, link_mss: self.lower.mss_to(remote.ip()) };
+        let link_mss = self.lower.mss_to(remote.ip());
+        let ends = Endpoints { local, remote, link_mss, path_mss: u16::MAX };
         Some(Connection::new(ends, profile, start, state))
+    }
+
+    fn insert(
+        &mut self,
+        connection: Connection,
+        half_open_on: Option<Place>,
+    ) -> Option<ConnectionId> {
+        let id = self.table.insert(connection, half_open_on)?;
+        // One that finds no place here learns it when its first segment is too long.
+        if self.unmeasured.len() < UNMEASURED_MAX {
+            self.unmeasured.push_back(id);
+        }
+        Some(id)
     }
 
     /// Ends a connection that nobody knows; its peer learns it by the answer to its next segment.
@@ -287,6 +319,24 @@ impl Tcp {
     /// If the connection has gone.
     pub fn send(&mut self, id: ConnectionId, data: &[u8]) -> Result<usize, NoConnection> {
         let taken = self.table.get_mut(id)?.send(data);
+        self.touch(id);
+        Ok(taken)
+    }
+
+    /// SEND of what the user holds and does not change: takes as much of `data` from `start` on as
+    /// there is room for and returns how much that was. Large pieces are sent from where they
+    /// lie, and held until the peer has acknowledged them.
+    ///
+    /// # Errors
+    ///
+    /// If the connection has gone.
+    pub fn send_shared(
+        &mut self,
+        id: ConnectionId,
+        data: &Arc<[u8]>,
+        start: usize,
+    ) -> Result<usize, NoConnection> {
+        let taken = self.table.get_mut(id)?.share(data, start);
         self.touch(id);
         Ok(taken)
     }
@@ -456,14 +506,19 @@ impl Tcp {
         may_keep: bool,
         cx: &mut Cx<'_>,
     ) -> Option<Packet> {
-        let left = cx.meter.enter(Account::TcpByte);
         let segment = packet.data();
-        let sum = match packet.offload.checksum {
-            ChecksumState::InPacket => self.lower.sum(lower.source, lower.destination, segment),
-            ChecksumState::Verified | ChecksumState::Partial { .. } => lower_level::GOOD,
+        let (left, sum) = match packet.offload.checksum {
+            ChecksumState::InPacket => {
+                let left = cx.meter.enter(Account::TcpByte);
+                let sum = self.lower.sum(lower.source, lower.destination, segment);
+                cx.meter.enter(Account::TcpFixed);
+                (left, sum)
+            }
+            ChecksumState::Verified | ChecksumState::Partial { .. } => {
+                (cx.meter.enter(Account::TcpFixed), lower_level::GOOD)
+            }
         };
         let parsed = Header::parse(segment, sum, cx.meter);
-        cx.meter.enter(Account::TcpFixed);
         cx.meter.count(Counter::TcpSegmentsIn);
         cx.meter.work(Work::Segment, 1);
         let kept = match parsed {
@@ -481,6 +536,9 @@ impl Tcp {
                 let counter =
                     if is_damaged { Counter::TcpChecksumErrors } else { Counter::TcpHeaderErrors };
                 cx.meter.count(counter);
+                if is_planted(Bug::LeaksPacket) {
+                    return None;
+                }
                 None
             }
         };
@@ -511,7 +569,11 @@ impl Tcp {
             return None;
         }
         let connection = self.table.get_mut(id).ok()?;
+        let una = connection.snd_una;
         let answer = connection.segment_arrives(arrival, cx);
+        if connection.snd_una.is_after(una) {
+            self.progress = Some(remote.ip());
+        }
         if let Some((cookie, mss)) = connection.take_gift() {
             self.fast_open_client.keep(remote.ip(), cookie, mss);
         }
@@ -548,10 +610,19 @@ impl Tcp {
         }
     }
 
-    /// Returns whether [`Self::transmit`] may have something.
+    /// Returns whether [`Self::transmit`] may have something, or gives packets back.
     #[must_use]
     pub fn has_output(&self) -> bool {
-        self.table.has_output() || !self.resets.is_empty() || !self.cookies_owed.is_empty()
+        self.table.has_output()
+            || !self.resets.is_empty()
+            || !self.cookies_owed.is_empty()
+            || self.has_spent()
+    }
+
+    /// Returns whether [`Self::transmit`] gives packets back, for which it needs none.
+    #[must_use]
+    pub fn has_spent(&self) -> bool {
+        !self.table.spent.is_empty()
     }
 
     /// Returns the next segment, whole; call until None. Nothing is lost if no packet is free.
@@ -573,7 +644,7 @@ impl Tcp {
         pool: &mut Pool,
         cx: &mut Cx<'_>,
     ) -> Option<(Segment, Option<Tail>)> {
-        self.table.spent.drain(..).for_each(|packet| pool.put(packet));
+        self.give_back(pool);
         if !self.has_output() {
             return None;
         }
@@ -587,6 +658,11 @@ impl Tcp {
         segment
     }
 
+    /// Gives `pool` the packets whose data was read, which output does too.
+    pub(crate) fn give_back(&mut self, pool: &mut Pool) {
+        self.table.spent.drain(..).for_each(|packet| pool.put(packet));
+    }
+
     /// Returns whether [`Self::transmit_in_parts`] leaves data in the send buffer: its checksum is
     /// finished by the device that gathers it.
     #[must_use]
@@ -594,7 +670,7 @@ impl Tcp {
         self.lower.finishes_checksums
     }
 
-    /// Returns the data of a segment in the two parts of the send ring, the second mostly empty.
+    /// Returns the data of a segment in two parts of the send buffer, the second mostly empty.
     #[must_use]
     pub fn tail(&self, tail: &Tail) -> [&[u8]; 2] {
         let connection = self.table.get(tail.connection).ok();
@@ -629,6 +705,7 @@ impl Tcp {
         let ends = (ends.local, ends.remote);
         let mut segment = self.lower.segment(&outgoing, ends, packet);
         marking.put_on(&mut segment.lower);
+        segment.connection = Some(id);
         let tail = Tail { connection: id, offset: outgoing.offset, len: outgoing.len };
         Some((segment, (tail.len > 0).then_some(tail)))
     }

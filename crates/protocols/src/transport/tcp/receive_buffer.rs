@@ -10,6 +10,8 @@
 
 use crate::meter::{Counter, Meter};
 use crate::packet::Packet;
+use crate::planted::{Bug, is_planted};
+use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
@@ -52,9 +54,19 @@ impl Piece {
 /// The queue and the ring. Offsets count from the next byte expected in order.
 #[derive(Debug)]
 pub(super) struct ReceiveBuffer {
-    pieces: VecDeque<Piece>,
+    /// What a person types, which is read before the rest, and how many of its bytes were read.
+    typed: Vec<u8>,
+    typed_read: usize,
     readable: usize,
     capacity: usize,
+    /// What only a busy connection needs.
+    rest: Option<Box<Rest>>,
+}
+
+/// What was not typed, and what came early.
+#[derive(Debug, Default)]
+struct Rest {
+    pieces: VecDeque<Piece>,
     ring: Vec<u8>,
     /// Where in the ring the next byte expected has its place.
     head: usize,
@@ -64,14 +76,11 @@ pub(super) struct ReceiveBuffer {
 
 impl ReceiveBuffer {
     pub(super) fn new(capacity: usize) -> Self {
-        Self {
-            pieces: VecDeque::new(),
-            readable: 0,
-            capacity,
-            ring: Vec::new(),
-            head: 0,
-            early: Vec::new(),
-        }
+        Self { typed: Vec::new(), typed_read: 0, readable: 0, capacity, rest: None }
+    }
+
+    fn early(&self) -> &[Range] {
+        self.rest.as_ref().map_or(&[], |rest| &rest.early)
     }
 
     /// Returns how many bytes can be read.
@@ -86,57 +95,56 @@ impl ReceiveBuffer {
 
     /// Returns whether something waits for what is missing before it.
     pub(super) fn has_early(&self) -> bool {
-        !self.early.is_empty()
+        !self.early().is_empty()
     }
 
     /// Returns the early range around `offset`, of all that came early.
     pub(super) fn early_around(&self, offset: usize) -> Option<(usize, usize)> {
-        let index = self.early.partition_point(|range| range.end <= offset);
-        let range = self.early.get(index).filter(|range| range.start <= offset)?;
+        let index = self.early().partition_point(|range| range.end <= offset);
+        let range = self.early().get(index).filter(|range| range.start <= offset)?;
         Some((range.start, range.end))
     }
 
     /// Returns the first part of `len` bytes at `offset` that came before.
     pub(super) fn early_within(&self, offset: usize, len: usize) -> Option<(usize, usize)> {
-        let index = self.early.partition_point(|range| range.end <= offset);
-        let range = self.early.get(index).filter(|range| range.start < offset + len)?;
+        let index = self.early().partition_point(|range| range.end <= offset);
+        let range = self.early().get(index).filter(|range| range.start < offset + len)?;
         Some((range.start.max(offset), range.end.min(offset + len)))
     }
 
     /// Returns what can be read in one piece.
     pub(super) fn data(&self) -> &[u8] {
-        self.pieces.front().map(Piece::data).unwrap_or_default()
+        match self.typed.get(self.typed_read..) {
+            Some(typed) if !typed.is_empty() => typed,
+            _ => self.rest.as_ref().and_then(|rest| rest.pieces.front()).map_or(&[], Piece::data),
+        }
+    }
+
+    /// Holds no memory for what was typed if all of that was read.
+    pub(super) fn shrink(&mut self) {
+        if self.typed.is_empty() {
+            self.typed = Vec::new();
+        }
     }
 
     /// Drops what was read, and gives the packets in which it came to `spent`.
     pub(super) fn consume(&mut self, count: usize, spent: &mut Vec<Packet>) {
-        let mut left = count.min(self.readable);
-        self.readable -= left;
-        while left > 0 {
-            let Some(front) = self.pieces.front_mut() else { return };
-            let taken = left.min(front.data().len());
-            left -= taken;
-            match front {
-                Piece::Kept(packet) => packet.pull(taken),
-                Piece::Gathered(_, read) => *read += taken,
-            }
-            if front.data().is_empty() {
-                self.drop_front(spent);
+        let count = count.min(self.readable);
+        self.readable -= count;
+        let typed = count.min(self.typed.len() - self.typed_read);
+        self.typed_read += typed;
+        if self.typed_read == self.typed.len() {
+            self.typed_read = 0;
+            self.typed.clear();
+            if self.typed.capacity() > IDLE_CAPACITY {
+                self.typed = Vec::new();
             }
         }
-    }
-
-    /// Drops a piece that was read to its end.
-    fn drop_front(&mut self, spent: &mut Vec<Packet>) {
-        match self.pieces.pop_front() {
-            Some(Piece::Kept(packet)) => spent.push(packet),
-            Some(Piece::Gathered(mut bytes, _))
-                if self.pieces.is_empty() && bytes.capacity() <= IDLE_CAPACITY =>
-            {
-                bytes.clear();
-                self.pieces.push_back(Piece::Gathered(bytes, 0));
-            }
-            Some(Piece::Gathered(..)) | None => {}
+        let Some(rest) = &mut self.rest else { return };
+        rest.consume(count - typed, spent);
+        // An idle connection holds no memory that only a busy one needs.
+        if self.readable == 0 && rest.early.is_empty() {
+            self.rest = None;
         }
     }
 
@@ -147,18 +155,15 @@ impl ReceiveBuffer {
 
     /// Returns whether `len` bytes at `offset` would stay in their packet: [`Self::keep`] follows.
     pub(super) fn keeps(&self, offset: usize, len: usize) -> bool {
-        offset == 0 && len >= KEPT_LEN_MIN && len <= self.room() && self.early.is_empty()
+        offset == 0 && len >= KEPT_LEN_MIN && len <= self.room() && !self.has_early()
     }
 
     /// Takes a packet that holds the next bytes in order.
     pub(super) fn keep(&mut self, packet: Packet) {
-        // A piece of typing that was read to its end would stand in the way.
-        if self.readable == 0 {
-            self.pieces.clear();
-        }
+        let rest = self.rest.get_or_insert_default();
         self.readable += packet.len();
-        self.head = (self.head + packet.len()) % self.capacity.max(1);
-        self.pieces.push_back(Piece::Kept(packet));
+        rest.head = (rest.head + packet.len()) % self.capacity.max(1);
+        rest.pieces.push_back(Piece::Kept(packet));
     }
 
     /// Puts `data` at `offset`, and returns how many bytes became readable.
@@ -169,19 +174,56 @@ impl ReceiveBuffer {
         let Some(data) = data.filter(|data| !data.is_empty()) else { return 0 };
         let range = Range { start: offset, end: offset + data.len() };
         if offset == 0 {
-            gather(&mut self.pieces, data);
+            self.gather(data);
             return self.advance(range.end);
         }
-        if self.keep_early(range) {
-            self.write(offset, data);
+        let rest = self.rest.get_or_insert_default();
+        if rest.keep_early(range) {
+            rest.write(offset, data, self.capacity);
         } else {
             meter.count(Counter::TcpOutOfOrderDropped);
         }
         0
     }
 
+    /// Puts a copy of `data` behind all that can be read.
+    fn gather(&mut self, data: &[u8]) {
+        let has_pieces = self.rest.as_ref().is_some_and(|rest| !rest.pieces.is_empty());
+        if !has_pieces && self.typed.len() + data.len() < BULK_LEN {
+            return self.typed.extend_from_slice(data);
+        }
+        gather(&mut self.rest.get_or_insert_default().pieces, data);
+    }
+
     /// Makes the first `end` bytes readable, with all early ones that now join them.
     fn advance(&mut self, end: usize) -> usize {
+        let all = self.rest.as_mut().map_or(end, |rest| rest.advance(end, self.capacity));
+        self.readable += all;
+        all
+    }
+}
+
+impl Rest {
+    fn consume(&mut self, count: usize, spent: &mut Vec<Packet>) {
+        let mut left = count;
+        while left > 0 {
+            let Some(front) = self.pieces.front_mut() else { return };
+            let taken = left.min(front.data().len());
+            left -= taken;
+            match front {
+                Piece::Kept(packet) => packet.pull(taken),
+                Piece::Gathered(_, read) => *read += taken,
+            }
+            if front.data().is_empty()
+                && let Some(Piece::Kept(packet)) = self.pieces.pop_front()
+            {
+                spent.push(packet);
+            }
+        }
+    }
+
+    /// Returns how many bytes can be read once `end` of them are there.
+    fn advance(&mut self, end: usize, capacity: usize) -> usize {
         let joined = self.early.iter().take_while(|range| range.start <= end).count();
         let all = self.early.drain(..joined).fold(end, |all, range| all.max(range.end));
         for range in &mut self.early {
@@ -189,8 +231,8 @@ impl ReceiveBuffer {
             range.end -= all;
         }
         if all > end {
-            let start = (self.head + end) % self.capacity;
-            let first = (all - end).min(self.capacity - start);
+            let start = (self.head + end) % capacity;
+            let first = (all - end).min(capacity - start);
             let [front, back] = [start..start + first, 0..all - end - first];
             for part in [front, back] {
                 gather(&mut self.pieces, self.ring.get(part).unwrap_or_default());
@@ -199,8 +241,7 @@ impl ReceiveBuffer {
         if self.early.is_empty() {
             self.ring = Vec::new();
         }
-        self.readable += all;
-        self.head = (self.head + all) % self.capacity;
+        self.head = (self.head + all) % capacity;
         all
     }
 
@@ -224,15 +265,16 @@ impl ReceiveBuffer {
     }
 
     /// Writes early data to its place, around the turn of the ring.
-    fn write(&mut self, offset: usize, data: &[u8]) {
+    fn write(&mut self, offset: usize, data: &[u8], capacity: usize) {
         if self.ring.is_empty() {
-            self.ring.resize(self.capacity, 0);
+            self.ring.resize(capacity, 0);
         }
-        let start = (self.head + offset) % self.capacity;
-        let (first, rest) = data.split_at(data.len().min(self.capacity - start));
+        let start = (self.head + offset) % capacity;
+        let (first, rest) = data.split_at(data.len().min(capacity - start));
         if let Some(room) = self.ring.get_mut(start..start + first.len()) {
             room.copy_from_slice(first);
         }
+        let rest = if is_planted(Bug::LosesRingTurn) { &[] } else { rest };
         if let Some(room) = self.ring.get_mut(..rest.len()) {
             room.copy_from_slice(rest);
         }
@@ -248,10 +290,6 @@ fn gather(pieces: &mut VecDeque<Piece>, data: &[u8]) {
         && bytes.len() + data.len() <= bytes.capacity().max(BULK_LEN)
     {
         return bytes.extend_from_slice(data);
-    }
-    // A piece that was read to its end and is too small.
-    if pieces.back().is_some_and(|piece| piece.data().is_empty()) {
-        pieces.pop_back();
     }
     let capacity = if data.len() < BULK_LEN { data.len() } else { GATHERED_LEN.max(data.len()) };
     let mut bytes = Vec::with_capacity(capacity);

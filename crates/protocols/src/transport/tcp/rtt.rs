@@ -1,6 +1,7 @@
 //! The retransmission timeout from round-trip times (RFC 6298).
 
 use crate::time::Duration;
+use core::num::NonZeroU64;
 
 /// RFC 6298 (2.1): before the first measurement.
 const INITIAL_RTO: Duration = Duration::from_secs(1);
@@ -8,37 +9,42 @@ const INITIAL_RTO: Duration = Duration::from_secs(1);
 const RTO_AFTER_LOST_SYN: Duration = Duration::from_secs(3);
 /// RFC 6298 (2.5): at least 60 s.
 const MAX_RTO: Duration = Duration::from_secs(60);
+/// What is longer than this says no more.
+const MAX_RTT: Duration = Duration::from_secs(3600);
 
 /// Smoothed round-trip time, its variation, and the timeout that follows from them.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct RttEstimator {
-    smoothed: Option<(Duration, Duration)>,
-    rto: Duration,
+    /// Nanoseconds: they are worked out anew with every acknowledgment.
+    smoothed: Option<(NonZeroU64, u64)>,
+    rto_ns: u64,
     backoffs: u32,
-    rto_margin: Duration,
+    rto_margin_ns: u64,
 }
 
 impl RttEstimator {
     /// Starts without a measurement; the timeout exceeds the round trip by `rto_min` at least.
     #[must_use]
     pub(super) fn new(rto_min: Duration) -> Self {
-        Self { smoothed: None, rto: INITIAL_RTO, backoffs: 0, rto_margin: rto_min }
+        let rto_margin_ns = nanos(rto_min);
+        Self { smoothed: None, rto_ns: nanos(INITIAL_RTO), backoffs: 0, rto_margin_ns }
     }
 
     /// Takes a measurement of a segment that was sent once (Karn).
     pub(super) fn measured(&mut self, rtt: Duration) {
         // (2.2) and (2.3): the variation is updated before the average, alpha 1/8 and beta 1/4.
+        let rtt = nanos(rtt.min(MAX_RTT));
         let (srtt, rttvar) = match self.smoothed {
             None => (rtt, rtt / 2),
             Some((srtt, rttvar)) => {
-                let variation = srtt.abs_diff(rtt);
-                ((srtt * 7 + rtt) / 8, (rttvar * 3 + variation) / 4)
+                let variation = srtt.get().abs_diff(rtt);
+                ((srtt.get() * 7 + rtt) / 8, (rttvar * 3 + variation) / 4)
             }
         };
-        self.smoothed = Some((srtt, rttvar));
+        self.smoothed = Some((NonZeroU64::new(srtt).unwrap_or(NonZeroU64::MIN), rttvar));
         // A bound on the sum alone would be no margin at all on a long and steady path, where the
         // variation goes to zero and the peer's delayed acknowledgment still comes on top.
-        self.rto = (srtt + (rttvar * 4).max(self.rto_margin)).min(MAX_RTO);
+        self.rto_ns = srtt.saturating_add((rttvar * 4).max(self.rto_margin_ns)).min(nanos(MAX_RTO));
         self.backoffs = 0;
     }
 
@@ -50,7 +56,7 @@ impl RttEstimator {
     /// Says that the SYN had to be sent again before it was answered (5.7).
     pub(super) fn syn_was_lost(&mut self) {
         if self.smoothed.is_none() {
-            self.rto = RTO_AFTER_LOST_SYN;
+            self.rto_ns = nanos(RTO_AFTER_LOST_SYN);
         }
         self.backoffs = 0;
     }
@@ -58,7 +64,8 @@ impl RttEstimator {
     /// Returns the timeout in force.
     #[must_use]
     pub(super) fn rto(&self) -> Duration {
-        self.rto.saturating_mul(1 << self.backoffs.min(10)).min(MAX_RTO)
+        // A minute times 2 to the tenth is far from the end of the numbers.
+        Duration::from_nanos(self.rto_ns << self.backoffs.min(10)).min(MAX_RTO)
     }
 
     /// Returns how often the timeout has doubled since the last measurement. An acknowledgment of
@@ -71,14 +78,18 @@ impl RttEstimator {
     /// Returns the smoothed round-trip time, once one was measured.
     #[must_use]
     pub(super) fn srtt(&self) -> Option<Duration> {
-        self.smoothed.map(|(srtt, _)| srtt)
+        self.smoothed.map(|(srtt, _)| Duration::from_nanos(srtt.get()))
     }
 
     /// Returns the variation of the round-trip time, once one was measured.
     #[must_use]
     pub(super) fn rttvar(&self) -> Option<Duration> {
-        self.smoothed.map(|(_, rttvar)| rttvar)
+        self.smoothed.map(|(_, rttvar)| Duration::from_nanos(rttvar))
     }
+}
+
+fn nanos(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]

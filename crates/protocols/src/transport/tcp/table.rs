@@ -10,54 +10,46 @@ use super::listen::Place;
 use super::status::Event;
 use crate::packet::Packet;
 use crate::time::{Duration, Instant};
-use alloc::collections::{BTreeSet, VecDeque};
+use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
-use core::hash::{BuildHasher, Hasher};
+use core::hash::Hasher;
 use core::net::{IpAddr, SocketAddr};
-use hashbrown::HashMap;
+use core::num::NonZeroU64;
+use hashbrown::HashTable;
 use siphasher::sip::SipHasher13;
 
+/// How many connections that have sent keep what watches a flight, though nothing may be out.
+const BUSY_MAX: usize = 64;
 /// How long a window must have been shut before its connection gives way to a new one.
 const STARVED_FOR: Duration = Duration::from_secs(60);
 
 /// The local and the remote end of a connection.
 pub(super) type Ends = (SocketAddr, SocketAddr);
 
-/// The ends as they are looked up: what a socket address says beside address and port of a host
-/// (flow, scope) is no part of a connection's name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Key(Ends);
-
-impl From<Ends> for Key {
-    fn from((local, remote): Ends) -> Self {
-        let bare = |end: SocketAddr| SocketAddr::new(end.ip(), end.port());
-        Self((bare(local), bare(remote)))
-    }
+/// Returns whether both are the same connection's: what a socket address says beside address and
+/// port of a host (flow, scope) is no part of its name.
+fn are_same(one: Ends, other: Ends) -> bool {
+    let is_same =
+        |one: SocketAddr, other: SocketAddr| one.port() == other.port() && one.ip() == other.ip();
+    is_same(one.1, other.1) && is_same(one.0, other.0)
 }
 
-impl core::hash::Hash for Key {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        let (local, remote) = self.0;
-        state.write_u32(u32::from(local.port()) << 16 | u32::from(remote.port()));
-        for end in [local, remote] {
-            match end.ip() {
-                IpAddr::V4(address) => state.write_u32(address.to_bits()),
-                IpAddr::V6(address) => state.write_u128(address.to_bits()),
-            }
+/// Hashes the ends so that nobody without the key can find collisions.
+fn hash(key: &SipHasher13, (local, remote): Ends) -> u64 {
+    let mut state = *key;
+    state.write_u32(u32::from(local.port()) << 16 | u32::from(remote.port()));
+    for end in [local, remote] {
+        match end.ip() {
+            IpAddr::V4(address) => state.write_u32(address.to_bits()),
+            IpAddr::V6(address) => state.write_u128(address.to_bits()),
         }
     }
+    state.finish()
 }
 
-/// A hash that nobody outside can find collisions of.
-#[derive(Clone, Debug)]
-struct Keyed(SipHasher13);
-
-impl BuildHasher for Keyed {
-    type Hasher = SipHasher13;
-
-    fn build_hasher(&self) -> SipHasher13 {
-        self.0
-    }
+fn ends_in(slots: &[Slot], index: u32) -> Option<Ends> {
+    let connection = slots.get(index as usize)?.connection.as_ref()?;
+    Some((connection.ends.local, connection.ends.remote))
 }
 
 #[derive(Debug, Default)]
@@ -68,11 +60,41 @@ struct Slot {
     is_released: bool,
     is_on_output: bool,
     is_on_news: bool,
-    is_in_time_wait: bool,
-    is_starved: bool,
+    /// It stands among those that keep their recovery.
+    is_busy: bool,
+    /// Where it stands among those in TIME-WAIT.
+    time_wait_place: Option<NonZeroU64>,
+    /// Where it stands among those whose peer has shut its window.
+    starved_place: Option<NonZeroU64>,
     deadline: Option<Instant>,
     /// Where the listener listens that made it, until it is open.
     half_open_on: Option<Place>,
+}
+
+/// Connections in the order in which they came into a condition; who leaves it leaves the order.
+#[derive(Debug, Default)]
+struct Seniority {
+    by_place: BTreeMap<NonZeroU64, u32>,
+    /// The last place that was given.
+    last: u64,
+}
+
+impl Seniority {
+    /// Lets the connection in slot `index`, whose place is `place`, be among the others or not.
+    fn update(&mut self, place: &mut Option<NonZeroU64>, index: u32, is_member: bool) {
+        if !is_member && let Some(left) = place.take() {
+            self.by_place.remove(&left);
+        } else if is_member && place.is_none() {
+            self.last += 1;
+            *place = NonZeroU64::new(self.last);
+            self.by_place.extend(place.map(|place| (place, index)));
+        }
+    }
+
+    /// Returns the slot of the connection that came first.
+    fn oldest(&self) -> Option<u32> {
+        self.by_place.first_key_value().map(|(_, index)| *index)
+    }
 }
 
 /// All connections.
@@ -80,16 +102,21 @@ struct Slot {
 pub(super) struct Table {
     slots: Vec<Slot>,
     free: Vec<u32>,
-    by_ends: HashMap<Key, u32, Keyed>,
+    /// The slots of those that have not ended, by the ends that stand there.
+    by_ends: HashTable<u32>,
+    key: SipHasher13,
+    /// Where the last segment went: the next one mostly goes there too.
+    last_found: Option<(Ends, u32)>,
     connections_max: usize,
     output: VecDeque<u32>,
+    /// Those that have sent and keep what watches a flight, the longest first.
+    busy: VecDeque<u32>,
     news: VecDeque<u32>,
     /// Packets whose data was read, or will never be; they go back to the pool at output.
     pub(super) spent: Vec<Packet>,
-    /// Those that have entered TIME-WAIT, the first to enter first; some may have gone.
-    in_time_wait: VecDeque<ConnectionId>,
-    /// Those whose peer has shut its window, the first to be shut first; some may be open again.
-    starved: VecDeque<ConnectionId>,
+    in_time_wait: Seniority,
+    /// Those whose peer has shut its window.
+    starved: Seniority,
     /// When to look at a connection: not later than its own deadline. A deadline that moves away,
     /// as it does with every segment, is left standing, and set right when it is looked at.
     deadlines: BTreeSet<(Instant, u32)>,
@@ -98,17 +125,19 @@ pub(super) struct Table {
 impl Table {
     /// Makes a table of at most `connections_max`, whose order nobody knows without `key`.
     pub(super) fn new(connections_max: usize, key: (u64, u64)) -> Self {
-        let hasher = SipHasher13::new_with_keys(key.0, key.1);
         Self {
             slots: Vec::new(),
             free: Vec::new(),
-            by_ends: HashMap::with_hasher(Keyed(hasher)),
+            by_ends: HashTable::new(),
+            key: SipHasher13::new_with_keys(key.0, key.1),
+            last_found: None,
             connections_max,
             output: VecDeque::new(),
+            busy: VecDeque::new(),
             news: VecDeque::new(),
             spent: Vec::new(),
-            in_time_wait: VecDeque::new(),
-            starved: VecDeque::new(),
+            in_time_wait: Seniority::default(),
+            starved: Seniority::default(),
             deadlines: BTreeSet::new(),
         }
     }
@@ -126,36 +155,36 @@ impl Table {
     }
 
     /// Returns the connection that has been in TIME-WAIT for the longest time.
-    pub(super) fn oldest_in_time_wait(&mut self) -> Option<ConnectionId> {
-        while let Some(id) = self.in_time_wait.pop_front() {
-            if self.get(id).is_ok_and(|connection| connection.state == State::TimeWait) {
-                return Some(id);
-            }
-        }
-        None
+    pub(super) fn oldest_in_time_wait(&self) -> Option<ConnectionId> {
+        self.in_time_wait.oldest().and_then(|index| self.id(index))
+    }
+
+    fn id(&self, index: u32) -> Option<ConnectionId> {
+        let slot = self.slots.get(index as usize)?;
+        Some(ConnectionId { slot: index, generation: slot.generation })
     }
 
     /// Returns the connection whose peer has kept its window shut for the longest time, if that is
     /// long enough to let it go.
-    pub(super) fn longest_starved(&mut self, now: Instant) -> Option<ConnectionId> {
-        while let Some(id) = self.starved.front().copied() {
-            let since = self.get(id).ok().and_then(|connection| connection.timers.probing_since);
-            if since.is_some_and(|since| now - since < STARVED_FOR) {
-                return None;
-            }
-            self.starved.pop_front();
-            if let Some(slot) = self.slots.get_mut(id.slot as usize) {
-                slot.is_starved = false;
-            }
-            if since.is_some() {
-                return Some(id);
-            }
-        }
-        None
+    pub(super) fn longest_starved(&self, now: Instant) -> Option<ConnectionId> {
+        let id = self.starved.oldest().and_then(|index| self.id(index))?;
+        let since = self.get(id).ok()?.timers.probing_since?;
+        (now - since >= STARVED_FOR).then_some(id)
+    }
+
+    /// Returns how many connections are remembered for how long they have been of no use.
+    #[cfg(test)]
+    pub(super) fn remembered(&self) -> usize {
+        self.in_time_wait.by_place.len() + self.starved.by_place.len()
     }
 
     pub(super) fn holds(&self, ends: Ends) -> bool {
-        self.by_ends.contains_key(&Key::from(ends))
+        self.index_of(ends).is_some()
+    }
+
+    fn index_of(&self, ends: Ends) -> Option<u32> {
+        let is_it = |index: &u32| ends_in(&self.slots, *index).is_some_and(|it| are_same(it, ends));
+        self.by_ends.find(hash(&self.key, ends), is_it).copied()
     }
 
     /// Takes a connection in; `half_open_on` is the place of the listener that made it.
@@ -172,16 +201,24 @@ impl Table {
             }
         };
         let ends = (connection.ends.local, connection.ends.remote);
-        self.by_ends.insert(Key::from(ends), index);
         let slot = self.slots.get_mut(index as usize)?;
         slot.connection = Some(connection);
         slot.is_released = false;
         slot.half_open_on = half_open_on;
-        Some(ConnectionId { slot: index, generation: slot.generation })
+        let id = ConnectionId { slot: index, generation: slot.generation };
+        let (slots, key) = (&self.slots, &self.key);
+        let hash_of = |index: &u32| ends_in(slots, *index).map_or(0, |ends| hash(key, ends));
+        self.by_ends.insert_unique(hash(key, ends), index, hash_of);
+        Some(id)
     }
 
     pub(super) fn find(&mut self, ends: Ends) -> Option<(ConnectionId, &mut Connection)> {
-        let index = *self.by_ends.get(&Key::from(ends))?;
+        let known = self.last_found.filter(|(known, _)| are_same(*known, ends));
+        let index = match known {
+            Some((_, index)) => index,
+            None => self.index_of(ends)?,
+        };
+        self.last_found = Some((ends, index));
         let slot = self.slots.get_mut(index as usize)?;
         let id = ConnectionId { slot: index, generation: slot.generation };
         Some((id, slot.connection.as_mut()?))
@@ -233,19 +270,20 @@ impl Table {
             slot.is_on_news = true;
             self.news.push_back(id.slot);
         }
-        if connection.state == State::TimeWait && !slot.is_in_time_wait {
-            slot.is_in_time_wait = true;
-            self.in_time_wait.push_back(id);
-        }
-        if connection.timers.probing_since.is_some() && !slot.is_starved {
-            slot.is_starved = true;
-            self.starved.push_back(id);
-        }
-        if !is_closed && !slot.is_on_output {
+        let is_in_time_wait = connection.state == State::TimeWait;
+        self.in_time_wait.update(&mut slot.time_wait_place, id.slot, is_in_time_wait);
+        let is_starved = connection.timers.probing_since.is_some();
+        self.starved.update(&mut slot.starved_place, id.slot, is_starved);
+        let is_on_output = slot.is_on_output;
+        if !is_closed && !is_on_output {
             slot.is_on_output = true;
             self.output.push_back(id.slot);
         }
-        self.schedule(id.slot);
+        // At output the timers are looked at in any case; until then those stand that it had when
+        // it came on the list.
+        if !is_on_output || slot.deadline.is_none() {
+            self.schedule(id.slot);
+        }
         if is_closed {
             self.retire(id.slot);
         }
@@ -272,16 +310,15 @@ impl Table {
     fn retire(&mut self, index: u32) {
         let Some(slot) = self.slots.get_mut(index as usize) else { return };
         let Some(connection) = &slot.connection else { return };
-        let ends = Key::from((connection.ends.local, connection.ends.remote));
-        if self.by_ends.get(&ends) == Some(&index) {
-            self.by_ends.remove(&ends);
+        let ends = (connection.ends.local, connection.ends.remote);
+        if let Ok(found) = self.by_ends.find_entry(hash(&self.key, ends), |known| *known == index) {
+            found.remove();
         }
+        self.last_found = self.last_found.filter(|(_, known)| *known != index);
         if slot.is_released {
             if let Some(mut connection) = slot.connection.take() {
                 connection.receive.clear(&mut self.spent);
             }
-            slot.is_in_time_wait = false;
-            slot.is_starved = false;
             slot.generation = slot.generation.wrapping_add(1);
             self.free.push(index);
         }
@@ -335,13 +372,37 @@ impl Table {
         while let Some(index) = self.output.front().copied() {
             let slot = self.slots.get_mut(index as usize)?;
             if let Some(output) = slot.connection.as_mut().and_then(&mut take) {
-                return Some((ConnectionId { slot: index, generation: slot.generation }, output));
+                let id = ConnectionId { slot: index, generation: slot.generation };
+                if !slot.is_busy {
+                    self.note_busy(index);
+                }
+                return Some((id, output));
             }
             slot.is_on_output = false;
             self.output.pop_front();
             self.schedule(index);
         }
         None
+    }
+
+    /// Takes a connection that has sent among the busy ones. Where there are too many the one that
+    /// stands there for the longest time settles, or if it cannot, goes behind the others.
+    fn note_busy(&mut self, index: u32) {
+        let Some(slot) = self.slots.get_mut(index as usize) else { return };
+        if slot.connection.as_ref().is_none_or(|connection| connection.recovery.is_none()) {
+            return;
+        }
+        slot.is_busy = true;
+        self.busy.push_back(index);
+        if self.busy.len() <= BUSY_MAX {
+            return;
+        }
+        let Some(oldest) = self.busy.pop_front() else { return };
+        let Some(slot) = self.slots.get_mut(oldest as usize) else { return };
+        slot.is_busy = !slot.connection.as_mut().is_none_or(Connection::settle);
+        if slot.is_busy {
+            self.busy.push_back(oldest);
+        }
     }
 
     /// Returns the next news of any connection.

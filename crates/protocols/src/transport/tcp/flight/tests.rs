@@ -81,7 +81,7 @@ fn any_step() -> impl Strategy<Value = Step> {
 
 fn lose_first(max: u32, flight: &mut Flight, model: &mut Model) {
     if !flight.has_reneged() && !model.bytes.is_empty() {
-        let end = flight.pieces[0].range.end - flight.una;
+        let end = flight.pieces.front().unwrap().range.end - flight.una;
         let max = max.min(u32::try_from(end).unwrap());
         let free = model.bytes.iter().take_while(|byte| !byte.is_sacked).count();
         let max = max.min(u32::try_from(free).unwrap());

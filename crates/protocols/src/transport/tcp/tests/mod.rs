@@ -17,11 +17,13 @@ mod opening;
 mod options;
 mod past_middle;
 mod past_zero;
+mod path_search;
 mod reordering;
 mod resets;
 mod retransmission;
 mod sack;
 mod script;
+mod settled;
 mod states;
 mod syn_flood;
 mod time_wait;
@@ -144,6 +146,8 @@ pub(super) struct Pair {
     /// Says whether a segment gets through.
     pub(super) fate: Fate,
     pub(super) faults: Faults,
+    /// Bytes of the longest segment that gets through; nobody says so.
+    pub(super) longest: usize,
     dice: Chance,
     /// Every segment sent, whether it got through or not.
     pub(super) trace: Vec<(Instant, Side, Header, usize)>,
@@ -165,6 +169,7 @@ impl Pair {
             sent: 0,
             fate: Box::new(|_, _, _| true),
             faults: Faults::default(),
+            longest: usize::MAX,
             dice: Chance::from_seed(seed),
             trace: Vec::new(),
             news: Vec::new(),
@@ -197,7 +202,7 @@ impl Pair {
                 let (header, len) = read(segment.lower.source, segment.lower.destination, &bytes);
                 self.trace.push((self.lab.now, side, header, bytes.len() - len));
                 self.sent += 1;
-                if (self.fate)(self.sent, side, &header) {
+                if bytes.len() <= self.longest && (self.fate)(self.sent, side, &header) {
                     self.put_on_wire(side, bytes);
                 }
             }
@@ -303,4 +308,14 @@ impl Pair {
 
 pub(super) fn pattern(len: usize) -> Vec<u8> {
     (0..len).map(|i| u8::try_from(i * 7 % 251).unwrap()).collect()
+}
+
+#[test]
+fn an_idle_connection_takes_no_more_memory_than_this() {
+    let recovery = size_of::<recovery::Recovery>();
+    let settled = size_of::<super::settled::Settled>();
+    let connection = size_of::<Connection>();
+    assert!(connection <= 712, "{connection}");
+    assert!(settled <= 160, "{settled}");
+    assert!(recovery <= 810, "{recovery}");
 }

@@ -1,0 +1,77 @@
+//! The clock of one host, which may go fast or slow and may jump ahead.
+
+use protocols::time::{Duration, Instant};
+
+const MILLION: i128 = 1_000_000;
+
+/// How a host's clock differs from the time of its world.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LocalClock {
+    /// How much it gains, in parts of a million; negative for a clock that loses.
+    pub gain_ppm: i32,
+    /// When it jumps ahead, as that of a machine does which was asleep.
+    pub jumps_at: Instant,
+    /// By how much.
+    pub jump: Duration,
+}
+
+impl LocalClock {
+    /// Returns what it reads at a moment of the world.
+    #[must_use]
+    pub fn reading(&self, at: Instant) -> Instant {
+        let jump = if at >= self.jumps_at { self.jump } else { Duration::ZERO };
+        self.without_jump(at) + jump
+    }
+
+    /// Returns the first moment of the world at which it reads `reading`, or more.
+    #[must_use]
+    pub fn when(&self, reading: Instant) -> Instant {
+        if *self == Self::default() {
+            return reading;
+        }
+        let before = self.reaches(reading);
+        if before < self.jumps_at {
+            return before;
+        }
+        let rest = reading.since(Instant::ZERO).saturating_sub(self.jump);
+        self.jumps_at.max(self.reaches(Instant::ZERO + rest))
+    }
+
+    fn without_jump(&self, at: Instant) -> Instant {
+        let nanos = i128::from(at.as_nanos()) * (MILLION + i128::from(self.gain_ppm)) / MILLION;
+        Instant::from_nanos(u64::try_from(nanos.max(0)).unwrap_or(u64::MAX))
+    }
+
+    /// Returns the first moment at which it would read `reading` if it never jumped.
+    fn reaches(&self, reading: Instant) -> Instant {
+        let rate = (MILLION + i128::from(self.gain_ppm)).max(1);
+        // Rounded up: a timer that comes a nanosecond early would be set again for the same time.
+        let nanos = (i128::from(reading.as_nanos()) * MILLION + rate - 1) / rate;
+        Instant::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn a_deadline_is_met_at_the_first_moment_at_which_the_clock_reads_it(
+            gain_ppm in -10_000..10_000_i32,
+            jumps_at in 0..1_000_000_000_000_u64,
+            jump in 0..100_000_000_000_u64,
+            reading in 0..2_000_000_000_000_u64,
+        ) {
+            let jumps_at = Instant::from_nanos(jumps_at);
+            let clock = LocalClock { gain_ppm, jumps_at, jump: Duration::from_nanos(jump) };
+            let reading = Instant::from_nanos(reading);
+            let at = clock.when(reading);
+            prop_assert!(clock.reading(at) >= reading);
+            if let Some(before) = at.as_nanos().checked_sub(1) {
+                prop_assert!(clock.reading(Instant::from_nanos(before)) < reading);
+            }
+        }
+    }
+}

@@ -1,0 +1,65 @@
+//! A campaign of faults: two hosts send each other files over a network, or a serial line, that
+//! does whatever its seed has drawn; then the trouble ends, and the connection must come to its
+//! own end.
+//!
+//! The same seed gives the same run to the nanosecond, so a failure is its seed. `scene` draws a
+//! run, `network` is what happens to it, `forge` what routers say, and `judge` checks it:
+//!
+//! - every byte arrives once and in order, and both ends agree on the end;
+//! - a peer that has forgotten the connection resets it;
+//! - after the trouble something is acknowledged within three retransmission timeouts;
+//! - no packet is lost by its host, and the accounts of the meters add up;
+//! - the number of events is bounded, and there is always one until the end.
+//!
+//! A datagram that is too long for the path is always answered: TCP does not search for the MTU
+//! of a path that says nothing.
+
+mod bulk;
+mod forge;
+mod judge;
+mod network;
+mod scene;
+
+use protocols::time::Duration;
+use std::fmt;
+
+/// A run that was not as it has to be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Failure {
+    /// The run.
+    pub seed: u64,
+    /// What was wrong, and the state of both ends.
+    pub what: String,
+    /// All that the seed has drawn.
+    pub scene: String,
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { seed, what, scene } = self;
+        write!(f, "seed {seed}: {what}\n  {scene}\n  repeat: ./x soak --seed {seed} --seeds 1")
+    }
+}
+
+impl std::error::Error for Failure {}
+
+/// Runs what `seed` draws, and returns how long it took in virtual time.
+///
+/// # Errors
+///
+/// See [`Failure`].
+pub fn run(seed: u64) -> Result<Duration, Failure> {
+    let scene = scene::Scene::draw(seed);
+    judge::judge(&scene).map_err(|what| Failure { seed, what, scene: format!("{scene:?}") })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_same_seed_gives_the_same_run_to_the_nanosecond() {
+        let scene = scene::Scene::draw(3);
+        assert_eq!(judge::traces(&scene), judge::traces(&scene));
+    }
+}

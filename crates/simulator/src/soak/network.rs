@@ -1,0 +1,230 @@
+//! The network of one run: what its seed has drawn happens until it becomes calm.
+
+use super::forge::{self, Saying};
+use crate::faults::Faults;
+use crate::medium::{Arrival, Medium};
+use crate::world::Side;
+use protocols::chance::Chance;
+use protocols::link::QUEUE_LIMIT;
+use protocols::time::{Duration, Instant};
+use std::cell::Cell;
+use std::rc::Rc;
+
+/// What a network does to datagrams, or to the bytes of a serial line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Conditions {
+    /// What befalls each by itself.
+    pub(super) faults: Faults,
+    /// How often a time begins in which all are lost, in parts of a million.
+    pub(super) bursts_ppm: u32,
+    /// And how long it lasts at most.
+    pub(super) burst_max: Duration,
+    /// One way.
+    pub(super) delay: Duration,
+    /// What is added to that at most. What is sent later does not overtake.
+    pub(super) jitter: Duration,
+    /// Of the narrowest link, in bits per second.
+    pub(super) rate_bps: u64,
+    /// Bytes that may wait for it.
+    pub(super) queue_bytes: usize,
+    /// Whether what finds the queue more than half full is marked, if it permits that.
+    pub(super) marks: bool,
+    /// The longest datagram that passes, before and after it changes.
+    pub(super) mtus: [u16; 2],
+    /// When it changes.
+    pub(super) mtu_changes_at: Instant,
+    /// How often somebody makes up an ICMP error, in parts of a million.
+    pub(super) lies_ppm: u32,
+    /// The line is down for the second of these times, again and again.
+    pub(super) flaps: Option<[Duration; 2]>,
+    /// Nothing is lost or damaged any more from here on.
+    pub(super) calm_at: Instant,
+    /// It carries bytes, of which it knows nothing.
+    pub(super) is_serial: bool,
+}
+
+impl Conditions {
+    /// Returns the longest time that something may be under way, there and back, once it is calm.
+    pub(super) fn round_trip_max(&self) -> Duration {
+        // A line has the queue of its host before it, and any byte may be escaped.
+        let line_queue = 2 * QUEUE_LIMIT as u64 * u64::from(self.mtus[0]);
+        let queue = if self.is_serial { line_queue } else { self.queue_bytes as u64 };
+        let waiting = serial_time(queue + u64::from(self.mtus[0]), self.rate_bps);
+        (self.delay + self.jitter + self.faults.held_back + waiting) * 2
+    }
+}
+
+fn serial_time(len: u64, rate_bps: u64) -> Duration {
+    let nanos = u128::from(len) * 8_000_000_000 / u128::from(rate_bps.max(1));
+    Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
+}
+
+/// What the network has noted.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Notes {
+    /// The first sequence number of each side, once its SYN has passed.
+    pub(super) isns: Rc<Cell<[Option<u32>; 2]>>,
+    /// How many ICMP errors there were from those who have seen what they speak of.
+    pub(super) errors_told: Rc<Cell<u64>>,
+}
+
+/// One direction.
+#[derive(Clone, Copy, Debug, Default)]
+struct Way {
+    /// All are lost until then.
+    burst_until: Instant,
+    /// When what waits for the narrowest link has gone.
+    free_at: Instant,
+    /// When the last one arrives that was not overtaken.
+    last_at: Instant,
+}
+
+/// The network between the two hosts.
+#[derive(Debug)]
+pub(super) struct Network {
+    conditions: Conditions,
+    ways: [Way; 2],
+    notes: Notes,
+}
+
+impl Network {
+    pub(super) fn new(conditions: Conditions, notes: Notes) -> Self {
+        Self { conditions, ways: [Way::default(); 2], notes }
+    }
+
+    fn way(&mut self, from: Side) -> &mut Way {
+        let [there, back] = &mut self.ways;
+        match from {
+            Side::User => there,
+            Side::Server => back,
+        }
+    }
+
+    fn note_isn(&self, from: Side, datagram: &[u8]) {
+        let mut isns = self.notes.isns.get();
+        let own = isns.get_mut(from as usize);
+        if let (Some(own @ None), Some(isn)) = (own, forge::isn(datagram)) {
+            *own = Some(isn);
+            self.notes.isns.set(isns);
+        }
+    }
+
+    /// Returns whether all that is sent now is lost.
+    fn is_down(&mut self, from: Side, now: Instant, chance: &mut Chance) -> bool {
+        let Conditions { bursts_ppm, burst_max, flaps, .. } = self.conditions;
+        if let Some([period, down]) = flaps {
+            let into = now.as_nanos() % u64::try_from(period.as_nanos()).unwrap_or(1).max(1);
+            if u128::from(into) < down.as_nanos() {
+                return true;
+            }
+        }
+        let way = self.way(from);
+        if now >= way.burst_until && chance.happens(bursts_ppm) {
+            way.burst_until = now + part_of(burst_max, chance);
+        }
+        now < way.burst_until
+    }
+
+    fn mtu(&self, now: Instant) -> u16 {
+        let [before, after] = self.conditions.mtus;
+        if now < self.conditions.mtu_changes_at { before } else { after }
+    }
+
+    /// Returns when the last bit has passed the narrowest link, or nothing if it is dropped there.
+    fn pass(&mut self, from: Side, now: Instant, bytes: &mut [u8]) -> Option<Instant> {
+        let Conditions { rate_bps, queue_bytes, marks, .. } = self.conditions;
+        let way = self.way(from);
+        let waiting = way.free_at - now;
+        let room = serial_time(queue_bytes as u64, rate_bps);
+        if waiting > room {
+            return None;
+        }
+        if marks && waiting > room / 2 {
+            forge::mark(bytes);
+        }
+        way.free_at = way.free_at.max(now) + serial_time(bytes.len() as u64, rate_bps);
+        Some(way.free_at)
+    }
+
+    fn lie(&self, datagram: &[u8], chance: &mut Chance) -> Option<Vec<u8>> {
+        if !chance.happens(self.conditions.lies_ppm) {
+            return None;
+        }
+        match chance.below(4) {
+            0 => forge::error(datagram, Saying::TooBig(68), true),
+            1 => forge::error(datagram, Saying::NoPort, true),
+            // Who has seen the datagram may say what ends nothing.
+            2 => self.told(datagram, Saying::NoRoute),
+            _ => forge::error(datagram, Saying::NoRoute, true),
+        }
+    }
+
+    /// Returns the error of somebody who has seen the datagram.
+    fn told(&self, datagram: &[u8], saying: Saying) -> Option<Vec<u8>> {
+        let errors_told = &self.notes.errors_told;
+        errors_told.set(errors_told.get() + 1);
+        forge::error(datagram, saying, false)
+    }
+
+    fn deliver(
+        &mut self,
+        from: Side,
+        gone_at: Instant,
+        bytes: Vec<u8>,
+        chance: &mut Chance,
+    ) -> Vec<Arrival> {
+        let Conditions { faults, delay, jitter, calm_at, .. } = self.conditions;
+        let is_calm = gone_at >= calm_at;
+        let (faults, jitter) =
+            if is_calm { (Faults::default(), Duration::ZERO) } else { (faults, jitter) };
+        let arrives = (gone_at + delay + part_of(jitter, chance)).max(self.way(from).last_at);
+        self.way(from).last_at = arrives;
+        let copies = faults.befall(bytes, chance).into_iter();
+        copies
+            .map(|(late, bytes)| Arrival { to: from.other(), at: arrives + late, bytes })
+            .collect()
+    }
+}
+
+fn part_of(longest: Duration, chance: &mut Chance) -> Duration {
+    Duration::from_nanos(chance.below(u64::try_from(longest.as_nanos()).unwrap_or(u64::MAX)))
+}
+
+impl Medium for Network {
+    fn carry(
+        &mut self,
+        from: Side,
+        sent_at: Instant,
+        bytes: Vec<u8>,
+        chance: &mut Chance,
+    ) -> Vec<Arrival> {
+        let is_calm = sent_at >= self.conditions.calm_at;
+        if !self.conditions.is_serial {
+            self.note_isn(from, &bytes);
+        }
+        if !is_calm && self.is_down(from, sent_at, chance) {
+            return Vec::new();
+        }
+        if self.conditions.is_serial {
+            return self.deliver(from, sent_at, bytes, chance);
+        }
+        let back = |bytes| Arrival { to: from, at: sent_at + self.conditions.delay, bytes };
+        let mtu = self.mtu(sent_at);
+        let pieces = match (bytes.len() > usize::from(mtu)).then(|| forge::cut(&bytes, mtu)) {
+            None => vec![bytes],
+            Some(Some(pieces)) => pieces,
+            Some(None) => {
+                let said = self.told(&bytes, Saying::TooBig(mtu));
+                return said.map(back).into_iter().collect();
+            }
+        };
+        let lie = pieces.first().filter(|_| !is_calm).and_then(|first| self.lie(first, chance));
+        let mut arrivals: Vec<Arrival> = lie.map(back).into_iter().collect();
+        for mut bytes in pieces {
+            if let Some(gone_at) = self.pass(from, sent_at, &mut bytes) {
+                arrivals.extend(self.deliver(from, gone_at, bytes, chance));
+            }
+        }
+        arrivals
+    }
+}

@@ -1,0 +1,443 @@
+//! Everything about a run that its seed decides. Each trouble is there or not, by a draw of its
+//! own: what is always there hides what happens only without it (swarm testing, Groce and others).
+
+use super::bulk::{Bulk, Pace, Unhurried};
+use super::network::{Conditions, Network, Notes};
+use crate::clock::LocalClock;
+use crate::faults::Faults;
+use crate::host::{Host, seed_of};
+use crate::line::Line;
+use crate::world::{Side, World};
+use protocols::Cx;
+use protocols::chance::Chance;
+use protocols::internet::addresses::Address;
+use protocols::internet::path_mtu::IPV4_FLOOR;
+use protocols::link::{Datagram, Link, Llp, Ppp, Slip, ppp};
+use protocols::meter::{Clock, Costs, Meter, Work};
+use protocols::packet::Pool;
+use protocols::station::{Carried, Opening, Settings};
+use protocols::time::{Duration, Instant};
+use protocols::transport::tcp::{
+    Acknowledgment, Congestion, KeepAlive, Patience, Profile, SendLimit,
+};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+
+/// Bytes of the longest file.
+const FILE_MAX: u64 = 100_000;
+const V4: [Ipv4Addr; 2] = [Ipv4Addr::new(10, 0, 0, 1), Ipv4Addr::new(10, 0, 0, 2)];
+const V6: [Ipv6Addr; 2] = [
+    Ipv6Addr::new(0x2001, 0xDB8, 0, 0, 0, 0, 0, 1),
+    Ipv6Addr::new(0x2001, 0xDB8, 0, 0, 0, 0, 0, 2),
+];
+const PORT: u16 = 20;
+/// No try is the last one before this: to give up because of chance would be no fault.
+const PATIENCE: Duration = Duration::from_secs(7 * 86_400);
+/// With a longer packet no timeout of TCP would come after its acknowledgment.
+const PACKET_TIME_MAX_S: u64 = 2;
+
+/// With longer ones nothing would move for three timeouts because of them.
+const NAP_MAX_MS: u64 = 3_000;
+
+/// The world of a run.
+pub(super) type Pair = World<Unhurried, Unhurried>;
+
+/// How the datagrams travel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Carrier {
+    /// Whole, as over a network.
+    Whole,
+    Llp,
+    Ppp,
+    Slip,
+}
+
+/// A run.
+#[derive(Clone, Debug)]
+pub(super) struct Scene {
+    pub(super) seed: u64,
+    pub(super) conditions: Conditions,
+    pub(super) carrier: Carrier,
+    pub(super) compresses_headers: bool,
+    pub(super) is_v6: bool,
+    pub(super) mtu: u16,
+    pub(super) file_lens: [u64; 2],
+    pub(super) profiles: [Profile; 2],
+    pub(super) paces: [Pace; 2],
+    pub(super) closes_second: [bool; 2],
+    pub(super) packets: [usize; 2],
+    pub(super) clocks: [LocalClock; 2],
+    /// The first sequence numbers, where they are not left to the hosts.
+    pub(super) isns: [Option<u32>; 2],
+    /// When the server forgets everything and begins anew.
+    pub(super) restarts_at: Option<Instant>,
+    /// How long each application leaves its connection alone at most, in milliseconds.
+    pub(super) nap_max_ms: [u64; 2],
+}
+
+/// The draws of one seed.
+struct Draw(Chance);
+
+impl Draw {
+    fn below(&mut self, limit: u64) -> u64 {
+        self.0.below(limit)
+    }
+
+    fn one_in(&mut self, count: u64) -> bool {
+        self.below(count) == 0
+    }
+
+    /// Returns up to `most` in one run of three, and 0 in the others.
+    fn at_times(&mut self, most: u64) -> u64 {
+        if self.one_in(3) { self.below(most) + 1 } else { 0 }
+    }
+
+    fn ppm(&mut self, most: u64) -> u32 {
+        u32::try_from(self.at_times(most)).unwrap_or(0)
+    }
+
+    fn millis(&mut self, most: u64) -> Duration {
+        Duration::from_millis(self.at_times(most))
+    }
+
+    /// Returns a number from `least` to `most`, whose order of magnitude is what is drawn.
+    fn magnitude(&mut self, least: u64, most: u64) -> u64 {
+        let octaves = u64::from((most / least.max(1)).ilog2());
+        let least = least << self.below(octaves + 1);
+        (least + self.below(least)).min(most)
+    }
+
+    fn moment(&mut self, limit_s: u64) -> Instant {
+        Instant::from_nanos(self.below(limit_s * 1_000_000_000))
+    }
+}
+
+impl Scene {
+    /// Draws the run of a seed.
+    pub(super) fn draw(seed: u64) -> Self {
+        let mut draw = Draw(Chance::from_seed(seed));
+        let carrier = match draw.below(8) {
+            0 => Carrier::Llp,
+            1 => Carrier::Ppp,
+            2 => Carrier::Slip,
+            _ => Carrier::Whole,
+        };
+        let is_v6 = carrier != Carrier::Llp && draw.one_in(3);
+        let conditions = match carrier {
+            Carrier::Whole => network(&mut draw, is_v6),
+            _ => serial(&mut draw, carrier),
+        };
+        let profiles = [profile(&mut draw), profile(&mut draw)];
+        let restarts_at = draw.one_in(8).then(|| draw.moment(20));
+        let file_lens = [0, 1].map(|_| file_len(&mut draw, &conditions, &profiles));
+        let first_to_close = draw.below(3);
+        let isn = |draw: &mut Draw| {
+            let turn = if draw.one_in(2) { 1 << 31 } else { 0_u32 };
+            let before = u32::try_from(draw.below(FILE_MAX)).unwrap_or(0);
+            draw.one_in(3).then_some(turn.wrapping_sub(before))
+        };
+        Self {
+            seed,
+            conditions,
+            carrier,
+            compresses_headers: draw.one_in(2),
+            is_v6,
+            mtu: conditions.mtus[0],
+            file_lens,
+            profiles: profiles.map(|profile| lasting(profile, restarts_at.is_some())),
+            paces: [0; 2].map(|_| pace(&mut draw)),
+            closes_second: [first_to_close == 1, first_to_close == 2],
+            packets: [0; 2].map(|_| packets(&mut draw, &conditions)),
+            clocks: [0; 2].map(|_| clock(&mut draw)),
+            isns: [isn(&mut draw), isn(&mut draw)],
+            restarts_at,
+            nap_max_ms: [0; 2].map(|_| draw.at_times(NAP_MAX_MS)),
+        }
+    }
+
+    /// Makes its world, in which nothing has happened yet, and what its network is going to note.
+    pub(super) fn world(&self) -> (Pair, Notes) {
+        let (mut world, notes) = self.build();
+        if self.isns.iter().all(Option::is_none) || self.carrier != Carrier::Whole {
+            return (world, notes);
+        }
+        // The hosts draw their numbers themselves, so the same run tells which they will be.
+        let mut happenings = 0;
+        let seen = world.drive(|_| {
+            happenings += 1;
+            notes.isns.get().iter().all(Option::is_some) || happenings > 10_000
+        });
+        let drawn = if seen.is_ok() { notes.isns.get() } else { [None; 2] };
+        let (mut world, notes) = self.build();
+        let hosts = [&mut world.user.station, &mut world.server.station];
+        for ((station, drawn), wanted) in hosts.into_iter().zip(drawn).zip(self.isns) {
+            if let (Some(drawn), Some(wanted)) = (drawn, wanted) {
+                station.layers.tcp.advance_isn_clock(wanted.wrapping_sub(drawn));
+            }
+        }
+        (world, notes)
+    }
+
+    fn build(&self) -> (Pair, Notes) {
+        let notes = Notes::default();
+        let [user, server] = [self.host(Side::User, 0), self.host(Side::Server, 0)];
+        let line = match self.carrier {
+            Carrier::Whole => Line::path(Duration::ZERO),
+            _ => Line::serial(self.conditions.rate_bps),
+        };
+        let mut world = World::new(user, server, line, self.seed);
+        world.set_medium(Box::new(Network::new(self.conditions, notes.clone())));
+        let [user, server] = self.clocks;
+        world.set_clock(Side::User, user);
+        world.set_clock(Side::Server, server);
+        (world, notes)
+    }
+
+    /// Makes a host that begins for the `life`-th time.
+    pub(super) fn host(&self, side: Side, life: u64) -> Host<Unhurried> {
+        let own = side as usize;
+        let at = |pair: [usize; 2]| pair.get(own).copied().unwrap_or_default();
+        let seed = seed_of(self.seed, side) ^ life;
+        let costs = Work::ALL.iter().fold(Costs::default(), |costs, work| costs.with(*work, 7));
+        let [v4, _] = ends(V4, side);
+        let [v6, _] = ends(V6, side);
+        let settings = Settings {
+            address: v4,
+            prefix_len: 24,
+            packets: at(self.packets),
+            ..Settings::default()
+        };
+        let mut host = Host::new(self.link(v4), settings, costs, seed, self.application(side));
+        // There is room for one.
+        _ = host.station.internet_mut().add_address(Address::lasting(v6.into(), 64));
+        host
+    }
+
+    fn application(&self, side: Side) -> Unhurried {
+        let mut chance = Chance::from_seed(!self.seed);
+        let mut file = |len: u64| (0..len).map(|_| chance.next_u64().to_le_bytes()[0]).collect();
+        let files: [Vec<u8>; 2] = self.file_lens.map(&mut file);
+        let [file, expected] = ends(files, side);
+        let [pace, _] = ends(self.paces, side);
+        let [closes_second, _] = ends(self.closes_second, side);
+        let [profile, _] = ends(self.profiles, side);
+        let bulk = Bulk::new(file, expected, pace, closes_second);
+        let addresses: [IpAddr; 2] =
+            if self.is_v6 { V6.map(IpAddr::from) } else { V4.map(IpAddr::from) };
+        let [local, remote] = ends(addresses, side);
+        let remote = SocketAddr::new(remote, PORT);
+        let opening = match side {
+            Side::User => Opening::Active { local, remote },
+            Side::Server => Opening::Passive { port: PORT },
+        };
+        let [nap_max_ms, _] = ends(self.nap_max_ms, side);
+        Unhurried::new(Carried::new(bulk, opening, profile), nap_max_ms)
+    }
+
+    fn link(&self, address: Ipv4Addr) -> Link {
+        let mtu = usize::from(self.mtu);
+        match (self.carrier, self.compresses_headers) {
+            (Carrier::Whole, _) => Link::Datagram(Datagram::new(mtu)),
+            (Carrier::Llp, false) => Link::Llp(Llp::new(mtu)),
+            (Carrier::Llp, true) => Link::Llp(Llp::new(mtu).with_header_compression()),
+            (Carrier::Slip, false) => Link::Slip(Slip::new(mtu)),
+            (Carrier::Slip, true) => Link::Slip(Slip::new(mtu).with_header_compression()),
+            (Carrier::Ppp, compresses_headers) => {
+                let address = Some(address);
+                let settings = ppp::Settings { address, compresses_headers, ..Default::default() };
+                let mut ppp = Ppp::new(mtu, settings);
+                let (mut chance, mut meter) =
+                    (Chance::from_seed(self.seed), Meter::new(Clock::None));
+                let mut cx = Cx { now: Instant::ZERO, chance: &mut chance, meter: &mut meter };
+                ppp.open(&mut cx);
+                Link::Ppp(Box::new(ppp))
+            }
+        }
+    }
+}
+
+/// Returns what belongs to `side` first, and then what belongs to the other.
+fn ends<T>([user, server]: [T; 2], side: Side) -> [T; 2] {
+    match side {
+        Side::User => [user, server],
+        Side::Server => [server, user],
+    }
+}
+
+fn network(draw: &mut Draw, is_v6: bool) -> Conditions {
+    let rate_bps = match draw.below(3) {
+        0 => draw.magnitude(300, 1_000_000),
+        _ => draw.magnitude(1_000_000, 10_000_000_000),
+    };
+    let least = if is_v6 { 1_280 } else { 68 };
+    let most = (rate_bps * PACKET_TIME_MAX_S / 8).min(65_535);
+    let mtu = |draw: &mut Draw| match draw.below(6) {
+        0 => draw.magnitude(least.max(576), 65_535),
+        1 => draw.magnitude(least, 65_535),
+        2 => 576,
+        _ => 1_500,
+    };
+    let mtus = [mtu(draw), mtu(draw)].map(|mtu| mtu.min(most).max(least));
+    // A path that takes more than the hosts' own link tells nobody.
+    let mtus = if draw.one_in(4) { mtus } else { [mtus[0]; 2] };
+    let packets = draw.magnitude(4, 256);
+    let delay_ms = match draw.below(8) {
+        0 => draw.magnitude(100, 5_000),
+        1 => 0,
+        _ => draw.magnitude(1, 100),
+    };
+    Conditions {
+        faults: Faults {
+            loss_ppm: draw.ppm(300_000),
+            duplication_ppm: draw.ppm(100_000),
+            reordering_ppm: draw.ppm(300_000),
+            held_back: Duration::from_millis(draw.magnitude(1, 1_000)),
+            bit_error_ppm: draw.ppm(1),
+        },
+        bursts_ppm: draw.ppm(20_000),
+        burst_max: Duration::from_secs(2),
+        delay: Duration::from_millis(delay_ms),
+        jitter: draw.millis(delay_ms + 50),
+        rate_bps,
+        queue_bytes: usize::try_from(packets * mtus[0]).unwrap_or(usize::MAX),
+        marks: draw.one_in(3),
+        mtus: mtus.map(|mtu| u16::try_from(mtu).unwrap_or(u16::MAX)),
+        mtu_changes_at: draw.moment(10),
+        lies_ppm: draw.ppm(20_000),
+        flaps: flaps(draw),
+        calm_at: Instant::ZERO + Duration::from_secs(1 << draw.below(9)),
+        is_serial: false,
+    }
+}
+
+fn serial(draw: &mut Draw, carrier: Carrier) -> Conditions {
+    // SLIP has no check of its own, and a headers' compressor trusts the line.
+    let is_clean = carrier == Carrier::Slip;
+    let mut ppm = |most| if is_clean { 0 } else { draw.ppm(most) };
+    let faults = Faults {
+        loss_ppm: ppm(200),
+        duplication_ppm: ppm(50),
+        bit_error_ppm: ppm(30),
+        ..Faults::default()
+    };
+    let flaps = if is_clean { None } else { flaps(draw) };
+    let rate_bps = draw.magnitude(9_600, 10_000_000);
+    let mtu = if draw.one_in(2) { 576 } else { 1_500 };
+    Conditions {
+        faults,
+        bursts_ppm: 0,
+        burst_max: Duration::ZERO,
+        delay: draw.millis(300),
+        jitter: Duration::ZERO,
+        rate_bps,
+        queue_bytes: 0,
+        marks: false,
+        mtus: [mtu; 2],
+        mtu_changes_at: Instant::ZERO,
+        lies_ppm: 0,
+        flaps,
+        calm_at: Instant::ZERO + Duration::from_secs(1 << draw.below(7)),
+        is_serial: true,
+    }
+}
+
+fn flaps(draw: &mut Draw) -> Option<[Duration; 2]> {
+    let period = Duration::from_millis(draw.magnitude(1_000, 60_000));
+    let down = period * u32::try_from(draw.below(50)).unwrap_or(0) / 100;
+    draw.one_in(4).then_some([period, down])
+}
+
+fn profile(draw: &mut Draw) -> Profile {
+    let base = if draw.one_in(3) { Profile::INTERACTIVE } else { Profile::BULK };
+    let congestion = match draw.below(4) {
+        0 => Congestion::NewReno,
+        1 => Congestion::Bbr,
+        _ => Congestion::Cubic,
+    };
+    let mut size = |usual: usize| match draw.below(6) {
+        0 => usize::try_from(draw.magnitude(100, 4_000)).unwrap_or(usual),
+        1 => usize::try_from(draw.magnitude(1 << 18, 1 << 22)).unwrap_or(usual),
+        _ => usual,
+    };
+    let receive_window = size(base.receive_window);
+    let send_limit = match base.send_limit {
+        SendLimit::Bytes(bytes) => SendLimit::Bytes(size(bytes)),
+        SendLimit::OneSegment => SendLimit::OneSegment,
+    };
+    let acknowledgment = match draw.below(3) {
+        0 => Acknowledgment::AtOutput,
+        1 => Acknowledgment::Delayed(Duration::from_millis(draw.below(500))),
+        _ => base.acknowledgment,
+    };
+    let extensions = !draw.one_in(5);
+    Profile {
+        receive_window,
+        send_limit,
+        acknowledgment,
+        congestion,
+        extensions,
+        timestamps: !draw.one_in(4),
+        nagle: draw.one_in(2),
+        ecn: draw.one_in(2),
+        pacing: draw.one_in(2),
+        ..base
+    }
+}
+
+/// Lets nobody give up, and notices a peer that has forgotten the connection.
+fn lasting(profile: Profile, keeps_alive: bool) -> Profile {
+    let (idle, interval) = (Duration::from_secs(60), Duration::from_secs(30));
+    let keep_alive = keeps_alive.then_some(KeepAlive { idle, interval, probes: 1_000 });
+    let patience = Patience { r2: Some(PATIENCE), r2_syn: PATIENCE, ..Patience::DEFAULT };
+    Profile { keep_alive, patience, ..profile }
+}
+
+/// Returns a length that passes within a day on this path and through these windows.
+fn file_len(draw: &mut Draw, conditions: &Conditions, profiles: &[Profile; 2]) -> u64 {
+    let carried = conditions.rate_bps / 8 * 120;
+    let windows = profiles.iter().map(|profile| match profile.send_limit {
+        SendLimit::Bytes(bytes) => profile.receive_window.min(bytes),
+        SendLimit::OneSegment => profile.receive_window.min(500),
+    });
+    let window = windows.min().unwrap_or(1) as u64;
+    let most = if conditions.is_serial { FILE_MAX / 5 } else { FILE_MAX };
+    draw.below(most.min(carried).min(window * 500))
+}
+
+/// Returns how many packet buffers a host has: few at times, but enough for the fragments of a
+/// segment, which come in one burst.
+fn packets(draw: &mut Draw, conditions: &Conditions) -> usize {
+    let is_cut = conditions.mtus.iter().any(|mtu| *mtu < IPV4_FLOOR);
+    if draw.one_in(6) && !is_cut { 4 } else { Pool::DEFAULT_LIMIT }
+}
+
+fn pace(draw: &mut Draw) -> Pace {
+    match draw.below(3) {
+        0 => Pace { piece_max: FILE_MAX, pause_max_ms: 1 },
+        1 => Pace { piece_max: 3_000, pause_max_ms: 100 },
+        _ => Pace { piece_max: 200, pause_max_ms: 20 },
+    }
+}
+
+fn clock(draw: &mut Draw) -> LocalClock {
+    let gain_ppm = i32::try_from(draw.at_times(14)).map_or(0, |octave| 1 << octave.min(13));
+    let gain_ppm = if gain_ppm == 1 { 0 } else { gain_ppm.min(10_000) };
+    let gain_ppm = if draw.one_in(2) { -gain_ppm } else { gain_ppm };
+    let jump = if draw.one_in(6) { draw.magnitude(1, 600_000) } else { 0 };
+    LocalClock { gain_ppm, jumps_at: draw.moment(30), jump: Duration::from_millis(jump) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_first_sequence_number_that_was_drawn_is_the_one_that_is_sent() {
+        let is_plain = |scene: &Scene| {
+            scene.carrier == Carrier::Whole && scene.isns.iter().all(Option::is_some)
+        };
+        let scene = (0..100).map(Scene::draw).find(is_plain).unwrap();
+        let (mut world, notes) = scene.world();
+        world.drive(|_| notes.isns.get().iter().all(Option::is_some)).unwrap();
+        assert_eq!(notes.isns.get(), scene.isns);
+    }
+}

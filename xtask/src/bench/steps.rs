@@ -1,0 +1,309 @@
+//! `bench steps`: what a station costs without a device, in one process.
+//!
+//! A station that serves is fed by another one that calls it. Each datagram is copied between
+//! their packets, as a device would do it; the clock runs only while the server takes a batch in,
+//! runs its application and gives its answers, which is what a turn of the driver does between
+//! read and write. No system call and no other process has a part in the figure, so that a change
+//! to the engines shows even on a busy machine.
+
+use anyhow::{Context, Result, bail, ensure};
+use os::clock::{Monotonic, ticks};
+use protocols::Cx;
+use protocols::chance::Chance;
+use protocols::link::{Datagram, Link};
+use protocols::meter::{Account, Clock, Counter, Meter};
+use protocols::packet::{ChecksumState, Packet};
+use protocols::station::{Application, Frame, Layers, Settings, Station, Step};
+use protocols::time::Duration;
+use protocols::transport::tcp::{ConnectionId, Profile, SendLimit};
+use std::fmt::Write as _;
+use std::io::Write as _;
+use std::net::{Ipv4Addr, SocketAddr};
+
+pub(super) const USAGE: &str = "\
+usage: ./x bench steps [--blocks N] [--only echo|in|out]
+
+  --blocks N     blocks, of which the median and the least are printed (default 31, from 1 to 10000)
+  --only WHAT    one of the rows, for a profiler";
+
+const USER: Ipv4Addr = Ipv4Addr::new(10, 82, 255, 2);
+const SERVER: Ipv4Addr = Ipv4Addr::new(10, 82, 255, 1);
+const PORT: u16 = 7;
+const MTU: usize = 1500;
+/// Datagrams that a driver reads before anything is answered.
+const BATCH: usize = 64;
+/// Turns of the server in a block.
+const TURNS: u64 = 2_000;
+/// What a source sends, and a bulk in is made of.
+static ZEROS: [u8; 65_536] = [0; 65_536];
+
+/// What goes over the connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Load {
+    /// One byte, and its echo.
+    Echo,
+    /// As much as goes into the server.
+    In,
+    /// As much as comes out of it.
+    Out,
+}
+
+/// A row of the table.
+struct Row {
+    name: &'static str,
+    load: Load,
+    /// The device does segmentation and checksums.
+    has_offloads: bool,
+    is_metered: bool,
+}
+
+const ROWS: [Row; 5] = [
+    Row { name: "echo, offloads", load: Load::Echo, has_offloads: true, is_metered: true },
+    Row { name: "echo, meter off", load: Load::Echo, has_offloads: true, is_metered: false },
+    Row { name: "echo, plain", load: Load::Echo, has_offloads: false, is_metered: true },
+    Row { name: "in, plain", load: Load::In, has_offloads: false, is_metered: true },
+    Row { name: "out, plain", load: Load::Out, has_offloads: false, is_metered: true },
+];
+
+/// Measures all rows, or those of one kind, and prints them.
+pub(super) fn run(arguments: &[&str]) -> Result<()> {
+    let (mut blocks, mut only) = (31_usize, None);
+    let mut words = arguments.iter();
+    while let Some(word) = words.next() {
+        match (*word, words.next().copied().unwrap_or_default()) {
+            ("--blocks", number) => {
+                let number = number.parse().ok().filter(|number| (1..=10_000).contains(number));
+                blocks = number.context(USAGE)?;
+            }
+            ("--only", "echo") => only = Some(Load::Echo),
+            ("--only", "in") => only = Some(Load::In),
+            ("--only", "out") => only = Some(Load::Out),
+            _ => bail!("'{}' is not understood\n{USAGE}", word.escape_debug()),
+        }
+    }
+    let mut text = String::from("row                    median (ns)  least (ns)  pure ACKs out\n");
+    for row in ROWS.iter().filter(|row| only.is_none_or(|only| row.load == only)) {
+        let mut figures = Vec::with_capacity(blocks);
+        let mut pair = Pair::connect(row)?;
+        for _ in 0..=blocks {
+            figures.push(pair.block(row.load)?);
+        }
+        // The first block finds cold caches and a small window.
+        figures.remove(0);
+        figures.sort_by(|one, other| one.0.total_cmp(&other.0));
+        let (median, acks) = figures.get(figures.len() / 2).copied().unwrap_or_default();
+        let least = figures.first().copied().unwrap_or_default().0;
+        writeln!(text, "{:<21}  {median:>11.1}  {least:>10.1}  {acks:>13.3}", row.name)?;
+    }
+    text.push_str(
+        "time of the server for a datagram in (echo, in) or out (out), and ACKs for each\n",
+    );
+    std::io::stdout().write_all(text.as_bytes()).context("the table cannot be written")
+}
+
+/// One host with what its driver lends it.
+struct Host {
+    station: Station,
+    meter: Meter,
+    chance: Chance,
+    clock: Monotonic,
+}
+
+/// Two hosts and the connection between them.
+struct Pair {
+    user: Host,
+    server: Host,
+    service: Service,
+    id: ConnectionId,
+    ns_per_tick: f64,
+    in_flight: Vec<Packet>,
+}
+
+impl Host {
+    fn new(address: Ipv4Addr, row: &Row, clock: Monotonic) -> Self {
+        let meter = if row.is_metered { Meter::new(Clock::Counter(ticks)) } else { Meter::off() };
+        let (mut chance, mut meter) = (Chance::from_seed(u64::from(address.to_bits())), meter);
+        let settings = Settings {
+            address,
+            prefix_len: 24,
+            packets: 512,
+            segments: row.has_offloads,
+            finishes_checksums: row.has_offloads,
+            routines: os::checksum::routines(),
+            ..Settings::default()
+        };
+        let mut cx = Cx { now: clock.now(), chance: &mut chance, meter: &mut meter };
+        let station = Station::new(Link::Datagram(Datagram::new(MTU)), settings, &mut cx);
+        Self { station, meter, chance, clock }
+    }
+
+    fn parts(&mut self) -> (&mut Station, Cx<'_>) {
+        let now = self.clock.now();
+        let cx = Cx { now, chance: &mut self.chance, meter: &mut self.meter };
+        (&mut self.station, cx)
+    }
+
+    /// Puts what is owed into `out`, each datagram in a packet of its own.
+    fn transmit(&mut self, out: &mut Vec<Packet>, limit: usize) {
+        let (station, mut cx) = self.parts();
+        let mut device = |frame: Frame<'_>, _: &mut Cx<'_>| {
+            let mut packet = Packet::from_slice(frame.packet.data());
+            frame.tail.iter().for_each(|part| packet.extend(part));
+            packet.offload.segment_size = frame.packet.offload.segment_size;
+            if frame.packet.checksum_left().is_some() {
+                packet.offload.checksum = ChecksumState::Verified;
+            }
+            out.push(packet);
+            out.len() < limit
+        };
+        station.transmit_to(&mut device, &mut cx);
+    }
+
+    /// Gives the station a copy of a datagram.
+    fn receive(&mut self, datagram: &Packet) {
+        let (station, mut cx) = self.parts();
+        let Some(mut packet) = station.lend(&mut cx) else { return };
+        packet.extend(datagram.data());
+        packet.offload = datagram.offload;
+        station.receive_packet(packet, &mut cx);
+    }
+}
+
+impl Pair {
+    fn connect(row: &Row) -> Result<Self> {
+        let clock = Monotonic::start();
+        let (mut user, mut server) = (Host::new(USER, row, clock), Host::new(SERVER, row, clock));
+        let profile = Profile {
+            receive_window: 1 << 20,
+            send_limit: SendLimit::Bytes(1 << 20),
+            nagle: false,
+            ..Profile::BULK
+        };
+        let listening = server.station.layers.tcp.listen(PORT, profile);
+        ensure!(listening.is_ok(), "nobody can listen");
+        let (station, mut cx) = user.parts();
+        let remote = SocketAddr::new(SERVER.into(), PORT);
+        let opened = station.layers.tcp.open(USER.into(), remote, profile, &mut cx);
+        let id = opened.ok().context("the connection cannot be opened")?;
+        let service = Service { load: row.load };
+        let (started, from) = (clock.now(), ticks());
+        std::thread::sleep(Duration::from_millis(20));
+        let ns_per_tick = (clock.now() - started).as_nanos() as f64 / (ticks() - from) as f64;
+        let mut pair = Self { user, server, service, id, ns_per_tick, in_flight: Vec::new() };
+        for _ in 0..8 {
+            pair.turn(Load::Echo)?;
+        }
+        Ok(pair)
+    }
+
+    /// Returns the nanoseconds for each datagram, and the acknowledgments without data for each.
+    fn block(&mut self, load: Load) -> Result<(f64, f64)> {
+        let acks_before = self.server.meter.counted(Counter::TcpPureAcksOut);
+        let (mut ticks, mut datagrams) = (0, 0);
+        for _ in 0..TURNS {
+            let (passed, count) = self.turn(load)?;
+            (ticks, datagrams) = (ticks + passed, datagrams + count);
+        }
+        let acks = self.server.meter.counted(Counter::TcpPureAcksOut) - acks_before;
+        ensure!(datagrams > 0, "nothing has moved");
+        let each = |total: f64| total / datagrams as f64;
+        Ok((each(ticks as f64 * self.ns_per_tick), each(acks as f64)))
+    }
+
+    /// Lets the user send, and the server answer; returns the ticks that this took the server.
+    fn turn(&mut self, load: Load) -> Result<(u64, u64)> {
+        let tcp = &mut self.user.station.layers.tcp;
+        while tcp.event().is_some() {}
+        while let Some(count @ 1..) = tcp.received(self.id).ok().map(<[u8]>::len) {
+            tcp.consume(self.id, count).ok().context("the connection has gone")?;
+        }
+        let sent = match load {
+            Load::Echo => tcp.send(self.id, b"x"),
+            Load::In => tcp.send(self.id, &ZEROS),
+            Load::Out => Ok(0),
+        };
+        sent.ok().context("the connection has gone")?;
+        let mut datagrams = core::mem::take(&mut self.in_flight);
+        self.user.transmit(&mut datagrams, BATCH);
+        let count_in = datagrams.len();
+        let started = ticks();
+        for datagram in datagrams.drain(..) {
+            self.server.meter.enter(Account::Interrupt);
+            self.server.receive(&datagram);
+        }
+        self.answer(&mut datagrams);
+        let passed = ticks() - started;
+        let count = if load == Load::Out { datagrams.len() } else { count_in };
+        datagrams.drain(..).for_each(|datagram| self.user.receive(&datagram));
+        self.in_flight = datagrams;
+        Ok((passed, count as u64))
+    }
+
+    fn answer(&mut self, datagrams: &mut Vec<Packet>) {
+        let service = &mut self.service;
+        let (station, mut cx) = self.server.parts();
+        let is_due = station.deadline().is_some_and(|at| at <= cx.now);
+        if is_due {
+            station.step(Step::Timer, service, &mut cx);
+        }
+        if station.has_news() {
+            let left = cx.meter.enter(Account::Outside);
+            station.step(Step::User, service, &mut cx);
+            cx.meter.enter(left);
+        }
+        self.server.transmit(datagrams, BATCH);
+    }
+}
+
+/// What the server does with its connection.
+struct Service {
+    load: Load,
+}
+
+impl Application for Service {
+    fn wants_to_run(&self) -> bool {
+        false
+    }
+
+    fn run(&mut self, layers: &mut Layers, _cx: &mut Cx<'_>) {
+        while let Some((id, _)) = layers.tcp.event() {
+            while let Some(1..) = self.serve(id, layers) {}
+        }
+    }
+}
+
+impl Service {
+    fn serve(&self, id: ConnectionId, layers: &mut Layers) -> Option<usize> {
+        if self.load == Load::Out {
+            return layers.tcp.send(id, &ZEROS).ok();
+        }
+        let mut piece = [0; 64];
+        let data = layers.tcp.received(id).ok()?;
+        let mut count = data.len();
+        if self.load == Load::Echo {
+            count = count.min(piece.len());
+            let answer = piece.get_mut(..count)?;
+            answer.copy_from_slice(data.get(..count)?);
+            count = layers.tcp.send(id, answer).ok()?;
+        }
+        layers.tcp.consume(id, count).ok()?;
+        Some(count)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_load_moves_datagrams() {
+        for row in &ROWS {
+            let mut pair = Pair::connect(row).unwrap();
+            let mut moved = 0;
+            for _ in 0..10 {
+                moved += pair.turn(row.load).unwrap().1;
+            }
+            assert!(moved >= 10, "{}: {moved}", row.name);
+        }
+    }
+}

@@ -1,0 +1,139 @@
+//! `./x soak`: the simulator's campaign of faults, one seed after the other, on every core.
+
+use anyhow::{Context as _, Result, bail, ensure};
+use os::clock::thread_cpu_time;
+use simulator::soak;
+use std::io::Write as _;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
+use std::time::Duration;
+
+const USAGE: &str = "\
+usage: ./x soak [--seeds N] [--seed S] [--jobs J]
+
+  --seeds N   how many runs; 200 if it is not said
+  --seed S    the seed of the first one; 0 if it is not said
+  --jobs J    how many at once; one a core if it is not said";
+
+const SEEDS: u64 = 200;
+/// Failures that are printed whole; of the others the seeds are.
+const PRINTED_MAX: usize = 10;
+
+/// What is to be run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Order {
+    seeds: u64,
+    first: u64,
+    jobs: Option<usize>,
+}
+
+impl Order {
+    fn parse(arguments: &[&str]) -> Result<Self> {
+        let mut order = Self { seeds: SEEDS, first: 0, jobs: None };
+        for option in arguments.chunks(2) {
+            let [name, value] = option else { bail!("{USAGE}") };
+            let number: u64 = value.parse().with_context(|| format!("{name} {value}\n{USAGE}"))?;
+            match *name {
+                "--seeds" => order.seeds = number,
+                "--seed" => order.first = number,
+                "--jobs" => order.jobs = Some(usize::try_from(number)?.max(1)),
+                _ => bail!("{USAGE}"),
+            }
+        }
+        Ok(order)
+    }
+}
+
+/// What has come of all runs so far.
+#[derive(Debug, Default)]
+struct Outcome {
+    virtual_time: Duration,
+    processor_time: Duration,
+    failures: Vec<soak::Failure>,
+}
+
+/// Runs the campaign and prints what has come of it.
+pub(crate) fn run(arguments: &[&str]) -> Result<()> {
+    let order = Order::parse(arguments)?;
+    let cores = thread::available_parallelism().map_or(1, usize::from);
+    let jobs = order.jobs.unwrap_or(cores);
+    let mut outcome = run_all(order, jobs);
+    outcome.failures.sort_by_key(|failure| failure.seed);
+    writeln!(std::io::stdout().lock(), "{}", report(order, &outcome))?;
+    let failed = outcome.failures.len();
+    ensure!(failed == 0, "{failed} of {} seeds failed", order.seeds);
+    Ok(())
+}
+
+fn report(order: Order, outcome: &Outcome) -> String {
+    let failures = &outcome.failures;
+    let mut report = String::new();
+    for failure in failures.iter().take(PRINTED_MAX) {
+        report += &format!("{failure}\n\n");
+    }
+    let rest: Vec<String> =
+        failures.iter().skip(PRINTED_MAX).map(|failure| failure.seed.to_string()).collect();
+    if !rest.is_empty() {
+        report += &format!("and the seeds {}\n\n", rest.join(", "));
+    }
+    let hours = outcome.virtual_time.as_secs_f64() / 3600.0;
+    let core_seconds = outcome.processor_time.as_secs_f64();
+    let a_second = hours / core_seconds.max(f64::MIN_POSITIVE);
+    let Order { seeds, first, .. } = order;
+    let failed = failures.len();
+    report += &format!(
+        "{seeds} seeds from {first} on: {hours:.1} connection-hours in {core_seconds:.1} \
+         core-seconds, {a_second:.2} a core-second; {failed} failed.",
+    );
+    report
+}
+
+fn run_all(order: Order, jobs: usize) -> Outcome {
+    let next = AtomicU64::new(order.first);
+    let end = order.first.saturating_add(order.seeds);
+    let outcome = Mutex::new(Outcome::default());
+    thread::scope(|scope| {
+        for _ in 0..jobs {
+            scope.spawn(|| {
+                loop {
+                    let seed = next.fetch_add(1, Ordering::Relaxed);
+                    if seed >= end {
+                        return;
+                    }
+                    let before = thread_cpu_time();
+                    let result = soak::run(seed);
+                    note(&outcome, result, thread_cpu_time().saturating_sub(before));
+                }
+            });
+        }
+    });
+    outcome.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
+fn note(outcome: &Mutex<Outcome>, result: Result<Duration, soak::Failure>, taken: Duration) {
+    let mut outcome = outcome.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    outcome.processor_time += taken;
+    match result {
+        Ok(virtual_time) => outcome.virtual_time += virtual_time,
+        Err(failure) => outcome.failures.push(failure),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_not_said_has_its_usual_value() {
+        let order = Order::parse(&["--seeds", "7", "--jobs", "0"]).unwrap();
+        assert_eq!(order, Order { seeds: 7, first: 0, jobs: Some(1) });
+    }
+
+    #[test]
+    fn an_option_without_its_number_and_an_unknown_one_are_refused() {
+        assert!(Order::parse(&["--seeds"]).is_err());
+        assert!(Order::parse(&["--seeds", "many"]).is_err());
+        assert!(Order::parse(&["--faults", "1"]).is_err());
+    }
+}
