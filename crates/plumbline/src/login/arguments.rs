@@ -2,6 +2,7 @@
 
 use super::destination::{Destination, Scheme};
 use super::encoding::Encoding;
+use super::painted::Emulation;
 use super::settings::{Echo, Escape, Keys, LineEnd, Mode, Protocol, Settings, TlsUse};
 use crate::carry::{self, Via};
 use clap::ArgGroup;
@@ -95,6 +96,18 @@ pub(crate) struct Arguments {
     /// The characters of the far side
     #[arg(long, value_enum, default_value_t, value_name = "NAME")]
     pub(super) encoding: Encoding,
+    /// Put a terminal of plumb's own between: a Heath-19, drawn on yours
+    ///
+    /// It tells the far side that it is an h19 of 80 by 24. f1 to f5 are its own, f6, f7 and f8 are
+    /// blue, red and gray, f9 is ERASE, f10 SCROLL and f11 SCROLL with SHIFT; arrows, home, insert,
+    /// delete, page up and page down (a line more and a line less) are those of its keypad.
+    #[arg(long, value_enum, default_value_t, value_name = "NAME", verbatim_doc_comment)]
+    pub(super) terminal: Emulation,
+    /// Keep the last row for the time of an echo, what limits it, and what was carried
+    ///
+    /// The screen is then drawn by plumb; what leaves it is not in the scrollback of yours.
+    #[arg(long, verbatim_doc_comment)]
+    pub(super) status_line: bool,
     /// Record the session to a new file, as asciicast 2; see plumb replay
     #[arg(long, value_name = "FILE")]
     pub(super) record: Option<PathBuf>,
@@ -155,6 +168,7 @@ Examples:
   plumb login --retry 2 telnet://192.0.2.6:5001
   plumb login --record session.cast mit-multics
   PASSWORD=secret plumb login --env PASSWORD --script nightly.txt host
+  plumb login --terminal heath19 mit-multics
   plumb login --encoding petscii tcp://bbs.example.org:6400
   plumb login --via tun:plumb0 10.0.0.1
   plumb login -6 --via 'tun:plumb0?address=2001:db8::2' 2001:db8::1
@@ -196,13 +210,19 @@ impl Arguments {
             Destination::Host { scheme, .. } => *scheme != Scheme::Tcp,
             Destination::Line { .. } => false,
         };
-        let terminal_type = self.terminal_type.clone().or_else(|| std::env::var("TERM").ok());
+        let terminal_type = match (&self.terminal_type, self.terminal) {
+            (Some(name), _) => Some(name.clone()),
+            (None, Emulation::Heath19) => Some("h19".to_owned()),
+            (None, Emulation::None) => std::env::var("TERM").ok(),
+        };
+        let mode = match (self.line, self.char, self.terminal) {
+            (true, _, _) => Mode::Line,
+            // A Heath-19 edits no lines.
+            (_, true, _) | (_, _, Emulation::Heath19) => Mode::Character,
+            _ => Mode::Automatic,
+        };
         Settings {
-            mode: match (self.line, self.char) {
-                (true, _) => Mode::Line,
-                (_, true) => Mode::Character,
-                _ => Mode::Automatic,
-            },
+            mode,
             echo: if self.local_echo { Echo::Local } else { Echo::Automatic },
             line_end: LineEnd(match (self.crlf, self.cr_nul, self.lf) {
                 (true, _, _) => Some(EndOfLine::CrLf),
@@ -224,6 +244,8 @@ impl Arguments {
             },
             encoding: self.encoding,
             inspects: self.inspect,
+            emulation: self.terminal,
+            has_status_line: self.status_line,
             timeout: Duration::from_secs(self.timeout),
         }
     }

@@ -208,6 +208,7 @@ impl Caller<'_> {
     fn host_end(&self, call: Call<Tls<Login>>, others: usize) -> End {
         let Call { session: Tls { session: mut login, refusal, is_cut, .. }, outcome, address } =
             call;
+        login.leave_screen();
         login.near.leave_raw();
         if login.screen.is_in_line() && self.is_talkative {
             say("");
@@ -229,6 +230,7 @@ impl Caller<'_> {
     /// Sorts out how a session on a line has ended: a line that is not there may still come.
     fn line_end(&self, call: Result<Call<Login>>) -> Result<End> {
         let Call { session: mut login, outcome, .. } = call?;
+        login.leave_screen();
         login.near.leave_raw();
         if login.screen.is_in_line() && self.is_talkative {
             say("");

@@ -45,6 +45,7 @@ pub(super) enum Toggled {
     Binary,
     CrLf,
     Inspect,
+    StatusLine,
 }
 
 /// Why a line is no command.
@@ -82,6 +83,7 @@ type Words<T> = [(&'static str, T)];
 #[derive(Clone, Copy)]
 enum First {
     Alone(Command),
+    Status,
     Send,
     Set,
     Toggle,
@@ -92,7 +94,7 @@ const FIRST: &Words<First> = &[
     ("close", First::Alone(Command::Close)),
     ("quit", First::Alone(Command::Close)),
     ("reconnect", First::Alone(Command::Reconnect)),
-    ("status", First::Alone(Command::Status)),
+    ("status", First::Status),
     ("send", First::Send),
     ("set", First::Set),
     ("toggle", First::Toggle),
@@ -144,6 +146,7 @@ const TOGGLED: &Words<Toggled> = &[
     ("binary", Toggled::Binary),
     ("crlf", Toggled::CrLf),
     ("inspect", Toggled::Inspect),
+    ("statusline", Toggled::StatusLine),
 ];
 
 const MODES: &Words<Mode> =
@@ -155,6 +158,7 @@ pub(super) const HELP: &[(&str, &str)] = &[
     ("close, quit", "end the session"),
     ("reconnect", "end the connection and call again; nothing that was agreed holds"),
     ("status", "the connection, its options and statistics, and where the CPU time went"),
+    ("status line", "show echo time, what limits it and what was carried in the last row, or not"),
     (
         "send X",
         "ayt (are you there), brk (break), ip (interrupt process), ao (abort output), synch, ec, \
@@ -164,7 +168,7 @@ pub(super) const HELP: &[(&str, &str)] = &[
     ("set echo X", "local or remote: who shows what you type; auto has the far side decide"),
     ("set eol X", "crlf, crnul or lf: what Enter sends; auto is crnul per character, else crlf"),
     ("set escape X", "^] or another key, or none"),
-    ("toggle X", "localecho, line, binary, crlf, or inspect (show what is negotiated)"),
+    ("toggle X", "localecho, line, binary, crlf, inspect (show what is negotiated) or statusline"),
     ("z", "suspend plumb; fg brings it back"),
     ("?", "this"),
 ];
@@ -190,6 +194,11 @@ impl Command {
         }
         let command = match choose(words.next(), FIRST)? {
             First::Alone(command) => command,
+            First::Status if words.clone().next() == Some("line") => {
+                words.next();
+                Self::Toggle(Toggled::StatusLine)
+            }
+            First::Status => Self::Status,
             First::Send => Self::Send(choose(words.next(), SENT)?),
             First::Toggle => Self::Toggle(choose(words.next(), TOGGLED)?),
             First::Mode => Self::Set(Setting::Mode(choose(words.next(), MODES)?)),
@@ -280,7 +289,8 @@ mod tests {
         let refused = Command::parse("toggle lights").unwrap_err().to_string();
         assert_eq!(
             refused,
-            "There is no 'lights' here: use localecho, line, binary, crlf or inspect."
+            "There is no 'lights' here: use localecho, line, binary, crlf, inspect \
+         or statusline."
         );
     }
 
@@ -289,6 +299,14 @@ mod tests {
         assert!(matches!(Command::parse("send"), Err(CommandError::Missing { .. })));
         assert!(matches!(Command::parse("send ip ip"), Err(CommandError::TooMany { .. })));
         assert!(matches!(Command::parse("set escape"), Err(CommandError::Escape(_))));
+    }
+
+    #[test]
+    fn the_line_of_status_has_a_name_of_two_words_too() {
+        let toggle = Ok(Command::Toggle(Toggled::StatusLine));
+        assert_eq!(Command::parse("status line"), toggle);
+        assert_eq!(Command::parse("toggle statusline"), toggle);
+        assert!(matches!(Command::parse("status lines"), Err(CommandError::TooMany { .. })));
     }
 
     #[test]

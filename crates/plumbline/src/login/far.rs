@@ -2,6 +2,8 @@
 //! serial line at the other end. Where there is no Telnet, bytes are bytes.
 
 use super::page::Page;
+use super::painted::{Emulation, HEATH19_SIZE, Painted};
+use super::prompt::Attention;
 use super::script::Act;
 use super::session::{Login, Stage};
 use super::settings::{Protocol, Settings, TlsUse};
@@ -22,6 +24,15 @@ const PIECE_BYTES: usize = 16 * 1024;
 
 /// How long a BREAK of a console server lasts: some characters at 110 bits per second.
 const BREAK: Duration = Duration::from_millis(300);
+
+/// Returns the columns and rows that the far side is told of a window.
+pub(super) fn far_window(settings: &Settings, window: (u16, u16)) -> (u16, u16) {
+    match (settings.emulation, settings.has_status_line) {
+        (Emulation::Heath19, _) => HEATH19_SIZE,
+        (Emulation::None, true) => (window.0, window.1.saturating_sub(1).max(1)),
+        (Emulation::None, false) => window,
+    }
+}
 
 /// Makes the Telnet of a session.
 pub(super) fn telnet(settings: &Settings, window: (u16, u16), is_secured: bool) -> Telnet {
@@ -66,7 +77,7 @@ impl Login {
     /// Begins Telnet anew, within TLS.
     pub(super) fn renew_telnet(&mut self, cx: &mut Cx<'_>) {
         self.take_records(cx);
-        self.telnet = telnet(&self.settings, self.window, true);
+        self.telnet = telnet(&self.settings, self.far_window(), true);
         self.inflater = Default::default();
         self.start_telnet(cx);
     }
@@ -125,7 +136,7 @@ impl Login {
                 }
                 Event::Option { .. } => self.follow_options(cx),
                 Event::Refused { side: Side::Us, option } => self.on_refused(option),
-                Event::ComPort(event) => self.on_com_port(event),
+                Event::ComPort(event) => self.on_com_port(*event),
                 Event::CompressionStarted => {
                     self.inflater.start();
                     return true;
@@ -213,7 +224,9 @@ impl Login {
     fn show_far(&mut self, data: &[u8], cx: &mut Cx<'_>) {
         let mut decoded = Vec::new();
         let mut text = data;
-        if !self.decoder.is_plain() {
+        // The characters of a Heath-19 are its own.
+        let is_heath19 = self.painted.as_ref().is_some_and(Painted::is_heath19);
+        if !is_heath19 && !self.decoder.is_plain() {
             self.decoder.decode(data, &mut decoded);
             text = &decoded;
         }
@@ -225,6 +238,12 @@ impl Login {
         self.tape.output(text, cx.now);
         if let Some(script) = &mut self.script {
             script.hear(text);
+        }
+        if let Some(line) = &mut self.status_line {
+            line.hear(cx.now);
+        }
+        if self.painted.is_some() {
+            return self.show_painted(text, cx);
         }
         if self.screen.put_far(text) {
             self.show_prompt();
@@ -287,6 +306,9 @@ impl Login {
     /// Shows what is typed.
     pub(super) fn show_echo(&mut self, echo: &[u8], cx: &mut Cx<'_>) {
         self.tape.output(echo, cx.now);
+        if self.painted.is_some() {
+            return self.show_painted(echo, cx);
+        }
         self.screen.put(echo);
     }
 
@@ -308,6 +330,10 @@ impl Login {
     pub(super) fn tell_aside(&mut self, sentence: &str) {
         if !self.near.is_raw() {
             return super::say(sentence);
+        }
+        if self.painted.is_some() && !matches!(self.attention, Attention::Prompt(_)) {
+            // There is no room for it on a screen that is drawn; a recording has it.
+            return;
         }
         let mut page = Page::new(self.window.0);
         page.sentence(sentence);

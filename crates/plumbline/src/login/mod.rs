@@ -10,6 +10,8 @@ mod line;
 mod log;
 mod near;
 mod page;
+mod painted;
+mod painting;
 mod prompt;
 mod screen;
 mod script;

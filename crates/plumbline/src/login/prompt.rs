@@ -51,6 +51,7 @@ impl Login {
             Keys::Prompt => {
                 self.attention = Attention::Prompt(Line::default());
                 self.screen.hold();
+                self.cover_painted();
                 self.show_prompt();
             }
         }
@@ -174,6 +175,7 @@ impl Login {
                 let mode = if self.is_by_line() { Mode::Character } else { Mode::Line };
                 self.set(Setting::Mode(mode), cx);
             }
+            Toggled::StatusLine => self.toggle_status_line(cx),
             Toggled::Inspect => {
                 self.settings.inspects = !self.settings.inspects;
                 let is_wanted = self.settings.inspects || self.tape.wants_notes();

@@ -14,6 +14,7 @@
 use super::encoding::{Decoder, Encoder};
 use super::line::Line;
 use super::near::{Near, Read};
+use super::painted::{Painted, StatusLine};
 use super::prompt::{Attention, Inquiry};
 use super::screen::Screen;
 use super::script::Runner;
@@ -115,6 +116,12 @@ pub(super) struct Login {
     pub(super) script: Option<Runner>,
     /// What the script has returned, and why.
     pub(super) script_end: Option<(u8, Option<String>)>,
+    /// The terminal of plumb's own that stands between, if there is one.
+    pub(super) painted: Option<Painted>,
+    /// Whether that has changed since it was drawn.
+    pub(super) is_unpainted: bool,
+    /// The line of status, if it is shown.
+    pub(super) status_line: Option<StatusLine>,
     /// A serial line is to have a BREAK.
     pub(super) wants_break: bool,
     /// When the BREAK of a console server is to end.
@@ -125,7 +132,8 @@ impl Login {
     /// Makes a login at `peer`, as people are told of it.
     pub(super) fn new(settings: Settings, near: Near, peer: String) -> Self {
         let window = super::near::window().map_or(WINDOW, |window| (window.columns, window.rows));
-        let telnet = super::far::telnet(&settings, window, false);
+        let far_window = super::far::far_window(&settings, window);
+        let telnet = super::far::telnet(&settings, far_window, false);
         Self {
             telnet,
             raw: Vec::new(),
@@ -157,6 +165,9 @@ impl Login {
             tls_until: None,
             script: None,
             script_end: None,
+            painted: None,
+            is_unpainted: false,
+            status_line: None,
             wants_break: false,
             break_until: None,
         }
@@ -204,6 +215,7 @@ impl Login {
     pub(super) fn begin(&mut self, cx: &mut Cx<'_>) {
         self.stage = Stage::Open;
         self.traffic.opened_at = Some(cx.now);
+        self.set_up_screen(cx);
         self.tape.begin(cx.now);
         if self.awaits_tls() {
             self.tls_until = Some(cx.now + self.settings.timeout);
@@ -299,7 +311,7 @@ impl Login {
         if let Some(window) = self.near.new_window() {
             self.window = (window.columns, window.rows);
             self.tape.resize(self.window, cx.now);
-            self.telnet.resize(window.columns, window.rows, cx);
+            self.fit_screen(cx);
         }
     }
 }
@@ -372,6 +384,9 @@ impl Stream for Login {
             self.unsent.extend_from_slice(unsent.get(taken..).unwrap_or_default());
         }
         self.run_script(cx);
+        if let Some(line) = &mut self.status_line {
+            line.tick(cx.now);
+        }
         if self.break_until.is_some_and(|until| cx.now >= until) {
             self.end_break(cx);
         }
@@ -387,7 +402,8 @@ impl Stream for Login {
     fn deadline(&self) -> Option<Instant> {
         let tls_until = self.tls_until.filter(|_| self.awaits_tls());
         let script = self.script.as_ref().and_then(Runner::deadline);
-        tls_until.into_iter().chain(self.break_until).chain(script).min()
+        let status = self.status_line.as_ref().map(StatusLine::deadline);
+        tls_until.into_iter().chain(self.break_until).chain(script).chain(status).min()
     }
 }
 
@@ -432,6 +448,7 @@ impl Session for Login {
             return Err(failure);
         }
         self.take_records(cx);
+        self.paint();
         if self.screen.waiting().is_empty() {
             return Ok(());
         }
@@ -470,11 +487,15 @@ impl Session for Login {
     }
 
     fn take_status(&mut self, status: &CarrierStatus) {
+        if let Some(line) = &mut self.status_line {
+            line.take(status);
+            self.is_unpainted = true;
+        }
         self.answer_inquiry(status);
     }
 
     fn wants_status(&self) -> bool {
-        self.inquiry.is_some()
+        self.inquiry.is_some() || self.status_line.as_ref().is_some_and(StatusLine::is_asking)
     }
 
     fn is_over(&self) -> bool {

@@ -1,6 +1,7 @@
 //! What a person can choose about a session, by flag or at the prompt.
 
 use super::encoding::Encoding;
+use super::painted::Emulation;
 use os::serial::LineSettings;
 use protocols::application::telnet::EndOfLine;
 use protocols::time::Duration;
@@ -166,6 +167,10 @@ pub(super) struct Settings {
     pub(super) tls: TlsUse,
     /// The characters of the far side.
     pub(super) encoding: Encoding,
+    /// Which terminal stands between.
+    pub(super) emulation: Emulation,
+    /// Whether the last row is for the line of status.
+    pub(super) has_status_line: bool,
     /// Whether the negotiation is shown.
     pub(super) inspects: bool,
     /// How long the far side may take to open the connection, and to agree to TLS.

@@ -33,10 +33,16 @@ impl Login {
 
     /// Takes keys for the far side.
     fn keys(&mut self, keys: &[u8], cx: &mut Cx<'_>) {
+        if let Some(line) = self.status_line.as_mut().filter(|_| !keys.is_empty()) {
+            line.key(cx.now);
+        }
         if self.is_by_line() {
             for key in keys {
                 self.line_key(*key, cx);
             }
+            return;
+        }
+        if self.take_painted_keys(keys, cx) {
             return;
         }
         if self.echoes_here() {

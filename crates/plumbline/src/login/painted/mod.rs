@@ -19,7 +19,7 @@ use protocols::terminal::{
 };
 
 /// The columns and rows of a Heath-19, without its 25th line.
-const HEATH19_SIZE: (u16, u16) = (80, 24);
+pub(super) const HEATH19_SIZE: (u16, u16) = (80, 24);
 
 /// The rows of its picture, which always has a place for the 25th line.
 const HEATH19_ROWS: u16 = 25;
@@ -69,14 +69,6 @@ impl Painted {
     /// Returns whether it is a Heath-19.
     pub(super) fn is_heath19(&self) -> bool {
         matches!(self.face, Face::Heath19(_))
-    }
-
-    /// Returns the columns and rows that the far side is told.
-    pub(super) fn size(&self) -> (u16, u16) {
-        match &self.face {
-            Face::Ansi(terminal) => terminal.size(),
-            Face::Heath19(_) => HEATH19_SIZE,
-        }
     }
 
     /// Takes the columns and rows that there are; a Heath-19 stays as it is.
@@ -236,11 +228,8 @@ impl Painted {
             (1003, MouseReports::Motions),
         ];
         reports.iter().for_each(|(mode, kind)| set(*mode, old.mouse == *kind, new.mouse == *kind));
-        let encodings = [
-            (1005, MouseEncoding::Utf8),
-            (1006, MouseEncoding::Sgr),
-            (1015, MouseEncoding::Urxvt),
-        ];
+        let encodings =
+            [(1005, MouseEncoding::Utf8), (1006, MouseEncoding::Sgr), (1015, MouseEncoding::Urxvt)];
         for (mode, kind) in encodings {
             set(mode, old.mouse_encoding == kind, new.mouse_encoding == kind);
         }
@@ -248,7 +237,9 @@ impl Painted {
 
     fn put_bell(&mut self, bytes: &mut Vec<u8>) {
         let has_rung = match &mut self.face {
-            Face::Ansi(terminal) => std::mem::replace(&mut self.bells, terminal.bells()) < self.bells,
+            Face::Ansi(terminal) => {
+                std::mem::replace(&mut self.bells, terminal.bells()) < self.bells
+            }
             Face::Heath19(terminal) => {
                 let mut has_rung = false;
                 while let Some(event) = terminal.event() {

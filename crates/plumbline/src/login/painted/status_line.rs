@@ -93,7 +93,7 @@ impl StatusLine {
         self.retransmissions = retransmissions;
     }
 
-    /// Returns the line, of at most `columns`: what has no room at its end is left out.
+    /// Returns the line, of at most `columns`: what has no room is left out.
     pub(in crate::login) fn text(&self, traffic: &Traffic, columns: u16) -> String {
         let mut parts = Vec::new();
         match (self.percentile(50), self.percentile(99)) {
@@ -111,7 +111,7 @@ impl StatusLine {
         for part in parts {
             let added = if text.is_empty() { format!(" {part}") } else { format!(" | {part}") };
             if text.chars().count() + added.chars().count() > usize::from(columns) {
-                break;
+                continue;
             }
             text.push_str(&added);
         }
