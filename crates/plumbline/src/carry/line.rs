@@ -6,12 +6,17 @@ use anyhow::{Context, Result, bail};
 use os::readiness::{self, PollFd, PollFlags};
 use os::serial::{LineSettings, Serial};
 use protocols::meter::{Account, Work};
+use protocols::time::{Duration, Instant};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::os::fd::AsFd;
 use std::path::Path;
 
 /// What one read takes: more than a line brings in a turn.
 const READ_LEN: usize = 4096;
+
+/// How long a line must be quiet before a session is over that has nothing more to send: a line has
+/// no end that could be waited for.
+const QUIET: Duration = Duration::from_secs(1);
 
 /// Carries `session` over the line at `device`, until it is over.
 ///
@@ -25,10 +30,13 @@ pub(crate) fn run_on_line<S: Session>(
     bench: &mut Bench,
 ) -> Result<Call<S>> {
     let serial = Serial::open_with(device, settings)?;
-    let mut driver = Driver { serial, session, bench, buffer: vec![0; READ_LEN] };
+    let buffer = vec![0; READ_LEN];
+    let mut driver = Driver { serial, session, bench, buffer, quiet_until: None };
+    // A line has no address.
+    let address = SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0));
+    driver.session.reached(address);
     driver.session.opened(&mut driver.bench.cx());
     driver.run().with_context(|| format!("the line {} is gone", device.display()))?;
-    let address = SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0));
     Ok(Call { session: driver.session, outcome: Outcome::Left, address })
 }
 
@@ -37,6 +45,8 @@ struct Driver<'a, S> {
     session: S,
     bench: &'a mut Bench,
     buffer: Vec<u8>,
+    /// When it is over, if nothing more comes.
+    quiet_until: Option<Instant>,
 }
 
 impl<S: Session> Driver<'_, S> {
@@ -53,14 +63,22 @@ impl<S: Session> Driver<'_, S> {
                 self.session.take_status(&CarrierStatus::None);
                 self.session.flush(&mut self.bench.cx())?;
             }
-            let is_done = self.session.is_closing() && self.session.output().is_empty();
-            if self.session.is_over() || is_done {
+            if self.session.is_over() || self.is_quiet() {
                 return Ok(());
             }
             if !self.session.wants_to_run() {
                 self.wait()?;
             }
         }
+    }
+
+    /// Returns whether nothing more goes out, and nothing has come for long enough.
+    fn is_quiet(&mut self) -> bool {
+        if !self.session.is_closing() || !self.session.output().is_empty() {
+            return false;
+        }
+        let now = self.bench.clock.now();
+        now >= *self.quiet_until.get_or_insert(now + QUIET)
     }
 
     /// Writes what the line has room for.
@@ -85,7 +103,7 @@ impl<S: Session> Driver<'_, S> {
         let inputs = near.iter().map(|(_, fd)| PollFd::from_borrowed_fd(*fd, PollFlags::IN));
         let line = PollFd::from_borrowed_fd(self.serial.as_fd(), wanted);
         let mut descriptors: Vec<_> = std::iter::once(line).chain(inputs).collect();
-        let until = self.session.deadline();
+        let until = self.session.deadline().into_iter().chain(self.quiet_until).min();
         let left = self.bench.meter.enter(Account::Outside);
         let waited = readiness::wait(&mut descriptors, &self.bench.clock, until);
         self.bench.meter.enter(left);
@@ -112,6 +130,7 @@ impl<S: Session> Driver<'_, S> {
             Some(0) => bail!("it has hung up: is the device still plugged in?"),
             Some(count) => {
                 self.bench.meter.work(Work::LineByte, count);
+                self.quiet_until = None;
                 let data = self.buffer.get(..count).unwrap_or_default();
                 self.session.receive(data, &mut self.bench.cx());
                 Ok(())

@@ -16,12 +16,14 @@ mod target;
 #[cfg(test)]
 mod tests;
 mod tls;
+mod trust;
 mod via;
 
 pub(crate) use line::run_on_line;
 pub(crate) use outcome::Outcome;
 pub(crate) use target::{Family, NoAddress, TELNET_PORT, Target, addresses, parse_port};
-pub(crate) use tls::{Secured, Tls, Trust, TrustedBy};
+pub(crate) use tls::{Secured, Tls, TrustedBy};
+pub(crate) use trust::Trust;
 pub(crate) use via::{Own, SerialLink, Via};
 
 use anyhow::Result;

@@ -5,13 +5,12 @@
 //! the session has to say goes through it to the carrier. So this works over the kernel's sockets
 //! and over our own TCP alike. TLS has no urgent data; of a Synch the data mark alone goes through.
 //!
-//! Who the server is, is decided by its certificate (`Trust`): the one that it showed the first
-//! time, or any that the user's own authorities vouch for.
+//! Who the server is, is decided by its certificate (`trust`).
 
-use super::pins::Pins;
+use super::trust::Trust;
 use super::{CarrierStatus, Session};
 use crate::serve::certificate::fingerprint;
-use anyhow::{Context, Result};
+use anyhow::Result;
 use protocols::Cx;
 use protocols::application::Stream;
 use protocols::time::{Duration, Instant};
@@ -19,21 +18,8 @@ use std::fmt;
 use std::io::{Read, Write};
 use std::net::SocketAddr;
 use std::os::fd::BorrowedFd;
-use std::path::Path;
 use std::sync::{Arc, OnceLock};
-use tokio_rustls::rustls::client::WebPkiServerVerifier;
-use tokio_rustls::rustls::client::danger::{
-    HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier,
-};
-use tokio_rustls::rustls::crypto::{
-    CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature,
-};
-use tokio_rustls::rustls::pki_types::pem::PemObject;
-use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName, UnixTime};
-use tokio_rustls::rustls::{
-    CertificateError, ClientConfig, ClientConnection, DigitallySignedStruct, Error as TlsError,
-    RootCertStore, SignatureScheme,
-};
+use tokio_rustls::rustls::{ClientConnection, Error as TlsError, ProtocolVersion};
 
 /// What of the session's output lies encrypted and unsent at most; ours: a few records.
 const CIPHERTEXT_MAX_BYTES: usize = 64 * 1024;
@@ -58,12 +44,23 @@ impl Trust {
     ///
     /// If the file cannot be read or has no certificate, in a sentence.
     pub(crate) fn new(host: &str, port: u16, authorities: Option<&Path>) -> Result<Self> {
-        let name = ServerName::try_from(host.to_owned())
-            .with_context(|| format!("'{}' is no name for a certificate", host.escape_debug()))?;
+        let name = match ServerName::try_from(host.to_owned()) {
+            Ok(name) => name,
+            // Where the name is not looked at, the server need not be told it either.
+            Err(_) if authorities.is_none() => {
+                ServerName::IpAddress(std::net::Ipv4Addr::UNSPECIFIED.into())
+            }
+            Err(_) => bail!("'{}' is no name for a certificate", host.escape_debug()),
+        };
         let server =
             if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") };
         let authorities = authorities.map(read_authorities).transpose()?.map(Arc::new);
         Ok(Self { server, name, authorities, pins: Pins::of_user() })
+    }
+
+    /// Returns whether the server has shown a certificate before.
+    pub(crate) fn is_known(&self) -> bool {
+        matches!(self.pins.find(&self.server), Ok(Some(_)))
     }
 
     fn configuration(&self, seen: &Arc<OnceLock<String>>) -> Result<ClientConfig, Refusal> {
@@ -95,7 +92,7 @@ fn read_authorities(file: &Path) -> Result<RootCertStore> {
         .with_context(|| format!("the certificates in {} cannot be read", file.display()))?;
     let (added, _) = roots.add_parsable_certificates(certificates);
     if added == 0 {
-        anyhow::bail!("there is no certificate in {}: it must be PEM", file.display());
+        bail!("there is no certificate in {}: it must be PEM", file.display());
     }
     Ok(roots)
 }
@@ -299,10 +296,7 @@ impl<S: Session> Tls<S> {
         self.session.sent(self.ciphertext.len());
         let seen = Arc::new(OnceLock::new());
         let connection = match &self.trust {
-            Some(trust) => trust.configuration(&seen).and_then(|configuration| {
-                ClientConnection::new(Arc::new(configuration), trust.name.clone())
-                    .map_err(|error| Refusal::Broken(error.to_string()))
-            }),
+            Some(trust) => trust.connect(&seen),
             None => Err(Refusal::Broken("nobody to trust".to_owned())),
         };
         match connection {
@@ -351,20 +345,8 @@ impl<S: Session> Tls<S> {
     }
 
     fn why_refused(&self, error: &TlsError) -> Refusal {
-        let TlsError::InvalidCertificate(reason) = error else {
-            return Refusal::Broken(error.to_string());
-        };
-        let (Some(trust), State::Handshake { seen, .. }) = (&self.trust, &self.state) else {
-            return Refusal::Broken(error.to_string());
-        };
-        match (&trust.authorities, seen.get(), trust.pins.find(&trust.server)) {
-            (None, Some(shown), Ok(Some(pinned))) => Refusal::Changed {
-                server: trust.server.clone(),
-                pinned,
-                shown: shown.clone(),
-                path: trust.pins.path().display().to_string(),
-            },
-            (Some(_), ..) => Refusal::NotVouchedFor(reason.to_string()),
+        match (&self.trust, &self.state) {
+            (Some(trust), State::Handshake { seen, .. }) => trust.why_refused(error, seen.get()),
             _ => Refusal::Broken(error.to_string()),
         }
     }
@@ -392,24 +374,13 @@ impl<S: Session> Tls<S> {
         let certificate = connection.peer_certificates().and_then(<[_]>::first);
         let fingerprint = certificate.map(fingerprint).unwrap_or_default();
         let version = match connection.protocol_version() {
-            Some(tokio_rustls::rustls::ProtocolVersion::TLSv1_3) => "TLS 1.3",
+            Some(ProtocolVersion::TLSv1_3) => "TLS 1.3",
             _ => "TLS 1.2",
         };
         let suite = connection.negotiated_cipher_suite().map(|suite| suite.suite());
         let suite = suite.and_then(|suite| suite.as_str()).unwrap_or("unknown");
-        let trusted_by = match &self.trust {
-            Some(trust) if trust.authorities.is_none() => match trust.pins.find(&trust.server) {
-                Ok(Some(_)) => TrustedBy::Pin,
-                _ => match trust.pins.add(&trust.server, &fingerprint) {
-                    Ok(()) => TrustedBy::FirstUse,
-                    Err(error) => TrustedBy::FirstUseNotKept(format!(
-                        "{} cannot be written: {error}",
-                        trust.pins.path().display()
-                    )),
-                },
-            },
-            _ => TrustedBy::Authority,
-        };
+        let trust = self.trust.as_ref();
+        let trusted_by = trust.map_or(TrustedBy::Authority, |trust| trust.accepted(&fingerprint));
         Secured { protocol: format!("{version}, {suite}"), fingerprint, trusted_by }
     }
 

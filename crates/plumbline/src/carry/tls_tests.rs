@@ -1,9 +1,11 @@
 //! Tests of TLS between a session and its carrier, with a server that lies in the same memory.
 
+use super::super::pins::Pins;
 use super::*;
 use crate::carry::Bench;
 use rcgen::{CertifiedKey, generate_simple_self_signed};
 use std::path::PathBuf;
+use tokio_rustls::rustls::crypto::ring;
 use tokio_rustls::rustls::pki_types::PrivateKeyDer;
 use tokio_rustls::rustls::{ServerConfig, ServerConnection};
 

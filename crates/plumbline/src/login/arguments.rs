@@ -232,7 +232,7 @@ impl Arguments {
             }),
             escape: self.escape,
             keys: self.keys,
-            is_binary: self.binary || matches!(protocol, Protocol::ComPort(_)),
+            is_binary: self.binary,
             is_interactive: os::tty::is_stdin_terminal(),
             terminal_type: terminal_type.unwrap_or_else(|| "UNKNOWN".to_owned()),
             starts_negotiation: begins && !self.no_negotiation,
@@ -280,12 +280,6 @@ mod tests {
         assert!(!settings("host 2323").starts_negotiation);
         assert!(!settings("tcp://host:23").starts_negotiation);
         assert!(!settings("--no-negotiation host").starts_negotiation);
-    }
-
-    #[test]
-    fn a_console_server_is_asked_for_all_256_values() {
-        assert!(settings("rfc2217://host:2217").is_binary);
-        assert!(!settings("telnet://host:2217").is_binary);
     }
 
     #[test]

@@ -13,7 +13,7 @@ use super::tape::Tape;
 use crate::carry::{self, Bench, Call, Outcome, Target, Tls, Trust, Via};
 use crate::exit::{self, Failure};
 use crate::recording::{Header, Recorder};
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use protocols::time::Duration;
 use records::figures::count;
 use std::collections::BTreeMap;
@@ -29,6 +29,10 @@ const SCRIPT_MAX_BYTES: u64 = 1 << 20;
 /// Runs the command.
 pub(crate) fn run(arguments: &Arguments) -> exit::Result {
     let to = match arguments.to.clone().with_port(arguments.port) {
+        Ok(Destination::Line { .. }) if arguments.via != Via::Kernel => {
+            exit::complain(&anyhow::anyhow!("a serial line is no network: leave --via out"));
+            return Err(Failure::WrongArguments);
+        }
         Ok(to) => to,
         Err(error) => {
             exit::complain(&error);
@@ -58,9 +62,6 @@ enum Refused {
 }
 
 fn try_run(arguments: &Arguments, to: &Destination) -> Result<exit::Result> {
-    if let (Destination::Line { .. }, true) = (to, arguments.via != Via::Kernel) {
-        bail!("a serial line is no network: leave --via out");
-    }
     let settings = arguments.settings(to);
     let caller = Caller { arguments, to, is_talkative: is_talkative(arguments, &settings) };
     let script = match arguments.script.as_deref().map(|path| script(arguments, path)) {
@@ -172,8 +173,8 @@ impl Caller<'_> {
             Destination::Host { target, scheme } => (target, *scheme),
             Destination::Line { device, settings } => {
                 if self.is_talkative {
-                    let escape = login.settings.escape;
-                    say(&format!("Connected to {}.\nEscape character is {escape}.", login.peer));
+                    let line = self.describe();
+                    login.greet_with(Box::new(move |_| line));
                 }
                 let call = carry::run_on_line(login, device, *settings, bench);
                 return self.line_end(call);
@@ -197,7 +198,11 @@ impl Caller<'_> {
             Scheme::Telnets => Tls::from_start(login, trust()?, timeout),
             Scheme::Tcp => Tls::when_asked(login, None, timeout),
             _ if arguments.tls == TlsUse::Never => Tls::when_asked(login, None, timeout),
-            _ => Tls::when_asked(login, Some(trust()?), timeout),
+            _ => {
+                let trust = trust()?;
+                login.had_tls = trust.is_known();
+                Tls::when_asked(login, Some(trust), timeout)
+            }
         };
         let call = carry::run(session, &arguments.via, &addresses, timeout, bench)?;
         let others = addresses.len().saturating_sub(1);
@@ -241,7 +246,9 @@ impl Caller<'_> {
     /// Says how the session was, and returns how plumb ends.
     fn finish(&self, login: &mut Login, outcome: Outcome, bench: &Bench) -> exit::Result {
         if self.is_talkative && login.stage != Stage::Unread {
-            say(&farewell(outcome, login, bench));
+            // Where a line of the far side ended by LF alone, the cursor is not at the left.
+            let left = if login.settings.is_interactive { "\r" } else { "" };
+            say(&format!("{left}{}", farewell(outcome, login, bench)));
         }
         if let Some(failure) = login.tape.failure() {
             say(&format!("plumb: {failure}"));

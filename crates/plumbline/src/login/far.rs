@@ -69,7 +69,7 @@ impl Login {
         }
         self.telnet.set_inspection(self.settings.inspects || self.tape.wants_notes());
         self.telnet.start(cx);
-        if self.settings.is_binary {
+        if self.settings.is_binary || matches!(self.settings.protocol, Protocol::ComPort(_)) {
             self.ask_binary(true, cx);
         }
     }
@@ -165,6 +165,10 @@ impl Login {
                 "the server has no START_TLS: use telnets://, or leave --tls out to log in in \
                  clear"
                     .to_owned(),
+            ),
+            OptionCode::START_TLS if self.had_tls => self.tell_aside(
+                "This server had TLS at another time, and refuses it now: what is typed goes in \
+                 clear. --tls always would leave it.",
             ),
             OptionCode::COM_PORT => self.refuse(
                 "the server does not speak RFC 2217, so the line cannot be set up: use telnet:// \
@@ -389,3 +393,7 @@ fn commands(line: LineSettings) -> [ComPortCommand; 5] {
         }),
     ]
 }
+
+#[cfg(test)]
+#[path = "far_tests.rs"]
+mod tests;

@@ -116,6 +116,15 @@ impl Login {
         }
     }
 
+    /// Gives the person's screen back for a while.
+    pub(super) fn lend_screen(&mut self) {
+        if let Some(painted) = &mut self.painted {
+            let bytes = painted.leave();
+            self.is_unpainted = true;
+            self.screen.put(bytes);
+        }
+    }
+
     /// Gives the person's screen back.
     pub(super) fn leave_screen(&mut self) {
         if let Some(mut painted) = self.painted.take() {

@@ -197,6 +197,7 @@ impl Login {
     /// Stops the program until the person brings it back, and then returns to the session.
     fn suspend(&mut self, cx: &mut Cx<'_>) {
         self.screen.put(b"\r\n");
+        self.lend_screen();
         // An error comes again at the next write.
         _ = self.screen.flush();
         let left = cx.meter.enter(Account::Outside);

@@ -108,6 +108,8 @@ pub(super) struct Login {
     pub(super) refusal: Option<String>,
     /// How the connection is secured, if it is.
     pub(super) secured: Option<Secured>,
+    /// Whether the server had TLS at another time.
+    pub(super) had_tls: bool,
     /// START_TLS is agreed, and the carrier not told yet.
     pub(super) starts_tls: bool,
     /// Until when the far side may agree to START_TLS, where nothing is said before.
@@ -161,6 +163,7 @@ impl Login {
             failure: None,
             refusal: None,
             secured: None,
+            had_tls: false,
             starts_tls: false,
             tls_until: None,
             script: None,
@@ -228,14 +231,16 @@ impl Login {
         self.settings.tls == TlsUse::Always && self.secured.is_none() && self.is_telnet()
     }
 
-    /// Says with whom the session is, and takes the keyboard.
+    /// Takes the keyboard, and says with whom the session is: who reads that may type.
     fn welcome(&mut self) {
-        if let (Some(named), Some(address)) = (self.greeting.take(), self.address) {
-            let (way, escape) = (named(address), self.settings.escape);
-            super::say(&format!("Connected to {way}.\nEscape character is {escape}."));
-        }
         if self.script.is_none() {
             self.take_terminal();
+        }
+        if let (Some(named), Some(address)) = (self.greeting.take(), self.address) {
+            let (way, escape) = (named(address), self.settings.escape);
+            let end = if self.near.is_raw() { "\r\n" } else { "\n" };
+            let left = if self.near.is_raw() { "\r" } else { "" };
+            super::say(&format!("Connected to {way}.{end}Escape character is {escape}.{left}"));
         }
     }
 

@@ -3,7 +3,7 @@
 use super::line::Edited;
 use super::prompt::Attention;
 use super::session::{Login, Stage};
-use super::settings::LineEnd;
+use super::settings::{LineEnd, Protocol};
 use protocols::Cx;
 use protocols::application::telnet::{Command, OptionCode, Side};
 
@@ -109,7 +109,9 @@ impl Login {
         if self.settings.is_binary {
             return self.send(data, cx);
         }
-        let end = LineEnd::unencoded(self.settings.line_end.when(true));
+        // On a line there is a terminal, whose key for the end of a line is CR.
+        let is_line = matches!(self.settings.protocol, Protocol::Line | Protocol::ComPort(_));
+        let end = LineEnd::unencoded(self.settings.line_end.when(!is_line));
         let mut encoded = Vec::with_capacity(data.len() + data.len() / 16 + 2);
         if std::mem::take(&mut self.has_cr) {
             encoded.push(b'\r');

@@ -23,8 +23,9 @@ const LINE_MAX_BYTES: u64 = 16 << 20;
 const FASTER: f64 = 1.5;
 
 /// Puts a terminal right whose program was cut off: colours, margins, cursor, the usual screen, and
-/// no mouse and no brackets around what is pasted.
-const PUT_RIGHT: &[u8] = b"\x1b[0m\x1b[r\x1b[?25h\x1b[?1049l\x1b[?1000l\x1b[?1002l\x1b[?1003l\
+/// no mouse and no brackets around what is pasted. The cursor stays where it is.
+const PUT_RIGHT: &[u8] =
+    b"\x1b[0m\x1b7\x1b[r\x1b8\x1b[?25h\x1b[?1049l\x1b[?1000l\x1b[?1002l\x1b[?1003l\
     \x1b[?1006l\x1b[?2004l\x1b[?1l\x1b>";
 
 /// What `plumb replay --help` says first.

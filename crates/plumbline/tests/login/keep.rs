@@ -4,7 +4,8 @@ use crate::lines::Line;
 use crate::login_desk::{Person, listen};
 use crate::{Folder, plumb, refused};
 use os::tty::WindowSize;
-use std::io::Write;
+use std::io::{Read, Write};
+use std::net::Shutdown;
 use std::process::{Command, Stdio};
 use std::thread;
 
@@ -12,7 +13,13 @@ use std::thread;
 fn writes_once(text: &'static [u8]) -> u16 {
     let listener = listen();
     let port = listener.local_addr().unwrap().port();
-    thread::spawn(move || listener.accept().unwrap().0.write_all(text).unwrap());
+    thread::spawn(move || {
+        let (mut caller, _) = listener.accept().unwrap();
+        caller.write_all(text).unwrap();
+        caller.shutdown(Shutdown::Write).unwrap();
+        // Who closes with something unread resets the connection.
+        _ = caller.read_to_end(&mut Vec::new());
+    });
     port
 }
 

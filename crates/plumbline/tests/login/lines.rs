@@ -4,6 +4,8 @@ use crate::login_desk::{Person, within_the_limit};
 use crate::{plumb, refused};
 use os::pty::Pty;
 use os::tty::WindowSize;
+use std::io::Write;
+use std::process::{Command, Stdio};
 
 /// A line, and its other end.
 pub(crate) struct Line(pub(crate) Pty);
@@ -77,8 +79,22 @@ fn a_line_that_goes_is_told() {
     line.hears(b"x");
     drop(line);
     assert_eq!(person.leaves().code(), Some(4));
-    person.sees("is it still plugged in?");
+    person.sees("it has hung up");
     person.has_a_sane_terminal();
+}
+
+#[test]
+fn what_a_pipe_says_to_a_line_is_answered_before_plumb_leaves() {
+    let line = Line::new();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_plumb"));
+    command.args(["login", &line.destination()]);
+    command.stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut login = command.spawn().unwrap();
+    login.stdin.take().unwrap().write_all(b"who\n").unwrap();
+    line.hears(b"who\r");
+    line.says(b"mike\r\n");
+    let output = login.wait_with_output().unwrap();
+    assert_eq!((output.status.code(), output.stdout), (Some(0), b"mike\r\n".to_vec()));
 }
 
 #[test]
@@ -86,5 +102,6 @@ fn a_line_that_cannot_be_is_refused_in_one_sentence() {
     refused(&plumb(&["login", "serial:/dev/ttyNONE"]), 4, &["there is no serial device"]);
     refused(&plumb(&["login", "serial:/dev/null"]), 4, &["no serial device"]);
     refused(&plumb(&["login", "serial:/dev/x?bits=9"]), 2, &["bits=5 to 8"]);
+    refused(&plumb(&["login", "--via", "tun:a", "serial:/dev/x"]), 2, &["leave --via out"]);
     refused(&plumb(&["login", "serial:/dev/x", "23"]), 2, &["a serial line has no port"]);
 }

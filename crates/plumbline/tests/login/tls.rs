@@ -4,6 +4,7 @@ use crate::Folder;
 use crate::login_desk::{Person, SERVER, Way, in_new_network, within_the_limit};
 use os::process::Program;
 use protocols::time::Duration;
+use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::process::{Command, Stdio};
 
@@ -123,4 +124,25 @@ fn a_file_of_authorities_that_has_none_is_refused() {
     let run = |file| crate::plumb(&["login", "--ca", file, to]);
     crate::refused(&run("/dev/null"), 4, &["no certificate"]);
     crate::refused(&run("/nowhere/ca.pem"), 4, &["cannot be read"]);
+}
+
+#[test]
+fn a_server_that_had_tls_and_refuses_it_now_is_told() {
+    let folder = Folder::new("tls-stripped");
+    let listener = crate::login_desk::listen();
+    let port = listener.local_addr().unwrap().port();
+    std::fs::create_dir(folder.as_path().join("plumb")).unwrap();
+    folder.write("plumb/known_hosts", &format!("127.0.0.1:{port} aa:bb\n"));
+    let server = std::thread::spawn(move || {
+        let (mut caller, _) = listener.accept().unwrap();
+        caller.read_exact(&mut [0; 3]).unwrap();
+        caller.write_all(b"\xff\xfe\x2elogin: ").unwrap();
+    });
+    let mut command = Command::new(env!("CARGO_BIN_EXE_plumb"));
+    command.args(["login", &format!("telnet://127.0.0.1:{port}")]);
+    command.env("XDG_STATE_HOME", folder.as_path()).stdin(Stdio::null());
+    let output = command.output().unwrap();
+    server.join().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("had TLS at another time"), "{said}");
 }

@@ -159,6 +159,7 @@ impl Painted {
             return b"";
         }
         self.shown = None;
+        self.modes = InputModes::default();
         b"\x1b[0m\x1b[r\x1b[0 q\x1b[?25h\x1b>\x1b[?1l\x1b[?2004l\x1b[?1004l\x1b[?9l\x1b[?1000l\
           \x1b[?1002l\x1b[?1003l\x1b[?1005l\x1b[?1006l\x1b[?1015l\x1b[?1049l"
     }
