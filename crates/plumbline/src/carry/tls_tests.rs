@@ -178,8 +178,7 @@ impl Folder {
     }
 
     fn trust(&self) -> Trust {
-        let pins = Pins::at(self.0.join("known_hosts"));
-        Trust { pins, ..Trust::new("host", 992, None).unwrap() }
+        Trust::new("host", 992, None).unwrap().with_pins(Pins::at(self.0.join("known_hosts")))
     }
 }
 
@@ -307,9 +306,10 @@ fn a_session_in_clear_goes_over_to_tls_when_it_asks_for_that() {
 #[test]
 fn an_authority_vouches_for_its_own_alone() {
     let (folder, identity) = (Folder::new("authority"), Identity::new());
-    let mut roots = RootCertStore::empty();
-    roots.add(identity.0.cert.der().clone()).unwrap();
-    let trust = || Trust { authorities: Some(Arc::new(roots.clone())), ..folder.trust() };
+    std::fs::create_dir_all(&folder.0).unwrap();
+    let file = folder.0.join("ca.pem");
+    std::fs::write(&file, identity.0.cert.pem()).unwrap();
+    let trust = || Trust::new("host", 992, Some(&file)).unwrap();
     let mut bay = Bay::new(trust(), &identity, 4096);
     bay.open();
     assert_eq!(bay.tls.session.secured.unwrap().trusted_by, TrustedBy::Authority);
