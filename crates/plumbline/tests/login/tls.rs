@@ -112,10 +112,17 @@ fn it_is_so_with_the_version_before_too() {
 
 #[test]
 fn a_server_without_tls_is_refused() {
-    let (port, echo) = crate::login_desk::echo_once();
+    let listener = crate::login_desk::listen();
+    let port = listener.local_addr().unwrap().port();
+    let server = std::thread::spawn(move || {
+        let (mut caller, _) = listener.accept().unwrap();
+        caller.write_all(b"login: ").unwrap();
+        // It may be reset: who does not understand this has not read it to its end.
+        _ = caller.read_to_end(&mut Vec::new());
+    });
     let output = crate::plumb(&["login", &format!("telnets://127.0.0.1:{port}")]);
     crate::refused(&output, 1, &["no TLS with this server", "check that this port"]);
-    echo.join().unwrap();
+    server.join().unwrap();
 }
 
 #[test]
