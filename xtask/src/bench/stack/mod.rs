@@ -163,11 +163,12 @@ fn contenders(root: &Path, options: &Options) -> Result<(Vec<Contender>, Vec<Str
 /// Name, label, attachment, further arguments, whether it can spin.
 type Entry = (&'static str, &'static str, Attachment, &'static [&'static str], bool);
 
-const ENTRIES: [Entry; 11] = [
+const ENTRIES: [Entry; 12] = [
     ("kernel", "kernel, veth, TSO", Attachment::Pair, &[], true),
     ("plumb-tun", "plumb, TUN, offloads", Attachment::Tun, &[], true),
     ("plumb-poll", "plumb, waits in poll", Attachment::Tun, &["--wait", "poll"], true),
     ("plumb-unmetered", "plumb, meter off", Attachment::Tun, &["--meter", "off"], true),
+    ("plumb-copy", "plumb, source copied", Attachment::Tun, &["--copy"], false),
     ("plumb-plain", "plumb, TUN", Attachment::Tun, &["--plain"], true),
     ("plumb-packet", "plumb, packet, GSO", Attachment::Packet, &[], true),
     ("smoltcp-64k", "smoltcp, TUN, 64 KiB", Attachment::Tun, &["--buffers", "65536"], true),

@@ -1,7 +1,8 @@
 //! Our own stack as a server: a station on a device, run by its driver in one thread.
 //!
 //! `--plain` does without the offloads of a TUN, `--wait block|poll` chooses how to wait, and
-//! `--meter off` charges nothing to anybody.
+//! `--meter off` charges nothing to anybody. A source shares what it sends with the stack, or has
+//! it copied with `--copy`.
 
 use super::arguments::Arguments;
 use super::server::{Mode, PORT};
@@ -23,10 +24,11 @@ use protocols::station::{Application, Layers, Settings, ethernet};
 use protocols::transport::tcp::{ConnectionId, Event, Profile, SendLimit};
 use std::io::{Read, Write};
 use std::net::Ipv4Addr;
+use std::sync::Arc;
 use std::thread;
 
-/// What a source sends.
-static ZEROS: [u8; 65_536] = [0; 65_536];
+/// Bytes that a source gives at a time.
+const SOURCE_BYTES: usize = 65_536;
 /// Bytes of an answer that are put together at a time.
 const ECHO_BYTES: usize = 4096;
 const PREFIX_BITS: u8 = 24;
@@ -47,7 +49,8 @@ pub(super) fn serve(arguments: Arguments<'_>) -> Result<()> {
     };
     let (station, _) = driver.parts();
     station.layers.tcp.listen(PORT, profile).ok().context("nobody can listen")?;
-    let mut service = Service { mode };
+    let mut service =
+        Service { mode, copies: arguments.has("--copy"), zeros: Arc::new([0; SOURCE_BYTES]) };
     join_segment(arguments, &mut driver, &mut service)?;
     thread::spawn(end_with_input);
     writeln!(std::io::stdout(), "ready")?;
@@ -133,6 +136,9 @@ fn end_with_input() {
 #[derive(Debug)]
 struct Service {
     mode: Mode,
+    /// What a source sends is copied.
+    copies: bool,
+    zeros: Arc<[u8]>,
 }
 
 impl Application for Service {
@@ -160,7 +166,8 @@ impl Service {
     fn serve(&self, id: ConnectionId, layers: &mut Layers) {
         match self.mode {
             Mode::Sink => while let Some(1..) = drop_piece(id, layers) {},
-            Mode::Source => while let Ok(1..) = layers.tcp.send(id, &ZEROS) {},
+            Mode::Source if self.copies => while let Ok(1..) = layers.tcp.send(id, &self.zeros) {},
+            Mode::Source => while let Ok(1..) = layers.tcp.send_shared(id, &self.zeros, 0) {},
             Mode::Echo => while let Some(1..) = echo_piece(id, layers) {},
         }
     }

@@ -12,6 +12,7 @@ use super::seq::Seq;
 use super::status::{Ending, Event};
 use crate::cx::Cx;
 use crate::meter::{Counter, Quantity};
+use crate::planted::{Bug, is_planted};
 use crate::time::{Duration, Instant};
 use core::ops::ControlFlow::{self, Break, Continue};
 
@@ -266,7 +267,7 @@ impl Connection {
         if !arrival.has(Flags::RST) {
             return Continue(());
         }
-        if self.state == State::TimeWait {
+        if self.state == State::TimeWait || is_planted(Bug::IgnoresReset) {
             cx.meter.count(Counter::TcpResetsIgnored);
         } else if arrival.header.seq != self.rcv_nxt {
             cx.meter.count(Counter::TcpResetsIgnored);
@@ -323,9 +324,15 @@ impl Connection {
             cx.meter.count(Counter::TcpDuplicateAcks);
             self.statistics.duplicate_acks += 1;
         }
-        let has_advanced = ack.is_after(self.snd_una);
+        let is_more = is_planted(Bug::ComparesPlainly) && ack.0 <= self.snd_una.0;
+        let has_advanced = ack.is_after(self.snd_una) && !is_more;
         if has_advanced {
+            let count = ack.since(self.snd_una);
             self.take_acknowledgment(ack);
+            self.path_acknowledged(ack, count, cx.now);
+        }
+        if is_planted(Bug::AnswersEverything) {
+            self.ack_owed = AckOwed::Now;
         }
         self.recover(arrival, is_duplicate, has_advanced, cx);
         self.take_window_if_newer(arrival);
@@ -371,6 +378,7 @@ impl Connection {
         let outcome = recovery.acknowledged(&said, cx.now);
         self.measure(outcome.rtt, arrival, has_advanced, cx);
         self.count_outcome(&outcome, cx);
+        self.forgive_lost_probe(outcome.began_recovery);
         self.take_echo_of_mark(arrival, cx);
         if has_advanced {
             self.must_probe_tail = false;
@@ -380,6 +388,16 @@ impl Connection {
         recovery.start_probe_timer(self.rtt.srtt(), self.timers.retransmit, cx.now);
         if self.profile.pacing {
             recovery.set_pace(self.rtt.srtt());
+        }
+    }
+
+    /// RFC 4821 §7.6.1: the loss of a probe alone is no sign of congestion.
+    pub(super) fn forgive_lost_probe(&mut self, began_recovery: bool) {
+        if began_recovery
+            && self.only_probe_is_lost()
+            && let Some(recovery) = &mut self.recovery
+        {
+            recovery.forgive();
         }
     }
 
@@ -645,6 +663,7 @@ impl Connection {
             cx.meter.add(Counter::TcpDuplicateBytes, old as u64);
             let end = arrival.header.seq + u32::try_from(old).unwrap_or(0);
             self.note_duplicate(arrival.header.seq, end);
+            let old = if is_planted(Bug::TakesOldTwice) { 0 } else { old };
             arrival.data = arrival.data.get(old..).unwrap_or_default();
             arrival.header.seq = self.rcv_nxt;
         }
@@ -670,12 +689,17 @@ impl Connection {
             self.rcv_fin = Some(arrival.data_end());
             self.ack_owed = AckOwed::Now;
         }
+        if is_planted(Bug::TakesFinEarly) && self.rcv_fin.is_some() {
+            self.rcv_fin = Some(self.rcv_nxt);
+        }
         if self.rcv_fin != Some(self.rcv_nxt) {
             return;
         }
         match self.state {
             State::Established => self.state = State::CloseWait,
+            State::FinWait1 if is_planted(Bug::TakesFinForAck) => self.wait_out(cx.now),
             State::FinWait1 => self.state = State::Closing,
+            State::FinWait2 if is_planted(Bug::SkipsTimeWait) => self.end(Ending::Closed),
             State::FinWait2 => self.wait_out(cx.now),
             _ => return,
         }

@@ -18,6 +18,12 @@ impl Connection {
         if self.is_closing || !self.state.takes_data() { 0 } else { self.send.put(data) }
     }
 
+    /// SEND without a copy: `data` from `start` on.
+    pub(super) fn share(&mut self, data: &Arc<[u8]>, start: usize) -> usize {
+        let may_send = !self.is_closing && self.state.takes_data();
+        if may_send { self.send.share(data, start) } else { 0 }
+    }
+
     /// Takes over other policies, but for those that the SYN has told the peer.
     pub(super) fn tailor(&mut self, profile: Profile) {
         let Profile { receive_window, mss_max, extensions, timestamps, .. } = *self.profile;

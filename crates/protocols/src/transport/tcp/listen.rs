@@ -163,7 +163,7 @@ impl Tcp {
         connection.synchronize(&arrival.header);
         connection.statistics.segments_in += 1;
         self.fast_open_request(&mut connection, place, arrival, cx);
-        let Some(id) = self.table.insert(connection, Some(place)) else { return };
+        let Some(id) = self.insert(connection, Some(place)) else { return };
         cx.meter.count(Counter::TcpPassiveOpens);
         if let Some(listener) = self.listeners.get_mut(&place) {
             listener.half_open.push_back(id);
@@ -283,7 +283,7 @@ impl Tcp {
         connection.begin_at(iss);
         connection.synchronize(&syn);
         connection.syn_was_sent();
-        let Some(id) = self.table.insert(connection, Some(place)) else { return };
+        let Some(id) = self.insert(connection, Some(place)) else { return };
         cx.meter.count(Counter::TcpPassiveOpens);
         cx.meter.count(Counter::TcpSynCookiesIn);
         if let Ok(connection) = self.table.get_mut(id)

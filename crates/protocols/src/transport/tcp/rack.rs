@@ -10,7 +10,7 @@ use super::flight::{Judgment, Newest};
 use crate::time::{Duration, Instant};
 
 /// Recoveries for which a wider window is kept (RFC 8985 §6.2 step 4).
-const KEPT_RECOVERIES: u32 = 16;
+const KEPT_RECOVERIES: u8 = 16;
 /// Segments above a hole that are as good as three duplicate acknowledgments.
 const DUPLICATE_THRESHOLD: u64 = 3;
 /// How long a round trip may be the least of all: a path changes.
@@ -50,19 +50,25 @@ pub(super) struct Rack {
     /// When the newest delivery was sent and where it ends.
     newest: Option<(Instant, u64)>,
     rtt: Duration,
-    pub(super) min_rtt: MinRtt,
-    has_seen_reordering: bool,
-    /// Quarters of the least round trip beyond the first.
-    steps: u32,
-    recoveries_left: u32,
+    pub(super) learned: Learned,
     /// The window grows once until this place is acknowledged.
     round_end: Option<u64>,
 }
 
+/// What outlives a flight, whose places mean nothing to the next one.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Learned {
+    pub(super) min_rtt: MinRtt,
+    has_seen_reordering: bool,
+    /// Quarters of the least round trip beyond the first.
+    steps: u8,
+    recoveries_left: u8,
+}
+
 impl Rack {
-    /// Returns what outlives a flight: the places in it mean nothing to the next one.
-    pub(super) fn settled(&self) -> Self {
-        Self { newest: None, round_end: None, ..self.clone() }
+    /// Begins with what an earlier flight has learned.
+    pub(super) fn remembering(learned: Learned) -> Self {
+        Self { learned, ..Self::default() }
     }
 
     /// Step 1 and 2: takes the newest sending of what an acknowledgment delivers. `is_original`
@@ -70,12 +76,12 @@ impl Rack {
     pub(super) fn delivered(&mut self, newest: &Newest, is_original: bool, now: Instant) {
         let rtt = now - newest.stamp.sent_at;
         if newest.is_again {
-            let is_too_early = self.min_rtt.get().is_some_and(|least| rtt < least);
+            let is_too_early = self.learned.min_rtt.get().is_some_and(|least| rtt < least);
             if is_too_early || is_original {
                 return;
             }
         } else {
-            self.min_rtt.measured(rtt, now);
+            self.learned.min_rtt.measured(rtt, now);
         }
         self.rtt = rtt;
         let latest = (newest.stamp.sent_at, newest.end);
@@ -98,7 +104,7 @@ impl Rack {
 
     /// Step 3.
     pub(super) fn reordered(&mut self) {
-        self.has_seen_reordering = true;
+        self.learned.has_seen_reordering = true;
     }
 
     /// Step 4: the peer reports something received twice that we did send twice.
@@ -107,16 +113,16 @@ impl Rack {
             return;
         }
         self.round_end = Some(nxt);
-        self.steps = (self.steps + 1).min(64);
-        self.recoveries_left = KEPT_RECOVERIES;
-        self.has_seen_reordering = true;
+        self.learned.steps = (self.learned.steps + 1).min(64);
+        self.learned.recoveries_left = KEPT_RECOVERIES;
+        self.learned.has_seen_reordering = true;
     }
 
     /// Step 4: a recovery has ended.
     pub(super) fn recovered(&mut self) {
-        self.recoveries_left = self.recoveries_left.saturating_sub(1);
-        if self.recoveries_left == 0 {
-            self.steps = 0;
+        self.learned.recoveries_left = self.learned.recoveries_left.saturating_sub(1);
+        if self.learned.recoveries_left == 0 {
+            self.learned.steps = 0;
         }
     }
 
@@ -124,11 +130,11 @@ impl Rack {
     pub(super) fn reordering_window(&self, situation: Situation) -> Duration {
         let is_certain =
             situation.is_recovering || situation.sacked_segments >= DUPLICATE_THRESHOLD;
-        if !self.has_seen_reordering && is_certain {
+        if !self.learned.has_seen_reordering && is_certain {
             return Duration::ZERO;
         }
-        let quarter = self.min_rtt.get().unwrap_or(situation.srtt) / 4;
-        (quarter * (self.steps + 1)).min(situation.srtt)
+        let quarter = self.learned.min_rtt.get().unwrap_or(situation.srtt) / 4;
+        (quarter * (u32::from(self.learned.steps) + 1)).min(situation.srtt)
     }
 
     /// Step 5: judges what was sent at `sent_at` and ends at `end`.

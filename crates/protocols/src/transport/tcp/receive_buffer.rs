@@ -10,6 +10,7 @@
 
 use crate::meter::{Counter, Meter};
 use crate::packet::Packet;
+use crate::planted::{Bug, is_planted};
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -116,6 +117,13 @@ impl ReceiveBuffer {
         match self.typed.get(self.typed_read..) {
             Some(typed) if !typed.is_empty() => typed,
             _ => self.rest.as_ref().and_then(|rest| rest.pieces.front()).map_or(&[], Piece::data),
+        }
+    }
+
+    /// Holds no memory for what was typed if all of that was read.
+    pub(super) fn shrink(&mut self) {
+        if self.typed.is_empty() {
+            self.typed = Vec::new();
         }
     }
 
@@ -266,6 +274,7 @@ impl Rest {
         if let Some(room) = self.ring.get_mut(start..start + first.len()) {
             room.copy_from_slice(first);
         }
+        let rest = if is_planted(Bug::LosesRingTurn) { &[] } else { rest };
         if let Some(room) = self.ring.get_mut(..rest.len()) {
             room.copy_from_slice(rest);
         }

@@ -170,7 +170,7 @@ impl Recovery {
         Some(Settled {
             window: self.window.settled(),
             limits: self.limits,
-            rack: self.rack.settled(),
+            learned: self.rack.learned,
             delivered: self.flight.delivered(),
             rate: self.rate,
             reordering_max: self.reordering_max,
@@ -178,10 +178,11 @@ impl Recovery {
     }
 
     /// Takes up again what was kept.
-    pub(super) fn resume(&mut self, settled: Settled) {
+    pub(super) fn resume(&mut self, settled: &Settled) {
         self.window.resume(settled.window);
         self.flight.resume(settled.delivered);
-        (self.limits, self.rack, self.rate) = (settled.limits, settled.rack, settled.rate);
+        self.rack = Rack::remembering(settled.learned);
+        (self.limits, self.rate) = (settled.limits, settled.rate);
         self.reordering_max = settled.reordering_max;
     }
 
@@ -198,7 +199,7 @@ impl Recovery {
             delivery_rate: self.rate.map(|rate| rate.bytes_per_s),
             is_rate_app_limited: self.rate.is_some_and(|rate| rate.is_app_limited),
             pacing_rate: self.pacing.rate(),
-            min_rtt: self.rack.min_rtt.get(),
+            min_rtt: self.rack.learned.min_rtt.get(),
             reordering: self.reordering_max,
             limited: self.limits.times(),
         }
@@ -563,7 +564,7 @@ impl Recovery {
             mss: 0,
             now,
         });
-        let is_long = self.rack.min_rtt.get().is_some_and(|rtt| rtt >= pacing::MIN_RTT);
+        let is_long = self.rack.learned.min_rtt.get().is_some_and(|rtt| rtt >= pacing::MIN_RTT);
         if let Some(rate) = rate.filter(|_| is_long) {
             self.pacing.set(rate);
         }
@@ -627,6 +628,20 @@ impl Recovery {
         self.prr = None;
         self.duplicates = 0;
         (self.tail_probe, self.probe_at, self.reordering_at) = (None, None, None);
+    }
+
+    /// Returns whether nothing is missing.
+    pub(super) fn is_calm(&self) -> bool {
+        self.phase == Phase::Open && self.flight.lost() == 0
+    }
+
+    /// Takes back what was done about a loss that says nothing of congestion (RFC 8899 §3); what
+    /// is lost goes again. Without blocks it cannot be known what is lost.
+    pub(super) fn forgive(&mut self) {
+        if self.has_blocks {
+            self.window.undo();
+            self.leave();
+        }
     }
 
     /// Forgets what is out: the peer has shut its window over it.

@@ -1,68 +1,220 @@
-//! What the user gave and the peer has not yet acknowledged, in one ring.
+//! What the user gave and the peer has not yet acknowledged.
+//!
+//! Mostly that is a ring of copied bytes. A user who gives large pieces and keeps them unchanged
+//! may share them instead: they are sent from where they lie, and no byte is copied. While any are
+//! held, a list says in which order shared pieces and bytes of the ring follow each other.
 
+use alloc::boxed::Box;
 use alloc::collections::VecDeque;
+use alloc::sync::Arc;
 
 /// Bytes of memory that an empty buffer keeps, so that a person's typing allocates nothing.
 const IDLE_CAPACITY: usize = 64;
+/// Fewer bytes than these are copied: what is gathered from many places takes longer to send.
+const SHARED_MIN: usize = 16 * 1024;
 
 /// Bytes from the first unacknowledged one on, up to a limit.
 #[derive(Debug)]
 pub(super) struct SendBuffer {
+    /// The bytes that were copied.
     bytes: VecDeque<u8>,
     limit: usize,
+    /// Made when the first piece is shared, and dropped with the last.
+    order: Option<Box<Order>>,
+}
+
+/// In which order the bytes of the ring and shared pieces follow each other.
+#[derive(Debug, Default)]
+struct Order {
+    pieces: VecDeque<Piece>,
+    shared_len: usize,
+    shared_pieces: usize,
+}
+
+#[derive(Debug)]
+enum Piece {
+    /// So many of the next bytes of the ring.
+    Copied(usize),
+    /// Bytes that the user holds too.
+    Shared { bytes: Arc<[u8]>, start: usize, end: usize },
+}
+
+impl Piece {
+    fn len(&self) -> usize {
+        match self {
+            Self::Copied(len) => *len,
+            Self::Shared { start, end, .. } => end - start,
+        }
+    }
 }
 
 impl SendBuffer {
     pub(super) fn new(limit: usize) -> Self {
-        Self { bytes: VecDeque::new(), limit }
+        Self { bytes: VecDeque::new(), limit, order: None }
     }
 
     pub(super) fn set_limit(&mut self, limit: usize) {
         self.limit = limit;
     }
 
+    fn held(&self) -> usize {
+        self.bytes.len() + self.order.as_ref().map_or(0, |order| order.shared_len)
+    }
+
     /// Returns how many bytes are held.
     pub(super) fn len(&self) -> u32 {
-        u32::try_from(self.bytes.len()).unwrap_or(u32::MAX)
+        u32::try_from(self.held()).unwrap_or(u32::MAX)
     }
 
     /// Returns how many bytes the user may still give.
     pub(super) fn room(&self) -> usize {
-        self.limit.saturating_sub(self.bytes.len())
+        self.limit.saturating_sub(self.held())
     }
 
     /// Takes as much of `data` as there is room for and returns how much that was.
     pub(super) fn put(&mut self, data: &[u8]) -> usize {
         let taken = data.len().min(self.room());
         self.bytes.extend(data.get(..taken).unwrap_or_default());
+        if let Some(order) = &mut self.order {
+            match order.pieces.back_mut() {
+                Some(Piece::Copied(len)) => *len += taken,
+                _ => order.pieces.push_back(Piece::Copied(taken)),
+            }
+        }
+        taken
+    }
+
+    /// Takes as much of `data` from `start` on as there is room for, without a copy if it is worth
+    /// it, and returns how much that was.
+    pub(super) fn share(&mut self, data: &Arc<[u8]>, start: usize) -> usize {
+        let rest = data.get(start..).unwrap_or_default();
+        let taken = rest.len().min(self.room());
+        if taken < SHARED_MIN {
+            return self.put(rest);
+        }
+        let copied = self.bytes.len();
+        let order = self.order.get_or_insert_with(|| {
+            let pieces = (copied > 0).then_some(Piece::Copied(copied)).into_iter().collect();
+            Box::new(Order { pieces, ..Order::default() })
+        });
+        order.shared_len += taken;
+        order.shared_pieces += 1;
+        order.pieces.push_back(Piece::Shared {
+            bytes: Arc::clone(data),
+            start,
+            end: start + taken,
+        });
         taken
     }
 
     /// Drops what was acknowledged.
     pub(super) fn acknowledge(&mut self, count: u32) {
-        let count = self.bytes.len().min(count as usize);
-        self.bytes.drain(..count);
+        let count = self.held().min(count as usize);
+        let copied = self.order.as_mut().map_or(count, |order| order.acknowledge(count));
+        self.bytes.drain(..copied);
+        self.order.take_if(|order| order.shared_pieces == 0);
         // An idle connection holds no memory that only a busy one needs.
         if self.bytes.is_empty() && self.bytes.capacity() > IDLE_CAPACITY {
             self.bytes = VecDeque::new();
         }
     }
 
-    /// Returns `len` bytes from `offset` on, in the two parts of the ring.
-    pub(super) fn range(&self, offset: u32, len: u32) -> [&[u8]; 2] {
-        let (front, back) = self.bytes.as_slices();
-        let (start, end) = (offset as usize, offset as usize + len as usize);
-        let part = |slice: &'_ [u8], from: usize| -> (usize, usize) {
-            let clip = |at: usize| at.saturating_sub(from).min(slice.len());
-            (clip(start), clip(end))
-        };
-        let (front_start, front_end) = part(front, 0);
-        let (back_start, back_end) = part(back, front.len());
-        [
-            front.get(front_start..front_end).unwrap_or_default(),
-            back.get(back_start..back_end).unwrap_or_default(),
-        ]
+    /// Holds no memory if it holds no bytes.
+    pub(super) fn shrink(&mut self) {
+        if self.bytes.is_empty() {
+            self.bytes = VecDeque::new();
+        }
     }
+
+    /// Returns how many of the `len` bytes from `offset` on [`Self::range`] shows.
+    pub(super) fn reach(&self, offset: u32, len: u32) -> u32 {
+        if self.order.is_none() {
+            return len;
+        }
+        let [front, back] = self.range(offset, len);
+        u32::try_from(front.len() + back.len()).unwrap_or(u32::MAX)
+    }
+
+    /// Returns `len` bytes from `offset` on, or as many of them as lie in two parts.
+    pub(super) fn range(&self, offset: u32, len: u32) -> [&[u8]; 2] {
+        let (offset, len) = (offset as usize, len as usize);
+        match &self.order {
+            None => range_of_ring(&self.bytes, offset, len),
+            Some(order) => order.range(&self.bytes, offset, len),
+        }
+    }
+}
+
+impl Order {
+    /// Drops the first `count` bytes, and returns how many of them lie in the ring.
+    fn acknowledge(&mut self, count: usize) -> usize {
+        let (mut left, mut copied) = (count, 0);
+        while left > 0 {
+            let Some(piece) = self.pieces.front_mut() else { break };
+            let dropped = left.min(piece.len());
+            left -= dropped;
+            let is_whole = dropped == piece.len();
+            match piece {
+                Piece::Copied(len) => {
+                    *len -= dropped;
+                    copied += dropped;
+                }
+                Piece::Shared { start, .. } => {
+                    *start += dropped;
+                    self.shared_len -= dropped;
+                    self.shared_pieces -= usize::from(is_whole);
+                }
+            }
+            if is_whole {
+                self.pieces.pop_front();
+            }
+        }
+        copied
+    }
+
+    fn range<'a>(&'a self, ring: &'a VecDeque<u8>, offset: usize, len: usize) -> [&'a [u8]; 2] {
+        let (mut skip, mut left, mut in_ring) = (offset, len, 0);
+        let mut parts = [[].as_slice(); 2];
+        let mut free = parts.iter_mut();
+        for piece in &self.pieces {
+            let here = left.min(piece.len().saturating_sub(skip));
+            let found = match piece {
+                _ if here == 0 => [&[][..], &[][..]],
+                Piece::Copied(_) => range_of_ring(ring, in_ring + skip, here),
+                Piece::Shared { bytes, start, .. } => {
+                    let from = start + skip;
+                    [bytes.get(from..from + here).unwrap_or_default(), &[]]
+                }
+            };
+            for found in found.into_iter().filter(|found| !found.is_empty()) {
+                let Some(part) = free.next() else { return parts };
+                *part = found;
+            }
+            left -= here;
+            if left == 0 {
+                break;
+            }
+            skip = skip.saturating_sub(piece.len());
+            in_ring += if let Piece::Copied(len) = piece { *len } else { 0 };
+        }
+        parts
+    }
+}
+
+/// Returns `len` bytes from `offset` on, in the two parts of a ring.
+fn range_of_ring(ring: &VecDeque<u8>, offset: usize, len: usize) -> [&[u8]; 2] {
+    let (front, back) = ring.as_slices();
+    let (start, end) = (offset, offset + len);
+    let part = |slice: &'_ [u8], from: usize| -> (usize, usize) {
+        let clip = |at: usize| at.saturating_sub(from).min(slice.len());
+        (clip(start), clip(end))
+    };
+    let (front_start, front_end) = part(front, 0);
+    let (back_start, back_end) = part(back, front.len());
+    [
+        front.get(front_start..front_end).unwrap_or_default(),
+        back.get(back_start..back_end).unwrap_or_default(),
+    ]
 }
 
 #[cfg(test)]
@@ -95,5 +247,72 @@ mod tests {
         assert_eq!(buffer.put(b"abcdef"), 4);
         buffer.acknowledge(3);
         assert_eq!((buffer.len(), buffer.room()), (1, 3));
+    }
+
+    /// What a user or a peer may do to a buffer.
+    #[derive(Clone, Copy, Debug)]
+    enum Call {
+        Put(usize),
+        Share(usize),
+        Acknowledge(u32),
+    }
+
+    fn calls() -> impl Strategy<Value = Vec<Call>> {
+        let call = prop_oneof![
+            (0..40_000_usize).prop_map(Call::Put),
+            (0..60_000_usize).prop_map(Call::Share),
+            (0..90_000_u32).prop_map(Call::Acknowledge),
+        ];
+        prop::collection::vec(call, 0..20)
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+        #[test]
+        fn shared_and_copied_bytes_are_shown_in_the_order_in_which_they_came(
+            calls in calls(), offset in 0..150_000_u32, len in 0..70_000_u32
+        ) {
+            let data: Arc<[u8]> =
+                (0..100_000_u32).map(|i| u8::try_from(i * 7 % 251).unwrap()).collect();
+            let (mut buffer, mut model) = (SendBuffer::new(150_000), VecDeque::new());
+            for call in calls {
+                match call {
+                    Call::Put(len) => {
+                        let taken = buffer.put(&data[..len]);
+                        model.extend(&data[..taken]);
+                    }
+                    Call::Share(start) => {
+                        let taken = buffer.share(&data, start);
+                        model.extend(&data[start..start + taken]);
+                    }
+                    Call::Acknowledge(count) => {
+                        buffer.acknowledge(count);
+                        model.drain(..model.len().min(count as usize));
+                    }
+                }
+                prop_assert_eq!(buffer.len() as usize, model.len());
+            }
+            let held = model.make_contiguous();
+            let start = held.len().min(offset as usize);
+            let shown = buffer.range(offset, len).concat();
+            prop_assert!(held[start..].starts_with(&shown));
+            prop_assert_eq!(shown.is_empty(), held.len() == start || len == 0);
+            prop_assert!(shown.len() <= len as usize);
+            if buffer.order.is_some() {
+                prop_assert_eq!(buffer.reach(offset, len) as usize, shown.len());
+            }
+        }
+    }
+
+    #[test]
+    fn a_shared_piece_is_let_go_once_it_is_acknowledged() {
+        let mut buffer = SendBuffer::new(100_000);
+        let data: Arc<[u8]> = Arc::new([1; 50_000]);
+        assert_eq!(buffer.share(&data, 10_000), 40_000);
+        assert_eq!(buffer.range(0, 10)[0].as_ptr(), data[10_000..].as_ptr());
+        buffer.acknowledge(39_999);
+        assert_eq!(Arc::strong_count(&data), 2);
+        buffer.acknowledge(1);
+        assert_eq!((Arc::strong_count(&data), buffer.order.is_none()), (1, true));
     }
 }

@@ -12,7 +12,7 @@
 use super::congestion_window::SettledWindow;
 use super::flight::RateSample;
 use super::limits::Limits;
-use super::rack::Rack;
+use super::rack::Learned;
 use super::recovery::{Phase, Recovery};
 use super::status::RecoveryStatus;
 
@@ -21,7 +21,7 @@ use super::status::RecoveryStatus;
 pub(super) struct Settled {
     pub(super) window: SettledWindow,
     pub(super) limits: Limits,
-    pub(super) rack: Rack,
+    pub(super) learned: Learned,
     pub(super) delivered: u64,
     pub(super) rate: Option<RateSample>,
     pub(super) reordering_max: u64,
@@ -35,7 +35,7 @@ impl Settled {
             delivered: self.delivered,
             delivery_rate: self.rate.map(|rate| rate.bytes_per_s),
             is_rate_app_limited: self.rate.is_some_and(|rate| rate.is_app_limited),
-            min_rtt: self.rack.min_rtt.get(),
+            min_rtt: self.learned.min_rtt.get(),
             reordering: self.reordering_max,
             limited: self.limits.times(),
             ..RecoveryStatus::default()

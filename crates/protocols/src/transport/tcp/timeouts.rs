@@ -6,6 +6,7 @@ use super::status::{Ending, Event};
 use super::user_timeout::Limit;
 use crate::cx::Cx;
 use crate::meter::{Counter, Quantity};
+use crate::planted::{Bug, is_planted};
 use crate::time::{Duration, Instant};
 
 /// How long what the user has given up may wait for the peer's FIN or for its window. RFC 9293
@@ -131,7 +132,7 @@ impl Connection {
         if silent >= limit || is_too_long || (self.is_released && shut >= GIVE_UP_RELEASED_AFTER) {
             return self.give_up(cx);
         }
-        self.must_probe = true;
+        self.must_probe = !is_planted(Bug::ForgetsPersist);
     }
 
     /// RFC 8985 §6.3 and §7.3.
@@ -143,6 +144,7 @@ impl Connection {
             // The timeout counts from the probe on.
             self.restart_retransmit_timer(cx.now);
         }
+        self.forgive_lost_probe(began_recovery);
         if began_recovery {
             cx.meter.count(Counter::TcpFastRetransmits);
             self.statistics.fast_retransmits += 1;
@@ -170,6 +172,9 @@ impl Connection {
         self.timed = None;
         self.must_probe_tail = false;
         if is_opening {
+            if is_planted(Bug::ForgetsSyn) {
+                return;
+            }
             // An early answer goes again behind the SYN.
             if let Some(recovery) = &mut self.recovery {
                 recovery.forget_flight();
@@ -177,6 +182,7 @@ impl Connection {
             self.snd_nxt = self.snd_una;
             return;
         }
+        self.path_timed_out(cx);
         // RFC 6298 (5.4): the earliest segment goes first, and all after it may be lost too.
         self.recovery().timed_out(timeouts == 0);
         if self.snd_wnd == 0 {
@@ -229,11 +235,14 @@ impl Connection {
     /// Starts the retransmission timer anew if anything is outstanding (RFC 6298 (5.1)-(5.3)).
     pub(super) fn restart_retransmit_timer(&mut self, now: Instant) {
         let is_outstanding = self.snd_nxt != self.snd_una;
-        let end = now + self.rtt.rto();
+        let times = if is_planted(Bug::WaitsTooLong) { 10 } else { 1 };
+        let end = now + self.rtt.rto() * times;
         // A timeout that the user has set is kept to the moment.
         let limit = self.profile.patience.r2.and(self.timers.retransmitting);
         let end = limit.map_or(end, |(since, _)| end.min(since + self.give_up_limit().time));
-        self.timers.retransmit = is_outstanding.then_some(end);
+        let stops = is_planted(Bug::StopsRetransmitting)
+            && self.timers.retransmitting.is_some_and(|(_, count)| count > 3);
+        self.timers.retransmit = (is_outstanding && !stops).then_some(end);
     }
 
     /// Starts the persist timer: data waits, nothing is outstanding, and the window is too small.

@@ -12,6 +12,7 @@ use super::sack::Blocks;
 use super::seq::Seq;
 use crate::cx::Cx;
 use crate::meter::{Counter, Quantity};
+use crate::planted::{Bug, is_planted};
 use crate::time::Instant;
 
 /// A segment to be sent: its header, and where its data lies in the send buffer.
@@ -64,7 +65,13 @@ impl Connection {
             .or_else(|| self.plan_probe(cx))
             .or_else(|| self.plan_keep_alive(cx))
             .or_else(|| self.plan_acknowledgment());
-        plan.map(|plan| self.seal(plan, cx))
+        plan.map(|plan| self.seal(self.within_reach(plan), cx))
+    }
+
+    /// Cuts what lies in more pieces of the send buffer than a segment is gathered from.
+    fn within_reach(&self, plan: Plan) -> Plan {
+        let len = self.send.reach(plan.seq.since(self.send_start), plan.len);
+        if len < plan.len { Plan { len, fin: false, ..plan } } else { plan }
     }
 
     fn plan_syn(&self) -> Option<Plan> {
@@ -78,11 +85,11 @@ impl Connection {
         // A device that cuts would put the same urgent pointer into every segment.
         let is_single = self.snd_up.is_some();
         let segments = if is_single { 1 } else { (super_segment_max / self.snd_mss).max(1) };
-        let (seq, len) = self.recovery.as_ref()?.next_lost(segments * self.snd_mss)?;
+        let mss = self.data_mss();
+        let (seq, len) = self.recovery.as_ref()?.next_lost(segments * mss)?;
         // The peer does not take what is behind its window, even if it was inside when it left.
         let window = self.snd_wnd.saturating_sub(seq.since(self.snd_una));
         let len = len.min(window).min(self.quantum());
-        let mss = self.data_mss();
         let len = if len > mss { len - len % mss } else { len };
         if len == 0 || !self.is_paced_now(cx.now) {
             return None;
@@ -93,7 +100,7 @@ impl Connection {
     /// `len` numbers from `seq` on, of which the last may be that of the FIN.
     fn plan_again(&self, seq: Seq, len: u32) -> Plan {
         let held = self.send.len().saturating_sub(seq.since(self.send_start));
-        let fin = self.is_closing && len > held;
+        let fin = self.is_closing && len > held && !is_planted(Bug::ForgetsFin);
         Plan { seq, len: len.min(held), syn: false, fin }
     }
 
@@ -119,7 +126,8 @@ impl Connection {
     }
 
     fn plan_data(&mut self, super_segment_max: u32, cx: &mut Cx<'_>) -> Option<Plan> {
-        let may_emit = self.state.emits_data() || self.is_open_early();
+        let stops = is_planted(Bug::StopsAtPeerClose) && self.state == State::CloseWait;
+        let may_emit = (self.state.emits_data() && !stops) || self.is_open_early();
         if !may_emit || self.snd_nxt == self.snd_end() {
             self.note_limit(0, 0, cx.now);
             return None;
@@ -127,7 +135,11 @@ impl Connection {
         self.restart_after_idle(cx);
         let unsent = self.send.len().saturating_sub(self.snd_nxt.since(self.send_start));
         let window = self.snd_wnd.saturating_sub(self.outstanding());
+        let window = if is_planted(Bug::IgnoresWindow) { u32::MAX } else { window };
         let usable = window.min(self.recovery().allowance());
+        if let Some(len) = self.path_probe_of(unsent.min(usable), cx) {
+            return Some(Plan { seq: self.snd_nxt, len, syn: false, fin: false });
+        }
         let len = unsent.min(usable).min(self.quantum());
         let len = self.whole_segments(len, unsent, super_segment_max);
         // A FIN takes no room in the network: the congestion window does not hold it up.
@@ -144,6 +156,15 @@ impl Connection {
             return None;
         }
         Some(Plan { seq: self.snd_nxt, len, syn: false, fin })
+    }
+
+    /// Returns how much of what may leave a segment takes that probes the path, if one is due.
+    fn path_probe_of(&mut self, usable: u32, cx: &mut Cx<'_>) -> Option<u32> {
+        let has_search = self.path.is_some() && self.snd_up.is_none() && self.state.emits_data();
+        if !has_search || self.snd_nxt != self.snd_max || !self.is_paced_now(cx.now) {
+            return None;
+        }
+        self.path_probe(usable, cx)
     }
 
     /// Returns how much may leave together.
@@ -330,6 +351,7 @@ impl Connection {
         let is_new = plan.len > 0 && !is_probe && !plan.seq.is_before(self.snd_max);
         let urgent = self.urgent_pointer(plan, cx);
         let flags = self.flags(plan, urgent, is_new);
+        let is_probe = is_new && self.is_path_probe(plan.seq);
         let mss = self.data_mss();
         let blocks_max = self.blocks_max();
         let sack = self.sack.as_mut().map_or(Blocks::NONE, |sack| sack.take(blocks_max));
@@ -337,7 +359,7 @@ impl Connection {
             source_port: self.ends.local.port(),
             destination_port: self.ends.remote.port(),
             seq: plan.seq,
-            ack: self.rcv_nxt,
+            ack: self.rcv_nxt + self.acknowledged_hole(),
             flags,
             window: u16::try_from(window).unwrap_or(u16::MAX),
             urgent,
@@ -345,12 +367,17 @@ impl Connection {
         };
         self.count_acknowledgment(plan, cx);
         self.sent(plan, cx);
-        let offset = plan.seq.since(self.send_start);
-        let is_long = plan.len > mss;
+        let is_beside = is_planted(Bug::RepeatsBesidePlace) && !is_new && plan.len > 0;
+        let offset = plan.seq.since(self.send_start) + u32::from(is_beside);
+        let is_long = plan.len > mss && !is_probe;
         let segment_size = if is_long { u16::try_from(mss).unwrap_or(0) } else { 0 };
         // RFC 3168 §6.1.5: what goes again, and what carries no data, may not be marked.
         let ecn = if self.ecn.is_on && is_new { ECN_CAPABLE } else { 0 };
         Outgoing { header, offset, len: plan.len, segment_size, ecn }
+    }
+
+    fn acknowledged_hole(&self) -> u32 {
+        u32::from(is_planted(Bug::AcknowledgesHole) && self.receive.has_early())
     }
 
     fn flags(&mut self, plan: Plan, urgent: u16, is_new: bool) -> Flags {
@@ -415,6 +442,7 @@ impl Connection {
             let segments = u64::from(len.div_ceil(self.snd_mss));
             cx.meter.add(Counter::TcpRetransmissions, segments);
             self.statistics.retransmissions += segments;
+            self.path_sent_again(plan.seq, end, cx.now);
             self.timed = None;
         } else if plan.syn {
             self.timed = Some(Timed { end, sent_at: cx.now });
