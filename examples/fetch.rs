@@ -1,7 +1,9 @@
-//! Fetches a page over our own TCP/IP on a TUN: `fetch 10.82.0.1:80 /index.html`.
+//! Fetches a page over our own TCP/IP on a TUN, which is made as `echo_server` says:
 //!
-//! The TUN is the one of `echo_server`; a server of pages listens on the address of its interface:
-//! `busybox httpd -f -p 10.82.0.1:80 -h /usr/share/doc`.
+//! ```text
+//! busybox httpd -f -p 10.82.0.1:80 -h /usr/share/common-licenses &
+//! cargo run --release -p os --example fetch -- 10.82.0.1:80 /GPL-2
+//! ```
 use os::device::Device;
 use os::host::Host;
 use os::tun::{Options, Tun};
@@ -9,13 +11,24 @@ use protocols::station::Settings;
 use std::error::Error;
 use std::io::Write;
 use std::net::{Ipv4Addr, SocketAddr};
+use std::process::ExitCode;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 #[tokio::main(flavor = "current_thread")]
-async fn main() -> Result<(), Box<dyn Error>> {
+async fn main() -> ExitCode {
     let mut arguments = std::env::args().skip(1);
-    let server: SocketAddr = arguments.next().ok_or("usage: fetch ADDRESS:PORT [PATH]")?.parse()?;
+    let server = arguments.next().and_then(|server| server.parse().ok());
     let path = arguments.next().unwrap_or_else(|| "/".to_owned());
+    let Some(server) = server else {
+        eprintln!("usage: fetch ADDRESS:PORT [PATH], for example fetch 10.82.0.1:80 /");
+        return ExitCode::from(2);
+    };
+    let Err(error) = fetch(server, &path).await else { return ExitCode::SUCCESS };
+    eprintln!("fetch: {error}");
+    ExitCode::FAILURE
+}
+
+async fn fetch(server: SocketAddr, path: &str) -> Result<(), Box<dyn Error>> {
     let offloading = Options { is_offloading: true, ..Options::default() };
     let tun = Tun::open_with(Some("plumb0"), offloading)?;
     let address = Ipv4Addr::new(10, 82, 0, 2);
@@ -30,12 +43,8 @@ async fn main() -> Result<(), Box<dyn Error>> {
     std::io::stdout().write_all(&page)?;
 
     let status = stream.status()?;
-    eprintln!(
-        "{} bytes in {} segments, round trip {:?}, {} sent again",
-        status.statistics.bytes_in,
-        status.statistics.segments_in,
-        status.srtt.unwrap_or_default(),
-        status.statistics.retransmissions,
-    );
+    let (counted, rtt) = (status.statistics, status.srtt.unwrap_or_default());
+    let (bytes, segments, again) = (counted.bytes_in, counted.segments_in, counted.retransmissions);
+    eprintln!("{bytes} bytes in {segments} segments, round trip {rtt:?}, {again} sent again");
     Ok(())
 }

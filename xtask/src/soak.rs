@@ -1,12 +1,13 @@
 //! `./x soak`: the simulator's campaign of faults, one seed after the other, on every core.
 
 use anyhow::{Context as _, Result, bail, ensure};
+use os::clock::thread_cpu_time;
 use simulator::soak;
 use std::io::Write as _;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 const USAGE: &str = "\
 usage: ./x soak [--seeds N] [--seed S] [--jobs J]
@@ -100,9 +101,9 @@ fn run_all(order: Order, jobs: usize) -> Outcome {
                     if seed >= end {
                         return;
                     }
-                    let started = Instant::now();
+                    let before = thread_cpu_time();
                     let result = soak::run(seed);
-                    note(&outcome, result, started.elapsed());
+                    note(&outcome, result, thread_cpu_time().saturating_sub(before));
                 }
             });
         }

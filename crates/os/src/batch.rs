@@ -22,6 +22,7 @@ pub const BATCH_LEN: usize = 64;
 pub struct Batch {
     ring: Option<IoUring>,
     refused: Option<Errno>,
+    failure: Option<Errno>,
     parts: Vec<[libc::iovec; PARTS]>,
     counts: Counts,
 }
@@ -77,7 +78,7 @@ impl Batch {
 
     fn without_ring(refused: Option<Errno>) -> Self {
         let parts = Vec::with_capacity(BATCH_LEN);
-        Self { ring: None, refused, parts, counts: Counts::default() }
+        Self { ring: None, refused, failure: None, parts, counts: Counts::default() }
     }
 
     /// Returns why the kernel gave no ring, if it refused one.
@@ -96,6 +97,11 @@ impl Batch {
     #[must_use]
     pub fn counts(&self) -> Counts {
         self.counts
+    }
+
+    /// Returns what the device said of the last packet that it did not take, once.
+    pub fn take_failure(&mut self) -> Option<Errno> {
+        self.failure.take()
     }
 
     /// Writes `packets` in their order, each in three parts, to a device that does not block and
@@ -120,9 +126,13 @@ impl Batch {
     }
 
     fn write_plainly(&mut self, device: &Tun, packets: &[[&[u8]; PARTS]]) -> usize {
-        let is_taken =
-            |packet: &&[&[u8]; PARTS]| device.write_vectored(&Default::default(), **packet);
-        let taken = packets.iter().filter(|packet| matches!(is_taken(packet), Ok(Some(_)))).count();
+        let mut taken = 0;
+        for packet in packets {
+            match device.write_vectored(&Default::default(), *packet) {
+                Ok(written) => taken += usize::from(written.is_some()),
+                Err(error) => self.failure = Errno::from_io_error(&error),
+            }
+        }
         self.counts.calls += count(packets.len());
         self.counts.written += count(taken);
         self.counts.failed += count(packets.len() - taken);
@@ -153,7 +163,13 @@ impl Batch {
             assert!(pushed.is_ok(), "a ring of {BATCH_LEN} has room for a batch");
         }
         let ended = wait_for_all(ring, packets.len(), &mut self.counts.calls);
-        let taken = ring.completion().filter(|entry| entry.result() > 0).count();
+        let mut taken = 0;
+        for entry in ring.completion() {
+            match entry.result() {
+                1.. => taken += 1,
+                code => self.failure = Some(Errno::from_raw_os_error(-code)),
+            }
+        }
         self.counts.ringed += count(taken);
         self.counts.failed += count(packets.len().saturating_sub(taken));
         if let Err(error) = ended {

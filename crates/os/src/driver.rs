@@ -133,6 +133,12 @@ impl Driver {
         written
     }
 
+    /// Returns whether the device had no room for the last packet, which waits.
+    #[must_use]
+    pub fn waits_for_room(&self) -> bool {
+        self.is_full
+    }
+
     /// Returns the device.
     #[must_use]
     pub fn device(&self) -> &Device {
@@ -471,6 +477,11 @@ impl Outbox {
         self.lost += u64::try_from(packets.len().saturating_sub(taken)).unwrap_or(0);
         self.bytes.clear();
         self.ends.clear();
+        if let Some(failure) = self.batch.take_failure().map(io::Error::from)
+            && is_about_the_device(&failure)
+        {
+            return Err(failure);
+        }
         written.map(|_| ())
     }
 }

@@ -26,6 +26,10 @@ pub mod internet;
 pub mod link;
 pub mod meter;
 pub mod packet;
+#[cfg(not(planted))]
+mod planted;
+#[cfg(planted)]
+pub mod planted;
 pub mod station;
 pub mod terminal;
 pub mod time;

@@ -242,6 +242,15 @@ impl Pool {
         self.lent >= self.limit
     }
 
+    /// Returns whether those that are left are for what arrives. What we send ourselves must not
+    /// take the last: two ends of a line that both wait for the other to take a packet, and have
+    /// no buffer for the other's, would wait for ever.
+    #[must_use]
+    pub fn is_scarce(&self) -> bool {
+        let kept = (self.limit / 8).max(1);
+        self.lent >= self.limit.saturating_sub(kept).max(1)
+    }
+
     /// Returns whether so few are lent that data may stay in some of them for a while.
     #[must_use]
     pub fn is_ample(&self) -> bool {
@@ -259,6 +268,21 @@ impl Pool {
 mod tests {
     use super::*;
     use crate::cx::testing::Lab;
+
+    #[test]
+    fn the_last_packets_are_for_what_arrives() {
+        let mut lab = Lab::default();
+        let mut pool = Pool::new(16, 10);
+        let lent: Vec<_> =
+            core::iter::from_fn(|| (!pool.is_scarce()).then(|| pool.take(&mut lab.meter)))
+                .collect();
+        assert_eq!((lent.len(), pool.is_exhausted()), (14, false));
+    }
+
+    #[test]
+    fn the_only_packet_of_a_pool_may_go_out() {
+        assert!(!Pool::new(1, 10).is_scarce());
+    }
 
     #[test]
     fn headers_are_pushed_and_pulled_without_moving_the_data() {

@@ -53,6 +53,8 @@ pub(crate) trait Machine {
     fn gone_out(&mut self, count: usize, now: Instant);
     /// Runs the next step and returns it, if one is ready; the processor must be free.
     fn run_step(&mut self, now: Instant) -> Option<Step>;
+    /// Opens the line again, as its owner has to where it has come to an end (PPP).
+    fn reopen(&mut self, now: Instant);
     /// Returns until when the processor is busy.
     fn busy_until(&self) -> Instant;
     /// Returns when it wants to be called next, if nothing happens before.
@@ -86,6 +88,13 @@ impl<A: Application> Machine for Host<A> {
         self.meter.wait_until(now);
         let mut cx = Cx { now, chance: &mut self.chance, meter: &mut self.meter };
         self.scheduler.run_one(station, application, &mut cx)
+    }
+
+    fn reopen(&mut self, now: Instant) {
+        let mut cx = Cx { now, chance: &mut self.chance, meter: &mut self.meter };
+        if let Link::Ppp(ppp) = self.station.link_mut() {
+            ppp.open(&mut cx);
+        }
     }
 
     fn busy_until(&self) -> Instant {

@@ -111,6 +111,13 @@ impl<A: Application, B: Application> World<A, B> {
         self.place(side).clock = clock;
     }
 
+    /// Opens the line of a host again where it has come to an end (PPP).
+    pub fn reopen(&mut self, side: Side) {
+        let time = self.time(side);
+        self.machine(side).reopen(time);
+        self.turn(side);
+    }
+
     /// Returns the time.
     #[must_use]
     pub fn now(&self) -> Instant {

@@ -60,6 +60,7 @@ struct Options {
 pub(crate) fn run(root: &Path, arguments: &[&str]) -> Result<()> {
     let (name, rest) = arguments.split_first().context(USAGE)?;
     match *name {
+        "echo" | "meter" if rest.contains(&"--help") => return say(USAGE),
         "goodput" if rest.contains(&"--help") => return say(goodput::USAGE),
         "goodput" => return goodput::run(rest),
         "stack" if rest.contains(&"--help") => return say(stack::USAGE),

@@ -1,10 +1,11 @@
 //! A port where connections are accepted.
 
-use super::{Accepting, Host, Stream};
-use std::future::poll_fn;
+use super::{Accepting, Host, State, Stream};
+use protocols::Cx;
+use protocols::transport::tcp::{Profile, Tcp};
 use std::io;
 use std::net::SocketAddr;
-use std::task::{Context, Poll};
+use std::task::Poll;
 
 /// A port where we listen; nobody is accepted any more once it is dropped.
 #[derive(Debug)]
@@ -15,14 +16,15 @@ pub struct Listener {
 
 impl Listener {
     pub(super) fn bind(host: Host, port: u16) -> io::Result<Self> {
-        host.act(|state| {
+        let port = host.act(|state| {
             state.check()?;
             let profile = state.profile;
-            let listening = state.layers(|layers, _| layers.tcp.listen(port, profile));
-            listening.map_err(|_| io::Error::from(io::ErrorKind::AddrInUse))?;
+            let port = state.layers(|layers, cx| listen(&mut layers.tcp, port, profile, cx));
+            let port = port.ok_or(io::ErrorKind::AddrInUse)?;
             state.listeners.insert(port, Accepting::default());
-            Ok::<_, io::Error>(())
-        })?;
+            Ok::<_, io::Error>(port)
+        });
+        let port = port?;
         Ok(Self { host, port })
     }
 
@@ -32,28 +34,24 @@ impl Listener {
         self.port
     }
 
-    /// Waits for the next connection, and returns it with the peer's end.
+    /// Waits for the next connection, and returns it with the peer's end. Several tasks may wait.
     ///
     /// # Errors
     ///
     /// If the device has failed.
     pub async fn accept(&self) -> io::Result<(Stream, SocketAddr)> {
-        let stream = poll_fn(|context| self.poll_accept(context)).await?;
+        let call = self.host.shared.lock().listeners.entry(self.port).or_default().waiting.call();
+        let attempt = |state: &mut State| {
+            state.check()?;
+            let accepting = state.listeners.entry(self.port).or_default();
+            match accepting.open.pop_front() {
+                Some(id) => Poll::Ready(Ok(Stream::of(self.host.clone(), id))),
+                None => accepting.waiting.wait(),
+            }
+        };
+        let stream = self.host.attend_to(call, attempt).await?;
         let remote = stream.peer_addr()?;
         Ok((stream, remote))
-    }
-
-    fn poll_accept(&self, context: &Context<'_>) -> Poll<io::Result<Stream>> {
-        let mut state = self.host.lock();
-        state.check()?;
-        let accepting = state.listeners.entry(self.port).or_default();
-        match accepting.open.pop_front() {
-            Some(id) => Poll::Ready(Ok(Stream::of(self.host.clone(), id))),
-            None => {
-                accepting.waker = Some(context.waker().clone());
-                Poll::Pending
-            }
-        }
     }
 }
 
@@ -71,3 +69,20 @@ impl Drop for Listener {
         });
     }
 }
+
+/// Listens on `port`, or on one of those that no service has if it is 0, and returns it.
+fn listen(tcp: &mut Tcp, port: u16, profile: Profile, cx: &mut Cx<'_>) -> Option<u16> {
+    if port != 0 {
+        return tcp.listen(port, profile).ok().map(|()| port);
+    }
+    (0..TRIES).find_map(|_| {
+        let port = u16::try_from(cx.chance.below(DYNAMIC_PORTS)).ok()? + FIRST_DYNAMIC_PORT;
+        tcp.listen(port, profile).ok().map(|()| port)
+    })
+}
+
+/// Dynamic ports (RFC 6335 §6).
+const FIRST_DYNAMIC_PORT: u16 = 49_152;
+const DYNAMIC_PORTS: u64 = 16_384;
+/// Of so many draws one is free, unless nearly no port is.
+const TRIES: usize = 256;

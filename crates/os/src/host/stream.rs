@@ -3,11 +3,12 @@
 use super::{Host, State, Waiting};
 use protocols::transport::tcp::{ConnectionId, Ending, OpenError, State as TcpState, Status};
 use std::future::poll_fn;
-use std::io;
+use std::io::{self, IoSlice};
 use std::net::SocketAddr;
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::task::coop;
 
 /// An open connection. It is closed when it is dropped: what was written still goes out; what was
 /// not read is lost, and the peer is told so by a reset.
@@ -25,7 +26,7 @@ impl Stream {
     pub(super) async fn connect(host: Host, remote: SocketAddr) -> io::Result<Self> {
         let opened = host.act(|state| {
             state.check()?;
-            let (local, profile) = (state.source_for(remote.ip()), state.profile);
+            let (local, profile) = (state.source_for(remote.ip())?, state.profile);
             let id = state.layers(|layers, cx| layers.tcp.open(local, remote, profile, cx));
             let id = id.map_err(refusal)?;
             state.connections.insert(id, Waiting::default());
@@ -38,7 +39,7 @@ impl Stream {
     }
 
     fn poll_open(&self, context: &Context<'_>) -> Poll<io::Result<()>> {
-        let mut state = self.host.lock();
+        let mut state = self.host.shared.lock();
         state.check()?;
         let status = self.status_in(&mut state)?;
         match status.state {
@@ -57,7 +58,7 @@ impl Stream {
     ///
     /// If the host has failed.
     pub fn status(&self) -> io::Result<Status> {
-        self.status_in(&mut self.host.lock())
+        self.status_in(&mut self.host.shared.lock())
     }
 
     /// Returns our end.
@@ -96,6 +97,34 @@ impl Stream {
             Some(count)
         })
     }
+
+    fn write(&self, context: &mut Context<'_>, data: &[IoSlice<'_>]) -> Poll<io::Result<usize>> {
+        let budget = ready!(coop::poll_proceed(context));
+        self.host.act(|state| {
+            state.check()?;
+            let status = self.status_in(state)?;
+            if !status.state.takes_data() {
+                return Poll::Ready(Err(match status.ending {
+                    None | Some(Ending::Closed) => io::ErrorKind::BrokenPipe.into(),
+                    ending => failure(ending),
+                }));
+            }
+            let mut taken = 0;
+            for part in data {
+                let sent = state.layers(|layers, _| layers.tcp.send(self.id, part)).unwrap_or(0);
+                taken += sent;
+                if sent < part.len() {
+                    break;
+                }
+            }
+            if taken == 0 && data.iter().any(|part| !part.is_empty()) {
+                self.waiting(state).writing = Some(context.waker().clone());
+                return Poll::Pending;
+            }
+            budget.made_progress();
+            Poll::Ready(Ok(taken))
+        })
+    }
 }
 
 impl AsyncRead for Stream {
@@ -104,11 +133,13 @@ impl AsyncRead for Stream {
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
+        let budget = ready!(coop::poll_proceed(context));
         // The buffer may hold what was read before.
         let before = buffer.filled().len();
         self.host.act(|state| {
             while buffer.remaining() > 0 && self.read(state, buffer).is_some_and(|read| read > 0) {}
             if buffer.filled().len() > before || buffer.remaining() == 0 {
+                budget.made_progress();
                 return Poll::Ready(Ok(()));
             }
             state.check()?;
@@ -138,24 +169,19 @@ impl AsyncWrite for Stream {
         context: &mut Context<'_>,
         data: &[u8],
     ) -> Poll<io::Result<usize>> {
-        self.host.act(|state| {
-            state.check()?;
-            let status = self.status_in(state)?;
-            if !status.state.takes_data() {
-                return Poll::Ready(Err(match status.ending {
-                    None | Some(Ending::Closed) => io::ErrorKind::BrokenPipe.into(),
-                    ending => failure(ending),
-                }));
-            }
-            let taken = state.layers(|layers, _| layers.tcp.send(self.id, data));
-            match taken.unwrap_or(0) {
-                0 if !data.is_empty() => {
-                    self.waiting(state).writing = Some(context.waker().clone());
-                    Poll::Pending
-                }
-                taken => Poll::Ready(Ok(taken)),
-            }
-        })
+        self.write(context, &[IoSlice::new(data)])
+    }
+
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        data: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        self.write(context, data)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        true
     }
 
     /// Does nothing: what is written goes out at once, as far as the peer's window allows.
@@ -166,6 +192,7 @@ impl AsyncWrite for Stream {
     /// Closes our side; reading goes on.
     fn poll_shutdown(self: Pin<&mut Self>, _context: &mut Context<'_>) -> Poll<io::Result<()>> {
         self.host.act(|state| {
+            state.check()?;
             let closed = state.layers(|layers, _| layers.tcp.close(self.id));
             Poll::Ready(closed.map_err(|_| io::ErrorKind::NotConnected.into()))
         })

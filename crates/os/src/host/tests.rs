@@ -9,30 +9,38 @@ use std::net::Ipv4Addr;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
-const KERNEL: Ipv4Addr = Ipv4Addr::new(10, 82, 0, 1);
-const OURS: Ipv4Addr = Ipv4Addr::new(10, 82, 0, 2);
+pub(super) const KERNEL: Ipv4Addr = Ipv4Addr::new(10, 82, 0, 1);
+pub(super) const OURS: Ipv4Addr = Ipv4Addr::new(10, 82, 0, 2);
+
+/// Opens a TUN whose interface is up.
+pub(super) fn tun(is_offloading: bool) -> Device {
+    let options = Options { is_offloading, ..Options::default() };
+    let tun = Tun::open_with(Some("plumb0"), options).unwrap();
+    let interface = Interface::named(tun.name()).unwrap();
+    interface.set_address(KERNEL, 24).unwrap();
+    interface.bring_up().unwrap();
+    Device::Tun(tun)
+}
+
+pub(super) fn settings() -> Settings {
+    Settings { address: OURS, prefix_len: 24, packets: 64, ..Settings::default() }
+}
 
 /// Runs `test` with a host whose device has offloads, and with one that has not.
-fn with_hosts<F: Future<Output = ()> + 'static>(test: fn(Host) -> F) {
+pub(super) fn with_hosts<F: Future<Output = ()> + 'static>(test: fn(Host) -> F) {
     for is_offloading in [true, false] {
         in_new_network(move || {
-            let options = Options { is_offloading, ..Options::default() };
-            let tun = Tun::open_with(Some("plumb0"), options).unwrap();
-            let interface = Interface::named(tun.name()).unwrap();
-            interface.set_address(KERNEL, 24).unwrap();
-            interface.bring_up().unwrap();
+            let device = tun(is_offloading);
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
             runtime.unwrap().block_on(async {
-                let settings =
-                    Settings { address: OURS, prefix_len: 24, packets: 64, ..Settings::default() };
-                test(Host::new(Device::Tun(tun), 1500, settings).unwrap()).await;
+                test(Host::new(device, 1500, settings()).unwrap()).await;
             });
         });
     }
 }
 
 /// Bytes of which no two pieces are alike.
-fn file(len: u32) -> Vec<u8> {
+pub(super) fn file(len: u32) -> Vec<u8> {
     (0..len / 4).flat_map(|number| number.wrapping_mul(2_654_435_761).to_be_bytes()).collect()
 }
 
@@ -121,7 +129,7 @@ fn datagrams_go_both_ways() {
         let mut buffer = [0; 100];
         let (count, from) = ours.recv_from(&mut buffer).await.unwrap();
         assert_eq!(&buffer[..count], b"request");
-        ours.send_to(b"answer", from).unwrap();
+        ours.send_to(b"answer", from).await.unwrap();
         let (count, from) = theirs.recv_from(&mut buffer).await.unwrap();
         assert_eq!((&buffer[..count], from), (&b"answer"[..], (OURS, 69).into()));
     });

@@ -1,12 +1,11 @@
 //! A UDP socket.
 
-use super::Host;
+use super::{Host, State};
 use protocols::station::SendError;
 use protocols::transport::udp::{BindError, SocketId};
-use std::future::poll_fn;
 use std::io;
 use std::net::SocketAddr;
-use std::task::{Context, Poll};
+use std::task::Poll;
 
 /// A bound UDP socket; it is closed when it is dropped.
 #[derive(Debug)]
@@ -31,60 +30,70 @@ impl UdpSocket {
     /// Returns the port.
     #[must_use]
     pub fn port(&self) -> u16 {
-        let port = self.host.lock().layers(|layers, _| layers.udp.port(self.id));
+        let port = self.host.shared.lock().layers(|layers, _| layers.udp.port(self.id));
         port.unwrap_or(0)
     }
 
-    /// Sends one datagram. It does not wait: a datagram that finds no room is refused.
+    /// Sends one datagram, and waits until there is room for it. Returns its length.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::try_send_to`], but for `WouldBlock`.
+    pub async fn send_to(&self, data: &[u8], destination: SocketAddr) -> io::Result<usize> {
+        let call = self.host.shared.lock().senders.call();
+        let attempt = |state: &mut State| match self.send(state, data, destination) {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => state.senders.wait(),
+            sent => Poll::Ready(sent),
+        };
+        self.host.attend_to(call, attempt).await
+    }
+
+    /// Sends one datagram without waiting. Returns its length.
     ///
     /// # Errors
     ///
     /// [`io::ErrorKind::WouldBlock`] if there is no room now, `InvalidInput` for a destination to
     /// which nothing can be sent or for too much data, and that of a device that has failed.
-    pub fn send_to(&self, data: &[u8], destination: SocketAddr) -> io::Result<usize> {
-        let sent = self.host.act(|state| {
-            state.check()?;
-            let sent = state.layers(|layers, cx| layers.send_to(self.id, data, destination, cx));
-            sent.map_err(|error| match error {
-                SendError::WouldBlock => io::ErrorKind::WouldBlock.into(),
-                SendError::Refused(_) => io::Error::from(io::ErrorKind::InvalidInput),
-            })
-        });
-        sent.map(|()| data.len())
+    pub fn try_send_to(&self, data: &[u8], destination: SocketAddr) -> io::Result<usize> {
+        self.host.act(|state| self.send(state, data, destination))
+    }
+
+    fn send(&self, state: &mut State, data: &[u8], destination: SocketAddr) -> io::Result<usize> {
+        state.check()?;
+        let sent = state.layers(|layers, cx| layers.send_to(self.id, data, destination, cx));
+        match sent {
+            Ok(()) => Ok(data.len()),
+            Err(SendError::WouldBlock) => Err(io::ErrorKind::WouldBlock.into()),
+            Err(SendError::Refused(_)) => Err(io::ErrorKind::InvalidInput.into()),
+        }
     }
 
     /// Waits for a datagram, copies it to `buffer`, and returns its length and its source. What
-    /// does not fit is cut off.
+    /// does not fit is cut off. Several tasks may wait.
     ///
     /// # Errors
     ///
     /// If the device has failed.
     pub async fn recv_from(&self, buffer: &mut [u8]) -> io::Result<(usize, SocketAddr)> {
-        poll_fn(|context| self.poll_recv(context, buffer)).await
-    }
-
-    fn poll_recv(
-        &self,
-        context: &Context<'_>,
-        buffer: &mut [u8],
-    ) -> Poll<io::Result<(usize, SocketAddr)>> {
-        let mut state = self.host.lock();
-        let received = state.layers(|layers, _| {
-            let (source, packet) = layers.udp.receive_from(self.id)?;
-            let count = packet.len().min(buffer.len());
-            let parts = buffer.get_mut(..count).zip(packet.data().get(..count));
-            if let Some((to, from)) = parts {
-                to.copy_from_slice(from);
+        let call = self.host.shared.lock().datagrams.entry(self.id).or_default().call();
+        let attempt = |state: &mut State| {
+            let received = state.layers(|layers, _| {
+                let (source, packet) = layers.udp.receive_from(self.id)?;
+                let count = packet.len().min(buffer.len());
+                let parts = buffer.get_mut(..count).zip(packet.data().get(..count));
+                if let Some((to, from)) = parts {
+                    to.copy_from_slice(from);
+                }
+                layers.pool.put(packet);
+                Some((count, source))
+            });
+            if let Some(received) = received {
+                return Poll::Ready(Ok(received));
             }
-            layers.pool.put(packet);
-            Some((count, source))
-        });
-        if let Some(received) = received {
-            return Poll::Ready(Ok(received));
-        }
-        state.check()?;
-        state.datagrams.insert(self.id, context.waker().clone());
-        Poll::Pending
+            state.check()?;
+            state.datagrams.entry(self.id).or_default().wait()
+        };
+        self.host.attend_to(call, attempt).await
     }
 }
 

@@ -184,6 +184,21 @@ fn a_port_where_nobody_listens_refuses() {
     assert_eq!(call.outcome, Outcome::Refused);
 }
 
+// req RFC1122:3.1-MUST-2
+#[test]
+fn where_the_first_address_of_a_peer_refuses_the_next_is_called() {
+    let [closed, open] = [(); 2].map(|()| TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap());
+    let addresses = [closed.local_addr().unwrap(), open.local_addr().unwrap()];
+    drop(closed);
+    let server = echo_once(open);
+    let mut bench = Bench::new(true).unwrap();
+    let session = Echoed::new(text(100));
+    let call = run(session, &Via::Kernel, &addresses, TIMEOUT, &mut bench).unwrap();
+    server.join().unwrap();
+    assert_eq!((call.outcome, call.address), (Outcome::Closed, addresses[1]));
+    assert!(call.session.received == text(100));
+}
+
 /// Runs `test` in a thread with a network namespace of its own, or says why it cannot.
 fn in_new_network(test: fn()) {
     let thread = std::thread::spawn(move || match os::namespace::enter_new_network() {
@@ -222,6 +237,7 @@ fn the_near_side_can_leave_while_the_kernel_waits_for_silent_hosts() {
     });
 }
 
+// req RFC1122:3.1-MUST-2
 #[test]
 fn the_kernel_connects_by_ipv4_while_ipv6_is_silent() {
     in_new_network(|| {
@@ -251,6 +267,7 @@ fn of_hosts_that_refuse_or_are_silent_the_refusal_is_told() {
     });
 }
 
+// req RFC1122:3.1-MUST-2
 #[test]
 fn our_own_tcp_calls_by_ipv6_first_and_then_by_ipv4() {
     in_new_network(|| {

@@ -140,7 +140,11 @@ impl Internet {
         }
         if header.hop_limit == 0 {
             // RFC 1112 §6.1: a datagram for a group stays on the link unless someone says more.
-            header.hop_limit = if destination.is_multicast() { 1 } else { self.time_to_live };
+            header.hop_limit = match destination {
+                _ if destination.is_multicast() => 1,
+                IpAddr::V4(_) => self.time_to_live,
+                IpAddr::V6(_) => self.hop_limit,
+            };
         }
         Ok(is_here)
     }

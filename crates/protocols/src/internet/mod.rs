@@ -70,6 +70,7 @@ pub struct Internet {
     paths: PathMtus,
     mtu: u16,
     time_to_live: u8,
+    hop_limit: u8,
     reassembler: Reassembler,
     /// Drawn when the first datagram is cut.
     identifications: Option<Identifications>,
@@ -170,6 +171,7 @@ impl Internet {
             paths: PathMtus::default(),
             mtu: mtu.max(MTU_MIN),
             time_to_live: TIME_TO_LIVE,
+            hop_limit: TIME_TO_LIVE,
             reassembler: Reassembler::default(),
             identifications: None,
             owed: VecDeque::new(),
@@ -313,11 +315,18 @@ impl Internet {
         Some(lowered)
     }
 
-    /// Sets the time to live of what is sent from now on (RFC 1122 §3.2.1.7 MUST).
+    /// Sets the time to live of what is sent over IPv4 from now on (RFC 1122 §3.2.1.7 MUST).
     ///
     /// Zero is taken as one: a host MUST NOT send it.
     pub fn set_time_to_live(&mut self, hops: u8) {
         self.time_to_live = hops.max(1);
+    }
+
+    /// Sets the hop limit of what is sent over IPv6 from now on (RFC 4861 §6.3.2).
+    ///
+    /// Zero is taken as one: a host MUST NOT send it.
+    pub fn set_hop_limit(&mut self, hops: u8) {
+        self.hop_limit = hops.max(1);
     }
 
     /// Asks for the datagrams of a protocol that is not one of this stack, which
@@ -358,6 +367,13 @@ impl Internet {
     #[must_use]
     pub fn has_looped(&self) -> bool {
         !self.looped.is_empty()
+    }
+
+    /// Returns whether there is no room for more to ourselves until [`Self::receive_looped`] has
+    /// taken something.
+    #[must_use]
+    pub fn is_loop_full(&self) -> bool {
+        self.looped.len() >= departs::LOOPED_MAX
     }
 
     /// Takes the next datagram that we have sent to ourselves, as [`Self::receive`] does.

@@ -114,26 +114,29 @@ impl Routes {
     /// there is no route.
     #[must_use]
     pub fn next_hop(&self, destination: IpAddr) -> Option<IpAddr> {
-        self.next_hop_unless(destination, |_| false)
+        self.next_hop_by(destination, |_| 0)
     }
 
-    /// Returns the same, but passes over routers that `is_down` knows to be unreachable as long as
-    /// there is another (RFC 1122 §3.3.1.4, RFC 4861 §6.3.6).
+    /// Returns the same, but of several routers the first that there is the least `doubt` about; 0
+    /// is none (RFC 1122 §3.3.1.4, RFC 4861 §6.3.6).
     #[must_use]
-    pub fn next_hop_unless(
+    pub fn next_hop_by(
         &self,
         destination: IpAddr,
-        is_down: impl Fn(IpAddr) -> bool,
+        doubt: impl Fn(IpAddr) -> usize,
     ) -> Option<IpAddr> {
-        let mut last_resort = None;
+        let mut best = None;
         for route in self.routes.iter().filter(|route| route.covers(destination)) {
             let Some(router) = route.router else { return Some(destination) };
-            if !is_down(router) {
+            let doubt = doubt(router);
+            if doubt == 0 {
                 return Some(router);
             }
-            last_resort.get_or_insert(router);
+            if best.is_none_or(|(least, _)| doubt < least) {
+                best = Some((doubt, router));
+            }
         }
-        last_resort
+        best.map(|(_, router)| router)
     }
 
     /// Returns when the next route ceases to hold.
@@ -200,8 +203,9 @@ mod tests {
     fn a_router_that_is_down_is_passed_over_as_long_as_there_is_another() {
         let table = table(&[default_by("10.0.0.1"), default_by("10.0.0.2")]);
         let destination = ip("192.0.2.1");
-        let one_down = table.next_hop_unless(destination, |router| router == ip("10.0.0.1"));
-        let all_down = table.next_hop_unless(destination, |_| true);
+        let one = |router| usize::from(router == ip("10.0.0.1"));
+        let (one_down, all_down) =
+            (table.next_hop_by(destination, one), table.next_hop_by(destination, |_| 1));
         assert_eq!((one_down, all_down), (Some(ip("10.0.0.2")), Some(ip("10.0.0.1"))));
     }
 

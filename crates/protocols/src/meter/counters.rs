@@ -403,6 +403,10 @@ closed_list! {
         TcpIcmpErrors "TCP ICMP errors believed",
         /// ICMP errors that fit nothing in flight.
         TcpIcmpErrorsIgnored "TCP ICMP errors ignored",
+        /// Times that segments of more than the base length vanished without a word.
+        TcpBlackHoles "TCP black holes",
+        /// Segments that were longer than others, to see whether they arrive.
+        TcpPathProbes "TCP path MTU probes",
         // Telnet.
         /// Commands received.
         TelnetCommandsIn "Telnet commands in",

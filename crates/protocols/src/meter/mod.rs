@@ -15,6 +15,7 @@ mod distribution;
 pub use counters::{Account, Counter, Quantity, Work};
 pub use distribution::Distribution;
 
+use crate::planted::{Bug, is_planted};
 use crate::time::{Duration, Instant};
 
 /// Where the meter reads CPU time from.
@@ -176,7 +177,7 @@ impl Meter {
 
     fn charge(&mut self, account: Account, nanos: u64) {
         if let Some(total) = self.accounts.get_mut(account as usize) {
-            *total += nanos;
+            *total += if is_planted(Bug::LosesTime) { nanos & !1 } else { nanos };
             self.mark += nanos;
         }
     }

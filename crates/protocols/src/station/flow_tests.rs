@@ -206,3 +206,45 @@ fn an_open_without_a_local_address_leaves_from_the_one_that_the_internet_layer_c
     let source = syn.get(12..16).and_then(|bytes| <[u8; 4]>::try_from(bytes).ok());
     assert_eq!(source.map(Ipv4Addr::from), Some(OURS));
 }
+
+/// Does nothing: a test calls the layers itself.
+struct Nobody;
+
+impl Application for Nobody {
+    fn wants_to_run(&self) -> bool {
+        false
+    }
+
+    fn run(&mut self, _layers: &mut Layers, _cx: &mut Cx<'_>) {}
+}
+
+#[test]
+fn nothing_is_lost_between_a_station_and_itself() {
+    let mut lab = Lab::default();
+    let settings = Settings { address: THEIRS, prefix_len: 24, packets: 64, ..Settings::default() };
+    let link = Link::Datagram(Datagram::new(1500));
+    let (mut station, mut scheduler) =
+        (Station::new(link, settings, &mut lab.cx()), Scheduler::default());
+    station.layers.tcp.listen(PORT, Profile::BULK).unwrap();
+    let ends = (THEIRS.into(), SocketAddr::new(THEIRS.into(), PORT));
+    let user = station.layers.tcp.open(ends.0, ends.1, Profile::BULK, &mut lab.cx()).unwrap();
+    let data = [7; 200_000];
+    let (mut server, mut received) = (None, 0);
+    station.layers.tcp.send(user, &data).unwrap();
+    while received < data.len() {
+        scheduler.run(&mut station, &mut Nobody, &mut lab.cx());
+        while let Some((id, _)) = station.layers.tcp.event() {
+            server = server.or(Some(id).filter(|id| *id != user));
+        }
+        let Some(server) = server else { continue };
+        let count = station.layers.tcp.received(server).unwrap().len();
+        station.layers.tcp.consume(server, count).unwrap();
+        received += count;
+        if count == 0 {
+            lab.now = station.deadline().expect("something is still to happen");
+        }
+    }
+    let status = station.layers.tcp.status(user).unwrap();
+    assert_eq!(status.statistics.retransmissions, 0);
+    assert_eq!(lab.counted(Counter::IpOutputDropped), 0);
+}

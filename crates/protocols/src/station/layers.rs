@@ -9,7 +9,7 @@ use crate::internet::{self, Datagram, Header, Internet, ipv6};
 use crate::meter::Counter;
 use crate::packet::{Packet, Pool};
 use crate::time::Instant;
-use crate::transport::tcp::{Tail, Tcp};
+use crate::transport::tcp::{Segment, Tail, Tcp};
 use crate::transport::udp::{self, SocketId, Udp};
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
@@ -125,9 +125,29 @@ impl Layers {
         self.raw.pop_front()
     }
 
+    /// Lends an empty packet; those whose data TCP's users have read are empty too.
+    pub(super) fn lend(&mut self, cx: &mut Cx<'_>) -> Option<Packet> {
+        if self.pool.is_exhausted() {
+            self.tcp.give_back(&mut self.pool);
+        }
+        self.pool.take(cx.meter)
+    }
+
+    /// Returns whether there is a packet for what we send ourselves.
+    fn has_packet_to_send(&mut self) -> bool {
+        if self.pool.is_scarce() {
+            self.tcp.give_back(&mut self.pool);
+        }
+        !self.pool.is_scarce()
+    }
+
     fn outgoing_packet(&mut self, cx: &mut Cx<'_>) -> Result<Packet, SendError> {
         if self.outgoing.len() >= OUTGOING_MAX {
             cx.meter.count(Counter::IpOutputDropped);
+            return Err(SendError::WouldBlock);
+        }
+        if !self.has_packet_to_send() {
+            cx.meter.count(Counter::PacketsRefused);
             return Err(SendError::WouldBlock);
         }
         self.pool.take(cx.meter).ok_or(SendError::WouldBlock)
@@ -174,6 +194,12 @@ impl Layers {
                 if let Some(packet) = self.tcp.receive(&header, packet, may_keep, cx) {
                     self.pool.put(packet);
                 }
+                self.confirm_way(cx);
+            }
+            // What nobody reads must not take the packets of everybody else.
+            Protocol::Udp if self.pool.is_scarce() => {
+                cx.meter.count(Counter::UdpQueueFull);
+                self.pool.put(datagram.packet);
             }
             Protocol::Udp => {
                 if let Some(datagram) = self.udp.receive(datagram, &mut self.pool, cx) {
@@ -187,6 +213,25 @@ impl Layers {
             Protocol::Other(_) => {
                 cx.meter.count(Counter::IpRawQueueFull);
                 self.pool.put(datagram.packet);
+            }
+        }
+    }
+
+    /// Tells the segment that TCP's data arrives.
+    fn confirm_way(&mut self, cx: &mut Cx<'_>) {
+        if let (Some(peer), Some(ethernet)) = (self.tcp.take_progress(), &mut self.ethernet)
+            && !self.internet.is_here(peer)
+        {
+            ethernet.confirm(peer, self.internet.routes(), cx);
+        }
+    }
+
+    /// Tells the segment that TCP's data does not arrive.
+    fn suspect_ways(&mut self, cx: &mut Cx<'_>) {
+        while let Some(peer) = self.tcp.suspect() {
+            // A line with two ends has no other way.
+            if let Some(ethernet) = &mut self.ethernet {
+                ethernet.suspect(peer, self.internet.routes(), cx);
             }
         }
     }
@@ -227,6 +272,7 @@ impl Layers {
                 ethernet::Event::Duplicate(_) => self.has_news = true,
                 ethernet::Event::Routes => self.take_routes(),
                 ethernet::Event::Mtu(mtu) => self.take_mtu(mtu),
+                ethernet::Event::HopLimit(hops) => self.internet.set_hop_limit(hops),
                 ethernet::Event::Unreachable(packet) => {
                     if let Some(error) = unreachable(packet.data()) {
                         _ = self.udp.receive_error(&error) || self.tcp.icmp_error(&error, cx);
@@ -259,10 +305,10 @@ impl Layers {
         }
     }
 
-    /// Believes what a router or a server says of the longest datagram. What is connected
-    /// already keeps its segments, which the link carries as before.
+    /// Believes what a router or a server says of the longest datagram, if that is less than
+    /// before. Connections learn it with their next segment that is longer.
     fn take_mtu(&mut self, mtu: u16) {
-        if self.tcp.connections() == 0 && mtu <= self.internet.mtu() {
+        if mtu < self.internet.mtu() {
             self.internet.set_mtu(mtu);
             self.tcp.set_mtu(mtu);
         }
@@ -284,11 +330,13 @@ impl Layers {
             self.internet.timeout(&mut self.pool, cx);
         }
         self.has_news |= self.tcp.timeout(cx);
+        self.suspect_ways(cx);
     }
 
     /// Returns whether something may be owed to the link, and there is a packet for it.
     pub(super) fn has_output(&self) -> bool {
-        let has_segments = self.tcp.has_output() && !self.pool.is_exhausted();
+        let may_send = !self.pool.is_scarce() || self.tcp.has_spent();
+        let has_segments = self.tcp.has_output() && may_send && !self.internet.is_loop_full();
         let ethernet = self.ethernet.as_ref();
         let has_frames = ethernet.is_some_and(|ethernet| ethernet.has_output(&self.pool));
         let has_datagrams = self.internet.has_output(&self.pool) || !self.outgoing.is_empty();
@@ -343,8 +391,11 @@ impl Layers {
         if let Some(packet) = self.next_datagram(cx) {
             return Some(packet);
         }
-        loop {
+        self.measure_paths(cx);
+        // A segment to ourselves would be lost where it can wait as well.
+        while self.has_packet_to_send() && !self.internet.is_loop_full() {
             let segment = self.tcp.transmit(&mut self.pool, cx)?;
+            let Some(segment) = self.shorter_than_path(segment, cx) else { continue };
             match self.internet.send(segment.packet, segment.lower, &mut self.pool, cx) {
                 Ok(Some(packet)) => return Some(packet),
                 // It was for ourselves.
@@ -353,6 +404,7 @@ impl Layers {
                 Err(_) => cx.meter.count(Counter::IpOutputDropped),
             }
         }
+        None
     }
 
     fn transmit_datagram_in_parts(&mut self, cx: &mut Cx<'_>) -> Option<(Packet, Option<Tail>)> {
@@ -362,8 +414,10 @@ impl Layers {
         if let Some(packet) = self.next_datagram(cx) {
             return Some((packet, None));
         }
-        loop {
-            let (mut segment, tail) = self.tcp.transmit_in_parts(&mut self.pool, cx)?;
+        self.measure_paths(cx);
+        while self.has_packet_to_send() && !self.internet.is_loop_full() {
+            let (segment, tail) = self.tcp.transmit_in_parts(&mut self.pool, cx)?;
+            let Some(mut segment) = self.shorter_than_path(segment, cx) else { continue };
             // No device gathers what comes back to us.
             if self.internet.is_here(segment.lower.destination)
                 && let Some(tail) = &tail
@@ -376,6 +430,30 @@ impl Layers {
                 Err(_) => cx.meter.count(Counter::IpOutputDropped),
             }
         }
+        None
+    }
+
+    /// Tells new connections what the way to their peer takes, as far as that is known.
+    fn measure_paths(&mut self, cx: &mut Cx<'_>) {
+        while let Some((id, remote)) = self.tcp.new_connection() {
+            let mtu = self.internet.mtu_to(remote, cx.now);
+            // It is there, and nothing of it has left yet.
+            _ = self.tcp.packet_too_big(id, mtu, cx);
+        }
+    }
+
+    /// Gives a segment back, unless the way has been found to take less since its connection last
+    /// heard of it: then that is told, and makes other segments of its data.
+    fn shorter_than_path(&mut self, segment: Segment, cx: &mut Cx<'_>) -> Option<Segment> {
+        let destination = segment.lower.destination;
+        let mtu = self.internet.mtu_to(destination, cx.now);
+        let is_short = segment.datagram_len <= usize::from(mtu);
+        let Some(id) = segment.connection.filter(|_| !is_short) else { return Some(segment) };
+        if self.internet.is_here(destination) || self.tcp.packet_too_big(id, mtu, cx) != Ok(true) {
+            return Some(segment);
+        }
+        self.pool.put(segment.packet);
+        None
     }
 
     fn next_datagram(&mut self, cx: &mut Cx<'_>) -> Option<Packet> {

@@ -317,7 +317,7 @@ impl Station {
 
     /// Lends an empty packet for a device to read a datagram into.
     pub fn lend(&mut self, cx: &mut Cx<'_>) -> Option<Packet> {
-        self.layers.pool.take(cx.meter)
+        self.layers.lend(cx)
     }
 
     /// Takes back a packet into which nothing was read.

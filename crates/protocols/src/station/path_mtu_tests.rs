@@ -5,7 +5,7 @@ use crate::cx::testing::Lab;
 use crate::internet::addresses::Address;
 use crate::internet::{icmpv6, ipv6};
 use crate::link::Datagram;
-use crate::transport::tcp::Profile;
+use crate::transport::tcp::{ConnectionId, Profile};
 use core::net::{Ipv6Addr, SocketAddr};
 
 const OURS: Ipv6Addr = Ipv6Addr::new(0x2001, 0xDB8, 0, 0, 0, 0, 0, 1);
@@ -31,11 +31,29 @@ struct Host {
 
 impl Host {
     fn new() -> Self {
+        Self::at(OURS)
+    }
+
+    fn at(address: Ipv6Addr) -> Self {
         let mut lab = Lab::default();
         let link = Link::Datagram(Datagram::new(1500));
         let mut station = Station::new(link, Settings::default(), &mut lab.cx());
-        station.internet_mut().add_address(Address::lasting(OURS.into(), 64)).unwrap();
+        station.internet_mut().add_address(Address::lasting(address.into(), 64)).unwrap();
         Self { station, lab }
+    }
+
+    /// Opens a connection to `far`, which listens.
+    fn connect(&mut self, far: &mut Self) -> ConnectionId {
+        let (tcp, remote) = (&mut self.station.layers.tcp, SocketAddr::new(THEIRS.into(), PORT));
+        let id = tcp.open(OURS.into(), remote, Profile::BULK, &mut self.lab.cx()).unwrap();
+        settle(self, far);
+        id
+    }
+
+    /// Sends as much as makes several segments, and returns the first datagram.
+    fn send(&mut self, id: ConnectionId) -> Vec<u8> {
+        self.station.layers.tcp.send(id, &[7; 5000]).unwrap();
+        self.transmit()
     }
 
     fn run(&mut self) {
@@ -65,6 +83,46 @@ impl Host {
         self.run();
         self.station.layers.internet.mtu_to(THEIRS.into(), self.lab.now)
     }
+}
+
+/// Carries what both send until neither has anything more.
+fn settle(near: &mut Host, far: &mut Host) {
+    loop {
+        let (from_near, from_far) = (near.transmit(), far.transmit());
+        if from_near.is_empty() && from_far.is_empty() {
+            return;
+        }
+        far.station.receive(&from_near, &mut far.lab.cx());
+        near.station.receive(&from_far, &mut near.lab.cx());
+    }
+}
+
+fn connected_hosts() -> (Host, Host) {
+    let mut far = Host::at(THEIRS);
+    far.station.layers.tcp.listen(PORT, Profile::BULK).unwrap();
+    (Host::new(), far)
+}
+
+#[test]
+fn what_a_router_says_to_one_connection_holds_for_the_others_to_that_host() {
+    let (mut near, mut far) = connected_hosts();
+    let ids = [(); 2].map(|()| near.connect(&mut far));
+    let too_long = near.send(ids[0]);
+    assert_eq!((too_long.len(), near.told_too_big(&too_long)), (1500, 1300));
+    settle(&mut near, &mut far);
+    assert_eq!(near.send(ids[1]).len(), 1300);
+}
+
+#[test]
+fn a_new_connection_begins_with_what_routers_have_said_before() {
+    let (mut near, mut far) = connected_hosts();
+    let id = near.connect(&mut far);
+    let too_long = near.send(id);
+    near.told_too_big(&too_long);
+    settle(&mut near, &mut far);
+    let id = near.connect(&mut far);
+    let status = near.station.layers.tcp.status(id).unwrap();
+    assert_eq!((status.send_mss, near.send(id).len()), (1300 - 60 - 12, 1300));
 }
 
 // attack row 20

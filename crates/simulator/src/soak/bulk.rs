@@ -3,6 +3,7 @@
 use protocols::Cx;
 use protocols::application::Stream;
 use protocols::chance::Chance;
+use protocols::station::{Application, Carried, Layers};
 use protocols::time::{Duration, Instant};
 
 /// Sends a file, and compares what it receives with the one that it expects.
@@ -101,5 +102,48 @@ impl Stream for Bulk {
 
     fn deadline(&self) -> Option<Instant> {
         (self.ready < self.file.len()).then_some(self.more_at)
+    }
+}
+
+/// The application on its connection, which it leaves alone at times: what arrives then fills the
+/// window.
+#[derive(Debug)]
+pub(super) struct Unhurried {
+    pub(super) carried: Carried<Bulk>,
+    /// The longest time, in milliseconds; 0 if there are none.
+    nap_max_ms: u64,
+    wakes_at: Option<Instant>,
+    chance: Chance,
+}
+
+/// In one of so many runs a nap begins.
+const NAPS_ARE_RARE: u64 = 8;
+
+impl Unhurried {
+    pub(super) fn new(carried: Carried<Bulk>, nap_max_ms: u64) -> Self {
+        Self { carried, nap_max_ms, wakes_at: None, chance: Chance::from_seed(nap_max_ms) }
+    }
+}
+
+impl Application for Unhurried {
+    fn wants_to_run(&self) -> bool {
+        self.wakes_at.is_none() && self.carried.wants_to_run()
+    }
+
+    fn run(&mut self, layers: &mut Layers, cx: &mut Cx<'_>) {
+        if self.wakes_at.is_some_and(|wakes_at| cx.now < wakes_at) {
+            return;
+        }
+        self.wakes_at = None;
+        self.carried.run(layers, cx);
+        let may_nap = self.nap_max_ms > 0 && self.carried.is_open() && !self.carried.is_over();
+        if may_nap && self.chance.below(NAPS_ARE_RARE) == 0 {
+            let nap_ms = self.chance.below(self.nap_max_ms) + 1;
+            self.wakes_at = Some(cx.now + Duration::from_millis(nap_ms));
+        }
+    }
+
+    fn deadline(&self) -> Option<Instant> {
+        self.wakes_at.or_else(|| self.carried.deadline())
     }
 }

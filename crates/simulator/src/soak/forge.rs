@@ -6,8 +6,10 @@ use std::net::Ipv6Addr;
 
 const ROUTER_V4: [u8; 4] = [10, 0, 0, 254];
 const ROUTER_V6: Ipv6Addr = Ipv6Addr::new(0x2001, 0xDB8, 0, 0, 0, 0, 0, 0xFE);
-/// RFC 4443 §2.4 (c): an error fits into the least MTU.
-const QUOTED_MAX: usize = 1_200;
+/// An error fits into the least MTU: 68 and 1,280 bytes (RFC 791 §3.2, RFC 4443 §2.4 (c)).
+const QUOTED_MAX_V4: usize = 68 - HEADER_LEN_V4 - 8;
+const QUOTED_MAX_V6: usize = 1_280 - 40 - 8;
+const HEADER_LEN_V4: usize = 20;
 const SYN: u8 = 0x02;
 
 /// The version of IP.
@@ -69,6 +71,30 @@ fn put(bytes: &mut [u8], at: usize, what: &[u8]) {
     }
 }
 
+/// Cuts a datagram of IPv4 that permits it for links of `mtu` bytes (RFC 791 §3.2); nothing if it
+/// does not, or is a fragment itself.
+pub(super) fn cut(datagram: &[u8], mtu: u16) -> Option<Vec<Vec<u8>>> {
+    let (header, data) = datagram.split_at_checked(HEADER_LEN_V4)?;
+    let is_whole = header.get(6..8)? == [0, 0];
+    if version(datagram)? != Version::V4 || !is_whole {
+        return None;
+    }
+    let piece_len = usize::from(mtu).checked_sub(HEADER_LEN_V4)? & !7;
+    let last_at = data.len().checked_sub(1)? / piece_len.max(8) * piece_len.max(8);
+    let pieces = data.chunks(piece_len.max(8)).zip((0..).step_by(piece_len.max(8)));
+    pieces
+        .map(|(piece, offset)| {
+            let mut fragment = [header, piece].concat();
+            let total_len = u16::try_from(fragment.len()).ok()?;
+            put(&mut fragment, 2, &total_len.to_be_bytes());
+            let more = if offset < last_at { 0x2000 } else { 0 };
+            put(&mut fragment, 6, &(u16::try_from(offset / 8).ok()? | more).to_be_bytes());
+            seal_v4(&mut fragment);
+            Some(fragment)
+        })
+        .collect()
+}
+
 /// A kind of ICMP error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Saying {
@@ -84,7 +110,11 @@ pub(super) enum Saying {
 /// somebody who has not seen the sequence number.
 pub(super) fn error(datagram: &[u8], saying: Saying, is_blind: bool) -> Option<Vec<u8>> {
     let tcp_at = tcp_at(datagram)?;
-    let mut quoted = datagram.get(..datagram.len().min(QUOTED_MAX))?.to_vec();
+    let quoted_max = match version(datagram)? {
+        Version::V4 => QUOTED_MAX_V4,
+        Version::V6 => QUOTED_MAX_V6,
+    };
+    let mut quoted = datagram.get(..datagram.len().min(quoted_max))?.to_vec();
     if is_blind {
         let seq = quoted.get_mut(tcp_at + 4)?;
         *seq ^= 0x40;
@@ -125,4 +155,49 @@ fn error_v6(quoted: &[u8], saying: Saying) -> Option<Vec<u8>> {
     let [high, low] = u16::try_from(message.len()).ok()?.to_be_bytes();
     let fixed = [0x60, 0, 0, 0, high, low, 58, 64];
     Some([&fixed[..], &ROUTER_V6.octets(), &destination, &message].concat())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use protocols::internet::ipv4;
+
+    fn datagram(len: u16) -> Vec<u8> {
+        let header = ipv4::Header {
+            source: [10, 0, 0, 1].into(),
+            destination: [10, 0, 0, 2].into(),
+            protocol: ipv4::Protocol::Tcp,
+            time_to_live: 64,
+            identification: 7,
+            dscp_ecn: 2,
+            dont_fragment: false,
+        };
+        let data: Vec<u8> = (0..len).map(|at| at.to_le_bytes()[0]).collect();
+        [&header.emit(len + 20)[..], &data].concat()
+    }
+
+    #[test]
+    fn the_data_of_the_pieces_are_those_of_the_datagram_one_behind_the_other() {
+        let whole = datagram(1_000);
+        let pieces = cut(&whole, 68).unwrap();
+        assert_eq!(pieces.len(), 21);
+        let data: Vec<u8> = pieces.iter().flat_map(|piece| piece[20..].to_vec()).collect();
+        assert_eq!(data, whole[20..]);
+        assert_eq!(pieces[1][6..8], [0x20, 6]);
+        assert_eq!(pieces[20][6..8], [0, 120]);
+    }
+
+    #[test]
+    fn a_datagram_that_may_not_be_cut_is_not() {
+        let mut whole = datagram(1_000);
+        whole[6] = 0x40;
+        assert_eq!(cut(&whole, 68), None);
+    }
+
+    #[test]
+    fn a_mark_leaves_a_header_whose_checksum_is_right() {
+        let mut whole = datagram(10);
+        assert!(mark(&mut whole));
+        assert_eq!(ipv4::Header::parse(&whole).unwrap().header.dscp_ecn, 3);
+    }
 }

@@ -1,14 +1,17 @@
 //! Whether a run went as it has to, whatever befell it.
 
-use super::bulk::Bulk;
+use super::bulk::Unhurried;
+use super::network::Notes;
 use super::scene::{Pair, Scene};
 use crate::host::Host;
 use crate::world::Side;
-use protocols::station::Carried;
+use protocols::link::Link;
+use protocols::link::ppp::Phase;
+use protocols::meter::Counter;
 use protocols::time::{Duration, Instant};
 use protocols::transport::tcp::Ending;
 
-type Party = Host<Carried<Bulk>>;
+type Party = Host<Unhurried>;
 
 /// Everything has ended long before, unless two ends keep each other awake.
 const LIMIT: Duration = Duration::from_secs(86_400);
@@ -16,13 +19,18 @@ const LIMIT: Duration = Duration::from_secs(86_400);
 const HAPPENINGS_MAX: u64 = 10_000_000;
 /// How many timeouts may pass in the calm before something is acknowledged.
 const TIMEOUTS_MAX: u32 = 3;
-/// A second transmission of a link, and an acknowledgment that the peer delays.
+/// A second transmission of a link, an acknowledgment that the peer delays, and its user's nap.
 const SLACK: Duration = Duration::from_secs(10);
+
+/// The queues of a line have gone by then.
+const QUEUES_EMPTY_AFTER: Duration = Duration::from_secs(600);
 
 /// What one end has to show in the calm.
 #[derive(Clone, Copy, Debug)]
 struct Promise {
     side: Side,
+    /// Something was under way.
+    is_waiting: bool,
     acknowledged: u64,
     until: Instant,
 }
@@ -30,9 +38,15 @@ struct Promise {
 /// The course of one run.
 struct Trial<'a> {
     scene: &'a Scene,
+    notes: Notes,
     happenings: u64,
     promises: Vec<Promise>,
     broken: Option<String>,
+}
+
+fn begin(scene: &Scene) -> (Pair, Trial<'_>) {
+    let (world, notes) = scene.world();
+    (world, Trial { scene, notes, happenings: 0, promises: Vec::new(), broken: None })
 }
 
 /// Runs a scene, and returns how long it took in virtual time.
@@ -41,8 +55,7 @@ struct Trial<'a> {
 ///
 /// Says what was wrong.
 pub(super) fn judge(scene: &Scene) -> Result<Duration, String> {
-    let mut world = scene.world();
-    let mut trial = Trial { scene, happenings: 0, promises: Vec::new(), broken: None };
+    let (mut world, mut trial) = begin(scene);
     let judged = trial.run(&mut world).and_then(|()| trial.verdict(&mut world));
     let taken = world.now() - Instant::ZERO;
     judged.map(|()| taken).map_err(|what| report(&world, &what))
@@ -51,8 +64,7 @@ pub(super) fn judge(scene: &Scene) -> Result<Duration, String> {
 /// Runs a scene to its end, and returns all that its two meters have counted, for comparison.
 #[cfg(test)]
 pub(super) fn traces(scene: &Scene) -> (Instant, String) {
-    let mut world = scene.world();
-    let mut trial = Trial { scene, happenings: 0, promises: Vec::new(), broken: None };
+    let (mut world, mut trial) = begin(scene);
     trial.run(&mut world).expect("it ends");
     (world.now(), format!("{:?} {:?}", world.user.meter, world.server.meter))
 }
@@ -73,13 +85,18 @@ impl Trial<'_> {
     }
 
     fn run_until(&mut self, world: &mut Pair, end: Instant) -> Result<(), String> {
-        let driven = world.drive(|world| {
-            self.happenings += 1;
-            self.hold_to_promises(world);
-            let is_endless = self.happenings > HAPPENINGS_MAX || self.broken.is_some();
-            is_endless || world.now() >= end || self.is_over(world)
-        });
-        driven.map_err(|stuck| stuck.to_string())?;
+        loop {
+            let driven = world.drive(|world| {
+                self.happenings += 1;
+                self.hold_to_promises(world);
+                let is_endless = self.happenings > HAPPENINGS_MAX || self.broken.is_some();
+                let is_done = is_endless || world.now() >= end || self.is_over(world);
+                is_done || has_dead_line(world).is_some()
+            });
+            driven.map_err(|stuck| stuck.to_string())?;
+            let Some(side) = has_dead_line(world) else { break };
+            world.reopen(side);
+        }
         if self.happenings > HAPPENINGS_MAX {
             return Err(format!("no end after {} happenings", self.happenings));
         }
@@ -88,37 +105,50 @@ impl Trial<'_> {
 
     /// A peer that has forgotten all waits for somebody new.
     fn is_over(&self, world: &Pair) -> bool {
-        let is_server_over = world.server.application.is_over() || self.scene.restarts_at.is_some();
-        world.user.application.is_over() && is_server_over
+        let is_server_over =
+            world.server.application.carried.is_over() || self.scene.restarts_at.is_some();
+        world.user.application.carried.is_over() && is_server_over
     }
 
-    /// Returns what an end has to show in the calm, if it has something under way now.
+    /// Returns what an end has to show in the calm, until it has ended.
     fn promise(&self, world: &Pair, side: Side) -> Option<Promise> {
-        let status = status(world, side)?;
-        if status.recovery.outstanding == 0 || self.scene.restarts_at.is_some() {
+        let status = status(world, side).filter(|status| status.ending.is_none())?;
+        if self.scene.restarts_at.is_some() {
             return None;
         }
         let patience = status.rto * TIMEOUTS_MAX + self.scene.conditions.round_trip_max() + SLACK;
+        let is_waiting = status.recovery.outstanding > 0;
         let acknowledged = status.statistics.bytes_acknowledged;
-        Some(Promise { side, acknowledged, until: world.now() + patience })
+        Some(Promise { side, is_waiting, acknowledged, until: world.now() + patience })
     }
 
     fn hold_to_promises(&mut self, world: &Pair) {
         let now = world.now();
-        let due = self.promises.extract_if(.., |promise| promise.until < now);
-        for Promise { side, acknowledged, .. } in due.collect::<Vec<_>>() {
+        if self.promises.iter().all(|promise| now <= promise.until) {
+            return;
+        }
+        let due: Vec<Promise> =
+            self.promises.extract_if(.., |promise| promise.until < now).collect();
+        for Promise { side, is_waiting, acknowledged, .. } in due {
             let Some(status) = status(world, side) else { continue };
-            let is_idle = status.recovery.outstanding == 0 || status.ending.is_some();
-            if !is_idle && status.statistics.bytes_acknowledged == acknowledged {
+            let is_still_waiting = is_waiting && status.recovery.outstanding > 0;
+            if is_still_waiting && status.statistics.bytes_acknowledged == acknowledged {
                 self.broken = Some(format!("{side:?}: the calm has come, and nothing moves"));
             }
+            self.promises.extend(self.promise(world, side));
         }
     }
 
     fn verdict(&self, world: &mut Pair) -> Result<(), String> {
-        // What is still under way arrives.
+        // What is still under way arrives, and what waits for the line goes or is given up.
         let rest = self.scene.conditions.round_trip_max() + Duration::from_secs(1);
         world.run_until(world.now() + rest);
+        let last_at = world.now() + QUEUES_EMPTY_AFTER;
+        while world.user.station.packets_lent() + world.server.station.packets_lent() > 0
+            && world.now() < last_at
+        {
+            world.run_until(world.now() + Duration::from_secs(1));
+        }
         let is_restarted = self.scene.restarts_at.is_some();
         for (name, host) in [("user", &world.user), ("server", &world.server)] {
             self.content(host)
@@ -126,12 +156,25 @@ impl Trial<'_> {
                 .and_then(|()| accounts(host))
                 .map_err(|what| format!("{name}: {what}"))?;
         }
-        if is_restarted { forgotten(&world.user) } else { Ok(()) }
+        if is_restarted { forgotten(&world.user) } else { self.beliefs(world) }
+    }
+
+    /// Checks that nobody has believed what was made up.
+    fn beliefs(&self, world: &Pair) -> Result<(), String> {
+        let both =
+            |counter| world.user.meter.counted(counter) + world.server.meter.counted(counter);
+        let believed = both(Counter::TcpIcmpErrors);
+        // What a host says may come twice.
+        let told = self.notes.errors_told.get() + 2 * both(Counter::IcmpErrorsOut);
+        if believed > told {
+            return Err(format!("{believed} ICMP errors were believed, and {told} were told"));
+        }
+        Ok(())
     }
 
     /// Checks that what came is what was sent, once and in order, as far as it came.
     fn content(&self, host: &Party) -> Result<(), String> {
-        let stream = &host.application.stream;
+        let stream = &host.application.carried.stream;
         // Two inverted bits of one segment can leave its checksum as it was. That is nobody's
         // fault, and is told from a fault by just this: the sums agree.
         let has_damage = self.scene.conditions.faults.bit_error_ppm > 0;
@@ -149,14 +192,15 @@ impl Trial<'_> {
 
 /// Checks that all has come, and that both have closed.
 fn whole(host: &Party) -> Result<(), String> {
-    let stream = &host.application.stream;
+    let stream = &host.application.carried.stream;
     let (received, expected) = (stream.received, stream.expected.len());
     if received != expected {
         return Err(format!("{received} bytes received of {expected}"));
     }
-    let has_closed = host.application.has_closed() && host.application.peer_has_closed();
-    if !has_closed || host.application.ending() != Some(Ending::Closed) {
-        return Err(format!("it ended by {:?}", host.application.ending()));
+    let has_closed =
+        host.application.carried.has_closed() && host.application.carried.peer_has_closed();
+    if !has_closed || host.application.carried.ending() != Some(Ending::Closed) {
+        return Err(format!("it ended by {:?}", host.application.carried.ending()));
     }
     Ok(())
 }
@@ -174,11 +218,21 @@ fn accounts(host: &Party) -> Result<(), String> {
 
 /// Checks the end of a connection whose peer may have forgotten it.
 fn forgotten(user: &Party) -> Result<(), String> {
-    match user.application.ending() {
+    match user.application.carried.ending() {
         Some(Ending::Closed) => whole(user),
         Some(Ending::Reset | Ending::Refused) => Ok(()),
         other => Err(format!("user: the peer has forgotten it, and it ended by {other:?}")),
     }
+}
+
+/// Returns whose line has come to an end, which its owner opens again.
+fn has_dead_line(world: &Pair) -> Option<Side> {
+    let hosts = [(Side::User, &world.user), (Side::Server, &world.server)];
+    let is_dead = |host: &Party| match host.station.link() {
+        Link::Ppp(ppp) => ppp.phase() == Phase::Dead,
+        _ => false,
+    };
+    hosts.into_iter().find(|(_, host)| is_dead(host)).map(|(side, _)| side)
 }
 
 fn status(world: &Pair, side: Side) -> Option<protocols::transport::tcp::Status> {
@@ -186,10 +240,20 @@ fn status(world: &Pair, side: Side) -> Option<protocols::transport::tcp::Status>
         Side::User => &world.user,
         Side::Server => &world.server,
     };
-    host.application.status(&host.station.layers)
+    host.application.carried.status(&host.station.layers)
 }
 
 fn report(world: &Pair, what: &str) -> String {
     let [user, server] = [Side::User, Side::Server].map(|side| status(world, side));
-    format!("{what} at {}\n  user {user:?}\n  server {server:?}", world.now())
+    let [user_counted, server_counted] = [counted(&world.user), counted(&world.server)];
+    let now = world.now();
+    format!(
+        "{what} at {now}\n  user {user:?}\n  server {server:?}\n  user {user_counted}\n  server {server_counted}"
+    )
+}
+
+fn counted(host: &Party) -> String {
+    let counts = Counter::ALL.iter().map(|counter| (counter, host.meter.counted(*counter)));
+    let counts = counts.filter(|(_, count)| *count > 0);
+    counts.map(|(counter, count)| format!("{}: {count}; ", counter.text())).collect()
 }

@@ -5,6 +5,7 @@ use crate::faults::Faults;
 use crate::medium::{Arrival, Medium};
 use crate::world::Side;
 use protocols::chance::Chance;
+use protocols::link::QUEUE_LIMIT;
 use protocols::time::{Duration, Instant};
 use std::cell::Cell;
 use std::rc::Rc;
@@ -45,7 +46,9 @@ pub(super) struct Conditions {
 impl Conditions {
     /// Returns the longest time that something may be under way, there and back, once it is calm.
     pub(super) fn round_trip_max(&self) -> Duration {
-        let queue = if self.is_serial { 0 } else { self.queue_bytes as u64 };
+        // A line has the queue of its host before it, and any byte may be escaped.
+        let line_queue = 2 * QUEUE_LIMIT as u64 * u64::from(self.mtus[0]);
+        let queue = if self.is_serial { line_queue } else { self.queue_bytes as u64 };
         let waiting = serial_time(queue + u64::from(self.mtus[0]), self.rate_bps);
         (self.delay + self.jitter + self.faults.held_back + waiting) * 2
     }
@@ -56,8 +59,14 @@ fn serial_time(len: u64, rate_bps: u64) -> Duration {
     Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
 }
 
-/// The first sequence number of each side, once its SYN has passed.
-pub(super) type Isns = Rc<Cell<[Option<u32>; 2]>>;
+/// What the network has noted.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Notes {
+    /// The first sequence number of each side, once its SYN has passed.
+    pub(super) isns: Rc<Cell<[Option<u32>; 2]>>,
+    /// How many ICMP errors there were from those who have seen what they speak of.
+    pub(super) errors_told: Rc<Cell<u64>>,
+}
 
 /// One direction.
 #[derive(Clone, Copy, Debug, Default)]
@@ -75,12 +84,12 @@ struct Way {
 pub(super) struct Network {
     conditions: Conditions,
     ways: [Way; 2],
-    isns: Isns,
+    notes: Notes,
 }
 
 impl Network {
-    pub(super) fn new(conditions: Conditions, isns: Isns) -> Self {
-        Self { conditions, ways: [Way::default(); 2], isns }
+    pub(super) fn new(conditions: Conditions, notes: Notes) -> Self {
+        Self { conditions, ways: [Way::default(); 2], notes }
     }
 
     fn way(&mut self, from: Side) -> &mut Way {
@@ -92,11 +101,11 @@ impl Network {
     }
 
     fn note_isn(&self, from: Side, datagram: &[u8]) {
-        let mut isns = self.isns.get();
+        let mut isns = self.notes.isns.get();
         let own = isns.get_mut(from as usize);
         if let (Some(own @ None), Some(isn)) = (own, forge::isn(datagram)) {
             *own = Some(isn);
-            self.isns.set(isns);
+            self.notes.isns.set(isns);
         }
     }
 
@@ -145,9 +154,16 @@ impl Network {
             0 => forge::error(datagram, Saying::TooBig(68), true),
             1 => forge::error(datagram, Saying::NoPort, true),
             // Who has seen the datagram may say what ends nothing.
-            2 => forge::error(datagram, Saying::NoRoute, false),
+            2 => self.told(datagram, Saying::NoRoute),
             _ => forge::error(datagram, Saying::NoRoute, true),
         }
+    }
+
+    /// Returns the error of somebody who has seen the datagram.
+    fn told(&self, datagram: &[u8], saying: Saying) -> Option<Vec<u8>> {
+        let errors_told = &self.notes.errors_told;
+        errors_told.set(errors_told.get() + 1);
+        forge::error(datagram, saying, false)
     }
 
     fn deliver(
@@ -179,7 +195,7 @@ impl Medium for Network {
         &mut self,
         from: Side,
         sent_at: Instant,
-        mut bytes: Vec<u8>,
+        bytes: Vec<u8>,
         chance: &mut Chance,
     ) -> Vec<Arrival> {
         let is_calm = sent_at >= self.conditions.calm_at;
@@ -194,14 +210,20 @@ impl Medium for Network {
         }
         let back = |bytes| Arrival { to: from, at: sent_at + self.conditions.delay, bytes };
         let mtu = self.mtu(sent_at);
-        if bytes.len() > usize::from(mtu) {
-            let said = forge::error(&bytes, Saying::TooBig(mtu), false);
-            return said.map(back).into_iter().collect();
-        }
-        let lie = if is_calm { None } else { self.lie(&bytes, chance) };
+        let pieces = match (bytes.len() > usize::from(mtu)).then(|| forge::cut(&bytes, mtu)) {
+            None => vec![bytes],
+            Some(Some(pieces)) => pieces,
+            Some(None) => {
+                let said = self.told(&bytes, Saying::TooBig(mtu));
+                return said.map(back).into_iter().collect();
+            }
+        };
+        let lie = pieces.first().filter(|_| !is_calm).and_then(|first| self.lie(first, chance));
         let mut arrivals: Vec<Arrival> = lie.map(back).into_iter().collect();
-        if let Some(gone_at) = self.pass(from, sent_at, &mut bytes) {
-            arrivals.extend(self.deliver(from, gone_at, bytes, chance));
+        for mut bytes in pieces {
+            if let Some(gone_at) = self.pass(from, sent_at, &mut bytes) {
+                arrivals.extend(self.deliver(from, gone_at, bytes, chance));
+            }
         }
         arrivals
     }

@@ -1,8 +1,8 @@
 //! Everything about a run that its seed decides. Each trouble is there or not, by a draw of its
 //! own: what is always there hides what happens only without it (swarm testing, Groce and others).
 
-use super::bulk::{Bulk, Pace};
-use super::network::{Conditions, Isns, Network};
+use super::bulk::{Bulk, Pace, Unhurried};
+use super::network::{Conditions, Network, Notes};
 use crate::clock::LocalClock;
 use crate::faults::Faults;
 use crate::host::{Host, seed_of};
@@ -11,6 +11,7 @@ use crate::world::{Side, World};
 use protocols::Cx;
 use protocols::chance::Chance;
 use protocols::internet::addresses::Address;
+use protocols::internet::path_mtu::IPV4_FLOOR;
 use protocols::link::{Datagram, Link, Llp, Ppp, Slip, ppp};
 use protocols::meter::{Clock, Costs, Meter, Work};
 use protocols::packet::Pool;
@@ -34,8 +35,11 @@ const PATIENCE: Duration = Duration::from_secs(7 * 86_400);
 /// With a longer packet no timeout of TCP would come after its acknowledgment.
 const PACKET_TIME_MAX_S: u64 = 2;
 
+/// With longer ones nothing would move for three timeouts because of them.
+const NAP_MAX_MS: u64 = 3_000;
+
 /// The world of a run.
-pub(super) type Pair = World<Carried<Bulk>, Carried<Bulk>>;
+pub(super) type Pair = World<Unhurried, Unhurried>;
 
 /// How the datagrams travel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,6 +70,8 @@ pub(super) struct Scene {
     pub(super) isns: [Option<u32>; 2],
     /// When the server forgets everything and begins anew.
     pub(super) restarts_at: Option<Instant>,
+    /// How long each application leaves its connection alone at most, in milliseconds.
+    pub(super) nap_max_ms: [u64; 2],
 }
 
 /// The draws of one seed.
@@ -140,53 +146,54 @@ impl Scene {
             profiles: profiles.map(|profile| lasting(profile, restarts_at.is_some())),
             paces: [0; 2].map(|_| pace(&mut draw)),
             closes_second: [first_to_close == 1, first_to_close == 2],
-            packets: [0; 2].map(|_| if draw.one_in(6) { 4 } else { Pool::DEFAULT_LIMIT }),
+            packets: [0; 2].map(|_| packets(&mut draw, &conditions)),
             clocks: [0; 2].map(|_| clock(&mut draw)),
             isns: [isn(&mut draw), isn(&mut draw)],
             restarts_at,
+            nap_max_ms: [0; 2].map(|_| draw.at_times(NAP_MAX_MS)),
         }
     }
 
-    /// Makes its world, in which nothing has happened yet.
-    pub(super) fn world(&self) -> Pair {
-        let isns = Isns::default();
-        let mut world = self.build(&isns);
+    /// Makes its world, in which nothing has happened yet, and what its network is going to note.
+    pub(super) fn world(&self) -> (Pair, Notes) {
+        let (mut world, notes) = self.build();
         if self.isns.iter().all(Option::is_none) || self.carrier != Carrier::Whole {
-            return world;
+            return (world, notes);
         }
         // The hosts draw their numbers themselves, so the same run tells which they will be.
         let mut happenings = 0;
         let seen = world.drive(|_| {
             happenings += 1;
-            isns.get().iter().all(Option::is_some) || happenings > 10_000
+            notes.isns.get().iter().all(Option::is_some) || happenings > 10_000
         });
-        let drawn = if seen.is_ok() { isns.get() } else { [None; 2] };
-        let mut world = self.build(&Isns::default());
+        let drawn = if seen.is_ok() { notes.isns.get() } else { [None; 2] };
+        let (mut world, notes) = self.build();
         let hosts = [&mut world.user.station, &mut world.server.station];
         for ((station, drawn), wanted) in hosts.into_iter().zip(drawn).zip(self.isns) {
             if let (Some(drawn), Some(wanted)) = (drawn, wanted) {
                 station.layers.tcp.advance_isn_clock(wanted.wrapping_sub(drawn));
             }
         }
-        world
+        (world, notes)
     }
 
-    fn build(&self, isns: &Isns) -> Pair {
+    fn build(&self) -> (Pair, Notes) {
+        let notes = Notes::default();
         let [user, server] = [self.host(Side::User, 0), self.host(Side::Server, 0)];
         let line = match self.carrier {
             Carrier::Whole => Line::path(Duration::ZERO),
             _ => Line::serial(self.conditions.rate_bps),
         };
         let mut world = World::new(user, server, line, self.seed);
-        world.set_medium(Box::new(Network::new(self.conditions, isns.clone())));
+        world.set_medium(Box::new(Network::new(self.conditions, notes.clone())));
         let [user, server] = self.clocks;
         world.set_clock(Side::User, user);
         world.set_clock(Side::Server, server);
-        world
+        (world, notes)
     }
 
     /// Makes a host that begins for the `life`-th time.
-    pub(super) fn host(&self, side: Side, life: u64) -> Host<Carried<Bulk>> {
+    pub(super) fn host(&self, side: Side, life: u64) -> Host<Unhurried> {
         let own = side as usize;
         let at = |pair: [usize; 2]| pair.get(own).copied().unwrap_or_default();
         let seed = seed_of(self.seed, side) ^ life;
@@ -205,7 +212,7 @@ impl Scene {
         host
     }
 
-    fn application(&self, side: Side) -> Carried<Bulk> {
+    fn application(&self, side: Side) -> Unhurried {
         let mut chance = Chance::from_seed(!self.seed);
         let mut file = |len: u64| (0..len).map(|_| chance.next_u64().to_le_bytes()[0]).collect();
         let files: [Vec<u8>; 2] = self.file_lens.map(&mut file);
@@ -222,7 +229,8 @@ impl Scene {
             Side::User => Opening::Active { local, remote },
             Side::Server => Opening::Passive { port: PORT },
         };
-        Carried::new(bulk, opening, profile)
+        let [nap_max_ms, _] = ends(self.nap_max_ms, side);
+        Unhurried::new(Carried::new(bulk, opening, profile), nap_max_ms)
     }
 
     fn link(&self, address: Ipv4Addr) -> Link {
@@ -395,6 +403,13 @@ fn file_len(draw: &mut Draw, conditions: &Conditions, profiles: &[Profile; 2]) -
     draw.below(most.min(carried).min(window * 500))
 }
 
+/// Returns how many packet buffers a host has: few at times, but enough for the fragments of a
+/// segment, which come in one burst.
+fn packets(draw: &mut Draw, conditions: &Conditions) -> usize {
+    let is_cut = conditions.mtus.iter().any(|mtu| *mtu < IPV4_FLOOR);
+    if draw.one_in(6) && !is_cut { 4 } else { Pool::DEFAULT_LIMIT }
+}
+
 fn pace(draw: &mut Draw) -> Pace {
     match draw.below(3) {
         0 => Pace { piece_max: FILE_MAX, pause_max_ms: 1 },
@@ -409,4 +424,20 @@ fn clock(draw: &mut Draw) -> LocalClock {
     let gain_ppm = if draw.one_in(2) { -gain_ppm } else { gain_ppm };
     let jump = if draw.one_in(6) { draw.magnitude(1, 600_000) } else { 0 };
     LocalClock { gain_ppm, jumps_at: draw.moment(30), jump: Duration::from_millis(jump) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_first_sequence_number_that_was_drawn_is_the_one_that_is_sent() {
+        let is_plain = |scene: &Scene| {
+            scene.carrier == Carrier::Whole && scene.isns.iter().all(Option::is_some)
+        };
+        let scene = (0..100).map(Scene::draw).find(is_plain).unwrap();
+        let (mut world, notes) = scene.world();
+        world.drive(|_| notes.isns.get().iter().all(Option::is_some)).unwrap();
+        assert_eq!(notes.isns.get(), scene.isns);
+    }
 }

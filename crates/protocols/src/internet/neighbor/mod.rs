@@ -341,6 +341,25 @@ impl Cache {
         }
     }
 
+    /// Returns whether some neighbor's address is doubted, so that [`Self::confirm`] may spare a
+    /// question.
+    #[must_use]
+    pub fn has_doubts(&self) -> bool {
+        // Every entry that waits for an answer has a timer; the others that have one are doubted.
+        self.timers.len() > self.incomplete
+    }
+
+    /// Learns from above that what we send to a neighbor seems not to arrive: it is asked at once,
+    /// not only when its time is over (RFC 1122 §3.3.1.4).
+    pub fn doubt(&mut self, address: IpAddr, cx: &mut Cx<'_>) {
+        let Some(entry) = self.entries.get(&address) else { return };
+        if let State::Reachable { mac, .. } | State::Stale { mac } | State::Delay { mac } =
+            entry.state
+        {
+            self.probe(address, mac, 0, cx);
+        }
+    }
+
     /// Returns the next question to be sent.
     pub fn transmit(&mut self, cx: &mut Cx<'_>) -> Option<Solicitation> {
         let solicitation = self.owed.pop_front()?;

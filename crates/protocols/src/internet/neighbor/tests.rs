@@ -80,6 +80,7 @@ fn neighbor(number: u32) -> IpAddr {
     Ipv4Addr::from_bits(0x0B00_0000 + number).into()
 }
 
+// req RFC1122:2.4-MUST-3
 #[test]
 fn a_packet_waits_until_its_neighbor_has_answered() {
     let mut bench = Bench::default();
@@ -114,6 +115,19 @@ fn a_neighbor_that_does_not_answer_three_questions_fails_with_its_packets() {
     assert_eq!((bench.pool.lent(), bench.cache.deadline()), (0, None));
 }
 
+// req RFC1122:2.3.2.1-MUST-2
+#[test]
+fn whoever_sends_ever_so_much_to_a_silent_neighbor_asks_once_a_second_at_most() {
+    let mut bench = Bench::default();
+    for _ in 0..6000 {
+        bench.send();
+        bench.advance(10);
+        bench.events();
+    }
+    assert_eq!(bench.asked().len(), 60);
+}
+
+// req RFC1122:2.3.2.1-MUST-1
 #[test]
 fn a_neighbor_that_was_silent_for_long_is_asked_alone_before_it_fails() {
     let mut bench = Bench::default();
@@ -143,6 +157,17 @@ fn news_from_above_that_packets_arrive_make_a_probe_needless() {
     bench.cache.confirm(NEIGHBOR, &mut bench.lab.cx());
     bench.advance(6000);
     assert_eq!((bench.asked(), bench.cache.deadline()), (vec![], None));
+}
+
+#[test]
+fn news_from_above_that_packets_do_not_arrive_ask_the_neighbor_at_once() {
+    let mut bench = Bench::default();
+    bench.send();
+    bench.asked();
+    bench.answer();
+    assert!(!bench.cache.has_doubts());
+    (0..2).for_each(|_| bench.cache.doubt(NEIGHBOR, &mut bench.lab.cx()));
+    assert_eq!((bench.asked(), bench.cache.has_doubts()), (vec![Some(MAC)], true));
 }
 
 #[test]

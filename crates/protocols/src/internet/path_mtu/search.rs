@@ -212,8 +212,8 @@ impl Search {
         if self.vanished < MAX_VANISHED {
             return false;
         }
-        // What vanished is too long until it is shown to be not.
-        self.restart(len.saturating_sub(1));
+        // What vanished is tried first once base has arrived: the path may have been dead.
+        self.restart(len);
         true
     }
 

@@ -37,6 +37,8 @@ use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// News that wait to be taken.
 const EVENTS_LIMIT: usize = 64;
+/// Routers that are remembered as silent.
+const SILENT_MAX: usize = 8;
 
 /// How a station gets its IPv4 address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -113,6 +115,8 @@ pub enum Event {
     Routes,
     /// The MTU of the link is another, in bytes.
     Mtu(u16),
+    /// The hop limit for what is sent over IPv6 is another.
+    HopLimit(u8),
     /// A datagram of ours, whose next hop does not answer.
     Unreachable(Packet),
 }
@@ -131,6 +135,9 @@ pub struct Ethernet {
     routers: Vec<Ipv4Addr>,
     /// The routes that the Internet layer has from here.
     routes: Vec<Route>,
+    /// Neighbors that have not answered, the last one last: of routers about which nothing else is
+    /// known, those are tried first that are not here or were here first.
+    silent: VecDeque<IpAddr>,
     events: VecDeque<Event>,
 }
 
@@ -159,6 +166,7 @@ impl Ethernet {
             network: None,
             routers: Vec::new(),
             routes: Vec::new(),
+            silent: VecDeque::new(),
             events: VecDeque::new(),
         };
         ethernet.start(cx);
@@ -224,12 +232,43 @@ impl Ethernet {
         if self.group(destination).is_some() {
             return None;
         }
+        self.hop_to(destination, routes)
+    }
+
+    fn hop_to(&self, destination: IpAddr, routes: &Routes) -> Option<IpAddr> {
         if let (IpAddr::V6(v6), Some(discovery)) = (destination, &self.discovery)
             && let Some(hop) = discovery.redirected(v6)
         {
             return Some(hop.into());
         }
-        routes.next_hop_unless(destination, |router| !self.cache.is_probably_reachable(router))
+        routes.next_hop_by(destination, |router| self.doubt_about(router))
+    }
+
+    fn doubt_about(&self, router: IpAddr) -> usize {
+        if self.cache.is_probably_reachable(router) {
+            return 0;
+        }
+        let place = self.silent.iter().position(|silent| *silent == router);
+        place.map_or(1, |place| 2 + place)
+    }
+
+    /// Learns from above that what was sent to a destination has arrived, by the next hop that it
+    /// has (RFC 1122 §3.3.1.4, RFC 4861 §7.3.1).
+    pub fn confirm(&mut self, destination: IpAddr, routes: &Routes, cx: &mut Cx<'_>) {
+        // While no neighbor is doubted there is nothing to look up.
+        if self.cache.has_doubts()
+            && let Some(hop) = self.hop_to(destination, routes)
+        {
+            self.cache.confirm(hop, cx);
+        }
+    }
+
+    /// Learns from above that what is sent to a destination seems not to arrive, so that its next
+    /// hop is asked whether it lives (RFC 1122 §3.3.1.4, RFC 9293 §3.8.3).
+    pub fn suspect(&mut self, destination: IpAddr, routes: &Routes, cx: &mut Cx<'_>) {
+        if let Some(hop) = self.hop_to(destination, routes) {
+            self.cache.doubt(hop, cx);
+        }
     }
 
     /// Returns the routes that were told before, and those that are to stand in their place.
@@ -548,6 +587,11 @@ impl Ethernet {
     }
 
     fn lose_neighbor(&mut self, target: IpAddr, is_router_left: bool, cx: &mut Cx<'_>) {
+        self.silent.retain(|silent| *silent != target);
+        if self.silent.len() >= SILENT_MAX {
+            self.silent.pop_front();
+        }
+        self.silent.push_back(target);
         match target {
             // The next router is tried, and this one again after the others (RFC 1122 §3.3.1.4).
             IpAddr::V4(target) if self.routers.first() == Some(&target) => {
@@ -639,9 +683,11 @@ impl Ethernet {
             }
             nd::Event::Routes => Event::Routes,
             nd::Event::Parameters => {
-                let mtu = self.discovery.as_ref().map(|discovery| discovery.mtu());
-                let mtu = mtu.and_then(|mtu| u16::try_from(mtu).ok());
-                Event::Mtu(mtu.unwrap_or(u16::MAX))
+                let Some(discovery) = &self.discovery else { return };
+                let hop_limit = discovery.hop_limit();
+                let mtu = u16::try_from(discovery.mtu()).unwrap_or(u16::MAX);
+                self.tell(Event::HopLimit(hop_limit), cx);
+                Event::Mtu(mtu)
             }
         };
         self.tell(event, cx);

@@ -1,5 +1,9 @@
 //! Stations on one segment, in virtual time; servers and routers are played by hand.
 
+mod broadcasts;
+mod gateways;
+mod parameters;
+
 use super::datagrams::{nd_message, push_ipv6};
 use super::*;
 use crate::application::Stream;
@@ -8,7 +12,7 @@ use crate::cx::testing::Lab;
 use crate::internet::arp::{ArpPacket, Operation};
 use crate::internet::nd::{Prefix, RouterAdvertisement, solicited_node};
 use crate::link::Link;
-use crate::station::{Application, Carried, Opening, Scheduler, Station};
+use crate::station::{Application, Carried, Opening, Scheduler, Station, Step};
 use crate::time::Duration;
 use crate::transport::tcp::Profile;
 use core::net::SocketAddr;
@@ -90,6 +94,11 @@ impl Host {
         self.station.layers.ping(destination.into(), (1, 1), 56, cx).unwrap();
     }
 
+    fn says(&mut self, byte: u8) {
+        self.application.stream.says.push(byte);
+        self.station.step(Step::User, &mut self.application, &mut self.lab.cx());
+    }
+
     fn link_local(&mut self) -> Ipv6Addr {
         self.ethernet().discovery().unwrap().addresses().link_local().unwrap()
     }
@@ -166,6 +175,7 @@ fn types(frames: &[Vec<u8>]) -> Vec<EtherType> {
     frames.iter().map(|frame| Header::parse(frame).unwrap().header.ether_type).collect()
 }
 
+// req RFC1122:2.3.3-MUST-3, RFC1122:2.3.3-MUST-4, RFC1122:3.3.1.1-MUST-2, RFC1122:3.3.1.2-MUST-1
 #[test]
 fn a_neighbor_is_asked_for_once_and_then_pinged_with_no_more_questions() {
     let mut segment = Segment(vec![Host::fixed(1), Host::fixed(2)]);
@@ -195,6 +205,21 @@ fn a_connection_over_ethernet_carries_bytes_both_ways() {
     let mut segment = Segment(vec![caller, listener]);
     segment.run_seconds(60);
     assert!(segment.0[0].application.stream.heard == said);
+}
+
+/// Two hosts, of which the second echoes what the first says.
+fn connected() -> Segment {
+    connected_with(Ipv6::Off)
+}
+
+fn connected_with(ipv6: Ipv6) -> Segment {
+    let remote = SocketAddr::new(address(2).into(), PORT);
+    let opening = Opening::Active { local: address(1).into(), remote };
+    let mut listener = Host::fixed(2);
+    listener.application.stream.echoes = true;
+    let mut segment = Segment(vec![Host::new(1, fixed(1, None), ipv6, opening), listener]);
+    segment.run_seconds(10);
+    segment
 }
 
 #[test]
@@ -232,6 +257,7 @@ fn what_is_beyond_the_segment_goes_to_the_router() {
     assert_eq!((last.destination, last.ether_type), (mac(2), EtherType::Ipv4));
 }
 
+// req RFC1122:2.4-MUST-1
 #[test]
 fn a_frame_to_everybody_with_a_datagram_for_one_host_is_dropped() {
     let mut segment = Segment(vec![Host::fixed(1), Host::fixed(2)]);
@@ -283,7 +309,7 @@ impl Server {
         };
         let server = address(Self::NUMBER);
         let options = Options {
-            prefix_len: Some(24),
+            prefix_len: Some(25),
             routers: vec![server],
             lease_s: Some(3600),
             server: Some(server),
@@ -319,11 +345,16 @@ fn asks_a_server(number: u8) -> Host {
     Host::new(number, Ipv4::Dhcp, Ipv6::Off, Opening::Passive { port: PORT })
 }
 
+// req RFC1122:2.3.3-MUST-1, RFC1122:3.2.2.9-MUST-1
 #[test]
 fn a_station_gets_its_address_from_a_server_and_uses_it() {
     let mut segment = Segment(vec![asks_a_server(1), Host::fixed(2)]);
     segment.run_with_server(&Server { lends: 50 }, 20);
     assert_eq!(segment.0[0].station.address(), address(50));
+    let prefix_lens = segment.0.iter().map(|host| {
+        host.station.layers.internet.addresses().as_slice().iter().map(|known| known.prefix_len)
+    });
+    assert_eq!(prefix_lens.flatten().collect::<Vec<_>>(), [25, 24], "of server and person");
     segment.0[0].ping(address(2));
     segment.settle();
     assert!(segment.0[0].station.take_echo_reply().is_some());

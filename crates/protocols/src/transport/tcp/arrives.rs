@@ -12,6 +12,7 @@ use super::seq::Seq;
 use super::status::{Ending, Event};
 use crate::cx::Cx;
 use crate::meter::{Counter, Quantity};
+use crate::planted::{Bug, is_planted};
 use crate::time::{Duration, Instant};
 use core::ops::ControlFlow::{self, Break, Continue};
 
@@ -153,7 +154,6 @@ impl Connection {
     /// Enters ESTABLISHED: our SYN is acknowledged.
     fn opened(&mut self, cx: &mut Cx<'_>) {
         self.state = if self.is_closing { State::FinWait1 } else { State::Established };
-        self.timers.retransmit = None;
         self.timers.retransmitting = None;
         self.soft_error = None;
         self.begins_small = self.rtt.backoffs() > 1;
@@ -161,6 +161,8 @@ impl Connection {
             self.rtt.syn_was_lost();
         }
         self.take_measurement(self.snd_una, cx);
+        // An early answer may be out.
+        self.restart_retransmit_timer(cx.now);
         self.heard_at = cx.now;
         self.start_keep_alive_timer();
         if !self.is_early {
@@ -265,7 +267,7 @@ impl Connection {
         if !arrival.has(Flags::RST) {
             return Continue(());
         }
-        if self.state == State::TimeWait {
+        if self.state == State::TimeWait || is_planted(Bug::IgnoresReset) {
             cx.meter.count(Counter::TcpResetsIgnored);
         } else if arrival.header.seq != self.rcv_nxt {
             cx.meter.count(Counter::TcpResetsIgnored);
@@ -322,9 +324,15 @@ impl Connection {
             cx.meter.count(Counter::TcpDuplicateAcks);
             self.statistics.duplicate_acks += 1;
         }
-        let has_advanced = ack.is_after(self.snd_una);
+        let is_more = is_planted(Bug::ComparesPlainly) && ack.0 <= self.snd_una.0;
+        let has_advanced = ack.is_after(self.snd_una) && !is_more;
         if has_advanced {
+            let count = ack.since(self.snd_una);
             self.take_acknowledgment(ack);
+            self.path_acknowledged(ack, count, cx.now);
+        }
+        if is_planted(Bug::AnswersEverything) {
+            self.ack_owed = AckOwed::Now;
         }
         self.recover(arrival, is_duplicate, has_advanced, cx);
         self.take_window_if_newer(arrival);
@@ -370,6 +378,7 @@ impl Connection {
         let outcome = recovery.acknowledged(&said, cx.now);
         self.measure(outcome.rtt, arrival, has_advanced, cx);
         self.count_outcome(&outcome, cx);
+        self.forgive_lost_probe(outcome.began_recovery);
         self.take_echo_of_mark(arrival, cx);
         if has_advanced {
             self.must_probe_tail = false;
@@ -379,6 +388,16 @@ impl Connection {
         recovery.start_probe_timer(self.rtt.srtt(), self.timers.retransmit, cx.now);
         if self.profile.pacing {
             recovery.set_pace(self.rtt.srtt());
+        }
+    }
+
+    /// RFC 4821 §7.6.1: the loss of a probe alone is no sign of congestion.
+    pub(super) fn forgive_lost_probe(&mut self, began_recovery: bool) {
+        if began_recovery
+            && self.only_probe_is_lost()
+            && let Some(recovery) = &mut self.recovery
+        {
+            recovery.forgive();
         }
     }
 
@@ -575,7 +594,10 @@ impl Connection {
         let window = (self.rcv_wnd() as usize).saturating_sub(offset);
         let inside = arrival.data.get(..window.min(len)).unwrap_or_default();
         self.note_early_duplicate(offset, inside.len());
-        let arrived = if arrival.may_keep && self.receive.keeps(offset, inside.len()) {
+        // The packet joins what can be read only later: too late to tell what a FIN ends.
+        let is_last = arrival.has(Flags::FIN) || self.rcv_fin.is_some();
+        let may_keep = arrival.may_keep && !is_last;
+        let arrived = if may_keep && self.receive.keeps(offset, inside.len()) {
             arrival.kept = Some((whole_len - len, inside.len()));
             inside.len()
         } else {
@@ -641,6 +663,7 @@ impl Connection {
             cx.meter.add(Counter::TcpDuplicateBytes, old as u64);
             let end = arrival.header.seq + u32::try_from(old).unwrap_or(0);
             self.note_duplicate(arrival.header.seq, end);
+            let old = if is_planted(Bug::TakesOldTwice) { 0 } else { old };
             arrival.data = arrival.data.get(old..).unwrap_or_default();
             arrival.header.seq = self.rcv_nxt;
         }
@@ -666,12 +689,17 @@ impl Connection {
             self.rcv_fin = Some(arrival.data_end());
             self.ack_owed = AckOwed::Now;
         }
+        if is_planted(Bug::TakesFinEarly) && self.rcv_fin.is_some() {
+            self.rcv_fin = Some(self.rcv_nxt);
+        }
         if self.rcv_fin != Some(self.rcv_nxt) {
             return;
         }
         match self.state {
             State::Established => self.state = State::CloseWait,
+            State::FinWait1 if is_planted(Bug::TakesFinForAck) => self.wait_out(cx.now),
             State::FinWait1 => self.state = State::Closing,
+            State::FinWait2 if is_planted(Bug::SkipsTimeWait) => self.end(Ending::Closed),
             State::FinWait2 => self.wait_out(cx.now),
             _ => return,
         }

@@ -47,6 +47,8 @@ pub(super) struct Bbr {
     /// The largest rate of each of the last rounds.
     rates: [u64; RATE_ROUNDS],
     rounds: usize,
+    /// No rate of this round is among them yet.
+    is_fresh_round: bool,
     /// The round ends when something is delivered that was sent after so much was.
     round_end: u64,
     min_rtt: Option<(Duration, Instant)>,
@@ -87,6 +89,7 @@ impl Bbr {
             mode: Mode::Startup,
             rates: [0; RATE_ROUNDS],
             rounds: 0,
+            is_fresh_round: false,
             round_end: 0,
             min_rtt: None,
             full_rate: 0,
@@ -130,10 +133,15 @@ impl Bbr {
         let begins_round = sample.delivered_before >= self.round_end;
         if begins_round {
             self.round_end = seen.delivered;
-            self.rounds = (self.rounds + 1) % RATE_ROUNDS;
-            self.set_rate(0);
+            self.is_fresh_round = true;
         }
         if !sample.is_app_limited || sample.bytes_per_s >= self.rate() {
+            // Rounds in which the user gave too little to tell do not age what is known: who has
+            // typed for a while would else send his next file at the pace of his fingers.
+            if core::mem::take(&mut self.is_fresh_round) {
+                self.rounds = (self.rounds + 1) % RATE_ROUNDS;
+                self.set_rate(0);
+            }
             let of_round = self.rates.get(self.rounds).copied().unwrap_or(0);
             self.set_rate(of_round.max(sample.bytes_per_s));
         }
@@ -282,13 +290,15 @@ mod tests {
         bbr: Bbr,
         now: Instant,
         delivered: u64,
+        is_app_limited: bool,
         control: Control,
     }
 
     impl Path {
         fn new() -> Self {
             let control = Control { cwnd: 10 * MSS, bytes_per_s: None };
-            Self { bbr: Bbr::new(1), now: Instant::ZERO, delivered: 0, control }
+            let (bbr, now) = (Bbr::new(1), Instant::ZERO);
+            Self { bbr, now, delivered: 0, is_app_limited: false, control }
         }
 
         /// Lets `time` pass on a path of `bytes_per_s`.
@@ -301,8 +311,8 @@ mod tests {
                 self.delivered += u64::from(MSS);
                 let in_flight = rate / 10;
                 let delivered_before = self.delivered.saturating_sub(in_flight);
-                let sample =
-                    RateSample { bytes_per_s: rate, is_app_limited: false, delivered_before };
+                let is_app_limited = self.is_app_limited;
+                let sample = RateSample { bytes_per_s: rate, is_app_limited, delivered_before };
                 self.control = self.bbr.observe(&Observation {
                     rate: Some(sample),
                     rtt: Some(RTT),
@@ -330,6 +340,18 @@ mod tests {
     fn a_slower_path_is_noticed_after_ten_rounds() {
         let mut path = Path::new();
         path.run(1_000_000, Duration::from_secs(5));
+        path.run(200_000, Duration::from_secs(3));
+        assert_eq!(path.bbr.rate(), 200_000);
+    }
+
+    #[test]
+    fn rounds_in_which_little_was_given_do_not_age_the_rate() {
+        let mut path = Path::new();
+        path.run(1_000_000, Duration::from_secs(5));
+        path.is_app_limited = true;
+        path.run(10_000, Duration::from_secs(3));
+        assert_eq!(path.bbr.rate(), 1_000_000);
+        path.is_app_limited = false;
         path.run(200_000, Duration::from_secs(3));
         assert_eq!(path.bbr.rate(), 200_000);
     }

@@ -90,7 +90,8 @@ impl Connection {
 
     /// CLOSE in both directions: what the peer has sent and still sends finds no reader.
     pub(super) fn release(&mut self) {
-        let is_open = self.state.expects_data() || self.state == State::CloseWait;
+        let is_open =
+            self.state.expects_data() || self.state == State::CloseWait || self.is_open_early();
         self.must_abort = is_open && self.receive.readable() > 0;
         if !self.must_abort {
             self.close();
@@ -107,7 +108,7 @@ impl Connection {
         let reset = Reset {
             local: self.ends.local,
             remote: self.ends.remote,
-            seq: self.snd_max,
+            seq: self.acceptable_seq(),
             ack: Some(self.rcv_nxt),
             options: self.options(now),
         };

@@ -2,6 +2,7 @@
 
 use super::fast_open;
 use super::header::{Flags, Header, Options};
+use super::path_search::PathSearch;
 use super::profile::{Profile, SendLimit, WindowUpdate};
 use super::receive_buffer::ReceiveBuffer;
 use super::recovery::Recovery;
@@ -130,6 +131,8 @@ pub(super) struct Endpoints {
     pub(super) local: SocketAddr,
     pub(super) remote: SocketAddr,
     pub(super) link_mss: u16,
+    /// Data bytes of the longest segment that the way takes, as far as the layer below knows.
+    pub(super) path_mss: u16,
 }
 
 /// The transmission control block.
@@ -215,6 +218,8 @@ pub(super) struct Connection {
     pub(super) fast_open: Option<Box<fast_open::Part>>,
     /// The data of the peer's SYN was taken before the handshake has ended.
     pub(super) is_early: bool,
+    /// Made when segments vanish that may be too long (RFC 8899).
+    pub(super) path: Option<Box<PathSearch>>,
     pub(super) last_sent_at: Instant,
     /// When the last segment came that was acceptable.
     pub(super) heard_at: Instant,
@@ -290,6 +295,7 @@ impl Connection {
             must_tell_timeout: false,
             fast_open: None,
             is_early: false,
+            path: None,
             last_sent_at: now,
             heard_at: now,
             challenges: (now, 0),
@@ -331,7 +337,8 @@ impl Connection {
         let default_mss = Self::default_mss(self.ends.remote.ip());
         let peer_mss = syn.options.mss.unwrap_or(default_mss).max(MIN_MSS);
         let options = if self.ts_recent.is_some() { 12 } else { 0 };
-        self.snd_mss = u32::from(peer_mss.min(self.receive_mss())).saturating_sub(options).max(1);
+        let mss = peer_mss.min(self.receive_mss()).min(self.ends.path_mss);
+        self.snd_mss = u32::from(mss).saturating_sub(options).max(1);
         self.has_sack = self.profile.extensions && syn.options.sack_permitted;
         self.ecn.is_on = self.profile.ecn && is_ecn_setup(syn.flags);
         self.send.set_limit(send_limit(&self.profile, self.snd_mss));
@@ -343,7 +350,8 @@ impl Connection {
 
     /// Returns what knows about losses and congestion.
     pub(super) fn recovery(&mut self) -> &mut Recovery {
-        let (mss, una) = (self.snd_mss, self.snd_una);
+        // In an early answer the SYN is not acknowledged yet, and is no data.
+        let (mss, una) = (self.snd_mss, self.snd_una.max(self.send_start));
         let (congestion, has_sack) = (self.profile.congestion, self.has_sack);
         let (begins_small, settled) = (self.begins_small, &mut self.settled);
         self.recovery.get_or_insert_with(|| {
@@ -432,9 +440,12 @@ impl Connection {
         Options { timestamps, ..Options::default() }
     }
 
-    /// Returns how many blocks there is room for in a header.
+    /// Returns how many blocks there is room for in a header, and beside a byte of data in a
+    /// segment: on the narrowest links one with all blocks would be too long.
     pub(super) fn blocks_max(&self) -> usize {
-        if self.ts_recent.is_some() { MAX_BLOCKS - 1 } else { MAX_BLOCKS }
+        let most = if self.ts_recent.is_some() { MAX_BLOCKS - 1 } else { MAX_BLOCKS };
+        let fits = |count: &usize| (Options::sack_len(*count) as u64) < u64::from(self.snd_mss);
+        (1..=most).rev().find(fits).unwrap_or(0)
     }
 
     /// Returns the data bytes of the longest segment that also says what blocks there are.

@@ -10,6 +10,7 @@ use super::sack::Blocks;
 use super::seq::Seq;
 use crate::checksum::Sum;
 use crate::meter::{Counter, Meter};
+use crate::planted::{Bug, is_planted};
 
 /// The length of a header without options.
 pub const HEADER_LEN: usize = 20;
@@ -132,7 +133,7 @@ impl Header {
         let len = usize::from(off >> 4) * 4;
         let options_len = len.checked_sub(HEADER_LEN).ok_or(HeaderError::DataOffset)?;
         let options = rest.get(..options_len).ok_or(HeaderError::Truncated)?;
-        if !sum.is_good() {
+        if !sum.is_good() && !is_planted(Bug::SkipsChecksum) {
             return Err(HeaderError::Checksum);
         }
         let header = Self {

@@ -12,18 +12,14 @@ use super::status::Ending;
 use crate::cx::Cx;
 use crate::internet::icmp::{ErrorKind, IcmpError, Unreachable};
 use crate::internet::ipv4::Protocol;
+use crate::internet::ipv6;
+use crate::internet::path_mtu::IPV4_FLOOR;
 use crate::meter::Counter;
-use core::net::{IpAddr, SocketAddr};
+use crate::planted::{Bug, is_planted};
+use core::net::SocketAddr;
 
-/// No link of today takes less; a router that says so is not believed (RFC 5927 §7.2).
-const MIN_MTU: u16 = 552;
 /// What is taken of a router that does not know RFC 1191: every host takes such datagrams.
 const MTU_OF_OLD_ROUTER: u16 = 576;
-/// The least that every link takes that carries IPv6 (RFC 8200 §5).
-const MIN_MTU_V6: u16 = 1280;
-/// The headers of IP and TCP without options.
-const FIXED_HEADERS_LEN: u16 = 40;
-const FIXED_HEADERS_V6_LEN: u16 = 60;
 
 impl Tcp {
     /// Takes an ICMP error about a segment of ours, and returns whether it is believed.
@@ -51,13 +47,17 @@ impl Tcp {
 
 impl Connection {
     fn is_in_flight(&self, seq: Seq) -> bool {
-        seq.is_in_window(self.snd_una, self.snd_max.since(self.snd_una))
+        is_planted(Bug::BelievesStrangers)
+            || seq.is_in_window(self.snd_una, self.snd_max.since(self.snd_una))
     }
 
     fn icmp_error(&mut self, kind: ErrorKind, cx: &Cx<'_>) {
         match kind {
             ErrorKind::FragmentationNeeded { next_hop_mtu } if self.state.emits_data() => {
-                self.lower_mss(next_hop_mtu.unwrap_or(MTU_OF_OLD_ROUTER), cx);
+                let mtu = next_hop_mtu.unwrap_or(MTU_OF_OLD_ROUTER);
+                // What is less than any link of today takes is not believed (RFC 5927 §7.2).
+                let least = if self.ends.remote.is_ipv4() { IPV4_FLOOR } else { ipv6::MTU_MIN };
+                self.packet_too_big(mtu.max(least), cx.now);
             }
             ErrorKind::Unreachable(why) if self.state == State::SynSent => match why {
                 Unreachable::Protocol | Unreachable::Port => self.end(Ending::Refused),
@@ -65,25 +65,6 @@ impl Connection {
                 _ => self.soft_error = Some(kind),
             },
             _ => self.soft_error = Some(kind),
-        }
-    }
-
-    /// Path MTU discovery (RFC 1191): what was sent is sent again at once in smaller segments,
-    /// which is no sign of congestion.
-    fn lower_mss(&mut self, mtu: u16, cx: &Cx<'_>) {
-        let options = u32::try_from(self.options(cx.now).len()).unwrap_or(0);
-        let mtu_without_headers = match self.ends.remote.ip() {
-            IpAddr::V4(_) => mtu.max(MIN_MTU) - FIXED_HEADERS_LEN,
-            IpAddr::V6(_) => mtu.max(MIN_MTU_V6) - FIXED_HEADERS_V6_LEN,
-        };
-        let mss = u32::from(mtu_without_headers) - options;
-        if mss >= self.snd_mss {
-            return;
-        }
-        self.snd_mss = mss;
-        if let Some(recovery) = &mut self.recovery {
-            recovery.window.set_mss(mss);
-            recovery.flight.lose_all();
         }
     }
 }

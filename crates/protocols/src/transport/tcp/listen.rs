@@ -163,7 +163,7 @@ impl Tcp {
         connection.synchronize(&arrival.header);
         connection.statistics.segments_in += 1;
         self.fast_open_request(&mut connection, place, arrival, cx);
-        let Some(id) = self.table.insert(connection, Some(place)) else { return };
+        let Some(id) = self.insert(connection, Some(place)) else { return };
         cx.meter.count(Counter::TcpPassiveOpens);
         if let Some(listener) = self.listeners.get_mut(&place) {
             listener.half_open.push_back(id);
@@ -249,6 +249,8 @@ impl Tcp {
         cx: &mut Cx<'_>,
     ) {
         let header = arrival.header;
+        // Who gave us the packet does not learn to whom it belongs now.
+        arrival.may_keep = false;
         let listener = self.listeners.get(&place);
         let awaited = listener.filter(|l| l.cookies_until.is_some_and(|until| cx.now <= until));
         let Some(profile) = awaited.map(|listener| Arc::clone(&listener.profile)) else {
@@ -265,6 +267,7 @@ impl Tcp {
         let offered = stamp.map(|(_, echo)| Offered::from_stamp(echo.wrapping_sub(offset)));
         let syn = Header {
             seq: irs,
+            flags: Flags::SYN,
             options: Options {
                 mss: Some(mss),
                 window_scale: offered.and_then(|offered| offered.window_scale),
@@ -280,7 +283,7 @@ impl Tcp {
         connection.begin_at(iss);
         connection.synchronize(&syn);
         connection.syn_was_sent();
-        let Some(id) = self.table.insert(connection, Some(place)) else { return };
+        let Some(id) = self.insert(connection, Some(place)) else { return };
         cx.meter.count(Counter::TcpPassiveOpens);
         cx.meter.count(Counter::TcpSynCookiesIn);
         if let Ok(connection) = self.table.get_mut(id)

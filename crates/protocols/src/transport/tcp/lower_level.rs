@@ -18,9 +18,9 @@ use crate::packet::Packet;
 use core::net::IpAddr;
 
 /// Bytes of the IPv4 and TCP headers without options.
-const FIXED_HEADERS_V4_LEN: u16 = 40;
+pub(super) const FIXED_HEADERS_V4_LEN: u16 = 40;
 /// Bytes of the IPv6 and TCP headers without options.
-const FIXED_HEADERS_V6_LEN: u16 = 60;
+pub(super) const FIXED_HEADERS_V6_LEN: u16 = 60;
 /// Data bytes of the longest super-segment: with all headers it is a datagram of IPv4.
 const SUPER_SEGMENT_MAX: u32 = 65_535 - 128;
 
@@ -47,6 +47,10 @@ pub struct Segment {
     pub packet: Packet,
     /// What the Internet layer's header is to say.
     pub lower: internet::Header,
+    /// Bytes of the longest datagram that is made of it.
+    pub datagram_len: usize,
+    /// Whose it is; none if it is about something that we do not know.
+    pub connection: Option<ConnectionId>,
 }
 
 /// Where the data of a segment lies.
@@ -112,7 +116,14 @@ impl LowerLevel {
             dscp_ecn: outgoing.ecn,
             hop_limit: 0,
         };
-        Segment { packet, lower }
+        let data_len = match outgoing.segment_size {
+            0 => outgoing.len as usize,
+            segment_size => segment_size.into(),
+        };
+        let fixed = if remote.is_ipv4() { FIXED_HEADERS_V4_LEN } else { FIXED_HEADERS_V6_LEN };
+        // A header of TCP without options is counted in both.
+        let datagram_len = usize::from(fixed) - header::HEADER_LEN + len + data_len;
+        Segment { packet, lower, datagram_len, connection: None }
     }
 
     /// Copies the data of a segment behind its header, and makes its checksum whole.

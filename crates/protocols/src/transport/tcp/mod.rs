@@ -11,7 +11,8 @@
 //!
 //! The files are the headings of the RFC: `calls.rs` §3.10.1 to §3.10.6, `arrives.rs` §3.10.7,
 //! `listen.rs` its LISTEN, `timeouts.rs` §3.10.8, `keep_alive.rs` §3.8.4, `user_timeout.rs` §3.8.3,
-//! `icmp_error.rs` §3.9.2.2; `transmit.rs` decides what goes out.
+//! `icmp_error.rs` §3.9.2.2, `path_search.rs` the length of segments; `transmit.rs` decides what
+//! goes out.
 //! `connection.rs` is the transmission control block. What a connection is tailored to is its
 //! [`Profile`].
 //!
@@ -42,6 +43,7 @@ mod listen;
 mod lower_level;
 mod newreno;
 mod pacing;
+mod path_search;
 mod pieces;
 mod ports;
 mod profile;
@@ -81,6 +83,7 @@ use crate::cx::Cx;
 use crate::internet;
 use crate::meter::{Account, Counter, Work};
 use crate::packet::{ChecksumState, Packet, Pool};
+use crate::planted::{Bug, is_planted};
 use crate::time::Instant;
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::sync::Arc;
@@ -90,6 +93,7 @@ use core::net::{IpAddr, SocketAddr};
 use header::{Flags, Header, Options};
 use isn::{Purpose, Secret};
 use listen::{CookieAnswer, Listener, Place};
+use path_search::UNMEASURED_MAX;
 use ports::Ports;
 use seq::Seq;
 use settings::SUSPECTS_MAX;
@@ -161,6 +165,10 @@ pub struct Tcp {
     cookies_owed: VecDeque<CookieAnswer>,
     /// Destinations that do not answer, for the layer below.
     suspects: VecDeque<IpAddr>,
+    /// Who has acknowledged something last.
+    progress: Option<IpAddr>,
+    /// Connections of which it is not known yet what the way to their peer takes.
+    unmeasured: VecDeque<ConnectionId>,
 }
 
 impl Tcp {
@@ -181,6 +189,8 @@ impl Tcp {
             resets: VecDeque::new(),
             cookies_owed: VecDeque::new(),
             suspects: VecDeque::new(),
+            progress: None,
+            unmeasured: VecDeque::new(),
         }
     }
 
@@ -235,7 +245,7 @@ impl Tcp {
             let (offer, data_max) = self.fast_open_client.offer_to(remote.ip());
             connection.offer_fast_open(offer, data_max);
         }
-        let id = self.table.insert(connection, None).ok_or(OpenError::TooMany)?;
+        let id = self.insert(connection, None).ok_or(OpenError::TooMany)?;
         cx.meter.count(Counter::TcpActiveOpens);
         self.touch(id);
         Ok(id)
@@ -276,8 +286,22 @@ impl Tcp {
             ts_offset: self.secret.timestamp_offset(local, remote),
             now: cx.now,
         };
-        let ends = Endpoints { local, remote, link_mss: self.lower.mss_to(remote.ip()) };
+        let link_mss = self.lower.mss_to(remote.ip());
+        let ends = Endpoints { local, remote, link_mss, path_mss: u16::MAX };
         Some(Connection::new(ends, profile, start, state))
+    }
+
+    fn insert(
+        &mut self,
+        connection: Connection,
+        half_open_on: Option<Place>,
+    ) -> Option<ConnectionId> {
+        let id = self.table.insert(connection, half_open_on)?;
+        // One that finds no place here learns it when its first segment is too long.
+        if self.unmeasured.len() < UNMEASURED_MAX {
+            self.unmeasured.push_back(id);
+        }
+        Some(id)
     }
 
     /// Ends a connection that nobody knows; its peer learns it by the answer to its next segment.
@@ -512,6 +536,9 @@ impl Tcp {
                 let counter =
                     if is_damaged { Counter::TcpChecksumErrors } else { Counter::TcpHeaderErrors };
                 cx.meter.count(counter);
+                if is_planted(Bug::LeaksPacket) {
+                    return None;
+                }
                 None
             }
         };
@@ -542,7 +569,11 @@ impl Tcp {
             return None;
         }
         let connection = self.table.get_mut(id).ok()?;
+        let una = connection.snd_una;
         let answer = connection.segment_arrives(arrival, cx);
+        if connection.snd_una.is_after(una) {
+            self.progress = Some(remote.ip());
+        }
         if let Some((cookie, mss)) = connection.take_gift() {
             self.fast_open_client.keep(remote.ip(), cookie, mss);
         }
@@ -579,10 +610,19 @@ impl Tcp {
         }
     }
 
-    /// Returns whether [`Self::transmit`] may have something.
+    /// Returns whether [`Self::transmit`] may have something, or gives packets back.
     #[must_use]
     pub fn has_output(&self) -> bool {
-        self.table.has_output() || !self.resets.is_empty() || !self.cookies_owed.is_empty()
+        self.table.has_output()
+            || !self.resets.is_empty()
+            || !self.cookies_owed.is_empty()
+            || self.has_spent()
+    }
+
+    /// Returns whether [`Self::transmit`] gives packets back, for which it needs none.
+    #[must_use]
+    pub fn has_spent(&self) -> bool {
+        !self.table.spent.is_empty()
     }
 
     /// Returns the next segment, whole; call until None. Nothing is lost if no packet is free.
@@ -604,7 +644,7 @@ impl Tcp {
         pool: &mut Pool,
         cx: &mut Cx<'_>,
     ) -> Option<(Segment, Option<Tail>)> {
-        self.table.spent.drain(..).for_each(|packet| pool.put(packet));
+        self.give_back(pool);
         if !self.has_output() {
             return None;
         }
@@ -616,6 +656,11 @@ impl Tcp {
         }
         cx.meter.enter(left);
         segment
+    }
+
+    /// Gives `pool` the packets whose data was read, which output does too.
+    pub(crate) fn give_back(&mut self, pool: &mut Pool) {
+        self.table.spent.drain(..).for_each(|packet| pool.put(packet));
     }
 
     /// Returns whether [`Self::transmit_in_parts`] leaves data in the send buffer: its checksum is
@@ -660,6 +705,7 @@ impl Tcp {
         let ends = (ends.local, ends.remote);
         let mut segment = self.lower.segment(&outgoing, ends, packet);
         marking.put_on(&mut segment.lower);
+        segment.connection = Some(id);
         let tail = Tail { connection: id, offset: outgoing.offset, len: outgoing.len };
         Some((segment, (tail.len > 0).then_some(tail)))
     }

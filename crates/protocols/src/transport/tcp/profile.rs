@@ -80,6 +80,8 @@ pub struct Profile {
     pub patience: Patience,
     /// How to ask a silent peer whether it is still there; None, which is the default, for never.
     pub keep_alive: Option<KeepAlive>,
+    /// Whether the length of segments is searched for when long ones vanish (RFC 8899).
+    pub path_search: bool,
     /// What the header of IP says about every segment.
     pub marking: Marking,
     /// Whether a SYN may carry data, of ours or of the peer (RFC 7413).
@@ -128,6 +130,7 @@ impl Profile {
             rto_min: Duration::from_millis(200),
             patience: Patience::DEFAULT,
             keep_alive: None,
+            path_search: false,
             marking: Marking::DEFAULT,
             fast_open: false,
         }
@@ -150,8 +153,9 @@ impl Profile {
         ecn: false,
         pacing: true,
         rto_min: Duration::from_millis(200),
-        patience: Patience::DEFAULT,
+        patience: Patience::LONG,
         keep_alive: None,
+        path_search: true,
         marking: Marking::DEFAULT,
         fast_open: false,
     };

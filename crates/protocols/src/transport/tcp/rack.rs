@@ -90,8 +90,14 @@ impl Rack {
         }
     }
 
-    /// Step 2: takes the round trip of the last segment that an acknowledgment delivers. It may be
-    /// longer than that of the newest: what went out behind the last is waited for as long.
+    /// Step 2: takes the round trip of the last segment that an acknowledgment delivers, if it was
+    /// sent once.
+    ///
+    /// `RACK_update` of §6.2 sets RACK.rtt for every segment newly delivered, and RACK.segment only
+    /// for one that was sent later: so the last segment that is looked at says how long to wait,
+    /// not the newest sending. Segments are looked at in their order, first what is acknowledged
+    /// by number. Where the two differ the last was sent before the newest, and took longer: more
+    /// patience, and never less, for what went out behind it.
     pub(super) fn took(&mut self, rtt: Duration) {
         self.rtt = rtt;
     }

@@ -10,6 +10,7 @@
 
 use crate::meter::{Counter, Meter};
 use crate::packet::Packet;
+use crate::planted::{Bug, is_planted};
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -273,6 +274,7 @@ impl Rest {
         if let Some(room) = self.ring.get_mut(start..start + first.len()) {
             room.copy_from_slice(first);
         }
+        let rest = if is_planted(Bug::LosesRingTurn) { &[] } else { rest };
         if let Some(room) = self.ring.get_mut(..rest.len()) {
             room.copy_from_slice(rest);
         }

@@ -630,6 +630,20 @@ impl Recovery {
         (self.tail_probe, self.probe_at, self.reordering_at) = (None, None, None);
     }
 
+    /// Returns whether nothing is missing.
+    pub(super) fn is_calm(&self) -> bool {
+        self.phase == Phase::Open && self.flight.lost() == 0
+    }
+
+    /// Takes back what was done about a loss that says nothing of congestion (RFC 8899 §3); what
+    /// is lost goes again. Without blocks it cannot be known what is lost.
+    pub(super) fn forgive(&mut self) {
+        if self.has_blocks {
+            self.window.undo();
+            self.leave();
+        }
+    }
+
     /// Forgets what is out: the peer has shut its window over it.
     pub(super) fn forget_flight(&mut self) {
         self.flight.forget_all();

@@ -65,4 +65,9 @@ impl Tcp {
     pub fn suspect(&mut self) -> Option<IpAddr> {
         self.suspects.pop_front()
     }
+
+    /// Returns whose acknowledgment has come last, once: the way there works (RFC 4861 §7.3.1).
+    pub fn take_progress(&mut self) -> Option<IpAddr> {
+        self.progress.take()
+    }
 }

@@ -10,10 +10,11 @@ use super::listen::Place;
 use super::status::Event;
 use crate::packet::Packet;
 use crate::time::{Duration, Instant};
-use alloc::collections::{BTreeSet, VecDeque};
+use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
 use core::hash::Hasher;
 use core::net::{IpAddr, SocketAddr};
+use core::num::NonZeroU64;
 use hashbrown::HashTable;
 use siphasher::sip::SipHasher13;
 
@@ -61,11 +62,39 @@ struct Slot {
     is_on_news: bool,
     /// It stands among those that keep their recovery.
     is_busy: bool,
-    is_in_time_wait: bool,
-    is_starved: bool,
+    /// Where it stands among those in TIME-WAIT.
+    time_wait_place: Option<NonZeroU64>,
+    /// Where it stands among those whose peer has shut its window.
+    starved_place: Option<NonZeroU64>,
     deadline: Option<Instant>,
     /// Where the listener listens that made it, until it is open.
     half_open_on: Option<Place>,
+}
+
+/// Connections in the order in which they came into a condition; who leaves it leaves the order.
+#[derive(Debug, Default)]
+struct Seniority {
+    by_place: BTreeMap<NonZeroU64, u32>,
+    /// The last place that was given.
+    last: u64,
+}
+
+impl Seniority {
+    /// Lets the connection in slot `index`, whose place is `place`, be among the others or not.
+    fn update(&mut self, place: &mut Option<NonZeroU64>, index: u32, is_member: bool) {
+        if !is_member && let Some(left) = place.take() {
+            self.by_place.remove(&left);
+        } else if is_member && place.is_none() {
+            self.last += 1;
+            *place = NonZeroU64::new(self.last);
+            self.by_place.extend(place.map(|place| (place, index)));
+        }
+    }
+
+    /// Returns the slot of the connection that came first.
+    fn oldest(&self) -> Option<u32> {
+        self.by_place.first_key_value().map(|(_, index)| *index)
+    }
 }
 
 /// All connections.
@@ -85,10 +114,9 @@ pub(super) struct Table {
     news: VecDeque<u32>,
     /// Packets whose data was read, or will never be; they go back to the pool at output.
     pub(super) spent: Vec<Packet>,
-    /// Those that have entered TIME-WAIT, the first to enter first; some may have gone.
-    in_time_wait: VecDeque<ConnectionId>,
-    /// Those whose peer has shut its window, the first to be shut first; some may be open again.
-    starved: VecDeque<ConnectionId>,
+    in_time_wait: Seniority,
+    /// Those whose peer has shut its window.
+    starved: Seniority,
     /// When to look at a connection: not later than its own deadline. A deadline that moves away,
     /// as it does with every segment, is left standing, and set right when it is looked at.
     deadlines: BTreeSet<(Instant, u32)>,
@@ -108,8 +136,8 @@ impl Table {
             busy: VecDeque::new(),
             news: VecDeque::new(),
             spent: Vec::new(),
-            in_time_wait: VecDeque::new(),
-            starved: VecDeque::new(),
+            in_time_wait: Seniority::default(),
+            starved: Seniority::default(),
             deadlines: BTreeSet::new(),
         }
     }
@@ -127,32 +155,27 @@ impl Table {
     }
 
     /// Returns the connection that has been in TIME-WAIT for the longest time.
-    pub(super) fn oldest_in_time_wait(&mut self) -> Option<ConnectionId> {
-        while let Some(id) = self.in_time_wait.pop_front() {
-            if self.get(id).is_ok_and(|connection| connection.state == State::TimeWait) {
-                return Some(id);
-            }
-        }
-        None
+    pub(super) fn oldest_in_time_wait(&self) -> Option<ConnectionId> {
+        self.in_time_wait.oldest().and_then(|index| self.id(index))
+    }
+
+    fn id(&self, index: u32) -> Option<ConnectionId> {
+        let slot = self.slots.get(index as usize)?;
+        Some(ConnectionId { slot: index, generation: slot.generation })
     }
 
     /// Returns the connection whose peer has kept its window shut for the longest time, if that is
     /// long enough to let it go.
-    pub(super) fn longest_starved(&mut self, now: Instant) -> Option<ConnectionId> {
-        while let Some(id) = self.starved.front().copied() {
-            let since = self.get(id).ok().and_then(|connection| connection.timers.probing_since);
-            if since.is_some_and(|since| now - since < STARVED_FOR) {
-                return None;
-            }
-            self.starved.pop_front();
-            if let Some(slot) = self.slots.get_mut(id.slot as usize) {
-                slot.is_starved = false;
-            }
-            if since.is_some() {
-                return Some(id);
-            }
-        }
-        None
+    pub(super) fn longest_starved(&self, now: Instant) -> Option<ConnectionId> {
+        let id = self.starved.oldest().and_then(|index| self.id(index))?;
+        let since = self.get(id).ok()?.timers.probing_since?;
+        (now - since >= STARVED_FOR).then_some(id)
+    }
+
+    /// Returns how many connections are remembered for how long they have been of no use.
+    #[cfg(test)]
+    pub(super) fn remembered(&self) -> usize {
+        self.in_time_wait.by_place.len() + self.starved.by_place.len()
     }
 
     pub(super) fn holds(&self, ends: Ends) -> bool {
@@ -247,14 +270,10 @@ impl Table {
             slot.is_on_news = true;
             self.news.push_back(id.slot);
         }
-        if connection.state == State::TimeWait && !slot.is_in_time_wait {
-            slot.is_in_time_wait = true;
-            self.in_time_wait.push_back(id);
-        }
-        if connection.timers.probing_since.is_some() && !slot.is_starved {
-            slot.is_starved = true;
-            self.starved.push_back(id);
-        }
+        let is_in_time_wait = connection.state == State::TimeWait;
+        self.in_time_wait.update(&mut slot.time_wait_place, id.slot, is_in_time_wait);
+        let is_starved = connection.timers.probing_since.is_some();
+        self.starved.update(&mut slot.starved_place, id.slot, is_starved);
         let is_on_output = slot.is_on_output;
         if !is_closed && !is_on_output {
             slot.is_on_output = true;
@@ -300,8 +319,6 @@ impl Table {
             if let Some(mut connection) = slot.connection.take() {
                 connection.receive.clear(&mut self.spent);
             }
-            slot.is_in_time_wait = false;
-            slot.is_starved = false;
             slot.generation = slot.generation.wrapping_add(1);
             self.free.push(index);
         }

@@ -6,6 +6,7 @@ use super::status::{Ending, Event};
 use super::user_timeout::Limit;
 use crate::cx::Cx;
 use crate::meter::{Counter, Quantity};
+use crate::planted::{Bug, is_planted};
 use crate::time::{Duration, Instant};
 
 /// How long what the user has given up may wait for the peer's FIN or for its window. RFC 9293
@@ -13,6 +14,8 @@ use crate::time::{Duration, Instant};
 const GIVE_UP_RELEASED_AFTER: Duration = Duration::from_secs(60);
 /// RFC 9293 §3.8.6.1: probes back off like retransmissions, but never end.
 const MAX_PERSIST: Duration = Duration::from_secs(60);
+/// How soon a connection that is busy is looked at again, if its user would have it at once.
+const LEAST_KEEP_ALIVE: Duration = Duration::from_secs(1);
 /// RFC 9293 §3.8.6.2.1: how long a small segment waits for a larger window, 0.1 to 1 s.
 const OVERRIDE: Duration = Duration::from_millis(200);
 
@@ -44,13 +47,20 @@ impl Connection {
             AckOwed::Nothing | AckOwed::Now => None,
         };
         let timers = &self.timers;
-        let recovery = self.recovery.as_ref().and_then(|recovery| recovery.deadline());
+        let recovery = self.recovery_deadline();
         // It is asked several times with every segment: no branch for each of them.
         let of = |timer: Option<Instant>| timer.map_or(u64::MAX, Instant::as_nanos);
         let first = of(timers.retransmit).min(of(timers.persist)).min(of(timers.released));
         let second = of(timers.time_wait).min(of(timers.pace)).min(of(delayed_ack));
         let soonest = first.min(second).min(of(recovery)).min(of(timers.keep_alive));
         (soonest < u64::MAX).then(|| Instant::from_nanos(soonest))
+    }
+
+    /// What was known of losses stays for the user to see when a connection has ended, but nothing
+    /// is due any more.
+    fn recovery_deadline(&self) -> Option<Instant> {
+        let recovery = self.recovery.as_ref().filter(|_| self.state != State::Closed);
+        recovery.and_then(|recovery| recovery.deadline())
     }
 
     /// Does what is due; the segments that follow from it are sent at output.
@@ -73,7 +83,7 @@ impl Connection {
         if is_due(self.timers.pace) {
             self.timers.pace = None;
         }
-        if is_due(self.recovery.as_ref().and_then(|recovery| recovery.deadline())) {
+        if is_due(self.recovery_deadline()) {
             self.recovery_timeout(cx);
         }
         if is_due(self.timers.retransmit) {
@@ -122,7 +132,7 @@ impl Connection {
         if silent >= limit || is_too_long || (self.is_released && shut >= GIVE_UP_RELEASED_AFTER) {
             return self.give_up(cx);
         }
-        self.must_probe = true;
+        self.must_probe = !is_planted(Bug::ForgetsPersist);
     }
 
     /// RFC 8985 §6.3 and §7.3.
@@ -134,6 +144,7 @@ impl Connection {
             // The timeout counts from the probe on.
             self.restart_retransmit_timer(cx.now);
         }
+        self.forgive_lost_probe(began_recovery);
         if began_recovery {
             cx.meter.count(Counter::TcpFastRetransmits);
             self.statistics.fast_retransmits += 1;
@@ -161,9 +172,17 @@ impl Connection {
         self.timed = None;
         self.must_probe_tail = false;
         if is_opening {
+            if is_planted(Bug::ForgetsSyn) {
+                return;
+            }
+            // An early answer goes again behind the SYN.
+            if let Some(recovery) = &mut self.recovery {
+                recovery.forget_flight();
+            }
             self.snd_nxt = self.snd_una;
             return;
         }
+        self.path_timed_out(cx);
         // RFC 6298 (5.4): the earliest segment goes first, and all after it may be lost too.
         self.recovery().timed_out(timeouts == 0);
         if self.snd_wnd == 0 {
@@ -197,7 +216,7 @@ impl Connection {
         }
         if self.snd_una != self.snd_max || self.timers.persist.is_some() {
             // MUST-26: what is under way, or waits for a window, tells as much.
-            self.timers.keep_alive = Some(cx.now + policy.idle);
+            self.timers.keep_alive = Some(cx.now + policy.idle.max(LEAST_KEEP_ALIVE));
             return;
         }
         let (probed_at, unanswered) = self.timers.probed;
@@ -216,11 +235,14 @@ impl Connection {
     /// Starts the retransmission timer anew if anything is outstanding (RFC 6298 (5.1)-(5.3)).
     pub(super) fn restart_retransmit_timer(&mut self, now: Instant) {
         let is_outstanding = self.snd_nxt != self.snd_una;
-        let end = now + self.rtt.rto();
+        let times = if is_planted(Bug::WaitsTooLong) { 10 } else { 1 };
+        let end = now + self.rtt.rto() * times;
         // A timeout that the user has set is kept to the moment.
         let limit = self.profile.patience.r2.and(self.timers.retransmitting);
         let end = limit.map_or(end, |(since, _)| end.min(since + self.give_up_limit().time));
-        self.timers.retransmit = is_outstanding.then_some(end);
+        let stops = is_planted(Bug::StopsRetransmitting)
+            && self.timers.retransmitting.is_some_and(|(_, count)| count > 3);
+        self.timers.retransmit = (is_outstanding && !stops).then_some(end);
     }
 
     /// Starts the persist timer: data waits, nothing is outstanding, and the window is too small.

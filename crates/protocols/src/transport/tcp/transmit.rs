@@ -12,6 +12,7 @@ use super::sack::Blocks;
 use super::seq::Seq;
 use crate::cx::Cx;
 use crate::meter::{Counter, Quantity};
+use crate::planted::{Bug, is_planted};
 use crate::time::Instant;
 
 /// A segment to be sent: its header, and where its data lies in the send buffer.
@@ -54,7 +55,7 @@ impl Connection {
                 return None;
             }
         }
-        if self.must_abort {
+        if self.must_abort || self.state == State::Closed {
             return None;
         }
         let plan = self
@@ -81,12 +82,14 @@ impl Connection {
 
     /// What is lost goes first (RFC 6675 §4), a super-segment of it at most.
     fn plan_retransmission(&mut self, super_segment_max: u32, cx: &Cx<'_>) -> Option<Plan> {
-        let segments = (super_segment_max / self.snd_mss).max(1);
-        let (seq, len) = self.recovery.as_ref()?.next_lost(segments * self.snd_mss)?;
+        // A device that cuts would put the same urgent pointer into every segment.
+        let is_single = self.snd_up.is_some();
+        let segments = if is_single { 1 } else { (super_segment_max / self.snd_mss).max(1) };
+        let mss = self.data_mss();
+        let (seq, len) = self.recovery.as_ref()?.next_lost(segments * mss)?;
         // The peer does not take what is behind its window, even if it was inside when it left.
         let window = self.snd_wnd.saturating_sub(seq.since(self.snd_una));
         let len = len.min(window).min(self.quantum());
-        let mss = self.data_mss();
         let len = if len > mss { len - len % mss } else { len };
         if len == 0 || !self.is_paced_now(cx.now) {
             return None;
@@ -97,7 +100,7 @@ impl Connection {
     /// `len` numbers from `seq` on, of which the last may be that of the FIN.
     fn plan_again(&self, seq: Seq, len: u32) -> Plan {
         let held = self.send.len().saturating_sub(seq.since(self.send_start));
-        let fin = self.is_closing && len > held;
+        let fin = self.is_closing && len > held && !is_planted(Bug::ForgetsFin);
         Plan { seq, len: len.min(held), syn: false, fin }
     }
 
@@ -123,7 +126,8 @@ impl Connection {
     }
 
     fn plan_data(&mut self, super_segment_max: u32, cx: &mut Cx<'_>) -> Option<Plan> {
-        let may_emit = self.state.emits_data() || self.is_open_early();
+        let stops = is_planted(Bug::StopsAtPeerClose) && self.state == State::CloseWait;
+        let may_emit = (self.state.emits_data() && !stops) || self.is_open_early();
         if !may_emit || self.snd_nxt == self.snd_end() {
             self.note_limit(0, 0, cx.now);
             return None;
@@ -131,7 +135,11 @@ impl Connection {
         self.restart_after_idle(cx);
         let unsent = self.send.len().saturating_sub(self.snd_nxt.since(self.send_start));
         let window = self.snd_wnd.saturating_sub(self.outstanding());
+        let window = if is_planted(Bug::IgnoresWindow) { u32::MAX } else { window };
         let usable = window.min(self.recovery().allowance());
+        if let Some(len) = self.path_probe_of(unsent.min(usable), cx) {
+            return Some(Plan { seq: self.snd_nxt, len, syn: false, fin: false });
+        }
         let len = unsent.min(usable).min(self.quantum());
         let len = self.whole_segments(len, unsent, super_segment_max);
         // A FIN takes no room in the network: the congestion window does not hold it up.
@@ -148,6 +156,15 @@ impl Connection {
             return None;
         }
         Some(Plan { seq: self.snd_nxt, len, syn: false, fin })
+    }
+
+    /// Returns how much of what may leave a segment takes that probes the path, if one is due.
+    fn path_probe_of(&mut self, usable: u32, cx: &mut Cx<'_>) -> Option<u32> {
+        let has_search = self.path.is_some() && self.snd_up.is_none() && self.state.emits_data();
+        if !has_search || self.snd_nxt != self.snd_max || !self.is_paced_now(cx.now) {
+            return None;
+        }
+        self.path_probe(usable, cx)
     }
 
     /// Returns how much may leave together.
@@ -243,7 +260,7 @@ impl Connection {
     /// A segment without data from before the window, which any peer that knows the connection
     /// answers (RFC 9293 §3.8.4, SHLD-12).
     fn plan_keep_alive(&mut self, cx: &mut Cx<'_>) -> Option<Plan> {
-        if !core::mem::take(&mut self.must_keep_alive) || self.state == State::Closed {
+        if !core::mem::take(&mut self.must_keep_alive) {
             return None;
         }
         cx.meter.count(Counter::TcpKeepAlives);
@@ -252,11 +269,25 @@ impl Connection {
     }
 
     fn plan_acknowledgment(&self) -> Option<Plan> {
-        let is_owed = self.ack_owed == AckOwed::Now && self.state != State::Closed;
-        // SND.NXT of the RFC is the highest number sent, also while we go back; but the peer takes
-        // none beyond its window, which a probe is, and all else if the window has shrunk.
-        let seq = self.snd_max.min(self.snd_una + self.snd_wnd);
-        is_owed.then_some(Plan { seq, len: 0, syn: false, fin: false })
+        let is_owed = self.ack_owed == AckOwed::Now;
+        is_owed.then(|| Plan { seq: self.acceptable_seq(), len: 0, syn: false, fin: false })
+    }
+
+    /// SND.NXT of the RFC is the highest number sent, also while we go back; but the peer takes
+    /// none beyond its window, which a probe is, and all else if the window has shrunk.
+    pub(super) fn acceptable_seq(&self) -> Seq {
+        // The SYN stands before any window.
+        let edge = (self.snd_una + self.snd_wnd).max(self.send_start);
+        self.snd_max.min(edge)
+    }
+
+    /// Returns the window field. It is rounded up, so that the right edge does not move left, but
+    /// not beyond what has a place: rounding at each of many small segments adds up.
+    fn window_field(&self) -> u32 {
+        let offer = self.window_to_offer();
+        let up = offer.div_ceil(1 << self.rcv_shift);
+        let has_place = (up << self.rcv_shift) as usize <= self.receive.room();
+        if has_place { up.min(0xFFFF) } else { (offer >> self.rcv_shift).min(0xFFFF) }
     }
 
     fn seal_syn(&mut self, plan: Plan, cx: &mut Cx<'_>) -> Outgoing {
@@ -264,14 +295,18 @@ impl Connection {
         let has_extension = |offered: bool| self.profile.extensions && (offered || !is_answer);
         let scales = has_extension(self.rcv_shift > 0 || self.snd_shift > 0);
         let stamps = self.profile.timestamps && has_extension(self.ts_recent.is_some());
+        let fast_open = self.fast_open_option();
+        // A long cookie leaves no room for it; later segments do.
+        let user_timeout = self.profile.patience.option().filter(|_| fast_open.is_none());
+        self.must_tell_timeout |= self.profile.patience.is_shared && user_timeout.is_none();
         let options = Options {
             mss: Some(self.receive_mss()),
             window_scale: scales.then_some(self.rcv_shift),
             sack_permitted: has_extension(self.has_sack),
             sack: Blocks::default(),
             timestamps: stamps.then(|| (self.timestamp(cx.now), self.ts_recent.unwrap_or(0))),
-            user_timeout: self.profile.patience.option(),
-            fast_open: self.fast_open_option(),
+            user_timeout,
+            fast_open,
         };
         let window = u32::try_from(self.profile.receive_window).unwrap_or(u32::MAX).min(0xFFFF);
         let flags = self.syn_flags(is_answer);
@@ -308,12 +343,15 @@ impl Connection {
     }
 
     fn seal(&mut self, plan: Plan, cx: &mut Cx<'_>) -> Outgoing {
-        let window = self.window_to_offer().div_ceil(1 << self.rcv_shift).min(0xFFFF);
+        let window = self.window_field();
         let told = self.rcv_nxt + (window << self.rcv_shift);
         self.rcv_adv = self.rcv_adv.max(told);
-        let is_new = plan.len > 0 && !plan.seq.is_before(self.snd_max);
+        // RFC 3168 §6.1.6: a probe of a shut window, whose loss nobody sees, MUST NOT be marked.
+        let is_probe = self.snd_wnd == 0;
+        let is_new = plan.len > 0 && !is_probe && !plan.seq.is_before(self.snd_max);
         let urgent = self.urgent_pointer(plan, cx);
         let flags = self.flags(plan, urgent, is_new);
+        let is_probe = is_new && self.is_path_probe(plan.seq);
         let mss = self.data_mss();
         let blocks_max = self.blocks_max();
         let sack = self.sack.as_mut().map_or(Blocks::NONE, |sack| sack.take(blocks_max));
@@ -321,7 +359,7 @@ impl Connection {
             source_port: self.ends.local.port(),
             destination_port: self.ends.remote.port(),
             seq: plan.seq,
-            ack: self.rcv_nxt,
+            ack: self.rcv_nxt + self.acknowledged_hole(),
             flags,
             window: u16::try_from(window).unwrap_or(u16::MAX),
             urgent,
@@ -329,12 +367,17 @@ impl Connection {
         };
         self.count_acknowledgment(plan, cx);
         self.sent(plan, cx);
-        let offset = plan.seq.since(self.send_start);
-        let is_long = plan.len > mss;
+        let is_beside = is_planted(Bug::RepeatsBesidePlace) && !is_new && plan.len > 0;
+        let offset = plan.seq.since(self.send_start) + u32::from(is_beside);
+        let is_long = plan.len > mss && !is_probe;
         let segment_size = if is_long { u16::try_from(mss).unwrap_or(0) } else { 0 };
         // RFC 3168 §6.1.5: what goes again, and what carries no data, may not be marked.
         let ecn = if self.ecn.is_on && is_new { ECN_CAPABLE } else { 0 };
         Outgoing { header, offset, len: plan.len, segment_size, ecn }
+    }
+
+    fn acknowledged_hole(&self) -> u32 {
+        u32::from(is_planted(Bug::AcknowledgesHole) && self.receive.has_early())
     }
 
     fn flags(&mut self, plan: Plan, urgent: u16, is_new: bool) -> Flags {
@@ -399,6 +442,7 @@ impl Connection {
             let segments = u64::from(len.div_ceil(self.snd_mss));
             cx.meter.add(Counter::TcpRetransmissions, segments);
             self.statistics.retransmissions += segments;
+            self.path_sent_again(plan.seq, end, cx.now);
             self.timed = None;
         } else if plan.syn {
             self.timed = Some(Timed { end, sent_at: cx.now });
@@ -413,7 +457,8 @@ impl Connection {
         self.snd_max = self.snd_max.max(end);
         let is_first_unacknowledged = plan.seq == self.snd_una;
         if plan.syn {
-            self.snd_nxt = end;
+            // An early answer may be out behind a SYN that goes again.
+            self.snd_nxt = if self.is_open_early() { self.snd_nxt.max(end) } else { end };
         } else if plan.seq != self.snd_nxt {
             self.recovery().sent_again(plan.seq, len, cx.now);
         } else if self.snd_wnd > 0 {

@@ -93,3 +93,13 @@ fn a_mark_on_what_is_no_capable_connection_is_ignored() {
     let answer = script.peer(Flags::ACK, 1001, 1, &[1; 1000]);
     assert_eq!(answer[0].flags, Flags::ACK);
 }
+
+#[test]
+fn a_probe_of_a_shut_window_may_not_be_marked() {
+    let mut script = agreed();
+    script.window = 0;
+    script.peer(Flags::ACK, 1, 1, b"");
+    script.send(b"data");
+    let sent = script.wait_millis(1000);
+    assert_eq!((extents(&sent)[0], sent[0].ecn), ((1, 1), 0));
+}

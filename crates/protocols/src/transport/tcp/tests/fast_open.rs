@@ -196,3 +196,48 @@ fn a_reset_of_an_early_connection_is_told_to_its_user() {
     assert_eq!(script.ending(), Some(Ending::Reset));
     assert!(script.events.contains(&Event::Closed));
 }
+
+#[test]
+fn an_answer_is_sent_again_if_only_the_handshake_is_acknowledged() {
+    let (mut script, _) = early(b"question");
+    script.send(b"answer");
+    assert_eq!(script.peer(Flags::ACK, 9, 1, b""), []);
+    let sent = script.wait(Duration::from_secs(5));
+    assert_eq!(sent.first().map(|sent| (sent.seq, sent.len)), Some((1, 6)));
+    script.peer(Flags::ACK, 9, 7, b"");
+    assert_eq!(script.status().send_queue, 0);
+}
+
+#[test]
+fn what_went_before_the_handshake_has_ended_is_out_once() {
+    let (mut script, _) = early(b"question");
+    script.send(b"answer");
+    // The peer's SYN again: our answer to it was lost.
+    script.peer(Flags::SYN, 0, 0, b"");
+    script.wait_millis(1100);
+    assert_eq!(script.status().recovery.outstanding, 6);
+    script.peer(Flags::ACK, 9, 7, b"");
+    assert_eq!(script.status().recovery.outstanding, 0);
+}
+
+#[test]
+fn an_early_connection_that_is_given_up_unread_is_reset() {
+    let (mut script, _) = early(b"question");
+    let sent = script.release();
+    assert_eq!(texts(&sent), ["<RST,ACK seq 1 ack 9 len 0>"]);
+    assert_eq!(script.tcp.connections(), 0);
+}
+
+#[test]
+fn the_longest_cookie_leaves_no_room_for_the_user_timeout() {
+    let mut script = Script::new();
+    let cookie = Cookie::new(&[7; 16]).unwrap();
+    script.tcp.fast_open_client.keep(CLIENT, cookie, 1460);
+    let patience = Patience { is_shared: true, ..Patience::DEFAULT };
+    let profile = Profile { fast_open: true, patience, ..Profile::BULK };
+    let remote = SocketAddr::new(CLIENT, 4000);
+    script.tcp.open(SERVER, remote, profile, &mut script.lab.cx()).unwrap();
+    let options = script.output()[0].header.options;
+    assert_eq!(options.fast_open, Some(FastOpen::Cookie(cookie)));
+    assert_eq!(options.user_timeout, None);
+}

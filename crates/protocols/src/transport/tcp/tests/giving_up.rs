@@ -96,6 +96,29 @@ fn data_behind_an_edge_that_has_moved_left_does_not_time_out() {
     assert_eq!(script.state(), Some(State::Established));
 }
 
+#[test]
+fn a_byte_that_is_acknowledged_now_and_then_keeps_a_connection() {
+    let mut script = Script::established(with_patience(SHORT));
+    for acknowledged in 1..50 {
+        script.send(b"x");
+        script.wait_millis(2900);
+        script.peer(Flags::ACK, 1, 1 + acknowledged, b"");
+    }
+    assert_eq!(script.state(), Some(State::Established));
+}
+
+#[test]
+fn a_bulk_transfer_survives_fifteen_timeouts_in_a_row() {
+    let mut script = Script::established(with_patience(Patience::LONG));
+    script.send(b"x");
+    script.wait(Duration::from_secs(450));
+    assert_eq!(script.state(), Some(State::Established));
+    script.wait(Duration::from_secs(150));
+    assert_eq!(script.ending(), Some(Ending::TimedOut));
+    let sent_again = u64::from(Patience::LONG.r2_timeouts);
+    assert_eq!(script.lab.counted(Counter::TcpTimeouts), sent_again);
+}
+
 // req RFC9293:SHLD-11
 #[test]
 fn r2_is_a_hundred_seconds_at_least_unless_set() {

@@ -125,3 +125,33 @@ fn a_window_that_opened_again_is_no_reason_to_let_go() {
     assert_eq!(opened, Err(OpenError::TooMany));
     assert_eq!(script.state(), Some(State::Established));
 }
+
+#[test]
+fn who_shut_its_window_anew_goes_behind_those_that_kept_it_shut() {
+    let mut server = Server::new(PLAIN);
+    server.script.tcp.set_connections_max(2);
+    server.connect_and_starve(10_000);
+    let first = server.script.id.unwrap();
+    server.wait(Duration::from_secs(1));
+    server.connect_and_starve(10_001);
+    let second = server.script.newest();
+    server.wait(Duration::from_secs(50));
+    let sequence = {
+        let connection = server.script.tcp.table.get(first).unwrap();
+        (connection.rcv_nxt, connection.snd_una)
+    };
+    let window = |window| Header {
+        flags: Flags::ACK,
+        seq: sequence.0,
+        ack: sequence.1 + 1,
+        window,
+        ..Header::default()
+    };
+    server.deliver(10_000, window(1));
+    server.deliver(10_000, Header { ack: sequence.1 + 2, ..window(0) });
+    server.wait(Duration::from_secs(15));
+    server.script.peer(Flags::SYN, 0, 0, b"");
+    assert_eq!(server.script.state(), Some(State::SynReceived));
+    let ending = |id| server.script.tcp.status(id).unwrap().ending;
+    assert_eq!((ending(first), ending(second)), (None, Some(Ending::TimedOut)));
+}

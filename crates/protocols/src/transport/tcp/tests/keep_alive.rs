@@ -116,3 +116,12 @@ fn a_pair_stays_open_for_a_day_without_data_and_ends_when_the_wire_is_cut() {
     assert_eq!(pair.client.status(client).unwrap().ending, Some(Ending::TimedOut));
     assert_eq!(pair.server.status(server).unwrap().ending, Some(Ending::TimedOut));
 }
+
+#[test]
+fn an_idle_time_of_nothing_keeps_no_busy_connection_turning() {
+    let policy = KeepAlive { idle: Duration::ZERO, ..POLICY };
+    let mut script = Script::established(Profile { keep_alive: Some(policy), ..PLAIN });
+    script.send(b"x");
+    let sent = script.wait_millis(500);
+    assert_eq!(extents(&sent), [(1, 1)], "the timeout, and no probe");
+}

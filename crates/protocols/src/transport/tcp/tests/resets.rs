@@ -138,3 +138,60 @@ fn a_reset_of_ours_carries_the_timestamps_of_its_connection() {
     assert!(sent[0].flags.has(RST_ACK));
     assert_eq!(sent[0].header.options.timestamps.map(|(_, echo)| echo), Some(200));
 }
+
+#[test]
+fn a_reset_of_ours_at_a_shut_window_has_the_number_that_the_peer_expects() {
+    let mut script = Script::established(PLAIN);
+    script.window = 0;
+    script.peer(Flags::ACK, 1, 1, b"");
+    script.send(b"abc");
+    script.wait_millis(300);
+    script.tcp.abort(script.id.unwrap(), &mut script.lab.cx()).unwrap();
+    assert_eq!(texts(&script.output()), ["<RST,ACK seq 1 ack 1 len 0>"]);
+}
+
+#[test]
+fn nothing_follows_a_reset_though_much_was_to_go_again() {
+    for aborts in [false, true] {
+        let mut script = Script::established(PLAIN);
+        script.send(&pattern(5000));
+        script.lab.advance(Duration::from_secs(2));
+        script.tcp.timeout(&mut script.lab.cx());
+        if aborts {
+            script.tcp.abort(script.id.unwrap(), &mut script.lab.cx()).unwrap();
+        } else {
+            script.deliver(Flags::RST, 1, 0, b"");
+        }
+        let sent = script.output();
+        assert_eq!(sent.iter().filter(|sent| !sent.flags.has(Flags::RST)).count(), 0);
+        assert_eq!(script.state(), None);
+    }
+}
+
+#[test]
+fn a_connection_that_was_reset_has_no_timer_and_says_so_once() {
+    let profile = Profile { congestion: Congestion::NewReno, pacing: false, ..Profile::BULK };
+    let permitted = Options { mss: Some(1000), sack_permitted: true, ..Options::default() };
+    let mut script = Script::asked_for(profile, permitted);
+    script.wait_millis(100);
+    script.peer(Flags::ACK, 1, 1, b"");
+    script.send(&pattern(5000));
+    script.peer(Flags::RST, 1, 0, b"");
+    script.assert_no_timer_runs();
+    let closed = script.events.iter().filter(|event| **event == Event::Closed).count();
+    assert_eq!((closed, script.events.len()), (1, 2));
+    assert_eq!(script.counted(Counter::TcpTimeouts), 0);
+}
+
+#[test]
+fn the_packets_of_what_is_never_read_go_back() {
+    let mut script = Script::established(PLAIN);
+    script.may_keep = true;
+    script.peer(Flags::ACK, 1, 1, &pattern(20_000));
+    script.peer(Flags::RST, 20_001, 0, b"");
+    assert!(script.tcp.table.spent.is_empty());
+    script.tcp.release(script.id.unwrap());
+    assert!(script.tcp.has_output(), "somebody has to come for it");
+    script.output();
+    assert!(script.tcp.table.spent.is_empty() && !script.tcp.has_output());
+}

@@ -176,3 +176,25 @@ fn the_backlog_is_free_again_when_its_syns_are_given_up() {
     assert_eq!(answer.len(), 1);
     assert_eq!(script.state(), Some(State::SynReceived));
 }
+
+#[test]
+fn a_long_segment_that_brings_a_cookie_back_is_read_whole() {
+    let mut script = flooded(PLAIN);
+    script.options = Options { mss: Some(1000), ..Options::default() };
+    let answer = script.peer(Flags::SYN, 0, 0, b"");
+    script.iss = answer[0].header.seq;
+    script.options = Options::default();
+    script.may_keep = true;
+    let data = pattern(20_000);
+    script.peer(Flags::ACK, 1, 1, &data);
+    assert!(script.tcp.received(script.id.unwrap()).unwrap() == data);
+}
+
+#[test]
+fn a_cookie_agrees_to_no_congestion_notification() {
+    let mut script = flooded(Profile { ecn: true, ..PLAIN });
+    let answer = script.peer(Flags::SYN, 0, 0, b"");
+    script.iss = answer[0].header.seq;
+    script.peer(Flags::ACK.with(Flags::ECE), 1, 1, b"");
+    assert!(!script.status().has_ecn);
+}

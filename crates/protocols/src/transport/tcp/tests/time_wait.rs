@@ -96,3 +96,21 @@ fn where_nobody_listens_a_syn_changes_nothing() {
     assert_eq!(texts(&answer), ["<ACK seq 2 ack 2 len 0>"]);
     assert_eq!(script.state(), Some(State::TimeWait));
 }
+
+#[test]
+fn what_has_been_in_time_wait_is_remembered_nowhere() {
+    let mut script = Script::listening(PLAIN);
+    for _ in 0..100 {
+        script.id = None;
+        let answer = script.peer(Flags::SYN, 0, 0, b"");
+        script.iss = answer[0].header.seq;
+        script.peer(Flags::ACK, 1, 1, b"");
+        script.close();
+        script.peer(FIN_ACK, 1, 2, b"");
+        assert_eq!(script.state(), Some(State::TimeWait));
+        assert_eq!(script.tcp.table.remembered(), 1);
+        script.release();
+        script.wait(Duration::from_secs(100));
+    }
+    assert_eq!(script.tcp.table.remembered(), 0);
+}

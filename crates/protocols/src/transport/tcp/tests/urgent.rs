@@ -141,3 +141,23 @@ fn an_old_pointer_does_not_take_back_a_newer_one() {
     script.peer(URG_ACK, 1, 1, b"");
     assert_eq!(ahead(&script), Some(100));
 }
+
+#[test]
+fn a_fin_behind_a_long_segment_does_not_end_what_is_urgent_in_it() {
+    let mut script = Script::established(PLAIN);
+    (script.urgent, script.may_keep) = (15_000, true);
+    script.peer(URG_ACK.with(Flags::FIN), 1, 1, &pattern(20_000));
+    assert_eq!(ahead(&script), Some(15_000));
+}
+
+#[test]
+fn urgent_data_that_goes_again_is_not_left_to_a_device_to_cut() {
+    let mut script = Script::established(PLAIN);
+    script.tcp.lower.segments = true;
+    script.tcp.send_urgent(script.id.unwrap(), &pattern(3000)).unwrap();
+    assert_eq!(extents(&script.output()), [(1, 1000), (1001, 1000), (2001, 1000)]);
+    assert_eq!(extents(&script.wait_millis(300)), [(1, 1000)]);
+    let sent = script.peer(Flags::ACK, 1, 1001, b"");
+    assert_eq!(extents(&sent), [(1001, 1000), (2001, 1000)]);
+    assert_eq!(sent[1].header.urgent, 1000);
+}

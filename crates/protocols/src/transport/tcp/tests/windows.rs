@@ -246,3 +246,20 @@ fn a_lost_window_update_is_found_by_a_probe() {
     pair.run(Duration::from_secs(5));
     assert!(pair.read_all(Side::Server, ids.1) == data[4000..]);
 }
+
+#[test]
+fn a_scaled_window_that_is_not_read_shuts_and_all_that_it_promised_is_taken() {
+    let options = Options { mss: Some(1000), window_scale: Some(0), ..Options::default() };
+    let mut script = Script::asked_for(Profile::BULK, options);
+    script.peer(Flags::ACK, 1, 1, b"");
+    let (mut seq, mut edge) = (1, 60_000);
+    while seq < edge {
+        let data = pattern(999.min(edge - seq) as usize);
+        let sent = [script.peer(Flags::ACK, seq, 1, &data), script.wait_millis(50)].concat();
+        seq += u32::try_from(data.len()).unwrap();
+        let last = sent.last().expect("each is acknowledged in time");
+        assert_eq!(last.ack, seq, "what was promised is taken");
+        edge = last.ack + (u32::from(last.header.window) << 2);
+    }
+    assert!(seq >= 1 << 18, "{seq}");
+}

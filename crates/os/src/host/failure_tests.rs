@@ -1,0 +1,138 @@
+//! What a program is told when the device, the runtime or the program itself goes away.
+
+use super::tests::{KERNEL, OURS, settings, tun, with_hosts};
+use super::*;
+use crate::testing::in_new_network;
+use std::future::Future;
+use std::process::Command;
+use std::time::Duration as Time;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::time::timeout;
+
+const STUCK_AFTER: Time = Time::from_secs(20);
+
+async fn in_time<T>(work: impl Future<Output = T>) -> T {
+    timeout(STUCK_AFTER, work).await.expect("nobody was woken")
+}
+
+/// Runs iproute2 in this network.
+fn ip(arguments: &str) {
+    let status = Command::new("ip").args(arguments.split(' ')).status().unwrap();
+    assert!(status.success(), "ip {arguments}");
+}
+
+#[test]
+fn everybody_is_told_when_the_interface_goes() {
+    with_hosts(|host| async move {
+        let listener = host.listen(7).unwrap();
+        let socket = host.bind(69).unwrap();
+        let _peer = TcpStream::connect((OURS, 7)).await.unwrap();
+        let (mut stream, _) = listener.accept().await.unwrap();
+        let reading = tokio::spawn(async move { stream.read_u8().await });
+        let receiving = tokio::spawn(async move { socket.recv_from(&mut [0; 9]).await });
+        let accepting = tokio::spawn(async move { listener.accept().await });
+        tokio::task::yield_now().await;
+        ip("link delete plumb0");
+        let told = in_time(reading).await.unwrap().unwrap_err();
+        assert!(told.to_string().contains("device has failed"), "{told}");
+        in_time(receiving).await.unwrap().unwrap_err();
+        in_time(accepting).await.unwrap().unwrap_err();
+        host.connect((KERNEL, 80).into()).await.unwrap_err();
+        host.listen(8).unwrap_err();
+        host.bind(70).unwrap_err();
+    });
+}
+
+#[test]
+fn a_connect_over_an_interface_that_is_down_says_so() {
+    with_hosts(|host| async move {
+        ip("link set plumb0 down");
+        let told = in_time(host.connect((KERNEL, 80).into())).await.unwrap_err();
+        assert!(told.to_string().contains("is its interface up?"), "{told}");
+    });
+}
+
+#[test]
+fn an_address_of_a_family_that_the_host_has_not_is_unreachable() {
+    with_hosts(|host| async move {
+        let remote = SocketAddr::from(([0xFD00, 0, 0, 0, 0, 0, 0, 1], 80));
+        let told = in_time(host.connect(remote)).await.unwrap_err();
+        assert_eq!(told.kind(), io::ErrorKind::NetworkUnreachable);
+    });
+}
+
+#[test]
+fn port_0_is_a_free_port() {
+    with_hosts(|host| async move {
+        let listener = host.listen(0).unwrap();
+        assert_ne!(listener.port(), 0);
+        let accepting =
+            tokio::spawn(async move { listener.accept().await.map(|_| listener.port()) });
+        tokio::task::yield_now().await;
+        let ours = host.listen(7).unwrap();
+        drop(ours);
+        accepting.abort();
+    });
+}
+
+#[test]
+fn streams_that_outlive_the_runtime_of_their_host_are_told() {
+    in_new_network(|| {
+        let device = tun(true);
+        let build = || tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let runtime = build();
+        let host = runtime.block_on(async { Host::new(device, 1500, settings()).unwrap() });
+        let listener = host.listen(7).unwrap();
+        drop(runtime);
+        let told = build().block_on(in_time(listener.accept())).unwrap_err();
+        assert!(told.to_string().contains("runtime"), "{told}");
+    });
+}
+
+#[test]
+fn a_stream_to_a_peer_that_has_gone_is_reset() {
+    with_hosts(|host| async move {
+        let listener = TcpListener::bind((KERNEL, 80)).await.unwrap();
+        let mut stream = host.connect((KERNEL, 80).into()).await.unwrap();
+        let (peer, _) = listener.accept().await.unwrap();
+        stream.write_all(b"nobody reads this").await.unwrap();
+        in_time(peer.readable()).await.unwrap();
+        drop(peer);
+        let told = in_time(stream.read_u8()).await.unwrap_err();
+        assert_eq!(told.kind(), io::ErrorKind::ConnectionReset);
+        let told = in_time(stream.write_u8(0)).await.unwrap_err();
+        assert_eq!(told.kind(), io::ErrorKind::ConnectionReset);
+        stream.shutdown().await.unwrap();
+    });
+}
+
+#[test]
+fn a_connection_that_was_reset_before_it_was_accepted_says_so() {
+    with_hosts(|host| async move {
+        let listener = host.listen(7).unwrap();
+        let peer = TcpStream::connect((OURS, 7)).await.unwrap();
+        peer.set_zero_linger().unwrap();
+        drop(peer);
+        while host.with_layers(|layers, _| layers.tcp.connections()) > 0 {
+            tokio::task::yield_now().await;
+        }
+        let (mut stream, _) = in_time(listener.accept()).await.unwrap();
+        let told = in_time(stream.read_u8()).await.unwrap_err();
+        assert_eq!(told.kind(), io::ErrorKind::ConnectionReset);
+    });
+}
+
+#[test]
+fn a_listener_that_is_dropped_closes_what_nobody_accepted() {
+    with_hosts(|host| async move {
+        let listener = host.listen(7).unwrap();
+        let mut peer = TcpStream::connect((OURS, 7)).await.unwrap();
+        drop(listener);
+        let mut rest = Vec::new();
+        _ = in_time(peer.read_to_end(&mut rest)).await;
+        assert!(rest.is_empty());
+        let refused = TcpStream::connect((OURS, 7)).await.unwrap_err();
+        assert_eq!(refused.kind(), io::ErrorKind::ConnectionRefused);
+    });
+}

@@ -1,0 +1,55 @@
+//! What goes to everybody, and what must not be answered for it.
+
+use super::*;
+
+/// A datagram from host 2 for a port of host 1 where nobody listens.
+fn to_closed_port(frame_to: MacAddress, to: Ipv4Addr) -> Vec<u8> {
+    let mut frame = Vec::new();
+    etherparse::PacketBuilder::ethernet2(mac(2).octets(), frame_to.octets())
+        .ipv4(address(2).octets(), to.octets(), 64)
+        .udp(1000, 9)
+        .write(&mut frame, b"discard")
+        .unwrap();
+    frame
+}
+
+/// Returns what host 1 sends as an answer to a frame.
+fn answers_to(frame: &[u8]) -> Vec<EtherType> {
+    let mut segment = Segment(vec![Host::fixed(1), Host::fixed(2)]);
+    segment.run_seconds(10);
+    segment.0[0].sent.clear();
+    segment.0[0].receive(frame);
+    segment.settle();
+    types(&segment.0[0].sent)
+}
+
+// req RFC1122:3.2.2-MUST-6, RFC1122:2.4-MUST-1
+#[test]
+fn a_datagram_for_a_closed_port_makes_an_error_unless_its_frame_was_for_everybody() {
+    let for_us = answers_to(&to_closed_port(mac(1), address(1)));
+    let for_all = [address(1), address(255), Ipv4Addr::BROADCAST]
+        .map(|to| answers_to(&to_closed_port(MacAddress::BROADCAST, to)));
+    assert_eq!(for_us, [EtherType::Arp, EtherType::Ipv4]);
+    assert_eq!(for_all, [const { Vec::<EtherType>::new() }; 3]);
+}
+
+// req RFC1122:3.3.6-MUST-2
+#[test]
+fn a_frame_goes_to_everybody_if_its_datagram_does_and_else_to_one() {
+    let mut segment = Segment(vec![Host::fixed(1), Host::fixed(2)]);
+    segment.run_seconds(10);
+    segment.0[0].sent.clear();
+    let group = Ipv4Addr::new(224, 0, 0, 1);
+    for to in [Ipv4Addr::BROADCAST, address(255), group, address(2)] {
+        let Host { station, lab, .. } = &mut segment.0[0];
+        let (layers, cx) = (&mut station.layers, &mut lab.cx());
+        let socket = layers.udp.bind(0, cx).unwrap();
+        layers.send_to(socket, b"all", SocketAddr::new(to.into(), 9), cx).unwrap();
+        segment.settle();
+    }
+    let headers = segment.0[0].sent.iter().map(|frame| Header::parse(frame).unwrap().header);
+    let datagrams = headers.filter(|header| header.ether_type == EtherType::Ipv4);
+    let everybody = MacAddress::BROADCAST;
+    let expected = [everybody, everybody, MacAddress::of_group_v4(group), mac(2)];
+    assert_eq!(datagrams.map(|header| header.destination).collect::<Vec<_>>(), expected);
+}

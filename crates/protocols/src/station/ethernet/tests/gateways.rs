@@ -1,0 +1,116 @@
+//! Gateways that have died, and when it is asked whether they live (RFC 1122 §3.3.1).
+
+use super::*;
+
+const FAR: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 1);
+
+/// Host 1 with two gateways, hosts 2 and 3, which drop what is not for them.
+fn between_two_gateways() -> Segment {
+    let opening = Opening::Passive { port: PORT };
+    let mut host = Host::new(1, fixed(1, Some(address(2))), Ipv6::Off, opening);
+    let other = Route::by(address(3).into(), Ipv4Addr::UNSPECIFIED.into(), 0);
+    host.station.internet_mut().routes_mut().add(Route { metric: 1, ..other }).unwrap();
+    let mut segment = Segment(vec![host, Host::fixed(2), Host::fixed(3)]);
+    segment.run_seconds(10);
+    segment
+}
+
+/// Returns whom a host has asked for an address since the last time.
+fn asked(host: &mut Host) -> Vec<MacAddress> {
+    let sent = core::mem::take(&mut host.sent);
+    let questions = sent.iter().filter_map(|frame| {
+        let header = Header::parse(frame).unwrap().header;
+        let packet = (header.ether_type == EtherType::Arp).then(|| ArpPacket::parse(&frame[14..]));
+        let is_question = packet?.unwrap().operation == Operation::Request;
+        is_question.then_some(header.destination)
+    });
+    questions.collect()
+}
+
+/// Returns where a ping to a far host goes.
+fn gateway_of_ping(segment: &mut Segment) -> Option<MacAddress> {
+    segment.0[0].sent.clear();
+    segment.0[0].ping(FAR);
+    segment.settle();
+    let mut headers = segment.0[0].sent.iter().map(|frame| Header::parse(frame).unwrap().header);
+    headers.find(|header| header.ether_type == EtherType::Ipv4).map(|header| header.destination)
+}
+
+fn ping_every_second(segment: &mut Segment, seconds: u64) {
+    for _ in 0..seconds {
+        segment.0[0].ping(FAR);
+        segment.run_seconds(1);
+    }
+}
+
+// req RFC1122:3.3.1.4-MUST-1, RFC1122:3.3.1.5-MUST-1, RFC1122:3.3.1.6-MUST-1
+#[test]
+fn of_two_gateways_set_by_hand_the_other_is_used_when_the_first_has_died() {
+    let mut segment = between_two_gateways();
+    assert_eq!(gateway_of_ping(&mut segment), Some(mac(2)));
+    segment.0.remove(1);
+    ping_every_second(&mut segment, 60);
+    assert_eq!(gateway_of_ping(&mut segment), Some(mac(3)));
+}
+
+#[test]
+fn of_two_gateways_that_have_died_the_one_that_comes_back_is_used() {
+    let mut segment = between_two_gateways();
+    let (third, second) = (segment.0.remove(2), segment.0.remove(1));
+    ping_every_second(&mut segment, 20);
+    drop(third);
+    segment.0.push(second);
+    segment.0[1].lab.now = segment.0[0].lab.now;
+    ping_every_second(&mut segment, 20);
+    assert_eq!(gateway_of_ping(&mut segment), Some(mac(2)));
+}
+
+// req RFC1122:3.3.1.4-MUST-2
+#[test]
+fn a_gateway_in_use_is_not_asked_all_the_time() {
+    let mut segment = between_two_gateways();
+    ping_every_second(&mut segment, 10);
+    asked(&mut segment.0[0]);
+    ping_every_second(&mut segment, 300);
+    let asked = asked(&mut segment.0[0]);
+    // An answer is believed for 15 s at least, and 5 s go by before the next question.
+    assert!((1..=15).contains(&asked.len()), "{asked:?}");
+    assert!(asked.iter().all(|to| *to == mac(2)), "the gateway alone");
+}
+
+// req RFC1122:3.3.1.4-MUST-3
+#[test]
+fn a_gateway_that_nothing_is_sent_to_is_not_asked() {
+    let mut segment = between_two_gateways();
+    ping_every_second(&mut segment, 10);
+    asked(&mut segment.0[0]);
+    segment.run_seconds(3600);
+    assert_eq!(asked(&mut segment.0[0]), []);
+}
+
+// req RFC1122:3.3.1.4-MUST-4
+#[test]
+fn a_neighbor_whose_acknowledgments_come_is_not_asked() {
+    let mut segment = connected();
+    asked(&mut segment.0[0]);
+    for _ in 0..300 {
+        segment.0[0].says(7);
+        segment.run_seconds(2);
+    }
+    assert_eq!(segment.0[0].application.stream.heard.len(), 300);
+    assert_eq!(asked(&mut segment.0[0]), []);
+}
+
+#[test]
+fn a_neighbor_that_acknowledges_nothing_is_asked_before_its_time() {
+    let mut segment = connected();
+    segment.0.remove(1);
+    asked(&mut segment.0[0]);
+    segment.0[0].says(7);
+    segment.run_seconds(1);
+    assert_eq!(asked(&mut segment.0[0]), [], "a segment may be lost");
+    segment.run_seconds(1);
+    assert_eq!(asked(&mut segment.0[0]), [mac(2)]);
+    segment.run_seconds(3);
+    assert_eq!(segment.0[0].ethernet().cache().lookup(address(2).into()), None);
+}

@@ -1,0 +1,62 @@
+//! What routers and servers say of the link: hop limit and MTU.
+
+use super::*;
+
+/// What the router at `fe80::8` says: a hop limit, and an MTU.
+fn says(hop_limit: u8, mtu: u32) -> Vec<u8> {
+    let router = Ipv6Addr::new(0xFE80, 0, 0, 0, 0, 0, 0, 8);
+    let said = RouterAdvertisement {
+        lifetime_s: 1800,
+        source_mac: Some(mac(8)),
+        hop_limit,
+        mtu: Some(mtu),
+        ..RouterAdvertisement::default()
+    };
+    let mut packet = Packet::with_capacity(200);
+    packet.extend(&nd::Message::RouterAdvertisement(said).emit(router, nd::ALL_NODES));
+    push_ipv6(&mut packet, router, nd::ALL_NODES);
+    let destination = MacAddress::of_group_v6(nd::ALL_NODES);
+    packet.push(&Header { destination, source: mac(8), ether_type: EtherType::Ipv6 }.emit());
+    packet.data().to_vec()
+}
+
+/// Returns the hop limit of a ping to the router.
+fn hop_limit_of_ping(segment: &mut Segment) -> u8 {
+    segment.0[0].sent.clear();
+    segment.0[0].ping(Ipv6Addr::new(0xFE80, 0, 0, 0, 0, 0, 0, 8));
+    segment.settle();
+    let mut pings = segment.0[0].sent.iter().filter(|frame| frame[20] == 58 && frame[54] == 128);
+    pings.next_back().unwrap()[21]
+}
+
+#[test]
+fn the_hop_limit_that_a_router_says_is_that_of_what_is_sent() {
+    let host = Host::new(1, Ipv4::Off, Ipv6::Autoconfigured, Opening::Passive { port: PORT });
+    let mut segment = Segment(vec![host]);
+    segment.run_seconds(3);
+    let limits = [0, 200, 1].map(|hop_limit| {
+        segment.0[0].receive(&says(hop_limit, 1500));
+        hop_limit_of_ping(&mut segment)
+    });
+    assert_eq!(limits, [64, 200, 200], "and none lowers it (CVE-2015-2922)");
+}
+
+/// Returns the bytes of the longest datagram that host 1 sends of 5000 bytes.
+fn longest_of_text(segment: &mut Segment) -> usize {
+    segment.0[0].sent.clear();
+    segment.0[0].application.stream.says.extend([7; 5000]);
+    segment.0[0].says(7);
+    segment.run_seconds(5);
+    segment.0[0].sent.iter().map(Vec::len).max().unwrap() - 14
+}
+
+#[test]
+fn a_smaller_mtu_of_the_link_shortens_the_segments_of_open_connections() {
+    let mut segment = connected_with(Ipv6::Autoconfigured);
+    let lengths = [1500, 1400, 1450].map(|mtu| {
+        segment.0[0].receive(&says(64, mtu));
+        longest_of_text(&mut segment)
+    });
+    assert_eq!(lengths, [1500, 1400, 1400]);
+    assert_eq!(segment.0[0].application.stream.heard.len(), 3 * 5001);
+}

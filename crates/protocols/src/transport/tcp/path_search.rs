@@ -1,0 +1,235 @@
+//! The way out of a black hole, where long datagrams vanish and no router says so: packetization
+//! layer path MTU discovery (RFC 4821, RFC 8899) with TCP's own segments.
+//!
+//! A connection trusts its routers until its retransmissions have vanished several times in a row
+//! while they were longer than nearly every path takes. Only then is the search made, so that a
+//! connection that meets no such path pays nothing for it. Segments are of the base length from
+//! there on. When nothing is missing, one new segment now and then is longer: if it is
+//! acknowledged without having gone again, the others become as long. A probe that is lost alone
+//! says nothing of congestion, and the window stays (RFC 4821 §7.6.1).
+
+use super::Tcp;
+use super::connection::{self, Connection, Endpoints};
+use super::lower_level::{FIXED_HEADERS_V4_LEN, FIXED_HEADERS_V6_LEN};
+use super::seq::Seq;
+use super::{ConnectionId, NoConnection};
+use crate::cx::Cx;
+use crate::internet::ipv6;
+use crate::internet::path_mtu::IPV4_FLOOR;
+use crate::internet::path_mtu::search::{Limits, Search, State};
+use crate::meter::Counter;
+use crate::planted::{Bug, is_planted};
+use crate::time::Instant;
+use alloc::boxed::Box;
+use core::net::IpAddr;
+
+/// What gets through nearly anywhere, in bytes of a datagram: what every link carries that carries
+/// IPv6, also inside of another datagram.
+const BASE: u16 = 1280;
+/// How many new connections may wait to be told what the way to their peer takes.
+pub(super) const UNMEASURED_MAX: usize = 64;
+
+/// The search of one connection.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct PathSearch {
+    search: Search,
+    probe: Option<Probe>,
+}
+
+/// A segment that is longer than the others, and is out.
+#[derive(Clone, Copy, Debug)]
+struct Probe {
+    start: Seq,
+    end: Seq,
+    /// Bytes of its datagram.
+    len: u16,
+}
+
+impl Tcp {
+    /// Returns the next connection that was made since, and its peer: the layer below should say
+    /// with [`Self::packet_too_big`] what the way there takes (RFC 1191 §6.2).
+    pub fn new_connection(&mut self) -> Option<(ConnectionId, IpAddr)> {
+        while let Some(id) = self.unmeasured.pop_front() {
+            if let Ok(connection) = self.table.get(id) {
+                return Some((id, connection.ends.remote.ip()));
+            }
+        }
+        None
+    }
+
+    /// Learns from the layer below, which is believed, that a connection's datagrams may have no
+    /// more than `mtu` bytes. Returns whether its segments are shorter now.
+    ///
+    /// # Errors
+    ///
+    /// If the connection has gone.
+    pub fn packet_too_big(
+        &mut self,
+        id: ConnectionId,
+        mtu: u16,
+        cx: &mut Cx<'_>,
+    ) -> Result<bool, NoConnection> {
+        let is_lower = self.table.get_mut(id)?.packet_too_big(mtu, cx.now);
+        if is_lower {
+            self.touch(id);
+        }
+        Ok(is_lower)
+    }
+}
+
+impl Endpoints {
+    /// Bytes of the headers of IP and TCP without options.
+    const fn fixed_headers_len(&self) -> u16 {
+        if self.remote.is_ipv4() { FIXED_HEADERS_V4_LEN } else { FIXED_HEADERS_V6_LEN }
+    }
+
+    /// Notes that datagrams may have no more than `mtu` bytes.
+    fn limit_path(&mut self, mtu: u16) {
+        let mss = mtu.saturating_sub(self.fixed_headers_len()).max(1);
+        self.path_mss = self.path_mss.min(mss);
+    }
+}
+
+impl Connection {
+    /// Bytes of all headers in front of the data.
+    fn headers_len(&self, now: Instant) -> u16 {
+        let options = u16::try_from(self.options(now).len()).unwrap_or(0);
+        self.ends.fixed_headers_len() + options
+    }
+
+    /// Bytes of the datagram of a segment with `len` bytes of data.
+    fn datagram_len(&self, len: u32, now: Instant) -> u16 {
+        u16::try_from(len).unwrap_or(u16::MAX).saturating_add(self.headers_len(now))
+    }
+
+    /// No more than `mtu` bytes get through: what was sent is sent again at once in smaller
+    /// segments, which is no sign of congestion (RFC 1191). Returns whether that changes anything.
+    pub(super) fn packet_too_big(&mut self, mtu: u16, now: Instant) -> bool {
+        self.ends.limit_path(mtu);
+        if self.state == connection::State::SynSent {
+            // The segments are made when the peer has said what it takes.
+            return false;
+        }
+        if let Some(path) = &mut self.path {
+            path.search.packet_too_big(mtu, now);
+        }
+        let mtu = self.path.as_ref().map_or(mtu, |path| path.search.mtu().min(mtu));
+        let mss = u32::from(mtu.saturating_sub(self.headers_len(now)).max(1));
+        if mss >= self.snd_mss || is_planted(Bug::IgnoresTooBig) {
+            return false;
+        }
+        self.set_send_mss(mss);
+        if let Some(recovery) = &mut self.recovery {
+            recovery.flight.lose_all();
+        }
+        true
+    }
+
+    fn set_send_mss(&mut self, mss: u32) {
+        self.snd_mss = mss;
+        if let Some(recovery) = &mut self.recovery {
+            recovery.window.set_mss(mss);
+        }
+    }
+
+    /// The retransmission timer has run out: the first segment may be too long for the path.
+    pub(super) fn path_timed_out(&mut self, cx: &mut Cx<'_>) {
+        if !self.profile.path_search || !self.state.emits_data() {
+            return;
+        }
+        let len = self.snd_mss.min(self.snd_max.since(self.snd_una));
+        let len = self.datagram_len(len, cx.now);
+        if self.path.is_none() {
+            if len <= BASE {
+                return;
+            }
+            let min = if self.ends.remote.is_ipv4() { IPV4_FLOOR } else { ipv6::MTU_MIN };
+            let max = self.datagram_len(self.snd_mss, cx.now);
+            let search = Search::optimistic(Limits { min, base: BASE, max }, cx.now);
+            self.path = Some(Box::new(PathSearch { search, probe: None }));
+        }
+        let rto = self.rtt.rto();
+        let Some(path) = &mut self.path else { return };
+        if path.search.state() == State::Base {
+            // What went again was the probe of the base length.
+            path.search.lost(BASE, cx.now);
+        } else if path.search.vanished(len) {
+            cx.meter.count(Counter::TcpBlackHoles);
+        }
+        if path.search.state() == State::Base {
+            path.search.transmit(rto, cx.now);
+        }
+        self.use_path_mtu(cx.now);
+    }
+
+    /// Numbers up to `ack`, `count` of them new, were acknowledged.
+    pub(super) fn path_acknowledged(&mut self, ack: Seq, count: u32, now: Instant) {
+        if self.path.is_none() {
+            return;
+        }
+        let len = self.datagram_len(self.snd_mss, now);
+        let is_whole = count >= self.snd_mss;
+        let Some(path) = &mut self.path else { return };
+        if let Some(probe) = path.probe.take_if(|probe| !ack.is_before(probe.end)) {
+            path.search.acknowledged(probe.len, now);
+        } else if is_whole {
+            path.search.acknowledged(len, now);
+        }
+        self.use_path_mtu(now);
+    }
+
+    /// The numbers from `start` to `end` go again; a probe among them was lost.
+    pub(super) fn path_sent_again(&mut self, start: Seq, end: Seq, now: Instant) {
+        let Some(path) = &mut self.path else { return };
+        let is_of = |probe: &mut Probe| start.is_before(probe.end) && probe.start.is_before(end);
+        if let Some(probe) = path.probe.take_if(is_of) {
+            path.search.lost(probe.len, now);
+        }
+    }
+
+    /// Returns whether the only thing that is lost is a probe.
+    pub(super) fn only_probe_is_lost(&self) -> bool {
+        let Some(recovery) = &self.recovery else { return false };
+        let Some(probe) = self.path.as_ref().and_then(|path| path.probe) else { return false };
+        let len = probe.end.since(probe.start);
+        let first = recovery.flight.next_lost(1).map(|(seq, _)| seq);
+        recovery.flight.lost() <= u64::from(len)
+            && first.is_some_and(|seq| seq.is_in_window(probe.start, len))
+    }
+
+    /// Makes the segments as long as the search says.
+    fn use_path_mtu(&mut self, now: Instant) {
+        let Some(path) = &self.path else { return };
+        let mss = u32::from(path.search.mtu().saturating_sub(self.headers_len(now)).max(1));
+        if mss != self.snd_mss {
+            self.set_send_mss(mss);
+        }
+    }
+
+    /// Returns how much data a probe is to have, if one is due, nothing is missing, and the user
+    /// and both windows, which let `usable` new bytes leave, have as much.
+    pub(super) fn path_probe(&mut self, usable: u32, cx: &mut Cx<'_>) -> Option<u32> {
+        let is_calm = self.recovery.as_ref().is_some_and(|recovery| recovery.is_calm());
+        let (rto, headers, seq) = (self.rtt.rto(), self.headers_len(cx.now), self.snd_nxt);
+        let mss = self.data_mss();
+        let path = self.path.as_mut().filter(|path| path.probe.is_none() && is_calm)?;
+        if let State::Complete { .. } = path.search.state() {
+            path.search.timeout(cx.now);
+        }
+        let mut search = path.search;
+        let datagram_len = search.transmit(rto, cx.now)?;
+        let len = u32::from(datagram_len.saturating_sub(headers));
+        if len <= mss || len > usable {
+            return None;
+        }
+        path.search = search;
+        path.probe = Some(Probe { start: seq, end: seq + len, len: datagram_len });
+        cx.meter.count(Counter::TcpPathProbes);
+        Some(len)
+    }
+
+    /// Returns whether the new segment that begins at `seq` is a probe, which no device may cut.
+    pub(super) fn is_path_probe(&self, seq: Seq) -> bool {
+        self.path.as_ref().is_some_and(|path| path.probe.is_some_and(|probe| probe.start == seq))
+    }
+}

@@ -1,0 +1,91 @@
+//! The way out of a black hole (RFC 4821, RFC 8899), in virtual time.
+
+use super::*;
+use crate::internet::ipv4;
+
+/// Bytes of a segment in the longest datagram that the path takes.
+const LONGEST: usize = 1300 - ipv4::HEADER_LEN;
+
+fn connected(profile: Profile) -> (Pair, (ConnectionId, ConnectionId)) {
+    let mut pair = Pair::new(3);
+    let ends = pair.connect(profile);
+    (pair, ends)
+}
+
+fn datagram_len(pair: &Pair, id: ConnectionId) -> u32 {
+    let options = 12;
+    pair.client.status(id).unwrap().send_mss + 40 + options
+}
+
+#[test]
+fn a_transfer_leaves_a_black_hole_within_seconds_and_finds_its_length() {
+    let (mut pair, ends) = connected(Profile::BULK);
+    pair.longest = LONGEST;
+    let (data, began) = (pattern(1_000_000), pair.lab.now);
+    assert!(pair.transfer(Side::Client, ends, &data) == data);
+    assert!(pair.lab.now - began < Duration::from_secs(30), "{:?}", pair.lab.now - began);
+    assert!((1293..=1300).contains(&datagram_len(&pair, ends.0)));
+    assert_eq!(pair.lab.counted(Counter::TcpBlackHoles), 1);
+}
+
+#[test]
+fn probes_that_are_lost_alone_cost_no_window() {
+    let (mut pair, ends) = connected(Profile::BULK);
+    pair.longest = LONGEST;
+    pair.transfer(Side::Client, ends, &pattern(100_000));
+    let timeouts = pair.lab.counted(Counter::TcpTimeouts);
+    let window = pair.client.status(ends.0).unwrap().congestion_window;
+    pair.transfer(Side::Client, ends, &pattern(2_000_000));
+    assert_eq!(pair.lab.counted(Counter::TcpTimeouts), timeouts);
+    assert!(pair.lab.counted(Counter::TcpPathProbes) >= 10);
+    assert!(pair.client.status(ends.0).unwrap().congestion_window > window);
+}
+
+#[test]
+fn a_path_that_has_become_wider_is_found_out_after_ten_minutes() {
+    let (mut pair, ends) = connected(Profile::BULK);
+    pair.longest = LONGEST;
+    pair.transfer(Side::Client, ends, &pattern(1_000_000));
+    pair.longest = usize::MAX;
+    pair.run(Duration::from_secs(601));
+    pair.transfer(Side::Client, ends, &pattern(100_000));
+    assert_eq!(datagram_len(&pair, ends.0), 1500);
+}
+
+#[test]
+fn a_path_that_was_dead_for_a_while_has_its_full_length_again() {
+    let (mut pair, ends) = connected(Profile::BULK);
+    pair.transfer(Side::Client, ends, &pattern(100_000));
+    pair.longest = 0;
+    pair.client.send(ends.0, &pattern(200_000)).unwrap();
+    pair.run(Duration::from_secs(20));
+    pair.longest = usize::MAX;
+    pair.run(Duration::from_secs(60));
+    assert_eq!(pair.read_all(Side::Server, ends.1), pattern(200_000));
+    pair.transfer(Side::Client, ends, &pattern(20_000));
+    assert_eq!(datagram_len(&pair, ends.0), 1500);
+}
+
+#[test]
+fn a_connection_that_was_told_not_to_search_keeps_its_length() {
+    let (mut pair, ends) = connected(Profile { path_search: false, ..Profile::BULK });
+    pair.longest = LONGEST;
+    pair.client.send(ends.0, &pattern(100_000)).unwrap();
+    pair.run(Duration::from_secs(30));
+    assert_eq!((datagram_len(&pair, ends.0), pair.read_all(Side::Server, ends.1).len()), (1500, 0));
+}
+
+#[test]
+fn a_connection_begins_with_what_the_layer_below_knows_of_the_path() {
+    let mut pair = Pair::new(4);
+    pair.server.listen(PORT, Profile::BULK).unwrap();
+    let remote = SocketAddr::new(SERVER, PORT);
+    let id = pair.client.open(CLIENT, remote, Profile::BULK, &mut pair.lab.cx()).unwrap();
+    assert_eq!(pair.client.new_connection(), Some((id, SERVER)));
+    assert_eq!(pair.client.new_connection(), None);
+    assert_eq!(pair.client.packet_too_big(id, 1400, &mut pair.lab.cx()), Ok(false));
+    pair.drive();
+    assert_eq!(datagram_len(&pair, id), 1400);
+    let mss = pair.trace.first().unwrap().2.options.mss;
+    assert_eq!(mss, Some(1460), "the peer is told what the link takes");
+}
