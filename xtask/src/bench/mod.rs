@@ -14,6 +14,7 @@ mod rounds;
 mod stack;
 mod steps;
 mod telnetd;
+mod terminal;
 mod typing;
 mod wire;
 
@@ -30,11 +31,12 @@ use typing::Amount;
 pub(crate) const USAGE: &str = "\
 usage: ./x bench NAME [--rounds N] [--keys N] [--two-cores] [--json]
 
-  echo    a key and its echo, and a screenful: inetutils telnet, plumb login, plumb login on a TUN
-  meter   what the meter costs: plumb login with and without it, and both ends in one process
-  stack   our TCP/IP, the kernel's, and other stacks in user space; it has options of its own
-  goodput what arrives over paths that lose packets, in virtual time, beside smoltcp's figures
-  steps   what a station costs between read and write, in one process
+  echo     a key and its echo, and a screenful: inetutils telnet, plumb login, plumb login on a TUN
+  meter    what the meter costs: plumb login with and without it, and both ends in one process
+  stack    our TCP/IP, the kernel's, and other stacks in user space; it has options of its own
+  goodput  what arrives over paths that lose packets, in virtual time, beside smoltcp's figures
+  steps    what a station costs between read and write, in one process
+  terminal our terminal on a stream of bytes, beside alacritty's
 
   --rounds N     rounds, of which medians are taken (default 7, at least 1)
   --keys N       keys in each round (default 200, from 10 to 3000)
@@ -74,6 +76,7 @@ pub(crate) fn run(root: &Path, arguments: &[&str]) -> Result<()> {
     let benchmark = match *name {
         "echo" => echo::run,
         "meter" => meter::run,
+        "terminal" => terminal::run,
         _ => bail!("there is no benchmark '{}'\n{USAGE}", name.escape_debug()),
     };
     let conditions = Conditions::set(options.two_cores)?;

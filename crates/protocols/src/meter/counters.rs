@@ -456,5 +456,9 @@ closed_list! {
         TerminalReports "terminal reports",
         /// Reports not given because earlier ones still wait to be sent.
         TerminalReportsRefused "terminal reports refused",
+        /// Bytes that found the Heath-19's input FIFO full.
+        TerminalInputOverruns "terminal input overruns",
+        /// Typed characters that a line discipline had no place for, in its set or in its line.
+        TerminalLineBytesDropped "terminal line bytes dropped",
     }
 }

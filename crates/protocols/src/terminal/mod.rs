@@ -2,15 +2,27 @@
 //!
 //! Bytes from the host fall through three files. `ansi` cuts them into runs of text, controls and
 //! sequences; `screen` knows what each does to cursor, margins and modes; `grid` holds the rows of
-//! cells and moves them. A front end for another kind of terminal stands beside `ansi` and uses
-//! the same grid.
+//! cells and moves them. The front end of the Heath-19 (`heath19`) stands beside `ansi` and uses the
+//! same grid. A `picture` is what is seen of either, and `draw` makes of one picture the next on a
+//! modern terminal.
 //!
 //! Nothing is ever echoed from the input to the output. The replies are a closed list of fixed
-//! strings, and in two of them stand the numbers of the cursor's place.
+//! forms, in which stand numbers: the cursor's place, a mode that is known and whether it is set,
+//! and, for a host that may read the screen, a checksum. Only a page of the Heath-19
+//! holds what the host has written, and that is sent only where the person has allowed it.
 
 mod ansi;
 mod cell;
+#[cfg(test)]
+mod differential;
+mod draw;
 mod grid;
+pub mod heath19;
+mod input;
+pub mod line_discipline;
+mod parameters;
+mod picture;
+mod reports;
 mod screen;
 mod sgr;
 #[cfg(test)]
@@ -18,6 +30,9 @@ mod tests;
 
 pub use ansi::{Terminal, Written};
 pub use cell::{Attributes, Cell, Color, Style};
+pub use draw::draw;
+pub use input::{InputModes, MouseEncoding, MouseReports};
+pub use picture::{CursorShape, Picture, PictureCursor};
 
 /// The largest number of columns and of rows that a terminal may have.
 pub const SIDE_MAX: u16 = 1000;
