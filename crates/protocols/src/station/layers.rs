@@ -197,7 +197,7 @@ impl Layers {
                 self.confirm_way(cx);
             }
             // What nobody reads must not take the packets of everybody else.
-            Protocol::Udp if self.pool.is_scarce() => {
+            Protocol::Udp if self.pool.is_crowded() => {
                 cx.meter.count(Counter::UdpQueueFull);
                 self.pool.put(datagram.packet);
             }
