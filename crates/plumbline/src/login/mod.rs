@@ -4,6 +4,7 @@ mod command;
 mod line;
 mod near;
 mod page;
+mod predicted;
 mod prompt;
 mod screen;
 mod session;
@@ -15,6 +16,7 @@ use crate::exit::{self, Failure};
 use anyhow::{Context, Result};
 use clap::ArgGroup;
 use near::Near;
+use predicted::Predict;
 use protocols::application::telnet::EndOfLine;
 use protocols::time::Duration;
 use records::figures::count;
@@ -73,6 +75,9 @@ pub(crate) struct Arguments {
     /// Show what is typed here, even if the far side echoes
     #[arg(long)]
     local_echo: bool,
+    /// Show keys before the far side has echoed them: where the echo is slow, always or never
+    #[arg(long, value_enum, value_name = "WHEN", default_value_t)]
+    predict: Predict,
     /// Ask for all 256 values both ways (RFC 856), and change no end of line
     #[arg(long)]
     binary: bool,
@@ -167,6 +172,7 @@ fn try_run(arguments: &Arguments, target: &Target) -> Result<exit::Result> {
     let timeout = Duration::from_secs(arguments.timeout);
     let call = carry::run(login, &arguments.via, &addresses, timeout, &mut bench)?;
     let (mut login, outcome) = (call.session, call.outcome);
+    login.end_prediction(&mut bench.cx());
     login.near.leave_raw();
     if login.screen.is_in_line() && is_talkative {
         say("");
@@ -198,6 +204,7 @@ fn settings(arguments: &Arguments, target: &Target) -> Settings {
             (_, _, true) => Some(EndOfLine::Lf),
             _ => None,
         }),
+        predict: arguments.predict,
         escape: arguments.escape,
         keys: arguments.keys,
         is_binary: arguments.binary,

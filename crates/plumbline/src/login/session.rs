@@ -25,6 +25,7 @@ use protocols::application::telnet::{
     Command, EndOfLine, Event, OptionCode, Side, Telnet, UserSettings,
 };
 use protocols::meter::Account;
+use protocols::terminal::prediction::Predictor;
 use protocols::time::Instant;
 use std::io::ErrorKind;
 use std::net::SocketAddr;
@@ -92,6 +93,8 @@ pub(super) struct Login {
     pub(super) inquiry: Option<Inquiry>,
     pub(super) calibration: Calibration,
     failure: Option<anyhow::Error>,
+    /// What is shown before the far side has echoed it, if that is wanted.
+    pub(super) predictor: Option<Predictor>,
 }
 
 impl Login {
@@ -125,6 +128,7 @@ impl Login {
             inquiry: None,
             calibration: Calibration::start(),
             failure: None,
+            predictor: None,
         }
     }
 
@@ -161,6 +165,7 @@ impl Login {
     pub(super) fn begin(&mut self, cx: &mut Cx<'_>) {
         self.stage = Stage::Open;
         self.traffic.opened_at = Some(cx.now);
+        self.begin_prediction();
         self.telnet.start(cx);
         if self.settings.is_binary {
             self.ask_binary(true, cx);
@@ -190,6 +195,7 @@ impl Login {
             let (keys, others) =
                 rest.split_at_checked(end.unwrap_or(rest.len())).unwrap_or_default();
             self.keys(keys, cx);
+            self.ask_mark(cx);
             rest = others;
             if end.is_some() {
                 rest = rest.get(1..).unwrap_or_default();
@@ -211,6 +217,8 @@ impl Login {
             let mut echo = Vec::new();
             keys.iter().for_each(|key| show_key(*key, &mut echo));
             self.screen.put(&echo);
+        } else {
+            self.predict(keys, cx);
         }
         // The engine makes a CR into CR NUL, so most keys go as they are.
         if end == b"\r" || self.telnet.is_enabled(Side::Us, OptionCode::BINARY) {
@@ -344,6 +352,7 @@ impl Login {
         if let Some(window) = self.near.new_window() {
             self.window = (window.columns, window.rows);
             self.telnet.resize(window.columns, window.rows, cx);
+            self.resize_prediction();
         }
     }
 }
@@ -382,7 +391,11 @@ impl Stream for Login {
         while let Some(event) = self.telnet.receive(&mut input, cx) {
             match event {
                 Event::Data(run) => self.show_far(run),
-                Event::Option { .. } => self.follow_options(cx),
+                Event::Option { .. } => {
+                    self.follow_options(cx);
+                    self.interrupt_prediction();
+                }
+                Event::TimingMark { .. } => self.mark_answered(cx),
                 _ => {}
             }
         }
@@ -434,6 +447,11 @@ impl Stream for Login {
             let taken = self.telnet.send(&unsent, cx);
             self.unsent.extend_from_slice(unsent.get(taken..).unwrap_or_default());
         }
+        self.run_prediction(cx);
+    }
+
+    fn deadline(&self) -> Option<Instant> {
+        self.prediction_deadline()
     }
 }
 
@@ -475,6 +493,7 @@ impl Session for Login {
         if let Some(failure) = self.failure.take() {
             return Err(failure);
         }
+        self.pass_prediction(cx);
         if self.screen.waiting().is_empty() {
             return Ok(());
         }

@@ -1,5 +1,6 @@
 //! What a person can choose about a session, by flag or at the prompt.
 
+use super::predicted::Predict;
 use protocols::application::telnet::EndOfLine;
 use std::fmt;
 use std::str::FromStr;
@@ -117,6 +118,8 @@ pub(super) struct Settings {
     pub(super) mode: Mode,
     /// Who shows what is typed.
     pub(super) echo: Echo,
+    /// Whether keys are shown before the far side has echoed them.
+    pub(super) predict: Predict,
     /// The end of a line.
     pub(super) line_end: LineEnd,
     /// The escape character.
