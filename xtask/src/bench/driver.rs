@@ -141,6 +141,18 @@ impl Session {
         })
     }
 
+    /// Types `keys` and returns what comes up to and with `end`.
+    pub(super) fn ask(&mut self, keys: &[u8], end: &str) -> Result<String> {
+        self.drain(Duration::ZERO)?;
+        self.type_keys(keys)?;
+        let (until, mut text) = (self.clock.now() + PATIENCE, String::new());
+        while !text.contains(end) {
+            text.push_str(&String::from_utf8_lossy(self.read(until)?));
+            ensure!(text.len() < TEXT_LIMIT, "the program writes without end");
+        }
+        Ok(text)
+    }
+
     fn rest(&self, time: Duration) -> Result<()> {
         wait(&mut [], &self.clock, Some(self.clock.now() + time))?;
         Ok(())

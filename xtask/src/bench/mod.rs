@@ -10,6 +10,7 @@ mod driver;
 mod echo;
 mod goodput;
 mod meter;
+mod predict;
 mod rounds;
 mod stack;
 mod steps;
@@ -32,6 +33,7 @@ pub(crate) const USAGE: &str = "\
 usage: ./x bench NAME [--rounds N] [--keys N] [--two-cores] [--json]
 
   echo     a key and its echo, and a screenful: inetutils telnet, plumb login, plumb login on a TUN
+  predict  a key and a screenful 100 ms away: inetutils telnet, plumb login, and with prediction
   meter    what the meter costs: plumb login with and without it, and both ends in one process
   stack    our TCP/IP, the kernel's, and other stacks in user space; it has options of its own
   goodput  what arrives over paths that lose packets, in virtual time, beside smoltcp's figures
@@ -62,7 +64,7 @@ struct Options {
 pub(crate) fn run(root: &Path, arguments: &[&str]) -> Result<()> {
     let (name, rest) = arguments.split_first().context(USAGE)?;
     match *name {
-        "echo" | "meter" if rest.contains(&"--help") => return say(USAGE),
+        "echo" | "meter" | "predict" if rest.contains(&"--help") => return say(USAGE),
         "goodput" if rest.contains(&"--help") => return say(goodput::USAGE),
         "goodput" => return goodput::run(rest),
         "stack" if rest.contains(&"--help") => return say(stack::USAGE),
@@ -76,6 +78,7 @@ pub(crate) fn run(root: &Path, arguments: &[&str]) -> Result<()> {
     let benchmark = match *name {
         "echo" => echo::run,
         "meter" => meter::run,
+        "predict" => predict::run,
         "terminal" => terminal::run,
         _ => bail!("there is no benchmark '{}'\n{USAGE}", name.escape_debug()),
     };

@@ -129,7 +129,7 @@ fn run_ip(arguments: &[&str]) -> Result<()> {
 }
 
 /// Finds `plumb`, which is built beside this program.
-fn plumb() -> Result<PathBuf> {
+pub(super) fn plumb() -> Result<PathBuf> {
     let beside = env::current_exe()?.with_file_name("plumb");
     let hint = "build it with cargo build --release -p plumbline";
     ensure!(beside.is_file(), "there is no plumb beside this program: {hint}");

@@ -3,6 +3,7 @@
 use super::destination::{Destination, Scheme};
 use super::encoding::Encoding;
 use super::painted::Emulation;
+use super::predicted::Predict;
 use super::settings::{Echo, Escape, Keys, LineEnd, Mode, Protocol, Settings, TlsUse};
 use crate::carry::{self, Via};
 use clap::ArgGroup;
@@ -65,6 +66,9 @@ pub(crate) struct Arguments {
     /// Show what is typed here, even if the far side echoes
     #[arg(long)]
     pub(super) local_echo: bool,
+    /// Show keys before the far side has echoed them: where the echo is slow, always or never
+    #[arg(long, value_enum, value_name = "WHEN", default_value_t)]
+    pub(super) predict: Predict,
     /// Ask for all 256 values both ways (RFC 856), and change no end of line
     #[arg(long)]
     pub(super) binary: bool,
@@ -230,6 +234,7 @@ impl Arguments {
                 (_, _, true) => Some(EndOfLine::Lf),
                 _ => None,
             }),
+            predict: self.predict,
             escape: self.escape,
             keys: self.keys,
             is_binary: self.binary,

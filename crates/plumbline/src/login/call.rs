@@ -177,7 +177,7 @@ impl Caller<'_> {
                     login.greet_with(Box::new(move |_| line));
                 }
                 let call = carry::run_on_line(login, device, *settings, bench);
-                return self.line_end(call);
+                return self.line_end(call, bench);
             }
         };
         let arguments = self.arguments;
@@ -206,13 +206,14 @@ impl Caller<'_> {
         };
         let call = carry::run(session, &arguments.via, &addresses, timeout, bench)?;
         let others = addresses.len().saturating_sub(1);
-        Ok(self.host_end(call, others))
+        Ok(self.host_end(call, others, bench))
     }
 
     /// Sorts out how a session with a host has ended.
-    fn host_end(&self, call: Call<Tls<Login>>, others: usize) -> End {
+    fn host_end(&self, call: Call<Tls<Login>>, others: usize, bench: &mut Bench) -> End {
         let Call { session: Tls { session: mut login, refusal, is_cut, .. }, outcome, address } =
             call;
+        login.end_prediction(&mut bench.cx());
         login.leave_screen();
         login.near.leave_raw();
         if login.screen.is_in_line() && self.is_talkative {
@@ -233,8 +234,9 @@ impl Caller<'_> {
     }
 
     /// Sorts out how a session on a line has ended: a line that is not there may still come.
-    fn line_end(&self, call: Result<Call<Login>>) -> Result<End> {
+    fn line_end(&self, call: Result<Call<Login>>, bench: &mut Bench) -> Result<End> {
         let Call { session: mut login, outcome, .. } = call?;
+        login.end_prediction(&mut bench.cx());
         login.leave_screen();
         login.near.leave_raw();
         if login.screen.is_in_line() && self.is_talkative {

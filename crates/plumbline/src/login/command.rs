@@ -1,5 +1,6 @@
 //! The commands of the prompt, each of whose words may be cut to what is unique.
 
+use super::predicted::Predict;
 use super::settings::{Echo, Escape, LineEnd, Mode};
 use protocols::application::telnet::{Command as TelnetCommand, EndOfLine};
 use std::fmt;
@@ -35,6 +36,7 @@ pub(super) enum Setting {
     LineEnd(LineEnd),
     Echo(Echo),
     Mode(Mode),
+    Predict(Predict),
 }
 
 /// What `toggle` turns over.
@@ -125,10 +127,15 @@ enum Settable {
     Escape,
     LineEnd,
     Echo,
+    Predict,
 }
 
-const SETTABLE: &Words<Settable> =
-    &[("escape", Settable::Escape), ("eol", Settable::LineEnd), ("echo", Settable::Echo)];
+const SETTABLE: &Words<Settable> = &[
+    ("escape", Settable::Escape),
+    ("eol", Settable::LineEnd),
+    ("echo", Settable::Echo),
+    ("predict", Settable::Predict),
+];
 
 const LINE_ENDS: &Words<LineEnd> = &[
     ("crlf", LineEnd(Some(EndOfLine::CrLf))),
@@ -139,6 +146,9 @@ const LINE_ENDS: &Words<LineEnd> = &[
 
 const ECHOES: &Words<Echo> =
     &[("auto", Echo::Automatic), ("local", Echo::Local), ("remote", Echo::Remote)];
+
+const PREDICTS: &Words<Predict> =
+    &[("auto", Predict::Auto), ("always", Predict::Always), ("never", Predict::Never)];
 
 const TOGGLED: &Words<Toggled> = &[
     ("localecho", Toggled::LocalEcho),
@@ -166,6 +176,10 @@ pub(super) const HELP: &[(&str, &str)] = &[
     ),
     ("mode X", "char or line: when what you type goes out; auto has the far side decide"),
     ("set echo X", "local or remote: who shows what you type; auto has the far side decide"),
+    (
+        "set predict X",
+        "auto, always or never: whether keys are shown before their echo; auto where it is slow",
+    ),
     ("set eol X", "crlf, crnul or lf: what Enter sends; auto is crnul per character, else crlf"),
     ("set escape X", "^] or another key, or none"),
     ("toggle X", "localecho, line, binary, crlf, inspect (show what is negotiated) or statusline"),
@@ -205,6 +219,7 @@ impl Command {
             First::Set => Self::Set(match choose(words.next(), SETTABLE)? {
                 Settable::LineEnd => Setting::LineEnd(choose(words.next(), LINE_ENDS)?),
                 Settable::Echo => Setting::Echo(choose(words.next(), ECHOES)?),
+                Settable::Predict => Setting::Predict(choose(words.next(), PREDICTS)?),
                 Settable::Escape => {
                     let word = words.next().unwrap_or_default();
                     Setting::Escape(word.parse().map_err(CommandError::Escape)?)

@@ -134,7 +134,11 @@ impl Login {
                 Event::Option { side: Side::Us, option: OptionCode::COM_PORT, enabled: true } => {
                     self.set_up_line(cx);
                 }
-                Event::Option { .. } => self.follow_options(cx),
+                Event::Option { .. } => {
+                    self.follow_options(cx);
+                    self.interrupt_prediction();
+                }
+                Event::TimingMark { .. } => self.mark_answered(cx),
                 Event::Refused { side: Side::Us, option } => self.on_refused(option),
                 Event::ComPort(event) => self.on_com_port(*event),
                 Event::CompressionStarted => {

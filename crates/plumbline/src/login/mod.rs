@@ -12,6 +12,7 @@ mod near;
 mod page;
 mod painted;
 mod painting;
+mod predicted;
 mod prompt;
 mod screen;
 mod script;

@@ -46,6 +46,7 @@ pub(super) struct Inquiry {
 impl Login {
     /// Takes the escape character.
     pub(super) fn escape(&mut self) {
+        self.interrupt_prediction();
         match self.settings.keys {
             Keys::Letters => self.attention = Attention::Letter,
             Keys::Prompt => {
@@ -157,6 +158,7 @@ impl Login {
             Setting::Escape(escape) => self.settings.escape = escape,
             Setting::LineEnd(line_end) => self.settings.line_end = line_end,
             Setting::Echo(echo) => self.settings.echo = echo,
+            Setting::Predict(predict) => self.set_prediction(predict),
             Setting::Mode(mode) => {
                 self.settings.mode = mode;
                 if !self.is_by_line() {
@@ -198,8 +200,10 @@ impl Login {
     fn suspend(&mut self, cx: &mut Cx<'_>) {
         self.screen.put(b"\r\n");
         self.lend_screen();
+        self.pass_prediction(cx);
         // An error comes again at the next write.
         _ = self.screen.flush();
+        self.disturb_prediction();
         let left = cx.meter.enter(Account::Outside);
         let suspended = self.near.suspend();
         cx.meter.enter(left);

@@ -3,6 +3,8 @@
 //! While the person is at the prompt, what the far side writes is held and shown afterwards. What
 //! is held has a limit; above it all of it is shown at once, and nothing is lost.
 
+use protocols::Cx;
+use protocols::terminal::prediction::Predictor;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use std::io;
@@ -67,6 +69,14 @@ impl Screen {
     /// Returns whether the cursor is somewhere in a line.
     pub(super) fn is_in_line(&self) -> bool {
         self.is_in_line
+    }
+
+    /// Has all that waits pass by the prediction, and takes what that makes of it.
+    pub(super) fn pass(&mut self, predictor: &mut Predictor, cx: &mut Cx<'_>) {
+        predictor.show(&self.waiting, cx);
+        self.waiting.clear();
+        self.waiting.extend_from_slice(predictor.output());
+        predictor.written();
     }
 
     /// Returns what waits to be written.

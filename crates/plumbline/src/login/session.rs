@@ -27,6 +27,7 @@ use protocols::Cx;
 use protocols::application::Stream;
 use protocols::application::telnet::{Decompressor, EndOfLine, OptionCode, Side, Telnet};
 use protocols::meter::Account;
+use protocols::terminal::prediction::Predictor;
 use protocols::time::Instant;
 use std::io::ErrorKind;
 use std::net::SocketAddr;
@@ -124,6 +125,8 @@ pub(super) struct Login {
     pub(super) is_unpainted: bool,
     /// The line of status, if it is shown.
     pub(super) status_line: Option<StatusLine>,
+    /// What is shown before the far side has echoed it, if that is wanted.
+    pub(super) predictor: Option<Predictor>,
     /// A serial line is to have a BREAK.
     pub(super) wants_break: bool,
     /// When the BREAK of a console server is to end.
@@ -171,6 +174,7 @@ impl Login {
             painted: None,
             is_unpainted: false,
             status_line: None,
+            predictor: None,
             wants_break: false,
             break_until: None,
         }
@@ -219,6 +223,7 @@ impl Login {
         self.stage = Stage::Open;
         self.traffic.opened_at = Some(cx.now);
         self.set_up_screen(cx);
+        self.begin_prediction();
         self.tape.begin(cx.now);
         if self.awaits_tls() {
             self.tls_until = Some(cx.now + self.settings.timeout);
@@ -317,6 +322,7 @@ impl Login {
             self.window = (window.columns, window.rows);
             self.tape.resize(self.window, cx.now);
             self.fit_screen(cx);
+            self.resize_prediction();
         }
     }
 }
@@ -392,6 +398,7 @@ impl Stream for Login {
         if let Some(line) = &mut self.status_line {
             line.tick(cx.now);
         }
+        self.run_prediction(cx);
         if self.break_until.is_some_and(|until| cx.now >= until) {
             self.end_break(cx);
         }
@@ -408,7 +415,13 @@ impl Stream for Login {
         let tls_until = self.tls_until.filter(|_| self.awaits_tls());
         let script = self.script.as_ref().and_then(Runner::deadline);
         let status = self.status_line.as_ref().map(StatusLine::deadline);
-        tls_until.into_iter().chain(self.break_until).chain(script).chain(status).min()
+        tls_until
+            .into_iter()
+            .chain(self.break_until)
+            .chain(script)
+            .chain(status)
+            .chain(self.prediction_deadline())
+            .min()
     }
 }
 
@@ -454,6 +467,7 @@ impl Session for Login {
         }
         self.take_records(cx);
         self.paint();
+        self.pass_prediction(cx);
         if self.screen.waiting().is_empty() {
             return Ok(());
         }

@@ -1,5 +1,6 @@
 //! Tests of one login: what keys, pipes and the far side make of each other.
 
+use super::super::predicted::Predict;
 use super::super::settings::{Escape, Keys, LineEnd};
 use super::*;
 use crate::carry::Bench;
@@ -302,4 +303,54 @@ proptest! {
         cut.login.end_pipe(&mut cut.bench.cx());
         prop_assert_eq!(whole.sent(), cut.sent());
     }
+}
+
+#[test]
+fn the_echo_of_keys_is_predicted_once_the_far_side_has_echoed_one() {
+    let predict = Predict::Always;
+    let mut desk = Desk::new(Settings { is_interactive: true, predict, ..Settings::default() });
+    desk.hears(WILL_ECHO);
+    desk.hears(b"$ ");
+    desk.types(b"l");
+    desk.login.pass_prediction(&mut desk.bench.cx());
+    assert_eq!(desk.shown(), "$ ");
+    desk.hears(b"l");
+    desk.login.pass_prediction(&mut desk.bench.cx());
+    desk.types(b"s");
+    desk.login.pass_prediction(&mut desk.bench.cx());
+    assert!(desk.shown().ends_with('s'), "{}", desk.shown());
+    assert_eq!(desk.login.predictor.as_ref().unwrap().statistics().shown, 1);
+}
+
+#[test]
+fn nothing_is_predicted_for_a_pipe_or_where_this_side_echoes() {
+    assert!(Desk::pipe().login.predictor.is_none());
+    let mut desk = Desk::person();
+    desk.types(b"ab");
+    assert_eq!(desk.login.predictor.as_ref().unwrap().statistics().keys, 0);
+}
+
+#[test]
+fn the_far_side_is_asked_for_a_mark_behind_the_first_keys_of_an_epoch() {
+    let predict = Predict::Always;
+    let mut desk = Desk::new(Settings { is_interactive: true, predict, ..Settings::default() });
+    desk.hears(WILL_ECHO);
+    desk.sent();
+    desk.types(b"a");
+    assert_eq!(desk.sent(), b"a\xff\xfd\x06");
+    desk.types(b"b");
+    assert_eq!(desk.sent(), b"b");
+    desk.hears(b"\xff\xfb\x06");
+    desk.types(b"c");
+    assert_eq!(desk.sent(), b"c\xff\xfd\x06");
+}
+
+#[test]
+fn the_prompt_sets_whether_echo_is_predicted() {
+    let mut desk = Desk::person();
+    desk.types(b"\x1dset predict never\r");
+    assert_eq!(desk.login.settings.predict, Predict::Never);
+    desk.types(b"\x1dstatus\r");
+    desk.login.take_status(&CarrierStatus::None);
+    assert!(desk.shown().contains("Echo is not predicted."));
 }

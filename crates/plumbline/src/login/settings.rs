@@ -2,6 +2,7 @@
 
 use super::encoding::Encoding;
 use super::painted::Emulation;
+use super::predicted::Predict;
 use os::serial::LineSettings;
 use protocols::application::telnet::EndOfLine;
 use protocols::time::Duration;
@@ -147,6 +148,8 @@ pub(super) struct Settings {
     pub(super) mode: Mode,
     /// Who shows what is typed.
     pub(super) echo: Echo,
+    /// Whether keys are shown before the far side has echoed them.
+    pub(super) predict: Predict,
     /// The end of a line.
     pub(super) line_end: LineEnd,
     /// The escape character.

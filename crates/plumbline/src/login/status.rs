@@ -8,6 +8,7 @@ use crate::carry::CarrierStatus;
 use os::socket::TcpInfo;
 use protocols::application::telnet::OptionState;
 use protocols::meter::Account;
+use protocols::terminal::prediction::Mode;
 use protocols::time::Duration;
 use protocols::transport::tcp::Status;
 use records::figures::{count, duration, share};
@@ -16,6 +17,7 @@ use records::figures::{count, duration, share};
 pub(super) fn page(login: &Login, inquiry: Inquiry, carrier: &CarrierStatus) -> Page {
     let mut page = Page::new(login.window.0);
     put_session(&mut page, login, inquiry);
+    put_prediction(&mut page, login);
     if login.is_telnet() {
         put_options(&mut page, login);
     }
@@ -49,6 +51,29 @@ fn put_session(page: &mut Page, login: &Login, inquiry: Inquiry) {
         if login.echoes_here() { "this side" } else { "the far side" },
         LineEnd::name(login.line_end()),
         login.settings.escape,
+    ));
+}
+
+/// Says what became of the keys whose echo was to be predicted.
+fn put_prediction(page: &mut Page, login: &Login) {
+    let Some(predictor) = &login.predictor else { return };
+    let statistics = predictor.statistics();
+    let mode = match predictor.mode() {
+        Mode::Auto => "where it takes more than 30 ms",
+        Mode::Always => "always",
+        Mode::Never => return page.sentence("Echo is not predicted."),
+    };
+    let takes = predictor.round_trip().map_or("an unknown time".to_owned(), shown);
+    page.sentence(&format!("Echo takes {takes}; it is predicted, and shown {mode}."));
+    page.sentence(&format!(
+        "Of {} keys, {} were shown at once ({}); {} predictions were confirmed, {} wrong, {} of \
+         these seen.",
+        count(statistics.keys),
+        count(statistics.shown),
+        share(statistics.shown, statistics.keys),
+        count(statistics.confirmed),
+        count(statistics.wrong),
+        count(statistics.wrong_seen),
     ));
 }
 

@@ -23,6 +23,7 @@ impl Login {
             let (keys, others) =
                 rest.split_at_checked(end.unwrap_or(rest.len())).unwrap_or_default();
             self.keys(keys, cx);
+            self.ask_mark(cx);
             rest = others;
             if end.is_some() {
                 rest = rest.get(1..).unwrap_or_default();
@@ -49,6 +50,8 @@ impl Login {
             let mut echo = Vec::new();
             keys.iter().for_each(|key| show_key(*key, &mut echo));
             self.show_echo(&echo, cx);
+        } else {
+            self.predict(keys, cx);
         }
         self.send_keys(keys, cx);
     }

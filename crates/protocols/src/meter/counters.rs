@@ -460,5 +460,15 @@ closed_list! {
         TerminalInputOverruns "terminal input overruns",
         /// Typed characters that a line discipline had no place for, in its set or in its line.
         TerminalLineBytesDropped "terminal line bytes dropped",
+        /// Keys whose echo was predicted.
+        PredictionsMade "predictions made",
+        /// Predictions that were on the screen in the moment of the key.
+        PredictionsShown "predictions shown at once",
+        /// Predictions that the echo confirmed.
+        PredictionsConfirmed "predictions confirmed",
+        /// Predictions whose echo was another one, or never came.
+        PredictionsWrong "predictions wrong",
+        /// Keys not predicted because too many wait for their echo.
+        PredictionsRefused "predictions refused",
     }
 }

@@ -19,6 +19,7 @@
 
 use super::SIDE_MAX;
 use super::cell::{Cell, Style};
+use super::grid::Row;
 use super::input::InputModes;
 use super::parameters::{Parameters, Sequence};
 use super::picture::{CursorShape, Picture, PictureCursor};
@@ -158,6 +159,31 @@ impl Terminal {
         let cursor = PictureCursor { row, column, shape: self.screen.modes.cursor_shape };
         picture.set_cursor(self.is_cursor_visible().then_some(cursor));
         picture
+    }
+
+    /// Returns the cells of a row; none if there is no such row.
+    pub(super) fn row_cells(&self, row: usize) -> &[Cell] {
+        self.screen.grid().row(row).map(Row::cells).unwrap_or_default()
+    }
+
+    /// Returns whether the next character goes to the next row first.
+    pub(super) fn is_wrap_pending(&self) -> bool {
+        self.screen.cursor().is_wrap_pending()
+    }
+
+    /// Returns whether nothing has begun that the parser must see the end of.
+    pub(super) fn is_ground(&self) -> bool {
+        self.is_ground
+    }
+
+    /// Returns whether a character that is written now appears as it is, and nothing but itself.
+    pub(super) fn prints_plainly(&self) -> bool {
+        self.is_ground && self.screen.prints_ascii() && !self.screen.modes.inserts
+    }
+
+    /// Returns whether a line feed in the last row moves all rows up.
+    pub(super) fn scrolls_whole(&self) -> bool {
+        self.screen.scrolls_whole()
     }
 
     /// Returns in how many cells a character was written so far; a wide one counts twice.

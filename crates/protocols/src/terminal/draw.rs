@@ -66,7 +66,7 @@ pub fn draw(old: &Picture, new: &Picture) -> Vec<u8> {
 
 /// What the terminal is made to do, and in which state that leaves it.
 #[derive(Debug, Default)]
-struct Painter {
+pub(super) struct Painter {
     bytes: Vec<u8>,
     /// The cursor's row and column, if they are known.
     place: Option<(usize, usize)>,
@@ -74,6 +74,31 @@ struct Painter {
 }
 
 impl Painter {
+    /// Starts in a row whose number does not matter, at `column`, where characters look as `style`
+    /// says.
+    pub(super) fn at(column: usize, style: Style) -> Self {
+        Self { bytes: Vec::new(), place: Some((0, column)), style }
+    }
+
+    /// Goes to a column of the same row, by motions that work wherever that row is.
+    pub(super) fn go_in_row(&mut self, column: usize) {
+        match self.place {
+            Some((_, at)) if at == column => return,
+            Some((_, at)) if at > column && at - column <= 3 => {
+                self.bytes.resize(self.bytes.len() + at - column, 0x08);
+            }
+            Some((_, at)) if at < column => self.put(format_args!("\x1b[{}C", column - at)),
+            _ if column == 0 => self.bytes.push(b'\r'),
+            _ => self.put(format_args!("\r\x1b[{column}C")),
+        }
+        self.place = Some((0, column));
+    }
+
+    /// Returns what was written.
+    pub(super) fn into_bytes(self) -> Vec<u8> {
+        self.bytes
+    }
+
     /// Scrolls what has moved up, on the terminal and in `old`.
     fn scroll(&mut self, old: &mut Picture, new: &Picture) {
         let Some((top, bottom, count)) = find_scroll(old, new) else { return };
@@ -120,7 +145,8 @@ impl Painter {
         }
     }
 
-    fn cell(&mut self, cell: &Cell, columns: usize) {
+    /// Writes one cell of a row of `columns`.
+    pub(super) fn cell(&mut self, cell: &Cell, columns: usize) {
         self.set_style(cell.style());
         let mut buffer = [0; 4];
         for character in core::iter::once(cell.character()).chain(cell.marks()) {
@@ -151,7 +177,8 @@ impl Painter {
         self.place = Some((row, column));
     }
 
-    fn set_style(&mut self, style: Style) {
+    /// Has the next character look so.
+    pub(super) fn set_style(&mut self, style: Style) {
         if self.style == style {
             return;
         }
@@ -210,7 +237,7 @@ impl core::fmt::Write for Writer<'_> {
 }
 
 /// Returns which cells of a row must be written: a pair whole, if either half must.
-fn changes(old: &[Cell], new: &[Cell]) -> Vec<bool> {
+pub(super) fn changes(old: &[Cell], new: &[Cell]) -> Vec<bool> {
     let mut is_changed = vec![false; new.len()];
     let pairs = is_changed.iter_mut().zip(old.iter().zip(new));
     pairs.for_each(|(is_changed, (old, new))| *is_changed = old != new);

@@ -22,6 +22,7 @@ mod input;
 pub mod line_discipline;
 mod parameters;
 mod picture;
+pub mod prediction;
 mod reports;
 mod screen;
 mod sgr;

@@ -64,6 +64,11 @@ pub(super) struct Cursor {
 }
 
 impl Cursor {
+    /// Returns whether the next character goes to the next row first.
+    pub(super) fn is_wrap_pending(&self) -> bool {
+        self.wrap_pending
+    }
+
     fn charset(&self) -> Charset {
         let set = self.single_shift.unwrap_or(self.shift);
         self.charsets.get(set).copied().unwrap_or_default()
@@ -467,6 +472,11 @@ impl Screen {
             self.margins = margins.start..end;
             self.home();
         }
+    }
+
+    /// Returns whether the margins are those of the grid.
+    pub(super) fn scrolls_whole(&self) -> bool {
+        self.margins == (0..self.grid.rows())
     }
 
     /// DECOM.

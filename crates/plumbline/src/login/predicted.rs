@@ -1,0 +1,128 @@
+//! A session whose echo is predicted: all that the screen gets goes by way of the prediction.
+
+use super::painted::Emulation;
+use super::session::Login;
+use protocols::Cx;
+use protocols::application::telnet::{OptionCode, Side};
+use protocols::terminal::prediction::{Mode, Predictor};
+use protocols::time::Instant;
+
+/// Whether keys are shown before the far side has echoed them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub(super) enum Predict {
+    /// Where the echo takes longer than 30 ms.
+    #[default]
+    Auto,
+    /// Wherever the far side echoes.
+    Always,
+    /// Nowhere.
+    Never,
+}
+
+impl From<Predict> for Mode {
+    fn from(predict: Predict) -> Self {
+        match predict {
+            Predict::Auto => Self::Auto,
+            Predict::Always => Self::Always,
+            Predict::Never => Self::Never,
+        }
+    }
+}
+
+impl Login {
+    /// Begins to predict, unless this is a pipe.
+    pub(super) fn begin_prediction(&mut self) {
+        let (columns, rows) = self.window;
+        let predictor = || Predictor::new(self.settings.predict.into(), columns, rows);
+        // A Heath-19 has an echo of its own kind, and moves its cursor otherwise.
+        let is_heath19 = self.settings.emulation == Emulation::Heath19;
+        let is_wanted = self.settings.is_interactive && !is_heath19;
+        self.predictor = is_wanted.then(predictor);
+    }
+
+    /// Sets whether the echo is predicted.
+    pub(super) fn set_prediction(&mut self, predict: Predict) {
+        self.settings.predict = predict;
+        if let Some(predictor) = &mut self.predictor {
+            predictor.set_mode(predict.into());
+        }
+    }
+
+    /// Takes keys that go to a far side which is to echo them.
+    pub(super) fn predict(&mut self, keys: &[u8], cx: &mut Cx<'_>) {
+        if let Some(predictor) = &mut self.predictor {
+            predictor.typed(keys, cx);
+        }
+    }
+
+    /// Asks, behind the keys, to be told when they were read (RFC 860), where that says something
+    /// of their echo.
+    pub(super) fn ask_mark(&mut self, cx: &mut Cx<'_>) {
+        let Some(predictor) = self.predictor.as_mut().filter(|it| it.wants_mark()) else { return };
+        // What waits for room would follow the mark.
+        if self.telnet.is_enabled(Side::Him, OptionCode::ECHO)
+            && self.telnet.ask(Side::Him, OptionCode::TIMING_MARK, true, cx).is_ok()
+        {
+            predictor.mark_asked(cx);
+        }
+    }
+
+    /// Takes the answer.
+    pub(super) fn mark_answered(&mut self, cx: &mut Cx<'_>) {
+        if let Some(predictor) = &mut self.predictor {
+            predictor.mark_answered(cx);
+        }
+    }
+
+    /// Forgets the keys under way: they, or the next ones, are echoed otherwise.
+    pub(super) fn interrupt_prediction(&mut self) {
+        if let Some(predictor) = &mut self.predictor {
+            predictor.interrupt();
+        }
+    }
+
+    /// Takes that others have written to the screen.
+    pub(super) fn disturb_prediction(&mut self) {
+        if let Some(predictor) = &mut self.predictor {
+            predictor.disturb();
+        }
+    }
+
+    /// Follows a window of another size.
+    pub(super) fn resize_prediction(&mut self) {
+        let (columns, rows) = self.window;
+        if let Some(predictor) = &mut self.predictor {
+            predictor.resize(columns, rows);
+        }
+    }
+
+    /// Returns when something that is shown must be looked at again.
+    pub(super) fn prediction_deadline(&self) -> Option<Instant> {
+        self.predictor.as_ref().and_then(Predictor::deadline)
+    }
+
+    /// Looks at what is late.
+    pub(super) fn run_prediction(&mut self, cx: &mut Cx<'_>) {
+        if let Some(predictor) = &mut self.predictor
+            && predictor.deadline().is_some_and(|deadline| deadline <= cx.now)
+        {
+            predictor.timeout(cx);
+        }
+    }
+
+    /// Has what waits for the screen pass by the prediction, which adds its own.
+    pub(super) fn pass_prediction(&mut self, cx: &mut Cx<'_>) {
+        if let Some(predictor) = &mut self.predictor {
+            self.screen.pass(predictor, cx);
+        }
+    }
+
+    /// Takes away what is shown and not confirmed, at the end of the session.
+    pub(super) fn end_prediction(&mut self, cx: &mut Cx<'_>) {
+        self.interrupt_prediction();
+        self.pass_prediction(cx);
+        self.predictor = None;
+        // Where nobody reads any more nothing need be taken away.
+        _ = self.screen.flush();
+    }
+}

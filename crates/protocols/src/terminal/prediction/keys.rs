@@ -1,0 +1,137 @@
+//! Typed bytes as keys, as far as an echo can be foreseen.
+
+use unicode_width::UnicodeWidthChar;
+
+const ESC: u8 = 0x1b;
+
+/// A key as a prediction sees it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Key {
+    /// A character of one or two columns.
+    Text(char),
+    /// Backspace or delete: takes away the character before the cursor.
+    Erase,
+    /// The end of a line.
+    Enter,
+    /// The arrow to the left.
+    Left,
+    /// The arrow to the right.
+    Right,
+    /// Anything else: what it does, only the far side knows.
+    Other,
+}
+
+/// Makes keys of bytes; what is cut short at the end of one read goes on in the next.
+#[derive(Debug, Default)]
+pub(super) struct KeyReader {
+    state: State,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+enum State {
+    #[default]
+    Ground,
+    Escape,
+    /// Behind CSI or SS3.
+    Sequence {
+        has_parameters: bool,
+    },
+    /// Inside a character of UTF-8: its bits so far, and how many bytes are missing.
+    Character {
+        code: u32,
+        missing: u8,
+    },
+}
+
+impl KeyReader {
+    /// Takes one byte; returns the key that it ends.
+    pub(super) fn push(&mut self, byte: u8) -> Option<Key> {
+        let (state, key) = match (self.state, byte) {
+            (_, ESC) => (State::Escape, None),
+            (State::Escape, b'[' | b'O') => (State::Sequence { has_parameters: false }, None),
+            (State::Escape, _) => (State::Ground, Some(Key::Other)),
+            (State::Sequence { .. }, b' '..=b'?') => {
+                (State::Sequence { has_parameters: true }, None)
+            }
+            (State::Sequence { has_parameters: false }, b'D') => (State::Ground, Some(Key::Left)),
+            (State::Sequence { has_parameters: false }, b'C') => (State::Ground, Some(Key::Right)),
+            (State::Sequence { .. }, _) => (State::Ground, Some(Key::Other)),
+            (State::Character { code, missing }, 0x80..=0xbf) => {
+                let code = code << 6 | u32::from(byte & 0x3f);
+                match missing {
+                    1 => (State::Ground, Some(text(code))),
+                    _ => (State::Character { code, missing: missing - 1 }, None),
+                }
+            }
+            (State::Character { .. } | State::Ground, _) => single(byte),
+        };
+        self.state = state;
+        key
+    }
+
+    /// Takes the end of a read; returns the key of an escape that nothing follows.
+    ///
+    /// A terminal sends the sequence of a key in one piece, so this is the key Esc.
+    pub(super) fn pause(&mut self) -> Option<Key> {
+        let State::Escape = self.state else { return None };
+        self.state = State::Ground;
+        Some(Key::Other)
+    }
+}
+
+fn single(byte: u8) -> (State, Option<Key>) {
+    let character = |code, missing| (State::Character { code: u32::from(code), missing }, None);
+    match byte {
+        0x08 | 0x7f => (State::Ground, Some(Key::Erase)),
+        b'\r' => (State::Ground, Some(Key::Enter)),
+        b' '..=b'~' => (State::Ground, Some(Key::Text(char::from(byte)))),
+        0xc2..=0xdf => character(byte & 0x1f, 1),
+        0xe0..=0xef => character(byte & 0x0f, 2),
+        0xf0..=0xf4 => character(byte & 0x07, 3),
+        _ => (State::Ground, Some(Key::Other)),
+    }
+}
+
+fn text(code: u32) -> Key {
+    let character = char::from_u32(code).filter(|character| character.width() > Some(0));
+    character.map_or(Key::Other, Key::Text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::vec::Vec;
+
+    fn keys(bytes: &[u8]) -> Vec<Key> {
+        let mut reader = KeyReader::default();
+        let mut keys: Vec<_> = bytes.iter().filter_map(|byte| reader.push(*byte)).collect();
+        keys.extend(reader.pause());
+        keys
+    }
+
+    #[test]
+    fn arrows_are_known_in_both_modes_of_the_cursor_keys() {
+        assert_eq!(keys(b"\x1b[D\x1bOC"), [Key::Left, Key::Right]);
+        assert_eq!(keys(b"\x1b[1;5D\x1b[A"), [Key::Other, Key::Other]);
+    }
+
+    #[test]
+    fn characters_of_utf8_are_one_key() {
+        assert_eq!(keys("é界".as_bytes()), [Key::Text('é'), Key::Text('界')]);
+        assert_eq!(keys("\u{301}".as_bytes()), [Key::Other]);
+    }
+
+    #[test]
+    fn an_escape_that_nothing_follows_is_a_key() {
+        assert_eq!(keys(b"\x1b"), [Key::Other]);
+        assert_eq!(keys(b"a\x7f\r\x03"), [Key::Text('a'), Key::Erase, Key::Enter, Key::Other]);
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_keys_and_no_more_than_bytes(bytes: Vec<u8>) {
+            prop_assert!(keys(&bytes).len() <= bytes.len() + 1);
+        }
+    }
+}

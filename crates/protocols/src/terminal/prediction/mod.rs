@@ -1,0 +1,726 @@
+//! Prediction of echo: what a key will bring is on the screen before the far side has said it.
+//!
+//! All that goes to the real terminal passes through here unchanged, so that its scrollback, its
+//! modes and its own colours stay as the far side makes them; a [`Terminal`] of our own follows it.
+//! Over the row of the cursor lies what the keys under way are expected to bring. Before any byte
+//! of the far side is passed on, that is taken away, and afterwards what is left of it is laid
+//! again; so nothing that was predicted can stay. The alternative, to draw the whole screen from
+//! our own grid, costs the scrollback and every sequence that the grid does not know.
+//!
+//! **Keys.** Each key that goes out enters a queue with the place of the cursor that it is expected
+//! to lead to, and the character that should then stand at a place. A character inserts itself,
+//! backspace removes what was typed before, arrows to the sides move, Enter leads to the first
+//! column of the next row. What other keys do only the far side knows: no key behind one of them
+//! is predicted until it has had its time. The same holds at the last column, where shells differ.
+//!
+//! **Confirmation.** The far side's output is looked at in pieces, before each CR and behind each
+//! LF. When the cursor stands where some key of the queue leads to, and the characters stand where
+//! they should, that key and all before it are confirmed. A key is late when the usual time of an
+//! echo and a grace of 50 ms are over; the round trip is smoothed as RFC 6298 has it, and the grace
+//! grows with its variation. Late keys are hidden. If the cursor then stands where no key explains
+//! it, the prediction was wrong. If it has not moved, nothing may have come at all, as when a
+//! segment is lost: the key waits on in secret, five seconds at most. An answer to a TIMING-MARK
+//! (RFC 860), or to whatever else says that all keys up to some moment were read, ends that wait.
+//!
+//! **Epochs.** Keys that are predicted on the same grounds are an epoch: Enter, arrows, text after
+//! arrows, and keys of unknown effect begin another one, as does output that no key explains, so
+//! also a prompt for a password. What belongs to an epoch is shown only when the far side has
+//! confirmed one key of it by a character that was not there before. A wrong prediction takes its
+//! whole epoch with it, and keys that are not due yet are predicted again from where the cursor is.
+//!
+//! **What is shown.** In the mode [`Mode::Auto`] predictions are shown while echoes take more than
+//! 30 ms (until 20), and underlined above 80 ms (until 50). They are not shown while the column of
+//! the real terminal is unknown, which is so at the beginning and after a change of the window's
+//! width, up to the next CR; nor while the far side is inside a sequence, inserts, or uses another
+//! set of characters.
+//!
+//! Left out: rows other than the cursor's, because the row of the real terminal is not known and
+//! need not be; and REP of a character that was sent in an earlier piece, whose place the overlay
+//! may have taken.
+
+mod keys;
+mod overlay;
+mod round_trip;
+#[cfg(test)]
+mod tests;
+
+use super::ansi::Terminal;
+use super::cell::{Attributes, Style};
+use crate::cx::Cx;
+use crate::meter::Counter;
+use crate::time::{Duration, Instant};
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+use keys::{Key, KeyReader};
+use overlay::View;
+use round_trip::RoundTrip;
+use unicode_width::UnicodeWidthChar;
+
+/// More bytes than this in one piece were not typed by hand.
+const PASTE_MIN: usize = 100;
+/// How many keys may wait for their echo; ours: more than ten seconds of a fast typist.
+const KEYS_MAX: usize = 128;
+/// Into how many pieces the far side's output is cut at most.
+const PIECES_MAX: usize = 64;
+/// After this time without any answer a key has none.
+const SILENCE_MAX: Duration = Duration::from_secs(5);
+/// What the far side may take for an echo once it has read the key.
+const READ_GRACE: Duration = Duration::from_millis(50);
+/// Less output than this is not worth a look at what of it scrolls away.
+const FLOOD_MIN: usize = 16 * 1024;
+
+/// When predictions are shown.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Mode {
+    /// While echoes take longer than an eye would notice.
+    #[default]
+    Auto,
+    /// However long echoes take.
+    Always,
+    /// Never, and nothing is predicted.
+    Never,
+}
+
+/// What became of the keys.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Statistics {
+    /// Keys that went out.
+    pub keys: u64,
+    /// Keys whose echo was predicted.
+    pub predicted: u64,
+    /// Predictions that were on the screen in the moment of the key.
+    pub shown: u64,
+    /// Predictions that the far side confirmed.
+    pub confirmed: u64,
+    /// Predictions that were wrong, or never answered.
+    pub wrong: u64,
+    /// Those of them that were seen.
+    pub wrong_seen: u64,
+}
+
+/// Where the cursor is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Place {
+    row: usize,
+    column: usize,
+    is_wrap_pending: bool,
+}
+
+/// What is expected of a key.
+#[derive(Clone, Copy, Debug)]
+struct Expected {
+    /// Where it leads to.
+    place: Place,
+    /// What then stands at a place of that row.
+    cell: Option<(usize, char)>,
+    /// What it does to the row.
+    edit: Edit,
+    /// That it is confirmed says that the far side echoes.
+    is_evidence: bool,
+}
+
+/// What a key does to a row.
+#[derive(Clone, Copy, Debug)]
+enum Edit {
+    None,
+    Insert { column: usize, character: char, width: usize },
+    Remove { column: usize, width: usize },
+}
+
+/// A key under way.
+#[derive(Clone, Copy, Debug)]
+struct Typed {
+    key: Key,
+    typed_at: Instant,
+    epoch: u64,
+    /// None where only the far side knows.
+    expected: Option<Expected>,
+    /// When the far side said that it has read the key.
+    read_at: Option<Instant>,
+    past: Past,
+}
+
+/// What was told of a key already.
+#[derive(Clone, Copy, Debug, Default)]
+struct Past {
+    is_predicted: bool,
+    /// The prediction was on the screen in the moment of the key.
+    is_seen: bool,
+    /// It was wrong once, and what became of it later does not count.
+    is_wrong: bool,
+}
+
+/// The prediction of one session's echo.
+#[derive(Debug)]
+pub struct Predictor {
+    mode: Mode,
+    /// The screen as the far side has made it.
+    far: Terminal,
+    reader: KeyReader,
+    queue: VecDeque<Typed>,
+    /// Where the cursor was before the first key of the queue.
+    base: Place,
+    epoch: u64,
+    confirmed_epoch: u64,
+    last_key: Key,
+    /// How many characters were typed that backspace would remove.
+    erasable: usize,
+    round_trip: RoundTrip,
+    /// The first key of the queue is late.
+    is_late: bool,
+    is_column_known: bool,
+    /// What stands on the real terminal where that is not what the far side has made.
+    laid: Option<View>,
+    output: Vec<u8>,
+    wants_mark: bool,
+    mark_asked_at: Option<Instant>,
+    statistics: Statistics,
+}
+
+impl Predictor {
+    /// Starts with the cursor in the first column of the real terminal.
+    #[must_use]
+    pub fn new(mode: Mode, columns: u16, rows: u16) -> Self {
+        Self {
+            mode,
+            far: Terminal::new(columns, rows),
+            reader: KeyReader::default(),
+            queue: VecDeque::new(),
+            base: Place::default(),
+            epoch: 1,
+            confirmed_epoch: 0,
+            last_key: Key::Other,
+            erasable: 0,
+            round_trip: RoundTrip::default(),
+            is_late: false,
+            is_column_known: true,
+            laid: None,
+            output: Vec::new(),
+            wants_mark: false,
+            mark_asked_at: None,
+            statistics: Statistics::default(),
+        }
+    }
+
+    /// Returns when predictions are shown.
+    #[must_use]
+    pub fn mode(&self) -> Mode {
+        self.mode
+    }
+
+    /// Sets when predictions are shown.
+    pub fn set_mode(&mut self, mode: Mode) {
+        if self.mode == Mode::Never && mode != Mode::Never {
+            // Nothing was followed meanwhile.
+            let (columns, rows) = self.far.size();
+            self.far = Terminal::new(columns, rows);
+            self.is_column_known = false;
+        }
+        self.mode = mode;
+        self.interrupt();
+    }
+
+    /// Returns what became of the keys so far.
+    #[must_use]
+    pub fn statistics(&self) -> Statistics {
+        self.statistics
+    }
+
+    /// Returns the smoothed time from a key to its echo, if one was measured.
+    #[must_use]
+    pub fn round_trip(&self) -> Option<Duration> {
+        self.round_trip.smoothed()
+    }
+
+    /// Returns the bytes that wait for the real terminal.
+    #[must_use]
+    pub fn output(&self) -> &[u8] {
+        &self.output
+    }
+
+    /// Says that all of [`Self::output`] was written.
+    pub fn written(&mut self) {
+        self.output.clear();
+    }
+
+    /// Takes keys that go to a far side which is to echo them.
+    pub fn typed(&mut self, keys: &[u8], cx: &mut Cx<'_>) {
+        if self.mode == Mode::Never {
+            return;
+        }
+        if keys.len() > PASTE_MIN {
+            self.pasted(keys.len(), cx);
+        } else {
+            for byte in keys {
+                if let Some(key) = self.reader.push(*byte) {
+                    self.take_key(key, cx);
+                }
+            }
+            if let Some(key) = self.reader.pause() {
+                self.take_key(key, cx);
+            }
+        }
+        self.lay();
+    }
+
+    /// Forgets the keys under way: nothing is shown until the far side has confirmed another one.
+    ///
+    /// To be called where keys go elsewhere, and where the far side says that it begins or ends to
+    /// echo.
+    pub fn interrupt(&mut self) {
+        self.take_away();
+        self.queue.clear();
+        self.is_late = false;
+        self.begin_epoch();
+    }
+
+    /// Says that somebody else has written to the real terminal.
+    pub fn disturb(&mut self) {
+        self.interrupt();
+        self.is_column_known = false;
+    }
+
+    /// Takes the new size of the real terminal.
+    pub fn resize(&mut self, columns: u16, rows: u16) {
+        if self.far.size() != (columns, rows) {
+            self.disturb();
+            self.far.resize(columns, rows);
+        }
+    }
+
+    /// Passes on what is to be shown by the real terminal.
+    pub fn show(&mut self, bytes: &[u8], cx: &mut Cx<'_>) {
+        if bytes.is_empty() {
+            return;
+        }
+        self.take_away();
+        self.output.extend_from_slice(bytes);
+        if self.mode == Mode::Never {
+            return;
+        }
+        let was_alternate = self.far.is_alternate();
+        self.follow(bytes, cx);
+        self.is_column_known |= bytes.contains(&b'\r');
+        if self.far.is_alternate() != was_alternate {
+            self.interrupt();
+        }
+        // What our own terminal would answer, the real one answers.
+        self.far.sent(self.far.output().len());
+        self.judge(cx);
+        self.lay();
+    }
+
+    /// Returns whether the far side should be asked to say when it has read the keys so far; what
+    /// asks calls [`Self::mark_asked`].
+    #[must_use]
+    pub fn wants_mark(&self) -> bool {
+        self.wants_mark && self.mark_asked_at.is_none()
+    }
+
+    /// Takes that a mark was asked for, behind all keys.
+    pub fn mark_asked(&mut self, cx: &Cx<'_>) {
+        self.wants_mark = false;
+        self.mark_asked_at = Some(cx.now);
+    }
+
+    /// Takes the answer: the keys before it were read.
+    pub fn mark_answered(&mut self, cx: &mut Cx<'_>) {
+        let Some(asked_at) = self.mark_asked_at.take() else { return };
+        for typed in self.queue.iter_mut().filter(|typed| typed.typed_at <= asked_at) {
+            typed.read_at.get_or_insert(cx.now);
+        }
+        self.wants_mark |= self.queue.iter().any(|typed| typed.typed_at > asked_at);
+        self.timeout(cx);
+    }
+
+    /// Returns when to call [`Self::timeout`].
+    #[must_use]
+    pub fn deadline(&self) -> Option<Instant> {
+        let first = self.queue.front()?;
+        Some(if self.is_late { self.end_of_silence(first) } else { self.overdue(first) })
+    }
+
+    /// Looks for what is late.
+    pub fn timeout(&mut self, cx: &mut Cx<'_>) {
+        self.judge(cx);
+        self.lay();
+    }
+
+    // Keys.
+
+    fn take_key(&mut self, key: Key, cx: &mut Cx<'_>) {
+        self.statistics.keys += 1;
+        if self.queue.len() >= KEYS_MAX {
+            cx.meter.count(Counter::PredictionsRefused);
+            self.interrupt();
+        }
+        self.judge(cx);
+        self.enqueue(key, cx.now, Past::default(), cx);
+        let may_show = self.may_show();
+        let Some(last) = self.queue.back_mut() else { return };
+        if may_show && last.expected.is_some() && last.epoch <= self.confirmed_epoch {
+            last.past.is_seen = true;
+            self.statistics.shown += 1;
+            cx.meter.count(Counter::PredictionsShown);
+        }
+    }
+
+    /// A paste is not predicted: it comes back as fast as it went, and may be anything.
+    fn pasted(&mut self, bytes: usize, cx: &mut Cx<'_>) {
+        self.statistics.keys += bytes as u64;
+        self.interrupt();
+        self.judge(cx);
+        self.enqueue(Key::Other, cx.now, Past::default(), cx);
+    }
+
+    fn enqueue(&mut self, key: Key, typed_at: Instant, mut past: Past, cx: &mut Cx<'_>) {
+        if self.queue.is_empty() {
+            if !self.is_at_base() {
+                self.begin_epoch();
+            }
+            self.base = self.place();
+        }
+        let expected = self.expect(key);
+        self.wants_mark |= self.is_wanted() && self.epoch > self.confirmed_epoch;
+        self.last_key = key;
+        if expected.is_some() && !past.is_predicted {
+            past.is_predicted = true;
+            self.statistics.predicted += 1;
+            cx.meter.count(Counter::PredictionsMade);
+        }
+        let (epoch, read_at) = (self.epoch, None);
+        self.queue.push_back(Typed { key, typed_at, epoch, expected, read_at, past });
+    }
+
+    /// Foresees what a key does behind those of the queue.
+    fn expect(&mut self, key: Key) -> Option<Expected> {
+        let from = match self.queue.back() {
+            Some(last) => last.expected.map(|expected| expected.place),
+            None => Some(self.base),
+        };
+        let expected = from.filter(|from| !from.is_wrap_pending).and_then(|from| match key {
+            Key::Text(character) => self.expect_text(character, from),
+            Key::Erase => self.expect_erasure(from),
+            Key::Left | Key::Right => self.expect_motion(key, from),
+            Key::Enter => Some(self.expect_enter(from)),
+            Key::Other => None,
+        });
+        if expected.is_none() {
+            self.begin_epoch();
+        }
+        expected
+    }
+
+    fn expect_text(&mut self, character: char, from: Place) -> Option<Expected> {
+        let view = self.view_of(from.row);
+        let (width, column) = (character.width()?, from.column);
+        let at = view.cells.get(column).filter(|cell| !cell.is_tail())?;
+        if column + width >= view.cells.len() || !view.has_room() {
+            return None;
+        }
+        if matches!(self.last_key, Key::Left | Key::Right) {
+            self.begin_epoch();
+        }
+        self.erasable += 1;
+        Some(Expected {
+            place: Place { column: column + width, ..from },
+            cell: Some((column, character)),
+            edit: Edit::Insert { column, character, width },
+            is_evidence: character != ' ' && at.character() != character,
+        })
+    }
+
+    fn expect_erasure(&mut self, from: Place) -> Option<Expected> {
+        self.erasable = self.erasable.checked_sub(1)?;
+        let mut view = self.view_of(from.row);
+        let width = width_before(&view, from.column)?;
+        let column = from.column.checked_sub(width)?;
+        if !view.has_room() {
+            return None;
+        }
+        view.remove(column, width);
+        let cell = view.cells.get(column).map(|cell| (column, cell.character()));
+        let (place, edit) = (Place { column, ..from }, Edit::Remove { column, width });
+        Some(Expected { place, cell, edit, is_evidence: false })
+    }
+
+    fn expect_motion(&mut self, key: Key, from: Place) -> Option<Expected> {
+        let view = self.view_of(from.row);
+        let column = match key {
+            Key::Left => from.column.checked_sub(width_before(&view, from.column)?)?,
+            _ => from.column + 1 + usize::from(view.cells.get(from.column)?.is_wide()),
+        };
+        if column + 1 >= view.cells.len() {
+            return None;
+        }
+        if !matches!(self.last_key, Key::Left | Key::Right) {
+            self.begin_epoch();
+        }
+        let place = Place { column, ..from };
+        Some(Expected { place, cell: None, edit: Edit::None, is_evidence: true })
+    }
+
+    fn expect_enter(&mut self, from: Place) -> Expected {
+        self.begin_epoch();
+        let rows = usize::from(self.far.size().1);
+        let place = Place { row: (from.row + 1).min(rows - 1), ..Place::default() };
+        Expected { place, cell: None, edit: Edit::None, is_evidence: false }
+    }
+
+    fn begin_epoch(&mut self) {
+        self.epoch += 1;
+        self.erasable = 0;
+    }
+
+    // The far side.
+
+    fn place(&self) -> Place {
+        let (row, column) = self.far.cursor();
+        let is_wrap_pending = self.far.is_wrap_pending();
+        Place { row: row.into(), column: column.into(), is_wrap_pending }
+    }
+
+    fn is_at_base(&self) -> bool {
+        self.place() == self.base
+    }
+
+    /// Gives output to our own terminal, and looks at it wherever a key may have been answered.
+    fn follow(&mut self, bytes: &[u8], cx: &mut Cx<'_>) {
+        let mut rest = bytes;
+        for _ in 0..PIECES_MAX {
+            if self.queue.is_empty() {
+                break;
+            }
+            let (piece, later) = rest.split_at_checked(piece_len(rest)).unwrap_or((rest, &[]));
+            self.far.receive(piece, cx);
+            self.confirm(cx);
+            rest = later;
+        }
+        let seen = self.without_flood(rest);
+        self.far.receive(seen, cx);
+        self.confirm(cx);
+    }
+
+    /// Leaves out what has scrolled away by the end of a flood of lines.
+    ///
+    /// That is so where all rows scroll, and enough lines follow what is left out; and nothing of
+    /// it is left where it ends a line and changes no state, so has neither sequences nor shifts.
+    fn without_flood<'a>(&self, bytes: &'a [u8]) -> &'a [u8] {
+        if bytes.len() < FLOOD_MIN || !self.far.is_ground() || !self.far.scrolls_whole() {
+            return bytes;
+        }
+        let mut rows = usize::from(self.far.size().1) + 1;
+        let end = bytes.windows(2).rposition(|pair| {
+            rows = rows.saturating_sub(usize::from(pair == b"\r\n"));
+            rows == 0
+        });
+        let Some((flood, rest)) = end.and_then(|end| bytes.split_at_checked(end + 2)) else {
+            return bytes;
+        };
+        let has_state = flood.iter().any(|byte| matches!(byte, 0x0e | 0x0f | 0x1b));
+        if has_state { bytes } else { rest }
+    }
+
+    /// Looks for the last key that is answered by what the far side's screen shows.
+    fn confirm(&mut self, cx: &mut Cx<'_>) {
+        let place = self.place();
+        let is_answered = |at: &usize| {
+            let Some(typed) = self.queue.get(*at) else { return false };
+            let is_there = typed.expected.is_some_and(|expected| expected.place == place);
+            let may_be = self.round_trip.may_have_come(typed.typed_at, cx.now);
+            is_there && may_be && self.has_cells(*at)
+        };
+        let Some(last) = (0..self.queue.len()).rev().find(is_answered) else { return };
+        // A key whose effect is not known stands before none that is.
+        for (at, typed) in self.queue.drain(..=last).enumerate() {
+            let Some(expected) = typed.expected else { continue };
+            let Past { is_wrong, .. } = typed.past;
+            if !is_wrong {
+                self.statistics.confirmed += 1;
+                cx.meter.count(Counter::PredictionsConfirmed);
+            }
+            if expected.is_evidence {
+                self.confirmed_epoch = self.confirmed_epoch.max(typed.epoch);
+                if at == last && !is_wrong {
+                    self.round_trip.sample(cx.now - typed.typed_at);
+                }
+            }
+        }
+        self.base = place;
+    }
+
+    /// Returns whether the far side's row has what the keys up to one of them have written.
+    fn has_cells(&self, last: usize) -> bool {
+        let mut columns = Vec::new();
+        let mut keys = self.queue.iter().take(last + 1).rev();
+        while let Some(typed) = keys.next() {
+            if typed.key == Key::Enter {
+                // Before it was another row; what was echoed there was confirmed before the CR.
+                return keys.all(|typed| !matches!(typed.key, Key::Text(_)));
+            }
+            let Some(Expected { place, cell: Some((column, character)), .. }) = typed.expected
+            else {
+                continue;
+            };
+            if !columns.contains(&column) {
+                columns.push(column);
+                let cell = self.far.row_cells(place.row).get(column);
+                if cell.is_none_or(|cell| cell.character() != character) {
+                    return false;
+                }
+            }
+        }
+        true
+    }
+
+    fn overdue(&self, typed: &Typed) -> Instant {
+        match typed.read_at {
+            Some(read_at) => read_at + READ_GRACE,
+            None => self.round_trip.overdue(typed.typed_at),
+        }
+    }
+
+    fn end_of_silence(&self, typed: &Typed) -> Instant {
+        match typed.read_at {
+            Some(read_at) => read_at + READ_GRACE,
+            None => self.overdue(typed).max(typed.typed_at + SILENCE_MAX),
+        }
+    }
+
+    /// Drops what has had its time.
+    fn judge(&mut self, cx: &mut Cx<'_>) {
+        self.is_late = false;
+        while let Some(first) = self.queue.front().copied() {
+            let is_silent = first.expected.is_some() && self.is_at_base();
+            let end = if is_silent { self.end_of_silence(&first) } else { self.overdue(&first) };
+            if end > cx.now {
+                self.is_late = self.overdue(&first) <= cx.now;
+                return;
+            }
+            self.start_again(first.expected.map(|_| first.epoch), cx);
+        }
+    }
+
+    /// Drops the keys that are due, and predicts the others from where the cursor is now; all of
+    /// the `wrong` epoch were wrong.
+    fn start_again(&mut self, wrong: Option<u64>, cx: &mut Cx<'_>) {
+        self.take_away();
+        let queue = core::mem::take(&mut self.queue);
+        self.begin_epoch();
+        for typed in queue {
+            let is_read = typed.read_at.is_some_and(|read_at| read_at + READ_GRACE <= cx.now);
+            let is_due = is_read || self.round_trip.due(typed.typed_at) <= cx.now;
+            let mut past = typed.past;
+            let is_refuted = wrong.is_some_and(|epoch| epoch <= typed.epoch);
+            if typed.expected.is_some() && !past.is_wrong && is_refuted && (is_due || past.is_seen)
+            {
+                past.is_wrong = true;
+                self.statistics.wrong += 1;
+                self.statistics.wrong_seen += u64::from(past.is_seen);
+                cx.meter.count(Counter::PredictionsWrong);
+            }
+            if !is_due {
+                self.enqueue(typed.key, typed.typed_at, past, cx);
+            }
+        }
+    }
+
+    // The overlay.
+
+    /// Returns whether the echo takes so long that predictions are worth it.
+    fn is_wanted(&self) -> bool {
+        match self.mode {
+            Mode::Auto => self.round_trip.is_long,
+            Mode::Always => true,
+            Mode::Never => false,
+        }
+    }
+
+    /// Returns whether anything may be shown now.
+    fn may_show(&self) -> bool {
+        let is_known = self.is_column_known && self.is_at_base() && self.far.prints_plainly();
+        self.is_wanted() && is_known && !self.is_late
+    }
+
+    /// Returns the far side's row of the cursor, as it is.
+    fn far_view(&self) -> View {
+        let Place { row, column, .. } = self.place();
+        View { cells: self.far.row_cells(row).to_vec(), column, style: self.far.style() }
+    }
+
+    /// Returns a row as all keys of the queue will leave it.
+    fn view_of(&self, row: usize) -> View {
+        let cells = self.far.row_cells(row).to_vec();
+        let mut view = View { cells, column: 0, style: self.far.style() };
+        for expected in self.queue.iter().filter_map(|typed| typed.expected) {
+            if expected.place.row == row {
+                expected.edit.apply(&mut view, Style::PLAIN);
+            }
+        }
+        view
+    }
+
+    /// Lays the keys that may be shown over the far side's row.
+    fn lay(&mut self) {
+        if !self.may_show() || self.queue.is_empty() {
+            return self.take_away();
+        }
+        let far = self.far_view();
+        let mut style = far.style;
+        if self.round_trip.is_very_long {
+            style.attributes = style.attributes.with(Attributes::UNDERLINE);
+        }
+        let mut view = far.clone();
+        let confirmed = self.confirmed_epoch;
+        for typed in self.queue.iter().take_while(|typed| typed.epoch <= confirmed) {
+            let Some(expected) = typed.expected else { break };
+            expected.edit.apply(&mut view, style);
+            view.column = expected.place.column;
+        }
+        if view == far {
+            return self.take_away();
+        }
+        let from = self.laid.as_ref().unwrap_or(&far);
+        if *from != view {
+            // How the next character looks is the far side's when this is taken away.
+            view.style = style;
+            from.turn_into(&view, &mut self.output);
+            self.laid = Some(view);
+        }
+    }
+
+    /// Makes the real terminal what the far side has made of it.
+    fn take_away(&mut self) {
+        if let Some(laid) = self.laid.take() {
+            laid.turn_into(&self.far_view(), &mut self.output);
+        }
+    }
+}
+
+impl Edit {
+    fn apply(self, view: &mut View, style: Style) {
+        match self {
+            Self::None => {}
+            Self::Insert { column, character, width } => {
+                view.insert(column, character, width, style);
+            }
+            Self::Remove { column, width } => view.remove(column, width),
+        }
+    }
+}
+
+/// Returns how many columns the character before `column` has.
+fn width_before(view: &View, column: usize) -> Option<usize> {
+    let cell = view.cells.get(column.checked_sub(1)?)?;
+    Some(1 + usize::from(cell.is_tail()))
+}
+
+/// Returns how far the next piece goes: to before a CR, or to behind an LF.
+fn piece_len(bytes: &[u8]) -> usize {
+    let is_end = |(at, byte): (usize, &u8)| match byte {
+        b'\n' => Some(at + 1),
+        b'\r' if at > 0 => Some(at),
+        _ => None,
+    };
+    bytes.iter().enumerate().find_map(is_end).unwrap_or(bytes.len())
+}

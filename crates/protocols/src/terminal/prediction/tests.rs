@@ -1,0 +1,715 @@
+//! Tests of the prediction in virtual time, with a far side that is simulated.
+
+use super::*;
+use crate::cx::testing::Lab;
+use proptest::prelude::*;
+use std::boxed::Box;
+use std::format;
+use std::string::String;
+
+/// What runs at the far side: takes what arrives, returns what it writes.
+type Program = Box<dyn FnMut(&[u8]) -> Vec<u8>>;
+
+/// A person, the line, and a far side.
+struct World {
+    lab: Lab,
+    predictor: Predictor,
+    /// The real terminal.
+    real: Terminal,
+    /// A terminal that sees the far side's bytes and nothing else.
+    only: Terminal,
+    program: Program,
+    delay: Duration,
+    up: VecDeque<(Instant, Vec<u8>)>,
+    down: VecDeque<(Instant, Vec<u8>)>,
+}
+
+impl World {
+    fn new(round_trip_ms: u64, columns: u16, program: Program) -> Self {
+        let mut world = Self {
+            lab: Lab::default(),
+            predictor: Predictor::new(Mode::Auto, columns, 8),
+            real: Terminal::new(columns, 8),
+            only: Terminal::new(columns, 8),
+            program,
+            delay: Duration::from_millis(round_trip_ms) / 2,
+            up: VecDeque::new(),
+            down: VecDeque::new(),
+        };
+        world.show(b"$ ");
+        world
+    }
+
+    /// A shell whose echo is known to come, and how long it takes.
+    fn warm(round_trip_ms: u64, columns: u16, program: Program) -> Self {
+        let mut world = Self::new(round_trip_ms, columns, program);
+        world.types(b"w");
+        world.rest(2000);
+        world
+    }
+
+    fn paint(&mut self) {
+        self.real.receive(self.predictor.output(), &mut self.lab.cx());
+        self.predictor.written();
+    }
+
+    fn show(&mut self, bytes: &[u8]) {
+        self.only.receive(bytes, &mut self.lab.cx());
+        self.predictor.show(bytes, &mut self.lab.cx());
+        self.paint();
+    }
+
+    fn types(&mut self, keys: &[u8]) {
+        self.predictor.typed(keys, &mut self.lab.cx());
+        self.paint();
+        self.up.push_back((self.lab.now + self.delay, keys.to_vec()));
+    }
+
+    /// Types one key after the other, each `gap_ms` after the one before.
+    fn types_slowly(&mut self, keys: &str, gap_ms: u64) {
+        let mut buffer = [0; 4];
+        for key in keys.chars() {
+            self.types(key.encode_utf8(&mut buffer).as_bytes());
+            self.rest(gap_ms);
+        }
+    }
+
+    fn rest(&mut self, millis: u64) {
+        let end = self.lab.now + Duration::from_millis(millis);
+        loop {
+            let up = self.up.front().map(|(at, _)| *at);
+            let down = self.down.front().map(|(at, _)| *at);
+            let next = [up, down, self.predictor.deadline()].into_iter().flatten().min();
+            let Some(next) = next.filter(|next| *next <= end) else { break };
+            self.lab.now = self.lab.now.max(next);
+            if up == Some(next) {
+                let (_, keys) = self.up.pop_front().unwrap();
+                let said = (self.program)(&keys);
+                self.down.push_back((self.lab.now + self.delay, said));
+            } else if down == Some(next) {
+                let (_, said) = self.down.pop_front().unwrap();
+                self.show(&said);
+            } else {
+                self.predictor.timeout(&mut self.lab.cx());
+                self.paint();
+            }
+        }
+        self.lab.now = end;
+    }
+
+    fn row(&self) -> String {
+        self.real.row_text(self.real.cursor().0)
+    }
+
+    fn is_as_the_far_side_made_it(&self) -> bool {
+        self.real.picture() == self.only.picture()
+    }
+
+    fn statistics(&self) -> Statistics {
+        self.predictor.statistics()
+    }
+}
+
+/// The kernel's terminal, in front of programs that answer each line by a prompt.
+fn cooked() -> Program {
+    Box::new(|keys| {
+        keys.iter().fold(Vec::new(), |mut said, key| {
+            match key {
+                b'\r' => said.extend_from_slice(b"\r\n$ "),
+                0x7f => said.extend_from_slice(b"\x08 \x08"),
+                0..b' ' => said.extend_from_slice(&[b'^', key + b'@']),
+                _ => said.push(*key),
+            }
+            said
+        })
+    })
+}
+
+/// A shell that edits its line: it writes what follows the cursor again.
+fn editor(line: &'static str) -> Program {
+    let (mut text, mut at, mut escape) = (line.as_bytes().to_vec(), line.len(), Vec::new());
+    Box::new(move |keys| {
+        let mut said = Vec::new();
+        for key in keys {
+            if *key == 0x1b || !escape.is_empty() {
+                escape.push(*key);
+                match escape.as_slice() {
+                    b"\x1b[D" if at > 0 => {
+                        at -= 1;
+                        said.push(0x08);
+                    }
+                    b"\x1b[C" if at < text.len() => {
+                        said.push(text[at]);
+                        at += 1;
+                    }
+                    b"\x1b" | b"\x1b[" => continue,
+                    _ => said.push(7),
+                }
+                escape.clear();
+                continue;
+            }
+            match key {
+                0x7f if at == 0 => said.push(7),
+                0x7f => {
+                    at -= 1;
+                    text.remove(at);
+                    said.push(0x08);
+                }
+                b'\r' => {
+                    said.extend_from_slice(b"\r\n$ ");
+                    (text, at) = (Vec::new(), 0);
+                    continue;
+                }
+                _ => {
+                    text.insert(at, *key);
+                    said.push(*key);
+                    at += 1;
+                }
+            }
+            let rest = &text[at..];
+            said.extend_from_slice(rest);
+            said.extend_from_slice(b"\x1b[K");
+            said.resize(said.len() + rest.len(), 0x08);
+        }
+        said
+    })
+}
+
+/// Echoes lines, but none behind its prompt for a password, which every second line is.
+fn login() -> Program {
+    let mut is_secret = false;
+    Box::new(move |keys| {
+        let mut said = Vec::new();
+        for key in keys {
+            match key {
+                b'\r' => {
+                    is_secret = !is_secret;
+                    let prompt: &[u8] = if is_secret { b"\r\nPassword: " } else { b"\r\n$ " };
+                    said.extend_from_slice(prompt);
+                }
+                _ if is_secret => {}
+                _ => said.push(*key),
+            }
+        }
+        said
+    })
+}
+
+/// An editor of full screens, with a mode for commands and one for text.
+fn vi() -> Program {
+    let (mut is_open, mut is_text) = (false, false);
+    Box::new(move |keys| {
+        let mut said = Vec::new();
+        for key in keys {
+            match key {
+                b'\r' if !is_open => {
+                    is_open = true;
+                    said.extend_from_slice(
+                        b"\r\n\x1b[?1049h\x1b[2J\x1b[H~ one line of text\x1b[1;3H",
+                    );
+                }
+                _ if !is_open => said.push(*key),
+                0x1b => {
+                    is_text = false;
+                    said.push(0x08);
+                }
+                _ if is_text => said.extend_from_slice(&[b"\x1b[1@", &[*key][..]].concat()),
+                b'i' => is_text = true,
+                b'l' => said.extend_from_slice(b"\x1b[C"),
+                b'j' => said.extend_from_slice(b"\n"),
+                b'x' => said.extend_from_slice(b"\x1b[P"),
+                _ => said.push(7),
+            }
+        }
+        said
+    })
+}
+
+/// Nothing that is typed comes back.
+fn silent() -> Program {
+    Box::new(|_| Vec::new())
+}
+
+// What is shown.
+
+#[test]
+fn the_first_key_waits_for_its_echo_and_the_next_are_shown_at_once() {
+    let mut world = World::new(100, 80, cooked());
+    world.types(b"l");
+    assert_eq!(world.row(), "$");
+    world.rest(100);
+    assert_eq!(world.row(), "$ l");
+    world.types(b"s");
+    assert_eq!(world.row(), "$ ls");
+    world.rest(1000);
+    let statistics = world.statistics();
+    assert_eq!((statistics.keys, statistics.shown, statistics.confirmed), (2, 1, 2));
+    assert_eq!(statistics.wrong, 0);
+    assert_eq!(world.predictor.round_trip(), Some(Duration::from_millis(100)));
+    assert!(world.is_as_the_far_side_made_it());
+}
+
+#[test]
+fn keys_behind_the_first_appear_with_its_echo() {
+    let mut world = World::new(300, 80, cooked());
+    world.types_slowly("abc", 100);
+    assert_eq!(world.row(), "$ abc");
+    assert_eq!(world.only.row_text(0), "$ a");
+}
+
+#[test]
+fn what_is_not_confirmed_is_underlined_above_80_ms_and_not_below() {
+    for (round_trip_ms, is_underlined) in [(100, true), (60, false)] {
+        let mut world = World::warm(round_trip_ms, 80, cooked());
+        world.types(b"x");
+        let style = |world: &World| world.real.cell(0, 3).unwrap().style().attributes;
+        assert_eq!(world.row(), "$ wx");
+        assert_eq!(style(&world).contains(Attributes::UNDERLINE), is_underlined);
+        world.rest(round_trip_ms);
+        assert!(!style(&world).contains(Attributes::UNDERLINE));
+    }
+}
+
+#[test]
+fn a_near_far_side_is_left_to_echo_unless_predictions_are_always_wanted() {
+    let mut world = World::warm(20, 80, cooked());
+    world.types(b"x");
+    assert_eq!(world.row(), "$ w");
+    world.rest(1000);
+    world.predictor.set_mode(Mode::Always);
+    world.types(b"y");
+    world.rest(100);
+    world.types(b"z");
+    assert_eq!(world.row(), "$ wxyz");
+}
+
+#[test]
+fn without_prediction_bytes_pass_and_nothing_else() {
+    let mut predictor = Predictor::new(Mode::Never, 80, 8);
+    let mut lab = Lab::default();
+    predictor.typed(b"a", &mut lab.cx());
+    predictor.show(b"\x1b[1mb", &mut lab.cx());
+    assert_eq!(predictor.output(), b"\x1b[1mb");
+    assert_eq!((predictor.deadline(), predictor.statistics().keys), (None, 0));
+}
+
+#[test]
+fn a_key_at_the_end_of_a_line_is_laid_and_confirmed_by_a_few_bytes() {
+    let mut world = World::warm(60, 80, cooked());
+    world.predictor.typed(b"x", &mut world.lab.cx());
+    assert_eq!(world.predictor.output(), b"x");
+}
+
+#[test]
+fn the_cells_of_the_far_side_keep_their_look() {
+    let mut world = World::warm(60, 80, cooked());
+    world.show(b"\x1b[32m");
+    world.types(b"x");
+    assert_eq!(world.real.cell(0, 3).unwrap().style().foreground, super::super::Color::Indexed(2));
+    assert_eq!(world.real.style(), world.only.style());
+}
+
+// Lines that are edited.
+
+#[test]
+fn backspace_is_predicted_back_to_where_typing_began() {
+    let mut world = World::warm(100, 80, cooked());
+    world.types(b"ab");
+    world.types(b"\x7f");
+    assert_eq!((world.row().as_str(), world.real.cursor().1), ("$ wa", 4));
+    world.types(b"\x7f\x7f\x7f\x7f");
+    assert_eq!((world.row().as_str(), world.real.cursor().1), ("$", 2));
+    world.rest(1000);
+    assert!(world.is_as_the_far_side_made_it());
+}
+
+#[test]
+fn text_is_inserted_between_what_stands_there() {
+    let mut world = World::warm(100, 80, editor("w"));
+    world.types_slowly("bcd", 200);
+    world.types(b"\x1b[D");
+    world.rest(200);
+    world.types(b"\x1b[D");
+    assert_eq!(world.real.cursor().1, 4);
+    world.rest(200);
+    world.types(b"X");
+    world.rest(200);
+    world.types(b"Y");
+    assert_eq!(world.row(), "$ wbXYcd");
+    world.rest(2000);
+    assert_eq!(world.statistics().wrong, 0);
+    assert!(world.is_as_the_far_side_made_it());
+}
+
+#[test]
+fn an_arrow_beyond_the_end_of_the_text_is_taken_back() {
+    let mut world = World::warm(100, 80, editor("w"));
+    world.types(b"\x1b[D");
+    world.rest(200);
+    world.types(b"\x1b[C\x1b[C");
+    assert_eq!(world.real.cursor().1, 4);
+    world.rest(6000);
+    assert_eq!(world.real.cursor().1, 3);
+    assert!(world.is_as_the_far_side_made_it());
+    assert_eq!(world.statistics().wrong, 1);
+}
+
+#[test]
+fn a_wide_character_takes_two_columns_and_goes_with_both() {
+    let mut world = World::warm(
+        100,
+        80,
+        Box::new(|keys| match keys {
+            b"\x7f" => b"\x08\x08  \x08\x08".to_vec(),
+            _ => keys.to_vec(),
+        }),
+    );
+    world.types_slowly("界面", 10);
+    assert_eq!((world.row().as_str(), world.real.cursor().1), ("$ w界面", 7));
+    world.types(b"\x7f");
+    assert_eq!((world.row().as_str(), world.real.cursor().1), ("$ w界", 5));
+    world.rest(1000);
+    assert!(world.is_as_the_far_side_made_it());
+    assert_eq!(world.statistics().wrong, 0);
+}
+
+#[test]
+fn the_end_of_a_row_of_40_columns_is_left_to_the_far_side() {
+    let mut world = World::warm(100, 40, cooked());
+    let text = "the quick brown fox jumps over the lazy dog and on";
+    world.types_slowly(text, 90);
+    world.rest(1000);
+    assert!(world.is_as_the_far_side_made_it());
+    assert_eq!(world.only.row_text(1), text.get(37..).unwrap());
+    let statistics = world.statistics();
+    assert_eq!(statistics.wrong, 0);
+    assert!(statistics.shown >= 40, "{statistics:?}");
+}
+
+#[test]
+fn keys_of_unknown_effect_stop_the_prediction_until_they_had_their_time() {
+    let mut world = World::warm(100, 80, cooked());
+    world.types(b"\t");
+    world.types(b"x");
+    assert_eq!(world.row(), "$ w");
+    world.rest(1000);
+    assert_eq!(world.row(), "$ w^Ix");
+    world.types(b"y");
+    world.rest(200);
+    world.types(b"z");
+    assert_eq!(world.row(), "$ w^Ixyz");
+}
+
+#[test]
+fn a_paste_is_not_predicted() {
+    let mut world = World::warm(100, 80, cooked());
+    world.types(&[b'p'; 200]);
+    assert_eq!(world.row(), "$ w");
+    assert_eq!(world.statistics().predicted, 1);
+    world.rest(1000);
+    assert!(world.is_as_the_far_side_made_it());
+}
+
+#[test]
+fn more_keys_than_the_queue_has_room_for_are_not_predicted() {
+    let mut world = World::warm(100_000, 1000, cooked());
+    for _ in 0..1000 {
+        world.types(b"a");
+        assert!(world.predictor.queue.len() <= KEYS_MAX);
+    }
+    assert!(world.lab.counted(Counter::PredictionsRefused) > 0);
+}
+
+// Lines that end.
+
+#[test]
+fn what_is_typed_behind_enter_is_shown_when_the_new_line_has_echoed() {
+    let mut world = World::warm(100, 80, cooked());
+    world.types(b"\r");
+    assert_eq!(world.row(), "$ w");
+    world.rest(200);
+    world.types(b"l");
+    assert_eq!(world.row(), "$");
+    world.rest(100);
+    world.types(b"s");
+    assert_eq!(world.row(), "$ ls");
+    world.rest(1000);
+    assert_eq!(world.statistics().wrong, 0);
+}
+
+#[test]
+fn a_line_typed_ahead_at_the_bottom_is_confirmed_before_it_scrolls_away() {
+    let mut world = World::warm(100, 80, cooked());
+    world.show(b"\x1b[8;1H$ ");
+    world.types_slowly("abc", 110);
+    world.types(b"def\r");
+    assert_eq!(world.row(), "$ abcdef");
+    world.rest(1000);
+    let statistics = world.statistics();
+    assert_eq!((statistics.wrong, statistics.predicted), (0, statistics.confirmed));
+    assert!(world.is_as_the_far_side_made_it());
+}
+
+#[test]
+fn keys_typed_ahead_of_a_prompt_come_to_their_place() {
+    let mut world = World::warm(300, 80, cooked());
+    world.types_slowly("\rls -l", 120);
+    world.rest(6000);
+    world.types_slowly(" ab", 320);
+    assert_eq!(world.row(), "$ ls -l ab");
+    world.rest(6000);
+    assert!(world.is_as_the_far_side_made_it());
+    assert_eq!(world.statistics().wrong_seen, 0);
+}
+
+// What must not be seen.
+
+#[test]
+fn a_password_is_never_on_the_screen() {
+    let mut world = World::warm(100, 80, login());
+    world.types_slowly("er\r", 120);
+    for key in "secret".chars() {
+        world.types_slowly(&String::from(key), 80);
+        assert_eq!(world.row(), "Password:");
+    }
+    world.types_slowly("\r", 120);
+    assert_eq!(world.row(), "$");
+    world.types_slowly("ls", 120);
+    assert_eq!(world.row(), "$ ls");
+    assert_eq!(world.statistics().wrong_seen, 0);
+    world.rest(10_000);
+    assert!(world.is_as_the_far_side_made_it());
+}
+
+#[test]
+fn a_password_typed_ahead_of_its_prompt_is_never_on_the_screen() {
+    let mut world = World::warm(300, 80, login());
+    for key in "er\rxyzzy\rls".chars() {
+        world.types_slowly(&String::from(key), 50);
+        let text = world.real.text();
+        assert!(!text.contains(['x', 'y', 'z']), "{text}");
+    }
+    world.rest(10_000);
+    assert!(world.is_as_the_far_side_made_it());
+}
+
+#[test]
+fn an_echo_that_ends_without_a_word_hides_what_is_late() {
+    let mut world = World::warm(100, 80, cooked());
+    world.program = silent();
+    world.types(b"x");
+    assert_eq!(world.row(), "$ wx");
+    world.rest(149);
+    assert_eq!(world.row(), "$ wx");
+    world.rest(1);
+    assert_eq!(world.row(), "$ w");
+    world.types(b"y");
+    assert_eq!(world.row(), "$ w");
+    world.rest(6000);
+    assert_eq!((world.statistics().wrong, world.predictor.deadline()), (2, None));
+}
+
+#[test]
+fn when_the_far_side_says_that_it_echoes_no_more_nothing_is_shown() {
+    let mut world = World::warm(100, 80, cooked());
+    world.types(b"x");
+    world.predictor.interrupt();
+    world.paint();
+    assert_eq!(world.row(), "$ w");
+    world.types(b"y");
+    assert_eq!(world.row(), "$ w");
+}
+
+#[test]
+fn an_answer_to_a_timing_mark_ends_the_wait_for_keys_that_do_not_echo() {
+    let mut world = World::warm(100, 80, cooked());
+    world.show(b"\r\nPassword: ");
+    world.program = silent();
+    world.types(b"x");
+    assert!(world.predictor.wants_mark());
+    world.predictor.mark_asked(&world.lab.cx());
+    assert!(!world.predictor.wants_mark());
+    world.rest(100);
+    world.predictor.mark_answered(&mut world.lab.cx());
+    world.rest(49);
+    assert!(world.predictor.deadline().is_some());
+    world.rest(1);
+    assert_eq!((world.predictor.deadline(), world.statistics().wrong), (None, 1));
+}
+
+// Full screens.
+
+#[test]
+fn commands_of_an_editor_are_not_shown_and_its_text_is() {
+    let mut world = World::warm(100, 80, vi());
+    world.types_slowly("i\r", 200);
+    world.types_slowly("llxx", 90);
+    assert_eq!(world.statistics().wrong_seen, 0);
+    world.rest(6000);
+    world.types_slowly("i", 300);
+    world.rest(6000);
+    world.types_slowly("a", 200);
+    world.types(b"b");
+    assert_eq!(world.row(), "~ onabline of text");
+    world.rest(1000);
+    assert!(world.is_as_the_far_side_made_it());
+    world.types(b"\x1b");
+    world.types_slowly("xx", 300);
+    world.rest(6000);
+    assert!(world.is_as_the_far_side_made_it());
+    assert_eq!(world.statistics().wrong_seen, 0);
+}
+
+// Bad lines.
+
+#[test]
+fn a_segment_that_is_lost_hides_the_keys_and_its_repetition_brings_them() {
+    let mut world = World::warm(100, 80, cooked());
+    world.types_slowly("ab", 10);
+    // The repetition comes 400 ms later.
+    world.up.iter_mut().for_each(|(at, _)| *at = *at + Duration::from_millis(400));
+    assert_eq!(world.row(), "$ wab");
+    world.rest(300);
+    assert_eq!(world.row(), "$ w");
+    world.rest(1000);
+    assert_eq!((world.row().as_str(), world.statistics().wrong), ("$ wab", 0));
+    world.types(b"c");
+    assert_eq!(world.row(), "$ wabc");
+}
+
+#[test]
+fn a_line_that_grows_slower_is_followed() {
+    let mut world = World::warm(100, 80, cooked());
+    for round_trip_ms in [200, 400, 800] {
+        world.delay = Duration::from_millis(round_trip_ms) / 2;
+        world.types_slowly("abcd", 1000);
+    }
+    assert_eq!(world.statistics().wrong, 0);
+    world.types(b"x");
+    assert!(world.row().ends_with("dx"));
+}
+
+#[test]
+fn a_message_from_elsewhere_puts_nothing_on_the_wrong_place() {
+    let mut world = World::warm(100, 80, cooked());
+    world.types(b"ab");
+    world.show(b"\r\nYou have mail.\r\n$ ");
+    assert_eq!(world.row(), "$");
+    assert!(world.is_as_the_far_side_made_it());
+    world.rest(1000);
+    assert!(world.is_as_the_far_side_made_it());
+}
+
+#[test]
+fn inside_a_sequence_nothing_is_laid() {
+    let mut world = World::warm(100, 80, cooked());
+    world.show(b"\x1b[3");
+    world.types(b"x");
+    assert_eq!(world.predictor.output(), b"");
+    world.show(b"1m");
+    assert_eq!(world.row(), "$ wx");
+    world.rest(100);
+    assert!(world.is_as_the_far_side_made_it());
+    assert_eq!(world.real.style(), world.only.style());
+}
+
+#[test]
+fn after_a_change_of_the_window_the_column_is_unknown_until_a_return() {
+    let mut world = World::warm(100, 80, cooked());
+    world.predictor.resize(60, 8);
+    world.types_slowly("ab", 200);
+    assert_eq!(world.statistics().shown, 0);
+    world.show(b"\r$ wab");
+    world.types_slowly("cd", 200);
+    assert_eq!(world.statistics().shown, 2);
+}
+
+#[test]
+fn a_flood_of_lines_leaves_the_screen_that_all_of_it_would_leave() {
+    let line = |number: u32| format!("line {number} of a long file\r\n");
+    let flood: String = (0..2000).map(line).collect();
+    let mut world = World::warm(100, 80, cooked());
+    world.show(flood.as_bytes());
+    let far = world.predictor.far.picture();
+    assert_eq!(far, world.only.picture());
+    assert!(world.predictor.without_flood(flood.as_bytes()).len() < 400);
+}
+
+// Whatever happens.
+
+/// What may happen between a person and a far side.
+#[derive(Clone, Debug)]
+enum Step {
+    Types(Vec<u8>),
+    Says(Vec<u8>),
+    Rests(u64),
+    IsAnswered,
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let keys = prop_oneof![
+        6 => "[a-z \x7f]{1,3}".prop_map(String::into_bytes),
+        2 => "(\x1b\\[[A-D]|\r|\t|é|界|\x1b)".prop_map(String::into_bytes),
+        1 => prop::collection::vec(any::<u8>(), 1..4),
+    ];
+    // REP is left out: the character that it repeats may be one of the overlay.
+    let is_rep = |stream: &[u8]| stream.contains(&b'b');
+    let streams = super::super::tests::streams().prop_map(move |stream| match is_rep(&stream) {
+        true => stream.into_iter().filter(|byte| *byte != b'b').collect(),
+        false => stream,
+    });
+    let step = prop_oneof![
+        8 => keys.prop_map(Step::Types),
+        1 => streams.prop_map(Step::Says),
+        1 => "(\r\n\\$ |\r|[a-z]|\x08|\x1b\\[K)".prop_map(|said| Step::Says(said.into_bytes())),
+        4 => (1..300_u64).prop_map(Step::Rests),
+        1 => Just(Step::IsAnswered),
+    ];
+    prop::collection::vec(step, 1..60)
+}
+
+fn far_sides() -> impl Strategy<Value = (u8, u64, u16)> {
+    (0..5_u8, 0..400_u64, 2..60_u16)
+}
+
+proptest! {
+    #[test]
+    fn the_screen_is_the_far_sides_whatever_was_predicted(
+        steps in steps(),
+        (program, round_trip_ms, columns) in far_sides(),
+        is_always in any::<bool>(),
+    ) {
+        let program = match program {
+            0 => cooked(),
+            1 => editor(""),
+            2 => login(),
+            3 => vi(),
+            _ => silent(),
+        };
+        let mut world = World::new(round_trip_ms, columns, program);
+        world.predictor.set_mode(if is_always { Mode::Always } else { Mode::Auto });
+        for step in steps {
+            match step {
+                Step::Types(keys) => world.types(&keys),
+                Step::Says(said) => world.show(&said),
+                Step::Rests(millis) => world.rest(millis),
+                Step::IsAnswered => {
+                    world.predictor.mark_asked(&world.lab.cx());
+                    world.predictor.mark_answered(&mut world.lab.cx());
+                    world.paint();
+                }
+            }
+            prop_assert!(world.predictor.queue.len() <= KEYS_MAX);
+        }
+        world.rest(20_000);
+        prop_assert_eq!(world.predictor.deadline(), None);
+        prop_assert!(world.is_as_the_far_side_made_it());
+        prop_assert!(world.predictor.far.picture() == world.only.picture());
+        // What does not show, as a wrap that is pending or the look of the next character.
+        world.show(b"xy\r\nz\x1b8u");
+        prop_assert!(world.is_as_the_far_side_made_it());
+        let statistics = world.statistics();
+        prop_assert!(statistics.shown <= statistics.predicted);
+        prop_assert!(statistics.confirmed + statistics.wrong <= statistics.predicted);
+    }
+}

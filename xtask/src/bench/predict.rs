@@ -1,0 +1,258 @@
+//! `bench predict`: a key and a screenful at a server 100 ms away, with and without prediction.
+//!
+//! The peer is the Telnet user program of inetutils, which shows a key when its echo comes. A relay
+//! between client and server keeps everything for 50 ms each way. The time of a key ends when its
+//! character is read at the screen's end of the client's terminal, by whomever it was put there;
+//! whether that was right, the client's own status says at the end of a round.
+
+mod relay;
+
+use super::conditions::{Cast, Conditions};
+use super::driver::{Session, screen_text};
+use super::rounds::{Round, Rounds, micros, millis};
+use super::telnetd::{Kind, Listener, program, set_environment};
+use super::typing::{Amount, plumb};
+use super::{Report, Section, Verdict};
+use anyhow::{Context, Result};
+use os::clock::Monotonic;
+use os::readiness::wait;
+use protocols::time::Duration;
+use records::figures::{UNKNOWN, share};
+use records::statistics::median;
+use records::table::Table;
+use relay::Relay;
+use serde_json::{Value, json};
+use std::io::Write as _;
+use std::process::Command;
+
+/// Each way.
+const DELAY: Duration = Duration::from_millis(50);
+/// From one key to the next: ten characters a second, where they are shown at once.
+const GAP: Duration = Duration::from_millis(100);
+/// A key that is shown sooner was not echoed.
+const AT_ONCE_NS: u64 = 50_000_000;
+const KEY_GOAL_MS: f64 = 1.0;
+const SCREENFUL_GOAL_MS: f64 = 105.0;
+/// What a line of 80 columns has room for behind the prompt.
+const LINE_KEYS: usize = 60;
+/// Not an m, which ends the sequences of colours.
+const KEYS: &[u8] = b"abcdefghijklnopqrstuvwxyz";
+const SCREENFULS_MAX: usize = 2;
+
+/// How the client shows keys.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Client {
+    Inetutils,
+    Plumb(&'static str),
+}
+
+const CLIENTS: [(&str, Client); 3] = [
+    ("inetutils telnet", Client::Inetutils),
+    ("plumb login --predict never", Client::Plumb("never")),
+    ("plumb login --predict auto", Client::Plumb("auto")),
+];
+const PREDICTED: usize = 2;
+
+/// What one client has shown.
+#[derive(Debug, Default)]
+struct Measured {
+    rounds: Vec<Round>,
+    keys: u64,
+    at_once: u64,
+    wrong: u64,
+    wrong_seen: u64,
+}
+
+/// Measures all clients.
+pub(super) fn run(conditions: &Conditions, amount: Amount) -> Result<Report> {
+    let listener = Listener::open(Kind::Inetutils, conditions.pinning())?;
+    let relay = Relay::open(listener.port()?, DELAY)?;
+    let mut measured = CLIENTS.map(|_| Measured::default());
+    let keys = amount.keys.min(LINE_KEYS);
+    for number in 1..=amount.rounds {
+        for ((_, client), measured) in CLIENTS.iter().zip(&mut measured) {
+            let mut session = Session::open(client.command(relay.port)?, Some(&listener))?;
+            measured.type_keys(&mut session, keys)?;
+            if let Client::Plumb(_) = client {
+                measured.take_status(&mut session)?;
+            }
+            drop(session);
+            let mut session = Session::open(client.command(relay.port)?, Some(&listener))?;
+            measured.show(&mut session, amount.screenfuls.min(SCREENFULS_MAX))?;
+        }
+        // Only who watches wants to know; a closed stderr is no reason to stop.
+        _ = writeln!(std::io::stderr(), "round {number} of {} done", amount.rounds);
+    }
+    let labelled = CLIENTS.iter().zip(measured);
+    let paths: Vec<_> = labelled
+        .map(|((label, _), measured)| {
+            let rounds = Rounds { label: (*label).to_owned(), rounds: measured.rounds.clone() };
+            (rounds, measured)
+        })
+        .collect();
+    let kernel = listener.congestion_control().unwrap_or_else(|| UNKNOWN.to_owned());
+    Ok(Report {
+        cast: Cast::Login,
+        title: "bench predict: from a key to its cell, 100 ms from the server".to_owned(),
+        sections: vec![section(&paths, amount.rounds, keys)],
+        verdicts: verdicts(&paths),
+        congestion: format!("{kernel} (kernel's sockets)"),
+        notes: vec![format!(
+            "A relay keeps all bytes for {} ms each way; the next key follows {} ms after the \
+             last was shown. The echo of a screenful's command is under way with it.",
+            DELAY.as_millis(),
+            GAP.as_millis()
+        )],
+    })
+}
+
+impl Client {
+    fn command(self, port: u16) -> Result<Command> {
+        let port = port.to_string();
+        let mut command = match self {
+            Self::Inetutils => {
+                let own = program("inetutils-telnet", "inetutils-telnet");
+                let path = own.or_else(|_| program("telnet", "inetutils-telnet"))?;
+                let mut command = Command::new(path);
+                command.args(["127.0.0.1", &port]);
+                command
+            }
+            Self::Plumb(predict) => {
+                let mut command = Command::new(plumb()?);
+                command.args(["login", "127.0.0.1", &port, "--predict", predict]);
+                command
+            }
+        };
+        set_environment(&mut command);
+        Ok(command)
+    }
+}
+
+impl Measured {
+    fn type_keys(&mut self, session: &mut Session, keys: usize) -> Result<()> {
+        let mut round = Round::default();
+        for key in KEYS.iter().cycle().take(keys) {
+            let shown_ns = session.echo(*key)?;
+            self.keys += 1;
+            self.at_once += u64::from(shown_ns < AT_ONCE_NS);
+            round.echo_ns.push(shown_ns);
+            rest(GAP)?;
+        }
+        self.rounds.push(round);
+        Ok(())
+    }
+
+    fn take_status(&mut self, session: &mut Session) -> Result<()> {
+        rest(GAP * 2)?;
+        let status = session.ask(b"\x1dstatus\r", "CPU time")?;
+        if let Some((wrong, wrong_seen)) = wrong_of(&status) {
+            self.wrong += wrong;
+            self.wrong_seen += wrong_seen;
+        }
+        Ok(())
+    }
+
+    fn show(&mut self, session: &mut Session, screenfuls: usize) -> Result<()> {
+        let file = std::env::temp_dir().join(format!("plumb-bench-{}", std::process::id()));
+        std::fs::write(&file, screen_text()).with_context(|| format!("cannot write {file:?}"))?;
+        for _ in 0..screenfuls {
+            let shown = session.screenful(&file, || GAP)?;
+            if let Some(round) = self.rounds.last_mut() {
+                round.screenful_ns.push(shown.first_to_last_ns);
+                round.key_to_screen_ns.push(shown.key_to_last_ns);
+            }
+        }
+        std::fs::remove_file(&file).context("the file of the screen cannot be removed")
+    }
+}
+
+fn rest(time: Duration) -> Result<()> {
+    let clock = Monotonic::start();
+    wait(&mut [], &clock, Some(clock.now() + time))?;
+    Ok(())
+}
+
+/// Returns how many predictions were wrong, and how many of these were seen, as `status` says it.
+fn wrong_of(status: &str) -> Option<(u64, u64)> {
+    let words: Vec<&str> = status.split_whitespace().collect();
+    let at = words.windows(3).position(|three| matches!(three, [_, "wrong,", _]))?;
+    Some((words.get(at)?.parse().ok()?, words.get(at + 2)?.parse().ok()?))
+}
+
+fn section(paths: &[(Rounds, Measured)], rounds: usize, keys: usize) -> Section {
+    let mut table = Table::new()
+        .text("path")
+        .number("key p50 (µs)")
+        .number("p90 (µs)")
+        .number("p99 (µs)")
+        .number("at once")
+        .number("wrong")
+        .number("of these seen")
+        .number("screenful, from Enter (ms)");
+    for (path, measured) in paths {
+        let is_plumb = path.label.starts_with("plumb");
+        let known = |count: u64| if is_plumb { count.to_string() } else { UNKNOWN.to_owned() };
+        table.row([
+            path.label.clone(),
+            micros(path.median_of(|round| round.echo(50))),
+            micros(path.median_of(|round| round.echo(90))),
+            micros(path.median_of(|round| round.echo(99))),
+            share(measured.at_once, measured.keys),
+            known(measured.wrong),
+            known(measured.wrong_seen),
+            millis(path.median_of(|round| median(&round.key_to_screen_ns))),
+        ]);
+    }
+    let data: Vec<Value> = paths.iter().map(|(path, measured)| data(path, measured)).collect();
+    let heading = format!(
+        "server: inetutils telnetd behind 100 ms; {rounds} rounds of {keys} keys, medians of the \
+         rounds"
+    );
+    Section { heading, table, data: json!({ "paths": data }) }
+}
+
+fn data(path: &Rounds, measured: &Measured) -> Value {
+    let mut data = path.to_json();
+    if let Some(data) = data.as_object_mut() {
+        data.insert("keys".to_owned(), measured.keys.into());
+        data.insert("keys_at_once".to_owned(), measured.at_once.into());
+        data.insert("wrong".to_owned(), measured.wrong.into());
+        data.insert("wrong_seen".to_owned(), measured.wrong_seen.into());
+    }
+    data
+}
+
+fn verdicts(paths: &[(Rounds, Measured)]) -> Vec<Verdict> {
+    let predicted = paths.get(PREDICTED).map(|(path, _)| path);
+    let ms = |ns: Option<u64>| ns.map(|ns| ns as f64 / 1e6);
+    let key = predicted.and_then(|path| path.median_of(|round| round.echo(50)));
+    let screen = predicted.and_then(|path| path.median_of(|round| median(&round.key_to_screen_ns)));
+    let verdict = |what: &str, goal, found| Verdict { what: what.into(), goal, found, unit: " ms" };
+    vec![
+        verdict("a predicted key, p50", KEY_GOAL_MS, ms(key)),
+        verdict("a screenful, from Enter", SCREENFUL_GOAL_MS, ms(screen)),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_wrong_ones_are_read_from_the_status() {
+        let status = "12 predictions were confirmed, 3 wrong, 1\r\nof these seen.";
+        assert_eq!(wrong_of(status), Some((3, 1)));
+        assert_eq!(wrong_of("Echo is not predicted."), None);
+    }
+
+    #[test]
+    fn the_goals_are_those_of_the_predicting_client() {
+        let round =
+            |ns| Round { echo_ns: vec![ns], key_to_screen_ns: vec![ns], ..Round::default() };
+        let path =
+            |ns| (Rounds { label: "a".into(), rounds: vec![round(ns)] }, Measured::default());
+        let verdicts = verdicts(&[path(1), path(1), path(2_000_000)]);
+        let met: Vec<_> = verdicts.iter().map(Verdict::is_met).collect();
+        assert_eq!(met, [Some(false), Some(true)]);
+    }
+}

@@ -1,0 +1,85 @@
+//! A relay that makes the way to a server longer: each byte is kept for the same time.
+
+use anyhow::{Context, Result};
+use protocols::time::Duration;
+use std::io::{Read, Write};
+use std::net::{Shutdown, TcpListener, TcpStream};
+use std::sync::mpsc;
+use std::thread;
+use std::time::Instant;
+
+/// A relay on the loopback, which runs until the program ends.
+#[derive(Debug)]
+pub(super) struct Relay {
+    /// Where it listens.
+    pub(super) port: u16,
+}
+
+impl Relay {
+    /// Relays to the port `to`, with `delay` each way.
+    pub(super) fn open(to: u16, delay: Duration) -> Result<Self> {
+        let listener = TcpListener::bind("127.0.0.1:0").context("the relay cannot listen")?;
+        let port = listener.local_addr()?.port();
+        thread::spawn(move || {
+            for near in listener.incoming().flatten() {
+                // Who calls sees that nobody answers.
+                _ = relay(&near, to, delay);
+            }
+        });
+        Ok(Self { port })
+    }
+}
+
+fn relay(near: &TcpStream, to: u16, delay: Duration) -> std::io::Result<()> {
+    let far = TcpStream::connect(("127.0.0.1", to))?;
+    near.set_nodelay(true)?;
+    far.set_nodelay(true)?;
+    carry(near.try_clone()?, far.try_clone()?, delay);
+    carry(far, near.try_clone()?, delay);
+    Ok(())
+}
+
+/// Carries what comes from one side to the other, in two threads, so that no piece waits for the
+/// delay of the one before.
+fn carry(mut from: TcpStream, mut to: TcpStream, delay: Duration) {
+    let (sender, receiver) = mpsc::channel::<(Instant, Vec<u8>)>();
+    thread::spawn(move || {
+        let mut buffer = vec![0; 65_536];
+        while let Ok(count @ 1..) = from.read(&mut buffer) {
+            let piece = buffer.get(..count).unwrap_or_default().to_vec();
+            if sender.send((Instant::now() + delay, piece)).is_err() {
+                return;
+            }
+        }
+    });
+    thread::spawn(move || {
+        for (due, piece) in receiver {
+            thread::sleep(due.saturating_duration_since(Instant::now()));
+            if to.write_all(&piece).is_err() {
+                break;
+            }
+        }
+        // It may be shut already.
+        _ = to.shutdown(Shutdown::Both);
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_goes_in_comes_out_both_ways() {
+        let server = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = server.local_addr().unwrap().port();
+        let relay = Relay::open(port, Duration::from_millis(1)).unwrap();
+        let mut near = TcpStream::connect(("127.0.0.1", relay.port)).unwrap();
+        let (mut far, _) = server.accept().unwrap();
+        near.write_all(b"key").unwrap();
+        let mut buffer = [0; 3];
+        far.read_exact(&mut buffer).unwrap();
+        far.write_all(&buffer).unwrap();
+        near.read_exact(&mut buffer).unwrap();
+        assert_eq!(&buffer, b"key");
+    }
+}
