@@ -71,12 +71,14 @@ pub(super) fn run(conditions: &Conditions, amount: Amount) -> Result<Report> {
     let keys = amount.keys.min(LINE_KEYS);
     for number in 1..=amount.rounds {
         for ((_, client), measured) in CLIENTS.iter().zip(&mut measured) {
+            conditions.run_in_real_time()?;
             let mut session = Session::open(client.command(relay.port)?, Some(&listener))?;
             measured.type_keys(&mut session, keys)?;
             if let Client::Plumb(_) = client {
                 measured.take_status(&mut session)?;
             }
             drop(session);
+            conditions.run_as_ordinary()?;
             let mut session = Session::open(client.command(relay.port)?, Some(&listener))?;
             measured.show(&mut session, amount.screenfuls.min(SCREENFULS_MAX))?;
         }
@@ -226,8 +228,7 @@ fn verdicts(paths: &[(Rounds, Measured)]) -> Vec<Verdict> {
     let predicted = paths.get(PREDICTED).map(|(path, _)| path);
     let ms = |ns: Option<u64>| ns.map(|ns| ns as f64 / 1e6);
     let key = predicted.and_then(|path| path.median_of(|round| round.echo(50)));
-    let screen =
-        predicted.and_then(|path| path.median_of(|round| median(&round.key_to_screen_ns)));
+    let screen = predicted.and_then(|path| path.median_of(|round| median(&round.key_to_screen_ns)));
     let verdict = |what: &str, goal, found| Verdict { what: what.into(), goal, found, unit: " ms" };
     vec![
         verdict("a predicted key, p50", KEY_GOAL_MS, ms(key)),
@@ -248,8 +249,10 @@ mod tests {
 
     #[test]
     fn the_goals_are_those_of_the_predicting_client() {
-        let round = |ns| Round { echo_ns: vec![ns], key_to_screen_ns: vec![ns], ..Round::default() };
-        let path = |ns| (Rounds { label: "a".into(), rounds: vec![round(ns)] }, Measured::default());
+        let round =
+            |ns| Round { echo_ns: vec![ns], key_to_screen_ns: vec![ns], ..Round::default() };
+        let path =
+            |ns| (Rounds { label: "a".into(), rounds: vec![round(ns)] }, Measured::default());
         let verdicts = verdicts(&[path(1), path(1), path(2_000_000)]);
         let met: Vec<_> = verdicts.iter().map(Verdict::is_met).collect();
         assert_eq!(met, [Some(false), Some(true)]);

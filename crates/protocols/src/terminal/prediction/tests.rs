@@ -204,7 +204,9 @@ fn vi() -> Program {
             match key {
                 b'\r' if !is_open => {
                     is_open = true;
-                    said.extend_from_slice(b"\r\n\x1b[?1049h\x1b[2J\x1b[H~ one line of text\x1b[1;3H");
+                    said.extend_from_slice(
+                        b"\r\n\x1b[?1049h\x1b[2J\x1b[H~ one line of text\x1b[1;3H",
+                    );
                 }
                 _ if !is_open => said.push(*key),
                 0x1b => {
@@ -354,10 +356,14 @@ fn an_arrow_beyond_the_end_of_the_text_is_taken_back() {
 
 #[test]
 fn a_wide_character_takes_two_columns_and_goes_with_both() {
-    let mut world = World::warm(100, 80, Box::new(|keys| match keys {
-        b"\x7f" => b"\x08\x08  \x08\x08".to_vec(),
-        _ => keys.to_vec(),
-    }));
+    let mut world = World::warm(
+        100,
+        80,
+        Box::new(|keys| match keys {
+            b"\x7f" => b"\x08\x08  \x08\x08".to_vec(),
+            _ => keys.to_vec(),
+        }),
+    );
     world.types_slowly("界面", 10);
     assert_eq!((world.row().as_str(), world.real.cursor().1), ("$ w界面", 7));
     world.types(b"\x7f");
