@@ -71,12 +71,14 @@ pub(super) fn run(conditions: &Conditions, amount: Amount) -> Result<Report> {
     let keys = amount.keys.min(LINE_KEYS);
     for number in 1..=amount.rounds {
         for ((_, client), measured) in CLIENTS.iter().zip(&mut measured) {
+            conditions.run_in_real_time()?;
             let mut session = Session::open(client.command(relay.port)?, Some(&listener))?;
             measured.type_keys(&mut session, keys)?;
             if let Client::Plumb(_) = client {
                 measured.take_status(&mut session)?;
             }
             drop(session);
+            conditions.run_as_ordinary()?;
             let mut session = Session::open(client.command(relay.port)?, Some(&listener))?;
             measured.show(&mut session, amount.screenfuls.min(SCREENFULS_MAX))?;
         }
