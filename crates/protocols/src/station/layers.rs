@@ -404,6 +404,7 @@ impl Layers {
                 Err(_) => cx.meter.count(Counter::IpOutputDropped),
             }
         }
+        self.tcp.output_stopped();
         None
     }
 
@@ -430,6 +431,7 @@ impl Layers {
                 Err(_) => cx.meter.count(Counter::IpOutputDropped),
             }
         }
+        self.tcp.output_stopped();
         None
     }
 
