@@ -1,6 +1,6 @@
 //! The command line: one table for parser, help and man page.
 
-use crate::{demo, exit, lab, login, manual, measure, serve};
+use crate::{demo, exit, lab, login, manual, measure, replay, serve};
 use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser, Subcommand};
 use std::process::ExitCode;
@@ -18,6 +18,9 @@ enum Command {
     /// Logs in to a host by Telnet.
     #[command(long_about = login::ABOUT)]
     Login(login::Arguments),
+    /// Shows a recording of a login again.
+    #[command(long_about = replay::ABOUT)]
+    Replay(replay::Arguments),
     /// Measures a login, and says where its time goes and what limits it.
     Measure(measure::Arguments),
     /// Serves logins by Telnet, in TLS and in cleartext.
@@ -44,6 +47,7 @@ pub(crate) fn run() -> ExitCode {
     };
     exit::code(match arguments.command {
         Command::Login(arguments) => login::run(&arguments),
+        Command::Replay(arguments) => replay::run(&arguments),
         Command::Measure(arguments) => measure::run(&arguments),
         Command::Serve(arguments) => serve::run(&arguments),
         Command::Lab(arguments) => lab::run(&arguments),

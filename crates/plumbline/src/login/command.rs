@@ -10,6 +10,7 @@ pub(super) enum Command {
     /// An empty line: back to the session.
     Return,
     Close,
+    Reconnect,
     Status,
     Send(Sent),
     Set(Setting),
@@ -43,6 +44,7 @@ pub(super) enum Toggled {
     Line,
     Binary,
     CrLf,
+    Inspect,
 }
 
 /// Why a line is no command.
@@ -89,6 +91,7 @@ enum First {
 const FIRST: &Words<First> = &[
     ("close", First::Alone(Command::Close)),
     ("quit", First::Alone(Command::Close)),
+    ("reconnect", First::Alone(Command::Reconnect)),
     ("status", First::Alone(Command::Status)),
     ("send", First::Send),
     ("set", First::Set),
@@ -140,6 +143,7 @@ const TOGGLED: &Words<Toggled> = &[
     ("line", Toggled::Line),
     ("binary", Toggled::Binary),
     ("crlf", Toggled::CrLf),
+    ("inspect", Toggled::Inspect),
 ];
 
 const MODES: &Words<Mode> =
@@ -149,6 +153,7 @@ const MODES: &Words<Mode> =
 pub(super) const HELP: &[(&str, &str)] = &[
     ("(empty line)", "back to the session"),
     ("close, quit", "end the session"),
+    ("reconnect", "end the connection and call again; nothing that was agreed holds"),
     ("status", "the connection, its options and statistics, and where the CPU time went"),
     (
         "send X",
@@ -159,7 +164,7 @@ pub(super) const HELP: &[(&str, &str)] = &[
     ("set echo X", "local or remote: who shows what you type; auto has the far side decide"),
     ("set eol X", "crlf, crnul or lf: what Enter sends; auto is crnul per character, else crlf"),
     ("set escape X", "^] or another key, or none"),
-    ("toggle X", "localecho, line, binary or crlf"),
+    ("toggle X", "localecho, line, binary, crlf, or inspect (show what is negotiated)"),
     ("z", "suspend plumb; fg brings it back"),
     ("?", "this"),
 ];
@@ -273,7 +278,10 @@ mod tests {
     #[test]
     fn an_unknown_word_is_answered_with_what_may_stand_there() {
         let refused = Command::parse("toggle lights").unwrap_err().to_string();
-        assert_eq!(refused, "There is no 'lights' here: use localecho, line, binary or crlf.");
+        assert_eq!(
+            refused,
+            "There is no 'lights' here: use localecho, line, binary, crlf or inspect."
+        );
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Tests of one login: what keys, pipes and the far side make of each other.
 
-use super::super::settings::{Escape, Keys};
+use super::super::settings::{Escape, Keys, LineEnd};
 use super::*;
 use crate::carry::Bench;
 use proptest::prelude::*;

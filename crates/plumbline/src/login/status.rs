@@ -16,11 +16,13 @@ use records::figures::{count, duration, share};
 pub(super) fn page(login: &Login, inquiry: Inquiry, carrier: &CarrierStatus) -> Page {
     let mut page = Page::new(login.window.0);
     put_session(&mut page, login, inquiry);
-    put_options(&mut page, login);
+    if login.is_telnet() {
+        put_options(&mut page, login);
+    }
     match carrier {
         CarrierStatus::Kernel(info, control) => put_kernel(&mut page, info, control),
         CarrierStatus::Own(status) => put_own(&mut page, status),
-        CarrierStatus::None => page.sentence("There is no connection."),
+        CarrierStatus::None => {}
     }
     put_accounts(&mut page, login, inquiry);
     page
@@ -30,6 +32,12 @@ fn put_session(page: &mut Page, login: &Login, inquiry: Inquiry) {
     let traffic = login.traffic;
     let open = traffic.opened_at.map_or(Duration::ZERO, |opened_at| inquiry.now - opened_at);
     page.sentence(&format!("Connected to {} for {}.", login.peer, shown(open)));
+    if let Some(secured) = &login.secured {
+        page.sentence(&format!(
+            "In {}; the server's certificate has the SHA-256 {}.",
+            secured.protocol, secured.fingerprint
+        ));
+    }
     page.sentence(&format!(
         "Received {} bytes, sent {}.",
         count(traffic.bytes_in),

@@ -18,6 +18,7 @@
 
 use super::SIDE_MAX;
 use super::cell::Cell;
+use super::picture::{CursorShape, Picture, PictureCursor};
 use super::screen::{Charset, Erase, Screen};
 use super::sgr;
 use crate::cx::Cx;
@@ -146,6 +147,16 @@ impl Terminal {
         }
         text.truncate(text.trim_end_matches('\n').len());
         text
+    }
+
+    /// Returns what is seen.
+    #[must_use]
+    pub fn picture(&self) -> Picture {
+        let mut picture = Picture::of(self.screen.grid(), self.screen.grid().rows());
+        let (row, column) = self.cursor();
+        let cursor = PictureCursor { row, column, shape: CursorShape::Own };
+        picture.set_cursor(self.is_cursor_visible().then_some(cursor));
+        picture
     }
 
     /// Returns in how many cells a character was written so far; a wide one counts twice.
@@ -535,6 +546,6 @@ impl Parameters<'_> {
     }
 }
 
-fn narrow(side: usize) -> u16 {
+pub(super) fn narrow(side: usize) -> u16 {
     u16::try_from(side).unwrap_or(u16::MAX)
 }

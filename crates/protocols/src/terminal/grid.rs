@@ -31,6 +31,11 @@ impl Row {
         Self { cells: vec![Cell::BLANK; columns], extent: 0 }
     }
 
+    /// Returns the cells.
+    pub(super) fn cells(&self) -> &[Cell] {
+        &self.cells
+    }
+
     /// Writes printable ASCII, one character in each cell; what does not fit is left out.
     pub(super) fn write_ascii(&mut self, column: usize, text: &[u8], style: Style) {
         let end = self.cells.len().min(column + text.len());

@@ -2,15 +2,19 @@
 //!
 //! Bytes from the host fall through three files. `ansi` cuts them into runs of text, controls and
 //! sequences; `screen` knows what each does to cursor, margins and modes; `grid` holds the rows of
-//! cells and moves them. A front end for another kind of terminal stands beside `ansi` and uses
-//! the same grid.
+//! cells and moves them. The front end of the Heath-19 (`heath19`) stands beside `ansi` and uses the
+//! same grid. A `picture` is what is seen of either, and `draw` makes of one picture the next on a
+//! modern terminal.
 //!
 //! Nothing is ever echoed from the input to the output. The replies are a closed list of fixed
 //! strings, and in two of them stand the numbers of the cursor's place.
 
 mod ansi;
 mod cell;
+mod draw;
 mod grid;
+pub mod heath19;
+mod picture;
 mod screen;
 mod sgr;
 #[cfg(test)]
@@ -18,6 +22,8 @@ mod tests;
 
 pub use ansi::{Terminal, Written};
 pub use cell::{Attributes, Cell, Color, Style};
+pub use draw::draw;
+pub use picture::{CursorShape, Picture, PictureCursor};
 
 /// The largest number of columns and of rows that a terminal may have.
 pub const SIDE_MAX: u16 = 1000;

@@ -1,10 +1,11 @@
 //! What has broken other Telnets, done to this one. Each test names its row of the attack table.
 
 use super::command::{SB, SE};
-use super::decode::SUBNEGOTIATION_LIMIT;
+use super::negotiation::REFUSALS_MAX;
 use super::output::COMMAND_RESERVE;
 use super::tests::{End, Seen, command, data, wire_bytes};
 use super::*;
+use alloc::vec::Vec;
 use proptest::prelude::*;
 use std::vec;
 
@@ -146,7 +147,7 @@ fn row_59_a_subnegotiation_without_end_is_capped_and_the_session_lives() {
         end.hear(&[1; 1000]);
     }
     let kept = end.telnet.decoder.subnegotiation().unwrap().1.len();
-    assert_eq!(kept, SUBNEGOTIATION_LIMIT);
+    assert_eq!(kept, option::content_max_bytes(OptionCode::TERMINAL_TYPE));
     assert_eq!(end.hear(&[IAC, SE, b'a']), [data(b"a")]);
     assert_eq!(end.lab.counted(Counter::TelnetSubnegotiationsTooLong), 1);
     assert_eq!(end.said(), []);
@@ -159,7 +160,7 @@ fn row_60_one_who_asks_again_whenever_he_is_refused_is_met_by_silence() {
         end.hear(&[IAC, 251, 200]);
         end.said() == [IAC, 254, 200]
     });
-    assert_eq!(rounds.count(), usize::from(REFUSALS_LIMIT));
+    assert_eq!(rounds.count(), usize::from(REFUSALS_MAX));
     assert_eq!(end.hear(b"alive"), [data(b"alive")]);
 }
 

@@ -3,18 +3,14 @@
 //! Data is returned in runs borrowed from the input. A run goes up to the next IAC, or in NVT to
 //! the end of the line. The state between two bytes is kept, so the input may be cut anywhere.
 
-use super::command::{IAC, OptionCode, SB, SE, Verb};
+use super::command::{IAC, OptionCode, OptionSet, SB, SE, Verb};
+use super::option;
 use alloc::vec::Vec;
 use memchr::{memchr, memchr2};
 
 const NUL: u8 = 0;
 const LF: u8 = b'\n';
 const CR: u8 = b'\r';
-
-/// The most bytes that are kept of a subnegotiation of an option we know; ours.
-///
-/// The longest that makes sense is a STATUS, at two bytes for every option that is on.
-pub(super) const SUBNEGOTIATION_LIMIT: usize = 512;
 
 /// What the next bytes of the input are.
 #[derive(Debug, PartialEq, Eq)]
@@ -33,9 +29,11 @@ pub(super) enum Item<'a> {
 }
 
 /// Takes the input apart.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Decoder {
     state: State,
+    /// The options whose subnegotiations can say anything to us.
+    heard: OptionSet,
     /// The option and the content, with every doubled IAC as one.
     subnegotiation: Vec<u8>,
     is_too_long: bool,
@@ -54,6 +52,10 @@ enum State {
 }
 
 impl Decoder {
+    pub(super) fn new(heard: OptionSet) -> Self {
+        Self { state: State::Data, heard, subnegotiation: Vec::new(), is_too_long: false }
+    }
+
     /// Returns the next item of `input` and moves it forward; `None` when all is read.
     pub(super) fn next<'a>(&mut self, input: &mut &'a [u8], is_binary: bool) -> Option<Item<'a>> {
         loop {
@@ -163,7 +165,9 @@ impl Decoder {
 
     fn keep(&mut self, content: &[u8]) {
         let limit = match self.subnegotiation.first().or(content.first()) {
-            Some(&option) if is_subnegotiated(OptionCode(option)) => 1 + SUBNEGOTIATION_LIMIT,
+            Some(&option) if self.heard.contains(OptionCode(option)) => {
+                1 + option::content_max_bytes(OptionCode(option))
+            }
             _ => 1,
         };
         let room = limit - self.subnegotiation.len();
@@ -189,9 +193,4 @@ impl Decoder {
             }
         }
     }
-}
-
-/// Returns whether a subnegotiation of `option` can say anything to us.
-fn is_subnegotiated(option: OptionCode) -> bool {
-    matches!(option, OptionCode::TERMINAL_TYPE | OptionCode::NAWS | OptionCode::STATUS)
 }

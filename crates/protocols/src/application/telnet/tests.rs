@@ -3,6 +3,7 @@
 use super::command::{SB, SE};
 use super::*;
 use crate::cx::testing::Lab;
+use alloc::vec::Vec;
 use proptest::prelude::*;
 use std::vec;
 
@@ -78,15 +79,31 @@ impl End {
     }
 }
 
+/// Returns an event that is no data, for longer than its input.
 fn owned(event: Event<'_>) -> Event<'static> {
     match event {
         Event::Data(_) => Event::Data(b""),
         Event::Command(command) => Event::Command(command),
         Event::Option { side, option, enabled } => Event::Option { side, option, enabled },
         Event::Refused { side, option } => Event::Refused { side, option },
+        Event::Declined { side, option } => Event::Declined { side, option },
         Event::TimingMark { agreed } => Event::TimingMark { agreed },
         Event::WindowSize { columns, rows } => Event::WindowSize { columns, rows },
         Event::TerminalType(name) => Event::TerminalType(name),
+        Event::Mtts(bits) => Event::Mtts(bits),
+        Event::TerminalSpeed { transmit, receive } => Event::TerminalSpeed { transmit, receive },
+        Event::FlowControl(flow) => Event::FlowControl(flow),
+        Event::XDisplayLocation(location) => Event::XDisplayLocation(location),
+        Event::Environment(variables) => Event::Environment(variables),
+        Event::Charset(outcome) => Event::Charset(outcome),
+        Event::Linemode(event) => Event::Linemode(event),
+        Event::ComPort(event) => Event::ComPort(event),
+        Event::StartTls => Event::StartTls,
+        Event::CompressionStarted => Event::CompressionStarted,
+        Event::Gmcp(message) => Event::Gmcp(message),
+        Event::Msdp(variables) => Event::Msdp(variables),
+        Event::Mssp(variables) => Event::Mssp(variables),
+        Event::EchoAcknowledged(count) => Event::EchoAcknowledged(count),
         Event::Status(enabled) => Event::Status(enabled),
     }
 }
@@ -183,16 +200,16 @@ proptest! {
     #[test]
     fn two_ends_with_any_requests_in_any_order_settle_and_agree(
         steps in prop::collection::vec(
-            (any::<bool>(), any::<bool>(), 0..options::KNOWN.len(), any::<bool>(), 0..9_usize, 0..9_usize),
+            (any::<bool>(), any::<bool>(), 0..option::KNOWN_COUNT, any::<bool>(), 0..9_usize, 0..9_usize),
             0..60
         )
     ) {
         let (mut user, mut server) = (End::user(), End::server());
-        let requests = steps.len() as u64;
+        let (requests, known) = (steps.len() as u64, option::known().collect::<Vec<_>>());
         for (is_user, is_ours, option, enable, up, down) in steps {
             let side = if is_ours { Side::Us } else { Side::Him };
             let end = if is_user { &mut user } else { &mut server };
-            _ = end.ask(side, options::KNOWN[option], enable);
+            _ = end.ask(side, known[option], enable);
             let going: Vec<u8> = user.telnet.output().iter().copied().take(up).collect();
             user.telnet.sent(going.len());
             server.hear(&going);

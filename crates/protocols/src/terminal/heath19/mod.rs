@@ -1,0 +1,600 @@
+//! The Heath-19 front end: the terminal of the Heath Company of 1978, whole.
+//!
+//! It has two modes. Heath mode (`heath`) is that of a VT52 with more functions: ESC and a letter.
+//! ANSI mode (`ansi`) is an early reading of ANSI X3.64. What both can do is in `screen`; which
+//! bytes a key makes in `keyboard`; how the terminal sends its screen in `transmit`.
+//!
+//! Received bytes lose bit 7, NUL is dropped, and the rest enters an input FIFO of 128 bytes. It
+//! is emptied at once, unless the screen is held: in hold screen mode a line feed on the last row
+//! costs one of a budget of lines, and at the end of the budget the terminal sends XOFF and waits
+//! for the SCROLL key. From 112 waiting bytes on each further one is answered by XOFF, and when
+//! fewer than 96 are left XON is sent. A FIFO that is full lets one line go.
+//!
+//! Left out: the defects of the original that spoil its own memory (lines inserted on the 25th
+//! line, mode 0), the half of the duplex by which replies of the terminal reach its own screen,
+//! and what has no place without the hardware: parity, stop bits, mains frequency.
+
+mod ansi;
+mod glyphs;
+mod heath;
+mod keyboard;
+mod screen;
+#[cfg(test)]
+mod tests;
+mod transmit;
+
+pub use keyboard::{Key, KeyCode, KeyModes, Modifiers};
+
+use super::ansi::Written;
+use super::cell::Cell;
+use super::picture::{CursorShape, Picture, PictureCursor};
+use crate::cx::Cx;
+use crate::meter::{Account, Counter, Meter, Work};
+use alloc::collections::VecDeque;
+use alloc::string::String;
+use alloc::vec::Vec;
+use ansi::Parameters;
+use screen::{ROWS, Screen};
+
+/// The bytes of the input FIFO.
+const INPUT_MAX: usize = 128;
+/// With so many bytes in the input FIFO, another one is answered by XOFF.
+const XOFF_THRESHOLD: usize = 112;
+/// With fewer bytes than that XON follows.
+const XON_THRESHOLD: usize = 96;
+/// How many bytes of replies and keys wait to be sent, beside a page that is transmitted.
+const OUTPUT_MAX: usize = 256;
+/// The lines that SCROLL with SHIFT lets go.
+const PAGE_LINES: u8 = 24;
+
+const BEL: u8 = 0x07;
+const BS: u8 = 0x08;
+const CAN: u8 = 0x18;
+const ESC: u8 = 0x1b;
+const DEL: u8 = 0x7f;
+const XON: u8 = 0x11;
+const XOFF: u8 = 0x13;
+
+/// The rates in bit/s of the baud codes 1 to 13; code 0 is taken as 1.
+const BAUD_RATES: [u32; 13] =
+    [110, 150, 300, 600, 1200, 1800, 2000, 2400, 3600, 4800, 7200, 9600, 19_200];
+
+/// What the switches in the terminal say it is when it is switched on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Switches {
+    /// Rate of the line in bit/s.
+    pub baud_rate: u32,
+    /// Keys go to the line alone; otherwise to the screen too.
+    pub is_full_duplex: bool,
+    /// The cursor is a block.
+    pub has_block_cursor: bool,
+    /// Keys do not click.
+    pub is_silent: bool,
+    /// A full row goes on in the next.
+    pub wraps: bool,
+    /// CR does a line feed too.
+    pub feeds_on_return: bool,
+    /// LF does a carriage return too.
+    pub returns_on_feed: bool,
+    /// ANSI mode, and not Heath mode.
+    pub is_ansi: bool,
+    /// Keypad-shifted mode.
+    pub is_keypad_shifted: bool,
+}
+
+impl Default for Switches {
+    /// 9600 bit/s, full duplex, and a row that goes on in the next, as terminfo's `h19` wants it.
+    fn default() -> Self {
+        Self { baud_rate: 9600, wraps: true, ..Self::from_settings(0x80, 0) }
+    }
+}
+
+impl Switches {
+    /// Reads the two switches S401 and S402, bit by bit.
+    #[must_use]
+    pub fn from_settings(s401: u8, s402: u8) -> Self {
+        Self {
+            baud_rate: baud_rate(s401 & 0x0f).unwrap_or(19_200),
+            is_full_duplex: s401 & 0x80 != 0,
+            has_block_cursor: s402 & 0x01 != 0,
+            is_silent: s402 & 0x02 != 0,
+            wraps: s402 & 0x04 != 0,
+            feeds_on_return: s402 & 0x08 != 0,
+            returns_on_feed: s402 & 0x10 != 0,
+            is_ansi: s402 & 0x20 != 0,
+            is_keypad_shifted: s402 & 0x40 != 0,
+        }
+    }
+}
+
+/// The modes that are not of the screen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Modes {
+    keys: KeyModes,
+    holds: bool,
+    has_block_cursor: bool,
+    hides_cursor: bool,
+    is_silent: bool,
+    feeds_on_return: bool,
+    returns_on_feed: bool,
+    is_keyboard_off: bool,
+}
+
+impl Modes {
+    fn new(switches: &Switches) -> Self {
+        Self {
+            keys: KeyModes {
+                is_ansi: switches.is_ansi,
+                is_keypad_shifted: switches.is_keypad_shifted,
+                ..KeyModes::default()
+            },
+            holds: false,
+            has_block_cursor: switches.has_block_cursor,
+            hides_cursor: false,
+            is_silent: switches.is_silent,
+            feeds_on_return: switches.feeds_on_return,
+            returns_on_feed: switches.returns_on_feed,
+            is_keyboard_off: false,
+        }
+    }
+}
+
+/// What the next byte is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum State {
+    #[default]
+    Ground,
+    Escape,
+    /// The row of ESC Y.
+    CursorRow,
+    /// The column of ESC Y.
+    CursorColumn,
+    /// The number of ESC x, or of ESC y.
+    Mode {
+        is_set: bool,
+    },
+    /// The letter of ESC r.
+    BaudRate,
+    /// The parameters of ESC [ in ANSI mode.
+    Parameters(Parameters),
+}
+
+/// What the terminal has to tell who holds it. News of the same kind that wait are one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// The bell rang.
+    Bell,
+    /// The host wants another rate of the line, in bit/s.
+    BaudRate(u32),
+}
+
+/// A Heath-19.
+#[derive(Debug)]
+pub struct Heath19 {
+    switches: Switches,
+    screen: Screen,
+    modes: Modes,
+    state: State,
+    /// Line feeds on the last row until the screen is held.
+    hold_budget: u8,
+    is_held: bool,
+    is_off_line: bool,
+    input: VecDeque<u8>,
+    has_sent_xoff: bool,
+    output: Vec<u8>,
+    /// The last of XOFF and XON that found no room in the output.
+    owed_flow: Option<u8>,
+    has_rung: bool,
+    baud_rate: Option<u32>,
+}
+
+impl Heath19 {
+    /// Switches a terminal on.
+    #[must_use]
+    pub fn new(switches: Switches) -> Self {
+        Self {
+            switches,
+            screen: Screen::new(switches.wraps),
+            modes: Modes::new(&switches),
+            state: State::Ground,
+            hold_budget: 1,
+            is_held: false,
+            is_off_line: false,
+            input: VecDeque::new(),
+            has_sent_xoff: false,
+            output: Vec::new(),
+            owed_flow: None,
+            has_rung: false,
+            baud_rate: None,
+        }
+    }
+
+    /// Takes bytes from the host.
+    pub fn receive(&mut self, bytes: &[u8], cx: &mut Cx<'_>) -> Written {
+        if self.is_off_line {
+            return Written::default();
+        }
+        self.measured(cx, |terminal, cx| {
+            let mut rest = bytes;
+            while let Some((first, others)) = rest.split_first() {
+                let run = if terminal.is_idle() { printable_run(rest) } else { 0 };
+                if let Some((text, later)) = rest.split_at_checked(run).filter(|_| run > 0) {
+                    cx.meter.work(Work::TerminalByte, run);
+                    terminal.screen.print(text, cx.meter);
+                    rest = later;
+                } else {
+                    cx.meter.work(Work::TerminalByte, 1);
+                    terminal.arrive(first & 0x7f, cx);
+                    rest = others;
+                }
+            }
+        })
+    }
+
+    /// Takes a key; what it brings to the screen by itself is returned.
+    pub fn key(&mut self, key: Key, modifiers: Modifiers, cx: &mut Cx<'_>) -> Written {
+        if self.modes.is_keyboard_off {
+            return Written::default();
+        }
+        let code = key.code(modifiers, self.key_modes());
+        self.measured(cx, |terminal, cx| {
+            if key == Key::Scroll {
+                return terminal.scroll(modifiers.shift, cx);
+            }
+            let is_for_line = !code.is_local() && !terminal.is_off_line;
+            if is_for_line {
+                terminal.send(code.bytes(), cx.meter);
+            }
+            if !is_for_line || !terminal.switches.is_full_duplex {
+                code.bytes().iter().for_each(|byte| terminal.enqueue(*byte, cx.meter));
+                terminal.work(cx);
+            }
+        })
+    }
+
+    /// Switches between on-line and off-line: off-line nothing is received, and keys go to the
+    /// screen.
+    pub fn set_off_line(&mut self, is_off_line: bool) {
+        self.is_off_line = is_off_line;
+    }
+
+    /// Switches it off and on again, but for what waits to be sent.
+    pub fn reset(&mut self) {
+        let counts = (self.screen.cells_written, self.screen.new_lines);
+        self.screen = Screen::new(self.switches.wraps);
+        (self.screen.cells_written, self.screen.new_lines) = counts;
+        self.modes = Modes::new(&self.switches);
+        self.state = State::Ground;
+        (self.hold_budget, self.is_held) = (1, false);
+        self.baud_rate = Some(self.switches.baud_rate);
+    }
+
+    /// Returns the next news, until there are none.
+    pub fn event(&mut self) -> Option<Event> {
+        if core::mem::take(&mut self.has_rung) {
+            return Some(Event::Bell);
+        }
+        self.baud_rate.take().map(Event::BaudRate)
+    }
+
+    /// Returns the replies, keys, XOFF and XON that wait to be sent to the host.
+    #[must_use]
+    pub fn output(&self) -> &[u8] {
+        &self.output
+    }
+
+    /// Says that `count` bytes of [`Heath19::output`] were sent.
+    pub fn sent(&mut self, count: usize) {
+        self.output.drain(..count.min(self.output.len()));
+        if self.output.len() < OUTPUT_MAX {
+            self.output.extend(self.owed_flow.take());
+        }
+    }
+
+    /// Returns whether the screen is held until SCROLL is struck.
+    #[must_use]
+    pub fn is_held(&self) -> bool {
+        self.is_held
+    }
+
+    /// Returns how many bytes wait in the input FIFO.
+    #[must_use]
+    pub fn waiting(&self) -> usize {
+        self.input.len()
+    }
+
+    /// Returns whether keys click.
+    #[must_use]
+    pub fn clicks(&self) -> bool {
+        !self.modes.is_silent
+    }
+
+    /// Returns the modes on which the bytes of a key depend.
+    #[must_use]
+    pub fn key_modes(&self) -> KeyModes {
+        KeyModes { inserts: self.screen.inserts, ..self.modes.keys }
+    }
+
+    /// Returns the cursor's row, from 0 to 24, and column, from 0 to 79.
+    #[must_use]
+    pub fn cursor(&self) -> (u16, u16) {
+        let cursor = self.screen.cursor();
+        (super::ansi::narrow(cursor.row), super::ansi::narrow(cursor.column))
+    }
+
+    /// Returns whether the 25th line is displayed.
+    #[must_use]
+    pub fn has_line_25(&self) -> bool {
+        self.screen.has_line_25()
+    }
+
+    /// Returns the cell at `row`, from 0 to 24, and `column`, from 0 to 79.
+    ///
+    /// That of a 25th line that is off is what would be seen if it was not erased when turned on.
+    #[must_use]
+    pub fn cell(&self, row: u16, column: u16) -> Option<&Cell> {
+        self.screen.grid().cell(row.into(), column.into())
+    }
+
+    /// Returns the text of a row without the blanks at its end; empty if there is no such row.
+    #[must_use]
+    pub fn row_text(&self, row: u16) -> String {
+        let mut text = String::new();
+        if let Some(row) = self.screen.grid().row(row.into()) {
+            row.text(&mut text);
+        }
+        text
+    }
+
+    /// Returns rows 0 to 23 as lines, without the blanks at their ends and the rows at the end.
+    #[must_use]
+    pub fn text(&self) -> String {
+        let mut text = String::new();
+        for row in (0..ROWS).filter_map(|row| self.screen.grid().row(row)) {
+            row.text(&mut text);
+            text.push('\n');
+        }
+        text.truncate(text.trim_end_matches('\n').len());
+        text
+    }
+
+    /// Returns what is seen: 80 columns, 24 rows, and the 25th line below them.
+    #[must_use]
+    pub fn picture(&self) -> Picture {
+        let has_line = self.has_line_25();
+        let mut picture = Picture::of(self.screen.grid(), ROWS + usize::from(has_line));
+        picture.set_rows(super::ansi::narrow(ROWS + 1));
+        let is_seen = !self.modes.hides_cursor && (has_line || self.screen.cursor().row < ROWS);
+        let shape = match self.modes.has_block_cursor {
+            true => CursorShape::Block,
+            false => CursorShape::Underscore,
+        };
+        let (row, column) = self.cursor();
+        picture.set_cursor(is_seen.then_some(PictureCursor { row, column, shape }));
+        picture
+    }
+
+    fn measured(&mut self, cx: &mut Cx<'_>, work: impl FnOnce(&mut Self, &mut Cx<'_>)) -> Written {
+        let account = cx.meter.enter(Account::Terminal);
+        let (cells, new_lines) = (self.screen.cells_written, self.screen.new_lines);
+        work(self, cx);
+        cx.meter.enter(account);
+        Written {
+            cells: self.screen.cells_written - cells,
+            new_lines: self.screen.new_lines - new_lines,
+        }
+    }
+
+    // The input FIFO and the hold screen mode.
+
+    /// Returns whether a byte that comes now is looked at at once and begins nothing.
+    fn is_idle(&self) -> bool {
+        self.input.is_empty() && !self.is_held && self.state == State::Ground
+    }
+
+    /// Takes a byte as the interrupt for it does.
+    fn arrive(&mut self, byte: u8, cx: &mut Cx<'_>) {
+        if byte == 0 {
+            return;
+        }
+        if self.input.len() >= XOFF_THRESHOLD {
+            self.has_sent_xoff = true;
+            self.send_flow(XOFF);
+        }
+        self.enqueue(byte, cx.meter);
+        self.work(cx);
+    }
+
+    fn enqueue(&mut self, byte: u8, meter: &mut Meter) {
+        if self.input.len() >= INPUT_MAX {
+            meter.count(Counter::TerminalInputOverruns);
+            self.has_rung = true;
+            return;
+        }
+        self.input.push_back(byte);
+    }
+
+    /// Empties the input FIFO, unless the screen is or becomes held.
+    fn work(&mut self, cx: &mut Cx<'_>) {
+        loop {
+            if self.is_held {
+                if self.input.len() < INPUT_MAX {
+                    return;
+                }
+                self.release(1, cx.meter);
+            }
+            let Some(byte) = self.input.pop_front() else { return };
+            if self.has_sent_xoff && self.input.len() < XON_THRESHOLD {
+                self.has_sent_xoff = false;
+                self.send_flow(XON);
+            }
+            self.process(byte, cx);
+        }
+    }
+
+    /// Does the line feed that is held, with a new budget.
+    fn release(&mut self, budget: u8, meter: &mut Meter) {
+        (self.is_held, self.hold_budget) = (false, budget);
+        self.feed_line(meter);
+    }
+
+    fn scroll(&mut self, is_page: bool, cx: &mut Cx<'_>) {
+        if self.is_held {
+            self.release(if is_page { PAGE_LINES } else { 1 }, cx.meter);
+            self.send_flow(XON);
+            self.work(cx);
+        } else if is_page {
+            self.hold_budget = PAGE_LINES;
+        } else {
+            self.hold_budget = self.hold_budget.wrapping_add(1);
+        }
+    }
+
+    // Received characters.
+
+    fn process(&mut self, byte: u8, cx: &mut Cx<'_>) {
+        match self.state {
+            State::Ground => self.character(byte, cx),
+            State::Escape => {
+                self.state = State::Ground;
+                let is_known = match self.modes.keys.is_ansi {
+                    false => self.heath_sequence(byte, cx),
+                    true => self.ansi_sequence(byte),
+                };
+                if !is_known {
+                    cx.meter.count(Counter::TerminalSequencesUnknown);
+                }
+            }
+            State::CursorRow if byte == CAN => self.state = State::Ground,
+            State::CursorRow => {
+                self.state = State::CursorColumn;
+                self.screen.set_row(byte.checked_sub(b' ').map_or(usize::MAX, usize::from));
+            }
+            State::CursorColumn => {
+                self.state = State::Ground;
+                if byte != CAN {
+                    let column = byte.checked_sub(b' ').map_or(usize::MAX, usize::from);
+                    self.screen.set_column(column);
+                }
+            }
+            State::Mode { is_set } => {
+                self.state = State::Ground;
+                match byte {
+                    CAN => {}
+                    b'1'..=b'9' => self.set_mode(byte - b'0', is_set),
+                    _ => self.character(byte, cx),
+                }
+            }
+            State::BaudRate => {
+                self.state = State::Ground;
+                if let b'A'..=b'M' = byte {
+                    self.baud_rate = baud_rate(byte & 0x0f);
+                }
+            }
+            State::Parameters(parameters) => self.parameter(parameters, byte, cx),
+        }
+    }
+
+    fn character(&mut self, byte: u8, cx: &mut Cx<'_>) {
+        match byte {
+            BEL => self.has_rung = true,
+            BS => self.screen.left(1),
+            b'\t' => self.screen.tab(),
+            b'\n' => self.line_feed(cx.meter),
+            b'\r' => {
+                if self.modes.feeds_on_return {
+                    self.screen.line_feed(cx.meter);
+                }
+                self.screen.carriage_return();
+            }
+            ESC => self.state = State::Escape,
+            ..b' ' | DEL.. => {}
+            printable => self.screen.print(&[printable], cx.meter),
+        }
+    }
+
+    /// LF from the host, which the hold screen mode may hold.
+    fn line_feed(&mut self, meter: &mut Meter) {
+        if self.modes.holds && self.screen.is_on_last_row() {
+            self.hold_budget = self.hold_budget.wrapping_sub(1);
+            if self.hold_budget == 0 {
+                self.is_held = true;
+                return self.send_flow(XOFF);
+            }
+        }
+        self.feed_line(meter);
+    }
+
+    fn feed_line(&mut self, meter: &mut Meter) {
+        self.screen.line_feed(meter);
+        if self.modes.returns_on_feed {
+            self.screen.carriage_return();
+        }
+    }
+
+    /// Sets or resets a mode by its number, which is the same in both modes.
+    fn set_mode(&mut self, number: u8, is_set: bool) {
+        match number {
+            1 if is_set => self.screen.show_line_25(),
+            1 => self.screen.hide_line_25(),
+            2 => self.modes.is_silent = is_set,
+            3 => self.set_hold(is_set),
+            4 => self.modes.has_block_cursor = is_set,
+            5 => self.modes.hides_cursor = is_set,
+            6 => self.modes.keys.is_keypad_shifted = is_set,
+            7 => self.modes.keys.is_keypad_alternate = is_set,
+            8 => self.modes.feeds_on_return = is_set,
+            9 => self.modes.returns_on_feed = is_set,
+            _ => {}
+        }
+    }
+
+    fn set_hold(&mut self, holds: bool) {
+        self.modes.holds = holds;
+        if holds {
+            self.hold_budget = 1;
+        }
+    }
+
+    // The way to the host.
+
+    /// Queues a reply of the terminal.
+    fn reply(&mut self, reply: &[u8], meter: &mut Meter) {
+        if self.queue(reply, meter) {
+            meter.count(Counter::TerminalReports);
+        }
+    }
+
+    /// Queues what a key makes, or rings if there is no room.
+    fn send(&mut self, code: &[u8], meter: &mut Meter) {
+        self.has_rung |= !self.queue(code, meter);
+    }
+
+    fn queue(&mut self, bytes: &[u8], meter: &mut Meter) -> bool {
+        let has_room = self.output.len() + bytes.len() <= OUTPUT_MAX;
+        if has_room {
+            self.output.extend_from_slice(bytes);
+        } else {
+            meter.count(Counter::TerminalReportsRefused);
+        }
+        has_room
+    }
+
+    /// Queues XOFF or XON. The last one must reach the host, or it would wait for ever.
+    fn send_flow(&mut self, flow: u8) {
+        if self.output.len() < OUTPUT_MAX {
+            self.output.push(flow);
+        } else {
+            self.owed_flow = Some(flow);
+        }
+    }
+}
+
+fn baud_rate(code: u8) -> Option<u32> {
+    BAUD_RATES.get(usize::from(code.saturating_sub(1))).copied()
+}
+
+/// Returns how many bytes at the front are printable when bit 7 is gone, and have it not.
+fn printable_run(bytes: &[u8]) -> usize {
+    bytes.iter().take_while(|byte| (b' '..DEL).contains(*byte)).count()
+}

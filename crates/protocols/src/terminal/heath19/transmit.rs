@@ -1,0 +1,68 @@
+//! The transmission of page and 25th line: the characters with the sequences that would show them.
+//!
+//! There is no separator between lines. A change of glyphs comes before a change of reverse video,
+//! and what is on at the end is not turned off.
+
+use super::screen::{COLUMNS, ROWS};
+use super::{Heath19, OUTPUT_MAX, glyphs};
+use crate::meter::{Counter, Meter};
+use crate::terminal::cell::{Attributes, Cell};
+use alloc::vec::Vec;
+use core::ops::Range;
+
+/// The most bytes of a page: for each cell both changes of ANSI mode and the character, and CR.
+#[cfg(test)]
+pub(super) const PAGE_BYTES_MAX: usize = ROWS * COLUMNS * 10 + 1;
+
+impl Heath19 {
+    /// Sends rows 0 to 23, CR, and rings.
+    pub(super) fn transmit_page(&mut self, meter: &mut Meter) {
+        self.transmit(0..ROWS, meter);
+    }
+
+    /// Sends the 25th line, if it is displayed, CR, and rings.
+    pub(super) fn transmit_line_25(&mut self, meter: &mut Meter) {
+        self.transmit(if self.has_line_25() { ROWS..ROWS + 1 } else { 0..0 }, meter);
+    }
+
+    fn transmit(&mut self, rows: Range<usize>, meter: &mut Meter) {
+        // One page may wait beside the replies, and not two.
+        if self.output.len() > OUTPUT_MAX {
+            return meter.count(Counter::TerminalReportsRefused);
+        }
+        let (mut is_graphic, mut is_reverse) = (false, false);
+        let (grid, is_ansi) = (self.screen.grid(), self.modes.keys.is_ansi);
+        let mut page = Vec::with_capacity(rows.len() * COLUMNS + 1);
+        let places = rows.flat_map(|row| (0..COLUMNS).map(move |column| (row, column)));
+        for cell in places.filter_map(|(row, column)| grid.cell(row, column)) {
+            let glyph = glyphs::byte_of(cell.character());
+            if is_graphic != glyph.is_some() {
+                is_graphic = glyph.is_some();
+                page.extend_from_slice(match (is_ansi, is_graphic) {
+                    (false, true) => b"\x1bF",
+                    (false, false) => b"\x1bG",
+                    (true, true) => b"\x1b[10m",
+                    (true, false) => b"\x1b[11m",
+                });
+            }
+            if is_reverse != is_cell_reverse(cell) {
+                is_reverse = !is_reverse;
+                page.extend_from_slice(match (is_ansi, is_reverse) {
+                    (false, true) => b"\x1bp",
+                    (false, false) => b"\x1bq",
+                    (true, true) => b"\x1b[7m",
+                    (true, false) => b"\x1b[m",
+                });
+            }
+            page.push(glyph.or_else(|| u8::try_from(cell.character()).ok()).unwrap_or(b' '));
+        }
+        page.push(b'\r');
+        self.output.append(&mut page);
+        self.has_rung = true;
+        meter.count(Counter::TerminalReports);
+    }
+}
+
+fn is_cell_reverse(cell: &Cell) -> bool {
+    cell.style().attributes.contains(Attributes::REVERSE)
+}

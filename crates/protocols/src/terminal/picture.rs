@@ -1,0 +1,136 @@
+//! What is seen of a terminal at one time: its cells and its cursor, apart from what made them.
+//!
+//! A picture may be changed before it is drawn: a status line below, or characters that are
+//! expected and not confirmed yet.
+
+use super::cell::{Cell, Style};
+use super::grid::Grid;
+use alloc::vec;
+use alloc::vec::Vec;
+use unicode_width::UnicodeWidthChar;
+
+/// How the cursor looks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum CursorShape {
+    /// As the terminal on which it is drawn has it.
+    #[default]
+    Own,
+    /// A block that blinks.
+    Block,
+    /// An underscore that blinks.
+    Underscore,
+}
+
+/// A cursor that is seen.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PictureCursor {
+    /// The row, counted from 0.
+    pub row: u16,
+    /// The column, counted from 0.
+    pub column: u16,
+    /// How it looks.
+    pub shape: CursorShape,
+}
+
+/// The cells and the cursor of a terminal at one time.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Picture {
+    cells: Vec<Cell>,
+    columns: usize,
+    rows: usize,
+    cursor: Option<PictureCursor>,
+}
+
+impl Picture {
+    /// Makes the picture of a terminal that was just switched on, with its cursor at home.
+    #[must_use]
+    pub fn new(columns: u16, rows: u16) -> Self {
+        let (columns, rows) = (usize::from(columns.max(1)), usize::from(rows.max(1)));
+        let cells = vec![Cell::BLANK; columns * rows];
+        Self { cells, columns, rows, cursor: Some(PictureCursor::default()) }
+    }
+
+    /// Takes the picture of the first `rows` of a grid, without a cursor.
+    pub(super) fn of(grid: &Grid, rows: usize) -> Self {
+        let rows = rows.min(grid.rows());
+        let mut cells = Vec::with_capacity(grid.columns() * rows);
+        for row in (0..rows).filter_map(|row| grid.row(row)) {
+            cells.extend_from_slice(row.cells());
+        }
+        Self { cells, columns: grid.columns(), rows, cursor: None }
+    }
+
+    /// Returns the number of columns and of rows.
+    #[must_use]
+    pub fn size(&self) -> (u16, u16) {
+        (super::ansi::narrow(self.columns), super::ansi::narrow(self.rows))
+    }
+
+    /// Gives or takes rows at the lower end.
+    pub fn set_rows(&mut self, rows: u16) {
+        self.rows = usize::from(rows.max(1));
+        self.cells.resize(self.columns * self.rows, Cell::BLANK);
+    }
+
+    /// Returns the cursor, if it is seen.
+    #[must_use]
+    pub fn cursor(&self) -> Option<PictureCursor> {
+        self.cursor
+    }
+
+    /// Puts the cursor somewhere; outside of the picture it is not seen.
+    pub fn set_cursor(&mut self, cursor: Option<PictureCursor>) {
+        let is_inside = |cursor: &PictureCursor| {
+            usize::from(cursor.row) < self.rows && usize::from(cursor.column) < self.columns
+        };
+        self.cursor = cursor.filter(is_inside);
+    }
+
+    /// Returns the cell at `row` and `column`, counted from 0.
+    #[must_use]
+    pub fn cell(&self, row: u16, column: u16) -> Option<&Cell> {
+        self.row(row.into()).get(usize::from(column))
+    }
+
+    /// Puts a character at `row` and `column`; one that does not take one column becomes a space.
+    pub fn set_cell(&mut self, row: u16, column: u16, character: char, style: Style) {
+        let character = if character.width() == Some(1) { character } else { ' ' };
+        let cells = self.row_mut(row.into());
+        let column = usize::from(column);
+        let halves = match cells.get(column) {
+            None => return,
+            Some(cell) if cell.is_tail() => column.saturating_sub(1)..column + 1,
+            Some(_) => column..column + 2,
+        };
+        let is_pair = cells.get(halves.start).is_some_and(Cell::is_wide);
+        if let Some(pair) = cells.get_mut(halves).filter(|_| is_pair) {
+            pair.iter_mut().for_each(Cell::blank_half);
+        }
+        if let Some(cell) = cells.get_mut(column) {
+            *cell = Cell::new(character, style);
+        }
+    }
+
+    /// Returns the cells of a row; none if there is no such row.
+    #[must_use]
+    pub fn row(&self, row: usize) -> &[Cell] {
+        let start = row.saturating_mul(self.columns);
+        self.cells.get(start..start.saturating_add(self.columns)).unwrap_or_default()
+    }
+
+    fn row_mut(&mut self, row: usize) -> &mut [Cell] {
+        let start = row.saturating_mul(self.columns);
+        self.cells.get_mut(start..start.saturating_add(self.columns)).unwrap_or_default()
+    }
+
+    /// Moves the rows from `top` up to `bottom` up by `count`; blank ones come in below.
+    pub(super) fn scroll_up(&mut self, top: usize, bottom: usize, count: usize) {
+        let cells = top * self.columns..(bottom * self.columns).min(self.cells.len());
+        let count = count * self.columns;
+        if let Some(part) = self.cells.get_mut(cells).filter(|part| count <= part.len()) {
+            part.rotate_left(count);
+            let kept = part.len() - count;
+            part.iter_mut().skip(kept).for_each(|cell| *cell = Cell::BLANK);
+        }
+    }
+}
