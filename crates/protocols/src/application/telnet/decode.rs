@@ -37,13 +37,17 @@ pub(super) struct Decoder {
     /// The option and the content, with every doubled IAC as one.
     subnegotiation: Vec<u8>,
     is_too_long: bool,
+    /// Whether CR LF is heard as CR, which is what the key is on a terminal of the server.
+    joins_lines: bool,
+    /// How many LFs were so left out, and not yet asked for.
+    joined: usize,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
 enum State {
     #[default]
     Data,
-    /// The last byte was a CR in NVT: a NUL behind it is no data.
+    /// The last byte was a CR in NVT: a NUL behind it is no data, and an LF perhaps none.
     AfterCr,
     AfterIac,
     AfterVerb(Verb),
@@ -52,8 +56,14 @@ enum State {
 }
 
 impl Decoder {
-    pub(super) fn new(heard: OptionSet) -> Self {
-        Self { state: State::Data, heard, subnegotiation: Vec::new(), is_too_long: false }
+    pub(super) fn new(heard: OptionSet, joins_lines: bool) -> Self {
+        let (state, subnegotiation) = (State::Data, Vec::new());
+        Self { state, heard, subnegotiation, is_too_long: false, joins_lines, joined: 0 }
+    }
+
+    /// Returns how many LFs were left out behind a CR since this was asked last.
+    pub(super) fn take_joined(&mut self) -> usize {
+        core::mem::take(&mut self.joined)
     }
 
     /// Returns the next item of `input` and moves it forward; `None` when all is read.
@@ -66,6 +76,9 @@ impl Decoder {
                 }
                 State::Data => return Some(Item::Data(self.run(input, 0, is_binary))),
                 State::AfterCr if first == NUL => *input = rest,
+                State::AfterCr if first == LF && self.joins_lines => {
+                    (*input, self.joined) = (rest, self.joined + 1);
+                }
                 State::AfterCr => {}
                 // The second IAC of two is the first byte of a run, whatever follows it.
                 State::AfterIac if first == IAC => {
@@ -125,8 +138,8 @@ impl Decoder {
             }
             end += 1;
             match input.get(end) {
-                Some(&LF) => return end + 1,
-                Some(&NUL) | None => {
+                Some(&LF) if !self.joins_lines => return end + 1,
+                Some(&NUL | &LF) | None => {
                     self.state = State::AfterCr;
                     return end;
                 }

@@ -67,6 +67,9 @@ pub enum Said {
         /// How it stands now.
         after: OptionState,
     },
+    /// A subnegotiation that was skipped: it is longer than any that makes sense, or about an
+    /// option that is not allowed.
+    Skipped(OptionCode),
     /// A subnegotiation.
     Subnegotiation {
         /// The option.
@@ -93,6 +96,7 @@ impl fmt::Display for Negotiated {
                 }
                 write!(f, ", asked by {asked_by})")
             }
+            Said::Skipped(option) => write!(f, "SB {option}, skipped unread"),
             Said::Subnegotiation { option, us, him, words } => {
                 write!(f, "SB {option} {words} (us: {us}, him: {him})")
             }

@@ -79,7 +79,7 @@ use alloc::string::String;
 use command::IAC;
 use decode::{Decoder, Item};
 use inspector::Inspector;
-use negotiation::REFUSALS_MAX;
+use negotiation::{ANSWERS_MAX, REFUSALS_MAX};
 use option::Options;
 use option::charset::Charsets;
 use option::com_port::ComPort;
@@ -116,6 +116,7 @@ pub struct Telnet {
     options: Options,
     timing_marks_awaited: u16,
     refusals_left: u16,
+    answers_left: u32,
     output: Output,
     inspector: Inspector,
     // What is remembered of an option lies in its own file.
@@ -167,11 +168,16 @@ impl Telnet {
             environment: Told::new(&settings.environment),
         };
         let charsets = Charsets::new(&settings.charsets, false);
+        // An empty display is nothing to tell.
+        let allows = match settings.display.as_str() {
+            "" => settings.allows.without(OptionCode::X_DISPLAY_LOCATION),
+            _ => settings.allows,
+        };
         Self {
             end_of_line: settings.end_of_line,
             starts_negotiation: settings.starts_negotiation,
             output: Output::new(settings.output_limit_bytes),
-            ..Self::new(Role::User(Box::new(user)), settings.allows, charsets)
+            ..Self::new(Role::User(Box::new(user)), allows, charsets)
         }
     }
 
@@ -187,6 +193,7 @@ impl Telnet {
             end_of_line: settings.end_of_line,
             starts_negotiation: settings.starts_negotiation,
             output: Output::new(settings.output_limit_bytes),
+            decoder: Decoder::new(settings.allows, settings.hears_lines_as_cr),
             ..Self::new(Role::Server(Box::new(server)), settings.allows, charsets)
         }
     }
@@ -197,11 +204,12 @@ impl Telnet {
             role,
             end_of_line: EndOfLine::default(),
             starts_negotiation: true,
-            decoder: Decoder::new(allows),
+            decoder: Decoder::new(allows, false),
             synch: Synch::default(),
             options: Options::new(is_user, allows),
             timing_marks_awaited: 0,
             refusals_left: REFUSALS_MAX,
+            answers_left: ANSWERS_MAX,
             output: Output::new(0),
             inspector: Inspector::default(),
             charsets,
@@ -233,7 +241,12 @@ impl Telnet {
             }
             // He writes as BINARY until he has said WONT himself, whatever we asked.
             let is_binary = self.is_enabled(Side::Him, OptionCode::BINARY);
-            let item = self.decoder.next(input, is_binary)?;
+            let item = self.decoder.next(input, is_binary);
+            let joined = self.decoder.take_joined();
+            if joined > 0 {
+                self.hand(joined, cx);
+            }
+            let item = item?;
             if self.tls == Progress::WeFollow && item != Item::Subnegotiation {
                 cx.meter.count(Counter::TelnetItemsBeforeTls);
                 continue;
@@ -245,6 +258,9 @@ impl Telnet {
                 Item::Subnegotiation => self.on_subnegotiation(cx),
                 Item::SubnegotiationTooLong => {
                     cx.meter.count(Counter::TelnetSubnegotiationsTooLong);
+                    if let Some((option, _)) = self.decoder.subnegotiation() {
+                        self.inspect(Direction::Received, || Said::Skipped(option), cx);
+                    }
                     None
                 }
                 Item::SubnegotiationWrong => {
@@ -413,16 +429,19 @@ impl Telnet {
 
     fn on_data<'a>(&mut self, run: &'a [u8], cx: &mut Cx<'_>) -> Option<Event<'a>> {
         cx.meter.work(Work::TelnetByte, run.len());
-        if !self.is_user() {
-            self.acknowledger.hand(run.len());
-            if self.is_in_force(Side::Us, OptionCode::ECHO_ACKNOWLEDGMENT) {
-                self.acknowledger.owe(cx.now);
-            }
-        }
+        self.hand(run.len(), cx);
         let discarded = self.synch.discards(run.len());
         cx.meter.add(Counter::TelnetBytesDiscarded, discarded as u64);
         let run = run.get(discarded..).unwrap_or_default();
         (!run.is_empty()).then_some(Event::Data(run))
+    }
+
+    /// Takes note that so many bytes of data are on their way to the application.
+    fn hand(&mut self, count: usize, cx: &Cx<'_>) {
+        self.acknowledger.hand(count);
+        if self.is_in_force(Side::Us, OptionCode::ECHO_ACKNOWLEDGMENT) {
+            self.acknowledger.owe(cx.now);
+        }
     }
 
     fn on_command(&mut self, code: u8, cx: &mut Cx<'_>) -> Option<Event<'static>> {

@@ -2,6 +2,7 @@
 
 use super::command::{IAC, Verb};
 use super::inspector::{Direction, Said};
+use super::option::com_port::ComPort;
 use super::option::start_tls::Progress;
 use super::option::{self, terminal_speed};
 use super::option::{display, naws, start_tls};
@@ -17,6 +18,12 @@ use alloc::vec::Vec;
 /// Every option can be offered and asked for twice. The Q method ends every loop but that of a
 /// peer who asks again whenever he is refused; this ends that one, by silence.
 pub(super) const REFUSALS_MAX: u16 = 1024;
+
+/// The most answers given in one session, refusals and others; ours.
+///
+/// Two ends that disagree about a state before words cross can tell each other on and off for
+/// ever. No two ends of the Q method come to disagree, but not all ends are that.
+pub(super) const ANSWERS_MAX: u32 = 1 << 16;
 
 impl Telnet {
     /// Begins: offers and asks for what the role wants, if the settings say so.
@@ -119,6 +126,7 @@ impl Telnet {
             return self.refuse(side, option, cx);
         }
         if let Some(answer) = step.answer {
+            self.answers_left = self.answers_left.checked_sub(1)?;
             if !self.say(side, option, answer, cx) {
                 // No room to answer one who asks and does not read: he was not heard.
                 return None;
@@ -218,6 +226,7 @@ impl Telnet {
             (Side::Him, OptionCode::COMPRESS2) | (Side::Us, OptionCode::COMPRESS3) => {
                 self.awaits_compression = false;
             }
+            (_, OptionCode::COM_PORT) => self.com_port = ComPort::new(self.is_user()),
             (_, OptionCode::CHARSET) => self.charsets.forget(),
             (_, OptionCode::ECHO_ACKNOWLEDGMENT) => self.acknowledger.forget(),
             _ => {}

@@ -1,7 +1,6 @@
 //! What each end wants of a session, and what it allows.
 
 use super::command::{OptionCode, OptionSet};
-use super::option::charset::LEGACY;
 use super::option::environment::EnvironmentVariable;
 use super::option::terminal_type::Mtts;
 use alloc::string::String;
@@ -120,6 +119,9 @@ pub struct ServerSettings {
     pub allows: OptionSet,
     /// What is sent for a CR that no LF follows.
     pub end_of_line: EndOfLine,
+    /// Whether CR LF is heard as CR alone, as CR NUL is: both are then the key that ends a line on
+    /// a terminal of this machine (RFC 1123 §3.3.1).
+    pub hears_lines_as_cr: bool,
     /// Whether [`Telnet::start`](super::Telnet::start) offers and asks, or waits for the other to.
     pub starts_negotiation: bool,
     /// The most bytes of data, as encoded, that wait for the transport.
@@ -150,16 +152,16 @@ impl Default for ServerSettings {
             charsets: default_charsets(),
             allows: Self::OPTIONS,
             end_of_line: EndOfLine::CrNul,
+            hears_lines_as_cr: false,
             starts_negotiation: true,
             output_limit_bytes: OUTPUT_LIMIT_BYTES,
         }
     }
 }
 
+/// What needs nothing of a caller whose text is UTF-8.
 fn default_charsets() -> Vec<String> {
-    let mut charsets = Vec::from([String::from("UTF-8")]);
-    charsets.extend(LEGACY.iter().copied().map(String::from));
-    charsets
+    Vec::from(["UTF-8", "US-ASCII"].map(String::from))
 }
 
 /// The output limit unless the settings say otherwise; ours: a few screenfuls.

@@ -15,7 +15,7 @@ use super::option::terminal_speed::Message as Speed;
 use super::option::terminal_type::Message as TerminalType;
 use super::option::{Message, OptionRow, display, msdp, mssp, naws, status};
 use super::option::{terminal_speed, terminal_type};
-use super::{AskError, Event, OptionCode, Role, Side, Telnet, output};
+use super::{AskError, Event, OptionCode, OptionState, Role, Side, Telnet, output};
 use crate::Cx;
 use crate::meter::Counter;
 use alloc::vec::Vec;
@@ -65,13 +65,14 @@ impl Telnet {
     /// not to be answered.
     fn is_due(&self, option: OptionCode, message: &Message) -> bool {
         let (ours, his) = (self.is_in_force(Side::Us, option), self.is_enabled(Side::Him, option));
+        // Some ask at once where we offer, and never say DO.
+        let is_offered = self.options.state(Side::Us, option) == OptionState::OFFERED;
         match message {
             Message::TerminalType(TerminalType::Send)
-            | Message::Status(status::Message::Send)
             | Message::TerminalSpeed(Speed::Send)
             | Message::Display(display::Message::Send)
-            | Message::FlowControl(_)
-            | Message::Environment(Environment::Send(_)) => ours,
+            | Message::Environment(Environment::Send(_)) => ours || is_offered,
+            Message::Status(status::Message::Send) | Message::FlowControl(_) => ours,
             Message::TerminalType(TerminalType::Is(_) | TerminalType::Mtts(_))
             | Message::Status(status::Message::Is(_))
             | Message::TerminalSpeed(Speed::Is { .. })

@@ -26,10 +26,6 @@ const NAME_MAX_BYTES: usize = 40;
 /// The most names of one request; ours.
 const NAMES_MAX: usize = 32;
 
-/// What is agreed to beside UTF-8, unless the settings say otherwise.
-pub(in crate::application::telnet) const LEGACY: [&str; 4] =
-    ["ISO-8859-1", "US-ASCII", "CP437", "ISO-8859-15"];
-
 /// What became of the choice of a character set.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CharsetOutcome {

@@ -96,6 +96,9 @@ functions! {
     EEOL = 30, "EEOL";
 }
 
+/// No function: what is said of it is said of all.
+const ALL: SlcFunction = SlcFunction(0);
+
 /// How many functions there are.
 const FUNCTIONS: usize = 30;
 
@@ -295,7 +298,10 @@ impl SlcTable {
         let places = function
             .index()
             .and_then(|index| self.now.get_mut(index).zip(self.by_default.get_mut(index)));
-        if let Some((now, by_default)) = places {
+        // What the other has by default, he will say.
+        if let Some((now, by_default)) = places
+            && character.level != SlcLevel::Default
+        {
             (*now, *by_default) = (character, character);
         }
         Triplet { function, is_answer: false, character }
@@ -303,25 +309,20 @@ impl SlcTable {
 
     /// Takes a list. Returns the answer, and whether anything has changed.
     pub(super) fn receive(&mut self, triplets: &[Triplet]) -> (Vec<Triplet>, bool) {
-        let (mut answers, mut answered, mut has_changed) = (Vec::new(), [0_u128; 2], false);
+        let (mut answers, mut has_changed) = (Vec::<Triplet>::new(), false);
         for triplet in triplets {
-            let code = triplet.function.0;
-            let bit = 1_u128 << (code & 127);
-            let [low, high] = &mut answered;
-            let seen = if code < 128 { low } else { high };
-            if *seen & bit != 0 {
+            let is_answered = |function| answers.iter().any(|it| it.function == function);
+            if is_answered(triplet.function) {
                 continue;
             }
             let before = self.get(triplet.function);
-            if code == 0 {
+            if triplet.function == ALL {
                 let list = self.on_request(triplet.character.level);
                 has_changed |= triplet.character.level == SlcLevel::Default;
-                *seen |= bit;
-                // Each of them is answered by this.
-                answered = [u128::MAX >> (127 - FUNCTIONS), 0];
+                let list: Vec<_> =
+                    list.into_iter().filter(|it| !is_answered(it.function)).collect();
                 answers.extend(list);
             } else if let Some(answer) = self.on_triplet(*triplet) {
-                *seen |= bit;
                 answers.push(answer);
             }
             has_changed |= self.get(triplet.function) != before;
@@ -466,9 +467,9 @@ mod tests {
     fn the_whole_table_is_told_on_request_and_can_be_set_back() {
         let mut table = SlcTable::default();
         table.receive(&[triplet(SlcFunction::EC, SlcLevel::Value, 8)]);
-        let (answers, has_changed) = table.receive(&[triplet(SlcFunction(0), SlcLevel::Value, 0)]);
+        let (answers, has_changed) = table.receive(&[triplet(ALL, SlcLevel::Value, 0)]);
         assert_eq!((answers.len(), has_changed), (FUNCTIONS, false));
-        table.receive(&[triplet(SlcFunction(0), SlcLevel::Default, 0)]);
+        table.receive(&[triplet(ALL, SlcLevel::Default, 0)]);
         assert_eq!(table.get(SlcFunction::EC).character(), Some(0x7f));
     }
 
