@@ -4,6 +4,7 @@ mod bench;
 mod conformance;
 mod ledger;
 mod soak;
+mod terminal_suite;
 mod tidy;
 
 use anyhow::{Result, bail, ensure};
@@ -17,7 +18,9 @@ usage: cargo xtask COMMAND
   ledger        print every requirement and attack with its tests; fail at a hole
   bench NAME    measure ours and the peer, interleaved; see 'cargo xtask bench'
   conformance   our TCP under the scripts of two public suites; see 'cargo xtask conformance --help'
-  soak          the simulator's campaign of faults; see './x help'";
+  soak          the simulator's campaign of faults; see './x help'
+  terminal-suite FOLDER
+                our terminal under the test scripts of libvterm, which are not part of the project";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -39,6 +42,7 @@ fn run(root: &Path, arguments: &[&str]) -> Result<()> {
         ["tidy"] => run_tidy(root),
         ["ledger"] => ledger::run(root),
         ["bench", rest @ ..] => bench::run(root, rest),
+        ["terminal-suite", rest @ ..] => terminal_suite::run(rest),
         ["soak", rest @ ..] => soak::run(rest),
         ["conformance", rest @ ..] => conformance::run(root, rest),
         _ => bail!("{USAGE}"),

@@ -34,6 +34,8 @@ pub(super) enum Cast {
     Login,
     /// A client and a server, and nothing else.
     Stack,
+    /// The bench itself, in one thread.
+    Thread,
 }
 
 /// Low among the real-time priorities: what the machine needs itself stays above.
@@ -96,6 +98,7 @@ impl Conditions {
             (Some(Placement { near, .. }), Cast::Stack) => format!(
                 "client and server both on processor {near}; where they spin, the server on another"
             ),
+            (Some(Placement { near, .. }), Cast::Thread) => format!("on processor {near}"),
             (Some(Placement { near, far }), Cast::Login) if near == far => {
                 format!("driver, client, server and shell all on processor {near}")
             }
@@ -113,6 +116,7 @@ impl Conditions {
         let nice = if self.is_preferred { NICE } else { 0 };
         match cast {
             Cast::Stack => class,
+            Cast::Thread => format!("ordinary, nice {nice}"),
             Cast::Login => format!("echo: {class}; screenful: ordinary, nice {nice}"),
         }
     }

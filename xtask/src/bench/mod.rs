@@ -9,11 +9,13 @@ mod conditions;
 mod driver;
 mod echo;
 mod goodput;
+mod login;
 mod meter;
 mod rounds;
 mod stack;
 mod steps;
 mod telnetd;
+mod terminal;
 mod typing;
 mod wire;
 
@@ -30,14 +32,18 @@ use typing::Amount;
 pub(crate) const USAGE: &str = "\
 usage: ./x bench NAME [--rounds N] [--keys N] [--two-cores] [--json]
 
-  echo    a key and its echo, and a screenful: inetutils telnet, plumb login, plumb login on a TUN
-  meter   what the meter costs: plumb login with and without it, and both ends in one process
-  stack   our TCP/IP, the kernel's, and other stacks in user space; it has options of its own
-  goodput what arrives over paths that lose packets, in virtual time, beside smoltcp's figures
-  steps   what a station costs between read and write, in one process
+  echo     a key and its echo, and a screenful: inetutils telnet, plumb login, plumb login on a TUN
+  meter    what the meter costs: plumb login with and without it, and both ends in one process
+  stack    our TCP/IP, the kernel's, and other stacks in user space; it has options of its own
+  goodput  what arrives over paths that lose packets, in virtual time, beside smoltcp's figures
+  steps    what a station costs between read and write, in one process
+  terminal our terminal on a stream of bytes, beside alacritty's
+  login    whole logins, both ends: Telnet of others and ours, ssh, mosh, and bytes alone
 
   --rounds N     rounds, of which medians are taken (default 7, at least 1)
   --keys N       keys in each round (default 200, from 10 to 3000)
+  --megabytes N  the long text of login (default 100, from 1 to 1000)
+  --path WORD    of login only the ways with this word in their name; may be repeated
   --two-cores    the servers on another processor than driver and clients
   --json         all data as JSON instead of tables";
 
@@ -45,9 +51,11 @@ usage: ./x bench NAME [--rounds N] [--keys N] [--two-cores] [--json]
 const WIDTH: usize = 110;
 
 /// What the command line asks for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 struct Options {
     amount: Amount,
+    /// Which ways to log in, if not all.
+    paths: Vec<String>,
     two_cores: bool,
     as_json: bool,
 }
@@ -71,29 +79,35 @@ pub(crate) fn run(root: &Path, arguments: &[&str]) -> Result<()> {
         _ => {}
     }
     let options = parse(rest)?;
-    let benchmark = match *name {
-        "echo" => echo::run,
-        "meter" => meter::run,
+    let benchmark: Benchmark = match *name {
+        "echo" => |conditions, options| echo::run(conditions, options.amount),
+        "meter" => |conditions, options| meter::run(conditions, options.amount),
+        "terminal" => |conditions, options| terminal::run(conditions, options.amount),
+        "login" => |conditions, options| login::run(conditions, options.amount, &options.paths),
         _ => bail!("there is no benchmark '{}'\n{USAGE}", name.escape_debug()),
     };
     let conditions = Conditions::set(options.two_cores)?;
-    let report = benchmark(&conditions, options.amount)?;
+    let report = benchmark(&conditions, &options)?;
     report.print(&conditions, options.as_json)
 }
+
+type Benchmark = fn(&Conditions, &Options) -> Result<Report>;
 
 fn say(text: &str) -> Result<()> {
     writeln!(std::io::stdout(), "{text}").context("the text cannot be written")
 }
 
 fn parse(arguments: &[&str]) -> Result<Options> {
-    let amount = Amount { rounds: 7, keys: 200, screenfuls: 5 };
-    let mut options = Options { amount, two_cores: false, as_json: false };
+    let amount = Amount { rounds: 7, keys: 200, screenfuls: 5, megabytes: 100 };
+    let mut options = Options { amount, paths: Vec::new(), two_cores: false, as_json: false };
     let mut words = arguments.iter();
     while let Some(word) = words.next() {
         match *word {
             "--rounds" => options.amount.rounds = number(words.next(), 1..=1000)?,
             // A terminal's line has room for 4095 characters.
             "--keys" => options.amount.keys = number(words.next(), 10..=3000)?,
+            "--megabytes" => options.amount.megabytes = number(words.next(), 1..=1000)?,
+            "--path" => options.paths.push((*words.next().context(USAGE)?).to_owned()),
             "--two-cores" => options.two_cores = true,
             "--json" => options.as_json = true,
             _ => bail!("'{}' is not understood\n{USAGE}", word.escape_debug()),

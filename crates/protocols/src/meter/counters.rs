@@ -458,5 +458,7 @@ closed_list! {
         TerminalReportsRefused "terminal reports refused",
         /// Bytes that found the Heath-19's input FIFO full.
         TerminalInputOverruns "terminal input overruns",
+        /// Typed characters that a line discipline had no place for, in its set or in its line.
+        TerminalLineBytesDropped "terminal line bytes dropped",
     }
 }

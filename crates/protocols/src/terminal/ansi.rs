@@ -14,10 +14,12 @@
 //!
 //! Left out, and counted as unknown: window reports, answers to OSC and DCS queries, clipboard and
 //! font control, sixels, and everything else by which a host could learn or store what it said.
-//! Modes that change what keyboard and mouse send are taken without effect.
+//! What keyboard and mouse shall send is kept and has no effect here.
 
 use super::SIDE_MAX;
-use super::cell::Cell;
+use super::cell::{Cell, Style};
+use super::input::InputModes;
+use super::parameters::{Parameters, Sequence};
 use super::picture::{CursorShape, Picture, PictureCursor};
 use super::screen::{Charset, Erase, Screen};
 use super::sgr;
@@ -40,8 +42,6 @@ const ESC: u8 = 0x1b;
 const DEL: u8 = 0x7f;
 /// The string terminator in its 8-bit form.
 const ST: u8 = 0x9c;
-/// How many bytes of UTF-8 are taken at once: a malformed byte costs a scan of no more than that.
-const UTF8_RUN_MAX: usize = 64;
 /// The first byte that can begin a character of UTF-8.
 const UTF8_LEAD: u8 = 0xc0;
 
@@ -154,7 +154,7 @@ impl Terminal {
     pub fn picture(&self) -> Picture {
         let mut picture = Picture::of(self.screen.grid(), self.screen.grid().rows());
         let (row, column) = self.cursor();
-        let cursor = PictureCursor { row, column, shape: CursorShape::Own };
+        let cursor = PictureCursor { row, column, shape: self.screen.modes.cursor_shape };
         picture.set_cursor(self.is_cursor_visible().then_some(cursor));
         picture
     }
@@ -163,6 +163,23 @@ impl Terminal {
     #[must_use]
     pub fn cells_written(&self) -> u64 {
         self.screen.cells_written
+    }
+
+    /// Returns how the next character will look.
+    #[must_use]
+    pub fn style(&self) -> Style {
+        self.screen.cursor().style
+    }
+
+    /// Returns what the host wants keys, mouse and pasted text to send.
+    #[must_use]
+    pub fn input_modes(&self) -> InputModes {
+        self.screen.modes.input
+    }
+
+    /// Lets the host read the screen by checksums (DECRQCRA), which it may not from the start.
+    pub fn report_checksums(&mut self, is_on: bool) {
+        self.screen.reports_checksums = is_on;
     }
 
     /// Returns the title, without control characters and at most 256 characters long.
@@ -201,7 +218,8 @@ impl Terminal {
             return run;
         }
         match bytes.first() {
-            None | Some(&ESC) => self.parse(bytes, cx),
+            None => 0,
+            Some(&ESC) => self.escape(bytes, cx),
             Some(0x80..) => self.utf8(bytes, cx),
             Some(&control) => {
                 cx.meter.work(Work::TerminalByte, 1);
@@ -211,20 +229,28 @@ impl Terminal {
         }
     }
 
+    /// Carries out a control sequence that is whole, or gives to the parser what is anything else.
+    fn escape(&mut self, bytes: &[u8], cx: &mut Cx<'_>) -> usize {
+        let mut parameters = Parameters::NONE;
+        let Some(sequence) = Sequence::read(bytes, &mut parameters) else {
+            return self.parse(bytes, cx);
+        };
+        cx.meter.work(Work::TerminalByte, sequence.bytes);
+        let mut dispatch = Dispatch { screen: &mut self.screen, cx, byte: 0, is_ground: true };
+        let intermediates = sequence.private.as_slice();
+        dispatch.sequence(&parameters, intermediates, false, char::from(sequence.last));
+        sequence.bytes
+    }
+
     /// Prints a run of UTF-8, or gives to the parser what is malformed or not yet whole.
     fn utf8(&mut self, bytes: &[u8], cx: &mut Cx<'_>) -> usize {
-        let run = bytes.get(..UTF8_RUN_MAX).unwrap_or(bytes);
-        let end = run.iter().position(u8::is_ascii).unwrap_or(run.len());
-        let run = run.get(..end).unwrap_or_default();
-        let text = run.utf8_chunks().next().map_or("", |chunk| chunk.valid());
-        if text.is_empty() {
-            return self.parse(bytes, cx);
-        }
-        for character in text.chars() {
-            cx.meter.work(Work::TerminalByte, character.len_utf8());
+        let mut rest = bytes;
+        while let Some((character, later)) = decode(rest) {
+            cx.meter.work(Work::TerminalByte, rest.len() - later.len());
             self.screen.print(character, cx.meter);
+            rest = later;
         }
-        text.len()
+        if rest.len() < bytes.len() { bytes.len() - rest.len() } else { self.parse(bytes, cx) }
     }
 
     /// Gives bytes to the parser until it is at ground; returns how many it took.
@@ -253,6 +279,27 @@ impl fmt::Debug for Terminal {
     }
 }
 
+/// Splits off the character of more than one byte at the front, if it is whole and well formed
+/// (RFC 3629 §4).
+fn decode(bytes: &[u8]) -> Option<(char, &[u8])> {
+    let (&lead, rest) = bytes.split_first()?;
+    let (mut code, count, least) = match lead {
+        0xc2..=0xdf => (u32::from(lead & 0x1f), 1, 0x80),
+        0xe0..=0xef => (u32::from(lead & 0x0f), 2, 0x800),
+        0xf0..=0xf4 => (u32::from(lead & 0x07), 3, 0x1_0000),
+        _ => return None,
+    };
+    let (tail, rest) = rest.split_at_checked(count)?;
+    for byte in tail {
+        if byte & 0xc0 != 0x80 {
+            return None;
+        }
+        code = code << 6 | u32::from(byte & 0x3f);
+    }
+    // Surrogates and what is above U+10FFFF are no characters.
+    char::from_u32(code).filter(|_| code >= least).map(|character| (character, rest))
+}
+
 /// Returns how many bytes at the front are printable ASCII.
 fn printable_run(bytes: &[u8]) -> usize {
     // Sixteen at a time without a branch among them, which the compiler makes one comparison of.
@@ -273,8 +320,8 @@ fn control_character(screen: &mut Screen, control: u8, cx: &mut Cx<'_>) {
         b'\t' => screen.tab(1),
         b'\n' | 0x0b | 0x0c => screen.line_feed(cx.meter),
         b'\r' => screen.set_column(0),
-        0x0e => screen.shift(true),
-        0x0f => screen.shift(false),
+        0x0e => screen.shift(1),
+        0x0f => screen.shift(0),
         0x00..0x20 | DEL => {}
         // C1 in 8 bits is no UTF-8, and as characters they are not to be trusted.
         0x20.. => cx.meter.count(Counter::TerminalSequencesUnknown),
@@ -337,32 +384,55 @@ impl Perform for Dispatch<'_, '_> {
             ([], b'M') => screen.reverse_index(),
             ([], b'Z') => self.identify(),
             ([], b'c') => screen.reset(),
-            // Keypad modes, and the end of a string.
-            ([], b'=' | b'>' | b'\\') => {}
+            ([], b'=' | b'>') => screen.modes.input.has_application_keypad = last == b'=',
+            // The end of a string.
+            ([], b'\\') => {}
             ([b'#'], b'8') => screen.align(),
-            ([g @ (b'(' | b')')], b'0') => screen.designate(*g == b')', Charset::Graphics),
-            ([g @ (b'(' | b')')], b'A' | b'B') => screen.designate(*g == b')', Charset::Ascii),
+            ([], b'N' | b'O') => screen.shift_once(if last == b'N' { 2 } else { 3 }),
+            ([], b'n' | b'o') => screen.shift(if last == b'n' { 2 } else { 3 }),
+            ([set @ b'('..=b'+'], b'0' | b'A' | b'B') => {
+                screen.designate(
+                    usize::from(set - b'('),
+                    match last {
+                        b'0' => Charset::Graphics,
+                        b'A' => Charset::British,
+                        _ => Charset::Ascii,
+                    },
+                );
+            }
             _ => self.unknown(),
         }
     }
 
     fn csi_dispatch(&mut self, params: &Params, intermediates: &[u8], is_cut: bool, last: char) {
         self.is_ground = true;
-        let parameters = Parameters(params);
+        self.sequence(&Parameters::of(params), intermediates, is_cut, last);
+    }
+}
+
+impl Dispatch<'_, '_> {
+    /// Carries out a control sequence.
+    fn sequence(
+        &mut self,
+        parameters: &Parameters,
+        intermediates: &[u8],
+        is_cut: bool,
+        last: char,
+    ) {
         let is_known = !is_cut
             && match (intermediates, last) {
                 ([], 'm') => {
-                    let unknown = sgr::apply(self.screen.style_mut(), params);
+                    let unknown = sgr::apply(self.screen.style_mut(), parameters);
                     self.cx.meter.add(Counter::TerminalSequencesUnknown, unknown);
                     true
                 }
                 ([], _) => {
-                    self.motion(&parameters, last)
-                        || self.edit(&parameters, last)
-                        || self.control(&parameters, last)
+                    self.motion(parameters, last)
+                        || self.edit(parameters, last)
+                        || self.control(parameters, last)
                 }
-                ([b'?'], 'h' | 'l') => return self.private_modes(params, last == 'h'),
-                ([b'?'], 'J' | 'K') => self.edit(&parameters, last),
+                ([b'?'], 'h' | 'l') => return self.private_modes(parameters, last == 'h'),
+                ([b'?'], 'J' | 'K') => self.edit(parameters, last),
                 ([b'?'], 'n') if parameters.get(0) == 6 => self.report_cursor("?"),
                 ([b'>'], 'c') if parameters.get(0) == 0 => {
                     self.screen.reply(b"\x1b[>0;0;0c", self.cx.meter);
@@ -372,29 +442,31 @@ impl Perform for Dispatch<'_, '_> {
                     self.screen.reset_modes();
                     true
                 }
-                // DECSCUSR: the shape of the cursor.
-                ([b' '], 'q') => true,
+                ([b' '], 'q') => self.set_cursor_shape(parameters.get(0)),
+                ([b'$'], 'p') => self.screen.report_mode(false, parameters.get(0), self.cx.meter),
+                ([b'?', b'$'], 'p') => {
+                    self.screen.report_mode(true, parameters.get(0), self.cx.meter)
+                }
+                ([b'*'], 'y') => self.screen.report_checksum(parameters, self.cx.meter),
                 _ => false,
             };
         if !is_known {
             self.unknown();
         }
     }
-}
 
-impl Dispatch<'_, '_> {
     fn unknown(&mut self) {
         self.cx.meter.count(Counter::TerminalSequencesUnknown);
     }
 
     /// Carries out what only moves the cursor; returns whether `last` is that.
-    fn motion(&mut self, parameters: &Parameters<'_>, last: char) -> bool {
+    fn motion(&mut self, parameters: &Parameters, last: char) -> bool {
         let (screen, count) = (&mut *self.screen, parameters.count(0));
         match last {
-            'A' => screen.up(count),
+            'A' | 'k' => screen.up(count),
             'B' | 'e' => screen.down(count),
             'C' | 'a' => screen.right(count),
-            'D' => screen.left(count),
+            'D' | 'j' => screen.left(count),
             'E' => {
                 screen.down(count);
                 screen.set_column(0);
@@ -419,7 +491,7 @@ impl Dispatch<'_, '_> {
     }
 
     /// Carries out what changes cells; returns whether `last` is that.
-    fn edit(&mut self, parameters: &Parameters<'_>, last: char) -> bool {
+    fn edit(&mut self, parameters: &Parameters, last: char) -> bool {
         let (screen, count) = (&mut *self.screen, parameters.count(0));
         match (last, parameters.get(0)) {
             ('J', 0) => screen.erase_display(Erase::ToEnd),
@@ -437,7 +509,7 @@ impl Dispatch<'_, '_> {
             ('X', _) => screen.erase_cells(count),
             ('S', _) => screen.scroll_up(count),
             // With five parameters it is about the mouse.
-            ('T', _) if parameters.0.len() == 1 => screen.scroll_down(count),
+            ('T', _) if parameters.len() == 1 => screen.scroll_down(count),
             ('b', _) => screen.repeat(count, self.cx.meter),
             _ => return false,
         }
@@ -445,7 +517,7 @@ impl Dispatch<'_, '_> {
     }
 
     /// Carries out modes, margins, tab stops and reports; returns whether `last` is that.
-    fn control(&mut self, parameters: &Parameters<'_>, last: char) -> bool {
+    fn control(&mut self, parameters: &Parameters, last: char) -> bool {
         let (screen, meter) = (&mut *self.screen, &mut *self.cx.meter);
         match (last, parameters.get(0)) {
             ('c', 0) => self.identify(),
@@ -474,8 +546,8 @@ impl Dispatch<'_, '_> {
         true
     }
 
-    fn private_modes(&mut self, params: &Params, is_on: bool) {
-        for mode in Parameters(params).all() {
+    fn private_modes(&mut self, parameters: &Parameters, is_on: bool) {
+        for mode in parameters.all() {
             let screen = &mut *self.screen;
             match mode {
                 6 => screen.set_origin(is_on),
@@ -495,11 +567,24 @@ impl Dispatch<'_, '_> {
                     screen.show_alternate(false);
                     screen.restore_cursor();
                 }
-                // Keys, mouse, focus, paste, colours and synchronized painting: not of the grid.
-                1 | 3..=5 | 8 | 9 | 12 | 66 | 1000..=1006 | 1015 | 1016 | 2004 | 2026 => {}
+                // Width, colours, repetition, blinking and synchronized painting: not of the grid.
+                3..=5 | 8 | 12 | 1001 | 1016 | 2026 => {}
+                _ if screen.modes.input.set(mode, is_on) => {}
                 _ => self.unknown(),
             }
         }
+    }
+
+    /// DECSCUSR; whether the cursor blinks is not kept.
+    fn set_cursor_shape(&mut self, shape: usize) -> bool {
+        self.screen.modes.cursor_shape = match shape {
+            0 => CursorShape::Own,
+            1 | 2 => CursorShape::Block,
+            3 | 4 => CursorShape::Underscore,
+            5 | 6 => CursorShape::Bar,
+            _ => return false,
+        };
+        true
     }
 
     fn leave_alternate_blank(&mut self) {
@@ -525,24 +610,6 @@ impl Dispatch<'_, '_> {
         let title = String::from_utf8_lossy(&title);
         let printable = title.chars().filter(|character| !character.is_control());
         self.screen.title = printable.take(TITLE_CHARS_MAX).collect();
-    }
-}
-
-/// The parameters of a control sequence; those not given are 0.
-struct Parameters<'a>(&'a Params);
-
-impl Parameters<'_> {
-    fn get(&self, place: usize) -> usize {
-        self.all().nth(place).unwrap_or(0)
-    }
-
-    /// Returns a parameter for which 0 and nothing mean 1.
-    fn count(&self, place: usize) -> usize {
-        self.get(place).max(1)
-    }
-
-    fn all(&self) -> impl Iterator<Item = usize> {
-        self.0.iter().map(|parameter| parameter.first().copied().unwrap_or(0).into())
     }
 }
 

@@ -1,4 +1,8 @@
 //! One place of the grid: a character, the marks that combine with it, and how both look.
+//!
+//! A cell has 16 bytes, so that a row is written and moved in whole machine words: two words for
+//! the colours, one for the marks, and one for the character (21 bits), its attributes (8 bits)
+//! and whether it is half of a wide one.
 
 /// How many combining marks a cell keeps; more on one cell are dropped.
 const MARKS_MAX: usize = 2;
@@ -17,7 +21,7 @@ pub enum Color {
 
 /// A set of the ways in which a character may look.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Attributes(u16);
+pub struct Attributes(u8);
 
 impl Attributes {
     /// SGR 1.
@@ -36,10 +40,6 @@ impl Attributes {
     pub const HIDDEN: Self = Self(1 << 6);
     /// SGR 9.
     pub const STRIKE: Self = Self(1 << 7);
-    /// The left half of a wide character.
-    const WIDE: Self = Self(1 << 8);
-    /// The right half of a wide character.
-    const TAIL: Self = Self(1 << 9);
 
     /// Returns whether all of `others` are in the set.
     #[must_use]
@@ -80,10 +80,43 @@ impl Style {
 /// One place of the grid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cell {
-    character: char,
+    /// The character, the attributes from bit 21 on, and `WIDE` or `TAIL`.
+    head: u32,
+    foreground: PackedColor,
+    background: PackedColor,
     /// Marks are kept as UTF-16 units, which holds those of every living script; zero is none.
     marks: [u16; MARKS_MAX],
-    style: Style,
+}
+
+const CHARACTER: u32 = (1 << ATTRIBUTES_SHIFT) - 1;
+const ATTRIBUTES_SHIFT: u32 = 21;
+/// The left half of a wide character.
+const WIDE: u32 = 1 << 29;
+/// The right half of a wide character.
+const TAIL: u32 = 1 << 30;
+
+/// A colour in one word: its kind in the highest byte, and below what tells it from its kind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct PackedColor(u32);
+
+impl PackedColor {
+    const DEFAULT: Self = Self(0);
+
+    const fn new(color: Color) -> Self {
+        match color {
+            Color::Default => Self::DEFAULT,
+            Color::Indexed(index) => Self(u32::from_be_bytes([1, 0, 0, index])),
+            Color::Rgb(red, green, blue) => Self(u32::from_be_bytes([2, red, green, blue])),
+        }
+    }
+
+    const fn color(self) -> Color {
+        match self.0.to_be_bytes() {
+            [2, red, green, blue] => Color::Rgb(red, green, blue),
+            [1, _, _, index] => Color::Indexed(index),
+            _ => Color::Default,
+        }
+    }
 }
 
 impl Cell {
@@ -92,16 +125,26 @@ impl Cell {
 
     /// Makes a cell of one column.
     pub(super) const fn new(character: char, style: Style) -> Self {
-        Self { character, marks: [0; MARKS_MAX], style }
+        Self {
+            head: character as u32 | (style.attributes.0 as u32) << ATTRIBUTES_SHIFT,
+            foreground: PackedColor::new(style.foreground),
+            background: PackedColor::new(style.background),
+            marks: [0; MARKS_MAX],
+        }
     }
 
     /// Makes the two halves of a cell of two columns.
     pub(super) const fn wide(character: char, style: Style) -> [Self; 2] {
         let mut cells = [Self::new(character, style), Self::new(' ', style)];
         let [left, right] = &mut cells;
-        left.style.attributes = style.attributes.with(Attributes::WIDE);
-        right.style.attributes = style.attributes.with(Attributes::TAIL);
+        left.head |= WIDE;
+        right.head |= TAIL;
         cells
+    }
+
+    /// Makes a cell that looks alike, with another character and no marks.
+    pub(super) const fn like(self, character: u8) -> Self {
+        Self { head: self.head & !CHARACTER | character as u32, ..self }
     }
 
     /// Makes what an erasure leaves: a space on the background of `style`.
@@ -111,10 +154,8 @@ impl Cell {
 
     /// Makes a space of half a wide character whose other half is gone.
     pub(super) fn blank_half(&mut self) {
-        self.character = ' ';
+        self.head = self.head & !(CHARACTER | WIDE | TAIL) | u32::from(' ');
         self.marks = [0; MARKS_MAX];
-        self.style.attributes =
-            self.style.attributes.without(Attributes::WIDE.with(Attributes::TAIL));
     }
 
     /// Adds a combining mark, if there is room for it.
@@ -128,8 +169,8 @@ impl Cell {
 
     /// Returns the character; a space where there is none.
     #[must_use]
-    pub const fn character(&self) -> char {
-        self.character
+    pub fn character(&self) -> char {
+        char::from_u32(self.head & CHARACTER).unwrap_or(' ')
     }
 
     /// Returns the marks that combine with the character.
@@ -143,19 +184,60 @@ impl Cell {
     /// Returns how the character looks.
     #[must_use]
     pub const fn style(&self) -> Style {
-        let wide = Attributes::WIDE.with(Attributes::TAIL);
-        Style { attributes: self.style.attributes.without(wide), ..self.style }
+        let [_, _, _, attributes] = (self.head >> ATTRIBUTES_SHIFT).to_be_bytes();
+        Style {
+            foreground: self.foreground.color(),
+            background: self.background.color(),
+            attributes: Attributes(attributes),
+        }
     }
 
     /// Returns whether this is the left half of a character of two columns.
     #[must_use]
     pub const fn is_wide(&self) -> bool {
-        self.style.attributes.contains(Attributes::WIDE)
+        self.head & WIDE != 0
     }
 
     /// Returns whether this is the right half of a character of two columns.
     #[must_use]
     pub const fn is_tail(&self) -> bool {
-        self.style.attributes.contains(Attributes::TAIL)
+        self.head & TAIL != 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn color() -> impl Strategy<Value = Color> {
+        prop_oneof![
+            Just(Color::Default),
+            any::<u8>().prop_map(Color::Indexed),
+            any::<(u8, u8, u8)>().prop_map(|(red, green, blue)| Color::Rgb(red, green, blue)),
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn a_cell_returns_what_it_was_made_of(
+            character in any::<char>(),
+            foreground in color(),
+            background in color(),
+            attributes in any::<u8>(),
+        ) {
+            let style = Style { foreground, background, attributes: Attributes(attributes) };
+            let cell = Cell::new(character, style);
+            prop_assert_eq!((cell.character(), cell.style()), (character, style));
+            prop_assert!(!cell.is_wide() && !cell.is_tail());
+            let [left, right] = Cell::wide(character, style);
+            prop_assert_eq!((left.character(), left.style(), right.style()), (character, style, style));
+            prop_assert!(left.is_wide() && right.is_tail());
+        }
+    }
+
+    #[test]
+    fn a_cell_has_16_bytes() {
+        assert_eq!(size_of::<Cell>(), 16);
     }
 }

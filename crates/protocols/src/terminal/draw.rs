@@ -53,6 +53,7 @@ pub fn draw(old: &Picture, new: &Picture) -> Vec<u8> {
                 CursorShape::Own => b"\x1b[0 q",
                 CursorShape::Block => b"\x1b[1 q",
                 CursorShape::Underscore => b"\x1b[3 q",
+                CursorShape::Bar => b"\x1b[5 q",
             });
         }
     }
@@ -86,11 +87,13 @@ impl Painter {
     fn row(&mut self, row: usize, old: &[Cell], new: &[Cell]) {
         let is_changed = changes(old, new);
         let blank_from = new.iter().rposition(|cell| *cell != Cell::BLANK).map_or(0, |at| at + 1);
-        let changed = is_changed.iter().enumerate().filter(|(_, is_changed)| **is_changed);
-        let in_blank = changed.clone().filter(|(column, _)| *column >= blank_from).count();
-        let end = if in_blank >= ERASED_MIN { blank_from } else { new.len() };
-        for (column, cell) in changed.take_while(|(column, _)| *column < end) {
-            let Some(cell) = new.get(column).filter(|_| *cell) else { continue };
+        let numbered = is_changed.iter().enumerate();
+        let changed = numbered.filter_map(|(column, is_changed)| is_changed.then_some(column));
+        let mut in_blank = changed.clone().filter(|column| *column >= blank_from);
+        let first_blank = in_blank.next().filter(|_| in_blank.count() + 1 >= ERASED_MIN);
+        let end = first_blank.unwrap_or(new.len());
+        for column in changed.take_while(|column| *column < end) {
+            let Some(cell) = new.get(column) else { continue };
             // The left half has brought it.
             if !cell.is_tail() {
                 self.fill_gap(row, column, new);
@@ -258,4 +261,101 @@ fn find_scroll(old: &Picture, new: &Picture) -> Option<(usize, usize, usize)> {
         }
     }
     best.map(|(_, found)| found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cx::testing::Lab;
+    use crate::terminal::tests::streams;
+    use crate::terminal::{PictureCursor, Terminal};
+    use proptest::prelude::*;
+    use std::string::String;
+
+    /// Returns what is drawn for `later` where `before` was received and drawn.
+    fn drawn(before: &str, later: &str) -> String {
+        let (mut terminal, mut lab) = (Terminal::new(80, 24), Lab::default());
+        terminal.receive(before.as_bytes(), &mut lab.cx());
+        let old = terminal.picture();
+        terminal.receive(later.as_bytes(), &mut lab.cx());
+        String::from_utf8(draw(&old, &terminal.picture())).unwrap()
+    }
+
+    #[test]
+    fn a_key_at_the_cursor_is_drawn_as_itself() {
+        assert_eq!(drawn("login: ", "r"), "r");
+        assert_eq!(drawn("login: r", "\x08 \x08"), "\x08 \x08");
+        assert_eq!(drawn("login: root", ""), "");
+    }
+
+    #[test]
+    fn only_what_changed_is_drawn() {
+        assert_eq!(drawn("one two three", "\x1b[1;5HTWO\x1b[1;14H"), "\x1b[1;5HTWO\x1b[6C");
+        assert_eq!(drawn("abcdef", "\x1b[1;1HX\x1b[1;4HY"), "\rXbcY");
+        assert_eq!(drawn("abc", "\x1b[1;31m!"), "\x1b[0;1;31m!\x1b[m");
+        assert_eq!(drawn("a longer line", "\x1b[1;3H\x1b[K"), "\x1b[1;3H\x1b[K");
+    }
+
+    #[test]
+    fn rows_that_moved_up_are_scrolled() {
+        let lines = |first: u32, last: u32| {
+            (first..=last)
+                .map(|n| std::format!("\r\nthis is line {n} of the page"))
+                .collect::<String>()
+        };
+        let drawn = drawn(&lines(1, 30), &lines(31, 31));
+        assert_eq!(drawn, "\x1b[1;24r\x1b[24H\n\x1b[r\x1b[24Hthis is line 31 of the page");
+    }
+
+    #[test]
+    fn another_size_is_drawn_from_the_beginning() {
+        let (old, mut new) = (Picture::new(80, 24), Picture::new(10, 2));
+        new.set_cell(1, 0, 'x', Style::PLAIN);
+        assert_eq!(draw(&old, &new), b"\x1b[m\x1b[H\x1b[2J\r\nx\x1b[H");
+    }
+
+    #[test]
+    fn a_cursor_is_hidden_and_shown_again() {
+        let (old, mut new) = (Picture::new(80, 24), Picture::new(80, 24));
+        new.set_cursor(None);
+        assert_eq!(draw(&old, &new), b"\x1b[?25l");
+        assert_eq!(draw(&new, &old), b"\x1b[H\x1b[0 q\x1b[?25h");
+    }
+
+    #[test]
+    fn a_cell_that_is_set_takes_the_other_half_of_a_pair_with_it() {
+        let (mut terminal, mut lab) = (Terminal::new(80, 24), Lab::default());
+        terminal.receive("a界b".as_bytes(), &mut lab.cx());
+        let mut picture = terminal.picture();
+        picture.set_cell(0, 2, 'x', Style::PLAIN);
+        let text: String = picture.row(0).iter().map(Cell::character).collect();
+        assert_eq!(text.trim_end(), "a xb");
+        picture.set_cursor(Some(PictureCursor { row: 24, ..PictureCursor::default() }));
+        assert_eq!(picture.cursor(), None);
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_drawn_is_what_is_seen(
+            steps in prop::collection::vec(streams(), 1..5),
+            columns in 1..40_u16,
+            rows in 1..12_u16,
+        ) {
+            let mut lab = Lab::default();
+            let (mut terminal, mut screen) = (Terminal::new(columns, rows), Terminal::new(columns, rows));
+            let mut old = Picture::new(columns, rows);
+            for step in steps {
+                terminal.receive(&step, &mut lab.cx());
+                let new = terminal.picture();
+                screen.receive(&draw(&old, &new), &mut lab.cx());
+                let seen = screen.picture();
+                let place = |picture: &Picture| picture.cursor().map(|at| (at.row, at.column));
+                prop_assert_eq!(place(&seen), place(&new));
+                for row in 0..rows {
+                    prop_assert_eq!(seen.row(row.into()), new.row(row.into()), "row {}", row);
+                }
+                old = new;
+            }
+        }
+    }
 }

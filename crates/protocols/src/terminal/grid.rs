@@ -42,21 +42,23 @@ impl Row {
         self.mend(column);
         self.mend(end);
         let cells = self.cells.get_mut(column..end).unwrap_or_default();
+        let blank = Cell::new(' ', style);
         for (cell, byte) in cells.iter_mut().zip(text) {
-            *cell = Cell::new(char::from(*byte), style);
+            *cell = blank.like(*byte);
         }
         self.extent = self.extent.max(end);
     }
 
-    /// Writes cells that belong together; what does not fit is left out.
-    pub(super) fn write(&mut self, column: usize, written: &[Cell]) {
-        let end = self.cells.len().min(column + written.len());
+    /// Writes cells that belong together; nothing is written where they have no room.
+    #[inline]
+    pub(super) fn write<const COUNT: usize>(&mut self, column: usize, written: [Cell; COUNT]) {
+        let end = column + COUNT;
         self.mend(column);
         self.mend(end);
-        for (cell, new) in self.cells.iter_mut().skip(column).zip(written) {
-            *cell = *new;
+        if let Some(cells) = self.cells.get_mut(column..end) {
+            cells.copy_from_slice(&written);
+            self.extent = self.extent.max(end);
         }
-        self.extent = self.extent.max(end);
     }
 
     /// Adds a combining mark to the character at or over `column`.
@@ -137,11 +139,17 @@ impl Row {
     }
 
     /// Makes spaces of a wide character that is cut by an edit which begins or ends at `column`.
+    #[inline]
     fn mend(&mut self, column: usize) {
         if self.cells.get(column).is_some_and(Cell::is_tail) {
-            let halves = self.cells.iter_mut().skip(column.saturating_sub(1)).take(2);
-            halves.for_each(Cell::blank_half);
+            self.part(column);
         }
+    }
+
+    #[cold]
+    fn part(&mut self, column: usize) {
+        let halves = self.cells.iter_mut().skip(column.saturating_sub(1)).take(2);
+        halves.for_each(Cell::blank_half);
     }
 
     fn set(&mut self, columns: Range<usize>, cell: Cell) {

@@ -11,10 +11,16 @@
 
 mod ansi;
 mod cell;
+#[cfg(test)]
+mod differential;
 mod draw;
 mod grid;
 pub mod heath19;
+mod input;
+pub mod line_discipline;
+mod parameters;
 mod picture;
+mod reports;
 mod screen;
 mod sgr;
 #[cfg(test)]
@@ -23,6 +29,7 @@ mod tests;
 pub use ansi::{Terminal, Written};
 pub use cell::{Attributes, Cell, Color, Style};
 pub use draw::draw;
+pub use input::{InputModes, MouseEncoding, MouseReports};
 pub use picture::{CursorShape, Picture, PictureCursor};
 
 /// The largest number of columns and of rows that a terminal may have.

@@ -19,6 +19,8 @@ pub enum CursorShape {
     Block,
     /// An underscore that blinks.
     Underscore,
+    /// A bar at the left that blinks.
+    Bar,
 }
 
 /// A cursor that is seen.

@@ -9,6 +9,8 @@
 
 use super::cell::{Cell, Style};
 use super::grid::Grid;
+use super::input::InputModes;
+use super::picture::CursorShape;
 use crate::meter::{Counter, Meter, Work};
 use alloc::string::String;
 use alloc::vec;
@@ -36,6 +38,8 @@ pub(super) struct Screen {
     last_printed: Option<char>,
     output: Vec<u8>,
     pub(super) modes: Modes,
+    /// DECRQCRA is answered.
+    pub(super) reports_checksums: bool,
     pub(super) title: String,
     pub(super) bells: u64,
     pub(super) cells_written: u64,
@@ -49,16 +53,20 @@ pub(super) struct Cursor {
     pub(super) column: usize,
     wrap_pending: bool,
     pub(super) style: Style,
-    charsets: [Charset; 2],
-    is_shifted_out: bool,
+    /// G0 to G3.
+    charsets: [Charset; 4],
+    /// Which of them is in force.
+    shift: usize,
+    /// SS2 and SS3: which of them is in force for one character.
+    single_shift: Option<usize>,
     /// DECOM: rows count from the upper margin.
     has_origin: bool,
 }
 
 impl Cursor {
     fn charset(&self) -> Charset {
-        let [g0, g1] = self.charsets;
-        if self.is_shifted_out { g1 } else { g0 }
+        let set = self.single_shift.unwrap_or(self.shift);
+        self.charsets.get(set).copied().unwrap_or_default()
     }
 }
 
@@ -69,6 +77,8 @@ pub(super) enum Charset {
     Ascii,
     /// DEC Special Graphics.
     Graphics,
+    /// British: the number sign is a pound sign.
+    British,
 }
 
 /// The modes that are on or off.
@@ -84,6 +94,9 @@ pub(super) struct Modes {
     pub(super) shows_cursor: bool,
     /// The alternate screen is shown.
     pub(super) is_alternate: bool,
+    /// DECSCUSR.
+    pub(super) cursor_shape: CursorShape,
+    pub(super) input: InputModes,
 }
 
 impl Default for Modes {
@@ -94,6 +107,8 @@ impl Default for Modes {
             feeds_and_returns: false,
             shows_cursor: true,
             is_alternate: false,
+            cursor_shape: CursorShape::Own,
+            input: InputModes::default(),
         }
     }
 }
@@ -121,6 +136,7 @@ impl Screen {
             last_printed: None,
             output: Vec::new(),
             modes: Modes::default(),
+            reports_checksums: false,
             title: String::new(),
             bells: 0,
             cells_written: 0,
@@ -172,12 +188,18 @@ impl Screen {
         self.last_printed = None;
         self.reset_modes();
         self.cursor = Cursor::default();
-        self.modes.is_alternate = false;
+        self.modes = Modes::default();
     }
 
-    /// DECSTR: as RIS, but text, tab stops and cursor stay.
+    /// DECSTR: as RIS, but text, tab stops, cursor, and what the mouse sends stay.
     pub(super) fn reset_modes(&mut self) {
-        self.modes = Modes { is_alternate: self.modes.is_alternate, ..Modes::default() };
+        let input = InputModes {
+            has_application_cursor: false,
+            has_application_keypad: false,
+            ..self.modes.input
+        };
+        let is_alternate = self.modes.is_alternate;
+        self.modes = Modes { is_alternate, input, ..Modes::default() };
         self.margins = 0..self.grid.rows();
         (self.saved_main, self.saved_alternate) = (Cursor::default(), Cursor::default());
         let (row, column) = (self.cursor.row, self.cursor.column);
@@ -188,7 +210,7 @@ impl Screen {
 
     /// Returns whether printable ASCII may be printed as it stands.
     pub(super) fn prints_ascii(&self) -> bool {
-        self.cursor.charset() == Charset::Ascii
+        self.cursor.single_shift.is_none() && self.cursor.charset() == Charset::Ascii
     }
 
     /// Prints a run of printable ASCII, and charges its bytes.
@@ -215,17 +237,18 @@ impl Screen {
         let character = match self.cursor.charset() {
             Charset::Ascii => character,
             Charset::Graphics => graphic(character),
+            Charset::British if character == '#' => '£',
+            Charset::British => character,
         };
+        self.cursor.single_shift = None;
         let style = self.cursor.style;
-        match character.width() {
-            None => meter.count(Counter::TerminalSequencesUnknown),
-            Some(0) => self.combine(character),
-            Some(1) => self.place(&[Cell::new(character, style)], meter),
-            Some(_) => self.place(&Cell::wide(character, style), meter),
+        match width(character) {
+            None => return meter.count(Counter::TerminalSequencesUnknown),
+            Some(0) => return self.combine(character),
+            Some(1) => self.place([Cell::new(character, style)], meter),
+            Some(_) => self.place(Cell::wide(character, style), meter),
         }
-        if character.width().is_some_and(|width| width > 0) {
-            self.last_printed = Some(character);
-        }
+        self.last_printed = Some(character);
     }
 
     /// REP: prints the last character again.
@@ -238,26 +261,27 @@ impl Screen {
         }
     }
 
-    fn place(&mut self, cells: &[Cell], meter: &mut Meter) {
+    #[inline]
+    fn place<const COUNT: usize>(&mut self, cells: [Cell; COUNT], meter: &mut Meter) {
         let columns = self.grid.columns();
-        if cells.len() > columns {
+        if COUNT > columns {
             return;
         }
         self.wrap_if_pending(meter);
-        if self.cursor.column + cells.len() > columns {
+        if self.cursor.column + COUNT > columns {
             if self.modes.wraps {
                 self.wrap(meter);
             } else {
-                self.cursor.column = columns - cells.len();
+                self.cursor.column = columns - COUNT;
             }
         }
         let Cursor { row, column, style, .. } = self.cursor;
         let Some(row) = self.grid.row_mut(row) else { return };
         if self.modes.inserts {
-            row.insert(column, cells.len(), Cell::erased(style));
+            row.insert(column, COUNT, Cell::erased(style));
         }
         row.write(column, cells);
-        self.advance(cells.len());
+        self.advance(COUNT);
     }
 
     fn combine(&mut self, mark: char) {
@@ -346,15 +370,21 @@ impl Screen {
         self.tabs.fill(false);
     }
 
-    /// SO and SI.
-    pub(super) fn shift(&mut self, out: bool) {
-        self.cursor.is_shifted_out = out;
+    /// SI, SO, LS2 and LS3: puts one of G0 to G3 in force.
+    pub(super) fn shift(&mut self, set: usize) {
+        self.cursor.shift = set;
     }
 
-    /// SCS: sets G1 or else G0.
-    pub(super) fn designate(&mut self, is_g1: bool, charset: Charset) {
-        let [g0, g1] = &mut self.cursor.charsets;
-        *(if is_g1 { g1 } else { g0 }) = charset;
+    /// SS2 and SS3: puts one of them in force for the next character.
+    pub(super) fn shift_once(&mut self, set: usize) {
+        self.cursor.single_shift = Some(set);
+    }
+
+    /// SCS: says what one of G0 to G3 is.
+    pub(super) fn designate(&mut self, set: usize, charset: Charset) {
+        if let Some(place) = self.cursor.charsets.get_mut(set) {
+            *place = charset;
+        }
     }
 
     // The cursor.
@@ -377,8 +407,17 @@ impl Screen {
 
     /// Returns the row as DSR reports it.
     pub(super) fn reported_row(&self) -> usize {
-        let origin = if self.cursor.has_origin { self.margins.start } else { 0 };
-        self.cursor.row.saturating_sub(origin)
+        self.cursor.row.saturating_sub(self.origin())
+    }
+
+    /// Returns whether DECOM is set.
+    pub(super) fn has_origin(&self) -> bool {
+        self.cursor.has_origin
+    }
+
+    /// Returns the row from which rows are counted.
+    pub(super) fn origin(&self) -> usize {
+        if self.cursor.has_origin { self.margins.start } else { 0 }
     }
 
     /// Goes up, and stops at the upper margin if it is not above.
@@ -572,6 +611,15 @@ impl Screen {
     }
 }
 
+/// Returns how many columns a character takes: the ranges that fill most pages are not looked up.
+fn width(character: char) -> Option<usize> {
+    match character {
+        ' '..='~' | '\u{a1}'..='\u{ac}' | '\u{ae}'..='\u{2ff}' => Some(1),
+        '\u{4e00}'..='\u{9fff}' | '\u{ac00}'..='\u{d7a3}' => Some(2),
+        _ => character.width(),
+    }
+}
+
 fn default_tabs(columns: usize) -> Vec<bool> {
     let mut tabs = vec![false; columns];
     tabs.iter_mut().skip(TAB_DISTANCE).step_by(TAB_DISTANCE).for_each(|tab| *tab = true);
@@ -583,4 +631,15 @@ fn graphic(character: char) -> char {
     const GRAPHICS: &str = "\u{a0}◆▒␉␌␍␊°±␤␋┘┐┌└┼⎺⎻─⎼⎽├┤┴┬│≤≥π≠£·";
     let place = u32::from(character).checked_sub(0x5f).and_then(|place| place.try_into().ok());
     place.and_then(|place| GRAPHICS.chars().nth(place)).unwrap_or(character)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_width_of_every_character_is_that_of_the_tables() {
+        let wrong = ('\0'..=char::MAX).find(|character| width(*character) != character.width());
+        assert_eq!(wrong, None);
+    }
 }

@@ -4,16 +4,20 @@
 //! space before red may be there or not (ISO 8613-6).
 
 use super::cell::{Attributes, Color, Style};
-use vte::Params;
+use super::parameters::Parameters;
 
 /// Applies the parameters of one SGR to `style`; returns how many of them are not known.
-pub(super) fn apply(style: &mut Style, parameters: &Params) -> u64 {
+pub(super) fn apply(style: &mut Style, parameters: &Parameters) -> u64 {
     let mut unknown = 0;
     let mut parameters = parameters.iter();
     while let Some(parameter) = parameters.next() {
         let is_known = match parameter {
             [38] => set(&mut style.foreground, listed(&mut parameters)),
             [48] => set(&mut style.background, listed(&mut parameters)),
+            // The colour of the underline, which has that of the character here.
+            [58] => listed(&mut parameters).is_some(),
+            [58, color @ ..] => joined(color).is_some(),
+            [59] => true,
             [38, color @ ..] => set(&mut style.foreground, joined(color)),
             [48, color @ ..] => set(&mut style.background, joined(color)),
             [4, 0] => {

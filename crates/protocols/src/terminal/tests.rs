@@ -416,10 +416,76 @@ fn row_74_replies_are_fixed_and_printable() {
     assert_eq!(bench.terminal.output(), replies);
 }
 
+#[test]
+fn what_the_mouse_keys_and_paste_shall_send_is_kept() {
+    let mut bench = Bench::with(80, 24, "\x1b[?1;66;1002;1006;2004;1004h");
+    let modes = InputModes {
+        has_application_cursor: true,
+        has_application_keypad: true,
+        brackets_paste: true,
+        reports_focus: true,
+        mouse: MouseReports::Drags,
+        mouse_encoding: MouseEncoding::Sgr,
+    };
+    assert_eq!((bench.terminal.input_modes(), bench.unknown()), (modes, 0));
+    bench.receive("\x1b[!p");
+    let kept = InputModes { has_application_cursor: false, has_application_keypad: false, ..modes };
+    assert_eq!(bench.terminal.input_modes(), kept);
+    bench.receive("\x1b=\x1bc");
+    assert_eq!(bench.terminal.input_modes(), InputModes::default());
+}
+
+#[test]
+fn modes_that_are_known_are_reported_and_others_are_not() {
+    let query = "\x1b[4$p\x1b[?7$p\x1b[?2004$p\x1b[?25h\x1b[?25$p\x1b[?1049$p\x1b[?6$p";
+    let bench = Bench::with(80, 24, query);
+    let replies = b"\x1b[4;2$y\x1b[?7;1$y\x1b[?2004;2$y\x1b[?25;1$y\x1b[?1049;2$y\x1b[?6;2$y";
+    assert_eq!((bench.terminal.output(), bench.unknown()), (&replies[..], 0));
+    let bench = Bench::with(80, 24, "\x1b[?31337$p\x1b[99$p");
+    assert_eq!((bench.terminal.output(), bench.unknown()), (&b""[..], 2));
+}
+
+#[test]
+fn a_checksum_is_told_only_to_a_host_that_may_know_it() {
+    let mut bench = Bench::with(80, 24, "AB\x1b[1mC\x1b[7;1;1;1;1;1*y");
+    assert_eq!((bench.terminal.output(), bench.unknown()), (&b""[..], 1));
+    bench.terminal.report_checksums(true);
+    bench.receive("\x1b[7;1;1;1;1;1*y\x1b[8;1;1;1;1;3*y\x1b[9;1;5;5;4;4*y");
+    let expected =
+        format!("\x1bP7!~FFBF\x1b\\\x1bP8!~{:04X}\x1b\\\x1bP9!~0000\x1b\\", 0x1_0000 - 0x146);
+    assert_eq!(String::from_utf8_lossy(bench.terminal.output()), expected);
+}
+
+#[test]
+fn the_shape_of_the_cursor_is_kept() {
+    let bench = Bench::with(80, 24, "\x1b[5 q");
+    let cursor = PictureCursor { row: 0, column: 0, shape: CursorShape::Bar };
+    assert_eq!(bench.terminal.picture().cursor(), Some(cursor));
+    assert_eq!(Bench::with(80, 24, "\x1b[9 q").unknown(), 1);
+}
+
+#[test]
+fn the_colour_of_an_underline_is_read_and_dropped() {
+    let bench = Bench::with(80, 24, "\x1b[4;58;5;1;3;58:2::1:2:3;59ma");
+    let attributes = Attributes::UNDERLINE.with(Attributes::ITALIC);
+    assert_eq!((bench.style(0, 0), bench.unknown()), (Style { attributes, ..Style::PLAIN }, 0));
+}
+
+#[test]
+fn four_sets_are_shifted_to_for_good_or_for_one_character() {
+    let sets = "\x1b)0\x1b*0\x1b+A";
+    shows(9, 1, &format!("{sets}q\x0eq\x0fq\x1bNqq\x1bO##\x1bnq\x1bo#"), "q─q─q£#─£", (0, 8));
+}
+
+#[test]
+fn the_british_set_has_a_pound_sign() {
+    shows(9, 1, "\x1b(A#a\x1b(B#", "£a#", (0, 3));
+}
+
 // Any bytes.
 
 /// Bytes of which most make sense.
-fn streams() -> impl Strategy<Value = Vec<u8>> {
+pub(super) fn streams() -> impl Strategy<Value = Vec<u8>> {
     let piece = prop_oneof![
         4 => "[ -~]{1,30}".prop_map(String::into_bytes),
         4 => "\x1b\\[[?>!]?[0-9;:]{0,6}[ @-~]".prop_map(String::into_bytes),
@@ -499,7 +565,7 @@ proptest! {
     #[test]
     fn replies_hold_nothing_but_numbers_of_the_cursor(stream in streams()) {
         let bench = Bench::with(80, 24, stream);
-        let allowed = b"\x1b[?>;0123456789ncR";
+        let allowed = b"\x1b[?>;0123456789ncR$y";
         prop_assert!(bench.terminal.output().iter().all(|byte| allowed.contains(byte)));
     }
 

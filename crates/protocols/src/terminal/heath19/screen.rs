@@ -128,7 +128,7 @@ impl Screen {
             if self.inserts {
                 row.insert(column, 1, Cell::BLANK);
             }
-            row.write(column, &[Cell::new(character, style)]);
+            row.write(column, [Cell::new(character, style)]);
         }
         self.cells_written += 1;
         if column < LAST_COLUMN {

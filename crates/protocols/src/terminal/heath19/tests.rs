@@ -289,7 +289,7 @@ fn item_17_xoff_answers_what_comes_after_112_bytes_and_xon_follows_below_96() {
 #[test]
 fn item_17_xon_waits_until_fewer_than_96_bytes_are_left() {
     let mut bench = held(1);
-    bench.receive("\n".repeat(1) + &"a".repeat(112));
+    bench.receive(format!("\n{}", "a".repeat(112)));
     bench.said();
     // The line feed of the first SCROLL leaves 112 bytes, and the next one is held again.
     bench.key(Key::Scroll, false);
@@ -522,7 +522,6 @@ fn keys_that_find_the_fifo_of_a_held_screen_full_ring() {
 
 // The output.
 
-// attack row 74
 #[test]
 fn row_74_replies_are_fixed_and_refused_when_nobody_takes_them() {
     let bench = Bench::with("\x1bZ\x1bn".repeat(1000));

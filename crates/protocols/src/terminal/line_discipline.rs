@@ -1,0 +1,440 @@
+//! The input of a line from a terminal that echoes by itself: canonical form, then erase, kill
+//! and escape, as Multics has them.
+//!
+//! On a half-duplex NVT the person sees what was typed, struck over each other as on paper, and no
+//! server can take a character back from there. So a line means what the eye sees. Each typed
+//! graphic has a column; backspace, carriage return, space and tab only move. The canonical form
+//! gives the columns from left to right, the graphics of one column in the order of their codes
+//! with a backspace between two, and a space for a column without any. What is struck twice over
+//! itself, in which order, and what blanks follow the last graphic cannot be seen, and is gone.
+//!
+//! Then the line is edited, position by position:
+//!
+//! - the erase character alone takes away the position before it, or all blanks before it; struck
+//!   over others, in whatever order, it takes away its own position;
+//! - the kill character takes away everything up to itself;
+//! - the escape character before one of the three stands for that one, and before one to three
+//!   octal digits for the character of that code.
+//!
+//! The set is that of NVT ASCII (RFC 854): other codes and the controls that do not move are
+//! dropped. Nothing is sent: who types sees it already.
+
+use crate::cx::Cx;
+use crate::meter::{Account, Counter, Work};
+use alloc::vec::Vec;
+
+/// The columns of a line: what goes farther is dropped.
+pub const COLUMNS_MAX: usize = 1024;
+/// The characters that may be typed into one line, motions among them.
+pub const TYPED_MAX: usize = 4096;
+
+const BS: u8 = 0x08;
+
+/// The characters that mean something, and where tabs stop.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Conventions {
+    /// Takes a position away.
+    pub erase: u8,
+    /// Takes the line away.
+    pub kill: u8,
+    /// Takes the meaning of the next away.
+    pub escape: u8,
+    /// The columns from one tab stop of the terminal to the next.
+    pub tab_distance: usize,
+}
+
+impl Default for Conventions {
+    /// `#`, `@` and `\`, and the tab stops of most terminals.
+    fn default() -> Self {
+        Self { erase: b'#', kill: b'@', escape: b'\\', tab_distance: 8 }
+    }
+}
+
+/// A reader of lines.
+#[derive(Debug, Default)]
+pub struct LineDiscipline {
+    conventions: Conventions,
+    page: Page,
+    typed: usize,
+    line: Option<Vec<u8>>,
+}
+
+impl LineDiscipline {
+    /// Makes a reader that has read nothing.
+    #[must_use]
+    pub fn new(conventions: Conventions) -> Self {
+        Self { conventions, ..Self::default() }
+    }
+
+    /// Takes typed bytes up to the end of a line; returns how many.
+    ///
+    /// None is taken while a line waits. LF ends a line, and a CR before it moves as any other.
+    pub fn receive(&mut self, bytes: &[u8], cx: &mut Cx<'_>) -> usize {
+        if self.line.is_some() {
+            return 0;
+        }
+        let account = cx.meter.enter(Account::Terminal);
+        let end = bytes.iter().position(|byte| *byte == b'\n');
+        let typed = bytes.get(..end.unwrap_or(bytes.len())).unwrap_or_default();
+        for byte in typed.iter().filter(|byte| **byte != 0) {
+            let has_place =
+                self.typed < TYPED_MAX && self.page.strike(*byte, self.conventions.tab_distance);
+            self.typed = self.typed.saturating_add(1);
+            cx.meter.add(Counter::TerminalLineBytesDropped, u64::from(!has_place));
+        }
+        let taken = typed.len() + usize::from(end.is_some());
+        cx.meter.work(Work::TerminalByte, taken);
+        if end.is_some() {
+            let page = core::mem::take(&mut self.page);
+            self.line = Some(edit(&page, &self.conventions));
+            self.typed = 0;
+        }
+        cx.meter.enter(account);
+        taken
+    }
+
+    /// Returns the line that was read, without its end, and makes room for the next.
+    pub fn event(&mut self) -> Option<Vec<u8>> {
+        self.line.take()
+    }
+
+    /// Returns how many characters were typed into the line that has not ended.
+    #[must_use]
+    pub fn typed(&self) -> usize {
+        self.typed
+    }
+}
+
+/// Returns the canonical form of a typed line, which must not hold its end.
+#[must_use]
+pub fn canonical(typed: &[u8], tab_distance: usize) -> Vec<u8> {
+    let mut page = Page::default();
+    for byte in typed {
+        page.strike(*byte, tab_distance);
+    }
+    let mut line = Vec::new();
+    page.columns.iter().for_each(|column| column.write(&mut line));
+    line
+}
+
+/// The graphics that were struck in one column: bit n is the character of code n.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Column(u128);
+
+impl Column {
+    const BLANK: Self = Self(0);
+
+    const fn of(graphic: u8) -> Self {
+        Self(1 << (graphic & 0x7f))
+    }
+
+    const fn has(self, graphic: u8) -> bool {
+        self.0 & Self::of(graphic).0 != 0
+    }
+
+    fn write(self, line: &mut Vec<u8>) {
+        if self == Self::BLANK {
+            line.push(b' ');
+        }
+        let mut is_first = true;
+        for graphic in (b'!'..=b'~').filter(|graphic| self.has(*graphic)) {
+            if !is_first {
+                line.push(BS);
+            }
+            line.push(graphic);
+            is_first = false;
+        }
+    }
+
+    /// Returns the value of an octal digit that stands alone.
+    fn octal(self) -> Option<u8> {
+        (b'0'..=b'7').find(|digit| self == Self::of(*digit)).map(|digit| digit - b'0')
+    }
+}
+
+/// A line as it stands on the paper.
+#[derive(Debug, Default)]
+struct Page {
+    /// The columns up to the last graphic.
+    columns: Vec<Column>,
+    /// Where the next character is struck.
+    column: usize,
+}
+
+impl Page {
+    /// Strikes a character or moves; returns whether there was a place for it.
+    fn strike(&mut self, byte: u8, tab_distance: usize) -> bool {
+        self.column = match byte {
+            BS => self.column.saturating_sub(1),
+            b'\r' => 0,
+            b' ' => self.column + 1,
+            b'\t' => {
+                let distance = tab_distance.max(1);
+                (self.column / distance).saturating_add(1).saturating_mul(distance)
+            }
+            b'!'..=b'~' if self.column < COLUMNS_MAX => {
+                if self.columns.len() <= self.column {
+                    self.columns.resize(self.column + 1, Column::BLANK);
+                }
+                if let Some(column) = self.columns.get_mut(self.column) {
+                    column.0 |= Column::of(byte).0;
+                }
+                self.column + 1
+            }
+            _ => return false,
+        };
+        // A carriage that stands at its end stays there.
+        self.column = self.column.min(COLUMNS_MAX);
+        true
+    }
+}
+
+/// What is left in a position after editing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Position {
+    Struck(Column),
+    /// A character that was escaped.
+    Literal(u8),
+}
+
+fn edit(page: &Page, conventions: &Conventions) -> Vec<u8> {
+    let Conventions { erase, kill, escape, .. } = *conventions;
+    let mut positions: Vec<Position> = Vec::new();
+    let mut rest = page.columns.as_slice();
+    while let Some((column, later)) = rest.split_first() {
+        rest = later;
+        if *column == Column::of(escape)
+            && let Some((literal, later)) = escaped(later, conventions)
+        {
+            positions.push(Position::Literal(literal));
+            rest = later;
+        } else if *column == Column::of(erase) {
+            erase_before(&mut positions);
+        } else if column.has(erase) {
+            // It has taken away what it was struck over, a kill character too.
+        } else if column.has(kill) {
+            positions.clear();
+        } else {
+            positions.push(Position::Struck(*column));
+        }
+    }
+    let mut line = Vec::new();
+    for position in positions {
+        match position {
+            Position::Struck(column) => column.write(&mut line),
+            Position::Literal(literal) => line.push(literal),
+        }
+    }
+    line
+}
+
+fn erase_before(positions: &mut Vec<Position>) {
+    let blank = Position::Struck(Column::BLANK);
+    let blanks = positions.iter().rev().take_while(|position| **position == blank).count();
+    positions.truncate(positions.len() - blanks.max(1).min(positions.len()));
+}
+
+/// Reads what follows an escape character, if that gives it a meaning.
+fn escaped<'a>(columns: &'a [Column], conventions: &Conventions) -> Option<(u8, &'a [Column])> {
+    let (first, later) = columns.split_first()?;
+    let Conventions { erase, kill, escape, .. } = *conventions;
+    if let Some(literal) = [erase, kill, escape].into_iter().find(|one| *first == Column::of(*one))
+    {
+        return Some((literal, later));
+    }
+    let digits = columns.iter().take(3).map_while(|column| column.octal());
+    let (count, code) =
+        digits.fold((0, 0_u16), |(count, code), digit| (count + 1, code * 8 + u16::from(digit)));
+    // NVT ASCII ends at 177; without a digit there is nothing to replace.
+    let code = u8::try_from(code).ok().filter(|code| count > 0 && code.is_ascii())?;
+    Some((code, columns.get(count..).unwrap_or_default()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cx::testing::Lab;
+    use proptest::prelude::*;
+    use std::string::String;
+
+    /// Returns the lines that are read of `typed`.
+    fn lines(typed: &[u8]) -> Vec<String> {
+        let (mut discipline, mut lab) = (LineDiscipline::default(), Lab::default());
+        let (mut rest, mut lines) = (typed, Vec::new());
+        while !rest.is_empty() {
+            let taken = discipline.receive(rest, &mut lab.cx());
+            rest = &rest[taken..];
+            lines.extend(discipline.event().map(|line| String::from_utf8(line).unwrap()));
+        }
+        lines
+    }
+
+    #[track_caller]
+    fn reads(typed: &str, line: &str) {
+        assert_eq!(lines(typed.as_bytes()), [line]);
+        assert_eq!(lines(&typed.replace('\n', "\r\n").into_bytes()), [line]);
+    }
+
+    #[test]
+    fn a_line_ends_at_lf_with_or_without_cr() {
+        assert_eq!(lines(b"one\ntwo\r\nthr"), ["one", "two"]);
+        reads("\n", "");
+    }
+
+    #[test]
+    fn the_graphics_of_a_column_stand_in_the_order_of_their_codes() {
+        reads("n\x08o\n", "n\x08o");
+        reads("o\x08n\n", "n\x08o");
+        reads("word\r____\n", "_\x08w_\x08o_\x08r_\x08d");
+    }
+
+    #[test]
+    fn what_cannot_be_seen_is_gone() {
+        reads("a\x08a  \x08\x08b \t \n", "ab");
+        reads("\ta\x08\x08\x08 x\n", "       xa");
+    }
+
+    #[test]
+    fn erase_takes_the_position_before_it_and_all_blanks_at_once() {
+        reads("helo#lo\n", "hello");
+        reads("abc###\n", "");
+        reads("####a\n", "a");
+        reads("ab   #c\n", "abc");
+        reads("a_\x08b##c\n", "c");
+    }
+
+    #[test]
+    fn erase_struck_over_others_takes_its_own_position() {
+        reads("abx\x08#c\n", "abc");
+        reads("abc\r #\n", "ac");
+        reads("ab@\x08#c\n", "abc");
+    }
+
+    #[test]
+    fn kill_takes_everything_before_it() {
+        reads("logn@login root\n", "login root");
+        reads("a@b@c\n", "c");
+    }
+
+    #[test]
+    fn escape_takes_the_meaning_and_writes_codes() {
+        reads("a\\#b\\@c\\\\d\n", "a#b@c\\d");
+        reads("\\101\\7\\1779\\8\\400\n", "A\x07\x7f9\\8\\400");
+        reads("\\\n", "\\");
+        reads("\\\\#\n", "");
+        reads("\\#\x08_\n", "\\");
+    }
+
+    #[test]
+    fn other_conventions_have_other_characters() {
+        let conventions = Conventions { erase: b'<', tab_distance: 4, ..Conventions::default() };
+        let (mut discipline, mut lab) = (LineDiscipline::new(conventions), Lab::default());
+        assert_eq!(discipline.receive(b"ab<#\tc\nnext", &mut lab.cx()), 7);
+        assert_eq!(discipline.event().unwrap(), b"a#    c");
+    }
+
+    #[test]
+    fn controls_and_codes_outside_of_the_set_are_dropped_and_counted() {
+        let (mut discipline, mut lab) = (LineDiscipline::default(), Lab::default());
+        discipline.receive(b"a\0\x07\xe9\x7f\x1bb\n", &mut lab.cx());
+        assert_eq!(discipline.event().unwrap(), b"ab");
+        assert_eq!(lab.counted(Counter::TerminalLineBytesDropped), 4);
+    }
+
+    #[test]
+    fn no_byte_is_taken_while_a_line_waits() {
+        let (mut discipline, mut lab) = (LineDiscipline::default(), Lab::default());
+        assert_eq!(discipline.receive(b"one\ntwo\n", &mut lab.cx()), 4);
+        assert_eq!(discipline.receive(b"two\n", &mut lab.cx()), 0);
+        assert_eq!(discipline.event().unwrap(), b"one");
+        assert_eq!(discipline.receive(b"two\n", &mut lab.cx()), 4);
+    }
+
+    #[test]
+    fn a_line_without_end_has_its_limits() {
+        let (mut discipline, mut lab) = (LineDiscipline::default(), Lab::default());
+        discipline.receive(&[b'a'; 100_000], &mut lab.cx());
+        discipline.receive(b"\rb\n", &mut lab.cx());
+        assert_eq!(discipline.event().unwrap().len(), COLUMNS_MAX);
+        assert_eq!(lab.counted(Counter::TerminalLineBytesDropped), 98_978);
+        discipline.receive(&"x\r".repeat(2000).into_bytes(), &mut lab.cx());
+        discipline.receive(&b"\t".repeat(96), &mut lab.cx());
+        discipline.receive(b"\r!\n", &mut lab.cx());
+        assert_eq!(discipline.event().unwrap(), b"x");
+    }
+
+    /// Bytes of which most make sense.
+    fn typed() -> impl Strategy<Value = Vec<u8>> {
+        let byte = prop_oneof![
+            4 => b'!'..=b'~',
+            2 => prop::sample::select(b"#@\\01234567".to_vec()),
+            3 => prop::sample::select(b" \t\x08\r".to_vec()),
+            1 => any::<u8>().prop_filter("an end", |byte| *byte != b'\n'),
+        ];
+        prop::collection::vec(byte, 0..200)
+    }
+
+    /// Motions from one column to another, of which there are always several.
+    fn motion(from: usize, to: usize, choice: u8) -> Vec<u8> {
+        if to < from && choice.is_multiple_of(3) {
+            return std::vec![BS; from - to];
+        }
+        let (mut bytes, mut at) = (Vec::new(), from);
+        if to < from || choice.is_multiple_of(5) {
+            (bytes, at) = (std::vec![b'\r'], 0);
+        }
+        while choice.is_multiple_of(2) && (at / 8 + 1) * 8 <= to {
+            bytes.push(b'\t');
+            at = (at / 8 + 1) * 8;
+        }
+        bytes.resize(bytes.len() + to - at, b' ');
+        bytes
+    }
+
+    proptest! {
+        #[test]
+        fn the_canonical_form_is_its_own(typed in typed()) {
+            let line = canonical(&typed, 8);
+            prop_assert_eq!(canonical(&line, 8), line);
+        }
+
+        #[test]
+        fn only_what_the_eye_sees_counts(
+            strikes in prop::collection::vec((0..40_usize, b'!'..=b'~', any::<u8>()), 0..60),
+            order in any::<u64>(),
+        ) {
+            let mut shuffled = strikes.clone();
+            let mut chance = crate::chance::Chance::from_seed(order);
+            for at in (1..shuffled.len()).rev() {
+                shuffled.swap(at, usize::try_from(chance.below(at as u64 + 1)).unwrap());
+            }
+            let paper = |strikes: &[(usize, u8, u8)], turn: u8| {
+                let (mut typed, mut at) = (Vec::new(), 0);
+                for (column, graphic, choice) in strikes {
+                    typed.extend(motion(at, *column, choice.wrapping_add(turn)));
+                    typed.push(*graphic);
+                    at = column + 1;
+                }
+                typed
+            };
+            let one = canonical(&paper(&strikes, 0), 8);
+            prop_assert_eq!(one, canonical(&paper(&shuffled, 1), 8));
+        }
+
+        #[test]
+        fn a_line_and_its_canonical_form_are_read_alike(mut typed in typed()) {
+            let mut line = canonical(&typed, 8);
+            line.push(b'\n');
+            typed.push(b'\n');
+            prop_assert_eq!(lines(&typed), lines(&line));
+        }
+
+        #[test]
+        fn a_line_without_special_characters_is_read_as_its_canonical_form(
+            typed in "[a-z0-9 \t\r\x08]{0,80}",
+        ) {
+            let line = String::from_utf8(canonical(typed.as_bytes(), 8)).unwrap();
+            prop_assert_eq!(lines(&(typed + "\n").into_bytes()), [line]);
+        }
+    }
+}

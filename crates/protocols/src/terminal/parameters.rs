@@ -1,0 +1,195 @@
+//! The parameters of a control sequence (ECMA-48 §5.4), and a reader of the sequences that come
+//! whole and in the usual form.
+//!
+//! Nearly all control sequences are CSI, perhaps a private mark, numbers, and a final. One that
+//! has anything else in it, or does not end in the bytes at hand, is left to the parser, which
+//! takes it from its beginning.
+
+/// How many numbers are kept; a sequence with more has none.
+pub(super) const NUMBERS_MAX: usize = 32;
+
+/// The numbers of a control sequence; those not given are 0.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Parameters {
+    numbers: [u16; NUMBERS_MAX],
+    count: usize,
+    /// Bit n: number n is joined to the one before it by a colon.
+    joined: u32,
+}
+
+impl Parameters {
+    /// No parameters.
+    pub(super) const NONE: Self = Self { numbers: [0; NUMBERS_MAX], count: 0, joined: 0 };
+
+    /// Takes over what the parser has read.
+    pub(super) fn of(parameters: &vte::Params) -> Self {
+        let mut taken = Self::NONE;
+        for parameter in parameters {
+            for (place, number) in parameter.iter().enumerate() {
+                taken.push(*number, place > 0);
+            }
+        }
+        taken
+    }
+
+    fn push(&mut self, number: u16, is_joined: bool) {
+        if let Some(place) = self.numbers.get_mut(self.count) {
+            *place = number;
+            self.joined |= u32::from(is_joined) << self.count;
+            self.count += 1;
+        }
+    }
+
+    /// Returns a number, or 0.
+    pub(super) fn get(&self, place: usize) -> usize {
+        match self.joined {
+            0 if place < self.count => self.numbers.get(place).copied().unwrap_or(0).into(),
+            0 => 0,
+            _ => self.all().nth(place).unwrap_or(0),
+        }
+    }
+
+    /// Returns a number for which 0 and nothing mean 1.
+    pub(super) fn count(&self, place: usize) -> usize {
+        self.get(place).max(1)
+    }
+
+    /// Returns how many parameters there are.
+    pub(super) fn len(&self) -> usize {
+        self.iter().count()
+    }
+
+    /// Returns the first number of each parameter.
+    pub(super) fn all(&self) -> impl Iterator<Item = usize> {
+        self.iter().map(|parameter| parameter.first().copied().unwrap_or(0).into())
+    }
+
+    /// Returns each parameter with the numbers that are joined to it.
+    pub(super) fn iter(&self) -> Iter<'_> {
+        Iter { rest: self.numbers.get(..self.count).unwrap_or_default(), joined: self.joined }
+    }
+}
+
+/// The parameters one after the other.
+#[derive(Clone, Debug)]
+pub(super) struct Iter<'a> {
+    rest: &'a [u16],
+    /// Bit n is about number n of the rest.
+    joined: u32,
+}
+
+impl<'a> Iterator for Iter<'a> {
+    type Item = &'a [u16];
+
+    fn next(&mut self) -> Option<&'a [u16]> {
+        let count = 1 + (self.joined >> 1).trailing_ones();
+        let (parameter, rest) = self.rest.split_at_checked(count as usize)?;
+        (self.rest, self.joined) = (rest, self.joined.checked_shr(count).unwrap_or(0));
+        Some(parameter)
+    }
+}
+
+/// What a control sequence in the usual form has beside its parameters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Sequence {
+    /// One of `<=>?`.
+    pub(super) private: Option<u8>,
+    pub(super) last: u8,
+    /// How many bytes it takes, ESC and final among them.
+    pub(super) bytes: usize,
+}
+
+impl Sequence {
+    /// Reads a sequence at the front of `bytes`, if it is whole and has the usual form.
+    ///
+    /// `parameters` must be empty. They are filled in place: to move them costs more than to read
+    /// them.
+    #[inline]
+    pub(super) fn read(bytes: &[u8], parameters: &mut Parameters) -> Option<Self> {
+        let [0x1b, b'[', rest @ ..] = bytes else { return None };
+        let private = rest.first().copied().filter(|byte| matches!(byte, b'<'..=b'?'));
+        let start = 2 + usize::from(private.is_some());
+        let (mut number, mut is_joined) = (0_u16, false);
+        for (place, byte) in bytes.iter().enumerate().skip(start) {
+            match byte {
+                b'0'..=b'9' => {
+                    number = number.saturating_mul(10).saturating_add(u16::from(byte - b'0'));
+                }
+                b';' | b':' => {
+                    // The last number must have its place too.
+                    if parameters.count + 1 >= NUMBERS_MAX {
+                        return None;
+                    }
+                    parameters.push(number, is_joined);
+                    (number, is_joined) = (0, *byte == b':');
+                }
+                b'@'..=b'~' => {
+                    parameters.push(number, is_joined);
+                    return Some(Self { private, last: *byte, bytes: place + 1 });
+                }
+                _ => return None,
+            }
+        }
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::vec::Vec;
+
+    /// Each parameter with its numbers, the private mark, the final, and the length.
+    type Read = (Vec<Vec<u16>>, Option<u8>, u8, usize);
+
+    fn read(bytes: &[u8]) -> Option<Read> {
+        let mut parameters = Parameters::NONE;
+        let Sequence { private, last, bytes } = Sequence::read(bytes, &mut parameters)?;
+        Some((parameters.iter().map(<[u16]>::to_vec).collect(), private, last, bytes))
+    }
+
+    /// What the parser has found: parameters, intermediates, whether it is cut, and the final.
+    #[derive(Default)]
+    struct Found(Vec<FoundSequence>);
+
+    type FoundSequence = (Vec<Vec<u16>>, Vec<u8>, bool, char);
+
+    impl vte::Perform for Found {
+        fn csi_dispatch(&mut self, p: &vte::Params, i: &[u8], is_cut: bool, last: char) {
+            let parameters = Parameters::of(p).iter().map(<[u16]>::to_vec).collect();
+            self.0.push((parameters, i.to_vec(), is_cut, last));
+        }
+    }
+
+    #[test]
+    fn numbers_are_listed_or_joined() {
+        let expected = std::vec![std::vec![0], std::vec![38, 2, 0, 65_535], std::vec![7]];
+        assert_eq!(read(b"\x1b[;38:2::99999;7mx"), Some((expected, None, b'm', 17)));
+        assert_eq!(read(b"\x1b[?H"), Some((std::vec![std::vec![0]], Some(b'?'), b'H', 4)));
+    }
+
+    #[test]
+    fn what_is_not_whole_or_not_usual_is_not_read() {
+        for bytes in [&b"\x1b["[..], b"\x1b[1;2", b"\x1b[1 q", b"\x1b[1\n2H", b"\x1b[1?h", b"\x1bM"]
+        {
+            assert_eq!(read(bytes), None);
+        }
+        assert!(read(&[b"\x1b[", &[b';'; 31][..], b"m"].concat()).is_some());
+        assert!(read(&[b"\x1b[", &[b';'; 32][..], b"m"].concat()).is_none());
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_read_is_what_the_parser_finds(bytes in "\x1b\\[[?>]?[0-9;:]{0,40}[@-~]") {
+            let mut found = Found::default();
+            vte::Parser::<512>::default().advance(&mut found, bytes.as_bytes());
+            if let Some((parameters, private, last, length)) = read(bytes.as_bytes()) {
+                prop_assert_eq!(length, bytes.len());
+                let private: Vec<_> = private.into_iter().collect();
+                let expected = std::vec![(parameters, private, false, char::from(last))];
+                prop_assert_eq!(found.0, expected);
+            }
+        }
+    }
+}

@@ -1,0 +1,29 @@
+//! Any bytes typed into a line: its canonical form is its own, and both are read alike.
+#![no_main]
+
+use fuzz::bench::Bench;
+use fuzz::corpus::plant;
+use libfuzzer_sys::fuzz_target;
+use protocols::terminal::line_discipline::{Conventions, LineDiscipline, canonical};
+
+fuzz_target!(init: plant(&seeds()), |input: &[u8]| {
+    // Beyond the limit of a line the typed form loses what the canonical one may still hold.
+    let Some(typed) = input.get(..input.len().min(1000)) else { return };
+    let typed: Vec<u8> = typed.iter().copied().filter(|byte| *byte != b'\n').collect();
+    let line = canonical(&typed, Conventions::default().tab_distance);
+    assert_eq!(canonical(&line, Conventions::default().tab_distance), line);
+    assert_eq!(read(&typed), read(&line));
+});
+
+fn read(typed: &[u8]) -> Option<Vec<u8>> {
+    let (mut bench, mut discipline) = (Bench::default(), LineDiscipline::default());
+    discipline.receive(typed, &mut bench.cx());
+    discipline.receive(b"\n", &mut bench.cx());
+    discipline.event()
+}
+
+fn seeds() -> Vec<Vec<u8>> {
+    let lines: [&[u8]; 4] =
+        [b"helo#lo", b"word\r____", b"logn@login \\#\\101\\\\", b"\ta\x08b  \t#x"];
+    lines.into_iter().map(<[u8]>::to_vec).collect()
+}

@@ -1,0 +1,165 @@
+//! What terminals are measured with: five kinds of output, made from a seed.
+//!
+//! No recording of a real session is needed: what costs a terminal its time is known, and each
+//! kind has much of one of it. All are for a screen of 80 columns and 24 rows.
+
+use protocols::chance::Chance;
+use std::fmt::Write as _;
+
+/// A kind of output.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// Lines of words, as a file that is shown.
+    Plain,
+    /// The same, each word in a colour of its own.
+    Colour,
+    /// What an editor does: motions, erasures, insertions, scrolling between margins.
+    Edits,
+    /// Lines of wide characters, with some narrow ones and marks.
+    Wide,
+    /// Full screens of which each cell has its own colours and attributes.
+    Dense,
+}
+
+impl Kind {
+    /// All of them, in the order of the report.
+    pub(super) const ALL: [Self; 5] =
+        [Self::Plain, Self::Colour, Self::Edits, Self::Wide, Self::Dense];
+
+    /// Returns the name in the report.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Plain => "plain text",
+            Self::Colour => "SGR colour",
+            Self::Edits => "full-screen edits",
+            Self::Wide => "Unicode wide",
+            Self::Dense => "dense cells",
+        }
+    }
+}
+
+/// Makes at least `bytes` of one kind, and ends at a place where any other may begin.
+pub(super) fn make(kind: Kind, bytes: usize, seed: u64) -> Vec<u8> {
+    let mut chance = Chance::from_seed(seed);
+    let mut text = String::with_capacity(bytes + 65_536);
+    while text.len() < bytes {
+        match kind {
+            Kind::Plain => line(&mut text, &mut chance, false),
+            Kind::Colour => line(&mut text, &mut chance, true),
+            Kind::Edits => edit(&mut text, &mut chance),
+            Kind::Wide => wide_line(&mut text, &mut chance),
+            Kind::Dense => dense_screen(&mut text, &mut chance),
+        }
+    }
+    text.push_str("\x1b[m\x1b[r\x1b[24H");
+    text.into_bytes()
+}
+
+/// Makes at least `bytes` of all kinds by turns, some thousand bytes of each at a time.
+pub(super) fn mixed(bytes: usize) -> Vec<u8> {
+    // A dense screen has a little more.
+    const PIECE: usize = 50_000;
+    let turns = bytes.div_ceil(PIECE * Kind::ALL.len());
+    let pieces =
+        (0_u64..).take(turns).flat_map(|seed| Kind::ALL.map(|kind| make(kind, PIECE, seed)));
+    pieces.flatten().collect()
+}
+
+fn word(text: &mut String, chance: &mut Chance) {
+    for _ in 0..2 + chance.below(8) {
+        let letter = u8::try_from(chance.below(26)).unwrap_or(0);
+        text.push(char::from(b'a' + letter));
+    }
+}
+
+fn line(text: &mut String, chance: &mut Chance, is_coloured: bool) {
+    // As in most output, some lines are short and few wrap.
+    for _ in 0..1 + chance.below(15) {
+        if is_coloured {
+            colour(text, chance);
+        }
+        word(text, chance);
+        if is_coloured {
+            text.push_str("\x1b[0m");
+        }
+        text.push(' ');
+    }
+    text.push_str("\r\n");
+}
+
+fn colour(text: &mut String, chance: &mut Chance) {
+    let (index, byte) = (chance.below(8), chance.below(256));
+    // Writing to a String cannot fail.
+    _ = match chance.below(4) {
+        0 => write!(text, "\x1b[3{index}m"),
+        1 => write!(text, "\x1b[1;9{index}m"),
+        2 => write!(text, "\x1b[38;5;{byte}m"),
+        _ => write!(text, "\x1b[38;2;{byte};{};{}m", chance.below(256), chance.below(256)),
+    };
+}
+
+fn edit(text: &mut String, chance: &mut Chance) {
+    let (row, column) = (1 + chance.below(24), 1 + chance.below(80));
+    _ = write!(text, "\x1b[{row};{column}H");
+    let count = 1 + chance.below(6);
+    match chance.below(10) {
+        0..=3 => word(text, chance),
+        4 => text.push_str("\x1b[K"),
+        5 => _ = write!(text, "\x1b[{count}P"),
+        6 => _ = write!(text, "\x1b[{count}@"),
+        7 => _ = write!(text, "\x1b[7m{count:>4}%\x1b[m"),
+        8 => _ = write!(text, "\x1b[{count}L\x1b[{row}H\x1b[{count}M"),
+        _ => _ = write!(text, "\x1b[3;22r\x1b[22H\n\x1b[3H\x1bM\x1b[r"),
+    }
+}
+
+fn wide_line(text: &mut String, chance: &mut Chance) {
+    for _ in 0..10 + chance.below(28) {
+        let (start, many) = match chance.below(16) {
+            0 => ('a', 26),
+            1 => ('À', 64),
+            2 => ('🌀', 64),
+            3..=5 => ('ぁ', 80),
+            6 => ('가', 4000),
+            _ => ('一', 8000),
+        };
+        let code = u32::from(start) + u32::try_from(chance.below(many)).unwrap_or(0);
+        text.extend(char::from_u32(code));
+        if chance.below(40) == 0 {
+            text.push('\u{301}');
+        }
+    }
+    text.push_str("\r\n");
+}
+
+fn dense_screen(text: &mut String, chance: &mut Chance) {
+    text.push_str("\x1b[H");
+    for _ in 0..80 * 24 {
+        let (front, back) = (chance.below(256), chance.below(256));
+        let letter = u8::try_from(chance.below(26)).unwrap_or(0);
+        _ = write!(text, "\x1b[38;5;{front};48;5;{back};1;3;4m{}", char::from(b'A' + letter));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stream_is_the_same_every_time_and_long_enough() {
+        for kind in Kind::ALL {
+            let stream = make(kind, 10_000, 1);
+            assert!(stream.len() >= 10_000, "{}", kind.name());
+            assert_eq!(stream, make(kind, 10_000, 1));
+            assert_ne!(stream, make(kind, 10_000, 2));
+        }
+    }
+
+    #[test]
+    fn a_mixed_stream_has_all_kinds_in_equal_parts() {
+        let mixed = mixed(300_000);
+        assert!(mixed.len() >= 300_000);
+        let wide = mixed.iter().filter(|byte| **byte >= 0x80).count();
+        assert!(wide > mixed.len() / 10);
+    }
+}
