@@ -123,11 +123,11 @@ impl Session {
     }
 
     fn prepare(&mut self) -> Result<()> {
-        self.read_until(|text| text.ends_with(b"# ") || text.ends_with(b"$ "))?;
+        self.read_until(|text| ends_with(text, b"# ") || ends_with(text, b"$ "))?;
         // Options are still being negotiated when the first prompt comes.
         self.drain(QUIET)?;
         self.type_keys(SET_PROMPT)?;
-        self.read_until(|text| text.ends_with(PROMPT))?;
+        self.read_until(|text| ends_with(text, PROMPT))?;
         self.drain(QUIET)
     }
 
@@ -276,6 +276,12 @@ impl Session {
     }
 }
 
+/// Returns whether `text` ends with `prompt`, but for the cursor that a painter of screens shows
+/// again behind it.
+fn ends_with(text: &[u8], prompt: &[u8]) -> bool {
+    text.strip_suffix(b"\x1b[?25h").unwrap_or(text).ends_with(prompt)
+}
+
 fn name_of(command: &Command) -> String {
     command.get_program().to_string_lossy().into_owned()
 }
@@ -283,7 +289,8 @@ fn name_of(command: &Command) -> String {
 /// More than any answer that is waited for.
 const TEXT_LIMIT: usize = 1 << 20;
 
-fn nanos(time: Duration) -> u64 {
+/// Returns `time` in nanoseconds.
+pub(super) fn nanos(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 

@@ -12,6 +12,7 @@ mod goodput;
 mod login;
 mod meter;
 mod rounds;
+mod sessions;
 mod stack;
 mod steps;
 mod telnetd;
@@ -23,6 +24,7 @@ use anyhow::{Context, Result, bail};
 use conditions::{Cast, Conditions};
 use records::table::Table;
 use serde_json::Value;
+use sessions::Crowd;
 use std::fmt::Write as _;
 use std::io::Write as _;
 use std::path::Path;
@@ -39,11 +41,14 @@ usage: ./x bench NAME [--rounds N] [--keys N] [--two-cores] [--json]
   steps    what a station costs between read and write, in one process
   terminal our terminal on a stream of bytes, beside alacritty's
   login    whole logins, both ends: Telnet of others and ours, ssh, mosh, and bytes alone
+  sessions many sessions at once at our login server, on one processor
 
   --rounds N     rounds, of which medians are taken (default 7, at least 1)
   --keys N       keys in each round (default 200, from 10 to 3000)
   --megabytes N  the long text of login (default 100, from 1 to 1000)
   --path WORD    of login only the ways with this word in their name; may be repeated
+  --sessions N   how many sessions at once (default 1000, at most 4000)
+  --seconds N    for how long each of them gets a key in every second (default 10)
   --two-cores    the servers on another processor than driver and clients
   --json         all data as JSON instead of tables";
 
@@ -56,6 +61,7 @@ struct Options {
     amount: Amount,
     /// Which ways to log in, if not all.
     paths: Vec<String>,
+    crowd: Crowd,
     two_cores: bool,
     as_json: bool,
 }
@@ -84,9 +90,11 @@ pub(crate) fn run(root: &Path, arguments: &[&str]) -> Result<()> {
         "meter" => |conditions, options| meter::run(conditions, options.amount),
         "terminal" => |conditions, options| terminal::run(conditions, options.amount),
         "login" => |conditions, options| login::run(conditions, options.amount, &options.paths),
+        "sessions" => |conditions, options| sessions::run(conditions, options.crowd),
         _ => bail!("there is no benchmark '{}'\n{USAGE}", name.escape_debug()),
     };
-    let conditions = Conditions::set(options.two_cores)?;
+    // The people must not take the server's processor.
+    let conditions = Conditions::set(options.two_cores || *name == "sessions")?;
     let report = benchmark(&conditions, &options)?;
     report.print(&conditions, options.as_json)
 }
@@ -99,7 +107,9 @@ fn say(text: &str) -> Result<()> {
 
 fn parse(arguments: &[&str]) -> Result<Options> {
     let amount = Amount { rounds: 7, keys: 200, screenfuls: 5, megabytes: 100 };
-    let mut options = Options { amount, paths: Vec::new(), two_cores: false, as_json: false };
+    let crowd = Crowd { sessions: 1000, seconds: 10 };
+    let mut options =
+        Options { amount, paths: Vec::new(), crowd, two_cores: false, as_json: false };
     let mut words = arguments.iter();
     while let Some(word) = words.next() {
         match *word {
@@ -108,6 +118,8 @@ fn parse(arguments: &[&str]) -> Result<Options> {
             "--keys" => options.amount.keys = number(words.next(), 10..=3000)?,
             "--megabytes" => options.amount.megabytes = number(words.next(), 1..=1000)?,
             "--path" => options.paths.push((*words.next().context(USAGE)?).to_owned()),
+            "--sessions" => options.crowd.sessions = number(words.next(), 1..=4000)?,
+            "--seconds" => options.crowd.seconds = number(words.next(), 1..=1000)?,
             "--two-cores" => options.two_cores = true,
             "--json" => options.as_json = true,
             _ => bail!("'{}' is not understood\n{USAGE}", word.escape_debug()),

@@ -281,7 +281,7 @@ pub(super) fn show_by_turns(
 }
 
 /// Returns the numbers below `count` in an order of chance.
-fn shuffled(count: usize, chance: &mut Chance) -> Vec<usize> {
+pub(super) fn shuffled(count: usize, chance: &mut Chance) -> Vec<usize> {
     let mut order: Vec<_> = (0..count).map(|at| (chance.next_u64(), at)).collect();
     order.sort_unstable();
     order.into_iter().map(|(_, at)| at).collect()

@@ -4,9 +4,7 @@
 use super::folder::Folder;
 use super::path::{Far, Near, Path, words};
 use crate::bench::driver::{Server, Session};
-use crate::bench::telnetd::{
-    Listener, on_the_far_processor, program, set_environment, shell,
-};
+use crate::bench::telnetd::{Listener, on_the_far_processor, program, set_environment, shell};
 use crate::bench::typing::{Via, plumb};
 use anyhow::{Context, Result};
 use os::process::Program;

@@ -120,9 +120,7 @@ impl Near {
             Self::Plumb(via) => {
                 (plumb()?, words(&["login", &via.host(), &port, "--via", &via.name()]))
             }
-            Self::PlumbTls => {
-                (plumb()?, words(&["login", &format!("telnets://127.0.0.1:{port}")]))
-            }
+            Self::PlumbTls => (plumb()?, words(&["login", &format!("telnets://127.0.0.1:{port}")])),
             Self::Ssh => (program("ssh", "openssh-client")?, folder.ssh_arguments(&port)),
             Self::Socat => (
                 program("socat", "socat")?,
