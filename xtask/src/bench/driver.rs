@@ -27,7 +27,7 @@ const PROMPT: &[u8] = b"ready> ";
 const SET_PROMPT: &[u8] = b"PS1='rea''dy> '\r";
 /// What the screen is made of; the prompt does not contain it.
 pub(super) const SCREEN_CHARACTER: u8 = b'#';
-const SCREEN_COLUMNS: usize = 80;
+pub(super) const SCREEN_COLUMNS: usize = 80;
 const SCREEN_LINES: usize = 24;
 
 /// Returns the text of a full screen.
@@ -54,12 +54,41 @@ pub(super) struct Used {
     pub(super) server_ns: Option<u64>,
 }
 
+/// The server of one session.
+#[derive(Debug)]
+pub(super) enum Server {
+    /// A program of our own.
+    Program(Program),
+    /// One that has left whoever started it, and that ends when its client does.
+    Daemon(u32),
+}
+
+impl Server {
+    fn id(&self) -> u32 {
+        match self {
+            Self::Program(program) => program.id(),
+            Self::Daemon(id) => *id,
+        }
+    }
+}
+
+/// What a long text has cost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Transfer {
+    /// From the key that asked for it to the prompt behind it.
+    pub(super) wall_ns: u64,
+    /// Processor time of the client.
+    pub(super) client_ns: Option<u64>,
+    /// Processor time of the server.
+    pub(super) server_ns: Option<u64>,
+}
+
 /// A session that is typed into.
 #[derive(Debug)]
 pub(super) struct Session {
     // Dropped first: the server sees the end of its connection.
     terminal: PtyProgram,
-    server: Option<Program>,
+    server: Option<Server>,
     clock: Monotonic,
     buffer: Vec<u8>,
 }
@@ -67,26 +96,38 @@ pub(super) struct Session {
 impl Session {
     /// Starts `client`, and the server that answers it if it is to call one; waits for the shell.
     pub(super) fn open(client: Command, server: Option<&Listener>) -> Result<Self> {
-        let name = client.get_program().to_string_lossy().into_owned();
-        let terminal = Pty::open(WINDOW)?.start(client);
-        let terminal = terminal.with_context(|| format!("cannot start {name}"))?;
-        let mut session =
-            Self { terminal, server: None, clock: Monotonic::start(), buffer: vec![0; 65_536] };
+        let name = name_of(&client);
+        let mut session = Self::start(client)?;
         if let Some(listener) = server {
             let answered = listener.answer(PATIENCE);
             let program = answered.with_context(|| session.last_words(&name))?;
-            session.server = Some(program);
+            session.server = Some(Server::Program(program));
         }
         session.prepare().with_context(|| format!("{name} did not reach the shell"))?;
         Ok(session)
     }
 
+    /// Starts `client`, which calls `server`, that listens already; waits for the shell.
+    pub(super) fn open_to(client: Command, server: Server) -> Result<Self> {
+        let name = name_of(&client);
+        let mut session = Self { server: Some(server), ..Self::start(client)? };
+        session.prepare().with_context(|| format!("{name} did not reach the shell"))?;
+        Ok(session)
+    }
+
+    fn start(client: Command) -> Result<Self> {
+        let name = name_of(&client);
+        let terminal = Pty::open(WINDOW)?.start(client);
+        let terminal = terminal.with_context(|| format!("cannot start {name}"))?;
+        Ok(Self { terminal, server: None, clock: Monotonic::start(), buffer: vec![0; 65_536] })
+    }
+
     fn prepare(&mut self) -> Result<()> {
-        self.read_until(|text| text.ends_with(b"# ") || text.ends_with(b"$ "))?;
+        self.read_until(|text| ends_with(text, b"# ") || ends_with(text, b"$ "))?;
         // Options are still being negotiated when the first prompt comes.
         self.drain(QUIET)?;
         self.type_keys(SET_PROMPT)?;
-        self.read_until(|text| text.ends_with(PROMPT))?;
+        self.read_until(|text| ends_with(text, PROMPT))?;
         self.drain(QUIET)
     }
 
@@ -153,6 +194,33 @@ impl Session {
         Ok(text)
     }
 
+    /// Has the shell show `file`, which has `count` times [`SCREEN_CHARACTER`] in it.
+    pub(super) fn transfer(&mut self, file: &Path, count: usize) -> Result<Transfer> {
+        self.drain(Duration::ZERO)?;
+        self.type_keys(format!("cat {}", file.display()).as_bytes())?;
+        self.drain(QUIET)?;
+        let before = self.used();
+        let struck_at = self.clock.now();
+        self.type_keys(b"\r")?;
+        let (mut seen, mut end) = (0, Vec::new());
+        while seen < count || !end.ends_with(PROMPT) {
+            let text = self.read(self.clock.now() + PATIENCE)?;
+            seen += text.iter().filter(|byte| **byte == SCREEN_CHARACTER).count();
+            // The prompt may come in pieces.
+            end.extend_from_slice(text);
+            end.drain(..end.len().saturating_sub(PROMPT.len()));
+        }
+        let wall_ns = nanos(self.clock.now() - struck_at);
+        self.drain(QUIET)?;
+        let after = self.used();
+        let spent = |before: Option<u64>, after: Option<u64>| after?.checked_sub(before?);
+        Ok(Transfer {
+            wall_ns,
+            client_ns: spent(before.client_ns, after.client_ns),
+            server_ns: spent(before.server_ns, after.server_ns),
+        })
+    }
+
     fn rest(&self, time: Duration) -> Result<()> {
         wait(&mut [], &self.clock, Some(self.clock.now() + time))?;
         Ok(())
@@ -160,10 +228,10 @@ impl Session {
 
     /// Returns the processor time used so far.
     pub(super) fn used(&mut self) -> Used {
-        let of = |program: &Program| processor_time(program.id()).map(nanos);
+        let of = |id: u32| processor_time(id).map(nanos);
         Used {
-            client_ns: of(self.terminal.program()),
-            server_ns: self.server.as_ref().and_then(of),
+            client_ns: of(self.terminal.program().id()),
+            server_ns: self.server.as_ref().map(Server::id).and_then(of),
         }
     }
 
@@ -220,10 +288,21 @@ impl Session {
     }
 }
 
+/// Returns whether `text` ends with `prompt`, but for the cursor that a painter of screens shows
+/// again behind it.
+fn ends_with(text: &[u8], prompt: &[u8]) -> bool {
+    text.strip_suffix(b"\x1b[?25h").unwrap_or(text).ends_with(prompt)
+}
+
+fn name_of(command: &Command) -> String {
+    command.get_program().to_string_lossy().into_owned()
+}
+
 /// More than any answer that is waited for.
 const TEXT_LIMIT: usize = 1 << 20;
 
-fn nanos(time: Duration) -> u64 {
+/// Returns `time` in nanoseconds.
+pub(super) fn nanos(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 

@@ -145,7 +145,7 @@ mod tests {
     #[test]
     fn the_data_has_every_ratio_to_the_peer() {
         let measured = [path("shell", 100, 1), path("(i)", 200, 1)];
-        let amount = Amount { rounds: 1, keys: 1, screenfuls: 1 };
+        let amount = Amount { rounds: 1, keys: 1, screenfuls: 1, megabytes: 1 };
         let section = section(Kind::Busybox, &measured, amount);
         assert_eq!(section.data["paths"][0]["echo_p50_to_inetutils"]["median"], 0.5);
         assert_eq!(section.table.rows().len(), 2);

@@ -169,7 +169,8 @@ mod tests {
     #[test]
     fn the_ratio_stands_in_the_row_of_the_meter_alone() {
         let measured = [path("a on", 110), path("a off", 100)];
-        let section = processes(&measured, Amount { rounds: 1, keys: 1, screenfuls: 0 });
+        let section =
+            processes(&measured, Amount { rounds: 1, keys: 1, screenfuls: 0, megabytes: 1 });
         assert_eq!(section.table.rows()[0][2], "1.10 (1.10-1.10)");
         assert_eq!(section.table.rows()[1][2], "");
         assert_eq!(section.data[0]["echo_p50_on_to_off"]["median"], 1.1);

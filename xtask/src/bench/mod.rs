@@ -9,9 +9,11 @@ mod conditions;
 mod driver;
 mod echo;
 mod goodput;
+mod login;
 mod meter;
 mod predict;
 mod rounds;
+mod sessions;
 mod stack;
 mod steps;
 mod telnetd;
@@ -23,6 +25,7 @@ use anyhow::{Context, Result, bail};
 use conditions::{Cast, Conditions};
 use records::table::Table;
 use serde_json::Value;
+use sessions::Crowd;
 use std::fmt::Write as _;
 use std::io::Write as _;
 use std::path::Path;
@@ -39,9 +42,15 @@ usage: ./x bench NAME [--rounds N] [--keys N] [--two-cores] [--json]
   goodput  what arrives over paths that lose packets, in virtual time, beside smoltcp's figures
   steps    what a station costs between read and write, in one process
   terminal our terminal on a stream of bytes, beside alacritty's
+  login    whole logins, both ends: Telnet of others and ours, ssh, mosh, and bytes alone
+  sessions many sessions at once at our login server, on one processor
 
   --rounds N     rounds, of which medians are taken (default 7, at least 1)
   --keys N       keys in each round (default 200, from 10 to 3000)
+  --megabytes N  the long text of login (default 100, from 1 to 1000)
+  --path WORD    of login only the ways with this word in their name; may be repeated
+  --sessions N   how many sessions at once (default 1000, at most 4000)
+  --seconds N    for how long each of them gets a key in every second (default 10)
   --two-cores    the servers on another processor than driver and clients
   --json         all data as JSON instead of tables";
 
@@ -49,9 +58,12 @@ usage: ./x bench NAME [--rounds N] [--keys N] [--two-cores] [--json]
 const WIDTH: usize = 110;
 
 /// What the command line asks for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 struct Options {
     amount: Amount,
+    /// Which ways to log in, if not all.
+    paths: Vec<String>,
+    crowd: Crowd,
     two_cores: bool,
     as_json: bool,
 }
@@ -75,31 +87,42 @@ pub(crate) fn run(root: &Path, arguments: &[&str]) -> Result<()> {
         _ => {}
     }
     let options = parse(rest)?;
-    let benchmark = match *name {
-        "echo" => echo::run,
-        "meter" => meter::run,
-        "predict" => predict::run,
-        "terminal" => terminal::run,
+    let benchmark: Benchmark = match *name {
+        "echo" => |conditions, options| echo::run(conditions, options.amount),
+        "meter" => |conditions, options| meter::run(conditions, options.amount),
+        "predict" => |conditions, options| predict::run(conditions, options.amount),
+        "terminal" => |conditions, options| terminal::run(conditions, options.amount),
+        "login" => |conditions, options| login::run(conditions, options.amount, &options.paths),
+        "sessions" => |conditions, options| sessions::run(conditions, options.crowd),
         _ => bail!("there is no benchmark '{}'\n{USAGE}", name.escape_debug()),
     };
-    let conditions = Conditions::set(options.two_cores)?;
-    let report = benchmark(&conditions, options.amount)?;
+    // The people must not take the server's processor.
+    let conditions = Conditions::set(options.two_cores || *name == "sessions")?;
+    let report = benchmark(&conditions, &options)?;
     report.print(&conditions, options.as_json)
 }
+
+type Benchmark = fn(&Conditions, &Options) -> Result<Report>;
 
 fn say(text: &str) -> Result<()> {
     writeln!(std::io::stdout(), "{text}").context("the text cannot be written")
 }
 
 fn parse(arguments: &[&str]) -> Result<Options> {
-    let amount = Amount { rounds: 7, keys: 200, screenfuls: 5 };
-    let mut options = Options { amount, two_cores: false, as_json: false };
+    let amount = Amount { rounds: 7, keys: 200, screenfuls: 5, megabytes: 100 };
+    let crowd = Crowd { sessions: 1000, seconds: 10 };
+    let mut options =
+        Options { amount, paths: Vec::new(), crowd, two_cores: false, as_json: false };
     let mut words = arguments.iter();
     while let Some(word) = words.next() {
         match *word {
             "--rounds" => options.amount.rounds = number(words.next(), 1..=1000)?,
             // A terminal's line has room for 4095 characters.
             "--keys" => options.amount.keys = number(words.next(), 10..=3000)?,
+            "--megabytes" => options.amount.megabytes = number(words.next(), 1..=1000)?,
+            "--path" => options.paths.push((*words.next().context(USAGE)?).to_owned()),
+            "--sessions" => options.crowd.sessions = number(words.next(), 1..=4000)?,
+            "--seconds" => options.crowd.seconds = number(words.next(), 1..=1000)?,
             "--two-cores" => options.two_cores = true,
             "--json" => options.as_json = true,
             _ => bail!("'{}' is not understood\n{USAGE}", word.escape_debug()),

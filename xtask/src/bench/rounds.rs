@@ -4,6 +4,7 @@
 //! for longer than a round moves both sides of a ratio, and what is shorter moves one round of
 //! several, which a median leaves out.
 
+use super::driver::Transfer;
 use records::statistics::{median, percentile};
 use serde_json::{Value, json};
 
@@ -20,6 +21,8 @@ pub(super) struct Round {
     pub(super) screenful_ns: Vec<u64>,
     /// From the key that asked for each screenful to its last byte.
     pub(super) key_to_screen_ns: Vec<u64>,
+    /// A long text.
+    pub(super) transfer: Option<Transfer>,
 }
 
 impl Round {
@@ -31,6 +34,21 @@ impl Round {
     /// Returns the median time of a screenful.
     pub(super) fn screenful(&self) -> Option<u64> {
         median(&self.screenful_ns)
+    }
+
+    /// Returns the processor time of client and server together for one key.
+    pub(super) fn both_ns_per_key(&self) -> Option<u64> {
+        self.client_ns_per_key?.checked_add(self.server_ns_per_key?)
+    }
+
+    /// Returns how long the long text took.
+    pub(super) fn transfer_wall(&self) -> Option<u64> {
+        Some(self.transfer?.wall_ns)
+    }
+
+    /// Returns the processor time of client and server together for the long text.
+    pub(super) fn transfer_both(&self) -> Option<u64> {
+        self.transfer?.client_ns?.checked_add(self.transfer?.server_ns?)
     }
 }
 
@@ -100,6 +118,9 @@ fn round_to_json(round: &Round) -> Value {
         "server_cpu_ns_per_key": round.server_ns_per_key,
         "screenful_ns": round.screenful_ns,
         "key_to_screen_ns": round.key_to_screen_ns,
+        "transfer_wall_ns": round.transfer_wall(),
+        "transfer_client_cpu_ns": round.transfer.and_then(|transfer| transfer.client_ns),
+        "transfer_server_cpu_ns": round.transfer.and_then(|transfer| transfer.server_ns),
     })
 }
 
@@ -136,6 +157,11 @@ pub(super) fn micros(ns: Option<u64>) -> String {
 /// Returns a time in milliseconds with two places, for a column headed (ms).
 pub(super) fn millis(ns: Option<u64>) -> String {
     in_unit(ns, 1_000_000.0, 2)
+}
+
+/// Returns a time in seconds with two places, for a column headed (s).
+pub(super) fn seconds(ns: Option<u64>) -> String {
+    in_unit(ns, 1_000_000_000.0, 2)
 }
 
 fn in_unit(ns: Option<u64>, unit_ns: f64, places: usize) -> String {

@@ -10,6 +10,7 @@ use os::readiness::{PollFd, PollFlags, Wake, wait};
 use os::{schedule, socket};
 use protocols::time::Duration;
 use std::env;
+use std::ffi::OsString;
 use std::net::{TcpListener, TcpStream};
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
@@ -36,22 +37,53 @@ impl Kind {
         }
     }
 
-    fn command(self, shell: &Path) -> Result<Command> {
-        let mut command = match self {
-            Self::Inetutils => {
-                let mut command = Command::new(program("telnetd", "inetutils-telnetd")?);
-                command.args(["-h", "-E"]).arg(shell);
-                command
-            }
-            Self::Busybox => {
-                let mut command = Command::new(program("busybox", "busybox-static")?);
-                command.args(["telnetd", "-i", "-f", "/dev/null", "-l"]).arg(shell);
-                command
-            }
+    /// Returns how it is started, to run `shell`.
+    pub(super) fn service(self, shell: &Path) -> Result<Service> {
+        let (name, words) = (self.name(), ["-h", "-E"].as_slice());
+        let (program, words) = match self {
+            Self::Inetutils => (program("telnetd", "inetutils-telnetd")?, words),
+            Self::Busybox => (
+                program("busybox", "busybox-static")?,
+                ["telnetd", "-i", "-f", "/dev/null", "-l"].as_slice(),
+            ),
         };
-        set_environment(&mut command);
-        Ok(command)
+        let mut arguments: Vec<OsString> = words.iter().map(OsString::from).collect();
+        arguments.push(shell.into());
+        Ok(Service { name: name.to_owned(), program, arguments })
     }
+}
+
+/// How a server is started with a connection, as a line of inetd.conf says it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Service {
+    /// The name, for an error.
+    pub(super) name: String,
+    /// The program.
+    pub(super) program: PathBuf,
+    /// Its arguments.
+    pub(super) arguments: Vec<OsString>,
+}
+
+impl Service {
+    fn command(&self) -> Command {
+        let mut command = Command::new(&self.program);
+        command.args(&self.arguments);
+        set_environment(&mut command);
+        command
+    }
+}
+
+/// Runs `start` with the calling thread on the first processor of `pinning`, so that what it
+/// starts runs there; then the thread goes to the second.
+pub(super) fn on_the_far_processor<T>(
+    pinning: Option<(usize, usize)>,
+    start: impl FnOnce() -> Result<T>,
+) -> Result<T> {
+    let Some((far, near)) = pinning else { return start() };
+    schedule::pin_to(far)?;
+    let started = start();
+    schedule::pin_to(near)?;
+    started
 }
 
 /// Gives `command` an environment that is the same on every machine.
@@ -82,8 +114,7 @@ fn search_path() -> String {
 #[derive(Debug)]
 pub(super) struct Listener {
     socket: TcpListener,
-    kind: Kind,
-    shell: PathBuf,
+    service: Service,
     /// The processor of the servers, and the one to return to.
     pinning: Option<(usize, usize)>,
 }
@@ -93,8 +124,13 @@ impl Listener {
     ///
     /// With `pinning` the servers run on the first processor, and the caller on the second.
     pub(super) fn open(kind: Kind, pinning: Option<(usize, usize)>) -> Result<Self> {
+        Self::open_for(kind.service(&shell())?, pinning)
+    }
+
+    /// As [`Self::open`], for any server.
+    pub(super) fn open_for(service: Service, pinning: Option<(usize, usize)>) -> Result<Self> {
         let socket = TcpListener::bind("0.0.0.0:0").context("cannot listen")?;
-        Ok(Self { socket, kind, shell: shell(), pinning })
+        Ok(Self { socket, service, pinning })
     }
 
     /// Returns the port.
@@ -115,22 +151,15 @@ impl Listener {
             bail!("nobody called for {} s", limit.as_secs());
         }
         let (connection, _) = self.socket.accept()?;
-        if let Some((server, _)) = self.pinning {
-            schedule::pin_to(server)?;
-        }
-        let started = self.start(connection);
-        if let Some((_, own)) = self.pinning {
-            schedule::pin_to(own)?;
-        }
-        started
+        on_the_far_processor(self.pinning, || self.start(connection))
     }
 
     fn start(&self, connection: TcpStream) -> Result<Program> {
         let connection = OwnedFd::from(connection);
-        let mut command = self.kind.command(&self.shell)?;
+        let mut command = self.service.command();
         command.stdin(connection.try_clone()?).stdout(connection.try_clone()?);
         command.stderr(Stdio::null());
-        Program::start(&mut command).with_context(|| format!("cannot start {}", self.kind.name()))
+        Program::start(&mut command).with_context(|| format!("cannot start {}", self.service.name))
     }
 }
 
@@ -146,15 +175,17 @@ mod tests {
 
     #[test]
     fn a_server_runs_the_shell_that_it_is_told() {
-        let Ok(command) = Kind::Busybox.command(Path::new("/bin/own")) else {
+        let Ok(service) = Kind::Busybox.service(Path::new("/bin/own")) else {
             return eprintln!("skipped: no busybox");
         };
-        assert_eq!(command.get_args().last().unwrap(), "/bin/own");
+        assert_eq!(service.command().get_args().last().unwrap(), "/bin/own");
     }
 
     #[test]
     fn nobody_who_calls_is_an_error_after_the_limit() {
-        let listener = Listener::open(Kind::Inetutils, None).unwrap();
+        let Ok(listener) = Listener::open(Kind::Inetutils, None) else {
+            return eprintln!("skipped: no inetutils telnetd");
+        };
         assert!(listener.answer(Duration::from_millis(1)).is_err());
     }
 }

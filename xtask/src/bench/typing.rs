@@ -33,6 +33,8 @@ pub(super) struct Amount {
     pub(super) keys: usize,
     /// How many screenfuls in each round.
     pub(super) screenfuls: usize,
+    /// How long the long text is, in megabytes of 10^6 bytes.
+    pub(super) megabytes: usize,
 }
 
 /// What is typed into.
@@ -96,7 +98,8 @@ impl Client {
 }
 
 impl Via {
-    fn name(&self) -> String {
+    /// Returns what `--via` takes.
+    pub(super) fn name(&self) -> String {
         match self {
             Self::Kernel => "kernel".to_owned(),
             Self::Tun(number) => format!("tun:plumb{number}"),
@@ -104,7 +107,7 @@ impl Via {
     }
 
     /// Returns where the server is for who comes this way.
-    fn host(&self) -> String {
+    pub(super) fn host(&self) -> String {
         match self {
             Self::Kernel => "127.0.0.1".to_owned(),
             Self::Tun(number) => format!("10.82.{number}.1"),
@@ -112,7 +115,7 @@ impl Via {
     }
 
     /// Makes the TUN, which stays for as long as the bench's network does.
-    fn prepare(&self) -> Result<()> {
+    pub(super) fn prepare(&self) -> Result<()> {
         let Self::Tun(number) = self else { return Ok(()) };
         let name = format!("plumb{number}");
         run_ip(&["tuntap", "add", "dev", &name, "mode", "tun"])?;
@@ -147,10 +150,12 @@ pub(super) fn prepare(clients: &[(&str, Client)]) -> Result<()> {
 }
 
 /// A file with a full screen, removed when it is dropped.
-struct Screen(PathBuf);
+#[derive(Debug)]
+pub(super) struct Screen(pub(super) PathBuf);
 
 impl Screen {
-    fn new() -> Result<Self> {
+    /// Writes the file.
+    pub(super) fn new() -> Result<Self> {
         let file = env::temp_dir().join(format!("plumb-bench-{}", process::id()));
         fs::write(&file, screen_text()).with_context(|| format!("cannot write {file:?}"))?;
         Ok(Self(file))
@@ -192,12 +197,22 @@ pub(super) fn measure(
 }
 
 /// Any will do: it decides the order and the gaps.
-const SEED: u64 = 1982;
+pub(super) const SEED: u64 = 1982;
 
-struct Typist<'a> {
+/// A session that is typed into, and what was found out.
+#[derive(Debug)]
+pub(super) struct Typist<'a> {
     label: &'a str,
-    session: Session,
+    /// The session.
+    pub(super) session: Session,
     round: Round,
+}
+
+impl<'a> Typist<'a> {
+    /// Takes a session that has been opened.
+    pub(super) fn new(label: &'a str, session: Session) -> Self {
+        Self { label, session, round: Round::default() }
+    }
 }
 
 fn open<'a>(clients: &[(&'a str, Client)], listener: &Listener) -> Result<Vec<Typist<'a>>> {
@@ -206,12 +221,13 @@ fn open<'a>(clients: &[(&'a str, Client)], listener: &Listener) -> Result<Vec<Ty
         let server = client.calls_a_server().then_some(listener);
         let session = Session::open(client.command(port)?, server)
             .with_context(|| format!("cannot log in by {label}"))?;
-        Ok(Typist { label, session, round: Round::default() })
+        Ok(Typist::new(label, session))
     };
     clients.iter().map(typist).collect()
 }
 
-fn type_by_turns(
+/// Types `keys` into each, one in a turn; adds the processor time of each end.
+pub(super) fn type_by_turns(
     mut typists: Vec<Typist<'_>>,
     keys: usize,
     chance: &mut Chance,
@@ -245,7 +261,8 @@ fn gap(chance: &mut Chance) -> Duration {
 
 const AFTERMATH: Duration = Duration::from_millis(100);
 
-fn show_by_turns(
+/// Has each show the screen of `file` so many times, one in a turn.
+pub(super) fn show_by_turns(
     mut typists: Vec<Typist<'_>>,
     screenfuls: usize,
     file: &Path,
@@ -264,7 +281,7 @@ fn show_by_turns(
 }
 
 /// Returns the numbers below `count` in an order of chance.
-fn shuffled(count: usize, chance: &mut Chance) -> Vec<usize> {
+pub(super) fn shuffled(count: usize, chance: &mut Chance) -> Vec<usize> {
     let mut order: Vec<_> = (0..count).map(|at| (chance.next_u64(), at)).collect();
     order.sort_unstable();
     order.into_iter().map(|(_, at)| at).collect()

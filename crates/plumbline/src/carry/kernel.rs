@@ -1,22 +1,24 @@
-//! A session over a socket of the kernel, on tokio, in one thread.
+//! A session over a socket of the kernel, in one thread: opened on tokio, where addresses race, and
+//! then carried by `poll`.
 
 use super::race::{Finish, Race};
 use super::{Bench, Call, CarrierStatus, Outcome, Session};
 use anyhow::{Context, Result};
-use os::readiness::Watched;
-use os::socket::{self, TcpInfo, UrgentNotice};
+use os::readiness::{PollFd, PollFlags, Watched, wait};
+use os::socket::{self, TcpInfo};
 use protocols::meter::Account;
 use rustix::net::SendFlags;
 use std::io::{self, ErrorKind};
-use std::net::SocketAddr;
+use std::net::{SocketAddr, TcpStream};
 use std::pin::pin;
 use std::task::Poll;
 use std::time::Duration;
-use tokio::io::Interest;
-use tokio::net::TcpStream;
 
 /// What one read takes from the socket: a large screen in one piece.
 const READ_LEN: usize = 64 * 1024;
+
+/// What `poll` says of a descriptor that a read has something to tell about, be it the end.
+const INCOMING: PollFlags = PollFlags::IN.union(PollFlags::HUP).union(PollFlags::ERR);
 
 /// Bytes from the far side that are surely the echo of one key: a character, or a rubout.
 const ECHO_LEN: usize = 4;
@@ -39,23 +41,13 @@ enum Woken {
 }
 
 pub(super) fn run<S: Session>(
-    session: S,
-    addresses: &[SocketAddr],
-    timeout: Duration,
-    bench: &mut Bench,
-) -> Result<Call<S>> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    runtime.block_on(carry(session, addresses, timeout, bench))
-}
-
-async fn carry<S: Session>(
     mut session: S,
     addresses: &[SocketAddr],
     timeout: Duration,
     bench: &mut Bench,
 ) -> Result<Call<S>> {
-    let mut inputs = inputs_of(&session)?;
-    let finish = connect(addresses, timeout, &mut session, &mut inputs, bench).await?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let finish = runtime.block_on(connect(addresses, timeout, &mut session, bench))?;
     let (stream, address) = match finish {
         Some(Finish::Won(stream, address)) => (stream, address),
         Some(Finish::Lost(outcome, address)) => return Ok(Call { session, outcome, address }),
@@ -64,6 +56,8 @@ async fn carry<S: Session>(
             return Ok(Call { session, outcome: Outcome::Left, address });
         }
     };
+    let stream = stream.into_std()?;
+    drop(runtime);
     socket::set_no_delay(&stream, true)?;
     socket::set_urgent_inline(&stream, true)?;
     session.reached(address);
@@ -76,7 +70,7 @@ async fn carry<S: Session>(
         is_urgent_ahead: false,
         is_half_closed: false,
     };
-    let outcome = kernel.run(inputs).await?;
+    let outcome = kernel.run()?;
     Ok(Call { session, outcome, address })
 }
 
@@ -85,17 +79,17 @@ async fn connect<S: Session>(
     addresses: &[SocketAddr],
     timeout: Duration,
     session: &mut S,
-    inputs: &mut [Input],
     bench: &mut Bench,
 ) -> Result<Option<Finish>> {
+    let mut inputs = inputs_of(session)?;
     let mut connecting = pin!(Race::to(addresses).run(timeout));
     loop {
         let index = tokio::select! {
             biased;
             finish = &mut connecting => return finish.map(Some),
-            index = any_readable(inputs, session) => index?,
+            index = any_readable(&mut inputs, session) => index?,
         };
-        take_input(index, session, inputs, bench)?;
+        take_input(index, session, &mut inputs, bench)?;
         if session.is_over() {
             return Ok(None);
         }
@@ -126,8 +120,7 @@ struct Kernel<'a, S> {
 }
 
 impl<S: Session> Kernel<'_, S> {
-    async fn run(mut self, mut inputs: Vec<Input>) -> Result<Outcome> {
-        let notice = UrgentNotice::of(&self.stream)?;
+    fn run(mut self) -> Result<Outcome> {
         loop {
             if let Some(outcome) = self.write()? {
                 return Ok(outcome);
@@ -143,7 +136,7 @@ impl<S: Session> Kernel<'_, S> {
                 return Ok(Outcome::Left);
             }
             self.close_if_due();
-            match self.wait(&notice, &mut inputs).await? {
+            match self.wait()? {
                 Woken::Socket => {
                     if let Some(outcome) = self.read()? {
                         return Ok(outcome);
@@ -155,7 +148,7 @@ impl<S: Session> Kernel<'_, S> {
                     self.session.urgent(true);
                 }
                 Woken::Input(index) => {
-                    take_input(index, self.session, &mut inputs, self.bench)?;
+                    self.session.take_input(index, &mut self.bench.cx())?;
                 }
                 Woken::Deadline => self.session.run(&mut self.bench.cx()),
             }
@@ -172,36 +165,51 @@ impl<S: Session> Kernel<'_, S> {
         }
     }
 
-    async fn wait(&mut self, notice: &UrgentNotice, inputs: &mut [Input]) -> Result<Woken> {
+    /// Waits in `poll` itself: between two keys everything is cold, and the little that runs then
+    /// is a good part of what a key costs.
+    fn wait(&mut self) -> Result<Woken> {
         if self.session.wants_to_run() {
             return Ok(Woken::Deadline);
         }
         let left = self.bench.meter.enter(Account::Outside);
-        let until_deadline =
-            self.session.deadline().map(|deadline| deadline - self.bench.clock.now());
-        let sleep = async {
-            match until_deadline {
-                Some(time) => tokio::time::sleep(time).await,
-                None => std::future::pending().await,
-            }
+        let mut wanted = PollFlags::IN;
+        if !self.is_urgent_ahead {
+            wanted |= PollFlags::PRI;
+        }
+        if !self.session.output().is_empty() {
+            wanted |= PollFlags::OUT;
+        }
+        let inputs = self.session.inputs();
+        let mut descriptors = Vec::with_capacity(1 + inputs.len());
+        descriptors.push(PollFd::new(&self.stream, wanted));
+        for (index, input) in inputs.iter().enumerate() {
+            // Who is not asked for stays in the list: its place says who it is.
+            let wants = self.session.wants_input(index);
+            let wanted = if wants { PollFlags::IN } else { PollFlags::empty() };
+            descriptors.push(PollFd::from_borrowed_fd(*input, wanted));
+        }
+        wait(&mut descriptors, &self.bench.clock, self.session.deadline())?;
+        let mut ready = descriptors.iter().map(PollFd::revents);
+        let far = ready.next().unwrap_or(PollFlags::empty());
+        let is_wanted = |(index, ready): (usize, PollFlags)| {
+            (ready.intersects(INCOMING) && self.session.wants_input(index)).then_some(index)
         };
-        let writable = async {
-            match self.session.output().is_empty() {
-                false => self.stream.writable().await,
-                true => std::future::pending().await,
-            }
+        // Urgent data stands first: a Synch must be known before what it empties is read.
+        let woken = if far.contains(PollFlags::PRI) {
+            Woken::Urgent
+        } else if far.intersects(INCOMING) {
+            Woken::Socket
+        } else if let Some(index) = ready.enumerate().find_map(is_wanted) {
+            Woken::Input(index)
+        } else if far.contains(PollFlags::OUT) {
+            Woken::Writable
+        } else {
+            Woken::Deadline
         };
-        // The notice stands first: a Synch must be known before what it empties is read.
-        let woken = tokio::select! {
-            biased;
-            ready = notice.wait(), if !self.is_urgent_ahead => ready.map(|()| Woken::Urgent),
-            ready = self.stream.readable() => ready.map(|()| Woken::Socket),
-            index = any_readable(inputs, self.session) => index.map(Woken::Input),
-            ready = writable => ready.map(|()| Woken::Writable),
-            () = sleep => Ok(Woken::Deadline),
-        };
+        drop(descriptors);
+        drop(inputs);
         self.bench.meter.enter(left);
-        Ok(woken?)
+        Ok(woken)
     }
 
     /// Writes all output that the socket takes; the far side may have gone.
@@ -223,8 +231,7 @@ impl<S: Session> Kernel<'_, S> {
                 None => (output, SendFlags::NOSIGNAL),
             };
             let left = self.bench.meter.enter(Account::Interrupt);
-            let send = || Ok(rustix::net::send(&self.stream, bytes, flags)?);
-            let sent = self.stream.try_io(Interest::WRITABLE, send);
+            let sent = rustix::net::send(&self.stream, bytes, flags).map_err(io::Error::from);
             self.bench.meter.enter(left);
             match sent {
                 Ok(count) => self.session.sent(count),
@@ -240,7 +247,8 @@ impl<S: Session> Kernel<'_, S> {
         let left = self.bench.meter.enter(Account::Interrupt);
         let was_at_mark =
             self.is_urgent_ahead && socket::is_at_urgent_mark(&self.stream).unwrap_or(false);
-        let read = read_once(&self.stream, &mut self.buffer, self.is_urgent_ahead);
+        let read = rustix::io::read(&self.stream, self.buffer.as_mut_slice());
+        let read = read.map_err(io::Error::from);
         self.bench.meter.enter(left);
         let count = match read {
             Ok(count) => count,
@@ -279,22 +287,6 @@ impl<S: Session> Kernel<'_, S> {
             (Ok(info), Ok(control)) => CarrierStatus::Kernel(Box::new(info), control),
             _ => CarrierStatus::None,
         }
-    }
-}
-
-/// Reads once. A read that does not fill the buffer has emptied the socket, unless it ended at an
-/// urgent mark; tokio is then told that the socket is empty, which saves the read that says so.
-fn read_once(stream: &TcpStream, buffer: &mut [u8], is_urgent_ahead: bool) -> io::Result<usize> {
-    let mut count = None;
-    let read = stream.try_io(Interest::READABLE, || {
-        let read = rustix::io::read(stream, &mut *buffer)?;
-        count = Some(read);
-        let is_empty = read > 0 && read < buffer.len() && !is_urgent_ahead;
-        if is_empty { Err(ErrorKind::WouldBlock.into()) } else { Ok(read) }
-    });
-    match count {
-        Some(count) => Ok(count),
-        None => read,
     }
 }
 

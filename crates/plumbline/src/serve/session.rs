@@ -24,12 +24,14 @@ use os::utmp::Entry;
 use protocols::application::telnet::{Command, Event, OptionCode, ServerSettings, Side, Telnet};
 use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
+use std::os::fd::{AsFd, OwnedFd};
+use std::pin::Pin;
 use std::rc::Rc;
 use std::time::Duration;
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 use tokio::task::JoinHandle;
-use tokio::time::Instant;
+use tokio::time::{Instant, Sleep};
 
 /// How long the negotiation may hold the program back.
 const NEGOTIATION: Duration = Duration::from_secs(3);
@@ -115,6 +117,9 @@ pub(super) struct Session<W> {
     unsent: Vec<u8>,
     /// What the program had no room for.
     typed: Vec<u8>,
+    /// Tells when the program has room again; only where it had none, because a terminal says so
+    /// after every key.
+    room: Option<AsyncFd<OwnedFd>>,
     /// The last typed byte was CR: an LF that follows belongs to it.
     has_cr: bool,
     window: WindowSize,
@@ -142,6 +147,7 @@ impl<W: Wire> Session<W> {
             near: Near::Negotiating,
             unsent: Vec::new(),
             typed: Vec::new(),
+            room: None,
             has_cr: false,
             window: SIZE,
             terminal: None,
@@ -177,7 +183,7 @@ impl<W: Wire> Session<W> {
         self.wire.close().await;
         let mut unread = [0; 512];
         loop {
-            if self.wire.ready(false).await?.to_read
+            if self.wire.ready(true, false).await?.to_read
                 && self.wire.read(&mut unread)?.is_some_and(|read| read.count == 0)
             {
                 return Ok(());
@@ -197,12 +203,13 @@ impl<W: Wire> Session<W> {
                 return Ok(ending);
             }
             // The alarm may come early, never late: an alarm that is put off is left standing.
-            if let Some(due) = self.due()
+            let due = self.due();
+            if let Some(due) = due
                 && (due < alarm.deadline() || alarm.is_elapsed())
             {
                 alarm.as_mut().reset(due);
             }
-            match self.wait(alarm.as_mut()).await? {
+            match self.wait(alarm.as_mut(), due.is_some()).await? {
                 Woken::Far(ready) => {
                     if ready.is_urgent {
                         self.telnet.urgent();
@@ -234,7 +241,7 @@ impl<W: Wire> Session<W> {
         matches!(self.near, Near::Program(..))
     }
 
-    async fn wait(&mut self, alarm: std::pin::Pin<&mut tokio::time::Sleep>) -> Result<Woken> {
+    async fn wait(&mut self, alarm: Pin<&mut Sleep>, has_alarm: bool) -> Result<Woken> {
         let wants_room = !self.telnet.output().is_empty() || !self.unsent.is_empty();
         let wants_far = self.typed.len() < TYPED_LEN && self.left_at.is_none();
         // What is read of the program goes out in full before more is read.
@@ -242,12 +249,12 @@ impl<W: Wire> Session<W> {
         let has_typed = !self.typed.is_empty();
         tokio::select! {
             biased;
-            ready = self.wire.ready(wants_room), if wants_far || wants_room => {
-                let ready = ready.context("the connection failed")?;
-                Ok(Woken::Far(Ready { to_read: ready.to_read && wants_far, ..ready }))
+            ready = self.wire.ready(wants_far, wants_room), if wants_far || wants_room => {
+                Ok(Woken::Far(ready.context("the connection failed")?))
             }
-            woken = near_ready(&mut self.near, wants_near, has_typed) => woken,
-            () = alarm => Ok(Woken::Deadline),
+            woken = near_ready(&mut self.near, self.room.as_ref(), wants_near, has_typed) => woken,
+            // One that has rung rings for ever, so that it is not asked where nothing is due.
+            () = alarm, if has_alarm => Ok(Woken::Deadline),
         }
     }
 
@@ -331,8 +338,7 @@ impl<W: Wire> Session<W> {
     }
 
     fn attach(&mut self, running: Running) -> Result<()> {
-        let interest = Interest::READABLE | Interest::WRITABLE;
-        let program = readiness::register(running.program, interest)?;
+        let program = readiness::register(running.program, Interest::READABLE)?;
         self.near = Near::Program(program, running.entry);
         self.last_typed = Instant::now();
         self.write_near()
@@ -547,15 +553,18 @@ impl<W: Wire> Session<W> {
     fn write_near(&mut self) -> Result<()> {
         let Near::Program(program, _) = &self.near else { return Ok(()) };
         while !self.typed.is_empty() {
-            let written = program.try_io(Interest::WRITABLE, |program| {
-                program.write(&self.typed)?.ok_or_else(|| ErrorKind::WouldBlock.into())
-            });
-            match written {
-                Ok(count) => drop(self.typed.drain(..count)),
-                Err(error) if error.kind() == ErrorKind::WouldBlock => break,
+            match program.get_ref().write(&self.typed) {
+                Ok(Some(count)) => drop(self.typed.drain(..count)),
+                Ok(None) => break,
                 // It has hung up: the read says so.
                 Err(_) => self.typed.clear(),
             }
+        }
+        if self.typed.is_empty() {
+            self.room = None;
+        } else if self.room.is_none() {
+            let room = program.get_ref().as_fd().try_clone_to_owned()?;
+            self.room = Some(readiness::register(room, Interest::WRITABLE)?);
         }
         Ok(())
     }
@@ -606,6 +615,8 @@ impl<W: Wire> Session<W> {
 
     /// Hangs up on the program, if there is one, and sees to its end in the background.
     fn hang_up(&mut self) {
+        // It holds the terminal open too.
+        self.room = None;
         let near = std::mem::replace(&mut self.near, Near::Ended(Ending::Left));
         if let Near::Program(program, entry) = near {
             // Many machines keep no such record.
@@ -632,24 +643,38 @@ fn read_program(program: &AsyncFd<PtyProgram>, bytes: &mut [u8]) -> Result<Optio
     }
 }
 
-async fn near_ready(near: &mut Near, wants_more: bool, has_typed: bool) -> Result<Woken> {
+async fn near_ready(
+    near: &mut Near,
+    room: Option<&AsyncFd<OwnedFd>>,
+    wants_more: bool,
+    has_typed: bool,
+) -> Result<Woken> {
     match near {
         Near::Program(program, _) if wants_more || has_typed => {
-            let mut interest = if wants_more { Interest::READABLE } else { Interest::WRITABLE };
-            if has_typed {
-                interest |= Interest::WRITABLE;
-            }
-            let guard = program.ready(interest).await.context("the terminal cannot be watched")?;
-            let ready = guard.ready();
-            Ok(Woken::Near {
-                to_read: wants_more && (ready.is_readable() || ready.is_read_closed()),
-            })
+            let woken = tokio::select! {
+                biased;
+                ready = program.readable(), if wants_more => {
+                    ready.map(|_| Woken::Near { to_read: true })
+                }
+                ready = has_room(room), if has_typed => {
+                    ready.map(|()| Woken::Near { to_read: false })
+                }
+            };
+            woken.context("the terminal cannot be watched")
         }
         Near::Checking(checking) => {
             let (claim, proved) = checking.await.context("a password could not be checked")?;
             Ok(Woken::Checked(claim, proved))
         }
         _ => std::future::pending().await,
+    }
+}
+
+/// Waits until there may be room that there was not before.
+async fn has_room(room: Option<&AsyncFd<OwnedFd>>) -> io::Result<()> {
+    match room {
+        Some(room) => room.writable().await.map(|mut ready| ready.clear_ready()),
+        None => std::future::pending().await,
     }
 }
 

@@ -39,8 +39,9 @@ pub(super) struct Read {
 
 /// A way to the far side.
 pub(super) trait Wire {
-    /// Waits until there is something to read, or, if it `wants_room`, room. May be dropped.
-    async fn ready(&mut self, wants_room: bool) -> io::Result<Ready>;
+    /// Waits until there is something to read, if it `wants_data`, or, if it `wants_room`, room;
+    /// at least one of them. What is not wanted does not end the wait. May be dropped.
+    async fn ready(&mut self, wants_data: bool, wants_room: bool) -> io::Result<Ready>;
 
     /// Reads what is there, or returns `None` if there is nothing now.
     fn read(&mut self, bytes: &mut [u8]) -> io::Result<Option<Read>>;
@@ -81,12 +82,12 @@ pub(super) fn prepare(stream: &impl std::os::fd::AsFd) -> io::Result<()> {
 }
 
 impl Wire for Socket {
-    async fn ready(&mut self, wants_room: bool) -> io::Result<Ready> {
-        let mut interest = Interest::READABLE;
+    async fn ready(&mut self, wants_data: bool, wants_room: bool) -> io::Result<Ready> {
+        let mut interest = if wants_data { Interest::READABLE } else { Interest::WRITABLE };
         if wants_room {
             interest |= Interest::WRITABLE;
         }
-        if !self.is_urgent_ahead {
+        if wants_data && !self.is_urgent_ahead {
             interest |= Interest::PRIORITY;
         }
         let mut guard = self.stream.ready(interest).await?;
@@ -97,7 +98,8 @@ impl Wire for Socket {
             self.is_urgent_ahead = true;
         }
         Ok(Ready {
-            to_read: ready.is_readable() || ready.is_read_closed() || ready.is_error(),
+            to_read: wants_data
+                && (ready.is_readable() || ready.is_read_closed() || ready.is_error()),
             to_write: ready.is_writable(),
             is_urgent,
         })
@@ -209,16 +211,17 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Buffered<S> {
 }
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Wire for Buffered<S> {
-    async fn ready(&mut self, wants_room: bool) -> io::Result<Ready> {
+    async fn ready(&mut self, wants_data: bool, wants_room: bool) -> io::Result<Ready> {
         std::future::poll_fn(|context| {
             if let Poll::Ready(Err(error)) = self.poll_outgoing(context) {
                 return Poll::Ready(Err(error));
             }
             let to_write = self.outgoing.len() < BUFFER_LEN;
-            let to_read = match self.poll_incoming(context) {
-                Poll::Ready(read) => read.map(|()| true)?,
-                Poll::Pending => false,
-            };
+            let to_read = wants_data
+                && match self.poll_incoming(context) {
+                    Poll::Ready(read) => read.map(|()| true)?,
+                    Poll::Pending => false,
+                };
             if to_read || (wants_room && to_write) {
                 return Poll::Ready(Ok(Ready { to_read, to_write, is_urgent: false }));
             }

@@ -1,0 +1,89 @@
+//! A folder of the bench's own: keys, a state, a long text; removed at the end.
+
+use super::path::words;
+use crate::bench::driver::{SCREEN_COLUMNS, screen_text};
+use crate::bench::telnetd::{program, shell};
+use anyhow::{Context, Result, ensure};
+use std::ffi::OsString;
+use std::fs::{self, File};
+use std::io::{BufWriter, Write};
+use std::path::PathBuf;
+use std::process::{self, Command, Stdio};
+
+/// The folder.
+#[derive(Debug)]
+pub(super) struct Folder {
+    /// Where it is.
+    pub(super) path: PathBuf,
+}
+
+impl Folder {
+    /// Makes it.
+    pub(super) fn make() -> Result<Self> {
+        let path = std::env::temp_dir().join(format!("plumb-login-{}", process::id()));
+        fs::create_dir_all(&path).with_context(|| format!("cannot make {path:?}"))?;
+        Ok(Self { path })
+    }
+
+    /// Writes a text of so many `megabytes`; returns where it is, and how many characters of the
+    /// screen are in it.
+    pub(super) fn write_long_text(&self, megabytes: usize) -> Result<(PathBuf, usize)> {
+        let path = self.path.join("long");
+        let screen = screen_text();
+        let screens = megabytes.saturating_mul(1_000_000).div_ceil(screen.len());
+        let mut file = BufWriter::new(File::create(&path)?);
+        for _ in 0..screens {
+            file.write_all(screen.as_bytes())?;
+        }
+        file.flush()?;
+        Ok((path, screens * screen.lines().count() * SCREEN_COLUMNS))
+    }
+
+    /// Makes keys for a server of OpenSSH; returns its arguments.
+    pub(super) fn prepare_ssh(&self) -> Result<Vec<OsString>> {
+        for name in ["host", "user"] {
+            if self.path.join(name).exists() {
+                continue;
+            }
+            let mut command = Command::new(program("ssh-keygen", "openssh-client")?);
+            command.args(["-q", "-t", "ed25519", "-N", "", "-f"]).arg(self.path.join(name));
+            ensure!(command.stdin(Stdio::null()).status()?.success(), "ssh-keygen made no key");
+        }
+        let text = format!(
+            "HostKey {0}/host\nAuthorizedKeysFile {0}/user.pub\nStrictModes no\nUsePAM no\n\
+             PermitRootLogin yes\nPasswordAuthentication no\nKbdInteractiveAuthentication no\n\
+             PrintMotd no\nPrintLastLog no\nPidFile none\nLogLevel ERROR\n",
+            self.path.display()
+        );
+        let configuration = self.path.join("sshd_config");
+        fs::write(&configuration, text)?;
+        if !fs::exists("/run/sshd")? {
+            // It is where sshd locks itself in, and its package makes it only when it starts.
+            fs::create_dir("/run/sshd").context("sshd wants a folder /run/sshd")?;
+        }
+        Ok(words(&["-i", "-f", &configuration.display().to_string()]))
+    }
+
+    /// Returns the arguments of OpenSSH's client.
+    pub(super) fn ssh_arguments(&self, port: &str) -> Vec<OsString> {
+        let key = self.path.join("user").display().to_string();
+        let mut arguments = words(&["-tt", "-F", "/dev/null", "-i", &key, "-p", port]);
+        for option in [
+            "IdentitiesOnly=yes",
+            "StrictHostKeyChecking=no",
+            "UserKnownHostsFile=/dev/null",
+            "LogLevel=ERROR",
+        ] {
+            arguments.extend(words(&["-o", option]));
+        }
+        arguments.extend(words(&["127.0.0.1", "exec", &shell().display().to_string(), "-i"]));
+        arguments
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        // What is left over lies among temporary files.
+        _ = fs::remove_dir_all(&self.path);
+    }
+}

@@ -1,0 +1,191 @@
+//! The table of `bench login`, and its goals.
+
+use super::path::{INETUTILS, OURS, OURS_ON_TUN, Path, SOCAT};
+use crate::bench::conditions::Cast;
+use crate::bench::rounds::{Ratio, Round, Rounds, micros, millis, seconds};
+use crate::bench::typing::Amount;
+use crate::bench::{Report, Section, Verdict};
+use records::figures::UNKNOWN;
+use records::table::Table;
+use serde_json::{Value, json};
+
+/// The echo, beside the best Telnet of others.
+const ECHO_GOAL: f64 = 0.90;
+/// The processor time of a key at both ends, beside the least of others' Telnet.
+const CPU_GOAL: f64 = 0.80;
+/// A screenful, in milliseconds.
+const SCREENFUL_GOAL_MS: f64 = 1.5;
+/// A screenful, beside inetutils.
+const SCREENFUL_GOAL: f64 = 0.05;
+/// A long text, beside inetutils.
+const TRANSFER_GOAL: f64 = 0.90;
+/// The processor time of a long text, beside bytes without Telnet.
+const TRANSFER_CPU_GOAL: f64 = 1.05;
+/// Our own TCP/IP, beside the kernel's.
+const TUN_GOAL: f64 = 1.30;
+
+type Figure = fn(&Round) -> Option<u64>;
+
+/// Makes the report.
+pub(super) fn of(
+    paths: &[Path],
+    measured: &[Rounds],
+    amount: Amount,
+    notes: Vec<String>,
+) -> Report {
+    let congestion = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_congestion_control");
+    Report {
+        cast: Cast::Login,
+        title: "bench login: from a key at one pseudo-terminal to its echo there, both ends".into(),
+        sections: vec![section(measured, amount)],
+        verdicts: verdicts(paths, measured),
+        congestion: format!(
+            "{} (kernel's sockets); our own TCP on the TUN has its profile for a keyboard",
+            congestion.map_or_else(|_| UNKNOWN.to_owned(), |text| text.trim().to_owned())
+        ),
+        notes,
+    }
+}
+
+fn section(measured: &[Rounds], amount: Amount) -> Section {
+    let heading = format!(
+        "{} rounds of {} keys, {} screenfuls and {} MB, medians of the rounds",
+        amount.rounds, amount.keys, amount.screenfuls, amount.megabytes
+    );
+    let mut table = Table::new()
+        .text("client > server")
+        .number("echo p50 (µs)")
+        .number("p99 (µs)")
+        .number("client (µs/key)")
+        .number("server (µs/key)")
+        .number("screen (ms)")
+        .number("from Enter (ms)")
+        .number("text (s)")
+        .number("client CPU (s)")
+        .number("server CPU (s)");
+    for path in measured {
+        let key_to_screen = |round: &Round| records::statistics::median(&round.key_to_screen_ns);
+        table.row([
+            path.label.clone(),
+            micros(path.median_of(|round| round.echo(50))),
+            micros(path.median_of(|round| round.echo(99))),
+            micros(path.median_of(|round| round.client_ns_per_key)),
+            micros(path.median_of(|round| round.server_ns_per_key)),
+            millis(path.median_of(Round::screenful)),
+            millis(path.median_of(key_to_screen)),
+            seconds(path.median_of(Round::transfer_wall)),
+            seconds(path.median_of(|round| round.transfer?.client_ns)),
+            seconds(path.median_of(|round| round.transfer?.server_ns)),
+        ]);
+    }
+    let paths: Vec<Value> = measured.iter().map(Rounds::to_json).collect();
+    Section { heading, table, data: json!({ "paths": paths }) }
+}
+
+fn verdicts(paths: &[Path], measured: &[Rounds]) -> Vec<Verdict> {
+    let Some(ours) = find(measured, OURS) else { return Vec::new() };
+    let others: Vec<_> = measured
+        .iter()
+        .filter(|rounds| {
+            paths.iter().any(|path| path.label == rounds.label && path.is_telnet_of_others())
+        })
+        .collect();
+    let best = |figure: Figure| others.iter().copied().min_by_key(|path| least(path, figure));
+    let echo: Figure = |round| round.echo(50);
+    let ms = ours.median_of(Round::screenful).map(|ns| ns as f64 / 1e6);
+    let inetutils = find(measured, INETUTILS);
+    let mut verdicts = vec![
+        ratio("echo p50", ours, best(echo), echo, ECHO_GOAL),
+        ratio(
+            "processor time of a key, both ends",
+            ours,
+            best(Round::both_ns_per_key),
+            Round::both_ns_per_key,
+            CPU_GOAL,
+        ),
+        Verdict {
+            what: format!("{OURS}, screenful"),
+            goal: SCREENFUL_GOAL_MS,
+            found: ms,
+            unit: " ms",
+        },
+        ratio("screenful", ours, inetutils, Round::screenful, SCREENFUL_GOAL),
+        ratio("long text", ours, inetutils, Round::transfer_wall, TRANSFER_GOAL),
+        ratio(
+            "processor time of the long text, both ends",
+            ours,
+            find(measured, SOCAT),
+            Round::transfer_both,
+            TRANSFER_CPU_GOAL,
+        ),
+    ];
+    if let Some(tun) = find(measured, OURS_ON_TUN) {
+        verdicts.push(ratio("echo p50", tun, Some(ours), echo, TUN_GOAL));
+        verdicts.push(ratio("long text", tun, Some(ours), Round::transfer_wall, TUN_GOAL));
+    }
+    verdicts
+}
+
+/// The least median first; what is not known last.
+fn least(path: &Rounds, figure: Figure) -> u64 {
+    path.median_of(figure).unwrap_or(u64::MAX)
+}
+
+fn find<'a>(measured: &'a [Rounds], label: &str) -> Option<&'a Rounds> {
+    measured.iter().find(|path| path.label == label)
+}
+
+fn ratio(what: &str, path: &Rounds, peer: Option<&Rounds>, figure: Figure, goal: f64) -> Verdict {
+    let found = peer.and_then(|peer| path.ratio_to(peer, figure));
+    let spread = found.map_or_else(String::new, |ratio: Ratio| {
+        format!(" ({:.2}-{:.2})", ratio.least, ratio.greatest)
+    });
+    let peer = peer.map_or(UNKNOWN, |peer| peer.label.as_str());
+    Verdict {
+        what: format!("{}, {what}, as a ratio to {peer}{spread}", path.label),
+        goal,
+        found: found.map(|ratio| ratio.median),
+        unit: "",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bench::driver::Transfer;
+
+    fn path(label: &str, echo_ns: u64, wall_ns: u64) -> Rounds {
+        let mut rounds = Rounds::new(label);
+        let transfer = Transfer { wall_ns, client_ns: Some(1), server_ns: Some(2) };
+        rounds.rounds.push(Round {
+            echo_ns: vec![echo_ns],
+            screenful_ns: vec![1_000_000],
+            transfer: Some(transfer),
+            ..Round::default()
+        });
+        rounds
+    }
+
+    #[test]
+    fn the_echo_is_set_beside_the_best_telnet_of_others() {
+        let measured = [
+            path(INETUTILS, 200, 100),
+            path("busybox > busybox", 150, 90),
+            path(OURS, 135, 80),
+            path(SOCAT, 100, 50),
+        ];
+        let verdicts = verdicts(&Path::all(), &measured);
+        assert_eq!(verdicts[0].found, Some(0.9));
+        assert!(verdicts[0].what.contains("ratio to busybox > busybox"));
+        assert_eq!(verdicts[4].found, Some(0.8));
+    }
+
+    #[test]
+    fn a_peer_that_was_left_out_leaves_its_goal_unknown() {
+        let measured = [path(OURS, 135, 80), path(OURS_ON_TUN, 150, 80)];
+        let verdicts = verdicts(&Path::all(), &measured);
+        assert_eq!(verdicts[0].is_met(), None);
+        assert_eq!(verdicts[2].is_met(), Some(true));
+        assert_eq!(verdicts.last().unwrap().found, Some(1.0));
+    }
+}
