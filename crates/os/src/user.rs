@@ -165,7 +165,7 @@ mod tests {
         assert!(User::named("a\0b").is_err());
     }
 
-    /// Attack 63: the answers of setuid and its kind are looked at.
+    // attack row 63
     #[test]
     fn a_program_of_one_who_may_not_become_another_does_not_start() {
         let Some(nobody) = User::named("nobody").unwrap() else { return };

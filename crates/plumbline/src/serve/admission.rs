@@ -167,7 +167,7 @@ mod tests {
         assert_eq!(door.enter(at("::ffff:192.0.2.1")), Err(Refusal::Prefix));
     }
 
-    /// Attack 64: one source cannot take all lines.
+    // attack row 64
     #[test]
     fn one_source_has_only_its_share_and_a_site_of_ipv6_is_one_source() {
         let mut door = admission(&[], &[], 9, 2);

@@ -179,7 +179,7 @@ mod tests {
         assert_eq!(hold(b"\r\n\r\n").1, "login: \r\nlogin: \r\nlogin: ");
     }
 
-    /// Attack 52: a name that looks like an option of a program is nobody's.
+    // attack row 52
     #[test]
     fn a_name_that_begins_with_a_line_or_is_a_path_is_nobodys() {
         for wrong in ["-f root", "-froot", "--", "a/b", "..", ".profile", "a b", "a\tb", "m\u{e4}"]

@@ -77,7 +77,7 @@ impl Log {
 mod tests {
     use super::*;
 
-    /// Attack 75: no escape sequence of a client's reaches the terminal of who reads the log.
+    // attack row 75
     #[test]
     fn a_name_with_control_characters_is_escaped_both_ways() {
         let from = "192.0.2.1:9".parse().unwrap();

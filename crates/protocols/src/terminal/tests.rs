@@ -362,30 +362,35 @@ fn sides_are_held_to_their_limits() {
 
 // Attacks, by their rows in the table of attacks.
 
+// attack row 65
 #[test]
 fn row_65_a_title_report_answers_nothing() {
     let bench = Bench::with(80, 24, "\x1b]2;;rm -rf ~;\x07\x1b[21t\x1b[20t\x1b]2;?\x07");
     assert_eq!((bench.terminal.output(), bench.unknown()), (&b""[..], 2));
 }
 
+// attack row 66
 #[test]
 fn row_66_a_status_request_is_not_reflected() {
     let bench = Bench::with(80, 24, "\x1bP$q;evil\r\x1b\\\x1bP+q6578\x1b\\\x1b[?1337$p");
     assert_eq!((bench.terminal.output(), bench.unknown()), (&b""[..], 3));
 }
 
+// attack row 67
 #[test]
 fn row_67_a_font_query_is_silent() {
     let bench = Bench::with(80, 24, "\x1b]50;?\x07\x1b]50;evil\x07\x1b]50;?\x1b\\");
     assert_eq!((bench.terminal.output(), bench.unknown()), (&b""[..], 3));
 }
 
+// attack row 68
 #[test]
 fn row_68_the_clipboard_is_neither_read_nor_written() {
     let bench = Bench::with(80, 24, "\x1b]52;c;?\x07\x1b]52;c;ZXZpbA==\x07");
     assert_eq!((bench.terminal.output(), bench.unknown()), (&b""[..], 2));
 }
 
+// attack row 69
 #[test]
 fn row_69_a_hundred_thousand_marks_on_one_cell_are_capped() {
     let bench = Bench::with(80, 24, format!("e{}x", "\u{301}".repeat(100_000)));
@@ -393,6 +398,36 @@ fn row_69_a_hundred_thousand_marks_on_one_cell_are_capped() {
     assert_eq!(bench.terminal.cells_written(), 2);
 }
 
+// attack row 70
+#[test]
+fn row_70_what_once_wrote_the_screen_to_a_file_or_a_printer_does_nothing() {
+    let text = "evil\x1b[i\x1b[4i\x1b[5i\x1b[?5i\x1b]46;/tmp/evil\x07\x1b]3;x=y\x07\x1bP>|x\x1b\\";
+    let bench = Bench::with(80, 24, text);
+    assert_eq!((bench.terminal.output(), bench.terminal.text().as_str()), (&b""[..], "evil"));
+    assert!(bench.unknown() > 0);
+}
+
+// attack row 71
+#[test]
+fn row_71_a_picture_of_a_million_bytes_is_skipped_and_takes_no_cell() {
+    let sixels = format!("\x1bP0;0;0q\"1;1;65535;65535{}\x1b\\", "#0!65535~-".repeat(100_000));
+    let mut bench = Bench::new(80, 24);
+    bench.receive(sixels);
+    assert_eq!((bench.terminal.output(), bench.terminal.text().as_str()), (&b""[..], ""));
+    assert_eq!(bench.receive("k"), Written { cells: 1, new_lines: 0 });
+}
+
+// attack row 73
+#[test]
+fn row_73_no_sequence_speaks_to_the_program_around_the_screen() {
+    let text =
+        "\x1b]1337;Custom=id=x:evil\x07\x1b]777;notify;a;b\x07\x1bPtmux;\x1bevil\x1b\\\x1b_G\x1b\\";
+    let bench = Bench::with(80, 24, text);
+    assert_eq!(bench.terminal.output(), b"");
+    assert_eq!(bench.terminal.title(), "");
+}
+
+// attack row 72
 #[test]
 fn row_72_a_million_titles_cost_their_bytes_and_leave_one() {
     let mut bench = Bench::new(80, 24);
@@ -403,12 +438,14 @@ fn row_72_a_million_titles_cost_their_bytes_and_leave_one() {
     assert_eq!(bench.lab.meter.units(Work::TerminalByte), 10_000_001);
 }
 
+// attack row 72
 #[test]
 fn row_72_the_largest_counts_do_no_more_than_a_screen() {
     let bench = Bench::with(80, 24, "x\x1b[65535b\x1b[65535L\x1b[65535S\x1b[65535@\x1b[65535I");
     assert_eq!(bench.terminal.cells_written(), 81);
 }
 
+// attack row 74
 #[test]
 fn row_74_replies_are_fixed_and_printable() {
     let bench = Bench::with(80, 24, "\x1b[c\x1bZ\x1b[>c\x1b[5n\x1b[6n\x1b[?6n\x05");

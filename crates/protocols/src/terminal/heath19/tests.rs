@@ -524,6 +524,7 @@ fn keys_that_find_the_fifo_of_a_held_screen_full_ring() {
 
 // The output.
 
+// attack row 74
 #[test]
 fn row_74_replies_are_fixed_and_refused_when_nobody_takes_them() {
     let bench = Bench::with("\x1bZ\x1bn".repeat(1000));
@@ -532,6 +533,7 @@ fn row_74_replies_are_fixed_and_refused_when_nobody_takes_them() {
     assert_eq!(bench.lab.counted(Counter::TerminalReportsRefused), 1927);
 }
 
+// attack row 65
 #[test]
 fn row_65_a_page_is_not_sent_to_a_host_that_may_not_have_it() {
     let mut bench = Bench::new();
