@@ -183,10 +183,11 @@ impl Trial<'_> {
             world.run_until(world.now() + Duration::from_secs(1));
         }
         let is_restarted = self.scene.restarts_at.is_some();
-        let hosts = [("user", &world.user), ("server", &world.server)];
-        for (own, (name, host)) in hosts.into_iter().enumerate() {
-            let peer = hosts[1 - own].1;
-            let peer_time_wait = self.time_waits[1 - own].lasted.unwrap_or_default();
+        let [of_user, of_server] = self.time_waits.map(|wait| wait.lasted.unwrap_or_default());
+        let (user, server) = (&world.user, &world.server);
+        for (name, host, peer, peer_time_wait) in
+            [("user", user, server, of_server), ("server", server, user, of_user)]
+        {
             self.content(host)
                 .and_then(|()| {
                     let is_forgiven = is_restarted || is_told_too_late(host, peer, peer_time_wait);
