@@ -27,6 +27,7 @@ fuzz_target!(init: plant(&seeds()), |input: &[u8]| {
 
 fn paint<'a>(switches: Switches, pieces: impl IntoIterator<Item = &'a [u8]>) -> Heath19 {
     let (mut bench, mut terminal) = (Bench::default(), Heath19::new(switches));
+    terminal.transmit_on_request(true);
     for piece in pieces {
         terminal.receive(piece, &mut bench.cx());
     }
@@ -35,6 +36,7 @@ fn paint<'a>(switches: Switches, pieces: impl IntoIterator<Item = &'a [u8]>) -> 
 
 fn with_keys(switches: Switches, mut script: Script<'_>) {
     let (mut bench, mut terminal) = (Bench::default(), Heath19::new(switches));
+    terminal.transmit_on_request(true);
     let (mut screen, mut old) = (Terminal::new(80, 25), Picture::new(80, 25));
     while let Some(len) = script.byte() {
         terminal.receive(script.piece(usize::from(len % 64)), &mut bench.cx());

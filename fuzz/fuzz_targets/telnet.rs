@@ -1,5 +1,7 @@
 //! Any bytes from the other side into a Telnet user and server: cut or whole they mean the same,
 //! and the queue to the transport has its limit; two ends whose words cross come to rest and agree.
+//! Every option is allowed, every record of the inspector is shown, and what is behind the start of
+//! compression is inflated.
 #![no_main]
 
 use fuzz::bench::Bench;
@@ -7,7 +9,9 @@ use fuzz::corpus::plant;
 use fuzz::script::Script;
 use libfuzzer_sys::fuzz_target;
 use protocols::application::telnet::{
-    Command, Event, OptionCode, ServerSettings, Side, Telnet, UserSettings,
+    ComPortCommand, Command, Decompressor, EnvironmentVariable, Event, FlowControl, Gmcp,
+    LinemodeMode, OptionCode, OptionSet, ServerSettings, Side, SlcFunction, SpecialCharacter,
+    Telnet, UserSettings,
 };
 
 const OUTPUT_LIMIT_BYTES: usize = 512;
@@ -29,12 +33,69 @@ fuzz_target!(init: plant(&seeds()), |input: &[u8]| {
         with_nonsense(&mut make(starts), Script(bytes));
     }
     come_to_rest(user(starts), server(starts), Script(bytes));
+    for is_user in [false, true] {
+        up_to_tls(&mut with_tls(is_user), bytes);
+    }
+    inflate(bytes, cut);
 });
+
+/// Nothing is read or said behind the start of TLS.
+fn up_to_tls(telnet: &mut Telnet, mut bytes: &[u8]) {
+    let mut bench = Bench::default();
+    while let Some(event) = telnet.receive(&mut bytes, &mut bench.cx()) {
+        if event == Event::StartTls {
+            let (left, waiting) = (bytes, telnet.output().len());
+            assert!(telnet.receive(&mut bytes, &mut bench.cx()).is_none());
+            assert_eq!((bytes, telnet.send(b"clear", &mut bench.cx())), (left, 0));
+            assert_eq!(telnet.output().len(), waiting);
+            return;
+        }
+    }
+    assert!(bytes.is_empty());
+}
+
+/// Any bytes as a compressed stream: cut or whole they mean the same.
+fn inflate(bytes: &[u8], cut: usize) {
+    let inflated = |cut: usize| {
+        let (mut bench, mut decompressor) = (Bench::default(), Decompressor::default());
+        let (mut all, mut buffer) = (Vec::new(), [0; 512]);
+        decompressor.start();
+        for mut piece in bytes.chunks(cut) {
+            while decompressor.is_on() {
+                let Ok(written) = decompressor.inflate(&mut piece, &mut buffer, &mut bench.cx())
+                else {
+                    return (all, true);
+                };
+                all.extend_from_slice(&buffer[..written]);
+                if piece.is_empty() && written < buffer.len() {
+                    break;
+                }
+            }
+            if !decompressor.is_on() {
+                break;
+            }
+        }
+        (all, false)
+    };
+    let (whole, whole_failed) = inflated(bytes.len().max(1));
+    let (pieces, pieces_failed) = inflated(cut);
+    assert_eq!(whole_failed, pieces_failed);
+    assert!(whole_failed || whole == pieces);
+}
+
+/// Every option but TLS, behind which nothing is heard.
+fn all() -> OptionSet {
+    (0..=254).map(OptionCode).fold(OptionSet::NONE, OptionSet::with).without(OptionCode::START_TLS)
+}
 
 fn user(starts_negotiation: bool) -> Telnet {
     Telnet::user(&UserSettings {
         starts_negotiation,
         output_limit_bytes: OUTPUT_LIMIT_BYTES,
+        other_terminal_types: vec!["VT100".into()],
+        environment: vec![EnvironmentVariable::new("LANG", "C")],
+        display: ":0".into(),
+        allows: all(),
         ..UserSettings::default()
     })
 }
@@ -43,8 +104,21 @@ fn server(starts_negotiation: bool) -> Telnet {
     Telnet::server(&ServerSettings {
         starts_negotiation,
         output_limit_bytes: OUTPUT_LIMIT_BYTES,
+        terminal_types_max: 4,
+        environment: vec!["LANG".into(), "USER".into()],
+        allows: all(),
         ..ServerSettings::default()
     })
+}
+
+/// The same ends with TLS allowed too.
+fn with_tls(is_user: bool) -> Telnet {
+    let allows = all().with(OptionCode::START_TLS);
+    if is_user {
+        Telnet::user(&UserSettings { allows, ..UserSettings::default() })
+    } else {
+        Telnet::server(&ServerSettings { allows, ..ServerSettings::default() })
+    }
 }
 
 /// What the bytes were taken for: the data, what else there was and where, and the answers.
@@ -53,6 +127,7 @@ fn meaning<'a>(
     pieces: impl IntoIterator<Item = &'a [u8]>,
 ) -> (Vec<u8>, Vec<(usize, String)>, Vec<u8>) {
     let (mut bench, mut data, mut rest) = (Bench::default(), Vec::new(), Vec::new());
+    telnet.set_inspection(true);
     telnet.start(&mut bench.cx());
     for mut piece in pieces {
         while let Some(event) = telnet.receive(&mut piece, &mut bench.cx()) {
@@ -67,6 +142,9 @@ fn meaning<'a>(
         assert!(piece.is_empty(), "all of the input is read");
     }
     assert!(telnet.output().len() <= WAITING_MAX);
+    while let Some(record) = telnet.inspected() {
+        assert!(!record.to_string().chars().any(char::is_control));
+    }
     (data, rest, telnet.output().to_vec())
 }
 
@@ -100,12 +178,42 @@ fn asks(telnet: &mut Telnet, verb: u8, script: &mut Script<'_>, bench: &mut Benc
         }
         6 => {
             let side = if count & 1 == 0 { Side::Us } else { Side::Him };
-            let option = OptionCode(script.byte().unwrap_or(0) % 40);
+            let option = OptionCode(script.byte().unwrap_or(0));
             _ = telnet.ask(side, option, count & 2 == 0, cx);
         }
+        _ if count >= 16 && count < 30 => says(telnet, count, script, bench),
         _ if count == 30 => _ = telnet.ask_status(cx),
         _ if count == 31 => telnet.resize(255, 255, cx),
         _ => _ = telnet.command(Command::ALL[count % Command::ALL.len()], cx),
+    }
+}
+
+/// Lets the user say more about an option.
+fn says(telnet: &mut Telnet, which: usize, script: &mut Script<'_>, bench: &mut Bench) {
+    let byte = script.byte().unwrap_or(0);
+    if which == 29 {
+        bench.advance_millis(60);
+        telnet.timeout(&mut bench.cx());
+        return;
+    }
+    let cx = &mut bench.cx();
+    match which {
+        16 => _ = telnet.go_ahead(cx),
+        17 => _ = telnet.end_of_record(cx),
+        18 => _ = telnet.flow_control(FlowControl::RestartAny, cx),
+        19 => _ = telnet.ask_charset(cx),
+        20 => _ = telnet.ask_linemode(LinemodeMode::EDIT, cx),
+        21 => _ = telnet.ask_forward_mask(&[byte; 32], cx),
+        22 => {
+            let character = SpecialCharacter::variable(byte);
+            _ = telnet.set_special_character(SlcFunction::EC, character, cx);
+        }
+        23 => _ = telnet.com_port(&ComPortCommand::DataSize(byte), cx),
+        24 => _ = telnet.com_port(&ComPortCommand::Suspend, cx),
+        _ => {
+            let message = Gmcp { name: "Core.Ping".into(), value: byte.to_string() };
+            _ = telnet.gmcp(&message, cx);
+        }
     }
 }
 
@@ -157,7 +265,7 @@ fn carry(from: &mut Telnet, to: &mut Telnet, count: usize, bench: &mut Bench) {
 }
 
 fn seeds() -> Vec<Vec<u8>> {
-    let wire: [&[u8]; 8] = [
+    let wire: [&[u8]; 17] = [
         b"login: \r\nx\r\0y\xff\xffz",
         b"\xff\xfd\x18\xff\xfd\x1f\xff\xfb\x01\xff\xfb\x03\xff\xfa\x18\x01\xff\xf0",
         b"\xff\xfb\x18\xff\xfa\x18\x00xterm\xff\xf0",
@@ -166,6 +274,15 @@ fn seeds() -> Vec<Vec<u8>> {
         b"\xff\xfb\x00\xff\xfd\x00ab\r\ncd\r\xff\xfc\x00\xff\xfe\x00",
         b"\xff\xfd\x06\xff\xf5\xff\xf2\xff\xf6\xff\xf7\xff\xf8\xff\xf4\xff\xf9\xff\xf1",
         b"\xff\xfa\x27\x00\x00USER\x01root\xff\xf0\xff\xfa\xff\xff\xff\xf3",
+        b"\xff\xfd\x27\xff\xfb\x27\xff\xfa\x27\x01\x00USER\x03LANG\xff\xf0\xff\xfa\x27\x00\x03LANG\x01\x02\x01\xff\xf0",
+        b"\xff\xfd\x22\xff\xfa\x22\x01\x03\xff\xf0\xff\xfa\x22\x03\x0a\x02\x08\x00\x03\x00\xc8\x02\x01\xff\xf0\xff\xfa\x22\xfd\x02\x01\x02\xff\xf0",
+        b"\xff\xfb\x2a\xff\xfd\x2a\xff\xfa\x2a\x01 UTF-8 CP437\xff\xf0\xff\xfa\x2a\x02UTF-8\xff\xf0\xff\xfa\x2a\x04\x01\xff\xf0",
+        b"\xff\xfd\x2c\xff\xfb\x2c\xff\xfa\x2c\x65\x00\x00\x25\x80\xff\xf0\xff\xfa\x2c\x01\x00\x00\x25\x80\xff\xf0\xff\xfa\x2c\x08\xff\xf0",
+        b"\xff\xfd\x2e\xff\xfb\x2e\xff\xfb\x01\xff\xfa\x2e\x01\xff\xf0\x16\x03\x01",
+        b"\xff\xfb\x56\xff\xfd\x56\xff\xfa\x56\xff\xf0\xff\xfd\x57\xff\xfb\x57\xff\xfa\x57\xff\xf0",
+        b"\xff\xfb\x45\xff\xfa\x45\x01A\x02\x03\x01B\x02\x05\x02c\x06\x04\xff\xf0\xff\xfb\x46\xff\xfa\x46\x01A\x02b\xff\xf0",
+        b"\xff\xfb\xc9\xff\xfd\xc9\xff\xfa\xc9Core.Hello {}\xff\xf0\xff\xfb\xdd\xff\xfd\xdd\xff\xfa\xdd\0\0\0\0\0\0\0\x01\xff\xf0",
+        b"\x78\x9c\xcb\xc9\x4f\xcf\xcc\xb3\x52\x00\x00\x0b\x3c\x02\x8a",
     ];
     (0..2).flat_map(|choice| wire.map(|bytes| [&[choice | 0x20], bytes].concat())).collect()
 }

@@ -51,6 +51,10 @@ pub mod tty;
 #[cfg(target_os = "linux")]
 pub mod tun;
 #[cfg(target_os = "linux")]
+pub mod user;
+#[cfg(target_os = "linux")]
+pub mod utmp;
+#[cfg(target_os = "linux")]
 pub mod veth;
 #[cfg(target_os = "linux")]
 pub mod vnet;

@@ -9,6 +9,7 @@ use protocols::time::Duration;
 use rustix::process::{Pid, PidfdFlags, Resource, Signal, kill_process, pidfd_open};
 use rustix::process::{getrlimit, setrlimit};
 use std::io;
+use std::os::fd::OwnedFd;
 use std::process::{self, Command, ExitStatus};
 
 /// A running program. Dropped, it is asked to end, and killed if it does not.
@@ -61,6 +62,15 @@ impl Program {
             self.ended = self.child.try_wait()?;
         }
         Ok(self.ended)
+    }
+
+    /// Returns a descriptor that is readable when the program has ended.
+    ///
+    /// # Errors
+    ///
+    /// What `pidfd_open` says.
+    pub fn end(&self) -> io::Result<OwnedFd> {
+        Ok(pidfd_open(Pid::from_child(&self.child), PidfdFlags::NONBLOCK)?)
     }
 
     /// Waits until the program has ended, at most for `limit`; then returns `None`.

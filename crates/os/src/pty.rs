@@ -7,10 +7,10 @@ use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use rustix::process::{ioctl_tiocsctty, setsid};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
-use rustix::termios::tcsetwinsize;
+use rustix::termios::{SpecialCodeIndex, tcgetattr, tcsetwinsize};
 use std::ffi::OsString;
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::os::unix::ffi::OsStringExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -54,6 +54,19 @@ impl Pty {
     #[must_use]
     pub fn terminal(&self) -> BorrowedFd<'_> {
         self.terminal.as_fd()
+    }
+
+    /// Has each read of our end begin with a byte that is 0 before data, and else says what has
+    /// happened to the terminal ([`OUTPUT_FLUSHED`]).
+    ///
+    /// # Errors
+    ///
+    /// What the kernel says.
+    pub fn set_packet_mode(&self) -> io::Result<()> {
+        let on: libc::c_int = 1;
+        // SAFETY: TIOCPKT reads an int, which outlives the call.
+        let answer = unsafe { libc::ioctl(self.ours.as_raw_fd(), libc::TIOCPKT, &raw const on) };
+        if answer < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
     }
 
     /// Starts `command` in a session of its own, whose controlling terminal this is.
@@ -116,6 +129,27 @@ impl AsFd for Pty {
     }
 }
 
+/// The bit of the first byte in packet mode that says that what was written and not read yet is
+/// thrown away: somebody has interrupted the program.
+pub const OUTPUT_FLUSHED: u8 = 2;
+
+/// The characters that the terminal takes as more than data; 0 for one that is switched off.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ControlCharacters {
+    /// Erases the last character.
+    pub erase: u8,
+    /// Erases the line.
+    pub kill: u8,
+    /// Interrupts the program.
+    pub interrupt: u8,
+    /// Ends the program, with a memory of it where that is allowed.
+    pub quit: u8,
+    /// Suspends the program.
+    pub suspend: u8,
+    /// Ends the input.
+    pub end_of_file: u8,
+}
+
 /// A program on a pseudo-terminal. Dropped, it is hung up on and ended.
 #[derive(Debug)]
 pub struct PtyProgram {
@@ -152,6 +186,29 @@ impl PtyProgram {
         Ok(tcsetwinsize(&self.ours, size.into())?)
     }
 
+    /// Returns the characters that the terminal takes as more than data.
+    ///
+    /// # Errors
+    ///
+    /// What the kernel says.
+    pub fn control_characters(&self) -> io::Result<ControlCharacters> {
+        let codes = tcgetattr(&self.ours)?.special_codes;
+        Ok(ControlCharacters {
+            erase: codes[SpecialCodeIndex::VERASE],
+            kill: codes[SpecialCodeIndex::VKILL],
+            interrupt: codes[SpecialCodeIndex::VINTR],
+            quit: codes[SpecialCodeIndex::VQUIT],
+            suspend: codes[SpecialCodeIndex::VSUSP],
+            end_of_file: codes[SpecialCodeIndex::VEOF],
+        })
+    }
+
+    /// Hangs up, and returns the program, which may take its time to end.
+    #[must_use]
+    pub fn hang_up(self) -> Program {
+        self.program
+    }
+
     /// Returns the program.
     pub fn program(&mut self) -> &mut Program {
         &mut self.program
@@ -161,6 +218,13 @@ impl PtyProgram {
 impl AsFd for PtyProgram {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.ours.as_fd()
+    }
+}
+
+/// For a runtime that waits for the terminal.
+impl AsRawFd for PtyProgram {
+    fn as_raw_fd(&self) -> RawFd {
+        self.ours.as_raw_fd()
     }
 }
 
@@ -245,6 +309,35 @@ pub(crate) mod tests {
         let id = Pid::from_raw(pty.program().id().try_into().unwrap()).unwrap();
         drop(pty);
         assert_eq!(test_kill_process(id), Err(Errno::SRCH));
+    }
+
+    #[test]
+    fn an_interrupt_at_the_terminal_is_told_in_packet_mode() {
+        let pty = Pty::open(SIZE).unwrap();
+        pty.set_packet_mode().unwrap();
+        let mut command = Command::new("sh");
+        command.args(["-c", "trap : INT; echo; while :; do read x; done"]);
+        let pty = pty.start(command).unwrap();
+        let mut bytes = [0; 64];
+        let mut flags = 0;
+        readable(&pty);
+        assert_eq!(pty.read(&mut bytes).unwrap(), Some(3));
+        assert_eq!(&bytes[..3], b"\0\r\n");
+        let interrupt = pty.control_characters().unwrap().interrupt;
+        assert_eq!(interrupt, 3);
+        pty.write(&[interrupt]).unwrap();
+        while flags & OUTPUT_FLUSHED == 0 {
+            readable(&pty);
+            pty.read(&mut bytes).unwrap();
+            flags = bytes[0];
+        }
+    }
+
+    #[test]
+    fn a_program_that_is_hung_up_on_ends() {
+        let pty = shell("read x");
+        let mut program = pty.hang_up();
+        assert!(program.wait_for_end(Duration::from_secs(10)).unwrap().is_some());
     }
 
     #[test]

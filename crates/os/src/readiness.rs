@@ -10,7 +10,8 @@ pub use rustix::event::{PollFd, PollFlags};
 use rustix::event::{Timespec, poll};
 use rustix::io::Errno;
 use std::io;
-use std::os::fd::{BorrowedFd, OwnedFd};
+use std::net::TcpStream;
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use std::task::{Context, Poll};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
@@ -46,6 +47,32 @@ pub fn wait(
             Err(error) => return Err(error.into()),
         }
     }
+}
+
+/// What owns its descriptor.
+///
+/// # Safety
+///
+/// The descriptor stays open and the same until the owner is dropped.
+pub unsafe trait OwnsDescriptor: AsRawFd {}
+
+// SAFETY: it owns its descriptor and does nothing else.
+unsafe impl OwnsDescriptor for OwnedFd {}
+// SAFETY: a socket is closed when it is dropped, and has no way to be another before.
+unsafe impl OwnsDescriptor for TcpStream {}
+#[cfg(target_os = "linux")]
+// SAFETY: our end of the terminal is an `OwnedFd` that is never replaced.
+unsafe impl OwnsDescriptor for crate::pty::PtyProgram {}
+
+/// Has a tokio runtime wait for what `owner` owns.
+///
+/// # Errors
+///
+/// Where there are no descriptors left, and for what cannot be waited for.
+pub fn register<T: OwnsDescriptor>(owner: T, interest: Interest) -> io::Result<AsyncFd<T>> {
+    // SAFETY: the descriptor is owned, so it stays open and the same until the drop.
+    let registered = unsafe { AsyncFd::register_with_interest(owner, interest) };
+    registered.map_err(io::Error::from)
 }
 
 /// A descriptor of somebody else's whose input a tokio runtime waits for.

@@ -1,17 +1,129 @@
-//! A serial line: eight bits, no parity, one stop bit, at any rate the hardware can have.
+//! A serial line, at any rate the hardware can have: eight bits, no parity, one stop bit and no flow
+//! control, unless it is to be otherwise.
 //!
-//! The modem's control lines and both kinds of flow control are left alone: a line of three
-//! wires works, and every byte passes. The terminal end of a pseudo-terminal works too.
+//! The modem's control lines are left alone, and without flow control every byte passes: a line of
+//! three wires works. The terminal end of a pseudo-terminal works too.
 
 use crate::unless_blocked;
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use rustix::termios::{ControlModes, InputModes, OptionalActions, QueueSelector, Termios};
-use rustix::termios::{ioctl_tiocexcl, ioctl_tiocnxcl, tcflush, tcgetattr, tcsetattr};
+use rustix::termios::{ioctl_tiocexcl, ioctl_tiocnxcl, tcflush, tcgetattr, tcsendbreak, tcsetattr};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::{error, fmt, fs, io};
+
+/// The bits of data in a character.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum DataBits {
+    /// 5, as a teletype of Baudot's code.
+    Five,
+    /// 6.
+    Six,
+    /// 7, as most terminals of old.
+    Seven,
+    /// 8.
+    #[default]
+    Eight,
+}
+
+/// The bit behind the data that makes the number of ones odd or even, or is always the same.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Parity {
+    /// There is none.
+    #[default]
+    None,
+    /// The number of ones is odd.
+    Odd,
+    /// The number of ones is even.
+    Even,
+    /// It is always 1.
+    Mark,
+    /// It is always 0.
+    Space,
+}
+
+/// The bits behind each character.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum StopBits {
+    /// 1.
+    #[default]
+    One,
+    /// 2.
+    Two,
+}
+
+/// How a receiver that has no room says so.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum FlowControl {
+    /// It does not.
+    #[default]
+    None,
+    /// By the characters XOFF and XON, which are then no data.
+    Software,
+    /// By the wires RTS and CTS.
+    Hardware,
+}
+
+/// What both ends of a line must have alike.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LineSettings {
+    /// The rate, with start and stop bits.
+    pub bits_per_second: u32,
+    /// The bits of data in a character.
+    pub data_bits: DataBits,
+    /// The parity.
+    pub parity: Parity,
+    /// The bits behind each character.
+    pub stop_bits: StopBits,
+    /// The flow control.
+    pub flow_control: FlowControl,
+}
+
+impl LineSettings {
+    /// Returns what most lines have, at that rate.
+    #[must_use]
+    pub fn at(bits_per_second: u32) -> Self {
+        Self {
+            bits_per_second,
+            data_bits: DataBits::default(),
+            parity: Parity::default(),
+            stop_bits: StopBits::default(),
+            flow_control: FlowControl::default(),
+        }
+    }
+
+    fn put_into(self, modes: &mut Termios) {
+        modes.input_modes -= InputModes::IXON | InputModes::IXOFF | InputModes::IXANY;
+        modes.input_modes -= InputModes::INPCK;
+        modes.control_modes -= ControlModes::CSIZE | ControlModes::PARENB | ControlModes::PARODD;
+        modes.control_modes -= ControlModes::CMSPAR | ControlModes::CSTOPB;
+        modes.control_modes -= ControlModes::CRTSCTS | ControlModes::HUPCL;
+        modes.control_modes |= ControlModes::CLOCAL | ControlModes::CREAD;
+        modes.control_modes |= match self.data_bits {
+            DataBits::Five => ControlModes::CS5,
+            DataBits::Six => ControlModes::CS6,
+            DataBits::Seven => ControlModes::CS7,
+            DataBits::Eight => ControlModes::CS8,
+        };
+        modes.control_modes |= match self.parity {
+            Parity::None => ControlModes::empty(),
+            Parity::Odd => ControlModes::PARENB | ControlModes::PARODD,
+            Parity::Even => ControlModes::PARENB,
+            Parity::Mark => ControlModes::PARENB | ControlModes::CMSPAR | ControlModes::PARODD,
+            Parity::Space => ControlModes::PARENB | ControlModes::CMSPAR,
+        };
+        if self.stop_bits == StopBits::Two {
+            modes.control_modes |= ControlModes::CSTOPB;
+        }
+        match self.flow_control {
+            FlowControl::None => {}
+            FlowControl::Software => modes.input_modes |= InputModes::IXON | InputModes::IXOFF,
+            FlowControl::Hardware => modes.control_modes |= ControlModes::CRTSCTS,
+        }
+    }
+}
 
 /// An open serial line. Dropped, the device gets back the modes it had.
 #[derive(Debug)]
@@ -22,7 +134,7 @@ pub struct Serial {
 }
 
 impl Serial {
-    /// Opens `device` at `bits_per_second`, for this program alone.
+    /// Opens `device` at `bits_per_second`, for this program alone, with what most lines have.
     ///
     /// What the line had received before is thrown away. The descriptor does not block.
     ///
@@ -30,6 +142,16 @@ impl Serial {
     ///
     /// See [`SerialError`]: each says what to do.
     pub fn open(device: &Path, bits_per_second: u32) -> Result<Self, SerialError> {
+        Self::open_with(device, LineSettings::at(bits_per_second))
+    }
+
+    /// Opens `device` as [`Self::open`] does, with these settings.
+    ///
+    /// # Errors
+    ///
+    /// See [`SerialError`]: each says what to do.
+    pub fn open_with(device: &Path, settings: LineSettings) -> Result<Self, SerialError> {
+        let bits_per_second = settings.bits_per_second;
         let flags = OFlags::RDWR | OFlags::NOCTTY | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let descriptor = rustix::fs::open(device, flags, Mode::empty())
             .map_err(|error| SerialError::of_open(device, error))?;
@@ -43,10 +165,7 @@ impl Serial {
         let refused = |given| SerialError::RateRefused { device: device.into(), given };
         let mut raw = found.clone();
         raw.make_raw();
-        raw.input_modes -= InputModes::IXOFF | InputModes::IXANY | InputModes::INPCK;
-        raw.control_modes -= ControlModes::CSIZE | ControlModes::PARENB | ControlModes::CSTOPB;
-        raw.control_modes -= ControlModes::CRTSCTS | ControlModes::HUPCL;
-        raw.control_modes |= ControlModes::CS8 | ControlModes::CLOCAL | ControlModes::CREAD;
+        settings.put_into(&mut raw);
         // A rate of nothing would hang up.
         if bits_per_second == 0 || raw.set_speed(bits_per_second).is_err() {
             return Err(refused(None));
@@ -89,6 +208,18 @@ impl Serial {
     /// EIO or ENXIO, if the device has been unplugged.
     pub fn write(&self, bytes: &[u8]) -> io::Result<Option<usize>> {
         unless_blocked(|| rustix::io::write(&self.descriptor, bytes))
+    }
+}
+
+impl Serial {
+    /// Puts a BREAK on the line: a zero that lasts for a quarter of a second or longer, in which
+    /// this call waits.
+    ///
+    /// # Errors
+    ///
+    /// EIO or ENXIO, if the device has been unplugged.
+    pub fn send_break(&self) -> io::Result<()> {
+        Ok(tcsendbreak(&self.descriptor)?)
     }
 }
 
@@ -265,6 +396,33 @@ mod tests {
         assert!(control.contains(ControlModes::CLOCAL | ControlModes::CREAD));
         let absent = ControlModes::PARENB | ControlModes::CSTOPB | ControlModes::CRTSCTS;
         assert!(!control.intersects(absent));
+    }
+
+    #[test]
+    fn a_line_has_the_parity_and_the_bits_that_were_asked_for() {
+        let far_end = line();
+        let settings = LineSettings {
+            data_bits: DataBits::Seven,
+            parity: Parity::Odd,
+            stop_bits: StopBits::Two,
+            flow_control: FlowControl::Software,
+            ..LineSettings::at(1200)
+        };
+        let serial = Serial::open_with(far_end.path(), settings).unwrap();
+        // A pseudo-terminal has eight bits without parity whatever it is told.
+        let modes = tcgetattr(&serial).unwrap();
+        assert!(modes.control_modes.contains(ControlModes::CSTOPB));
+        assert!(modes.input_modes.contains(InputModes::IXON | InputModes::IXOFF));
+        let mut wanted = modes.clone();
+        settings.put_into(&mut wanted);
+        assert_eq!(wanted.control_modes & ControlModes::CSIZE, ControlModes::CS7);
+        assert!(wanted.control_modes.contains(ControlModes::PARENB | ControlModes::PARODD));
+    }
+
+    #[test]
+    fn a_break_is_taken() {
+        let far_end = line();
+        Serial::open(far_end.path(), 9600).unwrap().send_break().unwrap();
     }
 
     #[test]

@@ -6,6 +6,10 @@
 //! | [`Wait::Poll`] | two: `ppoll` with the deadline, and the read | sleeps |
 //! | [`Wait::Spin`] | reads without end, then as `Block` | works, as long as it spins |
 //!
+//! A read that must not wait costs more of a TUN that blocks: 0.65 instead of 0.56 µs for a packet
+//! of 1400 bytes. While packets stream in, a TUN therefore does not block, until there is none and
+//! the next wait begins.
+//!
 //! What a wait did is in its answer: how long it spun and how long it slept. The caller charges it
 //! to its meter's `Account::Outside`.
 
@@ -38,6 +42,8 @@ pub enum Wait {
 pub struct Waiter {
     wait: Wait,
     sleep: Sleep,
+    /// Packets that came since the last sleep.
+    streamed: u32,
 }
 
 #[derive(Debug)]
@@ -47,6 +53,9 @@ enum Sleep {
     /// In the read of a device that blocks. The alarm is made by the thread that waits first.
     InRead(Option<Alarm>),
 }
+
+/// Packets that came without a wait, one behind the other, of which a stream is made.
+const STREAM_PACKETS: u32 = 16;
 
 /// What a wait did and brought.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,7 +82,7 @@ impl Waiter {
             Wait::Block | Wait::Spin { .. } => Sleep::InRead(None),
         };
         device.set_blocking(matches!(sleep, Sleep::InRead(_)))?;
-        Ok(Self { wait, sleep })
+        Ok(Self { wait, sleep, streamed: 0 })
     }
 
     /// Returns how it was told to wait.
@@ -133,11 +142,22 @@ impl Waiter {
     /// # Errors
     ///
     /// As [`Device::receive_now`].
-    pub fn read_now(&self, device: &Device, packet: &mut [u8]) -> io::Result<Option<Received>> {
-        match self.sleep {
-            Sleep::InPoll => device.receive(packet),
-            Sleep::InRead(_) => device.receive_now(packet),
+    pub fn read_now(&mut self, device: &Device, packet: &mut [u8]) -> io::Result<Option<Received>> {
+        let is_blocking = matches!(self.sleep, Sleep::InRead(_)) && !self.is_stream(device);
+        let received =
+            if is_blocking { device.receive_now(packet) } else { device.receive(packet) };
+        if is_blocking && matches!(received, Ok(Some(_))) {
+            self.streamed += 1;
+            if self.is_stream(device) {
+                device.set_blocking(false)?;
+            }
         }
+        received
+    }
+
+    /// Returns whether a device that blocks otherwise does not block now.
+    fn is_stream(&self, device: &Device) -> bool {
+        self.streamed >= STREAM_PACKETS && matches!(device, Device::Tun(_))
     }
 
     fn sleep(
@@ -148,6 +168,10 @@ impl Waiter {
         now: Instant,
         until: Option<Instant>,
     ) -> io::Result<Option<Received>> {
+        if self.is_stream(device) {
+            device.set_blocking(matches!(self.sleep, Sleep::InRead(_)))?;
+        }
+        self.streamed = 0;
         if let Some(alarm) = self.alarm(device)? {
             alarm.ring_by(until, now, clock)?;
             return device.receive(packet);
@@ -260,6 +284,27 @@ mod tests {
             let now = clock.now();
             let waited = waiter.read(&device, &mut packet, &clock, now, Some(now)).unwrap();
             assert_eq!((waited.now, waited.blocked), (now, Duration::ZERO));
+        });
+    }
+
+    #[test]
+    fn a_wait_after_a_stream_sleeps_in_the_read_again() {
+        in_new_network(|| {
+            let (device, socket) = quiet_tun();
+            let mut waiter = Waiter::new(Wait::Block, &device).unwrap();
+            let (clock, mut packet) = (Monotonic::start(), [0; 2048]);
+            (0..40).for_each(|_| _ = socket.send(b"x").unwrap());
+            let mut streamed = 0;
+            while waiter.read_now(&device, &mut packet).unwrap().is_some() {
+                streamed += 1;
+            }
+            assert!(streamed >= 40);
+            assert!(waiter.is_stream(&device));
+            let now = clock.now();
+            let until = now + Duration::from_millis(1);
+            let waited = waiter.read(&device, &mut packet, &clock, now, Some(until)).unwrap();
+            assert!(waited.packet.is_some() || waited.now >= until);
+            assert!(!waiter.is_stream(&device) && waiter.sleeps_in_read());
         });
     }
 

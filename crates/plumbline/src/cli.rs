@@ -1,6 +1,6 @@
 //! The command line: one table for parser, help and man page.
 
-use crate::{demo, exit, lab, login, manual, measure};
+use crate::{demo, exit, lab, login, manual, measure, replay, serve};
 use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser, Subcommand};
 use std::process::ExitCode;
@@ -18,8 +18,14 @@ enum Command {
     /// Logs in to a host by Telnet.
     #[command(long_about = login::ABOUT)]
     Login(login::Arguments),
+    /// Shows a recording of a login again.
+    #[command(long_about = replay::ABOUT)]
+    Replay(replay::Arguments),
     /// Measures a login, and says where its time goes and what limits it.
     Measure(measure::Arguments),
+    /// Serves logins by Telnet, in TLS and in cleartext.
+    #[command(long_about = serve::ABOUT)]
+    Serve(serve::Arguments),
     /// Repeats the experiments of the papers in virtual time.
     Lab(lab::Arguments),
     /// Shows plumbline at work: needs nothing, asks nothing, takes half a minute.
@@ -41,7 +47,9 @@ pub(crate) fn run() -> ExitCode {
     };
     exit::code(match arguments.command {
         Command::Login(arguments) => login::run(&arguments),
+        Command::Replay(arguments) => replay::run(&arguments),
         Command::Measure(arguments) => measure::run(&arguments),
+        Command::Serve(arguments) => serve::run(&arguments),
         Command::Lab(arguments) => lab::run(&arguments),
         Command::Demo(arguments) => demo::run(&arguments),
         Command::Manual(arguments) => manual::run(&arguments, command()),

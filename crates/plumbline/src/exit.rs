@@ -9,7 +9,8 @@ Exit codes:
   1  the far side cannot be reached, is unknown, refused, reset, or fell silent
   2  the arguments are wrong
   3  nothing could be measured, or you ended it before
-  4  this machine refuses what is needed: no permission, no such device";
+  4  this machine refuses what is needed: no permission, no such device
+  5  a script did not see what it expected; it may say another number";
 
 /// The exit code for wrong arguments.
 pub(crate) const WRONG_ARGUMENTS: u8 = 2;
@@ -18,11 +19,27 @@ pub(crate) const WRONG_ARGUMENTS: u8 = 2;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Failure {
     /// 1: the far side.
-    FarSide = 1,
+    FarSide,
+    /// 2: the arguments, or a file that they name, are wrong.
+    WrongArguments,
     /// 3: nothing could be measured.
-    NothingMeasured = 3,
+    NothingMeasured,
     /// 4: this machine.
-    ThisMachine = 4,
+    ThisMachine,
+    /// The number that a script says.
+    Script(u8),
+}
+
+impl Failure {
+    fn code(self) -> u8 {
+        match self {
+            Self::FarSide => 1,
+            Self::WrongArguments => WRONG_ARGUMENTS,
+            Self::NothingMeasured => 3,
+            Self::ThisMachine => 4,
+            Self::Script(code) => code,
+        }
+    }
 }
 
 /// What a command returns: it has said why itself, in one sentence on stderr.
@@ -32,7 +49,7 @@ pub(crate) type Result = std::result::Result<(), Failure>;
 pub(crate) fn code(result: Result) -> ExitCode {
     match result {
         Ok(()) => ExitCode::SUCCESS,
-        Err(failure) => ExitCode::from(failure as u8),
+        Err(failure) => ExitCode::from(failure.code()),
     }
 }
 

@@ -8,6 +8,9 @@ mod lab;
 mod login;
 mod manual;
 mod measure;
+mod recording;
+mod replay;
+mod serve;
 
 use std::process::ExitCode;
 

@@ -251,6 +251,13 @@ impl Pool {
         self.lent >= self.limit.saturating_sub(kept).max(1)
     }
 
+    /// Returns whether what waits for an application has its share: with a quarter left, neither what
+    /// arrives for others nor what we send ourselves is held up by one who does not read.
+    #[must_use]
+    pub fn is_crowded(&self) -> bool {
+        self.lent > self.limit - self.limit / 4
+    }
+
     /// Returns whether so few are lent that data may stay in some of them for a while.
     #[must_use]
     pub fn is_ample(&self) -> bool {
@@ -277,6 +284,16 @@ mod tests {
             core::iter::from_fn(|| (!pool.is_scarce()).then(|| pool.take(&mut lab.meter)))
                 .collect();
         assert_eq!((lent.len(), pool.is_exhausted()), (14, false));
+    }
+
+    #[test]
+    fn who_does_not_read_leaves_packets_to_send_and_to_receive() {
+        let mut lab = Lab::default();
+        let mut pool = Pool::new(16, 10);
+        let lent: Vec<_> = (0..12).map(|_| pool.take(&mut lab.meter)).collect();
+        assert!(!pool.is_crowded());
+        assert!(pool.take(&mut lab.meter).is_some());
+        assert_eq!((lent.len(), pool.is_crowded(), pool.is_scarce()), (12, true, false));
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! The ledger: which test proves which requirement, and what no test proves.
 //!
-//! The requirements of RFC 9293 and RFC 1122 and the attacks are lists under `docs/ledger`, one
+//! The requirements of RFC 9293, RFC 1122 and RFC 1123 and the attacks are lists under `docs/ledger`, one
 //! line each. A test names what it proves by a comment line among its attributes:
 //!
 //! ```text
@@ -27,9 +27,10 @@ use std::path::Path;
 use tags::{Test, Tests};
 
 /// The lists, each with what its ids begin with in a comment.
-const BOOKS: [(&str, &str); 3] = [
+const BOOKS: [(&str, &str); 4] = [
     ("docs/ledger/rfc9293.txt", "RFC9293:"),
     ("docs/ledger/rfc1122.txt", "RFC1122:"),
+    ("docs/ledger/rfc1123.txt", "RFC1123:"),
     ("docs/ledger/attacks.txt", tags::ATTACK),
 ];
 

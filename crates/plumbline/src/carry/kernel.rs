@@ -211,6 +211,12 @@ impl<S: Session> Kernel<'_, S> {
             if output.is_empty() {
                 return Ok(None);
             }
+            if self.is_half_closed {
+                // What is said after the end, as an answer to what still comes, is said to nobody.
+                let count = output.len();
+                self.session.sent(count);
+                continue;
+            }
             let urgent = self.session.urgent_mark().and_then(|mark| output.get(..mark));
             let (bytes, flags) = match urgent.filter(|urgent| !urgent.is_empty()) {
                 Some(urgent) => (urgent, SendFlags::NOSIGNAL | SendFlags::OOB),

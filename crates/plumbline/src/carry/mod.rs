@@ -5,18 +5,25 @@
 //! calls it; the session does not see which carrier it is.
 
 mod kernel;
+mod line;
 mod outcome;
 mod packets;
+mod pins;
 mod race;
 mod segment;
 mod station;
 mod target;
 #[cfg(test)]
 mod tests;
+mod tls;
+mod trust;
 mod via;
 
+pub(crate) use line::run_on_line;
 pub(crate) use outcome::Outcome;
 pub(crate) use target::{Family, NoAddress, TELNET_PORT, Target, addresses, parse_port};
+pub(crate) use tls::{Secured, Tls, TrustedBy};
+pub(crate) use trust::Trust;
 pub(crate) use via::{Own, SerialLink, Via};
 
 use anyhow::Result;
@@ -66,6 +73,19 @@ pub(crate) trait Session: Stream {
 
     /// Takes the carrier's word that all output has been given to the device or the kernel.
     fn has_gone_out(&mut self, _cx: &mut Cx<'_>) {}
+
+    /// Returns, once, whether all that follows is TLS, both ways, behind the output of now.
+    fn starts_tls(&mut self) -> bool {
+        false
+    }
+
+    /// Takes note that all that goes out and comes in from now on is in TLS.
+    fn secured(&mut self, _how: Secured, _cx: &mut Cx<'_>) {}
+
+    /// Returns, once, whether a serial line is to have a BREAK now.
+    fn takes_break(&mut self) -> bool {
+        false
+    }
 
     /// Takes what the carrier knows of its connection, when [`Session::wants_status`] has asked.
     fn take_status(&mut self, status: &CarrierStatus);

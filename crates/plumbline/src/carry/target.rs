@@ -35,6 +35,17 @@ impl FromStr for Target {
             }
             None => text,
         };
+        Self::parse(text, Some(TELNET_PORT))
+    }
+}
+
+impl Target {
+    /// Reads `host`, `host:port`, `[v6]:port`; where no port stands, it is `port`.
+    ///
+    /// # Errors
+    ///
+    /// If that is no host, and if there is no port.
+    pub(crate) fn parse(text: &str, unless_said: Option<u16>) -> Result<Self> {
         let (host, port) = match text.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
             Some((host, port)) => (host, port.strip_prefix(':').unwrap_or(port)),
             // More than one colon without brackets is an IPv6 address.
@@ -44,7 +55,11 @@ impl FromStr for Target {
         if host.is_empty() || host.contains(char::is_whitespace) || host.starts_with('-') {
             bail!("'{}' is not a host name or an address", text.escape_debug());
         }
-        let port = if port.is_empty() { TELNET_PORT } else { parse_port(port)? };
+        let port = match (port, unless_said) {
+            ("", Some(port)) => port,
+            ("", None) => bail!("'{}' has no port: say host:port", text.escape_debug()),
+            (port, _) => parse_port(port)?,
+        };
         Ok(Self { host: host.to_owned(), port })
     }
 }

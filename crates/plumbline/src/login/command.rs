@@ -11,6 +11,7 @@ pub(super) enum Command {
     /// An empty line: back to the session.
     Return,
     Close,
+    Reconnect,
     Status,
     Send(Sent),
     Set(Setting),
@@ -45,6 +46,8 @@ pub(super) enum Toggled {
     Line,
     Binary,
     CrLf,
+    Inspect,
+    StatusLine,
 }
 
 /// Why a line is no command.
@@ -82,6 +85,7 @@ type Words<T> = [(&'static str, T)];
 #[derive(Clone, Copy)]
 enum First {
     Alone(Command),
+    Status,
     Send,
     Set,
     Toggle,
@@ -91,7 +95,8 @@ enum First {
 const FIRST: &Words<First> = &[
     ("close", First::Alone(Command::Close)),
     ("quit", First::Alone(Command::Close)),
-    ("status", First::Alone(Command::Status)),
+    ("reconnect", First::Alone(Command::Reconnect)),
+    ("status", First::Status),
     ("send", First::Send),
     ("set", First::Set),
     ("toggle", First::Toggle),
@@ -150,6 +155,8 @@ const TOGGLED: &Words<Toggled> = &[
     ("line", Toggled::Line),
     ("binary", Toggled::Binary),
     ("crlf", Toggled::CrLf),
+    ("inspect", Toggled::Inspect),
+    ("statusline", Toggled::StatusLine),
 ];
 
 const MODES: &Words<Mode> =
@@ -159,7 +166,9 @@ const MODES: &Words<Mode> =
 pub(super) const HELP: &[(&str, &str)] = &[
     ("(empty line)", "back to the session"),
     ("close, quit", "end the session"),
+    ("reconnect", "end the connection and call again; nothing that was agreed holds"),
     ("status", "the connection, its options and statistics, and where the CPU time went"),
+    ("status line", "show echo time, what limits it and what was carried in the last row, or not"),
     (
         "send X",
         "ayt (are you there), brk (break), ip (interrupt process), ao (abort output), synch, ec, \
@@ -173,7 +182,7 @@ pub(super) const HELP: &[(&str, &str)] = &[
     ),
     ("set eol X", "crlf, crnul or lf: what Enter sends; auto is crnul per character, else crlf"),
     ("set escape X", "^] or another key, or none"),
-    ("toggle X", "localecho, line, binary or crlf"),
+    ("toggle X", "localecho, line, binary, crlf, inspect (show what is negotiated) or statusline"),
     ("z", "suspend plumb; fg brings it back"),
     ("?", "this"),
 ];
@@ -199,6 +208,11 @@ impl Command {
         }
         let command = match choose(words.next(), FIRST)? {
             First::Alone(command) => command,
+            First::Status if words.clone().next() == Some("line") => {
+                words.next();
+                Self::Toggle(Toggled::StatusLine)
+            }
+            First::Status => Self::Status,
             First::Send => Self::Send(choose(words.next(), SENT)?),
             First::Toggle => Self::Toggle(choose(words.next(), TOGGLED)?),
             First::Mode => Self::Set(Setting::Mode(choose(words.next(), MODES)?)),
@@ -288,7 +302,11 @@ mod tests {
     #[test]
     fn an_unknown_word_is_answered_with_what_may_stand_there() {
         let refused = Command::parse("toggle lights").unwrap_err().to_string();
-        assert_eq!(refused, "There is no 'lights' here: use localecho, line, binary or crlf.");
+        assert_eq!(
+            refused,
+            "There is no 'lights' here: use localecho, line, binary, crlf, inspect \
+         or statusline."
+        );
     }
 
     #[test]
@@ -296,6 +314,14 @@ mod tests {
         assert!(matches!(Command::parse("send"), Err(CommandError::Missing { .. })));
         assert!(matches!(Command::parse("send ip ip"), Err(CommandError::TooMany { .. })));
         assert!(matches!(Command::parse("set escape"), Err(CommandError::Escape(_))));
+    }
+
+    #[test]
+    fn the_line_of_status_has_a_name_of_two_words_too() {
+        let toggle = Ok(Command::Toggle(Toggled::StatusLine));
+        assert_eq!(Command::parse("status line"), toggle);
+        assert_eq!(Command::parse("toggle statusline"), toggle);
+        assert!(matches!(Command::parse("status lines"), Err(CommandError::TooMany { .. })));
     }
 
     #[test]

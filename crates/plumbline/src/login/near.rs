@@ -51,6 +51,11 @@ impl Near {
         Ok(())
     }
 
+    /// Returns whether the terminal is in raw mode.
+    pub(super) fn is_raw(&self) -> bool {
+        self.raw.is_some()
+    }
+
     /// Puts the terminal back as it was found, for good.
     pub(super) fn leave_raw(&mut self) {
         self.raw = None;

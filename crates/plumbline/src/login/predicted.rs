@@ -1,5 +1,6 @@
 //! A session whose echo is predicted: all that the screen gets goes by way of the prediction.
 
+use super::painted::Emulation;
 use super::session::Login;
 use protocols::Cx;
 use protocols::application::telnet::{OptionCode, Side};
@@ -33,7 +34,10 @@ impl Login {
     pub(super) fn begin_prediction(&mut self) {
         let (columns, rows) = self.window;
         let predictor = || Predictor::new(self.settings.predict.into(), columns, rows);
-        self.predictor = self.settings.is_interactive.then(predictor);
+        // A Heath-19 has an echo of its own kind, and moves its cursor otherwise.
+        let is_heath19 = self.settings.emulation == Emulation::Heath19;
+        let is_wanted = self.settings.is_interactive && !is_heath19;
+        self.predictor = is_wanted.then(predictor);
     }
 
     /// Sets whether the echo is predicted.

@@ -52,6 +52,7 @@ impl Login {
             Keys::Prompt => {
                 self.attention = Attention::Prompt(Line::default());
                 self.screen.hold();
+                self.cover_painted();
                 self.show_prompt();
             }
         }
@@ -104,10 +105,14 @@ impl Login {
             Err(error) => return self.tell(&error.to_string()),
             Ok(Command::Suspend) => return self.suspend(cx),
             Ok(Command::Close) => self.stage = Stage::Left,
+            Ok(Command::Reconnect) => self.stage = Stage::Again,
             Ok(Command::Return) => {}
             Ok(Command::Send(sent)) => {
                 if !self.send_command(sent, cx) {
-                    return self.tell("The far side takes nothing now: try again later.");
+                    return self.tell(match self.is_telnet() {
+                        true => "The far side takes nothing now: try again later.",
+                        false => "There is no Telnet here, so that there is no such command.",
+                    });
                 }
             }
             Ok(Command::Set(setting)) => self.set(setting, cx),
@@ -139,7 +144,7 @@ impl Login {
     /// Returns whether there was room for it.
     fn send_command(&mut self, sent: Sent, cx: &mut Cx<'_>) -> bool {
         match (sent, self.settings.escape.0) {
-            (Sent::Telnet(command), _) => self.telnet.command(command, cx),
+            (Sent::Telnet(command), _) => self.command(command, cx),
             (Sent::Escape, Some(key)) => {
                 self.send(&[key], cx);
                 true
@@ -172,6 +177,12 @@ impl Login {
                 let mode = if self.is_by_line() { Mode::Character } else { Mode::Line };
                 self.set(Setting::Mode(mode), cx);
             }
+            Toggled::StatusLine => self.toggle_status_line(cx),
+            Toggled::Inspect => {
+                self.settings.inspects = !self.settings.inspects;
+                let is_wanted = self.settings.inspects || self.tape.wants_notes();
+                self.telnet.set_inspection(is_wanted);
+            }
             Toggled::Binary => {
                 let is_binary = self.telnet.is_enabled(Side::Us, OptionCode::BINARY)
                     || self.telnet.is_enabled(Side::Him, OptionCode::BINARY);
@@ -188,6 +199,7 @@ impl Login {
     /// Stops the program until the person brings it back, and then returns to the session.
     fn suspend(&mut self, cx: &mut Cx<'_>) {
         self.screen.put(b"\r\n");
+        self.lend_screen();
         self.pass_prediction(cx);
         // An error comes again at the next write.
         _ = self.screen.flush();

@@ -9,21 +9,23 @@
 //! What is typed goes to the far side, up to the escape character; what follows that is for the
 //! prompt. A pipe has no escape character: it is passed through, and its end closes our half of
 //! the connection. The order of a turn is the carrier's: input, application, output; the screen
-//! is written once in it.
+//! is written once in it. What keys become is in `typing`, what the far side says in `far`.
 
-use super::line::{Edited, Line};
+use super::encoding::{Decoder, Encoder};
+use super::line::Line;
 use super::near::{Near, Read};
+use super::painted::{Painted, StatusLine};
 use super::prompt::{Attention, Inquiry};
 use super::screen::Screen;
-use super::settings::{Echo, LineEnd, Mode, Settings};
-use crate::carry::{CarrierStatus, Session};
+use super::script::Runner;
+use super::settings::{Echo, Mode, Protocol, Settings, TlsUse};
+use super::tape::Tape;
+use crate::carry::{CarrierStatus, Secured, Session};
 use anyhow::{Context, Result};
 use os::clock::Calibration;
 use protocols::Cx;
 use protocols::application::Stream;
-use protocols::application::telnet::{
-    Command, EndOfLine, Event, OptionCode, Side, Telnet, UserSettings,
-};
+use protocols::application::telnet::{Decompressor, EndOfLine, OptionCode, Side, Telnet};
 use protocols::meter::Account;
 use protocols::terminal::prediction::Predictor;
 use protocols::time::Instant;
@@ -48,6 +50,8 @@ pub(super) enum Stage {
     Closing,
     /// The person has ended it.
     Left,
+    /// The person wants it again, from the beginning.
+    Again,
     /// Nobody reads the screen any more.
     Unread,
 }
@@ -69,6 +73,12 @@ type Greeting = Box<dyn FnOnce(SocketAddr) -> String>;
 /// One login.
 pub(super) struct Login {
     pub(super) telnet: Telnet,
+    /// What waits for the carrier, where there is no Telnet.
+    pub(super) raw: Vec<u8>,
+    pub(super) inflater: Decompressor,
+    pub(super) decoder: Decoder,
+    pub(super) encoder: Encoder,
+    pub(super) tape: Tape,
     pub(super) settings: Settings,
     pub(super) near: Near,
     pub(super) screen: Screen,
@@ -79,7 +89,9 @@ pub(super) struct Login {
     unsent: Vec<u8>,
     has_room: bool,
     /// Whether the last byte from a pipe was a CR, which waits for what follows.
-    has_cr: bool,
+    pub(super) has_cr: bool,
+    /// Whether the last byte that was shown was a CR.
+    pub(super) has_shown_cr: bool,
     pub(super) stage: Stage,
     pub(super) traffic: Traffic,
     pub(super) window: (u16, u16),
@@ -93,24 +105,47 @@ pub(super) struct Login {
     pub(super) inquiry: Option<Inquiry>,
     pub(super) calibration: Calibration,
     failure: Option<anyhow::Error>,
+    /// Why the session is of no use, which is the far side's doing.
+    pub(super) refusal: Option<String>,
+    /// How the connection is secured, if it is.
+    pub(super) secured: Option<Secured>,
+    /// Whether the server had TLS at another time.
+    pub(super) had_tls: bool,
+    /// START_TLS is agreed, and the carrier not told yet.
+    pub(super) starts_tls: bool,
+    /// Until when the far side may agree to START_TLS, where nothing is said before.
+    tls_until: Option<Instant>,
+    /// What runs the session instead of the keyboard.
+    pub(super) script: Option<Runner>,
+    /// What the script has returned, and why.
+    pub(super) script_end: Option<(u8, Option<String>)>,
+    /// The terminal of plumb's own that stands between, if there is one.
+    pub(super) painted: Option<Painted>,
+    /// Whether that has changed since it was drawn.
+    pub(super) is_unpainted: bool,
+    /// The line of status, if it is shown.
+    pub(super) status_line: Option<StatusLine>,
     /// What is shown before the far side has echoed it, if that is wanted.
     pub(super) predictor: Option<Predictor>,
+    /// A serial line is to have a BREAK.
+    pub(super) wants_break: bool,
+    /// When the BREAK of a console server is to end.
+    pub(super) break_until: Option<Instant>,
 }
 
 impl Login {
     /// Makes a login at `peer`, as people are told of it.
     pub(super) fn new(settings: Settings, near: Near, peer: String) -> Self {
         let window = super::near::window().map_or(WINDOW, |window| (window.columns, window.rows));
-        let telnet = Telnet::user(&UserSettings {
-            terminal_type: settings.terminal_type.clone(),
-            window,
-            // The ends of lines are put in here; this is what the engine makes of a CR.
-            end_of_line: EndOfLine::CrNul,
-            starts_negotiation: settings.starts_negotiation,
-            ..UserSettings::default()
-        });
+        let far_window = super::far::far_window(&settings, window);
+        let telnet = super::far::telnet(&settings, far_window, false);
         Self {
             telnet,
+            raw: Vec::new(),
+            inflater: Decompressor::default(),
+            decoder: Decoder::new(settings.encoding),
+            encoder: Encoder::new(settings.encoding),
+            tape: Tape::default(),
             settings,
             near,
             screen: Screen::default(),
@@ -119,6 +154,7 @@ impl Login {
             unsent: Vec::new(),
             has_room: false,
             has_cr: false,
+            has_shown_cr: false,
             stage: Stage::Opening,
             traffic: Traffic::default(),
             window,
@@ -128,8 +164,26 @@ impl Login {
             inquiry: None,
             calibration: Calibration::start(),
             failure: None,
+            refusal: None,
+            secured: None,
+            had_tls: false,
+            starts_tls: false,
+            tls_until: None,
+            script: None,
+            script_end: None,
+            painted: None,
+            is_unpainted: false,
+            status_line: None,
             predictor: None,
+            wants_break: false,
+            break_until: None,
         }
+    }
+
+    /// Makes the same login anew for another connection: nothing that was agreed holds.
+    pub(super) fn renewed(self) -> Self {
+        let (tape, script) = (self.tape, self.script);
+        Self { tape, script, ..Self::new(self.settings, self.near, self.peer) }
     }
 
     /// Sets how it is said on stderr, when the connection is open, with whom.
@@ -140,19 +194,22 @@ impl Login {
     /// Returns whether whole lines go out.
     pub(super) fn is_by_line(&self) -> bool {
         let is_on = |option| self.telnet.is_enabled(Side::Him, option);
-        match self.settings.mode {
-            Mode::Character => false,
-            Mode::Line => true,
-            Mode::Automatic => !is_on(OptionCode::ECHO) && !is_on(OptionCode::SUPPRESS_GO_AHEAD),
+        match (self.settings.mode, self.settings.protocol) {
+            (Mode::Character, _) => false,
+            (Mode::Line, _) | (Mode::Automatic, Protocol::Tcp) => true,
+            (Mode::Automatic, Protocol::Line | Protocol::ComPort(_)) => false,
+            (Mode::Automatic, Protocol::Telnet) => {
+                !is_on(OptionCode::ECHO) && !is_on(OptionCode::SUPPRESS_GO_AHEAD)
+            }
         }
     }
 
     /// Returns whether what is typed is shown by this side.
     pub(super) fn echoes_here(&self) -> bool {
-        match self.settings.echo {
-            Echo::Automatic => self.telnet.echoes_locally(),
-            Echo::Local => true,
-            Echo::Remote => false,
+        match (self.settings.echo, self.settings.protocol) {
+            (Echo::Automatic, Protocol::Telnet) => self.telnet.echoes_locally(),
+            (Echo::Automatic, Protocol::Tcp) | (Echo::Local, _) => true,
+            (Echo::Automatic, Protocol::Line | Protocol::ComPort(_)) | (Echo::Remote, _) => false,
         }
     }
 
@@ -165,11 +222,46 @@ impl Login {
     pub(super) fn begin(&mut self, cx: &mut Cx<'_>) {
         self.stage = Stage::Open;
         self.traffic.opened_at = Some(cx.now);
+        self.set_up_screen(cx);
         self.begin_prediction();
-        self.telnet.start(cx);
-        if self.settings.is_binary {
-            self.ask_binary(true, cx);
+        self.tape.begin(cx.now);
+        if self.awaits_tls() {
+            self.tls_until = Some(cx.now + self.settings.timeout);
         }
+        self.start_telnet(cx);
+    }
+
+    /// Returns whether nothing is to be said before there is TLS, and there is none.
+    pub(super) fn awaits_tls(&self) -> bool {
+        self.settings.tls == TlsUse::Always && self.secured.is_none() && self.is_telnet()
+    }
+
+    /// Takes the keyboard, and says with whom the session is: who reads that may type.
+    fn welcome(&mut self) {
+        if self.script.is_none() {
+            self.take_terminal();
+        }
+        if let (Some(named), Some(address)) = (self.greeting.take(), self.address) {
+            let (way, escape) = (named(address), self.settings.escape);
+            let end = if self.near.is_raw() { "\r\n" } else { "\n" };
+            let left = if self.near.is_raw() { "\r" } else { "" };
+            super::say(&format!("Connected to {way}.{end}Escape character is {escape}.{left}"));
+        }
+    }
+
+    /// Has each key come at once.
+    pub(super) fn take_terminal(&mut self) {
+        if self.settings.is_interactive
+            && let Err(error) = self.near.set_raw()
+        {
+            self.failure = Some(error.into());
+        }
+    }
+
+    /// Ends the session because the far side is not what was asked for.
+    pub(super) fn refuse(&mut self, why: String) {
+        self.refusal.get_or_insert(why);
+        self.stage = Stage::Left;
     }
 
     /// Asks that BINARY begin or end both ways (RFC 856).
@@ -180,149 +272,25 @@ impl Login {
         }
     }
 
-    /// Takes what was typed.
-    pub(super) fn typed(&mut self, keys: &[u8], cx: &mut Cx<'_>) {
-        let mut rest = keys;
-        while !rest.is_empty() && self.stage != Stage::Left {
-            let Attention::Session = self.attention else {
-                let (key, others) = rest.split_at_checked(1).unwrap_or_default();
-                rest = others;
-                self.attend(key.first().copied().unwrap_or_default(), cx);
-                continue;
-            };
-            let escape = self.settings.escape.0;
-            let end = rest.iter().position(|key| Some(*key) == escape);
-            let (keys, others) =
-                rest.split_at_checked(end.unwrap_or(rest.len())).unwrap_or_default();
-            self.keys(keys, cx);
-            self.ask_mark(cx);
-            rest = others;
-            if end.is_some() {
-                rest = rest.get(1..).unwrap_or_default();
-                self.escape();
-            }
+    /// Sends text of the person's, in the far side's encoding.
+    pub(super) fn send_text(&mut self, text: &[u8], cx: &mut Cx<'_>) {
+        if self.encoder.is_plain() {
+            return self.send(text, cx);
         }
-    }
-
-    /// Takes keys for the far side.
-    fn keys(&mut self, keys: &[u8], cx: &mut Cx<'_>) {
-        if self.is_by_line() {
-            for key in keys {
-                self.line_key(*key, cx);
-            }
-            return;
-        }
-        let end = LineEnd::unencoded(self.line_end());
-        if self.echoes_here() {
-            let mut echo = Vec::new();
-            keys.iter().for_each(|key| show_key(*key, &mut echo));
-            self.screen.put(&echo);
-        } else {
-            self.predict(keys, cx);
-        }
-        // The engine makes a CR into CR NUL, so most keys go as they are.
-        if end == b"\r" || self.telnet.is_enabled(Side::Us, OptionCode::BINARY) {
-            return self.send(keys, cx);
-        }
-        for piece in keys.split_inclusive(|key| *key == b'\r') {
-            match piece.strip_suffix(b"\r") {
-                Some(text) => {
-                    self.send(text, cx);
-                    self.send(end, cx);
-                }
-                None => self.send(piece, cx),
-            }
-        }
-    }
-
-    fn line_key(&mut self, key: u8, cx: &mut Cx<'_>) {
-        let mut echo = Vec::new();
-        match self.line.key(key, &mut echo) {
-            Edited::Taken => {}
-            Edited::Ended => {
-                let mut line = self.line.take();
-                line.extend_from_slice(LineEnd::unencoded(self.line_end()));
-                self.send(&line, cx);
-            }
-            Edited::Control(control) => {
-                show_key(control, &mut echo);
-                if control == INTERRUPT {
-                    // As at a Unix terminal: the line goes, and whoever runs is interrupted; that
-                    // is said in the way of the network (RFC 854).
-                    self.line.take();
-                    self.telnet.command(Command::InterruptProcess, cx);
-                } else {
-                    self.send_line_now(cx);
-                    self.send(&[control], cx);
-                }
-            }
-        }
-        if self.echoes_here() {
-            self.screen.put(&echo);
-        }
-    }
-
-    /// Sends what is typed of a line, without its end.
-    pub(super) fn send_line_now(&mut self, cx: &mut Cx<'_>) {
-        let line = self.line.take();
-        self.send(&line, cx);
-    }
-
-    /// Takes what came from a pipe: its lines end by LF, those of the network as is chosen.
-    fn piped(&mut self, data: &[u8], cx: &mut Cx<'_>) {
-        if self.settings.is_binary {
-            return self.send(data, cx);
-        }
-        let end = LineEnd::unencoded(self.settings.line_end.when(true));
-        let mut encoded = Vec::with_capacity(data.len() + data.len() / 16 + 2);
-        if std::mem::take(&mut self.has_cr) {
-            encoded.push(b'\r');
-        }
-        for piece in data.split_inclusive(|byte| *byte == b'\n') {
-            let text = piece.strip_suffix(b"\n").unwrap_or(piece);
-            encoded.extend_from_slice(text);
-            match encoded.last() {
-                _ if text.len() == piece.len() => {}
-                Some(b'\r') => encoded.push(b'\n'),
-                _ => encoded.extend_from_slice(end),
-            }
-        }
-        // Only what follows tells whether a CR ends a line.
-        self.has_cr = encoded.pop_if(|last| *last == b'\r').is_some();
+        let mut encoded = Vec::with_capacity(text.len());
+        self.encoder.encode(text, &mut encoded);
         self.send(&encoded, cx);
-    }
-
-    /// Takes the end of a pipe.
-    fn end_pipe(&mut self, cx: &mut Cx<'_>) {
-        if std::mem::take(&mut self.has_cr) {
-            self.send(b"\r", cx);
-        }
-        self.stage = Stage::Closing;
     }
 
     /// Gives data to Telnet, or keeps what that has no room for.
     pub(super) fn send(&mut self, data: &[u8], cx: &mut Cx<'_>) {
-        let taken = if self.unsent.is_empty() { self.telnet.send(data, cx) } else { 0 };
+        let taken = if self.unsent.is_empty() { self.give(data, cx) } else { 0 };
         let rest = data.get(taken..).unwrap_or_default();
         if self.settings.is_interactive && self.unsent.len() + rest.len() > UNSENT_LIMIT {
             // The escape character must be read however long the far side takes nothing.
             return self.screen.put(BELL);
         }
         self.unsent.extend_from_slice(rest);
-    }
-
-    /// Shows what the far side writes; where that could not be held any longer, asks anew.
-    fn show_far(&mut self, text: &[u8]) {
-        if self.screen.put_far(text) {
-            self.show_prompt();
-        }
-    }
-
-    /// Follows what the far side now wants: keys that were kept for a line go out.
-    fn follow_options(&mut self, cx: &mut Cx<'_>) {
-        if !self.line.is_empty() && !self.is_by_line() {
-            self.send_line_now(cx);
-        }
     }
 
     fn take_keyboard(&mut self, cx: &mut Cx<'_>) -> Result<()> {
@@ -334,6 +302,7 @@ impl Login {
             Read::Some(count) => {
                 let buffer = self.near.take_buffer();
                 let data = buffer.get(..count).unwrap_or_default();
+                self.tape.input(data, cx.now);
                 if self.settings.is_interactive {
                     self.typed(data, cx);
                 } else {
@@ -351,54 +320,27 @@ impl Login {
     fn take_window(&mut self, cx: &mut Cx<'_>) {
         if let Some(window) = self.near.new_window() {
             self.window = (window.columns, window.rows);
-            self.telnet.resize(window.columns, window.rows, cx);
+            self.tape.resize(self.window, cx.now);
+            self.fit_screen(cx);
             self.resize_prediction();
         }
     }
 }
 
-/// Appends what a key looks like where this side shows it.
-fn show_key(key: u8, echo: &mut Vec<u8>) {
-    match key {
-        b'\r' | b'\n' => echo.extend_from_slice(b"\r\n"),
-        0x08 | 0x7f => echo.extend_from_slice(b"\x08 \x08"),
-        b'\t' => echo.push(key),
-        0..b' ' => echo.extend_from_slice(&[b'^', key + b'@']),
-        _ => echo.push(key),
-    }
-}
-
-const INTERRUPT: u8 = 3;
-
 impl Stream for Login {
     fn opened(&mut self, cx: &mut Cx<'_>) {
-        if let (Some(named), Some(address)) = (self.greeting.take(), self.address) {
-            let (way, escape) = (named(address), self.settings.escape);
-            super::say(&format!("Connected to {way}.\nEscape character is {escape}."));
-        }
         self.begin(cx);
-        if self.settings.is_interactive
-            && let Err(error) = self.near.set_raw()
-        {
-            self.failure = Some(error.into());
+        if !self.awaits_tls() {
+            self.welcome();
+            self.run_script(cx);
         }
     }
 
     fn receive(&mut self, data: &[u8], cx: &mut Cx<'_>) {
         self.traffic.bytes_in += data.len() as u64;
         let left = cx.meter.enter(Account::Terminal);
-        let mut input = data;
-        while let Some(event) = self.telnet.receive(&mut input, cx) {
-            match event {
-                Event::Data(run) => self.show_far(run),
-                Event::Option { .. } => {
-                    self.follow_options(cx);
-                    self.interrupt_prediction();
-                }
-                Event::TimingMark { .. } => self.mark_answered(cx),
-                _ => {}
-            }
-        }
+        self.hear(data, cx);
+        self.run_script(cx);
         cx.meter.enter(left);
     }
 
@@ -412,7 +354,7 @@ impl Stream for Login {
     }
 
     fn output(&self) -> &[u8] {
-        self.telnet.output()
+        if self.is_telnet() { self.telnet.output() } else { &self.raw }
     }
 
     fn urgent_mark(&self) -> Option<usize> {
@@ -421,12 +363,17 @@ impl Stream for Login {
 
     fn sent(&mut self, count: usize) {
         self.traffic.bytes_out += count as u64;
-        self.telnet.sent(count);
+        if self.is_telnet() {
+            self.telnet.sent(count);
+        } else {
+            drop(self.raw.drain(..count.min(self.raw.len())));
+        }
         self.has_room = true;
     }
 
-    fn peer_closed(&mut self, _cx: &mut Cx<'_>) {
+    fn peer_closed(&mut self, cx: &mut Cx<'_>) {
         self.unsent.clear();
+        self.end_script(cx);
         if self.stage == Stage::Open {
             self.stage = Stage::Closing;
         }
@@ -444,14 +391,37 @@ impl Stream for Login {
         self.has_room = false;
         let unsent = std::mem::take(&mut self.unsent);
         if !unsent.is_empty() {
-            let taken = self.telnet.send(&unsent, cx);
+            let taken = self.give(&unsent, cx);
             self.unsent.extend_from_slice(unsent.get(taken..).unwrap_or_default());
         }
+        self.run_script(cx);
+        if let Some(line) = &mut self.status_line {
+            line.tick(cx.now);
+        }
         self.run_prediction(cx);
+        if self.break_until.is_some_and(|until| cx.now >= until) {
+            self.end_break(cx);
+        }
+        if self.tls_until.is_some_and(|until| cx.now >= until) && self.awaits_tls() {
+            self.refuse(
+                "the server does not offer START_TLS: use telnets://, or leave --tls out \
+                 to log in in clear"
+                    .to_owned(),
+            );
+        }
     }
 
     fn deadline(&self) -> Option<Instant> {
-        self.prediction_deadline()
+        let tls_until = self.tls_until.filter(|_| self.awaits_tls());
+        let script = self.script.as_ref().and_then(Runner::deadline);
+        let status = self.status_line.as_ref().map(StatusLine::deadline);
+        tls_until
+            .into_iter()
+            .chain(self.break_until)
+            .chain(script)
+            .chain(status)
+            .chain(self.prediction_deadline())
+            .min()
     }
 }
 
@@ -467,13 +437,15 @@ impl Session for Login {
     fn wants_input(&self, index: usize) -> bool {
         match self.stage {
             Stage::Opening => false,
+            Stage::Open if self.awaits_tls() => false,
+            Stage::Open if self.script.is_some() && index == self.near.keyboard() => false,
             Stage::Open if index == self.near.keyboard() && !self.settings.is_interactive => {
                 self.unsent.is_empty()
             }
             Stage::Open => true,
             // The person may still want to leave a far side that does not close.
             Stage::Closing => self.settings.is_interactive,
-            Stage::Left | Stage::Unread => false,
+            Stage::Left | Stage::Again | Stage::Unread => false,
         }
     }
 
@@ -493,6 +465,8 @@ impl Session for Login {
         if let Some(failure) = self.failure.take() {
             return Err(failure);
         }
+        self.take_records(cx);
+        self.paint();
         self.pass_prediction(cx);
         if self.screen.waiting().is_empty() {
             return Ok(());
@@ -508,16 +482,43 @@ impl Session for Login {
         Ok(())
     }
 
+    fn starts_tls(&mut self) -> bool {
+        std::mem::take(&mut self.starts_tls)
+    }
+
+    fn secured(&mut self, how: Secured, cx: &mut Cx<'_>) {
+        let is_open = self.stage == Stage::Open;
+        let was_awaited = self.awaits_tls();
+        self.tell_certificate(&how);
+        self.secured = Some(how);
+        if is_open {
+            // What was agreed in clear may have been agreed with anybody.
+            self.renew_telnet(cx);
+        }
+        if is_open && was_awaited {
+            self.welcome();
+            self.run_script(cx);
+        }
+    }
+
+    fn takes_break(&mut self) -> bool {
+        std::mem::take(&mut self.wants_break)
+    }
+
     fn take_status(&mut self, status: &CarrierStatus) {
+        if let Some(line) = &mut self.status_line {
+            line.take(status);
+            self.is_unpainted = true;
+        }
         self.answer_inquiry(status);
     }
 
     fn wants_status(&self) -> bool {
-        self.inquiry.is_some()
+        self.inquiry.is_some() || self.status_line.as_ref().is_some_and(StatusLine::is_asking)
     }
 
     fn is_over(&self) -> bool {
-        matches!(self.stage, Stage::Left | Stage::Unread)
+        matches!(self.stage, Stage::Left | Stage::Again | Stage::Unread)
     }
 }
 

@@ -1,7 +1,7 @@
 //! Tests of one login: what keys, pipes and the far side make of each other.
 
 use super::super::predicted::Predict;
-use super::super::settings::{Escape, Keys};
+use super::super::settings::{Escape, Keys, LineEnd};
 use super::*;
 use crate::carry::Bench;
 use proptest::prelude::*;
@@ -133,12 +133,23 @@ fn an_interrupt_typed_by_the_character_goes_to_the_far_side_as_it_is() {
     assert_eq!(desk.sent(), b"\x03");
 }
 
+// req RFC1123:3.4.1-MUST-1
 #[test]
 fn what_follows_the_escape_character_is_a_command_and_not_sent() {
     let mut desk = Desk::person();
     desk.types(b"\x1dsend ay\r");
     assert_eq!(desk.sent(), b"\xff\xf6");
     assert_eq!(desk.shown(), "plumb> send ay\r\n");
+}
+
+// req RFC1123:3.4.2-MUST-1
+#[test]
+fn a_person_can_say_the_control_functions_of_the_network() {
+    for (word, code) in [("ip", 0xf4), ("ao", 0xf5), ("ayt", 0xf6)] {
+        let mut desk = Desk::person();
+        desk.types(format!("\x1dsend {word}\r").as_bytes());
+        assert!(desk.sent().starts_with(&[0xff, code]), "{word}");
+    }
 }
 
 #[test]
@@ -223,6 +234,7 @@ fn the_escape_character_works_however_long_the_far_side_takes_nothing() {
     assert!(desk.login.is_over());
 }
 
+// req RFC1123:3.3.1-MUST-4
 #[test]
 fn the_lines_of_a_pipe_end_as_the_network_has_it() {
     let mut desk = Desk::pipe();
@@ -259,7 +271,8 @@ fn the_status_tells_of_the_session_and_of_each_account() {
     desk.login.take_status(&CarrierStatus::None);
     assert!(!desk.login.wants_status());
     let shown = desk.shown();
-    for text in ["Connected to the test", "Sends per line", "this side echoes", "NAWS", "CPU time"]
+    for text in
+        ["Connected to the test", "Sends per line", "this side echoes", "all others", "CPU time"]
     {
         assert!(shown.contains(text), "no '{text}' in {shown}");
     }

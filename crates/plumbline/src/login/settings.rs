@@ -1,7 +1,11 @@
 //! What a person can choose about a session, by flag or at the prompt.
 
+use super::encoding::Encoding;
+use super::painted::Emulation;
 use super::predicted::Predict;
+use os::serial::LineSettings;
 use protocols::application::telnet::EndOfLine;
+use protocols::time::Duration;
 use std::fmt;
 use std::str::FromStr;
 
@@ -111,6 +115,32 @@ impl LineEnd {
     }
 }
 
+/// What is spoken with the far side.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Protocol {
+    /// Telnet.
+    #[default]
+    Telnet,
+    /// Telnet to a serial line, which is to be so (RFC 2217).
+    ComPort(LineSettings),
+    /// Bytes, over TCP.
+    Tcp,
+    /// Bytes, on a serial line of this machine.
+    Line,
+}
+
+/// When TLS is used with a host whose Telnet begins in clear (START_TLS).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub(super) enum TlsUse {
+    /// Where the far side has it.
+    #[default]
+    Offered,
+    /// In any case: nothing is said before.
+    Always,
+    /// Not at all.
+    Never,
+}
+
 /// What a session is to be.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Settings {
@@ -134,6 +164,20 @@ pub(super) struct Settings {
     pub(super) terminal_type: String,
     /// Whether we begin the negotiation.
     pub(super) starts_negotiation: bool,
+    /// What is spoken.
+    pub(super) protocol: Protocol,
+    /// When TLS is used that is not there from the start.
+    pub(super) tls: TlsUse,
+    /// The characters of the far side.
+    pub(super) encoding: Encoding,
+    /// Which terminal stands between.
+    pub(super) emulation: Emulation,
+    /// Whether the last row is for the line of status.
+    pub(super) has_status_line: bool,
+    /// Whether the negotiation is shown.
+    pub(super) inspects: bool,
+    /// How long the far side may take to open the connection, and to agree to TLS.
+    pub(super) timeout: Duration,
 }
 
 #[cfg(test)]

@@ -18,11 +18,13 @@ pub(super) fn page(login: &Login, inquiry: Inquiry, carrier: &CarrierStatus) -> 
     let mut page = Page::new(login.window.0);
     put_session(&mut page, login, inquiry);
     put_prediction(&mut page, login);
-    put_options(&mut page, login);
+    if login.is_telnet() {
+        put_options(&mut page, login);
+    }
     match carrier {
         CarrierStatus::Kernel(info, control) => put_kernel(&mut page, info, control),
         CarrierStatus::Own(status) => put_own(&mut page, status),
-        CarrierStatus::None => page.sentence("There is no connection."),
+        CarrierStatus::None => {}
     }
     put_accounts(&mut page, login, inquiry);
     page
@@ -32,6 +34,12 @@ fn put_session(page: &mut Page, login: &Login, inquiry: Inquiry) {
     let traffic = login.traffic;
     let open = traffic.opened_at.map_or(Duration::ZERO, |opened_at| inquiry.now - opened_at);
     page.sentence(&format!("Connected to {} for {}.", login.peer, shown(open)));
+    if let Some(secured) = &login.secured {
+        page.sentence(&format!(
+            "In {}; the server's certificate has the SHA-256 {}.",
+            secured.protocol, secured.fingerprint
+        ));
+    }
     page.sentence(&format!(
         "Received {} bytes, sent {}.",
         count(traffic.bytes_in),
@@ -71,10 +79,12 @@ fn put_prediction(page: &mut Page, login: &Login) {
 
 fn put_options(page: &mut Page, login: &Login) {
     page.line("");
-    page.line(&format!("{:<19}{:<10}{}", "option", "here", "far side"));
-    for row in login.telnet.options() {
-        page.line(&format!("{:<19}{:<10}{}", row.option, state(row.us), state(row.him)));
+    page.line(&format!("{:<20}{:<10}{}", "option", "here", "far side"));
+    let is_off = |state| state == OptionState::No;
+    for row in login.telnet.options().filter(|row| !is_off(row.us) || !is_off(row.him)) {
+        page.line(&format!("{:<20}{:<10}{}", row.option, state(row.us), state(row.him)));
     }
+    page.line("all others          off       off");
     page.line("");
 }
 

@@ -18,6 +18,8 @@ pub(crate) use prompt::Prompts;
 pub(crate) use record::{Circumstances, measurement, waterfall};
 pub(crate) use walk::{Findings, Login, Plan, Walk};
 
+pub(crate) use record::rfc_3339;
+
 use crate::carry::{self, Bench, NoAddress, Target, Via};
 use crate::exit::{self, Failure, complain};
 use anyhow::{Context, Result};

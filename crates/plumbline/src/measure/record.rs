@@ -210,7 +210,7 @@ fn nanos(time: Duration) -> u64 {
 }
 
 /// Returns a time of day in UTC as RFC 3339 has it, to the second.
-fn rfc_3339(time: SystemTime) -> String {
+pub(crate) fn rfc_3339(time: SystemTime) -> String {
     let seconds = time.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
     let (days, second) = (seconds / 86_400, seconds % 86_400);
     let (year, month, day) = date_of(days);

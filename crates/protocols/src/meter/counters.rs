@@ -428,6 +428,14 @@ closed_list! {
         TelnetOutputRefused "Telnet bytes of output refused",
         /// Commands whose code means nothing, and ends of subnegotiations that never began.
         TelnetCommandsUnknown "Telnet commands unknown",
+        /// Variables of the user's environment that were not asked for, or cannot be what they say.
+        TelnetVariablesRefused "Telnet variables refused",
+        /// Compressed streams that are broken or expand beyond measure.
+        TelnetCompressedRefused "Telnet compressed streams refused",
+        /// What came in clear after we had said that TLS follows.
+        TelnetItemsBeforeTls "Telnet items ignored before TLS",
+        /// Records of the inspector that nobody took in time.
+        TelnetRecordsDropped "Telnet inspection records dropped",
         // DHCP.
         /// Messages in.
         DhcpIn "DHCP messages in",

@@ -197,7 +197,7 @@ impl Layers {
                 self.confirm_way(cx);
             }
             // What nobody reads must not take the packets of everybody else.
-            Protocol::Udp if self.pool.is_scarce() => {
+            Protocol::Udp if self.pool.is_crowded() => {
                 cx.meter.count(Counter::UdpQueueFull);
                 self.pool.put(datagram.packet);
             }
@@ -404,6 +404,7 @@ impl Layers {
                 Err(_) => cx.meter.count(Counter::IpOutputDropped),
             }
         }
+        self.tcp.output_stopped();
         None
     }
 
@@ -430,6 +431,7 @@ impl Layers {
                 Err(_) => cx.meter.count(Counter::IpOutputDropped),
             }
         }
+        self.tcp.output_stopped();
         None
     }
 

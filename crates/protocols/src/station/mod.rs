@@ -313,6 +313,7 @@ impl Station {
                 self.layers.pool.put(packet);
             }
         }
+        self.layers.tcp.output_stopped();
     }
 
     /// Lends an empty packet for a device to read a datagram into.
@@ -355,9 +356,10 @@ impl Station {
             }
             self.finish(packet, is_taken, cx);
             if !is_taken {
-                return;
+                break;
             }
         }
+        self.layers.tcp.output_stopped();
     }
 
     /// Returns the first packet that the device had no room for before.

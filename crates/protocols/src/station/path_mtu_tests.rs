@@ -1,16 +1,21 @@
 //! What routers say of a path's MTU, and which of it a station believes (attack row 20).
 
 use super::*;
+use crate::checksum::Sum;
 use crate::cx::testing::Lab;
 use crate::internet::addresses::Address;
-use crate::internet::{icmpv6, ipv6};
+use crate::internet::ipv4::Protocol;
+use crate::internet::{icmpv6, ipv4, ipv6};
 use crate::link::Datagram;
 use crate::transport::tcp::{ConnectionId, Profile};
-use core::net::{Ipv6Addr, SocketAddr};
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 const OURS: Ipv6Addr = Ipv6Addr::new(0x2001, 0xDB8, 0, 0, 0, 0, 0, 1);
 const THEIRS: Ipv6Addr = Ipv6Addr::new(0x2001, 0xDB8, 0, 0, 0, 0, 0, 2);
 const ROUTER: Ipv6Addr = Ipv6Addr::new(0x2001, 0xDB8, 0, 0, 0, 0, 0, 9);
+const OURS_V4: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 1);
+const THEIRS_V4: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 2);
+const ROUTER_V4: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 9);
 const PORT: u16 = 23;
 
 /// Does nothing.
@@ -31,21 +36,25 @@ struct Host {
 
 impl Host {
     fn new() -> Self {
-        Self::at(OURS)
+        Self::at(OURS.into(), 64)
     }
 
-    fn at(address: Ipv6Addr) -> Self {
+    fn at(address: IpAddr, prefix_len: u8) -> Self {
         let mut lab = Lab::default();
         let link = Link::Datagram(Datagram::new(1500));
         let mut station = Station::new(link, Settings::default(), &mut lab.cx());
-        station.internet_mut().add_address(Address::lasting(address.into(), 64)).unwrap();
+        station.internet_mut().add_address(Address::lasting(address, prefix_len)).unwrap();
         Self { station, lab }
     }
 
     /// Opens a connection to `far`, which listens.
     fn connect(&mut self, far: &mut Self) -> ConnectionId {
-        let (tcp, remote) = (&mut self.station.layers.tcp, SocketAddr::new(THEIRS.into(), PORT));
-        let id = tcp.open(OURS.into(), remote, Profile::BULK, &mut self.lab.cx()).unwrap();
+        self.connect_between((OURS.into(), THEIRS.into()), far)
+    }
+
+    fn connect_between(&mut self, ends: (IpAddr, IpAddr), far: &mut Self) -> ConnectionId {
+        let (tcp, remote) = (&mut self.station.layers.tcp, SocketAddr::new(ends.1, PORT));
+        let id = tcp.open(ends.0, remote, Profile::BULK, &mut self.lab.cx()).unwrap();
         settle(self, far);
         id
     }
@@ -66,6 +75,39 @@ impl Host {
         let mut wire = Vec::new();
         self.station.transmit_into(&mut wire, usize::MAX, &mut self.lab.cx());
         wire
+    }
+
+    /// Sends all that is to be sent, and returns the first datagram of it.
+    fn transmit_all(&mut self) -> Vec<u8> {
+        let first = self.transmit();
+        while !self.transmit().is_empty() {}
+        first
+    }
+
+    /// Lets the next timer run out, and returns the first datagram that is sent then.
+    fn time_out(&mut self) -> Vec<u8> {
+        self.lab.now = self.station.deadline().unwrap().max(self.lab.now);
+        self.transmit_all()
+    }
+
+    /// A router says that `datagram` is longer than the 246 bytes that its link takes.
+    fn told_too_big_v4(&mut self, datagram: &[u8]) {
+        let mut message = [[3, 4, 0, 0, 0, 0, 0, 246].as_slice(), &datagram[..28]].concat();
+        let sum = Sum::default().bytes(&message).finish();
+        message[2..4].copy_from_slice(&sum.to_be_bytes());
+        let header = ipv4::Header {
+            source: ROUTER_V4,
+            destination: OURS_V4,
+            protocol: Protocol::Icmp,
+            time_to_live: 64,
+            identification: 0,
+            dscp_ecn: 0,
+            dont_fragment: false,
+        };
+        let len = u16::try_from(message.len()).unwrap();
+        let bytes = [header.emit(len + 20).as_slice(), &message].concat();
+        self.station.receive(&bytes, &mut self.lab.cx());
+        self.run();
     }
 
     /// A router says that `datagram` is longer than 1300 bytes; returns the path MTU that is
@@ -98,7 +140,7 @@ fn settle(near: &mut Host, far: &mut Host) {
 }
 
 fn connected_hosts() -> (Host, Host) {
-    let mut far = Host::at(THEIRS);
+    let mut far = Host::at(THEIRS.into(), 64);
     far.station.layers.tcp.listen(PORT, Profile::BULK).unwrap();
     (Host::new(), far)
 }
@@ -123,6 +165,47 @@ fn a_new_connection_begins_with_what_routers_have_said_before() {
     let id = near.connect(&mut far);
     let status = near.station.layers.tcp.status(id).unwrap();
     assert_eq!((status.send_mss, near.send(id).len()), (1300 - 60 - 12, 1300));
+}
+
+/// Reads the length and DF of a datagram of IPv4.
+fn len_and_df(datagram: &[u8]) -> (u16, bool) {
+    (u16::from_be_bytes([datagram[2], datagram[3]]), datagram[6] & 0x40 != 0)
+}
+
+fn connected_hosts_v4() -> (Host, ConnectionId) {
+    let mut far = Host::at(THEIRS_V4.into(), 24);
+    far.station.layers.tcp.listen(PORT, Profile::BULK).unwrap();
+    let mut near = Host::at(OURS_V4.into(), 24);
+    let id = near.connect_between((OURS_V4.into(), THEIRS_V4.into()), &mut far);
+    (near, id)
+}
+
+#[test]
+fn routers_may_cut_where_one_takes_less_than_the_floor() {
+    let (mut near, id) = connected_hosts_v4();
+    let too_long = near.send(id);
+    near.transmit_all();
+    assert_eq!(len_and_df(&too_long), (1500, true));
+    near.told_too_big_v4(&too_long);
+    assert_eq!(len_and_df(&near.transmit_all()), (552, false));
+}
+
+#[test]
+fn routers_may_cut_also_where_the_search_for_the_path_mtu_has_come_down_to_the_floor() {
+    let (mut near, id) = connected_hosts_v4();
+    near.send(id);
+    near.transmit_all();
+    let mut datagram = Vec::new();
+    while datagram.is_empty() || len_and_df(&datagram).0 > 552 {
+        datagram = near.time_out();
+    }
+    assert_eq!(len_and_df(&datagram), (552, true));
+    near.told_too_big_v4(&datagram);
+    datagram = near.transmit_all();
+    while datagram.is_empty() {
+        datagram = near.time_out();
+    }
+    assert_eq!(len_and_df(&datagram), (552, false));
 }
 
 // attack row 20

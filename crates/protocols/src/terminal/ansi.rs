@@ -2,9 +2,10 @@
 //!
 //! Text is nearly all of what a host sends, so runs of printable ASCII or of UTF-8, and the
 //! controls between them, never reach the parser: they are found by a scan and go to the grid as
-//! they stand. From an escape on, or from UTF-8 that is malformed or not yet whole, one byte after
-//! the other goes to the parser, until what it reports says that it is at ground again. The parser
-//! keeps its state to itself, so what it reports is read so:
+//! they stand. A control sequence that is whole and has the usual form is read in place
+//! (`parameters`). From any other escape on, or from UTF-8 that is malformed or not yet whole, one
+//! byte after the other goes to the parser, until what it reports says that it is at ground again.
+//! The parser keeps its state to itself, so what it reports is read so:
 //!
 //! - a control or escape sequence was dispatched, or CAN or SUB was executed: it is at ground;
 //! - an OSC was dispatched: at ground if BEL ended it, and in an escape if that did;

@@ -7,7 +7,9 @@
 //! modern terminal.
 //!
 //! Nothing is ever echoed from the input to the output. The replies are a closed list of fixed
-//! strings, and in two of them stand the numbers of the cursor's place.
+//! forms, in which stand numbers: the cursor's place, a mode that is known and whether it is set,
+//! and, for a host that may read the screen, a checksum. Only a page of the Heath-19
+//! holds what the host has written, and that is sent only where the person has allowed it.
 
 mod ansi;
 mod cell;

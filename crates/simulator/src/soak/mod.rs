@@ -6,13 +6,14 @@
 //! run, `network` is what happens to it, `forge` what routers say, and `judge` checks it:
 //!
 //! - every byte arrives once and in order, and both ends agree on the end;
+//!   one may say that it was reset only if the other has spent its whole TIME-WAIT answering;
 //! - a peer that has forgotten the connection resets it;
 //! - after the trouble something is acknowledged within three retransmission timeouts;
 //! - no packet is lost by its host, and the accounts of the meters add up;
 //! - the number of events is bounded, and there is always one until the end.
 //!
-//! A datagram that is too long for the path is always answered: TCP does not search for the MTU
-//! of a path that says nothing.
+//! A datagram that is too long for the path is always answered: where nobody says anything, the
+//! search for the path MTU takes more timeouts than are allowed here.
 
 mod bulk;
 mod forge;

@@ -49,8 +49,12 @@ pub(super) fn serve(arguments: Arguments<'_>) -> Result<()> {
     };
     let (station, _) = driver.parts();
     station.layers.tcp.listen(PORT, profile).ok().context("nobody can listen")?;
-    let mut service =
-        Service { mode, copies: arguments.has("--copy"), zeros: Arc::new([0; SOURCE_BYTES]) };
+    let mut service = Service {
+        mode,
+        copies: arguments.has("--copy"),
+        zeros: Arc::new([0; SOURCE_BYTES]),
+        piece: vec![0; ECHO_BYTES],
+    };
     join_segment(arguments, &mut driver, &mut service)?;
     thread::spawn(end_with_input);
     writeln!(std::io::stdout(), "ready")?;
@@ -139,6 +143,8 @@ struct Service {
     /// What a source sends is copied.
     copies: bool,
     zeros: Arc<[u8]>,
+    /// Where an answer is put together.
+    piece: Vec<u8>,
 }
 
 impl Application for Service {
@@ -163,12 +169,12 @@ impl Application for Service {
 }
 
 impl Service {
-    fn serve(&self, id: ConnectionId, layers: &mut Layers) {
+    fn serve(&mut self, id: ConnectionId, layers: &mut Layers) {
         match self.mode {
             Mode::Sink => while let Some(1..) = drop_piece(id, layers) {},
             Mode::Source if self.copies => while let Ok(1..) = layers.tcp.send(id, &self.zeros) {},
             Mode::Source => while let Ok(1..) = layers.tcp.send_shared(id, &self.zeros, 0) {},
-            Mode::Echo => while let Some(1..) = echo_piece(id, layers) {},
+            Mode::Echo => while let Some(1..) = echo_piece(id, &mut self.piece, layers) {},
         }
     }
 }
@@ -181,9 +187,11 @@ fn drop_piece(id: ConnectionId, layers: &mut Layers) -> Option<usize> {
 }
 
 /// Sends back what can be read at once and sent, and returns how much that was.
-fn echo_piece(id: ConnectionId, layers: &mut Layers) -> Option<usize> {
-    let mut piece = [0; ECHO_BYTES];
+fn echo_piece(id: ConnectionId, piece: &mut [u8], layers: &mut Layers) -> Option<usize> {
     let data = layers.tcp.received(id).ok()?;
+    if data.is_empty() {
+        return None;
+    }
     let count = data.len().min(piece.len());
     let answer = piece.get_mut(..count)?;
     answer.copy_from_slice(data.get(..count)?);

@@ -1,10 +1,11 @@
 //! What has broken other Telnets, done to this one. Each test names its row of the attack table.
 
 use super::command::{SB, SE};
-use super::decode::SUBNEGOTIATION_LIMIT;
+use super::negotiation::REFUSALS_MAX;
 use super::output::COMMAND_RESERVE;
 use super::tests::{End, Seen, command, data, wire_bytes};
 use super::*;
+use alloc::vec::Vec;
 use proptest::prelude::*;
 use std::vec;
 
@@ -13,6 +14,7 @@ fn raw(option: OptionCode, content: &[u8]) -> Vec<u8> {
     [&[IAC, SB, option.0], content, &[IAC, SE]].concat()
 }
 
+// attack row 48
 #[test]
 fn row_48_a_key_id_of_64_kib_for_encrypt_is_refused_and_skipped() {
     let mut end = End::user();
@@ -41,6 +43,7 @@ fn hear_with_notice_at(notice: usize, cut: usize) -> (Vec<Seen>, Vec<u8>) {
     (seen, end.said())
 }
 
+// attack row 49
 #[test]
 fn row_49_an_urgent_notice_at_any_byte_and_a_cut_at_any_other_lose_no_command() {
     for notice in 0..EVERY_KIND.len() {
@@ -55,6 +58,7 @@ fn row_49_an_urgent_notice_at_any_byte_and_a_cut_at_any_other_lose_no_command() 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(2000))]
 
+    // attack row 49
     #[test]
     fn row_49_any_bytes_with_urgent_notices_anywhere_are_survived(
         pieces in prop::collection::vec((wire_bytes(64), 0..4_u8), 0..16)
@@ -71,6 +75,7 @@ proptest! {
     }
 }
 
+// attack row 50
 #[test]
 fn row_50_iac_and_any_byte_as_the_first_input_is_survived() {
     for second in 0..=255 {
@@ -81,32 +86,209 @@ fn row_50_iac_and_any_byte_as_the_first_input_is_survived() {
     }
 }
 
-#[test]
-fn row_53_ten_thousand_slc_triplets_of_linemode_are_skipped_without_a_word() {
-    let mut end = End::user();
-    end.hear(&raw(OptionCode::LINEMODE, &[3, 2, 3].repeat(10_000)));
-    assert_eq!((end.said(), end.hear(b"alive")), (vec![], vec![data(b"alive")]));
+/// Returns a user who has agreed to LINEMODE, and a server that has.
+fn in_linemode() -> [End; 2] {
+    let allows = OptionSet::of(&[OptionCode::LINEMODE]);
+    let mut user = End::with(&UserSettings { allows, ..UserSettings::default() });
+    let mut server = End::serving(&ServerSettings { allows, ..ServerSettings::default() });
+    user.hear(&[IAC, 253, 34]);
+    server.hear(&[IAC, 251, 34]);
+    user.said();
+    server.said();
+    [user, server]
 }
 
+// attack row 53
 #[test]
-fn row_54_a_run_of_doubled_iacs_in_new_environ_is_skipped() {
+fn row_53_ten_thousand_slc_triplets_are_too_long_and_get_no_answer() {
+    for mut end in in_linemode() {
+        end.hear(&raw(OptionCode::LINEMODE, &[3, 2, 3].repeat(10_000)));
+        assert_eq!((end.said(), end.hear(b"alive")), (vec![], vec![data(b"alive")]));
+        assert_eq!(end.lab.counted(Counter::TelnetSubnegotiationsTooLong), 1);
+    }
+}
+
+// attack row 53
+#[test]
+fn row_53_a_list_of_every_code_has_each_in_the_answer_at_most_once() {
+    for mut end in in_linemode() {
+        let triplets = (0..=254).flat_map(|code| [code, 2, 9]);
+        let content: Vec<u8> = core::iter::once(3).chain(triplets).collect();
+        end.hear(&raw(OptionCode::LINEMODE, &content));
+        let said = end.said();
+        assert_eq!(said[..4], [IAC, SB, 34, 3]);
+        // A value of 255 is doubled.
+        let mut content = vec![];
+        for byte in &said[4..said.len() - 2] {
+            if (content.last(), content.len() % 3) != (Some(&IAC), 0) || *byte != IAC {
+                content.push(*byte);
+            }
+        }
+        let mut codes: Vec<_> = content.chunks(3).map(|it| it[0]).collect();
+        codes.sort();
+        assert!(codes.windows(2).all(|pair| pair[0] != pair[1]));
+    }
+}
+
+// attack row 53
+#[test]
+fn row_53_a_list_of_one_code_is_answered_once() {
+    for mut end in in_linemode() {
+        let content = [&[3][..], &[200, 2, 3].repeat(200)].concat();
+        end.hear(&raw(OptionCode::LINEMODE, &content));
+        assert_eq!(end.said(), raw(OptionCode::LINEMODE, &[3, 200, 0, 0]));
+    }
+}
+
+fn environment(names: &[&str]) -> Vec<EnvironmentVariable> {
+    names.iter().map(|name| EnvironmentVariable::new(name, "secret")).collect()
+}
+
+/// Returns a user who has agreed to tell these variables.
+fn telling(names: &[&str]) -> End {
+    let mut end = End::with(&UserSettings {
+        environment: environment(names),
+        allows: OptionSet::of(&[OptionCode::NEW_ENVIRON]),
+        ..UserSettings::default()
+    });
+    end.hear(&[IAC, 253, 39]);
+    end.said();
+    end
+}
+
+// attack row 54
+#[test]
+fn row_54_a_run_of_doubled_iacs_in_new_environ_is_skipped_where_it_is_refused() {
     let mut end = End::user();
     end.hear(&raw(OptionCode::NEW_ENVIRON, &[IAC; 60_000]));
     assert_eq!(end.telnet.decoder.subnegotiation(), Some((OptionCode::NEW_ENVIRON, &[][..])));
     assert_eq!((end.said(), end.hear(b"alive")), (vec![], vec![data(b"alive")]));
 }
 
+// attack row 54
+#[test]
+fn row_54_names_of_escapes_and_doubled_iacs_get_a_bounded_answer() {
+    let mut end = telling(&["LANG"]);
+    for content in
+        [[1, 0].repeat(30), [&[1, 0][..], &[IAC; 4000]].concat(), [1, 3, 2, 2].repeat(500)]
+    {
+        end.hear(&raw(OptionCode::NEW_ENVIRON, &content));
+        assert!(end.said().len() <= 2 * 1024 + 5);
+    }
+    assert_eq!(end.hear(b"alive"), [data(b"alive")]);
+}
+
+// attack row 55
 #[test]
 fn row_55_nothing_of_the_environment_leaves() {
     let mut end = End::user();
-    end.hear(&[IAC, 253, 39, IAC, 253, 36, IAC, 253, 35, IAC, 253, 32, IAC, 253, 37]);
+    end.hear(&[IAC, 253, 39, IAC, 253, 36, IAC, 253, 35, IAC, 253, 23, IAC, 253, 37]);
     end.hear(&raw(OptionCode::NEW_ENVIRON, &[1]));
     end.hear(&raw(OptionCode::X_DISPLAY_LOCATION, &[1]));
     end.hear(&raw(OptionCode::AUTHENTICATION, &[1, 2, 0]));
-    let refusals = [IAC, 252, 39, IAC, 252, 36, IAC, 252, 35, IAC, 252, 32, IAC, 252, 37];
+    let refusals = [IAC, 252, 39, IAC, 252, 36, IAC, 252, 35, IAC, 252, 23, IAC, 252, 37];
     assert_eq!(end.said(), refusals);
 }
 
+// attack row 55
+#[test]
+fn row_55_what_is_not_on_the_users_list_is_told_to_nobody() {
+    let mut end = telling(&["LANG"]);
+    end.hear(&raw(OptionCode::NEW_ENVIRON, b"\x01\x00USER\x03LANG\x03SSH_AUTH_SOCK"));
+    let expected = raw(OptionCode::NEW_ENVIRON, b"\0\0USER\x03LANG\x01secret\x03SSH_AUTH_SOCK");
+    assert_eq!(end.said(), expected);
+}
+
+/// 200 names that a server must not take: what loaders, shells, libraries and logins believe.
+fn bad_names() -> Vec<String> {
+    let known = [
+        "LD_PRELOAD",
+        "LD_LIBRARY_PATH",
+        "LD_AUDIT",
+        "LD_DEBUG",
+        "LD_BIND_NOW",
+        "LD_ORIGIN_PATH",
+        "LD_PROFILE",
+        "LD_SHOW_AUXV",
+        "LD_USE_LOAD_BIAS",
+        "LIBPATH",
+        "SHLIB_PATH",
+        "_RLD_LIST",
+        "DYLD_INSERT_LIBRARIES",
+        "DYLD_LIBRARY_PATH",
+        "IFS",
+        "ENV",
+        "BASH_ENV",
+        "BASHOPTS",
+        "PS4",
+        "SHELLOPTS",
+        "PATH",
+        "CDPATH",
+        "HOME",
+        "SHELL",
+        "MAIL",
+        "TERMCAP",
+        "TERMINFO",
+        "TERMPATH",
+        "CREDENTIALS_DIRECTORY",
+        "RESOLV_HOST_CONF",
+        "RES_OPTIONS",
+        "LOCALDOMAIN",
+        "HOSTALIASES",
+        "NLSPATH",
+        "LOCPATH",
+        "GCONV_PATH",
+        "MALLOC_CHECK_",
+        "TMPDIR",
+        "TZDIR",
+        "TZ",
+        "GETCONF_DIR",
+        "KRB5_CONFIG",
+        "KRB5CCNAME",
+        "PYTHONPATH",
+        "PYTHONSTARTUP",
+        "PERL5LIB",
+        "PERL5OPT",
+        "NODE_OPTIONS",
+        "RUBYLIB",
+        "RUBYOPT",
+        "JAVA_TOOL_OPTIONS",
+        "DISPLAY",
+        "XAUTHORITY",
+        "SSH_AUTH_SOCK",
+        "-f",
+        "USER=",
+        "LOGNAME",
+        "",
+        "USER\u{7f}",
+        "user",
+    ];
+    let others = (0..200 - known.len()).map(|n| alloc::format!("LD_OTHER_{n}"));
+    known.iter().map(|name| String::from(*name)).chain(others).collect()
+}
+
+// attack row 57
+#[test]
+fn row_57_of_200_names_that_were_not_asked_for_none_reaches_the_caller() {
+    let settings = ServerSettings {
+        environment: vec!["USER".into(), "LANG".into()],
+        allows: OptionSet::of(&[OptionCode::NEW_ENVIRON]),
+        ..ServerSettings::default()
+    };
+    let mut end = End::serving(&settings);
+    end.hear(&[IAC, 251, 39]);
+    for name in bad_names() {
+        for kind in [0, 3] {
+            let content = [&[0, kind], name.as_bytes(), &[1], b"x"].concat();
+            assert_eq!(end.hear(&raw(OptionCode::NEW_ENVIRON, &content)), [], "{name}");
+        }
+    }
+    let seen = end.hear(&raw(OptionCode::NEW_ENVIRON, b"\0\x03LANG\x01C\0USER\x01a\nb"));
+    let expected = Event::Environment(vec![EnvironmentVariable::new("LANG", "C")]);
+    assert_eq!(seen, [Seen::Other(expected)]);
+}
+
+// attack row 56
 #[test]
 fn row_56_a_terminal_name_of_64_kib_is_cut_here_and_refused_from_there() {
     let terminal_type = "x".repeat(65_536);
@@ -121,6 +303,7 @@ fn row_56_a_terminal_name_of_64_kib_is_cut_here_and_refused_from_there() {
     assert_eq!(server.lab.counted(Counter::TelnetSubnegotiationsTooLong), 1);
 }
 
+// attack row 58
 #[test]
 fn row_58_a_million_are_you_theres_and_timing_marks_fill_no_more_than_the_queue() {
     let settings = ServerSettings { output_limit_bytes: 1000, ..ServerSettings::default() };
@@ -136,6 +319,7 @@ fn row_58_a_million_are_you_theres_and_timing_marks_fill_no_more_than_the_queue(
     assert!(end.lab.counted(Counter::TelnetOutputRefused) > 9_000_000);
 }
 
+// attack row 59
 #[test]
 fn row_59_a_subnegotiation_without_end_is_capped_and_the_session_lives() {
     let mut end = End::user();
@@ -146,12 +330,27 @@ fn row_59_a_subnegotiation_without_end_is_capped_and_the_session_lives() {
         end.hear(&[1; 1000]);
     }
     let kept = end.telnet.decoder.subnegotiation().unwrap().1.len();
-    assert_eq!(kept, SUBNEGOTIATION_LIMIT);
+    assert_eq!(kept, option::content_max_bytes(OptionCode::TERMINAL_TYPE));
     assert_eq!(end.hear(&[IAC, SE, b'a']), [data(b"a")]);
     assert_eq!(end.lab.counted(Counter::TelnetSubnegotiationsTooLong), 1);
     assert_eq!(end.said(), []);
 }
 
+// attack row 59
+#[test]
+fn row_59_no_option_keeps_more_of_a_subnegotiation_than_its_limit() {
+    for option in (0..=254).map(OptionCode) {
+        let allows = OptionSet::of(&option::known().collect::<Vec<_>>());
+        let mut end = End::with(&UserSettings { allows, ..UserSettings::default() });
+        end.hear(&[IAC, SB, option.0]);
+        end.hear(&[7; 100_000]);
+        let kept = end.telnet.decoder.subnegotiation().unwrap().1.len();
+        assert!(kept <= option::content_max_bytes(option));
+        assert_eq!(end.hear(&[IAC, SE, b'a']), [data(b"a")]);
+    }
+}
+
+// attack row 60
 #[test]
 fn row_60_one_who_asks_again_whenever_he_is_refused_is_met_by_silence() {
     let mut end = End::user();
@@ -159,10 +358,23 @@ fn row_60_one_who_asks_again_whenever_he_is_refused_is_met_by_silence() {
         end.hear(&[IAC, 251, 200]);
         end.said() == [IAC, 254, 200]
     });
-    assert_eq!(rounds.count(), usize::from(REFUSALS_LIMIT));
+    assert_eq!(rounds.count(), usize::from(REFUSALS_MAX));
     assert_eq!(end.hear(b"alive"), [data(b"alive")]);
 }
 
+// attack row 60
+#[test]
+fn row_60_one_who_turns_an_option_on_and_off_for_ever_is_met_by_silence() {
+    let mut end = End::user();
+    let answered = [251, 252].repeat(50_000).into_iter().filter(|verb| {
+        end.hear(&[IAC, *verb, 1]);
+        !end.said().is_empty()
+    });
+    assert_eq!(answered.count(), ANSWERS_MAX as usize);
+    assert_eq!(end.hear(b"alive"), [data(b"alive")]);
+}
+
+// attack row 60
 #[test]
 fn row_60_will_and_wont_in_turn_get_one_answer_each() {
     let mut end = End::user();
@@ -170,6 +382,7 @@ fn row_60_will_and_wont_in_turn_get_one_answer_each() {
     assert_eq!(end.said(), [IAC, 253, 1, IAC, 254, 1]);
 }
 
+// attack row 61
 #[test]
 fn row_61_every_reply_to_a_terminal_type_request_is_exactly_its_serialization() {
     for length in 1..=40 {
@@ -184,7 +397,54 @@ fn row_61_every_reply_to_a_terminal_type_request_is_exactly_its_serialization() 
     }
 }
 
+// attack row 61
+#[test]
+fn row_61_every_reply_of_the_environment_is_exactly_its_serialization() {
+    for length in 0..=256 {
+        let value = "v".repeat(length);
+        let mut end = End::with(&UserSettings {
+            environment: vec![EnvironmentVariable::new("LANG", &value)],
+            allows: OptionSet::of(&[OptionCode::NEW_ENVIRON]),
+            ..UserSettings::default()
+        });
+        end.hear(&[IAC, 253, 39]);
+        end.said();
+        end.hear(&raw(OptionCode::NEW_ENVIRON, b"\x01\x03LANG"));
+        let content = [b"\0\x03LANG\x01", value.as_bytes()].concat();
+        assert_eq!(end.said(), raw(OptionCode::NEW_ENVIRON, &content));
+    }
+}
+
 proptest! {
+    // attack row 62
+    #[test]
+    fn row_62_no_setting_of_the_user_gets_a_command_onto_the_wire(text in any::<String>()) {
+        let mut end = End::with(&UserSettings {
+            terminal_type: text.clone(),
+            other_terminal_types: vec![text.clone()],
+            display: text.clone(),
+            environment: vec![EnvironmentVariable::new("LANG", &text)],
+            charsets: vec![text],
+            allows: OptionSet::of(&option::known().collect::<Vec<_>>()),
+            ..UserSettings::default()
+        });
+        for option in [24, 35, 39, 42] {
+            end.hear(&[IAC, 253, option]);
+            _ = end.said();
+            _ = end.telnet.ask_charset(&mut end.lab.cx());
+            end.hear(&[IAC, SB, option, 1, IAC, SE]);
+            let said = end.said();
+            // One subnegotiation, and nothing in it that ends it.
+            if let [IAC, SB, content @ .., IAC, SE] = &said[..] {
+                let commands = content.split(|byte| *byte == IAC).skip(1).step_by(2);
+                prop_assert!(commands.clone().all(<[u8]>::is_empty), "{:?}", said);
+            } else {
+                prop_assert!(said.is_empty());
+            }
+        }
+    }
+
+    // attack row 62
     #[test]
     fn row_62_no_terminal_name_of_the_user_gets_a_command_onto_the_wire(name in any::<String>()) {
         let mut end = End::with(&UserSettings { terminal_type: name, ..Default::default() });
@@ -198,6 +458,7 @@ proptest! {
     }
 }
 
+// attack row 62
 #[test]
 fn row_62_a_terminal_name_with_commands_in_it_loses_them() {
     let terminal_type = "vt\u{ff}\u{f0}\r\n\0 100\u{1b}[c".into();

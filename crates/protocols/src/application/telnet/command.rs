@@ -131,11 +131,26 @@ impl fmt::Display for Side {
 
 /// One of the four words of negotiation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Verb {
+pub enum Verb {
+    /// The speaker performs the option, or offers to.
     Will,
+    /// The speaker does not perform the option.
     Wont,
+    /// The other shall perform the option, or may.
     Do,
+    /// The other shall not perform the option.
     Dont,
+}
+
+impl fmt::Display for Verb {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Will => "WILL",
+            Self::Wont => "WONT",
+            Self::Do => "DO",
+            Self::Dont => "DONT",
+        })
+    }
 }
 
 impl Verb {
@@ -196,18 +211,42 @@ impl OptionCode {
     pub const TIMING_MARK: Self = Self(6);
     /// TERMINAL-TYPE (RFC 1091).
     pub const TERMINAL_TYPE: Self = Self(24);
+    /// END-OF-RECORD (RFC 885): the side that performs it ends its records by EOR.
+    pub const END_OF_RECORD: Self = Self(25);
     /// Negotiate About Window Size (RFC 1073).
     pub const NAWS: Self = Self(31);
-    /// LINEMODE (RFC 1184), refused.
+    /// TERMINAL-SPEED (RFC 1079).
+    pub const TERMINAL_SPEED: Self = Self(32);
+    /// TOGGLE-FLOW-CONTROL (RFC 1372).
+    pub const TOGGLE_FLOW_CONTROL: Self = Self(33);
+    /// LINEMODE (RFC 1184): the user's side edits lines.
     pub const LINEMODE: Self = Self(34);
-    /// X-DISPLAY-LOCATION (RFC 1096), refused.
+    /// X-DISPLAY-LOCATION (RFC 1096), refused unless set.
     pub const X_DISPLAY_LOCATION: Self = Self(35);
     /// AUTHENTICATION (RFC 2941), refused.
     pub const AUTHENTICATION: Self = Self(37);
     /// ENCRYPT (RFC 2946), refused.
     pub const ENCRYPT: Self = Self(38);
-    /// NEW-ENVIRON (RFC 1572), refused.
+    /// NEW-ENVIRON (RFC 1572), refused unless set.
     pub const NEW_ENVIRON: Self = Self(39);
+    /// CHARSET (RFC 2066).
+    pub const CHARSET: Self = Self(42);
+    /// COM-PORT-OPTION (RFC 2217).
+    pub const COM_PORT: Self = Self(44);
+    /// START_TLS (draft-altman-telnet-starttls).
+    pub const START_TLS: Self = Self(46);
+    /// MSDP, the server data protocol of MUDs.
+    pub const MSDP: Self = Self(69);
+    /// MSSP, the server status protocol of MUDs.
+    pub const MSSP: Self = Self(70);
+    /// MCCP2: the server compresses.
+    pub const COMPRESS2: Self = Self(86);
+    /// MCCP3: the user compresses.
+    pub const COMPRESS3: Self = Self(87);
+    /// GMCP, messages in JSON between a MUD and its user.
+    pub const GMCP: Self = Self(201);
+    /// ECHO-ACKNOWLEDGMENT, private to plumbline, at a number that nobody else uses.
+    pub const ECHO_ACKNOWLEDGMENT: Self = Self(221);
 
     /// Returns the RFC's name of the option, if it has one that people know.
     #[must_use]
@@ -234,6 +273,18 @@ impl OptionCode {
             40 => "TN3270E",
             42 => "CHARSET",
             44 => "COM-PORT-OPTION",
+            46 => "START_TLS",
+            69 => "MSDP",
+            70 => "MSSP",
+            85 => "COMPRESS",
+            86 => "COMPRESS2",
+            87 => "COMPRESS3",
+            90 => "MSP",
+            91 => "MXP",
+            93 => "ZMP",
+            200 => "ATCP",
+            201 => "GMCP",
+            221 => "ECHO-ACKNOWLEDGMENT",
             _ => return None,
         })
     }
@@ -245,6 +296,52 @@ impl fmt::Display for OptionCode {
             Some(name) => f.pad(name),
             None => fmt::Display::fmt(&self.0, f),
         }
+    }
+}
+
+/// A set of options.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct OptionSet([u128; 2]);
+
+impl OptionSet {
+    /// No option.
+    pub const NONE: Self = Self([0; 2]);
+
+    /// Returns the set of `options`.
+    #[must_use]
+    pub const fn of(mut options: &[OptionCode]) -> Self {
+        let mut set = Self::NONE;
+        while let Some((first, rest)) = options.split_first() {
+            set = set.with(*first);
+            options = rest;
+        }
+        set
+    }
+
+    /// Returns the set with `option` in it.
+    #[must_use]
+    pub const fn with(self, option: OptionCode) -> Self {
+        let (Self([low, high]), (low_bit, high_bit)) = (self, Self::bits(option));
+        Self([low | low_bit, high | high_bit])
+    }
+
+    /// Returns the set with `option` not in it.
+    #[must_use]
+    pub const fn without(self, option: OptionCode) -> Self {
+        let (Self([low, high]), (low_bit, high_bit)) = (self, Self::bits(option));
+        Self([low & !low_bit, high & !high_bit])
+    }
+
+    /// Returns whether `option` is in it.
+    #[must_use]
+    pub const fn contains(self, option: OptionCode) -> bool {
+        let (Self([low, high]), (low_bit, high_bit)) = (self, Self::bits(option));
+        low & low_bit != 0 || high & high_bit != 0
+    }
+
+    const fn bits(option: OptionCode) -> (u128, u128) {
+        let bit = 1 << (option.0 & 127);
+        if option.0 < 128 { (bit, 0) } else { (0, bit) }
     }
 }
 
@@ -264,9 +361,19 @@ mod tests {
         }
     }
 
+    proptest! {
+        #[test]
+        fn a_set_has_what_was_put_in_and_not_taken_out(put: u8, taken: u8, other: u8) {
+            let set = OptionSet::of(&[OptionCode(put), OptionCode(taken)]);
+            let set = set.without(OptionCode(taken));
+            prop_assert_eq!(set.contains(OptionCode(put)), put != taken);
+            prop_assert!(!set.contains(OptionCode(other)) || other == put);
+        }
+    }
+
     #[test]
     fn an_option_without_a_name_shows_its_number() {
-        let shown = (std::format!("{:>6}|", OptionCode(200)), std::format!("{}", OptionCode::NAWS));
-        assert_eq!(shown, ("   200|".into(), "NAWS".into()));
+        let shown = (std::format!("{:>6}|", OptionCode(199)), std::format!("{}", OptionCode::NAWS));
+        assert_eq!(shown, ("   199|".into(), "NAWS".into()));
     }
 }

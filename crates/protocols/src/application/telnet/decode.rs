@@ -3,18 +3,14 @@
 //! Data is returned in runs borrowed from the input. A run goes up to the next IAC, or in NVT to
 //! the end of the line. The state between two bytes is kept, so the input may be cut anywhere.
 
-use super::command::{IAC, OptionCode, SB, SE, Verb};
+use super::command::{IAC, OptionCode, OptionSet, SB, SE, Verb};
+use super::option;
 use alloc::vec::Vec;
 use memchr::{memchr, memchr2};
 
 const NUL: u8 = 0;
 const LF: u8 = b'\n';
 const CR: u8 = b'\r';
-
-/// The most bytes that are kept of a subnegotiation of an option we know; ours.
-///
-/// The longest that makes sense is a STATUS, at two bytes for every option that is on.
-pub(super) const SUBNEGOTIATION_LIMIT: usize = 512;
 
 /// What the next bytes of the input are.
 #[derive(Debug, PartialEq, Eq)]
@@ -33,19 +29,25 @@ pub(super) enum Item<'a> {
 }
 
 /// Takes the input apart.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Decoder {
     state: State,
+    /// The options whose subnegotiations can say anything to us.
+    heard: OptionSet,
     /// The option and the content, with every doubled IAC as one.
     subnegotiation: Vec<u8>,
     is_too_long: bool,
+    /// Whether CR LF is heard as CR, which is what the key is on a terminal of the server.
+    joins_lines: bool,
+    /// How many LFs were so left out, and not yet asked for.
+    joined: usize,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
 enum State {
     #[default]
     Data,
-    /// The last byte was a CR in NVT: a NUL behind it is no data.
+    /// The last byte was a CR in NVT: a NUL behind it is no data, and an LF perhaps none.
     AfterCr,
     AfterIac,
     AfterVerb(Verb),
@@ -54,6 +56,16 @@ enum State {
 }
 
 impl Decoder {
+    pub(super) fn new(heard: OptionSet, joins_lines: bool) -> Self {
+        let (state, subnegotiation) = (State::Data, Vec::new());
+        Self { state, heard, subnegotiation, is_too_long: false, joins_lines, joined: 0 }
+    }
+
+    /// Returns how many LFs were left out behind a CR since this was asked last.
+    pub(super) fn take_joined(&mut self) -> usize {
+        core::mem::take(&mut self.joined)
+    }
+
     /// Returns the next item of `input` and moves it forward; `None` when all is read.
     pub(super) fn next<'a>(&mut self, input: &mut &'a [u8], is_binary: bool) -> Option<Item<'a>> {
         loop {
@@ -64,6 +76,9 @@ impl Decoder {
                 }
                 State::Data => return Some(Item::Data(self.run(input, 0, is_binary))),
                 State::AfterCr if first == NUL => *input = rest,
+                State::AfterCr if first == LF && self.joins_lines => {
+                    (*input, self.joined) = (rest, self.joined + 1);
+                }
                 State::AfterCr => {}
                 // The second IAC of two is the first byte of a run, whatever follows it.
                 State::AfterIac if first == IAC => {
@@ -123,8 +138,8 @@ impl Decoder {
             }
             end += 1;
             match input.get(end) {
-                Some(&LF) => return end + 1,
-                Some(&NUL) | None => {
+                Some(&LF) if !self.joins_lines => return end + 1,
+                Some(&NUL | &LF) | None => {
                     self.state = State::AfterCr;
                     return end;
                 }
@@ -163,7 +178,9 @@ impl Decoder {
 
     fn keep(&mut self, content: &[u8]) {
         let limit = match self.subnegotiation.first().or(content.first()) {
-            Some(&option) if is_subnegotiated(OptionCode(option)) => 1 + SUBNEGOTIATION_LIMIT,
+            Some(&option) if self.heard.contains(OptionCode(option)) => {
+                1 + option::content_max_bytes(OptionCode(option))
+            }
             _ => 1,
         };
         let room = limit - self.subnegotiation.len();
@@ -189,9 +206,4 @@ impl Decoder {
             }
         }
     }
-}
-
-/// Returns whether a subnegotiation of `option` can say anything to us.
-fn is_subnegotiated(option: OptionCode) -> bool {
-    matches!(option, OptionCode::TERMINAL_TYPE | OptionCode::NAWS | OptionCode::STATUS)
 }

@@ -4,8 +4,9 @@
 //! paste cannot keep an interrupt or an answer from getting out; one who asks without end and
 //! reads nothing uses up the reserve, and then goes without an answer.
 
-use super::EndOfLine;
 use super::command::{IAC, OptionCode, SB, SE};
+use super::settings::EndOfLine;
+use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use memchr::{memchr, memchr2};
 
@@ -25,11 +26,58 @@ pub(super) struct Output {
     data_limit: usize,
     /// How many of the waiting bytes are urgent.
     urgent: Option<usize>,
+    /// Where, from the first waiting byte, compression begins or ends.
+    turns: VecDeque<usize>,
+    /// Whether the first waiting byte is to be compressed.
+    is_compressed: bool,
+    /// The bytes of data that were put, as the other will count them.
+    data_position: u64,
 }
+
+/// The most places where compression begins or ends among what waits; ours. Each but the first
+/// needs an answer of the other, so that more is nonsense.
+const TURNS_MAX: usize = 8;
 
 impl Output {
     pub(super) fn new(data_limit: usize) -> Self {
-        Self { bytes: Vec::new(), start: 0, data_limit, urgent: None }
+        Self {
+            bytes: Vec::new(),
+            start: 0,
+            data_limit,
+            urgent: None,
+            turns: VecDeque::new(),
+            is_compressed: false,
+            data_position: 0,
+        }
+    }
+
+    /// Returns how many bytes of data were put, each as the other has it when it is decoded.
+    pub(super) fn data_position(&self) -> u64 {
+        self.data_position
+    }
+
+    /// Returns whether the waiting bytes up to [`Output::turn`] are to be compressed.
+    pub(super) fn is_compressed(&self) -> bool {
+        self.is_compressed
+    }
+
+    /// Returns how many of the waiting bytes there are until compression begins or ends.
+    pub(super) fn turn(&self) -> Option<usize> {
+        self.turns.front().copied()
+    }
+
+    /// Begins compression behind all that waits, or ends it. Returns whether it could.
+    pub(super) fn put_turn(&mut self) -> bool {
+        let has_room = self.turns.len() < TURNS_MAX;
+        if has_room {
+            self.turns.push_back(self.waiting().len());
+        }
+        has_room
+    }
+
+    /// Returns whether what is put next will be compressed.
+    pub(super) fn will_be_compressed(&self) -> bool {
+        self.is_compressed != (self.turns.len() % 2 == 1)
     }
 
     /// Returns the bytes that wait.
@@ -47,9 +95,21 @@ impl Output {
         let count = count.min(self.waiting().len());
         self.start += count;
         self.urgent = self.urgent.and_then(|urgent| urgent.checked_sub(count)).filter(|&u| u > 0);
+        self.turn_past(count);
         if self.start > self.bytes.len() / 2 {
             self.bytes.drain(..self.start);
             self.start = 0;
+        }
+    }
+
+    fn turn_past(&mut self, count: usize) {
+        for turn in &mut self.turns {
+            *turn = turn.saturating_sub(count);
+        }
+        // A turn right behind what was sent has come: nothing stands before it.
+        while self.turns.front() == Some(&0) {
+            self.turns.pop_front();
+            self.is_compressed = !self.is_compressed;
         }
     }
 
@@ -80,22 +140,24 @@ impl Output {
             let run = special.unwrap_or(rest.len());
             let fitting = run.min(self.room());
             self.bytes.extend_from_slice(rest.get(..fitting).unwrap_or_default());
+            self.data_position += fitting as u64;
             taken += fitting;
             let Some(&byte) = rest.get(fitting) else { return taken };
             if fitting < run {
                 return taken;
             }
             let is_crlf = byte == CR && rest.get(run + 1) == Some(&LF);
-            let (encoded, used): (&[u8], usize) = match end_of_line {
-                _ if byte == IAC => (&[IAC, IAC], 1),
-                Some(_) if is_crlf => (&[CR, LF], 2),
-                Some(end_of_line) => (end_of_line.bytes(), 1),
+            let (encoded, used, heard): (&[u8], usize, u64) = match end_of_line {
+                _ if byte == IAC => (&[IAC, IAC], 1, 1),
+                Some(_) if is_crlf => (&[CR, LF], 2, 2),
+                Some(end_of_line) => (end_of_line.bytes(), 1, end_of_line.heard()),
                 None => return taken,
             };
             if encoded.len() > self.room() {
                 return taken;
             }
             self.bytes.extend_from_slice(encoded);
+            self.data_position += heard;
             taken += used;
         }
     }

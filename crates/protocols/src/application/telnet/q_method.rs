@@ -10,7 +10,7 @@ use super::AskError;
 use core::fmt;
 
 /// What has been agreed about one option of one side, and what is still asked.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum OptionState {
     /// Disabled.
     #[default]
@@ -50,6 +50,9 @@ pub(super) enum Outcome {
 }
 
 impl OptionState {
+    /// We have asked to enable it, want nothing else, and have no answer.
+    pub(super) const OFFERED: Self = Self::WantYes { opposite: false };
+
     /// Returns whether the option is enabled: agreed, and not yet agreed to end.
     #[must_use]
     pub const fn is_enabled(self) -> bool {
@@ -137,8 +140,10 @@ impl fmt::Display for OptionState {
 mod tests {
     use super::super::command::{Side, Verb};
     use super::*;
+    use std::collections::{HashSet, VecDeque};
     use std::fmt::Write;
     use std::string::String;
+    use std::vec::Vec;
 
     const STATES: [OptionState; 6] = [
         OptionState::No,
@@ -250,5 +255,97 @@ mod tests {
         WANTYES OPPOSITE ask enable    -> WANTYES EMPTY    -    Ok
         WANTYES OPPOSITE ask disable   -> WANTYES OPPOSITE -    AlreadyAsked
         ");
+    }
+
+    /// One option of one side, as both ends have it, and the words under way between them.
+    #[derive(Clone, Debug, PartialEq, Eq, Hash)]
+    struct World {
+        ends: [OptionState; 2],
+        /// What each end is about to hear.
+        under_way: [VecDeque<bool>; 2],
+        /// How many requests the two users may still make.
+        requests_left: usize,
+    }
+
+    impl World {
+        fn say(&mut self, speaker: usize, said: Option<bool>) {
+            self.under_way[1 - speaker].extend(said);
+        }
+
+        /// Returns every world that can be next.
+        fn successors(&self, agrees: [bool; 2]) -> Vec<Self> {
+            let mut worlds = Vec::new();
+            for end in [0, 1] {
+                let mut next = self.clone();
+                if let Some(heard) = next.under_way[end].pop_front() {
+                    let answer = next.ends[end].receive(heard, agrees[end]).answer;
+                    next.say(end, answer);
+                    worlds.push(next);
+                }
+                for enable in [false, true] {
+                    let mut next = self.clone();
+                    // An end asks for nothing that it would not agree to.
+                    if self.requests_left > 0
+                        && (agrees[end] || !enable)
+                        && let Ok(said) = next.ends[end].ask(enable)
+                    {
+                        next.requests_left -= 1;
+                        next.say(end, said);
+                        worlds.push(next);
+                    }
+                }
+            }
+            worlds
+        }
+    }
+
+    /// Walks through every world that can come of `start`, and returns those in which nothing is
+    /// under way. A way longer than `words_max` is a loop.
+    fn quiet_worlds(start: World, agrees: [bool; 2], words_max: usize) -> HashSet<World> {
+        let (mut now, mut quiet) = (HashSet::from([start]), HashSet::new());
+        for _ in 0..=words_max {
+            quiet.extend(
+                now.iter().filter(|it| it.under_way.iter().all(VecDeque::is_empty)).cloned(),
+            );
+            now = now.iter().flat_map(|world| world.successors(agrees)).collect();
+            if now.is_empty() {
+                return quiet;
+            }
+        }
+        panic!("words without end: {:?}", now.iter().next());
+    }
+
+    const BOTH: [bool; 2] = [false, true];
+
+    /// States that no honest beginning leads to are among these. Where they disagree already and
+    /// two words cross that neither has said, no method would help; the limit on answers does.
+    // attack row 60
+    #[test]
+    fn from_every_pair_of_states_with_any_word_under_way_there_is_silence() {
+        let words = [[None, None], [Some(true), None], [Some(false), None]];
+        let words = words.iter().flat_map(|[one, two]| [[*one, *two], [*two, *one]]);
+        for (here, there) in STATES.iter().flat_map(|here| STATES.map(|there| (*here, there))) {
+            for word in words.clone() {
+                for agrees in BOTH.iter().flat_map(|one| BOTH.map(|two| [*one, two])) {
+                    let under_way = word.map(|word| word.into_iter().collect());
+                    let start = World { ends: [here, there], under_way, requests_left: 0 };
+                    assert!(!quiet_worlds(start, agrees, 16).is_empty());
+                }
+            }
+        }
+    }
+
+    // attack row 60
+    // req RFC1123:3.2.1-MUST-2
+    #[test]
+    fn whatever_two_users_ask_for_in_any_order_both_ends_believe_the_same_in_the_end() {
+        for agrees in BOTH.iter().flat_map(|one| BOTH.map(|two| [*one, two])) {
+            let (ends, under_way) = ([OptionState::No; 2], [VecDeque::new(), VecDeque::new()]);
+            let start = World { ends, under_way, requests_left: 5 };
+            for world in quiet_worlds(start, agrees, 40) {
+                let [here, there] = world.ends;
+                assert!(here == there && here.is_settled(), "{world:?}");
+            }
+        }
     }
 }

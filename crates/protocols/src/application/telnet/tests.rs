@@ -3,6 +3,7 @@
 use super::command::{SB, SE};
 use super::*;
 use crate::cx::testing::Lab;
+use alloc::vec::Vec;
 use proptest::prelude::*;
 use std::vec;
 
@@ -32,8 +33,12 @@ impl End {
         Self { telnet: Telnet::user(settings), ..Self::user() }
     }
 
+    pub(super) fn serving(settings: &ServerSettings) -> Self {
+        Self { telnet: Telnet::server(settings), ..Self::server() }
+    }
+
     /// Returns an end that has agreed to BINARY both ways.
-    fn in_binary() -> Self {
+    pub(super) fn in_binary() -> Self {
         let mut end = Self::user();
         end.hear(&[IAC, 251, 0, IAC, 253, 0]);
         end.said();
@@ -69,24 +74,45 @@ impl End {
         self.telnet.send(data, &mut self.lab.cx())
     }
 
-    fn ask(&mut self, side: Side, option: OptionCode, enable: bool) -> Result<(), AskError> {
+    pub(super) fn ask(
+        &mut self,
+        side: Side,
+        option: OptionCode,
+        enable: bool,
+    ) -> Result<(), AskError> {
         self.telnet.ask(side, option, enable, &mut self.lab.cx())
     }
 
-    fn command(&mut self, command: Command) -> bool {
+    pub(super) fn command(&mut self, command: Command) -> bool {
         self.telnet.command(command, &mut self.lab.cx())
     }
 }
 
+/// Returns an event that is no data, for longer than its input.
 fn owned(event: Event<'_>) -> Event<'static> {
     match event {
         Event::Data(_) => Event::Data(b""),
         Event::Command(command) => Event::Command(command),
         Event::Option { side, option, enabled } => Event::Option { side, option, enabled },
         Event::Refused { side, option } => Event::Refused { side, option },
+        Event::Declined { side, option } => Event::Declined { side, option },
         Event::TimingMark { agreed } => Event::TimingMark { agreed },
         Event::WindowSize { columns, rows } => Event::WindowSize { columns, rows },
         Event::TerminalType(name) => Event::TerminalType(name),
+        Event::Mtts(bits) => Event::Mtts(bits),
+        Event::TerminalSpeed { transmit, receive } => Event::TerminalSpeed { transmit, receive },
+        Event::FlowControl(flow) => Event::FlowControl(flow),
+        Event::XDisplayLocation(location) => Event::XDisplayLocation(location),
+        Event::Environment(variables) => Event::Environment(variables),
+        Event::Charset(outcome) => Event::Charset(outcome),
+        Event::Linemode(event) => Event::Linemode(event),
+        Event::ComPort(event) => Event::ComPort(event),
+        Event::StartTls => Event::StartTls,
+        Event::CompressionStarted => Event::CompressionStarted,
+        Event::Gmcp(message) => Event::Gmcp(message),
+        Event::Msdp(variables) => Event::Msdp(variables),
+        Event::Mssp(variables) => Event::Mssp(variables),
+        Event::EchoAcknowledged(count) => Event::EchoAcknowledged(count),
         Event::Status(enabled) => Event::Status(enabled),
     }
 }
@@ -99,11 +125,11 @@ pub(super) fn command(command: Command) -> Seen {
     Seen::Other(Event::Command(command))
 }
 
-fn enabled(side: Side, option: OptionCode) -> Seen {
+pub(super) fn enabled(side: Side, option: OptionCode) -> Seen {
     Seen::Other(Event::Option { side, option, enabled: true })
 }
 
-fn disabled(side: Side, option: OptionCode) -> Seen {
+pub(super) fn disabled(side: Side, option: OptionCode) -> Seen {
     Seen::Other(Event::Option { side, option, enabled: false })
 }
 
@@ -118,7 +144,7 @@ fn runs(input: &[u8]) -> Vec<Vec<u8>> {
 
 /// Carries bytes both ways until nothing waits, and returns what each saw. More rounds than any
 /// honest exchange takes are a loop.
-fn settle(user: &mut End, server: &mut End) -> (Vec<Seen>, Vec<Seen>) {
+pub(super) fn settle(user: &mut End, server: &mut End) -> (Vec<Seen>, Vec<Seen>) {
     let (mut at_user, mut at_server) = (Vec::new(), Vec::new());
     let is_quiet = (0..100).any(|_| {
         let (up, down) = (user.said(), server.said());
@@ -162,6 +188,7 @@ proptest! {
         prop_assert_eq!(cut.lab.meter.units(Work::TelnetByte), whole.lab.meter.units(Work::TelnetByte));
     }
 
+    // req RFC1123:3.2.7-MUST-1
     #[test]
     fn any_bytes_are_heard_unchanged_in_binary(bytes in wire_bytes(400)) {
         let (mut here, mut there) = (End::in_binary(), End::in_binary());
@@ -180,19 +207,20 @@ proptest! {
         prop_assert_eq!(there.hear(&here.said()), expected);
     }
 
+    // req RFC1123:3.2.1-MUST-1, RFC1123:3.2.1-MUST-2
     #[test]
     fn two_ends_with_any_requests_in_any_order_settle_and_agree(
         steps in prop::collection::vec(
-            (any::<bool>(), any::<bool>(), 0..options::KNOWN.len(), any::<bool>(), 0..9_usize, 0..9_usize),
+            (any::<bool>(), any::<bool>(), 0..option::KNOWN_COUNT, any::<bool>(), 0..9_usize, 0..9_usize),
             0..60
         )
     ) {
         let (mut user, mut server) = (End::user(), End::server());
-        let requests = steps.len() as u64;
+        let (requests, known) = (steps.len() as u64, option::known().collect::<Vec<_>>());
         for (is_user, is_ours, option, enable, up, down) in steps {
             let side = if is_ours { Side::Us } else { Side::Him };
             let end = if is_user { &mut user } else { &mut server };
-            _ = end.ask(side, options::KNOWN[option], enable);
+            _ = end.ask(side, known[option], enable);
             let going: Vec<u8> = user.telnet.output().iter().copied().take(up).collect();
             user.telnet.sent(going.len());
             server.hear(&going);
@@ -212,6 +240,7 @@ proptest! {
     }
 }
 
+// req RFC1123:3.2.6-MUST-1, RFC1123:3.2.5-MUST-1
 #[test]
 fn every_byte_value_is_heard_unchanged_in_nvt() {
     let bytes: Vec<u8> = (0..=255).collect();
@@ -262,6 +291,7 @@ fn a_run_is_charged_once_and_the_account_is_given_back() {
     assert_eq!(end.lab.meter.enter(Account::Outside), Account::Terminal);
 }
 
+// req RFC1123:3.3.1-MUST-3
 #[test]
 fn the_end_of_a_line_is_sent_as_the_setting_says() {
     let sent = [EndOfLine::CrLf, EndOfLine::CrNul, EndOfLine::Lf].map(|end_of_line| {
@@ -274,6 +304,7 @@ fn the_end_of_a_line_is_sent_as_the_setting_says() {
     assert_eq!(sent, expected);
 }
 
+// req RFC1123:3.2.7-MUST-1, RFC1123:3.2.7-MUST-3
 #[test]
 fn in_binary_only_iac_is_changed() {
     let mut end = End::in_binary();
@@ -331,6 +362,7 @@ fn user_and_server_come_to_remote_echo_a_terminal_and_a_window() {
     assert!(at_server.contains(&Seen::Other(Event::TerminalType("UNKNOWN".into()))));
 }
 
+// req RFC1123:3.2.1-MUST-2
 #[test]
 fn an_option_that_is_agreed_is_not_answered_again() {
     let mut end = End::user();
@@ -352,6 +384,7 @@ fn a_refusal_of_what_we_asked_is_an_event_and_no_words() {
     assert_eq!(end.said(), []);
 }
 
+// req RFC1123:3.2.1-MUST-3
 #[test]
 fn what_a_side_cannot_perform_is_neither_asked_nor_agreed_to() {
     let mut end = End::user();
@@ -383,6 +416,7 @@ fn the_terminal_type_is_told_as_often_as_it_is_asked_for() {
     assert_eq!(end.said(), expected);
 }
 
+// req RFC1123:3.2.8-MUST-1
 #[test]
 fn the_terminal_type_goes_out_in_upper_case_if_so_set() {
     let settings = UserSettings {
@@ -464,6 +498,7 @@ fn each_timing_mark_of_ours_has_one_answer_and_others_mean_nothing() {
     assert_eq!(end.said(), []);
 }
 
+// req RFC1123:3.2.3-MUST-1
 #[test]
 fn every_command_is_sent_and_heard() {
     let (mut here, mut there) = (End::user(), End::user());
@@ -472,6 +507,7 @@ fn every_command_is_sent_and_heard() {
     assert_eq!(seen, Command::ALL.iter().copied().map(command).collect::<Vec<_>>());
 }
 
+// req RFC1123:3.2.3-MUST-2
 #[test]
 fn an_unknown_command_is_counted_and_ignored() {
     let mut end = End::user();
@@ -495,6 +531,7 @@ fn a_terminal_type_nobody_agreed_to_is_not_told() {
     assert_eq!(end.lab.counted(Counter::TelnetSubnegotiationsWrong), 1);
 }
 
+// req RFC1123:3.2.4-MUST-1
 #[test]
 fn a_synch_throws_away_data_and_keeps_commands_until_the_data_mark() {
     let mut end = End::user();
@@ -587,6 +624,7 @@ fn an_interrupt_with_synch_goes_out_as_urgent_data_up_to_the_data_mark() {
     assert_eq!(end.telnet.urgent_mark(), None);
 }
 
+// req RFC1123:3.2.4-MUST-2
 #[test]
 fn a_server_answers_abort_output_by_synch() {
     let mut end = End::server();
@@ -603,14 +641,29 @@ fn the_table_of_options_shows_each_as_rfc_1143_spells_it() {
     let table: Vec<_> = end
         .telnet
         .options()
-        .map(|row| std::format!("{:<18}{:<14}{}", row.option, row.us, row.him))
+        .map(|row| std::format!("{:<20}{:<14}{}", row.option, row.us, row.him))
         .collect();
     insta::assert_snapshot!(table.join("\n"), @"
-    BINARY            NO            NO
-    ECHO              NO            YES
-    SUPPRESS-GO-AHEAD NO            NO
-    STATUS            NO            NO
-    TERMINAL-TYPE     NO            NO
-    NAWS              WANTYES EMPTY NO
+    BINARY              NO            NO
+    ECHO                NO            YES
+    SUPPRESS-GO-AHEAD   NO            NO
+    STATUS              NO            NO
+    TERMINAL-TYPE       NO            NO
+    END-OF-RECORD       NO            NO
+    NAWS                WANTYES EMPTY NO
+    TERMINAL-SPEED      NO            NO
+    TOGGLE-FLOW-CONTROL NO            NO
+    LINEMODE            NO            NO
+    X-DISPLAY-LOCATION  NO            NO
+    NEW-ENVIRON         NO            NO
+    CHARSET             NO            NO
+    COM-PORT-OPTION     NO            NO
+    START_TLS           NO            NO
+    MSDP                NO            NO
+    MSSP                NO            NO
+    COMPRESS2           NO            NO
+    COMPRESS3           NO            NO
+    GMCP                NO            NO
+    ECHO-ACKNOWLEDGMENT NO            NO
     ");
 }

@@ -182,6 +182,8 @@ pub struct Heath19 {
     input: VecDeque<u8>,
     has_sent_xoff: bool,
     output: Vec<u8>,
+    /// The host may have the screen sent.
+    transmits: bool,
     /// The last of XOFF and XON that found no room in the output.
     owed_flow: Option<u8>,
     has_rung: bool,
@@ -203,6 +205,7 @@ impl Heath19 {
             input: VecDeque::new(),
             has_sent_xoff: false,
             output: Vec::new(),
+            transmits: false,
             owed_flow: None,
             has_rung: false,
             baud_rate: None,
@@ -258,7 +261,13 @@ impl Heath19 {
         self.is_off_line = is_off_line;
     }
 
-    /// Switches it off and on again, but for what waits to be sent.
+    /// Lets the host have page and 25th line sent, which it may not from the start: what it has
+    /// written would come back to it as if it was typed, with a CR at the end.
+    pub fn transmit_on_request(&mut self, is_on: bool) {
+        self.transmits = is_on;
+    }
+
+    /// Switches it off and on again, but for what waits to be sent and what the host may do.
     pub fn reset(&mut self) {
         let counts = (self.screen.cells_written, self.screen.new_lines);
         self.screen = Screen::new(self.switches.wraps);

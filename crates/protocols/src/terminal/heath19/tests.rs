@@ -19,7 +19,9 @@ struct Bench {
 
 impl Bench {
     fn new() -> Self {
-        Self { terminal: Heath19::new(Switches::default()), lab: Lab::default() }
+        let mut terminal = Heath19::new(Switches::default());
+        terminal.transmit_on_request(true);
+        Self { terminal, lab: Lab::default() }
     }
 
     fn with(input: impl AsRef<[u8]>) -> Self {
@@ -528,6 +530,15 @@ fn row_74_replies_are_fixed_and_refused_when_nobody_takes_them() {
     assert_eq!(bench.terminal.output().len(), 255);
     assert!(bench.terminal.output().iter().all(|byte| b"\x1b/KY ".contains(byte)));
     assert_eq!(bench.lab.counted(Counter::TerminalReportsRefused), 1927);
+}
+
+#[test]
+fn row_65_a_page_is_not_sent_to_a_host_that_may_not_have_it() {
+    let mut bench = Bench::new();
+    bench.terminal.transmit_on_request(false);
+    bench.receive("rm -rf ~\x1b#\x1b]\x1b<\x1b[p\x1b[q");
+    assert_eq!(bench.said(), "");
+    assert_eq!(bench.lab.counted(Counter::TerminalReportsRefused), 4);
 }
 
 #[test]

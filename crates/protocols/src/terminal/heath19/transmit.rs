@@ -2,6 +2,9 @@
 //!
 //! There is no separator between lines. A change of glyphs comes before a change of reverse video,
 //! and what is on at the end is not turned off.
+//!
+//! It is the one reply that holds what a host has written. A text that is merely shown could have a
+//! command written on the screen and sent, so that it is done only where the person has allowed it.
 
 use super::screen::{COLUMNS, ROWS};
 use super::{Heath19, OUTPUT_MAX, glyphs};
@@ -27,7 +30,7 @@ impl Heath19 {
 
     fn transmit(&mut self, rows: Range<usize>, meter: &mut Meter) {
         // One page may wait beside the replies, and not two.
-        if self.output.len() > OUTPUT_MAX {
+        if !self.transmits || self.output.len() > OUTPUT_MAX {
             return meter.count(Counter::TerminalReportsRefused);
         }
         let (mut is_graphic, mut is_reverse) = (false, false);

@@ -243,7 +243,6 @@ impl Connection {
         let send_limit = send_limit(&profile, u32::from(DEFAULT_MSS));
         // A window is rounded up to what the shift can say, and that must have a place.
         let receive = ReceiveBuffer::new(profile.receive_window + (1 << shift));
-        let rtt = RttEstimator::new(profile.rto_min);
         Self {
             ends,
             state,
@@ -275,7 +274,7 @@ impl Connection {
             ts_recent_at: now,
             ts_offset: start.ts_offset,
             last_ack_sent: Seq(0),
-            rtt,
+            rtt: RttEstimator::new(profile.rto_min),
             timed: None,
             recovery: None,
             settled: None,

@@ -658,6 +658,12 @@ impl Tcp {
         segment
     }
 
+    /// Takes note that output has stopped before [`Self::transmit`] gave None, as it does before a
+    /// full link: the timers of who waits run out even if it never goes on.
+    pub fn output_stopped(&mut self) {
+        self.table.output_stopped();
+    }
+
     /// Gives `pool` the packets whose data was read, which output does too.
     pub(crate) fn give_back(&mut self, pool: &mut Pool) {
         self.table.spent.drain(..).for_each(|packet| pool.put(packet));
@@ -684,6 +690,7 @@ impl Tcp {
     ) -> Option<(Segment, Option<Tail>)> {
         let Some(packet) = pool.take(cx.meter) else {
             self.table.note_device_limit(cx.now);
+            self.table.output_stopped();
             return None;
         };
         if let Some(reset) = self.resets.pop_front() {

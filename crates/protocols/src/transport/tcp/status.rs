@@ -73,17 +73,17 @@ pub struct Statistics {
     /// Segments sent again.
     pub retransmissions: u64,
     /// Retransmission timeouts.
-    pub timeouts: u64,
+    pub timeouts: u32,
     /// Fast retransmits.
-    pub fast_retransmits: u64,
+    pub fast_retransmits: u32,
     /// Probes of the tail of a flight (RFC 8985).
-    pub tail_probes: u64,
+    pub tail_probes: u32,
     /// Reductions of the window that turned out to be mistakes and were undone.
-    pub undone: u64,
+    pub undone: u32,
     /// Acknowledgments that report something received twice.
-    pub duplicate_reports: u64,
+    pub duplicate_reports: u32,
     /// Reductions of the window because of a mark (RFC 3168).
-    pub ecn_reductions: u64,
+    pub ecn_reductions: u32,
     /// Segments that came with a mark of congestion.
     pub ecn_marks: u64,
     /// Segments that came out of order.
@@ -95,9 +95,9 @@ pub struct Statistics {
     /// Acknowledgments that rode on data.
     pub piggybacked_acks: u64,
     /// Probes of a closed window.
-    pub window_probes: u64,
+    pub window_probes: u32,
     /// Keep-alive probes.
-    pub keep_alive_probes: u64,
+    pub keep_alive_probes: u32,
 }
 
 /// What is out, what is lost of it, and what holds the sender back.

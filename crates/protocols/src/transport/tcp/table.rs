@@ -59,6 +59,8 @@ struct Slot {
     /// The user has given it up: it goes when it has ended.
     is_released: bool,
     is_on_output: bool,
+    /// It is on the list for output, and its timers are kept up to date there too.
+    is_held_up: bool,
     is_on_news: bool,
     /// It stands among those that keep their recovery.
     is_busy: bool,
@@ -109,6 +111,10 @@ pub(super) struct Table {
     last_found: Option<(Ends, u32)>,
     connections_max: usize,
     output: VecDeque<u32>,
+    /// How many of the first on that list are marked as held up.
+    held_up: usize,
+    /// Whether output has stopped though not all was sent.
+    is_output_stopped: bool,
     /// Those that have sent and keep what watches a flight, the longest first.
     busy: VecDeque<u32>,
     news: VecDeque<u32>,
@@ -133,6 +139,8 @@ impl Table {
             last_found: None,
             connections_max,
             output: VecDeque::new(),
+            held_up: 0,
+            is_output_stopped: false,
             busy: VecDeque::new(),
             news: VecDeque::new(),
             spent: Vec::new(),
@@ -277,11 +285,13 @@ impl Table {
         let is_on_output = slot.is_on_output;
         if !is_closed && !is_on_output {
             slot.is_on_output = true;
+            slot.is_held_up = self.is_output_stopped;
+            self.held_up += usize::from(slot.is_held_up);
             self.output.push_back(id.slot);
         }
         // At output the timers are looked at in any case; until then those stand that it had when
-        // it came on the list.
-        if !is_on_output || slot.deadline.is_none() {
+        // it came on the list, unless nobody knows when output goes on.
+        if !is_on_output || slot.is_held_up || slot.deadline.is_none() {
             self.schedule(id.slot);
         }
         if is_closed {
@@ -369,6 +379,7 @@ impl Table {
         &mut self,
         mut take: impl FnMut(&mut Connection) -> Option<T>,
     ) -> Option<(ConnectionId, T)> {
+        self.is_output_stopped = false;
         while let Some(index) = self.output.front().copied() {
             let slot = self.slots.get_mut(index as usize)?;
             if let Some(output) = slot.connection.as_mut().and_then(&mut take) {
@@ -379,10 +390,28 @@ impl Table {
                 return Some((id, output));
             }
             slot.is_on_output = false;
+            self.held_up -= usize::from(core::mem::take(&mut slot.is_held_up));
             self.output.pop_front();
             self.schedule(index);
         }
         None
+    }
+
+    /// Takes over the timers of those that wait for output, which has stopped and may never go on.
+    /// Each is looked at once for its stay on the list, and then whenever it is touched.
+    pub(super) fn output_stopped(&mut self) {
+        self.is_output_stopped = true;
+        // What has been sent since was sent by the first.
+        if let Some(first) = self.output.front().copied() {
+            self.schedule(first);
+        }
+        while let Some(index) = self.output.get(self.held_up).copied() {
+            if let Some(slot) = self.slots.get_mut(index as usize) {
+                slot.is_held_up = true;
+            }
+            self.held_up += 1;
+            self.schedule(index);
+        }
     }
 
     /// Takes a connection that has sent among the busy ones. Where there are too many the one that

@@ -23,6 +23,8 @@ const OVERRIDE: Duration = Duration::from_millis(200);
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Timers {
     pub(super) retransmit: Option<Instant>,
+    /// What the last timeout has to send again has not left yet: nobody knows when output goes on.
+    pub(super) is_held_up: bool,
     /// When the data that is being retransmitted was first found missing, and how often since.
     pub(super) retransmitting: Option<(Instant, u32)>,
     pub(super) persist: Option<Instant>,
@@ -133,6 +135,11 @@ impl Connection {
             return self.give_up(cx);
         }
         self.must_probe = !is_planted(Bug::ForgetsPersist);
+        let has_more = self.outstanding() == 0 && self.snd_nxt != self.snd_end();
+        if self.must_probe && self.snd_wnd == 0 && has_more && self.state.emits_data() {
+            // The probe sets it anew when it leaves, which it may never do.
+            self.start_persist_timer(cx.now);
+        }
     }
 
     /// RFC 8985 §6.3 and §7.3.
@@ -165,10 +172,17 @@ impl Connection {
             self.tell(Event::Unresponsive);
             self.suspects_route = true;
         }
+        if core::mem::replace(&mut self.timers.is_held_up, true) {
+            // Nothing has been sent that the network could have lost.
+            self.timers.retransmit = Some(self.retransmission_end(cx.now));
+            return;
+        }
         cx.meter.count(Counter::TcpTimeouts);
         cx.meter.record(Quantity::RetransmissionTimeout, self.rtt.rto());
         self.statistics.timeouts += 1;
         self.rtt.back_off();
+        // It is set anew when the segment leaves, which it may never do.
+        self.timers.retransmit = Some(self.retransmission_end(cx.now));
         self.timed = None;
         self.must_probe_tail = false;
         if is_opening {
@@ -189,6 +203,8 @@ impl Connection {
             // The peer has shut its window over what is out: it is asked for by probes.
             self.recovery().forget_flight();
             self.snd_nxt = self.snd_una;
+            self.timers.retransmit = None;
+            self.start_persist_timer(cx.now);
         }
     }
 
@@ -235,14 +251,19 @@ impl Connection {
     /// Starts the retransmission timer anew if anything is outstanding (RFC 6298 (5.1)-(5.3)).
     pub(super) fn restart_retransmit_timer(&mut self, now: Instant) {
         let is_outstanding = self.snd_nxt != self.snd_una;
+        let end = self.retransmission_end(now);
+        let stops = is_planted(Bug::StopsRetransmitting)
+            && self.timers.retransmitting.is_some_and(|(_, count)| count > 3);
+        self.timers.retransmit = (is_outstanding && !stops).then_some(end);
+    }
+
+    /// Returns when a retransmission timer that starts now runs out.
+    fn retransmission_end(&self, now: Instant) -> Instant {
         let times = if is_planted(Bug::WaitsTooLong) { 10 } else { 1 };
         let end = now + self.rtt.rto() * times;
         // A timeout that the user has set is kept to the moment.
         let limit = self.profile.patience.r2.and(self.timers.retransmitting);
-        let end = limit.map_or(end, |(since, _)| end.min(since + self.give_up_limit().time));
-        let stops = is_planted(Bug::StopsRetransmitting)
-            && self.timers.retransmitting.is_some_and(|(_, count)| count > 3);
-        self.timers.retransmit = (is_outstanding && !stops).then_some(end);
+        limit.map_or(end, |(since, _)| end.min(since + self.give_up_limit().time))
     }
 
     /// Starts the persist timer: data waits, nothing is outstanding, and the window is too small.

@@ -252,6 +252,7 @@ impl Connection {
             self.statistics.window_probes += 1;
             self.timers.persist_backoffs += 1;
             self.timers.probing_since.get_or_insert(cx.now);
+            self.timers.persist = None;
             self.start_persist_timer(cx.now);
         }
         Some(Plan { seq: self.snd_nxt, len, syn: false, fin: unsent == 0 })
@@ -454,6 +455,7 @@ impl Connection {
             return;
         }
         self.last_sent_at = cx.now;
+        self.timers.is_held_up = false;
         self.snd_max = self.snd_max.max(end);
         let is_first_unacknowledged = plan.seq == self.snd_una;
         if plan.syn {

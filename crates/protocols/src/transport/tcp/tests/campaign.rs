@@ -4,6 +4,7 @@
 //! as data is missing there is something to happen. A failure prints the seed.
 
 use super::*;
+use crate::internet::icmp::{ErrorKind, IcmpError};
 use proptest::prelude::*;
 
 /// What one side has to send and has received.
@@ -23,7 +24,9 @@ impl Flow {
     /// Gives `tcp` what it takes, and closes behind the last byte.
     fn write(&mut self, tcp: &mut Tcp, id: ConnectionId) {
         self.sent += tcp.send(id, &self.data[self.sent..]).unwrap();
-        if self.sent == self.data.len() && !self.is_closed {
+        // A close before anything was answered would end it at once.
+        let is_answered = tcp.status(id).unwrap().state != State::SynSent;
+        if self.sent == self.data.len() && is_answered && !self.is_closed {
             tcp.close(id).unwrap();
             self.is_closed = true;
         }
@@ -43,7 +46,20 @@ fn run(seed: u64, profile: Profile, lens: (usize, usize), faults: Faults) {
     let mut pair = Pair::new(seed);
     let ids = pair.connect(profile);
     pair.faults = faults;
+    exchange(&mut pair, seed, ids, (lens, 0), |_| ());
+}
+
+/// Lets both ends of a connection send so many bytes each and close. The client has `given` of
+/// them to TCP already; `before` happens before every step.
+fn exchange(
+    pair: &mut Pair,
+    seed: u64,
+    ids: (ConnectionId, ConnectionId),
+    (lens, given): ((usize, usize), usize),
+    mut before: impl FnMut(&mut Pair),
+) {
     let (mut up, mut down) = (Flow::new(lens.0), Flow::new(lens.1));
+    up.sent = given;
     let end = pair.lab.now + Duration::from_secs(100_000);
     while up.received != up.data || down.received != down.data {
         let most = usize::try_from(pair.dice.below(3000)).unwrap() + 1;
@@ -53,6 +69,7 @@ fn run(seed: u64, profile: Profile, lens: (usize, usize), faults: Faults) {
             up.read(&mut pair.server, ids.1, most) | down.read(&mut pair.client, ids.0, most);
         assert!(up.data.starts_with(&up.received), "seed {seed}: each byte once, in order");
         assert!(down.data.starts_with(&down.received), "seed {seed}: each byte once, in order");
+        before(pair);
         let happens = pair.step(end);
         if !happens && !has_read {
             let ends = (pair.client.status(ids.0), pair.server.status(ids.1));
@@ -71,6 +88,51 @@ fn run(seed: u64, profile: Profile, lens: (usize, usize), faults: Faults) {
     assert_eq!((pair.client.connections(), pair.server.connections()), (0, 0), "seed {seed}");
 }
 
+/// A router says that a segment of the client's is too long.
+fn shrink_path(pair: &mut Pair, id: ConnectionId, next_hop_mtu: u16) {
+    let connection = pair.client.table.get(id).unwrap();
+    let (local, remote) = (connection.ends.local, connection.ends.remote);
+    let ports = [local.port().to_be_bytes(), remote.port().to_be_bytes()];
+    let mut first_bytes = [0; 8];
+    first_bytes[..4].copy_from_slice(&ports.concat());
+    first_bytes[4..].copy_from_slice(&connection.snd_una.0.to_be_bytes());
+    let error = IcmpError {
+        kind: ErrorKind::FragmentationNeeded { next_hop_mtu: Some(next_hop_mtu) },
+        reporter: remote.ip(),
+        protocol: Protocol::Tcp,
+        source: local.ip(),
+        destination: remote.ip(),
+        first_bytes,
+    };
+    pair.client.icmp_error(&error, &mut pair.lab.cx());
+}
+
+/// A connection whose SYN brings data, through faults from the start; it has the profile of one
+/// that was open before.
+fn run_early(seed: u64, lens: (usize, usize), faults: Faults) {
+    let profile = Profile { fast_open: true, ..Profile::BULK };
+    let mut pair = Pair::new(seed);
+    let first = pair.connect(profile);
+    pair.client.abort(first.0, &mut pair.lab.cx()).unwrap();
+    pair.client.release(first.0);
+    pair.server.release(first.1);
+    pair.drive();
+    pair.news.clear();
+    pair.faults = faults;
+    let remote = SocketAddr::new(SERVER, PORT);
+    let client = pair.client.open(CLIENT, remote, profile, &mut pair.lab.cx()).unwrap();
+    let given = pair.client.send(client, &pattern(lens.0.min(100))).unwrap();
+    let is_accepted = |news: &&(Side, ConnectionId, Event)| {
+        news.0 == Side::Server && news.2 == Event::Established
+    };
+    let end = pair.lab.now + Duration::from_secs(1000);
+    while pair.news.iter().find(is_accepted).is_none() {
+        assert!(pair.step(end), "seed {seed}: nothing happens");
+    }
+    let server = pair.news.iter().find(is_accepted).unwrap().1;
+    exchange(&mut pair, seed, (client, server), (lens, given), |_| ());
+}
+
 fn any_faults() -> impl Strategy<Value = Faults> {
     (0..150_000_u32, 0..100_000_u32, 0..200_000_u32).prop_map(|(lost, doubled, late)| Faults {
         lost,
@@ -87,6 +149,33 @@ proptest! {
         seed: u64, up in 0..200_000_usize, down in 0..60_000_usize, faults in any_faults()
     ) {
         run(seed, Profile::BULK, (up, down), faults);
+    }
+
+    #[test]
+    fn super_segments_over_a_path_that_shrinks_arrive_whole_and_end(
+        seed: u64, up in 0..300_000_usize, down in 0..100_000_usize, faults in any_faults(),
+        shrinks in prop::option::of((1..200_u32, 500..1500_u16)), nagle: bool, ecn: bool
+    ) {
+        let profile = Profile { nagle, ecn, ..Profile::BULK };
+        let mut pair = Pair::new(seed);
+        (pair.client.lower.segments, pair.server.lower.segments) = (true, true);
+        pair.keeps = true;
+        let ids = pair.connect(profile);
+        pair.faults = faults;
+        let mut steps = 0;
+        exchange(&mut pair, seed, ids, ((up, down), 0), |pair| {
+            steps += 1;
+            if let Some((_, mtu)) = shrinks.filter(|(at, _)| *at == steps) {
+                shrink_path(pair, ids.0, mtu);
+            }
+        });
+    }
+
+    #[test]
+    fn data_on_a_syn_and_before_its_answer_arrives_whole_and_ends(
+        seed: u64, up in 100..20_000_usize, down in 0..20_000_usize, faults in any_faults()
+    ) {
+        run_early(seed, (up, down), faults);
     }
 
     #[test]

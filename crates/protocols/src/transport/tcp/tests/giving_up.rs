@@ -164,3 +164,99 @@ fn the_longer_one_of_two_user_timeouts_holds_if_ours_is_shared() {
         assert_eq!(script.ending(), Some(Ending::TimedOut), "{told}");
     }
 }
+
+/// A client whose link takes one segment more and nothing from there on.
+fn behind_a_stuck_link(profile: Profile) -> (Pair, ConnectionId) {
+    let mut pair = Pair::new(5);
+    let (id, _) = pair.connect(profile);
+    pair.client.send(id, &pattern(100_000)).unwrap();
+    let segment = pair.next_segment(Side::Client).unwrap();
+    pair.pool.put(segment.packet);
+    pair.client.output_stopped();
+    (pair, id)
+}
+
+/// Lets the timers of the client run out for `time`, and nothing else.
+fn run_timers(pair: &mut Pair, time: Duration) {
+    let end = pair.lab.now + time;
+    while let Some(due) = pair.client.deadline().filter(|due| *due <= end) {
+        pair.lab.now = pair.lab.now.max(due);
+        pair.client.timeout(&mut pair.lab.cx());
+    }
+    pair.lab.now = end;
+}
+
+#[test]
+fn r2_comes_though_the_link_never_takes_anything_more() {
+    let (mut pair, id) = behind_a_stuck_link(Profile::BULK);
+    run_timers(&mut pair, Duration::from_secs(100));
+    assert_eq!(pair.state(Side::Client, id), State::Established);
+    run_timers(&mut pair, Duration::from_secs(100));
+    assert_eq!(pair.client.status(id).unwrap().ending, Some(Ending::TimedOut));
+}
+
+#[test]
+fn r2_of_a_syn_comes_though_its_repetition_never_leaves() {
+    let mut pair = Pair::new(5);
+    let remote = SocketAddr::new(SERVER, PORT);
+    let id = pair.client.open(CLIENT, remote, PLAIN, &mut pair.lab.cx()).unwrap();
+    let segment = pair.next_segment(Side::Client).unwrap();
+    pair.pool.put(segment.packet);
+    pair.client.output_stopped();
+    run_timers(&mut pair, Duration::from_secs(180));
+    assert_eq!(pair.state(Side::Client, id), State::SynSent);
+    run_timers(&mut pair, Duration::from_secs(60));
+    assert_eq!(pair.client.status(id).unwrap().ending, Some(Ending::TimedOut));
+}
+
+#[test]
+fn what_the_link_holds_up_backs_the_timer_off_once() {
+    let (mut pair, id) = behind_a_stuck_link(Profile::BULK);
+    let rto = pair.client.status(id).unwrap().rto;
+    run_timers(&mut pair, Duration::from_secs(60));
+    let status = pair.client.status(id).unwrap();
+    assert_eq!((status.statistics.timeouts, status.rto), (1, rto * 2));
+}
+
+#[test]
+fn what_the_link_has_held_up_goes_on_when_it_takes_packets_again() {
+    let (mut pair, _) = behind_a_stuck_link(Profile::BULK);
+    let accepted = pair.news.iter().find(|(side, ..)| *side == Side::Server).unwrap().1;
+    run_timers(&mut pair, Duration::from_secs(60));
+    pair.run(Duration::from_secs(10));
+    assert!(pair.read_all(Side::Server, accepted) == pattern(100_000));
+}
+
+#[test]
+fn a_connection_behind_the_first_that_waits_for_the_link_is_given_up_too() {
+    let mut pair = Pair::new(5);
+    let (id, _) = pair.connect(Profile::BULK);
+    let remote = SocketAddr::new(SERVER, PORT);
+    let behind = pair.client.open(CLIENT, remote, Profile::BULK, &mut pair.lab.cx()).unwrap();
+    pair.drive();
+    pair.client.send(behind, b"lost").unwrap();
+    pair.fate = Box::new(|_, side, _| side == Side::Server);
+    pair.output();
+    pair.client.send(id, &pattern(10_000)).unwrap();
+    pair.client.send(behind, &pattern(10_000)).unwrap();
+    pair.client.output_stopped();
+    run_timers(&mut pair, Duration::from_secs(200));
+    assert_eq!(pair.client.status(behind).unwrap().ending, Some(Ending::TimedOut));
+    assert_eq!(pair.state(Side::Client, id), State::Established, "nothing of it has left");
+}
+
+#[test]
+fn a_shut_window_ends_by_the_users_timeout_though_its_probes_never_leave() {
+    let mut script = Script::established(with_patience(SHORT));
+    script.window = 0;
+    script.peer(Flags::ACK, 1, 1, b"");
+    script.send(b"x");
+    assert_eq!(script.wait_millis(1000).len(), 2, "it was probed");
+    script.tcp.output_stopped();
+    let end = script.lab.now + Duration::from_secs(10);
+    while let Some(due) = script.tcp.deadline().filter(|due| *due <= end) {
+        script.lab.now = script.lab.now.max(due);
+        script.tcp.timeout(&mut script.lab.cx());
+    }
+    assert_eq!(script.ending(), Some(Ending::TimedOut));
+}

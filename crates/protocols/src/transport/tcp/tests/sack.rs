@@ -85,13 +85,12 @@ fn blocks_on_data_leave_the_segment_as_long_as_the_peer_takes() {
     assert_eq!(sent[0].header.options.sack.as_slice().len(), 2);
 }
 
-/// An open connection with a peer of segments of at most `mss` bytes, from which four blocks that
-/// are apart have come early.
+/// An open connection over a path that takes segments of at most `mss` bytes, to a peer from which
+/// four blocks that are apart have come early.
 fn narrow(mss: u16) -> Script {
-    let permitted = Options { mss: Some(mss), sack_permitted: true, ..Options::default() };
-    let mut script = Script::asked_for(SACK, permitted);
-    script.wait_millis(100);
-    script.peer(Flags::ACK, 1, 1, b"");
+    let mut script = established(SACK);
+    let id = script.id.unwrap();
+    assert_eq!(script.tcp.packet_too_big(id, mss + 40, &mut script.lab.cx()), Ok(true));
     for seq in [101, 301, 501, 701] {
         script.deliver(Flags::ACK, seq, 1, &[1; 10]);
     }

@@ -1,0 +1,205 @@
+//! The users of this machine, and how a program becomes one of them for good.
+
+use std::ffi::{CStr, CString, OsString};
+use std::io;
+use std::os::unix::ffi::OsStringExt;
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::Command;
+
+/// Room for the strings of one user, and the most groups of one.
+const STRINGS_LEN: usize = 16 * 1024;
+const GROUPS_MAX: usize = 1024;
+
+/// A user of this machine (`getpwnam`).
+#[derive(Clone, Debug)]
+pub struct User {
+    name: CString,
+    uid: libc::uid_t,
+    gid: libc::gid_t,
+    home: PathBuf,
+    shell: PathBuf,
+}
+
+impl User {
+    /// Returns the user called `name`, or `None` if there is none.
+    ///
+    /// # Errors
+    ///
+    /// Where the user database cannot be read, and for a name with a NUL in it.
+    pub fn named(name: &str) -> io::Result<Option<Self>> {
+        let name = CString::new(name)?;
+        let mut strings = vec![0; STRINGS_LEN];
+        let mut entry = std::mem::MaybeUninit::<libc::passwd>::uninit();
+        let mut found = std::ptr::null_mut();
+        // SAFETY: all pointers are valid for the call, and `strings` is as long as is said.
+        let error = unsafe {
+            libc::getpwnam_r(
+                name.as_ptr(),
+                entry.as_mut_ptr(),
+                strings.as_mut_ptr(),
+                strings.len(),
+                &raw mut found,
+            )
+        };
+        if error != 0 {
+            return Err(io::Error::from_raw_os_error(error));
+        }
+        if found.is_null() {
+            return Ok(None);
+        }
+        // SAFETY: `found` is not null, so the entry is filled, with pointers into `strings`, which
+        // outlives this block.
+        let user = unsafe {
+            let entry = entry.assume_init();
+            Self {
+                uid: entry.pw_uid,
+                gid: entry.pw_gid,
+                home: path(CStr::from_ptr(entry.pw_dir)),
+                shell: path(CStr::from_ptr(entry.pw_shell)),
+                name,
+            }
+        };
+        Ok(Some(user))
+    }
+
+    /// Returns the user id; 0 is the one that may do everything.
+    #[must_use]
+    pub fn uid(&self) -> u32 {
+        self.uid
+    }
+
+    /// Returns the home directory.
+    #[must_use]
+    pub fn home(&self) -> &std::path::Path {
+        &self.home
+    }
+
+    /// Returns the login shell.
+    #[must_use]
+    pub fn shell(&self) -> &std::path::Path {
+        &self.shell
+    }
+
+    /// Has `command` run as this user: groups, group and user are set, and it is checked that
+    /// there is no way back. If any of it fails the program does not start.
+    ///
+    /// # Errors
+    ///
+    /// If the groups cannot be read, or are more than a thousand.
+    pub fn enter(&self, command: &mut Command) -> io::Result<()> {
+        let groups = self.groups()?;
+        let (uid, gid) = (self.uid, self.gid);
+        // SAFETY: between fork and exec only system calls are made, and nothing allocates.
+        unsafe {
+            command.pre_exec(move || become_user(uid, gid, &groups));
+        }
+        Ok(())
+    }
+
+    fn groups(&self) -> io::Result<Vec<libc::gid_t>> {
+        let mut groups = vec![0; GROUPS_MAX];
+        let mut count = libc::c_int::try_from(groups.len()).unwrap_or(libc::c_int::MAX);
+        // SAFETY: `groups` has room for `count` of them.
+        let answer = unsafe {
+            libc::getgrouplist(self.name.as_ptr(), self.gid, groups.as_mut_ptr(), &raw mut count)
+        };
+        if answer < 0 {
+            return Err(io::Error::other("the user is in too many groups"));
+        }
+        groups.truncate(usize::try_from(count).unwrap_or(0));
+        Ok(groups)
+    }
+}
+
+fn path(text: &CStr) -> PathBuf {
+    PathBuf::from(OsString::from_vec(text.to_bytes().to_vec()))
+}
+
+/// Becomes the user for good; called between fork and exec.
+///
+/// Each answer is looked at: a process that believes that it has given up its rights and has not
+/// is how a login server gives them away (CVE-2023-40303).
+fn become_user(uid: libc::uid_t, gid: libc::gid_t, groups: &[libc::gid_t]) -> io::Result<()> {
+    // SAFETY: system calls with plain values, and a slice that is as long as is said.
+    unsafe {
+        if libc::geteuid() != 0 && libc::geteuid() == uid && libc::getuid() == uid {
+            return Ok(());
+        }
+        if libc::setgroups(groups.len(), groups.as_ptr()) != 0
+            || libc::setresgid(gid, gid, gid) != 0
+            || libc::setresuid(uid, uid, uid) != 0
+        {
+            return Err(io::Error::last_os_error());
+        }
+        let has_left = libc::getuid() == uid && libc::geteuid() == uid && libc::getegid() == gid;
+        if !has_left || (uid != 0 && libc::setuid(0) == 0) {
+            return Err(io::Error::from_raw_os_error(libc::EPERM));
+        }
+    }
+    Ok(())
+}
+
+/// Returns whether this process may do everything.
+#[must_use]
+pub fn is_root() -> bool {
+    rustix::process::geteuid().is_root()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::process::ExitStatusExt;
+
+    #[test]
+    fn root_has_the_number_0_and_a_home() {
+        let root = User::named("root").unwrap().unwrap();
+        assert_eq!(root.uid(), 0);
+        assert!(root.home().is_absolute());
+        assert!(root.shell().is_absolute());
+    }
+
+    #[test]
+    fn a_name_that_nobody_has_is_nobody() {
+        assert!(User::named("no such user").unwrap().is_none());
+        assert!(User::named("a\0b").is_err());
+    }
+
+    /// Attack 63: the answers of setuid and its kind are looked at.
+    #[test]
+    fn a_program_of_one_who_may_not_become_another_does_not_start() {
+        let Some(nobody) = User::named("nobody").unwrap() else { return };
+        let mut command = Command::new("true");
+        nobody.enter(&mut command).unwrap();
+        // Where this test is root it gives that up first, in the child that is to become another.
+        let groups = Vec::new();
+        let mut cannot = Command::new("true");
+        // SAFETY: system calls alone.
+        unsafe {
+            cannot.pre_exec(move || {
+                become_user(65_534, 65_534, &groups).ok();
+                become_user(1, 1, &groups)
+            });
+        }
+        assert_eq!(cannot.status().unwrap_err().kind(), io::ErrorKind::PermissionDenied);
+        if is_root() {
+            assert_eq!(command.status().unwrap().into_raw(), 0);
+        }
+    }
+
+    #[test]
+    fn a_program_that_became_another_user_cannot_come_back() {
+        if !is_root() {
+            return;
+        }
+        let nobody = User::named("nobody").unwrap().unwrap();
+        let mut command = Command::new("sh");
+        command.args(["-c", "id -u; id -G"]);
+        nobody.enter(&mut command).unwrap();
+        let output = command.output().unwrap();
+        let text = String::from_utf8(output.stdout).unwrap();
+        let mut lines = text.lines();
+        assert_eq!(lines.next(), Some(nobody.uid().to_string().as_str()));
+        assert!(!lines.next().unwrap().split(' ').any(|group| group == "0"));
+    }
+}

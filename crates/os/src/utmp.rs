@@ -1,0 +1,165 @@
+//! The records of who is logged in (`utmp`) and of who was (`wtmp`), as `who` and `last` show them.
+//!
+//! A record that cannot be written is no reason to refuse a login: many machines keep none.
+
+use std::ffi::CString;
+use std::io;
+use std::net::IpAddr;
+use std::path::Path;
+use std::time::SystemTime;
+
+/// Where the record of all logins is kept.
+const WTMP: &std::ffi::CStr = c"/var/log/wtmp";
+
+/// One login at one terminal.
+#[derive(Clone, Debug)]
+pub struct Entry {
+    /// The terminal, without /dev/.
+    line: Vec<u8>,
+    process_id: i32,
+    host: IpAddr,
+    wtmp: CString,
+}
+
+impl Entry {
+    /// Makes the entry of the terminal at `path`, for a login from `host` in the process
+    /// `process_id`.
+    #[must_use]
+    pub fn new(path: &Path, process_id: u32, host: IpAddr) -> Self {
+        let path = path.as_os_str().as_encoded_bytes();
+        let line = path.strip_prefix(b"/dev/").unwrap_or(path).to_vec();
+        Self {
+            line,
+            process_id: i32::try_from(process_id).unwrap_or(0),
+            host,
+            wtmp: WTMP.to_owned(),
+        }
+    }
+
+    /// Writes that `user` has logged in.
+    ///
+    /// # Errors
+    ///
+    /// If there is no such record, or it may not be written.
+    pub fn log_in(&self, user: &str) -> io::Result<()> {
+        self.write(libc::USER_PROCESS, user)
+    }
+
+    /// Writes that the login at this terminal has ended.
+    ///
+    /// # Errors
+    ///
+    /// If there is no such record, or it may not be written.
+    pub fn log_out(&self) -> io::Result<()> {
+        self.write(libc::DEAD_PROCESS, "")
+    }
+
+    fn write(&self, kind: libc::c_short, user: &str) -> io::Result<()> {
+        let record = self.record(kind, user);
+        // SAFETY: the record is whole and outlives the calls; the name ends with a NUL. The
+        // database is a global of the C library: whoever writes it here is in one thread.
+        unsafe {
+            libc::setutxent();
+            let written = libc::pututxline(&raw const record);
+            let error = io::Error::last_os_error();
+            libc::endutxent();
+            updwtmpx(self.wtmp.as_ptr(), &raw const record);
+            if written.is_null() { Err(error) } else { Ok(()) }
+        }
+    }
+
+    fn record(&self, kind: libc::c_short, user: &str) -> libc::utmpx {
+        // SAFETY: all its fields are numbers and arrays of them, for which 0 is a value.
+        let mut record: libc::utmpx = unsafe { std::mem::zeroed() };
+        record.ut_type = kind;
+        record.ut_pid = self.process_id;
+        fill(&mut record.ut_line, &self.line);
+        // The id is what tells entries apart: the end of the terminal's name, as everybody does.
+        let tail = self.line.len().saturating_sub(record.ut_id.len());
+        fill(&mut record.ut_id, self.line.get(tail..).unwrap_or_default());
+        fill(&mut record.ut_user, user.as_bytes());
+        fill(&mut record.ut_host, self.host.to_string().as_bytes());
+        record.ut_addr_v6 = address_words(self.host);
+        let since_1970 = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+        let since_1970 = since_1970.unwrap_or_default();
+        // 32 bits in the record, by its format, on most machines.
+        record.ut_tv.tv_sec = since_1970.as_secs().try_into().unwrap_or_default();
+        record.ut_tv.tv_usec = since_1970.subsec_micros().try_into().unwrap_or_default();
+        record
+    }
+}
+
+/// Returns the address as the record has it: its octets in order, an IPv4 address in the first word.
+fn address_words(host: IpAddr) -> [i32; 4] {
+    let mut words = [0; 4];
+    match host {
+        IpAddr::V4(address) => words[0] = i32::from_ne_bytes(address.octets()),
+        IpAddr::V6(address) => {
+            for (word, four) in words.iter_mut().zip(address.octets().as_chunks::<4>().0) {
+                *word = i32::from_ne_bytes(*four);
+            }
+        }
+    }
+    words
+}
+
+fn fill(field: &mut [libc::c_char], text: &[u8]) {
+    for (place, byte) in field.iter_mut().zip(text) {
+        *place = libc::c_char::from_ne_bytes([*byte]);
+    }
+}
+
+unsafe extern "C" {
+    /// Appends a record to a file of them (glibc).
+    fn updwtmpx(file: *const libc::c_char, record: *const libc::utmpx);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::ffi::OsStrExt;
+
+    fn text(field: &[libc::c_char]) -> String {
+        let bytes = field.iter().map(|unit| unit.to_ne_bytes()[0]);
+        String::from_utf8(bytes.take_while(|byte| *byte != 0).collect()).unwrap()
+    }
+
+    #[test]
+    fn an_entry_says_who_is_where_and_from_where() {
+        let host = "192.0.2.7".parse().unwrap();
+        let entry = Entry::new(Path::new("/dev/pts/17"), 41, host);
+        let record = entry.record(libc::USER_PROCESS, "mike");
+        assert_eq!(text(&record.ut_line), "pts/17");
+        assert_eq!(text(&record.ut_id), "s/17");
+        assert_eq!(text(&record.ut_user), "mike");
+        assert_eq!(text(&record.ut_host), "192.0.2.7");
+        assert_eq!(record.ut_addr_v6[0].to_ne_bytes(), [192, 0, 2, 7]);
+        assert_eq!(record.ut_pid, 41);
+        assert!(record.ut_tv.tv_sec > 0);
+    }
+
+    #[test]
+    fn a_name_that_is_too_long_is_cut() {
+        let entry = Entry::new(Path::new("/dev/pts/1"), 1, "::1".parse().unwrap());
+        let record = entry.record(libc::USER_PROCESS, &"x".repeat(500));
+        assert!(record.ut_user.iter().all(|unit| *unit != 0));
+        assert_eq!(record.ut_addr_v6[3].to_ne_bytes(), [0, 0, 0, 1]);
+    }
+
+    #[test]
+    fn a_login_is_replaced_by_its_end() {
+        let folder = std::env::temp_dir().join(format!("plumb-utmp-{}", std::process::id()));
+        std::fs::write(&folder, []).unwrap();
+        let path = CString::new(folder.as_os_str().as_bytes()).unwrap();
+        // SAFETY: the path ends with a NUL and outlives the call, which copies it.
+        assert_eq!(unsafe { libc::utmpxname(path.as_ptr()) }, 0);
+        let mut entry = Entry::new(Path::new("/dev/pts/3"), 9, "192.0.2.1".parse().unwrap());
+        entry.wtmp = c"/nowhere/wtmp".to_owned();
+        let len = || std::fs::metadata(&folder).unwrap().len();
+        entry.log_in("mike").unwrap();
+        let one = len();
+        entry.log_out().unwrap();
+        assert_eq!((one, len()), (size_of::<libc::utmpx>() as u64, one));
+        std::fs::remove_file(&folder).unwrap();
+    }
+}

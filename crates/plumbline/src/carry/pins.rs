@@ -1,0 +1,109 @@
+//! The certificates that servers have shown at first use, by the SHA-256 of each.
+//!
+//! The file has a line for each server: `host:port fingerprint`. Lines that begin with `#`, and those
+//! that make no sense, are left alone.
+
+use std::fs::{self, OpenOptions};
+use std::io::{self, ErrorKind, Read, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+/// The longest file that is read, in bytes; ours.
+const FILE_MAX_BYTES: u64 = 4 << 20;
+
+/// The file of the certificates that are known.
+#[derive(Clone, Debug)]
+pub(crate) struct Pins {
+    path: PathBuf,
+}
+
+impl Pins {
+    /// Returns those of the user.
+    pub(crate) fn of_user() -> Self {
+        Self { path: crate::serve::certificate::state_folder().join("known_hosts") }
+    }
+
+    #[cfg(test)]
+    pub(super) fn at(path: PathBuf) -> Self {
+        Self { path }
+    }
+
+    /// Returns where they are.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Returns the fingerprint that is known of `server`, which is `host:port`.
+    ///
+    /// # Errors
+    ///
+    /// What the file system says; that there is no file is no error.
+    pub(crate) fn find(&self, server: &str) -> io::Result<Option<String>> {
+        let mut text = String::new();
+        match fs::File::open(&self.path) {
+            Ok(file) => _ = file.take(FILE_MAX_BYTES).read_to_string(&mut text)?,
+            Err(error) if error.kind() == ErrorKind::NotFound => {}
+            Err(error) => return Err(error),
+        }
+        Ok(find(&text, server).map(str::to_owned))
+    }
+
+    /// Adds that `server` has shown `fingerprint`.
+    ///
+    /// # Errors
+    ///
+    /// What the file system says.
+    pub(crate) fn add(&self, server: &str, fingerprint: &str) -> io::Result<()> {
+        if let Some(folder) = self.path.parent() {
+            fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+        }
+        let mut file = OpenOptions::new().append(true).create(true).mode(0o600).open(&self.path)?;
+        // One write, so that two logins at once do not mix their lines.
+        file.write_all(format!("{server} {fingerprint}\n").as_bytes())
+    }
+}
+
+fn find<'a>(text: &'a str, server: &str) -> Option<&'a str> {
+    text.lines().find_map(|line| {
+        let mut words = line.split_whitespace();
+        let is_it = words.next().is_some_and(|word| word.eq_ignore_ascii_case(server));
+        words.next().filter(|_| is_it)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn pins(name: &str) -> Pins {
+        let folder = std::env::temp_dir().join(format!("plumb-pins-{name}-{}", std::process::id()));
+        Pins { path: folder.join("state/known_hosts") }
+    }
+
+    #[test]
+    fn what_was_added_is_found_and_nothing_else() {
+        let pins = pins("added");
+        assert_eq!(pins.find("host:992").unwrap(), None);
+        pins.add("host:992", "aa:bb").unwrap();
+        pins.add("[2001:db8::1]:992", "cc:dd").unwrap();
+        assert_eq!(pins.find("HOST:992").unwrap().as_deref(), Some("aa:bb"));
+        assert_eq!(pins.find("[2001:db8::1]:992").unwrap().as_deref(), Some("cc:dd"));
+        assert_eq!(pins.find("host:993").unwrap(), None);
+        fs::remove_dir_all(pins.path.parent().unwrap().parent().unwrap()).unwrap();
+    }
+
+    #[test]
+    fn a_folder_in_the_place_of_the_file_is_an_error() {
+        let pins = Pins { path: std::env::temp_dir() };
+        assert!(pins.find("host:992").is_err());
+        assert!(pins.add("host:992", "aa").is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn any_file_is_read_without_harm(text in ".*", server in "[a-z:0-9]{1,8}") {
+            let _ = find(&text, &server);
+        }
+    }
+}

@@ -1,0 +1,255 @@
+//! Whom to trust: the server that shows the certificate of the first time, or any that the user's own
+//! authorities vouch for.
+
+use super::pins::Pins;
+use super::tls::{Refusal, TrustedBy};
+use crate::serve::certificate::fingerprint;
+use anyhow::{Context, Result, bail};
+use std::path::Path;
+use std::sync::{Arc, OnceLock};
+use tokio_rustls::rustls::client::WebPkiServerVerifier;
+use tokio_rustls::rustls::client::danger::{
+    HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier,
+};
+use tokio_rustls::rustls::crypto::{
+    CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature,
+};
+use tokio_rustls::rustls::pki_types::pem::PemObject;
+use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use tokio_rustls::rustls::{
+    CertificateError, ClientConfig, ClientConnection, DigitallySignedStruct, Error as TlsError,
+    RootCertStore, SignatureScheme,
+};
+/// Whom to trust, and how to begin.
+#[derive(Clone, Debug)]
+pub(crate) struct Trust {
+    server: String,
+    name: ServerName<'static>,
+    authorities: Option<Authorities>,
+    pins: Pins,
+}
+
+/// The certificates of a file: those of authorities, and servers' own.
+#[derive(Clone, Debug)]
+struct Authorities {
+    roots: Arc<RootCertStore>,
+    certificates: Vec<CertificateDer<'static>>,
+}
+
+impl Trust {
+    /// Trusts the `host` at `port` by its certificate of the first time, or, if there is a file of
+    /// them, by the authorities whose certificates it has (PEM).
+    ///
+    /// # Errors
+    ///
+    /// If the file cannot be read or has no certificate, in a sentence.
+    pub(crate) fn new(host: &str, port: u16, authorities: Option<&Path>) -> Result<Self> {
+        let name = match ServerName::try_from(host.to_owned()) {
+            Ok(name) => name,
+            // Where the name is not looked at, the server need not be told it either.
+            Err(_) if authorities.is_none() => {
+                ServerName::IpAddress(std::net::Ipv4Addr::UNSPECIFIED.into())
+            }
+            Err(_) => bail!("'{}' is no name for a certificate", host.escape_debug()),
+        };
+        let server =
+            if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") };
+        let authorities = authorities.map(read_authorities).transpose()?;
+        Ok(Self { server, name, authorities, pins: Pins::of_user() })
+    }
+
+    /// Returns whether the server has shown a certificate before.
+    pub(crate) fn is_known(&self) -> bool {
+        matches!(self.pins.find(&self.server), Ok(Some(_)))
+    }
+
+    #[cfg(test)]
+    pub(super) fn with_pins(self, pins: Pins) -> Self {
+        Self { pins, ..self }
+    }
+
+    /// Begins TLS with the server; what it shows is put into `seen`.
+    ///
+    /// # Errors
+    ///
+    /// If the known certificates cannot be read.
+    pub(super) fn connect(
+        &self,
+        seen: &Arc<OnceLock<String>>,
+    ) -> Result<ClientConnection, Refusal> {
+        let configuration = Arc::new(self.configuration(seen)?);
+        ClientConnection::new(configuration, self.name.clone())
+            .map_err(|error| Refusal::Broken(error.to_string()))
+    }
+
+    /// Returns why `error` ended a handshake in which `seen` was shown.
+    pub(super) fn why_refused(&self, error: &TlsError, seen: Option<&String>) -> Refusal {
+        let TlsError::InvalidCertificate(reason) = error else {
+            return Refusal::Broken(error.to_string());
+        };
+        match (&self.authorities, seen, self.pins.find(&self.server)) {
+            (None, Some(shown), Ok(Some(pinned))) => Refusal::Changed {
+                server: self.server.clone(),
+                pinned,
+                shown: shown.clone(),
+                path: self.pins.path().display().to_string(),
+            },
+            (Some(_), ..) => Refusal::NotVouchedFor(reason.to_string()),
+            _ => Refusal::Broken(error.to_string()),
+        }
+    }
+
+    /// Returns by what a certificate is trusted that was accepted, and keeps it if it is the first.
+    pub(super) fn accepted(&self, fingerprint: &str) -> TrustedBy {
+        if self.authorities.is_some() {
+            return TrustedBy::Authority;
+        }
+        if self.is_known() {
+            return TrustedBy::Pin;
+        }
+        match self.pins.add(&self.server, fingerprint) {
+            Ok(()) => TrustedBy::FirstUse,
+            Err(error) => TrustedBy::FirstUseNotKept(format!(
+                "{} cannot be written: {error}",
+                self.pins.path().display()
+            )),
+        }
+    }
+
+    fn configuration(&self, seen: &Arc<OnceLock<String>>) -> Result<ClientConfig, Refusal> {
+        let provider = Arc::new(ring::default_provider());
+        let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
+            .with_safe_default_protocol_versions()
+            .map_err(|error| Refusal::Broken(error.to_string()))?;
+        let verifier: Arc<dyn ServerCertVerifier> = match &self.authorities {
+            Some(Authorities { roots, certificates }) => {
+                let authorities =
+                    WebPkiServerVerifier::builder_with_provider(Arc::clone(roots), provider)
+                        .build()
+                        .map_err(|error| Refusal::Broken(error.to_string()))?;
+                Arc::new(Vouching { authorities, certificates: certificates.clone() })
+            }
+            None => {
+                let pinned = self.pins.find(&self.server).map_err(|error| Refusal::Pins {
+                    path: self.pins.path().display().to_string(),
+                    error: error.to_string(),
+                })?;
+                Arc::new(Pinning { pinned, seen: Arc::clone(seen), provider })
+            }
+        };
+        let builder = builder.dangerous().with_custom_certificate_verifier(verifier);
+        Ok(builder.with_no_client_auth())
+    }
+}
+
+fn read_authorities(file: &Path) -> Result<Authorities> {
+    let mut roots = RootCertStore::empty();
+    let certificates = CertificateDer::pem_file_iter(file)
+        .and_then(Iterator::collect::<Result<Vec<_>, _>>)
+        .with_context(|| format!("the certificates in {} cannot be read", file.display()))?;
+    let (added, _) = roots.add_parsable_certificates(certificates.clone());
+    if added == 0 {
+        bail!("there is no certificate in {}: it must be PEM", file.display());
+    }
+    Ok(Authorities { roots: Arc::new(roots), certificates })
+}
+
+/// Accepts what an authority of the file vouches for, and a server's own certificate that lies in
+/// the file itself.
+#[derive(Debug)]
+struct Vouching {
+    authorities: Arc<WebPkiServerVerifier>,
+    certificates: Vec<CertificateDer<'static>>,
+}
+
+impl ServerCertVerifier for Vouching {
+    fn verify_server_cert(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        server_name: &ServerName<'_>,
+        ocsp_response: &[u8],
+        now: UnixTime,
+    ) -> Result<ServerCertVerified, TlsError> {
+        if self.certificates.iter().any(|own| own.as_ref() == end_entity.as_ref()) {
+            return Ok(ServerCertVerified::assertion());
+        }
+        let authorities = &self.authorities;
+        authorities.verify_server_cert(end_entity, intermediates, server_name, ocsp_response, now)
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, TlsError> {
+        self.authorities.verify_tls12_signature(message, certificate, signature)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, TlsError> {
+        self.authorities.verify_tls13_signature(message, certificate, signature)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.authorities.supported_verify_schemes()
+    }
+}
+
+/// Accepts the certificate that is known, or any where none is; the proof that the server has its
+/// key is always demanded.
+#[derive(Debug)]
+struct Pinning {
+    pinned: Option<String>,
+    seen: Arc<OnceLock<String>>,
+    provider: Arc<CryptoProvider>,
+}
+
+impl ServerCertVerifier for Pinning {
+    fn verify_server_cert(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        _intermediates: &[CertificateDer<'_>],
+        _server_name: &ServerName<'_>,
+        _ocsp_response: &[u8],
+        _now: UnixTime,
+    ) -> Result<ServerCertVerified, TlsError> {
+        let shown = fingerprint(end_entity);
+        let is_known = self.pinned.as_ref().is_none_or(|pinned| *pinned == shown);
+        // A server shows one certificate in a handshake.
+        _ = self.seen.set(shown);
+        if is_known {
+            return Ok(ServerCertVerified::assertion());
+        }
+        Err(TlsError::InvalidCertificate(CertificateError::ApplicationVerificationFailure))
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, TlsError> {
+        let algorithms = &self.provider.signature_verification_algorithms;
+        verify_tls12_signature(message, certificate, signature, algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, TlsError> {
+        let algorithms = &self.provider.signature_verification_algorithms;
+        verify_tls13_signature(message, certificate, signature, algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.provider.signature_verification_algorithms.supported_schemes()
+    }
+}

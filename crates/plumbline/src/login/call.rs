@@ -1,0 +1,308 @@
+//! Calls the destination, as often as the person wants, and says how it ended.
+
+use super::arguments::Arguments;
+use super::destination::{Destination, Scheme};
+use super::log::Log;
+use super::near::Near;
+use super::say;
+use super::script::{Runner, Script};
+use super::session::{Login, Stage};
+use super::settings::{Settings, TlsUse};
+use super::status;
+use super::tape::Tape;
+use crate::carry::{self, Bench, Call, Outcome, Target, Tls, Trust, Via};
+use crate::exit::{self, Failure};
+use crate::recording::{Header, Recorder};
+use anyhow::{Context, Result};
+use protocols::time::Duration;
+use records::figures::count;
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{self, ErrorKind, Read};
+use std::net::SocketAddr;
+use std::path::Path;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// The longest script that is read, in bytes; ours.
+const SCRIPT_MAX_BYTES: u64 = 1 << 20;
+
+/// Runs the command.
+pub(crate) fn run(arguments: &Arguments) -> exit::Result {
+    let to = match arguments.to.clone().with_port(arguments.port) {
+        Ok(Destination::Line { .. }) if arguments.via != Via::Kernel => {
+            exit::complain(&anyhow::anyhow!("a serial line is no network: leave --via out"));
+            return Err(Failure::WrongArguments);
+        }
+        Ok(to) => to,
+        Err(error) => {
+            exit::complain(&error);
+            return Err(Failure::WrongArguments);
+        }
+    };
+    try_run(arguments, &to).unwrap_or_else(|error| {
+        exit::complain(&error);
+        Err(Failure::ThisMachine)
+    })
+}
+
+/// What an attempt has come to.
+enum End {
+    /// The session is over.
+    Over(Box<Login>, Outcome),
+    /// The far side did not open the connection; the session is as it was.
+    NotOpened(Box<Login>, Refused),
+}
+
+/// Why a connection did not open.
+enum Refused {
+    /// For a reason that may go by itself.
+    ForNow(String),
+    /// For a reason that stays.
+    ForGood(String),
+}
+
+fn try_run(arguments: &Arguments, to: &Destination) -> Result<exit::Result> {
+    let settings = arguments.settings(to);
+    let caller = Caller { arguments, to, is_talkative: is_talkative(arguments, &settings) };
+    let script = match arguments.script.as_deref().map(|path| script(arguments, path)) {
+        None => None,
+        Some(Ok(runner)) => Some(runner),
+        Some(Err(error)) => {
+            exit::complain(&error);
+            return Ok(Err(Failure::WrongArguments));
+        }
+    };
+    let tape = tape(arguments, to, &settings)?;
+    let near = Near::new(settings.is_interactive).context("the window cannot be watched")?;
+    let mut login = Login::new(settings, near, caller.describe());
+    login.tape = tape;
+    login.script = script;
+    let mut has_said = false;
+    loop {
+        let mut bench = Bench::new(carry::is_metered())?;
+        match caller.attempt(login, &mut bench)? {
+            End::Over(ended, _) if ended.stage == Stage::Again => {
+                say(&format!("Calling {} again.", ended.peer));
+                login = ended.renewed();
+            }
+            End::Over(mut ended, outcome) => {
+                ended.tape.finish();
+                return Ok(caller.finish(&mut ended, outcome, &bench));
+            }
+            End::NotOpened(ended, Refused::ForNow(why)) if arguments.retry.is_some() => {
+                let seconds = arguments.retry.unwrap_or_default();
+                if !std::mem::replace(&mut has_said, true) {
+                    say(&format!("plumb: {why}; trying again every {seconds} s, ^C ends it"));
+                }
+                std::thread::sleep(Duration::from_secs(seconds));
+                login = ended.renewed();
+            }
+            End::NotOpened(_, Refused::ForNow(why) | Refused::ForGood(why)) => {
+                return Ok(Err(exit::far_side(why)));
+            }
+        }
+    }
+}
+
+fn is_talkative(arguments: &Arguments, settings: &Settings) -> bool {
+    settings.is_interactive || arguments.verbose
+}
+
+/// Reads the script, before anybody is called.
+fn script(arguments: &Arguments, path: &Path) -> Result<Runner> {
+    let name = path.display().to_string();
+    let text = if path == Path::new("-") {
+        io::read_to_string(io::stdin().take(SCRIPT_MAX_BYTES))
+    } else {
+        File::open(path).and_then(|file| io::read_to_string(file.take(SCRIPT_MAX_BYTES)))
+    };
+    let text = text.with_context(|| format!("the script {name} cannot be read"))?;
+    let mut environment = BTreeMap::new();
+    for name in &arguments.env {
+        let value = std::env::var(name);
+        let value = value.with_context(|| format!("--env {name}: there is no such variable"))?;
+        environment.insert(name.clone(), value);
+    }
+    let script = Script::compile(&text, environment);
+    let script = script.map_err(|error| anyhow::anyhow!("{name} {error}"))?;
+    Ok(Runner::new(script, name))
+}
+
+/// Opens what is to be kept of the session, before anybody is called.
+fn tape(arguments: &Arguments, to: &Destination, settings: &Settings) -> Result<Tape> {
+    let recorder = arguments.record.as_deref().map(|path| {
+        let (width, height) = super::near::window().map_or((80, 24), |w| (w.columns, w.rows));
+        let timestamp = SystemTime::now().duration_since(UNIX_EPOCH).ok().map(|t| t.as_secs());
+        let env = [("TERM".to_owned(), settings.terminal_type.clone())].into();
+        let title = Some(format!("plumb login: {to}"));
+        let header = Header { version: 2, width, height, timestamp, title, env };
+        Recorder::create(path, &header).map_err(|error| not_kept(path, &error))
+    });
+    let log = arguments
+        .log
+        .as_deref()
+        .map(|path| Log::open(path, arguments.log_times).map_err(|error| not_kept(path, &error)));
+    Ok(Tape::new(recorder.transpose()?, arguments.record_input, log.transpose()?))
+}
+
+fn not_kept(path: &Path, error: &io::Error) -> anyhow::Error {
+    let path = path.display();
+    match error.kind() {
+        ErrorKind::AlreadyExists => {
+            anyhow::anyhow!("there is a file {path} already: name another, or remove it first")
+        }
+        ErrorKind::PermissionDenied => {
+            anyhow::anyhow!("no permission to write {path}: name a file in a folder of yours")
+        }
+        ErrorKind::NotFound => anyhow::anyhow!("there is no folder for {path}: make it first"),
+        ErrorKind::StorageFull => anyhow::anyhow!("there is no room on the disk for {path}"),
+        _ => anyhow::anyhow!("{path} cannot be written: {error}"),
+    }
+}
+
+/// Who calls.
+struct Caller<'a> {
+    arguments: &'a Arguments,
+    to: &'a Destination,
+    is_talkative: bool,
+}
+
+impl Caller<'_> {
+    fn attempt(&self, mut login: Login, bench: &mut Bench) -> Result<End> {
+        let (target, scheme) = match self.to {
+            Destination::Host { target, scheme } => (target, *scheme),
+            Destination::Line { device, settings } => {
+                if self.is_talkative {
+                    let line = self.describe();
+                    login.greet_with(Box::new(move |_| line));
+                }
+                let call = carry::run_on_line(login, device, *settings, bench);
+                return self.line_end(call, bench);
+            }
+        };
+        let arguments = self.arguments;
+        // A signal ends plumb here: the terminal is still as it was found.
+        let addresses = match carry::addresses(target, arguments.family, &arguments.via, None)? {
+            Ok(addresses) => addresses,
+            Err(why) => {
+                return Ok(End::NotOpened(Box::new(login), Refused::ForNow(why.to_string())));
+            }
+        };
+        if self.is_talkative {
+            let (target, via) = (target.clone(), arguments.via.clone());
+            login.greet_with(Box::new(move |address| describe(&named(&target, address), &via)));
+        }
+        let timeout = Duration::from_secs(arguments.timeout);
+        let trust = || Trust::new(&target.host, target.port, arguments.ca.as_deref());
+        let session = match scheme {
+            Scheme::Telnets => Tls::from_start(login, trust()?, timeout),
+            Scheme::Tcp => Tls::when_asked(login, None, timeout),
+            _ if arguments.tls == TlsUse::Never => Tls::when_asked(login, None, timeout),
+            _ => {
+                let trust = trust()?;
+                login.had_tls = trust.is_known();
+                Tls::when_asked(login, Some(trust), timeout)
+            }
+        };
+        let call = carry::run(session, &arguments.via, &addresses, timeout, bench)?;
+        let others = addresses.len().saturating_sub(1);
+        Ok(self.host_end(call, others, bench))
+    }
+
+    /// Sorts out how a session with a host has ended.
+    fn host_end(&self, call: Call<Tls<Login>>, others: usize, bench: &mut Bench) -> End {
+        let Call { session: Tls { session: mut login, refusal, is_cut, .. }, outcome, address } =
+            call;
+        login.end_prediction(&mut bench.cx());
+        login.leave_screen();
+        login.near.leave_raw();
+        if login.screen.is_in_line() && self.is_talkative {
+            say("");
+        }
+        if let Some(refusal) = refusal.map(|refusal| refusal.to_string()).or(login.refusal.take()) {
+            return End::NotOpened(Box::new(login), Refused::ForGood(refusal));
+        }
+        let was_open = login.stage != Stage::Opening;
+        if let Some(why) = outcome.failure(was_open, address, others, self.arguments.timeout) {
+            let refused = if was_open { Refused::ForGood(why) } else { Refused::ForNow(why) };
+            return End::NotOpened(Box::new(login), refused);
+        }
+        if is_cut {
+            say("plumb: the far side closed without saying so in TLS: the end may be missing");
+        }
+        End::Over(Box::new(login), outcome)
+    }
+
+    /// Sorts out how a session on a line has ended: a line that is not there may still come.
+    fn line_end(&self, call: Result<Call<Login>>, bench: &mut Bench) -> Result<End> {
+        let Call { session: mut login, outcome, .. } = call?;
+        login.end_prediction(&mut bench.cx());
+        login.leave_screen();
+        login.near.leave_raw();
+        if login.screen.is_in_line() && self.is_talkative {
+            say("");
+        }
+        Ok(End::Over(Box::new(login), outcome))
+    }
+
+    /// Says how the session was, and returns how plumb ends.
+    fn finish(&self, login: &mut Login, outcome: Outcome, bench: &Bench) -> exit::Result {
+        if self.is_talkative && login.stage != Stage::Unread {
+            // Where a line of the far side ended by LF alone, the cursor is not at the left.
+            let left = if login.settings.is_interactive { "\r" } else { "" };
+            say(&format!("{left}{}", farewell(outcome, login, bench)));
+        }
+        if let Some(failure) = login.tape.failure() {
+            say(&format!("plumb: {failure}"));
+        }
+        match login.script_end.take() {
+            Some((code, why)) if code != 0 || why.is_some() => {
+                if let Some(why) = why {
+                    exit::complain(&anyhow::Error::msg(why));
+                }
+                Err(Failure::Script(code))
+            }
+            _ if login.tape.has_failed() => Err(Failure::ThisMachine),
+            _ => Ok(()),
+        }
+    }
+
+    /// Returns to whom, and by which way.
+    fn describe(&self) -> String {
+        match self.to {
+            Destination::Line { .. } => self.to.to_string(),
+            Destination::Host { target, .. } => describe(target, &self.arguments.via),
+        }
+    }
+}
+
+/// Returns `host port 23 by our own TCP/IP on tun:plumb0`.
+fn describe(target: &Target, via: &Via) -> String {
+    match via {
+        Via::Kernel => format!("{target} by the kernel's TCP/IP"),
+        Via::Tun { .. } | Via::Segment(_) | Via::Serial { .. } => {
+            format!("{target} by our own TCP/IP on {via}")
+        }
+    }
+}
+
+/// Returns the target with its address beside its name, where these differ.
+fn named(target: &Target, address: SocketAddr) -> Target {
+    let ip = address.ip().to_string();
+    let host = if ip == target.host { ip } else { format!("{} ({ip})", target.host) };
+    Target { host, port: target.port }
+}
+
+/// Returns who closed, after what time, and what was carried.
+fn farewell(outcome: Outcome, login: &Login, bench: &Bench) -> String {
+    let traffic = login.traffic;
+    let now = bench.clock.now();
+    let open = traffic.opened_at.map_or(Duration::ZERO, |opened_at| now - opened_at);
+    let who = if outcome == Outcome::Left { "here" } else { "by the far side" };
+    format!(
+        "Connection closed {who} after {}: {} bytes received, {} sent.",
+        status::shown(open),
+        count(traffic.bytes_in),
+        count(traffic.bytes_out)
+    )
+}

@@ -1,0 +1,233 @@
+//! Where to log in: a host by Telnet, in TLS or not, a host by TCP alone, a serial line here, or one
+//! behind a console server (RFC 2217).
+
+use crate::carry::{self, Target};
+use anyhow::{Context, Result, bail};
+use os::serial::{DataBits, FlowControl, LineSettings, Parity, StopBits};
+use std::fmt;
+use std::path::PathBuf;
+use std::str::FromStr;
+
+/// The port of Telnet in TLS.
+const TELNETS_PORT: u16 = 992;
+
+/// The rate of a line unless one is said, in bits per second.
+const RATE_BPS: u32 = 9_600;
+
+/// A destination as it was typed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Destination {
+    /// A host, and what is spoken with it.
+    Host {
+        /// The host and its port.
+        target: Target,
+        /// What is spoken.
+        scheme: Scheme,
+    },
+    /// A serial line of this machine.
+    Line {
+        /// The device.
+        device: PathBuf,
+        /// How the line is.
+        settings: LineSettings,
+    },
+}
+
+/// What is spoken with a host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Scheme {
+    /// Telnet, or whatever is at that port: no scheme was said.
+    Unsaid,
+    /// `telnet://`: Telnet.
+    Telnet,
+    /// `telnets://`: Telnet in TLS from the first byte.
+    Telnets,
+    /// `tcp://`: bytes.
+    Tcp,
+    /// `rfc2217://`: Telnet to a serial line, which is to be so.
+    ComPort(LineSettings),
+}
+
+impl FromStr for Destination {
+    type Err = anyhow::Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        if let Some(rest) = text.strip_prefix("serial:") {
+            let (device, settings) = rest.split_once('?').unwrap_or((rest, ""));
+            if device.is_empty() {
+                bail!("'{}' names no device: serial:/dev/ttyUSB0?baud=9600", text.escape_debug());
+            }
+            let settings = line_settings(settings)?;
+            return Ok(Self::Line { device: PathBuf::from(device), settings });
+        }
+        let Some((scheme, rest)) = text.split_once("://") else {
+            let target = Target::parse(text, Some(carry::TELNET_PORT))?;
+            return Ok(Self::Host { target, scheme: Scheme::Unsaid });
+        };
+        let (place, settings) = rest.split_once('?').unwrap_or((rest, ""));
+        let (scheme, port) = match scheme {
+            "telnet" => (Scheme::Telnet, Some(carry::TELNET_PORT)),
+            "telnets" => (Scheme::Telnets, Some(TELNETS_PORT)),
+            "tcp" => (Scheme::Tcp, None),
+            "rfc2217" => (Scheme::ComPort(line_settings(settings)?), None),
+            _ => bail!(
+                "'{}://' is not a scheme that plumb knows: use telnet://, telnets://, tcp://, \
+                 rfc2217:// or serial:DEVICE",
+                scheme.escape_debug()
+            ),
+        };
+        if !settings.is_empty() && !matches!(scheme, Scheme::ComPort(_)) {
+            bail!("only serial: and rfc2217:// have settings: '{}'", settings.escape_debug());
+        }
+        let target = Target::parse(place.trim_end_matches('/'), port)?;
+        Ok(Self::Host { target, scheme })
+    }
+}
+
+impl Destination {
+    /// Returns it with another port, if it is a host.
+    pub(super) fn with_port(self, port: Option<u16>) -> Result<Self> {
+        match (self, port) {
+            (Self::Host { target, scheme }, Some(port)) => {
+                Ok(Self::Host { target: Target { port, ..target }, scheme })
+            }
+            (Self::Line { .. }, Some(_)) => bail!("a serial line has no port"),
+            (destination, None) => Ok(destination),
+        }
+    }
+}
+
+/// Reads `baud=9600&bits=8&parity=none&stop=1&flow=none`.
+fn line_settings(text: &str) -> Result<LineSettings> {
+    let mut line = LineSettings::at(RATE_BPS);
+    for setting in text.split('&').filter(|setting| !setting.is_empty()) {
+        let (name, value) = setting.split_once('=').unwrap_or((setting, ""));
+        let wrong = || {
+            format!(
+                "'{}' is no setting of a line: it has baud=, bits=5 to 8, parity=none, odd, even, \
+                 mark or space, stop=1 or 2, flow=none, software or hardware",
+                setting.escape_debug()
+            )
+        };
+        match name {
+            "baud" => {
+                let rate = value.parse().ok().filter(|rate| *rate > 0);
+                line.bits_per_second = rate.with_context(wrong)?;
+            }
+            "bits" => line.data_bits = choose(value, &DATA_BITS).with_context(wrong)?,
+            "parity" => line.parity = choose(value, &PARITIES).with_context(wrong)?,
+            "stop" => line.stop_bits = choose(value, &STOP_BITS).with_context(wrong)?,
+            "flow" => line.flow_control = choose(value, &FLOWS).with_context(wrong)?,
+            _ => bail!("{}", wrong()),
+        }
+    }
+    Ok(line)
+}
+
+fn choose<T: Copy>(word: &str, words: &[(&str, T)]) -> Option<T> {
+    words.iter().find(|(name, _)| *name == word).map(|(_, meaning)| *meaning)
+}
+
+fn name<T: Copy + PartialEq>(meaning: T, words: &[(&'static str, T)]) -> &'static str {
+    words.iter().find(|(_, other)| *other == meaning).map_or("", |(name, _)| name)
+}
+
+const DATA_BITS: [(&str, DataBits); 4] =
+    [("5", DataBits::Five), ("6", DataBits::Six), ("7", DataBits::Seven), ("8", DataBits::Eight)];
+
+const PARITIES: [(&str, Parity); 5] = [
+    ("none", Parity::None),
+    ("odd", Parity::Odd),
+    ("even", Parity::Even),
+    ("mark", Parity::Mark),
+    ("space", Parity::Space),
+];
+
+const STOP_BITS: [(&str, StopBits); 2] = [("1", StopBits::One), ("2", StopBits::Two)];
+
+const FLOWS: [(&str, FlowControl); 3] = [
+    ("none", FlowControl::None),
+    ("software", FlowControl::Software),
+    ("hardware", FlowControl::Hardware),
+];
+
+/// Returns `9600 bit/s, 8 bits, parity none, 1 stop bit, flow control none`.
+pub(super) fn line_text(line: LineSettings) -> String {
+    format!(
+        "{} bit/s, {} bits, parity {}, {} stop bit{}, flow control {}",
+        line.bits_per_second,
+        name(line.data_bits, &DATA_BITS),
+        name(line.parity, &PARITIES),
+        name(line.stop_bits, &STOP_BITS),
+        if line.stop_bits == StopBits::Two { "s" } else { "" },
+        name(line.flow_control, &FLOWS),
+    )
+}
+
+impl fmt::Display for Destination {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Host { target, .. } => target.fmt(f),
+            Self::Line { device, settings } => {
+                write!(f, "the line {} ({})", device.display(), line_text(*settings))
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn host(text: &str) -> (String, u16, Scheme) {
+        match text.parse().unwrap() {
+            Destination::Host { target, scheme } => (target.host, target.port, scheme),
+            Destination::Line { .. } => panic!("{text} is a host"),
+        }
+    }
+
+    #[test]
+    fn a_scheme_says_what_is_spoken_and_at_which_port() {
+        assert_eq!(host("host"), ("host".to_owned(), 23, Scheme::Unsaid));
+        assert_eq!(host("telnet://host/"), ("host".to_owned(), 23, Scheme::Telnet));
+        assert_eq!(host("telnets://host"), ("host".to_owned(), 992, Scheme::Telnets));
+        assert_eq!(host("tcp://[::1]:79/"), ("::1".to_owned(), 79, Scheme::Tcp));
+    }
+
+    #[test]
+    fn a_line_has_what_is_said_and_else_what_most_lines_have() {
+        let settings = LineSettings {
+            data_bits: DataBits::Seven,
+            parity: Parity::Even,
+            ..LineSettings::at(1200)
+        };
+        let line = "serial:/dev/ttyS0?baud=1200&bits=7&parity=even".parse::<Destination>();
+        assert_eq!(line.unwrap(), Destination::Line { device: "/dev/ttyS0".into(), settings });
+        let (_, port, scheme) = host("rfc2217://host:2217?flow=hardware");
+        let flow_control = FlowControl::Hardware;
+        let settings = LineSettings { flow_control, ..LineSettings::at(9600) };
+        assert_eq!((port, scheme), (2217, Scheme::ComPort(settings)));
+    }
+
+    #[test]
+    fn what_is_no_destination_is_refused() {
+        let wrong = ["", "ssh://h", "tcp://h", "serial:", "serial:/dev/x?baud=0", "telnet://h?a=b"];
+        let lines = ["serial:/dev/x?bits=9", "rfc2217://h:1?parity=maybe", "telnets://"];
+        for text in wrong.into_iter().chain(lines) {
+            assert!(text.parse::<Destination>().is_err(), "{text}");
+        }
+        let line = "serial:/dev/x".parse::<Destination>().unwrap();
+        assert!(line.with_port(Some(1)).is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_a_destination_or_refused_by_one_line(text: String) {
+            if let Err(refusal) = text.parse::<Destination>() {
+                let sentence = format!("{refusal:#}");
+                prop_assert!(!sentence.contains('\n'));
+            }
+        }
+    }
+}

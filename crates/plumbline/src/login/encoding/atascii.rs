@@ -1,0 +1,119 @@
+//! ATASCII: the characters of the Atari's eight-bit machines. The high bit is inverse video, the control
+//! characters are glyphs, and 0x9b ends a line. ESC has the next control shown as a glyph.
+
+use super::{Key, find, put};
+
+/// The glyphs of 0x00 to 0x1a.
+const GLYPHS: &str = "♥├🮇┘┤┐╱╲◢▗◣▝▘🮂▂▖♣┌─┼●▄▎┬┴▌└";
+/// The glyphs of the controls 0x1b to 0x1f, behind ESC.
+const CONTROLS: &str = "␛↑↓←→";
+
+const ESC: u8 = 0x1b;
+const END_OF_LINE: u8 = 0x9b;
+
+/// What the screen of the machine would be at.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Screen {
+    is_inverse: bool,
+    is_escaped: bool,
+}
+
+impl Screen {
+    pub(super) fn decode(&mut self, byte: u8, text: &mut Vec<u8>) {
+        if std::mem::take(&mut self.is_escaped) && byte != END_OF_LINE {
+            let glyph = escaped(byte & 0x7f).or_else(|| character(byte & 0x7f));
+            if let Some(glyph) = glyph {
+                self.show(glyph, byte >= 0x80, text);
+            }
+            return;
+        }
+        let sequence: &[u8] = match byte {
+            ESC => {
+                self.is_escaped = true;
+                return;
+            }
+            0x1c => b"\x1b[A",
+            0x1d => b"\x1b[B",
+            0x1e => b"\x1b[D",
+            0x1f => b"\x1b[C",
+            0x7d => b"\x1b[H\x1b[2J",
+            0x7e => b"\x08 \x08",
+            0x7f => b"\t",
+            END_OF_LINE => b"\r\n",
+            0x9c => b"\x1b[M",
+            0x9d => b"\x1b[L",
+            0x9e => b"\x1b[g",
+            0x9f => b"\x1bH",
+            0xfd => b"\x07",
+            0xfe => b"\x1b[P",
+            0xff => b"\x1b[@",
+            _ => {
+                if let Some(glyph) = character(byte & 0x7f) {
+                    self.show(glyph, byte >= 0x80, text);
+                }
+                return;
+            }
+        };
+        self.set_inverse(false, text);
+        text.extend_from_slice(sequence);
+    }
+
+    fn show(&mut self, glyph: char, is_inverse: bool, text: &mut Vec<u8>) {
+        self.set_inverse(is_inverse, text);
+        put(glyph, text);
+    }
+
+    fn set_inverse(&mut self, is_inverse: bool, text: &mut Vec<u8>) {
+        if self.is_inverse != is_inverse {
+            self.is_inverse = is_inverse;
+            text.extend_from_slice(if is_inverse { b"\x1b[7m" } else { b"\x1b[27m" });
+        }
+    }
+}
+
+/// Returns what a byte below 0x80 shows, if it is not a control.
+pub(super) fn character(byte: u8) -> Option<char> {
+    match byte {
+        0x00..=0x1a => GLYPHS.chars().nth(usize::from(byte)),
+        0x60 => Some('♦'),
+        0x7b => Some('♠'),
+        b' '..=0x7c => Some(char::from(byte)),
+        _ => None,
+    }
+}
+
+/// Returns what a control shows behind ESC.
+fn escaped(byte: u8) -> Option<char> {
+    match byte {
+        0x1b..=0x1f => CONTROLS.chars().nth(usize::from(byte - 0x1b)),
+        0x7d => Some('↰'),
+        0x7e => Some('◀'),
+        0x7f => Some('▶'),
+        _ => None,
+    }
+}
+
+/// Returns the byte for a character. Keys of control stay what they are.
+pub(super) fn byte(character: char) -> Option<u8> {
+    match character {
+        '♦' => Some(0x60),
+        '♠' => Some(0x7b),
+        '`' | '{' | '}' | '~' => None,
+        _ if character.is_ascii() => u8::try_from(u32::from(character)).ok(),
+        _ => find(character, GLYPHS, 0),
+    }
+}
+
+/// Returns the code of a key.
+pub(super) fn key(key: Key) -> u8 {
+    match key {
+        Key::Up => 0x1c,
+        Key::Down => 0x1d,
+        Key::Left => 0x1e,
+        Key::Right => 0x1f,
+        Key::Home => 0x7d,
+        Key::Return => END_OF_LINE,
+        Key::Rubout => 0x7e,
+        Key::Tab => 0x7f,
+    }
+}

@@ -1,0 +1,225 @@
+//! The characters of the far side, where they are not UTF-8: both ways, by tables of our own.
+//!
+//! Few hosts can be asked for their characters (RFC 2066), so the person says them. What comes is
+//! made into UTF-8 with the sequences of a modern terminal, what is typed into the far side's
+//! bytes. A character that the far side does not have becomes `?`.
+//!
+//! Latin-1 is ISO 8859-1; its control characters stay what they are. CP437 is that of the IBM PC,
+//! whose lower control characters are glyphs but for those that boards use as controls. PETSCII is
+//! the Commodore's and ATASCII the Atari's: both move the cursor, and set colours or inverse
+//! video, by codes of their own (`petscii`, `atascii`).
+
+mod atascii;
+mod cp437;
+mod petscii;
+#[cfg(test)]
+mod tests;
+
+/// The characters of a far side.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub(super) enum Encoding {
+    /// UTF-8.
+    #[default]
+    #[value(name = "utf-8")]
+    Utf8,
+    /// ISO 8859-1.
+    Latin1,
+    /// The IBM PC's, as boards have it.
+    Cp437,
+    /// The Commodore 64's.
+    Petscii,
+    /// The Atari's.
+    Atascii,
+}
+
+impl Encoding {
+    /// Returns the names by which Telnet may agree to it, if it has any.
+    pub(super) fn charsets(self) -> Vec<String> {
+        let names: &[&str] = match self {
+            Self::Utf8 => &["UTF-8", "US-ASCII"],
+            Self::Latin1 => &["ISO-8859-1", "US-ASCII"],
+            Self::Cp437 => &["IBM437", "CP437"],
+            Self::Petscii | Self::Atascii => &[],
+        };
+        names.iter().map(|name| (*name).to_owned()).collect()
+    }
+}
+
+/// Makes what the far side writes into UTF-8.
+#[derive(Clone, Debug)]
+pub(super) struct Decoder {
+    encoding: Encoding,
+    petscii: petscii::Screen,
+    atascii: atascii::Screen,
+}
+
+impl Decoder {
+    /// Makes one for a new session.
+    pub(super) fn new(encoding: Encoding) -> Self {
+        Self { encoding, petscii: Default::default(), atascii: Default::default() }
+    }
+
+    /// Returns whether the bytes are UTF-8 already.
+    pub(super) fn is_plain(&self) -> bool {
+        self.encoding == Encoding::Utf8
+    }
+
+    /// Appends what `bytes` are to `text`.
+    pub(super) fn decode(&mut self, bytes: &[u8], text: &mut Vec<u8>) {
+        for &byte in bytes {
+            match self.encoding {
+                Encoding::Utf8 => text.push(byte),
+                Encoding::Latin1 => put(char::from(byte), text),
+                Encoding::Cp437 => put(cp437::character(byte), text),
+                Encoding::Petscii => self.petscii.decode(byte, text),
+                Encoding::Atascii => self.atascii.decode(byte, text),
+            }
+        }
+    }
+}
+
+/// Makes what is typed into the far side's bytes.
+#[derive(Clone, Debug)]
+pub(super) struct Encoder {
+    encoding: Encoding,
+    /// The beginning of a character, or of a key's sequence, whose rest has not come yet.
+    begun: Vec<u8>,
+    has_cr: bool,
+}
+
+/// A key of a modern terminal that is no character.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Key {
+    Up,
+    Down,
+    Right,
+    Left,
+    Home,
+    Return,
+    Rubout,
+    Tab,
+}
+
+impl Encoder {
+    /// Makes one for a new session.
+    pub(super) fn new(encoding: Encoding) -> Self {
+        Self { encoding, begun: Vec::new(), has_cr: false }
+    }
+
+    /// Returns whether UTF-8 goes out as it is.
+    pub(super) fn is_plain(&self) -> bool {
+        self.encoding == Encoding::Utf8
+    }
+
+    /// Appends the bytes for `text` to `bytes`. What is no UTF-8 goes as it is.
+    pub(super) fn encode(&mut self, text: &[u8], bytes: &mut Vec<u8>) {
+        if self.is_plain() {
+            return bytes.extend_from_slice(text);
+        }
+        let mut joined = std::mem::take(&mut self.begun);
+        joined.extend_from_slice(text);
+        let mut rest = joined.as_slice();
+        while !rest.is_empty() {
+            if let Some((key, length)) = self.key(rest) {
+                self.put_key(key, bytes);
+                rest = rest.get(length..).unwrap_or_default();
+                continue;
+            }
+            self.has_cr = false;
+            match first_character(rest) {
+                First::Character(character) => {
+                    self.put_character(character, bytes);
+                    rest = rest.get(character.len_utf8()..).unwrap_or_default();
+                }
+                First::Begun => {
+                    self.begun = rest.to_vec();
+                    return;
+                }
+                First::Wrong(byte) => {
+                    bytes.push(byte);
+                    rest = rest.get(1..).unwrap_or_default();
+                }
+            }
+        }
+    }
+
+    /// Returns the key at the start of `text` and its length, where the far side has a code of
+    /// its own for it.
+    fn key(&self, text: &[u8]) -> Option<(Key, usize)> {
+        if matches!(self.encoding, Encoding::Latin1 | Encoding::Cp437 | Encoding::Utf8) {
+            return None;
+        }
+        Some(match text {
+            [0x1b, b'[' | b'O', b'A', ..] => (Key::Up, 3),
+            [0x1b, b'[' | b'O', b'B', ..] => (Key::Down, 3),
+            [0x1b, b'[' | b'O', b'C', ..] => (Key::Right, 3),
+            [0x1b, b'[' | b'O', b'D', ..] => (Key::Left, 3),
+            [0x1b, b'[' | b'O', b'H', ..] => (Key::Home, 3),
+            [b'\r', b'\n', ..] => (Key::Return, 2),
+            [b'\r' | b'\n', ..] => (Key::Return, 1),
+            [0x08 | 0x7f, ..] => (Key::Rubout, 1),
+            [b'\t', ..] => (Key::Tab, 1),
+            _ => return None,
+        })
+    }
+
+    fn put_key(&mut self, key: Key, bytes: &mut Vec<u8>) {
+        let code = match self.encoding {
+            Encoding::Petscii => petscii::key(key),
+            _ => atascii::key(key),
+        };
+        // The CR LF of a line may be cut between two calls.
+        let is_second = key == Key::Return && std::mem::replace(&mut self.has_cr, false);
+        if !is_second {
+            bytes.push(code);
+        }
+    }
+
+    fn put_character(&self, character: char, bytes: &mut Vec<u8>) {
+        let byte = match self.encoding {
+            Encoding::Utf8 | Encoding::Latin1 => u8::try_from(u32::from(character)).ok(),
+            Encoding::Cp437 => cp437::byte(character),
+            Encoding::Petscii => petscii::byte(character),
+            Encoding::Atascii => atascii::byte(character),
+        };
+        bytes.push(byte.unwrap_or(b'?'));
+    }
+}
+
+/// What stands first in a text.
+enum First {
+    Character(char),
+    /// A character whose rest has not come.
+    Begun,
+    /// A byte that is no UTF-8.
+    Wrong(u8),
+}
+
+fn first_character(text: &[u8]) -> First {
+    let head = text.get(..4).unwrap_or(text);
+    let valid = match std::str::from_utf8(head) {
+        Ok(valid) => valid,
+        Err(error) if error.valid_up_to() > 0 => {
+            let valid = head.get(..error.valid_up_to()).unwrap_or_default();
+            std::str::from_utf8(valid).unwrap_or_default()
+        }
+        Err(error) if error.error_len().is_none() => return First::Begun,
+        Err(_) => "",
+    };
+    match (valid.chars().next(), text.first()) {
+        (Some(character), _) => First::Character(character),
+        (None, Some(byte)) => First::Wrong(*byte),
+        (None, None) => First::Begun,
+    }
+}
+
+/// Appends a character to a text in UTF-8.
+fn put(character: char, text: &mut Vec<u8>) {
+    text.extend_from_slice(character.encode_utf8(&mut [0; 4]).as_bytes());
+}
+
+/// Returns the byte, counted from `first`, whose character in `table` it is.
+fn find(character: char, table: &str, first: u8) -> Option<u8> {
+    let place = table.chars().position(|other| other == character)?;
+    first.checked_add(u8::try_from(place).ok()?)
+}

@@ -1,0 +1,403 @@
+//! What the far side says, and what it is told beside data: Telnet's options, compression, TLS, a
+//! serial line at the other end. Where there is no Telnet, bytes are bytes.
+
+use super::page::Page;
+use super::painted::{Emulation, HEATH19_SIZE, Painted};
+use super::prompt::Attention;
+use super::script::Act;
+use super::session::{Login, Stage};
+use super::settings::{Protocol, Settings, TlsUse};
+use crate::carry::{Secured, TrustedBy};
+use os::serial::{DataBits, FlowControl, LineSettings, Parity, StopBits};
+use protocols::Cx;
+use protocols::application::telnet::{
+    ComPortCommand, ComPortEvent, Command, Control, EndOfLine, Event, OptionCode, Side, Telnet,
+    UserSettings,
+};
+use protocols::time::Duration;
+
+/// The most bytes that wait for a carrier without Telnet; ours: a few screenfuls.
+const RAW_MAX_BYTES: usize = 16 * 1024;
+
+/// What is inflated in one piece.
+const PIECE_BYTES: usize = 16 * 1024;
+
+/// How long a BREAK of a console server lasts: some characters at 110 bits per second.
+const BREAK: Duration = Duration::from_millis(300);
+
+/// Returns the columns and rows that the far side is told of a window.
+pub(super) fn far_window(settings: &Settings, window: (u16, u16)) -> (u16, u16) {
+    match (settings.emulation, settings.has_status_line) {
+        (Emulation::Heath19, _) => HEATH19_SIZE,
+        (Emulation::None, true) => (window.0, window.1.saturating_sub(1).max(1)),
+        (Emulation::None, false) => window,
+    }
+}
+
+/// Makes the Telnet of a session.
+pub(super) fn telnet(settings: &Settings, window: (u16, u16), is_secured: bool) -> Telnet {
+    let mut allows = UserSettings::OPTIONS.with(OptionCode::COMPRESS2);
+    if settings.tls != TlsUse::Never && !is_secured {
+        allows = allows.with(OptionCode::START_TLS);
+    }
+    if let Protocol::ComPort(_) = settings.protocol {
+        allows = allows.with(OptionCode::COM_PORT);
+    }
+    let mut telnet = Telnet::user(&UserSettings {
+        terminal_type: settings.terminal_type.clone(),
+        window,
+        // The ends of lines are put in here; this is what the engine makes of a CR.
+        end_of_line: EndOfLine::CrNul,
+        starts_negotiation: settings.starts_negotiation,
+        charsets: settings.encoding.charsets(),
+        allows,
+        ..UserSettings::default()
+    });
+    telnet.set_inspection(settings.inspects);
+    telnet
+}
+
+impl Login {
+    /// Returns whether Telnet is spoken.
+    pub(super) fn is_telnet(&self) -> bool {
+        matches!(self.settings.protocol, Protocol::Telnet | Protocol::ComPort(_))
+    }
+
+    pub(super) fn start_telnet(&mut self, cx: &mut Cx<'_>) {
+        if !self.is_telnet() {
+            return;
+        }
+        self.telnet.set_inspection(self.settings.inspects || self.tape.wants_notes());
+        self.telnet.start(cx);
+        if self.settings.is_binary || matches!(self.settings.protocol, Protocol::ComPort(_)) {
+            self.ask_binary(true, cx);
+        }
+    }
+
+    /// Begins Telnet anew, within TLS.
+    pub(super) fn renew_telnet(&mut self, cx: &mut Cx<'_>) {
+        self.take_records(cx);
+        self.telnet = telnet(&self.settings, self.far_window(), true);
+        self.inflater = Default::default();
+        self.start_telnet(cx);
+    }
+
+    /// Gives data to Telnet, or to the carrier; returns how many bytes had room.
+    pub(super) fn give(&mut self, data: &[u8], cx: &mut Cx<'_>) -> usize {
+        if self.is_telnet() {
+            return self.telnet.send(data, cx);
+        }
+        let count = data.len().min(RAW_MAX_BYTES.saturating_sub(self.raw.len()));
+        self.raw.extend_from_slice(data.get(..count).unwrap_or_default());
+        count
+    }
+
+    /// Takes what came from the carrier.
+    pub(super) fn hear(&mut self, data: &[u8], cx: &mut Cx<'_>) {
+        if !self.is_telnet() {
+            return self.show_far(data, cx);
+        }
+        let mut rest = data;
+        while !rest.is_empty() {
+            if !self.inflater.is_on() {
+                if !self.hear_telnet(&mut rest, cx) {
+                    return;
+                }
+                continue;
+            }
+            let mut piece = vec![0; PIECE_BYTES];
+            loop {
+                match self.inflater.inflate(&mut rest, &mut piece, cx) {
+                    Ok(0) => break,
+                    Ok(count) => {
+                        let mut plain = piece.get(..count).unwrap_or_default();
+                        while !plain.is_empty() && self.hear_telnet(&mut plain, cx) {}
+                    }
+                    Err(_) => {
+                        return self.refuse(
+                            "the server's compressed data is broken: try again, or leave its \
+                             compression off"
+                                .to_owned(),
+                        );
+                    }
+                }
+            }
+        }
+    }
+
+    /// Takes plain Telnet, until it is read or until what follows is something else. Returns
+    /// whether more may be read.
+    fn hear_telnet(&mut self, input: &mut &[u8], cx: &mut Cx<'_>) -> bool {
+        while let Some(event) = self.telnet.receive(input, cx) {
+            match event {
+                Event::Data(run) => self.show_far(run, cx),
+                Event::Option { side: Side::Us, option: OptionCode::COM_PORT, enabled: true } => {
+                    self.set_up_line(cx);
+                }
+                Event::Option { .. } => {
+                    self.follow_options(cx);
+                    self.interrupt_prediction();
+                }
+                Event::TimingMark { .. } => self.mark_answered(cx),
+                Event::Refused { side: Side::Us, option } => self.on_refused(option),
+                Event::ComPort(event) => self.on_com_port(*event),
+                Event::CompressionStarted => {
+                    self.inflater.start();
+                    return true;
+                }
+                Event::StartTls => {
+                    // The server says nothing more before we begin; what still comes is nobody's.
+                    self.starts_tls = true;
+                    return false;
+                }
+                _ => {}
+            }
+        }
+        true
+    }
+
+    /// Follows what the far side now wants: keys that were kept for a line go out.
+    fn follow_options(&mut self, cx: &mut Cx<'_>) {
+        if !self.line.is_empty() && !self.is_by_line() {
+            self.send_line_now(cx);
+        }
+    }
+
+    fn on_refused(&mut self, option: OptionCode) {
+        match option {
+            OptionCode::START_TLS if self.awaits_tls() => self.refuse(
+                "the server has no START_TLS: use telnets://, or leave --tls out to log in in \
+                 clear"
+                    .to_owned(),
+            ),
+            OptionCode::START_TLS if self.had_tls => self.tell_aside(
+                "This server had TLS at another time, and refuses it now: what is typed goes in \
+                 clear. --tls always would leave it.",
+            ),
+            OptionCode::COM_PORT => self.refuse(
+                "the server does not speak RFC 2217, so the line cannot be set up: use telnet:// \
+                 to take it as it is"
+                    .to_owned(),
+            ),
+            _ => {}
+        }
+    }
+
+    /// Says how the line behind a console server is to be (RFC 2217).
+    fn set_up_line(&mut self, cx: &mut Cx<'_>) {
+        let Protocol::ComPort(line) = self.settings.protocol else { return };
+        for command in commands(line) {
+            // There is room for these few, and COM-PORT is on.
+            _ = self.telnet.com_port(&command, cx);
+        }
+    }
+
+    fn on_com_port(&mut self, event: ComPortEvent) {
+        if let ComPortEvent::Refused { asked, holds } = event {
+            self.tell_aside(&format!("The line is not as asked: {asked:?} is {holds:?}."));
+        }
+    }
+
+    /// Puts a BREAK on the line behind a console server; returns whether there is one.
+    pub(super) fn begin_break(&mut self, cx: &mut Cx<'_>) -> bool {
+        let begin = ComPortCommand::Control(Control::BREAK_ON);
+        let is_begun = self.telnet.com_port(&begin, cx).is_ok();
+        if is_begun {
+            self.break_until = Some(cx.now + BREAK);
+        }
+        is_begun
+    }
+
+    pub(super) fn end_break(&mut self, cx: &mut Cx<'_>) {
+        let end = ComPortCommand::Control(Control::BREAK_OFF);
+        let is_ended = self.telnet.com_port(&end, cx).is_ok();
+        self.break_until = (!is_ended && self.telnet.is_enabled(Side::Us, OptionCode::COM_PORT))
+            .then(|| cx.now + BREAK);
+    }
+
+    /// Sends a command; returns whether there was room for it.
+    pub(super) fn command(&mut self, command: Command, cx: &mut Cx<'_>) -> bool {
+        match (command, self.settings.protocol) {
+            (Command::Break, Protocol::Line) => {
+                self.wants_break = true;
+                true
+            }
+            (Command::Break, Protocol::ComPort(_)) if self.begin_break(cx) => true,
+            (_, Protocol::Tcp | Protocol::Line) => false,
+            (command, _) => self.telnet.command(command, cx),
+        }
+    }
+
+    /// Shows what the far side writes; where that could not be held any longer, asks anew.
+    fn show_far(&mut self, data: &[u8], cx: &mut Cx<'_>) {
+        let mut decoded = Vec::new();
+        let mut text = data;
+        // The characters of a Heath-19 are its own.
+        let is_heath19 = self.painted.as_ref().is_some_and(Painted::is_heath19);
+        if !is_heath19 && !self.decoder.is_plain() {
+            self.decoder.decode(data, &mut decoded);
+            text = &decoded;
+        }
+        let mut lines = Vec::new();
+        if self.settings.protocol == Protocol::Tcp && self.settings.is_interactive {
+            self.put_returns(text, &mut lines);
+            text = &lines;
+        }
+        self.tape.output(text, cx.now);
+        if let Some(script) = &mut self.script {
+            script.hear(text);
+        }
+        if let Some(line) = &mut self.status_line {
+            line.hear(cx.now);
+        }
+        if self.painted.is_some() {
+            return self.show_painted(text, cx);
+        }
+        if self.screen.put_far(text) {
+            self.show_prompt();
+        }
+    }
+
+    /// Puts a CR before each LF that has none: a raw terminal would go on in the same column.
+    fn put_returns(&mut self, text: &[u8], lines: &mut Vec<u8>) {
+        for &byte in text {
+            if byte == b'\n' && !self.has_shown_cr {
+                lines.push(b'\r');
+            }
+            lines.push(byte);
+            self.has_shown_cr = byte == b'\r';
+        }
+    }
+
+    /// Does what the script says, if there is one, as far as it can go on now.
+    pub(super) fn run_script(&mut self, cx: &mut Cx<'_>) {
+        while self.stage == Stage::Open
+            && !self.awaits_tls()
+            && let Some(script) = &mut self.script
+            && let Some(act) = script.act(cx.now)
+        {
+            self.act(act, cx);
+        }
+    }
+
+    /// Tells the script that the far side has closed.
+    pub(super) fn end_script(&mut self, cx: &mut Cx<'_>) {
+        if let Some(script) = &mut self.script {
+            script.end();
+        }
+        while let Some(script) = &mut self.script
+            && let Some(act) = script.act(cx.now)
+        {
+            self.act(act, cx);
+        }
+    }
+
+    fn act(&mut self, act: Act, cx: &mut Cx<'_>) {
+        match act {
+            Act::Send(keys) => self.send_keys(&keys, cx),
+            Act::Break => _ = self.command(Command::Break, cx),
+            Act::Say(sentence) => super::say(&sentence),
+            Act::Interact => {
+                self.script = None;
+                self.take_terminal();
+            }
+            Act::Exit(code, why) => {
+                self.script = None;
+                self.script_end = Some((code, why));
+                if self.stage == Stage::Open {
+                    self.stage = Stage::Left;
+                }
+            }
+        }
+    }
+
+    /// Shows what is typed.
+    pub(super) fn show_echo(&mut self, echo: &[u8], cx: &mut Cx<'_>) {
+        self.tape.output(echo, cx.now);
+        if self.painted.is_some() {
+            return self.show_painted(echo, cx);
+        }
+        self.screen.put(echo);
+    }
+
+    /// Shows and keeps what was negotiated, and says once that nothing more is recorded.
+    pub(super) fn take_records(&mut self, cx: &mut Cx<'_>) {
+        while let Some(record) = self.telnet.inspected() {
+            let record = record.to_string();
+            self.tape.note(&record, cx.now);
+            if self.settings.inspects {
+                self.tell_aside(&record);
+            }
+        }
+        if let Some(failure) = self.tape.failure() {
+            self.tell_aside(&failure);
+        }
+    }
+
+    /// Says something beside the session: on a line of its own, or, for a pipe, on stderr.
+    pub(super) fn tell_aside(&mut self, sentence: &str) {
+        if !self.near.is_raw() {
+            return super::say(sentence);
+        }
+        if self.painted.is_some() && !matches!(self.attention, Attention::Prompt(_)) {
+            // There is no room for it on a screen that is drawn; a recording has it.
+            return;
+        }
+        let mut page = Page::new(self.window.0);
+        page.sentence(sentence);
+        if self.screen.is_in_line() {
+            self.screen.put(b"\r\n");
+        }
+        self.screen.put(format!("\x1b[2m{}\x1b[22m\r\n", page.finish().trim_end()).as_bytes());
+        self.show_prompt();
+    }
+
+    /// Says of a certificate what the person should know at first use.
+    pub(super) fn tell_certificate(&mut self, how: &Secured) {
+        let shown = &how.fingerprint;
+        match &how.trusted_by {
+            TrustedBy::Pin | TrustedBy::Authority => {}
+            TrustedBy::FirstUse => self.tell_aside(&format!(
+                "The certificate of {} has the SHA-256 {shown}. It is known from now on.",
+                self.peer
+            )),
+            TrustedBy::FirstUseNotKept(why) => self.tell_aside(&format!(
+                "The certificate of {} has the SHA-256 {shown}. It is not kept: {why}.",
+                self.peer
+            )),
+        }
+    }
+}
+
+/// Returns the commands that set a line up.
+fn commands(line: LineSettings) -> [ComPortCommand; 5] {
+    [
+        ComPortCommand::BaudRate(line.bits_per_second),
+        ComPortCommand::DataSize(match line.data_bits {
+            DataBits::Five => 5,
+            DataBits::Six => 6,
+            DataBits::Seven => 7,
+            DataBits::Eight => 8,
+        }),
+        ComPortCommand::Parity(match line.parity {
+            Parity::None => 1,
+            Parity::Odd => 2,
+            Parity::Even => 3,
+            Parity::Mark => 4,
+            Parity::Space => 5,
+        }),
+        ComPortCommand::StopSize(match line.stop_bits {
+            StopBits::One => 1,
+            StopBits::Two => 2,
+        }),
+        ComPortCommand::Control(match line.flow_control {
+            FlowControl::None => Control::NO_FLOW,
+            FlowControl::Software => Control::XON_XOFF,
+            FlowControl::Hardware => Control::HARDWARE,
+        }),
+    ]
+}
+
+#[cfg(test)]
+#[path = "far_tests.rs"]
+mod tests;

@@ -1,0 +1,103 @@
+//! The keys of a modern terminal, as the keys of a Heath-19.
+//!
+//! f1 to f5 are those of the Heath-19, f6, f7 and f8 the blue, the red and the gray one, f9 is ERASE,
+//! f10 is SCROLL and f11 SCROLL with SHIFT. Arrows, home, insert and delete, and page up and down for
+//! a line inserted and deleted, are what stands on its keypad beside the digits. The keypad of the
+//! modern terminal is its keypad.
+
+use protocols::terminal::heath19::{Key, Modifiers};
+
+/// A key that was struck.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::login) enum Struck {
+    /// A key of the Heath-19.
+    Key(Key, Modifiers),
+    /// What stands beside that digit of its keypad.
+    Editing(u8),
+}
+
+impl Struck {
+    fn plain(key: Key) -> Self {
+        Self::Key(key, Modifiers::default())
+    }
+
+    fn shifted(key: Key) -> Self {
+        Self::Key(key, Modifiers { shift: true, control: false })
+    }
+}
+
+/// Finds the keys in what a modern terminal sends.
+#[derive(Clone, Debug, Default)]
+pub(in crate::login) struct KeyReader;
+
+/// The sequences of the keys, as xterm and the console of Linux send them.
+const SEQUENCES: &[(&[u8], Sequence)] = &[
+    (b"\x1b[A", Sequence::Editing(8)),
+    (b"\x1bOA", Sequence::Editing(8)),
+    (b"\x1b[B", Sequence::Editing(2)),
+    (b"\x1bOB", Sequence::Editing(2)),
+    (b"\x1b[C", Sequence::Editing(6)),
+    (b"\x1bOC", Sequence::Editing(6)),
+    (b"\x1b[D", Sequence::Editing(4)),
+    (b"\x1bOD", Sequence::Editing(4)),
+    (b"\x1b[H", Sequence::Editing(5)),
+    (b"\x1bOH", Sequence::Editing(5)),
+    (b"\x1b[1~", Sequence::Editing(5)),
+    (b"\x1b[2~", Sequence::Editing(7)),
+    (b"\x1b[3~", Sequence::Editing(9)),
+    (b"\x1b[5~", Sequence::Editing(1)),
+    (b"\x1b[6~", Sequence::Editing(3)),
+    (b"\x1bOP", Sequence::Plain(Key::F1)),
+    (b"\x1bOQ", Sequence::Plain(Key::F2)),
+    (b"\x1bOR", Sequence::Plain(Key::F3)),
+    (b"\x1bOS", Sequence::Plain(Key::F4)),
+    (b"\x1b[11~", Sequence::Plain(Key::F1)),
+    (b"\x1b[12~", Sequence::Plain(Key::F2)),
+    (b"\x1b[13~", Sequence::Plain(Key::F3)),
+    (b"\x1b[14~", Sequence::Plain(Key::F4)),
+    (b"\x1b[[A", Sequence::Plain(Key::F1)),
+    (b"\x1b[[B", Sequence::Plain(Key::F2)),
+    (b"\x1b[[C", Sequence::Plain(Key::F3)),
+    (b"\x1b[[D", Sequence::Plain(Key::F4)),
+    (b"\x1b[[E", Sequence::Plain(Key::F5)),
+    (b"\x1b[15~", Sequence::Plain(Key::F5)),
+    (b"\x1b[17~", Sequence::Plain(Key::Blue)),
+    (b"\x1b[18~", Sequence::Plain(Key::Red)),
+    (b"\x1b[19~", Sequence::Plain(Key::Gray)),
+    (b"\x1b[20~", Sequence::Plain(Key::Erase)),
+    (b"\x1b[20;2~", Sequence::Shifted(Key::Erase)),
+    (b"\x1b[21~", Sequence::Plain(Key::Scroll)),
+    (b"\x1b[23~", Sequence::Shifted(Key::Scroll)),
+    (b"\x1bOM", Sequence::Plain(Key::PadEnter)),
+    (b"\x1bOn", Sequence::Plain(Key::PadPoint)),
+];
+
+#[derive(Clone, Copy)]
+enum Sequence {
+    Plain(Key),
+    Shifted(Key),
+    Editing(u8),
+}
+
+impl KeyReader {
+    /// Takes the first key of `keys`. A key that is cut is taken for its characters: terminals send
+    /// each in one piece, and ESC alone must not wait.
+    pub(in crate::login) fn next(&self, keys: &mut &[u8]) -> Option<Struck> {
+        let found = SEQUENCES.iter().find(|(sequence, _)| keys.starts_with(sequence));
+        if let Some((sequence, meaning)) = found {
+            *keys = keys.get(sequence.len()..).unwrap_or_default();
+            return Some(match meaning {
+                Sequence::Plain(key) => Struck::plain(*key),
+                Sequence::Shifted(key) => Struck::shifted(*key),
+                Sequence::Editing(digit) => Struck::Editing(*digit),
+            });
+        }
+        if let [0x1b, b'O', digit @ b'p'..=b'y', rest @ ..] = *keys {
+            *keys = rest;
+            return Some(Struck::plain(Key::Pad(digit - b'p')));
+        }
+        let (key, rest) = keys.split_first()?;
+        *keys = rest;
+        Some(Struck::plain(Key::Character(*key)))
+    }
+}

@@ -1,0 +1,269 @@
+//! A terminal of plumb's own between the far side and the person's: what the far side writes goes to
+//! it, and what it shows is drawn on the person's, as the difference from what was drawn before.
+//!
+//! So a Heath-19 can stand on any modern terminal, and below either of them a line can be held for
+//! plumb itself, whatever the far side does to its screen. A window that is smaller than the terminal
+//! shows the part where the cursor is. What has left the screen is not kept.
+
+mod keys;
+mod status_line;
+
+pub(super) use keys::{KeyReader, Struck};
+pub(super) use status_line::StatusLine;
+
+use protocols::Cx;
+use protocols::terminal::heath19::{Event, Heath19, Key, Modifiers, Switches};
+use protocols::terminal::{
+    Attributes, InputModes, MouseEncoding, MouseReports, Picture, PictureCursor, Style, Terminal,
+    draw,
+};
+
+/// The columns and rows of a Heath-19, without its 25th line.
+pub(super) const HEATH19_SIZE: (u16, u16) = (80, 24);
+
+/// The rows of its picture, which always has a place for the 25th line.
+const HEATH19_ROWS: u16 = 25;
+
+/// Which terminal stands between.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub(super) enum Emulation {
+    /// None: what the far side writes goes to the person's terminal.
+    #[default]
+    None,
+    /// A Heath-19.
+    Heath19,
+}
+
+/// A terminal between the far side and the person's.
+pub(super) struct Painted {
+    face: Face,
+    /// What the person's terminal shows, if nobody else has written on it.
+    shown: Option<Picture>,
+    modes: InputModes,
+    bells: u64,
+    /// Whether the usual screen is put away.
+    is_entered: bool,
+}
+
+enum Face {
+    Ansi(Box<Terminal>),
+    Heath19(Box<Heath19>),
+}
+
+impl Painted {
+    /// Makes a modern terminal of that many columns and rows.
+    pub(super) fn ansi((columns, rows): (u16, u16)) -> Self {
+        Self::new(Face::Ansi(Box::new(Terminal::new(columns, rows))))
+    }
+
+    /// Makes a Heath-19, as terminfo's `h19` wants it.
+    pub(super) fn heath19() -> Self {
+        Self::new(Face::Heath19(Box::new(Heath19::new(Switches::default()))))
+    }
+
+    fn new(face: Face) -> Self {
+        let (modes, bells, is_entered) = (InputModes::default(), 0, false);
+        Self { face, shown: None, modes, bells, is_entered }
+    }
+
+    /// Returns whether it is a Heath-19.
+    pub(super) fn is_heath19(&self) -> bool {
+        matches!(self.face, Face::Heath19(_))
+    }
+
+    /// Takes the columns and rows that there are; a Heath-19 stays as it is.
+    pub(super) fn resize(&mut self, (columns, rows): (u16, u16)) {
+        if let Face::Ansi(terminal) = &mut self.face {
+            terminal.resize(columns, rows);
+        }
+        self.shown = None;
+    }
+
+    /// Takes what the far side writes.
+    pub(super) fn receive(&mut self, text: &[u8], cx: &mut Cx<'_>) {
+        _ = match &mut self.face {
+            Face::Ansi(terminal) => terminal.receive(text, cx),
+            Face::Heath19(terminal) => terminal.receive(text, cx),
+        };
+    }
+
+    /// Takes a key of a Heath-19. A modern terminal has no keys of its own.
+    pub(super) fn key(&mut self, struck: Struck, cx: &mut Cx<'_>) {
+        let Face::Heath19(terminal) = &mut self.face else { return };
+        let (key, modifiers) = match struck {
+            Struck::Key(key, modifiers) => (key, modifiers),
+            // The keypad's other meanings, which are its first ones in keypad-shifted mode.
+            Struck::Editing(digit) => {
+                let shift = !terminal.key_modes().is_keypad_shifted;
+                (Key::Pad(digit), Modifiers { shift, control: false })
+            }
+        };
+        terminal.key(key, modifiers, cx);
+    }
+
+    /// Takes what the terminal has to say to the far side.
+    pub(super) fn take_output(&mut self) -> Vec<u8> {
+        match &mut self.face {
+            Face::Ansi(terminal) => {
+                let output = terminal.output().to_vec();
+                terminal.sent(output.len());
+                output
+            }
+            Face::Heath19(terminal) => {
+                let output = terminal.output().to_vec();
+                terminal.sent(output.len());
+                output
+            }
+        }
+    }
+
+    /// Takes note that somebody else has written on the person's terminal.
+    pub(super) fn forget_shown(&mut self) {
+        self.shown = None;
+    }
+
+    /// Returns what makes a `window` of that many columns and rows show the terminal as it is now,
+    /// with `status` below it.
+    pub(super) fn paint(&mut self, window: (u16, u16), status: Option<&str>) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        if !std::mem::replace(&mut self.is_entered, true) {
+            bytes.extend_from_slice(b"\x1b[?1049h");
+            if self.is_heath19() {
+                // The keypad's keys are told from the digits above the letters.
+                bytes.extend_from_slice(b"\x1b=");
+            }
+        }
+        let (columns, rows) = (window.0.max(1), window.1.max(1));
+        let rows_left = rows - u16::from(status.is_some() && rows > 1);
+        let mut picture = self.view((columns, rows_left));
+        if let Some(status) = status.filter(|_| rows_left < rows) {
+            picture.set_rows(rows);
+            put_status(&mut picture, rows_left, columns, status);
+        }
+        match &self.shown {
+            Some(shown) if shown.size() == picture.size() => {
+                bytes.extend_from_slice(&draw(shown, &picture));
+            }
+            // Of another size, so that everything is drawn.
+            _ => bytes.extend_from_slice(&draw(&Picture::new(0, 0), &picture)),
+        }
+        self.shown = Some(picture);
+        self.put_modes(&mut bytes);
+        self.put_bell(&mut bytes);
+        bytes
+    }
+
+    /// Returns what gives the person's terminal back.
+    pub(super) fn leave(&mut self) -> &'static [u8] {
+        if !std::mem::replace(&mut self.is_entered, false) {
+            return b"";
+        }
+        self.shown = None;
+        self.modes = InputModes::default();
+        b"\x1b[0m\x1b[r\x1b[0 q\x1b[?25h\x1b>\x1b[?1l\x1b[?2004l\x1b[?1004l\x1b[?9l\x1b[?1000l\
+          \x1b[?1002l\x1b[?1003l\x1b[?1005l\x1b[?1006l\x1b[?1015l\x1b[?1049l"
+    }
+
+    /// Returns the part of the terminal that has room, with the cursor in it.
+    fn view(&self, (columns, rows): (u16, u16)) -> Picture {
+        let whole = match &self.face {
+            Face::Ansi(terminal) => terminal.picture(),
+            Face::Heath19(terminal) => {
+                let mut picture = terminal.picture();
+                // A 25th line that is off has no place where there is none to spare.
+                if !terminal.has_line_25() && rows < HEATH19_ROWS {
+                    picture.set_rows(HEATH19_SIZE.1);
+                }
+                picture
+            }
+        };
+        let (all_columns, all_rows) = whole.size();
+        if (all_columns, all_rows) == (columns, rows) {
+            return whole;
+        }
+        let cursor = whole.cursor();
+        let place = cursor.map_or((0, 0), |cursor| (cursor.row, cursor.column));
+        let skips = |at: u16, all: u16, room: u16| {
+            (at + 1).saturating_sub(room).min(all.saturating_sub(room))
+        };
+        let first_column = skips(place.1, all_columns, columns);
+        // The last rows are those that are looked at, unless the cursor is above them.
+        let first_row = all_rows.saturating_sub(rows).min(place.0);
+        let mut view = Picture::new(columns, rows);
+        for (row, from_row) in (0..rows).zip(first_row..all_rows) {
+            for (column, from_column) in (0..columns).zip(first_column..all_columns) {
+                if let Some(cell) = whole.cell(from_row, from_column)
+                    && !cell.is_tail()
+                {
+                    view.set_cell(row, column, cell.character(), cell.style());
+                }
+            }
+        }
+        view.set_cursor(cursor.map(|cursor| PictureCursor {
+            row: cursor.row - first_row,
+            column: cursor.column - first_column,
+            shape: cursor.shape,
+        }));
+        view
+    }
+
+    /// Has the person's keys and mouse send what the far side wants.
+    fn put_modes(&mut self, bytes: &mut Vec<u8>) {
+        let Face::Ansi(terminal) = &self.face else { return };
+        let (old, new) = (self.modes, terminal.input_modes());
+        self.modes = new;
+        let mut set = |mode: u16, was: bool, is: bool| {
+            if was != is {
+                let end = if is { 'h' } else { 'l' };
+                bytes.extend_from_slice(format!("\x1b[?{mode}{end}").as_bytes());
+            }
+        };
+        set(1, old.has_application_cursor, new.has_application_cursor);
+        set(66, old.has_application_keypad, new.has_application_keypad);
+        set(2004, old.brackets_paste, new.brackets_paste);
+        set(1004, old.reports_focus, new.reports_focus);
+        let reports = [
+            (9, MouseReports::Presses),
+            (1000, MouseReports::Buttons),
+            (1002, MouseReports::Drags),
+            (1003, MouseReports::Motions),
+        ];
+        reports.iter().for_each(|(mode, kind)| set(*mode, old.mouse == *kind, new.mouse == *kind));
+        let encodings =
+            [(1005, MouseEncoding::Utf8), (1006, MouseEncoding::Sgr), (1015, MouseEncoding::Urxvt)];
+        for (mode, kind) in encodings {
+            set(mode, old.mouse_encoding == kind, new.mouse_encoding == kind);
+        }
+    }
+
+    fn put_bell(&mut self, bytes: &mut Vec<u8>) {
+        let has_rung = match &mut self.face {
+            Face::Ansi(terminal) => {
+                std::mem::replace(&mut self.bells, terminal.bells()) < self.bells
+            }
+            Face::Heath19(terminal) => {
+                let mut has_rung = false;
+                while let Some(event) = terminal.event() {
+                    has_rung |= event == Event::Bell;
+                }
+                has_rung
+            }
+        };
+        if has_rung {
+            bytes.push(0x07);
+        }
+    }
+}
+
+/// Writes a line of status in reverse, over the whole row.
+fn put_status(picture: &mut Picture, row: u16, columns: u16, status: &str) {
+    let style = Style { attributes: Attributes::REVERSE, ..Style::PLAIN };
+    let text = status.chars().chain(std::iter::repeat(' '));
+    for (column, character) in (0..columns).zip(text) {
+        picture.set_cell(row, column, character, style);
+    }
+}
+
+#[cfg(test)]
+#[path = "tests.rs"]
+mod tests;

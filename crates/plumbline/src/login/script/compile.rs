@@ -1,0 +1,315 @@
+//! Reads a script into instructions, and finds what is wrong with it before it is run.
+
+use super::{Instruction, Piece, ScriptError, Template, What};
+use protocols::time::Duration;
+use regex::RegexBuilder;
+use std::collections::BTreeMap;
+
+/// The longest wait that can be asked for: a day.
+const TIMEOUT_MAX_S: f64 = 86_400.0;
+
+/// The most bytes of a compiled pattern; ours.
+const PATTERN_MAX_BYTES: usize = 1 << 20;
+
+/// A script that can be run.
+#[derive(Clone, Debug, Default)]
+pub(in crate::login) struct Script {
+    /// Each with its line, counted from 1.
+    pub(super) instructions: Vec<(usize, Instruction)>,
+    /// What the environment tells.
+    pub(super) variables: BTreeMap<String, String>,
+}
+
+impl Script {
+    /// Reads a script, which may use these variables of the environment.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong first, with its line.
+    pub(in crate::login) fn compile(
+        text: &str,
+        environment: BTreeMap<String, String>,
+    ) -> Result<Self, ScriptError> {
+        let mut compiler = Compiler {
+            instructions: Vec::new(),
+            known: environment.keys().cloned().collect(),
+            open: Vec::new(),
+        };
+        for (number, line) in (1..).zip(text.lines()) {
+            compiler.line(number, line).map_err(|why| ScriptError { line: number, why })?;
+        }
+        if let Some(open) = compiler.open.last() {
+            let why = "this if has no end".to_owned();
+            return Err(ScriptError { line: open.line, why });
+        }
+        Ok(Self { instructions: compiler.instructions, variables: environment })
+    }
+}
+
+/// An `if` without its `end`.
+struct Open {
+    line: usize,
+    /// Where it leads to if nothing comes.
+    unless: usize,
+    /// Where the first branch leads to, if there is a second.
+    jump: Option<usize>,
+}
+
+struct Compiler {
+    instructions: Vec<(usize, Instruction)>,
+    known: Vec<String>,
+    open: Vec<Open>,
+}
+
+impl Compiler {
+    fn line(&mut self, number: usize, line: &str) -> Result<(), String> {
+        let mut words = Words { rest: line.trim() };
+        if words.is_at_end() {
+            return Ok(());
+        }
+        let statement = words.word().ok_or("a statement begins with a word, as send or expect")?;
+        let instruction = match statement {
+            "send" if words.takes("break") => Instruction::Break,
+            "send" => Instruction::Send(self.text(&mut words)?),
+            "say" => Instruction::Say(self.text(&mut words)?),
+            "expect" => {
+                let (what, timeout) = (what(&mut words)?, timeout(&mut words)?);
+                Instruction::Expect { what, timeout }
+            }
+            "if" => {
+                let (what, timeout) = (what(&mut words)?, timeout(&mut words)?);
+                let unless = self.instructions.len();
+                self.open.push(Open { line: number, unless, jump: None });
+                Instruction::Unless { what, timeout, target: 0 }
+            }
+            "else" | "end" => {
+                words.end()?;
+                return self.close(number, statement == "else");
+            }
+            "timeout" => Instruction::Timeout(seconds(&mut words)?),
+            "on" => {
+                let is_said = words.takes("failure") && words.takes("exit");
+                is_said.then_some(()).ok_or("it is 'on failure exit N'")?;
+                Instruction::OnFailure(code(&mut words)?)
+            }
+            "set" => {
+                let name = words.word().filter(|name| is_name(name));
+                let name = name.ok_or("set needs a name and a text in quotes")?.to_owned();
+                let text = self.text(&mut words)?;
+                self.known.push(name.clone());
+                Instruction::Set(name, text)
+            }
+            "interact" => Instruction::Interact,
+            "exit" => Instruction::Exit(code(&mut words)?),
+            other => {
+                return Err(format!(
+                    "'{}' is no statement: there are send, expect, if, else, end, timeout, on \
+                     failure, set, say, interact and exit",
+                    other.escape_debug()
+                ));
+            }
+        };
+        words.end()?;
+        self.instructions.push((number, instruction));
+        Ok(())
+    }
+
+    fn close(&mut self, number: usize, is_else: bool) -> Result<(), String> {
+        let open = self.open.last_mut().ok_or("there is no if to which this belongs")?;
+        let (unless, jump) = (open.unless, open.jump);
+        if is_else {
+            if jump.is_some() {
+                return Err("this if has an else already".to_owned());
+            }
+            open.jump = Some(self.instructions.len());
+            self.instructions.push((number, Instruction::Jump(0)));
+            return self.set_target(unless);
+        }
+        self.open.pop();
+        self.set_target(jump.unwrap_or(unless))
+    }
+
+    /// Has the instruction of that number lead to the next one.
+    fn set_target(&mut self, number: usize) -> Result<(), String> {
+        let next = self.instructions.len();
+        match self.instructions.get_mut(number) {
+            Some((_, Instruction::Jump(target) | Instruction::Unless { target, .. })) => {
+                *target = next;
+                Ok(())
+            }
+            _ => Err("there is no if to which this belongs".to_owned()),
+        }
+    }
+
+    fn text(&self, words: &mut Words<'_>) -> Result<Template, String> {
+        let text = words.quoted('"').ok_or("a text in quotes is missing")?;
+        let template = template(text?)?;
+        for piece in &template.0 {
+            if let Piece::Variable(name) = piece
+                && !name.chars().all(|c| c.is_ascii_digit())
+                && !self.known.contains(name)
+            {
+                return Err(format!(
+                    "${{{name}}} is not known: set it above, or let the script see it in the \
+                     environment with --env {name}"
+                ));
+            }
+        }
+        Ok(template)
+    }
+}
+
+/// What is left of a line.
+struct Words<'a> {
+    rest: &'a str,
+}
+
+impl<'a> Words<'a> {
+    fn is_at_end(&mut self) -> bool {
+        self.rest = self.rest.trim_start();
+        self.rest.is_empty() || self.rest.starts_with('#')
+    }
+
+    fn word(&mut self) -> Option<&'a str> {
+        if self.is_at_end() {
+            return None;
+        }
+        let end = self.rest.find(|c: char| c.is_whitespace()).unwrap_or(self.rest.len());
+        let (word, rest) = self.rest.split_at_checked(end)?;
+        self.rest = rest;
+        Some(word)
+    }
+
+    /// Takes `word`, if it is the next.
+    fn takes(&mut self, word: &str) -> bool {
+        let mut ahead = Words { rest: self.rest };
+        let is_next = ahead.word() == Some(word);
+        if is_next {
+            self.rest = ahead.rest;
+        }
+        is_next
+    }
+
+    /// Takes what stands between two `quote`s; behind a backslash one does not end it.
+    fn quoted(&mut self, quote: char) -> Option<Result<&'a str, String>> {
+        if self.is_at_end() {
+            return None;
+        }
+        let inside = self.rest.strip_prefix(quote)?;
+        let mut is_escaped = false;
+        for (at, character) in inside.char_indices() {
+            match character {
+                _ if std::mem::take(&mut is_escaped) => {}
+                '\\' => is_escaped = true,
+                _ if character == quote => {
+                    self.rest = inside.get(at + quote.len_utf8()..).unwrap_or_default();
+                    return Some(Ok(inside.get(..at).unwrap_or_default()));
+                }
+                _ => {}
+            }
+        }
+        Some(Err(format!("a {quote} at the end is missing")))
+    }
+
+    fn end(&mut self) -> Result<(), String> {
+        if self.is_at_end() {
+            return Ok(());
+        }
+        Err(format!("'{}' is too much here", self.rest.trim_end().escape_debug()))
+    }
+}
+
+fn what(words: &mut Words<'_>) -> Result<What, String> {
+    if words.takes("end") {
+        return Ok(What::End);
+    }
+    let pattern = words.quoted('/').ok_or("a pattern between slashes is missing, or end")??;
+    let built = RegexBuilder::new(&pattern.replace("\\/", "/"))
+        .multi_line(true)
+        .size_limit(PATTERN_MAX_BYTES)
+        .build();
+    built.map(What::Pattern).map_err(|error| {
+        // The library draws the pattern in the lines above the last, which says what is wrong.
+        let why = error.to_string();
+        let why = why.lines().last().unwrap_or_default().trim().to_owned();
+        let why = why.strip_prefix("error: ").unwrap_or(&why);
+        format!("the pattern is wrong: {}", why.escape_debug())
+    })
+}
+
+fn timeout(words: &mut Words<'_>) -> Result<Option<Duration>, String> {
+    if words.takes("timeout") { seconds(words).map(Some) } else { Ok(None) }
+}
+
+fn seconds(words: &mut Words<'_>) -> Result<Duration, String> {
+    let seconds = words.word().and_then(|word| word.parse().ok());
+    let seconds = seconds.filter(|seconds| (0.0..=TIMEOUT_MAX_S).contains(seconds));
+    seconds
+        .map(Duration::from_secs_f64)
+        .ok_or_else(|| "a timeout is a number of seconds from 0 to 86400".to_owned())
+}
+
+fn code(words: &mut Words<'_>) -> Result<u8, String> {
+    let code = words.word().and_then(|word| word.parse().ok());
+    code.ok_or_else(|| "an exit code is a number from 0 to 255".to_owned())
+}
+
+fn is_name(name: &str) -> bool {
+    !name.is_empty()
+        && !name.starts_with(|c: char| c.is_ascii_digit())
+        && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
+}
+
+/// Reads what stands in quotes.
+fn template(text: &str) -> Result<Template, String> {
+    let mut pieces = Vec::new();
+    let mut bytes = Vec::new();
+    let mut rest = text;
+    while let Some(character) = rest.chars().next() {
+        let (taken, length) = match character {
+            '\\' => escape(rest)?,
+            '$' => {
+                let inside = rest.strip_prefix("${").and_then(|rest| rest.split_once('}'));
+                let is_number = |name: &str| name.parse::<u8>().is_ok();
+                let name = inside.map(|(name, _)| name).filter(|n| is_name(n) || is_number(n));
+                let name = name.ok_or("a variable is ${NAME}, and a dollar sign \\$")?;
+                pieces.push(Piece::Bytes(std::mem::take(&mut bytes)));
+                pieces.push(Piece::Variable(name.to_owned()));
+                (Vec::new(), name.len() + 3)
+            }
+            other => (other.to_string().into_bytes(), other.len_utf8()),
+        };
+        bytes.extend_from_slice(&taken);
+        rest = rest.get(length..).unwrap_or_default();
+    }
+    pieces.push(Piece::Bytes(bytes));
+    pieces.retain(|piece| *piece != Piece::Bytes(Vec::new()));
+    Ok(Template(pieces))
+}
+
+/// Reads what begins with a backslash: its bytes, and its length.
+fn escape(text: &str) -> Result<(Vec<u8>, usize), String> {
+    let byte = match text.chars().nth(1) {
+        Some('r') => b'\r',
+        Some('n') => b'\n',
+        Some('t') => b'\t',
+        Some('e') => 0x1b,
+        Some('\\') => b'\\',
+        Some('"') => b'"',
+        Some('$') => b'$',
+        Some('x') => {
+            let digits = text.get(2..4).filter(|digits| !digits.starts_with('+'));
+            let byte = digits.and_then(|digits| u8::from_str_radix(digits, 16).ok());
+            return byte.map(|byte| (vec![byte], 4)).ok_or_else(|| {
+                "behind \\x stand two digits of a number to the base 16".to_owned()
+            });
+        }
+        other => {
+            let shown = other.map(|other| other.escape_debug().to_string()).unwrap_or_default();
+            return Err(format!(
+                "'\\{shown}' means nothing: there are \\r \\n \\t \\e \\\" \\\\ \\$ \\xHH"
+            ));
+        }
+    };
+    Ok((vec![byte], 2))
+}

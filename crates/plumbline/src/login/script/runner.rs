@@ -1,0 +1,194 @@
+//! Runs a script, one instruction after the other, as far as what has come allows.
+
+use super::heard::Heard;
+use super::{Instruction, Piece, Script, Template, What};
+use protocols::time::{Duration, Instant};
+use std::collections::BTreeMap;
+
+/// How long an expect waits unless the script says otherwise.
+const TIMEOUT: Duration = Duration::from_secs(10);
+
+/// What plumb returns where an expect fails, unless the script says otherwise.
+const FAILURE: u8 = 5;
+
+/// The most characters of the last line that are told; ours.
+const LAST_LINE_MAX: usize = 60;
+
+/// What the session is to do for a script.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(in crate::login) enum Act {
+    /// To send these bytes.
+    Send(Vec<u8>),
+    /// To send a BREAK.
+    Break,
+    /// To say this on stderr.
+    Say(String),
+    /// To give the session to the keyboard.
+    Interact,
+    /// To end, and return this, for this reason if it is a failure.
+    Exit(u8, Option<String>),
+}
+
+/// A script that runs.
+pub(in crate::login) struct Runner {
+    name: String,
+    script: Script,
+    next: usize,
+    variables: BTreeMap<String, Vec<u8>>,
+    heard: Heard,
+    has_ended: bool,
+    timeout: Duration,
+    failure: u8,
+    /// Until when the instruction waits that is next.
+    until: Option<Instant>,
+    is_done: bool,
+}
+
+impl Runner {
+    /// Begins a script, which is called `name`.
+    pub(in crate::login) fn new(script: Script, name: String) -> Self {
+        let variables = &script.variables;
+        let variables = variables.iter().map(|(name, value)| (name.clone(), value.clone().into()));
+        Self {
+            name,
+            variables: variables.collect(),
+            script,
+            next: 0,
+            heard: Heard::default(),
+            has_ended: false,
+            timeout: TIMEOUT,
+            failure: FAILURE,
+            until: None,
+            is_done: false,
+        }
+    }
+
+    /// Takes what the far side writes.
+    pub(in crate::login) fn hear(&mut self, text: &[u8]) {
+        self.heard.put(text);
+    }
+
+    /// Takes note that the far side has closed.
+    pub(in crate::login) fn end(&mut self) {
+        self.has_ended = true;
+    }
+
+    /// Returns when it wants to go on, though nothing may have come.
+    pub(in crate::login) fn deadline(&self) -> Option<Instant> {
+        self.until
+    }
+
+    /// Returns what is to be done next, or `None` while it waits.
+    pub(in crate::login) fn act(&mut self, now: Instant) -> Option<Act> {
+        while !self.is_done {
+            let Some((line, instruction)) = self.script.instructions.get(self.next).cloned() else {
+                self.is_done = true;
+                return Some(Act::Exit(0, None));
+            };
+            let mut next = self.next + 1;
+            let act = match instruction {
+                Instruction::Expect { what, timeout } => {
+                    match self.has_come(&what, timeout, now)? {
+                        true => None,
+                        false => Some(self.fail(line, &what, timeout)),
+                    }
+                }
+                Instruction::Unless { what, timeout, target } => {
+                    if !self.has_come(&what, timeout, now)? {
+                        next = target;
+                    }
+                    None
+                }
+                Instruction::Jump(target) => {
+                    next = target;
+                    None
+                }
+                Instruction::Send(text) => Some(Act::Send(self.filled(&text))),
+                Instruction::Break => Some(Act::Break),
+                Instruction::Say(text) => {
+                    let text = self.filled(&text);
+                    Some(Act::Say(String::from_utf8_lossy(&text).into_owned()))
+                }
+                Instruction::Set(name, text) => {
+                    let text = self.filled(&text);
+                    self.variables.insert(name, text);
+                    None
+                }
+                Instruction::Timeout(timeout) => {
+                    self.timeout = timeout;
+                    None
+                }
+                Instruction::OnFailure(code) => {
+                    self.failure = code;
+                    None
+                }
+                Instruction::Interact => Some(Act::Interact),
+                Instruction::Exit(code) => Some(Act::Exit(code, None)),
+            };
+            self.next = next;
+            self.is_done |= matches!(act, Some(Act::Interact | Act::Exit(..)));
+            if act.is_some() {
+                return act;
+            }
+        }
+        None
+    }
+
+    /// Returns whether it has come, or `None` while there is time.
+    fn has_come(&mut self, what: &What, timeout: Option<Duration>, now: Instant) -> Option<bool> {
+        let until = *self.until.get_or_insert(now + timeout.unwrap_or(self.timeout));
+        let has_come = match what {
+            What::End => self.has_ended,
+            What::Pattern(pattern) => match pattern.captures(self.heard.text()) {
+                None => false,
+                Some(captures) => {
+                    let groups: Vec<_> = captures
+                        .iter()
+                        .map(|group| group.map_or(String::new(), |g| g.as_str().to_owned()))
+                        .collect();
+                    let end = captures.get(0).map_or(0, |whole| whole.end());
+                    self.heard.forget(end);
+                    for (number, group) in groups.into_iter().enumerate() {
+                        self.variables.insert(number.to_string(), group.into_bytes());
+                    }
+                    true
+                }
+            },
+        };
+        if !has_come && !self.has_ended && now < until {
+            return None;
+        }
+        self.until = None;
+        Some(has_come)
+    }
+
+    fn fail(&self, line: usize, what: &What, timeout: Option<Duration>) -> Act {
+        let seconds = timeout.unwrap_or(self.timeout).as_secs_f64();
+        let why = match self.has_ended {
+            true => "before the far side closed".to_owned(),
+            false => format!("within {seconds} s"),
+        };
+        let last = self.heard.text().lines().last().unwrap_or_default();
+        let start = last.char_indices().rev().nth(LAST_LINE_MAX).map_or(0, |(at, _)| at);
+        let last = last.get(start..).unwrap_or_default().escape_debug();
+        let said = format!(
+            "{} line {line}: {what} did not come {why}; the last line was '{last}'",
+            self.name
+        );
+        Act::Exit(self.failure, Some(said))
+    }
+
+    fn filled(&self, template: &Template) -> Vec<u8> {
+        let mut text = Vec::new();
+        for piece in &template.0 {
+            match piece {
+                Piece::Bytes(bytes) => text.extend_from_slice(bytes),
+                Piece::Variable(name) => {
+                    let value = self.variables.get(name).map(Vec::as_slice);
+                    text.extend_from_slice(value.unwrap_or_default());
+                }
+            }
+        }
+        text
+    }
+}

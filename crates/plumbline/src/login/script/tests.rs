@@ -1,0 +1,147 @@
+//! Tests of scripts: what they do as text comes in, and what is refused before.
+
+use super::*;
+use proptest::prelude::*;
+use protocols::time::Instant;
+
+fn runner(text: &str) -> Runner {
+    let environment = [("SECRET".to_owned(), "s3$t".to_owned())].into();
+    Runner::new(Script::compile(text, environment).unwrap(), "the script".to_owned())
+}
+
+fn at(millis: u64) -> Instant {
+    Instant::ZERO + Duration::from_millis(millis)
+}
+
+fn refusal(text: &str) -> String {
+    Script::compile(text, Default::default()).unwrap_err().to_string()
+}
+
+#[test]
+fn it_waits_for_a_prompt_and_answers_it() {
+    let mut runner =
+        runner("expect /login: $/\nsend \"mike\\r\"\nexpect /word:/\nsend \"${SECRET}\\r\"");
+    assert_eq!(runner.act(at(0)), None);
+    runner.hear(b"\x1b[1mhost\x1b[0m login");
+    assert_eq!(runner.act(at(1)), None);
+    runner.hear(b": ");
+    assert_eq!(runner.act(at(2)), Some(Act::Send(b"mike\r".to_vec())));
+    assert_eq!(runner.act(at(2)), None);
+    runner.hear(b"mike\r\nPassword:");
+    assert_eq!(runner.act(at(3)), Some(Act::Send(b"s3$t\r".to_vec())));
+    assert_eq!(runner.act(at(3)), Some(Act::Exit(0, None)));
+    assert_eq!(runner.act(at(3)), None);
+}
+
+#[test]
+fn what_does_not_come_in_time_ends_it_with_the_line_the_pattern_and_what_came() {
+    let mut runner = runner("on failure exit 7\n\nexpect /ready/ timeout 0.5");
+    assert_eq!(runner.act(at(0)), None);
+    assert_eq!(runner.deadline(), Some(at(500)));
+    runner.hear(b"one\r\nnot yet");
+    let said = "the script line 3: /ready/ did not come within 0.5 s; the last line was 'not yet'";
+    assert_eq!(runner.act(at(500)), Some(Act::Exit(7, Some(said.to_owned()))));
+}
+
+#[test]
+fn a_branch_is_taken_as_the_far_side_wants() {
+    let text = "if /yes/ timeout 1\nsend \"a\"\nelse\nsend \"b\"\nend\nexit 3";
+    let mut first = runner(text);
+    first.hear(b"yes");
+    assert_eq!(first.act(at(0)), Some(Act::Send(b"a".to_vec())));
+    assert_eq!(first.act(at(0)), Some(Act::Exit(3, None)));
+    let mut second = runner(text);
+    assert_eq!(second.act(at(0)), None);
+    assert_eq!(second.act(at(1000)), Some(Act::Send(b"b".to_vec())));
+    assert_eq!(second.act(at(1000)), Some(Act::Exit(3, None)));
+}
+
+#[test]
+fn a_branch_without_else_is_passed_over_and_branches_may_lie_in_branches() {
+    let mut runner = runner("if /a/ timeout 0\nif /b/ timeout 0\nexit 1\nend\nend\nexit 2");
+    assert_eq!(runner.act(at(0)), Some(Act::Exit(2, None)));
+}
+
+#[test]
+fn what_a_pattern_has_found_can_be_sent_and_is_not_found_again() {
+    let mut runner = runner(
+        "expect /code (\\d+)/\nset CODE \"${1}!\"\nsend \"${CODE}\"\nif /code/ timeout 0\nexit 1\nend",
+    );
+    runner.hear(b"the code 42 ");
+    assert_eq!(runner.act(at(0)), Some(Act::Send(b"42!".to_vec())));
+    assert_eq!(runner.act(at(0)), Some(Act::Exit(0, None)));
+}
+
+#[test]
+fn the_end_of_the_session_can_be_waited_for_and_fails_all_other_waits() {
+    let mut first = runner("expect end");
+    assert_eq!(first.act(at(0)), None);
+    first.end();
+    assert_eq!(first.act(at(1)), Some(Act::Exit(0, None)));
+    let mut second = runner("expect /x/");
+    second.end();
+    assert!(matches!(second.act(at(0)), Some(Act::Exit(5, Some(_)))));
+}
+
+#[test]
+fn a_break_a_word_to_the_person_and_the_keyboard_are_asked_of_the_session() {
+    let mut runner = runner("send break\nsay \"here\" # a remark\ninteract\nexit 1");
+    assert_eq!(runner.act(at(0)), Some(Act::Break));
+    assert_eq!(runner.act(at(0)), Some(Act::Say("here".to_owned())));
+    assert_eq!(runner.act(at(0)), Some(Act::Interact));
+    assert_eq!(runner.act(at(0)), None);
+}
+
+#[test]
+fn what_is_wrong_is_told_with_its_line() {
+    assert!(refusal("\nsend text").starts_with("line 2: a text in quotes is missing"));
+    assert!(refusal("send \"a").contains("a \" at the end is missing"));
+    assert!(refusal("expect /(/").starts_with("line 1: the pattern is wrong: unclosed group"));
+    assert!(refusal("if /a/\nsend \"x\"").starts_with("line 1: this if has no end"));
+    assert!(refusal("end").contains("there is no if"));
+    assert!(refusal("if /a/\nelse\nelse\nend").starts_with("line 3: this if has an else"));
+    assert!(refusal("send \"${HOME}\"").contains("--env HOME"));
+    assert!(refusal("send \"\\q\"").contains("'\\q' means nothing"));
+    assert!(refusal("exit 256").contains("from 0 to 255"));
+    assert!(refusal("expect /a/ timeout -1").contains("a number of seconds"));
+    assert!(refusal("jump 3").contains("'jump' is no statement"));
+    assert!(refusal("exit 0 now").contains("'now' is too much here"));
+}
+
+#[test]
+fn escapes_stand_for_bytes() {
+    let mut runner = runner(r#"send "\e[A\x07\"\\\$\t""#);
+    assert_eq!(runner.act(at(0)), Some(Act::Send(b"\x1b[A\x07\"\\$\t".to_vec())));
+}
+
+proptest! {
+    #[test]
+    fn any_text_is_a_script_or_refused_by_one_line(text: String) {
+        if let Err(refusal) = Script::compile(&text, Default::default()) {
+            let sentence = refusal.to_string();
+            prop_assert!(!sentence.contains(char::is_control), "{}", sentence);
+        }
+    }
+
+    #[test]
+    fn any_statements_come_to_an_end(
+        words in prop::collection::vec(prop::sample::select(vec![
+            "send \"${0}\\r\"", "expect /a|b/ timeout 1", "if /a/", "else", "end", "say \"x\"",
+            "set A \"${1}\"", "timeout 0", "expect end", "on failure exit 9",
+        ]), 0..30),
+        heard: Vec<u8>
+    ) {
+        if let Ok(script) = Script::compile(&words.join("\n"), Default::default()) {
+            let mut runner = Runner::new(script, String::new());
+            runner.hear(&heard);
+            let mut now = Instant::ZERO;
+            for _ in 0..200 {
+                if let Some(Act::Exit(..)) = runner.act(now) {
+                    return Ok(());
+                }
+                now = runner.deadline().map_or(now, |deadline| deadline.max(now));
+            }
+            prop_assert!(false, "it does not end");
+        }
+    }
+}

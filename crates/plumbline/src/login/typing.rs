@@ -1,0 +1,156 @@
+//! What becomes of the keys, and of a pipe: lines that are edited here, characters, ends of lines.
+
+use super::line::Edited;
+use super::prompt::Attention;
+use super::session::{Login, Stage};
+use super::settings::{LineEnd, Protocol};
+use protocols::Cx;
+use protocols::application::telnet::{Command, OptionCode, Side};
+
+impl Login {
+    /// Takes what was typed.
+    pub(super) fn typed(&mut self, keys: &[u8], cx: &mut Cx<'_>) {
+        let mut rest = keys;
+        while !rest.is_empty() && !matches!(self.stage, Stage::Left | Stage::Again) {
+            let Attention::Session = self.attention else {
+                let (key, others) = rest.split_at_checked(1).unwrap_or_default();
+                rest = others;
+                self.attend(key.first().copied().unwrap_or_default(), cx);
+                continue;
+            };
+            let escape = self.settings.escape.0;
+            let end = rest.iter().position(|key| Some(*key) == escape);
+            let (keys, others) =
+                rest.split_at_checked(end.unwrap_or(rest.len())).unwrap_or_default();
+            self.keys(keys, cx);
+            self.ask_mark(cx);
+            rest = others;
+            if end.is_some() {
+                rest = rest.get(1..).unwrap_or_default();
+                self.escape();
+            }
+        }
+    }
+
+    /// Takes keys for the far side.
+    fn keys(&mut self, keys: &[u8], cx: &mut Cx<'_>) {
+        if let Some(line) = self.status_line.as_mut().filter(|_| !keys.is_empty()) {
+            line.key(cx.now);
+        }
+        if self.is_by_line() {
+            for key in keys {
+                self.line_key(*key, cx);
+            }
+            return;
+        }
+        if self.take_painted_keys(keys, cx) {
+            return;
+        }
+        if self.echoes_here() {
+            let mut echo = Vec::new();
+            keys.iter().for_each(|key| show_key(*key, &mut echo));
+            self.show_echo(&echo, cx);
+        } else {
+            self.predict(keys, cx);
+        }
+        self.send_keys(keys, cx);
+    }
+
+    /// Sends keys as they are, but for the one at the end of a line.
+    pub(super) fn send_keys(&mut self, keys: &[u8], cx: &mut Cx<'_>) {
+        let end = LineEnd::unencoded(self.line_end());
+        // The engine makes a CR into CR NUL, so most keys go as they are.
+        if end == b"\r" || self.telnet.is_enabled(Side::Us, OptionCode::BINARY) {
+            return self.send_text(keys, cx);
+        }
+        for piece in keys.split_inclusive(|key| *key == b'\r') {
+            match piece.strip_suffix(b"\r") {
+                Some(text) => {
+                    self.send_text(text, cx);
+                    self.send_text(end, cx);
+                }
+                None => self.send_text(piece, cx),
+            }
+        }
+    }
+
+    fn line_key(&mut self, key: u8, cx: &mut Cx<'_>) {
+        let mut echo = Vec::new();
+        match self.line.key(key, &mut echo) {
+            Edited::Taken => {}
+            Edited::Ended => {
+                let mut line = self.line.take();
+                line.extend_from_slice(LineEnd::unencoded(self.line_end()));
+                self.send_text(&line, cx);
+            }
+            Edited::Control(control) => {
+                show_key(control, &mut echo);
+                if control == INTERRUPT && self.is_telnet() {
+                    // As at a Unix terminal: the line goes, and whoever runs is interrupted; that
+                    // is said in the way of the network (RFC 854).
+                    self.line.take();
+                    self.telnet.command(Command::InterruptProcess, cx);
+                } else {
+                    self.send_line_now(cx);
+                    self.send_text(&[control], cx);
+                }
+            }
+        }
+        if self.echoes_here() {
+            self.show_echo(&echo, cx);
+        }
+    }
+
+    /// Sends what is typed of a line, without its end.
+    pub(super) fn send_line_now(&mut self, cx: &mut Cx<'_>) {
+        let line = self.line.take();
+        self.send_text(&line, cx);
+    }
+
+    /// Takes what came from a pipe: its lines end by LF, those of the network as is chosen.
+    pub(super) fn piped(&mut self, data: &[u8], cx: &mut Cx<'_>) {
+        if self.settings.is_binary {
+            return self.send(data, cx);
+        }
+        // On a line there is a terminal, whose key for the end of a line is CR.
+        let is_line = matches!(self.settings.protocol, Protocol::Line | Protocol::ComPort(_));
+        let end = LineEnd::unencoded(self.settings.line_end.when(!is_line));
+        let mut encoded = Vec::with_capacity(data.len() + data.len() / 16 + 2);
+        if std::mem::take(&mut self.has_cr) {
+            encoded.push(b'\r');
+        }
+        for piece in data.split_inclusive(|byte| *byte == b'\n') {
+            let text = piece.strip_suffix(b"\n").unwrap_or(piece);
+            encoded.extend_from_slice(text);
+            match encoded.last() {
+                _ if text.len() == piece.len() => {}
+                Some(b'\r') => encoded.push(b'\n'),
+                _ => encoded.extend_from_slice(end),
+            }
+        }
+        // Only what follows tells whether a CR ends a line.
+        self.has_cr = encoded.pop_if(|last| *last == b'\r').is_some();
+        self.send_text(&encoded, cx);
+    }
+
+    /// Takes the end of a pipe.
+    pub(super) fn end_pipe(&mut self, cx: &mut Cx<'_>) {
+        if std::mem::take(&mut self.has_cr) {
+            self.send_text(b"\r", cx);
+        }
+        self.stage = Stage::Closing;
+    }
+}
+
+/// Appends what a key looks like where this side shows it.
+fn show_key(key: u8, echo: &mut Vec<u8>) {
+    match key {
+        b'\r' | b'\n' => echo.extend_from_slice(b"\r\n"),
+        0x08 | 0x7f => echo.extend_from_slice(b"\x08 \x08"),
+        b'\t' => echo.push(key),
+        0..b' ' => echo.extend_from_slice(&[b'^', key + b'@']),
+        _ => echo.push(key),
+    }
+}
+
+const INTERRUPT: u8 = 3;

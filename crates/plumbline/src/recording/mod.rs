@@ -1,0 +1,160 @@
+//! Recordings of sessions: asciicast, version 2. The first line is a header, each further one an event:
+//! the seconds since the beginning, its kind, and its text, in JSON.
+//!
+//! What came is `o`, what was typed `i`, a new size of the window `r`, and what was negotiated `m`, a
+//! marker. Kinds that are not known are passed over.
+
+mod recorder;
+
+pub(crate) use recorder::Recorder;
+
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::fmt;
+
+/// The first line of a recording.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Header {
+    /// 2.
+    pub(crate) version: u32,
+    /// Columns of the window.
+    pub(crate) width: u16,
+    /// Its rows.
+    pub(crate) height: u16,
+    /// When it began, in seconds since 1970.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) timestamp: Option<u64>,
+    /// With whom the session was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) title: Option<String>,
+    /// The name of the terminal, as TERM.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub(crate) env: BTreeMap<String, String>,
+}
+
+/// What an event is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// Something came.
+    Output,
+    /// Something was typed.
+    Input,
+    /// The window has another size.
+    Resize,
+    /// Something was negotiated.
+    Marker,
+    /// Another program's.
+    Other,
+}
+
+impl Kind {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Output => "o",
+            Self::Input => "i",
+            Self::Resize => "r",
+            Self::Marker => "m",
+            Self::Other => "x",
+        }
+    }
+}
+
+/// One event.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Event {
+    /// Seconds since the beginning.
+    pub(crate) at_s: f64,
+    /// What it is.
+    pub(crate) kind: Kind,
+    /// Its text.
+    pub(crate) text: String,
+}
+
+/// Why a line of a recording is of no use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ReadError {
+    /// The first line is no header.
+    NoHeader,
+    /// It is a recording of another version.
+    Version(u32),
+    /// A line is no event.
+    NoEvent,
+}
+
+impl fmt::Display for ReadError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoHeader => f.write_str("it does not begin as an asciicast"),
+            Self::Version(version) => {
+                write!(f, "it is an asciicast of version {version}, and plumb knows version 2")
+            }
+            Self::NoEvent => f.write_str("it is no event"),
+        }
+    }
+}
+
+/// Reads the first line.
+///
+/// # Errors
+///
+/// If it is no header of version 2.
+pub(crate) fn read_header(line: &str) -> Result<Header, ReadError> {
+    let value: serde_json::Value = serde_json::from_str(line).map_err(|_| ReadError::NoHeader)?;
+    let version = value.get("version").and_then(serde_json::Value::as_u64);
+    match version.and_then(|version| u32::try_from(version).ok()) {
+        Some(2) => serde_json::from_value(value).map_err(|_| ReadError::NoHeader),
+        Some(version) => Err(ReadError::Version(version)),
+        None => Err(ReadError::NoHeader),
+    }
+}
+
+/// Reads a further line.
+///
+/// # Errors
+///
+/// If it is no event.
+pub(crate) fn read_event(line: &str) -> Result<Event, ReadError> {
+    let (at_s, kind, text): (f64, String, String) =
+        serde_json::from_str(line).map_err(|_| ReadError::NoEvent)?;
+    if !at_s.is_finite() || at_s < 0.0 {
+        return Err(ReadError::NoEvent);
+    }
+    let kind = match kind.as_str() {
+        "o" => Kind::Output,
+        "i" => Kind::Input,
+        "r" => Kind::Resize,
+        "m" => Kind::Marker,
+        _ => Kind::Other,
+    };
+    Ok(Event { at_s, kind, text })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn a_header_of_another_version_is_refused_by_its_number() {
+        let read = read_header(r#"{"version": 3, "term": {"cols": 80, "rows": 24}}"#);
+        assert_eq!(read, Err(ReadError::Version(3)));
+    }
+
+    #[test]
+    fn an_event_of_another_program_is_passed_over() {
+        assert_eq!(read_event(r#"[1.5, "z", "?"]"#).unwrap().kind, Kind::Other);
+    }
+
+    #[test]
+    fn a_time_before_the_beginning_is_no_event() {
+        assert_eq!(read_event(r#"[-1, "o", ""]"#), Err(ReadError::NoEvent));
+    }
+
+    proptest! {
+        #[test]
+        fn any_line_is_read_or_refused(line: String) {
+            let _ = read_header(&line);
+            let _ = read_event(&line);
+        }
+    }
+}

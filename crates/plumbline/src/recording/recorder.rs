@@ -1,0 +1,144 @@
+//! Writes a recording, each event as it happens: what was recorded is there whatever happens next.
+
+use super::{Header, Kind};
+use protocols::time::Duration;
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+
+/// A recording that is being made.
+#[derive(Debug)]
+pub(crate) struct Recorder {
+    file: File,
+    /// The beginning of a character of what came and of what was typed, whose rest has not come.
+    begun: [Vec<u8>; 2],
+}
+
+impl Recorder {
+    /// Begins a recording in a new file, which its owner alone can read; a device may be there.
+    ///
+    /// # Errors
+    ///
+    /// [`io::ErrorKind::AlreadyExists`], or what the file system says.
+    pub(crate) fn create(path: &Path, header: &Header) -> io::Result<Self> {
+        let is_device = path.metadata().is_ok_and(|found| !found.is_file() && !found.is_dir());
+        let mut options = OpenOptions::new();
+        options.write(true).mode(0o600);
+        let mut file =
+            if is_device { options.open(path) } else { options.create_new(true).open(path) }?;
+        let header = serde_json::to_string(header)?;
+        file.write_all(format!("{header}\n").as_bytes())?;
+        Ok(Self { file, begun: Default::default() })
+    }
+
+    /// Records `bytes` of text at that time; a character that is cut waits for its rest.
+    ///
+    /// # Errors
+    ///
+    /// What the file system says.
+    pub(crate) fn put(&mut self, at: Duration, kind: Kind, bytes: &[u8]) -> io::Result<()> {
+        let [output, input] = &mut self.begun;
+        let begun = if kind == Kind::Input { input } else { output };
+        let mut joined = std::mem::take(begun);
+        joined.extend_from_slice(bytes);
+        let text = whole_characters(&mut joined);
+        *begun = joined;
+        if text.is_empty() { Ok(()) } else { self.put_text(at, kind, &text) }
+    }
+
+    /// Records a whole text.
+    ///
+    /// # Errors
+    ///
+    /// What the file system says.
+    pub(crate) fn put_text(&mut self, at: Duration, kind: Kind, text: &str) -> io::Result<()> {
+        let (seconds, micros) = (at.as_secs(), at.subsec_micros());
+        let text = serde_json::to_string(text)?;
+        let line = format!("[{seconds}.{micros:06}, \"{}\", {text}]\n", kind.name());
+        self.file.write_all(line.as_bytes())
+    }
+}
+
+/// Takes all whole characters, and leaves one that is begun. What is no UTF-8 is replaced.
+fn whole_characters(bytes: &mut Vec<u8>) -> String {
+    let mut text = String::new();
+    let mut rest = bytes.as_slice();
+    loop {
+        match std::str::from_utf8(rest) {
+            Ok(valid) => {
+                text.push_str(valid);
+                rest = &[];
+                break;
+            }
+            Err(error) => {
+                let (valid, others) =
+                    rest.split_at_checked(error.valid_up_to()).unwrap_or_default();
+                text.push_str(std::str::from_utf8(valid).unwrap_or_default());
+                rest = others;
+                let Some(length) = error.error_len() else { break };
+                text.push(char::REPLACEMENT_CHARACTER);
+                rest = rest.get(length..).unwrap_or_default();
+            }
+        }
+    }
+    *bytes = rest.to_vec();
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Event, read_event, read_header};
+    use super::*;
+    use proptest::prelude::*;
+    use std::path::PathBuf;
+
+    fn file(name: &str) -> PathBuf {
+        std::env::temp_dir().join(format!("plumb-recording-{name}-{}", std::process::id()))
+    }
+
+    #[test]
+    fn a_recording_is_read_as_it_was_made() {
+        let path = file("made");
+        let header = Header { version: 2, width: 80, height: 24, ..Header::default() };
+        let mut recorder = Recorder::create(&path, &header).unwrap();
+        recorder.put(Duration::from_millis(1), Kind::Output, b"caf\xc3").unwrap();
+        recorder.put(Duration::from_millis(2), Kind::Output, b"\xa9 \x1b[0m\xff").unwrap();
+        let text = std::fs::read_to_string(&path).unwrap();
+        std::fs::remove_file(&path).unwrap();
+        let mut lines = text.lines();
+        assert_eq!(read_header(lines.next().unwrap()).unwrap(), header);
+        let event = |at_s, text: &str| Event { at_s, kind: Kind::Output, text: text.to_owned() };
+        let events: Vec<_> = lines.map(|line| read_event(line).unwrap()).collect();
+        assert_eq!(events, [event(0.001, "caf"), event(0.002, "\u{e9} \x1b[0m\u{fffd}")]);
+    }
+
+    #[test]
+    fn a_file_that_is_there_is_left_alone() {
+        let path = file("there");
+        std::fs::write(&path, "mine").unwrap();
+        let refused = Recorder::create(&path, &Header::default()).unwrap_err();
+        assert_eq!(refused.kind(), io::ErrorKind::AlreadyExists);
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "mine");
+        std::fs::remove_file(&path).unwrap();
+    }
+
+    #[test]
+    fn a_full_disk_is_told_at_once() {
+        let refused = Recorder::create(Path::new("/dev/full"), &Header::default()).unwrap_err();
+        assert_eq!(refused.kind(), io::ErrorKind::StorageFull);
+    }
+
+    proptest! {
+        #[test]
+        fn text_is_whole_however_it_is_cut(text: String, at: prop::sample::Index) {
+            let (head, tail) = text.as_bytes().split_at(at.index(text.len() + 1));
+            let mut begun = head.to_vec();
+            let mut read = whole_characters(&mut begun);
+            begun.extend_from_slice(tail);
+            read.push_str(&whole_characters(&mut begun));
+            prop_assert_eq!(read, text);
+            prop_assert!(begun.is_empty());
+        }
+    }
+}

@@ -1,0 +1,54 @@
+//! The keys of a replay.
+
+use anyhow::Result;
+use os::clock::Monotonic;
+use os::readiness::{self, PollFd, PollFlags, Wake};
+use protocols::time::Instant;
+use rustix::io::Errno;
+
+/// What a key asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Key {
+    /// To stand still, or to go on.
+    Pause,
+    /// To go faster.
+    Faster,
+    /// To go slower.
+    Slower,
+    /// The next event, while it stands still.
+    Step,
+    /// The end.
+    Quit,
+}
+
+/// Waits until `due`, or for keys of a terminal in raw mode; without a time, for keys alone.
+///
+/// # Errors
+///
+/// If the keyboard cannot be read.
+pub(super) fn wait(clock: &Monotonic, due: Option<Instant>) -> Result<Vec<Key>> {
+    let stdin = rustix::stdio::stdin();
+    let mut ready = [PollFd::from_borrowed_fd(stdin, PollFlags::IN)];
+    if readiness::wait(&mut ready, clock, due)? == Wake::Deadline {
+        return Ok(Vec::new());
+    }
+    let mut keys = [0; 64];
+    match rustix::io::read(stdin, &mut keys) {
+        Ok(0) | Err(Errno::IO) => Ok(vec![Key::Quit]),
+        Ok(count) => Ok(keys.iter().take(count).filter_map(|key| meaning(*key)).collect()),
+        Err(Errno::INTR | Errno::AGAIN) => Ok(Vec::new()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn meaning(key: u8) -> Option<Key> {
+    match key {
+        b' ' => Some(Key::Pause),
+        b'+' | b'=' => Some(Key::Faster),
+        b'-' => Some(Key::Slower),
+        b'.' => Some(Key::Step),
+        // ^C and ^D are keys here.
+        b'q' | 0x03 | 0x04 => Some(Key::Quit),
+        _ => None,
+    }
+}

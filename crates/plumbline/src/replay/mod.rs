@@ -1,0 +1,255 @@
+//! `plumb replay`: shows a recording again, at its own pace or another.
+//!
+//! In a pipe nothing waits unless a speed is asked for, and there are no keys.
+
+mod keyboard;
+mod pace;
+
+use crate::exit::{self, Failure};
+use crate::recording::{self, Event, Header, Kind};
+use anyhow::{Context, Result, bail};
+use keyboard::Key;
+use os::clock::Monotonic;
+use os::tty::{RawMode, WindowSize};
+use pace::Pace;
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, ErrorKind, Read, Write};
+use std::path::{Path, PathBuf};
+
+/// The longest line of a recording, in bytes; ours.
+const LINE_MAX_BYTES: u64 = 16 << 20;
+
+/// How much faster a key makes it.
+const FASTER: f64 = 1.5;
+
+/// Puts a terminal right whose program was cut off: colours, margins, cursor, the usual screen, and
+/// no mouse and no brackets around what is pasted. The cursor stays where it is.
+const PUT_RIGHT: &[u8] =
+    b"\x1b[0m\x1b7\x1b[r\x1b8\x1b[?25h\x1b[?1049l\x1b[?1000l\x1b[?1002l\x1b[?1003l\
+    \x1b[?1006l\x1b[?2004l\x1b[?1l\x1b>";
+
+/// What `plumb replay --help` says first.
+pub(crate) const ABOUT: &str = "\
+Shows a recording of plumb login --record, or any other asciicast of version 2.
+
+On a terminal the space bar stops it and has it go on, + and - make it faster and slower, . shows \
+the next event while it stands still, and q ends it. In a pipe it is written at once, unless \
+--speed is said.";
+
+const EXAMPLES: &str = "\
+Examples:
+  plumb replay session.cast
+  plumb replay --speed 4 --idle-limit 2 session.cast
+  plumb replay --negotiation session.cast | less -R
+
+Exit codes: 0 shown to its end, or you ended it; 1 the recording is broken; 2 the arguments are
+wrong; 4 the file cannot be read.";
+
+/// Arguments of `plumb replay`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Arguments {
+    /// The recording, or - for the standard input
+    file: PathBuf,
+    /// How many times as fast as it was
+    #[arg(long, value_name = "N", value_parser = pace::parse_speed)]
+    speed: Option<f64>,
+    /// Wait at most so many seconds for the next event
+    #[arg(long, value_name = "SECONDS", value_parser = pace::parse_seconds)]
+    idle_limit: Option<f64>,
+    /// Show what Telnet negotiated, each in a line of its own
+    #[arg(long)]
+    negotiation: bool,
+}
+
+/// Runs the command.
+pub(crate) fn run(arguments: &Arguments) -> exit::Result {
+    match try_run(arguments) {
+        Ok(None) => Ok(()),
+        Ok(Some(broken)) => Err(exit::far_side(broken)),
+        Err(error) => {
+            exit::complain(&error);
+            Err(Failure::ThisMachine)
+        }
+    }
+}
+
+/// Shows the recording; returns what is broken in it.
+fn try_run(arguments: &Arguments) -> Result<Option<String>> {
+    let name = arguments.file.display();
+    let mut lines = Lines::open(&arguments.file)?;
+    let is_stdin = arguments.file == Path::new("-");
+    let is_paced = os::tty::is_stdout_terminal() || arguments.speed.is_some();
+    let header = match lines.next_line().with_context(|| format!("{name} cannot be read"))? {
+        Some(line) => recording::read_header(&line),
+        None => Err(recording::ReadError::NoHeader),
+    };
+    let header = match header {
+        Ok(header) => header,
+        Err(error) => return Ok(Some(format!("{name} is no recording: {error}"))),
+    };
+    let has_keys =
+        os::tty::is_stdout_terminal() && os::tty::is_stdin_terminal() && !is_stdin && is_paced;
+    warn_of_size(&header);
+    let raw = if has_keys { Some(RawMode::enter()?) } else { None };
+    let mut player = Player {
+        has_keys,
+        clock: Monotonic::start(),
+        pace: is_paced.then(|| Pace::new(arguments.speed.unwrap_or(1.0), arguments.idle_limit)),
+        shows_negotiation: arguments.negotiation,
+        is_in_line: false,
+    };
+    let played = player.play(&mut lines, &name.to_string());
+    if os::tty::is_stdout_terminal() {
+        player.put(PUT_RIGHT)?;
+        if player.is_in_line {
+            player.put(b"\r\n")?;
+        }
+    }
+    drop(raw);
+    played
+}
+
+/// Says that the window is smaller than the one that was recorded.
+fn warn_of_size(header: &Header) {
+    let Some(window) = WindowSize::of(rustix::stdio::stdout()) else { return };
+    if window.columns < header.width || window.rows < header.height {
+        let text = format!(
+            "plumb: the recording is of {} by {} characters, and this window of {} by {}: some of \
+             it will look wrong\n",
+            header.width, header.height, window.columns, window.rows
+        );
+        // Where stderr is closed there is nobody to tell.
+        _ = io::stderr().write_all(text.as_bytes());
+    }
+}
+
+/// The lines of a recording.
+struct Lines {
+    reader: BufReader<Box<dyn Read>>,
+    number: usize,
+}
+
+impl Lines {
+    fn open(path: &Path) -> Result<Self> {
+        let source: Box<dyn Read> = if path == Path::new("-") {
+            Box::new(io::stdin())
+        } else {
+            let file = File::open(path);
+            let name = path.display();
+            let file = file.map_err(|error| match error.kind() {
+                ErrorKind::NotFound => anyhow::anyhow!("there is no file {name}"),
+                ErrorKind::PermissionDenied => anyhow::anyhow!("no permission to read {name}"),
+                _ => anyhow::anyhow!("{name} cannot be read: {error}"),
+            })?;
+            Box::new(file)
+        };
+        Ok(Self { reader: BufReader::new(source), number: 0 })
+    }
+
+    /// Reads the next line; what is no UTF-8 in it is replaced.
+    fn next_line(&mut self) -> Result<Option<String>> {
+        let mut line = Vec::new();
+        let count = (&mut self.reader).take(LINE_MAX_BYTES).read_until(b'\n', &mut line)?;
+        self.number += 1;
+        if u64::try_from(count) == Ok(LINE_MAX_BYTES) {
+            bail!("line {} is longer than {LINE_MAX_BYTES} bytes", self.number);
+        }
+        Ok((count > 0).then(|| String::from_utf8_lossy(&line).into_owned()))
+    }
+}
+
+/// Shows one event after the other.
+struct Player {
+    has_keys: bool,
+    clock: Monotonic,
+    /// None where nothing waits.
+    pace: Option<Pace>,
+    shows_negotiation: bool,
+    is_in_line: bool,
+}
+
+/// Whether to go on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Next {
+    Show,
+    Quit,
+}
+
+impl Player {
+    fn play(&mut self, lines: &mut Lines, name: &str) -> Result<Option<String>> {
+        while let Some(line) = lines.next_line().with_context(|| format!("{name} is broken"))? {
+            if line.trim().is_empty() {
+                continue;
+            }
+            let event = match recording::read_event(&line) {
+                Ok(event) => event,
+                Err(_) if !line.ends_with('\n') => {
+                    return Ok(Some(format!("{name} is cut off in line {}", lines.number)));
+                }
+                Err(error) => {
+                    return Ok(Some(format!("{name} is broken in line {}: {error}", lines.number)));
+                }
+            };
+            if self.wait_for(&event)? == Next::Quit || !self.show(&event)? {
+                break;
+            }
+        }
+        Ok(None)
+    }
+
+    /// Waits until it is time for an event, or for the person to say so.
+    fn wait_for(&mut self, event: &Event) -> Result<Next> {
+        let Some(pace) = &mut self.pace else { return Ok(Next::Show) };
+        pace.expect(event.at_s, self.clock.now());
+        loop {
+            let due = pace.due();
+            if due.is_some_and(|due| due <= self.clock.now()) {
+                return Ok(Next::Show);
+            }
+            if !self.has_keys {
+                os::readiness::wait(&mut [], &self.clock, due)?;
+                continue;
+            }
+            for key in keyboard::wait(&self.clock, due)? {
+                match key {
+                    Key::Quit => return Ok(Next::Quit),
+                    Key::Pause => pace.toggle_pause(self.clock.now()),
+                    Key::Faster => pace.change_speed(FASTER, self.clock.now()),
+                    Key::Slower => pace.change_speed(1.0 / FASTER, self.clock.now()),
+                    Key::Step if pace.is_paused() => {
+                        pace.step();
+                        return Ok(Next::Show);
+                    }
+                    Key::Step => {}
+                }
+            }
+        }
+    }
+
+    /// Shows an event; returns whether anybody still looks.
+    fn show(&mut self, event: &Event) -> Result<bool> {
+        match event.kind {
+            Kind::Output => self.put(event.text.as_bytes()),
+            Kind::Marker if self.shows_negotiation => {
+                let begin = if self.is_in_line { "\r\n" } else { "" };
+                let end = if os::tty::is_stdout_terminal() { "\r\n" } else { "\n" };
+                let note: String = event.text.chars().filter(|c| !c.is_control()).collect();
+                self.put(format!("{begin}\x1b[2m{note}\x1b[22m{end}").as_bytes())
+            }
+            Kind::Input | Kind::Resize | Kind::Marker | Kind::Other => Ok(true),
+        }
+    }
+
+    fn put(&mut self, text: &[u8]) -> Result<bool> {
+        if let Some(last) = text.last() {
+            self.is_in_line = *last != b'\n';
+        }
+        let mut stdout = io::stdout();
+        match stdout.write_all(text).and_then(|()| stdout.flush()) {
+            Ok(()) => Ok(true),
+            Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(false),
+            Err(error) => Err(error).context("the standard output takes no more"),
+        }
+    }
+}

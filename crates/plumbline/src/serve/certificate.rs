@@ -1,0 +1,124 @@
+//! The certificate that the server shows: one that somebody gives, or one of our own making.
+//!
+//! Our own is made once and kept beside the state of the program, its key for its owner alone, so
+//! that who pins it at first use finds the same one again.
+
+use anyhow::{Context, Result};
+use rcgen::{CertifiedKey, generate_simple_self_signed};
+use std::fs::{self, OpenOptions};
+use std::io::Write;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::rustls::ServerConfig;
+use tokio_rustls::rustls::pki_types::pem::PemObject;
+use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
+
+/// Where a certificate and its key are, in PEM.
+#[derive(Clone, Debug)]
+pub(super) struct Files {
+    pub(super) certificate: PathBuf,
+    pub(super) key: PathBuf,
+}
+
+impl Files {
+    /// Returns where our own is kept.
+    pub(super) fn of_our_own() -> Self {
+        let folder = state_folder();
+        Self { certificate: folder.join("certificate.pem"), key: folder.join("key.pem") }
+    }
+
+    /// Makes a certificate of our own, unless there is one already.
+    ///
+    /// # Errors
+    ///
+    /// If it cannot be written.
+    pub(super) fn make_if_missing(&self) -> Result<()> {
+        if self.certificate.exists() && self.key.exists() {
+            return Ok(());
+        }
+        let names = [host_name(), "localhost".to_owned()];
+        let CertifiedKey { cert, signing_key } = generate_simple_self_signed(names)?;
+        if let Some(folder) = self.key.parent() {
+            fs::create_dir_all(folder)
+                .with_context(|| format!("the folder {} cannot be made", folder.display()))?;
+        }
+        write(&self.key, &signing_key.serialize_pem(), 0o600)?;
+        write(&self.certificate, &cert.pem(), 0o644)
+    }
+
+    /// Reads them for a server. Returns that with the fingerprint by which people know it.
+    ///
+    /// # Errors
+    ///
+    /// If they cannot be read or do not belong together.
+    pub(super) fn acceptor(&self) -> Result<(TlsAcceptor, String)> {
+        let name = self.certificate.display();
+        let chain: Vec<CertificateDer<'static>> = CertificateDer::pem_file_iter(&self.certificate)
+            .and_then(Iterator::collect)
+            .with_context(|| format!("the certificate {name} cannot be read"))?;
+        let key = PrivateKeyDer::from_pem_file(&self.key)
+            .with_context(|| format!("the key {} cannot be read", self.key.display()))?;
+        let first = chain.first().with_context(|| format!("there is no certificate in {name}"))?;
+        let fingerprint = fingerprint(first);
+        let configuration = ServerConfig::builder()
+            .with_no_client_auth()
+            .with_single_cert(chain, key)
+            .context("the certificate and the key do not belong together")?;
+        Ok((TlsAcceptor::from(Arc::new(configuration)), fingerprint))
+    }
+}
+
+/// Returns the SHA-256 of a certificate in hexadecimal, as people compare it.
+pub(crate) fn fingerprint(certificate: &CertificateDer<'_>) -> String {
+    let digest = ring::digest::digest(&ring::digest::SHA256, certificate);
+    let bytes: Vec<_> = digest.as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
+    bytes.join(":")
+}
+
+fn write(path: &Path, text: &str, mode: u32) -> Result<()> {
+    let mut options = OpenOptions::new();
+    let file = options.write(true).create(true).truncate(true).mode(mode).open(path);
+    let written = file.and_then(|mut file| file.write_all(text.as_bytes()));
+    written.with_context(|| format!("{} cannot be written", path.display()))
+}
+
+/// Returns the folder for what a program keeps between its runs (XDG, or /var/lib for root).
+pub(crate) fn state_folder() -> PathBuf {
+    if let Some(folder) = std::env::var_os("XDG_STATE_HOME").filter(|folder| !folder.is_empty()) {
+        return PathBuf::from(folder).join("plumb");
+    }
+    match std::env::var_os("HOME") {
+        Some(home) if !os::user::is_root() => PathBuf::from(home).join(".local/state/plumb"),
+        _ => PathBuf::from("/var/lib/plumb"),
+    }
+}
+
+/// Returns the name of this machine, or `localhost`.
+pub(super) fn host_name() -> String {
+    let name = rustix::system::uname().nodename().to_string_lossy().into_owned();
+    let is_name = !name.is_empty() && name.chars().all(|c| c.is_ascii_graphic());
+    if is_name { name } else { "localhost".to_owned() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt;
+
+    #[test]
+    fn our_own_certificate_is_made_once_and_its_key_is_for_its_owner_alone() {
+        let folder = std::env::temp_dir().join(format!("plumb-tls-{}", std::process::id()));
+        let files =
+            Files { certificate: folder.join("certificate.pem"), key: folder.join("key.pem") };
+        files.make_if_missing().unwrap();
+        let (_, first) = files.acceptor().unwrap();
+        files.make_if_missing().unwrap();
+        assert_eq!(files.acceptor().unwrap().1, first);
+        assert_eq!(first.len(), 32 * 3 - 1);
+        let mode = fs::metadata(&files.key).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
+        fs::remove_dir_all(&folder).unwrap();
+    }
+}

@@ -1,0 +1,216 @@
+//! The dialogue that asks for a name and a password, where no program of the system does.
+//!
+//! What is typed is taken a byte at a time as a terminal sends it, before there is a terminal to
+//! do it: a line ends by CR, LF or both, the last character can be rubbed out, and the line too.
+//! The name is echoed, the password is not. A line that is too long is taken to its end and is
+//! then no name.
+
+/// The longest name, in bytes; ours: that of the systems below.
+const NAME_LEN: usize = 32;
+/// The longest password, in bytes; ours.
+const PASSWORD_LEN: usize = 256;
+
+const RUBOUT: &[u8] = b"\x08 \x08";
+
+/// What somebody says of himself. The password is wiped when it is dropped.
+#[derive(PartialEq, Eq)]
+pub(super) struct Claim {
+    /// Letters, digits, dots, lines; does not begin with `-`. `None` is nobody's name.
+    pub(super) name: Option<String>,
+    pub(super) password: Vec<u8>,
+}
+
+impl Drop for Claim {
+    fn drop(&mut self) {
+        self.password.fill(0);
+    }
+}
+
+impl std::fmt::Debug for Claim {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Claim").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Asks {
+    #[default]
+    Name,
+    Password,
+}
+
+/// The dialogue of one session.
+#[derive(Debug, Default)]
+pub(super) struct Dialogue {
+    asks: Asks,
+    name: Option<String>,
+    line: Vec<u8>,
+    is_too_long: bool,
+    has_cr: bool,
+}
+
+impl Dialogue {
+    /// Begins, or begins anew: writes the first question to `output`.
+    pub(super) fn ask(&mut self, output: &mut Vec<u8>) {
+        let has_cr = self.has_cr;
+        *self = Self { has_cr, ..Self::default() };
+        output.extend_from_slice(b"login: ");
+    }
+
+    /// Takes one typed byte and writes what is shown for it to `output`. Returns what somebody
+    /// says of himself as soon as he has said it all.
+    pub(super) fn take(&mut self, byte: u8, output: &mut Vec<u8>) -> Option<Claim> {
+        let follows_cr = std::mem::replace(&mut self.has_cr, byte == b'\r');
+        match byte {
+            b'\n' | 0 if follows_cr => None,
+            b'\r' | b'\n' => self.end_line(output),
+            0x08 | 0x7f => {
+                if self.line.pop().is_some() && self.asks == Asks::Name {
+                    output.extend_from_slice(RUBOUT);
+                }
+                None
+            }
+            0x15 => {
+                if self.asks == Asks::Name {
+                    self.line.iter().for_each(|_| output.extend_from_slice(RUBOUT));
+                }
+                self.clear();
+                None
+            }
+            // A name is made of what can be seen; a password may be of any bytes but controls.
+            0..b' ' => None,
+            _ => {
+                self.add(byte, output);
+                None
+            }
+        }
+    }
+
+    fn add(&mut self, byte: u8, output: &mut Vec<u8>) {
+        let limit = if self.asks == Asks::Name { NAME_LEN } else { PASSWORD_LEN };
+        if self.line.len() >= limit {
+            self.is_too_long = true;
+            return;
+        }
+        self.line.push(byte);
+        if self.asks == Asks::Name {
+            output.push(if byte.is_ascii_graphic() { byte } else { b'?' });
+        }
+    }
+
+    fn end_line(&mut self, output: &mut Vec<u8>) -> Option<Claim> {
+        output.extend_from_slice(b"\r\n");
+        match self.asks {
+            Asks::Name if self.line.is_empty() => {
+                output.extend_from_slice(b"login: ");
+                None
+            }
+            Asks::Name => {
+                self.name = (!self.is_too_long).then(|| name_in(&self.line)).flatten();
+                self.clear();
+                self.asks = Asks::Password;
+                output.extend_from_slice(b"Password: ");
+                None
+            }
+            Asks::Password => {
+                // One that is too long is nobody's, as if the name were.
+                let name = self.name.take().filter(|_| !self.is_too_long);
+                let claim = Claim { name, password: std::mem::take(&mut self.line) };
+                self.clear();
+                Some(claim)
+            }
+        }
+    }
+
+    fn clear(&mut self) {
+        self.line.fill(0);
+        self.line.clear();
+        self.is_too_long = false;
+    }
+}
+
+/// Returns the name that `line` is, if it is one that somebody may have.
+pub(super) fn name_in(line: &[u8]) -> Option<String> {
+    let is_named = |byte: &u8| byte.is_ascii_alphanumeric() || b"._-".contains(byte);
+    let begins = line.first().is_some_and(|first| first.is_ascii_alphanumeric() || *first == b'_');
+    let is_name = begins && line.len() <= NAME_LEN && line.iter().all(is_named);
+    is_name.then(|| line.iter().copied().map(char::from).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn hold(typed: &[u8]) -> (Vec<Claim>, String) {
+        let (mut dialogue, mut output) = (Dialogue::default(), Vec::new());
+        dialogue.ask(&mut output);
+        let claims = typed.iter().filter_map(|byte| dialogue.take(*byte, &mut output)).collect();
+        (claims, String::from_utf8(output).unwrap())
+    }
+
+    fn claim(name: Option<&str>, password: &[u8]) -> Claim {
+        Claim { name: name.map(str::to_owned), password: password.to_vec() }
+    }
+
+    #[test]
+    fn a_name_is_echoed_and_a_password_is_not() {
+        let (claims, shown) = hold(b"mike\r\nsecret\r\n");
+        assert_eq!(claims, [claim(Some("mike"), b"secret")]);
+        assert_eq!(shown, "login: mike\r\nPassword: \r\n");
+    }
+
+    #[test]
+    fn a_line_ends_by_cr_nul_and_by_lf_too() {
+        assert_eq!(hold(b"mike\r\0a\r\0").0, [claim(Some("mike"), b"a")]);
+        assert_eq!(hold(b"mike\na\n").0, [claim(Some("mike"), b"a")]);
+        assert_eq!(hold(b"mike\ra\r").0, [claim(Some("mike"), b"a")]);
+    }
+
+    #[test]
+    fn what_is_rubbed_out_was_not_said() {
+        let (claims, shown) = hold(b"mx\x7fike\r wrong\x15secrex\x08t\r");
+        assert_eq!(claims, [claim(Some("mike"), b"secret")]);
+        assert!(shown.starts_with("login: mx\x08 \x08ike\r\n"));
+    }
+
+    #[test]
+    fn an_empty_name_is_asked_for_again() {
+        assert_eq!(hold(b"\r\n\r\n").1, "login: \r\nlogin: \r\nlogin: ");
+    }
+
+    /// Attack 52: a name that looks like an option of a program is nobody's.
+    #[test]
+    fn a_name_that_begins_with_a_line_or_is_a_path_is_nobodys() {
+        for wrong in ["-f root", "-froot", "--", "a/b", "..", ".profile", "a b", "a\tb", "m\u{e4}"]
+        {
+            assert_eq!(name_in(wrong.as_bytes()), None, "{wrong}");
+            let typed = format!("{wrong}\rx\r");
+            assert!(hold(typed.as_bytes()).0.iter().all(|claim| claim.name.is_none()
+                || !claim.name.as_deref().unwrap_or_default().starts_with(['-', '.'])));
+        }
+        assert_eq!(name_in(b"mike.p-2_x").as_deref(), Some("mike.p-2_x"));
+    }
+
+    #[test]
+    fn a_line_that_is_too_long_is_taken_to_its_end_and_is_nobodys() {
+        let long = [&[b'a'; 100_000][..], b"\rx\r"].concat();
+        assert_eq!(hold(&long).0, [claim(None, b"x")]);
+        let long = [b"mike\r", &[b'a'; 100_000][..], b"\r"].concat();
+        assert_eq!(hold(&long).0[0].name, None);
+    }
+
+    proptest! {
+        #[test]
+        fn no_typing_shows_a_control_character_that_is_not_ours(
+            typed in prop::collection::vec(any::<u8>(), 0..400)
+        ) {
+            let (claims, shown) = hold(&typed);
+            prop_assert!(!shown.contains('\x1b'));
+            for claim in &claims {
+                let name = claim.name.clone().unwrap_or_default();
+                prop_assert!(name.len() <= NAME_LEN && !name.starts_with('-'));
+            }
+        }
+    }
+}

@@ -1,0 +1,91 @@
+//! What the server says of itself: one line an event, on stderr, for people or as JSON.
+//!
+//! Nothing that a client sent stands in a line but names, and those are escaped (attack 75).
+
+use serde::Serialize;
+use std::io::Write;
+use std::net::SocketAddr;
+
+/// An event.
+#[derive(Clone, Debug, Serialize)]
+#[serde(tag = "event", rename_all = "kebab-case")]
+pub(super) enum Event<'a> {
+    /// The server listens.
+    Listening { at: String, how: &'static str },
+    /// The fingerprint of the certificate.
+    Certificate { sha256: &'a str },
+    /// Somebody has come.
+    Connected { from: SocketAddr },
+    /// Somebody was not let in.
+    Refused { from: SocketAddr, why: String },
+    /// Somebody could not prove who he is.
+    LoginFailed { from: SocketAddr, name: &'a str },
+    /// Somebody has proved who he is.
+    LoggedIn { from: SocketAddr, name: &'a str },
+    /// A session has ended.
+    Ended { from: SocketAddr, why: String, seconds: u64, bytes_in: u64, bytes_out: u64 },
+    /// The server ends.
+    Closing { sessions: usize },
+}
+
+impl std::fmt::Display for Event<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Listening { at, how } => write!(f, "listening at {at}, {how}"),
+            Self::Certificate { sha256 } => write!(f, "certificate SHA-256 {sha256}"),
+            Self::Connected { from } => write!(f, "{from} has connected"),
+            Self::Refused { from, why } => write!(f, "{from} is refused: {why}"),
+            Self::LoginFailed { from, name } => {
+                write!(f, "{from} cannot prove to be '{}'", name.escape_default())
+            }
+            Self::LoggedIn { from, name } => {
+                write!(f, "{from} is logged in as '{}'", name.escape_default())
+            }
+            Self::Ended { from, why, seconds, bytes_in, bytes_out } => write!(
+                f,
+                "{from} has left after {seconds} s: {why}; {bytes_in} bytes in, {bytes_out} out"
+            ),
+            Self::Closing { sessions: 0 } => f.write_str("closing"),
+            Self::Closing { sessions } => write!(f, "closing, with {sessions} sessions"),
+        }
+    }
+}
+
+/// Where events go.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Log {
+    pub(super) is_json: bool,
+    pub(super) is_quiet: bool,
+}
+
+impl Log {
+    /// Says an event.
+    pub(super) fn say(self, event: &Event<'_>) {
+        if self.is_quiet {
+            return;
+        }
+        let mut stderr = std::io::stderr().lock();
+        // Where stderr is closed there is nobody to tell.
+        _ = match self.is_json {
+            true => writeln!(stderr, "{}", serde_json::to_string(event).unwrap_or_default()),
+            false => writeln!(stderr, "plumb: {event}"),
+        };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Attack 75: no escape sequence of a client's reaches the terminal of who reads the log.
+    #[test]
+    fn a_name_with_control_characters_is_escaped_both_ways() {
+        let from = "192.0.2.1:9".parse().unwrap();
+        let event = Event::LoginFailed { from, name: "a\x1b[2J\nb\u{9b}c" };
+        let (line, json) = (event.to_string(), serde_json::to_string(&event).unwrap());
+        for text in [line, json] {
+            assert!(!text.contains(['\x1b', '\n']), "{text}");
+        }
+        assert!(!event.to_string().contains('\u{9b}'));
+    }
+}

@@ -1,0 +1,376 @@
+//! `plumb serve`: the login server.
+//!
+//! One thread serves everybody: a session is a task (`session`) over a way to its far side
+//! (`wire`), with a program at a terminal behind it (`program`), and before that, where users are
+//! our own, a dialogue (`dialogue`, `users`). Who may come, and how many, is decided at the door
+//! (`admission`).
+
+mod admission;
+pub(crate) mod certificate;
+mod configuration;
+mod dialogue;
+mod log;
+mod program;
+mod reaper;
+mod session;
+mod users;
+mod wire;
+
+use crate::carry::Bench;
+use crate::exit::{self, Failure};
+use admission::Admission;
+use anyhow::{Context, Result, bail};
+use configuration::{Configuration, File};
+use ipnet::IpNet;
+use log::{Event, Log};
+use session::Session;
+use std::cell::{RefCell, RefMut};
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
+use tokio::task::LocalSet;
+use tokio_rustls::TlsAcceptor;
+use users::Users;
+use wire::{Buffered, Socket, Wire};
+
+/// What is read at a time; one for all sessions, as only one reads at a time.
+const SCRATCH_LEN: usize = 64 * 1024;
+/// How long the exchange of keys may take.
+const HANDSHAKE: Duration = Duration::from_secs(15);
+/// How many connections the kernel keeps until they are accepted.
+const BACKLOG: u32 = 1024;
+/// How long an accept that fails for want of something waits for it.
+const PAUSE: Duration = Duration::from_millis(100);
+/// Descriptors of a session: its connection, its terminal, its program.
+const DESCRIPTORS_PER_SESSION: u64 = 4;
+
+/// The arguments of the command.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Arguments {
+    /// The configuration [default: none]
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// Listen at this address and port in cleartext; may be repeated
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    listen: Vec<SocketAddr>,
+    /// Listen at this address and port in TLS; may be repeated
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    listen_tls: Vec<SocketAddr>,
+    /// Users of our own, from this file, instead of the system's
+    #[arg(long, value_name = "FILE", conflicts_with = "exec")]
+    users: Option<PathBuf>,
+    /// Let in only this prefix; may be repeated
+    #[arg(long, value_name = "PREFIX")]
+    allow: Vec<IpNet>,
+    /// Never let in this prefix; may be repeated
+    #[arg(long, value_name = "PREFIX")]
+    deny: Vec<IpNet>,
+    /// End a session in which nothing was typed for so many seconds [default: never]
+    #[arg(long, value_name = "SECONDS")]
+    idle_timeout: Option<u64>,
+    /// Read a password from the standard input, print its hash for the users' file, and end
+    #[arg(long)]
+    hash_password: bool,
+    /// Say what happens as JSON, one object a line
+    #[arg(long)]
+    json: bool,
+    /// Say nothing but errors
+    #[arg(short, long)]
+    quiet: bool,
+    /// Run this program for everybody, without a login; the last option
+    #[arg(long, value_name = "PROGRAM", num_args = 1.., allow_hyphen_values = true)]
+    exec: Option<Vec<String>>,
+}
+
+/// What `plumb serve --help` says first.
+pub(crate) const ABOUT: &str = "\
+Serves logins by Telnet: with the system's own login, with users of a file, or with one program \
+for everybody.
+
+Without a word about it, cleartext is served at the loopback addresses alone (port 23; 2323 \
+without root), and TLS everywhere (port 992; 3292 without root), with a certificate that is made \
+at the first start and whose fingerprint is printed. The system's login needs root.
+
+What happens is said on stderr, one line an event. The first interrupt ends the server and its \
+sessions.";
+
+const EXAMPLES: &str = "\
+Examples:
+  plumb serve
+  plumb serve --config /etc/plumb/serve.toml
+  plumb serve --listen 127.0.0.1:2323 --exec bash
+  plumb serve --listen-tls '[::]:992' --allow 10.0.0.0/8 --users /etc/plumb/users.toml
+  printf secret | plumb serve --hash-password
+
+A configuration:
+  [login]
+  listen = [\"127.0.0.1:23\"]
+  listen-tls = [\"[::]:992\"]
+  users = \"/etc/plumb/users.toml\"
+  allow = [\"10.0.0.0/8\", \"2001:db8::/32\"]
+  deny = [\"10.66.0.0/16\"]
+  greeting = \"This is mit-multics.\"
+  motd = \"/etc/motd\"
+  login-timeout-s = 60
+  idle-timeout-s = 3600
+  sessions-max = 1024
+  sessions-per-source-max = 64
+  [tls]
+  certificate = \"/etc/plumb/certificate.pem\"
+  key = \"/etc/plumb/key.pem\"
+
+A file of users:
+  [mike]
+  password = \"$argon2id$v=19$m=19456,t=2,p=1$...\"
+  runs-as = \"mike\"
+  exec = [\"/usr/bin/menu\"]
+
+Exit codes: 0 it was told to end; 2 the arguments or the configuration are wrong; 4 this machine
+refuses what is needed.";
+
+/// What is served.
+enum Service {
+    /// The system's login program.
+    SystemLogin,
+    /// Users of our own.
+    Users(Arc<Users>),
+    /// One program for everybody.
+    Exec(Vec<String>),
+}
+
+/// What all sessions share.
+struct Shop {
+    configuration: Configuration,
+    service: Service,
+    admission: RefCell<Admission>,
+    bench: RefCell<Bench>,
+    scratch: RefCell<Vec<u8>>,
+    /// Passwords are checked one at a time.
+    checks: Arc<Semaphore>,
+    log: Log,
+}
+
+impl Shop {
+    /// Lends clock, chance and meter; not across a wait.
+    fn bench(&self) -> RefMut<'_, Bench> {
+        self.bench.borrow_mut()
+    }
+}
+
+/// Runs the command.
+pub(crate) fn run(arguments: &Arguments) -> exit::Result {
+    if arguments.hash_password {
+        return hash_password().map_err(|error| complain(&error));
+    }
+    let shop = prepare(arguments).map_err(|error| {
+        exit::complain(&error);
+        Failure::WrongArguments
+    })?;
+    serve(shop).map_err(|error| complain(&error))
+}
+
+fn complain(error: &anyhow::Error) -> Failure {
+    exit::complain(error);
+    Failure::ThisMachine
+}
+
+fn hash_password() -> Result<()> {
+    let mut password = Vec::new();
+    std::io::Read::read_to_end(&mut std::io::stdin(), &mut password)?;
+    let end = password.iter().position(|byte| matches!(byte, b'\r' | b'\n'));
+    password.truncate(end.unwrap_or(password.len()));
+    if password.is_empty() {
+        bail!("there is no password on the standard input");
+    }
+    let hash = users::hash(&password);
+    password.fill(0);
+    use std::io::Write;
+    writeln!(std::io::stdout(), "{}", hash?).context("the standard output takes no more")
+}
+
+/// Puts file and flags together.
+fn prepare(arguments: &Arguments) -> Result<Shop> {
+    let mut file = arguments.config.as_deref().map(File::read).transpose()?.unwrap_or_default();
+    let login = &mut file.login;
+    if !arguments.listen.is_empty() || !arguments.listen_tls.is_empty() {
+        login.listen = Some(arguments.listen.clone());
+        login.listen_tls = Some(arguments.listen_tls.clone());
+    }
+    if arguments.users.is_some() || arguments.exec.is_some() {
+        login.users.clone_from(&arguments.users);
+        login.exec.clone_from(&arguments.exec);
+    }
+    login.allow.extend(&arguments.allow);
+    login.deny.extend(&arguments.deny);
+    login.idle_timeout_s = arguments.idle_timeout.or(login.idle_timeout_s);
+    let configuration = Configuration::complete(file, os::user::is_root())?;
+    let service = service(&configuration)?;
+    Ok(Shop {
+        service,
+        admission: RefCell::new(Admission::new(configuration.rules.clone())),
+        bench: RefCell::new(Bench::new(crate::carry::is_metered())?),
+        scratch: RefCell::new(vec![0; SCRATCH_LEN]),
+        checks: Arc::new(Semaphore::new(1)),
+        log: Log { is_json: arguments.json, is_quiet: arguments.quiet },
+        configuration,
+    })
+}
+
+fn service(configuration: &Configuration) -> Result<Service> {
+    if let Some(words) = &configuration.exec {
+        return Ok(Service::Exec(words.clone()));
+    }
+    if let Some(path) = &configuration.users {
+        return Ok(Service::Users(Arc::new(Users::read(path)?)));
+    }
+    if !os::user::is_root() {
+        bail!(
+            "the system's login needs root: use sudo, or serve users of your own with --users, \
+             or one program with --exec"
+        );
+    }
+    if program::login_path().is_none() {
+        bail!("this system has no login program: serve users of your own with --users");
+    }
+    Ok(Service::SystemLogin)
+}
+
+/// Serves until somebody interrupts.
+fn serve(shop: Shop) -> Result<()> {
+    let sessions = u64::try_from(shop.configuration.rules.sessions_max).unwrap_or(u64::MAX);
+    let wanted = sessions.saturating_mul(DESCRIPTORS_PER_SESSION).saturating_add(64);
+    // Who may not have so many has fewer sessions at once, and is told when they are gone.
+    _ = os::process::allow_descriptors(wanted);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let local = LocalSet::new();
+    local.block_on(&runtime, listen(Rc::new(shop)))
+}
+
+async fn listen(shop: Rc<Shop>) -> Result<()> {
+    let configuration = &shop.configuration;
+    for place in &configuration.listen {
+        let listener = bind(*place)?;
+        let how = match place.ip().is_loopback() {
+            true => "in cleartext, for this machine alone",
+            false => "in CLEARTEXT, which everybody on the way can read",
+        };
+        let at = listener.local_addr()?.to_string();
+        shop.log.say(&Event::Listening { at, how });
+        tokio::task::spawn_local(accept(listener, None, Rc::clone(&shop)));
+    }
+    if !configuration.listen_tls.is_empty() {
+        if configuration.makes_certificate {
+            configuration.certificate.make_if_missing()?;
+        }
+        let (acceptor, sha256) = configuration.certificate.acceptor()?;
+        shop.log.say(&Event::Certificate { sha256: &sha256 });
+        for place in &configuration.listen_tls {
+            let listener = bind(*place)?;
+            let at = listener.local_addr()?.to_string();
+            shop.log.say(&Event::Listening { at, how: "in TLS" });
+            let acceptor = Some(acceptor.clone());
+            tokio::task::spawn_local(accept(listener, acceptor, Rc::clone(&shop)));
+        }
+    }
+    interrupted().await?;
+    let sessions = shop.admission.borrow().sessions();
+    shop.log.say(&Event::Closing { sessions });
+    Ok(())
+}
+
+fn bind(place: SocketAddr) -> Result<TcpListener> {
+    let socket = match place {
+        SocketAddr::V4(_) => tokio::net::TcpSocket::new_v4(),
+        SocketAddr::V6(_) => tokio::net::TcpSocket::new_v6(),
+    }?;
+    socket.set_reuseaddr(true)?;
+    let bound = socket.bind(place).and_then(|()| socket.listen(BACKLOG));
+    bound.map_err(|error| {
+        let why = match error.kind() {
+            std::io::ErrorKind::PermissionDenied => "ports below 1024 need root",
+            std::io::ErrorKind::AddrInUse => "somebody listens there already",
+            std::io::ErrorKind::AddrNotAvailable => "this machine does not have that address",
+            _ => "the kernel refuses",
+        };
+        anyhow::Error::new(error).context(format!("nobody can listen at {place}: {why}"))
+    })
+}
+
+/// Waits for SIGINT, SIGTERM or SIGHUP.
+async fn interrupted() -> Result<()> {
+    use tokio::signal::unix::{SignalKind, signal};
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut hang_up = signal(SignalKind::hangup())?;
+    tokio::select! {
+        interrupted = tokio::signal::ctrl_c() => interrupted?,
+        _ = terminate.recv() => {}
+        _ = hang_up.recv() => {}
+    }
+    Ok(())
+}
+
+/// Takes everybody who comes.
+async fn accept(listener: TcpListener, acceptor: Option<TlsAcceptor>, shop: Rc<Shop>) {
+    loop {
+        let Ok((stream, peer)) = listener.accept().await else {
+            // No descriptors are left, or somebody has gone before he was let in.
+            tokio::time::sleep(PAUSE).await;
+            continue;
+        };
+        let entered = shop.admission.borrow_mut().enter(peer.ip());
+        if let Err(refusal) = entered {
+            let why = refusal.to_string();
+            shop.log.say(&Event::Refused { from: peer, why });
+            if acceptor.is_none() {
+                // One try: who is refused has no claim on our time.
+                _ = stream.try_write(format!("{refusal}\r\n").as_bytes());
+            }
+            continue;
+        }
+        shop.log.say(&Event::Connected { from: peer });
+        let (acceptor, shop) = (acceptor.clone(), Rc::clone(&shop));
+        tokio::task::spawn_local(async move {
+            let why = receive(stream, peer, acceptor, &shop).await;
+            if let Err(error) = why {
+                shop.log.say(&Event::Refused { from: peer, why: format!("{error:#}") });
+            }
+            shop.admission.borrow_mut().leave(peer.ip());
+        });
+    }
+}
+
+async fn receive(
+    stream: TcpStream,
+    peer: SocketAddr,
+    acceptor: Option<TlsAcceptor>,
+    shop: &Rc<Shop>,
+) -> Result<()> {
+    let Some(acceptor) = acceptor else {
+        let wire = Socket::new(stream.into_std()?)?;
+        return attend(wire, peer, shop).await;
+    };
+    wire::prepare(&stream)?;
+    let stream = tokio::time::timeout(HANDSHAKE, acceptor.accept(stream)).await;
+    let stream = stream.context("the exchange of keys takes too long")?;
+    attend(Buffered::new(stream.context("this is no TLS")?), peer, shop).await
+}
+
+/// Runs one session, and says how it ended.
+async fn attend<W: Wire>(wire: W, peer: SocketAddr, shop: &Rc<Shop>) -> Result<()> {
+    let begun = std::time::Instant::now();
+    let mut session = Session::new(wire, peer, Rc::clone(shop));
+    let ending = session.run().await?;
+    shop.log.say(&Event::Ended {
+        from: peer,
+        why: ending.sentence().to_owned(),
+        seconds: begun.elapsed().as_secs(),
+        bytes_in: session.traffic.bytes_in,
+        bytes_out: session.traffic.bytes_out,
+    });
+    Ok(())
+}

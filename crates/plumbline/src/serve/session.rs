@@ -1,0 +1,667 @@
+//! One session of the login server: Telnet on one side, a dialogue or a program on the other.
+//!
+//! ```text
+//!   far side ──► wire ──► Telnet ──► typed ──► dialogue, then the program's terminal
+//!   far side ◄── wire ◄── Telnet ◄── unsent ◄── the program's terminal
+//! ```
+//!
+//! The negotiation comes first, for a short time: a program wants to know its terminal before it
+//! starts. Then a turn is: what has come, what the program has written, and one write of all that
+//! is owed, so that a screen leaves in one piece and nothing waits for an acknowledgment. Neither
+//! side is read while what it said before has not been taken by the other.
+
+use super::Shop;
+use super::dialogue::{Claim, Dialogue};
+use super::log::Event as Logged;
+use super::program::{self, Client, Running};
+use super::users::Account;
+use super::wire::{Ready, Wire};
+use anyhow::{Context, Result};
+use os::pty::{ControlCharacters, OUTPUT_FLUSHED, PtyProgram};
+use os::readiness;
+use os::tty::WindowSize;
+use os::utmp::Entry;
+use protocols::application::telnet::{Command, Event, OptionCode, ServerSettings, Side, Telnet};
+use std::io::{self, ErrorKind};
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::time::Duration;
+use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
+use tokio::task::JoinHandle;
+use tokio::time::Instant;
+
+/// How long the negotiation may hold the program back.
+const NEGOTIATION: Duration = Duration::from_secs(3);
+/// The most bytes that wait for the far side before the program has to wait.
+const OUTPUT_LEN: usize = 32 * 1024;
+/// So many bytes that wait are worth a Synch when they are no longer wanted.
+const MUCH: usize = 4096;
+/// The most typed bytes that wait for a program which reads none.
+const TYPED_LEN: usize = 4096;
+/// The most passwords that one session may try.
+const ATTEMPTS: u32 = 3;
+/// How long a program may be silent when the far side has closed its half, until it is hung up on:
+/// what a pipe has typed is still answered, and nothing is typed that nobody has typed.
+const FAREWELL: Duration = Duration::from_secs(2);
+/// The most answers to AYT in one second.
+const AYT_PER_SECOND: u32 = 4;
+
+const SIZE: WindowSize = WindowSize { rows: 24, columns: 80 };
+
+/// How a session ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Ending {
+    /// The far side closed.
+    Left,
+    /// The program ended.
+    Finished,
+    /// Nothing came for too long.
+    Idle,
+    /// Nobody proved who he is in time.
+    NoLogin,
+    /// Too many passwords were wrong.
+    Denied,
+}
+
+impl Ending {
+    pub(super) fn sentence(self) -> &'static str {
+        match self {
+            Self::Left => "the far side closed",
+            Self::Finished => "the program ended",
+            Self::Idle => "nothing was typed for too long",
+            Self::NoLogin => "nobody logged in in time",
+            Self::Denied => "too many attempts",
+        }
+    }
+}
+
+/// What is on the near side.
+enum Near {
+    /// Nothing yet: options are being agreed on.
+    Negotiating,
+    Dialogue(Dialogue),
+    /// A password is being checked, away from this thread.
+    Checking(JoinHandle<(Claim, Option<(String, Account)>)>),
+    /// A wrong password is being slept on.
+    Punished(Instant),
+    Program(AsyncFd<PtyProgram>, Entry),
+    /// The program has ended; what it wrote last goes out.
+    Ended(Ending),
+}
+
+/// What a wait has brought.
+enum Woken {
+    Far(Ready),
+    Near { to_read: bool },
+    Checked(Claim, Option<(String, Account)>),
+    Deadline,
+}
+
+/// What a session has carried.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Traffic {
+    pub(super) bytes_in: u64,
+    pub(super) bytes_out: u64,
+}
+
+pub(super) struct Session<W> {
+    wire: W,
+    peer: SocketAddr,
+    shop: Rc<Shop>,
+    telnet: Telnet,
+    near: Near,
+    /// What Telnet had no room for.
+    unsent: Vec<u8>,
+    /// What the program had no room for.
+    typed: Vec<u8>,
+    /// The last typed byte was CR: an LF that follows belongs to it.
+    has_cr: bool,
+    window: WindowSize,
+    terminal: Option<String>,
+    attempts: u32,
+    answers_left: u32,
+    answers_since: Instant,
+    begun: Instant,
+    last_typed: Instant,
+    /// Nothing more comes from the far side; this is when the last was heard of either.
+    left_at: Option<Instant>,
+    pub(super) traffic: Traffic,
+}
+
+impl<W: Wire> Session<W> {
+    pub(super) fn new(wire: W, peer: SocketAddr, shop: Rc<Shop>) -> Self {
+        let now = Instant::now();
+        let settings =
+            ServerSettings { output_limit_bytes: 2 * OUTPUT_LEN, ..ServerSettings::default() };
+        Self {
+            wire,
+            peer,
+            shop,
+            telnet: Telnet::server(&settings),
+            near: Near::Negotiating,
+            unsent: Vec::new(),
+            typed: Vec::new(),
+            has_cr: false,
+            window: SIZE,
+            terminal: None,
+            attempts: 0,
+            answers_left: AYT_PER_SECOND,
+            answers_since: now,
+            begun: now,
+            last_typed: now,
+            left_at: None,
+            traffic: Traffic::default(),
+        }
+    }
+
+    /// Runs the session to its end.
+    ///
+    /// # Errors
+    ///
+    /// If the connection fails, or nothing can be run.
+    pub(super) async fn run(&mut self) -> Result<Ending> {
+        self.telnet.start(&mut self.shop.bench().cx());
+        let ended = self.turns().await;
+        self.hang_up();
+        if ended.is_ok() {
+            // A far side that takes nothing, or does not close, is not waited for.
+            _ = tokio::time::timeout(FAREWELL, self.close()).await;
+        }
+        ended
+    }
+
+    /// Closes, and reads what still comes: a connection that is dropped with something unread is
+    /// reset, and what was written last would be lost with it.
+    async fn close(&mut self) -> io::Result<()> {
+        self.wire.close().await;
+        let mut unread = [0; 512];
+        loop {
+            if self.wire.ready(false).await?.to_read
+                && self.wire.read(&mut unread)?.is_some_and(|read| read.count == 0)
+            {
+                return Ok(());
+            }
+        }
+    }
+
+    async fn turns(&mut self) -> Result<Ending> {
+        let mut alarm = std::pin::pin!(tokio::time::sleep_until(self.begun + NEGOTIATION));
+        loop {
+            self.settle()?;
+            self.write()?;
+            if let Near::Ended(ending) = self.near
+                && self.telnet.output().is_empty()
+                && self.unsent.is_empty()
+            {
+                return Ok(ending);
+            }
+            // The alarm may come early, never late: an alarm that is put off is left standing.
+            if let Some(due) = self.due()
+                && (due < alarm.deadline() || alarm.is_elapsed())
+            {
+                alarm.as_mut().reset(due);
+            }
+            match self.wait(alarm.as_mut()).await? {
+                Woken::Far(ready) => {
+                    if ready.is_urgent {
+                        self.telnet.urgent();
+                    }
+                    if ready.to_read && !self.read_far()? && !self.leave() {
+                        return Ok(Ending::Left);
+                    }
+                }
+                Woken::Near { to_read } => {
+                    self.write_near()?;
+                    if to_read {
+                        self.read_near()?;
+                    }
+                }
+                Woken::Checked(claim, proved) => self.on_checked(&claim, proved)?,
+                Woken::Deadline => {
+                    if let Some(ending) = self.on_deadline() {
+                        return Ok(ending);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Takes note that nothing more comes. Returns whether the program may have an answer to what
+    /// was typed before.
+    fn leave(&mut self) -> bool {
+        self.left_at = Some(Instant::now());
+        matches!(self.near, Near::Program(..))
+    }
+
+    async fn wait(&mut self, alarm: std::pin::Pin<&mut tokio::time::Sleep>) -> Result<Woken> {
+        let wants_room = !self.telnet.output().is_empty() || !self.unsent.is_empty();
+        let wants_far = self.typed.len() < TYPED_LEN && self.left_at.is_none();
+        // What is read of the program goes out in full before more is read.
+        let wants_near = self.unsent.is_empty() && self.telnet.output().len() < OUTPUT_LEN;
+        let has_typed = !self.typed.is_empty();
+        tokio::select! {
+            biased;
+            ready = self.wire.ready(wants_room), if wants_far || wants_room => {
+                let ready = ready.context("the connection failed")?;
+                Ok(Woken::Far(Ready { to_read: ready.to_read && wants_far, ..ready }))
+            }
+            woken = near_ready(&mut self.near, wants_near, has_typed) => woken,
+            () = alarm => Ok(Woken::Deadline),
+        }
+    }
+
+    /// Returns when something is due without anybody's word.
+    fn due(&self) -> Option<Instant> {
+        match &self.near {
+            Near::Negotiating => Some(self.begun + NEGOTIATION),
+            Near::Punished(until) => Some(*until),
+            Near::Dialogue(_) | Near::Checking(_) => {
+                Some(self.begun + self.shop.configuration.login_timeout)
+            }
+            Near::Program(..) => match (self.left_at, self.shop.configuration.idle_timeout) {
+                (Some(left_at), _) => Some(left_at + FAREWELL),
+                (None, idle) => idle.map(|time| self.last_typed + time),
+            },
+            Near::Ended(_) => {
+                Some(self.begun + NEGOTIATION).max(Some(self.last_typed + NEGOTIATION))
+            }
+        }
+    }
+
+    fn on_deadline(&mut self) -> Option<Ending> {
+        if self.due().is_none_or(|due| Instant::now() < due) {
+            return None;
+        }
+        match self.near {
+            Near::Negotiating => {}
+            Near::Punished(_) => {
+                if self.attempts >= ATTEMPTS {
+                    return Some(Ending::Denied);
+                }
+                self.show(b"Login incorrect\r\n\r\n");
+                self.begin_dialogue(Dialogue::default());
+            }
+            Near::Dialogue(_) | Near::Checking(_) => {
+                self.show(b"\r\nLogin timed out\r\n");
+                self.near = Near::Ended(Ending::NoLogin);
+                self.last_typed = Instant::now();
+            }
+            Near::Program(..) if self.left_at.is_some() => return Some(Ending::Left),
+            Near::Program(..) => return Some(Ending::Idle),
+            Near::Ended(ending) => return Some(ending),
+        }
+        None
+    }
+
+    /// Begins what is to begin as soon as the options are agreed on, or nobody agrees.
+    fn settle(&mut self) -> Result<()> {
+        if !matches!(self.near, Near::Negotiating) {
+            return Ok(());
+        }
+        let is_late = self.begun.elapsed() >= NEGOTIATION;
+        let names_terminal = self.telnet.is_enabled(Side::Him, OptionCode::TERMINAL_TYPE);
+        let is_settled =
+            self.telnet.negotiation_is_quiet() && (!names_terminal || self.terminal.is_some());
+        // One who types before he has answered will not answer.
+        if is_settled || is_late || !self.typed.is_empty() {
+            self.begin()?;
+        }
+        Ok(())
+    }
+
+    fn begin(&mut self) -> Result<()> {
+        let greeting = self.shop.configuration.greeting();
+        self.show(&greeting);
+        let client = self.client();
+        let running = match &self.shop.service {
+            super::Service::SystemLogin => program::start_login(&client)?,
+            super::Service::Exec(words) => program::start_exec(words, &client)?,
+            super::Service::Users(_) => {
+                self.begin_dialogue(Dialogue::default());
+                return Ok(());
+            }
+        };
+        self.attach(running)
+    }
+
+    fn client(&self) -> Client {
+        let terminal = self.terminal.clone();
+        Client { address: self.peer.ip().to_canonical(), terminal, window: self.window }
+    }
+
+    fn attach(&mut self, running: Running) -> Result<()> {
+        let interest = Interest::READABLE | Interest::WRITABLE;
+        let program = readiness::register(running.program, interest)?;
+        self.near = Near::Program(program, running.entry);
+        self.last_typed = Instant::now();
+        self.write_near()
+    }
+
+    fn begin_dialogue(&mut self, mut dialogue: Dialogue) {
+        let mut output = Vec::new();
+        dialogue.ask(&mut output);
+        self.show(&output);
+        self.near = Near::Dialogue(dialogue);
+        // What was typed meanwhile is read now.
+        let typed = std::mem::take(&mut self.typed);
+        self.take_typed(&typed);
+    }
+
+    /// Reads what has come from the far side. Returns whether more may come.
+    fn read_far(&mut self) -> Result<bool> {
+        let shop = Rc::clone(&self.shop);
+        let mut scratch = shop.scratch.borrow_mut();
+        let read = match self.wire.read(&mut scratch) {
+            Ok(Some(read)) => read,
+            Ok(None) => return Ok(true),
+            Err(error) if is_gone(&error) => return Ok(false),
+            Err(error) => return Err(error).context("the connection failed"),
+        };
+        if read.count == 0 {
+            return Ok(false);
+        }
+        self.traffic.bytes_in += read.count as u64;
+        let mut input = scratch.get(..read.count).unwrap_or_default();
+        loop {
+            let event = self.telnet.receive(&mut input, &mut shop.bench().cx());
+            let Some(event) = event else { break };
+            match event {
+                Event::Data(data) => self.on_data(data),
+                event => self.on_event(event),
+            }
+        }
+        if read.ends_urgent {
+            self.telnet.urgent_ended();
+        }
+        self.write_near()?;
+        Ok(true)
+    }
+
+    /// Takes what was typed; in NVT the end of a line, CR LF or CR NUL, is the one key that it is
+    /// (RFC 1123 §3.3.1).
+    fn on_data(&mut self, data: &[u8]) {
+        self.last_typed = Instant::now();
+        if self.telnet.is_enabled(Side::Him, OptionCode::BINARY) {
+            self.has_cr = false;
+            return self.take_typed(data);
+        }
+        let follows_cr = std::mem::replace(&mut self.has_cr, data.last() == Some(&b'\r'));
+        let data = if follows_cr { data.strip_prefix(b"\n").unwrap_or(data) } else { data };
+        // A run ends at the latest with its line.
+        match data.strip_suffix(b"\r\n") {
+            Some(line) => {
+                self.take_typed(line);
+                self.take_typed(b"\r");
+            }
+            None => self.take_typed(data),
+        }
+    }
+
+    fn take_typed(&mut self, data: &[u8]) {
+        let Near::Dialogue(dialogue) = &mut self.near else {
+            let room = (2 * TYPED_LEN).saturating_sub(self.typed.len());
+            // The far side is not read while this is full, so that only one read can be too much.
+            let fits = data.len().min(room);
+            return self.typed.extend_from_slice(data.get(..fits).unwrap_or_default());
+        };
+        let mut output = Vec::new();
+        let mut rest = data.iter();
+        let claim = rest.by_ref().find_map(|byte| dialogue.take(*byte, &mut output));
+        self.show(&output);
+        if let Some(claim) = claim {
+            self.check(claim);
+            self.take_typed(rest.as_slice());
+        }
+    }
+
+    fn check(&mut self, claim: Claim) {
+        let super::Service::Users(users) = &self.shop.service else { return };
+        let (users, turn) = (users.clone(), self.shop.checks.clone());
+        let checking = async move {
+            // One at a time: each takes memory and a processor for itself.
+            let _turn = turn.acquire_owned().await;
+            let checked = tokio::task::spawn_blocking(move || {
+                let proved = users.prove(&claim);
+                (claim, proved)
+            });
+            checked.await.unwrap_or_else(|_| (Claim { name: None, password: Vec::new() }, None))
+        };
+        self.near = Near::Checking(tokio::task::spawn(checking));
+    }
+
+    fn on_checked(&mut self, claim: &Claim, proved: Option<(String, Account)>) -> Result<()> {
+        if let Some((name, account)) = proved {
+            self.shop.log.say(&Logged::LoggedIn { from: self.peer, name: &name });
+            let motd = self.shop.configuration.motd();
+            self.show(&motd);
+            let running = program::start_account(&name, &account, &self.client())?;
+            return self.attach(running);
+        }
+        let name = claim.name.as_deref().unwrap_or("?");
+        self.shop.log.say(&Logged::LoginFailed { from: self.peer, name });
+        self.attempts += 1;
+        let now = std::time::Instant::now();
+        let delay = self.shop.admission.borrow_mut().note_failure(self.peer.ip(), now);
+        self.near = Near::Punished(Instant::now() + delay);
+        Ok(())
+    }
+
+    fn on_event(&mut self, event: Event<'_>) {
+        match event {
+            Event::TerminalType(name) => self.terminal = Some(name),
+            Event::WindowSize { columns, rows } => self.on_window(columns, rows),
+            Event::Command(command) => self.on_command(command),
+            _ => {}
+        }
+    }
+
+    fn on_window(&mut self, columns: u16, rows: u16) {
+        // 0 says that it is not known (RFC 1073).
+        let columns = if columns == 0 { SIZE.columns } else { columns };
+        let rows = if rows == 0 { SIZE.rows } else { rows };
+        self.window = WindowSize { rows, columns };
+        if let Near::Program(program, _) = &self.near {
+            // A program that has just ended has no window.
+            _ = program.get_ref().resize(self.window);
+        }
+    }
+
+    /// Does at the terminal what a command of the far side means (RFC 854, RFC 1123 §3.2.4).
+    fn on_command(&mut self, command: Command) {
+        let key: fn(ControlCharacters) -> u8 = match command {
+            Command::AreYouThere => return self.answer_are_you_there(),
+            Command::InterruptProcess | Command::Break => |keys| keys.interrupt,
+            Command::EraseCharacter => |keys| keys.erase,
+            Command::EraseLine => |keys| keys.kill,
+            Command::EndOfFile => |keys| keys.end_of_file,
+            Command::Suspend => |keys| keys.suspend,
+            Command::Abort => |keys| keys.quit,
+            Command::AbortOutput => return self.unsent.clear(),
+            _ => return,
+        };
+        match &self.near {
+            Near::Program(program, _) => {
+                let keys = program.get_ref().control_characters();
+                if let Ok(key) = keys.map(key)
+                    && key != 0
+                {
+                    self.take_typed(&[key]);
+                }
+            }
+            Near::Dialogue(_) if matches!(command, Command::EraseCharacter) => {
+                self.take_typed(&[0x7f]);
+            }
+            Near::Dialogue(_) if matches!(command, Command::EraseLine) => self.take_typed(&[0x15]),
+            _ => {}
+        }
+    }
+
+    /// Answers AYT, but not faster than somebody can ask who waits for the answer (attack 58).
+    fn answer_are_you_there(&mut self) {
+        if self.answers_since.elapsed() >= Duration::from_secs(1) {
+            (self.answers_left, self.answers_since) = (AYT_PER_SECOND, Instant::now());
+        }
+        if let Some(left) = self.answers_left.checked_sub(1) {
+            self.answers_left = left;
+            self.show(b"\r\n[plumb: yes]\r\n");
+        }
+    }
+
+    /// Queues bytes for the far side.
+    fn show(&mut self, bytes: &[u8]) {
+        let taken = match self.unsent.is_empty() {
+            true => self.telnet.send(bytes, &mut self.shop.bench().cx()),
+            false => 0,
+        };
+        self.unsent.extend_from_slice(bytes.get(taken..).unwrap_or_default());
+    }
+
+    /// Writes what is owed to the far side, as far as it takes it.
+    fn write(&mut self) -> Result<()> {
+        loop {
+            if !self.unsent.is_empty() {
+                let unsent = std::mem::take(&mut self.unsent);
+                self.show(&unsent);
+            }
+            let output = self.telnet.output();
+            if output.is_empty() {
+                return Ok(());
+            }
+            let sent = match self.wire.write(output, self.telnet.urgent_mark()) {
+                Ok(Some(sent)) => sent,
+                Ok(None) => return Ok(()),
+                // The read will say so too.
+                Err(error) if is_gone(&error) => {
+                    self.left_at = self.left_at.map(|_| self.begun);
+                    output.len()
+                }
+                Err(error) => return Err(error).context("the connection failed"),
+            };
+            self.traffic.bytes_out += sent as u64;
+            self.telnet.sent(sent);
+        }
+    }
+
+    /// Gives the program what was typed, as far as it takes it.
+    fn write_near(&mut self) -> Result<()> {
+        let Near::Program(program, _) = &self.near else { return Ok(()) };
+        while !self.typed.is_empty() {
+            let written = program.try_io(Interest::WRITABLE, |program| {
+                program.write(&self.typed)?.ok_or_else(|| ErrorKind::WouldBlock.into())
+            });
+            match written {
+                Ok(count) => drop(self.typed.drain(..count)),
+                Err(error) if error.kind() == ErrorKind::WouldBlock => break,
+                // It has hung up: the read says so.
+                Err(_) => self.typed.clear(),
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads what the program has written, as far as there is room for it.
+    fn read_near(&mut self) -> Result<()> {
+        let shop = Rc::clone(&self.shop);
+        let mut scratch = shop.scratch.borrow_mut();
+        while self.unsent.is_empty() && self.telnet.output().len() < OUTPUT_LEN {
+            let Near::Program(program, _) = &self.near else { return Ok(()) };
+            let Some(count) = read_program(program, &mut scratch)? else { return Ok(()) };
+            match scratch.get(..count).unwrap_or_default() {
+                [] => {
+                    self.finish();
+                    return Ok(());
+                }
+                [0, data @ ..] => {
+                    self.left_at = self.left_at.map(|_| Instant::now());
+                    // A read that is not full has emptied the terminal.
+                    let is_empty = count < 1024;
+                    self.show(data);
+                    if is_empty {
+                        return Ok(());
+                    }
+                }
+                [flags, ..] if flags & OUTPUT_FLUSHED != 0 => self.flush_output(),
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// The program was interrupted, and what it had written is thrown away: here too, and by a
+    /// Synch on its way to the user (RFC 1123 §3.2.4), if much is. A user who is not far behind
+    /// needs none, and some clients lose a byte by it.
+    fn flush_output(&mut self) {
+        self.unsent.clear();
+        if self.telnet.output().len() >= MUCH {
+            self.telnet.command(Command::DataMark, &mut self.shop.bench().cx());
+        }
+    }
+
+    fn finish(&mut self) {
+        self.hang_up();
+        self.near = Near::Ended(Ending::Finished);
+        self.last_typed = Instant::now();
+    }
+
+    /// Hangs up on the program, if there is one, and sees to its end in the background.
+    fn hang_up(&mut self) {
+        let near = std::mem::replace(&mut self.near, Near::Ended(Ending::Left));
+        if let Near::Program(program, entry) = near {
+            // Many machines keep no such record.
+            _ = entry.log_out();
+            super::reaper::reap(program.into_inner().hang_up());
+        }
+    }
+}
+
+/// Reads once; 0 is a hang-up, `None` that there is nothing now. A short read tells the runtime
+/// that the terminal is empty, which saves the read that says so.
+fn read_program(program: &AsyncFd<PtyProgram>, bytes: &mut [u8]) -> Result<Option<usize>> {
+    let mut count = None;
+    let read = program.try_io(Interest::READABLE, |program| {
+        count = program.read(bytes)?;
+        let is_empty = count.is_none_or(|count| count > 1 && count < 1024);
+        if is_empty { Err(ErrorKind::WouldBlock.into()) } else { Ok(()) }
+    });
+    match (count, read) {
+        (Some(count), _) => Ok(Some(count)),
+        (None, Ok(())) => Ok(None),
+        (None, Err(error)) if error.kind() == ErrorKind::WouldBlock => Ok(None),
+        (None, Err(error)) => Err(error).context("the program's terminal failed"),
+    }
+}
+
+async fn near_ready(near: &mut Near, wants_more: bool, has_typed: bool) -> Result<Woken> {
+    match near {
+        Near::Program(program, _) if wants_more || has_typed => {
+            let mut interest = if wants_more { Interest::READABLE } else { Interest::WRITABLE };
+            if has_typed {
+                interest |= Interest::WRITABLE;
+            }
+            let guard = program.ready(interest).await.context("the terminal cannot be watched")?;
+            let ready = guard.ready();
+            Ok(Woken::Near {
+                to_read: wants_more && (ready.is_readable() || ready.is_read_closed()),
+            })
+        }
+        Near::Checking(checking) => {
+            let (claim, proved) = checking.await.context("a password could not be checked")?;
+            Ok(Woken::Checked(claim, proved))
+        }
+        _ => std::future::pending().await,
+    }
+}
+
+/// Returns whether an error says no more than that the far side is not there any longer.
+fn is_gone(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        ErrorKind::ConnectionReset
+            | ErrorKind::BrokenPipe
+            | ErrorKind::ConnectionAborted
+            | ErrorKind::UnexpectedEof
+            | ErrorKind::TimedOut
+            | ErrorKind::HostUnreachable
+    )
+}

@@ -1,0 +1,250 @@
+//! The way to the far side: a socket of the kernel, or any other stream of bytes, as TLS and our
+//! own TCP are.
+//!
+//! Both have the same face: wait until there is something to do, then read and write without
+//! waiting. A socket is used as it is, with its urgent mark; the others have a buffer each way.
+
+use os::{readiness, socket};
+use rustix::io::Errno;
+use rustix::net::{SendFlags, Shutdown};
+use std::io::{self, ErrorKind};
+use std::net::TcpStream;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use tokio::io::unix::AsyncFd;
+use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
+
+/// Room in each direction of a stream that is not a socket.
+const BUFFER_LEN: usize = 16 * 1024;
+
+/// What a way is ready for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Ready {
+    /// There is something to read, or the end.
+    pub(super) to_read: bool,
+    /// There is room.
+    pub(super) to_write: bool,
+    /// Urgent data is ahead.
+    pub(super) is_urgent: bool,
+}
+
+/// What a read has brought.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Read {
+    /// The bytes that were read: 0 at the end of the stream.
+    pub(super) count: usize,
+    /// Whether the last of the urgent data is among them.
+    pub(super) ends_urgent: bool,
+}
+
+/// A way to the far side.
+pub(super) trait Wire {
+    /// Waits until there is something to read, or, if it `wants_room`, room. May be dropped.
+    async fn ready(&mut self, wants_room: bool) -> io::Result<Ready>;
+
+    /// Reads what is there, or returns `None` if there is nothing now.
+    fn read(&mut self, bytes: &mut [u8]) -> io::Result<Option<Read>>;
+
+    /// Takes what there is room for; the first `urgent` bytes are urgent. `None` if nothing.
+    fn write(&mut self, bytes: &[u8], urgent: Option<usize>) -> io::Result<Option<usize>>;
+
+    /// Sends what waits, and that nothing follows; returns when that is given away.
+    async fn close(&mut self);
+}
+
+/// A socket of the kernel.
+#[derive(Debug)]
+pub(super) struct Socket {
+    stream: AsyncFd<TcpStream>,
+    is_urgent_ahead: bool,
+}
+
+impl Socket {
+    /// Takes a connection over: it sends at once, keeps its urgent data in line, and finds out
+    /// when the far side has gone without a word.
+    ///
+    /// # Errors
+    ///
+    /// What the kernel says.
+    pub(super) fn new(stream: TcpStream) -> io::Result<Self> {
+        prepare(&stream)?;
+        socket::set_urgent_inline(&stream, true)?;
+        let interest = Interest::READABLE | Interest::WRITABLE | Interest::PRIORITY;
+        Ok(Self { stream: readiness::register(stream, interest)?, is_urgent_ahead: false })
+    }
+}
+
+/// Has a socket send at once, and find out when the far side has gone without a word.
+pub(super) fn prepare(stream: &impl std::os::fd::AsFd) -> io::Result<()> {
+    socket::set_no_delay(stream, true)?;
+    Ok(rustix::net::sockopt::set_socket_keepalive(stream, true)?)
+}
+
+impl Wire for Socket {
+    async fn ready(&mut self, wants_room: bool) -> io::Result<Ready> {
+        let mut interest = Interest::READABLE;
+        if wants_room {
+            interest |= Interest::WRITABLE;
+        }
+        if !self.is_urgent_ahead {
+            interest |= Interest::PRIORITY;
+        }
+        let mut guard = self.stream.ready(interest).await?;
+        let ready = guard.ready();
+        let is_urgent = !self.is_urgent_ahead && ready.is_priority();
+        if is_urgent {
+            guard.clear_ready_matching(tokio::io::Ready::PRIORITY);
+            self.is_urgent_ahead = true;
+        }
+        Ok(Ready {
+            to_read: ready.is_readable() || ready.is_read_closed() || ready.is_error(),
+            to_write: ready.is_writable(),
+            is_urgent,
+        })
+    }
+
+    fn read(&mut self, bytes: &mut [u8]) -> io::Result<Option<Read>> {
+        // A read that begins at the mark reads past it; one before it stops there.
+        let ends_urgent = self.is_urgent_ahead
+            && socket::is_at_urgent_mark(self.stream.get_ref()).unwrap_or(true);
+        let (mut count, may_stop) = (None, self.is_urgent_ahead);
+        let read = self.stream.try_io(Interest::READABLE, |stream| {
+            let read = rustix::io::read(stream, &mut *bytes)?;
+            count = Some(read);
+            // A read that is not full has emptied the socket, unless it stopped at the mark: what
+            // comes later is told anew.
+            let is_empty = read > 0 && read < bytes.len() && !may_stop;
+            if is_empty { Err(ErrorKind::WouldBlock.into()) } else { Ok(read) }
+        });
+        let count = match (count, read) {
+            (Some(count), _) | (None, Ok(count)) => count,
+            (None, Err(error)) if is_nothing_now(&error) => return Ok(None),
+            (None, Err(error)) => return Err(error),
+        };
+        self.is_urgent_ahead &= !ends_urgent;
+        Ok(Some(Read { count, ends_urgent }))
+    }
+
+    fn write(&mut self, bytes: &[u8], urgent: Option<usize>) -> io::Result<Option<usize>> {
+        let urgent = urgent.and_then(|mark| bytes.get(..mark)).filter(|bytes| !bytes.is_empty());
+        let (bytes, flags) = match urgent {
+            Some(urgent) => (urgent, SendFlags::NOSIGNAL | SendFlags::OOB),
+            None => (bytes, SendFlags::NOSIGNAL),
+        };
+        let sent = self
+            .stream
+            .try_io(Interest::WRITABLE, |stream| Ok(rustix::net::send(stream, bytes, flags)?));
+        match sent {
+            Ok(count) => Ok(Some(count)),
+            Err(error) if is_nothing_now(&error) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    async fn close(&mut self) {
+        // What the peer has closed already needs no closing.
+        _ = rustix::net::shutdown(self.stream.get_ref(), Shutdown::Write);
+    }
+}
+
+fn is_nothing_now(error: &io::Error) -> bool {
+    error.kind() == ErrorKind::WouldBlock
+        || error.raw_os_error() == Some(Errno::INTR.raw_os_error())
+}
+
+/// A stream of bytes that has no urgent data: TLS, or a connection of our own TCP.
+#[derive(Debug)]
+pub(super) struct Buffered<S> {
+    stream: S,
+    incoming: Vec<u8>,
+    has_ended: bool,
+    outgoing: Vec<u8>,
+    is_unflushed: bool,
+}
+
+impl<S: AsyncRead + AsyncWrite + Unpin> Buffered<S> {
+    pub(super) fn new(stream: S) -> Self {
+        let (incoming, outgoing) = (Vec::new(), Vec::new());
+        Self { stream, incoming, has_ended: false, outgoing, is_unflushed: false }
+    }
+
+    /// Gives away what waits, as far as the stream takes it.
+    fn poll_outgoing(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        while !self.outgoing.is_empty() {
+            let taken = match Pin::new(&mut self.stream).poll_write(context, &self.outgoing) {
+                Poll::Ready(taken) => taken?,
+                Poll::Pending => return Poll::Pending,
+            };
+            if taken == 0 {
+                return Poll::Ready(Err(ErrorKind::WriteZero.into()));
+            }
+            self.outgoing.drain(..taken);
+            self.is_unflushed = true;
+        }
+        if self.is_unflushed {
+            match Pin::new(&mut self.stream).poll_flush(context) {
+                Poll::Ready(flushed) => flushed?,
+                Poll::Pending => return Poll::Pending,
+            }
+            self.is_unflushed = false;
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    /// Waits until there is something to read.
+    fn poll_incoming(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        if self.has_ended || !self.incoming.is_empty() {
+            return Poll::Ready(Ok(()));
+        }
+        let mut room = [0; 4096];
+        let mut buffer = ReadBuf::new(&mut room);
+        match Pin::new(&mut self.stream).poll_read(context, &mut buffer) {
+            Poll::Ready(read) => read?,
+            Poll::Pending => return Poll::Pending,
+        }
+        self.incoming.extend_from_slice(buffer.filled());
+        self.has_ended = self.incoming.is_empty();
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl<S: AsyncRead + AsyncWrite + Unpin> Wire for Buffered<S> {
+    async fn ready(&mut self, wants_room: bool) -> io::Result<Ready> {
+        std::future::poll_fn(|context| {
+            if let Poll::Ready(Err(error)) = self.poll_outgoing(context) {
+                return Poll::Ready(Err(error));
+            }
+            let to_write = self.outgoing.len() < BUFFER_LEN;
+            let to_read = match self.poll_incoming(context) {
+                Poll::Ready(read) => read.map(|()| true)?,
+                Poll::Pending => false,
+            };
+            if to_read || (wants_room && to_write) {
+                return Poll::Ready(Ok(Ready { to_read, to_write, is_urgent: false }));
+            }
+            Poll::Pending
+        })
+        .await
+    }
+
+    fn read(&mut self, bytes: &mut [u8]) -> io::Result<Option<Read>> {
+        let count = self.incoming.len().min(bytes.len());
+        for (place, byte) in bytes.iter_mut().zip(self.incoming.drain(..count)) {
+            *place = byte;
+        }
+        let is_something = count > 0 || self.has_ended;
+        Ok(is_something.then_some(Read { count, ends_urgent: false }))
+    }
+
+    fn write(&mut self, bytes: &[u8], _urgent: Option<usize>) -> io::Result<Option<usize>> {
+        let count = bytes.len().min(BUFFER_LEN.saturating_sub(self.outgoing.len()));
+        self.outgoing.extend_from_slice(bytes.get(..count).unwrap_or_default());
+        Ok((count > 0 || bytes.is_empty()).then_some(count))
+    }
+
+    async fn close(&mut self) {
+        // A far side that has gone needs no farewell.
+        _ = std::future::poll_fn(|context| self.poll_outgoing(context)).await;
+        _ = std::future::poll_fn(|context| Pin::new(&mut self.stream).poll_shutdown(context)).await;
+    }
+}

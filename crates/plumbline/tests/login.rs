@@ -1,0 +1,69 @@
+//! `plumb login` beside Telnet in clear: in TLS, on serial lines, by scripts, and what is kept of it.
+//!
+//! The peers are pseudo-terminals and threads of the test, and where it says so, openssl in a network
+//! of its own.
+
+#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may fail")]
+
+#[path = "login/keep.rs"]
+mod keep;
+#[path = "login/lines.rs"]
+mod lines;
+#[expect(dead_code, reason = "each crate of tests uses its part of the desk")]
+mod login_desk;
+#[path = "login/scripts.rs"]
+mod scripts;
+#[path = "login/tls.rs"]
+mod tls;
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+/// A folder that goes with its test.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(test: &str) -> Self {
+        let folder = std::env::temp_dir().join(format!("plumb-{test}-{}", std::process::id()));
+        std::fs::create_dir(&folder).unwrap();
+        Self(folder)
+    }
+
+    fn path(&self, name: &str) -> String {
+        self.0.join(name).display().to_string()
+    }
+
+    fn write(&self, name: &str, text: &str) -> String {
+        std::fs::write(self.0.join(name), text).unwrap();
+        self.path(name)
+    }
+
+    fn read(&self, name: &str) -> String {
+        std::fs::read_to_string(self.0.join(name)).unwrap()
+    }
+
+    fn as_path(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Runs plumb without a terminal and without input.
+fn plumb(arguments: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_plumb"));
+    command.args(arguments).env("TERM", "dumb").stdin(std::process::Stdio::null());
+    command.output().unwrap()
+}
+
+/// Checks that plumb ended by that code and said one sentence with these words in it.
+fn refused(output: &Output, code: i32, words: &[&str]) {
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(code), "{said}");
+    assert_eq!(said.lines().count(), 1, "{said}");
+    assert!(said.starts_with("plumb: ") && words.iter().all(|word| said.contains(word)), "{said}");
+}

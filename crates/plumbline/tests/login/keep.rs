@@ -1,0 +1,138 @@
+//! Recordings, logs and replays.
+
+use crate::lines::Line;
+use crate::login_desk::{Person, listen};
+use crate::{Folder, plumb, refused};
+use os::tty::WindowSize;
+use std::io::{Read, Write};
+use std::net::Shutdown;
+use std::process::{Command, Stdio};
+use std::thread;
+
+/// A server that writes `text` to one caller and closes; returns its port.
+fn writes_once(text: &'static [u8]) -> u16 {
+    let listener = listen();
+    let port = listener.local_addr().unwrap().port();
+    thread::spawn(move || {
+        let (mut caller, _) = listener.accept().unwrap();
+        caller.write_all(text).unwrap();
+        caller.shutdown(Shutdown::Write).unwrap();
+        // Who closes with something unread resets the connection.
+        _ = caller.read_to_end(&mut Vec::new());
+    });
+    port
+}
+
+#[test]
+fn what_was_recorded_is_shown_again_byte_for_byte() {
+    let folder = Folder::new("record");
+    let port = writes_once("caf\u{e9} \x1b[1mbold\x1b[0m\r\nbye\r\n".as_bytes()).to_string();
+    let (cast, log) = (folder.path("a.cast"), folder.path("a.log"));
+    let to = format!("tcp://127.0.0.1:{port}");
+    let shown = plumb(&["login", "--record", &cast, "--log", &log, &to]);
+    assert_eq!(shown.status.code(), Some(0), "{shown:?}");
+    let again = plumb(&["replay", &cast]);
+    assert_eq!(again.status.code(), Some(0), "{again:?}");
+    assert_eq!(again.stdout, shown.stdout);
+    assert_eq!(folder.read("a.log"), "caf\u{e9} bold\nbye\n");
+}
+
+#[test]
+fn a_recording_has_what_was_typed_only_if_that_was_asked_for_and_each_size_of_the_window() {
+    let folder = Folder::new("record-input");
+    for (name, is_asked) in [("without", false), ("with", true)] {
+        let (cast, line) = (folder.path(name), Line::new());
+        let destination = line.destination();
+        let mut arguments = vec!["--record", &cast];
+        arguments.extend(is_asked.then_some("--record-input"));
+        arguments.push(&destination);
+        let mut person = Person::over(&arguments);
+        person.sees("Escape character");
+        person.resizes(WindowSize { rows: 40, columns: 100 });
+        person.types("secret");
+        line.hears(b"secret");
+        line.says(b"done");
+        person.sees("done");
+        person.types("\x1dclose\r");
+        assert_eq!(person.leaves().code(), Some(0));
+        let text = folder.read(name);
+        assert!(text.contains(r#""r", "100x40"]"#) && text.contains(r#""o", "done"]"#), "{text}");
+        assert_eq!(text.contains("secret"), is_asked, "{text}");
+    }
+}
+
+#[test]
+fn what_telnet_negotiated_stands_beside_what_was_shown() {
+    let folder = Folder::new("record-telnet");
+    let port = writes_once(b"\xff\xfb\x01login: ");
+    let cast = folder.path("a.cast");
+    let to = format!("telnet://127.0.0.1:{port}");
+    assert_eq!(plumb(&["login", "--record", &cast, &to]).status.code(), Some(0));
+    assert!(folder.read("a.cast").contains("\"m\", \"received WILL ECHO"));
+    let shown = |arguments: &[&str]| {
+        String::from_utf8(plumb(&[&["replay", &cast], arguments].concat()).stdout).unwrap()
+    };
+    assert_eq!(shown(&[]), "login: ");
+    assert!(shown(&["--negotiation"]).contains("received WILL ECHO"));
+}
+
+#[test]
+fn the_inspector_shows_the_negotiation_of_a_pipe_on_stderr() {
+    let port = writes_once(b"\xff\xfb\x01login: ");
+    let output = plumb(&["login", "--inspect", &format!("telnet://127.0.0.1:{port}")]);
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "login: ");
+    assert!(String::from_utf8_lossy(&output.stderr).contains("received WILL ECHO"));
+}
+
+#[test]
+fn a_file_that_cannot_be_kept_is_refused_before_anybody_is_called() {
+    let folder = Folder::new("record-refused");
+    let there = folder.write("there", "mine");
+    let run = |flag, file: &str| plumb(&["login", flag, file, "192.0.2.1"]);
+    refused(&run("--record", "/dev/full"), 4, &["no room on the disk"]);
+    refused(&run("--record", &there), 4, &["already", "name another"]);
+    refused(&run("--record", &folder.path("no/a.cast")), 4, &["there is no folder"]);
+    refused(&run("--log", &folder.path("no/a.log")), 4, &["there is no folder"]);
+    assert_eq!(folder.read("there"), "mine");
+}
+
+#[test]
+fn a_disk_that_is_full_ends_the_log_and_not_the_session() {
+    let port = writes_once(b"one\r\ntwo\r\n");
+    let output = plumb(&["login", "--log", "/dev/full", &format!("tcp://127.0.0.1:{port}")]);
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "one\r\ntwo\r\n");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("The log ends here: No space left on device"), "{said}");
+    assert_eq!(output.status.code(), Some(4));
+}
+
+#[test]
+fn a_recording_that_is_broken_is_told_with_its_line() {
+    let folder = Folder::new("replay-broken");
+    let header = r#"{"version": 2, "width": 80, "height": 24}"#;
+    let event = r#"[0.1, "o", "one"]"#;
+    let replay = |text: &str| plumb(&["replay", &folder.write("cast", text)]);
+    refused(&replay(""), 1, &["is no recording"]);
+    refused(&replay("PNG"), 1, &["is no recording"]);
+    refused(&replay(r#"{"version": 3}"#), 1, &["version 3"]);
+    refused(&replay(&format!("{header}\n[0.1, \"o\"]\n{event}\n")), 1, &["broken in line 2"]);
+    let cut = replay(&format!("{header}\n{event}\n[0.2, \"o"));
+    refused(&cut, 1, &["cut off in line 3"]);
+    assert_eq!(cut.stdout, b"one");
+    refused(&plumb(&["replay", &folder.path("none")]), 4, &["there is no file"]);
+    refused(&plumb(&["replay", "--speed", "0", "x"]), 2, &["from 0.01 to 1000"]);
+}
+
+#[test]
+fn a_recording_comes_by_a_pipe_and_a_reader_may_leave() {
+    let header = r#"{"version": 2, "width": 80, "height": 24}"#;
+    let mut command = Command::new(env!("CARGO_BIN_EXE_plumb"));
+    command.args(["replay", "-"]).stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut replay = command.spawn().unwrap();
+    drop(replay.stdout.take());
+    let mut pipe = replay.stdin.take().unwrap();
+    let written = writeln!(pipe, "{header}\n[0.1, \"o\", \"one\"]");
+    drop(pipe);
+    written.unwrap();
+    assert_eq!(replay.wait().unwrap().code(), Some(0));
+}

@@ -1,0 +1,66 @@
+//! Scripts at a login on a pseudo-terminal.
+
+use crate::lines::Line;
+use crate::{Folder, plumb, refused};
+use std::thread;
+
+const LOGIN: &str = "\
+expect /login: $/
+send \"mike\\r\"
+expect /word: $/
+send \"${PLUMB_TEST_WORD}\\r\"
+expect /Last login (\\w+)/
+say \"it was ${1}\"
+send break
+exit 3
+";
+
+/// Returns what plumb says and how it ends when this script is run at the `line`.
+fn run(folder: &Folder, script: &str, line: &Line) -> std::process::Output {
+    let script = folder.write("script", script);
+    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_plumb"));
+    command.args(["login", "--env", "PLUMB_TEST_WORD", "--script", &script]);
+    command.arg(line.destination()).env("PLUMB_TEST_WORD", "a $word");
+    command.stdin(std::process::Stdio::null()).output().unwrap()
+}
+
+#[test]
+fn a_script_logs_in_and_its_exit_code_is_that_of_plumb() {
+    let (folder, line) = (Folder::new("script-login"), Line::new());
+    thread::scope(|scope| {
+        let peer = scope.spawn(|| {
+            line.hears(b"\r");
+            line.says(b"\x1b[2J\x1b[Hhost login: ");
+            line.hears(b"mike\r");
+            line.says(b"\r\npassword: ");
+            line.hears(b"a $word\r");
+            line.says(b"\r\nLast login yesterday\r\n");
+        });
+        // The line throws away what it had received before it was opened.
+        let output = run(&folder, &format!("send \"\\r\"\n{LOGIN}"), &line);
+        peer.join().unwrap();
+        assert_eq!(output.status.code(), Some(3), "{output:?}");
+        assert_eq!(String::from_utf8_lossy(&output.stderr), "it was yesterday\n");
+        assert!(String::from_utf8_lossy(&output.stdout).contains("Last login yesterday"));
+    });
+}
+
+#[test]
+fn a_prompt_that_does_not_come_is_exit_code_5_with_the_line_of_the_script() {
+    let (folder, line) = (Folder::new("script-late"), Line::new());
+    let output = run(&folder, "timeout 0.1\n\nexpect /never/", &line);
+    refused(&output, 5, &["script line 3: /never/ did not come within 0.1 s"]);
+}
+
+#[test]
+fn a_script_that_is_wrong_is_refused_before_anybody_is_called() {
+    let folder = Folder::new("script-wrong");
+    let script = folder.write("script", "send \"a\"\nexpect /(/\n");
+    let run = |arguments: &[&str]| plumb(&[&["login", "serial:/dev/ttyNONE"], arguments].concat());
+    refused(&run(&["--script", &script]), 2, &["script line 2: the pattern is wrong"]);
+    refused(&run(&["--script", &folder.path("none")]), 2, &["the script", "cannot be read"]);
+    let script = folder.write("home", "send \"${HOME}\"");
+    refused(&run(&["--script", &script]), 2, &["line 1", "--env HOME"]);
+    let unset = run(&["--script", &script, "--env", "PLUMB_TEST_UNSET"]);
+    refused(&unset, 2, &["PLUMB_TEST_UNSET", "no such variable"]);
+}

@@ -1,0 +1,314 @@
+//! WILL, WONT, DO and DONT: what is asked, what is answered, and what follows from it.
+
+use super::command::{IAC, Verb};
+use super::inspector::{Direction, Said};
+use super::option::com_port::ComPort;
+use super::option::start_tls::Progress;
+use super::option::{self, terminal_speed};
+use super::option::{display, naws, start_tls};
+use super::q_method::Outcome;
+use super::{AskError, Event, OptionCode, OptionState, Role, Side, Telnet};
+use super::{ServerSettings, UserSettings};
+use crate::Cx;
+use crate::meter::Counter;
+use alloc::vec::Vec;
+
+/// The most refusals sent in one session; ours.
+///
+/// Every option can be offered and asked for twice. The Q method ends every loop but that of a
+/// peer who asks again whenever he is refused; this ends that one, by silence.
+pub(super) const REFUSALS_MAX: u16 = 1024;
+
+/// The most answers given in one session, refusals and others; ours.
+///
+/// Two ends that disagree about a state before words cross can tell each other on and off for
+/// ever. No two ends of the Q method come to disagree, but not all ends are that.
+pub(super) const ANSWERS_MAX: u32 = 1 << 16;
+
+impl Telnet {
+    /// Begins: offers and asks for what the role wants, if the settings say so.
+    pub fn start(&mut self, cx: &mut Cx<'_>) {
+        if !self.starts_negotiation {
+            return;
+        }
+        // Whatever is agreed before TLS is agreed in vain.
+        let tls = (if self.is_user() { Side::Us } else { Side::Him }, OptionCode::START_TLS);
+        if self.options.allowed().contains(OptionCode::START_TLS) {
+            _ = self.ask(tls.0, tls.1, true, cx);
+        }
+        let (wanted, usual) = match self.role {
+            Role::User(_) => (
+                [
+                    (Side::Us, OptionCode::TERMINAL_TYPE),
+                    (Side::Us, OptionCode::NAWS),
+                    (Side::Him, OptionCode::SUPPRESS_GO_AHEAD),
+                    (Side::Us, OptionCode::SUPPRESS_GO_AHEAD),
+                ],
+                UserSettings::OPTIONS,
+            ),
+            Role::Server(_) => (
+                [
+                    (Side::Us, OptionCode::ECHO),
+                    (Side::Us, OptionCode::SUPPRESS_GO_AHEAD),
+                    (Side::Him, OptionCode::TERMINAL_TYPE),
+                    (Side::Him, OptionCode::NAWS),
+                ],
+                ServerSettings::OPTIONS,
+            ),
+        };
+        for (side, option) in wanted {
+            // What the other was faster to ask for is agreed already.
+            _ = self.ask(side, option, true, cx);
+        }
+        let (is_user, allowed) = (self.is_user(), self.options.allowed());
+        for option in option::known() {
+            // What a server performs, a user waits for.
+            if let Some(side) = option::only_side(is_user, option)
+                && allowed.contains(option)
+                && !usual.contains(option)
+                && (!is_user || side == Side::Us)
+            {
+                _ = self.ask(side, option, true, cx);
+            }
+        }
+    }
+
+    /// Asks that `side` begin (or end) to perform `option`. The answer comes as an event.
+    ///
+    /// A timing mark is asked of the other; it is the only option that may be asked for again.
+    ///
+    /// # Errors
+    ///
+    /// When there is nothing to ask, and when there is no room for it.
+    pub fn ask(
+        &mut self,
+        side: Side,
+        option: OptionCode,
+        enable: bool,
+        cx: &mut Cx<'_>,
+    ) -> Result<(), AskError> {
+        if (side, option, enable) == (Side::Him, OptionCode::TIMING_MARK, true) {
+            return self.ask_timing_mark(cx);
+        }
+        if !self.options.allows(side, option) {
+            return Err(AskError::NotSupported);
+        }
+        let before = self.options.state(side, option);
+        let mut after = before;
+        if let Some(said) = after.ask(enable)? {
+            if !self.say(side, option, said, cx) {
+                return Err(AskError::OutputFull);
+            }
+            self.inspect_sent(side, option, said, Side::Us, (before, after), cx);
+        }
+        self.options.set_state(side, option, after);
+        Ok(())
+    }
+
+    pub(super) fn on_negotiation(
+        &mut self,
+        verb: Verb,
+        option: OptionCode,
+        cx: &mut Cx<'_>,
+    ) -> Option<Event<'static>> {
+        cx.meter.count(Counter::TelnetNegotiationsIn);
+        if option == OptionCode::TIMING_MARK {
+            return self.on_timing_mark(verb, cx);
+        }
+        let (side, enable) = verb.about();
+        let before = self.options.state(side, option);
+        let mut after = before;
+        let step = after.receive(enable, self.options.allows(side, option));
+        let asked_by = if before.is_settled() { Side::Him } else { Side::Us };
+        let negotiation = Said::Negotiation { verb, option, side, asked_by, before, after };
+        self.inspect(Direction::Received, || negotiation, cx);
+        if step.outcome == Outcome::RefusedByUs {
+            return self.refuse(side, option, cx);
+        }
+        if let Some(answer) = step.answer {
+            self.answers_left = self.answers_left.checked_sub(1)?;
+            if !self.say(side, option, answer, cx) {
+                // No room to answer one who asks and does not read: he was not heard.
+                return None;
+            }
+            self.inspect_sent(side, option, answer, asked_by, (after, after), cx);
+        }
+        self.options.set_state(side, option, after);
+        match step.outcome {
+            Outcome::Unchanged | Outcome::RefusedByUs => None,
+            Outcome::RefusedByHim => Some(Event::Refused { side, option }),
+            Outcome::Disabled => {
+                self.on_disabled(side, option, cx);
+                Some(Event::Option { side, option, enabled: false })
+            }
+            Outcome::Enabled => {
+                self.on_enabled(side, option, cx);
+                Some(Event::Option { side, option, enabled: true })
+            }
+        }
+    }
+
+    fn refuse(
+        &mut self,
+        side: Side,
+        option: OptionCode,
+        cx: &mut Cx<'_>,
+    ) -> Option<Event<'static>> {
+        cx.meter.count(Counter::TelnetOptionsRefused);
+        let left = self.refusals_left.checked_sub(1)?;
+        self.refusals_left = left;
+        if self.say(side, option, false, cx) {
+            let no = OptionState::No;
+            self.inspect_sent(side, option, false, Side::Him, (no, no), cx);
+        }
+        let has_reason = matches!(option, OptionCode::AUTHENTICATION | OptionCode::ENCRYPT);
+        has_reason.then_some(Event::Declined { side, option })
+    }
+
+    /// Says what is due as soon as an option is on.
+    fn on_enabled(&mut self, side: Side, option: OptionCode, cx: &mut Cx<'_>) {
+        if !self.is_in_force(side, option) {
+            return;
+        }
+        for content in self.opening(side, option) {
+            self.say_more(option, &content, cx);
+        }
+        match (side, option) {
+            (_, OptionCode::START_TLS) => {
+                let follows = self.say_more(OptionCode::START_TLS, &start_tls::follows(), cx);
+                self.tls = if follows { Progress::WeFollow } else { Progress::Clear };
+            }
+            (Side::Us, OptionCode::ECHO_ACKNOWLEDGMENT) => self.acknowledger.begin(),
+            // The server compresses what it sends by one, and the user by the other.
+            (Side::Us, OptionCode::COMPRESS2) | (Side::Him, OptionCode::COMPRESS3) => {
+                self.begin_compression(option, cx);
+            }
+            (Side::Him, OptionCode::COMPRESS2) | (Side::Us, OptionCode::COMPRESS3) => {
+                self.awaits_compression = true;
+            }
+            _ => {}
+        }
+    }
+
+    /// Returns what is said about an option when it comes on.
+    fn opening(&mut self, side: Side, option: OptionCode) -> Vec<Vec<u8>> {
+        let one = |content: &[u8]| Vec::from([content.to_vec()]);
+        match (&mut self.role, side, option) {
+            (Role::User(user), Side::Us, OptionCode::NAWS) => one(&naws::is(user.window)),
+            (Role::User(user), Side::Us, OptionCode::TERMINAL_TYPE) => {
+                user.names.restart();
+                Vec::new()
+            }
+            (Role::Server(server), Side::Him, OptionCode::TERMINAL_TYPE) => {
+                one(&server.terminal_types.first())
+            }
+            (Role::Server(_), Side::Him, OptionCode::TERMINAL_SPEED) => {
+                one(&terminal_speed::send())
+            }
+            (Role::Server(_), Side::Him, OptionCode::X_DISPLAY_LOCATION) => one(&display::send()),
+            (Role::Server(server), Side::Him, OptionCode::NEW_ENVIRON) => {
+                server.environment.requests()
+            }
+            (_, _, OptionCode::LINEMODE) => self.linemode.begin().into_iter().collect(),
+            _ => Vec::new(),
+        }
+    }
+
+    fn on_disabled(&mut self, side: Side, option: OptionCode, cx: &mut Cx<'_>) {
+        match (side, option) {
+            (Side::Us, OptionCode::COMPRESS2) | (Side::Him, OptionCode::COMPRESS3)
+                if self.compresses_by == Some(option) =>
+            {
+                self.compresses_by = None;
+                if !self.output.put_turn() {
+                    cx.meter.count(Counter::TelnetOutputRefused);
+                }
+            }
+            (Side::Him, OptionCode::COMPRESS2) | (Side::Us, OptionCode::COMPRESS3) => {
+                self.awaits_compression = false;
+            }
+            (_, OptionCode::COM_PORT) => self.com_port = ComPort::new(self.is_user()),
+            (_, OptionCode::CHARSET) => self.charsets.forget(),
+            (_, OptionCode::ECHO_ACKNOWLEDGMENT) => self.acknowledger.end(),
+            _ => {}
+        }
+    }
+
+    /// Says that what follows is compressed, and marks the place.
+    fn begin_compression(&mut self, option: OptionCode, cx: &mut Cx<'_>) {
+        // One stream in another is nothing that anybody expects.
+        if self.output.will_be_compressed() || !self.say_more(option, &[], cx) {
+            return;
+        }
+        if self.output.put_turn() {
+            self.compresses_by = Some(option);
+        }
+    }
+
+    /// Sends DO TIMING-MARK (RFC 860).
+    fn ask_timing_mark(&mut self, cx: &mut Cx<'_>) -> Result<(), AskError> {
+        let awaited = self.timing_marks_awaited.checked_add(1).ok_or(AskError::AlreadyAsked)?;
+        if !self.say(Side::Him, OptionCode::TIMING_MARK, true, cx) {
+            return Err(AskError::OutputFull);
+        }
+        self.inspect_mark(Direction::Sent, Verb::Do, Side::Us, cx);
+        self.timing_marks_awaited = awaited;
+        Ok(())
+    }
+
+    /// Takes a word about TIMING-MARK, which marks a place and has no state (RFC 860).
+    fn on_timing_mark(&mut self, verb: Verb, cx: &mut Cx<'_>) -> Option<Event<'static>> {
+        let asked_by = match verb {
+            Verb::Do | Verb::Dont => Side::Him,
+            Verb::Will | Verb::Wont => Side::Us,
+        };
+        self.inspect_mark(Direction::Received, verb, asked_by, cx);
+        match verb {
+            // All before it has been handed to the caller, whose answers wait before ours.
+            Verb::Do => {
+                if self.say(Side::Us, OptionCode::TIMING_MARK, true, cx) {
+                    self.inspect_mark(Direction::Sent, Verb::Will, Side::Him, cx);
+                }
+                None
+            }
+            Verb::Will | Verb::Wont => {
+                // One that nobody asked for means nothing, and an answer could begin a loop.
+                self.timing_marks_awaited = self.timing_marks_awaited.checked_sub(1)?;
+                Some(Event::TimingMark { agreed: verb == Verb::Will })
+            }
+            Verb::Dont => None,
+        }
+    }
+
+    /// Returns whether `option` is on and nobody has asked for its end.
+    pub(super) fn is_in_force(&self, side: Side, option: OptionCode) -> bool {
+        self.options.state(side, option) == OptionState::Yes
+    }
+
+    fn say(&mut self, side: Side, option: OptionCode, enable: bool, cx: &mut Cx<'_>) -> bool {
+        let verb = Verb::ours(side, enable);
+        self.put(&[IAC, verb.code(), option.0], Counter::TelnetNegotiationsOut, cx)
+    }
+
+    fn inspect_sent(
+        &mut self,
+        side: Side,
+        option: OptionCode,
+        enable: bool,
+        asked_by: Side,
+        (before, after): (OptionState, OptionState),
+        cx: &mut Cx<'_>,
+    ) {
+        let verb = Verb::ours(side, enable);
+        let said = || Said::Negotiation { verb, option, side, asked_by, before, after };
+        self.inspect(Direction::Sent, said, cx);
+    }
+
+    fn inspect_mark(&mut self, direction: Direction, verb: Verb, asked_by: Side, cx: &mut Cx<'_>) {
+        let (before, after, option) = (OptionState::No, OptionState::No, OptionCode::TIMING_MARK);
+        // Who is asked for a mark performs it.
+        let side = if asked_by == Side::Us { Side::Him } else { Side::Us };
+        let said = || Said::Negotiation { verb, option, side, asked_by, before, after };
+        self.inspect(direction, said, cx);
+    }
+}

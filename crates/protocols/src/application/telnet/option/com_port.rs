@@ -1,0 +1,418 @@
+//! COM-PORT-OPTION (RFC 2217): a serial port at the other end of a Telnet connection.
+//!
+//! The user (the RFC's access client) performs the option. He commands: rate, data bits, parity,
+//! stop bits, flow control, DTR, RTS and BREAK; each command is answered by the server, 100 higher,
+//! with the value that now holds, which is how a refusal looks: another value than was asked for.
+//! A value of 0 asks what holds. The server tells of changes of the line and of the modem's wires
+//! as far as the user's masks let it, and either end can ask the other to stop sending. What the
+//! line carries should go as BINARY, which is asked for on its own.
+
+use alloc::collections::VecDeque;
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::fmt;
+
+/// What the server's answers are above the user's commands.
+const FROM_SERVER: u8 = 100;
+
+/// The longest signature, in bytes; ours.
+const SIGNATURE_MAX_BYTES: usize = 255;
+
+/// The most commands without an answer that are remembered; ours.
+const AWAITED_MAX: usize = 32;
+
+/// A command to a serial port, an answer to one, or a notice.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ComPortCommand {
+    /// Who speaks: printable ASCII. Empty, it asks the other.
+    Signature(String),
+    /// Bits a second; 0 asks.
+    BaudRate(u32),
+    /// Data bits, 5 to 8; 0 asks.
+    DataSize(u8),
+    /// 1 none, 2 odd, 3 even, 4 mark, 5 space; 0 asks.
+    Parity(u8),
+    /// 1 one, 2 two, 3 one and a half; 0 asks.
+    StopSize(u8),
+    /// One of the settings of [`Control`].
+    Control(Control),
+    /// The state of the line, from the server: the bits of a 16550's line status.
+    LineState(u8),
+    /// The wires of the modem, from the server: the bits of a 16550's modem status.
+    ModemState(u8),
+    /// Send no more.
+    Suspend,
+    /// Go on sending.
+    Resume,
+    /// Which bits of the line's state are told.
+    LineStateMask(u8),
+    /// Which of the modem's wires are told.
+    ModemStateMask(u8),
+    /// Throw away what waits: 1 what was received, 2 what is to be sent, 3 both.
+    Purge(u8),
+}
+
+/// What SET-CONTROL sets or asks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Control(pub u8);
+
+impl Control {
+    /// Asks for the flow control of what the user sends.
+    pub const ASK_FLOW: Self = Self(0);
+    /// No flow control.
+    pub const NO_FLOW: Self = Self(1);
+    /// XON and XOFF.
+    pub const XON_XOFF: Self = Self(2);
+    /// RTS and CTS.
+    pub const HARDWARE: Self = Self(3);
+    /// Asks whether BREAK is on the line.
+    pub const ASK_BREAK: Self = Self(4);
+    /// Puts BREAK on the line.
+    pub const BREAK_ON: Self = Self(5);
+    /// Takes BREAK off the line.
+    pub const BREAK_OFF: Self = Self(6);
+    /// Asks for DTR.
+    pub const ASK_DTR: Self = Self(7);
+    /// Raises DTR.
+    pub const DTR_ON: Self = Self(8);
+    /// Lowers DTR.
+    pub const DTR_OFF: Self = Self(9);
+    /// Asks for RTS.
+    pub const ASK_RTS: Self = Self(10);
+    /// Raises RTS.
+    pub const RTS_ON: Self = Self(11);
+    /// Lowers RTS.
+    pub const RTS_OFF: Self = Self(12);
+
+    /// The highest that RFC 2217 has.
+    const LAST: u8 = 19;
+
+    /// Returns which thing is set or asked: those of one group answer each other.
+    fn group(self) -> u8 {
+        match self.0 {
+            0..=3 | 17 | 19 => 0,
+            4..=6 => 1,
+            7..=9 => 2,
+            10..=12 => 3,
+            _ => 4,
+        }
+    }
+
+    fn is_question(self) -> bool {
+        matches!(self.0, 0 | 4 | 7 | 10 | 13)
+    }
+}
+
+/// News of a serial port.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ComPortEvent {
+    /// The user commands it, for a server: do it, and answer by the same with what holds now.
+    Command(ComPortCommand),
+    /// It is as commanded, or it is what was asked for, for a user.
+    Answer(ComPortCommand),
+    /// It is not as commanded, for a user.
+    Refused {
+        /// What was commanded.
+        asked: ComPortCommand,
+        /// What holds.
+        holds: ComPortCommand,
+    },
+    /// The line or the modem has changed, for a user.
+    Notice(ComPortCommand),
+    /// Whether the other wants us to stop sending for now.
+    Suspended(bool),
+}
+
+/// A subnegotiation of COM-PORT-OPTION.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(in crate::application::telnet) struct Message {
+    pub(in crate::application::telnet) is_from_server: bool,
+    pub(in crate::application::telnet) command: ComPortCommand,
+}
+
+impl Message {
+    pub(super) fn parse(content: &[u8]) -> Option<Self> {
+        let (&code, value) = content.split_first()?;
+        let is_from_server = code >= FROM_SERVER;
+        let code = if is_from_server { code - FROM_SERVER } else { code };
+        let command = ComPortCommand::parse(code, value)?;
+        Some(Self { is_from_server, command })
+    }
+}
+
+impl ComPortCommand {
+    fn parse(code: u8, value: &[u8]) -> Option<Self> {
+        Some(match (code, value) {
+            (0, text) if text.len() <= SIGNATURE_MAX_BYTES => Self::Signature(printable(text)),
+            (1, &[a, b, c, d]) => Self::BaudRate(u32::from_be_bytes([a, b, c, d])),
+            (2, &[bits @ (0 | 5..=8)]) => Self::DataSize(bits),
+            (3, &[parity @ 0..=5]) => Self::Parity(parity),
+            (4, &[stop @ 0..=3]) => Self::StopSize(stop),
+            (5, &[control @ 0..=Control::LAST]) => Self::Control(Control(control)),
+            (6, &[state]) => Self::LineState(state),
+            (7, &[state]) => Self::ModemState(state),
+            (8, []) => Self::Suspend,
+            (9, []) => Self::Resume,
+            (10, &[mask]) => Self::LineStateMask(mask),
+            (11, &[mask]) => Self::ModemStateMask(mask),
+            (12, &[what @ 1..=3]) => Self::Purge(what),
+            _ => return None,
+        })
+    }
+
+    /// Returns the content by which a user, or a server, says it.
+    pub(in crate::application::telnet) fn content(&self, is_from_server: bool) -> Vec<u8> {
+        let mut content = Vec::from([self.code() + if is_from_server { FROM_SERVER } else { 0 }]);
+        match self {
+            Self::Signature(text) => {
+                content.extend_from_slice(printable(text.as_bytes()).as_bytes());
+            }
+            Self::BaudRate(rate) => content.extend_from_slice(&rate.to_be_bytes()),
+            Self::Control(Control(value))
+            | Self::DataSize(value)
+            | Self::Parity(value)
+            | Self::StopSize(value)
+            | Self::LineState(value)
+            | Self::ModemState(value)
+            | Self::LineStateMask(value)
+            | Self::ModemStateMask(value)
+            | Self::Purge(value) => content.push(*value),
+            Self::Suspend | Self::Resume => {}
+        }
+        content
+    }
+
+    const fn code(&self) -> u8 {
+        match self {
+            Self::Signature(_) => 0,
+            Self::BaudRate(_) => 1,
+            Self::DataSize(_) => 2,
+            Self::Parity(_) => 3,
+            Self::StopSize(_) => 4,
+            Self::Control(_) => 5,
+            Self::LineState(_) => 6,
+            Self::ModemState(_) => 7,
+            Self::Suspend => 8,
+            Self::Resume => 9,
+            Self::LineStateMask(_) => 10,
+            Self::ModemStateMask(_) => 11,
+            Self::Purge(_) => 12,
+        }
+    }
+
+    /// Returns whether it asks what holds, and commands nothing.
+    fn is_question(&self) -> bool {
+        match self {
+            Self::Signature(text) => text.is_empty(),
+            Self::BaudRate(0) | Self::DataSize(0) | Self::Parity(0) | Self::StopSize(0) => true,
+            Self::Control(control) => control.is_question(),
+            _ => false,
+        }
+    }
+
+    /// Returns whether the answer `other` is about the same thing.
+    fn is_about_the_same(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Control(asked), Self::Control(answer)) => asked.group() == answer.group(),
+            _ => self.code() == other.code(),
+        }
+    }
+}
+
+impl fmt::Display for Message {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let speaker = if self.is_from_server { "server: " } else { "" };
+        write!(f, "{speaker}{}", self.command)
+    }
+}
+
+impl fmt::Display for ComPortCommand {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Signature(text) => write!(f, "SIGNATURE \"{text}\""),
+            Self::BaudRate(rate) => write!(f, "SET-BAUDRATE {rate}"),
+            Self::DataSize(bits) => write!(f, "SET-DATASIZE {bits}"),
+            Self::Parity(parity) => {
+                let names = ["?", "NONE", "ODD", "EVEN", "MARK", "SPACE"];
+                write!(f, "SET-PARITY {}", names.get(usize::from(*parity)).unwrap_or(&"?"))
+            }
+            Self::StopSize(stop) => {
+                let names = ["?", "1", "2", "1.5"];
+                write!(f, "SET-STOPSIZE {}", names.get(usize::from(*stop)).unwrap_or(&"?"))
+            }
+            Self::Control(Control(control)) => write!(f, "SET-CONTROL {control}"),
+            Self::LineState(state) => write!(f, "NOTIFY-LINESTATE {state:#04x}"),
+            Self::ModemState(state) => write!(f, "NOTIFY-MODEMSTATE {state:#04x}"),
+            Self::Suspend => f.write_str("FLOWCONTROL-SUSPEND"),
+            Self::Resume => f.write_str("FLOWCONTROL-RESUME"),
+            Self::LineStateMask(mask) => write!(f, "SET-LINESTATE-MASK {mask:#04x}"),
+            Self::ModemStateMask(mask) => write!(f, "SET-MODEMSTATE-MASK {mask:#04x}"),
+            Self::Purge(what) => write!(f, "PURGE-DATA {what}"),
+        }
+    }
+}
+
+/// Returns what of `text` is printable ASCII, as far as a signature may be long.
+fn printable(text: &[u8]) -> String {
+    let printable = text.iter().filter(|byte| byte.is_ascii_graphic() || **byte == b' ');
+    printable.take(SIGNATURE_MAX_BYTES).copied().map(char::from).collect()
+}
+
+/// One end's view of the serial port.
+#[derive(Debug)]
+pub(in crate::application::telnet) struct ComPort {
+    is_user: bool,
+    /// What a user has commanded and has no answer to.
+    awaited: VecDeque<ComPortCommand>,
+    is_suspended: bool,
+}
+
+impl ComPort {
+    pub(in crate::application::telnet) fn new(is_user: bool) -> Self {
+        Self { is_user, awaited: VecDeque::new(), is_suspended: false }
+    }
+
+    /// Returns whether the other wants us to stop sending for now.
+    pub(in crate::application::telnet) fn is_suspended(&self) -> bool {
+        self.is_suspended
+    }
+
+    /// Takes note of what goes to the other. Returns its content, if there is room to remember it.
+    pub(in crate::application::telnet) fn say(
+        &mut self,
+        command: &ComPortCommand,
+    ) -> Option<Vec<u8>> {
+        let is_answered = !matches!(command, ComPortCommand::Suspend | ComPortCommand::Resume);
+        if self.is_user && is_answered {
+            if self.awaited.len() >= AWAITED_MAX {
+                return None;
+            }
+            self.awaited.push_back(command.clone());
+        }
+        Some(command.content(!self.is_user))
+    }
+
+    /// Takes what the other says; `None` if it is not his to say.
+    pub(in crate::application::telnet) fn receive(
+        &mut self,
+        message: Message,
+    ) -> Option<ComPortEvent> {
+        if message.is_from_server != self.is_user {
+            return None;
+        }
+        match message.command {
+            ComPortCommand::Suspend | ComPortCommand::Resume => {
+                self.is_suspended = message.command == ComPortCommand::Suspend;
+                Some(ComPortEvent::Suspended(self.is_suspended))
+            }
+            command if !self.is_user => Some(ComPortEvent::Command(command)),
+            notice @ (ComPortCommand::LineState(_) | ComPortCommand::ModemState(_)) => {
+                Some(ComPortEvent::Notice(notice))
+            }
+            answer => Some(self.on_answer(answer)),
+        }
+    }
+
+    fn on_answer(&mut self, holds: ComPortCommand) -> ComPortEvent {
+        let place = self.awaited.iter().position(|asked| asked.is_about_the_same(&holds));
+        // Servers leave commands without an answer; the newer answer is not for them.
+        let asked = place.and_then(|place| self.awaited.remove(place));
+        // ser2net answers two commands about one thing with the second value, twice.
+        let is_overtaken = self.awaited.contains(&holds);
+        match asked {
+            Some(asked) if asked != holds && !asked.is_question() && !is_overtaken => {
+                ComPortEvent::Refused { asked, holds }
+            }
+            _ => ComPortEvent::Answer(holds),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn what_is_read_is_written_the_same(code in 0..=112_u8, value in prop::collection::vec(any::<u8>(), 0..5)) {
+            let content = [&[code][..], &value].concat();
+            if let Some(message) = Message::parse(&content) {
+                let is_text = matches!(message.command, ComPortCommand::Signature(_));
+                prop_assert!(is_text || message.command.content(message.is_from_server) == content);
+            }
+        }
+
+        #[test]
+        fn any_bytes_are_read_or_refused(content in prop::collection::vec(any::<u8>(), 0..300)) {
+            _ = Message::parse(&content);
+        }
+    }
+
+    fn hear(end: &mut ComPort, content: &[u8]) -> Option<ComPortEvent> {
+        end.receive(Message::parse(content)?)
+    }
+
+    #[test]
+    fn a_setting_that_comes_back_otherwise_was_refused() {
+        let mut user = ComPort::new(true);
+        let asked = ComPortCommand::BaudRate(115_200);
+        assert_eq!(user.say(&asked).unwrap(), [1, 0, 1, 0xc2, 0]);
+        let holds = ComPortCommand::BaudRate(9600);
+        let refused = ComPortEvent::Refused { asked, holds: holds.clone() };
+        assert_eq!(hear(&mut user, &[101, 0, 0, 0x25, 0x80]), Some(refused));
+        user.say(&ComPortCommand::BaudRate(0));
+        let answer = Some(ComPortEvent::Answer(holds));
+        assert_eq!(hear(&mut user, &[101, 0, 0, 0x25, 0x80]), answer);
+    }
+
+    #[test]
+    fn a_setting_that_a_later_one_has_overtaken_was_not_refused() {
+        let mut user = ComPort::new(true);
+        let (first, second) = (ComPortCommand::DataSize(7), ComPortCommand::DataSize(8));
+        user.say(&first);
+        user.say(&second);
+        let answer = Some(ComPortEvent::Answer(second));
+        assert_eq!(hear(&mut user, &[102, 8]), answer);
+        assert_eq!(hear(&mut user, &[102, 8]), answer);
+    }
+
+    #[test]
+    fn answers_about_one_wire_are_not_taken_for_another() {
+        let mut user = ComPort::new(true);
+        user.say(&ComPortCommand::Control(Control::DTR_ON));
+        user.say(&ComPortCommand::Control(Control::RTS_OFF));
+        let rts = ComPortEvent::Answer(ComPortCommand::Control(Control::RTS_OFF));
+        assert_eq!(hear(&mut user, &[105, 12]), Some(rts));
+        let asked = ComPortCommand::Control(Control::DTR_ON);
+        let holds = ComPortCommand::Control(Control::DTR_OFF);
+        assert_eq!(hear(&mut user, &[105, 9]), Some(ComPortEvent::Refused { asked, holds }));
+    }
+
+    #[test]
+    fn each_end_hears_only_what_is_the_others_to_say() {
+        assert_eq!(hear(&mut ComPort::new(true), &[2, 8]), None);
+        assert_eq!(hear(&mut ComPort::new(false), &[102, 8]), None);
+        let event = ComPortEvent::Command(ComPortCommand::DataSize(8));
+        assert_eq!(hear(&mut ComPort::new(false), &[2, 8]), Some(event));
+    }
+
+    #[test]
+    fn either_end_can_be_suspended_and_resumed() {
+        for (mut end, suspend, resume) in
+            [(ComPort::new(true), 108, 109), (ComPort::new(false), 8, 9)]
+        {
+            assert_eq!(hear(&mut end, &[suspend]), Some(ComPortEvent::Suspended(true)));
+            assert!(end.is_suspended());
+            assert_eq!(hear(&mut end, &[resume]), Some(ComPortEvent::Suspended(false)));
+            assert!(!end.is_suspended());
+        }
+    }
+
+    #[test]
+    fn commands_that_nobody_answers_have_a_limit() {
+        let mut user = ComPort::new(true);
+        let said = (0..100).filter(|_| user.say(&ComPortCommand::Purge(1)).is_some());
+        assert_eq!(said.count(), AWAITED_MAX);
+    }
+}

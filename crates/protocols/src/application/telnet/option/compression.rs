@@ -1,0 +1,375 @@
+//! MCCP2 and MCCP3 (options 86 and 87): one direction of the stream is compressed.
+//!
+//! The server performs both options. By COMPRESS2 it compresses what it sends, by COMPRESS3 it
+//! lets the user compress what he sends. Who compresses says IAC SB, the option, IAC SE, and the
+//! very next byte is the first of the compressed stream. The stream is zlib's (RFC 1950) by the
+//! rules; gzip (RFC 1952) and bare deflate (RFC 1951) are in the wild, and told apart by how they
+//! begin. Where it ends, what follows is plain again.
+//!
+//! Compression is no part of [`Telnet`](crate::application::telnet::Telnet): it stands before it
+//! on the way in and behind it on the way out.
+//!
+//! ```text
+//! in:   while input is not empty
+//!           if the decompressor runs: inflate a piece of input, and give that to Telnet
+//!           else: give input to Telnet; at CompressionStarted start the decompressor
+//! out:  of the output, up to the turn: as it is, or through the compressor if it is compressed
+//! ```
+//!
+//! A megabyte of nothing takes a kilobyte. What comes out is handed on in pieces of the caller's
+//! size, so it costs time and no memory; and one who sends more than [`EXPANSION_MAX`] times what
+//! he spent, beyond a first [`EXPANSION_FREE_BYTES`], is refused.
+
+use crate::Cx;
+use crate::meter::Counter;
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+use core::fmt;
+use miniz_oxide::deflate::core::{CompressorOxide, TDEFLFlush, TDEFLStatus, compress};
+use miniz_oxide::inflate::stream::{InflateState, inflate};
+use miniz_oxide::{DataFormat, MZError, MZFlush, MZStatus};
+
+/// How many bytes may come out for one that came in; ours. Text of a session has about 5.
+const EXPANSION_MAX: u64 = 100;
+
+/// How many bytes may come out whatever came in; ours: screens of blanks at the start.
+const EXPANSION_FREE_BYTES: u64 = 1 << 20;
+
+/// The most bytes of names in the header of gzip; ours.
+const GZIP_HEADER_MAX_BYTES: usize = 1024;
+
+/// The bytes behind a gzip stream: check sum and length, which are not looked at.
+const GZIP_TRAILER_BYTES: usize = 8;
+
+/// What the compressor writes in one piece.
+const PIECE_BYTES: usize = 4096;
+
+/// Why a compressed stream was refused. Nothing of the connection can be read any more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DecompressError {
+    /// It is not compressed, or broken.
+    Corrupt,
+    /// It becomes far more than it is.
+    Expands,
+}
+
+/// Makes the compressed direction of a connection plain again.
+#[derive(Default)]
+pub struct Decompressor {
+    state: State,
+    bytes_in: u64,
+    bytes_out: u64,
+}
+
+#[derive(Default)]
+enum State {
+    #[default]
+    Plain,
+    /// The first bytes, which say what kind of stream it is.
+    Beginning(Vec<u8>),
+    Inflating {
+        inflate: Box<InflateState>,
+        trailer_bytes: usize,
+    },
+    /// Behind the stream, so many bytes that are not looked at.
+    Ending(usize),
+    Refused(DecompressError),
+}
+
+impl fmt::Debug for Decompressor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let state = match self.state {
+            State::Plain => "plain",
+            State::Beginning(_) => "beginning",
+            State::Inflating { .. } => "inflating",
+            State::Ending(_) => "ending",
+            State::Refused(_) => "refused",
+        };
+        f.debug_struct("Decompressor").field("state", &state).finish_non_exhaustive()
+    }
+}
+
+impl Decompressor {
+    /// Takes note that the next byte of the input is the first of a compressed stream.
+    pub fn start(&mut self) {
+        *self = Self { state: State::Beginning(Vec::new()), ..Self::default() };
+    }
+
+    /// Returns whether the input is compressed.
+    #[must_use]
+    pub fn is_on(&self) -> bool {
+        !matches!(self.state, State::Plain)
+    }
+
+    /// Inflates the next piece of `input` into `output`, and moves `input` past what it took.
+    ///
+    /// Returns how many bytes were written. Call it while `input` is not empty and
+    /// [`Decompressor::is_on`], and again after `output` was filled to its end.
+    ///
+    /// # Errors
+    ///
+    /// When the stream is broken, or expands beyond measure; then nothing more can be read.
+    pub fn inflate(
+        &mut self,
+        input: &mut &[u8],
+        output: &mut [u8],
+        cx: &mut Cx<'_>,
+    ) -> Result<usize, DecompressError> {
+        self.advance(input, output).inspect_err(|error| {
+            if !matches!(self.state, State::Refused(_)) {
+                cx.meter.count(Counter::TelnetCompressedRefused);
+                self.state = State::Refused(*error);
+            }
+        })
+    }
+
+    fn advance(&mut self, input: &mut &[u8], output: &mut [u8]) -> Result<usize, DecompressError> {
+        loop {
+            match &mut self.state {
+                State::Plain => return Ok(0),
+                State::Refused(error) => return Err(*error),
+                State::Beginning(_) => {
+                    if !self.begin(input)? {
+                        return Ok(0);
+                    }
+                }
+                State::Ending(left) => {
+                    let skipped = (*left).min(input.len());
+                    *input = input.get(skipped..).unwrap_or_default();
+                    *left -= skipped;
+                    if *left == 0 {
+                        self.state = State::Plain;
+                    }
+                    return Ok(0);
+                }
+                State::Inflating { .. } => return self.run(input, output),
+            }
+        }
+    }
+
+    /// Takes bytes until the kind of the stream is known. Returns whether it is.
+    fn begin(&mut self, input: &mut &[u8]) -> Result<bool, DecompressError> {
+        let State::Beginning(head) = &mut self.state else { return Ok(true) };
+        while let Some((&byte, rest)) = input.split_first() {
+            *input = rest;
+            self.bytes_in += 1;
+            head.push(byte);
+            let Some((format, trailer_bytes)) = kind(head)? else { continue };
+            let mut inflater = InflateState::new_boxed(format);
+            // The head of gzip is gone; that of the others is part of what is inflated, and
+            // too short to become anything.
+            if trailer_bytes == 0 {
+                let fed = inflate(&mut inflater, head, &mut [], MZFlush::None);
+                if fed.bytes_consumed != head.len() {
+                    return Err(DecompressError::Corrupt);
+                }
+            }
+            self.state = State::Inflating { inflate: inflater, trailer_bytes };
+            return Ok(true);
+        }
+        Ok(false)
+    }
+
+    fn run(&mut self, input: &mut &[u8], output: &mut [u8]) -> Result<usize, DecompressError> {
+        let State::Inflating { inflate: inflater, trailer_bytes } = &mut self.state else {
+            return Ok(0);
+        };
+        let done = inflate(inflater, input, output, MZFlush::None);
+        *input = input.get(done.bytes_consumed..).unwrap_or_default();
+        self.bytes_in += done.bytes_consumed as u64;
+        self.bytes_out += done.bytes_written as u64;
+        match done.status {
+            Ok(MZStatus::StreamEnd) => self.state = State::Ending(*trailer_bytes),
+            // To come no further for want of input is no error.
+            Ok(_) | Err(MZError::Buf) => {}
+            Err(_) => return Err(DecompressError::Corrupt),
+        }
+        let allowed = self.bytes_in.saturating_mul(EXPANSION_MAX) + EXPANSION_FREE_BYTES;
+        if self.bytes_out > allowed {
+            Err(DecompressError::Expands)
+        } else {
+            Ok(done.bytes_written)
+        }
+    }
+}
+
+/// Returns what kind of stream begins with `head` and how many bytes stand behind it, once known.
+fn kind(head: &[u8]) -> Result<Option<(DataFormat, usize)>, DecompressError> {
+    match *head {
+        // RFC 1952: no deflate stream of use begins with a 0x1f, whose block type is reserved.
+        [0x1f] => Ok(None),
+        [0x1f, 0x8b, ..] => match gzip_header_len(head) {
+            Some(len) if len == head.len() => Ok(Some((DataFormat::Raw, GZIP_TRAILER_BYTES))),
+            _ if head.len() < GZIP_HEADER_MAX_BYTES => Ok(None),
+            _ => Err(DecompressError::Corrupt),
+        },
+        // RFC 1950: the method is 8, the window at most 32 KiB, and the two bytes are a multiple
+        // of 31.
+        [first] if first & 0x0f == 8 && first >> 4 <= 7 => Ok(None),
+        [first, second] if first & 0x0f == 8 && u16::from_be_bytes([first, second]) % 31 == 0 => {
+            Ok(Some((DataFormat::Zlib, 0)))
+        }
+        _ => Ok(Some((DataFormat::Raw, 0))),
+    }
+}
+
+/// Returns how long the header is that begins `head`, if all of it is there (RFC 1952 §2.3).
+fn gzip_header_len(head: &[u8]) -> Option<usize> {
+    let (fixed, mut rest) = head.split_at_checked(10)?;
+    let flags = *fixed.get(3)?;
+    if flags & 4 != 0 {
+        let (len, after) = rest.split_first_chunk()?;
+        rest = after.get(usize::from(u16::from_le_bytes(*len))..)?;
+    }
+    // A name and a comment, each to its NUL.
+    for flag in [8, 16] {
+        if flags & flag != 0 {
+            let end = rest.iter().position(|&byte| byte == 0)?;
+            rest = rest.get(end + 1..)?;
+        }
+    }
+    if flags & 2 != 0 {
+        rest = rest.get(2..)?;
+    }
+    Some(head.len() - rest.len())
+}
+
+/// Compresses one direction of a connection.
+pub struct Compressor(Box<CompressorOxide>);
+
+impl fmt::Debug for Compressor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Compressor")
+    }
+}
+
+impl Default for Compressor {
+    fn default() -> Self {
+        let mut compressor = Box::<CompressorOxide>::default();
+        // zlib's own default, which all can read and few do better than.
+        compressor.set_format_and_level(DataFormat::Zlib, 6);
+        Self(compressor)
+    }
+}
+
+impl Compressor {
+    /// Compresses `input` and puts it behind `output`, so that the other can read all of it now.
+    pub fn compress(&mut self, input: &[u8], output: &mut Vec<u8>) {
+        self.put(input, output, TDEFLFlush::Sync);
+    }
+
+    /// Ends the stream behind `output`. What follows is plain; the next stream needs a new one.
+    pub fn finish(mut self, output: &mut Vec<u8>) {
+        self.put(&[], output, TDEFLFlush::Finish);
+    }
+
+    fn put(&mut self, mut input: &[u8], output: &mut Vec<u8>, flush: TDEFLFlush) {
+        let mut piece = [0; PIECE_BYTES];
+        loop {
+            let (status, taken, made) = compress(&mut self.0, input, &mut piece, flush);
+            output.extend_from_slice(piece.get(..made).unwrap_or_default());
+            input = input.get(taken..).unwrap_or_default();
+            let is_full = made == piece.len();
+            if status != TDEFLStatus::Okay || (input.is_empty() && !is_full) {
+                return;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cx::testing::Lab;
+    use miniz_oxide::deflate::{compress_to_vec, compress_to_vec_zlib};
+    use proptest::prelude::*;
+    use std::vec;
+
+    /// Inflates `pieces` and returns what came out, and what was left as plain.
+    fn inflated<'a>(
+        pieces: impl IntoIterator<Item = &'a [u8]>,
+    ) -> Result<(Vec<u8>, Vec<u8>), DecompressError> {
+        let (mut lab, mut decompressor) = (Lab::default(), Decompressor::default());
+        let (mut out, mut plain, mut buffer) = (Vec::new(), Vec::new(), [0; 64]);
+        decompressor.start();
+        for mut piece in pieces {
+            while decompressor.is_on() {
+                let written = decompressor.inflate(&mut piece, &mut buffer, &mut lab.cx())?;
+                out.extend_from_slice(&buffer[..written]);
+                if piece.is_empty() && written < buffer.len() {
+                    break;
+                }
+            }
+            plain.extend_from_slice(piece);
+        }
+        Ok((out, plain))
+    }
+
+    fn gzip(flags: u8, header: &[u8], text: &[u8]) -> Vec<u8> {
+        let fixed = [0x1f, 0x8b, 8, flags, 0, 0, 0, 0, 0, 3];
+        [&fixed[..], header, &compress_to_vec(text, 6), &[7; GZIP_TRAILER_BYTES]].concat()
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_compressed_in_pieces_is_inflated_in_others(
+            pieces in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..300), 0..9),
+            cut in 1..40_usize
+        ) {
+            let (mut compressor, mut wire) = (Compressor::default(), Vec::new());
+            for piece in &pieces {
+                compressor.compress(piece, &mut wire);
+            }
+            compressor.finish(&mut wire);
+            wire.extend_from_slice(b"plain");
+            prop_assert_eq!(inflated(wire.chunks(cut)), Ok((pieces.concat(), b"plain".to_vec())));
+        }
+
+        #[test]
+        fn all_three_kinds_are_told_apart_cut_anywhere(text in "[ -~]{0,200}", cut in 1..20_usize) {
+            let text = text.as_bytes();
+            let streams = [
+                compress_to_vec_zlib(text, 6),
+                compress_to_vec(text, 6),
+                gzip(0, b"", text),
+                gzip(2 | 4 | 8 | 16, b"\x03\0abcname\0comment\0\x07\x07", text),
+            ];
+            for stream in streams {
+                let stream = [&stream[..], b"plain"].concat();
+                prop_assert_eq!(inflated(stream.chunks(cut)), Ok((text.to_vec(), b"plain".to_vec())));
+            }
+        }
+
+        #[test]
+        fn any_bytes_are_inflated_or_refused(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
+            _ = inflated([&bytes[..]]);
+        }
+    }
+
+    #[test]
+    fn each_piece_can_be_read_before_the_next_is_sent() {
+        let (mut compressor, mut wire) = (Compressor::default(), Vec::new());
+        compressor.compress(b"login: ", &mut wire);
+        assert_eq!(inflated([&wire[..]]), Ok((b"login: ".to_vec(), vec![])));
+    }
+
+    #[test]
+    fn a_stream_that_becomes_a_thousand_times_itself_is_refused() {
+        let bomb = compress_to_vec_zlib(&vec![0; 8 << 20], 9);
+        assert_eq!(inflated([&bomb[..]]), Err(DecompressError::Expands));
+        let page = compress_to_vec_zlib(&vec![b' '; 1 << 20], 9);
+        assert_eq!(inflated([&page[..]]).map(|(out, _)| out.len()), Ok(1 << 20));
+    }
+
+    #[test]
+    fn a_broken_stream_is_refused_once_and_for_all() {
+        let (mut lab, mut decompressor) = (Lab::default(), Decompressor::default());
+        decompressor.start();
+        for _ in 0..2 {
+            let mut input = &b"\x78\x9c\xff\xff\xff\xff"[..];
+            let result = decompressor.inflate(&mut input, &mut [0; 64], &mut lab.cx());
+            assert_eq!(result, Err(DecompressError::Corrupt));
+        }
+        assert_eq!(lab.counted(Counter::TelnetCompressedRefused), 1);
+    }
+}

@@ -1,0 +1,71 @@
+//! X-DISPLAY-LOCATION (RFC 1096): where the user's X display is.
+//!
+//! A server asks SEND, and the user answers IS with `host:display.screen`. It says on which
+//! machine the user sits, and has broken clients and servers; so it is refused unless allowed.
+
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::fmt;
+
+const IS: u8 = 0;
+const SEND: u8 = 1;
+
+/// The longest location, in bytes; ours: a name of 255 bytes, and the numbers.
+const LOCATION_MAX_BYTES: usize = 264;
+
+/// What a subnegotiation of X-DISPLAY-LOCATION says.
+#[derive(Debug, PartialEq, Eq)]
+pub(in crate::application::telnet) enum Message {
+    Send,
+    Is(String),
+}
+
+impl Message {
+    pub(super) fn parse(content: &[u8]) -> Option<Self> {
+        match content {
+            [SEND] => Some(Self::Send),
+            [IS, location @ ..] => {
+                let is_location = location.len() <= LOCATION_MAX_BYTES
+                    && !location.is_empty()
+                    && location.iter().all(u8::is_ascii_graphic);
+                is_location.then(|| Self::Is(location.iter().copied().map(char::from).collect()))
+            }
+            _ => None,
+        }
+    }
+}
+
+impl fmt::Display for Message {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Send => f.write_str("SEND"),
+            Self::Is(location) => write!(f, "IS {location}"),
+        }
+    }
+}
+
+/// Returns the content that asks for the location.
+pub(in crate::application::telnet) fn send() -> [u8; 1] {
+    [SEND]
+}
+
+/// Returns the content that tells the graphic ASCII of `location`, as far as it may be long.
+pub(in crate::application::telnet) fn is(location: &str) -> Vec<u8> {
+    let graphic = location.bytes().filter(u8::is_ascii_graphic).take(LOCATION_MAX_BYTES);
+    core::iter::once(IS).chain(graphic).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn no_location_of_the_user_gets_a_command_onto_the_wire(location in any::<String>()) {
+            let content = is(&location);
+            prop_assert!(content.len() <= 1 + LOCATION_MAX_BYTES);
+            prop_assert!(content[1..].iter().all(u8::is_ascii_graphic));
+        }
+    }
+}

@@ -1,0 +1,377 @@
+//! NEW-ENVIRON (RFC 1572): variables of the user's environment.
+//!
+//! A server asks SEND, for all or by name; the user answers IS, and tells later changes by INFO.
+//! Each variable is VAR (one of the RFC's names) or USERVAR and its name, then VALUE and its value
+//! unless it has none. ESC stands before a byte of name or value that has one of these meanings.
+//!
+//! No option has done more harm. Clients have told everything to whoever asked; servers have put
+//! what came into the environment of a privileged program, or into its arguments. So the user
+//! here tells nothing but a list that was made for it, and names that are not on it he repeats
+//! without a value. The server asks for names of a list, by name, and what comes under another
+//! name is thrown away unread. Some servers have only 256 bytes for a subnegotiation, and so do
+//! some users: what is asked for is cut into as many.
+
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::fmt;
+
+const IS: u8 = 0;
+const SEND: u8 = 1;
+const INFO: u8 = 2;
+
+const VAR: u8 = 0;
+const VALUE: u8 = 1;
+const ESC: u8 = 2;
+const USERVAR: u8 = 3;
+
+/// The most bytes of one SEND; ours: what is in the wild takes 256 with its frame.
+const SEND_MAX_BYTES: usize = 240;
+
+/// The most bytes of one IS; ours.
+const IS_MAX_BYTES: usize = 1024;
+
+/// The most variables that are read in one subnegotiation; ours.
+const VARIABLES_MAX: usize = 64;
+
+/// The longest name, in bytes; ours.
+const NAME_MAX_BYTES: usize = 64;
+
+/// The longest value, in bytes; ours.
+const VALUE_MAX_BYTES: usize = 256;
+
+/// The names that are VAR; all others are USERVAR.
+const WELL_KNOWN: [&str; 6] = ["USER", "JOB", "ACCT", "PRINTER", "SYSTEMTYPE", "DISPLAY"];
+
+/// One variable of a user's environment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EnvironmentVariable {
+    /// Its name: graphic ASCII without `=`, at most 64 characters.
+    pub name: String,
+    /// Its value: no control characters, at most 256 bytes. `None` says that it is not set.
+    pub value: Option<String>,
+}
+
+impl EnvironmentVariable {
+    /// Makes a variable with a value.
+    #[must_use]
+    pub fn new(name: &str, value: &str) -> Self {
+        Self { name: String::from(name), value: Some(String::from(value)) }
+    }
+}
+
+/// What a subnegotiation of NEW-ENVIRON says.
+#[derive(Debug, PartialEq, Eq)]
+pub(in crate::application::telnet) enum Message {
+    Send(Vec<Wanted>),
+    Is(Vec<Variable>),
+    Info(Vec<Variable>),
+}
+
+/// What is asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(in crate::application::telnet) enum Wanted {
+    AllWellKnown,
+    AllOthers,
+    Named { is_well_known: bool, name: Vec<u8> },
+}
+
+/// A variable as it came.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(in crate::application::telnet) struct Variable {
+    name: Vec<u8>,
+    value: Option<Vec<u8>>,
+}
+
+impl Message {
+    pub(super) fn parse(content: &[u8]) -> Option<Self> {
+        let (&kind, list) = content.split_first()?;
+        match kind {
+            SEND => {
+                let wanted = |(marker, name): (u8, Vec<u8>)| match (marker, name.is_empty()) {
+                    (VAR, true) => Some(Wanted::AllWellKnown),
+                    (USERVAR, true) => Some(Wanted::AllOthers),
+                    (VAR | USERVAR, false) => {
+                        Some(Wanted::Named { is_well_known: marker == VAR, name })
+                    }
+                    _ => None,
+                };
+                pieces(list)?.into_iter().map(wanted).collect::<Option<_>>().map(Self::Send)
+            }
+            IS => variables(list).map(Self::Is),
+            INFO => variables(list).map(Self::Info),
+            _ => None,
+        }
+    }
+}
+
+impl fmt::Display for Message {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (verb, variables) = match self {
+            Self::Send(wanted) => {
+                f.write_str("SEND")?;
+                return wanted.iter().try_for_each(|wanted| match wanted {
+                    Wanted::AllWellKnown => f.write_str(" VAR"),
+                    Wanted::AllOthers => f.write_str(" USERVAR"),
+                    Wanted::Named { name, .. } => write!(f, " {}", name.escape_ascii()),
+                });
+            }
+            Self::Is(variables) => ("IS", variables),
+            Self::Info(variables) => ("INFO", variables),
+        };
+        f.write_str(verb)?;
+        variables.iter().try_for_each(|variable| match &variable.value {
+            Some(value) => {
+                write!(f, " {}=\"{}\"", variable.name.escape_ascii(), value.escape_ascii())
+            }
+            None => write!(f, " {}", variable.name.escape_ascii()),
+        })
+    }
+}
+
+/// Cuts a list at its markers, and takes the escapes out: each piece with its marker.
+fn pieces(list: &[u8]) -> Option<Vec<(u8, Vec<u8>)>> {
+    let mut pieces: Vec<(u8, Vec<u8>)> = Vec::new();
+    let mut bytes = list.iter().copied();
+    while let Some(byte) = bytes.next() {
+        if byte != ESC && matches!(byte, VAR | VALUE | USERVAR) {
+            // A variable has at most two pieces.
+            if pieces.len() == 2 * VARIABLES_MAX {
+                return None;
+            }
+            pieces.push((byte, Vec::new()));
+            continue;
+        }
+        let byte = if byte == ESC { bytes.next()? } else { byte };
+        pieces.last_mut()?.1.push(byte);
+    }
+    Some(pieces)
+}
+
+fn variables(list: &[u8]) -> Option<Vec<Variable>> {
+    let mut variables: Vec<Variable> = Vec::new();
+    for (marker, bytes) in pieces(list)? {
+        if marker != VALUE {
+            variables.push(Variable { name: bytes, value: None });
+            continue;
+        }
+        let variable = variables.last_mut()?;
+        if variable.value.replace(bytes).is_some() {
+            return None;
+        }
+    }
+    Some(variables)
+}
+
+/// What a user may tell.
+#[derive(Debug)]
+pub(in crate::application::telnet) struct Told(Vec<EnvironmentVariable>);
+
+impl Told {
+    /// Takes the list that the user allows; what cannot be told as it is, is left out.
+    pub(in crate::application::telnet) fn new(allowed: &[EnvironmentVariable]) -> Self {
+        let is_told = |variable: &&EnvironmentVariable| {
+            is_name(variable.name.as_bytes())
+                && variable.value.as_ref().is_some_and(|value| is_value(value))
+        };
+        Self(allowed.iter().filter(is_told).take(VARIABLES_MAX).cloned().collect())
+    }
+
+    /// Returns the content that answers a SEND.
+    pub(in crate::application::telnet) fn answer(&self, wanted: &[Wanted]) -> Vec<u8> {
+        let mut content = Vec::from([IS]);
+        let mut told: Vec<&[u8]> = Vec::new();
+        let all = [Wanted::AllWellKnown, Wanted::AllOthers];
+        // RFC 1572: SEND without a list asks for everything.
+        let wanted = if wanted.is_empty() { &all } else { wanted };
+        for wanted in wanted {
+            match wanted {
+                Wanted::AllWellKnown => self.put_all(true, &mut content, &mut told),
+                Wanted::AllOthers => self.put_all(false, &mut content, &mut told),
+                Wanted::Named { is_well_known, name } => {
+                    let known = self.0.iter().find(|variable| variable.name.as_bytes() == name);
+                    let value = known.and_then(|variable| variable.value.as_deref());
+                    put(&mut content, &mut told, *is_well_known, name, value);
+                }
+            }
+        }
+        content
+    }
+
+    fn put_all<'a>(
+        &'a self,
+        are_well_known: bool,
+        content: &mut Vec<u8>,
+        told: &mut Vec<&'a [u8]>,
+    ) {
+        let of_kind = |variable: &&EnvironmentVariable| {
+            WELL_KNOWN.contains(&variable.name.as_str()) == are_well_known
+        };
+        for variable in self.0.iter().filter(of_kind) {
+            let name = variable.name.as_bytes();
+            put(content, told, are_well_known, name, variable.value.as_deref());
+        }
+    }
+}
+
+/// Puts a variable behind `content`, if it is not there and finds room.
+fn put<'a>(
+    content: &mut Vec<u8>,
+    told: &mut Vec<&'a [u8]>,
+    is_well_known: bool,
+    name: &'a [u8],
+    value: Option<&str>,
+) {
+    if told.contains(&name) || name.len() > NAME_MAX_BYTES {
+        return;
+    }
+    let before = content.len();
+    content.push(if is_well_known { VAR } else { USERVAR });
+    put_escaped(content, name);
+    if let Some(value) = value {
+        content.push(VALUE);
+        put_escaped(content, value.as_bytes());
+    }
+    if content.len() > IS_MAX_BYTES {
+        content.truncate(before);
+    } else {
+        told.push(name);
+    }
+}
+
+fn put_escaped(content: &mut Vec<u8>, text: &[u8]) {
+    for &byte in text {
+        if matches!(byte, VAR | VALUE | ESC | USERVAR) {
+            content.push(ESC);
+        }
+        content.push(byte);
+    }
+}
+
+/// What a server asks for, and takes.
+#[derive(Debug)]
+pub(in crate::application::telnet) struct Asked(Vec<String>);
+
+impl Asked {
+    /// Takes the names of the settings; what is no name is left out.
+    pub(in crate::application::telnet) fn new(names: &[String]) -> Self {
+        let names = names.iter().filter(|name| is_name(name.as_bytes()));
+        Self(names.take(VARIABLES_MAX).cloned().collect())
+    }
+
+    /// Returns the contents that ask for every name, each short enough for anyone.
+    pub(in crate::application::telnet) fn requests(&self) -> Vec<Vec<u8>> {
+        let (mut requests, mut content) = (Vec::new(), Vec::from([SEND]));
+        for name in &self.0 {
+            let is_well_known = WELL_KNOWN.contains(&name.as_str());
+            if content.len() + 1 + name.len() > SEND_MAX_BYTES {
+                requests.push(core::mem::replace(&mut content, Vec::from([SEND])));
+            }
+            content.push(if is_well_known { VAR } else { USERVAR });
+            content.extend_from_slice(name.as_bytes());
+        }
+        // SEND without a name would ask for everything.
+        if content.len() > 1 {
+            requests.push(content);
+        }
+        requests
+    }
+
+    /// Returns those of `variables` that were asked for and can be what they say, and how many
+    /// were not.
+    pub(in crate::application::telnet) fn sift(
+        &self,
+        variables: Vec<Variable>,
+    ) -> (Vec<EnvironmentVariable>, usize) {
+        let count = variables.len();
+        let sifted: Vec<_> = variables.into_iter().filter_map(|it| self.take(it)).collect();
+        let refused = count - sifted.len();
+        (sifted, refused)
+    }
+
+    fn take(&self, variable: Variable) -> Option<EnvironmentVariable> {
+        let name = self.0.iter().find(|name| name.as_bytes() == variable.name)?;
+        let value = match variable.value {
+            Some(value) => Some(String::from_utf8(value).ok().filter(|value| is_value(value))?),
+            None => None,
+        };
+        Some(EnvironmentVariable { name: name.clone(), value })
+    }
+}
+
+fn is_name(name: &[u8]) -> bool {
+    let is_good = |&byte: &u8| byte.is_ascii_graphic() && byte != b'=';
+    !name.is_empty() && name.len() <= NAME_MAX_BYTES && name.iter().all(is_good)
+}
+
+fn is_value(value: &str) -> bool {
+    value.len() <= VALUE_MAX_BYTES && !value.chars().any(char::is_control)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::format;
+
+    fn named(name: &str) -> Wanted {
+        let is_well_known = WELL_KNOWN.contains(&name);
+        Wanted::Named { is_well_known, name: name.as_bytes().to_vec() }
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_told_is_read_the_same(
+            names in prop::collection::btree_set("[!-<>-~]{1,20}", 0..8),
+            value in "[^\\p{Cc}]{0,20}"
+        ) {
+            let told: Vec<_> =
+                names.iter().map(|name| EnvironmentVariable::new(name, &value)).collect();
+            let wanted: Vec<_> = names.iter().map(|name| named(name)).collect();
+            let asked = Asked::new(&names.iter().cloned().collect::<Vec<_>>());
+            prop_assume!(!wanted.is_empty());
+            let content = Told::new(&told).answer(&wanted);
+            let Some(Message::Is(variables)) = Message::parse(&content) else { panic!("no IS") };
+            prop_assert_eq!(asked.sift(variables), (told, 0));
+        }
+
+        #[test]
+        fn any_bytes_are_read_or_refused(content in prop::collection::vec(0..8_u8, 0..200)) {
+            if let Some(message) = Message::parse(&content) {
+                let words = format!("{message}");
+                prop_assert!(words.is_ascii());
+            }
+        }
+    }
+
+    #[test]
+    fn a_name_that_is_not_allowed_is_repeated_without_a_value() {
+        let told = Told::new(&[EnvironmentVariable::new("LANG", "C")]);
+        let content = told.answer(&[named("USER"), named("LANG"), named("LANG")]);
+        assert_eq!(content, b"\0\0USER\x03LANG\x01C");
+    }
+
+    #[test]
+    fn everything_is_no_more_than_what_is_allowed() {
+        let told = Told::new(&[
+            EnvironmentVariable::new("LANG", "C"),
+            EnvironmentVariable::new("USER", "a\nb"),
+            EnvironmentVariable::new("DISPLAY", ":0"),
+        ]);
+        assert_eq!(told.answer(&[]), b"\0\0DISPLAY\x01:0\x03LANG\x01C");
+        assert_eq!(told.answer(&[Wanted::AllOthers]), b"\0\x03LANG\x01C");
+    }
+
+    #[test]
+    fn an_answer_has_a_limit_whatever_is_asked() {
+        let wanted: Vec<_> = (0..500).map(|n| named(&format!("{n:050}"))).collect();
+        assert!(Told::new(&[]).answer(&wanted).len() <= IS_MAX_BYTES);
+    }
+
+    #[test]
+    fn requests_are_cut_to_what_others_have_room_for() {
+        let names: Vec<_> = (0..60).map(|n| format!("{n:020}")).collect();
+        let requests = Asked::new(&names).requests();
+        assert!(requests.len() > 1 && requests.iter().all(|it| it.len() <= SEND_MAX_BYTES));
+        assert_eq!(Asked::new(&[]).requests(), Vec::<Vec<u8>>::new());
+    }
+}

@@ -1,0 +1,66 @@
+//! TOGGLE-FLOW-CONTROL (RFC 1372): whether the user's terminal acts on XOFF and XON.
+//!
+//! The server says OFF when a program wants these two characters for itself, and ON when it is
+//! done; and whether only XON lets output go on, or any key.
+
+use core::fmt;
+
+/// What the terminal is to do with XOFF and XON.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FlowControl {
+    /// They are data.
+    Off,
+    /// XOFF stops the output, XON lets it go on.
+    On,
+    /// Any character lets the output go on.
+    RestartAny,
+    /// Only XON lets the output go on.
+    RestartXon,
+}
+
+impl FlowControl {
+    pub(super) fn parse(content: &[u8]) -> Option<Self> {
+        match content {
+            [0] => Some(Self::Off),
+            [1] => Some(Self::On),
+            [2] => Some(Self::RestartAny),
+            [3] => Some(Self::RestartXon),
+            _ => None,
+        }
+    }
+
+    pub(in crate::application::telnet) const fn content(self) -> [u8; 1] {
+        [match self {
+            Self::Off => 0,
+            Self::On => 1,
+            Self::RestartAny => 2,
+            Self::RestartXon => 3,
+        }]
+    }
+}
+
+impl fmt::Display for FlowControl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Off => "OFF",
+            Self::On => "ON",
+            Self::RestartAny => "RESTART-ANY",
+            Self::RestartXon => "RESTART-XON",
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn what_is_read_is_written_the_same(content in prop::collection::vec(any::<u8>(), 0..3)) {
+            if let Some(flow) = FlowControl::parse(&content) {
+                prop_assert_eq!(&flow.content()[..], &content[..]);
+            }
+        }
+    }
+}

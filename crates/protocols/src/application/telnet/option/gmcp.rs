@@ -1,0 +1,77 @@
+//! GMCP: messages between a MUD and its user, each a name and perhaps a value in JSON.
+//!
+//! A name is one or more words with dots between; a space ends it, and the rest is the value. The
+//! value is handed on as text: what it means is the business of who knows the name.
+
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::fmt;
+
+/// The longest name, in bytes; ours.
+const NAME_MAX_BYTES: usize = 128;
+
+/// A message.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Gmcp {
+    /// Its name: 1 to 128 graphic ASCII characters.
+    pub name: String,
+    /// Its value in JSON, perhaps empty. It was not looked at.
+    pub value: String,
+}
+
+impl Gmcp {
+    pub(super) fn parse(content: &[u8]) -> Option<Self> {
+        let text = core::str::from_utf8(content).ok()?;
+        let (name, value) = text.split_once(' ').unwrap_or((text, ""));
+        is_name(name).then(|| Self { name: String::from(name), value: String::from(value) })
+    }
+
+    /// Returns the content, unless the name is none.
+    pub(in crate::application::telnet) fn content(&self) -> Option<Vec<u8>> {
+        if !is_name(&self.name) {
+            return None;
+        }
+        let mut content = Vec::from(self.name.as_bytes());
+        if !self.value.is_empty() {
+            content.push(b' ');
+            content.extend_from_slice(self.value.as_bytes());
+        }
+        Some(content)
+    }
+}
+
+impl fmt::Display for Gmcp {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.name, self.value.escape_debug())
+    }
+}
+
+fn is_name(name: &str) -> bool {
+    (1..=NAME_MAX_BYTES).contains(&name.len()) && name.bytes().all(|byte| byte.is_ascii_graphic())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn a_message_is_read_as_it_was_written(name in "[!-~]{1,128}", value in any::<String>()) {
+            let message = Gmcp { name, value };
+            prop_assert_eq!(Gmcp::parse(&message.content().unwrap()), Some(message));
+        }
+
+        #[test]
+        fn any_bytes_are_read_or_refused(content in prop::collection::vec(any::<u8>(), 0..200)) {
+            _ = Gmcp::parse(&content);
+        }
+    }
+
+    #[test]
+    fn a_message_without_a_name_makes_no_sense() {
+        assert_eq!(Gmcp::parse(b""), None);
+        assert_eq!(Gmcp::parse(b" {}"), None);
+        assert_eq!(Gmcp::parse(b"Core.Hello\n{}"), None);
+    }
+}

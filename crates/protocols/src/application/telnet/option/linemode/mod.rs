@@ -1,0 +1,350 @@
+//! LINEMODE (RFC 1184): the user's side edits lines, so that a far server hears of whole ones.
+//!
+//! The server asks for it, and sets the MODE: whether lines are edited (EDIT), whether characters
+//! that signal become commands (TRAPSIG), how tabs (SOFT_TAB) and control characters (LIT_ECHO)
+//! are shown. The user answers a new mode by the same with MODE_ACK. Which character does what is
+//! agreed by SLC (`slc`). By FORWARDMASK the server may name characters besides the ends of lines
+//! at which what was typed so far is sent; the user may refuse that, as he would an option.
+//!
+//! What is here agrees on these three and keeps them; to edit is the business of the caller.
+
+pub(in crate::application::telnet) mod slc;
+
+use crate::application::telnet::command::Verb;
+use crate::application::telnet::{Command, Event};
+use alloc::vec::Vec;
+use core::fmt;
+use slc::Triplet;
+pub use slc::{SlcFunction, SlcLevel, SlcTable, SpecialCharacter};
+
+const MODE: u8 = 1;
+const FORWARDMASK: u8 = 2;
+const SLC: u8 = 3;
+
+/// The bytes of a mask that has a bit for every character.
+const MASK_BYTES: usize = 32;
+
+/// How lines are edited: the bits of MODE.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LinemodeMode(u8);
+
+impl LinemodeMode {
+    /// Nothing is edited: what is typed is sent.
+    pub const NONE: Self = Self(0);
+    /// Lines are edited here, and sent when they are whole.
+    pub const EDIT: Self = Self(1);
+    /// Characters that signal are sent as commands.
+    pub const TRAP_SIGNALS: Self = Self(2);
+    /// Tabs are shown as spaces.
+    pub const SOFT_TAB: Self = Self(8);
+    /// Control characters are shown as they are, not as `^X`.
+    pub const LITERAL_ECHO: Self = Self(16);
+
+    /// The answer to a mode, and no part of one.
+    const ACK: u8 = 4;
+    /// All that RFC 1184 knows.
+    const KNOWN: u8 = 1 | 2 | 8 | 16;
+
+    /// Returns the mode with all of `other` too.
+    #[must_use]
+    pub const fn with(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+
+    /// Returns whether all of `other` is in the mode.
+    #[must_use]
+    pub const fn has(self, other: Self) -> bool {
+        self.0 & other.0 == other.0
+    }
+}
+
+impl fmt::Display for LinemodeMode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names = [(1, "EDIT"), (2, "TRAPSIG"), (8, "SOFT_TAB"), (16, "LIT_ECHO")];
+        let mut names = names.iter().filter(|(bit, _)| self.0 & bit != 0);
+        let Some((_, first)) = names.next() else { return f.write_str("no bits") };
+        f.write_str(first)?;
+        names.try_for_each(|(_, name)| write!(f, "|{name}"))
+    }
+}
+
+/// What has changed in how lines are edited.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LinemodeEvent {
+    /// The mode, for a user; the user's answer to a mode, for a server.
+    Mode(LinemodeMode),
+    /// Some of the special characters: look at [`Linemode::characters`].
+    Characters,
+    /// The characters at which a line is sent: look at [`Linemode::forwards`].
+    ForwardMask,
+    /// The user does not send at any characters but the ends of lines, for a server.
+    ForwardMaskRefused,
+}
+
+/// What a subnegotiation of LINEMODE says.
+#[derive(Debug, PartialEq, Eq)]
+pub(in crate::application::telnet) enum Message {
+    Mode { mode: LinemodeMode, is_answer: bool },
+    ForwardMask(Verb, Vec<u8>),
+    Slc(Vec<Triplet>),
+}
+
+impl Message {
+    pub(super) fn parse(content: &[u8]) -> Option<Self> {
+        match content {
+            [MODE, bits] => {
+                let mode = LinemodeMode(bits & LinemodeMode::KNOWN);
+                Some(Self::Mode { mode, is_answer: bits & LinemodeMode::ACK != 0 })
+            }
+            [SLC, triplets @ ..] => slc::parse(triplets).map(Self::Slc),
+            [verb, FORWARDMASK, mask @ ..] if mask.len() <= MASK_BYTES => {
+                let verb = Verb::from_code(*verb)?;
+                (mask.is_empty() || verb == Verb::Do)
+                    .then(|| Self::ForwardMask(verb, mask.to_vec()))
+            }
+            _ => None,
+        }
+    }
+}
+
+impl fmt::Display for Message {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Mode { mode, is_answer: false } => write!(f, "MODE {mode}"),
+            Self::Mode { mode, is_answer: true } => write!(f, "MODE {mode}|MODE_ACK"),
+            Self::ForwardMask(verb, mask) if mask.is_empty() => write!(f, "{verb} FORWARDMASK"),
+            Self::ForwardMask(verb, mask) => {
+                let bits: u32 = mask.iter().map(|byte| byte.count_ones()).sum();
+                write!(f, "{verb} FORWARDMASK of {bits} characters")
+            }
+            Self::Slc(triplets) => {
+                f.write_str("SLC")?;
+                triplets.iter().try_for_each(|triplet| write!(f, " {triplet}"))
+            }
+        }
+    }
+}
+
+/// What is agreed about the editing of lines.
+#[derive(Debug)]
+pub struct Linemode {
+    is_user: bool,
+    mode: LinemodeMode,
+    /// A server: what it has asked for and has no answer to.
+    asked_mode: Option<LinemodeMode>,
+    forward_mask: Option<[u8; MASK_BYTES]>,
+    characters: SlcTable,
+}
+
+/// What to answer, each the content of a subnegotiation, and what to tell the caller.
+pub(in crate::application::telnet) type Reply = (Vec<Vec<u8>>, Option<Event<'static>>);
+
+const NOTHING: Reply = (Vec::new(), None);
+
+impl Linemode {
+    pub(in crate::application::telnet) fn new(is_user: bool) -> Self {
+        let characters = SlcTable::default();
+        let mode = LinemodeMode::NONE;
+        Self { is_user, mode, asked_mode: None, forward_mask: None, characters }
+    }
+
+    /// Returns how lines are edited.
+    #[must_use]
+    pub fn mode(&self) -> LinemodeMode {
+        self.mode
+    }
+
+    /// Returns which character does what.
+    #[must_use]
+    pub fn characters(&self) -> &SlcTable {
+        &self.characters
+    }
+
+    /// Returns whether what was typed is sent at `character`, whether the line has ended or not.
+    #[must_use]
+    pub fn forwards(&self, character: u8) -> bool {
+        let is_forward = |function| self.characters.get(function).character() == Some(character);
+        let mask_byte =
+            self.forward_mask.as_ref().and_then(|mask| mask.get(usize::from(character / 8)));
+        mask_byte.is_some_and(|bits| bits & (0x80 >> (character % 8)) != 0)
+            || is_forward(SlcFunction::FORW1)
+            || is_forward(SlcFunction::FORW2)
+    }
+
+    /// Returns the command that a character is to be sent as, where signals are trapped.
+    #[must_use]
+    pub fn signal(&self, character: u8) -> Option<Command> {
+        if !self.mode.has(LinemodeMode::TRAP_SIGNALS) {
+            return None;
+        }
+        let signals = [
+            (SlcFunction::SYNCH, Command::DataMark),
+            (SlcFunction::BRK, Command::Break),
+            (SlcFunction::IP, Command::InterruptProcess),
+            (SlcFunction::AO, Command::AbortOutput),
+            (SlcFunction::AYT, Command::AreYouThere),
+            (SlcFunction::ABORT, Command::Abort),
+            (SlcFunction::EOF, Command::EndOfFile),
+            (SlcFunction::SUSP, Command::Suspend),
+        ];
+        let is_it = |function| self.characters.get(function).character() == Some(character);
+        signals.iter().find(|(function, _)| is_it(*function)).map(|(_, command)| *command)
+    }
+
+    /// Returns what is said when the option comes on: a user tells his characters.
+    pub(in crate::application::telnet) fn begin(&mut self) -> Option<Vec<u8>> {
+        *self = Self::new(self.is_user);
+        self.is_user.then(|| slc::content(&self.characters.all()))
+    }
+
+    /// Returns the content by which a server asks for a mode.
+    pub(in crate::application::telnet) fn ask_mode(&mut self, mode: LinemodeMode) -> [u8; 2] {
+        self.asked_mode = Some(mode);
+        [MODE, mode.0]
+    }
+
+    /// Returns the content by which a server asks that lines be sent at these characters too.
+    pub(in crate::application::telnet) fn ask_forward_mask(&self, mask: &[u8; 32]) -> Vec<u8> {
+        let mut content = Vec::from([Verb::Do.code(), FORWARDMASK]);
+        content.extend_from_slice(mask);
+        content
+    }
+
+    /// Returns the content by which one end wants a special character otherwise.
+    pub(in crate::application::telnet) fn ask_character(
+        &mut self,
+        function: SlcFunction,
+        character: SpecialCharacter,
+    ) -> Vec<u8> {
+        slc::content(&[self.characters.set(function, character)])
+    }
+
+    pub(in crate::application::telnet) fn receive(&mut self, message: &Message) -> Option<Reply> {
+        match message {
+            Message::Mode { mode, is_answer } => Some(self.on_mode(*mode, *is_answer)),
+            Message::Slc(triplets) => Some(self.on_slc(triplets)),
+            Message::ForwardMask(verb, mask) => self.on_forward_mask(*verb, mask),
+        }
+    }
+
+    fn on_mode(&mut self, mode: LinemodeMode, is_answer: bool) -> Reply {
+        match (self.is_user, is_answer) {
+            // What holds already is not answered, or two would answer each other for ever.
+            (true, false) if mode == self.mode => NOTHING,
+            (true, false) => {
+                self.mode = mode;
+                let answer = Vec::from([MODE, mode.0 | LinemodeMode::ACK]);
+                (Vec::from([answer]), Some(Event::Linemode(LinemodeEvent::Mode(mode))))
+            }
+            (true, true) => NOTHING,
+            // RFC 1184 §2.2: an answer that is not to what was asked last is ignored; a user may
+            // take away what he cannot do.
+            (false, true) => match self.asked_mode {
+                Some(asked) if asked.has(mode) => {
+                    (self.mode, self.asked_mode) = (mode, None);
+                    (Vec::new(), Some(Event::Linemode(LinemodeEvent::Mode(mode))))
+                }
+                _ => NOTHING,
+            },
+            (false, false) => NOTHING,
+        }
+    }
+
+    fn on_slc(&mut self, triplets: &[Triplet]) -> Reply {
+        let (answers, has_changed) = self.characters.receive(triplets);
+        let event = has_changed.then_some(Event::Linemode(LinemodeEvent::Characters));
+        let answers = if answers.is_empty() { None } else { Some(slc::content(&answers)) };
+        (answers.into_iter().collect(), event)
+    }
+
+    fn on_forward_mask(&mut self, verb: Verb, mask: &[u8]) -> Option<Reply> {
+        let event = Some(Event::Linemode(LinemodeEvent::ForwardMask));
+        match (self.is_user, verb) {
+            (true, Verb::Do) => {
+                let mut whole = [0; MASK_BYTES];
+                for (place, byte) in whole.iter_mut().zip(mask) {
+                    *place = *byte;
+                }
+                self.forward_mask = Some(whole);
+                Some((Vec::from([Vec::from([Verb::Will.code(), FORWARDMASK])]), event))
+            }
+            (true, Verb::Dont) => {
+                self.forward_mask.take()?;
+                Some((Vec::from([Vec::from([Verb::Wont.code(), FORWARDMASK])]), event))
+            }
+            (false, Verb::Will) => Some((Vec::new(), event)),
+            (false, Verb::Wont) => {
+                let event = Event::Linemode(LinemodeEvent::ForwardMaskRefused);
+                Some((Vec::new(), Some(event)))
+            }
+            (true, Verb::Will | Verb::Wont) | (false, Verb::Do | Verb::Dont) => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn hear(end: &mut Linemode, content: &[u8]) -> Option<Reply> {
+        end.receive(&Message::parse(content)?)
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_read_or_refused(
+            contents in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..99), 0..9),
+            is_user: bool
+        ) {
+            let mut end = Linemode::new(is_user);
+            for content in contents {
+                if let Some((answers, _)) = hear(&mut end, &content) {
+                    prop_assert!(answers.iter().map(Vec::len).sum::<usize>() <= content.len() + 93);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_new_mode_is_answered_once_and_an_old_one_not() {
+        let mut user = Linemode::new(true);
+        let mode = LinemodeMode::EDIT.with(LinemodeMode::TRAP_SIGNALS);
+        let (answers, event) = hear(&mut user, &[MODE, 3]).unwrap();
+        assert_eq!(answers, [[MODE, 7]]);
+        assert_eq!(event, Some(Event::Linemode(LinemodeEvent::Mode(mode))));
+        assert_eq!(hear(&mut user, &[MODE, 3]), Some(NOTHING));
+        assert_eq!(hear(&mut user, &[MODE, 7]), Some(NOTHING));
+    }
+
+    #[test]
+    fn a_server_takes_no_more_of_an_answer_than_it_asked_for() {
+        let mut server = Linemode::new(false);
+        assert_eq!(hear(&mut server, &[MODE, 7]), Some(NOTHING));
+        server.ask_mode(LinemodeMode::EDIT);
+        assert_eq!(hear(&mut server, &[MODE, 7]), Some(NOTHING));
+        let event = Event::Linemode(LinemodeEvent::Mode(LinemodeMode::EDIT));
+        assert_eq!(hear(&mut server, &[MODE, 5]), Some((Vec::new(), Some(event))));
+        assert_eq!(server.mode(), LinemodeMode::EDIT);
+    }
+
+    #[test]
+    fn a_forward_mask_is_agreed_to_and_taken_back() {
+        let mut user = Linemode::new(true);
+        let (answers, _) = hear(&mut user, &[253, FORWARDMASK, 0, 0x40]).unwrap();
+        assert_eq!(answers, [[251, FORWARDMASK]]);
+        assert!(user.forwards(9) && !user.forwards(8) && !user.forwards(255));
+        let (answers, _) = hear(&mut user, &[254, FORWARDMASK]).unwrap();
+        assert_eq!(answers, [[252, FORWARDMASK]]);
+        assert!(!user.forwards(9));
+    }
+
+    #[test]
+    fn a_character_that_signals_is_a_command_only_where_signals_are_trapped() {
+        let mut user = Linemode::new(true);
+        assert_eq!(user.signal(3), None);
+        hear(&mut user, &[MODE, 3]).unwrap();
+        assert_eq!(user.signal(3), Some(Command::InterruptProcess));
+        assert_eq!(user.signal(b'a'), None);
+    }
+}

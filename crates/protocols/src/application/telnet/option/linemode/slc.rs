@@ -1,0 +1,485 @@
+//! SLC, Set Local Characters (RFC 1184 §2.4): which character has which function.
+//!
+//! Each end has for each function a level and a value: NOSUPPORT (it has no such function),
+//! CANTCHANGE (this value and no other), VALUE (this value, and it may be changed) or DEFAULT (what
+//! the other has by default). They are sent as triplets of function, modifiers and value. An end
+//! that hears a triplet which differs from what it has either takes it, and says so by the same
+//! with ACK, or says what it will have instead. What is the same already, and what is acknowledged
+//! at the level that we have, is not answered: so the exchange ends (§5.5).
+//!
+//! One long list has broken more than one Telnet, because its answer is as long as itself: here a
+//! function is answered at most once in one reply, so that no reply has more triplets than there
+//! are codes.
+
+use alloc::vec::Vec;
+use core::fmt;
+
+/// One of the functions that a character can have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SlcFunction(u8);
+
+/// Declares the functions by the names of the RFC.
+macro_rules! functions {
+    ($($(#[$doc:meta])* $name:ident = $code:literal, $text:literal;)+) => {
+        impl SlcFunction {
+            $($(#[$doc])* pub const $name: Self = Self($code);)+
+
+            /// Returns the RFC's name, without its `SLC_`.
+            #[must_use]
+            pub const fn name(self) -> Option<&'static str> {
+                match self.0 { $($code => Some($text),)+ _ => None }
+            }
+        }
+    };
+}
+
+functions! {
+    /// Send a Synch.
+    SYNCH = 1, "SYNCH";
+    /// Send BRK.
+    BRK = 2, "BRK";
+    /// Send IP.
+    IP = 3, "IP";
+    /// Send AO.
+    AO = 4, "AO";
+    /// Send AYT.
+    AYT = 5, "AYT";
+    /// Send EOR.
+    EOR = 6, "EOR";
+    /// Send ABORT.
+    ABORT = 7, "ABORT";
+    /// Send EOF.
+    EOF = 8, "EOF";
+    /// Send SUSP.
+    SUSP = 9, "SUSP";
+    /// Erase the last character.
+    EC = 10, "EC";
+    /// Erase the line.
+    EL = 11, "EL";
+    /// Erase the last word.
+    EW = 12, "EW";
+    /// Show the line again.
+    RP = 13, "RP";
+    /// Take the next character as it is.
+    LNEXT = 14, "LNEXT";
+    /// Let the output go on.
+    XON = 15, "XON";
+    /// Stop the output.
+    XOFF = 16, "XOFF";
+    /// Send what was typed.
+    FORW1 = 17, "FORW1";
+    /// Send what was typed.
+    FORW2 = 18, "FORW2";
+    /// Move one character to the left.
+    MCL = 19, "MCL";
+    /// Move one character to the right.
+    MCR = 20, "MCR";
+    /// Move one word to the left.
+    MCWL = 21, "MCWL";
+    /// Move one word to the right.
+    MCWR = 22, "MCWR";
+    /// Move to the start of the line.
+    MCBOL = 23, "MCBOL";
+    /// Move to the end of the line.
+    MCEOL = 24, "MCEOL";
+    /// Insert what is typed.
+    INSRT = 25, "INSRT";
+    /// Put what is typed over what is there.
+    OVER = 26, "OVER";
+    /// Erase the character to the right.
+    ECR = 27, "ECR";
+    /// Erase the word to the right.
+    EWR = 28, "EWR";
+    /// Erase to the start of the line.
+    EBOL = 29, "EBOL";
+    /// Erase to the end of the line.
+    EEOL = 30, "EEOL";
+}
+
+/// No function: what is said of it is said of all.
+const ALL: SlcFunction = SlcFunction(0);
+
+/// How many functions there are.
+const FUNCTIONS: usize = 30;
+
+impl SlcFunction {
+    fn index(self) -> Option<usize> {
+        usize::from(self.0).checked_sub(1).filter(|&index| index < FUNCTIONS)
+    }
+
+    fn at(index: usize) -> Self {
+        Self(u8::try_from(index + 1).unwrap_or(u8::MAX))
+    }
+}
+
+impl fmt::Display for SlcFunction {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.name() {
+            Some(name) => f.pad(name),
+            None => fmt::Display::fmt(&self.0, f),
+        }
+    }
+}
+
+/// How far a character is agreed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum SlcLevel {
+    /// There is no such function.
+    #[default]
+    NoSupport,
+    /// It is this character, and cannot be another.
+    CantChange,
+    /// It is this character, and may be another.
+    Value,
+    /// It is what the other has by default.
+    Default,
+}
+
+/// A function's character.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SpecialCharacter {
+    /// How far it is agreed.
+    pub level: SlcLevel,
+    /// Whether input that was not read yet is thrown away at it.
+    pub flushes_input: bool,
+    /// Whether output that was not shown yet is thrown away at it.
+    pub flushes_output: bool,
+    /// The character; 255 is none, where there is no support for it.
+    pub value: u8,
+}
+
+/// Says that no character has the function (`_POSIX_VDISABLE`).
+const DISABLED: u8 = 255;
+
+impl SpecialCharacter {
+    /// Makes a character that may be changed.
+    #[must_use]
+    pub const fn variable(value: u8) -> Self {
+        Self { level: SlcLevel::Value, flushes_input: false, flushes_output: false, value }
+    }
+
+    /// Returns the character, if the function has one.
+    #[must_use]
+    pub fn character(self) -> Option<u8> {
+        let has_one = self.level != SlcLevel::NoSupport && self.value != DISABLED;
+        has_one.then_some(self.value)
+    }
+}
+
+const LEVEL: u8 = 3;
+const ACK: u8 = 128;
+const FLUSH_IN: u8 = 64;
+const FLUSH_OUT: u8 = 32;
+
+/// One triplet of a list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::application::telnet) struct Triplet {
+    function: SlcFunction,
+    is_answer: bool,
+    character: SpecialCharacter,
+}
+
+impl Triplet {
+    fn parse([function, modifiers, value]: [u8; 3]) -> Self {
+        let level = match modifiers & LEVEL {
+            0 => SlcLevel::NoSupport,
+            1 => SlcLevel::CantChange,
+            2 => SlcLevel::Value,
+            _ => SlcLevel::Default,
+        };
+        let character = SpecialCharacter {
+            level,
+            flushes_input: modifiers & FLUSH_IN != 0,
+            flushes_output: modifiers & FLUSH_OUT != 0,
+            value,
+        };
+        Self { function: SlcFunction(function), is_answer: modifiers & ACK != 0, character }
+    }
+
+    fn bytes(self) -> [u8; 3] {
+        let character = self.character;
+        let level = match character.level {
+            SlcLevel::NoSupport => 0,
+            SlcLevel::CantChange => 1,
+            SlcLevel::Value => 2,
+            SlcLevel::Default => 3,
+        };
+        let modifiers = level
+            | if self.is_answer { ACK } else { 0 }
+            | if character.flushes_input { FLUSH_IN } else { 0 }
+            | if character.flushes_output { FLUSH_OUT } else { 0 };
+        [self.function.0, modifiers, character.value]
+    }
+}
+
+impl fmt::Display for Triplet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let level = match self.character.level {
+            SlcLevel::NoSupport => "NOSUPPORT",
+            SlcLevel::CantChange => "CANTCHANGE",
+            SlcLevel::Value => "VALUE",
+            SlcLevel::Default => "DEFAULT",
+        };
+        let ack = if self.is_answer { "|ACK" } else { "" };
+        write!(f, "{} {level}{ack} {};", self.function, self.character.value)
+    }
+}
+
+pub(super) fn parse(list: &[u8]) -> Option<Vec<Triplet>> {
+    let (triplets, rest) = list.as_chunks::<3>();
+    rest.is_empty().then(|| triplets.iter().copied().map(Triplet::parse).collect())
+}
+
+/// Returns the content of SLC with a list.
+pub(super) fn content(triplets: &[Triplet]) -> Vec<u8> {
+    let bytes = triplets.iter().flat_map(|triplet| triplet.bytes());
+    core::iter::once(super::SLC).chain(bytes).collect()
+}
+
+/// The special characters as they are agreed.
+#[derive(Clone, Debug)]
+pub struct SlcTable {
+    now: [SpecialCharacter; FUNCTIONS],
+    by_default: [SpecialCharacter; FUNCTIONS],
+}
+
+/// What functions have unless anybody says otherwise: those of a Unix terminal.
+const BY_DEFAULT: [(SlcFunction, u8); 11] = [
+    (SlcFunction::IP, 0x03),
+    (SlcFunction::AO, 0x0f),
+    (SlcFunction::ABORT, 0x1c),
+    (SlcFunction::EOF, 0x04),
+    (SlcFunction::SUSP, 0x1a),
+    (SlcFunction::EC, 0x7f),
+    (SlcFunction::EL, 0x15),
+    (SlcFunction::EW, 0x17),
+    (SlcFunction::RP, 0x12),
+    (SlcFunction::LNEXT, 0x16),
+    (SlcFunction::XON, 0x11),
+];
+
+impl Default for SlcTable {
+    fn default() -> Self {
+        let mut by_default = [SpecialCharacter::default(); FUNCTIONS];
+        let values = BY_DEFAULT.iter().copied().chain([(SlcFunction::XOFF, 0x13)]);
+        // Commands, and the functions that need no character to be known, can have any.
+        let others = [SlcFunction::SYNCH, SlcFunction::BRK, SlcFunction::AYT, SlcFunction::EOR];
+        let others = others.into_iter().chain([SlcFunction::FORW1, SlcFunction::FORW2]);
+        for (function, value) in values.chain(others.map(|function| (function, DISABLED))) {
+            if let Some(place) = function.index().and_then(|index| by_default.get_mut(index)) {
+                *place = SpecialCharacter::variable(value);
+                place.flushes_input = matches!(function, SlcFunction::IP | SlcFunction::ABORT);
+                place.flushes_output = place.flushes_input || function == SlcFunction::AO;
+            }
+        }
+        Self { now: by_default, by_default }
+    }
+}
+
+impl SlcTable {
+    /// Returns a function's character.
+    #[must_use]
+    pub fn get(&self, function: SlcFunction) -> SpecialCharacter {
+        let place = function.index().and_then(|index| self.now.get(index));
+        place.copied().unwrap_or_default()
+    }
+
+    /// Returns every function's triplet.
+    pub(super) fn all(&self) -> Vec<Triplet> {
+        let triplet = |(index, character): (usize, &SpecialCharacter)| {
+            let function = SlcFunction::at(index);
+            Triplet { function, is_answer: false, character: *character }
+        };
+        self.now.iter().enumerate().map(triplet).collect()
+    }
+
+    /// Changes a function's character, and returns the triplet that tells the other.
+    pub(super) fn set(&mut self, function: SlcFunction, character: SpecialCharacter) -> Triplet {
+        let places = function
+            .index()
+            .and_then(|index| self.now.get_mut(index).zip(self.by_default.get_mut(index)));
+        // What the other has by default, he will say.
+        if let Some((now, by_default)) = places
+            && character.level != SlcLevel::Default
+        {
+            (*now, *by_default) = (character, character);
+        }
+        Triplet { function, is_answer: false, character }
+    }
+
+    /// Takes a list. Returns the answer, and whether anything has changed.
+    pub(super) fn receive(&mut self, triplets: &[Triplet]) -> (Vec<Triplet>, bool) {
+        let (mut answers, mut has_changed) = (Vec::<Triplet>::new(), false);
+        for triplet in triplets {
+            let is_answered = |function| answers.iter().any(|it| it.function == function);
+            if is_answered(triplet.function) {
+                continue;
+            }
+            let before = self.get(triplet.function);
+            if triplet.function == ALL {
+                let list = self.on_request(triplet.character.level);
+                has_changed |= triplet.character.level == SlcLevel::Default;
+                let list: Vec<_> =
+                    list.into_iter().filter(|it| !is_answered(it.function)).collect();
+                answers.extend(list);
+            } else if let Some(answer) = self.on_triplet(*triplet) {
+                answers.push(answer);
+            }
+            has_changed |= self.get(triplet.function) != before;
+        }
+        (answers, has_changed)
+    }
+
+    /// Function 0 asks for the whole table (RFC 1184 §2.4): by DEFAULT, as it was at the start.
+    fn on_request(&mut self, level: SlcLevel) -> Vec<Triplet> {
+        match level {
+            SlcLevel::Default => self.now = self.by_default,
+            SlcLevel::Value => {}
+            SlcLevel::NoSupport | SlcLevel::CantChange => return Vec::new(),
+        }
+        self.all()
+    }
+
+    /// Takes one triplet. Returns what is to be said to it.
+    fn on_triplet(&mut self, theirs: Triplet) -> Option<Triplet> {
+        let Triplet { function, is_answer, character } = theirs;
+        let none = SpecialCharacter::default();
+        let places = function
+            .index()
+            .and_then(|index| self.now.get_mut(index).zip(self.by_default.get(index).copied()));
+        let Some((now, by_default)) = places else {
+            // RFC 1184 §2.4: what is not known is not supported; to hear just that is no question.
+            let is_question = character.level != SlcLevel::NoSupport && !is_answer;
+            return is_question.then_some(Triplet { function, is_answer: false, character: none });
+        };
+        let is_same_level = character.level == now.level;
+        if is_same_level && (is_answer || character.value == now.value) {
+            return None;
+        }
+        let accept = |now: &mut SpecialCharacter| {
+            *now = character;
+            Some(Triplet { function, is_answer: true, character })
+        };
+        match (character.level, by_default.level) {
+            // He asks for what we have by default.
+            (SlcLevel::Default, _) => {
+                *now = by_default;
+                Some(Triplet { function, is_answer: false, character: by_default })
+            }
+            (SlcLevel::NoSupport, _) => accept(now),
+            // Neither can give way.
+            (SlcLevel::CantChange, SlcLevel::CantChange) | (_, SlcLevel::NoSupport) => {
+                if is_answer {
+                    return None;
+                }
+                *now = none;
+                Some(Triplet { function, is_answer: false, character: none })
+            }
+            (SlcLevel::Value, SlcLevel::CantChange) if is_answer => None,
+            (SlcLevel::Value, SlcLevel::CantChange) => {
+                *now = by_default;
+                Some(Triplet { function, is_answer: false, character: by_default })
+            }
+            (SlcLevel::CantChange | SlcLevel::Value, _) => accept(now),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn triplet(function: SlcFunction, level: SlcLevel, value: u8) -> Triplet {
+        let character = SpecialCharacter { level, ..SpecialCharacter::variable(value) };
+        Triplet { function, is_answer: false, character }
+    }
+
+    fn any_triplet() -> impl Strategy<Value = Triplet> {
+        any::<[u8; 3]>().prop_map(|[function, modifiers, value]| {
+            Triplet::parse([function % 40, modifiers, value % 4])
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn triplets_are_read_as_they_were_written(
+            bytes in prop::collection::vec(any::<[u8; 3]>(), 0..60)
+        ) {
+            let bytes: Vec<u8> = bytes.iter().flatten().map(|byte| byte & !0x1c).collect();
+            prop_assert_eq!(&content(&parse(&bytes).unwrap())[1..], bytes);
+        }
+
+        #[test]
+        fn two_tables_with_any_wishes_come_to_rest(
+            wishes in prop::collection::vec((any::<bool>(), any_triplet()), 0..40)
+        ) {
+            let mut ends = [SlcTable::default(), SlcTable::default()];
+            for (is_first, wish) in wishes {
+                let (ours, his) = if is_first { (0, 1) } else { (1, 0) };
+                let told = ends[ours].set(wish.function, wish.character);
+                let (mut said, mut hearer) = (Vec::from([told]), his);
+                for round in 0.. {
+                    said = ends[hearer].receive(&said).0;
+                    if said.is_empty() {
+                        break;
+                    }
+                    prop_assert!(round < 6, "{:?} without end", said);
+                    hearer = 1 - hearer;
+                }
+            }
+        }
+
+        #[test]
+        fn a_reply_has_each_function_at_most_once(
+            triplets in prop::collection::vec(any_triplet(), 0..200)
+        ) {
+            let (answers, _) = SlcTable::default().receive(&triplets);
+            let mut codes: Vec<_> = answers.iter().map(|answer| answer.function).collect();
+            codes.sort();
+            prop_assert!(codes.windows(2).all(|pair| pair[0] != pair[1]));
+        }
+    }
+
+    #[test]
+    fn a_value_that_can_be_taken_is_taken_and_acknowledged() {
+        let mut table = SlcTable::default();
+        let theirs = triplet(SlcFunction::EC, SlcLevel::Value, 8);
+        let (answers, has_changed) = table.receive(&[theirs]);
+        assert_eq!(
+            (answers, has_changed),
+            (Vec::from([Triplet { is_answer: true, ..theirs }]), true)
+        );
+        assert_eq!(table.get(SlcFunction::EC).character(), Some(8));
+        assert_eq!(table.receive(&[theirs]), (Vec::new(), false));
+    }
+
+    #[test]
+    fn what_is_not_known_is_not_supported_and_said_once() {
+        let mut table = SlcTable::default();
+        let asked = triplet(SlcFunction(200), SlcLevel::Value, 8);
+        let refused = triplet(SlcFunction(200), SlcLevel::NoSupport, 0);
+        assert_eq!(table.receive(&[asked, asked]).0, [refused]);
+        assert_eq!(table.receive(&[refused]).0, []);
+    }
+
+    #[test]
+    fn the_whole_table_is_told_on_request_and_can_be_set_back() {
+        let mut table = SlcTable::default();
+        table.receive(&[triplet(SlcFunction::EC, SlcLevel::Value, 8)]);
+        let (answers, has_changed) = table.receive(&[triplet(ALL, SlcLevel::Value, 0)]);
+        assert_eq!((answers.len(), has_changed), (FUNCTIONS, false));
+        table.receive(&[triplet(ALL, SlcLevel::Default, 0)]);
+        assert_eq!(table.get(SlcFunction::EC).character(), Some(0x7f));
+    }
+
+    #[test]
+    fn two_who_cannot_change_have_no_such_function() {
+        let mut table = SlcTable::default();
+        let ours =
+            SpecialCharacter { level: SlcLevel::CantChange, ..SpecialCharacter::variable(1) };
+        table.set(SlcFunction::EC, ours);
+        let (answers, _) = table.receive(&[triplet(SlcFunction::EC, SlcLevel::CantChange, 2)]);
+        assert_eq!(answers, [triplet(SlcFunction::EC, SlcLevel::NoSupport, 0)]);
+    }
+}

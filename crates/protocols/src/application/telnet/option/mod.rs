@@ -1,0 +1,287 @@
+//! The options: a table of which are known and who performs them, and a file for each.
+//!
+//! The engine knows of an option what its row says: who can perform it, and how much of a
+//! subnegotiation about it is kept. What is said in the subnegotiation, and what an end remembers
+//! of it, is in the option's own file. Those that say nothing more than on and off (BINARY, ECHO,
+//! SUPPRESS-GO-AHEAD, END-OF-RECORD) have a row and no file; TIMING-MARK, which marks a place and
+//! has no state, has neither.
+
+pub(super) mod charset;
+pub(super) mod com_port;
+pub(super) mod compression;
+pub(super) mod display;
+pub(super) mod echo_acknowledgment;
+pub(super) mod environment;
+pub(super) mod flow_control;
+pub(super) mod gmcp;
+pub(super) mod linemode;
+pub(super) mod msdp;
+pub(super) mod mssp;
+pub(super) mod naws;
+pub(super) mod start_tls;
+pub(super) mod status;
+pub(super) mod terminal_speed;
+pub(super) mod terminal_type;
+
+use super::command::{OptionCode, OptionSet, Side};
+use super::q_method::OptionState;
+use core::fmt;
+
+/// Who can perform an option.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Performer {
+    Either,
+    User,
+    Server,
+}
+
+/// One option of the table.
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    option: OptionCode,
+    performer: Performer,
+    /// The most bytes that are kept of a subnegotiation.
+    content_max_bytes: usize,
+}
+
+const fn entry(option: OptionCode, performer: Performer, content_max_bytes: usize) -> Entry {
+    Entry { option, performer, content_max_bytes }
+}
+
+/// How many options have a state.
+pub(super) const KNOWN_COUNT: usize = 21;
+
+/// The options that have a state, in the order of their codes.
+///
+/// The limits are ours: those of short messages are the least that the longest of them needs, and
+/// of lists as much as anyone is known to send.
+const TABLE: [Entry; KNOWN_COUNT] = [
+    entry(OptionCode::BINARY, Performer::Either, 0),
+    // RFC 857: both may not echo at a time, or a character goes around for ever.
+    entry(OptionCode::ECHO, Performer::Server, 0),
+    entry(OptionCode::SUPPRESS_GO_AHEAD, Performer::Either, 0),
+    entry(OptionCode::STATUS, Performer::Either, 512),
+    entry(OptionCode::TERMINAL_TYPE, Performer::User, 512),
+    entry(OptionCode::END_OF_RECORD, Performer::Either, 0),
+    entry(OptionCode::NAWS, Performer::User, 4),
+    entry(OptionCode::TERMINAL_SPEED, Performer::User, 64),
+    entry(OptionCode::TOGGLE_FLOW_CONTROL, Performer::User, 1),
+    // A triplet for each code that there can be.
+    entry(OptionCode::LINEMODE, Performer::User, 1 + 3 * 256),
+    entry(OptionCode::X_DISPLAY_LOCATION, Performer::User, 512),
+    entry(OptionCode::NEW_ENVIRON, Performer::User, 4096),
+    entry(OptionCode::CHARSET, Performer::Either, 1536),
+    entry(OptionCode::COM_PORT, Performer::User, 256),
+    entry(OptionCode::START_TLS, Performer::User, 1),
+    entry(OptionCode::MSDP, Performer::Server, 16 * 1024),
+    entry(OptionCode::MSSP, Performer::Server, 16 * 1024),
+    entry(OptionCode::COMPRESS2, Performer::Server, 0),
+    entry(OptionCode::COMPRESS3, Performer::Server, 0),
+    entry(OptionCode::GMCP, Performer::Server, 64 * 1024),
+    entry(OptionCode::ECHO_ACKNOWLEDGMENT, Performer::Server, 8),
+];
+
+/// Returns the options that have a state.
+pub(super) fn known() -> impl Iterator<Item = OptionCode> {
+    TABLE.iter().map(|entry| entry.option)
+}
+
+fn find(option: OptionCode) -> Option<&'static Entry> {
+    TABLE.iter().find(|entry| entry.option == option)
+}
+
+/// Returns whether a user (or a server) can perform `option`. Only this is ever agreed to.
+pub(super) fn can_perform(is_user: bool, option: OptionCode) -> bool {
+    find(option).is_some_and(|entry| match entry.performer {
+        Performer::Either => true,
+        Performer::User => is_user,
+        Performer::Server => !is_user,
+    })
+}
+
+/// Returns which end performs `option` as seen from a user (or a server), if only one can.
+pub(super) fn only_side(is_user: bool, option: OptionCode) -> Option<Side> {
+    let user = if is_user { Side::Us } else { Side::Him };
+    let server = if is_user { Side::Him } else { Side::Us };
+    match find(option)?.performer {
+        Performer::Either => None,
+        Performer::User => Some(user),
+        Performer::Server => Some(server),
+    }
+}
+
+/// Returns the most bytes that are kept of a subnegotiation of `option`.
+pub(super) fn content_max_bytes(option: OptionCode) -> usize {
+    find(option).map_or(0, |entry| entry.content_max_bytes)
+}
+
+/// How one option stands on both sides.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OptionRow {
+    /// The option.
+    pub option: OptionCode,
+    /// How it stands where we perform it.
+    pub us: OptionState,
+    /// How it stands where the other performs it.
+    pub him: OptionState,
+}
+
+/// The states of all known options, and which of them are agreed to.
+#[derive(Debug)]
+pub(super) struct Options {
+    rows: [OptionRow; KNOWN_COUNT],
+    allowed: OptionSet,
+    is_user: bool,
+}
+
+impl Options {
+    pub(super) fn new(is_user: bool, allowed: OptionSet) -> Self {
+        let (us, him) = (OptionState::No, OptionState::No);
+        let rows = TABLE.map(|Entry { option, .. }| OptionRow { option, us, him });
+        Self { rows, allowed, is_user }
+    }
+
+    pub(super) fn rows(&self) -> &[OptionRow] {
+        &self.rows
+    }
+
+    pub(super) fn allowed(&self) -> OptionSet {
+        self.allowed
+    }
+
+    /// Returns whether `side` may perform `option`, as far as we are asked.
+    pub(super) fn allows(&self, side: Side, option: OptionCode) -> bool {
+        let is_user = self.is_user == (side == Side::Us);
+        self.allowed.contains(option) && can_perform(is_user, option)
+    }
+
+    /// Returns the state of `option`; one that is not known is not enabled.
+    pub(super) fn state(&self, side: Side, option: OptionCode) -> OptionState {
+        let row = self.rows.iter().find(|row| row.option == option);
+        row.map_or(OptionState::No, |row| match side {
+            Side::Us => row.us,
+            Side::Him => row.him,
+        })
+    }
+
+    pub(super) fn set_state(&mut self, side: Side, option: OptionCode, state: OptionState) {
+        let row = self.rows.iter_mut().find(|row| row.option == option);
+        match (row, side) {
+            (Some(row), Side::Us) => row.us = state,
+            (Some(row), Side::Him) => row.him = state,
+            (None, _) => {}
+        }
+    }
+
+    pub(super) fn is_settled(&self) -> bool {
+        self.rows.iter().all(|row| row.us.is_settled() && row.him.is_settled())
+    }
+}
+
+/// What a subnegotiation says, from either end.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Message {
+    Status(status::Message),
+    TerminalType(terminal_type::Message),
+    Naws(naws::Message),
+    TerminalSpeed(terminal_speed::Message),
+    FlowControl(flow_control::FlowControl),
+    Linemode(linemode::Message),
+    Display(display::Message),
+    Environment(environment::Message),
+    Charset(charset::Message),
+    ComPort(com_port::Message),
+    StartTls,
+    Msdp(alloc::vec::Vec<msdp::MsdpVariable>),
+    Mssp(alloc::vec::Vec<mssp::MsspVariable>),
+    Compress,
+    Gmcp(gmcp::Gmcp),
+    EchoAcknowledgment(u64),
+}
+
+impl Message {
+    /// Reads the content of a subnegotiation of `option`; `None` if it makes no sense.
+    pub(super) fn parse(option: OptionCode, content: &[u8]) -> Option<Self> {
+        match option {
+            OptionCode::STATUS => status::Message::parse(content).map(Self::Status),
+            OptionCode::TERMINAL_TYPE => {
+                terminal_type::Message::parse(content).map(Self::TerminalType)
+            }
+            OptionCode::NAWS => naws::Message::parse(content).map(Self::Naws),
+            OptionCode::TERMINAL_SPEED => {
+                terminal_speed::Message::parse(content).map(Self::TerminalSpeed)
+            }
+            OptionCode::TOGGLE_FLOW_CONTROL => {
+                flow_control::FlowControl::parse(content).map(Self::FlowControl)
+            }
+            OptionCode::LINEMODE => linemode::Message::parse(content).map(Self::Linemode),
+            OptionCode::X_DISPLAY_LOCATION => display::Message::parse(content).map(Self::Display),
+            OptionCode::NEW_ENVIRON => environment::Message::parse(content).map(Self::Environment),
+            OptionCode::CHARSET => charset::Message::parse(content).map(Self::Charset),
+            OptionCode::COM_PORT => com_port::Message::parse(content).map(Self::ComPort),
+            OptionCode::START_TLS => start_tls::parse(content).map(|()| Self::StartTls),
+            OptionCode::MSDP => msdp::parse(content).map(Self::Msdp),
+            OptionCode::MSSP => mssp::parse(content).map(Self::Mssp),
+            OptionCode::COMPRESS2 | OptionCode::COMPRESS3 => {
+                content.is_empty().then_some(Self::Compress)
+            }
+            OptionCode::GMCP => gmcp::Gmcp::parse(content).map(Self::Gmcp),
+            OptionCode::ECHO_ACKNOWLEDGMENT => {
+                echo_acknowledgment::parse(content).map(Self::EchoAcknowledgment)
+            }
+            _ => None,
+        }
+    }
+}
+
+impl fmt::Display for Message {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Status(message) => message.fmt(f),
+            Self::TerminalType(message) => message.fmt(f),
+            Self::Naws(message) => message.fmt(f),
+            Self::TerminalSpeed(message) => message.fmt(f),
+            Self::FlowControl(flow) => flow.fmt(f),
+            Self::Linemode(message) => message.fmt(f),
+            Self::Display(message) => message.fmt(f),
+            Self::Environment(message) => message.fmt(f),
+            Self::Charset(message) => message.fmt(f),
+            Self::ComPort(message) => message.fmt(f),
+            Self::StartTls => f.write_str("FOLLOWS"),
+            Self::Msdp(variables) => {
+                variables.iter().try_for_each(|variable| write!(f, "{variable} "))
+            }
+            Self::Mssp(variables) => {
+                variables.iter().try_for_each(|variable| write!(f, "{variable} "))
+            }
+            Self::Compress => f.write_str("what follows is compressed"),
+            Self::Gmcp(message) => message.fmt(f),
+            Self::EchoAcknowledgment(count) => write!(f, "{count} bytes"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::format;
+
+    proptest! {
+        #[test]
+        fn any_subnegotiation_is_read_or_refused_and_shown_without_control_characters(
+            option in prop::sample::select(known().collect::<alloc::vec::Vec<_>>()),
+            content in prop::collection::vec(any::<u8>(), 0..520)
+        ) {
+            if let Some(message) = Message::parse(option, &content) {
+                let words = format!("{message}");
+                prop_assert!(!words.chars().any(char::is_control));
+            }
+        }
+    }
+
+    #[test]
+    fn the_table_is_in_the_order_of_the_codes() {
+        assert!(known().is_sorted());
+    }
+}

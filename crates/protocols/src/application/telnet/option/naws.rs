@@ -1,0 +1,48 @@
+//! NAWS (RFC 1073): the user tells the size of his window, now and whenever it changes.
+//!
+//! Columns and rows are 16 bits each, and 0 says that the size is not known. Nobody asks: the
+//! option being on is the question.
+
+use core::fmt;
+
+/// What a subnegotiation of NAWS says.
+#[derive(Debug, PartialEq, Eq)]
+pub(in crate::application::telnet) struct Message {
+    pub(in crate::application::telnet) columns: u16,
+    pub(in crate::application::telnet) rows: u16,
+}
+
+impl Message {
+    pub(super) fn parse(content: &[u8]) -> Option<Self> {
+        let &[columns_high, columns_low, rows_high, rows_low] = content else { return None };
+        let columns = u16::from_be_bytes([columns_high, columns_low]);
+        let rows = u16::from_be_bytes([rows_high, rows_low]);
+        Some(Self { columns, rows })
+    }
+}
+
+impl fmt::Display for Message {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} columns, {} rows", self.columns, self.rows)
+    }
+}
+
+/// Returns the content that tells a size.
+pub(in crate::application::telnet) fn is((columns, rows): (u16, u16)) -> [u8; 4] {
+    let ([c0, c1], [r0, r1]) = (columns.to_be_bytes(), rows.to_be_bytes());
+    [c0, c1, r0, r1]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn a_window_size_is_read_as_it_was_written(columns: u16, rows: u16) {
+            let read = Message::parse(&is((columns, rows)));
+            prop_assert_eq!(read, Some(Message { columns, rows }));
+        }
+    }
+}

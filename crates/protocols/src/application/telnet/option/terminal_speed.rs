@@ -1,0 +1,83 @@
+//! TERMINAL-SPEED (RFC 1079): the bits a second that the user's terminal sends and receives.
+//!
+//! A server asks SEND, and the user answers IS with two decimal numbers and a comma between.
+
+use alloc::format;
+use alloc::vec::Vec;
+use core::fmt;
+
+const IS: u8 = 0;
+const SEND: u8 = 1;
+
+/// The most digits of a speed; ours: enough for 32 bits.
+const DIGITS_MAX: usize = 10;
+
+/// What a subnegotiation of TERMINAL-SPEED says.
+#[derive(Debug, PartialEq, Eq)]
+pub(in crate::application::telnet) enum Message {
+    Send,
+    Is { transmit: u32, receive: u32 },
+}
+
+impl Message {
+    pub(super) fn parse(content: &[u8]) -> Option<Self> {
+        match content {
+            [SEND] => Some(Self::Send),
+            [IS, speeds @ ..] => {
+                let (transmit, receive) = core::str::from_utf8(speeds).ok()?.split_once(',')?;
+                Some(Self::Is { transmit: number(transmit)?, receive: number(receive)? })
+            }
+            _ => None,
+        }
+    }
+}
+
+impl fmt::Display for Message {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Send => f.write_str("SEND"),
+            Self::Is { transmit, receive } => write!(f, "IS {transmit},{receive}"),
+        }
+    }
+}
+
+/// Returns the content that asks for the speed.
+pub(in crate::application::telnet) fn send() -> [u8; 1] {
+    [SEND]
+}
+
+/// Returns the content that tells the speed.
+pub(in crate::application::telnet) fn is((transmit, receive): (u32, u32)) -> Vec<u8> {
+    let mut content = Vec::from([IS]);
+    content.extend_from_slice(format!("{transmit},{receive}").as_bytes());
+    content
+}
+
+fn number(text: &str) -> Option<u32> {
+    // A sign is a digit to `parse`, and none to RFC 1079.
+    let is_number = text.len() <= DIGITS_MAX && text.bytes().all(|byte| byte.is_ascii_digit());
+    is_number.then(|| text.parse().ok()).flatten()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn a_speed_is_read_as_it_was_written(transmit: u32, receive: u32) {
+            let read = Message::parse(&is((transmit, receive)));
+            prop_assert_eq!(read, Some(Message::Is { transmit, receive }));
+        }
+    }
+
+    #[test]
+    fn what_is_no_pair_of_numbers_makes_no_sense() {
+        for speeds in
+            [&b"\0"[..], b"\x0038400", b"\0,", b"\0+1,1", b"\x001,2,3", b"\x004294967296,1"]
+        {
+            assert_eq!(Message::parse(speeds), None);
+        }
+    }
+}

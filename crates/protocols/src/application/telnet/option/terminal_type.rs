@@ -1,0 +1,208 @@
+//! TERMINAL-TYPE (RFC 1091), with MTTS in its place.
+//!
+//! A server asks SEND, and the user answers IS with a name. Asked again, the user tells the next
+//! name that he can be; the last one is told twice, which says that there are no more, and then
+//! the list begins again. The name that was told last is the one that holds. A name is one of the
+//! registry's, at most 40 characters, and UNKNOWN where there is none.
+//!
+//! MUDs ask three times: for the program, for the terminal, and for `MTTS` with a number whose
+//! bits say what the program can do. The fourth answer repeats the third.
+
+use crate::application::telnet::Event;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+use core::fmt;
+
+const IS: u8 = 0;
+const SEND: u8 = 1;
+
+/// The longest name of a terminal, in bytes: the registry's limit (RFC 1700).
+const NAME_MAX_BYTES: usize = 40;
+
+/// The most names that are told or asked for; ours.
+const NAMES_MAX: usize = 16;
+
+/// What a MUD is told of the user's program.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mtts {
+    /// The name of the program, told before that of the terminal.
+    pub program: String,
+    /// The bits: 1 ANSI, 2 VT100, 4 UTF-8, 8 256 colours, 16 mouse, 32 OSC colour palette,
+    /// 64 screen reader, 128 proxy, 256 true colour, 512 MNES, 1024 MSLP, 2048 TLS.
+    pub bits: u32,
+}
+
+/// What a subnegotiation of TERMINAL-TYPE says.
+#[derive(Debug, PartialEq, Eq)]
+pub(in crate::application::telnet) enum Message {
+    Send,
+    Is(String),
+    Mtts(u32),
+}
+
+impl Message {
+    pub(super) fn parse(content: &[u8]) -> Option<Self> {
+        match content {
+            [SEND] => Some(Self::Send),
+            [IS, b'M', b'T', b'T', b'S', b' ', bits @ ..] => {
+                let bits = core::str::from_utf8(bits).ok()?;
+                bits.parse().ok().map(Self::Mtts)
+            }
+            [IS, name @ ..] => {
+                let is_name = name.len() <= NAME_MAX_BYTES
+                    && !name.is_empty()
+                    && name.iter().all(u8::is_ascii_graphic);
+                is_name.then(|| Self::Is(name.iter().copied().map(char::from).collect()))
+            }
+            [] | [_, ..] => None,
+        }
+    }
+}
+
+impl fmt::Display for Message {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Send => f.write_str("SEND"),
+            Self::Is(name) => write!(f, "IS {name}"),
+            Self::Mtts(bits) => write!(f, "IS MTTS {bits}"),
+        }
+    }
+}
+
+/// Returns the content that asks for a name.
+pub(in crate::application::telnet) fn send() -> [u8; 1] {
+    [SEND]
+}
+
+/// The names that a user tells, one after the other.
+#[derive(Debug)]
+pub(in crate::application::telnet) struct Names {
+    names: Vec<String>,
+    told: usize,
+}
+
+impl Names {
+    pub(in crate::application::telnet) fn new(
+        first: &str,
+        others: &[String],
+        in_upper_case: bool,
+        mtts: Option<&Mtts>,
+    ) -> Self {
+        let clean = |text: &str| name(text, in_upper_case);
+        let mut names = Vec::new();
+        names.extend(mtts.map(|mtts| clean(&mtts.program)));
+        names.push(clean(first));
+        if let Some(mtts) = mtts {
+            names.push(String::from("MTTS ") + &mtts.bits.to_string());
+        } else {
+            names.extend(others.iter().take(NAMES_MAX - 1).map(|other| clean(other)));
+        }
+        Self { names, told: 0 }
+    }
+
+    /// Begins the list again.
+    pub(in crate::application::telnet) fn restart(&mut self) {
+        self.told = 0;
+    }
+
+    /// Returns the content that tells the next name.
+    pub(in crate::application::telnet) fn answer(&mut self) -> Vec<u8> {
+        let name = self.names.get(self.told).or(self.names.last());
+        let mut content = Vec::from([IS]);
+        content.extend_from_slice(name.map_or(b"UNKNOWN".as_slice(), |name| name.as_bytes()));
+        // The last one once more, and then from the start.
+        self.told = if self.told < self.names.len() { self.told + 1 } else { 0 };
+        content
+    }
+}
+
+/// What a server has been told, one name after the other.
+#[derive(Debug)]
+pub(in crate::application::telnet) struct Asker {
+    last: Option<String>,
+    asked: usize,
+    limit: usize,
+}
+
+impl Asker {
+    pub(in crate::application::telnet) fn new(names_max: usize) -> Self {
+        Self { last: None, asked: 0, limit: names_max.clamp(1, NAMES_MAX) }
+    }
+
+    /// Returns the content that asks for the first name.
+    pub(in crate::application::telnet) fn first(&mut self) -> [u8; 1] {
+        (self.last, self.asked) = (None, 1);
+        send()
+    }
+
+    /// Takes a name. Returns whether it is to be asked again, and what the name means.
+    pub(in crate::application::telnet) fn on_name(
+        &mut self,
+        name: String,
+    ) -> (bool, Option<Event<'static>>) {
+        if self.limit > 1 && self.last.as_ref() == Some(&name) {
+            // The last one twice: there are no more.
+            self.asked = self.limit;
+            return (false, None);
+        }
+        self.last = Some(name.clone());
+        (self.asks_again(), Some(Event::TerminalType(name)))
+    }
+
+    /// Takes the bits of a MUD's user, which are the last that he tells.
+    pub(in crate::application::telnet) fn on_bits(&mut self, bits: u32) -> Event<'static> {
+        self.asked = self.limit;
+        Event::Mtts(bits)
+    }
+
+    fn asks_again(&mut self) -> bool {
+        let asks = self.asked < self.limit;
+        self.asked += usize::from(asks);
+        asks
+    }
+}
+
+/// Returns what may go out as the name of a terminal: graphic ASCII, at most 40 characters.
+fn name(name: &str, in_upper_case: bool) -> String {
+    let graphic = name.chars().filter(char::is_ascii_graphic).take(NAME_MAX_BYTES);
+    let name: String =
+        graphic.map(|c| if in_upper_case { c.to_ascii_uppercase() } else { c }).collect();
+    if name.is_empty() { String::from("UNKNOWN") } else { name }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn told(names: &mut Names, count: usize) -> Vec<String> {
+        let text = |content: Vec<u8>| String::from_utf8(content[1..].to_vec()).unwrap();
+        (0..count).map(|_| text(names.answer())).collect()
+    }
+
+    #[test]
+    fn the_last_name_is_told_twice_and_then_the_list_begins_again() {
+        let mut names = Names::new("xterm", &["vt100".into()], false, None);
+        assert_eq!(told(&mut names, 4), ["xterm", "vt100", "vt100", "xterm"]);
+    }
+
+    #[test]
+    fn the_third_answer_to_a_mud_has_the_bits() {
+        let mtts = Mtts { program: "PLUMB".into(), bits: 2061 };
+        let mut names = Names::new("xterm", &["vt100".into()], false, Some(&mtts));
+        assert_eq!(told(&mut names, 4), ["PLUMB", "xterm", "MTTS 2061", "MTTS 2061"]);
+        assert_eq!(Message::parse(b"\0MTTS 2061"), Some(Message::Mtts(2061)));
+        assert_eq!(Message::parse(b"\0MTTS 99999999999"), None);
+    }
+
+    #[test]
+    fn a_server_asks_until_a_name_comes_twice_or_there_are_enough() {
+        let mut asker = Asker::new(3);
+        asker.first();
+        assert!(asker.on_name("a".into()).0);
+        assert!(asker.on_name("b".into()).0);
+        assert_eq!(asker.on_name("b".into()), (false, None));
+        asker.first();
+        let asked = ["a", "b", "c", "d"].map(|name| asker.on_name(name.into()).0);
+        assert_eq!(asked, [true, true, false, false]);
+    }
+}

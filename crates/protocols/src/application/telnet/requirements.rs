@@ -1,0 +1,99 @@
+//! The requirements of RFC 1123 §3 that need a test of their own; others are named where they are
+//! tested.
+
+use super::command::{SB, SE};
+use super::tests::{End, command, data, disabled, enabled};
+use super::*;
+use std::vec;
+
+// req RFC1123:3.2.1-MUST-4
+#[test]
+fn an_end_that_has_agreed_to_nothing_is_a_network_virtual_terminal() {
+    let (mut user, mut server) = (End::user(), End::server());
+    assert!(
+        user.telnet
+            .options()
+            .chain(server.telnet.options())
+            .all(|row| { row.us == OptionState::No && row.him == OptionState::No })
+    );
+    user.send(b"who\r");
+    assert_eq!(user.said(), b"who\r\n");
+    assert_eq!(server.hear(b"who\r\n"), [data(b"who\r\n")]);
+}
+
+// req RFC1123:3.2.2-MUST-1
+#[test]
+fn a_server_offers_to_suppress_go_aheads() {
+    let mut server = End::server();
+    server.telnet.start(&mut server.lab.cx());
+    let offer = [IAC, 251, 3];
+    assert!(server.said().windows(3).any(|said| said == offer));
+}
+
+// req RFC1123:3.2.2-MUST-2, RFC1123:3.3.3-MUST-1
+#[test]
+fn both_ends_agree_to_binary_and_to_suppress_go_aheads() {
+    for mut end in [End::user(), End::server()] {
+        end.hear(&[IAC, 253, 0, IAC, 251, 0, IAC, 253, 3, IAC, 251, 3]);
+        assert_eq!(end.said(), [IAC, 251, 0, IAC, 253, 0, IAC, 251, 3, IAC, 253, 3]);
+    }
+}
+
+// req RFC1123:3.2.7-MUST-2
+#[test]
+fn commands_are_obeyed_in_binary() {
+    let mut end = End::in_binary();
+    let seen = end.hear(b"a\xff\xf6b\xff\xfc\x00c");
+    let expected = [
+        data(b"a"),
+        command(Command::AreYouThere),
+        data(b"b"),
+        disabled(Side::Him, OptionCode::BINARY),
+        data(b"c"),
+    ];
+    assert_eq!(seen, expected);
+}
+
+// req RFC1123:3.2.8-MUST-2
+#[test]
+fn a_server_takes_any_name_of_a_terminal() {
+    for name in [&b"IBM-3278-2"[..], b"xterm-256color", b"!@#$%^&*()", &[b'x'; 40]] {
+        let mut server = End::server();
+        server.hear(&[IAC, 251, 24]);
+        let seen = server.hear(&[&[IAC, SB, 24, 0], name, &[IAC, SE]].concat());
+        let name = String::from_utf8(name.to_vec()).unwrap();
+        assert_eq!(seen, [tests::Seen::Other(Event::TerminalType(name))]);
+    }
+}
+
+// req RFC1123:3.3.1-MUST-1, RFC1123:3.3.1-MUST-2
+#[test]
+fn a_server_hears_both_ends_of_a_line_as_the_key_that_ends_one_here() {
+    let settings = ServerSettings { hears_lines_as_cr: true, ..ServerSettings::default() };
+    let heard = [&[&b"a\r\nb\r\0c"[..]][..], &[b"a\r", b"\nb\r", b"\0c"]].map(|pieces| {
+        let (mut server, mut seen) = (End::serving(&settings), vec![]);
+        pieces.iter().for_each(|piece| server.hear_more(piece, &mut seen));
+        seen
+    });
+    assert_eq!(heard, [[data(b"a\rb\rc")], [data(b"a\rb\rc")]]);
+}
+
+// req RFC1123:3.2.2-MUST-2
+#[test]
+fn go_aheads_are_heard_until_it_is_agreed_to_suppress_them() {
+    let mut user = End::user();
+    assert_eq!(user.hear(b"\xff\xf9"), [command(Command::GoAhead)]);
+    user.hear(&[IAC, 251, 3]);
+    assert_eq!(user.hear(b"\xff\xf9"), []);
+}
+
+#[test]
+fn a_server_without_suppressed_go_aheads_sends_one_when_it_waits_for_input() {
+    let mut server = End::server();
+    assert!(server.telnet.go_ahead(&mut server.lab.cx()));
+    assert_eq!(server.said(), b"\xff\xf9");
+    assert_eq!(server.hear(&[IAC, 253, 3]), [enabled(Side::Us, OptionCode::SUPPRESS_GO_AHEAD)]);
+    server.said();
+    assert!(!server.telnet.go_ahead(&mut server.lab.cx()));
+    assert_eq!(server.said(), b"");
+}
