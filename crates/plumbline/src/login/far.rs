@@ -54,6 +54,7 @@ pub(super) fn telnet(settings: &Settings, window: (u16, u16), is_secured: bool) 
         ..UserSettings::default()
     });
     telnet.set_inspection(settings.inspects);
+    telnet.run_over_lines();
     telnet
 }
 

@@ -248,7 +248,8 @@ fn serve(shop: Shop) -> Result<()> {
     _ = os::process::allow_descriptors(wanted);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let local = LocalSet::new();
-    local.block_on(&runtime, listen(Rc::new(shop)))
+    // In a task of its own: what is blocked on is polled whenever anybody is woken.
+    local.block_on(&runtime, async { tokio::task::spawn_local(listen(Rc::new(shop))).await? })
 }
 
 async fn listen(shop: Rc<Shop>) -> Result<()> {

@@ -41,6 +41,9 @@ pub(super) fn run(conditions: &Conditions, amount: Amount, words: &[String]) -> 
     Ok(report::of(&paths, &measured, amount, notes))
 }
 
+/// The congestion control of the bench's own network.
+const CONGESTION: &str = "/proc/sys/net/ipv4/tcp_congestion_control";
+
 fn measure(
     desk: &Desk,
     paths: &[Path],

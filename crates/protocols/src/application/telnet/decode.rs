@@ -1,7 +1,7 @@
 //! Bytes into items: runs of data, commands, negotiations, subnegotiations (RFC 854).
 //!
 //! Data is returned in runs borrowed from the input. A run goes up to the next IAC, or in NVT to
-//! the end of the line. The state between two bytes is kept, so the input may be cut anywhere.
+//! the end of the line, where nobody has said that it may go on behind CR LF. The state between two bytes is kept, so the input may be cut anywhere.
 
 use super::command::{IAC, OptionCode, OptionSet, SB, SE, Verb};
 use super::option;
@@ -41,6 +41,8 @@ pub(super) struct Decoder {
     joins_lines: bool,
     /// How many LFs were so left out, and not yet asked for.
     joined: usize,
+    /// Whether a run goes on behind CR LF: who shows text needs no end of a line.
+    runs_over_lines: bool,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -58,7 +60,20 @@ enum State {
 impl Decoder {
     pub(super) fn new(heard: OptionSet, joins_lines: bool) -> Self {
         let (state, subnegotiation) = (State::Data, Vec::new());
-        Self { state, heard, subnegotiation, is_too_long: false, joins_lines, joined: 0 }
+        Self {
+            state,
+            heard,
+            subnegotiation,
+            is_too_long: false,
+            joins_lines,
+            joined: 0,
+            runs_over_lines: false,
+        }
+    }
+
+    /// Has runs go on behind CR LF.
+    pub(super) fn run_over_lines(&mut self) {
+        self.runs_over_lines = true;
     }
 
     /// Returns how many LFs were left out behind a CR since this was asked last.
@@ -138,6 +153,7 @@ impl Decoder {
             }
             end += 1;
             match input.get(end) {
+                Some(&LF) if self.runs_over_lines => end += 1,
                 Some(&LF) if !self.joins_lines => return end + 1,
                 Some(&NUL | &LF) | None => {
                     self.state = State::AfterCr;

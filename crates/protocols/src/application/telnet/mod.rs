@@ -422,6 +422,11 @@ impl Telnet {
         }
     }
 
+    /// Has runs of data go on behind the end of a line, for who does no more than show them.
+    pub fn run_over_lines(&mut self) {
+        self.decoder.run_over_lines();
+    }
+
     /// Begins or ends to keep records of what is negotiated.
     pub fn set_inspection(&mut self, is_on: bool) {
         self.inspector.set(is_on);

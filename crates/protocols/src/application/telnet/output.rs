@@ -133,12 +133,18 @@ impl Output {
         let mut taken = 0;
         loop {
             let rest = data.get(taken..).unwrap_or_default();
-            let special = match end_of_line {
-                Some(_) => memchr2(IAC, CR, rest),
-                None => memchr(IAC, rest),
+            let run = match end_of_line {
+                Some(_) => plain_nvt(rest),
+                None => memchr(IAC, rest).unwrap_or(rest.len()),
             };
-            let run = special.unwrap_or(rest.len());
-            let fitting = run.min(self.room());
+            let mut fitting = run.min(self.room());
+            if fitting < run
+                && rest.get(fitting) == Some(&LF)
+                && rest.get(fitting.wrapping_sub(1)) == Some(&CR)
+            {
+                // Nothing comes between the two bytes of an end of line.
+                fitting -= 1;
+            }
             self.bytes.extend_from_slice(rest.get(..fitting).unwrap_or_default());
             self.data_position += fitting as u64;
             taken += fitting;
@@ -146,10 +152,8 @@ impl Output {
             if fitting < run {
                 return taken;
             }
-            let is_crlf = byte == CR && rest.get(run + 1) == Some(&LF);
             let (encoded, used, heard): (&[u8], usize, u64) = match end_of_line {
                 _ if byte == IAC => (&[IAC, IAC], 1, 1),
-                Some(_) if is_crlf => (&[CR, LF], 2, 2),
                 Some(end_of_line) => (end_of_line.bytes(), 1, end_of_line.heard()),
                 None => return taken,
             };
@@ -165,6 +169,19 @@ impl Output {
     fn room(&self) -> usize {
         self.data_limit.saturating_sub(self.waiting().len())
     }
+}
+
+/// Returns how many bytes of `data` NVT takes as they are: up to an IAC, or to a CR without LF.
+fn plain_nvt(data: &[u8]) -> usize {
+    let mut run = 0;
+    while let Some(at) = memchr2(IAC, CR, data.get(run..).unwrap_or_default()) {
+        run += at;
+        if data.get(run..run + 2) != Some(&[CR, LF]) {
+            return run;
+        }
+        run += 2;
+    }
+    data.len()
 }
 
 /// Returns IAC SB, `option`, `content` with every 255 doubled, IAC SE.

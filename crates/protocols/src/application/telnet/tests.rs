@@ -263,6 +263,15 @@ fn a_run_of_data_ends_with_the_line() {
 }
 
 #[test]
+fn a_run_of_data_goes_on_behind_the_line_where_it_may() {
+    let mut telnet = Telnet::user(&UserSettings::default());
+    telnet.run_over_lines();
+    let (mut lab, mut input) = (Lab::default(), &b"one\r\ntwo\r\0three\xff\xf1four"[..]);
+    assert_eq!(telnet.receive(&mut input, &mut lab.cx()), Some(Event::Data(b"one\r\ntwo\r")));
+    assert_eq!(telnet.receive(&mut input, &mut lab.cx()), Some(Event::Data(b"three")));
+}
+
+#[test]
 fn a_carriage_return_loses_its_nul_and_a_bare_one_stays() {
     assert_eq!(runs(b"a\r\0b\rc\r\r\nd\0"), [&b"a\r"[..], b"b\rc\r\r\n", b"d\0"]);
 }
