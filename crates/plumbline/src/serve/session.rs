@@ -247,9 +247,10 @@ impl<W: Wire> Session<W> {
         // What is read of the program goes out in full before more is read.
         let wants_near = self.unsent.is_empty() && self.telnet.output().len() < OUTPUT_LEN;
         let has_typed = !self.typed.is_empty();
+        let wants_wire = wants_far || wants_room || self.wire.is_owing();
         tokio::select! {
             biased;
-            ready = self.wire.ready(wants_far, wants_room), if wants_far || wants_room => {
+            ready = self.wire.ready(wants_far, wants_room), if wants_wire => {
                 Ok(Woken::Far(ready.context("the connection failed")?))
             }
             woken = near_ready(&mut self.near, self.room.as_ref(), wants_near, has_typed) => woken,

@@ -39,9 +39,15 @@ pub(super) struct Read {
 
 /// A way to the far side.
 pub(super) trait Wire {
-    /// Waits until there is something to read, if it `wants_data`, or, if it `wants_room`, room;
-    /// at least one of them. What is not wanted does not end the wait. May be dropped.
+    /// Waits until there is something to read, if it `wants_data`, or, if it `wants_room`, room.
+    /// What is not wanted does not end the wait; where neither is, it waits until nothing that was
+    /// taken is owed to the far side. May be dropped.
     async fn ready(&mut self, wants_data: bool, wants_room: bool) -> io::Result<Ready>;
+
+    /// Returns whether something was taken that only [`Wire::ready`] gives to the far side.
+    fn is_owing(&self) -> bool {
+        false
+    }
 
     /// Reads what is there, or returns `None` if there is nothing now.
     fn read(&mut self, bytes: &mut [u8]) -> io::Result<Option<Read>>;
@@ -213,8 +219,12 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Buffered<S> {
 impl<S: AsyncRead + AsyncWrite + Unpin> Wire for Buffered<S> {
     async fn ready(&mut self, wants_data: bool, wants_room: bool) -> io::Result<Ready> {
         std::future::poll_fn(|context| {
-            if let Poll::Ready(Err(error)) = self.poll_outgoing(context) {
-                return Poll::Ready(Err(error));
+            match self.poll_outgoing(context) {
+                Poll::Ready(Ok(())) if !wants_data && !wants_room => {
+                    return Poll::Ready(Ok(Ready::default()));
+                }
+                Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
+                Poll::Ready(Ok(())) | Poll::Pending => {}
             }
             let to_write = self.outgoing.len() < BUFFER_LEN;
             let to_read = wants_data
@@ -228,6 +238,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire for Buffered<S> {
             Poll::Pending
         })
         .await
+    }
+
+    fn is_owing(&self) -> bool {
+        self.is_unflushed || !self.outgoing.is_empty()
     }
 
     fn read(&mut self, bytes: &mut [u8]) -> io::Result<Option<Read>> {
@@ -249,5 +263,57 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire for Buffered<S> {
         // A far side that has gone needs no farewell.
         _ = std::future::poll_fn(|context| self.poll_outgoing(context)).await;
         _ = std::future::poll_fn(|context| Pin::new(&mut self.stream).poll_shutdown(context)).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tokio::io::AsyncReadExt;
+
+    fn run(test: impl Future<Output = ()>) {
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        runtime.block_on(test);
+    }
+
+    #[test]
+    fn what_a_stream_has_taken_goes_out_though_nothing_is_wanted_of_it() {
+        run(async {
+            let (near, mut far) = tokio::io::duplex(4);
+            let mut wire = Buffered::new(near);
+            assert_eq!(wire.write(b"longer than its room", None).unwrap(), Some(20));
+            assert!(wire.is_owing());
+            let mut heard = [0; 20];
+            let (ready, read) = tokio::join!(wire.ready(false, false), far.read_exact(&mut heard));
+            assert_eq!((ready.unwrap(), read.unwrap()), (Ready::default(), 20));
+            assert_eq!((&heard, wire.is_owing()), (b"longer than its room", false));
+        });
+    }
+
+    #[test]
+    fn what_is_not_wanted_of_a_stream_does_not_end_a_wait() {
+        run(async {
+            let (near, mut far) = tokio::io::duplex(64);
+            let mut wire = Buffered::new(near);
+            tokio::io::AsyncWriteExt::write_all(&mut far, b"typed").await.unwrap();
+            let ready = wire.ready(false, true).await.unwrap();
+            assert_eq!(ready, Ready { to_read: false, to_write: true, is_urgent: false });
+            assert!(wire.ready(true, false).await.unwrap().to_read);
+            let mut bytes = [0; 64];
+            let read = wire.read(&mut bytes).unwrap();
+            assert_eq!(read, Some(Read { count: 5, ends_urgent: false }));
+        });
+    }
+
+    #[test]
+    fn the_end_of_a_stream_is_read_as_such() {
+        run(async {
+            let (near, far) = tokio::io::duplex(64);
+            drop(far);
+            let mut wire = Buffered::new(near);
+            assert!(wire.ready(true, false).await.unwrap().to_read);
+            let end = Some(Read { count: 0, ends_urgent: false });
+            assert_eq!(wire.read(&mut [0; 8]).unwrap(), end);
+        });
     }
 }
