@@ -22,6 +22,8 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 
 const PORT: &str = "2323";
+/// Where plumb is on the TUN.
+const OURS: &str = "10.0.0.2";
 const TLS_PORT: &str = "2992";
 /// A shell with a prompt that its test knows.
 const SHELL: &[&str] = &["--exec", "env", "PS1=ready:", "/bin/sh"];
@@ -202,6 +204,27 @@ fn a_person_works_at_our_server_over_our_own_tcp() {
         work(&mut person);
         person.types("exit\r");
         assert_eq!(person.leaves().code(), Some(0));
+    });
+}
+
+#[test]
+#[ignore = "needs root or a user namespace"]
+fn a_person_works_at_our_server_on_our_own_host_in_cleartext_and_in_tls() {
+    in_new_network(|| {
+        let places = ["--via", "tun:plumb0", "--listen", "[::]:2323", "--listen-tls", "[::]:2992"];
+        let server = Server::start_with(&[&places, SHELL].concat());
+        server.says("port 2992 of our own TCP/IP, in TLS");
+        let mut person = Person::over(&[OURS, PORT]);
+        work(&mut person);
+        person.types("exit\r");
+        assert_eq!(person.leaves().code(), Some(0));
+        server.says("10.0.0.1:");
+        let mut person = client("openssl", &["s_client", "-quiet", "-connect", "10.0.0.2:2992"]);
+        person.sees("ready:");
+        person.types("echo $((6*7))\r");
+        person.sees("42");
+        person.types("exit\r");
+        person.leaves();
     });
 }
 

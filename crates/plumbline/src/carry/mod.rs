@@ -4,6 +4,7 @@
 //! program that measures. [`run`] drives it over any carrier until it is over, in the thread that
 //! calls it; the session does not see which carrier it is.
 
+mod host;
 mod kernel;
 mod line;
 mod outcome;
@@ -19,6 +20,7 @@ mod tls;
 mod trust;
 mod via;
 
+pub(crate) use host::host;
 pub(crate) use line::run_on_line;
 pub(crate) use outcome::Outcome;
 pub(crate) use target::{Family, NoAddress, TELNET_PORT, Target, addresses, parse_port};

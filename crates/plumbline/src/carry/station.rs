@@ -153,7 +153,8 @@ fn profile() -> Profile {
     Profile::interactive(SCREENFUL)
 }
 
-fn open(via: &Via) -> Result<Attachment> {
+/// Opens what is below a station.
+pub(super) fn open(via: &Via) -> Result<Attachment> {
     match via {
         Via::Segment(segment) => segment.attach(),
         Via::Tun { name, own } => {

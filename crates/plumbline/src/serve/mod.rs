@@ -9,6 +9,7 @@ mod admission;
 pub(crate) mod certificate;
 mod configuration;
 mod dialogue;
+mod door;
 mod log;
 mod program;
 mod reaper;
@@ -16,35 +17,26 @@ mod session;
 mod users;
 mod wire;
 
-use crate::carry::Bench;
+use crate::carry::{self, Bench, Via};
 use crate::exit::{self, Failure};
 use admission::Admission;
 use anyhow::{Context, Result, bail};
 use configuration::{Configuration, File};
+use door::Door;
 use ipnet::IpNet;
 use log::{Event, Log};
-use session::Session;
+use os::host::Host;
 use std::cell::{RefCell, RefMut};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::Duration;
-use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio::task::LocalSet;
-use tokio_rustls::TlsAcceptor;
 use users::Users;
-use wire::{Buffered, Socket, Wire};
 
 /// What is read at a time; one for all sessions, as only one reads at a time.
 const SCRATCH_LEN: usize = 64 * 1024;
-/// How long the exchange of keys may take.
-const HANDSHAKE: Duration = Duration::from_secs(15);
-/// How many connections the kernel keeps until they are accepted.
-const BACKLOG: u32 = 1024;
-/// How long an accept that fails for want of something waits for it.
-const PAUSE: Duration = Duration::from_millis(100);
 /// Descriptors of a session: its connection, its terminal, its program.
 const DESCRIPTORS_PER_SESSION: u64 = 4;
 
@@ -61,6 +53,10 @@ pub(crate) struct Arguments {
     /// Listen at this address and port in TLS; may be repeated
     #[arg(long, value_name = "ADDRESS:PORT")]
     listen_tls: Vec<SocketAddr>,
+    /// Serve at a host of our own: tun:NAME or tap:NAME, as for login; the ports are those of --listen
+    /// and --listen-tls, at all its addresses
+    #[arg(long, default_value = "kernel")]
+    via: Via,
     /// Users of our own, from this file, instead of the system's
     #[arg(long, value_name = "FILE", conflicts_with = "exec")]
     users: Option<PathBuf>,
@@ -105,6 +101,7 @@ Examples:
   plumb serve --config /etc/plumb/serve.toml
   plumb serve --listen 127.0.0.1:2323 --exec bash
   plumb serve --listen-tls '[::]:992' --allow 10.0.0.0/8 --users /etc/plumb/users.toml
+  plumb serve --via tun:plumb0 --listen-tls '[::]:992'
   printf secret | plumb serve --hash-password
 
 A configuration:
@@ -147,6 +144,7 @@ enum Service {
 struct Shop {
     configuration: Configuration,
     service: Service,
+    via: Via,
     admission: RefCell<Admission>,
     bench: RefCell<Bench>,
     scratch: RefCell<Vec<u8>>,
@@ -205,6 +203,12 @@ fn prepare(arguments: &Arguments) -> Result<Shop> {
         login.users.clone_from(&arguments.users);
         login.exec.clone_from(&arguments.exec);
     }
+    if arguments.via != Via::Kernel && login.listen.is_none() && login.listen_tls.is_none() {
+        bail!(
+            "say at which port of {} to serve: --listen-tls '[::]:992', or --listen '[::]:23'",
+            arguments.via
+        );
+    }
     login.allow.extend(&arguments.allow);
     login.deny.extend(&arguments.deny);
     login.idle_timeout_s = arguments.idle_timeout.or(login.idle_timeout_s);
@@ -212,8 +216,9 @@ fn prepare(arguments: &Arguments) -> Result<Shop> {
     let service = service(&configuration)?;
     Ok(Shop {
         service,
+        via: arguments.via.clone(),
         admission: RefCell::new(Admission::new(configuration.rules.clone())),
-        bench: RefCell::new(Bench::new(crate::carry::is_metered())?),
+        bench: RefCell::new(Bench::new(carry::is_metered())?),
         scratch: RefCell::new(vec![0; SCRATCH_LEN]),
         checks: Arc::new(Semaphore::new(1)),
         log: Log { is_json: arguments.json, is_quiet: arguments.quiet },
@@ -254,15 +259,15 @@ fn serve(shop: Shop) -> Result<()> {
 
 async fn listen(shop: Rc<Shop>) -> Result<()> {
     let configuration = &shop.configuration;
+    let host = carry::host(&shop.via, configuration.rules.sessions_max)?;
     for place in &configuration.listen {
-        let listener = bind(*place)?;
-        let how = match place.ip().is_loopback() {
+        let door = open(host.as_ref(), *place)?;
+        let how = match place.ip().is_loopback() && host.is_none() {
             true => "in cleartext, for this machine alone",
             false => "in CLEARTEXT, which everybody on the way can read",
         };
-        let at = listener.local_addr()?.to_string();
-        shop.log.say(&Event::Listening { at, how });
-        tokio::task::spawn_local(accept(listener, None, Rc::clone(&shop)));
+        shop.log.say(&Event::Listening { at: door.name()?, how });
+        tokio::task::spawn_local(door.attend(None, Rc::clone(&shop)));
     }
     if !configuration.listen_tls.is_empty() {
         if configuration.makes_certificate {
@@ -271,11 +276,10 @@ async fn listen(shop: Rc<Shop>) -> Result<()> {
         let (acceptor, sha256) = configuration.certificate.acceptor()?;
         shop.log.say(&Event::Certificate { sha256: &sha256 });
         for place in &configuration.listen_tls {
-            let listener = bind(*place)?;
-            let at = listener.local_addr()?.to_string();
-            shop.log.say(&Event::Listening { at, how: "in TLS" });
+            let door = open(host.as_ref(), *place)?;
+            shop.log.say(&Event::Listening { at: door.name()?, how: "in TLS" });
             let acceptor = Some(acceptor.clone());
-            tokio::task::spawn_local(accept(listener, acceptor, Rc::clone(&shop)));
+            tokio::task::spawn_local(door.attend(acceptor, Rc::clone(&shop)));
         }
     }
     interrupted().await?;
@@ -284,22 +288,12 @@ async fn listen(shop: Rc<Shop>) -> Result<()> {
     Ok(())
 }
 
-fn bind(place: SocketAddr) -> Result<TcpListener> {
-    let socket = match place {
-        SocketAddr::V4(_) => tokio::net::TcpSocket::new_v4(),
-        SocketAddr::V6(_) => tokio::net::TcpSocket::new_v6(),
-    }?;
-    socket.set_reuseaddr(true)?;
-    let bound = socket.bind(place).and_then(|()| socket.listen(BACKLOG));
-    bound.map_err(|error| {
-        let why = match error.kind() {
-            std::io::ErrorKind::PermissionDenied => "ports below 1024 need root",
-            std::io::ErrorKind::AddrInUse => "somebody listens there already",
-            std::io::ErrorKind::AddrNotAvailable => "this machine does not have that address",
-            _ => "the kernel refuses",
-        };
-        anyhow::Error::new(error).context(format!("nobody can listen at {place}: {why}"))
-    })
+fn open(host: Option<&Host>, place: SocketAddr) -> Result<Door> {
+    let Some(host) = host else { return Door::open(place) };
+    let port = place.port();
+    let listener = host.listen(port);
+    let listener = listener.with_context(|| format!("nobody can listen at our port {port}"))?;
+    Ok(Door::Own(listener))
 }
 
 /// Waits for SIGINT, SIGTERM or SIGHUP.
@@ -312,66 +306,5 @@ async fn interrupted() -> Result<()> {
         _ = terminate.recv() => {}
         _ = hang_up.recv() => {}
     }
-    Ok(())
-}
-
-/// Takes everybody who comes.
-async fn accept(listener: TcpListener, acceptor: Option<TlsAcceptor>, shop: Rc<Shop>) {
-    loop {
-        let Ok((stream, peer)) = listener.accept().await else {
-            // No descriptors are left, or somebody has gone before he was let in.
-            tokio::time::sleep(PAUSE).await;
-            continue;
-        };
-        let entered = shop.admission.borrow_mut().enter(peer.ip());
-        if let Err(refusal) = entered {
-            let why = refusal.to_string();
-            shop.log.say(&Event::Refused { from: peer, why });
-            if acceptor.is_none() {
-                // One try: who is refused has no claim on our time.
-                _ = stream.try_write(format!("{refusal}\r\n").as_bytes());
-            }
-            continue;
-        }
-        shop.log.say(&Event::Connected { from: peer });
-        let (acceptor, shop) = (acceptor.clone(), Rc::clone(&shop));
-        tokio::task::spawn_local(async move {
-            let why = receive(stream, peer, acceptor, &shop).await;
-            if let Err(error) = why {
-                shop.log.say(&Event::Refused { from: peer, why: format!("{error:#}") });
-            }
-            shop.admission.borrow_mut().leave(peer.ip());
-        });
-    }
-}
-
-async fn receive(
-    stream: TcpStream,
-    peer: SocketAddr,
-    acceptor: Option<TlsAcceptor>,
-    shop: &Rc<Shop>,
-) -> Result<()> {
-    let Some(acceptor) = acceptor else {
-        let wire = Socket::new(stream.into_std()?)?;
-        return attend(wire, peer, shop).await;
-    };
-    wire::prepare(&stream)?;
-    let stream = tokio::time::timeout(HANDSHAKE, acceptor.accept(stream)).await;
-    let stream = stream.context("the exchange of keys takes too long")?;
-    attend(Buffered::new(stream.context("this is no TLS")?), peer, shop).await
-}
-
-/// Runs one session, and says how it ended.
-async fn attend<W: Wire>(wire: W, peer: SocketAddr, shop: &Rc<Shop>) -> Result<()> {
-    let begun = std::time::Instant::now();
-    let mut session = Session::new(wire, peer, Rc::clone(shop));
-    let ending = session.run().await?;
-    shop.log.say(&Event::Ended {
-        from: peer,
-        why: ending.sentence().to_owned(),
-        seconds: begun.elapsed().as_secs(),
-        bytes_in: session.traffic.bytes_in,
-        bytes_out: session.traffic.bytes_out,
-    });
     Ok(())
 }
