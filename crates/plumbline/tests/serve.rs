@@ -289,6 +289,26 @@ fn what_a_pipe_types_is_answered_before_the_program_is_hung_up_on() {
 
 #[test]
 #[ignore = "needs root or a user namespace"]
+fn a_long_paste_reaches_a_slow_program_whole() {
+    in_new_network(|| {
+        let script = "stty raw -echo; echo ready; head -c 300000 | tr -d x | wc -c";
+        let _server = Server::start(&["--exec", "/bin/sh", "-c", script]);
+        let mut caller = Caller::new();
+        caller.says(b"\r\n");
+        caller.hears(b"ready");
+        let mut stream = caller.stream.try_clone().unwrap();
+        let typing = thread::spawn(move || {
+            let paste: Vec<u8> = (0..300_000).map(|at| b"xy"[at % 2]).collect();
+            stream.write_all(&paste).unwrap();
+        });
+        // What came before the paste is among the bytes that are counted: CR is no x.
+        caller.hears(b"15000");
+        typing.join().unwrap();
+    });
+}
+
+#[test]
+#[ignore = "needs root or a user namespace"]
 fn a_user_of_our_own_proves_who_he_is_and_one_who_cannot_does_not_get_in() {
     in_new_network(|| {
         let users = Server::users("mike", "kon opelski", "exec = [\"/bin/echo\", \"inside\"]");

@@ -120,8 +120,6 @@ pub(super) struct Session<W> {
     /// Tells when the program has room again; only where it had none, because a terminal says so
     /// after every key.
     room: Option<AsyncFd<OwnedFd>>,
-    /// The last typed byte was CR: an LF that follows belongs to it.
-    has_cr: bool,
     window: WindowSize,
     terminal: Option<String>,
     attempts: u32,
@@ -137,8 +135,11 @@ pub(super) struct Session<W> {
 impl<W: Wire> Session<W> {
     pub(super) fn new(wire: W, peer: SocketAddr, shop: Rc<Shop>) -> Self {
         let now = Instant::now();
-        let settings =
-            ServerSettings { output_limit_bytes: 2 * OUTPUT_LEN, ..ServerSettings::default() };
+        let settings = ServerSettings {
+            hears_lines_as_cr: true,
+            output_limit_bytes: 2 * OUTPUT_LEN,
+            ..ServerSettings::default()
+        };
         Self {
             wire,
             peer,
@@ -148,7 +149,6 @@ impl<W: Wire> Session<W> {
             unsent: Vec::new(),
             typed: Vec::new(),
             room: None,
-            has_cr: false,
             window: SIZE,
             terminal: None,
             attempts: 0,
@@ -359,7 +359,9 @@ impl<W: Wire> Session<W> {
     fn read_far(&mut self) -> Result<bool> {
         let shop = Rc::clone(&self.shop);
         let mut scratch = shop.scratch.borrow_mut();
-        let read = match self.wire.read(&mut scratch) {
+        // No more than there is room for when it is not full: nothing that is typed gets lost.
+        let room = scratch.get_mut(..TYPED_LEN).unwrap_or_default();
+        let read = match self.wire.read(room) {
             Ok(Some(read)) => read,
             Ok(None) => return Ok(true),
             Err(error) if is_gone(&error) => return Ok(false),
@@ -385,24 +387,9 @@ impl<W: Wire> Session<W> {
         Ok(true)
     }
 
-    /// Takes what was typed; in NVT the end of a line, CR LF or CR NUL, is the one key that it is
-    /// (RFC 1123 §3.3.1).
     fn on_data(&mut self, data: &[u8]) {
         self.last_typed = Instant::now();
-        if self.telnet.is_enabled(Side::Him, OptionCode::BINARY) {
-            self.has_cr = false;
-            return self.take_typed(data);
-        }
-        let follows_cr = std::mem::replace(&mut self.has_cr, data.last() == Some(&b'\r'));
-        let data = if follows_cr { data.strip_prefix(b"\n").unwrap_or(data) } else { data };
-        // A run ends at the latest with its line.
-        match data.strip_suffix(b"\r\n") {
-            Some(line) => {
-                self.take_typed(line);
-                self.take_typed(b"\r");
-            }
-            None => self.take_typed(data),
-        }
+        self.take_typed(data);
     }
 
     fn take_typed(&mut self, data: &[u8]) {
