@@ -319,6 +319,9 @@ pub struct WindowChanges {
 /// The pipe's ends for reading and for writing: the handler writes into it.
 static CHANGES: OnceLock<(OwnedFd, OwnedFd)> = OnceLock::new();
 
+/// Whether the handler has run since the notice was taken.
+static HAS_CHANGED: AtomicBool = AtomicBool::new(false);
+
 impl WindowChanges {
     /// Starts to watch. All watchers share one notice: have one.
     ///
@@ -339,9 +342,18 @@ impl WindowChanges {
         Ok(Self { pipe })
     }
 
+    /// Returns whether there is a notice, without a call of the kernel.
+    ///
+    /// A wait that ends because a key has come does not say that a signal was handled as it ended:
+    /// whoever reads keys asks here first.
+    #[must_use]
+    pub fn is_due(&self) -> bool {
+        HAS_CHANGED.load(Ordering::Acquire)
+    }
+
     /// Takes the notice, and returns whether there was one.
     pub fn take(&self) -> bool {
-        let (mut is_changed, mut bytes) = (false, [0; 64]);
+        let (mut is_changed, mut bytes) = (HAS_CHANGED.swap(false, Ordering::AcqRel), [0; 64]);
         while matches!(rustix::io::read(&self.pipe.0, &mut bytes), Ok(length) if length > 0) {
             is_changed = true;
         }
@@ -360,6 +372,7 @@ extern "C" fn on_change(_: i32) {
 }
 
 fn notify() {
+    HAS_CHANGED.store(true, Ordering::Release);
     if let Some((_, write)) = CHANGES.get() {
         // A full pipe is notice enough.
         let _ = rustix::io::write(write, &[0]);

@@ -127,6 +127,11 @@ impl Near {
         self.buffer = buffer;
     }
 
+    /// Returns whether the window has changed, which is cheap to ask.
+    pub(super) fn has_new_window(&self) -> bool {
+        self.changes.as_ref().is_some_and(WindowChanges::is_due)
+    }
+
     /// Returns the new size of the window, if it has changed.
     pub(super) fn new_window(&self) -> Option<WindowSize> {
         self.changes.as_ref().filter(|changes| changes.take()).and_then(|_| window())

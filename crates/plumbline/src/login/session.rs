@@ -454,8 +454,11 @@ impl Session for Login {
     }
 
     fn take_input(&mut self, index: usize, cx: &mut Cx<'_>) -> Result<()> {
-        if index != self.near.keyboard() {
+        // What is typed behind a change of the window is meant for the new size.
+        if index != self.near.keyboard() || self.near.has_new_window() {
             self.take_window(cx);
+        }
+        if index != self.near.keyboard() {
             return Ok(());
         }
         self.take_keyboard(cx)
