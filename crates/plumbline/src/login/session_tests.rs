@@ -6,6 +6,7 @@ use super::*;
 use crate::carry::Bench;
 use proptest::prelude::*;
 use protocols::application::telnet::EndOfLine;
+use protocols::terminal::prediction::Mode as Showing;
 
 const WILL_ECHO: &[u8] = &[255, 251, 1];
 
@@ -327,6 +328,28 @@ fn the_echo_of_keys_is_predicted_once_the_far_side_has_echoed_one() {
     desk.types(b"s");
     assert_eq!(desk.flushed(), "s");
     assert_eq!(desk.login.predictor.as_ref().unwrap().statistics().shown, 1);
+}
+
+#[test]
+fn a_far_side_that_is_near_is_no_longer_followed_until_the_prompt_says_so() {
+    let mut desk = Desk::new(Settings { is_interactive: true, ..Settings::default() });
+    desk.hears(WILL_ECHO);
+    desk.hears(b"$ ");
+    let mode = |desk: &Desk| desk.login.predictor.as_ref().unwrap().mode();
+    // Echoes that are too early for what was usual so far do not count; a line has room for 20.
+    for _ in 0..200 {
+        for _ in 0..20 {
+            desk.types(b"l");
+            desk.hears(b"l");
+            desk.flushed();
+        }
+        desk.types(b"\r");
+        desk.hears(b"\r\n$ ");
+        desk.flushed();
+    }
+    assert_eq!((mode(&desk), desk.login.settings.predict), (Showing::Never, Predict::Auto));
+    desk.types(b"\x1dset predict auto\r");
+    assert_eq!(mode(&desk), Showing::Auto);
 }
 
 #[test]
