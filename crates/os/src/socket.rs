@@ -2,20 +2,16 @@
 //!
 //! Telnet's Synch rides on TCP's urgent data (RFC 854, "The TELNET Synch signal"): the receiver
 //! must learn at once that there is a mark, and must find it in its place among the bytes. So
-//! urgent data stays in line (`SO_OOBINLINE`), a notice comes by [`UrgentNotice`], and
-//! [`is_at_urgent_mark`] tells when the reader has come to the mark. Linux ends a read there, for
-//! which reason [`read`] must be used: tokio takes a read that did not fill its buffer as the last
-//! one, and would wait for more while the byte at the mark lies ready.
+//! urgent data stays in line (`SO_OOBINLINE`), `poll` reports it as `POLLPRI`, and
+//! [`is_at_urgent_mark`] tells when the reader has come to the mark. Linux ends a read there: one
+//! that did not fill its buffer is not the last.
 
 use rustix::io::Errno;
 use rustix::ioctl::{Getter, Opcode, ioctl};
-use rustix::net::{AddressFamily, SendFlags, SocketFlags, SocketType, send, socket_with, sockopt};
+use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with, sockopt};
 use std::io;
 use std::net::{SocketAddr, TcpStream as TcpSocket};
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
-use tokio::io::Interest;
-use tokio::io::unix::AsyncFd;
-use tokio::net::TcpStream;
+use std::os::fd::{AsFd, AsRawFd};
 
 /// Sends small segments at once (`true`) or has Nagle's algorithm collect them (RFC 9293 §3.7.4).
 ///
@@ -110,71 +106,6 @@ pub fn is_at_urgent_mark(socket: &impl AsFd) -> io::Result<bool> {
     // SAFETY: SIOCATMARK takes nothing and writes an int.
     let answer = unsafe { ioctl(socket, Getter::<SIOCATMARK, libc::c_int>::new()) };
     Ok(answer? != 0)
-}
-
-/// Sends `bytes`, the last of which is urgent, and returns how many were taken.
-///
-/// # Errors
-///
-/// What `send` says, as for any write.
-pub async fn send_urgent(stream: &TcpStream, bytes: &[u8]) -> io::Result<usize> {
-    let send_now = || Ok(send(stream, bytes, SendFlags::OOB | SendFlags::NOSIGNAL)?);
-    stream.async_io(Interest::WRITABLE, send_now).await
-}
-
-/// Reads what has come, up to the urgent mark if there is one; 0 at the end of the stream.
-///
-/// # Errors
-///
-/// What `read` says, as for any read.
-pub async fn read(stream: &TcpStream, bytes: &mut [u8]) -> io::Result<usize> {
-    let read_now = || Ok(rustix::io::read(stream, &mut *bytes)?);
-    stream.async_io(Interest::READABLE, read_now).await
-}
-
-/// Waits for urgent data on one connection, apart from its reads and writes.
-#[derive(Debug)]
-pub struct UrgentNotice {
-    /// A duplicate: the stream itself is registered for reads and writes alone.
-    socket: AsyncFd<OwnedFd>,
-}
-
-impl UrgentNotice {
-    /// Starts to watch `stream`, inside a tokio runtime.
-    ///
-    /// # Errors
-    ///
-    /// Where there are no descriptors left.
-    pub fn of(stream: &TcpStream) -> io::Result<Self> {
-        let socket = stream.as_fd().try_clone_to_owned()?;
-        // SAFETY: the descriptor is owned, so it stays open and the same until the drop.
-        let socket = unsafe { AsyncFd::register_with_interest(socket, Interest::PRIORITY) };
-        Ok(Self { socket: socket? })
-    }
-
-    /// Waits until the connection has urgent data that is not read yet.
-    ///
-    /// The notice may be repeated while the mark has not been read. After a hang-up it never
-    /// comes: wait for it beside the read.
-    ///
-    /// # Errors
-    ///
-    /// What the runtime says.
-    pub async fn wait(&self) -> io::Result<()> {
-        loop {
-            let mut ready = self.socket.ready(Interest::PRIORITY).await?;
-            let (is_urgent, is_closed) =
-                (ready.ready().is_priority(), ready.ready().is_read_closed());
-            // A hang-up wakes who waits for anything, and stays for good.
-            ready.clear_ready();
-            if is_urgent {
-                return Ok(());
-            }
-            if is_closed {
-                std::future::pending::<()>().await;
-            }
-        }
-    }
 }
 
 /// What the kernel knows about a connection (`TCP_INFO`). What an older one does not tell is
@@ -302,10 +233,13 @@ const SIOCATMARK: Opcode = rustix::ioctl::opcode::read::<libc::c_int>(b's', 7);
 mod tests {
     use super::*;
     use proptest::prelude::*;
+    use rustix::event::{PollFd, PollFlags, poll};
+    use rustix::net::{SendFlags, send};
     use std::future::Future;
+    use std::io::{Read, Write};
     use std::time::Duration;
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
-    use tokio::net::TcpListener;
+    use tokio::net::{TcpListener, TcpStream};
 
     fn run(test: impl Future<Output = ()>) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
@@ -328,74 +262,31 @@ mod tests {
         }
     }
 
+    /// Waits until `stream` has news of one of these kinds.
+    fn polled(stream: &std::net::TcpStream, wanted: PollFlags) {
+        let mut descriptors = [PollFd::new(stream, wanted)];
+        assert_eq!(poll(&mut descriptors, None), Ok(1));
+        assert!(descriptors[0].revents().intersects(wanted));
+    }
+
     #[test]
-    fn urgent_data_is_noticed_before_it_is_read_and_found_at_its_mark() {
-        run(async {
-            let (near, far) = pair().await;
-            set_urgent_inline(&far, true).unwrap();
-            let notice = UrgentNotice::of(&far).unwrap();
-            near.writable().await.unwrap();
-            assert_eq!(near.try_write(b"before").unwrap(), 6);
-            assert_eq!(send_urgent(&near, b"!").await.unwrap(), 1);
-            notice.wait().await.unwrap();
+    fn urgent_data_is_noticed_before_it_is_read_and_found_at_its_mark_each_time() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let near = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (mut far, _) = listener.accept().unwrap();
+        set_urgent_inline(&far, true).unwrap();
+        let mut bytes = [0; 16];
+        for urgent in [b'1', b'2'] {
+            (&near).write_all(b"before").unwrap();
+            assert_eq!(send(&near, &[urgent], SendFlags::OOB), Ok(1));
+            polled(&far, PollFlags::PRI);
             assert!(!is_at_urgent_mark(&far).unwrap());
-            let mut bytes = [0; 16];
-            assert_eq!(read(&far, &mut bytes).await.unwrap(), 6);
+            assert_eq!(far.read(&mut bytes).unwrap(), 6);
             assert!(is_at_urgent_mark(&far).unwrap());
-            assert_eq!(read(&far, &mut bytes).await.unwrap(), 1);
-            assert_eq!(bytes[0], b'!');
+            assert_eq!(far.read(&mut bytes).unwrap(), 1);
+            assert_eq!(bytes[0], urgent);
             assert!(!is_at_urgent_mark(&far).unwrap());
-        });
-    }
-
-    #[test]
-    fn a_second_urgent_byte_is_noticed_again() {
-        run(async {
-            let (near, mut far) = pair().await;
-            set_urgent_inline(&far, true).unwrap();
-            let notice = UrgentNotice::of(&far).unwrap();
-            let mut byte = [0; 1];
-            send_urgent(&near, b"1").await.unwrap();
-            notice.wait().await.unwrap();
-            far.read_exact(&mut byte).await.unwrap();
-            send_urgent(&near, b"2").await.unwrap();
-            notice.wait().await.unwrap();
-            far.read_exact(&mut byte).await.unwrap();
-            assert_eq!(&byte, b"2");
-        });
-    }
-
-    #[test]
-    fn ordinary_data_gives_no_urgent_notice() {
-        run(async {
-            let (mut near, mut far) = pair().await;
-            let notice = UrgentNotice::of(&far).unwrap();
-            near.write_all(b"x").await.unwrap();
-            let mut byte = [0; 1];
-            tokio::select! {
-                biased;
-                noticed = notice.wait() => panic!("{noticed:?}"),
-                read = far.read_exact(&mut byte) => assert_eq!(read.unwrap(), 1),
-            }
-        });
-    }
-
-    #[test]
-    fn a_hang_up_gives_no_urgent_notice() {
-        run(async {
-            let (near, mut far) = pair().await;
-            let notice = UrgentNotice::of(&far).unwrap();
-            far.write_all(b"last").await.unwrap();
-            far.shutdown().await.unwrap();
-            drop(near);
-            let mut byte = [0; 1];
-            tokio::select! {
-                biased;
-                noticed = notice.wait() => panic!("{noticed:?}"),
-                // Both sides have gone: an end, or a reset for what was not read.
-                _ = far.read(&mut byte) => {}
-            }
-        });
+        }
     }
 
     #[test]

@@ -11,6 +11,7 @@ mod measure;
 mod recording;
 mod replay;
 mod serve;
+mod state;
 
 use std::process::ExitCode;
 

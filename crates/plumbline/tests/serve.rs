@@ -229,6 +229,20 @@ fn a_person_works_at_our_server_on_our_own_host_in_cleartext_and_in_tls() {
 }
 
 #[test]
+#[ignore = "needs root or a user namespace"]
+fn a_server_on_our_own_host_ends_with_its_device_and_says_so() {
+    in_new_network(|| {
+        let places = ["--via", "tun:plumb0", "--listen", "[::]:2323"];
+        let mut server = Server::start_with(&[&places, SHELL].concat());
+        let status = Command::new("ip").args(["link", "delete", "plumb0"]).status().unwrap();
+        assert!(status.success());
+        server.says("nobody can come in any more");
+        let ended = server.program.wait_for_end(protocols::time::Duration::from_secs(10)).unwrap();
+        assert_eq!(ended.unwrap().code(), Some(4));
+    });
+}
+
+#[test]
 #[ignore = "needs root or a user namespace, and Debian's telnet clients"]
 fn a_person_works_at_our_server_with_the_client_of_inetutils() {
     in_new_network(|| {
@@ -348,13 +362,14 @@ fn a_users_program_runs_as_the_user_that_it_is_to_run_as() {
         return;
     }
     in_new_network(|| {
-        let rest = "runs-as = \"nobody\"\nexec = [\"/bin/sh\", \"-c\", \"id -un; id -G\"]";
+        let rest = "runs-as = \"nobody\"\nexec = [\"/bin/sh\", \"-c\", \"id -un; id -G; test -w $(tty) && echo its-own\"]";
         let users = Server::users("kim", "x", rest);
         let _server = Server::start(&["--users", &users]);
         let mut person = Person::over(&[SERVER, PORT]);
         person.sees("login: ");
         person.types("kim\rx\r");
         person.sees("nobody\n");
+        person.sees("its-own");
         person.leaves();
         assert!(!person.screen().lines().any(|line| line.trim() == "0"));
         std::fs::remove_file(users).unwrap();

@@ -45,6 +45,19 @@ fn everybody_is_told_when_the_interface_goes() {
 }
 
 #[test]
+fn an_idle_host_is_told_when_the_interface_goes() {
+    with_hosts(|host| async move {
+        let listener = host.listen(7).unwrap();
+        let accepting = tokio::spawn(async move { listener.accept().await });
+        // Until the host has read what the kernel said of its own as the interface came up.
+        let _peer = in_time(TcpStream::connect((OURS, 8))).await.unwrap_err();
+        tokio::task::yield_now().await;
+        ip("link delete plumb0");
+        in_time(accepting).await.unwrap().unwrap_err();
+    });
+}
+
+#[test]
 fn a_connect_over_an_interface_that_is_down_says_so() {
     with_hosts(|host| async move {
         ip("link set plumb0 down");

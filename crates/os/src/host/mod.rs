@@ -167,7 +167,8 @@ impl Host {
         let bench = (Chance::from_seed(entropy::seed()?), Meter::new(Clock::Counter(clock::ticks)));
         let mut driver = Driver::new(device, link, settings, Wait::Poll, bench)?;
         prepare(&mut driver);
-        let interest = Interest::READABLE | Interest::WRITABLE;
+        // A device that goes away is an error and no packet: waited for, too.
+        let interest = Interest::READABLE | Interest::WRITABLE | Interest::ERROR;
         // SAFETY: an `OwnedFd` gives the same descriptor every time, and closes it when dropped.
         let watched = unsafe { AsyncFd::register_with_interest(watched, interest) }?;
         let state = State {
@@ -538,11 +539,10 @@ async fn wait(device: &AsyncFd<OwnedFd>, sooner: &Notify, pause: Pause) {
             None => std::future::pending().await,
         }
     };
-    let interest = if pause.is_for_room {
-        Interest::READABLE | Interest::WRITABLE
-    } else {
-        Interest::READABLE
-    };
+    let mut interest = Interest::READABLE | Interest::ERROR;
+    if pause.is_for_room {
+        interest |= Interest::WRITABLE;
+    }
     tokio::select! {
         biased;
         ready = device.ready(interest) => {

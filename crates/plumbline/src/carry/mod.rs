@@ -25,7 +25,7 @@ pub(crate) use line::run_on_line;
 pub(crate) use outcome::Outcome;
 pub(crate) use target::{Family, NoAddress, TELNET_PORT, Target, addresses, parse_port};
 pub(crate) use tls::{Secured, Tls, TrustedBy};
-pub(crate) use trust::Trust;
+pub(crate) use trust::{Trust, fingerprint};
 pub(crate) use via::{Own, SerialLink, Via};
 
 use anyhow::Result;

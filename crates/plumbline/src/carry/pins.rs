@@ -20,7 +20,7 @@ pub(crate) struct Pins {
 impl Pins {
     /// Returns those of the user.
     pub(crate) fn of_user() -> Self {
-        Self { path: crate::serve::certificate::state_folder().join("known_hosts") }
+        Self { path: crate::state::state_folder().join("known_hosts") }
     }
 
     #[cfg(test)]

@@ -8,8 +8,8 @@
 //! Who the server is, is decided by its certificate (`trust`).
 
 use super::trust::Trust;
+use super::trust::fingerprint;
 use super::{CarrierStatus, Session};
-use crate::serve::certificate::fingerprint;
 use anyhow::Result;
 use protocols::Cx;
 use protocols::application::Stream;

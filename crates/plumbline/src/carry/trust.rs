@@ -3,7 +3,6 @@
 
 use super::pins::Pins;
 use super::tls::{Refusal, TrustedBy};
-use crate::serve::certificate::fingerprint;
 use anyhow::{Context, Result, bail};
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
@@ -252,4 +251,11 @@ impl ServerCertVerifier for Pinning {
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
         self.provider.signature_verification_algorithms.supported_schemes()
     }
+}
+
+/// Returns the SHA-256 of a certificate in hexadecimal, as people compare it.
+pub(crate) fn fingerprint(certificate: &CertificateDer<'_>) -> String {
+    let digest = ::ring::digest::digest(&::ring::digest::SHA256, certificate);
+    let bytes: Vec<_> = digest.as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
+    bytes.join(":")
 }

@@ -3,6 +3,8 @@
 //! Our own is made once and kept beside the state of the program, its key for its owner alone, so
 //! that who pins it at first use finds the same one again.
 
+use crate::carry::fingerprint;
+use crate::state::state_folder;
 use anyhow::{Context, Result};
 use rcgen::{CertifiedKey, generate_simple_self_signed};
 use std::fs::{self, OpenOptions};
@@ -70,29 +72,11 @@ impl Files {
     }
 }
 
-/// Returns the SHA-256 of a certificate in hexadecimal, as people compare it.
-pub(crate) fn fingerprint(certificate: &CertificateDer<'_>) -> String {
-    let digest = ring::digest::digest(&ring::digest::SHA256, certificate);
-    let bytes: Vec<_> = digest.as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
-    bytes.join(":")
-}
-
 fn write(path: &Path, text: &str, mode: u32) -> Result<()> {
     let mut options = OpenOptions::new();
     let file = options.write(true).create(true).truncate(true).mode(mode).open(path);
     let written = file.and_then(|mut file| file.write_all(text.as_bytes()));
     written.with_context(|| format!("{} cannot be written", path.display()))
-}
-
-/// Returns the folder for what a program keeps between its runs (XDG, or /var/lib for root).
-pub(crate) fn state_folder() -> PathBuf {
-    if let Some(folder) = std::env::var_os("XDG_STATE_HOME").filter(|folder| !folder.is_empty()) {
-        return PathBuf::from(folder).join("plumb");
-    }
-    match std::env::var_os("HOME") {
-        Some(home) if !os::user::is_root() => PathBuf::from(home).join(".local/state/plumb"),
-        _ => PathBuf::from("/var/lib/plumb"),
-    }
 }
 
 /// Returns the name of this machine, or `localhost`.

@@ -81,13 +81,18 @@ impl Door {
         }
     }
 
-    /// Takes everybody who comes.
-    pub(super) async fn attend(self, acceptor: Option<TlsAcceptor>, shop: Rc<Shop>) {
+    /// Takes everybody who comes, for as long as anybody can; returns why nobody can any longer.
+    pub(super) async fn attend(self, acceptor: Option<TlsAcceptor>, shop: Rc<Shop>) -> io::Error {
         loop {
-            let Ok((arrival, peer)) = self.accept().await else {
-                // No descriptors are left, or somebody has gone before he was let in.
-                tokio::time::sleep(PAUSE).await;
-                continue;
+            let (arrival, peer) = match (self.accept().await, &self) {
+                (Ok(accepted), _) => accepted,
+                // Our own host has ended with its device.
+                (Err(error), Self::Own(_)) => return error,
+                (Err(_), Self::Kernel(_)) => {
+                    // No descriptors are left, or somebody has gone before he was let in.
+                    tokio::time::sleep(PAUSE).await;
+                    continue;
+                }
             };
             let entered = shop.admission.borrow_mut().enter(peer.ip());
             if let Err(refusal) = entered {

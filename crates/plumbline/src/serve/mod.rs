@@ -6,7 +6,7 @@
 //! (`admission`).
 
 mod admission;
-pub(crate) mod certificate;
+mod certificate;
 mod configuration;
 mod dialogue;
 mod door;
@@ -32,7 +32,7 @@ use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::Arc;
 use tokio::sync::Semaphore;
-use tokio::task::LocalSet;
+use tokio::task::{JoinSet, LocalSet};
 use users::Users;
 
 /// What is read at a time; one for all sessions, as only one reads at a time.
@@ -260,6 +260,7 @@ fn serve(shop: Shop) -> Result<()> {
 async fn listen(shop: Rc<Shop>) -> Result<()> {
     let configuration = &shop.configuration;
     let host = carry::host(&shop.via, configuration.rules.sessions_max)?;
+    let mut doors = JoinSet::new();
     for place in &configuration.listen {
         let door = open(host.as_ref(), *place)?;
         let how = match place.ip().is_loopback() && host.is_none() {
@@ -267,7 +268,7 @@ async fn listen(shop: Rc<Shop>) -> Result<()> {
             false => "in CLEARTEXT, which everybody on the way can read",
         };
         shop.log.say(&Event::Listening { at: door.name()?, how });
-        tokio::task::spawn_local(door.attend(None, Rc::clone(&shop)));
+        doors.spawn_local(door.attend(None, Rc::clone(&shop)));
     }
     if !configuration.listen_tls.is_empty() {
         if configuration.makes_certificate {
@@ -279,13 +280,16 @@ async fn listen(shop: Rc<Shop>) -> Result<()> {
             let door = open(host.as_ref(), *place)?;
             shop.log.say(&Event::Listening { at: door.name()?, how: "in TLS" });
             let acceptor = Some(acceptor.clone());
-            tokio::task::spawn_local(door.attend(acceptor, Rc::clone(&shop)));
+            doors.spawn_local(door.attend(acceptor, Rc::clone(&shop)));
         }
     }
-    interrupted().await?;
+    let failed = tokio::select! {
+        interrupted = interrupted() => interrupted.map(|()| None)?,
+        ended = doors.join_next() => ended.transpose()?,
+    };
     let sessions = shop.admission.borrow().sessions();
     shop.log.say(&Event::Closing { sessions });
-    Ok(())
+    failed.map_or(Ok(()), |error| Err(error).context("nobody can come in any more"))
 }
 
 fn open(host: Option<&Host>, place: SocketAddr) -> Result<Door> {

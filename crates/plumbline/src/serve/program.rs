@@ -11,6 +11,7 @@ use os::tty::WindowSize;
 use os::user::User;
 use os::utmp::Entry;
 use std::net::IpAddr;
+use std::os::unix::fs::chown;
 use std::path::Path;
 use std::process::Command;
 
@@ -36,7 +37,8 @@ pub(super) struct Client {
 #[derive(Debug)]
 pub(super) struct Running {
     pub(super) program: PtyProgram,
-    pub(super) entry: Entry,
+    /// What `who` and `last` are told at the end; a program without a login is no login.
+    pub(super) entry: Option<Entry>,
 }
 
 /// Returns the program that asks for name and password, where the system has it.
@@ -65,7 +67,7 @@ pub(super) fn start_exec(words: &[String], client: &Client) -> Result<Running> {
     let (program, arguments) = words.split_first().context("there is no program to run")?;
     let mut command = Command::new(program);
     command.args(arguments);
-    start(command, client)
+    Ok(Running { entry: None, ..start(command, client)? })
 }
 
 /// Starts what `account` runs, as the user that it runs as, and writes down that `name` is here.
@@ -91,7 +93,6 @@ pub(super) fn start_account(name: &str, account: &Account, client: &Client) -> R
         command.env("HOME", user.home()).env("SHELL", user.shell());
         command.env("USER", own.unwrap_or(name)).env("LOGNAME", own.unwrap_or(name));
         user.enter(&mut command).context("the user cannot be entered")?;
-        // Entered first: the home of another may not be open to us.
         command.current_dir(if user.home().is_dir() { user.home() } else { Path::new("/") });
     } else {
         command.env("USER", name).env("LOGNAME", name);
@@ -99,9 +100,9 @@ pub(super) fn start_account(name: &str, account: &Account, client: &Client) -> R
             command.env("HOME", home);
         }
     }
-    let running = start_in(command, client)?;
+    let running = start_in(command, client, user.as_ref())?;
     // Many machines keep no such record.
-    _ = running.entry.log_in(name);
+    _ = running.entry.as_ref().map(|entry| entry.log_in(name));
     Ok(running)
 }
 
@@ -124,10 +125,11 @@ fn start(mut command: Command, client: &Client) -> Result<Running> {
     if let Some(home) = std::env::var_os("HOME") {
         command.env("HOME", home);
     }
-    start_in(command, client)
+    start_in(command, client, None)
 }
 
-fn start_in(mut command: Command, client: &Client) -> Result<Running> {
+/// Starts `command` at a terminal of its own, which belongs to `owner` if there is one.
+fn start_in(mut command: Command, client: &Client, owner: Option<&User>) -> Result<Running> {
     command.env("PATH", PATH);
     command.env("TERM", terminal_name(client.terminal.as_deref().unwrap_or_default()));
     for name in ["LANG", "LC_ALL", "TZ"] {
@@ -138,11 +140,15 @@ fn start_in(mut command: Command, client: &Client) -> Result<Running> {
     let pty = Pty::open(client.window).context("there is no terminal left")?;
     pty.set_packet_mode().context("the terminal has no packet mode")?;
     let path = pty.path().to_owned();
+    if let Some(owner) = owner.filter(|_| os::user::is_root()) {
+        // Else the user's programs could not open it again by its name.
+        chown(&path, Some(owner.uid()), None).context("the terminal cannot change its owner")?;
+    }
     let name = command.get_program().to_string_lossy().into_owned();
     let mut program =
         pty.start(command).with_context(|| format!("the program {name} cannot be started"))?;
     let entry = Entry::new(&path, program.program().id(), client.address);
-    Ok(Running { program, entry })
+    Ok(Running { program, entry: Some(entry) })
 }
 
 /// Returns the name of a terminal as a program may have it: in lower case, with nothing in it

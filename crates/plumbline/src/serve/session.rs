@@ -87,7 +87,7 @@ enum Near {
     Checking(JoinHandle<(Claim, Option<(String, Account)>)>),
     /// A wrong password is being slept on.
     Punished(Instant),
-    Program(AsyncFd<PtyProgram>, Entry),
+    Program(AsyncFd<PtyProgram>, Option<Entry>),
     /// The program has ended; what it wrote last goes out.
     Ended(Ending),
 }
@@ -271,9 +271,7 @@ impl<W: Wire> Session<W> {
                 (Some(left_at), _) => Some(left_at + FAREWELL),
                 (None, idle) => idle.map(|time| self.last_typed + time),
             },
-            Near::Ended(_) => {
-                Some(self.begun + NEGOTIATION).max(Some(self.last_typed + NEGOTIATION))
-            }
+            Near::Ended(_) => Some(self.last_typed + NEGOTIATION),
         }
     }
 
@@ -608,7 +606,7 @@ impl<W: Wire> Session<W> {
         let near = std::mem::replace(&mut self.near, Near::Ended(Ending::Left));
         if let Near::Program(program, entry) = near {
             // Many machines keep no such record.
-            _ = entry.log_out();
+            _ = entry.map(|entry| entry.log_out());
             super::reaper::reap(program.into_inner().hang_up());
         }
     }
