@@ -372,6 +372,19 @@ impl Tcp {
         Ok(())
     }
 
+    /// Has what has been received acknowledged at the next output, however long the profile puts
+    /// acknowledgments off: the peer may wait for it (Nagle's algorithm, RFC 9293 §3.7.4).
+    ///
+    /// # Errors
+    ///
+    /// If the connection has gone.
+    pub fn acknowledge(&mut self, id: ConnectionId) -> Result<(), NoConnection> {
+        if self.table.get_mut(id)?.hurry_acknowledgment() {
+            self.touch(id);
+        }
+        Ok(())
+    }
+
     /// Returns how many bytes must be read until the urgent data is behind the reader.
     ///
     /// # Errors
