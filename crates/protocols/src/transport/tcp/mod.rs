@@ -58,6 +58,7 @@ mod send_buffer;
 pub mod seq;
 mod settings;
 mod settled;
+mod sharing;
 mod status;
 mod syn_cookie;
 mod table;
@@ -158,6 +159,7 @@ pub struct Tcp {
     table: Table,
     listeners: BTreeMap<Place, Listener>,
     ports: Ports,
+    share: sharing::Share,
     syn_cookies: SynCookies,
     fast_open: fast_open::Server,
     fast_open_client: fast_open::Client,
@@ -179,6 +181,7 @@ impl Tcp {
         let table = Table::new(CONNECTIONS_MAX, secret.key_for(Purpose::Table).words());
         Self {
             ports: Ports::new(secret.key_for(Purpose::Ports)),
+            share: sharing::Share::ALL,
             syn_cookies: SynCookies::new(secret.key_for(Purpose::SynCookies)),
             fast_open: fast_open::Server::new(secret.key_for(Purpose::FastOpen)),
             fast_open_client: fast_open::Client::default(),
@@ -258,10 +261,11 @@ impl Tcp {
         remote: SocketAddr,
         cx: &mut Cx<'_>,
     ) -> Option<SocketAddr> {
-        let Self { ports, table, listeners, .. } = self;
+        let Self { ports, share, table, listeners, .. } = self;
         let port = ports.choose(local, remote, cx.chance, |port| {
             let end = SocketAddr::new(local, port);
-            !table.holds((end, remote)) && !listen::is_listened_on(listeners, port)
+            let is_taken = table.holds((end, remote));
+            share.has(port) && !is_taken && !listen::is_listened_on(listeners, port)
         });
         port.map(|port| SocketAddr::new(local, port))
     }
