@@ -1,3 +1,5 @@
+//! Three hosts without a wire: who calls, and two stations that are one host together.
+
 use crate::chance::Chance;
 use crate::cx::Cx;
 use crate::link::{Datagram, Link};
