@@ -367,6 +367,19 @@ impl Default for Inbox {
 }
 
 impl Inbox {
+    /// Returns room for one datagram of another kind of socket, which [`Self::put`] makes one of
+    /// these.
+    pub fn room(&mut self) -> &mut [u8] {
+        self.arrivals.clear();
+        self.bytes.get_mut(..BUFFER_LEN).unwrap_or_default()
+    }
+
+    /// Says that a datagram of so many bytes has come into the room.
+    pub fn put(&mut self, from: SocketAddr, len: usize) {
+        let (from, is_unicast) = (Some(from), true);
+        self.arrivals.push(Arrival { from, to: None, is_unicast, len, segment: len });
+    }
+
     /// Returns the datagrams of the last [`DatagramSocket::receive`], in their order.
     pub fn datagrams(&self) -> impl Iterator<Item = Received<'_>> {
         let buffers = self.bytes.chunks_exact(BUFFER_LEN).zip(&self.arrivals);
