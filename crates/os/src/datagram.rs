@@ -13,10 +13,10 @@ use rustix::io::Errno;
 use rustix::net::{
     AddressFamily, SendFlags, SocketFlags, SocketType, sendto, socket_with, sockopt,
 };
-use std::cell::Cell;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// The most datagrams that the kernel cuts from one buffer, in every version that cuts at all.
 const SEGMENTS_MAX: usize = 64;
@@ -38,7 +38,7 @@ pub struct DatagramSocket {
     fd: OwnedFd,
     is_ipv4: bool,
     /// The kernel has not refused to cut.
-    segments: Cell<bool>,
+    segments: AtomicBool,
 }
 
 /// What the network says of a datagram that was sent.
@@ -78,7 +78,7 @@ impl DatagramSocket {
             sockopt::set_ipv6_v6only(&fd, true)?;
         }
         rustix::net::bind(&fd, &place)?;
-        let socket = Self { fd, is_ipv4, segments: Cell::new(true) };
+        let socket = Self { fd, is_ipv4, segments: AtomicBool::new(true) };
         let (level, name) = pick(
             is_ipv4,
             (libc::IPPROTO_IP, libc::IP_RECVERR),
@@ -173,9 +173,9 @@ impl DatagramSocket {
                 // No checksums by the device (EIO), datagrams that must be cut by IP too (EINVAL,
                 // EMSGSIZE), or a kernel that does not know of it.
                 Err(Errno::IO | Errno::INVAL | Errno::MSGSIZE | Errno::OPNOTSUPP)
-                    if self.segments.get() =>
+                    if self.segments.load(Ordering::Relaxed) =>
                 {
-                    self.segments.set(false);
+                    self.segments.store(false, Ordering::Relaxed);
                 }
                 Err(_) if sent > 0 => break,
                 Err(error) => return Err(error.into()),
@@ -189,7 +189,7 @@ impl DatagramSocket {
         let mut buffers = Vec::with_capacity(OUT_MAX);
         while let Some((&segment, behind)) = lens.split_first() {
             let (mut count, mut total) = (1, segment);
-            let most = if self.segments.get() { SEGMENTS_MAX } else { 1 };
+            let most = if self.segments.load(Ordering::Relaxed) { SEGMENTS_MAX } else { 1 };
             for &len in behind {
                 // The last of them may be shorter, and ends the buffer.
                 let was_shorter = total < segment * count;

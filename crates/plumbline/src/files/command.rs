@@ -17,9 +17,8 @@ use std::ffi::OsStr;
 use std::io::Write;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use std::rc::Rc;
+use std::sync::{Arc, Mutex, PoisonError};
 use tokio::signal::unix::{SignalKind, signal};
-use tokio::task::LocalSet;
 
 /// Runs `plumb get`.
 pub(crate) fn get(arguments: &Get) -> exit::Result {
@@ -99,26 +98,31 @@ fn run(url: &Url, order: Order, size: Option<u64>, how: &How, is_stdout: bool) -
         bytes_per_second: how.limit_rate,
         via: how.via.clone(),
     };
-    let mut progress = Progress::new(how.quiet || how.json);
-    let record = carry_out(&errand, order, |facts| {
+    let progress = Arc::new(Mutex::new(Progress::new(how.quiet || how.json)));
+    let shown = Arc::clone(&progress);
+    let record = carry_out(&errand, order, move |facts| {
         let told = facts.agreed.and_then(|agreed| agreed.transfer_size);
+        let mut progress = shown.lock().unwrap_or_else(PoisonError::into_inner);
         progress.show(facts, size.or(told));
     });
-    progress.end();
+    progress.lock().unwrap_or_else(PoisonError::into_inner).end();
     let record = record.map_err(|error| ours(&error))?;
     report(&record, how, is_stdout)
 }
 
 /// Runs the errand in this thread, until it is done or somebody interrupts.
-fn carry_out(errand: &Errand, order: Order, progress: impl FnMut(&tftp::Facts)) -> Result<Record> {
+fn carry_out(
+    errand: &Errand,
+    order: Order,
+    progress: impl Fn(&tftp::Facts) + Send + Sync + 'static,
+) -> Result<Record> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let local = LocalSet::new();
-    let stop = Rc::new(Stop::default());
-    let record = local.block_on(&runtime, async {
+    let stop = Arc::new(Stop::default());
+    let record = runtime.block_on(async {
         let (mut terminate, mut hang_up) =
             (signal(SignalKind::terminate())?, signal(SignalKind::hangup())?);
-        let stopper = Rc::clone(&stop);
-        tokio::task::spawn_local(async move {
+        let stopper = Arc::clone(&stop);
+        tokio::spawn(async move {
             tokio::select! {
                 _ = tokio::signal::ctrl_c() => {}
                 _ = terminate.recv() => {}
@@ -126,7 +130,7 @@ fn carry_out(errand: &Errand, order: Order, progress: impl FnMut(&tftp::Facts)) 
             }
             stopper.want();
         });
-        tftp::run(errand, order, &stop, progress).await
+        tftp::run(errand, order, &stop, &Arc::new(progress)).await
     });
     // A thread that waits for a pipe is left behind.
     runtime.shutdown_background();

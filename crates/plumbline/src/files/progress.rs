@@ -59,8 +59,8 @@ impl Progress {
     }
 
     /// Takes the bar away.
-    pub(super) fn end(self) {
-        if let How::Bar(bar) = self.how {
+    pub(super) fn end(&self) {
+        if let How::Bar(bar) = &self.how {
             bar.finish_and_clear();
         }
     }

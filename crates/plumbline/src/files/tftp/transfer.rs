@@ -16,11 +16,13 @@ use protocols::application::tftp::{
 };
 use protocols::meter::Counter;
 use protocols::time::Duration;
-use std::cell::Cell;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use tokio::sync::Notify;
+use tokio::task::JoinError;
 use tokio::time::Sleep;
 
 /// Bytes of datagrams that are made before they are sent.
@@ -84,20 +86,20 @@ pub(crate) struct Facts {
 /// Ends transfers from outside.
 #[derive(Debug, Default)]
 pub(crate) struct Stop {
-    is_wanted: Cell<bool>,
+    is_wanted: AtomicBool,
     notify: Notify,
 }
 
 impl Stop {
     /// Ends them.
     pub(crate) fn want(&self) {
-        self.is_wanted.set(true);
+        self.is_wanted.store(true, Ordering::Relaxed);
         self.notify.notify_waiters();
     }
 
     async fn wanted(&self) {
         let notified = self.notify.notified();
-        if !self.is_wanted.get() {
+        if !self.is_wanted.load(Ordering::Relaxed) {
             notified.await;
         }
     }
@@ -202,10 +204,25 @@ impl Transfer {
 
     /// Runs it to its end. Returns what is known of it, what went wrong, and the work, whose source
     /// or sink nobody has touched if nothing was agreed.
+    ///
+    /// It is a task of its own: tokio wakes one without a system call, and what is blocked on, or
+    /// is local, with one.
+    ///
+    /// # Errors
+    ///
+    /// If the runtime ends before.
     pub(crate) async fn run(
+        self,
+        stop: Arc<Stop>,
+        progress: impl Fn(&Facts) + Send + Sync + 'static,
+    ) -> Result<(Facts, Option<Trouble>, Work), JoinError> {
+        tokio::spawn(self.move_all(stop, progress)).await
+    }
+
+    async fn move_all(
         mut self,
-        stop: &Stop,
-        mut progress: impl FnMut(&Facts),
+        stop: Arc<Stop>,
+        progress: impl Fn(&Facts) + Send + Sync + 'static,
     ) -> (Facts, Option<Trouble>, Work) {
         let mut alarm = Alarm::new();
         loop {
@@ -220,7 +237,7 @@ impl Transfer {
             if self.is_over() {
                 break;
             }
-            self.wait(stop, &mut alarm).await;
+            self.wait(&stop, &mut alarm).await;
         }
         let meter = &self.bench.meter;
         let again = [Counter::TftpRetransmissions, Counter::TftpIgnored];
@@ -328,7 +345,7 @@ impl Transfer {
         while let Some(event) = self.work.event() {
             is_news = true;
             match event {
-                Event::Opened(agreed) => self.opened(agreed),
+                Event::Opened(agreed) => self.facts.agreed = Some(agreed),
                 Event::Received => self.received().await,
                 Event::Complete => self.is_complete = true,
                 Event::Failed(failure) => self.failed(failure),
@@ -337,17 +354,7 @@ impl Transfer {
         is_news
     }
 
-    fn opened(&mut self, agreed: Agreed) {
-        self.facts.agreed = Some(agreed);
-        if let Some(port) = self.work.peer_port() {
-            self.facts.remote.set_port(port);
-        }
-    }
-
     fn failed(&mut self, failure: Failure) {
-        if let Some(port) = self.work.peer_port() {
-            self.facts.remote.set_port(port);
-        }
         let trouble = Trouble::of(failure, self.terms.patience.as_secs());
         self.trouble.get_or_insert(trouble);
     }
@@ -458,6 +465,10 @@ impl Transfer {
             if taken.is_err() && !matches!(datagram.data, [0, 5, ..]) {
                 stray = Some(datagram.from);
             }
+        }
+        // Whoever has answered is the one that is spoken with from now on.
+        if let Some(port) = work.peer_port() {
+            facts.remote.set_port(port);
         }
         let now = cx.now;
         let grown = usize::try_from(facts.file_bytes - before).unwrap_or(usize::MAX);

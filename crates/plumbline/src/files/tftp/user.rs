@@ -21,6 +21,7 @@ use protocols::application::tftp::{
 };
 use protocols::time::Duration;
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::SystemTime;
 
 /// How long an address may be silent before the next one is asked.
@@ -69,8 +70,8 @@ impl Order {
 pub(crate) async fn run(
     errand: &Errand,
     order: Order,
-    stop: &Stop,
-    mut progress: impl FnMut(&Facts),
+    stop: &Arc<Stop>,
+    progress: &Arc<impl Fn(&Facts) + Send + Sync + 'static>,
 ) -> Result<Record> {
     let (started, cpu_before) = (SystemTime::now(), os::clock::process_cpu_time());
     let host = carry::host(&errand.via, 1)?;
@@ -85,7 +86,7 @@ pub(crate) async fn run(
         let is_last = errand.addresses.last() == Some(&address);
         let opening = (!is_last).then_some(NEXT_ADDRESS);
         let attempt = Attempt { errand, address, opening, has_options, host: host.as_ref() };
-        let (facts, trouble, work, size) = attempt.run(now, stop, &mut progress).await?;
+        let (facts, trouble, work, size) = attempt.run(now, stop, progress).await?;
         let is_unopened = facts.agreed.is_none();
         let is_options = matches!(
             trouble,
@@ -146,8 +147,8 @@ impl Attempt<'_> {
     async fn run(
         self,
         order: Order,
-        stop: &Stop,
-        progress: &mut impl FnMut(&Facts),
+        stop: &Arc<Stop>,
+        progress: &Arc<impl Fn(&Facts) + Send + Sync + 'static>,
     ) -> Result<(Facts, Option<Trouble>, Work, Option<u64>)> {
         let errand = self.errand;
         let wire = Wire::to(self.address, self.host)?;
@@ -185,7 +186,9 @@ impl Attempt<'_> {
             file_max_bytes: u64::MAX,
         };
         let transfer = Transfer::new(work, wire, self.address, terms, bench);
-        let (facts, trouble, work) = transfer.run(stop, progress).await;
+        let progress = Arc::clone(progress);
+        let ran = transfer.run(Arc::clone(stop), move |facts| progress(facts)).await;
+        let (facts, trouble, work) = ran?;
         Ok((facts, trouble, work, size))
     }
 

@@ -7,6 +7,7 @@ use os::host::Host;
 use os::readiness;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::os::fd::AsFd;
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
@@ -32,7 +33,8 @@ impl Wire {
             SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
         };
         let socket = DatagramSocket::bind((at.unwrap_or_else(any), 0).into())?;
-        let interest = Interest::READABLE | Interest::WRITABLE | Interest::ERROR;
+        // Each datagram that has gone makes a socket writable anew, which is nobody's news.
+        let interest = Interest::READABLE | Interest::ERROR;
         readiness::register(socket, interest).map(Self::Kernel)
     }
 
@@ -57,7 +59,10 @@ impl Wire {
 
     pub(super) fn local(&self) -> Option<SocketAddr> {
         match self {
-            Self::Kernel(socket) => socket.get_ref().local_addr().ok(),
+            Self::Kernel(socket) => {
+                let local = socket.get_ref().local_addr().ok();
+                local.filter(|local| !local.ip().is_unspecified())
+            }
             Self::Own(_) => None,
         }
     }
@@ -73,7 +78,9 @@ impl Wire {
                 }
                 Self::Kernel(socket) => match socket.get_ref().send(bytes, lens, to) {
                     Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                        socket.ready(Interest::WRITABLE).await?.clear_ready();
+                        let duplicate = socket.get_ref().as_fd().try_clone_to_owned()?;
+                        let writable = readiness::register(duplicate, Interest::WRITABLE)?;
+                        writable.writable().await?.retain_ready();
                         Ok(0)
                     }
                     sent => sent,

@@ -17,6 +17,7 @@ const PATIENCE_S: u64 = 25;
 
 /// The arguments of the command that are for TFTP.
 #[derive(Clone, Debug, Default, clap::Args)]
+#[group(skip)]
 pub(in super::super) struct Arguments {
     /// Serve files by TFTP
     #[arg(long)]

@@ -30,6 +30,7 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::task::JoinSet;
 
@@ -55,7 +56,7 @@ pub(super) struct Server {
 struct Running {
     /// The datagram that asked for it.
     request: Vec<u8>,
-    stop: Stop,
+    stop: Arc<Stop>,
 }
 
 impl Server {

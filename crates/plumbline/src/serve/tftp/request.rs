@@ -17,6 +17,7 @@ use protocols::application::tftp::{
 use protocols::time::Duration;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
 use std::time::SystemTime;
 
 /// The most that a transfer keeps of a window, in bytes.
@@ -180,7 +181,7 @@ async fn run(
         file_max_bytes: server.settings.file_max_bytes,
     };
     let transfer = Transfer::new(work, wire, from, terms, bench);
-    let (facts, trouble, _) = transfer.run(&running.stop, |_| {}).await;
+    let (facts, trouble, _) = transfer.run(Arc::clone(&running.stop), |_| {}).await?;
     Ok(Record {
         role: Role::Server,
         is_own_stack: false,
