@@ -9,6 +9,7 @@ mod reply;
 mod representation;
 pub mod server;
 mod timestamp;
+pub mod user;
 
 pub use address::{
     AddressError, Family, parse_eprt, parse_epsv_reply, parse_lprt, parse_pasv_reply, parse_port,

@@ -339,8 +339,9 @@ impl Unframer {
 
     /// The connection has ended: only a stream of a file has no other end.
     pub(super) fn finish(&self) -> Result<(), DataError> {
-        // A descriptor of the end with nothing behind it is an end.
-        let is_ended = self.is_over || self.descriptor & EOF != 0;
+        // In compressed mode a descriptor of the end with nothing behind it is an end.
+        let is_described = self.descriptor & EOF != 0 && matches!(self.state, State::Start);
+        let is_ended = self.is_over || is_described;
         if self.framing == Framing::Stream || is_ended { Ok(()) } else { Err(DataError::Truncated) }
     }
 }
