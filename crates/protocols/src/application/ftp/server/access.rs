@@ -115,7 +115,7 @@ impl Server {
             return self.reply(503, b"TLS is on already");
         }
         // What stands behind AUTH in the clear may be another's, who wants it heard within TLS.
-        let waiting: usize = self.queue.iter().map(Vec::len).sum();
+        let waiting: usize = self.queue.iter().map(Line::len).sum();
         if !self.queue.is_empty() || self.lines.unfinished_len() > 0 {
             let dropped = waiting + self.lines.forget();
             cx.meter.add(Counter::FtpBytesBeforeTls, dropped as u64);
