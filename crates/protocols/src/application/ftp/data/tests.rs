@@ -1,3 +1,5 @@
+//! Files there and back, in every representation, cut anywhere.
+
 use super::*;
 use crate::application::ftp::representation::ByteSize;
 use proptest::prelude::*;
