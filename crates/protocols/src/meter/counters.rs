@@ -407,6 +407,12 @@ closed_list! {
         TcpBlackHoles "TCP black holes",
         /// Segments that were longer than others, to see whether they arrive.
         TcpPathProbes "TCP path MTU probes",
+        /// Times that a window has grown with what its application takes.
+        TcpReceiveWindowsGrown "TCP receive windows grown",
+        /// Times that a send buffer has grown with the congestion window.
+        TcpSendBuffersGrown "TCP send buffers grown",
+        /// Times that a buffer did not grow, because all together have grown enough.
+        TcpGrowthRefused "TCP buffer growths refused",
         // Telnet.
         /// Commands received.
         TelnetCommandsIn "Telnet commands in",

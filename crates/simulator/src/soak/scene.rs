@@ -18,7 +18,7 @@ use protocols::packet::Pool;
 use protocols::station::{Carried, Opening, Settings};
 use protocols::time::{Duration, Instant};
 use protocols::transport::tcp::{
-    Acknowledgment, Congestion, KeepAlive, Patience, Profile, SendLimit,
+    Acknowledgment, Congestion, KeepAlive, Patience, Profile, ReceiveWindow, SendLimit,
 };
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
@@ -353,15 +353,16 @@ fn profile(draw: &mut Draw) -> Profile {
         1 => Congestion::Bbr,
         _ => Congestion::Cubic,
     };
-    let mut size = |usual: usize| match draw.below(6) {
-        0 => usize::try_from(draw.magnitude(100, 4_000)).unwrap_or(usual),
-        1 => usize::try_from(draw.magnitude(1 << 18, 1 << 22)).unwrap_or(usual),
-        _ => usual,
+    let receive_window = match buffer(draw) {
+        None => base.receive_window,
+        Some([start, limit]) if start == limit => ReceiveWindow::Bytes(start),
+        Some([start, limit]) => ReceiveWindow::Tuned { start, limit },
     };
-    let receive_window = size(base.receive_window);
-    let send_limit = match base.send_limit {
-        SendLimit::Bytes(bytes) => SendLimit::Bytes(size(bytes)),
-        SendLimit::OneSegment => SendLimit::OneSegment,
+    let send_limit = match buffer(draw) {
+        Some([start, limit]) if base.send_limit != SendLimit::OneSegment => {
+            SendLimit::Tuned { start, limit }
+        }
+        _ => base.send_limit,
     };
     let acknowledgment = match draw.below(3) {
         0 => Acknowledgment::AtOutput,
@@ -383,6 +384,20 @@ fn profile(draw: &mut Draw) -> Profile {
     }
 }
 
+/// Returns the bytes of a buffer at its beginning and at most, where they are not the usual ones.
+fn buffer(draw: &mut Draw) -> Option<[usize; 2]> {
+    let bytes = |bytes: u64| usize::try_from(bytes).unwrap_or(usize::MAX);
+    match draw.below(6) {
+        0 => Some([bytes(draw.magnitude(100, 4_000)); 2]),
+        1 => Some([bytes(draw.magnitude(1 << 18, 1 << 22)); 2]),
+        2 => {
+            let start = draw.magnitude(1_000, 1 << 16);
+            Some([start, draw.magnitude(start, 1 << 22)].map(bytes))
+        }
+        _ => None,
+    }
+}
+
 /// Lets nobody give up, and notices a peer that has forgotten the connection.
 fn lasting(profile: Profile, keeps_alive: bool) -> Profile {
     let (idle, interval) = (Duration::from_secs(60), Duration::from_secs(30));
@@ -395,8 +410,10 @@ fn lasting(profile: Profile, keeps_alive: bool) -> Profile {
 fn file_len(draw: &mut Draw, conditions: &Conditions, profiles: &[Profile; 2]) -> u64 {
     let carried = conditions.rate_bps / 8 * 120;
     let windows = profiles.iter().map(|profile| match profile.send_limit {
-        SendLimit::Bytes(bytes) => profile.receive_window.min(bytes),
-        SendLimit::OneSegment => profile.receive_window.min(500),
+        SendLimit::Bytes(bytes) | SendLimit::Tuned { start: bytes, .. } => {
+            profile.receive_window.start().min(bytes)
+        }
+        SendLimit::OneSegment => profile.receive_window.start().min(500),
     });
     let window = windows.min().unwrap_or(1) as u64;
     let most = if conditions.is_serial { FILE_MAX / 5 } else { FILE_MAX };

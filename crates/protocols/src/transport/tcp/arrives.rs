@@ -38,6 +38,8 @@ pub(super) struct Arrival<'a> {
     pub(super) is_marked: bool,
     /// The data may stay in its packet until it is read.
     pub(super) may_keep: bool,
+    /// Bytes by which the buffers may grow.
+    pub(super) growth_max: usize,
     /// How many bytes at the front of the data are not wanted, and how many after them stay in the
     /// packet for the receive buffer.
     pub(super) kept: Option<(usize, usize)>,
@@ -326,6 +328,7 @@ impl Connection {
         }
         let is_more = is_planted(Bug::ComparesPlainly) && ack.0 <= self.snd_una.0;
         let has_advanced = ack.is_after(self.snd_una) && !is_more;
+        let held = self.send.len();
         if has_advanced {
             let count = ack.since(self.snd_una);
             self.take_acknowledgment(ack);
@@ -335,6 +338,9 @@ impl Connection {
             self.ack_owed = AckOwed::Now;
         }
         self.recover(arrival, is_duplicate, has_advanced, cx);
+        if has_advanced {
+            self.tune_send_limit(held, arrival.growth_max, cx);
+        }
         self.take_window_if_newer(arrival);
         self.closing_acknowledged(cx)
     }
@@ -489,7 +495,7 @@ impl Connection {
 
     /// The time since the peer's echo left here, to the tick; a lie is bounded by the longest time
     /// that is worth believing.
-    fn rtt_by_echo(&self, arrival: &Arrival<'_>, now: Instant) -> Option<Duration> {
+    pub(super) fn rtt_by_echo(&self, arrival: &Arrival<'_>, now: Instant) -> Option<Duration> {
         self.ts_recent?;
         let (_, echo) = arrival.header.options.timestamps?;
         let millis = self.timestamp(now).wrapping_sub(echo);
@@ -617,6 +623,7 @@ impl Connection {
         if arrived > 0 {
             self.tell(Event::Readable);
         }
+        self.tune_receive_window(arrival, cx);
         self.note_blocks(offset, inside.len());
         // RFC 5681 §4.2: a hole that opens or closes is told at once.
         let is_odd = offset > 0 || arrived != len || self.receive.has_early();

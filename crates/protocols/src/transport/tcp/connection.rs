@@ -5,6 +5,7 @@ use super::header::{Flags, Header, Options};
 use super::path_search::PathSearch;
 use super::profile::{Profile, SendLimit, WindowUpdate};
 use super::receive_buffer::ReceiveBuffer;
+use super::receive_tuning::ReceiveTuning;
 use super::recovery::Recovery;
 use super::rtt::RttEstimator;
 use super::sack::{MAX_BLOCKS, SackList};
@@ -170,6 +171,8 @@ pub(super) struct Connection {
     pub(super) rcv_up: Option<Seq>,
     pub(super) rcv_shift: u8,
     pub(super) receive: ReceiveBuffer,
+    /// Made when so much has come that the size of the window matters.
+    pub(super) tuning: Option<Box<ReceiveTuning>>,
     /// Where the peer's FIN stands, if it came before all the data.
     pub(super) rcv_fin: Option<Seq>,
     /// The peer's FIN is counted in `rcv_nxt`.
@@ -239,10 +242,9 @@ pub(super) struct Connection {
 impl Connection {
     pub(super) fn new(ends: Endpoints, profile: Arc<Profile>, start: Start, state: State) -> Self {
         let Start { iss, now, .. } = start;
-        let shift = if profile.extensions { shift_for(profile.receive_window) } else { 0 };
+        let shift = if profile.extensions { shift_for(profile.receive_window.limit()) } else { 0 };
         let send_limit = send_limit(&profile, u32::from(DEFAULT_MSS));
-        // A window is rounded up to what the shift can say, and that must have a place.
-        let receive = ReceiveBuffer::new(profile.receive_window + (1 << shift));
+        let receive = ReceiveBuffer::new(profile.receive_window.start(), shift);
         Self {
             ends,
             state,
@@ -267,6 +269,7 @@ impl Connection {
             rcv_up: None,
             rcv_shift: shift,
             receive,
+            tuning: None,
             rcv_fin: None,
             peer_closed: false,
             unacknowledged: 0,
@@ -322,7 +325,7 @@ impl Connection {
     pub(super) fn synchronize(&mut self, syn: &Header) {
         self.irs = syn.seq;
         self.rcv_nxt = syn.seq + 1;
-        let window = u32::try_from(self.profile.receive_window).unwrap_or(u32::MAX);
+        let window = u32::try_from(self.receive.window()).unwrap_or(u32::MAX);
         self.rcv_adv = self.rcv_nxt + window.min(0xFFFF);
         match (self.profile.extensions, syn.options.window_scale) {
             (true, Some(shift)) => self.snd_shift = shift,
@@ -378,6 +381,7 @@ impl Connection {
         if let Some(settled) = settled {
             self.settled = Some(Box::new(settled));
             self.recovery = None;
+            self.tuning = None;
             self.send.shrink();
             self.receive.shrink();
         }
@@ -407,7 +411,7 @@ impl Connection {
     /// Returns the window to tell the peer now: never less than it was told before, and more only
     /// when that is worth a segment (RFC 9293 §3.8.6.2.2, MUST-39).
     pub(super) fn window_to_offer(&self) -> u32 {
-        let capacity = u32::try_from(self.profile.receive_window).unwrap_or(u32::MAX);
+        let capacity = u32::try_from(self.receive.window()).unwrap_or(u32::MAX);
         // More than the window field can say would always look like news.
         let capacity = capacity.min(0xFFFF << self.rcv_shift);
         let unread = u32::try_from(self.receive.readable()).unwrap_or(u32::MAX);
@@ -476,7 +480,7 @@ impl Connection {
     pub(super) fn end(&mut self, ending: Ending) {
         self.state = State::Closed;
         self.timers = Timers::default();
-        self.sack = None;
+        (self.sack, self.tuning) = (None, None);
         self.ack_owed = AckOwed::Nothing;
         self.ending.get_or_insert(ending);
         self.tell(Event::Closed);
@@ -485,7 +489,7 @@ impl Connection {
     /// Enters TIME-WAIT, or starts its time again.
     pub(super) fn wait_out(&mut self, now: Instant) {
         self.state = State::TimeWait;
-        self.sack = None;
+        (self.sack, self.tuning) = (None, None);
         self.timers.retransmit = None;
         self.timers.persist = None;
         self.timers.released = None;
@@ -504,7 +508,7 @@ fn is_ecn_setup(flags: Flags) -> bool {
 pub(super) fn send_limit(profile: &Profile, mss: u32) -> usize {
     match profile.send_limit {
         SendLimit::OneSegment => mss as usize,
-        SendLimit::Bytes(bytes) => bytes,
+        SendLimit::Bytes(bytes) | SendLimit::Tuned { start: bytes, .. } => bytes,
     }
 }
 

@@ -309,7 +309,7 @@ impl Connection {
             user_timeout,
             fast_open,
         };
-        let window = u32::try_from(self.profile.receive_window).unwrap_or(u32::MAX).min(0xFFFF);
+        let window = u32::try_from(self.receive.window()).unwrap_or(u32::MAX).min(0xFFFF);
         let flags = self.syn_flags(is_answer);
         let header = Header {
             source_port: self.ends.local.port(),
@@ -468,7 +468,8 @@ impl Connection {
             self.recovery().sent(len, cx.now);
             self.snd_nxt = end;
         }
-        if self.timers.retransmit.is_none() || (is_again && is_first_unacknowledged) {
+        let is_first_again = is_again && is_first_unacknowledged;
+        if self.timers.retransmit.is_none() || plan.syn || is_first_again {
             self.restart_retransmit_timer(cx.now);
         }
         if core::mem::take(&mut self.is_tail_probe) {
