@@ -30,6 +30,8 @@ const V6: [Ipv6Addr; 2] = [
     Ipv6Addr::new(0x2001, 0xDB8, 0, 0, 0, 0, 0, 2),
 ];
 const PORT: u16 = 20;
+/// What TCP believes to pass nearly anywhere, and IPv6 demands of every link, in bytes.
+const BASE_MTU: u64 = 1_280;
 /// No try is the last one before this: to give up because of chance would be no fault.
 const PATIENCE: Duration = Duration::from_secs(7 * 86_400);
 /// With a longer packet no timeout of TCP would come after its acknowledgment.
@@ -143,7 +145,11 @@ impl Scene {
             is_v6,
             mtu: conditions.mtus[0],
             file_lens,
-            profiles: profiles.map(|profile| lasting(profile, restarts_at.is_some())),
+            profiles: profiles.map(|profile| {
+                let path_search = profile.path_search || conditions.is_silent;
+                let profile = Profile { path_search, ..profile };
+                lasting(profile, restarts_at.is_some())
+            }),
             paces: [0; 2].map(|_| pace(&mut draw)),
             closes_second: [first_to_close == 1, first_to_close == 2],
             packets: [0; 2].map(|_| packets(&mut draw, &conditions)),
@@ -279,6 +285,7 @@ fn network(draw: &mut Draw, is_v6: bool) -> Conditions {
     let mtus = [mtu(draw), mtu(draw)].map(|mtu| mtu.min(most).max(least));
     // A path that takes more than the hosts' own link tells nobody.
     let mtus = if draw.one_in(4) { mtus } else { [mtus[0]; 2] };
+    let (mtus, is_silent) = black_hole(draw, mtus, is_v6);
     let packets = draw.magnitude(4, 256);
     let delay_ms = match draw.below(8) {
         0 => draw.magnitude(100, 5_000),
@@ -302,11 +309,24 @@ fn network(draw: &mut Draw, is_v6: bool) -> Conditions {
         marks: draw.one_in(3),
         mtus: mtus.map(|mtu| u16::try_from(mtu).unwrap_or(u16::MAX)),
         mtu_changes_at: draw.moment(10),
+        is_silent,
         lies_ppm: draw.ppm(20_000),
         flaps: flaps(draw),
         calm_at: Instant::ZERO + Duration::from_secs(1 << draw.below(9)),
         is_serial: false,
     }
+}
+
+/// Makes a black hole of some paths: from its change on it takes less, and says nothing of it.
+///
+/// It takes the least at least that TCP comes down to, and took more than TCP believes to pass
+/// anywhere; else no search is made (`tcp/path_search.rs`).
+fn black_hole(draw: &mut Draw, mtus: [u64; 2], is_v6: bool) -> ([u64; 2], bool) {
+    let least = if is_v6 { BASE_MTU } else { u64::from(IPV4_FLOOR) };
+    if !draw.one_in(6) || mtus[0] <= BASE_MTU {
+        return (mtus, false);
+    }
+    ([mtus[0], least + draw.below(mtus[0] - least)], true)
 }
 
 fn serial(draw: &mut Draw, carrier: Carrier) -> Conditions {
@@ -333,6 +353,7 @@ fn serial(draw: &mut Draw, carrier: Carrier) -> Conditions {
         marks: false,
         mtus: [mtu; 2],
         mtu_changes_at: Instant::ZERO,
+        is_silent: false,
         lies_ppm: 0,
         flaps,
         calm_at: Instant::ZERO + Duration::from_secs(1 << draw.below(7)),

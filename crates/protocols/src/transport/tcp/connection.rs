@@ -411,12 +411,24 @@ impl Connection {
     /// Returns the window to tell the peer now: never less than it was told before, and more only
     /// when that is worth a segment (RFC 9293 §3.8.6.2.2, MUST-39).
     pub(super) fn window_to_offer(&self) -> u32 {
+        let (capacity, growth) = self.window_growth();
+        let told = self.rcv_wnd();
+        // With a segment that leaves anyway it may move by one; the peer may make its segments a
+        // little shorter, so that they fill a small window.
+        let is_one = self.has_small_window()
+            && self.profile.window_update == WindowUpdate::TwoSegments
+            && growth >= (self.snd_mss / 4 * 3).min(capacity / 4);
+        let is_worth_it = growth > 0 && (is_one || self.is_worth_telling(growth, capacity));
+        if is_worth_it { told + growth } else { told }
+    }
+
+    /// Returns the largest window, and how much more of it is free than the peer was told.
+    fn window_growth(&self) -> (u32, u32) {
         let capacity = u32::try_from(self.receive.window()).unwrap_or(u32::MAX);
         // More than the window field can say would always look like news.
         let capacity = capacity.min(0xFFFF << self.rcv_shift);
         let unread = u32::try_from(self.receive.readable()).unwrap_or(u32::MAX);
-        let (room, told) = (capacity.saturating_sub(unread), self.rcv_wnd());
-        if room > told && self.is_worth_telling(room - told, capacity) { room } else { told }
+        (capacity, capacity.saturating_sub(unread).saturating_sub(self.rcv_wnd()))
     }
 
     /// Decides about a window that has grown by `growth` since it was told, of `capacity`.
@@ -430,9 +442,16 @@ impl Connection {
         }
     }
 
+    /// Returns whether our window is one of few segments: to wait with an acknowledgment for a
+    /// second one would keep a good part of it from being used.
+    pub(super) fn has_small_window(&self) -> bool {
+        self.receive.window() < FEW_SEGMENTS * self.snd_mss as usize
+    }
+
     /// Owes a segment if the window has opened enough since the peer was last told.
     pub(super) fn owe_window_update(&mut self) {
-        if self.state.expects_data() && self.window_to_offer() > self.rcv_wnd() {
+        let (capacity, growth) = self.window_growth();
+        if self.state.expects_data() && growth > 0 && self.is_worth_telling(growth, capacity) {
             self.ack_owed = AckOwed::Now;
         }
     }
@@ -455,7 +474,13 @@ impl Connection {
     pub(super) fn data_mss(&self) -> u32 {
         let count = self.sack.as_ref().map_or(0, |sack| sack.len(self.blocks_max()));
         let blocks = Options::sack_len(count);
-        self.snd_mss.saturating_sub(u32::try_from(blocks).unwrap_or(0)).max(1)
+        let mss = self.snd_mss.saturating_sub(u32::try_from(blocks).unwrap_or(0)).max(1);
+        self.recovery.as_ref().map_or(mss, |recovery| recovery.even_len(self.most_out(), mss))
+    }
+
+    /// Returns how many bytes may be outstanding, as far as both buffers go.
+    pub(super) fn most_out(&self) -> u32 {
+        self.snd_wnd_max.min(u32::try_from(self.send.limit()).unwrap_or(u32::MAX))
     }
 
     /// Returns the timestamp clock: milliseconds from a random start.
@@ -497,6 +522,8 @@ impl Connection {
     }
 }
 
+/// In a window of fewer segments each of them counts.
+const FEW_SEGMENTS: usize = 32;
 /// Two maximum segment lifetimes of half a minute: what Linux and the BSDs wait.
 const TIME_WAIT: Duration = Duration::from_secs(60);
 

@@ -147,7 +147,8 @@ fn without_nagle_every_small_segment_leaves_at_once() {
 // attack row 43
 #[test]
 fn a_reader_of_single_bytes_opens_the_window_by_two_segments() {
-    let mut script = Script::established(Profile { receive_window: ReceiveWindow::Bytes(8000), ..PLAIN });
+    let mut script =
+        Script::established(Profile { receive_window: ReceiveWindow::Bytes(8000), ..PLAIN });
     fill(&mut script, 8000);
     let updates: Vec<_> = (0..8000).flat_map(|_| script.consume(1)).collect();
     let windows: Vec<_> = updates.iter().map(|update| update.header.window).collect();
