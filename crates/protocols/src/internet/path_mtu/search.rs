@@ -426,6 +426,17 @@ mod tests {
     }
 
     #[test]
+    fn a_path_that_no_longer_takes_base_is_asked_for_it_before_the_least_is_used() {
+        let limits = Limits { min: 552, base: 1280, max: 1500 };
+        let mut search = Search::optimistic(limits, Instant::ZERO);
+        assert!([1500; 3].map(|len| search.vanished(len))[2]);
+        search.acknowledged(1280, Instant::ZERO);
+        assert!(matches!(search.state(), State::Searching));
+        assert_eq!([1280; 3].map(|len| search.vanished(len)), [false; 3]);
+        assert_eq!((search.state(), search.mtu()), (State::Base, 1280));
+    }
+
+    #[test]
     fn a_base_that_is_never_acknowledged_leaves_the_shortest_length() {
         let mut search = Search::from_base(Limits { min: 552, base: 1200, max: 1500 });
         let mut now = Instant::ZERO;

@@ -266,3 +266,41 @@ fn a_scaled_window_that_is_not_read_shuts_and_all_that_it_promised_is_taken() {
     }
     assert!(seq >= 1 << 18, "{seq}");
 }
+
+/// An open connection to a peer whose window never has more than `window` bytes.
+fn with_window_of_peer(window: u16) -> Script {
+    let mut script = Script::listening(PLAIN);
+    script.window = window;
+    script.options = Options { mss: Some(1000), ..Options::default() };
+    script.iss = script.peer(Flags::SYN, 0, 0, b"")[0].header.seq;
+    script.options = Options::default();
+    script.peer(Flags::ACK, 1, 1, b"");
+    script
+}
+
+#[test]
+fn a_small_window_is_filled_by_segments_that_are_a_little_shorter() {
+    let mut script = with_window_of_peer(3500);
+    assert_eq!(extents(&script.send(&pattern(20_000))), [(1, 1000), (1001, 1000), (2001, 1000)]);
+    let sent = script.peer(Flags::ACK, 1, 3001, b"");
+    assert_eq!(extents(&sent), [(3001, 875), (3876, 875), (4751, 875), (5626, 875)]);
+}
+
+#[test]
+fn a_window_of_whole_segments_keeps_them_whole() {
+    let mut script = with_window_of_peer(3000);
+    script.send(&pattern(20_000));
+    let sent = script.peer(Flags::ACK, 1, 3001, b"");
+    assert_eq!(extents(&sent), [(3001, 1000), (4001, 1000), (5001, 1000)]);
+}
+
+#[test]
+fn a_window_of_many_segments_keeps_them_whole() {
+    let mut script = with_window_of_peer(33_500);
+    script.send(&pattern(100_000));
+    let mut sent = Vec::new();
+    for acked in 1..60 {
+        sent.extend(script.peer(Flags::ACK, 1, 1 + acked * 1000, b""));
+    }
+    assert!(sent.iter().all(|sent| sent.len == 1000), "{:?}", extents(&sent));
+}
