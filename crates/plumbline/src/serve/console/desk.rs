@@ -254,6 +254,10 @@ impl Desk {
         }
     }
 
+    pub(super) fn has_output(&self, id: Id) -> bool {
+        self.visitors.get(&id).is_some_and(|visitor| !visitor.queue.is_empty())
+    }
+
     /// Forgets the output that waits for somebody.
     pub(super) fn forget(&mut self, id: Id) {
         if let Some(visitor) = self.visitors.get_mut(&id) {

@@ -152,6 +152,11 @@ impl<W: Wire> Visit<W> {
             self.pass_typed();
             self.pull();
             self.write()?;
+            // The bell that told of it has rung: what waits is taken as long as it goes out.
+            while self.has_waiting() && self.telnet.output().is_empty() {
+                self.pull();
+                self.write()?;
+            }
             let is_all_said = self.telnet.output().is_empty() && self.unsent.is_empty();
             if self.tls_rest.is_some() && is_all_said && !self.wire.is_owing() {
                 return Ok(Ending::StartsTls);
@@ -311,6 +316,14 @@ impl<W: Wire> Visit<W> {
     }
 
     fn on_com_port_option(&mut self, is_on: bool) {
+        if is_on {
+            // What the line carries goes as it is; many who speak RFC 2217 do not ask for it.
+            let mut bench = self.shop.bench();
+            for side in [Side::Us, Side::Him] {
+                // Who asked for it himself has it already.
+                _ = self.telnet.ask(side, OptionCode::BINARY, true, &mut bench.cx());
+            }
+        }
         if let (Stage::Open(id, _), true) = (&self.stage, is_on) {
             self.console.desk.borrow_mut().set_masks(*id, self.masks);
             self.console.work.notify_one();
@@ -427,6 +440,12 @@ impl<W: Wire> Visit<W> {
         if !std::mem::replace(&mut self.was_told, true) {
             self.tell(sentence);
         }
+    }
+
+    /// Returns whether output of the line waits that could be taken.
+    fn has_waiting(&self) -> bool {
+        let Stage::Open(id, _) = self.stage else { return false };
+        !self.telnet.is_suspended() && self.console.desk.borrow().has_output(id)
     }
 
     /// Takes from the desk what waits there, as far as there is room.
