@@ -586,6 +586,10 @@ impl<W: Wire> Session<W> {
             if !self.unsent.is_empty() {
                 let unsent = std::mem::take(&mut self.unsent);
                 self.show(&unsent);
+                if self.telnet.is_enabled(Side::Him, OptionCode::START_TLS) {
+                    // Nothing is said any more before TLS, and nobody waits for room.
+                    self.unsent.clear();
+                }
             }
             let output = self.telnet.output();
             if output.is_empty() {

@@ -506,6 +506,10 @@ impl<W: Wire> Visit<W> {
             if !self.unsent.is_empty() {
                 let unsent = std::mem::take(&mut self.unsent);
                 self.show(&unsent);
+                if self.awaits_tls() {
+                    // Nothing is said any more before TLS, and nobody waits for room.
+                    self.unsent.clear();
+                }
             }
             let output = self.telnet.output();
             if output.is_empty() {
