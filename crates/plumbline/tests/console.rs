@@ -68,7 +68,8 @@ impl Device {
     }
 
     fn serve(&self, arguments: &[&str]) -> Served {
-        let server = Served::start(&[&["--console", self.name.to_str().unwrap()], arguments].concat());
+        let server =
+            Served::start(&[&["--console", self.name.to_str().unwrap()], arguments].concat());
         server.says("is there");
         server
     }
@@ -282,8 +283,7 @@ fn a_console_in_tls_alone_sends_away_who_stays_in_clear() {
         let device = Device::new();
         let name = device.name.to_str().unwrap();
         let at = format!("{SERVER}:{PORT}");
-        let server =
-            Served::start_with(&["--console", name, "--listen", &at, "--tls", "required"]);
+        let server = Served::start_with(&["--console", name, "--listen", &at, "--tls", "required"]);
         server.says("with START_TLS alone");
         let mut caller = caller_of_telnet();
         caller.says(b"\xff\xfc\x2e");
@@ -356,7 +356,9 @@ fn pyserial_works_at_our_console() {
 #[ignore = "needs root or a user namespace, and Debian's ser2net"]
 fn our_client_works_at_the_console_of_ser2net() {
     let own = std::env::var_os("PLUMB_SER2NET").map(PathBuf::from);
-    if own.is_none() && let Some(lack) = serial_peer::lacks("ser2net") {
+    if own.is_none()
+        && let Some(lack) = serial_peer::lacks("ser2net")
+    {
         return println!("skipped: {lack}");
     }
     in_new_network(move || {

@@ -79,7 +79,9 @@ fn who_stays_in_clear_where_tls_is_required_is_told_and_nothing_runs() {
         let touch = format!("touch {}; cat", mark.display());
         let server = serve("required", &["--exec", "/bin/sh", "-c", &touch]);
         let mut caller = Caller::new();
-        caller.says(b"\xff\xfc\x2e\xff\xfe\x01\xff\xfe\x03\xff\xfc\x18\xff\xfc\x1f\xff\xfe\xddls\r\n");
+        caller.says(
+            b"\xff\xfc\x2e\xff\xfe\x01\xff\xfe\x03\xff\xfc\x18\xff\xfc\x1f\xff\xfe\xddls\r\n",
+        );
         caller.hears(b"This server is served in TLS alone");
         caller.hears_the_end();
         server.says("TLS is required, and it did not begin");

@@ -100,11 +100,7 @@ impl Stream {
     /// # Errors
     ///
     /// How the connection has failed, or the host.
-    pub fn poll_readable(
-        &self,
-        context: &Context<'_>,
-        knows_urgent: bool,
-    ) -> Poll<io::Result<()>> {
+    pub fn poll_readable(&self, context: &Context<'_>, knows_urgent: bool) -> Poll<io::Result<()>> {
         self.host.act(|state| {
             let has_news = state.layers(|layers, _| {
                 layers.tcp.received(self.id).is_ok_and(|data| !data.is_empty())

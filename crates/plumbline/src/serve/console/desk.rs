@@ -163,7 +163,9 @@ impl Desk {
     fn who_writes(&self, id: Id) -> String {
         let may_write = self.visitors.get(&id).is_some_and(|visitor| visitor.may_write);
         match self.writer.map(|writer| (writer, self.visitors.get(&writer))) {
-            Some((writer, _)) if writer == id => "you write; ^E c ? says which keys there are".into(),
+            Some((writer, _)) if writer == id => {
+                "you write; ^E c ? says which keys there are".into()
+            }
             Some((_, Some(writer))) if may_write => {
                 format!("{} writes, you watch; ^E c f takes over", writer.name)
             }
@@ -347,7 +349,9 @@ mod tests {
         let (guest, _) = desk.enter(name(3), false);
         assert!(!desk.take_over(guest) && desk.writes(first));
         assert!(desk.take_over(second) && desk.writes(second));
-        assert!(notes(&mut desk, first).ends_with("192.0.2.1:2 writes, you watch; ^E c f takes over"));
+        assert!(
+            notes(&mut desk, first).ends_with("192.0.2.1:2 writes, you watch; ^E c f takes over")
+        );
         assert!(notes(&mut desk, second).ends_with("^E c ? says which keys there are"));
         assert_eq!(desk.take(first, b"x"), Typed::Watching);
     }
