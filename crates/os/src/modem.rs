@@ -152,9 +152,10 @@ impl Serial {
     ///
     /// If the line cannot have one, or EIO if the device is unplugged.
     pub fn set_break(&self, is_on: bool) -> io::Result<()> {
-        // SAFETY: both take no argument.
         Ok(match is_on {
+            // SAFETY: it takes no argument.
             true => unsafe { ioctl(self.as_fd(), NoArg::<TIOCSBRK>::new()) },
+            // SAFETY: it takes no argument.
             false => unsafe { ioctl(self.as_fd(), NoArg::<TIOCCBRK>::new()) },
         }?)
     }
@@ -177,9 +178,10 @@ impl Serial {
     /// As for [`Self::modem_lines`].
     pub fn drive(&self, wire: Wire, is_raised: bool) -> io::Result<()> {
         let bits = wire as c_int;
-        // SAFETY: both read one int.
         Ok(match is_raised {
+            // SAFETY: it reads one int.
             true => unsafe { ioctl(self.as_fd(), Setter::<TIOCMBIS, c_int>::new(bits)) },
+            // SAFETY: it reads one int.
             false => unsafe { ioctl(self.as_fd(), Setter::<TIOCMBIC, c_int>::new(bits)) },
         }?)
     }

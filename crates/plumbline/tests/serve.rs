@@ -88,7 +88,7 @@ fn a_person_works_at_our_server_over_our_own_tcp() {
 fn a_person_works_at_our_server_on_our_own_host_in_cleartext_and_in_tls() {
     in_new_network(|| {
         let places = ["--via", "tun:plumb0", "--listen", "[::]:2323", "--listen-tls", "[::]:2992"];
-        let server = Served::start_with(&[&places, &["--tls", "off"], SHELL].concat());
+        let server = Served::start_with(&[&places[..], &["--tls", "off"], SHELL].concat());
         server.says("port 2992 of our own TCP/IP, in TLS");
         let mut person = Person::over(&[OURS, PORT]);
         work(&mut person);

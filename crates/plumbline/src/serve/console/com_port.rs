@@ -111,7 +111,7 @@ impl Console {
         }
         if unsent && may_set {
             let mut desk = self.desk.borrow_mut();
-            let waiting = desk.to_line().len();
+            let waiting = desk.waiting_for_line().len();
             desk.line_took(waiting);
             self.with_line(|line| line.purge(Purge::Unsent));
         }

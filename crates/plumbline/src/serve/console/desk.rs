@@ -268,7 +268,7 @@ impl Desk {
     }
 
     /// Returns what waits for the line.
-    pub(super) fn to_line(&mut self) -> &[u8] {
+    pub(super) fn waiting_for_line(&mut self) -> &[u8] {
         self.to_line.make_contiguous()
     }
 
@@ -335,7 +335,7 @@ mod tests {
         assert_eq!(desk.take(guest, b"a"), Typed::Forbidden);
         assert_eq!(desk.take(second, b"b"), Typed::Watching);
         assert_eq!(desk.take(first, b"c"), Typed::Taken(1));
-        assert_eq!(desk.to_line(), b"c");
+        assert_eq!(desk.waiting_for_line(), b"c");
         assert!(notes(&mut desk, first).contains("you write"));
         assert!(notes(&mut desk, second).contains("192.0.2.1:2 writes, you watch; ^E c f"));
         assert!(notes(&mut desk, guest).ends_with("192.0.2.1:2 writes, you watch"));

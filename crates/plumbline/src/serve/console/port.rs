@@ -77,7 +77,7 @@ async fn carry(
     loop {
         let (has_output, wants_wires) = {
             let mut desk = console.desk.borrow_mut();
-            (!desk.to_line().is_empty(), desk.wants_wires())
+            (!desk.waiting_for_line().is_empty(), desk.wants_wires())
         };
         let carried = tokio::select! {
             biased;
@@ -136,7 +136,8 @@ async fn read(
 async fn write(console: &Console, line: &AsyncFd<Serial>) -> io::Result<()> {
     let mut guard = line.writable().await?;
     let mut desk = console.desk.borrow_mut();
-    let written = guard.try_io(|line| or_would_block(line.get_ref().write(desk.to_line())?));
+    let written =
+        guard.try_io(|line| or_would_block(line.get_ref().write(desk.waiting_for_line())?));
     if let Ok(written) = written {
         desk.line_took(written?);
     }
