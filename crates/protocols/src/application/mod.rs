@@ -2,6 +2,7 @@
 
 pub mod dhcp;
 pub mod telnet;
+pub mod tftp;
 
 use crate::cx::Cx;
 use crate::time::Instant;

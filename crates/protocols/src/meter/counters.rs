@@ -454,6 +454,18 @@ closed_list! {
         DhcpRetransmissions "DHCP messages retransmitted",
         /// Addresses declined because somebody else has them.
         DhcpDeclines "DHCP addresses declined",
+        /// Blocks in that were new.
+        TftpBlocksIn "TFTP blocks in",
+        /// Blocks out, the repeated ones too.
+        TftpBlocksOut "TFTP blocks out",
+        /// Blocks sent again.
+        TftpRetransmissions "TFTP blocks retransmitted",
+        /// Timers of a transfer that ran out.
+        TftpTimeouts "TFTP timeouts",
+        /// Blocks and acknowledgments that were repeated, late or ahead of one that is missing.
+        TftpIgnored "TFTP packets ignored",
+        /// Packets that are cut short, make no sense or are of another transfer.
+        TftpErrors "TFTP packets in error",
         // Terminal.
         /// Control sequences that are not known.
         TerminalSequencesUnknown "terminal sequences unknown",
