@@ -318,7 +318,7 @@ fn python_with(module: &str) -> Option<PathBuf> {
 /// What pyserial is to do: settings, all bytes both ways, a BREAK, and a rate that is refused.
 const PYSERIAL: &str = r#"
 import serial, sys
-port = serial.serial_for_url("rfc2217://10.0.0.1:2323", baudrate=9600, timeout=10)
+port = serial.serial_for_url("rfc2217://10.0.0.1:2323?timeout=10", baudrate=9600, timeout=10)
 port.baudrate = 19200
 port.dtr = False
 port.write(bytes(range(256)))
