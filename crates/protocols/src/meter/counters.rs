@@ -442,6 +442,11 @@ closed_list! {
         TelnetItemsBeforeTls "Telnet items ignored before TLS",
         /// Records of the inspector that nobody took in time.
         TelnetRecordsDropped "Telnet inspection records dropped",
+        // Console server.
+        /// Bytes of a line's output that somebody was too slow to read.
+        ConsoleBytesSkipped "console bytes skipped for slow readers",
+        /// Bytes typed by somebody who may not write now.
+        ConsoleBytesRefused "console bytes refused to who watches",
         // DHCP.
         /// Messages in.
         DhcpIn "DHCP messages in",
