@@ -27,6 +27,8 @@ pub mod interface;
 #[cfg(target_os = "linux")]
 pub mod load;
 #[cfg(target_os = "linux")]
+pub mod modem;
+#[cfg(target_os = "linux")]
 pub mod namespace;
 #[cfg(target_os = "linux")]
 mod netlink;

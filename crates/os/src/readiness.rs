@@ -64,6 +64,9 @@ unsafe impl OwnsDescriptor for TcpStream {}
 // SAFETY: our end of the terminal is an `OwnedFd` that is never replaced.
 unsafe impl OwnsDescriptor for crate::pty::PtyProgram {}
 
+// SAFETY: a serial line is an `OwnedFd` that is never replaced.
+unsafe impl OwnsDescriptor for crate::serial::Serial {}
+
 /// Has a tokio runtime wait for what `owner` owns.
 ///
 /// # Errors

@@ -3,6 +3,7 @@
 pub mod dhcp;
 pub mod ftp;
 pub mod telnet;
+pub mod tftp;
 
 use crate::cx::Cx;
 use crate::time::Instant;

@@ -407,6 +407,12 @@ closed_list! {
         TcpBlackHoles "TCP black holes",
         /// Segments that were longer than others, to see whether they arrive.
         TcpPathProbes "TCP path MTU probes",
+        /// Times that a window has grown with what its application takes.
+        TcpReceiveWindowsGrown "TCP receive windows grown",
+        /// Times that a send buffer has grown with the congestion window.
+        TcpSendBuffersGrown "TCP send buffers grown",
+        /// Times that a buffer did not grow, because all together have grown enough.
+        TcpGrowthRefused "TCP buffer growths refused",
         // Telnet.
         /// Commands received.
         TelnetCommandsIn "Telnet commands in",
@@ -436,6 +442,11 @@ closed_list! {
         TelnetItemsBeforeTls "Telnet items ignored before TLS",
         /// Records of the inspector that nobody took in time.
         TelnetRecordsDropped "Telnet inspection records dropped",
+        // Console server.
+        /// Bytes of a line's output that somebody was too slow to read.
+        ConsoleBytesSkipped "console bytes skipped for slow readers",
+        /// Bytes typed by somebody who may not write now.
+        ConsoleBytesRefused "console bytes refused to who watches",
         // DHCP.
         /// Messages in.
         DhcpIn "DHCP messages in",
@@ -454,7 +465,7 @@ closed_list! {
         FtpCommandsIn "FTP commands in",
         /// Commands that are unknown or whose argument is wrong.
         FtpCommandsWrong "FTP commands wrong",
-        /// Commands thrown away because too many waited.
+        /// Commands thrown away because they stood behind AUTH in the clear.
         FtpCommandsDropped "FTP commands dropped at the queue",
         /// Command or reply lines that were too long.
         FtpLinesTooLong "FTP lines too long",
@@ -484,6 +495,19 @@ closed_list! {
         FtpTimeouts "FTP timeouts",
         /// Lines of a listing that no dialect explains.
         FtpListingLinesUnknown "FTP listing lines unknown",
+        // TFTP.
+        /// Blocks in that were new.
+        TftpBlocksIn "TFTP blocks in",
+        /// Blocks out, the repeated ones too.
+        TftpBlocksOut "TFTP blocks out",
+        /// Blocks sent again.
+        TftpRetransmissions "TFTP blocks retransmitted",
+        /// Timers of a transfer that ran out.
+        TftpTimeouts "TFTP timeouts",
+        /// Blocks and acknowledgments that were repeated, late or ahead of one that is missing.
+        TftpIgnored "TFTP packets ignored",
+        /// Packets that are cut short, make no sense or are of another transfer.
+        TftpErrors "TFTP packets in error",
         // Terminal.
         /// Control sequences that are not known.
         TerminalSequencesUnknown "terminal sequences unknown",

@@ -119,6 +119,7 @@ impl Server {
         if !self.queue.is_empty() || self.lines.unfinished_len() > 0 {
             let dropped = waiting + self.lines.forget();
             cx.meter.add(Counter::FtpBytesBeforeTls, dropped as u64);
+            cx.meter.add(Counter::FtpCommandsDropped, self.queue.len() as u64);
             self.queue.clear();
             return self.reply(503, b"Nothing may follow AUTH before its reply");
         }
