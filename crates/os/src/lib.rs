@@ -35,6 +35,8 @@ pub mod jail;
 #[cfg(target_os = "linux")]
 pub mod load;
 #[cfg(target_os = "linux")]
+pub mod modem;
+#[cfg(target_os = "linux")]
 pub mod namespace;
 #[cfg(target_os = "linux")]
 mod netlink;

@@ -10,7 +10,7 @@ use crate::internet::{self, Datagram, Header, Internet, ipv6};
 use crate::meter::Counter;
 use crate::packet::{Packet, Pool};
 use crate::time::Instant;
-use crate::transport::tcp::{Segment, Tail, Tcp};
+use crate::transport::tcp::{ConnectionId, Segment, Tail, Tcp};
 use crate::transport::udp::{self, SocketId, Udp};
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
@@ -412,8 +412,7 @@ impl Layers {
                 Ok(Some(packet)) => return Some(packet),
                 // It was for ourselves.
                 Ok(None) => {}
-                // TCP sends it again when its timer runs out.
-                Err(_) => cx.meter.count(Counter::IpOutputDropped),
+                Err(error) => self.not_sent(segment.connection, error, cx),
             }
         }
         self.tcp.output_stopped();
@@ -440,11 +439,24 @@ impl Layers {
             match self.internet.send(segment.packet, segment.lower, &mut self.pool, cx) {
                 Ok(Some(packet)) => return Some((packet, tail)),
                 Ok(None) => {}
-                Err(_) => cx.meter.count(Counter::IpOutputDropped),
+                Err(error) => self.not_sent(segment.connection, error, cx),
             }
         }
         self.tcp.output_stopped();
         None
+    }
+
+    /// Drops a segment, which TCP sends again when its timer runs out.
+    fn not_sent(
+        &mut self,
+        connection: Option<ConnectionId>,
+        error: internet::SendError,
+        cx: &mut Cx<'_>,
+    ) {
+        cx.meter.count(Counter::IpOutputDropped);
+        if let Some(connection) = connection.filter(|_| error == internet::SendError::NoRoute) {
+            self.tcp.has_no_route(connection);
+        }
     }
 
     /// Tells new connections what the way to their peer takes, as far as that is known.

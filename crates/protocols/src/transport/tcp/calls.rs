@@ -75,7 +75,7 @@ impl Connection {
         self.rcv_up = self.rcv_up.filter(|up| up.is_after(self.read_up_to()));
     }
 
-    fn read_up_to(&self) -> Seq {
+    pub(super) fn read_up_to(&self) -> Seq {
         let unread = u32::try_from(self.receive.readable()).unwrap_or(0);
         self.rcv_nxt - unread - u32::from(self.peer_closed)
     }
@@ -143,6 +143,8 @@ impl Connection {
             send_mss: self.snd_mss,
             send_queue: self.send.len(),
             receive_queue: self.receive.readable(),
+            send_buffer: self.send.limit(),
+            receive_buffer: self.receive.window(),
             srtt: self.rtt.srtt(),
             rttvar: self.rtt.rttvar(),
             rto: self.rtt.rto(),

@@ -125,6 +125,8 @@ pub(super) struct Table {
     in_time_wait: Seniority,
     /// Those whose peer has shut its window.
     starved: Seniority,
+    /// Bytes by which all buffers have grown.
+    growth: usize,
     /// When to look at a connection: not later than its own deadline. A deadline that moves away,
     /// as it does with every segment, is left standing, and set right when it is looked at.
     deadlines: BTreeSet<(Instant, u32)>,
@@ -148,12 +150,32 @@ impl Table {
             spent: Vec::new(),
             in_time_wait: Seniority::default(),
             starved: Seniority::default(),
+            growth: 0,
             deadlines: BTreeSet::new(),
         }
     }
 
     pub(super) fn set_connections_max(&mut self, connections_max: usize) {
         self.connections_max = connections_max;
+    }
+
+    /// Returns how many bytes all buffers together may hold beyond what they began with.
+    pub(super) fn growth(&self) -> usize {
+        self.growth
+    }
+
+    /// Lets `change` happen to a connection, whose buffers may grow by it.
+    pub(super) fn change<T>(
+        &mut self,
+        id: ConnectionId,
+        change: impl FnOnce(&mut Connection) -> T,
+    ) -> Result<T, NoConnection> {
+        let connection = self.get_mut(id)?;
+        let before = connection.growth();
+        let result = change(connection);
+        let after = connection.growth();
+        self.growth = (self.growth + after).saturating_sub(before);
+        Ok(result)
     }
 
     pub(super) fn len(&self) -> usize {
@@ -330,6 +352,7 @@ impl Table {
         if slot.is_released {
             if let Some(mut connection) = slot.connection.take() {
                 connection.receive.clear(&mut self.spent);
+                self.growth = self.growth.saturating_sub(connection.growth());
             }
             slot.generation = slot.generation.wrapping_add(1);
             self.free.push(index);
