@@ -379,6 +379,7 @@ fn what_a_mud_client_compresses_by_mccp3_is_heard_the_same_wherever_it_is_cut() 
         for mut piece in [&wire[..cut], &wire[cut..]] {
             while !piece.is_empty() {
                 let mut plain = [0; 7];
+                let whole = piece;
                 let mut input = if inflater.is_on() {
                     let lab = &mut server.lab;
                     let count = inflater.inflate(&mut piece, &mut plain, &mut lab.cx()).unwrap();
@@ -391,7 +392,8 @@ fn what_a_mud_client_compresses_by_mccp3_is_heard_the_same_wherever_it_is_cut() 
                         Event::Data(run) => heard.extend_from_slice(run),
                         Event::CompressionStarted => {
                             inflater.start();
-                            piece = core::mem::take(&mut input);
+                            piece = &whole[whole.len() - input.len()..];
+                            input = &[];
                         }
                         _ => {}
                     }
