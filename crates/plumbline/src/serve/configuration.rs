@@ -98,9 +98,8 @@ impl Configuration {
     ///
     /// If two things exclude each other, or a number is out of range.
     pub(super) fn complete(file: File, is_root: bool) -> Result<Self> {
-        let File { login, tls, .. } = file;
+        let File { login, tls, consoles, tftp: _ } = file;
         let login = login.unwrap_or_default();
-        let File { login, tls, consoles } = file;
         let consoles = consoles.into_iter().map(Console::complete).collect::<Result<Vec<_>>>()?;
         if login.exec.is_some() && login.users.is_some() {
             bail!("a login server has either users or one program for everybody, not both");

@@ -115,6 +115,7 @@ them. Nobody proves who he is, so it is at the loopback addresses alone without 
 (port 69; 6969 without root), and nothing is written without --write-once or --writable. A name \
 leads nowhere but beneath the folder; run by root, only what everybody on the machine may read is \
 given. A file that is written appears when it is whole.
+
 A console offers a serial line by RFC 2217 or plain Telnet, at 127.0.0.1 port 2217 unless it is told \
 otherwise: the first who comes writes, others watch. Without RFC 2217 the keys ^E c ? say what else \
 there is: to take over, to see who is there, to see again what the line said last.
@@ -147,6 +148,7 @@ A configuration:
   idle-timeout-s = 3600
   sessions-max = 1024
   sessions-per-source-max = 64
+  tls = \"offered\"               # to those in cleartext; or \"required\", or \"off\"
   [tftp]
   root = \"/srv/tftp\"
   rights = \"read-only\"            # or write-once, writable
@@ -154,7 +156,6 @@ A configuration:
   transfers-max = 256
   transfers-per-source-max = 32
   file-max-bytes = 1000000000
-  tls = \"offered\"               # to those in cleartext; or \"required\", or \"off\"
   [[console]]
   device = \"/dev/ttyUSB0\"
   baud = 9600
@@ -234,7 +235,8 @@ fn prepare(arguments: &Arguments) -> Result<Prepared> {
     let settings = tftp::Settings::complete(file.tftp.take(), &arguments.tftp, prefixes, is_root)?;
     let log = Log { is_json: arguments.json, is_quiet: arguments.quiet };
     let files = settings.map(|settings| tftp::Server::new(settings, log)).transpose()?;
-    let wants_logins = file.login.is_some() || arguments.wants_logins() || files.is_none();
+    let is_said = file.login.is_some() || !file.consoles.is_empty() || arguments.wants_logins();
+    let wants_logins = is_said || files.is_none();
     let shop = wants_logins.then(|| prepare_logins(arguments, file)).transpose()?;
     Ok(Prepared { shop, files })
 }
@@ -246,6 +248,7 @@ impl Arguments {
             || !self.listen_tls.is_empty()
             || self.users.is_some()
             || self.exec.is_some()
+            || self.console.is_some()
             || self.via != Via::Kernel
     }
 }
