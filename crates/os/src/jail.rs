@@ -10,7 +10,9 @@
 //! A file is written as a [`Draft`]: under another name in the same folder, and under its own when
 //! it is whole and on the disk.
 
-use rustix::fs::{self, AtFlags, Dir, FileType, Mode, OFlags, ResolveFlags, Stat};
+use rustix::fs::{
+    self, AtFlags, Dir, FileType, Mode, OFlags, ResolveFlags, Stat, Timespec, Timestamps,
+};
 use rustix::io::Errno;
 use std::ffi::OsStr;
 use std::fs::File;
@@ -61,6 +63,39 @@ pub struct Status {
     pub modified_s: i64,
     /// The permission bits.
     pub mode: u32,
+    /// How many names it has.
+    pub links: u64,
+    /// What is the same for two names of one file: the device, and the number of the file there.
+    pub unique: (u64, u64),
+}
+
+/// The names of a folder, read as they are asked for, in no order and without drafts. Links are not
+/// followed.
+#[derive(Debug)]
+pub struct Listing {
+    folder: OwnedFd,
+    names: Dir,
+}
+
+impl Iterator for Listing {
+    type Item = io::Result<Entry>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        loop {
+            let entry = match self.names.next()? {
+                Ok(entry) => entry,
+                Err(error) => return Some(Err(error.into())),
+            };
+            let name = entry.file_name().to_bytes();
+            if matches!(name, b"." | b"..") || crate::draft::is_draft(name) {
+                continue;
+            }
+            // It may have gone since.
+            let stat = fs::statat(&self.folder, entry.file_name(), AtFlags::SYMLINK_NOFOLLOW);
+            let Ok(stat) = stat else { continue };
+            return Some(Ok(Entry { name: name.to_vec(), status: Status::of(&stat) }));
+        }
+    }
 }
 
 /// One name in a folder.
@@ -80,7 +115,16 @@ impl Status {
             _ => Kind::Other,
         };
         let len = u64::try_from(stat.st_size).unwrap_or(0);
-        Self { kind, len, modified_s: stat.st_mtime, mode: stat.st_mode & 0o7777 }
+        #[allow(clippy::useless_conversion, reason = "it is of 32 bits on some machines")]
+        let links = u64::from(stat.st_nlink);
+        Self {
+            kind,
+            len,
+            modified_s: stat.st_mtime,
+            mode: stat.st_mode & 0o7777,
+            links,
+            unique: (stat.st_dev, stat.st_ino),
+        }
     }
 
     /// Returns what is known of an open file.
@@ -174,24 +218,41 @@ impl Jail {
     ///
     /// What the kernel says.
     pub fn list(&self, folder: &[u8], limit: usize) -> io::Result<Vec<Entry>> {
+        self.entries(folder)?.take(limit).collect()
+    }
+
+    /// Returns the names of a folder, to be read one after the other.
+    ///
+    /// # Errors
+    ///
+    /// What the kernel says.
+    pub fn entries(&self, folder: &[u8]) -> io::Result<Listing> {
         let folder = self.folder(&components(folder)?)?;
-        let mut entries = Vec::new();
-        for entry in Dir::read_from(&folder)? {
-            let entry = entry?;
-            let name = entry.file_name().to_bytes();
-            if matches!(name, b"." | b"..") || crate::draft::is_draft(name) {
-                continue;
-            }
-            if entries.len() == limit {
-                break;
-            }
-            // It may have gone since.
-            let Ok(stat) = fs::statat(&folder, entry.file_name(), AtFlags::SYMLINK_NOFOLLOW) else {
-                continue;
-            };
-            entries.push(Entry { name: name.to_vec(), status: Status::of(&stat) });
-        }
-        Ok(entries)
+        let names = Dir::read_from(&folder)?;
+        Ok(Listing { folder, names })
+    }
+
+    /// Says when a file or a folder was changed, in Unix time.
+    ///
+    /// # Errors
+    ///
+    /// What the kernel says.
+    pub fn set_modified(&self, name: &[u8], seconds: i64, nanos: u32) -> io::Result<()> {
+        let file = self.walk(&components(name)?, OPENED)?;
+        let at = |tv_nsec| Timespec { tv_sec: seconds, tv_nsec };
+        let omitted = Timespec { tv_sec: 0, tv_nsec: fs::UTIME_OMIT };
+        let times = Timestamps { last_access: omitted, last_modification: at(nanos.into()) };
+        Ok(fs::futimens(file, &times)?)
+    }
+
+    /// Sets the nine permission bits of a file or a folder; the set-user-ID kind is cleared.
+    ///
+    /// # Errors
+    ///
+    /// What the kernel says.
+    pub fn set_mode(&self, name: &[u8], mode: u16) -> io::Result<()> {
+        let file = self.walk(&components(name)?, OPENED)?;
+        Ok(fs::fchmod(file, Mode::from_raw_mode(u32::from(mode & 0o777)))?)
     }
 
     /// Gives a file or a folder another name, which may have been another file's.
@@ -276,6 +337,9 @@ impl Jail {
 }
 
 const FOLDER: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
+/// A pipe without another end must not hold us.
+const OPENED: OFlags =
+    OFlags::RDONLY.union(OFlags::NONBLOCK).union(OFlags::NOCTTY).union(OFlags::CLOEXEC);
 const BENEATH: ResolveFlags = ResolveFlags::BENEATH.union(ResolveFlags::NO_MAGICLINKS);
 
 fn beneath(root: BorrowedFd<'_>, components: &[&[u8]], flags: OFlags) -> Result<OwnedFd, Errno> {

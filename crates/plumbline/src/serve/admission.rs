@@ -67,6 +67,11 @@ impl Admission {
         Self { rules, sessions: 0, by_source: BTreeMap::new(), failures: BTreeMap::new() }
     }
 
+    /// Has other rules from now on; who is here already stays.
+    pub(super) fn set_rules(&mut self, rules: Rules) {
+        self.rules = rules;
+    }
+
     /// Lets a session from `address` in, if there is room; [`Admission::leave`] gives it back.
     pub(super) fn enter(&mut self, address: IpAddr) -> Result<(), Refusal> {
         let address = address.to_canonical();

@@ -56,6 +56,16 @@ impl Files {
     ///
     /// If they cannot be read or do not belong together.
     pub(super) fn acceptor(&self) -> Result<(TlsAcceptor, String)> {
+        let (configuration, fingerprint) = self.configuration()?;
+        Ok((TlsAcceptor::from(Arc::new(configuration)), fingerprint))
+    }
+
+    /// As [`Self::acceptor`], for who has more to say about TLS.
+    ///
+    /// # Errors
+    ///
+    /// If they cannot be read or do not belong together.
+    pub(super) fn configuration(&self) -> Result<(ServerConfig, String)> {
         let name = self.certificate.display();
         let chain: Vec<CertificateDer<'static>> = CertificateDer::pem_file_iter(&self.certificate)
             .and_then(Iterator::collect)
@@ -68,7 +78,7 @@ impl Files {
             .with_no_client_auth()
             .with_single_cert(chain, key)
             .context("the certificate and the key do not belong together")?;
-        Ok((TlsAcceptor::from(Arc::new(configuration)), fingerprint))
+        Ok((configuration, fingerprint))
     }
 }
 

@@ -23,6 +23,7 @@ pub(super) struct File {
     /// The login server; without this table there is one unless there is a table of another.
     pub(super) login: Option<Login>,
     pub(super) tftp: Option<super::tftp::Table>,
+    pub(super) ftp: Option<super::ftp::Table>,
     pub(super) tls: Option<Tls>,
     #[serde(default, rename = "console")]
     pub(super) consoles: Vec<ConsoleFile>,
@@ -98,7 +99,7 @@ impl Configuration {
     ///
     /// If two things exclude each other, or a number is out of range.
     pub(super) fn complete(file: File, is_root: bool) -> Result<Self> {
-        let File { login, tls, consoles, tftp: _ } = file;
+        let File { login, tls, consoles, tftp: _, ftp: _ } = file;
         let login = login.unwrap_or_default();
         let consoles = consoles.into_iter().map(Console::complete).collect::<Result<Vec<_>>>()?;
         if login.exec.is_some() && login.users.is_some() {

@@ -1,4 +1,4 @@
-//! `plumb serve`: the login server, and (`tftp`) files.
+//! `plumb serve`: the login server, and files (`tftp`, `ftp`).
 //!
 //! One thread serves everybody: a session is a task (`session`) over a way to its far side
 //! (`wire`), with a program at a terminal behind it (`program`), and before that, where users are
@@ -12,6 +12,7 @@ mod console;
 mod dialogue;
 mod door;
 mod entrance;
+mod ftp;
 mod log;
 mod own;
 mod program;
@@ -49,8 +50,8 @@ const SCRATCH_LEN: usize = 64 * 1024;
 const DESCRIPTORS_PER_SESSION: u64 = 4;
 
 /// The arguments of the command.
-#[derive(Debug, clap::Args)]
-#[command(after_help = EXAMPLES)]
+#[derive(Clone, Debug, clap::Args)]
+#[command(after_help = EXAMPLES, group = clap::ArgGroup::new("files").multiple(true))]
 pub(crate) struct Arguments {
     /// The configuration [default: none]
     #[arg(long, value_name = "FILE")]
@@ -90,6 +91,8 @@ pub(crate) struct Arguments {
     hash_password: bool,
     #[command(flatten)]
     tftp: tftp::Arguments,
+    #[command(flatten)]
+    ftp: ftp::Arguments,
     /// Say what happens as JSON, one object a line
     #[arg(long)]
     json: bool,
@@ -116,6 +119,11 @@ them. Nobody proves who he is, so it is at the loopback addresses alone without 
 leads nowhere but beneath the folder; run by root, only what everybody on the machine may read is \
 given. A file that is written appears when it is whole.
 
+With --ftp, files are served by FTP: to anonymous users those of --root, to be read unless
+--write-once or --writable says otherwise; to users of a file (--ftp-users) those of each. Without a
+word about it, it is at the loopback addresses alone (port 21; 2121 without root), with AUTH TLS
+offered. With --config, a hangup signal has the table [ftp] read again, and no session ends.
+
 A console offers a serial line by RFC 2217 or plain Telnet, at 127.0.0.1 port 2217 unless it is told \
 otherwise: the first who comes writes, others watch. Without RFC 2217 the keys ^E c ? say what else \
 there is: to take over, to see who is there, to see again what the line said last.
@@ -134,6 +142,8 @@ Examples:
   plumb serve --console '/dev/ttyUSB0?baud=115200' --listen 127.0.0.1:2217
   printf secret | plumb serve --hash-password
   plumb serve --tftp --root /srv/tftp --tftp-listen '[::]:69'
+  plumb serve --ftp --root /srv/ftp --read-only
+  plumb serve --ftp --ftp-users /etc/plumb/ftp.toml --ftp-listen '[::]:21' --ftp-tls required
 
 A configuration:
   [login]
@@ -156,6 +166,18 @@ A configuration:
   transfers-max = 256
   transfers-per-source-max = 32
   file-max-bytes = 1000000000
+  [ftp]
+  root = \"/srv/ftp\"             # of anonymous users
+  rights = \"read-only\"
+  users = \"/etc/plumb/ftp.toml\"
+  listen = [\"[::]:21\"]
+  listen-tls = [\"[::]:990\"]
+  tls = \"required\"              # or \"offered\", or \"off\"
+  requires-session-reuse = true
+  passive-ports = [50000, 50999]
+  passive-address = \"192.0.2.1\"
+  bytes-per-second-max = 10000000
+  idle-timeout-s = 300
   [[console]]
   device = \"/dev/ttyUSB0\"
   baud = 9600
@@ -167,6 +189,13 @@ A configuration:
   [tls]
   certificate = \"/etc/plumb/certificate.pem\"
   key = \"/etc/plumb/key.pem\"
+
+A file of users of FTP:
+  [ann]
+  password = \"$argon2id$v=19$m=19456,t=2,p=1$...\"
+  root = \"/srv/ann\"
+  rights = \"writable\"           # or read-only, or write-once
+  quota-bytes = 1000000000
 
 A file of users:
   [mike]
@@ -225,6 +254,8 @@ pub(crate) fn run(arguments: &Arguments) -> exit::Result {
 struct Prepared {
     shop: Option<Shop>,
     files: Option<tftp::Server>,
+    ftp: Option<ftp::Server>,
+    arguments: Arguments,
 }
 
 /// Puts file and flags together.
@@ -235,10 +266,32 @@ fn prepare(arguments: &Arguments) -> Result<Prepared> {
     let settings = tftp::Settings::complete(file.tftp.take(), &arguments.tftp, prefixes, is_root)?;
     let log = Log { is_json: arguments.json, is_quiet: arguments.quiet };
     let files = settings.map(|settings| tftp::Server::new(settings, log)).transpose()?;
+    let settings = ftp_settings(arguments, &file)?;
+    let ftp = settings.map(|settings| ftp::Server::new(settings, log)).transpose()?;
     let is_said = file.login.is_some() || !file.consoles.is_empty() || arguments.wants_logins();
-    let wants_logins = is_said || files.is_none();
+    let wants_logins = is_said || (files.is_none() && ftp.is_none());
     let shop = wants_logins.then(|| prepare_logins(arguments, file)).transpose()?;
-    Ok(Prepared { shop, files })
+    Ok(Prepared { shop, files, ftp, arguments: arguments.clone() })
+}
+
+/// Puts file and flags together for FTP.
+fn ftp_settings(arguments: &Arguments, file: &File) -> Result<Option<ftp::Settings>> {
+    let shared = ftp::Shared {
+        files: &arguments.tftp,
+        prefixes: (&arguments.allow, &arguments.deny),
+        certificate: file.tls.as_ref(),
+        is_root: os::user::is_root(),
+    };
+    ftp::Settings::complete(file.ftp.clone(), &arguments.ftp, &shared)
+}
+
+/// Reads the configuration again, for the servers that can take it while they serve.
+fn reload(arguments: &Arguments, ftp: &ftp::Server) {
+    let file = arguments.config.as_deref().map(File::read).transpose();
+    let settings = file.map(Option::unwrap_or_default).and_then(|file| {
+        ftp_settings(arguments, &file)?.context("there is no table [ftp] any more")
+    });
+    ftp.reload(settings);
 }
 
 impl Arguments {
@@ -340,7 +393,7 @@ fn service(configuration: &Configuration) -> Result<Service> {
 
 /// Serves in this thread.
 fn serve(prepared: Prepared) -> Result<()> {
-    let Prepared { shop, files } = prepared;
+    let Prepared { shop, files, ftp, arguments } = prepared;
     if let Some(shop) = &shop {
         let sessions = u64::try_from(shop.configuration.rules.sessions_max).unwrap_or(u64::MAX);
         let wanted = sessions.saturating_mul(DESCRIPTORS_PER_SESSION).saturating_add(64);
@@ -351,30 +404,53 @@ fn serve(prepared: Prepared) -> Result<()> {
     let local = LocalSet::new();
     // In a task of its own: what is blocked on is polled whenever anybody is woken.
     local.block_on(&runtime, async {
-        let (shop, files) = (shop.map(Rc::new), files.map(Rc::new));
-        tokio::task::spawn_local(attend(shop, files)).await?
+        let served =
+            Served { shop: shop.map(Rc::new), files: files.map(Rc::new), ftp: ftp.map(Rc::new) };
+        tokio::task::spawn_local(attend(served, arguments)).await?
     })
 }
 
+/// What is served, as its tasks share it.
+struct Served {
+    shop: Option<Rc<Shop>>,
+    files: Option<Rc<tftp::Server>>,
+    ftp: Option<Rc<ftp::Server>>,
+}
+
 /// Serves until somebody interrupts, or something that is served cannot be any longer.
-async fn attend(shop: Option<Rc<Shop>>, files: Option<Rc<tftp::Server>>) -> Result<()> {
+async fn attend(served: Served, arguments: Arguments) -> Result<()> {
+    let Served { shop, files, ftp } = &served;
     let mut services = JoinSet::new();
-    if let Some(files) = &files {
+    if let Some(files) = files {
         services.spawn_local(Rc::clone(files).serve());
     }
-    if let Some(shop) = &shop {
+    if let Some(ftp) = ftp {
+        services.spawn_local(Rc::clone(ftp).serve());
+    }
+    if let Some(shop) = shop {
         services.spawn_local(listen(Rc::clone(shop)));
     }
+    // Only who can read its configuration again takes a hangup for that.
+    let reloads = ftp.as_ref().filter(|_| arguments.config.is_some());
     let ended = tokio::select! {
-        interrupted = interrupted() => interrupted,
+        interrupted = interrupted(|| match reloads {
+            Some(ftp) => {
+                reload(&arguments, ftp);
+                true
+            }
+            None => false,
+        }) => interrupted,
         Some(ended) = services.join_next() => ended?,
     };
-    if let Some(shop) = &shop {
+    if let Some(shop) = shop {
         let sessions = shop.admission.borrow().sessions();
         shop.log.say(&Event::Closing { sessions });
     }
-    if let Some(files) = &files {
+    if let Some(files) = files {
         files.close().await;
+    }
+    if let Some(ftp) = ftp {
+        ftp.close().await;
     }
     ended
 }
@@ -500,15 +576,16 @@ fn open(host: Option<&Host>, place: SocketAddr) -> Result<Door> {
     Ok(Door::Own(listener))
 }
 
-/// Waits for SIGINT, SIGTERM or SIGHUP.
-async fn interrupted() -> Result<()> {
+/// Waits for SIGINT, SIGTERM, or a SIGHUP that is not taken for something else.
+async fn interrupted(takes_hangup: impl Fn() -> bool) -> Result<()> {
     use tokio::signal::unix::{SignalKind, signal};
     let mut terminate = signal(SignalKind::terminate())?;
     let mut hang_up = signal(SignalKind::hangup())?;
-    tokio::select! {
-        interrupted = tokio::signal::ctrl_c() => interrupted?,
-        _ = terminate.recv() => {}
-        _ = hang_up.recv() => {}
+    loop {
+        tokio::select! {
+            interrupted = tokio::signal::ctrl_c() => return Ok(interrupted?),
+            _ = terminate.recv() => return Ok(()),
+            _ = hang_up.recv() => if !takes_hangup() { return Ok(()) },
+        }
     }
-    Ok(())
 }

@@ -20,23 +20,40 @@ const PATIENCE_S: u64 = 25;
 #[group(skip)]
 pub(in super::super) struct Arguments {
     /// Serve files by TFTP
-    #[arg(long)]
+    #[arg(long, group = "files")]
     tftp: bool,
     /// The folder that is served
-    #[arg(long, value_name = "FOLDER", requires = "tftp")]
+    #[arg(long, value_name = "FOLDER", requires = "files")]
     root: Option<PathBuf>,
     /// Give files and take none [default]
-    #[arg(long, requires = "tftp", group = "rights")]
+    #[arg(long, requires = "files", group = "rights")]
     read_only: bool,
     /// Take files that are not there yet
-    #[arg(long, requires = "tftp", group = "rights")]
+    #[arg(long, requires = "files", group = "rights")]
     write_once: bool,
     /// Take files, and replace those that are there
-    #[arg(long, requires = "tftp", group = "rights")]
+    #[arg(long, requires = "files", group = "rights")]
     writable: bool,
     /// Serve TFTP at this address and port; may be repeated
     #[arg(long, value_name = "ADDRESS:PORT", requires = "tftp")]
     tftp_listen: Vec<SocketAddr>,
+}
+
+impl Arguments {
+    /// Returns the folder that is served, by whatever protocol.
+    pub(in super::super) fn root(&self) -> Option<&PathBuf> {
+        self.root.as_ref()
+    }
+
+    /// Returns what may be done with the files, if it is said.
+    pub(in super::super) fn rights(&self) -> Option<Rights> {
+        match self {
+            Self { read_only: true, .. } => Some(Rights::ReadOnly),
+            Self { write_once: true, .. } => Some(Rights::WriteOnce),
+            Self { writable: true, .. } => Some(Rights::Writable),
+            _ => None,
+        }
+    }
 }
 
 /// The table `[tftp]` of the file.
@@ -57,7 +74,7 @@ pub(in super::super) struct Table {
 /// What may be done with the files.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub(super) enum Rights {
+pub(in super::super) enum Rights {
     /// They are read.
     #[default]
     ReadOnly,
@@ -68,7 +85,7 @@ pub(super) enum Rights {
 }
 
 impl Rights {
-    pub(super) fn words(self) -> &'static str {
+    pub(in super::super) fn words(self) -> &'static str {
         match self {
             Self::ReadOnly => "to be read",
             Self::WriteOnce => "to be read, and written once",
@@ -109,12 +126,7 @@ impl Settings {
         table.deny.extend(deny);
         let root = arguments.root.clone().or(table.root);
         let root = root.context("say which folder TFTP serves: --root FOLDER")?;
-        let said = match arguments {
-            Arguments { read_only: true, .. } => Some(Rights::ReadOnly),
-            Arguments { write_once: true, .. } => Some(Rights::WriteOnce),
-            Arguments { writable: true, .. } => Some(Rights::Writable),
-            _ => None,
-        };
+        let said = arguments.rights();
         let said_places = Some(&arguments.tftp_listen).filter(|places| !places.is_empty());
         let listen = said_places.cloned().or(table.listen);
         let listen = listen.unwrap_or_else(|| default_places(is_root));

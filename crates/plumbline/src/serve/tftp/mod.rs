@@ -16,13 +16,12 @@ mod door;
 mod log;
 mod request;
 
-pub(super) use configuration::{Arguments, Settings, Table};
+pub(super) use configuration::{Arguments, Rights, Settings, Table};
 
 use super::admission::Admission;
 use super::log::Log;
 use crate::files::tftp::Stop;
 use anyhow::{Context, Result};
-use configuration::Rights;
 use door::Door;
 use log::Event;
 use os::jail::Jail;

@@ -1,0 +1,288 @@
+//! What the FTP server is to do: from the file, and from flags, which beat the file.
+
+use super::super::admission::Rules;
+use super::super::certificate::Files;
+use super::super::configuration::Tls;
+use super::super::tftp;
+use super::users::{Users, rights_of};
+use anyhow::{Result, bail};
+use ipnet::IpNet;
+use protocols::application::ftp::server::{Rights, ServerSettings, TlsPolicy};
+use protocols::time::Duration;
+use serde::Deserialize;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::ops::RangeInclusive;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration as StdDuration;
+
+const FTP_PORT: u16 = 21;
+/// What is added to the port where only root may have the usual one.
+const HIGH: u16 = 2100;
+const SESSIONS_MAX: usize = 10_000;
+const SESSIONS_PER_SOURCE_MAX: usize = 1_000;
+/// How long transfers may go on when the server is told to end.
+const GRACE_S: u64 = 5;
+
+/// The arguments of the command that are for FTP.
+#[derive(Clone, Debug, Default, clap::Args)]
+#[group(skip)]
+pub(in super::super) struct Arguments {
+    /// Serve files by FTP
+    #[arg(long, group = "files")]
+    ftp: bool,
+    /// Serve FTP at this address and port, in cleartext and AUTH TLS; may be repeated
+    #[arg(long, value_name = "ADDRESS:PORT", requires = "ftp")]
+    ftp_listen: Vec<SocketAddr>,
+    /// Serve FTP at this address and port in TLS from the first byte; may be repeated
+    #[arg(long, value_name = "ADDRESS:PORT", requires = "ftp")]
+    ftp_listen_tls: Vec<SocketAddr>,
+    /// What TLS is to those who come in cleartext [default: offered]
+    #[arg(long, value_name = "HOW", requires = "ftp")]
+    ftp_tls: Option<Protection>,
+    /// Users of FTP, from this file, instead of anonymous ones
+    #[arg(long, value_name = "FILE", requires = "ftp")]
+    ftp_users: Option<PathBuf>,
+}
+
+/// What of a session is to be in TLS.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, clap::ValueEnum)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum Protection {
+    /// There is no TLS.
+    Off,
+    /// Whoever asks has it.
+    Offered,
+    /// Nobody logs in without, and no data travels without.
+    Required,
+}
+
+/// The table `[ftp]` of the file.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
+pub(in super::super) struct Table {
+    root: Option<PathBuf>,
+    rights: Option<tftp::Rights>,
+    listen: Option<Vec<SocketAddr>>,
+    listen_tls: Option<Vec<SocketAddr>>,
+    tls: Option<Protection>,
+    requires_session_reuse: bool,
+    users: Option<PathBuf>,
+    anonymous: Option<bool>,
+    allow: Vec<IpNet>,
+    deny: Vec<IpNet>,
+    greeting: Option<String>,
+    passive_ports: Option<(u16, u16)>,
+    passive_address: Option<IpAddr>,
+    sessions_max: Option<usize>,
+    sessions_per_source_max: Option<usize>,
+    login_timeout_s: Option<u64>,
+    idle_timeout_s: Option<u64>,
+    data_connect_timeout_s: Option<u64>,
+    stall_timeout_s: Option<u64>,
+    stop_grace_s: Option<u64>,
+    bytes_per_second_max: Option<u64>,
+    file_max_bytes: Option<u64>,
+    quota_bytes: Option<u64>,
+}
+
+/// What the server is to do, with nothing left open.
+#[derive(Clone, Debug)]
+pub(in super::super) struct Settings {
+    pub(super) root: Option<PathBuf>,
+    pub(super) rights: Rights,
+    pub(super) rights_in_words: &'static str,
+    pub(super) listen: Vec<SocketAddr>,
+    pub(super) listen_tls: Vec<SocketAddr>,
+    pub(super) tls: Protection,
+    pub(super) requires_session_reuse: bool,
+    pub(super) certificate: Files,
+    pub(super) makes_certificate: bool,
+    pub(super) users: Option<Arc<Users>>,
+    pub(super) has_anonymous: bool,
+    pub(super) rules: Rules,
+    pub(super) passive_ports: RangeInclusive<u16>,
+    pub(super) passive_address: Option<IpAddr>,
+    pub(super) grace: StdDuration,
+    pub(super) bytes_per_second_max: Option<u64>,
+    pub(super) file_max_bytes: u64,
+    pub(super) quota_bytes: Option<u64>,
+    /// What the engine is told; TLS depends on the door.
+    pub(super) engine: ServerSettings,
+}
+
+/// What flags of others say too: the root, what may be done, and who may come.
+pub(in super::super) struct Shared<'a> {
+    pub(in super::super) files: &'a tftp::Arguments,
+    pub(in super::super) prefixes: (&'a [IpNet], &'a [IpNet]),
+    pub(in super::super) certificate: Option<&'a Tls>,
+    pub(in super::super) is_root: bool,
+}
+
+impl Settings {
+    /// Puts file and flags together; `None` if neither asks for FTP.
+    ///
+    /// # Errors
+    ///
+    /// If nobody could come or log in, or the users' file cannot be read.
+    pub(in super::super) fn complete(
+        table: Option<Table>,
+        arguments: &Arguments,
+        shared: &Shared<'_>,
+    ) -> Result<Option<Self>> {
+        if table.is_none() && !arguments.ftp {
+            return Ok(None);
+        }
+        let mut table = table.unwrap_or_default();
+        table.allow.extend(shared.prefixes.0);
+        table.deny.extend(shared.prefixes.1);
+        let root = shared.files.root().cloned().or(table.root.take());
+        let users = arguments.ftp_users.as_ref().or(table.users.as_ref());
+        let users = users.map(|path| Users::read(path)).transpose()?.map(Arc::new);
+        let has_anonymous = table.anonymous.unwrap_or(users.is_none());
+        if has_anonymous && root.is_none() {
+            bail!("say which folder FTP serves: --root FOLDER");
+        }
+        if !has_anonymous && users.is_none() {
+            bail!("nobody could log in: say who the users of FTP are, or allow anonymous ones");
+        }
+        let (listen, listen_tls) = places(&mut table, arguments, shared.is_root);
+        if listen.is_empty() && listen_tls.is_empty() {
+            bail!("the FTP server listens nowhere: give it an address");
+        }
+        let (first, last) = table.passive_ports.unwrap_or((0, 0));
+        if first > last {
+            bail!("the passive ports end before they begin");
+        }
+        let tls = arguments.ftp_tls.or(table.tls).unwrap_or(Protection::Offered);
+        if tls == Protection::Off && !listen_tls.is_empty() {
+            bail!("there are places in TLS, and TLS is off");
+        }
+        let rights = shared.files.rights().or(table.rights).unwrap_or_default();
+        Ok(Some(Self {
+            root,
+            rights: rights_of(rights),
+            rights_in_words: rights.words(),
+            listen,
+            listen_tls,
+            tls,
+            requires_session_reuse: table.requires_session_reuse,
+            certificate: shared.certificate.map_or_else(Files::of_our_own, |tls| Files {
+                certificate: tls.certificate.clone(),
+                key: tls.key.clone(),
+            }),
+            makes_certificate: shared.certificate.is_none(),
+            users,
+            has_anonymous,
+            engine: engine(&table),
+            passive_ports: first..=last,
+            passive_address: table.passive_address,
+            grace: StdDuration::from_secs(table.stop_grace_s.unwrap_or(GRACE_S)),
+            bytes_per_second_max: table.bytes_per_second_max.filter(|rate| *rate > 0),
+            file_max_bytes: table.file_max_bytes.unwrap_or(u64::MAX),
+            quota_bytes: table.quota_bytes,
+            rules: Rules {
+                allow: table.allow,
+                deny: table.deny,
+                sessions_max: table.sessions_max.unwrap_or(SESSIONS_MAX),
+                sessions_per_source_max: table
+                    .sessions_per_source_max
+                    .unwrap_or(SESSIONS_PER_SOURCE_MAX),
+            },
+        }))
+    }
+
+    /// Returns what the engine is told about a session.
+    pub(super) fn of_session(&self, has_tls: bool, is_implicit_tls: bool) -> ServerSettings {
+        let tls = match self.tls {
+            Protection::Required => TlsPolicy::RequiredForData,
+            _ if has_tls => TlsPolicy::Offered,
+            _ => TlsPolicy::None,
+        };
+        ServerSettings { tls, is_implicit_tls, ..self.engine.clone() }
+    }
+}
+
+fn places(
+    table: &mut Table,
+    arguments: &Arguments,
+    is_root: bool,
+) -> (Vec<SocketAddr>, Vec<SocketAddr>) {
+    if !arguments.ftp_listen.is_empty() || !arguments.ftp_listen_tls.is_empty() {
+        return (arguments.ftp_listen.clone(), arguments.ftp_listen_tls.clone());
+    }
+    match (table.listen.take(), table.listen_tls.take()) {
+        (None, None) => {
+            // In cleartext, which TLS may follow: for this machine alone.
+            let port = FTP_PORT + if is_root { 0 } else { HIGH };
+            (vec![(Ipv4Addr::LOCALHOST, port).into(), (Ipv6Addr::LOCALHOST, port).into()], vec![])
+        }
+        (listen, listen_tls) => (listen.unwrap_or_default(), listen_tls.unwrap_or_default()),
+    }
+}
+
+fn engine(table: &Table) -> ServerSettings {
+    let usual = ServerSettings::default();
+    let seconds = |said: Option<u64>, usual| {
+        said.map_or(usual, |seconds| Duration::from_secs(seconds.clamp(1, 1 << 30)))
+    };
+    ServerSettings {
+        greeting: table.greeting.clone().unwrap_or(usual.greeting),
+        login_timeout: seconds(table.login_timeout_s, usual.login_timeout),
+        idle_timeout: seconds(table.idle_timeout_s, usual.idle_timeout),
+        data_connect_timeout: seconds(table.data_connect_timeout_s, usual.data_connect_timeout),
+        stall_timeout: seconds(table.stall_timeout_s, usual.stall_timeout),
+        ..ServerSettings::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn complete(text: &str, arguments: &Arguments) -> Result<Option<Settings>> {
+        let shared = Shared {
+            files: &tftp::Arguments::default(),
+            prefixes: (&[], &[]),
+            certificate: None,
+            is_root: false,
+        };
+        Settings::complete(Some(toml::from_str(text)?), arguments, &shared)
+    }
+
+    #[test]
+    fn without_a_word_anonymous_users_read_at_loopback_alone() {
+        let settings = complete("root = \"/srv\"\n", &Arguments::default()).unwrap().unwrap();
+        assert!(settings.listen.iter().all(|at| at.ip().is_loopback() && at.port() == 2121));
+        assert!(settings.listen_tls.is_empty() && settings.has_anonymous);
+        assert_eq!((settings.rights, settings.tls), (Rights::READ_ONLY, Protection::Offered));
+    }
+
+    #[test]
+    fn a_flag_beats_the_file() {
+        let text = "root = \"/srv\"\ntls = \"off\"\nlisten = [\"[::]:21\"]\n";
+        let listen = "127.0.0.1:2121".parse().unwrap();
+        let arguments = Arguments {
+            ftp: true,
+            ftp_listen: vec![listen],
+            ftp_tls: Some(Protection::Required),
+            ..Arguments::default()
+        };
+        let settings = complete(text, &arguments).unwrap().unwrap();
+        assert_eq!((settings.listen, settings.tls), (vec![listen], Protection::Required));
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_refused() {
+        for text in [
+            "",
+            "root = \"/srv\"\nlisten = []\n",
+            "roots = \"/srv\"\n",
+            "root = \"/srv\"\nanonymous = false\n",
+            "root = \"/srv\"\npassive-ports = [2000, 1000]\n",
+            "root = \"/srv\"\ntls = \"off\"\nlisten-tls = [\"[::]:990\"]\n",
+        ] {
+            assert!(complete(text, &Arguments::default()).is_err(), "{text}");
+        }
+    }
+}

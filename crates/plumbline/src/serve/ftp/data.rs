@@ -1,0 +1,352 @@
+//! A transfer on its data connection: bytes between a file and a stream, in clear or in TLS.
+//!
+//! In clear and where the bytes are those of the file, the kernel moves them (`sendfile`). A
+//! connection that is given up is reset, so that the far side cannot take what it has for a whole
+//! file.
+
+use super::control::HANDSHAKE;
+use super::listing::Lister;
+use super::upload::Upload;
+use crate::files::pace::Pace;
+use os::clock::Monotonic;
+use protocols::application::ftp::Representation;
+use protocols::application::ftp::data::{Decoded, Decoder, Encoder};
+use protocols::application::ftp::server::{FileError, TransferError};
+use rustix::net::sockopt;
+use std::cell::{Cell, RefCell};
+use std::fs::File;
+use std::io::{self, Read};
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, Interest, ReadBuf};
+use tokio::net::TcpStream;
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::server::TlsStream;
+
+/// What the kernel is asked to move at a time.
+const SEND_BYTES: usize = 1 << 20;
+/// What is read and converted at a time.
+const PIECE_BYTES: usize = 256 * 1024;
+
+/// What moves.
+#[derive(Debug)]
+pub(super) enum Work {
+    /// A file goes out, from an offset to its length.
+    Send { file: File, offset: u64, len: u64 },
+    /// A listing goes out.
+    List(Box<Lister>),
+    /// A file comes in.
+    Receive(Upload),
+}
+
+/// TLS of a data connection.
+pub(super) struct Security {
+    pub(super) acceptor: TlsAcceptor,
+    /// What the tickets of the session hold.
+    pub(super) token: [u8; 16],
+    pub(super) requires_reuse: bool,
+}
+
+/// A transfer that moves.
+pub(super) struct Mover {
+    pub(super) representation: Representation,
+    pub(super) deflate_level: Option<u8>,
+    pub(super) moved: Rc<Cell<u64>>,
+    pub(super) pace: Rc<Cell<Pace>>,
+    pub(super) clock: Monotonic,
+    pub(super) markers: tokio::sync::mpsc::Sender<(Vec<u8>, u64)>,
+}
+
+type Result<T> = std::result::Result<T, TransferError>;
+
+impl Mover {
+    /// Moves everything. Returns the file that has come in.
+    pub(super) async fn run(
+        self,
+        stream: TcpStream,
+        security: Option<Security>,
+        work: Work,
+        scratch: &RefCell<Vec<u8>>,
+    ) -> Result<Option<Upload>> {
+        let mut connection = Connection::open(stream, security).await?;
+        let upload = match work {
+            Work::Send { file, offset, len } => {
+                self.send(&mut connection, file, offset, len).await?;
+                None
+            }
+            Work::List(lister) => {
+                self.list(&mut connection, *lister).await?;
+                None
+            }
+            Work::Receive(upload) => Some(self.receive(&mut connection, upload, scratch).await?),
+        };
+        connection.shutdown().await.map_err(|_| TransferError::ConnectionLost)?;
+        connection.is_over = true;
+        Ok(upload)
+    }
+
+    async fn send(&self, to: &mut Connection, file: File, offset: u64, len: u64) -> Result<()> {
+        if let (true, Way::Clear(stream)) = (self.representation.passes_through(), &to.way) {
+            return self.send_by_kernel(stream, &file, offset, len).await;
+        }
+        let mut file = file;
+        super::tree::seek(&mut file, offset).map_err(TransferError::File)?;
+        let encoder = Encoder::new(&self.representation, self.deflate_level);
+        let mut encoder = encoder.map_err(|_| TransferError::Malformed)?;
+        let passes = self.representation.passes_through();
+        let burst = self.piece_bytes(PIECE_BYTES);
+        let (mut piece, mut wire) = (vec![0; burst], Vec::new());
+        loop {
+            let count = file.read(&mut piece);
+            let count = count.map_err(|_| TransferError::File(FileError::Local))?;
+            let read = piece.get(..count).unwrap_or_default();
+            if passes {
+                self.put(to, read).await?;
+            } else {
+                let encoded = match read {
+                    [] => encoder.finish(&mut wire),
+                    read => encoder.encode(read, &mut wire),
+                };
+                encoded.map_err(|_| TransferError::File(FileError::Local))?;
+                self.put(to, &wire).await?;
+                wire.clear();
+            }
+            if count == 0 {
+                return Ok(());
+            }
+        }
+    }
+
+    async fn send_by_kernel(
+        &self,
+        stream: &TcpStream,
+        file: &File,
+        mut offset: u64,
+        len: u64,
+    ) -> Result<()> {
+        let count = self.piece_bytes(SEND_BYTES);
+        loop {
+            let mut at = offset;
+            let sent = stream.async_io(Interest::WRITABLE, || {
+                Ok(rustix::fs::sendfile(stream, file, Some(&mut at), count)?)
+            });
+            let sent = sent.await.map_err(|_| TransferError::ConnectionLost)?;
+            if sent == 0 {
+                // It has become shorter meanwhile.
+                let is_whole = offset >= len;
+                return if is_whole { Ok(()) } else { Err(TransferError::File(FileError::Local)) };
+            }
+            offset += sent as u64;
+            self.note(sent).await;
+        }
+    }
+
+    async fn list(&self, to: &mut Connection, mut lister: Lister) -> Result<()> {
+        let encoder = Encoder::new(&self.representation, self.deflate_level);
+        let mut encoder = encoder.map_err(|_| TransferError::Malformed)?;
+        let (mut lines, mut wire) = (Vec::new(), Vec::new());
+        loop {
+            let has_more = lister.write(&mut lines, self.piece_bytes(PIECE_BYTES));
+            let has_more = has_more.map_err(TransferError::File)?;
+            let local = |_| TransferError::File(FileError::Local);
+            encoder.encode(&lines, &mut wire).map_err(local)?;
+            if !has_more {
+                encoder.finish(&mut wire).map_err(local)?;
+            }
+            self.put(to, &wire).await?;
+            (lines.clear(), wire.clear());
+            if !has_more {
+                return Ok(());
+            }
+        }
+    }
+
+    async fn receive(
+        &self,
+        from: &mut Connection,
+        mut upload: Upload,
+        scratch: &RefCell<Vec<u8>>,
+    ) -> Result<Upload> {
+        let decoder = Decoder::new(&self.representation);
+        let mut decoder = decoder.map_err(|_| TransferError::Malformed)?;
+        let passes = self.representation.passes_through();
+        let (mut file, limit) = (Vec::new(), self.piece_bytes(PIECE_BYTES));
+        loop {
+            let count = std::future::poll_fn(|context| {
+                let mut scratch = scratch.borrow_mut();
+                let room = scratch.get_mut(..limit).unwrap_or_default();
+                let mut room = ReadBuf::new(room);
+                let read = ready!(from.poll_fill(context, &mut room));
+                Poll::Ready(read.map_err(|_| TransferError::ConnectionLost).and_then(|()| {
+                    let wire = room.filled();
+                    if passes {
+                        upload.write(wire).map_err(TransferError::File)?;
+                    } else {
+                        self.decode(&mut decoder, wire, &mut file, &mut upload)?;
+                    }
+                    Ok(wire.len())
+                }))
+            });
+            let count = count.await?;
+            if count == 0 {
+                break;
+            }
+            self.note(count).await;
+        }
+        decoder.finish(&mut file).map_err(|_| TransferError::Malformed)?;
+        upload.write(&file).map_err(TransferError::File)?;
+        Ok(upload)
+    }
+
+    fn decode(
+        &self,
+        decoder: &mut Decoder,
+        mut wire: &[u8],
+        file: &mut Vec<u8>,
+        upload: &mut Upload,
+    ) -> Result<()> {
+        loop {
+            let decoded = decoder.decode(&mut wire, file).map_err(|_| TransferError::Malformed)?;
+            upload.write(file).map_err(TransferError::File)?;
+            file.clear();
+            match decoded {
+                Decoded::OutputFull => {}
+                // One that is not told of is one less to begin at.
+                Decoded::Marker(marker) => {
+                    _ = self.markers.try_send((marker, upload.len_bytes()));
+                }
+                Decoded::EndOfFile if !wire.is_empty() => return Err(TransferError::Malformed),
+                Decoded::EndOfFile | Decoded::NeedsInput => return Ok(()),
+            }
+        }
+    }
+
+    /// Returns how much goes at once, for the sake of a limit of the rate.
+    fn piece_bytes(&self, usual: usize) -> usize {
+        let burst = self.pace.get().burst_bytes();
+        burst.and_then(|burst| usize::try_from(burst).ok()).unwrap_or(usual).clamp(1, usual)
+    }
+
+    async fn put(&self, to: &mut Connection, wire: &[u8]) -> Result<()> {
+        for piece in wire.chunks(PIECE_BYTES) {
+            to.write_all(piece).await.map_err(|_| TransferError::ConnectionLost)?;
+            self.note(piece.len()).await;
+        }
+        Ok(())
+    }
+
+    /// Notes that bytes have moved, and waits if that was too fast.
+    async fn note(&self, count: usize) {
+        self.moved.set(self.moved.get() + count as u64);
+        let (mut pace, now) = (self.pace.get(), self.clock.now());
+        pace.spend(count, now);
+        self.pace.set(pace);
+        if let Some(until) = pace.waits_until(now) {
+            let nanos = u64::try_from((until - now).as_nanos()).unwrap_or(0);
+            tokio::time::sleep(Duration::from_nanos(nanos)).await;
+        }
+    }
+}
+
+/// A data connection. Dropped before it is over, it is reset.
+struct Connection {
+    way: Way,
+    is_over: bool,
+}
+
+enum Way {
+    Clear(TcpStream),
+    Secured(Box<TlsStream<TcpStream>>),
+}
+
+impl Connection {
+    async fn open(stream: TcpStream, security: Option<Security>) -> Result<Self> {
+        // What is small goes at once.
+        _ = stream.set_nodelay(true);
+        let Some(Security { acceptor, token, requires_reuse }) = security else {
+            return Ok(Self { way: Way::Clear(stream), is_over: false });
+        };
+        let accepted = acceptor.accept_with(stream, |tls| tls.set_resumption_data(&token));
+        let accepted = tokio::time::timeout(HANDSHAKE, accepted).await;
+        let Ok(Ok(stream)) = accepted else { return Err(TransferError::Tls) };
+        if requires_reuse && stream.get_ref().1.received_resumption_data() != Some(&token) {
+            return Err(TransferError::Tls);
+        }
+        Ok(Self { way: Way::Secured(Box::new(stream)), is_over: false })
+    }
+
+    /// Reads until `room` is full, nothing is there for now, or the end has come.
+    fn poll_fill(
+        &mut self,
+        context: &mut Context<'_>,
+        room: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        loop {
+            let before = room.filled().len();
+            let read = Pin::new(&mut *self).poll_read(context, room);
+            match read {
+                Poll::Pending if before == 0 => return Poll::Pending,
+                Poll::Pending => return Poll::Ready(Ok(())),
+                Poll::Ready(read) => read?,
+            }
+            if room.filled().len() == before || room.remaining() == 0 {
+                return Poll::Ready(Ok(()));
+            }
+        }
+    }
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        if !self.is_over {
+            let stream = match &self.way {
+                Way::Clear(stream) => stream,
+                Way::Secured(stream) => stream.get_ref().0,
+            };
+            // Where it cannot be said, the connection ends in order, and the reply says the truth.
+            _ = sockopt::set_socket_linger(stream, Some(Duration::ZERO));
+        }
+    }
+}
+
+impl AsyncRead for Connection {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        room: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        match &mut self.way {
+            Way::Clear(stream) => Pin::new(stream).poll_read(context, room),
+            Way::Secured(stream) => Pin::new(stream).poll_read(context, room),
+        }
+    }
+}
+
+impl AsyncWrite for Connection {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        data: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        match &mut self.way {
+            Way::Clear(stream) => Pin::new(stream).poll_write(context, data),
+            Way::Secured(stream) => Pin::new(stream).poll_write(context, data),
+        }
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match &mut self.way {
+            Way::Clear(stream) => Pin::new(stream).poll_flush(context),
+            Way::Secured(stream) => Pin::new(stream).poll_flush(context),
+        }
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match &mut self.way {
+            Way::Clear(stream) => Pin::new(stream).poll_shutdown(context),
+            Way::Secured(stream) => Pin::new(stream).poll_shutdown(context),
+        }
+    }
+}

@@ -1,0 +1,98 @@
+//! Hashes of files and their parts, for HASH and its kind.
+
+use super::tree::{file_error, seek};
+use md5::{Digest as _, Md5};
+use protocols::application::ftp::server::FileError;
+use protocols::application::ftp::{HashAlgorithm, Range};
+use ring::digest::{self, Context};
+use std::fs::File;
+use std::io::Read;
+
+/// What is read at a time.
+const PIECE_BYTES: usize = 256 * 1024;
+
+enum Digest {
+    Crc32(u32),
+    Md5(Box<Md5>),
+    Ring(Context),
+}
+
+impl Digest {
+    fn new(algorithm: HashAlgorithm) -> Self {
+        match algorithm {
+            HashAlgorithm::Crc32 => Self::Crc32(u32::MAX),
+            HashAlgorithm::Sha1 => Self::Ring(Context::new(&digest::SHA1_FOR_LEGACY_USE_ONLY)),
+            HashAlgorithm::Sha256 => Self::Ring(Context::new(&digest::SHA256)),
+            HashAlgorithm::Sha512 => Self::Ring(Context::new(&digest::SHA512)),
+            HashAlgorithm::Md5 => Self::Md5(Box::default()),
+        }
+    }
+
+    fn update(&mut self, bytes: &[u8]) {
+        match self {
+            Self::Crc32(crc) => *crc = bytes.iter().fold(*crc, |crc, byte| crc32(crc, *byte)),
+            Self::Md5(md5) => md5.update(bytes),
+            Self::Ring(context) => context.update(bytes),
+        }
+    }
+
+    fn finish(self) -> Vec<u8> {
+        match self {
+            Self::Crc32(crc) => format!("{:08x}", !crc).into_bytes(),
+            Self::Md5(md5) => hexadecimal(&md5.finalize()),
+            Self::Ring(context) => hexadecimal(context.finish().as_ref()),
+        }
+    }
+}
+
+fn hexadecimal(octets: &[u8]) -> Vec<u8> {
+    octets.iter().map(|octet| format!("{octet:02x}")).collect::<String>().into_bytes()
+}
+
+/// One octet of the CRC of Ethernet, its polynomial from the least significant bit on.
+fn crc32(crc: u32, octet: u8) -> u32 {
+    (0..8).fold(crc ^ u32::from(octet), |crc, _| {
+        let shifted = crc >> 1;
+        if crc & 1 == 1 { shifted ^ 0xEDB8_8320 } else { shifted }
+    })
+}
+
+/// Returns the digits, and how many bytes went in.
+pub(super) fn of_file(
+    algorithm: HashAlgorithm,
+    mut file: File,
+    range: Range,
+) -> Result<(Vec<u8>, u64), FileError> {
+    let mut digest = Digest::new(algorithm);
+    seek(&mut file, range.start)?;
+    let len = range.end.map_or(u64::MAX, |end| end.saturating_sub(range.start));
+    let (mut piece, mut total, mut part) = (vec![0; PIECE_BYTES], 0, file.take(len));
+    loop {
+        let count = part.read(&mut piece).map_err(|error| file_error(&error))?;
+        if count == 0 {
+            return Ok((digest.finish(), total));
+        }
+        digest.update(piece.get(..count).unwrap_or_default());
+        total += count as u64;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn digits(algorithm: HashAlgorithm, bytes: &[u8]) -> String {
+        let mut digest = Digest::new(algorithm);
+        digest.update(bytes);
+        String::from_utf8(digest.finish()).unwrap()
+    }
+
+    #[test]
+    fn the_check_values_of_the_algorithms_come_out() {
+        assert_eq!(digits(HashAlgorithm::Crc32, b"123456789"), "cbf43926");
+        assert_eq!(digits(HashAlgorithm::Md5, b"abc"), "900150983cd24fb0d6963f7d28e17f72");
+        let sha1 = digits(HashAlgorithm::Sha1, b"abc");
+        assert_eq!(sha1, "a9993e364706816aba3e25717850c26c9cd0d89d");
+        assert!(digits(HashAlgorithm::Sha256, b"abc").starts_with("ba7816bf8f01cfea"));
+    }
+}

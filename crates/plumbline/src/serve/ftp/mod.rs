@@ -1,0 +1,284 @@
+//! The FTP server: files of folders, to users of our own and to anonymous ones.
+//!
+//! ```text
+//! door ── admission ──► session: engine ◄─► control connection (clear, AUTH TLS, implicit TLS)
+//!                          │        └─────► tree: names beneath one root (os::jail)
+//!                          └─ task: data connection ◄─► file (sendfile, encoder, decoder)
+//! ```
+//!
+//! All sessions run in one thread; what waits for a disk for long (the end of an upload, hashes,
+//! copies) and passwords are left to others. A file comes in under a name of its own and takes the
+//! right one when it is whole and on the disk, so an upload that breaks off leaves what was there;
+//! so does one with REST or APPE, for which what is to stay of the old file is copied first.
+//!
+//! The data connection is the control peer's alone, on a port of chance, and one at a time. Where
+//! `requires-session-reuse` is set, TLS on it must be resumed from a ticket of this very session.
+//!
+//! Nothing here is the machine's own user: all files are had as whoever serves. An anonymous user of
+//! a server that runs as root gets only what everybody on the machine may read.
+//!
+//! Left out: CCC, mail, users of the system, and ports below 1024 as our end of active connections.
+
+mod configuration;
+mod control;
+mod data;
+mod digest;
+mod guest;
+mod listing;
+mod log;
+mod session;
+mod tree;
+mod upload;
+mod users;
+
+pub(super) use configuration::{Arguments, Settings, Shared, Table};
+
+use super::admission::Admission;
+use super::log::Log;
+use crate::carry::{self, Bench};
+use anyhow::{Context, Result};
+use configuration::Protection;
+use log::Event;
+use os::jail::Jail;
+use session::Session;
+use std::cell::{RefCell, RefMut};
+use std::collections::HashMap;
+use std::io;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
+use tokio::sync::{Semaphore, watch};
+use tokio::task::JoinSet;
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::rustls::crypto::ring::Ticketer;
+use upload::Space;
+
+/// What is read at a time; one for all sessions, as only one reads at a time.
+const SCRATCH_LEN: usize = 256 * 1024;
+/// Descriptors of a session: two connections, a listener, a file and its folder, the root.
+const DESCRIPTORS_PER_SESSION: u64 = 6;
+/// How many connections the kernel keeps until they are accepted.
+const BACKLOG: u32 = 1024;
+/// How long an accept that fails for want of something waits for it.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// The server.
+pub(super) struct Server {
+    settings: RefCell<Rc<Settings>>,
+    is_root: bool,
+    admission: RefCell<Admission>,
+    bench: RefCell<Bench>,
+    scratch: RefCell<Vec<u8>>,
+    /// Passwords are checked one at a time.
+    checks: Semaphore,
+    /// The room of each root that has a quota.
+    spaces: RefCell<HashMap<(PathBuf, u64), Arc<Space>>>,
+    acceptor: RefCell<Option<TlsAcceptor>>,
+    /// Whether the server ends.
+    closing: watch::Sender<bool>,
+    log: Log,
+}
+
+/// How those who come by a door are served.
+#[derive(Clone)]
+struct Entrance {
+    acceptor: Option<TlsAcceptor>,
+    is_implicit_tls: bool,
+}
+
+impl Server {
+    /// Looks whether the root can be served, and makes TLS ready.
+    ///
+    /// # Errors
+    ///
+    /// If the root is no folder, or TLS is needed and cannot be had.
+    pub(super) fn new(settings: Settings, log: Log) -> Result<Self> {
+        if let Some(root) = &settings.root {
+            let shown = root.display();
+            let jail =
+                Jail::open(root).with_context(|| format!("the root {shown} cannot be served"))?;
+            // What cannot be swept stays; it takes room and nothing else.
+            _ = jail.sweep(b"/");
+        }
+        let sessions = u64::try_from(settings.rules.sessions_max).unwrap_or(u64::MAX);
+        let wanted = sessions.saturating_mul(DESCRIPTORS_PER_SESSION).saturating_add(64);
+        // Who may not have so many serves fewer at once.
+        _ = os::process::allow_descriptors(wanted);
+        let acceptor = acceptor(&settings, log)?;
+        Ok(Self {
+            admission: RefCell::new(Admission::new(settings.rules.clone())),
+            settings: RefCell::new(Rc::new(settings)),
+            is_root: os::user::is_root(),
+            bench: RefCell::new(Bench::new(carry::is_metered())?),
+            scratch: RefCell::new(vec![0; SCRATCH_LEN]),
+            checks: Semaphore::new(1),
+            spaces: RefCell::default(),
+            acceptor: RefCell::new(acceptor),
+            closing: watch::Sender::new(false),
+            log,
+        })
+    }
+
+    fn settings(&self) -> Rc<Settings> {
+        Rc::clone(&self.settings.borrow())
+    }
+
+    /// Lends clock, chance and meter; not across a wait.
+    fn bench(&self) -> RefMut<'_, Bench> {
+        self.bench.borrow_mut()
+    }
+
+    /// Serves for as long as anybody can come.
+    ///
+    /// # Errors
+    ///
+    /// If nobody can listen at a place, in a sentence that says why.
+    pub(super) async fn serve(self: Rc<Self>) -> Result<()> {
+        let settings = self.settings();
+        let what = match &settings.root {
+            Some(root) => format!("the files of {}, {}", root.display(), settings.rights_in_words),
+            None => "the files of each user".to_owned(),
+        };
+        let mut doors = JoinSet::new();
+        let places = settings.listen.iter().map(|place| (place, false));
+        for (place, is_tls) in places.chain(settings.listen_tls.iter().map(|place| (place, true))) {
+            let door = open(*place)?;
+            let has_tls = self.acceptor.borrow().is_some();
+            let how = match (is_tls, settings.tls, has_tls) {
+                (true, ..) => "in TLS",
+                (_, Protection::Required, _) => "with AUTH TLS alone",
+                (_, _, true) => "in cleartext or with AUTH TLS",
+                (_, _, false) => "in CLEARTEXT, which everybody on the way can read",
+            };
+            let (at, what) = (door.local_addr()?, what.clone());
+            self.log.say(&Event::ServingFtp { at, how, what });
+            doors.spawn_local(Rc::clone(&self).attend(door, is_tls));
+        }
+        while doors.join_next().await.transpose()?.is_some() {}
+        Ok(())
+    }
+
+    /// Takes everybody who comes, for ever.
+    async fn attend(self: Rc<Self>, door: TcpListener, is_implicit_tls: bool) {
+        loop {
+            let Ok((stream, peer)) = door.accept().await else {
+                // No descriptors are left, or somebody has gone before he was let in.
+                tokio::time::sleep(PAUSE).await;
+                continue;
+            };
+            if *self.closing.borrow() {
+                continue;
+            }
+            let entered = self.admission.borrow_mut().enter(peer.ip());
+            if let Err(refusal) = entered {
+                let why = refusal.to_string();
+                if !is_implicit_tls {
+                    // One try: who is refused has no claim on our time.
+                    _ = stream.try_write(format!("421 Sorry, {refusal}\r\n").as_bytes());
+                }
+                self.log.say(&Event::Refused { from: peer, why });
+                continue;
+            }
+            let server = Rc::clone(&self);
+            tokio::task::spawn_local(async move {
+                let begun = std::time::Instant::now();
+                let held = Rc::clone(&server).hold(stream, peer, is_implicit_tls).await;
+                server.log.say(&match held {
+                    Ok(()) => Event::Left { from: peer, seconds: begun.elapsed().as_secs() },
+                    Err(error) => Event::Refused { from: peer, why: error.to_string() },
+                });
+                server.admission.borrow_mut().leave(peer.ip());
+            });
+        }
+    }
+
+    async fn hold(
+        self: Rc<Self>,
+        stream: TcpStream,
+        peer: SocketAddr,
+        is_implicit_tls: bool,
+    ) -> io::Result<()> {
+        let entrance = Entrance { acceptor: self.acceptor.borrow().clone(), is_implicit_tls };
+        Session::begin(self, entrance, stream, peer).await?.run().await
+    }
+
+    /// Has other settings from now on, for who comes and who logs in; where it listens stays, and
+    /// so does who is here.
+    pub(super) fn reload(&self, settings: Result<Settings>) {
+        let reloaded = settings.and_then(|settings| {
+            let acceptor = acceptor(&settings, self.log)?;
+            Ok((settings, acceptor))
+        });
+        match reloaded {
+            Ok((settings, acceptor)) => {
+                self.admission.borrow_mut().set_rules(settings.rules.clone());
+                self.acceptor.replace(acceptor);
+                self.settings.replace(Rc::new(settings));
+                self.log.say(&Event::Reloaded);
+            }
+            Err(error) => self.log.say(&Event::NotReloaded { why: format!("{error:#}") }),
+        }
+    }
+
+    /// Sends everybody away; transfers have some time to end.
+    pub(super) async fn close(&self) {
+        self.closing.send_replace(true);
+        let until = tokio::time::Instant::now() + self.settings().grace;
+        while self.admission.borrow().sessions() > 0 && tokio::time::Instant::now() < until {
+            tokio::time::sleep(PAUSE / 10).await;
+        }
+    }
+}
+
+/// Returns what shows the certificate, if there is to be TLS. Where it is only offered, a machine
+/// that cannot keep a certificate says so and serves.
+fn acceptor(settings: &Settings, log: Log) -> Result<Option<TlsAcceptor>> {
+    if settings.tls == Protection::Off {
+        return Ok(None);
+    }
+    match build_acceptor(settings) {
+        Ok((acceptor, sha256)) => {
+            log.say(&Event::Certificate { sha256 });
+            Ok(Some(acceptor))
+        }
+        Err(error) => {
+            let is_needed = settings.tls == Protection::Required || !settings.listen_tls.is_empty();
+            if is_needed {
+                return Err(error);
+            }
+            log.say(&Event::NoTls { why: format!("{error:#}") });
+            Ok(None)
+        }
+    }
+}
+
+fn build_acceptor(settings: &Settings) -> Result<(TlsAcceptor, String)> {
+    if settings.makes_certificate {
+        settings.certificate.make_if_missing()?;
+    }
+    let (mut tls, sha256) = settings.certificate.configuration()?;
+    // Tickets hold all of a session, so any number of sessions can be taken up again.
+    tls.ticketer = Ticketer::new()?;
+    Ok((TlsAcceptor::from(Arc::new(tls)), sha256))
+}
+
+fn open(place: SocketAddr) -> Result<TcpListener> {
+    let socket = match place {
+        SocketAddr::V4(_) => TcpSocket::new_v4(),
+        SocketAddr::V6(_) => TcpSocket::new_v6(),
+    }?;
+    socket.set_reuseaddr(true)?;
+    let bound = socket.bind(place).and_then(|()| socket.listen(BACKLOG));
+    bound.map_err(|error| {
+        let why = match error.kind() {
+            io::ErrorKind::PermissionDenied => "ports below 1024 need root",
+            io::ErrorKind::AddrInUse => "somebody listens there already",
+            io::ErrorKind::AddrNotAvailable => "this machine does not have that address",
+            _ => "the kernel refuses",
+        };
+        anyhow::Error::new(error).context(format!("nobody can listen at {place}: {why}"))
+    })
+}

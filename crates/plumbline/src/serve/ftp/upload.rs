@@ -1,0 +1,185 @@
+//! A file that comes in, and the room that its user has.
+
+use super::tree::{copy, file_error};
+use os::jail::{Draft, Jail, Kind};
+use protocols::application::ftp::server::FileError;
+use std::fs::File;
+use std::io::Write;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// The deepest folder that is counted; ours.
+const DEPTH_MAX: usize = 64;
+
+/// The room that the users of one root have together.
+#[derive(Debug)]
+pub(super) struct Space {
+    limit_bytes: u64,
+    used_bytes: AtomicU64,
+}
+
+impl Space {
+    /// Counts what there is; looks at all folders.
+    pub(super) fn of(jail: &Jail, limit_bytes: u64) -> Self {
+        let mut used = 0_u64;
+        let mut folders = vec![(Vec::new(), 0)];
+        while let Some((folder, depth)) = folders.pop() {
+            // What cannot be read cannot be counted, nor written.
+            let Ok(entries) = jail.entries(&folder) else { continue };
+            for entry in entries.flatten() {
+                match entry.status.kind {
+                    Kind::File => used = used.saturating_add(entry.status.len),
+                    Kind::Folder if depth < DEPTH_MAX => {
+                        folders.push(([&folder, b"/".as_slice(), &entry.name].concat(), depth + 1));
+                    }
+                    Kind::Folder | Kind::Other => {}
+                }
+            }
+        }
+        Self { limit_bytes, used_bytes: AtomicU64::new(used) }
+    }
+
+    fn take(&self, bytes: u64) -> Result<(), FileError> {
+        let taken = self.used_bytes.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |used| {
+            used.checked_add(bytes).filter(|used| *used <= self.limit_bytes)
+        });
+        taken.map(drop).map_err(|_| FileError::Quota)
+    }
+
+    pub(super) fn give_back(&self, bytes: u64) {
+        _ = self.used_bytes.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |used| {
+            Some(used.saturating_sub(bytes))
+        });
+    }
+
+    pub(super) fn left_bytes(&self) -> u64 {
+        self.limit_bytes.saturating_sub(self.used_bytes.load(Ordering::Relaxed))
+    }
+}
+
+/// A file that comes in. Dropped, it goes, and its room is free again.
+#[derive(Debug)]
+pub(super) struct Upload {
+    draft: Option<Draft>,
+    space: Option<Arc<Space>>,
+    file_max_bytes: u64,
+    len_bytes: u64,
+    /// What is free again when the old file is gone.
+    old_bytes: u64,
+}
+
+impl Upload {
+    pub(super) fn new(
+        draft: Draft,
+        space: Option<Arc<Space>>,
+        file_max_bytes: u64,
+        old_bytes: u64,
+    ) -> Self {
+        Self { draft: Some(draft), space, file_max_bytes, len_bytes: 0, old_bytes }
+    }
+
+    /// Takes the next bytes.
+    pub(super) fn write(&mut self, bytes: &[u8]) -> Result<(), FileError> {
+        self.charge(bytes.len() as u64)?;
+        let Some(draft) = &self.draft else { return Err(FileError::Local) };
+        draft.file().write_all(bytes).map_err(|error| file_error(&error))
+    }
+
+    /// Takes the first `len` bytes of another file.
+    pub(super) fn copy(&mut self, from: File, len: u64) -> Result<(), FileError> {
+        self.charge(len)?;
+        let Some(draft) = &self.draft else { return Err(FileError::Local) };
+        match copy(from, len, draft.file()) {
+            Ok(copied) if copied == len => Ok(()),
+            Ok(_) => Err(FileError::Local),
+            Err(error) => Err(file_error(&error)),
+        }
+    }
+
+    fn charge(&mut self, bytes: u64) -> Result<(), FileError> {
+        if bytes > self.file_max_bytes.saturating_sub(self.len_bytes) {
+            return Err(FileError::Quota);
+        }
+        if let Some(space) = &self.space {
+            space.take(bytes)?;
+        }
+        self.len_bytes += bytes;
+        Ok(())
+    }
+
+    /// Returns how many bytes the file has by now.
+    pub(super) const fn len_bytes(&self) -> u64 {
+        self.len_bytes
+    }
+
+    /// Makes it the file that its name stands for. This waits for the disk.
+    pub(super) fn commit(mut self) -> Result<(), FileError> {
+        let Some(draft) = self.draft.take() else { return Err(FileError::Local) };
+        let committed = draft.commit().map_err(|error| file_error(&error));
+        if committed.is_ok() {
+            // Its room stays taken, and that of the old one is free.
+            self.len_bytes = self.old_bytes;
+        }
+        committed
+    }
+}
+
+impl Drop for Upload {
+    fn drop(&mut self) {
+        if let Some(space) = &self.space {
+            space.give_back(self.len_bytes);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use os::jail::Existing;
+    use std::path::PathBuf;
+
+    fn folder(name: &str) -> PathBuf {
+        let path = std::env::temp_dir().join(format!("plumb-upload-{name}-{}", std::process::id()));
+        std::fs::create_dir_all(&path).unwrap();
+        path
+    }
+
+    #[test]
+    fn a_quota_holds_while_files_come_in_and_an_upload_that_fails_gives_its_room_back() {
+        let path = folder("quota");
+        std::fs::write(path.join("old"), [0; 40]).unwrap();
+        let jail = Jail::open(&path).unwrap();
+        let space = Arc::new(Space::of(&jail, 100));
+        assert_eq!(space.left_bytes(), 60);
+        let begin = |name: &[u8], old| {
+            let draft = jail.create(name, Existing::Replace).unwrap();
+            Upload::new(draft, Some(Arc::clone(&space)), u64::MAX, old)
+        };
+        let (mut first, mut second) = (begin(b"a", 0), begin(b"old", 40));
+        first.write(&[1; 30]).unwrap();
+        second.write(&[1; 30]).unwrap();
+        assert_eq!(first.write(&[1]), Err(FileError::Quota));
+        drop(first);
+        assert_eq!(space.left_bytes(), 30);
+        second.commit().unwrap();
+        assert_eq!(space.left_bytes(), 70);
+        std::fs::remove_dir_all(&path).unwrap();
+    }
+
+    // attack row 99
+    #[test]
+    fn what_is_not_committed_leaves_the_old_file_and_nothing_else() {
+        let path = folder("old");
+        std::fs::write(path.join("file"), b"old").unwrap();
+        let jail = Jail::open(&path).unwrap();
+        let draft = jail.create(b"file", Existing::Replace).unwrap();
+        let mut upload = Upload::new(draft, None, 5, 3);
+        upload.write(b"new").unwrap();
+        assert_eq!(upload.write(b"er"), Ok(()));
+        assert_eq!(upload.write(b"!"), Err(FileError::Quota));
+        drop(upload);
+        assert_eq!(std::fs::read(path.join("file")).unwrap(), b"old");
+        assert_eq!(std::fs::read_dir(&path).unwrap().count(), 1);
+        std::fs::remove_dir_all(&path).unwrap();
+    }
+}
