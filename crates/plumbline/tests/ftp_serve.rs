@@ -4,7 +4,7 @@
 //! Each test has a server of its own at a port of chance of 127.0.0.1 or ::1, and a folder of its own
 //! with `there` for the server's files and `here` for the user's.
 
-#![expect(clippy::unwrap_used, reason = "a test may fail")]
+#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may fail")]
 
 #[expect(dead_code, reason = "each crate of tests uses its part of the desk")]
 mod login_desk;

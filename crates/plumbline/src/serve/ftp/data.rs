@@ -156,7 +156,8 @@ impl Mover {
                 encoder.finish(&mut wire).map_err(local)?;
             }
             self.put(to, &wire).await?;
-            (lines.clear(), wire.clear());
+            lines.clear();
+            wire.clear();
             if !has_more {
                 return Ok(());
             }

@@ -14,16 +14,18 @@ const PIECE_BYTES: usize = 256 * 1024;
 enum Digest {
     Crc32(u32),
     Md5(Box<Md5>),
-    Ring(Context),
+    Ring(Box<Context>),
 }
 
 impl Digest {
     fn new(algorithm: HashAlgorithm) -> Self {
         match algorithm {
             HashAlgorithm::Crc32 => Self::Crc32(u32::MAX),
-            HashAlgorithm::Sha1 => Self::Ring(Context::new(&digest::SHA1_FOR_LEGACY_USE_ONLY)),
-            HashAlgorithm::Sha256 => Self::Ring(Context::new(&digest::SHA256)),
-            HashAlgorithm::Sha512 => Self::Ring(Context::new(&digest::SHA512)),
+            HashAlgorithm::Sha1 => {
+                Self::Ring(Box::new(Context::new(&digest::SHA1_FOR_LEGACY_USE_ONLY)))
+            }
+            HashAlgorithm::Sha256 => Self::Ring(Box::new(Context::new(&digest::SHA256))),
+            HashAlgorithm::Sha512 => Self::Ring(Box::new(Context::new(&digest::SHA512))),
             HashAlgorithm::Md5 => Self::Md5(Box::default()),
         }
     }

@@ -36,6 +36,9 @@ const MARKERS_MAX: usize = 64;
 /// What is said when the server ends.
 const FAREWELL: &[u8] = b"421 The server is closing, goodbye\r\n";
 
+/// A sender's restart marker, and how much of our file was written by then.
+type Marker = (Vec<u8>, u64);
+
 /// What has come of something that ran by itself.
 enum Answer {
     Login(Vec<u8>, Option<Box<Guest>>),
@@ -87,7 +90,7 @@ pub(super) struct Session {
     input: Vec<u8>,
     starts_tls: bool,
     answers: (mpsc::Sender<Answer>, mpsc::Receiver<Answer>),
-    markers: (mpsc::Sender<(Vec<u8>, u64)>, mpsc::Receiver<(Vec<u8>, u64)>),
+    markers: (mpsc::Sender<Marker>, mpsc::Receiver<Marker>),
     closing: watch::Receiver<bool>,
 }
 
