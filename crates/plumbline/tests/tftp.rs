@@ -288,7 +288,7 @@ fn lossy_relay(one_in: u64) -> SocketAddr {
     let at = near.local_addr().unwrap();
     let user = Arc::new(Mutex::new(at));
     let server = Arc::new(Mutex::new(SocketAddr::from(([10, 0, 0, 1], PORT))));
-    let mut carry = |from: &Arc<UdpSocket>, to: &Arc<UdpSocket>, of: &Arc<_>, at: &Arc<_>, seed| {
+    let carry = |from: &Arc<UdpSocket>, to: &Arc<UdpSocket>, of: &Arc<_>, at: &Arc<_>, seed| {
         let (from, to) = (Arc::clone(from), Arc::clone(to));
         let (of, at): (Arc<Mutex<SocketAddr>>, Arc<Mutex<SocketAddr>>) =
             (Arc::clone(of), Arc::clone(at));
