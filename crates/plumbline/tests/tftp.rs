@@ -298,7 +298,7 @@ fn lossy_relay(one_in: u64) -> SocketAddr {
             while let Ok((len, sender)) = from.recv_from(&mut bytes) {
                 *of.lock().unwrap() = sender;
                 chance = chance.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-                if (chance >> 33) % one_in != 0 {
+                if !(chance >> 33).is_multiple_of(one_in) {
                     _ = to.send_to(&bytes[..len], *at.lock().unwrap());
                 }
             }
