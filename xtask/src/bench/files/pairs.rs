@@ -70,7 +70,11 @@ pub(super) struct Measured {
 
 impl Measured {
     pub(super) fn json(&self) -> Value {
-        json!({ "wall_ns": self.wall_ns, "user_cpu_ns": self.user_ns, "server_cpu_ns": self.server_ns })
+        json!({
+            "wall_ns": self.wall_ns,
+            "user_cpu_ns": self.user_ns,
+            "server_cpu_ns": self.server_ns,
+        })
     }
 }
 
