@@ -21,6 +21,8 @@ pub mod driver;
 mod dual_stack_tests;
 pub mod entropy;
 #[cfg(target_os = "linux")]
+pub mod exchange;
+#[cfg(target_os = "linux")]
 pub mod host;
 #[cfg(target_os = "linux")]
 pub mod interface;

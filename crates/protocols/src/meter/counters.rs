@@ -98,6 +98,13 @@ closed_list! {
         // Packet buffers.
         /// No packet buffer was free.
         PacketsRefused "packet buffers refused",
+        // Several stations on one interface.
+        /// Datagrams and errors that were handed to the next station, because none here wanted them.
+        StraysOut "strays handed over",
+        /// Datagrams and errors that another station has handed over.
+        StraysIn "strays taken",
+        /// Datagrams and errors that a full queue between two stations turned away.
+        StraysDropped "strays dropped",
         // Link: LLP, SLIP.
         /// Packets that came whole from the line.
         LinkPacketsIn "link packets in",
