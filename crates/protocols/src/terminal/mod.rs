@@ -1,8 +1,8 @@
 //! The terminal: what the eye sees.
 //!
-//! Bytes from the host fall through three files. `ansi` cuts them into runs of text, controls and
-//! sequences; `screen` knows what each does to cursor, margins and modes; `grid` holds the rows of
-//! cells and moves them. The front end of the Heath-19 (`heath19`) stands beside `ansi` and uses the
+//! Bytes from the host fall through four files. `ansi` cuts them into runs of text, controls and
+//! sequences; `dispatch` knows their names, and `screen` what each does to cursor, margins and
+//! modes; `grid` holds the rows of cells and moves them. The front end of the Heath-19 (`heath19`) stands beside `ansi` and uses the
 //! same grid. A `picture` is what is seen of either, and `draw` makes of one picture the next on a
 //! modern terminal.
 //!
@@ -15,14 +15,17 @@ mod ansi;
 mod cell;
 #[cfg(test)]
 mod differential;
+mod dispatch;
 mod draw;
 mod grid;
 pub mod heath19;
 mod input;
+mod kept;
 pub mod line_discipline;
 mod parameters;
 mod picture;
 pub mod prediction;
+mod reflow;
 mod reports;
 mod screen;
 mod sgr;
@@ -32,6 +35,7 @@ mod tests;
 pub use ansi::{Terminal, Written};
 pub use cell::{Attributes, Cell, Color, Style};
 pub use draw::draw;
+pub use grid::LineSize;
 pub use input::{InputModes, MouseEncoding, MouseReports};
 pub use picture::{CursorShape, Picture, PictureCursor};
 
