@@ -13,10 +13,10 @@ mod expected;
 mod script;
 
 use anyhow::{Context, Result, ensure};
+use expected::Expected;
 use protocols::chance::Chance;
 use protocols::cx::Cx;
 use protocols::meter::{Clock, Meter};
-use expected::Expected;
 use protocols::terminal::{Attributes, Cell, Color, LineSize, Picture, Terminal};
 use protocols::time::Instant;
 use script::{Kind, Line};

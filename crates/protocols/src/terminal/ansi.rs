@@ -13,15 +13,17 @@
 //!   an escape and has only made an unfinished one before it invalid;
 //! - nothing was reported: it does not matter, because the parser may be given text as well.
 //!
-//! Left out, and counted as unknown: window reports, answers to OSC and DCS queries, clipboard and
-//! font control, sixels, and everything else by which a host could learn or store what it said.
+//! Left out, and counted as unknown: reports of the window beyond its rows and columns, answers to
+//! OSC queries, palette, clipboard and font control, sixels, 8-bit controls, and everything else by
+//! which a host could learn or store what it said. DECCOLM does not change the width: the window is
+//! the person's.
 //! What keyboard and mouse shall send is kept and has no effect here.
 
 use super::SIDE_MAX;
 use super::cell::{Cell, Style};
-use super::grid::Row;
 use super::dispatch::{Dispatch, control_character};
 use super::grid::LineSize;
+use super::grid::Row;
 use super::input::InputModes;
 use super::parameters::{Parameters, Sequence};
 use super::picture::{Picture, PictureCursor};
@@ -181,12 +183,18 @@ impl Terminal {
 
     /// Returns whether a character that is written now appears as it is, and nothing but itself.
     pub(super) fn prints_plainly(&self) -> bool {
-        self.is_ground && self.screen.prints_ascii() && !self.screen.modes.inserts
+        self.is_ground && self.screen.prints_plainly()
     }
 
     /// Returns whether a line feed in the last row moves all rows up.
     pub(super) fn scrolls_whole(&self) -> bool {
         self.screen.scrolls_whole()
+    }
+
+    /// Returns the rows and the columns between the margins.
+    #[cfg(test)]
+    pub(super) fn margins(&self) -> (core::ops::Range<usize>, core::ops::Range<usize>) {
+        self.screen.margins()
     }
 
     /// Returns in how many cells a character was written so far; a wide one counts twice.

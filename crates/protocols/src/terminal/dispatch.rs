@@ -161,6 +161,7 @@ impl Dispatch<'_, '_> {
                         || self.edit(parameters, last)
                         || self.control(parameters, last)
                 }
+                ([b'?'], 's' | 'r') => return self.keep_private_modes(parameters, last == 'r'),
                 ([b'?'], 'h' | 'l') => return self.private_modes(parameters, last == 'h'),
                 ([b'?'], 'J' | 'K') => self.erase(parameters, last, true),
                 ([b'?'], 'n') => self.report_device(parameters),
@@ -314,40 +315,56 @@ impl Dispatch<'_, '_> {
     }
 
     fn private_modes(&mut self, parameters: &Parameters, is_on: bool) {
+        parameters.all().for_each(|mode| self.private_mode(mode, is_on));
+    }
+
+    /// XTSAVE and XTRESTORE: keeps private modes as they are, and sets them so again.
+    fn keep_private_modes(&mut self, parameters: &Parameters, is_restored: bool) {
         for mode in parameters.all() {
-            let screen = &mut *self.screen;
-            match mode {
-                3 => screen.set_132_columns(is_on),
-                5 => screen.modes.is_reverse = is_on,
-                6 => screen.set_origin(is_on),
-                7 => screen.modes.wraps = is_on,
-                12 => screen.modes.cursor_blinks = is_on,
-                25 => screen.modes.shows_cursor = is_on,
-                40 => screen.modes.may_change_columns = is_on,
-                45 => screen.modes.wraps_back = is_on,
-                69 => screen.allow_side_margins(is_on),
-                95 => screen.modes.keeps_screen = is_on,
-                1045 => screen.modes.wraps_back_far = is_on,
-                47 => screen.show_alternate(is_on),
-                1047 if is_on => screen.show_alternate(true),
-                1047 => self.leave_alternate_blank(),
-                1048 if is_on => screen.save_cursor(),
-                1048 => screen.restore_cursor(),
-                1049 if is_on => {
-                    screen.save_cursor();
-                    screen.show_alternate(true);
-                    screen.erase_display(Erase::All, false);
+            match is_restored {
+                true => {
+                    if let Some(is_on) = self.screen.saved_mode(mode) {
+                        self.private_mode(mode, is_on);
+                    }
                 }
-                1049 => {
-                    screen.show_alternate(false);
-                    screen.restore_cursor();
-                }
-                // Reports of the mouse that are not known, and synchronized painting.
-                1001 | 1016 | 2026 => {}
-                _ if screen.modes.input.set(mode, is_on) => {}
-                _ if screen.modes.kept.set(true, mode, is_on) => {}
-                _ => self.unknown(),
+                false => self.screen.save_mode(mode),
             }
+        }
+    }
+
+    fn private_mode(&mut self, mode: usize, is_on: bool) {
+        let screen = &mut *self.screen;
+        match mode {
+            3 => screen.set_132_columns(is_on),
+            5 => screen.modes.is_reverse = is_on,
+            6 => screen.set_origin(is_on),
+            7 => screen.modes.wraps = is_on,
+            12 => screen.modes.cursor_blinks = is_on,
+            25 => screen.modes.shows_cursor = is_on,
+            40 => screen.modes.may_change_columns = is_on,
+            45 => screen.modes.wraps_back = is_on,
+            69 => screen.allow_side_margins(is_on),
+            95 => screen.modes.keeps_screen = is_on,
+            1045 => screen.modes.wraps_back_far = is_on,
+            47 => screen.show_alternate(is_on),
+            1047 if is_on => screen.show_alternate(true),
+            1047 => self.leave_alternate_blank(),
+            1048 if is_on => screen.save_cursor(),
+            1048 => screen.restore_cursor(),
+            1049 if is_on => {
+                screen.save_cursor();
+                screen.show_alternate(true);
+                screen.erase_display(Erase::All, false);
+            }
+            1049 => {
+                screen.show_alternate(false);
+                screen.restore_cursor();
+            }
+            // Reports of the mouse that are not known, and synchronized painting.
+            1001 | 1016 | 2026 => {}
+            _ if screen.modes.input.set(mode, is_on) => {}
+            _ if screen.modes.kept.set(true, mode, is_on) => {}
+            _ => self.unknown(),
         }
     }
 

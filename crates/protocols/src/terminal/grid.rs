@@ -298,6 +298,15 @@ impl Grid {
         }
     }
 
+    /// No line goes on beyond rows that have moved.
+    fn part_lines(&mut self, rows: &Range<usize>) {
+        for row in [rows.start.checked_sub(1), rows.end.checked_sub(1)].into_iter().flatten() {
+            if let Some(row) = self.rows.get_mut(row) {
+                row.is_continued = false;
+            }
+        }
+    }
+
     /// Moves the `columns` of `rows` up by `count`, or down; blank cells come in.
     pub(super) fn scroll_part(
         &mut self,
@@ -336,6 +345,7 @@ impl Grid {
             self.rows.rotate_left(count);
         } else if let Some(part) = self.rows.make_contiguous().get_mut(rows.clone()) {
             part.rotate_left(count);
+            self.part_lines(&rows);
         }
         self.fill(rows.end - count..rows.end, blank);
     }
@@ -347,6 +357,7 @@ impl Grid {
             self.rows.rotate_right(count);
         } else if let Some(part) = self.rows.make_contiguous().get_mut(rows.clone()) {
             part.rotate_right(count);
+            self.part_lines(&rows);
         }
         self.fill(rows.start..rows.start + count, blank);
     }

@@ -7,8 +7,8 @@
 //! modern terminal.
 //!
 //! Nothing is ever echoed from the input to the output. The replies are a closed list of fixed
-//! forms, in which stand numbers: the cursor's place, a mode that is known and whether it is set,
-//! and, for a host that may read the screen, a checksum. Only a page of the Heath-19
+//! forms, in which stand numbers: the cursor's place, the size, a mode that is known and whether it
+//! is set, a setting that is known, and, for a host that may read the screen, a checksum. Only a page of the Heath-19
 //! holds what the host has written, and that is sent only where the person has allowed it.
 
 mod ansi;
@@ -31,6 +31,8 @@ mod screen;
 mod sgr;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod vt420_tests;
 
 pub use ansi::{Terminal, Written};
 pub use cell::{Attributes, Cell, Color, Style};

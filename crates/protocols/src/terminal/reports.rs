@@ -16,8 +16,25 @@ impl Screen {
     /// DECRQM: says whether a mode is set (1), not set (2) or never set (4). One that is not known
     /// gets no answer.
     pub(super) fn report_mode(&mut self, is_private: bool, mode: usize, meter: &mut Meter) -> bool {
+        let is_set = self.mode(is_private, mode);
+        // ECMA-48 §7 has modes that no terminal of this kind sets: GATM to VEM, HEM to TTM, SATM to
+        // EBM; and DECHCCM needs a window that is moved over the page.
+        let is_never_set = matches!((is_private, mode), (false, 1..=19) | (true, 60));
+        let value = match is_set {
+            Some(true) => 1,
+            Some(false) => 2,
+            None if is_never_set => 4,
+            None => return false,
+        };
+        let mark = if is_private { "?" } else { "" };
+        self.reply(format!("\x1b[{mark}{mode};{value}$y").as_bytes(), meter);
+        true
+    }
+
+    /// Returns whether a mode is set, if it is known.
+    fn mode(&self, is_private: bool, mode: usize) -> Option<bool> {
         let modes = &self.modes;
-        let is_set = match (is_private, mode) {
+        match (is_private, mode) {
             (false, 4) => Some(modes.inserts),
             (false, 20) => Some(modes.feeds_and_returns),
             (true, 3) => Some(modes.is_132_columns),
@@ -34,19 +51,23 @@ impl Screen {
             (true, 47 | 1047 | 1049) => Some(modes.is_alternate),
             (true, _) => modes.input.is_set(mode).or_else(|| modes.kept.is_set(true, mode)),
             (false, _) => modes.kept.is_set(false, mode),
-        };
-        // ECMA-48 §7 has modes that no terminal of this kind sets: GATM to VEM, HEM to TTM, SATM to
-        // EBM; and DECHCCM needs a window that is moved over the page.
-        let is_never_set = matches!((is_private, mode), (false, 1..=19) | (true, 60));
-        let value = match is_set {
-            Some(true) => 1,
-            Some(false) => 2,
-            None if is_never_set => 4,
-            None => return false,
-        };
-        let mark = if is_private { "?" } else { "" };
-        self.reply(format!("\x1b[{mark}{mode};{value}$y").as_bytes(), meter);
-        true
+        }
+    }
+
+    /// XTSAVE: keeps a private mode as it is; of one that is not known there is nothing to keep.
+    pub(super) fn save_mode(&mut self, mode: usize) {
+        let Some(is_on) = self.mode(true, mode) else { return };
+        match self.saved_modes.iter_mut().find(|(saved, _)| *saved == mode) {
+            Some((_, saved)) => *saved = is_on,
+            // As many as there are private modes that are known.
+            None => self.saved_modes.push((mode, is_on)),
+        }
+    }
+
+    /// XTRESTORE: returns a private mode as it was kept.
+    pub(super) fn saved_mode(&self, mode: usize) -> Option<bool> {
+        let saved = self.saved_modes.iter().find(|(saved, _)| *saved == mode);
+        saved.map(|(_, is_on)| *is_on)
     }
 
     /// XTWINOPS 18 and 19: sends the number of rows and of columns.

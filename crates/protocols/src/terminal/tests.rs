@@ -7,30 +7,31 @@ use core::num::NonZeroU16;
 use proptest::prelude::*;
 use std::format;
 use std::string::String;
+use std::vec;
 use std::vec::Vec;
 
 /// A terminal with the laboratory that it stands in.
-struct Bench {
-    terminal: Terminal,
+pub(super) struct Bench {
+    pub(super) terminal: Terminal,
     lab: Lab,
 }
 
 impl Bench {
-    fn new(columns: u16, rows: u16) -> Self {
+    pub(super) fn new(columns: u16, rows: u16) -> Self {
         Self { terminal: Terminal::new(columns, rows), lab: Lab::default() }
     }
 
-    fn with(columns: u16, rows: u16, input: impl AsRef<[u8]>) -> Self {
+    pub(super) fn with(columns: u16, rows: u16, input: impl AsRef<[u8]>) -> Self {
         let mut bench = Self::new(columns, rows);
         bench.receive(input);
         bench
     }
 
-    fn receive(&mut self, input: impl AsRef<[u8]>) -> Written {
+    pub(super) fn receive(&mut self, input: impl AsRef<[u8]>) -> Written {
         self.terminal.receive(input.as_ref(), &mut self.lab.cx())
     }
 
-    fn unknown(&self) -> u64 {
+    pub(super) fn unknown(&self) -> u64 {
         self.lab.counted(Counter::TerminalSequencesUnknown)
     }
 
@@ -528,6 +529,8 @@ pub(super) fn streams() -> impl Strategy<Value = Vec<u8>> {
         4 => "\x1b\\[[?>!]?[0-9;:]{0,6}[ @-~]".prop_map(String::into_bytes),
         2 => "\x1b\\[[0-9]{1,3}(;[0-9]{1,3})?[@A-HJ-MPSTXbdr]".prop_map(String::into_bytes),
         2 => "\x1b\\[(4|20|\\?6|\\?7|\\?47|\\?1047|\\?1049)[hl]".prop_map(String::into_bytes),
+        2 => "\x1b\\[[0-9]{0,2}(;[0-9]{0,2}){0,7}[$*\"']?[r-z{}~q]".prop_map(String::into_bytes),
+        1 => "\x1b(\\[\\?(69|45|1045|40|3|6)[hl]|#[3-6]|[69VW]|P\\$q[mrs]\x1b\\\\)".prop_map(String::into_bytes),
         2 => "\x1b[ #()]?[ -~]".prop_map(String::into_bytes),
         1 => "\x1b[\\]PX_^][ -~é]{0,20}(\x07|\x1b\\\\|\x18|\u{9c})".prop_map(String::into_bytes),
         3 => "[éß界🙂\u{301}\u{200d}\u{85}\u{7f}]{1,50}".prop_map(String::into_bytes),

@@ -31,8 +31,8 @@
 //! **What is shown.** In the mode [`Mode::Auto`] predictions are shown while echoes take more than
 //! 30 ms (until 20), and underlined above 80 ms (until 50). They are not shown while the column of
 //! the real terminal is unknown, which is so at the beginning and after a change of the window's
-//! width, up to the next CR; nor while the far side is inside a sequence, inserts, or uses another
-//! set of characters.
+//! width, up to the next CR; nor while the far side is inside a sequence, inserts, uses another set
+//! of characters, or has left and right margins; nor in a row with protected or large characters.
 //!
 //! Left out: rows other than the cursor's, because the row of the real terminal is not known and
 //! need not be; and REP of a character that was sent in an earlier piece, whose place the overlay
@@ -169,6 +169,8 @@ pub struct Predictor {
     /// The first key of the queue is late.
     is_late: bool,
     is_column_known: bool,
+    /// How many rows at the bottom are not the far side's.
+    reserved_rows: usize,
     /// What stands on the real terminal where that is not what the far side has made.
     laid: Option<View>,
     output: Vec<u8>,
@@ -194,6 +196,7 @@ impl Predictor {
             round_trip: RoundTrip::default(),
             is_late: false,
             is_column_known: true,
+            reserved_rows: 0,
             laid: None,
             output: Vec::new(),
             wants_mark: false,
@@ -285,6 +288,15 @@ impl Predictor {
         if self.far.size() != (columns, rows) {
             self.disturb();
             self.far.resize(columns, rows);
+        }
+    }
+
+    /// Says that as many rows at the bottom of the real terminal are not the far side's, as one with
+    /// a line of status: nothing is predicted in them, and no Enter leads there.
+    pub fn reserve_rows(&mut self, rows: u16) {
+        if self.reserved_rows != usize::from(rows) {
+            self.interrupt();
+            self.reserved_rows = rows.into();
         }
     }
 
@@ -462,9 +474,14 @@ impl Predictor {
 
     fn expect_enter(&mut self, from: Place) -> Expected {
         self.begin_epoch();
-        let rows = usize::from(self.far.size().1);
-        let place = Place { row: (from.row + 1).min(rows - 1), ..Place::default() };
+        let last = self.rows().saturating_sub(1);
+        let place = Place { row: (from.row + 1).min(last), ..Place::default() };
         Expected { place, cell: None, edit: Edit::None, is_evidence: false }
+    }
+
+    /// Returns how many rows are the far side's.
+    fn rows(&self) -> usize {
+        usize::from(self.far.size().1).saturating_sub(self.reserved_rows)
     }
 
     fn begin_epoch(&mut self) {
@@ -638,7 +655,10 @@ impl Predictor {
 
     /// Returns whether anything may be shown now.
     fn may_show(&self) -> bool {
-        let is_known = self.is_column_known && self.is_at_base() && self.far.prints_plainly();
+        let is_known = self.is_column_known
+            && self.is_at_base()
+            && self.base.row < self.rows()
+            && self.far.prints_plainly();
         self.is_wanted() && is_known && !self.is_late
     }
 

@@ -17,14 +17,14 @@ mod rectangle;
 
 pub(in crate::terminal) use rectangle::Rectangle;
 
+use crate::meter::{Counter, Meter, Work};
 use crate::terminal::cell::{Cell, Style};
-use crate::terminal::grid::{Grid, LineSize};
+use crate::terminal::grid::{Grid, LineSize, Row};
+use crate::terminal::input::InputModes;
 use crate::terminal::kept::KeptModes;
+use crate::terminal::picture::CursorShape;
 use crate::terminal::reflow::Place;
 use crate::terminal::reports::StatusRequest;
-use crate::terminal::input::InputModes;
-use crate::terminal::picture::CursorShape;
-use crate::meter::{Counter, Meter, Work};
 use alloc::string::String;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -61,6 +61,8 @@ pub(in crate::terminal) struct Screen {
     last_marks: [Option<char>; 2],
     output: Vec<u8>,
     pub(in crate::terminal) modes: Modes,
+    /// XTSAVE: private modes as they were.
+    pub(in crate::terminal) saved_modes: Vec<(usize, bool)>,
     /// DECRQSS, while it is read.
     pub(in crate::terminal) status_request: StatusRequest,
     /// DECRQCRA is answered.
@@ -220,6 +222,7 @@ impl Screen {
             last_marks: [None; 2],
             output: Vec::new(),
             modes: Modes::default(),
+            saved_modes: Vec::new(),
             status_request: StatusRequest::default(),
             reports_checksums: false,
             title: String::new(),
@@ -288,13 +291,8 @@ impl Screen {
             ..self.modes.input
         };
         let Modes { is_alternate, is_132_columns, may_change_columns, .. } = self.modes;
-        self.modes = Modes {
-            is_alternate,
-            is_132_columns,
-            may_change_columns,
-            input,
-            ..Modes::default()
-        };
+        self.modes =
+            Modes { is_alternate, is_132_columns, may_change_columns, input, ..Modes::default() };
         self.margins = 0..self.grid.rows();
         self.columns = 0..self.grid.columns();
         self.protection = Protection::None;
@@ -305,6 +303,18 @@ impl Screen {
     }
 
     // Printing.
+
+    /// Returns whether a character that is written now changes its cell alone, and appears as any
+    /// other would: nothing moves, is protected or is large.
+    pub(in crate::terminal) fn prints_plainly(&self) -> bool {
+        let is_plain =
+            |row: &Row| row.size == LineSize::Single && !row.cells().iter().any(Cell::is_protected);
+        self.prints_ascii()
+            && !self.modes.inserts
+            && !self.cursor.is_protected
+            && self.columns == (0..self.grid.columns())
+            && self.grid.row(self.cursor.row).is_some_and(is_plain)
+    }
 
     /// Returns whether printable ASCII may be printed as it stands.
     pub(in crate::terminal) fn prints_ascii(&self) -> bool {
