@@ -603,9 +603,9 @@ proptest! {
     }
 
     #[test]
-    fn replies_hold_nothing_but_numbers_of_the_cursor(stream in streams()) {
+    fn replies_hold_nothing_but_numbers_and_the_names_of_settings(stream in streams()) {
         let bench = Bench::with(80, 24, stream);
-        let allowed = b"\x1b[?>;0123456789ncR$y";
+        let allowed = b"\x1b[?>;:0123456789ncR$yP\\rmstqpx|{!~*\" ";
         prop_assert!(bench.terminal.output().iter().all(|byte| allowed.contains(byte)));
     }
 

@@ -196,7 +196,7 @@ fn a_pair_is_not_cut_where_a_line_is_folded() {
 
 #[test]
 fn the_alternate_screen_is_cut_and_the_main_one_behind_it_folded() {
-    let mut bench = Bench::with(10, 4, "abcdefgh\x1b[?1049hABCDEFGH");
+    let mut bench = Bench::with(10, 4, "abcdefgh\x1b[?1049h\x1b[HABCDEFGH");
     bench.terminal.resize(5, 4);
     assert_eq!(bench.terminal.text(), "ABCDE");
     bench.receive("\x1b[?1049l");
