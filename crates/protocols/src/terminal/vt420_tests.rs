@@ -132,6 +132,13 @@ fn a_row_of_wide_characters_has_room_for_half_as_many() {
     assert_eq!(bench.terminal.line_size(1), LineSize::Single);
 }
 
+#[test]
+fn a_large_row_that_scrolls_to_the_cursor_takes_a_character_beyond_its_end() {
+    let bench = Bench::with(10, 3, "\x1b[2;1H\x1b#6a\x1b[1;9H\x1b[Sb");
+    assert_eq!(bench.terminal.text(), "a       b");
+    assert_eq!(bench.terminal.line_size(0), LineSize::Wide);
+}
+
 // Reports.
 
 #[test]

@@ -422,9 +422,13 @@ impl Screen {
         self.cursor.column -= usize::from(self.cursor.wrap_pending);
     }
 
-    /// Returns the column before which the line of the cursor ends.
+    /// Returns the column before which the line of the cursor ends, which is behind the cursor.
     fn line_end(&self) -> usize {
-        let columns = if self.has_large_rows { self.row_end() } else { self.grid.columns() };
+        // A row of large characters may have scrolled to where a cursor is beyond its end.
+        let columns = match self.has_large_rows {
+            true => self.row_end().max(self.cursor.column + 1),
+            false => self.grid.columns(),
+        };
         if self.cursor.column < self.columns.end { self.columns.end.min(columns) } else { columns }
     }
 
