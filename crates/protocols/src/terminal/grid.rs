@@ -202,10 +202,14 @@ impl Row {
         self.extent = self.extent.max(end);
     }
 
-    /// Gives each cell of `columns` the style that `change` makes of its own.
+    /// Gives each cell of `columns` the style that `change` makes of its own; a pair has that of its
+    /// left half.
     pub(super) fn restyle(&mut self, columns: Range<usize>, change: impl Fn(Style) -> Style) {
+        let is_tail = |column: usize| self.cells.get(column).is_some_and(Cell::is_tail);
         let end = columns.end.min(self.cells.len());
-        for cell in self.cells.get_mut(columns.start..end).unwrap_or_default() {
+        let start = columns.start + usize::from(is_tail(columns.start));
+        let end = end + usize::from(is_tail(end));
+        for cell in self.cells.get_mut(start..end).unwrap_or_default() {
             cell.set_style(change(cell.style()));
         }
         self.extent = self.extent.max(end);

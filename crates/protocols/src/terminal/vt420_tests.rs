@@ -122,6 +122,15 @@ fn attributes_change_in_a_rectangle_or_in_a_stream() {
     );
 }
 
+#[test]
+fn both_halves_of_a_pair_have_the_attributes_of_the_left_one() {
+    let bench = Bench::with(10, 2, "a界b界\x1b[2*x\x1b[1;3;1;5;1$r");
+    let bold = (0..6).map(|column| bench.terminal.cell(0, column).unwrap().style().attributes);
+    let bold: String =
+        bold.map(|it| if it.contains(Attributes::BOLD) { '1' } else { '0' }).collect();
+    assert_eq!(bold, "000111");
+}
+
 // Large characters.
 
 #[test]

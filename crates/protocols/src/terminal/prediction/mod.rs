@@ -45,7 +45,7 @@ mod round_trip;
 mod tests;
 
 use super::ansi::Terminal;
-use super::cell::{Attributes, Style};
+use super::cell::{Attributes, Cell, Style};
 use crate::cx::Cx;
 use crate::meter::Counter;
 use crate::time::{Duration, Instant};
@@ -694,6 +694,10 @@ impl Predictor {
         let confirmed = self.confirmed_epoch;
         for typed in self.queue.iter().take_while(|typed| typed.epoch <= confirmed) {
             let Some(expected) = typed.expected else { break };
+            // The row may have changed since the key was struck.
+            if !expected.edit.fits(&view) {
+                break;
+            }
             expected.edit.apply(&mut view, style);
             view.column = expected.place.column;
         }
@@ -718,6 +722,18 @@ impl Predictor {
 }
 
 impl Edit {
+    /// Returns whether a row has room for it, and no wide character that it would cut.
+    fn fits(self, view: &View) -> bool {
+        let is_cut = |column: usize| view.cells.get(column).is_none_or(Cell::is_tail);
+        match self {
+            Self::None => true,
+            Self::Insert { column, .. } => view.has_room() && !is_cut(column),
+            Self::Remove { column, width } => {
+                view.has_room() && !is_cut(column) && !is_cut(column + width)
+            }
+        }
+    }
+
     fn apply(self, view: &mut View, style: Style) {
         match self {
             Self::None => {}

@@ -672,6 +672,19 @@ fn a_flood_of_lines_leaves_the_screen_that_all_of_it_would_leave() {
     assert!(world.predictor.without_flood(flood.as_bytes()).len() < 400);
 }
 
+#[test]
+fn keys_that_have_no_room_any_more_in_a_row_that_has_changed_are_not_laid() {
+    let mut world = World::new(0, 15, cooked());
+    world.predictor.set_mode(Mode::Always);
+    world.types(b"a");
+    world.rest(195);
+    world.types(b"aaa");
+    world.types(b"\x1b[A");
+    world.show("\r   éß🙂ßééé🙂界\x1b[H".as_bytes());
+    world.rest(20_000);
+    assert!(world.is_as_the_far_side_made_it());
+}
+
 // Whatever happens.
 
 /// What may happen between a person and a far side.
