@@ -94,7 +94,7 @@ impl Door {
                     continue;
                 }
             };
-            let entered = shop.admission.borrow_mut().enter(peer.ip());
+            let entered = shop.admission().enter(peer.ip());
             if let Err(refusal) = entered {
                 let why = refusal.to_string();
                 shop.log.say(&Event::Refused { from: peer, why });
@@ -111,7 +111,7 @@ impl Door {
                 if let Err(error) = received {
                     shop.log.say(&Event::Refused { from: peer, why: format!("{error:#}") });
                 }
-                shop.admission.borrow_mut().leave(peer.ip());
+                shop.admission().leave(peer.ip());
             });
         }
     }
@@ -125,7 +125,12 @@ async fn receive(
 ) -> Result<()> {
     match (arrival, acceptor) {
         (Arrival::Kernel(stream), None) => {
-            serve(Socket::new(stream.into_std()?)?, peer, shop).await
+            let stream = stream.into_std()?;
+            let executor = shop.executor.as_ref().context("nobody serves cleartext")?;
+            let served = executor.run(move |shop| async move {
+                serve(Socket::new(stream, &shop.waiter)?, peer, &shop).await
+            });
+            served.await.context("the session has come to no end")?
         }
         (Arrival::Kernel(stream), Some(acceptor)) => {
             wire::prepare(&stream)?;

@@ -10,11 +10,13 @@ mod certificate;
 mod configuration;
 mod dialogue;
 mod door;
+mod executor;
 mod log;
 mod program;
 mod reaper;
 mod session;
 mod users;
+mod watch;
 mod wire;
 
 use crate::carry::{self, Bench, Via};
@@ -23,17 +25,21 @@ use admission::Admission;
 use anyhow::{Context, Result, bail};
 use configuration::{Configuration, File};
 use door::Door;
+use executor::Executor;
 use ipnet::IpNet;
 use log::{Event, Log};
 use os::host::Host;
 use std::cell::{RefCell, RefMut};
 use std::net::SocketAddr;
+use std::ops::Deref;
 use std::path::PathBuf;
 use std::rc::Rc;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
 use tokio::task::{JoinSet, LocalSet};
 use users::Users;
+use watch::Waiter;
 
 /// What is read at a time; one for all sessions, as only one reads at a time.
 const SCRATCH_LEN: usize = 64 * 1024;
@@ -141,19 +147,46 @@ enum Service {
 }
 
 /// What all sessions share.
-struct Shop {
+struct House {
     configuration: Configuration,
     service: Service,
     via: Via,
-    admission: RefCell<Admission>,
-    bench: RefCell<Bench>,
-    scratch: RefCell<Vec<u8>>,
+    admission: Mutex<Admission>,
     /// Passwords are checked one at a time.
     checks: Arc<Semaphore>,
     log: Log,
 }
 
+impl House {
+    fn admission(&self) -> MutexGuard<'_, Admission> {
+        self.admission.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What the sessions of one thread share.
+struct Shop {
+    house: Arc<House>,
+    bench: RefCell<Bench>,
+    scratch: RefCell<Vec<u8>>,
+    waiter: Waiter,
+    /// For sessions in cleartext on the kernel's sockets; they have a thread of their own.
+    executor: Option<Executor<Self>>,
+}
+
+impl Deref for Shop {
+    type Target = House;
+
+    fn deref(&self) -> &House {
+        &self.house
+    }
+}
+
 impl Shop {
+    fn new(house: Arc<House>, bench: Bench, waiter: Waiter) -> Self {
+        let (bench, scratch) = (RefCell::new(bench), RefCell::new(vec![0; SCRATCH_LEN]));
+        Self { house, bench, scratch, waiter, executor: None }
+    }
+
     /// Lends clock, chance and meter; not across a wait.
     fn bench(&self) -> RefMut<'_, Bench> {
         self.bench.borrow_mut()
@@ -165,11 +198,11 @@ pub(crate) fn run(arguments: &Arguments) -> exit::Result {
     if arguments.hash_password {
         return hash_password().map_err(|error| complain(&error));
     }
-    let shop = prepare(arguments).map_err(|error| {
+    let house = prepare(arguments).map_err(|error| {
         exit::complain(&error);
         Failure::WrongArguments
     })?;
-    serve(shop).map_err(|error| complain(&error))
+    serve(house).map_err(|error| complain(&error))
 }
 
 fn complain(error: &anyhow::Error) -> Failure {
@@ -192,7 +225,7 @@ fn hash_password() -> Result<()> {
 }
 
 /// Puts file and flags together.
-fn prepare(arguments: &Arguments) -> Result<Shop> {
+fn prepare(arguments: &Arguments) -> Result<House> {
     let mut file = arguments.config.as_deref().map(File::read).transpose()?.unwrap_or_default();
     let login = &mut file.login;
     if !arguments.listen.is_empty() || !arguments.listen_tls.is_empty() {
@@ -214,12 +247,10 @@ fn prepare(arguments: &Arguments) -> Result<Shop> {
     login.idle_timeout_s = arguments.idle_timeout.or(login.idle_timeout_s);
     let configuration = Configuration::complete(file, os::user::is_root())?;
     let service = service(&configuration)?;
-    Ok(Shop {
+    Ok(House {
         service,
         via: arguments.via.clone(),
-        admission: RefCell::new(Admission::new(configuration.rules.clone())),
-        bench: RefCell::new(Bench::new(carry::is_metered())?),
-        scratch: RefCell::new(vec![0; SCRATCH_LEN]),
+        admission: Mutex::new(Admission::new(configuration.rules.clone())),
         checks: Arc::new(Semaphore::new(1)),
         log: Log { is_json: arguments.json, is_quiet: arguments.quiet },
         configuration,
@@ -246,20 +277,21 @@ fn service(configuration: &Configuration) -> Result<Service> {
 }
 
 /// Serves until somebody interrupts.
-fn serve(shop: Shop) -> Result<()> {
-    let sessions = u64::try_from(shop.configuration.rules.sessions_max).unwrap_or(u64::MAX);
+fn serve(house: House) -> Result<()> {
+    let sessions = u64::try_from(house.configuration.rules.sessions_max).unwrap_or(u64::MAX);
     let wanted = sessions.saturating_mul(DESCRIPTORS_PER_SESSION).saturating_add(64);
     // Who may not have so many has fewer sessions at once, and is told when they are gone.
     _ = os::process::allow_descriptors(wanted);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let local = LocalSet::new();
     // In a task of its own: what is blocked on is polled whenever anybody is woken.
-    local.block_on(&runtime, async { tokio::task::spawn_local(listen(Rc::new(shop))).await? })
+    local.block_on(&runtime, async { tokio::task::spawn_local(listen(Arc::new(house))).await? })
 }
 
-async fn listen(shop: Rc<Shop>) -> Result<()> {
-    let configuration = &shop.configuration;
-    let host = carry::host(&shop.via, configuration.rules.sessions_max)?;
+async fn listen(house: Arc<House>) -> Result<()> {
+    let configuration = &house.configuration;
+    let host = carry::host(&house.via, configuration.rules.sessions_max)?;
+    let shop = open_shop(&house, host.is_none() && !configuration.listen.is_empty())?;
     let mut doors = JoinSet::new();
     for place in &configuration.listen {
         let door = open(host.as_ref(), *place)?;
@@ -287,9 +319,23 @@ async fn listen(shop: Rc<Shop>) -> Result<()> {
         interrupted = interrupted() => interrupted.map(|()| None)?,
         ended = doors.join_next() => ended.transpose()?,
     };
-    let sessions = shop.admission.borrow().sessions();
+    let sessions = shop.admission().sessions();
     shop.log.say(&Event::Closing { sessions });
     failed.map_or(Ok(()), |error| Err(error).context("nobody can come in any more"))
+}
+
+/// Makes what the sessions of this thread share, and, if there are to be any, the thread of the
+/// sessions in cleartext on the kernel's sockets.
+fn open_shop(house: &Arc<House>, has_executor: bool) -> Result<Rc<Shop>> {
+    let bench = Bench::new(carry::is_metered())?;
+    let mut shop = Shop::new(Arc::clone(house), bench, Waiter::Tokio);
+    if has_executor {
+        // Nobody reads its meter.
+        let (house, bench) = (Arc::clone(house), Bench::new(false)?);
+        let share = move |registry| Shop::new(house, bench, Waiter::Executor(registry));
+        shop.executor = Some(Executor::start(Handle::current(), share)?);
+    }
+    Ok(Rc::new(shop))
 }
 
 fn open(host: Option<&Host>, place: SocketAddr) -> Result<Door> {
