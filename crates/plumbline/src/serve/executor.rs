@@ -511,3 +511,131 @@ impl<W: 'static> Tasks<W> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::serve::watch::{Waiter, Watched};
+    use std::future::poll_fn;
+    use std::os::unix::net::UnixStream;
+    use std::time::Duration;
+
+    /// Runs `test` on tokio, beside an executor whose tasks share what they wait with.
+    fn run<F: Future<Output = ()>>(test: impl FnOnce(Rc<Executor<Waiter>>) -> F) {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            let executor = Executor::start(Handle::current(), Waiter::Executor).unwrap();
+            test(Rc::new(executor)).await;
+        });
+    }
+
+    fn watched(waiter: &Waiter, stream: UnixStream) -> Watched<OwnedFd> {
+        stream.set_nonblocking(true).unwrap();
+        waiter.watch(OwnedFd::from(stream), Interest::READABLE).unwrap()
+    }
+
+    async fn byte(stream: &Watched<OwnedFd>) -> u8 {
+        loop {
+            stream.ready(Interest::READABLE).await.unwrap();
+            let mut byte = [0];
+            let read = |stream: &OwnedFd| Ok(rustix::io::read(stream, &mut byte)?);
+            match stream.try_io(Interest::READABLE, read) {
+                Ok(_) => return byte[0],
+                Err(error) => assert_eq!(error.kind(), ErrorKind::WouldBlock),
+            }
+        }
+    }
+
+    #[test]
+    fn a_task_goes_on_when_its_descriptor_has_news() {
+        run(|executor| async move {
+            let (near, far) = UnixStream::pair().unwrap();
+            let (begun, has_begun) = oneshot::channel();
+            let task = executor.run(|waiter| async move {
+                let stream = watched(&waiter, near);
+                begun.send(()).unwrap();
+                [byte(&stream).await, byte(&stream).await]
+            });
+            let far = async {
+                has_begun.await.unwrap();
+                rustix::io::write(&far, b"ab").unwrap();
+            };
+            assert_eq!(tokio::join!(task, far).0, Some(*b"ab"));
+        });
+    }
+
+    #[test]
+    fn an_alarm_rings_and_can_be_put_off() {
+        run(|executor| async move {
+            let task = executor.run(|waiter| async move {
+                let begun = Instant::now();
+                let mut alarm = waiter.alarm(begun + Duration::from_secs(3600));
+                alarm.be_in_time_for(None);
+                alarm.be_in_time_for(Some(begun + Duration::from_millis(5)));
+                alarm.rung().await;
+                begun.elapsed()
+            });
+            assert!(task.await.unwrap() >= Duration::from_millis(5));
+        });
+    }
+
+    #[test]
+    fn a_task_is_woken_from_another_thread() {
+        run(|executor| async move {
+            let (said, heard) = oneshot::channel();
+            let task = executor.run(|_| heard);
+            said.send(7).unwrap();
+            assert_eq!(task.await, Some(Ok(7)));
+        });
+    }
+
+    #[test]
+    fn a_task_that_always_has_something_to_do_does_not_keep_the_others_from_theirs() {
+        run(|executor| async move {
+            let (near, far) = UnixStream::pair().unwrap();
+            rustix::io::write(&far, b"x").unwrap();
+            let busy = executor.run(|waiter| async move {
+                let stream = watched(&waiter, near);
+                loop {
+                    // Nobody reads it.
+                    stream.ready(Interest::READABLE).await.unwrap();
+                }
+            });
+            let other = executor.run(|_| async { 1 });
+            tokio::select! {
+                () = async { _ = busy.await; } => panic!("the busy one has ended"),
+                one = other => assert_eq!(one, Some(1)),
+            }
+        });
+    }
+
+    #[test]
+    fn a_task_that_fails_takes_none_of_the_others_along() {
+        run(|executor| async move {
+            let failed =
+                executor.run(|_| async { assert!(std::thread::panicking(), "on purpose") });
+            assert_eq!(failed.await, None);
+            assert_eq!(executor.run(|_| async { 1 }).await, Some(1));
+        });
+    }
+
+    #[test]
+    fn the_end_of_the_executor_ends_its_tasks() {
+        run(|executor| async move {
+            let (held, is_dropped) = oneshot::channel::<()>();
+            let task = executor.run(|_| async move {
+                let _held = held;
+                poll_fn(|_| Poll::<()>::Pending).await;
+            });
+            let mut task = Box::pin(task);
+            assert!(is_pending(task.as_mut()).await);
+            drop(task);
+            drop(executor);
+            assert!(is_dropped.await.is_err());
+        });
+    }
+
+    async fn is_pending<F: Future>(mut future: Pin<&mut F>) -> bool {
+        poll_fn(|context| Poll::Ready(future.as_mut().poll(context).is_pending())).await
+    }
+}

@@ -1,9 +1,10 @@
 //! `plumb serve`: the login server.
 //!
-//! One thread serves everybody: a session is a task (`session`) over a way to its far side
-//! (`wire`), with a program at a terminal behind it (`program`), and before that, where users are
-//! our own, a dialogue (`dialogue`, `users`). Who may come, and how many, is decided at the door
-//! (`admission`).
+//! A session is a task (`session`) over a way to its far side (`wire`), with a program at a terminal
+//! behind it (`program`), and before that, where users are our own, a dialogue (`dialogue`, `users`).
+//! Who may come, and how many, is decided at the door (`admission`). One thread runs the doors and,
+//! on tokio, the sessions in TLS and over our own TCP; a second one all that are in cleartext on the
+//! kernel's sockets (`executor`). `watch` is what they have in common.
 
 mod admission;
 mod certificate;
