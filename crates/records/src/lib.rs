@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 pub mod bars;
+pub mod calendar;
 pub mod escape;
 pub mod figures;
 pub mod html;
@@ -13,6 +14,7 @@ pub mod measurement;
 pub mod statistics;
 pub mod summary;
 pub mod table;
+pub mod transfer;
 pub mod verdict;
 
 pub use measurement::{Layer, LayerTime, Measurement};
