@@ -10,6 +10,7 @@ pub mod calendar;
 pub mod escape;
 pub mod figures;
 pub mod html;
+pub mod journal;
 pub mod measurement;
 pub mod statistics;
 pub mod summary;
