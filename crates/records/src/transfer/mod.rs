@@ -47,4 +47,4 @@ impl Transfer {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
