@@ -9,14 +9,14 @@ pub(super) const KEPT_MAX_BYTES: usize = 256 << 10;
 /// Whole lines that wait to be written, and whether the file ends within one.
 #[derive(Debug)]
 pub(super) struct Unwritten {
-    lines: String,
+    lines: Vec<u8>,
     is_torn: bool,
 }
 
 impl Unwritten {
     /// Returns nothing that waits, for a file whose last line has no end if it `is_torn`.
     pub(super) fn new(is_torn: bool) -> Self {
-        Self { lines: String::new(), is_torn }
+        Self { lines: Vec::new(), is_torn }
     }
 
     /// Says whether the file that is written from now on ends within a line.
@@ -44,9 +44,9 @@ impl Unwritten {
     pub(super) fn write_to(&mut self, file: &mut impl Write) -> io::Result<()> {
         while !self.lines.is_empty() {
             if self.is_torn {
-                self.lines.insert(0, '\n');
+                self.lines.insert(0, b'\n');
             }
-            let result = file.write(self.lines.as_bytes());
+            let result = file.write(&self.lines);
             let written = *result.as_ref().unwrap_or(&0);
             self.take(written);
             match result {
@@ -62,7 +62,7 @@ impl Unwritten {
     /// Takes away the lines that are whole in the first `written` bytes.
     fn take(&mut self, written: usize) {
         let had_newline = self.is_torn;
-        let (head, rest) = self.lines.as_bytes().split_at_checked(written).unwrap_or_default();
+        let (head, rest) = self.lines.split_at_checked(written).unwrap_or_default();
         let whole = head.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
         if written > 0 {
             self.is_torn = whole < written;

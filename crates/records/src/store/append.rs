@@ -1,6 +1,6 @@
 //! Transfers come into the store: their rows, their details, and their part of the roll-ups.
 
-use super::rollup::{Cell, Class, View, began_unix_ns, measures};
+use super::rollup::{Cell, Class, began_unix_ns, measures};
 use super::{Store, StoreError};
 use crate::tally::{Measures, Tally};
 use crate::transfer::{Transfer, compact};
@@ -93,9 +93,8 @@ fn write(
         appended.new += 1;
         let id = transaction.last_insert_rowid();
         detail.execute(params![id, compact::encode(transfer)])?;
-        for (view, owner) in [(View::Class, 0), (View::Host, host), (View::User, user)] {
-            let tally = cells.entry(Cell { view, owner, class }).or_default();
-            tally.add(id.cast_unsigned(), &measures);
+        for cell in Cell::of(class, host, user) {
+            cells.entry(cell).or_default().add(id.cast_unsigned(), &measures);
         }
     }
     write_cells(transaction, &cells)?;

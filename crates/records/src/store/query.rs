@@ -1,7 +1,8 @@
 //! Questions to the store: subsets of transfers and their tallies, and the transfers themselves.
 //!
 //! A tally comes from the roll-ups where they can tell: where time is asked for by whole days, and
-//! not host and user at once. Else the narrow rows are read, which takes some seconds for ten
+//! not host and user at once, nor
+//! one of them and sizes. Else the narrow rows are read, which takes some seconds for ten
 //! millions. Both ways give the same answer, to the last bit.
 
 use super::rollup::{Cell, Class, NO_DAY, NO_SIZE, View};
@@ -311,6 +312,7 @@ impl Resolved<'_> {
         let by_user = self.users.is_some() || axis == Axis::User;
         match (by_host, by_user) {
             (false, false) => Some(View::Class),
+            _ if axis == Axis::Size => None,
             (true, false) => Some(View::Host),
             (false, true) => Some(View::User),
             (true, true) => None,

@@ -2,8 +2,9 @@
 //!
 //! A cell is a day, a program, a command, a type, a byte size, an outcome and a class of size, and
 //! has the [`Tally`](crate::tally::Tally) of its transfers. There are three views: all transfers by
-//! class; by host and class; by user and class. A question is answered from the first view that
-//! has all that it asks by.
+//! class; by host and class; by user and class. The last two leave the size out, because with it
+//! there would be almost as many cells as transfers. A question is answered from the first view
+//! that has all that it asks by.
 
 use crate::calendar::NS_PER_DAY;
 use crate::tally::Measures;
@@ -80,6 +81,16 @@ impl Class {
 }
 
 impl Cell {
+    /// Returns the cell of a transfer in each view.
+    pub(super) fn of(class: Class, host: u32, user: u32) -> [Self; 3] {
+        let sizeless = Class { size: NO_SIZE, ..class };
+        [
+            Self { view: View::Class, owner: 0, class },
+            Self { view: View::Host, owner: host, class: sizeless },
+            Self { view: View::User, owner: user, class: sizeless },
+        ]
+    }
+
     /// Returns the key of the cell in its view.
     pub(super) fn key(&self) -> Vec<u8> {
         let mut key = Vec::with_capacity(15);

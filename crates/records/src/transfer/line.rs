@@ -35,13 +35,14 @@ impl Transfer {
     /// host; `is_shortened` tells so.
     #[must_use]
     pub fn to_line(&self) -> String {
-        let mut line = String::with_capacity(LINE_MAX_BYTES);
+        let mut line = Vec::with_capacity(LINE_MAX_BYTES);
         self.push_line(&mut line);
-        line
+        // JSON is text.
+        String::from_utf8(line).unwrap_or_default()
     }
 
     /// Adds [`Self::to_line`] to `lines`.
-    pub fn push_line(&self, lines: &mut String) {
+    pub fn push_line(&self, lines: &mut Vec<u8>) {
         let began = lines.len();
         push_json(self, lines);
         if lines.len() - began <= LINE_MAX_BYTES {
@@ -74,10 +75,10 @@ impl Transfer {
     }
 }
 
-fn push_json(transfer: &Transfer, lines: &mut String) {
-    // Numbers, flags and escaped text are always JSON.
-    lines.push_str(&serde_json::to_string(transfer).unwrap_or_default());
-    lines.push('\n');
+fn push_json(transfer: &Transfer, lines: &mut Vec<u8>) {
+    // Numbers, flags and escaped text are always JSON, and writing to a Vec cannot fail.
+    let _ = serde_json::to_writer(&mut *lines, transfer);
+    lines.push(b'\n');
 }
 
 /// Cuts every text of `transfer` that is longer than `limit` bytes.
