@@ -3,6 +3,8 @@
 //! The same seed gives the same transfers. Sizes are spread over six powers of ten, a transfer
 //! takes a fixed time and one that grows with its size, and now and then one does not complete.
 
+pub mod rfc573;
+
 use crate::transfer::{
     Command, Format, Identifier, Mode, Outcome, Role, Stack, Structure, Text, Transfer, Type,
 };
