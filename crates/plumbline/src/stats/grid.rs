@@ -38,7 +38,7 @@ pub(super) const COSTS: &[Unit] = &[("s/Mbit", 1e-6), ("s/GB", 1.0 / 8e9)];
 /// Of a second for a bit, as in RFC 573's table III.
 pub(super) const TIMES_OF_A_BIT: &[Unit] = &[("µs/bit", 1e-6), ("ns/bit", 1e-9), ("ps/bit", 1e-12)];
 /// Of a price for a bit.
-pub(super) const PRICES: &[Unit] = &[("a Mbit", 1e-6), ("a GB", 1.0 / 8e9), ("a TB", 1.0 / 8e12)];
+pub(super) const PRICES: &[Unit] = &[("a Mbit", 1e-6), ("a GB", 1.0 / 8e9)];
 
 #[derive(Clone, Debug)]
 struct Column {
@@ -127,17 +127,9 @@ impl Grid {
             let shown = cells.filter(|(_, (column, _))| is_shown(column));
             table.row(shown.map(|(cell, (_, unit))| cell.shown(unit.map_or(1.0, |unit| unit.1))));
         }
-        let mut text = String::new();
-        let mut paragraph = |sentence: &str| {
-            for line in records::table::wrap(sentence, width) {
-                text.push_str(&line);
-                text.push('\n');
-            }
-        };
-        paragraph(&self.title);
-        paragraph(&table_text(&table, width));
-        self.notes.iter().for_each(|note| paragraph(note));
-        text
+        let paragraph = |sentence: &String| records::table::wrap(sentence, width).join("\n") + "\n";
+        let notes: String = self.notes.iter().map(paragraph).collect();
+        paragraph(&self.title) + &table.render(width) + &notes
     }
 
     /// Returns the unit of the column at `at`: the largest that leaves a digit before the point.
@@ -176,11 +168,6 @@ impl Grid {
 fn push_line(text: &mut String, cells: impl Iterator<Item = String>) {
     text.push_str(&cells.collect::<Vec<_>>().join(","));
     text.push('\n');
-}
-
-/// Returns the table without the end of its last line, which a paragraph adds.
-fn table_text(table: &Table, width: usize) -> String {
-    table.render(width).trim_end().to_owned()
 }
 
 impl Cell {
@@ -257,8 +244,11 @@ fn significant(figure: f64) -> String {
         10.0.. => 1,
         1.0.. => 2,
         0.1.. => 3,
+        0.01.. => 4,
+        0.001.. => 5,
+        0.0001.. => 6,
         _ if figure == 0.0 => 0,
-        _ => 4,
+        _ => 9,
     };
     let text = format!("{figure:.decimals$}");
     let (whole, rest) = text.split_once('.').unwrap_or((&text, ""));
@@ -301,6 +291,6 @@ mod tests {
     #[test]
     fn a_figure_has_three_significant_digits() {
         let texts = [0.0, 0.000_26, 0.123_4, 7.556, 57.62, 189.4, 1_234_567.0].map(significant);
-        assert_eq!(texts, ["0", "0.0003", "0.123", "7.56", "57.6", "189", "1,234,567"]);
+        assert_eq!(texts, ["0", "0.000260", "0.123", "7.56", "57.6", "189", "1,234,567"]);
     }
 }

@@ -256,7 +256,8 @@ fn report(arguments: &Arguments, store: &Store, filter: &Filter, width: usize) -
         && all > shown
     {
         let others = records::figures::count(all - shown);
-        text.push_str(&format!("\n{others} more did not complete (plumb stats outcomes).\n"));
+        let sentence = format!("{others} more did not complete (plumb stats outcomes).");
+        text.push_str(&format!("\n{}\n", records::table::wrap(&sentence, width).join("\n")));
     }
     Ok(text)
 }

@@ -10,7 +10,7 @@ use records::calendar::Moment;
 use records::histogram::Histogram;
 use records::store::{Key, Subset};
 use records::tally::Tally;
-use records::transfer::{Command, Limit, Transfer, Type, derived};
+use records::transfer::{Command, Limit, Outcome, Role, Transfer, Type, derived};
 
 /// What an hour of CPU time and a gigabyte cost.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -57,15 +57,19 @@ pub(super) fn list(transfers: &[(u64, Transfer)]) -> Grid {
         .text("type", "T")
         .number("byte_size", "by")
         .text("program", "prg")
-        .text("limit", "limit")
-        .text("outcome", "outcome")
-        .optional_text("path", "path");
+        .optional_text("limit", "limit");
+    let is_whole = |transfer: &Transfer| transfer.result.outcome == Some(Outcome::Complete);
+    let are_whole = transfers.iter().all(|(_, transfer)| is_whole(transfer));
+    if !are_whole {
+        grid = grid.text("outcome", "outcome");
+    }
+    grid = grid.optional_text("path", "path");
     for (number, transfer) in transfers {
         let (identity, request) = (&transfer.identity, &transfer.request);
         let began = transfer.time.t_start_unix_ns.map(Moment::of);
         let path = request.path_requested.as_ref().or(request.path_real.as_ref());
         let rate = transfer.rate_bps().map(|rate| rate as f64);
-        grid.row([
+        let mut cells = vec![
             Cell::Count(*number),
             Cell::bytes(transfer.far_host().as_deref()),
             Cell::text(request.command.map(Command::text)),
@@ -77,13 +81,16 @@ pub(super) fn list(transfers: &[(u64, Transfer)]) -> Grid {
             Cell::text(request.representation.map(Type::text)),
             Cell::count(request.byte_size),
             Cell::text(identity.role.map(|role| match role {
-                records::transfer::Role::User => "U",
-                records::transfer::Role::Server => "S",
+                Role::User => "U",
+                Role::Server => "S",
             })),
             Cell::text(transfer.limit().map(Limit::text)),
-            Cell::text(transfer.result.outcome.map(|outcome| outcome.text())),
-            Cell::bytes(path.map(|path| path.as_bytes())),
-        ]);
+        ];
+        if !are_whole {
+            cells.push(Cell::text(transfer.result.outcome.map(Outcome::text)));
+        }
+        cells.push(Cell::bytes(path.map(|path| path.as_bytes())));
+        grid.row(cells);
     }
     grid
 }

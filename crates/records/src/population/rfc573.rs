@@ -129,7 +129,7 @@ fn others(stratum: &Stratum, at: usize, told: &[&Told], all: &mut Vec<Transfer>)
     for place in 1..=count {
         let is_last = place == count;
         let mut mine = bits * place * place / weights / unit * unit;
-        mine = if is_last { left_bits } else { mine.max(unit) };
+        mine = if is_last { left_bits } else { mine.max(20 * unit) };
         let by_bits = |ns: u64| u128::from(ns) * 4 / 5 * u128::from(mine) / u128::from(bits);
         let time = |ns: u64, left: u64| {
             let share = u64::try_from(by_bits(ns)).unwrap_or(0) + ns / 5 / count;
@@ -189,6 +189,14 @@ mod tests {
         assert_eq!((all.len(), bits / 10_000), (304, 5_758));
         let names: BTreeSet<_> = all.iter().map(|transfer| transfer.record_id).collect();
         assert_eq!(names.len(), 304);
+    }
+
+    #[test]
+    fn the_smallest_and_the_largest_are_those_of_which_the_paper_says_so() {
+        let bits: Vec<u64> = transfers().iter().filter_map(Transfer::bits).collect();
+        assert_eq!((bits.iter().min(), bits.iter().max()), (Some(&80), Some(&5_029_992)));
+        let slowest = transfers().iter().filter_map(Transfer::rate_bps).min();
+        assert_eq!(slowest, Some(11));
     }
 
     #[test]

@@ -57,7 +57,8 @@ fn write(
     transfers: &[Transfer],
 ) -> Result<Appended, StoreError> {
     let mut appended = Appended::default();
-    let mut cells: BTreeMap<Cell, Tally> = BTreeMap::new();
+    // A tally is large, and the map moves what is in it.
+    let mut cells: BTreeMap<Cell, Box<Tally>> = BTreeMap::new();
     let mut insert = transaction.prepare_cached(
         "INSERT OR IGNORE INTO transfer(record_id, start_unix_ns, host, user, role, command,
          representation, byte_size, outcome, bits, real_ns, cpu_ns, limited)
@@ -97,31 +98,28 @@ fn write(
             cells.entry(cell).or_default().add(id.cast_unsigned(), &measures);
         }
     }
-    write_cells(transaction, &cells)?;
+    write_cells(transaction, cells)?;
     Ok(appended)
 }
 
 /// Adds the tallies of `cells` to those in the store.
 fn write_cells(
     transaction: &Transaction<'_>,
-    cells: &BTreeMap<Cell, Tally>,
+    cells: BTreeMap<Cell, Box<Tally>>,
 ) -> Result<(), StoreError> {
     let mut select =
         transaction.prepare_cached("SELECT tally FROM rollup WHERE view = ?1 AND key = ?2")?;
     let mut replace =
         transaction.prepare_cached("INSERT OR REPLACE INTO rollup VALUES (?1, ?2, ?3)")?;
-    for (cell, tally) in cells {
+    for (cell, mut tally) in cells {
         let (view, key) = (cell.view as u8, cell.key());
         let mut rows = select.query(params![view, key])?;
-        let mut sum = None;
         if let Some(row) = rows.next()? {
-            let mut before = tally.clone();
             let bytes = row.get_ref(0)?.as_blob().map_err(|_| StoreError::Damaged)?;
-            before.merge_encoded(bytes).ok_or(StoreError::Damaged)?;
-            sum = Some(before);
+            tally.merge_encoded(bytes).ok_or(StoreError::Damaged)?;
         }
         drop(rows);
-        replace.execute(params![view, key, sum.as_ref().unwrap_or(tally).encode()])?;
+        replace.execute(params![view, key, tally.encode()])?;
     }
     Ok(())
 }
