@@ -4,6 +4,7 @@
 //! column takes the largest unit in which its greatest figure still has a digit before the point,
 //! and shows three significant digits.
 
+use records::calendar::Moment;
 use records::figures;
 use records::table::Table;
 use serde_json::{Map, Value, json};
@@ -21,6 +22,8 @@ pub(super) enum Cell {
     Duration(u64),
     /// A part of a whole.
     Share(u64, u64),
+    /// A moment, ns of Unix time.
+    Moment(u64),
     /// What is not known.
     Unknown,
 }
@@ -79,6 +82,12 @@ impl Grid {
     /// Adds a column of text that narrow terminals do not get.
     pub(super) fn optional_text(mut self, key: &'static str, header: &'static str) -> Self {
         self.columns.push(Column { key, header, units: &[], is_text: true, is_optional: true });
+        self
+    }
+
+    /// Adds a column of whole numbers that narrow terminals do not get.
+    pub(super) fn optional_number(mut self, key: &'static str, header: &'static str) -> Self {
+        self.columns.push(Column { key, header, units: &[], is_text: false, is_optional: true });
         self
     }
 
@@ -203,6 +212,11 @@ impl Cell {
             Self::Figure(figure) => significant(figure / unit),
             Self::Duration(ns) => figures::duration(*ns),
             Self::Share(part, whole) => figures::share(*part, *whole),
+            Self::Moment(unix_ns) => {
+                let moment = Moment::of(*unix_ns);
+                // Two digits of the year are enough for people, as they were in 1973.
+                format!("{} {}", moment.date().split_off(2), moment.time())
+            }
             Self::Unknown => figures::UNKNOWN.to_owned(),
         }
     }
@@ -213,6 +227,10 @@ impl Cell {
             Self::Count(count) | Self::Share(count, _) => json!(count),
             Self::Figure(figure) => json!(figure),
             Self::Duration(ns) => json!(ns),
+            Self::Moment(unix_ns) => {
+                let moment = Moment::of(*unix_ns);
+                json!(format!("{}T{}Z", moment.date(), moment.time()))
+            }
             Self::Unknown => Value::Null,
         }
     }
@@ -228,6 +246,7 @@ impl Cell {
             }
             Self::Text(text) => text.clone(),
             Self::Unknown => String::new(),
+            Self::Moment(_) => self.to_json().as_str().unwrap_or_default().to_owned(),
             other => other.to_json().to_string(),
         }
     }

@@ -132,6 +132,14 @@ fn try_run(arguments: &Arguments, folder: &Path, now_unix_ns: u64) -> Result<exi
         complain(&error);
         return Ok(Err(Failure::WrongArguments));
     }
+    let has_records = ["transfers.sqlite", "journal"].iter().any(|name| {
+        // What may not be looked at may be there.
+        folder.join(name).try_exists().unwrap_or(true)
+    });
+    if !has_records {
+        complain(&nothing_in(folder));
+        return Ok(Err(Failure::NothingMeasured));
+    }
     let store = open(folder)?;
     let filter = filter_of(arguments, now_unix_ns);
     let files = |filter: &Filter| -> Result<u64> {
@@ -139,11 +147,10 @@ fn try_run(arguments: &Arguments, folder: &Path, now_unix_ns: u64) -> Result<exi
         Ok(all.iter().flatten().map(|subset| subset.tally.files).sum())
     };
     if files(&filter)? == 0 {
-        let why = match files(&Filter::default())? {
-            0 => format!("no transfer is recorded in {} yet", folder.display()),
-            all => format!("none of the {all} recorded transfers is so"),
-        };
-        complain(&anyhow!(why));
+        complain(&match files(&Filter::default())? {
+            0 => nothing_in(folder),
+            all => anyhow!("none of the {all} recorded transfers is so"),
+        });
         return Ok(Err(Failure::NothingMeasured));
     }
     if let Some(file) = &arguments.export {
@@ -155,24 +162,33 @@ fn try_run(arguments: &Arguments, folder: &Path, now_unix_ns: u64) -> Result<exi
         return Ok(Ok(()));
     }
     if arguments.xferlog {
-        let mut out = io::BufWriter::new(io::stdout().lock());
-        store.for_each(&filter, |_, transfer| -> Result<()> {
-            Ok(out.write_all(xferlog::line(&transfer).as_bytes())?)
-        })?;
-        return Ok(Ok(()));
+        return write_xferlog(&store, &filter).map(Ok);
     }
     let width = exit::stdout_columns();
     _ = io::stdout().write_all(report(arguments, &store, &filter, width)?.as_bytes());
     Ok(Ok(()))
 }
 
+fn nothing_in(folder: &Path) -> anyhow::Error {
+    anyhow!("no transfer is recorded in {} yet", folder.display())
+}
+
+fn write_xferlog(store: &Store, filter: &Filter) -> Result<()> {
+    let mut out = io::BufWriter::new(io::stdout().lock());
+    let mut has_reader = true;
+    store.for_each(filter, |_, transfer| -> Result<()> {
+        // Where the reader has gone there is nobody to tell.
+        has_reader = has_reader && out.write_all(xferlog::line(&transfer).as_bytes()).is_ok();
+        Ok(())
+    })?;
+    _ = out.flush();
+    Ok(())
+}
+
 /// Opens the store in `folder` and brings into it what the journal has new.
 fn open(folder: &Path) -> Result<Store> {
     let path = folder.join("transfers.sqlite");
     let named = |error: StoreError| anyhow!("the store {}: {error}", path.display());
-    if !folder.exists() {
-        bail!("no transfer is recorded in {} yet", folder.display());
-    }
     let mut store = match Store::open(&path) {
         Err(StoreError::NotPermitted) => return Store::open_to_read(&path).map_err(named),
         other => other.map_err(named)?,

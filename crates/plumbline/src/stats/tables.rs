@@ -46,17 +46,16 @@ pub(super) fn summary(subsets: &[Subset]) -> Grid {
 /// Returns RFC 573's table III: `transfers` one by one.
 pub(super) fn list(transfers: &[(u64, Transfer)]) -> Grid {
     let mut grid = Grid::new("list", "The newest transfers (RFC 573, table III)")
-        .number("number", "#")
+        .optional_number("number", "#")
         .text("host", "host")
         .text("command", "comm")
-        .text("date", "date")
-        .text("time", "time")
+        .text("began", "began (UTC)")
         .number("bits", "bits")
         .figure("rate_bps", "speed", RATES)
         .figure("cpu_s_per_bit", "CPU", TIMES_OF_A_BIT)
         .text("type", "T")
         .number("byte_size", "by")
-        .text("program", "prg")
+        .optional_text("program", "prg")
         .optional_text("limit", "limit");
     let is_whole = |transfer: &Transfer| transfer.result.outcome == Some(Outcome::Complete);
     let are_whole = transfers.iter().all(|(_, transfer)| is_whole(transfer));
@@ -66,15 +65,13 @@ pub(super) fn list(transfers: &[(u64, Transfer)]) -> Grid {
     grid = grid.optional_text("path", "path");
     for (number, transfer) in transfers {
         let (identity, request) = (&transfer.identity, &transfer.request);
-        let began = transfer.time.t_start_unix_ns.map(Moment::of);
         let path = request.path_requested.as_ref().or(request.path_real.as_ref());
         let rate = transfer.rate_bps().map(|rate| rate as f64);
         let mut cells = vec![
             Cell::Count(*number),
             Cell::bytes(transfer.far_host().as_deref()),
             Cell::text(request.command.map(Command::text)),
-            Cell::text(began.map(|began| began.date()).as_deref()),
-            Cell::text(began.map(|began| began.time()).as_deref()),
+            transfer.time.t_start_unix_ns.map_or(Cell::Unknown, Cell::Moment),
             Cell::count(transfer.bits()),
             Cell::figure(rate),
             Cell::figure(transfer.cpu_fs_per_bit().map(|fs| fs as f64 / 1e15)),
@@ -240,7 +237,7 @@ pub(super) fn extremes(found: &[(&'static str, u64, Transfer)]) -> Grid {
         .number("number", "#")
         .text("host", "host")
         .text("command", "comm")
-        .text("program", "program")
+        .optional_text("program", "program")
         .text("type", "T")
         .number("byte_size", "by")
         .number("bits", "bits")

@@ -85,6 +85,11 @@ fn the_listing_is_table_iii() {
 }
 
 #[test]
+fn on_80_columns_the_listing_and_the_extremes_are_tables_and_not_blocks() {
+    insta::assert_snapshot!(written(&of_today(), "list extremes --last 3 --outcome all", 80));
+}
+
+#[test]
 fn the_cost_is_the_papers_at_six_dollars_a_cpu_minute() {
     // The paper has $1.90 a megabit in ASCII and $0.30 in image.
     insta::assert_snapshot!(written(&of_1973(), "cost --cpu-hour 360 --by type", 100));
@@ -142,12 +147,13 @@ fn a_wrong_word_in_a_filter_is_refused_with_the_words_that_there_are() {
 #[test]
 fn a_folder_without_records_a_store_of_a_later_schema_and_no_store_are_one_sentence_each() {
     let folder = Folder::new();
-    let nowhere = open(&folder.0.join("nowhere")).unwrap_err().to_string();
-    assert!(nowhere.starts_with("no transfer is recorded in "), "{nowhere}");
+    let nowhere = try_run(&arguments(""), &folder.0.join("nowhere"), 0).unwrap();
+    assert_eq!(nowhere, Err(Failure::NothingMeasured));
     std::fs::write(folder.0.join("transfers.sqlite"), [b'x'; 5_000]).unwrap();
     let other = open(&folder.0).unwrap_err().to_string();
     assert!(other.ends_with("it is no store of transfers"), "{other}");
-    assert_eq!(STORE_SCHEMA, 1);
+    let later = StoreError::LaterSchema(STORE_SCHEMA + 1).to_string();
+    assert_eq!(later, "it has schema 2, and this version knows up to 1");
 }
 
 #[test]
@@ -155,6 +161,7 @@ fn an_empty_store_and_a_filter_that_nothing_passes_have_an_exit_code_of_their_ow
     let folder = Folder::new();
     let run = |line: &str| try_run(&arguments(line), &folder.0, 0).unwrap();
     assert_eq!(run(""), Err(Failure::NothingMeasured));
+    assert_eq!(std::fs::read_dir(&folder.0).unwrap().count(), 0, "a question made a store");
     let mut journal = Journal::open(&folder.0.join("journal"), JournalSettings::default()).unwrap();
     rfc573::transfers().iter().for_each(|transfer| journal.append(transfer));
     journal.flush();

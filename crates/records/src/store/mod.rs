@@ -23,7 +23,7 @@ pub use query::{Axis, Filter, Key, Source, Subset};
 
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 use std::collections::BTreeMap;
-use std::fmt;
+use std::fmt::{self, Write};
 use std::path::Path;
 use std::time::Duration;
 
@@ -33,6 +33,12 @@ pub const STORE_SCHEMA: i64 = 1;
 const APPLICATION_ID: i64 = 0x706c_6d62;
 /// How long one process waits for another that writes.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(20);
+
+/// Pages in memory, as SQLite counts: negative is KiB.
+const CACHE_KIB: i64 = -65_536;
+/// The log is brought into the file when it has so many pages, 64 MiB: a batch alone has thousands,
+/// and a page that several of them changed is written once.
+const LOG_PAGES: i64 = 16_384;
 
 const TABLES: &str = "
     CREATE TABLE word(id INTEGER PRIMARY KEY, text BLOB NOT NULL UNIQUE);
@@ -132,20 +138,27 @@ impl Store {
         }
         store.check()?;
         store.connection.pragma_update(None, "synchronous", "NORMAL")?;
-        store.connection.pragma_update(None, "cache_size", -65_536)?;
+        store.connection.pragma_update(None, "cache_size", CACHE_KIB)?;
+        store.connection.pragma_update(None, "wal_autocheckpoint", LOG_PAGES)?;
         store.connection.set_prepared_statement_cache_capacity(32);
         Ok(store)
     }
 
-    /// Opens the store at `path` to read alone.
+    /// Opens the store at `path` to read alone, in a folder in which nothing may be written too.
     ///
     /// # Errors
     ///
     /// If it cannot be opened, is no store, or is one of a later version.
     pub fn open_to_read(path: &Path) -> Result<Self, StoreError> {
-        let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-        let connection =
-            Connection::open_with_flags(path, flags).map_err(|error| why_not_open(error, path))?;
+        let is_open = path.with_extension("sqlite-wal").exists();
+        let name = percent_encoded(path.as_os_str().as_encoded_bytes());
+        // Without its log nobody writes to it now, and SQLite need not make files beside it.
+        let rest = if is_open { "mode=ro" } else { "mode=ro&immutable=1" };
+        let flags = OpenFlags::SQLITE_OPEN_READ_ONLY
+            | OpenFlags::SQLITE_OPEN_NO_MUTEX
+            | OpenFlags::SQLITE_OPEN_URI;
+        let connection = Connection::open_with_flags(format!("file:{name}?{rest}"), flags)
+            .map_err(|error| why_not_open(error, path))?;
         connection.busy_timeout(BUSY_TIMEOUT)?;
         let store = Self { connection, words: BTreeMap::new() };
         store.check()?;
@@ -182,6 +195,20 @@ impl Store {
             _ => Ok(()),
         }
     }
+}
+
+/// Returns a path as it stands in a URI.
+fn percent_encoded(path: &[u8]) -> String {
+    let mut text = String::with_capacity(path.len());
+    for byte in path {
+        match byte {
+            b'/' | b'.' | b'-' | b'_' => text.push(char::from(*byte)),
+            _ if byte.is_ascii_alphanumeric() => text.push(char::from(*byte)),
+            // Writing to a String cannot fail.
+            _ => _ = write!(text, "%{byte:02x}"),
+        }
+    }
+    text
 }
 
 /// Returns why SQLite, which says only that it cannot open a file, cannot open what needs `place`.

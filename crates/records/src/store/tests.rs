@@ -295,6 +295,16 @@ fn a_store_that_is_not_there_is_not_made_by_a_reader() {
 }
 
 #[test]
+fn a_reader_makes_no_file_beside_a_store_whose_name_is_odd() {
+    let folder = Folder::new();
+    let path = folder.0.join("100% sure?#1.sqlite");
+    Store::open(&path).unwrap().append(&drawn(10)).unwrap();
+    let store = Store::open_to_read(&path).unwrap();
+    assert_eq!(files(&store, &Filter::default()), 10);
+    assert_eq!(std::fs::read_dir(&folder.0).unwrap().count(), 1);
+}
+
+#[test]
 fn two_that_write_at_once_take_turns() {
     let (folder, transfers) = (Folder::new(), drawn(400));
     Store::open(&folder.store()).unwrap();
