@@ -31,8 +31,7 @@ struct Both {
 
 fuzz_target!(|input: &[u8]| {
     let mut script = Script(input);
-    let mut both =
-        Both { flight: Flight::new(FIRST), bytes: Vec::new(), una: FIRST, now: 0 };
+    let mut both = Both { flight: Flight::new(FIRST), bytes: Vec::new(), una: FIRST, now: 0 };
     while let (Some(verb), Some(word)) = (script.byte(), script.word()) {
         both.happens(verb, word, &mut script);
         both.agrees();
@@ -109,9 +108,11 @@ impl Both {
     fn lose_older_than(&mut self, age: u64) {
         let limit = self.now.saturating_sub(age);
         let limit_at = Instant::from_nanos(limit);
-        self.flight.judge(|sent_at, _| {
-            if sent_at < limit_at { Judgment::Lost } else { Judgment::Open }
-        });
+        self.flight.judge(
+            |sent_at, _| {
+                if sent_at < limit_at { Judgment::Lost } else { Judgment::Open }
+            },
+        );
         for byte in &mut self.bytes {
             byte.is_lost |= !byte.is_sacked && byte.sent_at < limit;
         }

@@ -5,7 +5,7 @@ use crate::settings::{Dialect, Sysctl};
 use crate::socket::{Errno, Phase, Stream};
 use crate::tcp_info;
 use protocols::transport::tcp::{
-    Acknowledgment, Congestion, Profile, SendLimit, State, WindowUpdate,
+    Acknowledgment, Congestion, Profile, ReceiveWindow, SendLimit, State, WindowUpdate,
 };
 use std::collections::BTreeMap;
 
@@ -171,7 +171,7 @@ impl Options {
         let mss = self.numbers.get(&(TCP, libc::TCP_MAXSEG));
         let (extensions, timestamps) = self.extensions();
         Profile {
-            receive_window: self.receive_window(),
+            receive_window: ReceiveWindow::Bytes(self.receive_window()),
             // Both systems send a segment for the window alone only when it has become small.
             window_update: WindowUpdate::HalfUsed,
             // Linux acknowledges at once until it knows that the script answers in data.

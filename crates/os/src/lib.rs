@@ -13,7 +13,11 @@ pub mod batch;
 pub mod checksum;
 pub mod clock;
 #[cfg(target_os = "linux")]
+pub mod datagram;
+#[cfg(target_os = "linux")]
 pub mod device;
+#[cfg(target_os = "linux")]
+mod draft;
 #[cfg(target_os = "linux")]
 pub mod driver;
 #[cfg(test)]
@@ -21,11 +25,17 @@ pub mod driver;
 mod dual_stack_tests;
 pub mod entropy;
 #[cfg(target_os = "linux")]
+pub mod exchange;
+#[cfg(target_os = "linux")]
 pub mod host;
 #[cfg(target_os = "linux")]
 pub mod interface;
 #[cfg(target_os = "linux")]
+pub mod jail;
+#[cfg(target_os = "linux")]
 pub mod load;
+#[cfg(target_os = "linux")]
+pub mod modem;
 #[cfg(target_os = "linux")]
 pub mod namespace;
 #[cfg(target_os = "linux")]

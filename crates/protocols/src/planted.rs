@@ -51,6 +51,8 @@ pub enum Bug {
     AnswersEverything,
     /// Sends nothing more once the peer has closed.
     StopsAtPeerClose,
+    /// Never asks whether long segments vanish.
+    SearchesNoPath,
 }
 
 #[cfg(not(planted))]
@@ -67,7 +69,7 @@ mod switch {
 
     impl Bug {
         /// All of them.
-        pub const ALL: [Self; 22] = [
+        pub const ALL: [Self; 23] = [
             Self::AcknowledgesHole,
             Self::ForgetsFin,
             Self::IgnoresWindow,
@@ -90,6 +92,7 @@ mod switch {
             Self::LosesTime,
             Self::AnswersEverything,
             Self::StopsAtPeerClose,
+            Self::SearchesNoPath,
         ];
     }
 

@@ -19,7 +19,7 @@ use protocols::meter::Costs;
 use protocols::packet::Pool;
 use protocols::station::{Carried, Opening, Settings};
 use protocols::time::{Duration, Instant};
-use protocols::transport::tcp::{Congestion, Profile, SendLimit};
+use protocols::transport::tcp::{Congestion, Profile, ReceiveWindow, SendLimit};
 use std::fmt;
 use std::net::{Ipv4Addr, SocketAddr};
 
@@ -38,7 +38,10 @@ pub struct Trial {
     pub paths: Vec<Path>,
     /// What they share.
     pub bottleneck: Bottleneck,
-    /// Bytes of the sender's and of the receiver's buffer.
+    /// Bytes of the sender's and of the receiver's buffer when the flow begins. If there are fewer
+    /// than `buffer_bytes` the buffers grow.
+    pub buffer_start_bytes: usize,
+    /// Bytes of the sender's and of the receiver's buffer at most.
     pub buffer_bytes: usize,
     /// Bytes that every flow is to bring.
     pub flow_bytes: u64,
@@ -94,10 +97,32 @@ impl Trial {
         Self {
             paths: vec![path],
             bottleneck: Bottleneck::NONE,
+            buffer_start_bytes: buffer_bytes,
             buffer_bytes,
             flow_bytes,
             congestion: Congestion::default(),
             seed,
+        }
+    }
+
+    /// One flow of `flow_bytes` that has a link of `rate_bps` for itself, with a queue of half of
+    /// what the path holds, and buffers that grow from the first to the second of
+    /// `buffers_bytes`.
+    #[must_use]
+    pub fn alone(
+        round_trip: Duration,
+        rate_bps: u64,
+        buffers_bytes: [usize; 2],
+        flow_bytes: u64,
+    ) -> Self {
+        let path_bytes = u128::from(rate_bps) * round_trip.as_nanos() / 8_000_000_000;
+        let queue_bytes = usize::try_from(path_bytes / 2).unwrap_or(usize::MAX);
+        let [buffer_start_bytes, buffer_bytes] = buffers_bytes;
+        Self {
+            bottleneck: Bottleneck { rate_bps: Some(rate_bps), queue_bytes },
+            buffer_start_bytes,
+            flow_bytes,
+            ..Self::lossy(round_trip, 0, buffer_bytes, 1)
         }
     }
 
@@ -114,6 +139,7 @@ impl Trial {
         Self {
             paths: (0..flows).map(path).collect(),
             bottleneck: Bottleneck { rate_bps: Some(200_000_000), queue_bytes: 64 << 10 },
+            buffer_start_bytes: 256 << 10,
             buffer_bytes: 256 << 10,
             flow_bytes,
             congestion: Congestion::default(),
@@ -158,9 +184,10 @@ impl Trial {
     }
 
     fn hosts(&self, number: u64) -> (Host<Carried<Source>>, Host<Carried<Sink>>) {
+        let (start, limit) = (self.buffer_start_bytes, self.buffer_bytes);
         let profile = Profile {
-            receive_window: self.buffer_bytes,
-            send_limit: SendLimit::Bytes(self.buffer_bytes),
+            receive_window: ReceiveWindow::Tuned { start, limit },
+            send_limit: SendLimit::Tuned { start, limit },
             congestion: self.congestion,
             ..Profile::BULK
         };
@@ -267,6 +294,33 @@ mod tests {
     fn without_loss_a_buffer_a_round_trip_is_the_most_that_arrives() {
         let goodput = short(0, 8_192, 1).run().unwrap().goodput();
         assert!(goodput <= 81_920.0 && goodput > 40_000.0, "{goodput}");
+    }
+
+    /// Returns the goodput with buffers that grow, and with ones that are large from the start.
+    fn growing_and_large(rate_bps: u64, limit_bytes: usize, flow_bytes: u64) -> [f64; 2] {
+        [16 << 10, limit_bytes].map(|start_bytes| {
+            let buffers_bytes = [start_bytes, limit_bytes];
+            let trial = Trial::alone(ROUND_TRIP, rate_bps, buffers_bytes, flow_bytes);
+            trial.run().unwrap().goodput()
+        })
+    }
+
+    #[test]
+    fn ten_megabits_a_second_are_filled_by_buffers_that_begin_small() {
+        let [growing, large] = growing_and_large(10_000_000, 1 << 22, 25_000_000);
+        assert!(growing >= 0.95 * large, "{growing} {large}");
+        assert!(growing * 8.0 >= 0.85 * 10e6, "{growing}");
+    }
+
+    #[test]
+    fn a_gigabit_a_second_is_filled_by_buffers_that_begin_small() {
+        let [short, long] = [150_000_000, 300_000_000].map(|flow_bytes| {
+            let buffers_bytes = [16 << 10, 0xFFFF << 9];
+            let trial = Trial::alone(ROUND_TRIP, 1_000_000_000, buffers_bytes, flow_bytes);
+            trial.run().unwrap().elapsed.as_secs_f64()
+        });
+        let bits_per_s = 150e6 * 8.0 / (long - short);
+        assert!(bits_per_s >= 0.85e9, "{bits_per_s}");
     }
 
     #[test]

@@ -11,7 +11,9 @@ pub mod goodput;
 mod host;
 pub mod line;
 pub mod medium;
+pub mod rfc594;
 pub mod soak;
+pub mod table;
 pub mod tm233;
 mod world;
 

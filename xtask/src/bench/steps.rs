@@ -15,7 +15,7 @@ use protocols::meter::{Account, Clock, Counter, Meter};
 use protocols::packet::{ChecksumState, Packet};
 use protocols::station::{Application, Frame, Layers, Settings, Station, Step};
 use protocols::time::Duration;
-use protocols::transport::tcp::{ConnectionId, Profile, SendLimit};
+use protocols::transport::tcp::{ConnectionId, Profile, ReceiveWindow, SendLimit};
 use std::fmt::Write as _;
 use std::io::Write as _;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -174,7 +174,7 @@ impl Pair {
         let clock = Monotonic::start();
         let (mut user, mut server) = (Host::new(USER, row, clock), Host::new(SERVER, row, clock));
         let profile = Profile {
-            receive_window: 1 << 20,
+            receive_window: ReceiveWindow::Bytes(1 << 20),
             send_limit: SendLimit::Bytes(1 << 20),
             nagle: false,
             ..Profile::BULK

@@ -1,7 +1,9 @@
 //! The application layer: what a person or a program talks to.
 
 pub mod dhcp;
+pub mod ftp;
 pub mod telnet;
+pub mod tftp;
 
 use crate::cx::Cx;
 use crate::time::Instant;

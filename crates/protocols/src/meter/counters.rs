@@ -98,6 +98,13 @@ closed_list! {
         // Packet buffers.
         /// No packet buffer was free.
         PacketsRefused "packet buffers refused",
+        // Several stations on one interface.
+        /// Datagrams and errors that were handed to the next station, because none here wanted them.
+        StraysOut "strays handed over",
+        /// Datagrams and errors that another station has handed over.
+        StraysIn "strays taken",
+        /// Datagrams and errors that a full queue between two stations turned away.
+        StraysDropped "strays dropped",
         // Link: LLP, SLIP.
         /// Packets that came whole from the line.
         LinkPacketsIn "link packets in",
@@ -407,6 +414,12 @@ closed_list! {
         TcpBlackHoles "TCP black holes",
         /// Segments that were longer than others, to see whether they arrive.
         TcpPathProbes "TCP path MTU probes",
+        /// Times that a window has grown with what its application takes.
+        TcpReceiveWindowsGrown "TCP receive windows grown",
+        /// Times that a send buffer has grown with the congestion window.
+        TcpSendBuffersGrown "TCP send buffers grown",
+        /// Times that a buffer did not grow, because all together have grown enough.
+        TcpGrowthRefused "TCP buffer growths refused",
         // Telnet.
         /// Commands received.
         TelnetCommandsIn "Telnet commands in",
@@ -436,6 +449,11 @@ closed_list! {
         TelnetItemsBeforeTls "Telnet items ignored before TLS",
         /// Records of the inspector that nobody took in time.
         TelnetRecordsDropped "Telnet inspection records dropped",
+        // Console server.
+        /// Bytes of a line's output that somebody was too slow to read.
+        ConsoleBytesSkipped "console bytes skipped for slow readers",
+        /// Bytes typed by somebody who may not write now.
+        ConsoleBytesRefused "console bytes refused to who watches",
         // DHCP.
         /// Messages in.
         DhcpIn "DHCP messages in",
@@ -449,6 +467,54 @@ closed_list! {
         DhcpRetransmissions "DHCP messages retransmitted",
         /// Addresses declined because somebody else has them.
         DhcpDeclines "DHCP addresses declined",
+        // FTP.
+        /// Commands that a server has read.
+        FtpCommandsIn "FTP commands in",
+        /// Commands that are unknown or whose argument is wrong.
+        FtpCommandsWrong "FTP commands wrong",
+        /// Commands thrown away because they stood behind AUTH in the clear.
+        FtpCommandsDropped "FTP commands dropped at the queue",
+        /// Command or reply lines that were too long.
+        FtpLinesTooLong "FTP lines too long",
+        /// Names that a command cannot carry or that lead out of their directory.
+        FtpNamesRefused "FTP names refused",
+        /// Telnet options refused on a control connection.
+        FtpOptionsRefused "FTP Telnet options refused",
+        /// Bytes thrown away because they came before TLS did.
+        FtpBytesBeforeTls "FTP bytes dropped before TLS",
+        /// Replies that a user has read.
+        FtpRepliesIn "FTP replies in",
+        /// Replies that are malformed, too long or answer nothing.
+        FtpRepliesWrong "FTP replies wrong",
+        /// Logins refused.
+        FtpLoginsRefused "FTP logins refused",
+        /// Commands refused for lack of a login or of the right.
+        FtpRightsRefused "FTP commands without the right",
+        /// Data ports that are not the user's own, or are privileged.
+        FtpBouncesRefused "FTP data ports of others refused",
+        /// Data connections that came from somebody else.
+        FtpDataPeersRefused "FTP data connections of others refused",
+        /// Transfers that are complete.
+        FtpTransfersComplete "FTP transfers complete",
+        /// Transfers that failed or were aborted.
+        FtpTransfersFailed "FTP transfers failed",
+        /// Deadlines that ran out: a login, an idle session, a reply, a data connection.
+        FtpTimeouts "FTP timeouts",
+        /// Lines of a listing that no dialect explains.
+        FtpListingLinesUnknown "FTP listing lines unknown",
+        // TFTP.
+        /// Blocks in that were new.
+        TftpBlocksIn "TFTP blocks in",
+        /// Blocks out, the repeated ones too.
+        TftpBlocksOut "TFTP blocks out",
+        /// Blocks sent again.
+        TftpRetransmissions "TFTP blocks retransmitted",
+        /// Timers of a transfer that ran out.
+        TftpTimeouts "TFTP timeouts",
+        /// Blocks and acknowledgments that were repeated, late or ahead of one that is missing.
+        TftpIgnored "TFTP packets ignored",
+        /// Packets that are cut short, make no sense or are of another transfer.
+        TftpErrors "TFTP packets in error",
         // Terminal.
         /// Control sequences that are not known.
         TerminalSequencesUnknown "terminal sequences unknown",

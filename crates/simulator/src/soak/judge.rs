@@ -19,6 +19,11 @@ const LIMIT: Duration = Duration::from_secs(86_400);
 const HAPPENINGS_MAX: u64 = 10_000_000;
 /// How many timeouts may pass in the calm before something is acknowledged.
 const TIMEOUTS_MAX: u32 = 3;
+/// And where long datagrams vanish without a word: three until that is believed, three more if the
+/// base length does not pass either, and one for a probe whose loss nothing else shows.
+const SILENT_TIMEOUTS_MAX: u32 = 7;
+/// No timeout is longer (RFC 6298 (2.5)).
+const TIMEOUT_MAX: Duration = Duration::from_secs(60);
 /// A second transmission of a link, an acknowledgment that the peer delays, and its user's nap.
 const SLACK: Duration = Duration::from_secs(10);
 
@@ -83,6 +88,14 @@ pub(super) fn traces(scene: &Scene) -> (Instant, String) {
     (world.now(), format!("{:?} {:?}", world.user.meter, world.server.meter))
 }
 
+/// Runs a scene to its end, and returns how many black holes its two hosts have found.
+#[cfg(test)]
+pub(super) fn black_holes(scene: &Scene) -> u64 {
+    let (mut world, mut trial) = begin(scene);
+    trial.run(&mut world).expect("it ends");
+    [&world.user, &world.server].map(|host| host.meter.counted(Counter::TcpBlackHoles)).iter().sum()
+}
+
 impl Trial<'_> {
     fn run(&mut self, world: &mut Pair) -> Result<(), String> {
         if let Some(at) = self.scene.restarts_at {
@@ -131,7 +144,13 @@ impl Trial<'_> {
         if self.scene.restarts_at.is_some() {
             return None;
         }
-        let patience = status.rto * TIMEOUTS_MAX + self.scene.conditions.round_trip_max() + SLACK;
+        let timeouts = if self.scene.conditions.is_silent {
+            let doubled = (0..SILENT_TIMEOUTS_MAX).map(|count| status.rto * (1 << count));
+            doubled.map(|timeout| timeout.min(TIMEOUT_MAX)).sum()
+        } else {
+            status.rto * TIMEOUTS_MAX
+        };
+        let patience = timeouts + self.scene.conditions.round_trip_max() + SLACK;
         let is_waiting = status.recovery.outstanding > 0;
         let acknowledged = status.statistics.bytes_acknowledged;
         Some(Promise { side, is_waiting, acknowledged, until: world.now() + patience })

@@ -33,6 +33,8 @@ pub(super) struct Conditions {
     pub(super) mtus: [u16; 2],
     /// When it changes.
     pub(super) mtu_changes_at: Instant,
+    /// No router says anything of a datagram that is too long.
+    pub(super) is_silent: bool,
     /// How often somebody makes up an ICMP error, in parts of a million.
     pub(super) lies_ppm: u32,
     /// The line is down for the second of these times, again and again.
@@ -213,6 +215,7 @@ impl Medium for Network {
         let pieces = match (bytes.len() > usize::from(mtu)).then(|| forge::cut(&bytes, mtu)) {
             None => vec![bytes],
             Some(Some(pieces)) => pieces,
+            Some(None) if self.conditions.is_silent => return Vec::new(),
             Some(None) => {
                 let said = self.told(&bytes, Saying::TooBig(mtu));
                 return said.map(back).into_iter().collect();

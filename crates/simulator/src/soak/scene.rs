@@ -18,7 +18,7 @@ use protocols::packet::Pool;
 use protocols::station::{Carried, Opening, Settings};
 use protocols::time::{Duration, Instant};
 use protocols::transport::tcp::{
-    Acknowledgment, Congestion, KeepAlive, Patience, Profile, SendLimit,
+    Acknowledgment, Congestion, KeepAlive, Patience, Profile, ReceiveWindow, SendLimit,
 };
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
@@ -30,6 +30,8 @@ const V6: [Ipv6Addr; 2] = [
     Ipv6Addr::new(0x2001, 0xDB8, 0, 0, 0, 0, 0, 2),
 ];
 const PORT: u16 = 20;
+/// What TCP believes to pass nearly anywhere, and IPv6 demands of every link, in bytes.
+const BASE_MTU: u64 = 1_280;
 /// No try is the last one before this: to give up because of chance would be no fault.
 const PATIENCE: Duration = Duration::from_secs(7 * 86_400);
 /// With a longer packet no timeout of TCP would come after its acknowledgment.
@@ -143,7 +145,11 @@ impl Scene {
             is_v6,
             mtu: conditions.mtus[0],
             file_lens,
-            profiles: profiles.map(|profile| lasting(profile, restarts_at.is_some())),
+            profiles: profiles.map(|profile| {
+                let path_search = profile.path_search || conditions.is_silent;
+                let profile = Profile { path_search, ..profile };
+                lasting(profile, restarts_at.is_some())
+            }),
             paces: [0; 2].map(|_| pace(&mut draw)),
             closes_second: [first_to_close == 1, first_to_close == 2],
             packets: [0; 2].map(|_| packets(&mut draw, &conditions)),
@@ -279,6 +285,7 @@ fn network(draw: &mut Draw, is_v6: bool) -> Conditions {
     let mtus = [mtu(draw), mtu(draw)].map(|mtu| mtu.min(most).max(least));
     // A path that takes more than the hosts' own link tells nobody.
     let mtus = if draw.one_in(4) { mtus } else { [mtus[0]; 2] };
+    let (mtus, is_silent) = black_hole(draw, mtus, is_v6);
     let packets = draw.magnitude(4, 256);
     let delay_ms = match draw.below(8) {
         0 => draw.magnitude(100, 5_000),
@@ -302,11 +309,24 @@ fn network(draw: &mut Draw, is_v6: bool) -> Conditions {
         marks: draw.one_in(3),
         mtus: mtus.map(|mtu| u16::try_from(mtu).unwrap_or(u16::MAX)),
         mtu_changes_at: draw.moment(10),
+        is_silent,
         lies_ppm: draw.ppm(20_000),
         flaps: flaps(draw),
         calm_at: Instant::ZERO + Duration::from_secs(1 << draw.below(9)),
         is_serial: false,
     }
+}
+
+/// Makes a black hole of some paths: from its change on it takes less, and says nothing of it.
+///
+/// It takes the least at least that TCP comes down to, and took more than TCP believes to pass
+/// anywhere; else no search is made (`tcp/path_search.rs`).
+fn black_hole(draw: &mut Draw, mtus: [u64; 2], is_v6: bool) -> ([u64; 2], bool) {
+    let least = if is_v6 { BASE_MTU } else { u64::from(IPV4_FLOOR) };
+    if !draw.one_in(6) || mtus[0] <= BASE_MTU {
+        return (mtus, false);
+    }
+    ([mtus[0], least + draw.below(mtus[0] - least)], true)
 }
 
 fn serial(draw: &mut Draw, carrier: Carrier) -> Conditions {
@@ -333,6 +353,7 @@ fn serial(draw: &mut Draw, carrier: Carrier) -> Conditions {
         marks: false,
         mtus: [mtu; 2],
         mtu_changes_at: Instant::ZERO,
+        is_silent: false,
         lies_ppm: 0,
         flaps,
         calm_at: Instant::ZERO + Duration::from_secs(1 << draw.below(7)),
@@ -353,15 +374,16 @@ fn profile(draw: &mut Draw) -> Profile {
         1 => Congestion::Bbr,
         _ => Congestion::Cubic,
     };
-    let mut size = |usual: usize| match draw.below(6) {
-        0 => usize::try_from(draw.magnitude(100, 4_000)).unwrap_or(usual),
-        1 => usize::try_from(draw.magnitude(1 << 18, 1 << 22)).unwrap_or(usual),
-        _ => usual,
+    let receive_window = match buffer(draw) {
+        None => base.receive_window,
+        Some([start, limit]) if start == limit => ReceiveWindow::Bytes(start),
+        Some([start, limit]) => ReceiveWindow::Tuned { start, limit },
     };
-    let receive_window = size(base.receive_window);
-    let send_limit = match base.send_limit {
-        SendLimit::Bytes(bytes) => SendLimit::Bytes(size(bytes)),
-        SendLimit::OneSegment => SendLimit::OneSegment,
+    let send_limit = match buffer(draw) {
+        Some([start, limit]) if base.send_limit != SendLimit::OneSegment => {
+            SendLimit::Tuned { start, limit }
+        }
+        _ => base.send_limit,
     };
     let acknowledgment = match draw.below(3) {
         0 => Acknowledgment::AtOutput,
@@ -383,6 +405,20 @@ fn profile(draw: &mut Draw) -> Profile {
     }
 }
 
+/// Returns the bytes of a buffer at its beginning and at most, where they are not the usual ones.
+fn buffer(draw: &mut Draw) -> Option<[usize; 2]> {
+    let bytes = |bytes: u64| usize::try_from(bytes).unwrap_or(usize::MAX);
+    match draw.below(6) {
+        0 => Some([bytes(draw.magnitude(100, 4_000)); 2]),
+        1 => Some([bytes(draw.magnitude(1 << 18, 1 << 22)); 2]),
+        2 => {
+            let start = draw.magnitude(1_000, 1 << 16);
+            Some([start, draw.magnitude(start, 1 << 22)].map(bytes))
+        }
+        _ => None,
+    }
+}
+
 /// Lets nobody give up, and notices a peer that has forgotten the connection.
 fn lasting(profile: Profile, keeps_alive: bool) -> Profile {
     let (idle, interval) = (Duration::from_secs(60), Duration::from_secs(30));
@@ -395,8 +431,10 @@ fn lasting(profile: Profile, keeps_alive: bool) -> Profile {
 fn file_len(draw: &mut Draw, conditions: &Conditions, profiles: &[Profile; 2]) -> u64 {
     let carried = conditions.rate_bps / 8 * 120;
     let windows = profiles.iter().map(|profile| match profile.send_limit {
-        SendLimit::Bytes(bytes) => profile.receive_window.min(bytes),
-        SendLimit::OneSegment => profile.receive_window.min(500),
+        SendLimit::Bytes(bytes) | SendLimit::Tuned { start: bytes, .. } => {
+            profile.receive_window.start().min(bytes)
+        }
+        SendLimit::OneSegment => profile.receive_window.start().min(500),
     });
     let window = windows.min().unwrap_or(1) as u64;
     let most = if conditions.is_serial { FILE_MAX / 5 } else { FILE_MAX };

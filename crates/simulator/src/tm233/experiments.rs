@@ -9,7 +9,7 @@ use protocols::link::{Link, Llp};
 use protocols::meter::{Account, Costs, Counter, Quantity, Work};
 use protocols::station::{Carried, Opening, Settings};
 use protocols::time::{Duration, Instant};
-use protocols::transport::tcp::{Profile, SendLimit};
+use protocols::transport::tcp::{Profile, ReceiveWindow, SendLimit};
 use std::net::{Ipv4Addr, SocketAddr};
 
 /// TM-233 §5.4: packet buffers of 704 bytes, of which four are the local header.
@@ -27,7 +27,7 @@ const TELNET_PORT: u16 = 23;
 /// A person's TCP with headers of 20 bytes and segments of 500, as the thesis has them.
 const fn personal_computer(receive_window: usize) -> Profile {
     Profile {
-        receive_window,
+        receive_window: ReceiveWindow::Bytes(receive_window),
         send_limit: SendLimit::Bytes(receive_window),
         mss_max: Some(500),
         extensions: false,

@@ -14,4 +14,4 @@ pub use experiments::{
     Content, Echo, Equipment, Screenful, Transfer, echo, echo_by, maximum_transfer,
     packet_transfer, screenful,
 };
-pub use tables::{Row, Table, tables};
+pub use tables::tables;

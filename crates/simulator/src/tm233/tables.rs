@@ -3,53 +3,10 @@
 use super::experiments::{
     Content, Equipment, Screenful, echo, echo_by, maximum_transfer, packet_transfer, screenful,
 };
+use crate::table::{Row, Table};
 use crate::world::Stuck;
 use protocols::meter::{Account, Costs};
 use protocols::time::Duration;
-
-/// One figure.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Row {
-    /// What it is.
-    pub what: String,
-    /// What the thesis computed.
-    pub predicted: Option<f64>,
-    /// What the thesis measured.
-    pub measured: Option<f64>,
-    /// What came out of our run.
-    pub ours: f64,
-    /// Digits behind the point that the thesis gives.
-    pub digits: usize,
-}
-
-impl Row {
-    /// Returns how far ours lies from what the thesis computed, as a share of it.
-    #[must_use]
-    pub fn from_predicted(&self) -> Option<f64> {
-        self.predicted.map(|predicted| self.ours / predicted - 1.0)
-    }
-
-    /// Returns how far ours lies from what the thesis measured, as a share of it.
-    #[must_use]
-    pub fn from_measured(&self) -> Option<f64> {
-        self.measured.map(|measured| self.ours / measured - 1.0)
-    }
-}
-
-/// One table.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Table {
-    /// Its number in the thesis.
-    pub number: &'static str,
-    /// What it shows.
-    pub title: &'static str,
-    /// The unit of its figures.
-    pub unit: &'static str,
-    /// Its figures.
-    pub rows: Vec<Row>,
-    /// Why ours differ.
-    pub why: &'static str,
-}
 
 /// The line of §6.2.1, in bits per second.
 const RATE_BPS: u64 = 9_600;

@@ -21,7 +21,7 @@ use protocols::link::ethernet::MacAddress;
 use protocols::link::{Datagram, Ethernet, Link};
 use protocols::meter::{Clock, Meter};
 use protocols::station::{Application, Layers, Settings, ethernet};
-use protocols::transport::tcp::{ConnectionId, Event, Profile, SendLimit};
+use protocols::transport::tcp::{ConnectionId, Event, Profile, ReceiveWindow, SendLimit};
 use std::io::{Read, Write};
 use std::net::Ipv4Addr;
 use std::sync::Arc;
@@ -42,7 +42,7 @@ pub(super) fn serve(arguments: Arguments<'_>) -> Result<()> {
     let connections: usize = arguments.number("--connections", 1)?;
     let mut driver = driver(arguments, connections)?;
     let profile = Profile {
-        receive_window: buffer_bytes,
+        receive_window: ReceiveWindow::Bytes(buffer_bytes),
         send_limit: SendLimit::Bytes(buffer_bytes),
         nagle: false,
         ..Profile::BULK

@@ -71,6 +71,8 @@ pub struct Search {
     high: u16,
     probe: Probe,
     vanished: u8,
+    /// The longest that has vanished since something as long was acknowledged.
+    vanished_len: u16,
 }
 
 /// The length that is being probed.
@@ -100,7 +102,7 @@ impl Search {
         let limits = limits.sorted();
         let state = State::Complete { raise_at: now + RAISE_AFTER };
         let (mtu, high) = (limits.max, limits.max);
-        Self { limits, state, mtu, high, probe: Probe::default(), vanished: 0 }
+        Self { limits, state, mtu, high, probe: Probe::default(), vanished: 0, vanished_len: 0 }
     }
 
     /// Starts with the base length and searches upwards.
@@ -108,7 +110,21 @@ impl Search {
     pub fn from_base(limits: Limits) -> Self {
         let limits = limits.sorted();
         let (mtu, high) = (limits.base, limits.max);
-        Self { limits, state: State::Base, mtu, high, probe: Probe::default(), vanished: 0 }
+        Self {
+            limits,
+            state: State::Base,
+            mtu,
+            high,
+            probe: Probe::default(),
+            vanished: 0,
+            vanished_len: 0,
+        }
+    }
+
+    /// Returns the base length.
+    #[must_use]
+    pub fn base(&self) -> u16 {
+        self.limits.base
     }
 
     /// Returns the length to use for data.
@@ -165,8 +181,8 @@ impl Search {
 
     /// A datagram of `len` bytes was acknowledged, be it a probe or not.
     pub fn acknowledged(&mut self, len: u16, now: Instant) {
-        if len > self.limits.base {
-            self.vanished = 0;
+        if len >= self.vanished_len {
+            (self.vanished, self.vanished_len) = (0, 0);
         }
         let confirms_base = len >= self.limits.base.min(self.mtu.max(self.limits.min));
         match self.state {
@@ -202,19 +218,29 @@ impl Search {
 
     /// A datagram of `len` bytes with data was sent again because nothing at all was
     /// acknowledged. Returns whether that shows a black hole: [`Self::mtu`] is then lower.
+    ///
+    /// Where datagrams of base length or less vanish, base is asked for again (RFC 8899 §5.2, from
+    /// any state where the path no longer takes what it took).
     pub fn vanished(&mut self, len: u16) -> bool {
-        if len <= self.limits.base
+        if len <= self.limits.min
             || !matches!(self.state, State::Complete { .. } | State::Searching)
         {
             return false;
         }
         self.vanished = self.vanished.saturating_add(1);
+        self.vanished_len = self.vanished_len.max(len);
         if self.vanished < MAX_VANISHED {
             return false;
         }
-        // What vanished is tried first once base has arrived: the path may have been dead.
-        self.restart(len);
-        true
+        let before = self.mtu;
+        if self.mtu < self.limits.base {
+            self.fail();
+        } else {
+            // What vanished is tried first once base has arrived: the path may have been dead.
+            self.restart(if len > self.limits.base { len } else { self.high });
+        }
+        (self.vanished, self.vanished_len) = (0, 0);
+        self.mtu < before
     }
 
     /// A router says, and the transport believes it, that no more than `mtu` bytes get through.
@@ -397,6 +423,17 @@ mod tests {
         let mut search = Search::optimistic(LIMITS, Instant::ZERO);
         let shown = [(); 10].map(|()| search.vanished(1280));
         assert_eq!((shown, search.mtu()), ([false; 10], 1500));
+    }
+
+    #[test]
+    fn a_path_that_no_longer_takes_base_is_asked_for_it_before_the_least_is_used() {
+        let limits = Limits { min: 552, base: 1280, max: 1500 };
+        let mut search = Search::optimistic(limits, Instant::ZERO);
+        assert!([1500; 3].map(|len| search.vanished(len))[2]);
+        search.acknowledged(1280, Instant::ZERO);
+        assert!(matches!(search.state(), State::Searching));
+        assert_eq!([1280; 3].map(|len| search.vanished(len)), [false; 3]);
+        assert_eq!((search.state(), search.mtu()), (State::Base, 1280));
     }
 
     #[test]

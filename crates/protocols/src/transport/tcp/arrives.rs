@@ -38,6 +38,8 @@ pub(super) struct Arrival<'a> {
     pub(super) is_marked: bool,
     /// The data may stay in its packet until it is read.
     pub(super) may_keep: bool,
+    /// Bytes by which the buffers may grow.
+    pub(super) growth_max: usize,
     /// How many bytes at the front of the data are not wanted, and how many after them stay in the
     /// packet for the receive buffer.
     pub(super) kept: Option<(usize, usize)>,
@@ -326,6 +328,7 @@ impl Connection {
         }
         let is_more = is_planted(Bug::ComparesPlainly) && ack.0 <= self.snd_una.0;
         let has_advanced = ack.is_after(self.snd_una) && !is_more;
+        let held = self.send.len();
         if has_advanced {
             let count = ack.since(self.snd_una);
             self.take_acknowledgment(ack);
@@ -335,6 +338,9 @@ impl Connection {
             self.ack_owed = AckOwed::Now;
         }
         self.recover(arrival, is_duplicate, has_advanced, cx);
+        if has_advanced {
+            self.tune_send_limit(held, arrival.growth_max, cx);
+        }
         self.take_window_if_newer(arrival);
         self.closing_acknowledged(cx)
     }
@@ -376,7 +382,7 @@ impl Connection {
         };
         let Some(recovery) = &mut self.recovery else { return };
         let outcome = recovery.acknowledged(&said, cx.now);
-        self.measure(outcome.rtt, arrival, has_advanced, cx);
+        self.measure(&outcome, arrival, has_advanced, cx);
         self.count_outcome(&outcome, cx);
         self.forgive_lost_probe(outcome.began_recovery);
         self.take_echo_of_mark(arrival, cx);
@@ -471,13 +477,17 @@ impl Connection {
     /// sendings was answered (RFC 7323 §4.1).
     fn measure(
         &mut self,
-        rtt: Option<Duration>,
+        outcome: &Outcome,
         arrival: &Arrival<'_>,
         has_advanced: bool,
         cx: &mut Cx<'_>,
     ) {
         let echo = self.rtt_by_echo(arrival, cx.now).filter(|_| has_advanced);
-        let sample = match (rtt, echo) {
+        let sample = match (outcome.rtt, echo) {
+            _ if outcome.came_twice => match self.rtt_since_repetition(cx.now) {
+                Some(rtt) if has_advanced => rtt,
+                _ => return,
+            },
             (Some(rtt), Some(echo)) => rtt.min(echo + TIMESTAMP_TICK),
             (Some(rtt), None) => rtt,
             (None, Some(echo)) if self.rtt.backoffs() > 0 => echo.max(TIMESTAMP_TICK),
@@ -487,9 +497,18 @@ impl Connection {
         cx.meter.record(Quantity::RoundTrip, sample);
     }
 
+    /// The peer has told of a duplicate: all that it acknowledges now it had before, and that answer
+    /// was lost. What is measured from then on would be the timeout and not the round trip; where
+    /// losses are many each would make the next one longer. This is an answer to what left last,
+    /// unless it is too early for that.
+    fn rtt_since_repetition(&self, now: Instant) -> Option<Duration> {
+        let least = self.recovery.as_ref().and_then(|recovery| recovery.min_rtt())?;
+        Some(now - self.last_sent_at).filter(|rtt| *rtt >= least && self.rtt.backoffs() > 0)
+    }
+
     /// The time since the peer's echo left here, to the tick; a lie is bounded by the longest time
     /// that is worth believing.
-    fn rtt_by_echo(&self, arrival: &Arrival<'_>, now: Instant) -> Option<Duration> {
+    pub(super) fn rtt_by_echo(&self, arrival: &Arrival<'_>, now: Instant) -> Option<Duration> {
         self.ts_recent?;
         let (_, echo) = arrival.header.options.timestamps?;
         let millis = self.timestamp(now).wrapping_sub(echo);
@@ -617,6 +636,7 @@ impl Connection {
         if arrived > 0 {
             self.tell(Event::Readable);
         }
+        self.tune_receive_window(arrival, cx);
         self.note_blocks(offset, inside.len());
         // RFC 5681 §4.2: a hole that opens or closes is told at once.
         let is_odd = offset > 0 || arrived != len || self.receive.has_early();
@@ -673,13 +693,24 @@ impl Connection {
     /// second full segment.
     fn owe_acknowledgment(&mut self, len: usize, is_odd: bool, cx: &Cx<'_>) {
         self.unacknowledged += u32::try_from(len).unwrap_or(0);
-        let full = 2 * u32::from(self.receive_mss()).min(self.snd_mss);
+        let full = self.acknowledged_each(len);
         self.ack_owed = match (self.profile.acknowledgment, self.ack_owed) {
             (Acknowledgment::AtOutput, _) | (_, AckOwed::Now) => AckOwed::Now,
             _ if is_odd || self.unacknowledged >= full => AckOwed::Now,
             (Acknowledgment::Delayed(_), AckOwed::By(deadline)) => AckOwed::By(deadline),
             (Acknowledgment::Delayed(time), AckOwed::Nothing) => AckOwed::By(cx.now + time),
         };
+    }
+
+    /// Returns after how many bytes an acknowledgment is due, the last segment having had `len`.
+    ///
+    /// A full segment is as long as the peer makes them, if that is no less than half of what we
+    /// take. In a window of a few segments each is acknowledged: the one that waits for the second
+    /// would be a good part of all that the peer may have out.
+    fn acknowledged_each(&self, len: usize) -> u32 {
+        let mss = u32::from(self.receive_mss()).min(self.snd_mss);
+        let len = u32::try_from(len).unwrap_or(u32::MAX);
+        if self.has_small_window() { (mss / 2).max(1) } else { 2 * len.clamp(mss / 2, mss) }
     }
 
     /// Eighth: check the FIN bit. A FIN that comes before all the data waits for it.

@@ -56,6 +56,15 @@ impl Connection {
         self.owe_window_update();
     }
 
+    /// Has an acknowledgment that was put off leave at output; returns whether there is one.
+    pub(super) fn hurry_acknowledgment(&mut self) -> bool {
+        let is_put_off = matches!(self.ack_owed, AckOwed::By(_));
+        if is_put_off {
+            self.ack_owed = AckOwed::Now;
+        }
+        is_put_off
+    }
+
     /// Returns how many bytes must be read until the urgent data is behind the reader.
     pub(super) fn urgent_ahead(&self) -> Option<usize> {
         self.rcv_up.map(|up| up.since(self.read_up_to()) as usize)
@@ -66,7 +75,7 @@ impl Connection {
         self.rcv_up = self.rcv_up.filter(|up| up.is_after(self.read_up_to()));
     }
 
-    fn read_up_to(&self) -> Seq {
+    pub(super) fn read_up_to(&self) -> Seq {
         let unread = u32::try_from(self.receive.readable()).unwrap_or(0);
         self.rcv_nxt - unread - u32::from(self.peer_closed)
     }
@@ -134,6 +143,8 @@ impl Connection {
             send_mss: self.snd_mss,
             send_queue: self.send.len(),
             receive_queue: self.receive.readable(),
+            send_buffer: self.send.limit(),
+            receive_buffer: self.receive.window(),
             srtt: self.rtt.srtt(),
             rttvar: self.rtt.rttvar(),
             rto: self.rtt.rto(),

@@ -5,6 +5,7 @@ use super::header::{Flags, Header, Options};
 use super::path_search::PathSearch;
 use super::profile::{Profile, SendLimit, WindowUpdate};
 use super::receive_buffer::ReceiveBuffer;
+use super::receive_tuning::ReceiveTuning;
 use super::recovery::Recovery;
 use super::rtt::RttEstimator;
 use super::sack::{MAX_BLOCKS, SackList};
@@ -170,6 +171,8 @@ pub(super) struct Connection {
     pub(super) rcv_up: Option<Seq>,
     pub(super) rcv_shift: u8,
     pub(super) receive: ReceiveBuffer,
+    /// Made when so much has come that the size of the window matters.
+    pub(super) tuning: Option<Box<ReceiveTuning>>,
     /// Where the peer's FIN stands, if it came before all the data.
     pub(super) rcv_fin: Option<Seq>,
     /// The peer's FIN is counted in `rcv_nxt`.
@@ -239,10 +242,9 @@ pub(super) struct Connection {
 impl Connection {
     pub(super) fn new(ends: Endpoints, profile: Arc<Profile>, start: Start, state: State) -> Self {
         let Start { iss, now, .. } = start;
-        let shift = if profile.extensions { shift_for(profile.receive_window) } else { 0 };
+        let shift = if profile.extensions { shift_for(profile.receive_window.limit()) } else { 0 };
         let send_limit = send_limit(&profile, u32::from(DEFAULT_MSS));
-        // A window is rounded up to what the shift can say, and that must have a place.
-        let receive = ReceiveBuffer::new(profile.receive_window + (1 << shift));
+        let receive = ReceiveBuffer::new(profile.receive_window.start(), shift);
         Self {
             ends,
             state,
@@ -267,6 +269,7 @@ impl Connection {
             rcv_up: None,
             rcv_shift: shift,
             receive,
+            tuning: None,
             rcv_fin: None,
             peer_closed: false,
             unacknowledged: 0,
@@ -322,7 +325,7 @@ impl Connection {
     pub(super) fn synchronize(&mut self, syn: &Header) {
         self.irs = syn.seq;
         self.rcv_nxt = syn.seq + 1;
-        let window = u32::try_from(self.profile.receive_window).unwrap_or(u32::MAX);
+        let window = u32::try_from(self.receive.window()).unwrap_or(u32::MAX);
         self.rcv_adv = self.rcv_nxt + window.min(0xFFFF);
         match (self.profile.extensions, syn.options.window_scale) {
             (true, Some(shift)) => self.snd_shift = shift,
@@ -378,6 +381,7 @@ impl Connection {
         if let Some(settled) = settled {
             self.settled = Some(Box::new(settled));
             self.recovery = None;
+            self.tuning = None;
             self.send.shrink();
             self.receive.shrink();
         }
@@ -407,12 +411,24 @@ impl Connection {
     /// Returns the window to tell the peer now: never less than it was told before, and more only
     /// when that is worth a segment (RFC 9293 §3.8.6.2.2, MUST-39).
     pub(super) fn window_to_offer(&self) -> u32 {
-        let capacity = u32::try_from(self.profile.receive_window).unwrap_or(u32::MAX);
+        let (capacity, growth) = self.window_growth();
+        let told = self.rcv_wnd();
+        // With a segment that leaves anyway it may move by one; the peer may make its segments a
+        // little shorter, so that they fill a small window.
+        let is_one = self.has_small_window()
+            && self.profile.window_update == WindowUpdate::TwoSegments
+            && growth >= (self.snd_mss / 4 * 3).min(capacity / 4);
+        let is_worth_it = growth > 0 && (is_one || self.is_worth_telling(growth, capacity));
+        if is_worth_it { told + growth } else { told }
+    }
+
+    /// Returns the largest window, and how much more of it is free than the peer was told.
+    fn window_growth(&self) -> (u32, u32) {
+        let capacity = u32::try_from(self.receive.window()).unwrap_or(u32::MAX);
         // More than the window field can say would always look like news.
         let capacity = capacity.min(0xFFFF << self.rcv_shift);
         let unread = u32::try_from(self.receive.readable()).unwrap_or(u32::MAX);
-        let (room, told) = (capacity.saturating_sub(unread), self.rcv_wnd());
-        if room > told && self.is_worth_telling(room - told, capacity) { room } else { told }
+        (capacity, capacity.saturating_sub(unread).saturating_sub(self.rcv_wnd()))
     }
 
     /// Decides about a window that has grown by `growth` since it was told, of `capacity`.
@@ -426,9 +442,16 @@ impl Connection {
         }
     }
 
+    /// Returns whether our window is one of few segments: to wait with an acknowledgment for a
+    /// second one would keep a good part of it from being used.
+    pub(super) fn has_small_window(&self) -> bool {
+        self.receive.window() < FEW_SEGMENTS * self.snd_mss as usize
+    }
+
     /// Owes a segment if the window has opened enough since the peer was last told.
     pub(super) fn owe_window_update(&mut self) {
-        if self.state.expects_data() && self.window_to_offer() > self.rcv_wnd() {
+        let (capacity, growth) = self.window_growth();
+        if self.state.expects_data() && growth > 0 && self.is_worth_telling(growth, capacity) {
             self.ack_owed = AckOwed::Now;
         }
     }
@@ -451,7 +474,13 @@ impl Connection {
     pub(super) fn data_mss(&self) -> u32 {
         let count = self.sack.as_ref().map_or(0, |sack| sack.len(self.blocks_max()));
         let blocks = Options::sack_len(count);
-        self.snd_mss.saturating_sub(u32::try_from(blocks).unwrap_or(0)).max(1)
+        let mss = self.snd_mss.saturating_sub(u32::try_from(blocks).unwrap_or(0)).max(1);
+        self.recovery.as_ref().map_or(mss, |recovery| recovery.even_len(self.most_out(), mss))
+    }
+
+    /// Returns how many bytes may be outstanding, as far as both buffers go.
+    pub(super) fn most_out(&self) -> u32 {
+        self.snd_wnd_max.min(u32::try_from(self.send.limit()).unwrap_or(u32::MAX))
     }
 
     /// Returns the timestamp clock: milliseconds from a random start.
@@ -476,7 +505,7 @@ impl Connection {
     pub(super) fn end(&mut self, ending: Ending) {
         self.state = State::Closed;
         self.timers = Timers::default();
-        self.sack = None;
+        (self.sack, self.tuning) = (None, None);
         self.ack_owed = AckOwed::Nothing;
         self.ending.get_or_insert(ending);
         self.tell(Event::Closed);
@@ -485,7 +514,7 @@ impl Connection {
     /// Enters TIME-WAIT, or starts its time again.
     pub(super) fn wait_out(&mut self, now: Instant) {
         self.state = State::TimeWait;
-        self.sack = None;
+        (self.sack, self.tuning) = (None, None);
         self.timers.retransmit = None;
         self.timers.persist = None;
         self.timers.released = None;
@@ -493,6 +522,8 @@ impl Connection {
     }
 }
 
+/// In a window of fewer segments each of them counts.
+const FEW_SEGMENTS: usize = 32;
 /// Two maximum segment lifetimes of half a minute: what Linux and the BSDs wait.
 const TIME_WAIT: Duration = Duration::from_secs(60);
 
@@ -504,7 +535,7 @@ fn is_ecn_setup(flags: Flags) -> bool {
 pub(super) fn send_limit(profile: &Profile, mss: u32) -> usize {
     match profile.send_limit {
         SendLimit::OneSegment => mss as usize,
-        SendLimit::Bytes(bytes) => bytes,
+        SendLimit::Bytes(bytes) | SendLimit::Tuned { start: bytes, .. } => bytes,
     }
 }
 

@@ -5,6 +5,7 @@
 //! lowers the segment size only to what every link of today takes. All else is a soft error
 //! (MUST-56): it is remembered, and named as the cause if the connection is given up later.
 
+use super::ConnectionId;
 use super::Tcp;
 use super::connection::{Connection, State};
 use super::seq::Seq;
@@ -42,6 +43,14 @@ impl Tcp {
         connection.icmp_error(error.kind, cx);
         self.touch(id);
         true
+    }
+
+    /// Learns from the layer below that it knows no way to the peer of a connection. A route may
+    /// come, so this ends nothing, but it is the cause if the connection is given up.
+    pub fn has_no_route(&mut self, id: ConnectionId) {
+        if let Ok(connection) = self.table.get_mut(id) {
+            connection.soft_error = Some(ErrorKind::Unreachable(Unreachable::Network));
+        }
     }
 }
 

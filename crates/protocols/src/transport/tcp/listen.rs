@@ -220,7 +220,7 @@ impl Tcp {
         let offset = self.secret.timestamp_offset(ends.0, ends.1);
         let options = Options {
             mss: Some(mss),
-            window_scale: window_scale.map(|_| shift_for(profile.receive_window)),
+            window_scale: window_scale.map(|_| shift_for(profile.receive_window.limit())),
             sack_permitted: sack,
             timestamps: stamp.map(|(value, _)| (offered.stamp(clock).wrapping_add(offset), value)),
             ..Options::default()
@@ -232,7 +232,7 @@ impl Tcp {
             seq: self.syn_cookies.make(ends, syn.seq, peer_mss, cx.now),
             ack: syn.seq + 1,
             flags: Flags::SYN.with(Flags::ACK),
-            window: u16::try_from(profile.receive_window).unwrap_or(u16::MAX),
+            window: u16::try_from(profile.receive_window.start()).unwrap_or(u16::MAX),
             urgent: 0,
             options,
         };

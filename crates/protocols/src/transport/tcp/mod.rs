@@ -11,8 +11,8 @@
 //!
 //! The files are the headings of the RFC: `calls.rs` §3.10.1 to §3.10.6, `arrives.rs` §3.10.7,
 //! `listen.rs` its LISTEN, `timeouts.rs` §3.10.8, `keep_alive.rs` §3.8.4, `user_timeout.rs` §3.8.3,
-//! `icmp_error.rs` §3.9.2.2, `path_search.rs` the length of segments; `transmit.rs` decides what
-//! goes out.
+//! `icmp_error.rs` §3.9.2.2, `path_search.rs` the length of segments, `receive_tuning.rs` the size of
+//! the buffers; `transmit.rs` decides what goes out.
 //! `connection.rs` is the transmission control block. What a connection is tailored to is its
 //! [`Profile`].
 //!
@@ -51,6 +51,7 @@ mod prr;
 mod rack;
 mod ranges;
 mod receive_buffer;
+mod receive_tuning;
 mod recovery;
 mod rtt;
 mod sack;
@@ -58,6 +59,7 @@ mod send_buffer;
 pub mod seq;
 mod settings;
 mod settled;
+mod sharing;
 mod status;
 mod syn_cookie;
 mod table;
@@ -73,7 +75,9 @@ pub use fast_open::{Cookie, FastOpen};
 pub use keep_alive::KeepAlive;
 pub use limits::LimitTimes;
 pub use lower_level::{LowerLevel, Segment, Tail};
-pub use profile::{Acknowledgment, Congestion, Marking, Profile, SendLimit, WindowUpdate};
+pub use profile::{
+    Acknowledgment, Congestion, Marking, Profile, ReceiveWindow, SendLimit, WindowUpdate,
+};
 pub use recovery::Phase;
 pub use sack::{Block, Blocks};
 pub use status::{Ending, Event, RecoveryStatus, Statistics, Status};
@@ -108,6 +112,8 @@ const CONGESTION_EXPERIENCED: u8 = 0b11;
 const MAX_RESETS_OWED: usize = 16;
 /// How many connections a station has, unless it says otherwise.
 const CONNECTIONS_MAX: usize = 1024;
+/// How many bytes all buffers together may grow by, unless a station says otherwise.
+const GROWTH_MAX: usize = 256 << 20;
 
 /// Names a connection. It never names another one later.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -158,6 +164,7 @@ pub struct Tcp {
     table: Table,
     listeners: BTreeMap<Place, Listener>,
     ports: Ports,
+    share: sharing::Share,
     syn_cookies: SynCookies,
     fast_open: fast_open::Server,
     fast_open_client: fast_open::Client,
@@ -169,6 +176,8 @@ pub struct Tcp {
     progress: Option<IpAddr>,
     /// Connections of which it is not known yet what the way to their peer takes.
     unmeasured: VecDeque<ConnectionId>,
+    /// Bytes by which all buffers together may grow beyond their beginnings.
+    growth_max: usize,
 }
 
 impl Tcp {
@@ -179,6 +188,7 @@ impl Tcp {
         let table = Table::new(CONNECTIONS_MAX, secret.key_for(Purpose::Table).words());
         Self {
             ports: Ports::new(secret.key_for(Purpose::Ports)),
+            share: sharing::Share::ALL,
             syn_cookies: SynCookies::new(secret.key_for(Purpose::SynCookies)),
             fast_open: fast_open::Server::new(secret.key_for(Purpose::FastOpen)),
             fast_open_client: fast_open::Client::default(),
@@ -191,6 +201,7 @@ impl Tcp {
             suspects: VecDeque::new(),
             progress: None,
             unmeasured: VecDeque::new(),
+            growth_max: GROWTH_MAX,
         }
     }
 
@@ -203,6 +214,12 @@ impl Tcp {
     /// Sets how many connections there may be, in any state.
     pub fn set_connections_max(&mut self, connections_max: usize) {
         self.table.set_connections_max(connections_max);
+    }
+
+    /// Sets how many bytes the buffers of all connections together may grow by beyond what they
+    /// began with; what has grown already stays.
+    pub fn set_growth_max(&mut self, growth_max: usize) {
+        self.growth_max = growth_max;
     }
 
     /// Lets the connection go that is least of use: the oldest in TIME-WAIT, or else the one whose
@@ -258,10 +275,11 @@ impl Tcp {
         remote: SocketAddr,
         cx: &mut Cx<'_>,
     ) -> Option<SocketAddr> {
-        let Self { ports, table, listeners, .. } = self;
+        let Self { ports, share, table, listeners, .. } = self;
         let port = ports.choose(local, remote, cx.chance, |port| {
             let end = SocketAddr::new(local, port);
-            !table.holds((end, remote)) && !listen::is_listened_on(listeners, port)
+            let is_taken = table.holds((end, remote));
+            share.has(port) && !is_taken && !listen::is_listened_on(listeners, port)
         });
         port.map(|port| SocketAddr::new(local, port))
     }
@@ -288,7 +306,9 @@ impl Tcp {
         };
         let link_mss = self.lower.mss_to(remote.ip());
         let ends = Endpoints { local, remote, link_mss, path_mss: u16::MAX };
-        Some(Connection::new(ends, profile, start, state))
+        let mut connection = Connection::new(ends, profile, start, state);
+        connection.expect_to_leave(cx.now);
+        Some(connection)
     }
 
     fn insert(
@@ -372,6 +392,19 @@ impl Tcp {
         Ok(())
     }
 
+    /// Has what has been received acknowledged at the next output, however long the profile puts
+    /// acknowledgments off: the peer may wait for it (Nagle's algorithm, RFC 9293 §3.7.4).
+    ///
+    /// # Errors
+    ///
+    /// If the connection has gone.
+    pub fn acknowledge(&mut self, id: ConnectionId) -> Result<(), NoConnection> {
+        if self.table.get_mut(id)?.hurry_acknowledgment() {
+            self.touch(id);
+        }
+        Ok(())
+    }
+
     /// Returns how many bytes must be read until the urgent data is behind the reader.
     ///
     /// # Errors
@@ -421,7 +454,7 @@ impl Tcp {
     ///
     /// If the connection has gone.
     pub fn tailor(&mut self, id: ConnectionId, profile: Profile) -> Result<(), NoConnection> {
-        self.table.get_mut(id)?.tailor(profile);
+        self.table.change(id, |connection| connection.tailor(profile))?;
         self.touch(id);
         Ok(())
     }
@@ -527,7 +560,9 @@ impl Tcp {
                 cx.meter.work(Work::SegmentByte, packet.len());
                 let data = packet.data();
                 let is_marked = lower.dscp_ecn & ECN == CONGESTION_EXPERIENCED;
-                let mut arrival = Arrival { header, data, is_marked, may_keep, kept: None };
+                let growth_max = self.growth_max.saturating_sub(self.table.growth());
+                let mut arrival =
+                    Arrival { header, data, is_marked, may_keep, growth_max, kept: None };
                 let id = self.segment_arrives(lower, &mut arrival, cx);
                 id.zip(arrival.kept)
             }
@@ -568,13 +603,16 @@ impl Tcp {
         {
             return None;
         }
-        let connection = self.table.get_mut(id).ok()?;
-        let una = connection.snd_una;
-        let answer = connection.segment_arrives(arrival, cx);
-        if connection.snd_una.is_after(una) {
+        let arrives = |connection: &mut Connection| {
+            let una = connection.snd_una;
+            let answer = connection.segment_arrives(arrival, cx);
+            (answer, connection.snd_una.is_after(una), connection.take_gift())
+        };
+        let (answer, has_advanced, gift) = self.table.change(id, arrives).ok()?;
+        if has_advanced {
             self.progress = Some(remote.ip());
         }
-        if let Some((cookie, mss)) = connection.take_gift() {
+        if let Some((cookie, mss)) = gift {
             self.fast_open_client.keep(remote.ip(), cookie, mss);
         }
         if answer == Answer::Reset {

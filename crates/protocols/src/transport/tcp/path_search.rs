@@ -2,9 +2,9 @@
 //! layer path MTU discovery (RFC 4821, RFC 8899) with TCP's own segments.
 //!
 //! A connection trusts its routers until its retransmissions have vanished several times in a row
-//! while they were longer than nearly every path takes. Only then is the search made, so that a
-//! connection that meets no such path pays nothing for it. Segments are of the base length from
-//! there on. When nothing is missing, one new segment now and then is longer: if it is
+//! while they were longer than every path takes. Only then is the search made, so that a connection
+//! that meets no such path pays nothing for it. Segments are of the base length from there on, and
+//! of the least if the base length vanishes too. When nothing is missing, one new segment now and then is longer: if it is
 //! acknowledged without having gone again, the others become as long. A probe that is lost alone
 //! says nothing of congestion, and the window stays (RFC 4821 §7.6.1).
 
@@ -134,16 +134,17 @@ impl Connection {
 
     /// The retransmission timer has run out: the first segment may be too long for the path.
     pub(super) fn path_timed_out(&mut self, cx: &mut Cx<'_>) {
-        if !self.profile.path_search || !self.state.emits_data() {
+        let may_search = self.profile.path_search && !is_planted(Bug::SearchesNoPath);
+        if !may_search || !self.state.emits_data() {
             return;
         }
         let len = self.snd_mss.min(self.snd_max.since(self.snd_una));
         let len = self.datagram_len(len, cx.now);
         if self.path.is_none() {
-            if len <= BASE {
+            let min = if self.ends.remote.is_ipv4() { IPV4_FLOOR } else { ipv6::MTU_MIN };
+            if len <= min {
                 return;
             }
-            let min = if self.ends.remote.is_ipv4() { IPV4_FLOOR } else { ipv6::MTU_MIN };
             let max = self.datagram_len(self.snd_mss, cx.now);
             let search = Search::optimistic(Limits { min, base: BASE, max }, cx.now);
             self.path = Some(Box::new(PathSearch { search, probe: None }));
@@ -152,7 +153,7 @@ impl Connection {
         let Some(path) = &mut self.path else { return };
         if path.search.state() == State::Base {
             // What went again was the probe of the base length.
-            path.search.lost(BASE, cx.now);
+            path.search.lost(path.search.base(), cx.now);
         } else if path.search.vanished(len) {
             cx.meter.count(Counter::TcpBlackHoles);
         }
@@ -167,12 +168,11 @@ impl Connection {
         if self.path.is_none() {
             return;
         }
-        let len = self.datagram_len(self.snd_mss, now);
-        let is_whole = count >= self.snd_mss;
+        let len = self.datagram_len(count.min(self.snd_mss), now);
         let Some(path) = &mut self.path else { return };
         if let Some(probe) = path.probe.take_if(|probe| !ack.is_before(probe.end)) {
             path.search.acknowledged(probe.len, now);
-        } else if is_whole {
+        } else {
             path.search.acknowledged(len, now);
         }
         self.use_path_mtu(now);

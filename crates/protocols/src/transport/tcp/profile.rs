@@ -24,6 +24,39 @@ pub enum Acknowledgment {
     Delayed(Duration),
 }
 
+/// How large a window is offered at most.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReceiveWindow {
+    /// This many bytes, all the time.
+    Bytes(usize),
+    /// As many bytes as the application takes in two round trips: `start` at first, and never
+    /// less, and never more than `limit`.
+    Tuned {
+        /// Bytes at the beginning.
+        start: usize,
+        /// Bytes at most.
+        limit: usize,
+    },
+}
+
+impl ReceiveWindow {
+    /// Returns the bytes of the first window.
+    #[must_use]
+    pub const fn start(self) -> usize {
+        let (Self::Bytes(start) | Self::Tuned { start, .. }) = self;
+        start
+    }
+
+    /// Returns the bytes of the largest window that there may ever be.
+    #[must_use]
+    pub const fn limit(self) -> usize {
+        match self {
+            Self::Tuned { start, limit } if limit > start => limit,
+            Self::Bytes(start) | Self::Tuned { start, .. } => start,
+        }
+    }
+}
+
 /// How much the sender may have outstanding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SendLimit {
@@ -31,6 +64,14 @@ pub enum SendLimit {
     OneSegment,
     /// This many bytes.
     Bytes(usize),
+    /// Twice as many bytes as the congestion window: `start` at first, and never less, and never
+    /// more than `limit`.
+    Tuned {
+        /// Bytes at the beginning.
+        start: usize,
+        /// Bytes at most.
+        limit: usize,
+    },
 }
 
 /// Which congestion control a connection uses.
@@ -48,8 +89,8 @@ pub enum Congestion {
 /// The policies of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Profile {
-    /// The largest window that is offered, in bytes.
-    pub receive_window: usize,
+    /// The largest window that is offered.
+    pub receive_window: ReceiveWindow,
     /// When the window is opened again.
     pub window_update: WindowUpdate,
     /// When data is acknowledged.
@@ -98,6 +139,9 @@ pub struct Marking {
 }
 
 const ECN_BITS: u8 = 0x03;
+/// Bytes of the largest buffers for files: more than 1 Gbit/s brings in 100 ms, and what a window
+/// field says with a shift of 8.
+const BULK_LIMIT: usize = 0xFFFF << 8;
 
 impl Marking {
     /// What nobody has asked to be different.
@@ -116,7 +160,7 @@ impl Profile {
     #[must_use]
     pub const fn interactive(screenful: usize) -> Self {
         Self {
-            receive_window: screenful + 500,
+            receive_window: ReceiveWindow::Bytes(screenful + 500),
             window_update: WindowUpdate::HalfUsed,
             acknowledgment: Acknowledgment::AtOutput,
             send_limit: SendLimit::OneSegment,
@@ -139,12 +183,12 @@ impl Profile {
     /// The interactive profile of the thesis: a screen of 2000 characters.
     pub const INTERACTIVE: Self = Self::interactive(2000);
 
-    /// For files: large buffers, and as few segments as carry them.
+    /// For files: large buffers that grow with the path, and as few segments as carry them.
     pub const BULK: Self = Self {
-        receive_window: 1 << 18,
+        receive_window: ReceiveWindow::Tuned { start: 1 << 18, limit: BULK_LIMIT },
         window_update: WindowUpdate::TwoSegments,
         acknowledgment: Acknowledgment::Delayed(Duration::from_millis(40)),
-        send_limit: SendLimit::Bytes(1 << 18),
+        send_limit: SendLimit::Tuned { start: 1 << 18, limit: BULK_LIMIT },
         nagle: true,
         mss_max: None,
         extensions: true,

@@ -15,8 +15,11 @@ use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
-/// How many separate ranges may wait for what is missing before them.
+/// How many separate ranges may wait for what is missing before them, at least.
 const MAX_RANGES: usize = 64;
+/// And in a large window, one for so many bytes: where a queue overflows every other segment is
+/// missing of what is out.
+const BYTES_OF_RANGE: usize = 8192;
 /// Shorter data is copied, so that what waits never holds more than four times its memory.
 const KEPT_LEN_MIN: usize = 16_384;
 /// Bytes of a piece that gathers short segments.
@@ -25,6 +28,13 @@ const GATHERED_LEN: usize = 65_536;
 const BULK_LEN: usize = 512;
 /// Bytes of memory that an empty buffer keeps, so that a person's typing allocates nothing.
 const IDLE_CAPACITY: usize = 64;
+
+/// The largest window that a window field can say (RFC 7323 §2.3).
+const WINDOW_MAX: u32 = 1 << 30;
+/// The part of a window that rounding may add to it.
+const SLACK_DIVISOR: u32 = 8;
+/// Bytes of the first ring.
+const RING_LEN_MIN: usize = 4096;
 
 /// A range of offsets from the next byte expected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,9 +66,11 @@ impl Piece {
 pub(super) struct ReceiveBuffer {
     /// What a person types, which is read before the rest, and how many of its bytes were read.
     typed: Vec<u8>,
-    typed_read: usize,
-    readable: usize,
-    capacity: usize,
+    typed_read: u16,
+    readable: u32,
+    /// Bytes of the largest window to offer, and those beyond it that may come all the same.
+    window: u32,
+    slack: u32,
     /// What only a busy connection needs.
     rest: Option<Box<Rest>>,
 }
@@ -67,6 +79,7 @@ pub(super) struct ReceiveBuffer {
 #[derive(Debug, Default)]
 struct Rest {
     pieces: VecDeque<Piece>,
+    /// As large as what came early needs, and never larger than the window.
     ring: Vec<u8>,
     /// Where in the ring the next byte expected has its place.
     head: usize,
@@ -75,8 +88,31 @@ struct Rest {
 }
 
 impl ReceiveBuffer {
-    pub(super) fn new(capacity: usize) -> Self {
-        Self { typed: Vec::new(), typed_read: 0, readable: 0, capacity, rest: None }
+    /// Has room for `window` bytes, which is told in units of 1 << `shift`.
+    pub(super) fn new(window: usize, shift: u8) -> Self {
+        let (typed, typed_read, readable, rest) = (Vec::new(), 0, 0, None);
+        let mut buffer = Self { typed, typed_read, readable, window: 0, slack: 0, rest };
+        buffer.set_window(window, shift);
+        buffer
+    }
+
+    /// Returns the bytes of the largest window to offer.
+    pub(super) fn window(&self) -> usize {
+        self.window as usize
+    }
+
+    /// Sets the largest window to offer; it must not become smaller.
+    pub(super) fn set_window(&mut self, window: usize, shift: u8) {
+        let window = u32::try_from(window).unwrap_or(u32::MAX).min(WINDOW_MAX);
+        // A window is rounded up to what the shift can say, so that its right edge does not move
+        // left. With each of many segments that adds up, and must have a place.
+        let unit = 1 << shift;
+        self.slack = if shift == 0 { unit } else { unit.max(window / SLACK_DIVISOR) };
+        self.window = window;
+    }
+
+    fn capacity(&self) -> usize {
+        (self.window + self.slack) as usize
     }
 
     fn early(&self) -> &[Range] {
@@ -85,12 +121,12 @@ impl ReceiveBuffer {
 
     /// Returns how many bytes can be read.
     pub(super) fn readable(&self) -> usize {
-        self.readable
+        self.readable as usize
     }
 
     /// Returns how many bytes beyond the next one expected have a place.
     pub(super) fn room(&self) -> usize {
-        self.capacity.saturating_sub(self.readable)
+        self.capacity().saturating_sub(self.readable())
     }
 
     /// Returns whether something waits for what is missing before it.
@@ -114,7 +150,7 @@ impl ReceiveBuffer {
 
     /// Returns what can be read in one piece.
     pub(super) fn data(&self) -> &[u8] {
-        match self.typed.get(self.typed_read..) {
+        match self.typed.get(self.typed_read.into()..) {
             Some(typed) if !typed.is_empty() => typed,
             _ => self.rest.as_ref().and_then(|rest| rest.pieces.front()).map_or(&[], Piece::data),
         }
@@ -129,11 +165,11 @@ impl ReceiveBuffer {
 
     /// Drops what was read, and gives the packets in which it came to `spent`.
     pub(super) fn consume(&mut self, count: usize, spent: &mut Vec<Packet>) {
-        let count = count.min(self.readable);
-        self.readable -= count;
-        let typed = count.min(self.typed.len() - self.typed_read);
-        self.typed_read += typed;
-        if self.typed_read == self.typed.len() {
+        let count = count.min(self.readable());
+        self.readable -= u32::try_from(count).unwrap_or(self.readable);
+        let typed = count.min(self.typed.len() - usize::from(self.typed_read));
+        self.typed_read += u16::try_from(typed).unwrap_or(u16::MAX);
+        if usize::from(self.typed_read) == self.typed.len() {
             self.typed_read = 0;
             self.typed.clear();
             if self.typed.capacity() > IDLE_CAPACITY {
@@ -161,8 +197,7 @@ impl ReceiveBuffer {
     /// Takes a packet that holds the next bytes in order.
     pub(super) fn keep(&mut self, packet: Packet) {
         let rest = self.rest.get_or_insert_default();
-        self.readable += packet.len();
-        rest.head = (rest.head + packet.len()) % self.capacity.max(1);
+        self.readable += u32::try_from(packet.len()).unwrap_or(0);
         rest.pieces.push_back(Piece::Kept(packet));
     }
 
@@ -177,9 +212,10 @@ impl ReceiveBuffer {
             self.gather(data);
             return self.advance(range.end);
         }
+        let capacity = self.capacity();
         let rest = self.rest.get_or_insert_default();
-        if rest.keep_early(range) {
-            rest.write(offset, data, self.capacity);
+        if rest.keep_early(range, MAX_RANGES.max(capacity / BYTES_OF_RANGE)) {
+            rest.write(offset, data, capacity);
         } else {
             meter.count(Counter::TcpOutOfOrderDropped);
         }
@@ -197,8 +233,8 @@ impl ReceiveBuffer {
 
     /// Makes the first `end` bytes readable, with all early ones that now join them.
     fn advance(&mut self, end: usize) -> usize {
-        let all = self.rest.as_mut().map_or(end, |rest| rest.advance(end, self.capacity));
-        self.readable += all;
+        let all = self.rest.as_mut().map_or(end, |rest| rest.advance(end));
+        self.readable += u32::try_from(all).unwrap_or(0);
         all
     }
 }
@@ -223,16 +259,17 @@ impl Rest {
     }
 
     /// Returns how many bytes can be read once `end` of them are there.
-    fn advance(&mut self, end: usize, capacity: usize) -> usize {
+    fn advance(&mut self, end: usize) -> usize {
         let joined = self.early.iter().take_while(|range| range.start <= end).count();
         let all = self.early.drain(..joined).fold(end, |all, range| all.max(range.end));
         for range in &mut self.early {
             range.start -= all;
             range.end -= all;
         }
+        let ring_len = self.ring.len().max(1);
         if all > end {
-            let start = (self.head + end) % capacity;
-            let first = (all - end).min(capacity - start);
+            let start = (self.head + end) % ring_len;
+            let first = (all - end).min(ring_len - start);
             let [front, back] = [start..start + first, 0..all - end - first];
             for part in [front, back] {
                 gather(&mut self.pieces, self.ring.get(part).unwrap_or_default());
@@ -241,16 +278,16 @@ impl Rest {
         if self.early.is_empty() {
             self.ring = Vec::new();
         }
-        self.head = (self.head + all) % capacity;
+        self.head = (self.head + all) % ring_len;
         all
     }
 
     /// Notes an early range, joined with those it touches; false if there are too many.
-    fn keep_early(&mut self, range: Range) -> bool {
+    fn keep_early(&mut self, range: Range, max: usize) -> bool {
         let first = self.early.partition_point(|other| other.end < range.start);
         let last = self.early.partition_point(|other| other.start <= range.end);
         if first == last {
-            if self.early.len() == MAX_RANGES {
+            if self.early.len() >= max {
                 return false;
             }
             self.early.insert(first, range);
@@ -264,13 +301,22 @@ impl Rest {
         true
     }
 
+    /// Makes a ring of `len` bytes, with all that is in the old one from its beginning on.
+    fn enlarge(&mut self, len: usize) {
+        let first = self.head.min(self.ring.len());
+        self.ring.rotate_left(first);
+        self.ring.resize(len, 0);
+        self.head = 0;
+    }
+
     /// Writes early data to its place, around the turn of the ring.
     fn write(&mut self, offset: usize, data: &[u8], capacity: usize) {
-        if self.ring.is_empty() {
-            self.ring.resize(capacity, 0);
+        let needed = offset + data.len();
+        if needed > self.ring.len() {
+            self.enlarge(needed.next_power_of_two().max(RING_LEN_MIN).min(capacity));
         }
-        let start = (self.head + offset) % capacity;
-        let (first, rest) = data.split_at(data.len().min(capacity - start));
+        let start = (self.head + offset) % self.ring.len().max(1);
+        let (first, rest) = data.split_at(data.len().min(self.ring.len() - start));
         if let Some(room) = self.ring.get_mut(start..start + first.len()) {
             room.copy_from_slice(first);
         }
@@ -319,7 +365,7 @@ mod tests {
             segments in prop::collection::vec((0..180_usize, 1..60_usize), 1..80),
             turn in 0..200_usize
         ) {
-            let (mut buffer, mut lab) = (ReceiveBuffer::new(200), Lab::default());
+            let (mut buffer, mut lab) = (ReceiveBuffer::new(199, 0), Lab::default());
             buffer.put(0, &[9; 200], &mut lab.meter);
             buffer.consume(turn, &mut Vec::new());
             buffer.consume(200, &mut Vec::new());
@@ -342,7 +388,7 @@ mod tests {
 
     #[test]
     fn early_data_waits_for_what_is_missing() {
-        let (mut buffer, mut lab) = (ReceiveBuffer::new(100), Lab::default());
+        let (mut buffer, mut lab) = (ReceiveBuffer::new(99, 0), Lab::default());
         assert_eq!(buffer.put(3, b"def", &mut lab.meter), 0);
         assert!(buffer.has_early());
         assert_eq!(buffer.put(0, b"abc", &mut lab.meter), 6);
@@ -351,7 +397,7 @@ mod tests {
 
     #[test]
     fn data_beyond_the_room_is_cut_off() {
-        let (mut buffer, mut lab) = (ReceiveBuffer::new(4), Lab::default());
+        let (mut buffer, mut lab) = (ReceiveBuffer::new(3, 0), Lab::default());
         assert_eq!(buffer.put(0, b"abcdef", &mut lab.meter), 4);
         assert_eq!(buffer.put(0, b"gh", &mut lab.meter), 0);
         assert_eq!(read_all(&mut buffer), b"abcd");
@@ -359,7 +405,7 @@ mod tests {
 
     #[test]
     fn more_ranges_than_the_limit_are_dropped_and_counted() {
-        let (mut buffer, mut lab) = (ReceiveBuffer::new(10_000), Lab::default());
+        let (mut buffer, mut lab) = (ReceiveBuffer::new(9_999, 0), Lab::default());
         for i in 1..=MAX_RANGES + 5 {
             buffer.put(i * 2, b"x", &mut lab.meter);
         }

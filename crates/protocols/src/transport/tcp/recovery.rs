@@ -38,6 +38,8 @@ use crate::time::{Duration, Instant};
 const DUPLICATE_ACKS: u64 = 3;
 /// RFC 8985 §7.2: what a peer may wait with the acknowledgment of a single segment.
 const MAX_ACK_DELAY: Duration = Duration::from_millis(200);
+/// With more segments in a window the part that is left over is not worth shorter ones.
+const EVEN_SEGMENTS_MAX: u32 = 32;
 /// And no probe sooner than the clock of any host.
 const MIN_PROBE_TIMEOUT: Duration = Duration::from_millis(2);
 
@@ -129,6 +131,16 @@ pub(super) struct Recovery {
     is_window_limited: bool,
     rate: Option<RateSample>,
     reordering_max: u64,
+    even: EvenSegments,
+}
+
+/// Segments that leave nothing over of what may be outstanding.
+#[derive(Clone, Copy, Debug, Default)]
+struct EvenSegments {
+    /// Bytes that may be outstanding, for which this holds.
+    most: u32,
+    /// Data bytes of each.
+    len: u32,
 }
 
 impl Recovery {
@@ -155,7 +167,28 @@ impl Recovery {
             is_window_limited: false,
             rate: None,
             reordering_max: 0,
+            even: EvenSegments::default(),
         }
+    }
+
+    /// A part of a segment was left over of the `most` bytes that may be outstanding: where these
+    /// are few segments of `mss` bytes, they are made a little shorter, so that whole ones fill it.
+    pub(super) fn divide_evenly(&mut self, most: u32, mss: u32) {
+        let count = most.div_ceil(mss.max(1));
+        if (2..=EVEN_SEGMENTS_MAX).contains(&count) {
+            self.even = EvenSegments { most, len: most / count };
+        }
+    }
+
+    /// Returns the data bytes of a segment of at most `mss`, where `most` may be outstanding.
+    pub(super) fn even_len(&self, most: u32, mss: u32) -> u32 {
+        let holds = self.even.most == most && self.window.cwnd() >= most;
+        if holds { self.even.len.clamp(mss / 2, mss).max(1) } else { mss }
+    }
+
+    /// Returns the least round trip of the last minutes, once measured.
+    pub(super) fn min_rtt(&self) -> Option<Duration> {
+        self.rack.learned.min_rtt.get()
     }
 
     /// Returns what is to be kept while nothing is out, if that is so.

@@ -53,6 +53,11 @@ impl SendBuffer {
         Self { bytes: VecDeque::new(), limit, order: None }
     }
 
+    /// Returns how many bytes there may be.
+    pub(super) fn limit(&self) -> usize {
+        self.limit
+    }
+
     pub(super) fn set_limit(&mut self, limit: usize) {
         self.limit = limit;
     }

@@ -157,6 +157,10 @@ pub struct Status {
     pub send_queue: u32,
     /// Bytes that wait to be read.
     pub receive_queue: usize,
+    /// Bytes that may wait to be acknowledged or sent, as large as the buffer is now.
+    pub send_buffer: usize,
+    /// The largest window that is offered now, in bytes.
+    pub receive_buffer: usize,
     /// The smoothed round-trip time, once measured.
     pub srtt: Option<Duration>,
     /// Its variation.

@@ -20,6 +20,8 @@ use siphasher::sip::SipHasher13;
 
 /// How many connections that have sent keep what watches a flight, though nothing may be out.
 const BUSY_MAX: usize = 64;
+/// Of how many connections the true deadline is asked before a host is woken.
+const LOOKS_MAX: usize = 4;
 /// How long a window must have been shut before its connection gives way to a new one.
 const STARVED_FOR: Duration = Duration::from_secs(60);
 
@@ -123,6 +125,8 @@ pub(super) struct Table {
     in_time_wait: Seniority,
     /// Those whose peer has shut its window.
     starved: Seniority,
+    /// Bytes by which all buffers have grown.
+    growth: usize,
     /// When to look at a connection: not later than its own deadline. A deadline that moves away,
     /// as it does with every segment, is left standing, and set right when it is looked at.
     deadlines: BTreeSet<(Instant, u32)>,
@@ -146,12 +150,32 @@ impl Table {
             spent: Vec::new(),
             in_time_wait: Seniority::default(),
             starved: Seniority::default(),
+            growth: 0,
             deadlines: BTreeSet::new(),
         }
     }
 
     pub(super) fn set_connections_max(&mut self, connections_max: usize) {
         self.connections_max = connections_max;
+    }
+
+    /// Returns how many bytes all buffers together may hold beyond what they began with.
+    pub(super) fn growth(&self) -> usize {
+        self.growth
+    }
+
+    /// Lets `change` happen to a connection, whose buffers may grow by it.
+    pub(super) fn change<T>(
+        &mut self,
+        id: ConnectionId,
+        change: impl FnOnce(&mut Connection) -> T,
+    ) -> Result<T, NoConnection> {
+        let connection = self.get_mut(id)?;
+        let before = connection.growth();
+        let result = change(connection);
+        let after = connection.growth();
+        self.growth = (self.growth + after).saturating_sub(before);
+        Ok(result)
     }
 
     pub(super) fn len(&self) -> usize {
@@ -328,14 +352,34 @@ impl Table {
         if slot.is_released {
             if let Some(mut connection) = slot.connection.take() {
                 connection.receive.clear(&mut self.spent);
+                self.growth = self.growth.saturating_sub(connection.growth());
             }
             slot.generation = slot.generation.wrapping_add(1);
             self.free.push(index);
         }
     }
 
+    /// Returns when [`Self::next_due`] may have something.
+    ///
+    /// A timer that was put off or has become void stands where it stood, because most are put off
+    /// again before they run out. Of the first few the true time is asked: to wake a host for
+    /// nothing costs more than a thousand such looks.
     pub(super) fn deadline(&self) -> Option<Instant> {
-        self.deadlines.first().map(|(deadline, _)| *deadline)
+        let mut soonest: Option<Instant> = None;
+        for (looks, (planned, index)) in self.deadlines.iter().enumerate() {
+            if soonest.is_some_and(|soonest| soonest <= *planned) {
+                break;
+            }
+            if looks == LOOKS_MAX {
+                return Some(*planned);
+            }
+            let slot = self.slots.get(*index as usize);
+            let connection = slot.and_then(|slot| slot.connection.as_ref());
+            // What became due sooner is not known here yet: it waits for output.
+            let due = connection.and_then(Connection::deadline).map(|due| due.max(*planned));
+            soonest = soonest.into_iter().chain(due).min();
+        }
+        soonest
     }
 
     /// Returns a connection whose time is due.

@@ -23,7 +23,8 @@ const OVERRIDE: Duration = Duration::from_millis(200);
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Timers {
     pub(super) retransmit: Option<Instant>,
-    /// What the last timeout has to send again has not left yet: nobody knows when output goes on.
+    /// The SYN, or what the last timeout has to send again, has not left yet: nobody knows when
+    /// output goes on.
     pub(super) is_held_up: bool,
     /// When the data that is being retransmitted was first found missing, and how often since.
     pub(super) retransmitting: Option<(Instant, u32)>,
@@ -96,6 +97,13 @@ impl Connection {
         }
     }
 
+    /// Lets the retransmission timer of a new connection run, though nothing has left: a device
+    /// that takes nothing may never do so, and the user waits for an answer all the same.
+    pub(super) fn expect_to_leave(&mut self, now: Instant) {
+        self.timers.retransmit = Some(now + self.rtt.rto());
+        self.timers.is_held_up = true;
+    }
+
     /// Ends a connection that nothing is heard of.
     fn give_up(&mut self, cx: &mut Cx<'_>) {
         cx.meter.count(Counter::TcpGivenUp);
@@ -163,7 +171,9 @@ impl Connection {
         let (since, timeouts) = self.timers.retransmitting.unwrap_or((cx.now, 0));
         self.timers.retransmitting = Some((since, timeouts + 1));
         let is_opening = matches!(self.state, State::SynSent | State::SynReceived);
-        self.syn_timed_out();
+        if !self.timers.is_held_up {
+            self.syn_timed_out();
+        }
         let limit = self.give_up_limit();
         if cx.now - since >= limit.time && timeouts >= limit.timeouts {
             return self.give_up(cx);

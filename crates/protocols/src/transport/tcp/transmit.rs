@@ -146,6 +146,7 @@ impl Connection {
         let fin = self.is_closing && len == unsent && window > len;
         if (len == 0 && !fin) || !self.is_worth_sending(len, unsent, fin) {
             self.note_limit(unsent, window, cx.now);
+            self.note_rest(unsent, window);
             // With nothing outstanding only the peer's window can be what holds the data back.
             if self.outstanding() == 0 && !self.must_probe {
                 self.start_persist_timer(cx.now);
@@ -202,6 +203,19 @@ impl Connection {
         recovery.note_limit(limit == Limit::CongestionWindow);
         if matches!(limit, Limit::Idle | Limit::Application) {
             recovery.flight.app_limited();
+        }
+    }
+
+    /// Notes that a part of a segment is left over of the peer's window, of which `window` bytes are
+    /// free, or of the send buffer, of which `unsent` bytes have not left.
+    fn note_rest(&mut self, unsent: u32, window: u32) {
+        let (mss, most) = (self.data_mss(), self.most_out());
+        let is_rest_of_window = window > 0 && window < mss && unsent > window;
+        let is_rest_of_buffer = unsent > 0 && unsent < mss && self.send.room() == 0;
+        let is_rest = (is_rest_of_window || is_rest_of_buffer) && self.outstanding() > 0;
+        let full = self.snd_mss;
+        if let Some(recovery) = self.recovery.as_mut().filter(|_| is_rest) {
+            recovery.divide_evenly(most, full);
         }
     }
 
@@ -309,7 +323,7 @@ impl Connection {
             user_timeout,
             fast_open,
         };
-        let window = u32::try_from(self.profile.receive_window).unwrap_or(u32::MAX).min(0xFFFF);
+        let window = u32::try_from(self.receive.window()).unwrap_or(u32::MAX).min(0xFFFF);
         let flags = self.syn_flags(is_answer);
         let header = Header {
             source_port: self.ends.local.port(),
@@ -468,7 +482,8 @@ impl Connection {
             self.recovery().sent(len, cx.now);
             self.snd_nxt = end;
         }
-        if self.timers.retransmit.is_none() || (is_again && is_first_unacknowledged) {
+        let is_first_again = is_again && is_first_unacknowledged;
+        if self.timers.retransmit.is_none() || plan.syn || is_first_again {
             self.restart_retransmit_timer(cx.now);
         }
         if core::mem::take(&mut self.is_tail_probe) {

@@ -93,3 +93,21 @@ fn an_overlap_is_cut_and_only_the_new_part_taken() {
     assert_eq!(script.tcp.received(script.id.unwrap()).unwrap(), b"abcdef");
     assert_eq!(script.counted(Counter::TcpDuplicateBytes), 2);
 }
+
+// req RFC9293:SHLD-19
+#[test]
+fn two_segments_that_are_a_little_shorter_than_the_largest_count_as_full() {
+    let mut script = Script::established(PLAIN);
+    assert_eq!(script.peer(Flags::ACK, 1, 1, &pattern(700)), []);
+    let answer = script.peer(Flags::ACK, 701, 1, &pattern(700));
+    assert_eq!(texts(&answer), ["<ACK seq 1 ack 1401 len 0>"]);
+}
+
+#[test]
+fn in_a_window_of_few_segments_each_is_acknowledged() {
+    let profile = Profile { receive_window: ReceiveWindow::Bytes(8000), ..PLAIN };
+    let mut script = Script::established(profile);
+    let answer = script.peer(Flags::ACK, 1, 1, &pattern(1000));
+    assert_eq!(texts(&answer), ["<ACK seq 1 ack 1001 len 0>"]);
+    assert_eq!(script.peer(Flags::ACK, 1001, 1, b"k"), [], "but not what a person types");
+}

@@ -196,7 +196,7 @@ proptest! {
     fn a_silly_pair_of_tiny_windows_arrives_whole_and_ends(
         seed: u64, window in 1..700_usize, up in 0..5_000_usize, faults in any_faults()
     ) {
-        let profile = Profile { receive_window: window, ..Profile::BULK };
+        let profile = Profile { receive_window: ReceiveWindow::Bytes(window), ..Profile::BULK };
         run(seed, profile, (up, up / 2), faults);
     }
 

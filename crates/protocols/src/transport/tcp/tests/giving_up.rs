@@ -260,3 +260,63 @@ fn a_shut_window_ends_by_the_users_timeout_though_its_probes_never_leave() {
     }
     assert_eq!(script.ending(), Some(Ending::TimedOut));
 }
+
+/// Lets timers run out for `time` where nothing is taken by the layer below.
+fn wait_without_output(script: &mut Script, time: Duration) {
+    let end = script.lab.now + time;
+    script.tcp.output_stopped();
+    while let Some(at) = script.tcp.deadline().filter(|at| *at <= end) {
+        script.lab.now = script.lab.now.max(at);
+        script.tcp.timeout(&mut script.lab.cx());
+        script.tcp.output_stopped();
+    }
+    script.lab.now = end;
+}
+
+fn opening() -> Script {
+    let mut script = Script::new();
+    let remote = SocketAddr::new(CLIENT, 4000);
+    let id = script.tcp.open(SERVER, remote, PLAIN, &mut script.lab.cx()).unwrap();
+    script.id = Some(id);
+    script
+}
+
+// req RFC9293:MUST-23
+#[test]
+fn a_syn_that_never_leaves_is_given_up_after_three_minutes() {
+    let mut script = opening();
+    wait_without_output(&mut script, Duration::from_secs(180));
+    assert_eq!(script.status().state, State::SynSent);
+    wait_without_output(&mut script, Duration::from_secs(10));
+    assert_eq!(script.ending(), Some(Ending::TimedOut));
+    assert_eq!(script.counted(Counter::TcpTimeouts), 0, "the network has lost nothing");
+    assert_eq!(script.tcp.suspect(), Some(CLIENT), "the layer below was told");
+}
+
+#[test]
+fn a_syn_that_leaves_late_is_timed_from_then_on_as_if_it_were_the_first() {
+    let mut script = opening();
+    wait_without_output(&mut script, Duration::from_millis(10_400));
+    let first = script.output();
+    assert_eq!((first.len(), first[0].flags), (1, Flags::SYN));
+    let millis: Vec<_> = script.wait_millis(7_500).iter().map(|sent| sent.millis).collect();
+    assert_eq!(millis, [11_400, 13_400, 17_400]);
+}
+
+#[test]
+fn the_answer_to_a_syn_that_never_leaves_is_given_up_too() {
+    let mut script = Script::listening(PLAIN);
+    script.deliver(Flags::SYN, 0, 0, b"");
+    assert_eq!(script.tcp.connections(), 1);
+    wait_without_output(&mut script, Duration::from_secs(190));
+    assert_eq!(script.tcp.connections(), 0);
+}
+
+#[test]
+fn where_no_route_is_known_the_end_says_that_the_peer_is_unreachable() {
+    let mut script = Script::syn_sent(PLAIN);
+    script.tcp.has_no_route(script.id.unwrap());
+    assert_eq!(script.state(), Some(State::SynSent));
+    script.wait(Duration::from_secs(300));
+    assert_eq!(script.ending(), Some(Ending::Unreachable));
+}

@@ -28,6 +28,7 @@ mod states;
 mod syn_flood;
 mod time_wait;
 mod transfer;
+mod tuning;
 mod urgent;
 mod windows;
 mod wrap;

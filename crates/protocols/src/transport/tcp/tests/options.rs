@@ -20,7 +20,7 @@ fn a_syn_offers_all_options_and_a_plain_one_only_the_segment_size() {
         script.output()[0].header.options
     };
     let options = offered(Profile::BULK);
-    assert_eq!((options.mss, options.window_scale), (Some(1460), Some(3)));
+    assert_eq!((options.mss, options.window_scale), (Some(1460), Some(8)));
     assert!(options.timestamps.is_some());
     assert_eq!(offered(PLAIN), Options { mss: Some(1460), ..Options::default() });
 }
@@ -86,7 +86,7 @@ fn the_windows_of_both_sides_are_scaled_after_the_handshake_only() {
     script.peer(Flags::ACK, 1, 1, b"");
     assert_eq!(script.status().send_window, 4000);
     let answer = script.peer(Flags::ACK.with(Flags::FIN), 1, 1, b"x");
-    assert_eq!(answer[0].header.window, 32_767_u16 + 1, "2^18 bytes by a shift of 3");
+    assert_eq!(answer[0].header.window, 1024, "2^18 bytes by a shift of 8");
 }
 
 #[test]
@@ -94,7 +94,7 @@ fn a_peer_with_a_scale_of_zero_still_gets_our_window_scaled() {
     let mut script = Script::listening(Profile::BULK);
     script.options = Options { window_scale: Some(0), ..Options::default() };
     let answer = script.peer(Flags::SYN, 0, 0, b"");
-    assert_eq!(answer[0].header.options.window_scale, Some(3));
+    assert_eq!(answer[0].header.options.window_scale, Some(8));
 }
 
 fn stamped() -> Script {

@@ -89,3 +89,22 @@ fn a_connection_begins_with_what_the_layer_below_knows_of_the_path() {
     let mss = pair.trace.first().unwrap().2.options.mss;
     assert_eq!(mss, Some(1460), "the peer is told what the link takes");
 }
+
+#[test]
+fn a_path_that_takes_less_than_the_base_length_is_survived_too() {
+    let (mut pair, ends) = connected(Profile::BULK);
+    pair.transfer(Side::Client, ends, &pattern(100_000));
+    pair.longest = 700 - ipv4::HEADER_LEN;
+    let data = pattern(100_000);
+    assert!(pair.transfer(Side::Client, ends, &data) == data);
+    assert_eq!(datagram_len(&pair, ends.0), 552);
+}
+
+#[test]
+fn segments_that_a_small_window_keeps_short_may_vanish_as_well() {
+    let small = ReceiveWindow::Bytes(900);
+    let (mut pair, ends) = connected(Profile { receive_window: small, ..Profile::BULK });
+    pair.longest = 700 - ipv4::HEADER_LEN;
+    let data = pattern(20_000);
+    assert!(pair.transfer(Side::Client, ends, &data) == data);
+}

@@ -3,7 +3,12 @@
 
 use super::*;
 
-const BULK: Profile = Profile { congestion: Congestion::Cubic, ..Profile::BULK };
+/// What is out is bounded by what can be remembered of what came early.
+const BULK: Profile = Profile {
+    receive_window: ReceiveWindow::Bytes(1 << 18),
+    congestion: Congestion::Cubic,
+    ..Profile::BULK
+};
 
 /// Transfers `len` bytes over a path of 20 ms where `late` in a million take half a way longer;
 /// returns the time that it took and what was counted.

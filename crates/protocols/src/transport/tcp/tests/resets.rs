@@ -100,7 +100,8 @@ fn attack_27_only_a_reset_at_the_exact_edge_ends_a_connection() {
 // req RFC9293:MUST-66
 #[test]
 fn a_reset_counts_at_a_shut_window_too() {
-    let mut script = Script::established(Profile { receive_window: 10, ..PLAIN });
+    let mut script =
+        Script::established(Profile { receive_window: ReceiveWindow::Bytes(10), ..PLAIN });
     script.peer(Flags::ACK, 1, 1, b"0123456789");
     assert_eq!(script.status().receive_window, 0);
     script.peer(Flags::RST, 11, 0, b"");

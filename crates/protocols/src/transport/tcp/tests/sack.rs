@@ -312,3 +312,22 @@ fn attack_41_pulses_of_loss_once_a_second_do_not_stop_the_transfer() {
     let status = pair.client.status(ids.0).unwrap();
     assert!(status.statistics.timeouts > 0, "the pulses hit");
 }
+
+#[test]
+fn an_answer_that_was_lost_does_not_lengthen_the_timeout() {
+    let mut script = established(SACK);
+    script.send(&pattern(1000));
+    script.wait_millis(100);
+    script.peer(Flags::ACK, 1, 1001, b"");
+    script.send(&pattern(2000));
+    while script.counted(Counter::TcpTimeouts) < 3 {
+        script.wait_millis(1);
+    }
+    assert!(script.status().rto > Duration::from_secs(1), "it has backed off");
+    script.wait_millis(100);
+    // Both had come long ago: the peer answers what left last.
+    report(&mut script, 3001, &[(1001, 2001)]);
+    let status = script.status();
+    assert!(status.srtt.unwrap() <= Duration::from_millis(110), "{:?}", status.srtt);
+    assert!(status.rto <= Duration::from_millis(320), "{:?}", status.rto);
+}

@@ -110,7 +110,7 @@ fn a_cookie_with_timestamps_keeps_the_options_of_the_peer() {
     let mut script = flooded(Profile::BULK);
     script.window = 1000;
     let answer = shake_hands(&mut script, ALL);
-    assert_eq!(answer.options.window_scale, Some(3));
+    assert_eq!(answer.options.window_scale, Some(8));
     assert_eq!(script.status().send_window, 128_000);
     let sent = script.send(b"x");
     assert_eq!(sent[0].header.options.timestamps.unwrap().1, 5001);

@@ -66,7 +66,8 @@ fn the_notice_comes_before_the_data() {
 // req RFC9293:MUST-66
 #[test]
 fn a_notice_is_heard_when_our_window_is_shut() {
-    let mut script = Script::established(Profile { receive_window: 10, ..PLAIN });
+    let mut script =
+        Script::established(Profile { receive_window: ReceiveWindow::Bytes(10), ..PLAIN });
     script.peer(Flags::ACK, 1, 1, b"0123456789");
     script.urgent = 5;
     script.peer(URG_ACK, 11, 1, b"");
@@ -118,7 +119,10 @@ fn attack_35_every_pointer_at_every_window_is_survived() {
     for window in [1, 2, 10, 1000] {
         for urgent in [0, 1, 2, 3, 9, 10, 11, 1000, 0x7FFF, 0x8000, 0xFFFF] {
             for (seq, data) in [(1, &b"abc"[..]), (1, b""), (3, b"z"), (0, b"ab")] {
-                let mut script = Script::established(Profile { receive_window: window, ..PLAIN });
+                let mut script = Script::established(Profile {
+                    receive_window: ReceiveWindow::Bytes(window),
+                    ..PLAIN
+                });
                 script.urgent = urgent;
                 script.peer(URG_ACK, seq, 1, data);
                 assert!(ahead(&script).is_none_or(|ahead| ahead <= 3 + usize::from(urgent)));

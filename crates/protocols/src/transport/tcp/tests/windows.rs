@@ -147,7 +147,8 @@ fn without_nagle_every_small_segment_leaves_at_once() {
 // attack row 43
 #[test]
 fn a_reader_of_single_bytes_opens_the_window_by_two_segments() {
-    let mut script = Script::established(Profile { receive_window: 8000, ..PLAIN });
+    let mut script =
+        Script::established(Profile { receive_window: ReceiveWindow::Bytes(8000), ..PLAIN });
     fill(&mut script, 8000);
     let updates: Vec<_> = (0..8000).flat_map(|_| script.consume(1)).collect();
     let windows: Vec<_> = updates.iter().map(|update| update.header.window).collect();
@@ -198,11 +199,13 @@ fn without_window_scale_a_large_buffer_does_not_send_an_update_for_every_read() 
 // req RFC9293:SHLD-14
 #[test]
 fn the_right_edge_of_the_window_never_moves_left() {
-    for profile in [Profile::BULK, Profile::INTERACTIVE] {
+    let small = ReceiveWindow::Tuned { start: 8000, limit: 1 << 22 };
+    let growing = Profile { receive_window: small, ..Profile::BULK };
+    for profile in [Profile::BULK, Profile::INTERACTIVE, growing] {
         let mut pair = Pair::new(7);
         pair.faults = Faults { lost: 50_000, doubled: 20_000, late: 100_000 };
         let ids = pair.connect(profile);
-        let data = pattern(100_000);
+        let data = pattern(400_000);
         assert!(pair.transfer(Side::Client, ids, &data) == data);
         let mut edge = None;
         let shift = pair.trace.iter().find(|sent| sent.1 == Side::Server).unwrap();
@@ -234,7 +237,7 @@ fn a_window_that_the_peer_takes_back_is_survived() {
 #[test]
 fn a_lost_window_update_is_found_by_a_probe() {
     let mut pair = Pair::new(1);
-    let ids = pair.connect(Profile { receive_window: 4000, ..PLAIN });
+    let ids = pair.connect(Profile { receive_window: ReceiveWindow::Bytes(4000), ..PLAIN });
     let data = pattern(8000);
     assert_eq!(pair.client.send(ids.0, &data), Ok(8000));
     pair.run(Duration::from_secs(1));
@@ -259,7 +262,45 @@ fn a_scaled_window_that_is_not_read_shuts_and_all_that_it_promised_is_taken() {
         seq += u32::try_from(data.len()).unwrap();
         let last = sent.last().expect("each is acknowledged in time");
         assert_eq!(last.ack, seq, "what was promised is taken");
-        edge = last.ack + (u32::from(last.header.window) << 2);
+        edge = last.ack + (u32::from(last.header.window) << 8);
     }
     assert!(seq >= 1 << 18, "{seq}");
+}
+
+/// An open connection to a peer whose window never has more than `window` bytes.
+fn with_window_of_peer(window: u16) -> Script {
+    let mut script = Script::listening(PLAIN);
+    script.window = window;
+    script.options = Options { mss: Some(1000), ..Options::default() };
+    script.iss = script.peer(Flags::SYN, 0, 0, b"")[0].header.seq;
+    script.options = Options::default();
+    script.peer(Flags::ACK, 1, 1, b"");
+    script
+}
+
+#[test]
+fn a_small_window_is_filled_by_segments_that_are_a_little_shorter() {
+    let mut script = with_window_of_peer(3500);
+    assert_eq!(extents(&script.send(&pattern(20_000))), [(1, 1000), (1001, 1000), (2001, 1000)]);
+    let sent = script.peer(Flags::ACK, 1, 3001, b"");
+    assert_eq!(extents(&sent), [(3001, 875), (3876, 875), (4751, 875), (5626, 875)]);
+}
+
+#[test]
+fn a_window_of_whole_segments_keeps_them_whole() {
+    let mut script = with_window_of_peer(3000);
+    script.send(&pattern(20_000));
+    let sent = script.peer(Flags::ACK, 1, 3001, b"");
+    assert_eq!(extents(&sent), [(3001, 1000), (4001, 1000), (5001, 1000)]);
+}
+
+#[test]
+fn a_window_of_many_segments_keeps_them_whole() {
+    let mut script = with_window_of_peer(33_500);
+    script.send(&pattern(100_000));
+    let mut sent = Vec::new();
+    for acked in 1..60 {
+        sent.extend(script.peer(Flags::ACK, 1, 1 + acked * 1000, b""));
+    }
+    assert!(sent.iter().all(|sent| sent.len == 1000), "{:?}", extents(&sent));
 }

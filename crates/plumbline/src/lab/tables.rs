@@ -1,21 +1,30 @@
-//! The tables of TM-233 for people and for programs.
+//! The tables of a paper, with ours beside them, for people and for programs.
 
 use records::table::{Table as Layout, wrap};
 use serde_json::json;
-use simulator::tm233::{Row, Table};
+use simulator::table::{Row, Table};
+
+/// What an experiment has brought.
+#[derive(Debug)]
+pub(super) struct Experiment {
+    /// Its name on the command line.
+    pub(super) scenario: &'static str,
+    /// When the paper's figures were found.
+    pub(super) year: u16,
+    /// What was done, and what was assumed.
+    pub(super) head: &'static str,
+    pub(super) tables: Vec<Table>,
+}
 
 /// Returns the tables, each at most `width` columns wide.
-pub(crate) fn text(tables: &[Table], width: usize) -> String {
-    let head = "Two personal computers on a serial line in virtual time: our own engines, each layer \
-                charged with what table 6-1 of TM-233 says it cost in 1982. The price of a carriage \
-                return is that of a screenful, see table 6-3; nothing else is fitted.";
-    let mut text = paragraph(head, width);
-    for table in tables {
+pub(super) fn text(experiment: &Experiment, width: usize) -> String {
+    let mut text = paragraph(experiment.head, width);
+    for table in &experiment.tables {
         text.push('\n');
         let title = format!("Table {}: {} ({})", table.number, table.title, table.unit);
         text.push_str(&paragraph(&title, width));
         text.push('\n');
-        text.push_str(&layout(table).render(width));
+        text.push_str(&layout(table, experiment.year).render(width));
         if !table.why.is_empty() {
             text.push('\n');
             text.push_str(&paragraph(&format!("Why they differ: {}", table.why), width));
@@ -28,15 +37,15 @@ fn paragraph(text: &str, width: usize) -> String {
     wrap(text, width).join("\n") + "\n"
 }
 
-fn layout(table: &Table) -> Layout {
+fn layout(table: &Table, year: u16) -> Layout {
     let has_predicted = table.rows.iter().any(|row| row.predicted.is_some());
     let has_measured = table.rows.iter().any(|row| row.measured.is_some());
     let mut layout = Layout::new().text("").number("ours");
     if has_predicted {
-        layout = layout.number("1982 predicted").number("differs by");
+        layout = layout.number(&format!("{year} predicted")).number("differs by");
     }
     if has_measured {
-        layout = layout.number("1982 measured").number("differs by");
+        layout = layout.number(&format!("{year} measured")).number("differs by");
     }
     for row in &table.rows {
         let figure = |value: f64| format!("{value:.*}", row.digits);
@@ -62,9 +71,10 @@ fn percent(share: f64) -> String {
 }
 
 /// Returns the tables as one JSON object.
-pub(crate) fn json(tables: &[Table]) -> String {
+pub(super) fn json(experiment: &Experiment) -> String {
     let rows = |table: &Table| -> Vec<_> { table.rows.iter().map(row_json).collect() };
-    let tables: Vec<_> = tables
+    let tables: Vec<_> = experiment
+        .tables
         .iter()
         .map(|table| {
             json!({
@@ -76,7 +86,7 @@ pub(crate) fn json(tables: &[Table]) -> String {
             })
         })
         .collect();
-    let document = json!({ "schema": 1, "scenario": "tm233", "tables": tables });
+    let document = json!({ "schema": 1, "scenario": experiment.scenario, "tables": tables });
     format!("{document:#}\n")
 }
 
@@ -89,23 +99,4 @@ fn row_json(row: &Row) -> serde_json::Value {
         "ours_to_predicted": row.from_predicted(),
         "ours_to_measured": row.from_measured(),
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_tables_of_the_thesis_come_out_of_our_own_engines() {
-        let tables = simulator::tm233::tables().unwrap();
-        insta::assert_snapshot!(text(&tables, 100));
-    }
-
-    #[test]
-    fn the_tables_fit_into_forty_columns() {
-        let tables = simulator::tm233::tables().unwrap();
-        let text = text(&tables, 40);
-        let widest = text.lines().map(|line| line.chars().count()).max();
-        assert!(widest.is_some_and(|widest| widest <= 40), "{text}");
-    }
 }

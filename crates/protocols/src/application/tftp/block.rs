@@ -1,0 +1,45 @@
+//! Block numbers: 16 bits on the wire, 64 inside.
+
+/// The number of a block within its file: the first with data is 1, the opening counts as 0.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Block(pub(super) u64);
+
+impl Block {
+    pub(super) const FIRST: Self = Self(1);
+
+    /// Returns the number on the wire; behind 65,535 comes 0.
+    pub(super) const fn to_wire(self) -> u16 {
+        let [.., high, low] = self.0.to_be_bytes();
+        u16::from_be_bytes([high, low])
+    }
+
+    pub(super) const fn next(self) -> Self {
+        Self(self.0.saturating_add(1))
+    }
+
+    pub(super) const fn previous(self) -> Self {
+        Self(self.0.saturating_sub(1))
+    }
+
+    /// Returns the block at or behind this one, at most 65,535 behind, that `wire` names.
+    pub(super) const fn at_or_behind(self, wire: u16) -> Self {
+        Self(self.0.saturating_add(wire.wrapping_sub(self.to_wire()) as u64))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn a_number_on_the_wire_names_one_block_of_the_next_65_536(
+            base in 0_u64..1 << 40,
+            ahead in 0_u64..65_536,
+        ) {
+            let block = Block(base + ahead);
+            prop_assert_eq!(Block(base).at_or_behind(block.to_wire()), block);
+        }
+    }
+}

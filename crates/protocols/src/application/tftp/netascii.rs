@@ -1,0 +1,94 @@
+//! Netascii (RFC 1350 §1, by RFC 764): a line ends with CR LF, a carriage return is CR NUL.
+
+use alloc::vec::Vec;
+
+const CR: u8 = b'\r';
+const LF: u8 = b'\n';
+const NUL: u8 = 0;
+
+/// Appends `text`, whose lines end with LF, as netascii.
+pub(super) fn encode(text: &[u8], out: &mut Vec<u8>) {
+    for piece in text.split_inclusive(|&byte| byte == LF || byte == CR) {
+        match piece.split_last() {
+            Some((&LF, line)) => {
+                out.extend_from_slice(line);
+                out.extend_from_slice(&[CR, LF]);
+            }
+            Some((&CR, line)) => {
+                out.extend_from_slice(line);
+                out.extend_from_slice(&[CR, NUL]);
+            }
+            _ => out.extend_from_slice(piece),
+        }
+    }
+}
+
+/// Reads netascii, cut anywhere.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Decoder {
+    /// The last byte was a CR, whose meaning the next one tells.
+    is_behind_cr: bool,
+}
+
+impl Decoder {
+    /// Appends the text in `netascii`. A CR before anything but LF and NUL stands for itself.
+    pub(super) fn decode(&mut self, netascii: &[u8], out: &mut Vec<u8>) {
+        for &byte in netascii {
+            let was_behind_cr = core::mem::replace(&mut self.is_behind_cr, byte == CR);
+            match (was_behind_cr, byte) {
+                (true, LF) => out.push(LF),
+                (true, NUL) => out.push(CR),
+                (true, CR) => out.push(CR),
+                (true, other) => out.extend_from_slice(&[CR, other]),
+                (false, CR) => {}
+                (false, other) => out.push(other),
+            }
+        }
+    }
+
+    /// Appends what a file that ends here still has to say.
+    pub(super) fn finish(&mut self, out: &mut Vec<u8>) {
+        if core::mem::take(&mut self.is_behind_cr) {
+            out.push(CR);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn decoded<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> Vec<u8> {
+        let (mut decoder, mut text) = (Decoder::default(), Vec::new());
+        for piece in pieces {
+            decoder.decode(piece, &mut text);
+        }
+        decoder.finish(&mut text);
+        text
+    }
+
+    #[test]
+    fn lines_end_with_cr_lf_and_a_bare_cr_is_cr_nul() {
+        let mut out = Vec::new();
+        encode(b"a\nb\rc", &mut out);
+        assert_eq!(out, b"a\r\nb\r\0c");
+    }
+
+    #[test]
+    fn a_bare_cr_of_a_careless_sender_stays() {
+        assert_eq!(decoded([&b"a\rb\r"[..]]), b"a\rb\r");
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_come_back_however_they_are_cut(
+            text in proptest::collection::vec(prop_oneof![Just(CR), Just(LF), Just(NUL), any::<u8>()], 0..200),
+            block_size in 1_usize..20,
+        ) {
+            let mut netascii = Vec::new();
+            encode(&text, &mut netascii);
+            prop_assert_eq!(decoded(netascii.chunks(block_size)), text);
+        }
+    }
+}

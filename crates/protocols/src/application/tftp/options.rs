@@ -1,0 +1,278 @@
+//! What is agreed before the first block: RFC 2347, and blksize (2348), timeout and tsize (2349),
+//! windowsize (7440).
+//!
+//! An option is a name and a value, each ended by NUL. A server answers the options that it takes,
+//! with a block size, a window and no other value that are at most what was asked; what it does not
+//! know or like it leaves out. A value that no document allows counts as one that was not there.
+
+use super::request::next_string;
+use alloc::string::ToString;
+use alloc::vec::Vec;
+use core::ops::RangeInclusive;
+
+/// Bytes of a block if nothing else is agreed (RFC 1350).
+pub const BLOCK_SIZE_DEFAULT: u16 = 512;
+const BLOCK_SIZES: RangeInclusive<u16> = 8..=65_464;
+const TIMEOUTS_S: RangeInclusive<u8> = 1..=255;
+/// Ours: what a Linux kernel charges at least for a datagram beyond its bytes.
+const DATAGRAM_CHARGE_BYTES: usize = 768;
+/// Ours: half of all block numbers, so that what is behind and what is ahead are never mixed up.
+const WINDOW_SIZE_MAX: u16 = 32_767;
+
+/// Options of a request or of its answer; what is not there was not asked for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Options {
+    /// Bytes of a block, 8 to 65,464 (RFC 2348).
+    pub block_size: Option<u16>,
+    /// Seconds before a packet is repeated, 1 to 255 (RFC 2349).
+    pub timeout_s: Option<u8>,
+    /// Bytes of the file; 0 in a request to read asks for them (RFC 2349).
+    pub transfer_size: Option<u64>,
+    /// Blocks before an acknowledgment, from 1 (RFC 7440).
+    pub window_size: Option<u16>,
+}
+
+/// Why bytes are no options.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OptionsError {
+    /// A name or a value has no end.
+    Unterminated,
+}
+
+/// What a server may agree to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Bytes of the largest block, which is best one that no router has to cut.
+    pub block_size_max: u16,
+    /// Blocks of the largest window.
+    pub window_size_max: u16,
+    /// Bytes of the largest window: what the receiving socket can hold.
+    pub window_max_bytes: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { block_size_max: 65_464, window_size_max: 64, window_max_bytes: 65_536 }
+    }
+}
+
+/// What both ends go by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Agreed {
+    /// Bytes of a full block.
+    pub block_size: u16,
+    /// Blocks before an acknowledgment.
+    pub window_size: u16,
+    /// Seconds before a packet is repeated, if that is not measured.
+    pub timeout_s: Option<u8>,
+    /// Bytes of the file, if the sender has said so. Netascii makes it another number.
+    pub transfer_size: Option<u64>,
+}
+
+/// Returns the largest window that a socket holds whose buffer has `receive_buffer_bytes`, at least
+/// one block.
+///
+/// The kernel charges a datagram with its bookkeeping, and with memory in powers of two.
+#[must_use]
+pub fn window_size_for(receive_buffer_bytes: usize, block_size: u16) -> u16 {
+    let charge = 2 * usize::from(block_size) + DATAGRAM_CHARGE_BYTES;
+    let blocks = receive_buffer_bytes / charge;
+    u16::try_from(blocks).unwrap_or(u16::MAX).clamp(1, WINDOW_SIZE_MAX)
+}
+
+impl Options {
+    /// Reads the options behind a request's mode, or of an OACK.
+    ///
+    /// # Errors
+    ///
+    /// A name or a value without its NUL.
+    pub fn parse(mut bytes: &[u8]) -> Result<Self, OptionsError> {
+        let mut options = Self::default();
+        while !bytes.is_empty() {
+            let (name, rest) = next_string(bytes).ok_or(OptionsError::Unterminated)?;
+            let (value, rest) = next_string(rest).ok_or(OptionsError::Unterminated)?;
+            options.set(name, value);
+            bytes = rest;
+        }
+        Ok(options)
+    }
+
+    /// Takes one option. RFC 2347: each may be there once; the first counts.
+    fn set(&mut self, name: &[u8], value: &[u8]) {
+        let number = core::str::from_utf8(value).ok().and_then(number);
+        match name.to_ascii_lowercase().as_slice() {
+            b"blksize" => first(&mut self.block_size, number, &BLOCK_SIZES),
+            b"timeout" => first(&mut self.timeout_s, number, &TIMEOUTS_S),
+            b"tsize" => first(&mut self.transfer_size, number, &(0..=u64::MAX)),
+            b"windowsize" => first(&mut self.window_size, number, &(1..=u16::MAX)),
+            _ => {}
+        }
+    }
+
+    /// Appends the options as they are on the wire.
+    pub(super) fn emit(&self, out: &mut Vec<u8>) {
+        let values = [
+            ("blksize", self.block_size.map(u64::from)),
+            ("timeout", self.timeout_s.map(u64::from)),
+            ("tsize", self.transfer_size),
+            ("windowsize", self.window_size.map(u64::from)),
+        ];
+        for (name, value) in values {
+            let Some(value) = value else { continue };
+            out.extend_from_slice(name.as_bytes());
+            out.push(0);
+            out.extend_from_slice(value.to_string().as_bytes());
+            out.push(0);
+        }
+    }
+
+    /// Returns whether nothing is asked for.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// Returns what a server answers to these options: the OACK, and what is agreed by it.
+    ///
+    /// `file_bytes` is the size of the file that is to be read, if it is known; the size of one
+    /// that is to be written is the user's word, which the owner has looked at.
+    #[must_use]
+    pub fn grant(&self, limits: &Limits, file_bytes: Option<u64>) -> (Self, Agreed) {
+        let block_size = self.block_size.map(|asked| asked.min(limits.block_size_max.max(8)));
+        let bytes = usize::from(block_size.unwrap_or(BLOCK_SIZE_DEFAULT));
+        let fits = u16::try_from(limits.window_max_bytes / bytes).unwrap_or(u16::MAX);
+        let most = limits.window_size_max.min(fits).clamp(1, WINDOW_SIZE_MAX);
+        let answer = Self {
+            block_size,
+            timeout_s: self.timeout_s,
+            transfer_size: self.transfer_size.and(file_bytes),
+            window_size: self.window_size.map(|asked| asked.min(most)),
+        };
+        (answer, answer.agreed())
+    }
+
+    /// Returns what `answer` to these options means for the user, or `None` if it is no answer to
+    /// them: an option that was not asked for, or more than was asked (RFC 2347, 2348, 7440).
+    pub(super) fn taken(&self, answer: &Self) -> Option<Agreed> {
+        let is_within = at_most(answer.block_size, self.block_size)
+            && at_most(answer.window_size, self.window_size)
+            && (answer.timeout_s.is_none() || answer.timeout_s == self.timeout_s)
+            && (answer.transfer_size.is_none() || self.transfer_size.is_some());
+        is_within.then(|| answer.agreed())
+    }
+
+    /// Returns what is agreed if this is the answer; nothing at all is RFC 1350.
+    pub(super) fn agreed(&self) -> Agreed {
+        Agreed {
+            block_size: self.block_size.unwrap_or(BLOCK_SIZE_DEFAULT),
+            window_size: self.window_size.unwrap_or(1),
+            timeout_s: self.timeout_s,
+            transfer_size: self.transfer_size,
+        }
+    }
+
+    /// Returns the options with a window that our numbers can hold.
+    pub(super) fn within_reason(mut self) -> Self {
+        self.window_size = self.window_size.map(|asked| asked.clamp(1, WINDOW_SIZE_MAX));
+        self
+    }
+}
+
+fn number(value: &str) -> Option<u64> {
+    // `parse` would take a sign.
+    value.bytes().all(|byte| byte.is_ascii_digit()).then(|| value.parse().ok())?
+}
+
+fn first<T: TryFrom<u64> + PartialOrd>(
+    option: &mut Option<T>,
+    value: Option<u64>,
+    allowed: &RangeInclusive<T>,
+) {
+    let value = value.and_then(|value| T::try_from(value).ok());
+    if option.is_none() {
+        *option = value.filter(|value| allowed.contains(value));
+    }
+}
+
+fn at_most(answer: Option<u16>, asked: Option<u16>) -> bool {
+    match (answer, asked) {
+        (None, _) => true,
+        (Some(answer), Some(asked)) => answer <= asked,
+        (Some(_), None) => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn asked() -> Options {
+        Options {
+            block_size: Some(1428),
+            timeout_s: Some(3),
+            transfer_size: Some(0),
+            window_size: Some(64),
+        }
+    }
+
+    #[test]
+    fn a_server_grants_at_most_what_was_asked_and_what_its_limits_allow() {
+        let limits = Limits { block_size_max: 1024, window_size_max: 16, window_max_bytes: 8192 };
+        let (answer, agreed) = asked().grant(&limits, Some(70_000));
+        assert_eq!(answer.block_size, Some(1024));
+        assert_eq!(answer.window_size, Some(8));
+        assert_eq!(answer.transfer_size, Some(70_000));
+        assert_eq!(agreed.timeout_s, Some(3));
+    }
+
+    #[test]
+    fn what_was_not_asked_for_is_not_answered() {
+        let (answer, agreed) = Options::default().grant(&Limits::default(), Some(9));
+        assert!(answer.is_empty());
+        assert_eq!((agreed.block_size, agreed.window_size), (BLOCK_SIZE_DEFAULT, 1));
+    }
+
+    #[test]
+    fn an_answer_of_more_than_was_asked_is_none() {
+        let more = Options { block_size: Some(1429), ..Options::default() };
+        assert_eq!(asked().taken(&more), None);
+        let unasked = Options { window_size: Some(1), ..Options::default() };
+        assert_eq!(Options::default().taken(&unasked), None);
+    }
+
+    #[test]
+    fn a_value_out_of_range_or_with_a_sign_is_as_if_it_was_not_there() {
+        let options = Options::parse(b"blksize\x007\0timeout\x00+5\0windowsize\x000\0").unwrap();
+        assert!(options.is_empty());
+    }
+
+    #[test]
+    fn names_are_read_in_any_case_and_the_first_of_two_counts() {
+        let options = Options::parse(b"BlkSize\x00512\0blksize\x001024\0unknown\x001\0").unwrap();
+        assert_eq!(options, Options { block_size: Some(512), ..Options::default() });
+    }
+
+    #[test]
+    fn a_window_is_of_at_least_one_block_and_of_small_blocks_counts_their_bookkeeping() {
+        assert_eq!(window_size_for(0, 65_464), 1);
+        assert_eq!(window_size_for(425_984, 8), 543);
+        assert_eq!(window_size_for(425_984, 1428), 117);
+        assert_eq!(window_size_for(usize::MAX, 512), WINDOW_SIZE_MAX);
+    }
+
+    proptest! {
+        #[test]
+        fn options_come_back_from_the_wire(
+            block_size in proptest::option::of(8_u16..=65_464),
+            timeout_s in proptest::option::of(1_u8..),
+            transfer_size in proptest::option::of(any::<u64>()),
+            window_size in proptest::option::of(1_u16..),
+        ) {
+            let options = Options { block_size, timeout_s, transfer_size, window_size };
+            let mut bytes = Vec::new();
+            options.emit(&mut bytes);
+            prop_assert_eq!(Options::parse(&bytes), Ok(options));
+        }
+    }
+}

@@ -1,0 +1,357 @@
+//! The end that gets the file: a user that reads, a server that is written to.
+
+use super::block::Block;
+use super::netascii::Decoder;
+use super::options::{Agreed, Options};
+use super::packet::{self, ErrorCode, Fault, Packet};
+use super::request::{Direction, Mode, Request};
+use super::timer::{Expiry, Timer};
+use super::{EVENTS_LIMIT, Event, Failure, OPTIONS_REFUSED, Opening, Settings, Stray};
+use crate::cx::Cx;
+use crate::meter::Counter;
+use crate::time::Instant;
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+
+/// A receiver stays for so many waits after its last acknowledgment, in case that is lost.
+const DALLY_WAITS: u32 = 3;
+
+const TOO_LONG: Fault =
+    Fault { code: ErrorCode::IllegalOperation, text: "The block is longer than was agreed." };
+
+/// Receives one file.
+#[derive(Debug)]
+pub struct Receiver {
+    state: State,
+    text: Option<Text>,
+    /// The other end's port, once it has answered.
+    peer: Option<u16>,
+    agreed: Agreed,
+    timer: Timer,
+    rcv_nxt: Block,
+    /// Blocks taken since the last acknowledgment.
+    unacknowledged: u16,
+    /// The sender knows that `rcv_nxt` is missing.
+    is_gap_told: bool,
+    owed_ack: Option<Block>,
+    /// When the acknowledgment left that the next block answers.
+    timed: Option<Instant>,
+    owed_error: Option<Vec<u8>>,
+    events: VecDeque<Event>,
+}
+
+#[derive(Debug)]
+enum State {
+    Opening(Opening),
+    Receiving,
+    /// Everything is here; the owner makes it safe.
+    Keeping,
+    /// The last acknowledgment is repeated for who has not heard it.
+    Dallying,
+    Ended,
+}
+
+/// A file whose lines end otherwise here than on the wire.
+#[derive(Debug, Default)]
+struct Text {
+    decoder: Decoder,
+    decoded: Vec<u8>,
+}
+
+impl Receiver {
+    /// Starts a user's transfer that reads `request.name`, or returns `None` if that makes no
+    /// request. The direction of the request is not looked at.
+    #[must_use]
+    pub fn of_user(request: &Request, settings: &Settings, now: Instant) -> Option<Self> {
+        let options = request.options.within_reason();
+        let asked = Request { direction: Direction::Read, options, ..request.clone() };
+        let opening = Opening::of_user(asked.emit()?, options);
+        let agreed = Options::default().agreed();
+        Some(Self::new(opening, request.mode, (None, agreed), settings, now))
+    }
+
+    /// Starts a server's answer to a request to write, from the user at `port`, by what
+    /// [`Options::grant`] has said.
+    #[must_use]
+    pub fn of_server(
+        mode: Mode,
+        port: u16,
+        granted: (Options, Agreed),
+        settings: &Settings,
+        now: Instant,
+    ) -> Self {
+        let (answer, agreed) = granted;
+        let datagram =
+            if answer.is_empty() { packet::ack(0).to_vec() } else { packet::option_ack(&answer) };
+        let opening = Opening::of_server(datagram);
+        let mut receiver = Self::new(opening, mode, (Some(port), agreed), settings, now);
+        receiver.timer.agree(agreed.timeout_s);
+        receiver
+    }
+
+    fn new(
+        opening: Opening,
+        mode: Mode,
+        (peer, agreed): (Option<u16>, Agreed),
+        settings: &Settings,
+        now: Instant,
+    ) -> Self {
+        Self {
+            state: State::Opening(opening),
+            text: (mode == Mode::Netascii).then(Text::default),
+            peer,
+            agreed,
+            timer: Timer::of_receiver(settings, now),
+            rcv_nxt: Block::FIRST,
+            unacknowledged: 0,
+            is_gap_told: false,
+            owed_ack: None,
+            timed: None,
+            owed_error: None,
+            events: VecDeque::new(),
+        }
+    }
+
+    /// Takes a datagram that came from `port` of the other end's host, and returns the next bytes
+    /// of the file that it brought, or none.
+    ///
+    /// # Errors
+    ///
+    /// It is of another transfer.
+    pub fn receive<'a>(
+        &'a mut self,
+        port: u16,
+        datagram: &'a [u8],
+        cx: &mut Cx<'_>,
+    ) -> Result<&'a [u8], Stray> {
+        if self.peer.is_some_and(|peer| peer != port) {
+            cx.meter.count(Counter::TftpErrors);
+            return Err(Stray);
+        }
+        match Packet::parse(datagram) {
+            None => cx.meter.count(Counter::TftpErrors),
+            Some(Packet::Data { block, data }) => return Ok(self.on_data(port, block, data, cx)),
+            Some(Packet::OptionAck(answer)) => self.on_option_ack(port, &answer, cx),
+            Some(Packet::Error { code, text }) => self.on_error(code, text),
+            Some(Packet::Ack(_)) => cx.meter.count(Counter::TftpIgnored),
+        }
+        Ok(&[])
+    }
+
+    fn on_error(&mut self, code: ErrorCode, text: &[u8]) {
+        if matches!(self.state, State::Opening(_) | State::Receiving) {
+            self.fail(Failure::Refused(code, text.to_vec()));
+        }
+    }
+
+    fn on_option_ack(&mut self, port: u16, answer: &Options, cx: &mut Cx<'_>) {
+        let asked = match &self.state {
+            State::Opening(Opening { asked: Some(asked), .. }) => *asked,
+            State::Receiving if self.rcv_nxt == Block::FIRST => {
+                // ACK 0 was lost.
+                self.owed_ack = Some(Block::default());
+                return cx.meter.count(Counter::TftpIgnored);
+            }
+            _ => return cx.meter.count(Counter::TftpIgnored),
+        };
+        self.peer = Some(port);
+        let Some(agreed) = asked.taken(answer) else { return self.abort(OPTIONS_REFUSED) };
+        self.agreed = agreed;
+        self.timer.agree(agreed.timeout_s);
+        self.opened(cx);
+        self.owed_ack = Some(Block::default());
+    }
+
+    fn opened(&mut self, cx: &mut Cx<'_>) {
+        self.state = State::Receiving;
+        self.timer.heard(self.timed.take().map(|sent_at| cx.now - sent_at), cx.now);
+        self.tell(Event::Opened(self.agreed));
+    }
+
+    fn on_data<'a>(
+        &'a mut self,
+        port: u16,
+        wire: u16,
+        data: &'a [u8],
+        cx: &mut Cx<'_>,
+    ) -> &'a [u8] {
+        if let State::Opening(_) = self.state {
+            if wire != Block::FIRST.to_wire() {
+                cx.meter.count(Counter::TftpIgnored);
+                return &[];
+            }
+            // A user whose options get no answer has none.
+            self.peer = Some(port);
+            self.opened(cx);
+        }
+        if wire != self.rcv_nxt.to_wire() || !matches!(self.state, State::Receiving) {
+            self.on_other_block(wire, cx);
+            return &[];
+        }
+        let block_size = usize::from(self.agreed.block_size);
+        if data.len() > block_size {
+            self.abort(TOO_LONG);
+            return &[];
+        }
+        self.take_block(data.len() < block_size, cx);
+        let is_last = matches!(self.state, State::Keeping);
+        match &mut self.text {
+            None => data,
+            Some(text) => text.decode(data, is_last),
+        }
+    }
+
+    /// Counts the block that was awaited.
+    fn take_block(&mut self, is_last: bool, cx: &mut Cx<'_>) {
+        cx.meter.count(Counter::TftpBlocksIn);
+        self.timer.heard(self.timed.take().map(|sent_at| cx.now - sent_at), cx.now);
+        self.rcv_nxt = self.rcv_nxt.next();
+        self.is_gap_told = false;
+        self.unacknowledged = self.unacknowledged.saturating_add(1);
+        if is_last {
+            self.state = State::Keeping;
+            self.owed_ack = None;
+            self.timer.stop();
+            return self.tell(Event::Received);
+        }
+        self.timer.start(cx.now);
+        if self.unacknowledged >= self.agreed.window_size {
+            self.owed_ack = Some(self.rcv_nxt.previous());
+        }
+    }
+
+    /// A block that is not the next one: an old one, or one behind a gap.
+    fn on_other_block(&mut self, wire: u16, cx: &mut Cx<'_>) {
+        cx.meter.count(Counter::TftpIgnored);
+        let last = self.rcv_nxt.previous();
+        let is_ahead = self.rcv_nxt.at_or_behind(wire).0 - self.rcv_nxt.0 < 32_768;
+        match self.state {
+            // Our acknowledgment was lost. If blocks have been taken since, one of them is still to
+            // be acknowledged with its window, and this would send the sender back for nothing.
+            State::Receiving | State::Dallying
+                if wire == last.to_wire() && self.unacknowledged == 0 =>
+            {
+                self.owed_ack = Some(last);
+            }
+            // RFC 7440 §4: what came before the gap is acknowledged, once.
+            State::Receiving if is_ahead && !self.is_gap_told => {
+                self.is_gap_told = true;
+                self.owed_ack = Some(last);
+            }
+            _ => {}
+        }
+    }
+
+    /// Says that the file is safe: the sender is told that it has arrived.
+    pub fn keep(&mut self, cx: &mut Cx<'_>) {
+        if let State::Keeping = self.state {
+            self.state = State::Dallying;
+            self.unacknowledged = 0;
+            self.owed_ack = Some(self.rcv_nxt.previous());
+            self.timer.dally(DALLY_WAITS, cx.now);
+            self.tell(Event::Complete);
+        }
+    }
+
+    /// Ends the transfer by an ERROR: the file cannot be kept.
+    pub fn abort(&mut self, fault: Fault) {
+        if !matches!(self.state, State::Dallying | State::Ended) {
+            self.owed_error = self.peer.map(|_| fault.emit());
+            self.fail(Failure::Aborted(fault));
+        }
+    }
+
+    /// Appends the next datagram to `out` and returns its length; call until there is none.
+    pub fn transmit(&mut self, out: &mut Vec<u8>, cx: &mut Cx<'_>) -> Option<usize> {
+        if let Some(error) = self.owed_error.take() {
+            out.extend_from_slice(&error);
+            return Some(error.len());
+        }
+        if let State::Opening(opening) = &mut self.state {
+            if !core::mem::take(&mut opening.is_owed) {
+                return None;
+            }
+            out.extend_from_slice(&opening.datagram);
+            let len = opening.datagram.len();
+            self.timer.start(cx.now);
+            return Some(len);
+        }
+        let block = self.owed_ack.take()?;
+        out.extend_from_slice(&packet::ack(block.to_wire()));
+        self.unacknowledged = 0;
+        if let State::Receiving = self.state {
+            self.timed = Some(cx.now);
+            self.timer.start(cx.now);
+        }
+        Some(packet::HEADER_LEN)
+    }
+
+    /// Returns the port of the other end, once it is known.
+    #[must_use]
+    pub const fn peer_port(&self) -> Option<u16> {
+        self.peer
+    }
+
+    /// Returns when [`Self::timeout`] is due.
+    #[must_use]
+    pub const fn deadline(&self) -> Option<Instant> {
+        self.timer.deadline()
+    }
+
+    /// Repeats what was not answered in time, or gives up.
+    pub fn timeout(&mut self, cx: &mut Cx<'_>) {
+        let expiry = self.timer.expire(cx.now);
+        if expiry == Expiry::NotYet {
+            return;
+        }
+        match &mut self.state {
+            State::Dallying => self.state = State::Ended,
+            State::Opening(_) if expiry == Expiry::GiveUp => self.fail(Failure::NoAnswer),
+            State::Receiving if expiry == Expiry::GiveUp => self.fail(Failure::Silence),
+            State::Opening(opening) => {
+                opening.is_owed = true;
+                cx.meter.count(Counter::TftpTimeouts);
+            }
+            State::Receiving => {
+                self.timed = None;
+                self.owed_ack = Some(self.rcv_nxt.previous());
+                cx.meter.count(Counter::TftpTimeouts);
+            }
+            State::Keeping | State::Ended => {}
+        }
+    }
+
+    /// Returns the next news.
+    pub fn event(&mut self) -> Option<Event> {
+        self.events.pop_front()
+    }
+
+    /// Returns whether nothing more will happen.
+    #[must_use]
+    pub fn is_over(&self) -> bool {
+        matches!(self.state, State::Ended) && self.owed_error.is_none()
+    }
+
+    fn fail(&mut self, failure: Failure) {
+        self.state = State::Ended;
+        self.owed_ack = None;
+        self.timer.stop();
+        self.tell(Event::Failed(failure));
+    }
+
+    fn tell(&mut self, event: Event) {
+        debug_assert!(self.events.len() < EVENTS_LIMIT, "one opening, one end");
+        self.events.push_back(event);
+    }
+}
+
+impl Text {
+    fn decode(&mut self, netascii: &[u8], is_last: bool) -> &[u8] {
+        self.decoded.clear();
+        self.decoder.decode(netascii, &mut self.decoded);
+        if is_last {
+            self.decoder.finish(&mut self.decoded);
+        }
+        &self.decoded
+    }
+}

@@ -1,0 +1,187 @@
+//! The first packet: which file, which way, as what (RFC 1350 §5).
+
+use super::options::Options;
+use super::packet::{ErrorCode, Fault, OP_READ, OP_WRITE, take_u16};
+use alloc::vec::Vec;
+
+/// Bytes of the longest request (RFC 2347).
+pub const REQUEST_MAX_LEN: usize = 512;
+
+/// Which way the file goes, from the user's side.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Direction {
+    /// From the server (RRQ).
+    Read,
+    /// To the server (WRQ).
+    Write,
+}
+
+/// What the bytes of a file stand for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// Text: a line ends with CR LF on the wire, and with LF in the file.
+    Netascii,
+    /// Bytes as they are.
+    Octet,
+}
+
+/// A request for a transfer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Request {
+    /// Which way.
+    pub direction: Direction,
+    /// The file's name: any bytes but NUL, at least one.
+    pub name: Vec<u8>,
+    /// As what.
+    pub mode: Mode,
+    /// What the user asks for beside.
+    pub options: Options,
+}
+
+/// Why a datagram is no request that can be served.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RequestError {
+    /// It is another packet, or cut short: nothing is answered.
+    NoRequest,
+    /// It is a request, and this is its answer.
+    Refused(Fault),
+}
+
+const MALFORMED: Fault =
+    Fault { code: ErrorCode::IllegalOperation, text: "The request cannot be read." };
+// RFC 1123 §4.2.2.1: mail SHOULD NOT be supported.
+const MAIL: Fault = Fault { code: ErrorCode::NoSuchUser, text: "No mail is taken by TFTP." };
+const UNKNOWN_MODE: Fault =
+    Fault { code: ErrorCode::IllegalOperation, text: "Modes are netascii and octet." };
+
+impl Request {
+    /// Reads a request.
+    ///
+    /// # Errors
+    ///
+    /// What is no request, and what is one that nobody serves.
+    pub fn parse(datagram: &[u8]) -> Result<Self, RequestError> {
+        let (op, rest) = take_u16(datagram).ok_or(RequestError::NoRequest)?;
+        let direction = match op {
+            OP_READ => Direction::Read,
+            OP_WRITE => Direction::Write,
+            _ => return Err(RequestError::NoRequest),
+        };
+        let malformed = RequestError::Refused(MALFORMED);
+        let (name, rest) = next_string(rest).ok_or(malformed)?;
+        let (mode, rest) = next_string(rest).ok_or(malformed)?;
+        let mode = match mode.to_ascii_lowercase().as_slice() {
+            b"netascii" => Mode::Netascii,
+            // "binary" is what some clients of before RFC 1350 say.
+            b"octet" | b"binary" => Mode::Octet,
+            b"mail" => return Err(RequestError::Refused(MAIL)),
+            _ => return Err(RequestError::Refused(UNKNOWN_MODE)),
+        };
+        if name.is_empty() {
+            return Err(malformed);
+        }
+        // Options that cannot be read are none: some clients pad their requests.
+        let options = Options::parse(rest).unwrap_or_default();
+        Ok(Self { direction, name: name.to_vec(), mode, options })
+    }
+
+    /// Returns the packet, or `None` if the name is empty, holds a NUL or is too long for a
+    /// request of [`REQUEST_MAX_LEN`].
+    #[must_use]
+    pub fn emit(&self) -> Option<Vec<u8>> {
+        if self.name.is_empty() || self.name.contains(&0) {
+            return None;
+        }
+        let op = match self.direction {
+            Direction::Read => OP_READ,
+            Direction::Write => OP_WRITE,
+        };
+        let mut packet = op.to_be_bytes().to_vec();
+        packet.extend_from_slice(&self.name);
+        packet.push(0);
+        packet.extend_from_slice(match self.mode {
+            Mode::Netascii => b"netascii\0",
+            Mode::Octet => b"octet\0",
+        });
+        self.options.emit(&mut packet);
+        (packet.len() <= REQUEST_MAX_LEN).then_some(packet)
+    }
+}
+
+/// Splits a string and its NUL off the front.
+pub(super) fn next_string(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
+    let end = bytes.iter().position(|&byte| byte == 0)?;
+    let (string, rest) = bytes.split_at_checked(end)?;
+    Some((string, rest.get(1..)?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn a_request_is_read_in_any_case_of_its_mode() {
+        let request = Request::parse(b"\0\x01boot/kernel\0OcTeT\0tsize\x000\0").unwrap();
+        assert_eq!(request.direction, Direction::Read);
+        assert_eq!(request.name, b"boot/kernel");
+        assert_eq!(request.mode, Mode::Octet);
+        assert_eq!(request.options.transfer_size, Some(0));
+    }
+
+    #[test]
+    fn mail_is_refused_with_a_reason() {
+        let told = Request::parse(b"\0\x02someone\0mail\0").unwrap_err();
+        assert_eq!(told, RequestError::Refused(MAIL));
+    }
+
+    #[test]
+    fn what_is_no_request_is_not_answered() {
+        for datagram in [&b""[..], b"\0", b"\0\x03\0\x01", b"\x01\0a\0octet\0"] {
+            assert_eq!(Request::parse(datagram), Err(RequestError::NoRequest));
+        }
+    }
+
+    #[test]
+    fn padding_behind_the_mode_is_no_option() {
+        let request = Request::parse(b"\0\x01a\0octet\0\0\0\0").unwrap();
+        assert!(request.options.is_empty());
+    }
+
+    #[test]
+    fn a_name_that_does_not_fit_into_a_request_makes_none() {
+        let options = Options::default();
+        let request = |name: Vec<u8>| Request {
+            direction: Direction::Read,
+            name,
+            mode: Mode::Octet,
+            options,
+        };
+        assert_eq!(request(alloc::vec![b'a'; REQUEST_MAX_LEN]).emit(), None);
+        assert_eq!(request(b"a\0b".to_vec()).emit(), None);
+        assert_eq!(request(Vec::new()).emit(), None);
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_read_without_harm(datagram in proptest::collection::vec(any::<u8>(), 0..64)) {
+            let _ = Request::parse(&datagram);
+        }
+
+        #[test]
+        fn a_request_comes_back_from_the_wire(
+            name in proptest::collection::vec(1_u8.., 1..100),
+            is_read: bool,
+            is_text: bool,
+            window_size in proptest::option::of(1_u16..),
+        ) {
+            let request = Request {
+                direction: if is_read { Direction::Read } else { Direction::Write },
+                name,
+                mode: if is_text { Mode::Netascii } else { Mode::Octet },
+                options: Options { window_size, ..Options::default() },
+            };
+            prop_assert_eq!(Request::parse(&request.emit().unwrap()), Ok(request));
+        }
+    }
+}

@@ -1,0 +1,365 @@
+//! The end that has the file: a user that writes, a server that is read.
+
+use super::block::Block;
+use super::options::{Agreed, Options};
+use super::packet::{self, Fault, Packet};
+use super::request::{Direction, Mode, Request};
+use super::timer::{Expiry, Timer};
+use super::{EVENTS_LIMIT, Event, Failure, OPTIONS_REFUSED, Opening, Settings, Stray, netascii};
+use crate::cx::Cx;
+use crate::meter::Counter;
+use crate::time::Instant;
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+
+/// Bytes that a sender takes in any case, however small its window.
+const BUFFER_MIN: usize = 65_536;
+
+/// Sends one file.
+#[derive(Debug)]
+pub struct Sender {
+    state: State,
+    mode: Mode,
+    /// The other end's port, once it has answered.
+    peer: Option<u16>,
+    agreed: Agreed,
+    timer: Timer,
+    /// The file from `snd_una` on, as far as it was given, behind `released` bytes that are done.
+    buffer: Vec<u8>,
+    released: usize,
+    /// Nothing of the file follows the buffer.
+    is_finished: bool,
+    /// The first block that is not acknowledged.
+    snd_una: Block,
+    /// The next one to be sent.
+    snd_nxt: Block,
+    /// The first one that was never sent.
+    snd_max: Block,
+    /// The block for which a repeated acknowledgment has been believed.
+    rewound_for: Option<Block>,
+    /// The last block that was sent for the first time, and when.
+    timed: Option<(Block, Instant)>,
+    owed_error: Option<Vec<u8>>,
+    events: VecDeque<Event>,
+}
+
+#[derive(Debug)]
+enum State {
+    Opening(Opening),
+    Sending,
+    Ended,
+}
+
+impl Sender {
+    /// Starts a user's transfer that writes `request.name`, or returns `None` if that makes no
+    /// request. The direction of the request is not looked at.
+    #[must_use]
+    pub fn of_user(request: &Request, settings: &Settings, now: Instant) -> Option<Self> {
+        let options = request.options.within_reason();
+        let asked = Request { direction: Direction::Write, options, ..request.clone() };
+        let opening = Opening::of_user(asked.emit()?, options);
+        let agreed = Options::default().agreed();
+        Some(Self::new(State::Opening(opening), request.mode, (None, agreed), settings, now))
+    }
+
+    /// Starts a server's answer to a request to read, from the user at `port`, by what
+    /// [`Options::grant`] has said.
+    #[must_use]
+    pub fn of_server(
+        mode: Mode,
+        port: u16,
+        granted: (Options, Agreed),
+        settings: &Settings,
+        now: Instant,
+    ) -> Self {
+        let (answer, agreed) = granted;
+        let state = if answer.is_empty() {
+            State::Sending
+        } else {
+            State::Opening(Opening::of_server(packet::option_ack(&answer)))
+        };
+        let mut sender = Self::new(state, mode, (Some(port), agreed), settings, now);
+        sender.timer.agree(agreed.timeout_s);
+        if answer.is_empty() {
+            sender.tell(Event::Opened(agreed));
+        }
+        sender
+    }
+
+    fn new(
+        state: State,
+        mode: Mode,
+        (peer, agreed): (Option<u16>, Agreed),
+        settings: &Settings,
+        now: Instant,
+    ) -> Self {
+        Self {
+            state,
+            mode,
+            peer,
+            agreed,
+            timer: Timer::of_sender(settings, now),
+            buffer: Vec::new(),
+            released: 0,
+            is_finished: false,
+            snd_una: Block::FIRST,
+            snd_nxt: Block::FIRST,
+            snd_max: Block::FIRST,
+            rewound_for: None,
+            timed: None,
+            owed_error: None,
+            events: VecDeque::new(),
+        }
+    }
+
+    /// Returns how many bytes of the file it would take now.
+    #[must_use]
+    pub fn room(&self) -> usize {
+        if self.is_finished || matches!(self.state, State::Ended) {
+            return 0;
+        }
+        let limit = self.window_bytes().saturating_mul(2).max(BUFFER_MIN);
+        limit.saturating_sub(self.buffered())
+    }
+
+    /// Takes the next bytes of the file, at most [`Self::room`], and returns how many.
+    pub fn write(&mut self, bytes: &[u8]) -> usize {
+        let count = bytes.len().min(self.room());
+        let taken = bytes.get(..count).unwrap_or_default();
+        match self.mode {
+            Mode::Octet => self.buffer.extend_from_slice(taken),
+            Mode::Netascii => netascii::encode(taken, &mut self.buffer),
+        }
+        count
+    }
+
+    /// Says that the file ends here.
+    pub fn finish(&mut self) {
+        self.is_finished = true;
+    }
+
+    /// Ends the transfer by an ERROR.
+    pub fn abort(&mut self, fault: Fault) {
+        if !matches!(self.state, State::Ended) {
+            self.owed_error = self.peer.map(|_| fault.emit());
+            self.fail(Failure::Aborted(fault));
+        }
+    }
+
+    /// Takes a datagram that came from `port` of the other end's host.
+    ///
+    /// # Errors
+    ///
+    /// It is of another transfer.
+    pub fn receive(&mut self, port: u16, datagram: &[u8], cx: &mut Cx<'_>) -> Result<(), Stray> {
+        if self.peer.is_some_and(|peer| peer != port) {
+            cx.meter.count(Counter::TftpErrors);
+            return Err(Stray);
+        }
+        let Some(packet) = Packet::parse(datagram) else {
+            cx.meter.count(Counter::TftpErrors);
+            return Ok(());
+        };
+        match (&self.state, packet) {
+            (State::Ended, _) => {}
+            (_, Packet::Error { code, text }) => {
+                self.fail(Failure::Refused(code, text.to_vec()));
+            }
+            (State::Opening(_), Packet::Ack(0)) => self.opened(port, None, cx),
+            (State::Opening(_), Packet::OptionAck(answer)) => self.opened(port, Some(answer), cx),
+            (State::Sending, Packet::Ack(block)) => self.on_ack(block, cx),
+            _ => cx.meter.count(Counter::TftpIgnored),
+        }
+        Ok(())
+    }
+
+    /// The other end has answered the opening, with options or with ACK 0.
+    fn opened(&mut self, port: u16, answer: Option<Options>, cx: &mut Cx<'_>) {
+        let State::Opening(opening) = &self.state else { return };
+        match (opening.asked, answer) {
+            // A server's OACK is answered by ACK 0 alone.
+            (None, Some(_)) => return cx.meter.count(Counter::TftpIgnored),
+            (None, None) => {}
+            (Some(asked), answer) => {
+                self.peer = Some(port);
+                let Some(agreed) = asked.taken(&answer.unwrap_or_default()) else {
+                    return self.abort(OPTIONS_REFUSED);
+                };
+                self.agreed = agreed;
+                self.timer.agree(agreed.timeout_s);
+            }
+        }
+        self.state = State::Sending;
+        self.timer.heard(self.timed.take().map(|(_, sent_at)| cx.now - sent_at), cx.now);
+        self.timer.stop();
+        self.tell(Event::Opened(self.agreed));
+    }
+
+    fn on_ack(&mut self, wire: u16, cx: &mut Cx<'_>) {
+        let block = self.snd_una.previous().at_or_behind(wire);
+        if block < self.snd_una {
+            return self.on_repeated_ack(cx);
+        }
+        if block >= self.snd_max {
+            return cx.meter.count(Counter::TftpIgnored);
+        }
+        let timed = self.timed.take_if(|(timed, _)| *timed == block);
+        self.timer.heard(timed.map(|(_, sent_at)| cx.now - sent_at), cx.now);
+        self.timer.stop();
+        let bytes = self.offset_of(block.next());
+        if bytes > self.buffered() {
+            self.state = State::Ended;
+            return self.tell(Event::Complete);
+        }
+        self.release(bytes);
+        self.snd_una = block.next();
+        // RFC 7440 §4: what is behind the acknowledged block is sent again, if it was sent at all.
+        self.snd_nxt = self.snd_una;
+    }
+
+    /// The block before `snd_una` has been acknowledged again.
+    fn on_repeated_ack(&mut self, cx: &mut Cx<'_>) {
+        let was_sent = self.snd_nxt > self.snd_una;
+        let is_new = self.rewound_for != Some(self.snd_una);
+        // RFC 1123 §4.2.3.1: in lock step a block is sent again by the timer alone.
+        if self.agreed.window_size == 1 || !was_sent || !is_new {
+            return cx.meter.count(Counter::TftpIgnored);
+        }
+        self.rewound_for = Some(self.snd_una);
+        self.timer.heard(None, cx.now);
+        self.rewind();
+    }
+
+    /// Goes back to the first block that is not acknowledged.
+    fn rewind(&mut self) {
+        self.snd_nxt = self.snd_una;
+        self.timed = None;
+    }
+
+    fn release(&mut self, bytes: usize) {
+        self.released += bytes;
+        if self.released >= self.buffer.len() {
+            self.buffer.clear();
+            self.released = 0;
+        } else if self.released > self.buffer.len() / 2 {
+            self.buffer.drain(..self.released);
+            self.released = 0;
+        }
+    }
+
+    /// Appends the next datagram to `out` and returns its length; call until there is none.
+    ///
+    /// Those of one window that are full have one length, so that a kernel which cuts datagrams
+    /// out of a long buffer can be given many at once.
+    pub fn transmit(&mut self, out: &mut Vec<u8>, cx: &mut Cx<'_>) -> Option<usize> {
+        if let Some(error) = self.owed_error.take() {
+            out.extend_from_slice(&error);
+            return Some(error.len());
+        }
+        match &mut self.state {
+            State::Opening(opening) if opening.is_owed => {
+                opening.is_owed = false;
+                out.extend_from_slice(&opening.datagram);
+                let len = opening.datagram.len();
+                self.timer.start(cx.now);
+                Some(len)
+            }
+            State::Sending => self.transmit_block(out, cx),
+            State::Opening(_) | State::Ended => None,
+        }
+    }
+
+    fn transmit_block(&mut self, out: &mut Vec<u8>, cx: &mut Cx<'_>) -> Option<usize> {
+        let block = self.snd_nxt;
+        let is_in_window = block.0 - self.snd_una.0 < u64::from(self.agreed.window_size);
+        let data = self.data_of(block).filter(|_| is_in_window)?;
+        let len = packet::HEADER_LEN + data.len();
+        packet::put_data_header(out, block.to_wire());
+        out.extend_from_slice(data);
+        cx.meter.count(Counter::TftpBlocksOut);
+        if block < self.snd_max {
+            cx.meter.count(Counter::TftpRetransmissions);
+        } else {
+            self.snd_max = block.next();
+            self.timed = Some((block, cx.now));
+            if block == self.snd_una {
+                self.timer.awake(cx.now);
+            }
+        }
+        self.snd_nxt = block.next();
+        self.timer.start(cx.now);
+        Some(len)
+    }
+
+    /// Returns what is in `block`, if so much of the file is there.
+    fn data_of(&self, block: Block) -> Option<&[u8]> {
+        let rest = self.buffer.get(self.released..)?.get(self.offset_of(block)..)?;
+        let full = rest.get(..self.agreed.block_size.into());
+        full.or(self.is_finished.then_some(rest))
+    }
+
+    /// Returns the port of the other end, once it is known.
+    #[must_use]
+    pub const fn peer_port(&self) -> Option<u16> {
+        self.peer
+    }
+
+    /// Returns when [`Self::timeout`] is due.
+    #[must_use]
+    pub const fn deadline(&self) -> Option<Instant> {
+        self.timer.deadline()
+    }
+
+    /// Repeats what was not answered in time, or gives up.
+    pub fn timeout(&mut self, cx: &mut Cx<'_>) {
+        match self.timer.expire(cx.now) {
+            Expiry::NotYet => return,
+            Expiry::GiveUp => {
+                let was_opening = matches!(self.state, State::Opening(_));
+                return self.fail(if was_opening { Failure::NoAnswer } else { Failure::Silence });
+            }
+            Expiry::Repeat => cx.meter.count(Counter::TftpTimeouts),
+        }
+        match &mut self.state {
+            State::Opening(opening) => opening.is_owed = true,
+            State::Sending => self.rewind(),
+            State::Ended => {}
+        }
+    }
+
+    /// Returns the next news.
+    pub fn event(&mut self) -> Option<Event> {
+        self.events.pop_front()
+    }
+
+    /// Returns whether nothing more will happen.
+    #[must_use]
+    pub fn is_over(&self) -> bool {
+        matches!(self.state, State::Ended) && self.owed_error.is_none()
+    }
+
+    fn fail(&mut self, failure: Failure) {
+        self.state = State::Ended;
+        self.timer.stop();
+        self.tell(Event::Failed(failure));
+    }
+
+    fn tell(&mut self, event: Event) {
+        debug_assert!(self.events.len() < EVENTS_LIMIT, "one opening, one end");
+        self.events.push_back(event);
+    }
+
+    fn window_bytes(&self) -> usize {
+        usize::from(self.agreed.window_size) * usize::from(self.agreed.block_size)
+    }
+
+    fn buffered(&self) -> usize {
+        self.buffer.len() - self.released
+    }
+
+    /// Returns how far behind `snd_una` a block begins, in bytes.
+    fn offset_of(&self, block: Block) -> usize {
+        let blocks = usize::try_from(block.0 - self.snd_una.0).unwrap_or(usize::MAX);
+        blocks.saturating_mul(self.agreed.block_size.into())
+    }
+}

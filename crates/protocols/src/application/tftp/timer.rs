@@ -1,0 +1,124 @@
+//! When a packet is sent again: a timer on the measured round trip (RFC 1123 §4.2.3.2).
+//!
+//! The estimate and its variation are Jacobson's, as TCP has them (RFC 6298), with a lower bound of
+//! 20 ms: the far side of a transfer in lock step has nothing to delay its answers for. What was
+//! sent twice is not measured (Karn), and each repetition doubles the wait. A timeout that both ends
+//! agreed to (RFC 2349) takes the place of all that.
+
+use super::Settings;
+use crate::time::{Duration, Instant};
+
+const FIRST: Duration = Duration::from_secs(1);
+const LEAST: Duration = Duration::from_millis(20);
+const MOST: Duration = Duration::from_secs(8);
+
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Timer {
+    patience: Duration,
+    /// Waits of the sender before a receiver speaks up: one of the two is to be first.
+    factor: u32,
+    agreed: Option<Duration>,
+    /// The smoothed round trip and its variation.
+    round_trip: Option<(Duration, Duration)>,
+    doublings: u32,
+    due: Option<Instant>,
+    /// When something was heard last that moved the transfer on.
+    heard_at: Instant,
+}
+
+/// What a timer that has run out means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Expiry {
+    /// It has not.
+    NotYet,
+    /// What was sent last is sent again.
+    Repeat,
+    /// Nobody is there any more.
+    GiveUp,
+}
+
+impl Timer {
+    pub(super) const fn of_sender(settings: &Settings, now: Instant) -> Self {
+        Self::new(settings, 1, now)
+    }
+
+    pub(super) const fn of_receiver(settings: &Settings, now: Instant) -> Self {
+        Self::new(settings, 2, now)
+    }
+
+    const fn new(settings: &Settings, factor: u32, now: Instant) -> Self {
+        Self {
+            patience: settings.patience,
+            factor,
+            agreed: None,
+            round_trip: None,
+            doublings: 0,
+            due: None,
+            heard_at: now,
+        }
+    }
+
+    pub(super) fn agree(&mut self, timeout_s: Option<u8>) {
+        self.agreed = timeout_s.map(|seconds| Duration::from_secs(seconds.into()));
+    }
+
+    /// Something that asks for an answer has been sent.
+    pub(super) fn start(&mut self, now: Instant) {
+        let due = now + self.wait() * self.factor;
+        self.due = Some(due.min(self.heard_at + self.patience).max(now));
+    }
+
+    /// The silence so far was ours: there was nothing to send.
+    pub(super) const fn awake(&mut self, now: Instant) {
+        self.heard_at = now;
+    }
+
+    /// Runs out after so many waits, with nothing to repeat.
+    pub(super) fn dally(&mut self, waits: u32, now: Instant) {
+        self.due = Some(now + self.wait() * waits);
+    }
+
+    pub(super) fn stop(&mut self) {
+        self.due = None;
+    }
+
+    /// The transfer has moved on; `round_trip` is the time since the one packet that this answers.
+    pub(super) fn heard(&mut self, round_trip: Option<Duration>, now: Instant) {
+        self.heard_at = now;
+        self.doublings = 0;
+        let Some(sample) = round_trip else { return };
+        self.round_trip = Some(match self.round_trip {
+            None => (sample, sample / 2),
+            Some((smoothed, variation)) => {
+                let error = smoothed.abs_diff(sample);
+                ((smoothed * 7 + sample) / 8, (variation * 3 + error) / 4)
+            }
+        });
+    }
+
+    pub(super) const fn deadline(&self) -> Option<Instant> {
+        self.due
+    }
+
+    pub(super) fn expire(&mut self, now: Instant) -> Expiry {
+        if self.due.is_none_or(|due| now < due) {
+            return Expiry::NotYet;
+        }
+        self.due = None;
+        if now.since(self.heard_at) >= self.patience {
+            return Expiry::GiveUp;
+        }
+        self.doublings += 1;
+        Expiry::Repeat
+    }
+
+    /// Returns how long an answer may take.
+    fn wait(&self) -> Duration {
+        if let Some(agreed) = self.agreed {
+            return agreed;
+        }
+        let once = self.round_trip.map_or(FIRST, |(smoothed, variation)| smoothed + variation * 4);
+        let factor = 1_u32.checked_shl(self.doublings.min(10)).unwrap_or(1);
+        (once.max(LEAST) * factor).min(MOST)
+    }
+}

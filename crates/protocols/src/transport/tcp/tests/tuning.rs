@@ -1,0 +1,141 @@
+//! Buffers that grow while a connection is open.
+
+use super::*;
+
+const START: usize = 20_000;
+const LIMIT: usize = 1 << 20;
+const GROWING: Profile = Profile {
+    receive_window: ReceiveWindow::Tuned { start: START, limit: LIMIT },
+    send_limit: SendLimit::Tuned { start: START, limit: LIMIT },
+    ..Profile::BULK
+};
+
+/// Returns the bytes of the sender's and of the receiver's buffer.
+fn buffers(pair: &Pair, ids: (ConnectionId, ConnectionId)) -> (usize, usize) {
+    let (client, server) = (pair.client.status(ids.0), pair.server.status(ids.1));
+    (client.unwrap().send_buffer, server.unwrap().receive_buffer)
+}
+
+fn transfer(profile: Profile, len: usize) -> (Pair, (ConnectionId, ConnectionId)) {
+    let mut pair = Pair::new(1);
+    let ids = pair.connect(profile);
+    let data = pattern(len);
+    assert!(pair.transfer(Side::Client, ids, &data) == data);
+    (pair, ids)
+}
+
+#[test]
+fn both_buffers_grow_with_what_is_taken_and_not_beyond_their_limits() {
+    let (pair, ids) = transfer(GROWING, 8_000_000);
+    assert_eq!(buffers(&pair, ids), (LIMIT, LIMIT));
+    assert!(pair.lab.counted(Counter::TcpReceiveWindowsGrown) > 0);
+    assert!(pair.lab.counted(Counter::TcpSendBuffersGrown) > 0);
+    let scale = pair.trace[1].2.options.window_scale.unwrap();
+    let edge_max = pair.trace.iter().filter(|sent| sent.1 == Side::Server).skip(1);
+    let edge_max = edge_max.map(|sent| u32::from(sent.2.window) << scale).max().unwrap();
+    assert!(edge_max as usize > LIMIT / 2, "{edge_max}");
+}
+
+#[test]
+fn without_timestamps_they_grow_as_well() {
+    let (pair, ids) = transfer(Profile { timestamps: false, ..GROWING }, 8_000_000);
+    assert_eq!(buffers(&pair, ids), (LIMIT, LIMIT));
+}
+
+#[test]
+fn without_a_round_trip_from_the_handshake_they_grow_as_well() {
+    let mut pair = Pair::new(1);
+    // The first answer to the SYN is lost, so that neither end measures the handshake.
+    pair.fate = Box::new(|number, _, _| number != 2);
+    let ids = pair.connect(Profile { timestamps: false, ..GROWING });
+    let data = pattern(8_000_000);
+    assert!(pair.transfer(Side::Client, ids, &data) == data);
+    assert_eq!(buffers(&pair, ids).1, LIMIT);
+}
+
+#[test]
+fn without_a_scale_the_window_grows_to_what_its_field_can_say() {
+    let (pair, ids) = transfer(Profile { extensions: false, ..GROWING }, 4_000_000);
+    assert_eq!(buffers(&pair, ids).1, 0xFFFF);
+}
+
+#[test]
+fn a_slow_reader_keeps_its_window_small_however_fast_the_sender_is() {
+    let mut pair = Pair::new(1);
+    let ids = pair.connect(GROWING);
+    let data = pattern(500_000);
+    let (mut sent, mut read) = (0, 0);
+    while read < data.len() {
+        sent += pair.client.send(ids.0, &data[sent..]).unwrap();
+        pair.run(Duration::from_millis(5));
+        let got = pair.server.received(ids.1).unwrap();
+        let count = got.len().min(3000);
+        assert!(got[..count] == data[read..read + count]);
+        read += count;
+        pair.server.consume(ids.1, count).unwrap();
+        pair.output();
+    }
+    assert_eq!(buffers(&pair, ids).1, START);
+}
+
+#[test]
+fn a_reader_that_reads_all_now_and_then_is_slow_too() {
+    let mut pair = Pair::new(1);
+    let ids = pair.connect(GROWING);
+    let data = pattern(1_000_000);
+    let (mut sent, mut read) = (0, 0);
+    while read < data.len() {
+        sent += pair.client.send(ids.0, &data[sent..]).unwrap();
+        pair.run(Duration::from_millis(100));
+        read += pair.read_all(Side::Server, ids.1).len();
+        pair.output();
+    }
+    assert!(buffers(&pair, ids).1 <= 2 * START, "{:?}", buffers(&pair, ids));
+}
+
+#[test]
+fn what_a_person_types_never_grows_anything() {
+    let mut pair = Pair::new(1);
+    let ids = pair.connect(GROWING);
+    for _ in 0..2000 {
+        let data = pattern(50);
+        assert!(pair.transfer(Side::Client, ids, &data) == data);
+        pair.run(Duration::from_millis(20));
+    }
+    assert_eq!(buffers(&pair, ids), (START, START));
+    assert!(pair.server.table.get(ids.1).unwrap().tuning.is_none());
+}
+
+#[test]
+fn a_host_whose_buffers_have_grown_enough_lets_none_grow_further() {
+    let mut pair = Pair::new(1);
+    pair.client.set_growth_max(10_000);
+    pair.server.set_growth_max(10_000);
+    let ids = pair.connect(GROWING);
+    let data = pattern(4_000_000);
+    assert!(pair.transfer(Side::Client, ids, &data) == data);
+    assert_eq!(buffers(&pair, ids), (START + 10_000, START + 10_000));
+    assert!(pair.lab.counted(Counter::TcpGrowthRefused) > 0);
+}
+
+#[test]
+fn what_a_connection_has_grown_by_comes_back_when_it_has_gone() {
+    let (mut pair, ids) = transfer(GROWING, 8_000_000);
+    assert_eq!(pair.server.table.growth(), LIMIT - START);
+    pair.client.abort(ids.0, &mut pair.lab.cx()).unwrap();
+    pair.client.release(ids.0);
+    pair.drive();
+    pair.server.release(ids.1);
+    assert_eq!((pair.client.table.growth(), pair.server.table.growth()), (0, 0));
+}
+
+#[test]
+fn a_fixed_size_stays_what_it_is() {
+    let profile = Profile {
+        receive_window: ReceiveWindow::Bytes(START),
+        send_limit: SendLimit::Bytes(START),
+        ..Profile::BULK
+    };
+    let (pair, ids) = transfer(profile, 1_000_000);
+    assert_eq!(buffers(&pair, ids), (START, START));
+}

@@ -1,0 +1,68 @@
+//! The cable between a host and its IMP: each bit is handed over by a handshake.
+
+use protocols::time::Duration;
+
+/// A bit's price as its handshake has it: what the two ends need, and what the cable adds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cable {
+    ends_ns: u64,
+    foot_ns: u64,
+}
+
+/// Host to IMP: a two-way handshake (RFC 594, II).
+const HOST_TO_IMP: Cable = Cable { ends_ns: 2_225, foot_ns: 3 };
+/// IMP to host: a four-way handshake, so the cable counts twice (RFC 594, II).
+const IMP_TO_HOST: Cable = Cable { ends_ns: 1_350, foot_ns: 6 };
+/// A bit at 100 kbit/s.
+const BEFORE_NS: u64 = 10_000;
+
+impl Cable {
+    /// Returns the time of a bit over `feet` of cable.
+    #[must_use]
+    pub const fn bit_ns(&self, feet: u64) -> u64 {
+        self.ends_ns + self.foot_ns * feet
+    }
+}
+
+/// A host's interface, both ways.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Interface {
+    /// Nanoseconds of a bit from host to IMP.
+    pub to_imp_ns: u64,
+    /// Nanoseconds of a bit from IMP to host.
+    pub to_host_ns: u64,
+}
+
+impl Interface {
+    /// Interfaces as they were before, at 100 kbit/s.
+    pub const BEFORE: Self = Self { to_imp_ns: BEFORE_NS, to_host_ns: BEFORE_NS };
+
+    /// Returns a distant interface with `feet` of cable.
+    #[must_use]
+    pub const fn distant(feet: u64) -> Self {
+        Self { to_imp_ns: HOST_TO_IMP.bit_ns(feet), to_host_ns: IMP_TO_HOST.bit_ns(feet) }
+    }
+
+    /// Returns the time of `bits` from host to IMP.
+    #[must_use]
+    pub const fn to_imp(&self, bits: u64) -> Duration {
+        Duration::from_nanos(self.to_imp_ns * bits)
+    }
+
+    /// Returns the time of `bits` from IMP to host.
+    #[must_use]
+    pub const fn to_host(&self, bits: u64) -> Duration {
+        Duration::from_nanos(self.to_host_ns * bits)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_foot_of_cable_costs_the_four_way_handshake_twice_as_much() {
+        let (short, long) = (Interface::distant(0), Interface::distant(1000));
+        assert_eq!(long.to_host_ns - short.to_host_ns, 2 * (long.to_imp_ns - short.to_imp_ns));
+    }
+}

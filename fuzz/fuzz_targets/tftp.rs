@@ -1,0 +1,88 @@
+//! Requests, and a script of datagrams to both ends of a transfer: what is sent fits what was
+//! agreed, and the receiver's file is the sender's as far as it goes when they are joined.
+#![no_main]
+
+use fuzz::bench::Bench;
+use fuzz::corpus::plant;
+use fuzz::script::Script;
+use libfuzzer_sys::fuzz_target;
+use protocols::application::tftp::{
+    Direction, Event, HEADER_LEN, Limits, Mode, Options, Receiver, Request, Sender, Settings,
+};
+
+const PORT: u16 = 2000;
+
+fuzz_target!(init: plant(&seeds()), |input: &[u8]| {
+    // What can be read and fits into a request can be written, and is the same when read again.
+    if let Ok(request) = Request::parse(input)
+        && let Some(packet) = request.emit()
+    {
+        assert_eq!(Request::parse(&packet), Ok(request));
+    }
+    let mut script = Script(input);
+    let options = Options {
+        block_size: Some(8 + u16::from(script.byte().unwrap_or(0))),
+        window_size: Some(1 + u16::from(script.byte().unwrap_or(0))),
+        ..Options::default()
+    };
+    let mut bench = Bench::default();
+    let settings = Settings::default();
+    let now = bench.cx().now;
+    let granted = options.grant(&Limits::default(), None);
+    let request = Request { direction: Direction::Read, name: b"f".to_vec(), mode: Mode::Octet, options };
+    let mut receiver = Receiver::of_user(&request, &settings, now).unwrap();
+    let mut sender = Sender::of_server(Mode::Octet, PORT, granted, &settings, now);
+    let (mut given, mut got, mut out) = (Vec::new(), Vec::new(), Vec::new());
+    let mut is_honest = true;
+    while let Some(verb) = script.byte() {
+        match verb & 7 {
+            0 | 1 => {
+                let piece = script.piece(usize::from(verb)).to_vec();
+                let count = sender.write(&piece);
+                given.extend_from_slice(&piece[..count]);
+            }
+            2 => sender.finish(),
+            3 => bench.advance_to(sender.deadline()),
+            4 => bench.advance_to(receiver.deadline()),
+            5 => {
+                is_honest = false;
+                let piece = script.piece(usize::from(verb >> 3)).to_vec();
+                let _ = sender.receive(PORT, &piece, &mut bench.cx());
+                if let Ok(data) = receiver.receive(PORT, &piece, &mut bench.cx()) {
+                    got.extend_from_slice(data);
+                }
+            }
+            // The network: one datagram each way, or a lost one.
+            lossy => {
+                out.clear();
+                if sender.transmit(&mut out, &mut bench.cx()).is_some() && lossy == 6 {
+                    assert!(out.len() <= HEADER_LEN + 263);
+                    if let Ok(data) = receiver.receive(PORT, &out, &mut bench.cx()) {
+                        got.extend_from_slice(data);
+                    }
+                }
+                out.clear();
+                if receiver.transmit(&mut out, &mut bench.cx()).is_some() && lossy == 6 {
+                    let _ = sender.receive(PORT, &out, &mut bench.cx());
+                }
+            }
+        }
+        sender.timeout(&mut bench.cx());
+        receiver.timeout(&mut bench.cx());
+        while let Some(event) = receiver.event() {
+            if event == Event::Received {
+                receiver.keep(&mut bench.cx());
+            }
+        }
+        while sender.event().is_some() {}
+    }
+    assert!(!is_honest || given.starts_with(&got));
+});
+
+fn seeds() -> Vec<Vec<u8>> {
+    vec![
+        b"\0\x01boot/kernel\0octet\0blksize\x001428\0windowsize\x0016\0".to_vec(),
+        b"\0\x02text\0netascii\0".to_vec(),
+        vec![8, 4, 48, 1, 2, 3, 4, 5, 6, 7, 8, 2, 6, 6, 6, 6, 6, 6],
+    ]
+}
