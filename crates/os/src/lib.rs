@@ -13,7 +13,11 @@ pub mod batch;
 pub mod checksum;
 pub mod clock;
 #[cfg(target_os = "linux")]
+pub mod datagram;
+#[cfg(target_os = "linux")]
 pub mod device;
+#[cfg(target_os = "linux")]
+mod draft;
 #[cfg(target_os = "linux")]
 pub mod driver;
 #[cfg(test)]
@@ -24,6 +28,8 @@ pub mod entropy;
 pub mod host;
 #[cfg(target_os = "linux")]
 pub mod interface;
+#[cfg(target_os = "linux")]
+pub mod jail;
 #[cfg(target_os = "linux")]
 pub mod load;
 #[cfg(target_os = "linux")]

@@ -63,6 +63,9 @@ unsafe impl OwnsDescriptor for TcpStream {}
 #[cfg(target_os = "linux")]
 // SAFETY: our end of the terminal is an `OwnedFd` that is never replaced.
 unsafe impl OwnsDescriptor for crate::pty::PtyProgram {}
+#[cfg(target_os = "linux")]
+// SAFETY: the socket is an `OwnedFd` that is never replaced.
+unsafe impl OwnsDescriptor for crate::datagram::DatagramSocket {}
 
 /// Has a tokio runtime wait for what `owner` owns.
 ///

@@ -1,11 +1,11 @@
 //! The command line: one table for parser, help and man page.
 
-use crate::{demo, exit, lab, login, manual, measure, replay, serve};
+use crate::{demo, exit, files, lab, login, manual, measure, replay, serve};
 use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser, Subcommand};
 use std::process::ExitCode;
 
-/// Logs in, and shows where every microsecond and every CPU cycle of it went.
+/// Logs in, moves files, and shows where every microsecond and every CPU cycle of it went.
 #[derive(Debug, Parser)]
 #[command(name = "plumb", version, max_term_width = 100, after_help = exit::CODES)]
 struct Arguments {
@@ -21,6 +21,12 @@ enum Command {
     /// Shows a recording of a login again.
     #[command(long_about = replay::ABOUT)]
     Replay(replay::Arguments),
+    /// Gets a file from another host by TFTP.
+    #[command(long_about = files::GET_ABOUT)]
+    Get(files::Get),
+    /// Puts a file on another host by TFTP.
+    #[command(long_about = files::PUT_ABOUT)]
+    Put(files::Put),
     /// Measures a login, and says where its time goes and what limits it.
     Measure(measure::Arguments),
     /// Serves logins by Telnet, in TLS and in cleartext.
@@ -48,6 +54,8 @@ pub(crate) fn run() -> ExitCode {
     exit::code(match arguments.command {
         Command::Login(arguments) => login::run(&arguments),
         Command::Replay(arguments) => replay::run(&arguments),
+        Command::Get(arguments) => files::get(&arguments),
+        Command::Put(arguments) => files::put(&arguments),
         Command::Measure(arguments) => measure::run(&arguments),
         Command::Serve(arguments) => serve::run(&arguments),
         Command::Lab(arguments) => lab::run(&arguments),

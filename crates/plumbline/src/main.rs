@@ -4,6 +4,7 @@ mod carry;
 mod cli;
 mod demo;
 mod exit;
+mod files;
 mod lab;
 mod login;
 mod manual;

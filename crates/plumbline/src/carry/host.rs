@@ -26,7 +26,7 @@ pub(crate) fn host(via: &Via, connections: usize) -> Result<Option<Host>> {
     }
     let Attachment { device, link, own, segment } = station::open(via)?;
     let Device::Packets(device) = device else {
-        bail!("a server needs a network, and a serial line leads to one host: use tun: or tap:");
+        bail!("this needs a network, and a serial line leads to one host: use tun: or tap:");
     };
     let mtu_bytes = u16::try_from(link.mtu()).unwrap_or(u16::MAX);
     let (address, prefix_len) = own.ipv4.unwrap_or((Ipv4Addr::UNSPECIFIED, 0));

@@ -18,8 +18,9 @@ const HIGH: u16 = 2300;
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(super) struct File {
-    #[serde(default)]
-    pub(super) login: Login,
+    /// The login server; without this table there is one unless there is a table of another.
+    pub(super) login: Option<Login>,
+    pub(super) tftp: Option<super::tftp::Table>,
     pub(super) tls: Option<Tls>,
 }
 
@@ -89,7 +90,8 @@ impl Configuration {
     ///
     /// If two things exclude each other, or a number is out of range.
     pub(super) fn complete(file: File, is_root: bool) -> Result<Self> {
-        let File { login, tls } = file;
+        let File { login, tls, .. } = file;
+        let login = login.unwrap_or_default();
         if login.exec.is_some() && login.users.is_some() {
             bail!("a login server has either users or one program for everybody, not both");
         }

@@ -60,7 +60,7 @@ pub(super) struct Log {
 
 impl Log {
     /// Says an event.
-    pub(super) fn say(self, event: &Event<'_>) {
+    pub(super) fn say(self, event: &(impl std::fmt::Display + Serialize)) {
         if self.is_quiet {
             return;
         }

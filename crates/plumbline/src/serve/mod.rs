@@ -1,4 +1,4 @@
-//! `plumb serve`: the login server.
+//! `plumb serve`: the login server, and (`tftp`) files.
 //!
 //! One thread serves everybody: a session is a task (`session`) over a way to its far side
 //! (`wire`), with a program at a terminal behind it (`program`), and before that, where users are
@@ -14,6 +14,7 @@ mod log;
 mod program;
 mod reaper;
 mod session;
+mod tftp;
 mod users;
 mod wire;
 
@@ -72,6 +73,8 @@ pub(crate) struct Arguments {
     /// Read a password from the standard input, print its hash for the users' file, and end
     #[arg(long)]
     hash_password: bool,
+    #[command(flatten)]
+    tftp: tftp::Arguments,
     /// Say what happens as JSON, one object a line
     #[arg(long)]
     json: bool,
@@ -92,6 +95,12 @@ Without a word about it, cleartext is served at the loopback addresses alone (po
 without root), and TLS everywhere (port 992; 3292 without root), with a certificate that is made \
 at the first start and whose fingerprint is printed. The system's login needs root.
 
+With --tftp, files of one folder are served by TFTP, and logins only if anything is said about \
+them. Nobody proves who he is, so it is at the loopback addresses alone without a word about it \
+(port 69; 6969 without root), and nothing is written without --write-once or --writable. A name \
+leads nowhere but beneath the folder; run by root, only what everybody on the machine may read is \
+given. A file that is written appears when it is whole.
+
 What happens is said on stderr, one line an event. The first interrupt ends the server and its \
 sessions.";
 
@@ -103,6 +112,7 @@ Examples:
   plumb serve --listen-tls '[::]:992' --allow 10.0.0.0/8 --users /etc/plumb/users.toml
   plumb serve --via tun:plumb0 --listen-tls '[::]:992'
   printf secret | plumb serve --hash-password
+  plumb serve --tftp --root /srv/tftp --tftp-listen '[::]:69'
 
 A configuration:
   [login]
@@ -117,6 +127,13 @@ A configuration:
   idle-timeout-s = 3600
   sessions-max = 1024
   sessions-per-source-max = 64
+  [tftp]
+  root = \"/srv/tftp\"
+  rights = \"read-only\"            # or write-once, writable
+  listen = [\"127.0.0.1:69\", \"[::1]:69\"]
+  transfers-max = 256
+  transfers-per-source-max = 32
+  file-max-bytes = 1000000000
   [tls]
   certificate = \"/etc/plumb/certificate.pem\"
   key = \"/etc/plumb/key.pem\"
@@ -165,11 +182,41 @@ pub(crate) fn run(arguments: &Arguments) -> exit::Result {
     if arguments.hash_password {
         return hash_password().map_err(|error| complain(&error));
     }
-    let shop = prepare(arguments).map_err(|error| {
+    let prepared = prepare(arguments).map_err(|error| {
         exit::complain(&error);
         Failure::WrongArguments
     })?;
-    serve(shop).map_err(|error| complain(&error))
+    serve(prepared).map_err(|error| complain(&error))
+}
+
+/// What is served: logins, files, or both.
+struct Prepared {
+    shop: Option<Shop>,
+    files: Option<tftp::Server>,
+}
+
+/// Puts file and flags together.
+fn prepare(arguments: &Arguments) -> Result<Prepared> {
+    let mut file = arguments.config.as_deref().map(File::read).transpose()?.unwrap_or_default();
+    let prefixes = (arguments.allow.as_slice(), arguments.deny.as_slice());
+    let is_root = os::user::is_root();
+    let settings = tftp::Settings::complete(file.tftp.take(), &arguments.tftp, prefixes, is_root)?;
+    let log = Log { is_json: arguments.json, is_quiet: arguments.quiet };
+    let files = settings.map(|settings| tftp::Server::new(settings, log)).transpose()?;
+    let wants_logins = file.login.is_some() || arguments.wants_logins() || files.is_none();
+    let shop = wants_logins.then(|| prepare_logins(arguments, file)).transpose()?;
+    Ok(Prepared { shop, files })
+}
+
+impl Arguments {
+    /// Returns whether anything is said that is for logins alone.
+    fn wants_logins(&self) -> bool {
+        !self.listen.is_empty()
+            || !self.listen_tls.is_empty()
+            || self.users.is_some()
+            || self.exec.is_some()
+            || self.via != Via::Kernel
+    }
 }
 
 fn complain(error: &anyhow::Error) -> Failure {
@@ -191,10 +238,9 @@ fn hash_password() -> Result<()> {
     writeln!(std::io::stdout(), "{}", hash?).context("the standard output takes no more")
 }
 
-/// Puts file and flags together.
-fn prepare(arguments: &Arguments) -> Result<Shop> {
-    let mut file = arguments.config.as_deref().map(File::read).transpose()?.unwrap_or_default();
-    let login = &mut file.login;
+/// Puts file and flags together for the login server.
+fn prepare_logins(arguments: &Arguments, mut file: File) -> Result<Shop> {
+    let login = file.login.get_or_insert_default();
     if !arguments.listen.is_empty() || !arguments.listen_tls.is_empty() {
         login.listen = Some(arguments.listen.clone());
         login.listen_tls = Some(arguments.listen_tls.clone());
@@ -245,16 +291,45 @@ fn service(configuration: &Configuration) -> Result<Service> {
     Ok(Service::SystemLogin)
 }
 
-/// Serves until somebody interrupts.
-fn serve(shop: Shop) -> Result<()> {
-    let sessions = u64::try_from(shop.configuration.rules.sessions_max).unwrap_or(u64::MAX);
-    let wanted = sessions.saturating_mul(DESCRIPTORS_PER_SESSION).saturating_add(64);
-    // Who may not have so many has fewer sessions at once, and is told when they are gone.
-    _ = os::process::allow_descriptors(wanted);
+/// Serves in this thread.
+fn serve(prepared: Prepared) -> Result<()> {
+    let Prepared { shop, files } = prepared;
+    if let Some(shop) = &shop {
+        let sessions = u64::try_from(shop.configuration.rules.sessions_max).unwrap_or(u64::MAX);
+        let wanted = sessions.saturating_mul(DESCRIPTORS_PER_SESSION).saturating_add(64);
+        // Who may not have so many has fewer sessions at once, and is told when they are gone.
+        _ = os::process::allow_descriptors(wanted);
+    }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let local = LocalSet::new();
     // In a task of its own: what is blocked on is polled whenever anybody is woken.
-    local.block_on(&runtime, async { tokio::task::spawn_local(listen(Rc::new(shop))).await? })
+    local.block_on(&runtime, async {
+        let (shop, files) = (shop.map(Rc::new), files.map(Rc::new));
+        tokio::task::spawn_local(attend(shop, files)).await?
+    })
+}
+
+/// Serves until somebody interrupts, or something that is served cannot be any longer.
+async fn attend(shop: Option<Rc<Shop>>, files: Option<Rc<tftp::Server>>) -> Result<()> {
+    let mut services = JoinSet::new();
+    if let Some(files) = &files {
+        services.spawn_local(Rc::clone(files).serve());
+    }
+    if let Some(shop) = &shop {
+        services.spawn_local(listen(Rc::clone(shop)));
+    }
+    let ended = tokio::select! {
+        interrupted = interrupted() => interrupted,
+        Some(ended) = services.join_next() => ended?,
+    };
+    if let Some(shop) = &shop {
+        let sessions = shop.admission.borrow().sessions();
+        shop.log.say(&Event::Closing { sessions });
+    }
+    if let Some(files) = &files {
+        files.close().await;
+    }
+    ended
 }
 
 async fn listen(shop: Rc<Shop>) -> Result<()> {
@@ -283,12 +358,7 @@ async fn listen(shop: Rc<Shop>) -> Result<()> {
             doors.spawn_local(door.attend(acceptor, Rc::clone(&shop)));
         }
     }
-    let failed = tokio::select! {
-        interrupted = interrupted() => interrupted.map(|()| None)?,
-        ended = doors.join_next() => ended.transpose()?,
-    };
-    let sessions = shop.admission.borrow().sessions();
-    shop.log.say(&Event::Closing { sessions });
+    let failed = doors.join_next().await.transpose()?;
     failed.map_or(Ok(()), |error| Err(error).context("nobody can come in any more"))
 }
 

@@ -14,6 +14,8 @@ use core::ops::RangeInclusive;
 pub const BLOCK_SIZE_DEFAULT: u16 = 512;
 const BLOCK_SIZES: RangeInclusive<u16> = 8..=65_464;
 const TIMEOUTS_S: RangeInclusive<u8> = 1..=255;
+/// Ours: what a Linux kernel charges at least for a datagram beyond its bytes.
+const DATAGRAM_CHARGE_BYTES: usize = 768;
 /// Ours: half of all block numbers, so that what is behind and what is ahead are never mixed up.
 const WINDOW_SIZE_MAX: u16 = 32_767;
 
@@ -70,10 +72,11 @@ pub struct Agreed {
 /// Returns the largest window that a socket holds whose buffer has `receive_buffer_bytes`, at least
 /// one block.
 ///
-/// The kernel charges a datagram with its bookkeeping: half of the buffer is for that.
+/// The kernel charges a datagram with its bookkeeping, and with memory in powers of two.
 #[must_use]
 pub fn window_size_for(receive_buffer_bytes: usize, block_size: u16) -> u16 {
-    let blocks = receive_buffer_bytes / 2 / usize::from(block_size.max(*BLOCK_SIZES.start()));
+    let charge = 2 * usize::from(block_size) + DATAGRAM_CHARGE_BYTES;
+    let blocks = receive_buffer_bytes / charge;
     u16::try_from(blocks).unwrap_or(u16::MAX).clamp(1, WINDOW_SIZE_MAX)
 }
 
@@ -248,6 +251,14 @@ mod tests {
     fn names_are_read_in_any_case_and_the_first_of_two_counts() {
         let options = Options::parse(b"BlkSize\x00512\0blksize\x001024\0unknown\x001\0").unwrap();
         assert_eq!(options, Options { block_size: Some(512), ..Options::default() });
+    }
+
+    #[test]
+    fn a_window_is_of_at_least_one_block_and_of_small_blocks_counts_their_bookkeeping() {
+        assert_eq!(window_size_for(0, 65_464), 1);
+        assert_eq!(window_size_for(425_984, 8), 543);
+        assert_eq!(window_size_for(425_984, 1428), 117);
+        assert_eq!(window_size_for(usize::MAX, 512), WINDOW_SIZE_MAX);
     }
 
     proptest! {

@@ -286,6 +286,12 @@ impl Receiver {
         Some(packet::HEADER_LEN)
     }
 
+    /// Returns the port of the other end, once it is known.
+    #[must_use]
+    pub const fn peer_port(&self) -> Option<u16> {
+        self.peer
+    }
+
     /// Returns when [`Self::timeout`] is due.
     #[must_use]
     pub const fn deadline(&self) -> Option<Instant> {

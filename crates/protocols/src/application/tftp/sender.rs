@@ -298,6 +298,12 @@ impl Sender {
         full.or(self.is_finished.then_some(rest))
     }
 
+    /// Returns the port of the other end, once it is known.
+    #[must_use]
+    pub const fn peer_port(&self) -> Option<u16> {
+        self.peer
+    }
+
     /// Returns when [`Self::timeout`] is due.
     #[must_use]
     pub const fn deadline(&self) -> Option<Instant> {

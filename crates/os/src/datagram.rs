@@ -1,0 +1,544 @@
+//! The kernel's own UDP, many datagrams at a time.
+//!
+//! What a call costs is paid once for a window: datagrams of one length that follow each other go
+//! down as one long buffer, which the kernel cuts (`UDP_SEGMENT`), and come up as one that it has
+//! joined (`UDP_GRO`); the rest go side by side (`sendmmsg`, `recvmmsg`). Where the kernel or the
+//! device refuses to cut, they go side by side too.
+//!
+//! A socket here is not connected: a datagram of a stranger is seen, and can be answered. What the
+//! network says of a datagram that did not arrive is kept with its destination, and taken by
+//! [`DatagramSocket::bounce`].
+
+use rustix::io::Errno;
+use rustix::net::{
+    AddressFamily, SendFlags, SocketFlags, SocketType, sendto, socket_with, sockopt,
+};
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// The most datagrams that the kernel cuts from one buffer, in every version that cuts at all.
+const SEGMENTS_MAX: usize = 64;
+/// The most bytes of such a buffer: those of the longest UDP datagram in IPv4.
+const SEGMENTED_MAX_BYTES: usize = 65_507;
+/// The most buffers of one call to send.
+const OUT_MAX: usize = 16;
+/// The buffers of an [`Inbox`], each with room for the longest datagram.
+const IN_MAX: usize = 8;
+const BUFFER_LEN: usize = 65_536;
+/// Room for the control messages of a datagram that we ask for.
+const CONTROL_WORDS: usize = 16;
+/// An error of the queue has the destination, the reason and who gave it.
+const BOUNCE_CONTROL_WORDS: usize = 64;
+
+/// A UDP socket that does not block.
+#[derive(Debug)]
+pub struct DatagramSocket {
+    fd: OwnedFd,
+    is_ipv4: bool,
+    /// The kernel has not refused to cut.
+    segments: AtomicBool,
+}
+
+/// What the network says of a datagram that was sent.
+#[derive(Debug)]
+pub struct Bounce {
+    /// Where it was to go.
+    pub to: SocketAddr,
+    /// Why it did not arrive.
+    pub error: io::Error,
+}
+
+/// A datagram that has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Received<'a> {
+    /// Who has sent it.
+    pub from: SocketAddr,
+    /// To which of our addresses, if [`DatagramSocket::tell_destinations`] was asked.
+    pub to: Option<IpAddr>,
+    /// Whether it was sent to this host alone; a socket that is not asked takes it to be so.
+    pub is_unicast: bool,
+    /// What it holds.
+    pub data: &'a [u8],
+}
+
+impl DatagramSocket {
+    /// Binds a socket at `place`; port 0 is any. An IPv6 socket takes IPv6 alone.
+    ///
+    /// # Errors
+    ///
+    /// What the kernel says.
+    pub fn bind(place: SocketAddr) -> io::Result<Self> {
+        let is_ipv4 = place.is_ipv4();
+        let family = if is_ipv4 { AddressFamily::INET } else { AddressFamily::INET6 };
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        let fd = socket_with(family, SocketType::DGRAM, flags, None)?;
+        if !is_ipv4 {
+            sockopt::set_ipv6_v6only(&fd, true)?;
+        }
+        rustix::net::bind(&fd, &place)?;
+        let socket = Self { fd, is_ipv4, segments: AtomicBool::new(true) };
+        let (level, name) = pick(
+            is_ipv4,
+            (libc::IPPROTO_IP, libc::IP_RECVERR),
+            (libc::IPPROTO_IPV6, libc::IPV6_RECVERR),
+        );
+        socket.set(level, name, 1)?;
+        // Without it datagrams come one by one.
+        _ = socket.set(libc::SOL_UDP, libc::UDP_GRO, 1);
+        Ok(socket)
+    }
+
+    /// Returns where it is bound.
+    ///
+    /// # Errors
+    ///
+    /// What the kernel says.
+    pub fn local_addr(&self) -> io::Result<SocketAddr> {
+        SocketAddr::try_from(rustix::net::getsockname(&self.fd)?).map_err(io::Error::from)
+    }
+
+    /// Asks for room for `bytes` of what has come, and returns how much there is, in bytes as the
+    /// kernel counts them, with its bookkeeping.
+    ///
+    /// # Errors
+    ///
+    /// What the kernel says.
+    pub fn set_receive_buffer(&self, bytes: usize) -> io::Result<usize> {
+        // Beyond the system's limit only for who may; the kernel doubles what it is told.
+        if sockopt::set_socket_recv_buffer_size_force(&self.fd, bytes / 2).is_err() {
+            sockopt::set_socket_recv_buffer_size(&self.fd, bytes / 2)?;
+        }
+        Ok(sockopt::socket_recv_buffer_size(&self.fd)?)
+    }
+
+    /// Has each datagram that comes say to which of our addresses.
+    ///
+    /// # Errors
+    ///
+    /// What the kernel says.
+    pub fn tell_destinations(&self) -> io::Result<()> {
+        let (level, name) = pick(
+            self.is_ipv4,
+            (libc::IPPROTO_IP, libc::IP_PKTINFO),
+            (libc::IPPROTO_IPV6, libc::IPV6_RECVPKTINFO),
+        );
+        self.set(level, name, 1)
+    }
+
+    #[expect(clippy::cast_possible_truncation, reason = "the size of an int is small")]
+    fn set(&self, level: libc::c_int, name: libc::c_int, value: libc::c_int) -> io::Result<()> {
+        // SAFETY: the kernel reads an int of the length that is told.
+        let answer = unsafe {
+            libc::setsockopt(
+                self.fd.as_raw_fd(),
+                level,
+                name,
+                (&raw const value).cast(),
+                size_of_val(&value) as libc::socklen_t,
+            )
+        };
+        if answer == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    }
+
+    /// Sends the datagrams that stand one behind the other in `bytes`, with these lengths, and
+    /// returns how many have gone: fewer than there are when there is no more room, or when the
+    /// next would fail.
+    ///
+    /// # Errors
+    ///
+    /// What the kernel says of the first; `WouldBlock` if there is no room.
+    pub fn send(&self, bytes: &[u8], lens: &[usize], to: SocketAddr) -> io::Result<usize> {
+        if let [len] = lens {
+            let datagram = bytes.get(..*len).unwrap_or(bytes);
+            sendto(&self.fd, datagram, SendFlags::empty(), &to)?;
+            return Ok(1);
+        }
+        let (mut sent, mut rest, mut bytes) = (0, lens, bytes);
+        while !rest.is_empty() {
+            let buffers = self.buffers(bytes, rest);
+            match self.send_buffers(&buffers, to) {
+                Ok(count) => {
+                    let gone = buffers.get(..count).unwrap_or(&buffers);
+                    let datagrams: usize = gone.iter().map(|buffer| buffer.count).sum();
+                    let len: usize = gone.iter().map(|buffer| buffer.bytes.len()).sum();
+                    sent += datagrams;
+                    rest = rest.get(datagrams..).unwrap_or_default();
+                    bytes = bytes.get(len..).unwrap_or_default();
+                    if count < buffers.len() {
+                        break;
+                    }
+                }
+                // No checksums by the device (EIO), datagrams that must be cut by IP too (EINVAL,
+                // EMSGSIZE), or a kernel that does not know of it.
+                Err(Errno::IO | Errno::INVAL | Errno::MSGSIZE | Errno::OPNOTSUPP)
+                    if self.segments.load(Ordering::Relaxed) =>
+                {
+                    self.segments.store(false, Ordering::Relaxed);
+                }
+                Err(_) if sent > 0 => break,
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(sent)
+    }
+
+    /// Cuts what is to go into what goes down in one piece.
+    fn buffers<'a>(&self, mut bytes: &'a [u8], mut lens: &[usize]) -> Vec<Outgoing<'a>> {
+        let mut buffers = Vec::with_capacity(OUT_MAX);
+        while let Some((&segment, behind)) = lens.split_first() {
+            let (mut count, mut total) = (1, segment);
+            let most = if self.segments.load(Ordering::Relaxed) { SEGMENTS_MAX } else { 1 };
+            for &len in behind {
+                // The last of them may be shorter, and ends the buffer.
+                let was_shorter = total < segment * count;
+                let is_over = total + len > SEGMENTED_MAX_BYTES || count == most;
+                if len > segment || was_shorter || is_over || segment == 0 || len == 0 {
+                    break;
+                }
+                (count, total) = (count + 1, total + len);
+            }
+            let Some((buffer, rest)) = bytes.split_at_checked(total) else { break };
+            buffers.push(Outgoing { bytes: buffer, segment, count });
+            if buffers.len() == OUT_MAX {
+                break;
+            }
+            (bytes, lens) = (rest, lens.get(count..).unwrap_or_default());
+        }
+        buffers
+    }
+
+    fn send_buffers(&self, buffers: &[Outgoing<'_>], to: SocketAddr) -> Result<usize, Errno> {
+        let (mut name, name_len) = Name::of(to);
+        let mut parts: Vec<libc::iovec> = buffers.iter().map(Outgoing::part).collect();
+        let mut controls = [Control::<CONTROL_WORDS>::ZERO; OUT_MAX];
+        let mut messages = Vec::with_capacity(OUT_MAX);
+        for ((buffer, part), control) in buffers.iter().zip(&mut parts).zip(&mut controls) {
+            // SAFETY: all zeros is a message header with nothing in it.
+            let mut message: libc::mmsghdr = unsafe { std::mem::zeroed() };
+            message.msg_hdr.msg_name = (&raw mut name).cast();
+            message.msg_hdr.msg_namelen = name_len;
+            message.msg_hdr.msg_iov = part;
+            message.msg_hdr.msg_iovlen = 1;
+            if buffer.count > 1 {
+                put_segment_len(&mut message.msg_hdr, control, buffer.segment);
+            }
+            messages.push(message);
+        }
+        let count = libc::c_uint::try_from(messages.len()).unwrap_or(0);
+        // SAFETY: every pointer in the messages is to something that lives until the end of this
+        // function, and each length is that of what its pointer leads to.
+        let sent = unsafe { libc::sendmmsg(self.fd.as_raw_fd(), messages.as_mut_ptr(), count, 0) };
+        usize::try_from(sent).map_err(|_| last_errno())
+    }
+
+    /// Takes what has come, until `inbox` is full or nothing is left. Returns whether there may be
+    /// more.
+    ///
+    /// # Errors
+    ///
+    /// What the kernel says; `WouldBlock` if nothing has come.
+    pub fn receive(&self, inbox: &mut Inbox) -> io::Result<bool> {
+        inbox.arrivals.clear();
+        let mut names = [const { Name::ZERO }; IN_MAX];
+        let mut controls = [Control::<CONTROL_WORDS>::ZERO; IN_MAX];
+        let mut parts =
+            [const { libc::iovec { iov_base: std::ptr::null_mut(), iov_len: 0 } }; IN_MAX];
+        let mut messages = Vec::with_capacity(IN_MAX);
+        let buffers = inbox.bytes.chunks_exact_mut(BUFFER_LEN);
+        let places = buffers.zip(&mut names).zip(&mut controls).zip(&mut parts);
+        for (((buffer, name), control), part) in places {
+            part.iov_base = buffer.as_mut_ptr().cast();
+            part.iov_len = buffer.len();
+            // SAFETY: all zeros is a message header with nothing in it.
+            let mut message: libc::mmsghdr = unsafe { std::mem::zeroed() };
+            message.msg_hdr.msg_name = (&raw mut *name).cast();
+            message.msg_hdr.msg_namelen = Name::LEN;
+            message.msg_hdr.msg_iov = part;
+            message.msg_hdr.msg_iovlen = 1;
+            message.msg_hdr.msg_control = control.0.as_mut_ptr().cast();
+            message.msg_hdr.msg_controllen = size_of_val(&control.0);
+            messages.push(message);
+        }
+        let count = libc::c_uint::try_from(messages.len()).unwrap_or(0);
+        let none = std::ptr::null_mut();
+        // SAFETY: every pointer in the messages is to something that lives until the end of this
+        // function, and each length is that of what its pointer leads to.
+        let came = unsafe {
+            libc::recvmmsg(
+                self.fd.as_raw_fd(),
+                messages.as_mut_ptr(),
+                count,
+                libc::MSG_DONTWAIT,
+                none,
+            )
+        };
+        let came = usize::try_from(came).map_err(|_| io::Error::from(last_errno()))?;
+        for (message, name) in messages.iter().zip(&names).take(came) {
+            let is_cut = message.msg_hdr.msg_flags & libc::MSG_TRUNC != 0;
+            let len = usize::try_from(message.msg_len).unwrap_or(0);
+            let from = name.address().filter(|_| !is_cut);
+            inbox.arrivals.push(Arrival::of(&message.msg_hdr, len, from));
+        }
+        Ok(came == IN_MAX)
+    }
+
+    /// Takes what the network has said of a datagram that was sent from here.
+    #[must_use]
+    pub fn bounce(&self) -> Option<Bounce> {
+        let mut name = Name::ZERO;
+        let mut control = Control::<BOUNCE_CONTROL_WORDS>::ZERO;
+        // SAFETY: all zeros is a message header with nothing in it.
+        let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
+        message.msg_name = (&raw mut name).cast();
+        message.msg_namelen = Name::LEN;
+        message.msg_control = control.0.as_mut_ptr().cast();
+        message.msg_controllen = size_of_val(&control.0);
+        let flags = libc::MSG_ERRQUEUE | libc::MSG_DONTWAIT;
+        // SAFETY: the pointers are to what lives until the end of this function, with its lengths.
+        let came = unsafe { libc::recvmsg(self.fd.as_raw_fd(), &raw mut message, flags) };
+        if came < 0 {
+            return None;
+        }
+        let mut code = None;
+        each_control(&message, |level, kind, data| {
+            let is_error = matches!(
+                (level, kind),
+                (libc::IPPROTO_IP, libc::IP_RECVERR) | (libc::IPPROTO_IPV6, libc::IPV6_RECVERR)
+            );
+            if is_error && let Some(bytes) = data.first_chunk() {
+                // The first field of sock_extended_err.
+                code = i32::try_from(u32::from_ne_bytes(*bytes)).ok();
+            }
+        });
+        Some(Bounce { to: name.address()?, error: io::Error::from_raw_os_error(code?) })
+    }
+}
+
+impl AsFd for DatagramSocket {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+impl AsRawFd for DatagramSocket {
+    fn as_raw_fd(&self) -> RawFd {
+        self.fd.as_raw_fd()
+    }
+}
+
+/// What goes down in one piece.
+struct Outgoing<'a> {
+    bytes: &'a [u8],
+    /// The length of each datagram in it but the last, which may be shorter.
+    segment: usize,
+    count: usize,
+}
+
+impl Outgoing<'_> {
+    fn part(&self) -> libc::iovec {
+        // What is sent is only read.
+        libc::iovec { iov_base: self.bytes.as_ptr().cast_mut().cast(), iov_len: self.bytes.len() }
+    }
+}
+
+/// Room for what comes, shared by the sockets of a thread.
+#[derive(Debug)]
+pub struct Inbox {
+    bytes: Vec<u8>,
+    arrivals: Vec<Arrival>,
+}
+
+/// What has come into one buffer: datagrams of one length and one sender.
+#[derive(Clone, Copy, Debug)]
+struct Arrival {
+    from: Option<SocketAddr>,
+    to: Option<IpAddr>,
+    is_unicast: bool,
+    len: usize,
+    segment: usize,
+}
+
+impl Default for Inbox {
+    fn default() -> Self {
+        Self { bytes: vec![0; IN_MAX * BUFFER_LEN], arrivals: Vec::with_capacity(IN_MAX) }
+    }
+}
+
+impl Inbox {
+    /// Returns room for one datagram of another kind of socket, which [`Self::put`] makes one of
+    /// these.
+    pub fn room(&mut self) -> &mut [u8] {
+        self.arrivals.clear();
+        self.bytes.get_mut(..BUFFER_LEN).unwrap_or_default()
+    }
+
+    /// Says that a datagram of so many bytes has come into the room.
+    pub fn put(&mut self, from: SocketAddr, len: usize) {
+        let (from, is_unicast) = (Some(from), true);
+        self.arrivals.push(Arrival { from, to: None, is_unicast, len, segment: len });
+    }
+
+    /// Returns the datagrams of the last [`DatagramSocket::receive`], in their order.
+    pub fn datagrams(&self) -> impl Iterator<Item = Received<'_>> {
+        let buffers = self.bytes.chunks_exact(BUFFER_LEN).zip(&self.arrivals);
+        buffers.flat_map(|(buffer, arrival)| {
+            let bytes = buffer.get(..arrival.len).unwrap_or(buffer);
+            // Chunks of nothing are none, and an empty datagram is one.
+            let empty: Option<&[u8]> = bytes.is_empty().then_some(bytes);
+            let pieces = bytes.chunks(arrival.segment.max(1)).chain(empty);
+            arrival.from.into_iter().flat_map(move |from| {
+                let Arrival { to, is_unicast, .. } = *arrival;
+                pieces.clone().map(move |data| Received { from, to, is_unicast, data })
+            })
+        })
+    }
+}
+
+impl Arrival {
+    fn of(message: &libc::msghdr, len: usize, from: Option<SocketAddr>) -> Self {
+        let mut arrival = Self { from, to: None, is_unicast: true, len, segment: len };
+        each_control(message, |level, kind, data| match (level, kind) {
+            (libc::SOL_UDP, libc::UDP_GRO) => {
+                let segment = data.first_chunk().map(|bytes| i32::from_ne_bytes(*bytes));
+                let segment = segment.and_then(|segment| usize::try_from(segment).ok());
+                arrival.segment = segment.filter(|segment| *segment > 0).unwrap_or(len);
+            }
+            (libc::IPPROTO_IP, libc::IP_PKTINFO) => arrival.take_ipv4(data),
+            (libc::IPPROTO_IPV6, libc::IPV6_PKTINFO) => {
+                let address = data.first_chunk::<16>().map(|bytes| Ipv6Addr::from(*bytes));
+                arrival.is_unicast = address.is_some_and(|address| !address.is_multicast());
+                arrival.to = address.map(IpAddr::from);
+            }
+            _ => {}
+        });
+        arrival
+    }
+
+    /// Takes an `in_pktinfo`: the interface, our address, and the one in the header, which is
+    /// another one when the datagram was for many.
+    fn take_ipv4(&mut self, data: &[u8]) {
+        let octets = |at: usize| data.get(at..)?.first_chunk::<4>().copied().map(Ipv4Addr::from);
+        let (ours, header) = (octets(4), octets(8));
+        self.is_unicast = ours.is_some() && ours == header;
+        self.to = ours.map(IpAddr::from);
+    }
+}
+
+/// A socket's address as the kernel has it.
+#[repr(C)]
+union Name {
+    ipv4: libc::sockaddr_in,
+    ipv6: libc::sockaddr_in6,
+}
+
+impl Name {
+    // SAFETY: all zeros is an address of no family.
+    const ZERO: Self = unsafe { std::mem::zeroed() };
+    #[expect(clippy::cast_possible_truncation, reason = "it is 28")]
+    const LEN: libc::socklen_t = size_of::<Self>() as libc::socklen_t;
+
+    #[expect(clippy::cast_possible_truncation, reason = "families and lengths are small")]
+    fn of(address: SocketAddr) -> (Self, libc::socklen_t) {
+        let mut name = Self::ZERO;
+        match address {
+            SocketAddr::V4(address) => {
+                name.ipv4 = libc::sockaddr_in {
+                    sin_family: libc::AF_INET as libc::sa_family_t,
+                    sin_port: address.port().to_be(),
+                    sin_addr: libc::in_addr { s_addr: u32::from(*address.ip()).to_be() },
+                    sin_zero: [0; 8],
+                };
+                (name, size_of::<libc::sockaddr_in>() as libc::socklen_t)
+            }
+            SocketAddr::V6(address) => {
+                name.ipv6 = libc::sockaddr_in6 {
+                    sin6_family: libc::AF_INET6 as libc::sa_family_t,
+                    sin6_port: address.port().to_be(),
+                    sin6_flowinfo: address.flowinfo(),
+                    sin6_addr: libc::in6_addr { s6_addr: address.ip().octets() },
+                    sin6_scope_id: address.scope_id(),
+                };
+                (name, Self::LEN)
+            }
+        }
+    }
+
+    fn address(&self) -> Option<SocketAddr> {
+        // SAFETY: the family stands in the same place of both, and all bytes are set, by us or by
+        // the kernel.
+        let family = unsafe { self.ipv4.sin_family };
+        match libc::c_int::from(family) {
+            libc::AF_INET => {
+                // SAFETY: the kernel has said that it is one of these.
+                let name = unsafe { self.ipv4 };
+                let ip = Ipv4Addr::from(u32::from_be(name.sin_addr.s_addr));
+                Some(SocketAddrV4::new(ip, u16::from_be(name.sin_port)).into())
+            }
+            libc::AF_INET6 => {
+                // SAFETY: as above.
+                let name = unsafe { self.ipv6 };
+                let ip = Ipv6Addr::from(name.sin6_addr.s6_addr);
+                let port = u16::from_be(name.sin6_port);
+                Some(SocketAddrV6::new(ip, port, name.sin6_flowinfo, name.sin6_scope_id).into())
+            }
+            _ => None,
+        }
+    }
+}
+
+/// Room for control messages, aligned as their headers are.
+#[derive(Clone, Copy)]
+struct Control<const WORDS: usize>([u64; WORDS]);
+
+impl<const WORDS: usize> Control<WORDS> {
+    const ZERO: Self = Self([0; WORDS]);
+}
+
+/// Has the kernel cut the buffer of `message`.
+fn put_segment_len(
+    message: &mut libc::msghdr,
+    control: &mut Control<CONTROL_WORDS>,
+    segment: usize,
+) {
+    let segment = u16::try_from(segment).unwrap_or(u16::MAX);
+    message.msg_control = control.0.as_mut_ptr().cast();
+    // SAFETY: CMSG_SPACE only calculates; the room is larger and aligned, so that the first header
+    // lies in it with its two bytes of data.
+    unsafe {
+        message.msg_controllen = libc::CMSG_SPACE(2) as usize;
+        let header = libc::CMSG_FIRSTHDR(message);
+        (*header).cmsg_level = libc::SOL_UDP;
+        (*header).cmsg_type = libc::UDP_SEGMENT;
+        (*header).cmsg_len = libc::CMSG_LEN(2) as usize;
+        libc::CMSG_DATA(header).cast::<u16>().write_unaligned(segment);
+    }
+}
+
+/// Calls `each` with level, type and data of every control message that the kernel has put there.
+fn each_control(message: &libc::msghdr, mut each: impl FnMut(libc::c_int, libc::c_int, &[u8])) {
+    // SAFETY: the kernel has filled the room that `message` leads to with whole control messages
+    // and set its length to theirs; the macros step from one to the next within that.
+    unsafe {
+        let mut header = libc::CMSG_FIRSTHDR(message);
+        while let Some(control) = header.as_ref() {
+            let len = control.cmsg_len.saturating_sub(libc::CMSG_LEN(0) as usize);
+            let data = std::slice::from_raw_parts(libc::CMSG_DATA(header), len);
+            each(control.cmsg_level, control.cmsg_type, data);
+            header = libc::CMSG_NXTHDR(message, header);
+        }
+    }
+}
+
+fn last_errno() -> Errno {
+    Errno::from_io_error(&io::Error::last_os_error()).unwrap_or(Errno::IO)
+}
+
+fn pick<T>(is_ipv4: bool, ipv4: T, ipv6: T) -> T {
+    if is_ipv4 { ipv4 } else { ipv6 }
+}
+
+#[cfg(test)]
+#[path = "datagram_tests.rs"]
+mod tests;

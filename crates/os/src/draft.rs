@@ -1,0 +1,302 @@
+//! A file that takes its name when it is whole.
+//!
+//! It is written under a name of its own in the folder where it will be, brought to the disk, and
+//! renamed; then the folder is brought to the disk. A crash before the rename leaves the old file,
+//! or none; one behind it leaves the new file. What it leaves besides is known by its name, and
+//! told from a draft that is being written by the lock that its writer holds.
+
+use rustix::fs::{self, AtFlags, Dir, FileType, FlockOperation, Mode, OFlags, RenameFlags};
+use rustix::io::Errno;
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+
+/// How the name of a draft begins.
+const PREFIX: &[u8] = b".plumb-draft-";
+/// How often another name is tried.
+const ATTEMPTS: usize = 16;
+
+/// What becomes of a file that has the name already.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Existing {
+    /// It stays, and the new one is refused.
+    Keep,
+    /// The new one takes its place, at once and with its permissions.
+    Replace,
+}
+
+/// A file that is being written. Dropped, it goes.
+#[derive(Debug)]
+pub struct Draft {
+    folder: OwnedFd,
+    /// Its name for now, until it has the right one.
+    draft_name: Option<Vec<u8>>,
+    name: Vec<u8>,
+    existing: Existing,
+    file: File,
+}
+
+impl Draft {
+    /// Begins the file `name`, a single component, in `folder`, which must be open to be read.
+    ///
+    /// # Errors
+    ///
+    /// What the kernel says; `EEXIST` if there is one that is to be kept.
+    pub fn begin(folder: OwnedFd, name: &[u8], existing: Existing) -> io::Result<Self> {
+        let old = fs::statat(&folder, OsStr::from_bytes(name), AtFlags::SYMLINK_NOFOLLOW);
+        let old = match old {
+            Ok(_) if existing == Existing::Keep => return Err(Errno::EXIST.into()),
+            Ok(old) if FileType::from_raw_mode(old.st_mode) == FileType::Directory => {
+                return Err(Errno::ISDIR.into());
+            }
+            Ok(old) => Some(old),
+            Err(Errno::NOENT) => None,
+            Err(error) => return Err(error.into()),
+        };
+        for _ in 0..ATTEMPTS {
+            let chance = format!("{:016x}", crate::entropy::seed()?);
+            let draft_name = [PREFIX, chance.as_bytes()].concat();
+            let Some(file) = create_locked(&folder, &draft_name)? else { continue };
+            let name = name.to_vec();
+            let draft = Self { folder, draft_name: Some(draft_name), name, existing, file };
+            if let Some(old) = old
+                && FileType::from_raw_mode(old.st_mode) == FileType::RegularFile
+            {
+                // Where the file system has no permissions it has none to keep.
+                _ = fs::fchmod(&draft.file, Mode::from_raw_mode(old.st_mode & 0o777));
+            }
+            return Ok(draft);
+        }
+        Err(Errno::EXIST.into())
+    }
+
+    /// Returns the file, to write to it.
+    #[must_use]
+    pub const fn file(&self) -> &File {
+        &self.file
+    }
+
+    /// Makes the file what its name stands for, when all of it is on the disk. This waits for the
+    /// disk.
+    ///
+    /// # Errors
+    ///
+    /// What the kernel says, and then the draft is gone; `EEXIST` if a file has come up meanwhile
+    /// that is to be kept.
+    pub fn commit(mut self) -> io::Result<()> {
+        fs::fsync(&self.file)?;
+        self.publish()?;
+        fs::fsync(&self.folder)?;
+        Ok(())
+    }
+
+    fn publish(&mut self) -> io::Result<()> {
+        let Some(draft_name) = &self.draft_name else { return Ok(()) };
+        let (from, to) = (OsStr::from_bytes(draft_name), OsStr::from_bytes(&self.name));
+        let folder = &self.folder;
+        match self.existing {
+            Existing::Replace => fs::renameat(folder, from, folder, to)?,
+            Existing::Keep => {
+                match fs::renameat_with(folder, from, folder, to, RenameFlags::NOREPLACE) {
+                    // A file system without it; a link does not replace either.
+                    Err(Errno::INVAL | Errno::NOSYS) => {
+                        fs::linkat(folder, from, folder, to, AtFlags::empty())?;
+                        fs::unlinkat(folder, from, AtFlags::empty())?;
+                    }
+                    renamed => renamed?,
+                }
+            }
+        }
+        self.draft_name = None;
+        Ok(())
+    }
+}
+
+impl Drop for Draft {
+    fn drop(&mut self) {
+        if let Some(name) = &self.draft_name {
+            // What cannot be removed is swept another time.
+            _ = fs::unlinkat(&self.folder, OsStr::from_bytes(name), AtFlags::empty());
+        }
+    }
+}
+
+/// Creates a draft and locks it; `None` if somebody else has the name, or has swept it before the
+/// lock was ours.
+fn create_locked(folder: &OwnedFd, name: &[u8]) -> io::Result<Option<File>> {
+    let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+    let name = OsStr::from_bytes(name);
+    let file = match fs::openat(folder, name, flags, Mode::from_raw_mode(0o666)) {
+        Ok(file) => File::from(file),
+        Err(Errno::EXIST) => return Ok(None),
+        Err(error) => return Err(error.into()),
+    };
+    match fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => {}
+        Err(Errno::WOULDBLOCK) => return Ok(None),
+        // A file system without locks: nothing is ever swept there by somebody else in time.
+        Err(_) => return Ok(Some(file)),
+    }
+    let ours = fs::fstat(&file)?;
+    let there = fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW);
+    Ok(there.is_ok_and(|there| there.st_ino == ours.st_ino).then_some(file))
+}
+
+/// Returns whether this is the name of a draft.
+pub(crate) fn is_draft(name: &[u8]) -> bool {
+    name.starts_with(PREFIX)
+}
+
+/// Removes the drafts in `folder` that nobody is writing, and returns how many.
+///
+/// # Errors
+///
+/// If the folder cannot be read.
+pub fn sweep(folder: &impl AsFd) -> io::Result<usize> {
+    let mut swept = 0;
+    for entry in Dir::read_from(folder)? {
+        let entry = entry?;
+        let name = entry.file_name();
+        if !is_draft(name.to_bytes()) {
+            continue;
+        }
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        let Ok(file) = fs::openat(folder, name, flags, Mode::empty()) else { continue };
+        if fs::flock(&file, FlockOperation::NonBlockingLockExclusive).is_ok()
+            && fs::unlinkat(folder, name, AtFlags::empty()).is_ok()
+        {
+            swept += 1;
+        }
+    }
+    Ok(swept)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+    use std::path::PathBuf;
+
+    /// A folder of the test's own, with the file `name` that says "old".
+    struct Desk(PathBuf);
+
+    impl Desk {
+        fn new(name: &str) -> Self {
+            let seed = crate::entropy::seed().unwrap();
+            let path = std::env::temp_dir().join(format!("plumb-draft-{name}-{seed:x}"));
+            std::fs::create_dir(&path).unwrap();
+            std::fs::write(path.join("name"), "old").unwrap();
+            Self(path)
+        }
+
+        fn begin(&self, existing: Existing) -> io::Result<Draft> {
+            Draft::begin(self.folder(), b"name", existing)
+        }
+
+        fn folder(&self) -> OwnedFd {
+            File::open(&self.0).unwrap().into()
+        }
+
+        fn says(&self) -> String {
+            std::fs::read_to_string(self.0.join("name")).unwrap()
+        }
+
+        fn names(&self) -> usize {
+            std::fs::read_dir(&self.0).unwrap().count()
+        }
+    }
+
+    impl Drop for Desk {
+        fn drop(&mut self) {
+            std::fs::remove_dir_all(&self.0).unwrap();
+        }
+    }
+
+    /// Ends a draft as a crash does: its lock goes, its name stays.
+    fn crash(mut draft: Draft) {
+        draft.draft_name = None;
+    }
+
+    #[test]
+    fn a_file_that_is_whole_takes_its_name_and_the_permissions_of_the_old_one() {
+        use std::os::unix::fs::PermissionsExt;
+        let desk = Desk::new("whole");
+        let mode = PermissionsExt::from_mode(0o640);
+        std::fs::set_permissions(desk.0.join("name"), mode).unwrap();
+        let draft = desk.begin(Existing::Replace).unwrap();
+        draft.file().write_all(b"new").unwrap();
+        assert_eq!(desk.says(), "old");
+        draft.commit().unwrap();
+        assert_eq!((desk.says().as_str(), desk.names()), ("new", 1));
+        let mode = std::fs::metadata(desk.0.join("name")).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o640);
+    }
+
+    #[test]
+    fn a_draft_that_is_dropped_is_gone() {
+        let desk = Desk::new("dropped");
+        let draft = desk.begin(Existing::Replace).unwrap();
+        draft.file().write_all(b"ne").unwrap();
+        drop(draft);
+        assert_eq!((desk.says().as_str(), desk.names()), ("old", 1));
+    }
+
+    // attack row 99
+    #[test]
+    fn a_crash_while_a_draft_is_written_leaves_the_old_file() {
+        let desk = Desk::new("crash-early");
+        let draft = desk.begin(Existing::Replace).unwrap();
+        draft.file().write_all(b"ne").unwrap();
+        crash(draft);
+        assert_eq!((desk.says().as_str(), desk.names()), ("old", 2));
+        assert_eq!(sweep(&desk.folder()).unwrap(), 1);
+        assert_eq!((desk.says().as_str(), desk.names()), ("old", 1));
+    }
+
+    // attack row 99
+    #[test]
+    fn a_crash_before_the_rename_leaves_the_old_file() {
+        let desk = Desk::new("crash-synced");
+        let draft = desk.begin(Existing::Replace).unwrap();
+        draft.file().write_all(b"new").unwrap();
+        fs::fsync(&draft.file).unwrap();
+        crash(draft);
+        assert_eq!(desk.says(), "old");
+        assert_eq!(sweep(&desk.folder()).unwrap(), 1);
+    }
+
+    // attack row 99
+    #[test]
+    fn a_crash_behind_the_rename_leaves_the_new_file() {
+        let desk = Desk::new("crash-late");
+        let mut draft = desk.begin(Existing::Replace).unwrap();
+        draft.file().write_all(b"new").unwrap();
+        fs::fsync(&draft.file).unwrap();
+        draft.publish().unwrap();
+        crash(draft);
+        assert_eq!((desk.says().as_str(), desk.names()), ("new", 1));
+    }
+
+    #[test]
+    fn a_draft_that_is_being_written_is_not_swept() {
+        let desk = Desk::new("busy");
+        let draft = desk.begin(Existing::Replace).unwrap();
+        assert_eq!(sweep(&desk.folder()).unwrap(), 0);
+        draft.file().write_all(b"new").unwrap();
+        draft.commit().unwrap();
+        assert_eq!(desk.says(), "new");
+    }
+
+    #[test]
+    fn a_file_that_is_to_be_kept_is_kept_even_if_it_comes_later() {
+        let desk = Desk::new("kept");
+        assert_eq!(desk.begin(Existing::Keep).unwrap_err().kind(), io::ErrorKind::AlreadyExists);
+        std::fs::remove_file(desk.0.join("name")).unwrap();
+        let draft = desk.begin(Existing::Keep).unwrap();
+        std::fs::write(desk.0.join("name"), "old").unwrap();
+        assert_eq!(draft.commit().unwrap_err().kind(), io::ErrorKind::AlreadyExists);
+        assert_eq!((desk.says().as_str(), desk.names()), ("old", 1));
+    }
+}

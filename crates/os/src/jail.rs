@@ -1,0 +1,335 @@
+//! A folder that nobody leaves: every name is looked up beneath it.
+//!
+//! The kernel walks (`openat2` with `RESOLVE_BENEATH`): a symbolic link may lead to another place
+//! in the jail, and to none outside, whatever is renamed meanwhile. Where the kernel has no such
+//! call, or a filter forbids it, each component is opened by itself and no link is followed.
+//!
+//! Names are those of a network: bytes, with `/` between components, of which the first may be
+//! empty. `..` is refused as such: a link inside may have it, a name from outside may not.
+//!
+//! A file is written as a [`Draft`]: under another name in the same folder, and under its own when
+//! it is whole and on the disk.
+
+use rustix::fs::{self, AtFlags, Dir, FileType, Mode, OFlags, ResolveFlags, Stat};
+use rustix::io::Errno;
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+pub use crate::draft::{Draft, Existing, sweep};
+
+/// How often a walk is begun again that a rename has disturbed.
+const ATTEMPTS: usize = 128;
+
+/// A folder, and all that is beneath it.
+#[derive(Debug)]
+pub struct Jail {
+    root: OwnedFd,
+    walk: Walk,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Walk {
+    /// By `openat2`.
+    Beneath,
+    /// One component after the other, without links.
+    ByComponent,
+}
+
+/// What a name stands for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// A file of bytes.
+    File,
+    /// A folder.
+    Folder,
+    /// Anything else: a link, a device, a pipe.
+    Other,
+}
+
+/// What is known of a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Status {
+    /// What it is.
+    pub kind: Kind,
+    /// Bytes of a file.
+    pub len: u64,
+    /// When it was changed, in seconds of Unix time.
+    pub modified_s: i64,
+    /// The permission bits.
+    pub mode: u32,
+}
+
+/// One name in a folder.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// The name, any bytes but NUL and `/`.
+    pub name: Vec<u8>,
+    /// What it is; links are not followed.
+    pub status: Status,
+}
+
+impl Status {
+    fn of(stat: &Stat) -> Self {
+        let kind = match FileType::from_raw_mode(stat.st_mode) {
+            FileType::RegularFile => Kind::File,
+            FileType::Directory => Kind::Folder,
+            _ => Kind::Other,
+        };
+        let len = u64::try_from(stat.st_size).unwrap_or(0);
+        Self { kind, len, modified_s: stat.st_mtime, mode: stat.st_mode & 0o7777 }
+    }
+
+    /// Returns what is known of an open file.
+    ///
+    /// # Errors
+    ///
+    /// What `fstat` says.
+    pub fn of_file(file: &impl AsFd) -> io::Result<Self> {
+        Ok(Self::of(&fs::fstat(file)?))
+    }
+
+    /// Returns whether everybody on the machine may read it.
+    #[must_use]
+    pub const fn is_readable_by_all(self) -> bool {
+        self.mode & 0o004 != 0
+    }
+}
+
+/// All methods fail with [`io::ErrorKind::CrossesDevices`] for a name that leaves the jail.
+impl Jail {
+    /// Makes a jail of a folder.
+    ///
+    /// # Errors
+    ///
+    /// If it is none, or may not be read.
+    pub fn open(folder: &Path) -> io::Result<Self> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let root = fs::open(folder, flags, Mode::empty())?;
+        let walk = match fs::openat2(&root, ".", FOLDER, Mode::empty(), BENEATH) {
+            // ENOSYS: before Linux 5.6. EPERM: a filter of system calls that does not know it.
+            Err(Errno::NOSYS | Errno::PERM) => Walk::ByComponent,
+            _ => Walk::Beneath,
+        };
+        Ok(Self { root, walk })
+    }
+
+    /// Opens a file to read it.
+    ///
+    /// # Errors
+    ///
+    /// What the kernel says; `EISDIR` for a folder, `EACCES` for what is neither file nor folder.
+    pub fn read(&self, name: &[u8]) -> io::Result<(File, Status)> {
+        self.file(name, OFlags::RDONLY)
+    }
+
+    /// Opens a file that exists to change it where it is: what is there when the machine goes down
+    /// is whatever was written. [`Self::create`] makes a whole one.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::read`].
+    pub fn change(&self, name: &[u8]) -> io::Result<(File, Status)> {
+        self.file(name, OFlags::WRONLY)
+    }
+
+    fn file(&self, name: &[u8], access: OFlags) -> io::Result<(File, Status)> {
+        // A pipe without another end or a terminal must not hold us.
+        let flags = access | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+        let file = File::from(self.walk(&components(name)?, flags)?);
+        let status = Status::of_file(&file)?;
+        match status.kind {
+            Kind::File => Ok((file, status)),
+            Kind::Folder => Err(Errno::ISDIR.into()),
+            Kind::Other => Err(Errno::ACCESS.into()),
+        }
+    }
+
+    /// Begins a file, which takes its name when it is whole.
+    ///
+    /// # Errors
+    ///
+    /// What the kernel says; `EEXIST` if there is one that is to be kept.
+    pub fn create(&self, name: &[u8], existing: Existing) -> io::Result<Draft> {
+        let (folder, leaf) = self.place(name)?;
+        Draft::begin(folder, leaf, existing)
+    }
+
+    /// Returns what a name stands for; a link in the last place is followed if it may be.
+    ///
+    /// # Errors
+    ///
+    /// What the kernel says.
+    pub fn status(&self, name: &[u8]) -> io::Result<Status> {
+        let file = self.walk(&components(name)?, OFlags::PATH | OFlags::CLOEXEC)?;
+        Status::of_file(&file)
+    }
+
+    /// Returns at most `limit` names of a folder, in no order, without drafts.
+    ///
+    /// # Errors
+    ///
+    /// What the kernel says.
+    pub fn list(&self, folder: &[u8], limit: usize) -> io::Result<Vec<Entry>> {
+        let folder = self.folder(&components(folder)?)?;
+        let mut entries = Vec::new();
+        for entry in Dir::read_from(&folder)? {
+            let entry = entry?;
+            let name = entry.file_name().to_bytes();
+            if matches!(name, b"." | b"..") || crate::draft::is_draft(name) {
+                continue;
+            }
+            if entries.len() == limit {
+                break;
+            }
+            // It may have gone since.
+            let Ok(stat) = fs::statat(&folder, entry.file_name(), AtFlags::SYMLINK_NOFOLLOW) else {
+                continue;
+            };
+            entries.push(Entry { name: name.to_vec(), status: Status::of(&stat) });
+        }
+        Ok(entries)
+    }
+
+    /// Gives a file or a folder another name, which may have been another file's.
+    ///
+    /// # Errors
+    ///
+    /// What the kernel says.
+    pub fn rename(&self, from: &[u8], to: &[u8]) -> io::Result<()> {
+        let (from_folder, from) = self.place(from)?;
+        let (to_folder, to) = self.place(to)?;
+        Ok(fs::renameat(from_folder, OsStr::from_bytes(from), to_folder, OsStr::from_bytes(to))?)
+    }
+
+    /// Removes a file, or a link.
+    ///
+    /// # Errors
+    ///
+    /// What the kernel says.
+    pub fn remove_file(&self, name: &[u8]) -> io::Result<()> {
+        let (folder, leaf) = self.place(name)?;
+        Ok(fs::unlinkat(folder, OsStr::from_bytes(leaf), AtFlags::empty())?)
+    }
+
+    /// Removes an empty folder.
+    ///
+    /// # Errors
+    ///
+    /// What the kernel says.
+    pub fn remove_folder(&self, name: &[u8]) -> io::Result<()> {
+        let (folder, leaf) = self.place(name)?;
+        Ok(fs::unlinkat(folder, OsStr::from_bytes(leaf), AtFlags::REMOVEDIR)?)
+    }
+
+    /// Makes a folder.
+    ///
+    /// # Errors
+    ///
+    /// What the kernel says.
+    pub fn make_folder(&self, name: &[u8]) -> io::Result<()> {
+        let (folder, leaf) = self.place(name)?;
+        Ok(fs::mkdirat(folder, OsStr::from_bytes(leaf), Mode::from_raw_mode(0o777))?)
+    }
+
+    /// Removes the drafts that a crash has left in a folder, and returns how many; those that are
+    /// being written stay.
+    ///
+    /// # Errors
+    ///
+    /// If the folder cannot be read.
+    pub fn sweep(&self, folder: &[u8]) -> io::Result<usize> {
+        sweep(&self.folder(&components(folder)?)?)
+    }
+
+    /// Returns how many bytes are free for us on the disk of the jail.
+    ///
+    /// # Errors
+    ///
+    /// What `fstatvfs` says.
+    pub fn free_bytes(&self) -> io::Result<u64> {
+        let disk = fs::fstatvfs(&self.root)?;
+        Ok(disk.f_bavail.saturating_mul(disk.f_frsize))
+    }
+
+    /// Returns the folder of a name, and its last component.
+    fn place<'a>(&self, name: &'a [u8]) -> io::Result<(OwnedFd, &'a [u8])> {
+        let components = components(name)?;
+        let (leaf, folders) = components.split_last().ok_or(Errno::ISDIR)?;
+        Ok((self.folder(folders)?, leaf))
+    }
+
+    fn folder(&self, components: &[&[u8]]) -> io::Result<OwnedFd> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        Ok(self.walk(components, flags)?)
+    }
+
+    fn walk(&self, components: &[&[u8]], flags: OFlags) -> Result<OwnedFd, Errno> {
+        match self.walk {
+            Walk::Beneath => beneath(self.root.as_fd(), components, flags),
+            Walk::ByComponent => by_component(self.root.as_fd(), components, flags),
+        }
+    }
+}
+
+const FOLDER: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
+const BENEATH: ResolveFlags = ResolveFlags::BENEATH.union(ResolveFlags::NO_MAGICLINKS);
+
+fn beneath(root: BorrowedFd<'_>, components: &[&[u8]], flags: OFlags) -> Result<OwnedFd, Errno> {
+    let path = match components {
+        [] => b".".to_vec(),
+        _ => components.join(&b'/'),
+    };
+    for _ in 0..ATTEMPTS {
+        match fs::openat2(root, OsStr::from_bytes(&path), flags, Mode::empty(), BENEATH) {
+            // Something was renamed while a link with `..` was followed.
+            Err(Errno::AGAIN) => {}
+            opened => return opened,
+        }
+    }
+    Err(Errno::XDEV)
+}
+
+fn by_component(
+    root: BorrowedFd<'_>,
+    components: &[&[u8]],
+    flags: OFlags,
+) -> Result<OwnedFd, Errno> {
+    let Some((leaf, folders)) = components.split_last() else {
+        return fs::openat(root, ".", flags, Mode::empty());
+    };
+    let mut at: Option<OwnedFd> = None;
+    let here = |at: &Option<OwnedFd>, name: &[u8], flags: OFlags| {
+        let folder = at.as_ref().map_or(root, |at| at.as_fd());
+        fs::openat(folder, OsStr::from_bytes(name), flags | OFlags::NOFOLLOW, Mode::empty())
+    };
+    for folder in folders {
+        at = Some(here(&at, folder, FOLDER)?);
+    }
+    here(&at, leaf, flags)
+}
+
+/// Splits a name; what is empty or `.` is left out.
+fn components(name: &[u8]) -> Result<Vec<&[u8]>, Errno> {
+    if name.contains(&0) {
+        return Err(Errno::INVAL);
+    }
+    let mut components = Vec::new();
+    for component in name.split(|&byte| byte == b'/') {
+        match component {
+            b"" | b"." => {}
+            b".." => return Err(Errno::XDEV),
+            // Drafts are nobody's business but ours.
+            draft if crate::draft::is_draft(draft) => return Err(Errno::NOENT),
+            component => components.push(component),
+        }
+    }
+    Ok(components)
+}
+
+#[cfg(test)]
+#[path = "jail_tests.rs"]
+mod tests;

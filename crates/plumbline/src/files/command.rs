@@ -1,0 +1,203 @@
+//! Runs `plumb get` and `plumb put`.
+
+use super::arguments::{Get, How, Put};
+use super::local::{NoSink, Sink, Source};
+use super::progress::{Progress, say};
+use super::record::Record;
+use super::tftp::{self, Errand, Order, Stop};
+use super::url::{Scheme, Url};
+use crate::carry;
+use crate::exit::{self, Failure};
+use anyhow::{Result, anyhow};
+use os::jail::Existing;
+use protocols::application::tftp::Direction;
+use protocols::time::Duration;
+use records::figures::{count, count_or_unknown, duration};
+use std::ffi::OsStr;
+use std::io::Write;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use tokio::signal::unix::{SignalKind, signal};
+
+/// Runs `plumb get`.
+pub(crate) fn get(arguments: &Get) -> exit::Result {
+    let url = &arguments.url;
+    let named = arguments.output.as_deref().or(arguments.file.as_deref());
+    let path = destination(url, named).map_err(wrong)?;
+    let existing = if arguments.force { Existing::Replace } else { Existing::Keep };
+    let sink = Sink::open(&path, existing).map_err(|no_sink| match no_sink {
+        NoSink::Exists(path) => wrong(anyhow!(
+            "{} exists: say --force to replace it, or name another file",
+            path.display()
+        )),
+        NoSink::Refused(error) => ours(&error),
+    })?;
+    let is_stdout = path == Path::new("-");
+    run(url, Order::Get(sink), None, &arguments.how, is_stdout)
+}
+
+/// Runs `plumb put`.
+pub(crate) fn put(arguments: &Put) -> exit::Result {
+    let mut url = arguments.url.clone();
+    if url.last_component().is_empty() {
+        let Some(name) = arguments.file.file_name().filter(|name| *name != OsStr::new("-")) else {
+            return Err(wrong(anyhow!("say under which name: {url}name")));
+        };
+        url.name.extend_from_slice(name.as_bytes());
+    }
+    let (source, size) = Source::open(&arguments.file).map_err(|error| ours(&error))?;
+    run(&url, Order::Put(source, size), size, &arguments.how, false)
+}
+
+fn wrong(error: anyhow::Error) -> Failure {
+    exit::complain(&error);
+    drop(error);
+    Failure::WrongArguments
+}
+
+fn ours(error: &anyhow::Error) -> Failure {
+    exit::complain(error);
+    Failure::ThisMachine
+}
+
+/// Returns the file that a transfer makes: the one that is named, in a folder that is named, or
+/// here; always by the name that the user has typed.
+fn destination(url: &Url, named: Option<&Path>) -> Result<PathBuf> {
+    if url.name.is_empty() {
+        return Err(anyhow!("{url} names no file"));
+    }
+    let last = OsStr::from_bytes(url.last_component());
+    match named {
+        Some(path) if path != Path::new("-") && path.is_dir() => own_name(last, path),
+        Some(path) => Ok(path.to_owned()),
+        None => own_name(last, Path::new("")),
+    }
+}
+
+fn own_name(name: &OsStr, folder: &Path) -> Result<PathBuf> {
+    match name.as_bytes() {
+        b"" | b"." | b".." => Err(anyhow!("the URL ends without a name: say to which file")),
+        _ => Ok(folder.join(name)),
+    }
+}
+
+fn run(url: &Url, order: Order, size: Option<u64>, how: &How, is_stdout: bool) -> exit::Result {
+    let Scheme::Tftp(mode) = url.scheme;
+    let found = carry::addresses(&url.target, how.family, &how.via, None);
+    let addresses = found.map_err(|error| ours(&error))?;
+    let addresses = addresses.map_err(|none| exit::far_side(none.to_string()))?;
+    let errand = Errand {
+        host: url.target.host.clone(),
+        addresses,
+        name: url.name.clone(),
+        mode,
+        block_size: how.block_size,
+        window_size: how.window,
+        patience: Duration::from_secs(how.timeout.into()),
+        bytes_per_second: how.limit_rate,
+        via: how.via.clone(),
+    };
+    let progress = Arc::new(Mutex::new(Progress::new(how.quiet || how.json)));
+    let shown = Arc::clone(&progress);
+    let record = carry_out(&errand, order, move |facts| {
+        let told = facts.agreed.and_then(|agreed| agreed.transfer_size);
+        let mut progress = shown.lock().unwrap_or_else(PoisonError::into_inner);
+        progress.show(facts, size.or(told));
+    });
+    progress.lock().unwrap_or_else(PoisonError::into_inner).end();
+    let record = record.map_err(|error| ours(&error))?;
+    report(&record, how, is_stdout)
+}
+
+/// Runs the errand in this thread, until it is done or somebody interrupts.
+fn carry_out(
+    errand: &Errand,
+    order: Order,
+    progress: impl Fn(&tftp::Facts) + Send + Sync + 'static,
+) -> Result<Record> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let stop = Arc::new(Stop::default());
+    let record = runtime.block_on(async {
+        let (mut terminate, mut hang_up) =
+            (signal(SignalKind::terminate())?, signal(SignalKind::hangup())?);
+        let stopper = Arc::clone(&stop);
+        tokio::spawn(async move {
+            tokio::select! {
+                _ = tokio::signal::ctrl_c() => {}
+                _ = terminate.recv() => {}
+                _ = hang_up.recv() => {}
+            }
+            stopper.want();
+        });
+        tftp::run(errand, order, &stop, &Arc::new(progress)).await
+    });
+    // A thread that waits for a pipe is left behind.
+    runtime.shutdown_background();
+    record
+}
+
+/// Says how it went.
+fn report(record: &Record, how: &How, is_stdout: bool) -> exit::Result {
+    if how.json {
+        let line = format!("{}\n", record.json());
+        let written = match is_stdout {
+            true => std::io::stderr().write_all(line.as_bytes()),
+            false => std::io::stdout().write_all(line.as_bytes()),
+        };
+        written.map_err(|error| {
+            ours(&anyhow::Error::new(error).context("the standard output takes no more"))
+        })?;
+    }
+    if let Some(trouble) = &record.trouble {
+        exit::complain(&anyhow::Error::msg(trouble.sentence(record)));
+        return Err(trouble.failure());
+    }
+    if !how.quiet && !how.json {
+        say(&summary(record));
+    }
+    Ok(())
+}
+
+fn summary(record: &Record) -> String {
+    let nanos = u64::try_from(record.total.as_nanos()).unwrap_or(u64::MAX);
+    let done = match record.direction {
+        Direction::Read => "got",
+        Direction::Write => "put",
+    };
+    format!(
+        "{done} '{}': {} bytes in {}, {} bytes/s",
+        record.shown_name(),
+        count(record.file_bytes),
+        duration(nanos),
+        count_or_unknown(record.bytes_per_second()),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn goes_to(url: &str, named: Option<&str>) -> Result<PathBuf> {
+        destination(&url.parse().unwrap(), named.map(Path::new))
+    }
+
+    // attack row 81
+    #[test]
+    fn a_file_gets_the_last_part_of_the_name_that_was_typed_here() {
+        let path = goes_to("tftp://a/boot/kernel", None).unwrap();
+        assert_eq!(path, Path::new("kernel"));
+        assert_eq!(goes_to("tftp://a/boot/kernel", Some("/")).unwrap(), Path::new("/kernel"));
+        assert_eq!(goes_to("tftp://a/kernel", Some("other")).unwrap(), Path::new("other"));
+        assert_eq!(goes_to("tftp://a/kernel", Some("-")).unwrap(), Path::new("-"));
+    }
+
+    // attack row 81
+    #[test]
+    fn a_name_that_is_none_here_is_refused() {
+        for url in ["tftp://a/", "tftp://a/..", "tftp://a/b/.", "tftp://a/%2e%2e"] {
+            assert!(goes_to(url, None).is_err(), "{url}");
+        }
+        assert_eq!(goes_to("tftp://a/..%2fb", None).unwrap(), Path::new("b"));
+    }
+}

@@ -1,0 +1,17 @@
+//! `plumb get` and `plumb put`: files to and from other hosts.
+//!
+//! A place is a URL ([`url`]), a file of this machine is a [`local::Source`] or a [`local::Sink`],
+//! and what is known of a transfer at its end is a [`record::Record`], out of which the verdict, the
+//! JSON and the line for a person are made. Each protocol has its folder.
+
+mod arguments;
+mod command;
+pub(crate) mod local;
+pub(crate) mod pace;
+mod progress;
+pub(crate) mod record;
+pub(crate) mod tftp;
+mod url;
+
+pub(crate) use arguments::{GET_ABOUT, Get, PUT_ABOUT, Put};
+pub(crate) use command::{get, put};

@@ -1,0 +1,64 @@
+//! Not faster than was said: a bucket that fills with the time.
+
+use protocols::Instant;
+use protocols::time::Duration;
+
+/// For how long the bucket of a pace fills.
+const BURST: Duration = Duration::from_millis(250);
+
+/// A limit of the rate, or none.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Pace {
+    bytes_per_second: Option<u64>,
+    /// When all that has gone would have gone at that rate.
+    paid_until: Instant,
+}
+
+impl Pace {
+    pub(crate) const fn new(bytes_per_second: Option<u64>) -> Self {
+        Self { bytes_per_second, paid_until: Instant::ZERO }
+    }
+
+    /// Returns how many bytes go at once at most.
+    pub(crate) fn burst_bytes(&self) -> Option<u64> {
+        let millis = u64::try_from(BURST.as_millis()).unwrap_or(0);
+        self.bytes_per_second.map(|rate| (rate.saturating_mul(millis) / 1000).max(1))
+    }
+
+    /// Notes that `bytes` have gone.
+    pub(crate) fn spend(&mut self, bytes: usize, now: Instant) {
+        let Some(rate) = self.bytes_per_second else { return };
+        let nanos = bytes as u128 * 1_000_000_000 / u128::from(rate);
+        let time = Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX));
+        self.paid_until = self.paid_until.max(now) + time;
+    }
+
+    /// Returns until when nothing may go, if not now.
+    pub(crate) fn waits_until(&self, now: Instant) -> Option<Instant> {
+        (self.bytes_per_second.is_some() && self.paid_until > now).then_some(self.paid_until)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_has_gone_is_waited_for_at_the_rate() {
+        let mut pace = Pace::new(Some(1000));
+        let now = Instant::ZERO + Duration::from_secs(5);
+        assert_eq!(pace.waits_until(now), None);
+        pace.spend(500, now);
+        pace.spend(500, now);
+        assert_eq!(pace.waits_until(now), Some(now + Duration::from_secs(1)));
+        assert_eq!(pace.waits_until(now + Duration::from_secs(1)), None);
+        assert_eq!(pace.burst_bytes(), Some(250));
+    }
+
+    #[test]
+    fn without_a_limit_nothing_waits() {
+        let mut pace = Pace::new(None);
+        pace.spend(usize::MAX, Instant::ZERO);
+        assert_eq!((pace.waits_until(Instant::ZERO), pace.burst_bytes()), (None, None));
+    }
+}

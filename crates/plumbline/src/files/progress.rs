@@ -1,0 +1,119 @@
+//! How far a transfer is: a bar where stderr is a terminal, a line now and then where it is not.
+
+use super::tftp::Facts;
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use records::figures::{count, duration};
+use std::io::{IsTerminal, Write};
+use std::time::{Duration, Instant};
+
+/// Between two lines.
+const LINES_APART: Duration = Duration::from_secs(10);
+/// A terminal of so many columns has room for a bar.
+const WIDE_COLUMNS: u16 = 60;
+
+/// What is shown meanwhile.
+#[derive(Debug)]
+pub(super) struct Progress {
+    how: How,
+    began: Instant,
+}
+
+#[derive(Debug)]
+enum How {
+    Quiet,
+    Bar(ProgressBar),
+    Lines { next: Instant },
+}
+
+impl Progress {
+    /// Shows nothing if `is_quiet`.
+    pub(super) fn new(is_quiet: bool) -> Self {
+        let began = Instant::now();
+        let how = match std::io::stderr().is_terminal() {
+            _ if is_quiet => How::Quiet,
+            true => How::Bar(bar()),
+            false => How::Lines { next: began + LINES_APART },
+        };
+        Self { how, began }
+    }
+
+    /// Takes note of how far it is, of how many bytes if that is known.
+    pub(super) fn show(&mut self, facts: &Facts, size: Option<u64>) {
+        match &mut self.how {
+            How::Quiet => {}
+            How::Bar(bar) => {
+                if let (None, Some(size)) = (bar.length(), size) {
+                    bar.set_length(size);
+                    bar.set_style(style(true));
+                }
+                bar.set_position(facts.file_bytes);
+            }
+            How::Lines { next } => {
+                let now = Instant::now();
+                if now >= *next {
+                    *next = now + LINES_APART;
+                    say(&line(facts.file_bytes, size, now - self.began));
+                }
+            }
+        }
+    }
+
+    /// Takes the bar away.
+    pub(super) fn end(&self) {
+        if let How::Bar(bar) = &self.how {
+            bar.finish_and_clear();
+        }
+    }
+}
+
+fn bar() -> ProgressBar {
+    let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
+    bar.with_style(style(false))
+}
+
+/// Returns how a bar looks, in a terminal of this width, if the size of the file is known or not.
+fn style(is_size_known: bool) -> ProgressStyle {
+    let columns = os::tty::WindowSize::of(std::io::stderr()).map_or(80, |size| size.columns);
+    let template = match (is_size_known, columns >= WIDE_COLUMNS) {
+        (true, true) => {
+            "{percent:>3}% [{wide_bar}] {decimal_bytes} of {decimal_total_bytes}, \
+             {decimal_bytes_per_sec}, {eta} left"
+        }
+        (true, false) => "{percent:>3}% {decimal_bytes_per_sec}, {eta} left",
+        (false, true) => "{spinner} {decimal_bytes}, {decimal_bytes_per_sec}, {elapsed}",
+        (false, false) => "{spinner} {decimal_bytes}, {decimal_bytes_per_sec}",
+    };
+    let style = ProgressStyle::with_template(template);
+    style.unwrap_or_else(|_| ProgressStyle::default_bar()).progress_chars("=> ")
+}
+
+fn line(bytes: u64, size: Option<u64>, elapsed: Duration) -> String {
+    let millis = u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX).max(1);
+    let rate = bytes.saturating_mul(1000) / millis;
+    let of = size.map(|size| format!(" of {}", count(size))).unwrap_or_default();
+    let left = size.map(|size| size.saturating_sub(bytes)).filter(|_| rate > 0);
+    let left = left.map(|left| {
+        let nanos = u128::from(left) * 1_000_000_000 / u128::from(rate.max(1));
+        format!(", {} left", duration(u64::try_from(nanos).unwrap_or(u64::MAX)))
+    });
+    format!("{}{of} bytes, {} bytes/s{}", count(bytes), count(rate), left.unwrap_or_default())
+}
+
+/// Says a sentence on stderr.
+pub(super) fn say(sentence: &str) {
+    // Where stderr is closed there is nobody to tell.
+    _ = writeln!(std::io::stderr(), "plumb: {sentence}");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_tells_how_far_how_fast_and_how_long_still() {
+        let told = line(2_000_000, Some(10_000_000), Duration::from_secs(2));
+        assert_eq!(told, "2,000,000 of 10,000,000 bytes, 1,000,000 bytes/s, 8.00 s left");
+        let told = line(2_000, None, Duration::from_secs(2));
+        assert_eq!(told, "2,000 bytes, 1,000 bytes/s");
+    }
+}

@@ -1,0 +1,37 @@
+//! Datagrams that are to go out.
+
+/// Datagrams, one behind the other.
+#[derive(Debug, Default)]
+pub(super) struct Outbox {
+    pub(super) bytes: Vec<u8>,
+    pub(super) lens: Vec<usize>,
+    /// How many of each have gone.
+    pub(super) gone_bytes: usize,
+    pub(super) gone: usize,
+}
+
+impl Outbox {
+    pub(super) fn is_empty(&self) -> bool {
+        self.gone == self.lens.len()
+    }
+
+    /// Forgets what has gone.
+    pub(super) fn clear(&mut self) {
+        (self.gone, self.gone_bytes) = (0, 0);
+        self.bytes.clear();
+        self.lens.clear();
+    }
+
+    /// Returns what has not gone yet.
+    pub(super) fn rest(&self) -> (&[u8], &[usize]) {
+        let bytes = self.bytes.get(self.gone_bytes..).unwrap_or_default();
+        (bytes, self.lens.get(self.gone..).unwrap_or_default())
+    }
+
+    /// Notes that the next `count` have gone.
+    pub(super) fn advance(&mut self, count: usize) {
+        let lens = self.lens.get(self.gone..).unwrap_or_default();
+        self.gone_bytes += lens.iter().take(count).sum::<usize>();
+        self.gone += count;
+    }
+}

@@ -1,0 +1,558 @@
+//! One transfer, from its first datagram to its last: the engine between a file and a socket.
+//!
+//! A turn fills the engine from the file, sends what it owes, looks at its news, and waits: for a
+//! datagram, for the engine's deadline, for a slow pipe, for the pace, for somebody who ends it.
+
+use super::outbox::Outbox;
+use super::trouble::{Trouble, is_full};
+use super::wire::Wire;
+use crate::carry::Bench;
+use crate::files::local::{PIECE_BYTES, Piece, Sink, Source};
+use crate::files::pace::Pace;
+use os::datagram::Inbox;
+use protocols::Instant;
+use protocols::application::tftp::{
+    Agreed, ErrorCode, Event, Failure, Fault, Mode, Receiver, Sender, UNKNOWN_TRANSFER_ID,
+};
+use protocols::meter::Counter;
+use protocols::time::Duration;
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use tokio::sync::Notify;
+use tokio::task::JoinError;
+use tokio::time::Sleep;
+
+/// Bytes of datagrams that are made before they are sent.
+const OUTBOX_BYTES: usize = 512 * 1024;
+/// What a sender takes in any case; it is filled again when half of what it takes is gone.
+const SENDER_ROOM_MIN: usize = 65_536;
+/// How often a send is tried again because the network has told of an earlier one.
+const SEND_ATTEMPTS: usize = 8;
+
+const NO_ROOM: Fault = Fault { code: ErrorCode::DiskFull, text: "The disk is full." };
+const NO_FILE: Fault = Fault { code: ErrorCode::NotDefined, text: "The file cannot be kept." };
+const NO_READ: Fault = Fault { code: ErrorCode::NotDefined, text: "The file cannot be read." };
+const TOO_SHORT: Fault =
+    Fault { code: ErrorCode::NotDefined, text: "The file is shorter than was told." };
+const STOPPED: Fault = Fault { code: ErrorCode::NotDefined, text: "The transfer was ended." };
+
+/// What is moved which way.
+#[derive(Debug)]
+pub(crate) enum Work {
+    /// A file of ours goes out.
+    Send(Sender, Source),
+    /// One comes in. The sink is there until the file is made what it is to be.
+    Receive(Receiver, Option<Sink>),
+}
+
+/// How a transfer is made.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Terms {
+    /// As what.
+    pub(crate) mode: Mode,
+    /// How long the far side may be silent; the engine has the same.
+    pub(crate) patience: Duration,
+    /// How long it may take to answer at all, if less.
+    pub(crate) opening: Option<Duration>,
+    /// How often what a stranger asked for is repeated to who never says a word.
+    pub(crate) unanswered_max: Option<u32>,
+    /// How fast.
+    pub(crate) pace: Pace,
+    /// Whether the last acknowledgment is repeated for who may have missed it, whatever the network
+    /// was like.
+    pub(crate) lingers: bool,
+    /// Bytes of the longest file that is taken.
+    pub(crate) file_max_bytes: u64,
+}
+
+/// What is known of a transfer so far.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Facts {
+    pub(crate) local: Option<SocketAddr>,
+    /// The far end, with the port that the transfer goes to.
+    pub(crate) remote: SocketAddr,
+    pub(crate) agreed: Option<Agreed>,
+    pub(crate) file_bytes: u64,
+    pub(crate) wire_bytes: u64,
+    pub(crate) datagrams_in: u64,
+    pub(crate) repeated_blocks: u64,
+    pub(crate) first_byte: Option<Duration>,
+    pub(crate) total: Duration,
+}
+
+/// Ends transfers from outside.
+#[derive(Debug, Default)]
+pub(crate) struct Stop {
+    is_wanted: AtomicBool,
+    notify: Notify,
+}
+
+impl Stop {
+    /// Ends them.
+    pub(crate) fn want(&self) {
+        self.is_wanted.store(true, Ordering::Relaxed);
+        self.notify.notify_waiters();
+    }
+
+    async fn wanted(&self) {
+        let notified = self.notify.notified();
+        if !self.is_wanted.load(Ordering::Relaxed) {
+            notified.await;
+        }
+    }
+}
+
+/// A transfer under way.
+#[derive(Debug)]
+pub(crate) struct Transfer {
+    work: Work,
+    wire: Wire,
+    terms: Terms,
+    bench: Bench,
+    began: Instant,
+    outbox: Outbox,
+    inbox: Inbox,
+    scratch: Vec<u8>,
+    facts: Facts,
+    /// The source has nothing yet.
+    is_starved: bool,
+    unanswered: u32,
+    is_complete: bool,
+    trouble: Option<Trouble>,
+}
+
+impl Work {
+    fn deadline(&self) -> Option<Instant> {
+        match self {
+            Self::Send(sender, _) => sender.deadline(),
+            Self::Receive(receiver, _) => receiver.deadline(),
+        }
+    }
+
+    fn peer_port(&self) -> Option<u16> {
+        match self {
+            Self::Send(sender, _) => sender.peer_port(),
+            Self::Receive(receiver, _) => receiver.peer_port(),
+        }
+    }
+
+    fn event(&mut self) -> Option<Event> {
+        match self {
+            Self::Send(sender, _) => sender.event(),
+            Self::Receive(receiver, _) => receiver.event(),
+        }
+    }
+
+    fn is_over(&self) -> bool {
+        match self {
+            Self::Send(sender, _) => sender.is_over(),
+            Self::Receive(receiver, _) => receiver.is_over(),
+        }
+    }
+
+    fn abort(&mut self, fault: Fault) {
+        match self {
+            Self::Send(sender, _) => sender.abort(fault),
+            Self::Receive(receiver, _) => receiver.abort(fault),
+        }
+    }
+}
+
+impl Transfer {
+    /// Prepares a transfer with `remote` whose engine was made now by the clock of `bench`.
+    pub(crate) fn new(
+        work: Work,
+        wire: Wire,
+        remote: SocketAddr,
+        terms: Terms,
+        bench: Bench,
+    ) -> Self {
+        let facts = Facts {
+            local: wire.local(),
+            remote,
+            agreed: None,
+            file_bytes: 0,
+            wire_bytes: 0,
+            datagrams_in: 0,
+            repeated_blocks: 0,
+            first_byte: None,
+            total: Duration::ZERO,
+        };
+        let scratch = match &work {
+            Work::Send(..) => vec![0; PIECE_BYTES],
+            Work::Receive(..) => Vec::new(),
+        };
+        Self {
+            work,
+            wire,
+            terms,
+            began: bench.clock.now(),
+            bench,
+            outbox: Outbox::default(),
+            inbox: Inbox::default(),
+            scratch,
+            facts,
+            is_starved: false,
+            unanswered: 0,
+            is_complete: false,
+            trouble: None,
+        }
+    }
+
+    /// Runs it to its end. Returns what is known of it, what went wrong, and the work, whose source
+    /// or sink nobody has touched if nothing was agreed.
+    ///
+    /// It is a task of its own: tokio wakes one without a system call, and what is blocked on, or
+    /// is local, with one.
+    ///
+    /// # Errors
+    ///
+    /// If the runtime ends before.
+    pub(crate) async fn run(
+        self,
+        stop: Arc<Stop>,
+        progress: impl Fn(&Facts) + Send + Sync + 'static,
+    ) -> Result<(Facts, Option<Trouble>, Work), JoinError> {
+        tokio::spawn(self.move_all(stop, progress)).await
+    }
+
+    async fn move_all(
+        mut self,
+        stop: Arc<Stop>,
+        progress: impl Fn(&Facts) + Send + Sync + 'static,
+    ) -> (Facts, Option<Trouble>, Work) {
+        let mut alarm = Alarm::new();
+        loop {
+            self.fill();
+            self.send().await;
+            if self.take_events().await {
+                // An opening may be filled; an end may be told to the far side.
+                self.fill();
+                self.send().await;
+            }
+            progress(&self.facts);
+            if self.is_over() {
+                break;
+            }
+            self.wait(&stop, &mut alarm).await;
+        }
+        let meter = &self.bench.meter;
+        let again = [Counter::TftpRetransmissions, Counter::TftpIgnored];
+        self.facts.repeated_blocks = again.map(|counter| meter.counted(counter)).iter().sum();
+        self.facts.total = self.bench.clock.now() - self.began;
+        (self.facts, self.trouble, self.work)
+    }
+
+    fn is_over(&self) -> bool {
+        let is_clean = || self.bench.meter.counted(Counter::TftpTimeouts) == 0;
+        self.work.is_over()
+            || self.trouble.is_some()
+            || (self.is_complete && !self.terms.lingers && is_clean())
+    }
+
+    /// Gives the sender more of the file, when half of what it takes is gone.
+    fn fill(&mut self) {
+        let Work::Send(sender, source) = &mut self.work else { return };
+        let Some(agreed) = self.facts.agreed else { return };
+        let now = self.bench.clock.now();
+        if self.terms.pace.waits_until(now).is_some() || self.trouble.is_some() {
+            return;
+        }
+        let window = usize::from(agreed.window_size) * usize::from(agreed.block_size);
+        let all = window.saturating_mul(2).max(SENDER_ROOM_MIN);
+        let mut room = sender.room();
+        if room < all / 2 {
+            return;
+        }
+        let burst = self.terms.pace.burst_bytes().and_then(|burst| usize::try_from(burst).ok());
+        let piece = self.scratch.len().min(burst.unwrap_or(usize::MAX));
+        while room > 0 {
+            let most = piece.min(room);
+            let scratch = self.scratch.get_mut(..most).unwrap_or_default();
+            let count = match source.read(scratch) {
+                Ok(Piece::Bytes(count)) => count,
+                Ok(Piece::Later) => {
+                    self.is_starved = true;
+                    return;
+                }
+                Ok(Piece::End) => return sender.finish(),
+                Err(error) => return self.fail(NO_READ, Trouble::Local(error)),
+            };
+            sender.write(scratch.get(..count).unwrap_or_default());
+            self.facts.first_byte.get_or_insert_with(|| now - self.began);
+            self.facts.file_bytes += count as u64;
+            self.terms.pace.spend(count, now);
+            if burst.is_some() {
+                return;
+            }
+            room = sender.room();
+        }
+    }
+
+    /// Ends it for a reason of ours, which the far side is told.
+    fn fail(&mut self, fault: Fault, trouble: Trouble) {
+        self.trouble.get_or_insert(trouble);
+        self.work.abort(fault);
+    }
+
+    /// Sends all that the engine owes.
+    async fn send(&mut self) {
+        loop {
+            self.outbox.clear();
+            self.collect();
+            if self.outbox.is_empty() {
+                return;
+            }
+            self.facts.wire_bytes += self.outbox.bytes.len() as u64;
+            for attempt in 0.. {
+                match self.wire.send(&mut self.outbox, self.facts.remote).await {
+                    Ok(()) => break,
+                    Err(error) => {
+                        self.on_network_error(error);
+                        if self.trouble.is_some() || attempt == SEND_ATTEMPTS {
+                            return;
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    fn collect(&mut self) {
+        let now = self.bench.clock.now();
+        let is_held = matches!(self.work, Work::Receive(..)) && self.trouble.is_none();
+        if is_held && self.terms.pace.waits_until(now).is_some() {
+            return;
+        }
+        let mut cx = self.bench.cx();
+        cx.now = now;
+        while self.outbox.bytes.len() < OUTBOX_BYTES {
+            let len = match &mut self.work {
+                Work::Send(sender, _) => sender.transmit(&mut self.outbox.bytes, &mut cx),
+                Work::Receive(receiver, _) => receiver.transmit(&mut self.outbox.bytes, &mut cx),
+            };
+            let Some(len) = len else { return };
+            self.outbox.lens.push(len);
+        }
+    }
+
+    /// Looks at the news, and returns whether there were any.
+    async fn take_events(&mut self) -> bool {
+        let mut is_news = false;
+        while let Some(event) = self.work.event() {
+            is_news = true;
+            match event {
+                Event::Opened(agreed) => self.facts.agreed = Some(agreed),
+                Event::Received => self.received().await,
+                Event::Complete => self.is_complete = true,
+                Event::Failed(failure) => self.failed(failure),
+            }
+        }
+        is_news
+    }
+
+    fn failed(&mut self, failure: Failure) {
+        let trouble = Trouble::of(failure, self.terms.patience.as_secs());
+        self.trouble.get_or_insert(trouble);
+    }
+
+    /// The last byte is here.
+    async fn received(&mut self) {
+        let told = self.facts.agreed.and_then(|agreed| agreed.transfer_size);
+        let told = told.filter(|_| self.terms.mode == Mode::Octet);
+        if let Some(told) = told.filter(|told| *told > self.facts.file_bytes) {
+            return self.fail(TOO_SHORT, Trouble::Short { told });
+        }
+        let Work::Receive(receiver, sink) = &mut self.work else { return };
+        let finished = match sink.take() {
+            Some(sink) => sink.finish().await,
+            None => Ok(()),
+        };
+        match finished {
+            Ok(()) => receiver.keep(&mut self.bench.cx()),
+            Err(error) => self.fail_to_write(error),
+        }
+    }
+
+    fn fail_to_write(&mut self, error: io::Error) {
+        let fault = if is_full(&error) { NO_ROOM } else { NO_FILE };
+        self.fail(fault, Trouble::Local(error));
+    }
+
+    async fn wait(&mut self, stop: &Stop, alarm: &mut Alarm) {
+        let now = self.bench.clock.now();
+        let opening = self.terms.opening.filter(|_| self.facts.agreed.is_none());
+        let give_up = opening.map(|opening| self.began + opening);
+        let pace = self.terms.pace.waits_until(now);
+        let deadline = [self.work.deadline(), give_up, pace].into_iter().flatten().min();
+        alarm.set(deadline, now);
+        let starving = match &mut self.work {
+            Work::Send(_, source) if self.is_starved => Some(source),
+            _ => None,
+        };
+        let (wire, inbox, is_starving) = (&self.wire, &mut self.inbox, starving.is_some());
+        let fed = async {
+            match starving {
+                Some(source) => source.ready().await,
+                None => Ok(()),
+            }
+        };
+        tokio::select! {
+            biased;
+            received = wire.receive(inbox) => match received {
+                Ok(()) => self.take_datagrams(),
+                Err(error) => self.on_network_error(error),
+            },
+            () = stop.wanted() => self.fail(STOPPED, Trouble::Stopped),
+            fed = fed, if is_starving => match fed {
+                Ok(()) => self.is_starved = false,
+                Err(error) => self.fail(NO_READ, Trouble::Local(error)),
+            },
+            () = alarm.rings() => self.timeout(give_up),
+        }
+    }
+
+    fn timeout(&mut self, give_up: Option<Instant>) {
+        let now = self.bench.clock.now();
+        if let Some(opening) = self.terms.opening
+            && give_up.is_some_and(|at| now >= at)
+        {
+            self.trouble = Some(Trouble::NoAnswer { seconds: opening.as_secs() });
+        }
+        let is_due = self.work.deadline().is_some_and(|at| now >= at);
+        if is_due && self.facts.datagrams_in == 0 {
+            self.unanswered += 1;
+            if self.terms.unanswered_max.is_some_and(|most| self.unanswered > most) {
+                let seconds = (now - self.began).as_secs();
+                self.trouble = Some(Trouble::NoAnswer { seconds });
+            }
+        }
+        let mut cx = self.bench.cx();
+        match &mut self.work {
+            Work::Send(sender, _) => sender.timeout(&mut cx),
+            Work::Receive(receiver, _) => receiver.timeout(&mut cx),
+        }
+    }
+
+    /// Gives the engine what has come, and the file what that brings.
+    fn take_datagrams(&mut self) {
+        let Self { work, inbox, bench, facts, terms, .. } = self;
+        let mut cx = bench.cx();
+        let (mut stray, mut problem, before) = (None, None, facts.file_bytes);
+        for datagram in inbox.datagrams().filter(|one| one.from.ip() == facts.remote.ip()) {
+            facts.datagrams_in += 1;
+            facts.wire_bytes += datagram.data.len() as u64;
+            let port = datagram.from.port();
+            let taken = match work {
+                Work::Send(sender, _) => sender.receive(port, datagram.data, &mut cx),
+                Work::Receive(receiver, sink) => {
+                    let received = receiver.receive(port, datagram.data, &mut cx);
+                    received.map(|bytes| {
+                        facts.file_bytes += bytes.len() as u64;
+                        if facts.file_bytes > terms.file_max_bytes {
+                            problem = Some(io::ErrorKind::FileTooLarge.into());
+                        } else if let Some(Err(error)) = sink.as_mut().map(|sink| sink.write(bytes))
+                        {
+                            problem = Some(error);
+                        }
+                    })
+                }
+            };
+            // An ERROR is never answered by one.
+            if taken.is_err() && !matches!(datagram.data, [0, 5, ..]) {
+                stray = Some(datagram.from);
+            }
+        }
+        // Whoever has answered is the one that is spoken with from now on.
+        if let Some(port) = work.peer_port() {
+            facts.remote.set_port(port);
+        }
+        let now = cx.now;
+        let grown = usize::try_from(facts.file_bytes - before).unwrap_or(usize::MAX);
+        if let Work::Receive(..) = work {
+            terms.pace.spend(grown, now);
+            if grown > 0 {
+                facts.first_byte.get_or_insert(now - self.began);
+            }
+        }
+        if let Some(error) = problem {
+            self.fail_to_write(error);
+        }
+        if let (Some(stray), Wire::Kernel(socket)) = (stray, &self.wire) {
+            // RFC 1350 §4. Whether it arrives is the stranger's affair.
+            let lens = [UNKNOWN_TRANSFER_ID.len()];
+            _ = socket.get_ref().send(UNKNOWN_TRANSFER_ID, &lens, stray);
+        }
+    }
+
+    /// The network has told of a datagram of ours, or takes none.
+    fn on_network_error(&mut self, error: io::Error) {
+        let mut was_told = false;
+        while let Some(bounce) = self.wire.bounce() {
+            was_told = true;
+            let is_ours = same_host(bounce.to.ip(), self.facts.remote.ip())
+                && bounce.to.port() == self.facts.remote.port();
+            // On the way to a program that has answered, hosts and routers may fail for a while.
+            let is_fatal = match bounce.error.kind() {
+                io::ErrorKind::ConnectionRefused => true,
+                io::ErrorKind::HostUnreachable | io::ErrorKind::NetworkUnreachable => {
+                    self.facts.agreed.is_none()
+                }
+                _ => false,
+            };
+            if is_ours && is_fatal && !self.is_complete {
+                self.trouble.get_or_insert(Trouble::Unreachable(bounce.error));
+            }
+        }
+        let is_way = matches!(
+            error.kind(),
+            io::ErrorKind::HostUnreachable
+                | io::ErrorKind::NetworkUnreachable
+                | io::ErrorKind::InvalidInput
+        );
+        match error.kind() {
+            _ if was_told => {}
+            // What it tells of was taken already.
+            io::ErrorKind::ConnectionRefused => {}
+            _ if is_way => _ = self.trouble.get_or_insert(Trouble::Unreachable(error)),
+            _ => _ = self.trouble.get_or_insert(Trouble::Network(error)),
+        }
+    }
+}
+
+fn same_host(one: IpAddr, other: IpAddr) -> bool {
+    one.to_canonical() == other.to_canonical()
+}
+
+/// A timer that is only moved when it would ring too late: one that rings early costs a turn.
+#[derive(Debug)]
+struct Alarm {
+    sleep: Pin<Box<Sleep>>,
+    rings_at: Option<Instant>,
+}
+
+impl Alarm {
+    fn new() -> Self {
+        let far = tokio::time::Instant::now() + Duration::from_secs(86_400);
+        Self { sleep: Box::pin(tokio::time::sleep_until(far)), rings_at: None }
+    }
+
+    fn set(&mut self, deadline: Option<Instant>, now: Instant) {
+        let Some(deadline) = deadline else { return };
+        if self.rings_at.is_none_or(|rings_at| deadline < rings_at) {
+            self.sleep.as_mut().reset(tokio::time::Instant::now() + deadline.since(now));
+            self.rings_at = Some(deadline);
+        }
+    }
+
+    async fn rings(&mut self) {
+        if self.rings_at.is_none() {
+            return std::future::pending().await;
+        }
+        self.sleep.as_mut().await;
+        self.rings_at = None;
+    }
+}

@@ -1,0 +1,145 @@
+//! Why a transfer has failed, and the sentence that says so.
+
+use crate::exit;
+use crate::files::record::Record;
+use protocols::application::tftp::{Direction, ErrorCode, Failure, Fault};
+use records::figures::count;
+use std::io;
+
+/// Why a transfer has failed.
+#[derive(Debug)]
+pub(crate) enum Trouble {
+    /// The far side refused, before or in the middle, with these words.
+    Refused(ErrorCode, Vec<u8>),
+    /// It never answered.
+    NoAnswer {
+        /// For how long it was waited for.
+        seconds: u64,
+    },
+    /// It answers no more.
+    Silence {
+        /// For how long it was waited for.
+        seconds: u64,
+    },
+    /// The network, or its host, says that the port does not answer.
+    Unreachable(io::Error),
+    /// It has told of more bytes than it has sent.
+    Short {
+        /// What it told of.
+        told: u64,
+    },
+    /// What it sends is not TFTP as agreed.
+    Protocol(&'static str),
+    /// Our end of the file fails.
+    Local(io::Error),
+    /// Our network fails.
+    Network(io::Error),
+    /// Somebody here has ended it.
+    Stopped,
+}
+
+impl Trouble {
+    /// Makes it of what an engine says.
+    pub(super) fn of(failure: Failure, seconds: u64) -> Self {
+        match failure {
+            Failure::Refused(code, text) => Self::Refused(code, text),
+            Failure::Aborted(Fault { text, .. }) => Self::Protocol(text),
+            Failure::NoAnswer => Self::NoAnswer { seconds },
+            Failure::Silence => Self::Silence { seconds },
+        }
+    }
+
+    /// Returns whether it is worth while to ask another address of the host.
+    pub(crate) fn is_of_the_address(&self) -> bool {
+        matches!(self, Self::NoAnswer { .. } | Self::Unreachable(_) | Self::Network(_))
+    }
+
+    /// Returns the word of the record for it.
+    pub(crate) fn outcome(&self) -> &'static str {
+        match self {
+            Self::Refused(..) | Self::Unreachable(_) => "aborted-by-peer",
+            Self::NoAnswer { .. } | Self::Silence { .. } => "timeout",
+            Self::Short { .. } | Self::Protocol(_) => "protocol",
+            Self::Local(error) if is_full(error) => "disk",
+            Self::Local(_) | Self::Network(_) => "local",
+            Self::Stopped => "aborted-by-user",
+        }
+    }
+
+    /// Returns what the command's exit code is to tell.
+    pub(crate) fn failure(&self) -> exit::Failure {
+        match self {
+            Self::Local(_) | Self::Network(_) => exit::Failure::ThisMachine,
+            Self::Stopped => exit::Failure::NothingMeasured,
+            _ => exit::Failure::FarSide,
+        }
+    }
+
+    /// Returns the sentence that says which step of the transfer failed, and what to do.
+    pub(crate) fn sentence(&self, record: &Record) -> String {
+        let (peer, name) = (record.remote, record.shown_name());
+        let so_far = format!("after {} bytes of '{name}'", count(record.file_bytes));
+        match self {
+            Self::Refused(code, text) => refused(*code, text, record),
+            Self::NoAnswer { seconds } => format!(
+                "{peer} did not answer the request for '{name}' within {seconds} s: check that a \
+                 TFTP server runs there and that no firewall stands between, or wait longer with \
+                 --timeout"
+            ),
+            Self::Silence { seconds } => format!(
+                "{peer} fell silent {so_far}, for {seconds} s: check that it is up, and try again"
+            ),
+            Self::Unreachable(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
+                match record.agreed {
+                    None => format!(
+                        "nobody serves TFTP at {peer}: check the port, and that a server runs there"
+                    ),
+                    Some(_) => format!("the program at {peer} has gone {so_far}: try again"),
+                }
+            }
+            Self::Unreachable(error) => {
+                format!("there is no way to {peer}: check the address and your routes: {error}")
+            }
+            Self::Short { told } => format!(
+                "{peer} ended {so_far}, of which it told {}: try again; nothing was kept",
+                count(*told)
+            ),
+            Self::Protocol(why) => format!("{peer} does not keep to what was agreed: {why}"),
+            Self::Local(error) => match is_full(error) {
+                true => format!("the disk is full {so_far}: make room, and try again"),
+                false => format!("our end of '{name}' fails {so_far}: {error}"),
+            },
+            Self::Network(error) => format!("nothing can be sent to {peer}: {error}"),
+            Self::Stopped => format!("interrupted {so_far}"),
+        }
+    }
+}
+
+/// Returns the sentence for an ERROR of the far side.
+fn refused(code: ErrorCode, text: &[u8], record: &Record) -> String {
+    let (peer, name) = (record.remote, record.shown_name());
+    let why = match (code, record.direction) {
+        (ErrorCode::FileNotFound, Direction::Read) => format!("{peer} has no file '{name}'"),
+        (ErrorCode::FileNotFound, Direction::Write) => {
+            format!("{peer} has no file '{name}' that may be written")
+        }
+        (ErrorCode::AccessViolation, Direction::Read) => format!("{peer} does not give '{name}'"),
+        (ErrorCode::AccessViolation, Direction::Write) => format!("{peer} does not take '{name}'"),
+        (ErrorCode::DiskFull, _) => format!("{peer} has no room for '{name}'"),
+        (ErrorCode::FileExists, _) => format!("{peer} has a file '{name}' already and keeps it"),
+        _ => format!("{peer} ends the transfer of '{name}'"),
+    };
+    match text.trim_ascii() {
+        [] => why,
+        // What comes from afar must not speak to the terminal.
+        text => format!("{why}: it says '{}'", text.escape_ascii()),
+    }
+}
+
+/// Returns whether an error is want of room on a disk.
+pub(crate) fn is_full(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge
+    )
+}

@@ -1,0 +1,218 @@
+//! The user's side: one file, from or to the first address of a host that answers.
+//!
+//! The addresses come in the order of RFC 6724 and are asked one after the other: at once when the
+//! network says that nobody is there, and after a second of silence. They are not asked side by
+//! side, as a race would: two requests to write are two transfers.
+//!
+//! A server that refuses a request for its options is asked once more without any (RFC 2347).
+
+use super::transfer::{Facts, Stop, Terms, Transfer, Work};
+use super::trouble::Trouble;
+use super::wire::Wire;
+use crate::carry::{self, Bench, Via};
+use crate::files::local::{Sink, Source};
+use crate::files::pace::Pace;
+use crate::files::record::{Record, Role};
+use anyhow::Result;
+use os::host::Host;
+use protocols::application::tftp::{
+    BLOCK_SIZE_DEFAULT, Direction, ErrorCode, Mode, Options, Receiver, Request, Sender, Settings,
+    window_size_for,
+};
+use protocols::time::Duration;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::SystemTime;
+
+/// How long an address may be silent before the next one is asked.
+const NEXT_ADDRESS: Duration = Duration::from_secs(1);
+/// The most that a sender keeps of a window.
+const WINDOW_MAX_BYTES: u64 = 16 << 20;
+
+/// What is to be done.
+#[derive(Clone, Debug)]
+pub(crate) struct Errand {
+    /// The host as it was asked for, and its addresses.
+    pub(crate) host: String,
+    pub(crate) addresses: Vec<SocketAddr>,
+    pub(crate) name: Vec<u8>,
+    pub(crate) mode: Mode,
+    pub(crate) block_size: u16,
+    pub(crate) window_size: u16,
+    pub(crate) patience: Duration,
+    pub(crate) bytes_per_second: Option<u64>,
+    pub(crate) via: Via,
+}
+
+/// Which way.
+#[derive(Debug)]
+pub(crate) enum Order {
+    /// To here.
+    Get(Sink),
+    /// From here, and how many bytes, if that is known.
+    Put(Source, Option<u64>),
+}
+
+impl Order {
+    fn direction(&self) -> Direction {
+        match self {
+            Self::Get(_) => Direction::Read,
+            Self::Put(..) => Direction::Write,
+        }
+    }
+}
+
+/// Moves the file, and returns what is known of it.
+///
+/// # Errors
+///
+/// If the machine refuses what is needed before anybody was asked.
+pub(crate) async fn run(
+    errand: &Errand,
+    order: Order,
+    stop: &Arc<Stop>,
+    progress: &Arc<impl Fn(&Facts) + Send + Sync + 'static>,
+) -> Result<Record> {
+    let (started, cpu_before) = (SystemTime::now(), os::clock::process_cpu_time());
+    let host = carry::host(&errand.via, 1)?;
+    let direction = order.direction();
+    let (mut order, mut has_options) = (Some(order), true);
+    let mut addresses = errand.addresses.iter().copied().peekable();
+    let mut last = None;
+    while let (Some(address), Some(now)) = (addresses.peek().copied(), order.take()) {
+        if let Some(host) = &host {
+            host.addressed(address.ip()).await?;
+        }
+        let is_last = errand.addresses.last() == Some(&address);
+        let opening = (!is_last).then_some(NEXT_ADDRESS);
+        let attempt = Attempt { errand, address, opening, has_options, host: host.as_ref() };
+        let (facts, trouble, work, size) = attempt.run(now, stop, progress).await?;
+        let is_unopened = facts.agreed.is_none();
+        let is_options = matches!(
+            trouble,
+            Some(Trouble::Refused(
+                ErrorCode::OptionsRefused | ErrorCode::IllegalOperation | ErrorCode::NotDefined,
+                _
+            ))
+        );
+        let is_of_the_address = trouble.as_ref().is_some_and(Trouble::is_of_the_address);
+        last = Some((facts, trouble));
+        if is_unopened && is_options && std::mem::take(&mut has_options) {
+            order = returned(work, size);
+        } else if is_unopened && is_of_the_address {
+            addresses.next();
+            order = returned(work, size);
+        }
+    }
+    let (facts, trouble) = last.ok_or_else(|| anyhow::anyhow!("there is no address to ask"))?;
+    Ok(Record {
+        role: Role::User,
+        is_own_stack: host.is_some(),
+        local: facts.local,
+        remote: facts.remote,
+        remote_name: Some(errand.host.clone()),
+        direction,
+        mode: errand.mode,
+        name: errand.name.clone(),
+        started,
+        agreed: facts.agreed,
+        file_bytes: facts.file_bytes,
+        wire_bytes: facts.wire_bytes,
+        repeated_blocks: facts.repeated_blocks,
+        first_byte: facts.first_byte,
+        total: facts.total,
+        cpu: os::clock::process_cpu_time().checked_sub(cpu_before),
+        trouble,
+    })
+}
+
+/// Takes back what an attempt has not used.
+fn returned(work: Work, size: Option<u64>) -> Option<Order> {
+    match work {
+        Work::Send(_, source) => Some(Order::Put(source, size)),
+        Work::Receive(_, sink) => sink.map(Order::Get),
+    }
+}
+
+/// One address, asked once.
+struct Attempt<'a> {
+    errand: &'a Errand,
+    address: SocketAddr,
+    opening: Option<Duration>,
+    has_options: bool,
+    host: Option<&'a Host>,
+}
+
+impl Attempt<'_> {
+    async fn run(
+        self,
+        order: Order,
+        stop: &Arc<Stop>,
+        progress: &Arc<impl Fn(&Facts) + Send + Sync + 'static>,
+    ) -> Result<(Facts, Option<Trouble>, Work, Option<u64>)> {
+        let errand = self.errand;
+        let wire = Wire::to(self.address, self.host)?;
+        let bench = Bench::new(carry::is_metered())?;
+        let pace = Pace::new(errand.bytes_per_second);
+        let size = match &order {
+            Order::Get(_) => None,
+            Order::Put(_, size) => *size,
+        };
+        let options = self.options(&order, &wire, pace);
+        let request = Request {
+            direction: order.direction(),
+            name: errand.name.clone(),
+            mode: errand.mode,
+            options: if self.has_options { options } else { Options::default() },
+        };
+        let (settings, now) = (Settings { patience: errand.patience }, bench.clock.now());
+        let work = match order {
+            Order::Get(sink) => Receiver::of_user(&request, &settings, now)
+                .map(|receiver| Work::Receive(receiver, Some(sink))),
+            Order::Put(source, _) => {
+                Sender::of_user(&request, &settings, now).map(|sender| Work::Send(sender, source))
+            }
+        };
+        let work = work.ok_or_else(|| {
+            anyhow::anyhow!("'{}' is too long for a request of TFTP", errand.name.escape_ascii())
+        })?;
+        let terms = Terms {
+            mode: errand.mode,
+            patience: errand.patience,
+            opening: self.opening,
+            unanswered_max: None,
+            pace,
+            lingers: false,
+            file_max_bytes: u64::MAX,
+        };
+        let transfer = Transfer::new(work, wire, self.address, terms, bench);
+        let progress = Arc::clone(progress);
+        let ran = transfer.run(Arc::clone(stop), move |facts| progress(facts)).await;
+        let (facts, trouble, work) = ran?;
+        Ok((facts, trouble, work, size))
+    }
+
+    /// Returns what is asked for, within what the socket holds and the pace takes at once. What is
+    /// the default anyway is not asked for: some servers know no options.
+    fn options(&self, order: &Order, wire: &Wire, pace: Pace) -> Options {
+        let burst = pace.burst_bytes().unwrap_or(WINDOW_MAX_BYTES).min(WINDOW_MAX_BYTES);
+        let fits = u16::try_from(burst).unwrap_or(u16::MAX);
+        let block_size = self.errand.block_size.min(fits.max(BLOCK_SIZE_DEFAULT));
+        let blocks = u16::try_from(burst / u64::from(block_size)).unwrap_or(u16::MAX).max(1);
+        let holds = match order {
+            Order::Get(_) => window_size_for(wire.receive_buffer_bytes(), block_size),
+            Order::Put(..) => u16::MAX,
+        };
+        let window_size = self.errand.window_size.min(blocks).min(holds);
+        let is_octet = self.errand.mode == Mode::Octet;
+        Options {
+            block_size: (block_size != BLOCK_SIZE_DEFAULT).then_some(block_size),
+            window_size: (window_size > 1).then_some(window_size),
+            transfer_size: match order {
+                Order::Get(_) => is_octet.then_some(0),
+                Order::Put(_, size) => size.filter(|_| is_octet),
+            },
+            timeout_s: None,
+        }
+    }
+}

@@ -1,0 +1,130 @@
+//! The UDP under a transfer: the kernel's, or our own.
+
+use super::outbox::Outbox;
+use anyhow::{Context, Result};
+use os::datagram::{Bounce, DatagramSocket, Inbox};
+use os::host::Host;
+use os::readiness;
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::os::fd::AsFd;
+use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
+
+/// What is asked for of the kernel's memory for what has come, as it counts.
+const RECEIVE_BUFFER_BYTES: usize = 4 << 20;
+/// What our own UDP keeps, counted as the kernel's would be: its queue is one of datagrams.
+const OWN_BUFFER_BYTES: usize = 128 << 10;
+
+/// A UDP socket.
+#[derive(Debug)]
+pub(crate) enum Wire {
+    /// Of the kernel's.
+    Kernel(AsyncFd<DatagramSocket>),
+    /// Of our own.
+    Own(os::host::UdpSocket),
+}
+
+impl Wire {
+    /// Makes a socket of the kernel's at this address, or at any of the family of `peer`.
+    pub(crate) fn kernel(at: Option<IpAddr>, peer: SocketAddr) -> io::Result<Self> {
+        let any = || match peer {
+            SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
+            SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
+        };
+        let socket = DatagramSocket::bind((at.unwrap_or_else(any), 0).into())?;
+        // Each datagram that has gone makes a socket writable anew, which is nobody's news.
+        let interest = Interest::READABLE | Interest::ERROR;
+        readiness::register(socket, interest).map(Self::Kernel)
+    }
+
+    /// Makes a socket of the host's, or of the kernel's where there is none.
+    pub(crate) fn to(peer: SocketAddr, host: Option<&Host>) -> Result<Self> {
+        match host {
+            None => Self::kernel(None, peer).context("the kernel gives no UDP socket"),
+            Some(host) => host.bind(0).map(Self::Own).context("no port of ours is left"),
+        }
+    }
+
+    /// Returns how much of what has come it can keep, in bytes as a kernel counts.
+    pub(crate) fn receive_buffer_bytes(&self) -> usize {
+        match self {
+            Self::Kernel(socket) => {
+                let got = socket.get_ref().set_receive_buffer(RECEIVE_BUFFER_BYTES);
+                got.unwrap_or(OWN_BUFFER_BYTES)
+            }
+            Self::Own(_) => OWN_BUFFER_BYTES,
+        }
+    }
+
+    pub(super) fn local(&self) -> Option<SocketAddr> {
+        match self {
+            Self::Kernel(socket) => {
+                let local = socket.get_ref().local_addr().ok();
+                local.filter(|local| !local.ip().is_unspecified())
+            }
+            Self::Own(_) => None,
+        }
+    }
+
+    /// Sends what is in the outbox, and waits while there is no room.
+    pub(super) async fn send(&self, outbox: &mut Outbox, to: SocketAddr) -> io::Result<()> {
+        while !outbox.is_empty() {
+            let (bytes, lens) = outbox.rest();
+            let sent = match self {
+                Self::Own(socket) => {
+                    let datagram = bytes.get(..lens.first().copied().unwrap_or(0));
+                    socket.send_to(datagram.unwrap_or_default(), to).await.map(|_| 1)
+                }
+                Self::Kernel(socket) => match socket.get_ref().send(bytes, lens, to) {
+                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                        let duplicate = socket.get_ref().as_fd().try_clone_to_owned()?;
+                        let writable = readiness::register(duplicate, Interest::WRITABLE)?;
+                        writable.writable().await?.retain_ready();
+                        Ok(0)
+                    }
+                    sent => sent,
+                },
+            };
+            outbox.advance(sent?);
+        }
+        Ok(())
+    }
+
+    /// Waits until something has come, and takes it.
+    pub(super) async fn receive(&self, inbox: &mut Inbox) -> io::Result<()> {
+        let socket = match self {
+            Self::Kernel(socket) => socket,
+            Self::Own(socket) => {
+                let (len, from) = socket.recv_from(inbox.room()).await?;
+                inbox.put(from, len);
+                return Ok(());
+            }
+        };
+        loop {
+            let mut ready = socket.ready(Interest::READABLE | Interest::ERROR).await?;
+            match socket.get_ref().receive(inbox) {
+                // What comes after this call makes the socket ready anew.
+                Ok(false) => ready.clear_ready(),
+                Ok(true) => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    ready.clear_ready();
+                    continue;
+                }
+                Err(error) => {
+                    ready.clear_ready();
+                    return Err(error);
+                }
+            }
+            return Ok(());
+        }
+    }
+
+    /// Takes what the network has said of a datagram of ours.
+    pub(super) fn bounce(&self) -> Option<Bounce> {
+        match self {
+            Self::Kernel(socket) => socket.get_ref().bounce(),
+            Self::Own(_) => None,
+        }
+    }
+}

@@ -1,0 +1,115 @@
+//! The TFTP server: files of one folder, to whoever may come.
+//!
+//! One socket for each place hears the requests (`door`); each transfer has a socket, a port and a
+//! task of its own. Nothing is sent to many: a request that came by broadcast or multicast is
+//! dropped in silence (RFC 1123 §4.2.3.5). What a request asks for comes back to whoever it says to
+//! be from, so little is sent to who does not answer: the first packet, and that twice again. What
+//! is refused is answered by less than was asked with.
+//!
+//! A name is looked up beneath the root and nowhere else (`os::jail`). As the servers of old do, one
+//! that runs as root gives only what everybody on the machine may read. What may be written is
+//! nothing ([`Rights::ReadOnly`]), what is not there yet, or everything; a file appears when it is
+//! whole.
+
+mod configuration;
+mod door;
+mod log;
+mod request;
+
+pub(super) use configuration::{Arguments, Settings, Table};
+
+use super::admission::Admission;
+use super::log::Log;
+use crate::files::tftp::Stop;
+use anyhow::{Context, Result};
+use configuration::Rights;
+use door::Door;
+use log::Event;
+use os::jail::Jail;
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::task::JoinSet;
+
+/// Descriptors of a transfer: its socket, its file, its folder.
+const DESCRIPTORS_PER_TRANSFER: u64 = 3;
+
+/// How long transfers have to end when the server does.
+const CLOSING: Duration = Duration::from_millis(500);
+
+/// The server.
+pub(super) struct Server {
+    settings: Settings,
+    jail: Jail,
+    /// Whether only what everybody may read is given.
+    is_root: bool,
+    admission: RefCell<Admission>,
+    /// By who asked: its address and port.
+    transfers: RefCell<HashMap<SocketAddr, Rc<Running>>>,
+    log: Log,
+}
+
+/// A transfer under way.
+struct Running {
+    /// The datagram that asked for it.
+    request: Vec<u8>,
+    stop: Arc<Stop>,
+}
+
+impl Server {
+    /// Opens the root.
+    ///
+    /// # Errors
+    ///
+    /// If it is no folder, or may not be read.
+    pub(super) fn new(settings: Settings, log: Log) -> Result<Self> {
+        let root = settings.root.display();
+        let jail = Jail::open(&settings.root)
+            .with_context(|| format!("the root {root} cannot be served"))?;
+        let wanted = settings.transfers_max.saturating_mul(DESCRIPTORS_PER_TRANSFER);
+        // Who may not have so many serves fewer at once.
+        _ = os::process::allow_descriptors(wanted.saturating_add(64));
+        if settings.rights != Rights::ReadOnly {
+            // What cannot be swept stays; it takes room and nothing else.
+            _ = jail.sweep(b"/");
+        }
+        Ok(Self {
+            admission: RefCell::new(Admission::new(settings.rules.clone())),
+            settings,
+            jail,
+            is_root: os::user::is_root(),
+            transfers: RefCell::default(),
+            log,
+        })
+    }
+
+    /// Serves until a socket fails.
+    ///
+    /// # Errors
+    ///
+    /// If nobody can listen at a place, in a sentence that says why.
+    pub(super) async fn serve(self: Rc<Self>) -> Result<()> {
+        let mut doors = JoinSet::new();
+        for place in &self.settings.listen {
+            let door = Door::open(*place)?;
+            let at = door.local_addr()?;
+            let (rights, root) = (self.settings.rights.words(), &self.settings.root);
+            self.log.say(&Event::Serving { at, root: root.display().to_string(), rights });
+            doors.spawn_local(door.attend(Rc::clone(&self)));
+        }
+        let failed = doors.join_next().await.transpose()?;
+        failed.map_or(Ok(()), |error| Err(error).context("nobody can ask for files any more"))
+    }
+
+    /// Ends all transfers, and lets each say so to its far side.
+    pub(super) async fn close(&self) {
+        self.transfers.borrow().values().for_each(|running| running.stop.want());
+        let until = tokio::time::Instant::now() + CLOSING;
+        while !self.transfers.borrow().is_empty() && tokio::time::Instant::now() < until {
+            tokio::time::sleep(CLOSING / 50).await;
+        }
+    }
+}

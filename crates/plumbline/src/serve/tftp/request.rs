@@ -1,0 +1,209 @@
+//! What becomes of a request: which file, whether it may be had, and its transfer.
+
+use super::configuration::Rights;
+use super::log::Event;
+use super::{Running, Server};
+use crate::carry::{self, Bench};
+use crate::files::local::{Sink, Source};
+use crate::files::pace::Pace;
+use crate::files::record::{Record, Role};
+use crate::files::tftp::{Terms, Transfer, Trouble, Wire, Work};
+use anyhow::Result;
+use os::jail::Existing;
+use protocols::application::tftp::{
+    self, BLOCK_SIZE_DEFAULT, Direction, ErrorCode, Fault, Limits, Mode, Receiver, Request, Sender,
+    window_size_for,
+};
+use protocols::time::Duration;
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use std::time::SystemTime;
+
+/// The most that a transfer keeps of a window, in bytes.
+const WINDOW_MAX_BYTES: usize = 1 << 20;
+/// How often the first packet is repeated to who never answers.
+const UNANSWERED_MAX: u32 = 2;
+
+const NOT_FOUND: Fault = Fault { code: ErrorCode::FileNotFound, text: "There is no such file." };
+const NO_ACCESS: Fault = Fault { code: ErrorCode::AccessViolation, text: "It may not be had." };
+const READ_ONLY: Fault = Fault { code: ErrorCode::AccessViolation, text: "Nothing is taken here." };
+const EXISTS: Fault = Fault { code: ErrorCode::FileExists, text: "It is there, and stays." };
+const NO_ROOM: Fault = Fault { code: ErrorCode::DiskFull, text: "There is no room for it." };
+const FAILED: Fault = Fault { code: ErrorCode::NotDefined, text: "The file cannot be opened." };
+
+/// What is done about a request.
+pub(super) enum Decision {
+    /// This is its answer.
+    Decline(Fault),
+    /// This file is moved.
+    Serve(OpenFile),
+}
+
+/// A file that is to be moved.
+pub(super) enum OpenFile {
+    /// Out, and how many bytes it has.
+    Out(Source, u64),
+    /// In.
+    In(Sink),
+}
+
+/// Decides about a request.
+pub(super) fn decide(server: &Server, request: &Request) -> Decision {
+    let opened = match request.direction {
+        Direction::Read => open(server, &request.name),
+        Direction::Write => create(server, request),
+    };
+    opened.map_or_else(Decision::Decline, Decision::Serve)
+}
+
+fn open(server: &Server, name: &[u8]) -> Result<OpenFile, Fault> {
+    let (file, status) = server.jail.read(name).map_err(|error| fault_of(&error))?;
+    if server.is_root && !status.is_readable_by_all() {
+        return Err(NO_ACCESS);
+    }
+    Ok(OpenFile::Out(Source::File(file), status.len))
+}
+
+fn create(server: &Server, request: &Request) -> Result<OpenFile, Fault> {
+    let existing = match server.settings.rights {
+        Rights::ReadOnly => return Err(READ_ONLY),
+        Rights::WriteOnce => Existing::Keep,
+        Rights::Writable => Existing::Replace,
+    };
+    let told = request.options.transfer_size.unwrap_or(0);
+    let free = server.jail.free_bytes().unwrap_or(u64::MAX);
+    if told > server.settings.file_max_bytes.min(free) {
+        return Err(NO_ROOM);
+    }
+    let draft = server.jail.create(&request.name, existing).map_err(|error| fault_of(&error))?;
+    Ok(OpenFile::In(Sink::of(draft)))
+}
+
+fn fault_of(error: &io::Error) -> Fault {
+    match error.kind() {
+        io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => NOT_FOUND,
+        io::ErrorKind::AlreadyExists => EXISTS,
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => NO_ROOM,
+        // A name that leaves the root is no more than one that may not be had.
+        io::ErrorKind::CrossesDevices
+        | io::ErrorKind::PermissionDenied
+        | io::ErrorKind::IsADirectory
+        | io::ErrorKind::ReadOnlyFilesystem
+        | io::ErrorKind::InvalidInput
+        | io::ErrorKind::InvalidFilename => NO_ACCESS,
+        // ELOOP, which has no kind of its own yet.
+        _ if error.raw_os_error() == Some(rustix::io::Errno::LOOP.raw_os_error()) => NO_ACCESS,
+        _ => FAILED,
+    }
+}
+
+/// Moves the file, and says how that went.
+pub(super) async fn serve(
+    server: &Server,
+    from: SocketAddr,
+    at: Option<IpAddr>,
+    request: &Request,
+    file: OpenFile,
+    running: &Running,
+) {
+    let name = request.name.escape_ascii().to_string();
+    let record = match run(server, from, at, request, file, running).await {
+        Ok(record) => record,
+        Err(error) => {
+            let why = format!("{error:#}");
+            return server.log.say(&Event::Declined { from, name, why });
+        }
+    };
+    let (is_read, bytes) = (request.direction == Direction::Read, record.file_bytes);
+    server.log.say(&match &record.trouble {
+        None => {
+            let milliseconds = u64::try_from(record.total.as_millis()).unwrap_or(u64::MAX);
+            Event::Moved { from, name, is_read, bytes, milliseconds }
+        }
+        Some(trouble) => Event::Failed { from, name, is_read, bytes, why: why_of(trouble) },
+    });
+}
+
+/// Returns the reason as the line of a log has it, which names peer and file already.
+fn why_of(trouble: &Trouble) -> String {
+    match trouble {
+        Trouble::Refused(code, text) => {
+            format!("the far side says {} '{}'", code.to_wire(), text.escape_ascii())
+        }
+        Trouble::NoAnswer { .. } => "the far side never answered".to_owned(),
+        Trouble::Silence { seconds } => format!("nothing was heard for {seconds} s"),
+        Trouble::Unreachable(error) | Trouble::Network(error) | Trouble::Local(error) => {
+            error.to_string()
+        }
+        Trouble::Short { told } => format!("{told} bytes were told of"),
+        Trouble::Protocol(why) => (*why).to_owned(),
+        Trouble::Stopped => "it was ended".to_owned(),
+    }
+}
+
+async fn run(
+    server: &Server,
+    from: SocketAddr,
+    at: Option<IpAddr>,
+    request: &Request,
+    file: OpenFile,
+    running: &Running,
+) -> Result<Record> {
+    let started = SystemTime::now();
+    let wire = Wire::kernel(at, from)?;
+    let bench = Bench::new(carry::is_metered())?;
+    let (now, port, mode) = (bench.clock.now(), from.port(), request.mode);
+    let settings = tftp::Settings { patience: server.settings.patience };
+    let work = match file {
+        OpenFile::Out(source, len) => {
+            let limits = Limits { window_size_max: u16::MAX, ..limits() };
+            // RFC 2349: the size on the wire, which is another one in netascii.
+            let told = (mode == Mode::Octet).then_some(len);
+            let granted = request.options.grant(&limits, told);
+            Work::Send(Sender::of_server(mode, port, granted, &settings, now), source)
+        }
+        OpenFile::In(sink) => {
+            let block_size = request.options.block_size.unwrap_or(BLOCK_SIZE_DEFAULT);
+            let window_size_max = window_size_for(wire.receive_buffer_bytes(), block_size);
+            let limits = Limits { window_size_max, ..limits() };
+            let granted = request.options.grant(&limits, request.options.transfer_size);
+            Work::Receive(Receiver::of_server(mode, port, granted, &settings, now), Some(sink))
+        }
+    };
+    let terms = Terms {
+        mode,
+        patience: server.settings.patience,
+        opening: None,
+        unanswered_max: Some(UNANSWERED_MAX),
+        pace: Pace::new(None),
+        lingers: true,
+        file_max_bytes: server.settings.file_max_bytes,
+    };
+    let transfer = Transfer::new(work, wire, from, terms, bench);
+    let (facts, trouble, _) = transfer.run(Arc::clone(&running.stop), |_| {}).await?;
+    Ok(Record {
+        role: Role::Server,
+        is_own_stack: false,
+        local: facts.local,
+        remote: facts.remote,
+        remote_name: None,
+        direction: request.direction,
+        mode,
+        name: request.name.clone(),
+        started,
+        agreed: facts.agreed,
+        file_bytes: facts.file_bytes,
+        wire_bytes: facts.wire_bytes,
+        repeated_blocks: facts.repeated_blocks,
+        first_byte: facts.first_byte,
+        total: facts.total,
+        // One thread serves all.
+        cpu: None::<Duration>,
+        trouble,
+    })
+}
+
+fn limits() -> Limits {
+    Limits { window_max_bytes: WINDOW_MAX_BYTES, ..Limits::default() }
+}
