@@ -1,6 +1,7 @@
 //! The application layer: what a person or a program talks to.
 
 pub mod dhcp;
+pub mod ftp;
 pub mod telnet;
 pub mod tftp;
 

@@ -467,6 +467,41 @@ closed_list! {
         TftpIgnored "TFTP packets ignored",
         /// Packets that are cut short, make no sense or are of another transfer.
         TftpErrors "TFTP packets in error",
+        // FTP.
+        /// Commands that a server has read.
+        FtpCommandsIn "FTP commands in",
+        /// Commands that are unknown or whose argument is wrong.
+        FtpCommandsWrong "FTP commands wrong",
+        /// Commands thrown away because too many waited.
+        FtpCommandsDropped "FTP commands dropped at the queue",
+        /// Command or reply lines that were too long.
+        FtpLinesTooLong "FTP lines too long",
+        /// Names that a command cannot carry or that lead out of their directory.
+        FtpNamesRefused "FTP names refused",
+        /// Telnet options refused on a control connection.
+        FtpOptionsRefused "FTP Telnet options refused",
+        /// Bytes thrown away because they came before TLS did.
+        FtpBytesBeforeTls "FTP bytes dropped before TLS",
+        /// Replies that a user has read.
+        FtpRepliesIn "FTP replies in",
+        /// Replies that are malformed, too long or answer nothing.
+        FtpRepliesWrong "FTP replies wrong",
+        /// Logins refused.
+        FtpLoginsRefused "FTP logins refused",
+        /// Commands refused for lack of a login or of the right.
+        FtpRightsRefused "FTP commands without the right",
+        /// Data ports that are not the user's own, or are privileged.
+        FtpBouncesRefused "FTP data ports of others refused",
+        /// Data connections that came from somebody else.
+        FtpDataPeersRefused "FTP data connections of others refused",
+        /// Transfers that are complete.
+        FtpTransfersComplete "FTP transfers complete",
+        /// Transfers that failed or were aborted.
+        FtpTransfersFailed "FTP transfers failed",
+        /// Deadlines that ran out: a login, an idle session, a reply, a data connection.
+        FtpTimeouts "FTP timeouts",
+        /// Lines of a listing that no dialect explains.
+        FtpListingLinesUnknown "FTP listing lines unknown",
         // Terminal.
         /// Control sequences that are not known.
         TerminalSequencesUnknown "terminal sequences unknown",

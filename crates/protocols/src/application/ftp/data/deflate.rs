@@ -1,0 +1,107 @@
+//! MODE Z: the bytes of stream mode as one zlib stream (RFC 1950), whose end is that of the file.
+
+use super::DataError;
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+use core::fmt;
+use miniz_oxide::deflate::core::{CompressorOxide, TDEFLFlush, TDEFLStatus, compress};
+use miniz_oxide::inflate::stream::{InflateState, inflate};
+use miniz_oxide::{DataFormat, MZError, MZFlush, MZStatus};
+
+/// What is made in one piece.
+const PIECE_BYTES: usize = 16 * 1024;
+
+/// How hard it tries; zlib's own default.
+const LEVEL: u8 = 6;
+
+pub(super) struct Deflater {
+    compressor: Box<CompressorOxide>,
+    piece: Vec<u8>,
+}
+
+impl fmt::Debug for Deflater {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Deflater")
+    }
+}
+
+impl Deflater {
+    pub(super) fn new(level: Option<u8>) -> Self {
+        let mut compressor = Box::<CompressorOxide>::default();
+        compressor.set_format_and_level(DataFormat::Zlib, level.unwrap_or(LEVEL).clamp(1, 9));
+        Self { compressor, piece: alloc::vec![0; PIECE_BYTES] }
+    }
+
+    pub(super) fn put(&mut self, data: &[u8], out: &mut Vec<u8>) {
+        self.run(data, TDEFLFlush::None, out);
+    }
+
+    pub(super) fn finish(&mut self, out: &mut Vec<u8>) {
+        self.run(&[], TDEFLFlush::Finish, out);
+    }
+
+    fn run(&mut self, mut data: &[u8], flush: TDEFLFlush, out: &mut Vec<u8>) {
+        loop {
+            let (status, taken, made) =
+                compress(&mut self.compressor, data, &mut self.piece, flush);
+            out.extend_from_slice(self.piece.get(..made).unwrap_or_default());
+            data = data.get(taken..).unwrap_or_default();
+            let is_full = made == self.piece.len();
+            if status != TDEFLStatus::Okay || (data.is_empty() && !is_full) {
+                return;
+            }
+        }
+    }
+}
+
+pub(super) struct Inflater {
+    state: Box<InflateState>,
+    piece: Vec<u8>,
+    is_over: bool,
+    /// Whether the last piece was full, so that there may be more without input.
+    has_more: bool,
+}
+
+impl fmt::Debug for Inflater {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Inflater").field("is_over", &self.is_over).finish_non_exhaustive()
+    }
+}
+
+impl Inflater {
+    pub(super) fn new() -> Self {
+        Self {
+            state: InflateState::new_boxed(DataFormat::Zlib),
+            piece: alloc::vec![0; PIECE_BYTES],
+            is_over: false,
+            has_more: false,
+        }
+    }
+
+    /// Returns whether a call without input could make something.
+    pub(super) fn has_more(&self) -> bool {
+        self.has_more
+    }
+
+    /// Inflates one piece and moves `input` past what it took.
+    pub(super) fn next(&mut self, input: &mut &[u8]) -> Result<&[u8], DataError> {
+        if self.is_over {
+            self.has_more = false;
+            return if input.is_empty() { Ok(&[]) } else { Err(DataError::Malformed) };
+        }
+        let done = inflate(&mut self.state, input, &mut self.piece, MZFlush::None);
+        *input = input.get(done.bytes_consumed..).unwrap_or_default();
+        self.has_more = done.bytes_written == self.piece.len();
+        match done.status {
+            Ok(MZStatus::StreamEnd) => (self.is_over, self.has_more) = (true, false),
+            // To come no further for want of input is no error.
+            Ok(_) | Err(MZError::Buf) => {}
+            Err(_) => return Err(DataError::Malformed),
+        }
+        Ok(self.piece.get(..done.bytes_written).unwrap_or_default())
+    }
+
+    pub(super) fn finish(&self) -> Result<(), DataError> {
+        if self.is_over { Ok(()) } else { Err(DataError::Truncated) }
+    }
+}

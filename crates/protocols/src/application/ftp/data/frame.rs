@@ -1,0 +1,347 @@
+//! The transmission modes: where records and the file end, and markers to begin again from (RFC
+//! 959 §3.4).
+//!
+//! | mode | data | marks |
+//! |---|---|---|
+//! | stream, file | as it is | the end of the connection ends the file |
+//! | stream, records | 255 twice | 255 1 ends a record, 255 2 the file, 255 3 both |
+//! | block | a header of descriptor and count, and so many bytes | bits of the descriptor |
+//! | compressed | 0nnnnnnn and n bytes; 10nnnnnn and a byte; 11nnnnnn, filler | 0 and a descriptor |
+//!
+//! In compressed mode a descriptor is about the string behind it; ours stands before an empty one.
+
+use super::DataError;
+use alloc::vec::Vec;
+
+/// The file or the record ends here.
+const EOR: u8 = 128;
+const EOF: u8 = 64;
+/// The sender suspects errors in the block.
+const SUSPECT: u8 = 32;
+/// The data is a marker.
+const MARKER: u8 = 16;
+
+const STREAM_ESCAPE: u8 = 255;
+
+/// The longest marker that is taken; ours are decimal numbers.
+const MARKER_MAX_BYTES: usize = 64;
+
+/// One way to frame a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Framing {
+    Stream,
+    StreamRecords,
+    Block,
+    /// With what a filler is: a space for text, zero for the rest (RFC 959 §3.4.3).
+    Compressed {
+        filler: u8,
+    },
+}
+
+/// What ends behind a piece of data.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Marks {
+    pub(super) end_of_record: bool,
+    pub(super) end_of_file: bool,
+}
+
+impl Marks {
+    pub(super) const NONE: Self = Self { end_of_record: false, end_of_file: false };
+    pub(super) const RECORD: Self = Self { end_of_record: true, end_of_file: false };
+    pub(super) const FILE: Self = Self { end_of_record: false, end_of_file: true };
+
+    const fn descriptor(self) -> u8 {
+        (if self.end_of_record { EOR } else { 0 }) | (if self.end_of_file { EOF } else { 0 })
+    }
+}
+
+impl Framing {
+    /// Puts `data` and what ends behind it behind `out`.
+    pub(super) fn put(self, data: &[u8], marks: Marks, out: &mut Vec<u8>) {
+        match self {
+            Self::Stream => out.extend_from_slice(data),
+            Self::StreamRecords => {
+                for &byte in data {
+                    out.push(byte);
+                    if byte == STREAM_ESCAPE {
+                        out.push(byte);
+                    }
+                }
+                let code = u8::from(marks.end_of_record) | u8::from(marks.end_of_file) << 1;
+                if code != 0 {
+                    out.extend([STREAM_ESCAPE, code]);
+                }
+            }
+            Self::Block => put_blocks(data, marks.descriptor(), out),
+            Self::Compressed { filler } => {
+                compress(data, filler, out);
+                if marks != Marks::NONE {
+                    out.extend([0, marks.descriptor(), 0x80, 0]);
+                }
+            }
+        }
+    }
+
+    /// Puts a marker behind `out`, if the mode has any.
+    pub(super) fn put_marker(self, marker: &[u8], out: &mut Vec<u8>) -> bool {
+        match self {
+            Self::Block => put_blocks(marker, MARKER, out),
+            Self::Compressed { .. } => {
+                out.extend([0, MARKER]);
+                let marker = marker.get(..MARKER_MAX_BYTES).unwrap_or(marker);
+                out.push(u8::try_from(marker.len()).unwrap_or(0));
+                out.extend_from_slice(marker);
+            }
+            Self::Stream | Self::StreamRecords => return false,
+        }
+        true
+    }
+}
+
+fn put_blocks(mut data: &[u8], last: u8, out: &mut Vec<u8>) {
+    while data.len() > usize::from(u16::MAX) {
+        let (block, rest) = data.split_at_checked(usize::from(u16::MAX)).unwrap_or((data, &[]));
+        put_block(block, 0, out);
+        data = rest;
+    }
+    if !data.is_empty() || last != 0 {
+        put_block(data, last, out);
+    }
+}
+
+fn put_block(data: &[u8], descriptor: u8, out: &mut Vec<u8>) {
+    let count = u16::try_from(data.len()).unwrap_or(u16::MAX);
+    out.push(descriptor);
+    out.extend(count.to_be_bytes());
+    out.extend_from_slice(data);
+}
+
+fn compress(data: &[u8], filler: u8, out: &mut Vec<u8>) {
+    let (mut rest, mut plain_start) = (data, 0);
+    let mut at = 0;
+    let put_plain = |from: usize, to: usize, out: &mut Vec<u8>| {
+        for run in data.get(from..to).unwrap_or_default().chunks(127) {
+            out.push(u8::try_from(run.len()).unwrap_or(0));
+            out.extend_from_slice(run);
+        }
+    };
+    while let Some(&byte) = rest.first() {
+        let run = rest.iter().take(63).take_while(|other| **other == byte).count();
+        // Two of the filler are one byte; of another, three are two.
+        let least = if byte == filler { 2 } else { 3 };
+        if run >= least {
+            put_plain(plain_start, at, out);
+            let count = u8::try_from(run).unwrap_or(0);
+            if byte == filler {
+                out.push(0xC0 | count);
+            } else {
+                out.extend([0x80 | count, byte]);
+            }
+            plain_start = at + run;
+        }
+        at += run;
+        rest = rest.get(run..).unwrap_or_default();
+    }
+    put_plain(plain_start, at, out);
+}
+
+/// What a frame holds.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Frame<'a> {
+    Data(&'a [u8]),
+    /// A byte, so many times.
+    Run(u8, usize),
+    Marker(Vec<u8>),
+    EndOfRecord,
+    EndOfFile,
+}
+
+/// Takes frames apart, cut anywhere.
+#[derive(Debug)]
+pub(super) struct Unframer {
+    framing: Framing,
+    state: State,
+    /// The descriptor of what is being read; its ends are due behind it.
+    descriptor: u8,
+    marker: Vec<u8>,
+    is_over: bool,
+    suspects: u64,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum State {
+    /// At the start of a frame.
+    Start,
+    /// Behind the escape of a stream of records, or the zero of compressed mode.
+    Escape,
+    /// Behind the descriptor of a block; with the first byte of its count.
+    Count(Option<u8>),
+    /// Within data.
+    Data(usize),
+    /// Before the byte that is repeated.
+    Repeated(u8),
+    /// Data is over; what ends with it is due.
+    Due,
+}
+
+impl Unframer {
+    pub(super) fn new(framing: Framing) -> Self {
+        Self {
+            framing,
+            state: State::Start,
+            descriptor: 0,
+            marker: Vec::new(),
+            is_over: false,
+            suspects: 0,
+        }
+    }
+
+    /// Returns how many blocks their sender had doubts about.
+    pub(super) fn suspects(&self) -> u64 {
+        self.suspects
+    }
+
+    /// Returns the next frame, or part of one, and moves `input` past it.
+    pub(super) fn next<'a>(
+        &mut self,
+        input: &mut &'a [u8],
+    ) -> Result<Option<Frame<'a>>, DataError> {
+        loop {
+            if matches!(self.state, State::Due)
+                && let Some(frame) = self.due()
+            {
+                return Ok(Some(frame));
+            }
+            if let State::Data(left @ 1..) = self.state {
+                let (data, rest) = input.split_at_checked(left).unwrap_or((input, &[]));
+                *input = rest;
+                if data.is_empty() {
+                    return Ok(None);
+                }
+                let left = left - data.len();
+                self.state = if left == 0 { State::Due } else { State::Data(left) };
+                if self.descriptor & MARKER == 0 {
+                    return Ok(Some(Frame::Data(data)));
+                }
+                self.marker.extend_from_slice(data);
+                if self.marker.len() > MARKER_MAX_BYTES {
+                    return Err(DataError::Malformed);
+                }
+                continue;
+            }
+            if self.framing == Framing::Stream {
+                let data = core::mem::take(input);
+                return Ok((!data.is_empty()).then_some(Frame::Data(data)));
+            }
+            if matches!((self.framing, self.state), (Framing::StreamRecords, State::Start)) {
+                let end = memchr::memchr(STREAM_ESCAPE, input).unwrap_or(input.len());
+                if end > 0 {
+                    let (data, rest) = input.split_at_checked(end).unwrap_or((input, &[]));
+                    *input = rest;
+                    return self.unless_over(Frame::Data(data)).map(Some);
+                }
+            }
+            let Some((&byte, rest)) = input.split_first() else { return Ok(None) };
+            let before = *input;
+            *input = rest;
+            if let Some(frame) = self.byte(byte, before)? {
+                return Ok(Some(frame));
+            }
+        }
+    }
+
+    fn unless_over<'a>(&self, frame: Frame<'a>) -> Result<Frame<'a>, DataError> {
+        if self.is_over { Err(DataError::Malformed) } else { Ok(frame) }
+    }
+
+    /// Takes one byte of what is between data; `input` begins with it.
+    fn byte<'a>(&mut self, byte: u8, input: &'a [u8]) -> Result<Option<Frame<'a>>, DataError> {
+        if self.is_over {
+            return Err(DataError::Malformed);
+        }
+        match (self.framing, self.state) {
+            (Framing::StreamRecords, State::Escape) => {
+                self.state = State::Due;
+                match byte {
+                    STREAM_ESCAPE => {
+                        self.state = State::Start;
+                        return Ok(Some(Frame::Data(input.get(..1).unwrap_or_default())));
+                    }
+                    1 => self.descriptor = EOR,
+                    2 => self.descriptor = EOF,
+                    3 => self.descriptor = EOR | EOF,
+                    _ => return Err(DataError::Malformed),
+                }
+            }
+            (Framing::StreamRecords, _) => self.state = State::Escape,
+            (Framing::Block, State::Count(None)) => self.state = State::Count(Some(byte)),
+            (Framing::Block, State::Count(Some(high))) => {
+                let count = usize::from(u16::from_be_bytes([high, byte]));
+                self.state = if count == 0 { State::Due } else { State::Data(count) };
+            }
+            (Framing::Block, _) => {
+                self.describe(byte)?;
+                self.state = State::Count(None);
+            }
+            (Framing::Compressed { .. }, State::Escape) => {
+                self.describe(byte)?;
+                self.state = State::Start;
+            }
+            (Framing::Compressed { .. }, State::Repeated(count)) => {
+                self.state = State::Due;
+                return Ok(Some(Frame::Run(byte, usize::from(count))));
+            }
+            (Framing::Compressed { filler }, _) => match byte {
+                0 => self.state = State::Escape,
+                1..=0x7F => self.state = State::Data(usize::from(byte)),
+                // A marker is a string of its own bytes.
+                _ if self.descriptor & MARKER != 0 => return Err(DataError::Malformed),
+                0x80..=0xBF => self.state = State::Repeated(byte & 0x3F),
+                _ => {
+                    self.state = State::Due;
+                    return Ok(Some(Frame::Run(filler, usize::from(byte & 0x3F))));
+                }
+            },
+            (Framing::Stream, _) => {}
+        }
+        Ok(None)
+    }
+
+    fn describe(&mut self, descriptor: u8) -> Result<(), DataError> {
+        if descriptor & !(EOR | EOF | SUSPECT | MARKER) != 0 {
+            return Err(DataError::Malformed);
+        }
+        self.suspects += u64::from(descriptor & SUSPECT != 0);
+        self.descriptor = descriptor;
+        self.marker.clear();
+        Ok(())
+    }
+
+    fn due<'a>(&mut self) -> Option<Frame<'a>> {
+        if self.descriptor & MARKER != 0 {
+            self.descriptor &= !MARKER;
+            return Some(Frame::Marker(core::mem::take(&mut self.marker)));
+        }
+        if self.descriptor & EOR != 0 {
+            self.descriptor &= !EOR;
+            return Some(Frame::EndOfRecord);
+        }
+        if self.descriptor & EOF != 0 {
+            self.descriptor = 0;
+            self.is_over = true;
+            self.state = State::Start;
+            return Some(Frame::EndOfFile);
+        }
+        self.descriptor = 0;
+        self.state = State::Start;
+        None
+    }
+
+    /// The connection has ended: only a stream of a file has no other end.
+    pub(super) fn finish(&self) -> Result<(), DataError> {
+        // In compressed mode a descriptor of the end with nothing behind it is an end.
+        let is_described = self.descriptor & EOF != 0 && matches!(self.state, State::Start);
+        let is_ended = self.is_over || is_described;
+        if self.framing == Framing::Stream || is_ended { Ok(()) } else { Err(DataError::Truncated) }
+    }
+}

@@ -1,0 +1,121 @@
+//! Pages: a file with holes, as TENEX has them (RFC 959 §3.1.2.3).
+//!
+//! Each page has a header of logical bytes: the length of the header, the page's index, how many
+//! bytes of data follow, and the page's kind; 0 is the last page, which has none, 1 a simple page,
+//! 2 a descriptor of the file, 3 a page with access control. Since an index is one logical byte,
+//! bytes of at least 16 bits are asked for. Pages come in the order of their indices. What is not
+//! sent is zero, and that has a limit; a descriptor is skipped.
+
+use super::DataError;
+use alloc::vec::Vec;
+
+/// Words of a page on TENEX.
+pub(super) const PAGE_WORDS: u64 = 512;
+/// The most words of holes that are filled; ours.
+const HOLES_MAX_WORDS: u64 = 1 << 22;
+
+/// Words of a file to pages.
+#[derive(Debug, Default)]
+pub(super) struct Pager {
+    page: Vec<u64>,
+    index: u64,
+}
+
+impl Pager {
+    pub(super) fn put(&mut self, value: u64, mut word: impl FnMut(u64)) {
+        self.page.push(value);
+        if self.page.len() as u64 == PAGE_WORDS {
+            self.end_page(&mut word);
+        }
+    }
+
+    fn end_page(&mut self, word: &mut impl FnMut(u64)) {
+        // A page of zeros is a hole, except where the file ends.
+        [4, self.index, self.page.len() as u64, 1].into_iter().for_each(&mut *word);
+        self.page.drain(..).for_each(word);
+        self.index += 1;
+    }
+
+    /// Returns whether every index so far fits a word of `bits`.
+    pub(super) fn fits(&self, bits: u32) -> bool {
+        bits >= 64 || self.index >> bits == 0
+    }
+
+    pub(super) fn finish(&mut self, mut word: impl FnMut(u64)) {
+        if !self.page.is_empty() {
+            self.end_page(&mut word);
+        }
+        [4, self.index, 0, 0].into_iter().for_each(word);
+    }
+}
+
+/// Pages to the words of a file.
+#[derive(Debug, Default)]
+pub(super) struct Unpager {
+    header: Vec<u64>,
+    /// Words of the header that are still to be skipped, and of the data.
+    optional: u64,
+    data: u64,
+    is_skipped: bool,
+    position: u64,
+    holes: u64,
+    is_over: bool,
+}
+
+impl Unpager {
+    pub(super) fn put(&mut self, value: u64, word: &mut impl FnMut(u64)) -> Result<(), DataError> {
+        if self.is_over {
+            // Only what fills the last octets may follow.
+            return if value == 0 { Ok(()) } else { Err(DataError::Malformed) };
+        }
+        if self.header.len() < 4 {
+            self.header.push(value);
+            return if self.header.len() == 4 { self.begin(word) } else { Ok(()) };
+        }
+        if self.optional > 0 {
+            self.optional -= 1;
+        } else {
+            self.data -= 1;
+            if !self.is_skipped {
+                word(value);
+                self.position += 1;
+            }
+        }
+        self.end();
+        Ok(())
+    }
+
+    fn begin(&mut self, word: &mut impl FnMut(u64)) -> Result<(), DataError> {
+        let [length, index, data, kind] = *self.header.as_slice() else { return Ok(()) };
+        if !(4..=16).contains(&length) || data > PAGE_WORDS || kind > 3 {
+            return Err(DataError::Malformed);
+        }
+        (self.optional, self.data, self.is_skipped) = (length - 4, data, kind == 2);
+        if kind == 0 {
+            self.is_over = data == 0;
+            return if self.is_over { Ok(()) } else { Err(DataError::Malformed) };
+        }
+        if kind != 2 {
+            let start = index.checked_mul(PAGE_WORDS).ok_or(DataError::Malformed)?;
+            let hole = start.checked_sub(self.position).ok_or(DataError::Malformed)?;
+            self.holes = self.holes.saturating_add(hole);
+            if self.holes > HOLES_MAX_WORDS {
+                return Err(DataError::Malformed);
+            }
+            (0..hole).for_each(|_| word(0));
+            self.position = start;
+        }
+        self.end();
+        Ok(())
+    }
+
+    fn end(&mut self) {
+        if self.optional == 0 && self.data == 0 {
+            self.header.clear();
+        }
+    }
+
+    pub(super) fn finish(&self) -> Result<(), DataError> {
+        if self.is_over { Ok(()) } else { Err(DataError::Truncated) }
+    }
+}

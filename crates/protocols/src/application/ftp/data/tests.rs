@@ -1,0 +1,250 @@
+use super::*;
+use crate::application::ftp::representation::ByteSize;
+use proptest::prelude::*;
+use std::vec;
+
+fn encoded(representation: &Representation, file: &[u8], cut: usize) -> Vec<u8> {
+    let (mut encoder, mut wire) = (Encoder::new(representation, None).unwrap(), Vec::new());
+    for piece in file.chunks(cut) {
+        encoder.encode(piece, &mut wire).unwrap();
+    }
+    encoder.finish(&mut wire).unwrap();
+    wire
+}
+
+/// Returns the file and the markers.
+fn decoded(
+    representation: &Representation,
+    wire: &[u8],
+    cut: usize,
+) -> Result<(Vec<u8>, Vec<Vec<u8>>), DataError> {
+    let (mut decoder, mut file) = (Decoder::new(representation).unwrap(), Vec::new());
+    let (mut out, mut markers) = (Vec::new(), Vec::new());
+    for mut piece in wire.chunks(cut) {
+        loop {
+            let came = decoder.decode(&mut piece, &mut out)?;
+            file.append(&mut out);
+            match came {
+                Decoded::NeedsInput => break,
+                Decoded::OutputFull | Decoded::EndOfFile => {}
+                Decoded::Marker(marker) => markers.push(marker),
+            }
+        }
+    }
+    decoder.finish(&mut out)?;
+    file.append(&mut out);
+    Ok((file, markers))
+}
+
+fn of(data_type: Type, mode: Mode, structure: Structure) -> Representation {
+    Representation { data_type, mode, structure, word_format: WordFormat::Packed }
+}
+
+const MODES: [Mode; 4] = [Mode::Stream, Mode::Block, Mode::Compressed, Mode::Deflate];
+const TYPES: [Type; 5] = [
+    Type::Ascii(Format::NonPrint),
+    Type::Ascii(Format::Telnet),
+    Type::Ebcdic(Format::NonPrint),
+    Type::Image,
+    Type::Local(ByteSize::OCTET),
+];
+
+/// Bytes of which runs and what is treated on its own are likely.
+fn file(max: usize) -> impl Strategy<Value = Vec<u8>> {
+    let piece = prop_oneof![
+        prop::sample::select(vec![b'\r', b'\n', 0, b' ', 0x40, 255, 1, 2, 3])
+            .prop_flat_map(|byte| (1..90_usize).prop_map(move |count| vec![byte; count])),
+        prop::sample::select(vec![b'\r', b'\n', 0, b' ', 255]).prop_map(|byte| vec![byte]),
+        prop::collection::vec(any::<u8>(), 0..40),
+    ];
+    prop::collection::vec(piece, 0..max).prop_map(|pieces| pieces.concat())
+}
+
+// req RFC1123:4.1.2.13-MUST-4
+#[test]
+fn lines_of_ascii_end_with_cr_lf_on_the_wire() {
+    let ascii = Representation::default();
+    assert_eq!(encoded(&ascii, b"a\nb\r\nc\r\0\n", 2), b"a\r\nb\r\r\nc\r\0\0\r\n");
+    assert_eq!(decoded(&ascii, b"a\r\nb\nc\rd\r\0e\r", 1).unwrap().0, b"a\nb\nc\rd\re\r");
+}
+
+// req RFC1123:4.1.2.2-MUST-1, RFC1123:4.1.2.2-MUST-2
+#[test]
+fn telnet_format_is_the_same_as_non_print() {
+    let of = |format| of(Type::Ascii(format), Mode::Stream, Structure::File);
+    let text = b"a\x0cb\n\x0bc\r\n";
+    assert_eq!(encoded(&of(Format::Telnet), text, 3), encoded(&of(Format::NonPrint), text, 9));
+}
+
+// req RFC1123:4.1.2.13-MUST-6
+#[test]
+fn records_are_lines_of_the_file() {
+    let stream = of(Type::default(), Mode::Stream, Structure::Record);
+    assert_eq!(encoded(&stream, b"ab\n\n\xff", 2), b"ab\xff\x01\xff\x01\xff\xff\xff\x02");
+    assert_eq!(decoded(&stream, b"ab\xff\x01c\xff\x03", 1).unwrap().0, b"ab\nc\n");
+    let block = of(Type::default(), Mode::Block, Structure::Record);
+    assert_eq!(encoded(&block, b"ab\n\nc", 9), b"\x80\0\x02ab\x80\0\0\0\0\x01c\x40\0\0");
+    let decoded = decoded(&block, b"\x80\0\x02ab\xc0\0\x01c", 2).unwrap().0;
+    assert_eq!(decoded, b"ab\nc\n");
+}
+
+#[test]
+fn compressed_mode_counts_runs() {
+    let image = of(Type::Image, Mode::Compressed, Structure::File);
+    let file = [&b"ab"[..], &[0; 5], b"xxxx", b"c"].concat();
+    assert_eq!(encoded(&image, &file, 99), b"\x02ab\xc5\x84x\x01c\0\x40\x80\0");
+    // The end as others may write it: before the last string, or behind it and alone.
+    for wire in [&b"\x02ab\0\x40\x01c"[..], b"\x03abc\0\x40"] {
+        assert_eq!(decoded(&image, wire, 1).unwrap().0, b"abc");
+    }
+}
+
+#[test]
+fn markers_stand_where_they_were_put_and_are_no_data() {
+    for mode in [Mode::Block, Mode::Compressed] {
+        let image = of(Type::Image, mode, Structure::File);
+        let (mut encoder, mut wire) = (Encoder::new(&image, None).unwrap(), Vec::new());
+        encoder.encode(b"abc", &mut wire).unwrap();
+        assert!(encoder.mark(3, &mut wire));
+        encoder.encode(b"def", &mut wire).unwrap();
+        encoder.finish(&mut wire).unwrap();
+        for cut in 1..9 {
+            let expected = (b"abcdef".to_vec(), vec![b"3".to_vec()]);
+            assert_eq!(decoded(&image, &wire, cut), Ok(expected));
+        }
+    }
+    let mut stream = Encoder::new(&Representation::IMAGE, None).unwrap();
+    assert!(!stream.mark(3, &mut Vec::new()));
+}
+
+#[test]
+fn a_file_without_its_end_is_no_file() {
+    for (mode, structure) in [
+        (Mode::Block, Structure::File),
+        (Mode::Compressed, Structure::File),
+        (Mode::Deflate, Structure::File),
+        (Mode::Stream, Structure::Record),
+    ] {
+        let representation = of(Type::Image, mode, structure);
+        let wire = encoded(&representation, b"one\ntwo\nthree\n", 99);
+        for len in 0..wire.len() {
+            let cut_short = decoded(&representation, &wire[..len], 99);
+            // In compressed mode the empty string behind the last descriptor says nothing.
+            if mode != Mode::Compressed || len < wire.len() - 2 {
+                assert_eq!(cut_short, Err(DataError::Truncated), "{mode} {len}");
+            }
+        }
+        let followed = [&wire[..], b"x"].concat();
+        assert_eq!(decoded(&representation, &followed, 99), Err(DataError::Malformed), "{mode}");
+    }
+}
+
+#[test]
+fn pages_with_holes_are_filled_and_a_hole_without_limit_is_refused() {
+    let pages = Representation {
+        word_format: WordFormat::Oct,
+        ..of(Type::Local(ByteSize::WORD36), Mode::Stream, Structure::Page)
+    };
+    let packed = |words: &[u64]| {
+        let (mut packer, mut wire) = (Packer::new(ByteSize::WORD36), Vec::new());
+        words.iter().for_each(|word| packer.put(*word, &mut wire));
+        packer.finish(&mut wire);
+        wire
+    };
+    // A descriptor is skipped, and the fifth word of a header too.
+    let wire = packed(&[4, 0, 1, 2, 7, 5, 1, 1, 3, 9, 6, 4, 2, 0, 0]);
+    let file = decoded(&pages, &wire, 5).unwrap().0;
+    assert_eq!(file.len(), 513 * 13);
+    assert!(file.ends_with(b"000000000000\n000000000006\n"));
+    let far = packed(&[4, 1 << 30, 1, 1, 6]);
+    assert_eq!(decoded(&pages, &far, 5), Err(DataError::Malformed));
+    assert_eq!(decoded(&pages, &wire[..20], 5), Err(DataError::Truncated));
+}
+
+#[test]
+fn what_cannot_be_is_refused_before_it_begins() {
+    let local = |bits| Type::Local(ByteSize::new(bits).unwrap());
+    let small_pages = of(local(8), Mode::Stream, Structure::Page);
+    let records_of_words = of(local(36), Mode::Stream, Structure::Record);
+    let wrong_format = Representation {
+        word_format: WordFormat::C36,
+        ..of(local(32), Mode::Stream, Structure::File)
+    };
+    for representation in [small_pages, records_of_words, wrong_format] {
+        assert!(Encoder::new(&representation, None).is_err());
+        assert!(Decoder::new(&representation).is_err());
+    }
+}
+
+proptest! {
+    // req RFC1123:4.1.2.13-MUST-5
+    #[test]
+    fn any_file_comes_back_by_every_type_mode_and_structure(
+        file in file(12), one in 1..200_usize, other in 1..200_usize
+    ) {
+        for data_type in TYPES {
+            for mode in MODES {
+                for structure in [Structure::File, Structure::Record] {
+                    let representation = of(data_type, mode, structure);
+                    let wire = encoded(&representation, &file, one);
+                    let back = decoded(&representation, &wire, other);
+                    prop_assert_eq!(back.as_ref(), Ok(&(file.clone(), vec![])), "{:?}", representation);
+                    if representation.passes_through() {
+                        prop_assert_eq!(&wire, &file);
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn any_words_come_back_by_every_byte_size_and_mode(
+        bits in 8..=64_u8, words in prop::collection::vec(any::<u64>(), 0..1200), cut in 1..200_usize
+    ) {
+        let size = ByteSize::new(bits).unwrap();
+        let octets = words.iter().flat_map(|word| (word >> (64 - bits)).to_le_bytes());
+        let file: Vec<u8> = octets.collect();
+        for mode in MODES {
+            for structure in [Structure::File, Structure::Page] {
+                let representation = Representation {
+                    word_format: WordFormat::Data8,
+                    ..of(Type::Local(size), mode, structure)
+                };
+                if supported(&representation).is_err() {
+                    continue;
+                }
+                let wire = encoded(&representation, &file, cut);
+                prop_assert_eq!(decoded(&representation, &wire, cut), Ok((file.clone(), vec![])));
+            }
+        }
+    }
+
+    #[test]
+    fn any_bytes_are_decoded_the_same_however_they_are_cut(wire in file(8), cut in 1..60_usize) {
+        for data_type in TYPES {
+            for mode in MODES {
+                for structure in [Structure::File, Structure::Record] {
+                    let representation = of(data_type, mode, structure);
+                    let whole = decoded(&representation, &wire, wire.len().max(1));
+                    let pieces = decoded(&representation, &wire, cut);
+                    prop_assert_eq!(whole, pieces);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_megabyte_from_a_kilobyte_comes_in_pieces() {
+    let image = of(Type::Image, Mode::Deflate, Structure::File);
+    let wire = encoded(&image, &vec![0; 8 << 20], 1 << 20);
+    assert!(wire.len() < 16_384);
+    let (mut decoder, mut out, mut total) = (Decoder::new(&image).unwrap(), Vec::new(), 0);
+    let mut rest = &wire[..];
+    while decoder.decode(&mut rest, &mut out).unwrap() == Decoded::OutputFull {
+        assert!(out.len() < 2 * OUTPUT_BYTES);
+        total += out.len();
+        out.clear();
+    }
+    assert_eq!((total + out.len(), decoder.finish(&mut out)), (8 << 20, Ok(())));
+}

@@ -1,0 +1,530 @@
+//! Logical bytes of 1 to 64 bits: dense on the wire, and in a file of octets in one of the word
+//! formats.
+//!
+//! On the wire the most significant bit comes first, nothing lies between two words, and the last
+//! octet is filled with zeros (RFC 959 §3.1.1.4). Of words below eight bits the filling may look
+//! like more of them, and is taken so. Bits of a word of 36 are counted from B0, the most
+//! significant.
+
+use super::DataError;
+use crate::application::ftp::representation::{ByteSize, WordFormat};
+use alloc::vec::Vec;
+
+/// Words to octets, densely.
+#[derive(Debug)]
+pub(super) struct Packer {
+    bits: u32,
+    held: u128,
+    held_bits: u32,
+}
+
+impl Packer {
+    pub(super) fn new(size: ByteSize) -> Self {
+        Self { bits: u32::from(size.bits()), held: 0, held_bits: 0 }
+    }
+
+    pub(super) fn put(&mut self, word: u64, out: &mut Vec<u8>) {
+        self.held = self.held << self.bits | u128::from(word);
+        self.held_bits += self.bits;
+        while self.held_bits >= 8 {
+            self.held_bits -= 8;
+            out.push(low_octet(self.held >> self.held_bits));
+        }
+        self.held &= (1 << self.held_bits) - 1;
+    }
+
+    pub(super) fn finish(&mut self, out: &mut Vec<u8>) {
+        if self.held_bits > 0 {
+            out.push(low_octet(self.held << (8 - self.held_bits)));
+            self.held_bits = 0;
+        }
+    }
+}
+
+fn low_octet(value: u128) -> u8 {
+    u8::try_from(value & 0xFF).unwrap_or(0)
+}
+
+fn low_word(value: u128) -> u64 {
+    u64::try_from(value & u128::from(u64::MAX)).unwrap_or(0)
+}
+
+/// Octets to words.
+#[derive(Debug)]
+pub(super) struct Unpacker {
+    bits: u32,
+    held: u128,
+    held_bits: u32,
+}
+
+impl Unpacker {
+    pub(super) fn new(size: ByteSize) -> Self {
+        Self { bits: u32::from(size.bits()), held: 0, held_bits: 0 }
+    }
+
+    pub(super) fn put(&mut self, mut octets: &[u8], mut word: impl FnMut(u64)) {
+        if self.bits == 36 && self.held_bits == 0 {
+            // Two words are nine octets.
+            let (pairs, rest) = octets.as_chunks::<9>();
+            for &[a, b, c, d, e, f, g, h, last] in pairs {
+                let first = u64::from_be_bytes([a, b, c, d, e, f, g, h]);
+                word(first >> 28);
+                word((first & 0x0FFF_FFFF) << 8 | u64::from(last));
+            }
+            octets = rest;
+        }
+        for &octet in octets {
+            self.held = self.held << 8 | u128::from(octet);
+            self.held_bits += 8;
+            while self.held_bits >= self.bits {
+                self.held_bits -= self.bits;
+                word(low_word(self.held >> self.held_bits));
+                self.held &= (1 << self.held_bits) - 1;
+            }
+        }
+    }
+
+    /// The wire has ended: what is left may only be what fills an octet.
+    pub(super) fn finish(&self) -> Result<(), DataError> {
+        if self.held_bits < 8 { Ok(()) } else { Err(DataError::Truncated) }
+    }
+}
+
+/// Words to our file.
+#[derive(Debug)]
+pub(super) struct ToStore {
+    format: WordFormat,
+    packer: Packer,
+    digits: usize,
+    /// Characters of u36 and text that wait for the next.
+    held: Option<u8>,
+    nuls: u8,
+}
+
+const CR: u8 = 0o15;
+const LF: u8 = 0o12;
+const RUBOUT: u8 = 0o177;
+
+impl ToStore {
+    pub(super) fn new(format: WordFormat, size: ByteSize) -> Self {
+        let digits = usize::from(size.bits()).div_ceil(3);
+        Self { format, packer: Packer::new(size), digits, held: None, nuls: 0 }
+    }
+
+    pub(super) fn put(&mut self, word: u64, out: &mut Vec<u8>) {
+        match self.format {
+            WordFormat::Packed => self.packer.put(word, out),
+            WordFormat::Data8 => out.extend_from_slice(&word.to_le_bytes()),
+            WordFormat::C36 => {
+                out.extend(five([word >> 28, word >> 20, word >> 12, word >> 4, word & 0xF]));
+            }
+            WordFormat::A36 => {
+                let [a, b, c, d, e] = characters(word);
+                out.extend([a, b, c, d, e | if word & 1 == 1 { 0x80 } else { 0 }]);
+            }
+            WordFormat::Oct => {
+                for place in (0..self.digits).rev() {
+                    out.push(b'0' + low_octet(u128::from(word >> (3 * place) & 7)));
+                }
+                out.push(b'\n');
+            }
+            WordFormat::Text => {
+                for character in characters(word) {
+                    self.text(character, out);
+                }
+            }
+            WordFormat::U36 if word & 1 == 0 => {
+                for character in characters(word) {
+                    self.unixified(character, out);
+                }
+            }
+            WordFormat::U36 => {
+                self.release(out);
+                let high = 0xF0 | word >> 32;
+                out.extend(five([high, word >> 24, word >> 16, word >> 8, word]));
+            }
+        }
+    }
+
+    /// CR LF becomes LF, and the NULs that fill the last word go.
+    fn text(&mut self, character: u8, out: &mut Vec<u8>) {
+        if character == 0 && self.held.is_none() {
+            if self.nuls == 4 {
+                out.push(0);
+            } else {
+                self.nuls += 1;
+            }
+            return;
+        }
+        (0..core::mem::take(&mut self.nuls)).for_each(|_| out.push(0));
+        if self.held.take().is_some() && character != LF {
+            out.push(CR);
+        }
+        match character {
+            CR => self.held = Some(CR),
+            0 => self.nuls = 1,
+            _ => out.push(character),
+        }
+    }
+
+    fn unixified(&mut self, character: u8, out: &mut Vec<u8>) {
+        match (self.held.take(), character) {
+            (Some(CR), LF) => return out.push(LF),
+            (Some(CR), _) => out.push(0o356),
+            (Some(_), 0o7) => return out.push(RUBOUT),
+            (Some(_), RUBOUT) => return out.push(0o207),
+            (Some(_), CR) => return out.push(0o212),
+            (Some(_), LF) => return out.push(0o215),
+            (Some(_), 0..=0o155) => return out.push(0o200 + character),
+            (Some(_), _) => out.push(0o357),
+            (None, _) => {}
+        }
+        match character {
+            CR | RUBOUT => self.held = Some(character),
+            LF => out.push(CR),
+            _ => out.push(character),
+        }
+    }
+
+    fn release(&mut self, out: &mut Vec<u8>) {
+        match self.held.take() {
+            Some(CR) => out.push(0o356),
+            Some(_) => out.push(0o357),
+            None => {}
+        }
+    }
+
+    pub(super) fn finish(&mut self, out: &mut Vec<u8>) {
+        match self.format {
+            WordFormat::Packed => self.packer.finish(out),
+            WordFormat::U36 => self.release(out),
+            WordFormat::Text if self.held.take().is_some() => out.push(CR),
+            _ => {}
+        }
+    }
+}
+
+fn five(parts: [u64; 5]) -> [u8; 5] {
+    parts.map(|part| low_octet(u128::from(part)))
+}
+
+/// The five characters of seven bits; B35 is not among them.
+fn characters(word: u64) -> [u8; 5] {
+    [29, 22, 15, 8, 1].map(|shift| low_octet(u128::from(word >> shift & 0x7F)))
+}
+
+/// Our file to words.
+#[derive(Debug)]
+pub(super) struct FromStore {
+    format: WordFormat,
+    unpacker: Unpacker,
+    bits: u32,
+    digits: usize,
+    /// The octets of a unit that is not whole, or the characters of a word.
+    held: [u8; 8],
+    held_len: usize,
+    /// Digits of an octal number so far, and its value.
+    octal: (usize, u64),
+}
+
+impl FromStore {
+    pub(super) fn new(format: WordFormat, size: ByteSize) -> Self {
+        let bits = u32::from(size.bits());
+        Self {
+            format,
+            unpacker: Unpacker::new(size),
+            bits,
+            digits: usize::from(size.bits()).div_ceil(3),
+            held: [0; 8],
+            held_len: 0,
+            octal: (0, 0),
+        }
+    }
+
+    pub(super) fn put(
+        &mut self,
+        octets: &[u8],
+        mut word: impl FnMut(u64),
+    ) -> Result<(), DataError> {
+        match self.format {
+            WordFormat::Packed => {
+                self.unpacker.put(octets, word);
+                Ok(())
+            }
+            WordFormat::Oct => octets.iter().try_for_each(|&octet| self.octal(octet, &mut word)),
+            WordFormat::Text => octets.iter().try_for_each(|&octet| match octet {
+                LF => {
+                    self.character(CR, &mut word);
+                    self.character(LF, &mut word);
+                    Ok(())
+                }
+                0x80.. => Err(DataError::Malformed),
+                _ => {
+                    self.character(octet, &mut word);
+                    Ok(())
+                }
+            }),
+            WordFormat::U36 => octets.iter().try_for_each(|&octet| self.unix(octet, &mut word)),
+            WordFormat::Data8 | WordFormat::C36 | WordFormat::A36 => {
+                octets.iter().try_for_each(|&octet| self.unit(octet, &mut word))
+            }
+        }
+    }
+
+    /// Collects the octets of one unit, eight or five.
+    fn unit(&mut self, octet: u8, word: &mut impl FnMut(u64)) -> Result<(), DataError> {
+        if let Some(place) = self.held.get_mut(self.held_len) {
+            *place = octet;
+            self.held_len += 1;
+        }
+        let [a, b, c, d, e, ..] = self.held;
+        let value = match self.format {
+            WordFormat::Data8 if self.held_len == 8 => {
+                let value = u64::from_le_bytes(self.held);
+                if self.bits < 64 && value >> self.bits != 0 {
+                    return Err(DataError::Malformed);
+                }
+                value
+            }
+            WordFormat::C36 if self.held_len == 5 => {
+                if e > 0xF {
+                    return Err(DataError::Malformed);
+                }
+                u64::from(u32::from_be_bytes([a, b, c, d])) << 4 | u64::from(e)
+            }
+            WordFormat::A36 if self.held_len == 5 => {
+                if (a | b | c | d) & 0x80 != 0 {
+                    return Err(DataError::Malformed);
+                }
+                word_of([a, b, c, d, e & 0x7F]) | u64::from(e >> 7)
+            }
+            _ => return Ok(()),
+        };
+        self.held_len = 0;
+        word(value);
+        Ok(())
+    }
+
+    fn octal(&mut self, octet: u8, word: &mut impl FnMut(u64)) -> Result<(), DataError> {
+        let (digits, value) = self.octal;
+        match octet {
+            b'0'..=b'7' if digits < self.digits => {
+                let value = u128::from(value) << 3 | u128::from(octet - b'0');
+                if value >> self.bits != 0 {
+                    return Err(DataError::Malformed);
+                }
+                self.octal = (digits + 1, low_word(value));
+            }
+            b'\n' if digits > 0 => {
+                word(value);
+                self.octal = (0, 0);
+            }
+            b'\n' | b'\r' => {}
+            _ => return Err(DataError::Malformed),
+        }
+        Ok(())
+    }
+
+    /// Takes one character of seven bits.
+    fn character(&mut self, character: u8, word: &mut impl FnMut(u64)) {
+        if let Some(place) = self.held.get_mut(self.held_len) {
+            *place = character;
+            self.held_len += 1;
+        }
+        if self.held_len == 5 {
+            let [a, b, c, d, e, ..] = self.held;
+            word(word_of([a, b, c, d, e]));
+            self.held_len = 0;
+        }
+    }
+
+    fn unix(&mut self, octet: u8, word: &mut impl FnMut(u64)) -> Result<(), DataError> {
+        // `octal` counts the octets of a word that is no text.
+        let (left, value) = self.octal;
+        if left > 0 {
+            let value = value << 8 | u64::from(octet);
+            self.octal = (left - 1, if left == 1 { 0 } else { value });
+            if left == 1 {
+                word(value);
+            }
+            return Ok(());
+        }
+        let pair = match octet {
+            LF => (CR, Some(LF)),
+            CR => (LF, None),
+            RUBOUT => (RUBOUT, Some(0o7)),
+            0o207 => (RUBOUT, Some(RUBOUT)),
+            0o212 => (RUBOUT, Some(CR)),
+            0o215 => (RUBOUT, Some(LF)),
+            0o200..=0o355 => (RUBOUT, Some(octet - 0o200)),
+            0o356 => (CR, None),
+            0o357 => (RUBOUT, None),
+            0o360.. if self.held_len == 0 => {
+                self.octal = (4, u64::from(octet & 0xF));
+                return Ok(());
+            }
+            0o360.. => return Err(DataError::Malformed),
+            _ => (octet, None),
+        };
+        self.character(pair.0, word);
+        if let Some(second) = pair.1 {
+            self.character(second, word);
+        }
+        Ok(())
+    }
+
+    /// The file has ended. A text is filled with NULs to a whole word.
+    pub(super) fn finish(&mut self, mut word: impl FnMut(u64)) -> Result<(), DataError> {
+        match self.format {
+            WordFormat::Packed => self.unpacker.finish(),
+            WordFormat::Oct => {
+                if self.octal.0 > 0 {
+                    word(self.octal.1);
+                }
+                Ok(())
+            }
+            WordFormat::U36 if self.octal.0 > 0 => Err(DataError::Truncated),
+            WordFormat::Text | WordFormat::U36 => {
+                while self.held_len > 0 {
+                    self.character(0, &mut word);
+                }
+                Ok(())
+            }
+            _ if self.held_len > 0 => Err(DataError::Truncated),
+            _ => Ok(()),
+        }
+    }
+}
+
+fn word_of(characters: [u8; 5]) -> u64 {
+    characters.iter().fold(0, |word, &character| word << 7 | u64::from(character)) << 1
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::vec;
+
+    fn size(bits: u8) -> ByteSize {
+        ByteSize::new(bits).unwrap()
+    }
+
+    fn stored(format: WordFormat, bits: u8, words: &[u64]) -> Vec<u8> {
+        let (mut store, mut out) = (ToStore::new(format, size(bits)), Vec::new());
+        words.iter().for_each(|word| store.put(*word, &mut out));
+        store.finish(&mut out);
+        out
+    }
+
+    fn loaded(
+        format: WordFormat,
+        bits: u8,
+        octets: &[u8],
+        cut: usize,
+    ) -> Result<Vec<u64>, DataError> {
+        let (mut store, mut words) = (FromStore::new(format, size(bits)), Vec::new());
+        for piece in octets.chunks(cut) {
+            store.put(piece, |word| words.push(word))?;
+        }
+        store.finish(|word| words.push(word))?;
+        Ok(words)
+    }
+
+    #[test]
+    fn two_words_of_36_bits_are_nine_octets_and_an_odd_one_is_filled() {
+        let words = [0o123_456_701_234, 0o765_432_107_654];
+        let packed = stored(WordFormat::Packed, 36, &words);
+        let [a, b] = words.map(u128::from);
+        assert_eq!(packed, (a << 36 | b).to_be_bytes()[7..]);
+        assert_eq!(stored(WordFormat::Packed, 36, &words[..1]).len(), 5);
+    }
+
+    #[test]
+    fn formats_lie_as_they_are_described() {
+        let word = 0xABC_DEF_125;
+        assert_eq!(stored(WordFormat::C36, 36, &[word]), [0xAB, 0xCD, 0xEF, 0x12, 0x05]);
+        assert_eq!(stored(WordFormat::Data8, 36, &[word]), [0x25, 0xF1, 0xDE, 0xBC, 0x0A, 0, 0, 0]);
+        assert_eq!(stored(WordFormat::Oct, 36, &[0o123_456_701_234]), b"123456701234\n");
+        assert_eq!(stored(WordFormat::U36, 36, &[word]), [0xFA, 0xBC, 0xDE, 0xF1, 0x25]);
+        let hello = word_of(*b"Hi\r\nx");
+        assert_eq!(stored(WordFormat::A36, 36, &[hello | 1]), b"Hi\r\n\xf8");
+        assert_eq!(stored(WordFormat::U36, 36, &[hello]), b"Hi\nx");
+        assert_eq!(stored(WordFormat::Text, 36, &[hello, word_of(*b"y\0\0\0\0")]), b"Hi\nxy");
+    }
+
+    #[test]
+    fn what_is_in_no_format_is_refused() {
+        for (format, octets) in [
+            (WordFormat::C36, vec![0, 0, 0, 0, 0x10]),
+            (WordFormat::A36, vec![0x80, 0, 0, 0, 0]),
+            (WordFormat::U36, vec![b'x', 0xF0, 0, 0, 0, 0]),
+            (WordFormat::Data8, vec![0, 0, 0, 0, 0x10, 0, 0, 0]),
+            (WordFormat::Oct, b"8\n".to_vec()),
+            (WordFormat::Oct, b"1234567012345\n".to_vec()),
+            (WordFormat::Text, vec![0x80]),
+        ] {
+            assert_eq!(loaded(format, 36, &octets, 9), Err(DataError::Malformed), "{format:?}");
+        }
+        for (format, octets) in [
+            (WordFormat::C36, vec![0]),
+            (WordFormat::U36, vec![0xF0]),
+            (WordFormat::Data8, vec![0; 9]),
+            (WordFormat::Packed, vec![0; 4]),
+        ] {
+            assert_eq!(loaded(format, 36, &octets, 9), Err(DataError::Truncated), "{format:?}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn words_of_36_bits_come_back_from_every_format(
+            words in prop::collection::vec(prop_oneof![
+                any::<u64>(),
+                // Words of text, with what u36 treats on its own.
+                prop::array::uniform5(prop_oneof![
+                    Just(CR), Just(LF), Just(RUBOUT), Just(0o7), Just(0), Just(0o156), any::<u8>()
+                ]).prop_map(|text| word_of(text.map(|c| c & 0x7F))),
+            ], 0..40),
+            cut in 1..20_usize,
+        ) {
+            let words: Vec<u64> = words.iter().map(|word| word & 0xF_FFFF_FFFF).collect();
+            for (format, _) in WordFormat::ALL.iter().filter(|(f, _)| *f != WordFormat::Text) {
+                let octets = stored(*format, 36, &words);
+                let back = loaded(*format, 36, &octets, cut);
+                prop_assert_eq!(back.as_ref(), Ok(&words));
+            }
+        }
+
+        #[test]
+        fn words_of_any_size_come_back(
+            bits in 1..=64_u8, words in prop::collection::vec(any::<u64>(), 0..40), cut in 1..20_usize
+        ) {
+            let words: Vec<u64> = words.iter().map(|word| word >> (64 - bits)).collect();
+            for format in [WordFormat::Packed, WordFormat::Data8, WordFormat::Oct] {
+                let octets = stored(format, bits, &words);
+                let mut back = loaded(format, bits, &octets, cut).unwrap();
+                // What fills the last octet may look like words of less than eight bits.
+                prop_assert!(back.len() - words.len() <= usize::from(7 / bits));
+                prop_assert!(back.split_off(words.len()).iter().all(|word| *word == 0));
+                prop_assert_eq!(&back, &words);
+            }
+        }
+
+        #[test]
+        fn text_comes_back(text in "[\\x01-\\x7f]{0,60}", cut in 1..20_usize) {
+            let words = loaded(WordFormat::Text, 36, text.as_bytes(), cut).unwrap();
+            prop_assert_eq!(stored(WordFormat::Text, 36, &words), text.as_bytes());
+        }
+
+        #[test]
+        fn any_octets_are_words_or_refused(
+            octets in prop::collection::vec(any::<u8>(), 0..80), cut in 1..20_usize
+        ) {
+            for (format, _) in WordFormat::ALL {
+                let whole = loaded(format, 36, &octets, 80);
+                prop_assert_eq!(loaded(format, 36, &octets, cut), whole.clone());
+            }
+        }
+    }
+}

@@ -1,0 +1,243 @@
+//! Lines of a control connection, out of a stream that follows Telnet (RFC 959 §5.3, RFC 1123
+//! §4.1.2.12).
+//!
+//! A line ends by CR LF; a bare LF is taken too, since many send it. What Telnet has to say is taken
+//! out: an option is refused, a subnegotiation skipped, IAC IAC is the byte 255, and DM throws away
+//! the unfinished line before it, as Synch asks for. Most who send Synch send DM as urgent data,
+//! and the transport may then take the IAC before it out of the stream, so that a DM alone at the
+//! start of a line is taken for what it is.
+//!
+//! A line has a limit. What is beyond it is skipped at the speed of a search and told once, at its
+//! end.
+
+use crate::cx::Cx;
+use crate::meter::Counter;
+use alloc::vec::Vec;
+use memchr::memchr2;
+
+pub(super) const IAC: u8 = 255;
+const DONT: u8 = 254;
+const DO: u8 = 253;
+const WONT: u8 = 252;
+const WILL: u8 = 251;
+const SB: u8 = 250;
+/// Interrupt Process.
+pub(super) const IP: u8 = 244;
+/// Data Mark.
+pub(super) const DM: u8 = 242;
+const SE: u8 = 240;
+
+/// The most bytes of refusals that wait to be sent; ours.
+const ANSWERS_MAX_BYTES: usize = 300;
+
+/// One line, without its end.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Line {
+    Whole(Vec<u8>),
+    TooLong,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+enum Telnet {
+    #[default]
+    Data,
+    Command,
+    Option(u8),
+    Subnegotiation,
+    SubnegotiationCommand,
+}
+
+/// Makes lines of what comes, cut anywhere.
+#[derive(Debug)]
+pub(super) struct LineReader {
+    line: Vec<u8>,
+    is_too_long: bool,
+    telnet: Telnet,
+    limit_bytes: usize,
+    answers: Vec<u8>,
+}
+
+impl LineReader {
+    pub(super) fn new(limit_bytes: usize) -> Self {
+        Self {
+            line: Vec::new(),
+            is_too_long: false,
+            telnet: Telnet::Data,
+            limit_bytes,
+            answers: Vec::new(),
+        }
+    }
+
+    /// Returns the next line and moves `input` past it; `None` when all of it is read.
+    pub(super) fn next(&mut self, input: &mut &[u8], cx: &mut Cx<'_>) -> Option<Line> {
+        while !input.is_empty() {
+            if matches!(self.telnet, Telnet::Data) {
+                let odd = memchr2(b'\n', IAC, input).unwrap_or(input.len());
+                let (run, rest) = input.split_at_checked(odd).unwrap_or((input, &[]));
+                self.take(run);
+                *input = rest;
+            }
+            let Some((&byte, rest)) = input.split_first() else { break };
+            *input = rest;
+            if matches!(self.telnet, Telnet::Data) && byte == b'\n' {
+                return Some(self.end(cx));
+            }
+            self.command(byte, cx);
+        }
+        None
+    }
+
+    fn take(&mut self, mut run: &[u8]) {
+        if self.line.is_empty() && !self.is_too_long {
+            while let Some((&DM, rest)) = run.split_first() {
+                run = rest;
+            }
+        }
+        if self.is_too_long || self.line.len() + run.len() > self.limit_bytes + 1 {
+            self.is_too_long = true;
+            self.line.clear();
+        } else {
+            self.line.extend_from_slice(run);
+        }
+    }
+
+    fn command(&mut self, byte: u8, cx: &mut Cx<'_>) {
+        self.telnet = match (self.telnet, byte) {
+            (Telnet::Data, _) => Telnet::Command,
+            (Telnet::Command, IAC) => {
+                self.take(&[IAC]);
+                Telnet::Data
+            }
+            (Telnet::Command, WILL | WONT | DO | DONT) => Telnet::Option(byte),
+            (Telnet::Command, SB) => Telnet::Subnegotiation,
+            (Telnet::Command, DM) => {
+                self.forget();
+                Telnet::Data
+            }
+            // IP says that ABOR follows, which says all of it; the others say nothing here.
+            (Telnet::Command, _) => Telnet::Data,
+            (Telnet::Option(verb), option) => {
+                self.refuse(verb, option, cx);
+                Telnet::Data
+            }
+            (Telnet::Subnegotiation, IAC) => Telnet::SubnegotiationCommand,
+            (Telnet::SubnegotiationCommand, SE) => Telnet::Data,
+            (Telnet::Subnegotiation | Telnet::SubnegotiationCommand, _) => Telnet::Subnegotiation,
+        };
+    }
+
+    /// RFC 1123 §4.1.2.12: a server must be able to refuse any option.
+    fn refuse(&mut self, verb: u8, option: u8, cx: &mut Cx<'_>) {
+        let answer = match verb {
+            WILL => DONT,
+            DO => WONT,
+            _ => return,
+        };
+        cx.meter.count(Counter::FtpOptionsRefused);
+        if self.answers.len() + 3 <= ANSWERS_MAX_BYTES {
+            self.answers.extend([IAC, answer, option]);
+        }
+    }
+
+    fn end(&mut self, cx: &mut Cx<'_>) -> Line {
+        if self.line.last() == Some(&b'\r') {
+            self.line.pop();
+        }
+        if core::mem::take(&mut self.is_too_long) || self.line.len() > self.limit_bytes {
+            self.line.clear();
+            cx.meter.count(Counter::FtpLinesTooLong);
+            return Line::TooLong;
+        }
+        Line::Whole(core::mem::take(&mut self.line))
+    }
+
+    /// Throws the unfinished line away. Returns how many bytes of it there were.
+    pub(super) fn forget(&mut self) -> usize {
+        let len = self.line.len();
+        self.line.clear();
+        self.is_too_long = false;
+        self.telnet = Telnet::Data;
+        len
+    }
+
+    /// Returns how many bytes of an unfinished line are there.
+    pub(super) fn unfinished_len(&self) -> usize {
+        self.line.len() + usize::from(self.is_too_long)
+    }
+
+    /// Takes the refusals that are to be sent.
+    pub(super) fn take_answers(&mut self) -> Vec<u8> {
+        core::mem::take(&mut self.answers)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cx::testing::Lab;
+    use proptest::prelude::*;
+
+    fn lines(reader: &mut LineReader, bytes: &[u8], cut: usize) -> Vec<Line> {
+        let (mut lab, mut lines) = (Lab::default(), Vec::new());
+        for mut piece in bytes.chunks(cut) {
+            while let Some(line) = reader.next(&mut piece, &mut lab.cx()) {
+                lines.push(line);
+            }
+        }
+        lines
+    }
+
+    fn whole(text: &[u8]) -> Line {
+        Line::Whole(text.to_vec())
+    }
+
+    // req RFC1123:4.1.2.12-MUST-2
+    #[test]
+    fn options_are_refused_and_do_not_disturb_the_command() {
+        let mut reader = LineReader::new(100);
+        let bytes = b"\xff\xfd\x18NO\xff\xfb\x01OP\xff\xfa\x18\x01\xff\xff\xff\xf0\r\n\xff\xfe\x01";
+        assert_eq!(lines(&mut reader, bytes, 1), [whole(b"NOOP")]);
+        assert_eq!(reader.take_answers(), [IAC, WONT, 0x18, IAC, DONT, 1]);
+    }
+
+    #[test]
+    fn a_synch_throws_the_unfinished_line_away_however_its_mark_came() {
+        for synch in [&b"\xff\xf4\xff\xf2"[..], b"\xff\xf4\xf2", b"\xff\xf2", b"\xf2"] {
+            let bytes = [b"NOOP\r\n", synch, b"ABOR\r\n"].concat();
+            let mut reader = LineReader::new(100);
+            assert_eq!(lines(&mut reader, &bytes, 3), [whole(b"NOOP"), whole(b"ABOR")]);
+        }
+        let mut reader = LineReader::new(100);
+        assert_eq!(lines(&mut reader, b"STOR x\xff\xf2ABOR\n", 9), [whole(b"ABOR")]);
+    }
+
+    // attack row 88
+    #[test]
+    fn row_88_a_line_without_end_keeps_nothing_and_is_told_once() {
+        let mut reader = LineReader::new(4096);
+        let piece = [b'A'; 65_536];
+        for _ in 0..1024 {
+            assert!(lines(&mut reader, &piece, piece.len()).is_empty());
+            assert!(reader.line.capacity() <= 8192);
+        }
+        assert_eq!(lines(&mut reader, b"\r\nNOOP\r\n", 8), [Line::TooLong, whole(b"NOOP")]);
+    }
+
+    proptest! {
+        // attack row 86
+        #[test]
+        fn row_86_any_bytes_with_iac_mean_the_same_however_they_are_cut(
+            bytes in prop::collection::vec(
+                prop_oneof![Just(255_u8), 240..=255_u8, Just(b'\n'), Just(b'\r'), any::<u8>()],
+                0..300
+            ),
+            cut in 1..40_usize,
+        ) {
+            let (mut one, mut other) = (LineReader::new(40), LineReader::new(40));
+            // A mark whose IAC was taken out is known by where it stands, and a cut behind an
+            // empty run does not move it.
+            prop_assert_eq!(lines(&mut one, &bytes, 300), lines(&mut other, &bytes, cut));
+            prop_assert_eq!(one.take_answers(), other.take_answers());
+        }
+    }
+}

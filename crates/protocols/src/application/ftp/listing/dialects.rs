@@ -1,0 +1,614 @@
+//! The dialects of LIST: no document says how a server shows a directory, so each line is held
+//! against the forms that are known until one explains all of it.
+//!
+//! | dialect | example |
+//! |---|---|
+//! | EPLF | `+i8388621.48594,m825718503,r,s280,` TAB `djb.html` |
+//! | Unix | `-rw-r--r--  1 ann staff 280 Feb 27 12:00 name`, with or without group or links |
+//! | NetWare | `d [R----F--] supervisor 512 Jan 16 18:53 login` |
+//! | DOS, IIS | `04-27-00  09:09PM  <DIR>  name`, also with a year of four digits |
+//! | VMS | `NAME.TXT;1  2/8  4-OCT-1993 13:23 [GROUP,OWNER] (RWED,...)`, perhaps over two lines |
+//! | MVS | data sets and members, behind a line of headings |
+//! | OS/400 | `QSYS  77824 02/23/00 15:09:55 *FILE NAME` |
+//! | OS/2 | `36611      A    04-23-97   10:57  name` |
+//!
+//! A date without a year is the last such date. A time without a zone is taken as UTC.
+
+use super::{Entry, Kind, MONTHS};
+use crate::application::ftp::timestamp::{Civil, Timestamp};
+use crate::cx::Cx;
+use crate::meter::Counter;
+use alloc::vec::Vec;
+
+/// The longest first half of a VMS line that is kept; ours.
+const HELD_MAX_BYTES: usize = 512;
+
+/// Reads the lines of LIST.
+#[derive(Clone, Debug)]
+pub struct ListReader {
+    now: Timestamp,
+    /// A VMS name that waits for its second line.
+    held: Option<Vec<u8>>,
+    mvs: Mvs,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Mvs {
+    No,
+    DataSets,
+    Members,
+}
+
+impl ListReader {
+    /// Makes a reader. `now` is the time by the calendar, for dates without a year.
+    #[must_use]
+    pub const fn new(now: Timestamp) -> Self {
+        Self { now, held: None, mvs: Mvs::No }
+    }
+
+    /// Reads one line, without its end. Headings, totals and what nobody understands are `None`.
+    pub fn line(&mut self, line: &[u8]) -> Option<Entry> {
+        let line = line.strip_suffix(b"\r").unwrap_or(line);
+        if let Some(first) = self.held.take() {
+            return vms(&[&first, b" ".as_slice(), line].concat());
+        }
+        if line.starts_with(b"Volume ") && line.trim_ascii_end().ends_with(b"Dsname") {
+            self.mvs = Mvs::DataSets;
+            return None;
+        }
+        if line.trim_ascii_start().starts_with(b"Name ") && line.trim_ascii_end().ends_with(b"Id") {
+            self.mvs = Mvs::Members;
+            return None;
+        }
+        match self.mvs {
+            Mvs::DataSets => return mvs_data_set(line),
+            Mvs::Members => return mvs_member(line),
+            Mvs::No => {}
+        }
+        let entry = eplf(line)
+            .or_else(|| unix(line, self.now))
+            .or_else(|| dos(line))
+            .or_else(|| vms(line))
+            .or_else(|| os400(line))
+            .or_else(|| os2(line));
+        if entry.is_none() && is_vms_name(line) && line.len() <= HELD_MAX_BYTES {
+            self.held = Some(line.to_vec());
+        }
+        entry
+    }
+
+    /// Reads one line as [`Self::line`] does, and counts one that says nothing.
+    pub fn counted_line(&mut self, line: &[u8], cx: &mut Cx<'_>) -> Option<Entry> {
+        let entry = self.line(line);
+        let is_heading = line.trim_ascii().is_empty() || line.starts_with(b"total");
+        if entry.is_none() && self.held.is_none() && !is_heading {
+            cx.meter.count(Counter::FtpListingLinesUnknown);
+        }
+        entry
+    }
+}
+
+/// The words of a line, each with what follows it.
+struct Words<'a>(&'a [u8]);
+
+impl<'a> Words<'a> {
+    fn next(&mut self) -> Option<&'a [u8]> {
+        let start = self.0.trim_ascii_start();
+        let len = start.iter().position(u8::is_ascii_whitespace).unwrap_or(start.len());
+        let (word, rest) = start.split_at_checked(len)?;
+        self.0 = rest;
+        if word.is_empty() { None } else { Some(word) }
+    }
+
+    /// Returns what is behind one space: a name, which may begin with another.
+    fn name(self) -> Option<&'a [u8]> {
+        self.0.get(1..).filter(|name| !name.is_empty())
+    }
+}
+
+fn number<T: core::str::FromStr>(word: &[u8]) -> Option<T> {
+    let is_number = !word.is_empty() && word.iter().all(u8::is_ascii_digit);
+    if is_number { core::str::from_utf8(word).ok()?.parse().ok() } else { None }
+}
+
+fn month_of(word: &[u8]) -> Option<u8> {
+    let known = |name: &str| name.as_bytes().eq_ignore_ascii_case(word);
+    u8::try_from(MONTHS.iter().position(|name| known(name))? + 1).ok()
+}
+
+fn clock_of(word: &[u8]) -> Option<(u8, u8, u8)> {
+    let mut parts = word.split(|&byte| byte == b':');
+    let (hour, minute) = (number(parts.next()?)?, number(parts.next()?)?);
+    let second = parts.next().map_or(Some(0), number)?;
+    (parts.next().is_none() && hour < 24 && minute < 60).then_some((hour, minute, second))
+}
+
+fn moment(
+    year: i64,
+    month: u8,
+    day: u8,
+    (hour, minute, second): (u8, u8, u8),
+) -> Option<Timestamp> {
+    Timestamp::from_civil(Civil { year, month, day, hour, minute, second })
+}
+
+/// Two digits are of 1970 to 2069.
+fn full_year(digits: &[u8]) -> Option<i64> {
+    let year: i64 = number(digits)?;
+    match digits.len() {
+        2 if year < 70 => Some(2000 + year),
+        2 => Some(1900 + year),
+        4 => Some(year),
+        _ => None,
+    }
+}
+
+/// The last such date: a day ahead of us is a zone.
+fn last_such(month: u8, day: u8, clock: (u8, u8, u8), now: Timestamp) -> Option<Timestamp> {
+    let year = now.civil().year;
+    let this = moment(year, month, day, clock).filter(|m| m.seconds <= now.seconds + 86_400);
+    // 29 February is up to eight years back.
+    this.or_else(|| (1..=8).find_map(|back| moment(year - back, month, day, clock)))
+}
+
+fn eplf(line: &[u8]) -> Option<Entry> {
+    let rest = line.strip_prefix(b"+")?;
+    let tab = rest.iter().position(|&byte| byte == b'\t')?;
+    let (facts, name) = rest.split_at_checked(tab)?;
+    let mut entry = Entry { name: name.get(1..)?.to_vec(), ..Entry::default() };
+    for fact in facts.split(|&byte| byte == b',') {
+        match fact {
+            [b'/'] => entry.kind = Kind::Directory,
+            [b's', size @ ..] => entry.size = number(size),
+            [b'm', seconds @ ..] => {
+                entry.modified = number(seconds).map(|seconds| Timestamp { seconds, nanos: 0 });
+            }
+            [b'i', unique @ ..] => entry.unique = Some(unique.to_vec()),
+            [b'u', b'p', mode @ ..] => {
+                let text = core::str::from_utf8(mode).ok()?;
+                entry.mode = u16::from_str_radix(text, 8).ok().map(|mode| mode & 0o7777);
+            }
+            _ => {}
+        }
+    }
+    (!entry.name.is_empty()).then_some(entry)
+}
+
+/// The date is sought, since what is before it has from one to six words.
+fn unix(line: &[u8], now: Timestamp) -> Option<Entry> {
+    let kind = match line.first()? {
+        b'-' => Kind::File,
+        b'd' => Kind::Directory,
+        b'l' => Kind::Link,
+        b'b' | b'c' | b'p' | b's' | b'D' | b'?' => Kind::Other,
+        _ => return None,
+    };
+    let mut words = Words(line.get(1..)?);
+    let mode = words.next()?;
+    let is_netware = mode.starts_with(b"[");
+    if !is_netware && mode.len() < 9 {
+        return None;
+    }
+    let mut before: Vec<&[u8]> = Vec::new();
+    for _ in 0..7 {
+        let word = words.next()?;
+        let behind = words.0;
+        if let Some(modified) = date(word, &mut words, now) {
+            // What stands before a date is the size; devices have two numbers.
+            let size = before.last().copied().and_then(number);
+            if size.is_some() {
+                before.pop();
+            }
+            let name = words.name()?;
+            let mut entry = Entry {
+                kind,
+                size: size.filter(|_| kind != Kind::Other),
+                modified: Some(modified),
+                mode: if is_netware { None } else { mode_of(mode) },
+                ..Entry::default()
+            };
+            name_and_target(&mut entry, name);
+            owners(&mut entry, &before);
+            return (!entry.name.is_empty()).then_some(entry);
+        }
+        words.0 = behind;
+        before.push(word);
+    }
+    None
+}
+
+/// Reads `Feb 27 12:00`, `Feb 27 1999`, `27 Feb 12:00` or `1999-02-27 12:00`, of which the first
+/// word is read already.
+fn date(first: &[u8], words: &mut Words<'_>, now: Timestamp) -> Option<Timestamp> {
+    let (month, day) = match month_of(first) {
+        Some(month) => (month, number(words.next()?)?),
+        None if first.len() == 10 && first.get(4) == Some(&b'-') => {
+            let (year, month) = (number(first.get(..4)?)?, number(first.get(5..7)?)?);
+            let clock = clock_of(words.next()?)?;
+            return moment(year, month, number(first.get(8..)?)?, clock);
+        }
+        None => (month_of(words.next()?)?, number(first)?),
+    };
+    let last = words.next()?;
+    match clock_of(last) {
+        Some(clock) => last_such(month, day, clock, now),
+        None => moment(full_year(last).filter(|_| last.len() == 4)?, month, day, (0, 0, 0)),
+    }
+}
+
+fn name_and_target(entry: &mut Entry, name: &[u8]) {
+    let arrow = name.windows(4).position(|four| four == b" -> ");
+    match (entry.kind, arrow) {
+        (Kind::Link, Some(at)) => {
+            entry.name = name.get(..at).unwrap_or_default().to_vec();
+            entry.target = name.get(at + 4..).map(<[u8]>::to_vec);
+        }
+        _ => entry.name = name.to_vec(),
+    }
+    entry.kind = match entry.name.as_slice() {
+        b"." => Kind::Current,
+        b".." => Kind::Parent,
+        _ => entry.kind,
+    };
+}
+
+fn owners(entry: &mut Entry, before: &[&[u8]]) {
+    let before = match before.split_first() {
+        Some((links, rest)) if number::<u64>(links).is_some() && !rest.is_empty() => {
+            entry.links = number(links);
+            rest
+        }
+        _ => before,
+    };
+    entry.owner = before.first().map(|word| word.to_vec());
+    entry.group = before.get(1).map(|word| word.to_vec());
+}
+
+fn mode_of(letters: &[u8]) -> Option<u16> {
+    let mut mode = 0;
+    for (place, letter) in letters.iter().take(9).enumerate() {
+        let (bit, is_execute) = (0o400 >> place, place % 3 == 2);
+        let special = match place {
+            2 => 0o4000,
+            5 => 0o2000,
+            _ => 0o1000,
+        };
+        mode |= match (letter, is_execute) {
+            (b'-', _) => 0,
+            (b'r', false) if place % 3 == 0 => bit,
+            (b'w', false) if place % 3 == 1 => bit,
+            (b'x', true) => bit,
+            (b's' | b't', true) => bit | special,
+            (b'S' | b'T' | b'l' | b'L', true) => special,
+            _ => return None,
+        };
+    }
+    Some(mode)
+}
+
+fn dos(line: &[u8]) -> Option<Entry> {
+    let mut words = Words(line);
+    let date = words.next()?;
+    let mut parts = date.split(|byte| matches!(byte, b'-' | b'/' | b'.'));
+    let (a, b, c) = (parts.next()?, parts.next()?, parts.next()?);
+    if parts.next().is_some() {
+        return None;
+    }
+    // Month, day, year; or year, month, day.
+    let (year, month, day) = match a.len() {
+        4 => (full_year(a)?, number(b)?, number(c)?),
+        _ => (full_year(c)?, number(a)?, number(b)?),
+    };
+    let mut time = words.next()?.to_ascii_uppercase();
+    if let Some(&[half, b'M']) = words.0.trim_ascii_start().first_chunk::<2>() {
+        words.next()?;
+        time.extend([half, b'M']);
+    }
+    let clock = twelve_hours(&time)?;
+    let word = words.next()?;
+    let is_directory = word.eq_ignore_ascii_case(b"<DIR>") || word.starts_with(b"<JUNCTION");
+    let size = if is_directory { None } else { Some(number(&without_commas(word))?) };
+    let name = words.0.trim_ascii_start();
+    let mut entry = Entry {
+        kind: if is_directory { Kind::Directory } else { Kind::File },
+        size,
+        modified: Some(moment(year, month, day, clock)?),
+        ..Entry::default()
+    };
+    name_and_target(&mut entry, name);
+    (!name.is_empty()).then_some(entry)
+}
+
+fn without_commas(word: &[u8]) -> Vec<u8> {
+    word.iter().copied().filter(|&byte| byte != b',').collect()
+}
+
+fn twelve_hours(time: &[u8]) -> Option<(u8, u8, u8)> {
+    let (time, shift) = match time {
+        [time @ .., b'A', b'M'] => (time, Some(0)),
+        [time @ .., b'P', b'M'] => (time, Some(12)),
+        _ => (time, None),
+    };
+    let (hour, minute, second) = clock_of(time)?;
+    match shift {
+        None => Some((hour, minute, second)),
+        Some(shift) => (hour <= 12).then_some((hour % 12 + shift, minute, second)),
+    }
+}
+
+fn is_vms_name(line: &[u8]) -> bool {
+    let Some(semicolon) = line.iter().position(|&byte| byte == b';') else { return false };
+    let (name, version) = line.split_at_checked(semicolon).unwrap_or_default();
+    let is_clean = !name.iter().any(u8::is_ascii_whitespace) && name.contains(&b'.');
+    is_clean && number::<u32>(version.get(1..).unwrap_or_default()).is_some()
+}
+
+fn vms(line: &[u8]) -> Option<Entry> {
+    let mut words = Words(line);
+    let full = words.next()?;
+    if !is_vms_name(full) {
+        return None;
+    }
+    let name = full.split(|&byte| byte == b';').next()?;
+    let blocks = words.next()?;
+    let used: u64 = number(blocks.split(|&byte| byte == b'/').next()?)?;
+    let (date, time) = (words.next()?, words.next()?);
+    let mut parts = date.split(|&byte| byte == b'-');
+    let (day, month, year) = (parts.next()?, parts.next()?, parts.next()?);
+    let modified = moment(full_year(year)?, month_of(month)?, number(day)?, clock_of(time)?)?;
+    let directory = name.strip_suffix(b".DIR").or_else(|| name.strip_suffix(b".dir"));
+    let owner = words.next().and_then(|word| word.strip_prefix(b"[")?.strip_suffix(b"]"));
+    Some(Entry {
+        name: directory.unwrap_or(name).to_vec(),
+        kind: if directory.is_some() { Kind::Directory } else { Kind::File },
+        // The size is told in blocks, which is no size in bytes but is at most this.
+        size: directory.is_none().then_some(used.checked_mul(512)?),
+        modified: Some(modified),
+        owner: owner.map(<[u8]>::to_vec),
+        ..Entry::default()
+    })
+}
+
+/// `WYOSPT 3420   2003/05/21  1  200  FB      80  8053  PS  48-MVS.FILE`
+fn mvs_data_set(line: &[u8]) -> Option<Entry> {
+    let words: Vec<&[u8]> = line.split(u8::is_ascii_whitespace).filter(|w| !w.is_empty()).collect();
+    let name = words.last()?.strip_prefix(b"'").and_then(|n| n.strip_suffix(b"'"));
+    let name = name.unwrap_or(words.last()?);
+    match words.as_slice() {
+        [b"Migrated" | b"MIGRAT" | b"ARCIVE", _] => {
+            Some(Entry { name: name.to_vec(), ..Entry::default() })
+        }
+        [_, _, date, .., organisation, _] if words.len() >= 5 => Some(Entry {
+            name: name.to_vec(),
+            kind: if organisation.starts_with(b"PO") { Kind::Directory } else { Kind::File },
+            modified: slashed_date(date, (0, 0, 0)),
+            ..Entry::default()
+        }),
+        _ => None,
+    }
+}
+
+/// `TBTOOL  01.00 2002/09/12 2002/09/12 09:37  11  11  0 KIL001`, or the name alone.
+fn mvs_member(line: &[u8]) -> Option<Entry> {
+    let mut words = Words(line);
+    let name = words.next()?;
+    let (_, _) = (words.next(), words.next());
+    let (date, time) = (words.next(), words.next());
+    let clock = time.and_then(clock_of).unwrap_or((0, 0, 0));
+    let modified = date.and_then(|date| slashed_date(date, clock));
+    Some(Entry { name: name.to_vec(), modified, ..Entry::default() })
+}
+
+fn slashed_date(word: &[u8], clock: (u8, u8, u8)) -> Option<Timestamp> {
+    let mut parts = word.split(|&byte| byte == b'/');
+    let (year, month, day) = (parts.next()?, parts.next()?, parts.next()?);
+    moment(full_year(year)?, number(month)?, number(day)?, clock)
+}
+
+fn os400(line: &[u8]) -> Option<Entry> {
+    let mut words = Words(line);
+    let owner = words.next()?;
+    let size = number(words.next()?)?;
+    let (date, time) = (words.next()?, words.next()?);
+    let kind = words.next()?.strip_prefix(b"*")?;
+    let mut parts = date.split(|byte| matches!(byte, b'/' | b'.' | b'-'));
+    let (a, b, c) = (parts.next()?, parts.next()?, parts.next()?);
+    let modified = moment(full_year(c)?, number(a)?, number(b)?, clock_of(time)?)
+        .or_else(|| moment(full_year(a)?, number(b)?, number(c)?, clock_of(time)?))?;
+    let told = words.0.trim_ascii();
+    let name = told.strip_suffix(b"/").unwrap_or(told);
+    let is_directory = told.ends_with(b"/") || matches!(kind, b"DIR" | b"LIB" | b"FLR" | b"DDIR");
+    (!name.is_empty()).then(|| Entry {
+        name: name.to_vec(),
+        kind: if is_directory { Kind::Directory } else { Kind::File },
+        size: Some(size),
+        modified: Some(modified),
+        owner: Some(owner.to_vec()),
+        ..Entry::default()
+    })
+}
+
+fn os2(line: &[u8]) -> Option<Entry> {
+    let mut words = Words(line);
+    let size = number(words.next()?)?;
+    let (mut is_directory, mut word) = (false, words.next()?);
+    // Attributes, of which any number may be there.
+    while !word.contains(&b'-') {
+        is_directory |= word == b"DIR";
+        word = words.next().filter(|_| word.iter().all(u8::is_ascii_uppercase))?;
+    }
+    let mut parts = word.split(|&byte| byte == b'-');
+    let (month, day, year) = (parts.next()?, parts.next()?, parts.next()?);
+    let clock = clock_of(words.next()?)?;
+    let modified = moment(full_year(year)?, number(month)?, number(day)?, clock)?;
+    let name = words.0.trim_ascii_start();
+    (!name.is_empty()).then(|| Entry {
+        name: name.to_vec(),
+        kind: if is_directory { Kind::Directory } else { Kind::File },
+        size: Some(size),
+        modified: Some(modified),
+        ..Entry::default()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::string::String;
+    use std::vec;
+
+    /// 2024-03-01 00:00.
+    const NOW: Timestamp = Timestamp { seconds: 1_709_251_200, nanos: 0 };
+
+    /// Returns name, kind, size and date of each entry.
+    fn read(lines: &[&str]) -> Vec<(String, Kind, Option<u64>, String)> {
+        let mut reader = ListReader::new(NOW);
+        let entries = lines.iter().filter_map(|line| reader.line(line.as_bytes()));
+        let told = |entry: Entry| {
+            let date = entry.modified.map(Timestamp::to_text).unwrap_or_default();
+            (String::from_utf8(entry.name).unwrap(), entry.kind, entry.size, date)
+        };
+        entries.map(told).collect()
+    }
+
+    fn row(
+        name: &str,
+        kind: Kind,
+        size: Option<u64>,
+        date: &str,
+    ) -> (String, Kind, Option<u64>, String) {
+        (name.into(), kind, size, date.into())
+    }
+
+    #[test]
+    fn unix_is_read_with_any_number_of_words_before_the_date() {
+        let seen = read(&[
+            "total 14786",
+            "drwxr-xr-x   2 ann  staff     512 Mar  4  2005 dir with spaces",
+            "-rw-r--r--   1 ann  staff     280 Feb 29 12:01 this year",
+            "-rw-r--r--   1 ann  280 Mar  2 12:01 last year",
+            "lrwxrwxrwx   1 0    0           7 Jan 25 00:17 bin -> usr/bin",
+            "-rw-rw-r--+  1 1356107 15000 4356349 2023-11-23 09:17 iso",
+            "-r--r--r--   1 owner  group 1803128 10 Jul 10:18 ls-lR.Z",
+            "crw-rw-rw-   1 root   root  1,   3 Jan  1  2000 null",
+            "d [R----F--] supervisor            512       Jan 16 18:53    login",
+            "drwxrwxr-x   2 a b 10 Jan  1  2000 ..",
+        ]);
+        let expected = [
+            row("dir with spaces", Kind::Directory, Some(512), "20050304000000"),
+            row("this year", Kind::File, Some(280), "20240229120100"),
+            row("last year", Kind::File, Some(280), "20230302120100"),
+            row("bin", Kind::Link, Some(7), "20240125001700"),
+            row("iso", Kind::File, Some(4_356_349), "20231123091700"),
+            row("ls-lR.Z", Kind::File, Some(1_803_128), "20230710101800"),
+            row("null", Kind::Other, None, "20000101000000"),
+            row("   login", Kind::Directory, Some(512), "20240116185300"),
+            row("..", Kind::Parent, Some(10), "20000101000000"),
+        ];
+        for (seen, expected) in seen.iter().zip(&expected) {
+            assert_eq!(seen, expected);
+        }
+        assert_eq!(seen.len(), expected.len());
+    }
+
+    #[test]
+    fn dos_is_read_with_years_of_two_and_four_digits() {
+        assert_eq!(
+            read(&[
+                "04-27-00  09:09PM       <DIR>          lic ensed",
+                "11-18-2003  12:16AM           44,328 x.exe",
+                "2003-11-18  14:16           44328 y.exe",
+                "04-14-99  03:47 PM      589 readme.htm",
+            ]),
+            [
+                row("lic ensed", Kind::Directory, None, "20000427210900"),
+                row("x.exe", Kind::File, Some(44_328), "20031118001600"),
+                row("y.exe", Kind::File, Some(44_328), "20031118141600"),
+                row("readme.htm", Kind::File, Some(589), "19990414154700"),
+            ]
+        );
+    }
+
+    #[test]
+    fn eplf_vms_os400_and_os2_are_read() {
+        assert_eq!(
+            read(&[
+                "+i8388621.48594,m825718503,r,s280,\tdjb.html",
+                "+/,m824255907,\t514",
+                "CORE.DIR;1          1  8-SEP-1996 16:09 [SYSTEM] (RWE,RWE,RE,RE)",
+                "A_LONG_NAME.TXT;12",
+                "    213/216  29-JAN-1996 03:33:12  [ANONYMOU,ANONYMOUS]   (RWED,RWED,,)",
+                "QSYS            77824 02/23/00 15:09:55 *FILE      FTP.SAVF",
+                "QSYS            36864 12/31/99 23:59:59 *DIR       home/",
+                "     0           DIR   05-12-97   16:44  PSFONTS",
+                " 36611      A    04-23-97   10:57  OS2 test1.file",
+            ]),
+            [
+                row("djb.html", Kind::File, Some(280), "19960301221503"),
+                row("514", Kind::Directory, None, "19960213235827"),
+                row("CORE", Kind::Directory, None, "19960908160900"),
+                row("A_LONG_NAME.TXT", Kind::File, Some(109_056), "19960129033312"),
+                row("FTP.SAVF", Kind::File, Some(77_824), "20000223150955"),
+                row("home", Kind::Directory, Some(36_864), "19991231235959"),
+                row("PSFONTS", Kind::Directory, Some(0), "19970512164400"),
+                row("OS2 test1.file", Kind::File, Some(36_611), "19970423105700"),
+            ]
+        );
+    }
+
+    #[test]
+    fn mvs_is_read_behind_its_headings() {
+        assert_eq!(
+            read(&[
+                "Volume Unit    Referred Ext Used Recfm Lrecl BlkSz Dsorg Dsname",
+                "WYOSPT 3420   2003/05/21  1  200  FB      80  8053  PS  48-MVS.FILE",
+                "WPTA01 3290   2004/03/04  1    3  FB      80  3125  PO  'HOOPLA'",
+                "Migrated                                                 OLD.SET",
+            ]),
+            [
+                row("48-MVS.FILE", Kind::File, None, "20030521000000"),
+                row("HOOPLA", Kind::Directory, None, "20040304000000"),
+                row("OLD.SET", Kind::File, None, ""),
+            ]
+        );
+        assert_eq!(
+            read(&[
+                " Name     VV.MM   Created       Changed      Size  Init   Mod   Id",
+                "TBTOOL    01.03 2002/09/12 2002/10/11 09:37    11    11     0 KIL001",
+                "BARE",
+            ]),
+            [row("TBTOOL", Kind::File, None, "20021011093700"), row("BARE", Kind::File, None, ""),]
+        );
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(2000))]
+
+        #[test]
+        fn any_lines_are_read_or_skipped(
+            lines in prop::collection::vec(prop::collection::vec(prop_oneof![
+                Just("drwxr-xr-x "), Just("Jan "), Just("27 "), Just("12:00 "), Just("1999 "),
+                Just(";1 "), Just("A.B"), Just("04-27-00 "), Just("<DIR> "), Just("9/9 "),
+                Just("4-OCT-1993 "), Just("*FILE "), Just("+s"), Just("\t"), Just(","), Just("x"),
+                Just("99999999999999999999 "), Just("é"), Just("[R] "), Just("PM "), Just(" -> "),
+                Just("Volume "), Just("Dsname"), Just("Name "), Just("Id"),
+            ], 0..12), 0..6)
+        ) {
+            let mut reader = ListReader::new(NOW);
+            for line in lines {
+                if let Some(entry) = reader.line(line.concat().as_bytes()) {
+                    prop_assert!(!entry.name.is_empty());
+                }
+            }
+        }
+
+        #[test]
+        fn any_bytes_are_read_or_skipped(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+            let mut reader = ListReader::new(NOW);
+            for line in bytes.split(|&byte| byte == b'\n') {
+                _ = reader.line(line);
+            }
+        }
+    }
+}

@@ -1,0 +1,271 @@
+//! Listings: what a directory holds, written for others and read from others.
+//!
+//! Three forms are written: LIST as `ls -l` of Unix, which everybody reads; NLST, names alone; and
+//! the facts of RFC 3659 for MLST and MLSD (`facts`). A name that a line cannot carry is left out
+//! of NLST and MLSD, since it could not be asked for, and shown with `?` in LIST, which is for
+//! people. LIST of others has no form at all; the known dialects are in `dialects`.
+
+mod dialects;
+mod facts;
+mod pattern;
+
+pub use dialects::ListReader;
+pub use facts::{Fact, FactSet, Permissions, parse_facts};
+pub use pattern::Pattern;
+
+use super::name::has_control;
+use super::timestamp::Timestamp;
+use alloc::format;
+use alloc::vec::Vec;
+
+/// Half a year: an older date has its year instead of its time, as `ls` has it.
+const RECENT_SECONDS: i64 = 182 * 86_400;
+const MONTHS: [&str; 12] =
+    ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+
+/// What an entry is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Kind {
+    /// A file.
+    #[default]
+    File,
+    /// A directory.
+    Directory,
+    /// The directory that is listed.
+    Current,
+    /// The directory above it.
+    Parent,
+    /// A symbolic link.
+    Link,
+    /// Neither.
+    Other,
+}
+
+impl Kind {
+    /// Returns whether it is a directory of any kind.
+    #[must_use]
+    pub const fn is_directory(self) -> bool {
+        matches!(self, Self::Directory | Self::Current | Self::Parent)
+    }
+}
+
+/// One entry of a directory. What is not known is `None`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Entry {
+    /// The name: one component, or what was asked for.
+    pub name: Vec<u8>,
+    /// What it is.
+    pub kind: Kind,
+    /// Bytes.
+    pub size: Option<u64>,
+    /// When it was last changed.
+    pub modified: Option<Timestamp>,
+    /// When it was made.
+    pub created: Option<Timestamp>,
+    /// The twelve bits of Unix.
+    pub mode: Option<u16>,
+    /// Links to it.
+    pub links: Option<u64>,
+    /// Its owner.
+    pub owner: Option<Vec<u8>>,
+    /// Its group.
+    pub group: Option<Vec<u8>>,
+    /// Where a link leads.
+    pub target: Option<Vec<u8>>,
+    /// What is the same for two names of one file.
+    pub unique: Option<Vec<u8>>,
+    /// What may be done with it.
+    pub permissions: Option<Permissions>,
+}
+
+/// How a listing is written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ListForm {
+    /// LIST.
+    Unix,
+    /// NLST: each name behind what was asked for, so that RETR finds it (RFC 1123 §4.1.2.7).
+    Names {
+        /// What stands before each name, with its slash.
+        prefix: Vec<u8>,
+    },
+    /// MLSD.
+    Facts(FactSet),
+}
+
+impl ListForm {
+    /// Returns the form for a path that turned out to be a file: its name stands behind what
+    /// stood before it when it was asked for.
+    #[must_use]
+    pub fn of_file(self) -> Self {
+        let Self::Names { prefix } = self else { return self };
+        let asked = prefix.strip_suffix(b"/").unwrap_or(&prefix);
+        let above = asked.iter().rposition(|&byte| byte == b'/').map_or(0, |at| at + 1);
+        Self::Names { prefix: asked.get(..above).unwrap_or_default().to_vec() }
+    }
+
+    /// Puts the line of `entry` behind `out`, with CR LF. `now` is the time by the calendar.
+    pub fn write(&self, entry: &Entry, now: Timestamp, out: &mut Vec<u8>) {
+        match self {
+            Self::Unix => write_unix(entry, now, out),
+            Self::Names { prefix } => {
+                let is_dots = matches!(entry.kind, Kind::Current | Kind::Parent);
+                if is_dots || has_control(&entry.name) || has_control(prefix) {
+                    return;
+                }
+                out.extend_from_slice(prefix);
+                out.extend_from_slice(&entry.name);
+                out.extend_from_slice(b"\r\n");
+            }
+            Self::Facts(facts) => {
+                if !has_control(&entry.name) {
+                    facts.write(entry, out);
+                    out.extend_from_slice(b"\r\n");
+                }
+            }
+        }
+    }
+}
+
+fn write_unix(entry: &Entry, now: Timestamp, out: &mut Vec<u8>) {
+    let kind = match entry.kind {
+        Kind::File => b'-',
+        Kind::Link => b'l',
+        Kind::Directory | Kind::Current | Kind::Parent => b'd',
+        Kind::Other => b'?',
+    };
+    out.push(kind);
+    let mode = entry.mode.unwrap_or(if entry.kind.is_directory() { 0o755 } else { 0o644 });
+    out.extend_from_slice(&mode_text(mode));
+    let (links, size) = (entry.links.unwrap_or(1), entry.size.unwrap_or(0));
+    out.extend_from_slice(format!(" {links:>3} ").as_bytes());
+    for who in [&entry.owner, &entry.group] {
+        let start = out.len();
+        let who = who.as_deref().filter(|who| !who.is_empty()).unwrap_or(b"ftp");
+        out.extend(who.iter().map(|&byte| if byte.is_ascii_graphic() { byte } else { b'?' }));
+        while out.len() < start + 9 {
+            out.push(b' ');
+        }
+    }
+    let when = date_text(entry.modified.unwrap_or_default(), now);
+    out.extend_from_slice(format!("{size:>8} {when} ").as_bytes());
+    put_shown(&entry.name, out);
+    if let (Kind::Link, Some(target)) = (entry.kind, &entry.target) {
+        out.extend_from_slice(b" -> ");
+        put_shown(target, out);
+    }
+    out.extend_from_slice(b"\r\n");
+}
+
+fn put_shown(name: &[u8], out: &mut Vec<u8>) {
+    out.extend(name.iter().map(|&byte| if byte.is_ascii_control() { b'?' } else { byte }));
+}
+
+fn mode_text(mode: u16) -> [u8; 9] {
+    let mut text = *b"rwxrwxrwx";
+    for (place, letter) in text.iter_mut().enumerate() {
+        if mode & (0o400 >> place) == 0 {
+            *letter = b'-';
+        }
+    }
+    let special = [(0o4000, 2, b's', b'S'), (0o2000, 5, b's', b'S'), (0o1000, 8, b't', b'T')];
+    for (bit, place, lower, upper) in special {
+        if let (true, Some(letter)) = (mode & bit != 0, text.get_mut(place)) {
+            *letter = if *letter == b'x' { lower } else { upper };
+        }
+    }
+    text
+}
+
+fn date_text(moment: Timestamp, now: Timestamp) -> alloc::string::String {
+    let civil = moment.civil();
+    let month = MONTHS.get(usize::from(civil.month).saturating_sub(1)).copied().unwrap_or("Jan");
+    let age = now.seconds - moment.seconds;
+    // An hour ahead is a clock that is wrong, not next year.
+    if (-3600..RECENT_SECONDS).contains(&age) {
+        format!("{month} {:>2} {:02}:{:02}", civil.day, civil.hour, civil.minute)
+    } else {
+        format!("{month} {:>2}  {:04}", civil.day, civil.year)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const NOW: Timestamp = Timestamp { seconds: 1_700_000_000, nanos: 0 };
+
+    fn line(form: &ListForm, entry: &Entry) -> Vec<u8> {
+        let mut out = Vec::new();
+        form.write(entry, NOW, &mut out);
+        out
+    }
+
+    #[test]
+    fn a_unix_line_is_as_ls_has_it() {
+        let entry = Entry {
+            name: b"a b".to_vec(),
+            size: Some(1_234),
+            modified: Some(NOW),
+            mode: Some(0o4640),
+            owner: Some(b"ann".to_vec()),
+            ..Entry::default()
+        };
+        let expected = &b"-rwSr-----   1 ann      ftp          1234 Nov 14 22:13 a b\r\n"[..];
+        assert_eq!(line(&ListForm::Unix, &entry), expected);
+    }
+
+    // attack row 92
+    #[test]
+    fn row_92_a_name_with_an_end_of_line_is_left_out_or_shown_with_marks() {
+        let entry = Entry { name: b"a\r\n-rw-r--r-- x".to_vec(), ..Entry::default() };
+        assert!(line(&ListForm::Names { prefix: Vec::new() }, &entry).is_empty());
+        assert!(line(&ListForm::Facts(FactSet::ALL), &entry).is_empty());
+        assert!(line(&ListForm::Unix, &entry).ends_with(b" a??-rw-r--r-- x\r\n"));
+    }
+
+    // req RFC1123:4.1.2.7-MUST-1
+    #[test]
+    fn a_name_of_nlst_can_be_asked_for() {
+        let entry = Entry { name: b"x".to_vec(), ..Entry::default() };
+        assert_eq!(line(&ListForm::Names { prefix: b"d/".to_vec() }, &entry), b"d/x\r\n");
+    }
+
+    proptest! {
+        #[test]
+        fn a_unix_line_that_is_written_is_read_again(
+            name in "[a-zA-Z0-9é.;][a-zA-Z0-9é .;>-]{0,30}", size: u64, is_directory: bool,
+            age in 0_i64..900_000_000, mode in 0..0o10000_u16,
+        ) {
+            prop_assume!(name != "." && name != "..");
+            let modified = Timestamp { seconds: NOW.seconds - age, nanos: 0 };
+            let kind = if is_directory { Kind::Directory } else { Kind::File };
+            let entry = Entry {
+                name: name.clone().into_bytes(),
+                kind,
+                size: Some(size),
+                modified: Some(modified),
+                mode: Some(mode),
+                ..Entry::default()
+            };
+            let line = line(&ListForm::Unix, &entry);
+            let mut reader = ListReader::new(NOW);
+            let read = reader.line(line.trim_ascii_end_of_line()).unwrap();
+            prop_assert_eq!((&read.name, read.kind), (&entry.name, kind));
+            prop_assert_eq!((read.size, read.mode), (Some(size), Some(mode)));
+            let error = read.modified.unwrap().seconds - modified.seconds;
+            let limit = if age < RECENT_SECONDS { 60 } else { 86_400 };
+            prop_assert!((-limit..=0).contains(&error), "{error}");
+        }
+    }
+
+    trait EndOfLine {
+        fn trim_ascii_end_of_line(&self) -> &[u8];
+    }
+
+    impl EndOfLine for Vec<u8> {
+        fn trim_ascii_end_of_line(&self) -> &[u8] {
+            self.strip_suffix(b"\r\n").unwrap()
+        }
+    }
+}

@@ -1,0 +1,168 @@
+//! Patterns in the last component of a path: `*`, `?` and `[a-z]`.
+//!
+//! A pattern is held against one name at a time, in a number of steps that is at most the product
+//! of their lengths. There are no patterns for directories and no braces: what a listing costs is
+//! one look at each entry of one directory.
+
+use alloc::vec::Vec;
+
+/// A pattern for names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Pattern(Vec<Piece>);
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Piece {
+    Byte(u8),
+    Any,
+    Run,
+    Set { is_negated: bool, ranges: Vec<(u8, u8)> },
+}
+
+impl Pattern {
+    /// Returns the pattern that `text` is; `None` if it is an ordinary name.
+    #[must_use]
+    pub fn parse(text: &[u8]) -> Option<Self> {
+        if !text.iter().any(|byte| matches!(byte, b'*' | b'?' | b'[')) {
+            return None;
+        }
+        let (mut pieces, mut rest) = (Vec::new(), text);
+        while let Some((&byte, after)) = rest.split_first() {
+            rest = after;
+            let piece = match byte {
+                b'*' => Piece::Run,
+                b'?' => Piece::Any,
+                b'[' => match set_of(after) {
+                    Some((set, behind)) => {
+                        rest = behind;
+                        set
+                    }
+                    None => Piece::Byte(b'['),
+                },
+                _ => Piece::Byte(byte),
+            };
+            // Runs that follow each other are one.
+            if !(piece == Piece::Run && pieces.last() == Some(&Piece::Run)) {
+                pieces.push(piece);
+            }
+        }
+        Some(Self(pieces))
+    }
+
+    /// Returns whether `name` fits; a leading dot only fits a dot.
+    #[must_use]
+    pub fn matches(&self, name: &[u8]) -> bool {
+        if name.first() == Some(&b'.') && self.0.first() != Some(&Piece::Byte(b'.')) {
+            return false;
+        }
+        let (mut at, mut place) = (0, 0);
+        let mut last_run: Option<(usize, usize)> = None;
+        while let Some(&byte) = name.get(at) {
+            match self.0.get(place) {
+                Some(Piece::Run) => {
+                    last_run = Some((place, at));
+                    place += 1;
+                }
+                Some(piece) if piece.fits(byte) => (at, place) = (at + 1, place + 1),
+                _ => {
+                    // The last run takes one byte more: to go back to an earlier one gains nothing.
+                    let Some((run, from)) = last_run else { return false };
+                    last_run = Some((run, from + 1));
+                    (at, place) = (from + 1, run + 1);
+                }
+            }
+        }
+        self.0.get(place..).unwrap_or_default().iter().all(|piece| *piece == Piece::Run)
+    }
+}
+
+impl Piece {
+    fn fits(&self, byte: u8) -> bool {
+        match self {
+            Self::Byte(wanted) => *wanted == byte,
+            Self::Any => true,
+            Self::Run => false,
+            Self::Set { is_negated, ranges } => {
+                ranges.iter().any(|&(low, high)| (low..=high).contains(&byte)) != *is_negated
+            }
+        }
+    }
+}
+
+fn set_of(text: &[u8]) -> Option<(Piece, &[u8])> {
+    let (is_negated, mut rest) = match text {
+        [b'!' | b'^', rest @ ..] => (true, rest),
+        _ => (false, text),
+    };
+    let mut ranges = Vec::new();
+    loop {
+        rest = match rest {
+            // A bracket that comes first is itself.
+            [b']', behind @ ..] if !ranges.is_empty() => {
+                return Some((Piece::Set { is_negated, ranges }, behind));
+            }
+            [low, b'-', high, more @ ..] if *high != b']' => {
+                ranges.push((*low, *high));
+                more
+            }
+            [one, more @ ..] => {
+                ranges.push((*one, *one));
+                more
+            }
+            [] => return None,
+        };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn patterns_fit_what_they_say() {
+        for (pattern, name, fits) in [
+            ("*", "abc", true),
+            ("*", ".hidden", false),
+            (".*", ".hidden", true),
+            ("a*c", "abbc", true),
+            ("a*c", "abbcd", false),
+            ("*.t?t", "x.txt", true),
+            ("[a-c]*", "bob", true),
+            ("[!a-c]*", "bob", false),
+            ("[]x]", "]", true),
+            ("[x", "[x", true),
+        ] {
+            let pattern = Pattern::parse(pattern.as_bytes()).unwrap();
+            assert_eq!(pattern.matches(name.as_bytes()), fits, "{pattern:?} {name}");
+        }
+        assert_eq!(Pattern::parse(b"plain"), None);
+    }
+
+    // attack row 89
+    #[test]
+    fn row_89_the_worst_pattern_costs_the_product_of_the_lengths() {
+        let pattern = Pattern::parse(&b"*a".repeat(2000)).unwrap();
+        for _ in 0..10 {
+            assert!(!pattern.matches(&[b'a'; 255]));
+        }
+        // Directories are no part of a pattern, and braces are only characters.
+        assert!(!Pattern::parse(b"*/../*").unwrap().matches(b"x"));
+        assert!(Pattern::parse(b"{a,b}*").unwrap().matches(b"{a,b}c"));
+    }
+
+    proptest! {
+        // attack row 90
+        #[test]
+        fn row_90_any_pattern_and_any_name_end(
+            pattern in prop::collection::vec(
+                prop_oneof![Just(b'*'), Just(b'?'), Just(b'['), Just(b']'), Just(b'-'), any::<u8>()],
+                0..4096
+            ),
+            name in prop::collection::vec(any::<u8>(), 0..4096)
+        ) {
+            if let Some(pattern) = Pattern::parse(&pattern) {
+                _ = pattern.matches(&name);
+            }
+        }
+    }
+}

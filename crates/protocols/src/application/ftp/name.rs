@@ -1,0 +1,264 @@
+//! Names as commands carry them, and the virtual paths that they lead to.
+//!
+//! A [`Name`] is what stands behind a command: any bytes but CR, LF and NUL, so that none can end
+//! its line early (RFC 959 §5.3.1). A [`VirtualPath`] is a place in the tree that a server shows
+//! (RFC 3659 §6, TVFS): components between slashes, of which none is empty, `.` or `..`. A `..` at
+//! the root stays there, so no path leads out of the tree; symbolic links are for whoever walks
+//! the real directories. A [`LocalName`] is a name from a listing that may become a file of ours.
+
+use alloc::vec::Vec;
+use core::fmt;
+
+/// The most bytes of a name or a path.
+pub const PATH_MAX_BYTES: usize = 4096;
+/// The most bytes of one component, as on most file systems.
+pub const COMPONENT_MAX_BYTES: usize = 255;
+/// The most components of a path; ours.
+pub const COMPONENTS_MAX: usize = 256;
+
+/// Why bytes are no name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NameError {
+    /// There are none.
+    Empty,
+    /// There are more than [`PATH_MAX_BYTES`], or a component or their number is over its limit.
+    TooLong,
+    /// There is a CR, an LF or a NUL.
+    Control,
+    /// A file of ours may not be called so.
+    Unsafe,
+}
+
+/// What a command carries: bytes without CR, LF and NUL, at least one.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Name(Vec<u8>);
+
+impl Name {
+    /// Makes a name, usually of UTF-8 (RFC 2640).
+    ///
+    /// # Errors
+    ///
+    /// If there are no bytes, too many, or one that would end the command.
+    pub fn new(bytes: impl Into<Vec<u8>>) -> Result<Self, NameError> {
+        let bytes = bytes.into();
+        if bytes.is_empty() {
+            return Err(NameError::Empty);
+        }
+        if bytes.len() > PATH_MAX_BYTES {
+            return Err(NameError::TooLong);
+        }
+        if has_control(&bytes) {
+            return Err(NameError::Control);
+        }
+        Ok(Self(bytes))
+    }
+
+    /// Returns its bytes.
+    #[must_use]
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Name {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "\"{}\"", self.0.escape_ascii())
+    }
+}
+
+impl fmt::Display for Name {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&alloc::string::String::from_utf8_lossy(&self.0), f)
+    }
+}
+
+/// Returns whether a line that held `bytes` would end before them or hold a NUL.
+pub(super) fn has_control(bytes: &[u8]) -> bool {
+    bytes.iter().any(|byte| matches!(byte, b'\r' | b'\n' | 0))
+}
+
+/// A place below the root of what a server shows.
+#[derive(Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct VirtualPath {
+    components: Vec<Vec<u8>>,
+}
+
+impl VirtualPath {
+    /// Returns `/`.
+    #[must_use]
+    pub const fn root() -> Self {
+        Self { components: Vec::new() }
+    }
+
+    /// Returns where `name` leads from here: from the root, if it begins with a slash.
+    ///
+    /// # Errors
+    ///
+    /// If the result is over a limit.
+    pub fn join(&self, name: &Name) -> Result<Self, NameError> {
+        let bytes = name.as_bytes();
+        let mut path = if bytes.first() == Some(&b'/') { Self::root() } else { self.clone() };
+        for component in bytes.split(|&byte| byte == b'/') {
+            match component {
+                b"" | b"." => {}
+                b".." => _ = path.components.pop(),
+                _ if component.len() > COMPONENT_MAX_BYTES => return Err(NameError::TooLong),
+                _ if path.components.len() >= COMPONENTS_MAX => return Err(NameError::TooLong),
+                _ => path.components.push(component.to_vec()),
+            }
+        }
+        if path.components.iter().map(|part| part.len() + 1).sum::<usize>() > PATH_MAX_BYTES {
+            return Err(NameError::TooLong);
+        }
+        Ok(path)
+    }
+
+    /// Returns the directory that it is in; that of the root is the root.
+    #[must_use]
+    pub fn parent(&self) -> Self {
+        let mut parent = self.clone();
+        parent.components.pop();
+        parent
+    }
+
+    /// Returns its components, from the root on. None is empty, `.` or `..`, or has a slash.
+    pub fn components(&self) -> impl ExactSizeIterator<Item = &[u8]> {
+        self.components.iter().map(Vec::as_slice)
+    }
+
+    /// Returns the last component; the root has none.
+    #[must_use]
+    pub fn file_name(&self) -> Option<&[u8]> {
+        self.components.last().map(Vec::as_slice)
+    }
+
+    /// Returns whether it is `/`.
+    #[must_use]
+    pub fn is_root(&self) -> bool {
+        self.components.is_empty()
+    }
+
+    /// Returns it as text, beginning with a slash.
+    #[must_use]
+    pub fn to_bytes(&self) -> Vec<u8> {
+        if self.is_root() {
+            return b"/".to_vec();
+        }
+        self.components.iter().flat_map(|part| [b"/", part.as_slice()].concat()).collect()
+    }
+}
+
+impl fmt::Debug for VirtualPath {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "\"{}\"", self.to_bytes().escape_ascii())
+    }
+}
+
+/// A name out of a listing that may be that of a file of ours, in a directory that we chose.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct LocalName(Vec<u8>);
+
+impl LocalName {
+    /// Takes one component as a server has told it.
+    ///
+    /// # Errors
+    ///
+    /// If it would lead elsewhere (a slash or a backslash, `.` and `..`, a drive), looks like an
+    /// option (a leading `-`), has a control character or is too long.
+    pub fn new(told: &[u8]) -> Result<Self, NameError> {
+        match told {
+            b"" => return Err(NameError::Empty),
+            b"." | b".." | [b'-', ..] | [_, b':', ..] => return Err(NameError::Unsafe),
+            _ if told.len() > COMPONENT_MAX_BYTES => return Err(NameError::TooLong),
+            _ => {}
+        }
+        if told.iter().any(|byte| matches!(byte, b'/' | b'\\')) {
+            return Err(NameError::Unsafe);
+        }
+        if told.iter().any(u8::is_ascii_control) {
+            return Err(NameError::Control);
+        }
+        Ok(Self(told.to_vec()))
+    }
+
+    /// Returns its bytes.
+    #[must_use]
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn name(bytes: &[u8]) -> Name {
+        Name::new(bytes).unwrap()
+    }
+
+    // attack row 93
+    #[test]
+    fn row_93_a_name_that_would_end_its_command_is_none() {
+        for bytes in [&b"a\r\nDELE b"[..], b"a\nb", b"a\rb", b"a\0b"] {
+            assert_eq!(Name::new(bytes), Err(NameError::Control));
+        }
+        assert_eq!(Name::new(b""), Err(NameError::Empty));
+        assert_eq!(Name::new([b'a'; PATH_MAX_BYTES + 1]), Err(NameError::TooLong));
+    }
+
+    #[test]
+    fn dots_stay_within_the_root() {
+        let home = VirtualPath::root().join(&name(b"home/ann")).unwrap();
+        for (told, meant) in [
+            (&b".."[..], &b"/home"[..]),
+            (b"../../../../etc/passwd", b"/etc/passwd"),
+            (b"/..", b"/"),
+            (b"./a//b/.", b"/home/ann/a/b"),
+            (b"...", b"/home/ann/..."),
+            (b"%2e%2e", b"/home/ann/%2e%2e"),
+            (b"..\\..", b"/home/ann/..\\.."),
+        ] {
+            assert_eq!(home.join(&name(told)).unwrap().to_bytes(), meant);
+        }
+    }
+
+    // attack row 81
+    #[test]
+    fn row_81_a_listing_cannot_choose_where_a_file_is_written() {
+        for told in [
+            &b"../x"[..],
+            b"..",
+            b".",
+            b"/etc/passwd",
+            b"a/b",
+            b"-rf",
+            b"a\\b",
+            b"C:x",
+            b"a\nb",
+            b"",
+            b"a\x1b[2J",
+        ] {
+            assert!(LocalName::new(told).is_err(), "{}", told.escape_ascii());
+        }
+        assert!(LocalName::new("grün ☃ .txt".as_bytes()).is_ok());
+    }
+
+    proptest! {
+        // attack row 79
+        #[test]
+        fn row_79_every_path_is_below_the_root(
+            names in prop::collection::vec("(/|\\.|\\.\\.|a|%2f|\\\\|é|/\\.\\./){1,12}", 1..6)
+        ) {
+            let mut path = VirtualPath::root();
+            for told in names {
+                path = path.join(&name(told.as_bytes())).unwrap();
+                let is_below = path.components().all(|part| {
+                    !part.is_empty() && part != b"." && part != b".." && !part.contains(&b'/')
+                });
+                prop_assert!(is_below);
+                prop_assert_eq!(VirtualPath::root().join(&name(&path.to_bytes())), Ok(path.clone()));
+            }
+        }
+    }
+}

@@ -1,0 +1,429 @@
+//! Replies (RFC 959 §4.2): three digits and text, of one line or several.
+//!
+//! A reply of several lines begins with the code and a hyphen and ends with a line that begins
+//! with the same code and a space. What is between may begin with anything (RFC 959 §4.2):
+//! nothing, the code and a hyphen, or the digits of another code; all of these are in the wild, and
+//! so is a last line of the code alone. A server's text is shown as it is but for control
+//! characters; what we write never has a CR, an LF or a NUL within a line, so that no name and no
+//! text can forge another reply.
+
+use super::line::{IAC, Line, LineReader};
+use crate::cx::Cx;
+use crate::meter::Counter;
+use alloc::vec::Vec;
+use core::fmt;
+
+/// The most bytes of a line of a reply; ours.
+pub const REPLY_LINE_MAX_BYTES: usize = 8192;
+/// The most bytes of a reply, all lines; ours. A directory by STAT may be long.
+pub const REPLY_MAX_BYTES: usize = 1 << 20;
+/// The most lines of a reply; ours.
+pub const REPLY_LINES_MAX: usize = 20_000;
+
+/// The three digits of a reply; the first is 1 to 6.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Code(u16);
+
+/// What the first digit says, which is all that a user needs (RFC 1123 §4.1.2.11).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Severity {
+    /// 1: begun; another reply follows.
+    Preliminary,
+    /// 2: done.
+    Completion,
+    /// 3: more is needed.
+    Intermediate,
+    /// 4: not now.
+    TransientNegative,
+    /// 5: not so.
+    PermanentNegative,
+    /// 6: a reply that is protected (RFC 2228).
+    Protected,
+}
+
+impl Code {
+    /// Returns the code with this number, if it is 100 to 699.
+    #[must_use]
+    pub const fn new(number: u16) -> Option<Self> {
+        match number {
+            100..=699 => Some(Self(number)),
+            _ => None,
+        }
+    }
+
+    /// Returns its number.
+    #[must_use]
+    pub const fn number(self) -> u16 {
+        self.0
+    }
+
+    /// Returns what its first digit says.
+    #[must_use]
+    pub const fn severity(self) -> Severity {
+        match self.0 / 100 {
+            1 => Severity::Preliminary,
+            2 => Severity::Completion,
+            3 => Severity::Intermediate,
+            4 => Severity::TransientNegative,
+            5 => Severity::PermanentNegative,
+            _ => Severity::Protected,
+        }
+    }
+
+    fn parse(line: &[u8]) -> Option<Self> {
+        let [a, b, c] = line.get(..3)? else { return None };
+        if ![a, b, c].iter().all(|digit| digit.is_ascii_digit()) {
+            return None;
+        }
+        let digit = |digit: &u8| u16::from(digit - b'0');
+        Self::new(digit(a) * 100 + digit(b) * 10 + digit(c))
+    }
+}
+
+impl fmt::Debug for Code {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.0)
+    }
+}
+
+impl fmt::Display for Code {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.0)
+    }
+}
+
+/// One reply.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Reply {
+    /// Its code.
+    pub code: Code,
+    /// The text of each line, without codes; at least one line.
+    pub lines: Vec<Vec<u8>>,
+}
+
+impl Reply {
+    /// Returns the text of the last line.
+    #[must_use]
+    pub fn text(&self) -> &[u8] {
+        self.lines.last().map(Vec::as_slice).unwrap_or_default()
+    }
+
+    /// Returns what the code says.
+    #[must_use]
+    pub const fn severity(&self) -> Severity {
+        self.code.severity()
+    }
+
+    /// Returns the name between quotes, in which two quotes are one: that of 257 (RFC 959 App. II).
+    #[must_use]
+    pub fn quoted(&self) -> Option<Vec<u8>> {
+        let text = self.lines.iter().find(|line| line.contains(&b'"'))?;
+        let (_, mut rest) =
+            text.split_at_checked(text.iter().position(|&byte| byte == b'"')? + 1)?;
+        let mut name = Vec::new();
+        loop {
+            let end = rest.iter().position(|&byte| byte == b'"')?;
+            let (run, after) = rest.split_at_checked(end)?;
+            name.extend_from_slice(run);
+            match after {
+                [b'"', b'"', more @ ..] => {
+                    name.push(b'"');
+                    rest = more;
+                }
+                _ => return Some(name),
+            }
+        }
+    }
+
+    /// Returns the size that many servers tell in 150: `(12345 bytes)`.
+    #[must_use]
+    pub fn size_in_parentheses(&self) -> Option<u64> {
+        let text = core::str::from_utf8(self.text()).ok()?;
+        let (_, behind) = text.rsplit_once('(')?;
+        let mut words = behind.split_ascii_whitespace();
+        let size = words.next()?.parse().ok()?;
+        words.next()?.starts_with("byte").then_some(size)
+    }
+}
+
+impl fmt::Debug for Reply {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.code, self.text().escape_ascii())
+    }
+}
+
+impl fmt::Display for Reply {
+    /// Writes the code and the last line, with control characters escaped.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ", self.code)?;
+        for c in alloc::string::String::from_utf8_lossy(self.text()).chars() {
+            match c {
+                c if c.is_control() => write!(f, "{}", c.escape_default())?,
+                c => write!(f, "{c}")?,
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Puts a reply behind `out`. Control characters become `?`, and IAC is doubled.
+pub(super) fn write(code: u16, lines: &[&[u8]], out: &mut Vec<u8>) {
+    let digits = [b'0' + digit_of(code / 100), b'0' + digit_of(code / 10), b'0' + digit_of(code)];
+    for (number, line) in (1..).zip(lines) {
+        // Lines between the first and the last begin with a space, and so with no code.
+        let (is_first, is_last) = (number == 1, number == lines.len());
+        if is_first || is_last {
+            out.extend_from_slice(&digits);
+            out.push(if is_last { b' ' } else { b'-' });
+        } else {
+            out.push(b' ');
+        }
+        for &byte in *line {
+            match byte {
+                0..=8 | 10..=31 | 127 => out.push(b'?'),
+                IAC => out.extend([IAC, IAC]),
+                _ => out.push(byte),
+            }
+        }
+        out.extend_from_slice(b"\r\n");
+    }
+}
+
+fn digit_of(number: u16) -> u8 {
+    u8::try_from(number % 10).unwrap_or(0)
+}
+
+/// Puts `name` between quotes, as 257 has it.
+pub(super) fn quote(name: &[u8]) -> Vec<u8> {
+    let mut quoted = b"\"".to_vec();
+    for &byte in name {
+        if byte == b'"' {
+            quoted.push(b'"');
+        }
+        quoted.push(byte);
+    }
+    quoted.push(b'"');
+    quoted
+}
+
+/// Why a reply cannot be read. The control connection is of no use any more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReplyError {
+    /// A line that should begin with a code does not.
+    Malformed,
+    /// A line, or the whole, is over its limit.
+    TooLong,
+}
+
+/// Makes replies of what a server sends, cut anywhere.
+#[derive(Debug)]
+pub struct ReplyReader {
+    lines: LineReader,
+    reply: Option<Reply>,
+    len_bytes: usize,
+}
+
+impl Default for ReplyReader {
+    fn default() -> Self {
+        Self { lines: LineReader::new(REPLY_LINE_MAX_BYTES), reply: None, len_bytes: 0 }
+    }
+}
+
+impl ReplyReader {
+    /// Returns the next reply and moves `input` past it; `None` when all of it is read.
+    ///
+    /// # Errors
+    ///
+    /// If it is no reply, or has no end.
+    pub fn next(
+        &mut self,
+        input: &mut &[u8],
+        cx: &mut Cx<'_>,
+    ) -> Result<Option<Reply>, ReplyError> {
+        while let Some(line) = self.lines.next(input, cx) {
+            let taken = match line {
+                Line::Whole(line) => self.take(line),
+                Line::TooLong => Err(ReplyError::TooLong),
+            };
+            match taken {
+                Ok(None) => {}
+                Ok(Some(reply)) => {
+                    cx.meter.count(Counter::FtpRepliesIn);
+                    return Ok(Some(reply));
+                }
+                Err(error) => {
+                    cx.meter.count(Counter::FtpRepliesWrong);
+                    return Err(error);
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    fn take(&mut self, line: Vec<u8>) -> Result<Option<Reply>, ReplyError> {
+        let (code, separator) = (Code::parse(&line), line.get(3).copied());
+        self.len_bytes += line.len();
+        let text = || line.get(4..).unwrap_or_default().to_vec();
+        let Some(mut reply) = self.reply.take() else {
+            return match (code, separator) {
+                // An empty line between replies says nothing.
+                (None, _) if line.iter().all(u8::is_ascii_whitespace) => {
+                    self.len_bytes = 0;
+                    Ok(None)
+                }
+                (Some(code), Some(b'-')) => {
+                    self.reply = Some(Reply { code, lines: alloc::vec![text()] });
+                    Ok(None)
+                }
+                (Some(code), None | Some(b' ')) => {
+                    self.len_bytes = 0;
+                    Ok(Some(Reply { code, lines: alloc::vec![text()] }))
+                }
+                _ => Err(ReplyError::Malformed),
+            };
+        };
+        let is_last = code == Some(reply.code) && matches!(separator, None | Some(b' '));
+        let is_coded = code == Some(reply.code) && separator == Some(b'-');
+        reply.lines.push(if is_last || is_coded { text() } else { line });
+        if is_last {
+            self.len_bytes = 0;
+            return Ok(Some(reply));
+        }
+        if self.len_bytes > REPLY_MAX_BYTES || reply.lines.len() > REPLY_LINES_MAX {
+            return Err(ReplyError::TooLong);
+        }
+        self.reply = Some(reply);
+        Ok(None)
+    }
+
+    /// Throws away what is not a whole reply yet. Returns how many bytes of it there were.
+    pub(super) fn forget(&mut self) -> usize {
+        self.reply = None;
+        core::mem::take(&mut self.len_bytes) + self.lines.forget()
+    }
+
+    /// Takes the refusals of Telnet options that are to be sent.
+    pub(super) fn take_answers(&mut self) -> Vec<u8> {
+        self.lines.take_answers()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cx::testing::Lab;
+    use proptest::prelude::*;
+
+    fn read(bytes: &[u8], cut: usize) -> Result<Vec<Reply>, ReplyError> {
+        let (mut lab, mut reader, mut replies) =
+            (Lab::default(), ReplyReader::default(), Vec::new());
+        for mut piece in bytes.chunks(cut) {
+            while let Some(reply) = reader.next(&mut piece, &mut lab.cx())? {
+                replies.push(reply);
+            }
+        }
+        Ok(replies)
+    }
+
+    fn codes(bytes: &[u8]) -> Vec<(u16, usize)> {
+        read(bytes, 7).unwrap().iter().map(|r| (r.code.number(), r.lines.len())).collect()
+    }
+
+    // req RFC1123:4.1.2.11-MUST-2
+    #[test]
+    fn replies_of_several_lines_are_read_in_every_dialect() {
+        for lines in [
+            &b"230-one\r\n230-two\r\n230 three\r\n"[..],
+            b"230-one\r\n two\r\n230 three\r\n",
+            b"230-one\r\n226 two\r\n230 three\r\n",
+            b"230-one\ntwo\n230\n",
+            b"230-\r\n\r\n230 \r\n",
+            b"230-one\r\n230two\r\n230 three\r\n",
+        ] {
+            let bytes = [lines, b"200 ok\r\n"].concat();
+            assert_eq!(codes(&bytes), [(230, 3), (200, 1)], "{}", lines.escape_ascii());
+        }
+    }
+
+    #[test]
+    fn what_is_no_reply_is_refused() {
+        for bytes in [&b"hello\r\n"[..], b"099 x\r\n", b"700 x\r\n", b"22\r\n", b"220x\r\n"] {
+            assert_eq!(read(bytes, 9), Err(ReplyError::Malformed));
+        }
+        let endless = [b"220-\r\n", &b"x\r\n".repeat(REPLY_LINES_MAX)[..]].concat();
+        assert_eq!(read(&endless, 4096), Err(ReplyError::TooLong));
+        assert_eq!(read(&[b'2'; REPLY_LINE_MAX_BYTES + 3], 999), Ok(Vec::new()));
+        let long = [&[b'2'; REPLY_LINE_MAX_BYTES + 1][..], b"\n"].concat();
+        assert_eq!(read(&long, 999), Err(ReplyError::TooLong));
+    }
+
+    // attack row 92
+    #[test]
+    fn row_92_a_name_with_an_end_of_line_forges_no_reply() {
+        let mut out = Vec::new();
+        write(257, &[&quote(b"a\r\n230 logged in\r\n\"\0\x1b\xff")], &mut out);
+        let replies = read(&out, 3).unwrap();
+        assert_eq!(replies.len(), 1);
+        assert_eq!(replies[0].quoted().unwrap(), b"a??230 logged in??\"??\xff");
+    }
+
+    #[test]
+    fn names_are_taken_out_of_their_quotes() {
+        for (text, name) in [
+            (&b"257 \"/a\"\"b\" is current"[..], Some(&b"/a\"b"[..])),
+            (b"257 is \"/\"", Some(b"/")),
+            (b"257 \"/a\"\"", None),
+            (b"257 \"/a", None),
+            (b"257 /a", None),
+        ] {
+            let reply = read(&[text, b"\n"].concat(), 9).unwrap().remove(0);
+            assert_eq!(reply.quoted().as_deref(), name);
+        }
+        let reply = |text: &[u8]| Reply { code: Code(150), lines: [text.to_vec()].into() };
+        assert_eq!(reply(b"Opening x (y) (123 bytes).").size_in_parentheses(), Some(123));
+        assert_eq!(reply(b"Opening (123").size_in_parentheses(), None);
+    }
+
+    proptest! {
+        // req RFC1123:4.1.2.11-MUST-1
+        #[test]
+        fn what_is_written_is_read_again(
+            replies in prop::collection::vec(
+                (100..700_u16, prop::collection::vec("[ -~é]{0,60}", 1..9)), 1..5
+            ),
+            cut in 1..50_usize,
+        ) {
+            let mut out = Vec::new();
+            for (code, lines) in &replies {
+                let lines: Vec<&[u8]> = lines.iter().map(|line| line.as_bytes()).collect();
+                write(*code, &lines, &mut out);
+            }
+            let read = read(&out, cut).unwrap();
+            prop_assert_eq!(read.len(), replies.len());
+            for (reply, (code, lines)) in read.iter().zip(&replies) {
+                prop_assert_eq!(reply.code.number(), *code);
+                let expected = lines.last().unwrap().as_bytes();
+                prop_assert_eq!((reply.text(), reply.lines.len()), (expected, lines.len()));
+            }
+        }
+
+        // attack row 94
+        #[test]
+        fn row_94_any_bytes_are_read_or_refused(
+            bytes in prop::collection::vec(prop_oneof![
+                Just(b'2'), Just(b'"'), Just(b'\n'), Just(b'-'), Just(b' '), Just(b'('), any::<u8>()
+            ], 0..300),
+            cut in 1..50_usize,
+        ) {
+            let whole = read(&bytes, 300);
+            if let Ok(replies) = &whole {
+                for reply in replies {
+                    _ = (reply.quoted(), reply.size_in_parentheses());
+                    let told = std::format!("{reply} {reply:?}");
+                    prop_assert!(!told.chars().any(char::is_control));
+                }
+            }
+            prop_assert_eq!(read(&bytes, cut), whole);
+        }
+    }
+}

@@ -1,0 +1,184 @@
+//! Who is there, and TLS: USER, PASS, ACCT, REIN, HOST, AUTH, PBSZ, PROT, CCC.
+
+use super::*;
+
+impl Server {
+    pub(super) fn access_command(&mut self, command: Command, cx: &mut Cx<'_>) {
+        match command {
+            Command::User(user) => self.user_command(user),
+            Command::Pass(password) => match self.access.clone() {
+                Access::NeedsPassword(user) => self.authenticate(user, password, None),
+                Access::LoggedIn(..) => self.reply(202, b"Already logged in"),
+                _ => self.reply(503, b"Send USER first"),
+            },
+            Command::Acct(account) => match self.access.clone() {
+                Access::NeedsAccount(user, password) => {
+                    self.authenticate(user, password, Some(account));
+                }
+                Access::LoggedIn(..) => self.reply(202, b"No account needed"),
+                _ => self.reply(503, b"Send USER and PASS first"),
+            },
+            Command::Rein => {
+                self.reinitialize();
+                self.reply(220, b"Ready for a new user");
+            }
+            // RFC 7151 §3.2: before USER, and once a user is there no more.
+            Command::Host(host) if self.access == Access::Nobody => {
+                self.host = Some(host);
+                self.reply(220, b"Host accepted");
+            }
+            Command::Host(_) => self.reply(503, b"HOST comes before USER"),
+            Command::Auth(mechanism) => self.auth(mechanism, cx),
+            Command::Pbsz if self.is_tls => {
+                self.has_protection_size = true;
+                self.reply(200, b"PBSZ=0");
+            }
+            Command::Prot(protection) if self.is_tls => self.prot(protection),
+            Command::Ccc => self.clear_control_channel(),
+            _ => self.reply(503, b"Send AUTH TLS first"),
+        }
+    }
+
+    fn user_command(&mut self, user: Name) {
+        let is_needed =
+            matches!(self.settings.tls, TlsPolicy::RequiredForLogin | TlsPolicy::RequiredForData);
+        if is_needed && !self.is_tls {
+            return self.reply(530, b"This server needs TLS, send AUTH TLS first");
+        }
+        if let Access::LoggedIn(..) = self.access {
+            // RFC 959 §4.1.1: a new USER flushes what there was; TLS and parameters stay.
+            self.directory = VirtualPath::root();
+        }
+        // The same for every name, known or not.
+        self.access = Access::NeedsPassword(user);
+        self.reply(331, b"Password required");
+    }
+
+    fn authenticate(&mut self, user: Name, password: Secret, account: Option<Secret>) {
+        self.access = Access::Nobody;
+        self.busy = Busy::Authenticating { user: user.clone(), password: password.clone() };
+        let login = Login { user, password, account, host: self.host.clone() };
+        self.events.push_back(ServerEvent::Authenticate(login));
+    }
+
+    /// Answers [`ServerEvent::Authenticate`].
+    pub fn login(&mut self, answer: LoginAnswer, cx: &mut Cx<'_>) {
+        let Busy::Authenticating { user, password } = core::mem::replace(&mut self.busy, Busy::No)
+        else {
+            return;
+        };
+        if self.is_closing {
+            return;
+        }
+        match answer {
+            LoginAnswer::Accepted(account) => {
+                self.directory = account.home.clone();
+                self.access = Access::LoggedIn(user, account);
+                self.failed_logins = 0;
+                self.heard_at = cx.now;
+                self.reply(230, b"Logged in");
+            }
+            LoginAnswer::NeedsAccount => {
+                self.access = Access::NeedsAccount(user, password);
+                self.reply(332, b"Account required");
+            }
+            LoginAnswer::Refused => {
+                cx.meter.count(Counter::FtpLoginsRefused);
+                self.failed_logins += 1;
+                self.reply(530, b"Login incorrect");
+                if self.failed_logins >= self.settings.logins_max {
+                    self.reply(421, b"Too many failed logins, closing control connection");
+                    self.close();
+                }
+            }
+        }
+        self.run_queue(cx);
+    }
+
+    /// RFC 959 §4.1.1: all but the connection is as at the start; TLS stays.
+    fn reinitialize(&mut self) {
+        self.close_data();
+        self.access = Access::Nobody;
+        self.host = None;
+        self.only_extended = false;
+        self.directory = VirtualPath::root();
+        self.representation = Representation::default();
+        (self.deflate_level, self.facts) = (None, FactSet::default());
+        (self.restart_bytes, self.allocation_bytes) = (0, None);
+    }
+
+    fn auth(&mut self, mechanism: Mechanism, cx: &mut Cx<'_>) {
+        if self.settings.tls == TlsPolicy::None {
+            return self.reply(502, b"TLS is not available");
+        }
+        if self.is_tls {
+            return self.reply(503, b"TLS is on already");
+        }
+        // What stands behind AUTH in the clear may be another's, who wants it heard within TLS.
+        let waiting: usize = self.queue.iter().map(Vec::len).sum();
+        if !self.queue.is_empty() || self.lines.unfinished_len() > 0 {
+            let dropped = waiting + self.lines.forget();
+            cx.meter.add(Counter::FtpBytesBeforeTls, dropped as u64);
+            self.queue.clear();
+            return self.reply(503, b"Nothing may follow AUTH before its reply");
+        }
+        self.reply(234, b"Begin TLS");
+        if mechanism == Mechanism::Ssl {
+            self.protection = Protection::Private;
+        }
+        self.busy = Busy::StartingTls;
+        self.events.push_back(ServerEvent::StartTls);
+    }
+
+    /// Answers [`ServerEvent::StartTls`]: TLS is on, or could not be made, which ends the session.
+    pub fn tls_started(&mut self, is_on: bool, cx: &mut Cx<'_>) {
+        if !matches!(self.busy, Busy::StartingTls) {
+            return;
+        }
+        self.busy = Busy::No;
+        self.lines.forget();
+        self.heard_at = cx.now;
+        if !is_on {
+            return self.close();
+        }
+        self.is_tls = true;
+        // RFC 4217 §11: who logged in before TLS does so again.
+        self.access = Access::Nobody;
+        self.run_queue(cx);
+    }
+
+    fn prot(&mut self, protection: Protection) {
+        if !self.has_protection_size && !self.settings.is_implicit_tls {
+            return self.reply(503, b"Send PBSZ first");
+        }
+        let is_needed = self.settings.tls == TlsPolicy::RequiredForData;
+        if is_needed && protection == Protection::Clear {
+            return self.reply(534, b"Data must be protected");
+        }
+        self.protection = protection;
+        self.reply(200, b"Protection set");
+    }
+
+    fn clear_control_channel(&mut self) {
+        if !self.is_tls {
+            return self.reply(533, b"Control connection is in the clear");
+        }
+        if !self.settings.allows_clear_control || !self.queue.is_empty() {
+            return self.reply(534, b"CCC refused");
+        }
+        self.reply(200, b"Control connection is in the clear from here");
+        self.is_tls = false;
+        self.events.push_back(ServerEvent::StopTls);
+    }
+}
+
+/// What the owner says to a login.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LoginAnswer {
+    /// He may come in.
+    Accepted(Account),
+    /// ACCT is asked for first.
+    NeedsAccount,
+    /// He may not. What was wrong is nobody's business.
+    Refused,
+}

@@ -1,0 +1,98 @@
+//! What a server says of itself: STAT, HELP, FEAT.
+
+use super::*;
+use alloc::format;
+use alloc::string::{String, ToString as _};
+
+impl Server {
+    /// RFC 959 §4.1.3: what the parameters are, and how far a transfer has come.
+    pub(super) fn status(&mut self) {
+        let Representation { data_type, mode, structure, .. } = self.representation;
+        let user = self.user().map_or_else(|| "nobody".into(), Name::to_string);
+        let control = if self.is_tls { "in TLS" } else { "in the clear" };
+        let mut lines = alloc::vec![
+            "Status of the session".into(),
+            format!("Connected from {}, {control}", self.peer.ip()),
+            format!("Logged in as {user}"),
+            format!("TYPE {data_type}, STRU {structure}, MODE {mode}"),
+        ];
+        if let Busy::Transferring(running) = &self.busy {
+            let path = String::from_utf8_lossy(&running.transfer.path.to_bytes()).into_owned();
+            let bytes = running.wire_bytes;
+            let way = if running.transfer.kind.is_incoming() { "received" } else { "sent" };
+            lines.push(format!("Transfer of {path}: {bytes} bytes {way} so far"));
+        }
+        lines.push("End".into());
+        let lines: Vec<&[u8]> = lines.iter().map(String::as_bytes).collect();
+        self.reply_lines(211, &lines);
+    }
+
+    pub(super) fn help(&mut self, name: Option<&Name>) {
+        if let Some(name) = name {
+            return match Verb::from_text(name.as_bytes().trim_ascii()) {
+                Some(verb) => {
+                    let text = format!("{} {}", verb.text(), verb.usage());
+                    self.reply(214, text.trim_end().as_bytes());
+                }
+                None => self.reply(502, b"Unknown command"),
+            };
+        }
+        let verbs: Vec<&str> = Verb::ALL.iter().map(|verb| verb.text()).collect();
+        let rows: Vec<String> = verbs.chunks(8).map(|row| row.join(" ")).collect();
+        let mut lines: Vec<&[u8]> = alloc::vec![b"Commands:".as_slice()];
+        lines.extend(rows.iter().map(String::as_bytes));
+        lines.push(b"HELP command tells more");
+        self.reply_lines(214, &lines);
+    }
+
+    /// RFC 2389 §3.
+    pub(super) fn features(&mut self) {
+        let mut features: Vec<Vec<u8>> = [
+            "AVBL",
+            "CLNT",
+            "COMB",
+            "CSID",
+            "EPRT",
+            "EPSV",
+            "HOST",
+            "LANG EN*",
+            "LPRT",
+            "LPSV",
+            "MDTM",
+            "MFF Modify;Create;UNIX.mode;",
+            "MFMT",
+            "MODE Z",
+            "REST STREAM",
+            "SIZE",
+            "TVFS",
+            "UTF8",
+            "XCRC",
+            "XMD5",
+            "XSHA",
+            "XSHA256",
+            "XSHA512",
+        ]
+        .map(|feature| feature.as_bytes().to_vec())
+        .into();
+        features.push([b"MLST ", self.facts.feature().as_slice()].concat());
+        let hashes: Vec<String> = HashAlgorithm::ALL
+            .iter()
+            .map(|(algorithm, name)| {
+                let star = if *algorithm == self.hash { "*" } else { "" };
+                format!("{name}{star}")
+            })
+            .collect();
+        features.push(format!("HASH {}", hashes.join(";")).into_bytes());
+        if self.settings.tls != TlsPolicy::None {
+            features.extend(["AUTH TLS", "PBSZ", "PROT"].map(|name| name.as_bytes().to_vec()));
+            if self.settings.allows_clear_control {
+                features.push(b"CCC".to_vec());
+            }
+        }
+        features.sort_unstable();
+        let mut lines: Vec<&[u8]> = alloc::vec![b"Features:".as_slice()];
+        lines.extend(features.iter().map(Vec::as_slice));
+        lines.push(b"End");
+        self.reply_lines(211, &lines);
+    }
+}

@@ -1,0 +1,411 @@
+//! Data connections and transfers: PORT to EPSV, RETR to MLFL, ABOR.
+
+use super::*;
+use crate::application::ftp::address::{write_lprt, write_port};
+use crate::application::ftp::command::{Epsv, Listed};
+use crate::application::ftp::data::supported;
+use crate::application::ftp::listing::{ListForm, Pattern};
+use crate::application::ftp::representation::{ByteSize, Structure, WordFormat};
+use alloc::format;
+
+/// A transfer that has begun.
+#[derive(Debug)]
+pub(super) struct Running {
+    pub(super) transfer: Transfer,
+    stage: Stage,
+    pub(super) wire_bytes: u64,
+    moved_at: Instant,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    Opening,
+    Connecting,
+    Moving,
+    Committing,
+}
+
+impl Running {
+    pub(super) fn deadline(&self, settings: &ServerSettings) -> Option<Instant> {
+        match self.stage {
+            Stage::Connecting => Some(self.moved_at + settings.data_connect_timeout),
+            Stage::Moving => Some(self.moved_at + settings.stall_timeout),
+            // The owner answers in his own time.
+            Stage::Opening | Stage::Committing => None,
+        }
+    }
+
+    pub(super) fn has_started(&self) -> bool {
+        self.stage == Stage::Moving
+    }
+}
+
+/// A file that the owner has opened.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Opened {
+    /// Bytes that will be sent, if that is known.
+    pub size_bytes: Option<u64>,
+    /// The name that the owner has chosen for STOU.
+    pub name: Option<Vec<u8>>,
+}
+
+impl Server {
+    pub(super) fn transfer_command(&mut self, command: Command, cx: &mut Cx<'_>) {
+        match command {
+            Command::Port(address) | Command::Eprt(address) | Command::Lprt(address) => {
+                self.port(address, cx);
+            }
+            Command::Pasv => self.listen(Passive::Pasv, self.family()),
+            Command::Lpsv => self.listen(Passive::Lpsv, self.family()),
+            Command::Epsv(Epsv::All) => {
+                // RFC 2428 §4: a translator between may forget about this connection.
+                self.only_extended = true;
+                self.reply(200, b"Only EPSV from here");
+            }
+            Command::Epsv(Epsv::Same) => self.listen(Passive::Epsv, self.family()),
+            Command::Epsv(Epsv::Of(family)) => self.listen(Passive::Epsv, family),
+            Command::Retr(name) => self.begin(TransferKind::Retrieve, Some(&name), cx),
+            Command::Stor(name) => self.begin(TransferKind::Store, Some(&name), cx),
+            Command::Stou(name) => self.begin(TransferKind::StoreUnique, name.as_ref(), cx),
+            Command::Appe(name) => self.begin(TransferKind::Append, Some(&name), cx),
+            Command::List(listed) => self.list(&listed, ListForm::Unix, cx),
+            Command::Nlst(listed) => self.list(&listed, ListForm::Names { prefix: Vec::new() }, cx),
+            Command::Mlsd(name) => {
+                let form = ListForm::Facts(self.facts);
+                let kind = TransferKind::List { form, pattern: None, shows_hidden: true };
+                self.begin(kind, name.as_ref(), cx);
+            }
+            Command::Mlfl(_) if !self.settings.takes_mail => self.reply(502, b"No mail here"),
+            Command::Mlfl(user) => self.begin(TransferKind::Mail(user), None, cx),
+            _ => {
+                self.close_data();
+                self.reply(225, b"No transfer to abort");
+            }
+        }
+    }
+
+    fn port(&mut self, address: SocketAddr, cx: &mut Cx<'_>) {
+        if self.only_extended {
+            return self.reply(503, b"Only EPSV after EPSV ALL");
+        }
+        // RFC 2577 §3: else we would connect wherever he likes, with what he likes.
+        let is_his = address.ip().to_canonical() == self.peer.ip().to_canonical();
+        if !is_his || address.port() < self.settings.data_port_min {
+            cx.meter.count(Counter::FtpBouncesRefused);
+            return self.reply(504, b"Data goes to your own address, and to no privileged port");
+        }
+        self.close_data();
+        self.data = DataRoute::Active(address);
+        self.reply(200, b"Port accepted");
+    }
+
+    fn listen(&mut self, passive: Passive, family: Family) {
+        if self.only_extended && passive != Passive::Epsv {
+            return self.reply(503, b"Only EPSV after EPSV ALL");
+        }
+        if family != self.family() {
+            let known = match self.family() {
+                Family::Ipv4 => &b"Network protocol not supported, use (1)"[..],
+                Family::Ipv6 => b"Network protocol not supported, use (2)",
+            };
+            return self.reply(522, known);
+        }
+        if passive == Passive::Pasv && family == Family::Ipv6 {
+            return self.reply(425, b"PASV has no IPv6, use EPSV");
+        }
+        self.data = DataRoute::Default;
+        self.busy = Busy::Listening(passive);
+        self.events.push_back(ServerEvent::Listen(family));
+    }
+
+    /// Answers [`ServerEvent::Listen`] with the address that the user is to connect to: ours, or
+    /// that of whoever translates addresses before us. `None` if there is none.
+    pub fn listening(&mut self, address: Option<SocketAddr>, cx: &mut Cx<'_>) {
+        let Busy::Listening(passive) = self.busy else { return };
+        self.busy = Busy::No;
+        let text = address.and_then(|address| match passive {
+            Passive::Pasv => {
+                Some((227, format!("Entering Passive Mode ({})", write_port(address)?)))
+            }
+            Passive::Epsv => {
+                let port = address.port();
+                Some((229, format!("Entering Extended Passive Mode (|||{port}|)")))
+            }
+            Passive::Lpsv => {
+                Some((228, format!("Entering Long Passive Mode ({})", write_lprt(address))))
+            }
+        });
+        match text {
+            _ if self.is_closing => self.events.push_back(ServerEvent::CloseData),
+            Some((code, text)) => {
+                self.data = DataRoute::Passive { is_connected: false };
+                self.reply(code, text.as_bytes());
+            }
+            None => {
+                self.reply(425, b"Cannot listen for data");
+                self.events.push_back(ServerEvent::CloseData);
+            }
+        }
+        self.run_queue(cx);
+    }
+
+    fn list(&mut self, listed: &Listed, form: ListForm, cx: &mut Cx<'_>) {
+        let typed = listed.name.as_ref().map(Name::as_bytes).unwrap_or_default();
+        let slash = typed.iter().rposition(|&byte| byte == b'/').map_or(0, |at| at + 1);
+        let (above, last) = typed.split_at_checked(slash).unwrap_or_default();
+        let pattern = Pattern::parse(last);
+        let directory = if pattern.is_some() { above } else { typed };
+        let form = match form {
+            ListForm::Names { .. } => {
+                let needs_slash = !directory.is_empty() && !directory.ends_with(b"/");
+                let slash: &[u8] = if needs_slash { b"/" } else { b"" };
+                ListForm::Names { prefix: [directory, slash].concat() }
+            }
+            form => form,
+        };
+        let name = Name::new(directory).ok();
+        let shows_hidden = listed.shows_hidden;
+        self.begin(TransferKind::List { form, pattern, shows_hidden }, name.as_ref(), cx);
+    }
+
+    /// Begins a transfer of the file `name`, or of the directory where the user is.
+    fn begin(&mut self, kind: TransferKind, name: Option<&Name>, cx: &mut Cx<'_>) {
+        let is_protected = self.is_tls && self.protection == Protection::Private;
+        if self.settings.tls == TlsPolicy::RequiredForData && !is_protected {
+            return self.reply(521, b"Data must be protected, send PROT P");
+        }
+        let Some(path) = self.path_of(name, cx) else { return };
+        let mut representation = self.representation;
+        if matches!(kind, TransferKind::List { .. }) {
+            // The lines are ASCII with their ends (RFC 1123 §4.1.2.7), in the mode that is set.
+            representation.data_type = Type::Image;
+            representation.structure = Structure::File;
+        }
+        if supported(&representation).is_err() {
+            return self.reply(504, b"Not implemented for this type, structure and mode");
+        }
+        let id = TransferId(self.next_transfer);
+        self.next_transfer += 1;
+        let transfer = Transfer {
+            id,
+            kind,
+            path,
+            offset_bytes: core::mem::take(&mut self.restart_bytes),
+            allocation_bytes: self.allocation_bytes.take(),
+            representation,
+            deflate_level: self.deflate_level,
+            protection: if is_protected { Protection::Private } else { Protection::Clear },
+        };
+        let running = Running {
+            transfer: transfer.clone(),
+            stage: Stage::Opening,
+            wire_bytes: 0,
+            moved_at: cx.now,
+        };
+        self.busy = Busy::Transferring(Box::new(running));
+        self.events.push_back(ServerEvent::Open(transfer));
+    }
+
+    /// Returns the transfer with this number, if it runs.
+    fn running(&mut self, id: TransferId) -> Option<&mut Running> {
+        match &mut self.busy {
+            Busy::Transferring(running) if running.transfer.id == id => Some(running),
+            _ => None,
+        }
+    }
+
+    /// Answers [`ServerEvent::Open`].
+    pub fn opened(&mut self, id: TransferId, opened: Result<Opened, FileError>, cx: &mut Cx<'_>) {
+        let now = cx.now;
+        let Some(running) = self.running(id).filter(|running| running.stage == Stage::Opening)
+        else {
+            return;
+        };
+        let opened = match opened {
+            Ok(opened) => opened,
+            Err(error) => {
+                self.end(Err(TransferError::File(error)), cx);
+                return self.run_queue(cx);
+            }
+        };
+        (running.stage, running.moved_at) = (Stage::Connecting, now);
+        let text = match (&running.transfer.kind, opened.size_bytes, &opened.name) {
+            // RFC 1123 §4.1.2.9.
+            (TransferKind::StoreUnique, _, Some(name)) => [b"FILE: ", name.as_slice()].concat(),
+            (TransferKind::Retrieve, Some(size), _) => {
+                format!("Opening data connection ({size} bytes)").into_bytes()
+            }
+            _ => b"Opening data connection".to_vec(),
+        };
+        self.reply(150, &text);
+        match self.data {
+            DataRoute::Passive { is_connected: true } => self.start(cx),
+            DataRoute::Passive { is_connected: false } => {}
+            DataRoute::Active(address) => self.events.push_back(ServerEvent::Connect(address)),
+            DataRoute::Default => self.events.push_back(ServerEvent::Connect(self.peer)),
+        }
+    }
+
+    /// Says that there is a data connection, with `peer` at its other end. Returns whether it may
+    /// be used; if not, the owner closes it and goes on listening.
+    pub fn data_connected(&mut self, peer: SocketAddr, cx: &mut Cx<'_>) -> bool {
+        if peer.ip().to_canonical() != self.peer.ip().to_canonical() {
+            cx.meter.count(Counter::FtpDataPeersRefused);
+            return false;
+        }
+        match (&self.busy, self.data) {
+            (_, DataRoute::Passive { is_connected: true }) => false,
+            (Busy::Transferring(running), _) if running.stage == Stage::Connecting => {
+                self.start(cx);
+                true
+            }
+            (_, DataRoute::Passive { .. }) => {
+                self.data = DataRoute::Passive { is_connected: true };
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// Says that the data connection could not be made.
+    pub fn data_failed(&mut self, cx: &mut Cx<'_>) {
+        if let Busy::Transferring(running) = &self.busy
+            && running.stage == Stage::Connecting
+        {
+            self.fail(TransferError::NoConnection, cx);
+            self.run_queue(cx);
+        }
+    }
+
+    fn start(&mut self, cx: &Cx<'_>) {
+        // One listener serves one connection, and one PORT too (RFC 1123 §4.1.2.6).
+        self.data = DataRoute::Default;
+        if let Busy::Transferring(running) = &mut self.busy {
+            (running.stage, running.moved_at) = (Stage::Moving, cx.now);
+            self.events.push_back(ServerEvent::Start(running.transfer.id));
+        }
+    }
+
+    /// Says how many bytes have moved on the data connection so far, for STAT and so that nobody
+    /// takes the transfer for stalled.
+    pub fn data_moved(&mut self, id: TransferId, wire_bytes: u64, cx: &Cx<'_>) {
+        if let Some(running) = self.running(id)
+            && wire_bytes > running.wire_bytes
+        {
+            (running.wire_bytes, running.moved_at) = (wire_bytes, cx.now);
+        }
+    }
+
+    /// Says that the sender's `marker` was reached with `offset_bytes` of our file safely written:
+    /// 110 (RFC 959 §3.5). RFC 1123 §4.1.3.4 has it stored before.
+    pub fn marker_reached(&mut self, id: TransferId, marker: &[u8], offset_bytes: u64) {
+        if self.running(id).is_some() {
+            let text = [b"MARK ", marker, format!(" = {offset_bytes}").as_bytes()].concat();
+            self.reply(110, &text);
+        }
+    }
+
+    /// Says that the data has ended after `wire_bytes`, as it should, or why not.
+    ///
+    /// Of data that goes out, `Ok` is that all of the file was taken by the connection and that
+    /// its end was sent in order; of data that comes in, that the connection ended in order and the
+    /// decoder agreed.
+    pub fn data_ended(
+        &mut self,
+        id: TransferId,
+        wire_bytes: u64,
+        result: Result<(), TransferError>,
+        cx: &mut Cx<'_>,
+    ) {
+        let Some(running) = self.running(id).filter(|running| running.stage == Stage::Moving)
+        else {
+            return;
+        };
+        running.wire_bytes = wire_bytes;
+        match result {
+            Ok(()) if running.transfer.kind.is_incoming() => {
+                running.stage = Stage::Committing;
+                self.events.push_back(ServerEvent::Commit(id));
+            }
+            Ok(()) => self.end(Ok(()), cx),
+            Err(error) => self.fail(error, cx),
+        }
+        self.run_queue(cx);
+    }
+
+    /// Answers [`ServerEvent::Commit`].
+    pub fn committed(&mut self, id: TransferId, result: Result<(), FileError>, cx: &mut Cx<'_>) {
+        if self.running(id).is_some_and(|running| running.stage == Stage::Committing) {
+            self.end(result.map_err(TransferError::File), cx);
+            self.run_queue(cx);
+        }
+    }
+
+    pub(super) fn abort(&mut self, cx: &mut Cx<'_>) {
+        if let Busy::Transferring(running) = &self.busy
+            && running.stage == Stage::Committing
+        {
+            // Too late: the file is there, or is not, before ABOR is answered.
+            return self.queue.push_front(b"ABOR".to_vec());
+        }
+        self.fail(TransferError::Aborted, cx);
+        self.reply(226, b"Abort successful");
+        self.run_queue(cx);
+    }
+
+    /// Gives a transfer up, if one runs that is not at its end.
+    pub(super) fn fail(&mut self, error: TransferError, cx: &mut Cx<'_>) {
+        if let Busy::Transferring(running) = &self.busy
+            && running.stage != Stage::Committing
+        {
+            self.events.push_back(ServerEvent::Discard(running.transfer.id));
+            self.end(Err(error), cx);
+        }
+    }
+
+    fn end(&mut self, result: Result<(), TransferError>, cx: &mut Cx<'_>) {
+        let Busy::Transferring(running) = core::mem::replace(&mut self.busy, Busy::No) else {
+            return;
+        };
+        self.heard_at = cx.now;
+        let (code, text) = match (result, &running.transfer.kind) {
+            (Ok(()), TransferKind::Mail(_)) => (256, "Mail delivered"),
+            (Ok(()), _) => (226, "Transfer complete"),
+            (Err(error), _) => error.reply(),
+        };
+        cx.meter.count(match result {
+            Ok(()) => Counter::FtpTransfersComplete,
+            Err(_) => Counter::FtpTransfersFailed,
+        });
+        self.close_data();
+        let is_heard = !self.is_closing && result != Err(TransferError::ControlLost);
+        if is_heard {
+            self.reply(code, text.as_bytes());
+        }
+        self.events.push_back(ServerEvent::Finished(Finished {
+            id: running.transfer.id,
+            wire_bytes: running.wire_bytes,
+            reply: is_heard.then_some(code),
+            result,
+        }));
+    }
+
+    /// Closes what listens, and what nobody uses.
+    pub(super) fn close_data(&mut self) {
+        if let DataRoute::Passive { .. } = self.data {
+            self.events.push_back(ServerEvent::CloseData);
+        }
+        self.data = DataRoute::Default;
+    }
+
+    /// Returns whether a transfer may begin behind the start of the file as things stand.
+    pub(super) fn can_restart(&self) -> bool {
+        let Representation { data_type, structure, word_format, .. } = self.representation;
+        let is_octets = match data_type {
+            Type::Image => true,
+            Type::Local(size) => size == ByteSize::OCTET || word_format == WordFormat::Packed,
+            Type::Ascii(_) | Type::Ebcdic(_) => false,
+        };
+        is_octets && structure == Structure::File
+    }
+}

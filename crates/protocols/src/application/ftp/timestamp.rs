@@ -1,0 +1,189 @@
+//! Moments as FTP tells them: `YYYYMMDDHHMMSS.sss` of RFC 3659 §2.3, in UTC.
+
+use alloc::format;
+use alloc::string::String;
+
+const SECONDS_A_DAY: i64 = 86_400;
+
+/// A moment by the calendar, to the nanosecond.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Timestamp {
+    /// Seconds since 1970 began, UTC, without leap seconds.
+    pub seconds: i64,
+    /// Nanoseconds behind that second.
+    pub nanos: u32,
+}
+
+/// A moment by its parts, UTC.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Civil {
+    /// 0 to 9999.
+    pub year: i64,
+    /// 1 to 12.
+    pub month: u8,
+    /// 1 to 31.
+    pub day: u8,
+    /// 0 to 23.
+    pub hour: u8,
+    /// 0 to 59.
+    pub minute: u8,
+    /// 0 to 60.
+    pub second: u8,
+}
+
+impl Timestamp {
+    /// Returns the moment with these parts, if there is one.
+    #[must_use]
+    pub fn from_civil(civil: Civil) -> Option<Self> {
+        let Civil { year, month, day, hour, minute, second } = civil;
+        let is_date = (0..=9999).contains(&year) && (1..=12).contains(&month);
+        if !is_date || day == 0 || day > days_in(year, month) {
+            return None;
+        }
+        if hour > 23 || minute > 59 || second > 60 {
+            return None;
+        }
+        let of_day = i64::from(hour) * 3600 + i64::from(minute) * 60 + i64::from(second);
+        Some(Self { seconds: days_from_1970(year, month, day) * SECONDS_A_DAY + of_day, nanos: 0 })
+    }
+
+    /// Returns its parts; those of a moment outside of the years 0 to 9999 are those of the
+    /// nearest moment within.
+    #[must_use]
+    pub fn civil(self) -> Civil {
+        let seconds = self.seconds.clamp(-62_167_219_200, 253_402_300_799);
+        let (days, of_day) = (seconds.div_euclid(SECONDS_A_DAY), seconds.rem_euclid(SECONDS_A_DAY));
+        let (year, month, day) = date_of(days);
+        let small = |number: i64| u8::try_from(number).unwrap_or(0);
+        Civil {
+            year,
+            month,
+            day,
+            hour: small(of_day / 3600),
+            minute: small(of_day / 60 % 60),
+            second: small(of_day % 60),
+        }
+    }
+
+    /// Reads `YYYYMMDDHHMMSS`, with a fraction or without.
+    ///
+    /// Some servers write the year 2003 as `19103`, and are understood.
+    #[must_use]
+    pub fn parse(text: &[u8]) -> Option<Self> {
+        let mut halves = text.splitn(2, |&byte| byte == b'.');
+        let (whole, fraction) = (halves.next()?, halves.next());
+        if !whole.iter().all(u8::is_ascii_digit) {
+            return None;
+        }
+        let (year, rest) = match whole.len() {
+            14 => (number(whole.get(..4)?)?, whole.get(4..)?),
+            15 if whole.starts_with(b"191") => (number(whole.get(2..5)?)? + 1900, whole.get(5..)?),
+            _ => return None,
+        };
+        let part = |at: usize| u8::try_from(number(rest.get(at..at + 2)?)?).ok();
+        let civil = Civil {
+            year,
+            month: part(0)?,
+            day: part(2)?,
+            hour: part(4)?,
+            minute: part(6)?,
+            second: part(8)?,
+        };
+        let nanos = match fraction {
+            None => 0,
+            Some(digits) => nanos_of(digits)?,
+        };
+        Some(Self { nanos, ..Self::from_civil(civil)? })
+    }
+
+    /// Writes it; the fraction only if there is one.
+    #[must_use]
+    pub fn to_text(self) -> String {
+        let Civil { year, month, day, hour, minute, second } = self.civil();
+        let whole = format!("{year:04}{month:02}{day:02}{hour:02}{minute:02}{second:02}");
+        match self.nanos {
+            0 => whole,
+            nanos => format!("{whole}.{nanos:09}").trim_end_matches('0').into(),
+        }
+    }
+}
+
+fn number(digits: &[u8]) -> Option<i64> {
+    core::str::from_utf8(digits).ok()?.parse().ok()
+}
+
+fn nanos_of(digits: &[u8]) -> Option<u32> {
+    if digits.is_empty() || !digits.iter().all(u8::is_ascii_digit) {
+        return None;
+    }
+    let padded = digits.iter().copied().chain(core::iter::repeat(b'0')).take(9);
+    Some(padded.fold(0, |nanos, digit| nanos * 10 + u32::from(digit - b'0')))
+}
+
+fn is_leap(year: i64) -> bool {
+    year % 4 == 0 && (year % 100 != 0 || year % 400 == 0)
+}
+
+fn days_in(year: i64, month: u8) -> u8 {
+    match month {
+        2 if is_leap(year) => 29,
+        2 => 28,
+        4 | 6 | 9 | 11 => 30,
+        _ => 31,
+    }
+}
+
+/// Counts days in eras of 400 years that begin in March, so that a leap day is the last of its
+/// year.
+fn days_from_1970(year: i64, month: u8, day: u8) -> i64 {
+    let year = if month <= 2 { year - 1 } else { year };
+    let (era, of_era) = (year.div_euclid(400), year.rem_euclid(400));
+    let from_march = (i64::from(month) + 9) % 12;
+    let of_year = (153 * from_march + 2) / 5 + i64::from(day) - 1;
+    era * 146_097 + of_era * 365 + of_era / 4 - of_era / 100 + of_year - 719_468
+}
+
+fn date_of(days: i64) -> (i64, u8, u8) {
+    let days = days + 719_468;
+    let (era, of_era) = (days.div_euclid(146_097), days.rem_euclid(146_097));
+    let year_of_era = (of_era - of_era / 1460 + of_era / 36_524 - of_era / 146_096) / 365;
+    let of_year = of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let from_march = (5 * of_year + 2) / 153;
+    let day = of_year - (153 * from_march + 2) / 5 + 1;
+    let month = if from_march < 10 { from_march + 3 } else { from_march - 9 };
+    let year = era * 400 + year_of_era + i64::from(month <= 2);
+    (year, u8::try_from(month).unwrap_or(1), u8::try_from(day).unwrap_or(1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn known_moments_are_known() {
+        for (text, seconds) in [
+            ("19700101000000", 0),
+            ("20000229235959", 951_868_799),
+            ("19981117033316", 911_273_596),
+            ("191031117033316", 1_069_039_996),
+        ] {
+            assert_eq!(Timestamp::parse(text.as_bytes()).map(|t| t.seconds), Some(seconds));
+        }
+        for text in
+            ["20010229000000", "2001", "20011301000000", "20010101000000.", "2001010100000x"]
+        {
+            assert_eq!(Timestamp::parse(text.as_bytes()), None, "{text}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_written_is_read_again(
+            seconds in -62_167_219_200_i64..253_402_300_799, nanos in 0..1_000_000_000_u32
+        ) {
+            let moment = Timestamp { seconds, nanos };
+            prop_assert_eq!(Timestamp::parse(moment.to_text().as_bytes()), Some(moment));
+        }
+    }
+}

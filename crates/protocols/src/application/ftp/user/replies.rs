@@ -1,0 +1,248 @@
+//! Replies to tasks: when a transfer is good, what ABOR brings, and what is read out of replies.
+
+use super::*;
+use crate::application::ftp::listing::{Entry, parse_facts};
+use crate::application::ftp::reply::Severity;
+use crate::application::ftp::timestamp::Timestamp;
+
+impl User {
+    /// A task without data is over with its reply.
+    pub(super) fn task_reply(&mut self, reply: Reply, cx: &mut Cx<'_>) {
+        match reply.severity() {
+            Severity::Completion => {
+                let Some(job) = self.job.as_mut() else { return };
+                if job.task == Task::Quit {
+                    job.last = Some(reply);
+                    return self.close(None, cx);
+                }
+                self.finish(Ok(Done { reply, preliminary: None, wire_bytes: 0 }), cx);
+            }
+            Severity::Preliminary => {}
+            // A quoted command may ask for more, which is then quoted too.
+            Severity::Intermediate
+                if matches!(&self.job, Some(Job { task: Task::Quote(_), .. })) =>
+            {
+                self.finish(Ok(Done { reply, preliminary: None, wire_bytes: 0 }), cx);
+            }
+            _ => self.fail(Why::Refused(reply), cx),
+        }
+    }
+
+    pub(super) fn transfer_reply(&mut self, reply: Reply, cx: &mut Cx<'_>) {
+        let Some(job) = &mut self.job else { return };
+        match reply.severity() {
+            Severity::Preliminary if reply.code.number() == 110 => {
+                if let Some((ours, theirs)) = reply.marker() {
+                    self.events.push_back(UserEvent::MarkerReached { ours, theirs });
+                }
+            }
+            Severity::Preliminary => {
+                job.preliminary = Some(reply);
+                job.step = Step::Data;
+                self.deadline = Some(cx.now + self.settings.stall_timeout);
+                self.start_data();
+            }
+            Severity::Completion if job.last.is_none() => {
+                job.last = Some(reply);
+                // Some leave the preliminary reply out where there is little to send. What is to
+                // be sent to them they cannot have taken.
+                let is_incoming = job.task.is_incoming() == Some(true);
+                if job.step == Step::Command && !is_incoming {
+                    return self.data_is_lost(Why::Malformed, cx);
+                }
+                job.step = Step::Data;
+                self.start_data();
+                self.finish_if_agreed(cx);
+            }
+            Severity::Completion => cx.meter.count(Counter::FtpRepliesWrong),
+            _ => {
+                self.discard();
+                self.fail(Why::Refused(reply), cx);
+            }
+        }
+    }
+
+    /// Lets the owner move data, once there is a connection and the server has begun.
+    pub(super) fn start_data(&mut self) {
+        let Some(job) = &mut self.job else { return };
+        if let (Data::Connected, Step::Data, Some(id)) = (job.data, job.step, job.id) {
+            job.data = Data::Moving;
+            self.events.push_back(UserEvent::StartData(id, self.protection));
+        }
+    }
+
+    /// Both the reply and the data must say that it is good.
+    pub(super) fn finish_if_agreed(&mut self, cx: &mut Cx<'_>) {
+        let Some(job) = &mut self.job else { return };
+        if job.data != Data::Ended {
+            return;
+        }
+        let Some(reply) = job.last.take() else { return };
+        let (expected, received) = (job.expected_bytes(), job.wire_bytes);
+        if let Some(expected_bytes) = expected.filter(|expected| received < *expected) {
+            self.discard();
+            let why = Why::Short { expected_bytes, received_bytes: received };
+            return self.fail(why, cx);
+        }
+        let preliminary = job.preliminary.take();
+        self.finish(Ok(Done { reply, preliminary, wire_bytes: received }), cx);
+    }
+
+    /// The data has failed: what the server still has to say is waited for, so that its reply is
+    /// not taken for that of the next task.
+    pub(super) fn data_is_lost(&mut self, why: Why, cx: &mut Cx<'_>) {
+        let Some(job) = &self.job else { return };
+        let is_answered = job.last.is_some();
+        self.discard();
+        if is_answered {
+            return self.fail(why, cx);
+        }
+        // ABOR asks for it where the server itself may still wait.
+        let failed = Failure { step: Step::Data, why };
+        if let Some(job) = &mut self.job {
+            job.is_aborting = true;
+            job.step = Step::Abort;
+            job.preliminary = None;
+        }
+        self.output.extend([IAC, IP, IAC, DM]);
+        self.urgent_mark = Some(self.output.len());
+        self.output.extend_from_slice(b"ABOR\r\n");
+        self.deadline = Some(cx.now + self.settings.reply_timeout);
+        self.failed = Some(failed);
+    }
+
+    /// Takes a reply after ABOR. There are one or two: of the transfer and of ABOR (RFC 959
+    /// §4.1.3).
+    pub(super) fn aborted(&mut self, reply: Reply, cx: &mut Cx<'_>) {
+        let Some(job) = &mut self.job else { return };
+        let code = reply.code.number();
+        if job.step == Step::Resynchronize {
+            // A late reply of the transfer or of ABOR is none to NOOP.
+            let is_late = matches!(code, 225 | 226) || (400..500).contains(&code);
+            if !is_late {
+                self.end_of_abort(cx);
+            }
+            return;
+        }
+        // 225 is of ABOR alone, and the second reply is the last.
+        if code == 225 || job.last.is_some() {
+            return self.end_of_abort(cx);
+        }
+        job.last = Some(reply);
+        self.deadline = Some(cx.now + ABORT_GRACE);
+    }
+
+    pub(super) fn resynchronize(&mut self, cx: &Cx<'_>) {
+        if let Some(job) = &mut self.job {
+            job.step = Step::Resynchronize;
+            self.output.extend_from_slice(b"NOOP\r\n");
+            self.deadline = Some(cx.now + self.settings.reply_timeout);
+        }
+    }
+
+    fn end_of_abort(&mut self, cx: &mut Cx<'_>) {
+        let aborted = Failure { step: Step::Data, why: Why::Aborted };
+        let failure = self.failed.take().unwrap_or(aborted);
+        self.finish(Err(failure), cx);
+    }
+
+    pub(super) fn fail(&mut self, why: Why, cx: &mut Cx<'_>) {
+        let Some(job) = &self.job else { return };
+        let (step, data) = (job.step, job.data);
+        if data != Data::None {
+            self.discard();
+        }
+        self.finish(Err(Failure { step, why }), cx);
+    }
+
+    fn finish(&mut self, result: Result<Done, Failure>, cx: &mut Cx<'_>) {
+        let Some(job) = self.job.take() else { return };
+        if let Some(id) = job.id {
+            self.finished(id, result, job.task.is_incoming().is_some(), cx);
+        }
+        self.next_job(cx);
+    }
+}
+
+impl Job {
+    /// Returns how many bytes must come at least: the rest of a file whose bytes pass through, by
+    /// what its owner knows or what the server has announced.
+    fn expected_bytes(&self) -> Option<u64> {
+        let Task::Retrieve { representation, offset_bytes, expected_bytes, .. } = &self.task else {
+            return None;
+        };
+        if !representation.passes_through() {
+            return None;
+        }
+        let announced = self.preliminary.as_ref().and_then(Reply::size_in_parentheses);
+        // Some announce the whole file, some what is left of it.
+        let known = expected_bytes.or(announced);
+        known.map(|size| size.saturating_sub(*offset_bytes))
+    }
+}
+
+impl Reply {
+    /// Returns the number that a reply to SIZE or AVBL is.
+    #[must_use]
+    pub fn number(&self) -> Option<u64> {
+        let text = core::str::from_utf8(self.text()).ok()?;
+        text.split_ascii_whitespace().next()?.parse().ok()
+    }
+
+    /// Returns the moment that a reply to MDTM is.
+    #[must_use]
+    pub fn timestamp(&self) -> Option<Timestamp> {
+        Timestamp::parse(self.text().trim_ascii().split(u8::is_ascii_whitespace).next()?)
+    }
+
+    /// Returns the entry that a reply to MLST tells.
+    #[must_use]
+    pub fn entry(&self) -> Option<Entry> {
+        match self.lines.as_slice() {
+            [_, middle @ .., _] => middle.iter().find_map(|line| parse_facts(line)),
+            _ => None,
+        }
+    }
+
+    /// Returns both sides of `MARK yyyy = mmmm`.
+    #[must_use]
+    pub fn marker(&self) -> Option<(u64, u64)> {
+        let text = core::str::from_utf8(self.text()).ok()?;
+        let (ours, theirs) = text.trim().strip_prefix("MARK")?.split_once('=')?;
+        Some((ours.trim().parse().ok()?, theirs.trim().parse().ok()?))
+    }
+}
+
+/// What a server says that it can do, by FEAT (RFC 2389).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Features(Vec<Vec<u8>>);
+
+impl Features {
+    /// Reads a reply to FEAT; one that refuses has none.
+    #[must_use]
+    pub fn of(reply: &Reply) -> Self {
+        match reply.lines.as_slice() {
+            [_, middle @ .., _] if reply.severity() == Severity::Completion => {
+                Self(middle.iter().map(|line| line.trim_ascii().to_vec()).collect())
+            }
+            _ => Self::default(),
+        }
+    }
+
+    /// Returns whether a feature is there, in either case.
+    #[must_use]
+    pub fn has(&self, name: &str) -> bool {
+        self.argument(name).is_some()
+    }
+
+    /// Returns what stands behind the name of a feature, if it is there.
+    #[must_use]
+    pub fn argument(&self, name: &str) -> Option<&[u8]> {
+        self.0.iter().find_map(|line| {
+            let (head, rest) = line.split_at_checked(name.len())?;
+            let is_it = head.eq_ignore_ascii_case(name.as_bytes());
+            let ends = rest.first().is_none_or(|&byte| byte == b' ');
+            (is_it && ends).then(|| rest.trim_ascii())
+        })
+    }
+}

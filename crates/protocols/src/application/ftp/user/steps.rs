@@ -1,0 +1,425 @@
+//! Which step follows which, what each sends, and what its reply means.
+
+use super::*;
+use crate::application::ftp::address::{
+    parse_epsv_reply, parse_pasv_reply, write_eprt, write_port,
+};
+use crate::application::ftp::name::Name;
+use crate::application::ftp::reply::Severity;
+use crate::application::ftp::representation::Representation;
+use alloc::format;
+
+impl User {
+    /// Begins the next task, if nothing runs.
+    pub(super) fn next_job(&mut self, cx: &mut Cx<'_>) {
+        if self.job.is_some() || !self.is_logged_in || self.is_closed {
+            return;
+        }
+        let Some((id, task)) = self.queue.pop_front() else {
+            self.deadline = None;
+            return;
+        };
+        let mut job = Job::new(Some(id), task);
+        job.steps = self.steps_of(&job.task);
+        job.route = self.first_route();
+        self.job = Some(job);
+        self.advance(cx);
+    }
+
+    fn steps_of(&self, task: &Task) -> VecDeque<Step> {
+        let mut steps = VecDeque::new();
+        let image = Representation::IMAGE;
+        let (representation, offset, allocation) = match task {
+            Task::Retrieve { representation, offset_bytes, .. } => {
+                (*representation, *offset_bytes, None)
+            }
+            Task::Store { representation, offset_bytes, allocation_bytes, .. } => {
+                (*representation, *offset_bytes, *allocation_bytes)
+            }
+            Task::MailFile(_) => (Representation::default(), 0, None),
+            // RFC 1123 §4.1.2.7: the type of a listing is implied, its mode and structure not.
+            Task::List(..) => (Representation { data_type: self.told.data_type, ..image }, 0, None),
+            Task::Size(_) | Task::Hash(_) => {
+                if self.told.data_type != Type::Image {
+                    steps.push_back(Step::Type);
+                }
+                steps.push_back(Step::Command);
+                return steps;
+            }
+            Task::Rename { .. } => {
+                steps.extend([Step::RenameFrom, Step::Command]);
+                return steps;
+            }
+            _ => {
+                steps.push_back(Step::Command);
+                return steps;
+            }
+        };
+        let told = self.told;
+        let changes = [
+            (Step::Type, told.data_type != representation.data_type),
+            (Step::Mode, told.mode != representation.mode),
+            (Step::Structure, told.structure != representation.structure),
+        ];
+        steps.extend(changes.iter().filter(|(_, is_new)| *is_new).map(|(step, _)| *step));
+        steps.push_back(match self.first_route() {
+            Route::Epsv | Route::Pasv => Step::Passive,
+            Route::Eprt | Route::Port => Step::Listen,
+        });
+        if offset > 0 {
+            steps.push_back(Step::Restart);
+        }
+        if allocation.is_some() {
+            steps.push_back(Step::Allocate);
+        }
+        steps.push_back(Step::Command);
+        steps
+    }
+
+    fn first_route(&self) -> Route {
+        let is_v4 = self.family() == Family::Ipv4;
+        match self.settings.data_style {
+            DataStyle::Active if is_v4 && self.avoids.eprt => Route::Port,
+            DataStyle::Active => Route::Eprt,
+            DataStyle::PassiveOnly4 if is_v4 => Route::Pasv,
+            _ if is_v4 && self.avoids.epsv && !self.avoids.pasv => Route::Pasv,
+            _ if self.avoids.epsv && self.settings.may_listen => Route::Eprt,
+            _ => Route::Epsv,
+        }
+    }
+
+    /// Takes the next step of what runs.
+    pub(super) fn advance(&mut self, cx: &mut Cx<'_>) {
+        let Some(job) = &mut self.job else { return };
+        let Some(step) = job.steps.pop_front() else {
+            if job.id.is_none() {
+                self.job = None;
+                self.is_logged_in = true;
+                self.events.push_back(UserEvent::LoggedIn);
+                self.next_job(cx);
+            }
+            return;
+        };
+        job.step = step;
+        self.deadline = Some(cx.now + self.settings.reply_timeout);
+        match step {
+            Step::Listen => {
+                // The owner answers in his own time.
+                self.deadline = None;
+                let family = Family::of(self.local.ip().to_canonical());
+                self.events.push_back(UserEvent::ListenData(family));
+            }
+            Step::Tls => {
+                self.deadline = None;
+                self.awaits_tls = true;
+                self.events.push_back(UserEvent::StartTls);
+            }
+            Step::Command => self.send_task(),
+            _ => self.send_step(step),
+        }
+    }
+
+    fn send_step(&mut self, step: Step) {
+        let Some(job) = &self.job else { return };
+        let representation = match &job.task {
+            Task::Retrieve { representation, .. } | Task::Store { representation, .. } => {
+                *representation
+            }
+            Task::MailFile(_) => Representation::default(),
+            _ => Representation::IMAGE,
+        };
+        let text = match step {
+            Step::Auth => "AUTH TLS".into(),
+            Step::ProtectionSize => "PBSZ 0".into(),
+            Step::Protection if self.settings.protects_data => "PROT P".into(),
+            Step::Protection => "PROT C".into(),
+            Step::Features => "FEAT".into(),
+            Step::Names => "OPTS UTF8 ON".into(),
+            Step::Type => format!("TYPE {}", representation.data_type),
+            Step::Mode => format!("MODE {}", representation.mode),
+            Step::Structure => format!("STRU {}", representation.structure),
+            Step::Passive if job.route == Route::Pasv => "PASV".into(),
+            Step::Passive => "EPSV".into(),
+            Step::Restart => {
+                let (Task::Retrieve { offset_bytes, .. } | Task::Store { offset_bytes, .. }) =
+                    &job.task
+                else {
+                    return;
+                };
+                format!("REST {offset_bytes}")
+            }
+            Step::Allocate => {
+                let Task::Store { allocation_bytes: Some(bytes), .. } = &job.task else { return };
+                format!("ALLO {bytes}")
+            }
+            _ => return self.send_login_step(step),
+        };
+        self.send(text.as_bytes(), &[]);
+    }
+
+    fn send_login_step(&mut self, step: Step) {
+        let settings = &self.settings;
+        let (verb, argument): (&[u8], Vec<u8>) = match step {
+            Step::Host => {
+                let host = settings.host.as_ref().map(Name::as_bytes).unwrap_or_default();
+                (b"HOST ", host.to_vec())
+            }
+            Step::User => (b"USER ", settings.user.as_bytes().to_vec()),
+            Step::Password => (b"PASS ", settings.password.as_bytes().to_vec()),
+            Step::Account => {
+                let account = settings.account.as_ref().map(|account| account.as_bytes());
+                (b"ACCT ", account.unwrap_or_default().to_vec())
+            }
+            Step::RenameFrom => {
+                let Some(Job { task: Task::Rename { from, .. }, .. }) = &self.job else { return };
+                (b"RNFR ", from.as_bytes().to_vec())
+            }
+            _ => return,
+        };
+        self.send(verb, &argument);
+    }
+
+    fn send_task(&mut self) {
+        let Some(job) = &self.job else { return };
+        let bytes = |name: &Option<Name>| {
+            name.as_ref().map(|name| name.as_bytes().to_vec()).unwrap_or_default()
+        };
+        let (verb, argument): (&str, Vec<u8>) = match &job.task {
+            Task::Retrieve { name, .. } => ("RETR", name.as_bytes().to_vec()),
+            Task::Store { name, kind, .. } => match kind {
+                StoreKind::Replace => ("STOR", bytes(name)),
+                StoreKind::Append => ("APPE", bytes(name)),
+                StoreKind::Unique => ("STOU", bytes(name)),
+            },
+            Task::List(ListKind::Long, name) => ("LIST", bytes(name)),
+            Task::List(ListKind::LongWithHidden, name) => {
+                let space: &[u8] = if name.is_some() { b" " } else { b"" };
+                ("LIST", [b"-a", space, &bytes(name)].concat())
+            }
+            Task::List(ListKind::Names, name) => ("NLST", bytes(name)),
+            Task::List(ListKind::Facts, name) => ("MLSD", bytes(name)),
+            Task::MailFile(user) => ("MLFL", bytes(user)),
+            Task::ChangeDirectory(name) => ("CWD", name.as_bytes().to_vec()),
+            Task::Parent => ("CDUP", Vec::new()),
+            Task::WorkingDirectory => ("PWD", Vec::new()),
+            Task::MakeDirectory(name) => ("MKD", name.as_bytes().to_vec()),
+            Task::RemoveDirectory(name) => ("RMD", name.as_bytes().to_vec()),
+            Task::Delete(name) => ("DELE", name.as_bytes().to_vec()),
+            Task::Rename { to, .. } => ("RNTO", to.as_bytes().to_vec()),
+            Task::Size(name) => ("SIZE", name.as_bytes().to_vec()),
+            Task::Modified(name) => ("MDTM", name.as_bytes().to_vec()),
+            Task::Facts(name) => ("MLST", name.as_bytes().to_vec()),
+            Task::SetModified(time, name) => {
+                ("MFMT", [time.to_text().as_bytes(), b" ", name.as_bytes()].concat())
+            }
+            Task::ChangeMode(mode, name) => {
+                let mode = format!("CHMOD {mode:o} ");
+                ("SITE", [mode.as_bytes(), name.as_bytes()].concat())
+            }
+            Task::Hash(name) => ("HASH", name.as_bytes().to_vec()),
+            Task::Features => ("FEAT", Vec::new()),
+            Task::Status(name) => ("STAT", bytes(name)),
+            Task::Noop => ("NOOP", Vec::new()),
+            Task::Quote(line) => return self.send(&line.as_bytes().to_vec(), &[]),
+            Task::Quit => ("QUIT", Vec::new()),
+        };
+        let space: &[u8] = if argument.is_empty() { b"" } else { b" " };
+        self.send(&[verb.as_bytes(), space].concat(), &argument);
+    }
+
+    /// Puts one command into the output. A name cannot end it: it has neither CR nor LF.
+    fn send(&mut self, verb: &[u8], argument: &[u8]) {
+        for &byte in verb.iter().chain(argument) {
+            self.output.push(byte);
+            // RFC 1123 §4.1.2.12: a user sends no Telnet commands; 255 is data, and doubled.
+            if byte == IAC {
+                self.output.push(IAC);
+            }
+        }
+        self.output.extend_from_slice(b"\r\n");
+    }
+
+    pub(super) fn send_port(&mut self, address: SocketAddr, cx: &Cx<'_>) {
+        let Some(job) = &mut self.job else { return };
+        let port = write_port(address).filter(|_| job.route == Route::Port);
+        let text = match port {
+            Some(port) => format!("PORT {port}"),
+            None => format!("EPRT {}", write_eprt(address)),
+        };
+        // It is sent again in the other form if this one is refused.
+        (job.step, job.data) = (Step::Port, Data::Awaited);
+        self.deadline = Some(cx.now + self.settings.reply_timeout);
+        self.send(text.as_bytes(), &[]);
+    }
+
+    /// Takes a reply.
+    pub(super) fn take_reply(&mut self, reply: Reply, cx: &mut Cx<'_>) {
+        self.events.push_back(UserEvent::Reply(reply.clone()));
+        let Some(job) = &mut self.job else {
+            // Nothing was asked. 421 says that the session is over, and its end will follow.
+            cx.meter.count(Counter::FtpRepliesWrong);
+            return;
+        };
+        let (step, severity) = (job.step, reply.severity());
+        if severity == Severity::Preliminary && !matches!(step, Step::Command | Step::Data) {
+            // RFC 959 §5.4: 120 before the greeting, and others that say only to wait.
+            return;
+        }
+        match step {
+            Step::Abort | Step::Resynchronize => self.aborted(reply, cx),
+            Step::Command if job.task.is_incoming().is_some() => self.transfer_reply(reply, cx),
+            Step::Data => self.transfer_reply(reply, cx),
+            Step::Command if job.id.is_some() => self.task_reply(reply, cx),
+            Step::Passive => self.passive_reply(&reply, cx),
+            Step::Port => self.port_reply(reply, cx),
+            Step::Tls | Step::Listen | Step::DataConnect => {
+                // Nothing was asked of the server.
+                cx.meter.count(Counter::FtpRepliesWrong);
+            }
+            Step::Type | Step::Mode | Step::Structure => self.parameter_reply(step, reply, cx),
+            Step::Restart | Step::RenameFrom => match severity {
+                Severity::Intermediate => self.advance(cx),
+                _ => self.fail(Why::Refused(reply), cx),
+            },
+            // What it says is only of use to some.
+            Step::Allocate => match severity {
+                Severity::PermanentNegative | Severity::Completion => self.advance(cx),
+                _ => self.fail(Why::Refused(reply), cx),
+            },
+            _ => self.login_reply(step, reply, cx),
+        }
+    }
+
+    fn login_reply(&mut self, step: Step, reply: Reply, cx: &mut Cx<'_>) {
+        let (severity, settings) = (reply.severity(), &self.settings);
+        let is_good = severity == Severity::Completion;
+        let follows: &[Step] = match (step, severity) {
+            (Step::Greeting, Severity::Completion) => match settings.tls {
+                TlsUse::IfOffered | TlsUse::Required => &[Step::Auth],
+                TlsUse::Implicit => &[Step::ProtectionSize],
+                TlsUse::Never => &[Step::Host],
+            },
+            // 334 is for mechanisms that speak more (RFC 2228 §3); TLS begins at 234.
+            (Step::Auth, _) if reply.code.number() == 234 => &[Step::Tls, Step::ProtectionSize],
+            (Step::Auth, _) if settings.tls == TlsUse::IfOffered => &[Step::Host],
+            (Step::ProtectionSize, _) if is_good => &[Step::Protection],
+            (Step::Protection, _) if is_good => {
+                if settings.protects_data {
+                    self.protection = Protection::Private;
+                }
+                &[Step::Host]
+            }
+            // Without them data is in the clear, which only some may want.
+            (Step::ProtectionSize | Step::Protection, _)
+                if settings.tls == TlsUse::IfOffered || !settings.protects_data =>
+            {
+                &[Step::Host]
+            }
+            (Step::Host, _) => &[Step::User],
+            (Step::User, Severity::Intermediate) if reply.code.number() == 332 => &[Step::Account],
+            (Step::User, Severity::Intermediate) => &[Step::Password],
+            (Step::Password, Severity::Intermediate) if settings.account.is_some() => {
+                &[Step::Account]
+            }
+            (Step::User | Step::Password | Step::Account, Severity::Completion) => {
+                if settings.asks_features { &[Step::Features] } else { &[] }
+            }
+            (Step::Features, _) if Features::of(&reply).has("UTF8") => &[Step::Names],
+            (Step::Features | Step::Names, _) => &[],
+            _ => return self.close(Some(Failure { step, why: Why::Refused(reply) }), cx),
+        };
+        let no_host = self.settings.host.is_none();
+        if let Some(job) = &mut self.job {
+            for step in follows.iter().rev() {
+                job.steps.push_front(if *step == Step::Host && no_host {
+                    Step::User
+                } else {
+                    *step
+                });
+            }
+        }
+        self.advance(cx);
+    }
+
+    fn parameter_reply(&mut self, step: Step, reply: Reply, cx: &mut Cx<'_>) {
+        if reply.severity() != Severity::Completion {
+            return self.fail(Why::Refused(reply), cx);
+        }
+        let representation = match self.job.as_ref().map(|job| &job.task) {
+            Some(Task::Retrieve { representation, .. } | Task::Store { representation, .. }) => {
+                *representation
+            }
+            Some(Task::MailFile(_)) => Representation::default(),
+            _ => Representation::IMAGE,
+        };
+        match step {
+            Step::Type => self.told.data_type = representation.data_type,
+            Step::Mode => self.told.mode = representation.mode,
+            _ => self.told.structure = representation.structure,
+        }
+        self.advance(cx);
+    }
+
+    fn passive_reply(&mut self, reply: &Reply, cx: &mut Cx<'_>) {
+        let Some(job) = &mut self.job else { return };
+        let is_good = reply.severity() == Severity::Completion;
+        let port = match job.route {
+            _ if !is_good => None,
+            Route::Pasv => parse_pasv_reply(reply.text()).map(|address| address.port()),
+            _ => parse_epsv_reply(reply.text()),
+        };
+        let Some(port) = port else { return self.try_other_route(cx) };
+        (job.step, job.data) = (Step::DataConnect, Data::Awaited);
+        self.deadline = Some(cx.now + self.settings.data_connect_timeout);
+        // Whatever address it says: only he whom we control is connected to.
+        self.events.push_back(UserEvent::ConnectData(SocketAddr::new(self.peer.ip(), port)));
+    }
+
+    fn port_reply(&mut self, reply: Reply, cx: &mut Cx<'_>) {
+        match reply.severity() {
+            Severity::Completion => self.advance(cx),
+            _ if self.job.as_ref().is_some_and(|job| job.route == Route::Eprt) => {
+                self.try_other_route(cx);
+            }
+            _ => {
+                self.events.push_back(UserEvent::CloseData);
+                self.fail(Why::Refused(reply), cx);
+            }
+        }
+    }
+
+    /// The way to a data connection that was tried has failed: takes the next one.
+    pub(super) fn try_other_route(&mut self, cx: &mut Cx<'_>) {
+        let (is_v4, settings) = (self.family() == Family::Ipv4, &self.settings);
+        let Some(job) = &mut self.job else { return };
+        job.data = Data::None;
+        let (route, step) = match job.route {
+            Route::Epsv => {
+                self.avoids.epsv = true;
+                if is_v4 && !self.avoids.pasv {
+                    (Route::Pasv, Step::Passive)
+                } else if settings.may_listen {
+                    (Route::Eprt, Step::Listen)
+                } else {
+                    return self.fail(Why::NoDataConnection, cx);
+                }
+            }
+            Route::Pasv if settings.may_listen => {
+                self.avoids.pasv = true;
+                (Route::Eprt, Step::Listen)
+            }
+            Route::Eprt if is_v4 => {
+                self.avoids.eprt = true;
+                (Route::Port, Step::Listen)
+            }
+            Route::Pasv | Route::Eprt | Route::Port => {
+                // Next time all ways are open again.
+                self.avoids = Avoided::default();
+                return self.fail(Why::NoDataConnection, cx);
+            }
+        };
+        job.route = route;
+        job.steps.push_front(step);
+        self.advance(cx);
+    }
+}
