@@ -1,6 +1,6 @@
 //! Where a file is on another host: `tftp://host[:port]/name[;mode=netascii]` (RFC 3617), and
-//! `ftp://[user[:password]@]host[:port]/name[;type=a]` (RFC 1738 §3.2), where the name begins at the
-//! directory of the login, or at the root if it begins with a slash of its own.
+//! `ftp://[user[:password]@]host[:port]/name[;type=a]` (RFC 1738 §3.2), where the name begins at
+//! the directory of the login, or at the root if it begins with a slash of its own.
 //!
 //! A password is never shown again.
 

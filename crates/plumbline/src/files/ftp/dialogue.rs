@@ -149,11 +149,26 @@ impl Dialogue {
     }
 
     /// Returns the session, which is opened if there is none.
-    pub(super) async fn session(&mut self) -> Result<&mut Session, Trouble> {
+    async fn session(&mut self) -> Result<&mut Session, Trouble> {
         if self.session.as_ref().is_none_or(Session::is_closed) {
             self.session = Some(self.caller.open().await?);
         }
         self.session.as_mut().ok_or(Trouble::Stopped)
+    }
+
+    /// Opens the session if there is none, with all attempts that it may take.
+    pub(super) async fn ready(&mut self) -> Result<(), Trouble> {
+        let mut made = 0;
+        loop {
+            made += 1;
+            let trouble = match self.session().await {
+                Ok(_) => return Ok(()),
+                Err(trouble) => trouble,
+            };
+            if !self.caller.wait(made, &trouble).await {
+                return Err(trouble);
+            }
+        }
     }
 
     /// Returns the session if it is open.

@@ -76,7 +76,7 @@ pub(super) async fn get(
     let mut errand = errand.clone();
     let is_image = terms.representation.passes_through();
     let needs_facts = terms.continues || terms.segments > 1 || !matches!(errand.to, To::Stdout);
-    dialogue.session().await?;
+    dialogue.ready().await?;
     if errand.size.is_none() && is_image && needs_facts {
         (errand.size, errand.modified) = dialogue.size_and_time(&errand.path).await?;
     }
@@ -96,7 +96,7 @@ pub(super) async fn get(
             piece.get(dialogue, &mut came, record).await
         }
     };
-    let is_pieced = came != 0 && (from > 0 || record.attempts > 1);
+    let is_pieced = from > 0 || record.attempts > 1 || segments(&errand, terms, from).is_some();
     let moved = match moved {
         Ok(()) if is_pieced => compare(dialogue, &errand.path, &file).await,
         moved => moved,
@@ -370,7 +370,7 @@ pub(super) async fn compare(
     path: &[u8],
     file: &File,
 ) -> Result<(), Trouble> {
-    dialogue.session().await?;
+    dialogue.ready().await?;
     if !dialogue.has("HASH") {
         return Ok(());
     }

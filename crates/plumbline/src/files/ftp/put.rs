@@ -54,7 +54,7 @@ pub(super) async fn put(
     let (mut file, size, modified) = open(&errand.from)?;
     let is_image = terms.representation.passes_through();
     let wanted = format!("to put '{}'", errand.path.escape_ascii());
-    dialogue.session().await?;
+    dialogue.ready().await?;
     let (mut at, mut made, mut is_pieced) = (0, 0, false);
     if let (true, true, Some(size)) = (terms.continues, is_image, size) {
         let (there, time) = dialogue.size_and_time(&errand.path).await?;

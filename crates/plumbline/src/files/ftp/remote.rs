@@ -69,7 +69,7 @@ impl Dialogue {
     pub(super) async fn list(&mut self, folder: &[u8]) -> Result<Vec<Entry>, Trouble> {
         let wanted = format!("the listing of '{}'", folder.escape_ascii());
         let name = if folder.is_empty() { None } else { Some(name_of(folder)?) };
-        self.session().await?;
+        self.ready().await?;
         if self.has("MLST") || self.has("MLSD") {
             match self.fetch(&wanted, Task::List(ListKind::Facts, name.clone())).await {
                 Ok((_, listing)) => return Ok(entries(&listing, parse_facts)),
@@ -85,7 +85,7 @@ impl Dialogue {
     /// Returns what is known of a name; `None` if there is no such thing.
     pub(super) async fn look_at(&mut self, path: &[u8]) -> Result<Option<Entry>, Trouble> {
         let wanted = format!("the facts of '{}'", path.escape_ascii());
-        self.session().await?;
+        self.ready().await?;
         let (folder, last) = split(path);
         if last.is_empty() {
             return Ok(Some(Entry { kind: Kind::Directory, ..Entry::default() }));
@@ -114,7 +114,7 @@ impl Dialogue {
         path: &[u8],
     ) -> Result<(Option<u64>, Option<Timestamp>), Trouble> {
         let wanted = format!("the size of '{}'", path.escape_ascii());
-        self.session().await?;
+        self.ready().await?;
         if self.has("MLST") {
             let entry = self.look_at(path).await?.unwrap_or_default();
             return Ok((entry.size, entry.modified));

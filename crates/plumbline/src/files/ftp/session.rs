@@ -284,6 +284,9 @@ impl Session {
                 _ = stream.set_nodelay(true);
             }
             self.data = Data::Open(carrier);
+        } else if !matches!(self.data, Data::Listening(_)) {
+            self.data = Data::None;
+            self.user.data_failed(&mut self.bench.cx());
         }
     }
 
