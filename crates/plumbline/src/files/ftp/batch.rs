@@ -286,9 +286,9 @@ pub(super) async fn finish(
     shown.end().await;
     let totals = totals?;
     if let Some(worst) = totals.worst {
-        return Err(match totals.failed {
-            0 | 1 => worst,
-            failed => Trouble::NoConnection(format!(
+        return Err(match (totals.failed, &single) {
+            (_, Some(_)) => worst,
+            (failed, None) => Trouble::NoConnection(format!(
                 "{} of {} files failed; the last: {}",
                 count(failed),
                 count(failed + totals.files + totals.were_there),
