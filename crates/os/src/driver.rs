@@ -31,6 +31,7 @@ use crate::batch::{BATCH_LEN, Batch};
 use crate::checksum;
 use crate::clock::Monotonic;
 use crate::device::Device;
+use crate::exchange::Exchange;
 use crate::readiness::{self, PollFd, PollFlags};
 use crate::vnet::{Checksum, Header, Received, SegmentKind, Segmentation};
 use crate::waiting::{Wait, Waiter};
@@ -54,6 +55,8 @@ pub struct Driver {
     device: Device,
     waiter: Waiter,
     outbox: Option<Outbox>,
+    /// The way to the stations beside this one, if it is one of several.
+    exchange: Option<Exchange>,
     clock: Monotonic,
     chance: Chance,
     meter: Meter,
@@ -105,8 +108,41 @@ impl Driver {
         let station = Station::new(link, settings, &mut cx);
         let is_batched = matches!(device, Device::Tun(_)) && !has_offloads;
         let outbox = is_batched.then(|| Outbox::new(Batch::new()));
-        let (reading, is_full) = (None, false);
-        Ok(Self { station, device, waiter, outbox, clock, chance, meter, reading, is_full })
+        let (exchange, reading, is_full) = (None, None, false);
+        Ok(Self {
+            station,
+            device,
+            waiter,
+            outbox,
+            exchange,
+            clock,
+            chance,
+            meter,
+            reading,
+            is_full,
+        })
+    }
+
+    /// Makes the station one of several on the queues of one interface ([`crate::exchange`]). It
+    /// waits in `ppoll` from now on, after it has spun if it was told so.
+    ///
+    /// # Errors
+    ///
+    /// InvalidInput for a device of Ethernet frames; else as [`Device::set_blocking`].
+    pub fn join(&mut self, exchange: Exchange) -> io::Result<()> {
+        if self.device.has_frames() {
+            return Err(io::ErrorKind::InvalidInput.into());
+        }
+        self.waiter.sleep_in_poll(&self.device)?;
+        self.station.join_siblings(exchange.number(), exchange.count());
+        self.exchange = Some(exchange);
+        Ok(())
+    }
+
+    /// Returns the bell that rings when another station has handed something over.
+    #[must_use]
+    pub fn exchange(&self) -> Option<&Exchange> {
+        self.exchange.as_ref()
     }
 
     /// Returns the station and what its calls need, at the time of now.
@@ -190,9 +226,21 @@ impl Driver {
             let read = self.waiter.read_now(&self.device, packet.spare_mut());
             may_have_more = self.accept(packet, read, &mut turn)?.is_some();
         }
+        self.exchange_strays(turn.now);
         self.run(application, turn.now);
         turn.packets_out = self.write(turn.now)?;
         Ok(turn)
+    }
+
+    /// Takes what another station has handed over, and hands over what is not for this one.
+    fn exchange_strays(&mut self, now: Instant) {
+        let Some(exchange) = &self.exchange else { return };
+        let mut cx = Cx { now, chance: &mut self.chance, meter: &mut self.meter };
+        for stray in exchange.take() {
+            self.station.receive_stray(stray, &mut cx);
+        }
+        let lost = exchange.hand_over(core::iter::from_fn(|| self.station.take_stray()));
+        self.meter.add(Counter::StraysDropped, lost as u64);
     }
 
     /// Waits for a packet and takes it; returns whether another one may be there.
@@ -222,8 +270,9 @@ impl Driver {
             self.wait_for_room(until, &mut turn)?;
             return Ok((turn, true));
         };
-        let (device, clock) = (&self.device, &self.clock);
-        let waited = self.waiter.read(device, packet.spare_mut(), clock, now, until);
+        let (device, clock, exchange) = (&self.device, &self.clock, self.exchange.as_ref());
+        let room = packet.spare_mut();
+        let waited = self.waiter.read_or_hear(device, room, clock, (now, until), exchange);
         self.meter.enter(Account::Interrupt);
         let read = match waited {
             Ok(waited) => {

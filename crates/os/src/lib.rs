@@ -25,6 +25,8 @@ pub mod driver;
 mod dual_stack_tests;
 pub mod entropy;
 #[cfg(target_os = "linux")]
+pub mod exchange;
+#[cfg(target_os = "linux")]
 pub mod host;
 #[cfg(target_os = "linux")]
 pub mod interface;
@@ -32,6 +34,8 @@ pub mod interface;
 pub mod jail;
 #[cfg(target_os = "linux")]
 pub mod load;
+#[cfg(target_os = "linux")]
+pub mod modem;
 #[cfg(target_os = "linux")]
 pub mod namespace;
 #[cfg(target_os = "linux")]

@@ -67,6 +67,9 @@ unsafe impl OwnsDescriptor for crate::pty::PtyProgram {}
 // SAFETY: the socket is an `OwnedFd` that is never replaced.
 unsafe impl OwnsDescriptor for crate::datagram::DatagramSocket {}
 
+// SAFETY: a serial line is an `OwnedFd` that is never replaced.
+unsafe impl OwnsDescriptor for crate::serial::Serial {}
+
 /// Has a tokio runtime wait for what `owner` owns.
 ///
 /// # Errors

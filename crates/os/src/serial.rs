@@ -9,7 +9,7 @@ use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use rustix::termios::{ControlModes, InputModes, OptionalActions, QueueSelector, Termios};
 use rustix::termios::{ioctl_tiocexcl, ioctl_tiocnxcl, tcflush, tcgetattr, tcsendbreak, tcsetattr};
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::{error, fmt, fs, io};
@@ -94,7 +94,12 @@ impl LineSettings {
         }
     }
 
-    fn put_into(self, modes: &mut Termios) {
+    /// Returns whether a receiver at this rate understands a sender at `given`.
+    pub(crate) fn allows_rate(self, given: u32) -> bool {
+        given.abs_diff(self.bits_per_second) <= self.bits_per_second / TOLERANCE
+    }
+
+    pub(crate) fn put_into(self, modes: &mut Termios) {
         modes.input_modes -= InputModes::IXON | InputModes::IXOFF | InputModes::IXANY;
         modes.input_modes -= InputModes::INPCK;
         modes.control_modes -= ControlModes::CSIZE | ControlModes::PARENB | ControlModes::PARODD;
@@ -178,7 +183,7 @@ impl Serial {
         })?;
         // A driver that cannot have the rate takes the nearest one without a word.
         let given = tcgetattr(&serial.descriptor).map_err(other)?.output_speed();
-        if given.abs_diff(bits_per_second) > bits_per_second / TOLERANCE {
+        if !settings.allows_rate(given) {
             return Err(refused(Some(given)));
         }
         tcflush(&serial.descriptor, QueueSelector::IFlush).map_err(other)?;
@@ -226,6 +231,12 @@ impl Serial {
 impl AsFd for Serial {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.descriptor.as_fd()
+    }
+}
+
+impl AsRawFd for Serial {
+    fn as_raw_fd(&self) -> RawFd {
+        self.descriptor.as_raw_fd()
     }
 }
 

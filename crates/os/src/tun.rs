@@ -123,6 +123,26 @@ impl Tun {
         Ok(Self { descriptor, name: request.name(), kind: options.kind, offloads })
     }
 
+    /// Opens `count` queues of the interface called `name`, at least one, as [`Self::open_with`]
+    /// does; the kernel spreads its flows over them (see [`crate::exchange`]).
+    ///
+    /// # Errors
+    ///
+    /// See [`TunError`].
+    pub fn open_queues(
+        name: Option<&str>,
+        options: Options,
+        count: u16,
+    ) -> Result<Vec<Self>, TunError> {
+        let options = Options { has_many_queues: true, ..options };
+        let mut queues = vec![Self::open_with(name, options)?];
+        while queues.len() < usize::from(count) {
+            let name = queues.first().map(|queue| queue.name.clone());
+            queues.push(Self::open_with(name.as_deref(), options)?);
+        }
+        Ok(queues)
+    }
+
     /// Returns the interface's name.
     #[must_use]
     pub fn name(&self) -> &str {

@@ -16,6 +16,7 @@
 use crate::alarm::Alarm;
 use crate::clock::Monotonic;
 use crate::device::Device;
+use crate::exchange::Exchange;
 use crate::readiness::{self, PollFd, PollFlags};
 use crate::vnet::Received;
 use protocols::Instant;
@@ -85,6 +86,17 @@ impl Waiter {
         Ok(Self { wait, sleep, streamed: 0 })
     }
 
+    /// Makes the waiter sleep in `ppoll` from now on, whatever it was told: a bell cannot end a
+    /// read.
+    ///
+    /// # Errors
+    ///
+    /// As [`Device::set_blocking`].
+    pub(crate) fn sleep_in_poll(&mut self, device: &Device) -> io::Result<()> {
+        self.sleep = Sleep::InPoll;
+        device.set_blocking(false)
+    }
+
     /// Returns how it was told to wait.
     #[must_use]
     pub fn wait(&self) -> Wait {
@@ -112,26 +124,41 @@ impl Waiter {
         now: Instant,
         until: Option<Instant>,
     ) -> io::Result<Waited> {
+        self.read_or_hear(device, packet, clock, (now, until), None)
+    }
+
+    /// Reads like [`Self::read`]; the bell of `exchange` ends the wait too. Such a wait is in
+    /// `ppoll` for both, and the device must not block.
+    pub(crate) fn read_or_hear(
+        &mut self,
+        device: &Device,
+        packet: &mut [u8],
+        clock: &Monotonic,
+        (now, until): (Instant, Option<Instant>),
+        exchange: Option<&Exchange>,
+    ) -> io::Result<Waited> {
+        let is_called = || exchange.is_some_and(Exchange::is_ringing);
         let mut waited =
             Waited { packet: None, now, spun: Duration::ZERO, blocked: Duration::ZERO };
-        if until.is_some_and(|until| until <= now) {
+        if until.is_some_and(|until| until <= now) || is_called() {
             waited.packet = self.read_now(device, packet)?;
             return Ok(waited);
         }
         if let Wait::Spin { nanos } = self.wait {
             let end = now + Duration::from_nanos(nanos.into());
             let end = until.map_or(end, |until| until.min(end));
-            while waited.packet.is_none() && waited.now < end {
+            while waited.packet.is_none() && waited.now < end && !is_called() {
                 waited.packet = self.read_now(device, packet)?;
                 waited.now = clock.now();
             }
             waited.spun = waited.now - now;
-            if waited.packet.is_some() || until.is_some_and(|until| until <= waited.now) {
+            let is_late = until.is_some_and(|until| until <= waited.now);
+            if waited.packet.is_some() || is_late || is_called() {
                 return Ok(waited);
             }
         }
         let before = waited.now;
-        waited.packet = self.sleep(device, packet, clock, before, until)?;
+        waited.packet = self.sleep(device, packet, clock, (before, until), exchange)?;
         waited.now = clock.now();
         waited.blocked = waited.now - before;
         Ok(waited)
@@ -165,13 +192,21 @@ impl Waiter {
         device: &Device,
         packet: &mut [u8],
         clock: &Monotonic,
-        now: Instant,
-        until: Option<Instant>,
+        (now, until): (Instant, Option<Instant>),
+        exchange: Option<&Exchange>,
     ) -> io::Result<Option<Received>> {
         if self.is_stream(device) {
             device.set_blocking(matches!(self.sleep, Sleep::InRead(_)))?;
         }
         self.streamed = 0;
+        if let Some(exchange) = exchange {
+            let wanted = PollFlags::IN;
+            let mut descriptors = [PollFd::new(device, wanted), PollFd::new(exchange, wanted)];
+            readiness::wait(&mut descriptors, clock, until)?;
+            let [of_device, _] = descriptors;
+            // To ask in vain costs more than to look.
+            return if of_device.revents().is_empty() { Ok(None) } else { device.receive(packet) };
+        }
         if let Some(alarm) = self.alarm(device)? {
             alarm.ring_by(until, now, clock)?;
             return device.receive(packet);

@@ -41,7 +41,7 @@ mod tests {
     fn every_command_has_its_page_with_the_exit_codes() {
         let folder = std::env::temp_dir().join(format!("plumb-manual-{}", std::process::id()));
         write_all(&folder, crate::cli::command()).unwrap();
-        let commands = ["login", "replay", "measure", "lab", "demo"];
+        let commands = ["login", "get", "put", "replay", "measure", "lab", "demo"];
         let pages = commands.map(|command| format!("plumb-{command}.1"));
         for page in pages.iter().map(String::as_str).chain(["plumb.1"]) {
             assert!(folder.join(page).is_file(), "{page}");

@@ -6,6 +6,7 @@
 
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may fail")]
 
+#[expect(dead_code, reason = "each crate of tests uses its part of the desk")]
 mod login_desk;
 
 use login_desk::line::{self, Line};

@@ -9,144 +9,20 @@
 #[expect(dead_code, reason = "each crate of tests uses its part of the desk")]
 mod login_desk;
 
+use login_desk::served::{Caller, PORT, Served, unique};
 use login_desk::{Person, SERVER, in_new_network, within_the_limit};
-use os::process::Program;
 use os::tty::WindowSize;
 use rustix::process::Signal;
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::Write;
 use std::net::{Shutdown, TcpStream};
-use std::path::PathBuf;
-use std::process::{Command, Stdio};
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
+use std::process::Command;
 use std::thread;
 
-const PORT: &str = "2323";
 /// Where plumb is on the TUN.
 const OURS: &str = "10.0.0.2";
 const TLS_PORT: &str = "2992";
 /// A shell with a prompt that its test knows.
 const SHELL: &[&str] = &["--exec", "env", "PS1=ready:", "/bin/sh"];
-
-/// A running `plumb serve`, and what it has said.
-struct Server {
-    program: Program,
-    said: Arc<Mutex<Vec<String>>>,
-    state: PathBuf,
-}
-
-impl Server {
-    /// Starts the server in cleartext at 10.0.0.1 with these further arguments.
-    fn start(arguments: &[&str]) -> Self {
-        let at = format!("{SERVER}:{PORT}");
-        Self::start_with(&[&["--listen", &at], arguments].concat())
-    }
-
-    fn start_with(arguments: &[&str]) -> Self {
-        let state = unique("state");
-        std::fs::create_dir_all(&state).unwrap();
-        let mut command = Command::new(env!("CARGO_BIN_EXE_plumb"));
-        command.arg("serve").args(arguments).env("XDG_STATE_HOME", &state);
-        command.env("LD_PRELOAD_OF_THE_SERVER", "1").stderr(Stdio::piped());
-        let mut program = Program::start(&mut command).unwrap();
-        let said = Arc::new(Mutex::new(Vec::new()));
-        let lines = BufReader::new(program.child().stderr.take().unwrap()).lines();
-        let heard = Arc::clone(&said);
-        thread::spawn(move || {
-            lines.map_while(Result::ok).for_each(|line| heard.lock().unwrap().push(line));
-        });
-        let server = Self { program, said, state };
-        server.says("listening at");
-        server
-    }
-
-    /// Waits until the server has said a line with `text` in it, and returns it.
-    fn says(&self, text: &str) -> String {
-        within_the_limit(|| {
-            self.said.lock().unwrap().iter().find(|line| line.contains(text)).cloned()
-        })
-    }
-
-    fn has_said(&self, text: &str) -> bool {
-        self.said.lock().unwrap().iter().any(|line| line.contains(text))
-    }
-
-    /// Writes a file of users in which `name` has `password`, and returns its path.
-    fn users(name: &str, password: &str, rest: &str) -> String {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_plumb"));
-        command.args(["serve", "--hash-password"]).stdin(Stdio::piped()).stdout(Stdio::piped());
-        let mut hasher = command.spawn().unwrap();
-        hasher.stdin.take().unwrap().write_all(password.as_bytes()).unwrap();
-        let hash = String::from_utf8(hasher.wait_with_output().unwrap().stdout).unwrap();
-        let path = unique("users");
-        let text = format!("[{name}]\npassword = \"{}\"\n{rest}\n", hash.trim());
-        std::fs::write(&path, text).unwrap();
-        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o600);
-        std::fs::set_permissions(&path, mode).unwrap();
-        path.to_str().unwrap().to_owned()
-    }
-}
-
-/// Returns a path in the folder for what is of no lasting use, another each time.
-fn unique(name: &str) -> PathBuf {
-    static COUNT: AtomicUsize = AtomicUsize::new(0);
-    let count = COUNT.fetch_add(1, Ordering::Relaxed);
-    std::env::temp_dir().join(format!("plumb-serve-{}-{count}-{name}", std::process::id()))
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        _ = std::fs::remove_dir_all(&self.state);
-    }
-}
-
-/// A caller without Telnet: what it says is what goes over the wire.
-struct Caller {
-    stream: TcpStream,
-    heard: Vec<u8>,
-    /// How much of it was waited for already.
-    read: usize,
-}
-
-impl Caller {
-    fn new() -> Self {
-        let stream = within_the_limit(|| TcpStream::connect((SERVER, 2323)).ok());
-        stream.set_read_timeout(Some(std::time::Duration::from_secs(10))).unwrap();
-        Self { stream, heard: Vec::new(), read: 0 }
-    }
-
-    fn says(&mut self, bytes: &[u8]) {
-        self.stream.write_all(bytes).unwrap();
-    }
-
-    /// Waits until `text` has come after what was waited for before.
-    fn hears(&mut self, text: &[u8]) {
-        let mut bytes = [0; 4096];
-        loop {
-            let unread = &self.heard[self.read..];
-            if let Some(at) = unread.windows(text.len()).position(|window| window == text) {
-                self.read += at + text.len();
-                return;
-            }
-            // What was looked through need not be again, but for its last bytes.
-            self.read += unread.len().saturating_sub(text.len());
-            let answer = self.stream.read(&mut bytes);
-            let text = String::from_utf8_lossy(text);
-            let so_far = String::from_utf8_lossy(&self.heard);
-            let count = answer.unwrap_or_else(|error| panic!("{error}, no '{text}': {so_far}"));
-            assert!(count > 0, "closed, and no '{text}': {so_far}");
-            self.heard.extend_from_slice(&bytes[..count]);
-        }
-    }
-
-    /// Reads until the server closes; a reset is an end too.
-    fn hears_the_end(&mut self) {
-        let mut bytes = [0; 4096];
-        while let Ok(count @ 1..) = self.stream.read(&mut bytes) {
-            self.heard.extend_from_slice(&bytes[..count]);
-        }
-    }
-}
 
 /// Works at a shell with whatever client, as a person does.
 fn work(person: &mut Person) {
@@ -179,7 +55,7 @@ fn client(program: &str, arguments: &[&str]) -> Person {
 #[ignore = "needs root or a user namespace"]
 fn a_person_works_at_our_server_with_our_client() {
     in_new_network(|| {
-        let server = Server::start(SHELL);
+        let server = Served::start(SHELL);
         let mut person = Person::over(&[SERVER, PORT]);
         work(&mut person);
         person.types("echo term-is-$TERM\r");
@@ -199,7 +75,7 @@ fn a_person_works_at_our_server_with_our_client() {
 #[ignore = "needs root or a user namespace"]
 fn a_person_works_at_our_server_over_our_own_tcp() {
     in_new_network(|| {
-        let _server = Server::start(SHELL);
+        let _server = Served::start(SHELL);
         let mut person = Person::over(&["--via", "tun:plumb0", SERVER, PORT]);
         work(&mut person);
         person.types("exit\r");
@@ -212,7 +88,7 @@ fn a_person_works_at_our_server_over_our_own_tcp() {
 fn a_person_works_at_our_server_on_our_own_host_in_cleartext_and_in_tls() {
     in_new_network(|| {
         let places = ["--via", "tun:plumb0", "--listen", "[::]:2323", "--listen-tls", "[::]:2992"];
-        let server = Server::start_with(&[&places, SHELL].concat());
+        let server = Served::start_with(&[&places[..], &["--tls", "off"], SHELL].concat());
         server.says("port 2992 of our own TCP/IP, in TLS");
         let mut person = Person::over(&[OURS, PORT]);
         work(&mut person);
@@ -233,7 +109,7 @@ fn a_person_works_at_our_server_on_our_own_host_in_cleartext_and_in_tls() {
 fn a_server_on_our_own_host_ends_with_its_device_and_says_so() {
     in_new_network(|| {
         let places = ["--via", "tun:plumb0", "--listen", "[::]:2323"];
-        let mut server = Server::start_with(&[&places, SHELL].concat());
+        let mut server = Served::start_with(&[&places, SHELL].concat());
         let status = Command::new("ip").args(["link", "delete", "plumb0"]).status().unwrap();
         assert!(status.success());
         server.says("nobody can come in any more");
@@ -246,7 +122,7 @@ fn a_server_on_our_own_host_ends_with_its_device_and_says_so() {
 #[ignore = "needs root or a user namespace, and Debian's telnet clients"]
 fn a_person_works_at_our_server_with_the_client_of_inetutils() {
     in_new_network(|| {
-        let _server = Server::start(SHELL);
+        let _server = Served::start(SHELL);
         let mut person = client("inetutils-telnet", &[SERVER, PORT]);
         work(&mut person);
         person.types("echo term-is-$TERM\r");
@@ -260,7 +136,7 @@ fn a_person_works_at_our_server_with_the_client_of_inetutils() {
 #[ignore = "needs root or a user namespace, and Debian's telnet clients"]
 fn a_person_works_at_our_server_with_the_client_of_busybox() {
     in_new_network(|| {
-        let _server = Server::start(SHELL);
+        let _server = Served::start(SHELL);
         let mut person = client("busybox", &["telnet", SERVER, PORT]);
         work(&mut person);
         person.types("exit\r");
@@ -273,7 +149,7 @@ fn a_person_works_at_our_server_with_the_client_of_busybox() {
 fn a_client_of_tls_works_and_one_without_is_turned_away() {
     in_new_network(|| {
         let at = format!("{SERVER}:{TLS_PORT}");
-        let server = Server::start_with(&[&["--listen-tls", &at], SHELL].concat());
+        let server = Served::start_with(&[&["--listen-tls", &at], SHELL].concat());
         let mut person = client("openssl", &["s_client", "-quiet", "-connect", &at]);
         person.sees("ready:");
         person.types("echo $((6*7))\r");
@@ -291,7 +167,7 @@ fn a_client_of_tls_works_and_one_without_is_turned_away() {
 #[ignore = "needs root or a user namespace"]
 fn what_a_pipe_types_is_answered_before_the_program_is_hung_up_on() {
     in_new_network(|| {
-        let server = Server::start(SHELL);
+        let server = Served::start(SHELL);
         let mut caller = Caller::new();
         caller.says(b"echo $((6*7))\r\n");
         caller.stream.shutdown(Shutdown::Write).unwrap();
@@ -306,7 +182,7 @@ fn what_a_pipe_types_is_answered_before_the_program_is_hung_up_on() {
 fn a_long_paste_reaches_a_slow_program_whole() {
     in_new_network(|| {
         let script = "stty raw -echo; echo ready; head -c 300000 | tr -d x | wc -c";
-        let _server = Server::start(&["--exec", "/bin/sh", "-c", script]);
+        let _server = Served::start(&["--exec", "/bin/sh", "-c", script]);
         let mut caller = Caller::new();
         caller.says(b"\r\n");
         caller.hears(b"ready");
@@ -325,8 +201,8 @@ fn a_long_paste_reaches_a_slow_program_whole() {
 #[ignore = "needs root or a user namespace"]
 fn a_user_of_our_own_proves_who_he_is_and_one_who_cannot_does_not_get_in() {
     in_new_network(|| {
-        let users = Server::users("mike", "kon opelski", "exec = [\"/bin/echo\", \"inside\"]");
-        let server = Server::start(&["--users", &users]);
+        let users = Served::users("mike", "kon opelski", "exec = [\"/bin/echo\", \"inside\"]");
+        let server = Served::start(&["--users", &users]);
         let mut person = Person::over(&[SERVER, PORT]);
         person.sees("login: ");
         person.types("mike\r");
@@ -363,8 +239,8 @@ fn a_users_program_runs_as_the_user_that_it_is_to_run_as() {
     }
     in_new_network(|| {
         let rest = "runs-as = \"nobody\"\nexec = [\"/bin/sh\", \"-c\", \"id -un; id -G; test -w $(tty) && echo its-own\"]";
-        let users = Server::users("kim", "x", rest);
-        let _server = Server::start(&["--users", &users]);
+        let users = Served::users("kim", "x", rest);
+        let _server = Served::start(&["--users", &users]);
         let mut person = Person::over(&[SERVER, PORT]);
         person.sees("login: ");
         person.types("kim\rx\r");
@@ -380,8 +256,8 @@ fn a_users_program_runs_as_the_user_that_it_is_to_run_as() {
 #[ignore = "needs root or a user namespace"]
 fn three_wrong_passwords_end_a_session() {
     in_new_network(|| {
-        let users = Server::users("mike", "right", "exec = [\"/bin/echo\", \"inside\"]");
-        let server = Server::start(&["--users", &users]);
+        let users = Served::users("mike", "right", "exec = [\"/bin/echo\", \"inside\"]");
+        let server = Served::start(&["--users", &users]);
         let mut caller = Caller::new();
         caller.says(b"mike\r\na\r\nmike\r\nb\r\nmike\r\nc\r\nmike\r\nright\r\n");
         caller.hears_the_end();
@@ -398,7 +274,7 @@ fn nothing_that_a_client_sends_is_an_argument_or_in_the_environment_of_what_runs
     in_new_network(|| {
         let script = "tr '\\0' '\\n' < /proc/self/environ; tr '\\0' ' ' < /proc/$$/cmdline; \
                       echo the-end";
-        let _server = Server::start(&["--exec", "/bin/sh", "-c", script]);
+        let _server = Served::start(&["--exec", "/bin/sh", "-c", script]);
         let mut caller = Caller::new();
         // WILL NEW-ENVIRON, ENVIRON, X-DISPLAY-LOCATION, TERMINAL-TYPE; then what each would say.
         caller.says(b"\xff\xfb\x27\xff\xfb\x24\xff\xfb\x23\xff\xfb\x18");
@@ -430,7 +306,7 @@ fn the_systems_login_asks_itself_and_has_nothing_of_the_clients_in_its_arguments
         return println!("skipped: this system has no login program");
     }
     in_new_network(|| {
-        let _server = Server::start(&[]);
+        let _server = Served::start(&[]);
         let mut caller = Caller::new();
         caller.hears(b"login: ");
         let arguments = within_the_limit(|| {
@@ -451,14 +327,14 @@ fn the_systems_login_asks_itself_and_has_nothing_of_the_clients_in_its_arguments
 // attack row 64
 fn one_who_says_nothing_is_sent_away_and_one_source_has_only_its_share() {
     in_new_network(|| {
-        let users = Server::users("mike", "right", "");
+        let users = Served::users("mike", "right", "");
         let file = unique("limits.toml");
         let text = format!(
             "[login]\nlisten = [\"{SERVER}:{PORT}\"]\nusers = \"{users}\"\n\
              login-timeout-s = 4\nsessions-per-source-max = 2\n"
         );
         std::fs::write(&file, text).unwrap();
-        let server = Server::start_with(&["--config", file.to_str().unwrap()]);
+        let server = Served::start_with(&["--config", file.to_str().unwrap()]);
         let (mut first, mut second, mut third) = (Caller::new(), Caller::new(), Caller::new());
         third.hears(b"too many sessions from this address");
         third.hears_the_end();
@@ -477,7 +353,7 @@ fn one_who_says_nothing_is_sent_away_and_one_source_has_only_its_share() {
 #[ignore = "needs root or a user namespace"]
 fn a_denied_prefix_is_told_so_and_logged() {
     in_new_network(|| {
-        let server = Server::start(&[&["--deny", "10.0.0.0/24"], SHELL].concat());
+        let server = Served::start(&[&["--deny", "10.0.0.0/24"], SHELL].concat());
         let mut caller = Caller::new();
         caller.hears(b"this address is not served");
         server.says("is refused: this address is not served");
@@ -489,7 +365,7 @@ fn a_denied_prefix_is_told_so_and_logged() {
 // attack row 58
 fn a_flood_of_are_you_there_is_answered_a_few_times_and_the_session_lives() {
     in_new_network(|| {
-        let _server = Server::start(SHELL);
+        let _server = Served::start(SHELL);
         let mut caller = Caller::new();
         caller.says(b"\r\n");
         caller.hears(b"ready:");
@@ -507,7 +383,7 @@ fn a_flood_of_are_you_there_is_answered_a_few_times_and_the_session_lives() {
 #[ignore = "needs root or a user namespace"]
 fn an_interrupt_in_the_telnet_way_stops_a_program_and_throws_its_output_away() {
     in_new_network(|| {
-        let _server = Server::start(SHELL);
+        let _server = Served::start(SHELL);
         let mut caller = Caller::new();
         caller.says(b"\r\n");
         caller.hears(b"ready:");
@@ -526,7 +402,7 @@ fn an_interrupt_in_the_telnet_way_stops_a_program_and_throws_its_output_away() {
 #[ignore = "needs root or a user namespace"]
 fn a_server_that_is_told_to_end_hangs_up_on_all_that_runs() {
     in_new_network(|| {
-        let mut server = Server::start(SHELL);
+        let mut server = Served::start(SHELL);
         let mut caller = Caller::new();
         caller.says(b"echo pid-$$-\r\n");
         caller.hears(b"ready:");

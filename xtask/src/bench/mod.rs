@@ -8,6 +8,7 @@
 mod conditions;
 mod driver;
 mod echo;
+mod files;
 mod goodput;
 mod login;
 mod meter;
@@ -44,6 +45,7 @@ usage: ./x bench NAME [--rounds N] [--keys N] [--two-cores] [--json]
   terminal our terminal on a stream of bytes, beside alacritty's
   login    whole logins, both ends: Telnet of others and ours, ssh, mosh, and bytes alone
   sessions many sessions at once at our login server, on one processor
+  files    files by TFTP, both ends, of ours and of others
 
   --rounds N     rounds, of which medians are taken (default 7, at least 1)
   --keys N       keys in each round (default 200, from 10 to 3000)
@@ -93,6 +95,7 @@ pub(crate) fn run(root: &Path, arguments: &[&str]) -> Result<()> {
         "predict" => |conditions, options| predict::run(conditions, options.amount),
         "terminal" => |conditions, options| terminal::run(conditions, options.amount),
         "login" => |conditions, options| login::run(conditions, options.amount, &options.paths),
+        "files" => |conditions, options| files::run(conditions, options.amount.rounds),
         "sessions" => |conditions, options| sessions::run(conditions, options.crowd),
         _ => bail!("there is no benchmark '{}'\n{USAGE}", name.escape_debug()),
     };

@@ -1,6 +1,7 @@
 //! `bench predict`: a key and a screenful at a server 100 ms away, with and without prediction.
 //!
-//! The peer is the Telnet user program of inetutils, which shows a key when its echo comes. A relay
+//! The last client is at `plumb serve`, which acknowledges echoes; the others are at inetutils
+//! telnetd. The peer is the Telnet user program of inetutils, which shows a key when its echo comes. A relay
 //! between client and server keeps everything for 50 ms each way. The time of a key ends when its
 //! character is read at the screen's end of the client's terminal, by whomever it was put there;
 //! whether that was right, the client's own status says at the end of a round.
@@ -9,8 +10,9 @@ mod relay;
 
 use super::conditions::{Cast, Conditions};
 use super::driver::{Session, screen_text};
+use super::login::start_server;
 use super::rounds::{Round, Rounds, micros, millis};
-use super::telnetd::{Kind, Listener, program, set_environment};
+use super::telnetd::{Kind, Listener, on_the_far_processor, program, set_environment, shell};
 use super::typing::{Amount, plumb};
 use super::{Report, Section, Verdict};
 use anyhow::{Context, Result};
@@ -44,12 +46,15 @@ const SCREENFULS_MAX: usize = 2;
 enum Client {
     Inetutils,
     Plumb(&'static str),
+    /// Plumb at our own server, which acknowledges echoes.
+    PlumbServed,
 }
 
-const CLIENTS: [(&str, Client); 3] = [
+const CLIENTS: [(&str, Client); 4] = [
     ("inetutils telnet", Client::Inetutils),
     ("plumb login --predict never", Client::Plumb("never")),
     ("plumb login --predict auto", Client::Plumb("auto")),
+    ("plumb login --predict auto > plumb serve", Client::PlumbServed),
 ];
 const PREDICTED: usize = 2;
 
@@ -67,19 +72,30 @@ struct Measured {
 pub(super) fn run(conditions: &Conditions, amount: Amount) -> Result<Report> {
     let listener = Listener::open(Kind::Inetutils, conditions.pinning())?;
     let relay = Relay::open(listener.port()?, DELAY)?;
+    let mut serve = Command::new(plumb()?);
+    serve.args(["serve", "--json", "--listen", "127.0.0.1:0", "--exec"]).arg(shell()).arg("-i");
+    set_environment(&mut serve);
+    let started = on_the_far_processor(conditions.pinning(), || start_server(serve));
+    let (_server, port) = started?;
+    let to_plumb = Relay::open(port, DELAY)?;
+    let place = |client: Client| match client {
+        Client::PlumbServed => (to_plumb.port, None),
+        _ => (relay.port, Some(&listener)),
+    };
     let mut measured = CLIENTS.map(|_| Measured::default());
     let keys = amount.keys.min(LINE_KEYS);
     for number in 1..=amount.rounds {
         for ((_, client), measured) in CLIENTS.iter().zip(&mut measured) {
             conditions.run_in_real_time()?;
-            let mut session = Session::open(client.command(relay.port)?, Some(&listener))?;
+            let (port, called) = place(*client);
+            let mut session = Session::open(client.command(port)?, called)?;
             measured.type_keys(&mut session, keys)?;
-            if let Client::Plumb(_) = client {
+            if *client != Client::Inetutils {
                 measured.take_status(&mut session)?;
             }
             drop(session);
             conditions.run_as_ordinary()?;
-            let mut session = Session::open(client.command(relay.port)?, Some(&listener))?;
+            let mut session = Session::open(client.command(port)?, called)?;
             measured.show(&mut session, amount.screenfuls.min(SCREENFULS_MAX))?;
         }
         // Only who watches wants to know; a closed stderr is no reason to stop.
@@ -119,7 +135,8 @@ impl Client {
                 command.args(["127.0.0.1", &port]);
                 command
             }
-            Self::Plumb(predict) => {
+            Self::Plumb(_) | Self::PlumbServed => {
+                let predict = if let Self::Plumb(predict) = self { predict } else { "auto" };
                 let mut command = Command::new(plumb()?);
                 command.args(["login", "127.0.0.1", &port, "--predict", predict]);
                 command
@@ -207,7 +224,7 @@ fn section(paths: &[(Rounds, Measured)], rounds: usize, keys: usize) -> Section 
     }
     let data: Vec<Value> = paths.iter().map(|(path, measured)| data(path, measured)).collect();
     let heading = format!(
-        "server: inetutils telnetd behind 100 ms; {rounds} rounds of {keys} keys, medians of the \
+        "server: inetutils telnetd, or plumb serve, behind 100 ms; {rounds} rounds of {keys} keys, medians of the \
          rounds"
     );
     Section { heading, table, data: json!({ "paths": data }) }

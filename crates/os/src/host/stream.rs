@@ -79,6 +79,75 @@ impl Stream {
         self.status().map(|status| status.remote)
     }
 
+    /// Returns how many bytes must be read until the urgent data is behind the reader, if the peer has
+    /// said that urgent data is ahead (RFC 9293 §3.8.5). A read does not stop there: who must know
+    /// where it ends reads no more than that.
+    ///
+    /// # Errors
+    ///
+    /// If the host has failed.
+    pub fn urgent_ahead(&self) -> io::Result<Option<usize>> {
+        self.host.act(|state| {
+            state.check()?;
+            let ahead = state.layers(|layers, _| layers.tcp.urgent_ahead(self.id));
+            ahead.map_err(|_| io::ErrorKind::NotConnected.into())
+        })
+    }
+
+    /// Waits until there is something to read, the end, or notice of urgent data that begins to be
+    /// ahead; with `knows_urgent` that notice is no news.
+    ///
+    /// # Errors
+    ///
+    /// How the connection has failed, or the host.
+    pub fn poll_readable(&self, context: &Context<'_>, knows_urgent: bool) -> Poll<io::Result<()>> {
+        self.host.act(|state| {
+            let has_news = state.layers(|layers, _| {
+                layers.tcp.received(self.id).is_ok_and(|data| !data.is_empty())
+                    || !knows_urgent
+                        && layers.tcp.urgent_ahead(self.id).is_ok_and(|ahead| ahead.is_some())
+            });
+            if has_news {
+                return Poll::Ready(Ok(()));
+            }
+            self.poll_end(state, context)
+        })
+    }
+
+    /// Sends `data` as urgent, with all that is queued before it: the urgent pointer points behind
+    /// its last byte (RFC 6093). Returns how many bytes were taken, or waits until there is room.
+    ///
+    /// # Errors
+    ///
+    /// As for a write.
+    pub fn poll_write_urgent(
+        &self,
+        context: &mut Context<'_>,
+        data: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        self.write(context, &[IoSlice::new(data)], true)
+    }
+
+    /// Waits for the end, or for something to read.
+    fn poll_end(&self, state: &mut State, context: &Context<'_>) -> Poll<io::Result<()>> {
+        state.check()?;
+        let status = self.status_in(state)?;
+        match status.state {
+            TcpState::Closed => Poll::Ready(match status.ending {
+                None | Some(Ending::Closed) => Ok(()),
+                ending => Err(failure(ending)),
+            }),
+            // The peer has closed: nothing follows.
+            TcpState::CloseWait | TcpState::LastAck | TcpState::Closing | TcpState::TimeWait => {
+                Poll::Ready(Ok(()))
+            }
+            _ => {
+                self.waiting(state).reading = Some(context.waker().clone());
+                Poll::Pending
+            }
+        }
+    }
+
     fn status_in(&self, state: &mut State) -> io::Result<Status> {
         let status = state.layers(|layers, _| layers.tcp.status(self.id));
         status.map_err(|_| io::ErrorKind::NotConnected.into())
@@ -98,7 +167,12 @@ impl Stream {
         })
     }
 
-    fn write(&self, context: &mut Context<'_>, data: &[IoSlice<'_>]) -> Poll<io::Result<usize>> {
+    fn write(
+        &self,
+        context: &mut Context<'_>,
+        data: &[IoSlice<'_>],
+        is_urgent: bool,
+    ) -> Poll<io::Result<usize>> {
         let budget = ready!(coop::poll_proceed(context));
         self.host.act(|state| {
             state.check()?;
@@ -111,7 +185,11 @@ impl Stream {
             }
             let mut taken = 0;
             for part in data {
-                let sent = state.layers(|layers, _| layers.tcp.send(self.id, part)).unwrap_or(0);
+                let sent = state.layers(|layers, _| match is_urgent {
+                    true => layers.tcp.send_urgent(self.id, part),
+                    false => layers.tcp.send(self.id, part),
+                });
+                let sent = sent.unwrap_or(0);
                 taken += sent;
                 if sent < part.len() {
                     break;
@@ -142,23 +220,7 @@ impl AsyncRead for Stream {
                 budget.made_progress();
                 return Poll::Ready(Ok(()));
             }
-            state.check()?;
-            let status = self.status_in(state)?;
-            match status.state {
-                TcpState::Closed => Poll::Ready(match status.ending {
-                    None | Some(Ending::Closed) => Ok(()),
-                    ending => Err(failure(ending)),
-                }),
-                // The peer has closed: nothing follows.
-                TcpState::CloseWait
-                | TcpState::LastAck
-                | TcpState::Closing
-                | TcpState::TimeWait => Poll::Ready(Ok(())),
-                _ => {
-                    self.waiting(state).reading = Some(context.waker().clone());
-                    Poll::Pending
-                }
-            }
+            self.poll_end(state, context)
         })
     }
 }
@@ -169,7 +231,7 @@ impl AsyncWrite for Stream {
         context: &mut Context<'_>,
         data: &[u8],
     ) -> Poll<io::Result<usize>> {
-        self.write(context, &[IoSlice::new(data)])
+        self.write(context, &[IoSlice::new(data)], false)
     }
 
     fn poll_write_vectored(
@@ -177,7 +239,7 @@ impl AsyncWrite for Stream {
         context: &mut Context<'_>,
         data: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        self.write(context, data)
+        self.write(context, data, false)
     }
 
     fn is_write_vectored(&self) -> bool {

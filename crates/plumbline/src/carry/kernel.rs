@@ -2,7 +2,7 @@
 //! then carried by `poll`.
 
 use super::race::{Finish, Race};
-use super::{Bench, Call, CarrierStatus, Outcome, Session};
+use super::{Bench, Call, CarrierStatus, Outcome, Session, may_hold_back};
 use anyhow::{Context, Result};
 use os::readiness::{PollFd, PollFlags, Watched, wait};
 use os::socket::{self, TcpInfo};
@@ -19,9 +19,6 @@ const READ_LEN: usize = 64 * 1024;
 
 /// What `poll` says of a descriptor that a read has something to tell about, be it the end.
 const INCOMING: PollFlags = PollFlags::IN.union(PollFlags::HUP).union(PollFlags::ERR);
-
-/// Bytes from the far side that are surely the echo of one key: a character, or a rubout.
-const ECHO_LEN: usize = 4;
 
 /// An input of the session.
 struct Input {
@@ -265,13 +262,13 @@ impl<S: Session> Kernel<'_, S> {
         }
         let data = self.buffer.get(..count).unwrap_or_default();
         self.session.receive(data, &mut self.bench.cx());
-        let may_hold_back = may_hold_back(data);
+        let is_awaited = may_hold_back(data);
         if was_at_mark {
             self.is_urgent_ahead = false;
             self.session.urgent(false);
         }
         self.session.flush(&mut self.bench.cx())?;
-        if may_hold_back && self.session.output().is_empty() {
+        if is_awaited && self.session.output().is_empty() {
             let left = self.bench.meter.enter(Account::Interrupt);
             // It saves time; nothing is wrong without it.
             _ = socket::acknowledge_now(&self.stream);
@@ -288,13 +285,6 @@ impl<S: Session> Kernel<'_, S> {
             _ => CarrierStatus::None,
         }
     }
-}
-
-/// Returns whether the far side may hold back more until `data` is acknowledged (Nagle's
-/// algorithm, RFC 9293 §3.7.4): after the echo of one key nothing waits, after all else a screen
-/// may, and our delayed acknowledgment would keep it from the eye for 40 ms.
-fn may_hold_back(data: &[u8]) -> bool {
-    data.len() > ECHO_LEN || data.contains(&b'\n')
 }
 
 fn inputs_of<S: Session>(session: &S) -> Result<Vec<Input>> {
@@ -336,17 +326,4 @@ async fn any_readable<S: Session>(inputs: &mut [Input], session: &S) -> io::Resu
         Poll::Pending
     })
     .await
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_echo_of_a_key_holds_nothing_back_and_a_new_line_may() {
-        assert!(!may_hold_back(b"a"));
-        assert!(!may_hold_back(b"\x08\x1b[K"));
-        assert!(may_hold_back(b"\r\n"));
-        assert!(may_hold_back(b"total 64"));
-    }
 }

@@ -202,3 +202,13 @@ pub(crate) fn run_on_tun<S: Session>(
 ) -> Result<Call<S>> {
     station::run_on_tun(session, tun, addresses, timeout, bench)
 }
+
+/// Bytes from the far side that are surely the echo of one key: a character, or a rubout.
+const ECHO_LEN: usize = 4;
+
+/// Returns whether the far side may hold back more until `data` is acknowledged (Nagle's
+/// algorithm, RFC 9293 §3.7.4): after the echo of one key nothing waits, after all else a screen
+/// may, and a delayed acknowledgment would keep it from the eye for 40 ms.
+fn may_hold_back(data: &[u8]) -> bool {
+    data.len() > ECHO_LEN || data.contains(&b'\n')
+}

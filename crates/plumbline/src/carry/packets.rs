@@ -7,13 +7,33 @@ use protocols::Cx;
 use protocols::meter::{Account, Counter};
 use protocols::station::{Frame, Station};
 
-/// Reads the next packet into a packet of the station, and returns whether there was one.
+/// The length of a packet that hardly ever has another one behind it, in bytes: an echo, a prompt.
+const SHORT_LEN: usize = 512;
+
+/// What a device had for us.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Read {
+    /// No packet, or there is no room for one.
+    Nothing,
+    /// A packet of so many bytes.
+    Packet(usize),
+}
+
+impl Read {
+    /// Returns whether another packet is likely enough to ask for it: to ask in vain costs as much
+    /// as to read one, and `poll` says it anyway.
+    pub(super) fn may_have_more(self) -> bool {
+        matches!(self, Self::Packet(length) if length > SHORT_LEN)
+    }
+}
+
+/// Reads the next packet into a packet of the station.
 pub(super) fn read_packet(
     device: &os::device::Device,
     station: &mut Station,
     cx: &mut Cx<'_>,
-) -> Result<bool> {
-    let Some(mut packet) = station.lend(cx) else { return Ok(false) };
+) -> Result<Read> {
+    let Some(mut packet) = station.lend(cx) else { return Ok(Read::Nothing) };
     let left = cx.meter.enter(Account::Interrupt);
     let read = device.receive_now(packet.spare_mut());
     cx.meter.enter(left);
@@ -23,11 +43,11 @@ pub(super) fn read_packet(
             packet.pull(start);
             os::driver::describe(&mut packet, &header, start);
             station.receive_packet(packet, cx);
-            Ok(true)
+            Ok(Read::Packet(length))
         }
         Ok(None) => {
             station.take_back(packet);
-            Ok(false)
+            Ok(Read::Nothing)
         }
         Err(error) => {
             station.take_back(packet);
@@ -35,7 +55,7 @@ pub(super) fn read_packet(
                 return Err(error).context("the device cannot be read any more");
             }
             cx.meter.count(Counter::LinkHeadersUnknown);
-            Ok(true)
+            Ok(Read::Packet(0))
         }
     }
 }

@@ -5,7 +5,9 @@
 
 use super::outcome::Failures;
 use super::via::Own;
-use super::{Bench, Call, CarrierStatus, Outcome, SerialLink, Session, Via, packets};
+use super::{
+    Bench, Call, CarrierStatus, Outcome, SerialLink, Session, Via, may_hold_back, packets,
+};
 use anyhow::{Context, Result, bail};
 use os::clock::Monotonic;
 use os::interface::{Interface, peer6};
@@ -20,7 +22,7 @@ use protocols::station::{
     Application, Carried, Layers, Opening, Scheduler, Settings, Station, Step, ethernet,
 };
 use protocols::time::Instant;
-use protocols::transport::tcp::{Ending, Profile};
+use protocols::transport::tcp::{Acknowledgment, Ending, Profile};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
@@ -43,6 +45,8 @@ const ATTEMPT: Duration = Duration::from_secs(2);
 /// The kernel looks at its links once a second at the least.
 const RUNNING_WITHIN: Duration = Duration::from_millis(1_500);
 const LOOK_AGAIN_AFTER: Duration = Duration::from_millis(1);
+/// How long the echo of a key waits for the next key to be acknowledged with.
+const ACKNOWLEDGED_WITHIN: Duration = Duration::from_millis(40);
 /// A screen of 200 by 60 in colour: the window of an interactive session.
 const SCREENFUL: usize = 32 * 1024;
 
@@ -138,10 +142,10 @@ fn carry<S: Session>(
     let remote = *addresses.first().context("there is no address to connect to")?;
     let local = station.layers.internet.source_for(remote.ip());
     let driver = Driver {
-        device,
         station,
         scheduler: Scheduler::default(),
-        carried: Carried::new(session, Opening::Active { local, remote }, profile()),
+        carried: carried(session, &device, Opening::Active { local, remote }),
+        device,
         bench,
         buffer: vec![0; 65_536],
         unwritten: Vec::new(),
@@ -149,8 +153,18 @@ fn carry<S: Session>(
     driver.call(addresses, timeout)
 }
 
-fn profile() -> Profile {
-    Profile::interactive(SCREENFUL)
+/// Ties a session to the connection that `opening` says.
+///
+/// Where a packet has a price of its own, as on a device of packets, the echo of a key is
+/// acknowledged with the next key if that comes soon (RFC 9293 §3.8.6.3, SHLD-18).
+fn carried<S: Session>(session: S, device: &Device, opening: Opening) -> Carried<S> {
+    let interactive = Profile::interactive(SCREENFUL);
+    let acknowledgment = match device {
+        Device::Packets(_) => Acknowledgment::Delayed(ACKNOWLEDGED_WITHIN),
+        Device::Serial(_) => interactive.acknowledgment,
+    };
+    let profile = Profile { acknowledgment, ..interactive };
+    Carried::new(session, opening, profile).acknowledging(may_hold_back)
 }
 
 /// Opens what is below a station.
@@ -322,7 +336,7 @@ impl<S: Session> Driver<'_, S> {
     fn calling(self, remote: SocketAddr) -> Self {
         let local = self.station.layers.internet.source_for(remote.ip());
         let opening = Opening::Active { local, remote };
-        Self { carried: Carried::new(self.carried.stream, opening, profile()), ..self }
+        Self { carried: carried(self.carried.stream, &self.device, opening), ..self }
     }
 
     /// Carries the session over a connection to `remote`. Unless it is open by then, it is given
@@ -581,7 +595,7 @@ impl<S: Session> Driver<'_, S> {
             let serial = match &self.device {
                 Device::Packets(device) => {
                     let cx = &mut self.bench.cx();
-                    if !packets::read_packet(device, &mut self.station, cx)? {
+                    if !packets::read_packet(device, &mut self.station, cx)?.may_have_more() {
                         break;
                     }
                     continue;

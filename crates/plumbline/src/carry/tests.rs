@@ -366,3 +366,11 @@ fn what_is_sent_over_our_own_tcp_on_a_tun_comes_back() {
         assert_eq!(bench.meter.accounts().iter().sum::<u64>(), bench.meter.total());
     });
 }
+
+#[test]
+fn the_echo_of_a_key_holds_nothing_back_and_a_new_line_may() {
+    assert!(!may_hold_back(b"a"));
+    assert!(!may_hold_back(b"\x08\x1b[K"));
+    assert!(may_hold_back(b"\r\n"));
+    assert!(may_hold_back(b"total 64"));
+}

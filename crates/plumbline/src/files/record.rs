@@ -47,6 +47,8 @@ pub(crate) struct Record {
     pub(crate) wire_bytes: u64,
     /// Blocks that were sent again, or came again.
     pub(crate) repeated_blocks: u64,
+    /// How often this end waited in vain.
+    pub(crate) timeouts: u64,
     /// From the request to the first byte of the file.
     pub(crate) first_byte: Option<Duration>,
     /// From the request to the end.
@@ -93,6 +95,7 @@ impl Record {
             "file_bytes": self.file_bytes,
             "wire_bytes": self.wire_bytes,
             "repeated_blocks": self.repeated_blocks,
+            "timeouts": self.timeouts,
             "ns_first_byte": self.first_byte.map(nanos),
             "ns_total": nanos(self.total),
             "cpu_ns": self.cpu.map(nanos),

@@ -98,7 +98,7 @@ impl Destination {
 }
 
 /// Reads `baud=9600&bits=8&parity=none&stop=1&flow=none`.
-fn line_settings(text: &str) -> Result<LineSettings> {
+pub(crate) fn line_settings(text: &str) -> Result<LineSettings> {
     let mut line = LineSettings::at(RATE_BPS);
     for setting in text.split('&').filter(|setting| !setting.is_empty()) {
         let (name, value) = setting.split_once('=').unwrap_or((setting, ""));

@@ -3,6 +3,7 @@
 
 use super::page::Page;
 use super::painted::{Emulation, HEATH19_SIZE, Painted};
+use super::predicted::Predict;
 use super::prompt::Attention;
 use super::script::Act;
 use super::session::{Login, Stage};
@@ -39,6 +40,10 @@ pub(super) fn telnet(settings: &Settings, window: (u16, u16), is_secured: bool) 
     let mut allows = UserSettings::OPTIONS.with(OptionCode::COMPRESS2);
     if settings.tls != TlsUse::Never && !is_secured {
         allows = allows.with(OptionCode::START_TLS);
+    }
+    // Where nothing is predicted, an acknowledgment of each key is work for nothing.
+    if !settings.is_interactive || settings.predict == Predict::Never {
+        allows = allows.without(OptionCode::ECHO_ACKNOWLEDGMENT);
     }
     if let Protocol::ComPort(_) = settings.protocol {
         allows = allows.with(OptionCode::COM_PORT);
@@ -140,6 +145,7 @@ impl Login {
                     self.interrupt_prediction();
                 }
                 Event::TimingMark { .. } => self.mark_answered(cx),
+                Event::EchoAcknowledged(position) => self.echo_acknowledged(position, cx),
                 Event::Refused { side: Side::Us, option } => self.on_refused(option),
                 Event::ComPort(event) => self.on_com_port(*event),
                 Event::CompressionStarted => {
@@ -194,8 +200,14 @@ impl Login {
     }
 
     fn on_com_port(&mut self, event: ComPortEvent) {
-        if let ComPortEvent::Refused { asked, holds } = event {
+        if let ComPortEvent::Refused { asked, holds } = &event {
             self.tell_aside(&format!("The line is not as asked: {asked:?} is {holds:?}."));
+        }
+        // Some servers have no other place to say something in.
+        if let ComPortEvent::Answer(ComPortCommand::Signature(said))
+        | ComPortEvent::Notice(ComPortCommand::Signature(said)) = event
+        {
+            self.tell_aside(&format!("The server says: {said}"));
         }
     }
 

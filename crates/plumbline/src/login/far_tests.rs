@@ -177,3 +177,39 @@ fn a_login_that_is_made_anew_has_agreed_to_nothing() {
     let login = desk.login.renewed();
     assert!(!login.telnet.is_enabled(Side::Him, OptionCode::ECHO) && !login.is_over());
 }
+
+/// What a MUD says: in clear that it compresses, then compressed, then in clear again.
+fn words_of_a_mud() -> Vec<u8> {
+    let mut words = b"Welcome.\r\n\xff\xfb\x56\xff\xfa\x56\xff\xf0".to_vec();
+    let mut compressor = Compressor::default();
+    compressor.compress(b"A maze of \xff\xfb\x01twisty\xff\xff ", &mut words);
+    compressor.compress(b"little passages,\r\n", &mut words);
+    compressor.finish(&mut words);
+    words.extend_from_slice(b"all \xff\xf9alike.");
+    words
+}
+
+#[test]
+fn a_compressed_session_shows_the_same_wherever_it_is_cut() {
+    let words = words_of_a_mud();
+    for cut in 0..=words.len() {
+        let mut desk = Desk::new(Settings { starts_negotiation: true, ..Settings::default() });
+        desk.hears(&words[..cut]);
+        desk.hears(&words[cut..]);
+        let sent = desk.sent();
+        // DO COMPRESS2, DO ECHO: what was said inside was heard.
+        for answer in [b"\xff\xfd\x56", b"\xff\xfd\x01"] {
+            assert!(sent.windows(3).any(|said| said == answer), "cut at {cut}: {sent:?}");
+        }
+        let shown = desk.shown();
+        let expected = "Welcome.\r\nA maze of twisty\u{fffd} little passages,\r\nall alike.";
+        assert_eq!(shown, expected, "cut at {cut}");
+    }
+}
+
+#[test]
+fn a_compressed_session_shows_the_same_byte_by_byte() {
+    let mut desk = Desk::new(Settings { starts_negotiation: true, ..Settings::default() });
+    words_of_a_mud().chunks(1).for_each(|byte| desk.hears(byte));
+    assert!(desk.shown().ends_with("little passages,\r\nall alike."));
+}

@@ -24,6 +24,7 @@ mod typing;
 
 pub(crate) use arguments::{ABOUT, Arguments};
 pub(crate) use call::run;
+pub(crate) use destination::line_settings;
 
 /// Says a sentence on stderr.
 fn say(sentence: &str) {

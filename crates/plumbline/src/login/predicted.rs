@@ -11,6 +11,8 @@ use protocols::time::{Duration, Instant};
 /// will not be needed, costs a tenth of a key's time.
 const NEAR: Duration = Duration::from_millis(10);
 const ECHOES_OF_A_NEAR_ONE: u64 = 16;
+/// The most moments of typing that are remembered; of more the first are forgotten.
+const SENT_MAX: usize = 128;
 
 /// Whether keys are shown before the far side has echoed them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
@@ -46,8 +48,9 @@ impl Login {
     }
 
     /// Sets whether the echo is predicted.
-    pub(super) fn set_prediction(&mut self, predict: Predict) {
+    pub(super) fn set_prediction(&mut self, predict: Predict, cx: &mut Cx<'_>) {
         self.settings.predict = predict;
+        self.want_acknowledgments(predict != Predict::Never && self.predictor.is_some(), cx);
         if let Some(predictor) = &mut self.predictor {
             predictor.set_mode(predict.into());
         }
@@ -61,12 +64,55 @@ impl Login {
             && predictor.statistics().confirmed >= ECHOES_OF_A_NEAR_ONE;
         if is_near && self.settings.predict == Predict::Auto {
             predictor.set_mode(Mode::Never);
+            self.want_acknowledgments(false, cx);
+        }
+    }
+
+    /// Asks a far side which can, to acknowledge echoes from now on, or not to.
+    fn want_acknowledgments(&mut self, wants: bool, cx: &mut Cx<'_>) {
+        // One that cannot is as it is asked to be, or says so.
+        _ = self.telnet.ask(Side::Him, OptionCode::ECHO_ACKNOWLEDGMENT, wants, cx);
+        self.sent.clear();
+    }
+
+    fn has_acknowledgments(&self) -> bool {
+        self.telnet.is_enabled(Side::Him, OptionCode::ECHO_ACKNOWLEDGMENT)
+    }
+
+    /// Takes note of what has gone out by now, for when its echo is acknowledged.
+    pub(super) fn note_sent(&mut self, cx: &Cx<'_>) {
+        if self.predictor.is_some() && self.has_acknowledgments() {
+            if self.sent.len() >= SENT_MAX {
+                self.sent.pop_front();
+            }
+            self.sent.push_back((self.telnet.sent_position(), cx.now));
+        }
+    }
+
+    /// Takes the far side's word that the echo of so many bytes stands before this.
+    pub(super) fn echo_acknowledged(&mut self, position: u64, cx: &mut Cx<'_>) {
+        let mut typed_until = None;
+        while let Some(&(sent, at)) = self.sent.front()
+            && sent <= position
+        {
+            typed_until = Some(at);
+            self.sent.pop_front();
+        }
+        if let Some(typed_until) = typed_until {
+            // What it says is true of a screen that has all that came before.
+            self.pass_prediction(cx);
+            if let Some(predictor) = &mut self.predictor {
+                predictor.echo_acknowledged(typed_until, cx);
+            }
         }
     }
 
     /// Asks, behind the keys, to be told when they were read (RFC 860), where that says something
     /// of their echo.
     pub(super) fn ask_mark(&mut self, cx: &mut Cx<'_>) {
+        if self.has_acknowledgments() {
+            return;
+        }
         let Some(predictor) = self.predictor.as_mut().filter(|it| it.wants_mark()) else { return };
         // What waits for room would follow the mark.
         if self.telnet.is_enabled(Side::Him, OptionCode::ECHO)

@@ -158,7 +158,7 @@ impl Login {
             Setting::Escape(escape) => self.settings.escape = escape,
             Setting::LineEnd(line_end) => self.settings.line_end = line_end,
             Setting::Echo(echo) => self.settings.echo = echo,
-            Setting::Predict(predict) => self.set_prediction(predict),
+            Setting::Predict(predict) => self.set_prediction(predict, cx),
             Setting::Mode(mode) => {
                 self.settings.mode = mode;
                 if !self.is_by_line() {

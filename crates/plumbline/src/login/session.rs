@@ -29,6 +29,7 @@ use protocols::application::telnet::{Decompressor, EndOfLine, OptionCode, Side, 
 use protocols::meter::Account;
 use protocols::terminal::prediction::Predictor;
 use protocols::time::Instant;
+use std::collections::VecDeque;
 use std::io::ErrorKind;
 use std::net::SocketAddr;
 use std::os::fd::BorrowedFd;
@@ -127,6 +128,8 @@ pub(super) struct Login {
     pub(super) status_line: Option<StatusLine>,
     /// What is shown before the far side has echoed it, if that is wanted.
     pub(super) predictor: Option<Predictor>,
+    /// How much had gone out when, while echoes are acknowledged.
+    pub(super) sent: VecDeque<(u64, Instant)>,
     /// A serial line is to have a BREAK.
     pub(super) wants_break: bool,
     /// When the BREAK of a console server is to end.
@@ -175,6 +178,7 @@ impl Login {
             is_unpainted: false,
             status_line: None,
             predictor: None,
+            sent: VecDeque::new(),
             wants_break: false,
             break_until: None,
         }

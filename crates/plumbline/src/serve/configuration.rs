@@ -2,6 +2,8 @@
 
 use super::admission::Rules;
 use super::certificate::Files;
+use super::console::{ConsoleFile, Settings as Console};
+use super::entrance::StartTls;
 use anyhow::{Context, Result, bail};
 use ipnet::IpNet;
 use serde::Deserialize;
@@ -22,6 +24,8 @@ pub(super) struct File {
     pub(super) login: Option<Login>,
     pub(super) tftp: Option<super::tftp::Table>,
     pub(super) tls: Option<Tls>,
+    #[serde(default, rename = "console")]
+    pub(super) consoles: Vec<ConsoleFile>,
 }
 
 /// The login server.
@@ -30,6 +34,7 @@ pub(super) struct File {
 pub(super) struct Login {
     pub(super) listen: Option<Vec<SocketAddr>>,
     pub(super) listen_tls: Option<Vec<SocketAddr>>,
+    pub(super) tls: Option<StartTls>,
     pub(super) exec: Option<Vec<String>>,
     pub(super) users: Option<PathBuf>,
     pub(super) allow: Vec<IpNet>,
@@ -71,6 +76,9 @@ pub(super) struct Configuration {
     pub(super) listen: Vec<SocketAddr>,
     /// In TLS.
     pub(super) listen_tls: Vec<SocketAddr>,
+    /// What of TLS those hear who come in cleartext; where it is not said, it depends on the place.
+    pub(super) start_tls: Option<StartTls>,
+    pub(super) consoles: Vec<Console>,
     pub(super) exec: Option<Vec<String>>,
     pub(super) users: Option<PathBuf>,
     pub(super) rules: Rules,
@@ -90,8 +98,9 @@ impl Configuration {
     ///
     /// If two things exclude each other, or a number is out of range.
     pub(super) fn complete(file: File, is_root: bool) -> Result<Self> {
-        let File { login, tls, .. } = file;
+        let File { login, tls, consoles, tftp: _ } = file;
         let login = login.unwrap_or_default();
+        let consoles = consoles.into_iter().map(Console::complete).collect::<Result<Vec<_>>>()?;
         if login.exec.is_some() && login.users.is_some() {
             bail!("a login server has either users or one program for everybody, not both");
         }
@@ -99,12 +108,16 @@ impl Configuration {
             bail!("exec names no program");
         }
         let is_said = login.listen.is_some() || login.listen_tls.is_some();
+        let is_login = is_said || login.exec.is_some() || login.users.is_some();
         let (listen, listen_tls) = if is_said {
             (login.listen.unwrap_or_default(), login.listen_tls.unwrap_or_default())
-        } else {
+        } else if is_login || consoles.is_empty() {
             default_places(is_root)
+        } else {
+            // Consoles alone.
+            (Vec::new(), Vec::new())
         };
-        if listen.is_empty() && listen_tls.is_empty() {
+        if listen.is_empty() && listen_tls.is_empty() && consoles.is_empty() {
             bail!("the login server listens nowhere: give it an address");
         }
         let makes_certificate = tls.is_none();
@@ -115,6 +128,8 @@ impl Configuration {
         Ok(Self {
             listen,
             listen_tls,
+            start_tls: login.tls,
+            consoles,
             exec: login.exec,
             users: login.users,
             rules: Rules {
@@ -130,6 +145,11 @@ impl Configuration {
             certificate,
             makes_certificate,
         })
+    }
+
+    /// Returns whether anybody can log in, and not only look at consoles.
+    pub(super) fn serves_logins(&self) -> bool {
+        !self.listen.is_empty() || !self.listen_tls.is_empty()
     }
 
     /// Returns what is said to everybody who comes.
@@ -202,6 +222,22 @@ mod tests {
         assert!(complete("[login]\nexec = [\"a\"]\nusers = \"b\"\n").is_err());
         assert!(complete("[login]\nlisten = []\n").is_err());
         assert!(complete("[login]\nlisten = [\"nowhere\"]\n").is_err());
+    }
+
+    #[test]
+    fn consoles_alone_are_no_login_server() {
+        let consoles = "[[console]]\ndevice = \"/dev/ttyS0\"\n";
+        assert!(!complete(consoles).unwrap().serves_logins());
+        let both = format!("[login]\nexec = [\"menu\"]\n{consoles}");
+        let both = complete(&both).unwrap();
+        assert!(both.serves_logins() && both.consoles.len() == 1);
+    }
+
+    #[test]
+    fn tls_is_off_offered_or_required() {
+        let configuration = complete("[login]\ntls = \"required\"").unwrap();
+        assert_eq!(configuration.start_tls, Some(StartTls::Required));
+        assert!(complete("[login]\ntls = \"perhaps\"").is_err());
     }
 
     #[test]

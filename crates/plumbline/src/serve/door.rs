@@ -2,20 +2,15 @@
 //! cleartext or in TLS.
 
 use super::Shop;
+use super::entrance::{Arrival, Entrance, receive};
 use super::log::Event;
-use super::session::Session;
-use super::wire::{self, Buffered, Socket, Wire};
-use anyhow::{Context, Result};
+use anyhow::Result;
 use std::io;
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::time::Duration;
-use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::{TcpListener, TcpSocket, TcpStream};
-use tokio_rustls::TlsAcceptor;
+use tokio::net::{TcpListener, TcpSocket};
 
-/// How long the exchange of keys may take.
-const HANDSHAKE: Duration = Duration::from_secs(15);
 /// How many connections the kernel keeps until they are accepted.
 const BACKLOG: u32 = 1024;
 /// How long an accept that fails for want of something waits for it.
@@ -28,12 +23,6 @@ pub(super) enum Door {
     Kernel(TcpListener),
     /// Of our own.
     Own(os::host::Listener),
-}
-
-/// Somebody who has come.
-enum Arrival {
-    Kernel(TcpStream),
-    Own(os::host::Stream),
 }
 
 impl Door {
@@ -82,7 +71,7 @@ impl Door {
     }
 
     /// Takes everybody who comes, for as long as anybody can; returns why nobody can any longer.
-    pub(super) async fn attend(self, acceptor: Option<TlsAcceptor>, shop: Rc<Shop>) -> io::Error {
+    pub(super) async fn attend(self, entrance: Entrance, shop: Rc<Shop>) -> io::Error {
         loop {
             let (arrival, peer) = match (self.accept().await, &self) {
                 (Ok(accepted), _) => accepted,
@@ -98,16 +87,16 @@ impl Door {
             if let Err(refusal) = entered {
                 let why = refusal.to_string();
                 shop.log.say(&Event::Refused { from: peer, why });
-                if let (None, Arrival::Kernel(stream)) = (&acceptor, &arrival) {
+                if let (Some(_), Arrival::Kernel(stream)) = (entrance.start_tls, &arrival) {
                     // One try: who is refused has no claim on our time.
                     _ = stream.try_write(format!("{refusal}\r\n").as_bytes());
                 }
                 continue;
             }
             shop.log.say(&Event::Connected { from: peer });
-            let (acceptor, shop) = (acceptor.clone(), Rc::clone(&shop));
+            let (entrance, shop) = (entrance.clone(), Rc::clone(&shop));
             tokio::task::spawn_local(async move {
-                let received = receive(arrival, peer, acceptor, &shop).await;
+                let received = receive(arrival, peer, &entrance, &shop).await;
                 if let Err(error) = received {
                     shop.log.say(&Event::Refused { from: peer, why: format!("{error:#}") });
                 }
@@ -115,48 +104,4 @@ impl Door {
             });
         }
     }
-}
-
-async fn receive(
-    arrival: Arrival,
-    peer: SocketAddr,
-    acceptor: Option<TlsAcceptor>,
-    shop: &Rc<Shop>,
-) -> Result<()> {
-    match (arrival, acceptor) {
-        (Arrival::Kernel(stream), None) => {
-            serve(Socket::new(stream.into_std()?)?, peer, shop).await
-        }
-        (Arrival::Kernel(stream), Some(acceptor)) => {
-            wire::prepare(&stream)?;
-            serve(Buffered::new(handshake(stream, &acceptor).await?), peer, shop).await
-        }
-        (Arrival::Own(stream), None) => serve(Buffered::new(stream), peer, shop).await,
-        (Arrival::Own(stream), Some(acceptor)) => {
-            serve(Buffered::new(handshake(stream, &acceptor).await?), peer, shop).await
-        }
-    }
-}
-
-async fn handshake<S: AsyncRead + AsyncWrite + Unpin>(
-    stream: S,
-    acceptor: &TlsAcceptor,
-) -> Result<tokio_rustls::server::TlsStream<S>> {
-    let stream = tokio::time::timeout(HANDSHAKE, acceptor.accept(stream)).await;
-    stream.context("the exchange of keys takes too long")?.context("this is no TLS")
-}
-
-/// Runs one session, and says how it ended.
-async fn serve<W: Wire>(wire: W, peer: SocketAddr, shop: &Rc<Shop>) -> Result<()> {
-    let begun = std::time::Instant::now();
-    let mut session = Session::new(wire, peer, Rc::clone(shop));
-    let ending = session.run().await?;
-    shop.log.say(&Event::Ended {
-        from: peer,
-        why: ending.sentence().to_owned(),
-        seconds: begun.elapsed().as_secs(),
-        bytes_in: session.traffic.bytes_in,
-        bytes_out: session.traffic.bytes_out,
-    });
-    Ok(())
 }

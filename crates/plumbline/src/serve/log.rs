@@ -24,6 +24,16 @@ pub(super) enum Event<'a> {
     LoggedIn { from: SocketAddr, name: &'a str },
     /// A session has ended.
     Ended { from: SocketAddr, why: String, seconds: u64, bytes_in: u64, bytes_out: u64 },
+    /// The line of a console is there.
+    LineUp { device: &'a str },
+    /// It is not.
+    LineDown { device: &'a str, why: String },
+    /// What a line says is not kept any longer.
+    NoRecord { why: String },
+    /// START_TLS is not offered.
+    NoStartTls { why: String },
+    /// Somebody writes at a console now.
+    Writes { from: SocketAddr, device: String },
     /// The server ends.
     Closing { sessions: usize },
 }
@@ -45,6 +55,11 @@ impl std::fmt::Display for Event<'_> {
                 f,
                 "{from} has left after {seconds} s: {why}; {bytes_in} bytes in, {bytes_out} out"
             ),
+            Self::LineUp { device } => write!(f, "the line {device} is there"),
+            Self::LineDown { device, why } => write!(f, "the line {device} is not there: {why}"),
+            Self::NoRecord { why } => write!(f, "what the line says is not kept: {why}"),
+            Self::NoStartTls { why } => write!(f, "START_TLS is not offered: {why}"),
+            Self::Writes { from, device } => write!(f, "{from} writes at {device}"),
             Self::Closing { sessions: 0 } => f.write_str("closing"),
             Self::Closing { sessions } => write!(f, "closing, with {sessions} sessions"),
         }

@@ -8,9 +8,12 @@
 mod admission;
 mod certificate;
 mod configuration;
+mod console;
 mod dialogue;
 mod door;
+mod entrance;
 mod log;
+mod own;
 mod program;
 mod reaper;
 mod session;
@@ -23,17 +26,21 @@ use crate::exit::{self, Failure};
 use admission::Admission;
 use anyhow::{Context, Result, bail};
 use configuration::{Configuration, File};
+use console::{Console, ConsoleFile};
 use door::Door;
+use entrance::{Entrance, StartTls};
 use ipnet::IpNet;
 use log::{Event, Log};
 use os::host::Host;
 use std::cell::{RefCell, RefMut};
+use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::Arc;
 use tokio::sync::Semaphore;
 use tokio::task::{JoinSet, LocalSet};
+use tokio_rustls::TlsAcceptor;
 use users::Users;
 
 /// What is read at a time; one for all sessions, as only one reads at a time.
@@ -58,6 +65,14 @@ pub(crate) struct Arguments {
     /// and --listen-tls, at all its addresses
     #[arg(long, default_value = "kernel")]
     via: Via,
+    /// Offer START_TLS to those who come in cleartext, or require it [default: offered where others
+    /// than this machine can come]
+    #[arg(long, value_name = "HOW")]
+    tls: Option<StartTls>,
+    /// Offer this serial line instead of logins, as /dev/ttyUSB0 or '/dev/ttyUSB0?baud=115200', to
+    /// one who writes and to many who watch
+    #[arg(long, value_name = "DEVICE", conflicts_with_all = ["users", "exec"])]
+    console: Option<String>,
     /// Users of our own, from this file, instead of the system's
     #[arg(long, value_name = "FILE", conflicts_with = "exec")]
     users: Option<PathBuf>,
@@ -101,6 +116,10 @@ them. Nobody proves who he is, so it is at the loopback addresses alone without 
 leads nowhere but beneath the folder; run by root, only what everybody on the machine may read is \
 given. A file that is written appears when it is whole.
 
+A console offers a serial line by RFC 2217 or plain Telnet, at 127.0.0.1 port 2217 unless it is told \
+otherwise: the first who comes writes, others watch. Without RFC 2217 the keys ^E c ? say what else \
+there is: to take over, to see who is there, to see again what the line said last.
+
 What happens is said on stderr, one line an event. The first interrupt ends the server and its \
 sessions.";
 
@@ -111,6 +130,8 @@ Examples:
   plumb serve --listen 127.0.0.1:2323 --exec bash
   plumb serve --listen-tls '[::]:992' --allow 10.0.0.0/8 --users /etc/plumb/users.toml
   plumb serve --via tun:plumb0 --listen-tls '[::]:992'
+  plumb serve --listen '[::]:23' --tls required --users /etc/plumb/users.toml
+  plumb serve --console '/dev/ttyUSB0?baud=115200' --listen 127.0.0.1:2217
   printf secret | plumb serve --hash-password
   plumb serve --tftp --root /srv/tftp --tftp-listen '[::]:69'
 
@@ -127,6 +148,7 @@ A configuration:
   idle-timeout-s = 3600
   sessions-max = 1024
   sessions-per-source-max = 64
+  tls = \"offered\"               # to those in cleartext; or \"required\", or \"off\"
   [tftp]
   root = \"/srv/tftp\"
   rights = \"read-only\"            # or write-once, writable
@@ -134,6 +156,14 @@ A configuration:
   transfers-max = 256
   transfers-per-source-max = 32
   file-max-bytes = 1000000000
+  [[console]]
+  device = \"/dev/ttyUSB0\"
+  baud = 9600
+  listen = [\"127.0.0.1:2217\"]   # and listen-tls, and tls
+  write = [\"10.0.0.0/8\"]         # who may write; everybody, if it is not said
+  rates = [19200, 115200]        # what else who writes may choose
+  free-framing = true            # and data bits, parity, stop bits and flow control
+  log = \"/var/log/console.log\"   # what the line says
   [tls]
   certificate = \"/etc/plumb/certificate.pem\"
   key = \"/etc/plumb/key.pem\"
@@ -149,6 +179,8 @@ refuses what is needed.";
 
 /// What is served.
 enum Service {
+    /// Consoles alone.
+    Nothing,
     /// The system's login program.
     SystemLogin,
     /// Users of our own.
@@ -203,7 +235,8 @@ fn prepare(arguments: &Arguments) -> Result<Prepared> {
     let settings = tftp::Settings::complete(file.tftp.take(), &arguments.tftp, prefixes, is_root)?;
     let log = Log { is_json: arguments.json, is_quiet: arguments.quiet };
     let files = settings.map(|settings| tftp::Server::new(settings, log)).transpose()?;
-    let wants_logins = file.login.is_some() || arguments.wants_logins() || files.is_none();
+    let is_said = file.login.is_some() || !file.consoles.is_empty() || arguments.wants_logins();
+    let wants_logins = is_said || files.is_none();
     let shop = wants_logins.then(|| prepare_logins(arguments, file)).transpose()?;
     Ok(Prepared { shop, files })
 }
@@ -215,6 +248,7 @@ impl Arguments {
             || !self.listen_tls.is_empty()
             || self.users.is_some()
             || self.exec.is_some()
+            || self.console.is_some()
             || self.via != Via::Kernel
     }
 }
@@ -226,7 +260,7 @@ fn complain(error: &anyhow::Error) -> Failure {
 
 fn hash_password() -> Result<()> {
     let mut password = Vec::new();
-    std::io::Read::read_to_end(&mut std::io::stdin(), &mut password)?;
+    io::Read::read_to_end(&mut io::stdin(), &mut password)?;
     let end = password.iter().position(|byte| matches!(byte, b'\r' | b'\n'));
     password.truncate(end.unwrap_or(password.len()));
     if password.is_empty() {
@@ -234,8 +268,8 @@ fn hash_password() -> Result<()> {
     }
     let hash = users::hash(&password);
     password.fill(0);
-    use std::io::Write;
-    writeln!(std::io::stdout(), "{}", hash?).context("the standard output takes no more")
+    use io::Write;
+    writeln!(io::stdout(), "{}", hash?).context("the standard output takes no more")
 }
 
 /// Puts file and flags together for the login server.
@@ -255,6 +289,16 @@ fn prepare_logins(arguments: &Arguments, mut file: File) -> Result<Shop> {
             arguments.via
         );
     }
+    if let Some(device) = &arguments.console {
+        file.consoles.push(ConsoleFile {
+            device: device.clone(),
+            listen: login.listen.take().unwrap_or_default(),
+            listen_tls: login.listen_tls.take().unwrap_or_default(),
+            tls: arguments.tls,
+            ..ConsoleFile::default()
+        });
+    }
+    login.tls = arguments.tls.or(login.tls);
     login.allow.extend(&arguments.allow);
     login.deny.extend(&arguments.deny);
     login.idle_timeout_s = arguments.idle_timeout.or(login.idle_timeout_s);
@@ -273,6 +317,9 @@ fn prepare_logins(arguments: &Arguments, mut file: File) -> Result<Shop> {
 }
 
 fn service(configuration: &Configuration) -> Result<Service> {
+    if !configuration.serves_logins() {
+        return Ok(Service::Nothing);
+    }
     if let Some(words) = &configuration.exec {
         return Ok(Service::Exec(words.clone()));
     }
@@ -336,30 +383,113 @@ async fn listen(shop: Rc<Shop>) -> Result<()> {
     let configuration = &shop.configuration;
     let host = carry::host(&shop.via, configuration.rules.sessions_max)?;
     let mut doors = JoinSet::new();
-    for place in &configuration.listen {
-        let door = open(host.as_ref(), *place)?;
-        let how = match place.ip().is_loopback() && host.is_none() {
-            true => "in cleartext, for this machine alone",
-            false => "in CLEARTEXT, which everybody on the way can read",
+    let mut building = Building { shop: &shop, host: host.as_ref(), acceptor: None };
+    let logins = Places {
+        listen: &configuration.listen,
+        listen_tls: &configuration.listen_tls,
+        start_tls: configuration.start_tls,
+    };
+    building.open(&logins, None, &mut doors)?;
+    for settings in &configuration.consoles {
+        let console = Rc::new(Console::new(settings.clone()));
+        tokio::task::spawn_local(console::tend(Rc::clone(&console), Rc::clone(&shop)));
+        let places = Places {
+            listen: &settings.listen,
+            listen_tls: &settings.listen_tls,
+            start_tls: settings.start_tls,
         };
-        shop.log.say(&Event::Listening { at: door.name()?, how });
-        doors.spawn_local(door.attend(None, Rc::clone(&shop)));
+        building.open(&places, Some(&console), &mut doors)?;
     }
-    if !configuration.listen_tls.is_empty() {
+    let failed = doors.join_next().await.transpose()?;
+    failed.map_or(Ok(()), |error| Err(error).context("nobody can come in any more"))
+}
+
+/// Where one service listens.
+struct Places<'a> {
+    listen: &'a [SocketAddr],
+    listen_tls: &'a [SocketAddr],
+    start_tls: Option<StartTls>,
+}
+
+/// Opens doors, all with one certificate.
+struct Building<'a> {
+    shop: &'a Rc<Shop>,
+    host: Option<&'a Host>,
+    acceptor: Option<TlsAcceptor>,
+}
+
+impl Building<'_> {
+    /// Opens the doors of one service.
+    fn open(
+        &mut self,
+        places: &Places<'_>,
+        console: Option<&Rc<Console>>,
+        doors: &mut JoinSet<io::Error>,
+    ) -> Result<()> {
+        for place in places.listen {
+            let is_near = place.ip().is_loopback() && self.host.is_none();
+            let how = match is_near {
+                true => "in cleartext, for this machine alone",
+                false => "in CLEARTEXT, which everybody on the way can read",
+            };
+            let start_tls = self.start_tls(places.start_tls, is_near)?;
+            let how = if start_tls == StartTls::Required { "with START_TLS alone" } else { how };
+            self.attend(*place, how, Some(start_tls), console, doors)?;
+        }
+        for place in places.listen_tls {
+            self.acceptor()?;
+            self.attend(*place, "in TLS", None, console, doors)?;
+        }
+        Ok(())
+    }
+
+    /// Returns whether START_TLS is offered. Where nobody has said so, it need not be: a machine that
+    /// cannot keep a certificate says so and serves.
+    fn start_tls(&mut self, said: Option<StartTls>, is_near: bool) -> Result<StartTls> {
+        let is_wanted = said.is_none() && !is_near;
+        match said {
+            Some(StartTls::Off) => {}
+            Some(_) => _ = self.acceptor()?,
+            None if is_wanted => {
+                if let Err(error) = self.acceptor() {
+                    self.shop.log.say(&Event::NoStartTls { why: format!("{error:#}") });
+                    return Ok(StartTls::Off);
+                }
+            }
+            None => {}
+        }
+        Ok(said.unwrap_or(if is_wanted { StartTls::Offered } else { StartTls::Off }))
+    }
+
+    /// Returns what shows the certificate, which is made and said where that is due.
+    fn acceptor(&mut self) -> Result<TlsAcceptor> {
+        if let Some(acceptor) = &self.acceptor {
+            return Ok(acceptor.clone());
+        }
+        let configuration = &self.shop.configuration;
         if configuration.makes_certificate {
             configuration.certificate.make_if_missing()?;
         }
         let (acceptor, sha256) = configuration.certificate.acceptor()?;
-        shop.log.say(&Event::Certificate { sha256: &sha256 });
-        for place in &configuration.listen_tls {
-            let door = open(host.as_ref(), *place)?;
-            shop.log.say(&Event::Listening { at: door.name()?, how: "in TLS" });
-            let acceptor = Some(acceptor.clone());
-            doors.spawn_local(door.attend(acceptor, Rc::clone(&shop)));
-        }
+        self.shop.log.say(&Event::Certificate { sha256: &sha256 });
+        Ok(self.acceptor.insert(acceptor).clone())
     }
-    let failed = doors.join_next().await.transpose()?;
-    failed.map_or(Ok(()), |error| Err(error).context("nobody can come in any more"))
+
+    fn attend(
+        &self,
+        place: SocketAddr,
+        how: &'static str,
+        start_tls: Option<StartTls>,
+        console: Option<&Rc<Console>>,
+        doors: &mut JoinSet<io::Error>,
+    ) -> Result<()> {
+        let door = open(self.host, place)?;
+        self.shop.log.say(&Event::Listening { at: door.name()?, how });
+        let entrance =
+            Entrance { acceptor: self.acceptor.clone(), start_tls, console: console.cloned() };
+        doors.spawn_local(door.attend(entrance, Rc::clone(self.shop)));
+        Ok(())
+    }
 }
 
 fn open(host: Option<&Host>, place: SocketAddr) -> Result<Door> {

@@ -12,6 +12,7 @@
 
 use super::Shop;
 use super::dialogue::{Claim, Dialogue};
+use super::entrance::StartTls;
 use super::log::Event as Logged;
 use super::program::{self, Client, Running};
 use super::users::Account;
@@ -49,6 +50,10 @@ const FAREWELL: Duration = Duration::from_secs(2);
 /// The most answers to AYT in one second.
 const AYT_PER_SECOND: u32 = 4;
 
+/// What one hears who goes on in clear where he may not.
+pub(super) const NO_TLS: &[u8] =
+    b"This server is served in TLS alone: use telnets, or a client that has START_TLS.\r\n";
+
 const SIZE: WindowSize = WindowSize { rows: 24, columns: 80 };
 
 /// How a session ended.
@@ -64,6 +69,10 @@ pub(super) enum Ending {
     NoLogin,
     /// Too many passwords were wrong.
     Denied,
+    /// The rest is TLS, and another session.
+    StartsTls,
+    /// It went on in clear where it may not.
+    InClear,
 }
 
 impl Ending {
@@ -74,6 +83,8 @@ impl Ending {
             Self::Idle => "nothing was typed for too long",
             Self::NoLogin => "nobody logged in in time",
             Self::Denied => "too many attempts",
+            Self::StartsTls => "it goes on in TLS",
+            Self::InClear => "TLS is required, and it did not begin",
         }
     }
 }
@@ -129,13 +140,21 @@ pub(super) struct Session<W> {
     last_typed: Instant,
     /// Nothing more comes from the far side; this is when the last was heard of either.
     left_at: Option<Instant>,
+    start_tls: StartTls,
+    /// TLS begins behind the output of now, with these bytes that were read already.
+    tls_rest: Option<Vec<u8>>,
     pub(super) traffic: Traffic,
 }
 
 impl<W: Wire> Session<W> {
-    pub(super) fn new(wire: W, peer: SocketAddr, shop: Rc<Shop>) -> Self {
+    pub(super) fn new(wire: W, peer: SocketAddr, shop: Rc<Shop>, start_tls: StartTls) -> Self {
         let now = Instant::now();
+        let mut allows = ServerSettings::OPTIONS.with(OptionCode::ECHO_ACKNOWLEDGMENT);
+        if start_tls != StartTls::Off {
+            allows = allows.with(OptionCode::START_TLS);
+        }
         let settings = ServerSettings {
+            allows,
             hears_lines_as_cr: true,
             output_limit_bytes: 2 * OUTPUT_LEN,
             ..ServerSettings::default()
@@ -157,6 +176,8 @@ impl<W: Wire> Session<W> {
             begun: now,
             last_typed: now,
             left_at: None,
+            start_tls,
+            tls_rest: None,
             traffic: Traffic::default(),
         }
     }
@@ -170,11 +191,17 @@ impl<W: Wire> Session<W> {
         self.telnet.start(&mut self.shop.bench().cx());
         let ended = self.turns().await;
         self.hang_up();
-        if ended.is_ok() {
+        if matches!(ended, Ok(ending) if ending != Ending::StartsTls) {
             // A far side that takes nothing, or does not close, is not waited for.
             _ = tokio::time::timeout(FAREWELL, self.close()).await;
         }
         ended
+    }
+
+    /// Returns the way to the far side, and what was read of it behind the end of a session that is
+    /// to go on in TLS.
+    pub(super) fn into_wire(self) -> (W, Vec<u8>) {
+        (self.wire, self.tls_rest.unwrap_or_default())
     }
 
     /// Closes, and reads what still comes: a connection that is dropped with something unread is
@@ -196,14 +223,17 @@ impl<W: Wire> Session<W> {
         loop {
             self.settle()?;
             self.write()?;
+            let is_all_said = self.telnet.output().is_empty() && self.unsent.is_empty();
+            if self.tls_rest.is_some() && is_all_said && !self.wire.is_owing() {
+                return Ok(Ending::StartsTls);
+            }
             if let Near::Ended(ending) = self.near
-                && self.telnet.output().is_empty()
-                && self.unsent.is_empty()
+                && is_all_said
             {
                 return Ok(ending);
             }
             // The alarm may come early, never late: an alarm that is put off is left standing.
-            let due = self.due();
+            let due = earlier(self.due(), self.acknowledgment_due());
             if let Some(due) = due
                 && (due < alarm.deadline() || alarm.is_elapsed())
             {
@@ -226,6 +256,7 @@ impl<W: Wire> Session<W> {
                 }
                 Woken::Checked(claim, proved) => self.on_checked(&claim, proved)?,
                 Woken::Deadline => {
+                    self.acknowledge();
                     if let Some(ending) = self.on_deadline() {
                         return Ok(ending);
                     }
@@ -243,7 +274,8 @@ impl<W: Wire> Session<W> {
 
     async fn wait(&mut self, alarm: Pin<&mut Sleep>, has_alarm: bool) -> Result<Woken> {
         let wants_room = !self.telnet.output().is_empty() || !self.unsent.is_empty();
-        let wants_far = self.typed.len() < TYPED_LEN && self.left_at.is_none();
+        let wants_far =
+            self.typed.len() < TYPED_LEN && self.left_at.is_none() && self.tls_rest.is_none();
         // What is read of the program goes out in full before more is read.
         let wants_near = self.unsent.is_empty() && self.telnet.output().len() < OUTPUT_LEN;
         let has_typed = !self.typed.is_empty();
@@ -272,6 +304,26 @@ impl<W: Wire> Session<W> {
                 (None, idle) => idle.map(|time| self.last_typed + time),
             },
             Near::Ended(_) => Some(self.last_typed + NEGOTIATION),
+        }
+    }
+
+    /// Returns when what was typed has had time to be echoed: not while there is no room for the
+    /// echo.
+    fn acknowledgment_due(&self) -> Option<Instant> {
+        let due = self.telnet.deadline()?;
+        let has_room = self.unsent.is_empty() && self.telnet.output().len() < OUTPUT_LEN;
+        let left = due.since(self.shop.bench().cx().now);
+        has_room.then(|| Instant::now() + left)
+    }
+
+    /// Acknowledges what was typed long enough ago; what the program has said to it was read before
+    /// the alarm was looked at.
+    fn acknowledge(&mut self) {
+        let shop = Rc::clone(&self.shop);
+        let mut bench = shop.bench();
+        let mut cx = bench.cx();
+        if self.telnet.deadline().is_some_and(|due| due <= cx.now) {
+            self.telnet.timeout(&mut cx);
         }
     }
 
@@ -309,18 +361,30 @@ impl<W: Wire> Session<W> {
         let names_terminal = self.telnet.is_enabled(Side::Him, OptionCode::TERMINAL_TYPE);
         let is_settled =
             self.telnet.negotiation_is_quiet() && (!names_terminal || self.terminal.is_some());
-        // One who types before he has answered will not answer.
-        if is_settled || is_late || !self.typed.is_empty() {
+        // One who types before he has answered will not answer; but for TLS it may be somebody else
+        // who types.
+        let is_typing = !self.typed.is_empty() && self.start_tls != StartTls::Required;
+        // Who has agreed to TLS begins in it, or not at all.
+        let awaits_tls = self.telnet.is_enabled(Side::Him, OptionCode::START_TLS);
+        if is_late || (!awaits_tls && (is_settled || is_typing)) {
             self.begin()?;
         }
         Ok(())
     }
 
     fn begin(&mut self) -> Result<()> {
+        let awaits_tls = self.telnet.is_enabled(Side::Him, OptionCode::START_TLS);
+        if awaits_tls || self.start_tls == StartTls::Required {
+            self.show(NO_TLS);
+            self.near = Near::Ended(Ending::InClear);
+            self.last_typed = Instant::now();
+            return Ok(());
+        }
         let greeting = self.shop.configuration.greeting();
         self.show(&greeting);
         let client = self.client();
         let running = match &self.shop.service {
+            super::Service::Nothing => anyhow::bail!("nobody can log in here"),
             super::Service::SystemLogin => program::start_login(&client)?,
             super::Service::Exec(words) => program::start_exec(words, &client)?,
             super::Service::Users(_) => {
@@ -380,6 +444,12 @@ impl<W: Wire> Session<W> {
         }
         if read.ends_urgent {
             self.telnet.urgent_ended();
+        }
+        if let Some(rest) = &mut self.tls_rest {
+            // What came in clear has come from anybody.
+            self.typed.clear();
+            self.unsent.clear();
+            rest.extend_from_slice(input);
         }
         self.write_near()?;
         Ok(true)
@@ -444,6 +514,7 @@ impl<W: Wire> Session<W> {
             Event::TerminalType(name) => self.terminal = Some(name),
             Event::WindowSize { columns, rows } => self.on_window(columns, rows),
             Event::Command(command) => self.on_command(command),
+            Event::StartTls => self.tls_rest = Some(Vec::new()),
             _ => {}
         }
     }
@@ -515,6 +586,10 @@ impl<W: Wire> Session<W> {
             if !self.unsent.is_empty() {
                 let unsent = std::mem::take(&mut self.unsent);
                 self.show(&unsent);
+                if self.telnet.is_enabled(Side::Him, OptionCode::START_TLS) {
+                    // Nothing is said any more before TLS, and nobody waits for room.
+                    self.unsent.clear();
+                }
             }
             let output = self.telnet.output();
             if output.is_empty() {
@@ -612,6 +687,13 @@ impl<W: Wire> Session<W> {
     }
 }
 
+fn earlier(a: Option<Instant>, b: Option<Instant>) -> Option<Instant> {
+    match (a, b) {
+        (Some(a), Some(b)) => Some(a.min(b)),
+        (a, b) => a.or(b),
+    }
+}
+
 /// Reads once; 0 is a hang-up, `None` that there is nothing now. A short read tells the runtime
 /// that the terminal is empty, which saves the read that says so.
 fn read_program(program: &AsyncFd<PtyProgram>, bytes: &mut [u8]) -> Result<Option<usize>> {
@@ -665,7 +747,7 @@ async fn has_room(room: Option<&AsyncFd<OwnedFd>>) -> io::Result<()> {
 }
 
 /// Returns whether an error says no more than that the far side is not there any longer.
-fn is_gone(error: &io::Error) -> bool {
+pub(super) fn is_gone(error: &io::Error) -> bool {
     matches!(
         error.kind(),
         ErrorKind::ConnectionReset

@@ -81,6 +81,13 @@ impl Socket {
     }
 }
 
+impl Socket {
+    /// Returns the connection, to be read on by somebody else.
+    pub(super) fn into_stream(self) -> TcpStream {
+        self.stream.into_inner()
+    }
+}
+
 /// Has a socket send at once, and find out when the far side has gone without a word.
 pub(super) fn prepare(stream: &impl std::os::fd::AsFd) -> io::Result<()> {
     socket::set_no_delay(stream, true)?;

@@ -3,6 +3,7 @@
 pub(crate) mod line;
 pub(crate) mod names;
 pub(crate) mod serial_peer;
+pub(crate) mod served;
 pub(crate) mod tcp_urgent;
 
 use os::clock::Monotonic;

@@ -98,6 +98,13 @@ closed_list! {
         // Packet buffers.
         /// No packet buffer was free.
         PacketsRefused "packet buffers refused",
+        // Several stations on one interface.
+        /// Datagrams and errors that were handed to the next station, because none here wanted them.
+        StraysOut "strays handed over",
+        /// Datagrams and errors that another station has handed over.
+        StraysIn "strays taken",
+        /// Datagrams and errors that a full queue between two stations turned away.
+        StraysDropped "strays dropped",
         // Link: LLP, SLIP.
         /// Packets that came whole from the line.
         LinkPacketsIn "link packets in",
@@ -442,6 +449,11 @@ closed_list! {
         TelnetItemsBeforeTls "Telnet items ignored before TLS",
         /// Records of the inspector that nobody took in time.
         TelnetRecordsDropped "Telnet inspection records dropped",
+        // Console server.
+        /// Bytes of a line's output that somebody was too slow to read.
+        ConsoleBytesSkipped "console bytes skipped for slow readers",
+        /// Bytes typed by somebody who may not write now.
+        ConsoleBytesRefused "console bytes refused to who watches",
         // DHCP.
         /// Messages in.
         DhcpIn "DHCP messages in",
@@ -455,24 +467,12 @@ closed_list! {
         DhcpRetransmissions "DHCP messages retransmitted",
         /// Addresses declined because somebody else has them.
         DhcpDeclines "DHCP addresses declined",
-        /// Blocks in that were new.
-        TftpBlocksIn "TFTP blocks in",
-        /// Blocks out, the repeated ones too.
-        TftpBlocksOut "TFTP blocks out",
-        /// Blocks sent again.
-        TftpRetransmissions "TFTP blocks retransmitted",
-        /// Timers of a transfer that ran out.
-        TftpTimeouts "TFTP timeouts",
-        /// Blocks and acknowledgments that were repeated, late or ahead of one that is missing.
-        TftpIgnored "TFTP packets ignored",
-        /// Packets that are cut short, make no sense or are of another transfer.
-        TftpErrors "TFTP packets in error",
         // FTP.
         /// Commands that a server has read.
         FtpCommandsIn "FTP commands in",
         /// Commands that are unknown or whose argument is wrong.
         FtpCommandsWrong "FTP commands wrong",
-        /// Commands thrown away because too many waited.
+        /// Commands thrown away because they stood behind AUTH in the clear.
         FtpCommandsDropped "FTP commands dropped at the queue",
         /// Command or reply lines that were too long.
         FtpLinesTooLong "FTP lines too long",
@@ -502,6 +502,19 @@ closed_list! {
         FtpTimeouts "FTP timeouts",
         /// Lines of a listing that no dialect explains.
         FtpListingLinesUnknown "FTP listing lines unknown",
+        // TFTP.
+        /// Blocks in that were new.
+        TftpBlocksIn "TFTP blocks in",
+        /// Blocks out, the repeated ones too.
+        TftpBlocksOut "TFTP blocks out",
+        /// Blocks sent again.
+        TftpRetransmissions "TFTP blocks retransmitted",
+        /// Timers of a transfer that ran out.
+        TftpTimeouts "TFTP timeouts",
+        /// Blocks and acknowledgments that were repeated, late or ahead of one that is missing.
+        TftpIgnored "TFTP packets ignored",
+        /// Packets that are cut short, make no sense or are of another transfer.
+        TftpErrors "TFTP packets in error",
         // Terminal.
         /// Control sequences that are not known.
         TerminalSequencesUnknown "terminal sequences unknown",

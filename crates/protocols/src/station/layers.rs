@@ -1,6 +1,7 @@
 //! The layers of a station above its link, as an application sees them.
 
 use super::ethernet::{self, Ethernet};
+use super::strays::Siblings;
 use crate::cx::Cx;
 use crate::internet::addresses::{Address, State};
 use crate::internet::icmp::{EchoReply, ErrorKind, IcmpError, Unreachable};
@@ -40,6 +41,8 @@ pub struct Layers {
     pub(super) outgoing: VecDeque<Packet>,
     /// Datagrams of protocols that an application has asked the Internet layer for.
     pub(super) raw: VecDeque<Datagram>,
+    /// The stations beside this one, if it is one of several that are one host.
+    pub(super) siblings: Option<Siblings>,
     pub(super) has_news: bool,
 }
 
@@ -174,18 +177,24 @@ impl Layers {
     }
 
     fn receive_datagram(&mut self, packet: Packet, cx: &mut Cx<'_>) {
-        let datagram = self.internet.receive(packet, &mut self.pool, cx);
-        self.deliver(datagram, cx);
+        match self.internet.receive(packet, &mut self.pool, cx) {
+            Some(datagram) => self.deliver(datagram, 0, cx),
+            None => self.take_internet_news(cx),
+        }
     }
 
     /// Carries a datagram that we have sent to ourselves up to its transport.
     pub(super) fn receive_looped(&mut self, cx: &mut Cx<'_>) {
-        let datagram = self.internet.receive_looped(&mut self.pool, cx);
-        self.deliver(datagram, cx);
+        match self.internet.receive_looped(&mut self.pool, cx) {
+            Some(datagram) => self.deliver(datagram, 0, cx),
+            None => self.take_internet_news(cx),
+        }
     }
 
-    fn deliver(&mut self, datagram: Option<Datagram>, cx: &mut Cx<'_>) {
-        let Some(datagram) = datagram else { return self.take_internet_news(cx) };
+    /// Gives a datagram to its transport, unless it is for another station; `looks` of them have
+    /// looked at it.
+    pub(super) fn deliver(&mut self, datagram: Datagram, looks: usize, cx: &mut Cx<'_>) {
+        let Some(datagram) = self.sift(datagram, looks, cx) else { return };
         self.has_news = true;
         match datagram.header.protocol {
             Protocol::Tcp => {
@@ -240,17 +249,20 @@ impl Layers {
         while let Some(event) = self.internet.event() {
             self.has_news = true;
             match event {
-                internet::Event::Error(error) => {
-                    let is_believed =
-                        self.udp.receive_error(&error) || self.tcp.icmp_error(&error, cx);
-                    if let ErrorKind::FragmentationNeeded { next_hop_mtu: Some(mtu) } = error.kind
-                        && is_believed
-                    {
-                        self.internet.lower_path_mtu(error.destination, mtu, cx);
-                    }
-                }
+                internet::Event::Error(error) => self.take_error(error, 0, cx),
                 internet::Event::EchoReply(reply) => self.echo_reply = Some(reply),
             }
+        }
+    }
+
+    /// Takes what an ICMP message says, at which `looks` other stations have looked.
+    pub(super) fn take_error(&mut self, error: IcmpError, looks: usize, cx: &mut Cx<'_>) {
+        let is_believed = self.udp.receive_error(&error) || self.tcp.icmp_error(&error, cx);
+        if !is_believed {
+            return self.sift_error(error, looks, cx);
+        }
+        if let ErrorKind::FragmentationNeeded { next_hop_mtu: Some(mtu) } = error.kind {
+            self.internet.lower_path_mtu(error.destination, mtu, cx);
         }
     }
 

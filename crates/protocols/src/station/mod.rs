@@ -26,6 +26,7 @@ mod layers;
 #[cfg(test)]
 mod path_mtu_tests;
 mod scheduler;
+mod strays;
 mod stream;
 #[cfg(test)]
 mod tests;
@@ -33,6 +34,7 @@ mod tests;
 pub use ethernet::Ethernet;
 pub use layers::{Layers, SendError};
 pub use scheduler::Scheduler;
+pub use strays::Stray;
 pub use stream::{Carried, Opening};
 
 use crate::checksum::Routines;
@@ -159,6 +161,7 @@ impl Station {
             echo_reply: None,
             outgoing: VecDeque::new(),
             raw: VecDeque::new(),
+            siblings: None,
             has_news: true,
         };
         Self { link, layers, arrived: None }

@@ -33,6 +33,7 @@ pub struct Carried<S> {
     /// The port at which we wait, until somebody has come.
     listens_on: Option<u16>,
     profile: Profile,
+    is_awaited: fn(&[u8]) -> bool,
     pub(super) connection: Option<ConnectionId>,
     is_open: bool,
     has_closed: bool,
@@ -52,6 +53,7 @@ impl<S: Stream> Carried<S> {
             opening: Some(opening),
             listens_on: None,
             profile,
+            is_awaited: |_| false,
             connection: None,
             is_open: false,
             has_closed: false,
@@ -60,6 +62,13 @@ impl<S: Stream> Carried<S> {
             failure: None,
             last_status: None,
         }
+    }
+
+    /// Has data at which `is_awaited` points acknowledged at output, where the profile would put
+    /// that off: more may be held back until then (Nagle's algorithm, RFC 9293 §3.7.4).
+    #[must_use]
+    pub fn acknowledging(self, is_awaited: fn(&[u8]) -> bool) -> Self {
+        Self { is_awaited, ..self }
     }
 
     /// Returns how the connection ended, once it has.
@@ -196,9 +205,14 @@ impl<S: Stream> Carried<S> {
             if count == 0 {
                 return;
             }
+            let is_awaited = (self.is_awaited)(piece);
             self.stream.receive(piece, cx);
             if layers.tcp.consume(id, count).is_err() {
                 return;
+            }
+            if is_awaited {
+                // There is one: it was consumed right now.
+                _ = layers.tcp.acknowledge(id);
             }
             if urgent == Some(count) {
                 self.stream.urgent(false);

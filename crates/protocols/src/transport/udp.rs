@@ -317,7 +317,7 @@ impl Udp {
         })
     }
 
-    fn has_port(&self, port: u16) -> bool {
+    pub(crate) fn has_port(&self, port: u16) -> bool {
         self.sockets.iter().any(|s| s.port == port)
     }
 

@@ -63,7 +63,10 @@ impl Desk {
     fn start_plumb(&self, near: &Near, in_tls: bool) -> Result<(Command, Server)> {
         let mut command = Command::new(plumb()?);
         let listen = if in_tls { "--listen-tls" } else { "--listen" };
-        command.args(["serve", "--json", listen, "0.0.0.0:0", "--exec"]).arg(shell()).arg("-i");
+        command
+            .args(["serve", "--json", "--tls", "off", listen, "0.0.0.0:0", "--exec"])
+            .arg(shell())
+            .arg("-i");
         set_environment(&mut command);
         command.env("XDG_STATE_HOME", &self.folder.path);
         let (program, port) = start_server(command)?;

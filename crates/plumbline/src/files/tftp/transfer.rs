@@ -79,6 +79,7 @@ pub(crate) struct Facts {
     pub(crate) wire_bytes: u64,
     pub(crate) datagrams_in: u64,
     pub(crate) repeated_blocks: u64,
+    pub(crate) timeouts: u64,
     pub(crate) first_byte: Option<Duration>,
     pub(crate) total: Duration,
 }
@@ -178,6 +179,7 @@ impl Transfer {
             wire_bytes: 0,
             datagrams_in: 0,
             repeated_blocks: 0,
+            timeouts: 0,
             first_byte: None,
             total: Duration::ZERO,
         };
@@ -242,6 +244,7 @@ impl Transfer {
         let meter = &self.bench.meter;
         let again = [Counter::TftpRetransmissions, Counter::TftpIgnored];
         self.facts.repeated_blocks = again.map(|counter| meter.counted(counter)).iter().sum();
+        self.facts.timeouts = meter.counted(Counter::TftpTimeouts);
         self.facts.total = self.bench.clock.now() - self.began;
         (self.facts, self.trouble, self.work)
     }

@@ -17,7 +17,6 @@ use anyhow::Result;
 use os::host::Host;
 use protocols::application::tftp::{
     BLOCK_SIZE_DEFAULT, Direction, ErrorCode, Mode, Options, Receiver, Request, Sender, Settings,
-    window_size_for,
 };
 use protocols::time::Duration;
 use std::net::SocketAddr;
@@ -119,6 +118,7 @@ pub(crate) async fn run(
         file_bytes: facts.file_bytes,
         wire_bytes: facts.wire_bytes,
         repeated_blocks: facts.repeated_blocks,
+        timeouts: facts.timeouts,
         first_byte: facts.first_byte,
         total: facts.total,
         cpu: os::clock::process_cpu_time().checked_sub(cpu_before),
@@ -200,7 +200,7 @@ impl Attempt<'_> {
         let block_size = self.errand.block_size.min(fits.max(BLOCK_SIZE_DEFAULT));
         let blocks = u16::try_from(burst / u64::from(block_size)).unwrap_or(u16::MAX).max(1);
         let holds = match order {
-            Order::Get(_) => window_size_for(wire.receive_buffer_bytes(), block_size),
+            Order::Get(_) => wire.window_size_max(block_size),
             Order::Put(..) => u16::MAX,
         };
         let window_size = self.errand.window_size.min(blocks).min(holds);

@@ -5,6 +5,7 @@ use anyhow::{Context, Result};
 use os::datagram::{Bounce, DatagramSocket, Inbox};
 use os::host::Host;
 use os::readiness;
+use protocols::application::tftp::window_size_for;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::AsFd;
@@ -13,8 +14,8 @@ use tokio::io::unix::AsyncFd;
 
 /// What is asked for of the kernel's memory for what has come, as it counts.
 const RECEIVE_BUFFER_BYTES: usize = 4 << 20;
-/// What our own UDP keeps, counted as the kernel's would be: its queue is one of datagrams.
-const OWN_BUFFER_BYTES: usize = 128 << 10;
+/// Datagrams that a socket of our own UDP keeps.
+const OWN_DATAGRAMS: u16 = 8;
 
 /// A UDP socket.
 #[derive(Debug)]
@@ -46,14 +47,14 @@ impl Wire {
         }
     }
 
-    /// Returns how much of what has come it can keep, in bytes as a kernel counts.
-    pub(crate) fn receive_buffer_bytes(&self) -> usize {
+    /// Returns how many blocks of this size it can keep that nobody has read.
+    pub(crate) fn window_size_max(&self, block_size: u16) -> u16 {
         match self {
             Self::Kernel(socket) => {
                 let got = socket.get_ref().set_receive_buffer(RECEIVE_BUFFER_BYTES);
-                got.unwrap_or(OWN_BUFFER_BYTES)
+                window_size_for(got.unwrap_or(0), block_size)
             }
-            Self::Own(_) => OWN_BUFFER_BYTES,
+            Self::Own(_) => OWN_DATAGRAMS,
         }
     }
 

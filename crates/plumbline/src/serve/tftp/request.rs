@@ -12,7 +12,6 @@ use anyhow::Result;
 use os::jail::Existing;
 use protocols::application::tftp::{
     self, BLOCK_SIZE_DEFAULT, Direction, ErrorCode, Fault, Limits, Mode, Receiver, Request, Sender,
-    window_size_for,
 };
 use protocols::time::Duration;
 use std::io;
@@ -165,7 +164,7 @@ async fn run(
         }
         OpenFile::In(sink) => {
             let block_size = request.options.block_size.unwrap_or(BLOCK_SIZE_DEFAULT);
-            let window_size_max = window_size_for(wire.receive_buffer_bytes(), block_size);
+            let window_size_max = wire.window_size_max(block_size);
             let limits = Limits { window_size_max, ..limits() };
             let granted = request.options.grant(&limits, request.options.transfer_size);
             Work::Receive(Receiver::of_server(mode, port, granted, &settings, now), Some(sink))
@@ -196,6 +195,7 @@ async fn run(
         file_bytes: facts.file_bytes,
         wire_bytes: facts.wire_bytes,
         repeated_blocks: facts.repeated_blocks,
+        timeouts: facts.timeouts,
         first_byte: facts.first_byte,
         total: facts.total,
         // One thread serves all.

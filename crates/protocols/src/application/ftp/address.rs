@@ -264,7 +264,7 @@ mod tests {
                 let reply = std::format!("2 ways ({text})");
                 prop_assert_eq!(parse_pasv_reply(reply.as_bytes()), Some(address));
             }
-            let reply = std::format!("x (|||{}|)", port);
+            let reply = std::format!("x (|||{port}|)");
             prop_assert_eq!(parse_epsv_reply(reply.as_bytes()), Some(port));
         }
 

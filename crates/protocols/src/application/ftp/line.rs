@@ -37,6 +37,16 @@ pub(super) enum Line {
     TooLong,
 }
 
+impl Line {
+    /// Returns how many bytes of it are there.
+    pub(super) fn len(&self) -> usize {
+        match self {
+            Self::Whole(line) => line.len(),
+            Self::TooLong => 0,
+        }
+    }
+}
+
 #[derive(Clone, Copy, Debug, Default)]
 enum Telnet {
     #[default]

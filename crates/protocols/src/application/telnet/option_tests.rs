@@ -365,6 +365,46 @@ fn by_mccp3_it_is_the_user_who_compresses() {
 }
 
 #[test]
+fn what_a_mud_client_compresses_by_mccp3_is_heard_the_same_wherever_it_is_cut() {
+    let allows = OptionSet::of(&[OptionCode::COMPRESS3]);
+    let mut wire = vec![IAC, 253, 87, IAC, SB, 87, IAC, SE];
+    let mut compressor = Compressor::default();
+    compressor.compress(b"look \xff\xff north\r\n", &mut wire);
+    compressor.finish(&mut wire);
+    wire.extend_from_slice(b"say plain\r\n");
+    for cut in 0..=wire.len() {
+        let mut server = End::serving(&ServerSettings { allows, ..ServerSettings::default() });
+        server.ask(Side::Us, OptionCode::COMPRESS3, true).unwrap();
+        let (mut inflater, mut heard) = (Decompressor::default(), Vec::new());
+        for mut piece in [&wire[..cut], &wire[cut..]] {
+            while !piece.is_empty() {
+                let mut plain = [0; 7];
+                let whole = piece;
+                let mut input = if inflater.is_on() {
+                    let lab = &mut server.lab;
+                    let count = inflater.inflate(&mut piece, &mut plain, &mut lab.cx()).unwrap();
+                    &plain[..count]
+                } else {
+                    core::mem::take(&mut piece)
+                };
+                while let Some(event) = server.telnet.receive(&mut input, &mut server.lab.cx()) {
+                    match event {
+                        Event::Data(run) => heard.extend_from_slice(run),
+                        Event::CompressionStarted => {
+                            inflater.start();
+                            piece = &whole[whole.len() - input.len()..];
+                            input = &[];
+                        }
+                        _ => {}
+                    }
+                }
+            }
+        }
+        assert_eq!(heard, b"look \xff north\r\nsay plain\r\n", "cut at {cut}");
+    }
+}
+
+#[test]
 fn a_server_says_which_keys_had_time_to_be_echoed() {
     let (mut user, mut server, ..) = settled(&[OptionCode::ECHO_ACKNOWLEDGMENT]);
     user.send(b"ls\r\xff");

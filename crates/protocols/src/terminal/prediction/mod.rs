@@ -20,7 +20,8 @@
 //! grows with its variation. Late keys are hidden. If the cursor then stands where no key explains
 //! it, the prediction was wrong. If it has not moved, nothing may have come at all, as when a
 //! segment is lost: the key waits on in secret, five seconds at most. An answer to a TIMING-MARK
-//! (RFC 860), or to whatever else says that all keys up to some moment were read, ends that wait.
+//! (RFC 860), or to whatever else says that all keys up to some moment were read, ends that wait; an
+//! acknowledgment of the echo itself ends it at once.
 //!
 //! **Epochs.** Keys that are predicted on the same grounds are an epoch: Enter, arrows, text after
 //! arrows, and keys of unknown effect begin another one, as does output that no key explains, so
@@ -135,8 +136,8 @@ struct Typed {
     epoch: u64,
     /// None where only the far side knows.
     expected: Option<Expected>,
-    /// When the far side said that it has read the key.
-    read_at: Option<Instant>,
+    /// By when its echo has come if it ever does, because the far side has said so.
+    settled_at: Option<Instant>,
     past: Past,
 }
 
@@ -327,9 +328,18 @@ impl Predictor {
     pub fn mark_answered(&mut self, cx: &mut Cx<'_>) {
         let Some(asked_at) = self.mark_asked_at.take() else { return };
         for typed in self.queue.iter_mut().filter(|typed| typed.typed_at <= asked_at) {
-            typed.read_at.get_or_insert(cx.now);
+            typed.settled_at.get_or_insert(cx.now + READ_GRACE);
         }
         self.wants_mark |= self.queue.iter().any(|typed| typed.typed_at > asked_at);
+        self.timeout(cx);
+    }
+
+    /// Takes the word of a far side which knows, that all keys up to `typed_until` have had their
+    /// echo: whatever it was has been given to [`Self::show`].
+    pub fn echo_acknowledged(&mut self, typed_until: Instant, cx: &mut Cx<'_>) {
+        for typed in self.queue.iter_mut().filter(|typed| typed.typed_at <= typed_until) {
+            typed.settled_at = Some(typed.settled_at.map_or(cx.now, |at| at.min(cx.now)));
+        }
         self.timeout(cx);
     }
 
@@ -388,8 +398,8 @@ impl Predictor {
             self.statistics.predicted += 1;
             cx.meter.count(Counter::PredictionsMade);
         }
-        let (epoch, read_at) = (self.epoch, None);
-        self.queue.push_back(Typed { key, typed_at, epoch, expected, read_at, past });
+        let (epoch, settled_at) = (self.epoch, None);
+        self.queue.push_back(Typed { key, typed_at, epoch, expected, settled_at, past });
     }
 
     /// Foresees what a key does behind those of the queue.
@@ -574,15 +584,15 @@ impl Predictor {
     }
 
     fn overdue(&self, typed: &Typed) -> Instant {
-        match typed.read_at {
-            Some(read_at) => read_at + READ_GRACE,
+        match typed.settled_at {
+            Some(settled_at) => settled_at,
             None => self.round_trip.overdue(typed.typed_at),
         }
     }
 
     fn end_of_silence(&self, typed: &Typed) -> Instant {
-        match typed.read_at {
-            Some(read_at) => read_at + READ_GRACE,
+        match typed.settled_at {
+            Some(settled_at) => settled_at,
             None => self.overdue(typed).max(typed.typed_at + SILENCE_MAX),
         }
     }
@@ -608,8 +618,8 @@ impl Predictor {
         let queue = core::mem::take(&mut self.queue);
         self.begin_epoch();
         for typed in queue {
-            let is_read = typed.read_at.is_some_and(|read_at| read_at + READ_GRACE <= cx.now);
-            let is_due = is_read || self.round_trip.due(typed.typed_at) <= cx.now;
+            let is_settled = typed.settled_at.is_some_and(|settled_at| settled_at <= cx.now);
+            let is_due = is_settled || self.round_trip.due(typed.typed_at) <= cx.now;
             let mut past = typed.past;
             let is_refuted = wrong.is_some_and(|epoch| epoch <= typed.epoch);
             if typed.expected.is_some() && !past.is_wrong && is_refuted && (is_due || past.is_seen)

@@ -537,6 +537,31 @@ fn an_answer_to_a_timing_mark_ends_the_wait_for_keys_that_do_not_echo() {
     assert_eq!((world.predictor.deadline(), world.statistics().wrong), (None, 1));
 }
 
+#[test]
+fn an_acknowledged_echo_that_has_not_come_ends_the_wait_at_once() {
+    let mut world = World::warm(100, 80, cooked());
+    world.show(b"\r\nPassword: ");
+    world.program = silent();
+    world.types(b"x");
+    let typed_at = world.lab.cx().now;
+    world.rest(150);
+    assert!(world.predictor.deadline().is_some());
+    world.predictor.echo_acknowledged(typed_at, &mut world.lab.cx());
+    assert_eq!((world.predictor.deadline(), world.statistics().wrong), (None, 1));
+}
+
+#[test]
+fn an_acknowledgment_says_nothing_of_keys_that_were_typed_later() {
+    let mut world = World::warm(100, 80, cooked());
+    let before = world.lab.cx().now;
+    world.rest(10);
+    world.types(b"x");
+    world.predictor.echo_acknowledged(before, &mut world.lab.cx());
+    assert!(world.predictor.deadline().is_some());
+    world.rest(200);
+    assert_eq!(world.statistics().wrong, 0);
+}
+
 // Full screens.
 
 #[test]

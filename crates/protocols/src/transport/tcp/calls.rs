@@ -56,6 +56,15 @@ impl Connection {
         self.owe_window_update();
     }
 
+    /// Has an acknowledgment that was put off leave at output; returns whether there is one.
+    pub(super) fn hurry_acknowledgment(&mut self) -> bool {
+        let is_put_off = matches!(self.ack_owed, AckOwed::By(_));
+        if is_put_off {
+            self.ack_owed = AckOwed::Now;
+        }
+        is_put_off
+    }
+
     /// Returns how many bytes must be read until the urgent data is behind the reader.
     pub(super) fn urgent_ahead(&self) -> Option<usize> {
         self.rcv_up.map(|up| up.since(self.read_up_to()) as usize)

@@ -59,6 +59,7 @@ mod send_buffer;
 pub mod seq;
 mod settings;
 mod settled;
+mod sharing;
 mod status;
 mod syn_cookie;
 mod table;
@@ -163,6 +164,7 @@ pub struct Tcp {
     table: Table,
     listeners: BTreeMap<Place, Listener>,
     ports: Ports,
+    share: sharing::Share,
     syn_cookies: SynCookies,
     fast_open: fast_open::Server,
     fast_open_client: fast_open::Client,
@@ -186,6 +188,7 @@ impl Tcp {
         let table = Table::new(CONNECTIONS_MAX, secret.key_for(Purpose::Table).words());
         Self {
             ports: Ports::new(secret.key_for(Purpose::Ports)),
+            share: sharing::Share::ALL,
             syn_cookies: SynCookies::new(secret.key_for(Purpose::SynCookies)),
             fast_open: fast_open::Server::new(secret.key_for(Purpose::FastOpen)),
             fast_open_client: fast_open::Client::default(),
@@ -272,10 +275,11 @@ impl Tcp {
         remote: SocketAddr,
         cx: &mut Cx<'_>,
     ) -> Option<SocketAddr> {
-        let Self { ports, table, listeners, .. } = self;
+        let Self { ports, share, table, listeners, .. } = self;
         let port = ports.choose(local, remote, cx.chance, |port| {
             let end = SocketAddr::new(local, port);
-            !table.holds((end, remote)) && !listen::is_listened_on(listeners, port)
+            let is_taken = table.holds((end, remote));
+            share.has(port) && !is_taken && !listen::is_listened_on(listeners, port)
         });
         port.map(|port| SocketAddr::new(local, port))
     }
@@ -385,6 +389,19 @@ impl Tcp {
     pub fn consume(&mut self, id: ConnectionId, count: usize) -> Result<(), NoConnection> {
         self.table.consume(id, count)?;
         self.touch(id);
+        Ok(())
+    }
+
+    /// Has what has been received acknowledged at the next output, however long the profile puts
+    /// acknowledgments off: the peer may wait for it (Nagle's algorithm, RFC 9293 §3.7.4).
+    ///
+    /// # Errors
+    ///
+    /// If the connection has gone.
+    pub fn acknowledge(&mut self, id: ConnectionId) -> Result<(), NoConnection> {
+        if self.table.get_mut(id)?.hurry_acknowledgment() {
+            self.touch(id);
+        }
         Ok(())
     }
 

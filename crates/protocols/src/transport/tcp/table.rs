@@ -20,6 +20,8 @@ use siphasher::sip::SipHasher13;
 
 /// How many connections that have sent keep what watches a flight, though nothing may be out.
 const BUSY_MAX: usize = 64;
+/// Of how many connections the true deadline is asked before a host is woken.
+const LOOKS_MAX: usize = 4;
 /// How long a window must have been shut before its connection gives way to a new one.
 const STARVED_FOR: Duration = Duration::from_secs(60);
 
@@ -357,8 +359,27 @@ impl Table {
         }
     }
 
+    /// Returns when [`Self::next_due`] may have something.
+    ///
+    /// A timer that was put off or has become void stands where it stood, because most are put off
+    /// again before they run out. Of the first few the true time is asked: to wake a host for
+    /// nothing costs more than a thousand such looks.
     pub(super) fn deadline(&self) -> Option<Instant> {
-        self.deadlines.first().map(|(deadline, _)| *deadline)
+        let mut soonest: Option<Instant> = None;
+        for (looks, (planned, index)) in self.deadlines.iter().enumerate() {
+            if soonest.is_some_and(|soonest| soonest <= *planned) {
+                break;
+            }
+            if looks == LOOKS_MAX {
+                return Some(*planned);
+            }
+            let slot = self.slots.get(*index as usize);
+            let connection = slot.and_then(|slot| slot.connection.as_ref());
+            // What became due sooner is not known here yet: it waits for output.
+            let due = connection.and_then(Connection::deadline).map(|due| due.max(*planned));
+            soonest = soonest.into_iter().chain(due).min();
+        }
+        soonest
     }
 
     /// Returns a connection whose time is due.

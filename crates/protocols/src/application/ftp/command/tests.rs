@@ -1,3 +1,5 @@
+//! Lines into commands, of every verb and of none.
+
 use super::*;
 use proptest::prelude::*;
 

@@ -1,3 +1,5 @@
+//! Files there and back, in every representation, cut anywhere.
+
 use super::*;
 use crate::application::ftp::representation::ByteSize;
 use proptest::prelude::*;
@@ -177,7 +179,7 @@ fn what_cannot_be_is_refused_before_it_begins() {
 }
 
 proptest! {
-    // req RFC1123:4.1.2.13-MUST-5
+    // req RFC1123:4.1.2.13-MUST-5, RFC1123:4.1.2.13-MUST-7
     #[test]
     fn any_file_comes_back_by_every_type_mode_and_structure(
         file in file(12), one in 1..200_usize, other in 1..200_usize

@@ -220,7 +220,7 @@ impl FromCarriageControl {
                 b'+' => (b"\r", b""),
                 _ => (b"\n", b""),
             };
-            if self.has_begun || byte == b'+' && self.has_begun {
+            if self.has_begun {
                 out.extend_from_slice(moves);
             }
             out.extend_from_slice(then);

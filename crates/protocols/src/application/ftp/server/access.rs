@@ -115,10 +115,11 @@ impl Server {
             return self.reply(503, b"TLS is on already");
         }
         // What stands behind AUTH in the clear may be another's, who wants it heard within TLS.
-        let waiting: usize = self.queue.iter().map(Vec::len).sum();
+        let waiting: usize = self.queue.iter().map(Line::len).sum();
         if !self.queue.is_empty() || self.lines.unfinished_len() > 0 {
             let dropped = waiting + self.lines.forget();
             cx.meter.add(Counter::FtpBytesBeforeTls, dropped as u64);
+            cx.meter.add(Counter::FtpCommandsDropped, self.queue.len() as u64);
             self.queue.clear();
             return self.reply(503, b"Nothing may follow AUTH before its reply");
         }

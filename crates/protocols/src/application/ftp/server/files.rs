@@ -272,8 +272,12 @@ impl Server {
         }
     }
 
-    pub(super) fn mail_line(&mut self, line: &[u8]) {
+    pub(super) fn mail_line(&mut self, line: &Line) {
         let Busy::Mailing { user, text, is_too_long } = &mut self.busy else { return };
+        let Line::Whole(line) = line else {
+            *is_too_long = true;
+            return;
+        };
         if line != b"." {
             if text.len() + line.len() < MAIL_MAX_BYTES {
                 text.extend_from_slice(line);

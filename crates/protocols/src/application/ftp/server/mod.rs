@@ -80,7 +80,7 @@ pub struct Server {
     local: SocketAddr,
     peer: SocketAddr,
     lines: LineReader,
-    queue: VecDeque<Vec<u8>>,
+    queue: VecDeque<Line>,
     output: Vec<u8>,
     events: VecDeque<ServerEvent>,
     access: Access,
@@ -215,10 +215,7 @@ impl Server {
         while self.wants_input() {
             let Some(line) = self.lines.next(input, cx) else { break };
             self.heard_at = cx.now;
-            match line {
-                Line::Whole(line) => self.take_line(line, cx),
-                Line::TooLong => self.reply(500, b"Line too long"),
-            }
+            self.take_line(line, cx);
         }
         let answers = self.lines.take_answers();
         self.output.extend(answers);
@@ -234,10 +231,10 @@ impl Server {
         has_room && !self.is_closing && !is_starting_tls
     }
 
-    fn take_line(&mut self, line: Vec<u8>, cx: &mut Cx<'_>) {
-        if let Busy::Transferring(_) = self.busy {
+    fn take_line(&mut self, line: Line, cx: &mut Cx<'_>) {
+        if let (Busy::Transferring(_), Line::Whole(line)) = (&self.busy, &line) {
             // RFC 959 §4.1.3: the two that are for this time.
-            match Command::parse(&line) {
+            match Command::parse(line) {
                 Ok(Command::Abor) => {
                     cx.meter.count(Counter::FtpCommandsIn);
                     return self.abort(cx);
@@ -254,16 +251,14 @@ impl Server {
 
     fn run_queue(&mut self, cx: &mut Cx<'_>) {
         while !self.is_closing {
-            match &mut self.busy {
-                Busy::No => {
-                    let Some(line) = self.queue.pop_front() else { return };
-                    self.command(&line, cx);
-                }
-                Busy::Mailing { .. } => {
-                    let Some(line) = self.queue.pop_front() else { return };
-                    self.mail_line(&line);
-                }
-                _ => return,
+            if !matches!(self.busy, Busy::No | Busy::Mailing { .. }) {
+                return;
+            }
+            match (self.queue.pop_front(), &self.busy) {
+                (None, _) => return,
+                (Some(Line::TooLong), Busy::No) => self.reply(500, b"Line too long"),
+                (Some(Line::Whole(line)), Busy::No) => self.command(&line, cx),
+                (Some(line), _) => self.mail_line(&line),
             }
         }
     }

@@ -346,7 +346,7 @@ impl Server {
             && running.stage == Stage::Committing
         {
             // Too late: the file is there, or is not, before ABOR is answered.
-            return self.queue.push_front(b"ABOR".to_vec());
+            return self.queue.push_front(Line::Whole(b"ABOR".to_vec()));
         }
         self.fail(TransferError::Aborted, cx);
         self.reply(226, b"Abort successful");

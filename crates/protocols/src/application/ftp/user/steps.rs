@@ -220,7 +220,10 @@ impl User {
             Task::Features => ("FEAT", Vec::new()),
             Task::Status(name) => ("STAT", bytes(name)),
             Task::Noop => ("NOOP", Vec::new()),
-            Task::Quote(line) => return self.send(&line.as_bytes().to_vec(), &[]),
+            Task::Quote(line) => {
+                let line = line.clone();
+                return self.send(line.as_bytes(), &[]);
+            }
             Task::Quit => ("QUIT", Vec::new()),
         };
         let space: &[u8] = if argument.is_empty() { b"" } else { b" " };

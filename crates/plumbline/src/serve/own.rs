@@ -1,0 +1,125 @@
+//! The way to the far side over our own TCP, with its urgent data: a Synch of the far side is noticed
+//! before what it jumps over is read, and ours has the urgent pointer of RFC 854.
+
+use super::wire::{Read, Ready, Wire};
+use os::host::Stream;
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll, Waker};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+
+/// The most bytes that wait for the connection.
+const OUTGOING_LEN: usize = 16 * 1024;
+
+/// A connection of our own TCP.
+#[derive(Debug)]
+pub(super) struct Own {
+    stream: Stream,
+    outgoing: Vec<u8>,
+    /// How many of them, from the first, are urgent.
+    urgent: usize,
+    /// Whether the session knows that urgent data is ahead.
+    knows_urgent: bool,
+}
+
+impl Own {
+    pub(super) fn new(stream: Stream) -> Self {
+        Self { stream, outgoing: Vec::new(), urgent: 0, knows_urgent: false }
+    }
+
+    /// Returns the connection, to be read on by somebody else; nothing may wait.
+    pub(super) fn into_stream(self) -> Stream {
+        self.stream
+    }
+
+    /// Gives away what waits, as far as the connection takes it.
+    fn poll_outgoing(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        while !self.outgoing.is_empty() {
+            let taken = match self.outgoing.get(..self.urgent).filter(|urgent| !urgent.is_empty()) {
+                Some(urgent) => self.stream.poll_write_urgent(context, urgent),
+                None => Pin::new(&mut self.stream).poll_write(context, &self.outgoing),
+            };
+            let taken = match taken {
+                Poll::Ready(taken) => taken?,
+                Poll::Pending => return Poll::Pending,
+            };
+            self.outgoing.drain(..taken);
+            self.urgent = self.urgent.saturating_sub(taken);
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    /// Waits for data, the end, or the notice of urgent data, which is told once.
+    fn poll_incoming(&mut self, context: &Context<'_>) -> Poll<io::Result<Ready>> {
+        match self.stream.poll_readable(context, self.knows_urgent) {
+            Poll::Ready(readable) => readable?,
+            Poll::Pending => return Poll::Pending,
+        }
+        // What has gone has nothing urgent.
+        let is_ahead = self.stream.urgent_ahead().is_ok_and(|ahead| ahead.is_some());
+        let is_urgent = is_ahead && !self.knows_urgent;
+        self.knows_urgent |= is_urgent;
+        Poll::Ready(Ok(Ready { to_read: true, is_urgent, to_write: false }))
+    }
+}
+
+impl Wire for Own {
+    async fn ready(&mut self, wants_data: bool, wants_room: bool) -> io::Result<Ready> {
+        std::future::poll_fn(|context| {
+            match self.poll_outgoing(context) {
+                Poll::Ready(Ok(())) if !wants_data && !wants_room => {
+                    return Poll::Ready(Ok(Ready::default()));
+                }
+                Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
+                Poll::Ready(Ok(())) | Poll::Pending => {}
+            }
+            let to_write = self.outgoing.len() < OUTGOING_LEN;
+            let incoming = if wants_data { self.poll_incoming(context) } else { Poll::Pending };
+            match incoming {
+                Poll::Ready(ready) => Poll::Ready(ready.map(|ready| Ready { to_write, ..ready })),
+                Poll::Pending if wants_room && to_write => {
+                    Poll::Ready(Ok(Ready { to_write, ..Ready::default() }))
+                }
+                Poll::Pending => Poll::Pending,
+            }
+        })
+        .await
+    }
+
+    fn is_owing(&self) -> bool {
+        !self.outgoing.is_empty()
+    }
+
+    fn read(&mut self, bytes: &mut [u8]) -> io::Result<Option<Read>> {
+        let ahead = self.stream.urgent_ahead().unwrap_or_default();
+        let len = ahead.unwrap_or(usize::MAX).min(bytes.len());
+        let mut buffer = ReadBuf::new(bytes.get_mut(..len).unwrap_or_default());
+        // Whoever waits does so in `ready`.
+        let mut context = Context::from_waker(Waker::noop());
+        match Pin::new(&mut self.stream).poll_read(&mut context, &mut buffer) {
+            Poll::Ready(read) => read?,
+            Poll::Pending => return Ok(None),
+        }
+        let count = buffer.filled().len();
+        // At the end of the stream nothing is urgent any longer.
+        let ends_urgent = ahead == Some(count) || (self.knows_urgent && ahead.is_none());
+        self.knows_urgent &= !ends_urgent;
+        Ok(Some(Read { count, ends_urgent }))
+    }
+
+    fn write(&mut self, bytes: &[u8], urgent: Option<usize>) -> io::Result<Option<usize>> {
+        let count = bytes.len().min(OUTGOING_LEN.saturating_sub(self.outgoing.len()));
+        if let Some(mark) = urgent.filter(|mark| *mark > 0) {
+            // All that waits becomes urgent, as in TCP itself.
+            self.urgent = self.outgoing.len() + mark.min(count);
+        }
+        self.outgoing.extend_from_slice(bytes.get(..count).unwrap_or_default());
+        Ok((count > 0 || bytes.is_empty()).then_some(count))
+    }
+
+    async fn close(&mut self) {
+        // A far side that has gone needs no farewell.
+        _ = std::future::poll_fn(|context| self.poll_outgoing(context)).await;
+        _ = std::future::poll_fn(|context| Pin::new(&mut self.stream).poll_shutdown(context)).await;
+    }
+}

@@ -1,0 +1,249 @@
+//! `plumb serve` and `plumb login` with programs that other people work with: plink, curl, telnetlib3
+//! and tmux.
+//!
+//! Each test has a network of its own, in which the servers listen at 10.0.0.1. A program that is not
+//! there is skipped, and that is said.
+
+#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may fail")]
+#![expect(clippy::print_stdout, reason = "a test that is skipped says so")]
+
+#[expect(dead_code, reason = "each crate of tests uses its part of the desk")]
+mod login_desk;
+
+use login_desk::served::{PORT, Served, unique};
+use login_desk::{Person, SERVER, in_new_network, serial_peer};
+use os::process::Program;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// A shell with a prompt that its test knows.
+const SHELL: &[&str] = &["--exec", "env", "PS1=ready:", "/bin/sh"];
+
+/// Returns whether a program is there, or says that a test is skipped.
+fn has(program: &str) -> bool {
+    let lack = serial_peer::lacks(program);
+    if let Some(lack) = &lack {
+        println!("skipped: {lack}");
+    }
+    lack.is_none()
+}
+
+/// Returns the Python that has telnetlib3, or says that a test is skipped.
+fn python() -> Option<PathBuf> {
+    let own = std::env::var_os("PLUMB_PYTHON").map(PathBuf::from);
+    let python = own.unwrap_or_else(|| PathBuf::from("python3"));
+    let check = Command::new(&python).args(["-c", "import telnetlib3"]).output();
+    let has = check.is_ok_and(|output| output.status.success());
+    if !has {
+        println!("skipped: {} has no telnetlib3", python.display());
+    }
+    has.then_some(python)
+}
+
+#[test]
+#[ignore = "needs root or a user namespace, and plink"]
+fn a_person_works_at_our_server_with_plink() {
+    if !has("plink") {
+        return;
+    }
+    in_new_network(|| {
+        let server = Served::start(SHELL);
+        let mut command = Command::new("plink");
+        // A home of its own: it keeps what it knows there.
+        command.args(["-telnet", "-P", PORT, SERVER]).env("HOME", unique("home"));
+        let mut person = Person::running(command);
+        person.sees("ready:");
+        person.types("echo $((6*7))\r");
+        person.sees("\n42\n");
+        person.types("stty size\r");
+        person.sees("24 80");
+        person.types("cat\r");
+        person.sees("ready:cat\n");
+        person.types("meow\r");
+        person.sees("meow\nmeow");
+        person.types("\x03");
+        person.sees("^C\nready:");
+        person.types("exit\r");
+        server.says("the program ended");
+    });
+}
+
+#[test]
+#[ignore = "needs root or a user namespace, and curl"]
+fn curl_types_a_file_at_our_server_and_has_the_answer() {
+    if !has("curl") {
+        return;
+    }
+    in_new_network(|| {
+        let _server = Served::start(SHELL);
+        let mut command = Command::new("curl");
+        command.args([
+            "--silent",
+            "--no-buffer",
+            "--max-time",
+            "10",
+            &format!("telnet://{SERVER}:{PORT}"),
+        ]);
+        // It waits for a pipe's next words, and reads nothing meanwhile.
+        let keys = unique("keys");
+        std::fs::write(&keys, "echo $((6*7))\nexit\n").unwrap();
+        command.stdin(std::fs::File::open(&keys).unwrap());
+        let output = command.output().unwrap();
+        let said = String::from_utf8_lossy(&output.stdout);
+        assert!(said.contains("\n42\r"), "{said}");
+        std::fs::remove_file(keys).unwrap();
+    });
+}
+
+/// A client that waits for the prompt, works, and says what it was told of itself.
+const CLIENT: &str = r#"
+import asyncio, telnetlib3
+async def main():
+    reader, writer = await telnetlib3.open_connection("10.0.0.1", 2323, term="vt220", cols=100, rows=40)
+    async def until(text):
+        said = ""
+        while text not in said:
+            piece = await asyncio.wait_for(reader.read(4096), 10)
+            assert piece, said
+            said += piece
+        return said
+    await until("ready:")
+    writer.write("stty size; echo term-$TERM; echo do''ne\r\n")
+    said = await until("\ndone")
+    assert "40 100" in said, said
+    assert "term-vt220" in said, said
+    writer.write("exit\r\n")
+    await asyncio.wait_for(reader.read(), 10)
+asyncio.run(main())
+"#;
+
+#[test]
+#[ignore = "needs root or a user namespace, and telnetlib3"]
+fn telnetlib3_works_at_our_server_and_says_its_terminal_and_its_window() {
+    let Some(python) = python() else { return };
+    in_new_network(move || {
+        let _server = Served::start(SHELL);
+        let output = Command::new(python).args(["-c", CLIENT]).output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    });
+}
+
+/// A server that asks who has come and how large the window is, and says it.
+const SERVER_OF_TELNETLIB3: &str = r#"
+import asyncio, telnetlib3
+async def shell(reader, writer):
+    writer.write("\r\nname? ")
+    name = ""
+    while not name.endswith("\r"):
+        key = await reader.read(1)
+        if not key: return
+        name += key
+        writer.echo(key)
+    size = "%sx%s" % (writer.get_extra_info("cols"), writer.get_extra_info("rows"))
+    term = writer.get_extra_info("TERM") or writer.get_extra_info("term")
+    writer.write("\r\nhello %s at %s of %s\r\n" % (name.strip(), term, size))
+    await writer.drain()
+    writer.close()
+async def main():
+    server = await telnetlib3.create_server(host="10.0.0.1", port=6023, shell=shell, timeout=0)
+    print("listening", flush=True)
+    await asyncio.sleep(60)
+asyncio.run(main())
+"#;
+
+#[test]
+#[ignore = "needs root or a user namespace, and telnetlib3"]
+fn a_person_works_at_a_server_of_telnetlib3() {
+    let Some(python) = python() else { return };
+    in_new_network(move || {
+        let mut command = Command::new(python);
+        command.args(["-c", SERVER_OF_TELNETLIB3]).stdout(Stdio::piped());
+        let mut server = Program::start(&mut command).unwrap();
+        let mut line = String::new();
+        BufReader::new(server.child().stdout.take().unwrap()).read_line(&mut line).unwrap();
+        assert_eq!(line, "listening\n");
+        let mut command = login_desk::plumb();
+        command.args([SERVER, "6023"]).env("TERM", "xterm-256color");
+        let mut person = Person::running(command);
+        person.sees("name? ");
+        person.types("mike\r");
+        person.sees("hello mike at xterm-256color of 80x24");
+        assert_eq!(person.leaves().code(), Some(0));
+    });
+}
+
+/// A tmux of its own, until it is dropped.
+struct Tmux(PathBuf);
+
+impl Tmux {
+    /// Starts it with a window of 60 columns and 12 rows, in which `words` run.
+    fn start(words: &[&str]) -> Self {
+        let tmux = Self(unique("tmux"));
+        let session = ["-f", "/dev/null", "new-session", "-d", "-x", "60", "-y", "12"];
+        tmux.run(&[&session, words].concat());
+        tmux
+    }
+
+    fn run(&self, words: &[&str]) -> String {
+        let mut command = Command::new("tmux");
+        command.arg("-S").arg(&self.0).args(words).env("TERM", "xterm").env("LC_ALL", "C.UTF-8");
+        let output = command.output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap()
+    }
+
+    fn types(&self, keys: &[&str]) {
+        self.run(&[&["send-keys"], keys].concat());
+    }
+
+    /// Waits until the screen ends so.
+    fn shows(&self, lines: &str) {
+        let mut screen = String::new();
+        let clock = os::clock::Monotonic::start();
+        let limit = clock.now() + protocols::time::Duration::from_secs(10);
+        while !screen.trim_end().ends_with(lines) {
+            assert!(clock.now() < limit, "not\n{lines}\nbut\n{screen}");
+            screen = self.run(&["capture-pane", "-p"]);
+        }
+    }
+}
+
+impl Drop for Tmux {
+    fn drop(&mut self) {
+        _ = Command::new("tmux").arg("-S").arg(&self.0).arg("kill-server").output();
+        _ = std::fs::remove_file(&self.0);
+    }
+}
+
+#[test]
+#[ignore = "needs root or a user namespace, and tmux"]
+fn a_person_in_tmux_has_on_the_screen_what_the_far_side_has_made_of_it() {
+    if !has("tmux") {
+        return;
+    }
+    in_new_network(|| {
+        let _server = Served::start(SHELL);
+        let plumb = Path::new(env!("CARGO_BIN_EXE_plumb")).to_str().unwrap();
+        let tmux = Tmux::start(&[plumb, "login", SERVER, PORT]);
+        tmux.shows("ready:");
+        tmux.types(&["stty size", "Enter"]);
+        tmux.shows("ready:stty size\n12 60\nready:");
+        tmux.types(&["echo abX", "BSpace", "c", "Enter"]);
+        tmux.shows("ready:echo abc\nabc\nready:");
+        // Colours, a jump, and what is rubbed out of a line that was there.
+        tmux.types(&[
+            "-l",
+            r"printf '\033[2J\033[3;5H\033[31mred\033[0m\033[5;1Hlong line\033[5;5H\033[K\n'",
+        ]);
+        tmux.types(&["Enter"]);
+        tmux.shows("\n    red\n\nlong\nready:");
+        tmux.types(&["cat", "Enter"]);
+        tmux.types(&["meow", "Enter"]);
+        tmux.shows("meow\nmeow");
+        tmux.types(&["C-c"]);
+        tmux.shows("^C\nready:");
+        tmux.types(&["C-]"]);
+        tmux.types(&["close", "Enter"]);
+    });
+}

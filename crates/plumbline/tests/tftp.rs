@@ -1,0 +1,549 @@
+//! TFTP between `plumb`, and the users and servers of Debian.
+//!
+//! Each test has a network of its own, whose servers are at 10.0.0.1 and ::1, and a folder of its
+//! own with the folders `there` for the server's files and `here` for the user's.
+
+#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may fail")]
+
+#[expect(dead_code, reason = "each crate of tests uses its part of the desk")]
+mod login_desk;
+
+use login_desk::{SERVER, in_network_of, in_new_network, within_the_limit};
+use os::process::Program;
+use protocols::time::Duration;
+use rustix::process::Signal;
+use std::io::{BufRead, BufReader, Write};
+use std::net::{SocketAddr, UdpSocket};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread;
+
+const PORT: u16 = 6969;
+const V6: &str = "[::1]:6969";
+
+/// The folders of a test.
+struct Desk(PathBuf);
+
+impl Desk {
+    fn new() -> Self {
+        static COUNT: AtomicUsize = AtomicUsize::new(0);
+        let count = COUNT.fetch_add(1, Ordering::Relaxed);
+        let path = format!("plumb-tftp-{}-{count}", std::process::id());
+        let path = std::env::temp_dir().join(path);
+        for folder in ["there", "here"] {
+            std::fs::create_dir_all(path.join(folder)).unwrap();
+            // The servers of Debian may run as somebody else.
+            let mode = std::os::unix::fs::PermissionsExt::from_mode(0o777);
+            std::fs::set_permissions(path.join(folder), mode).unwrap();
+        }
+        Self(path)
+    }
+
+    fn there(&self, name: &str) -> PathBuf {
+        self.0.join("there").join(name)
+    }
+
+    fn here(&self, name: &str) -> PathBuf {
+        self.0.join("here").join(name)
+    }
+
+    /// Runs `plumb` here.
+    fn plumb(&self, words: &[&str]) -> Output {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_plumb"));
+        command.args(words).current_dir(self.here("")).stdin(Stdio::null()).output().unwrap()
+    }
+
+    /// Runs `plumb`, which must succeed.
+    fn does(&self, words: &[&str]) {
+        let output = self.plumb(words);
+        assert!(output.status.success(), "{words:?}: {}", text(&output.stderr));
+    }
+
+    /// Runs `plumb`, which must fail with this code, and returns the sentence that says why.
+    fn fails(&self, code: i32, words: &[&str]) -> String {
+        let output = self.plumb(words);
+        let said = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(code), "{words:?}: {said}");
+        assert_eq!(said.lines().count(), 1, "{said}");
+        said
+    }
+
+    fn names_here(&self) -> usize {
+        std::fs::read_dir(self.here("")).unwrap().count()
+    }
+}
+
+impl Drop for Desk {
+    fn drop(&mut self) {
+        _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// Bytes with every value and every kind of line end.
+fn pattern(len: usize) -> Vec<u8> {
+    (0..len).map(|at| u8::try_from((at * 31 + at / 251) % 256).unwrap()).collect()
+}
+
+/// A running `plumb serve --tftp`, and what it has said.
+struct Server {
+    _program: Program,
+    said: Arc<Mutex<Vec<String>>>,
+}
+
+impl Server {
+    fn start(desk: &Desk, rights: &str) -> Self {
+        Self::start_at(desk, &[rights, "--tftp-listen", "0.0.0.0:6969", "--tftp-listen", V6])
+    }
+
+    fn start_at(desk: &Desk, words: &[&str]) -> Self {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_plumb"));
+        command.args(["serve", "--tftp", "--root"]).arg(desk.there("")).args(words);
+        let mut program = Program::start(command.stderr(Stdio::piped())).unwrap();
+        let said = Arc::new(Mutex::new(Vec::new()));
+        let lines = BufReader::new(program.child().stderr.take().unwrap()).lines();
+        let heard = Arc::clone(&said);
+        thread::spawn(move || {
+            lines.map_while(Result::ok).for_each(|line| heard.lock().unwrap().push(line));
+        });
+        let server = Self { _program: program, said };
+        server.says("serving TFTP at 0.0.0.0");
+        server
+    }
+
+    /// Waits until the server has said a line with `text` in it, and returns it.
+    fn says(&self, text: &str) -> String {
+        within_the_limit(|| {
+            self.said.lock().unwrap().iter().find(|line| line.contains(text)).cloned()
+        })
+    }
+
+    fn times_said(&self, text: &str) -> usize {
+        self.said.lock().unwrap().iter().filter(|line| line.contains(text)).count()
+    }
+}
+
+/// Runs a user program of Debian's here.
+fn runs(desk: &Desk, program: &str, words: &[&str]) {
+    let mut command = Command::new(program);
+    let output = command.args(words).current_dir(desk.here("")).output().unwrap();
+    assert!(output.status.success(), "{program} {words:?}: {}", text(&output.stderr));
+}
+
+/// A server of Debian's, at port 6970 of all addresses of the family.
+fn start_peer(program: &str, words: &[&str], desk: &Desk) -> Option<Program> {
+    let found = ["/usr/sbin", "/usr/local/sbin"].map(|folder| Path::new(folder).join(program));
+    let named = std::env::var_os(format!("PLUMB_{}", program.replace('.', "_").to_uppercase()));
+    let path = named.map(PathBuf::from).into_iter().chain(found).find(|path| path.is_file());
+    let Some(path) = path else {
+        eprintln!("skipped: there is no {program}");
+        return None;
+    };
+    let mut command = Command::new(path);
+    command.args(words).arg(desk.there("")).stdin(Stdio::null());
+    Some(Program::start(&mut command).unwrap())
+}
+
+/// Waits until the server at `address` gives the file `name`.
+fn comes_up(desk: &Desk, address: &str) {
+    within_the_limit(|| {
+        let url = format!("tftp://{address}/small");
+        desk.plumb(&["get", "-f", &url, "up"]).status.success().then_some(())
+    });
+}
+
+fn user_of_debian(gets_and_puts: fn(&Desk)) {
+    in_new_network(move || {
+        let desk = Desk::new();
+        let server = Server::start(&desk, "--writable");
+        let file = pattern(1_000_000);
+        std::fs::write(desk.there("file"), &file).unwrap();
+        gets_and_puts(&desk);
+        assert_eq!(std::fs::read(desk.here("got")).unwrap(), file);
+        server.says("writes 'put'");
+        assert_eq!(std::fs::read(desk.there("put")).unwrap(), file);
+    });
+}
+
+#[test]
+#[ignore = "needs root or a user namespace, and Debian's users of TFTP"]
+fn the_user_of_tftp_hpa_reads_and_writes_at_our_server() {
+    user_of_debian(|desk| {
+        let port = PORT.to_string();
+        runs(desk, "tftp", &["-m", "binary", SERVER, &port, "-c", "get", "file", "got"]);
+        runs(desk, "tftp", &["-m", "binary", SERVER, &port, "-c", "put", "got", "put"]);
+        std::fs::write(desk.there("lines"), "one\ntwo\r\nthree").unwrap();
+        runs(desk, "tftp", &["-m", "ascii", SERVER, &port, "-c", "get", "lines", "lines"]);
+        assert_eq!(std::fs::read(desk.here("lines")).unwrap(), b"one\ntwo\r\nthree");
+    });
+}
+
+#[test]
+#[ignore = "needs root or a user namespace, and Debian's users of TFTP"]
+fn the_user_of_atftp_reads_and_writes_at_our_server_in_windows() {
+    user_of_debian(|desk| {
+        let port = PORT.to_string();
+        let options = ["--option", "blksize 1428", "--option", "windowsize 16"];
+        let get = [&options[..], &["-g", "-r", "file", "-l", "got", SERVER, &port]].concat();
+        let put = [&options[..], &["-p", "-r", "put", "-l", "got", SERVER, &port]].concat();
+        runs(desk, "atftp", &get);
+        runs(desk, "atftp", &put);
+    });
+}
+
+#[test]
+#[ignore = "needs root or a user namespace, and curl"]
+fn curl_reads_and_writes_at_our_server() {
+    user_of_debian(|desk| {
+        let url = |name: &str| format!("tftp://{V6}/{name}");
+        runs(desk, "curl", &["-sS", "--tftp-blksize", "1400", &url("file"), "-o", "got"]);
+        runs(desk, "curl", &["-sS", "-T", "got", &url("put")]);
+    });
+}
+
+/// Every block size by every window, both ways, octet and text.
+fn our_user_at(desk: &Desk, address: &str) {
+    let url = |name: &str| format!("tftp://{address}/{name}");
+    for (block_size, window) in
+        [("512", "1"), ("8", "7"), ("1428", "16"), ("1428", "64"), ("8192", "4")]
+    {
+        let len = if block_size == "8" { 20_000 } else { 300_000 };
+        std::fs::write(desk.there("file"), pattern(len)).unwrap();
+        let how = ["--block-size", block_size, "--window", window];
+        desk.does(&[&["get", "-q", "-f"][..], &how, &[&url("file"), "file"]].concat());
+        assert_eq!(std::fs::read(desk.here("file")).unwrap(), pattern(len), "{how:?}");
+        desk.does(&[&["put", "-q"][..], &how, &["file", &url("new")]].concat());
+        within_the_limit(|| (std::fs::read(desk.there("new")).ok()? == pattern(len)).then_some(()));
+        std::fs::remove_file(desk.there("new")).unwrap();
+    }
+    std::fs::write(desk.there("lines"), "one\ntwo\n").unwrap();
+    desk.does(&["get", "-f", &url("lines;mode=netascii"), "lines"]);
+    assert_eq!(std::fs::read(desk.here("lines")).unwrap(), b"one\ntwo\n");
+    let missing = desk.fails(1, &["get", &url("missing")]);
+    assert!(missing.contains("has no file 'missing'"), "{missing}");
+}
+
+#[test]
+#[ignore = "needs root or a user namespace, and Debian's servers of TFTP"]
+fn our_user_reads_and_writes_at_the_server_of_tftp_hpa() {
+    in_new_network(|| {
+        let desk = Desk::new();
+        std::fs::write(desk.there("small"), "x").unwrap();
+        let words = ["-L", "-c", "-p", "-u", "root", "-a", "0.0.0.0:6970", "-s"];
+        let Some(_peer) = start_peer("in.tftpd", &words, &desk) else { return };
+        comes_up(&desk, "10.0.0.1:6970");
+        our_user_at(&desk, "10.0.0.1:6970");
+    });
+}
+
+#[test]
+#[ignore = "needs root or a user namespace, and Debian's servers of TFTP"]
+fn our_user_reads_and_writes_at_the_server_of_atftp() {
+    in_new_network(|| {
+        let desk = Desk::new();
+        std::fs::write(desk.there("small"), "x").unwrap();
+        let words = [
+            "--daemon",
+            "--no-fork",
+            "--user",
+            "root.root",
+            "--logfile",
+            "/dev/null",
+            "--port",
+            "6970",
+        ];
+        let Some(_peer) = start_peer("atftpd", &words, &desk) else { return };
+        comes_up(&desk, "10.0.0.1:6970");
+        our_user_at(&desk, "10.0.0.1:6970");
+    });
+}
+
+#[test]
+#[ignore = "needs root or a user namespace"]
+fn our_user_reads_and_writes_at_our_server_in_both_families_and_over_our_own_udp() {
+    in_new_network(|| {
+        let desk = Desk::new();
+        let _server = Server::start(&desk, "--writable");
+        our_user_at(&desk, "10.0.0.1:6969");
+        our_user_at(&desk, V6);
+        let file = pattern(500_000);
+        std::fs::write(desk.there("file"), &file).unwrap();
+        let via = ["--via", "tun:plumb0", "-q"];
+        desk.does(&[&["get"][..], &via, &["tftp://10.0.0.1:6969/file", "by-tun"]].concat());
+        assert_eq!(std::fs::read(desk.here("by-tun")).unwrap(), file);
+        desk.does(&[&["put"][..], &via, &["by-tun", "tftp://10.0.0.1:6969/from-tun"]].concat());
+        assert_eq!(std::fs::read(desk.there("from-tun")).unwrap(), file);
+    });
+}
+
+/// Carries one transfer between its users and the server, and loses one datagram of `one_in`.
+fn lossy_relay(one_in: u64) -> SocketAddr {
+    let near = Arc::new(UdpSocket::bind("10.0.0.1:0").unwrap());
+    let far = Arc::new(UdpSocket::bind("10.0.0.1:0").unwrap());
+    let at = near.local_addr().unwrap();
+    let user = Arc::new(Mutex::new(at));
+    let server = Arc::new(Mutex::new(SocketAddr::from(([10, 0, 0, 1], PORT))));
+    let mut carry = |from: &Arc<UdpSocket>, to: &Arc<UdpSocket>, of: &Arc<_>, at: &Arc<_>, seed| {
+        let (from, to) = (Arc::clone(from), Arc::clone(to));
+        let (of, at): (Arc<Mutex<SocketAddr>>, Arc<Mutex<SocketAddr>>) =
+            (Arc::clone(of), Arc::clone(at));
+        let mut chance: u64 = seed;
+        thread::spawn(move || {
+            let mut bytes = [0; 65_536];
+            while let Ok((len, sender)) = from.recv_from(&mut bytes) {
+                *of.lock().unwrap() = sender;
+                chance = chance.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                if (chance >> 33) % one_in != 0 {
+                    _ = to.send_to(&bytes[..len], *at.lock().unwrap());
+                }
+            }
+        });
+    };
+    carry(&near, &far, &user, &server, 1);
+    carry(&far, &near, &server, &user, 2);
+    at
+}
+
+#[test]
+#[ignore = "needs root or a user namespace"]
+fn a_file_comes_whole_over_a_path_that_loses_one_datagram_of_twenty() {
+    in_new_network(|| {
+        let desk = Desk::new();
+        let server = Server::start(&desk, "--writable");
+        let file = pattern(400_000);
+        std::fs::write(desk.there("file"), &file).unwrap();
+        let get = format!("tftp://{}/file", lossy_relay(20));
+        desk.does(&["get", "-q", &get, "got"]);
+        assert_eq!(std::fs::read(desk.here("got")).unwrap(), file);
+        let put = format!("tftp://{}/put", lossy_relay(20));
+        desk.does(&["put", "-q", "got", &put]);
+        server.says("'put': 400000 bytes");
+        assert_eq!(std::fs::read(desk.there("put")).unwrap(), file);
+    });
+}
+
+// attack row 79
+// attack row 92
+#[test]
+#[ignore = "needs root or a user namespace"]
+fn a_name_that_leads_out_of_the_root_is_refused_and_logged_escaped() {
+    in_new_network(|| {
+        let desk = Desk::new();
+        let server = Server::start(&desk, "--writable");
+        std::fs::write(desk.0.join("secret"), "secret").unwrap();
+        std::os::unix::fs::symlink("../secret", desk.there("link")).unwrap();
+        std::fs::write(desk.here("mine"), "mine").unwrap();
+        for name in ["../secret", "link", "/../secret", "a/../../secret"] {
+            let url = format!("tftp://10.0.0.1:6969/{name}");
+            let said = desk.fails(1, &["get", &url, "out"]);
+            assert!(said.contains("10.0.0.1:"), "{said}");
+        }
+        desk.fails(1, &["put", "mine", "tftp://10.0.0.1:6969/../secret"]);
+        assert_eq!(std::fs::read(desk.0.join("secret")).unwrap(), b"secret");
+        let socket = UdpSocket::bind("10.0.0.1:0").unwrap();
+        socket.send_to(b"\0\x01../\x1b[2J\nx\0octet\0", (SERVER, PORT)).unwrap();
+        let line = server.says("asks for '../\\x1b");
+        assert!(line.ends_with("'../\\x1b[2J\\nx': It may not be had."), "{line}");
+    });
+}
+
+#[test]
+#[ignore = "needs root or a user namespace"]
+fn a_server_takes_nothing_unless_told_and_a_file_once_if_told_so() {
+    in_new_network(|| {
+        let desk = Desk::new();
+        std::fs::write(desk.here("file"), "new").unwrap();
+        let put = ["put", "file", "tftp://10.0.0.1:6969/file"];
+        let server = Server::start(&desk, "--read-only");
+        let said = desk.fails(1, &put);
+        assert!(said.contains("does not take 'file': it says 'Nothing is taken here.'"), "{said}");
+        drop(server);
+        let server = Server::start(&desk, "--write-once");
+        desk.does(&put);
+        let said = desk.fails(1, &put);
+        assert!(said.contains("has a file 'file' already and keeps it"), "{said}");
+        drop(server);
+    });
+}
+
+// attack row 99
+#[test]
+#[ignore = "needs root, for a small disk"]
+fn a_full_disk_leaves_the_old_file_and_a_sentence_on_both_sides() {
+    in_new_network(|| {
+        let desk = Desk::new();
+        let _server = Server::start(&desk, "--writable");
+        std::fs::write(desk.there("file"), pattern(3_000_000)).unwrap();
+        let script = format!(
+            "mount -t tmpfs -o size=1m none {here} && cd {here} && echo old >file && \
+             {plumb} get -f tftp://10.0.0.1:6969/file; code=$?; cat file; ls -A | wc -l; exit $code",
+            here = desk.here("").display(),
+            plumb = env!("CARGO_BIN_EXE_plumb"),
+        );
+        let output =
+            Command::new("unshare").args(["--mount", "sh", "-c", &script]).output().unwrap();
+        let said = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(4), "{said}");
+        assert!(said.contains("the disk is full after"), "{said}");
+        assert_eq!(text(&output.stdout), "old\n1\n");
+    });
+}
+
+/// A server that answers the first request with these datagrams.
+fn fake_server(answers: &'static [&'static [u8]]) -> (SocketAddr, thread::JoinHandle<SocketAddr>) {
+    let socket = UdpSocket::bind("10.0.0.1:0").unwrap();
+    let at = socket.local_addr().unwrap();
+    let answering = thread::spawn(move || {
+        let (_, user) = socket.recv_from(&mut [0; 1000]).unwrap();
+        for answer in answers {
+            socket.send_to(answer, user).unwrap();
+        }
+        // Until the user has acknowledged, or ended it.
+        socket.recv_from(&mut [0; 1000]).map_or(user, |(_, user)| user)
+    });
+    (at, answering)
+}
+
+// attack row 92
+#[test]
+#[ignore = "needs root or a user namespace"]
+fn what_a_server_says_does_not_speak_to_the_terminal() {
+    in_new_network(|| {
+        let desk = Desk::new();
+        let (at, _answering) = fake_server(&[b"\0\x05\0\x02\x1b]0;owned\x07no\r\n\0"]);
+        let said = desk.fails(1, &["get", &format!("tftp://{at}/file")]);
+        assert!(said.contains("it says '\\x1b]0;owned\\x07no'"), "{said}");
+        assert_eq!(desk.names_here(), 0);
+    });
+}
+
+// attack row 99
+#[test]
+#[ignore = "needs root or a user namespace"]
+fn a_file_that_is_shorter_than_was_told_is_not_kept() {
+    in_new_network(|| {
+        let desk = Desk::new();
+        let (at, _answering) = fake_server(&[b"\0\x06tsize\x009\0", b"\0\x03\0\x01short"]);
+        let said = desk.fails(1, &["get", &format!("tftp://{at}/file")]);
+        assert!(said.contains("ended after 5 bytes of 'file', of which it told 9"), "{said}");
+        assert_eq!(desk.names_here(), 0);
+    });
+}
+
+// attack row 99
+#[test]
+#[ignore = "needs root or a user namespace"]
+fn an_interrupt_leaves_no_half_file() {
+    const BLOCK: &[u8] = &{
+        let mut block = [7; 516];
+        (block[0], block[1], block[2], block[3]) = (0, 3, 0, 1);
+        block
+    };
+    in_new_network(|| {
+        let desk = Desk::new();
+        let (at, answering) = fake_server(&[BLOCK]);
+        let mut command = Command::new(env!("CARGO_BIN_EXE_plumb"));
+        command.args(["get", &format!("tftp://{at}/file")]).current_dir(desk.here(""));
+        let mut program = Program::start(command.stderr(Stdio::piped())).unwrap();
+        // It has acknowledged the block.
+        answering.join().unwrap();
+        program.signal(Signal::INT).unwrap();
+        let ended = program.wait_for_end(Duration::from_secs(10)).unwrap().unwrap();
+        assert_eq!(ended.code(), Some(3));
+        let said = std::io::read_to_string(program.child().stderr.take().unwrap()).unwrap();
+        assert!(said.contains("interrupted after 512 bytes of 'file'"), "{said}");
+        assert_eq!(desk.names_here(), 0);
+    });
+}
+
+#[test]
+#[ignore = "needs root or a user namespace"]
+fn a_request_that_comes_twice_is_answered_once_and_a_broadcast_never() {
+    in_network_of(
+        &[
+            &["link", "add", "far0", "type", "veth", "peer", "name", "near0"],
+            &["address", "add", "10.0.0.1/24", "broadcast", "10.0.0.255", "dev", "far0"],
+            &["link", "set", "far0", "up"],
+            &["link", "set", "near0", "up"],
+        ],
+        || {
+            let desk = Desk::new();
+            let server = Server::start(&desk, "--read-only");
+            std::fs::write(desk.there("file"), "file").unwrap();
+            let socket = UdpSocket::bind("10.0.0.1:0").unwrap();
+            socket.set_broadcast(true).unwrap();
+            socket.send_to(b"\0\x01to-all\0octet\0", ("10.0.0.255", PORT)).unwrap();
+            for _ in 0..3 {
+                socket.send_to(b"\0\x01file\0octet\0", (SERVER, PORT)).unwrap();
+            }
+            let mut bytes = [0; 1000];
+            let (len, port) = socket.recv_from(&mut bytes).unwrap();
+            assert_eq!(&bytes[..len], b"\0\x03\0\x01file");
+            socket.send_to(b"\0\x04\0\x01", port).unwrap();
+            server.says("reads 'file'");
+            // Whatever came before this request has been looked at when it is answered.
+            socket.send_to(b"\0\x01none\0octet\0", (SERVER, PORT)).unwrap();
+            let (len, _) = socket.recv_from(&mut bytes).unwrap();
+            assert_eq!(&bytes[..4], b"\0\x05\0\x01", "{:?}", &bytes[..len]);
+            assert_eq!((server.times_said("reads"), server.times_said("to-all")), (1, 0));
+        },
+    );
+}
+
+#[test]
+#[ignore = "needs root or a user namespace"]
+fn who_never_answers_gets_the_first_packet_and_it_twice_again() {
+    in_new_network(|| {
+        let desk = Desk::new();
+        let server = Server::start(&desk, "--read-only");
+        std::fs::write(desk.there("file"), pattern(10_000)).unwrap();
+        let socket = UdpSocket::bind("10.0.0.1:0").unwrap();
+        socket.send_to(b"\0\x01file\0octet\0", (SERVER, PORT)).unwrap();
+        server.says("the far side never answered");
+        socket.set_nonblocking(true).unwrap();
+        let mut bytes = [0; 1000];
+        let came = (0..10).filter(|_| socket.recv_from(&mut bytes).is_ok()).count();
+        assert_eq!(came, 3);
+    });
+}
+
+#[test]
+#[ignore = "needs root or a user namespace"]
+fn a_pipe_is_put_and_a_pipe_gets() {
+    in_new_network(|| {
+        let desk = Desk::new();
+        let server = Server::start(&desk, "--writable");
+        let mut command = Command::new(env!("CARGO_BIN_EXE_plumb"));
+        command.args(["put", "-q", "-", "tftp://10.0.0.1:6969/piped"]).stdin(Stdio::piped());
+        let mut put = command.spawn().unwrap();
+        put.stdin.take().unwrap().write_all(&pattern(200_000)).unwrap();
+        assert!(put.wait().unwrap().success());
+        server.says("writes 'piped'");
+        let output = desk.plumb(&["get", "-q", "tftp://10.0.0.1:6969/piped", "-"]);
+        assert!(output.stdout == pattern(200_000), "{}", text(&output.stderr));
+    });
+}
+
+#[test]
+#[ignore = "needs root or a user namespace"]
+fn a_host_that_is_silent_a_port_where_nobody_is_and_a_wrong_url_have_their_sentences() {
+    in_new_network(|| {
+        let desk = Desk::new();
+        let _silent = UdpSocket::bind("10.0.0.1:7000").unwrap();
+        let said = desk.fails(1, &["get", "--timeout", "1", "tftp://10.0.0.1:7000/file"]);
+        assert!(said.contains("did not answer the request for 'file' within 1 s"), "{said}");
+        let said = desk.fails(1, &["get", "tftp://10.0.0.1:7001/file"]);
+        assert!(said.contains("nobody serves TFTP at 10.0.0.1:7001"), "{said}");
+        let said = desk.fails(1, &["get", "tftp://192.0.2.1/file"]);
+        assert!(said.contains("there is no way to 192.0.2.1:69"), "{said}");
+        desk.fails(2, &["get", "http://10.0.0.1/file"]);
+        std::fs::write(desk.here("file"), "old").unwrap();
+        let said = desk.fails(2, &["get", "tftp://10.0.0.1/file"]);
+        assert!(said.contains("exists: say --force to replace it"), "{said}");
+    });
+}

@@ -1,0 +1,102 @@
+//! The requirements of RFC 1123 §4.1 that need a test of their own; others are named where they are
+//! tested.
+
+use super::server::*;
+use super::testing::*;
+use super::user::*;
+use super::*;
+use std::vec::Vec;
+
+fn events(alone: &mut Alone, lines: &str) -> Vec<ServerEvent> {
+    let mut rest = &[lines.as_bytes(), b"\r\n"].concat()[..];
+    alone.0.server.receive(&mut rest, &mut alone.0.lab.cx());
+    core::iter::from_fn(|| alone.0.server.event()).collect()
+}
+
+// req RFC1123:4.1.2.6-MUST-1, RFC1123:4.1.2.6-MUST-2
+#[test]
+fn pasv_is_for_one_transfer() {
+    let mut alone = Alone::logged_in(server_settings());
+    assert!(alone.told("PASV").contains("(10,0,0,1,19,136)"));
+    let Alone(world) = &mut alone;
+    assert!(world.server.data_connected(address(PEER), &mut world.lab.cx()));
+    assert!(!world.server.data_connected(address(PEER), &mut world.lab.cx()));
+    let started = |event: &ServerEvent| matches!(event, ServerEvent::Start(_));
+    let opened = |alone: &mut Alone, id| {
+        let Alone(world) = alone;
+        world.server.opened(TransferId(id), Ok(Opened::default()), &mut world.lab.cx());
+        core::iter::from_fn(|| alone.0.server.event()).collect::<Vec<_>>()
+    };
+    events(&mut alone, "RETR file");
+    assert!(opened(&mut alone, 1).iter().any(started));
+    let Alone(world) = &mut alone;
+    world.server.data_ended(TransferId(1), 0, Ok(()), &mut world.lab.cx());
+    events(&mut alone, "RETR file");
+    let expected = ServerEvent::Connect(address(PEER));
+    assert_eq!(opened(&mut alone, 2), [expected]);
+}
+
+// req RFC1123:4.1.2.12-MUST-1
+#[test]
+fn without_port_and_pasv_data_goes_to_the_port_of_the_control_connection() {
+    let mut alone = Alone::logged_in(server_settings());
+    events(&mut alone, "RETR file");
+    let Alone(world) = &mut alone;
+    world.server.opened(TransferId(1), Ok(Opened::default()), &mut world.lab.cx());
+    assert_eq!(world.server.event(), Some(ServerEvent::Connect(address(PEER))));
+}
+
+// req RFC1123:4.1.2.10-MUST-1
+#[test]
+fn where_a_read_of_the_connection_ends_says_nothing() {
+    let lines = b"USER ann\r\nPASS secret\r\nNOOP\r\nPWD\r\nTYPE I\r\n";
+    for cut in 1..lines.len() {
+        let mut alone = Alone::new(server_settings());
+        let codes: Vec<u16> = lines.chunks(cut).flat_map(|piece| alone.hear(piece)).collect();
+        assert_eq!(codes, [331, 230, 200, 257, 200], "{cut}");
+    }
+}
+
+// req RFC1123:4.1.3.4-MUST-1
+#[test]
+fn a_reply_110_counts_whenever_it_comes() {
+    let mut world = World::new(server_settings(), user_settings());
+    world.settle();
+    let representation = Representation { mode: Mode::Block, ..Representation::IMAGE };
+    let task = Task::Store {
+        name: Some(name("file")),
+        kind: StoreKind::Replace,
+        representation,
+        offset_bytes: 0,
+        allocation_bytes: None,
+    };
+    let id = world.user.run(task, &mut world.lab.cx()).unwrap();
+    let mut markers = Vec::new();
+    for reply in [
+        &b"200 I\r\n"[..],
+        b"200 B\r\n",
+        b"229 (|||5000|)\r\n",
+        b"connected",
+        b"150 x\r\n",
+        b"moved",
+        b"110 MARK 50 = 7\r\n",
+        b"110 MARK 90 = 9\r\n",
+        b"226 x\r\n",
+    ] {
+        let cx = &mut world.lab.cx();
+        match reply {
+            b"connected" => _ = world.user.data_connected(address("10.0.0.1:5000"), cx),
+            b"moved" => world.user.data_ended(id, 90, Ok(()), cx),
+            _ => world.user.receive(reply, cx),
+        }
+        while let Some(event) = world.user.event() {
+            match event {
+                UserEvent::MarkerReached { ours, theirs } => markers.push((ours, theirs)),
+                UserEvent::Finished(_, result) => assert!(result.is_ok()),
+                _ => {}
+            }
+        }
+    }
+    assert_eq!(markers, [(50, 7), (90, 9)]);
+    assert!(world.user.is_idle());
+}

@@ -1,0 +1,271 @@
+//! The programs that move the files, and what one move costs them.
+
+use crate::bench::conditions::Conditions;
+use crate::bench::telnetd::{on_the_far_processor, program};
+use crate::bench::typing::plumb;
+use anyhow::{Context, Result, ensure};
+use os::clock::Monotonic;
+use os::process::Program;
+use protocols::time::Duration;
+use serde_json::{Value, json};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{self, Command, Stdio};
+
+/// Where the servers listen, at loopback.
+const OURS: &str = "7001";
+const HPA: &str = "7002";
+const ATFTP: &str = "7003";
+/// The name of the file.
+const FILE: &str = "file";
+/// How long a server may take to start.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// Ticks of the kernel's accounts in a second (USER_HZ).
+const TICKS: u64 = 100;
+
+/// What is moved how.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Row {
+    pub(super) block_size: u16,
+    pub(super) window: u16,
+    pub(super) megabytes: u64,
+}
+
+/// A user and a server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Pair {
+    Ours,
+    Hpa,
+    CurlHpa,
+    Atftp,
+}
+
+impl Pair {
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Ours => "plumb, plumb",
+            Self::Hpa => "tftp-hpa, tftp-hpa",
+            Self::CurlHpa => "curl, tftp-hpa",
+            Self::Atftp => "atftp, atftp",
+        }
+    }
+
+    /// Only atftp knows windows, and the user of tftp-hpa no block sizes.
+    fn knows(self, row: Row) -> bool {
+        match self {
+            Self::Ours | Self::Atftp => true,
+            Self::CurlHpa => row.window == 1,
+            Self::Hpa => row.window == 1 && row.block_size == 512,
+        }
+    }
+}
+
+/// What one move has cost.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Measured {
+    pub(super) wall_ns: u64,
+    pub(super) user_ns: u64,
+    pub(super) server_ns: u64,
+}
+
+impl Measured {
+    pub(super) fn json(&self) -> Value {
+        json!({ "wall_ns": self.wall_ns, "user_cpu_ns": self.user_ns, "server_cpu_ns": self.server_ns })
+    }
+}
+
+/// The servers, and the folder whose file they give.
+pub(super) struct Desk {
+    folder: PathBuf,
+    plumb: PathBuf,
+    servers: Vec<(Pair, Program)>,
+    missing: Vec<String>,
+}
+
+impl Desk {
+    /// Starts the servers that are there, on the processor of servers.
+    pub(super) fn open(conditions: &Conditions) -> Result<Self> {
+        let folder = std::env::temp_dir().join(format!("plumb-files-{}", process::id()));
+        fs::create_dir_all(&folder)?;
+        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+        fs::set_permissions(&folder, mode)?;
+        let plumb = plumb()?;
+        let mut desk = Self { folder, plumb, servers: Vec::new(), missing: Vec::new() };
+        desk.write_file(1)?;
+        let mut ours = Command::new(&desk.plumb);
+        let at = format!("127.0.0.1:{OURS}");
+        ours.args(["serve", "--quiet", "--tftp", "--tftp-listen", &at, "--root"]).arg(&desk.folder);
+        on_the_far_processor(conditions.pinning(), || {
+            desk.start(Pair::Ours, ours)?;
+            desk.start_peer(
+                Pair::Hpa,
+                "in.tftpd",
+                "tftpd-hpa",
+                &["-L", "-u", "root", "-a", "127.0.0.1:7002", "-s"],
+            )?;
+            desk.start_peer(
+                Pair::Atftp,
+                "atftpd",
+                "atftpd",
+                &[
+                    "--daemon",
+                    "--no-fork",
+                    "--user",
+                    "root.root",
+                    "--logfile",
+                    "/dev/null",
+                    "--bind-address",
+                    "127.0.0.1",
+                    "--port",
+                    ATFTP,
+                ],
+            )
+        })?;
+        for (pair, name, package) in [
+            (Pair::Hpa, "tftp", "tftp-hpa"),
+            (Pair::CurlHpa, "curl", "curl"),
+            (Pair::Atftp, "atftp", "atftp"),
+        ] {
+            if let Err(error) = program(name, package) {
+                desk.missing.push(format!("left out: {}: {error}", pair.name()));
+            }
+        }
+        Ok(desk)
+    }
+
+    /// Returns what is left out, and why.
+    pub(super) fn missing(&self) -> &[String] {
+        &self.missing
+    }
+
+    fn start_peer(&mut self, pair: Pair, name: &str, package: &str, words: &[&str]) -> Result<()> {
+        match program(name, package) {
+            Err(error) => self.missing.push(format!("left out: {}: {error}", pair.name())),
+            Ok(path) => {
+                let mut command = Command::new(path);
+                command.args(words).arg(&self.folder);
+                self.start(pair, command)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn start(&mut self, pair: Pair, mut command: Command) -> Result<()> {
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        self.servers.push((pair, Program::start(&mut command)?));
+        let row = Row { block_size: 512, window: 1, megabytes: 1 };
+        let pair = if pair == Pair::Hpa { Pair::CurlHpa } else { pair };
+        let clock = Monotonic::start();
+        let begun = clock.now();
+        while !self.user(pair, row)?.status()?.success() {
+            ensure!(clock.now() - begun < PATIENCE, "the server of {} does not start", pair.name());
+        }
+        Ok(())
+    }
+
+    /// Returns the pairs that are there and can do it, ours first.
+    pub(super) fn pairs(&self, row: Row) -> impl Iterator<Item = Pair> {
+        let all = [Pair::Ours, Pair::Hpa, Pair::CurlHpa, Pair::Atftp];
+        all.into_iter().filter(move |pair| {
+            let is_there = !self.missing.iter().any(|line| line.contains(pair.name()));
+            pair.knows(row) && is_there && self.server(*pair).is_ok()
+        })
+    }
+
+    fn server(&self, pair: Pair) -> Result<&Program> {
+        let of = if pair == Pair::CurlHpa { Pair::Hpa } else { pair };
+        let mut servers = self.servers.iter();
+        let found = servers.find(|(server, _)| *server == of);
+        found.map(|(_, program)| program).context("there is no such server")
+    }
+
+    /// Writes the file of so many megabytes.
+    pub(super) fn write_file(&self, megabytes: u64) -> Result<()> {
+        let piece: Vec<u8> = (0..1_000_000_u32).map(|at| (at % 251).to_le_bytes()[0]).collect();
+        let bytes = piece.repeat(usize::try_from(megabytes)?);
+        fs::write(self.folder.join(FILE), bytes).context("the file cannot be written")
+    }
+
+    fn user(&self, pair: Pair, row: Row) -> Result<Command> {
+        let (block_size, window) = (row.block_size.to_string(), row.window.to_string());
+        let url = |port: &str| format!("tftp://127.0.0.1:{port}/{FILE}");
+        let mut command;
+        match pair {
+            Pair::Ours => {
+                command = Command::new(&self.plumb);
+                command.args(["get", "--quiet", "--block-size", &block_size, "--window", &window]);
+                command.args([&url(OURS), "/dev/null"]);
+            }
+            Pair::Hpa => {
+                command = Command::new(program("tftp", "tftp-hpa")?);
+                command.args(["-m", "binary", "127.0.0.1", HPA, "-c", "get", FILE, "/dev/null"]);
+            }
+            Pair::CurlHpa => {
+                command = Command::new(program("curl", "curl")?);
+                command.args(["-sS", "--tftp-blksize", &block_size, &url(HPA), "-o", "/dev/null"]);
+            }
+            Pair::Atftp => {
+                command = Command::new(program("atftp", "atftp")?);
+                let options = [format!("blksize {block_size}"), format!("windowsize {window}")];
+                options.iter().for_each(|option| _ = command.args(["--option", option]));
+                command.args(["-g", "-r", FILE, "-l", "/dev/null", "127.0.0.1", ATFTP]);
+            }
+        }
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        Ok(command)
+    }
+
+    /// Moves the file once.
+    pub(super) fn measure(&self, pair: Pair, row: Row) -> Result<Measured> {
+        let server = self.server(pair)?.id();
+        let (server_before, user_before) = (ticks(server, true)?, ticks(process::id(), false)?);
+        let clock = Monotonic::start();
+        let begun = clock.now();
+        let status = self.user(pair, row)?.status()?;
+        let wall = clock.now() - begun;
+        ensure!(status.success(), "{} could not move the file", pair.name());
+        let user = ticks(process::id(), false)?.saturating_sub(user_before);
+        let server = ticks(server, true)?.saturating_sub(server_before);
+        let nanos = |ticks: u64| ticks * (1_000_000_000 / TICKS);
+        Ok(Measured {
+            wall_ns: u64::try_from(wall.as_nanos())?,
+            user_ns: nanos(user),
+            server_ns: nanos(server),
+        })
+    }
+
+    /// Moves the file by our own pair, and returns its bytes, the time, and how often the user
+    /// waited in vain.
+    pub(super) fn move_ours(&self, block_size: u16, window: u16) -> Result<(u64, u64, u64)> {
+        let row = Row { block_size, window, megabytes: 1 };
+        let mut command = self.user(Pair::Ours, row)?;
+        let output = command.arg("--json").stdout(Stdio::piped()).output()?;
+        let record: Value = serde_json::from_slice(&output.stdout)?;
+        let number = |name: &str| record.get(name).and_then(Value::as_u64);
+        let bytes = number("file_bytes").context("the record has no bytes")?;
+        let nanos = number("ns_total").context("the record has no time")?;
+        ensure!(output.status.success(), "{block_size}/{window}: the file was not moved");
+        Ok((bytes, nanos, number("timeouts").unwrap_or(0)))
+    }
+}
+
+impl Drop for Desk {
+    fn drop(&mut self) {
+        self.servers.clear();
+        _ = fs::remove_dir_all(&self.folder);
+    }
+}
+
+/// Returns the processor time of a process, or of its children that have ended, or of both.
+fn ticks(id: u32, with_itself: bool) -> Result<u64> {
+    let text = fs::read_to_string(Path::new("/proc").join(id.to_string()).join("stat"))?;
+    let (_, behind) = text.rsplit_once(')').context("the kernel's account cannot be read")?;
+    // Behind the name: state is field 3; utime, stime, cutime, cstime are 14 to 17.
+    let fields: Vec<u64> =
+        behind.split_ascii_whitespace().skip(11).take(4).flat_map(str::parse).collect();
+    let &[user, system, children_user, children_system] = fields.as_slice() else {
+        anyhow::bail!("the kernel's account of {id} is too short");
+    };
+    let own = if with_itself { user + system } else { 0 };
+    Ok(own + children_user + children_system)
+}
