@@ -161,10 +161,7 @@ impl Dialogue {
         let mut made = 0;
         loop {
             made += 1;
-            let trouble = match self.session().await {
-                Ok(_) => return Ok(()),
-                Err(trouble) => trouble,
-            };
+            let Err(trouble) = self.session().await else { return Ok(()) };
             if !self.caller.wait(made, &trouble).await {
                 return Err(trouble);
             }

@@ -83,10 +83,7 @@ pub(super) async fn get(
     if matches!(errand.to, To::Stdout) {
         return to_stdout(dialogue, &errand, terms, record).await;
     }
-    let (draft, from) = match open(&errand, terms)? {
-        Some(opened) => opened,
-        None => return Ok(Ending::WasThere),
-    };
+    let Some((draft, from)) = open(&errand, terms)? else { return Ok(Ending::WasThere) };
     let file = draft.file().try_clone().map_err(anyhow::Error::new)?;
     let mut came = from;
     let moved = match segments(&errand, terms, from) {

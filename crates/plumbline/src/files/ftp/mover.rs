@@ -180,8 +180,7 @@ impl Mover {
             ),
         };
         let (mut piece, mut wire) = (vec![0; self.piece_len()], Vec::new());
-        loop {
-            let Near::From(file) = &mut self.near else { break };
+        while let Near::From(file) = &mut self.near {
             let count = match file.read(&mut piece) {
                 Ok(count) => count,
                 Err(error) if error.kind() == ErrorKind::Interrupted => continue,
@@ -216,7 +215,7 @@ impl Mover {
         let file = file.try_clone().map_err(ours)?;
         let at_most = self.pace.burst_bytes().map_or(usize::MAX, |_| self.piece_len());
         let (moved, tally) = (Arc::clone(&self.moved), Arc::clone(&self.tally));
-        let (mut pace, clock) = (self.pace, self.clock.clone());
+        let (mut pace, clock) = (self.pace, self.clock);
         let sent = self.link.send_file(&file, at_most, &mut |count| {
             let counted = u64::try_from(count).unwrap_or(u64::MAX);
             moved.fetch_add(counted, Ordering::Relaxed);

@@ -81,10 +81,7 @@ pub(super) async fn put(
         let (result, moved) = dialogue.run_once(&wanted, task, Some(near)).await;
         record.take(dialogue, moved.as_ref(), made);
         let sent = moved.map_or(0, |moved| moved.file_bytes);
-        let trouble = match result {
-            Ok(_) => break,
-            Err(trouble) => trouble,
-        };
+        let Err(trouble) = result else { break };
         let is_over = size.is_none() && sent > 0;
         if is_over || !dialogue.caller.wait(made, &trouble).await {
             return Err(trouble);

@@ -369,12 +369,9 @@ impl Session {
     fn start_data(&mut self, id: TaskId, protection: Protection) {
         let Data::Open(carrier) = std::mem::replace(&mut self.data, Data::None) else { return };
         let tls = self.tls.as_ref().filter(|_| protection == Protection::Private);
-        let (link, canceller) = match Link::of(carrier, tls) {
-            Ok(link) => link,
-            Err(_) => {
-                let lost = Err(DataFailure::ConnectionLost);
-                return self.user.data_ended(id, 0, lost, &mut self.bench.cx());
-            }
+        let Ok((link, canceller)) = Link::of(carrier, tls) else {
+            let lost = Err(DataFailure::ConnectionLost);
+            return self.user.data_ended(id, 0, lost, &mut self.bench.cx());
         };
         let moved = Arc::new(AtomicU64::new(0));
         let mover = Mover {

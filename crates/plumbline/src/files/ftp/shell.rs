@@ -186,7 +186,7 @@ impl Desk {
         match words {
             ["ls" | "dir", rest @ ..] => self.list(rest).await,
             ["cd", name] => self.go(&self.at(name)).await,
-            ["cdup"] => self.go(&split(&self.folder.clone()).0.to_vec()).await,
+            ["cdup"] => self.go(split(&self.folder.clone()).0).await,
             ["pwd"] => show(&[self.folder.as_slice(), b"\n"].concat()),
             ["lcd", folder] => std::env::set_current_dir(folder)
                 .map_err(|error| Trouble::Wrong(format!("there is no way to {folder}: {error}"))),
