@@ -108,7 +108,7 @@ async fn connect<S: Session>(
 }
 
 /// What an error of a socket says about the far side; errors of our own side stay errors.
-pub(super) fn outcome_of(error: io::Error) -> Result<Outcome> {
+pub(crate) fn outcome_of(error: io::Error) -> Result<Outcome> {
     match error.kind() {
         ErrorKind::ConnectionRefused => Ok(Outcome::Refused),
         ErrorKind::ConnectionReset | ErrorKind::BrokenPipe | ErrorKind::ConnectionAborted => {
