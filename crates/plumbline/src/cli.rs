@@ -1,6 +1,6 @@
 //! The command line: one table for parser, help and man page.
 
-use crate::{demo, exit, files, lab, login, manual, measure, replay, serve};
+use crate::{demo, exit, files, lab, login, manual, measure, replay, serve, stats};
 use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser, Subcommand};
 use std::process::ExitCode;
@@ -29,6 +29,9 @@ enum Command {
     Put(files::Put),
     /// Measures a login, and says where its time goes and what limits it.
     Measure(measure::Arguments),
+    /// Shows statistics of the recorded transfers.
+    #[command(long_about = stats::ABOUT)]
+    Stats(stats::Arguments),
     /// Serves logins by Telnet, in TLS and in cleartext.
     #[command(long_about = serve::ABOUT)]
     Serve(serve::Arguments),
@@ -57,6 +60,7 @@ pub(crate) fn run() -> ExitCode {
         Command::Get(arguments) => files::get(&arguments),
         Command::Put(arguments) => files::put(&arguments),
         Command::Measure(arguments) => measure::run(&arguments),
+        Command::Stats(arguments) => stats::run(&arguments),
         Command::Serve(arguments) => serve::run(&arguments),
         Command::Lab(arguments) => lab::run(&arguments),
         Command::Demo(arguments) => demo::run(&arguments),

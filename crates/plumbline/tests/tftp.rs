@@ -288,7 +288,7 @@ fn lossy_relay(one_in: u64) -> SocketAddr {
     let at = near.local_addr().unwrap();
     let user = Arc::new(Mutex::new(at));
     let server = Arc::new(Mutex::new(SocketAddr::from(([10, 0, 0, 1], PORT))));
-    let mut carry = |from: &Arc<UdpSocket>, to: &Arc<UdpSocket>, of: &Arc<_>, at: &Arc<_>, seed| {
+    let carry = |from: &Arc<UdpSocket>, to: &Arc<UdpSocket>, of: &Arc<_>, at: &Arc<_>, seed| {
         let (from, to) = (Arc::clone(from), Arc::clone(to));
         let (of, at): (Arc<Mutex<SocketAddr>>, Arc<Mutex<SocketAddr>>) =
             (Arc::clone(of), Arc::clone(at));
@@ -298,7 +298,7 @@ fn lossy_relay(one_in: u64) -> SocketAddr {
             while let Ok((len, sender)) = from.recv_from(&mut bytes) {
                 *of.lock().unwrap() = sender;
                 chance = chance.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-                if (chance >> 33) % one_in != 0 {
+                if !(chance >> 33).is_multiple_of(one_in) {
                     _ = to.send_to(&bytes[..len], *at.lock().unwrap());
                 }
             }

@@ -43,7 +43,7 @@ needed.";
 #[derive(Debug, clap::Args)]
 #[command(after_help = GET_EXAMPLES)]
 pub(crate) struct Get {
-    /// From where: tftp://host[:port]/name[;mode=netascii]
+    /// From where: tftp://host/name; :port and ;mode=netascii may follow host and name
     #[arg(value_name = "URL")]
     pub(super) url: Url,
     /// To which file or folder [default: the name's last part, here]
@@ -66,7 +66,7 @@ pub(crate) struct Put {
     /// Which file
     #[arg(value_name = "FILE")]
     pub(super) file: PathBuf,
-    /// To where: tftp://host[:port]/name[;mode=netascii]
+    /// To where: tftp://host/name; :port and ;mode=netascii may follow host and name
     #[arg(value_name = "URL")]
     pub(super) url: Url,
     #[command(flatten)]
