@@ -5,6 +5,7 @@
 //! folder with files. A server that is not there is not met, and the test says so.
 
 #![expect(clippy::unwrap_used, reason = "a test may fail")]
+#![expect(clippy::indexing_slicing, reason = "a test may fail")]
 #![expect(clippy::print_stdout, reason = "a test that is skipped says so")]
 
 #[expect(dead_code, reason = "each crate of tests uses its part of the desk")]
