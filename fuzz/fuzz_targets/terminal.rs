@@ -64,7 +64,7 @@ fn is_sound(terminal: &Terminal) {
 }
 
 fn seeds() -> Vec<Vec<u8>> {
-    let screens: [&[u8]; 8] = [
+    let screens: [&[u8]; 13] = [
         b"hello\r\nworld\x08\x07\t!",
         b"\x1b[2J\x1b[3;4H\x1b[1;31mred\x1b[0m\x1b[K\x1b[1P\x1b[2@\x1b[L\x1b[M",
         b"\x1b[2;5r\x1b[?6h\x1b[5;5H\n\n\n\x1bM\x1bM\x1b[S\x1b[T\x1b[r",
@@ -72,6 +72,11 @@ fn seeds() -> Vec<Vec<u8>> {
         "\u{4e2d}\u{6587}e\u{301}\u{1f600}\x1b[1Ga\x1b[2X".as_bytes(),
         b"\x1b[6n\x1b[5n\x1b[c\x1b[>c\x1b]0;title\x07\x1b]2;other\x1b\\",
         b"\x1b(0lqqk\x1b(B\x0ex\x0f\x1b[38;5;200m\x1b[48;2;1;2;3mX\x1b[3g\x1bH\t",
+        b"\x1b[?69h\x1b[3;7s\x1b[2;4r\x1b[?6habcdefghijk\n\n\x1bM\x1b[2P\x1b[@\x1b[L\x1b[M\x1b[S\x1b6\x1b9",
+        b"\x1b[1\"qab\x1b[0\"qcd\x1b[?2K\x1bVx\x1bW\x1b[2J\x1b[2'}\x1b[3'~\x1b#6wide\x1b#3top",
+        b"\x1b[42;1;1;3;3$x\x1b[1;1;2;2;1;2;2;1$v\x1b[1;1;2;2$z\x1b[2*x\x1b[1;1;3;4;1;7$r\x1b[1$t",
+        b"\x1bP$qm\x1b\\\x1bP$qr\x1b\\\x1b[?69$p\x1b[18t\x1b[?7;45s\x1b[?7l\x1b[?7r\x1b[e\x1b[3b",
+        b"\x1b[?45habcdefghijklm\x08\x08\x08\x1b[20D\x1b[?1045h\x1b[99D\xe7\x95\x8c",
         b"\xe4\xb8\xff\xc3\x28\xf0\x9f\x98\x1b[999999999;1H\x1b[4h",
     ];
     screens.into_iter().map(|screen| [&[10, 5, 2], screen].concat()).collect()

@@ -20,7 +20,9 @@ usage: cargo xtask COMMAND
   conformance   our TCP under the scripts of two public suites; see 'cargo xtask conformance --help'
   soak          the simulator's campaign of faults; see './x help'
   terminal-suite FOLDER
-                our terminal under the test scripts of libvterm, which are not part of the project";
+                our terminal under the test scripts of libvterm, which are not part of the project
+  terminal-esctest FOLDER
+                our terminal under the tests of esctest, which is not part of the project";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -42,6 +44,7 @@ fn run(root: &Path, arguments: &[&str]) -> Result<()> {
         ["tidy"] => run_tidy(root),
         ["ledger"] => ledger::run(root),
         ["bench", rest @ ..] => bench::run(root, rest),
+        ["terminal-esctest", rest @ ..] => terminal_suite::esctest::run(rest),
         ["terminal-suite", rest @ ..] => terminal_suite::run(rest),
         ["soak", rest @ ..] => soak::run(rest),
         ["conformance", rest @ ..] => conformance::run(root, rest),

@@ -92,6 +92,54 @@ impl Draft {
         Ok(())
     }
 
+    /// Takes up what [`Self::keep_as`] has left under the single component `kept`, to go on with it.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::begin`]; `ENOENT` if there is no such file, and `EBUSY` if somebody writes it.
+    pub fn take_up(
+        folder: OwnedFd,
+        kept: &[u8],
+        name: &[u8],
+        existing: Existing,
+    ) -> io::Result<Self> {
+        let flags = OFlags::RDWR | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK;
+        let from = OsStr::from_bytes(kept);
+        let file = File::from(fs::openat(&folder, from, flags, Mode::empty())?);
+        if FileType::from_raw_mode(fs::fstat(&file)?.st_mode) != FileType::RegularFile {
+            return Err(Errno::ACCESS.into());
+        }
+        if fs::flock(&file, FlockOperation::NonBlockingLockExclusive) == Err(Errno::WOULDBLOCK) {
+            return Err(Errno::BUSY.into());
+        }
+        let draft_name = [PREFIX, format!("{:016x}", crate::entropy::seed()?).as_bytes()].concat();
+        fs::renameat(&folder, from, &folder, OsStr::from_bytes(&draft_name))?;
+        Ok(Self { folder, draft_name: Some(draft_name), name: name.to_vec(), existing, file })
+    }
+
+    /// Leaves what there is under the single component `kept`, in place of what is there.
+    ///
+    /// # Errors
+    ///
+    /// What the kernel says, and then the draft is gone.
+    pub fn keep_as(mut self, kept: &[u8]) -> io::Result<()> {
+        let Some(draft_name) = &self.draft_name else { return Ok(()) };
+        let (from, to) = (OsStr::from_bytes(draft_name), OsStr::from_bytes(kept));
+        fs::renameat(&self.folder, from, &self.folder, to)?;
+        self.draft_name = None;
+        Ok(())
+    }
+
+    /// Makes the file what its name stands for, without waiting for the disk: a crash of the
+    /// machine soon after may leave less of it.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::commit`].
+    pub fn commit_soon(mut self) -> io::Result<()> {
+        self.publish()
+    }
+
     fn publish(&mut self) -> io::Result<()> {
         let Some(draft_name) = &self.draft_name else { return Ok(()) };
         let (from, to) = (OsStr::from_bytes(draft_name), OsStr::from_bytes(&self.name));
@@ -217,6 +265,20 @@ mod tests {
     /// Ends a draft as a crash does: its lock goes, its name stays.
     fn crash(mut draft: Draft) {
         draft.draft_name = None;
+    }
+
+    #[test]
+    fn what_is_kept_of_a_draft_is_taken_up_again() {
+        let desk = Desk::new("kept");
+        let draft = desk.begin(Existing::Replace).unwrap();
+        draft.file().write_all(b"ne").unwrap();
+        draft.keep_as(b"name.part").unwrap();
+        assert_eq!((desk.says(), desk.names()), ("old".to_owned(), 2));
+        let folder = desk.folder();
+        let draft = Draft::take_up(folder, b"name.part", b"name", Existing::Replace).unwrap();
+        std::os::unix::fs::FileExt::write_all_at(draft.file(), b"w", 2).unwrap();
+        draft.commit_soon().unwrap();
+        assert_eq!((desk.says(), desk.names()), ("new".to_owned(), 1));
     }
 
     #[test]

@@ -202,6 +202,17 @@ impl Jail {
         Draft::begin(folder, leaf, existing)
     }
 
+    /// Takes up what a draft has left as `kept`, beside `name`, to go on with it: see
+    /// [`Draft::take_up`].
+    ///
+    /// # Errors
+    ///
+    /// What the kernel says.
+    pub fn take_up(&self, kept: &[u8], name: &[u8], existing: Existing) -> io::Result<Draft> {
+        let ((folder, kept), (_, name)) = (self.place(kept)?, self.place(name)?);
+        Draft::take_up(folder, kept, name, existing)
+    }
+
     /// Returns what a name stands for; a link in the last place is followed if it may be.
     ///
     /// # Errors

@@ -6,10 +6,14 @@
 use crate::clock::Monotonic;
 use protocols::Instant;
 use protocols::time::Duration;
+#[cfg(target_os = "linux")]
+use rustix::event::epoll;
 pub use rustix::event::{PollFd, PollFlags};
 use rustix::event::{Timespec, poll};
 use rustix::io::Errno;
 use std::io;
+#[cfg(target_os = "linux")]
+use std::mem::MaybeUninit;
 use std::net::TcpStream;
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use std::task::{Context, Poll};
@@ -48,6 +52,125 @@ pub fn wait(
         }
     }
 }
+
+/// What is told of by its news alone, edge-triggered: the kernel is not asked each time whether a
+/// descriptor has anything, which for a terminal would mean to wait for the thread that feeds it.
+///
+/// A descriptor is ready from its news on until [`News::clear`]: whoever has read or written as much
+/// as there is clears it. Its end is never cleared.
+#[derive(Debug)]
+#[cfg(target_os = "linux")]
+pub struct News {
+    epoll: OwnedFd,
+    ready: Vec<PollFlags>,
+}
+
+#[cfg(target_os = "linux")]
+impl News {
+    /// Watches nothing yet.
+    ///
+    /// # Errors
+    ///
+    /// Where there are no descriptors left.
+    pub fn new() -> io::Result<Self> {
+        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+        Ok(Self { epoll, ready: Vec::new() })
+    }
+
+    /// Watches `descriptor`, which stays open, for `wanted`, IN, OUT and PRI; returns its number, in
+    /// the order of the calls. What cannot be watched is always ready: a regular file, /dev/null.
+    ///
+    /// # Errors
+    ///
+    /// Where there is no memory left.
+    pub fn watch(&mut self, descriptor: BorrowedFd<'_>, wanted: PollFlags) -> io::Result<usize> {
+        let number = self.ready.len();
+        let mut flags = epoll::EventFlags::ET | epoll::EventFlags::RDHUP;
+        for (poll, flag) in MEANINGS {
+            flags.set(flag, wanted.contains(poll));
+        }
+        let data = epoll::EventData::new_u64(number as u64);
+        let ready = match epoll::add(&self.epoll, descriptor, data, flags) {
+            Ok(()) => PollFlags::empty(),
+            Err(Errno::PERM) => ALWAYS,
+            Err(error) => return Err(error.into()),
+        };
+        self.ready.push(ready);
+        Ok(number)
+    }
+
+    /// Returns what is known of a descriptor.
+    #[must_use]
+    pub fn ready(&self, number: usize) -> PollFlags {
+        self.ready.get(number).copied().unwrap_or(PollFlags::empty())
+    }
+
+    /// Forgets that a descriptor is ready for `flags`, until there is news of it.
+    pub fn clear(&mut self, number: usize, flags: PollFlags) {
+        if let Some(ready) = self.ready.get_mut(number).filter(|ready| **ready != ALWAYS) {
+            ready.remove(flags.difference(PollFlags::HUP));
+        }
+    }
+
+    /// Waits for news, or until `clock` reaches `until`; without a deadline, for ever. A signal does
+    /// not end the wait.
+    ///
+    /// # Errors
+    ///
+    /// What `ppoll` and `epoll_wait` say.
+    pub fn wait(&mut self, clock: &Monotonic, until: Option<Instant>) -> io::Result<Wake> {
+        if until.is_some() {
+            // It counts whole milliseconds, and `ppoll` nanoseconds.
+            let mut news = [PollFd::new(&self.epoll, PollFlags::IN)];
+            if wait(&mut news, clock, until)? == Wake::Deadline {
+                return Ok(Wake::Deadline);
+            }
+        }
+        let mut room = [const { MaybeUninit::<epoll::Event>::uninit() }; EVENTS_LEN];
+        let events = loop {
+            match epoll::wait(&self.epoll, &mut room, None) {
+                Ok((events, _)) => break events,
+                Err(Errno::INTR) => {}
+                Err(error) => return Err(error.into()),
+            }
+        };
+        for event in events.iter() {
+            let (number, flags) = (event.data.u64(), event.flags);
+            let number = usize::try_from(number).unwrap_or(usize::MAX);
+            let Some(ready) = self.ready.get_mut(number) else { continue };
+            for (poll, flag) in MEANINGS.into_iter().chain(ENDS) {
+                if flags.contains(flag) {
+                    ready.insert(poll);
+                }
+            }
+        }
+        let count = events.len();
+        Ok(Wake::Ready(count))
+    }
+}
+
+/// As many descriptors as are told of at a time; ours.
+#[cfg(target_os = "linux")]
+const EVENTS_LEN: usize = 16;
+
+/// What is known of a descriptor that cannot be watched.
+#[cfg(target_os = "linux")]
+const ALWAYS: PollFlags = PollFlags::IN.union(PollFlags::OUT).union(PollFlags::NVAL);
+
+#[cfg(target_os = "linux")]
+const MEANINGS: [(PollFlags, epoll::EventFlags); 3] = [
+    (PollFlags::IN, epoll::EventFlags::IN),
+    (PollFlags::OUT, epoll::EventFlags::OUT),
+    (PollFlags::PRI, epoll::EventFlags::PRI),
+];
+
+/// A far side that has closed its half is an end too: it may have come with the last data.
+#[cfg(target_os = "linux")]
+const ENDS: [(PollFlags, epoll::EventFlags); 3] = [
+    (PollFlags::HUP, epoll::EventFlags::RDHUP),
+    (PollFlags::HUP, epoll::EventFlags::HUP),
+    (PollFlags::ERR, epoll::EventFlags::ERR),
+];
 
 /// What owns its descriptor.
 ///
@@ -154,6 +277,59 @@ mod tests {
         assert_eq!(wake, Wake::Ready(1));
         assert_eq!(descriptors[0].revents(), PollFlags::IN);
         assert_eq!(descriptors[1].revents(), PollFlags::empty());
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn a_descriptor_is_ready_from_its_news_on_until_it_is_cleared() {
+        let (near, far) = UnixStream::pair().unwrap();
+        let (clock, mut news) = (Monotonic::start(), News::new().unwrap());
+        let number = news.watch(near.as_fd(), PollFlags::IN).unwrap();
+        assert_eq!(news.wait(&clock, Some(Instant::ZERO)).unwrap(), Wake::Deadline);
+        rustix::io::write(&far, b"x").unwrap();
+        assert_eq!(news.wait(&clock, None).unwrap(), Wake::Ready(1));
+        assert_eq!(news.wait(&clock, Some(Instant::ZERO)).unwrap(), Wake::Deadline);
+        assert_eq!(news.ready(number), PollFlags::IN);
+        news.clear(number, PollFlags::IN);
+        assert_eq!(news.ready(number), PollFlags::empty());
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn what_has_data_and_room_is_cleared_of_each() {
+        let (near, far) = UnixStream::pair().unwrap();
+        let mut news = News::new().unwrap();
+        let number = news.watch(near.as_fd(), PollFlags::IN | PollFlags::OUT).unwrap();
+        rustix::io::write(&far, b"x").unwrap();
+        news.wait(&Monotonic::start(), None).unwrap();
+        assert_eq!(news.ready(number), PollFlags::IN | PollFlags::OUT);
+        news.clear(number, PollFlags::IN);
+        assert_eq!(news.ready(number), PollFlags::OUT);
+        news.clear(number, PollFlags::OUT);
+        assert_eq!(news.ready(number), PollFlags::empty());
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn an_end_that_came_with_the_last_data_is_not_cleared_with_it() {
+        let (near, far) = UnixStream::pair().unwrap();
+        let (clock, mut news) = (Monotonic::start(), News::new().unwrap());
+        let number = news.watch(near.as_fd(), PollFlags::IN).unwrap();
+        rustix::io::write(&far, b"x").unwrap();
+        drop(far);
+        assert_eq!(news.wait(&clock, None).unwrap(), Wake::Ready(1));
+        news.clear(number, PollFlags::IN | PollFlags::HUP);
+        assert_eq!(news.ready(number), PollFlags::HUP);
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn a_regular_file_is_always_ready() {
+        let file = std::fs::File::open(std::env::current_exe().unwrap()).unwrap();
+        let mut news = News::new().unwrap();
+        let number = news.watch(file.as_fd(), PollFlags::IN).unwrap();
+        news.clear(number, PollFlags::IN);
+        assert!(news.ready(number).contains(PollFlags::IN));
     }
 
     #[test]

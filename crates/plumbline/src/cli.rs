@@ -1,6 +1,6 @@
 //! The command line: one table for parser, help and man page.
 
-use crate::{demo, exit, files, lab, login, manual, measure, replay, serve};
+use crate::{demo, exit, files, lab, login, manual, measure, replay, serve, stats};
 use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser, Subcommand};
 use std::process::ExitCode;
@@ -21,14 +21,31 @@ enum Command {
     /// Shows a recording of a login again.
     #[command(long_about = replay::ABOUT)]
     Replay(replay::Arguments),
-    /// Gets a file from another host by TFTP.
+    /// Gets files from another host by FTP or TFTP.
     #[command(long_about = files::GET_ABOUT)]
     Get(files::Get),
-    /// Puts a file on another host by TFTP.
+    /// Puts files on another host by FTP or TFTP.
     #[command(long_about = files::PUT_ABOUT)]
     Put(files::Put),
+    /// Lists a folder of another host by FTP.
+    Ls(files::List),
+    /// Shows files of another host by FTP.
+    Cat(files::Cat),
+    /// Removes files of another host by FTP.
+    Rm(files::Remove),
+    /// Makes a folder on another host by FTP.
+    Mkdir(files::MakeDirectory),
+    /// Gives a file of another host another name by FTP.
+    Mv(files::Move),
+    /// Makes a folder here as it is on another host, or the other way round, by FTP.
+    Mirror(files::Mirror),
+    /// Moves files by FTP, by hand.
+    Ftp(files::Shell),
     /// Measures a login, and says where its time goes and what limits it.
     Measure(measure::Arguments),
+    /// Shows statistics of the recorded transfers.
+    #[command(long_about = stats::ABOUT)]
+    Stats(stats::Arguments),
     /// Serves logins by Telnet, in TLS and in cleartext.
     #[command(long_about = serve::ABOUT)]
     Serve(serve::Arguments),
@@ -56,7 +73,15 @@ pub(crate) fn run() -> ExitCode {
         Command::Replay(arguments) => replay::run(&arguments),
         Command::Get(arguments) => files::get(&arguments),
         Command::Put(arguments) => files::put(&arguments),
+        Command::Ls(arguments) => files::list(&arguments),
+        Command::Cat(arguments) => files::cat(&arguments),
+        Command::Rm(arguments) => files::remove(&arguments),
+        Command::Mkdir(arguments) => files::make_directory(&arguments),
+        Command::Mv(arguments) => files::move_file(&arguments),
+        Command::Mirror(arguments) => files::mirror(&arguments),
+        Command::Ftp(arguments) => files::shell(&arguments),
         Command::Measure(arguments) => measure::run(&arguments),
+        Command::Stats(arguments) => stats::run(&arguments),
         Command::Serve(arguments) => serve::run(&arguments),
         Command::Lab(arguments) => lab::run(&arguments),
         Command::Demo(arguments) => demo::run(&arguments),

@@ -13,6 +13,7 @@ mod recording;
 mod replay;
 mod serve;
 mod state;
+mod stats;
 
 use std::process::ExitCode;
 

@@ -84,8 +84,8 @@ impl Drop for Device {
 /// Says what a Telnet client without any option says, so that nobody waits for it.
 fn caller_of_telnet() -> Caller {
     let mut caller = Caller::new();
-    // WONT and DONT to what a console asks: ECHO, SUPPRESS-GO-AHEAD, TERMINAL-TYPE, NAWS, COM-PORT.
-    caller.says(b"\xff\xfe\x01\xff\xfe\x03\xff\xfc\x18\xff\xfc\x1f\xff\xfc\x2c");
+    // WONT and DONT to what a console asks: ECHO, SUPPRESS-GO-AHEAD, TERMINAL-TYPE, NAWS.
+    caller.says(b"\xff\xfe\x01\xff\xfe\x03\xff\xfc\x18\xff\xfc\x1f");
     caller
 }
 

@@ -6,13 +6,20 @@
 #![forbid(unsafe_code)]
 
 pub mod bars;
+pub mod calendar;
 pub mod escape;
 pub mod figures;
+pub mod histogram;
 pub mod html;
+pub mod journal;
 pub mod measurement;
+pub mod population;
 pub mod statistics;
+pub mod store;
 pub mod summary;
 pub mod table;
+pub mod tally;
+pub mod transfer;
 pub mod verdict;
 
 pub use measurement::{Layer, LayerTime, Measurement};

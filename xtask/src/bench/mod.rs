@@ -13,6 +13,7 @@ mod goodput;
 mod login;
 mod meter;
 mod predict;
+mod records;
 mod rounds;
 mod sessions;
 mod stack;
@@ -22,9 +23,9 @@ mod terminal;
 mod typing;
 mod wire;
 
+use ::records::table::Table;
 use anyhow::{Context, Result, bail};
 use conditions::{Cast, Conditions};
-use records::table::Table;
 use serde_json::Value;
 use sessions::Crowd;
 use std::fmt::Write as _;
@@ -46,6 +47,7 @@ usage: ./x bench NAME [--rounds N] [--keys N] [--two-cores] [--json]
   login    whole logins, both ends: Telnet of others and ours, ssh, mosh, and bytes alone
   sessions many sessions at once at our login server, on one processor
   files    files by TFTP, both ends, of ours and of others
+  records  what the record of a transfer costs, and what questions to the store cost
 
   --rounds N     rounds, of which medians are taken (default 7, at least 1)
   --keys N       keys in each round (default 200, from 10 to 3000)
@@ -53,6 +55,7 @@ usage: ./x bench NAME [--rounds N] [--keys N] [--two-cores] [--json]
   --path WORD    of login only the ways with this word in their name; may be repeated
   --sessions N   how many sessions at once (default 1000, at most 4000)
   --seconds N    for how long each of them gets a key in every second (default 10)
+  --records N    how many transfers are in the store (default 10000000, at least 1000)
   --two-cores    the servers on another processor than driver and clients
   --json         all data as JSON instead of tables";
 
@@ -66,6 +69,8 @@ struct Options {
     /// Which ways to log in, if not all.
     paths: Vec<String>,
     crowd: Crowd,
+    /// Transfers in the store.
+    records: usize,
     two_cores: bool,
     as_json: bool,
 }
@@ -97,6 +102,10 @@ pub(crate) fn run(root: &Path, arguments: &[&str]) -> Result<()> {
         "login" => |conditions, options| login::run(conditions, options.amount, &options.paths),
         "files" => |conditions, options| files::run(conditions, options.amount.rounds),
         "sessions" => |conditions, options| sessions::run(conditions, options.crowd),
+        "records" => |conditions, options| {
+            let Options { amount: Amount { rounds, .. }, records, .. } = *options;
+            records::run(conditions, records::Archive { rounds, records })
+        },
         _ => bail!("there is no benchmark '{}'\n{USAGE}", name.escape_debug()),
     };
     // The people must not take the server's processor.
@@ -114,8 +123,14 @@ fn say(text: &str) -> Result<()> {
 fn parse(arguments: &[&str]) -> Result<Options> {
     let amount = Amount { rounds: 7, keys: 200, screenfuls: 5, megabytes: 100 };
     let crowd = Crowd { sessions: 1000, seconds: 10 };
-    let mut options =
-        Options { amount, paths: Vec::new(), crowd, two_cores: false, as_json: false };
+    let mut options = Options {
+        amount,
+        paths: Vec::new(),
+        crowd,
+        records: 10_000_000,
+        two_cores: false,
+        as_json: false,
+    };
     let mut words = arguments.iter();
     while let Some(word) = words.next() {
         match *word {
@@ -126,6 +141,7 @@ fn parse(arguments: &[&str]) -> Result<Options> {
             "--path" => options.paths.push((*words.next().context(USAGE)?).to_owned()),
             "--sessions" => options.crowd.sessions = number(words.next(), 1..=4000)?,
             "--seconds" => options.crowd.seconds = number(words.next(), 1..=1000)?,
+            "--records" => options.records = number(words.next(), 1_000..=1_000_000_000)?,
             "--two-cores" => options.two_cores = true,
             "--json" => options.as_json = true,
             _ => bail!("'{}' is not understood\n{USAGE}", word.escape_debug()),
@@ -205,7 +221,7 @@ impl Report {
             _ = write!(text, "\n{}\n\n{}", section.heading, section.table.render(WIDTH));
         }
         text.push('\n');
-        for line in self.notes.iter().flat_map(|note| records::table::wrap(note, WIDTH)) {
+        for line in self.notes.iter().flat_map(|note| ::records::table::wrap(note, WIDTH)) {
             text.push_str(&line);
             text.push('\n');
         }

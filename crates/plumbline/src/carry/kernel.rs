@@ -1,15 +1,17 @@
 //! A session over a socket of the kernel, in one thread: opened on tokio, where addresses race, and
-//! then carried by `poll`.
+//! then carried by `epoll`, edge-triggered.
 
 use super::race::{Finish, Race};
 use super::{Bench, Call, CarrierStatus, Outcome, Session, may_hold_back};
 use anyhow::{Context, Result};
-use os::readiness::{PollFd, PollFlags, Watched, wait};
+use os::readiness::{News, PollFd, PollFlags, Wake, Watched, wait};
 use os::socket::{self, TcpInfo};
 use protocols::meter::Account;
+use protocols::time::Instant;
 use rustix::net::SendFlags;
 use std::io::{self, ErrorKind};
 use std::net::{SocketAddr, TcpStream};
+use std::os::fd::AsFd;
 use std::pin::pin;
 use std::task::Poll;
 use std::time::Duration;
@@ -17,8 +19,11 @@ use std::time::Duration;
 /// What one read takes from the socket: a large screen in one piece.
 const READ_LEN: usize = 64 * 1024;
 
-/// What `poll` says of a descriptor that a read has something to tell about, be it the end.
+/// What is said of a descriptor that a read has something to tell about, be it the end.
 const INCOMING: PollFlags = PollFlags::IN.union(PollFlags::HUP).union(PollFlags::ERR);
+
+/// The number of the socket among what is watched; the session's inputs follow it.
+const SOCKET: usize = 0;
 
 /// An input of the session.
 struct Input {
@@ -59,8 +64,17 @@ pub(super) fn run<S: Session>(
     socket::set_urgent_inline(&stream, true)?;
     session.reached(address);
     session.opened(&mut bench.cx());
+    let mut news = News::new()?;
+    news.watch(stream.as_fd(), PollFlags::IN | PollFlags::OUT | PollFlags::PRI)?;
+    let inputs = session.inputs();
+    for input in &inputs {
+        news.watch(*input, PollFlags::IN).context("an input of the session cannot be watched")?;
+    }
+    let inputs = inputs.len();
     let kernel = Kernel {
         stream,
+        news,
+        inputs,
         session: &mut session,
         bench,
         buffer: vec![0; READ_LEN],
@@ -94,7 +108,7 @@ async fn connect<S: Session>(
 }
 
 /// What an error of a socket says about the far side; errors of our own side stay errors.
-pub(super) fn outcome_of(error: io::Error) -> Result<Outcome> {
+pub(crate) fn outcome_of(error: io::Error) -> Result<Outcome> {
     match error.kind() {
         ErrorKind::ConnectionRefused => Ok(Outcome::Refused),
         ErrorKind::ConnectionReset | ErrorKind::BrokenPipe | ErrorKind::ConnectionAborted => {
@@ -108,6 +122,9 @@ pub(super) fn outcome_of(error: io::Error) -> Result<Outcome> {
 
 struct Kernel<'a, S> {
     stream: TcpStream,
+    /// What is known of the socket, and behind it of the session's inputs.
+    news: News,
+    inputs: usize,
     session: &'a mut S,
     bench: &'a mut Bench,
     buffer: Vec<u8>,
@@ -141,11 +158,15 @@ impl<S: Session> Kernel<'_, S> {
                 }
                 Woken::Writable => {}
                 Woken::Urgent => {
+                    self.news.clear(SOCKET, PollFlags::PRI);
                     self.is_urgent_ahead = true;
                     self.session.urgent(true);
                 }
                 Woken::Input(index) => {
                     self.session.take_input(index, &mut self.bench.cx())?;
+                    if !self.session.has_more_input(index) {
+                        self.news.clear(SOCKET + 1 + index, PollFlags::IN);
+                    }
                 }
                 Woken::Deadline => self.session.run(&mut self.bench.cx()),
             }
@@ -162,51 +183,53 @@ impl<S: Session> Kernel<'_, S> {
         }
     }
 
-    /// Waits in `poll` itself: between two keys everything is cold, and the little that runs then
-    /// is a good part of what a key costs.
+    /// Waits in the kernel's call itself: between two keys everything is cold, and the little that
+    /// runs then is a good part of what a key costs.
     fn wait(&mut self) -> Result<Woken> {
         if self.session.wants_to_run() {
             return Ok(Woken::Deadline);
         }
         let left = self.bench.meter.enter(Account::Outside);
-        let mut wanted = PollFlags::IN;
-        if !self.is_urgent_ahead {
-            wanted |= PollFlags::PRI;
-        }
-        if !self.session.output().is_empty() {
-            wanted |= PollFlags::OUT;
-        }
-        let inputs = self.session.inputs();
-        let mut descriptors = Vec::with_capacity(1 + inputs.len());
-        descriptors.push(PollFd::new(&self.stream, wanted));
-        for (index, input) in inputs.iter().enumerate() {
-            // Who is not asked for stays in the list: its place says who it is.
-            let wants = self.session.wants_input(index);
-            let wanted = if wants { PollFlags::IN } else { PollFlags::empty() };
-            descriptors.push(PollFd::from_borrowed_fd(*input, wanted));
-        }
-        wait(&mut descriptors, &self.bench.clock, self.session.deadline())?;
-        let mut ready = descriptors.iter().map(PollFd::revents);
-        let far = ready.next().unwrap_or(PollFlags::empty());
-        let is_wanted = |(index, ready): (usize, PollFlags)| {
-            (ready.intersects(INCOMING) && self.session.wants_input(index)).then_some(index)
+        // What was not read to its end is not waited for, but all the others are heard before it.
+        let is_known = !matches!(self.woken(), Woken::Deadline);
+        let until = if is_known { Some(Instant::ZERO) } else { self.session.deadline() };
+        let woken = loop {
+            let wake = self.news.wait(&self.bench.clock, until)?;
+            if self.is_urgent_ahead {
+                // What is told of it until its mark is told of what is known.
+                self.news.clear(SOCKET, PollFlags::PRI);
+            }
+            let woken = self.woken();
+            // There is news of what nobody wants now, as of room where nothing waits.
+            if wake == Wake::Deadline || !matches!(woken, Woken::Deadline) {
+                break woken;
+            }
         };
-        // Urgent data stands first: a Synch must be known before what it empties is read.
-        let woken = if far.contains(PollFlags::PRI) {
-            Woken::Urgent
-        } else if far.intersects(INCOMING) {
-            Woken::Socket
-        } else if let Some(index) = ready.enumerate().find_map(is_wanted) {
-            Woken::Input(index)
-        } else if far.contains(PollFlags::OUT) {
-            Woken::Writable
-        } else {
-            Woken::Deadline
-        };
-        drop(descriptors);
-        drop(inputs);
         self.bench.meter.enter(left);
         Ok(woken)
+    }
+
+    /// Returns what there is to do, as far as it is known.
+    fn woken(&self) -> Woken {
+        let far = self.news.ready(SOCKET);
+        // Urgent data stands first: a Synch must be known before what it empties is read.
+        if far.contains(PollFlags::PRI) && !self.is_urgent_ahead {
+            return Woken::Urgent;
+        }
+        if far.intersects(INCOMING) {
+            return Woken::Socket;
+        }
+        let is_wanted = |index: &usize| {
+            let ready = self.news.ready(SOCKET + 1 + index);
+            ready.intersects(INCOMING) && self.session.wants_input(*index)
+        };
+        if let Some(index) = (0..self.inputs).find(is_wanted) {
+            return Woken::Input(index);
+        }
+        if far.contains(PollFlags::OUT) && !self.session.output().is_empty() {
+            return Woken::Writable;
+        }
+        Woken::Deadline
     }
 
     /// Writes all output that the socket takes; the far side may have gone.
@@ -232,7 +255,10 @@ impl<S: Session> Kernel<'_, S> {
             self.bench.meter.enter(left);
             match sent {
                 Ok(count) => self.session.sent(count),
-                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(None),
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                    self.news.clear(SOCKET, PollFlags::OUT);
+                    return Ok(None);
+                }
                 Err(error) => return outcome_of(error).map(Some),
             }
         }
@@ -249,7 +275,10 @@ impl<S: Session> Kernel<'_, S> {
         self.bench.meter.enter(left);
         let count = match read {
             Ok(count) => count,
-            Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(None),
+            Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                self.news.clear(SOCKET, PollFlags::IN | PollFlags::ERR);
+                return Ok(None);
+            }
             Err(error) => {
                 self.session.flush(&mut self.bench.cx())?;
                 return outcome_of(error).map(Some);
@@ -260,12 +289,17 @@ impl<S: Session> Kernel<'_, S> {
             self.session.flush(&mut self.bench.cx())?;
             return Ok(Some(Outcome::Closed));
         }
+        // A read that is not full has emptied the socket, unless it stopped at the mark.
+        if count < self.buffer.len() && !self.is_urgent_ahead {
+            self.news.clear(SOCKET, PollFlags::IN);
+        }
         let data = self.buffer.get(..count).unwrap_or_default();
         self.session.receive(data, &mut self.bench.cx());
         let is_awaited = may_hold_back(data);
         if was_at_mark {
             self.is_urgent_ahead = false;
             self.session.urgent(false);
+            self.look_for_urgent()?;
         }
         self.session.flush(&mut self.bench.cx())?;
         if is_awaited && self.session.output().is_empty() {
@@ -275,6 +309,18 @@ impl<S: Session> Kernel<'_, S> {
             self.bench.meter.enter(left);
         }
         Ok(None)
+    }
+
+    /// Asks whether more urgent data is ahead, of which there was news before the mark of the last.
+    fn look_for_urgent(&mut self) -> Result<()> {
+        let mut descriptors = [PollFd::new(&self.stream, PollFlags::PRI)];
+        wait(&mut descriptors, &self.bench.clock, Some(Instant::ZERO))?;
+        let [descriptor] = descriptors;
+        if descriptor.revents().contains(PollFlags::PRI) {
+            self.is_urgent_ahead = true;
+            self.session.urgent(true);
+        }
+        Ok(())
     }
 
     fn status(&self) -> CarrierStatus {

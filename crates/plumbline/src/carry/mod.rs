@@ -21,11 +21,13 @@ mod trust;
 mod via;
 
 pub(crate) use host::host;
+pub(crate) use kernel::outcome_of;
 pub(crate) use line::run_on_line;
 pub(crate) use outcome::Outcome;
+pub(crate) use race::connect;
 pub(crate) use target::{Family, NoAddress, TELNET_PORT, Target, addresses, parse_port};
-pub(crate) use tls::{Secured, Tls, TrustedBy};
-pub(crate) use trust::{Trust, fingerprint};
+pub(crate) use tls::{Refusal, Secured, Tls, TrustedBy};
+pub(crate) use trust::{TlsClient, Trust, fingerprint};
 pub(crate) use via::{Own, SerialLink, Via};
 
 use anyhow::Result;

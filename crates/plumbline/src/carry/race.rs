@@ -31,6 +31,21 @@ pub(super) enum Finish {
     Lost(Outcome, SocketAddr),
 }
 
+/// Opens a connection to the first of `addresses` that answers, or says what came of it instead.
+///
+/// # Errors
+///
+/// As [`Race::run`].
+pub(crate) async fn connect(
+    addresses: &[SocketAddr],
+    timeout: Duration,
+) -> Result<Result<TcpStream, (Outcome, SocketAddr)>> {
+    Ok(match Race::to(addresses).run(timeout).await? {
+        Finish::Won(stream, _) => Ok(stream),
+        Finish::Lost(outcome, address) => Err((outcome, address)),
+    })
+}
+
 /// The attempts at the addresses of one host.
 #[derive(Debug)]
 pub(super) struct Race {

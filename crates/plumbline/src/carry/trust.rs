@@ -81,6 +81,18 @@ impl Trust {
             .map_err(|error| Refusal::Broken(error.to_string()))
     }
 
+    /// Makes what several connections to the server begin TLS with, of which later ones resume the
+    /// sessions of earlier ones. All must show one certificate.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::connect`].
+    pub(crate) fn client(&self) -> Result<TlsClient, Refusal> {
+        let seen = Arc::new(OnceLock::new());
+        let configuration = Arc::new(self.configuration(&seen)?);
+        Ok(TlsClient { trust: self.clone(), configuration, seen })
+    }
+
     /// Returns why `error` ended a handshake in which `seen` was shown.
     pub(super) fn why_refused(&self, error: &TlsError, seen: Option<&String>) -> Refusal {
         let TlsError::InvalidCertificate(reason) = error else {
@@ -138,6 +150,36 @@ impl Trust {
         };
         let builder = builder.dangerous().with_custom_certificate_verifier(verifier);
         Ok(builder.with_no_client_auth())
+    }
+}
+
+/// What several connections to one server begin TLS with.
+#[derive(Clone, Debug)]
+pub(crate) struct TlsClient {
+    trust: Trust,
+    configuration: Arc<ClientConfig>,
+    seen: Arc<OnceLock<String>>,
+}
+
+impl TlsClient {
+    /// Returns the configuration and the name of the server.
+    pub(crate) fn parts(&self) -> (Arc<ClientConfig>, ServerName<'static>) {
+        (Arc::clone(&self.configuration), self.trust.name.clone())
+    }
+
+    /// Returns why there was no TLS.
+    pub(crate) fn refusal(&self, error: &std::io::Error) -> Refusal {
+        let of_tls = error.get_ref().and_then(|inner| inner.downcast_ref::<TlsError>());
+        match of_tls {
+            Some(error) => self.trust.why_refused(error, self.seen.get()),
+            None => Refusal::Broken(error.to_string()),
+        }
+    }
+
+    /// Takes note that the first handshake is done, and returns by what the server is trusted.
+    pub(crate) fn accepted(&self, fingerprint: &str) -> TrustedBy {
+        // A server that an authority vouches for may show several; each is vouched for.
+        self.trust.accepted(fingerprint)
     }
 }
 
@@ -220,9 +262,9 @@ impl ServerCertVerifier for Pinning {
     ) -> Result<ServerCertVerified, TlsError> {
         let shown = fingerprint(end_entity);
         let is_known = self.pinned.as_ref().is_none_or(|pinned| *pinned == shown);
-        // A server shows one certificate in a handshake.
-        _ = self.seen.set(shown);
-        if is_known {
+        // Who was believed at the first handshake is who must answer at the others.
+        let is_same = *self.seen.get_or_init(|| shown.clone()) == shown;
+        if is_known && is_same {
             return Ok(ServerCertVerified::assertion());
         }
         Err(TlsError::InvalidCertificate(CertificateError::ApplicationVerificationFailure))

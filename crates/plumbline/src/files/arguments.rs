@@ -1,27 +1,33 @@
 //! The arguments of `plumb get` and `plumb put`.
 
+use super::ftp::{Moving, Reach};
 use super::url::Url;
-use crate::carry::{Family, Via};
 use anyhow::Context;
 use std::path::PathBuf;
+use std::str::FromStr;
 
 /// What `plumb get --help` says first.
 pub(crate) const GET_ABOUT: &str = "\
-Gets a file from another host.
+Gets files from another host, by FTP or TFTP.
 
-The file appears under its name when it is whole and on the disk, never before; an interrupt, a \
-full disk or a host that falls silent leaves what was there. A file that exists is kept, unless \
+A file appears under its name when it is whole, never before; an interrupt, a full disk or a host \
+that falls silent leaves what was there. What FTP has brought of it by then is kept as NAME.part, \
+and --continue goes on with it. A file that exists is kept, unless \
 --force is given. '-' stands for the standard output.";
 
 /// What `plumb put --help` says first.
 pub(crate) const PUT_ABOUT: &str = "\
-Puts a file on another host.
+Puts files on another host, by FTP or TFTP.
 
 '-' stands for the standard input. A URL without a name, or whose name ends with '/', gets the \
 file's own name behind it.";
 
 const GET_EXAMPLES: &str = "\
 Examples:
+  plumb get ftp://ftp.example.net/pub/README
+  plumb get ftpes://me@example.net/logs/*.gz -o logs
+  plumb get -r -j 4 ftp://example.net/pub/tree .
+  plumb get --store c36 ftp://example.net/system.exe
   plumb get tftp://10.0.0.1/vmlinuz
   plumb get tftp://10.0.0.1/motd;mode=netascii -
   plumb get --window 64 tftp://[2001:db8::1]/image.bin image.bin
@@ -32,6 +38,7 @@ refuses what is needed.";
 
 const PUT_EXAMPLES: &str = "\
 Examples:
+  plumb put -c image.iso ftpes://me@example.net/images/
   plumb put backup.cfg tftp://10.0.0.1/
   date | plumb put - tftp://10.0.0.1/date;mode=netascii
 
@@ -43,18 +50,23 @@ needed.";
 #[derive(Debug, clap::Args)]
 #[command(after_help = GET_EXAMPLES)]
 pub(crate) struct Get {
-    /// From where: tftp://host[:port]/name[;mode=netascii]
-    #[arg(value_name = "URL")]
-    pub(super) url: Url,
-    /// To which file or folder [default: the name's last part, here]
-    #[arg(value_name = "FILE")]
-    pub(super) file: Option<PathBuf>,
+    /// From where: ftp://user@host/name, ftpes:// and ftps:// in TLS, or tftp://host/name; :port may
+    /// follow the host, ;mode=netascii a name of TFTP; several of one host, and last to which file
+    /// or folder [default: the name's last part, here]
+    #[arg(value_name = "URL", required = true)]
+    pub(super) places: Vec<Place>,
     /// To which file or folder, said the other way
-    #[arg(short, long, value_name = "FILE", conflicts_with = "file")]
+    #[arg(short, long, value_name = "FILE")]
     pub(super) output: Option<PathBuf>,
     /// Replace a file that exists
     #[arg(short, long)]
     pub(super) force: bool,
+    /// FTP: get the file in so many pieces at a time, each over a session of its own
+    #[arg(long, value_name = "PIECES", default_value_t = 1,
+          value_parser = clap::value_parser!(u32).range(1..=32))]
+    pub(super) segments: u32,
+    #[command(flatten)]
+    pub(super) moving: Moving,
     #[command(flatten)]
     pub(super) how: How,
 }
@@ -63,49 +75,54 @@ pub(crate) struct Get {
 #[derive(Debug, clap::Args)]
 #[command(after_help = PUT_EXAMPLES)]
 pub(crate) struct Put {
-    /// Which file
-    #[arg(value_name = "FILE")]
-    pub(super) file: PathBuf,
-    /// To where: tftp://host[:port]/name[;mode=netascii]
-    #[arg(value_name = "URL")]
-    pub(super) url: Url,
+    /// Which files, and last to where: ftp://user@host/name, ftpes:// and ftps:// in TLS, or
+    /// tftp://host/name; :port may follow the host, ;mode=netascii a name of TFTP
+    #[arg(value_name = "FILE", num_args = 2.., required = true)]
+    pub(super) places: Vec<Place>,
+    #[command(flatten)]
+    pub(super) moving: Moving,
     #[command(flatten)]
     pub(super) how: How,
+}
+
+/// A place here or on another host.
+#[derive(Clone, Debug)]
+pub(super) enum Place {
+    Here(PathBuf),
+    There(Url),
+}
+
+impl FromStr for Place {
+    type Err = anyhow::Error;
+
+    fn from_str(text: &str) -> anyhow::Result<Self> {
+        if text.contains("://") {
+            return text.parse().map(Self::There);
+        }
+        Ok(Self::Here(PathBuf::from(text)))
+    }
 }
 
 /// How a file is moved.
 #[derive(Debug, clap::Args)]
 pub(super) struct How {
-    /// What carries it: kernel, tun:NAME, tap:NAME or packet:INTERFACE, as for login
-    #[arg(long, default_value = "kernel")]
-    pub(super) via: Via,
     #[command(flatten)]
-    pub(super) family: Family,
+    pub(super) reach: Reach,
     /// At most so many bytes a second; K, M and G stand for thousands, millions and billions
     #[arg(long, value_name = "RATE", value_parser = rate)]
     pub(super) limit_rate: Option<u64>,
-    /// Bytes of a block that are asked for (RFC 2348)
+    /// TFTP: bytes of a block that are asked for (RFC 2348)
     #[arg(long, value_name = "BYTES", default_value_t = 1428,
           value_parser = clap::value_parser!(u16).range(8..=65_464))]
     pub(super) block_size: u16,
-    /// Blocks before an acknowledgment that are asked for (RFC 7440)
+    /// TFTP: blocks before an acknowledgment that are asked for (RFC 7440)
     #[arg(long, value_name = "BLOCKS", default_value_t = 16,
           value_parser = clap::value_parser!(u16).range(1..))]
     pub(super) window: u16,
-    /// Give up when nothing has been heard for so many seconds
-    #[arg(long, value_name = "SECONDS", default_value_t = 25,
-          value_parser = clap::value_parser!(u32).range(1..=86_400))]
-    pub(super) timeout: u32,
-    /// Say the result as JSON, on the standard output unless the file goes there
-    #[arg(long)]
-    pub(super) json: bool,
-    /// Say nothing but errors
-    #[arg(short, long)]
-    pub(super) quiet: bool,
 }
 
 /// Reads `300K`.
-fn rate(text: &str) -> anyhow::Result<u64> {
+pub(super) fn rate(text: &str) -> anyhow::Result<u64> {
     let (digits, factor) = match text.chars().last() {
         Some('k' | 'K') => (text.get(..text.len() - 1), 1_000),
         Some('m' | 'M') => (text.get(..text.len() - 1), 1_000_000),

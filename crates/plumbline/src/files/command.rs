@@ -1,6 +1,7 @@
 //! Runs `plumb get` and `plumb put`.
 
-use super::arguments::{Get, How, Put};
+use super::arguments::{Get, How, Place, Put};
+use super::ftp;
 use super::local::{NoSink, Sink, Source};
 use super::progress::{Progress, say};
 use super::record::Record;
@@ -22,8 +23,33 @@ use tokio::signal::unix::{SignalKind, signal};
 
 /// Runs `plumb get`.
 pub(crate) fn get(arguments: &Get) -> exit::Result {
-    let url = &arguments.url;
-    let named = arguments.output.as_deref().or(arguments.file.as_deref());
+    let (urls, here) = split(&arguments.places);
+    let named = match (arguments.output.as_deref(), here.as_slice(), arguments.places.last()) {
+        (output, [], _) => output,
+        (None, [here], Some(Place::Here(_))) if !urls.is_empty() => Some(here.as_path()),
+        _ => return Err(wrong(anyhow!("say URLs, and behind them at most one file or folder"))),
+    };
+    match urls.as_slice() {
+        [url] if matches!(url.scheme, Scheme::Tftp(_)) => get_tftp(arguments, url, named),
+        urls if urls.iter().all(|url| matches!(url.scheme, Scheme::Ftp(..))) => {
+            ftp::get_files(arguments, urls, named)
+        }
+        _ => Err(wrong(anyhow!("TFTP brings one file at a time"))),
+    }
+}
+
+fn split(places: &[Place]) -> (Vec<Url>, Vec<PathBuf>) {
+    let (mut urls, mut here) = (Vec::new(), Vec::new());
+    for place in places {
+        match place {
+            Place::There(url) => urls.push(url.clone()),
+            Place::Here(path) => here.push(path.clone()),
+        }
+    }
+    (urls, here)
+}
+
+fn get_tftp(arguments: &Get, url: &Url, named: Option<&Path>) -> exit::Result {
     let path = destination(url, named).map_err(wrong)?;
     let existing = if arguments.force { Existing::Replace } else { Existing::Keep };
     let sink = Sink::open(&path, existing).map_err(|no_sink| match no_sink {
@@ -39,14 +65,26 @@ pub(crate) fn get(arguments: &Get) -> exit::Result {
 
 /// Runs `plumb put`.
 pub(crate) fn put(arguments: &Put) -> exit::Result {
-    let mut url = arguments.url.clone();
+    let (urls, here) = split(&arguments.places);
+    let (Some(Place::There(url)), [_]) = (arguments.places.last(), urls.as_slice()) else {
+        return Err(wrong(anyhow!("say files, and behind them one URL")));
+    };
+    match (url.scheme, here.as_slice()) {
+        (Scheme::Ftp(..), files) => ftp::put_files(arguments, files, url),
+        (Scheme::Tftp(_), [file]) => put_tftp(arguments, file, url),
+        _ => Err(wrong(anyhow!("TFTP takes one file at a time"))),
+    }
+}
+
+fn put_tftp(arguments: &Put, file: &Path, url: &Url) -> exit::Result {
+    let mut url = url.clone();
     if url.last_component().is_empty() {
-        let Some(name) = arguments.file.file_name().filter(|name| *name != OsStr::new("-")) else {
+        let Some(name) = file.file_name().filter(|name| *name != OsStr::new("-")) else {
             return Err(wrong(anyhow!("say under which name: {url}name")));
         };
         url.name.extend_from_slice(name.as_bytes());
     }
-    let (source, size) = Source::open(&arguments.file).map_err(|error| ours(&error))?;
+    let (source, size) = Source::open(file).map_err(|error| ours(&error))?;
     run(&url, Order::Put(source, size), size, &arguments.how, false)
 }
 
@@ -83,8 +121,8 @@ fn own_name(name: &OsStr, folder: &Path) -> Result<PathBuf> {
 }
 
 fn run(url: &Url, order: Order, size: Option<u64>, how: &How, is_stdout: bool) -> exit::Result {
-    let Scheme::Tftp(mode) = url.scheme;
-    let found = carry::addresses(&url.target, how.family, &how.via, None);
+    let Scheme::Tftp(mode) = url.scheme else { return Err(Failure::WrongArguments) };
+    let found = carry::addresses(&url.target, how.reach.family, &how.reach.via, None);
     let addresses = found.map_err(|error| ours(&error))?;
     let addresses = addresses.map_err(|none| exit::far_side(none.to_string()))?;
     let errand = Errand {
@@ -94,16 +132,16 @@ fn run(url: &Url, order: Order, size: Option<u64>, how: &How, is_stdout: bool) -
         mode,
         block_size: how.block_size,
         window_size: how.window,
-        patience: Duration::from_secs(how.timeout.into()),
+        patience: Duration::from_secs(how.reach.timeout.into()),
         bytes_per_second: how.limit_rate,
-        via: how.via.clone(),
+        via: how.reach.via.clone(),
     };
-    let progress = Arc::new(Mutex::new(Progress::new(how.quiet || how.json)));
+    let progress = Arc::new(Mutex::new(Progress::new(how.reach.quiet || how.reach.json)));
     let shown = Arc::clone(&progress);
     let record = carry_out(&errand, order, move |facts| {
         let told = facts.agreed.and_then(|agreed| agreed.transfer_size);
         let mut progress = shown.lock().unwrap_or_else(PoisonError::into_inner);
-        progress.show(facts, size.or(told));
+        progress.show(facts.file_bytes, size.or(told));
     });
     progress.lock().unwrap_or_else(PoisonError::into_inner).end();
     let record = record.map_err(|error| ours(&error))?;
@@ -139,7 +177,7 @@ fn carry_out(
 
 /// Says how it went.
 fn report(record: &Record, how: &How, is_stdout: bool) -> exit::Result {
-    if how.json {
+    if how.reach.json {
         let line = format!("{}\n", record.json());
         let written = match is_stdout {
             true => std::io::stderr().write_all(line.as_bytes()),
@@ -153,7 +191,7 @@ fn report(record: &Record, how: &How, is_stdout: bool) -> exit::Result {
         exit::complain(&anyhow::Error::msg(trouble.sentence(record)));
         return Err(trouble.failure());
     }
-    if !how.quiet && !how.json {
+    if !how.reach.quiet && !how.reach.json {
         say(&summary(record));
     }
     Ok(())

@@ -1,11 +1,12 @@
-//! `plumb get` and `plumb put`: files to and from other hosts.
+//! `plumb get`, `plumb put` and their like: files to and from other hosts.
 //!
 //! A place is a URL ([`url`]), a file of this machine is a [`local::Source`] or a [`local::Sink`],
-//! and what is known of a transfer at its end is a [`record::Record`], out of which the verdict, the
-//! JSON and the line for a person are made. Each protocol has its folder.
+//! and what is known of a transfer at its end is a [`record::Record`], out of which the verdict,
+//! the JSON and the line for a person are made. Each protocol has its folder.
 
 mod arguments;
 mod command;
+mod ftp;
 pub(crate) mod local;
 pub(crate) mod pace;
 mod progress;
@@ -15,3 +16,7 @@ mod url;
 
 pub(crate) use arguments::{GET_ABOUT, Get, PUT_ABOUT, Put};
 pub(crate) use command::{get, put};
+pub(crate) use ftp::{
+    Cat, List, MakeDirectory, Mirror, Move, Remove, Shell, cat, list, make_directory, mirror,
+    move_file, remove, shell,
+};

@@ -1,6 +1,5 @@
 //! How far a transfer is: a bar where stderr is a terminal, a line now and then where it is not.
 
-use super::tftp::Facts;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use records::figures::{count, duration};
 use std::io::{IsTerminal, Write};
@@ -12,13 +11,13 @@ const LINES_APART: Duration = Duration::from_secs(10);
 const WIDE_COLUMNS: u16 = 60;
 
 /// What is shown meanwhile.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Progress {
     how: How,
     began: Instant,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 enum How {
     Quiet,
     Bar(ProgressBar),
@@ -38,7 +37,7 @@ impl Progress {
     }
 
     /// Takes note of how far it is, of how many bytes if that is known.
-    pub(super) fn show(&mut self, facts: &Facts, size: Option<u64>) {
+    pub(super) fn show(&mut self, bytes: u64, size: Option<u64>) {
         match &mut self.how {
             How::Quiet => {}
             How::Bar(bar) => {
@@ -46,13 +45,13 @@ impl Progress {
                     bar.set_length(size);
                     bar.set_style(style(true));
                 }
-                bar.set_position(facts.file_bytes);
+                bar.set_position(bytes);
             }
             How::Lines { next } => {
                 let now = Instant::now();
                 if now >= *next {
                     *next = now + LINES_APART;
-                    say(&line(facts.file_bytes, size, now - self.began));
+                    say(&line(bytes, size, now - self.began));
                 }
             }
         }

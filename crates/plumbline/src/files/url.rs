@@ -1,20 +1,46 @@
-//! Where a file is on another host: `tftp://host[:port]/name[;mode=netascii]` (RFC 3617).
+//! Where a file is on another host: `tftp://host[:port]/name[;mode=netascii]` (RFC 3617), and
+//! `ftp://[user[:password]@]host[:port]/name[;type=a]` (RFC 1738 §3.2), where the name begins at
+//! the directory of the login, or at the root if it begins with a slash of its own.
+//!
+//! A password is never shown again.
 
 use crate::carry::Target;
 use anyhow::{Context, Result, bail};
+use protocols::application::ftp::user::TlsUse;
 use protocols::application::tftp::{Mode, SERVER_PORT};
 use std::fmt;
 use std::str::FromStr;
+
+/// The port of FTP's control connections, and the one where TLS begins with the first byte.
+pub(crate) const FTP_PORT: u16 = 21;
+pub(crate) const FTPS_PORT: u16 = 990;
 
 /// A place on another host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Url {
     /// How it is spoken with.
     pub(crate) scheme: Scheme,
+    /// Who logs in, if the URL says so.
+    pub(crate) login: Login,
     /// The host and its port.
     pub(crate) target: Target,
     /// The file's name: any bytes but control characters; empty if none was said.
     pub(crate) name: Vec<u8>,
+}
+
+/// Who logs in, as far as a URL says.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub(crate) struct Login {
+    /// The user.
+    pub(crate) user: Option<Vec<u8>>,
+    /// His password.
+    pub(crate) password: Option<Vec<u8>>,
+}
+
+impl fmt::Debug for Login {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if self.user.is_some() { "Login(somebody)" } else { "Login(nobody)" })
+    }
 }
 
 /// A protocol, with what a URL says for it alone.
@@ -22,37 +48,101 @@ pub(crate) struct Url {
 pub(crate) enum Scheme {
     /// `tftp://`.
     Tftp(Mode),
+    /// `ftp://`, `ftpes://`, `ftps://`; as text or not, if that is said.
+    Ftp(TlsUse, Option<bool>),
+}
+
+impl Scheme {
+    fn port(self) -> u16 {
+        match self {
+            Self::Tftp(_) => SERVER_PORT,
+            Self::Ftp(TlsUse::Implicit, _) => FTPS_PORT,
+            Self::Ftp(..) => FTP_PORT,
+        }
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Tftp(_) => "tftp",
+            Self::Ftp(TlsUse::Implicit, _) => "ftps",
+            Self::Ftp(TlsUse::Required, _) => "ftpes",
+            Self::Ftp(..) => "ftp",
+        }
+    }
 }
 
 impl FromStr for Url {
     type Err = anyhow::Error;
 
     fn from_str(text: &str) -> Result<Self> {
-        let shown = text.escape_debug();
         let Some((scheme, rest)) = text.split_once("://") else {
-            bail!("'{shown}' is not a URL: say tftp://host/name");
+            bail!("'{}' is not a URL: say ftp://host/name", text.escape_debug());
         };
-        if scheme != "tftp" {
-            bail!("'{}://' is not a scheme that plumb knows: use tftp://", scheme.escape_debug());
-        }
-        let (host, path) = rest.split_once('/').unwrap_or((rest, ""));
-        let (path, mode) = match path.rsplit_once(";mode=") {
-            None => (path, Mode::Octet),
-            Some((path, "octet")) => (path, Mode::Octet),
-            Some((path, "netascii")) => (path, Mode::Netascii),
-            Some((_, mode)) => {
-                bail!("'{}' is not a mode: there are octet and netascii", mode.escape_debug())
-            }
+        let tls = match scheme {
+            "tftp" => None,
+            "ftp" => Some(TlsUse::Never),
+            "ftpes" => Some(TlsUse::Required),
+            "ftps" => Some(TlsUse::Implicit),
+            _ => bail!(
+                "'{}://' is not a scheme that plumb knows: there are ftp, ftpes, ftps and tftp",
+                scheme.escape_debug()
+            ),
         };
-        let target = Target::parse(host, Some(SERVER_PORT))?;
+        let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
+        // What stands before the host may be a password, and is in no sentence.
+        let (login, host) = match authority.rsplit_once('@').filter(|_| tls.is_some()) {
+            Some((login, host)) => (login_of(login)?, host),
+            None => (Login::default(), authority),
+        };
+        let shown = format!("{scheme}://{}/{}", host.escape_debug(), path.escape_debug());
+        let (path, scheme) = match tls {
+            Some(tls) => of_ftp(path, tls)?,
+            None => of_tftp(path)?,
+        };
+        let target = Target::parse(host, Some(scheme.port()))?;
         let name =
             decoded(path).with_context(|| format!("'{shown}' has a % without two digits"))?;
         // A line break in a name is a command of its own to some protocols and logs.
         if name.iter().any(u8::is_ascii_control) {
             bail!("'{shown}' has a control character in its name");
         }
-        Ok(Self { scheme: Scheme::Tftp(mode), target, name })
+        Ok(Self { scheme, login, target, name })
     }
+}
+
+/// Splits off `;mode=netascii`.
+fn of_tftp(path: &str) -> Result<(&str, Scheme)> {
+    let (path, mode) = match path.rsplit_once(";mode=") {
+        None => (path, Mode::Octet),
+        Some((path, "octet")) => (path, Mode::Octet),
+        Some((path, "netascii")) => (path, Mode::Netascii),
+        Some((_, mode)) => {
+            bail!("'{}' is not a mode: there are octet and netascii", mode.escape_debug())
+        }
+    };
+    Ok((path, Scheme::Tftp(mode)))
+}
+
+/// Splits off `;type=a`.
+fn of_ftp(path: &str, tls: TlsUse) -> Result<(&str, Scheme)> {
+    let (path, is_text) = match path.rsplit_once(";type=") {
+        None => (path, None),
+        Some((path, "a")) => (path, Some(true)),
+        Some((path, "i")) => (path, Some(false)),
+        Some((_, wrong)) => {
+            bail!("'{}' is not a type of a URL: there are a and i", wrong.escape_debug())
+        }
+    };
+    Ok((path, Scheme::Ftp(tls, is_text)))
+}
+
+fn login_of(text: &str) -> Result<Login> {
+    let (user, password) = match text.split_once(':') {
+        Some((user, password)) => (user, Some(password)),
+        None => (text, None),
+    };
+    let read = |part: &str| decoded(part).context("the user in the URL has a % without digits");
+    Ok(Login { user: Some(read(user)?), password: password.map(read).transpose()? })
 }
 
 impl Url {
@@ -64,16 +154,20 @@ impl Url {
 
 impl fmt::Display for Url {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { scheme: Scheme::Tftp(mode), target, name } = self;
+        let Self { scheme, target, name, .. } = self;
         let host = &target.host;
         let bracketed = host.contains(':');
         let (open, close) = if bracketed { ("[", "]") } else { ("", "") };
-        write!(f, "tftp://{open}{host}{close}")?;
-        if target.port != SERVER_PORT {
+        write!(f, "{}://{open}{host}{close}", scheme.name())?;
+        if target.port != scheme.port() {
             write!(f, ":{}", target.port)?;
         }
         write!(f, "/{}", name.escape_ascii())?;
-        f.write_str(if *mode == Mode::Netascii { ";mode=netascii" } else { "" })
+        f.write_str(match scheme {
+            Scheme::Tftp(Mode::Netascii) => ";mode=netascii",
+            Scheme::Ftp(_, Some(true)) => ";type=a",
+            _ => "",
+        })
     }
 }
 
@@ -144,11 +238,29 @@ mod tests {
         }
     }
 
+    #[test]
+    fn a_password_is_read_and_never_shown() {
+        let there = url("ftp://me:se%40cret@example.net:2121//etc/motd;type=a");
+        assert_eq!(there.login.user.as_deref(), Some(&b"me"[..]));
+        assert_eq!(there.login.password.as_deref(), Some(&b"se@cret"[..]));
+        assert_eq!(there.to_string(), "ftp://example.net:2121//etc/motd;type=a");
+        assert!(!format!("{there:?}").contains("cret"));
+        let wrong = "ftp://me:secret@example.net/%zz".parse::<Url>().unwrap_err();
+        assert!(!format!("{wrong:#}").contains("secret"));
+    }
+
+    #[test]
+    fn each_scheme_of_ftp_has_its_port() {
+        let ports = ["ftp", "ftpes", "ftps"].map(|name| url(&format!("{name}://a/b")).target.port);
+        assert_eq!(ports, [21, 21, 990]);
+    }
+
     proptest! {
         #[test]
         fn no_text_breaks_the_reader(text in "\\PC{0,60}") {
             _ = text.parse::<Url>();
             _ = format!("tftp://{text}").parse::<Url>();
+            _ = format!("ftp://{text}").parse::<Url>();
         }
     }
 }

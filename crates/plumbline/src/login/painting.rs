@@ -34,6 +34,7 @@ impl Login {
     pub(super) fn toggle_status_line(&mut self, cx: &mut Cx<'_>) {
         self.settings.has_status_line = !self.settings.has_status_line;
         self.status_line = None;
+        self.reserve_status_row();
         let is_heath19 = self.painted.as_ref().is_some_and(Painted::is_heath19);
         if self.settings.has_status_line {
             if !is_heath19 {

@@ -45,6 +45,16 @@ impl Login {
         let is_heath19 = self.settings.emulation == Emulation::Heath19;
         let is_wanted = self.settings.is_interactive && !is_heath19;
         self.predictor = is_wanted.then(predictor);
+        self.reserve_status_row();
+    }
+
+    /// Keeps the prediction out of the line of status.
+    pub(super) fn reserve_status_row(&mut self) {
+        // A window of one row has no room for it.
+        let has_line = self.settings.has_status_line && self.window.1 > 1;
+        if let Some(predictor) = &mut self.predictor {
+            predictor.reserve_rows(has_line.into());
+        }
     }
 
     /// Sets whether the echo is predicted.
@@ -149,6 +159,7 @@ impl Login {
         if let Some(predictor) = &mut self.predictor {
             predictor.resize(columns, rows);
         }
+        self.reserve_status_row();
     }
 
     /// Returns when something that is shown must be looked at again.

@@ -10,6 +10,7 @@ use os::socket::TcpInfo;
 use protocols::meter::Account;
 use protocols::time::{Duration, Instant};
 use protocols::transport::tcp::Status;
+use records::calendar::Moment;
 use records::html::waterfall::{Span, Waterfall};
 use records::measurement::{
     Echo, HostInfo, Phases, PromptKind, SCHEMA, Screenful, ScreenfulMethod, TcpFigures,
@@ -211,26 +212,9 @@ fn nanos(time: Duration) -> u64 {
 
 /// Returns a time of day in UTC as RFC 3339 has it, to the second.
 pub(crate) fn rfc_3339(time: SystemTime) -> String {
-    let seconds = time.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
-    let (days, second) = (seconds / 86_400, seconds % 86_400);
-    let (year, month, day) = date_of(days);
-    let (hour, minute, second) = (second / 3_600, second / 60 % 60, second % 60);
-    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z")
-}
-
-/// Returns year, month and day of a day that is counted from 1 January 1970.
-///
-/// The calendar repeats every 400 years of 146,097 days. Years are counted from March, so that
-/// the leap day is the last of its year, and months have 30.6 days when rounded.
-fn date_of(days: u64) -> (u64, u64, u64) {
-    let days = days + 719_468;
-    let (era, of_era) = (days / 146_097, days % 146_097);
-    let year = (of_era - of_era / 1_460 + of_era / 36_524 - of_era / 146_096) / 365;
-    let of_year = of_era - (365 * year + year / 4 - year / 100);
-    let march_month = (5 * of_year + 2) / 153;
-    let day = of_year - (153 * march_month + 2) / 5 + 1;
-    let month = if march_month < 10 { march_month + 3 } else { march_month - 9 };
-    (era * 400 + year + u64::from(month <= 2), month, day)
+    let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
+    let moment = Moment::of(u64::try_from(since.as_nanos()).unwrap_or(u64::MAX));
+    format!("{}T{}Z", moment.date(), moment.time())
 }
 
 #[cfg(test)]

@@ -83,7 +83,7 @@ impl Door {
                     continue;
                 }
             };
-            let entered = shop.admission.borrow_mut().enter(peer.ip());
+            let entered = shop.admission().enter(peer.ip());
             if let Err(refusal) = entered {
                 let why = refusal.to_string();
                 shop.log.say(&Event::Refused { from: peer, why });
@@ -100,7 +100,7 @@ impl Door {
                 if let Err(error) = received {
                     shop.log.say(&Event::Refused { from: peer, why: format!("{error:#}") });
                 }
-                shop.admission.borrow_mut().leave(peer.ip());
+                shop.admission().leave(peer.ip());
             });
         }
     }

@@ -72,16 +72,15 @@ pub(super) async fn receive(
         }
         (Arrival::Own(stream), None) => in_tls(stream, peer, entrance, shop).await,
         (Arrival::Kernel(stream), Some(how)) => {
-            let wire = Socket::new(stream.into_std()?)?;
-            let Some((wire, rest)) = hold(wire, peer, how, entrance, shop).await? else {
-                return Ok(());
-            };
-            let stream = TcpStream::from_std(wire.into_stream())?;
+            let held = hold_socket(stream.into_std()?, peer, how, entrance, shop).await?;
+            let Some((stream, rest)) = held else { return Ok(()) };
+            let stream = TcpStream::from_std(stream)?;
             in_tls(Resumed { rest, stream }, peer, entrance, shop).await
         }
         (Arrival::Own(stream), Some(how)) => {
             let wire = Own::new(stream);
-            let Some((wire, rest)) = hold(wire, peer, how, entrance, shop).await? else {
+            let console = entrance.console.as_ref();
+            let Some((wire, rest)) = hold(wire, peer, how, console, shop).await? else {
                 return Ok(());
             };
             in_tls(Resumed { rest, stream: wire.into_stream() }, peer, entrance, shop).await
@@ -100,7 +99,28 @@ async fn in_tls<S: AsyncRead + AsyncWrite + Unpin>(
     let stream = stream.context("the exchange of keys takes too long")?;
     let wire = Buffered::new(stream.context("this is no TLS")?);
     // START_TLS is off inside of TLS, so that nothing is left over.
-    hold(wire, peer, StartTls::Off, entrance, shop).await.map(drop)
+    hold(wire, peer, StartTls::Off, entrance.console.as_ref(), shop).await.map(drop)
+}
+
+/// Holds one session on a socket as [`hold`] does: a login where the executor polls it.
+async fn hold_socket(
+    stream: std::net::TcpStream,
+    peer: SocketAddr,
+    start_tls: StartTls,
+    entrance: &Entrance,
+    shop: &Rc<Shop>,
+) -> Result<Option<(std::net::TcpStream, Vec<u8>)>> {
+    let to_stream = |(wire, rest): (Socket, Vec<u8>)| (wire.into_stream(), rest);
+    let console = entrance.console.as_ref();
+    let Some(executor) = shop.executor.as_ref().filter(|_| console.is_none()) else {
+        let wire = Socket::new(stream, &shop.waiter)?;
+        return Ok(hold(wire, peer, start_tls, console, shop).await?.map(to_stream));
+    };
+    let held = executor.run(move |shop| async move {
+        let wire = Socket::new(stream, &shop.waiter)?;
+        Ok(hold(wire, peer, start_tls, None, &shop).await?.map(to_stream))
+    });
+    held.await.context("the session has come to no end")?
 }
 
 /// Holds one session, and says how it ended. One that is to go on in TLS is returned as its way,
@@ -109,13 +129,13 @@ async fn hold<W: Wire>(
     wire: W,
     peer: SocketAddr,
     start_tls: StartTls,
-    entrance: &Entrance,
+    console: Option<&Rc<Console>>,
     shop: &Rc<Shop>,
 ) -> Result<Option<(W, Vec<u8>)>> {
     let begun = std::time::Instant::now();
     let shop = Rc::clone(shop);
     let log = shop.log;
-    let (ending, traffic, left) = match &entrance.console {
+    let (ending, traffic, left) = match console {
         None => {
             let mut session = Session::new(wire, peer, shop, start_tls);
             let ending = session.run().await?;

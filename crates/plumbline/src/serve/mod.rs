@@ -1,9 +1,10 @@
 //! `plumb serve`: the login server, and files (`tftp`, `ftp`).
 //!
-//! One thread serves everybody: a session is a task (`session`) over a way to its far side
-//! (`wire`), with a program at a terminal behind it (`program`), and before that, where users are
-//! our own, a dialogue (`dialogue`, `users`). Who may come, and how many, is decided at the door
-//! (`admission`).
+//! A session is a task (`session`) over a way to its far side (`wire`), with a program at a terminal
+//! behind it (`program`), and before that, where users are our own, a dialogue (`dialogue`, `users`).
+//! Who may come, and how many, is decided at the door (`admission`). One thread runs the doors and,
+//! on tokio, all else; a second one the logins in cleartext on the kernel's sockets (`executor`).
+//! `watch` is what they have in common.
 
 mod admission;
 mod certificate;
@@ -12,6 +13,7 @@ mod console;
 mod dialogue;
 mod door;
 mod entrance;
+mod executor;
 mod ftp;
 mod log;
 mod own;
@@ -20,6 +22,7 @@ mod reaper;
 mod session;
 mod tftp;
 mod users;
+mod watch;
 mod wire;
 
 use crate::carry::{self, Bench, Via};
@@ -30,19 +33,23 @@ use configuration::{Configuration, File};
 use console::{Console, ConsoleFile};
 use door::Door;
 use entrance::{Entrance, StartTls};
+use executor::Executor;
 use ipnet::IpNet;
 use log::{Event, Log};
 use os::host::Host;
 use std::cell::{RefCell, RefMut};
 use std::io;
 use std::net::SocketAddr;
+use std::ops::Deref;
 use std::path::PathBuf;
 use std::rc::Rc;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
 use tokio::task::{JoinSet, LocalSet};
 use tokio_rustls::TlsAcceptor;
 use users::Users;
+use watch::Waiter;
 
 /// What is read at a time; one for all sessions, as only one reads at a time.
 const SCRATCH_LEN: usize = 64 * 1024;
@@ -219,19 +226,62 @@ enum Service {
 }
 
 /// What all sessions share.
-struct Shop {
+struct House {
     configuration: Configuration,
     service: Service,
     via: Via,
-    admission: RefCell<Admission>,
-    bench: RefCell<Bench>,
-    scratch: RefCell<Vec<u8>>,
+    admission: Mutex<Admission>,
     /// Passwords are checked one at a time.
     checks: Arc<Semaphore>,
     log: Log,
 }
 
+impl House {
+    fn admission(&self) -> MutexGuard<'_, Admission> {
+        self.admission.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What the sessions of one thread share.
+struct Shop {
+    house: Arc<House>,
+    bench: RefCell<Bench>,
+    scratch: RefCell<Vec<u8>>,
+    waiter: Waiter,
+    /// For logins in cleartext on the kernel's sockets; they have a thread of their own.
+    executor: Option<Executor<Self>>,
+}
+
+impl Deref for Shop {
+    type Target = House;
+
+    fn deref(&self) -> &House {
+        &self.house
+    }
+}
+
 impl Shop {
+    fn new(house: Arc<House>, bench: Bench, waiter: Waiter) -> Self {
+        let (bench, scratch) = (RefCell::new(bench), RefCell::new(vec![0; SCRATCH_LEN]));
+        Self { house, bench, scratch, waiter, executor: None }
+    }
+
+    /// Makes what the sessions of this thread share, and, if there are to be any, the thread of the
+    /// logins in cleartext on the kernel's sockets.
+    fn open(house: House) -> Result<Self> {
+        let house = Arc::new(house);
+        let has_executor = house.via == Via::Kernel && !house.configuration.listen.is_empty();
+        let bench = Bench::new(carry::is_metered())?;
+        let mut shop = Self::new(Arc::clone(&house), bench, Waiter::Tokio);
+        if has_executor {
+            // Nobody reads its meter.
+            let bench = Bench::new(false)?;
+            let share = move |registry| Self::new(house, bench, Waiter::Executor(registry));
+            shop.executor = Some(Executor::start(Handle::current(), share)?);
+        }
+        Ok(shop)
+    }
+
     /// Lends clock, chance and meter; not across a wait.
     fn bench(&self) -> RefMut<'_, Bench> {
         self.bench.borrow_mut()
@@ -252,7 +302,7 @@ pub(crate) fn run(arguments: &Arguments) -> exit::Result {
 
 /// What is served: logins, files, or both.
 struct Prepared {
-    shop: Option<Shop>,
+    house: Option<House>,
     files: Option<tftp::Server>,
     ftp: Option<ftp::Server>,
     arguments: Arguments,
@@ -270,8 +320,8 @@ fn prepare(arguments: &Arguments) -> Result<Prepared> {
     let ftp = settings.map(|settings| ftp::Server::new(settings, log)).transpose()?;
     let is_said = file.login.is_some() || !file.consoles.is_empty() || arguments.wants_logins();
     let wants_logins = is_said || (files.is_none() && ftp.is_none());
-    let shop = wants_logins.then(|| prepare_logins(arguments, file)).transpose()?;
-    Ok(Prepared { shop, files, ftp, arguments: arguments.clone() })
+    let house = wants_logins.then(|| prepare_logins(arguments, file)).transpose()?;
+    Ok(Prepared { house, files, ftp, arguments: arguments.clone() })
 }
 
 /// Puts file and flags together for FTP.
@@ -326,7 +376,7 @@ fn hash_password() -> Result<()> {
 }
 
 /// Puts file and flags together for the login server.
-fn prepare_logins(arguments: &Arguments, mut file: File) -> Result<Shop> {
+fn prepare_logins(arguments: &Arguments, mut file: File) -> Result<House> {
     let login = file.login.get_or_insert_default();
     if !arguments.listen.is_empty() || !arguments.listen_tls.is_empty() {
         login.listen = Some(arguments.listen.clone());
@@ -357,12 +407,10 @@ fn prepare_logins(arguments: &Arguments, mut file: File) -> Result<Shop> {
     login.idle_timeout_s = arguments.idle_timeout.or(login.idle_timeout_s);
     let configuration = Configuration::complete(file, os::user::is_root())?;
     let service = service(&configuration)?;
-    Ok(Shop {
+    Ok(House {
         service,
         via: arguments.via.clone(),
-        admission: RefCell::new(Admission::new(configuration.rules.clone())),
-        bench: RefCell::new(Bench::new(carry::is_metered())?),
-        scratch: RefCell::new(vec![0; SCRATCH_LEN]),
+        admission: Mutex::new(Admission::new(configuration.rules.clone())),
         checks: Arc::new(Semaphore::new(1)),
         log: Log { is_json: arguments.json, is_quiet: arguments.quiet },
         configuration,
@@ -391,11 +439,11 @@ fn service(configuration: &Configuration) -> Result<Service> {
     Ok(Service::SystemLogin)
 }
 
-/// Serves in this thread.
+/// Serves in this thread, and logins in cleartext in another.
 fn serve(prepared: Prepared) -> Result<()> {
-    let Prepared { shop, files, ftp, arguments } = prepared;
-    if let Some(shop) = &shop {
-        let sessions = u64::try_from(shop.configuration.rules.sessions_max).unwrap_or(u64::MAX);
+    let Prepared { house, files, ftp, arguments } = prepared;
+    if let Some(house) = &house {
+        let sessions = u64::try_from(house.configuration.rules.sessions_max).unwrap_or(u64::MAX);
         let wanted = sessions.saturating_mul(DESCRIPTORS_PER_SESSION).saturating_add(64);
         // Who may not have so many has fewer sessions at once, and is told when they are gone.
         _ = os::process::allow_descriptors(wanted);
@@ -404,6 +452,7 @@ fn serve(prepared: Prepared) -> Result<()> {
     let local = LocalSet::new();
     // In a task of its own: what is blocked on is polled whenever anybody is woken.
     local.block_on(&runtime, async {
+        let shop = house.map(Shop::open).transpose()?;
         let served =
             Served { shop: shop.map(Rc::new), files: files.map(Rc::new), ftp: ftp.map(Rc::new) };
         tokio::task::spawn_local(attend(served, arguments)).await?
@@ -443,7 +492,7 @@ async fn attend(served: Served, arguments: Arguments) -> Result<()> {
         Some(ended) = services.join_next() => ended?,
     };
     if let Some(shop) = shop {
-        let sessions = shop.admission.borrow().sessions();
+        let sessions = shop.admission().sessions();
         shop.log.say(&Event::Closing { sessions });
     }
     if let Some(files) = files {

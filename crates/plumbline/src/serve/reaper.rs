@@ -15,7 +15,7 @@ pub(super) fn reap(mut program: Program) {
     if matches!(program.has_ended(), Ok(Some(_))) {
         return;
     }
-    tokio::task::spawn_local(async move {
+    tokio::spawn(async move {
         // It was hung up on already; one that cannot be waited for is killed at once.
         if let Ok(end) = program.end() {
             _ = tokio::time::timeout(GRACE, ended(end)).await;

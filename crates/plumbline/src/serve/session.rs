@@ -16,23 +16,24 @@ use super::entrance::StartTls;
 use super::log::Event as Logged;
 use super::program::{self, Client, Running};
 use super::users::Account;
+use super::watch::{Alarm, Watched};
 use super::wire::{Ready, Wire};
 use anyhow::{Context, Result};
 use os::pty::{ControlCharacters, OUTPUT_FLUSHED, PtyProgram};
-use os::readiness;
 use os::tty::WindowSize;
 use os::utmp::Entry;
 use protocols::application::telnet::{Command, Event, OptionCode, ServerSettings, Side, Telnet};
+use std::future::poll_fn;
 use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};
-use std::pin::Pin;
+use std::pin::pin;
 use std::rc::Rc;
+use std::task::Poll;
 use std::time::Duration;
 use tokio::io::Interest;
-use tokio::io::unix::AsyncFd;
 use tokio::task::JoinHandle;
-use tokio::time::{Instant, Sleep};
+use tokio::time::Instant;
 
 /// How long the negotiation may hold the program back.
 const NEGOTIATION: Duration = Duration::from_secs(3);
@@ -98,7 +99,7 @@ enum Near {
     Checking(JoinHandle<(Claim, Option<(String, Account)>)>),
     /// A wrong password is being slept on.
     Punished(Instant),
-    Program(AsyncFd<PtyProgram>, Option<Entry>),
+    Program(Watched<PtyProgram>, Option<Entry>),
     /// The program has ended; what it wrote last goes out.
     Ended(Ending),
 }
@@ -130,7 +131,7 @@ pub(super) struct Session<W> {
     typed: Vec<u8>,
     /// Tells when the program has room again; only where it had none, because a terminal says so
     /// after every key.
-    room: Option<AsyncFd<OwnedFd>>,
+    room: Option<Watched<OwnedFd>>,
     window: WindowSize,
     terminal: Option<String>,
     attempts: u32,
@@ -219,7 +220,7 @@ impl<W: Wire> Session<W> {
     }
 
     async fn turns(&mut self) -> Result<Ending> {
-        let mut alarm = std::pin::pin!(tokio::time::sleep_until(self.begun + NEGOTIATION));
+        let mut alarm = self.shop.waiter.alarm(self.begun + NEGOTIATION);
         loop {
             self.settle()?;
             self.write()?;
@@ -232,14 +233,9 @@ impl<W: Wire> Session<W> {
             {
                 return Ok(ending);
             }
-            // The alarm may come early, never late: an alarm that is put off is left standing.
             let due = earlier(self.due(), self.acknowledgment_due());
-            if let Some(due) = due
-                && (due < alarm.deadline() || alarm.is_elapsed())
-            {
-                alarm.as_mut().reset(due);
-            }
-            match self.wait(alarm.as_mut(), due.is_some()).await? {
+            alarm.be_in_time_for(due);
+            match self.wait(&mut alarm, due.is_some()).await? {
                 Woken::Far(ready) => {
                     if ready.is_urgent {
                         self.telnet.urgent();
@@ -272,7 +268,7 @@ impl<W: Wire> Session<W> {
         matches!(self.near, Near::Program(..))
     }
 
-    async fn wait(&mut self, alarm: Pin<&mut Sleep>, has_alarm: bool) -> Result<Woken> {
+    async fn wait(&mut self, alarm: &mut Alarm, has_alarm: bool) -> Result<Woken> {
         let wants_room = !self.telnet.output().is_empty() || !self.unsent.is_empty();
         let wants_far =
             self.typed.len() < TYPED_LEN && self.left_at.is_none() && self.tls_rest.is_none();
@@ -280,15 +276,25 @@ impl<W: Wire> Session<W> {
         let wants_near = self.unsent.is_empty() && self.telnet.output().len() < OUTPUT_LEN;
         let has_typed = !self.typed.is_empty();
         let wants_wire = wants_far || wants_room || self.wire.is_owing();
-        tokio::select! {
-            biased;
-            ready = self.wire.ready(wants_far, wants_room), if wants_wire => {
-                Ok(Woken::Far(ready.context("the connection failed")?))
+        let mut far = pin!(self.wire.ready(wants_far, wants_room));
+        let mut near = pin!(near_ready(&mut self.near, self.room.as_ref(), wants_near, has_typed));
+        let mut rung = pin!(alarm.rung());
+        // In this order, and with nothing beside it: most of a key's way is this.
+        poll_fn(|context| {
+            if wants_wire && let Poll::Ready(ready) = far.as_mut().poll(context) {
+                let ready = ready.context("the connection failed");
+                return Poll::Ready(ready.map(Woken::Far));
             }
-            woken = near_ready(&mut self.near, self.room.as_ref(), wants_near, has_typed) => woken,
+            if let Poll::Ready(woken) = near.as_mut().poll(context) {
+                return Poll::Ready(woken);
+            }
             // One that has rung rings for ever, so that it is not asked where nothing is due.
-            () = alarm, if has_alarm => Ok(Woken::Deadline),
-        }
+            if has_alarm && rung.as_mut().poll(context).is_ready() {
+                return Poll::Ready(Ok(Woken::Deadline));
+            }
+            Poll::Pending
+        })
+        .await
     }
 
     /// Returns when something is due without anybody's word.
@@ -401,7 +407,7 @@ impl<W: Wire> Session<W> {
     }
 
     fn attach(&mut self, running: Running) -> Result<()> {
-        let program = readiness::register(running.program, Interest::READABLE)?;
+        let program = self.shop.waiter.watch(running.program, Interest::READABLE)?;
         self.near = Near::Program(program, running.entry);
         self.last_typed = Instant::now();
         self.write_near()
@@ -456,7 +462,9 @@ impl<W: Wire> Session<W> {
     }
 
     fn on_data(&mut self, data: &[u8]) {
-        self.last_typed = Instant::now();
+        if self.shop.configuration.idle_timeout.is_some() {
+            self.last_typed = Instant::now();
+        }
         self.take_typed(data);
     }
 
@@ -504,7 +512,7 @@ impl<W: Wire> Session<W> {
         self.shop.log.say(&Logged::LoginFailed { from: self.peer, name });
         self.attempts += 1;
         let now = std::time::Instant::now();
-        let delay = self.shop.admission.borrow_mut().note_failure(self.peer.ip(), now);
+        let delay = self.shop.admission().note_failure(self.peer.ip(), now);
         self.near = Near::Punished(Instant::now() + delay);
         Ok(())
     }
@@ -625,7 +633,7 @@ impl<W: Wire> Session<W> {
             self.room = None;
         } else if self.room.is_none() {
             let room = program.get_ref().as_fd().try_clone_to_owned()?;
-            self.room = Some(readiness::register(room, Interest::WRITABLE)?);
+            self.room = Some(self.shop.waiter.watch(room, Interest::WRITABLE)?);
         }
         Ok(())
     }
@@ -696,7 +704,7 @@ fn earlier(a: Option<Instant>, b: Option<Instant>) -> Option<Instant> {
 
 /// Reads once; 0 is a hang-up, `None` that there is nothing now. A short read tells the runtime
 /// that the terminal is empty, which saves the read that says so.
-fn read_program(program: &AsyncFd<PtyProgram>, bytes: &mut [u8]) -> Result<Option<usize>> {
+fn read_program(program: &Watched<PtyProgram>, bytes: &mut [u8]) -> Result<Option<usize>> {
     let mut count = None;
     let read = program.try_io(Interest::READABLE, |program| {
         count = program.read(bytes)?;
@@ -713,22 +721,24 @@ fn read_program(program: &AsyncFd<PtyProgram>, bytes: &mut [u8]) -> Result<Optio
 
 async fn near_ready(
     near: &mut Near,
-    room: Option<&AsyncFd<OwnedFd>>,
+    room: Option<&Watched<OwnedFd>>,
     wants_more: bool,
     has_typed: bool,
 ) -> Result<Woken> {
     match near {
         Near::Program(program, _) if wants_more || has_typed => {
-            let woken = tokio::select! {
-                biased;
-                ready = program.readable(), if wants_more => {
-                    ready.map(|_| Woken::Near { to_read: true })
+            let mut program = pin!(program.ready(Interest::READABLE));
+            let mut room = pin!(has_room(room));
+            let woken = poll_fn(|context| {
+                if wants_more && let Poll::Ready(ready) = program.as_mut().poll(context) {
+                    return Poll::Ready(ready.map(|_| Woken::Near { to_read: true }));
                 }
-                ready = has_room(room), if has_typed => {
-                    ready.map(|()| Woken::Near { to_read: false })
+                if has_typed && let Poll::Ready(ready) = room.as_mut().poll(context) {
+                    return Poll::Ready(ready.map(|()| Woken::Near { to_read: false }));
                 }
-            };
-            woken.context("the terminal cannot be watched")
+                Poll::Pending
+            });
+            woken.await.context("the terminal cannot be watched")
         }
         Near::Checking(checking) => {
             let (claim, proved) = checking.await.context("a password could not be checked")?;
@@ -739,9 +749,9 @@ async fn near_ready(
 }
 
 /// Waits until there may be room that there was not before.
-async fn has_room(room: Option<&AsyncFd<OwnedFd>>) -> io::Result<()> {
+async fn has_room(room: Option<&Watched<OwnedFd>>) -> io::Result<()> {
     match room {
-        Some(room) => room.writable().await.map(|mut ready| ready.clear_ready()),
+        Some(room) => room.ready(Interest::WRITABLE).await.map(|_| room.clear(Interest::WRITABLE)),
         None => std::future::pending().await,
     }
 }

@@ -4,14 +4,14 @@
 //! Both have the same face: wait until there is something to do, then read and write without
 //! waiting. A socket is used as it is, with its urgent mark; the others have a buffer each way.
 
-use os::{readiness, socket};
+use super::watch::{Waiter, Watched};
+use os::socket;
 use rustix::io::Errno;
 use rustix::net::{SendFlags, Shutdown};
 use std::io::{self, ErrorKind};
 use std::net::TcpStream;
 use std::pin::Pin;
 use std::task::{Context, Poll};
-use tokio::io::unix::AsyncFd;
 use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
 
 /// Room in each direction of a stream that is not a socket.
@@ -62,7 +62,7 @@ pub(super) trait Wire {
 /// A socket of the kernel.
 #[derive(Debug)]
 pub(super) struct Socket {
-    stream: AsyncFd<TcpStream>,
+    stream: Watched<TcpStream>,
     is_urgent_ahead: bool,
 }
 
@@ -73,11 +73,11 @@ impl Socket {
     /// # Errors
     ///
     /// What the kernel says.
-    pub(super) fn new(stream: TcpStream) -> io::Result<Self> {
+    pub(super) fn new(stream: TcpStream, waiter: &Waiter) -> io::Result<Self> {
         prepare(&stream)?;
         socket::set_urgent_inline(&stream, true)?;
         let interest = Interest::READABLE | Interest::WRITABLE | Interest::PRIORITY;
-        Ok(Self { stream: readiness::register(stream, interest)?, is_urgent_ahead: false })
+        Ok(Self { stream: waiter.watch(stream, interest)?, is_urgent_ahead: false })
     }
 }
 
@@ -103,11 +103,10 @@ impl Wire for Socket {
         if wants_data && !self.is_urgent_ahead {
             interest |= Interest::PRIORITY;
         }
-        let mut guard = self.stream.ready(interest).await?;
-        let ready = guard.ready();
+        let ready = self.stream.ready(interest).await?;
         let is_urgent = !self.is_urgent_ahead && ready.is_priority();
         if is_urgent {
-            guard.clear_ready_matching(tokio::io::Ready::PRIORITY);
+            self.stream.clear(Interest::PRIORITY);
             self.is_urgent_ahead = true;
         }
         Ok(Ready {

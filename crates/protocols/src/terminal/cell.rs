@@ -1,8 +1,8 @@
 //! One place of the grid: a character, the marks that combine with it, and how both look.
 //!
 //! A cell has 16 bytes, so that a row is written and moved in whole machine words: two words for
-//! the colours, one for the marks, and one for the character (21 bits), its attributes (8 bits)
-//! and whether it is half of a wide one.
+//! the colours, one for the marks, and one for the character (21 bits), its attributes (8 bits),
+//! whether it is half of a wide one, and whether it is protected.
 
 /// How many combining marks a cell keeps; more on one cell are dropped.
 const MARKS_MAX: usize = 2;
@@ -53,6 +53,11 @@ impl Attributes {
         Self(self.0 | others.0)
     }
 
+    /// Returns the set with those of `others` that were not in it, and without those that were.
+    pub(super) const fn toggled(self, others: Self) -> Self {
+        Self(self.0 ^ others.0)
+    }
+
     /// Returns the set without `others`.
     #[must_use]
     pub const fn without(self, others: Self) -> Self {
@@ -80,7 +85,7 @@ impl Style {
 /// One place of the grid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cell {
-    /// The character, the attributes from bit 21 on, and `WIDE` or `TAIL`.
+    /// The character, the attributes from bit 21 on, `WIDE` or `TAIL`, and `PROTECTED`.
     head: u32,
     foreground: PackedColor,
     background: PackedColor,
@@ -94,6 +99,8 @@ const ATTRIBUTES_SHIFT: u32 = 21;
 const WIDE: u32 = 1 << 29;
 /// The right half of a wide character.
 const TAIL: u32 = 1 << 30;
+/// DECSCA or SPA: some erasures leave it as it is.
+const PROTECTED: u32 = 1 << 31;
 
 /// A colour in one word: its kind in the highest byte, and below what tells it from its kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -145,6 +152,28 @@ impl Cell {
     /// Makes a cell that looks alike, with another character and no marks.
     pub(super) const fn like(self, character: u8) -> Self {
         Self { head: self.head & !CHARACTER | character as u32, ..self }
+    }
+
+    /// Makes a cell that is protected, if it shall be.
+    pub(super) const fn protected(self, is_protected: bool) -> Self {
+        Self { head: self.head | if is_protected { PROTECTED } else { 0 }, ..self }
+    }
+
+    /// Returns the cell as one that is not protected.
+    pub(super) const fn unprotected(&self) -> Self {
+        Self { head: self.head & !PROTECTED, ..*self }
+    }
+
+    /// Returns whether some erasures leave the cell as it is.
+    pub(super) const fn is_protected(&self) -> bool {
+        self.head & PROTECTED != 0
+    }
+
+    /// Gives the cell another style, and keeps all else.
+    pub(super) fn set_style(&mut self, style: Style) {
+        let kept = self.head & (CHARACTER | WIDE | TAIL | PROTECTED);
+        let styled = Self::new('\0', style);
+        *self = Self { head: kept | styled.head, marks: self.marks, ..styled };
     }
 
     /// Makes what an erasure leaves: a space on the background of `style`.

@@ -8,6 +8,9 @@
 //! A character of two columns has two cells, and no operation leaves one without the other: where
 //! an edit would cut a pair, both halves become spaces first.
 //!
+//! A row knows whether its line goes on in the next one, because it was filled to its end, so that
+//! lines can be folded anew in another width (`reflow`); and how large its characters are.
+//!
 //! The grid knows no cursor, no margins and no wrapping: those are rules of a kind of terminal. A
 //! line that never scrolls is a row outside of the part that does.
 
@@ -16,6 +19,7 @@ use alloc::collections::VecDeque;
 use alloc::string::String;
 use alloc::vec;
 use alloc::vec::Vec;
+use core::mem;
 use core::ops::Range;
 
 /// One row of cells.
@@ -24,11 +28,44 @@ pub(super) struct Row {
     cells: Vec<Cell>,
     /// Every cell from this column on is [`Cell::BLANK`].
     extent: usize,
+    /// The line goes on in the next row.
+    pub(super) is_continued: bool,
+    pub(super) size: LineSize,
+}
+
+/// How large the characters of a row are (DECSWL, DECDWL, DECDHL).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum LineSize {
+    /// One column wide.
+    #[default]
+    Single,
+    /// Two columns wide; the row has room for half as many.
+    Wide,
+    /// Also twice as high: the upper half.
+    Top,
+    /// The lower half.
+    Bottom,
 }
 
 impl Row {
     fn new(columns: usize) -> Self {
-        Self { cells: vec![Cell::BLANK; columns], extent: 0 }
+        Self::with(&[], columns)
+    }
+
+    /// Makes a row that begins with `cells`; what does not fit is cut.
+    pub(super) fn with(cells: &[Cell], columns: usize) -> Self {
+        let extent = cells.len().min(columns);
+        let mut row = Self {
+            cells: vec![Cell::BLANK; columns],
+            extent,
+            is_continued: false,
+            size: LineSize::Single,
+        };
+        row.cells.iter_mut().zip(cells).for_each(|(place, cell)| *place = *cell);
+        if row.cells.last().is_some_and(Cell::is_wide) {
+            row.cells.iter_mut().rev().take(1).for_each(Cell::blank_half);
+        }
+        row
     }
 
     /// Returns the cells.
@@ -36,13 +73,19 @@ impl Row {
         &self.cells
     }
 
-    /// Writes printable ASCII, one character in each cell; what does not fit is left out.
-    pub(super) fn write_ascii(&mut self, column: usize, text: &[u8], style: Style) {
+    /// Returns from which column on nothing was written.
+    pub(super) fn extent(&self) -> usize {
+        self.extent
+    }
+
+    /// Writes printable ASCII, one character in each cell that looks like `blank`; what does not
+    /// fit is left out.
+    pub(super) fn write_ascii(&mut self, column: usize, text: &[u8], blank: Cell) {
         let end = self.cells.len().min(column + text.len());
         self.mend(column);
         self.mend(end);
+        self.is_continued &= end < self.cells.len();
         let cells = self.cells.get_mut(column..end).unwrap_or_default();
-        let blank = Cell::new(' ', style);
         for (cell, byte) in cells.iter_mut().zip(text) {
             *cell = blank.like(*byte);
         }
@@ -55,6 +98,7 @@ impl Row {
         let end = column + COUNT;
         self.mend(column);
         self.mend(end);
+        self.is_continued &= end < self.cells.len();
         if let Some(cells) = self.cells.get_mut(column..end) {
             cells.copy_from_slice(&written);
             self.extent = self.extent.max(end);
@@ -79,6 +123,7 @@ impl Row {
         }
         self.mend(start);
         self.mend(end);
+        self.is_continued &= end < self.cells.len();
         if blank != Cell::BLANK {
             self.set(start..end, blank);
             self.extent = self.extent.max(end);
@@ -90,38 +135,84 @@ impl Row {
         }
     }
 
-    /// Puts `count` blank cells at `column`; those at the end of the row fall off.
-    pub(super) fn insert(&mut self, column: usize, count: usize, blank: Cell) {
-        let width = self.cells.len();
-        let count = count.min(width.saturating_sub(column));
+    /// Replaces the cells of `columns` that are not protected by `blank`.
+    pub(super) fn fill_unprotected(&mut self, columns: Range<usize>, blank: Cell) {
+        for column in columns.start..columns.end.min(self.cells.len()) {
+            if !self.cells.get(column).is_some_and(Cell::is_protected) {
+                self.fill(column..column + 1, blank);
+            }
+        }
+    }
+
+    /// Puts `count` blank cells at the start of `columns`; those at their end fall off.
+    pub(super) fn insert(&mut self, columns: Range<usize>, count: usize, blank: Cell) {
+        let (column, end) = (columns.start, columns.end.min(self.cells.len()));
+        let count = count.min(end.saturating_sub(column));
         if count == 0 {
             return;
         }
         self.mend(column);
-        self.mend(width - count);
-        self.cells.copy_within(column..width - count, column + count);
+        self.mend(end - count);
+        self.mend(end);
+        self.is_continued &= end < self.cells.len();
+        self.cells.copy_within(column..end - count, column + count);
         self.set(column..column + count, blank);
-        self.extent = (self.extent.max(column) + count).min(width);
+        let moved = (self.extent.max(column) + count).min(end);
+        self.extent = self.extent.max(moved);
     }
 
-    /// Takes `count` cells away at `column`; blank ones come in at the end of the row.
-    pub(super) fn delete(&mut self, column: usize, count: usize, blank: Cell) {
-        let width = self.cells.len();
-        let count = count.min(width.saturating_sub(column));
+    /// Takes `count` cells away at the start of `columns`; blank ones come in at their end.
+    pub(super) fn delete(&mut self, columns: Range<usize>, count: usize, blank: Cell) {
+        let (column, end) = (columns.start, columns.end.min(self.cells.len()));
+        let count = count.min(end.saturating_sub(column));
         if count == 0 {
             return;
         }
         self.mend(column);
         self.mend(column + count);
-        self.cells.copy_within(column + count..width, column);
-        self.set(width - count..width, blank);
+        self.mend(end);
+        self.is_continued &= end < self.cells.len();
+        self.cells.copy_within(column + count..end, column);
+        self.set(end - count..end, blank);
         self.extent = if blank != Cell::BLANK {
-            width
+            self.extent.max(end)
+        } else if self.extent > end {
+            self.extent
         } else if self.extent > column + count {
             self.extent - count
         } else {
             self.extent.min(column)
         };
+    }
+
+    /// Writes cells at `column`; a pair that is cut at either end of them becomes spaces.
+    pub(super) fn put(&mut self, column: usize, cells: &[Cell]) {
+        let end = self.cells.len().min(column + cells.len());
+        self.mend(column);
+        self.mend(end);
+        self.is_continued &= end < self.cells.len();
+        let Some(places) = self.cells.get_mut(column..end) else { return };
+        places.iter_mut().zip(cells).for_each(|(place, cell)| *place = *cell);
+        if places.first().is_some_and(Cell::is_tail) {
+            places.iter_mut().take(1).for_each(Cell::blank_half);
+        }
+        if places.last().is_some_and(Cell::is_wide) {
+            places.iter_mut().rev().take(1).for_each(Cell::blank_half);
+        }
+        self.extent = self.extent.max(end);
+    }
+
+    /// Gives each cell of `columns` the style that `change` makes of its own; a pair has that of its
+    /// left half.
+    pub(super) fn restyle(&mut self, columns: Range<usize>, change: impl Fn(Style) -> Style) {
+        let is_tail = |column: usize| self.cells.get(column).is_some_and(Cell::is_tail);
+        let end = columns.end.min(self.cells.len());
+        let start = columns.start + usize::from(is_tail(columns.start));
+        let end = end + usize::from(is_tail(end));
+        for cell in self.cells.get_mut(start..end).unwrap_or_default() {
+            cell.set_style(change(cell.style()));
+        }
+        self.extent = self.extent.max(end);
     }
 
     /// Puts the characters of the row behind `text`, without the blanks at the end.
@@ -158,6 +249,7 @@ impl Row {
 
     fn resize(&mut self, columns: usize) {
         self.mend(columns);
+        self.is_continued &= columns == self.cells.len();
         self.cells.resize(columns, Cell::BLANK);
         self.extent = self.extent.min(columns);
     }
@@ -206,6 +298,47 @@ impl Grid {
         let columns = self.columns;
         for row in self.rows.iter_mut().take(rows.end).skip(rows.start) {
             row.fill(0..columns, blank);
+            row.size = LineSize::Single;
+        }
+    }
+
+    /// No line goes on beyond rows that have moved.
+    fn part_lines(&mut self, rows: &Range<usize>) {
+        for row in [rows.start.checked_sub(1), rows.end.checked_sub(1)].into_iter().flatten() {
+            if let Some(row) = self.rows.get_mut(row) {
+                row.is_continued = false;
+            }
+        }
+    }
+
+    /// Moves the `columns` of `rows` up by `count`, or down; blank cells come in.
+    pub(super) fn scroll_part(
+        &mut self,
+        rows: Range<usize>,
+        columns: Range<usize>,
+        count: usize,
+        is_up: bool,
+        blank: Cell,
+    ) {
+        let kept = rows.len().saturating_sub(count);
+        for step in 0..rows.len() {
+            let (to, from) = match is_up {
+                true => (rows.start + step, rows.start + step + count),
+                false => (rows.end - 1 - step, (rows.end - 1 - step).wrapping_sub(count)),
+            };
+            if step < kept {
+                self.copy_part(from, to, columns.clone());
+            } else if let Some(row) = self.rows.get_mut(to) {
+                row.fill(columns.clone(), blank);
+            }
+        }
+    }
+
+    fn copy_part(&mut self, from: usize, to: usize, columns: Range<usize>) {
+        let cells = self.rows.get(from).and_then(|row| row.cells.get(columns.clone()));
+        let cells = cells.unwrap_or_default().to_vec();
+        if let Some(row) = self.rows.get_mut(to) {
+            row.put(columns.start, &cells);
         }
     }
 
@@ -216,6 +349,7 @@ impl Grid {
             self.rows.rotate_left(count);
         } else if let Some(part) = self.rows.make_contiguous().get_mut(rows.clone()) {
             part.rotate_left(count);
+            self.part_lines(&rows);
         }
         self.fill(rows.end - count..rows.end, blank);
     }
@@ -227,18 +361,30 @@ impl Grid {
             self.rows.rotate_right(count);
         } else if let Some(part) = self.rows.make_contiguous().get_mut(rows.clone()) {
             part.rotate_right(count);
+            self.part_lines(&rows);
         }
         self.fill(rows.start..rows.start + count, blank);
     }
 
-    /// Changes the size; `from_top` rows are taken away at the top before the bottom gives or
-    /// gets the rest. Text is cut, not folded.
-    pub(super) fn resize(&mut self, columns: usize, rows: usize, from_top: usize) {
-        self.rows.drain(..from_top.min(self.rows.len()));
-        for row in &mut self.rows {
-            row.resize(columns);
-        }
-        self.rows.resize_with(rows, || Row::new(columns));
+    /// Makes all rows of another width, and cuts what is too long.
+    pub(super) fn set_columns(&mut self, columns: usize) {
+        self.rows.iter_mut().for_each(|row| row.resize(columns));
         self.columns = columns;
+    }
+
+    /// Takes away `count` rows at the top, and gives or takes at the bottom until there are `rows`.
+    pub(super) fn set_rows(&mut self, count: usize, rows: usize) {
+        self.rows.drain(..count.min(self.rows.len()));
+        self.rows.resize_with(rows, || Row::new(self.columns));
+    }
+
+    /// Takes all rows out.
+    pub(super) fn take_rows(&mut self) -> VecDeque<Row> {
+        mem::take(&mut self.rows)
+    }
+
+    /// Puts in rows of `columns`.
+    pub(super) fn put_rows(&mut self, rows: VecDeque<Row>, columns: usize) {
+        (self.rows, self.columns) = (rows, columns);
     }
 }

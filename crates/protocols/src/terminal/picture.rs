@@ -57,7 +57,8 @@ impl Picture {
         let rows = rows.min(grid.rows());
         let mut cells = Vec::with_capacity(grid.columns() * rows);
         for row in (0..rows).filter_map(|row| grid.row(row)) {
-            cells.extend_from_slice(row.cells());
+            // Whether a cell is protected is not seen.
+            cells.extend(row.cells().iter().map(Cell::unprotected));
         }
         Self { cells, columns: grid.columns(), rows, cursor: None }
     }

@@ -1,33 +1,133 @@
 //! Answers to what the host asks.
 //!
 //! All have a fixed form. What stands in them is known here: the cursor's place, a mode of a closed
-//! list, a checksum. Nothing that the host has sent comes back, but for the number that DECRQCRA
+//! list, a setting in its own words, a checksum. Nothing that the host has sent comes back, but for the number that DECRQCRA
 //! wants with its answer; a host that may read the screen must have been let to.
 
 use super::cell::{Attributes, Cell};
 use super::parameters::Parameters;
-use super::screen::Screen;
+use super::picture::CursorShape;
+use super::screen::{Rectangle, Screen};
+use super::sgr;
 use crate::meter::Meter;
 use alloc::format;
 
 impl Screen {
-    /// DECRQM: says whether a mode is set (1) or not (2). One that is not known gets no answer.
+    /// DECRQM: says whether a mode is set (1), not set (2) or never set (4). One that is not known
+    /// gets no answer.
     pub(super) fn report_mode(&mut self, is_private: bool, mode: usize, meter: &mut Meter) -> bool {
-        let is_set = match (is_private, mode) {
-            (false, 4) => Some(self.modes.inserts),
-            (false, 20) => Some(self.modes.feeds_and_returns),
-            (false, _) => None,
-            (true, 6) => Some(self.has_origin()),
-            (true, 7) => Some(self.modes.wraps),
-            (true, 25) => Some(self.modes.shows_cursor),
-            (true, 47 | 1047 | 1049) => Some(self.modes.is_alternate),
-            (true, _) => self.modes.input.is_set(mode),
+        let is_set = self.mode(is_private, mode);
+        // ECMA-48 §7 has modes that no terminal of this kind sets: GATM to VEM, HEM to TTM, SATM to
+        // EBM; and DECHCCM needs a window that is moved over the page.
+        let is_never_set = matches!((is_private, mode), (false, 1..=19) | (true, 60));
+        let value = match is_set {
+            Some(true) => 1,
+            Some(false) => 2,
+            None if is_never_set => 4,
+            None => return false,
         };
-        if let Some(is_set) = is_set {
-            let (mark, value) = (if is_private { "?" } else { "" }, if is_set { 1 } else { 2 });
-            self.reply(format!("\x1b[{mark}{mode};{value}$y").as_bytes(), meter);
+        let mark = if is_private { "?" } else { "" };
+        self.reply(format!("\x1b[{mark}{mode};{value}$y").as_bytes(), meter);
+        true
+    }
+
+    /// Returns whether a mode is set, if it is known.
+    fn mode(&self, is_private: bool, mode: usize) -> Option<bool> {
+        let modes = &self.modes;
+        match (is_private, mode) {
+            (false, 4) => Some(modes.inserts),
+            (false, 20) => Some(modes.feeds_and_returns),
+            (true, 3) => Some(modes.is_132_columns),
+            (true, 5) => Some(modes.is_reverse),
+            (true, 6) => Some(self.has_origin()),
+            (true, 7) => Some(modes.wraps),
+            (true, 12) => Some(modes.cursor_blinks),
+            (true, 25) => Some(modes.shows_cursor),
+            (true, 40) => Some(modes.may_change_columns),
+            (true, 45) => Some(modes.wraps_back),
+            (true, 69) => Some(modes.has_side_margins),
+            (true, 95) => Some(modes.keeps_screen),
+            (true, 1045) => Some(modes.wraps_back_far),
+            (true, 47 | 1047 | 1049) => Some(modes.is_alternate),
+            (true, _) => modes.input.is_set(mode).or_else(|| modes.kept.is_set(true, mode)),
+            (false, _) => modes.kept.is_set(false, mode),
         }
-        is_set.is_some()
+    }
+
+    /// XTSAVE: keeps a private mode as it is; of one that is not known there is nothing to keep.
+    pub(super) fn save_mode(&mut self, mode: usize) {
+        let Some(is_on) = self.mode(true, mode) else { return };
+        match self.saved_modes.iter_mut().find(|(saved, _)| *saved == mode) {
+            Some((_, saved)) => *saved = is_on,
+            // As many as there are private modes that are known.
+            None => self.saved_modes.push((mode, is_on)),
+        }
+    }
+
+    /// XTRESTORE: returns a private mode as it was kept.
+    pub(super) fn saved_mode(&self, mode: usize) -> Option<bool> {
+        let saved = self.saved_modes.iter().find(|(saved, _)| *saved == mode);
+        saved.map(|(_, is_on)| *is_on)
+    }
+
+    /// XTWINOPS 18 and 19: sends the number of rows and of columns.
+    pub(super) fn report_size(&mut self, kind: usize, meter: &mut Meter) {
+        let (rows, columns) = (self.grid().rows(), self.grid().columns());
+        self.reply(format!("\x1b[{kind};{rows};{columns}t").as_bytes(), meter);
+    }
+
+    /// DSR of what a VT220 and a VT420 may have, and this has not.
+    pub(super) fn report_device(&mut self, parameters: &Parameters, meter: &mut Meter) -> bool {
+        let reply: &[u8] = match parameters.get(0) {
+            // No printer; no keys that a host may define; a keyboard that is not known.
+            15 => b"\x1b[?13n",
+            25 => b"\x1b[?21n",
+            26 => b"\x1b[?27;0n",
+            // No locator, of no kind.
+            53 | 55 => b"\x1b[?50n",
+            56 => b"\x1b[?57;0n",
+            // No room for macros; no faults; one session.
+            62 => b"\x1b[0*{",
+            63 => {
+                let reply = format!("\x1bP{}!~0000\x1b\\", parameters.get(1));
+                self.reply(reply.as_bytes(), meter);
+                return true;
+            }
+            75 => b"\x1b[?70n",
+            85 => b"\x1b[?83n",
+            _ => return false,
+        };
+        self.reply(reply, meter);
+        true
+    }
+
+    /// DECRQSS: says what a setting is, as the sequence that sets it; or that it is not known.
+    pub(super) fn report_status(&mut self, meter: &mut Meter) {
+        let Some(what) = self.status_request.wanted() else { return };
+        let (rows, columns) = self.margins();
+        let report = match what {
+            b"m" => sgr::report(self.cursor().style),
+            b"r" => format!("{};{}r", rows.start + 1, rows.end),
+            b"s" => format!("{};{}s", columns.start + 1, columns.end),
+            b" q" => {
+                let shape = match self.modes.cursor_shape {
+                    CursorShape::Own => 0,
+                    CursorShape::Block => 2,
+                    CursorShape::Underscore => 4,
+                    CursorShape::Bar => 6,
+                };
+                let blinks = usize::from(self.modes.cursor_blinks && shape > 0);
+                format!("{} q", shape - blinks)
+            }
+            b"\"q" => format!("{}\"q", if self.is_protecting() { 1 } else { 2 }),
+            b"\"p" => "61;1\"p".into(),
+            b"*x" => format!("{}*x", if self.changes_rectangles { 2 } else { 0 }),
+            b"t" => format!("{}t", self.grid().rows()),
+            b"*|" => format!("{}*|", self.grid().rows()),
+            b"$|" => format!("{}$|", self.grid().columns()),
+            _ => return self.reply(b"\x1bP0$r\x1b\\", meter),
+        };
+        self.reply(format!("\x1bP1$r{report}\x1b\\").as_bytes(), meter);
     }
 
     /// DECRQCRA: sends the checksum of a rectangle, if the host may have it.
@@ -35,22 +135,49 @@ impl Screen {
         if !self.reports_checksums {
             return false;
         }
-        let (columns, rows) = (self.grid().columns(), self.grid().rows());
-        let last = |place, last| match parameters.get(place) {
-            0 => last,
-            given => given.min(last),
-        };
-        let top = self.origin() + parameters.count(2) - 1;
-        let bottom = (self.origin() + last(4, rows)).min(rows);
-        let (left, right) = (parameters.count(3) - 1, last(5, columns));
+        let Rectangle { rows, columns } = self.rectangle(parameters, 2);
         let mut sum = 0_u16;
-        for row in (top..bottom).filter_map(|row| self.grid().row(row)) {
-            let cells = row.cells().get(left..right).unwrap_or_default();
+        for row in rows.filter_map(|row| self.grid().row(row)) {
+            let cells = row.cells().get(columns.clone()).unwrap_or_default();
             sum = cells.iter().fold(sum, |sum, cell| sum.wrapping_sub(checksum(cell)));
         }
         let reply = format!("\x1bP{}!~{sum:04X}\x1b\\", parameters.get(0));
         self.reply(reply.as_bytes(), meter);
         true
+    }
+}
+
+/// DECRQSS, while it is read: its few characters say what is asked for.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct StatusRequest {
+    /// How many characters came, if one is being read.
+    count: Option<usize>,
+    characters: [u8; STATUS_BYTES_MAX],
+}
+
+/// The longest name of a setting that is known.
+const STATUS_BYTES_MAX: usize = 2;
+
+impl StatusRequest {
+    pub(super) fn begin(&mut self) {
+        self.count = Some(0);
+    }
+
+    pub(super) fn push(&mut self, byte: u8) {
+        let Some(count) = &mut self.count else { return };
+        if let Some(place) = self.characters.get_mut(*count) {
+            *place = byte;
+        }
+        *count += 1;
+    }
+
+    pub(super) fn end(&mut self) {
+        self.count = None;
+    }
+
+    /// Returns what is asked for; what is too long to be known is nothing.
+    fn wanted(&self) -> Option<&[u8]> {
+        Some(self.characters.get(..self.count?).unwrap_or_default())
     }
 }
 

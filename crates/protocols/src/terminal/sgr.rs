@@ -5,6 +5,8 @@
 
 use super::cell::{Attributes, Color, Style};
 use super::parameters::Parameters;
+use alloc::string::String;
+use core::fmt::Write as _;
 
 /// Applies the parameters of one SGR to `style`; returns how many of them are not known.
 pub(super) fn apply(style: &mut Style, parameters: &Parameters) -> u64 {
@@ -30,6 +32,30 @@ pub(super) fn apply(style: &mut Style, parameters: &Parameters) -> u64 {
         unknown += u64::from(!is_known);
     }
     unknown
+}
+
+/// Returns the SGR that makes `style` of any other, without what introduces it.
+pub(super) fn report(style: Style) -> String {
+    let mut report = String::from("0");
+    let codes = (1..=9).filter(|code| *code != 6);
+    let is_in = |code: &u16| attribute(*code).is_some_and(|one| style.attributes.contains(one));
+    for code in codes.filter(is_in) {
+        // Writing to a String cannot fail.
+        _ = write!(report, ";{code}");
+    }
+    for (color, base) in [(style.foreground, 30_u8), (style.background, 40)] {
+        _ = match color {
+            Color::Default => Ok(()),
+            Color::Indexed(index @ 0..8) => write!(report, ";{}", base + index),
+            Color::Indexed(index @ 8..16) => write!(report, ";{}", base + 52 + index),
+            Color::Indexed(index) => write!(report, ";{}:5:{index}", base + 8),
+            Color::Rgb(red, green, blue) => {
+                write!(report, ";{}:2:{red}:{green}:{blue}", base + 8)
+            }
+        };
+    }
+    report.push('m');
+    report
 }
 
 fn apply_code(style: &mut Style, code: u16) -> bool {

@@ -73,7 +73,8 @@ fn measure_row(desk: &Desk, row: Row, goal: f64, rounds: usize, report: &mut Rep
             seconds(per_gigabyte(middle(found, |one| one.user_ns))),
             seconds(per_gigabyte(middle(found, |one| one.server_ns))),
         ]);
-        data.push(json!({ "pair": pair.name(), "rounds": found.iter().map(Measured::json).collect::<Vec<Value>>() }));
+        let all: Vec<Value> = found.iter().map(Measured::json).collect();
+        data.push(json!({ "pair": pair.name(), "rounds": all }));
         if let Some(wall) = wall.filter(|_| *pair != Pair::Ours)
             && best.is_none_or(|(least, ..)| wall < least)
         {
@@ -89,7 +90,12 @@ fn measure_row(desk: &Desk, row: Row, goal: f64, rounds: usize, report: &mut Rep
     report.sections.push(Section {
         heading: format!("blocks of {block_size} bytes, windows of {window}, {megabytes} MB"),
         table,
-        data: json!({ "block_size": block_size, "window": window, "pairs": data, "ratio": ratio.map(Ratio::to_json) }),
+        data: json!({
+            "block_size": block_size,
+            "window": window,
+            "pairs": data,
+            "ratio": ratio.map(Ratio::to_json),
+        }),
     });
     report.notes.extend(ratio.map(|ratio| {
         format!("{block_size}/{window}: our time beside that of {beside}: {}", ratio.text())

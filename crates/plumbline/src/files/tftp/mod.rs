@@ -11,6 +11,6 @@ mod user;
 mod wire;
 
 pub(crate) use transfer::{Facts, Stop, Terms, Transfer, Work};
-pub(crate) use trouble::Trouble;
+pub(crate) use trouble::{Trouble, is_full};
 pub(crate) use user::{Errand, Order, run};
 pub(crate) use wire::Wire;

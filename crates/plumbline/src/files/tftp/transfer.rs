@@ -32,6 +32,9 @@ const SENDER_ROOM_MIN: usize = 65_536;
 /// How often a send is tried again because the network has told of an earlier one.
 const SEND_ATTEMPTS: usize = 8;
 
+/// How long the last acknowledgment is repeated at most.
+const LINGER_MAX: Duration = Duration::from_secs(3);
+
 const NO_ROOM: Fault = Fault { code: ErrorCode::DiskFull, text: "The disk is full." };
 const NO_FILE: Fault = Fault { code: ErrorCode::NotDefined, text: "The file cannot be kept." };
 const NO_READ: Fault = Fault { code: ErrorCode::NotDefined, text: "The file cannot be read." };
@@ -245,7 +248,10 @@ impl Transfer {
         let again = [Counter::TftpRetransmissions, Counter::TftpIgnored];
         self.facts.repeated_blocks = again.map(|counter| meter.counted(counter)).iter().sum();
         self.facts.timeouts = meter.counted(Counter::TftpTimeouts);
-        self.facts.total = self.bench.clock.now() - self.began;
+        // What is done for who may have missed the last acknowledgment is no part of it.
+        if !self.is_complete {
+            self.facts.total = self.bench.clock.now() - self.began;
+        }
         (self.facts, self.trouble, self.work)
     }
 
@@ -254,6 +260,13 @@ impl Transfer {
         self.work.is_over()
             || self.trouble.is_some()
             || (self.is_complete && !self.terms.lingers && is_clean())
+            || self.lingers_until().is_some_and(|until| self.bench.clock.now() >= until)
+    }
+
+    /// Returns until when the last acknowledgment is repeated at most: a user may have asked for
+    /// waits of minutes.
+    fn lingers_until(&self) -> Option<Instant> {
+        self.is_complete.then(|| self.began + self.facts.total + LINGER_MAX)
     }
 
     /// Gives the sender more of the file, when half of what it takes is gone.
@@ -350,7 +363,10 @@ impl Transfer {
             match event {
                 Event::Opened(agreed) => self.facts.agreed = Some(agreed),
                 Event::Received => self.received().await,
-                Event::Complete => self.is_complete = true,
+                Event::Complete => {
+                    self.is_complete = true;
+                    self.facts.total = self.bench.clock.now() - self.began;
+                }
                 Event::Failed(failure) => self.failed(failure),
             }
         }
@@ -390,7 +406,8 @@ impl Transfer {
         let opening = self.terms.opening.filter(|_| self.facts.agreed.is_none());
         let give_up = opening.map(|opening| self.began + opening);
         let pace = self.terms.pace.waits_until(now);
-        let deadline = [self.work.deadline(), give_up, pace].into_iter().flatten().min();
+        let linger = self.lingers_until();
+        let deadline = [self.work.deadline(), give_up, pace, linger].into_iter().flatten().min();
         alarm.set(deadline, now);
         let starving = match &mut self.work {
             Work::Send(_, source) if self.is_starved => Some(source),
@@ -432,6 +449,10 @@ impl Transfer {
                 let seconds = (now - self.began).as_secs();
                 self.trouble = Some(Trouble::NoAnswer { seconds });
             }
+        }
+        if self.trouble.is_some() {
+            // Nothing is repeated any more.
+            return;
         }
         let mut cx = self.bench.cx();
         match &mut self.work {

@@ -25,7 +25,7 @@ pub(in super::super) struct Arguments {
     /// The folder that is served
     #[arg(long, value_name = "FOLDER", requires = "files")]
     root: Option<PathBuf>,
-    /// Give files and take none [default]
+    /// Give files and take none, which is the default
     #[arg(long, requires = "files", group = "rights")]
     read_only: bool,
     /// Take files that are not there yet

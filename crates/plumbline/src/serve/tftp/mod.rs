@@ -4,7 +4,7 @@
 //! task of its own. Nothing is sent to many: a request that came by broadcast or multicast is
 //! dropped in silence (RFC 1123 §4.2.3.5). What a request asks for comes back to whoever it says to
 //! be from, so little is sent to who does not answer: the first packet, and that twice again. What
-//! is refused is answered by less than was asked with.
+//! is refused is answered once, by one short sentence; who finds no room, by nothing.
 //!
 //! A name is looked up beneath the root and nowhere else (`os::jail`). As the servers of old do, one
 //! that runs as root gives only what everybody on the machine may read. What may be written is

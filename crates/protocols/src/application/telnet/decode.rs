@@ -5,8 +5,8 @@
 
 use super::command::{IAC, OptionCode, OptionSet, SB, SE, Verb};
 use super::option;
+use super::search::{find, find_either};
 use alloc::vec::Vec;
-use memchr::{memchr, memchr2};
 
 const NUL: u8 = 0;
 const LF: u8 = b'\n';
@@ -132,7 +132,7 @@ impl Decoder {
     fn run<'a>(&mut self, input: &mut &'a [u8], known: usize, is_binary: bool) -> &'a [u8] {
         let end = if is_binary {
             let searched = input.get(known..).unwrap_or_default();
-            memchr(IAC, searched).map_or(input.len(), |at| known + at)
+            find(IAC, searched).map_or(input.len(), |at| known + at)
         } else {
             self.end_of_line(input, known)
         };
@@ -146,7 +146,7 @@ impl Decoder {
         let mut end = known;
         loop {
             let searched = input.get(end..).unwrap_or_default();
-            let Some(at) = memchr2(IAC, CR, searched) else { return input.len() };
+            let Some(at) = find_either(IAC, CR, searched) else { return input.len() };
             end += at;
             if input.get(end) == Some(&IAC) {
                 return end;
@@ -182,7 +182,7 @@ impl Decoder {
 
     /// Keeps what comes before the next IAC, as far as the limit allows.
     fn collect(&mut self, input: &mut &[u8]) {
-        let end = memchr(IAC, input).unwrap_or(input.len());
+        let end = find(IAC, input).unwrap_or(input.len());
         let (content, rest) = input.split_at_checked(end).unwrap_or((input, &[]));
         self.keep(content);
         *input = rest.split_first().map_or(rest, |(_iac, rest)| rest);

@@ -40,6 +40,7 @@ mod negotiation;
 mod option;
 mod output;
 mod q_method;
+mod search;
 mod settings;
 mod subnegotiation;
 mod synch;

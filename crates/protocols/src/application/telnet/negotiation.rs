@@ -67,6 +67,9 @@ impl Telnet {
                 && allowed.contains(option)
                 && !usual.contains(option)
                 && (!is_user || side == Side::Us)
+                // RFC 2217: the user offers it. Some take a DO for the answer to a WILL that they then
+                // never send.
+                && (is_user || option != OptionCode::COM_PORT)
             {
                 _ = self.ask(side, option, true, cx);
             }

@@ -5,10 +5,10 @@
 //! reads nothing uses up the reserve, and then goes without an answer.
 
 use super::command::{IAC, OptionCode, SB, SE};
+use super::search::{find, find_either};
 use super::settings::EndOfLine;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
-use memchr::{memchr, memchr2};
 
 const LF: u8 = b'\n';
 const CR: u8 = b'\r';
@@ -135,7 +135,7 @@ impl Output {
             let rest = data.get(taken..).unwrap_or_default();
             let run = match end_of_line {
                 Some(_) => plain_nvt(rest),
-                None => memchr(IAC, rest).unwrap_or(rest.len()),
+                None => find(IAC, rest).unwrap_or(rest.len()),
             };
             let mut fitting = run.min(self.room());
             if fitting < run
@@ -174,7 +174,7 @@ impl Output {
 /// Returns how many bytes of `data` NVT takes as they are: up to an IAC, or to a CR without LF.
 fn plain_nvt(data: &[u8]) -> usize {
     let mut run = 0;
-    while let Some(at) = memchr2(IAC, CR, data.get(run..).unwrap_or_default()) {
+    while let Some(at) = find_either(IAC, CR, data.get(run..).unwrap_or_default()) {
         run += at;
         if data.get(run..run + 2) != Some(&[CR, LF]) {
             return run;

@@ -117,7 +117,7 @@ impl Screen {
         let (Place { row, column }, style) = (self.cursor, self.style());
         self.cells_written += text.len() as u64;
         if let Some(row) = self.grid.row_mut(row) {
-            row.write_ascii(column, text, style);
+            row.write_ascii(column, text, Cell::new(' ', style));
         }
     }
 
@@ -126,7 +126,7 @@ impl Screen {
         let (Place { row, column }, style) = (self.cursor, self.style());
         if let Some(row) = self.grid.row_mut(row) {
             if self.inserts {
-                row.insert(column, 1, Cell::BLANK);
+                row.insert(column..COLUMNS, 1, Cell::BLANK);
             }
             row.write(column, [Cell::new(character, style)]);
         }
@@ -312,7 +312,7 @@ impl Screen {
     pub(super) fn delete_characters(&mut self, count: usize) {
         let Place { row, column } = self.cursor;
         if let Some(row) = self.grid.row_mut(row) {
-            row.delete(column, count, Cell::BLANK);
+            row.delete(column..COLUMNS, count, Cell::BLANK);
         }
     }
 }

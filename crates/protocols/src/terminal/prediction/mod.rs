@@ -32,8 +32,8 @@
 //! **What is shown.** In the mode [`Mode::Auto`] predictions are shown while echoes take more than
 //! 30 ms (until 20), and underlined above 80 ms (until 50). They are not shown while the column of
 //! the real terminal is unknown, which is so at the beginning and after a change of the window's
-//! width, up to the next CR; nor while the far side is inside a sequence, inserts, or uses another
-//! set of characters.
+//! width, up to the next CR; nor while the far side is inside a sequence, inserts, uses another set
+//! of characters, or has left and right margins; nor in a row with protected or large characters.
 //!
 //! Left out: rows other than the cursor's, because the row of the real terminal is not known and
 //! need not be; and REP of a character that was sent in an earlier piece, whose place the overlay
@@ -46,7 +46,7 @@ mod round_trip;
 mod tests;
 
 use super::ansi::Terminal;
-use super::cell::{Attributes, Style};
+use super::cell::{Attributes, Cell, Style};
 use crate::cx::Cx;
 use crate::meter::Counter;
 use crate::time::{Duration, Instant};
@@ -170,6 +170,8 @@ pub struct Predictor {
     /// The first key of the queue is late.
     is_late: bool,
     is_column_known: bool,
+    /// How many rows at the bottom are not the far side's.
+    reserved_rows: usize,
     /// What stands on the real terminal where that is not what the far side has made.
     laid: Option<View>,
     output: Vec<u8>,
@@ -195,6 +197,7 @@ impl Predictor {
             round_trip: RoundTrip::default(),
             is_late: false,
             is_column_known: true,
+            reserved_rows: 0,
             laid: None,
             output: Vec::new(),
             wants_mark: false,
@@ -286,6 +289,15 @@ impl Predictor {
         if self.far.size() != (columns, rows) {
             self.disturb();
             self.far.resize(columns, rows);
+        }
+    }
+
+    /// Says that as many rows at the bottom of the real terminal are not the far side's, as one with
+    /// a line of status: nothing is predicted in them, and no Enter leads there.
+    pub fn reserve_rows(&mut self, rows: u16) {
+        if self.reserved_rows != usize::from(rows) {
+            self.interrupt();
+            self.reserved_rows = rows.into();
         }
     }
 
@@ -472,9 +484,14 @@ impl Predictor {
 
     fn expect_enter(&mut self, from: Place) -> Expected {
         self.begin_epoch();
-        let rows = usize::from(self.far.size().1);
-        let place = Place { row: (from.row + 1).min(rows - 1), ..Place::default() };
+        let last = self.rows().saturating_sub(1);
+        let place = Place { row: (from.row + 1).min(last), ..Place::default() };
         Expected { place, cell: None, edit: Edit::None, is_evidence: false }
+    }
+
+    /// Returns how many rows are the far side's.
+    fn rows(&self) -> usize {
+        usize::from(self.far.size().1).saturating_sub(self.reserved_rows)
     }
 
     fn begin_epoch(&mut self) {
@@ -648,7 +665,10 @@ impl Predictor {
 
     /// Returns whether anything may be shown now.
     fn may_show(&self) -> bool {
-        let is_known = self.is_column_known && self.is_at_base() && self.far.prints_plainly();
+        let is_known = self.is_column_known
+            && self.is_at_base()
+            && self.base.row < self.rows()
+            && self.far.prints_plainly();
         self.is_wanted() && is_known && !self.is_late
     }
 
@@ -684,6 +704,10 @@ impl Predictor {
         let confirmed = self.confirmed_epoch;
         for typed in self.queue.iter().take_while(|typed| typed.epoch <= confirmed) {
             let Some(expected) = typed.expected else { break };
+            // The row may have changed since the key was struck.
+            if !expected.edit.fits(&view) {
+                break;
+            }
             expected.edit.apply(&mut view, style);
             view.column = expected.place.column;
         }
@@ -708,6 +732,18 @@ impl Predictor {
 }
 
 impl Edit {
+    /// Returns whether a row has room for it, and no wide character that it would cut.
+    fn fits(self, view: &View) -> bool {
+        let is_cut = |column: usize| view.cells.get(column).is_none_or(Cell::is_tail);
+        match self {
+            Self::None => true,
+            Self::Insert { column, .. } => view.has_room() && !is_cut(column),
+            Self::Remove { column, width } => {
+                view.has_room() && !is_cut(column) && !is_cut(column + width)
+            }
+        }
+    }
+
     fn apply(self, view: &mut View, style: Style) {
         match self {
             Self::None => {}

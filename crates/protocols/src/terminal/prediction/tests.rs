@@ -450,6 +450,43 @@ fn a_line_typed_ahead_at_the_bottom_is_confirmed_before_it_scrolls_away() {
     assert!(world.is_as_the_far_side_made_it());
 }
 
+/// A shell in rows 1 to 7, and a line of status below.
+fn above_a_status_line() -> World {
+    let mut world = World::warm(100, 40, cooked());
+    world.predictor.reserve_rows(1);
+    world.show(b"\x1b[8;1Hstatus\x1b[1;7r\x1b[7;1H$ ");
+    world.types(b"w");
+    world.rest(2000);
+    world
+}
+
+#[test]
+fn enter_above_a_status_line_leads_to_the_last_row_of_the_far_side() {
+    let mut world = above_a_status_line();
+    world.types_slowly("ls\r", 10);
+    assert_eq!(world.real.row_text(7), "status");
+    world.rest(2000);
+    assert_eq!((world.row().as_str(), world.real.row_text(7).as_str()), ("$", "status"));
+    assert_eq!(world.statistics().wrong, 0);
+    assert!(world.is_as_the_far_side_made_it());
+}
+
+#[test]
+fn nothing_is_laid_over_a_status_line() {
+    let mut world = above_a_status_line();
+    world.show(b"\x1b[8;7H");
+    world.types_slowly("abc", 10);
+    assert_eq!((world.row().as_str(), world.statistics().wrong_seen), ("status", 0));
+}
+
+#[test]
+fn nothing_is_laid_between_margins_at_the_sides() {
+    let mut world = World::warm(100, 40, cooked());
+    world.show(b"\x1b[?69h\x1b[3;20s\x1b[2;5H");
+    world.types_slowly("abc", 10);
+    assert_eq!(world.row(), "");
+}
+
 #[test]
 fn keys_typed_ahead_of_a_prompt_come_to_their_place() {
     let mut world = World::warm(300, 80, cooked());
@@ -658,6 +695,19 @@ fn a_flood_of_lines_leaves_the_screen_that_all_of_it_would_leave() {
     let far = world.predictor.far.picture();
     assert_eq!(far, world.only.picture());
     assert!(world.predictor.without_flood(flood.as_bytes()).len() < 400);
+}
+
+#[test]
+fn keys_that_have_no_room_any_more_in_a_row_that_has_changed_are_not_laid() {
+    let mut world = World::new(0, 15, cooked());
+    world.predictor.set_mode(Mode::Always);
+    world.types(b"a");
+    world.rest(195);
+    world.types(b"aaa");
+    world.types(b"\x1b[A");
+    world.show("\r   éß🙂ßééé🙂界\x1b[H".as_bytes());
+    world.rest(20_000);
+    assert!(world.is_as_the_far_side_made_it());
 }
 
 // Whatever happens.

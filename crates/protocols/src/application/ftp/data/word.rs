@@ -26,6 +26,15 @@ impl Packer {
     pub(super) fn put(&mut self, word: u64, out: &mut Vec<u8>) {
         self.held = self.held << self.bits | u128::from(word);
         self.held_bits += self.bits;
+        if self.held_bits <= 64 {
+            // All whole octets at once.
+            let left_aligned = low_word(self.held) << (64 - self.held_bits);
+            let whole = (self.held_bits / 8) as usize;
+            out.extend_from_slice(left_aligned.to_be_bytes().get(..whole).unwrap_or_default());
+            self.held_bits %= 8;
+            self.held &= (1 << self.held_bits) - 1;
+            return;
+        }
         while self.held_bits >= 8 {
             self.held_bits -= 8;
             out.push(low_octet(self.held >> self.held_bits));
@@ -265,10 +274,24 @@ impl FromStore {
                 }
             }),
             WordFormat::U36 => octets.iter().try_for_each(|&octet| self.unix(octet, &mut word)),
+            WordFormat::Data8 if self.held_len == 0 => {
+                let (units, rest) = octets.as_chunks::<8>();
+                for unit in units {
+                    word(self.right_aligned(*unit)?);
+                }
+                rest.iter().try_for_each(|&octet| self.unit(octet, &mut word))
+            }
             WordFormat::Data8 | WordFormat::C36 | WordFormat::A36 => {
                 octets.iter().try_for_each(|&octet| self.unit(octet, &mut word))
             }
         }
+    }
+
+    /// Returns the word at the right of a little-endian word of 64 bits.
+    fn right_aligned(&self, unit: [u8; 8]) -> Result<u64, DataError> {
+        let value = u64::from_le_bytes(unit);
+        let is_word = self.bits == 64 || value >> self.bits == 0;
+        if is_word { Ok(value) } else { Err(DataError::Malformed) }
     }
 
     /// Collects the octets of one unit, eight or five.
@@ -279,13 +302,7 @@ impl FromStore {
         }
         let [a, b, c, d, e, ..] = self.held;
         let value = match self.format {
-            WordFormat::Data8 if self.held_len == 8 => {
-                let value = u64::from_le_bytes(self.held);
-                if self.bits < 64 && value >> self.bits != 0 {
-                    return Err(DataError::Malformed);
-                }
-                value
-            }
+            WordFormat::Data8 if self.held_len == 8 => self.right_aligned(self.held)?,
             WordFormat::C36 if self.held_len == 5 => {
                 if e > 0xF {
                     return Err(DataError::Malformed);

@@ -1,0 +1,197 @@
+//! Who logs in: as the URL says, or the arguments, or `.netrc`, or the person at the terminal.
+//!
+//! A password is read from the terminal without echo. One among the arguments can be read by
+//! everybody on the machine for as long as the program runs; `PLUMB_FTP_PASSWORD` and `.netrc`
+//! cannot.
+
+use crate::files::url::Url;
+use anyhow::{Context, Result, bail};
+use protocols::application::ftp::{Name, Secret};
+use rustix::termios::{self, LocalModes, OptionalActions, Termios};
+use std::fs::File;
+use std::io::{Read, Write};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+/// The longest `.netrc` that is read.
+const NETRC_MAX_BYTES: u64 = 1 << 20;
+const PASSWORD_MAX_BYTES: usize = 512;
+
+/// Who logs in.
+#[derive(Clone, Debug)]
+pub(super) struct Account {
+    pub(super) user: Name,
+    pub(super) password: Secret,
+    pub(super) account: Option<Secret>,
+}
+
+/// What a file says of a host.
+#[derive(Clone, Default, PartialEq, Eq)]
+struct Entry {
+    login: Option<String>,
+    password: Option<String>,
+    account: Option<String>,
+}
+
+impl Account {
+    /// Finds out who logs in at the host of `url`.
+    ///
+    /// # Errors
+    ///
+    /// If there is no password and nobody to ask, in a sentence.
+    pub(super) fn of(url: &Url, user: Option<&str>) -> Result<Self> {
+        let user = url.login.user.clone().or_else(|| user.map(|user| user.as_bytes().to_vec()));
+        let said = user.as_ref().map(|user| String::from_utf8_lossy(user).into_owned());
+        let entry = netrc_path()
+            .map_or(Ok(None), |path| from_file(&path, &url.target.host, said.as_deref()))?;
+        let entry = entry.unwrap_or_default();
+        let user = user.or_else(|| entry.login.clone().map(String::into_bytes));
+        let is_anonymous = user.as_ref().is_none_or(|user| user == b"anonymous" || user == b"ftp");
+        let user = user.unwrap_or_else(|| b"anonymous".to_vec());
+        let from_environment = || std::env::var("PLUMB_FTP_PASSWORD").ok().map(String::into_bytes);
+        let password = url.login.password.clone().or_else(from_environment);
+        let password = password.or_else(|| entry.password.clone().map(String::into_bytes));
+        let password = match password {
+            Some(password) => password,
+            None if is_anonymous => b"plumb@".to_vec(),
+            None => ask(&user, &url.target.host)?,
+        };
+        let wrong = "a user and a password have no line breaks, and there is a user";
+        Ok(Self {
+            user: Name::new(user).ok().context(wrong)?,
+            password: Secret::new(password).ok().context(wrong)?,
+            account: entry.account.and_then(|account| Secret::new(account).ok()),
+        })
+    }
+}
+
+fn netrc_path() -> Option<PathBuf> {
+    match std::env::var_os("NETRC") {
+        Some(path) => Some(path.into()),
+        None => std::env::var_os("HOME").map(|home| Path::new(&home).join(".netrc")),
+    }
+}
+
+fn from_file(path: &Path, host: &str, user: Option<&str>) -> Result<Option<Entry>> {
+    let Ok(file) = File::open(path) else { return Ok(None) };
+    let mode = file.metadata()?.mode();
+    let mut text = String::new();
+    if file.take(NETRC_MAX_BYTES).read_to_string(&mut text).is_err() {
+        bail!("{} is no text", path.display());
+    }
+    let entry = find(&text, host, user);
+    let has_secret = entry.as_ref().is_some_and(|entry| entry.password.is_some());
+    if has_secret && mode & 0o077 != 0 {
+        bail!("{} can be read by others: chmod 600 it", path.display());
+    }
+    Ok(entry)
+}
+
+/// Finds the first entry for the host, and for the user if one is known.
+fn find(text: &str, host: &str, user: Option<&str>) -> Option<Entry> {
+    let mut found: Option<Entry> = None;
+    let fits = |entry: &Entry| match (user, entry.login.as_deref()) {
+        (Some(user), Some(login)) => user == login,
+        _ => true,
+    };
+    let mut is_macro = false;
+    for line in text.lines() {
+        // A macro ends at an empty line.
+        is_macro = is_macro && !line.trim().is_empty();
+        let mut words = line.split_whitespace().take_while(|word| !word.starts_with('#'));
+        while let Some(word) = words.next().filter(|_| !is_macro) {
+            match word {
+                "machine" | "default" => {
+                    if found.as_ref().is_some_and(fits) {
+                        return found;
+                    }
+                    let is_it = word == "default"
+                        || words.next().is_some_and(|name| name.eq_ignore_ascii_case(host));
+                    found = is_it.then(Entry::default);
+                }
+                "macdef" => is_macro = true,
+                _ => {
+                    let value = words.next().map(str::to_owned);
+                    let Some(entry) = &mut found else { continue };
+                    match word {
+                        "login" => entry.login = value,
+                        "password" => entry.password = value,
+                        "account" => entry.account = value,
+                        _ => {}
+                    }
+                }
+            }
+        }
+    }
+    found.filter(|entry| fits(entry))
+}
+
+/// A terminal that does not show what is typed.
+struct Silent<'a>(&'a File, Termios);
+
+impl Drop for Silent<'_> {
+    fn drop(&mut self) {
+        // It is as it was, or there is no terminal any more.
+        _ = termios::tcsetattr(self.0, OptionalActions::Flush, &self.1);
+    }
+}
+
+/// Asks the person at the terminal.
+fn ask(user: &[u8], host: &str) -> Result<Vec<u8>> {
+    let terminal = File::options().read(true).write(true).open("/dev/tty");
+    let Ok(terminal) = terminal else {
+        bail!(
+            "there is no password for {} at {host} and no terminal to ask: put it into ~/.netrc, \
+             or into the environment as PLUMB_FTP_PASSWORD",
+            user.escape_ascii()
+        );
+    };
+    let before = termios::tcgetattr(&terminal)?;
+    let mut silent = before.clone();
+    silent.local_modes.remove(LocalModes::ECHO);
+    termios::tcsetattr(&terminal, OptionalActions::Flush, &silent)?;
+    let _guard = Silent(&terminal, before);
+    let mut terminal = &terminal;
+    terminal.write_all(format!("Password for {} at {host}: ", user.escape_ascii()).as_bytes())?;
+    let mut password = Vec::new();
+    let mut byte = [0];
+    while terminal.read(&mut byte)? == 1 && byte != *b"\n" && password.len() < PASSWORD_MAX_BYTES {
+        password.extend_from_slice(&byte);
+    }
+    terminal.write_all(b"\n")?;
+    Ok(password)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const FILE: &str = "# hosts\nmachine a.example login me password one\n\
+        machine b.example\n  login you\n  password two\n  account x\nmacdef init\n machine c\n\n\
+        machine b.example login other password three\ndefault login anonymous password guest\n";
+
+    fn password(host: &str, user: Option<&str>) -> Option<String> {
+        find(FILE, host, user).and_then(|entry| entry.password)
+    }
+
+    #[test]
+    fn a_host_has_the_first_entry_of_its_name_and_user() {
+        assert_eq!(password("a.example", None).as_deref(), Some("one"));
+        assert_eq!(password("B.example", None).as_deref(), Some("two"));
+        assert_eq!(password("b.example", Some("other")).as_deref(), Some("three"));
+    }
+
+    #[test]
+    fn a_host_without_an_entry_has_the_default_and_a_macro_is_none() {
+        assert_eq!(password("c", None).as_deref(), Some("guest"));
+        assert_eq!(password("c", Some("me")), None);
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_breaks_the_reader(text in "[ -~\n]{0,200}") {
+            _ = find(&text, "a", Some("b"));
+        }
+    }
+}

@@ -1,0 +1,426 @@
+//! Many files: which they are, and several at a time.
+
+use super::desk::{Shown, carry_out};
+use super::dialogue::{Caller, Dialogue};
+use super::get::{self, Ending, Terms, To};
+use super::put;
+use super::record::Record;
+use super::remote::{Found, is_pattern, join, name_of};
+use super::trouble::Trouble;
+use crate::exit;
+use crate::files::arguments::{Get, How, Put};
+use crate::files::progress::say;
+use crate::files::url::{Scheme, Url};
+use anyhow::Context;
+use os::jail::{Existing, Jail};
+use protocols::application::ftp::LocalName;
+use protocols::application::ftp::listing::Kind;
+use protocols::application::ftp::user::Task;
+use records::figures::{count, duration};
+use std::collections::VecDeque;
+use std::io::Write;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
+use tokio::task::JoinSet;
+
+/// One file of many.
+#[derive(Clone, Debug)]
+pub(super) enum Work {
+    Get(get::Errand),
+    Put(put::Errand),
+}
+
+/// How the work is done, and told of.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Manner {
+    pub(super) terms: Terms,
+    pub(super) jobs: u32,
+    pub(super) is_json: bool,
+    pub(super) is_quiet: bool,
+    /// Whether the standard output is a file that comes.
+    pub(super) is_stdout: bool,
+}
+
+impl Manner {
+    fn of(terms: Terms, jobs: u32, how: &How, is_stdout: bool) -> Self {
+        let (is_json, is_quiet) = (how.reach.json, how.reach.quiet || how.reach.json);
+        Self { terms, jobs, is_json, is_quiet, is_stdout }
+    }
+}
+
+/// What has come of many files.
+#[derive(Debug, Default)]
+pub(super) struct Totals {
+    pub(super) files: u64,
+    pub(super) bytes: u64,
+    pub(super) were_there: u64,
+    failed: u64,
+    worst: Option<Trouble>,
+}
+
+/// Gets what `urls` name.
+pub(in crate::files) fn get_files(
+    arguments: &Get,
+    urls: &[Url],
+    to: Option<&Path>,
+) -> exit::Result {
+    let Some(first) = urls.first() else { return Err(exit::Failure::WrongArguments) };
+    let existing = if arguments.force { Existing::Replace } else { Existing::Keep };
+    let Scheme::Ftp(_, is_text) = first.scheme else { return Err(exit::Failure::WrongArguments) };
+    let moving = &arguments.moving;
+    let how = &arguments.how;
+    carry_out(first, &how.reach, how.limit_rate, async |caller| {
+        let mut terms = moving.terms(is_text, existing).map_err(wrong)?;
+        terms.segments = arguments.segments;
+        if let Some(other) = urls.iter().find(|url| url.target != first.target) {
+            return Err(Trouble::Wrong(format!("{other} is on another host than {first}")));
+        }
+        let mut dialogue = Dialogue::new(&caller);
+        let is_many = urls.len() > 1
+            || moving.recursive
+            || urls.iter().any(|url| is_pattern(&url.name) || url.last_component().is_empty());
+        let is_stdout = to == Some(Path::new("-"));
+        let works = match (is_many && !is_stdout, urls) {
+            (false, [url]) => vec![Work::Get(get::Errand {
+                path: url.name.clone(),
+                size: None,
+                modified: None,
+                to: place_for(url, to)?,
+            })],
+            _ if is_stdout => {
+                return Err(Trouble::Wrong("only one file goes to '-'".to_owned()));
+            }
+            _ => many(&mut dialogue, urls, to, moving.recursive).await?,
+        };
+        let manner = Manner::of(terms, moving.jobs, how, is_stdout);
+        finish(&caller, dialogue, works, &manner, "got").await
+    })
+}
+
+/// Puts files and folders.
+pub(in crate::files) fn put_files(arguments: &Put, files: &[PathBuf], url: &Url) -> exit::Result {
+    let Scheme::Ftp(_, is_text) = url.scheme else { return Err(exit::Failure::WrongArguments) };
+    let (moving, how) = (&arguments.moving, &arguments.how);
+    carry_out(url, &how.reach, how.limit_rate, async |caller| {
+        let terms = moving.terms(is_text, Existing::Replace).map_err(wrong)?;
+        let mut dialogue = Dialogue::new(&caller);
+        let mut works = Vec::new();
+        for file in files {
+            let is_folder = files.len() > 1 || url.last_component().is_empty();
+            let path = match file.file_name().filter(|_| is_folder) {
+                Some(name) if file != Path::new("-") => join(&url.name, name.as_bytes()),
+                _ if is_folder => return Err(Trouble::Wrong("say under which name".to_owned())),
+                _ => url.name.clone(),
+            };
+            if file.is_dir() && moving.recursive {
+                put_tree(&mut dialogue, file, &path, &mut works).await?;
+            } else {
+                works.push(Work::Put(put::Errand { from: file.clone(), path, keeps_time: false }));
+            }
+        }
+        let manner = Manner::of(terms, moving.jobs, how, false);
+        finish(&caller, dialogue, works, &manner, "put").await
+    })
+}
+
+fn wrong(error: anyhow::Error) -> Trouble {
+    let sentence = format!("{error:#}");
+    drop(error);
+    Trouble::Wrong(sentence)
+}
+
+/// Returns where a single file goes.
+fn place_for(url: &Url, to: Option<&Path>) -> Result<To, Trouble> {
+    let last = url.last_component();
+    let own = || {
+        let name = LocalName::new(last).map_err(|_| {
+            Trouble::Wrong(format!("'{}' is no name for a file here", last.escape_ascii()))
+        })?;
+        Ok::<_, Trouble>(PathBuf::from(std::ffi::OsStr::from_bytes(name.as_bytes())))
+    };
+    Ok(match to {
+        Some(path) if path == Path::new("-") => To::Stdout,
+        Some(path) if path.is_dir() => To::File(path.join(own()?)),
+        Some(path) => To::File(path.to_owned()),
+        None => To::File(own()?),
+    })
+}
+
+/// Finds out which files patterns and folders stand for, and makes the folders here.
+async fn many(
+    dialogue: &mut Dialogue,
+    urls: &[Url],
+    to: Option<&Path>,
+    is_recursive: bool,
+) -> Result<Vec<Work>, Trouble> {
+    let folder = to.unwrap_or(Path::new("."));
+    if is_recursive {
+        std::fs::create_dir_all(folder).map_err(anyhow::Error::new)?;
+    }
+    let jail = Jail::open(folder)
+        .with_context(|| format!("{} is no folder: several files need one", folder.display()))?;
+    let jail = Arc::new(jail);
+    let mut works = Vec::new();
+    for url in urls {
+        let found = if is_pattern(&url.name) {
+            dialogue.expand(&url.name).await?
+        } else {
+            let entry = dialogue.look_at(&url.name).await?;
+            let Some(entry) = entry else {
+                return Err(Trouble::NoConnection(format!("{url} is not there")));
+            };
+            let below = url.last_component().to_vec();
+            vec![Found { path: url.name.clone(), below, entry }]
+        };
+        if found.is_empty() {
+            return Err(Trouble::NoConnection(format!("nothing there fits {url}")));
+        }
+        for place in found {
+            if place.entry.kind != Kind::Directory {
+                works.push(fetch(place, &jail));
+            } else if is_recursive {
+                tree(dialogue, &place, &jail, &mut works).await?;
+            }
+        }
+    }
+    Ok(works)
+}
+
+/// Adds what is below a directory.
+async fn tree(
+    dialogue: &mut Dialogue,
+    place: &Found,
+    jail: &Arc<Jail>,
+    works: &mut Vec<Work>,
+) -> Result<(), Trouble> {
+    let top = &place.below;
+    let make = |name: &[u8]| match jail.make_folder(name) {
+        Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => {
+            let sentence = format!("the folder '{}' cannot be made", name.escape_ascii());
+            Err(Trouble::Ours(anyhow::Error::new(error).context(sentence)))
+        }
+        _ => Ok(()),
+    };
+    if !top.is_empty() {
+        make(top)?;
+    }
+    for mut found in dialogue.walk(&place.path).await? {
+        found.below = join(top, &found.below);
+        match found.entry.kind {
+            Kind::Directory => make(&found.below)?,
+            Kind::File => works.push(fetch(found, jail)),
+            // A link may lead anywhere, and a device is none of ours.
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+fn fetch(found: Found, jail: &Arc<Jail>) -> Work {
+    Work::Get(get::Errand {
+        path: found.path,
+        size: found.entry.size.filter(|_| found.entry.kind == Kind::File),
+        modified: found.entry.modified,
+        to: To::Beneath(Arc::clone(jail), found.below),
+    })
+}
+
+/// Makes a directory there, which may be there already.
+pub(super) async fn make_there(dialogue: &mut Dialogue, path: &[u8]) -> Result<(), Trouble> {
+    let wanted = format!("to make '{}'", path.escape_ascii());
+    match dialogue.run(&wanted, Task::MakeDirectory(name_of(path)?)).await {
+        Err(trouble) if !trouble.is_refusal() => Err(trouble),
+        // If it is not there, what goes into it says so.
+        _ => Ok(()),
+    }
+}
+
+/// Makes the folders there, and adds what is in them.
+async fn put_tree(
+    dialogue: &mut Dialogue,
+    folder: &Path,
+    path: &[u8],
+    works: &mut Vec<Work>,
+) -> Result<(), Trouble> {
+    let mut open = vec![(folder.to_owned(), path.to_vec())];
+    while let Some((folder, path)) = open.pop() {
+        make_there(dialogue, &path).await?;
+        let entries = std::fs::read_dir(&folder)
+            .with_context(|| format!("the folder {} cannot be read", folder.display()))?;
+        for entry in entries {
+            let entry = entry.map_err(anyhow::Error::new)?;
+            let there = join(&path, entry.file_name().as_bytes());
+            // A link to a folder may lead in circles, and is left out.
+            let is_folder = entry.file_type().map_err(anyhow::Error::new)?.is_dir();
+            if is_folder {
+                open.push((entry.path(), there));
+            } else if entry.path().is_file() {
+                let errand = put::Errand { from: entry.path(), path: there, keeps_time: false };
+                works.push(Work::Put(errand));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Does all the work, and says what came of it.
+pub(super) async fn finish(
+    caller: &Arc<Caller>,
+    dialogue: Dialogue,
+    works: Vec<Work>,
+    manner: &Manner,
+    done: &str,
+) -> Result<(), Trouble> {
+    let began = Instant::now();
+    let shown = Shown::begin(caller);
+    let single = match works.as_slice() {
+        [Work::Get(get::Errand { path, .. }) | Work::Put(put::Errand { path, .. })] => {
+            Some(path.clone())
+        }
+        _ => None,
+    };
+    let totals = run_all(caller, dialogue, works, manner, single.is_some()).await;
+    shown.end().await;
+    let totals = totals?;
+    if let Some(worst) = totals.worst {
+        return Err(match (totals.failed, &single) {
+            (_, Some(_)) => worst,
+            (failed, None) => Trouble::NoConnection(format!(
+                "{} of {} files failed; the last: {}",
+                count(failed),
+                count(failed + totals.files + totals.were_there),
+                worst.sentence()
+            )),
+        });
+    }
+    if !manner.is_quiet {
+        let nanos = u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        let rate = u128::from(totals.bytes) * 1_000_000_000 / u128::from(nanos.max(1));
+        let what = match (&single, totals.were_there) {
+            (Some(path), 0) => format!("'{}'", path.escape_ascii()),
+            (Some(path), _) => format!("nothing: '{}' was there already", path.escape_ascii()),
+            (None, 0) => format!("{} files", count(totals.files)),
+            (None, there) => {
+                format!("{} files, and {} were there", count(totals.files), count(there))
+            }
+        };
+        say(&format!(
+            "{done} {what}: {} bytes in {}, {} bytes/s",
+            count(totals.bytes),
+            duration(nanos),
+            count(u64::try_from(rate).unwrap_or(u64::MAX)),
+        ));
+    }
+    Ok(())
+}
+
+/// What the sessions at work have in common.
+struct Bench {
+    waiting: Mutex<VecDeque<Work>>,
+    totals: Mutex<Totals>,
+    manner: Manner,
+    is_single: bool,
+}
+
+async fn run_all(
+    caller: &Arc<Caller>,
+    dialogue: Dialogue,
+    works: Vec<Work>,
+    manner: &Manner,
+    is_single: bool,
+) -> Result<Totals, Trouble> {
+    let known: u64 = works.iter().filter_map(Work::known_size).sum();
+    caller.shared.expected.store(known, Ordering::Relaxed);
+    let jobs = usize::try_from(manner.jobs).unwrap_or(1).min(works.len()).max(1);
+    let bench = Arc::new(Bench {
+        waiting: Mutex::new(works.into()),
+        totals: Mutex::new(Totals::default()),
+        manner: *manner,
+        is_single,
+    });
+    let mut workers = JoinSet::new();
+    let mut first = Some(dialogue);
+    for _ in 0..jobs {
+        let (caller, bench) = (Arc::clone(caller), Arc::clone(&bench));
+        let mut dialogue = first.take().unwrap_or_else(|| Dialogue::new(&caller));
+        workers.spawn(async move {
+            let result = bench.work(&mut dialogue).await;
+            dialogue.quit().await;
+            result
+        });
+    }
+    let mut result = Ok(());
+    while let Some(ended) = workers.join_next().await {
+        result = result.and(ended.map_err(anyhow::Error::new)?);
+    }
+    result?;
+    let mut totals = bench.totals.lock().unwrap_or_else(PoisonError::into_inner);
+    Ok(std::mem::take(&mut totals))
+}
+
+impl Work {
+    fn known_size(&self) -> Option<u64> {
+        match self {
+            Self::Get(errand) => errand.size,
+            Self::Put(errand) => std::fs::metadata(&errand.from).ok().map(|about| about.len()),
+        }
+    }
+}
+
+impl Bench {
+    /// Does one work after the other, until there is none.
+    async fn work(&self, dialogue: &mut Dialogue) -> Result<(), Trouble> {
+        loop {
+            let next = self.waiting.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
+            let Some(work) = next else { return Ok(()) };
+            let path = match &work {
+                Work::Get(errand) => &errand.path,
+                Work::Put(errand) => &errand.path,
+            };
+            let terms = &self.manner.terms;
+            let is_get = matches!(work, Work::Get(_));
+            let mut record = Record::begin(dialogue, is_get, path, terms.representation);
+            let result = match &work {
+                Work::Get(errand) => get::get(dialogue, errand, terms, &mut record).await,
+                Work::Put(errand) => put::put(dialogue, errand, terms, &mut record).await,
+            };
+            record.end();
+            self.tell(&record, result.as_ref().err())?;
+            self.add(&record, result)?;
+        }
+    }
+
+    fn tell(&self, record: &Record, trouble: Option<&Trouble>) -> Result<(), Trouble> {
+        if let Some(trouble) = trouble.filter(|_| !self.is_single) {
+            say(&trouble.sentence());
+        }
+        if !self.manner.is_json {
+            return Ok(());
+        }
+        let line = format!("{}\n", record.json(trouble));
+        let written = match self.manner.is_stdout {
+            true => std::io::stderr().write_all(line.as_bytes()),
+            false => std::io::stdout().write_all(line.as_bytes()),
+        };
+        Ok(written.context("the standard output takes no more")?)
+    }
+
+    fn add(&self, record: &Record, result: Result<Ending, Trouble>) -> Result<(), Trouble> {
+        let mut totals = self.totals.lock().unwrap_or_else(PoisonError::into_inner);
+        totals.bytes += record.file_bytes;
+        match result {
+            Ok(Ending::Moved) => totals.files += 1,
+            Ok(Ending::WasThere) => totals.were_there += 1,
+            // What ends one ends all.
+            Err(trouble @ (Trouble::Stopped | Trouble::Tls(_))) => return Err(trouble),
+            Err(trouble) => {
+                totals.failed += 1;
+                totals.worst = Some(trouble);
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,144 @@
+//! What every command has around its work: whom to call, who logs in, a runtime, an end by signals.
+
+use super::account::Account;
+use super::dialogue::Caller;
+use super::options::Reach;
+use super::session::Shared;
+use super::trouble::Trouble;
+use crate::carry::{self, Trust};
+use crate::exit;
+use crate::files::progress::Progress;
+use crate::files::url::{Scheme, Url};
+use anyhow::Result;
+use protocols::application::ftp::user::{DataStyle, TlsUse, UserSettings};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::watch;
+
+/// Connections of our own host at once: control and data of each session.
+const CONNECTIONS: usize = 160;
+/// How often the progress is shown.
+const SHOWN_EVERY: Duration = Duration::from_millis(200);
+
+/// Runs `work` with somebody who opens sessions at the host of `url`, and says what went wrong.
+pub(super) fn carry_out<T>(
+    url: &Url,
+    reach: &Reach,
+    bytes_per_second: Option<u64>,
+    work: impl AsyncFnOnce(Arc<Caller>) -> Result<T, Trouble>,
+) -> Result<T, exit::Failure> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.map_err(|error| tell(&Trouble::Ours(error.into())))?;
+    let (stopper, stop) = watch::channel(false);
+    let result = runtime.block_on(async {
+        let caller = Arc::new(caller(url, reach, bytes_per_second, stop)?);
+        let mut end = [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup()]
+            .map(signal)
+            .into_iter()
+            .collect::<Result<Vec<_>, _>>()
+            .map_err(anyhow::Error::new)?;
+        let watcher = tokio::spawn(async move {
+            let [one, other, third] = end.as_mut_slice() else { return };
+            tokio::select! { _ = one.recv() => {} _ = other.recv() => {} _ = third.recv() => {} }
+            _ = stopper.send(true);
+            // Who is asked twice goes at once.
+            tokio::select! { _ = one.recv() => {} _ = other.recv() => {} _ = third.recv() => {} }
+            std::process::exit(3);
+        });
+        let result = work(Arc::clone(&caller)).await;
+        watcher.abort();
+        if let Some(host) = &caller.shared.host {
+            // What is not taken now is not wanted any more.
+            _ = tokio::time::timeout(caller.timeout, host.drained()).await;
+        }
+        result
+    });
+    // A thread that waits for a pipe is left behind.
+    runtime.shutdown_background();
+    result.map_err(|trouble| tell(&trouble))
+}
+
+/// Says what went wrong.
+pub(super) fn tell(trouble: &Trouble) -> exit::Failure {
+    exit::complain(&anyhow::Error::msg(trouble.sentence()));
+    trouble.failure()
+}
+
+fn caller(
+    url: &Url,
+    reach: &Reach,
+    bytes_per_second: Option<u64>,
+    stop: watch::Receiver<bool>,
+) -> Result<Caller, Trouble> {
+    let Scheme::Ftp(tls, _) = url.scheme else {
+        return Err(Trouble::Wrong(format!("{url} is not of FTP: TFTP has only get and put")));
+    };
+    let account = Account::of(url, reach.user.as_deref())?;
+    let found = carry::addresses(&url.target, reach.family, &reach.via, None)?;
+    let addresses = found.map_err(|none| Trouble::NoConnection(none.to_string()))?;
+    let host = carry::host(&reach.via, CONNECTIONS)?;
+    let timeout = Duration::from_secs(reach.timeout.into());
+    let mut settings = UserSettings::new(account.user, account.password);
+    settings.account = account.account;
+    settings.tls = tls;
+    settings.data_style = if reach.active { DataStyle::Active } else { DataStyle::Passive };
+    settings.may_listen = true;
+    (settings.reply_timeout, settings.stall_timeout) = (timeout, timeout);
+    let trust = match tls {
+        TlsUse::Never => None,
+        _ => Some(Trust::new(&url.target.host, url.target.port, reach.ca.as_deref())?),
+    };
+    Ok(Caller {
+        target: url.target.clone(),
+        addresses,
+        settings,
+        trust,
+        shared: Shared {
+            host,
+            bytes_per_second,
+            tally: Arc::new(AtomicU64::new(0)),
+            expected: Arc::new(AtomicU64::new(0)),
+            stop,
+            is_verbose: reach.verbose,
+        },
+        timeout,
+        attempts: reach.tries,
+        is_quiet: reach.quiet || reach.json,
+    })
+}
+
+/// Shows how far all of it is, until it is dropped.
+pub(super) struct Shown(tokio::task::JoinHandle<()>);
+
+impl Shown {
+    pub(super) fn begin(caller: &Caller) -> Self {
+        let mut progress = Progress::new(caller.is_quiet);
+        let (tally, expected) =
+            (Arc::clone(&caller.shared.tally), Arc::clone(&caller.shared.expected));
+        Self(tokio::spawn(async move {
+            let _end = End(progress.clone());
+            loop {
+                tokio::time::sleep(SHOWN_EVERY).await;
+                let size = Some(expected.load(Ordering::Relaxed)).filter(|size| *size > 0);
+                progress.show(tally.load(Ordering::Relaxed), size);
+            }
+        }))
+    }
+
+    /// Takes it away.
+    pub(super) async fn end(self) {
+        self.0.abort();
+        // It has been told to end, and that is how it ends.
+        _ = self.0.await;
+    }
+}
+
+struct End(Progress);
+
+impl Drop for End {
+    fn drop(&mut self) {
+        self.0.end();
+    }
+}

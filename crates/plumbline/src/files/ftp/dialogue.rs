@@ -1,0 +1,240 @@
+//! A session that is opened when it is needed, and again when it was lost.
+//!
+//! What fails in a way that may pass is tried again: four times by default, with waits of one, two
+//! and four seconds between. What is no is no at once.
+
+use super::mover::{Moved, Near};
+use super::session::{Session, Shared};
+use super::trouble::Trouble;
+use super::wire::Carrier;
+use crate::carry::{self, Target, Trust, TrustedBy};
+use crate::files::progress::say;
+use protocols::application::ftp::user::{Done, Task, TlsUse, UserSettings, Why};
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::{sleep, timeout};
+
+/// The first wait before another attempt; each is twice as long as the one before.
+const FIRST_WAIT: Duration = Duration::from_secs(1);
+/// The longest wait.
+const LAST_WAIT: Duration = Duration::from_secs(30);
+
+/// Whom to call, and how.
+#[derive(Debug)]
+pub(super) struct Caller {
+    pub(super) target: Target,
+    pub(super) addresses: Vec<SocketAddr>,
+    pub(super) settings: UserSettings,
+    pub(super) trust: Option<Trust>,
+    pub(super) shared: Shared,
+    pub(super) timeout: Duration,
+    /// How often something is tried at most.
+    pub(super) attempts: u32,
+    pub(super) is_quiet: bool,
+}
+
+impl Caller {
+    /// Opens a session.
+    pub(super) async fn open(&self) -> Result<Session, Trouble> {
+        let mut stop = self.shared.stop.clone();
+        tokio::select! {
+            opened = self.connect() => opened,
+            _ = stop.wait_for(|is_wanted| *is_wanted) => Err(Trouble::Stopped),
+        }
+    }
+
+    async fn connect(&self) -> Result<Session, Trouble> {
+        let carrier = match &self.shared.host {
+            None => {
+                let connected = carry::connect(&self.addresses, self.timeout).await?;
+                let stream = connected.map_err(|(outcome, at)| self.unconnected(outcome, at))?;
+                stream.set_nodelay(true).map_err(anyhow::Error::new)?;
+                Carrier::Kernel(stream)
+            }
+            Some(host) => self.by_own(host).await?,
+        };
+        let tls = self.trust.as_ref().map(Trust::client).transpose().map_err(Trouble::Tls)?;
+        let is_first_use = self.trust.as_ref().is_some_and(|trust| !trust.is_known());
+        let opening = Session::open(carrier, self.settings.clone(), tls, self.shared.clone());
+        let (mut session, logged_in) = opening.await?;
+        if let Err(failure) = logged_in {
+            return Err(match (session.refusal.take(), &failure.why) {
+                (Some(refusal), _) => Trouble::Tls(refusal),
+                (None, Why::Aborted) => Trouble::Stopped,
+                _ => {
+                    let wanted = format!("the login at {}", self.target);
+                    Trouble::Step { wanted, failure, error: None }
+                }
+            });
+        }
+        if is_first_use && !self.is_quiet {
+            self.tell_of_certificate(&session);
+        }
+        Ok(session)
+    }
+
+    async fn by_own(&self, host: &os::host::Host) -> Result<Carrier, Trouble> {
+        let mut last = None;
+        for address in &self.addresses {
+            let connecting = async {
+                host.addressed(address.ip()).await?;
+                host.connect(*address).await
+            };
+            let outcome = match timeout(self.timeout, connecting).await {
+                Ok(Ok(stream)) => return Ok(Carrier::Own(stream)),
+                Ok(Err(error)) => carry::outcome_of(error)?,
+                Err(_) => carry::Outcome::TimedOut,
+            };
+            last.get_or_insert((outcome, *address));
+        }
+        let (outcome, address) = last.ok_or_else(|| anyhow::anyhow!("there is no address"))?;
+        Err(self.unconnected(outcome, address))
+    }
+
+    fn unconnected(&self, outcome: carry::Outcome, address: SocketAddr) -> Trouble {
+        let others = self.addresses.len().saturating_sub(1);
+        let sentence = outcome.failure(false, address, others, self.timeout.as_secs());
+        Trouble::NoConnection(sentence.unwrap_or_else(|| format!("{address} closed at once")))
+    }
+
+    fn tell_of_certificate(&self, session: &Session) {
+        match &session.trusted_by {
+            Some((TrustedBy::FirstUse, shown)) => say(&format!(
+                "the certificate of {} is seen for the first time, and known from now on: SHA-256 \
+                 {shown}",
+                self.target
+            )),
+            Some((TrustedBy::FirstUseNotKept(why), shown)) => say(&format!(
+                "the certificate of {} is seen for the first time, and not kept ({why}): SHA-256 \
+                 {shown}",
+                self.target
+            )),
+            _ => {}
+        }
+    }
+
+    /// Waits before the attempt behind the `made`th one, or returns that there is none.
+    pub(super) async fn wait(&self, made: u32, trouble: &Trouble) -> bool {
+        if made >= self.attempts || !trouble.is_transient() {
+            return false;
+        }
+        let wait = FIRST_WAIT.saturating_mul(1 << (made - 1).min(5)).min(LAST_WAIT);
+        if !self.is_quiet {
+            let sentence = trouble.sentence();
+            say(&format!("{sentence}; attempt {} follows in {} s", made + 1, wait.as_secs()));
+        }
+        let mut stop = self.shared.stop.clone();
+        tokio::select! {
+            () = sleep(wait) => true,
+            _ = stop.wait_for(|is_wanted| *is_wanted) => false,
+        }
+    }
+
+    /// Returns whether all is in TLS.
+    pub(super) fn is_tls(&self) -> bool {
+        self.settings.tls != TlsUse::Never
+    }
+}
+
+/// A session, when it is needed.
+pub(super) struct Dialogue {
+    pub(super) caller: Arc<Caller>,
+    session: Option<Session>,
+}
+
+impl Dialogue {
+    pub(super) fn new(caller: &Arc<Caller>) -> Self {
+        Self { caller: Arc::clone(caller), session: None }
+    }
+
+    /// Returns the session, which is opened if there is none.
+    async fn session(&mut self) -> Result<&mut Session, Trouble> {
+        if self.session.as_ref().is_none_or(Session::is_closed) {
+            self.session = Some(self.caller.open().await?);
+        }
+        self.session.as_mut().ok_or(Trouble::Stopped)
+    }
+
+    /// Opens the session if there is none, with all attempts that it may take.
+    pub(super) async fn ready(&mut self) -> Result<(), Trouble> {
+        let mut made = 0;
+        loop {
+            made += 1;
+            let Err(trouble) = self.session().await else { return Ok(()) };
+            if !self.caller.wait(made, &trouble).await {
+                return Err(trouble);
+            }
+        }
+    }
+
+    /// Returns the session if it is open.
+    pub(super) fn open_session(&self) -> Option<&Session> {
+        self.session.as_ref()
+    }
+
+    /// Runs a task once. What has moved is told even if it fails.
+    pub(super) async fn run_once(
+        &mut self,
+        wanted: &str,
+        task: Task,
+        near: Option<Near>,
+    ) -> (Result<Done, Trouble>, Option<Moved>) {
+        let session = match self.session().await {
+            Ok(session) => session,
+            Err(trouble) => return (Err(trouble), None),
+        };
+        let outcome = session.run(task, near).await;
+        let mut moved = outcome.moved;
+        let stopped = *self.caller.shared.stop.borrow();
+        let result = outcome.result.map_err(|failure| match (&failure.why, stopped) {
+            (Why::Aborted, true) => Trouble::Stopped,
+            _ => {
+                let broken =
+                    moved.as_mut().map(|moved| std::mem::replace(&mut moved.result, Ok(())));
+                let error = broken.and_then(Result::err).map(|(_, error)| error);
+                Trouble::Step { wanted: wanted.to_owned(), failure, error }
+            }
+        });
+        if stopped {
+            // Which reply is whose is not known any more.
+            self.session = None;
+        }
+        (result, moved)
+    }
+
+    /// Runs a task that may be run again.
+    pub(super) async fn run(&mut self, wanted: &str, task: Task) -> Result<Done, Trouble> {
+        self.fetch(wanted, task).await.map(|(done, _)| done)
+    }
+
+    /// Runs a task that may be run again, and returns what came over its data connection.
+    pub(super) async fn fetch(
+        &mut self,
+        wanted: &str,
+        task: Task,
+    ) -> Result<(Done, Vec<u8>), Trouble> {
+        let mut made = 0;
+        loop {
+            made += 1;
+            let (result, moved) = self.run_once(wanted, task.clone(), None).await;
+            match result {
+                Ok(done) => return Ok((done, moved.map(|moved| moved.memory).unwrap_or_default())),
+                Err(trouble) if !self.caller.wait(made, &trouble).await => return Err(trouble),
+                Err(_) => {}
+            }
+        }
+    }
+
+    /// Returns whether the server says that it can do something; the session must be open.
+    pub(super) fn has(&self, feature: &str) -> bool {
+        self.session.as_ref().is_some_and(|session| session.features.has(feature))
+    }
+
+    /// Ends the session in order.
+    pub(super) async fn quit(self) {
+        if let Some(session) = self.session {
+            session.quit().await;
+        }
+    }
+}

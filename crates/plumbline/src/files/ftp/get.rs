@@ -1,0 +1,427 @@
+//! One file to here, with all that may go wrong on the way.
+//!
+//! What comes is written under a name of its own and takes the right one when it is whole. If it is
+//! broken off, another attempt goes on where the last one ended, if the file there is of the same
+//! size and time still. When all attempts have failed, what came is kept as `name.part` with the
+//! time of the file there, by which `--continue` knows it. A file that was put together so is
+//! compared by HASH, where the server has that.
+
+use super::dialogue::Dialogue;
+use super::mover::Near;
+use super::record::Record;
+use super::remote::name_of;
+use super::trouble::Trouble;
+use anyhow::{Context, anyhow};
+use os::jail::{Draft, Existing, Jail};
+use protocols::application::ftp::user::{Failure, Step, Task, Why};
+use protocols::application::ftp::{Representation, Timestamp};
+use ring::digest;
+use std::fs::{self, File};
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+/// Where a file goes.
+#[derive(Clone, Debug)]
+pub(super) enum To {
+    /// To the standard output.
+    Stdout,
+    /// To this file.
+    File(PathBuf),
+    /// To this name within a folder, and never out of it.
+    Beneath(Arc<Jail>, Vec<u8>),
+}
+
+/// A file that is to come.
+#[derive(Clone, Debug)]
+pub(super) struct Errand {
+    pub(super) path: Vec<u8>,
+    /// What a listing has told, if one was asked.
+    pub(super) size: Option<u64>,
+    pub(super) modified: Option<Timestamp>,
+    pub(super) to: To,
+}
+
+/// How files move.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Terms {
+    pub(super) representation: Representation,
+    pub(super) existing: Existing,
+    /// Whether what is there is gone on with.
+    pub(super) continues: bool,
+    /// Into how many pieces one file is cut.
+    pub(super) segments: u32,
+}
+
+/// What has come of an errand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Ending {
+    /// It was moved.
+    Moved,
+    /// It was there already.
+    WasThere,
+}
+
+/// Gets one file.
+pub(super) async fn get(
+    dialogue: &mut Dialogue,
+    errand: &Errand,
+    terms: &Terms,
+    record: &mut Record,
+) -> Result<Ending, Trouble> {
+    let mut errand = errand.clone();
+    let is_image = terms.representation.passes_through();
+    let needs_facts = terms.continues || terms.segments > 1 || !matches!(errand.to, To::Stdout);
+    dialogue.ready().await?;
+    if errand.size.is_none() && is_image && needs_facts {
+        (errand.size, errand.modified) = dialogue.size_and_time(&errand.path).await?;
+    }
+    if matches!(errand.to, To::Stdout) {
+        return to_stdout(dialogue, &errand, terms, record).await;
+    }
+    let Some((draft, from)) = open(&errand, terms)? else { return Ok(Ending::WasThere) };
+    let file = draft.file().try_clone().map_err(anyhow::Error::new)?;
+    let mut came = from;
+    let moved = match segments(&errand, terms, from) {
+        Some(size) => in_pieces(dialogue, &errand, terms, &file, size, record).await,
+        None => {
+            let piece = Piece { errand: &errand, terms, file: &file, end: None };
+            piece.get(dialogue, &mut came, record).await
+        }
+    };
+    let is_pieced = from > 0 || record.attempts > 1 || segments(&errand, terms, from).is_some();
+    let moved = match moved {
+        Ok(()) if is_pieced => compare(dialogue, &errand.path, &file).await,
+        moved => moved,
+    };
+    if let Err(trouble) = moved {
+        let is_of_use = is_image && terms.segments <= 1 && !matches!(trouble, Trouble::Differs(_));
+        keep(draft, &errand, came, is_of_use);
+        return Err(trouble);
+    }
+    set_time(&file, errand.modified);
+    match draft.commit_soon() {
+        Ok(()) => Ok(Ending::Moved),
+        Err(error) => Err(Trouble::Ours(anyhow::Error::new(error).context("the file has no name"))),
+    }
+}
+
+async fn to_stdout(
+    dialogue: &mut Dialogue,
+    errand: &Errand,
+    terms: &Terms,
+    record: &mut Record,
+) -> Result<Ending, Trouble> {
+    let stdout = rustix::io::dup(rustix::stdio::stdout()).map_err(anyhow::Error::new)?;
+    let file = File::from(stdout);
+    let mut made = 0;
+    loop {
+        made += 1;
+        let near = Near::Into {
+            file: file.try_clone().map_err(anyhow::Error::new)?,
+            at: None,
+            enough: None,
+        };
+        let task = retrieve(errand, terms, 0)?;
+        let (result, moved) = dialogue.run_once(&wanted(errand), task, Some(near)).await;
+        record.take(dialogue, moved.as_ref(), made);
+        let is_begun = moved.is_some_and(|moved| moved.file_bytes > 0);
+        match result {
+            Ok(_) => return Ok(Ending::Moved),
+            // What was written cannot be taken back.
+            Err(trouble) if is_begun || !dialogue.caller.wait(made, &trouble).await => {
+                return Err(trouble);
+            }
+            Err(_) => {}
+        }
+    }
+}
+
+fn wanted(errand: &Errand) -> String {
+    format!("to get '{}'", errand.path.escape_ascii())
+}
+
+fn retrieve(errand: &Errand, terms: &Terms, from: u64) -> Result<Task, Trouble> {
+    Ok(Task::Retrieve {
+        name: name_of(&errand.path)?,
+        representation: terms.representation,
+        offset_bytes: from,
+        expected_bytes: errand.size,
+    })
+}
+
+/// Returns the size of a file that is to come in several pieces.
+fn segments(errand: &Errand, terms: &Terms, from: u64) -> Option<u64> {
+    let is_cut = terms.segments > 1 && from == 0 && terms.representation.passes_through();
+    errand.size.filter(|size| is_cut && *size >= u64::from(terms.segments))
+}
+
+/// A part of a file, up to its end or to the file's.
+struct Piece<'a> {
+    errand: &'a Errand,
+    terms: &'a Terms,
+    file: &'a File,
+    end: Option<u64>,
+}
+
+impl Piece<'_> {
+    /// Gets it from `at` on, which moves with what has come.
+    async fn get(
+        &self,
+        dialogue: &mut Dialogue,
+        at: &mut u64,
+        record: &mut Record,
+    ) -> Result<(), Trouble> {
+        let is_image = self.terms.representation.passes_through();
+        let mut made = 0;
+        loop {
+            made += 1;
+            if !is_image {
+                *at = 0;
+                self.file.set_len(0).map_err(anyhow::Error::new)?;
+            }
+            let near = Near::Into {
+                file: self.file.try_clone().map_err(anyhow::Error::new)?,
+                at: Some(*at),
+                enough: self.end.map(|end| end - *at),
+            };
+            let task = retrieve(self.errand, self.terms, *at)?;
+            let (result, moved) = dialogue.run_once(&wanted(self.errand), task, Some(near)).await;
+            record.take(dialogue, moved.as_ref(), made);
+            let mut is_enough = false;
+            if let Some(moved) = moved {
+                *at += moved.file_bytes;
+                is_enough = moved.is_enough;
+            }
+            match result {
+                Ok(_) => return Ok(()),
+                Err(_) if is_enough => return Ok(()),
+                Err(trouble) if self.is_restart_refused(&trouble, *at) => {
+                    *at = 0;
+                    if self.end.is_some() {
+                        return Err(trouble);
+                    }
+                }
+                Err(trouble) if !dialogue.caller.wait(made, &trouble).await => return Err(trouble),
+                Err(_) => self.check(dialogue, at).await?,
+            }
+        }
+    }
+
+    fn is_restart_refused(&self, trouble: &Trouble, at: u64) -> bool {
+        let Trouble::Step { failure: Failure { step, why: Why::Refused(_) }, .. } = trouble else {
+            return false;
+        };
+        *step == Step::Restart && at > 0
+    }
+
+    /// Begins at the start again if the file there is another one now.
+    async fn check(&self, dialogue: &mut Dialogue, at: &mut u64) -> Result<(), Trouble> {
+        if *at == 0 || self.end.is_some() || !self.terms.representation.passes_through() {
+            return Ok(());
+        }
+        let (size, modified) = dialogue.size_and_time(&self.errand.path).await?;
+        if size != self.errand.size || modified != self.errand.modified {
+            *at = 0;
+            self.file.set_len(0).map_err(anyhow::Error::new)?;
+        }
+        Ok(())
+    }
+}
+
+/// Gets a file over as many sessions as it has pieces.
+async fn in_pieces(
+    dialogue: &mut Dialogue,
+    errand: &Errand,
+    terms: &Terms,
+    file: &File,
+    size: u64,
+    record: &mut Record,
+) -> Result<(), Trouble> {
+    let count = u64::from(terms.segments);
+    let mut pieces = tokio::task::JoinSet::new();
+    for index in 1..count {
+        let (errand, terms) = (errand.clone(), *terms);
+        let file = file.try_clone().map_err(anyhow::Error::new)?;
+        let caller = Arc::clone(&dialogue.caller);
+        let (mut at, end) = (size / count * index, size / count * (index + 1));
+        let mut record = record.clone();
+        pieces.spawn(async move {
+            let mut dialogue = Dialogue::new(&caller);
+            let end = (index + 1 < count).then_some(end);
+            let piece = Piece { errand: &errand, terms: &terms, file: &file, end };
+            let result = piece.get(&mut dialogue, &mut at, &mut record).await;
+            dialogue.quit().await;
+            (result, record)
+        });
+    }
+    let piece = Piece { errand, terms, file, end: Some(size / count) };
+    let mut result = piece.get(dialogue, &mut 0, record).await;
+    while let Some(ended) = pieces.join_next().await {
+        let (other, of_other) = ended.map_err(anyhow::Error::new)?;
+        record.add(&of_other);
+        result = result.and(other);
+    }
+    result
+}
+
+/// Opens what an errand writes, and returns where it goes on; `None` if the file is here already.
+fn open(errand: &Errand, terms: &Terms) -> Result<Option<(Draft, u64)>, Trouble> {
+    if terms.continues && is_here(errand) {
+        return Ok(None);
+    }
+    if terms.continues
+        && let Ok(draft) = begin(errand, terms.existing, true)
+    {
+        let about = draft.file().metadata().map_err(anyhow::Error::new)?;
+        let is_its = errand.modified.is_some_and(|modified| time_of(&about) == modified.seconds);
+        let at = about.len();
+        if is_its && errand.size.is_some_and(|size| at <= size) {
+            return Ok(Some((draft, at)));
+        }
+        draft.file().set_len(0).map_err(anyhow::Error::new)?;
+        return Ok(Some((draft, 0)));
+    }
+    match begin(errand, terms.existing, false) {
+        Ok(draft) => Ok(Some((draft, 0))),
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+            let shown = errand.shown_here();
+            Err(Trouble::Wrong(format!(
+                "{shown} exists: say --force to replace it, or name another file"
+            )))
+        }
+        Err(error) => {
+            let sentence = format!("the file {} cannot be written", errand.shown_here());
+            Err(Trouble::Ours(anyhow::Error::new(error).context(sentence)))
+        }
+    }
+}
+
+fn begin(errand: &Errand, existing: Existing, is_kept: bool) -> io::Result<Draft> {
+    let part = |name: &[u8]| [name, b".part"].concat();
+    match &errand.to {
+        To::Stdout => Err(io::ErrorKind::Unsupported.into()),
+        To::Beneath(jail, name) if is_kept => jail.take_up(&part(name), name, existing),
+        To::Beneath(jail, name) => jail.create(name, existing),
+        To::File(path) => {
+            // The file that a link leads to is the one that is meant.
+            let path = fs::canonicalize(path).unwrap_or_else(|_| path.clone());
+            let folder = path.parent().filter(|folder| *folder != Path::new(""));
+            let folder = OwnedFd::from(File::open(folder.unwrap_or(Path::new(".")))?);
+            let name = path.file_name().ok_or(io::ErrorKind::IsADirectory)?.as_bytes();
+            match is_kept {
+                true => Draft::take_up(folder, &part(name), name, existing),
+                false => Draft::begin(folder, name, existing),
+            }
+        }
+    }
+}
+
+fn time_of(about: &fs::Metadata) -> i64 {
+    std::os::unix::fs::MetadataExt::mtime(about)
+}
+
+/// Returns whether a file of the same size and time is here.
+fn is_here(errand: &Errand) -> bool {
+    let (Some(size), Some(modified)) = (errand.size, errand.modified) else { return false };
+    match &errand.to {
+        To::Stdout => false,
+        To::File(path) => fs::metadata(path)
+            .is_ok_and(|about| about.len() == size && time_of(&about) == modified.seconds),
+        To::Beneath(jail, name) => jail
+            .status(name)
+            .is_ok_and(|about| about.len == size && about.modified_s == modified.seconds),
+    }
+}
+
+/// Keeps what came, if it may be of use.
+fn keep(draft: Draft, errand: &Errand, came: u64, is_of_use: bool) {
+    let name = match &errand.to {
+        To::Stdout => return,
+        To::File(path) => path.file_name().map(|name| name.as_bytes().to_vec()),
+        To::Beneath(_, name) => name.rsplit(|&byte| byte == b'/').next().map(<[u8]>::to_vec),
+    };
+    let Some(name) = name.filter(|_| is_of_use && came > 0 && errand.modified.is_some()) else {
+        return;
+    };
+    set_time(draft.file(), errand.modified);
+    // Where it cannot be kept it comes anew.
+    _ = draft.keep_as(&[name.as_slice(), b".part"].concat());
+}
+
+/// Gives a file the time that the one there has; where that cannot be, it is as new as it is.
+fn set_time(file: &File, modified: Option<Timestamp>) {
+    let Some(Timestamp { seconds, nanos }) = modified else { return };
+    if let Ok(seconds) = u64::try_from(seconds) {
+        _ = file.set_modified(SystemTime::UNIX_EPOCH + Duration::new(seconds, nanos));
+    }
+}
+
+/// Compares a file of ours with the one there, where the server can.
+pub(super) async fn compare(
+    dialogue: &mut Dialogue,
+    path: &[u8],
+    file: &File,
+) -> Result<(), Trouble> {
+    dialogue.ready().await?;
+    if !dialogue.has("HASH") {
+        return Ok(());
+    }
+    let wanted = format!("the HASH of '{}'", path.escape_ascii());
+    let done = match dialogue.run(&wanted, Task::Hash(name_of(path)?)).await {
+        Ok(done) => done,
+        Err(trouble) if trouble.is_refusal() => return Ok(()),
+        Err(trouble) => return Err(trouble),
+    };
+    let text = String::from_utf8_lossy(done.reply.text()).into_owned();
+    let mut words = text.split_ascii_whitespace();
+    let algorithm = match words.next() {
+        Some("SHA-1") => &digest::SHA1_FOR_LEGACY_USE_ONLY,
+        Some("SHA-256") => &digest::SHA256,
+        Some("SHA-512") => &digest::SHA512,
+        // The others we do not have.
+        _ => return Ok(()),
+    };
+    let told = words.nth(1).unwrap_or_default().to_ascii_lowercase();
+    let file = file.try_clone().map_err(anyhow::Error::new)?;
+    let ours = tokio::task::spawn_blocking(move || hash(&file, algorithm)).await;
+    let ours = ours.map_err(|error| anyhow!(error))?.context("our file cannot be read")?;
+    if ours == told {
+        return Ok(());
+    }
+    Err(Trouble::Differs(format!(
+        "'{}' here and there are not the same, by HASH: try again, without --continue",
+        path.escape_ascii()
+    )))
+}
+
+fn hash(file: &File, algorithm: &'static digest::Algorithm) -> io::Result<String> {
+    let mut context = digest::Context::new(algorithm);
+    let (mut piece, mut at) = (vec![0; 1 << 20], 0);
+    loop {
+        let count = file.read_at(&mut piece, at)?;
+        if count == 0 {
+            break;
+        }
+        context.update(piece.get(..count).unwrap_or_default());
+        at += u64::try_from(count).unwrap_or(0);
+    }
+    let digits: Vec<_> =
+        context.finish().as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
+    Ok(digits.concat())
+}
+
+impl Errand {
+    /// Returns our end as a person may see it.
+    fn shown_here(&self) -> String {
+        match &self.to {
+            To::Stdout => "the standard output".to_owned(),
+            To::File(path) => path.display().to_string(),
+            To::Beneath(_, name) => format!("'{}'", name.escape_ascii()),
+        }
+    }
+}

@@ -1,0 +1,243 @@
+//! A data connection, as a thread of its own reads and writes it.
+//!
+//! A socket of the kernel waits itself, without any readiness in between, and a file goes out by
+//! `sendfile` where nothing is between its bytes and the wire. In TLS the thread does the records
+//! too, so that files at once use as many processors.
+
+use super::wire::Carrier;
+use crate::carry::TlsClient;
+use std::fs::File;
+use std::io::{self, BufReader, Read, Write};
+use std::net::{Shutdown, TcpStream};
+use std::sync::Arc;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::runtime::Handle;
+use tokio::sync::Notify;
+use tokio_rustls::rustls::{ClientConnection, HandshakeKind, StreamOwned};
+
+/// What is read of the wire at a time in TLS, and given to it.
+const RECORDS_BYTES: usize = 256 * 1024;
+/// What the kernel moves by one call.
+const SENDFILE_BYTES: usize = 8 << 20;
+/// What a server may say behind the end of an upload: session tickets, and its own end.
+const FAREWELL_MAX_BYTES: u64 = 64 * 1024;
+
+/// A data connection.
+#[derive(Debug)]
+pub(super) enum Link {
+    Clear(Plain),
+    Tls(Box<StreamOwned<ClientConnection, Buffered>>),
+}
+
+/// Either TCP, read and written by a thread that waits.
+#[derive(Debug)]
+pub(super) enum Plain {
+    Kernel(TcpStream),
+    Own { stream: os::host::Stream, runtime: Handle, cancelled: Arc<Notify> },
+}
+
+/// Ends a link from another thread.
+#[derive(Debug)]
+pub(super) enum Canceller {
+    Kernel(TcpStream),
+    Own(Arc<Notify>),
+}
+
+impl Canceller {
+    pub(super) fn cancel(&self) {
+        match self {
+            // One that has ended is ended.
+            Self::Kernel(stream) => _ = stream.shutdown(Shutdown::Both),
+            Self::Own(cancelled) => cancelled.notify_one(),
+        }
+    }
+}
+
+impl Link {
+    /// Makes a link of a connection; must be called within the runtime.
+    pub(super) fn of(carrier: Carrier, tls: Option<&TlsClient>) -> io::Result<(Self, Canceller)> {
+        let (plain, canceller) = match carrier {
+            Carrier::Kernel(stream) => {
+                let stream = stream.into_std()?;
+                stream.set_nonblocking(false)?;
+                let canceller = Canceller::Kernel(stream.try_clone()?);
+                (Plain::Kernel(stream), canceller)
+            }
+            Carrier::Own(stream) => {
+                let cancelled = Arc::new(Notify::new());
+                let canceller = Canceller::Own(Arc::clone(&cancelled));
+                (Plain::Own { stream, runtime: Handle::current(), cancelled }, canceller)
+            }
+        };
+        let Some(client) = tls else { return Ok((Self::Clear(plain), canceller)) };
+        let (configuration, name) = client.parts();
+        let mut connection =
+            ClientConnection::new(configuration, name).map_err(io::Error::other)?;
+        connection.set_buffer_limit(Some(2 * RECORDS_BYTES));
+        let buffered = Buffered(BufReader::with_capacity(RECORDS_BYTES, plain));
+        Ok((Self::Tls(Box::new(StreamOwned::new(connection, buffered))), canceller))
+    }
+
+    /// Does the handshake, if there is one, and returns whether it resumed a session.
+    pub(super) fn begin(&mut self) -> io::Result<Option<bool>> {
+        let Self::Tls(stream) = self else { return Ok(None) };
+        while stream.conn.is_handshaking() {
+            stream.conn.complete_io(&mut stream.sock)?;
+        }
+        Ok(Some(stream.conn.handshake_kind() == Some(HandshakeKind::Resumed)))
+    }
+
+    /// Sends `file` from where it stands, if the kernel alone can do that: at most so many bytes
+    /// at a time, each told to `sent`, which may refuse to go on.
+    pub(super) fn send_file(
+        &mut self,
+        file: &File,
+        at_most: usize,
+        sent: &mut impl FnMut(usize) -> io::Result<()>,
+    ) -> Option<io::Result<()>> {
+        let Self::Clear(Plain::Kernel(stream)) = self else { return None };
+        let at_most = at_most.min(SENDFILE_BYTES);
+        let mut is_first = true;
+        loop {
+            match rustix::fs::sendfile(&*stream, file, None, at_most) {
+                Ok(0) => return Some(Ok(())),
+                Ok(count) => {
+                    if let Err(error) = sent(count) {
+                        return Some(Err(error));
+                    }
+                }
+                Err(rustix::io::Errno::INTR) => {}
+                // Not a file that can be sent so.
+                Err(rustix::io::Errno::INVAL | rustix::io::Errno::NOSYS) if is_first => {
+                    return None;
+                }
+                Err(error) => return Some(Err(error.into())),
+            }
+            is_first = false;
+        }
+    }
+
+    /// Says that nothing follows, and waits in TLS for what the server has still to say: among it
+    /// is what the next connection resumes.
+    pub(super) fn finish(&mut self) -> io::Result<()> {
+        match self {
+            Self::Clear(plain) => plain.shutdown(),
+            Self::Tls(stream) => {
+                stream.flush()?;
+                stream.conn.send_close_notify();
+                while stream.conn.wants_write() {
+                    stream.conn.write_tls(&mut stream.sock)?;
+                }
+                stream.sock.0.get_mut().shutdown()?;
+                // All has been said; how the other end closes is its own affair.
+                _ = io::copy(&mut stream.as_mut().take(FAREWELL_MAX_BYTES), &mut io::sink());
+                Ok(())
+            }
+        }
+    }
+
+    /// Ends a link whose far side has ended.
+    pub(super) fn close(&mut self) {
+        if let Self::Tls(stream) = self {
+            stream.conn.send_close_notify();
+            // A server that has closed already needs no answer.
+            _ = stream.conn.write_tls(&mut stream.sock);
+        }
+    }
+}
+
+impl Read for Link {
+    fn read(&mut self, room: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Self::Clear(plain) => plain.read(room),
+            Self::Tls(stream) => stream.read(room),
+        }
+    }
+}
+
+impl Write for Link {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Self::Clear(plain) => plain.write(bytes),
+            Self::Tls(stream) => stream.write(bytes),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        match self {
+            Self::Clear(plain) => plain.flush(),
+            Self::Tls(stream) => stream.flush(),
+        }
+    }
+}
+
+impl Plain {
+    fn shutdown(&mut self) -> io::Result<()> {
+        match self {
+            Self::Kernel(stream) => stream.shutdown(Shutdown::Write),
+            Self::Own { stream, runtime, .. } => runtime.block_on(stream.shutdown()),
+        }
+    }
+}
+
+impl Read for Plain {
+    fn read(&mut self, room: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Self::Kernel(stream) => stream.read(room),
+            Self::Own { stream, runtime, cancelled } => runtime.block_on(async {
+                tokio::select! {
+                    () = cancelled.notified() => Err(io::ErrorKind::ConnectionAborted.into()),
+                    read = stream.read(room) => read,
+                }
+            }),
+        }
+    }
+}
+
+impl Write for Plain {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Self::Kernel(stream) => stream.write(bytes),
+            Self::Own { stream, runtime, cancelled } => runtime.block_on(async {
+                tokio::select! {
+                    () = cancelled.notified() => Err(io::ErrorKind::ConnectionAborted.into()),
+                    written = stream.write(bytes) => written,
+                }
+            }),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Reads the wire in large pieces: TLS asks for small ones.
+#[derive(Debug)]
+pub(super) struct Buffered(BufReader<Plain>);
+
+impl Read for Buffered {
+    fn read(&mut self, room: &mut [u8]) -> io::Result<usize> {
+        self.0.read(room)
+    }
+}
+
+impl Write for Buffered {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.get_mut().write(bytes)
+    }
+
+    fn write_vectored(&mut self, pieces: &[io::IoSlice<'_>]) -> io::Result<usize> {
+        match self.0.get_mut() {
+            Plain::Kernel(stream) => stream.write_vectored(pieces),
+            own => match pieces.iter().find(|piece| !piece.is_empty()) {
+                Some(piece) => own.write(piece),
+                None => Ok(0),
+            },
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.get_mut().flush()
+    }
+}

@@ -1,0 +1,306 @@
+//! `plumb ls`, `rm`, `mkdir`, `mv`, `cat`: what needs no file here.
+
+use super::batch::make_there;
+use super::desk::carry_out;
+use super::dialogue::Dialogue;
+use super::mover::Near;
+use super::options::Reach;
+use super::remote::{Found, is_pattern, join, name_of};
+use super::trouble::Trouble;
+use crate::exit;
+use crate::files::url::{Scheme, Url};
+use anyhow::Context;
+use protocols::application::ftp::listing::{Entry, Kind};
+use protocols::application::ftp::user::Task;
+use protocols::application::ftp::{Representation, Timestamp};
+use serde_json::json;
+use std::fmt::Write as _;
+use std::fs::File;
+use std::io::Write;
+
+/// Arguments of `plumb ls`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct List {
+    /// What: a folder, a file or a pattern, as ftp://[user@]host[:port]/name
+    url: Url,
+    /// Sizes and times too
+    #[arg(short)]
+    long: bool,
+    #[command(flatten)]
+    reach: Reach,
+}
+
+/// Arguments of `plumb rm`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Remove {
+    /// What: a file, a folder or a pattern, as ftp://[user@]host[:port]/name
+    url: Url,
+    /// Folders with all that is in them
+    #[arg(short, long)]
+    recursive: bool,
+    #[command(flatten)]
+    reach: Reach,
+}
+
+/// Arguments of `plumb mkdir`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct MakeDirectory {
+    /// Which folder, as ftp://[user@]host[:port]/name
+    url: Url,
+    /// Those above it too; it may be there already
+    #[arg(short, long)]
+    parents: bool,
+    #[command(flatten)]
+    reach: Reach,
+}
+
+/// Arguments of `plumb mv`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Move {
+    /// Which file, as ftp://[user@]host[:port]/name
+    url: Url,
+    /// Its new name there
+    name: String,
+    #[command(flatten)]
+    reach: Reach,
+}
+
+/// Arguments of `plumb cat`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Cat {
+    /// Which files, all of one host, as ftp://[user@]host[:port]/name
+    #[arg(required = true)]
+    urls: Vec<Url>,
+    #[command(flatten)]
+    reach: Reach,
+}
+
+/// Runs `plumb ls`.
+pub(crate) fn list(arguments: &List) -> exit::Result {
+    let url = &arguments.url;
+    carry_out(url, &arguments.reach, None, async |caller| {
+        let mut dialogue = Dialogue::new(&caller);
+        let entries = entries(&mut dialogue, &url.name).await?;
+        let text = if arguments.reach.json {
+            entries.iter().map(|entry| format!("{}\n", as_json(entry))).collect()
+        } else {
+            entries.iter().map(|entry| line(entry, arguments.long)).collect::<String>()
+        };
+        dialogue.quit().await;
+        show(text.as_bytes())
+    })
+}
+
+/// Writes to the standard output.
+pub(super) fn show(bytes: &[u8]) -> Result<(), Trouble> {
+    Ok(std::io::stdout().write_all(bytes).context("the standard output takes no more")?)
+}
+
+/// Returns what a name stands for: what is in a directory, a file, all that fits a pattern.
+pub(super) async fn entries(dialogue: &mut Dialogue, name: &[u8]) -> Result<Vec<Entry>, Trouble> {
+    let mut entries = if is_pattern(name) {
+        let found = dialogue.expand(name).await?;
+        found.into_iter().map(|found| Entry { name: found.path, ..found.entry }).collect()
+    } else if name.is_empty() || name.ends_with(b"/") {
+        dialogue.list(name).await?
+    } else {
+        match dialogue.look_at(name).await? {
+            Some(entry) if entry.kind == Kind::File => vec![Entry { name: name.to_vec(), ..entry }],
+            _ => dialogue.list(name).await?,
+        }
+    };
+    entries.sort_by(|one, other| one.name.cmp(&other.name));
+    Ok(entries)
+}
+
+/// Returns a line for a person, in which nothing speaks to the terminal.
+pub(super) fn line(entry: &Entry, is_long: bool) -> String {
+    let name: String = String::from_utf8_lossy(&entry.name)
+        .chars()
+        .map(|c| if c.is_control() { '?' } else { c })
+        .collect();
+    let end = if entry.kind.is_directory() { "/" } else { "" };
+    if !is_long {
+        return format!("{name}{end}\n");
+    }
+    let size = entry.size.filter(|_| !entry.kind.is_directory());
+    let size = size.map_or_else(|| "-".to_owned(), |size| size.to_string());
+    let time = entry.modified.map_or_else(|| "-".to_owned(), time_text);
+    let mode = entry.mode.map_or_else(|| "-".to_owned(), |mode| format!("{mode:04o}"));
+    format!("{mode:>4} {size:>14} {time:>19} {name}{end}\n")
+}
+
+fn time_text(time: Timestamp) -> String {
+    let civil = time.civil();
+    let mut text = String::new();
+    // A String takes everything.
+    _ = write!(
+        text,
+        "{:04}-{:02}-{:02} {:02}:{:02}:{:02}",
+        civil.year, civil.month, civil.day, civil.hour, civil.minute, civil.second
+    );
+    text
+}
+
+fn as_json(entry: &Entry) -> serde_json::Value {
+    json!({
+        "name": String::from_utf8_lossy(&entry.name),
+        "kind": match entry.kind {
+            Kind::File => "file",
+            Kind::Directory | Kind::Current | Kind::Parent => "directory",
+            Kind::Link => "link",
+            Kind::Other => "other",
+        },
+        "size": entry.size,
+        "modified_unix_s": entry.modified.map(|time| time.seconds),
+        "mode": entry.mode.map(|mode| format!("{mode:04o}")),
+        "owner": entry.owner.as_deref().map(String::from_utf8_lossy),
+        "group": entry.group.as_deref().map(String::from_utf8_lossy),
+        "target": entry.target.as_deref().map(String::from_utf8_lossy),
+    })
+}
+
+/// Runs `plumb rm`.
+pub(crate) fn remove(arguments: &Remove) -> exit::Result {
+    let url = &arguments.url;
+    carry_out(url, &arguments.reach, None, async |caller| {
+        let mut dialogue = Dialogue::new(&caller);
+        remove_all(&mut dialogue, &url.name, arguments.recursive).await?;
+        dialogue.quit().await;
+        Ok(())
+    })
+}
+
+/// Removes what a name stands for.
+pub(super) async fn remove_all(
+    dialogue: &mut Dialogue,
+    name: &[u8],
+    is_recursive: bool,
+) -> Result<(), Trouble> {
+    let found = if is_pattern(name) {
+        dialogue.expand(name).await?
+    } else {
+        let entry = if is_recursive { dialogue.look_at(name).await? } else { None };
+        let entry = entry.unwrap_or_default();
+        vec![Found { path: name.to_vec(), below: Vec::new(), entry }]
+    };
+    if found.is_empty() {
+        let shown = name.escape_ascii();
+        return Err(Trouble::NoConnection(format!("nothing there fits '{shown}'")));
+    }
+    for place in found {
+        if place.entry.kind != Kind::Directory {
+            remove_file(dialogue, &place.path).await?;
+        } else if is_recursive {
+            for inner in dialogue.walk(&place.path).await?.iter().rev() {
+                match inner.entry.kind {
+                    Kind::Directory => remove_folder(dialogue, &inner.path).await?,
+                    _ => remove_file(dialogue, &inner.path).await?,
+                }
+            }
+            remove_folder(dialogue, &place.path).await?;
+        }
+    }
+    Ok(())
+}
+
+/// Removes one file.
+pub(super) async fn remove_file(dialogue: &mut Dialogue, path: &[u8]) -> Result<(), Trouble> {
+    let wanted = format!("to remove '{}'", path.escape_ascii());
+    dialogue.run(&wanted, Task::Delete(name_of(path)?)).await.map(|_| ())
+}
+
+/// Removes one directory, which is empty.
+pub(super) async fn remove_folder(dialogue: &mut Dialogue, path: &[u8]) -> Result<(), Trouble> {
+    let wanted = format!("to remove the folder '{}'", path.escape_ascii());
+    dialogue.run(&wanted, Task::RemoveDirectory(name_of(path)?)).await.map(|_| ())
+}
+
+/// Runs `plumb mkdir`.
+pub(crate) fn make_directory(arguments: &MakeDirectory) -> exit::Result {
+    let url = &arguments.url;
+    carry_out(url, &arguments.reach, None, async |caller| {
+        let mut dialogue = Dialogue::new(&caller);
+        let path = url.name.strip_suffix(b"/").unwrap_or(&url.name);
+        if arguments.parents {
+            let mut made = if path.starts_with(b"/") { b"/".to_vec() } else { Vec::new() };
+            for part in path.split(|&byte| byte == b'/').filter(|part| !part.is_empty()) {
+                made = join(&made, part);
+                make_there(&mut dialogue, &made).await?;
+            }
+        } else {
+            let wanted = format!("to make '{}'", path.escape_ascii());
+            dialogue.run(&wanted, Task::MakeDirectory(name_of(path)?)).await?;
+        }
+        dialogue.quit().await;
+        Ok(())
+    })
+}
+
+/// Runs `plumb mv`.
+pub(crate) fn move_file(arguments: &Move) -> exit::Result {
+    let url = &arguments.url;
+    carry_out(url, &arguments.reach, None, async |caller| {
+        let mut dialogue = Dialogue::new(&caller);
+        rename(&mut dialogue, &url.name, arguments.name.as_bytes()).await?;
+        dialogue.quit().await;
+        Ok(())
+    })
+}
+
+/// Gives a file there another name.
+pub(super) async fn rename(dialogue: &mut Dialogue, from: &[u8], to: &[u8]) -> Result<(), Trouble> {
+    let wanted = format!("to rename '{}'", from.escape_ascii());
+    let task = Task::Rename { from: name_of(from)?, to: name_of(to)? };
+    // Not tried twice: the second time there is nothing of the old name.
+    dialogue.run_once(&wanted, task, None).await.0.map(|_| ())
+}
+
+/// Runs `plumb cat`.
+pub(crate) fn cat(arguments: &Cat) -> exit::Result {
+    let Some(first) = arguments.urls.first() else { return Err(exit::Failure::WrongArguments) };
+    carry_out(first, &arguments.reach, None, async |caller| {
+        let mut dialogue = Dialogue::new(&caller);
+        for url in &arguments.urls {
+            if url.target != first.target {
+                return Err(Trouble::Wrong(format!("{url} is on another host than {first}")));
+            }
+            let is_text = matches!(url.scheme, Scheme::Ftp(_, Some(true)));
+            show_file(&mut dialogue, &url.name, is_text).await?;
+        }
+        dialogue.quit().await;
+        Ok(())
+    })
+}
+
+/// Writes a file there to the standard output.
+pub(super) async fn show_file(
+    dialogue: &mut Dialogue,
+    path: &[u8],
+    is_text: bool,
+) -> Result<(), Trouble> {
+    let stdout = rustix::io::dup(rustix::stdio::stdout()).map_err(anyhow::Error::new)?;
+    let task = Task::Retrieve {
+        name: name_of(path)?,
+        representation: if is_text { Representation::default() } else { Representation::IMAGE },
+        offset_bytes: 0,
+        expected_bytes: None,
+    };
+    let near = Near::Into { file: File::from(stdout), at: None, enough: None };
+    let wanted = format!("to get '{}'", path.escape_ascii());
+    dialogue.run_once(&wanted, task, Some(near)).await.0.map(|_| ())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_listed_name_cannot_speak_to_the_terminal() {
+        let entry = Entry { name: b"a\x1b[2Jb".to_vec(), ..Entry::default() };
+        assert_eq!(line(&entry, false), "a?[2Jb\n");
+        let time = Timestamp::parse(b"20261121133449");
+        let entry = Entry { name: b"a".to_vec(), size: Some(7), modified: time, ..entry };
+        assert_eq!(line(&entry, true), "   -              7 2026-11-21 13:34:49 a\n");
+    }
+}

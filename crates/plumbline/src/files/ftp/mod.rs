@@ -1,0 +1,39 @@
+//! The user's side of FTP: the commands, over sessions of the engine.
+//!
+//! ```text
+//! get put mirror ls rm mkdir mv cat, the shell
+//!   batch    many files over several sessions at once
+//!   get put  one file: attempts, what is kept, comparison
+//!   dialogue a session when it is needed, and again when it was lost
+//!   session  the engine, its control connection, one data connection after the other
+//!   mover    a thread for the bytes of one transfer
+//! ```
+//!
+//! A data connection goes to the host of the control connection, whatever address a reply names; in
+//! TLS it resumes a session of the control connection.
+
+mod account;
+mod batch;
+mod desk;
+mod dialogue;
+mod get;
+mod link;
+mod manage;
+mod mirror;
+mod mover;
+mod options;
+mod put;
+mod record;
+mod remote;
+mod session;
+mod shell;
+mod trouble;
+mod wire;
+
+pub(super) use batch::{get_files, put_files};
+pub(crate) use manage::{
+    Cat, List, MakeDirectory, Move, Remove, cat, list, make_directory, move_file, remove,
+};
+pub(crate) use mirror::{Mirror, mirror};
+pub(super) use options::{Moving, Reach};
+pub(crate) use shell::{Shell, shell};

@@ -1,0 +1,276 @@
+//! Moves the bytes of one transfer, in a thread that waits.
+
+use super::link::Link;
+use crate::files::pace::Pace;
+use os::clock::Monotonic;
+use protocols::application::ftp::Representation;
+use protocols::application::ftp::data::{Decoded, Decoder, Encoder};
+use protocols::application::ftp::user::DataFailure;
+use std::fs::File;
+use std::io::{self, ErrorKind, Read, Write};
+use std::os::unix::fs::FileExt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// What is read or written at a time.
+const PIECE_BYTES: usize = 1 << 20;
+/// The most of a listing that is kept.
+const MEMORY_MAX_BYTES: usize = 256 << 20;
+
+/// Our end of a transfer.
+#[derive(Debug)]
+pub(super) enum Near {
+    /// Into a file from this place on, or into what has no places; and after so many bytes, if
+    /// that is said, it is enough.
+    Into { file: File, at: Option<u64>, enough: Option<u64> },
+    /// Out of what can be read.
+    From(File),
+    /// Into memory.
+    Memory(Vec<u8>),
+}
+
+/// What a transfer has come to.
+#[derive(Debug)]
+pub(super) struct Moved {
+    /// Bytes on the data connection.
+    pub(super) wire_bytes: u64,
+    /// Bytes of our file.
+    pub(super) file_bytes: u64,
+    /// What came into memory.
+    pub(super) memory: Vec<u8>,
+    /// Whether TLS resumed a session, if there was TLS.
+    pub(super) is_resumed: Option<bool>,
+    /// How it ended.
+    pub(super) result: Result<(), (DataFailure, io::Error)>,
+    /// Whether enough came, and there would be more.
+    pub(super) is_enough: bool,
+}
+
+/// What a thread needs to know of a transfer.
+#[derive(Debug)]
+pub(super) struct Mover {
+    pub(super) link: Link,
+    pub(super) near: Near,
+    pub(super) representation: Representation,
+    pub(super) pace: Pace,
+    /// Bytes on this data connection so far, and on all together.
+    pub(super) moved: Arc<AtomicU64>,
+    pub(super) tally: Arc<AtomicU64>,
+    /// What there should be at the end, if that is known: then TLS need not say that it ends.
+    pub(super) expected_bytes: Option<u64>,
+    pub(super) clock: Monotonic,
+}
+
+type Broken = (DataFailure, io::Error);
+
+fn lost(error: io::Error) -> Broken {
+    let is_tls = error.get_ref().is_some_and(|inner| inner.is::<tokio_rustls::rustls::Error>());
+    (if is_tls { DataFailure::Tls } else { DataFailure::ConnectionLost }, error)
+}
+
+fn ours(error: io::Error) -> Broken {
+    (DataFailure::File, error)
+}
+
+fn malformed(why: &str) -> Broken {
+    (DataFailure::Malformed, io::Error::new(ErrorKind::InvalidData, why.to_owned()))
+}
+
+impl Mover {
+    /// Moves all of it.
+    pub(super) fn run(mut self) -> Moved {
+        let mut ended = Moved {
+            wire_bytes: 0,
+            file_bytes: 0,
+            memory: Vec::new(),
+            is_resumed: None,
+            result: Ok(()),
+            is_enough: false,
+        };
+        ended.result = match self.link.begin() {
+            Err(error) => Err((DataFailure::Tls, error)),
+            Ok(is_resumed) => {
+                ended.is_resumed = is_resumed;
+                match self.near {
+                    Near::From(_) => self.send(&mut ended),
+                    _ => self.receive(&mut ended),
+                }
+            }
+        };
+        ended.wire_bytes = self.moved.load(Ordering::Relaxed);
+        if let Near::Memory(memory) = self.near {
+            ended.memory = memory;
+        }
+        ended
+    }
+
+    /// Counts what has moved, and waits where that was too fast.
+    fn count(&mut self, bytes: usize) {
+        let counted = u64::try_from(bytes).unwrap_or(u64::MAX);
+        self.moved.fetch_add(counted, Ordering::Relaxed);
+        self.tally.fetch_add(counted, Ordering::Relaxed);
+        let now = self.clock.now();
+        self.pace.spend(bytes, now);
+        if let Some(until) = self.pace.waits_until(now) {
+            std::thread::sleep(until - now);
+        }
+    }
+
+    /// Returns how much goes at a time.
+    fn piece_len(&self) -> usize {
+        let burst = self.pace.burst_bytes().and_then(|burst| usize::try_from(burst).ok());
+        burst.map_or(PIECE_BYTES, |burst| burst.min(PIECE_BYTES))
+    }
+
+    fn receive(&mut self, ended: &mut Moved) -> Result<(), Broken> {
+        let mut piece = vec![0; self.piece_len()];
+        let mut decoder = match self.representation.passes_through() {
+            true => None,
+            false => Some(
+                Decoder::new(&self.representation)
+                    .map_err(|_| malformed("this representation is not done here"))?,
+            ),
+        };
+        let mut content = Vec::new();
+        loop {
+            let count = match self.link.read(&mut piece) {
+                Ok(0) => break,
+                Ok(count) => count,
+                Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+                // It ended without saying so in TLS; where all is there, nothing was cut off.
+                Err(error) if error.kind() == ErrorKind::UnexpectedEof => {
+                    let moved = self.moved.load(Ordering::Relaxed);
+                    if self.expected_bytes == Some(moved) {
+                        break;
+                    }
+                    return Err(lost(error));
+                }
+                Err(error) => return Err(lost(error)),
+            };
+            self.count(count);
+            let mut wire = piece.get(..count).unwrap_or_default();
+            match &mut decoder {
+                None => self.near.put(wire, ended)?,
+                Some(decoder) => {
+                    while self.near.decode(decoder, &mut wire, &mut content, ended)? {}
+                }
+            }
+            if ended.is_enough {
+                return Ok(());
+            }
+        }
+        if let Some(decoder) = &mut decoder {
+            let finished = decoder.finish(&mut content);
+            finished.map_err(|error| malformed(&format!("{error:?}")))?;
+            self.near.put(&content, ended)?;
+        }
+        self.link.close();
+        Ok(())
+    }
+
+    fn send(&mut self, ended: &mut Moved) -> Result<(), Broken> {
+        if self.representation.passes_through() && self.send_whole(ended)? {
+            return self.link.finish().map_err(lost);
+        }
+        let mut encoder = match self.representation.passes_through() {
+            true => None,
+            false => Some(
+                Encoder::new(&self.representation, None)
+                    .map_err(|_| malformed("this representation is not done here"))?,
+            ),
+        };
+        let (mut piece, mut wire) = (vec![0; self.piece_len()], Vec::new());
+        while let Near::From(file) = &mut self.near {
+            let count = match file.read(&mut piece) {
+                Ok(count) => count,
+                Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+                Err(error) => return Err(ours(error)),
+            };
+            let read = piece.get(..count).unwrap_or_default();
+            ended.file_bytes += u64::try_from(count).unwrap_or(0);
+            let encoded = match (&mut encoder, count) {
+                (None, _) => Ok(()),
+                (Some(encoder), 0) => encoder.finish(&mut wire),
+                (Some(encoder), _) => encoder.encode(read, &mut wire),
+            };
+            encoded.map_err(|error| malformed(&format!("our file is not so: {error:?}")))?;
+            let bytes = if encoder.is_some() { wire.as_slice() } else { read };
+            self.link.write_all(bytes).map_err(lost)?;
+            let sent = bytes.len();
+            wire.clear();
+            self.count(sent);
+            if count == 0 {
+                break;
+            }
+        }
+        self.link.finish().map_err(lost)
+    }
+
+    /// Lets the kernel send the file. Returns whether it has.
+    fn send_whole(&mut self, ended: &mut Moved) -> Result<bool, Broken> {
+        let Near::From(file) = &self.near else { return Ok(false) };
+        if !file.metadata().is_ok_and(|about| about.is_file()) {
+            return Ok(false);
+        }
+        let file = file.try_clone().map_err(ours)?;
+        let at_most = self.pace.burst_bytes().map_or(usize::MAX, |_| self.piece_len());
+        let (moved, tally) = (Arc::clone(&self.moved), Arc::clone(&self.tally));
+        let (mut pace, clock) = (self.pace, self.clock);
+        let sent = self.link.send_file(&file, at_most, &mut |count| {
+            let counted = u64::try_from(count).unwrap_or(u64::MAX);
+            moved.fetch_add(counted, Ordering::Relaxed);
+            tally.fetch_add(counted, Ordering::Relaxed);
+            let now = clock.now();
+            pace.spend(count, now);
+            if let Some(until) = pace.waits_until(now) {
+                std::thread::sleep(until - now);
+            }
+            Ok(())
+        });
+        ended.file_bytes = self.moved.load(Ordering::Relaxed);
+        sent.map_or(Ok(false), |sent| sent.map(|()| true).map_err(lost))
+    }
+}
+
+impl Near {
+    /// Decodes a step, and returns whether there is more to do with what came.
+    fn decode(
+        &mut self,
+        decoder: &mut Decoder,
+        wire: &mut &[u8],
+        content: &mut Vec<u8>,
+        ended: &mut Moved,
+    ) -> Result<bool, Broken> {
+        let decoded = decoder.decode(wire, content);
+        let decoded = decoded.map_err(|error| malformed(&format!("{error:?}")))?;
+        self.put(content, ended)?;
+        content.clear();
+        // What follows the end of the file is nobody's.
+        Ok(!matches!(decoded, Decoded::NeedsInput | Decoded::EndOfFile))
+    }
+
+    fn put(&mut self, bytes: &[u8], ended: &mut Moved) -> Result<(), Broken> {
+        let mut bytes = bytes;
+        match self {
+            Self::Into { file, at, enough } => {
+                if let Some(enough) = *enough {
+                    let left = usize::try_from(enough - ended.file_bytes).unwrap_or(usize::MAX);
+                    bytes = bytes.get(..left).unwrap_or(bytes);
+                    ended.is_enough = bytes.len() == left;
+                }
+                match at {
+                    Some(at) => file.write_all_at(bytes, *at + ended.file_bytes),
+                    None => file.write_all(bytes),
+                }
+                .map_err(ours)?;
+            }
+            Self::Memory(memory) if memory.len() + bytes.len() <= MEMORY_MAX_BYTES => {
+                memory.extend_from_slice(bytes);
+            }
+            Self::Memory(_) => return Err(ours(ErrorKind::OutOfMemory.into())),
+            Self::From(_) => {}
+        }
+        ended.file_bytes += u64::try_from(bytes.len()).unwrap_or(0);
+        Ok(())
+    }
+}

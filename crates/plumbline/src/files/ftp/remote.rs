@@ -1,0 +1,236 @@
+//! What is on the other host: listings, facts of one name, patterns and whole trees.
+//!
+//! MLSD and MLST are asked where the server says that it has them, and LIST in every dialect of it
+//! otherwise. A name from a listing is one component; what would lead elsewhere is left out.
+
+use super::dialogue::Dialogue;
+use super::trouble::Trouble;
+use protocols::application::ftp::listing::{Entry, Kind, ListReader, Pattern, parse_facts};
+use protocols::application::ftp::user::{ListKind, Task};
+use protocols::application::ftp::{LocalName, Name, Timestamp};
+use std::time::SystemTime;
+
+/// The most entries of a tree, and how deep it may be: links may lead in circles.
+const ENTRIES_MAX: usize = 1_000_000;
+const DEPTH_MAX: usize = 64;
+
+/// Something on the other host.
+#[derive(Clone, Debug)]
+pub(super) struct Found {
+    /// Where it is, as the server is asked for it.
+    pub(super) path: Vec<u8>,
+    /// Where it is below what was walked.
+    pub(super) below: Vec<u8>,
+    pub(super) entry: Entry,
+}
+
+/// Makes a name of bytes that a command is to carry.
+pub(super) fn name_of(bytes: &[u8]) -> Result<Name, Trouble> {
+    Name::new(bytes).map_err(|_| {
+        let shown = bytes.escape_ascii();
+        Trouble::Wrong(format!("'{shown}' is no name that FTP can ask for"))
+    })
+}
+
+/// Returns `folder/name`.
+pub(super) fn join(folder: &[u8], name: &[u8]) -> Vec<u8> {
+    match folder {
+        b"" => name.to_vec(),
+        _ if folder.ends_with(b"/") => [folder, name].concat(),
+        _ => [folder, b"/", name].concat(),
+    }
+}
+
+/// Splits a path before its last component, without the slash between; that of the root stays.
+pub(super) fn split(path: &[u8]) -> (&[u8], &[u8]) {
+    match path.iter().rposition(|&byte| byte == b'/') {
+        None => (b"", path),
+        Some(at) => {
+            let (folder, name) = path.split_at_checked(at).unwrap_or_default();
+            let folder = if folder.is_empty() { b"/" } else { folder };
+            (folder, name.get(1..).unwrap_or_default())
+        }
+    }
+}
+
+/// Returns whether a path is a pattern.
+pub(super) fn is_pattern(path: &[u8]) -> bool {
+    path.iter().any(|byte| matches!(byte, b'*' | b'?' | b'['))
+}
+
+/// Returns the time by the calendar.
+pub(super) fn now() -> Timestamp {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    Timestamp { seconds: i64::try_from(since.as_secs()).unwrap_or(0), nanos: 0 }
+}
+
+impl Dialogue {
+    /// Returns what is in a directory, without itself and the one above.
+    pub(super) async fn list(&mut self, folder: &[u8]) -> Result<Vec<Entry>, Trouble> {
+        let wanted = format!("the listing of '{}'", folder.escape_ascii());
+        let name = if folder.is_empty() { None } else { Some(name_of(folder)?) };
+        self.ready().await?;
+        if self.has("MLST") || self.has("MLSD") {
+            match self.fetch(&wanted, Task::List(ListKind::Facts, name.clone())).await {
+                Ok((_, listing)) => return Ok(entries(&listing, parse_facts)),
+                Err(trouble) if trouble.is_refusal() => {}
+                Err(trouble) => return Err(trouble),
+            }
+        }
+        let (_, listing) = self.fetch(&wanted, Task::List(ListKind::Long, name)).await?;
+        let mut reader = ListReader::new(now());
+        Ok(entries(&listing, |line| reader.line(line)))
+    }
+
+    /// Returns what is known of a name; `None` if there is no such thing.
+    pub(super) async fn look_at(&mut self, path: &[u8]) -> Result<Option<Entry>, Trouble> {
+        let wanted = format!("the facts of '{}'", path.escape_ascii());
+        self.ready().await?;
+        let (folder, last) = split(path);
+        if last.is_empty() {
+            return Ok(Some(Entry { kind: Kind::Directory, ..Entry::default() }));
+        }
+        if self.has("MLST") {
+            match self.run(&wanted, Task::Facts(name_of(path)?)).await {
+                Ok(done) => {
+                    if let Some(entry) = done.reply.entry() {
+                        return Ok(Some(Entry { name: last.to_vec(), ..entry }));
+                    }
+                }
+                Err(trouble) if trouble.is_refusal() => return Ok(None),
+                Err(trouble) => return Err(trouble),
+            }
+        }
+        match self.list(folder).await {
+            Ok(entries) => Ok(entries.into_iter().find(|entry| entry.name == last)),
+            Err(trouble) if trouble.is_refusal() => Ok(None),
+            Err(trouble) => Err(trouble),
+        }
+    }
+
+    /// Returns the size and the time of a file, as far as the server tells.
+    pub(super) async fn size_and_time(
+        &mut self,
+        path: &[u8],
+    ) -> Result<(Option<u64>, Option<Timestamp>), Trouble> {
+        let wanted = format!("the size of '{}'", path.escape_ascii());
+        self.ready().await?;
+        if self.has("MLST") {
+            let entry = self.look_at(path).await?.unwrap_or_default();
+            return Ok((entry.size, entry.modified));
+        }
+        let (mut size, mut time) = (None, None);
+        if self.has("SIZE") {
+            match self.run(&wanted, Task::Size(name_of(path)?)).await {
+                Ok(done) => size = done.reply.number(),
+                Err(trouble) if trouble.is_refusal() => {}
+                Err(trouble) => return Err(trouble),
+            }
+        }
+        if self.has("MDTM") {
+            match self.run(&wanted, Task::Modified(name_of(path)?)).await {
+                Ok(done) => time = done.reply.timestamp(),
+                Err(trouble) if trouble.is_refusal() => {}
+                Err(trouble) => return Err(trouble),
+            }
+        }
+        Ok((size, time))
+    }
+
+    /// Returns everything that a pattern stands for.
+    pub(super) async fn expand(&mut self, pattern: &[u8]) -> Result<Vec<Found>, Trouble> {
+        let is_absolute = pattern.starts_with(b"/");
+        let root = if is_absolute { b"/".to_vec() } else { Vec::new() };
+        let parts: Vec<_> =
+            pattern.split(|&byte| byte == b'/').filter(|part| !part.is_empty()).collect();
+        let mut places = vec![Found { path: root, below: Vec::new(), entry: Entry::default() }];
+        for (index, part) in parts.iter().enumerate() {
+            let is_last = index + 1 == parts.len();
+            let mut found = Vec::new();
+            for place in &places {
+                if !is_pattern(part) && !is_last {
+                    let path = join(&place.path, part);
+                    found.push(Found { path, below: Vec::new(), entry: Entry::default() });
+                    continue;
+                }
+                let Some(matcher) = Pattern::parse(part) else {
+                    let shown = pattern.escape_ascii();
+                    return Err(Trouble::Wrong(format!("'{shown}' is no pattern")));
+                };
+                let entries = self.list(&place.path).await?;
+                let fits = |entry: &Entry| {
+                    let is_hidden = entry.name.starts_with(b".") && !part.starts_with(b".");
+                    let is_way = is_last || entry.kind != Kind::File;
+                    matcher.matches(&entry.name) && !is_hidden && is_way
+                };
+                found.extend(entries.into_iter().filter(fits).map(|entry| Found {
+                    path: join(&place.path, &entry.name),
+                    below: entry.name.clone(),
+                    entry,
+                }));
+            }
+            places = found;
+        }
+        places.sort_by(|one, other| one.path.cmp(&other.path));
+        Ok(places)
+    }
+
+    /// Returns everything below a directory, each directory before what it holds.
+    pub(super) async fn walk(&mut self, folder: &[u8]) -> Result<Vec<Found>, Trouble> {
+        let mut found = Vec::new();
+        let mut open = vec![(folder.to_vec(), Vec::new(), 0)];
+        while let Some((path, below, depth)) = open.pop() {
+            let mut entries = self.list(&path).await?;
+            entries.sort_by(|one, other| one.name.cmp(&other.name));
+            for entry in entries {
+                let here = Found {
+                    path: join(&path, &entry.name),
+                    below: join(&below, &entry.name),
+                    entry,
+                };
+                if here.entry.kind == Kind::Directory && depth < DEPTH_MAX {
+                    open.push((here.path.clone(), here.below.clone(), depth + 1));
+                }
+                found.push(here);
+            }
+            if found.len() > ENTRIES_MAX {
+                return Err(Trouble::Wrong(format!("there are more than {ENTRIES_MAX} entries")));
+            }
+        }
+        Ok(found)
+    }
+}
+
+/// Reads a listing; names that are none of ours are left out.
+fn entries(listing: &[u8], mut read: impl FnMut(&[u8]) -> Option<Entry>) -> Vec<Entry> {
+    let lines = listing.split(|&byte| byte == b'\n');
+    let lines = lines.map(|line| line.strip_suffix(b"\r").unwrap_or(line));
+    let entries = lines.filter(|line| !line.is_empty()).filter_map(&mut read);
+    let is_inside = |entry: &Entry| {
+        !matches!(entry.kind, Kind::Current | Kind::Parent) && LocalName::new(&entry.name).is_ok()
+    };
+    entries.filter(is_inside).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // attack row 81
+    #[test]
+    fn a_listed_name_that_leads_elsewhere_is_left_out() {
+        let listing = b"type=file;size=1; ../../x\r\ntype=file;size=1; a/b\r\n\
+            type=cdir; .\r\ntype=file;size=2; good\r\n";
+        let names: Vec<_> =
+            entries(listing, parse_facts).into_iter().map(|entry| entry.name).collect();
+        assert_eq!(names, [b"good"]);
+    }
+
+    #[test]
+    fn a_path_is_split_before_its_last_component() {
+        assert_eq!(split(b"a/b/c"), (&b"a/b"[..], &b"c"[..]));
+        assert_eq!(split(b"/c"), (&b"/"[..], &b"c"[..]));
+        assert_eq!(split(b"c"), (&b""[..], &b"c"[..]));
+        assert_eq!((join(b"", b"c"), join(b"/", b"c")), (b"c".to_vec(), b"/c".to_vec()));
+    }
+}

@@ -1,0 +1,450 @@
+//! One session: the engine's control connection, and its data connections one after the other.
+//!
+//! The engine says what is to be done and the session does it; the bytes of files are moved by a
+//! thread for each data connection. A task runs until the engine says that it is over and that
+//! thread has ended, whichever comes last.
+
+use super::link::{Canceller, Link};
+use super::mover::{Moved, Mover, Near};
+use super::wire::{Carrier, Control};
+use crate::carry::{Bench, Refusal, TlsClient, TrustedBy};
+use crate::files::pace::Pace;
+use os::host::{Host, Listener};
+use protocols::application::ftp::user::{
+    DataFailure, Done, Failure, Features, Step, Task, TaskId, TlsUse, User, UserEvent,
+    UserSettings, Why,
+};
+use protocols::application::ftp::{Protection, Representation};
+use std::future::pending;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, sleep, sleep_until};
+
+/// How often the engine is told how far a transfer is.
+const TICK: Duration = Duration::from_secs(1);
+/// How long the server may take to see that a transfer was given up.
+const GIVE_UP: Duration = Duration::from_secs(3);
+/// Of the control connection at a time.
+const READ_BYTES: usize = 16 * 1024;
+
+/// What several sessions have in common.
+#[derive(Clone, Debug)]
+pub(super) struct Shared {
+    /// Our own host, if it is not the kernel.
+    pub(super) host: Option<Host>,
+    /// Not faster than that.
+    pub(super) bytes_per_second: Option<u64>,
+    /// All bytes that have moved.
+    pub(super) tally: Arc<AtomicU64>,
+    /// How many there will be, as far as that is known.
+    pub(super) expected: Arc<AtomicU64>,
+    /// Whether somebody has ended it.
+    pub(super) stop: watch::Receiver<bool>,
+    /// Whether commands and replies are shown.
+    pub(super) is_verbose: bool,
+}
+
+/// What a task has brought, beside the engine's word.
+#[derive(Debug)]
+pub(super) struct Outcome {
+    pub(super) result: Result<Done, Failure>,
+    /// What has moved, if there was a data connection.
+    pub(super) moved: Option<Moved>,
+}
+
+/// One session.
+pub(super) struct Session {
+    user: User,
+    control: Control,
+    bench: Bench,
+    shared: Shared,
+    tls: Option<TlsClient>,
+    data: Data,
+    near: Option<Near>,
+    representation: Representation,
+    expected_bytes: Option<u64>,
+    moved: Option<Moved>,
+    /// What the server can do.
+    pub(super) features: Features,
+    /// By what the server is trusted, and its fingerprint.
+    pub(super) trusted_by: Option<(TrustedBy, String)>,
+    /// Why there is no TLS.
+    pub(super) refusal: Option<Refusal>,
+    /// The ends of the control connection.
+    pub(super) local: SocketAddr,
+    pub(super) peer: SocketAddr,
+}
+
+enum Data {
+    None,
+    Connecting(JoinHandle<io::Result<Carrier>>),
+    Listening(Door),
+    Open(Carrier),
+    Moving { thread: JoinHandle<Moved>, canceller: Canceller, moved: Arc<AtomicU64>, id: TaskId },
+}
+
+enum Door {
+    Kernel(TcpListener),
+    Own(Listener),
+}
+
+enum News {
+    Read(io::Result<usize>),
+    Connected(io::Result<Carrier>, Option<SocketAddr>),
+    Moved(Box<Moved>, TaskId),
+    Timeout,
+    Tick,
+    Stop,
+    GiveUp,
+}
+
+impl Session {
+    /// Logs in over a connection that is open.
+    ///
+    /// # Errors
+    ///
+    /// What this machine says; what the server says is inside.
+    pub(super) async fn open(
+        carrier: Carrier,
+        settings: UserSettings,
+        tls: Option<TlsClient>,
+        shared: Shared,
+    ) -> anyhow::Result<(Self, Result<(), Failure>)> {
+        let (local, peer) = (carrier.local()?, carrier.peer()?);
+        let is_implicit = settings.tls == TlsUse::Implicit;
+        let mut bench = Bench::new(crate::carry::is_metered())?;
+        let user = User::new(settings, local, peer, &bench.cx());
+        let mut session = Self {
+            user,
+            control: Control::Clear(carrier),
+            bench,
+            shared,
+            tls,
+            data: Data::None,
+            near: None,
+            representation: Representation::IMAGE,
+            expected_bytes: None,
+            moved: None,
+            features: Features::default(),
+            trusted_by: None,
+            refusal: None,
+            local,
+            peer,
+        };
+        if is_implicit && !session.start_tls().await {
+            let failure = Failure { step: Step::Tls, why: Why::Tls };
+            return Ok((session, Err(failure)));
+        }
+        let logged_in = session.drive(None).await.map(|_| ());
+        Ok((session, logged_in))
+    }
+
+    /// Returns whether it takes no more tasks.
+    pub(super) fn is_closed(&self) -> bool {
+        self.user.is_closed()
+    }
+
+    /// Runs a task; `near` is our end of its data.
+    pub(super) async fn run(&mut self, task: Task, near: Option<Near>) -> Outcome {
+        (self.representation, self.expected_bytes) = match &task {
+            Task::Retrieve { representation, expected_bytes, offset_bytes, .. } => {
+                (*representation, expected_bytes.map(|size| size.saturating_sub(*offset_bytes)))
+            }
+            Task::Store { representation, .. } => (*representation, None),
+            // A listing comes as lines of text; they are read with either end of a line.
+            _ => (Representation::IMAGE, None),
+        };
+        (self.near, self.moved) = (near, None);
+        let Some(id) = self.user.run(task, &mut self.bench.cx()) else {
+            let failure = Failure { step: Step::Command, why: Why::ControlLost };
+            return Outcome { result: Err(failure), moved: None };
+        };
+        let result = self.drive(Some(id)).await;
+        self.close_data().await;
+        let lost = Failure { step: Step::Command, why: Why::ControlLost };
+        Outcome { result: result.and_then(|done| done.ok_or(lost)), moved: self.moved.take() }
+    }
+
+    /// Ends the session in order.
+    pub(super) async fn quit(mut self) {
+        if !self.is_closed() {
+            _ = self.run(Task::Quit, None).await;
+        }
+        self.control.close().await;
+    }
+}
+
+impl Session {
+    /// Goes on until the task is over, or, without one, the login.
+    async fn drive(&mut self, id: Option<TaskId>) -> Result<Option<Done>, Failure> {
+        let mut input = vec![0; READ_BYTES];
+        let mut give_up_at = None;
+        loop {
+            while let Some(event) = self.user.event() {
+                match event {
+                    UserEvent::Finished(over, result) if Some(over) == id => {
+                        // What the server was still to be told goes before the next task.
+                        self.flush().await;
+                        return result.map(Some);
+                    }
+                    UserEvent::LoggedIn if id.is_none() => return Ok(None),
+                    UserEvent::Closed(failure) => {
+                        let lost = Failure { step: Step::Command, why: Why::ControlLost };
+                        return Err(failure.unwrap_or(lost));
+                    }
+                    event => self.take(event).await,
+                }
+            }
+            self.flush().await;
+            let news = self.news(&mut input, give_up_at).await;
+            match news {
+                News::Stop => {
+                    give_up_at = Some(Instant::now() + GIVE_UP);
+                    if !matches!(self.data, Data::Moving { .. }) {
+                        return Err(Failure { step: Step::Command, why: Why::Aborted });
+                    }
+                    self.user.abort(&mut self.bench.cx());
+                }
+                News::GiveUp => return Err(Failure { step: Step::Abort, why: Why::Aborted }),
+                other => self.take_news(other, &input),
+            }
+        }
+    }
+
+    async fn news(&mut self, input: &mut [u8], give_up_at: Option<Instant>) -> News {
+        let now = self.bench.clock.now();
+        let deadline = self.user.deadline().map(|deadline| Instant::now() + (deadline - now));
+        let deadline = async {
+            match deadline {
+                Some(deadline) => sleep_until(deadline).await,
+                None => pending().await,
+            }
+        };
+        let giving_up = async {
+            match give_up_at {
+                Some(at) => sleep_until(at).await,
+                None => pending().await,
+            }
+        };
+        let is_moving = matches!(self.data, Data::Moving { .. });
+        tokio::select! {
+            news = data_news(&mut self.data) => news,
+            read = self.control.read(input) => News::Read(read),
+            () = deadline => News::Timeout,
+            () = sleep(TICK), if is_moving => News::Tick,
+            () = giving_up => News::GiveUp,
+            _ = self.shared.stop.wait_for(|is_wanted| *is_wanted), if give_up_at.is_none() => {
+                News::Stop
+            }
+        }
+    }
+
+    fn take_news(&mut self, news: News, input: &[u8]) {
+        match news {
+            News::Read(Ok(0) | Err(_)) => self.user.peer_closed(&mut self.bench.cx()),
+            News::Read(Ok(count)) => {
+                let came = input.get(..count).unwrap_or_default();
+                self.user.receive(came, &mut self.bench.cx());
+            }
+            News::Connected(Ok(carrier), from) => self.connected(carrier, from),
+            News::Connected(Err(_), _) => {
+                self.data = Data::None;
+                self.user.data_failed(&mut self.bench.cx());
+            }
+            News::Moved(moved, id) => {
+                self.data = Data::None;
+                self.has_moved(*moved, id);
+            }
+            News::Timeout => self.user.timeout(&mut self.bench.cx()),
+            News::Tick => {
+                if let Data::Moving { moved, id, .. } = &self.data {
+                    let (moved, id) = (moved.load(Ordering::Relaxed), *id);
+                    self.user.data_moved(id, moved, &self.bench.cx());
+                }
+            }
+            News::Stop | News::GiveUp => {}
+        }
+    }
+
+    fn connected(&mut self, carrier: Carrier, from: Option<SocketAddr>) {
+        let Some(peer) = from.or_else(|| carrier.peer().ok()) else {
+            self.data = Data::None;
+            return self.user.data_failed(&mut self.bench.cx());
+        };
+        // A stranger is closed, and the door stays open.
+        if self.user.data_connected(peer, &mut self.bench.cx()) {
+            if let Carrier::Kernel(stream) = &carrier {
+                // Where it cannot be set, small pieces wait, and arrive all the same.
+                _ = stream.set_nodelay(true);
+            }
+            self.data = Data::Open(carrier);
+        } else if !matches!(self.data, Data::Listening(_)) {
+            self.data = Data::None;
+            self.user.data_failed(&mut self.bench.cx());
+        }
+    }
+
+    fn has_moved(&mut self, moved: Moved, id: TaskId) {
+        let wire_bytes = moved.wire_bytes;
+        if moved.is_enough {
+            // The rest is not wanted: the server is told to stop.
+            self.moved = Some(moved);
+            return self.user.abort(&mut self.bench.cx());
+        }
+        let result = match &moved.result {
+            Ok(()) => Ok(()),
+            Err((failure, _)) => Err(*failure),
+        };
+        self.moved = Some(moved);
+        self.user.data_ended(id, wire_bytes, result, &mut self.bench.cx());
+    }
+
+    /// Does what the engine asks for.
+    async fn take(&mut self, event: UserEvent) {
+        match event {
+            UserEvent::Reply(reply) => {
+                if self.shared.is_verbose {
+                    crate::files::progress::say(&format!("< {reply}"));
+                }
+                if reply.code.number() == 211 && reply.lines.len() > 1 {
+                    self.features = Features::of(&reply);
+                }
+            }
+            UserEvent::StartTls => {
+                let is_on = self.start_tls().await;
+                self.user.tls_started(is_on, &mut self.bench.cx());
+            }
+            UserEvent::ConnectData(to) => {
+                let host = self.shared.host.clone();
+                let connecting = tokio::spawn(async move {
+                    match host {
+                        Some(host) => host.connect(to).await.map(Carrier::Own),
+                        None => TcpStream::connect(to).await.map(Carrier::Kernel),
+                    }
+                });
+                self.data = Data::Connecting(connecting);
+            }
+            UserEvent::ListenData(_) => self.listen().await,
+            UserEvent::StartData(id, protection) => self.start_data(id, protection),
+            UserEvent::CloseData => self.close_data().await,
+            UserEvent::Discard(_)
+            | UserEvent::MarkerReached { .. }
+            | UserEvent::Finished(..)
+            | UserEvent::LoggedIn
+            | UserEvent::Closed(_) => {}
+        }
+    }
+
+    async fn start_tls(&mut self) -> bool {
+        let Some(client) = &self.tls else { return false };
+        match self.control.start_tls(client).await {
+            Ok(trusted_by) => self.trusted_by = Some(trusted_by),
+            Err(refusal) => {
+                self.refusal = Some(refusal);
+                return false;
+            }
+        }
+        true
+    }
+
+    async fn listen(&mut self) {
+        let door = match &self.shared.host {
+            Some(host) => host.listen(0).map(Door::Own),
+            None => TcpListener::bind((self.local.ip(), 0)).await.map(Door::Kernel),
+        };
+        let address = door.as_ref().ok().and_then(|door| match door {
+            Door::Kernel(listener) => listener.local_addr().ok(),
+            Door::Own(listener) => Some((self.local.ip(), listener.port()).into()),
+        });
+        self.data = door.map_or(Data::None, Data::Listening);
+        self.user.listening(address, &mut self.bench.cx());
+    }
+
+    fn start_data(&mut self, id: TaskId, protection: Protection) {
+        let Data::Open(carrier) = std::mem::replace(&mut self.data, Data::None) else { return };
+        let tls = self.tls.as_ref().filter(|_| protection == Protection::Private);
+        let Ok((link, canceller)) = Link::of(carrier, tls) else {
+            let lost = Err(DataFailure::ConnectionLost);
+            return self.user.data_ended(id, 0, lost, &mut self.bench.cx());
+        };
+        let moved = Arc::new(AtomicU64::new(0));
+        let mover = Mover {
+            link,
+            near: self.near.take().unwrap_or(Near::Memory(Vec::new())),
+            representation: self.representation,
+            pace: Pace::new(self.shared.bytes_per_second),
+            moved: Arc::clone(&moved),
+            tally: Arc::clone(&self.shared.tally),
+            expected_bytes: self.expected_bytes,
+            clock: self.bench.clock,
+        };
+        let thread = tokio::task::spawn_blocking(move || mover.run());
+        self.data = Data::Moving { thread, canceller, moved, id };
+    }
+
+    async fn close_data(&mut self) {
+        match std::mem::replace(&mut self.data, Data::None) {
+            Data::Connecting(connecting) => connecting.abort(),
+            Data::Moving { thread, canceller, .. } => {
+                canceller.cancel();
+                if let Ok(moved) = thread.await {
+                    self.moved = Some(moved);
+                }
+            }
+            Data::None | Data::Listening(_) | Data::Open(_) => {}
+        }
+    }
+
+    async fn flush(&mut self) {
+        if self.user.output().is_empty() {
+            return;
+        }
+        let (output, urgent) = (self.user.output().to_vec(), self.user.urgent_mark());
+        if self.control.write(&output, urgent).await.is_err() {
+            return self.user.peer_closed(&mut self.bench.cx());
+        }
+        self.user.sent(output.len());
+    }
+}
+
+async fn data_news(data: &mut Data) -> News {
+    match data {
+        Data::None | Data::Open(_) => pending().await,
+        Data::Connecting(connecting) => {
+            let connected = connecting.await.unwrap_or_else(|error| Err(io::Error::other(error)));
+            News::Connected(connected, None)
+        }
+        Data::Listening(Door::Kernel(listener)) => match listener.accept().await {
+            Ok((stream, from)) => News::Connected(Ok(Carrier::Kernel(stream)), Some(from)),
+            Err(error) => News::Connected(Err(error), None),
+        },
+        Data::Listening(Door::Own(listener)) => match listener.accept().await {
+            Ok((stream, from)) => News::Connected(Ok(Carrier::Own(stream)), Some(from)),
+            Err(error) => News::Connected(Err(error), None),
+        },
+        Data::Moving { thread, id, .. } => {
+            let id = *id;
+            match thread.await {
+                Ok(moved) => News::Moved(Box::new(moved), id),
+                Err(error) => {
+                    let lost = (DataFailure::File, io::Error::other(error));
+                    let moved = Moved {
+                        wire_bytes: 0,
+                        file_bytes: 0,
+                        memory: Vec::new(),
+                        is_resumed: None,
+                        result: Err(lost),
+                        is_enough: false,
+                    };
+                    News::Moved(Box::new(moved), id)
+                }
+            }
+        }
+    }
+}

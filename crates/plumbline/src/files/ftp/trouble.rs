@@ -1,0 +1,113 @@
+//! Why something with files on another host has failed, and the sentence that says so.
+
+use crate::carry::Refusal;
+use crate::exit;
+use crate::files::tftp::is_full;
+use protocols::application::ftp::user::{DataFailure, Failure, Step, Why};
+use std::io;
+
+/// Why something has failed.
+#[derive(Debug)]
+pub(super) enum Trouble {
+    /// There is no control connection, in a sentence.
+    NoConnection(String),
+    /// There is no TLS.
+    Tls(Refusal),
+    /// A step of the protocol failed, on the way to what was wanted.
+    Step {
+        /// What was wanted: `get 'name'`.
+        wanted: String,
+        /// What the engine says.
+        failure: Failure,
+        /// What the system says of our end.
+        error: Option<io::Error>,
+    },
+    /// This machine.
+    Ours(anyhow::Error),
+    /// What was asked for makes no sense, in a sentence.
+    Wrong(String),
+    /// What came is not what is there, in a sentence.
+    Differs(String),
+    /// Somebody here has ended it.
+    Stopped,
+}
+
+impl Trouble {
+    /// Returns whether the same may succeed a little later.
+    pub(super) fn is_transient(&self) -> bool {
+        match self {
+            Self::Step { failure, .. } => failure.is_transient(),
+            Self::NoConnection(_) | Self::Differs(_) => true,
+            Self::Tls(Refusal::Silent(_) | Refusal::Closed) => true,
+            Self::Tls(_) | Self::Ours(_) | Self::Wrong(_) | Self::Stopped => false,
+        }
+    }
+
+    /// Returns whether the server says that there is no such thing, or that it has no such command.
+    pub(super) fn is_refusal(&self) -> bool {
+        matches!(self, Self::Step { failure: Failure { why: Why::Refused(_), .. }, .. })
+    }
+
+    /// Returns the word of the record for it.
+    pub(super) fn outcome(&self) -> &'static str {
+        match self {
+            Self::NoConnection(_) => "timeout",
+            Self::Step { failure, error, .. } => match &failure.why {
+                Why::Refused(_) | Why::ControlLost => "aborted-by-peer",
+                Why::Timeout | Why::NoDataConnection => "timeout",
+                Why::Aborted => "aborted-by-user",
+                Why::Data(DataFailure::File) if error.as_ref().is_some_and(is_full) => "disk",
+                Why::Data(DataFailure::File) => "local",
+                Why::Data(_) | Why::Malformed | Why::Short { .. } | Why::Tls => "protocol",
+            },
+            Self::Tls(_) | Self::Differs(_) => "protocol",
+            Self::Ours(_) | Self::Wrong(_) => "local",
+            Self::Stopped => "aborted-by-user",
+        }
+    }
+
+    /// Returns what the exit code is to tell.
+    pub(super) fn failure(&self) -> exit::Failure {
+        match self {
+            Self::Ours(_) => exit::Failure::ThisMachine,
+            Self::Step { failure, .. } if failure.why == Why::Data(DataFailure::File) => {
+                exit::Failure::ThisMachine
+            }
+            Self::Wrong(_) => exit::Failure::WrongArguments,
+            Self::Stopped => exit::Failure::NothingMeasured,
+            _ => exit::Failure::FarSide,
+        }
+    }
+
+    /// Returns the sentence that says which step failed.
+    pub(super) fn sentence(&self) -> String {
+        match self {
+            Self::NoConnection(sentence) | Self::Wrong(sentence) | Self::Differs(sentence) => {
+                sentence.clone()
+            }
+            Self::Tls(refusal) => refusal.to_string(),
+            Self::Ours(error) => format!("{error:#}"),
+            Self::Stopped => "interrupted".to_owned(),
+            Self::Step { wanted, failure, error } => match (&failure.step, error) {
+                (_, Some(error)) if is_full(error) => {
+                    format!("{wanted} failed: the disk is full: make room, and try again")
+                }
+                (_, Some(error)) => format!("{wanted} failed at {failure}: {error}"),
+                (Step::Command, None) => format!("{wanted} failed: {}", reason(failure)),
+                (_, None) => format!("{wanted} failed at {failure}"),
+            },
+        }
+    }
+}
+
+fn reason(failure: &Failure) -> String {
+    let text = failure.to_string();
+    let text = text.strip_prefix("command: ").unwrap_or(&text);
+    text.to_owned()
+}
+
+impl From<anyhow::Error> for Trouble {
+    fn from(error: anyhow::Error) -> Self {
+        Self::Ours(error)
+    }
+}

@@ -1,0 +1,155 @@
+//! What carries the control connection: a socket of the kernel or a stream of our own TCP, in the
+//! clear or in TLS.
+
+use crate::carry::{Refusal, TlsClient, TrustedBy, fingerprint};
+use rustix::net::SendFlags;
+use std::io;
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, Interest, ReadBuf};
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
+
+/// How long a handshake may take.
+const HANDSHAKE: Duration = Duration::from_secs(30);
+
+/// A byte stream of either TCP.
+#[derive(Debug)]
+pub(super) enum Carrier {
+    /// Of the kernel's.
+    Kernel(TcpStream),
+    /// Of our own.
+    Own(os::host::Stream),
+}
+
+impl Carrier {
+    pub(super) fn local(&self) -> io::Result<SocketAddr> {
+        match self {
+            Self::Kernel(stream) => stream.local_addr(),
+            Self::Own(stream) => stream.local_addr(),
+        }
+    }
+
+    pub(super) fn peer(&self) -> io::Result<SocketAddr> {
+        match self {
+            Self::Kernel(stream) => stream.peer_addr(),
+            Self::Own(stream) => stream.peer_addr(),
+        }
+    }
+}
+
+impl AsyncRead for Carrier {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        match self.get_mut() {
+            Self::Kernel(stream) => Pin::new(stream).poll_read(context, buffer),
+            Self::Own(stream) => Pin::new(stream).poll_read(context, buffer),
+        }
+    }
+}
+
+impl AsyncWrite for Carrier {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        match self.get_mut() {
+            Self::Kernel(stream) => Pin::new(stream).poll_write(context, bytes),
+            Self::Own(stream) => Pin::new(stream).poll_write(context, bytes),
+        }
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match self.get_mut() {
+            Self::Kernel(stream) => Pin::new(stream).poll_flush(context),
+            Self::Own(stream) => Pin::new(stream).poll_flush(context),
+        }
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match self.get_mut() {
+            Self::Kernel(stream) => Pin::new(stream).poll_shutdown(context),
+            Self::Own(stream) => Pin::new(stream).poll_shutdown(context),
+        }
+    }
+}
+
+/// A control connection.
+#[derive(Debug)]
+pub(super) enum Control {
+    /// In the clear.
+    Clear(Carrier),
+    /// In TLS.
+    Tls(Box<TlsStream<Carrier>>),
+    /// TLS could not be made.
+    Gone,
+}
+
+impl Control {
+    /// Reads what is there, at least a byte but at the end. May be dropped.
+    pub(super) async fn read(&mut self, room: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Self::Clear(carrier) => carrier.read(room).await,
+            Self::Tls(stream) => stream.read(room).await,
+            Self::Gone => Ok(0),
+        }
+    }
+
+    /// Writes all, the first `urgent` bytes as urgent data where there is such a thing.
+    pub(super) async fn write(&mut self, bytes: &[u8], urgent: Option<usize>) -> io::Result<()> {
+        match self {
+            Self::Clear(Carrier::Kernel(stream)) => {
+                let (first, rest) = bytes.split_at_checked(urgent.unwrap_or(0)).unwrap_or_default();
+                if !first.is_empty() {
+                    let send = || Ok(rustix::net::send(&*stream, first, SendFlags::OOB)?);
+                    let sent = stream.async_io(Interest::WRITABLE, send).await?;
+                    stream.write_all(first.get(sent..).unwrap_or_default()).await?;
+                }
+                stream.write_all(if first.is_empty() { bytes } else { rest }).await
+            }
+            Self::Clear(carrier) => carrier.write_all(bytes).await,
+            Self::Tls(stream) => {
+                stream.write_all(bytes).await?;
+                stream.flush().await
+            }
+            Self::Gone => Err(io::ErrorKind::NotConnected.into()),
+        }
+    }
+
+    /// Goes over to TLS, and returns by what the server is trusted, and its fingerprint.
+    pub(super) async fn start_tls(
+        &mut self,
+        client: &TlsClient,
+    ) -> Result<(TrustedBy, String), Refusal> {
+        let Self::Clear(carrier) = std::mem::replace(self, Self::Gone) else {
+            return Err(Refusal::Broken("it is on already".to_owned()));
+        };
+        let (configuration, name) = client.parts();
+        let connecting = TlsConnector::from(configuration).connect(name, carrier);
+        let connected = timeout(HANDSHAKE, connecting).await;
+        let connected = connected.map_err(|_| Refusal::Silent(HANDSHAKE.as_secs()))?;
+        let stream = connected.map_err(|error| client.refusal(&error))?;
+        let certificate = stream.get_ref().1.peer_certificates().and_then(<[_]>::first);
+        let shown = certificate.map(fingerprint).unwrap_or_default();
+        *self = Self::Tls(Box::new(stream));
+        Ok((client.accepted(&shown), shown))
+    }
+
+    /// Says that nothing follows.
+    pub(super) async fn close(&mut self) {
+        // It is over in any case.
+        _ = match self {
+            Self::Clear(carrier) => carrier.shutdown().await,
+            Self::Tls(stream) => stream.shutdown().await,
+            Self::Gone => Ok(()),
+        };
+    }
+}

@@ -1,0 +1,189 @@
+//! Which transfers are meant: times, names and words of the command line.
+
+use records::calendar::{NS_PER_DAY, day_began_unix_ns};
+use records::store::{Axis, Filter};
+use records::transfer::{Command, Field, Outcome, Role};
+
+const NS_PER_S: u64 = 1_000_000_000;
+
+/// The arguments that choose.
+#[derive(Clone, Debug, Default, clap::Args)]
+pub(super) struct Choice {
+    /// Those that began then or later: 2026-11-01, 2026-11-01T12:30 (UTC), or 90m, 12h, 7d ago
+    #[arg(long, value_name = "WHEN", value_parser = parse_when)]
+    since: Option<When>,
+    /// Those that began before then
+    #[arg(long, value_name = "WHEN", value_parser = parse_when)]
+    until: Option<When>,
+    /// Those with such a far host; * stands for any letters
+    #[arg(long, value_name = "NAME")]
+    host: Option<String>,
+    /// Those of such a user; * stands for any letters
+    #[arg(long, value_name = "NAME")]
+    user: Option<String>,
+    /// Those that this machine made as user or as server
+    #[arg(long, value_name = "PROGRAM", value_parser = parse_role)]
+    role: Option<Role>,
+    /// Those by such a command: RETR, STOR, APPE, LIST, TFTP-RRQ, ...; several with commas
+    #[arg(long, value_name = "COMMAND", value_delimiter = ',', value_parser = parse_command)]
+    command: Vec<Command>,
+    /// Those that ended so, if not complete: timeout, disk, aborted-by-peer, ..., or all
+    #[arg(long, value_name = "OUTCOME", value_delimiter = ',', value_parser = parse_outcome)]
+    outcome: Vec<AnyOutcome>,
+}
+
+/// A moment, or a time before now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum When {
+    /// Ns of Unix time.
+    At(u64),
+    /// Ns before now.
+    Ago(u64),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum AnyOutcome {
+    All,
+    One(Outcome),
+}
+
+impl Choice {
+    /// Returns the filter when it is `now_unix_ns`.
+    pub(super) fn filter(&self, now_unix_ns: u64) -> Filter {
+        let moment = |when: Option<When>| {
+            when.map(|when| match when {
+                When::At(unix_ns) => unix_ns,
+                When::Ago(ns) => now_unix_ns.saturating_sub(ns),
+            })
+        };
+        let one = |outcome: &AnyOutcome| match outcome {
+            AnyOutcome::One(outcome) => Some(*outcome),
+            AnyOutcome::All => None,
+        };
+        let outcomes = match self.outcome.as_slice() {
+            [] => vec![Outcome::Complete],
+            some if some.contains(&AnyOutcome::All) => Vec::new(),
+            some => some.iter().filter_map(one).collect(),
+        };
+        Filter {
+            since_unix_ns: moment(self.since),
+            until_unix_ns: moment(self.until),
+            host: self.host.clone(),
+            user: self.user.clone(),
+            role: self.role,
+            commands: self.command.clone(),
+            outcomes,
+        }
+    }
+}
+
+fn parse_when(text: &str) -> Result<When, String> {
+    let wrong = || "a day as 2026-11-01, a time as 2026-11-01T12:30, or 90m, 12h or 7d is wanted";
+    let ago = |number: &str, unit_ns: u64| {
+        let number: u64 = number.parse().ok()?;
+        number.checked_mul(unit_ns).map(When::Ago)
+    };
+    let found = match text.as_bytes() {
+        [.., b'm'] => text.strip_suffix('m').and_then(|number| ago(number, 60 * NS_PER_S)),
+        [.., b'h'] => text.strip_suffix('h').and_then(|number| ago(number, 3_600 * NS_PER_S)),
+        [.., b'd'] => text.strip_suffix('d').and_then(|number| ago(number, NS_PER_DAY)),
+        _ => moment(text).map(When::At),
+    };
+    found.ok_or_else(|| wrong().to_owned())
+}
+
+/// Reads `2026-11-01`, and with a time `2026-11-01T12:30` or `2026-11-01T12:30:15Z`.
+fn moment(text: &str) -> Option<u64> {
+    let (date, time) = text.split_once(['T', ' ']).unwrap_or((text, "00:00"));
+    let mut parts = date.split('-');
+    let (year, month, day) = (parts.next()?, parts.next()?, parts.next()?);
+    let began = day_began_unix_ns(year.parse().ok()?, month.parse().ok()?, day.parse().ok()?)?;
+    let mut parts_of_time = time.trim_end_matches('Z').split(':');
+    let mut part = |limit: u64| match parts_of_time.next() {
+        None => Some(0),
+        Some(text) => text.parse().ok().filter(|number| *number < limit),
+    };
+    let seconds = part(24)? * 3_600 + part(60)? * 60 + part(60)?;
+    let is_all = parts.next().is_none() && parts_of_time.next().is_none();
+    is_all.then_some(began + seconds * NS_PER_S)
+}
+
+fn words<Word: Copy>(all: &[Word], text: fn(Word) -> &'static str) -> String {
+    all.iter().map(|word| text(*word)).collect::<Vec<_>>().join(", ")
+}
+
+fn parse_role(text: &str) -> Result<Role, String> {
+    let role = Role::from_text(&text.to_lowercase());
+    role.ok_or_else(|| format!("one of {} is wanted", words(Role::ALL, Role::text)))
+}
+
+fn parse_command(text: &str) -> Result<Command, String> {
+    let command = Command::from_text(&text.to_uppercase());
+    command.ok_or_else(|| format!("one of {} is wanted", words(Command::ALL, Command::text)))
+}
+
+fn parse_outcome(text: &str) -> Result<AnyOutcome, String> {
+    if text == "all" {
+        return Ok(AnyOutcome::All);
+    }
+    let outcome = Outcome::from_text(&text.to_lowercase()).map(AnyOutcome::One);
+    let wanted = || format!("one of {} or all is wanted", words(Outcome::ALL, Outcome::text));
+    outcome.ok_or_else(wanted)
+}
+
+/// Reads by what the subsets of a table are made.
+pub(super) fn parse_axis(text: &str) -> Result<Axis, String> {
+    Ok(match text {
+        "type" => Axis::Type,
+        "program" | "role" | "direction" => Axis::Program,
+        "host" => Axis::Host,
+        "user" => Axis::User,
+        "day" => Axis::Day,
+        "size" => Axis::Size,
+        "command" => Axis::Command,
+        "outcome" => Axis::Outcome,
+        _ => {
+            let wanted = "one of type, program, host, user, day, size, command, outcome is wanted";
+            return Err(wanted.to_owned());
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn a_day_a_time_and_a_time_ago_are_understood() {
+        let day = 20_758 * NS_PER_DAY;
+        assert_eq!(parse_when("2026-11-01"), Ok(When::At(day)));
+        let noon = When::At(day + 12 * 3_600 * NS_PER_S + 30 * 60 * NS_PER_S);
+        assert_eq!(parse_when("2026-11-01T12:30"), Ok(noon));
+        assert_eq!(parse_when("2026-11-01 12:30:00Z"), Ok(noon));
+        assert_eq!(parse_when("7d"), Ok(When::Ago(7 * NS_PER_DAY)));
+    }
+
+    #[test]
+    fn what_is_no_time_is_refused_with_what_is_wanted() {
+        for wrong in ["", "yesterday", "2026-13-01", "2026-11-01T25:00", "-3d", "9999999999999d"] {
+            assert!(parse_when(wrong).unwrap_err().contains("2026-11-01"), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn transfers_that_are_not_complete_are_counted_where_they_are_asked_for() {
+        assert_eq!(Choice::default().filter(0).outcomes, [Outcome::Complete]);
+        let choice = Choice { outcome: vec![AnyOutcome::All], ..Choice::default() };
+        assert_eq!(choice.filter(0).outcomes, []);
+        assert_eq!(parse_outcome("disk"), Ok(AnyOutcome::One(Outcome::Disk)));
+        assert!(parse_outcome("lost").unwrap_err().contains("aborted-by-peer"));
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_refused_or_understood_without_a_panic(text in any::<String>()) {
+            let _ = (parse_when(&text), parse_command(&text), parse_axis(&text));
+        }
+    }
+}

@@ -1,0 +1,315 @@
+//! A table of figures, once, as text for people and as JSON and CSV for programs.
+//!
+//! A figure is kept in its base unit: bit/s, seconds, bits. Programs get it so; for people the
+//! column takes the largest unit in which its greatest figure still has a digit before the point,
+//! and shows three significant digits.
+
+use records::calendar::Moment;
+use records::figures;
+use records::table::Table;
+use serde_json::{Map, Value, json};
+
+/// What stands in a cell.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Cell {
+    /// Text, escaped where it is shown.
+    Text(String),
+    /// A whole number.
+    Count(u64),
+    /// A figure in the base unit of its column.
+    Figure(f64),
+    /// A duration, ns.
+    Duration(u64),
+    /// A part of a whole.
+    Share(u64, u64),
+    /// A moment, ns of Unix time.
+    Moment(u64),
+    /// What is not known.
+    Unknown,
+}
+
+/// A unit of a column and how many base units it has.
+pub(super) type Unit = (&'static str, f64);
+
+/// Of a bit.
+pub(super) const BITS: &[Unit] = &[("Gbit", 1e9), ("Mbit", 1e6), ("kbit", 1e3), ("bit", 1.0)];
+/// Of a bit a second.
+pub(super) const RATES: &[Unit] =
+    &[("Gbit/s", 1e9), ("Mbit/s", 1e6), ("kbit/s", 1e3), ("bit/s", 1.0)];
+/// Of a second for a bit: RFC 573's s/Mbit, and what suits today.
+pub(super) const COSTS: &[Unit] = &[("s/Mbit", 1e-6), ("s/GB", 1.0 / 8e9)];
+/// Of a second for a bit, as in RFC 573's table III.
+pub(super) const TIMES_OF_A_BIT: &[Unit] = &[("µs/bit", 1e-6), ("ns/bit", 1e-9), ("ps/bit", 1e-12)];
+/// Of a price for a bit.
+pub(super) const PRICES: &[Unit] = &[("a Mbit", 1e-6), ("a GB", 1.0 / 8e9)];
+
+#[derive(Clone, Debug)]
+struct Column {
+    /// What programs call it.
+    key: &'static str,
+    /// What people read above it.
+    header: &'static str,
+    units: &'static [Unit],
+    is_text: bool,
+    /// Wide terminals and programs alone get it.
+    is_optional: bool,
+}
+
+/// A table.
+#[derive(Clone, Debug)]
+pub(super) struct Grid {
+    /// What programs call it.
+    pub(super) key: &'static str,
+    title: String,
+    columns: Vec<Column>,
+    rows: Vec<Vec<Cell>>,
+    notes: Vec<String>,
+}
+
+impl Grid {
+    /// Returns a table without columns and rows.
+    pub(super) fn new(key: &'static str, title: impl Into<String>) -> Self {
+        let (columns, rows, notes) = (Vec::new(), Vec::new(), Vec::new());
+        Self { key, title: title.into(), columns, rows, notes }
+    }
+
+    /// Adds a column of text.
+    pub(super) fn text(mut self, key: &'static str, header: &'static str) -> Self {
+        self.columns.push(Column { key, header, units: &[], is_text: true, is_optional: false });
+        self
+    }
+
+    /// Adds a column of text that narrow terminals do not get.
+    pub(super) fn optional_text(mut self, key: &'static str, header: &'static str) -> Self {
+        self.columns.push(Column { key, header, units: &[], is_text: true, is_optional: true });
+        self
+    }
+
+    /// Adds a column of whole numbers that narrow terminals do not get.
+    pub(super) fn optional_number(mut self, key: &'static str, header: &'static str) -> Self {
+        self.columns.push(Column { key, header, units: &[], is_text: false, is_optional: true });
+        self
+    }
+
+    /// Adds a column of whole numbers, durations or shares.
+    pub(super) fn number(self, key: &'static str, header: &'static str) -> Self {
+        self.figure(key, header, &[])
+    }
+
+    /// Adds a column of figures in one of `units`, the largest first.
+    pub(super) fn figure(
+        mut self,
+        key: &'static str,
+        header: &'static str,
+        units: &'static [Unit],
+    ) -> Self {
+        self.columns.push(Column { key, header, units, is_text: false, is_optional: false });
+        self
+    }
+
+    /// Adds a row.
+    pub(super) fn row(&mut self, cells: impl IntoIterator<Item = Cell>) {
+        self.rows.push(cells.into_iter().collect());
+    }
+
+    /// Adds a sentence below the table.
+    pub(super) fn note(&mut self, sentence: String) {
+        self.notes.push(sentence);
+    }
+
+    /// Returns the table for a terminal of `width` columns, with its title and its notes.
+    pub(super) fn to_text(&self, width: usize) -> String {
+        let is_shown = |column: &&Column| !column.is_optional || width >= 100;
+        let units: Vec<Option<Unit>> =
+            self.columns.iter().enumerate().map(|(at, column)| self.unit(at, column)).collect();
+        let mut table = Table::new();
+        for (column, unit) in self.columns.iter().zip(&units).filter(|(column, _)| is_shown(column))
+        {
+            let header = match unit {
+                Some((unit, _)) => format!("{} ({unit})", column.header).trim_start().to_owned(),
+                None => column.header.to_owned(),
+            };
+            table = if column.is_text { table.text(&header) } else { table.number(&header) };
+        }
+        for row in &self.rows {
+            let cells = row.iter().zip(self.columns.iter().zip(&units));
+            let shown = cells.filter(|(_, (column, _))| is_shown(column));
+            table.row(shown.map(|(cell, (_, unit))| cell.shown(unit.map_or(1.0, |unit| unit.1))));
+        }
+        let paragraph = |sentence: &String| records::table::wrap(sentence, width).join("\n") + "\n";
+        let notes: String = self.notes.iter().map(paragraph).collect();
+        paragraph(&self.title) + &table.render(width) + &notes
+    }
+
+    /// Returns the unit of the column at `at`: the largest that leaves a digit before the point.
+    fn unit(&self, at: usize, column: &Column) -> Option<Unit> {
+        let figures = self.rows.iter().filter_map(|row| match row.get(at) {
+            Some(Cell::Figure(figure)) => Some(*figure),
+            _ => None,
+        });
+        let greatest = figures.fold(0.0, f64::max);
+        let fits = column.units.iter().find(|(_, size)| greatest >= *size);
+        fits.or(column.units.last()).copied()
+    }
+
+    /// Returns the rows as objects.
+    pub(super) fn to_json(&self) -> Value {
+        let object = |row: &Vec<Cell>| {
+            let fields = self.columns.iter().zip(row);
+            let fields = fields.map(|(column, cell)| (column.key.to_owned(), cell.to_json()));
+            Value::Object(fields.collect::<Map<_, _>>())
+        };
+        json!({ "rows": self.rows.iter().map(object).collect::<Vec<_>>(), "notes": self.notes })
+    }
+
+    /// Returns the rows with a line of names above them (RFC 4180, with plain ends of lines).
+    pub(super) fn to_csv(&self) -> String {
+        let mut text = String::new();
+        let names = self.columns.iter().map(|column| column.key.to_owned());
+        push_line(&mut text, names);
+        for row in &self.rows {
+            push_line(&mut text, row.iter().map(Cell::to_csv));
+        }
+        text
+    }
+}
+
+fn push_line(text: &mut String, cells: impl Iterator<Item = String>) {
+    text.push_str(&cells.collect::<Vec<_>>().join(","));
+    text.push('\n');
+}
+
+impl Cell {
+    /// Returns the text as it is, or that it is not known.
+    pub(super) fn text(text: Option<&str>) -> Self {
+        text.map_or(Self::Unknown, |text| Self::Text(text.to_owned()))
+    }
+
+    /// Returns bytes of somebody else; what is no UTF-8 is shown as a replacement character.
+    pub(super) fn bytes(bytes: Option<&[u8]>) -> Self {
+        bytes.map_or(Self::Unknown, |bytes| Self::Text(String::from_utf8_lossy(bytes).into_owned()))
+    }
+
+    /// Returns the whole number, or that it is not known.
+    pub(super) fn count(count: Option<u64>) -> Self {
+        count.map_or(Self::Unknown, Self::Count)
+    }
+
+    /// Returns the figure, or that it is not known.
+    pub(super) fn figure(figure: Option<f64>) -> Self {
+        figure.map_or(Self::Unknown, Self::Figure)
+    }
+
+    /// Returns the duration, or that it is not known.
+    pub(super) fn duration(ns: Option<u64>) -> Self {
+        ns.map_or(Self::Unknown, Self::Duration)
+    }
+
+    fn shown(&self, unit: f64) -> String {
+        match self {
+            Self::Text(text) => text.clone(),
+            Self::Count(count) => figures::count(*count),
+            Self::Figure(figure) => significant(figure / unit),
+            Self::Duration(ns) => figures::duration(*ns),
+            Self::Share(part, whole) => figures::share(*part, *whole),
+            Self::Moment(unix_ns) => {
+                let moment = Moment::of(*unix_ns);
+                // Two digits of the year are enough for people, as they were in 1973.
+                format!("{} {}", moment.date().split_off(2), moment.time())
+            }
+            Self::Unknown => figures::UNKNOWN.to_owned(),
+        }
+    }
+
+    fn to_json(&self) -> Value {
+        match self {
+            Self::Text(text) => json!(text),
+            Self::Count(count) | Self::Share(count, _) => json!(count),
+            Self::Figure(figure) => json!(figure),
+            Self::Duration(ns) => json!(ns),
+            Self::Moment(unix_ns) => {
+                let moment = Moment::of(*unix_ns);
+                json!(format!("{}T{}Z", moment.date(), moment.time()))
+            }
+            Self::Unknown => Value::Null,
+        }
+    }
+
+    fn to_csv(&self) -> String {
+        match self {
+            // A spreadsheet takes what begins so as a formula of somebody else's.
+            Self::Text(text) if text.starts_with(['=', '+', '-', '@']) => {
+                quoted(&format!("'{text}"))
+            }
+            Self::Text(text) if text.contains(|c: char| "\",".contains(c) || c.is_control()) => {
+                quoted(text)
+            }
+            Self::Text(text) => text.clone(),
+            Self::Unknown => String::new(),
+            Self::Moment(_) => self.to_json().as_str().unwrap_or_default().to_owned(),
+            other => other.to_json().to_string(),
+        }
+    }
+}
+
+fn quoted(text: &str) -> String {
+    format!("\"{}\"", records::escape::terminal(text).replace('"', "\"\""))
+}
+
+/// Returns a figure with three significant digits and its thousands apart.
+fn significant(figure: f64) -> String {
+    let decimals = match figure.abs() {
+        100.0.. => 0,
+        10.0.. => 1,
+        1.0.. => 2,
+        0.1.. => 3,
+        0.01.. => 4,
+        0.001.. => 5,
+        0.0001.. => 6,
+        _ if figure == 0.0 => 0,
+        _ => 9,
+    };
+    let text = format!("{figure:.decimals$}");
+    let (whole, rest) = text.split_once('.').unwrap_or((&text, ""));
+    let whole = whole.parse().map_or_else(|_| whole.to_owned(), figures::count);
+    if rest.is_empty() { whole } else { format!("{whole}.{rest}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn grid(figures: &[f64]) -> Grid {
+        let mut grid = Grid::new("rates", "Rates").text("of", "of").figure("bps", "rate", RATES);
+        for figure in figures {
+            grid.row([Cell::Text("a".into()), Cell::Figure(*figure)]);
+        }
+        grid
+    }
+
+    #[test]
+    fn the_unit_of_a_column_suits_its_greatest_figure() {
+        assert!(grid(&[9_350.0, 12.0]).to_text(80).contains("rate (kbit/s)"));
+        assert!(grid(&[9_350.0]).to_text(80).contains("9.35"));
+        assert!(grid(&[8e9]).to_text(80).contains("rate (Gbit/s)"));
+        assert!(grid(&[0.5]).to_text(80).contains("rate (bit/s)"));
+    }
+
+    #[test]
+    fn programs_get_the_base_unit() {
+        assert_eq!(grid(&[9_350.0]).to_json()["rows"][0]["bps"], 9_350.0);
+        assert_eq!(grid(&[9_350.0]).to_csv(), "of,bps\na,9350.0\n");
+    }
+
+    #[test]
+    fn attack_text_of_others_is_no_formula_and_no_line_of_a_csv() {
+        let cells = ["=1+1", "a,b", "a\n\"b"].map(|text| Cell::Text(text.into()).to_csv());
+        assert_eq!(cells, ["\"'=1+1\"", "\"a,b\"", "\"a\\x0a\"\"b\""]);
+    }
+
+    #[test]
+    fn a_figure_has_three_significant_digits() {
+        let texts = [0.0, 0.000_26, 0.123_4, 7.556, 57.62, 189.4, 1_234_567.0].map(significant);
+        assert_eq!(texts, ["0", "0.000260", "0.123", "7.56", "57.6", "189", "1,234,567"]);
+    }
+}

@@ -1,0 +1,110 @@
+//! From which size on the size makes little difference to the rate.
+//!
+//! RFC 573 saw that small files went at a lower rate than large ones, and that beyond 40 kbit the
+//! size made little difference. Here the knee is the smallest class of sizes from which on every
+//! larger class has at least four fifths of the rate that all of them have together. A class of
+//! fewer than three transfers says nothing.
+
+use super::tables::size_text;
+use records::figures;
+use records::store::{Key, Subset};
+use records::tally::Sum;
+
+/// Classes with fewer transfers are left out.
+const FILES_MIN: u64 = 3;
+
+/// Returns a sentence about the knee of rate against size.
+pub(super) fn knee(subsets: &[Subset]) -> String {
+    let classes: Vec<(u32, Sum)> = subsets
+        .iter()
+        .filter_map(|subset| match subset.key {
+            Key::Size(Some(digits)) => Some((digits, subset.tally.rate)),
+            _ => None,
+        })
+        .filter(|(_, rate)| rate.files >= FILES_MIN && rate.ns > 0)
+        .collect();
+    let Some(at) = (0..classes.len()).find(|at| is_level(classes.get(*at..).unwrap_or_default()))
+    else {
+        return "There are too few transfers to say where the size begins to matter.".to_owned();
+    };
+    let (below, beyond) = classes.split_at_checked(at).unwrap_or_default();
+    let Some((digits, _)) = beyond.first() else { return String::new() };
+    let rate = rate_text(&together(beyond));
+    if below.is_empty() {
+        return format!(
+            "No knee: from {} on the size makes little difference, {rate} in all.",
+            size_text(*digits)
+        );
+    }
+    let slowest = below.iter().min_by(|(_, one), (_, other)| {
+        one.bits_per_s().unwrap_or(0.0).total_cmp(&other.bits_per_s().unwrap_or(0.0))
+    });
+    let slowest = slowest.map(|(_, sum)| rate_text(sum)).unwrap_or_default();
+    let kbit = (1_u64 << digits.saturating_sub(1).min(63)).div_ceil(1_000);
+    format!(
+        "The knee is at {} kbit ({}): beyond it the size makes little difference, {rate} in all; \
+         below it the rate falls to {slowest}. RFC 573 found it at 40 kbit.",
+        figures::count(kbit),
+        size_text(*digits)
+    )
+}
+
+fn together(classes: &[(u32, Sum)]) -> Sum {
+    let mut all = Sum::default();
+    for (_, sum) in classes {
+        all.files += sum.files;
+        all.bits += sum.bits;
+        all.ns += sum.ns;
+    }
+    all
+}
+
+/// Returns whether every one of `classes` has four fifths of the rate of all.
+fn is_level(classes: &[(u32, Sum)]) -> bool {
+    let Some(all) = together(classes).bits_per_s() else { return false };
+    classes.iter().all(|(_, sum)| sum.bits_per_s().is_some_and(|rate| rate >= 0.8 * all))
+}
+
+fn rate_text(sum: &Sum) -> String {
+    let rate = sum.bits_per_s().unwrap_or(0.0);
+    let units = [("Gbit/s", 1e9), ("Mbit/s", 1e6), ("kbit/s", 1e3), ("bit/s", 1.0)];
+    let (unit, size) = units.into_iter().find(|(_, size)| rate >= *size).unwrap_or(("bit/s", 1.0));
+    let figure = rate / size;
+    let decimals = if figure >= 100.0 { 0 } else { 1 };
+    format!("{figure:.decimals$} {unit}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use records::tally::{Measures, Tally};
+
+    /// Returns a class of three transfers with so many bits at such a rate.
+    fn class(bits: u64, rate_bps: u64) -> Subset {
+        let mut tally = Tally::default();
+        let real_ns = Some(bits * 1_000_000_000 / rate_bps);
+        for id in 1..=3 {
+            tally.add(id, &Measures { bits: Some(bits), real_ns, ..Measures::default() });
+        }
+        Subset { key: Key::Size(Some(u64::BITS - bits.leading_zeros())), tally }
+    }
+
+    #[test]
+    fn the_knee_is_where_larger_files_are_no_faster() {
+        let classes =
+            [class(600, 100), class(9_000, 2_000), class(40_000, 9_000), class(900_000, 10_000)];
+        let sentence = knee(&classes);
+        assert!(sentence.starts_with("The knee is at 33 kbit (4 to 8 KiB)"), "{sentence}");
+        assert!(sentence.contains("falls to 100 bit/s"), "{sentence}");
+    }
+
+    #[test]
+    fn a_rate_that_is_the_same_for_all_has_no_knee() {
+        assert!(knee(&[class(600, 100), class(9_000, 100)]).starts_with("No knee"));
+    }
+
+    #[test]
+    fn of_nothing_no_knee_is_said() {
+        assert!(knee(&[]).starts_with("There are too few"));
+    }
+}

@@ -1,0 +1,337 @@
+//! `plumb stats`: statistics of the recorded transfers.
+//!
+//! What the journal has new is brought into the store first; then the tables that were asked for
+//! are made from its roll-ups. A store that may be read but not written is read as it is.
+
+mod export;
+mod filter;
+mod grid;
+mod knee;
+mod tables;
+#[cfg(test)]
+mod tests;
+
+use crate::exit::{self, Failure, complain};
+use crate::state::state_folder;
+use anyhow::{Context, Result, anyhow, bail};
+use filter::Choice;
+use grid::Grid;
+use records::store::{Axis, Filter, Source, Store, StoreError, Subset};
+use records::tally::Extreme;
+use records::transfer::{Outcome, Transfer, xferlog};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
+use tables::Prices;
+
+/// What `plumb stats --help` says first.
+pub(crate) const ABOUT: &str = "\
+Statistics of the recorded transfers.
+
+Without a table: what subsets of the transfers add up to (RFC 573, table II), and the largest, the \
+smallest and the best. Only complete transfers count, unless --outcome says otherwise.";
+
+const EXAMPLES: &str = "\
+Examples:
+  plumb stats
+  plumb stats list --since 7d --host 'mit-*'
+  plumb stats percentiles limits --by host,day
+  plumb stats cost --cpu-hour 0.05 --gigabyte 0.09
+  plumb stats --export transfers.parquet
+
+Exit codes: 0 done; 2 the arguments are wrong; 3 there is no such transfer; 4 the store cannot be
+read.";
+
+/// A table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Choose {
+    /// What subsets add up to (RFC 573, table II)
+    Summary,
+    /// The largest, the smallest, the fastest, the slowest
+    Extremes,
+    /// The newest transfers, one by one (RFC 573, table III)
+    List,
+    /// Get and send by byte size and type (RFC 594)
+    Operations,
+    /// Rate by size, and where the knee is
+    Sizes,
+    /// Spread of time, speed and CPU
+    Percentiles,
+    /// What limited them
+    Limits,
+    /// What they cost, at --cpu-hour and --gigabyte
+    Cost,
+    /// How they ended
+    Outcomes,
+    /// All of these; cost where there is a price
+    All,
+}
+
+/// Arguments of `plumb stats`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Arguments {
+    /// Which tables
+    #[arg(value_enum, value_name = "TABLE")]
+    tables: Vec<Choose>,
+    #[command(flatten)]
+    choice: Choice,
+    /// By what subsets are made: type, program, host, user, day, size, command, outcome; several
+    /// with commas
+    #[arg(long, value_name = "AXIS", value_delimiter = ',', value_parser = filter::parse_axis,
+          default_value = "type,program")]
+    by: Vec<Axis>,
+    /// How many transfers the list has
+    #[arg(long, default_value_t = 25, value_name = "N",
+          value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    last: u32,
+    /// What an hour of CPU time costs, in any currency
+    #[arg(long, value_name = "PRICE", value_parser = parse_price)]
+    cpu_hour: Option<f64>,
+    /// What it costs to carry a gigabyte
+    #[arg(long, value_name = "PRICE", value_parser = parse_price)]
+    gigabyte: Option<f64>,
+    /// Write the tables as JSON, in bits, seconds and nanoseconds
+    #[arg(long, conflicts_with = "csv")]
+    json: bool,
+    /// Write one table as CSV
+    #[arg(long)]
+    csv: bool,
+    /// Write the transfers as lines of xferlog, which leaves most of each out
+    #[arg(long, conflicts_with_all = ["json", "csv", "tables"])]
+    xferlog: bool,
+    /// Write the whole records to a file of Parquet
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["json", "csv", "tables", "xferlog"])]
+    export: Option<PathBuf>,
+    /// Where the journal and the store are, if not where plumb keeps them
+    #[arg(long, value_name = "FOLDER")]
+    folder: Option<PathBuf>,
+}
+
+/// Returns the folder in which the records of transfers are.
+pub(crate) fn records_folder() -> PathBuf {
+    state_folder().join("transfers")
+}
+
+/// Runs the command.
+pub(crate) fn run(arguments: &Arguments) -> exit::Result {
+    let folder = arguments.folder.clone().unwrap_or_else(records_folder);
+    let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let now_unix_ns = u64::try_from(since_epoch.as_nanos()).unwrap_or(u64::MAX);
+    match try_run(arguments, &folder, now_unix_ns) {
+        Ok(result) => result,
+        Err(error) => {
+            complain(&error);
+            Err(Failure::ThisMachine)
+        }
+    }
+}
+
+fn try_run(arguments: &Arguments, folder: &Path, now_unix_ns: u64) -> Result<exit::Result> {
+    if let Err(error) = tables_of(arguments) {
+        complain(&error);
+        return Ok(Err(Failure::WrongArguments));
+    }
+    let has_records = ["transfers.sqlite", "journal"].iter().any(|name| {
+        // What may not be looked at may be there.
+        folder.join(name).try_exists().unwrap_or(true)
+    });
+    if !has_records {
+        complain(&nothing_in(folder));
+        return Ok(Err(Failure::NothingMeasured));
+    }
+    let store = open(folder)?;
+    let filter = filter_of(arguments, now_unix_ns);
+    let files = |filter: &Filter| -> Result<u64> {
+        let all = store.subsets(filter, &[Axis::All], Source::Fastest)?;
+        Ok(all.iter().flatten().map(|subset| subset.tally.files).sum())
+    };
+    if files(&filter)? == 0 {
+        complain(&match files(&Filter::default())? {
+            0 => nothing_in(folder),
+            all => anyhow!("none of the {all} recorded transfers is so"),
+        });
+        return Ok(Err(Failure::NothingMeasured));
+    }
+    if let Some(file) = &arguments.export {
+        let count = export::parquet(&store, &filter, file)
+            .with_context(|| format!("the records cannot be written to {}", file.display()))?;
+        let text = format!("{count} transfers are in {}.\n", file.display());
+        // Where the reader has gone there is nobody to tell.
+        _ = io::stdout().write_all(text.as_bytes());
+        return Ok(Ok(()));
+    }
+    if arguments.xferlog {
+        return write_xferlog(&store, &filter).map(Ok);
+    }
+    let width = exit::stdout_columns();
+    _ = io::stdout().write_all(report(arguments, &store, &filter, width)?.as_bytes());
+    Ok(Ok(()))
+}
+
+fn nothing_in(folder: &Path) -> anyhow::Error {
+    anyhow!("no transfer is recorded in {} yet", folder.display())
+}
+
+fn write_xferlog(store: &Store, filter: &Filter) -> Result<()> {
+    let mut out = io::BufWriter::new(io::stdout().lock());
+    let mut has_reader = true;
+    store.for_each(filter, |_, transfer| -> Result<()> {
+        // Where the reader has gone there is nobody to tell.
+        has_reader = has_reader && out.write_all(xferlog::line(&transfer).as_bytes()).is_ok();
+        Ok(())
+    })?;
+    _ = out.flush();
+    Ok(())
+}
+
+/// Opens the store in `folder` and brings into it what the journal has new.
+fn open(folder: &Path) -> Result<Store> {
+    let path = folder.join("transfers.sqlite");
+    let named = |error: StoreError| anyhow!("the store {}: {error}", path.display());
+    let mut store = match Store::open(&path) {
+        Err(StoreError::NotPermitted) => return Store::open_to_read(&path).map_err(named),
+        other => other.map_err(named)?,
+    };
+    match store.import(&folder.join("journal")) {
+        Ok(imported) if imported.unreadable > 0 => {
+            let lines = imported.unreadable;
+            complain(&anyhow!("{lines} lines of the journal are no record and were passed over"));
+        }
+        Ok(_) => {}
+        // It can be read, and shows what was brought in before.
+        Err(StoreError::NotPermitted) => {
+            complain(&anyhow!(
+                "the store {} cannot be written; it is shown as it is",
+                path.display()
+            ));
+        }
+        Err(error) => return Err(named(error)),
+    }
+    Ok(store)
+}
+
+/// Returns the filter; subsets by outcome are of all outcomes, unless some were asked for.
+fn filter_of(arguments: &Arguments, now_unix_ns: u64) -> Filter {
+    let mut filter = arguments.choice.filter(now_unix_ns);
+    let is_by_outcome = arguments.by.contains(&Axis::Outcome);
+    if is_by_outcome && filter.outcomes == [Outcome::Complete] {
+        filter.outcomes.clear();
+    }
+    filter
+}
+
+/// Returns the tables that are asked for.
+fn tables_of(arguments: &Arguments) -> Result<Vec<Choose>> {
+    let has_price = arguments.cpu_hour.is_some() || arguments.gigabyte.is_some();
+    if arguments.tables.contains(&Choose::Cost) && !has_price {
+        bail!("the table of cost needs a price, by --cpu-hour or --gigabyte");
+    }
+    let mut tables = arguments.tables.clone();
+    if tables.is_empty() {
+        tables = vec![Choose::Summary, Choose::Extremes];
+        tables.extend(has_price.then_some(Choose::Cost));
+    }
+    if tables.contains(&Choose::All) {
+        let all = <Choose as clap::ValueEnum>::value_variants().iter().copied();
+        let is_table = |one: &Choose| *one != Choose::All && (has_price || *one != Choose::Cost);
+        tables = all.filter(is_table).collect();
+    }
+    if arguments.csv && tables.len() > 1 {
+        tables.truncate(usize::from(arguments.tables.is_empty()));
+        if tables.is_empty() {
+            bail!("a CSV has one table; name one of them");
+        }
+    }
+    Ok(tables)
+}
+
+/// Returns the tables as text, JSON or CSV.
+fn report(arguments: &Arguments, store: &Store, filter: &Filter, width: usize) -> Result<String> {
+    let mut grids = Vec::new();
+    for table in tables_of(arguments)? {
+        grids.push(grid(table, arguments, store, filter)?);
+    }
+    if arguments.json {
+        let object = grids.iter().map(|grid| (grid.key.to_owned(), grid.to_json()));
+        let object = serde_json::Value::Object(object.collect());
+        return Ok(format!("{object:#}\n"));
+    }
+    if arguments.csv {
+        return Ok(grids.iter().map(Grid::to_csv).collect());
+    }
+    let texts: Vec<String> = grids.iter().map(|grid| grid.to_text(width)).collect();
+    let mut text = texts.join("\n");
+    let all_outcomes = Filter { outcomes: Vec::new(), ..filter.clone() };
+    let counts = [filter, &all_outcomes].map(|filter| {
+        let all = store.subsets(filter, &[Axis::All], Source::Fastest);
+        all.map(|all| all.iter().flatten().map(|subset| subset.tally.files).sum::<u64>())
+    });
+    if let [Ok(shown), Ok(all)] = counts
+        && filter.outcomes == [Outcome::Complete]
+        && all > shown
+    {
+        let others = records::figures::count(all - shown);
+        let sentence = format!("{others} more did not complete (plumb stats outcomes).");
+        text.push_str(&format!("\n{}\n", records::table::wrap(&sentence, width).join("\n")));
+    }
+    Ok(text)
+}
+
+fn grid(table: Choose, arguments: &Arguments, store: &Store, filter: &Filter) -> Result<Grid> {
+    let by = |axes: &[Axis]| -> Result<Vec<Subset>> {
+        let subsets = store.subsets(filter, axes, Source::Fastest)?;
+        Ok(subsets.into_iter().flatten().collect())
+    };
+    let chosen = || {
+        let axes: Vec<Axis> = [Axis::All].into_iter().chain(arguments.by.iter().copied()).collect();
+        by(&axes)
+    };
+    Ok(match table {
+        Choose::Summary => tables::summary(&chosen()?),
+        Choose::Extremes => tables::extremes(&extremes(store, &by(&[Axis::All])?)?),
+        Choose::List => {
+            let count = usize::try_from(arguments.last).unwrap_or(usize::MAX);
+            tables::list(&store.newest(filter, count)?)
+        }
+        Choose::Operations => tables::operations(&by(&[Axis::Operation])?),
+        Choose::Sizes => tables::sizes(&by(&[Axis::Size])?),
+        Choose::Percentiles => tables::percentiles(&chosen()?),
+        Choose::Limits => tables::limits(&chosen()?),
+        Choose::Cost | Choose::All => {
+            let cpu_hour = arguments.cpu_hour.unwrap_or(0.0);
+            let gigabyte = arguments.gigabyte.unwrap_or(0.0);
+            tables::costs(&chosen()?, Prices { cpu_hour, gigabyte })
+        }
+        Choose::Outcomes => {
+            let filter = match filter.outcomes.as_slice() {
+                [Outcome::Complete] => Filter { outcomes: Vec::new(), ..filter.clone() },
+                _ => filter.clone(),
+            };
+            let subsets = store.subsets(&filter, &[Axis::Outcome], Source::Fastest)?;
+            tables::outcomes(&subsets.into_iter().flatten().collect::<Vec<_>>())
+        }
+    })
+}
+
+/// Returns the extremes of `all` with their transfers.
+fn extremes(store: &Store, all: &[Subset]) -> Result<Vec<(&'static str, u64, Transfer)>> {
+    let Some(Subset { tally, .. }) = all.first() else { return Ok(Vec::new()) };
+    let extremes = [
+        ("largest", tally.largest),
+        ("smallest", tally.smallest),
+        ("fastest", tally.fastest),
+        ("slowest", tally.slowest),
+    ];
+    let mut found = Vec::new();
+    for (which, extreme) in extremes {
+        let Some(Extreme { id, .. }) = extreme else { continue };
+        found.extend(store.transfer(id)?.map(|transfer| (which, id, transfer)));
+    }
+    Ok(found)
+}
+
+fn parse_price(text: &str) -> Result<f64, String> {
+    let price = text.parse().ok().filter(|price: &f64| price.is_finite() && *price >= 0.0);
+    price.ok_or_else(|| "a price is a number that is not negative".to_owned())
+}

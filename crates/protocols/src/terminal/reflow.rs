@@ -1,0 +1,149 @@
+//! Another size of the grid.
+//!
+//! A line that was too long for its row goes on in the next ones, and they know it: where the width
+//! changes, the rows of a line are joined and cut anew. Rows go away at the top only where the
+//! cursor would be lost; what is below the cursor goes first. Cursors stay with the character that
+//! they stand on, or keep their distance from the end of their line.
+
+use super::cell::Cell;
+use super::grid::{Grid, LineSize, Row};
+use alloc::collections::VecDeque;
+use alloc::vec;
+use alloc::vec::Vec;
+
+/// A place of the grid, and whether what is meant is behind it: a wrap that is pending.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Place {
+    pub(super) row: usize,
+    pub(super) column: usize,
+    pub(super) is_behind: bool,
+}
+
+impl Grid {
+    /// Changes the size without folding lines; what does not fit is cut. The first of `places` is
+    /// the cursor.
+    pub(super) fn resize<const COUNT: usize>(
+        &mut self,
+        columns: usize,
+        rows: usize,
+        places: [&mut Place; COUNT],
+    ) {
+        let is_same_width = columns == self.columns();
+        self.set_columns(columns);
+        self.keep(rows, places, |place| {
+            place.is_behind &= is_same_width;
+            place.column = place.column.min(columns - 1);
+        });
+    }
+
+    /// Changes the size and folds lines anew. The first of `places` is the cursor.
+    pub(super) fn reflow<const COUNT: usize>(
+        &mut self,
+        columns: usize,
+        rows: usize,
+        mut places: [&mut Place; COUNT],
+    ) {
+        if columns != self.columns() {
+            let last = places.iter().map(|place| place.row).max().unwrap_or(0);
+            let old = self.take_rows();
+            let used = old.iter().rposition(|row| row.extent() > 0).map_or(0, |row| row + 1);
+            let mut fold = Fold { columns, rows: VecDeque::new(), moved: [None; COUNT] };
+            let (mut line, mut first) = (Vec::new(), 0);
+            for (number, row) in old.into_iter().take(used.max(last + 1)).enumerate() {
+                let goes_on = row.is_continued && row.size == LineSize::Single;
+                if row.size != LineSize::Single && !line.is_empty() {
+                    fold.line(&mut line, first, &places);
+                    first = number;
+                }
+                line.push(row);
+                if !goes_on {
+                    fold.line(&mut line, first, &places);
+                    first = number + 1;
+                }
+            }
+            fold.line(&mut line, first, &places);
+            for (place, moved) in places.iter_mut().zip(fold.moved) {
+                **place = moved.unwrap_or_default();
+            }
+            self.put_rows(fold.rows, columns);
+        }
+        self.keep(rows, places, |_| {});
+    }
+
+    /// Gives the grid as many rows; they go away at the top as far as the cursor needs.
+    fn keep<const COUNT: usize>(
+        &mut self,
+        rows: usize,
+        places: [&mut Place; COUNT],
+        settle: impl Fn(&mut Place),
+    ) {
+        let cursor = places.first().map_or(0, |place| place.row);
+        let from_top = (cursor + 1).saturating_sub(rows);
+        self.set_rows(from_top, rows);
+        for place in places {
+            place.row = place.row.saturating_sub(from_top).min(rows - 1);
+            settle(place);
+        }
+    }
+}
+
+/// The rows in their new width.
+struct Fold<const COUNT: usize> {
+    columns: usize,
+    rows: VecDeque<Row>,
+    /// Where the places are now.
+    moved: [Option<Place>; COUNT],
+}
+
+impl<const COUNT: usize> Fold<COUNT> {
+    /// Takes the rows of one line, of which the first had the number `first`.
+    fn line(&mut self, line: &mut Vec<Row>, first: usize, places: &[&mut Place; COUNT]) {
+        let columns = self.columns;
+        let size = line.first().map_or(LineSize::Single, |row| row.size);
+        let (mut cells, mut starts) = (Vec::new(), Vec::new());
+        for row in line.drain(..) {
+            starts.push(cells.len());
+            cells.extend_from_slice(row.cells().get(..row.extent()).unwrap_or_default());
+        }
+        if starts.is_empty() {
+            return;
+        }
+        let (number, cuts) = (self.rows.len(), cuts(&mut cells, columns, size));
+        for (at, start) in cuts.iter().enumerate() {
+            let end = cuts.get(at + 1).copied();
+            let piece = cells.get(*start..end.unwrap_or(cells.len())).unwrap_or_default();
+            let mut row = Row::with(piece, columns);
+            (row.is_continued, row.size) = (end.is_some(), size);
+            self.rows.push_back(row);
+        }
+        for (place, moved) in places.iter().zip(&mut self.moved) {
+            let Some(start) = place.row.checked_sub(first).and_then(|row| starts.get(row)) else {
+                continue;
+            };
+            let offset = start + place.column + usize::from(place.is_behind);
+            let at = cuts.iter().rposition(|cut| *cut <= offset).unwrap_or(0);
+            let column = offset - cuts.get(at).copied().unwrap_or(0);
+            let is_behind = place.is_behind && column == columns;
+            let column = column.min(columns - 1);
+            *moved = Some(Place { row: number + at, column, is_behind });
+        }
+    }
+}
+
+/// Returns where the rows of a line begin; no pair is cut, unless a row has only one column.
+fn cuts(cells: &mut [Cell], columns: usize, size: LineSize) -> Vec<usize> {
+    let mut cuts = vec![0];
+    let mut end = columns;
+    while end < cells.len() && size == LineSize::Single {
+        if cells.get(end).is_some_and(Cell::is_tail) {
+            if columns > 1 {
+                end -= 1;
+            } else if let Some(pair) = cells.get_mut(end - 1..=end) {
+                pair.iter_mut().for_each(Cell::blank_half);
+            }
+        }
+        cuts.push(end);
+        end += columns;
+    }
+    cuts
+}

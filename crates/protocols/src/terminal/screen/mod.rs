@@ -1,0 +1,566 @@
+//! What an xterm or VT100 does to its screen: cursor, margins, modes, and the edits of the grid.
+//!
+//! The cursor is always inside the grid. A character in the last column leaves it there and sets
+//! `wrap_pending`; the next one goes to the next row first (DECAWM as the VT100 does it). Whatever
+//! moves the cursor or edits the row takes that back.
+//!
+//! Four margins bound what scrolls (DECSTBM, DECSLRM). Lines end at the right one for a cursor that
+//! is not beyond it. What moves the cursor and the margins is in `motion`, what changes cells in
+//! `edit`, and what changes a rectangle of them in `rectangle`.
+//!
+//! Every line feed, also the one that wrapping does, is charged as [`Work::NewLine`], and printed
+//! ASCII is charged row by row, so that the charges stand in the order of what is seen.
+
+mod edit;
+mod motion;
+mod rectangle;
+
+pub(in crate::terminal) use rectangle::Rectangle;
+
+use crate::meter::{Counter, Meter, Work};
+use crate::terminal::cell::{Cell, Style};
+use crate::terminal::grid::{Grid, LineSize, Row};
+use crate::terminal::input::InputModes;
+use crate::terminal::kept::KeptModes;
+use crate::terminal::picture::CursorShape;
+use crate::terminal::reflow::Place;
+use crate::terminal::reports::StatusRequest;
+use alloc::string::String;
+use alloc::vec;
+use alloc::vec::Vec;
+use core::ops::Range;
+use unicode_width::UnicodeWidthChar;
+
+/// The distance of the tab stops of a terminal that was just switched on.
+const TAB_DISTANCE: usize = 8;
+/// How many bytes of replies wait to be sent; the longest reply has some sixty.
+const OUTPUT_MAX: usize = 256;
+
+/// The screen of a terminal, and all that its sequences can change.
+#[derive(Debug)]
+pub(in crate::terminal) struct Screen {
+    grid: Grid,
+    /// The one of main and alternate screen that is not shown.
+    hidden: Grid,
+    cursor: Cursor,
+    saved_main: Cursor,
+    saved_alternate: Cursor,
+    /// The rows between upper and lower margin.
+    margins: Range<usize>,
+    /// The columns between left and right margin: all of them without DECLRMM.
+    columns: Range<usize>,
+    /// Some row may have been made of double width.
+    has_large_rows: bool,
+    /// Which erasures leave protected cells as they are.
+    protection: Protection,
+    /// DECSACE: what changes the look of a rectangle changes it, and not the lines within.
+    pub(in crate::terminal) changes_rectangles: bool,
+    tabs: Vec<bool>,
+    last_printed: Option<char>,
+    /// What combines with it.
+    last_marks: [Option<char>; 2],
+    output: Vec<u8>,
+    pub(in crate::terminal) modes: Modes,
+    /// XTSAVE: private modes as they were.
+    pub(in crate::terminal) saved_modes: Vec<(usize, bool)>,
+    /// DECRQSS, while it is read.
+    pub(in crate::terminal) status_request: StatusRequest,
+    /// DECRQCRA is answered.
+    pub(in crate::terminal) reports_checksums: bool,
+    pub(in crate::terminal) title: String,
+    pub(in crate::terminal) bells: u64,
+    pub(in crate::terminal) cells_written: u64,
+    pub(in crate::terminal) new_lines: u64,
+}
+
+/// The cursor and what DECSC saves with it.
+#[derive(Clone, Copy, Debug, Default)]
+pub(in crate::terminal) struct Cursor {
+    pub(in crate::terminal) row: usize,
+    pub(in crate::terminal) column: usize,
+    wrap_pending: bool,
+    pub(in crate::terminal) style: Style,
+    /// G0 to G3.
+    charsets: [Charset; 4],
+    /// Which of them is in force.
+    shift: usize,
+    /// SS2 and SS3: which of them is in force for one character.
+    single_shift: Option<usize>,
+    /// DECOM: rows and columns count from the upper and left margin.
+    has_origin: bool,
+    /// DECSCA or SPA: what is written is protected.
+    is_protected: bool,
+}
+
+/// Which erasures leave protected cells as they are: as the last sequence that protected says.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(in crate::terminal) enum Protection {
+    #[default]
+    None,
+    /// DECSCA: the selective ones.
+    Dec,
+    /// SPA and EPA (ECMA-48): the ordinary ones.
+    Iso,
+}
+
+impl Cursor {
+    fn place(&self) -> Place {
+        let Self { row, column, wrap_pending, .. } = *self;
+        Place { row, column, is_behind: wrap_pending }
+    }
+
+    fn set_place(&mut self, place: Place) {
+        (self.row, self.column, self.wrap_pending) = (place.row, place.column, place.is_behind);
+    }
+
+    /// Returns whether the next character goes to the next row first.
+    pub(in crate::terminal) fn is_wrap_pending(&self) -> bool {
+        self.wrap_pending
+    }
+
+    fn charset(&self) -> Charset {
+        let set = self.single_shift.unwrap_or(self.shift);
+        self.charsets.get(set).copied().unwrap_or_default()
+    }
+}
+
+/// A set of characters for the codes 20 to 7E.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(in crate::terminal) enum Charset {
+    #[default]
+    Ascii,
+    /// DEC Special Graphics.
+    Graphics,
+    /// British: the number sign is a pound sign.
+    British,
+}
+
+/// The modes that are on or off.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::terminal) struct Modes {
+    /// DECAWM.
+    pub(in crate::terminal) wraps: bool,
+    /// IRM.
+    pub(in crate::terminal) inserts: bool,
+    /// DECLRMM: there are left and right margins.
+    pub(in crate::terminal) has_side_margins: bool,
+    /// Mode 45: backspace at the left margin goes to the row before, if that is the same line.
+    pub(in crate::terminal) wraps_back: bool,
+    /// Mode 1045: as 45, and to any row.
+    pub(in crate::terminal) wraps_back_far: bool,
+    /// DECNCSM: a change of the number of columns does not clear the screen.
+    pub(in crate::terminal) keeps_screen: bool,
+    /// DECCOLM: 132 columns were asked for.
+    pub(in crate::terminal) is_132_columns: bool,
+    /// Mode 40: DECCOLM is obeyed.
+    pub(in crate::terminal) may_change_columns: bool,
+    /// DECSCNM.
+    pub(in crate::terminal) is_reverse: bool,
+    /// Mode 12: the cursor blinks.
+    pub(in crate::terminal) cursor_blinks: bool,
+    /// Those that change nothing here.
+    pub(in crate::terminal) kept: KeptModes,
+    /// LNM: a line feed also returns.
+    pub(in crate::terminal) feeds_and_returns: bool,
+    /// DECTCEM.
+    pub(in crate::terminal) shows_cursor: bool,
+    /// The alternate screen is shown.
+    pub(in crate::terminal) is_alternate: bool,
+    /// DECSCUSR.
+    pub(in crate::terminal) cursor_shape: CursorShape,
+    pub(in crate::terminal) input: InputModes,
+}
+
+impl Default for Modes {
+    fn default() -> Self {
+        Self {
+            wraps: true,
+            inserts: false,
+            has_side_margins: false,
+            wraps_back: false,
+            wraps_back_far: false,
+            keeps_screen: false,
+            kept: KeptModes::default(),
+            is_132_columns: false,
+            may_change_columns: false,
+            is_reverse: false,
+            cursor_blinks: false,
+            feeds_and_returns: false,
+            shows_cursor: true,
+            is_alternate: false,
+            cursor_shape: CursorShape::Own,
+            input: InputModes::default(),
+        }
+    }
+}
+
+/// What an erasure erases, as the parameter of ED and EL says it.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::terminal) enum Erase {
+    ToEnd,
+    FromStart,
+    All,
+}
+
+impl Screen {
+    /// Makes a blank screen of at least one cell.
+    pub(in crate::terminal) fn new(columns: usize, rows: usize) -> Self {
+        let (columns, rows) = (columns.max(1), rows.max(1));
+        Self {
+            grid: Grid::new(columns, rows),
+            hidden: Grid::new(columns, rows),
+            cursor: Cursor::default(),
+            saved_main: Cursor::default(),
+            saved_alternate: Cursor::default(),
+            margins: 0..rows,
+            columns: 0..columns,
+            has_large_rows: false,
+            protection: Protection::None,
+            changes_rectangles: false,
+            tabs: default_tabs(columns),
+            last_printed: None,
+            last_marks: [None; 2],
+            output: Vec::new(),
+            modes: Modes::default(),
+            saved_modes: Vec::new(),
+            status_request: StatusRequest::default(),
+            reports_checksums: false,
+            title: String::new(),
+            bells: 0,
+            cells_written: 0,
+            new_lines: 0,
+        }
+    }
+
+    pub(in crate::terminal) fn grid(&self) -> &Grid {
+        &self.grid
+    }
+
+    pub(in crate::terminal) fn cursor(&self) -> &Cursor {
+        &self.cursor
+    }
+
+    pub(in crate::terminal) fn style_mut(&mut self) -> &mut Style {
+        &mut self.cursor.style
+    }
+
+    /// Changes the size. Lines of the main screen are folded anew.
+    pub(in crate::terminal) fn resize(&mut self, columns: usize, rows: usize) {
+        let (columns, rows) = (columns.max(1), rows.max(1));
+        let places = [self.cursor.place(), self.saved_main.place(), self.saved_alternate.place()];
+        let [mut cursor, mut main, mut alternate] = places;
+        match self.modes.is_alternate {
+            true => {
+                self.hidden.reflow(columns, rows, [&mut main]);
+                self.grid.resize(columns, rows, [&mut cursor, &mut alternate]);
+            }
+            false => {
+                self.grid.reflow(columns, rows, [&mut cursor, &mut main]);
+                self.hidden.resize(columns, rows, [&mut alternate]);
+            }
+        }
+        self.cursor.set_place(cursor);
+        self.saved_main.set_place(main);
+        self.saved_alternate.set_place(alternate);
+        self.margins = 0..rows;
+        self.columns = 0..columns;
+        self.clamp();
+        let stops = default_tabs(columns);
+        self.tabs.truncate(columns);
+        self.tabs.extend(stops.get(self.tabs.len()..).unwrap_or_default());
+    }
+
+    /// RIS: everything is as it was when the terminal was switched on, but for what was counted.
+    pub(in crate::terminal) fn reset(&mut self) {
+        self.show_alternate(false);
+        self.grid.fill(0..self.grid.rows(), Cell::BLANK);
+        self.hidden.fill(0..self.grid.rows(), Cell::BLANK);
+        self.has_large_rows = false;
+        self.tabs = default_tabs(self.grid.columns());
+        self.last_printed = None;
+        self.reset_modes();
+        self.cursor = Cursor::default();
+        self.modes = Modes::default();
+    }
+
+    /// DECSTR: as RIS, but text, tab stops, cursor, and what the mouse sends stay.
+    pub(in crate::terminal) fn reset_modes(&mut self) {
+        let input = InputModes {
+            has_application_cursor: false,
+            has_application_keypad: false,
+            ..self.modes.input
+        };
+        let Modes { is_alternate, is_132_columns, may_change_columns, .. } = self.modes;
+        self.modes =
+            Modes { is_alternate, is_132_columns, may_change_columns, input, ..Modes::default() };
+        self.margins = 0..self.grid.rows();
+        self.columns = 0..self.grid.columns();
+        self.protection = Protection::None;
+        self.changes_rectangles = false;
+        (self.saved_main, self.saved_alternate) = (Cursor::default(), Cursor::default());
+        let (row, column) = (self.cursor.row, self.cursor.column);
+        self.cursor = Cursor { row, column, ..Cursor::default() };
+    }
+
+    // Printing.
+
+    /// Returns whether a character that is written now changes its cell alone, and appears as any
+    /// other would: nothing moves, is protected or is large.
+    pub(in crate::terminal) fn prints_plainly(&self) -> bool {
+        let is_plain =
+            |row: &Row| row.size == LineSize::Single && !row.cells().iter().any(Cell::is_protected);
+        self.prints_ascii()
+            && !self.modes.inserts
+            && !self.cursor.is_protected
+            && self.columns == (0..self.grid.columns())
+            && self.grid.row(self.cursor.row).is_some_and(is_plain)
+    }
+
+    /// Returns whether printable ASCII may be printed as it stands.
+    pub(in crate::terminal) fn prints_ascii(&self) -> bool {
+        self.cursor.single_shift.is_none() && self.cursor.charset() == Charset::Ascii
+    }
+
+    /// Prints a run of printable ASCII, and charges its bytes.
+    pub(in crate::terminal) fn print_ascii(&mut self, mut run: &[u8], meter: &mut Meter) {
+        self.last_printed = run.last().map(|byte| char::from(*byte));
+        self.last_marks = [None; 2];
+        while !run.is_empty() {
+            self.wrap_if_pending(meter);
+            let Cursor { row, column, style, is_protected, .. } = self.cursor;
+            let end = self.line_end();
+            let room = end - column;
+            let Some((text, rest)) = run.split_at_checked(room.min(run.len())) else { return };
+            meter.work(Work::TerminalByte, text.len());
+            let Some(row) = self.grid.row_mut(row) else { return };
+            if self.modes.inserts {
+                row.insert(column..end, text.len(), Cell::erased(style));
+            }
+            row.write_ascii(column, text, Cell::new(' ', style).protected(is_protected));
+            self.advance(text.len(), end);
+            run = rest;
+        }
+    }
+
+    /// Prints one character, or combines it with the one before.
+    pub(in crate::terminal) fn print(&mut self, character: char, meter: &mut Meter) {
+        let character = match self.cursor.charset() {
+            Charset::Ascii => character,
+            Charset::Graphics => graphic(character),
+            Charset::British if character == '#' => '£',
+            Charset::British => character,
+        };
+        self.cursor.single_shift = None;
+        let style = self.cursor.style;
+        match width(character) {
+            None => return meter.count(Counter::TerminalSequencesUnknown),
+            Some(0) => return self.combine(character),
+            Some(1) => self.place([Cell::new(character, style)], meter),
+            Some(_) => self.place(Cell::wide(character, style), meter),
+        }
+        self.last_printed = Some(character);
+        self.last_marks = [None; 2];
+    }
+
+    /// REP: prints the last character again.
+    ///
+    /// A few bytes must not cost thousands of cells, so it ends after as many as a row has.
+    pub(in crate::terminal) fn repeat(&mut self, count: usize, meter: &mut Meter) {
+        let Some(character) = self.last_printed else { return };
+        for _ in 0..count.min(self.grid.columns()) {
+            let marks = self.last_marks;
+            self.print(character, meter);
+            marks.into_iter().flatten().for_each(|mark| self.combine(mark));
+        }
+    }
+
+    #[inline]
+    fn place<const COUNT: usize>(&mut self, cells: [Cell; COUNT], meter: &mut Meter) {
+        if COUNT > self.grid.columns() {
+            return;
+        }
+        self.wrap_if_pending(meter);
+        let mut end = self.line_end();
+        if self.cursor.column + COUNT > end {
+            if self.modes.wraps {
+                self.wrap(meter);
+                end = self.line_end();
+            } else {
+                self.cursor.column = end.saturating_sub(COUNT);
+            }
+        }
+        let Cursor { row, column, style, is_protected, .. } = self.cursor;
+        if column + COUNT > end {
+            return;
+        }
+        let Some(row) = self.grid.row_mut(row) else { return };
+        if self.modes.inserts {
+            row.insert(column..end, COUNT, Cell::erased(style));
+        }
+        row.write(column, cells.map(|cell| cell.protected(is_protected)));
+        self.advance(COUNT, end);
+    }
+
+    fn combine(&mut self, mark: char) {
+        if let Some(free) = self.last_marks.iter_mut().find(|kept| kept.is_none()) {
+            *free = Some(mark);
+        }
+        let Cursor { row, column, wrap_pending, .. } = self.cursor;
+        if wrap_pending || column > 0 {
+            let column = column - usize::from(!wrap_pending);
+            if let Some(row) = self.grid.row_mut(row) {
+                row.combine(column, mark);
+            }
+        }
+    }
+
+    /// Goes on in a line that ends before column `end`.
+    fn advance(&mut self, cells: usize, end: usize) {
+        self.cells_written += cells as u64;
+        self.cursor.column += cells;
+        self.cursor.wrap_pending = self.cursor.column >= end;
+        self.cursor.column -= usize::from(self.cursor.wrap_pending);
+    }
+
+    /// Returns the column before which the line of the cursor ends, which is behind the cursor.
+    fn line_end(&self) -> usize {
+        // A row of large characters may have scrolled to where a cursor is beyond its end.
+        let columns = match self.has_large_rows {
+            true => self.row_end().max(self.cursor.column + 1),
+            false => self.grid.columns(),
+        };
+        if self.cursor.column < self.columns.end { self.columns.end.min(columns) } else { columns }
+    }
+
+    /// Returns how many characters the row of the cursor has room for.
+    #[cold]
+    fn row_end(&self) -> usize {
+        let columns = self.grid.columns();
+        match self.grid.row(self.cursor.row).map(|row| row.size) {
+            None | Some(LineSize::Single) => columns,
+            Some(_) => (columns / 2).max(1),
+        }
+    }
+
+    fn wrap_if_pending(&mut self, meter: &mut Meter) {
+        if self.cursor.wrap_pending && self.modes.wraps {
+            self.wrap(meter);
+        }
+    }
+
+    fn wrap(&mut self, meter: &mut Meter) {
+        let is_whole = self.columns == (0..self.grid.columns());
+        if let Some(row) = self.grid.row_mut(self.cursor.row) {
+            row.is_continued = is_whole;
+        }
+        self.index(meter);
+        self.cursor.column = self.columns.start;
+    }
+
+    // Controls.
+
+    /// LF, VT and FF.
+    pub(in crate::terminal) fn line_feed(&mut self, meter: &mut Meter) {
+        self.index(meter);
+        if self.modes.feeds_and_returns {
+            self.carriage_return();
+        }
+    }
+
+    /// IND: goes one row down, and scrolls at the lower margin.
+    pub(in crate::terminal) fn index(&mut self, meter: &mut Meter) {
+        self.new_lines += 1;
+        meter.work(Work::NewLine, 1);
+        self.cursor.wrap_pending = false;
+        if self.cursor.row + 1 == self.margins.end {
+            if self.columns.contains(&self.cursor.column) {
+                self.scroll_up(1);
+            }
+        } else if self.cursor.row + 1 < self.grid.rows() {
+            self.cursor.row += 1;
+            self.settle();
+        }
+    }
+
+    /// RI: goes one row up, and scrolls at the upper margin.
+    pub(in crate::terminal) fn reverse_index(&mut self) {
+        self.cursor.wrap_pending = false;
+        if self.cursor.row == self.margins.start {
+            if self.columns.contains(&self.cursor.column) {
+                self.scroll_down(1);
+            }
+        } else {
+            self.cursor.row = self.cursor.row.saturating_sub(1);
+            self.settle();
+        }
+    }
+
+    /// SI, SO, LS2 and LS3: puts one of G0 to G3 in force.
+    pub(in crate::terminal) fn shift(&mut self, set: usize) {
+        self.cursor.shift = set;
+    }
+
+    /// SS2 and SS3: puts one of them in force for the next character.
+    pub(in crate::terminal) fn shift_once(&mut self, set: usize) {
+        self.cursor.single_shift = Some(set);
+    }
+
+    /// SCS: says what one of G0 to G3 is.
+    pub(in crate::terminal) fn designate(&mut self, set: usize, charset: Charset) {
+        if let Some(place) = self.cursor.charsets.get_mut(set) {
+            *place = charset;
+        }
+    }
+
+    // Replies.
+
+    /// Queues a reply, or counts that it found no room.
+    pub(in crate::terminal) fn reply(&mut self, reply: &[u8], meter: &mut Meter) {
+        if self.output.len() + reply.len() > OUTPUT_MAX {
+            return meter.count(Counter::TerminalReportsRefused);
+        }
+        self.output.extend_from_slice(reply);
+        meter.count(Counter::TerminalReports);
+    }
+
+    pub(in crate::terminal) fn output(&self) -> &[u8] {
+        &self.output
+    }
+
+    pub(in crate::terminal) fn sent(&mut self, count: usize) {
+        self.output.drain(..count.min(self.output.len()));
+    }
+}
+
+/// Returns how many columns a character takes: the ranges that fill most pages are not looked up.
+fn width(character: char) -> Option<usize> {
+    match character {
+        ' '..='~' | '\u{a1}'..='\u{ac}' | '\u{ae}'..='\u{2ff}' => Some(1),
+        '\u{4e00}'..='\u{9fff}' | '\u{ac00}'..='\u{d7a3}' => Some(2),
+        _ => character.width(),
+    }
+}
+
+fn default_tabs(columns: usize) -> Vec<bool> {
+    let mut tabs = vec![false; columns];
+    tabs.iter_mut().skip(TAB_DISTANCE).step_by(TAB_DISTANCE).for_each(|tab| *tab = true);
+    tabs
+}
+
+/// Returns the character of DEC Special Graphics for a code from 5F to 7E.
+fn graphic(character: char) -> char {
+    const GRAPHICS: &str = "\u{a0}◆▒␉␌␍␊°±␤␋┘┐┌└┼⎺⎻─⎼⎽├┤┴┬│≤≥π≠£·";
+    let place = u32::from(character).checked_sub(0x5f).and_then(|place| place.try_into().ok());
+    place.and_then(|place| GRAPHICS.chars().nth(place)).unwrap_or(character)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_width_of_every_character_is_that_of_the_tables() {
+        let wrong = ('\0'..=char::MAX).find(|character| width(*character) != character.width());
+        assert_eq!(wrong, None);
+    }
+}

@@ -1,0 +1,116 @@
+//! Days and times of UTC from Unix time, and back.
+//!
+//! The Gregorian calendar repeats after 400 years, which are 146,097 days; a year is taken to begin
+//! in March, so that the odd day of a leap year is its last.
+
+const NS_PER_S: u64 = 1_000_000_000;
+const SECONDS_PER_DAY: u64 = 86_400;
+/// Nanoseconds of a day.
+pub const NS_PER_DAY: u64 = SECONDS_PER_DAY * NS_PER_S;
+/// Days from the first of March of the year 0 to the first of January 1970.
+const DAYS_TO_EPOCH: u64 = 719_468;
+/// The first of January 1970 was a Thursday.
+const WEEKDAYS: [&str; 7] = ["Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed"];
+
+/// A moment in UTC.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Moment {
+    /// Year.
+    pub year: u64,
+    /// Month, from 1.
+    pub month: u8,
+    /// Day of the month, from 1.
+    pub day: u8,
+    /// Second of the day.
+    pub second: u64,
+    days: u64,
+}
+
+impl Moment {
+    /// Returns the moment at `unix_ns`, ns of Unix time.
+    #[must_use]
+    pub fn of(unix_ns: u64) -> Self {
+        let seconds = unix_ns / NS_PER_S;
+        let (days, second) = (seconds / SECONDS_PER_DAY, seconds % SECONDS_PER_DAY);
+        let shifted = days + DAYS_TO_EPOCH;
+        let (era, of_era) = (shifted / 146_097, shifted % 146_097);
+        let year = (of_era - of_era / 1_460 + of_era / 36_524 - of_era / 146_096) / 365;
+        let of_year = of_era - (365 * year + year / 4 - year / 100);
+        let from_march = (5 * of_year + 2) / 153;
+        let day = of_year - (153 * from_march + 2) / 5 + 1;
+        let month = if from_march < 10 { from_march + 3 } else { from_march - 9 };
+        Self {
+            year: era * 400 + year + u64::from(month <= 2),
+            month: u8::try_from(month).unwrap_or(1),
+            day: u8::try_from(day).unwrap_or(1),
+            second,
+            days,
+        }
+    }
+
+    /// Returns the date as `2026-11-21`.
+    #[must_use]
+    pub fn date(&self) -> String {
+        format!("{:04}-{:02}-{:02}", self.year, self.month, self.day)
+    }
+
+    /// Returns the time of the day as `12:24:16`.
+    #[must_use]
+    pub fn time(&self) -> String {
+        let second = self.second;
+        format!("{:02}:{:02}:{:02}", second / 3_600, second / 60 % 60, second % 60)
+    }
+
+    /// Returns the day of the week in three letters.
+    #[must_use]
+    pub fn weekday(&self) -> &'static str {
+        let at = usize::try_from(self.days % 7).unwrap_or(0);
+        WEEKDAYS.get(at).copied().unwrap_or_default()
+    }
+}
+
+/// Returns the ns of Unix time at which the day begins, or `None` for no day since 1970.
+#[must_use]
+pub fn day_began_unix_ns(year: u64, month: u8, day: u8) -> Option<u64> {
+    if !(1970..2500).contains(&year) || !(1..=12).contains(&month) || !(1..=31).contains(&day) {
+        return None;
+    }
+    let shifted = year - u64::from(month <= 2);
+    let (era, of_era) = (shifted / 400, shifted % 400);
+    let from_march = u64::from(if month > 2 { month - 3 } else { month + 9 });
+    let of_year = (153 * from_march + 2) / 5 + u64::from(day) - 1;
+    let days = era * 146_097 + of_era * 365 + of_era / 4 - of_era / 100 + of_year;
+    let unix_ns = days.checked_sub(DAYS_TO_EPOCH)?.checked_mul(NS_PER_DAY)?;
+    let found = Moment::of(unix_ns);
+    (found.year == year && found.month == month && found.day == day).then_some(unix_ns)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn a_day_of_1973_is_found() {
+        let moment = Moment::of(114_274_874 * NS_PER_S);
+        assert_eq!((moment.date(), moment.time()), ("1973-08-15".into(), "15:01:14".into()));
+        assert_eq!(moment.weekday(), "Wed");
+    }
+
+    #[test]
+    fn the_odd_day_of_a_leap_year_is_a_day_and_in_other_years_none() {
+        assert!(day_began_unix_ns(2024, 2, 29).is_some());
+        assert_eq!(day_began_unix_ns(2026, 2, 29), None);
+        assert_eq!(day_began_unix_ns(2026, 11, 31), None);
+        assert_eq!(day_began_unix_ns(1969, 12, 31), None);
+    }
+
+    proptest! {
+        #[test]
+        fn a_day_comes_back_from_its_date(day in 0..190_000_u64) {
+            let moment = Moment::of(day * NS_PER_DAY);
+            let began = day_began_unix_ns(moment.year, moment.month, moment.day);
+            prop_assert_eq!(began, Some(day * NS_PER_DAY));
+        }
+    }
+}

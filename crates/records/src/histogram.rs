@@ -1,0 +1,173 @@
+//! A histogram whose buckets grow with their values, with exact counts.
+//!
+//! Below 128 every value has a bucket; above, every power of two has 128 of them, so that a bucket
+//! is less than 0.8% wide. Counts are whole numbers: histograms of parts add up to the histogram
+//! of the whole, in any order.
+
+use crate::transfer::compact::{push_varint, take_varint};
+
+/// Bits of a value that its bucket keeps below its highest.
+const BITS: u32 = 7;
+
+/// How many values fell into each bucket.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Histogram {
+    /// The buckets that are not empty, in order, with their counts.
+    counts: Vec<(u16, u64)>,
+}
+
+impl Histogram {
+    /// Counts a value.
+    pub fn add(&mut self, value: u64) {
+        self.add_many(bucket(value), 1);
+    }
+
+    /// Adds the counts of another histogram.
+    pub fn merge(&mut self, other: &Self) {
+        for (bucket, count) in &other.counts {
+            self.add_many(*bucket, *count);
+        }
+    }
+
+    /// Returns how many values were counted.
+    #[must_use]
+    pub fn count(&self) -> u64 {
+        self.counts.iter().fold(0, |sum, (_, count)| sum.saturating_add(*count))
+    }
+
+    /// Returns the middle of the bucket in which the nearest-rank percentile lies.
+    #[must_use]
+    pub fn percentile(&self, percent: u8) -> Option<u64> {
+        let count = u128::from(self.count());
+        let rank = (count * u128::from(percent.min(100))).div_ceil(100).max(1);
+        let mut seen = 0_u128;
+        for (at, count) in &self.counts {
+            seen += u128::from(*count);
+            if seen >= rank {
+                return Some(middle(*at));
+            }
+        }
+        None
+    }
+
+    /// Adds the histogram to `out`, in few bytes.
+    pub(crate) fn encode(&self, out: &mut Vec<u8>) {
+        push_varint(out, u64::try_from(self.counts.len()).unwrap_or(u64::MAX));
+        let mut before = 0;
+        for (bucket, count) in &self.counts {
+            push_varint(out, u64::from(bucket.saturating_sub(before)));
+            push_varint(out, *count);
+            before = *bucket;
+        }
+    }
+
+    /// Takes from `bytes` what [`Self::encode`] added, and adds it to the counts.
+    pub(crate) fn merge_encoded(&mut self, bytes: &mut &[u8]) -> Option<()> {
+        let mut bucket = 0_u16;
+        for _ in 0..take_varint(bytes)? {
+            bucket = bucket.checked_add(u16::try_from(take_varint(bytes)?).ok()?)?;
+            self.add_many(bucket, take_varint(bytes)?);
+        }
+        Some(())
+    }
+
+    fn add_many(&mut self, bucket: u16, more: u64) {
+        match self.counts.binary_search_by_key(&bucket, |(bucket, _)| *bucket) {
+            Ok(at) => {
+                if let Some((_, count)) = self.counts.get_mut(at) {
+                    *count = count.saturating_add(more);
+                }
+            }
+            Err(at) => self.counts.insert(at, (bucket, more)),
+        }
+    }
+}
+
+/// Returns the bucket of `value`.
+#[must_use]
+pub fn bucket(value: u64) -> u16 {
+    let highest = 63_u32.saturating_sub(value.leading_zeros());
+    let shift = highest.saturating_sub(BITS);
+    // What is left of the value has the highest bit and seven more.
+    let bucket = u64::from(shift) * (1 << BITS) + (value >> shift);
+    u16::try_from(bucket).unwrap_or(u16::MAX)
+}
+
+/// Returns the value in the middle of a bucket.
+#[must_use]
+pub fn middle(bucket: u16) -> u64 {
+    let (shift, rest) = (u32::from(bucket) >> BITS, u64::from(bucket) & ((1 << BITS) - 1));
+    match shift {
+        0 | 1 => bucket.into(),
+        _ => {
+            let shift = shift - 1;
+            let lowest = ((1 << BITS) | rest).checked_shl(shift).unwrap_or(u64::MAX);
+            lowest.saturating_add((1_u64 << shift.min(63)) / 2)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::statistics;
+    use proptest::prelude::*;
+
+    #[test]
+    fn small_values_have_a_bucket_each() {
+        assert!((0..256).all(|value| middle(bucket(value)) == value));
+    }
+
+    #[test]
+    fn nothing_has_no_percentile() {
+        assert_eq!(Histogram::default().percentile(50), None);
+    }
+
+    #[test]
+    fn the_greatest_value_has_a_bucket() {
+        assert_eq!(bucket(middle(bucket(u64::MAX))), bucket(u64::MAX));
+    }
+
+    proptest! {
+        #[test]
+        fn the_middle_of_a_bucket_lies_in_it_and_within_4_thousandths(value in any::<u64>()) {
+            let middle = middle(bucket(value));
+            prop_assert_eq!(bucket(middle), bucket(value));
+            prop_assert!(middle.abs_diff(value) <= value / 250);
+        }
+
+        #[test]
+        fn a_greater_value_is_in_no_lower_bucket(one in any::<u64>(), other in any::<u64>()) {
+            prop_assert_eq!(bucket(one.min(other)), bucket(one).min(bucket(other)));
+        }
+
+        #[test]
+        fn a_percentile_is_in_the_bucket_of_the_exact_one(
+            samples in proptest::collection::vec(0..1_000_000_u64, 1..200), percent in 0..=100_u8,
+        ) {
+            let mut histogram = Histogram::default();
+            samples.iter().for_each(|sample| histogram.add(*sample));
+            let exact = statistics::percentile(&samples, percent).unwrap();
+            prop_assert_eq!(histogram.percentile(percent), Some(middle(bucket(exact))));
+        }
+
+        #[test]
+        fn parts_add_up_to_the_whole_and_come_back(
+            parts in proptest::collection::vec(
+                proptest::collection::vec(any::<u64>(), 0..20), 0..6),
+        ) {
+            let (mut whole, mut sum) = (Histogram::default(), Histogram::default());
+            for part in &parts {
+                let mut histogram = Histogram::default();
+                for value in part {
+                    histogram.add(*value);
+                    whole.add(*value);
+                }
+                let mut bytes = Vec::new();
+                histogram.encode(&mut bytes);
+                sum.merge_encoded(&mut bytes.as_slice()).unwrap();
+            }
+            prop_assert_eq!(sum, whole);
+        }
+    }
+}

@@ -1,0 +1,134 @@
+//! Transfers that nobody made, drawn from a seed: for tests, benchmarks and examples.
+//!
+//! The same seed gives the same transfers. Sizes are spread over six powers of ten, a transfer
+//! takes a fixed time and one that grows with its size, and now and then one does not complete.
+
+pub mod rfc573;
+
+use crate::transfer::{
+    Command, Format, Identifier, Mode, Outcome, Role, Stack, Structure, Text, Transfer, Type,
+};
+use std::net::{Ipv4Addr, SocketAddr};
+
+/// When the first of them begins: 1 November 2026, ns of Unix time.
+pub const BEGAN_UNIX_NS: u64 = 1_793_491_200_000_000_000;
+
+/// What transfers are drawn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// The same seed gives the same transfers.
+    pub seed: u64,
+    /// How many hosts they are exchanged with.
+    pub hosts: u64,
+    /// How many users move them.
+    pub users: u64,
+    /// Time between the beginnings of two, ns.
+    pub every_ns: u64,
+}
+
+/// Transfers without end.
+#[derive(Clone, Debug)]
+pub struct Population {
+    settings: Settings,
+    chance: u64,
+    drawn: u64,
+}
+
+impl Population {
+    /// Returns the transfers of `settings`, in the order in which they begin.
+    #[must_use]
+    pub fn new(settings: Settings) -> Self {
+        Self { settings, chance: settings.seed, drawn: 0 }
+    }
+
+    /// Returns the next number of chance below `limit`, which is not 0 (SplitMix64).
+    fn below(&mut self, limit: u64) -> u64 {
+        self.chance = self.chance.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut bits = self.chance;
+        bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (bits ^ (bits >> 31)) % limit.max(1)
+    }
+
+    fn size_bytes(&mut self) -> u64 {
+        let digits = self.below(20);
+        (32 << digits) + self.below(32 << digits)
+    }
+
+    fn outcome(&mut self) -> Outcome {
+        match self.below(100) {
+            0..97 => Outcome::Complete,
+            97 => Outcome::AbortedByPeer,
+            98 => Outcome::Timeout,
+            _ => Outcome::AbortedByUser,
+        }
+    }
+}
+
+impl Iterator for Population {
+    type Item = Transfer;
+
+    fn next(&mut self) -> Option<Transfer> {
+        let Settings { hosts, users, every_ns, .. } = self.settings;
+        let began = BEGAN_UNIX_NS + self.drawn * every_ns;
+        self.drawn += 1;
+        let mut transfer = Transfer::new(Identifier::new(began, self.below(u64::MAX)));
+        let (host, user) = (self.below(hosts), self.below(users));
+        let host = u32::try_from(host).unwrap_or(0);
+        let (role, is_get) = (self.below(4), self.below(3) > 0);
+        let identity = &mut transfer.identity;
+        identity.role = Some(if role == 0 { Role::User } else { Role::Server });
+        identity.session_id = Some(Identifier(u128::from(self.drawn / 8)));
+        identity.seq = Some(self.drawn % 8 + 1);
+        identity.program = Some(Text::from("plumb"));
+        identity.stack = Some(Stack::Kernel);
+        let far = Ipv4Addr::from(0x0a00_0000 | host);
+        identity.control_remote = Some(SocketAddr::from((far, 21)));
+        identity.remote_name = Some(Text::from(&format!("host-{host}.example")));
+        identity.user = Some(Text::from(&format!("user-{user}")));
+
+        let bytes = self.size_bytes();
+        let is_text = self.below(5) == 0;
+        let request = &mut transfer.request;
+        request.command = Some(if is_get { Command::Retr } else { Command::Stor });
+        request.representation = Some(if is_text { Type::Ascii } else { Type::Image });
+        request.format = is_text.then_some(Format::NonPrint);
+        request.byte_size = Some(8);
+        request.mode = Some(Mode::Stream);
+        request.stru = Some(Structure::File);
+        request.path_requested = Some(Text::from(&format!("pub/file-{}.tar", self.drawn)));
+        let outcome = self.outcome();
+        transfer.result.outcome = Some(outcome);
+        transfer.result.reply_final = Some(if outcome == Outcome::Complete { 226 } else { 426 });
+
+        // Half a millisecond, and a byte in 8 ns or twice that.
+        let real_ns = 500_000 + self.below(200_000) + bytes * (8 + self.below(9));
+        transfer.size.file_bytes = Some(bytes);
+        transfer.size.wire_bytes = Some(bytes);
+        transfer.size.bits = Some(bytes * 8);
+        transfer.time.t_start_unix_ns = Some(began);
+        transfer.time.ns_transfer = Some(real_ns);
+        transfer.time.ns_total = Some(real_ns + 300_000);
+        transfer.cpu.cpu_user_ns = Some(20_000 + bytes * if is_text { 2 } else { 0 });
+        transfer.cpu.cpu_sys_ns = Some(40_000 + self.below(9_000) + bytes / 5);
+        transfer.tcp.rtt_us = Some(200 + self.below(400));
+        transfer.tcp.busy_us = Some(real_ns / 1_000 * (20 + self.below(75)) / 100);
+        transfer.tcp.rwnd_limited_us =
+            Some(if host.is_multiple_of(7) { real_ns / 1_500 } else { 0 });
+        transfer.tcp.bytes_retrans = Some(if self.below(50) == 0 { 1_448 } else { 0 });
+        Some(transfer)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_same_seed_gives_the_same_transfers() {
+        let settings = Settings { seed: 7, hosts: 5, users: 3, every_ns: 1_000 };
+        let [one, other] = [(); 2].map(|()| Population::new(settings).take(50).collect::<Vec<_>>());
+        assert_eq!(one, other);
+        assert!(one.iter().is_sorted_by_key(|transfer| transfer.record_id));
+    }
+}

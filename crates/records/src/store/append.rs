@@ -1,0 +1,149 @@
+//! Transfers come into the store: their rows, their details, and their part of the roll-ups.
+
+use super::rollup::{Cell, Class, began_unix_ns, measures};
+use super::{Store, StoreError};
+use crate::tally::{Measures, Tally};
+use crate::transfer::{Transfer, compact};
+use rusqlite::{OptionalExtension, Transaction, TransactionBehavior, params};
+use std::collections::BTreeMap;
+
+/// So many words are remembered; more are looked up each time.
+const WORDS_MAX: usize = 1 << 16;
+
+/// What came of an append.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Appended {
+    /// Records that were not in the store.
+    pub new: u64,
+    /// Records that were.
+    pub known: u64,
+}
+
+impl Store {
+    /// Adds `transfers` in one transaction; those that the store has already change nothing.
+    ///
+    /// # Errors
+    ///
+    /// If the store cannot be written; then none of them is in it.
+    pub fn append(&mut self, transfers: &[Transfer]) -> Result<Appended, StoreError> {
+        self.append_and(transfers, |_| Ok(()))
+    }
+
+    /// Adds `transfers`, and does in the same transaction what `also` says.
+    pub(super) fn append_and(
+        &mut self,
+        transfers: &[Transfer],
+        also: impl FnOnce(&Transaction<'_>) -> Result<(), StoreError>,
+    ) -> Result<Appended, StoreError> {
+        if self.words.len() > WORDS_MAX {
+            self.words.clear();
+        }
+        let behavior = TransactionBehavior::Immediate;
+        let transaction = self.connection.transaction_with_behavior(behavior)?;
+        let result = write(&transaction, &mut self.words, transfers)
+            .and_then(|appended| also(&transaction).map(|()| appended))
+            .and_then(|appended| transaction.commit().map(|()| appended).map_err(Into::into));
+        if result.is_err() {
+            // Words of this transaction have lost their numbers.
+            self.words.clear();
+        }
+        result
+    }
+}
+
+fn write(
+    transaction: &Transaction<'_>,
+    words: &mut BTreeMap<Vec<u8>, u32>,
+    transfers: &[Transfer],
+) -> Result<Appended, StoreError> {
+    let mut appended = Appended::default();
+    // A tally is large, and the map moves what is in it.
+    let mut cells: BTreeMap<Cell, Box<Tally>> = BTreeMap::new();
+    let mut insert = transaction.prepare_cached(
+        "INSERT OR IGNORE INTO transfer(record_id, start_unix_ns, host, user, role, command,
+         representation, byte_size, outcome, bits, real_ns, cpu_ns, limited)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)",
+    )?;
+    let mut detail = transaction.prepare_cached("INSERT INTO detail VALUES (?1, ?2)")?;
+    for transfer in transfers {
+        let class = Class::of(transfer);
+        let host = word(transaction, words, &transfer.far_host().unwrap_or_default())?;
+        let user = transfer.identity.user.as_ref().map(|user| user.as_bytes());
+        let user = word(transaction, words, user.unwrap_or_default())?;
+        let measures = measures(transfer);
+        let Measures { bits, real_ns, cpu_ns, limit } = measures;
+        let is_new = insert.execute(params![
+            transfer.record_id.0.to_be_bytes(),
+            began_unix_ns(transfer).map(u64::cast_signed),
+            host,
+            user,
+            class.role,
+            class.command,
+            class.representation,
+            class.byte_size,
+            class.outcome,
+            bits.map(u64::cast_signed),
+            real_ns.map(u64::cast_signed),
+            cpu_ns.map(u64::cast_signed),
+            limit.map_or(0, crate::transfer::Limit::code),
+        ])? == 1;
+        if !is_new {
+            appended.known += 1;
+            continue;
+        }
+        appended.new += 1;
+        let id = transaction.last_insert_rowid();
+        detail.execute(params![id, compact::encode(transfer)])?;
+        for cell in Cell::of(class, host, user) {
+            cells.entry(cell).or_default().add(id.cast_unsigned(), &measures);
+        }
+    }
+    write_cells(transaction, cells)?;
+    Ok(appended)
+}
+
+/// Adds the tallies of `cells` to those in the store.
+fn write_cells(
+    transaction: &Transaction<'_>,
+    cells: BTreeMap<Cell, Box<Tally>>,
+) -> Result<(), StoreError> {
+    let mut select =
+        transaction.prepare_cached("SELECT tally FROM rollup WHERE view = ?1 AND key = ?2")?;
+    let mut replace =
+        transaction.prepare_cached("INSERT OR REPLACE INTO rollup VALUES (?1, ?2, ?3)")?;
+    for (cell, mut tally) in cells {
+        let (view, key) = (cell.view as u8, cell.key());
+        let mut rows = select.query(params![view, key])?;
+        if let Some(row) = rows.next()? {
+            let bytes = row.get_ref(0)?.as_blob().map_err(|_| StoreError::Damaged)?;
+            tally.merge_encoded(bytes).ok_or(StoreError::Damaged)?;
+        }
+        drop(rows);
+        replace.execute(params![view, key, tally.encode()])?;
+    }
+    Ok(())
+}
+
+/// Returns the number of a word, which gets one if it has none; nothing has 0.
+fn word(
+    transaction: &Transaction<'_>,
+    words: &mut BTreeMap<Vec<u8>, u32>,
+    text: &[u8],
+) -> Result<u32, StoreError> {
+    if text.is_empty() {
+        return Ok(0);
+    }
+    if let Some(number) = words.get(text) {
+        return Ok(*number);
+    }
+    let mut select = transaction.prepare_cached("SELECT id FROM word WHERE text = ?1")?;
+    let number = match select.query_row([text], |row| row.get(0)).optional()? {
+        Some(number) => number,
+        None => {
+            transaction.execute("INSERT INTO word(text) VALUES (?1)", [text])?;
+            u32::try_from(transaction.last_insert_rowid()).map_err(|_| StoreError::Damaged)?
+        }
+    };
+    words.insert(text.to_vec(), number);
+    Ok(number)
+}

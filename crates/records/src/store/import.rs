@@ -1,0 +1,124 @@
+//! From the journal to the store: what is new in each segment, each record once.
+
+use super::{Store, StoreError};
+use crate::journal::{Segment, read_lines, segments};
+use crate::transfer::Transfer;
+use rusqlite::{OptionalExtension, Transaction, params};
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+
+/// Records of one transaction.
+const BATCH: usize = 16_384;
+/// A segment is known by its first bytes, in which the name of its first record is.
+const HEAD_BYTES: usize = 64;
+
+/// What came of an import.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Imported {
+    /// Records that were not in the store.
+    pub new: u64,
+    /// Records that were.
+    pub known: u64,
+    /// Lines that are no record: torn, or something else.
+    pub unreadable: u64,
+}
+
+impl Store {
+    /// Adds all whole lines of the journal in `folder` that were not read before.
+    ///
+    /// # Errors
+    ///
+    /// If the journal cannot be read or the store not be written; what was added until then stays.
+    pub fn import(&mut self, folder: &Path) -> Result<Imported, StoreError> {
+        self.import_with(folder, |_| {})
+    }
+
+    /// Does [`Self::import`], and tells `progress` after each transaction what came of it so far.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::import`].
+    pub fn import_with(
+        &mut self,
+        folder: &Path,
+        mut progress: impl FnMut(Imported),
+    ) -> Result<Imported, StoreError> {
+        let mut imported = Imported::default();
+        for segment in segments(folder)? {
+            self.import_segment(&segment, &mut imported, &mut progress)?;
+        }
+        Ok(imported)
+    }
+
+    fn import_segment(
+        &mut self,
+        segment: &Segment,
+        imported: &mut Imported,
+        progress: &mut impl FnMut(Imported),
+    ) -> Result<(), StoreError> {
+        let mut file = File::open(&segment.path)?;
+        let len = file.metadata()?.len();
+        let mut head = vec![0; HEAD_BYTES.min(usize::try_from(len).unwrap_or(HEAD_BYTES))];
+        file.read_exact_at(&mut head, 0)?;
+        let begin = self.end_of(segment.number, &head, len)?;
+        if begin == len {
+            return Ok(());
+        }
+        let (mut batch, mut end) = (Vec::new(), begin);
+        let mut pass = |store: &mut Self, batch: &mut Vec<Transfer>, unreadable, end: u64| {
+            let appended = store.append_and(batch, |transaction| {
+                remember(transaction, segment.number, &head, end)
+            })?;
+            batch.clear();
+            imported.new += appended.new;
+            imported.known += appended.known;
+            imported.unreadable += unreadable;
+            progress(*imported);
+            Ok::<_, StoreError>(())
+        };
+        let mut unreadable = 0;
+        let read = read_lines(&mut file, begin, |line, line_end| {
+            end = line_end;
+            match str::from_utf8(line).ok().map(Transfer::from_line) {
+                Some(Ok(transfer)) => batch.push(transfer),
+                // An empty line ends one that was torn.
+                _ if line.trim_ascii().is_empty() => {}
+                _ => unreadable += 1,
+            }
+            if batch.len() < BATCH {
+                return Ok(());
+            }
+            pass(self, &mut batch, std::mem::take(&mut unreadable), end)
+        })?;
+        if end > begin {
+            pass(self, &mut batch, unreadable + read.too_long, end)?;
+        }
+        Ok(())
+    }
+
+    /// Returns how far the segment was read, or 0 if it is another one than was read.
+    fn end_of(&self, number: u64, head: &[u8], len: u64) -> Result<u64, StoreError> {
+        let select = "SELECT head, end FROM segment WHERE number = ?1";
+        let known = self.connection.query_row(select, [number.cast_signed()], |row| {
+            Ok((row.get::<_, Vec<u8>>(0)?, row.get::<_, i64>(1)?.cast_unsigned()))
+        });
+        let Some((known_head, end)) = known.optional()? else { return Ok(0) };
+        let is_same = head.starts_with(&known_head) && end <= len;
+        Ok(if is_same { end } else { 0 })
+    }
+}
+
+fn remember(
+    transaction: &Transaction<'_>,
+    number: u64,
+    head: &[u8],
+    end: u64,
+) -> Result<(), StoreError> {
+    let replace = "INSERT OR REPLACE INTO segment VALUES (?1, ?2, ?3)";
+    // No more of the head than was read: a segment that grows keeps its beginning.
+    let len = usize::try_from(end).unwrap_or(usize::MAX).min(head.len());
+    let head = head.get(..len).unwrap_or_default();
+    transaction.execute(replace, params![number.cast_signed(), head, end.cast_signed()])?;
+    Ok(())
+}

@@ -1,0 +1,483 @@
+//! Questions to the store: subsets of transfers and their tallies, and the transfers themselves.
+//!
+//! A tally comes from the roll-ups where they can tell: where time is asked for by whole days, and
+//! not host and user at once, nor
+//! one of them and sizes. Else the narrow rows are read, which takes some seconds for ten
+//! millions. Both ways give the same answer, to the last bit.
+
+use super::rollup::{Cell, Class, NO_DAY, NO_SIZE, View};
+use super::{Store, StoreError};
+use crate::calendar::NS_PER_DAY;
+use crate::tally::{Measures, Tally};
+use crate::transfer::{Command, Limit, Outcome, Role, Transfer, Type, compact};
+use rusqlite::{Row, params_from_iter};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write;
+
+/// Which transfers are meant; the default means all.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Filter {
+    /// Those that began then or later, ns of Unix time.
+    pub since_unix_ns: Option<u64>,
+    /// Those that began before, ns of Unix time.
+    pub until_unix_ns: Option<u64>,
+    /// Those with such a far host, where `*` stands for any letters.
+    pub host: Option<String>,
+    /// Those of such a user, where `*` stands for any letters.
+    pub user: Option<String>,
+    /// Those of this program.
+    pub role: Option<Role>,
+    /// Those by one of these commands; none means all.
+    pub commands: Vec<Command>,
+    /// Those that ended in one of these ways; none means all.
+    pub outcomes: Vec<Outcome>,
+}
+
+/// By what transfers are divided into subsets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Axis {
+    /// Not at all.
+    All,
+    /// Representation type and byte size.
+    Type,
+    /// The program, and what it did: sent or received.
+    Program,
+    /// RFC 594's: get or send, byte size, type.
+    Operation,
+    /// Far host.
+    Host,
+    /// User.
+    User,
+    /// Day of UTC.
+    Day,
+    /// Binary digits of the number of bits.
+    Size,
+    /// Command.
+    Command,
+    /// How it ended.
+    Outcome,
+}
+
+/// Which subset; what is not known is `None`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Key {
+    /// All transfers.
+    All,
+    /// Representation type and byte size.
+    Type(Option<Type>, Option<u64>),
+    /// The program, and whether it sent.
+    Program(Option<Role>, Option<bool>),
+    /// Whether the user got the file, byte size and type.
+    Operation(Option<bool>, Option<u64>, Option<Type>),
+    /// Far host.
+    Host(Option<Vec<u8>>),
+    /// User.
+    User(Option<Vec<u8>>),
+    /// When the day began, ns of Unix time.
+    Day(Option<u64>),
+    /// Binary digits of the number of bits.
+    Size(Option<u32>),
+    /// Command.
+    Command(Option<Command>),
+    /// How it ended.
+    Outcome(Option<Outcome>),
+}
+
+/// Some transfers and what they add up to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Subset {
+    /// Which they are.
+    pub key: Key,
+    /// What they add up to.
+    pub tally: Tally,
+}
+
+/// From what a tally is made.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Source {
+    /// From the roll-ups where they can tell, else from the records.
+    #[default]
+    Fastest,
+    /// From the records.
+    Records,
+}
+
+/// A filter whose names have become numbers.
+struct Resolved<'a> {
+    filter: &'a Filter,
+    hosts: Option<BTreeSet<u32>>,
+    users: Option<BTreeSet<u32>>,
+}
+
+/// What one asks by, of one cell or one transfer.
+struct Place {
+    class: Class,
+    host: u32,
+    user: u32,
+}
+
+/// The number of a subset among those of its axis.
+type Group = [u32; 3];
+
+impl Store {
+    /// Returns for each of `axes` its subsets that are not empty, in order of their keys.
+    ///
+    /// # Errors
+    ///
+    /// If the store cannot be read.
+    pub fn subsets(
+        &self,
+        filter: &Filter,
+        axes: &[Axis],
+        source: Source,
+    ) -> Result<Vec<Vec<Subset>>, StoreError> {
+        let resolved = self.resolve(filter)?;
+        let mut groups: Vec<BTreeMap<Group, Tally>> = vec![BTreeMap::new(); axes.len()];
+        for view in [Some(View::Class), Some(View::Host), Some(View::User), None] {
+            let is_of_view = |axis: &Axis| resolved.view(*axis, source) == view;
+            let mut chosen: Vec<(Axis, &mut BTreeMap<Group, Tally>)> = axes
+                .iter()
+                .copied()
+                .zip(&mut groups)
+                .filter(|(axis, _)| is_of_view(axis))
+                .collect();
+            match view {
+                _ if chosen.is_empty() => {}
+                Some(view) => self.add_cells(view, &resolved, &mut chosen)?,
+                None => self.add_rows(&resolved, &mut chosen)?,
+            }
+        }
+        let words = if axes.iter().any(|axis| matches!(axis, Axis::Host | Axis::User)) {
+            self.words()?
+        } else {
+            BTreeMap::new()
+        };
+        let named = axes.iter().zip(groups).map(|(axis, groups)| {
+            let subset = |(group, tally)| Subset { key: key(*axis, group, &words), tally };
+            groups.into_iter().map(subset).collect()
+        });
+        Ok(named.collect())
+    }
+
+    /// Returns the newest `count` transfers with their numbers, the oldest of them first.
+    ///
+    /// # Errors
+    ///
+    /// If the store cannot be read.
+    pub fn newest(
+        &self,
+        filter: &Filter,
+        count: usize,
+    ) -> Result<Vec<(u64, Transfer)>, StoreError> {
+        let mut found = Vec::new();
+        let order = format!("ORDER BY start_unix_ns DESC, t.id DESC LIMIT {count}");
+        self.each(filter, &order, |id, transfer| {
+            found.push((id, transfer));
+            Ok::<_, StoreError>(())
+        })?;
+        found.reverse();
+        Ok(found)
+    }
+
+    /// Gives every transfer with its number, in the order in which they came into the store.
+    ///
+    /// # Errors
+    ///
+    /// If the store cannot be read, or what `give` returns.
+    pub fn for_each<E: From<StoreError>>(
+        &self,
+        filter: &Filter,
+        give: impl FnMut(u64, Transfer) -> Result<(), E>,
+    ) -> Result<(), E> {
+        self.each(filter, "ORDER BY t.id", give)
+    }
+
+    /// Returns the transfer with the number `id`.
+    ///
+    /// # Errors
+    ///
+    /// If the store cannot be read.
+    pub fn transfer(&self, id: u64) -> Result<Option<Transfer>, StoreError> {
+        let mut select =
+            self.connection.prepare_cached("SELECT record FROM detail WHERE id = ?1")?;
+        let mut rows = select.query([id.cast_signed()])?;
+        let Some(row) = rows.next()? else { return Ok(None) };
+        decoded(row, 0).map(Some)
+    }
+
+    fn each<E: From<StoreError>>(
+        &self,
+        filter: &Filter,
+        order: &str,
+        mut give: impl FnMut(u64, Transfer) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let (conditions, values) = self.resolve(filter)?.conditions();
+        let select = format!(
+            "SELECT t.id, d.record FROM transfer t JOIN detail d ON d.id = t.id
+             WHERE {conditions} {order}"
+        );
+        let mut select = self.connection.prepare(&select).map_err(StoreError::from)?;
+        let mut rows = select.query(params_from_iter(values)).map_err(StoreError::from)?;
+        while let Some(row) = rows.next().map_err(StoreError::from)? {
+            let id = row.get::<_, i64>(0).map_err(StoreError::from)?;
+            give(id.cast_unsigned(), decoded(row, 1)?)?;
+        }
+        Ok(())
+    }
+
+    fn resolve<'a>(&self, filter: &'a Filter) -> Result<Resolved<'a>, StoreError> {
+        let words = match (&filter.host, &filter.user) {
+            (None, None) => BTreeMap::new(),
+            _ => self.words()?,
+        };
+        let numbers = |pattern: &Option<String>| {
+            pattern.as_ref().map(|pattern| {
+                let is_meant =
+                    |(_, word): &(&u32, &Vec<u8>)| matches(pattern.as_bytes(), word.as_slice());
+                words.iter().filter(is_meant).map(|(number, _)| *number).collect()
+            })
+        };
+        Ok(Resolved { filter, hosts: numbers(&filter.host), users: numbers(&filter.user) })
+    }
+
+    fn words(&self) -> Result<BTreeMap<u32, Vec<u8>>, StoreError> {
+        let mut select = self.connection.prepare_cached("SELECT id, text FROM word")?;
+        let words = select.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;
+        Ok(words.collect::<Result<_, _>>()?)
+    }
+
+    fn add_cells(
+        &self,
+        view: View,
+        resolved: &Resolved<'_>,
+        chosen: &mut [(Axis, &mut BTreeMap<Group, Tally>)],
+    ) -> Result<(), StoreError> {
+        let select = "SELECT key, tally FROM rollup WHERE view = ?1";
+        let mut select = self.connection.prepare_cached(select)?;
+        let mut rows = select.query([view as u8])?;
+        while let Some(row) = rows.next()? {
+            let blob = |at| row.get_ref(at)?.as_blob().map_err(|_| StoreError::Damaged);
+            let cell = Cell::from_key(view, blob(0)?).ok_or(StoreError::Damaged)?;
+            let (host, user) = match view {
+                View::Class => (0, 0),
+                View::Host => (cell.owner, 0),
+                View::User => (0, cell.owner),
+            };
+            let place = Place { class: cell.class, host, user };
+            if !resolved.is_meant(&place) {
+                continue;
+            }
+            let tally = blob(1)?;
+            for (axis, groups) in chosen.iter_mut() {
+                let sum = groups.entry(group(*axis, &place)).or_default();
+                sum.merge_encoded(tally).ok_or(StoreError::Damaged)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn add_rows(
+        &self,
+        resolved: &Resolved<'_>,
+        chosen: &mut [(Axis, &mut BTreeMap<Group, Tally>)],
+    ) -> Result<(), StoreError> {
+        let (conditions, values) = resolved.conditions();
+        let select = format!(
+            "SELECT t.id, t.start_unix_ns, t.host, t.user, t.role, t.command, t.representation,
+             t.byte_size, t.outcome, t.bits, t.real_ns, t.cpu_ns, t.limited
+             FROM transfer t WHERE {conditions}"
+        );
+        let mut select = self.connection.prepare(&select)?;
+        let mut rows = select.query(params_from_iter(values))?;
+        while let Some(row) = rows.next()? {
+            let (place, measures) = narrow(row)?;
+            let id = row.get::<_, i64>(0)?.cast_unsigned();
+            for (axis, groups) in chosen.iter_mut() {
+                groups.entry(group(*axis, &place)).or_default().add(id, &measures);
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Resolved<'_> {
+    /// Returns the view from which subsets by `axis` come, or `None` for the records.
+    fn view(&self, axis: Axis, source: Source) -> Option<View> {
+        let is_whole = |time: Option<u64>| time.is_none_or(|ns| ns.is_multiple_of(NS_PER_DAY));
+        let Filter { since_unix_ns, until_unix_ns, .. } = self.filter;
+        if source == Source::Records || !is_whole(*since_unix_ns) || !is_whole(*until_unix_ns) {
+            return None;
+        }
+        let by_host = self.hosts.is_some() || axis == Axis::Host;
+        let by_user = self.users.is_some() || axis == Axis::User;
+        match (by_host, by_user) {
+            (false, false) => Some(View::Class),
+            _ if axis == Axis::Size => None,
+            (true, false) => Some(View::Host),
+            (false, true) => Some(View::User),
+            (true, true) => None,
+        }
+    }
+
+    /// Returns whether a cell is meant; times are of whole days.
+    fn is_meant(&self, place: &Place) -> bool {
+        let Filter { since_unix_ns, until_unix_ns, role, commands, outcomes, .. } = self.filter;
+        let class = &place.class;
+        let began = || u64::from(class.day).saturating_mul(NS_PER_DAY);
+        let has_day = class.day != NO_DAY || (since_unix_ns.is_none() && until_unix_ns.is_none());
+        let is_one_of = |set: &Option<BTreeSet<u32>>, number| {
+            set.as_ref().is_none_or(|set| set.contains(&number))
+        };
+        has_day
+            && since_unix_ns.is_none_or(|since| began() >= since)
+            && until_unix_ns.is_none_or(|until| began() < until)
+            && role.is_none_or(|role| role.code() == class.role)
+            && (commands.is_empty() || commands.iter().any(|one| one.code() == class.command))
+            && (outcomes.is_empty() || outcomes.iter().any(|one| one.code() == class.outcome))
+            && is_one_of(&self.hosts, place.host)
+            && is_one_of(&self.users, place.user)
+    }
+
+    /// Returns the conditions for rows `t` of `transfer`, and their values.
+    fn conditions(&self) -> (String, Vec<i64>) {
+        let mut text = "1".to_owned();
+        let mut values = Vec::new();
+        let Filter { since_unix_ns, until_unix_ns, role, commands, outcomes, .. } = self.filter;
+        for (time, condition) in [
+            (since_unix_ns, " AND t.start_unix_ns >= ?"),
+            (until_unix_ns, " AND t.start_unix_ns < ?"),
+        ] {
+            if let Some(ns) = time {
+                text.push_str(condition);
+                values.push(i64::try_from(*ns).unwrap_or(i64::MAX));
+            }
+        }
+        let mut any_of = |column: &str, numbers: &mut dyn Iterator<Item = u32>| {
+            let numbers: Vec<String> = numbers.map(|number| number.to_string()).collect();
+            // Writing to a String cannot fail.
+            let _ = write!(text, " AND t.{column} IN ({})", numbers.join(","));
+        };
+        if let Some(role) = role {
+            any_of("role", &mut std::iter::once(role.code().into()));
+        }
+        if !commands.is_empty() {
+            any_of("command", &mut commands.iter().map(|command| command.code().into()));
+        }
+        if !outcomes.is_empty() {
+            any_of("outcome", &mut outcomes.iter().map(|outcome| outcome.code().into()));
+        }
+        for (column, numbers) in [("host", &self.hosts), ("user", &self.users)] {
+            if let Some(numbers) = numbers {
+                any_of(column, &mut numbers.iter().copied());
+            }
+        }
+        (text, values)
+    }
+}
+
+/// Returns what one asks by, and what enters a tally, of a narrow row.
+fn narrow(row: &Row<'_>) -> Result<(Place, Measures), StoreError> {
+    let number = |at| Ok::<_, StoreError>(row.get::<_, Option<i64>>(at)?.map(i64::cast_unsigned));
+    let day = number(1)?.and_then(|began| u32::try_from(began / NS_PER_DAY).ok());
+    let bits = number(9)?;
+    let class = Class {
+        day: day.unwrap_or(NO_DAY),
+        role: row.get(4)?,
+        command: row.get(5)?,
+        representation: row.get(6)?,
+        byte_size: row.get(7)?,
+        outcome: row.get(8)?,
+        size: super::rollup::size_class(bits),
+    };
+    let limit = Limit::from_code(row.get(12)?);
+    let measures = Measures { bits, real_ns: number(10)?, cpu_ns: number(11)?, limit };
+    Ok((Place { class, host: row.get(2)?, user: row.get(3)? }, measures))
+}
+
+fn decoded(row: &Row<'_>, at: usize) -> Result<Transfer, StoreError> {
+    let bytes = row.get_ref(at)?.as_blob().map_err(|_| StoreError::Damaged)?;
+    compact::decode(bytes).ok_or(StoreError::Damaged)
+}
+
+/// Returns the number of the subset by `axis` that `place` is in; what is not known comes last.
+fn group(axis: Axis, place: &Place) -> Group {
+    let Place { class, host, user } = place;
+    let last = |code: u8| if code == 0 { u32::MAX } else { code.into() };
+    let command = Command::from_code(class.command);
+    let to_server = command.map_or(u32::MAX, |command| command.is_to_server().into());
+    match axis {
+        Axis::All => [0; 3],
+        Axis::Type => [last(class.representation), class.byte_size.into(), 0],
+        Axis::Program => {
+            let is_sent = Role::from_code(class.role)
+                .and_then(|role| Some(command?.is_sent_by(role)))
+                .map_or(u32::MAX, |is_sent| (!is_sent).into());
+            [last(class.role), is_sent, 0]
+        }
+        Axis::Operation => [class.byte_size.into(), last(class.representation), to_server],
+        Axis::Host => [*host, 0, 0],
+        Axis::User => [*user, 0, 0],
+        Axis::Day => [class.day, 0, 0],
+        Axis::Size if class.size == NO_SIZE => [u32::MAX, 0, 0],
+        Axis::Size => [class.size.into(), 0, 0],
+        Axis::Command => [last(class.command), 0, 0],
+        Axis::Outcome => [last(class.outcome), 0, 0],
+    }
+}
+
+/// Returns which subset by `axis` a number stands for.
+fn key(axis: Axis, group: Group, words: &BTreeMap<u32, Vec<u8>>) -> Key {
+    let [first, second, third] = group;
+    let code = |number: u32| u8::try_from(number).unwrap_or(0);
+    let flag = |number: u32| (number < 2).then_some(number == 1);
+    let bits = |number: u32| (number > 0).then(|| number.into());
+    match axis {
+        Axis::All => Key::All,
+        Axis::Type => Key::Type(Type::from_code(code(first)), bits(second)),
+        Axis::Program => Key::Program(
+            Role::from_code(code(first)),
+            flag(second).map(|is_receiving| !is_receiving),
+        ),
+        Axis::Operation => Key::Operation(
+            flag(third).map(|to_server| !to_server),
+            bits(first),
+            Type::from_code(code(second)),
+        ),
+        Axis::Host => Key::Host(words.get(&first).cloned()),
+        Axis::User => Key::User(words.get(&first).cloned()),
+        Axis::Day => Key::Day((first != NO_DAY).then(|| u64::from(first) * NS_PER_DAY)),
+        Axis::Size => Key::Size((first != u32::MAX).then_some(first)),
+        Axis::Command => Key::Command(Command::from_code(code(first))),
+        Axis::Outcome => Key::Outcome(Outcome::from_code(code(first))),
+    }
+}
+
+/// Returns whether `name` is as `pattern` says, where `*` stands for any bytes.
+fn matches(pattern: &[u8], name: &[u8]) -> bool {
+    let mut parts = pattern.split(|byte| *byte == b'*');
+    let Some(mut rest) = parts.next().and_then(|head| name.strip_prefix(head)) else {
+        return false;
+    };
+    let parts: Vec<&[u8]> = parts.collect();
+    let Some((tail, middle)) = parts.split_last() else { return rest.is_empty() };
+    for part in middle.iter().filter(|part| !part.is_empty()) {
+        let found = rest.windows(part.len()).position(|window| window == *part);
+        let Some(after) = found.and_then(|at| rest.get(at + part.len()..)) else { return false };
+        rest = after;
+    }
+    rest.ends_with(tail)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::matches;
+
+    #[test]
+    fn a_star_stands_for_any_letters_and_nothing_else_does() {
+        let is_match = |pattern: &str, name: &str| matches(pattern.as_bytes(), name.as_bytes());
+        assert!(is_match("mit-ml", "mit-ml") && is_match("mit-*", "mit-ml"));
+        assert!(is_match("*", "") && is_match("*ten*a", "bbn-tenexa") && is_match("a*a", "aa"));
+        assert!(!is_match("mit", "mit-ml") && !is_match("a*a", "a") && !is_match("*b", "abc"));
+        assert!(!is_match("", "x") && !is_match("a?c", "abc"));
+    }
+}

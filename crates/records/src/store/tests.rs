@@ -1,0 +1,337 @@
+//! The store: roll-ups against a scan of the records, import, crashes, and what is refused.
+
+use super::*;
+use crate::calendar::NS_PER_DAY;
+use crate::journal::{self, Journal};
+use crate::population::{self, BEGAN_UNIX_NS, Population};
+use crate::transfer::tests::any_transfer;
+use crate::transfer::{Command, Identifier, Outcome, Role, Text, Transfer};
+use proptest::prelude::*;
+use std::io::{BufRead, BufReader};
+use std::path::PathBuf;
+use std::process::Stdio;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+const AXES: [Axis; 10] = [
+    Axis::All,
+    Axis::Type,
+    Axis::Program,
+    Axis::Operation,
+    Axis::Host,
+    Axis::User,
+    Axis::Day,
+    Axis::Size,
+    Axis::Command,
+    Axis::Outcome,
+];
+
+/// A folder that goes when the test ends.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new() -> Self {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let next = NEXT.fetch_add(1, Ordering::Relaxed);
+        let name = format!("plumb-store-{}-{next}", std::process::id());
+        let path = std::env::temp_dir().join(name);
+        std::fs::create_dir(&path).unwrap();
+        Self(path)
+    }
+
+    fn store(&self) -> PathBuf {
+        self.0.join("transfers.sqlite")
+    }
+
+    fn journal(&self) -> PathBuf {
+        self.0.join("journal")
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+fn in_memory() -> Store {
+    Store::open(Path::new(":memory:")).unwrap()
+}
+
+/// Returns so many transfers of four days.
+fn drawn(count: usize) -> Vec<Transfer> {
+    let every_ns = 4 * NS_PER_DAY / u64::try_from(count).unwrap();
+    let settings = population::Settings { seed: 1, hosts: 9, users: 4, every_ns };
+    Population::new(settings).take(count).collect()
+}
+
+fn both_ways(store: &Store, filter: &Filter) -> [Vec<Vec<Subset>>; 2] {
+    [Source::Fastest, Source::Records].map(|source| store.subsets(filter, &AXES, source).unwrap())
+}
+
+fn files(store: &Store, filter: &Filter) -> u64 {
+    let all = store.subsets(filter, &[Axis::All], Source::Fastest).unwrap();
+    all[0].first().map_or(0, |subset| subset.tally.files)
+}
+
+fn write_journal(folder: &Folder, transfers: &[Transfer]) {
+    let mut journal = Journal::open(&folder.journal(), journal::Settings::default()).unwrap();
+    transfers.iter().for_each(|transfer| journal.append(transfer));
+}
+
+#[test]
+fn roll_ups_are_what_a_scan_of_the_records_adds_up_to() {
+    let mut store = in_memory();
+    for batch in drawn(2_000).chunks(300) {
+        store.append(batch).unwrap();
+    }
+    let day = |days| Some(BEGAN_UNIX_NS + days * NS_PER_DAY);
+    let filters = [
+        Filter::default(),
+        Filter { since_unix_ns: day(1), until_unix_ns: day(3), ..Filter::default() },
+        Filter { since_unix_ns: day(1).map(|ns| ns + 5), ..Filter::default() },
+        Filter { host: Some("host-1*".into()), ..Filter::default() },
+        Filter { user: Some("user-2".into()), role: Some(Role::User), ..Filter::default() },
+        Filter { host: Some("host-3*".into()), user: Some("*-1".into()), ..Filter::default() },
+        Filter { commands: vec![Command::Stor, Command::Appe], ..Filter::default() },
+        Filter { outcomes: vec![Outcome::Timeout], ..Filter::default() },
+        Filter { host: Some("nobody".into()), ..Filter::default() },
+    ];
+    for filter in filters {
+        let [fastest, records] = both_ways(&store, &filter);
+        assert_eq!(fastest, records, "{filter:?}");
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 40, ..ProptestConfig::default() })]
+
+    #[test]
+    fn roll_ups_of_any_records_are_what_a_scan_adds_up_to(
+        transfers in proptest::collection::vec(any_transfer(), 1..40),
+        batch in 1..40_usize,
+        since in proptest::option::of(0..6_u64), role in 0..3_u8, outcome in 0..9_u8,
+    ) {
+        let mut store = in_memory();
+        for batch in transfers.chunks(batch) {
+            store.append(batch).unwrap();
+        }
+        let first_day = 1_700_000_000_000_000_000 / NS_PER_DAY;
+        let filter = Filter {
+            since_unix_ns: since.map(|days| (first_day + days) * NS_PER_DAY),
+            role: Role::from_code(role),
+            outcomes: Outcome::from_code(outcome).into_iter().collect(),
+            ..Filter::default()
+        };
+        let [fastest, records] = both_ways(&store, &filter);
+        prop_assert_eq!(fastest, records);
+    }
+}
+
+#[test]
+fn a_record_that_comes_again_changes_nothing() {
+    let (mut store, transfers) = (in_memory(), drawn(200));
+    assert_eq!(store.append(&transfers).unwrap(), Appended { new: 200, known: 0 });
+    let before = both_ways(&store, &Filter::default());
+    assert_eq!(store.append(&transfers[50..]).unwrap(), Appended { new: 0, known: 150 });
+    assert_eq!(both_ways(&store, &Filter::default()), before);
+}
+
+#[test]
+fn a_transfer_comes_back_whole_with_every_field() {
+    let (mut store, transfers) = (in_memory(), drawn(20));
+    store.append(&transfers).unwrap();
+    let mut found = Vec::new();
+    store
+        .for_each(&Filter::default(), |_, transfer| {
+            found.push(transfer);
+            Ok::<_, StoreError>(())
+        })
+        .unwrap();
+    assert_eq!(found, transfers);
+    assert_eq!(store.transfer(3).unwrap().as_ref(), Some(&transfers[2]));
+    assert_eq!(store.transfer(21).unwrap(), None);
+}
+
+#[test]
+fn the_newest_come_with_the_oldest_of_them_first() {
+    let (mut store, transfers) = (in_memory(), drawn(20));
+    store.append(&transfers[10..]).unwrap();
+    store.append(&transfers[..10]).unwrap();
+    let newest = store.newest(&Filter::default(), 3).unwrap();
+    let newest: Vec<Transfer> = newest.into_iter().map(|(_, transfer)| transfer).collect();
+    assert_eq!(newest, transfers[17..]);
+}
+
+#[test]
+fn what_the_journal_has_new_is_imported_and_nothing_twice() {
+    let (folder, transfers) = (Folder::new(), drawn(300));
+    let mut store = Store::open(&folder.store()).unwrap();
+    write_journal(&folder, &transfers[..200]);
+    let first = store.import(&folder.journal()).unwrap();
+    assert_eq!(first, Imported { new: 200, known: 0, unreadable: 0 });
+    assert_eq!(store.import(&folder.journal()).unwrap(), Imported::default());
+    write_journal(&folder, &transfers[200..]);
+    let second = store.import(&folder.journal()).unwrap();
+    assert_eq!(second, Imported { new: 100, known: 0, unreadable: 0 });
+    assert_eq!(files(&store, &Filter::default()), 300);
+}
+
+#[test]
+fn another_segment_under_a_number_that_was_read_is_read_from_its_beginning() {
+    let (folder, transfers) = (Folder::new(), drawn(90));
+    let mut store = Store::open(&folder.store()).unwrap();
+    write_journal(&folder, &transfers[..30]);
+    store.import(&folder.journal()).unwrap();
+    std::fs::remove_dir_all(folder.journal()).unwrap();
+    write_journal(&folder, &transfers[30..]);
+    assert_eq!(store.import(&folder.journal()).unwrap().new, 60);
+}
+
+#[test]
+fn a_journal_cut_at_any_byte_gives_its_whole_lines_and_later_the_rest() {
+    let (folder, transfers) = (Folder::new(), drawn(3));
+    write_journal(&folder, &transfers);
+    let path = journal::segments(&folder.journal()).unwrap()[0].path.clone();
+    let whole = std::fs::read(&path).unwrap();
+    for cut in 0..=whole.len() {
+        let mut store = in_memory();
+        std::fs::write(&path, &whole[..cut]).unwrap();
+        store.import(&folder.journal()).unwrap();
+        let ends = whole[..cut].iter().filter(|byte| **byte == b'\n').count();
+        assert_eq!(files(&store, &Filter::default()), u64::try_from(ends).unwrap());
+        // The program starts again, ends the torn line, and what was lost is moved again.
+        write_journal(&folder, &transfers);
+        store.import(&folder.journal()).unwrap();
+        assert_eq!(files(&store, &Filter::default()), 3, "cut at {cut}");
+    }
+}
+
+#[test]
+fn a_log_of_the_store_cut_anywhere_leaves_whole_batches_and_the_journal_brings_the_rest() {
+    let (folder, transfers) = (Folder::new(), drawn(60));
+    write_journal(&folder, &transfers);
+    let mut store = Store::open(&folder.store()).unwrap();
+    store.append(&transfers[..20]).unwrap();
+    store.append(&transfers[20..40]).unwrap();
+    let main = std::fs::read(folder.store()).unwrap();
+    let log_path = folder.0.join("transfers.sqlite-wal");
+    let log = std::fs::read(&log_path).unwrap();
+    drop(store);
+    for cut in (0..log.len()).step_by(997).chain([log.len()]) {
+        let crashed = Folder::new();
+        std::fs::write(crashed.store(), &main).unwrap();
+        std::fs::write(crashed.0.join("transfers.sqlite-wal"), &log[..cut]).unwrap();
+        let mut store = Store::open(&crashed.store()).unwrap();
+        assert!([0, 20, 40].contains(&files(&store, &Filter::default())), "cut at {cut}");
+        store.import(&folder.journal()).unwrap();
+        let [fastest, records] = both_ways(&store, &Filter::default());
+        assert_eq!(fastest, records, "cut at {cut}");
+        assert_eq!(files(&store, &Filter::default()), 60, "cut at {cut}");
+    }
+}
+
+/// Says in which folder the process of the next test imports, when it is the one to be killed.
+const KILLED: &str = "PLUMB_TEST_STORE_TO_BE_KILLED";
+
+#[test]
+fn a_process_that_is_killed_while_it_imports_loses_nothing() {
+    if let Some(path) = std::env::var_os(KILLED) {
+        let folder = std::mem::ManuallyDrop::new(Folder(path.into()));
+        let mut store = Store::open(&folder.store()).unwrap();
+        for batch in drawn(20_000).chunks(500) {
+            store.append(batch).unwrap();
+            println!("one more");
+        }
+        return;
+    }
+    let folder = Folder::new();
+    let mut child = std::process::Command::new(std::env::current_exe().unwrap())
+        .args(["a_process_that_is_killed_while_it_imports_loses_nothing", "--nocapture"])
+        .env(KILLED, &folder.0)
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let batches = lines.map_while(Result::ok).filter(|line| line.contains("one more"));
+    assert_eq!(batches.take(7).count(), 7);
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let mut store = Store::open(&folder.store()).unwrap();
+    let kept = files(&store, &Filter::default());
+    assert!(kept >= 3_500 && kept.is_multiple_of(500), "{kept} records");
+    let [fastest, records] = both_ways(&store, &Filter::default());
+    assert_eq!(fastest, records);
+    let appended = store.append(&drawn(20_000)).unwrap();
+    assert_eq!(appended, Appended { new: 20_000 - kept, known: kept });
+}
+
+#[test]
+fn a_store_of_a_later_schema_is_refused_and_not_touched() {
+    let folder = Folder::new();
+    let store = Store::open(&folder.store()).unwrap();
+    store.connection.pragma_update(None, "user_version", STORE_SCHEMA + 1).unwrap();
+    drop(store);
+    let refused = Store::open(&folder.store()).unwrap_err();
+    assert!(matches!(refused, StoreError::LaterSchema(found) if found == STORE_SCHEMA + 1));
+}
+
+#[test]
+fn a_file_that_is_no_store_is_refused() {
+    let folder = Folder::new();
+    std::fs::write(folder.store(), "a letter to a friend, and long enough to be one".repeat(99))
+        .unwrap();
+    assert!(matches!(Store::open(&folder.store()), Err(StoreError::NotAStore)));
+    let other = Connection::open(folder.0.join("other")).unwrap();
+    other.execute_batch("CREATE TABLE friends(name)").unwrap();
+    assert!(matches!(Store::open(&folder.0.join("other")), Err(StoreError::NotAStore)));
+}
+
+#[test]
+fn a_store_that_is_not_there_is_not_made_by_a_reader() {
+    let folder = Folder::new();
+    assert!(matches!(Store::open_to_read(&folder.store()), Err(StoreError::NotThere)));
+    let nowhere = folder.0.join("no/folder");
+    assert!(matches!(Store::open(&nowhere), Err(StoreError::NotThere)));
+}
+
+#[test]
+fn a_reader_makes_no_file_beside_a_store_whose_name_is_odd() {
+    let folder = Folder::new();
+    let path = folder.0.join("100% sure?#1.sqlite");
+    Store::open(&path).unwrap().append(&drawn(10)).unwrap();
+    let store = Store::open_to_read(&path).unwrap();
+    assert_eq!(files(&store, &Filter::default()), 10);
+    assert_eq!(std::fs::read_dir(&folder.0).unwrap().count(), 1);
+}
+
+#[test]
+fn two_that_write_at_once_take_turns() {
+    let (folder, transfers) = (Folder::new(), drawn(400));
+    Store::open(&folder.store()).unwrap();
+    let path = folder.store();
+    std::thread::scope(|scope| {
+        for half in transfers.chunks(200) {
+            let path = &path;
+            scope.spawn(move || {
+                let mut store = Store::open(path).unwrap();
+                half.chunks(10).for_each(|batch| _ = store.append(batch).unwrap());
+            });
+        }
+    });
+    let store = Store::open(&path).unwrap();
+    let [fastest, records] = both_ways(&store, &Filter::default());
+    assert_eq!((files(&store, &Filter::default()), fastest), (400, records));
+}
+
+#[test]
+fn a_record_in_which_nothing_is_known_is_counted_and_has_no_size_and_no_day() {
+    let mut store = in_memory();
+    let mut named = Transfer::new(Identifier(2));
+    named.identity.user = Some(Text::from(b"\xff\n"));
+    store.append(&[Transfer::new(Identifier(1)), named]).unwrap();
+    let [fastest, records] = both_ways(&store, &Filter::default());
+    assert_eq!(fastest, records);
+    let keys: Vec<&Key> = fastest.iter().flatten().map(|subset| &subset.key).collect();
+    assert!(keys.contains(&&Key::Day(None)) && keys.contains(&&Key::Size(None)));
+    assert!(keys.contains(&&Key::User(Some(b"\xff\n".to_vec()))));
+}

@@ -1,0 +1,292 @@
+//! What some transfers add up to: the figures of a line of RFC 573's table II, and their spread.
+//!
+//! All is whole numbers, so that the tallies of parts add up to the tally of the whole exactly and
+//! in any order. A rate is a sum of bits by a sum of times, as in the paper, of those transfers of
+//! which both are known; a cost likewise.
+
+use crate::histogram::Histogram;
+use crate::transfer::compact::{push_varint, take_varint};
+use crate::transfer::{Limit, derived};
+
+/// What of a transfer enters a tally.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Measures {
+    /// Bits of the file.
+    pub bits: Option<u64>,
+    /// Real time, ns.
+    pub real_ns: Option<u64>,
+    /// CPU time, ns.
+    pub cpu_ns: Option<u64>,
+    /// What limited it.
+    pub limit: Option<Limit>,
+}
+
+/// A sum over those transfers of which all its parts are known.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Sum {
+    /// How many they are.
+    pub files: u64,
+    /// Their bits.
+    pub bits: u128,
+    /// Their time, ns; 0 where the sum is of bits alone.
+    pub ns: u128,
+}
+
+/// The greatest or the smallest, and which transfer it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Extreme {
+    /// The value.
+    pub value: u64,
+    /// The number of the transfer in the store; of several, the one that came first.
+    pub id: u64,
+}
+
+/// What some transfers add up to.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// How many they are.
+    pub files: u64,
+    /// Those of which the bits are known.
+    pub size: Sum,
+    /// Those of which bits and real time are known.
+    pub rate: Sum,
+    /// Those of which bits and CPU time are known.
+    pub cost: Sum,
+    /// How many of them each of [`Limit::ALL`] limited.
+    pub limited: [u64; Limit::ALL.len()],
+    /// Most bits.
+    pub largest: Option<Extreme>,
+    /// Fewest bits.
+    pub smallest: Option<Extreme>,
+    /// Highest rate, bit/s.
+    pub fastest: Option<Extreme>,
+    /// Lowest rate, bit/s.
+    pub slowest: Option<Extreme>,
+    /// Real times, ns.
+    pub real_ns: Histogram,
+    /// Rates, bit/s.
+    pub rate_bps: Histogram,
+    /// CPU time of a bit, fs.
+    pub cpu_fs_per_bit: Histogram,
+}
+
+impl Sum {
+    fn add(&mut self, bits: u64, ns: u64) {
+        self.files += 1;
+        self.bits += u128::from(bits);
+        self.ns += u128::from(ns);
+    }
+
+    fn merge(&mut self, other: &Self) {
+        self.files = self.files.saturating_add(other.files);
+        self.bits = self.bits.saturating_add(other.bits);
+        self.ns = self.ns.saturating_add(other.ns);
+    }
+
+    /// Returns bits a second, if the time is known.
+    #[must_use]
+    pub fn bits_per_s(&self) -> Option<f64> {
+        (self.ns > 0).then(|| self.bits as f64 * 1e9 / self.ns as f64)
+    }
+
+    /// Returns seconds a megabit, which are microseconds a bit.
+    #[must_use]
+    pub fn s_per_megabit(&self) -> Option<f64> {
+        (self.files > 0 && self.bits > 0).then(|| self.ns as f64 / 1e3 / self.bits as f64)
+    }
+}
+
+impl Tally {
+    /// Adds the transfer whose number in the store is `id`.
+    pub fn add(&mut self, id: u64, measures: &Measures) {
+        self.files += 1;
+        if let Some(limit) = measures.limit
+            && let Some(count) = self.limited.get_mut(usize::from(limit.code()) - 1)
+        {
+            *count += 1;
+        }
+        if let Some(real_ns) = measures.real_ns {
+            self.real_ns.add(real_ns);
+        }
+        let Some(bits) = measures.bits else { return };
+        self.size.add(bits, 0);
+        let at = |value| Some(Extreme { value, id });
+        self.largest = greater(self.largest, at(bits));
+        self.smallest = smaller(self.smallest, at(bits));
+        if let Some(real_ns) = measures.real_ns
+            && let Some(rate) = derived::rate_bps(bits, real_ns)
+        {
+            self.rate.add(bits, real_ns);
+            self.rate_bps.add(rate);
+            self.fastest = greater(self.fastest, at(rate));
+            self.slowest = smaller(self.slowest, at(rate));
+        }
+        if let Some(cpu_ns) = measures.cpu_ns
+            && let Some(cost) = derived::cpu_fs_per_bit(cpu_ns, bits)
+        {
+            self.cost.add(bits, cpu_ns);
+            self.cpu_fs_per_bit.add(cost);
+        }
+    }
+
+    /// Adds what other transfers add up to.
+    pub fn merge(&mut self, other: &Self) {
+        self.files = self.files.saturating_add(other.files);
+        self.size.merge(&other.size);
+        self.rate.merge(&other.rate);
+        self.cost.merge(&other.cost);
+        for (count, more) in self.limited.iter_mut().zip(other.limited) {
+            *count = count.saturating_add(more);
+        }
+        self.largest = greater(self.largest, other.largest);
+        self.smallest = smaller(self.smallest, other.smallest);
+        self.fastest = greater(self.fastest, other.fastest);
+        self.slowest = smaller(self.slowest, other.slowest);
+        self.real_ns.merge(&other.real_ns);
+        self.rate_bps.merge(&other.rate_bps);
+        self.cpu_fs_per_bit.merge(&other.cpu_fs_per_bit);
+    }
+
+    /// Returns the tally in few bytes.
+    #[must_use]
+    pub fn encode(&self) -> Vec<u8> {
+        let mut out = Vec::with_capacity(128);
+        push_varint(&mut out, self.files);
+        for sum in [&self.size, &self.rate, &self.cost] {
+            push_varint(&mut out, sum.files);
+            push_wide(&mut out, sum.bits);
+            push_wide(&mut out, sum.ns);
+        }
+        self.limited.iter().for_each(|count| push_varint(&mut out, *count));
+        for extreme in [self.largest, self.smallest, self.fastest, self.slowest] {
+            push_varint(&mut out, extreme.is_some().into());
+            if let Some(Extreme { value, id }) = extreme {
+                push_varint(&mut out, value);
+                push_varint(&mut out, id);
+            }
+        }
+        for histogram in [&self.real_ns, &self.rate_bps, &self.cpu_fs_per_bit] {
+            histogram.encode(&mut out);
+        }
+        out
+    }
+
+    /// Adds a tally that [`Self::encode`] made, or returns `None` if it is broken.
+    #[must_use]
+    pub fn merge_encoded(&mut self, mut bytes: &[u8]) -> Option<()> {
+        let bytes = &mut bytes;
+        let mut other = Self { files: take_varint(bytes)?, ..Self::default() };
+        for sum in [&mut other.size, &mut other.rate, &mut other.cost] {
+            sum.files = take_varint(bytes)?;
+            sum.bits = take_wide(bytes)?;
+            sum.ns = take_wide(bytes)?;
+        }
+        for count in &mut other.limited {
+            *count = take_varint(bytes)?;
+        }
+        let Self { largest, smallest, fastest, slowest, .. } = &mut other;
+        for extreme in [largest, smallest, fastest, slowest] {
+            if take_varint(bytes)? == 1 {
+                *extreme = Some(Extreme { value: take_varint(bytes)?, id: take_varint(bytes)? });
+            }
+        }
+        self.merge(&other);
+        self.real_ns.merge_encoded(bytes)?;
+        self.rate_bps.merge_encoded(bytes)?;
+        self.cpu_fs_per_bit.merge_encoded(bytes)
+    }
+}
+
+fn greater(one: Option<Extreme>, other: Option<Extreme>) -> Option<Extreme> {
+    pick(one, other, |one, other| one > other)
+}
+
+fn smaller(one: Option<Extreme>, other: Option<Extreme>) -> Option<Extreme> {
+    pick(one, other, |one, other| one < other)
+}
+
+/// Returns what is better, and of two that are equal the one that came first.
+fn pick(
+    one: Option<Extreme>,
+    other: Option<Extreme>,
+    is_better: fn(u64, u64) -> bool,
+) -> Option<Extreme> {
+    let (Some(a), Some(b)) = (one, other) else { return one.or(other) };
+    let is_other = is_better(b.value, a.value) || (a.value == b.value && b.id < a.id);
+    if is_other { other } else { one }
+}
+
+/// Adds 128 bits in two halves, the lower first.
+fn push_wide(out: &mut Vec<u8>, number: u128) {
+    let (high, low) = (number >> 64, number & u128::from(u64::MAX));
+    push_varint(out, u64::try_from(low).unwrap_or(u64::MAX));
+    push_varint(out, u64::try_from(high).unwrap_or(u64::MAX));
+}
+
+fn take_wide(bytes: &mut &[u8]) -> Option<u128> {
+    let low = u128::from(take_varint(bytes)?);
+    Some(u128::from(take_varint(bytes)?) << 64 | low)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    pub(crate) fn any_measures() -> impl Strategy<Value = Measures> {
+        let number = || proptest::option::of(prop_oneof![0..9_u64, 0..1_u64 << 40, any::<u64>()]);
+        (number(), number(), number(), 0..9_u8).prop_map(|(bits, real_ns, cpu_ns, limit)| {
+            Measures { bits, real_ns, cpu_ns, limit: Limit::from_code(limit) }
+        })
+    }
+
+    #[test]
+    fn what_is_not_known_is_no_zero_in_a_rate() {
+        let mut tally = Tally::default();
+        let known =
+            Measures { bits: Some(50_000), real_ns: Some(5_000_000_000), ..Measures::default() };
+        tally.add(1, &known);
+        tally.add(2, &Measures { bits: Some(1_000_000), ..Measures::default() });
+        tally.add(3, &Measures::default());
+        assert_eq!((tally.files, tally.size.files, tally.rate.files), (3, 2, 1));
+        assert_eq!(tally.rate.bits_per_s(), Some(10_000.0));
+        assert_eq!(tally.cost.s_per_megabit(), None);
+    }
+
+    #[test]
+    fn of_two_that_are_equal_the_first_is_the_extreme() {
+        let mut tally = Tally::default();
+        for id in [7, 3, 5] {
+            tally.add(id, &Measures { bits: Some(80), ..Measures::default() });
+        }
+        assert_eq!(tally.largest, Some(Extreme { value: 80, id: 3 }));
+    }
+
+    proptest! {
+        #[test]
+        fn tallies_of_parts_add_up_to_that_of_the_whole_in_any_order(
+            measures in proptest::collection::vec((any_measures(), 0..4_usize), 0..60),
+        ) {
+            let mut whole = Tally::default();
+            let mut parts = vec![Tally::default(); 4];
+            for (id, (measures, part)) in (1..).zip(&measures) {
+                whole.add(id, measures);
+                parts[*part].add(id, measures);
+            }
+            let (mut merged, mut decoded) = (Tally::default(), Tally::default());
+            for part in parts.iter().rev() {
+                merged.merge(part);
+                decoded.merge_encoded(&part.encode()).unwrap();
+            }
+            prop_assert_eq!(&merged, &whole);
+            prop_assert_eq!(&decoded, &whole);
+        }
+
+        #[test]
+        fn any_bytes_are_merged_without_a_panic(
+            bytes in proptest::collection::vec(any::<u8>(), 0..100),
+        ) {
+            let _ = Tally::default().merge_encoded(&bytes);
+        }
+    }
+}

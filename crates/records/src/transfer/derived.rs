@@ -1,0 +1,127 @@
+//! What is computed from a record when it is printed: rate, cost, and what limited it.
+//!
+//! Real time is from the first to the last byte, or where that is not known, of the whole
+//! command. All is in whole numbers, rounded down, so that a statistic made in another order is
+//! the same statistic.
+
+use super::schema::Transfer;
+use super::words::{Limit, Role};
+
+const NS_PER_S: u128 = 1_000_000_000;
+
+impl Transfer {
+    /// Returns the real time, ns.
+    #[must_use]
+    pub fn real_ns(&self) -> Option<u64> {
+        self.time.ns_transfer.or(self.time.ns_total)
+    }
+
+    /// Returns the CPU time, ns.
+    #[must_use]
+    pub fn cpu_ns(&self) -> Option<u64> {
+        match (self.cpu.cpu_user_ns, self.cpu.cpu_sys_ns) {
+            (Some(user), Some(system)) => Some(user.saturating_add(system)),
+            (one, other) => one.or(other),
+        }
+    }
+
+    /// Returns the bits of the file, or else of its bytes.
+    #[must_use]
+    pub fn bits(&self) -> Option<u64> {
+        self.size.bits.or_else(|| self.size.file_bytes?.checked_mul(8))
+    }
+
+    /// Returns the rate, bit/s.
+    #[must_use]
+    pub fn rate_bps(&self) -> Option<u64> {
+        rate_bps(self.bits()?, self.real_ns()?)
+    }
+
+    /// Returns the CPU time of a bit, fs; a thousand millionth of RFC 573's microsecond.
+    #[must_use]
+    pub fn cpu_fs_per_bit(&self) -> Option<u64> {
+        cpu_fs_per_bit(self.cpu_ns()?, self.bits()?)
+    }
+
+    /// Returns whether this program sent the file.
+    #[must_use]
+    pub fn is_sending(&self) -> Option<bool> {
+        Some(self.request.command?.is_sent_by(self.identity.role?))
+    }
+
+    /// Returns who moved the file where, as RFC 573's table II says it: `server sending`.
+    #[must_use]
+    pub fn program_text(&self) -> Option<&'static str> {
+        Some(program_text(self.identity.role?, self.is_sending()?))
+    }
+
+    /// Returns what kept the transfer from being faster, if the record tells.
+    ///
+    /// The processor, if it worked in four fifths of the time; else what was waited for in half of
+    /// it. A receiver cannot tell the network from the far side.
+    #[must_use]
+    pub fn limit(&self) -> Option<Limit> {
+        let real = u128::from(self.real_ns().filter(|real| *real > 0)?);
+        let is_most = |ns: Option<u64>| u128::from(ns.unwrap_or(0)) * 2 >= real;
+        let us = |time: Option<u64>| time.map(|us| us.saturating_mul(1_000));
+        if u128::from(self.cpu_ns().unwrap_or(0)) * 5 >= real * 4 {
+            return Some(Limit::Processor);
+        }
+        let disk = match (self.time.ns_read_file, self.time.ns_write_file) {
+            (None, None) => self.time.ns_wait_disk,
+            (read, write) => Some(read.unwrap_or(0).saturating_add(write.unwrap_or(0))),
+        };
+        let (peer, buffer) = (us(self.tcp.rwnd_limited_us), us(self.tcp.sndbuf_limited_us));
+        let busy = us(self.tcp.busy_us);
+        let network = busy
+            .map(|busy| busy.saturating_sub(peer.unwrap_or(0)).saturating_sub(buffer.unwrap_or(0)));
+        let is_sending = self.is_sending();
+        if is_most(disk.max(self.time.ns_wait_disk)) {
+            Some(Limit::Disk)
+        } else if is_sending != Some(true) {
+            is_most(self.time.ns_wait_net).then_some(Limit::Network)
+        } else if is_most(peer) {
+            Some(Limit::Peer)
+        } else if is_most(buffer) {
+            Some(Limit::Application)
+        } else if is_most(network) {
+            Some(Limit::Network)
+        } else {
+            busy.is_some_and(|busy| u128::from(busy) * 2 < real).then_some(Limit::Application)
+        }
+    }
+
+    /// Returns the far host: its name, or else its address without the port.
+    #[must_use]
+    pub fn far_host(&self) -> Option<Vec<u8>> {
+        let identity = &self.identity;
+        let address = || identity.control_remote.or(identity.data_remote);
+        let name = identity.remote_name.as_ref().map(|name| name.as_bytes().to_vec());
+        name.or_else(|| Some(address()?.ip().to_canonical().to_string().into_bytes()))
+    }
+}
+
+/// Returns what a program of `role` does with a file, as RFC 573's table II says it.
+#[must_use]
+pub const fn program_text(role: Role, is_sending: bool) -> &'static str {
+    match (role, is_sending) {
+        (Role::Server, true) => "server sending",
+        (Role::Server, false) => "server receiving",
+        (Role::User, true) => "user sending",
+        (Role::User, false) => "user receiving",
+    }
+}
+
+/// Returns the rate of so many bits in so much time, bit/s; `None` in no time.
+#[must_use]
+pub fn rate_bps(bits: u64, real_ns: u64) -> Option<u64> {
+    let rate = (u128::from(bits) * NS_PER_S).checked_div(real_ns.into())?;
+    Some(u64::try_from(rate).unwrap_or(u64::MAX))
+}
+
+/// Returns the CPU time of one of `bits`, fs; `None` of none.
+#[must_use]
+pub fn cpu_fs_per_bit(cpu_ns: u64, bits: u64) -> Option<u64> {
+    let cost = (u128::from(cpu_ns) * 1_000_000).checked_div(bits.into())?;
+    Some(u64::try_from(cost).unwrap_or(u64::MAX))
+}

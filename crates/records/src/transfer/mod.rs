@@ -1,0 +1,50 @@
+//! The record of one transfer: RFC 573's, and what a transfer of today can tell besides.
+//!
+//! RFC 573 (1973) wrote for every file the remote host, date and time, bits, real time, CPU time,
+//! program, BYTE, TYPE, MODE and STRU, and computed rates and costs when it displayed them. So
+//! here: a [`Transfer`] is written once, at the end of a transfer, by the program that made it;
+//! what can be computed from it ([`derived`]) is not in it. The program fills what it knows and
+//! leaves the rest `None`. [`Transfer::to_line`] makes one line of JSON of at most
+//! [`LINE_MAX_BYTES`] for the journal; [`compact`] is the form in the store; [`xferlog`] loses
+//! most of it, for programs that read nothing else.
+//!
+//! ```
+//! use records::transfer::{Command, Identifier, Outcome, Role, Text, Transfer};
+//!
+//! let mut transfer = Transfer::new(Identifier::new(1_795_000_000_000_000_000, 7));
+//! transfer.identity.role = Some(Role::Server);
+//! transfer.identity.remote_name = Some(Text::from("ml.example"));
+//! transfer.request.command = Some(Command::Retr);
+//! transfer.result.outcome = Some(Outcome::Complete);
+//! transfer.size.bits = Some(50_688);
+//! transfer.time.ns_transfer = Some(5_000_000_000);
+//! assert_eq!(transfer.rate_bps(), Some(10_137));
+//! assert_eq!(Transfer::from_line(&transfer.to_line()), Ok(transfer));
+//! ```
+
+pub mod compact;
+pub mod derived;
+mod line;
+mod schema;
+mod value;
+mod words;
+pub mod xferlog;
+
+pub use line::{LINE_MAX_BYTES, NoRecord};
+pub use schema::{Cpu, Ending, Host, Identity, Ncp, OwnStack, Request, Size, Tcp, Time, Transfer};
+pub use value::{Field, Identifier, Kind, Text, Value};
+pub use words::{Command, DataStyle, Format, Limit, Mode, Outcome, Role, Stack, Structure, Type};
+
+/// The schema that this version writes.
+pub const SCHEMA: u64 = 1;
+
+impl Transfer {
+    /// Returns a record in which nothing is known but its name.
+    #[must_use]
+    pub fn new(record_id: Identifier) -> Self {
+        Self { record_id, ..Self::default() }
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests;

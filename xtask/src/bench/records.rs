@@ -1,0 +1,252 @@
+//! `bench records`: what the record of a transfer costs, and what questions to the store cost.
+//!
+//! The journal is compared with the bare write of a line that is already there, by turns within
+//! each round. The store is filled in batches, and the same table is asked for from the roll-ups
+//! and from the records, which must agree.
+
+use super::conditions::{Cast, Conditions};
+use super::{Report, Section, Verdict};
+use anyhow::{Context, Result, ensure};
+use os::clock::{Monotonic, thread_cpu_time};
+use records::figures::UNKNOWN;
+use records::journal::{Journal, Settings as JournalSettings};
+use records::population::{Population, Settings};
+use records::statistics::median;
+use records::store::{Axis, Filter, Source, Store, Subset};
+use records::table::Table;
+use records::transfer::Transfer;
+use serde_json::json;
+use std::fs::{self, OpenOptions};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+/// How much is measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Archive {
+    pub(super) rounds: usize,
+    /// Transfers in the store.
+    pub(super) records: usize,
+}
+
+/// Transfers of one round of the journal.
+const PER_ROUND: usize = 5_000;
+/// Transfers of one transaction.
+const BATCH: usize = 50_000;
+/// RFC 573's table II: all, by type, by program.
+const TABLE_II: [Axis; 3] = [Axis::All, Axis::Type, Axis::Program];
+/// All else that `plumb stats` divides by in one view of the roll-ups.
+const TABLE_WIDE: [Axis; 7] =
+    [Axis::All, Axis::Type, Axis::Program, Axis::Operation, Axis::Day, Axis::Size, Axis::Outcome];
+
+/// What something took.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Cost {
+    wall_ns: u64,
+    cpu_ns: u64,
+}
+
+/// A row of a table: what was done how often, and what it took in each round.
+struct Row {
+    name: &'static str,
+    times: usize,
+    costs: Vec<Cost>,
+}
+
+/// The bench's own folder, which goes at the end.
+struct Folder(PathBuf);
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Measures the journal, then the store.
+pub(super) fn run(_: &Conditions, archive: Archive) -> Result<Report> {
+    let folder = Folder(std::env::temp_dir().join(format!("plumb-records-{}", std::process::id())));
+    fs::create_dir_all(&folder.0).context("the folder of the bench cannot be made")?;
+    let journal = journal(&folder.0, archive.rounds)?;
+    let store = store(&folder.0, archive)?;
+    let per_transfer = |row: &Row| Some(row.wall_ns()? as f64 / row.times as f64 / 1_000.0);
+    let verdict = |what: &str, row: Option<&Row>, goal| Verdict {
+        what: what.to_owned(),
+        goal,
+        found: row.and_then(per_transfer),
+        unit: " µs",
+    };
+    let mut verdicts = vec![
+        verdict("a transfer, written in batches", journal.get(1), 3.0),
+        verdict("a transfer, written at once", journal.get(2), 3.0),
+        verdict("a record into the store", store.first(), 10.0),
+    ];
+    let table = store.get(1).and_then(Row::wall_ns);
+    verdicts.push(Verdict {
+        what: format!("table II of {} records", archive.records),
+        goal: 1.0,
+        found: table.map(|ns| ns as f64 / 1e9),
+        unit: " s",
+    });
+    let heading = |what: &str| format!("{what}; {} rounds, medians of the rounds", archive.rounds);
+    Ok(Report {
+        title: "bench records: the journal and the store of transfers".to_owned(),
+        cast: Cast::Thread,
+        sections: vec![
+            section(heading("journal, for a transfer"), &journal),
+            section(format!("store of {} records", archive.records), &store),
+        ],
+        verdicts,
+        congestion: "no connection".to_owned(),
+        notes: vec![
+            "A transfer at the journal is its record made into a line and the line written to a \
+             file, without the system calls that ask TCP and the processor."
+                .to_owned(),
+        ],
+    })
+}
+
+fn drawn(seed: u64, count: usize) -> Population {
+    // Thirty days, two thousand hosts.
+    let every_ns = 30 * records::calendar::NS_PER_DAY / u64::try_from(count.max(1)).unwrap_or(1);
+    Population::new(Settings { seed, hosts: 2_000, users: 50, every_ns })
+}
+
+fn measure(clock: &Monotonic, act: impl FnOnce() -> Result<()>) -> Result<Cost> {
+    let (began, cpu_began) = (clock.now(), thread_cpu_time());
+    act()?;
+    let cpu = thread_cpu_time().saturating_sub(cpu_began);
+    let ns = |duration: std::time::Duration| u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
+    Ok(Cost { wall_ns: ns(clock.now() - began), cpu_ns: ns(cpu) })
+}
+
+/// Measures a line that is there already, lines in batches, and lines written one by one.
+fn journal(folder: &Path, rounds: usize) -> Result<Vec<Row>> {
+    let clock = Monotonic::start();
+    let names = ["bare write of a line that is there", "in batches", "each at once"];
+    let mut rows = names.map(|name| Row { name, times: PER_ROUND, costs: Vec::new() });
+    let transfers: Vec<Transfer> = drawn(1, PER_ROUND).take(PER_ROUND).collect();
+    let line = transfers.first().map(Transfer::to_line).unwrap_or_default();
+    let bare = folder.join("bare");
+    let mut file = OpenOptions::new().create(true).append(true).open(&bare)?;
+    let mut journal = Journal::open(&folder.join("journal"), JournalSettings::default())?;
+    for _ in 0..=rounds {
+        let [bare, batches, at_once] = &mut rows;
+        bare.costs.push(measure(&clock, || {
+            (0..PER_ROUND).try_for_each(|_| Ok(file.write_all(line.as_bytes())?))
+        })?);
+        batches.costs.push(measure(&clock, || {
+            transfers.iter().for_each(|transfer| journal.append(transfer));
+            journal.flush();
+            Ok(())
+        })?);
+        at_once.costs.push(measure(&clock, || {
+            for transfer in &transfers {
+                journal.append(transfer);
+                journal.flush();
+            }
+            Ok(())
+        })?);
+    }
+    ensure!(journal.counts().lost == 0, "the journal lost records: {:?}", journal.event());
+    // The first round finds cold caches.
+    rows.iter_mut().for_each(|row| _ = row.costs.remove(0));
+    Ok(rows.into())
+}
+
+/// Fills a store, then asks it.
+fn store(folder: &Path, archive: Archive) -> Result<Vec<Row>> {
+    let clock = Monotonic::start();
+    let mut store = Store::open(&folder.join("store.sqlite"))?;
+    let mut append = Row { name: "append, a record", times: BATCH, costs: Vec::new() };
+    let mut population = drawn(2, archive.records);
+    let mut left = archive.records;
+    while left > 0 {
+        let batch: Vec<Transfer> = population.by_ref().take(BATCH.min(left)).collect();
+        left -= batch.len();
+        let cost = measure(&clock, || {
+            store.append(&batch)?;
+            Ok(())
+        })?;
+        // A batch that is not full is no measure of a full one.
+        if batch.len() == BATCH || append.costs.is_empty() {
+            append.times = batch.len();
+            append.costs.push(cost);
+        }
+    }
+    let questions: [(&str, &[Axis], Source, usize); 4] = [
+        ("table II, from roll-ups", &TABLE_II, Source::Fastest, archive.rounds),
+        ("seven tables, from roll-ups", &TABLE_WIDE, Source::Fastest, archive.rounds),
+        ("by host, from roll-ups", &[Axis::Host], Source::Fastest, archive.rounds),
+        ("table II, from the records", &TABLE_II, Source::Records, 1),
+    ];
+    let mut rows = vec![append];
+    let mut answers: Vec<Vec<Vec<Subset>>> = Vec::new();
+    for (name, axes, source, rounds) in questions {
+        let mut row = Row { name, times: 1, costs: Vec::new() };
+        let mut answer = Vec::new();
+        for _ in 0..rounds {
+            row.costs.push(measure(&clock, || {
+                answer = store.subsets(&Filter::default(), axes, source)?;
+                Ok(())
+            })?);
+        }
+        answers.push(answer);
+        rows.push(row);
+    }
+    ensure!(answers.first() == answers.last(), "the roll-ups are not what the records add up to");
+    Ok(rows)
+}
+
+impl Row {
+    fn wall_ns(&self) -> Option<u64> {
+        median(&self.costs.iter().map(|cost| cost.wall_ns).collect::<Vec<_>>())
+    }
+
+    fn cpu_ns(&self) -> Option<u64> {
+        median(&self.costs.iter().map(|cost| cost.cpu_ns).collect::<Vec<_>>())
+    }
+}
+
+fn section(heading: String, rows: &[Row]) -> Section {
+    let mut table = Table::new()
+        .text("what")
+        .number("time (µs)")
+        .number("CPU (µs)")
+        .number("a second")
+        .number("rounds");
+    let mut data = Vec::new();
+    for row in rows {
+        let us = |ns: Option<u64>| ns.map(|ns| ns as f64 / row.times as f64 / 1_000.0);
+        let text = |us: Option<f64>, decimals: usize| {
+            us.map_or_else(|| UNKNOWN.to_owned(), |us| format!("{us:.decimals$}"))
+        };
+        let wall = us(row.wall_ns());
+        table.row([
+            row.name.to_owned(),
+            text(wall, 2),
+            text(us(row.cpu_ns()), 2),
+            text(wall.map(|us| 1e6 / us), 1),
+            row.costs.len().to_string(),
+        ]);
+        data.push(json!({
+            "what": row.name,
+            "us": wall,
+            "cpu_us": us(row.cpu_ns()),
+            "rounds": row.costs.len(),
+        }));
+    }
+    Section { heading, table, data: data.into() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_small_archive_is_filled_and_both_ways_agree() {
+        let folder =
+            Folder(std::env::temp_dir().join(format!("plumb-archive-{}", std::process::id())));
+        fs::create_dir_all(&folder.0).unwrap();
+        let rows = store(&folder.0, Archive { rounds: 1, records: 300 }).unwrap();
+        assert_eq!((rows.len(), rows[0].times), (5, 300));
+    }
+}

@@ -1,0 +1,163 @@
+//! `xtask terminal-esctest FOLDER`: our terminal under the tests of esctest.
+//!
+//! esctest is a program that writes to its terminal and reads the screen back by checksums
+//! (DECRQCRA) and the cursor by DSR. Here its terminal is a pseudo-terminal with ours at the other
+//! end. It is not part of this project: the folder with its `esctest.py` is named on the command
+//! line. What became of each test stands in the log that it writes.
+
+use super::expected::Expected;
+use anyhow::{Context, Result, ensure};
+use os::clock::Monotonic;
+use os::pty::{Pty, PtyProgram};
+use os::readiness::{PollFd, PollFlags, Wake, wait};
+use os::tty::WindowSize;
+use protocols::chance::Chance;
+use protocols::cx::Cx;
+use protocols::meter::{Clock, Meter};
+use protocols::terminal::Terminal;
+use protocols::time::{Duration, Instant};
+use std::fs;
+use std::io::Write as _;
+use std::path::Path;
+use std::process::Command;
+
+const SIZE: WindowSize = WindowSize { rows: 25, columns: 80 };
+/// A test that says nothing for so long never will.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// How long a test waits for a reply, in seconds.
+const REPLY_PATIENCE_S: &str = "1";
+const EXPECTED: &str = include_str!("esctest.txt");
+
+pub(crate) const USAGE: &str =
+    "usage: cargo xtask terminal-esctest FOLDER [--verbose] [--include REGEX]";
+
+/// Runs the tests, prints what each has become, and says which are not as expected.
+///
+/// # Errors
+///
+/// If the tests cannot be run, or one is not as expected.
+pub(crate) fn run(arguments: &[&str]) -> Result<()> {
+    let is_verbose = arguments.contains(&"--verbose");
+    let include = arguments.iter().skip_while(|word| **word != "--include").nth(1);
+    let folder = arguments.first().filter(|word| !word.starts_with("--")).context(USAGE)?;
+    let log = std::env::temp_dir().join(format!("plumb-esctest-{}.log", std::process::id()));
+    let mut command = Command::new("python3");
+    command.arg(Path::new(folder).join("esctest.py"));
+    command.args(["--expected-terminal", "xterm", "--max-vt-level", "4", "--no-print-logs"]);
+    command.args(["--xterm-reverse-wrap", "383", "--timeout", REPLY_PATIENCE_S]);
+    command.args(["--include", include.unwrap_or(&".*")]).arg("--logfile").arg(&log);
+    let ran = Pty::open(SIZE)?.start(command).map_err(Into::into).and_then(serve);
+    let text = fs::read(&log).with_context(|| log.display().to_string());
+    _ = fs::remove_file(&log);
+    ran?;
+    report(&outcomes(&String::from_utf8_lossy(&text?)), is_verbose, include.is_none())
+}
+
+/// Is the terminal of a program until that ends.
+fn serve(mut program: PtyProgram) -> Result<()> {
+    let (mut chance, mut meter) = (Chance::from_seed(1), Meter::new(Clock::None));
+    let mut cx = Cx { now: Instant::ZERO, chance: &mut chance, meter: &mut meter };
+    let mut terminal = Terminal::new(SIZE.columns, SIZE.rows);
+    terminal.report_checksums(true);
+    let (clock, mut bytes) = (Monotonic::start(), vec![0; 65_536]);
+    loop {
+        let mut ready = [PollFd::new(&program, PollFlags::IN)];
+        let woken = wait(&mut ready, &clock, Some(clock.now() + PATIENCE))?;
+        ensure!(woken != Wake::Deadline, "esctest says nothing any more");
+        match program.read(&mut bytes)? {
+            Some(0) => break,
+            Some(count) => {
+                terminal.receive(bytes.get(..count).unwrap_or_default(), &mut cx);
+                // What finds no room is lost, and the test that waits for it says so.
+                let sent = program.write(terminal.output())?.unwrap_or(0);
+                terminal.sent(sent);
+            }
+            None => {}
+        }
+    }
+    program.program().wait_for_end(Duration::from_secs(5))?;
+    Ok(())
+}
+
+/// What has become of a test.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Verdict {
+    Passes,
+    Fails,
+    /// It is expected to fail by esctest itself, because xterm does, and does.
+    FailsAsXterm,
+    /// It is for another kind of terminal.
+    Skipped,
+}
+
+/// A test with its verdict and the last line that is said of it.
+type Outcome = (String, Verdict, String);
+
+fn outcomes(log: &str) -> Vec<Outcome> {
+    let mut outcomes: Vec<Outcome> = Vec::new();
+    for line in log.lines() {
+        if let Some(name) = line.strip_prefix("Run test: ") {
+            outcomes.push((name.to_owned(), Verdict::Fails, String::new()));
+        }
+        let Some((_, verdict, said)) = outcomes.last_mut() else { continue };
+        match line {
+            "Passed." => *verdict = Verdict::Passes,
+            _ if line.starts_with("Fails as expected: ") => *verdict = Verdict::FailsAsXterm,
+            _ if line.starts_with("Skipped because ") => *verdict = Verdict::Skipped,
+            _ => {}
+        }
+        let is_summary = line.starts_with("*** ") && !line.starts_with("*** TEST ");
+        if is_summary {
+            break;
+        }
+        if !line.trim().is_empty() {
+            line.trim().clone_into(said);
+        }
+    }
+    outcomes
+}
+
+fn report(outcomes: &[Outcome], is_verbose: bool, is_whole: bool) -> Result<()> {
+    ensure!(!outcomes.is_empty(), "esctest ran no test");
+    let expected = Expected::parse(EXPECTED).context("esctest.txt")?;
+    let mut out = std::io::stdout().lock();
+    let (mut surprises, count) = (0, |of| outcomes.iter().filter(|(_, v, _)| *v == of).count());
+    for (name, verdict, said) in outcomes {
+        let is_judged = matches!(verdict, Verdict::Passes | Verdict::Fails);
+        let is_surprise = is_judged && expected.passes(name) != (*verdict == Verdict::Passes);
+        surprises += usize::from(is_surprise);
+        if is_surprise || is_verbose && *verdict == Verdict::Fails {
+            let mark = if is_surprise { "not as expected: " } else { "" };
+            writeln!(out, "{mark}{name}: {verdict:?}: {said}")?;
+        }
+    }
+    let (passed, failed) = (count(Verdict::Passes), count(Verdict::Fails));
+    let share = 100 * passed / (passed + failed).max(1);
+    writeln!(
+        out,
+        "{passed} of {} tests pass ({share} %); {} more fail as on xterm, {} are skipped",
+        passed + failed,
+        count(Verdict::FailsAsXterm),
+        count(Verdict::Skipped)
+    )?;
+    ensure!(surprises == 0 || !is_whole, "{surprises} tests are not as expected");
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn verdicts_are_read_from_the_log() {
+        let log = "Run test: A.a\nPassed.\n\nRun test: A.b\n*** TEST A.b FAILED:\nwhy\n\n\
+            Run test: A.c\nFails as expected: so\n\n*** 1 test passed, 1 known bug ***\nA.b\n";
+        let verdicts: Vec<_> = outcomes(log).into_iter().map(|(_, verdict, _)| verdict).collect();
+        assert_eq!(verdicts, [Verdict::Passes, Verdict::Fails, Verdict::FailsAsXterm]);
+    }
+
+    #[test]
+    fn the_list_can_be_read() {
+        assert!(Expected::parse(EXPECTED).is_ok());
+    }
+}
