@@ -21,7 +21,7 @@ use std::io::Write;
 /// Arguments of `plumb ls`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct List {
-    /// What: a folder, a file or a pattern, as ftp://[user@]host[:port]/name
+    /// What: a folder, a file or a pattern, as ftp://user@host:port/name
     url: Url,
     /// Sizes and times too
     #[arg(short)]
@@ -33,7 +33,7 @@ pub(crate) struct List {
 /// Arguments of `plumb rm`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Remove {
-    /// What: a file, a folder or a pattern, as ftp://[user@]host[:port]/name
+    /// What: a file, a folder or a pattern, as ftp://user@host:port/name
     url: Url,
     /// Folders with all that is in them
     #[arg(short, long)]
@@ -45,7 +45,7 @@ pub(crate) struct Remove {
 /// Arguments of `plumb mkdir`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct MakeDirectory {
-    /// Which folder, as ftp://[user@]host[:port]/name
+    /// Which folder, as ftp://user@host:port/name
     url: Url,
     /// Those above it too; it may be there already
     #[arg(short, long)]
@@ -57,7 +57,7 @@ pub(crate) struct MakeDirectory {
 /// Arguments of `plumb mv`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Move {
-    /// Which file, as ftp://[user@]host[:port]/name
+    /// Which file, as ftp://user@host:port/name
     url: Url,
     /// Its new name there
     name: String,
@@ -68,7 +68,7 @@ pub(crate) struct Move {
 /// Arguments of `plumb cat`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Cat {
-    /// Which files, all of one host, as ftp://[user@]host[:port]/name
+    /// Which files, all of one host, as ftp://user@host:port/name
     #[arg(required = true)]
     urls: Vec<Url>,
     #[command(flatten)]

@@ -58,7 +58,7 @@ const COMMANDS: [(&str, &str); 17] = [
 #[derive(Debug, clap::Args)]
 #[command(long_about = SHELL_ABOUT)]
 pub(crate) struct Shell {
-    /// Which host: its name, or ftp://[user@]host[:port]/folder, ftpes:// and ftps:// in TLS
+    /// Which host: its name, or ftp://user@host:port/folder, ftpes:// and ftps:// in TLS
     #[arg(value_name = "HOST", value_parser = host)]
     url: Url,
     #[command(flatten)]
