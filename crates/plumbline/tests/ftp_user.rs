@@ -71,9 +71,15 @@ impl Desk {
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         desk.server = Some(Program::start(&mut command).unwrap());
         let host = host.trim_matches(['[', ']']);
-        while TcpStream::connect((host, PORT)).is_err() {
-            std::thread::sleep(Duration::from_millis(20));
-        }
+        let tries = 500;
+        let is_there = (0..tries).any(|_| {
+            let is_there = TcpStream::connect((host, PORT)).is_ok();
+            if !is_there {
+                std::thread::sleep(Duration::from_millis(20));
+            }
+            is_there
+        });
+        assert!(is_there, "the server does not start");
         Some(desk)
     }
 
