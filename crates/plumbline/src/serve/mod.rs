@@ -14,11 +14,13 @@ mod dialogue;
 mod door;
 mod entrance;
 mod executor;
+mod folder;
 mod ftp;
 mod log;
 mod own;
 mod program;
 mod reaper;
+mod register;
 mod session;
 mod tftp;
 mod users;
@@ -96,6 +98,8 @@ pub(crate) struct Arguments {
     /// Read a password from the standard input, print its hash for the users' file, and end
     #[arg(long)]
     hash_password: bool,
+    #[command(flatten)]
+    folder: folder::Folder,
     #[command(flatten)]
     tftp: tftp::Arguments,
     #[command(flatten)]
@@ -313,7 +317,8 @@ fn prepare(arguments: &Arguments) -> Result<Prepared> {
     let mut file = arguments.config.as_deref().map(File::read).transpose()?.unwrap_or_default();
     let prefixes = (arguments.allow.as_slice(), arguments.deny.as_slice());
     let is_root = os::user::is_root();
-    let settings = tftp::Settings::complete(file.tftp.take(), &arguments.tftp, prefixes, is_root)?;
+    let (table, folder) = (file.tftp.take(), &arguments.folder);
+    let settings = tftp::Settings::complete(table, &arguments.tftp, folder, prefixes, is_root)?;
     let log = Log { is_json: arguments.json, is_quiet: arguments.quiet };
     let files = settings.map(|settings| tftp::Server::new(settings, log)).transpose()?;
     let settings = ftp_settings(arguments, &file)?;
@@ -327,7 +332,7 @@ fn prepare(arguments: &Arguments) -> Result<Prepared> {
 /// Puts file and flags together for FTP.
 fn ftp_settings(arguments: &Arguments, file: &File) -> Result<Option<ftp::Settings>> {
     let shared = ftp::Shared {
-        files: &arguments.tftp,
+        folder: &arguments.folder,
         prefixes: (&arguments.allow, &arguments.deny),
         certificate: file.tls.as_ref(),
         is_root: os::user::is_root(),
@@ -369,7 +374,7 @@ fn hash_password() -> Result<()> {
     if password.is_empty() {
         bail!("there is no password on the standard input");
     }
-    let hash = users::hash(&password);
+    let hash = register::hash(&password);
     password.fill(0);
     use io::Write;
     writeln!(io::stdout(), "{}", hash?).context("the standard output takes no more")

@@ -3,7 +3,7 @@
 use super::super::admission::Rules;
 use super::super::certificate::Files;
 use super::super::configuration::Tls;
-use super::super::tftp;
+use super::super::folder::{self, Folder};
 use super::users::{Users, rights_of};
 use anyhow::{Result, bail};
 use ipnet::IpNet;
@@ -62,7 +62,7 @@ pub(super) enum Protection {
 #[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
 pub(in super::super) struct Table {
     root: Option<PathBuf>,
-    rights: Option<tftp::Rights>,
+    rights: Option<folder::Rights>,
     listen: Option<Vec<SocketAddr>>,
     listen_tls: Option<Vec<SocketAddr>>,
     tls: Option<Protection>,
@@ -113,7 +113,7 @@ pub(in super::super) struct Settings {
 
 /// What flags of others say too: the root, what may be done, and who may come.
 pub(in super::super) struct Shared<'a> {
-    pub(in super::super) files: &'a tftp::Arguments,
+    pub(in super::super) folder: &'a Folder,
     pub(in super::super) prefixes: (&'a [IpNet], &'a [IpNet]),
     pub(in super::super) certificate: Option<&'a Tls>,
     pub(in super::super) is_root: bool,
@@ -136,7 +136,7 @@ impl Settings {
         let mut table = table.unwrap_or_default();
         table.allow.extend(shared.prefixes.0);
         table.deny.extend(shared.prefixes.1);
-        let root = shared.files.root().cloned().or(table.root.take());
+        let root = shared.folder.root().cloned().or(table.root.take());
         let users = arguments.ftp_users.as_ref().or(table.users.as_ref());
         let users = users.map(|path| Users::read(path)).transpose()?.map(Arc::new);
         let has_anonymous = table.anonymous.unwrap_or(users.is_none());
@@ -158,7 +158,7 @@ impl Settings {
         if tls == Protection::Off && !listen_tls.is_empty() {
             bail!("there are places in TLS, and TLS is off");
         }
-        let rights = shared.files.rights().or(table.rights).unwrap_or_default();
+        let rights = shared.folder.rights().or(table.rights).unwrap_or_default();
         Ok(Some(Self {
             root,
             rights: rights_of(rights),
@@ -242,7 +242,7 @@ mod tests {
 
     fn complete(text: &str, arguments: &Arguments) -> Result<Option<Settings>> {
         let shared = Shared {
-            files: &tftp::Arguments::default(),
+            folder: &Folder::default(),
             prefixes: (&[], &[]),
             certificate: None,
             is_root: false,

@@ -43,11 +43,13 @@ pub(super) async fn authenticate(
     let account = match settings.users.clone() {
         // Passwords are checked one at a time, so that who guesses does not take the machine.
         Some(users) => {
-            let (name, password) = (login.user.as_bytes().to_vec(), login.password.clone());
+            let name = std::str::from_utf8(login.user.as_bytes()).ok().map(str::to_owned);
+            let password = login.password.clone();
             let _turn = server.checks.acquire().await.ok()?;
-            let proved =
-                tokio::task::spawn_blocking(move || users.prove(&name, password.as_bytes()));
-            proved.await.ok()?
+            let proved = tokio::task::spawn_blocking(move || {
+                users.prove(name.as_deref(), password.as_bytes())
+            });
+            proved.await.ok()?.map(|(_, account)| account)
         }
         None => None,
     };

@@ -1,6 +1,7 @@
 //! What the TFTP server is to do: from the file, and from flags, which beat the file.
 
 use super::super::admission::Rules;
+use super::super::folder::{Folder, Rights};
 use anyhow::{Context, Result, bail};
 use ipnet::IpNet;
 use protocols::application::tftp::SERVER_PORT;
@@ -22,38 +23,9 @@ pub(in super::super) struct Arguments {
     /// Serve files by TFTP
     #[arg(long, group = "files")]
     tftp: bool,
-    /// The folder that is served
-    #[arg(long, value_name = "FOLDER", requires = "files")]
-    root: Option<PathBuf>,
-    /// Give files and take none, which is the default
-    #[arg(long, requires = "files", group = "rights")]
-    read_only: bool,
-    /// Take files that are not there yet
-    #[arg(long, requires = "files", group = "rights")]
-    write_once: bool,
-    /// Take files, and replace those that are there
-    #[arg(long, requires = "files", group = "rights")]
-    writable: bool,
     /// Serve TFTP at this address and port; may be repeated
     #[arg(long, value_name = "ADDRESS:PORT", requires = "tftp")]
     tftp_listen: Vec<SocketAddr>,
-}
-
-impl Arguments {
-    /// Returns the folder that is served, by whatever protocol.
-    pub(in super::super) fn root(&self) -> Option<&PathBuf> {
-        self.root.as_ref()
-    }
-
-    /// Returns what may be done with the files, if it is said.
-    pub(in super::super) fn rights(&self) -> Option<Rights> {
-        match self {
-            Self { read_only: true, .. } => Some(Rights::ReadOnly),
-            Self { write_once: true, .. } => Some(Rights::WriteOnce),
-            Self { writable: true, .. } => Some(Rights::Writable),
-            _ => None,
-        }
-    }
 }
 
 /// The table `[tftp]` of the file.
@@ -69,29 +41,6 @@ pub(in super::super) struct Table {
     transfers_per_source_max: Option<usize>,
     file_max_bytes: Option<u64>,
     timeout_s: Option<u64>,
-}
-
-/// What may be done with the files.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub(in super::super) enum Rights {
-    /// They are read.
-    #[default]
-    ReadOnly,
-    /// New ones are written.
-    WriteOnce,
-    /// All are written.
-    Writable,
-}
-
-impl Rights {
-    pub(in super::super) fn words(self) -> &'static str {
-        match self {
-            Self::ReadOnly => "to be read",
-            Self::WriteOnce => "to be read, and written once",
-            Self::Writable => "to be read and written",
-        }
-    }
 }
 
 /// What the server is to do, with nothing left open.
@@ -115,6 +64,7 @@ impl Settings {
     pub(in super::super) fn complete(
         table: Option<Table>,
         arguments: &Arguments,
+        folder: &Folder,
         (allow, deny): (&[IpNet], &[IpNet]),
         is_root: bool,
     ) -> Result<Option<Self>> {
@@ -124,9 +74,9 @@ impl Settings {
         let mut table = table.unwrap_or_default();
         table.allow.extend(allow);
         table.deny.extend(deny);
-        let root = arguments.root.clone().or(table.root);
+        let root = folder.root().cloned().or(table.root);
         let root = root.context("say which folder TFTP serves: --root FOLDER")?;
-        let said = arguments.rights();
+        let said = folder.rights();
         let said_places = Some(&arguments.tftp_listen).filter(|places| !places.is_empty());
         let listen = said_places.cloned().or(table.listen);
         let listen = listen.unwrap_or_else(|| default_places(is_root));
@@ -173,40 +123,52 @@ fn both_families(place: SocketAddr) -> Vec<SocketAddr> {
 mod tests {
     use super::*;
 
-    fn complete(text: &str, arguments: &Arguments) -> Result<Option<Settings>> {
-        Settings::complete(Some(toml::from_str(text)?), arguments, (&[], &[]), false)
+    fn complete(text: &str, flags: &[&str]) -> Result<Option<Settings>> {
+        complete_as(Some(text), flags, false)
+    }
+
+    fn complete_as(text: Option<&str>, flags: &[&str], is_root: bool) -> Result<Option<Settings>> {
+        #[derive(clap::Parser)]
+        struct Command {
+            #[command(flatten)]
+            folder: Folder,
+            #[command(flatten)]
+            tftp: Arguments,
+        }
+        let words = std::iter::once(&"serve").chain(flags);
+        let Command { folder, tftp } = clap::Parser::try_parse_from(words)?;
+        let table = text.map(toml::from_str).transpose()?;
+        Settings::complete(table, &tftp, &folder, (&[], &[]), is_root)
     }
 
     #[test]
     fn without_a_word_files_are_read_at_loopback_alone() {
-        let arguments = Arguments { tftp: true, root: Some("/srv".into()), ..Arguments::default() };
-        let settings = Settings::complete(None, &arguments, (&[], &[]), true).unwrap().unwrap();
+        let flags = ["--tftp", "--root", "/srv"];
+        let settings = complete_as(None, &flags, true).unwrap().unwrap();
         assert!(settings.listen.iter().all(|at| at.ip().is_loopback() && at.port() == 69));
         assert_eq!(settings.rights, Rights::ReadOnly);
-        let settings = Settings::complete(None, &arguments, (&[], &[]), false).unwrap().unwrap();
+        let settings = complete_as(None, &flags, false).unwrap().unwrap();
         assert_eq!(settings.listen[0].port(), 6969);
     }
 
     #[test]
     fn nobody_who_does_not_ask_gets_a_server() {
-        let arguments = Arguments::default();
-        assert!(Settings::complete(None, &arguments, (&[], &[]), false).unwrap().is_none());
+        assert!(complete_as(None, &[], false).unwrap().is_none());
     }
 
     #[test]
     fn a_flag_beats_the_file_and_any_address_is_of_both_families() {
         let text = "root = \"/srv\"\nrights = \"writable\"\nlisten = [\"[::]:69\"]\n";
-        let settings = complete(text, &Arguments::default()).unwrap().unwrap();
+        let settings = complete(text, &[]).unwrap().unwrap();
         assert_eq!((settings.rights, settings.listen.len()), (Rights::Writable, 2));
-        let arguments = Arguments { tftp: true, write_once: true, ..Arguments::default() };
-        let settings = complete(text, &arguments).unwrap().unwrap();
+        let settings = complete(text, &["--tftp", "--write-once"]).unwrap().unwrap();
         assert_eq!(settings.rights, Rights::WriteOnce);
     }
 
     #[test]
     fn what_makes_no_sense_is_refused() {
-        assert!(complete("", &Arguments::default()).is_err());
-        assert!(complete("root = \"/srv\"\nlisten = []\n", &Arguments::default()).is_err());
-        assert!(complete("roots = \"/srv\"\n", &Arguments::default()).is_err());
+        assert!(complete("", &[]).is_err());
+        assert!(complete("root = \"/srv\"\nlisten = []\n", &[]).is_err());
+        assert!(complete("roots = \"/srv\"\n", &[]).is_err());
     }
 }

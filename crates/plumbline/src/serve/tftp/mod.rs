@@ -8,7 +8,7 @@
 //!
 //! A name is looked up beneath the root and nowhere else (`os::jail`). As the servers of old do, one
 //! that runs as root gives only what everybody on the machine may read. What may be written is
-//! nothing ([`Rights::ReadOnly`]), what is not there yet, or everything; a file appears when it is
+//! nothing (the default), what is not there yet, or everything; a file appears when it is
 //! whole.
 
 mod configuration;
@@ -16,9 +16,10 @@ mod door;
 mod log;
 mod request;
 
-pub(super) use configuration::{Arguments, Rights, Settings, Table};
+pub(super) use configuration::{Arguments, Settings, Table};
 
 use super::admission::Admission;
+use super::folder::Rights;
 use super::log::Log;
 use crate::files::tftp::Stop;
 use anyhow::{Context, Result};

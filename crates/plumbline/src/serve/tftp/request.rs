@@ -1,6 +1,6 @@
 //! What becomes of a request: which file, whether it may be had, and its transfer.
 
-use super::configuration::Rights;
+use super::super::folder::Rights;
 use super::log::Event;
 use super::{Running, Server};
 use crate::carry::{self, Bench};

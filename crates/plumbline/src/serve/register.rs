@@ -1,0 +1,152 @@
+//! A register of users: a TOML file with a table for each, of which every kind of server has its
+//! own columns and all have the hash of a password.
+//!
+//! ```toml
+//! [mike]
+//! password = "$argon2id$v=19$..."   # from `plumb serve --hash-password`
+//! ```
+//!
+//! The file belongs to who serves; one that everybody can read is refused.
+
+use anyhow::{Context, Result, bail};
+use argon2::password_hash::phc::PasswordHash;
+use argon2::{Argon2, PasswordHasher, PasswordVerifier};
+use serde::de::DeserializeOwned;
+use std::collections::BTreeMap;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+/// What a register says of a user.
+pub(super) trait Account: Clone + DeserializeOwned {
+    /// Returns the hash of the password, as the file has it.
+    fn password(&self) -> &str;
+
+    /// Says whether name and account make sense beyond what every register asks.
+    ///
+    /// # Errors
+    ///
+    /// If they do not: why.
+    fn check(&self, _name: &str) -> Result<()> {
+        Ok(())
+    }
+}
+
+/// All users of a server.
+#[derive(Debug)]
+pub(super) struct Register<A> {
+    accounts: BTreeMap<String, A>,
+    /// The hash that a name which nobody has is compared with, so that it takes as long.
+    nobodys: String,
+}
+
+impl<A: Account> Register<A> {
+    /// Reads the file of a register.
+    ///
+    /// # Errors
+    ///
+    /// If it cannot be read, can be read by everybody, or makes no sense.
+    pub(super) fn read(path: &Path) -> Result<Self> {
+        let name = path.display();
+        let text = std::fs::read_to_string(path)
+            .with_context(|| format!("the users' file {name} cannot be read"))?;
+        let mode = std::fs::metadata(path)?.permissions().mode();
+        if mode & 0o007 != 0 {
+            bail!("the users' file {name} is open to everybody: chmod o-rwx {name}");
+        }
+        Self::parse(&text).with_context(|| format!("the users' file {name} makes no sense"))
+    }
+
+    /// Returns the register that `text` is.
+    ///
+    /// # Errors
+    ///
+    /// If it makes no sense.
+    pub(super) fn parse(text: &str) -> Result<Self> {
+        let accounts: BTreeMap<String, A> = toml::from_str(text)?;
+        for (name, account) in &accounts {
+            if PasswordHash::new(account.password()).is_err() {
+                bail!(
+                    "the password of {} is not a hash: make one with plumb serve --hash-password",
+                    name.escape_debug()
+                );
+            }
+            account.check(name)?;
+        }
+        Ok(Self { accounts, nobodys: hash(b"nobody has this one")? })
+    }
+
+    /// Returns the name and the account of who has proved to be `name`; takes some tens of
+    /// milliseconds, whether there is such a user or not.
+    pub(super) fn prove(&self, name: Option<&str>, password: &[u8]) -> Option<(String, A)> {
+        let known = name.and_then(|name| self.accounts.get_key_value(name));
+        let text = known.map_or(self.nobodys.as_str(), |(_, account)| account.password());
+        let hash = PasswordHash::new(text).ok()?;
+        let is_proved = Argon2::default().verify_password(password, &hash).is_ok();
+        known.filter(|_| is_proved).map(|(name, account)| (name.clone(), account.clone()))
+    }
+}
+
+/// Returns the hash of a password, as a register has it.
+///
+/// # Errors
+///
+/// If the operating system gives no entropy.
+pub(super) fn hash(password: &[u8]) -> Result<String> {
+    let hash: std::result::Result<PasswordHash, _> = Argon2::default().hash_password(password);
+    let hash = hash.map_err(|error| anyhow::anyhow!("the password cannot be hashed: {error}"))?;
+    Ok(hash.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde::Deserialize;
+
+    #[derive(Clone, Debug, Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct Person {
+        password: String,
+        shelf: u8,
+    }
+
+    impl Account for Person {
+        fn password(&self) -> &str {
+            &self.password
+        }
+    }
+
+    #[test]
+    fn only_the_right_password_of_the_right_user_proves() {
+        let hash = hash(b"kon opelski").unwrap();
+        let text = format!("[mike]\npassword = \"{hash}\"\nshelf = 3\n");
+        let register = Register::<Person>::parse(&text).unwrap();
+        let (name, person) = register.prove(Some("mike"), b"kon opelski").unwrap();
+        assert_eq!((name.as_str(), person.shelf), ("mike", 3));
+        assert!(register.prove(Some("mike"), b"kon").is_none());
+        assert!(register.prove(Some("mike"), b"").is_none());
+        assert!(register.prove(Some("kim"), b"kon opelski").is_none());
+        assert!(register.prove(Some("kim"), b"nobody has this one").is_none());
+        assert!(register.prove(None, b"kon opelski").is_none());
+    }
+
+    #[test]
+    fn a_password_in_clear_and_a_column_that_nobody_knows_are_refused() {
+        let clear = "[mike]\npassword = \"secret\"\nshelf = 3\n";
+        assert!(Register::<Person>::parse(clear).is_err());
+        let hash = hash(b"x").unwrap();
+        let more = format!("[mike]\npassword = \"{hash}\"\nshelf = 3\nshell = 1\n");
+        assert!(Register::<Person>::parse(&more).is_err());
+    }
+
+    #[test]
+    fn a_file_that_everybody_can_read_is_refused() {
+        let path = std::env::temp_dir().join(format!("plumb-users-{}", std::process::id()));
+        std::fs::write(&path, "").unwrap();
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o644)).unwrap();
+        let error = Register::<Person>::read(&path).unwrap_err();
+        assert!(error.to_string().contains("chmod o-rwx"));
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).unwrap();
+        assert!(Register::<Person>::read(&path).is_ok());
+        std::fs::remove_file(&path).unwrap();
+    }
+}
