@@ -21,6 +21,7 @@ use std::sync::Arc;
 pub(super) struct Guest {
     pub(super) tree: Tree,
     pub(super) pace: Rc<Cell<Pace>>,
+    pub(super) is_anonymous: bool,
 }
 
 impl Guest {
@@ -101,7 +102,7 @@ async fn admit(
         space,
         file_max_bytes: settings.file_max_bytes,
     };
-    Some(Guest { tree, pace: Rc::new(Cell::new(Pace::new(rate))) })
+    Some(Guest { tree, pace: Rc::new(Cell::new(Pace::new(rate))), is_anonymous })
 }
 
 type Opened = (Arc<Jail>, Option<Arc<Space>>);

@@ -23,6 +23,7 @@ mod configuration;
 mod control;
 mod data;
 mod digest;
+mod facts;
 mod guest;
 mod listing;
 mod log;
@@ -34,6 +35,7 @@ mod users;
 pub(super) use configuration::{Arguments, Settings, Shared, Table};
 
 use super::admission::Admission;
+use super::clerk::Clerk;
 use super::log::Log;
 use crate::carry::{self, Bench};
 use anyhow::{Context, Result};
@@ -80,6 +82,7 @@ pub(super) struct Server {
     /// Whether the server ends.
     closing: watch::Sender<bool>,
     log: Log,
+    clerk: Rc<Clerk>,
 }
 
 /// How those who come by a door are served.
@@ -95,7 +98,7 @@ impl Server {
     /// # Errors
     ///
     /// If the root is no folder, or TLS is needed and cannot be had.
-    pub(super) fn new(settings: Settings, log: Log) -> Result<Self> {
+    pub(super) fn new(settings: Settings, log: Log, clerk: Rc<Clerk>) -> Result<Self> {
         if let Some(root) = &settings.root {
             let shown = root.display();
             let jail =
@@ -119,6 +122,7 @@ impl Server {
             acceptor: RefCell::new(acceptor),
             closing: watch::Sender::new(false),
             log,
+            clerk,
         })
     }
 
