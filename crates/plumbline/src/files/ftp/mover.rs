@@ -98,6 +98,7 @@ impl Mover {
                 match self.near {
                     Near::From(_) => {
                         ended.data.first_byte = Some(Instant::now());
+                        ended.data.is_sending = true;
                         self.send(&mut ended)
                     }
                     _ => self.receive(&mut ended),

@@ -21,7 +21,7 @@ use std::io::{self, Read};
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, Interest, ReadBuf};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsAcceptor;
@@ -31,6 +31,8 @@ use tokio_rustls::server::TlsStream;
 const SEND_BYTES: usize = 1 << 20;
 /// What is read and converted at a time.
 const PIECE_BYTES: usize = 256 * 1024;
+/// What is longer does not leave in one flight, so TCP is asked when it has arrived.
+const UNSETTLED_MIN_BYTES: u64 = 64 * 1024;
 
 /// What moves.
 #[derive(Debug)]
@@ -82,9 +84,14 @@ impl Mover {
         if !matches!(work, Work::Receive(_)) {
             self.ledger.first_byte.set(Some(self.clock.now()));
         }
+        let (since, is_sending) = (Instant::now(), !matches!(work, Work::Receive(_)));
         let moved = self.move_all(&mut connection, work, scratch).await;
         self.ledger.ended.set(Some(self.clock.now()));
         self.ledger.ask(connection.stream());
+        if is_sending && self.ledger.moved.get() >= UNSETTLED_MIN_BYTES && connection.is_over {
+            let duplicate = rustix::io::dup(connection.stream()).ok();
+            self.ledger.unsettled.replace(duplicate.map(|stream| (stream, since)));
+        }
         moved
     }
 

@@ -15,6 +15,7 @@ use protocols::time::Duration;
 use records::transfer::{Command, DataStyle, Outcome, Tcp, Text};
 use std::cell::{Cell, RefCell};
 use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
 use tokio::net::TcpStream;
 
 /// What the task of a transfer leaves behind.
@@ -35,6 +36,8 @@ pub(super) struct Ledger {
     pub(super) cpu: Cell<Option<Duration>>,
     tcp: RefCell<Option<Tcp>>,
     ends: Cell<Option<(SocketAddr, SocketAddr)>>,
+    /// The connection of a large file that has gone out, and since when.
+    pub(super) unsettled: RefCell<Option<(OwnedFd, std::time::Instant)>>,
 }
 
 impl Ledger {

@@ -543,7 +543,7 @@ impl Session {
             finished: now,
         };
         facts::conclude(&mut running.record, &running.ledger, &steps, finished, why);
-        self.keep(&mut running.record);
+        self.keep(&running.ledger, &mut running.record);
         let user = self.engine.user().map(|user| user.as_bytes().escape_ascii().to_string());
         let (from, user) = (self.peer, user.unwrap_or_default());
         let name = running.transfer.path.to_bytes().escape_ascii().to_string();
@@ -560,7 +560,7 @@ impl Session {
     }
 
     /// Keeps a record, with what the session knows.
-    fn keep(&mut self, record: &mut Record) {
+    fn keep(&mut self, ledger: &Ledger, record: &mut Record) {
         let identity = &mut record.transfer.identity;
         identity.control_local = Some(self.local);
         identity.control_remote = Some(self.peer);
@@ -572,7 +572,10 @@ impl Session {
             record.transfer.time.ns_login = self.opening.login.map(nanos);
             record.transfer.host = self.server.clerk.host();
         }
-        self.server.clerk.keep(record);
+        match ledger.unsettled.take() {
+            Some((stream, since)) => self.server.clerk.keep_settled(record.clone(), stream, since),
+            None => self.server.clerk.keep(record),
+        }
     }
 }
 
