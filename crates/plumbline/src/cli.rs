@@ -46,7 +46,7 @@ enum Command {
     /// Shows statistics of the recorded transfers.
     #[command(long_about = stats::ABOUT)]
     Stats(stats::Arguments),
-    /// Serves logins by Telnet, in TLS and in cleartext.
+    /// Serves logins by Telnet and files by FTP and TFTP, in TLS and in cleartext.
     #[command(long_about = serve::ABOUT)]
     Serve(serve::Arguments),
     /// Repeats the experiments of the papers in virtual time.
