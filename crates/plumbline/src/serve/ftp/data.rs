@@ -6,6 +6,8 @@
 
 use super::control::HANDSHAKE;
 use super::listing::Lister;
+use super::post::Post;
+use super::session::Marker;
 use super::upload::Upload;
 use crate::files::pace::Pace;
 use os::clock::Monotonic;
@@ -16,6 +18,7 @@ use rustix::net::sockopt;
 use std::cell::{Cell, RefCell};
 use std::fs::File;
 use std::io::{self, Read};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
@@ -29,6 +32,44 @@ use tokio_rustls::server::TlsStream;
 const SEND_BYTES: usize = 1 << 20;
 /// What is read and converted at a time.
 const PIECE_BYTES: usize = 256 * 1024;
+
+/// A file of no more bytes is sent where it is asked for, without a task of its own.
+const SMALL_BYTES: u64 = 256 * 1024;
+
+/// A data connection that nothing has moved on.
+#[derive(Debug)]
+pub(super) enum Stream {
+    /// Nobody watches it yet.
+    Fresh(std::net::TcpStream),
+    Watched(TcpStream),
+}
+
+impl Stream {
+    fn watched(self) -> io::Result<TcpStream> {
+        match self {
+            Self::Fresh(stream) => TcpStream::from_std(stream),
+            Self::Watched(stream) => Ok(stream),
+        }
+    }
+}
+
+impl AsFd for Stream {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Self::Fresh(stream) => stream.as_fd(),
+            Self::Watched(stream) => stream.as_fd(),
+        }
+    }
+}
+
+/// Sends as much of a small file as the connection takes at once, and returns how much that is. What
+/// is wrong shows when the rest is sent.
+pub(super) fn send_at_once(stream: &Stream, file: &File, offset: u64, len: u64) -> u64 {
+    let Ok(count @ 1..=SMALL_BYTES) = len.checked_sub(offset).ok_or(()) else { return 0 };
+    let (mut at, count) = (offset, usize::try_from(count).unwrap_or(0));
+    let sent = rustix::fs::sendfile(stream, file, Some(&mut at), count);
+    sent.map_or(0, |sent| sent as u64)
+}
 
 /// What moves.
 #[derive(Debug)]
@@ -56,7 +97,7 @@ pub(super) struct Mover {
     pub(super) moved: Rc<Cell<u64>>,
     pub(super) pace: Rc<Cell<Pace>>,
     pub(super) clock: Monotonic,
-    pub(super) markers: tokio::sync::mpsc::Sender<(Vec<u8>, u64)>,
+    pub(super) markers: Post<Marker>,
 }
 
 type Result<T> = std::result::Result<T, TransferError>;
@@ -65,11 +106,12 @@ impl Mover {
     /// Moves everything. Returns the file that has come in.
     pub(super) async fn run(
         self,
-        stream: TcpStream,
+        stream: Stream,
         security: Option<Security>,
         work: Work,
         scratch: &RefCell<Vec<u8>>,
     ) -> Result<Option<Upload>> {
+        let stream = stream.watched().map_err(|_| TransferError::NoConnection)?;
         let mut connection = Connection::open(stream, security).await?;
         let upload = match work {
             Work::Send { file, offset, len } => {
@@ -220,7 +262,7 @@ impl Mover {
                 Decoded::OutputFull => {}
                 // One that is not told of is one less to begin at.
                 Decoded::Marker(marker) => {
-                    _ = self.markers.try_send((marker, upload.len_bytes()));
+                    self.markers.put((marker, upload.len_bytes()));
                 }
                 Decoded::EndOfFile if !wire.is_empty() => return Err(TransferError::Malformed),
                 Decoded::EndOfFile | Decoded::NeedsInput => return Ok(()),
