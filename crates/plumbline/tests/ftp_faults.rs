@@ -17,7 +17,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 const PAGE: usize = 4096;
 /// Pages of the disk, and of the file that comes in.
@@ -25,6 +25,8 @@ const DISK: usize = 32;
 const FILE: usize = 6;
 /// How often folder and link change places.
 const SWAPS: usize = 100_000;
+/// How often a file is asked for meanwhile, at least.
+const TRIES: usize = 2_000;
 
 fn names(folder: &Path) -> Vec<String> {
     let entries = fs::read_dir(folder).unwrap();
@@ -145,6 +147,7 @@ fn killed(desk: &Desk, calls: &str, number: usize) -> bool {
 fn killed_at_each(calls: &str) {
     let desk = Desk::new();
     let steps = (1..500).take_while(|number| killed(&desk, calls, *number)).count();
+    eprintln!("{calls}: killed at {steps} calls");
     assert!(steps > 0, "{calls}: nothing was called");
 }
 
@@ -175,18 +178,19 @@ fn a_folder_that_is_swapped_for_a_link_while_it_is_asked_for_lets_nobody_out() {
     fs::write(desk.0.join("outside/file"), "the secret").unwrap();
     symlink(desk.0.join("outside"), desk.there("link")).unwrap();
     let server = Server::writable(&desk, "127.0.0.1", &["--ftp-tls", "off"]);
-    let swaps = AtomicUsize::new(0);
+    let (swaps, is_over) = (AtomicUsize::new(0), AtomicBool::new(false));
     let (mut seen, mut refused) = (0, 0);
     std::thread::scope(|scope| {
         scope.spawn(|| {
             let (folder, link) = (desk.there("folder"), desk.there("link"));
-            while swaps.fetch_add(1, Ordering::Relaxed) < SWAPS {
+            while !is_over.load(Ordering::Relaxed) {
+                swaps.fetch_add(1, Ordering::Relaxed);
                 renameat_with(CWD, &folder, CWD, &link, RenameFlags::EXCHANGE).unwrap();
             }
         });
         let mut line = Line::logged_in(&server);
         line.says("TYPE I");
-        while swaps.load(Ordering::Relaxed) < SWAPS || seen == 0 {
+        while swaps.load(Ordering::Relaxed) < SWAPS || seen + refused < TRIES {
             match line.retrieves("RETR folder/file") {
                 Ok(bytes) => {
                     assert_eq!(bytes, b"inside");
@@ -203,12 +207,10 @@ fn a_folder_that_is_swapped_for_a_link_while_it_is_asked_for_lets_nobody_out() {
             ));
             assert!(matches!(line.stores("STOR folder/new", b"new"), 226 | 550));
             assert!(matches!(line.says("SITE CHMOD 600 folder/file"), 200 | 550));
-            if seen + refused == 50_000 {
-                break;
-            }
         }
+        is_over.store(true, Ordering::Relaxed);
     });
-    assert!(seen > 0, "{refused} were refused");
+    assert!(seen > 0 && refused > 0, "{seen} were seen, {refused} were refused");
     assert_eq!(names(&desk.0.join("outside")), ["file"]);
     let mode = fs::metadata(desk.0.join("outside/file")).unwrap().permissions();
     assert_ne!(std::os::unix::fs::PermissionsExt::mode(&mode) & 0o777, 0o600);

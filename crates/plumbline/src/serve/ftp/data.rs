@@ -15,6 +15,7 @@ use protocols::application::ftp::Representation;
 use protocols::application::ftp::data::{Decoded, Decoder, Encoder};
 use protocols::application::ftp::server::{FileError, TransferError};
 use rustix::net::sockopt;
+use rustix::pipe::{self, PipeFlags, SpliceFlags};
 use std::cell::{Cell, RefCell};
 use std::fs::File;
 use std::io::{self, Read};
@@ -33,6 +34,8 @@ const SEND_BYTES: usize = 1 << 20;
 /// What is read and converted at a time.
 const PIECE_BYTES: usize = 256 * 1024;
 
+/// Behind so many bytes it is worth a pipe to have the kernel move what comes in.
+const LARGE_BYTES: u64 = 1 << 20;
 /// A file of no more bytes is sent where it is asked for, without a task of its own.
 const SMALL_BYTES: u64 = 256 * 1024;
 
@@ -221,6 +224,12 @@ impl Mover {
         let passes = self.representation.passes_through();
         let (mut file, limit) = (Vec::new(), self.piece_bytes(PIECE_BYTES));
         loop {
+            if let (true, Way::Clear(stream)) = (passes && limit == PIECE_BYTES, &from.way)
+                && self.moved.get() >= LARGE_BYTES
+            {
+                self.receive_by_kernel(stream, &mut upload).await?;
+                return Ok(upload);
+            }
             let count = std::future::poll_fn(|context| {
                 let mut scratch = scratch.borrow_mut();
                 let room = scratch.get_mut(..limit).unwrap_or_default();
@@ -245,6 +254,26 @@ impl Mover {
         decoder.finish(&mut file).map_err(|_| TransferError::Malformed)?;
         upload.write(&file).map_err(TransferError::File)?;
         Ok(upload)
+    }
+
+    /// Has the kernel move what comes into the file, through a pipe that holds its pages.
+    async fn receive_by_kernel(&self, stream: &TcpStream, upload: &mut Upload) -> Result<()> {
+        let local = |_| TransferError::File(FileError::Local);
+        let (from, to) = pipe::pipe_with(PipeFlags::CLOEXEC).map_err(local)?;
+        // Where the user may have no larger one, more pieces move.
+        _ = pipe::fcntl_setpipe_size(&to, SEND_BYTES);
+        let flags = SpliceFlags::MOVE | SpliceFlags::NONBLOCK;
+        loop {
+            let come = stream.async_io(Interest::READABLE, || {
+                Ok(pipe::splice(stream, None, &to, None, SEND_BYTES, flags)?)
+            });
+            let count = come.await.map_err(|_| TransferError::ConnectionLost)?;
+            if count == 0 {
+                return Ok(());
+            }
+            upload.write_from(&from, count).map_err(TransferError::File)?;
+            self.note(count).await;
+        }
     }
 
     fn decode(

@@ -3,7 +3,11 @@
 use super::tree::{copy, file_error};
 use os::jail::{Draft, Jail, Kind};
 use protocols::application::ftp::server::FileError;
+use rustix::io::Errno;
+use rustix::pipe::{self, SpliceFlags};
 use std::fs::File;
+use std::io;
+use std::os::fd::AsFd;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -101,6 +105,25 @@ impl Upload {
         self.charge(bytes.len() as u64)?;
         let Some(draft) = &self.draft else { return Err(FileError::Local) };
         draft.write_all(bytes).map_err(|error| file_error(&error))
+    }
+
+    /// Takes the next `count` bytes out of a pipe, which has them.
+    pub(super) fn write_from(&mut self, pipe: &impl AsFd, count: usize) -> Result<(), FileError> {
+        self.charge(count as u64)?;
+        let Some(draft) = &self.draft else { return Err(FileError::Local) };
+        let moved = draft.fill(|file| {
+            let mut left = count;
+            while left > 0 {
+                match pipe::splice(pipe, None, file, None, left, SpliceFlags::MOVE) {
+                    Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+                    Ok(moved) => left -= moved.min(left),
+                    Err(Errno::INTR) => {}
+                    Err(error) => return Err(error.into()),
+                }
+            }
+            Ok(())
+        });
+        moved.map_err(|error| file_error(&error))
     }
 
     /// Takes the first `len` bytes of another file.
