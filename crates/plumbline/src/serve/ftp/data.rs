@@ -6,6 +6,8 @@
 
 use super::control::HANDSHAKE;
 use super::listing::Lister;
+use super::post::Post;
+use super::session::Marker;
 use super::upload::Upload;
 use crate::files::pace::Pace;
 use os::clock::Monotonic;
@@ -13,9 +15,11 @@ use protocols::application::ftp::Representation;
 use protocols::application::ftp::data::{Decoded, Decoder, Encoder};
 use protocols::application::ftp::server::{FileError, TransferError};
 use rustix::net::sockopt;
+use rustix::pipe::{self, PipeFlags, SpliceFlags};
 use std::cell::{Cell, RefCell};
 use std::fs::File;
 use std::io::{self, Read};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
@@ -29,6 +33,46 @@ use tokio_rustls::server::TlsStream;
 const SEND_BYTES: usize = 1 << 20;
 /// What is read and converted at a time.
 const PIECE_BYTES: usize = 256 * 1024;
+
+/// Behind so many bytes it is worth a pipe to have the kernel move what comes in.
+const LARGE_BYTES: u64 = 1 << 20;
+/// A file of no more bytes is sent where it is asked for, without a task of its own.
+const SMALL_BYTES: u64 = 256 * 1024;
+
+/// A data connection that nothing has moved on.
+#[derive(Debug)]
+pub(super) enum Stream {
+    /// Nobody watches it yet.
+    Fresh(std::net::TcpStream),
+    Watched(TcpStream),
+}
+
+impl Stream {
+    fn watched(self) -> io::Result<TcpStream> {
+        match self {
+            Self::Fresh(stream) => TcpStream::from_std(stream),
+            Self::Watched(stream) => Ok(stream),
+        }
+    }
+}
+
+impl AsFd for Stream {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Self::Fresh(stream) => stream.as_fd(),
+            Self::Watched(stream) => stream.as_fd(),
+        }
+    }
+}
+
+/// Sends as much of a small file as the connection takes at once, and returns how much that is. What
+/// is wrong shows when the rest is sent.
+pub(super) fn send_at_once(stream: &Stream, file: &File, offset: u64, len: u64) -> u64 {
+    let Ok(count @ 1..=SMALL_BYTES) = len.checked_sub(offset).ok_or(()) else { return 0 };
+    let (mut at, count) = (offset, usize::try_from(count).unwrap_or(0));
+    let sent = rustix::fs::sendfile(stream, file, Some(&mut at), count);
+    sent.map_or(0, |sent| sent as u64)
+}
 
 /// What moves.
 #[derive(Debug)]
@@ -56,7 +100,7 @@ pub(super) struct Mover {
     pub(super) moved: Rc<Cell<u64>>,
     pub(super) pace: Rc<Cell<Pace>>,
     pub(super) clock: Monotonic,
-    pub(super) markers: tokio::sync::mpsc::Sender<(Vec<u8>, u64)>,
+    pub(super) markers: Post<Marker>,
 }
 
 type Result<T> = std::result::Result<T, TransferError>;
@@ -65,11 +109,12 @@ impl Mover {
     /// Moves everything. Returns the file that has come in.
     pub(super) async fn run(
         self,
-        stream: TcpStream,
+        stream: Stream,
         security: Option<Security>,
         work: Work,
         scratch: &RefCell<Vec<u8>>,
     ) -> Result<Option<Upload>> {
+        let stream = stream.watched().map_err(|_| TransferError::NoConnection)?;
         let mut connection = Connection::open(stream, security).await?;
         let upload = match work {
             Work::Send { file, offset, len } => {
@@ -179,6 +224,12 @@ impl Mover {
         let passes = self.representation.passes_through();
         let (mut file, limit) = (Vec::new(), self.piece_bytes(PIECE_BYTES));
         loop {
+            if let (true, Way::Clear(stream)) = (passes && limit == PIECE_BYTES, &from.way)
+                && self.moved.get() >= LARGE_BYTES
+            {
+                self.receive_by_kernel(stream, &mut upload).await?;
+                return Ok(upload);
+            }
             let count = std::future::poll_fn(|context| {
                 let mut scratch = scratch.borrow_mut();
                 let room = scratch.get_mut(..limit).unwrap_or_default();
@@ -205,6 +256,26 @@ impl Mover {
         Ok(upload)
     }
 
+    /// Has the kernel move what comes into the file, through a pipe that holds its pages.
+    async fn receive_by_kernel(&self, stream: &TcpStream, upload: &mut Upload) -> Result<()> {
+        let local = |_| TransferError::File(FileError::Local);
+        let (from, to) = pipe::pipe_with(PipeFlags::CLOEXEC).map_err(local)?;
+        // Where the user may have no larger one, more pieces move.
+        _ = pipe::fcntl_setpipe_size(&to, SEND_BYTES);
+        let flags = SpliceFlags::MOVE | SpliceFlags::NONBLOCK;
+        loop {
+            let come = stream.async_io(Interest::READABLE, || {
+                Ok(pipe::splice(stream, None, &to, None, SEND_BYTES, flags)?)
+            });
+            let count = come.await.map_err(|_| TransferError::ConnectionLost)?;
+            if count == 0 {
+                return Ok(());
+            }
+            upload.write_from(&from, count).map_err(TransferError::File)?;
+            self.note(count).await;
+        }
+    }
+
     fn decode(
         &self,
         decoder: &mut Decoder,
@@ -220,7 +291,7 @@ impl Mover {
                 Decoded::OutputFull => {}
                 // One that is not told of is one less to begin at.
                 Decoded::Marker(marker) => {
-                    _ = self.markers.try_send((marker, upload.len_bytes()));
+                    self.markers.put((marker, upload.len_bytes()));
                 }
                 Decoded::EndOfFile if !wire.is_empty() => return Err(TransferError::Malformed),
                 Decoded::EndOfFile | Decoded::NeedsInput => return Ok(()),
