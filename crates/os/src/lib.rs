@@ -27,6 +27,8 @@ pub mod entropy;
 #[cfg(target_os = "linux")]
 pub mod exchange;
 #[cfg(target_os = "linux")]
+pub mod file_rights;
+#[cfg(target_os = "linux")]
 pub mod host;
 #[cfg(target_os = "linux")]
 pub mod interface;
@@ -45,6 +47,8 @@ mod netlink;
 mod offload_tests;
 #[cfg(target_os = "linux")]
 pub mod packet_socket;
+#[cfg(target_os = "linux")]
+pub mod pam;
 #[cfg(target_os = "linux")]
 pub mod process;
 #[cfg(target_os = "linux")]

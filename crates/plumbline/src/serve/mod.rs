@@ -102,6 +102,9 @@ pub(crate) struct Arguments {
     /// Read a password from the standard input, print its hash for the users' file, and end
     #[arg(long)]
     hash_password: bool,
+    /// Ask PAM about the claim on the standard input, and end
+    #[arg(long, hide = true)]
+    prove_system_user: bool,
     #[command(flatten)]
     folder: folder::Folder,
     #[command(flatten)]
@@ -139,7 +142,10 @@ given. A file that is written appears when it is whole.
 With --ftp, files are served by FTP: to anonymous users those of --root, to be read unless
 --write-once or --writable says otherwise; to users of a file (--ftp-users) those of each. Without a
 word about it, it is at the loopback addresses alone (port 21; 2121 without root), with AUTH TLS
-offered. With --config, a hangup signal has the table [ftp] read again, and no session ends.
+offered. With --config, a hangup signal has the table [ftp] read again, and no session ends. With
+--ftp-system-users, users of this machine come to their home directories with their own rights,
+proved by PAM (service plumb, else other), if their shell is in /etc/shells; run by root, for all
+of them but root.
 
 A console offers a serial line by RFC 2217 or plain Telnet, at 127.0.0.1 port 2217 unless it is told \
 otherwise: the first who comes writes, others watch. Without RFC 2217 the keys ^E c ? say what else \
@@ -191,10 +197,20 @@ A configuration:
   listen-tls = [\"[::]:990\"]
   tls = \"required\"              # or \"offered\", or \"off\"
   requires-session-reuse = true
+  system-users = true            # of this machine, by PAM
+  pam-service = \"plumb\"
+  root-may-log-in = false
+  clear-control = false          # whether CCC may end the TLS of the control connection
+  mail-spool = \"/var/spool/plumb\" # MAIL and MLFL, for those who have a folder there
+  mail-max-bytes = 4194304
+  mailbox-max-bytes = 67108864
+  mail-from-anonymous = false
   passive-ports = [50000, 50999]
   passive-address = \"192.0.2.1\"
   bytes-per-second-max = 10000000
   idle-timeout-s = 300
+  [ftp.word-formats]             # how words of 36 bits (TYPE L 36) lie in the files of a folder
+  \"/its\" = \"u36\"
   [[console]]
   device = \"/dev/ttyUSB0\"
   baud = 9600
@@ -302,6 +318,10 @@ impl Shop {
 pub(crate) fn run(arguments: &Arguments) -> exit::Result {
     if arguments.hash_password {
         return hash_password().map_err(|error| complain(&error));
+    }
+    if arguments.prove_system_user {
+        let code = ftp::prove_system_user().map_err(|error| complain(&error))?;
+        std::process::exit(code);
     }
     let prepared = prepare(arguments).map_err(|error| {
         exit::complain(&error);

@@ -7,6 +7,8 @@
 use super::control::HANDSHAKE;
 use super::facts::Ledger;
 use super::listing::Lister;
+use super::post::Post;
+use super::session::Marker;
 use super::upload::Upload;
 use crate::files::pace::Pace;
 use crate::transfers::DataTls;
@@ -15,9 +17,11 @@ use protocols::application::ftp::Representation;
 use protocols::application::ftp::data::{Decoded, Decoder, Encoder};
 use protocols::application::ftp::server::{FileError, TransferError};
 use rustix::net::sockopt;
+use rustix::pipe::{self, PipeFlags, SpliceFlags};
 use std::cell::{Cell, RefCell};
 use std::fs::File;
 use std::io::{self, Read};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
@@ -33,6 +37,64 @@ const SEND_BYTES: usize = 1 << 20;
 const PIECE_BYTES: usize = 256 * 1024;
 /// What is longer does not leave in one flight, so TCP is asked when it has arrived.
 const UNSETTLED_MIN_BYTES: u64 = 64 * 1024;
+
+/// Behind so many bytes it is worth a pipe to have the kernel move what comes in.
+const LARGE_BYTES: u64 = 1 << 20;
+/// A file of no more bytes is sent where it is asked for, without a task of its own.
+const SMALL_BYTES: u64 = 256 * 1024;
+
+/// A data connection that nothing has moved on.
+#[derive(Debug)]
+pub(super) enum Stream {
+    /// Nobody watches it yet.
+    Fresh(std::net::TcpStream),
+    Watched(TcpStream),
+}
+
+impl Stream {
+    fn watched(self) -> io::Result<TcpStream> {
+        match self {
+            Self::Fresh(stream) => TcpStream::from_std(stream),
+            Self::Watched(stream) => Ok(stream),
+        }
+    }
+}
+
+impl AsFd for Stream {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Self::Fresh(stream) => stream.as_fd(),
+            Self::Watched(stream) => stream.as_fd(),
+        }
+    }
+}
+
+/// Sends as much of a small file as the connection takes at once, and returns how much that is. What
+/// is wrong shows when the rest is sent.
+pub(super) fn send_at_once(
+    stream: &Stream,
+    file: &File,
+    offset: u64,
+    len: u64,
+    ledger: &Ledger,
+    clock: Monotonic,
+) -> u64 {
+    let Ok(count @ 1..=SMALL_BYTES) = len.checked_sub(offset).ok_or(()) else { return 0 };
+    let (mut at, count) = (offset, usize::try_from(count).unwrap_or(0));
+    let began = clock.now();
+    let sent = rustix::fs::sendfile(stream, file, Some(&mut at), count).unwrap_or(0);
+    let ended = clock.now();
+    ledger.first_byte.set(Some(began));
+    ledger.add_cpu(ended - began);
+    ledger.add_file(sent);
+    ledger.moved.set(sent as u64);
+    if sent == count {
+        ledger.ended.set(Some(ended));
+        ledger.open(stream);
+        ledger.ask(stream);
+    }
+    sent as u64
+}
 
 /// What moves.
 #[derive(Debug)]
@@ -60,7 +122,7 @@ pub(super) struct Mover {
     pub(super) ledger: Rc<Ledger>,
     pub(super) pace: Rc<Cell<Pace>>,
     pub(super) clock: Monotonic,
-    pub(super) markers: tokio::sync::mpsc::Sender<(Vec<u8>, u64)>,
+    pub(super) markers: Post<Marker>,
 }
 
 type Result<T> = std::result::Result<T, TransferError>;
@@ -69,11 +131,12 @@ impl Mover {
     /// Moves everything. Returns the file that has come in.
     pub(super) async fn run(
         self,
-        stream: TcpStream,
+        stream: Stream,
         security: Option<Security>,
         work: Work,
         scratch: &RefCell<Vec<u8>>,
     ) -> Result<Option<Upload>> {
+        let stream = stream.watched().map_err(|_| TransferError::NoConnection)?;
         self.ledger.open(&stream);
         let (began, is_tls) = (self.clock.now(), security.is_some());
         let mut connection = Connection::open(stream, security).await?;
@@ -81,7 +144,7 @@ impl Mover {
             self.ledger.tls.set(connection.tls());
             self.ledger.tls_time.set(Some(self.clock.now() - began));
         }
-        if !matches!(work, Work::Receive(_)) {
+        if !matches!(work, Work::Receive(_)) && self.ledger.first_byte.get().is_none() {
             self.ledger.first_byte.set(Some(self.clock.now()));
         }
         let (since, is_sending) = (Instant::now(), !matches!(work, Work::Receive(_)));
@@ -212,6 +275,12 @@ impl Mover {
         let passes = self.representation.passes_through();
         let (mut file, limit) = (Vec::new(), self.piece_bytes(PIECE_BYTES));
         loop {
+            if let (true, Way::Clear(stream)) = (passes && limit == PIECE_BYTES, &from.way)
+                && self.ledger.moved.get() >= LARGE_BYTES
+            {
+                self.receive_by_kernel(stream, &mut upload).await?;
+                return Ok(upload);
+            }
             let count = std::future::poll_fn(|context| {
                 let mut scratch = scratch.borrow_mut();
                 let room = scratch.get_mut(..limit).unwrap_or_default();
@@ -245,6 +314,29 @@ impl Mover {
         Ok(upload)
     }
 
+    /// Has the kernel move what comes into the file, through a pipe that holds its pages.
+    async fn receive_by_kernel(&self, stream: &TcpStream, upload: &mut Upload) -> Result<()> {
+        let local = |_| TransferError::File(FileError::Local);
+        let (from, to) = pipe::pipe_with(PipeFlags::CLOEXEC).map_err(local)?;
+        // Where the user may have no larger one, more pieces move.
+        _ = pipe::fcntl_setpipe_size(&to, SEND_BYTES);
+        let flags = SpliceFlags::MOVE | SpliceFlags::NONBLOCK;
+        loop {
+            let come = stream.async_io(Interest::READABLE, || {
+                Ok(pipe::splice(stream, None, &to, None, SEND_BYTES, flags)?)
+            });
+            let count = come.await.map_err(|_| TransferError::ConnectionLost)?;
+            if count == 0 {
+                return Ok(());
+            }
+            let began = self.clock.now();
+            upload.write_from(&from, count).map_err(TransferError::File)?;
+            self.ledger.add_writing(self.clock.now() - began);
+            self.ledger.file_bytes.set(Some(upload.len_bytes()));
+            self.note(count).await;
+        }
+    }
+
     fn decode(
         &self,
         decoder: &mut Decoder,
@@ -260,7 +352,7 @@ impl Mover {
                 Decoded::OutputFull => {}
                 // One that is not told of is one less to begin at.
                 Decoded::Marker(marker) => {
-                    _ = self.markers.try_send((marker, upload.len_bytes()));
+                    self.markers.put((marker, upload.len_bytes()));
                 }
                 Decoded::EndOfFile if !wire.is_empty() => return Err(TransferError::Malformed),
                 Decoded::EndOfFile | Decoded::NeedsInput => return Ok(()),

@@ -13,10 +13,11 @@ use protocols::application::ftp::server::{
 };
 use protocols::time::Duration;
 use records::transfer::{Command, DataStyle, Outcome, Tcp, Text};
+use rustix::io::Errno;
+use rustix::net::SocketAddrAny;
 use std::cell::{Cell, RefCell};
 use std::net::SocketAddr;
-use std::os::fd::OwnedFd;
-use tokio::net::TcpStream;
+use std::os::fd::{AsFd, OwnedFd};
 
 /// What the task of a transfer leaves behind.
 #[derive(Debug, Default)]
@@ -42,12 +43,14 @@ pub(super) struct Ledger {
 
 impl Ledger {
     /// Notes the two ends of the data connection.
-    pub(super) fn open(&self, stream: &TcpStream) {
-        self.ends.set(stream.local_addr().ok().zip(stream.peer_addr().ok()));
+    pub(super) fn open(&self, stream: &impl AsFd) {
+        let ends = (rustix::net::getsockname(stream), rustix::net::getpeername(stream));
+        let of = |end: Result<SocketAddrAny, Errno>| SocketAddr::try_from(end.ok()?).ok();
+        self.ends.set(of(ends.0).zip(ends.1.ok().flatten().and_then(|end| of(Ok(end)))));
     }
 
     /// Asks the data connection at its end.
-    pub(super) fn ask(&self, stream: &TcpStream) {
+    pub(super) fn ask(&self, stream: &impl AsFd) {
         self.tcp.replace(Some(Tcp { streams: Some(1), ..of_kernel(stream) }));
     }
 

@@ -202,6 +202,8 @@ pub enum FileError {
     NotEmpty,
     /// It is too large for what was asked: 550.
     TooLarge,
+    /// Nobody has mail by this name: 550.
+    NoMailbox,
     /// The name may not be: 553.
     NameRefused,
     /// Another uses it: 450.
@@ -226,6 +228,7 @@ impl FileError {
             Self::Exists => (550, "Exists already"),
             Self::NotEmpty => (550, "Directory not empty"),
             Self::TooLarge => (550, "File too large for this"),
+            Self::NoMailbox => (550, "No such mailbox"),
             Self::NameRefused => (553, "Name not allowed"),
             Self::Busy => (450, "File busy"),
             Self::NoSpace => (452, "No space left"),

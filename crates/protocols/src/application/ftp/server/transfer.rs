@@ -175,7 +175,8 @@ impl Server {
 
     /// Begins a transfer of the file `name`, or of the directory where the user is.
     fn begin(&mut self, kind: TransferKind, name: Option<&Name>, cx: &mut Cx<'_>) {
-        let is_protected = self.is_tls && self.protection == Protection::Private;
+        // CCC takes the control connection out of TLS, and not the data (RFC 4217 §12.3).
+        let is_protected = self.protection == Protection::Private;
         if self.settings.tls == TlsPolicy::RequiredForData && !is_protected {
             return self.reply(521, b"Data must be protected, send PROT P");
         }
