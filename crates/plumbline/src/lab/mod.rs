@@ -1,12 +1,15 @@
 //! `plumb lab`: the experiments of the papers, in virtual time.
 
 mod tables;
+mod today;
 
 use crate::exit::{self, Failure};
+use crate::stats::records_folder;
 use clap::ValueEnum;
 use simulator::Stuck;
 use std::io::Write;
 use tables::Experiment;
+use today::Today;
 
 /// Arguments of `plumb lab`.
 #[derive(Debug, clap::Args)]
@@ -17,6 +20,9 @@ pub(crate) struct Arguments {
     /// Prints the figures as JSON.
     #[arg(long)]
     json: bool,
+    /// RFC 594: makes the same transfers on this machine first, over loopback, and keeps no record
+    #[arg(long)]
+    today: bool,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -41,14 +47,31 @@ pub(crate) fn run(arguments: &Arguments) -> exit::Result {
         exit::complain(&anyhow::Error::new(stuck).context("the experiment came to a stop"));
         Failure::NothingMeasured
     })?;
+    let today = today(arguments).map_err(|error| {
+        exit::complain(&error);
+        Failure::ThisMachine
+    })?;
     let text = if arguments.json {
-        tables::json(&experiment)
+        tables::json(&experiment, today.as_ref())
     } else {
-        tables::text(&experiment, exit::stdout_columns())
+        let width = exit::stdout_columns();
+        let text = tables::text(&experiment, width);
+        today.map_or(text.clone(), |today| format!("{text}\n{}", today.text(width)))
     };
     // A closed pipe has read what it wanted.
     _ = std::io::stdout().write_all(text.as_bytes());
     Ok(())
+}
+
+/// Returns RFC 594's transfers of today: those that are made now, or those of the store, if any.
+fn today(arguments: &Arguments) -> anyhow::Result<Option<Today>> {
+    match (arguments.scenario, arguments.today) {
+        (Scenario::Tm233, true) => anyhow::bail!("only the transfers of rfc594 can be made today"),
+        (Scenario::Tm233, false) => Ok(None),
+        (Scenario::Rfc594, true) => Today::made_now().map(Some),
+        // Where there are no records there is nothing to show beside the paper.
+        (Scenario::Rfc594, false) => Ok(Today::of_store(&records_folder()).ok().flatten()),
+    }
 }
 
 fn experiment(scenario: Scenario) -> Result<Experiment, Stuck> {

@@ -19,4 +19,4 @@ mod tables;
 
 pub use interface::{Cable, Interface};
 pub use subnet::{Path, Split, message_time};
-pub use tables::tables;
+pub use tables::{Measured, TRANSFERS, tables};

@@ -263,7 +263,7 @@ impl Record {
     /// Ends it by what has come of its errand.
     pub(super) fn conclude(&mut self, trouble: Option<&Trouble>) {
         let outcome = trouble.map_or(Outcome::Complete, Trouble::outcome);
-        self.end(outcome, trouble.map(Trouble::sentence));
+        self.end(outcome, trouble.map(Trouble::sentence).as_deref());
     }
 }
 

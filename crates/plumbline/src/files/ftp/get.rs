@@ -80,8 +80,8 @@ pub(super) async fn get(
     if errand.size.is_none() && is_image && needs_facts {
         (errand.size, errand.modified) = dialogue.size_and_time(&errand.path).await?;
     }
-    if matches!(errand.to, To::Stdout) {
-        return to_stdout(dialogue, &errand, terms, record).await;
+    if let Some(stream) = stream_of(&errand.to)? {
+        return to_stream(dialogue, &errand, terms, &stream, record).await;
     }
     let Some((draft, from)) = open(&errand, terms)? else { return Ok(Ending::WasThere) };
     let file = draft.file().try_clone().map_err(anyhow::Error::new)?;
@@ -137,14 +137,32 @@ async fn whole(
     result
 }
 
-async fn to_stdout(
+/// Opens what has no place of its own to write at: the standard output, a pipe, a device. These are
+/// written to and never replaced.
+fn stream_of(to: &To) -> Result<Option<File>, Trouble> {
+    match to {
+        To::Stdout => {
+            let stdout = rustix::io::dup(rustix::stdio::stdout()).map_err(anyhow::Error::new)?;
+            Ok(Some(File::from(stdout)))
+        }
+        To::File(path)
+            if fs::metadata(path).is_ok_and(|about| !about.is_file() && !about.is_dir()) =>
+        {
+            let opened = File::options().write(true).open(path);
+            let shown = path.display();
+            Ok(Some(opened.with_context(|| format!("{shown} cannot be written"))?))
+        }
+        To::File(_) | To::Beneath(..) => Ok(None),
+    }
+}
+
+async fn to_stream(
     dialogue: &mut Dialogue,
     errand: &Errand,
     terms: &Terms,
+    file: &File,
     record: &mut Record,
 ) -> Result<Ending, Trouble> {
-    let stdout = rustix::io::dup(rustix::stdio::stdout()).map_err(anyhow::Error::new)?;
-    let file = File::from(stdout);
     let mut made = 0;
     loop {
         made += 1;
