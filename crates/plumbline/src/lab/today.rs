@@ -133,8 +133,7 @@ impl Today {
                 .collect();
             text.push_str(&format!(" {way} {} in 1973, {} today;", shares(&then), shares(&now)));
         }
-        text.push_str(" a word of the machine's own size is the cheapest, then and now.");
-        text
+        text.trim_end_matches(';').to_owned() + "."
     }
 
     /// Returns the rows for programs.

@@ -8,7 +8,7 @@
 
 use super::log::{Event, Log};
 use super::metrics::Metrics;
-use crate::transfers::{Record, Recorder, Session, nanos, of_settled};
+use crate::transfers::{Record, Recorder, Session, TICK, nanos, of_settled};
 use records::transfer::{Command, Host, Role, Stack, Tcp};
 use std::cell::{Cell, RefCell, RefMut};
 use std::os::fd::OwnedFd;
@@ -128,7 +128,8 @@ impl Clerk {
     fn settle(&self) {
         self.unsettled.borrow_mut().retain_mut(|one| {
             if let Some((ago, tcp)) = of_settled(&one.connection) {
-                let arrived = Instant::now().checked_sub(ago).unwrap_or(one.given);
+                // What is nearer than a tick is known better already.
+                let arrived = Instant::now().checked_sub(ago + TICK).unwrap_or(one.given);
                 let transfer = &mut one.record.transfer;
                 let sent = nanos(arrived.saturating_duration_since(one.began));
                 transfer.time.ns_transfer = transfer.time.ns_transfer.max(Some(sent));

@@ -153,6 +153,9 @@ offered. With --config, a hangup signal has the table [ftp] read again, and no s
 proved by PAM (service plumb, else other), if their shell is in /etc/shells; run by root, for all
 of them but root.
 
+Each transfer leaves a record for 'plumb stats', where the state of programs is kept: for root in
+/var/lib/plumb/transfers. --no-record keeps none.
+
 A console offers a serial line by RFC 2217 or plain Telnet, at 127.0.0.1 port 2217 unless it is told \
 otherwise: the first who comes writes, others watch. Without RFC 2217 the keys ^E c ? say what else \
 there is: to take over, to see who is there, to see again what the line said last.
@@ -175,6 +178,8 @@ Examples:
   plumb serve --ftp --ftp-users /etc/plumb/ftp.toml --ftp-listen '[::]:21' --ftp-tls required
 
 A configuration:
+  record = true                  # of each transfer by FTP and TFTP
+  metrics = \"127.0.0.1:9559\"    # at /metrics, for Prometheus
   [login]
   listen = [\"127.0.0.1:23\"]
   listen-tls = [\"[::]:992\"]
