@@ -8,6 +8,7 @@
 
 mod admission;
 mod certificate;
+mod clerk;
 mod configuration;
 mod console;
 mod dialogue;
@@ -29,8 +30,11 @@ mod wire;
 
 use crate::carry::{self, Bench, Via};
 use crate::exit::{self, Failure};
+use crate::stats::journal_folder;
+use crate::transfers::Keeping;
 use admission::Admission;
 use anyhow::{Context, Result, bail};
+use clerk::Clerk;
 use configuration::{Configuration, File};
 use console::{Console, ConsoleFile};
 use door::Door;
@@ -107,6 +111,8 @@ pub(crate) struct Arguments {
     tftp: tftp::Arguments,
     #[command(flatten)]
     ftp: ftp::Arguments,
+    #[command(flatten)]
+    keeping: Keeping,
     /// Say what happens as JSON, one object a line
     #[arg(long)]
     json: bool,
@@ -329,6 +335,7 @@ struct Prepared {
     house: Option<House>,
     files: Option<tftp::Server>,
     ftp: Option<ftp::Server>,
+    clerk: Rc<Clerk>,
     arguments: Arguments,
 }
 
@@ -340,13 +347,17 @@ fn prepare(arguments: &Arguments) -> Result<Prepared> {
     let (table, folder) = (file.tftp.take(), &arguments.folder);
     let settings = tftp::Settings::complete(table, &arguments.tftp, folder, prefixes, is_root)?;
     let log = Log { is_json: arguments.json, is_quiet: arguments.quiet };
-    let files = settings.map(|settings| tftp::Server::new(settings, log)).transpose()?;
-    let settings = ftp_settings(arguments, &file)?;
-    let ftp = settings.map(|settings| ftp::Server::new(settings, log)).transpose()?;
+    let ftp = ftp_settings(arguments, &file)?;
+    let keeps = !arguments.keeping.no_record && file.record.unwrap_or(true);
+    let folder = (keeps && (settings.is_some() || ftp.is_some())).then(journal_folder);
+    let clerk = Rc::new(Clerk::new(folder.as_deref(), log));
+    let files = settings.map(|settings| tftp::Server::new(settings, log, Rc::clone(&clerk)));
+    let files = files.transpose()?;
+    let ftp = ftp.map(|settings| ftp::Server::new(settings, log, Rc::clone(&clerk))).transpose()?;
     let is_said = file.login.is_some() || !file.consoles.is_empty() || arguments.wants_logins();
     let wants_logins = is_said || (files.is_none() && ftp.is_none());
     let house = wants_logins.then(|| prepare_logins(arguments, file)).transpose()?;
-    Ok(Prepared { house, files, ftp, arguments: arguments.clone() })
+    Ok(Prepared { house, files, ftp, clerk, arguments: arguments.clone() })
 }
 
 /// Puts file and flags together for FTP.
@@ -466,7 +477,7 @@ fn service(configuration: &Configuration) -> Result<Service> {
 
 /// Serves in this thread, and logins in cleartext in another.
 fn serve(prepared: Prepared) -> Result<()> {
-    let Prepared { house, files, ftp, arguments } = prepared;
+    let Prepared { house, files, ftp, clerk, arguments } = prepared;
     if let Some(house) = &house {
         let sessions = u64::try_from(house.configuration.rules.sessions_max).unwrap_or(u64::MAX);
         let wanted = sessions.saturating_mul(DESCRIPTORS_PER_SESSION).saturating_add(64);
@@ -480,7 +491,9 @@ fn serve(prepared: Prepared) -> Result<()> {
         let shop = house.map(Shop::open).transpose()?;
         let served =
             Served { shop: shop.map(Rc::new), files: files.map(Rc::new), ftp: ftp.map(Rc::new) };
-        tokio::task::spawn_local(attend(served, arguments)).await?
+        let ended = tokio::task::spawn_local(attend(served, arguments)).await?;
+        clerk.flush();
+        ended
     })
 }
 

@@ -9,11 +9,12 @@ use crate::carry::{self, Trust};
 use crate::exit;
 use crate::files::progress::Progress;
 use crate::files::url::{Scheme, Url};
+use crate::transfers::Recorder;
 use anyhow::Result;
 use protocols::application::ftp::user::{DataStyle, TlsUse, UserSettings};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::signal::unix::{SignalKind, signal};
 
 /// Connections of our own host at once: control and data of each session.
@@ -96,7 +97,9 @@ fn caller(url: &Url, reach: &Reach, bytes_per_second: Option<u64>) -> Result<Cal
         return Err(Trouble::Wrong(format!("{url} is not of FTP: TFTP has only get and put")));
     };
     let account = Account::of(url, reach.user.as_deref())?;
+    let began = Instant::now();
     let found = carry::addresses(&url.target, reach.family, &reach.via, None)?;
+    let resolving = began.elapsed();
     let addresses = found.map_err(|none| Trouble::NoConnection(none.to_string()))?;
     let host = carry::host(&reach.via, CONNECTIONS)?;
     let timeout = Duration::from_secs(reach.timeout.into());
@@ -129,6 +132,8 @@ fn caller(url: &Url, reach: &Reach, bytes_per_second: Option<u64>) -> Result<Cal
         stopper: Arc::new(stopper),
         attempts: reach.tries,
         is_quiet: reach.quiet || reach.json,
+        recorder: Recorder::of_user(!reach.keeping.no_record),
+        resolving,
     })
 }
 

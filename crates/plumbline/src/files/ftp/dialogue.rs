@@ -3,17 +3,19 @@
 //! What fails in a way that may pass is tried again: four times by default, with waits of one, two
 //! and four seconds between. What is no is no at once.
 
+use super::facts::{Facts, Opening};
 use super::mover::{Moved, Near};
 use super::session::{Session, Shared};
 use super::trouble::Trouble;
 use super::wire::Carrier;
 use crate::carry::{self, Target, Trust, TrustedBy};
 use crate::files::progress::say;
-use protocols::application::ftp::user::{Done, Lessons, Task, TlsUse, UserSettings, Why};
+use crate::transfers::{Record, Recorder};
+use protocols::application::ftp::user::{Done, Lessons, Task, UserSettings, Why};
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 
@@ -69,6 +71,9 @@ pub(super) struct Caller {
     /// How often something is tried at most.
     pub(super) attempts: u32,
     pub(super) is_quiet: bool,
+    pub(super) recorder: Recorder,
+    /// How long it took to find the addresses.
+    pub(super) resolving: Duration,
 }
 
 impl Caller {
@@ -82,6 +87,7 @@ impl Caller {
     }
 
     async fn connect(&self) -> Result<Session, Trouble> {
+        let began = Instant::now();
         let carrier = match &self.shared.host {
             None => {
                 let connected = carry::connect(&self.addresses, self.timeout).await?;
@@ -95,7 +101,13 @@ impl Caller {
         let is_first_use = self.trust.as_ref().is_some_and(|trust| !trust.is_known());
         let lessons = *self.lessons.lock().unwrap_or_else(PoisonError::into_inner);
         let settings = UserSettings { lessons, ..self.settings.clone() };
-        let opening = Session::open(carrier, settings, tls, self.shared.clone());
+        let mut facts = Facts::new(self.recorder.session());
+        facts.opening = Opening {
+            resolve: Some(self.resolving),
+            connect: Some(began.elapsed()),
+            ..Opening::default()
+        };
+        let opening = Session::open(carrier, settings, tls, self.shared.clone(), facts);
         let (mut session, logged_in) = opening.await?;
         self.learn(&session);
         if let Err(failure) = logged_in {
@@ -175,11 +187,6 @@ impl Caller {
             _ = stop.wait_for(|is_wanted| *is_wanted) => false,
         }
     }
-
-    /// Returns whether all is in TLS.
-    pub(super) fn is_tls(&self) -> bool {
-        self.settings.tls != TlsUse::Never
-    }
 }
 
 /// A session, when it is needed.
@@ -188,11 +195,13 @@ pub(super) struct Dialogue {
     session: Option<Session>,
     /// Whether another file is to come after this one.
     pub(super) expects_transfer: bool,
+    /// The record of a listing that somebody has asked for as such.
+    pub(super) asked: Option<Record>,
 }
 
 impl Dialogue {
     pub(super) fn new(caller: &Arc<Caller>) -> Self {
-        Self { caller: Arc::clone(caller), session: None, expects_transfer: false }
+        Self { caller: Arc::clone(caller), session: None, expects_transfer: false, asked: None }
     }
 
     /// Returns the session, which is opened if there is none.
@@ -216,8 +225,8 @@ impl Dialogue {
     }
 
     /// Returns the session if it is open.
-    pub(super) fn open_session(&self) -> Option<&Session> {
-        self.session.as_ref()
+    pub(super) fn open_session(&mut self) -> Option<&mut Session> {
+        self.session.as_mut()
     }
 
     /// Runs a task once. What has moved is told even if it fails.
@@ -246,6 +255,10 @@ impl Dialogue {
                 Trouble::Step { wanted: wanted.to_owned(), failure, error }
             }
         });
+        if let Some(mut record) = self.asked.take() {
+            record.take(self, moved.as_ref(), 0);
+            self.asked = Some(record);
+        }
         if stopped {
             // Which reply is whose is not known any more.
             self.session = None;

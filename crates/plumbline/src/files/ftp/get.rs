@@ -8,9 +8,9 @@
 
 use super::dialogue::Dialogue;
 use super::mover::Near;
-use super::record::Record;
 use super::remote::{name_of, split};
 use super::trouble::Trouble;
+use crate::transfers::Record;
 use anyhow::{Context, anyhow};
 use os::jail::{Draft, Existing, Jail};
 use protocols::application::ftp::user::Task;
@@ -90,7 +90,7 @@ pub(super) async fn get(
         Some(size) => in_pieces(dialogue, &errand, terms, &file, size, record).await,
         None => whole(dialogue, &errand, terms, &file, &mut came, record).await,
     };
-    let is_pieced = from > 0 || record.attempts > 1 || segments(&errand, terms, from).is_some();
+    let is_pieced = from > 0 || record.streams() > 1 || segments(&errand, terms, from).is_some();
     let moved = match moved {
         Ok(()) if is_pieced => compare(dialogue, &errand.path, &file).await,
         moved => moved,
@@ -155,7 +155,7 @@ async fn to_stdout(
         };
         let task = retrieve(errand, terms, 0)?;
         let (result, moved) = dialogue.run_once(&wanted(errand), task, Some(near)).await;
-        record.take(dialogue, moved.as_ref(), made);
+        record.take(dialogue, moved.as_ref(), 0);
         let is_begun = moved.is_some_and(|moved| moved.file_bytes > 0);
         match result {
             Ok(_) => return Ok(Ending::Moved),
@@ -224,7 +224,7 @@ impl Piece<'_> {
             };
             let task = retrieve(self.errand, self.terms, *at)?;
             let (result, moved) = dialogue.run_once(&wanted(self.errand), task, Some(near)).await;
-            record.take(dialogue, moved.as_ref(), made);
+            record.take(dialogue, moved.as_ref(), *at);
             let mut is_enough = false;
             if let Some(moved) = moved {
                 *at += moved.file_bytes;

@@ -6,6 +6,7 @@
 
 use super::wire::Carrier;
 use crate::carry::TlsClient;
+use crate::transfers::DataTls;
 use rustix::pipe::{PipeFlags, SpliceFlags, fcntl_setpipe_size, pipe_with, splice};
 use std::fs::File;
 use std::io::{self, BufReader, Read, Write};
@@ -15,7 +16,7 @@ use std::sync::Arc;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::runtime::Handle;
 use tokio::sync::Notify;
-use tokio_rustls::rustls::{ClientConnection, HandshakeKind, StreamOwned};
+use tokio_rustls::rustls::{ClientConnection, StreamOwned};
 
 /// What is read of the wire at a time in TLS, and given to it.
 const RECORDS_BYTES: usize = 256 * 1024;
@@ -121,13 +122,21 @@ impl Link {
         Ok((Self::Tls(Box::new(StreamOwned::new(connection, buffered))), canceller))
     }
 
-    /// Does the handshake, if there is one, and returns whether it resumed a session.
-    pub(super) fn begin(&mut self) -> io::Result<Option<bool>> {
+    /// Does the handshake, if there is one, and returns what was agreed.
+    pub(super) fn begin(&mut self) -> io::Result<Option<DataTls>> {
         let Self::Tls(stream) = self else { return Ok(None) };
         while stream.conn.is_handshaking() {
             stream.conn.complete_io(&mut stream.sock)?;
         }
-        Ok(Some(stream.conn.handshake_kind() == Some(HandshakeKind::Resumed)))
+        Ok(Some(DataTls::of(&stream.conn)))
+    }
+
+    /// Returns what is below TLS, or the connection itself.
+    pub(super) fn plain(&self) -> &Plain {
+        match self {
+            Self::Clear(plain) => plain,
+            Self::Tls(stream) => stream.sock.0.get_ref(),
+        }
     }
 
     /// Sends `file` from where it stands, if the kernel alone can do that: at most so many bytes

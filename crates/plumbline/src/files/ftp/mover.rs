@@ -1,8 +1,9 @@
 //! Moves the bytes of one transfer, in a thread that waits.
 
+use super::facts::{DataFacts, add_since};
 use super::link::{CHUTE_BYTES, Chute, Link};
 use crate::files::pace::Pace;
-use os::clock::Monotonic;
+use os::clock::{Monotonic, thread_cpu_time};
 use protocols::application::ftp::Representation;
 use protocols::application::ftp::data::{Decoded, Decoder, Encoder};
 use protocols::application::ftp::user::DataFailure;
@@ -11,6 +12,7 @@ use std::io::{self, ErrorKind, Read, Write};
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
 
 /// What is read or written at a time.
 const PIECE_BYTES: usize = 1 << 20;
@@ -42,8 +44,8 @@ pub(super) struct Moved {
     pub(super) file_bytes: u64,
     /// What came into memory.
     pub(super) memory: Vec<u8>,
-    /// Whether TLS resumed a session, if there was TLS.
-    pub(super) is_resumed: Option<bool>,
+    /// What was learnt for the record.
+    pub(super) data: DataFacts,
     /// How it ended.
     pub(super) result: Result<(), (DataFailure, io::Error)>,
     /// Whether enough came, and there would be more.
@@ -83,25 +85,33 @@ fn malformed(why: &str) -> Broken {
 impl Mover {
     /// Moves all of it.
     pub(super) fn run(mut self) -> Moved {
+        let (began, cpu) = (Instant::now(), thread_cpu_time());
         let mut ended = Moved {
             wire_bytes: 0,
             file_bytes: 0,
             memory: Vec::new(),
-            is_resumed: None,
+            data: DataFacts::default(),
             result: Ok(()),
             is_enough: false,
         };
         ended.result = match self.link.begin() {
             Err(error) => Err((DataFailure::Tls, error)),
-            Ok(is_resumed) => {
-                ended.is_resumed = is_resumed;
+            Ok(tls) => {
+                ended.data.tls = tls;
+                ended.data.tls_time = tls.map(|_| began.elapsed());
                 match self.near {
-                    Near::From(_) => self.send(&mut ended),
+                    Near::From(_) => {
+                        ended.data.first_byte = Some(Instant::now());
+                        self.send(&mut ended)
+                    }
                     _ => self.receive(&mut ended),
                 }
             }
         };
         ended.wire_bytes = self.moved.load(Ordering::Relaxed);
+        ended.data.ended = Some(Instant::now());
+        ended.data.ask(self.link.plain());
+        ended.data.cpu = thread_cpu_time().saturating_sub(cpu);
         if let Near::Memory(memory) = self.near {
             ended.memory = memory;
         }
@@ -139,15 +149,22 @@ impl Mover {
         let Some(mut chute) = Chute::new() else { return Ok(false) };
         let at_most = self.piece_len().min(CHUTE_BYTES);
         loop {
-            let count = match self.link.pour(&mut chute, at_most) {
+            let began = Instant::now();
+            let poured = self.link.pour(&mut chute, at_most);
+            add_since(&mut ended.data.waiting, began);
+            let count = match poured {
                 None => return Ok(false),
                 Some(Ok(0)) => return Ok(true),
                 Some(Ok(count)) => count,
                 Some(Err(error)) => return Err(lost(error)),
             };
+            ended.data.first_byte.get_or_insert_with(Instant::now);
             self.count(count);
             while chute.held_bytes() > 0 {
-                match chute.empty_into(&file, at + ended.file_bytes) {
+                let began = Instant::now();
+                let moved = chute.empty_into(&file, at + ended.file_bytes);
+                add_since(&mut ended.data.writing, began);
+                match moved {
                     Ok(0) => return Err(ours(ErrorKind::WriteZero.into())),
                     Ok(moved) => ended.file_bytes += u64::try_from(moved).unwrap_or(0),
                     Err(error) if error.kind() == ErrorKind::Interrupted => {}
@@ -176,8 +193,15 @@ impl Mover {
             ),
         };
         let mut content = Vec::new();
+        // In TLS, what is waited for and what is deciphered are one.
+        let is_clear = ended.data.tls.is_none();
         loop {
-            let count = match self.link.read(&mut piece) {
+            let began = Instant::now();
+            let read = self.link.read(&mut piece);
+            if is_clear {
+                add_since(&mut ended.data.waiting, began);
+            }
+            let count = match read {
                 Ok(0) => break,
                 Ok(count) => count,
                 Err(error) if error.kind() == ErrorKind::Interrupted => continue,
@@ -191,6 +215,7 @@ impl Mover {
                 }
                 Err(error) => return Err(lost(error)),
             };
+            ended.data.first_byte.get_or_insert_with(Instant::now);
             self.count(count);
             let mut wire = piece.get(..count).unwrap_or_default();
             match &mut decoder {
@@ -225,21 +250,32 @@ impl Mover {
         };
         let (mut piece, mut wire) = (vec![0; self.piece_len()], Vec::new());
         while let Near::From(file) = &mut self.near {
-            let count = match file.read(&mut piece) {
+            let began = Instant::now();
+            let read = file.read(&mut piece);
+            add_since(&mut ended.data.reading, began);
+            let count = match read {
                 Ok(count) => count,
                 Err(error) if error.kind() == ErrorKind::Interrupted => continue,
                 Err(error) => return Err(ours(error)),
             };
             let read = piece.get(..count).unwrap_or_default();
             ended.file_bytes += u64::try_from(count).unwrap_or(0);
+            let began = Instant::now();
             let encoded = match (&mut encoder, count) {
                 (None, _) => Ok(()),
                 (Some(encoder), 0) => encoder.finish(&mut wire),
                 (Some(encoder), _) => encoder.encode(read, &mut wire),
             };
             encoded.map_err(|error| malformed(&format!("our file is not so: {error:?}")))?;
+            if encoder.is_some() {
+                add_since(&mut ended.data.converting, began);
+            }
             let bytes = if encoder.is_some() { wire.as_slice() } else { read };
+            let began = Instant::now();
             self.link.write_all(bytes).map_err(lost)?;
+            if ended.data.tls.is_none() {
+                add_since(&mut ended.data.waiting, began);
+            }
             let sent = bytes.len();
             wire.clear();
             self.count(sent);
@@ -285,7 +321,9 @@ impl Near {
         content: &mut Vec<u8>,
         ended: &mut Moved,
     ) -> Result<bool, Broken> {
+        let began = Instant::now();
         let decoded = decoder.decode(wire, content);
+        add_since(&mut ended.data.converting, began);
         let decoded = decoded.map_err(|error| malformed(&format!("{error:?}")))?;
         self.put(content, ended)?;
         content.clear();
@@ -302,11 +340,13 @@ impl Near {
                     bytes = bytes.get(..left).unwrap_or(bytes);
                     ended.is_enough = bytes.len() == left;
                 }
+                let began = Instant::now();
                 match at {
                     Some(at) => file.write_all_at(bytes, *at + ended.file_bytes),
                     None => file.write_all(bytes),
                 }
                 .map_err(ours)?;
+                add_since(&mut ended.data.writing, began);
             }
             Self::Memory(memory) if memory.len() + bytes.len() <= MEMORY_MAX_BYTES => {
                 memory.extend_from_slice(bytes);

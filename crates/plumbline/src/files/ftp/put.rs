@@ -7,9 +7,9 @@
 use super::dialogue::Dialogue;
 use super::get::{Ending, Terms, compare};
 use super::mover::Near;
-use super::record::Record;
 use super::remote::name_of;
 use super::trouble::Trouble;
+use crate::transfers::Record;
 use anyhow::Context;
 use protocols::application::ftp::Timestamp;
 use protocols::application::ftp::user::{StoreKind, Task};
@@ -79,7 +79,7 @@ pub(super) async fn put(
         };
         let near = Near::From(file.try_clone().map_err(anyhow::Error::new)?);
         let (result, moved) = dialogue.run_once(&wanted, task, Some(near)).await;
-        record.take(dialogue, moved.as_ref(), made);
+        record.take(dialogue, moved.as_ref(), at);
         let sent = moved.map_or(0, |moved| moved.file_bytes);
         let Err(trouble) = result else { break };
         if at > 0 && trouble.is_refused_command() {

@@ -4,6 +4,7 @@
 //! thread for each data connection. A task runs until the engine says that it is over and that
 //! thread has ended, whichever comes last.
 
+use super::facts::{DataFacts, Facts};
 use super::link::{Canceller, Link};
 use super::mover::{Moved, Mover, Near};
 use super::wire::{Carrier, Control};
@@ -72,6 +73,8 @@ pub(super) struct Session {
     representation: Representation,
     expected_bytes: Option<u64>,
     moved: Option<Moved>,
+    /// What it learns for records.
+    pub(super) facts: Facts,
     /// What the server can do.
     pub(super) features: Features,
     /// By what the server is trusted, and its fingerprint.
@@ -117,7 +120,9 @@ impl Session {
         settings: UserSettings,
         tls: Option<TlsClient>,
         shared: Shared,
+        facts: Facts,
     ) -> anyhow::Result<(Self, Result<(), Failure>)> {
+        let began = Instant::now();
         let (local, peer) = (carrier.local()?, carrier.peer()?);
         let is_implicit = settings.tls == TlsUse::Implicit;
         let mut bench = Bench::new(crate::carry::is_metered())?;
@@ -133,6 +138,7 @@ impl Session {
             representation: Representation::IMAGE,
             expected_bytes: None,
             moved: None,
+            facts,
             features: Features::default(),
             trusted_by: None,
             refusal: None,
@@ -144,6 +150,8 @@ impl Session {
             return Ok((session, Err(failure)));
         }
         let logged_in = session.drive(None).await.map(|_| ());
+        let tls = session.facts.opening.tls.unwrap_or_default();
+        session.facts.opening.login = Some(began.elapsed().saturating_sub(tls));
         Ok((session, logged_in))
     }
 
@@ -164,6 +172,7 @@ impl Session {
             _ => (Representation::IMAGE, None),
         };
         (self.near, self.moved) = (near, None);
+        self.facts.begin();
         let Some(id) = self.user.run(task, &mut self.bench.cx()) else {
             let failure = Failure { step: Step::Command, why: Why::ControlLost };
             return Outcome { result: Err(failure), moved: None };
@@ -300,6 +309,7 @@ impl Session {
                 _ = stream.set_nodelay(true);
             }
             self.data = Data::Open(carrier);
+            self.facts.data_connected();
         } else if !matches!(self.data, Data::Listening(_)) {
             self.data = Data::None;
             self.user.data_failed(&mut self.bench.cx());
@@ -325,6 +335,7 @@ impl Session {
     async fn take(&mut self, event: UserEvent) {
         match event {
             UserEvent::Reply(reply) => {
+                self.facts.replied(reply.code.number());
                 if self.shared.is_verbose {
                     crate::files::progress::say(&format!("< {reply}"));
                 }
@@ -359,6 +370,7 @@ impl Session {
 
     async fn start_tls(&mut self) -> bool {
         let Some(client) = &self.tls else { return false };
+        let began = Instant::now();
         match self.control.start_tls(client).await {
             Ok(trusted_by) => self.trusted_by = Some(trusted_by),
             Err(refusal) => {
@@ -366,6 +378,7 @@ impl Session {
                 return false;
             }
         }
+        self.facts.opening.tls = Some(began.elapsed());
         true
     }
 
@@ -422,6 +435,7 @@ impl Session {
             return;
         }
         let (output, urgent) = (self.user.output().to_vec(), self.user.urgent_mark());
+        self.facts.sent(&output);
         if self.control.write(&output, urgent).await.is_err() {
             return self.user.peer_closed(&mut self.bench.cx());
         }
@@ -454,7 +468,7 @@ async fn data_news(data: &mut Data) -> News {
                         wire_bytes: 0,
                         file_bytes: 0,
                         memory: Vec::new(),
-                        is_resumed: None,
+                        data: DataFacts::default(),
                         result: Err(lost),
                         is_enough: false,
                     };

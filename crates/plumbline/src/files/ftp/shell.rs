@@ -10,13 +10,13 @@ use super::get::{self, Ending, Terms, To};
 use super::manage::{entries, line, remove_all, remove_folder, rename, show, show_file};
 use super::options::Reach;
 use super::put;
-use super::record::Record;
 use super::remote::{is_pattern, join, name_of, split};
 use super::trouble::Trouble;
 use crate::exit;
 use crate::files::progress::say;
 use crate::files::url::Url;
 use crate::state::state_folder;
+use crate::transfers::Record;
 use os::jail::Existing;
 use protocols::application::ftp::user::Task;
 use protocols::application::ftp::{LocalName, Representation};
@@ -287,8 +287,9 @@ impl Desk {
         let to = To::File(here.map_or(own, Path::to_owned));
         let errand = get::Errand { path: path.to_vec(), size: None, modified: None, to };
         let mut record = Record::begin(&self.dialogue, true, path, Representation::IMAGE);
-        let ending = get::get(&mut self.dialogue, &errand, &terms(), &mut record).await?;
-        told("got", path, ending, &record);
+        let result = get::get(&mut self.dialogue, &errand, &terms(), &mut record).await;
+        self.dialogue.caller.keep(&mut record, result.as_ref().copied());
+        told("got", path, result?, &record);
         Ok(())
     }
 
@@ -304,8 +305,9 @@ impl Desk {
     async fn put(&mut self, here: &str, path: Vec<u8>) -> Result<(), Trouble> {
         let mut record = Record::begin(&self.dialogue, false, &path, Representation::IMAGE);
         let errand = put::Errand { from: here.into(), path, keeps_time: false };
-        let ending = put::put(&mut self.dialogue, &errand, &terms(), &mut record).await?;
-        told("put", &errand.path, ending, &record);
+        let result = put::put(&mut self.dialogue, &errand, &terms(), &mut record).await;
+        self.dialogue.caller.keep(&mut record, result.as_ref().copied());
+        told("put", &errand.path, result?, &record);
         Ok(())
     }
 
@@ -335,7 +337,7 @@ fn terms() -> Terms {
 fn told(done: &str, path: &[u8], ending: Ending, record: &Record) {
     let shown = path.escape_ascii();
     match ending {
-        Ending::Moved => say(&format!("{done} '{shown}': {} bytes", record.file_bytes)),
+        Ending::Moved => say(&format!("{done} '{shown}': {} bytes", record.file_bytes())),
         Ending::WasThere => say(&format!("'{shown}' was there already")),
     }
 }

@@ -3,7 +3,9 @@
 use crate::carry::Refusal;
 use crate::exit;
 use crate::files::tftp::is_full;
+use crate::transfers::local_outcome;
 use protocols::application::ftp::user::{DataFailure, Failure, Step, Why};
+use records::transfer::Outcome;
 use std::io;
 
 /// Why something has failed.
@@ -69,22 +71,30 @@ impl Trouble {
     }
 
     /// Returns the word of the record for it.
-    pub(super) fn outcome(&self) -> &'static str {
+    pub(super) fn outcome(&self) -> Outcome {
         match self {
-            Self::NoConnection(_) => "timeout",
+            Self::NoConnection(_) => Outcome::AbortedByPeer,
             Self::Step { failure, error, .. } => match &failure.why {
-                Why::Refused(_) | Why::ControlLost => "aborted-by-peer",
-                Why::Timeout | Why::NoDataConnection => "timeout",
-                Why::Aborted => "aborted-by-user",
-                Why::Data(DataFailure::File) if error.as_ref().is_some_and(is_full) => "disk",
-                Why::Data(DataFailure::File) => "local",
+                Why::Refused(reply) => match reply.code.number() {
+                    426 => Outcome::AbortedByPeer,
+                    452 => Outcome::Disk,
+                    552 => Outcome::Quota,
+                    _ => Outcome::Protocol,
+                },
+                Why::ControlLost => Outcome::AbortedByPeer,
+                Why::Timeout | Why::NoDataConnection => Outcome::Timeout,
+                Why::Aborted => Outcome::AbortedByUser,
+                Why::Data(DataFailure::File) => {
+                    error.as_ref().map_or(Outcome::Local, local_outcome)
+                }
+                Why::Data(DataFailure::ConnectionLost) => Outcome::AbortedByPeer,
                 Why::Data(_) | Why::Malformed | Why::Short { .. } | Why::Long { .. } | Why::Tls => {
-                    "protocol"
+                    Outcome::Protocol
                 }
             },
-            Self::Tls(_) | Self::Differs(_) => "protocol",
-            Self::Ours(_) | Self::Wrong(_) => "local",
-            Self::Stopped => "aborted-by-user",
+            Self::Tls(_) | Self::Differs(_) => Outcome::Protocol,
+            Self::Ours(_) | Self::Wrong(_) => Outcome::Local,
+            Self::Stopped => Outcome::AbortedByUser,
         }
     }
 

@@ -5,11 +5,13 @@
 //! file.
 
 use super::control::HANDSHAKE;
+use super::facts::Ledger;
 use super::listing::Lister;
 use super::post::Post;
 use super::session::Marker;
 use super::upload::Upload;
 use crate::files::pace::Pace;
+use crate::transfers::DataTls;
 use os::clock::Monotonic;
 use protocols::application::ftp::Representation;
 use protocols::application::ftp::data::{Decoded, Decoder, Encoder};
@@ -97,7 +99,7 @@ pub(super) struct Security {
 pub(super) struct Mover {
     pub(super) representation: Representation,
     pub(super) deflate_level: Option<u8>,
-    pub(super) moved: Rc<Cell<u64>>,
+    pub(super) ledger: Rc<Ledger>,
     pub(super) pace: Rc<Cell<Pace>>,
     pub(super) clock: Monotonic,
     pub(super) markers: Post<Marker>,
@@ -115,17 +117,38 @@ impl Mover {
         scratch: &RefCell<Vec<u8>>,
     ) -> Result<Option<Upload>> {
         let stream = stream.watched().map_err(|_| TransferError::NoConnection)?;
+        self.ledger.open(&stream);
+        let (began, is_tls) = (self.clock.now(), security.is_some());
         let mut connection = Connection::open(stream, security).await?;
+        if is_tls {
+            self.ledger.tls.set(connection.tls());
+            self.ledger.tls_time.set(Some(self.clock.now() - began));
+        }
+        if !matches!(work, Work::Receive(_)) {
+            self.ledger.first_byte.set(Some(self.clock.now()));
+        }
+        let moved = self.move_all(&mut connection, work, scratch).await;
+        self.ledger.ended.set(Some(self.clock.now()));
+        self.ledger.ask(connection.stream());
+        moved
+    }
+
+    async fn move_all(
+        &self,
+        connection: &mut Connection,
+        work: Work,
+        scratch: &RefCell<Vec<u8>>,
+    ) -> Result<Option<Upload>> {
         let upload = match work {
             Work::Send { file, offset, len } => {
-                self.send(&mut connection, file, offset, len).await?;
+                self.send(connection, file, offset, len).await?;
                 None
             }
             Work::List(lister) => {
-                self.list(&mut connection, *lister).await?;
+                self.list(connection, *lister).await?;
                 None
             }
-            Work::Receive(upload) => Some(self.receive(&mut connection, upload, scratch).await?),
+            Work::Receive(upload) => Some(self.receive(connection, upload, scratch).await?),
         };
         let ended = connection.shutdown().await;
         // Who has sent all of a file and its end may be gone, with tickets of ours unread.
@@ -151,6 +174,7 @@ impl Mover {
             let count = file.read(&mut piece);
             let count = count.map_err(|_| TransferError::File(FileError::Local))?;
             let read = piece.get(..count).unwrap_or_default();
+            self.ledger.add_file(count);
             if passes {
                 self.put(to, read).await?;
             } else {
@@ -188,6 +212,7 @@ impl Mover {
                 return if is_whole { Ok(()) } else { Err(TransferError::File(FileError::Local)) };
             }
             offset += sent as u64;
+            self.ledger.add_file(sent);
             self.note(sent).await;
         }
     }
@@ -199,6 +224,7 @@ impl Mover {
         loop {
             let has_more = lister.write(&mut lines, self.piece_bytes(PIECE_BYTES));
             let has_more = has_more.map_err(TransferError::File)?;
+            self.ledger.add_file(lines.len());
             let local = |_| TransferError::File(FileError::Local);
             encoder.encode(&lines, &mut wire).map_err(local)?;
             if !has_more {
@@ -225,7 +251,7 @@ impl Mover {
         let (mut file, limit) = (Vec::new(), self.piece_bytes(PIECE_BYTES));
         loop {
             if let (true, Way::Clear(stream)) = (passes && limit == PIECE_BYTES, &from.way)
-                && self.moved.get() >= LARGE_BYTES
+                && self.ledger.moved.get() >= LARGE_BYTES
             {
                 self.receive_by_kernel(stream, &mut upload).await?;
                 return Ok(upload);
@@ -237,11 +263,13 @@ impl Mover {
                 let read = ready!(from.poll_fill(context, &mut room));
                 Poll::Ready(read.map_err(|_| TransferError::ConnectionLost).and_then(|()| {
                     let wire = room.filled();
+                    let began = self.clock.now();
                     if passes {
                         upload.write(wire).map_err(TransferError::File)?;
                     } else {
                         self.decode(&mut decoder, wire, &mut file, &mut upload)?;
                     }
+                    self.ledger.add_writing(self.clock.now() - began);
                     Ok(wire.len())
                 }))
             });
@@ -249,10 +277,15 @@ impl Mover {
             if count == 0 {
                 break;
             }
+            if self.ledger.first_byte.get().is_none() {
+                self.ledger.first_byte.set(Some(self.clock.now()));
+            }
+            self.ledger.file_bytes.set(Some(upload.len_bytes()));
             self.note(count).await;
         }
         decoder.finish(&mut file).map_err(|_| TransferError::Malformed)?;
         upload.write(&file).map_err(TransferError::File)?;
+        self.ledger.file_bytes.set(Some(upload.len_bytes()));
         Ok(upload)
     }
 
@@ -271,7 +304,10 @@ impl Mover {
             if count == 0 {
                 return Ok(());
             }
+            let began = self.clock.now();
             upload.write_from(&from, count).map_err(TransferError::File)?;
+            self.ledger.add_writing(self.clock.now() - began);
+            self.ledger.file_bytes.set(Some(upload.len_bytes()));
             self.note(count).await;
         }
     }
@@ -315,7 +351,8 @@ impl Mover {
 
     /// Notes that bytes have moved, and waits if that was too fast.
     async fn note(&self, count: usize) {
-        self.moved.set(self.moved.get() + count as u64);
+        let moved = &self.ledger.moved;
+        moved.set(moved.get() + count as u64);
         let (mut pace, now) = (self.pace.get(), self.clock.now());
         pace.spend(count, now);
         self.pace.set(pace);
@@ -353,6 +390,22 @@ impl Connection {
         Ok(Self { way: Way::Secured(Box::new(stream)), is_over: false })
     }
 
+    /// Returns what TLS was agreed, if any.
+    fn tls(&self) -> Option<DataTls> {
+        match &self.way {
+            Way::Clear(_) => None,
+            Way::Secured(stream) => Some(DataTls::of(stream.get_ref().1)),
+        }
+    }
+
+    /// Returns what is below TLS, or the connection itself.
+    fn stream(&self) -> &TcpStream {
+        match &self.way {
+            Way::Clear(stream) => stream,
+            Way::Secured(stream) => stream.get_ref().0,
+        }
+    }
+
     /// Reads until `room` is full, nothing is there for now, or the end has come.
     fn poll_fill(
         &mut self,
@@ -377,12 +430,8 @@ impl Connection {
 impl Drop for Connection {
     fn drop(&mut self) {
         if !self.is_over {
-            let stream = match &self.way {
-                Way::Clear(stream) => stream,
-                Way::Secured(stream) => stream.get_ref().0,
-            };
             // Where it cannot be said, the connection ends in order, and the reply says the truth.
-            _ = sockopt::set_socket_linger(stream, Some(Duration::ZERO));
+            _ = sockopt::set_socket_linger(self.stream(), Some(Duration::ZERO));
         }
     }
 }

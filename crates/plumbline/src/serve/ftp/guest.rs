@@ -25,6 +25,7 @@ const NAME_MAX_BYTES: usize = 64;
 pub(super) struct Guest {
     pub(super) tree: Tree,
     pub(super) pace: Rc<Cell<Pace>>,
+    pub(super) is_anonymous: bool,
 }
 
 impl Guest {
@@ -220,7 +221,8 @@ fn guest(
         word_formats: Arc::clone(&settings.word_formats),
     };
     let rate = home.bytes_per_second_max.or(settings.bytes_per_second_max);
-    Guest { tree, pace: Rc::new(Cell::new(Pace::new(rate))) }
+    let pace = Rc::new(Cell::new(Pace::new(rate)));
+    Guest { tree, pace, is_anonymous: home.is_anonymous }
 }
 
 type Opened = (Arc<Jail>, Option<Arc<Space>>);

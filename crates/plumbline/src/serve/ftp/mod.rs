@@ -24,6 +24,7 @@ mod configuration;
 mod control;
 mod data;
 mod digest;
+mod facts;
 mod guest;
 mod listing;
 mod log;
@@ -40,6 +41,7 @@ pub(super) use configuration::{Arguments, Settings, Shared, Table};
 pub(super) use system::prove as prove_system_user;
 
 use super::admission::Admission;
+use super::clerk::Clerk;
 use super::log::Log;
 use crate::carry::{self, Bench};
 use anyhow::{Context, Result};
@@ -88,6 +90,7 @@ pub(super) struct Server {
     /// Whether the server ends.
     closing: watch::Sender<bool>,
     log: Log,
+    clerk: Rc<Clerk>,
 }
 
 /// How those who come by a door are served.
@@ -103,7 +106,7 @@ impl Server {
     /// # Errors
     ///
     /// If the root is no folder, or TLS is needed and cannot be had.
-    pub(super) fn new(settings: Settings, log: Log) -> Result<Self> {
+    pub(super) fn new(settings: Settings, log: Log, clerk: Rc<Clerk>) -> Result<Self> {
         if let Some(root) = &settings.root {
             let shown = root.display();
             Jail::open(root).with_context(|| format!("the root {shown} cannot be served"))?;
@@ -125,6 +128,7 @@ impl Server {
             acceptor: RefCell::new(acceptor),
             closing: watch::Sender::new(false),
             log,
+            clerk,
         })
     }
 

@@ -6,6 +6,7 @@
 
 use super::control::Control;
 use super::data::{self, Mover, Security, Stream, Work};
+use super::facts::{self, Ledger, Steps};
 use super::guest::{self, Guest};
 use super::listing::Lister;
 use super::log::Event;
@@ -16,19 +17,22 @@ use super::tree::Tree;
 use super::upload::Upload;
 use super::{Entrance, Server};
 use crate::files::pace::Pace;
-use os::clock::Monotonic;
+use crate::transfers::{self, Record, nanos, timed};
+use os::clock::{Monotonic, thread_cpu_time};
+use protocols::Instant as Moment;
 use protocols::application::ftp::server::{
     self as engine, FileError, Finished, Login, LoginAnswer, Opened, Operation, Outcome,
     ServerEvent, Transfer, TransferError, TransferId, TransferKind,
 };
 use protocols::application::ftp::{Name, Protection};
 use protocols::time::Duration;
+use records::transfer::Text;
 use std::cell::Cell;
 use std::io;
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::{Duration as StdDuration, Instant};
+use std::time::Duration as StdDuration;
 use tokio::net::{TcpSocket, TcpStream};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
@@ -57,12 +61,14 @@ enum Answer {
 /// A transfer, from its opening to its end.
 struct Running {
     transfer: Transfer,
-    begun: Instant,
+    record: Record,
+    opened_at: Option<Moment>,
+    begun: Moment,
     work: Option<Work>,
     /// What has come in, and is whole.
     upload: Option<Upload>,
     task: Option<JoinHandle<()>>,
-    moved: Rc<Cell<u64>>,
+    ledger: Rc<Ledger>,
 }
 
 impl Drop for Running {
@@ -105,6 +111,21 @@ pub(super) struct Session {
     answers: Post<Answer>,
     markers: Post<Marker>,
     closing: watch::Receiver<bool>,
+    /// Numbers the records.
+    record_session: transfers::Session,
+    /// How its opening was: TLS, and the login.
+    opening: Opening,
+    data_asked_at: Option<Moment>,
+    data_connected_at: Option<Moment>,
+}
+
+/// How long it took to open the session, and how its user proved who he is.
+#[derive(Clone, Copy, Debug)]
+struct Opening {
+    began: Moment,
+    tls: Option<Duration>,
+    login: Option<Duration>,
+    is_anonymous: bool,
 }
 
 impl Session {
@@ -128,6 +149,8 @@ impl Session {
         let mut token = [0; 16];
         token.iter_mut().zip(high.into_iter().chain(low)).for_each(|(to, from)| *to = from);
         let mut control = Control::new(stream);
+        let clock = server.bench().clock;
+        let began = clock.now();
         let acceptor = entrance.acceptor.as_ref().filter(|_| entrance.is_implicit_tls);
         if let Some(acceptor) = acceptor {
             // Few have it in their room for as long as they are here.
@@ -136,7 +159,8 @@ impl Session {
         let has_tls = entrance.acceptor.is_some();
         let settings = server.settings().of_session(has_tls, entrance.is_implicit_tls);
         let engine = engine::Server::new(settings, local, peer, &server.bench().cx());
-        let clock = server.bench().clock;
+        let tls = entrance.is_implicit_tls.then(|| clock.now() - began);
+        let record_session = server.clerk.session();
         let closing = server.closing.subscribe();
         Ok(Self {
             server,
@@ -158,6 +182,10 @@ impl Session {
             answers: Post::new(ANSWERS_MAX),
             markers: Post::new(MARKERS_MAX),
             closing,
+            record_session,
+            opening: Opening { began, tls, login: None, is_anonymous: true },
+            data_asked_at: None,
+            data_connected_at: None,
         })
     }
 
@@ -255,7 +283,7 @@ impl Session {
     /// Tells the engine how far the data is.
     fn note_moved(&mut self) {
         if let Some(running) = &self.running {
-            let (id, moved) = (running.transfer.id, running.moved.get());
+            let (id, moved) = (running.transfer.id, running.ledger.moved.get());
             self.engine.data_moved(id, moved, &self.server.bench().cx());
         }
     }
@@ -265,7 +293,9 @@ impl Session {
             self.engine.tls_started(false, &mut self.server.bench().cx());
             return Ok(());
         };
+        let began = self.clock.now();
         self.control.secure(acceptor, &self.token).await?;
+        self.opening.tls = Some(self.clock.now() - began);
         self.engine.tls_started(true, &mut self.server.bench().cx());
         Ok(())
     }
@@ -328,6 +358,8 @@ impl Session {
                 let answer = match guest {
                     Some(guest) => {
                         let account = guest.account();
+                        self.opening.login = Some(self.clock.now() - self.opening.began);
+                        self.opening.is_anonymous = guest.is_anonymous;
                         self.guest = Some(*guest);
                         server.log.say(&Event::LoggedIn { from: self.peer, name });
                         LoginAnswer::Accepted(account)
@@ -357,6 +389,7 @@ impl Session {
 
     fn listen(&mut self) {
         self.close_data();
+        self.data_asked_at = Some(self.clock.now());
         let settings = self.server.settings();
         let ip = self.local.ip().to_canonical();
         let listener = Listener::open(&settings.passive_ports, ip);
@@ -369,6 +402,7 @@ impl Session {
 
     fn connect(&mut self, to: SocketAddr) {
         self.close_data();
+        self.data_asked_at = Some(self.clock.now());
         let (route, from) = (self.route, self.local.ip().to_canonical());
         let to = SocketAddr::new(to.ip().to_canonical(), to.port());
         self.spawn(async move { Answer::Connected(route, connect(from, to).await) });
@@ -383,6 +417,7 @@ impl Session {
     fn arrive(&mut self, stream: Stream, from: SocketAddr) -> bool {
         let is_it = self.engine.data_connected(from, &mut self.server.bench().cx());
         if is_it {
+            self.data_connected_at = Some(self.clock.now());
             (self.listener, self.arrived, self.awaits_data) = (None, Some(stream), false);
         }
         is_it
@@ -394,13 +429,17 @@ impl Session {
             return self.opened(id, Err(FileError::Denied));
         };
         transfer.representation = tree.representation(&transfer.path, transfer.representation);
+        let mut record = self.server.clerk.begin(Some(facts::command_of(&kind)));
+        facts::note_request(&mut record, &transfer);
         self.running = Some(Box::new(Running {
             transfer: transfer.clone(),
-            begun: Instant::now(),
+            record,
+            opened_at: None,
+            begun: self.clock.now(),
             work: None,
             upload: None,
             task: None,
-            moved: Rc::default(),
+            ledger: Rc::default(),
         }));
         let mail = tree.spool.clone().map(|spool| (spool, self.sender()));
         let waits = transfer.offset_bytes > 0
@@ -428,8 +467,10 @@ impl Session {
     }
 
     fn opened(&mut self, id: TransferId, result: Result<(Opened, Work), FileError>) {
+        let now = self.clock.now();
         let result = result.map(|(opened, work)| {
             if let Some(running) = self.running_of(id) {
+                running.opened_at = Some(now);
                 running.work = Some(work);
             }
             opened
@@ -469,9 +510,17 @@ impl Session {
         let has_pace = pace.as_ref().is_some_and(|pace| pace.get().burst_bytes().is_some());
         let work = match work {
             Work::Send { file, offset, len } if is_plain && !has_pace => {
+                let (began, before) = (clock.now(), thread_cpu_time());
                 let sent = data::send_at_once(&stream, &file, offset, len);
-                running.moved.set(sent);
+                let ledger = &running.ledger;
+                ledger.moved.set(sent);
+                ledger.add_file(usize::try_from(sent).unwrap_or(usize::MAX));
                 if offset + sent >= len && offset < len {
+                    ledger.open(&stream);
+                    ledger.first_byte.set(Some(began));
+                    ledger.ended.set(Some(clock.now()));
+                    ledger.ask(&stream);
+                    ledger.add_cpu(thread_cpu_time().saturating_sub(before));
                     // Its end goes with its last byte.
                     drop(stream);
                     return self.engine.data_ended(id, sent, Ok(()), &mut server.bench().cx());
@@ -489,35 +538,58 @@ impl Session {
         let mover = Mover {
             representation: running.transfer.representation,
             deflate_level: running.transfer.deflate_level,
-            moved: Rc::clone(&running.moved),
+            ledger: Rc::clone(&running.ledger),
             pace: pace.unwrap_or_else(|| Rc::new(Cell::new(Pace::new(None)))),
             clock,
             markers,
         };
+        let ledger = Rc::clone(&running.ledger);
         running.task = Some(tokio::task::spawn_local(async move {
-            let result = mover.run(stream, security, work, &server.scratch).await;
+            let moving = mover.run(stream, security, work, &server.scratch);
+            let (result, cpu) = timed(moving).await;
+            ledger.add_cpu(cpu);
             answers.put(Answer::Ended(id, result));
         }));
     }
 
     fn ended(&mut self, id: TransferId, result: Result<Option<Upload>, TransferError>) {
         let Some(running) = self.running_of(id) else { return };
-        let moved = running.moved.get();
+        let moved = running.ledger.moved.get();
         let result = result.map(|upload| running.upload = upload);
         self.engine.data_ended(id, moved, result, &mut self.server.bench().cx());
     }
 
     fn commit(&mut self, id: TransferId) {
-        let mut upload = self.running_of(id).and_then(|running| running.upload.take());
+        let running = self.running_of(id);
+        let ledger = running.as_ref().map(|running| Rc::clone(&running.ledger));
+        let mut upload = running.and_then(|running| running.upload.take());
         if let Some(upload) = upload.take_if(|upload| !upload.waits_for_disk()) {
+            let (began, before) = (self.clock.now(), thread_cpu_time());
             let committed = upload.commit();
+            if let Some(ledger) = ledger {
+                ledger.committing.set(Some(self.clock.now() - began));
+                ledger.add_cpu(thread_cpu_time().saturating_sub(before));
+            }
             return self.engine.committed(id, committed, &mut self.server.bench().cx());
         }
+        let clock = self.clock;
         self.spawn(async move {
             let Some(upload) = upload else {
                 return Answer::Committed(id, Err(FileError::Local));
             };
-            let committed = tokio::task::spawn_blocking(|| upload.commit()).await;
+            let began = clock.now();
+            let committed = tokio::task::spawn_blocking(|| {
+                let before = thread_cpu_time();
+                let committed = upload.commit();
+                (committed, thread_cpu_time().saturating_sub(before))
+            });
+            let committed = committed.await.map(|(committed, cpu)| {
+                if let Some(ledger) = ledger {
+                    ledger.committing.set(Some(clock.now() - began));
+                    ledger.add_cpu(cpu);
+                }
+                committed
+            });
             Answer::Committed(id, committed.unwrap_or(Err(FileError::Local)))
         });
     }
@@ -560,20 +632,47 @@ impl Session {
     }
 
     fn finish(&mut self, finished: &Finished) {
-        let Some(running) = self.running.take() else { return };
+        let Some(mut running) = self.running.take() else { return };
+        let now = self.clock.now();
+        let why = finished.result.err().map(why_of);
+        let steps = Steps {
+            command: running.begun,
+            opened: running.opened_at,
+            data_asked: self.data_asked_at.take(),
+            data_connected: self.data_connected_at.take(),
+            finished: now,
+        };
+        facts::conclude(&mut running.record, &running.ledger, &steps, finished, why);
+        self.keep(&mut running.record);
         let user = self.engine.user().map(|user| user.as_bytes().escape_ascii().to_string());
         let (from, user) = (self.peer, user.unwrap_or_default());
         let name = running.transfer.path.to_bytes().escape_ascii().to_string();
         let is_read = !running.transfer.kind.is_incoming();
         let bytes = finished.wire_bytes;
-        let micros = u64::try_from(running.begun.elapsed().as_micros()).unwrap_or(u64::MAX);
-        self.server.log.say(&match finished.result {
-            Ok(()) => Event::Moved { from, user, name, is_read, bytes, micros },
-            Err(error) => {
-                let why = why_of(error).to_owned();
+        let micros = u64::try_from((now - running.begun).as_micros()).unwrap_or(u64::MAX);
+        self.server.log.say(&match why {
+            None => Event::Moved { from, user, name, is_read, bytes, micros },
+            Some(why) => {
+                let why = why.to_owned();
                 Event::Failed { from, user, name, is_read, bytes, why }
             }
         });
+    }
+
+    /// Keeps a record, with what the session knows.
+    fn keep(&mut self, record: &mut Record) {
+        let identity = &mut record.transfer.identity;
+        identity.control_local = Some(self.local);
+        identity.control_remote = Some(self.peer);
+        identity.user = self.engine.user().map(|user| Text::from(user.as_bytes()));
+        let how = if self.opening.is_anonymous { "anonymous" } else { "password" };
+        identity.auth_method = Some(Text::from(how));
+        if self.record_session.number(record) {
+            record.transfer.time.ns_ctl_tls = self.opening.tls.map(nanos);
+            record.transfer.time.ns_login = self.opening.login.map(nanos);
+            record.transfer.host = self.server.clerk.host();
+        }
+        self.server.clerk.keep(record);
     }
 }
 

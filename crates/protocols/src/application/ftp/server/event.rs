@@ -58,6 +58,23 @@ impl TransferKind {
     }
 }
 
+/// How the user asked for a data connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DataStyle {
+    /// PORT (RFC 959).
+    Port,
+    /// EPRT (RFC 2428).
+    Eprt,
+    /// LPRT (RFC 1639).
+    Lprt,
+    /// PASV (RFC 959).
+    Pasv,
+    /// EPSV (RFC 2428).
+    Epsv,
+    /// LPSV (RFC 1639).
+    Lpsv,
+}
+
 /// One transfer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Transfer {
@@ -77,6 +94,8 @@ pub struct Transfer {
     pub deflate_level: Option<u8>,
     /// Whether the data connection is to be in TLS.
     pub protection: Protection,
+    /// How its data connection was asked for; `None` for the default ports (RFC 959 §3.2).
+    pub data_style: Option<DataStyle>,
 }
 
 /// What the owner is asked to do with files.
