@@ -59,6 +59,7 @@ pub mod schedule;
 pub mod serial;
 #[cfg(target_os = "linux")]
 pub mod socket;
+pub mod tasking;
 #[cfg(test)]
 mod testing;
 pub mod tty;
