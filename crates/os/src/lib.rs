@@ -56,6 +56,9 @@ pub mod serial;
 #[cfg(target_os = "linux")]
 pub mod socket;
 #[cfg(test)]
+#[cfg(target_os = "linux")]
+mod super_datagram_tests;
+#[cfg(test)]
 mod testing;
 pub mod tty;
 #[cfg(target_os = "linux")]
