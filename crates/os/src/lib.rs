@@ -61,6 +61,9 @@ pub mod serial;
 pub mod socket;
 pub mod tasking;
 #[cfg(test)]
+#[cfg(target_os = "linux")]
+mod super_datagram_tests;
+#[cfg(test)]
 mod testing;
 pub mod tty;
 #[cfg(target_os = "linux")]
