@@ -17,6 +17,6 @@ mod url;
 pub(crate) use arguments::{GET_ABOUT, Get, PUT_ABOUT, Put};
 pub(crate) use command::{get, put};
 pub(crate) use ftp::{
-    Cat, List, MakeDirectory, Mirror, Move, Remove, Shell, cat, list, make_directory, mirror,
-    move_file, remove, shell,
+    Cat, List, MAIL_ABOUT, Mail, MakeDirectory, Mirror, Move, Remove, Shell, cat, list, mail,
+    make_directory, mirror, move_file, remove, shell,
 };

@@ -374,7 +374,12 @@ impl Bench {
     /// Does one work after the other, until there is none.
     async fn work(&self, dialogue: &mut Dialogue) -> Result<(), Trouble> {
         loop {
-            let next = self.waiting.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
+            let next = {
+                let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+                let next = waiting.pop_front();
+                dialogue.expects_transfer = !waiting.is_empty();
+                next
+            };
             let Some(work) = next else { return Ok(()) };
             let path = match &work {
                 Work::Get(errand) => &errand.path,

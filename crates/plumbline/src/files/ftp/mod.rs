@@ -1,7 +1,7 @@
 //! The user's side of FTP: the commands, over sessions of the engine.
 //!
 //! ```text
-//! get put mirror ls rm mkdir mv cat, the shell
+//! get put mirror ls rm mkdir mv cat mail, the shell
 //!   batch    many files over several sessions at once
 //!   get put  one file: attempts, what is kept, comparison
 //!   dialogue a session when it is needed, and again when it was lost
@@ -18,6 +18,7 @@ mod desk;
 mod dialogue;
 mod get;
 mod link;
+mod mail;
 mod manage;
 mod mirror;
 mod mover;
@@ -31,6 +32,7 @@ mod trouble;
 mod wire;
 
 pub(super) use batch::{get_files, put_files};
+pub(crate) use mail::{MAIL_ABOUT, Mail, mail};
 pub(crate) use manage::{
     Cat, List, MakeDirectory, Move, Remove, cat, list, make_directory, move_file, remove,
 };

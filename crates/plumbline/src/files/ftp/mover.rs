@@ -1,6 +1,6 @@
 //! Moves the bytes of one transfer, in a thread that waits.
 
-use super::link::Link;
+use super::link::{CHUTE_BYTES, Chute, Link};
 use crate::files::pace::Pace;
 use os::clock::Monotonic;
 use protocols::application::ftp::Representation;
@@ -14,6 +14,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// What is read or written at a time.
 const PIECE_BYTES: usize = 1 << 20;
+/// The least that is read at a time.
+const SMALL_PIECE_BYTES: usize = 16 * 1024;
+/// From this size on a file goes through a pipe of the kernel's.
+const WORTH_A_CHUTE_BYTES: u64 = 256 * 1024;
 /// The most of a listing that is kept.
 const MEMORY_MAX_BYTES: usize = 256 << 20;
 
@@ -116,13 +120,53 @@ impl Mover {
         }
     }
 
-    /// Returns how much goes at a time.
+    /// Returns how much goes at a time: for a small file no more than it has, and its end.
     fn piece_len(&self) -> usize {
         let burst = self.pace.burst_bytes().and_then(|burst| usize::try_from(burst).ok());
-        burst.map_or(PIECE_BYTES, |burst| burst.min(PIECE_BYTES))
+        let expected = self.expected_bytes.and_then(|size| usize::try_from(size).ok());
+        let room = expected.map_or(PIECE_BYTES, |size| size.saturating_add(1));
+        burst.unwrap_or(PIECE_BYTES).min(room.max(SMALL_PIECE_BYTES)).min(PIECE_BYTES)
+    }
+
+    /// Lets the kernel move what comes into the file. Returns whether it has moved all.
+    fn receive_whole(&mut self, ended: &mut Moved) -> Result<bool, Broken> {
+        let is_small = self.expected_bytes.is_some_and(|size| size < WORTH_A_CHUTE_BYTES);
+        let Near::Into { file, at: Some(at), enough: None } = &self.near else { return Ok(false) };
+        if is_small || !self.representation.passes_through() {
+            return Ok(false);
+        }
+        let (file, at) = (file.try_clone().map_err(ours)?, *at);
+        let Some(mut chute) = Chute::new() else { return Ok(false) };
+        let at_most = self.piece_len().min(CHUTE_BYTES);
+        loop {
+            let count = match self.link.pour(&mut chute, at_most) {
+                None => return Ok(false),
+                Some(Ok(0)) => return Ok(true),
+                Some(Ok(count)) => count,
+                Some(Err(error)) => return Err(lost(error)),
+            };
+            self.count(count);
+            while chute.held_bytes() > 0 {
+                match chute.empty_into(&file, at + ended.file_bytes) {
+                    Ok(0) => return Err(ours(ErrorKind::WriteZero.into())),
+                    Ok(moved) => ended.file_bytes += u64::try_from(moved).unwrap_or(0),
+                    Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                    // A file system that does not do this.
+                    Err(error) if error.kind() == ErrorKind::InvalidInput => {
+                        let bytes = chute.into_bytes().map_err(ours)?;
+                        self.near.put(&bytes, ended)?;
+                        return Ok(false);
+                    }
+                    Err(error) => return Err(ours(error)),
+                }
+            }
+        }
     }
 
     fn receive(&mut self, ended: &mut Moved) -> Result<(), Broken> {
+        if self.receive_whole(ended)? {
+            return Ok(());
+        }
         let mut piece = vec![0; self.piece_len()];
         let mut decoder = match self.representation.passes_through() {
             true => None,

@@ -82,6 +82,11 @@ pub(super) async fn put(
         record.take(dialogue, moved.as_ref(), made);
         let sent = moved.map_or(0, |moved| moved.file_bytes);
         let Err(trouble) = result else { break };
+        if at > 0 && trouble.is_refused_command() {
+            // It takes nothing behind what is there: all of it goes again.
+            (at, is_pieced) = (0, false);
+            continue;
+        }
         let is_over = size.is_none() && sent > 0;
         if is_over || !dialogue.caller.wait(made, &trouble).await {
             return Err(trouble);

@@ -11,7 +11,7 @@ use crate::carry::{Bench, Refusal, TlsClient, TrustedBy};
 use crate::files::pace::Pace;
 use os::host::{Host, Listener};
 use protocols::application::ftp::user::{
-    DataFailure, Done, Failure, Features, Step, Task, TaskId, TlsUse, User, UserEvent,
+    DataFailure, Done, Failure, Features, Lessons, Step, Task, TaskId, TlsUse, User, UserEvent,
     UserSettings, Why,
 };
 use protocols::application::ftp::{Protection, Representation};
@@ -24,12 +24,14 @@ use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
-use tokio::time::{Instant, sleep, sleep_until};
+use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 /// How often the engine is told how far a transfer is.
 const TICK: Duration = Duration::from_secs(1);
 /// How long the server may take to see that a transfer was given up.
 const GIVE_UP: Duration = Duration::from_secs(3);
+/// How long the server may take to answer QUIT: nothing depends on it.
+const FAREWELL: Duration = Duration::from_secs(2);
 /// Of the control connection at a time.
 const READ_BYTES: usize = 16 * 1024;
 
@@ -157,6 +159,7 @@ impl Session {
                 (*representation, expected_bytes.map(|size| size.saturating_sub(*offset_bytes)))
             }
             Task::Store { representation, .. } => (*representation, None),
+            Task::MailFile(_) => (Representation::default(), None),
             // A listing comes as lines of text; they are read with either end of a line.
             _ => (Representation::IMAGE, None),
         };
@@ -171,12 +174,25 @@ impl Session {
         Outcome { result: result.and_then(|done| done.ok_or(lost)), moved: self.moved.take() }
     }
 
-    /// Ends the session in order.
+    /// Says whether another file is to come after the one that comes next.
+    pub(super) fn expect_transfer(&mut self, is_expected: bool) {
+        self.user.expect_transfer(is_expected);
+    }
+
+    /// Returns what was learnt of the server.
+    pub(super) fn lessons(&self) -> Lessons {
+        self.user.lessons()
+    }
+
+    /// Ends the session in order, if the server lets it.
     pub(super) async fn quit(mut self) {
-        if !self.is_closed() {
-            _ = self.run(Task::Quit, None).await;
-        }
-        self.control.close().await;
+        let farewell = async {
+            if !self.is_closed() {
+                _ = self.run(Task::Quit, None).await;
+            }
+            self.control.close().await;
+        };
+        _ = timeout(FAREWELL, farewell).await;
     }
 }
 

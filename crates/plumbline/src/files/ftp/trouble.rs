@@ -48,6 +48,26 @@ impl Trouble {
         matches!(self, Self::Step { failure: Failure { why: Why::Refused(_), .. }, .. })
     }
 
+    /// Returns whether the server does not know the command, or does not do it.
+    pub(super) fn is_unknown_command(&self) -> bool {
+        let Self::Step { failure: Failure { why: Why::Refused(reply), .. }, .. } = self else {
+            return false;
+        };
+        matches!(reply.code.number(), 500 | 502 | 504)
+    }
+
+    /// Returns whether the command itself was refused, for good.
+    pub(super) fn is_refused_command(&self) -> bool {
+        let Self::Step { failure, .. } = self else { return false };
+        failure.step == Step::Command && self.is_refusal() && !failure.is_transient()
+    }
+
+    /// Returns whether the server cannot begin within a file.
+    pub(super) fn is_restart(&self) -> bool {
+        let Self::Step { failure: Failure { step, why }, .. } = self else { return false };
+        *step == Step::Restart && matches!(why, Why::Refused(_) | Why::Long { .. })
+    }
+
     /// Returns the word of the record for it.
     pub(super) fn outcome(&self) -> &'static str {
         match self {
@@ -58,7 +78,9 @@ impl Trouble {
                 Why::Aborted => "aborted-by-user",
                 Why::Data(DataFailure::File) if error.as_ref().is_some_and(is_full) => "disk",
                 Why::Data(DataFailure::File) => "local",
-                Why::Data(_) | Why::Malformed | Why::Short { .. } | Why::Tls => "protocol",
+                Why::Data(_) | Why::Malformed | Why::Short { .. } | Why::Long { .. } | Why::Tls => {
+                    "protocol"
+                }
             },
             Self::Tls(_) | Self::Differs(_) => "protocol",
             Self::Ours(_) | Self::Wrong(_) => "local",
