@@ -13,7 +13,6 @@ use protocols::link::{Link, Slip};
 use protocols::meter::{Account, Clock, Meter};
 use protocols::station::{Carried, Opening, Scheduler, Settings, Station};
 use protocols::terminal::Terminal;
-use protocols::time::Duration;
 use protocols::transport::tcp::Profile;
 use protocols::{Cx, Instant};
 use std::cell::Cell;
@@ -140,8 +139,7 @@ impl Host {
     fn turn(&mut self, wire: &[u8]) -> Vec<u8> {
         self.meter.enter(Account::Interrupt);
         delay(Place::Driver);
-        let mut cx =
-            Cx { now: Instant::ZERO, chance: &mut self.chance, meter: &mut self.meter };
+        let mut cx = Cx { now: Instant::ZERO, chance: &mut self.chance, meter: &mut self.meter };
         self.station.receive(wire, &mut cx);
         self.scheduler.run(&mut self.station, &mut self.carried, &mut cx);
         let mut out = Vec::new();
