@@ -41,6 +41,12 @@ impl<A: Application> Host<A> {
         let station = Station::new(link, settings, &mut cx);
         Self { station, meter, application, chance, scheduler: Scheduler::default() }
     }
+
+    /// Lets it answer when one datagram is left to take, not only when none is (TM-233 §7.1).
+    #[must_use]
+    pub fn answering_early(self) -> Self {
+        Self { scheduler: Scheduler::answering_early(), ..self }
+    }
 }
 
 /// What the world asks of a host, whatever its application is.
