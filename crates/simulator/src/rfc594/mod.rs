@@ -14,9 +14,11 @@
 //! the measured time after that is printed as left, and nothing is fitted to make it smaller.
 
 mod interface;
+mod scenario;
 mod subnet;
 mod tables;
 
 pub use interface::{Cable, Interface};
-pub use subnet::{Path, Split, message_time};
+pub use scenario::Scenario;
+pub use subnet::{Path, Split, Subnet, message_time};
 pub use tables::tables;
