@@ -19,8 +19,8 @@
 //! finished here. UDP datagrams that come as one packet are dropped and counted: a TUN is not asked
 //! for them ([`crate::tun::Options::takes_super_datagrams`]).
 //!
-//! A device without offloads is given packets in batches (see [`crate::batch`]), which costs a copy of
-//! each.
+//! A device without offloads is given packets in batches (see [`crate::batch`]), which costs a copy
+//! of each.
 //!
 //! # Accounts
 //!

@@ -11,13 +11,15 @@ use std::io::Write;
 use std::path::PathBuf;
 use tables::Experiment;
 
-const EXAMPLES: &str = "\
-Examples:
+const EXAMPLES: &str = "Examples:
   plumb lab tm233
-  plumb lab tm233 --print-scenario > mine.toml
+  plumb lab tm233 --print-scenario > \
+                        mine.toml
   plumb lab tm233 --scenario mine.toml --json
 
-Exit codes: 0 done; 2 the arguments or the scenario are wrong; 3 an experiment came to a stop.";
+Exit codes: 0 \
+                        done; 2 the arguments or the scenario are wrong; 3 an experiment came to a \
+                        stop.";
 
 /// Arguments of `plumb lab`.
 #[derive(Debug, clap::Args)]
