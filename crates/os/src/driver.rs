@@ -14,10 +14,9 @@
 //!
 //! # Unfinished packets
 //!
-//! What the device leaves to us and we leave to it goes through [`crate::vnet`]. TCP takes its
-//! super-segments and its unfinished checksums as they are; the checksum of anything else is
-//! finished here. UDP datagrams that come as one packet are dropped and counted: a TUN is not asked
-//! for them ([`crate::tun::Options::takes_super_datagrams`]).
+//! What the device leaves to us and we leave to it goes through [`crate::vnet`]. TCP and UDP take
+//! their super-segments, super-datagrams and unfinished checksums as they are; the checksum of
+//! anything else is finished here.
 //!
 //! A device without offloads is given packets in batches (see [`crate::batch`]), which costs a copy
 //! of each.
@@ -100,6 +99,7 @@ impl Driver {
         let (clock, has_offloads) = (Monotonic::start(), device.has_offloads());
         let settings = Settings {
             segments: has_offloads,
+            cuts_datagrams: device.cuts_datagrams(),
             finishes_checksums: has_offloads,
             routines: checksum::routines(),
             ..settings
@@ -340,11 +340,6 @@ impl Driver {
         turn.packets_in += 1;
         packet.take_in(start + length);
         packet.pull(start);
-        if header.segmentation.is_some_and(|cut| cut.kind == SegmentKind::Udp) {
-            self.meter.count(Counter::LinkPacketsTooLong);
-            self.station.take_back(packet);
-            return Ok(Some(length));
-        }
         describe(&mut packet, &header, start);
         let mut cx = Cx { now: turn.now, chance: &mut self.chance, meter: &mut self.meter };
         self.station.receive_packet(packet, &mut cx);
@@ -413,16 +408,16 @@ impl Driver {
 }
 
 /// Tells the station what the device has left unfinished about a packet that was read
-/// `packet_start` bytes behind [`HEADROOM`], and finishes the checksum of anything but TCP.
+/// `packet_start` bytes behind [`HEADROOM`], and finishes the checksum of anything but TCP and UDP.
 pub fn describe(packet: &mut Packet, header: &Header, packet_start: usize) {
     packet.offload.segment_size = header.segmentation.map_or(0, |cut| cut.segment_size_bytes);
     packet.offload.checksum = match header.checksum {
         Checksum::None => ChecksumState::InPacket,
         Checksum::Valid => ChecksumState::Verified,
-        Checksum::Partial { start, offset: TCP_CHECKSUM } => ChecksumState::Partial {
-            start: HEADROOM + packet_start + usize::from(start),
-            field: usize::from(TCP_CHECKSUM),
-        },
+        Checksum::Partial { start, offset: offset @ (TCP_CHECKSUM | UDP_CHECKSUM) } => {
+            let start = HEADROOM + packet_start + usize::from(start);
+            ChecksumState::Partial { start, field: offset.into() }
+        }
         Checksum::Partial { start, offset } => {
             finish_checksum(packet.data_mut(), start.into(), offset.into());
             ChecksumState::Verified
@@ -544,6 +539,8 @@ const ETHERNET_HEADER_LEN: usize = 14;
 const UDP_HEADER_LEN: usize = 8;
 /// Where TCP's checksum is in its header, in bytes (RFC 9293 §3.1).
 const TCP_CHECKSUM: u16 = 16;
+/// Where UDP's checksum is in its header, in bytes (RFC 768).
+const UDP_CHECKSUM: u16 = 6;
 
 #[cfg(test)]
 #[path = "driver_tests.rs"]

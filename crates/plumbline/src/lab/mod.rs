@@ -1,25 +1,25 @@
-//! `plumb lab`: the experiments of the papers, in virtual time.
+//! `plumb lab`: the experiments of the papers, in virtual time; control structures in real time too.
 
+mod control;
 mod scenario;
 mod tables;
 mod transfers;
 
 use crate::exit::{self, Failure};
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, anyhow};
 use clap::ValueEnum;
+use scenario::Paper;
 use std::io::Write;
 use std::path::PathBuf;
 use tables::Experiment;
 
-const EXAMPLES: &str = "Examples:
+const EXAMPLES: &str = "\
+Examples:
   plumb lab tm233
-  plumb lab tm233 --print-scenario > \
-                        mine.toml
+  plumb lab tm233 --print-scenario > mine.toml
   plumb lab tm233 --scenario mine.toml --json
 
-Exit codes: 0 \
-                        done; 2 the arguments or the scenario are wrong; 3 an experiment came to a \
-                        stop.";
+Exit codes: 0 done; 2 the arguments or the scenario are wrong; 3 an experiment came to a stop.";
 
 /// Arguments of `plumb lab`.
 #[derive(Debug, clap::Args)]
@@ -50,11 +50,34 @@ enum Name {
     Rfc594,
     /// What a message costs the Network Daemon of Multics, and what each proposal would save.
     Multics,
+    /// Procedures, tasks and futures as control structures: on this machine, and with the costs of
+    /// 1982 (TM-233, chapter 4).
+    Control,
+}
+
+impl Name {
+    /// Returns the paper whose tables come out; None for what is measured on this machine.
+    const fn paper(self) -> Option<Paper> {
+        Some(match self {
+            Self::Tm233 => Paper::Tm233,
+            Self::Rfc573 => Paper::Rfc573,
+            Self::Rfc594 => Paper::Rfc594,
+            Self::Multics => Paper::Multics,
+            Self::Control => return None,
+        })
+    }
 }
 
 /// Runs the experiment and prints its tables.
 pub(crate) fn run(arguments: &Arguments) -> exit::Result {
-    let text = scenario::text(arguments.name, arguments.scenario.as_deref()).map_err(|error| {
+    let Some(paper) = arguments.name.paper() else {
+        if arguments.scenario.is_some() || arguments.print_scenario {
+            exit::complain(&anyhow!("control is measured on this machine and has no scenario"));
+            return Err(Failure::WrongArguments);
+        }
+        return control::run(arguments.json);
+    };
+    let text = scenario::text(paper, arguments.scenario.as_deref()).map_err(|error| {
         exit::complain(&error);
         Failure::WrongArguments
     })?;
@@ -62,7 +85,7 @@ pub(crate) fn run(arguments: &Arguments) -> exit::Result {
         print(&text);
         return Ok(());
     }
-    let experiment = experiment(arguments, &text)?;
+    let experiment = experiment(paper, arguments, &text)?;
     print(&if arguments.json {
         tables::json(&experiment)
     } else {
@@ -76,8 +99,8 @@ fn print(text: &str) {
     _ = std::io::stdout().write_all(text.as_bytes());
 }
 
-fn experiment(arguments: &Arguments, text: &str) -> Result<Experiment, Failure> {
-    let read = scenario::Scenario::read(arguments.name, text);
+fn experiment(paper: Paper, arguments: &Arguments, text: &str) -> Result<Experiment, Failure> {
+    let read = scenario::Scenario::read(paper, text);
     let file =
         || arguments.scenario.as_ref().map_or("built-in".into(), |path| path.display().to_string());
     let scenario =

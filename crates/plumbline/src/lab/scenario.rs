@@ -1,6 +1,5 @@
 //! The scenarios: what each experiment assumes, as a file of TOML says it.
 
-use super::Name;
 use super::tables::Experiment;
 use super::transfers;
 use anyhow::{Context, Result};
@@ -25,6 +24,15 @@ const MULTICS: &str = "Messages of sessions between two stations of ours in virt
                        prices of the Multics memo. Each proposal is a switch. The NCP is its \
                        accounting, no protocol.";
 
+/// A paper whose tables come out of a scenario.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Paper {
+    Tm233,
+    Rfc573,
+    Rfc594,
+    Multics,
+}
+
 /// What one experiment assumes.
 #[derive(Debug)]
 pub(super) enum Scenario {
@@ -35,32 +43,32 @@ pub(super) enum Scenario {
 }
 
 /// Returns the scenario as it is written in `file`, or as it is built in.
-pub(super) fn text(name: Name, file: Option<&Path>) -> Result<String> {
+pub(super) fn text(paper: Paper, file: Option<&Path>) -> Result<String> {
     if let Some(file) = file {
         return std::fs::read_to_string(file)
             .with_context(|| format!("the scenario {} cannot be read", file.display()));
     }
-    Ok(built_in(name).to_owned())
+    Ok(built_in(paper).to_owned())
 }
 
 /// Returns the scenario that comes with the program.
-pub(super) const fn built_in(name: Name) -> &'static str {
-    match name {
-        Name::Tm233 => tm233::Scenario::BUILT_IN,
-        Name::Rfc573 => rfc573::Scenario::BUILT_IN,
-        Name::Rfc594 => rfc594::Scenario::BUILT_IN,
-        Name::Multics => multics::Scenario::BUILT_IN,
+pub(super) const fn built_in(paper: Paper) -> &'static str {
+    match paper {
+        Paper::Tm233 => tm233::Scenario::BUILT_IN,
+        Paper::Rfc573 => rfc573::Scenario::BUILT_IN,
+        Paper::Rfc594 => rfc594::Scenario::BUILT_IN,
+        Paper::Multics => multics::Scenario::BUILT_IN,
     }
 }
 
 impl Scenario {
     /// Reads it.
-    pub(super) fn read(name: Name, text: &str) -> Result<Self> {
-        Ok(match name {
-            Name::Tm233 => Self::Tm233(toml::from_str(text)?),
-            Name::Rfc573 => Self::Rfc573(toml::from_str(text)?),
-            Name::Rfc594 => Self::Rfc594(toml::from_str(text)?),
-            Name::Multics => Self::Multics(toml::from_str(text)?),
+    pub(super) fn read(paper: Paper, text: &str) -> Result<Self> {
+        Ok(match paper {
+            Paper::Tm233 => Self::Tm233(toml::from_str(text)?),
+            Paper::Rfc573 => Self::Rfc573(toml::from_str(text)?),
+            Paper::Rfc594 => Self::Rfc594(toml::from_str(text)?),
+            Paper::Multics => Self::Multics(toml::from_str(text)?),
         })
     }
 

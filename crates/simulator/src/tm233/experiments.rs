@@ -19,7 +19,7 @@ pub(super) const PACKETS: usize = 32;
 /// the headers LLP has to escape. Four seeds of five give the echo of the tables; with the fifth
 /// a byte that stays the same all through is among them, and an echo at 9,600 bit/s takes two or
 /// four milliseconds more.
-const SEED: u64 = 1982;
+pub(super) const SEED: u64 = 1982;
 pub(super) const USER: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
 pub(super) const SERVER: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 2);
 pub(super) const TELNET_PORT: u16 = 23;
@@ -45,7 +45,7 @@ pub(super) const WINDOW: usize = 2_500;
 pub(super) const TRANSFER_WINDOW: usize = 4_000;
 /// Each text line of the thesis: 80 printable characters, CR and LF.
 pub(super) const LINE_LEN: usize = 82;
-/// A screen of 24 lines.
+/// A screen of 24 lines; the last one does not end.
 pub(super) const SCREENFUL: usize = 24 * LINE_LEN - 2;
 /// How often a packet goes to and fro in the test behind figure 6-1.
 const TRANSFERS: usize = 100;
@@ -90,7 +90,7 @@ pub(super) type Laboratory = World<Carried<Person>, Carried<Person>>;
 pub(super) fn world(
     [user, server]: [Person; 2],
     equipment: Equipment,
-    rate_bps: u64,
+    line: Line,
     profile: Profile,
     seed: u64,
 ) -> Laboratory {
@@ -102,7 +102,7 @@ pub(super) fn world(
     World::new(
         computer(equipment, USER, seed_of(seed, Side::User), user),
         computer(equipment, SERVER, seed_of(seed, Side::Server), server),
-        Line::serial(rate_bps),
+        line,
         seed,
     )
 }
@@ -159,7 +159,7 @@ pub fn echo_by(equipment: Equipment, rate_bps: u64, keys: usize) -> Result<Echo,
     let typist = Person::who_types(b"x".to_vec(), keys, true);
     let profile = personal_computer(WINDOW);
     let people = [typist, Person::who_echoes(true)];
-    let mut world = world(people, equipment, rate_bps, profile, SEED);
+    let mut world = world(people, equipment, Line::serial(rate_bps), profile, SEED);
     open(&mut world)?;
     let opening = world.user.meter.units(Work::LineByte);
     world.drive(|world| world.user.application.stream.is_done())?;
@@ -214,7 +214,8 @@ fn typed(
     let typist = Person::who_types(payload, count, prints);
     let echoer = Person::who_echoes(prints);
     let people = [typist, echoer];
-    let mut world = world(people, equipment, rate_bps, personal_computer(WINDOW), seed);
+    let mut world =
+        world(people, equipment, Line::serial(rate_bps), personal_computer(WINDOW), seed);
     world.drive(|world| world.user.application.stream.is_done())?;
     Ok(world)
 }
@@ -272,7 +273,8 @@ pub fn screenful_by(
 ) -> Result<Screenful, Stuck> {
     let (reader, writer) = (Person::who_reads(), Person::who_writes(text(SCREENFUL), false));
     let people = [reader, writer];
-    let mut world = world(people, equipment, rate_bps, personal_computer(window), seed);
+    let line = Line::serial(rate_bps);
+    let mut world = world(people, equipment, line, personal_computer(window), seed);
     // What opening the connection cost is not a part of the screenful.
     open(&mut world)?;
     let before = world.user.meter.accounts();
@@ -321,7 +323,8 @@ pub fn maximum_transfer_by(
 ) -> Result<Transfer, Stuck> {
     let (reader, writer) = (Person::who_reads(), Person::who_writes(text(TRANSFER_WINDOW), true));
     let profile = personal_computer(TRANSFER_WINDOW);
-    let mut world = world([reader, writer], equipment, rate_bps, profile, SEED);
+    let line = Line::serial(rate_bps);
+    let mut world = world([reader, writer], equipment, line, profile, SEED);
     // The acknowledgment that opens the connection acknowledges no data.
     open(&mut world)?;
     let opening = world.user.meter.counted(Counter::TcpPureAcksOut);

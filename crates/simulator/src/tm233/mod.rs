@@ -4,6 +4,7 @@
 //! work cost in 1982. One price is that of a screenful (table 6-3), the carriage return's; nothing
 //! else is fitted to the tables that come out. What differs is printed with its reason.
 
+pub mod control;
 mod costs;
 mod experiments;
 mod foreign;
@@ -11,6 +12,8 @@ mod overrun;
 mod people;
 mod scenario;
 mod tables;
+#[cfg(test)]
+mod truth_tests;
 
 pub use costs::ibm_pc;
 pub use experiments::{
