@@ -18,8 +18,8 @@
 //! their super-segments, super-datagrams and unfinished checksums as they are; the checksum of
 //! anything else is finished here.
 //!
-//! A device without offloads is given packets in batches (see [`crate::batch`]), which costs a copy of
-//! each.
+//! A device without offloads is given packets in batches (see [`crate::batch`]), which costs a copy
+//! of each.
 //!
 //! # Accounts
 //!

@@ -50,8 +50,9 @@ impl<A: Application> Host<A> {
 
     /// Lets it answer when one datagram is left to take, not only when none is (TM-233 §7.1).
     #[must_use]
-    pub fn answering_early(self) -> Self {
-        Self { control: Box::new(Scheduler::answering_early()), ..self }
+    pub fn answering_early(mut self) -> Self {
+        self.set_control(Box::new(Scheduler::answering_early()));
+        self
     }
 }
 

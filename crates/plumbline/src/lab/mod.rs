@@ -48,15 +48,15 @@ enum Name {
     Rfc573,
     /// A host-IMP interface made faster, and what file transfers gained by it (RFC 594).
     Rfc594,
+    /// What a message costs the Network Daemon of Multics, and what each proposal would save.
+    Multics,
     /// Procedures, tasks and futures as control structures: on this machine, and with the costs of
     /// 1982 (TM-233, chapter 4).
     Control,
-    /// What a message costs the Network Daemon of Multics, and what each proposal would save.
-    Multics,
 }
 
 impl Name {
-    /// Returns the paper whose tables come out in virtual time; None for what this machine does.
+    /// Returns the paper whose tables come out; None for what is measured on this machine.
     const fn paper(self) -> Option<Paper> {
         Some(match self {
             Self::Tm233 => Paper::Tm233,
@@ -71,8 +71,8 @@ impl Name {
 /// Runs the experiment and prints its tables.
 pub(crate) fn run(arguments: &Arguments) -> exit::Result {
     let Some(paper) = arguments.name.paper() else {
-        if arguments.print_scenario || arguments.scenario.is_some() {
-            exit::complain(&anyhow!("control is measured on this machine; it has no scenario"));
+        if arguments.scenario.is_some() || arguments.print_scenario {
+            exit::complain(&anyhow!("control is measured on this machine and has no scenario"));
             return Err(Failure::WrongArguments);
         }
         return control::run(arguments.json);

@@ -6,23 +6,25 @@ use anyhow::{Context, Result};
 use simulator::{multics, rfc573, rfc594, tm233};
 use std::path::Path;
 
-const TM233: &str = "Personal computers on serial lines in virtual time: our own engines, each layer \
-                     charged with what table 6-1 of TM-233 says it cost in 1982. The price of a \
-                     carriage return is that of a screenful, see table 6-3. What else is fitted is said \
-                     below the table for which it is.";
+const TM233: &str = "Personal computers on serial lines in virtual time: our own engines, each \
+                     layer charged with what table 6-1 of TM-233 says it cost in 1982. The price \
+                     of a carriage return is that of a screenful, see table 6-3. What else is \
+                     fitted is said below the table for which it is.";
 const RFC594: &str = "Files of a megabit between two hosts of the ARPANET: cables with a handshake \
-                      for each bit, an IMP that needs 1 ms a packet, lines of 50 kbit/s, one message \
-                      of 8,063 bits at a time. The subnet is a model of timing, no protocol. The \
-                      processors' time is the RFC's own; nothing is fitted to its rates.";
+                      for each bit, an IMP that needs 1 ms a packet, lines of 50 kbit/s, one \
+                      message of 8,063 bits at a time. The subnet is a model of timing, no \
+                      protocol. The processors' time is the RFC's own; nothing is fitted to its \
+                      rates.";
 
-const RFC573: &str = "Hosts that come and go for a year, as often and for as long as table I of RFC \
-                      573 says, and a survey that tries each every twenty minutes by the paper's \
-                      rules; then its 304 transfers, from our own records.";
-const MULTICS: &str = "Messages of sessions between two stations of ours in virtual time, and what each \
-                       of them costs the Network Daemon and the server processes by the prices of the \
-                       Multics memo. Each proposal is a switch. The NCP is its accounting, no protocol.";
+const RFC573: &str = "Hosts that come and go for a year, as often and for as long as table I of \
+                      RFC 573 says, and a survey that tries each every twenty minutes by the \
+                      paper's rules; then its 304 transfers, from our own records.";
+const MULTICS: &str = "Messages of sessions between two stations of ours in virtual time, and what \
+                       each of them costs the Network Daemon and the server processes by the \
+                       prices of the Multics memo. Each proposal is a switch. The NCP is its \
+                       accounting, no protocol.";
 
-/// A paper whose tables come out of an experiment.
+/// A paper whose tables come out of a scenario.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Paper {
     Tm233,

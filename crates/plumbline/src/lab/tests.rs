@@ -43,7 +43,7 @@ fn what_the_memo_proposes_saves_what_the_model_says() {
 
 #[test]
 fn the_tables_fit_into_forty_columns() {
-    for paper in Name::value_variants().iter().filter_map(|name| name.paper()) {
+    for paper in [Paper::Tm233, Paper::Rfc573, Paper::Rfc594, Paper::Multics] {
         let text = tables::text(&short(paper), 40);
         let widest = text.lines().map(|line| line.chars().count()).max();
         assert!(widest.is_some_and(|widest| widest <= 40), "{text}");

@@ -90,11 +90,11 @@ fn table_ii(subsets: &[Subset]) -> Table {
         title: "subsets of the 304 transfers, from our records",
         unit: "as named",
         rows,
-        why: "The transfers are those that the paper names, and others that bring the subsets to its \
-              sums; so this shows that our records and our store keep what the paper's kept, and that \
-              its own table adds up. Two of its averages do not follow from its sums: 22.8 Mbit in 83 \
-              files are 275 kbit each, 11.1 in 49 are 226 or 227. Rates and costs are sums divided by \
-              sums.",
+        why: "The transfers are those that the paper names, and others that bring the subsets to \
+              its sums; so this shows that our records and our store keep what the paper's kept, \
+              and that its own table adds up. Two of its averages do not follow from its sums: \
+              22.8 Mbit in 83 files are 275 kbit each, 11.1 in 49 are 226 or 227. Rates and costs \
+              are sums divided by sums.",
     }
 }
 
@@ -122,8 +122,8 @@ fn told(subsets: &[Subset], cpu_minute_dollars: f64) -> Table {
             row(String::from("a megabit in ASCII, dollars"), 1.90, dollars("ASCII, 8 bits"), 2),
             row(String::from("a megabit as image, dollars"), 0.30, dollars("image, 36 bits"), 2),
         ],
-        why: "The dollars are those of a minute of CPU time, 6.00 in the paper, with CPU seconds that it \
-              rounds to 19 and 3.",
+        why: "The dollars are those of a minute of CPU time, 6.00 in the paper, with CPU seconds \
+              that it rounds to 19 and 3.",
     }
 }
 

@@ -100,7 +100,7 @@ mod tests {
         let mut scenario = built_in();
         scenario.minutes = 5;
         let mut session = scenario.sessions[0].clone();
-        session.is_a_character_at_a_time = true;
+        (session.is_a_character_at_a_time, session.think_s) = (true, 5);
         (session.typed_chars, session.answer_lines, session.answer_chars) = (4, 3, 70);
         let passed = messages(&scenario, &session, 1);
         let first: Vec<_> = passed.iter().take(7).map(|m| (m.from, m.chars)).collect();

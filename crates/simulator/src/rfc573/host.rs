@@ -112,8 +112,8 @@ impl Host {
     }
 }
 
-/// Returns how the logger fails while its host does not: what the logger's figures have beyond those
-/// of the host. None if they have nothing.
+/// Returns how the logger fails while its host does not: what the logger's figures have beyond
+/// those of the host. None if they have nothing.
 fn logger_alone(rates: &Rates) -> Option<Turns> {
     let failures = 1.0 / rates.logger_failure_hours - 1.0 / rates.host_failure_hours;
     let down_part = 1.0 - rates.logger_availability / rates.host_availability;

@@ -66,9 +66,9 @@ fn year(hosts: &[Surveyed<'_>], scenario: &Scenario) -> Table {
         unit: "as named",
         rows,
         why: "The hosts fail as often and for as long as table I says. The survey then finds them \
-              somewhat better: between two tries, twenty minutes apart, a short failure comes and goes. \
-              A failure is counted where a try fails after one that did not; if every failed try \
-              counted, the paper's 93 % would be one in 4.8 hours and not in 18.2.",
+              somewhat better: between two tries, twenty minutes apart, a short failure comes and \
+              goes. A failure is counted where a try fails after one that did not; if every failed \
+              try counted, the paper's 93 % would be one in 4.8 hours and not in 18.2.",
     }
 }
 
@@ -84,9 +84,9 @@ fn week(hosts: &[Surveyed<'_>], scenario: &Scenario) -> Table {
         title: "the survey of 25 to 31 August alone",
         unit: "as named",
         rows,
-        why: "A week has 504 tries of a host and some ten failures: chance alone makes it differ from \
-              its year by this much. The paper's week is one of 52 (see the next table). Its text says \
-              26 to 31 August, its table 25 to 31.",
+        why: "A week has 504 tries of a host and some ten failures: chance alone makes it differ \
+              from its year by this much. The paper's week is one of 52 (see the next table). Its \
+              text says 26 to 31 August, its table 25 to 31.",
     }
 }
 
@@ -108,7 +108,7 @@ fn weeks(hosts: &[Surveyed<'_>], scenario: &Scenario) -> Table {
         }
     }
     Table {
-        number: "52 weeks",
+        number: "I, its weeks",
         title: "availability of the logger in the weeks of one year",
         unit: "%",
         rows,
@@ -133,13 +133,13 @@ fn unseen(hosts: &[Surveyed<'_>], scenario: &Scenario) -> Table {
         rows.push(row(format!("{name}, as seen, %"), None, seen.logger_availability, 1));
     }
     Table {
-        number: "I, truth",
+        number: "I, in truth",
         title: "what a try every twenty minutes does not see",
         unit: "as named",
         rows,
-        why: "Availability is seen as it is: a try at any moment finds the host up with that chance. \
-              Failures are not: those that come and go between two tries are missed, and two between \
-              which the host was up for less than twenty minutes are seen as one.",
+        why: "Availability is seen as it is: a try at any moment finds the host up with that \
+              chance. Failures are not: those that come and go between two tries are missed, and \
+              two between which the host was up for less than twenty minutes are seen as one.",
     }
 }
 
@@ -187,9 +187,9 @@ fn crowd(scenario: &Scenario, chance: &mut Chance) -> Table {
                 1,
             ),
         ],
-        why: "The paper gives \"about 2.7 seconds\", \"about 85 %\" and \"about once every 10 hours\" \
-              for all its hosts. How much they differ from each other it does not say: ours fail up to \
-              three times as often or as rarely.",
+        why: "The paper gives \"about 2.7 seconds\", \"about 85 %\" and \"about once every 10 \
+              hours\" for all its hosts. How much they differ from each other it does not say: \
+              ours fail up to three times as often or as rarely.",
     }
 }
 

@@ -65,8 +65,8 @@ fn interfaces(scenario: &Scenario) -> Table {
             row("an RFNM after all packets, before, ms", Some(80.0), rest(&Interface::BEFORE), 0),
             row("an RFNM after all packets, now, ms", None, rest(&here), 0),
         ],
-        why: "Its two rates are not those of one cable: 310 kbit/s belong to 334 feet and 290 to 350. \
-              It says \"almost 100\" and 80 ms where the bits alone take 81 and 71.",
+        why: "Its two rates are not those of one cable: 310 kbit/s belong to 334 feet and 290 to \
+              350. It says \"almost 100\" and 80 ms where the bits alone take 81 and 71.",
     }
 }
 
@@ -108,10 +108,10 @@ fn transfers(scenario: &Scenario) -> Table {
         title: "RFC 594's transfers, if nothing but cables, IMP and both processors took time",
         unit: "kbit/s",
         rows: rows.collect(),
-        why: "The server's processor was not measured: it is charged what the user's was for the same \
-              work. In 8 bits the two overlap, so that the model is slower than the hosts were. In 36 \
-              bits 16 and 23 ms a message are left over, and in 32 bits 103 and 127 ms of waiting that no \
-              processor did: the RFC does not say for what, and neither do we.",
+        why: "The server's processor was not measured: it is charged what the user's was for the \
+              same work. In 8 bits the two overlap, so that the model is slower than the hosts \
+              were. In 36 bits 16 and 23 ms a message are left over, and in 32 bits 103 and 127 ms \
+              of waiting that no processor did: the RFC does not say for what, and neither do we.",
     }
 }
 

@@ -323,7 +323,8 @@ pub fn maximum_transfer_by(
 ) -> Result<Transfer, Stuck> {
     let (reader, writer) = (Person::who_reads(), Person::who_writes(text(TRANSFER_WINDOW), true));
     let profile = personal_computer(TRANSFER_WINDOW);
-    let mut world = world([reader, writer], equipment, Line::serial(rate_bps), profile, SEED);
+    let line = Line::serial(rate_bps);
+    let mut world = world([reader, writer], equipment, line, profile, SEED);
     // The acknowledgment that opens the connection acknowledges no data.
     open(&mut world)?;
     let opening = world.user.meter.counted(Counter::TcpPureAcksOut);

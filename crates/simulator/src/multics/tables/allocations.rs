@@ -23,14 +23,15 @@ pub(super) fn table(scenario: &Scenario) -> Table {
         rows.push(row(format!("{allocation_chars} characters: processes"), None, process, 2));
     }
     Table {
-        number: "allocates",
+        number: "6",
         title: "wakeups for a message of data by what foreign hosts allocate",
         unit: "wakeups",
         rows,
-        why: "The memo proposes 80 to 120 characters, so that a line goes in one write, and gives no \
-              figure. Below a line every piece has its RFNM, its allocate, and a wakeup of the process. \
-              Above it nothing more is gained where lines follow each other slowly; in a long answer \
-              more room lets the next line go before the allocate for the last has come.",
+        why: "The memo proposes 80 to 120 characters, so that a line goes in one write, and gives \
+              no figure. Below a line every piece has its RFNM, its allocate, and a wakeup of the \
+              process. Above it nothing more is gained where lines follow each other slowly; in a \
+              long answer more room lets the next line go before the allocate for the last has \
+              come.",
     }
 }
 

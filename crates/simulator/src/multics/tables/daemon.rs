@@ -19,7 +19,7 @@ pub(super) fn table(scenario: &Scenario) -> Table {
     };
     let share = |cause| bill.woken_by(cause) as f64 * 100.0 / all;
     Table {
-        number: "the daemon",
+        number: "1",
         title: "what wakes the Network Daemon, and what that costs",
         unit: "as named",
         rows: vec![
@@ -32,11 +32,12 @@ pub(super) fn table(scenario: &Scenario) -> Table {
             row("surveys and echoes, %", None, share(Cause::Asked), 0),
             row("wakeups for a message of data", None, all / bill.messages.max(1) as f64, 2),
         ],
-        why: "The memo says that more than half of the wakeups are for RFNMs, by indirect evidence. Each \
-              message out has one, and so has each control message; every one of them answers either \
-              an allocate or a message that came. So half of the wakeups is what they come to, whatever \
-              the sessions are, and not more. How many are logged in is chosen so that the time between \
-              wakeups comes near the memo's. A transaction is the memo's price, 250 ms; many come while \
-              the daemon is at another one, so that an answer of some lines waits for it.",
+        why: "The memo says that more than half of the wakeups are for RFNMs, by indirect \
+              evidence. Each message out has one, and so has each control message; every one of \
+              them answers either an allocate or a message that came. So half of the wakeups is \
+              what they come to, whatever the sessions are, and not more. How many are logged in \
+              is chosen so that the time between wakeups comes near the memo's. A transaction is \
+              the memo's price, 250 ms; many come while the daemon is at another one, so that an \
+              answer of some lines waits for it.",
     }
 }

@@ -17,7 +17,7 @@ pub(super) fn table(scenario: &Scenario) -> Table {
     // The write call of a directly connected terminal, by the memo's own ratio.
     let local = costs.io_ms / 4.5;
     Table {
-        number: "processes",
+        number: "5",
         title: "where the time of the server processes goes",
         unit: "s of each hour; ms",
         rows: vec![
@@ -32,9 +32,9 @@ pub(super) fn table(scenario: &Scenario) -> Table {
             row("canonical form, s", None, seconds(bill.canonical_ms), 2),
             row("the daemon for them, s", None, seconds(bill.daemon_ms), 0),
         ],
-        why: "80 to 90 ms of a read or write are the memo's. The canonical form, which it plans to spare, \
-              is next to nothing beside one wakeup: a line of 20 characters is 20 ms, once a line. Page \
-              faults, 3 to 1, are not in the model, nor are the pauses of a process that has used up \
-              its quantum.",
+        why: "80 to 90 ms of a read or write are the memo's. The canonical form, which it plans to \
+              spare, is next to nothing beside one wakeup: a line of 20 characters is 20 ms, once \
+              a line. Page faults, 3 to 1, are not in the model, nor are the pauses of a process \
+              that has used up its quantum.",
     }
 }

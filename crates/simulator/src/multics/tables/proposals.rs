@@ -23,7 +23,7 @@ pub(super) fn transaction(scenario: &Scenario) -> Table {
     let wait_alone = before - costs.block_ms + costs.wait_ms;
     let io = |switches| io_ms(costs, switches);
     Table {
-        number: "a transaction",
+        number: "2",
         title: "what a proposal saves of one transaction",
         unit: "%",
         rows: vec![
@@ -33,11 +33,11 @@ pub(super) fn transaction(scenario: &Scenario) -> Table {
             row("wait, and one ring", None, saved(before, daemon(wait)), 0),
             row("wait, after ring 1", Some(50.0), saved(daemon(ring_1), daemon(wait)), 0),
         ],
-        why: "The memo expects \"a third\" of the NCP in ring 0: the 25 % of the third ring, as for the \
-              daemon, and 8 ms of 85 for the nearer wall make 34. It expects \"at least 50 %\" of \
-              waiting, merely for not calling block: that does not follow from its own 100 of 250 ms, \
-              which are 38 with 5 ms for the wait. It does once the third ring is gone, and it was \
-              going when that section was written.",
+        why: "The memo expects \"a third\" of the NCP in ring 0: the 25 % of the third ring, as \
+              for the daemon, and 8 ms of 85 for the nearer wall make 34. It expects \"at least 50 \
+              %\" of waiting, merely for not calling block: that does not follow from its own 100 \
+              of 250 ms, which are 38 with 5 ms for the wait. It does once the third ring is gone, \
+              and it was going when that section was written.",
     }
 }
 
@@ -72,14 +72,14 @@ pub(super) fn alone(scenario: &Scenario) -> Table {
         ));
     }
     Table {
-        number: "alone",
+        number: "3",
         title: "what each proposal alone saves: wakeups, daemon, processes",
         unit: "%",
         rows,
-        why: "To take RFNMs at interrupt time halves the wakeups, as the memo expects. To wait saves more \
-              than it expects, because whoever waits in ring 0 has no third ring either. write_force, \
-              which the memo calls a matter of feel, spares the processes their wakeups for allocates; \
-              a line at a time spares one for each character.",
+        why: "To take RFNMs at interrupt time halves the wakeups, as the memo expects. To wait \
+              saves more than it expects, because whoever waits in ring 0 has no third ring \
+              either. write_force, which the memo calls a matter of feel, spares the processes \
+              their wakeups for allocates; a line at a time spares one for each character.",
     }
 }
 
@@ -96,13 +96,13 @@ pub(super) fn one_after_another(scenario: &Scenario) -> Table {
         rows.push(row(what, None, after.total_ms() / 1_000.0 / minutes, 0));
     }
     Table {
-        number: "one after another",
+        number: "4",
         title: "processor time of daemon, interrupts and processes, each proposal with those above",
         unit: "s of each hour",
         rows,
-        why: "The memo has no such sum. Its \"speedy wakeups\", its shift charges and its console are not \
-              here: the first changes when something happens and not what it costs, the others what it \
-              is charged.",
+        why: "The memo has no such sum. Its \"speedy wakeups\", its shift charges and its console \
+              are not here: the first changes when something happens and not what it costs, the \
+              others what it is charged.",
     }
 }
 

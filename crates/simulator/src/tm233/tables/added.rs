@@ -43,17 +43,17 @@ pub(super) fn table(scenario: &Scenario) -> Result<Table, Stuck> {
         }
     }
     Ok(Table {
-        number: "7.1 and after",
+        number: "F",
         title: "the same with what this project adds, 9,600 bit/s",
         unit: "s",
         rows,
-        why: "The thesis has none of this. Saved are ms of each second. Short headers (RFC 1144) are for \
-              keys: a screenful is 91 % data, and its time is the screen's. Early answers are for more \
-              than a window: within one they cost an acknowledgment each and bring nothing. SACK, and \
-              with it RACK-TLP, is for what the concentrator drops: what is missing is sent again \
-              before a time-out, if something after it has come or a probe asks. Together with early \
-              answers it brings less, since a packet is printed before the next is looked at, and what \
-              is missing is told later.",
+        why: "The thesis has none of this. Saved are ms of each second. Short headers (RFC 1144) \
+              are for keys: a screenful is 91 % data, and its time is the screen's. Early answers \
+              are for more than a window: within one they cost an acknowledgment each and bring \
+              nothing. SACK, and with it RACK-TLP, is for what the concentrator drops: what is \
+              missing is sent again before a time-out, if something after it has come or a probe \
+              asks. Together with early answers it brings less, since a packet is printed before \
+              the next is looked at, and what is missing is told later.",
     })
 }
 

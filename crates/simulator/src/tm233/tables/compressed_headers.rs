@@ -1,4 +1,5 @@
-//! The echo of table 6-4 with what came later: RFC 1144, and processors that take no time that counts.
+//! The echo of table 6-4 with what came later: RFC 1144, and processors that take no time that
+//! counts.
 
 use super::super::experiments::{Equipment, echo_by};
 use super::super::scenario::Scenario;
@@ -25,14 +26,15 @@ pub(super) fn table(scenario: &Scenario) -> Result<Table, Stuck> {
         title: "the echo at 19,200 bit/s with compressed headers on LLP",
         unit: "s",
         rows,
-        why: "The thesis had whole headers alone; its measured figure stands beside every row. With no \
-              processor time the line alone is left: 96 or 24 bytes both ways with ten bits each, 50.0 \
-              or 12.5 ms. A packet of one character is 12 bytes instead of 48: REQ, ACK and END, the \
-              character, and eight of header. Five of these eight say that the window has shrunk by \
-              one, because its right edge stands still until a segment of 500 bytes fits again (RFC \
-              9293 §3.8.6.2.2), and so the special case for an echo does not apply; with a window that \
-              stands still it would be seven bytes a packet, and 7.3 ms. Of the 34.7 ms with the \
-              processors of 1982 they take 22, as much as with whole headers.",
+        why: "The thesis had whole headers alone; its measured figure stands beside every row. \
+              With no processor time the line alone is left: 96 or 24 bytes both ways with ten \
+              bits each, 50.0 or 12.5 ms. A packet of one character is 12 bytes instead of 48: \
+              REQ, ACK and END, the character, and eight of header. Five of these eight say that \
+              the window has shrunk by one, because its right edge stands still until a segment of \
+              500 bytes fits again (RFC 9293 §3.8.6.2.2), and so the special case for an echo does \
+              not apply; with a window that stands still it would be seven bytes a packet, and 7.3 \
+              ms. Of the 34.7 ms with the processors of 1982 they take 22, as much as with whole \
+              headers.",
     })
 }
 

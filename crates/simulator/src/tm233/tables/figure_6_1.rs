@@ -51,11 +51,11 @@ pub(super) fn table(scenario: &Scenario) -> Result<Table, Stuck> {
         title: "packet transfer time by size, the lines fitted to the points",
         unit: "s; us",
         rows,
-        why: "The thesis prints the picture and table 6-1, from which its lines are put together here. \
-              SL and INT are computed in both. Line OP has the interrupt of the last byte, 231 us, \
-              which the thesis has in its OOF. In line CR our carriage returns come at every 82nd \
-              byte, so that sizes between have none for their rest: a fit through five sizes is not \
-              the thesis's through its own. `plumb demo` draws the picture.",
+        why: "The thesis prints the picture and table 6-1, from which its lines are put together \
+              here. SL and INT are computed in both. Line OP has the interrupt of the last byte, \
+              231 us, which the thesis has in its OOF. In line CR our carriage returns come at \
+              every 82nd byte, so that sizes between have none for their rest: a fit through five \
+              sizes is not the thesis's through its own. `plumb demo` draws the picture.",
     })
 }
 

@@ -45,9 +45,9 @@ fn empty(rows: Vec<Row>) -> Table {
         title: "echoes from CSR, one by one, by ticks of 54.9 ms",
         unit: "echoes",
         rows,
-        why: "The picture cannot be read in the scan. Its text says that most took three or four ticks \
-              at 9,600 bit/s and two or three at 19,200, and that load delayed the others, of which we \
-              have none.",
+        why: "The picture cannot be read in the scan. Its text says that most took three or four \
+              ticks at 9,600 bit/s and two or three at 19,200, and that load delayed the others, \
+              of which we have none.",
     }
 }
 

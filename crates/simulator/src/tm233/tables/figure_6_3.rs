@@ -32,12 +32,13 @@ pub(super) fn table(scenario: &Scenario) -> Result<Table, Stuck> {
         title: "screenfuls from CSR through a concentrator that drops what comes in a burst",
         unit: "s, the mean of each clump",
         rows,
-        why: "Four packets come together; the first passes, and each other one is dropped with a chance \
-              of 35 %, for the thesis says \"often\" and no more. How long CSR waits, 3.5 s, is read \
-              off its clumps. How many fall in each it shows for ten tests in a picture that cannot \
-              be read. It counts retransmissions, we count time-outs: what else is missing comes again \
-              within the same one. After a second one in a row our CSR waits twice as long (RFC 6298 \
-              §5.5), which the one of 1982 did not: its third clump comes out six seconds late.",
+        why: "Four packets come together; the first passes, and each other one is dropped with a \
+              chance of 35 %, for the thesis says \"often\" and no more. How long CSR waits, 3.5 \
+              s, is read off its clumps. How many fall in each it shows for ten tests in a picture \
+              that cannot be read. It counts retransmissions, we count time-outs: what else is \
+              missing comes again within the same one. After a second one in a row our CSR waits \
+              twice as long (RFC 6298 §5.5), which the one of 1982 did not: its third clump comes \
+              out six seconds late.",
     })
 }
 

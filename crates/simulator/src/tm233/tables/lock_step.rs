@@ -22,15 +22,15 @@ pub(super) fn table(scenario: &Scenario) -> Result<Table, Stuck> {
         }
     }
     Ok(Table {
-        number: "5.6 and 7.1",
-        title: "the maximum data transfer in lock-step, and when one packet left is answered",
+        number: "A",
+        title: "the maximum data transfer in lock-step (§5.6), and when one packet left is answered (§7.1)",
         unit: "data bit/s",
         rows,
-        why: "The thesis proposes the cure and has not built it. In lock-step the sender stands still \
-              while the last packet of a window is printed and the window travels back. The cure \
-              opens the window when it is half used and one packet is left to take, at the price of \
-              more acknowledgments of 5 ms each. What the processor needs for a packet of 500 bytes \
-              (0.7117 s) does not change: with nothing else 5,620 bit/s are the limit.",
+        why: "The thesis proposes the cure and has not built it. In lock-step the sender stands \
+              still while the last packet of a window is printed and the window travels back. The \
+              cure opens the window when it is half used and one packet is left to take, at the \
+              price of more acknowledgments of 5 ms each. What the processor needs for a packet of \
+              500 bytes (0.7117 s) does not change: with nothing else 5,620 bit/s are the limit.",
     })
 }
 

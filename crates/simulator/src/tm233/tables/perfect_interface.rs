@@ -25,8 +25,8 @@ pub(super) fn table(scenario: &Scenario) -> Result<Table, Stuck> {
         ..row("screenful, data bit/s", Some(6_800.0), None, SCREENFUL_BITS / busy)
     };
     Ok(Table {
-        number: "6.2.3",
-        title: "a perfect network interface",
+        number: "B",
+        title: "a perfect network interface (§6.2.3)",
         unit: "s; bit/s; times",
         rows: vec![
             row("screenful, processor", Some(2.30), None, busy),

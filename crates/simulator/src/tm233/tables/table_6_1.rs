@@ -35,12 +35,12 @@ pub(super) fn table(scenario: &Scenario) -> Result<Table, Stuck> {
         title: "packet transfer times between two personal computers, 9,600 bit/s",
         unit: "s",
         rows,
-        why: "The prices are taken from this table: it shows that our engines do the work as often as \
-              the thesis has it, no more. Its lines are fits through sizes of all kinds; 466 bytes \
-              hold five carriage returns and 500 hold six, which a straight line does not show, and \
-              its PCO begins at -0.1 ms for no byte, where ours is 0.692 ms for one. Line OP is longer \
-              by the interrupt of the last byte, 231 us, which the thesis has in its OOF, and by the \
-              bytes that LLP escapes.",
+        why: "The prices are taken from this table: it shows that our engines do the work as often \
+              as the thesis has it, no more. Its lines are fits through sizes of all kinds; 466 \
+              bytes hold five carriage returns and 500 hold six, which a straight line does not \
+              show, and its PCO begins at -0.1 ms for no byte, where ours is 0.692 ms for one. \
+              Line OP is longer by the interrupt of the last byte, 231 us, which the thesis has in \
+              its OOF, and by the bytes that LLP escapes.",
     })
 }
 

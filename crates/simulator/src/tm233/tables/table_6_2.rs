@@ -26,12 +26,13 @@ pub(super) fn table(scenario: &Scenario) -> Result<Table, Stuck> {
             count("acknowledgments sent", predicted(92.0), 92.0, whole(transfer.packets_out)),
             count("data rate, bit/s", None, 4_900.0, bits_per_second),
         ],
-        why: "The thesis computed 572.5 s for what took 600 s and did not find the rest; its column is \
-              734 and 92 packets in 572.5 s brought to 600 s. Ours spends the rest in its own way, so \
-              that it comes near what was measured proves little: our sender makes all eight packets \
-              of a window before the line has the first, 0.30 s, where the thesis's makes one; and a \
-              carriage return costs 33.5 ms instead of 32.1 (see table 6-3), 0.07 s a window. Of the \
-              92 packets one is for a group of six; ours has whole groups of eight.",
+        why: "The thesis computed 572.5 s for what took 600 s and did not find the rest; its \
+              column is 734 and 92 packets in 572.5 s brought to 600 s. Ours spends the rest in \
+              its own way, so that it comes near what was measured proves little: our sender makes \
+              all eight packets of a window before the line has the first, 0.30 s, where the \
+              thesis's makes one; and a carriage return costs 33.5 ms instead of 32.1 (see table \
+              6-3), 0.07 s a window. Of the 92 packets one is for a group of six; ours has whole \
+              groups of eight.",
     })
 }
 

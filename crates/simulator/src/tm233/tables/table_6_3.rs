@@ -24,10 +24,10 @@ pub(super) fn table(scenario: &Scenario) -> Result<Table, Stuck> {
             row("total", Some(2.7993), None, other),
         ],
         why: "This is the prices added up: it shows that our engines do the work that the thesis \
-              counts. One price is taken from here and not from table 6-1: a carriage return is 33.5 \
-              ms, a 23rd of what the screen takes beyond 692 us a byte; the thesis checked these 2.13 \
-              s by a program that only prints. With the slope of table 6-1, 392 us times the 82 bytes \
-              of a line, it is 32.1 ms, and the total 2.769 s.",
+              counts. One price is taken from here and not from table 6-1: a carriage return is \
+              33.5 ms, a 23rd of what the screen takes beyond 692 us a byte; the thesis checked \
+              these 2.13 s by a program that only prints. With the slope of table 6-1, 392 us \
+              times the 82 bytes of a line, it is 32.1 ms, and the total 2.769 s.",
     })
 }
 

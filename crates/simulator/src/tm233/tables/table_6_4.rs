@@ -28,9 +28,9 @@ pub(super) fn table(scenario: &Scenario) -> Result<Table, Stuck> {
         title: "character echo between two personal computers, round trip",
         unit: "s",
         rows,
-        why: "Ours is longer by the interrupt of the last byte each way, 231 us, which the thesis has \
-              in its OOF, and by the bytes of the headers that LLP escapes, one in eight round trips \
-              (with one seed of five it is two or four in each, 2 or 4 ms at 9,600 bit/s). \
+        why: "Ours is longer by the interrupt of the last byte each way, 231 us, which the thesis \
+              has in its OOF, and by the bytes of the headers that LLP escapes, one in eight round \
+              trips (with one seed of five it is two or four in each, 2 or 4 ms at 9,600 bit/s). \
               The measured figure at 4,800 bit/s cannot be read in the scan.",
     })
 }

@@ -28,9 +28,9 @@ pub(super) fn table(scenario: &Scenario) -> Result<Table, Stuck> {
         rows,
         why: "The prediction begins the screenful before the checksum of its first packet; we \
               print nothing before a packet is known to be whole, 19 ms later, and on a faster \
-              line more interrupts have passed by then. The thesis could not explain its own \
-              0.15 s between predicted and measured; at 4,800 bit/s it had time-outs from a fault \
-              in its link.",
+              line more interrupts have passed by then. The thesis could not explain its own 0.15 \
+              s between predicted and measured; at 4,800 bit/s it had time-outs from a fault in \
+              its link.",
     })
 }
 

@@ -55,9 +55,9 @@ pub(super) fn table(scenario: &Scenario) -> Result<Table, Stuck> {
         title: "the echo with various foreign hosts",
         unit: "s",
         rows,
-        why: "What a host and its networks take is set so that 19,200 bit/s come out; 9,600 bit/s then \
-              are predicted, 50 ms later for each. Comet and Multics took 60 and 57 ms more, of which \
-              the thesis says only that the difference should be the same for all.",
+        why: "What a host and its networks take is set so that 19,200 bit/s come out; 9,600 bit/s \
+              then are predicted, 50 ms later for each. Comet and Multics took 60 and 57 ms more, \
+              of which the thesis says only that the difference should be the same for all.",
     })
 }
 

@@ -46,10 +46,10 @@ pub(super) fn table(scenario: &Scenario) -> Result<Table, Stuck> {
         title: "a screenful from various foreign hosts, best case",
         unit: "s",
         rows,
-        why: "The thesis takes the best of its tests, so that nothing is dropped by the concentrator's \
-              fault; it could have none from Comet and Multics, nor from XX at 9,600 bit/s. Lost are \
-              packets that found no buffer. Ours lie below its measurements as its own predictions do: \
-              what held CSR and XX up at 19,200 bit/s, 0.3 and 0.5 s, it does not say. A packet more \
-              costs 5 ms and the interrupts of its headers, 11 ms.",
+        why: "The thesis takes the best of its tests, so that nothing is dropped by the \
+              concentrator's fault; it could have none from Comet and Multics, nor from XX at \
+              9,600 bit/s. Lost are packets that found no buffer. Ours lie below its measurements \
+              as its own predictions do: what held CSR and XX up at 19,200 bit/s, 0.3 and 0.5 s, \
+              it does not say. A packet more costs 5 ms and the interrupts of its headers, 11 ms.",
     })
 }

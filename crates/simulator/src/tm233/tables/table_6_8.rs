@@ -29,8 +29,8 @@ pub(super) fn table() -> Table {
             bytes("a station without its buffers", None, size_of::<Station>()),
             bytes("the procedure-based scheduler", None, size_of::<Scheduler>()),
         ],
-        why: "The thesis keeps a sequence number of four bytes beside every byte out of sequence; ours \
-              keeps ranges. The length of the code is that of another processor, and no run in virtual \
-              time knows it: docs/lab/tm233.md has it.",
+        why: "The thesis keeps a sequence number of four bytes beside every byte out of sequence; \
+              ours keeps ranges. The length of the code is that of another processor, and no run \
+              in virtual time knows it: docs/lab/tm233.md has it.",
     }
 }

@@ -22,12 +22,13 @@ pub(super) fn table(scenario: &Scenario) -> Result<Table, Stuck> {
         }
     }
     Ok(Table {
-        number: "5.6, windows",
-        title: "a screenful between two personal computers by the window, 9,600 bit/s",
+        number: "D",
+        title: "a screenful between two personal computers by the window (§5.6), 9,600 bit/s",
         unit: "s",
         rows,
-        why: "The thesis has measured 2,500 bytes alone. A screenful is 1,966: from there on the window \
-              is no limit. With a smaller one the line stands still while a window is printed, in \
-              lock-step; to answer early helps where more than one packet fits into the window.",
+        why: "The thesis has measured 2,500 bytes alone. A screenful is 1,966: from there on the \
+              window is no limit. With a smaller one the line stands still while a window is \
+              printed, in lock-step; to answer early helps where more than one packet fits into \
+              the window.",
     })
 }
