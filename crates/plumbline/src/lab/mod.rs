@@ -1,5 +1,6 @@
-//! `plumb lab`: the experiments of the papers, in virtual time.
+//! `plumb lab`: the experiments of the papers, in virtual time; control structures in real time too.
 
+mod control;
 mod tables;
 
 use crate::exit::{self, Failure};
@@ -25,6 +26,9 @@ enum Scenario {
     Tm233,
     /// A host-IMP interface made faster, and what file transfers gained by it (RFC 594).
     Rfc594,
+    /// Procedures, tasks and futures as control structures: on this machine, and with the costs of
+    /// 1982 (TM-233, chapter 4).
+    Control,
 }
 
 const TM233: &str = "Two personal computers on a serial line in virtual time: our own engines, each \
@@ -37,7 +41,10 @@ const RFC594: &str = "Files of a megabit between two hosts of the ARPANET: cable
 
 /// Runs the experiment and prints its tables.
 pub(crate) fn run(arguments: &Arguments) -> exit::Result {
-    let experiment = experiment(arguments.scenario).map_err(|stuck| {
+    let Some(experiment) = experiment(arguments.scenario) else {
+        return control::run(arguments.json);
+    };
+    let experiment = experiment.map_err(|stuck| {
         exit::complain(&anyhow::Error::new(stuck).context("the experiment came to a stop"));
         Failure::NothingMeasured
     })?;
@@ -51,20 +58,22 @@ pub(crate) fn run(arguments: &Arguments) -> exit::Result {
     Ok(())
 }
 
-fn experiment(scenario: Scenario) -> Result<Experiment, Stuck> {
-    Ok(match scenario {
-        Scenario::Tm233 => Experiment {
+/// Returns the tables of a paper; None for what is measured on this machine too.
+fn experiment(scenario: Scenario) -> Option<Result<Experiment, Stuck>> {
+    Some(match scenario {
+        Scenario::Tm233 => simulator::tm233::tables().map(|tables| Experiment {
             scenario: "tm233",
             year: 1982,
             head: TM233,
-            tables: simulator::tm233::tables()?,
-        },
-        Scenario::Rfc594 => Experiment {
+            tables,
+        }),
+        Scenario::Rfc594 => Ok(Experiment {
             scenario: "rfc594",
             year: 1973,
             head: RFC594,
             tables: simulator::rfc594::tables(),
-        },
+        }),
+        Scenario::Control => return None,
     })
 }
 
@@ -73,7 +82,7 @@ mod tests {
     use super::*;
 
     fn text(scenario: Scenario, width: usize) -> String {
-        tables::text(&experiment(scenario).unwrap(), width)
+        tables::text(&experiment(scenario).unwrap().unwrap(), width)
     }
 
     #[test]

@@ -19,6 +19,7 @@
 //!
 //! A station does not know who calls its steps. The drivers differ in just that.
 
+mod control;
 pub mod ethernet;
 #[cfg(test)]
 mod flow_tests;
@@ -31,6 +32,7 @@ mod stream;
 #[cfg(test)]
 mod tests;
 
+pub use control::Control;
 pub use ethernet::Ethernet;
 pub use layers::{Layers, SendError};
 pub use scheduler::Scheduler;

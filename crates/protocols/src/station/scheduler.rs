@@ -11,6 +11,7 @@
 
 use super::{Application, Station, Step};
 use crate::cx::Cx;
+use crate::meter::Work;
 use crate::time::Instant;
 
 /// Picks the steps of one station.
@@ -57,11 +58,23 @@ impl Scheduler {
         cx: &mut Cx<'_>,
     ) -> Option<Step> {
         let step = self.next(station, application, cx.now)?;
+        cx.meter.work(Work::Switch, 1);
+        self.step(step, station, application, cx);
+        Some(step)
+    }
+
+    /// Runs `step`, which [`Self::next`] has named, without a change of control of its own.
+    pub fn step(
+        &mut self,
+        step: Step,
+        station: &mut Station,
+        application: &mut dyn Application,
+        cx: &mut Cx<'_>,
+    ) {
         let is_struck = application.wants_to_run();
         self.has_struck = step == Step::User && is_struck;
         self.has_waited = step == Step::Network && is_struck;
         station.step(step, application, cx);
-        Some(step)
     }
 
     /// Runs until nothing is ready.

@@ -19,13 +19,13 @@ const PACKETS: usize = 32;
 /// the headers LLP has to escape. Four seeds of five give the echo of the tables; with the fifth
 /// a byte that stays the same all through is among them, and an echo at 9,600 bit/s takes two or
 /// four milliseconds more.
-const SEED: u64 = 1982;
+pub(super) const SEED: u64 = 1982;
 const USER: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
 const SERVER: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 2);
 const TELNET_PORT: u16 = 23;
 
 /// A person's TCP with headers of 20 bytes and segments of 500, as the thesis has them.
-const fn personal_computer(receive_window: usize) -> Profile {
+pub(super) const fn personal_computer(receive_window: usize) -> Profile {
     Profile {
         receive_window: ReceiveWindow::Bytes(receive_window),
         send_limit: SendLimit::Bytes(receive_window),
@@ -40,11 +40,13 @@ const fn personal_computer(receive_window: usize) -> Profile {
 /// test a window took more than six seconds, and no packet came twice; so it was longer than that.
 const NO_SPURIOUS_TIMEOUT: Duration = Duration::from_secs(10);
 /// A screenful and 500 (TM-233 §5.6).
-const WINDOW: usize = 2_500;
+pub(super) const WINDOW: usize = 2_500;
 /// What the receiver offered in the maximum data transfer test (TM-233 §6.2.2).
 const TRANSFER_WINDOW: usize = 4_000;
 /// Each text line of the thesis: 80 printable characters, CR and LF.
 const LINE_LEN: usize = 82;
+/// A screen of 24 lines; the last one does not end.
+pub(super) const SCREENFUL: usize = 24 * LINE_LEN - 2;
 /// How often a packet goes to and fro in the test behind figure 6-1.
 const TRANSFERS: usize = 100;
 
@@ -81,12 +83,12 @@ impl Equipment {
     }
 }
 
-type Laboratory = World<Carried<Person>, Carried<Person>>;
+pub(super) type Laboratory = World<Carried<Person>, Carried<Person>>;
 
-fn world(
+pub(super) fn world(
     [user, server]: [Person; 2],
     equipment: Equipment,
-    rate_bps: u64,
+    line: Line,
     profile: Profile,
     seed: u64,
 ) -> Laboratory {
@@ -103,13 +105,13 @@ fn world(
     World::new(
         Host::new(link(), settings(USER), costs, user_seed, user),
         Host::new(link(), settings(SERVER), costs, server_seed, server),
-        Line::serial(rate_bps),
+        line,
         seed,
     )
 }
 
 /// Returns text with a carriage return and line feed after every 80 printable characters.
-fn text(len: usize) -> Vec<u8> {
+pub(super) fn text(len: usize) -> Vec<u8> {
     (0..len)
         .map(|at| match at % LINE_LEN {
             80 => b'\r',
@@ -148,7 +150,7 @@ pub fn echo_by(equipment: Equipment, rate_bps: u64, keys: usize) -> Result<Echo,
     let typist = Person::who_types(b"x".to_vec(), keys, true);
     let profile = personal_computer(WINDOW);
     let people = [typist, Person::who_echoes(true)];
-    let mut world = world(people, equipment, rate_bps, profile, SEED);
+    let mut world = world(people, equipment, Line::serial(rate_bps), profile, SEED);
     open(&mut world)?;
     let opening = world.user.meter.units(Work::LineByte);
     world.drive(|world| world.user.application.stream.is_done())?;
@@ -198,7 +200,8 @@ fn typed(
     let echoer = Person::who_echoes(prints);
     let equipment = Equipment::of_1982();
     let people = [typist, echoer];
-    let mut world = world(people, equipment, rate_bps, personal_computer(WINDOW), seed);
+    let mut world =
+        world(people, equipment, Line::serial(rate_bps), personal_computer(WINDOW), seed);
     world.drive(|world| world.user.application.stream.is_done())?;
     Ok(world)
 }
@@ -239,16 +242,16 @@ pub fn screenful(rate_bps: u64) -> Result<Screenful, Stuck> {
 
 /// Runs until the connection is open and nothing of that is left to do: the user has sent two
 /// packets for it, and the end of the second is on the line.
-fn open(world: &mut Laboratory) -> Result<(), Stuck> {
+pub(super) fn open(world: &mut Laboratory) -> Result<(), Stuck> {
     world.drive(|world| world.user.meter.counted(Counter::LinkPacketsOut) == 2)
 }
 
 fn screenful_of(rate_bps: u64, seed: u64) -> Result<Screenful, Stuck> {
-    const SCREENFUL: usize = 24 * LINE_LEN - 2;
     let (reader, writer) = (Person::who_reads(), Person::who_writes(text(SCREENFUL), false));
     let equipment = Equipment::of_1982();
     let people = [reader, writer];
-    let mut world = world(people, equipment, rate_bps, personal_computer(WINDOW), seed);
+    let mut world =
+        world(people, equipment, Line::serial(rate_bps), personal_computer(WINDOW), seed);
     // What opening the connection cost is not a part of the screenful.
     open(&mut world)?;
     let before = world.user.meter.accounts();
@@ -285,7 +288,7 @@ pub fn maximum_transfer(rate_bps: u64, time: Duration) -> Result<Transfer, Stuck
     let (reader, writer) = (Person::who_reads(), Person::who_writes(text(TRANSFER_WINDOW), true));
     let profile = personal_computer(TRANSFER_WINDOW);
     let equipment = Equipment::of_1982();
-    let mut world = world([reader, writer], equipment, rate_bps, profile, SEED);
+    let mut world = world([reader, writer], equipment, Line::serial(rate_bps), profile, SEED);
     // The acknowledgment that opens the connection acknowledges no data.
     open(&mut world)?;
     let opening = world.user.meter.counted(Counter::TcpPureAcksOut);

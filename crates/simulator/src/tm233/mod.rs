@@ -4,10 +4,13 @@
 //! work cost in 1982. One price is that of a screenful (table 6-3), the carriage return's; nothing
 //! else is fitted to the tables that come out. What differs is printed with its reason.
 
+pub mod control;
 mod costs;
 mod experiments;
 mod people;
 mod tables;
+#[cfg(test)]
+mod truth_tests;
 
 pub use costs::ibm_pc;
 pub use experiments::{

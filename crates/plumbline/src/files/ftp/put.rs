@@ -7,9 +7,9 @@
 use super::dialogue::Dialogue;
 use super::get::{Ending, Terms, compare};
 use super::mover::Near;
-use super::record::Record;
 use super::remote::name_of;
 use super::trouble::Trouble;
+use crate::transfers::Record;
 use anyhow::Context;
 use protocols::application::ftp::Timestamp;
 use protocols::application::ftp::user::{StoreKind, Task};
@@ -79,9 +79,14 @@ pub(super) async fn put(
         };
         let near = Near::From(file.try_clone().map_err(anyhow::Error::new)?);
         let (result, moved) = dialogue.run_once(&wanted, task, Some(near)).await;
-        record.take(dialogue, moved.as_ref(), made);
+        record.take(dialogue, moved.as_ref(), at);
         let sent = moved.map_or(0, |moved| moved.file_bytes);
         let Err(trouble) = result else { break };
+        if at > 0 && trouble.is_refused_command() {
+            // It takes nothing behind what is there: all of it goes again.
+            (at, is_pieced) = (0, false);
+            continue;
+        }
         let is_over = size.is_none() && sent > 0;
         if is_over || !dialogue.caller.wait(made, &trouble).await {
             return Err(trouble);
