@@ -59,10 +59,10 @@ pub mod schedule;
 pub mod serial;
 #[cfg(target_os = "linux")]
 pub mod socket;
-pub mod tasking;
 #[cfg(test)]
 #[cfg(target_os = "linux")]
 mod super_datagram_tests;
+pub mod tasking;
 #[cfg(test)]
 mod testing;
 pub mod tty;

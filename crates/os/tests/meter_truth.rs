@@ -140,8 +140,7 @@ impl Host {
     fn turn(&mut self, wire: &[u8]) -> Vec<u8> {
         self.meter.enter(Account::Interrupt);
         delay(Place::Driver);
-        let mut cx =
-            Cx { now: Instant::ZERO, chance: &mut self.chance, meter: &mut self.meter };
+        let mut cx = Cx { now: Instant::ZERO, chance: &mut self.chance, meter: &mut self.meter };
         self.station.receive(wire, &mut cx);
         self.scheduler.run(&mut self.station, &mut self.carried, &mut cx);
         let mut out = Vec::new();
