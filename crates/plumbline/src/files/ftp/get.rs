@@ -23,6 +23,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, SystemTime};
 
 /// Where a file goes.
@@ -79,6 +80,8 @@ pub(super) async fn get(
     dialogue.ready().await?;
     if errand.size.is_none() && is_image && needs_facts {
         (errand.size, errand.modified) = dialogue.size_and_time(&errand.path).await?;
+        // Whoever watches knows now how much there is.
+        dialogue.caller.shared.expected.fetch_add(errand.size.unwrap_or(0), Ordering::Relaxed);
     }
     if matches!(errand.to, To::Stdout) {
         return to_stdout(dialogue, &errand, terms, record).await;
