@@ -13,7 +13,6 @@ use protocols::link::{Link, Slip};
 use protocols::meter::{Account, Clock, Meter};
 use protocols::station::{Carried, Opening, Scheduler, Settings, Station};
 use protocols::terminal::Terminal;
-use protocols::time::Duration;
 use protocols::transport::tcp::Profile;
 use protocols::{Cx, Instant};
 use std::cell::Cell;

@@ -102,6 +102,7 @@ impl Mover {
                 match self.near {
                     Near::From(_) => {
                         ended.data.first_byte = Some(Instant::now());
+                        ended.data.is_sending = true;
                         self.send(&mut ended)
                     }
                     _ => self.receive(&mut ended),
@@ -160,6 +161,7 @@ impl Mover {
             };
             ended.data.first_byte.get_or_insert_with(Instant::now);
             self.count(count);
+            let began = Instant::now();
             while chute.held_bytes() > 0 {
                 let began = Instant::now();
                 let moved = chute.empty_into(&file, at + ended.file_bytes);
@@ -177,6 +179,7 @@ impl Mover {
                     Err(error) => return Err(ours(error)),
                 }
             }
+            add_since(&mut ended.data.writing, began);
         }
     }
 

@@ -167,6 +167,15 @@ fn a_server_that_is_killed_while_it_commits_leaves_a_whole_file_and_no_litter() 
     killed_at_each("close");
 }
 
+/// Ends what runs beside, however this ends.
+struct End<'a>(&'a AtomicBool);
+
+impl Drop for End<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
 // attack row 80
 #[test]
 fn a_folder_that_is_swapped_for_a_link_while_it_is_asked_for_lets_nobody_out() {
@@ -188,6 +197,7 @@ fn a_folder_that_is_swapped_for_a_link_while_it_is_asked_for_lets_nobody_out() {
                 renameat_with(CWD, &folder, CWD, &link, RenameFlags::EXCHANGE).unwrap();
             }
         });
+        let _end = End(&is_over);
         let mut line = Line::logged_in(&server);
         line.says("TYPE I");
         while swaps.load(Ordering::Relaxed) < SWAPS || seen + refused < TRIES {
@@ -208,7 +218,6 @@ fn a_folder_that_is_swapped_for_a_link_while_it_is_asked_for_lets_nobody_out() {
             assert!(matches!(line.stores("STOR folder/new", b"new"), 226 | 550));
             assert!(matches!(line.says("SITE CHMOD 600 folder/file"), 200 | 550));
         }
-        is_over.store(true, Ordering::Relaxed);
     });
     assert!(seen > 0 && refused > 0, "{seen} were seen, {refused} were refused");
     assert_eq!(names(&desk.0.join("outside")), ["file"]);
