@@ -178,3 +178,18 @@ fn progress_fits_a_terminal_of_40_columns() {
     assert!(!bars.is_empty(), "{text:?}");
     assert!(bars.iter().all(|bar| bar.chars().count() <= 40), "{bars:?}");
 }
+
+#[test]
+fn a_pipe_of_that_name_is_written_and_not_replaced() {
+    let place = Place::new("pipe");
+    let odd = Odd::start(&[], &[("file", vec![7; 300_000])]);
+    let pipe = place.0.join("pipe");
+    assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    let reader = std::thread::spawn({
+        let pipe = pipe.clone();
+        move || fs::read(pipe).unwrap()
+    });
+    place.done(&["get", "-f", &format!("ftp://127.0.0.1:{}/file", odd.port), "pipe"]);
+    assert!(reader.join().unwrap() == vec![7; 300_000]);
+    assert!(!fs::symlink_metadata(&pipe).unwrap().is_file());
+}
