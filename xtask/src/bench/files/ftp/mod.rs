@@ -268,6 +268,12 @@ fn judge(row: &Row, contest: &Contest, found: &[Vec<Measured>], report: &mut Rep
             ratio.map(|ratio| ratio.median),
         );
     }
+    if let Some(both) = best.and_then(|(_, best)| {
+        self::ratio(ours, best, |one| one.user_ns.saturating_add(one.server_ns))
+    }) {
+        let text = both.text();
+        report.notes.push(format!("{name}: our CPU of both ends beside that of {beside}: {text}"));
+    }
     let unit = contest.unit();
     let user = contest::middle(ours, |one| one.user_ns).map(|ns| unit.cpu(ns));
     let server = contest::middle(ours, |one| one.server_ns).map(|ns| unit.cpu(ns));
