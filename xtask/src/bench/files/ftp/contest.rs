@@ -221,8 +221,7 @@ mod tests {
 
     fn contest(pairs: &[(Maker, User)]) -> Contest {
         let load = Load::Small { files: 1000, connections: 8 };
-        let job =
-            Job { is_upload: false, in_tls: false, load, words: Words::Image, on_tun: false };
+        let job = Job { is_upload: false, in_tls: false, load, words: Words::Image, on_tun: false };
         let pairs = pairs.iter().map(|(maker, user)| Pair::new(*maker, *user, job)).collect();
         Contest { name: "row", heading: String::new(), pairs }
     }
