@@ -60,6 +60,10 @@ pub mod serial;
 #[cfg(target_os = "linux")]
 pub mod socket;
 #[cfg(test)]
+#[cfg(target_os = "linux")]
+mod super_datagram_tests;
+pub mod tasking;
+#[cfg(test)]
 mod testing;
 pub mod tty;
 #[cfg(target_os = "linux")]

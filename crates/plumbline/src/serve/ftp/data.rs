@@ -26,7 +26,7 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
-use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, Interest, ReadBuf};
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, BufReader, Interest, ReadBuf};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
@@ -40,6 +40,9 @@ const UNSETTLED_MIN_BYTES: u64 = 64 * 1024;
 
 /// Behind so many bytes it is worth a pipe to have the kernel move what comes in.
 const LARGE_BYTES: u64 = 1 << 20;
+/// What is read ahead for TLS of data that comes in, and of data that goes out.
+const AHEAD_BYTES: usize = 64 * 1024;
+const HANDSHAKE_BYTES: usize = 2 * 1024;
 /// A file of no more bytes is sent where it is asked for, without a task of its own.
 const SMALL_BYTES: u64 = 256 * 1024;
 
@@ -137,21 +140,26 @@ impl Mover {
         scratch: &RefCell<Vec<u8>>,
     ) -> Result<Option<Upload>> {
         let stream = stream.watched().map_err(|_| TransferError::NoConnection)?;
+        let is_incoming = matches!(work, Work::Receive(_));
+        if !is_incoming || security.is_some() {
+            // What is small goes at once.
+            _ = stream.set_nodelay(true);
+        }
         self.ledger.open(&stream);
         let (began, is_tls) = (self.clock.now(), security.is_some());
-        let mut connection = Connection::open(stream, security).await?;
+        let mut connection = Connection::open(stream, security, is_incoming).await?;
         if is_tls {
             self.ledger.tls.set(connection.tls());
             self.ledger.tls_time.set(Some(self.clock.now() - began));
         }
-        if !matches!(work, Work::Receive(_)) && self.ledger.first_byte.get().is_none() {
+        if !is_incoming && self.ledger.first_byte.get().is_none() {
             self.ledger.first_byte.set(Some(self.clock.now()));
         }
-        let (since, is_sending) = (Instant::now(), !matches!(work, Work::Receive(_)));
+        let since = Instant::now();
         let moved = self.move_all(&mut connection, work, scratch).await;
         self.ledger.ended.set(Some(self.clock.now()));
         self.ledger.ask(connection.stream());
-        if is_sending && self.ledger.moved.get() >= UNSETTLED_MIN_BYTES && connection.is_over {
+        if !is_incoming && self.ledger.moved.get() >= UNSETTLED_MIN_BYTES && connection.is_over {
             let duplicate = rustix::io::dup(connection.stream()).ok();
             self.ledger.unsettled.replace(duplicate.map(|stream| (stream, since)));
         }
@@ -175,10 +183,12 @@ impl Mover {
             }
             Work::Receive(upload) => Some(self.receive(connection, upload, scratch).await?),
         };
-        let ended = connection.shutdown().await;
-        // Who has sent all of a file and its end may be gone, with tickets of ours unread.
+        let is_clear = matches!(connection.way, Way::Clear(_));
         if upload.is_none() {
-            ended.map_err(|_| TransferError::ConnectionLost)?;
+            connection.shutdown().await.map_err(|_| TransferError::ConnectionLost)?;
+        } else if !is_clear {
+            // Who has sent all of a file and its end may be gone, with tickets of ours unread.
+            _ = connection.shutdown().await;
         }
         connection.is_over = true;
         Ok(upload)
@@ -391,28 +401,35 @@ impl Mover {
 /// A data connection. Dropped before it is over, it is reset.
 struct Connection {
     way: Way,
+    /// Whether the far side has sent its end.
+    has_ended: bool,
     is_over: bool,
 }
 
 enum Way {
     Clear(TcpStream),
-    Secured(Box<TlsStream<TcpStream>>),
+    Secured(Box<TlsStream<BufReader<TcpStream>>>),
 }
 
 impl Connection {
-    async fn open(stream: TcpStream, security: Option<Security>) -> Result<Self> {
-        // What is small goes at once.
-        _ = stream.set_nodelay(true);
+    async fn open(
+        stream: TcpStream,
+        security: Option<Security>,
+        is_incoming: bool,
+    ) -> Result<Self> {
         let Some(Security { acceptor, token, requires_reuse }) = security else {
-            return Ok(Self { way: Way::Clear(stream), is_over: false });
+            return Ok(Self { way: Way::Clear(stream), has_ended: false, is_over: false });
         };
+        // TLS asks for a quarter of a record at a time, each of which would be a call.
+        let ahead_bytes = if is_incoming { AHEAD_BYTES } else { HANDSHAKE_BYTES };
+        let stream = BufReader::with_capacity(ahead_bytes, stream);
         let accepted = acceptor.accept_with(stream, |tls| tls.set_resumption_data(&token));
         let accepted = tokio::time::timeout(HANDSHAKE, accepted).await;
         let Ok(Ok(stream)) = accepted else { return Err(TransferError::Tls) };
         if requires_reuse && stream.get_ref().1.received_resumption_data() != Some(&token) {
             return Err(TransferError::Tls);
         }
-        Ok(Self { way: Way::Secured(Box::new(stream)), is_over: false })
+        Ok(Self { way: Way::Secured(Box::new(stream)), has_ended: false, is_over: false })
     }
 
     /// Returns what TLS was agreed, if any.
@@ -427,7 +444,7 @@ impl Connection {
     fn stream(&self) -> &TcpStream {
         match &self.way {
             Way::Clear(stream) => stream,
-            Way::Secured(stream) => stream.get_ref().0,
+            Way::Secured(stream) => stream.get_ref().0.get_ref(),
         }
     }
 
@@ -439,13 +456,17 @@ impl Connection {
     ) -> Poll<io::Result<()>> {
         loop {
             let before = room.filled().len();
+            if self.has_ended {
+                return Poll::Ready(Ok(()));
+            }
             let read = Pin::new(&mut *self).poll_read(context, room);
             match read {
                 Poll::Pending if before == 0 => return Poll::Pending,
                 Poll::Pending => return Poll::Ready(Ok(())),
                 Poll::Ready(read) => read?,
             }
-            if room.filled().len() == before || room.remaining() == 0 {
+            self.has_ended = room.filled().len() == before;
+            if self.has_ended || room.remaining() == 0 {
                 return Poll::Ready(Ok(()));
             }
         }

@@ -13,8 +13,7 @@ use protocols::application::ftp::server::{
 };
 use protocols::time::Duration;
 use records::transfer::{Command, DataStyle, Outcome, Tcp, Text};
-use rustix::io::Errno;
-use rustix::net::SocketAddrAny;
+use rustix::net::{SocketAddrAny, getpeername, getsockname};
 use std::cell::{Cell, RefCell};
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};
@@ -44,9 +43,9 @@ pub(super) struct Ledger {
 impl Ledger {
     /// Notes the two ends of the data connection.
     pub(super) fn open(&self, stream: &impl AsFd) {
-        let ends = (rustix::net::getsockname(stream), rustix::net::getpeername(stream));
-        let of = |end: Result<SocketAddrAny, Errno>| SocketAddr::try_from(end.ok()?).ok();
-        self.ends.set(of(ends.0).zip(ends.1.ok().flatten().and_then(|end| of(Ok(end)))));
+        let address = |name: Option<SocketAddrAny>| SocketAddr::try_from(name?).ok();
+        let local = address(getsockname(stream).ok());
+        self.ends.set(local.zip(address(getpeername(stream).ok().flatten())));
     }
 
     /// Asks the data connection at its end.

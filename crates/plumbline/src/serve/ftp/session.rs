@@ -418,8 +418,8 @@ impl Session {
     fn arrive(&mut self, stream: Stream, from: SocketAddr) -> bool {
         let is_it = self.engine.data_connected(from, &mut self.server.bench().cx());
         if is_it {
-            (self.listener, self.arrived, self.awaits_data) = (None, Some(stream), false);
             self.data_connected_at = Some(self.clock.now());
+            (self.listener, self.arrived, self.awaits_data) = (None, Some(stream), false);
         }
         is_it
     }
@@ -555,16 +555,16 @@ impl Session {
         let running = self.running_of(id);
         let ledger = running.as_ref().map(|running| Rc::clone(&running.ledger));
         let mut upload = running.and_then(|running| running.upload.take());
-        let clock = self.clock;
         if let Some(upload) = upload.take_if(|upload| !upload.waits_for_disk()) {
-            let began = clock.now();
+            let (began, before) = (self.clock.now(), thread_cpu_time());
             let committed = upload.commit();
             if let Some(ledger) = ledger {
-                ledger.committing.set(Some(clock.now() - began));
-                ledger.add_cpu(clock.now() - began);
+                ledger.committing.set(Some(self.clock.now() - began));
+                ledger.add_cpu(thread_cpu_time().saturating_sub(before));
             }
             return self.engine.committed(id, committed, &mut self.server.bench().cx());
         }
+        let clock = self.clock;
         self.spawn(async move {
             let Some(upload) = upload else {
                 return Answer::Committed(id, Err(FileError::Local));

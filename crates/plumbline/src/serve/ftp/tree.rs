@@ -98,12 +98,14 @@ impl Tree {
         let may_replace = self.rights.contains(Right::Overwrite) && chosen.is_none();
         let existing = if may_replace { Existing::Replace } else { Existing::Keep };
         let told = transfer.allocation_bytes.unwrap_or(0);
-        if told > self.jail.free_bytes().unwrap_or(u64::MAX) {
+        if told > 0 && told > self.jail.free_bytes().unwrap_or(u64::MAX) {
             return Err(FileError::NoSpace);
         }
-        let old = match self.jail.status(&name) {
-            Ok(status) if status.kind == Kind::File => status.len,
-            _ => 0,
+        let is_new = transfer.offset_bytes == 0 && transfer.kind != TransferKind::Append;
+        let old = match (self.space.is_none() && is_new).then_some(0) {
+            // Nobody asks how much there was.
+            Some(old) => old,
+            None => self.file_len(&name),
         };
         let kept = match transfer.kind {
             TransferKind::Append => old,
@@ -118,6 +120,11 @@ impl Tree {
             upload.copy(file, kept)?;
         }
         Ok((upload, chosen))
+    }
+
+    fn file_len(&self, name: &[u8]) -> u64 {
+        let status = self.jail.status(name);
+        status.ok().filter(|status| status.kind == Kind::File).map_or(0, |status| status.len)
     }
 
     /// Finds a name that no file has yet.

@@ -168,7 +168,8 @@ impl Upload {
     /// Makes it the file that its name stands for. This waits for the disk.
     pub(super) fn commit(mut self) -> Result<(), FileError> {
         let Some(draft) = self.draft.take() else { return Err(FileError::Local) };
-        let committed = draft.commit().map_err(|error| file_error(&error));
+        let committed = if self.waits_for_disk { draft.commit() } else { draft.commit_soon() };
+        let committed = committed.map_err(|error| file_error(&error));
         if committed.is_ok() {
             // Its room stays taken, and that of the old one is free.
             self.len_bytes = self.old_bytes;
