@@ -107,13 +107,7 @@ impl User {
     }
 
     /// Gets the file of that name from the server's root.
-    pub(crate) fn gets(
-        self,
-        server: &Server,
-        case: Case,
-        here: &Path,
-        name: &str,
-    ) -> Option<Said> {
+    pub(crate) fn gets(self, server: &Server, case: Case, here: &Path, name: &str) -> Option<Said> {
         self.moves(server, case, here, name, false)
     }
 

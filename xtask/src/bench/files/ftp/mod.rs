@@ -63,12 +63,8 @@ const NO_GOALS: Goals = Goals {
     server_s_per_gb: None,
     both_ms_per_file: None,
 };
-const BOTH_IN_TLS: Goals = Goals {
-    times: 1.3,
-    user_s_per_gb: Some(0.6),
-    server_s_per_gb: Some(0.6),
-    ..NO_GOALS
-};
+const BOTH_IN_TLS: Goals =
+    Goals { times: 1.3, user_s_per_gb: Some(0.6), server_s_per_gb: Some(0.6), ..NO_GOALS };
 const LARGE: Size = Size::Large { divisor: 1 };
 /// In TLS a quarter says as much.
 const LARGE_IN_TLS: Size = Size::Large { divisor: 4 };
@@ -117,13 +113,7 @@ const ROWS: [Row; 10] = [
         MANY,
         Goals { times: 1.2, ..NO_GOALS },
     ),
-    row(
-        "one-retr",
-        "RETR of small files",
-        (false, false),
-        ONE,
-        Goals { times: 1.5, ..NO_GOALS },
-    ),
+    row("one-retr", "RETR of small files", (false, false), ONE, Goals { times: 1.5, ..NO_GOALS }),
     row("one-stor", "STOR of small files", (true, false), ONE, Goals { times: 1.5, ..NO_GOALS }),
     row(
         "one-retr-tls",
@@ -234,9 +224,8 @@ fn judge(row: &Row, contest: &Contest, found: &[Vec<Measured>], report: &mut Rep
     let mut verdict = |what: String, goal, found| {
         report.verdicts.push(Verdict { what: format!("{name}: {what}"), goal, found, unit: "" });
     };
-    let spread = ratio.map_or_else(String::new, |ratio| {
-        format!(" ({:.2}-{:.2})", ratio.least, ratio.greatest)
-    });
+    let spread = ratio
+        .map_or_else(String::new, |ratio| format!(" ({:.2}-{:.2})", ratio.least, ratio.greatest));
     verdict(
         format!("time beside {beside}{spread}, to be {:.2} times as fast", row.goals.times),
         1.0 / row.goals.times,
@@ -335,7 +324,9 @@ fn measure_tun(desk: &mut Desk<'_>, amount: &Amount, report: &mut Report) -> Res
             _ => None,
         };
         report.verdicts.push(Verdict {
-            what: format!("tun: time of {what} beside the kernel's, to be {TUN_GOAL} times as fast"),
+            what: format!(
+                "tun: time of {what} beside the kernel's, to be {TUN_GOAL} times as fast"
+            ),
             goal: 1.0 / TUN_GOAL,
             found: ratio.map(|ratio| ratio.median),
             unit: "",
