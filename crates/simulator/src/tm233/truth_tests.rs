@@ -16,8 +16,7 @@ const KEYS: usize = 20;
 const PLANTED_NS: [u64; 2] = [100_000, 1_000_000];
 
 fn laboratory(costs: Costs) -> Laboratory {
-    let people =
-        [Person::who_types(b"x\r\n".to_vec(), KEYS, true), Person::who_echoes(true)];
+    let people = [Person::who_types(b"x\r\n".to_vec(), KEYS, true), Person::who_echoes(true)];
     let equipment = Equipment { costs, compresses_headers: false };
     world(people, equipment, Line::serial(9_600), personal_computer(WINDOW), SEED)
 }
