@@ -30,6 +30,8 @@ pub(super) enum Event<'a> {
     LineDown { device: &'a str, why: String },
     /// What a line says is not kept any longer.
     NoRecord { why: String },
+    /// Records of transfers are not kept, or cannot be written.
+    NoTransferRecord { why: String },
     /// START_TLS is not offered.
     NoStartTls { why: String },
     /// Somebody writes at a console now.
@@ -58,6 +60,7 @@ impl std::fmt::Display for Event<'_> {
             Self::LineUp { device } => write!(f, "the line {device} is there"),
             Self::LineDown { device, why } => write!(f, "the line {device} is not there: {why}"),
             Self::NoRecord { why } => write!(f, "what the line says is not kept: {why}"),
+            Self::NoTransferRecord { why } => f.write_str(why),
             Self::NoStartTls { why } => write!(f, "START_TLS is not offered: {why}"),
             Self::Writes { from, device } => write!(f, "{from} writes at {device}"),
             Self::Closing { sessions: 0 } => f.write_str("closing"),

@@ -8,6 +8,7 @@
 
 mod admission;
 mod certificate;
+mod clerk;
 mod configuration;
 mod console;
 mod dialogue;
@@ -29,8 +30,11 @@ mod wire;
 
 use crate::carry::{self, Bench, Via};
 use crate::exit::{self, Failure};
+use crate::stats::journal_folder;
+use crate::transfers::Keeping;
 use admission::Admission;
 use anyhow::{Context, Result, bail};
+use clerk::Clerk;
 use configuration::{Configuration, File};
 use console::{Console, ConsoleFile};
 use door::Door;
@@ -98,12 +102,17 @@ pub(crate) struct Arguments {
     /// Read a password from the standard input, print its hash for the users' file, and end
     #[arg(long)]
     hash_password: bool,
+    /// Ask PAM about the claim on the standard input, and end
+    #[arg(long, hide = true)]
+    prove_system_user: bool,
     #[command(flatten)]
     folder: folder::Folder,
     #[command(flatten)]
     tftp: tftp::Arguments,
     #[command(flatten)]
     ftp: ftp::Arguments,
+    #[command(flatten)]
+    keeping: Keeping,
     /// Say what happens as JSON, one object a line
     #[arg(long)]
     json: bool,
@@ -133,7 +142,10 @@ given. A file that is written appears when it is whole.
 With --ftp, files are served by FTP: to anonymous users those of --root, to be read unless
 --write-once or --writable says otherwise; to users of a file (--ftp-users) those of each. Without a
 word about it, it is at the loopback addresses alone (port 21; 2121 without root), with AUTH TLS
-offered. With --config, a hangup signal has the table [ftp] read again, and no session ends.
+offered. With --config, a hangup signal has the table [ftp] read again, and no session ends. With
+--ftp-system-users, users of this machine come to their home directories with their own rights,
+proved by PAM (service plumb, else other), if their shell is in /etc/shells; run by root, for all
+of them but root.
 
 A console offers a serial line by RFC 2217 or plain Telnet, at 127.0.0.1 port 2217 unless it is told \
 otherwise: the first who comes writes, others watch. Without RFC 2217 the keys ^E c ? say what else \
@@ -185,10 +197,20 @@ A configuration:
   listen-tls = [\"[::]:990\"]
   tls = \"required\"              # or \"offered\", or \"off\"
   requires-session-reuse = true
+  system-users = true            # of this machine, by PAM
+  pam-service = \"plumb\"
+  root-may-log-in = false
+  clear-control = false          # whether CCC may end the TLS of the control connection
+  mail-spool = \"/var/spool/plumb\" # MAIL and MLFL, for those who have a folder there
+  mail-max-bytes = 4194304
+  mailbox-max-bytes = 67108864
+  mail-from-anonymous = false
   passive-ports = [50000, 50999]
   passive-address = \"192.0.2.1\"
   bytes-per-second-max = 10000000
   idle-timeout-s = 300
+  [ftp.word-formats]             # how words of 36 bits (TYPE L 36) lie in the files of a folder
+  \"/its\" = \"u36\"
   [[console]]
   device = \"/dev/ttyUSB0\"
   baud = 9600
@@ -297,6 +319,10 @@ pub(crate) fn run(arguments: &Arguments) -> exit::Result {
     if arguments.hash_password {
         return hash_password().map_err(|error| complain(&error));
     }
+    if arguments.prove_system_user {
+        let code = ftp::prove_system_user().map_err(|error| complain(&error))?;
+        std::process::exit(code);
+    }
     let prepared = prepare(arguments).map_err(|error| {
         exit::complain(&error);
         Failure::WrongArguments
@@ -309,6 +335,7 @@ struct Prepared {
     house: Option<House>,
     files: Option<tftp::Server>,
     ftp: Option<ftp::Server>,
+    clerk: Rc<Clerk>,
     arguments: Arguments,
 }
 
@@ -320,13 +347,17 @@ fn prepare(arguments: &Arguments) -> Result<Prepared> {
     let (table, folder) = (file.tftp.take(), &arguments.folder);
     let settings = tftp::Settings::complete(table, &arguments.tftp, folder, prefixes, is_root)?;
     let log = Log { is_json: arguments.json, is_quiet: arguments.quiet };
-    let files = settings.map(|settings| tftp::Server::new(settings, log)).transpose()?;
-    let settings = ftp_settings(arguments, &file)?;
-    let ftp = settings.map(|settings| ftp::Server::new(settings, log)).transpose()?;
+    let ftp = ftp_settings(arguments, &file)?;
+    let keeps = !arguments.keeping.no_record && file.record.unwrap_or(true);
+    let folder = (keeps && (settings.is_some() || ftp.is_some())).then(journal_folder);
+    let clerk = Rc::new(Clerk::new(folder.as_deref(), log));
+    let files = settings.map(|settings| tftp::Server::new(settings, log, Rc::clone(&clerk)));
+    let files = files.transpose()?;
+    let ftp = ftp.map(|settings| ftp::Server::new(settings, log, Rc::clone(&clerk))).transpose()?;
     let is_said = file.login.is_some() || !file.consoles.is_empty() || arguments.wants_logins();
     let wants_logins = is_said || (files.is_none() && ftp.is_none());
     let house = wants_logins.then(|| prepare_logins(arguments, file)).transpose()?;
-    Ok(Prepared { house, files, ftp, arguments: arguments.clone() })
+    Ok(Prepared { house, files, ftp, clerk, arguments: arguments.clone() })
 }
 
 /// Puts file and flags together for FTP.
@@ -446,7 +477,7 @@ fn service(configuration: &Configuration) -> Result<Service> {
 
 /// Serves in this thread, and logins in cleartext in another.
 fn serve(prepared: Prepared) -> Result<()> {
-    let Prepared { house, files, ftp, arguments } = prepared;
+    let Prepared { house, files, ftp, clerk, arguments } = prepared;
     if let Some(house) = &house {
         let sessions = u64::try_from(house.configuration.rules.sessions_max).unwrap_or(u64::MAX);
         let wanted = sessions.saturating_mul(DESCRIPTORS_PER_SESSION).saturating_add(64);
@@ -460,7 +491,9 @@ fn serve(prepared: Prepared) -> Result<()> {
         let shop = house.map(Shop::open).transpose()?;
         let served =
             Served { shop: shop.map(Rc::new), files: files.map(Rc::new), ftp: ftp.map(Rc::new) };
-        tokio::task::spawn_local(attend(served, arguments)).await?
+        let ended = tokio::task::spawn_local(attend(served, arguments)).await?;
+        clerk.close();
+        ended
     })
 }
 

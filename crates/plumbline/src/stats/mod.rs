@@ -113,6 +113,11 @@ pub(crate) fn records_folder() -> PathBuf {
     state_folder().join("transfers")
 }
 
+/// Returns the folder in which they are written first.
+pub(crate) fn journal_folder() -> PathBuf {
+    records_folder().join("journal")
+}
+
 /// Runs the command.
 pub(crate) fn run(arguments: &Arguments) -> exit::Result {
     let folder = arguments.folder.clone().unwrap_or_else(records_folder);

@@ -300,6 +300,10 @@ closed_list! {
         UdpIn "UDP datagrams in",
         /// Datagrams sent.
         UdpOut "UDP datagrams out",
+        /// Packets that brought several datagrams of one size.
+        UdpSuperIn "UDP super-datagrams in",
+        /// Packets that a device cuts into several datagrams of one size.
+        UdpSuperOut "UDP super-datagrams out",
         /// Datagrams for a port where nobody listens.
         UdpNoPort "UDP datagrams for no port",
         /// Datagrams that are damaged or cut short.
