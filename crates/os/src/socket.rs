@@ -140,6 +140,8 @@ pub struct TcpInfo {
     pub retransmitted_segments: u32,
     /// Retransmissions since the connection was made.
     pub total_retransmissions: u32,
+    /// Time since the last acknowledgment came, milliseconds.
+    pub last_ack_ms: u32,
     /// Bytes that the far side has acknowledged.
     pub bytes_acknowledged: Option<u64>,
     /// Bytes received in order.
@@ -219,6 +221,7 @@ impl TcpInfo {
             unacknowledged_segments: at(24)?,
             lost_segments: at(32)?,
             retransmitted_segments: at(36)?,
+            last_ack_ms: at(56)?,
             path_mtu_bytes: at(60)?,
             round_trip_us: at(68)?,
             round_trip_deviation_us: at(72)?,

@@ -21,8 +21,7 @@ pub(super) fn text(experiment: &Experiment, width: usize) -> String {
     let mut text = paragraph(experiment.head, width);
     for table in &experiment.tables {
         text.push('\n');
-        let title = format!("Table {}: {} ({})", table.number, table.title, table.unit);
-        text.push_str(&paragraph(&title, width));
+        text.push_str(&paragraph(&title(table), width));
         text.push('\n');
         text.push_str(&layout(table, experiment.year).render(width));
         if !table.why.is_empty() {
@@ -31,6 +30,14 @@ pub(super) fn text(experiment: &Experiment, width: usize) -> String {
         }
     }
     text
+}
+
+fn title(table: &Table) -> String {
+    let Table { number, title, unit, .. } = table;
+    match number.strip_prefix("figure ") {
+        Some(number) => format!("Figure {number}: {title} ({unit})"),
+        None => format!("Table {number}: {title} ({unit})"),
+    }
 }
 
 fn paragraph(text: &str, width: usize) -> String {

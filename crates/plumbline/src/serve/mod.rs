@@ -492,7 +492,7 @@ fn serve(prepared: Prepared) -> Result<()> {
         let served =
             Served { shop: shop.map(Rc::new), files: files.map(Rc::new), ftp: ftp.map(Rc::new) };
         let ended = tokio::task::spawn_local(attend(served, arguments)).await?;
-        clerk.flush();
+        clerk.close();
         ended
     })
 }

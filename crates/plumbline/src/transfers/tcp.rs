@@ -11,7 +11,18 @@ const NO_THRESHOLD: u32 = 0x7fff_ffff;
 
 /// Asks the kernel about a connection of its own; what it does not tell is unknown.
 pub(crate) fn of_kernel(socket: &impl AsFd) -> Tcp {
-    let Ok(info) = TcpInfo::of(socket) else { return Tcp::default() };
+    TcpInfo::of(socket).map_or_else(|_| Tcp::default(), |info| of_info(&info))
+}
+
+/// Asks the kernel about a connection on which all was sent: how long ago the last of it was
+/// acknowledged, and what TCP knows; `None` while something is on its way.
+pub(crate) fn of_settled(socket: &impl AsFd) -> Option<(Duration, Tcp)> {
+    let info = TcpInfo::of(socket).ok()?;
+    let is_settled = info.unacknowledged_segments == 0 && info.unsent_bytes.unwrap_or(0) == 0;
+    is_settled.then(|| (Duration::from_millis(info.last_ack_ms.into()), of_info(&info)))
+}
+
+fn of_info(info: &TcpInfo) -> Tcp {
     let wide = |number: Option<u32>| number.map(u64::from);
     let threshold = info.slow_start_threshold_segments;
     Tcp {

@@ -243,6 +243,11 @@ impl Station {
         self.arrived.is_some() || self.layers.internet.has_looped()
     }
 
+    /// Returns whether what waits for [`Step::Network`] is one thing and no more.
+    pub(super) fn has_last_input(&mut self) -> bool {
+        self.has_input() && !(self.arrived.is_some() && self.link.has_received())
+    }
+
     /// Takes back at once the buffers that have gone out, because what arrives next needs them,
     /// and leaves what has arrived to [`Step::Network`].
     fn collect(&mut self) {

@@ -193,15 +193,16 @@ impl Caller {
 pub(super) struct Dialogue {
     pub(super) caller: Arc<Caller>,
     session: Option<Session>,
-    /// Whether another file is to come after this one.
-    pub(super) expects_transfer: bool,
     /// The record of a listing that somebody has asked for as such.
     pub(super) asked: Option<Record>,
+    /// Whether another file is to come after this one.
+    pub(super) expects_transfer: bool,
 }
 
 impl Dialogue {
     pub(super) fn new(caller: &Arc<Caller>) -> Self {
-        Self { caller: Arc::clone(caller), session: None, expects_transfer: false, asked: None }
+        let caller = Arc::clone(caller);
+        Self { caller, session: None, asked: None, expects_transfer: false }
     }
 
     /// Returns the session, which is opened if there is none.

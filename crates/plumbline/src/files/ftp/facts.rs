@@ -7,10 +7,10 @@
 
 use super::dialogue::{Caller, Dialogue};
 use super::get::Ending;
-use super::link::Plain;
+use super::link::{Canceller, Plain};
 use super::mover::Moved;
 use super::trouble::Trouble;
-use crate::transfers::{self, DataTls, Record, nanos, of_kernel, of_own};
+use crate::transfers::{self, DataTls, Record, nanos, of_kernel, of_own, of_settled};
 use protocols::application::ftp::Representation;
 use protocols::application::ftp::listing::Entry;
 use records::transfer::{Command, DataStyle, Field, Outcome, OwnStack, Role, Stack, Tcp, Text};
@@ -58,6 +58,8 @@ pub(super) struct DataFacts {
     pub(super) writing: Option<Duration>,
     pub(super) waiting: Option<Duration>,
     pub(super) converting: Option<Duration>,
+    /// Whether the file has gone out.
+    pub(super) is_sending: bool,
     ends: Option<(SocketAddr, SocketAddr)>,
     tcp: Tcp,
     own: OwnStack,
@@ -118,6 +120,17 @@ impl DataFacts {
                 }
             }
         }
+    }
+}
+
+impl DataFacts {
+    /// Asks the connection again once the server has said that it has all of a file: what was
+    /// written here last had still to be sent then.
+    pub(super) fn settle(&mut self, connection: &Canceller) {
+        let Canceller::Kernel(stream) = connection else { return };
+        let Some((ago, tcp)) = of_settled(stream).filter(|_| self.is_sending) else { return };
+        self.tcp = tcp;
+        self.ended = self.ended.max(Instant::now().checked_sub(ago));
     }
 }
 
@@ -191,7 +204,10 @@ impl Record {
         let (first, last) =
             (data.and_then(|data| data.first_byte), data.and_then(|data| data.ended));
         time.ns_first_byte = between(command, first);
-        time.ns_last_byte_to_226 = between(last, steps.ended);
+        // The reply may be read before the end of the data is.
+        let reply =
+            last.zip(steps.ended).map(|(last, reply)| reply.saturating_duration_since(last));
+        time.ns_last_byte_to_226 = reply.map(nanos);
         self.transfer.result.reply_final = steps.reply.map(u64::from);
     }
 

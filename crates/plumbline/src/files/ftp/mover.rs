@@ -102,6 +102,7 @@ impl Mover {
                 match self.near {
                     Near::From(_) => {
                         ended.data.first_byte = Some(Instant::now());
+                        ended.data.is_sending = true;
                         self.send(&mut ended)
                     }
                     _ => self.receive(&mut ended),
@@ -141,7 +142,7 @@ impl Mover {
     /// Lets the kernel move what comes into the file. Returns whether it has moved all.
     fn receive_whole(&mut self, ended: &mut Moved) -> Result<bool, Broken> {
         let is_small = self.expected_bytes.is_some_and(|size| size < WORTH_A_CHUTE_BYTES);
-        let Near::Into { file, at: Some(at), enough: None } = &self.near else { return Ok(false) };
+        let Near::Into { file, at, enough: None } = &self.near else { return Ok(false) };
         if is_small || !self.representation.passes_through() {
             return Ok(false);
         }
@@ -160,9 +161,10 @@ impl Mover {
             };
             ended.data.first_byte.get_or_insert_with(Instant::now);
             self.count(count);
+            let began = Instant::now();
             while chute.held_bytes() > 0 {
                 let began = Instant::now();
-                let moved = chute.empty_into(&file, at + ended.file_bytes);
+                let moved = chute.empty_into(&file, at.map(|at| at + ended.file_bytes));
                 add_since(&mut ended.data.writing, began);
                 match moved {
                     Ok(0) => return Err(ours(ErrorKind::WriteZero.into())),
@@ -177,6 +179,7 @@ impl Mover {
                     Err(error) => return Err(ours(error)),
                 }
             }
+            add_since(&mut ended.data.writing, began);
         }
     }
 

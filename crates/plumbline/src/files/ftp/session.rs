@@ -73,6 +73,8 @@ pub(super) struct Session {
     representation: Representation,
     expected_bytes: Option<u64>,
     moved: Option<Moved>,
+    /// A data connection that has ended here; TCP may still send what was given to it.
+    ended: Option<Canceller>,
     /// What it learns for records.
     pub(super) facts: Facts,
     /// What the server can do.
@@ -138,6 +140,7 @@ impl Session {
             representation: Representation::IMAGE,
             expected_bytes: None,
             moved: None,
+            ended: None,
             facts,
             features: Features::default(),
             trusted_by: None,
@@ -179,6 +182,9 @@ impl Session {
         };
         let result = self.drive(Some(id)).await;
         self.close_data().await;
+        if let (Some(moved), Some(ended)) = (&mut self.moved, self.ended.take()) {
+            moved.data.settle(&ended);
+        }
         let lost = Failure { step: Step::Command, why: Why::ControlLost };
         Outcome { result: result.and_then(|done| done.ok_or(lost)), moved: self.moved.take() }
     }
@@ -283,7 +289,11 @@ impl Session {
                 self.user.data_failed(&mut self.bench.cx());
             }
             News::Moved(moved, id) => {
-                self.data = Data::None;
+                if let Data::Moving { canceller, .. } =
+                    std::mem::replace(&mut self.data, Data::None)
+                {
+                    self.ended = Some(canceller);
+                }
                 self.has_moved(*moved, id);
             }
             News::Timeout => self.user.timeout(&mut self.bench.cx()),

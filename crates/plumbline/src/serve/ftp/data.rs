@@ -25,7 +25,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, BufReader, Interest, ReadBuf};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsAcceptor;
@@ -35,6 +35,8 @@ use tokio_rustls::server::TlsStream;
 const SEND_BYTES: usize = 1 << 20;
 /// What is read and converted at a time.
 const PIECE_BYTES: usize = 256 * 1024;
+/// What is longer does not leave in one flight, so TCP is asked when it has arrived.
+const UNSETTLED_MIN_BYTES: u64 = 64 * 1024;
 
 /// Behind so many bytes it is worth a pipe to have the kernel move what comes in.
 const LARGE_BYTES: u64 = 1 << 20;
@@ -72,11 +74,29 @@ impl AsFd for Stream {
 
 /// Sends as much of a small file as the connection takes at once, and returns how much that is. What
 /// is wrong shows when the rest is sent.
-pub(super) fn send_at_once(stream: &Stream, file: &File, offset: u64, len: u64) -> u64 {
+pub(super) fn send_at_once(
+    stream: &Stream,
+    file: &File,
+    offset: u64,
+    len: u64,
+    ledger: &Ledger,
+    clock: Monotonic,
+) -> u64 {
     let Ok(count @ 1..=SMALL_BYTES) = len.checked_sub(offset).ok_or(()) else { return 0 };
     let (mut at, count) = (offset, usize::try_from(count).unwrap_or(0));
-    let sent = rustix::fs::sendfile(stream, file, Some(&mut at), count);
-    sent.map_or(0, |sent| sent as u64)
+    let began = clock.now();
+    let sent = rustix::fs::sendfile(stream, file, Some(&mut at), count).unwrap_or(0);
+    let ended = clock.now();
+    ledger.first_byte.set(Some(began));
+    ledger.add_cpu(ended - began);
+    ledger.add_file(sent);
+    ledger.moved.set(sent as u64);
+    if sent == count {
+        ledger.ended.set(Some(ended));
+        ledger.open(stream);
+        ledger.ask(stream);
+    }
+    sent as u64
 }
 
 /// What moves.
@@ -132,12 +152,17 @@ impl Mover {
             self.ledger.tls.set(connection.tls());
             self.ledger.tls_time.set(Some(self.clock.now() - began));
         }
-        if !is_incoming {
+        if !is_incoming && self.ledger.first_byte.get().is_none() {
             self.ledger.first_byte.set(Some(self.clock.now()));
         }
+        let since = Instant::now();
         let moved = self.move_all(&mut connection, work, scratch).await;
         self.ledger.ended.set(Some(self.clock.now()));
         self.ledger.ask(connection.stream());
+        if !is_incoming && self.ledger.moved.get() >= UNSETTLED_MIN_BYTES && connection.is_over {
+            let duplicate = rustix::io::dup(connection.stream()).ok();
+            self.ledger.unsettled.replace(duplicate.map(|stream| (stream, since)));
+        }
         moved
     }
 

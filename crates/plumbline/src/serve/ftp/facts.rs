@@ -16,7 +16,7 @@ use records::transfer::{Command, DataStyle, Outcome, Tcp, Text};
 use rustix::net::{SocketAddrAny, getpeername, getsockname};
 use std::cell::{Cell, RefCell};
 use std::net::SocketAddr;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 
 /// What the task of a transfer leaves behind.
 #[derive(Debug, Default)]
@@ -36,6 +36,8 @@ pub(super) struct Ledger {
     pub(super) cpu: Cell<Option<Duration>>,
     tcp: RefCell<Option<Tcp>>,
     ends: Cell<Option<(SocketAddr, SocketAddr)>>,
+    /// The connection of a large file that has gone out, and since when.
+    pub(super) unsettled: RefCell<Option<(OwnedFd, std::time::Instant)>>,
 }
 
 impl Ledger {

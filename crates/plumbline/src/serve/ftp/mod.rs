@@ -112,7 +112,7 @@ impl Server {
             Jail::open(root).with_context(|| format!("the root {shown} cannot be served"))?;
         }
         let sessions = u64::try_from(settings.rules.sessions_max).unwrap_or(u64::MAX);
-        let wanted = sessions.saturating_mul(DESCRIPTORS_PER_SESSION).saturating_add(64);
+        let wanted = sessions.saturating_mul(DESCRIPTORS_PER_SESSION).saturating_add(128);
         // Who may not have so many serves fewer at once.
         _ = os::process::allow_descriptors(wanted);
         let acceptor = acceptor(&settings, log)?;

@@ -510,17 +510,8 @@ impl Session {
         let has_pace = pace.as_ref().is_some_and(|pace| pace.get().burst_bytes().is_some());
         let work = match work {
             Work::Send { file, offset, len } if is_plain && !has_pace => {
-                let (began, before) = (clock.now(), thread_cpu_time());
-                let sent = data::send_at_once(&stream, &file, offset, len);
-                let ledger = &running.ledger;
-                ledger.moved.set(sent);
-                ledger.add_file(usize::try_from(sent).unwrap_or(usize::MAX));
+                let sent = data::send_at_once(&stream, &file, offset, len, &running.ledger, clock);
                 if offset + sent >= len && offset < len {
-                    ledger.open(&stream);
-                    ledger.first_byte.set(Some(began));
-                    ledger.ended.set(Some(clock.now()));
-                    ledger.ask(&stream);
-                    ledger.add_cpu(thread_cpu_time().saturating_sub(before));
                     // Its end goes with its last byte.
                     drop(stream);
                     return self.engine.data_ended(id, sent, Ok(()), &mut server.bench().cx());
@@ -643,7 +634,7 @@ impl Session {
             finished: now,
         };
         facts::conclude(&mut running.record, &running.ledger, &steps, finished, why);
-        self.keep(&mut running.record);
+        self.keep(&running.ledger, &mut running.record);
         let user = self.engine.user().map(|user| user.as_bytes().escape_ascii().to_string());
         let (from, user) = (self.peer, user.unwrap_or_default());
         let name = running.transfer.path.to_bytes().escape_ascii().to_string();
@@ -660,7 +651,7 @@ impl Session {
     }
 
     /// Keeps a record, with what the session knows.
-    fn keep(&mut self, record: &mut Record) {
+    fn keep(&mut self, ledger: &Ledger, record: &mut Record) {
         let identity = &mut record.transfer.identity;
         identity.control_local = Some(self.local);
         identity.control_remote = Some(self.peer);
@@ -672,7 +663,10 @@ impl Session {
             record.transfer.time.ns_login = self.opening.login.map(nanos);
             record.transfer.host = self.server.clerk.host();
         }
-        self.server.clerk.keep(record);
+        match ledger.unsettled.take() {
+            Some((stream, since)) => self.server.clerk.keep_settled(record.clone(), stream, since),
+            None => self.server.clerk.keep(record),
+        }
     }
 }
 
