@@ -85,12 +85,13 @@ impl Log {
         if self.is_quiet {
             return;
         }
-        let mut stderr = std::io::stderr().lock();
-        // Where stderr is closed there is nobody to tell.
-        _ = match self.is_json {
-            true => writeln!(stderr, "{}", serde_json::to_string(event).unwrap_or_default()),
-            false => writeln!(stderr, "plumb: {event}"),
+        let line = match self.is_json {
+            true => format!("{}\n", serde_json::to_string(event).unwrap_or_default()),
+            false => format!("plumb: {event}\n"),
         };
+        // In one call of the kernel, as stderr keeps nothing back. Where it is closed there is
+        // nobody to tell.
+        _ = std::io::stderr().lock().write_all(line.as_bytes());
     }
 }
 
