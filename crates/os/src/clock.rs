@@ -189,6 +189,12 @@ pub fn process_cpu_time() -> Duration {
     Duration::from_nanos(nanos_of(clock_gettime(ClockId::ProcessCPUTime)))
 }
 
+/// Returns the time since the machine was started, with what it slept.
+#[must_use]
+pub fn boot_time() -> Duration {
+    Duration::from_nanos(nanos_of(clock_gettime(ClockId::Boottime)))
+}
+
 fn monotonic_nanos() -> u64 {
     nanos_of(clock_gettime(ClockId::Monotonic))
 }

@@ -5,13 +5,15 @@
 //! or none; one behind it leaves the new file. What it leaves besides is known by its name, and
 //! told from a draft that is being written by the lock that its writer holds.
 
+use crate::file_rights::FileRights;
 use rustix::fs::{self, AtFlags, Dir, FileType, FlockOperation, Mode, OFlags, RenameFlags};
 use rustix::io::Errno;
 use std::ffi::OsStr;
 use std::fs::File;
-use std::io;
+use std::io::{self, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
+use std::sync::Arc;
 
 /// How the name of a draft begins.
 const PREFIX: &[u8] = b".plumb-draft-";
@@ -36,6 +38,8 @@ pub struct Draft {
     name: Vec<u8>,
     existing: Existing,
     file: File,
+    /// Whose it is, if not that of whoever runs this.
+    rights: Option<Arc<FileRights>>,
 }
 
 impl Draft {
@@ -60,7 +64,8 @@ impl Draft {
             let draft_name = [PREFIX, chance.as_bytes()].concat();
             let Some(file) = create_locked(&folder, &draft_name)? else { continue };
             let name = name.to_vec();
-            let draft = Self { folder, draft_name: Some(draft_name), name, existing, file };
+            let draft =
+                Self { folder, draft_name: Some(draft_name), name, existing, file, rights: None };
             if let Some(old) = old
                 && FileType::from_raw_mode(old.st_mode) == FileType::RegularFile
             {
@@ -70,6 +75,31 @@ impl Draft {
             return Ok(draft);
         }
         Err(Errno::EXIST.into())
+    }
+
+    /// Has the rest done with the rights of whoever it belongs to.
+    pub(crate) fn with_rights(self, rights: Option<Arc<FileRights>>) -> Self {
+        let mut draft = self;
+        draft.rights = rights;
+        draft
+    }
+
+    /// Puts bytes behind what there is, into the room that its owner has on the disk.
+    ///
+    /// # Errors
+    ///
+    /// What the kernel says.
+    pub fn write_all(&self, bytes: &[u8]) -> io::Result<()> {
+        lend(self.rights.as_deref(), || (&self.file).write_all(bytes))
+    }
+
+    /// Has `work` write to the file, as [`Self::write_all`].
+    ///
+    /// # Errors
+    ///
+    /// What `work` says.
+    pub fn fill<T>(&self, work: impl FnOnce(&File) -> io::Result<T>) -> io::Result<T> {
+        lend(self.rights.as_deref(), || work(&self.file))
     }
 
     /// Returns the file, to write to it.
@@ -86,13 +116,16 @@ impl Draft {
     /// What the kernel says, and then the draft is gone; `EEXIST` if a file has come up meanwhile
     /// that is to be kept.
     pub fn commit(mut self) -> io::Result<()> {
-        fs::fsync(&self.file)?;
-        self.publish()?;
-        fs::fsync(&self.folder)?;
-        Ok(())
+        let rights = self.rights.clone();
+        lend(rights.as_deref(), || {
+            fs::fsync(&self.file)?;
+            self.publish()?;
+            Ok(fs::fsync(&self.folder)?)
+        })
     }
 
-    /// Takes up what [`Self::keep_as`] has left under the single component `kept`, to go on with it.
+    /// Takes up what [`Self::keep_as`] has left under the single component `kept`, to go on with
+    /// it.
     ///
     /// # Errors
     ///
@@ -114,7 +147,8 @@ impl Draft {
         }
         let draft_name = [PREFIX, format!("{:016x}", crate::entropy::seed()?).as_bytes()].concat();
         fs::renameat(&folder, from, &folder, OsStr::from_bytes(&draft_name))?;
-        Ok(Self { folder, draft_name: Some(draft_name), name: name.to_vec(), existing, file })
+        let (draft_name, name) = (Some(draft_name), name.to_vec());
+        Ok(Self { folder, draft_name, name, existing, file, rights: None })
     }
 
     /// Leaves what there is under the single component `kept`, in place of what is there.
@@ -125,7 +159,7 @@ impl Draft {
     pub fn keep_as(mut self, kept: &[u8]) -> io::Result<()> {
         let Some(draft_name) = &self.draft_name else { return Ok(()) };
         let (from, to) = (OsStr::from_bytes(draft_name), OsStr::from_bytes(kept));
-        fs::renameat(&self.folder, from, &self.folder, to)?;
+        lend(self.rights.as_deref(), || Ok(fs::renameat(&self.folder, from, &self.folder, to)?))?;
         self.draft_name = None;
         Ok(())
     }
@@ -137,7 +171,8 @@ impl Draft {
     ///
     /// As [`Self::commit`].
     pub fn commit_soon(mut self) -> io::Result<()> {
-        self.publish()
+        let rights = self.rights.clone();
+        lend(rights.as_deref(), || self.publish())
     }
 
     fn publish(&mut self) -> io::Result<()> {
@@ -166,8 +201,22 @@ impl Drop for Draft {
     fn drop(&mut self) {
         if let Some(name) = &self.draft_name {
             // What cannot be removed is swept another time.
-            _ = fs::unlinkat(&self.folder, OsStr::from_bytes(name), AtFlags::empty());
+            let name = OsStr::from_bytes(name);
+            _ = lend(self.rights.as_deref(), || {
+                Ok(fs::unlinkat(&self.folder, name, AtFlags::empty())?)
+            });
         }
+    }
+}
+
+/// Does `work` with `rights`, or with our own.
+pub(crate) fn lend<T>(
+    rights: Option<&FileRights>,
+    work: impl FnOnce() -> io::Result<T>,
+) -> io::Result<T> {
+    match rights {
+        Some(rights) => rights.lend(work),
+        None => work(),
     }
 }
 
@@ -224,7 +273,6 @@ pub fn sweep(folder: &impl AsFd) -> io::Result<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::io::Write;
     use std::path::PathBuf;
 
     /// A folder of the test's own, with the file `name` that says "old".

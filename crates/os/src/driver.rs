@@ -14,13 +14,12 @@
 //!
 //! # Unfinished packets
 //!
-//! What the device leaves to us and we leave to it goes through [`crate::vnet`]. TCP takes its
-//! super-segments and its unfinished checksums as they are; the checksum of anything else is
-//! finished here. UDP datagrams that come as one packet are dropped and counted: a TUN is not asked
-//! for them ([`crate::tun::Options::takes_super_datagrams`]).
+//! What the device leaves to us and we leave to it goes through [`crate::vnet`]. TCP and UDP take
+//! their super-segments, super-datagrams and unfinished checksums as they are; the checksum of
+//! anything else is finished here.
 //!
 //! A device without offloads is given packets in batches (see [`crate::batch`]), which costs a copy of
-//! each.
+//! each. While packets stream in, it is asked for a batch too.
 //!
 //! # Accounts
 //!
@@ -62,6 +61,8 @@ pub struct Driver {
     meter: Meter,
     /// The packet that is read into next.
     reading: Option<Packet>,
+    /// Room for those that are read at once; empty between two reads.
+    ahead: Vec<Packet>,
     /// The device had no room for a packet.
     is_full: bool,
 }
@@ -100,6 +101,7 @@ impl Driver {
         let (clock, has_offloads) = (Monotonic::start(), device.has_offloads());
         let settings = Settings {
             segments: has_offloads,
+            cuts_datagrams: device.cuts_datagrams(),
             finishes_checksums: has_offloads,
             routines: checksum::routines(),
             ..settings
@@ -108,7 +110,7 @@ impl Driver {
         let station = Station::new(link, settings, &mut cx);
         let is_batched = matches!(device, Device::Tun(_)) && !has_offloads;
         let outbox = is_batched.then(|| Outbox::new(Batch::new()));
-        let (exchange, reading, is_full) = (None, None, false);
+        let (exchange, reading, ahead, is_full) = (None, None, Vec::new(), false);
         Ok(Self {
             station,
             device,
@@ -119,6 +121,7 @@ impl Driver {
             chance,
             meter,
             reading,
+            ahead,
             is_full,
         })
     }
@@ -222,6 +225,10 @@ impl Driver {
     ) -> io::Result<Turn> {
         let (mut turn, mut may_have_more) = self.wait(application, until)?;
         while may_have_more && turn.packets_in < BATCH {
+            if turn.packets_in >= STREAM && self.reads_by_ring() {
+                may_have_more = self.read_many(&mut turn)?;
+                continue;
+            }
             let Some(mut packet) = self.empty_packet(turn.now) else { break };
             let read = self.waiter.read_now(&self.device, packet.spare_mut());
             may_have_more = self.accept(packet, read, &mut turn)?.is_some();
@@ -230,6 +237,42 @@ impl Driver {
         self.run(application, turn.now);
         turn.packets_out = self.write(turn.now)?;
         Ok(turn)
+    }
+
+    /// Returns whether many packets can be read at once.
+    fn reads_by_ring(&self) -> bool {
+        let has_ring = self.outbox.as_ref().is_some_and(|outbox| outbox.batch.has_ring());
+        has_ring && self.waiter.reads_at_once(&self.device)
+    }
+
+    /// Reads some packets at once from a device without offloads; returns whether there may be
+    /// more.
+    fn read_many(&mut self, turn: &mut Turn) -> io::Result<bool> {
+        let mut packets = core::mem::take(&mut self.ahead);
+        packets.extend(self.reading.take());
+        while packets.len() < AHEAD {
+            let Some(packet) = self.empty_packet(turn.now) else { break };
+            packets.push(packet);
+        }
+        let wanted = packets.len();
+        let mut lengths = [0; AHEAD];
+        let read = match (&self.device, &mut self.outbox) {
+            (Device::Tun(tun), Some(outbox)) => {
+                let buffers = packets.iter_mut().map(Packet::spare_mut);
+                outbox.batch.read(tun, buffers).map(|read| {
+                    read.zip(&mut lengths).map(|(length, place)| *place = length).count()
+                })
+            }
+            _ => Ok(0),
+        };
+        let count = *read.as_ref().unwrap_or(&0);
+        for (packet, length) in packets.drain(..count).zip(lengths) {
+            let received = Received { header: Header::default(), start: 0, length };
+            self.accept(packet, Ok(Some(received)), turn)?;
+        }
+        packets.drain(..).for_each(|packet| self.station.take_back(packet));
+        self.ahead = packets;
+        Ok(read? == wanted && wanted > 0)
     }
 
     /// Takes what another station has handed over, and hands over what is not for this one.
@@ -340,11 +383,6 @@ impl Driver {
         turn.packets_in += 1;
         packet.take_in(start + length);
         packet.pull(start);
-        if header.segmentation.is_some_and(|cut| cut.kind == SegmentKind::Udp) {
-            self.meter.count(Counter::LinkPacketsTooLong);
-            self.station.take_back(packet);
-            return Ok(Some(length));
-        }
         describe(&mut packet, &header, start);
         let mut cx = Cx { now: turn.now, chance: &mut self.chance, meter: &mut self.meter };
         self.station.receive_packet(packet, &mut cx);
@@ -413,16 +451,16 @@ impl Driver {
 }
 
 /// Tells the station what the device has left unfinished about a packet that was read
-/// `packet_start` bytes behind [`HEADROOM`], and finishes the checksum of anything but TCP.
+/// `packet_start` bytes behind [`HEADROOM`], and finishes the checksum of anything but TCP and UDP.
 pub fn describe(packet: &mut Packet, header: &Header, packet_start: usize) {
     packet.offload.segment_size = header.segmentation.map_or(0, |cut| cut.segment_size_bytes);
     packet.offload.checksum = match header.checksum {
         Checksum::None => ChecksumState::InPacket,
         Checksum::Valid => ChecksumState::Verified,
-        Checksum::Partial { start, offset: TCP_CHECKSUM } => ChecksumState::Partial {
-            start: HEADROOM + packet_start + usize::from(start),
-            field: usize::from(TCP_CHECKSUM),
-        },
+        Checksum::Partial { start, offset: offset @ (TCP_CHECKSUM | UDP_CHECKSUM) } => {
+            let start = HEADROOM + packet_start + usize::from(start);
+            ChecksumState::Partial { start, field: offset.into() }
+        }
         Checksum::Partial { start, offset } => {
             finish_checksum(packet.data_mut(), start.into(), offset.into());
             ChecksumState::Verified
@@ -535,6 +573,10 @@ impl Outbox {
     }
 }
 
+/// After so many packets of a turn a device without offloads is asked for [`AHEAD`] at once: to ask
+/// in vain costs a tenth of a packet.
+const STREAM: usize = 8;
+const AHEAD: usize = 16;
 /// A wait that is shorter was none: the packet was there.
 const AT_ONCE: Duration = Duration::from_nanos(3_000);
 const LOOK_AGAIN_AFTER: Duration = Duration::from_millis(1);
@@ -544,6 +586,8 @@ const ETHERNET_HEADER_LEN: usize = 14;
 const UDP_HEADER_LEN: usize = 8;
 /// Where TCP's checksum is in its header, in bytes (RFC 9293 §3.1).
 const TCP_CHECKSUM: u16 = 16;
+/// Where UDP's checksum is in its header, in bytes (RFC 768).
+const UDP_CHECKSUM: u16 = 6;
 
 #[cfg(test)]
 #[path = "driver_tests.rs"]

@@ -110,7 +110,7 @@ fn echoes_a_megabyte(options: Options, wait: Wait) -> Driver {
 const OFFLOADING: Options = Options {
     kind: crate::tun::Kind::Tun,
     is_offloading: true,
-    takes_super_datagrams: false,
+    has_single_datagrams: false,
     has_many_queues: false,
 };
 const PLAIN: Options = Options { is_offloading: false, ..OFFLOADING };

@@ -78,7 +78,7 @@ fn driver(is_offloading: bool) -> Driver {
     let options = Options {
         kind: Kind::Tun,
         is_offloading,
-        takes_super_datagrams: false,
+        has_single_datagrams: false,
         has_many_queues: false,
     };
     let tun = Tun::open_with(Some("plumb0"), options).unwrap();

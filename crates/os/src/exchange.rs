@@ -16,7 +16,10 @@
 //! of them is a short queue, and a bell that ends the wait of who is at the other end. What the
 //! queue has no room for is dropped and counted, as a packet on any wire.
 //!
-//! Only for interfaces of IP packets: on a TAP the answers of neighbours belong to every station.
+//! Only for interfaces of IP packets: on a TAP the answers of neighbours belong to every station, and
+//! each would ask a server for an address of its own. Not for a [`crate::host::Host`] either: all that
+//! it knows is behind one lock, which every call of the program takes, so that a second queue would
+//! wait for the first. Who has more than one processor to spare makes a driver for each.
 
 use protocols::station::Stray;
 use rustix::event::{EventfdFlags, eventfd};

@@ -7,9 +7,13 @@
 //! Names are those of a network: bytes, with `/` between components, of which the first may be
 //! empty. `..` is refused as such: a link inside may have it, a name from outside may not.
 //!
+//! A jail may be one user's ([`Jail::open_as`]): then all that names a file is done with his rights.
+//!
 //! A file is written as a [`Draft`]: under another name in the same folder, and under its own when
 //! it is whole and on the disk.
 
+use crate::draft::lend;
+use crate::file_rights::FileRights;
 use rustix::fs::{
     self, AtFlags, Dir, FileType, Mode, OFlags, ResolveFlags, Stat, Timespec, Timestamps,
 };
@@ -20,6 +24,7 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
+use std::sync::Arc;
 
 pub use crate::draft::{Draft, Existing, sweep};
 
@@ -31,6 +36,9 @@ const ATTEMPTS: usize = 128;
 pub struct Jail {
     root: OwnedFd,
     walk: Walk,
+    /// Who looks names up, if not whoever runs this.
+    rights: Option<Arc<FileRights>>,
+    is_in_memory: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -158,7 +166,38 @@ impl Jail {
             Err(Errno::NOSYS | Errno::PERM) => Walk::ByComponent,
             _ => Walk::Beneath,
         };
-        Ok(Self { root, walk })
+        let kind = fs::fstatfs(&root).map(|disk| disk.f_type);
+        let is_in_memory = kind
+            .is_ok_and(|kind| MEMORY.iter().any(|known| i128::from(*known) == i128::from(kind)));
+        Ok(Self { root, walk, rights: None, is_in_memory })
+    }
+
+    /// Makes a jail of a folder for one user, in which he may do what he may do anyway.
+    ///
+    /// # Errors
+    ///
+    /// If it is none, or he may not read it.
+    pub fn open_as(folder: &Path, rights: Arc<FileRights>) -> io::Result<Self> {
+        let jail = rights.lend(|| Self::open(folder))?;
+        Ok(Self { rights: Some(rights), ..jail })
+    }
+
+    /// Returns whether what is written here is in memory alone, so that nothing waits for a disk.
+    #[must_use]
+    pub const fn is_in_memory(&self) -> bool {
+        self.is_in_memory
+    }
+
+    /// Returns whether `folder` is the folder of this jail, by whatever name.
+    #[must_use]
+    pub fn is(&self, folder: &Path) -> bool {
+        let (ours, there) = (fs::fstat(&self.root), fs::stat(folder));
+        matches!((ours, there), (Ok(ours), Ok(there))
+            if (ours.st_dev, ours.st_ino) == (there.st_dev, there.st_ino))
+    }
+
+    fn lend<T>(&self, work: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
+        lend(self.rights.as_deref(), work)
     }
 
     /// Opens a file to read it.
@@ -183,7 +222,8 @@ impl Jail {
     fn file(&self, name: &[u8], access: OFlags) -> io::Result<(File, Status)> {
         // A pipe without another end or a terminal must not hold us.
         let flags = access | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
-        let file = File::from(self.walk(&components(name)?, flags)?);
+        let file = self.lend(|| Ok(self.walk(&components(name)?, flags)?))?;
+        let file = File::from(file);
         let status = Status::of_file(&file)?;
         match status.kind {
             Kind::File => Ok((file, status)),
@@ -198,8 +238,11 @@ impl Jail {
     ///
     /// What the kernel says; `EEXIST` if there is one that is to be kept.
     pub fn create(&self, name: &[u8], existing: Existing) -> io::Result<Draft> {
-        let (folder, leaf) = self.place(name)?;
-        Draft::begin(folder, leaf, existing)
+        let draft = self.lend(|| {
+            let (folder, leaf) = self.place(name)?;
+            Draft::begin(folder, leaf, existing)
+        });
+        Ok(draft?.with_rights(self.rights.clone()))
     }
 
     /// Takes up what a draft has left as `kept`, beside `name`, to go on with it: see
@@ -209,8 +252,11 @@ impl Jail {
     ///
     /// What the kernel says.
     pub fn take_up(&self, kept: &[u8], name: &[u8], existing: Existing) -> io::Result<Draft> {
-        let ((folder, kept), (_, name)) = (self.place(kept)?, self.place(name)?);
-        Draft::take_up(folder, kept, name, existing)
+        let draft = self.lend(|| {
+            let ((folder, kept), (_, name)) = (self.place(kept)?, self.place(name)?);
+            Draft::take_up(folder, kept, name, existing)
+        });
+        Ok(draft?.with_rights(self.rights.clone()))
     }
 
     /// Returns what a name stands for; a link in the last place is followed if it may be.
@@ -219,8 +265,8 @@ impl Jail {
     ///
     /// What the kernel says.
     pub fn status(&self, name: &[u8]) -> io::Result<Status> {
-        let file = self.walk(&components(name)?, OFlags::PATH | OFlags::CLOEXEC)?;
-        Status::of_file(&file)
+        let flags = OFlags::PATH | OFlags::CLOEXEC;
+        Status::of_file(&self.lend(|| Ok(self.walk(&components(name)?, flags)?))?)
     }
 
     /// Returns at most `limit` names of a folder, in no order, without drafts.
@@ -238,9 +284,13 @@ impl Jail {
     ///
     /// What the kernel says.
     pub fn entries(&self, folder: &[u8]) -> io::Result<Listing> {
-        let folder = self.folder(&components(folder)?)?;
-        let names = Dir::read_from(&folder)?;
-        Ok(Listing { folder, names })
+        self.lend(|| {
+            let folder = self.folder(&components(folder)?)?;
+            // What the names stand for is looked up later, with our own rights.
+            fs::statat(&folder, c".", AtFlags::empty())?;
+            let names = Dir::read_from(&folder)?;
+            Ok(Listing { folder, names })
+        })
     }
 
     /// Says when a file or a folder was changed, in Unix time.
@@ -249,11 +299,10 @@ impl Jail {
     ///
     /// What the kernel says.
     pub fn set_modified(&self, name: &[u8], seconds: i64, nanos: u32) -> io::Result<()> {
-        let file = self.walk(&components(name)?, OPENED)?;
         let at = |tv_nsec| Timespec { tv_sec: seconds, tv_nsec };
         let omitted = Timespec { tv_sec: 0, tv_nsec: fs::UTIME_OMIT };
         let times = Timestamps { last_access: omitted, last_modification: at(nanos.into()) };
-        Ok(fs::futimens(file, &times)?)
+        self.lend(|| Ok(fs::futimens(self.walk(&components(name)?, OPENED)?, &times)?))
     }
 
     /// Sets the nine permission bits of a file or a folder; the set-user-ID kind is cleared.
@@ -262,8 +311,8 @@ impl Jail {
     ///
     /// What the kernel says.
     pub fn set_mode(&self, name: &[u8], mode: u16) -> io::Result<()> {
-        let file = self.walk(&components(name)?, OPENED)?;
-        Ok(fs::fchmod(file, Mode::from_raw_mode(u32::from(mode & 0o777)))?)
+        let mode = Mode::from_raw_mode(u32::from(mode & 0o777));
+        self.lend(|| Ok(fs::fchmod(self.walk(&components(name)?, OPENED)?, mode)?))
     }
 
     /// Gives a file or a folder another name, which may have been another file's.
@@ -272,9 +321,12 @@ impl Jail {
     ///
     /// What the kernel says.
     pub fn rename(&self, from: &[u8], to: &[u8]) -> io::Result<()> {
-        let (from_folder, from) = self.place(from)?;
-        let (to_folder, to) = self.place(to)?;
-        Ok(fs::renameat(from_folder, OsStr::from_bytes(from), to_folder, OsStr::from_bytes(to))?)
+        self.lend(|| {
+            let (from_folder, from) = self.place(from)?;
+            let (to_folder, to) = self.place(to)?;
+            let (from, to) = (OsStr::from_bytes(from), OsStr::from_bytes(to));
+            Ok(fs::renameat(from_folder, from, to_folder, to)?)
+        })
     }
 
     /// Removes a file, or a link.
@@ -283,8 +335,10 @@ impl Jail {
     ///
     /// What the kernel says.
     pub fn remove_file(&self, name: &[u8]) -> io::Result<()> {
-        let (folder, leaf) = self.place(name)?;
-        Ok(fs::unlinkat(folder, OsStr::from_bytes(leaf), AtFlags::empty())?)
+        self.lend(|| {
+            let (folder, leaf) = self.place(name)?;
+            Ok(fs::unlinkat(folder, OsStr::from_bytes(leaf), AtFlags::empty())?)
+        })
     }
 
     /// Removes an empty folder.
@@ -293,8 +347,10 @@ impl Jail {
     ///
     /// What the kernel says.
     pub fn remove_folder(&self, name: &[u8]) -> io::Result<()> {
-        let (folder, leaf) = self.place(name)?;
-        Ok(fs::unlinkat(folder, OsStr::from_bytes(leaf), AtFlags::REMOVEDIR)?)
+        self.lend(|| {
+            let (folder, leaf) = self.place(name)?;
+            Ok(fs::unlinkat(folder, OsStr::from_bytes(leaf), AtFlags::REMOVEDIR)?)
+        })
     }
 
     /// Makes a folder.
@@ -303,8 +359,10 @@ impl Jail {
     ///
     /// What the kernel says.
     pub fn make_folder(&self, name: &[u8]) -> io::Result<()> {
-        let (folder, leaf) = self.place(name)?;
-        Ok(fs::mkdirat(folder, OsStr::from_bytes(leaf), Mode::from_raw_mode(0o777))?)
+        self.lend(|| {
+            let (folder, leaf) = self.place(name)?;
+            Ok(fs::mkdirat(folder, OsStr::from_bytes(leaf), Mode::from_raw_mode(0o777))?)
+        })
     }
 
     /// Removes the drafts that a crash has left in a folder, and returns how many; those that are
@@ -314,7 +372,7 @@ impl Jail {
     ///
     /// If the folder cannot be read.
     pub fn sweep(&self, folder: &[u8]) -> io::Result<usize> {
-        sweep(&self.folder(&components(folder)?)?)
+        self.lend(|| sweep(&self.folder(&components(folder)?)?))
     }
 
     /// Returns how many bytes are free for us on the disk of the jail.
@@ -347,6 +405,8 @@ impl Jail {
     }
 }
 
+/// The numbers of tmpfs and ramfs.
+const MEMORY: [u32; 2] = [0x0102_1994, 0x8584_58f6];
 const FOLDER: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
 /// A pipe without another end must not hold us.
 const OPENED: OFlags =

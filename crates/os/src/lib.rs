@@ -27,6 +27,8 @@ pub mod entropy;
 #[cfg(target_os = "linux")]
 pub mod exchange;
 #[cfg(target_os = "linux")]
+pub mod file_rights;
+#[cfg(target_os = "linux")]
 pub mod host;
 #[cfg(target_os = "linux")]
 pub mod interface;
@@ -46,6 +48,8 @@ mod offload_tests;
 #[cfg(target_os = "linux")]
 pub mod packet_socket;
 #[cfg(target_os = "linux")]
+pub mod pam;
+#[cfg(target_os = "linux")]
 pub mod process;
 #[cfg(target_os = "linux")]
 pub mod pty;
@@ -55,6 +59,10 @@ pub mod schedule;
 pub mod serial;
 #[cfg(target_os = "linux")]
 pub mod socket;
+#[cfg(test)]
+#[cfg(target_os = "linux")]
+mod super_datagram_tests;
+pub mod tasking;
 #[cfg(test)]
 mod testing;
 pub mod tty;

@@ -194,9 +194,7 @@ fn bring_up(name: &str) {
 }
 
 fn tun(kind: Kind) -> Device {
-    let is_offloading = true;
-    let options =
-        Options { kind, is_offloading, takes_super_datagrams: true, ..Options::default() };
+    let options = Options { kind, is_offloading: true, ..Options::default() };
     let tun = Tun::open_with(Some("plumb0"), options).unwrap();
     assert!(tun.offloads().unwrap().tcp, "this kernel offers {:?}", tun.offloads());
     bring_up("plumb0");
@@ -326,42 +324,53 @@ fn a_super_packet_of_ipv6_is_received_by_the_kernel() {
     in_new_network(|| assert_a_super_packet_is_received(ipv6_peer(), SegmentKind::Tcp6));
 }
 
-#[test]
-fn datagrams_of_one_size_go_both_ways_as_one_packet() {
-    in_new_network(|| {
-        let device = tun(Kind::Tun);
-        if !device.cuts_datagrams() {
-            return eprintln!("skipped: this kernel cuts no datagrams for a TUN");
-        }
-        let mut peer = tcp_peer(device);
-        let socket = UdpSocket::bind((KERNEL, PORT)).unwrap();
-        let size: libc::c_int = 100;
-        // SAFETY: the kernel reads an int.
-        let answer = unsafe {
-            let (level, option) = (libc::SOL_UDP, libc::UDP_SEGMENT);
-            libc::setsockopt(socket.as_raw_fd(), level, option, (&raw const size).cast(), 4)
-        };
-        assert_eq!(answer, 0);
-        socket.send_to(&pattern(1050), (OURS, PORT)).unwrap();
-        let (header, packet) = peer.read(UDP);
-        let cut = header.segmentation.unwrap();
-        assert_eq!((cut.kind, cut.segment_size_bytes), (SegmentKind::Udp, 100));
-        assert_eq!(packet[28..], pattern(1050));
+/// A socket of the kernel sends datagrams of one size to us as one packet, and takes them back.
+fn assert_datagrams_go_both_ways_as_one_packet(mut peer: Peer) {
+    if !peer.device.cuts_datagrams() {
+        return eprintln!("skipped: this kernel cuts no datagrams for the device");
+    }
+    let socket = UdpSocket::bind((peer.kernel, PORT)).unwrap();
+    let size: libc::c_int = 100;
+    // SAFETY: the kernel reads an int.
+    let answer = unsafe {
+        let (level, option) = (libc::SOL_UDP, libc::UDP_SEGMENT);
+        libc::setsockopt(socket.as_raw_fd(), level, option, (&raw const size).cast(), 4)
+    };
+    assert_eq!(answer, 0);
+    socket.send_to(&pattern(1050), (peer.own, PORT)).unwrap();
+    let (header, packet) = peer.read(UDP);
+    let cut = header.segmentation.unwrap();
+    assert_eq!((cut.kind, cut.segment_size_bytes), (SegmentKind::Udp, 100));
+    assert_eq!(packet[peer.ip_header_len() + 8..], pattern(1050));
 
-        let length = 1058_u16.to_be_bytes();
-        let port = PORT.to_be_bytes();
-        let mut udp = [port, port, length, [0, 0]].concat();
-        peer.write(UDP, &mut udp, &pattern(1050), Some(cut));
-        let mut received = Vec::new();
-        while received.len() < 1050 {
-            let mut datagram = [0; 2000];
-            readable(&socket);
-            let length = socket.recv(&mut datagram).unwrap();
-            assert_eq!(length, 100.min(1050 - received.len()));
-            received.extend_from_slice(&datagram[..length]);
-        }
-        assert_eq!(received, pattern(1050));
-    });
+    let length = 1058_u16.to_be_bytes();
+    let port = PORT.to_be_bytes();
+    let mut udp = [port, port, length, [0, 0]].concat();
+    peer.write(UDP, &mut udp, &pattern(1050), Some(cut));
+    let mut received = Vec::new();
+    while received.len() < 1050 {
+        let mut datagram = [0; 2000];
+        readable(&socket);
+        let length = socket.recv(&mut datagram).unwrap();
+        assert_eq!(length, 100.min(1050 - received.len()));
+        received.extend_from_slice(&datagram[..length]);
+    }
+    assert_eq!(received, pattern(1050));
+}
+
+#[test]
+fn datagrams_of_one_size_go_both_ways_over_a_tun_as_one_packet() {
+    in_new_network(|| assert_datagrams_go_both_ways_as_one_packet(tcp_peer(tun(Kind::Tun))));
+}
+
+#[test]
+fn datagrams_of_one_size_go_both_ways_over_a_tap_as_one_packet() {
+    in_new_network(|| assert_datagrams_go_both_ways_as_one_packet(tcp_peer(tun(Kind::Tap))));
+}
+
+#[test]
+fn datagrams_of_one_size_go_both_ways_over_a_packet_socket_as_one_packet() {
+    in_new_network(|| assert_datagrams_go_both_ways_as_one_packet(tcp_peer(packet_socket())));
 }
 
 #[test]

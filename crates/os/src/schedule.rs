@@ -34,17 +34,18 @@ pub fn pin_to(processor: usize) -> io::Result<()> {
     Ok(sched_setaffinity(None, &only)?)
 }
 
-/// Has all threads that the process `id` has now run on `processor` alone.
+/// Has all threads that the process `id` has now run on `processors` alone.
 ///
 /// # Errors
 ///
-/// ESRCH, if it has gone; EINVAL, if there is no such processor; EPERM for another user's.
-pub fn pin_process_to(id: u32, processor: usize) -> io::Result<()> {
-    if processor >= CpuSet::MAX_CPU {
+/// ESRCH, if it has gone; EINVAL, if one of them is none or may not be used; EPERM for another
+/// user's.
+pub fn pin_process_to(id: u32, processors: &[usize]) -> io::Result<()> {
+    if processors.iter().any(|processor| *processor >= CpuSet::MAX_CPU) {
         return Err(Errno::INVAL.into());
     }
     let mut only = CpuSet::new();
-    only.set(processor);
+    processors.iter().for_each(|processor| only.set(*processor));
     threads_of(id)?.into_iter().try_for_each(|thread| Ok(sched_setaffinity(Some(thread), &only)?))
 }
 
@@ -163,8 +164,8 @@ mod tests {
 
     #[test]
     fn a_process_that_has_gone_cannot_be_pinned() {
-        assert!(pin_process_to(u32::MAX, 0).is_err());
-        assert!(pin_process_to(std::process::id(), usize::MAX).is_err());
+        assert!(pin_process_to(u32::MAX, &[0]).is_err());
+        assert!(pin_process_to(std::process::id(), &[usize::MAX]).is_err());
     }
 
     #[test]

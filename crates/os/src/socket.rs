@@ -140,6 +140,8 @@ pub struct TcpInfo {
     pub retransmitted_segments: u32,
     /// Retransmissions since the connection was made.
     pub total_retransmissions: u32,
+    /// Time since the last acknowledgment came, milliseconds.
+    pub last_ack_ms: u32,
     /// Bytes that the far side has acknowledged.
     pub bytes_acknowledged: Option<u64>,
     /// Bytes received in order.
@@ -158,6 +160,26 @@ pub struct TcpInfo {
     pub limited_by_window_us: Option<u64>,
     /// Of that, time in which the send buffer was empty of room, microseconds.
     pub limited_by_buffer_us: Option<u64>,
+    /// Whether the latest rate of delivery was limited by what the program gave.
+    pub is_rate_app_limited: bool,
+    /// Pacing rate, bytes per second; `None` where nothing is paced.
+    pub pacing_bytes_per_second: Option<u64>,
+    /// Segments with data received.
+    pub data_segments_in: Option<u32>,
+    /// Segments with data sent.
+    pub data_segments_out: Option<u32>,
+    /// Segments delivered with a mark of congestion.
+    pub marked_segments: Option<u32>,
+    /// Data bytes sent, with those sent again.
+    pub bytes_sent: Option<u64>,
+    /// Data bytes sent again.
+    pub bytes_retransmitted: Option<u64>,
+    /// Duplicates that the far side has reported (RFC 2883).
+    pub duplicate_reports: Option<u32>,
+    /// Reorderings seen.
+    pub reorderings: Option<u32>,
+    /// Segments received out of order.
+    pub out_of_order_segments: Option<u32>,
 }
 
 impl TcpInfo {
@@ -199,6 +221,7 @@ impl TcpInfo {
             unacknowledged_segments: at(24)?,
             lost_segments: at(32)?,
             retransmitted_segments: at(36)?,
+            last_ack_ms: at(56)?,
             path_mtu_bytes: at(60)?,
             round_trip_us: at(68)?,
             round_trip_deviation_us: at(72)?,
@@ -215,6 +238,16 @@ impl TcpInfo {
             busy_us: long_at(168),
             limited_by_window_us: long_at(176),
             limited_by_buffer_us: long_at(184),
+            is_rate_app_limited: bytes.get(7)? & 1 != 0,
+            pacing_bytes_per_second: long_at(104).filter(|rate| *rate != u64::MAX),
+            data_segments_in: at(152),
+            data_segments_out: at(156),
+            marked_segments: at(196),
+            bytes_sent: long_at(200),
+            bytes_retransmitted: long_at(208),
+            duplicate_reports: at(216),
+            reorderings: at(220),
+            out_of_order_segments: at(224),
         })
     }
 }

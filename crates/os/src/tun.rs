@@ -55,8 +55,8 @@ pub struct Options {
     pub kind: Kind,
     /// Whether packets may be left unfinished, with a header that says so.
     pub is_offloading: bool,
-    /// Whether UDP datagrams of one size may come as one packet too.
-    pub takes_super_datagrams: bool,
+    /// Whether UDP datagrams come one by one all the same, and are written so.
+    pub has_single_datagrams: bool,
     /// Whether the interface may be opened again for another queue, up to 256 times; the kernel
     /// spreads its flows over the queues.
     pub has_many_queues: bool,
@@ -311,7 +311,7 @@ fn ask_for_offloads(descriptor: &OwnedFd, options: Options) -> Result<Offloads, 
     // SAFETY: TUNSETVNETHDRSZ reads an int.
     unsafe { ioctl(descriptor, Setter::<TUNSETVNETHDRSZ, libc::c_int>::new(length)) }?;
     for offloads in STEPS {
-        if offloads.udp && !options.takes_super_datagrams {
+        if offloads.udp && options.has_single_datagrams {
             continue;
         }
         // SAFETY: TUNSETOFFLOAD takes its flags in the place of the pointer.

@@ -69,6 +69,12 @@ impl User {
         self.uid
     }
 
+    /// Returns the group id.
+    #[must_use]
+    pub fn gid(&self) -> u32 {
+        self.gid
+    }
+
     /// Returns the home directory.
     #[must_use]
     pub fn home(&self) -> &std::path::Path {
@@ -97,7 +103,7 @@ impl User {
         Ok(())
     }
 
-    fn groups(&self) -> io::Result<Vec<libc::gid_t>> {
+    pub(crate) fn groups(&self) -> io::Result<Vec<libc::gid_t>> {
         let mut groups = vec![0; GROUPS_MAX];
         let mut count = libc::c_int::try_from(groups.len()).unwrap_or(libc::c_int::MAX);
         // SAFETY: `groups` has room for `count` of them.

@@ -39,6 +39,9 @@ enum Command {
     Mv(files::Move),
     /// Makes a folder here as it is on another host, or the other way round, by FTP.
     Mirror(files::Mirror),
+    /// Sends a text into a mailbox at an FTP server.
+    #[command(long_about = files::MAIL_ABOUT)]
+    Mail(files::Mail),
     /// Moves files by FTP, by hand.
     Ftp(files::Shell),
     /// Measures a login, and says where its time goes and what limits it.
@@ -46,7 +49,7 @@ enum Command {
     /// Shows statistics of the recorded transfers.
     #[command(long_about = stats::ABOUT)]
     Stats(stats::Arguments),
-    /// Serves logins by Telnet, in TLS and in cleartext.
+    /// Serves logins by Telnet and files by FTP and TFTP, in TLS and in cleartext.
     #[command(long_about = serve::ABOUT)]
     Serve(serve::Arguments),
     /// Repeats the experiments of the papers in virtual time.
@@ -79,6 +82,7 @@ pub(crate) fn run() -> ExitCode {
         Command::Mkdir(arguments) => files::make_directory(&arguments),
         Command::Mv(arguments) => files::move_file(&arguments),
         Command::Mirror(arguments) => files::mirror(&arguments),
+        Command::Mail(arguments) => files::mail(&arguments),
         Command::Ftp(arguments) => files::shell(&arguments),
         Command::Measure(arguments) => measure::run(&arguments),
         Command::Stats(arguments) => stats::run(&arguments),

@@ -14,6 +14,7 @@ mod replay;
 mod serve;
 mod state;
 mod stats;
+mod transfers;
 
 use std::process::ExitCode;
 

@@ -7,160 +7,17 @@
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may fail")]
 
 #[expect(dead_code, reason = "each crate of tests uses its part of the desk")]
+mod ftp_desk;
+#[expect(dead_code, reason = "each crate of tests uses its part of the desk")]
 mod login_desk;
 
-use login_desk::within_the_limit;
+use ftp_desk::{Desk, Line, Server, pattern};
 use os::process::Program;
 use rustix::process::Signal;
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::TcpStream;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
-use std::thread;
-
-/// The folders of a test.
-struct Desk(PathBuf);
-
-impl Desk {
-    fn new() -> Self {
-        static COUNT: AtomicUsize = AtomicUsize::new(0);
-        let count = COUNT.fetch_add(1, Ordering::Relaxed);
-        let path = format!("plumb-ftp-serve-{}-{count}", std::process::id());
-        let path = std::env::temp_dir().join(path);
-        for folder in ["there", "here"] {
-            fs::create_dir_all(path.join(folder)).unwrap();
-        }
-        Self(path)
-    }
-
-    fn there(&self, name: &str) -> PathBuf {
-        self.0.join("there").join(name)
-    }
-
-    fn here(&self, name: &str) -> PathBuf {
-        self.0.join("here").join(name)
-    }
-
-    /// Runs a user program here, which must succeed, and returns what it said.
-    fn runs(&self, program: &str, words: &[&str], typed: &str) -> String {
-        let output = self.tries(program, words, typed);
-        let said = [output.stdout, output.stderr].concat();
-        let said = String::from_utf8_lossy(&said).into_owned();
-        assert!(output.status.success(), "{program} {words:?}: {said}");
-        said
-    }
-
-    fn tries(&self, program: &str, words: &[&str], typed: &str) -> Output {
-        let mut command = Command::new(program);
-        command.args(words).current_dir(self.here("")).env("HOME", self.here(""));
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut child = command.spawn().unwrap();
-        child.stdin.take().unwrap().write_all(typed.as_bytes()).unwrap();
-        child.wait_with_output().unwrap()
-    }
-}
-
-impl Drop for Desk {
-    fn drop(&mut self) {
-        _ = fs::remove_dir_all(&self.0);
-    }
-}
-
-/// Bytes with every value and every kind of line end.
-fn pattern(len: usize) -> Vec<u8> {
-    (0..len).map(|at| u8::try_from((at * 31 + at / 251) % 256).unwrap()).collect()
-}
-
-struct Server {
-    program: Program,
-    said: Arc<Mutex<Vec<String>>>,
-    port: u16,
-}
-
-impl Server {
-    /// Starts a server whose anonymous users may write, at an address of this machine.
-    fn writable(desk: &Desk, ip: &str, words: &[&str]) -> Self {
-        let place = format!("{ip}:0");
-        let words = [&["--writable", "--ftp-listen", &place], words].concat();
-        Self::start(desk, &words)
-    }
-
-    fn start(desk: &Desk, words: &[&str]) -> Self {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_plumb"));
-        command.args(["serve", "--ftp", "--root"]).arg(desk.there("")).args(words);
-        command.env("XDG_STATE_HOME", desk.0.join("state"));
-        let mut program = Program::start(command.stderr(Stdio::piped())).unwrap();
-        let said = Arc::new(Mutex::new(Vec::new()));
-        let lines = BufReader::new(program.child().stderr.take().unwrap()).lines();
-        let heard = Arc::clone(&said);
-        thread::spawn(move || {
-            lines.map_while(Result::ok).for_each(|line| heard.lock().unwrap().push(line));
-        });
-        let mut server = Self { program, said, port: 0 };
-        let line = server.says("serving FTP at ");
-        let place = line.split("serving FTP at ").nth(1).unwrap().split(", ").next().unwrap();
-        server.port = place.rsplit(':').next().unwrap().parse().unwrap();
-        server
-    }
-
-    /// Waits until the server has said a line with `text` in it, and returns it.
-    fn says(&self, text: &str) -> String {
-        within_the_limit(|| {
-            self.said.lock().unwrap().iter().find(|line| line.contains(text)).cloned()
-        })
-    }
-
-    fn url(&self, ip: &str, name: &str) -> String {
-        format!("ftp://{ip}:{}/{name}", self.port)
-    }
-}
-
-/// A control connection without a program.
-struct Line(BufReader<TcpStream>);
-
-impl Line {
-    fn to(server: &Server) -> Self {
-        let stream = TcpStream::connect(("127.0.0.1", server.port)).unwrap();
-        let mut line = Self(BufReader::new(stream));
-        assert_eq!(line.hears(), 220);
-        line
-    }
-
-    fn logged_in(server: &Server) -> Self {
-        let mut line = Self::to(server);
-        assert_eq!((line.says("USER ftp"), line.says("PASS a@b")), (331, 230));
-        line
-    }
-
-    /// Says a command and returns the code of the reply.
-    fn says(&mut self, command: &str) -> u16 {
-        self.0.get_mut().write_all(format!("{command}\r\n").as_bytes()).unwrap();
-        self.hears()
-    }
-
-    fn hears(&mut self) -> u16 {
-        loop {
-            let mut line = String::new();
-            self.0.read_line(&mut line).unwrap();
-            if line.get(3..4) == Some(" ") {
-                return line.get(..3).unwrap().parse().unwrap();
-            }
-            assert!(!line.is_empty(), "the connection has ended");
-        }
-    }
-
-    /// Asks for a data connection and makes it.
-    fn passive(&mut self) -> TcpStream {
-        self.0.get_mut().write_all(b"EPSV\r\n").unwrap();
-        let mut line = String::new();
-        self.0.read_line(&mut line).unwrap();
-        let port = line.split('|').nth(3).unwrap().parse::<u16>().unwrap();
-        TcpStream::connect(("127.0.0.1", port)).unwrap()
-    }
-}
+use std::path::Path;
+use std::process::{Command, Stdio};
 
 fn curl_works(ip: &str, words: &[&str], server_words: &[&str]) {
     let desk = Desk::new();
@@ -461,4 +318,406 @@ fn a_server_that_ends_lets_a_transfer_end_and_says_goodbye_to_the_others() {
     drop(data);
     assert_eq!((busy.hears(), busy.hears()), (226, 421));
     assert_eq!(fs::read(desk.there("file")).unwrap(), b"whole");
+}
+
+/// Starts a server with a configuration whose table `[ftp]` has these lines.
+fn configured(desk: &Desk, lines: &str, words: &[&str]) -> Server {
+    let configuration = desk.here("serve.toml");
+    fs::write(&configuration, format!("[ftp]\n{lines}")).unwrap();
+    let configuration = configuration.to_str().unwrap().to_owned();
+    let words = [&["--config", &configuration, "--ftp-listen", "127.0.0.1:0"], words].concat();
+    Server::start(desk, &words)
+}
+
+/// Commands in an order in which each can be given, and the reply of each.
+const EVERY_COMMAND: &[(&str, u16)] = &[
+    ("NOOP", 200),
+    ("SYST", 215),
+    ("HELP", 214),
+    ("HELP STOU", 214),
+    ("FEAT", 211),
+    ("STAT", 211),
+    ("STAT file", 213),
+    ("PWD", 257),
+    ("XPWD", 257),
+    ("MKD folder", 257),
+    ("CWD folder", 250),
+    ("CDUP", 250),
+    ("XCWD folder", 250),
+    ("XCUP", 250),
+    ("RMD folder", 250),
+    ("XMKD folder", 257),
+    ("XRMD folder", 250),
+    ("RNFR file", 350),
+    ("RNTO other", 250),
+    ("RNTO file", 503),
+    ("RNFR other", 350),
+    ("RNTO file", 250),
+    ("SIZE file", 213),
+    ("MDTM file", 213),
+    ("MLST file", 250),
+    ("MFMT 20200101000000 file", 213),
+    ("MFF Modify=20200102000000;UNIX.mode=600; file", 213),
+    ("MFCT 20200101000000 file", 500),
+    ("SITE HELP", 214),
+    ("SITE CHMOD 644 file", 200),
+    ("SITE UTIME 20200101000000 file", 200),
+    ("SITE UTIME file 20200101000000 20200101000000 20200101000000 UTC", 200),
+    ("SITE EXEC ls", 504),
+    ("HASH file", 213),
+    ("OPTS HASH CRC32", 200),
+    ("HASH file", 213),
+    ("XCRC file", 250),
+    ("XCRC \"file\" 1 2", 250),
+    ("XMD5 file", 250),
+    ("MD5 file", 250),
+    ("XSHA file", 250),
+    ("XSHA1 file", 250),
+    ("XSHA256 file", 250),
+    ("XSHA512 file", 250),
+    ("COMB joined file file", 250),
+    ("DELE joined", 250),
+    ("AVBL", 213),
+    ("CSID Name=test; Version=1;", 200),
+    ("CLNT test", 200),
+    ("LANG", 200),
+    ("LANG EN", 200),
+    ("LANG fr", 504),
+    ("OPTS UTF8 ON", 200),
+    ("OPTS MLST size;modify;", 200),
+    ("OPTS MODE Z LEVEL 6", 200),
+    ("ALLO 100", 200),
+    ("ALLO 100 R 80", 200),
+    ("ACCT none", 202),
+    ("SMNT x", 502),
+    ("TYPE A", 200),
+    ("TYPE A N", 200),
+    ("TYPE A T", 200),
+    ("TYPE A C", 200),
+    ("TYPE E", 200),
+    ("TYPE L 8", 200),
+    ("TYPE L 36", 200),
+    ("TYPE L 1", 200),
+    ("TYPE L 64", 200),
+    ("TYPE L 65", 504),
+    ("TYPE I", 200),
+    ("STRU R", 200),
+    ("STRU P", 200),
+    ("STRU F", 200),
+    ("MODE B", 200),
+    ("MODE C", 200),
+    ("MODE Z", 200),
+    ("MODE S", 200),
+    ("REST 1", 350),
+    ("REST 0", 350),
+    ("PORT 127,0,0,1,200,1", 200),
+    ("PORT 127,0,0,1,0,21", 504),
+    ("PORT 10,0,0,1,200,1", 504),
+    ("EPRT |1|127.0.0.1|50000|", 200),
+    ("EPRT |2|::1|50000|", 504),
+    ("LPRT 4,4,127,0,0,1,2,200,1", 200),
+    ("PASV", 227),
+    ("EPSV", 229),
+    ("EPSV 1", 229),
+    ("EPSV 2", 522),
+    ("LPSV", 228),
+    ("ABOR", 225),
+    ("HOST late.example", 503),
+    ("PBSZ 0", 503),
+    ("PROT P", 503),
+    ("CCC", 533),
+    ("ADAT x", 502),
+    ("MIC x", 502),
+    ("CONF x", 502),
+    ("ENC x", 502),
+    ("AUTH KERBEROS_V4", 504),
+    ("MAIL nobody", 350),
+    ("none\r\n.", 550),
+    ("EPSV ALL", 200),
+    ("PASV", 503),
+    ("EPSV", 229),
+    ("USER other", 331),
+    ("PWD", 530),
+    ("REIN", 220),
+    ("HOST early.example", 220),
+    ("QUIT", 221),
+];
+
+#[test]
+fn every_command_has_its_reply_over_a_real_connection() {
+    let desk = Desk::new();
+    fs::write(desk.there("file"), b"here").unwrap();
+    let spool = desk.here("spool");
+    fs::create_dir(&spool).unwrap();
+    let lines = format!(
+        "rights = \"writable\"\nmail-spool = \"{}\"\nmail-from-anonymous = true\n",
+        spool.display()
+    );
+    let server = configured(&desk, &lines, &[]);
+    let mut line = Line::logged_in(&server);
+    for (command, code) in EVERY_COMMAND {
+        assert_eq!(line.says(command), *code, "{command}");
+    }
+}
+
+#[test]
+fn every_command_that_moves_data_moves_it() {
+    let desk = Desk::new();
+    let server = Server::writable(&desk, "127.0.0.1", &[]);
+    let mut line = Line::logged_in(&server);
+    line.says("TYPE I");
+    assert_eq!(line.stores("STOR a", b"hello"), 226);
+    assert_eq!(line.stores("APPE a", b", world"), 226);
+    assert_eq!(line.retrieves("RETR a").unwrap(), b"hello, world");
+    assert_eq!((line.says("REST 7"), line.retrieves("RETR a").unwrap()), (350, b"world".to_vec()));
+    assert_eq!((line.says("REST 5"), line.stores("STOR a", b"!")), (350, 226));
+    assert_eq!(line.retrieves("RETR a").unwrap(), b"hello!");
+    assert_eq!(line.stores("STOU", b"unique"), 226);
+    assert_eq!(line.stores("STOU a", b"unique"), 226);
+    assert_eq!(line.retrieves("NLST").unwrap().split(|b| *b == b'\n').count(), 4);
+    for command in ["LIST", "LIST -la", "MLSD", "NLST a*"] {
+        assert!(!line.retrieves(command).unwrap().is_empty(), "{command}");
+    }
+    assert_eq!(line.retrieves("RETR nothing"), Err(550));
+}
+
+#[test]
+fn stat_tells_how_far_a_transfer_is_while_it_moves() {
+    let desk = Desk::new();
+    let server = Server::writable(&desk, "127.0.0.1", &[]);
+    let mut line = Line::logged_in(&server);
+    line.says("TYPE I");
+    let mut data = line.passive();
+    assert_eq!(line.says("STOR file"), 150);
+    data.write_all(&[7; 4000]).unwrap();
+    // The bytes may still be on their way.
+    login_desk::within_the_limit(|| {
+        line.asks("STAT").contains("Transfer of /file: 4000 bytes received so far").then_some(())
+    });
+    drop(data);
+    assert_eq!(line.hears(), 226);
+    assert!(!line.asks("STAT").contains("so far"));
+}
+
+#[test]
+fn mail_lies_in_the_spool_and_only_for_those_who_have_a_mailbox() {
+    let desk = Desk::new();
+    let spool = desk.here("spool");
+    fs::create_dir_all(spool.join("ann")).unwrap();
+    fs::create_dir_all(spool.join("postmaster")).unwrap();
+    let shown = spool.display().to_string();
+    let lines =
+        format!("mail-spool = \"{shown}\"\nmail-from-anonymous = true\nmail-max-bytes = 9000\n");
+    let server = configured(&desk, &lines, &[]);
+    let mut line = Line::logged_in(&server);
+    assert_eq!((line.says("MAIL ann"), line.says("Lunch?\r\n..\r\n.")), (350, 256));
+    assert_eq!(line.stores("MLFL ann", b"line one\r\nline two\r\n"), 256);
+    assert_eq!((line.says("MAIL"), line.says("To whom it may concern\r\n.")), (350, 256));
+    assert_eq!((line.says("MAIL bob"), line.says("x\r\n.")), (350, 550));
+    assert_eq!(line.stores("MLFL ../ann", b"x"), 550);
+    assert_eq!(line.stores("MLFL ann", &[b'x'; 10_000]), 552);
+    let read = |name: &str| -> Vec<String> {
+        let entries = fs::read_dir(spool.join(name).join("new")).unwrap();
+        entries.map(|entry| fs::read_to_string(entry.unwrap().path()).unwrap()).collect()
+    };
+    let messages = read("ann");
+    assert_eq!(messages.len(), 2);
+    assert!(messages.iter().any(|message| message.ends_with("\n\nLunch?\n..\n")), "{messages:?}");
+    assert!(messages.iter().any(|message| message.ends_with("\n\nline one\nline two\n")));
+    assert_eq!(read("postmaster").len(), 1);
+}
+
+#[test]
+fn no_mail_is_taken_unless_that_is_said() {
+    let desk = Desk::new();
+    let server = Server::writable(&desk, "127.0.0.1", &[]);
+    let mut line = Line::logged_in(&server);
+    assert_eq!((line.says("MAIL ann"), line.says("MLFL ann")), (550, 550));
+}
+
+#[test]
+fn words_of_36_bits_lie_in_a_folder_as_is_said_of_it() {
+    let desk = Desk::new();
+    for folder in ["its", "plain"] {
+        fs::create_dir(desk.there(folder)).unwrap();
+    }
+    let lines = "rights = \"writable\"\n[ftp.word-formats]\n\"/its\" = \"c36\"\n";
+    let server = configured(&desk, lines, &[]);
+    let mut line = Line::logged_in(&server);
+    assert_eq!(line.says("TYPE L 36"), 200);
+    let two_words = [0x12, 0x34, 0x56, 0x78, 0x9A, 0xBC, 0xDE, 0xF0, 0x12];
+    assert_eq!(line.stores("STOR plain/words", &two_words), 226);
+    assert_eq!(line.stores("STOR its/words", &two_words), 226);
+    assert_eq!(fs::read(desk.there("plain/words")).unwrap(), two_words);
+    let core_dump = [0x12, 0x34, 0x56, 0x78, 0x09, 0xAB, 0xCD, 0xEF, 0x01, 0x02];
+    assert_eq!(fs::read(desk.there("its/words")).unwrap(), core_dump);
+    assert_eq!(line.retrieves("RETR its/words").unwrap(), two_words);
+    assert_eq!(line.asks("SIZE its/words"), "213 9\r\n");
+}
+
+const CCC: &str = r#"
+import ftplib, io, ssl, sys
+context = ssl._create_unverified_context()
+ftp = ftplib.FTP_TLS(context=context)
+ftp.connect("127.0.0.1", int(sys.argv[1]), 20)
+ftp.login()
+ftp.prot_p()
+ftp.ccc()
+assert ftp.sock.cipher() is None
+assert ftp.pwd() == "/"
+ftp.storbinary("STOR f", io.BytesIO(b"still in TLS"))
+assert ftp.size("f") == 12
+assert ftp.voidcmd("NOOP").startswith("200")
+ftp.quit()
+print("all is well")
+"#;
+
+#[test]
+#[ignore = "needs Python"]
+fn ftplib_takes_the_control_connection_out_of_tls_and_leaves_the_data_in_it() {
+    let desk = Desk::new();
+    let server = configured(&desk, "rights = \"writable\"\nclear-control = true\n", &[]);
+    let said = desk.runs("python3", &["-c", CCC, &server.port.to_string()], "");
+    assert!(said.contains("all is well"), "{said}");
+    assert_eq!(fs::read(desk.there("f")).unwrap(), b"still in TLS");
+}
+
+#[test]
+#[ignore = "needs curl"]
+fn curl_takes_the_control_connection_out_of_tls_whoever_ends_it_first() {
+    for mode in ["passive", "active"] {
+        let desk = Desk::new();
+        let server = configured(&desk, "rights = \"writable\"\nclear-control = true\n", &[]);
+        fs::write(desk.here("up"), pattern(100_000)).unwrap();
+        let url = server.url("127.0.0.1", "file");
+        let words = ["-sS", "-v", "--max-time", "30", "--ssl-reqd", "-k", "-T", "up"];
+        let ccc = ["--ftp-ssl-ccc", "--ftp-ssl-ccc-mode", mode, &url];
+        let said = desk.runs("curl", &[&words[..], &ccc].concat(), "");
+        assert!(said.contains("CCC"), "{mode}: {said}");
+        assert!(fs::read(desk.there("file")).unwrap() == pattern(100_000), "{mode}");
+    }
+}
+
+/// The most calls of the kernel that a small file costs, with what a build for tests adds. Both
+/// commands, both replies, the data connection, the file and its record are among them.
+const CALLS_MAX: usize = 30;
+
+#[test]
+#[ignore = "needs strace"]
+fn a_small_file_costs_few_calls_of_the_kernel() {
+    const FILES: usize = 100;
+    let desk = Desk::new();
+    fs::write(desk.there("file"), pattern(4096)).unwrap();
+    let words = ["--read-only", "--ftp-tls", "off", "--ftp-listen", "127.0.0.1:0"];
+    let server = Server::start(&desk, &words);
+    let mut line = Line::logged_in(&server);
+    line.says("TYPE I");
+    let counts = desk.here("counts");
+    let mut command = Command::new("strace");
+    command.args(["-f", "-c", "-o", counts.to_str().unwrap(), "-p"]);
+    command.arg(server.program.id().to_string()).stderr(Stdio::piped());
+    let mut strace = Program::start(&mut command).unwrap();
+    let mut said = BufReader::new(strace.child().stderr.take().unwrap()).lines();
+    assert!(said.any(|line| line.unwrap().contains("attached")));
+    for _ in 0..FILES {
+        assert_eq!(line.retrieves("RETR file").unwrap().len(), 4096);
+    }
+    strace.signal(Signal::INT).unwrap();
+    login_desk::within_the_limit(|| strace.has_ended().unwrap());
+    let counts = fs::read_to_string(counts).unwrap();
+    let total = counts.lines().find(|line| line.ends_with("total")).unwrap();
+    let total: usize = total.split_whitespace().nth(3).unwrap().parse().unwrap();
+    eprintln!("{} calls a file\n{counts}", total / FILES);
+    assert!(total <= CALLS_MAX * FILES, "{counts}");
+}
+
+/// "secret", as `/etc/shadow` has it.
+const SHADOW: &str = "$6$plumbline$d8txxFMrFvEP2Y8KIM6niSLN92YvFGnLc6feDyJIngHpZfORIZSvC58uRMyagWwdRKcV1X/Yo8cOTH1TA2V2H/";
+
+/// Starts a server on which the machine's users are ann, who has a shell, and bob, who has none.
+fn with_system_users(desk: &Desk) -> Server {
+    let etc = desk.here("etc");
+    fs::create_dir(&etc).unwrap();
+    let homes = desk.there("");
+    let homes = homes.to_str().unwrap();
+    let passwd = format!(
+        "root:x:0:0::/root:/bin/sh\nann:x:61001:61001::{homes}ann:/bin/sh\n\
+         bob:x:61002:61002::{homes}bob:/usr/sbin/nologin\nsuper:x:0:0::{homes}:/bin/sh\n"
+    );
+    let shadow: String = ["root", "ann", "bob", "super"]
+        .map(|name| format!("{name}:{SHADOW}:19000::::::\n"))
+        .concat();
+    let pam = "auth required pam_unix.so\naccount required pam_unix.so\n";
+    for (name, text) in [
+        ("passwd", passwd.as_str()),
+        ("shadow", &shadow),
+        ("group", "root:x:0:\nann:x:61001:\nshared:x:61009:ann\n"),
+        ("shells", "/bin/sh\n"),
+        ("plumb", pam),
+    ] {
+        fs::write(etc.join(name), text).unwrap();
+    }
+    let etc = etc.display();
+    let script = format!(
+        "set -e; for name in passwd shadow group shells; do mount --bind {etc}/$name /etc/$name; done; \
+         mount -t tmpfs none /etc/pam.d; cp {etc}/plumb /etc/pam.d/; exec \"$@\""
+    );
+    let before = ["unshare", "--mount", "--propagation", "private", "sh", "-c", &script, "sh"];
+    Server::start_by(desk, &before, &["--ftp-system-users", "--ftp-listen", "127.0.0.1:0"])
+}
+
+#[test]
+#[ignore = "needs unshare"]
+fn a_user_of_the_machine_is_at_home_with_his_own_rights() {
+    use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
+    if !os::user::is_root() {
+        eprintln!("skipped: only root may let others in");
+        return;
+    }
+    let desk = Desk::new();
+    for folder in ["ann", "ann/shared", "ann/roots"] {
+        fs::create_dir(desk.there(folder)).unwrap();
+    }
+    chown(desk.there("ann"), Some(61001), Some(61001)).unwrap();
+    chown(desk.there("ann/shared"), Some(0), Some(61009)).unwrap();
+    fs::set_permissions(desk.there("ann/shared"), PermissionsExt::from_mode(0o770)).unwrap();
+    fs::write(desk.there("ann/private"), "root's").unwrap();
+    fs::set_permissions(desk.there("ann/private"), PermissionsExt::from_mode(0o600)).unwrap();
+    let server = with_system_users(&desk);
+    let mut line = Line::to(&server);
+    assert_eq!((line.says("USER ann"), line.says("PASS Secret")), (331, 530));
+    assert_eq!((line.says("USER ann"), line.says("PASS secret")), (331, 230));
+    assert_eq!(line.asks("PWD"), "257 \"/\" is the current directory\r\n");
+    assert_eq!((line.says("RETR private"), line.says("HASH private")), (550, 550));
+    assert_eq!((line.stores("STOR roots/file", b"x"), line.says("MKD roots/a")), (550, 550));
+    assert_eq!((line.says("DELE roots"), line.says("SITE CHMOD 666 private")), (550, 550));
+    assert_eq!(line.stores("STOR file", b"hers"), 226);
+    assert_eq!(line.stores("APPE file", b", whole"), 226);
+    // A group beside her first one.
+    assert_eq!(line.stores("STOR shared/file", b"shared"), 226);
+    assert_eq!(line.retrieves("RETR file").unwrap(), b"hers, whole");
+    for name in ["ann/file", "ann/shared/file"] {
+        let status = fs::metadata(desk.there(name)).unwrap();
+        assert_eq!((status.uid(), status.gid()), (61001, 61001), "{name}");
+    }
+    assert_eq!(fs::read(desk.there("ann/private")).unwrap(), b"root's");
+}
+
+#[test]
+#[ignore = "needs unshare"]
+fn who_has_no_shell_who_is_root_and_who_is_nobody_are_told_the_same() {
+    if !os::user::is_root() {
+        eprintln!("skipped: only root may let others in");
+        return;
+    }
+    let desk = Desk::new();
+    fs::create_dir(desk.there("ann")).unwrap();
+    let server = with_system_users(&desk);
+    let mut told = Vec::new();
+    for name in ["bob", "root", "super", "nobody-here", "-froot"] {
+        let mut line = Line::to(&server);
+        assert_eq!(line.says(&format!("USER {name}")), 331);
+        told.push(line.asks("PASS secret"));
+    }
+    assert!(told.iter().all(|reply| reply == "530 Login incorrect\r\n"), "{told:?}");
 }

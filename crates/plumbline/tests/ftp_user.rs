@@ -8,10 +8,16 @@
 #![expect(clippy::indexing_slicing, reason = "a test may fail")]
 #![expect(clippy::print_stdout, reason = "a test that is skipped says so")]
 
+#[path = "ftp_user/alone.rs"]
+mod alone;
+#[path = "ftp_user/carried.rs"]
+mod carried;
 #[expect(dead_code, reason = "each crate of tests uses its part of the desk")]
 mod login_desk;
+#[expect(dead_code, reason = "each crate of tests uses its part of the server")]
+mod odd_ftp;
 
-use login_desk::{SERVER, in_network_of};
+use login_desk::{SERVER, in_network_of, in_new_network};
 use os::process::Program;
 use std::fs;
 use std::net::TcpStream;
@@ -32,6 +38,8 @@ struct Desk {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Vsftpd,
+    /// In TLS from the first byte on.
+    Implicit,
     Pyftpdlib,
 }
 
@@ -65,7 +73,8 @@ impl Desk {
         fs::write(folder.join("root/pub/deep/g"), content(7)).unwrap();
         let mut desk = Self { folder, server: None };
         let mut command = match kind {
-            Kind::Vsftpd => desk.vsftpd(host)?,
+            Kind::Vsftpd => desk.vsftpd(host, "NO")?,
+            Kind::Implicit => desk.vsftpd(host, "YES")?,
             Kind::Pyftpdlib => desk.pyftpdlib(host)?,
         };
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
@@ -83,7 +92,7 @@ impl Desk {
         Some(desk)
     }
 
-    fn vsftpd(&self, host: &str) -> Option<Command> {
+    fn vsftpd(&self, host: &str, is_implicit: &str) -> Option<Command> {
         let program = find("vsftpd")?;
         let made = Command::new("openssl")
             .args(["req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "3"])
@@ -100,7 +109,7 @@ impl Desk {
              secure_chroot_dir={at}/empty\nssl_enable=YES\nallow_anon_ssl=YES\n\
              force_anon_data_ssl=NO\nforce_anon_logins_ssl=NO\nrequire_ssl_reuse=YES\n\
              rsa_cert_file={at}/cert.pem\nrsa_private_key_file={at}/key.pem\n\
-             seccomp_sandbox=NO\nisolate_network=NO\n"
+             implicit_ssl={is_implicit}\nseccomp_sandbox=NO\nisolate_network=NO\n"
         );
         let file = self.folder.join("vsftpd.conf");
         fs::write(&file, text).unwrap();
@@ -178,6 +187,18 @@ fn meet(
     });
 }
 
+/// The same, in a network with a TUN for our own TCP.
+fn meet_over_a_tun(
+    kind: Kind,
+    name: &'static str,
+    test: impl FnOnce(&Desk, &str) + Send + 'static,
+) {
+    in_new_network(move || match Desk::start(kind, SERVER, name) {
+        Some(desk) => test(&desk, SERVER),
+        None => println!("skipped: this server is not here"),
+    });
+}
+
 /// Gets, puts, lists, renames and removes.
 fn work(desk: &Desk, url: &str) {
     desk.done(&["get", &format!("{url}/pub/f9")]);
@@ -203,6 +224,14 @@ fn files_are_worked_with_at_vsftpd_in_the_clear() {
 #[ignore = "needs root or a user namespace, and vsftpd"]
 fn files_are_worked_with_at_vsftpd_in_tls() {
     meet(Kind::Vsftpd, SERVER, "tls", |desk, host| work(desk, &format!("ftpes://{host}:{PORT}")));
+}
+
+#[test]
+#[ignore = "needs root or a user namespace, and vsftpd"]
+fn files_are_worked_with_at_vsftpd_in_tls_from_the_first_byte_on() {
+    meet(Kind::Implicit, SERVER, "implicit", |desk, host| {
+        work(desk, &format!("ftps://{host}:{PORT}"));
+    });
 }
 
 #[test]
@@ -314,5 +343,85 @@ fn what_fails_is_said_in_one_sentence_without_the_password() {
             assert!(said.contains(expected) && said.lines().count() == 1, "{said}");
             assert!(!said.contains("wrongone") && !said.contains("secret"), "{said}");
         }
+    });
+}
+
+#[test]
+#[ignore = "needs root or a user namespace, and pyftpdlib"]
+fn an_upload_goes_on_behind_what_is_there() {
+    meet(Kind::Pyftpdlib, SERVER, "put-on", |desk, host| {
+        let whole = content(29);
+        fs::write(desk.folder.join("here/f"), &whole).unwrap();
+        fs::write(desk.folder.join("root/incoming/f"), whole.get(..5000).unwrap()).unwrap();
+        let url = format!("ftp://me:secret@{host}:{PORT}/incoming/f");
+        let told = desk.done(&["put", "-c", "--json", "f", &url]);
+        assert!(told.contains(&format!("\"file_bytes\":{}", whole.len() - 5000)), "{told}");
+        assert!(desk.there("incoming/f") == whole);
+        let told = desk.done(&["put", "-c", "--json", "f", &url]);
+        assert!(told.contains("\"complete\"") && !told.contains("\"file_bytes\""), "{told}");
+    });
+}
+
+#[test]
+#[ignore = "needs root or a user namespace, and pyftpdlib"]
+fn a_mirror_upwards_says_what_it_would_do_and_does_it() {
+    meet(Kind::Pyftpdlib, SERVER, "up", |desk, host| {
+        let to = format!("ftp://me:secret@{host}:{PORT}/incoming/up");
+        fs::create_dir_all(desk.folder.join("here/tree/deep")).unwrap();
+        fs::write(desk.folder.join("here/tree/a"), content(3)).unwrap();
+        fs::write(desk.folder.join("here/tree/deep/b"), content(4)).unwrap();
+        let planned = desk.done(&["mirror", "--dry-run", "tree", &to]);
+        assert_eq!(planned, "make deep/\nput a\nput deep/b\n");
+        assert!(!desk.folder.join("root/incoming/up").exists());
+        desk.done(&["mirror", "-j", "2", "tree", &to]);
+        assert_eq!(desk.there("incoming/up/deep/b"), content(4));
+        assert_eq!(desk.done(&["mirror", "-n", "--delete", "tree", &to]), "");
+        fs::remove_dir_all(desk.folder.join("here/tree/deep")).unwrap();
+        let planned = desk.done(&["mirror", "-n", "--delete", "tree", &to]);
+        assert_eq!(planned, "delete deep/b\ndelete deep/\n");
+        desk.done(&["mirror", "--delete", "tree", &to]);
+        assert!(!desk.folder.join("root/incoming/up/deep").exists());
+        assert_eq!(desk.there("incoming/up/a"), content(3));
+    });
+}
+
+#[test]
+#[ignore = "needs root or a user namespace, and pyftpdlib"]
+fn who_logs_in_may_stand_in_a_netrc_that_others_cannot_read() {
+    meet(Kind::Pyftpdlib, SERVER, "netrc", |desk, host| {
+        let netrc = desk.folder.join(".netrc");
+        fs::write(&netrc, format!("machine {host} login me password secret\n")).unwrap();
+        fs::set_permissions(&netrc, fs::Permissions::from_mode(0o644)).unwrap();
+        let url = format!("ftp://{host}:{PORT}/pub/f2");
+        let output = desk.plumb(&["get", &url]);
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(4), "{said}");
+        assert!(said.contains("chmod 600"), "{said}");
+        fs::set_permissions(&netrc, fs::Permissions::from_mode(0o600)).unwrap();
+        desk.done(&["get", &url]);
+        assert_eq!(desk.here("f2"), content(2));
+    });
+}
+
+#[test]
+#[ignore = "needs root or a user namespace, and pyftpdlib"]
+fn a_full_disk_here_is_said_and_so_is_a_folder_that_takes_nothing() {
+    meet(Kind::Pyftpdlib, SERVER, "full", |desk, host| {
+        let url = format!("ftp://me:secret@{host}:{PORT}/pub/f29");
+        let script = "mount -t tmpfs -o size=64k none here && cd here && exec \"$0\" get \"$1\"";
+        let mut command = Command::new("unshare");
+        command.args(["-m", "sh", "-c", script, env!("CARGO_BIN_EXE_plumb"), &url]);
+        command.current_dir(&desk.folder).env("HOME", &desk.folder).stdin(Stdio::null());
+        let output = command.output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(4), "{said}");
+        assert!(
+            said.contains("the disk is full: make room") && said.lines().count() == 1,
+            "{said}"
+        );
+        let output = desk.plumb(&["get", &url, "-o", "/sys/kernel/f29"]);
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(4), "{said}");
+        assert!(said.contains("/sys/kernel/f29 cannot be written"), "{said}");
     });
 }

@@ -16,7 +16,7 @@ use protocols::Cx;
 use protocols::chance::Chance;
 use protocols::link::Link;
 use protocols::meter::{Clock, Costs, Meter, Work};
-use protocols::station::{Application, Scheduler, Settings, Station, Step};
+use protocols::station::{Application, Control, Scheduler, Settings, Station, Step};
 use protocols::time::Instant;
 
 /// One host of a world.
@@ -29,7 +29,7 @@ pub struct Host<A> {
     /// What runs on it.
     pub application: A,
     chance: Chance,
-    scheduler: Scheduler,
+    control: Box<dyn Control>,
 }
 
 impl<A: Application> Host<A> {
@@ -39,7 +39,20 @@ impl<A: Application> Host<A> {
         let mut chance = Chance::from_seed(seed);
         let mut cx = Cx { now: Instant::ZERO, chance: &mut chance, meter: &mut meter };
         let station = Station::new(link, settings, &mut cx);
-        Self { station, meter, application, chance, scheduler: Scheduler::default() }
+        let control = Box::new(Scheduler::default());
+        Self { station, meter, application, chance, control }
+    }
+
+    /// Has `control` call the steps, in the place of the procedure-based scheduler.
+    pub fn set_control(&mut self, control: Box<dyn Control>) {
+        self.control = control;
+    }
+
+    /// Lets it answer when one datagram is left to take, not only when none is (TM-233 §7.1).
+    #[must_use]
+    pub fn answering_early(mut self) -> Self {
+        self.set_control(Box::new(Scheduler::answering_early()));
+        self
     }
 }
 
@@ -84,10 +97,10 @@ impl<A: Application> Machine for Host<A> {
     fn run_step(&mut self, now: Instant) -> Option<Step> {
         let (station, application) = (&mut self.station, &mut self.application);
         // The processor has waited until now only if there is something to do.
-        self.scheduler.next(station, application, now)?;
+        self.control.next(station, application, now)?;
         self.meter.wait_until(now);
         let mut cx = Cx { now, chance: &mut self.chance, meter: &mut self.meter };
-        self.scheduler.run_one(station, application, &mut cx)
+        self.control.run_one(station, application, &mut cx)
     }
 
     fn reopen(&mut self, now: Instant) {

@@ -34,6 +34,8 @@ pub(super) enum Cast {
     Login,
     /// A client and a server, and nothing else.
     Stack,
+    /// A client and a server that may be many processes.
+    Files,
     /// The bench itself, in one thread.
     Thread,
 }
@@ -98,6 +100,12 @@ impl Conditions {
             (Some(Placement { near, .. }), Cast::Stack) => format!(
                 "client and server both on processor {near}; where they spin, the server on another"
             ),
+            (Some(Placement { near, far }), Cast::Files) if near == far => {
+                format!("bench, user's program and server all on processor {near}")
+            }
+            (Some(Placement { near, far }), Cast::Files) => {
+                format!("bench and user's program on processor {near}, server on {far}")
+            }
             (Some(Placement { near, .. }), Cast::Thread) => format!("on processor {near}"),
             (Some(Placement { near, far }), Cast::Login) if near == far => {
                 format!("driver, client, server and shell all on processor {near}")
@@ -116,7 +124,7 @@ impl Conditions {
         let nice = if self.is_preferred { NICE } else { 0 };
         match cast {
             Cast::Stack => class,
-            Cast::Thread => format!("ordinary, nice {nice}"),
+            Cast::Files | Cast::Thread => format!("ordinary, nice {nice}"),
             Cast::Login => format!("echo: {class}; screenful: ordinary, nice {nice}"),
         }
     }

@@ -46,16 +46,23 @@ usage: ./x bench NAME [--rounds N] [--keys N] [--two-cores] [--json]
   terminal our terminal on a stream of bytes, beside alacritty's
   login    whole logins, both ends: Telnet of others and ours, ssh, mosh, and bytes alone
   sessions many sessions at once at our login server, on one processor
-  files    files by TFTP, both ends, of ours and of others
+  files    files by FTP and TFTP, both ends, of ours and of others
   records  what the record of a transfer costs, and what questions to the store cost
 
-  --rounds N     rounds, of which medians are taken (default 7, at least 1)
+  --rounds N     rounds, of which medians are taken (default 7, of files 5; at least 1)
   --keys N       keys in each round (default 200, from 10 to 3000)
   --megabytes N  the long text of login (default 100, from 1 to 1000)
   --path WORD    of login only the ways with this word in their name; may be repeated
   --sessions N   how many sessions at once (default 1000, at most 4000)
   --seconds N    for how long each of them gets a key in every second (default 10)
   --records N    how many transfers are in the store (default 10000000, at least 1000)
+  --rows NAMES   of files only these rows, with commas in between: retr, stor, retr-tls, stor-tls,
+                 many-retr, many-stor, one-retr, one-stor, one-retr-tls, one-stor-tls, words, tun,
+                 idle, tftp
+  --size MIB     the large file of files (default 1024; a quarter of it in TLS, words and tun)
+  --files N      the small files of files over 8 connections (default 10000; a fifth of it over
+                 one, a twentieth over one in TLS)
+  --logins N     the idle logins of files (default 10000)
   --two-cores    the servers on another processor than driver and clients
   --json         all data as JSON instead of tables";
 
@@ -71,6 +78,7 @@ struct Options {
     crowd: Crowd,
     /// Transfers in the store.
     records: usize,
+    files: files::Amount,
     two_cores: bool,
     as_json: bool,
 }
@@ -100,7 +108,7 @@ pub(crate) fn run(root: &Path, arguments: &[&str]) -> Result<()> {
         "predict" => |conditions, options| predict::run(conditions, options.amount),
         "terminal" => |conditions, options| terminal::run(conditions, options.amount),
         "login" => |conditions, options| login::run(conditions, options.amount, &options.paths),
-        "files" => |conditions, options| files::run(conditions, options.amount.rounds),
+        "files" => |conditions, options| files::run(conditions, &options.files),
         "sessions" => |conditions, options| sessions::run(conditions, options.crowd),
         "records" => |conditions, options| {
             let Options { amount: Amount { rounds, .. }, records, .. } = *options;
@@ -128,13 +136,17 @@ fn parse(arguments: &[&str]) -> Result<Options> {
         paths: Vec::new(),
         crowd,
         records: 10_000_000,
+        files: files::Amount::default(),
         two_cores: false,
         as_json: false,
     };
     let mut words = arguments.iter();
     while let Some(word) = words.next() {
         match *word {
-            "--rounds" => options.amount.rounds = number(words.next(), 1..=1000)?,
+            "--rounds" => {
+                options.amount.rounds = number(words.next(), 1..=1000)?;
+                options.files.rounds = options.amount.rounds;
+            }
             // A terminal's line has room for 4095 characters.
             "--keys" => options.amount.keys = number(words.next(), 10..=3000)?,
             "--megabytes" => options.amount.megabytes = number(words.next(), 1..=1000)?,
@@ -142,6 +154,13 @@ fn parse(arguments: &[&str]) -> Result<Options> {
             "--sessions" => options.crowd.sessions = number(words.next(), 1..=4000)?,
             "--seconds" => options.crowd.seconds = number(words.next(), 1..=1000)?,
             "--records" => options.records = number(words.next(), 1_000..=1_000_000_000)?,
+            "--rows" => {
+                let names = words.next().context(USAGE)?.split(',').map(str::to_owned);
+                options.files.rows.extend(names);
+            }
+            "--size" => options.files.size_mib = number(words.next(), 4..=8192)?.try_into()?,
+            "--files" => options.files.files = number(words.next(), 20..=99_999)?.try_into()?,
+            "--logins" => options.files.logins = number(words.next(), 2..=19_000)?,
             "--two-cores" => options.two_cores = true,
             "--json" => options.as_json = true,
             _ => bail!("'{}' is not understood\n{USAGE}", word.escape_debug()),

@@ -150,7 +150,7 @@ fn report(crowd: Crowd, found: &Found, congestion: String) -> Report {
 }
 
 /// Returns the resident set of the process `id`, in KB of 1024 bytes.
-fn resident_kilobytes(id: u32) -> Option<u64> {
+pub(super) fn resident_kilobytes(id: u32) -> Option<u64> {
     let status = fs::read_to_string(format!("/proc/{id}/status")).ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
     line.split_ascii_whitespace().next()?.parse().ok()

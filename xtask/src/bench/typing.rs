@@ -124,7 +124,8 @@ impl Via {
     }
 }
 
-fn run_ip(arguments: &[&str]) -> Result<()> {
+/// Runs `ip` of iproute2.
+pub(super) fn run_ip(arguments: &[&str]) -> Result<()> {
     let output = Command::new(program("ip", "iproute2")?).args(arguments).output()?;
     let said = String::from_utf8_lossy(&output.stderr);
     ensure!(output.status.success(), "'ip {}' failed: {}", arguments.join(" "), said.trim());

@@ -23,7 +23,7 @@ mod udp;
 
 pub use listener::Listener;
 pub use stream::Stream;
-pub use udp::UdpSocket;
+pub use udp::{Segments, UdpSocket};
 
 use crate::clock;
 use crate::device::Device;

@@ -1,11 +1,13 @@
 //! A host on a TUN with offloads, and the kernel's own sockets at the other end.
 
 use super::*;
+use crate::datagram::{DatagramSocket, Inbox};
 use crate::interface::Interface;
 use crate::testing::in_new_network;
 use crate::tun::{Options, Tun};
 use std::future::Future;
 use std::net::Ipv4Addr;
+use std::num::NonZeroU16;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
@@ -132,6 +134,40 @@ fn datagrams_go_both_ways() {
         ours.send_to(b"answer", from).await.unwrap();
         let (count, from) = theirs.recv_from(&mut buffer).await.unwrap();
         assert_eq!((&buffer[..count], from), (&b"answer"[..], (OURS, 69).into()));
+    });
+}
+
+#[test]
+fn datagrams_of_one_size_go_both_ways_in_one_call() {
+    with_hosts(|host| async move {
+        let ours = host.bind(69).unwrap();
+        let theirs = DatagramSocket::bind((KERNEL, 0).into()).unwrap();
+        let data = file(1048);
+        let lens = [&[100; 10][..], &[48]].concat();
+        assert_eq!(theirs.send(&data, &lens, (OURS, 69).into()).unwrap(), 11);
+        let mut buffer = [0; 5000];
+        let (count, from) = ours.recv_from(&mut buffer).await.unwrap();
+        assert_eq!(buffer[..count], data[..100]);
+        let mut received = buffer[..count].to_vec();
+        while received.len() < data.len() {
+            // Room for three of them, and for what is left of a fourth.
+            let part = ours.recv_segments_from(&mut buffer[..340]).await.unwrap();
+            let count = part.len.div_ceil(part.segment_size);
+            assert!(part.source == from && part.segment_size <= 100 && count <= 3);
+            received.extend_from_slice(&buffer[..part.len]);
+        }
+        assert_eq!(received, data);
+
+        let size = NonZeroU16::new(100).unwrap();
+        assert_eq!(ours.send_segments_to(&data, size, from).await.unwrap(), 1048);
+        let (mut inbox, mut came) = (Inbox::default(), Vec::new());
+        while came.len() < 11 {
+            tokio::task::yield_now().await;
+            if theirs.receive(&mut inbox).is_ok() {
+                came.extend(inbox.datagrams().map(|one| one.data.to_vec()));
+            }
+        }
+        assert_eq!(came, data.chunks(100).map(<[u8]>::to_vec).collect::<Vec<_>>());
     });
 }
 

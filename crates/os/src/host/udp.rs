@@ -2,9 +2,10 @@
 
 use super::{Host, State};
 use protocols::station::SendError;
-use protocols::transport::udp::{BindError, SocketId};
+use protocols::transport::udp::{BindError, SocketId, Waiting};
 use std::io;
 use std::net::SocketAddr;
+use std::num::NonZeroU16;
 use std::task::Poll;
 
 /// A bound UDP socket; it is closed when it is dropped.
@@ -14,11 +15,27 @@ pub struct UdpSocket {
     id: SocketId,
 }
 
+/// What a socket has received: one datagram, or several of one size from one source.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Segments {
+    /// Bytes that were copied.
+    pub len: usize,
+    /// Bytes of each datagram but the last, which may be shorter; all of them if it is one.
+    pub segment_size: usize,
+    /// Who has sent them.
+    pub source: SocketAddr,
+}
+
 impl UdpSocket {
     pub(super) fn bind(host: Host, port: u16) -> io::Result<Self> {
         let id = host.act(|state| {
             state.check()?;
-            let bound = state.layers(|layers, cx| layers.udp.bind(port, cx));
+            let bound = state.layers(|layers, cx| {
+                let id = layers.udp.bind(port, cx)?;
+                // They are taken apart where they are read.
+                layers.udp.set_takes_segments(id, true);
+                Ok(id)
+            });
             bound.map_err(|error| match error {
                 BindError::PortInUse => io::ErrorKind::AddrInUse.into(),
                 BindError::TooManySockets => io::ErrorKind::AddrNotAvailable.into(),
@@ -61,11 +78,55 @@ impl UdpSocket {
     fn send(&self, state: &mut State, data: &[u8], destination: SocketAddr) -> io::Result<usize> {
         state.check()?;
         let sent = state.layers(|layers, cx| layers.send_to(self.id, data, destination, cx));
-        match sent {
-            Ok(()) => Ok(data.len()),
-            Err(SendError::WouldBlock) => Err(io::ErrorKind::WouldBlock.into()),
-            Err(SendError::Refused(_)) => Err(io::ErrorKind::InvalidInput.into()),
-        }
+        sent.map_or_else(|error| Err(refusal(error)), |()| Ok(data.len()))
+    }
+
+    /// Sends `data` in datagrams of `size` bytes, of which the last may be shorter, and waits until
+    /// there is room for the first. Returns how many bytes were taken: all, or whole datagrams.
+    /// A device that cuts datagrams is given many of them as one packet, which costs less.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::try_send_segments_to`], but for `WouldBlock`.
+    pub async fn send_segments_to(
+        &self,
+        data: &[u8],
+        size: NonZeroU16,
+        destination: SocketAddr,
+    ) -> io::Result<usize> {
+        let call = self.host.shared.lock().senders.call();
+        let attempt = |state: &mut State| match self.send_segments(state, data, size, destination) {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => state.senders.wait(),
+            sent => Poll::Ready(sent),
+        };
+        self.host.attend_to(call, attempt).await
+    }
+
+    /// Sends as [`Self::send_segments_to`] without waiting.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::try_send_to`]; nothing was taken then.
+    pub fn try_send_segments_to(
+        &self,
+        data: &[u8],
+        size: NonZeroU16,
+        destination: SocketAddr,
+    ) -> io::Result<usize> {
+        self.host.act(|state| self.send_segments(state, data, size, destination))
+    }
+
+    fn send_segments(
+        &self,
+        state: &mut State,
+        data: &[u8],
+        size: NonZeroU16,
+        destination: SocketAddr,
+    ) -> io::Result<usize> {
+        state.check()?;
+        let sent =
+            state.layers(|layers, cx| layers.send_segments(self.id, data, size, destination, cx));
+        sent.map_err(refusal)
     }
 
     /// Waits for a datagram, copies it to `buffer`, and returns its length and its source. What
@@ -75,17 +136,49 @@ impl UdpSocket {
     ///
     /// If the device has failed.
     pub async fn recv_from(&self, buffer: &mut [u8]) -> io::Result<(usize, SocketAddr)> {
+        let take = |waiting: Waiting<'_>| (copy_into(buffer, waiting.first()), waiting.source, 1);
+        let (count, source, _) = self.receive(take).await?;
+        Ok((count, source))
+    }
+
+    /// Waits for datagrams, copies as many as fit of those that came from one source as one packet
+    /// to `buffer`, and returns them. What does not fit of the first is cut off; others wait. Several
+    /// tasks may wait.
+    ///
+    /// # Errors
+    ///
+    /// If the device has failed.
+    pub async fn recv_segments_from(&self, buffer: &mut [u8]) -> io::Result<Segments> {
+        let take = |waiting: Waiting<'_>| {
+            let Waiting { source, data, segment_size } = waiting;
+            let size = usize::from(segment_size);
+            let many = if size == 0 { 0 } else { buffer.len().min(data.len()) / size };
+            // The last of them may be shorter.
+            let is_all = data.len() <= buffer.len();
+            let (part, count) = match many {
+                0 => (waiting.first(), 1),
+                _ if is_all => (data, data.len().div_ceil(size)),
+                many => (data.get(..many * size).unwrap_or_default(), many),
+            };
+            let len = copy_into(buffer, part);
+            let segment_size = if count > 1 { size } else { len };
+            (Segments { len, segment_size, source }, source, count)
+        };
+        Ok(self.receive(take).await?.0)
+    }
+
+    /// Waits until something waits in the socket, and lets `take` have of it as many datagrams as
+    /// it says last.
+    async fn receive<R>(
+        &self,
+        mut take: impl FnMut(Waiting<'_>) -> (R, SocketAddr, usize),
+    ) -> io::Result<(R, SocketAddr, usize)> {
         let call = self.host.shared.lock().datagrams.entry(self.id).or_default().call();
         let attempt = |state: &mut State| {
             let received = state.layers(|layers, _| {
-                let (source, packet) = layers.udp.receive_from(self.id)?;
-                let count = packet.len().min(buffer.len());
-                let parts = buffer.get_mut(..count).zip(packet.data().get(..count));
-                if let Some((to, from)) = parts {
-                    to.copy_from_slice(from);
-                }
-                layers.pool.put(packet);
-                Some((count, source))
+                let taken = take(layers.udp.waiting(self.id)?);
+                layers.udp.drop_first(self.id, taken.2, &mut layers.pool);
+                Some(taken)
             });
             if let Some(received) = received {
                 return Poll::Ready(Ok(received));
@@ -94,6 +187,20 @@ impl UdpSocket {
             state.datagrams.entry(self.id).or_default().wait()
         };
         self.host.attend_to(call, attempt).await
+    }
+}
+
+/// Copies what fits of `data`, and returns how much that was.
+fn copy_into(buffer: &mut [u8], data: &[u8]) -> usize {
+    let count = data.len().min(buffer.len());
+    buffer.iter_mut().zip(data).for_each(|(to, from)| *to = *from);
+    count
+}
+
+fn refusal(error: SendError) -> io::Error {
+    match error {
+        SendError::WouldBlock => io::ErrorKind::WouldBlock.into(),
+        SendError::Refused(_) => io::ErrorKind::InvalidInput.into(),
     }
 }
 

@@ -69,8 +69,10 @@ impl Device {
     /// Returns what a station is told of its device.
     fn settings(&self) -> Settings {
         let has_offloads = matches!(self, Self::Packets(device) if device.has_offloads());
+        let cuts_datagrams = matches!(self, Self::Packets(device) if device.cuts_datagrams());
         Settings {
             segments: has_offloads,
+            cuts_datagrams,
             finishes_checksums: has_offloads,
             routines: os::checksum::routines(),
             ..Settings::default()

@@ -4,21 +4,21 @@ use super::arguments::{Get, How, Place, Put};
 use super::ftp;
 use super::local::{NoSink, Sink, Source};
 use super::progress::{Progress, say};
-use super::record::Record;
-use super::tftp::{self, Errand, Order, Stop};
+use super::tftp::{self, Errand, Order, Report, Stop};
 use super::url::{Scheme, Url};
 use crate::carry;
 use crate::exit::{self, Failure};
+use crate::transfers::{Recorder, summary};
 use anyhow::{Result, anyhow};
 use os::jail::Existing;
 use protocols::application::tftp::Direction;
 use protocols::time::Duration;
-use records::figures::{count, count_or_unknown, duration};
 use std::ffi::OsStr;
 use std::io::Write;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
 use tokio::signal::unix::{SignalKind, signal};
 
 /// Runs `plumb get`.
@@ -122,6 +122,7 @@ fn own_name(name: &OsStr, folder: &Path) -> Result<PathBuf> {
 
 fn run(url: &Url, order: Order, size: Option<u64>, how: &How, is_stdout: bool) -> exit::Result {
     let Scheme::Tftp(mode) = url.scheme else { return Err(Failure::WrongArguments) };
+    let began = Instant::now();
     let found = carry::addresses(&url.target, how.reach.family, &how.reach.via, None);
     let addresses = found.map_err(|error| ours(&error))?;
     let addresses = addresses.map_err(|none| exit::far_side(none.to_string()))?;
@@ -135,28 +136,33 @@ fn run(url: &Url, order: Order, size: Option<u64>, how: &How, is_stdout: bool) -
         patience: Duration::from_secs(how.reach.timeout.into()),
         bytes_per_second: how.limit_rate,
         via: how.reach.via.clone(),
+        resolving: began.elapsed(),
     };
+    let recorder = Recorder::of_user(!how.reach.keeping.no_record);
     let progress = Arc::new(Mutex::new(Progress::new(how.reach.quiet || how.reach.json)));
     let shown = Arc::clone(&progress);
-    let record = carry_out(&errand, order, move |facts| {
+    let told = carry_out(&errand, order, &recorder, move |facts| {
         let told = facts.agreed.and_then(|agreed| agreed.transfer_size);
         let mut progress = shown.lock().unwrap_or_else(PoisonError::into_inner);
         progress.show(facts.file_bytes, size.or(told));
     });
     progress.lock().unwrap_or_else(PoisonError::into_inner).end();
-    let record = record.map_err(|error| ours(&error))?;
-    report(&record, how, is_stdout)
+    let told = told.map_err(|error| ours(&error))?;
+    recorder.keep(&told.record);
+    recorder.flush();
+    report(&told, &errand, how, is_stdout)
 }
 
 /// Runs the errand in this thread, until it is done or somebody interrupts.
 fn carry_out(
     errand: &Errand,
     order: Order,
+    recorder: &Recorder,
     progress: impl Fn(&tftp::Facts) + Send + Sync + 'static,
-) -> Result<Record> {
+) -> Result<Report> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let stop = Arc::new(Stop::default());
-    let record = runtime.block_on(async {
+    let told = runtime.block_on(async {
         let (mut terminate, mut hang_up) =
             (signal(SignalKind::terminate())?, signal(SignalKind::hangup())?);
         let stopper = Arc::clone(&stop);
@@ -168,17 +174,18 @@ fn carry_out(
             }
             stopper.want();
         });
-        tftp::run(errand, order, &stop, &Arc::new(progress)).await
+        tftp::run(errand, order, &stop, &Arc::new(progress), recorder).await
     });
     // A thread that waits for a pipe is left behind.
     runtime.shutdown_background();
-    record
+    told
 }
 
 /// Says how it went.
-fn report(record: &Record, how: &How, is_stdout: bool) -> exit::Result {
+fn report(told: &Report, errand: &Errand, how: &How, is_stdout: bool) -> exit::Result {
+    let record = &told.record.transfer;
     if how.reach.json {
-        let line = format!("{}\n", record.json());
+        let line = record.to_line();
         let written = match is_stdout {
             true => std::io::stderr().write_all(line.as_bytes()),
             false => std::io::stdout().write_all(line.as_bytes()),
@@ -187,29 +194,18 @@ fn report(record: &Record, how: &How, is_stdout: bool) -> exit::Result {
             ours(&anyhow::Error::new(error).context("the standard output takes no more"))
         })?;
     }
-    if let Some(trouble) = &record.trouble {
-        exit::complain(&anyhow::Error::msg(trouble.sentence(record)));
+    if let Some(trouble) = &told.trouble {
+        exit::complain(&anyhow::Error::msg(trouble.sentence(&told.facts, &errand.name)));
         return Err(trouble.failure());
     }
     if !how.reach.quiet && !how.reach.json {
-        say(&summary(record));
+        let done = match told.facts.direction {
+            Direction::Read => "got",
+            Direction::Write => "put",
+        };
+        say(&format!("{done} '{}': {}", errand.name.escape_ascii(), summary(record)));
     }
     Ok(())
-}
-
-fn summary(record: &Record) -> String {
-    let nanos = u64::try_from(record.total.as_nanos()).unwrap_or(u64::MAX);
-    let done = match record.direction {
-        Direction::Read => "got",
-        Direction::Write => "put",
-    };
-    format!(
-        "{done} '{}': {} bytes in {}, {} bytes/s",
-        record.shown_name(),
-        count(record.file_bytes),
-        duration(nanos),
-        count_or_unknown(record.bytes_per_second()),
-    )
 }
 
 #[cfg(test)]

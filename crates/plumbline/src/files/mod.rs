@@ -1,8 +1,8 @@
 //! `plumb get`, `plumb put` and their like: files to and from other hosts.
 //!
 //! A place is a URL ([`url`]), a file of this machine is a [`local::Source`] or a [`local::Sink`],
-//! and what is known of a transfer at its end is a [`record::Record`], out of which the verdict,
-//! the JSON and the line for a person are made. Each protocol has its folder.
+//! and what is known of a transfer at its end is its record (`crate::transfers`), out of which the
+//! JSON and the line for a person are made. Each protocol has its folder.
 
 mod arguments;
 mod command;
@@ -10,13 +10,12 @@ mod ftp;
 pub(crate) mod local;
 pub(crate) mod pace;
 mod progress;
-pub(crate) mod record;
 pub(crate) mod tftp;
 mod url;
 
 pub(crate) use arguments::{GET_ABOUT, Get, PUT_ABOUT, Put};
 pub(crate) use command::{get, put};
 pub(crate) use ftp::{
-    Cat, List, MakeDirectory, Mirror, Move, Remove, Shell, cat, list, make_directory, mirror,
-    move_file, remove, shell,
+    Cat, List, MAIL_ABOUT, Mail, MakeDirectory, Mirror, Move, Remove, Shell, cat, list, mail,
+    make_directory, mirror, move_file, remove, shell,
 };

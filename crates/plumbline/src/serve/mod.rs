@@ -8,6 +8,7 @@
 
 mod admission;
 mod certificate;
+mod clerk;
 mod configuration;
 mod console;
 mod dialogue;
@@ -17,6 +18,7 @@ mod executor;
 mod folder;
 mod ftp;
 mod log;
+mod metrics;
 mod own;
 mod program;
 mod reaper;
@@ -29,8 +31,11 @@ mod wire;
 
 use crate::carry::{self, Bench, Via};
 use crate::exit::{self, Failure};
+use crate::stats::journal_folder;
+use crate::transfers::Keeping;
 use admission::Admission;
 use anyhow::{Context, Result, bail};
+use clerk::Clerk;
 use configuration::{Configuration, File};
 use console::{Console, ConsoleFile};
 use door::Door;
@@ -38,6 +43,7 @@ use entrance::{Entrance, StartTls};
 use executor::Executor;
 use ipnet::IpNet;
 use log::{Event, Log};
+use metrics::Protocol;
 use os::host::Host;
 use std::cell::{RefCell, RefMut};
 use std::io;
@@ -98,12 +104,21 @@ pub(crate) struct Arguments {
     /// Read a password from the standard input, print its hash for the users' file, and end
     #[arg(long)]
     hash_password: bool,
+    /// Ask PAM about the claim on the standard input, and end
+    #[arg(long, hide = true)]
+    prove_system_user: bool,
     #[command(flatten)]
     folder: folder::Folder,
     #[command(flatten)]
     tftp: tftp::Arguments,
     #[command(flatten)]
     ftp: ftp::Arguments,
+    #[command(flatten)]
+    keeping: Keeping,
+    /// Tell by HTTP, at /metrics of this address and port, what the servers have done, for
+    /// Prometheus; a port alone is at 127.0.0.1
+    #[arg(long, value_name = "ADDRESS:PORT", value_parser = metrics::place)]
+    metrics: Option<SocketAddr>,
     /// Say what happens as JSON, one object a line
     #[arg(long)]
     json: bool,
@@ -133,7 +148,13 @@ given. A file that is written appears when it is whole.
 With --ftp, files are served by FTP: to anonymous users those of --root, to be read unless
 --write-once or --writable says otherwise; to users of a file (--ftp-users) those of each. Without a
 word about it, it is at the loopback addresses alone (port 21; 2121 without root), with AUTH TLS
-offered. With --config, a hangup signal has the table [ftp] read again, and no session ends.
+offered. With --config, a hangup signal has the table [ftp] read again, and no session ends. With
+--ftp-system-users, users of this machine come to their home directories with their own rights,
+proved by PAM (service plumb, else other), if their shell is in /etc/shells; run by root, for all
+of them but root.
+
+Each transfer leaves a record for 'plumb stats', where the state of programs is kept: for root in
+/var/lib/plumb/transfers. --no-record keeps none.
 
 A console offers a serial line by RFC 2217 or plain Telnet, at 127.0.0.1 port 2217 unless it is told \
 otherwise: the first who comes writes, others watch. Without RFC 2217 the keys ^E c ? say what else \
@@ -157,6 +178,8 @@ Examples:
   plumb serve --ftp --ftp-users /etc/plumb/ftp.toml --ftp-listen '[::]:21' --ftp-tls required
 
 A configuration:
+  record = true                  # of each transfer by FTP and TFTP
+  metrics = \"127.0.0.1:9559\"    # at /metrics, for Prometheus
   [login]
   listen = [\"127.0.0.1:23\"]
   listen-tls = [\"[::]:992\"]
@@ -185,10 +208,20 @@ A configuration:
   listen-tls = [\"[::]:990\"]
   tls = \"required\"              # or \"offered\", or \"off\"
   requires-session-reuse = true
+  system-users = true            # of this machine, by PAM
+  pam-service = \"plumb\"
+  root-may-log-in = false
+  clear-control = false          # whether CCC may end the TLS of the control connection
+  mail-spool = \"/var/spool/plumb\" # MAIL and MLFL, for those who have a folder there
+  mail-max-bytes = 4194304
+  mailbox-max-bytes = 67108864
+  mail-from-anonymous = false
   passive-ports = [50000, 50999]
   passive-address = \"192.0.2.1\"
   bytes-per-second-max = 10000000
   idle-timeout-s = 300
+  [ftp.word-formats]             # how words of 36 bits (TYPE L 36) lie in the files of a folder
+  \"/its\" = \"u36\"
   [[console]]
   device = \"/dev/ttyUSB0\"
   baud = 9600
@@ -297,6 +330,10 @@ pub(crate) fn run(arguments: &Arguments) -> exit::Result {
     if arguments.hash_password {
         return hash_password().map_err(|error| complain(&error));
     }
+    if arguments.prove_system_user {
+        let code = ftp::prove_system_user().map_err(|error| complain(&error))?;
+        std::process::exit(code);
+    }
     let prepared = prepare(arguments).map_err(|error| {
         exit::complain(&error);
         Failure::WrongArguments
@@ -309,6 +346,8 @@ struct Prepared {
     house: Option<House>,
     files: Option<tftp::Server>,
     ftp: Option<ftp::Server>,
+    clerk: Rc<Clerk>,
+    metrics: Option<SocketAddr>,
     arguments: Arguments,
 }
 
@@ -320,13 +359,18 @@ fn prepare(arguments: &Arguments) -> Result<Prepared> {
     let (table, folder) = (file.tftp.take(), &arguments.folder);
     let settings = tftp::Settings::complete(table, &arguments.tftp, folder, prefixes, is_root)?;
     let log = Log { is_json: arguments.json, is_quiet: arguments.quiet };
-    let files = settings.map(|settings| tftp::Server::new(settings, log)).transpose()?;
-    let settings = ftp_settings(arguments, &file)?;
-    let ftp = settings.map(|settings| ftp::Server::new(settings, log)).transpose()?;
+    let ftp = ftp_settings(arguments, &file)?;
+    let keeps = !arguments.keeping.no_record && file.record.unwrap_or(true);
+    let folder = (keeps && (settings.is_some() || ftp.is_some())).then(journal_folder);
+    let clerk = Rc::new(Clerk::new(folder.as_deref(), log));
+    let files = settings.map(|settings| tftp::Server::new(settings, log, Rc::clone(&clerk)));
+    let files = files.transpose()?;
+    let ftp = ftp.map(|settings| ftp::Server::new(settings, log, Rc::clone(&clerk))).transpose()?;
+    let metrics = arguments.metrics.or(file.metrics);
     let is_said = file.login.is_some() || !file.consoles.is_empty() || arguments.wants_logins();
     let wants_logins = is_said || (files.is_none() && ftp.is_none());
     let house = wants_logins.then(|| prepare_logins(arguments, file)).transpose()?;
-    Ok(Prepared { house, files, ftp, arguments: arguments.clone() })
+    Ok(Prepared { house, files, ftp, clerk, metrics, arguments: arguments.clone() })
 }
 
 /// Puts file and flags together for FTP.
@@ -446,7 +490,7 @@ fn service(configuration: &Configuration) -> Result<Service> {
 
 /// Serves in this thread, and logins in cleartext in another.
 fn serve(prepared: Prepared) -> Result<()> {
-    let Prepared { house, files, ftp, arguments } = prepared;
+    let Prepared { house, files, ftp, clerk, metrics, arguments } = prepared;
     if let Some(house) = &house {
         let sessions = u64::try_from(house.configuration.rules.sessions_max).unwrap_or(u64::MAX);
         let wanted = sessions.saturating_mul(DESCRIPTORS_PER_SESSION).saturating_add(64);
@@ -460,7 +504,13 @@ fn serve(prepared: Prepared) -> Result<()> {
         let shop = house.map(Shop::open).transpose()?;
         let served =
             Served { shop: shop.map(Rc::new), files: files.map(Rc::new), ftp: ftp.map(Rc::new) };
-        tokio::task::spawn_local(attend(served, arguments)).await?
+        let log = Log { is_json: arguments.json, is_quiet: arguments.quiet };
+        if let Some(place) = metrics {
+            tell_metrics(place, &clerk, &served, log).await?;
+        }
+        let ended = tokio::task::spawn_local(attend(served, arguments)).await?;
+        clerk.close();
+        ended
     })
 }
 
@@ -469,6 +519,30 @@ struct Served {
     shop: Option<Rc<Shop>>,
     files: Option<Rc<tftp::Server>>,
     ftp: Option<Rc<ftp::Server>>,
+}
+
+/// Opens the door for those who watch.
+async fn tell_metrics(
+    place: SocketAddr,
+    clerk: &Rc<Clerk>,
+    served: &Served,
+    log: Log,
+) -> Result<()> {
+    let clerk = Rc::clone(clerk);
+    let (shop, files, ftp) = (served.shop.clone(), served.files.clone(), served.ftp.clone());
+    let text = move || {
+        let open = [
+            shop.as_ref().map(|shop| (Protocol::Telnet, shop.admission().sessions())),
+            files.as_ref().map(|files| (Protocol::Tftp, files.sessions())),
+            ftp.as_ref().map(|ftp| (Protocol::Ftp, ftp.sessions())),
+        ];
+        let open: Vec<_> = open.into_iter().flatten().collect();
+        clerk.metrics().text(&open)
+    };
+    let (at, attended) = metrics::serve(place, text).await?;
+    log.say(&Event::Metrics { at });
+    tokio::task::spawn_local(attended);
+    Ok(())
 }
 
 /// Serves until somebody interrupts, or something that is served cannot be any longer.

@@ -75,6 +75,16 @@ impl<A: Account> Register<A> {
         Ok(Self { accounts, nobodys: hash(b"nobody has this one")? })
     }
 
+    /// Returns whether there is a user of this name.
+    pub(super) fn has(&self, name: &str) -> bool {
+        self.accounts.contains_key(name)
+    }
+
+    /// Returns what is said of each user.
+    pub(super) fn accounts(&self) -> impl Iterator<Item = &A> {
+        self.accounts.values()
+    }
+
     /// Returns the name and the account of who has proved to be `name`; takes some tens of
     /// milliseconds, whether there is such a user or not.
     pub(super) fn prove(&self, name: Option<&str>, password: &[u8]) -> Option<(String, A)> {

@@ -113,6 +113,11 @@ pub(crate) fn records_folder() -> PathBuf {
     state_folder().join("transfers")
 }
 
+/// Returns the folder in which they are written first.
+pub(crate) fn journal_folder() -> PathBuf {
+    records_folder().join("journal")
+}
+
 /// Runs the command.
 pub(crate) fn run(arguments: &Arguments) -> exit::Result {
     let folder = arguments.folder.clone().unwrap_or_else(records_folder);
@@ -186,7 +191,7 @@ fn write_xferlog(store: &Store, filter: &Filter) -> Result<()> {
 }
 
 /// Opens the store in `folder` and brings into it what the journal has new.
-fn open(folder: &Path) -> Result<Store> {
+pub(crate) fn open(folder: &Path) -> Result<Store> {
     let path = folder.join("transfers.sqlite");
     let named = |error: StoreError| anyhow!("the store {}: {error}", path.display());
     let mut store = match Store::open(&path) {

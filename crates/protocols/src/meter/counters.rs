@@ -59,6 +59,8 @@ closed_list! {
         TerminalByte "terminal bytes",
         /// A new line, which moves the whole screen up.
         NewLine "new lines",
+        /// A change of control from one step of a station to another.
+        Switch "changes of control",
     }
 }
 
@@ -68,7 +70,8 @@ impl Work {
     pub const fn account(self) -> Account {
         match self {
             Self::LineByte => Account::Interrupt,
-            Self::Segment => Account::TcpFixed,
+            // TM-233 counts it with what a packet costs, whatever its length.
+            Self::Segment | Self::Switch => Account::TcpFixed,
             Self::SegmentByte => Account::TcpByte,
             Self::TelnetByte => Account::Telnet,
             Self::TerminalByte | Self::NewLine => Account::Terminal,
@@ -297,6 +300,10 @@ closed_list! {
         UdpIn "UDP datagrams in",
         /// Datagrams sent.
         UdpOut "UDP datagrams out",
+        /// Packets that brought several datagrams of one size.
+        UdpSuperIn "UDP super-datagrams in",
+        /// Packets that a device cuts into several datagrams of one size.
+        UdpSuperOut "UDP super-datagrams out",
         /// Datagrams for a port where nobody listens.
         UdpNoPort "UDP datagrams for no port",
         /// Datagrams that are damaged or cut short.

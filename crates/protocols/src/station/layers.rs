@@ -15,6 +15,7 @@ use crate::transport::udp::{self, SocketId, Udp};
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use core::net::{IpAddr, SocketAddr};
+use core::num::NonZeroU16;
 
 /// Datagrams of applications that may wait for the link.
 const OUTGOING_MAX: usize = 64;
@@ -68,8 +69,49 @@ impl Layers {
         destination: SocketAddr,
         cx: &mut Cx<'_>,
     ) -> Result<(), SendError> {
+        self.send_piece(socket, data, 0, destination, cx)
+    }
+
+    /// Sends `data` from a UDP socket to `destination` in datagrams of `size` bytes, of which the
+    /// last may be shorter, and returns how many bytes were taken: all but those of whole datagrams
+    /// for which there was no room. A device that cuts datagrams is given many of them as one.
+    ///
+    /// # Errors
+    ///
+    /// See [`SendError`]; nothing was taken then.
+    pub fn send_segments(
+        &mut self,
+        socket: SocketId,
+        data: &[u8],
+        size: NonZeroU16,
+        destination: SocketAddr,
+        cx: &mut Cx<'_>,
+    ) -> Result<usize, SendError> {
+        let most = self.udp.super_datagram_max(size, destination.ip(), &self.internet, cx);
+        let (most, size) = (most.max(size.get().into()), size.get());
+        let mut taken = 0;
+        for piece in data.chunks(most) {
+            let segment_size = if piece.len() > usize::from(size) { size } else { 0 };
+            match self.send_piece(socket, piece, segment_size, destination, cx) {
+                Ok(()) => taken += piece.len(),
+                Err(error) if taken == 0 => return Err(error),
+                Err(_) => break,
+            }
+        }
+        Ok(taken)
+    }
+
+    fn send_piece(
+        &mut self,
+        socket: SocketId,
+        data: &[u8],
+        segment_size: u16,
+        destination: SocketAddr,
+        cx: &mut Cx<'_>,
+    ) -> Result<(), SendError> {
         let mut packet = self.outgoing_packet(cx)?;
         packet.extend(data);
+        packet.offload.segment_size = segment_size;
         let Self { udp, internet, pool, .. } = self;
         let sent = udp.send(socket, packet, destination, internet, pool, cx);
         self.outgoing.extend(sent.map_err(SendError::Refused)?);

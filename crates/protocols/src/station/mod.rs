@@ -19,6 +19,7 @@
 //!
 //! A station does not know who calls its steps. The drivers differ in just that.
 
+mod control;
 pub mod ethernet;
 #[cfg(test)]
 mod flow_tests;
@@ -31,6 +32,7 @@ mod stream;
 #[cfg(test)]
 mod tests;
 
+pub use control::Control;
 pub use ethernet::Ethernet;
 pub use layers::{Layers, SendError};
 pub use scheduler::Scheduler;
@@ -46,7 +48,7 @@ use crate::meter::Counter;
 use crate::packet::{Packet, Pool};
 use crate::time::Instant;
 use crate::transport::tcp::{LowerLevel, Tcp};
-use crate::transport::udp::{Limits, Udp};
+use crate::transport::udp::{self, Limits, Udp};
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -70,6 +72,8 @@ pub struct Settings {
     pub connections: usize,
     /// Whether its device cuts super-segments, and gives them.
     pub segments: bool,
+    /// Whether its device cuts super-datagrams.
+    pub cuts_datagrams: bool,
     /// Whether its device finishes checksums, and verifies them.
     pub finishes_checksums: bool,
     /// The loops over data, as its machine does them best.
@@ -86,6 +90,7 @@ impl Default for Settings {
             packets: Pool::DEFAULT_LIMIT,
             connections: 1024,
             segments: false,
+            cuts_datagrams: false,
             finishes_checksums: false,
             routines: Routines::PORTABLE,
         }
@@ -152,11 +157,17 @@ impl Station {
         tcp.set_connections_max(settings.connections);
         let packet_len =
             if segments { DATAGRAM_MAX + FRAME_HEADERS_MAX } else { link.buffer_len() };
+        // So that one who does not read leaves three quarters to the others.
+        let datagrams = (settings.packets / 4).max(1);
+        let bytes = (datagrams * packet_len).max(Limits::default().bytes);
+        let mut udp = Udp::new(Limits { datagrams, bytes, ..Limits::default() });
+        let cuts_datagrams = settings.cuts_datagrams;
+        udp.set_lower_level(udp::LowerLevel { cuts_datagrams, finishes_checksums, routines });
         let layers = Layers {
             pool: Pool::new(settings.packets, packet_len),
             internet,
             tcp,
-            udp: Udp::new(Limits::default()),
+            udp,
             ethernet: None,
             echo_reply: None,
             outgoing: VecDeque::new(),
@@ -230,6 +241,11 @@ impl Station {
     pub fn has_input(&mut self) -> bool {
         self.collect();
         self.arrived.is_some() || self.layers.internet.has_looped()
+    }
+
+    /// Returns whether what waits for [`Step::Network`] is one thing and no more.
+    pub(super) fn has_last_input(&mut self) -> bool {
+        self.has_input() && !(self.arrived.is_some() && self.link.has_received())
     }
 
     /// Takes back at once the buffers that have gone out, because what arrives next needs them,

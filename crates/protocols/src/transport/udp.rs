@@ -6,8 +6,16 @@
 //! a port where nobody listens is given back, so that the host can report it to its source. The
 //! length field may be smaller than what IP brought: the surplus (RFC 9868) is cut off.
 //!
+//! Datagrams of one size between the same two sockets may pass a device as one packet, a
+//! super-datagram: see [`segments`].
+//!
 //! Nothing is retransmitted and nothing is owed: there is no deadline here.
 
+pub mod segments;
+
+pub use segments::Waiting;
+
+use crate::checksum::Routines;
 use crate::cx::Cx;
 use crate::internet::icmp::{ErrorKind, IcmpError};
 use crate::internet::ipv4::Protocol;
@@ -16,7 +24,7 @@ use crate::meter::{Account, Counter};
 use crate::packet::{ChecksumState, Packet, Pool};
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
-use core::net::SocketAddr;
+use core::net::{IpAddr, SocketAddr};
 
 /// Bytes of the header.
 pub const HEADER_LEN: usize = 8;
@@ -25,9 +33,21 @@ pub const HEADER_LEN: usize = 8;
 #[derive(Debug)]
 pub struct Udp {
     limits: Limits,
+    lower: LowerLevel,
     requires_checksum: bool,
     sockets: Vec<Socket>,
     next_id: u64,
+}
+
+/// What the lower level does for UDP.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct LowerLevel {
+    /// Whether the device cuts super-datagrams.
+    pub cuts_datagrams: bool,
+    /// Whether the device finishes checksums.
+    pub finishes_checksums: bool,
+    /// The loops over data.
+    pub routines: Routines,
 }
 
 /// How much the sockets may hold.
@@ -35,7 +55,7 @@ pub struct Udp {
 pub struct Limits {
     /// Sockets that may be bound at a time.
     pub sockets: usize,
-    /// Datagrams that may wait in each.
+    /// Datagrams that may wait in each, of which those that came as one packet count as one.
     pub datagrams: usize,
     /// Bytes of data that may wait in each.
     pub bytes: usize,
@@ -51,6 +71,7 @@ struct Socket {
     port: u16,
     waiting: VecDeque<(SocketAddr, Packet)>,
     waiting_bytes: usize,
+    takes_segments: bool,
     error: Option<(SocketAddr, ErrorKind)>,
 }
 
@@ -91,7 +112,13 @@ impl Udp {
     /// Makes a host's UDP, without any sockets.
     #[must_use]
     pub fn new(limits: Limits) -> Self {
-        Self { limits, requires_checksum: false, sockets: Vec::new(), next_id: 0 }
+        let lower = LowerLevel::default();
+        Self { limits, lower, requires_checksum: false, sockets: Vec::new(), next_id: 0 }
+    }
+
+    /// Sets what the lower level does; nothing unless this is called.
+    pub fn set_lower_level(&mut self, lower: LowerLevel) {
+        self.lower = lower;
     }
 
     /// Sets whether datagrams without a checksum are refused (RFC 1122 §4.1.3.4 MAY); they are
@@ -118,7 +145,8 @@ impl Udp {
         let id = SocketId(self.next_id);
         self.next_id += 1;
         let waiting = VecDeque::new();
-        self.sockets.push(Socket { id, port, waiting, waiting_bytes: 0, error: None });
+        let (waiting_bytes, takes_segments, error) = (0, false, None);
+        self.sockets.push(Socket { id, port, waiting, waiting_bytes, takes_segments, error });
         Ok(id)
     }
 
@@ -137,7 +165,8 @@ impl Udp {
 
     /// Makes a datagram from a socket's port with the data in `packet`, and returns it whole, for
     /// the link; nothing if it was sent to ourselves, or leaves in fragments by
-    /// [`Internet::transmit`].
+    /// [`Internet::transmit`]. Of a packet with a segment size, which must be for a device that cuts
+    /// it and have room on the path, it makes a super-datagram.
     ///
     /// # Errors
     ///
@@ -152,9 +181,11 @@ impl Udp {
         cx: &mut Cx<'_>,
     ) -> Result<Option<Packet>, SendError> {
         let left = cx.meter.enter(Account::Internet);
+        let count = segments::count_of(&packet);
         let sent = self.make(socket, packet, destination, internet, pool, cx);
         if sent.is_ok() {
-            cx.meter.count(Counter::UdpOut);
+            cx.meter.add(Counter::UdpOut, count);
+            cx.meter.add(Counter::UdpSuperOut, u64::from(count > 1));
         }
         cx.meter.enter(left);
         sent
@@ -243,15 +274,20 @@ impl Udp {
         let [d0, d1] = destination.port().to_be_bytes();
         let [l0, l1] = len.to_be_bytes();
         let source = internet.source_for(destination.ip());
-        let sum = pseudo_header(source, destination.ip(), Protocol::Udp, len)
-            .bytes(&[s0, s1, d0, d1, l0, l1, 0, 0])
-            .bytes(packet.data());
-        // Zero means that there is no checksum; its other form means the same sum (RFC 768).
-        let [c0, c1] = match sum.finish() {
-            0 => [0xFF, 0xFF],
-            checksum => checksum.to_be_bytes(),
-        };
-        packet.push(&[s0, s1, d0, d1, l0, l1, c0, c1]);
+        let sum = pseudo_header(source, destination.ip(), Protocol::Udp, len);
+        if self.leaves_checksum(&packet, destination.ip(), internet, cx) {
+            let [c0, c1] = sum.unfinished().to_be_bytes();
+            packet.push(&[s0, s1, d0, d1, l0, l1, c0, c1]);
+            packet.leave_checksum_at(CHECKSUM_AT);
+        } else {
+            let sum = sum.bytes(&[s0, s1, d0, d1, l0, l1, 0, 0]);
+            // Zero means that there is no checksum; its other form means the same sum (RFC 768).
+            let [c0, c1] = match sum.word((self.lower.routines.sum)(packet.data())).finish() {
+                0 => [0xFF, 0xFF],
+                checksum => checksum.to_be_bytes(),
+            };
+            packet.push(&[s0, s1, d0, d1, l0, l1, c0, c1]);
+        }
         let header = Header { source, ..Header::to(destination.ip(), Protocol::Udp) };
         internet.send(packet, header, pool, cx).map_err(SendError::Internet)
     }
@@ -274,6 +310,15 @@ impl Udp {
         };
         let Datagram { header, mut packet, .. } = datagram;
         let data_len = parsed.len - HEADER_LEN;
+        packet.resize(parsed.len);
+        packet.pull(HEADER_LEN);
+        let source = SocketAddr::new(header.source, parsed.source_port);
+        segments::forget_size_of_one(&mut packet);
+        if packet.offload.segment_size > 0 && !socket.takes_segments {
+            cx.meter.count(Counter::UdpSuperIn);
+            socket.take_apart(source, packet, &self.limits, pool, cx);
+            return None;
+        }
         if socket.waiting.len() >= self.limits.datagrams
             || socket.waiting_bytes + data_len > self.limits.bytes
         {
@@ -281,12 +326,11 @@ impl Udp {
             pool.put(packet);
             return None;
         }
-        packet.resize(parsed.len);
-        packet.pull(HEADER_LEN);
+        let count = segments::count_of(&packet);
+        cx.meter.add(Counter::UdpIn, count);
+        cx.meter.add(Counter::UdpSuperIn, u64::from(count > 1));
         socket.waiting_bytes += data_len;
-        let source = SocketAddr::new(header.source, parsed.source_port);
         socket.waiting.push_back((source, packet));
-        cx.meter.count(Counter::UdpIn);
         None
     }
 
@@ -299,6 +343,9 @@ impl Udp {
         let covered = bytes.get(..len).filter(|_| len >= HEADER_LEN)?;
         if packet.offload.checksum != ChecksumState::InPacket {
             // The device has verified it, or it was never on a wire.
+        } else if packet.offload.segment_size > 0 {
+            // Only the first of its datagrams has left a checksum, so nobody can verify the others.
+            return None;
         } else if [c0, c1] == [0, 0] {
             // RFC 8200 §8.1: over IPv6 there is always one.
             if self.requires_checksum || header.destination.is_ipv6() {
@@ -306,7 +353,7 @@ impl Udp {
             }
         } else {
             let sum = pseudo_header(header.source, header.destination, Protocol::Udp, len_field);
-            if !sum.bytes(covered).is_good() {
+            if !sum.word((self.lower.routines.sum)(covered)).is_good() {
                 return None;
             }
         }
@@ -315,6 +362,20 @@ impl Udp {
             destination_port: u16::from_be_bytes([d0, d1]),
             len,
         })
+    }
+
+    /// Returns whether the device finishes the checksum: it does not for what leaves in fragments.
+    fn leaves_checksum(
+        &self,
+        packet: &Packet,
+        destination: IpAddr,
+        internet: &Internet,
+        cx: &Cx<'_>,
+    ) -> bool {
+        let is_super = packet.offload.segment_size > 0;
+        let datagram_len = packet.len() + HEADER_LEN + segments::ip_header_len(destination);
+        let is_whole = datagram_len <= usize::from(internet.mtu_to(destination, cx.now));
+        is_super || self.lower.finishes_checksums && is_whole
     }
 
     pub(crate) fn has_port(&self, port: u16) -> bool {
@@ -335,6 +396,9 @@ impl Udp {
 /// RFC 6056 §3.2: all ports that are not reserved for well-known services, so that there are many
 /// to guess from.
 const EPHEMERAL_MIN: u16 = 1024;
+
+/// Where the checksum is in the header, in bytes.
+const CHECKSUM_AT: usize = 6;
 
 /// What a header says, once it is known to be right.
 struct Parsed {

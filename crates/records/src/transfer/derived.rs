@@ -19,10 +19,10 @@ impl Transfer {
     /// Returns the CPU time, ns.
     #[must_use]
     pub fn cpu_ns(&self) -> Option<u64> {
-        match (self.cpu.cpu_user_ns, self.cpu.cpu_sys_ns) {
+        self.cpu.cpu_ns.or(match (self.cpu.cpu_user_ns, self.cpu.cpu_sys_ns) {
             (Some(user), Some(system)) => Some(user.saturating_add(system)),
             (one, other) => one.or(other),
-        }
+        })
     }
 
     /// Returns the bits of the file, or else of its bytes.

@@ -31,7 +31,9 @@ mod words;
 pub mod xferlog;
 
 pub use line::{LINE_MAX_BYTES, NoRecord};
-pub use schema::{Cpu, Ending, Host, Identity, Ncp, OwnStack, Request, Size, Tcp, Time, Transfer};
+pub use schema::{
+    Cpu, Ending, Host, Identity, Ncp, OwnStack, Request, Size, Tcp, Tftp, Time, Transfer,
+};
 pub use value::{Field, Identifier, Kind, Text, Value};
 pub use words::{Command, DataStyle, Format, Limit, Mode, Outcome, Role, Stack, Structure, Type};
 

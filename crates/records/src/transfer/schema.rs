@@ -158,6 +158,8 @@ schema! {
         29 allo: u64,
         /// How the data connection was asked for.
         30 data_style: DataStyle,
+        /// How words that are not octets lie in the file on this side.
+        31 word_format: Text,
     }
 
     /// How it ended.
@@ -248,6 +250,8 @@ schema! {
         74 vol_switches: u64,
         /// Times that it was interrupted.
         75 invol_switches: u64,
+        /// User and system time together, where only their sum was measured.
+        76 cpu_ns: u64,
     }
 
     /// What TCP knew of the data connection at its end; the names of the kernel's `tcp_info`.
@@ -350,7 +354,19 @@ schema! {
         134 bits_alloc: u64,
     }
 
-    /// The machine that wrote the record.
+    /// What only TFTP has.
+    tftp: Tftp {
+        /// A full block that was agreed on, bytes.
+        150 block_bytes: u64,
+        /// Blocks before an acknowledgment.
+        151 window_blocks: u64,
+        /// Blocks that were sent again, or came again.
+        152 repeated_blocks: u64,
+        /// Times that this end waited in vain.
+        153 timeouts: u64,
+    }
+
+    /// The machine that wrote the record; in the first record of a session.
     host: Host {
         /// Model of the processor.
         140 cpu_model: Text,

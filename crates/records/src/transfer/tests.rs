@@ -9,7 +9,8 @@ const UNKNOWN_TO_A_SERVER: &str = "is_shortened ncp_host account words36 records
     restart_markers crlf_conversions hash_alg hash error allo ns_resolve ns_ctl_connect \
     cpu_cycles acks_out window_probes checksum_ns link link_bps frames frame_overhead_bytes \
     rfnms rfnm_wait_ns alloc_wait_ns msgs bits_alloc ns_convert delivered_ce cpu_model ncpu \
-    load1_hundredths kernel ns_write_file";
+    load1_hundredths kernel ns_write_file word_format cpu_user_ns cpu_sys_ns block_bytes window_blocks \
+    repeated_blocks timeouts";
 
 /// Returns a record of an ordinary download, with all that a server over the kernel knows.
 fn download() -> Transfer {

@@ -158,6 +158,8 @@ words! {
         Lprt = 5 "LPRT",
         /// By sockets of the NCP (RFC 354).
         Sock = 6 "SOCK",
+        /// The server listens (RFC 1639).
+        Lpsv = 7 "LPSV",
     }
 
     /// How it ended.
@@ -176,6 +178,8 @@ words! {
         Quota = 6 "quota",
         /// The far side broke the protocol, or refused.
         Protocol = 7 "protocol",
+        /// This machine refused what was needed, and not for want of room.
+        Local = 8 "local",
     }
 
     /// What kept a transfer from being faster.

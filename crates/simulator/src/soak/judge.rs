@@ -1,13 +1,14 @@
 //! Whether a run went as it has to, whatever befell it.
 
 use super::bulk::Unhurried;
-use super::network::Notes;
+use super::network::{Notes, Traffic};
 use super::scene::{Pair, Scene};
 use crate::host::Host;
 use crate::world::Side;
 use protocols::link::Link;
 use protocols::link::ppp::Phase;
 use protocols::meter::Counter;
+use protocols::station::Control;
 use protocols::time::{Duration, Instant};
 use protocols::transport::tcp::{Ending, State};
 
@@ -60,12 +61,18 @@ struct Trial<'a> {
     promises: Vec<Promise>,
     time_waits: [TimeWait; 2],
     broken: Option<String>,
+    /// What calls the steps of the hosts, where it is not the procedure-based scheduler.
+    control: Option<Maker<'a>>,
 }
+
+/// Makes a control structure.
+type Maker<'a> = &'a dyn Fn() -> Box<dyn Control>;
 
 fn begin(scene: &Scene) -> (Pair, Trial<'_>) {
     let (world, notes) = scene.world();
     let (promises, time_waits) = (Vec::new(), Default::default());
-    (world, Trial { scene, notes, happenings: 0, promises, time_waits, broken: None })
+    let (happenings, broken, control) = (0, None, None);
+    (world, Trial { scene, notes, happenings, promises, time_waits, broken, control })
 }
 
 /// Runs a scene, and returns how long it took in virtual time.
@@ -78,6 +85,20 @@ pub(super) fn judge(scene: &Scene) -> Result<Duration, String> {
     let judged = trial.run(&mut world).and_then(|()| trial.verdict(&mut world));
     let taken = world.now() - Instant::ZERO;
     judged.map(|()| taken).map_err(|what| report(&world, &what))
+}
+
+/// Runs a scene by a control structure, and returns what was sent.
+///
+/// # Errors
+///
+/// Says what was wrong.
+pub(super) fn traffic(scene: &Scene, control: Maker<'_>) -> Result<Traffic, String> {
+    let (mut world, trial) = begin(scene);
+    let mut trial = Trial { control: Some(control), ..trial };
+    world.user.set_control(control());
+    world.server.set_control(control());
+    let judged = trial.run(&mut world).and_then(|()| trial.verdict(&mut world));
+    judged.map(|()| trial.notes.traffic.get()).map_err(|what| report(&world, &what))
 }
 
 /// Runs a scene to its end, and returns all that its two meters have counted, for comparison.
@@ -101,6 +122,9 @@ impl Trial<'_> {
         if let Some(at) = self.scene.restarts_at {
             self.run_until(world, at)?;
             world.server = self.scene.host(Side::Server, 1);
+            if let Some(control) = self.control {
+                world.server.set_control(control());
+            }
         }
         self.run_until(world, self.scene.conditions.calm_at)?;
         self.promises = [Side::User, Side::Server]

@@ -20,6 +20,8 @@ mod judge;
 mod network;
 mod scene;
 
+pub use network::Traffic;
+use protocols::station::Control;
 use protocols::time::Duration;
 use std::fmt;
 
@@ -51,6 +53,21 @@ impl std::error::Error for Failure {}
 pub fn run(seed: u64) -> Result<Duration, Failure> {
     let scene = scene::Scene::draw(seed);
     judge::judge(&scene).map_err(|what| Failure { seed, what, scene: format!("{scene:?}") })
+}
+
+/// Runs what `seed` draws by the control structures that `control` makes, one for each host, and
+/// returns what was sent.
+///
+/// # Errors
+///
+/// See [`Failure`].
+pub fn traffic(seed: u64, control: &dyn Fn() -> Box<dyn Control>) -> Result<Traffic, Failure> {
+    let scene = scene::Scene::draw(seed);
+    judge::traffic(&scene, control).map_err(|what| Failure {
+        seed,
+        what,
+        scene: format!("{scene:?}"),
+    })
 }
 
 #[cfg(test)]

@@ -68,6 +68,29 @@ pub(super) struct Notes {
     pub(super) isns: Rc<Cell<[Option<u32>; 2]>>,
     /// How many ICMP errors there were from those who have seen what they speak of.
     pub(super) errors_told: Rc<Cell<u64>>,
+    /// What both sides have sent.
+    pub(super) traffic: Rc<Cell<Traffic>>,
+}
+
+/// All that was sent in a run, and when, in two numbers: for comparison with another run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Traffic {
+    /// Bytes, both ways.
+    pub bytes: u64,
+    /// A digest of who sent what, and when.
+    pub digest: u64,
+}
+
+impl Traffic {
+    fn with(mut self, from: Side, sent_at: Instant, bytes: &[u8]) -> Self {
+        self.bytes += bytes.len() as u64;
+        let head = sent_at.as_nanos() << 1 | from as u64;
+        for byte in head.to_le_bytes().iter().chain(bytes) {
+            // FNV-1a.
+            self.digest = (self.digest ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01B3);
+        }
+        self
+    }
 }
 
 /// One direction.
@@ -201,6 +224,7 @@ impl Medium for Network {
         chance: &mut Chance,
     ) -> Vec<Arrival> {
         let is_calm = sent_at >= self.conditions.calm_at;
+        self.notes.traffic.set(self.notes.traffic.get().with(from, sent_at, &bytes));
         if !self.conditions.is_serial {
             self.note_isn(from, &bytes);
         }

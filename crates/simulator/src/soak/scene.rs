@@ -203,7 +203,9 @@ impl Scene {
         let own = side as usize;
         let at = |pair: [usize; 2]| pair.get(own).copied().unwrap_or_default();
         let seed = seed_of(self.seed, side) ^ life;
+        // A change of control is free, so that a run is the same whatever calls the steps.
         let costs = Work::ALL.iter().fold(Costs::default(), |costs, work| costs.with(*work, 7));
+        let costs = costs.with(Work::Switch, 0);
         let [v4, _] = ends(V4, side);
         let [v6, _] = ends(V6, side);
         let settings = Settings {

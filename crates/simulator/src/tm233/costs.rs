@@ -8,7 +8,7 @@ use protocols::meter::{Costs, Work};
 const LINE_BYTE_NS: u64 = 231_000;
 /// OOF: 10 ms for one packet sent and received, half of it charged to each side, as the thesis
 /// does, which could not measure them apart.
-const SEGMENT_NS: u64 = 10_000_000 / 2;
+pub(super) const SEGMENT_NS: u64 = 10_000_000 / 2;
 /// OOV: 154 µs a data byte for one packet sent and received, half of it charged to each side.
 /// On each side TCP touches a byte once, in the checksum, and Telnet touches it once (TM-233
 /// §3.4). That both touches cost the same is our assumption: table 6-3 has only their sum, and in

@@ -4,14 +4,21 @@
 //! work cost in 1982. One price is that of a screenful (table 6-3), the carriage return's; nothing
 //! else is fitted to the tables that come out. What differs is printed with its reason.
 
+pub mod control;
 mod costs;
 mod experiments;
+mod foreign;
+mod overrun;
 mod people;
+mod scenario;
 mod tables;
+#[cfg(test)]
+mod truth_tests;
 
 pub use costs::ibm_pc;
 pub use experiments::{
     Content, Echo, Equipment, Screenful, Transfer, echo, echo_by, maximum_transfer,
-    packet_transfer, screenful,
+    maximum_transfer_by, packet_transfer, packet_transfer_by, screenful, screenful_by,
 };
+pub use scenario::{Buffers, ForeignHost, Interrupt, Prices, Scenario, Trials};
 pub use tables::tables;

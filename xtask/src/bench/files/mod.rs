@@ -1,144 +1,84 @@
 //! `bench files`: whole files, both ends, of ours and of others.
 //!
-//! A round has every pair of user and server once, each reading the same file into `/dev/null`: what
-//! is measured is the protocol and its two programs, and no disk. A time is from the start of the
-//! user's program to its end. Then our own pair moves files with every block size by every window,
-//! of which none may lose time.
+//! Every row moves the same files by every server with every user program, by turns. A time is from
+//! the start of the user's program to its end; all lies in memory, so that no disk is measured.
+//!
+//! All run as ordinary programs. In real time a process that waits for its child may spin for ever:
+//! the kernel removes what `/proc` has of the child, and waits for whoever reads that just then,
+//! whom the spinning process keeps from the processor.
 
-mod pairs;
+mod account;
+mod ftp;
+mod tftp;
 
 use super::conditions::{Cast, Conditions};
-use super::rounds::{Ratio, seconds};
-use super::{Report, Section, Verdict};
-use anyhow::Result;
-use pairs::{Desk, Measured, Pair, Row};
-use records::figures::{UNKNOWN, count};
-use records::statistics::median;
-use records::table::Table;
-use serde_json::{Value, json};
+use super::{Report, USAGE};
+use anyhow::{Result, bail};
 
-/// Block size and window, megabytes of the file, and the time beside the best peer's at most.
-const ROWS: [(Row, f64); 2] = [
-    (Row { block_size: 512, window: 1, megabytes: 16 }, 1.0),
-    (Row { block_size: 1428, window: 64, megabytes: 128 }, 1.0 / 3.0),
-];
-const BLOCK_SIZES: [u16; 6] = [8, 512, 1428, 8192, 32_768, 65_464];
-const WINDOWS: [u16; 6] = [1, 2, 16, 64, 256, 4096];
+/// How much is measured.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Amount {
+    pub(super) rounds: usize,
+    /// The size of the large file, in MiB.
+    pub(super) size_mib: u64,
+    /// How many small files go over many connections.
+    pub(super) files: u32,
+    /// How many idle logins.
+    pub(super) logins: usize,
+    /// Which rows, if not all.
+    pub(super) rows: Vec<String>,
+}
+
+impl Default for Amount {
+    fn default() -> Self {
+        Self { rounds: 5, size_mib: 1024, files: 10_000, logins: 10_000, rows: Vec::new() }
+    }
+}
+
+impl Amount {
+    /// Returns whether a row is wanted.
+    fn wants(&self, row: &str) -> bool {
+        self.rows.is_empty() || self.rows.iter().any(|name| name == row)
+    }
+}
+
+/// The row of TFTP.
+const TFTP: &str = "tftp";
 
 /// Measures.
-pub(super) fn run(conditions: &Conditions, rounds: usize) -> Result<Report> {
-    conditions.run_in_real_time()?;
-    let desk = Desk::open(conditions)?;
+pub(super) fn run(conditions: &Conditions, amount: &Amount) -> Result<Report> {
+    for row in &amount.rows {
+        let known: Vec<_> = ftp::names().chain([TFTP]).collect();
+        if !known.contains(&row.as_str()) {
+            let known = known.join(", ");
+            bail!("there is no row '{}', but {known}\n{USAGE}", row.escape_debug());
+        }
+    }
+    conditions.run_as_ordinary()?;
     let mut report = Report {
-        cast: Cast::Stack,
-        title: "bench files: files by TFTP, ours and others".to_owned(),
+        cast: Cast::Files,
+        title: "bench files: files by FTP and TFTP, ours and others".to_owned(),
         sections: Vec::new(),
         verdicts: Vec::new(),
         congestion: String::new(),
-        notes: desk.missing().to_vec(),
+        notes: Vec::new(),
     };
-    for (row, goal) in ROWS {
-        measure_row(&desk, row, goal, rounds, &mut report)?;
+    if ftp::names().any(|row| amount.wants(row)) {
+        ftp::run(conditions, amount, &mut report)?;
     }
-    measure_sizes(&desk, &mut report)?;
+    if amount.wants(TFTP) {
+        tftp::run(conditions, amount.rounds, &mut report)?;
+    }
     Ok(report)
 }
 
-fn measure_row(desk: &Desk, row: Row, goal: f64, rounds: usize, report: &mut Report) -> Result<()> {
-    desk.write_file(row.megabytes)?;
-    let pairs: Vec<Pair> = desk.pairs(row).collect();
-    let mut found: Vec<Vec<Measured>> = vec![Vec::new(); pairs.len()];
-    for _ in 0..rounds {
-        for (pair, found) in pairs.iter().zip(&mut found) {
-            found.push(desk.measure(*pair, row)?);
-        }
-    }
-    let mut table = Table::new()
-        .text("user and server")
-        .number("time (s)")
-        .number("MB/s")
-        .number("user CPU (s/GB)")
-        .number("server CPU (s/GB)");
-    let ours = found.first().cloned().unwrap_or_default();
-    let mut data = Vec::new();
-    let mut best: Option<(u64, &[Measured], Pair)> = None;
-    for (pair, found) in pairs.iter().zip(&found) {
-        let wall = middle(found, |one| one.wall_ns);
-        let per_gigabyte = |ns: Option<u64>| ns.map(|ns| ns * 1000 / row.megabytes);
-        let rate = wall.map(|ns| row.megabytes * 1_000_000_000 / ns.max(1));
-        table.row([
-            pair.name().to_owned(),
-            seconds(wall),
-            rate.map_or_else(|| UNKNOWN.to_owned(), count),
-            seconds(per_gigabyte(middle(found, |one| one.user_ns))),
-            seconds(per_gigabyte(middle(found, |one| one.server_ns))),
-        ]);
-        let all: Vec<Value> = found.iter().map(Measured::json).collect();
-        data.push(json!({ "pair": pair.name(), "rounds": all }));
-        if let Some(wall) = wall.filter(|_| *pair != Pair::Ours)
-            && best.is_none_or(|(least, ..)| wall < least)
-        {
-            best = Some((wall, found, *pair));
-        }
-    }
-    let ratio = best.and_then(|(_, best, _)| {
-        let pairs = ours.iter().zip(best).map(|(ours, best)| (ours.wall_ns, best.wall_ns));
-        Ratio::of(&pairs.collect::<Vec<_>>())
-    });
-    let beside = best.map_or("no peer", |(_, _, pair)| pair.name());
-    let Row { block_size, window, megabytes } = row;
-    report.sections.push(Section {
-        heading: format!("blocks of {block_size} bytes, windows of {window}, {megabytes} MB"),
-        table,
-        data: json!({
-            "block_size": block_size,
-            "window": window,
-            "pairs": data,
-            "ratio": ratio.map(Ratio::to_json),
-        }),
-    });
-    report.notes.extend(ratio.map(|ratio| {
-        format!("{block_size}/{window}: our time beside that of {beside}: {}", ratio.text())
-    }));
-    report.verdicts.push(Verdict {
-        what: format!("{block_size}/{window}, time beside the best peer's"),
-        goal,
-        found: ratio.map(|ratio| ratio.median),
-        unit: "",
-    });
-    Ok(())
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-fn middle(found: &[Measured], figure: impl Fn(&Measured) -> u64) -> Option<u64> {
-    median(&found.iter().map(figure).collect::<Vec<_>>())
-}
-
-/// Every block size by every window, ours.
-fn measure_sizes(desk: &Desk, report: &mut Report) -> Result<()> {
-    let mut table = Table::new().number("block (bytes)").number("window").number("MB/s");
-    let mut table_rows = Vec::new();
-    let mut stalls = 0_u32;
-    for block_size in BLOCK_SIZES {
-        desk.write_file(if block_size < 512 { 1 } else { 16 })?;
-        for window in WINDOWS {
-            let (bytes, nanos, timeouts) = desk.move_ours(block_size, window)?;
-            let rate = u128::from(bytes) * 1000 / u128::from(nanos.max(1));
-            stalls += u32::from(timeouts > 0);
-            table.row([block_size.to_string(), window.to_string(), rate.to_string()]);
-            table_rows.push(json!({ "block_size": block_size, "window": window,
-                "ns": nanos, "bytes": bytes, "timeouts": timeouts }));
-        }
+    #[test]
+    fn without_a_name_every_row_is_wanted() {
+        let some = Amount { rows: vec!["retr".to_owned()], ..Amount::default() };
+        assert!(Amount::default().wants("stor") && some.wants("retr") && !some.wants("stor"));
     }
-    report.sections.push(Section {
-        heading: "every block size by every window, ours to ours".to_owned(),
-        table,
-        data: Value::Array(table_rows),
-    });
-    report.verdicts.push(Verdict {
-        what: "sizes at which anybody waited for a timeout".to_owned(),
-        goal: 0.0,
-        found: Some(stalls.into()),
-        unit: "",
-    });
-    Ok(())
 }

@@ -4,6 +4,7 @@
 
 use super::arguments::Arguments;
 use super::client::{CONGESTION_CONTROL, PIECE_BYTES};
+use super::datagrams;
 use super::server::{Mode, PORT};
 use anyhow::{Context, Result};
 use os::clock::process_cpu_time;
@@ -19,6 +20,9 @@ const ECHO_BYTES: usize = 4096;
 /// Serves as the command line says, until standard input ends.
 pub(super) fn serve(arguments: Arguments<'_>) -> Result<()> {
     let (address, mode) = (arguments.address()?, arguments.mode()?);
+    if mode.is_of_datagrams() {
+        return datagrams::serve_kernel(arguments);
+    }
     let spins = arguments.has("--spin");
     let listener = TcpListener::bind((address, PORT)).context("cannot listen")?;
     set_congestion_control(&listener, CONGESTION_CONTROL)?;
@@ -44,7 +48,7 @@ fn exchange(mut stream: TcpStream, mode: Mode, spins: bool) -> std::io::Result<(
     loop {
         let count = match mode {
             Mode::Source => data.len(),
-            Mode::Sink | Mode::Echo => match stream.read(&mut data) {
+            _ => match stream.read(&mut data) {
                 Ok(0) => return Ok(()),
                 Ok(count) => count,
                 Err(error) if error.kind() == ErrorKind::WouldBlock => continue,

@@ -6,14 +6,18 @@
 //! taken to the kernel within a round. A server is started anew for each figure.
 
 mod arguments;
+mod aside;
 mod client;
+mod datagrams;
 mod kernel;
 mod network;
 mod ours;
 mod peers;
 mod report;
 mod rounds;
+mod rows;
 mod server;
+mod streams;
 
 use super::conditions::Conditions;
 use anyhow::{Context, Result, bail, ensure};
@@ -28,11 +32,12 @@ use server::{Contender, Manner, Mode, Server};
 use std::path::{Path, PathBuf};
 
 pub(super) const USAGE: &str = "\
-usage: ./x bench stack [--quick] [--rounds N] [--only NAME] [--json]
+usage: ./x bench stack [--quick] [--rounds N] [--only NAME] [--figures NAME] [--json]
 
   --quick        2 short rounds; a peer that is not built yet is left out
   --rounds N     rounds, of which medians are taken (default 5, at least 1)
   --only NAME    beside the kernel only the servers whose name begins so; may be repeated
+  --figures NAME servers, datagrams or processors; may be repeated (default all of them)
   --json         all data as JSON instead of tables";
 
 /// What the command line asks for.
@@ -40,8 +45,28 @@ usage: ./x bench stack [--quick] [--rounds N] [--only NAME] [--json]
 struct Options {
     rounds: usize,
     only: Vec<String>,
+    figures: Vec<Figures>,
     is_quick: bool,
     as_json: bool,
+}
+
+/// What the tables are about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Figures {
+    /// One stream, one byte, and idle connections, of every server.
+    Servers,
+    /// Datagrams, of ours and the kernel's.
+    Datagrams,
+    /// Many streams on one processor and on two, of ours and the kernel's.
+    Processors,
+}
+
+impl Figures {
+    const ALL: [(&'static str, Self); 3] = [
+        ("servers", Self::Servers),
+        ("datagrams", Self::Datagrams),
+        ("processors", Self::Processors),
+    ];
 }
 
 /// How much is measured in a round.
@@ -79,11 +104,25 @@ pub(super) fn run(root: &Path, arguments: &[&str]) -> Result<()> {
     let most = amount.crowd.iter().copied().max().unwrap_or(1) as u64;
     os::process::allow_descriptors(most + 100).context("too few descriptors are allowed")?;
     let networks = Networks::make()?;
-    for contender in &contenders {
+    let queues = entry("plumb-queues", own("plumb")?)?;
+    for contender in contenders.iter().chain([&queues]) {
         networks.attach(contender.number, contender.attachment)?;
     }
-    let results = measure(&contenders, &networks, &amount, &conditions, options.rounds)?;
-    let report = report::report(&contenders, &results, said, &amount, options.rounds);
+    let has = |figures| options.figures.contains(&figures);
+    let rounds = if has(Figures::Servers) { options.rounds } else { 0 };
+    let results = measure(&contenders, &networks, &amount, &conditions, rounds)?;
+    let mut report = report::report(&contenders, &results, said, &amount, options.rounds);
+    if rounds == 0 {
+        report.sections.clear();
+    }
+    let of_ours = contenders.iter().chain([&queues]).cloned().collect::<Vec<_>>();
+    let bench = aside::Aside { contenders: &of_ours, networks: &networks, amount: &amount };
+    if has(Figures::Datagrams) {
+        report.sections.push(bench.datagrams(options.rounds, &mut report.notes)?);
+    }
+    if has(Figures::Processors) {
+        report.sections.push(bench.processors(options.rounds, &mut report.notes)?);
+    }
     report.print(&conditions, options.as_json)
 }
 
@@ -97,7 +136,8 @@ pub(super) fn serve(arguments: &[&str]) -> Result<()> {
 }
 
 fn parse(arguments: &[&str]) -> Result<Options> {
-    let mut options = Options { rounds: 0, only: Vec::new(), is_quick: false, as_json: false };
+    let (only, figures) = (Vec::new(), Vec::new());
+    let mut options = Options { rounds: 0, only, figures, is_quick: false, as_json: false };
     let mut words = arguments.iter();
     while let Some(word) = words.next() {
         match *word {
@@ -111,12 +151,20 @@ fn parse(arguments: &[&str]) -> Result<Options> {
                 let name = words.next().with_context(|| format!("which one?\n{USAGE}"))?;
                 options.only.push((*name).to_owned());
             }
+            "--figures" => {
+                let name = words.next().copied().unwrap_or_default();
+                let found = Figures::ALL.iter().find(|(known, _)| *known == name);
+                options.figures.push(found.with_context(|| format!("which ones?\n{USAGE}"))?.1);
+            }
             "--json" => options.as_json = true,
             _ => bail!("'{}' is not understood\n{USAGE}", word.escape_debug()),
         }
     }
     if options.rounds == 0 {
         options.rounds = if options.is_quick { 2 } else { 5 };
+    }
+    if options.figures.is_empty() {
+        options.figures = Figures::ALL.map(|(_, figures)| figures).into();
     }
     Ok(options)
 }
@@ -127,14 +175,16 @@ fn contenders(root: &Path, options: &Options) -> Result<(Vec<Contender>, Vec<Str
     let is_wanted = |name: &str| {
         options.only.is_empty() || options.only.iter().any(|only| name.starts_with(only.as_str()))
     };
-    let own = std::env::current_exe().context("this program has no file")?;
-    let own = |name: &str| vec![own.clone(), "bench".into(), "stack-server".into(), name.into()];
-    let mut contenders = vec![entry("kernel", own("kernel"))?];
-    for (name, ..) in ENTRIES.iter().filter(|e| e.0.starts_with("plumb") && is_wanted(e.0)) {
-        contenders.push(entry(name, own("plumb"))?);
+    let mut contenders = vec![entry("kernel", own("kernel")?)?];
+    let is_alone = |attachment| attachment != Attachment::Queues;
+    for (name, ..) in
+        ENTRIES.iter().filter(|e| e.0.starts_with("plumb") && is_wanted(e.0) && is_alone(e.2))
+    {
+        contenders.push(entry(name, own("plumb")?)?);
     }
     let mut said = Vec::new();
-    for peer in Peer::ALL {
+    let peers = if options.figures.contains(&Figures::Servers) { &Peer::ALL[..] } else { &[] };
+    for peer in peers {
         let wanted: Vec<&Entry> =
             ENTRIES.iter().filter(|e| e.0.starts_with(peer.name()) && is_wanted(e.0)).collect();
         if wanted.is_empty() {
@@ -160,10 +210,16 @@ fn contenders(root: &Path, options: &Options) -> Result<(Vec<Contender>, Vec<Str
     Ok((contenders, said))
 }
 
+/// Returns the command of a server of the project's own.
+fn own(name: &str) -> Result<Vec<PathBuf>> {
+    let own = std::env::current_exe().context("this program has no file")?;
+    Ok(vec![own, "bench".into(), "stack-server".into(), name.into()])
+}
+
 /// Name, label, attachment, further arguments, whether it can spin.
 type Entry = (&'static str, &'static str, Attachment, &'static [&'static str], bool);
 
-const ENTRIES: [Entry; 12] = [
+const ENTRIES: [Entry; 13] = [
     ("kernel", "kernel, veth, TSO", Attachment::Pair, &[], true),
     ("plumb-tun", "plumb, TUN, offloads", Attachment::Tun, &[], true),
     ("plumb-poll", "plumb, waits in poll", Attachment::Tun, &["--wait", "poll"], true),
@@ -171,6 +227,7 @@ const ENTRIES: [Entry; 12] = [
     ("plumb-copy", "plumb, source copied", Attachment::Tun, &["--copy"], false),
     ("plumb-plain", "plumb, TUN", Attachment::Tun, &["--plain"], true),
     ("plumb-packet", "plumb, packet, GSO", Attachment::Packet, &[], true),
+    ("plumb-queues", "plumb, 2 queues", Attachment::Queues, &["--queues", "2"], false),
     ("smoltcp-64k", "smoltcp, TUN, 64 KiB", Attachment::Tun, &["--buffers", "65536"], true),
     ("smoltcp-1m", "smoltcp, TUN, 1 MiB", Attachment::Tun, &["--buffers", "1048576"], true),
     ("lwip", "lwIP, TUN, 1 MiB", Attachment::Tun, &[], true),
@@ -210,7 +267,7 @@ fn measure(
             results.rounds.push(bench.round(spinning, &mut results.failures));
         }
     }
-    for (contender, results) in contenders.iter().zip(&mut results) {
+    for (contender, results) in contenders.iter().zip(&mut results).filter(|_| rounds > 0) {
         eprintln!("idle connections: {}", contender.name);
         let crowds = Bench { contender, networks, amount, conditions }.crowd();
         results.crowds =
@@ -248,16 +305,14 @@ impl Bench<'_> {
     }
 
     fn bulk(self, mode: Mode, direction: Direction) -> Result<client::Bulk> {
-        let manner = Manner { mode, connections: 1, spins: false };
-        let server = Server::start(self.contender, manner, self.networks)?;
+        let server = Server::start(self.contender, Manner::of(mode), self.networks)?;
         let bulk = client::bulk(&server, direction, self.amount.warm_up, self.amount.window)?;
         server.stop()?;
         Ok(bulk)
     }
 
     fn echo(self) -> Result<client::Echo> {
-        let manner = Manner { mode: Mode::Echo, connections: 1, spins: false };
-        let server = Server::start(self.contender, manner, self.networks)?;
+        let server = Server::start(self.contender, Manner::of(Mode::Echo), self.networks)?;
         let echo = client::echo(&server, self.amount.echoes, false)?;
         server.stop()?;
         Ok(echo)
@@ -265,14 +320,14 @@ impl Bench<'_> {
 
     /// Measures an echo where both ends spin, the server on another processor.
     fn spun(self, processor: usize) -> Result<client::Echo> {
-        let manner = Manner { mode: Mode::Echo, connections: 1, spins: true };
+        let manner = Manner { spins: true, ..Manner::of(Mode::Echo) };
         // One that never sleeps would not give the processor back to the bench: it starts as an
         // ordinary program, and gets its place when it is ready.
         self.conditions.run_as_ordinary()?;
         let server = Server::start(self.contender, manner, self.networks);
         self.conditions.run_in_real_time()?;
         let server = server?;
-        schedule::pin_process_to(server.id(), processor)?;
+        schedule::pin_process_to(server.id(), &[processor])?;
         self.conditions.promote(server.id())?;
         let echo = client::echo(&server, self.amount.echoes, true)?;
         server.stop()?;
@@ -281,7 +336,7 @@ impl Bench<'_> {
 
     fn crowd(self) -> Result<Vec<client::Crowd>> {
         let connections = self.amount.crowd.iter().copied().max().unwrap_or(1);
-        let manner = Manner { mode: Mode::Echo, connections, spins: false };
+        let manner = Manner { connections, ..Manner::of(Mode::Echo) };
         let server = Server::start(self.contender, manner, self.networks)?;
         let crowds = client::crowd(&server, self.amount.crowd, self.amount.echoes)?;
         server.stop()?;
@@ -303,6 +358,14 @@ mod tests {
         let options = parse(&["--json", "--only", "smoltcp", "--quick", "--only", "lwip"]).unwrap();
         assert_eq!(options.only, ["smoltcp", "lwip"]);
         assert!(options.as_json && options.is_quick && options.rounds == 2);
+        assert_eq!(options.figures.len(), 3);
+    }
+
+    #[test]
+    fn figures_are_chosen_by_their_names() {
+        let options = parse(&["--figures", "datagrams"]).unwrap();
+        assert_eq!(options.figures, [Figures::Datagrams]);
+        assert!(parse(&["--figures", "echoes"]).is_err());
     }
 
     #[test]

@@ -23,6 +23,15 @@ pub(super) enum Attachment {
     Packet,
     /// A TUN.
     Tun,
+    /// A TUN with several queues.
+    Queues,
+}
+
+impl Attachment {
+    /// Returns whether the server attaches to an interface of the client's network.
+    fn is_near(self) -> bool {
+        matches!(self, Self::Tun | Self::Queues)
+    }
 }
 
 /// Packets are no longer than this everywhere.
@@ -51,8 +60,9 @@ impl Networks {
     pub(super) fn attach(&self, number: u8, attachment: Attachment) -> Result<()> {
         let (near, far) = (near_name(number), far_name(number));
         let client = client_address(number);
-        if attachment == Attachment::Tun {
-            ip(&format!("tuntap add dev {near} mode tun"))?;
+        if attachment.is_near() {
+            let queues = if attachment == Attachment::Queues { " multi_queue" } else { "" };
+            ip(&format!("tuntap add dev {near} mode tun{queues}"))?;
         } else {
             let place = format!("/proc/{}/fd/{}", std::process::id(), self.far.as_fd().as_raw_fd());
             ip(&format!("link add {near} type veth peer name {far} netns {place}"))?;
@@ -71,7 +81,7 @@ impl Networks {
         attachment: Attachment,
         start: impl FnOnce() -> Result<T>,
     ) -> Result<T> {
-        if attachment == Attachment::Tun {
+        if attachment.is_near() {
             return start();
         }
         self.far.enter()?;
@@ -107,7 +117,7 @@ pub(super) fn attach_argument(number: u8, attachment: Attachment) -> String {
     match attachment {
         Attachment::Pair => "kernel".to_owned(),
         Attachment::Packet => format!("packet:{}", far_name(number)),
-        Attachment::Tun => format!("tun:{}", near_name(number)),
+        Attachment::Tun | Attachment::Queues => format!("tun:{}", near_name(number)),
     }
 }
 
@@ -124,7 +134,7 @@ fn set_up_far(number: u8, attachment: Attachment) -> Result<()> {
     set_up(&far)?;
     match attachment {
         Attachment::Pair => ip(&format!("address add {}/24 dev {far}", server_address(number))),
-        Attachment::Packet | Attachment::Tun => Ok(()),
+        Attachment::Packet | Attachment::Tun | Attachment::Queues => Ok(()),
     }
 }
 

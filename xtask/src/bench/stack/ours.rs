@@ -2,16 +2,20 @@
 //!
 //! `--plain` does without the offloads of a TUN, `--wait block|poll` chooses how to wait, and
 //! `--meter off` charges nothing to anybody. A source shares what it sends with the stack, or has
-//! it copied with `--copy`.
+//! it copied with `--copy`. With `--queues N` there are so many stations on the queues of one TUN, a
+//! thread and a processor for each; with `--apart` datagrams pass the TUN one by one.
 
 use super::arguments::Arguments;
+use super::datagrams::Datagrams;
 use super::server::{Mode, PORT};
 use anyhow::{Context, Result, bail};
 use os::clock;
 use os::device::Device;
 use os::driver::Driver;
+use os::exchange;
 use os::interface::Interface;
 use os::packet_socket::{self, PacketSocket};
+use os::schedule;
 use os::tun::{self, Tun};
 use os::waiting::Wait;
 use protocols::Cx;
@@ -40,46 +44,86 @@ pub(super) fn serve(arguments: Arguments<'_>) -> Result<()> {
     let mode = arguments.mode()?;
     let buffer_bytes = arguments.number("--buffers", 1 << 20)?;
     let connections: usize = arguments.number("--connections", 1)?;
-    let mut driver = driver(arguments, connections)?;
     let profile = Profile {
         receive_window: ReceiveWindow::Bytes(buffer_bytes),
         send_limit: SendLimit::Bytes(buffer_bytes),
         nagle: false,
         ..Profile::BULK
     };
-    let (station, _) = driver.parts();
-    station.layers.tcp.listen(PORT, profile).ok().context("nobody can listen")?;
-    let mut service = Service {
-        mode,
-        copies: arguments.has("--copy"),
-        zeros: Arc::new([0; SOURCE_BYTES]),
-        piece: vec![0; ECHO_BYTES],
-    };
-    join_segment(arguments, &mut driver, &mut service)?;
+    let mut drivers = Vec::new();
+    for (device, link) in devices(arguments)? {
+        drivers.push(driver(arguments, connections, device, link)?);
+    }
+    let count = drivers.len();
+    let places = exchange::among(u16::try_from(count)?)?;
+    for (driver, place) in drivers.iter_mut().zip(places) {
+        driver.parts().0.layers.tcp.listen(PORT, profile).ok().context("nobody can listen")?;
+        if count > 1 {
+            driver.join(place)?;
+        }
+    }
+    let mut drivers = drivers.into_iter().enumerate();
+    let (_, mut first) = drivers.next().context("there is no device")?;
+    let copies = arguments.has("--copy");
+    join_segment(arguments, &mut first, &mut Service::new(mode, copies))?;
+    for (number, driver) in drivers {
+        thread::spawn(move || -> Result<()> {
+            schedule::pin_to(number)?;
+            run(driver, &mut Service::new(mode, copies))
+        });
+    }
     thread::spawn(end_with_input);
+    if count > 1 {
+        schedule::pin_to(0)?;
+    }
     writeln!(std::io::stdout(), "ready")?;
+    if mode.is_of_datagrams() {
+        let (station, mut cx) = first.parts();
+        let mut datagrams = Datagrams::bind(mode, &mut station.layers, &mut cx)?;
+        return run(first, &mut datagrams);
+    }
+    run(first, &mut Service::new(mode, copies))
+}
+
+fn run(mut driver: Driver, application: &mut dyn Application) -> Result<()> {
     loop {
-        driver.turn(&mut service, None)?;
+        driver.turn(application, None)?;
     }
 }
 
-fn driver(arguments: Arguments<'_>, connections: usize) -> Result<Driver> {
+/// Opens the device, or the queues of it, with a link for each.
+fn devices(arguments: Arguments<'_>) -> Result<Vec<(Device, Link)>> {
     let mtu_bytes = arguments.number("--mtu", 1500)?;
     let attach = arguments.text("--attach").unwrap_or_default();
-    let (device, link) = match attach.split_once(':') {
+    match attach.split_once(':') {
         Some(("tun", name)) => {
-            let is_offloading = !arguments.has("--plain");
-            let options = tun::Options { is_offloading, ..tun::Options::default() };
-            let tun = Tun::open_with(Some(name), options)?;
-            (Device::Tun(tun), Link::Datagram(Datagram::new(mtu_bytes)))
+            let options = tun::Options {
+                is_offloading: !arguments.has("--plain"),
+                has_single_datagrams: arguments.has("--apart"),
+                ..tun::Options::default()
+            };
+            let queues = match arguments.number("--queues", 1)? {
+                1 => vec![Tun::open_with(Some(name), options)?],
+                count => Tun::open_queues(Some(name), options, count)?,
+            };
+            let link = || Link::Datagram(Datagram::new(mtu_bytes));
+            Ok(queues.into_iter().map(|queue| (Device::Tun(queue), link())).collect())
         }
         Some(("packet", name)) => {
             let options = packet_socket::Options { is_offloading: true, is_promiscuous: false };
             let socket = PacketSocket::open(name, options)?;
-            (Device::PacketSocket(socket), Link::Ethernet(Ethernet::new(mtu_bytes)))
+            Ok(vec![(Device::PacketSocket(socket), Link::Ethernet(Ethernet::new(mtu_bytes)))])
         }
         _ => bail!("--attach tun:NAME or packet:NAME is wanted, not '{}'", attach.escape_debug()),
-    };
+    }
+}
+
+fn driver(
+    arguments: Arguments<'_>,
+    connections: usize,
+    device: Device,
+    link: Link,
+) -> Result<Driver> {
     let wait = match arguments.text("--wait") {
         _ if arguments.has("--spin") => Wait::Spin { nanos: u32::MAX },
         Some("poll") => Wait::Poll,
@@ -169,12 +213,17 @@ impl Application for Service {
 }
 
 impl Service {
+    fn new(mode: Mode, copies: bool) -> Self {
+        Self { mode, copies, zeros: Arc::new([0; SOURCE_BYTES]), piece: vec![0; ECHO_BYTES] }
+    }
+
     fn serve(&mut self, id: ConnectionId, layers: &mut Layers) {
         match self.mode {
             Mode::Sink => while let Some(1..) = drop_piece(id, layers) {},
             Mode::Source if self.copies => while let Ok(1..) = layers.tcp.send(id, &self.zeros) {},
             Mode::Source => while let Ok(1..) = layers.tcp.send_shared(id, &self.zeros, 0) {},
             Mode::Echo => while let Some(1..) = echo_piece(id, &mut self.piece, layers) {},
+            Mode::DatagramSink | Mode::DatagramSource => {}
         }
     }
 }

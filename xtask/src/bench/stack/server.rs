@@ -7,6 +7,8 @@
 //!        [--mtu BYTES] [--buffers BYTES] [--connections N] [--spin]
 //! ```
 //!
+//! The project's own two have further modes, for datagrams, and ours has further arguments.
+//!
 //! It answers TCP on port 7000 of the address, which is in a network of 24 bits; takes what comes,
 //! sends without end, or sends back what comes; prints `ready` when it can be called; and when
 //! its standard input ends, it prints the processor time that it has used, in seconds, and ends.
@@ -57,6 +59,10 @@ pub(super) enum Mode {
     Source,
     /// It sends back what comes.
     Echo,
+    /// It takes datagrams, and says how many have come.
+    DatagramSink,
+    /// It sends a burst of datagrams for each that comes.
+    DatagramSource,
 }
 
 impl Mode {
@@ -66,12 +72,21 @@ impl Mode {
             Self::Sink => "sink",
             Self::Source => "source",
             Self::Echo => "echo",
+            Self::DatagramSink => "datagram-sink",
+            Self::DatagramSource => "datagram-source",
         }
     }
 
     /// Reads the argument of `--mode`.
     pub(super) fn named(name: &str) -> Option<Self> {
-        [Self::Sink, Self::Source, Self::Echo].into_iter().find(|mode| mode.name() == name)
+        let streams = [Self::Sink, Self::Source, Self::Echo];
+        let datagrams = [Self::DatagramSink, Self::DatagramSource];
+        streams.into_iter().chain(datagrams).find(|mode| mode.name() == name)
+    }
+
+    /// Returns whether it is about datagrams and not about connections.
+    pub(super) fn is_of_datagrams(self) -> bool {
+        matches!(self, Self::DatagramSink | Self::DatagramSource)
     }
 }
 
@@ -84,6 +99,15 @@ pub(super) struct Manner {
     pub(super) connections: usize,
     /// Whether it never sleeps.
     pub(super) spins: bool,
+    /// Further arguments.
+    pub(super) arguments: &'static [&'static str],
+}
+
+impl Manner {
+    /// One connection, or one flow of datagrams, and the server sleeps when there is nothing to do.
+    pub(super) const fn of(mode: Mode) -> Self {
+        Self { mode, connections: 1, spins: false, arguments: &[] }
+    }
 }
 
 /// A server that is ready.
@@ -170,7 +194,7 @@ fn command(contender: &Contender, manner: Manner) -> Result<Command> {
     command.args(first).args(["--attach", &attach]);
     command.args(["--address", &network::server_address(contender.number).to_string()]);
     command.args(["--mode", manner.mode.name(), "--mtu", &MTU_BYTES.to_string()]);
-    command.args(contender.arguments);
+    command.args(contender.arguments).args(manner.arguments);
     if manner.connections > 1 {
         // An idle connection shall not have more room than it needs; the last word counts.
         command.args(["--buffers", "4096", "--connections", &manner.connections.to_string()]);
@@ -202,6 +226,7 @@ mod tests {
     #[test]
     fn a_mode_is_found_by_its_name() {
         assert_eq!(Mode::named("source"), Some(Mode::Source));
+        assert_eq!(Mode::named("datagram-sink"), Some(Mode::DatagramSink));
         assert_eq!(Mode::named("drain"), None);
     }
 }

@@ -4,13 +4,13 @@ use super::desk::{Shown, carry_out};
 use super::dialogue::{Caller, Dialogue};
 use super::get::{self, Ending, Terms, To};
 use super::put;
-use super::record::Record;
 use super::remote::{Found, is_pattern, join, name_of};
 use super::trouble::Trouble;
 use crate::exit;
 use crate::files::arguments::{Get, How, Put};
 use crate::files::progress::say;
 use crate::files::url::{Scheme, Url};
+use crate::transfers::{Record, timed};
 use anyhow::Context;
 use os::jail::{Existing, Jail};
 use protocols::application::ftp::LocalName;
@@ -374,7 +374,12 @@ impl Bench {
     /// Does one work after the other, until there is none.
     async fn work(&self, dialogue: &mut Dialogue) -> Result<(), Trouble> {
         loop {
-            let next = self.waiting.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
+            let next = {
+                let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+                let next = waiting.pop_front();
+                dialogue.expects_transfer = !waiting.is_empty();
+                next
+            };
             let Some(work) = next else { return Ok(()) };
             let path = match &work {
                 Work::Get(errand) => &errand.path,
@@ -383,11 +388,15 @@ impl Bench {
             let terms = &self.manner.terms;
             let is_get = matches!(work, Work::Get(_));
             let mut record = Record::begin(dialogue, is_get, path, terms.representation);
-            let result = match &work {
-                Work::Get(errand) => get::get(dialogue, errand, terms, &mut record).await,
-                Work::Put(errand) => put::put(dialogue, errand, terms, &mut record).await,
+            let moving = async {
+                match &work {
+                    Work::Get(errand) => get::get(dialogue, errand, terms, &mut record).await,
+                    Work::Put(errand) => put::put(dialogue, errand, terms, &mut record).await,
+                }
             };
-            record.end();
+            let (result, cpu) = timed(moving).await;
+            record.add_cpu(cpu);
+            dialogue.caller.keep(&mut record, result.as_ref().copied());
             self.tell(&record, result.as_ref().err())?;
             self.add(&record, result)?;
         }
@@ -400,7 +409,7 @@ impl Bench {
         if !self.manner.is_json {
             return Ok(());
         }
-        let line = format!("{}\n", record.json(trouble));
+        let line = record.transfer.to_line();
         let written = match self.manner.is_stdout {
             true => std::io::stderr().write_all(line.as_bytes()),
             false => std::io::stdout().write_all(line.as_bytes()),
@@ -410,7 +419,7 @@ impl Bench {
 
     fn add(&self, record: &Record, result: Result<Ending, Trouble>) -> Result<(), Trouble> {
         let mut totals = self.totals.lock().unwrap_or_else(PoisonError::into_inner);
-        totals.bytes += record.file_bytes;
+        totals.bytes += record.file_bytes();
         match result {
             Ok(Ending::Moved) => totals.files += 1,
             Ok(Ending::WasThere) => totals.were_there += 1,

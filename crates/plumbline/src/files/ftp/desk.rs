@@ -1,7 +1,7 @@
 //! What every command has around its work: whom to call, who logs in, a runtime, an end by signals.
 
 use super::account::Account;
-use super::dialogue::Caller;
+use super::dialogue::{Caller, Stopper};
 use super::options::Reach;
 use super::session::Shared;
 use super::trouble::Trouble;
@@ -9,18 +9,27 @@ use crate::carry::{self, Trust};
 use crate::exit;
 use crate::files::progress::Progress;
 use crate::files::url::{Scheme, Url};
+use crate::transfers::Recorder;
 use anyhow::Result;
 use protocols::application::ftp::user::{DataStyle, TlsUse, UserSettings};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 use tokio::signal::unix::{SignalKind, signal};
-use tokio::sync::watch;
 
 /// Connections of our own host at once: control and data of each session.
 const CONNECTIONS: usize = 160;
 /// How often the progress is shown.
 const SHOWN_EVERY: Duration = Duration::from_millis(200);
+
+/// What an interrupt ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Interrupt {
+    /// All of it.
+    EndsAll,
+    /// What is at work now.
+    EndsThis,
+}
 
 /// Runs `work` with somebody who opens sessions at the host of `url`, and says what went wrong.
 pub(super) fn carry_out<T>(
@@ -29,23 +38,40 @@ pub(super) fn carry_out<T>(
     bytes_per_second: Option<u64>,
     work: impl AsyncFnOnce(Arc<Caller>) -> Result<T, Trouble>,
 ) -> Result<T, exit::Failure> {
+    carry_out_with(url, reach, bytes_per_second, Interrupt::EndsAll, work)
+}
+
+/// As [`carry_out`], with an interrupt that ends what it is told to.
+pub(super) fn carry_out_with<T>(
+    url: &Url,
+    reach: &Reach,
+    bytes_per_second: Option<u64>,
+    interrupt: Interrupt,
+    work: impl AsyncFnOnce(Arc<Caller>) -> Result<T, Trouble>,
+) -> Result<T, exit::Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|error| tell(&Trouble::Ours(error.into())))?;
-    let (stopper, stop) = watch::channel(false);
     let result = runtime.block_on(async {
-        let caller = Arc::new(caller(url, reach, bytes_per_second, stop)?);
+        let caller = Arc::new(caller(url, reach, bytes_per_second)?);
         let mut end = [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup()]
             .map(signal)
             .into_iter()
             .collect::<Result<Vec<_>, _>>()
             .map_err(anyhow::Error::new)?;
+        let stopper = Arc::clone(&caller.stopper);
         let watcher = tokio::spawn(async move {
-            let [one, other, third] = end.as_mut_slice() else { return };
-            tokio::select! { _ = one.recv() => {} _ = other.recv() => {} _ = third.recv() => {} }
-            _ = stopper.send(true);
-            // Who is asked twice goes at once.
-            tokio::select! { _ = one.recv() => {} _ = other.recv() => {} _ = third.recv() => {} }
-            std::process::exit(3);
+            let [interrupted, other, third] = end.as_mut_slice() else { return };
+            loop {
+                let is_final = tokio::select! {
+                    _ = interrupted.recv() => interrupt == Interrupt::EndsAll,
+                    _ = other.recv() => true,
+                    _ = third.recv() => true,
+                };
+                // Who is asked twice goes at once.
+                if stopper.stop(is_final) {
+                    std::process::exit(3);
+                }
+            }
         });
         let result = work(Arc::clone(&caller)).await;
         watcher.abort();
@@ -66,17 +92,14 @@ pub(super) fn tell(trouble: &Trouble) -> exit::Failure {
     trouble.failure()
 }
 
-fn caller(
-    url: &Url,
-    reach: &Reach,
-    bytes_per_second: Option<u64>,
-    stop: watch::Receiver<bool>,
-) -> Result<Caller, Trouble> {
+fn caller(url: &Url, reach: &Reach, bytes_per_second: Option<u64>) -> Result<Caller, Trouble> {
     let Scheme::Ftp(tls, _) = url.scheme else {
         return Err(Trouble::Wrong(format!("{url} is not of FTP: TFTP has only get and put")));
     };
     let account = Account::of(url, reach.user.as_deref())?;
+    let began = Instant::now();
     let found = carry::addresses(&url.target, reach.family, &reach.via, None)?;
+    let resolving = began.elapsed();
     let addresses = found.map_err(|none| Trouble::NoConnection(none.to_string()))?;
     let host = carry::host(&reach.via, CONNECTIONS)?;
     let timeout = Duration::from_secs(reach.timeout.into());
@@ -90,6 +113,7 @@ fn caller(
         TlsUse::Never => None,
         _ => Some(Trust::new(&url.target.host, url.target.port, reach.ca.as_deref())?),
     };
+    let (stopper, stop) = Stopper::new();
     Ok(Caller {
         target: url.target.clone(),
         addresses,
@@ -104,8 +128,12 @@ fn caller(
             is_verbose: reach.verbose,
         },
         timeout,
+        lessons: Mutex::default(),
+        stopper: Arc::new(stopper),
         attempts: reach.tries,
         is_quiet: reach.quiet || reach.json,
+        recorder: Recorder::of_user(!reach.keeping.no_record),
+        resolving,
     })
 }
 

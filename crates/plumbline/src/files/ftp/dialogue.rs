@@ -3,22 +3,57 @@
 //! What fails in a way that may pass is tried again: four times by default, with waits of one, two
 //! and four seconds between. What is no is no at once.
 
+use super::facts::{Facts, Opening};
 use super::mover::{Moved, Near};
 use super::session::{Session, Shared};
 use super::trouble::Trouble;
 use super::wire::Carrier;
 use crate::carry::{self, Target, Trust, TrustedBy};
 use crate::files::progress::say;
-use protocols::application::ftp::user::{Done, Task, TlsUse, UserSettings, Why};
+use crate::transfers::{Record, Recorder};
+use protocols::application::ftp::user::{Done, Lessons, Task, UserSettings, Why};
 use std::net::SocketAddr;
-use std::sync::Arc;
-use std::time::Duration;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 
 /// The first wait before another attempt; each is twice as long as the one before.
 const FIRST_WAIT: Duration = Duration::from_secs(1);
 /// The longest wait.
 const LAST_WAIT: Duration = Duration::from_secs(30);
+
+/// Tells everybody at work that it is to end.
+#[derive(Debug)]
+pub(super) struct Stopper {
+    wanted: watch::Sender<bool>,
+    /// Whether nothing is to follow.
+    is_final: AtomicBool,
+}
+
+impl Stopper {
+    pub(super) fn new() -> (Self, watch::Receiver<bool>) {
+        let (wanted, stop) = watch::channel(false);
+        (Self { wanted, is_final: AtomicBool::new(false) }, stop)
+    }
+
+    /// Ends what is at work, and all that would follow if it `is_final`. Returns whether somebody
+    /// has asked for it already.
+    pub(super) fn stop(&self, is_final: bool) -> bool {
+        self.is_final.fetch_or(is_final, Ordering::Relaxed);
+        self.wanted.send_replace(true)
+    }
+
+    /// Goes on with something else, unless all is to end.
+    pub(super) fn goes_on(&self) -> bool {
+        let is_final = self.is_final.load(Ordering::Relaxed);
+        if !is_final {
+            self.wanted.send_replace(false);
+        }
+        !is_final
+    }
+}
 
 /// Whom to call, and how.
 #[derive(Debug)]
@@ -29,9 +64,16 @@ pub(super) struct Caller {
     pub(super) trust: Option<Trust>,
     pub(super) shared: Shared,
     pub(super) timeout: Duration,
+    /// What any session has learnt of the server.
+    pub(super) lessons: Mutex<Lessons>,
+    /// Who may end it.
+    pub(super) stopper: Arc<Stopper>,
     /// How often something is tried at most.
     pub(super) attempts: u32,
     pub(super) is_quiet: bool,
+    pub(super) recorder: Recorder,
+    /// How long it took to find the addresses.
+    pub(super) resolving: Duration,
 }
 
 impl Caller {
@@ -45,6 +87,7 @@ impl Caller {
     }
 
     async fn connect(&self) -> Result<Session, Trouble> {
+        let began = Instant::now();
         let carrier = match &self.shared.host {
             None => {
                 let connected = carry::connect(&self.addresses, self.timeout).await?;
@@ -56,8 +99,17 @@ impl Caller {
         };
         let tls = self.trust.as_ref().map(Trust::client).transpose().map_err(Trouble::Tls)?;
         let is_first_use = self.trust.as_ref().is_some_and(|trust| !trust.is_known());
-        let opening = Session::open(carrier, self.settings.clone(), tls, self.shared.clone());
+        let lessons = *self.lessons.lock().unwrap_or_else(PoisonError::into_inner);
+        let settings = UserSettings { lessons, ..self.settings.clone() };
+        let mut facts = Facts::new(self.recorder.session());
+        facts.opening = Opening {
+            resolve: Some(self.resolving),
+            connect: Some(began.elapsed()),
+            ..Opening::default()
+        };
+        let opening = Session::open(carrier, settings, tls, self.shared.clone(), facts);
         let (mut session, logged_in) = opening.await?;
+        self.learn(&session);
         if let Err(failure) = logged_in {
             return Err(match (session.refusal.take(), &failure.why) {
                 (Some(refusal), _) => Trouble::Tls(refusal),
@@ -72,6 +124,11 @@ impl Caller {
             self.tell_of_certificate(&session);
         }
         Ok(session)
+    }
+
+    /// Keeps what a session has learnt, for the next one.
+    fn learn(&self, session: &Session) {
+        *self.lessons.lock().unwrap_or_else(PoisonError::into_inner) = session.lessons();
     }
 
     async fn by_own(&self, host: &os::host::Host) -> Result<Carrier, Trouble> {
@@ -130,22 +187,22 @@ impl Caller {
             _ = stop.wait_for(|is_wanted| *is_wanted) => false,
         }
     }
-
-    /// Returns whether all is in TLS.
-    pub(super) fn is_tls(&self) -> bool {
-        self.settings.tls != TlsUse::Never
-    }
 }
 
 /// A session, when it is needed.
 pub(super) struct Dialogue {
     pub(super) caller: Arc<Caller>,
     session: Option<Session>,
+    /// The record of a listing that somebody has asked for as such.
+    pub(super) asked: Option<Record>,
+    /// Whether another file is to come after this one.
+    pub(super) expects_transfer: bool,
 }
 
 impl Dialogue {
     pub(super) fn new(caller: &Arc<Caller>) -> Self {
-        Self { caller: Arc::clone(caller), session: None }
+        let caller = Arc::clone(caller);
+        Self { caller, session: None, asked: None, expects_transfer: false }
     }
 
     /// Returns the session, which is opened if there is none.
@@ -169,8 +226,8 @@ impl Dialogue {
     }
 
     /// Returns the session if it is open.
-    pub(super) fn open_session(&self) -> Option<&Session> {
-        self.session.as_ref()
+    pub(super) fn open_session(&mut self) -> Option<&mut Session> {
+        self.session.as_mut()
     }
 
     /// Runs a task once. What has moved is told even if it fails.
@@ -180,11 +237,14 @@ impl Dialogue {
         task: Task,
         near: Option<Near>,
     ) -> (Result<Done, Trouble>, Option<Moved>) {
+        let (caller, expects_transfer) = (Arc::clone(&self.caller), self.expects_transfer);
         let session = match self.session().await {
             Ok(session) => session,
             Err(trouble) => return (Err(trouble), None),
         };
+        session.expect_transfer(expects_transfer);
         let outcome = session.run(task, near).await;
+        caller.learn(session);
         let mut moved = outcome.moved;
         let stopped = *self.caller.shared.stop.borrow();
         let result = outcome.result.map_err(|failure| match (&failure.why, stopped) {
@@ -196,6 +256,10 @@ impl Dialogue {
                 Trouble::Step { wanted: wanted.to_owned(), failure, error }
             }
         });
+        if let Some(mut record) = self.asked.take() {
+            record.take(self, moved.as_ref(), 0);
+            self.asked = Some(record);
+        }
         if stopped {
             // Which reply is whose is not known any more.
             self.session = None;
@@ -231,10 +295,22 @@ impl Dialogue {
         self.session.as_ref().is_some_and(|session| session.features.has(feature))
     }
 
-    /// Ends the session in order.
-    pub(super) async fn quit(self) {
-        if let Some(session) = self.session {
+    /// Returns whether the server may be able to do something: it says so, or nothing at all of
+    /// what it can.
+    pub(super) fn may_have(&self, feature: &str) -> bool {
+        let is_silent = |session: &Session| session.features.is_empty();
+        self.session.as_ref().is_some_and(is_silent) || self.has(feature)
+    }
+
+    /// Ends the session in order; the next task begins another.
+    pub(super) async fn hang_up(&mut self) {
+        if let Some(session) = self.session.take() {
             session.quit().await;
         }
+    }
+
+    /// Ends the session in order.
+    pub(super) async fn quit(mut self) {
+        self.hang_up().await;
     }
 }

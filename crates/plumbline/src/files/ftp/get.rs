@@ -8,12 +8,12 @@
 
 use super::dialogue::Dialogue;
 use super::mover::Near;
-use super::record::Record;
-use super::remote::name_of;
+use super::remote::{name_of, split};
 use super::trouble::Trouble;
+use crate::transfers::Record;
 use anyhow::{Context, anyhow};
 use os::jail::{Draft, Existing, Jail};
-use protocols::application::ftp::user::{Failure, Step, Task, Why};
+use protocols::application::ftp::user::Task;
 use protocols::application::ftp::{Representation, Timestamp};
 use ring::digest;
 use std::fs::{self, File};
@@ -23,6 +23,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, SystemTime};
 
 /// Where a file goes.
@@ -75,25 +76,25 @@ pub(super) async fn get(
 ) -> Result<Ending, Trouble> {
     let mut errand = errand.clone();
     let is_image = terms.representation.passes_through();
-    let needs_facts = terms.continues || terms.segments > 1 || !matches!(errand.to, To::Stdout);
+    let plain = plain_file(&errand.to)?;
+    let needs_facts = terms.continues || terms.segments > 1 || plain.is_none();
     dialogue.ready().await?;
     if errand.size.is_none() && is_image && needs_facts {
         (errand.size, errand.modified) = dialogue.size_and_time(&errand.path).await?;
+        // Whoever watches knows now how much there is.
+        dialogue.caller.shared.expected.fetch_add(errand.size.unwrap_or(0), Ordering::Relaxed);
     }
-    if matches!(errand.to, To::Stdout) {
-        return to_stdout(dialogue, &errand, terms, record).await;
+    if let Some(file) = plain {
+        return into_plain(dialogue, &errand, terms, &file, record).await;
     }
     let Some((draft, from)) = open(&errand, terms)? else { return Ok(Ending::WasThere) };
     let file = draft.file().try_clone().map_err(anyhow::Error::new)?;
     let mut came = from;
     let moved = match segments(&errand, terms, from) {
         Some(size) => in_pieces(dialogue, &errand, terms, &file, size, record).await,
-        None => {
-            let piece = Piece { errand: &errand, terms, file: &file, end: None };
-            piece.get(dialogue, &mut came, record).await
-        }
+        None => whole(dialogue, &errand, terms, &file, &mut came, record).await,
     };
-    let is_pieced = from > 0 || record.attempts > 1 || segments(&errand, terms, from).is_some();
+    let is_pieced = from > 0 || record.streams() > 1 || segments(&errand, terms, from).is_some();
     let moved = match moved {
         Ok(()) if is_pieced => compare(dialogue, &errand.path, &file).await,
         moved => moved,
@@ -110,14 +111,62 @@ pub(super) async fn get(
     }
 }
 
-async fn to_stdout(
+/// Gets a file from `came` on, from a server that may know no paths.
+async fn whole(
     dialogue: &mut Dialogue,
     errand: &Errand,
     terms: &Terms,
+    file: &File,
+    came: &mut u64,
+    record: &mut Record,
+) -> Result<(), Trouble> {
+    let piece = Piece { errand, terms, file, end: None, is_piece: false };
+    let refused = match piece.get(dialogue, came, record).await {
+        Err(trouble) if trouble.is_refused_command() && errand.path.contains(&b'/') => trouble,
+        result => return result,
+    };
+    let last = split(&errand.path).1.to_vec();
+    let result = match dialogue.enter_folder_of(&errand.path).await {
+        Ok(true) => {
+            let there = Errand { path: last, ..errand.clone() };
+            let piece = Piece { errand: &there, ..piece };
+            let result = piece.get(dialogue, came, record).await;
+            result.map_err(|other| if other.is_refusal() { refused } else { other })
+        }
+        Ok(false) => Err(refused),
+        Err(trouble) => Err(trouble),
+    };
+    // Names begin elsewhere now.
+    dialogue.hang_up().await;
+    result
+}
+
+/// Returns what is written as it is: the standard output, a device, a pipe. A file of that kind is
+/// never replaced by one that has come.
+fn plain_file(to: &To) -> Result<Option<File>, Trouble> {
+    match to {
+        To::Stdout => {
+            let stdout = rustix::io::dup(rustix::stdio::stdout()).map_err(anyhow::Error::new)?;
+            Ok(Some(File::from(stdout)))
+        }
+        To::File(path)
+            if fs::metadata(path).is_ok_and(|about| !about.is_file() && !about.is_dir()) =>
+        {
+            let opened = File::options().write(true).open(path);
+            let sentence = || format!("the file {} cannot be written", path.display());
+            Ok(Some(opened.with_context(sentence)?))
+        }
+        _ => Ok(None),
+    }
+}
+
+async fn into_plain(
+    dialogue: &mut Dialogue,
+    errand: &Errand,
+    terms: &Terms,
+    file: &File,
     record: &mut Record,
 ) -> Result<Ending, Trouble> {
-    let stdout = rustix::io::dup(rustix::stdio::stdout()).map_err(anyhow::Error::new)?;
-    let file = File::from(stdout);
     let mut made = 0;
     loop {
         made += 1;
@@ -128,7 +177,7 @@ async fn to_stdout(
         };
         let task = retrieve(errand, terms, 0)?;
         let (result, moved) = dialogue.run_once(&wanted(errand), task, Some(near)).await;
-        record.take(dialogue, moved.as_ref(), made);
+        record.take(dialogue, moved.as_ref(), 0);
         let is_begun = moved.is_some_and(|moved| moved.file_bytes > 0);
         match result {
             Ok(_) => return Ok(Ending::Moved),
@@ -160,12 +209,18 @@ fn segments(errand: &Errand, terms: &Terms, from: u64) -> Option<u64> {
     errand.size.filter(|size| is_cut && *size >= u64::from(terms.segments))
 }
 
+/// How often a file is begun anew because the server does not begin where it was told to; then
+/// that is an attempt like others.
+const RESTARTS_MAX: u32 = 32;
+
 /// A part of a file, up to its end or to the file's.
 struct Piece<'a> {
     errand: &'a Errand,
     terms: &'a Terms,
     file: &'a File,
     end: Option<u64>,
+    /// Whether others get the rest.
+    is_piece: bool,
 }
 
 impl Piece<'_> {
@@ -191,7 +246,7 @@ impl Piece<'_> {
             };
             let task = retrieve(self.errand, self.terms, *at)?;
             let (result, moved) = dialogue.run_once(&wanted(self.errand), task, Some(near)).await;
-            record.take(dialogue, moved.as_ref(), made);
+            record.take(dialogue, moved.as_ref(), *at);
             let mut is_enough = false;
             if let Some(moved) = moved {
                 *at += moved.file_bytes;
@@ -200,36 +255,35 @@ impl Piece<'_> {
             match result {
                 Ok(_) => return Ok(()),
                 Err(_) if is_enough => return Ok(()),
-                Err(trouble) if self.is_restart_refused(&trouble, *at) => {
-                    *at = 0;
-                    if self.end.is_some() {
-                        return Err(trouble);
-                    }
-                }
+                // A piece alone is of no use: whoever wants it begins with the whole.
+                Err(trouble) if trouble.is_restart() && self.is_piece => return Err(trouble),
+                Err(trouble) if trouble.is_restart() && made < RESTARTS_MAX => self.again(at)?,
                 Err(trouble) if !dialogue.caller.wait(made, &trouble).await => return Err(trouble),
-                Err(_) => self.check(dialogue, at).await?,
+                Err(_) if self.has_all(dialogue, at).await? => return Ok(()),
+                Err(_) => {}
             }
         }
     }
 
-    fn is_restart_refused(&self, trouble: &Trouble, at: u64) -> bool {
-        let Trouble::Step { failure: Failure { step, why: Why::Refused(_) }, .. } = trouble else {
-            return false;
-        };
-        *step == Step::Restart && at > 0
+    /// Begins at the start.
+    fn again(&self, at: &mut u64) -> Result<(), Trouble> {
+        *at = 0;
+        Ok(self.file.set_len(0).map_err(anyhow::Error::new)?)
     }
 
-    /// Begins at the start again if the file there is another one now.
-    async fn check(&self, dialogue: &mut Dialogue, at: &mut u64) -> Result<(), Trouble> {
-        if *at == 0 || self.end.is_some() || !self.terms.representation.passes_through() {
-            return Ok(());
+    /// Returns whether all of the file is here, although the server has not said so. Begins at the
+    /// start again if the file there is another one now.
+    async fn has_all(&self, dialogue: &mut Dialogue, at: &mut u64) -> Result<bool, Trouble> {
+        let is_image = self.terms.representation.passes_through();
+        if *at == 0 || self.end.is_some() || !is_image {
+            return Ok(false);
         }
         let (size, modified) = dialogue.size_and_time(&self.errand.path).await?;
-        if size != self.errand.size || modified != self.errand.modified {
-            *at = 0;
-            self.file.set_len(0).map_err(anyhow::Error::new)?;
+        let is_same = size == self.errand.size && modified == self.errand.modified;
+        if !is_same {
+            self.again(at)?;
         }
-        Ok(())
+        Ok(is_same && size == Some(*at))
     }
 }
 
@@ -253,20 +307,32 @@ async fn in_pieces(
         pieces.spawn(async move {
             let mut dialogue = Dialogue::new(&caller);
             let end = (index + 1 < count).then_some(end);
-            let piece = Piece { errand: &errand, terms: &terms, file: &file, end };
+            let (errand, terms, file) = (&errand, &terms, &file);
+            let piece = Piece { errand, terms, file, end, is_piece: true };
             let result = piece.get(&mut dialogue, &mut at, &mut record).await;
             dialogue.quit().await;
             (result, record)
         });
     }
-    let piece = Piece { errand, terms, file, end: Some(size / count) };
+    let piece = Piece { errand, terms, file, end: Some(size / count), is_piece: true };
     let mut result = piece.get(dialogue, &mut 0, record).await;
     while let Some(ended) = pieces.join_next().await {
         let (other, of_other) = ended.map_err(anyhow::Error::new)?;
         record.add(&of_other);
-        result = result.and(other);
+        result = match (result, other) {
+            // Whatever else went wrong, with this one no pieces are right.
+            (Err(trouble), _) if trouble.is_restart() => Err(trouble),
+            (_, Err(trouble)) if trouble.is_restart() => Err(trouble),
+            (result, other) => result.and(other),
+        };
     }
-    result
+    match result {
+        Err(trouble) if trouble.is_restart() => {
+            file.set_len(0).map_err(anyhow::Error::new)?;
+            whole(dialogue, errand, terms, file, &mut 0, record).await
+        }
+        result => result,
+    }
 }
 
 /// Opens what an errand writes, and returns where it goes on; `None` if the file is here already.

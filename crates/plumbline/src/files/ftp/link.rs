@@ -1,26 +1,70 @@
 //! A data connection, as a thread of its own reads and writes it.
 //!
 //! A socket of the kernel waits itself, without any readiness in between, and a file goes out by
-//! `sendfile` where nothing is between its bytes and the wire. In TLS the thread does the records
+//! `sendfile` where nothing is between its bytes and the wire, and comes in by `splice`. In TLS the thread does the records
 //! too, so that files at once use as many processors.
 
 use super::wire::Carrier;
 use crate::carry::TlsClient;
+use crate::transfers::DataTls;
+use rustix::pipe::{PipeFlags, SpliceFlags, fcntl_setpipe_size, pipe_with, splice};
 use std::fs::File;
 use std::io::{self, BufReader, Read, Write};
 use std::net::{Shutdown, TcpStream};
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::runtime::Handle;
 use tokio::sync::Notify;
-use tokio_rustls::rustls::{ClientConnection, HandshakeKind, StreamOwned};
+use tokio_rustls::rustls::{ClientConnection, StreamOwned};
 
 /// What is read of the wire at a time in TLS, and given to it.
 const RECORDS_BYTES: usize = 256 * 1024;
+/// What a pipe has room for.
+pub(super) const CHUTE_BYTES: usize = 1 << 20;
 /// What the kernel moves by one call.
 const SENDFILE_BYTES: usize = 8 << 20;
 /// What a server may say behind the end of an upload: session tickets, and its own end.
 const FAREWELL_MAX_BYTES: u64 = 64 * 1024;
+
+/// A pipe through which the kernel moves what comes into a file, without its passing here.
+#[derive(Debug)]
+pub(super) struct Chute {
+    from: OwnedFd,
+    to: OwnedFd,
+    /// What is in it.
+    held_bytes: usize,
+}
+
+impl Chute {
+    /// Makes one, if the kernel has room for it.
+    pub(super) fn new() -> Option<Self> {
+        let (from, to) = pipe_with(PipeFlags::CLOEXEC).ok()?;
+        // One that is smaller takes more turns.
+        _ = fcntl_setpipe_size(&to, CHUTE_BYTES);
+        Some(Self { from, to, held_bytes: 0 })
+    }
+
+    /// Moves what is in it into `file` at `at`, or where that stands, at least a byte.
+    pub(super) fn empty_into(&mut self, file: &File, at: Option<u64>) -> io::Result<usize> {
+        let (mut at, flags) = (at, SpliceFlags::empty());
+        let moved = splice(&self.from, None, file, at.as_mut(), self.held_bytes, flags)?;
+        self.held_bytes = self.held_bytes.saturating_sub(moved);
+        Ok(moved)
+    }
+
+    /// Returns what is in it.
+    pub(super) fn held_bytes(&self) -> usize {
+        self.held_bytes
+    }
+
+    /// Takes what is in it, where a file does not take it so.
+    pub(super) fn into_bytes(self) -> io::Result<Vec<u8>> {
+        let mut bytes = vec![0; self.held_bytes];
+        File::from(self.from).read_exact(&mut bytes)?;
+        Ok(bytes)
+    }
+}
 
 /// A data connection.
 #[derive(Debug)]
@@ -78,13 +122,21 @@ impl Link {
         Ok((Self::Tls(Box::new(StreamOwned::new(connection, buffered))), canceller))
     }
 
-    /// Does the handshake, if there is one, and returns whether it resumed a session.
-    pub(super) fn begin(&mut self) -> io::Result<Option<bool>> {
+    /// Does the handshake, if there is one, and returns what was agreed.
+    pub(super) fn begin(&mut self) -> io::Result<Option<DataTls>> {
         let Self::Tls(stream) = self else { return Ok(None) };
         while stream.conn.is_handshaking() {
             stream.conn.complete_io(&mut stream.sock)?;
         }
-        Ok(Some(stream.conn.handshake_kind() == Some(HandshakeKind::Resumed)))
+        Ok(Some(DataTls::of(&stream.conn)))
+    }
+
+    /// Returns what is below TLS, or the connection itself.
+    pub(super) fn plain(&self) -> &Plain {
+        match self {
+            Self::Clear(plain) => plain,
+            Self::Tls(stream) => stream.sock.0.get_ref(),
+        }
     }
 
     /// Sends `file` from where it stands, if the kernel alone can do that: at most so many bytes
@@ -114,6 +166,23 @@ impl Link {
                 Err(error) => return Some(Err(error.into())),
             }
             is_first = false;
+        }
+    }
+
+    /// Moves what has come into `chute`, which is empty, if the kernel alone can do that: at least
+    /// a byte, at most so many; none at the end.
+    pub(super) fn pour(&self, chute: &mut Chute, at_most: usize) -> Option<io::Result<usize>> {
+        let Self::Clear(Plain::Kernel(stream)) = self else { return None };
+        loop {
+            match splice(stream, None, &chute.to, None, at_most, SpliceFlags::empty()) {
+                Ok(count) => {
+                    chute.held_bytes = count;
+                    return Some(Ok(count));
+                }
+                Err(rustix::io::Errno::INTR) => {}
+                Err(rustix::io::Errno::INVAL | rustix::io::Errno::NOSYS) => return None,
+                Err(error) => return Some(Err(error.into())),
+            }
         }
     }
 

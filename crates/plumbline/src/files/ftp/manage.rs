@@ -3,12 +3,14 @@
 use super::batch::make_there;
 use super::desk::carry_out;
 use super::dialogue::Dialogue;
+use super::get::Ending;
 use super::mover::Near;
 use super::options::Reach;
 use super::remote::{Found, is_pattern, join, name_of};
 use super::trouble::Trouble;
 use crate::exit;
 use crate::files::url::{Scheme, Url};
+use crate::transfers::{Record, timed};
 use anyhow::Context;
 use protocols::application::ftp::listing::{Entry, Kind};
 use protocols::application::ftp::user::Task;
@@ -102,11 +104,11 @@ pub(super) async fn entries(dialogue: &mut Dialogue, name: &[u8]) -> Result<Vec<
         let found = dialogue.expand(name).await?;
         found.into_iter().map(|found| Entry { name: found.path, ..found.entry }).collect()
     } else if name.is_empty() || name.ends_with(b"/") {
-        dialogue.list(name).await?
+        dialogue.list_as_asked(name).await?
     } else {
         match dialogue.look_at(name).await? {
             Some(entry) if entry.kind == Kind::File => vec![Entry { name: name.to_vec(), ..entry }],
-            _ => dialogue.list(name).await?,
+            _ => dialogue.list_as_asked(name).await?,
         }
     };
     entries.sort_by(|one, other| one.name.cmp(&other.name));
@@ -288,7 +290,13 @@ pub(super) async fn show_file(
     };
     let near = Near::Into { file: File::from(stdout), at: None, enough: None };
     let wanted = format!("to get '{}'", path.escape_ascii());
-    dialogue.run_once(&wanted, task, Some(near)).await.0.map(|_| ())
+    let representation = if is_text { Representation::default() } else { Representation::IMAGE };
+    let mut record = Record::begin(dialogue, true, path, representation);
+    let ((result, moved), cpu) = timed(dialogue.run_once(&wanted, task, Some(near))).await;
+    record.take(dialogue, moved.as_ref(), 0);
+    record.add_cpu(cpu);
+    dialogue.caller.keep(&mut record, result.as_ref().map(|_| Ending::Moved));
+    result.map(|_| ())
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! The user's side of FTP: the commands, over sessions of the engine.
 //!
 //! ```text
-//! get put mirror ls rm mkdir mv cat, the shell
+//! get put mirror ls rm mkdir mv cat mail, the shell
 //!   batch    many files over several sessions at once
 //!   get put  one file: attempts, what is kept, comparison
 //!   dialogue a session when it is needed, and again when it was lost
@@ -16,14 +16,15 @@ mod account;
 mod batch;
 mod desk;
 mod dialogue;
+mod facts;
 mod get;
 mod link;
+mod mail;
 mod manage;
 mod mirror;
 mod mover;
 mod options;
 mod put;
-mod record;
 mod remote;
 mod session;
 mod shell;
@@ -31,6 +32,7 @@ mod trouble;
 mod wire;
 
 pub(super) use batch::{get_files, put_files};
+pub(crate) use mail::{MAIL_ABOUT, Mail, mail};
 pub(crate) use manage::{
     Cat, List, MakeDirectory, Move, Remove, cat, list, make_directory, move_file, remove,
 };

@@ -1,8 +1,9 @@
 //! Moves the bytes of one transfer, in a thread that waits.
 
-use super::link::Link;
+use super::facts::{DataFacts, add_since};
+use super::link::{CHUTE_BYTES, Chute, Link};
 use crate::files::pace::Pace;
-use os::clock::Monotonic;
+use os::clock::{Monotonic, thread_cpu_time};
 use protocols::application::ftp::Representation;
 use protocols::application::ftp::data::{Decoded, Decoder, Encoder};
 use protocols::application::ftp::user::DataFailure;
@@ -11,9 +12,14 @@ use std::io::{self, ErrorKind, Read, Write};
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
 
 /// What is read or written at a time.
 const PIECE_BYTES: usize = 1 << 20;
+/// The least that is read at a time.
+const SMALL_PIECE_BYTES: usize = 16 * 1024;
+/// From this size on a file goes through a pipe of the kernel's.
+const WORTH_A_CHUTE_BYTES: u64 = 256 * 1024;
 /// The most of a listing that is kept.
 const MEMORY_MAX_BYTES: usize = 256 << 20;
 
@@ -38,8 +44,8 @@ pub(super) struct Moved {
     pub(super) file_bytes: u64,
     /// What came into memory.
     pub(super) memory: Vec<u8>,
-    /// Whether TLS resumed a session, if there was TLS.
-    pub(super) is_resumed: Option<bool>,
+    /// What was learnt for the record.
+    pub(super) data: DataFacts,
     /// How it ended.
     pub(super) result: Result<(), (DataFailure, io::Error)>,
     /// Whether enough came, and there would be more.
@@ -79,25 +85,34 @@ fn malformed(why: &str) -> Broken {
 impl Mover {
     /// Moves all of it.
     pub(super) fn run(mut self) -> Moved {
+        let (began, cpu) = (Instant::now(), thread_cpu_time());
         let mut ended = Moved {
             wire_bytes: 0,
             file_bytes: 0,
             memory: Vec::new(),
-            is_resumed: None,
+            data: DataFacts::default(),
             result: Ok(()),
             is_enough: false,
         };
         ended.result = match self.link.begin() {
             Err(error) => Err((DataFailure::Tls, error)),
-            Ok(is_resumed) => {
-                ended.is_resumed = is_resumed;
+            Ok(tls) => {
+                ended.data.tls = tls;
+                ended.data.tls_time = tls.map(|_| began.elapsed());
                 match self.near {
-                    Near::From(_) => self.send(&mut ended),
+                    Near::From(_) => {
+                        ended.data.first_byte = Some(Instant::now());
+                        ended.data.is_sending = true;
+                        self.send(&mut ended)
+                    }
                     _ => self.receive(&mut ended),
                 }
             }
         };
         ended.wire_bytes = self.moved.load(Ordering::Relaxed);
+        ended.data.ended = Some(Instant::now());
+        ended.data.ask(self.link.plain());
+        ended.data.cpu = thread_cpu_time().saturating_sub(cpu);
         if let Near::Memory(memory) = self.near {
             ended.memory = memory;
         }
@@ -116,13 +131,62 @@ impl Mover {
         }
     }
 
-    /// Returns how much goes at a time.
+    /// Returns how much goes at a time: for a small file no more than it has, and its end.
     fn piece_len(&self) -> usize {
         let burst = self.pace.burst_bytes().and_then(|burst| usize::try_from(burst).ok());
-        burst.map_or(PIECE_BYTES, |burst| burst.min(PIECE_BYTES))
+        let expected = self.expected_bytes.and_then(|size| usize::try_from(size).ok());
+        let room = expected.map_or(PIECE_BYTES, |size| size.saturating_add(1));
+        burst.unwrap_or(PIECE_BYTES).min(room.max(SMALL_PIECE_BYTES)).min(PIECE_BYTES)
+    }
+
+    /// Lets the kernel move what comes into the file. Returns whether it has moved all.
+    fn receive_whole(&mut self, ended: &mut Moved) -> Result<bool, Broken> {
+        let is_small = self.expected_bytes.is_some_and(|size| size < WORTH_A_CHUTE_BYTES);
+        let Near::Into { file, at, enough: None } = &self.near else { return Ok(false) };
+        if is_small || !self.representation.passes_through() {
+            return Ok(false);
+        }
+        let (file, at) = (file.try_clone().map_err(ours)?, *at);
+        let Some(mut chute) = Chute::new() else { return Ok(false) };
+        let at_most = self.piece_len().min(CHUTE_BYTES);
+        loop {
+            let began = Instant::now();
+            let poured = self.link.pour(&mut chute, at_most);
+            add_since(&mut ended.data.waiting, began);
+            let count = match poured {
+                None => return Ok(false),
+                Some(Ok(0)) => return Ok(true),
+                Some(Ok(count)) => count,
+                Some(Err(error)) => return Err(lost(error)),
+            };
+            ended.data.first_byte.get_or_insert_with(Instant::now);
+            self.count(count);
+            let began = Instant::now();
+            while chute.held_bytes() > 0 {
+                let began = Instant::now();
+                let moved = chute.empty_into(&file, at.map(|at| at + ended.file_bytes));
+                add_since(&mut ended.data.writing, began);
+                match moved {
+                    Ok(0) => return Err(ours(ErrorKind::WriteZero.into())),
+                    Ok(moved) => ended.file_bytes += u64::try_from(moved).unwrap_or(0),
+                    Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                    // A file system that does not do this.
+                    Err(error) if error.kind() == ErrorKind::InvalidInput => {
+                        let bytes = chute.into_bytes().map_err(ours)?;
+                        self.near.put(&bytes, ended)?;
+                        return Ok(false);
+                    }
+                    Err(error) => return Err(ours(error)),
+                }
+            }
+            add_since(&mut ended.data.writing, began);
+        }
     }
 
     fn receive(&mut self, ended: &mut Moved) -> Result<(), Broken> {
+        if self.receive_whole(ended)? {
+            return Ok(());
+        }
         let mut piece = vec![0; self.piece_len()];
         let mut decoder = match self.representation.passes_through() {
             true => None,
@@ -132,8 +196,15 @@ impl Mover {
             ),
         };
         let mut content = Vec::new();
+        // In TLS, what is waited for and what is deciphered are one.
+        let is_clear = ended.data.tls.is_none();
         loop {
-            let count = match self.link.read(&mut piece) {
+            let began = Instant::now();
+            let read = self.link.read(&mut piece);
+            if is_clear {
+                add_since(&mut ended.data.waiting, began);
+            }
+            let count = match read {
                 Ok(0) => break,
                 Ok(count) => count,
                 Err(error) if error.kind() == ErrorKind::Interrupted => continue,
@@ -147,6 +218,7 @@ impl Mover {
                 }
                 Err(error) => return Err(lost(error)),
             };
+            ended.data.first_byte.get_or_insert_with(Instant::now);
             self.count(count);
             let mut wire = piece.get(..count).unwrap_or_default();
             match &mut decoder {
@@ -181,21 +253,32 @@ impl Mover {
         };
         let (mut piece, mut wire) = (vec![0; self.piece_len()], Vec::new());
         while let Near::From(file) = &mut self.near {
-            let count = match file.read(&mut piece) {
+            let began = Instant::now();
+            let read = file.read(&mut piece);
+            add_since(&mut ended.data.reading, began);
+            let count = match read {
                 Ok(count) => count,
                 Err(error) if error.kind() == ErrorKind::Interrupted => continue,
                 Err(error) => return Err(ours(error)),
             };
             let read = piece.get(..count).unwrap_or_default();
             ended.file_bytes += u64::try_from(count).unwrap_or(0);
+            let began = Instant::now();
             let encoded = match (&mut encoder, count) {
                 (None, _) => Ok(()),
                 (Some(encoder), 0) => encoder.finish(&mut wire),
                 (Some(encoder), _) => encoder.encode(read, &mut wire),
             };
             encoded.map_err(|error| malformed(&format!("our file is not so: {error:?}")))?;
+            if encoder.is_some() {
+                add_since(&mut ended.data.converting, began);
+            }
             let bytes = if encoder.is_some() { wire.as_slice() } else { read };
+            let began = Instant::now();
             self.link.write_all(bytes).map_err(lost)?;
+            if ended.data.tls.is_none() {
+                add_since(&mut ended.data.waiting, began);
+            }
             let sent = bytes.len();
             wire.clear();
             self.count(sent);
@@ -241,7 +324,9 @@ impl Near {
         content: &mut Vec<u8>,
         ended: &mut Moved,
     ) -> Result<bool, Broken> {
+        let began = Instant::now();
         let decoded = decoder.decode(wire, content);
+        add_since(&mut ended.data.converting, began);
         let decoded = decoded.map_err(|error| malformed(&format!("{error:?}")))?;
         self.put(content, ended)?;
         content.clear();
@@ -258,11 +343,13 @@ impl Near {
                     bytes = bytes.get(..left).unwrap_or(bytes);
                     ended.is_enough = bytes.len() == left;
                 }
+                let began = Instant::now();
                 match at {
                     Some(at) => file.write_all_at(bytes, *at + ended.file_bytes),
                     None => file.write_all(bytes),
                 }
                 .map_err(ours)?;
+                add_since(&mut ended.data.writing, began);
             }
             Self::Memory(memory) if memory.len() + bytes.len() <= MEMORY_MAX_BYTES => {
                 memory.extend_from_slice(bytes);

@@ -2,6 +2,7 @@
 
 use super::get::Terms;
 use crate::carry::{Family, Via};
+use crate::transfers::Keeping;
 use anyhow::{Context, Result, bail};
 use os::jail::Existing;
 use protocols::application::ftp::{
@@ -44,6 +45,8 @@ pub(in crate::files) struct Reach {
     /// Show what the server replies
     #[arg(short, long)]
     pub(in crate::files) verbose: bool,
+    #[command(flatten)]
+    pub(in crate::files) keeping: Keeping,
 }
 
 /// How files move by FTP.
@@ -136,11 +139,6 @@ fn word_format(text: &str) -> Result<WordFormat> {
         let names: Vec<_> = WordFormat::ALL.iter().map(|(_, name)| *name).collect();
         format!("'{}' is no format of words: there are {}", text.escape_debug(), names.join(", "))
     })
-}
-
-/// Returns how people call a format.
-pub(super) fn word_format_name(format: WordFormat) -> Option<&'static str> {
-    WordFormat::ALL.iter().find(|(known, _)| *known == format).map(|(_, name)| *name)
 }
 
 #[cfg(test)]

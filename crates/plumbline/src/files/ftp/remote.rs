@@ -24,6 +24,15 @@ pub(super) struct Found {
     pub(super) entry: Entry,
 }
 
+/// What the server says of a path.
+enum Facts {
+    Known(Box<Entry>),
+    /// There is no such thing.
+    Nothing,
+    /// It does not say.
+    Unknown,
+}
+
 /// Makes a name of bytes that a command is to carry.
 pub(super) fn name_of(bytes: &[u8]) -> Result<Name, Trouble> {
     Name::new(bytes).map_err(|_| {
@@ -72,33 +81,72 @@ impl Dialogue {
         self.ready().await?;
         if self.has("MLST") || self.has("MLSD") {
             match self.fetch(&wanted, Task::List(ListKind::Facts, name.clone())).await {
+                // What is no listing of facts is asked for in the other form.
+                Ok((_, listing)) if !has_facts(&listing) => {}
                 Ok((_, listing)) => return Ok(entries(&listing, parse_facts)),
                 Err(trouble) if trouble.is_refusal() => {}
                 Err(trouble) => return Err(trouble),
             }
         }
-        let (_, listing) = self.fetch(&wanted, Task::List(ListKind::Long, name)).await?;
-        let mut reader = ListReader::new(now());
-        Ok(entries(&listing, |line| reader.line(line)))
+        match self.fetch(&wanted, Task::List(ListKind::Long, name.clone())).await {
+            Ok((_, listing)) => {
+                let mut reader = ListReader::new(now());
+                Ok(entries(&listing, |line| reader.line(line)))
+            }
+            Err(trouble) if trouble.is_unknown_command() => {
+                let (_, listing) = self.fetch(&wanted, Task::List(ListKind::Names, name)).await?;
+                let named = |line: &[u8]| {
+                    let last = split(line).1.to_vec();
+                    Some(Entry { name: last, ..Entry::default() })
+                };
+                Ok(entries(&listing, named))
+            }
+            Err(trouble) => Err(trouble),
+        }
+    }
+
+    /// Goes to the folder of a path, one component after the other, for servers that know no paths.
+    /// Returns whether it is there.
+    pub(super) async fn enter_folder_of(&mut self, path: &[u8]) -> Result<bool, Trouble> {
+        let root: Option<&[u8]> = path.starts_with(b"/").then_some(b"/");
+        let parts = split(path).0.split(|&byte| byte == b'/').filter(|part| !part.is_empty());
+        for part in root.into_iter().chain(parts) {
+            let wanted = format!("to go to '{}'", part.escape_ascii());
+            match self.run(&wanted, Task::ChangeDirectory(name_of(part)?)).await {
+                Ok(_) => {}
+                Err(trouble) if trouble.is_refusal() => return Ok(false),
+                Err(trouble) => return Err(trouble),
+            }
+        }
+        Ok(true)
+    }
+
+    /// Asks for the facts of a path.
+    async fn facts(&mut self, path: &[u8]) -> Result<Facts, Trouble> {
+        let wanted = format!("the facts of '{}'", path.escape_ascii());
+        match self.run(&wanted, Task::Facts(name_of(path)?)).await {
+            Ok(done) => {
+                let entry = done.reply.entry().map(Box::new);
+                Ok(entry.map_or(Facts::Unknown, Facts::Known))
+            }
+            Err(trouble) if trouble.is_unknown_command() => Ok(Facts::Unknown),
+            Err(trouble) if trouble.is_refusal() => Ok(Facts::Nothing),
+            Err(trouble) => Err(trouble),
+        }
     }
 
     /// Returns what is known of a name; `None` if there is no such thing.
     pub(super) async fn look_at(&mut self, path: &[u8]) -> Result<Option<Entry>, Trouble> {
-        let wanted = format!("the facts of '{}'", path.escape_ascii());
         self.ready().await?;
         let (folder, last) = split(path);
         if last.is_empty() {
             return Ok(Some(Entry { kind: Kind::Directory, ..Entry::default() }));
         }
         if self.has("MLST") {
-            match self.run(&wanted, Task::Facts(name_of(path)?)).await {
-                Ok(done) => {
-                    if let Some(entry) = done.reply.entry() {
-                        return Ok(Some(Entry { name: last.to_vec(), ..entry }));
-                    }
-                }
-                Err(trouble) if trouble.is_refusal() => return Ok(None),
-                Err(trouble) => return Err(trouble),
+            match self.facts(path).await? {
+                Facts::Known(entry) => return Ok(Some(Entry { name: last.to_vec(), ..*entry })),
+                Facts::Nothing => return Ok(None),
+                Facts::Unknown => {}
             }
         }
         match self.list(folder).await {
@@ -116,18 +164,21 @@ impl Dialogue {
         let wanted = format!("the size of '{}'", path.escape_ascii());
         self.ready().await?;
         if self.has("MLST") {
-            let entry = self.look_at(path).await?.unwrap_or_default();
-            return Ok((entry.size, entry.modified));
+            match self.facts(path).await? {
+                Facts::Known(entry) => return Ok((entry.size, entry.modified)),
+                Facts::Nothing => return Ok((None, None)),
+                Facts::Unknown => {}
+            }
         }
         let (mut size, mut time) = (None, None);
-        if self.has("SIZE") {
+        if self.may_have("SIZE") {
             match self.run(&wanted, Task::Size(name_of(path)?)).await {
                 Ok(done) => size = done.reply.number(),
                 Err(trouble) if trouble.is_refusal() => {}
                 Err(trouble) => return Err(trouble),
             }
         }
-        if self.has("MDTM") {
+        if self.may_have("MDTM") {
             match self.run(&wanted, Task::Modified(name_of(path)?)).await {
                 Ok(done) => time = done.reply.timestamp(),
                 Err(trouble) if trouble.is_refusal() => {}
@@ -199,6 +250,12 @@ impl Dialogue {
         }
         Ok(found)
     }
+}
+
+/// Returns whether a listing is one of facts, or is empty.
+fn has_facts(listing: &[u8]) -> bool {
+    let mut lines = listing.split(|&byte| byte == b'\n').map(<[u8]>::trim_ascii_end);
+    listing.trim_ascii().is_empty() || lines.any(|line| parse_facts(line).is_some())
 }
 
 /// Reads a listing; names that are none of ours are left out.

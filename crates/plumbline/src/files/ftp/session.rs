@@ -4,6 +4,7 @@
 //! thread for each data connection. A task runs until the engine says that it is over and that
 //! thread has ended, whichever comes last.
 
+use super::facts::{DataFacts, Facts};
 use super::link::{Canceller, Link};
 use super::mover::{Moved, Mover, Near};
 use super::wire::{Carrier, Control};
@@ -11,7 +12,7 @@ use crate::carry::{Bench, Refusal, TlsClient, TrustedBy};
 use crate::files::pace::Pace;
 use os::host::{Host, Listener};
 use protocols::application::ftp::user::{
-    DataFailure, Done, Failure, Features, Step, Task, TaskId, TlsUse, User, UserEvent,
+    DataFailure, Done, Failure, Features, Lessons, Step, Task, TaskId, TlsUse, User, UserEvent,
     UserSettings, Why,
 };
 use protocols::application::ftp::{Protection, Representation};
@@ -24,12 +25,14 @@ use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
-use tokio::time::{Instant, sleep, sleep_until};
+use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 /// How often the engine is told how far a transfer is.
 const TICK: Duration = Duration::from_secs(1);
 /// How long the server may take to see that a transfer was given up.
 const GIVE_UP: Duration = Duration::from_secs(3);
+/// How long the server may take to answer QUIT: nothing depends on it.
+const FAREWELL: Duration = Duration::from_secs(2);
 /// Of the control connection at a time.
 const READ_BYTES: usize = 16 * 1024;
 
@@ -70,6 +73,10 @@ pub(super) struct Session {
     representation: Representation,
     expected_bytes: Option<u64>,
     moved: Option<Moved>,
+    /// A data connection that has ended here; TCP may still send what was given to it.
+    ended: Option<Canceller>,
+    /// What it learns for records.
+    pub(super) facts: Facts,
     /// What the server can do.
     pub(super) features: Features,
     /// By what the server is trusted, and its fingerprint.
@@ -115,7 +122,9 @@ impl Session {
         settings: UserSettings,
         tls: Option<TlsClient>,
         shared: Shared,
+        facts: Facts,
     ) -> anyhow::Result<(Self, Result<(), Failure>)> {
+        let began = Instant::now();
         let (local, peer) = (carrier.local()?, carrier.peer()?);
         let is_implicit = settings.tls == TlsUse::Implicit;
         let mut bench = Bench::new(crate::carry::is_metered())?;
@@ -131,6 +140,8 @@ impl Session {
             representation: Representation::IMAGE,
             expected_bytes: None,
             moved: None,
+            ended: None,
+            facts,
             features: Features::default(),
             trusted_by: None,
             refusal: None,
@@ -142,6 +153,8 @@ impl Session {
             return Ok((session, Err(failure)));
         }
         let logged_in = session.drive(None).await.map(|_| ());
+        let tls = session.facts.opening.tls.unwrap_or_default();
+        session.facts.opening.login = Some(began.elapsed().saturating_sub(tls));
         Ok((session, logged_in))
     }
 
@@ -157,26 +170,44 @@ impl Session {
                 (*representation, expected_bytes.map(|size| size.saturating_sub(*offset_bytes)))
             }
             Task::Store { representation, .. } => (*representation, None),
+            Task::MailFile(_) => (Representation::default(), None),
             // A listing comes as lines of text; they are read with either end of a line.
             _ => (Representation::IMAGE, None),
         };
         (self.near, self.moved) = (near, None);
+        self.facts.begin();
         let Some(id) = self.user.run(task, &mut self.bench.cx()) else {
             let failure = Failure { step: Step::Command, why: Why::ControlLost };
             return Outcome { result: Err(failure), moved: None };
         };
         let result = self.drive(Some(id)).await;
         self.close_data().await;
+        if let (Some(moved), Some(ended)) = (&mut self.moved, self.ended.take()) {
+            moved.data.settle(&ended);
+        }
         let lost = Failure { step: Step::Command, why: Why::ControlLost };
         Outcome { result: result.and_then(|done| done.ok_or(lost)), moved: self.moved.take() }
     }
 
-    /// Ends the session in order.
+    /// Says whether another file is to come after the one that comes next.
+    pub(super) fn expect_transfer(&mut self, is_expected: bool) {
+        self.user.expect_transfer(is_expected);
+    }
+
+    /// Returns what was learnt of the server.
+    pub(super) fn lessons(&self) -> Lessons {
+        self.user.lessons()
+    }
+
+    /// Ends the session in order, if the server lets it.
     pub(super) async fn quit(mut self) {
-        if !self.is_closed() {
-            _ = self.run(Task::Quit, None).await;
-        }
-        self.control.close().await;
+        let farewell = async {
+            if !self.is_closed() {
+                _ = self.run(Task::Quit, None).await;
+            }
+            self.control.close().await;
+        };
+        _ = timeout(FAREWELL, farewell).await;
     }
 }
 
@@ -258,7 +289,11 @@ impl Session {
                 self.user.data_failed(&mut self.bench.cx());
             }
             News::Moved(moved, id) => {
-                self.data = Data::None;
+                if let Data::Moving { canceller, .. } =
+                    std::mem::replace(&mut self.data, Data::None)
+                {
+                    self.ended = Some(canceller);
+                }
                 self.has_moved(*moved, id);
             }
             News::Timeout => self.user.timeout(&mut self.bench.cx()),
@@ -284,6 +319,7 @@ impl Session {
                 _ = stream.set_nodelay(true);
             }
             self.data = Data::Open(carrier);
+            self.facts.data_connected();
         } else if !matches!(self.data, Data::Listening(_)) {
             self.data = Data::None;
             self.user.data_failed(&mut self.bench.cx());
@@ -309,6 +345,7 @@ impl Session {
     async fn take(&mut self, event: UserEvent) {
         match event {
             UserEvent::Reply(reply) => {
+                self.facts.replied(reply.code.number());
                 if self.shared.is_verbose {
                     crate::files::progress::say(&format!("< {reply}"));
                 }
@@ -343,6 +380,7 @@ impl Session {
 
     async fn start_tls(&mut self) -> bool {
         let Some(client) = &self.tls else { return false };
+        let began = Instant::now();
         match self.control.start_tls(client).await {
             Ok(trusted_by) => self.trusted_by = Some(trusted_by),
             Err(refusal) => {
@@ -350,6 +388,7 @@ impl Session {
                 return false;
             }
         }
+        self.facts.opening.tls = Some(began.elapsed());
         true
     }
 
@@ -406,6 +445,7 @@ impl Session {
             return;
         }
         let (output, urgent) = (self.user.output().to_vec(), self.user.urgent_mark());
+        self.facts.sent(&output);
         if self.control.write(&output, urgent).await.is_err() {
             return self.user.peer_closed(&mut self.bench.cx());
         }
@@ -438,7 +478,7 @@ async fn data_news(data: &mut Data) -> News {
                         wire_bytes: 0,
                         file_bytes: 0,
                         memory: Vec::new(),
-                        is_resumed: None,
+                        data: DataFacts::default(),
                         result: Err(lost),
                         is_enough: false,
                     };

@@ -4,22 +4,23 @@
 //! without anybody's noticing.
 
 use super::batch::make_there;
-use super::desk::carry_out;
-use super::dialogue::Dialogue;
+use super::desk::{Interrupt, carry_out_with};
+use super::dialogue::{Caller, Dialogue};
 use super::get::{self, Ending, Terms, To};
 use super::manage::{entries, line, remove_all, remove_folder, rename, show, show_file};
 use super::options::Reach;
 use super::put;
-use super::record::Record;
 use super::remote::{is_pattern, join, name_of, split};
 use super::trouble::Trouble;
 use crate::exit;
 use crate::files::progress::say;
 use crate::files::url::Url;
 use crate::state::state_folder;
+use crate::transfers::Record;
 use os::jail::Existing;
 use protocols::application::ftp::user::Task;
 use protocols::application::ftp::{LocalName, Representation};
+use rustix::termios::{self, OptionalActions};
 use rustyline::completion::{Completer, Pair};
 use rustyline::error::ReadlineError;
 use rustyline::history::DefaultHistory;
@@ -32,7 +33,8 @@ use std::path::{Path, PathBuf};
 pub(crate) const SHELL_ABOUT: &str = "\
 Moves files by hand: ls, cd, get, put and their like, one after the other.
 
-The tabulator completes commands and the names of the last listing; 'help' tells what there is.";
+The tabulator completes commands and the names of the last listing; 'help' tells what there is. An \
+interrupt ends what is at work, and not the shell.";
 
 const COMMANDS: [(&str, &str); 17] = [
     ("ls", "what is here, or in the folder or pattern named; -l with sizes and times"),
@@ -98,6 +100,8 @@ impl Completer for Known {
     }
 }
 
+type Reader = Editor<Known, DefaultHistory>;
+
 /// A conversation with the person.
 struct Desk {
     dialogue: Dialogue,
@@ -109,25 +113,30 @@ struct Desk {
 /// Runs `plumb ftp`.
 pub(crate) fn shell(arguments: &Shell) -> exit::Result {
     let url = &arguments.url;
-    carry_out(url, &arguments.reach, None, async |caller| {
+    carry_out_with(url, &arguments.reach, None, Interrupt::EndsThis, async |caller| {
         let mut desk =
             Desk { dialogue: Dialogue::new(&caller), folder: Vec::new(), names: Vec::new() };
         desk.go(if url.name.is_empty() { b"." } else { &url.name }).await?;
-        let mut editor: Editor<Known, DefaultHistory> =
-            Editor::new().map_err(|error| Trouble::Ours(error.into()))?;
+        let mut editor = Reader::new().map_err(|error| Trouble::Ours(error.into()))?;
         editor.set_helper(Some(Known::default()));
         let history = state_folder().join("ftp_history");
         // There is none at first.
         _ = editor.load_history(&history);
-        while let Some(line) = read(&mut editor)? {
+        loop {
+            let (returned, line) = read(&caller, editor).await?;
+            editor = returned;
+            let Some(line) = line? else { break };
             let words: Vec<_> = words(&line);
             match words.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
                 [] => {}
                 ["quit" | "exit" | "bye", ..] => break,
                 words => match desk.command(words).await {
-                    Err(Trouble::Stopped) => return Err(Trouble::Stopped),
+                    Err(Trouble::Stopped) if !caller.stopper.goes_on() => {
+                        return Err(Trouble::Stopped);
+                    }
                     Err(trouble) => say(&trouble.sentence()),
-                    Ok(()) => {}
+                    // An interrupt that came too late ends nothing.
+                    Ok(()) => _ = caller.stopper.goes_on(),
                 },
             }
             if let Some(known) = editor.helper_mut() {
@@ -142,7 +151,31 @@ pub(crate) fn shell(arguments: &Shell) -> exit::Result {
     })
 }
 
-fn read(editor: &mut Editor<Known, DefaultHistory>) -> Result<Option<String>, Trouble> {
+/// Reads a line in a thread that waits, and gives the terminal back as it was if all is to end.
+async fn read(
+    caller: &Caller,
+    mut editor: Reader,
+) -> Result<(Reader, Result<Option<String>, Trouble>), Trouble> {
+    let terminal = termios::tcgetattr(rustix::stdio::stdin()).ok();
+    let reading = tokio::task::spawn_blocking(move || {
+        let line = read_line(&mut editor);
+        (editor, line)
+    });
+    let mut stop = caller.shared.stop.clone();
+    tokio::select! {
+        read = reading => Ok(read.map_err(anyhow::Error::new)?),
+        _ = stop.wait_for(|is_wanted| *is_wanted) => {
+            if let Some(terminal) = terminal {
+                let stdin = rustix::stdio::stdin();
+                // It is as it was, or there is no terminal any more.
+                _ = termios::tcsetattr(stdin, OptionalActions::Now, &terminal);
+            }
+            Err(Trouble::Stopped)
+        }
+    }
+}
+
+fn read_line(editor: &mut Reader) -> Result<Option<String>, Trouble> {
     match editor.readline("plumb ftp> ") {
         Ok(line) => {
             // A line with a password of a command is kept too; there is none among ours.
@@ -254,8 +287,9 @@ impl Desk {
         let to = To::File(here.map_or(own, Path::to_owned));
         let errand = get::Errand { path: path.to_vec(), size: None, modified: None, to };
         let mut record = Record::begin(&self.dialogue, true, path, Representation::IMAGE);
-        let ending = get::get(&mut self.dialogue, &errand, &terms(), &mut record).await?;
-        told("got", path, ending, &record);
+        let result = get::get(&mut self.dialogue, &errand, &terms(), &mut record).await;
+        self.dialogue.caller.keep(&mut record, result.as_ref().copied());
+        told("got", path, result?, &record);
         Ok(())
     }
 
@@ -271,8 +305,9 @@ impl Desk {
     async fn put(&mut self, here: &str, path: Vec<u8>) -> Result<(), Trouble> {
         let mut record = Record::begin(&self.dialogue, false, &path, Representation::IMAGE);
         let errand = put::Errand { from: here.into(), path, keeps_time: false };
-        let ending = put::put(&mut self.dialogue, &errand, &terms(), &mut record).await?;
-        told("put", &errand.path, ending, &record);
+        let result = put::put(&mut self.dialogue, &errand, &terms(), &mut record).await;
+        self.dialogue.caller.keep(&mut record, result.as_ref().copied());
+        told("put", &errand.path, result?, &record);
         Ok(())
     }
 
@@ -302,7 +337,7 @@ fn terms() -> Terms {
 fn told(done: &str, path: &[u8], ending: Ending, record: &Record) {
     let shown = path.escape_ascii();
     match ending {
-        Ending::Moved => say(&format!("{done} '{shown}': {} bytes", record.file_bytes)),
+        Ending::Moved => say(&format!("{done} '{shown}': {} bytes", record.file_bytes())),
         Ending::WasThere => say(&format!("'{shown}' was there already")),
     }
 }

@@ -3,7 +3,9 @@
 use crate::carry::Refusal;
 use crate::exit;
 use crate::files::tftp::is_full;
+use crate::transfers::local_outcome;
 use protocols::application::ftp::user::{DataFailure, Failure, Step, Why};
+use records::transfer::Outcome;
 use std::io;
 
 /// Why something has failed.
@@ -48,21 +50,51 @@ impl Trouble {
         matches!(self, Self::Step { failure: Failure { why: Why::Refused(_), .. }, .. })
     }
 
+    /// Returns whether the server does not know the command, or does not do it.
+    pub(super) fn is_unknown_command(&self) -> bool {
+        let Self::Step { failure: Failure { why: Why::Refused(reply), .. }, .. } = self else {
+            return false;
+        };
+        matches!(reply.code.number(), 500 | 502 | 504)
+    }
+
+    /// Returns whether the command itself was refused, for good.
+    pub(super) fn is_refused_command(&self) -> bool {
+        let Self::Step { failure, .. } = self else { return false };
+        failure.step == Step::Command && self.is_refusal() && !failure.is_transient()
+    }
+
+    /// Returns whether the server cannot begin within a file.
+    pub(super) fn is_restart(&self) -> bool {
+        let Self::Step { failure: Failure { step, why }, .. } = self else { return false };
+        *step == Step::Restart && matches!(why, Why::Refused(_) | Why::Long { .. })
+    }
+
     /// Returns the word of the record for it.
-    pub(super) fn outcome(&self) -> &'static str {
+    pub(super) fn outcome(&self) -> Outcome {
         match self {
-            Self::NoConnection(_) => "timeout",
+            Self::NoConnection(_) => Outcome::AbortedByPeer,
             Self::Step { failure, error, .. } => match &failure.why {
-                Why::Refused(_) | Why::ControlLost => "aborted-by-peer",
-                Why::Timeout | Why::NoDataConnection => "timeout",
-                Why::Aborted => "aborted-by-user",
-                Why::Data(DataFailure::File) if error.as_ref().is_some_and(is_full) => "disk",
-                Why::Data(DataFailure::File) => "local",
-                Why::Data(_) | Why::Malformed | Why::Short { .. } | Why::Tls => "protocol",
+                Why::Refused(reply) => match reply.code.number() {
+                    426 => Outcome::AbortedByPeer,
+                    452 => Outcome::Disk,
+                    552 => Outcome::Quota,
+                    _ => Outcome::Protocol,
+                },
+                Why::ControlLost => Outcome::AbortedByPeer,
+                Why::Timeout | Why::NoDataConnection => Outcome::Timeout,
+                Why::Aborted => Outcome::AbortedByUser,
+                Why::Data(DataFailure::File) => {
+                    error.as_ref().map_or(Outcome::Local, local_outcome)
+                }
+                Why::Data(DataFailure::ConnectionLost) => Outcome::AbortedByPeer,
+                Why::Data(_) | Why::Malformed | Why::Short { .. } | Why::Long { .. } | Why::Tls => {
+                    Outcome::Protocol
+                }
             },
-            Self::Tls(_) | Self::Differs(_) => "protocol",
-            Self::Ours(_) | Self::Wrong(_) => "local",
-            Self::Stopped => "aborted-by-user",
+            Self::Tls(_) | Self::Differs(_) => Outcome::Protocol,
+            Self::Ours(_) | Self::Wrong(_) => Outcome::Local,
+            Self::Stopped => Outcome::AbortedByUser,
         }
     }
 

@@ -4,6 +4,7 @@
 //! transfer goes to the first of a host's addresses that answers ([`run`]); a server's is begun in
 //! `serve`.
 
+mod facts;
 mod outbox;
 mod transfer;
 mod trouble;
@@ -12,5 +13,5 @@ mod wire;
 
 pub(crate) use transfer::{Facts, Stop, Terms, Transfer, Work};
 pub(crate) use trouble::{Trouble, is_full};
-pub(crate) use user::{Errand, Order, run};
+pub(crate) use user::{Errand, Order, Report, run};
 pub(crate) use wire::Wire;

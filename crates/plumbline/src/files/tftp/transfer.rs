@@ -9,10 +9,12 @@ use super::wire::Wire;
 use crate::carry::Bench;
 use crate::files::local::{PIECE_BYTES, Piece, Sink, Source};
 use crate::files::pace::Pace;
+use crate::transfers::timed;
 use os::datagram::Inbox;
 use protocols::Instant;
 use protocols::application::tftp::{
-    Agreed, ErrorCode, Event, Failure, Fault, Mode, Receiver, Sender, UNKNOWN_TRANSFER_ID,
+    Agreed, Direction, ErrorCode, Event, Failure, Fault, Mode, Receiver, Sender,
+    UNKNOWN_TRANSFER_ID,
 };
 use protocols::meter::Counter;
 use protocols::time::Duration;
@@ -54,6 +56,8 @@ pub(crate) enum Work {
 /// How a transfer is made.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Terms {
+    /// Read or written, from the user's side.
+    pub(crate) direction: Direction,
     /// As what.
     pub(crate) mode: Mode,
     /// How long the far side may be silent; the engine has the same.
@@ -77,6 +81,8 @@ pub(crate) struct Facts {
     pub(crate) local: Option<SocketAddr>,
     /// The far end, with the port that the transfer goes to.
     pub(crate) remote: SocketAddr,
+    /// Read or written, from the user's side.
+    pub(crate) direction: Direction,
     pub(crate) agreed: Option<Agreed>,
     pub(crate) file_bytes: u64,
     pub(crate) wire_bytes: u64,
@@ -85,6 +91,8 @@ pub(crate) struct Facts {
     pub(crate) timeouts: u64,
     pub(crate) first_byte: Option<Duration>,
     pub(crate) total: Duration,
+    /// CPU time of the turns of this transfer's task, at its end.
+    pub(crate) cpu: Option<Duration>,
 }
 
 /// Ends transfers from outside.
@@ -177,6 +185,7 @@ impl Transfer {
         let facts = Facts {
             local: wire.local(),
             remote,
+            direction: terms.direction,
             agreed: None,
             file_bytes: 0,
             wire_bytes: 0,
@@ -185,6 +194,7 @@ impl Transfer {
             timeouts: 0,
             first_byte: None,
             total: Duration::ZERO,
+            cpu: None,
         };
         let scratch = match &work {
             Work::Send(..) => vec![0; PIECE_BYTES],
@@ -221,7 +231,12 @@ impl Transfer {
         stop: Arc<Stop>,
         progress: impl Fn(&Facts) + Send + Sync + 'static,
     ) -> Result<(Facts, Option<Trouble>, Work), JoinError> {
-        tokio::spawn(self.move_all(stop, progress)).await
+        let moving = async {
+            let ((mut facts, trouble, work), cpu) = timed(self.move_all(stop, progress)).await;
+            facts.cpu = Some(cpu);
+            (facts, trouble, work)
+        };
+        tokio::spawn(moving).await
     }
 
     async fn move_all(

@@ -1,9 +1,11 @@
 //! Why a transfer has failed, and the sentence that says so.
 
+use super::transfer::Facts;
 use crate::exit;
-use crate::files::record::Record;
+use crate::transfers::local_outcome;
 use protocols::application::tftp::{Direction, ErrorCode, Failure, Fault};
 use records::figures::count;
+use records::transfer::Outcome;
 use std::io;
 
 /// Why a transfer has failed.
@@ -55,14 +57,15 @@ impl Trouble {
     }
 
     /// Returns the word of the record for it.
-    pub(crate) fn outcome(&self) -> &'static str {
+    pub(crate) fn outcome(&self) -> Outcome {
         match self {
-            Self::Refused(..) | Self::Unreachable(_) => "aborted-by-peer",
-            Self::NoAnswer { .. } | Self::Silence { .. } => "timeout",
-            Self::Short { .. } | Self::Protocol(_) => "protocol",
-            Self::Local(error) if is_full(error) => "disk",
-            Self::Local(_) | Self::Network(_) => "local",
-            Self::Stopped => "aborted-by-user",
+            Self::Refused(ErrorCode::DiskFull, _) => Outcome::Disk,
+            Self::Refused(..) | Self::Short { .. } | Self::Protocol(_) => Outcome::Protocol,
+            Self::Unreachable(_) => Outcome::AbortedByPeer,
+            Self::NoAnswer { .. } | Self::Silence { .. } => Outcome::Timeout,
+            Self::Local(error) => local_outcome(error),
+            Self::Network(_) => Outcome::Local,
+            Self::Stopped => Outcome::AbortedByUser,
         }
     }
 
@@ -76,11 +79,11 @@ impl Trouble {
     }
 
     /// Returns the sentence that says which step of the transfer failed, and what to do.
-    pub(crate) fn sentence(&self, record: &Record) -> String {
-        let (peer, name) = (record.remote, record.shown_name());
-        let so_far = format!("after {} bytes of '{name}'", count(record.file_bytes));
+    pub(crate) fn sentence(&self, facts: &Facts, name: &[u8]) -> String {
+        let (peer, name) = (facts.remote, name.escape_ascii());
+        let so_far = format!("after {} bytes of '{name}'", count(facts.file_bytes));
         match self {
-            Self::Refused(code, text) => refused(*code, text, record),
+            Self::Refused(code, text) => refused(*code, text, facts, &name.to_string()),
             Self::NoAnswer { seconds } => format!(
                 "{peer} did not answer the request for '{name}' within {seconds} s: check that a \
                  TFTP server runs there and that no firewall stands between, or wait longer with \
@@ -90,7 +93,7 @@ impl Trouble {
                 "{peer} fell silent {so_far}, for {seconds} s: check that it is up, and try again"
             ),
             Self::Unreachable(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
-                match record.agreed {
+                match facts.agreed {
                     None => format!(
                         "nobody serves TFTP at {peer}: check the port, and that a server runs there"
                     ),
@@ -116,9 +119,9 @@ impl Trouble {
 }
 
 /// Returns the sentence for an ERROR of the far side.
-fn refused(code: ErrorCode, text: &[u8], record: &Record) -> String {
-    let (peer, name) = (record.remote, record.shown_name());
-    let why = match (code, record.direction) {
+fn refused(code: ErrorCode, text: &[u8], facts: &Facts, name: &str) -> String {
+    let peer = facts.remote;
+    let why = match (code, facts.direction) {
         (ErrorCode::FileNotFound, Direction::Read) => format!("{peer} has no file '{name}'"),
         (ErrorCode::FileNotFound, Direction::Write) => {
             format!("{peer} has no file '{name}' that may be written")

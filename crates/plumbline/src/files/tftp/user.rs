@@ -12,16 +12,16 @@ use super::wire::Wire;
 use crate::carry::{self, Bench, Via};
 use crate::files::local::{Sink, Source};
 use crate::files::pace::Pace;
-use crate::files::record::{Record, Role};
+use crate::transfers::{Record, Recorder, nanos};
 use anyhow::Result;
 use os::host::Host;
 use protocols::application::tftp::{
     BLOCK_SIZE_DEFAULT, Direction, ErrorCode, Mode, Options, Receiver, Request, Sender, Settings,
 };
 use protocols::time::Duration;
+use records::transfer::{Role, Stack, Text};
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::SystemTime;
 
 /// How long an address may be silent before the next one is asked.
 const NEXT_ADDRESS: Duration = Duration::from_secs(1);
@@ -41,6 +41,18 @@ pub(crate) struct Errand {
     pub(crate) patience: Duration,
     pub(crate) bytes_per_second: Option<u64>,
     pub(crate) via: Via,
+    /// How long it took to find the addresses.
+    pub(crate) resolving: Duration,
+}
+
+/// What has come of an errand.
+#[derive(Debug)]
+pub(crate) struct Report {
+    pub(crate) record: Record,
+    /// What is known of the last attempt.
+    pub(crate) facts: Facts,
+    /// What went wrong.
+    pub(crate) trouble: Option<Trouble>,
 }
 
 /// Which way.
@@ -71,10 +83,13 @@ pub(crate) async fn run(
     order: Order,
     stop: &Arc<Stop>,
     progress: &Arc<impl Fn(&Facts) + Send + Sync + 'static>,
-) -> Result<Record> {
-    let (started, cpu_before) = (SystemTime::now(), os::clock::process_cpu_time());
+    recorder: &Recorder,
+) -> Result<Report> {
+    let cpu_before = os::clock::process_cpu_time();
     let host = carry::host(&errand.via, 1)?;
-    let direction = order.direction();
+    let stack = if host.is_some() { Stack::Plumbline } else { Stack::Kernel };
+    let mut record = recorder.begin(Role::User, stack, None);
+    record.note_request(order.direction(), errand.mode, &errand.name);
     let (mut order, mut has_options) = (Some(order), true);
     let mut addresses = errand.addresses.iter().copied().peekable();
     let mut last = None;
@@ -104,26 +119,14 @@ pub(crate) async fn run(
         }
     }
     let (facts, trouble) = last.ok_or_else(|| anyhow::anyhow!("there is no address to ask"))?;
-    Ok(Record {
-        role: Role::User,
-        is_own_stack: host.is_some(),
-        local: facts.local,
-        remote: facts.remote,
-        remote_name: Some(errand.host.clone()),
-        direction,
-        mode: errand.mode,
-        name: errand.name.clone(),
-        started,
-        agreed: facts.agreed,
-        file_bytes: facts.file_bytes,
-        wire_bytes: facts.wire_bytes,
-        repeated_blocks: facts.repeated_blocks,
-        timeouts: facts.timeouts,
-        first_byte: facts.first_byte,
-        total: facts.total,
-        cpu: os::clock::process_cpu_time().checked_sub(cpu_before),
-        trouble,
-    })
+    record.transfer.identity.remote_name = Some(Text::from(&errand.host));
+    record.transfer.time.ns_resolve = Some(nanos(errand.resolving));
+    record.transfer.host = recorder.host();
+    record.note_facts(&facts, trouble.as_ref(), &errand.name);
+    // Nothing else is done in this process.
+    record.transfer.cpu.cpu_ns = None;
+    record.add_cpu(os::clock::process_cpu_time().saturating_sub(cpu_before));
+    Ok(Report { record, facts, trouble })
 }
 
 /// Takes back what an attempt has not used.
@@ -177,6 +180,7 @@ impl Attempt<'_> {
             anyhow::anyhow!("'{}' is too long for a request of TFTP", errand.name.escape_ascii())
         })?;
         let terms = Terms {
+            direction: request.direction,
             mode: errand.mode,
             patience: errand.patience,
             opening: self.opening,

@@ -4,12 +4,17 @@ use super::super::admission::Rules;
 use super::super::certificate::Files;
 use super::super::configuration::Tls;
 use super::super::folder::{self, Folder};
+use super::mail::Spool;
+use super::system::{self, System};
+use super::tree::WordFormats;
 use super::users::{Users, rights_of};
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 use ipnet::IpNet;
 use protocols::application::ftp::server::{Rights, ServerSettings, TlsPolicy};
+use protocols::application::ftp::{Right, WordFormat};
 use protocols::time::Duration;
 use serde::Deserialize;
+use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
@@ -23,6 +28,9 @@ const SESSIONS_MAX: usize = 10_000;
 const SESSIONS_PER_SOURCE_MAX: usize = 1_000;
 /// How long transfers may go on when the server is told to end.
 const GRACE_S: u64 = 5;
+/// How large one message and all of a mailbox may be.
+const MESSAGE_MAX_BYTES: u64 = 4 << 20;
+const MAILBOX_MAX_BYTES: u64 = 64 << 20;
 
 /// The arguments of the command that are for FTP.
 #[derive(Clone, Debug, Default, clap::Args)]
@@ -43,6 +51,9 @@ pub(in super::super) struct Arguments {
     /// Users of FTP, from this file, instead of anonymous ones
     #[arg(long, value_name = "FILE", requires = "ftp")]
     ftp_users: Option<PathBuf>,
+    /// Users of this machine come by FTP to their home directories, proved by PAM
+    #[arg(long, requires = "ftp")]
+    ftp_system_users: bool,
 }
 
 /// What of a session is to be in TLS.
@@ -68,7 +79,16 @@ pub(in super::super) struct Table {
     tls: Option<Protection>,
     requires_session_reuse: bool,
     users: Option<PathBuf>,
+    system_users: bool,
+    pam_service: Option<String>,
+    root_may_log_in: bool,
     anonymous: Option<bool>,
+    clear_control: bool,
+    mail_spool: Option<PathBuf>,
+    mail_from_anonymous: bool,
+    mail_max_bytes: Option<u64>,
+    mailbox_max_bytes: Option<u64>,
+    word_formats: BTreeMap<String, String>,
     allow: Vec<IpNet>,
     deny: Vec<IpNet>,
     greeting: Option<String>,
@@ -99,7 +119,12 @@ pub(in super::super) struct Settings {
     pub(super) certificate: Files,
     pub(super) makes_certificate: bool,
     pub(super) users: Option<Arc<Users>>,
+    /// Users of this machine, if they may come.
+    pub(super) system: Option<System>,
     pub(super) has_anonymous: bool,
+    pub(super) spool: Option<Arc<Spool>>,
+    pub(super) has_anonymous_mail: bool,
+    pub(super) word_formats: Arc<WordFormats>,
     pub(super) rules: Rules,
     pub(super) passive_ports: RangeInclusive<u16>,
     pub(super) passive_address: Option<IpAddr>,
@@ -139,11 +164,12 @@ impl Settings {
         let root = shared.folder.root().cloned().or(table.root.take());
         let users = arguments.ftp_users.as_ref().or(table.users.as_ref());
         let users = users.map(|path| Users::read(path)).transpose()?.map(Arc::new);
-        let has_anonymous = table.anonymous.unwrap_or(users.is_none());
+        let system = system_of(&table, arguments);
+        let has_anonymous = table.anonymous.unwrap_or(users.is_none() && system.is_none());
         if has_anonymous && root.is_none() {
             bail!("say which folder FTP serves: --root FOLDER");
         }
-        if !has_anonymous && users.is_none() {
+        if !has_anonymous && users.is_none() && system.is_none() {
             bail!("nobody could log in: say who the users of FTP are, or allow anonymous ones");
         }
         let (listen, listen_tls) = places(&mut table, arguments, shared.is_root);
@@ -173,7 +199,11 @@ impl Settings {
             }),
             makes_certificate: shared.certificate.is_none(),
             users,
+            system,
             has_anonymous,
+            spool: spool_of(&table)?,
+            has_anonymous_mail: table.mail_from_anonymous,
+            word_formats: Arc::new(word_formats_of(&table)?),
             engine: engine(&table),
             passive_ports: first..=last,
             passive_address: table.passive_address,
@@ -181,15 +211,20 @@ impl Settings {
             bytes_per_second_max: table.bytes_per_second_max.filter(|rate| *rate > 0),
             file_max_bytes: table.file_max_bytes.unwrap_or(u64::MAX),
             quota_bytes: table.quota_bytes,
-            rules: Rules {
-                allow: table.allow,
-                deny: table.deny,
-                sessions_max: table.sessions_max.unwrap_or(SESSIONS_MAX),
-                sessions_per_source_max: table
-                    .sessions_per_source_max
-                    .unwrap_or(SESSIONS_PER_SOURCE_MAX),
-            },
+            rules: rules_of(table),
         }))
+    }
+
+    /// Returns the roots in which a crash may have left the beginning of an upload.
+    pub(super) fn writable_roots(&self) -> Vec<PathBuf> {
+        let users = self.users.as_deref().into_iter().flat_map(Users::accounts);
+        let users = users.filter(|account| account.rights != folder::Rights::ReadOnly);
+        let anonymous = self.root.iter().filter(|_| self.rights.contains(Right::Write));
+        let mut roots: Vec<PathBuf> =
+            anonymous.cloned().chain(users.map(|account| account.root.clone())).collect();
+        roots.sort();
+        roots.dedup();
+        roots
     }
 
     /// Returns what the engine is told about a session.
@@ -221,6 +256,45 @@ fn places(
     }
 }
 
+fn system_of(table: &Table, arguments: &Arguments) -> Option<System> {
+    let is_wanted = table.system_users || arguments.ftp_system_users;
+    is_wanted.then(|| System {
+        service: table.pam_service.clone().unwrap_or_else(|| system::SERVICE.to_owned()),
+        has_root: table.root_may_log_in,
+    })
+}
+
+fn spool_of(table: &Table) -> Result<Option<Arc<Spool>>> {
+    let Some(folder) = &table.mail_spool else { return Ok(None) };
+    let message = table.mail_max_bytes.unwrap_or(MESSAGE_MAX_BYTES);
+    let mailbox = table.mailbox_max_bytes.unwrap_or(MAILBOX_MAX_BYTES);
+    let spool = Spool::open(folder, message, mailbox);
+    let shown = folder.display();
+    Ok(Some(Arc::new(spool.with_context(|| format!("the mail spool {shown} cannot be used"))?)))
+}
+
+fn word_formats_of(table: &Table) -> Result<WordFormats> {
+    let mut formats = Vec::new();
+    for (folder, name) in &table.word_formats {
+        let format = WordFormat::from_name(name);
+        let format = format.with_context(|| format!("there is no word format '{name}'"))?;
+        if !folder.starts_with('/') {
+            bail!("the folder '{folder}' of a word format does not begin with /");
+        }
+        formats.push((folder.trim_end_matches('/').as_bytes().to_vec(), format));
+    }
+    Ok(WordFormats::new(formats))
+}
+
+fn rules_of(table: Table) -> Rules {
+    Rules {
+        allow: table.allow,
+        deny: table.deny,
+        sessions_max: table.sessions_max.unwrap_or(SESSIONS_MAX),
+        sessions_per_source_max: table.sessions_per_source_max.unwrap_or(SESSIONS_PER_SOURCE_MAX),
+    }
+}
+
 fn engine(table: &Table) -> ServerSettings {
     let usual = ServerSettings::default();
     let seconds = |said: Option<u64>, usual| {
@@ -232,6 +306,8 @@ fn engine(table: &Table) -> ServerSettings {
         idle_timeout: seconds(table.idle_timeout_s, usual.idle_timeout),
         data_connect_timeout: seconds(table.data_connect_timeout_s, usual.data_connect_timeout),
         stall_timeout: seconds(table.stall_timeout_s, usual.stall_timeout),
+        allows_clear_control: table.clear_control,
+        takes_mail: table.mail_spool.is_some(),
         ..ServerSettings::default()
     }
 }
@@ -281,6 +357,8 @@ mod tests {
             "root = \"/srv\"\nanonymous = false\n",
             "root = \"/srv\"\npassive-ports = [2000, 1000]\n",
             "root = \"/srv\"\ntls = \"off\"\nlisten-tls = [\"[::]:990\"]\n",
+            "root = \"/srv\"\nmail-spool = \"/no/such/folder\"\n",
+            "root = \"/srv\"\n[word-formats]\n\"/its\" = \"c37\"\n",
         ] {
             assert!(complete(text, &Arguments::default()).is_err(), "{text}");
         }

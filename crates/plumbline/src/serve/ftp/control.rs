@@ -1,16 +1,22 @@
 //! The control connection, in clear or in TLS.
 //!
+//! CCC (RFC 4217 §12.3) takes it out of TLS again: we end TLS behind the reply, and then read what
+//! is left of the far side's TLS record by record, never a byte more, as what follows the last one
+//! is in the clear. Some never say that their TLS ends; what does not begin as a record does is in
+//! the clear too.
+//!
 //! It keeps no buffer of its own: what comes is read into a room that all sessions share, so that
 //! ten thousand who wait cost little.
 
 use std::cell::RefCell;
 use std::io;
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadBuf};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsAcceptor;
+use tokio_rustls::rustls::ServerConnection;
 use tokio_rustls::server::TlsStream;
 
 /// How long the exchange of keys may take.
@@ -19,6 +25,11 @@ pub(super) const HANDSHAKE: Duration = Duration::from_secs(15);
 const FAREWELL: Duration = Duration::from_secs(2);
 /// The most that is read at a time.
 const READ_BYTES: usize = 4096;
+/// The length of the head of a TLS record, and the most that stands behind it (RFC 8446 §5.2).
+const HEAD_LEN: usize = 5;
+const RECORD_MAX_BYTES: usize = HEAD_LEN + (1 << 14) + 256;
+/// The kinds of records, of which a command in the clear begins like none.
+const RECORDS: std::ops::RangeInclusive<u8> = 0x14..=0x17;
 
 /// The control connection.
 #[derive(Debug)]
@@ -32,8 +43,19 @@ pub(super) struct Control {
 enum Way {
     Clear(TcpStream),
     Secured(Box<TlsStream<TcpStream>>),
+    /// Our TLS has ended, and the far side's has not yet.
+    Leaving(Box<Leaving>),
     /// Between the two.
     Gone,
+}
+
+/// A connection that leaves TLS.
+#[derive(Debug)]
+struct Leaving {
+    stream: TcpStream,
+    tls: ServerConnection,
+    /// What there is of the record that is being read.
+    record: Vec<u8>,
 }
 
 /// What has moved.
@@ -100,6 +122,30 @@ impl Control {
         Ok(())
     }
 
+    /// Ends TLS; what is written from now on is in the clear.
+    ///
+    /// # Errors
+    ///
+    /// If it is in the clear already, something in TLS was not read, or the connection is broken.
+    pub(super) async fn clear(&mut self) -> io::Result<()> {
+        let Way::Secured(stream) = std::mem::replace(&mut self.way, Way::Gone) else {
+            return Err(io::ErrorKind::InvalidInput.into());
+        };
+        let (mut stream, mut tls) = stream.into_inner();
+        let state = tls.process_new_packets().map_err(io::Error::other)?;
+        if state.plaintext_bytes_to_read() > 0 {
+            return Err(io::ErrorKind::InvalidData.into());
+        }
+        tls.send_close_notify();
+        let mut last = Vec::new();
+        while tls.wants_write() {
+            tls.write_tls(&mut last)?;
+        }
+        tokio::time::timeout(HANDSHAKE, stream.write_all(&last)).await??;
+        self.way = Way::Leaving(Box::new(Leaving { stream, tls, record: Vec::new() }));
+        Ok(())
+    }
+
     /// Says a last word, and ends in order.
     pub(super) async fn close(&mut self, word: &[u8]) {
         let mut rest = word;
@@ -112,6 +158,7 @@ impl Control {
             match &mut self.way {
                 Way::Clear(stream) => Pin::new(stream).poll_shutdown(context),
                 Way::Secured(stream) => Pin::new(stream).poll_shutdown(context),
+                Way::Leaving(leaving) => Pin::new(&mut leaving.stream).poll_shutdown(context),
                 Way::Gone => Poll::Ready(Ok(())),
             }
         });
@@ -123,6 +170,7 @@ impl Control {
         match &mut self.way {
             Way::Clear(stream) => Pin::new(stream).poll_write(context, data),
             Way::Secured(stream) => Pin::new(stream).poll_write(context, data),
+            Way::Leaving(leaving) => Pin::new(&mut leaving.stream).poll_write(context, data),
             Way::Gone => Poll::Ready(Err(io::ErrorKind::NotConnected.into())),
         }
     }
@@ -130,7 +178,7 @@ impl Control {
     fn poll_flush(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         match &mut self.way {
             Way::Secured(stream) => Pin::new(stream).poll_flush(context),
-            Way::Clear(_) | Way::Gone => Poll::Ready(Ok(())),
+            Way::Clear(_) | Way::Leaving(_) | Way::Gone => Poll::Ready(Ok(())),
         }
     }
 
@@ -139,10 +187,80 @@ impl Control {
         context: &mut Context<'_>,
         room: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
+        if let Way::Leaving(leaving) = &mut self.way {
+            let has_left = ready!(leaving.poll_read(context, room))?;
+            if !has_left {
+                return Poll::Ready(Ok(()));
+            }
+            if let Way::Leaving(leaving) = std::mem::replace(&mut self.way, Way::Gone) {
+                self.way = Way::Clear(leaving.stream);
+            }
+            if !room.filled().is_empty() {
+                return Poll::Ready(Ok(()));
+            }
+        }
         match &mut self.way {
             Way::Clear(stream) => Pin::new(stream).poll_read(context, room),
             Way::Secured(stream) => Pin::new(stream).poll_read(context, room),
-            Way::Gone => Poll::Ready(Ok(())),
+            Way::Leaving(_) | Way::Gone => Poll::Ready(Ok(())),
         }
+    }
+}
+
+impl Leaving {
+    /// Reads what is left of TLS. Returns whether nothing is; then what was read in the clear is in
+    /// `room`. Not so and nothing there is the end of the stream.
+    fn poll_read(
+        &mut self,
+        context: &mut Context<'_>,
+        room: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<bool>> {
+        loop {
+            let wanted = match *self.record.as_slice() {
+                [] => 1,
+                [_, _, _, high, low, ..] => HEAD_LEN + usize::from(u16::from_be_bytes([high, low])),
+                _ => HEAD_LEN,
+            };
+            if wanted > RECORD_MAX_BYTES {
+                return Poll::Ready(Err(io::ErrorKind::InvalidData.into()));
+            }
+            let mut piece = vec![0; wanted - self.record.len()];
+            let mut read = ReadBuf::new(&mut piece);
+            ready!(Pin::new(&mut self.stream).poll_read(context, &mut read))?;
+            if read.filled().is_empty() {
+                return Poll::Ready(Ok(false));
+            }
+            if let (true, [first]) = (self.record.is_empty(), read.filled())
+                && !RECORDS.contains(first)
+            {
+                room.put_slice(&[*first]);
+                return Poll::Ready(Ok(true));
+            }
+            self.record.extend_from_slice(read.filled());
+            if self.is_whole() && self.take_record()? {
+                return Poll::Ready(Ok(true));
+            }
+        }
+    }
+
+    fn is_whole(&self) -> bool {
+        match *self.record.as_slice() {
+            [_, _, _, high, low, ref rest @ ..] => {
+                rest.len() == usize::from(u16::from_be_bytes([high, low]))
+            }
+            _ => false,
+        }
+    }
+
+    /// Gives a record to TLS. Returns whether that was the far side's last.
+    fn take_record(&mut self) -> io::Result<bool> {
+        self.tls.read_tls(&mut self.record.as_slice())?;
+        let state = self.tls.process_new_packets().map_err(io::Error::other)?;
+        self.record.clear();
+        if state.plaintext_bytes_to_read() > 0 {
+            // A command within TLS behind CCC is nobody's who has heard our answer.
+            return Err(io::ErrorKind::InvalidData.into());
+        }
+        Ok(state.peer_has_closed())
     }
 }

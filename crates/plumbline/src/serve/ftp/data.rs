@@ -5,22 +5,28 @@
 //! file.
 
 use super::control::HANDSHAKE;
+use super::facts::Ledger;
 use super::listing::Lister;
+use super::post::Post;
+use super::session::Marker;
 use super::upload::Upload;
 use crate::files::pace::Pace;
+use crate::transfers::DataTls;
 use os::clock::Monotonic;
 use protocols::application::ftp::Representation;
 use protocols::application::ftp::data::{Decoded, Decoder, Encoder};
 use protocols::application::ftp::server::{FileError, TransferError};
 use rustix::net::sockopt;
+use rustix::pipe::{self, PipeFlags, SpliceFlags};
 use std::cell::{Cell, RefCell};
 use std::fs::File;
 use std::io::{self, Read};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
-use std::time::Duration;
-use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, Interest, ReadBuf};
+use std::time::{Duration, Instant};
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, BufReader, Interest, ReadBuf};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
@@ -29,6 +35,69 @@ use tokio_rustls::server::TlsStream;
 const SEND_BYTES: usize = 1 << 20;
 /// What is read and converted at a time.
 const PIECE_BYTES: usize = 256 * 1024;
+/// What is longer does not leave in one flight, so TCP is asked when it has arrived.
+const UNSETTLED_MIN_BYTES: u64 = 64 * 1024;
+
+/// Behind so many bytes it is worth a pipe to have the kernel move what comes in.
+const LARGE_BYTES: u64 = 1 << 20;
+/// What is read ahead for TLS of data that comes in, and of data that goes out.
+const AHEAD_BYTES: usize = 64 * 1024;
+const HANDSHAKE_BYTES: usize = 2 * 1024;
+/// A file of no more bytes is sent where it is asked for, without a task of its own.
+const SMALL_BYTES: u64 = 256 * 1024;
+
+/// A data connection that nothing has moved on.
+#[derive(Debug)]
+pub(super) enum Stream {
+    /// Nobody watches it yet.
+    Fresh(std::net::TcpStream),
+    Watched(TcpStream),
+}
+
+impl Stream {
+    fn watched(self) -> io::Result<TcpStream> {
+        match self {
+            Self::Fresh(stream) => TcpStream::from_std(stream),
+            Self::Watched(stream) => Ok(stream),
+        }
+    }
+}
+
+impl AsFd for Stream {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Self::Fresh(stream) => stream.as_fd(),
+            Self::Watched(stream) => stream.as_fd(),
+        }
+    }
+}
+
+/// Sends as much of a small file as the connection takes at once, and returns how much that is. What
+/// is wrong shows when the rest is sent.
+pub(super) fn send_at_once(
+    stream: &Stream,
+    file: &File,
+    offset: u64,
+    len: u64,
+    ledger: &Ledger,
+    clock: Monotonic,
+) -> u64 {
+    let Ok(count @ 1..=SMALL_BYTES) = len.checked_sub(offset).ok_or(()) else { return 0 };
+    let (mut at, count) = (offset, usize::try_from(count).unwrap_or(0));
+    let began = clock.now();
+    let sent = rustix::fs::sendfile(stream, file, Some(&mut at), count).unwrap_or(0);
+    let ended = clock.now();
+    ledger.first_byte.set(Some(began));
+    ledger.add_cpu(ended - began);
+    ledger.add_file(sent);
+    ledger.moved.set(sent as u64);
+    if sent == count {
+        ledger.ended.set(Some(ended));
+        ledger.open(stream);
+        ledger.ask(stream);
+    }
+    sent as u64
+}
 
 /// What moves.
 #[derive(Debug)]
@@ -53,10 +122,10 @@ pub(super) struct Security {
 pub(super) struct Mover {
     pub(super) representation: Representation,
     pub(super) deflate_level: Option<u8>,
-    pub(super) moved: Rc<Cell<u64>>,
+    pub(super) ledger: Rc<Ledger>,
     pub(super) pace: Rc<Cell<Pace>>,
     pub(super) clock: Monotonic,
-    pub(super) markers: tokio::sync::mpsc::Sender<(Vec<u8>, u64)>,
+    pub(super) markers: Post<Marker>,
 }
 
 type Result<T> = std::result::Result<T, TransferError>;
@@ -65,27 +134,61 @@ impl Mover {
     /// Moves everything. Returns the file that has come in.
     pub(super) async fn run(
         self,
-        stream: TcpStream,
+        stream: Stream,
         security: Option<Security>,
         work: Work,
         scratch: &RefCell<Vec<u8>>,
     ) -> Result<Option<Upload>> {
-        let mut connection = Connection::open(stream, security).await?;
+        let stream = stream.watched().map_err(|_| TransferError::NoConnection)?;
+        let is_incoming = matches!(work, Work::Receive(_));
+        if !is_incoming || security.is_some() {
+            // What is small goes at once.
+            _ = stream.set_nodelay(true);
+        }
+        self.ledger.open(&stream);
+        let (began, is_tls) = (self.clock.now(), security.is_some());
+        let mut connection = Connection::open(stream, security, is_incoming).await?;
+        if is_tls {
+            self.ledger.tls.set(connection.tls());
+            self.ledger.tls_time.set(Some(self.clock.now() - began));
+        }
+        if !is_incoming && self.ledger.first_byte.get().is_none() {
+            self.ledger.first_byte.set(Some(self.clock.now()));
+        }
+        let since = Instant::now();
+        let moved = self.move_all(&mut connection, work, scratch).await;
+        self.ledger.ended.set(Some(self.clock.now()));
+        self.ledger.ask(connection.stream());
+        if !is_incoming && self.ledger.moved.get() >= UNSETTLED_MIN_BYTES && connection.is_over {
+            let duplicate = rustix::io::dup(connection.stream()).ok();
+            self.ledger.unsettled.replace(duplicate.map(|stream| (stream, since)));
+        }
+        moved
+    }
+
+    async fn move_all(
+        &self,
+        connection: &mut Connection,
+        work: Work,
+        scratch: &RefCell<Vec<u8>>,
+    ) -> Result<Option<Upload>> {
         let upload = match work {
             Work::Send { file, offset, len } => {
-                self.send(&mut connection, file, offset, len).await?;
+                self.send(connection, file, offset, len).await?;
                 None
             }
             Work::List(lister) => {
-                self.list(&mut connection, *lister).await?;
+                self.list(connection, *lister).await?;
                 None
             }
-            Work::Receive(upload) => Some(self.receive(&mut connection, upload, scratch).await?),
+            Work::Receive(upload) => Some(self.receive(connection, upload, scratch).await?),
         };
-        let ended = connection.shutdown().await;
-        // Who has sent all of a file and its end may be gone, with tickets of ours unread.
+        let is_clear = matches!(connection.way, Way::Clear(_));
         if upload.is_none() {
-            ended.map_err(|_| TransferError::ConnectionLost)?;
+            connection.shutdown().await.map_err(|_| TransferError::ConnectionLost)?;
+        } else if !is_clear {
+            // Who has sent all of a file and its end may be gone, with tickets of ours unread.
+            _ = connection.shutdown().await;
         }
         connection.is_over = true;
         Ok(upload)
@@ -106,6 +209,7 @@ impl Mover {
             let count = file.read(&mut piece);
             let count = count.map_err(|_| TransferError::File(FileError::Local))?;
             let read = piece.get(..count).unwrap_or_default();
+            self.ledger.add_file(count);
             if passes {
                 self.put(to, read).await?;
             } else {
@@ -143,6 +247,7 @@ impl Mover {
                 return if is_whole { Ok(()) } else { Err(TransferError::File(FileError::Local)) };
             }
             offset += sent as u64;
+            self.ledger.add_file(sent);
             self.note(sent).await;
         }
     }
@@ -154,6 +259,7 @@ impl Mover {
         loop {
             let has_more = lister.write(&mut lines, self.piece_bytes(PIECE_BYTES));
             let has_more = has_more.map_err(TransferError::File)?;
+            self.ledger.add_file(lines.len());
             let local = |_| TransferError::File(FileError::Local);
             encoder.encode(&lines, &mut wire).map_err(local)?;
             if !has_more {
@@ -179,6 +285,12 @@ impl Mover {
         let passes = self.representation.passes_through();
         let (mut file, limit) = (Vec::new(), self.piece_bytes(PIECE_BYTES));
         loop {
+            if let (true, Way::Clear(stream)) = (passes && limit == PIECE_BYTES, &from.way)
+                && self.ledger.moved.get() >= LARGE_BYTES
+            {
+                self.receive_by_kernel(stream, &mut upload).await?;
+                return Ok(upload);
+            }
             let count = std::future::poll_fn(|context| {
                 let mut scratch = scratch.borrow_mut();
                 let room = scratch.get_mut(..limit).unwrap_or_default();
@@ -186,11 +298,13 @@ impl Mover {
                 let read = ready!(from.poll_fill(context, &mut room));
                 Poll::Ready(read.map_err(|_| TransferError::ConnectionLost).and_then(|()| {
                     let wire = room.filled();
+                    let began = self.clock.now();
                     if passes {
                         upload.write(wire).map_err(TransferError::File)?;
                     } else {
                         self.decode(&mut decoder, wire, &mut file, &mut upload)?;
                     }
+                    self.ledger.add_writing(self.clock.now() - began);
                     Ok(wire.len())
                 }))
             });
@@ -198,11 +312,39 @@ impl Mover {
             if count == 0 {
                 break;
             }
+            if self.ledger.first_byte.get().is_none() {
+                self.ledger.first_byte.set(Some(self.clock.now()));
+            }
+            self.ledger.file_bytes.set(Some(upload.len_bytes()));
             self.note(count).await;
         }
         decoder.finish(&mut file).map_err(|_| TransferError::Malformed)?;
         upload.write(&file).map_err(TransferError::File)?;
+        self.ledger.file_bytes.set(Some(upload.len_bytes()));
         Ok(upload)
+    }
+
+    /// Has the kernel move what comes into the file, through a pipe that holds its pages.
+    async fn receive_by_kernel(&self, stream: &TcpStream, upload: &mut Upload) -> Result<()> {
+        let local = |_| TransferError::File(FileError::Local);
+        let (from, to) = pipe::pipe_with(PipeFlags::CLOEXEC).map_err(local)?;
+        // Where the user may have no larger one, more pieces move.
+        _ = pipe::fcntl_setpipe_size(&to, SEND_BYTES);
+        let flags = SpliceFlags::MOVE | SpliceFlags::NONBLOCK;
+        loop {
+            let come = stream.async_io(Interest::READABLE, || {
+                Ok(pipe::splice(stream, None, &to, None, SEND_BYTES, flags)?)
+            });
+            let count = come.await.map_err(|_| TransferError::ConnectionLost)?;
+            if count == 0 {
+                return Ok(());
+            }
+            let began = self.clock.now();
+            upload.write_from(&from, count).map_err(TransferError::File)?;
+            self.ledger.add_writing(self.clock.now() - began);
+            self.ledger.file_bytes.set(Some(upload.len_bytes()));
+            self.note(count).await;
+        }
     }
 
     fn decode(
@@ -220,7 +362,7 @@ impl Mover {
                 Decoded::OutputFull => {}
                 // One that is not told of is one less to begin at.
                 Decoded::Marker(marker) => {
-                    _ = self.markers.try_send((marker, upload.len_bytes()));
+                    self.markers.put((marker, upload.len_bytes()));
                 }
                 Decoded::EndOfFile if !wire.is_empty() => return Err(TransferError::Malformed),
                 Decoded::EndOfFile | Decoded::NeedsInput => return Ok(()),
@@ -244,7 +386,8 @@ impl Mover {
 
     /// Notes that bytes have moved, and waits if that was too fast.
     async fn note(&self, count: usize) {
-        self.moved.set(self.moved.get() + count as u64);
+        let moved = &self.ledger.moved;
+        moved.set(moved.get() + count as u64);
         let (mut pace, now) = (self.pace.get(), self.clock.now());
         pace.spend(count, now);
         self.pace.set(pace);
@@ -258,28 +401,51 @@ impl Mover {
 /// A data connection. Dropped before it is over, it is reset.
 struct Connection {
     way: Way,
+    /// Whether the far side has sent its end.
+    has_ended: bool,
     is_over: bool,
 }
 
 enum Way {
     Clear(TcpStream),
-    Secured(Box<TlsStream<TcpStream>>),
+    Secured(Box<TlsStream<BufReader<TcpStream>>>),
 }
 
 impl Connection {
-    async fn open(stream: TcpStream, security: Option<Security>) -> Result<Self> {
-        // What is small goes at once.
-        _ = stream.set_nodelay(true);
+    async fn open(
+        stream: TcpStream,
+        security: Option<Security>,
+        is_incoming: bool,
+    ) -> Result<Self> {
         let Some(Security { acceptor, token, requires_reuse }) = security else {
-            return Ok(Self { way: Way::Clear(stream), is_over: false });
+            return Ok(Self { way: Way::Clear(stream), has_ended: false, is_over: false });
         };
+        // TLS asks for a quarter of a record at a time, each of which would be a call.
+        let ahead_bytes = if is_incoming { AHEAD_BYTES } else { HANDSHAKE_BYTES };
+        let stream = BufReader::with_capacity(ahead_bytes, stream);
         let accepted = acceptor.accept_with(stream, |tls| tls.set_resumption_data(&token));
         let accepted = tokio::time::timeout(HANDSHAKE, accepted).await;
         let Ok(Ok(stream)) = accepted else { return Err(TransferError::Tls) };
         if requires_reuse && stream.get_ref().1.received_resumption_data() != Some(&token) {
             return Err(TransferError::Tls);
         }
-        Ok(Self { way: Way::Secured(Box::new(stream)), is_over: false })
+        Ok(Self { way: Way::Secured(Box::new(stream)), has_ended: false, is_over: false })
+    }
+
+    /// Returns what TLS was agreed, if any.
+    fn tls(&self) -> Option<DataTls> {
+        match &self.way {
+            Way::Clear(_) => None,
+            Way::Secured(stream) => Some(DataTls::of(stream.get_ref().1)),
+        }
+    }
+
+    /// Returns what is below TLS, or the connection itself.
+    fn stream(&self) -> &TcpStream {
+        match &self.way {
+            Way::Clear(stream) => stream,
+            Way::Secured(stream) => stream.get_ref().0.get_ref(),
+        }
     }
 
     /// Reads until `room` is full, nothing is there for now, or the end has come.
@@ -290,13 +456,17 @@ impl Connection {
     ) -> Poll<io::Result<()>> {
         loop {
             let before = room.filled().len();
+            if self.has_ended {
+                return Poll::Ready(Ok(()));
+            }
             let read = Pin::new(&mut *self).poll_read(context, room);
             match read {
                 Poll::Pending if before == 0 => return Poll::Pending,
                 Poll::Pending => return Poll::Ready(Ok(())),
                 Poll::Ready(read) => read?,
             }
-            if room.filled().len() == before || room.remaining() == 0 {
+            self.has_ended = room.filled().len() == before;
+            if self.has_ended || room.remaining() == 0 {
                 return Poll::Ready(Ok(()));
             }
         }
@@ -306,12 +476,8 @@ impl Connection {
 impl Drop for Connection {
     fn drop(&mut self) {
         if !self.is_over {
-            let stream = match &self.way {
-                Way::Clear(stream) => stream,
-                Way::Secured(stream) => stream.get_ref().0,
-            };
             // Where it cannot be said, the connection ends in order, and the reply says the truth.
-            _ = sockopt::set_socket_linger(stream, Some(Duration::ZERO));
+            _ = sockopt::set_socket_linger(self.stream(), Some(Duration::ZERO));
         }
     }
 }

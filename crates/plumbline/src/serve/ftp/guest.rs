@@ -3,13 +3,14 @@
 use super::Server;
 use super::configuration::Settings;
 use super::log::Event;
+use super::system::Refusal;
 use super::tree::Tree;
 use super::upload::Space;
 use super::users::{Account, is_anonymous, rights_of};
 use crate::files::pace::Pace;
 use os::jail::Jail;
-use protocols::application::ftp::VirtualPath;
-use protocols::application::ftp::server::{self as engine, Login};
+use protocols::application::ftp::server::{self as engine, Login, Rights};
+use protocols::application::ftp::{Right, VirtualPath};
 use std::cell::Cell;
 use std::io;
 use std::net::SocketAddr;
@@ -17,10 +18,14 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
 
+/// The longest name of a user of the machine; ours.
+const NAME_MAX_BYTES: usize = 64;
+
 /// Somebody who is logged in.
 pub(super) struct Guest {
     pub(super) tree: Tree,
     pub(super) pace: Rc<Cell<Pace>>,
+    pub(super) is_anonymous: bool,
 }
 
 impl Guest {
@@ -30,6 +35,65 @@ impl Guest {
     }
 }
 
+/// Where somebody is at home here.
+struct Home {
+    root: PathBuf,
+    /// The jail of the root, where it is open already.
+    jail: Option<Arc<Jail>>,
+    rights: Rights,
+    quota_bytes: Option<u64>,
+    bytes_per_second_max: Option<u64>,
+    is_anonymous: bool,
+}
+
+impl Home {
+    fn of_account(account: Account) -> Self {
+        Self {
+            root: account.root,
+            jail: None,
+            rights: rights_of(account.rights),
+            quota_bytes: account.quota_bytes,
+            bytes_per_second_max: account.bytes_per_second_max,
+            is_anonymous: false,
+        }
+    }
+
+    /// That of a user of the machine, whose jail it is; what he may there his rights at files say.
+    fn of_system(jail: Jail) -> Self {
+        Self {
+            root: PathBuf::new(),
+            jail: Some(Arc::new(jail)),
+            rights: Rights::ALL,
+            quota_bytes: None,
+            bytes_per_second_max: None,
+            is_anonymous: false,
+        }
+    }
+
+    fn of_anonymous(settings: &Settings) -> Option<Self> {
+        Some(Self {
+            root: settings.root.clone()?,
+            jail: None,
+            rights: settings.rights,
+            quota_bytes: settings.quota_bytes,
+            bytes_per_second_max: None,
+            is_anonymous: true,
+        })
+    }
+}
+
+/// Lets somebody in at once who need not prove who he is, where nothing has to be waited for.
+pub(super) fn admit_anonymous(server: &Server, peer: SocketAddr, login: &Login) -> Option<Guest> {
+    let settings = server.settings();
+    let is_his = settings.has_anonymous && is_anonymous(login.user.as_bytes());
+    if !is_his || settings.quota_bytes.is_some() {
+        return None;
+    }
+    let home = Home::of_anonymous(&settings)?;
+    let jail = open(server, peer, &home)?;
+    Some(guest(server, &settings, &home, jail, None))
+}
+
 /// Finds out whether somebody may come in; a wrong answer is held back.
 pub(super) async fn authenticate(
     server: &Rc<Server>,
@@ -37,71 +101,128 @@ pub(super) async fn authenticate(
     login: &Login,
 ) -> Option<Guest> {
     let settings = server.settings();
-    if settings.has_anonymous && is_anonymous(login.user.as_bytes()) {
-        return admit(server, peer, &settings, None).await;
-    }
-    let account = match settings.users.clone() {
-        // Passwords are checked one at a time, so that who guesses does not take the machine.
-        Some(users) => {
-            let name = std::str::from_utf8(login.user.as_bytes()).ok().map(str::to_owned);
-            let password = login.password.clone();
-            let _turn = server.checks.acquire().await.ok()?;
-            let proved = tokio::task::spawn_blocking(move || {
-                users.prove(name.as_deref(), password.as_bytes())
-            });
-            proved.await.ok()?.map(|(_, account)| account)
-        }
-        None => None,
+    let home = if settings.has_anonymous && is_anonymous(login.user.as_bytes()) {
+        Home::of_anonymous(&settings)
+    } else {
+        prove(server, peer, &settings, login).await
     };
-    if account.is_none() {
+    let Some(home) = home else {
         let now = std::time::Instant::now();
         let delay = server.admission.borrow_mut().note_failure(peer.ip(), now);
         tokio::time::sleep(delay).await;
         return None;
-    }
-    admit(server, peer, &settings, account).await
-}
-
-/// Opens the root of who has proved himself.
-async fn admit(
-    server: &Server,
-    peer: SocketAddr,
-    settings: &Settings,
-    account: Option<Account>,
-) -> Option<Guest> {
-    let is_anonymous = account.is_none();
-    let (root, rights, quota, rate) = match account {
-        Some(account) => (
-            account.root,
-            rights_of(account.rights),
-            account.quota_bytes,
-            account.bytes_per_second_max.or(settings.bytes_per_second_max),
-        ),
-        None => {
-            let rate = settings.bytes_per_second_max;
-            (settings.root.clone()?, settings.rights, settings.quota_bytes, rate)
-        }
     };
-    let opened = match Jail::open(&root) {
-        Ok(jail) => space(server, &root, Arc::new(jail), quota).await,
-        Err(error) => Err(error),
-    };
-    let (jail, space) = match opened {
+    let jail = open(server, peer, &home)?;
+    let (jail, space) = match space(server, &home.root, jail, home.quota_bytes).await {
         Ok(opened) => opened,
         Err(error) => {
-            let why = format!("the root {} cannot be served: {error}", root.display());
-            server.log.say(&Event::Refused { from: peer, why });
+            refuse(server, peer, &home, &error);
             return None;
         }
     };
+    Some(guest(server, &settings, &home, jail, space))
+}
+
+/// Returns the home of whoever proves who he is. A name that is in the file is that user's alone.
+async fn prove(
+    server: &Server,
+    peer: SocketAddr,
+    settings: &Settings,
+    login: &Login,
+) -> Option<Home> {
+    let (users, system) = (settings.users.clone(), settings.system.clone());
+    let name = std::str::from_utf8(login.user.as_bytes()).ok().map(str::to_owned);
+    let password = login.password.clone();
+    // Passwords are checked one at a time, so that who guesses does not take the machine.
+    let _turn = server.checks.acquire().await.ok()?;
+    let proved = tokio::task::spawn_blocking(move || {
+        let password = password.as_bytes();
+        let name = name.as_deref();
+        // All are asked whatever the first says, so that it takes as long for every name.
+        let account = users.as_ref().map(|users| users.prove(name, password));
+        let of_system = system.as_ref().map(|system| match name_in(name.unwrap_or_default()) {
+            Some(name) => system.admit(name, password, peer.ip()),
+            None => Err(Refusal::NotProved),
+        });
+        let is_in_file = match (&users, name) {
+            (Some(users), Some(name)) => users.has(name),
+            _ => false,
+        };
+        match (account.flatten(), of_system) {
+            (Some((_, account)), _) => Ok(Home::of_account(account)),
+            (None, Some(home)) if !is_in_file => home.map(Home::of_system),
+            _ => Err(Refusal::NotProved),
+        }
+    });
+    match proved.await.ok()? {
+        Ok(home) => Some(home),
+        Err(Refusal::NotProved) => None,
+        Err(refusal) => {
+            let why = refusal.why().to_owned();
+            server.log.say(&Event::Refused { from: peer, why });
+            None
+        }
+    }
+}
+
+/// Returns a name that a user of the machine may have.
+fn name_in(name: &str) -> Option<&str> {
+    let is_letter = |c: char| c.is_ascii_alphanumeric() || "._-@+".contains(c);
+    let begins = name.chars().next().is_some_and(|c| c.is_ascii_alphanumeric() || c == '_');
+    (begins && name.len() <= NAME_MAX_BYTES && name.chars().all(is_letter)).then_some(name)
+}
+
+/// Opens the root of who has proved himself; anonymous users share one.
+fn open(server: &Server, peer: SocketAddr, home: &Home) -> Option<Arc<Jail>> {
+    if let Some(jail) = &home.jail {
+        return Some(Arc::clone(jail));
+    }
+    let known = server.anonymous_jail.borrow().upgrade();
+    if let Some(jail) = known.filter(|jail| home.is_anonymous && jail.is(&home.root)) {
+        return Some(jail);
+    }
+    match Jail::open(&home.root) {
+        Ok(jail) => {
+            let jail = Arc::new(jail);
+            if home.is_anonymous {
+                server.anonymous_jail.replace(Arc::downgrade(&jail));
+            }
+            Some(jail)
+        }
+        Err(error) => {
+            refuse(server, peer, home, &error);
+            None
+        }
+    }
+}
+
+fn refuse(server: &Server, peer: SocketAddr, home: &Home, error: &io::Error) {
+    let why = format!("the root {} cannot be served: {error}", home.root.display());
+    server.log.say(&Event::Refused { from: peer, why });
+}
+
+fn guest(
+    server: &Server,
+    settings: &Settings,
+    home: &Home,
+    jail: Arc<Jail>,
+    space: Option<Arc<Space>>,
+) -> Guest {
+    let may_mail = !home.is_anonymous || settings.has_anonymous_mail;
+    let spool = settings.spool.clone().filter(|_| may_mail);
+    let rights = if spool.is_some() { home.rights.with(Right::Mail) } else { home.rights };
     let tree = Tree {
         jail,
         rights,
-        is_for_all: is_anonymous && server.is_root,
+        is_for_all: home.is_anonymous && server.is_root,
         space,
         file_max_bytes: settings.file_max_bytes,
+        spool,
+        word_formats: Arc::clone(&settings.word_formats),
     };
-    Some(Guest { tree, pace: Rc::new(Cell::new(Pace::new(rate))) })
+    let rate = home.bytes_per_second_max.or(settings.bytes_per_second_max);
+    let pace = Rc::new(Cell::new(Pace::new(rate)));
+    Guest { tree, pace, is_anonymous: home.is_anonymous }
 }
 
 type Opened = (Arc<Jail>, Option<Arc<Space>>);

@@ -14,27 +14,36 @@
 //! The data connection is the control peer's alone, on a port of chance, and one at a time. Where
 //! `requires-session-reuse` is set, TLS on it must be resumed from a ticket of this very session.
 //!
-//! Nothing here is the machine's own user: all files are had as whoever serves. An anonymous user of
-//! a server that runs as root gets only what everybody on the machine may read.
+//! Users of the machine ([`system`]) have their files with their own rights. All others have them as
+//! whoever serves; an anonymous user of a server that runs as root gets only what everybody on the
+//! machine may read. Mail ([`mail`]) is taken for those who have a folder in the spool.
 //!
-//! Left out: CCC, mail, users of the system, and ports below 1024 as our end of active connections.
+//! Left out: ports below 1024 as our end of active connections.
 
 mod configuration;
 mod control;
 mod data;
 mod digest;
+mod facts;
 mod guest;
 mod listing;
 mod log;
+mod mail;
+mod passive;
+mod post;
 mod session;
+mod system;
 mod tree;
 mod upload;
 mod users;
 
 pub(super) use configuration::{Arguments, Settings, Shared, Table};
+pub(super) use system::prove as prove_system_user;
 
 use super::admission::Admission;
+use super::clerk::Clerk;
 use super::log::Log;
+use super::metrics::Protocol;
 use crate::carry::{self, Bench};
 use anyhow::{Context, Result};
 use configuration::Protection;
@@ -47,7 +56,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::rc::Rc;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::{Semaphore, watch};
@@ -74,12 +83,15 @@ pub(super) struct Server {
     scratch: RefCell<Vec<u8>>,
     /// Passwords are checked one at a time.
     checks: Semaphore,
+    /// The root of anonymous users, as long as any is here.
+    anonymous_jail: RefCell<Weak<Jail>>,
     /// The room of each root that has a quota.
     spaces: RefCell<HashMap<(PathBuf, u64), Arc<Space>>>,
     acceptor: RefCell<Option<TlsAcceptor>>,
     /// Whether the server ends.
     closing: watch::Sender<bool>,
     log: Log,
+    clerk: Rc<Clerk>,
 }
 
 /// How those who come by a door are served.
@@ -95,16 +107,13 @@ impl Server {
     /// # Errors
     ///
     /// If the root is no folder, or TLS is needed and cannot be had.
-    pub(super) fn new(settings: Settings, log: Log) -> Result<Self> {
+    pub(super) fn new(settings: Settings, log: Log, clerk: Rc<Clerk>) -> Result<Self> {
         if let Some(root) = &settings.root {
             let shown = root.display();
-            let jail =
-                Jail::open(root).with_context(|| format!("the root {shown} cannot be served"))?;
-            // What cannot be swept stays; it takes room and nothing else.
-            _ = jail.sweep(b"/");
+            Jail::open(root).with_context(|| format!("the root {shown} cannot be served"))?;
         }
         let sessions = u64::try_from(settings.rules.sessions_max).unwrap_or(u64::MAX);
-        let wanted = sessions.saturating_mul(DESCRIPTORS_PER_SESSION).saturating_add(64);
+        let wanted = sessions.saturating_mul(DESCRIPTORS_PER_SESSION).saturating_add(128);
         // Who may not have so many serves fewer at once.
         _ = os::process::allow_descriptors(wanted);
         let acceptor = acceptor(&settings, log)?;
@@ -115,15 +124,22 @@ impl Server {
             bench: RefCell::new(Bench::new(carry::is_metered())?),
             scratch: RefCell::new(vec![0; SCRATCH_LEN]),
             checks: Semaphore::new(1),
+            anonymous_jail: RefCell::default(),
             spaces: RefCell::default(),
             acceptor: RefCell::new(acceptor),
             closing: watch::Sender::new(false),
             log,
+            clerk,
         })
     }
 
     fn settings(&self) -> Rc<Settings> {
         Rc::clone(&self.settings.borrow())
+    }
+
+    /// Returns how many sessions there are.
+    pub(super) fn sessions(&self) -> usize {
+        self.admission.borrow().sessions()
     }
 
     /// Lends clock, chance and meter; not across a wait.
@@ -142,6 +158,9 @@ impl Server {
             Some(root) => format!("the files of {}, {}", root.display(), settings.rights_in_words),
             None => "the files of each user".to_owned(),
         };
+        let roots = settings.writable_roots();
+        // In the background, as a root may have any number of folders.
+        tokio::task::spawn_blocking(move || roots.iter().for_each(|root| upload::sweep(root)));
         let mut doors = JoinSet::new();
         let places = settings.listen.iter().map(|place| (place, false));
         for (place, is_tls) in places.chain(settings.listen_tls.iter().map(|place| (place, true))) {
@@ -175,6 +194,7 @@ impl Server {
             let entered = self.admission.borrow_mut().enter(peer.ip());
             if let Err(refusal) = entered {
                 let why = refusal.to_string();
+                self.clerk.metrics().count_refusal(Protocol::Ftp);
                 if !is_implicit_tls {
                     // One try: who is refused has no claim on our time.
                     _ = stream.try_write(format!("421 Sorry, {refusal}\r\n").as_bytes());
@@ -182,6 +202,7 @@ impl Server {
                 self.log.say(&Event::Refused { from: peer, why });
                 continue;
             }
+            self.clerk.metrics().count_session(Protocol::Ftp);
             let server = Rc::clone(&self);
             tokio::task::spawn_local(async move {
                 let begun = std::time::Instant::now();

@@ -5,28 +5,36 @@
 //! end of the server. What takes long runs in a task of its own and sends its [`Answer`] here.
 
 use super::control::Control;
-use super::data::{Mover, Security, Work};
+use super::data::{self, Mover, Security, Stream, Work};
+use super::facts::{self, Ledger, Steps};
 use super::guest::{self, Guest};
 use super::listing::Lister;
 use super::log::Event;
+use super::mail::{Sender, Spool};
+use super::passive::Listener;
+use super::post::Post;
 use super::tree::Tree;
 use super::upload::Upload;
 use super::{Entrance, Server};
 use crate::files::pace::Pace;
-use os::clock::Monotonic;
-use protocols::application::ftp::Protection;
+use crate::transfers::{self, Record, nanos, timed};
+use os::clock::{Monotonic, thread_cpu_time};
+use protocols::Instant as Moment;
 use protocols::application::ftp::server::{
-    self as engine, FileError, Finished, LoginAnswer, Opened, Operation, Outcome, ServerEvent,
-    Transfer, TransferError, TransferId, TransferKind,
+    self as engine, FileError, Finished, Login, LoginAnswer, Opened, Operation, Outcome,
+    ServerEvent, Transfer, TransferError, TransferId, TransferKind,
 };
+use protocols::application::ftp::{Name, Protection};
 use protocols::time::Duration;
+use records::transfer::Text;
 use std::cell::Cell;
 use std::io;
 use std::net::SocketAddr;
 use std::rc::Rc;
-use std::time::{Duration as StdDuration, Instant};
-use tokio::net::{TcpListener, TcpSocket, TcpStream};
-use tokio::sync::{mpsc, watch};
+use std::sync::Arc;
+use std::time::Duration as StdDuration;
+use tokio::net::{TcpSocket, TcpStream};
+use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 /// The most answers that wait: one for each thing that runs at a time, and one that is late.
@@ -37,7 +45,7 @@ const MARKERS_MAX: usize = 64;
 const FAREWELL: &[u8] = b"421 The server is closing, goodbye\r\n";
 
 /// A sender's restart marker, and how much of our file was written by then.
-type Marker = (Vec<u8>, u64);
+pub(super) type Marker = (Vec<u8>, u64);
 
 /// What has come of something that ran by itself.
 enum Answer {
@@ -53,12 +61,14 @@ enum Answer {
 /// A transfer, from its opening to its end.
 struct Running {
     transfer: Transfer,
-    begun: Instant,
+    record: Record,
+    opened_at: Option<Moment>,
+    begun: Moment,
     work: Option<Work>,
     /// What has come in, and is whole.
     upload: Option<Upload>,
     task: Option<JoinHandle<()>>,
-    moved: Rc<Cell<u64>>,
+    ledger: Rc<Ledger>,
 }
 
 impl Drop for Running {
@@ -67,6 +77,13 @@ impl Drop for Running {
             task.abort();
         }
     }
+}
+
+/// What becomes of the TLS of the control connection, once the output is sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum TurnOfTls {
+    Begins,
+    Ends,
 }
 
 /// One session.
@@ -81,17 +98,34 @@ pub(super) struct Session {
     /// What the TLS tickets of this session hold.
     token: [u8; 16],
     guest: Option<Guest>,
-    listener: Option<TcpListener>,
+    listener: Option<Listener>,
+    /// Whether a transfer waits for who comes to the listener.
+    awaits_data: bool,
     /// A data connection that nobody uses yet.
-    arrived: Option<TcpStream>,
+    arrived: Option<Stream>,
     /// Counts the ways in which data connections were to be made.
     route: u64,
-    running: Option<Running>,
+    running: Option<Box<Running>>,
     input: Vec<u8>,
-    starts_tls: bool,
-    answers: (mpsc::Sender<Answer>, mpsc::Receiver<Answer>),
-    markers: (mpsc::Sender<Marker>, mpsc::Receiver<Marker>),
+    turn_of_tls: Option<TurnOfTls>,
+    answers: Post<Answer>,
+    markers: Post<Marker>,
     closing: watch::Receiver<bool>,
+    /// Numbers the records.
+    record_session: transfers::Session,
+    /// How its opening was: TLS, and the login.
+    opening: Opening,
+    data_asked_at: Option<Moment>,
+    data_connected_at: Option<Moment>,
+}
+
+/// How long it took to open the session, and how its user proved who he is.
+#[derive(Clone, Copy, Debug)]
+struct Opening {
+    began: Moment,
+    tls: Option<Duration>,
+    login: Option<Duration>,
+    is_anonymous: bool,
 }
 
 impl Session {
@@ -115,14 +149,18 @@ impl Session {
         let mut token = [0; 16];
         token.iter_mut().zip(high.into_iter().chain(low)).for_each(|(to, from)| *to = from);
         let mut control = Control::new(stream);
+        let clock = server.bench().clock;
+        let began = clock.now();
         let acceptor = entrance.acceptor.as_ref().filter(|_| entrance.is_implicit_tls);
         if let Some(acceptor) = acceptor {
-            control.secure(acceptor, &token).await?;
+            // Few have it in their room for as long as they are here.
+            Box::pin(control.secure(acceptor, &token)).await?;
         }
         let has_tls = entrance.acceptor.is_some();
         let settings = server.settings().of_session(has_tls, entrance.is_implicit_tls);
         let engine = engine::Server::new(settings, local, peer, &server.bench().cx());
-        let clock = server.bench().clock;
+        let tls = entrance.is_implicit_tls.then(|| clock.now() - began);
+        let record_session = server.clerk.session();
         let closing = server.closing.subscribe();
         Ok(Self {
             server,
@@ -135,14 +173,19 @@ impl Session {
             token,
             guest: None,
             listener: None,
+            awaits_data: false,
             arrived: None,
             route: 0,
             running: None,
             input: Vec::new(),
-            starts_tls: false,
-            answers: mpsc::channel(ANSWERS_MAX),
-            markers: mpsc::channel(MARKERS_MAX),
+            turn_of_tls: None,
+            answers: Post::new(ANSWERS_MAX),
+            markers: Post::new(MARKERS_MAX),
             closing,
+            record_session,
+            opening: Opening { began, tls, login: None, is_anonymous: true },
+            data_asked_at: None,
+            data_connected_at: None,
         })
     }
 
@@ -166,16 +209,19 @@ impl Session {
             self.answer_events();
             let has_output = !self.engine.output().is_empty();
             if self.engine.is_closing() && !has_output {
-                self.control.close(b"").await;
+                Box::pin(self.control.close(b"")).await;
                 return Ok(());
             }
             if *self.closing.borrow() && self.running.is_none() && !has_output {
-                self.control.close(FAREWELL).await;
+                Box::pin(self.control.close(FAREWELL)).await;
                 self.engine.peer_closed(&mut self.server.bench().cx());
                 return Ok(());
             }
-            if self.starts_tls && !has_output {
-                self.start_tls().await?;
+            if let Some(turn) = self.turn_of_tls.take_if(|_| !has_output) {
+                match turn {
+                    TurnOfTls::Begins => Box::pin(self.start_tls()).await?,
+                    TurnOfTls::Ends => Box::pin(self.control.clear()).await?,
+                }
                 continue;
             }
             self.wait().await?;
@@ -184,7 +230,8 @@ impl Session {
 
     /// Waits until anything happens, and takes it.
     async fn wait(&mut self) -> io::Result<()> {
-        let wants_input = self.engine.wants_input() && self.input.is_empty() && !self.starts_tls;
+        let wants_input = self.engine.wants_input() && self.input.is_empty();
+        let wants_input = wants_input && self.turn_of_tls.is_none();
         let now = self.clock.now();
         let left = self.engine.deadline().map(|deadline| deadline - now);
         let output = self.engine.output();
@@ -200,9 +247,15 @@ impl Session {
                     None => {}
                 }
             }
-            arrived = accept(self.listener.as_ref()) => self.arrive(arrived),
-            Some(answer) = self.answers.1.recv() => self.take_answer(answer),
-            Some((marker, offset)) = self.markers.1.recv() => {
+            arrived = accept(self.listener.as_mut().filter(|_| self.awaits_data)) => {
+                // Somebody has gone before he was let in, or there are no descriptors: others may
+                // come.
+                if let Ok((stream, from)) = arrived {
+                    self.arrive(Stream::Watched(stream), from);
+                }
+            }
+            answer = self.answers.take() => self.take_answer(answer),
+            (marker, offset) = self.markers.take() => {
                 if let Some(running) = &self.running {
                     self.engine.marker_reached(running.transfer.id, &marker, offset);
                 }
@@ -230,18 +283,19 @@ impl Session {
     /// Tells the engine how far the data is.
     fn note_moved(&mut self) {
         if let Some(running) = &self.running {
-            let (id, moved) = (running.transfer.id, running.moved.get());
+            let (id, moved) = (running.transfer.id, running.ledger.moved.get());
             self.engine.data_moved(id, moved, &self.server.bench().cx());
         }
     }
 
     async fn start_tls(&mut self) -> io::Result<()> {
-        self.starts_tls = false;
         let Some(acceptor) = &self.entrance.acceptor else {
             self.engine.tls_started(false, &mut self.server.bench().cx());
             return Ok(());
         };
+        let began = self.clock.now();
         self.control.secure(acceptor, &self.token).await?;
+        self.opening.tls = Some(self.clock.now() - began);
         self.engine.tls_started(true, &mut self.server.bench().cx());
         Ok(())
     }
@@ -249,20 +303,12 @@ impl Session {
     fn answer_events(&mut self) {
         while let Some(event) = self.engine.event() {
             match event {
-                ServerEvent::Authenticate(login) => {
-                    let (server, peer) = (Rc::clone(&self.server), self.peer);
-                    self.spawn(async move {
-                        let name = login.user.as_bytes().to_vec();
-                        let guest = guest::authenticate(&server, peer, &login).await;
-                        Answer::Login(name, guest.map(Box::new))
-                    });
-                }
+                ServerEvent::Authenticate(login) => self.authenticate(login),
                 ServerEvent::StartTls => {
                     self.input.clear();
-                    self.starts_tls = true;
+                    self.turn_of_tls = Some(TurnOfTls::Begins);
                 }
-                // It is not allowed in the settings.
-                ServerEvent::StopTls => {}
+                ServerEvent::StopTls => self.turn_of_tls = Some(TurnOfTls::Ends),
                 ServerEvent::Listen(_) => self.listen(),
                 ServerEvent::Connect(to) => self.connect(to),
                 ServerEvent::CloseData => self.close_data(),
@@ -285,10 +331,22 @@ impl Session {
     }
 
     fn spawn(&self, work: impl Future<Output = Answer> + 'static) {
-        let answers = self.answers.0.clone();
+        let answers = self.answers.clone();
         tokio::task::spawn_local(async move {
-            // Where nobody listens any longer the session is over.
-            _ = answers.send(work.await).await;
+            // Fewer run at a time than have room.
+            answers.put(work.await);
+        });
+    }
+
+    fn authenticate(&mut self, login: Login) {
+        let name = login.user.as_bytes().to_vec();
+        let (server, peer) = (Rc::clone(&self.server), self.peer);
+        if let Some(guest) = guest::admit_anonymous(&server, peer, &login) {
+            return self.take_answer(Answer::Login(name, Some(Box::new(guest))));
+        }
+        self.spawn(async move {
+            let guest = guest::authenticate(&server, peer, &login).await;
+            Answer::Login(name, guest.map(Box::new))
         });
     }
 
@@ -297,9 +355,12 @@ impl Session {
         match answer {
             Answer::Login(name, guest) => {
                 let name = name.escape_ascii().to_string();
+                server.clerk.metrics().count_login(guest.is_some());
                 let answer = match guest {
                     Some(guest) => {
                         let account = guest.account();
+                        self.opening.login = Some(self.clock.now() - self.opening.began);
+                        self.opening.is_anonymous = guest.is_anonymous;
                         self.guest = Some(*guest);
                         server.log.say(&Event::LoggedIn { from: self.peer, name });
                         LoginAnswer::Accepted(account)
@@ -314,7 +375,9 @@ impl Session {
             Answer::Performed(result) => self.engine.performed(result, &mut server.bench().cx()),
             Answer::Opened(id, result) => self.opened(id, result),
             Answer::Connected(route, result) if route == self.route => match result {
-                Ok(stream) => self.arrive(Ok((stream, self.peer))),
+                Ok(stream) => {
+                    self.arrive(Stream::Watched(stream), self.peer);
+                }
                 Err(_) => self.engine.data_failed(&mut server.bench().cx()),
             },
             Answer::Connected(..) => {}
@@ -327,9 +390,10 @@ impl Session {
 
     fn listen(&mut self) {
         self.close_data();
+        self.data_asked_at = Some(self.clock.now());
         let settings = self.server.settings();
         let ip = self.local.ip().to_canonical();
-        let listener = listen_in(&settings.passive_ports, ip);
+        let listener = Listener::open(&settings.passive_ports, ip);
         let address = listener.as_ref().and_then(|listener| listener.local_addr().ok());
         let seen = settings.passive_address.filter(|told| told.is_ipv4() == ip.is_ipv4());
         let told = address.map(|at| SocketAddr::new(seen.unwrap_or(ip), at.port()));
@@ -339,6 +403,7 @@ impl Session {
 
     fn connect(&mut self, to: SocketAddr) {
         self.close_data();
+        self.data_asked_at = Some(self.clock.now());
         let (route, from) = (self.route, self.local.ip().to_canonical());
         let to = SocketAddr::new(to.ip().to_canonical(), to.port());
         self.spawn(async move { Answer::Connected(route, connect(from, to).await) });
@@ -346,56 +411,86 @@ impl Session {
 
     fn close_data(&mut self) {
         self.route += 1;
-        (self.listener, self.arrived) = (None, None);
+        (self.listener, self.arrived, self.awaits_data) = (None, None, false);
     }
 
-    /// A data connection is there.
-    fn arrive(&mut self, arrived: io::Result<(TcpStream, SocketAddr)>) {
-        // Somebody has gone before he was let in, or there are no descriptors: others may come.
-        let Ok((stream, from)) = arrived else { return };
-        if self.engine.data_connected(from, &mut self.server.bench().cx()) {
-            self.arrived = Some(stream);
-            self.listener = None;
+    /// A data connection is there. Returns whether it is the one.
+    fn arrive(&mut self, stream: Stream, from: SocketAddr) -> bool {
+        let is_it = self.engine.data_connected(from, &mut self.server.bench().cx());
+        if is_it {
+            self.data_connected_at = Some(self.clock.now());
+            (self.listener, self.arrived, self.awaits_data) = (None, Some(stream), false);
         }
+        is_it
     }
 
-    fn open(&mut self, transfer: Transfer) {
+    fn open(&mut self, mut transfer: Transfer) {
         let (id, kind) = (transfer.id, transfer.kind.clone());
         let Some(tree) = self.guest.as_ref().map(|guest| guest.tree.clone()) else {
             return self.opened(id, Err(FileError::Denied));
         };
-        self.running = Some(Running {
+        transfer.representation = tree.representation(&transfer.path, transfer.representation);
+        let mut record = self.server.clerk.begin(Some(facts::command_of(&kind)));
+        facts::note_request(&mut record, &transfer);
+        self.running = Some(Box::new(Running {
             transfer: transfer.clone(),
-            begun: Instant::now(),
+            record,
+            opened_at: None,
+            begun: self.clock.now(),
             work: None,
             upload: None,
             task: None,
-            moved: Rc::default(),
-        });
-        let copies = transfer.offset_bytes > 0 || kind == TransferKind::Append;
-        if kind.is_incoming() && copies {
+            ledger: Rc::default(),
+        }));
+        let mail = tree.spool.clone().map(|spool| (spool, self.sender()));
+        let waits = transfer.offset_bytes > 0
+            || matches!(kind, TransferKind::Append | TransferKind::Mail(_));
+        if kind.is_incoming() && waits {
             // The disk may take its time, and others do not wait for it.
             return self.spawn(async move {
-                let opened = tokio::task::spawn_blocking(move || open(&tree, &transfer)).await;
-                Answer::Opened(id, opened.unwrap_or(Err(FileError::Local)))
+                let opened = tokio::task::spawn_blocking(move || match (&transfer.kind, mail) {
+                    (TransferKind::Mail(to), Some((spool, sender))) => {
+                        let to = to.as_ref().map(Name::as_bytes);
+                        Ok((Opened::default(), Work::Receive(spool.begin(to, &sender)?)))
+                    }
+                    _ => open(&tree, &transfer),
+                });
+                Answer::Opened(id, opened.await.unwrap_or(Err(FileError::Local)))
             });
         }
         let opened = open(&tree, &transfer);
         self.opened(id, opened);
     }
 
+    fn sender(&self) -> Sender {
+        let user = self.engine.user().map(|user| user.as_bytes().to_vec());
+        Sender { user: user.unwrap_or_default(), from: self.peer.ip() }
+    }
+
     fn opened(&mut self, id: TransferId, result: Result<(Opened, Work), FileError>) {
+        let now = self.clock.now();
         let result = result.map(|(opened, work)| {
             if let Some(running) = self.running_of(id) {
+                running.opened_at = Some(now);
                 running.work = Some(work);
             }
             opened
         });
+        let is_open = result.is_ok();
         self.engine.opened(id, result, &mut self.server.bench().cx());
+        if !is_open {
+            return;
+        }
+        while let Some((stream, from)) = self.listener.as_ref().and_then(Listener::try_accept) {
+            if self.arrive(Stream::Fresh(stream), from) {
+                return;
+            }
+        }
+        self.awaits_data = self.listener.is_some();
     }
 
     fn running_of(&mut self, id: TransferId) -> Option<&mut Running> {
-        self.running.as_mut().filter(|running| running.transfer.id == id)
+        self.running.as_deref_mut().filter(|running| running.transfer.id == id)
     }
 
     fn start(&mut self, id: TransferId) {
@@ -404,15 +499,29 @@ impl Session {
         let (server, token) = (Rc::clone(&self.server), self.token);
         let acceptor = self.entrance.acceptor.clone();
         let pace = self.guest.as_ref().map(|guest| Rc::clone(&guest.pace));
-        let (clock, answers) = (self.clock, self.answers.0.clone());
-        let markers = self.markers.0.clone();
+        let (clock, answers) = (self.clock, self.answers.clone());
+        let markers = self.markers.clone();
         let Some(running) = self.running_of(id) else { return };
         let (Some(stream), Some(work)) = (stream, running.work.take()) else {
             let local = Err(TransferError::File(FileError::Local));
             return self.engine.data_ended(id, 0, local, &mut server.bench().cx());
         };
-        let requires_reuse = server.settings().requires_session_reuse;
         let is_protected = running.transfer.protection == Protection::Private;
+        let is_plain = !is_protected && running.transfer.representation.passes_through();
+        let has_pace = pace.as_ref().is_some_and(|pace| pace.get().burst_bytes().is_some());
+        let work = match work {
+            Work::Send { file, offset, len } if is_plain && !has_pace => {
+                let sent = data::send_at_once(&stream, &file, offset, len, &running.ledger, clock);
+                if offset + sent >= len && offset < len {
+                    // Its end goes with its last byte.
+                    drop(stream);
+                    return self.engine.data_ended(id, sent, Ok(()), &mut server.bench().cx());
+                }
+                Work::Send { file, offset: offset + sent, len }
+            }
+            work => work,
+        };
+        let requires_reuse = server.settings().requires_session_reuse;
         let security = acceptor.filter(|_| is_protected).map(|acceptor| Security {
             acceptor,
             token,
@@ -421,31 +530,58 @@ impl Session {
         let mover = Mover {
             representation: running.transfer.representation,
             deflate_level: running.transfer.deflate_level,
-            moved: Rc::clone(&running.moved),
+            ledger: Rc::clone(&running.ledger),
             pace: pace.unwrap_or_else(|| Rc::new(Cell::new(Pace::new(None)))),
             clock,
             markers,
         };
+        let ledger = Rc::clone(&running.ledger);
         running.task = Some(tokio::task::spawn_local(async move {
-            let result = mover.run(stream, security, work, &server.scratch).await;
-            _ = answers.send(Answer::Ended(id, result)).await;
+            let moving = mover.run(stream, security, work, &server.scratch);
+            let (result, cpu) = timed(moving).await;
+            ledger.add_cpu(cpu);
+            answers.put(Answer::Ended(id, result));
         }));
     }
 
     fn ended(&mut self, id: TransferId, result: Result<Option<Upload>, TransferError>) {
         let Some(running) = self.running_of(id) else { return };
-        let moved = running.moved.get();
+        let moved = running.ledger.moved.get();
         let result = result.map(|upload| running.upload = upload);
         self.engine.data_ended(id, moved, result, &mut self.server.bench().cx());
     }
 
     fn commit(&mut self, id: TransferId) {
-        let upload = self.running_of(id).and_then(|running| running.upload.take());
+        let running = self.running_of(id);
+        let ledger = running.as_ref().map(|running| Rc::clone(&running.ledger));
+        let mut upload = running.and_then(|running| running.upload.take());
+        if let Some(upload) = upload.take_if(|upload| !upload.waits_for_disk()) {
+            let (began, before) = (self.clock.now(), thread_cpu_time());
+            let committed = upload.commit();
+            if let Some(ledger) = ledger {
+                ledger.committing.set(Some(self.clock.now() - began));
+                ledger.add_cpu(thread_cpu_time().saturating_sub(before));
+            }
+            return self.engine.committed(id, committed, &mut self.server.bench().cx());
+        }
+        let clock = self.clock;
         self.spawn(async move {
             let Some(upload) = upload else {
                 return Answer::Committed(id, Err(FileError::Local));
             };
-            let committed = tokio::task::spawn_blocking(|| upload.commit()).await;
+            let began = clock.now();
+            let committed = tokio::task::spawn_blocking(|| {
+                let before = thread_cpu_time();
+                let committed = upload.commit();
+                (committed, thread_cpu_time().saturating_sub(before))
+            });
+            let committed = committed.await.map(|(committed, cpu)| {
+                if let Some(ledger) = ledger {
+                    ledger.committing.set(Some(clock.now() - began));
+                    ledger.add_cpu(cpu);
+                }
+                committed
+            });
             Answer::Committed(id, committed.unwrap_or(Err(FileError::Local)))
         });
     }
@@ -455,6 +591,9 @@ impl Session {
             let denied = Err(FileError::Denied);
             return self.engine.performed(denied, &mut self.server.bench().cx());
         };
+        if let Operation::Deliver { user, text } = operation {
+            return self.deliver(tree.spool, user, text);
+        }
         let is_long = matches!(
             operation,
             Operation::Hash(..)
@@ -472,21 +611,63 @@ impl Session {
         });
     }
 
+    fn deliver(&self, spool: Option<Arc<Spool>>, to: Option<Name>, text: Vec<u8>) {
+        let sender = self.sender();
+        self.spawn(async move {
+            let done = tokio::task::spawn_blocking(move || {
+                let spool = spool.ok_or(FileError::NotSupported)?;
+                let to = to.as_ref().map(Name::as_bytes);
+                spool.deliver(to, &sender, &text).map(|()| Outcome::Done)
+            });
+            Answer::Performed(done.await.unwrap_or(Err(FileError::Local)))
+        });
+    }
+
     fn finish(&mut self, finished: &Finished) {
-        let Some(running) = self.running.take() else { return };
+        let Some(mut running) = self.running.take() else { return };
+        let now = self.clock.now();
+        let why = finished.result.err().map(why_of);
+        let steps = Steps {
+            command: running.begun,
+            opened: running.opened_at,
+            data_asked: self.data_asked_at.take(),
+            data_connected: self.data_connected_at.take(),
+            finished: now,
+        };
+        facts::conclude(&mut running.record, &running.ledger, &steps, finished, why);
+        self.keep(&running.ledger, &mut running.record);
         let user = self.engine.user().map(|user| user.as_bytes().escape_ascii().to_string());
         let (from, user) = (self.peer, user.unwrap_or_default());
         let name = running.transfer.path.to_bytes().escape_ascii().to_string();
         let is_read = !running.transfer.kind.is_incoming();
         let bytes = finished.wire_bytes;
-        let micros = u64::try_from(running.begun.elapsed().as_micros()).unwrap_or(u64::MAX);
-        self.server.log.say(&match finished.result {
-            Ok(()) => Event::Moved { from, user, name, is_read, bytes, micros },
-            Err(error) => {
-                let why = why_of(error).to_owned();
+        let micros = u64::try_from((now - running.begun).as_micros()).unwrap_or(u64::MAX);
+        self.server.log.say(&match why {
+            None => Event::Moved { from, user, name, is_read, bytes, micros },
+            Some(why) => {
+                let why = why.to_owned();
                 Event::Failed { from, user, name, is_read, bytes, why }
             }
         });
+    }
+
+    /// Keeps a record, with what the session knows.
+    fn keep(&mut self, ledger: &Ledger, record: &mut Record) {
+        let identity = &mut record.transfer.identity;
+        identity.control_local = Some(self.local);
+        identity.control_remote = Some(self.peer);
+        identity.user = self.engine.user().map(|user| Text::from(user.as_bytes()));
+        let how = if self.opening.is_anonymous { "anonymous" } else { "password" };
+        identity.auth_method = Some(Text::from(how));
+        if self.record_session.number(record) {
+            record.transfer.time.ns_ctl_tls = self.opening.tls.map(nanos);
+            record.transfer.time.ns_login = self.opening.login.map(nanos);
+            record.transfer.host = self.server.clerk.host();
+        }
+        match ledger.unsettled.take() {
+            Some((stream, since)) => self.server.clerk.keep_settled(record.clone(), stream, since),
+            None => self.server.clerk.keep(record),
+        }
     }
 }
 
@@ -534,8 +715,8 @@ fn why_of(error: TransferError) -> &'static str {
     }
 }
 
-/// Waits for a data connection, for ever where nobody listens.
-async fn accept(listener: Option<&TcpListener>) -> io::Result<(TcpStream, SocketAddr)> {
+/// Waits for a data connection, for ever where nobody waits for one.
+async fn accept(listener: Option<&mut Listener>) -> io::Result<(TcpStream, SocketAddr)> {
     match listener {
         Some(listener) => listener.accept().await,
         None => std::future::pending().await,
@@ -547,21 +728,6 @@ async fn elapse(left: Option<Duration>) {
     let Some(left) = left else { return std::future::pending().await };
     let nanos = u64::try_from(left.as_nanos()).unwrap_or(u64::MAX);
     tokio::time::sleep(StdDuration::from_nanos(nanos)).await;
-}
-
-/// Listens at one of `ports`, beginning at one of chance; at any, if they are `0..=0`.
-fn listen_in(ports: &std::ops::RangeInclusive<u16>, ip: std::net::IpAddr) -> Option<TcpListener> {
-    let (first, last) = (u64::from(*ports.start()), u64::from(*ports.end()));
-    let count = last - first + 1;
-    let chance = os::entropy::seed().ok()? % count;
-    (0..count).find_map(|step| {
-        let port = u16::try_from(first + (chance + step) % count).ok()?;
-        let socket = if ip.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }.ok()?;
-        // In a range, a port that was used a moment ago is used again.
-        socket.set_reuseaddr(port != 0).ok()?;
-        socket.bind(SocketAddr::new(ip, port)).ok()?;
-        socket.listen(4).ok()
-    })
 }
 
 async fn connect(from: std::net::IpAddr, to: SocketAddr) -> io::Result<TcpStream> {

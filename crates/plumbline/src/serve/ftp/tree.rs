@@ -2,19 +2,43 @@
 
 use super::digest;
 use super::listing::{entry_of, lines};
+use super::mail::Spool;
 use super::upload::{Space, Upload};
 use os::jail::{Existing, Jail, Kind, Status};
 use protocols::application::ftp::data::Encoder;
 use protocols::application::ftp::server::{
     FileError, Operation, Outcome, Rights, Transfer, TransferKind,
 };
-use protocols::application::ftp::{Representation, Right, SetFacts, Timestamp, VirtualPath};
+use protocols::application::ftp::{
+    Representation, Right, SetFacts, Timestamp, Type, VirtualPath, WordFormat,
+};
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::sync::Arc;
 
 /// What is read at a time.
 const PIECE_BYTES: usize = 256 * 1024;
+
+/// In which form words that are no octets lie in the files of a folder and of those beneath, by the
+/// name of the folder as users see it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct WordFormats(Vec<(Vec<u8>, WordFormat)>);
+
+impl WordFormats {
+    pub(super) fn new(mut formats: Vec<(Vec<u8>, WordFormat)>) -> Self {
+        // The nearest folder says it.
+        formats.sort_by_key(|(folder, _)| std::cmp::Reverse(folder.len()));
+        Self(formats)
+    }
+
+    fn of(&self, path: &[u8]) -> Option<WordFormat> {
+        let holds = |folder: &[u8]| {
+            path.strip_prefix(folder)
+                .is_some_and(|rest| rest.starts_with(b"/") || folder.ends_with(b"/"))
+        };
+        self.0.iter().find(|(folder, _)| holds(folder)).map(|(_, format)| *format)
+    }
+}
 
 /// The files of one user.
 #[derive(Clone, Debug)]
@@ -26,9 +50,27 @@ pub(super) struct Tree {
     pub(super) is_for_all: bool,
     pub(super) space: Option<Arc<Space>>,
     pub(super) file_max_bytes: u64,
+    /// Where mail lies, if it is taken.
+    pub(super) spool: Option<Arc<Spool>>,
+    /// How words of other sizes lie in files, by folder.
+    pub(super) word_formats: Arc<WordFormats>,
 }
 
 impl Tree {
+    /// Returns a representation with the form that words have in the folder of `path`.
+    pub(super) fn representation(
+        &self,
+        path: &VirtualPath,
+        representation: Representation,
+    ) -> Representation {
+        let Type::Local(size) = representation.data_type else { return representation };
+        let format = self.word_formats.of(&path.to_bytes());
+        match format.filter(|format| format.holds(size)) {
+            Some(word_format) => Representation { word_format, ..representation },
+            None => representation,
+        }
+    }
+
     /// Opens a file to send it, with the bytes that it has.
     pub(super) fn read(&self, path: &VirtualPath) -> Result<(File, u64), FileError> {
         let (file, status) =
@@ -56,12 +98,14 @@ impl Tree {
         let may_replace = self.rights.contains(Right::Overwrite) && chosen.is_none();
         let existing = if may_replace { Existing::Replace } else { Existing::Keep };
         let told = transfer.allocation_bytes.unwrap_or(0);
-        if told > self.jail.free_bytes().unwrap_or(u64::MAX) {
+        if told > 0 && told > self.jail.free_bytes().unwrap_or(u64::MAX) {
             return Err(FileError::NoSpace);
         }
-        let old = match self.jail.status(&name) {
-            Ok(status) if status.kind == Kind::File => status.len,
-            _ => 0,
+        let is_new = transfer.offset_bytes == 0 && transfer.kind != TransferKind::Append;
+        let old = match (self.space.is_none() && is_new).then_some(0) {
+            // Nobody asks how much there was.
+            Some(old) => old,
+            None => self.file_len(&name),
         };
         let kept = match transfer.kind {
             TransferKind::Append => old,
@@ -69,12 +113,18 @@ impl Tree {
             _ => transfer.offset_bytes,
         };
         let draft = self.jail.create(&name, existing).map_err(|error| file_error(&error))?;
-        let mut upload = Upload::new(draft, self.space.clone(), self.file_max_bytes, old);
+        let upload = Upload::new(draft, self.space.clone(), self.file_max_bytes, old);
+        let mut upload = upload.in_memory(self.jail.is_in_memory());
         if kept > 0 {
             let (file, _) = self.jail.read(&name).map_err(|error| file_error(&error))?;
             upload.copy(file, kept)?;
         }
         Ok((upload, chosen))
+    }
+
+    fn file_len(&self, name: &[u8]) -> u64 {
+        let status = self.jail.status(name);
+        status.ok().filter(|status| status.kind == Kind::File).map_or(0, |status| status.len)
     }
 
     /// Finds a name that no file has yet.
@@ -109,7 +159,8 @@ impl Tree {
             Operation::Exists(path) => self.status(path).map(|_| Outcome::Done),
             Operation::Rename { from, to } => self.rename(from, to),
             Operation::Size { path, representation, text_max_bytes } => {
-                self.size(path, representation, *text_max_bytes)
+                let representation = self.representation(path, *representation);
+                self.size(path, &representation, *text_max_bytes)
             }
             Operation::Modified(path) => {
                 let status = self.status(path)?;
@@ -270,5 +321,21 @@ pub(super) fn file_error(error: &io::Error) -> FileError {
             FileError::Denied
         }
         _ => FileError::Local,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_nearest_folder_says_how_words_lie() {
+        let formats = WordFormats::new(vec![
+            (b"/its".to_vec(), WordFormat::U36),
+            (b"/its/tapes".to_vec(), WordFormat::C36),
+        ]);
+        assert_eq!(formats.of(b"/its/file"), Some(WordFormat::U36));
+        assert_eq!(formats.of(b"/its/tapes/deep/file"), Some(WordFormat::C36));
+        assert_eq!((formats.of(b"/itself"), formats.of(b"/file")), (None, None));
     }
 }

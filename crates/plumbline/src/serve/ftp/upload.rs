@@ -3,13 +3,33 @@
 use super::tree::{copy, file_error};
 use os::jail::{Draft, Jail, Kind};
 use protocols::application::ftp::server::FileError;
+use rustix::io::Errno;
+use rustix::pipe::{self, SpliceFlags};
 use std::fs::File;
-use std::io::Write;
+use std::io;
+use std::os::fd::AsFd;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The deepest folder that is counted; ours.
 const DEPTH_MAX: usize = 64;
+
+/// Removes from all folders of a root what uploads have left there that a crash broke off. What
+/// cannot be read or removed stays: it takes room and nothing else.
+pub(super) fn sweep(root: &Path) {
+    let Ok(jail) = Jail::open(root) else { return };
+    let mut folders = vec![(Vec::new(), 0)];
+    while let Some((folder, depth)) = folders.pop() {
+        _ = jail.sweep(&folder);
+        let Ok(entries) = jail.entries(&folder) else { continue };
+        for entry in entries.flatten() {
+            if entry.status.kind == Kind::Folder && depth < DEPTH_MAX {
+                folders.push(([&folder, b"/".as_slice(), &entry.name].concat(), depth + 1));
+            }
+        }
+    }
+}
 
 /// The room that the users of one root have together.
 #[derive(Debug)]
@@ -66,6 +86,7 @@ pub(super) struct Upload {
     len_bytes: u64,
     /// What is free again when the old file is gone.
     old_bytes: u64,
+    waits_for_disk: bool,
 }
 
 impl Upload {
@@ -75,21 +96,41 @@ impl Upload {
         file_max_bytes: u64,
         old_bytes: u64,
     ) -> Self {
-        Self { draft: Some(draft), space, file_max_bytes, len_bytes: 0, old_bytes }
+        let (draft, len_bytes, waits_for_disk) = (Some(draft), 0, true);
+        Self { draft, space, file_max_bytes, len_bytes, old_bytes, waits_for_disk }
     }
 
     /// Takes the next bytes.
     pub(super) fn write(&mut self, bytes: &[u8]) -> Result<(), FileError> {
         self.charge(bytes.len() as u64)?;
         let Some(draft) = &self.draft else { return Err(FileError::Local) };
-        draft.file().write_all(bytes).map_err(|error| file_error(&error))
+        draft.write_all(bytes).map_err(|error| file_error(&error))
+    }
+
+    /// Takes the next `count` bytes out of a pipe, which has them.
+    pub(super) fn write_from(&mut self, pipe: &impl AsFd, count: usize) -> Result<(), FileError> {
+        self.charge(count as u64)?;
+        let Some(draft) = &self.draft else { return Err(FileError::Local) };
+        let moved = draft.fill(|file| {
+            let mut left = count;
+            while left > 0 {
+                match pipe::splice(pipe, None, file, None, left, SpliceFlags::MOVE) {
+                    Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+                    Ok(moved) => left -= moved.min(left),
+                    Err(Errno::INTR) => {}
+                    Err(error) => return Err(error.into()),
+                }
+            }
+            Ok(())
+        });
+        moved.map_err(|error| file_error(&error))
     }
 
     /// Takes the first `len` bytes of another file.
     pub(super) fn copy(&mut self, from: File, len: u64) -> Result<(), FileError> {
         self.charge(len)?;
         let Some(draft) = &self.draft else { return Err(FileError::Local) };
-        match copy(from, len, draft.file()) {
+        match draft.fill(|to| copy(from, len, to)) {
             Ok(copied) if copied == len => Ok(()),
             Ok(_) => Err(FileError::Local),
             Err(error) => Err(file_error(&error)),
@@ -107,6 +148,18 @@ impl Upload {
         Ok(())
     }
 
+    /// Returns whether [`Self::commit`] waits for a disk.
+    pub(super) const fn waits_for_disk(&self) -> bool {
+        self.waits_for_disk
+    }
+
+    /// Says that there is no disk to wait for.
+    pub(super) const fn in_memory(self, is_in_memory: bool) -> Self {
+        let mut upload = self;
+        upload.waits_for_disk = !is_in_memory;
+        upload
+    }
+
     /// Returns how many bytes the file has by now.
     pub(super) const fn len_bytes(&self) -> u64 {
         self.len_bytes
@@ -115,7 +168,8 @@ impl Upload {
     /// Makes it the file that its name stands for. This waits for the disk.
     pub(super) fn commit(mut self) -> Result<(), FileError> {
         let Some(draft) = self.draft.take() else { return Err(FileError::Local) };
-        let committed = draft.commit().map_err(|error| file_error(&error));
+        let committed = if self.waits_for_disk { draft.commit() } else { draft.commit_soon() };
+        let committed = committed.map_err(|error| file_error(&error));
         if committed.is_ok() {
             // Its room stays taken, and that of the old one is free.
             self.len_bytes = self.old_bytes;

@@ -19,6 +19,7 @@ mod request;
 pub(super) use configuration::{Arguments, Settings, Table};
 
 use super::admission::Admission;
+use super::clerk::Clerk;
 use super::folder::Rights;
 use super::log::Log;
 use crate::files::tftp::Stop;
@@ -50,6 +51,7 @@ pub(super) struct Server {
     /// By who asked: its address and port.
     transfers: RefCell<HashMap<SocketAddr, Rc<Running>>>,
     log: Log,
+    clerk: Rc<Clerk>,
 }
 
 /// A transfer under way.
@@ -65,7 +67,7 @@ impl Server {
     /// # Errors
     ///
     /// If it is no folder, or may not be read.
-    pub(super) fn new(settings: Settings, log: Log) -> Result<Self> {
+    pub(super) fn new(settings: Settings, log: Log, clerk: Rc<Clerk>) -> Result<Self> {
         let root = settings.root.display();
         let jail = Jail::open(&settings.root)
             .with_context(|| format!("the root {root} cannot be served"))?;
@@ -83,7 +85,13 @@ impl Server {
             is_root: os::user::is_root(),
             transfers: RefCell::default(),
             log,
+            clerk,
         })
+    }
+
+    /// Returns how many transfers there are.
+    pub(super) fn sessions(&self) -> usize {
+        self.admission.borrow().sessions()
     }
 
     /// Serves until a socket fails.

@@ -6,18 +6,16 @@ use super::{Running, Server};
 use crate::carry::{self, Bench};
 use crate::files::local::{Sink, Source};
 use crate::files::pace::Pace;
-use crate::files::record::{Record, Role};
-use crate::files::tftp::{Terms, Transfer, Trouble, Wire, Work};
+use crate::files::tftp::{Facts, Terms, Transfer, Trouble, Wire, Work};
+use crate::transfers::nanos;
 use anyhow::Result;
 use os::jail::Existing;
 use protocols::application::tftp::{
     self, BLOCK_SIZE_DEFAULT, Direction, ErrorCode, Fault, Limits, Mode, Receiver, Request, Sender,
 };
-use protocols::time::Duration;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
-use std::time::SystemTime;
 
 /// The most that a transfer keeps of a window, in bytes.
 const WINDOW_MAX_BYTES: usize = 1 << 20;
@@ -107,17 +105,17 @@ pub(super) async fn serve(
     running: &Running,
 ) {
     let name = request.name.escape_ascii().to_string();
-    let record = match run(server, from, at, request, file, running).await {
-        Ok(record) => record,
+    let (facts, trouble) = match run(server, from, at, request, file, running).await {
+        Ok(report) => report,
         Err(error) => {
             let why = format!("{error:#}");
             return server.log.say(&Event::Declined { from, name, why });
         }
     };
-    let (is_read, bytes) = (request.direction == Direction::Read, record.file_bytes);
-    server.log.say(&match &record.trouble {
+    let (is_read, bytes) = (request.direction == Direction::Read, facts.file_bytes);
+    server.log.say(&match &trouble {
         None => {
-            let milliseconds = u64::try_from(record.total.as_millis()).unwrap_or(u64::MAX);
+            let milliseconds = u64::try_from(facts.total.as_millis()).unwrap_or(u64::MAX);
             Event::Moved { from, name, is_read, bytes, milliseconds }
         }
         Some(trouble) => Event::Failed { from, name, is_read, bytes, why: why_of(trouble) },
@@ -148,8 +146,9 @@ async fn run(
     request: &Request,
     file: OpenFile,
     running: &Running,
-) -> Result<Record> {
-    let started = SystemTime::now();
+) -> Result<(Facts, Option<Trouble>)> {
+    let mut record = server.clerk.begin(None);
+    record.note_request(request.direction, request.mode, &request.name);
     let wire = Wire::kernel(at, from)?;
     let bench = Bench::new(carry::is_metered())?;
     let (now, port, mode) = (bench.clock.now(), from.port(), request.mode);
@@ -171,6 +170,7 @@ async fn run(
         }
     };
     let terms = Terms {
+        direction: request.direction,
         mode,
         patience: server.settings.patience,
         opening: None,
@@ -181,27 +181,11 @@ async fn run(
     };
     let transfer = Transfer::new(work, wire, from, terms, bench);
     let (facts, trouble, _) = transfer.run(Arc::clone(&running.stop), |_| {}).await?;
-    Ok(Record {
-        role: Role::Server,
-        is_own_stack: false,
-        local: facts.local,
-        remote: facts.remote,
-        remote_name: None,
-        direction: request.direction,
-        mode,
-        name: request.name.clone(),
-        started,
-        agreed: facts.agreed,
-        file_bytes: facts.file_bytes,
-        wire_bytes: facts.wire_bytes,
-        repeated_blocks: facts.repeated_blocks,
-        timeouts: facts.timeouts,
-        first_byte: facts.first_byte,
-        total: facts.total,
-        // One thread serves all.
-        cpu: None::<Duration>,
-        trouble,
-    })
+    record.transfer.cpu.cpu_ns = facts.cpu.map(nanos);
+    record.transfer.host = server.clerk.host();
+    record.note_facts(&facts, trouble.as_ref(), &request.name);
+    server.clerk.keep(&record);
+    Ok((facts, trouble))
 }
 
 fn limits() -> Limits {

@@ -296,6 +296,20 @@ impl ReplyReader {
         Ok(None)
     }
 
+    /// Returns whether a reply of several lines is open whose last line looks like its end, but for
+    /// the code.
+    pub(super) fn has_loose_end(&self) -> bool {
+        let last = self.reply.as_ref().and_then(|reply| reply.lines.last());
+        let is_end = |line: &Vec<u8>| Code::parse(line).is_some() && line.get(3) == Some(&b' ');
+        last.is_some_and(is_end) && self.lines.unfinished_len() == 0
+    }
+
+    /// Takes such a reply as it is, with the code that it began with.
+    pub(super) fn take_loose(&mut self) -> Option<Reply> {
+        self.len_bytes = 0;
+        self.reply.take()
+    }
+
     /// Throws away what is not a whole reply yet. Returns how many bytes of it there were.
     pub(super) fn forget(&mut self) -> usize {
         self.reply = None;

@@ -313,6 +313,11 @@ impl Table {
             self.held_up += usize::from(slot.is_held_up);
             self.output.push_back(id.slot);
         }
+        if slot.is_held_up
+            && let Some(connection) = &mut slot.connection
+        {
+            connection.wait_for_output();
+        }
         // At output the timers are looked at in any case; until then those stand that it had when
         // it came on the list, unless nobody knows when output goes on.
         if !is_on_output || slot.is_held_up || slot.deadline.is_none() {
@@ -447,15 +452,23 @@ impl Table {
         self.is_output_stopped = true;
         // What has been sent since was sent by the first.
         if let Some(first) = self.output.front().copied() {
-            self.schedule(first);
+            self.hold_up(first);
         }
         while let Some(index) = self.output.get(self.held_up).copied() {
-            if let Some(slot) = self.slots.get_mut(index as usize) {
-                slot.is_held_up = true;
-            }
+            self.hold_up(index);
             self.held_up += 1;
-            self.schedule(index);
         }
+    }
+
+    /// Notes that a connection on the list waits for output.
+    fn hold_up(&mut self, index: u32) {
+        if let Some(slot) = self.slots.get_mut(index as usize)
+            && let Some(connection) = &mut slot.connection
+        {
+            slot.is_held_up = true;
+            connection.wait_for_output();
+        }
+        self.schedule(index);
     }
 
     /// Takes a connection that has sent among the busy ones. Where there are too many the one that

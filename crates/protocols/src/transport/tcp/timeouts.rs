@@ -23,8 +23,8 @@ const OVERRIDE: Duration = Duration::from_millis(200);
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Timers {
     pub(super) retransmit: Option<Instant>,
-    /// The SYN, or what the last timeout has to send again, has not left yet: nobody knows when
-    /// output goes on.
+    /// The SYN, the first data, or what the last timeout has to send again, has not left yet: nobody
+    /// knows when output goes on.
     pub(super) is_held_up: bool,
     /// When the data that is being retransmitted was first found missing, and how often since.
     pub(super) retransmitting: Option<(Instant, u32)>,
@@ -89,7 +89,9 @@ impl Connection {
         if is_due(self.recovery_deadline()) {
             self.recovery_timeout(cx);
         }
-        if is_due(self.timers.retransmit) {
+        if self.timers.retransmit == Some(Instant::ZERO) {
+            self.expect_to_leave(now);
+        } else if is_due(self.timers.retransmit) {
             self.retransmission_timeout(cx);
         }
         if is_due(self.timers.keep_alive) {
@@ -102,6 +104,23 @@ impl Connection {
     pub(super) fn expect_to_leave(&mut self, now: Instant) {
         self.timers.retransmit = Some(now + self.rtt.rto());
         self.timers.is_held_up = true;
+    }
+
+    /// Lets the retransmission timer run for data, or a FIN, that waits for output behind nothing
+    /// that is outstanding, as [`Self::expect_to_leave`] does for a SYN.
+    pub(super) fn wait_for_output(&mut self) {
+        let timers = &mut self.timers;
+        let is_timed = timers.retransmit.is_some() || timers.persist.is_some();
+        if !is_timed && self.state.emits_data() && self.has_only_unsent() {
+            // It is looked at when the time is known.
+            self.timers.retransmit = Some(Instant::ZERO);
+            self.timers.is_held_up = true;
+        }
+    }
+
+    /// Returns whether there is something to send, of which nothing has been sent.
+    fn has_only_unsent(&self) -> bool {
+        self.snd_una == self.snd_max && self.snd_nxt != self.snd_end()
     }
 
     /// Ends a connection that nothing is heard of.
@@ -285,6 +304,9 @@ impl Connection {
             let limit = self.profile.patience.r2.and(self.timers.probing_since);
             let end = limit.map_or(end, |since| end.min(since + self.give_up_limit().time));
             self.timers.persist = Some(end);
+            if core::mem::take(&mut self.timers.is_held_up) {
+                self.timers.retransmit = None;
+            }
             // The peer, not the network, holds up from here on what was being retransmitted.
             self.timers.retransmitting = None;
         }

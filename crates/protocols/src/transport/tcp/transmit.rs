@@ -469,7 +469,7 @@ impl Connection {
             return;
         }
         self.last_sent_at = cx.now;
-        self.timers.is_held_up = false;
+        let was_held_up = core::mem::take(&mut self.timers.is_held_up);
         self.snd_max = self.snd_max.max(end);
         let is_first_unacknowledged = plan.seq == self.snd_una;
         if plan.syn {
@@ -482,8 +482,8 @@ impl Connection {
             self.recovery().sent(len, cx.now);
             self.snd_nxt = end;
         }
-        let is_first_again = is_again && is_first_unacknowledged;
-        if self.timers.retransmit.is_none() || plan.syn || is_first_again {
+        let is_late = (is_again || was_held_up) && is_first_unacknowledged;
+        if self.timers.retransmit.is_none() || plan.syn || is_late {
             self.restart_retransmit_timer(cx.now);
         }
         if core::mem::take(&mut self.is_tail_probe) {

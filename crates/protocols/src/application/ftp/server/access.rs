@@ -164,7 +164,8 @@ impl Server {
         if !self.is_tls {
             return self.reply(533, b"Control connection is in the clear");
         }
-        if !self.settings.allows_clear_control || !self.queue.is_empty() {
+        let is_followed = !self.queue.is_empty() || self.lines.unfinished_len() > 0;
+        if !self.settings.allows_clear_control || is_followed {
             return self.reply(534, b"CCC refused");
         }
         self.reply(200, b"Control connection is in the clear from here");

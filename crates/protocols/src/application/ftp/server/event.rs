@@ -58,6 +58,23 @@ impl TransferKind {
     }
 }
 
+/// How the user asked for a data connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DataCommand {
+    /// PORT (RFC 959).
+    Port,
+    /// EPRT (RFC 2428).
+    Eprt,
+    /// LPRT (RFC 1639).
+    Lprt,
+    /// PASV (RFC 959).
+    Pasv,
+    /// EPSV (RFC 2428).
+    Epsv,
+    /// LPSV (RFC 1639).
+    Lpsv,
+}
+
 /// One transfer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Transfer {
@@ -77,6 +94,8 @@ pub struct Transfer {
     pub deflate_level: Option<u8>,
     /// Whether the data connection is to be in TLS.
     pub protection: Protection,
+    /// How its data connection was asked for; `None` for the default ports (RFC 959 §3.2).
+    pub data_style: Option<DataCommand>,
 }
 
 /// What the owner is asked to do with files.
@@ -183,6 +202,8 @@ pub enum FileError {
     NotEmpty,
     /// It is too large for what was asked: 550.
     TooLarge,
+    /// Nobody has mail by this name: 550.
+    NoMailbox,
     /// The name may not be: 553.
     NameRefused,
     /// Another uses it: 450.
@@ -207,6 +228,7 @@ impl FileError {
             Self::Exists => (550, "Exists already"),
             Self::NotEmpty => (550, "Directory not empty"),
             Self::TooLarge => (550, "File too large for this"),
+            Self::NoMailbox => (550, "No such mailbox"),
             Self::NameRefused => (553, "Name not allowed"),
             Self::Busy => (450, "File busy"),
             Self::NoSpace => (452, "No space left"),

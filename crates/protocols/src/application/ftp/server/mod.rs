@@ -38,8 +38,8 @@ mod transfer;
 
 pub use access::LoginAnswer;
 pub use event::{
-    FileError, Finished, Login, Operation, Outcome, ServerEvent, Transfer, TransferError,
-    TransferId, TransferKind,
+    DataCommand, FileError, Finished, Login, Operation, Outcome, ServerEvent, Transfer,
+    TransferError, TransferId, TransferKind,
 };
 pub use settings::{Account, Rights, ServerSettings, TlsPolicy};
 pub use transfer::Opened;
@@ -90,6 +90,7 @@ pub struct Server {
     protection: Protection,
     busy: Busy,
     data: DataRoute,
+    data_style: Option<DataCommand>,
     only_extended: bool,
     directory: VirtualPath,
     representation: Representation,
@@ -190,6 +191,7 @@ impl Server {
             protection: if is_tls { Protection::Private } else { Protection::Clear },
             busy: Busy::No,
             data: DataRoute::Default,
+            data_style: None,
             only_extended: false,
             directory: VirtualPath::root(),
             representation: Representation::default(),

@@ -52,9 +52,9 @@ pub struct Opened {
 impl Server {
     pub(super) fn transfer_command(&mut self, command: Command, cx: &mut Cx<'_>) {
         match command {
-            Command::Port(address) | Command::Eprt(address) | Command::Lprt(address) => {
-                self.port(address, cx);
-            }
+            Command::Port(address) => self.port(DataCommand::Port, address, cx),
+            Command::Eprt(address) => self.port(DataCommand::Eprt, address, cx),
+            Command::Lprt(address) => self.port(DataCommand::Lprt, address, cx),
             Command::Pasv => self.listen(Passive::Pasv, self.family()),
             Command::Lpsv => self.listen(Passive::Lpsv, self.family()),
             Command::Epsv(Epsv::All) => {
@@ -84,7 +84,7 @@ impl Server {
         }
     }
 
-    fn port(&mut self, address: SocketAddr, cx: &mut Cx<'_>) {
+    fn port(&mut self, style: DataCommand, address: SocketAddr, cx: &mut Cx<'_>) {
         if self.only_extended {
             return self.reply(503, b"Only EPSV after EPSV ALL");
         }
@@ -95,7 +95,7 @@ impl Server {
             return self.reply(504, b"Data goes to your own address, and to no privileged port");
         }
         self.close_data();
-        self.data = DataRoute::Active(address);
+        (self.data, self.data_style) = (DataRoute::Active(address), Some(style));
         self.reply(200, b"Port accepted");
     }
 
@@ -139,6 +139,11 @@ impl Server {
             _ if self.is_closing => self.events.push_back(ServerEvent::CloseData),
             Some((code, text)) => {
                 self.data = DataRoute::Passive { is_connected: false };
+                self.data_style = Some(match passive {
+                    Passive::Pasv => DataCommand::Pasv,
+                    Passive::Epsv => DataCommand::Epsv,
+                    Passive::Lpsv => DataCommand::Lpsv,
+                });
                 self.reply(code, text.as_bytes());
             }
             None => {
@@ -170,7 +175,8 @@ impl Server {
 
     /// Begins a transfer of the file `name`, or of the directory where the user is.
     fn begin(&mut self, kind: TransferKind, name: Option<&Name>, cx: &mut Cx<'_>) {
-        let is_protected = self.is_tls && self.protection == Protection::Private;
+        // CCC takes the control connection out of TLS, and not the data (RFC 4217 §12.3).
+        let is_protected = self.protection == Protection::Private;
         if self.settings.tls == TlsPolicy::RequiredForData && !is_protected {
             return self.reply(521, b"Data must be protected, send PROT P");
         }
@@ -195,6 +201,7 @@ impl Server {
             representation,
             deflate_level: self.deflate_level,
             protection: if is_protected { Protection::Private } else { Protection::Clear },
+            data_style: self.data_style.take(),
         };
         let running = Running {
             transfer: transfer.clone(),

@@ -20,14 +20,16 @@
 //! behind the reply to AUTH is thrown away. ABOR is sent with Interrupt Process and Synch (RFC 959
 //! §4.1.3); since servers disagree on how many replies follow, a NOOP finds the place again.
 
+mod ahead;
 mod replies;
 mod steps;
 mod task;
 
+use ahead::Spare;
 pub use replies::Features;
 pub use task::{
-    DataFailure, DataStyle, Done, Failure, ListKind, Step, StoreKind, Task, TaskId, TlsUse,
-    UserEvent, UserSettings, Why,
+    DataFailure, DataStyle, Done, Failure, Lessons, ListKind, Step, StoreKind, Task, TaskId,
+    TlsUse, UserEvent, UserSettings, Why,
 };
 
 use super::address::Family;
@@ -46,6 +48,8 @@ use core::net::SocketAddr;
 pub const TASKS_MAX: usize = 1024;
 /// How long a second reply to ABOR is waited for; ours.
 const ABORT_GRACE: Duration = Duration::from_secs(2);
+/// How long a line that ends a reply is waited for, when one has come that ends another; ours.
+const LOOSE_END_GRACE: Duration = Duration::from_secs(2);
 
 /// One session of a user.
 #[derive(Debug)]
@@ -70,8 +74,16 @@ pub struct User {
     /// What the server has been told.
     told: Told,
     /// What the server has refused, or what did not work.
-    avoids: Avoided,
+    lessons: Lessons,
+    /// By which passive way data has come in this session.
+    worked: Option<Route>,
+    spare: Spare,
+    expects_transfer: bool,
+    /// Whether the login is over, whatever follows it still.
+    is_accepted: bool,
     deadline: Option<Instant>,
+    /// When a reply is taken for whole whose end is another's.
+    loose_end_at: Option<Instant>,
     /// Why the transfer failed whose last reply is waited for.
     failed: Option<Failure>,
 }
@@ -81,13 +93,6 @@ struct Told {
     data_type: Type,
     mode: Mode,
     structure: Structure,
-}
-
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Avoided {
-    epsv: bool,
-    pasv: bool,
-    eprt: bool,
 }
 
 /// A task that runs.
@@ -105,6 +110,12 @@ struct Job {
     wire_bytes: u64,
     /// Replies that may still be on their way after ABOR.
     is_aborting: bool,
+    /// Whether its command went before the reply to EPSV or PASV.
+    is_ahead: bool,
+    /// Whether that was in vain, and a reply to it is still to come.
+    is_swallowing: bool,
+    /// Whether a mail has been sent behind its command.
+    is_mailed: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -133,6 +144,7 @@ impl User {
     pub fn new(settings: UserSettings, local: SocketAddr, peer: SocketAddr, cx: &Cx<'_>) -> Self {
         let is_tls = settings.tls == TlsUse::Implicit;
         let deadline = Some(cx.now + settings.reply_timeout);
+        let lessons = settings.lessons;
         let mut login = Job::new(None, Task::Noop);
         login.step = Step::Greeting;
         Self {
@@ -152,8 +164,13 @@ impl User {
             is_tls,
             protection: Protection::Clear,
             told: Told::default(),
-            avoids: Avoided::default(),
+            lessons,
+            worked: None,
+            spare: Spare::None,
+            expects_transfer: false,
+            is_accepted: false,
             deadline,
+            loose_end_at: None,
             failed: None,
         }
     }
@@ -181,7 +198,10 @@ impl User {
             }
             match self.replies.next(&mut input, cx) {
                 Ok(Some(reply)) => self.take_reply(reply, cx),
-                Ok(None) => break,
+                Ok(None) => {
+                    self.mind_loose_end(cx);
+                    break;
+                }
                 Err(_) => {
                     let step = self.job.as_ref().map_or(Step::Command, |job| job.step);
                     self.close(Some(Failure { step, why: Why::Malformed }), cx);
@@ -190,6 +210,33 @@ impl User {
         }
         let answers = self.replies.take_answers();
         self.output.extend(answers);
+    }
+
+    /// Some servers end a reply of several lines with another code than it began with. What may be
+    /// such an end is one if nothing follows it.
+    fn mind_loose_end(&mut self, cx: &mut Cx<'_>) {
+        self.loose_end_at = None;
+        if !self.replies.has_loose_end() {
+            return;
+        }
+        if self.lessons.has_loose_ends {
+            return self.take_loose_end(cx);
+        }
+        self.loose_end_at = Some(cx.now + LOOSE_END_GRACE);
+    }
+
+    fn take_loose_end(&mut self, cx: &mut Cx<'_>) {
+        self.lessons.has_loose_ends = true;
+        cx.meter.count(Counter::FtpRepliesWrong);
+        if let Some(reply) = self.replies.take_loose() {
+            self.take_reply(reply, cx);
+        }
+    }
+
+    /// Returns what was learnt of the server.
+    #[must_use]
+    pub fn lessons(&self) -> Lessons {
+        self.lessons
     }
 
     /// Returns what waits to be sent over the control connection.
@@ -258,10 +305,10 @@ impl User {
             return false;
         };
         job.data = Data::Connected;
-        if job.step == Step::DataConnect {
-            self.advance(cx);
-        } else {
-            self.start_data();
+        match job.step {
+            Step::DataConnect => self.advance(cx),
+            Step::Command => self.await_begin(cx),
+            _ => self.start_data(),
         }
         true
     }
@@ -309,6 +356,7 @@ impl User {
         match result {
             Ok(()) => {
                 self.deadline = Some(cx.now + self.settings.reply_timeout);
+                self.ask_spare();
                 self.finish_if_agreed(cx);
             }
             Err(failure) => self.data_is_lost(Why::Data(failure), cx),
@@ -347,19 +395,33 @@ impl User {
     /// Returns when [`Self::timeout`] is to be called.
     #[must_use]
     pub fn deadline(&self) -> Option<Instant> {
-        self.deadline.filter(|_| self.job.is_some() && !self.is_closed)
+        let deadline = self.deadline.filter(|_| self.job.is_some() && !self.is_closed);
+        let loose_end_at = self.loose_end_at.filter(|_| !self.is_closed);
+        deadline.into_iter().chain(loose_end_at).min()
     }
 
     /// Time has passed.
     pub fn timeout(&mut self, cx: &mut Cx<'_>) {
-        if self.deadline().is_none_or(|deadline| cx.now < deadline) {
+        if self.is_closed {
+            return;
+        }
+        if self.loose_end_at.take_if(|at| *at <= cx.now).is_some() {
+            return self.take_loose_end(cx);
+        }
+        if self.deadline.is_none_or(|deadline| cx.now < deadline) {
             return;
         }
         self.deadline = None;
+        let Some(job) = &mut self.job else { return };
         cx.meter.count(Counter::FtpTimeouts);
-        let Some(job) = &self.job else { return };
-        let step = job.step;
+        let (step, route, is_ahead) = (job.step, job.route, job.is_ahead);
         match step {
+            // Some leave out the reply that data begins.
+            Step::Command if job.data == Data::Connected => {
+                job.step = Step::Data;
+                self.deadline = Some(cx.now + self.settings.stall_timeout);
+                self.start_data();
+            }
             Step::DataConnect => {
                 self.events.push_back(UserEvent::CloseData);
                 self.try_other_route(cx);
@@ -368,7 +430,22 @@ impl User {
             // The second reply to ABOR is not sent by all.
             Step::Abort if job.last.is_some() => self.resynchronize(cx),
             // Without its reply nobody knows what the next one would belong to.
-            _ => self.close(Some(Failure { step, why: Why::Timeout }), cx),
+            _ => {
+                self.learn_silence(step, route, is_ahead);
+                self.close(Some(Failure { step, why: Why::Timeout }), cx);
+            }
+        }
+    }
+
+    /// What was not answered is not asked again in the next session.
+    fn learn_silence(&mut self, step: Step, route: Route, is_ahead: bool) {
+        match step {
+            Step::Passive | Step::Command if is_ahead => self.lessons.goes_in_step = true,
+            Step::Spare => self.lessons.goes_in_step = true,
+            Step::Features => self.lessons.avoids_features = true,
+            Step::Names => self.lessons.avoids_names = true,
+            Step::Passive | Step::Port => self.avoid(route),
+            _ => {}
         }
     }
 
@@ -449,6 +526,9 @@ impl Job {
             last: None,
             wire_bytes: 0,
             is_aborting: false,
+            is_ahead: false,
+            is_swallowing: false,
+            is_mailed: false,
         }
     }
 }

@@ -18,6 +18,7 @@ impl User {
                 self.finish(Ok(Done { reply, preliminary: None, wire_bytes: 0 }), cx);
             }
             Severity::Preliminary => {}
+            Severity::Intermediate if self.is_mail_begun() => self.send_mail(cx),
             // A quoted command may ask for more, which is then quoted too.
             Severity::Intermediate
                 if matches!(&self.job, Some(Job { task: Task::Quote(_), .. })) =>
@@ -28,6 +29,33 @@ impl User {
         }
     }
 
+    fn is_mail_begun(&mut self) -> bool {
+        let Some(Job { task: Task::Mail(..), is_mailed, .. }) = &mut self.job else { return false };
+        !core::mem::replace(is_mailed, true)
+    }
+
+    /// Sends a mail behind the reply that asks for it: its lines, and one of a period alone.
+    fn send_mail(&mut self, cx: &Cx<'_>) {
+        let Some(Job { task: Task::Mail(_, text), .. }) = &self.job else { return };
+        let text = text.strip_suffix(b"\n").unwrap_or(text);
+        let lines: &mut dyn Iterator<Item = &[u8]> = match text {
+            b"" => &mut core::iter::empty(),
+            text => &mut text.split(|&byte| byte == b'\n'),
+        };
+        for line in lines {
+            let line = line.strip_suffix(b"\r").unwrap_or(line);
+            for &byte in line {
+                let doubled = if byte == IAC { 2 } else { 1 };
+                self.output.extend(core::iter::repeat_n(byte, doubled));
+            }
+            // RFC 354 has no way to say a period alone that does not end the mail.
+            let end: &[u8] = if line == b"." { b" \r\n" } else { b"\r\n" };
+            self.output.extend_from_slice(end);
+        }
+        self.output.extend_from_slice(b".\r\n");
+        self.deadline = Some(cx.now + self.settings.reply_timeout);
+    }
+
     pub(super) fn transfer_reply(&mut self, reply: Reply, cx: &mut Cx<'_>) {
         let Some(job) = &mut self.job else { return };
         match reply.severity() {
@@ -36,6 +64,8 @@ impl User {
                     self.events.push_back(UserEvent::MarkerReached { ours, theirs });
                 }
             }
+            // One that comes again says nothing new, and gives no more time.
+            Severity::Preliminary if job.preliminary.is_some() => {}
             Severity::Preliminary => {
                 job.preliminary = Some(reply);
                 job.step = Step::Data;
@@ -84,6 +114,14 @@ impl User {
             let why = Why::Short { expected_bytes, received_bytes: received };
             return self.fail(why, cx);
         }
+        if let Some(expected_bytes) = job.restarted_bytes().filter(|left| received > *left) {
+            self.discard();
+            let why = Why::Long { expected_bytes, received_bytes: received };
+            if let Some(job) = &mut self.job {
+                job.step = Step::Restart;
+            }
+            return self.fail(why, cx);
+        }
         let preliminary = job.preliminary.take();
         self.finish(Ok(Done { reply, preliminary, wire_bytes: received }), cx);
     }
@@ -93,6 +131,7 @@ impl User {
     pub(super) fn data_is_lost(&mut self, why: Why, cx: &mut Cx<'_>) {
         let Some(job) = &self.job else { return };
         let is_answered = job.last.is_some();
+        self.lessons.goes_in_step |= job.is_ahead;
         self.discard();
         if is_answered {
             return self.fail(why, cx);
@@ -114,8 +153,11 @@ impl User {
     /// Takes a reply after ABOR. There are one or two: of the transfer and of ABOR (RFC 959
     /// §4.1.3).
     pub(super) fn aborted(&mut self, reply: Reply, cx: &mut Cx<'_>) {
-        let Some(job) = &mut self.job else { return };
         let code = reply.code.number();
+        if self.spare == Spare::Asked && matches!(code, 227 | 229) {
+            return self.spare_reply(&reply);
+        }
+        let Some(job) = &mut self.job else { return };
         if job.step == Step::Resynchronize {
             // A late reply of the transfer or of ABOR is none to NOOP.
             let is_late = matches!(code, 225 | 226) || (400..500).contains(&code);
@@ -127,6 +169,11 @@ impl User {
         // 225 is of ABOR alone, and the second reply is the last.
         if code == 225 || job.last.is_some() {
             return self.end_of_abort(cx);
+        }
+        // A disk that is full over there ends the connection too, and the reply says why.
+        let is_told = reply.code.number() == 452 || (550..560).contains(&reply.code.number());
+        if let Some(failed) = self.failed.as_mut().filter(|_| is_told) {
+            *failed = Failure { step: Step::Data, why: Why::Refused(reply.clone()) };
         }
         job.last = Some(reply);
         self.deadline = Some(cx.now + ABORT_GRACE);
@@ -157,6 +204,10 @@ impl User {
 
     fn finish(&mut self, result: Result<Done, Failure>, cx: &mut Cx<'_>) {
         let Some(job) = self.job.take() else { return };
+        let is_passive = matches!(job.route, Route::Epsv | Route::Pasv);
+        if result.is_ok() && is_passive && job.task.is_incoming().is_some() {
+            self.worked = Some(job.route);
+        }
         if let Some(id) = job.id {
             self.finished(id, result, job.task.is_incoming().is_some(), cx);
         }
@@ -178,6 +229,19 @@ impl Job {
         // Some announce the whole file, some what is left of it.
         let known = expected_bytes.or(announced);
         known.map(|size| size.saturating_sub(*offset_bytes))
+    }
+}
+
+impl Job {
+    /// Returns how many bytes are left behind the place where a file was to begin. A server that
+    /// does not heed REST sends more.
+    fn restarted_bytes(&self) -> Option<u64> {
+        let Task::Retrieve { representation, offset_bytes: 1.., expected_bytes, .. } = &self.task
+        else {
+            return None;
+        };
+        expected_bytes.filter(|_| representation.passes_through())?;
+        self.expected_bytes()
     }
 }
 
@@ -227,6 +291,12 @@ impl Features {
             }
             _ => Self::default(),
         }
+    }
+
+    /// Returns whether nothing is there, as with a server that does not know FEAT.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
     }
 
     /// Returns whether a feature is there, in either case.

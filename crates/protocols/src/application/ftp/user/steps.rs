@@ -1,9 +1,7 @@
 //! Which step follows which, what each sends, and what its reply means.
 
 use super::*;
-use crate::application::ftp::address::{
-    parse_epsv_reply, parse_pasv_reply, write_eprt, write_port,
-};
+use crate::application::ftp::address::{write_eprt, write_port};
 use crate::application::ftp::name::Name;
 use crate::application::ftp::reply::Severity;
 use crate::application::ftp::representation::Representation;
@@ -23,7 +21,9 @@ impl User {
         job.steps = self.steps_of(&job.task);
         job.route = self.first_route();
         self.job = Some(job);
-        self.advance(cx);
+        if !self.use_spare(cx) {
+            self.advance(cx);
+        }
     }
 
     fn steps_of(&self, task: &Task) -> VecDeque<Step> {
@@ -62,10 +62,15 @@ impl User {
             (Step::Structure, told.structure != representation.structure),
         ];
         steps.extend(changes.iter().filter(|(_, is_new)| *is_new).map(|(step, _)| *step));
-        steps.push_back(match self.first_route() {
-            Route::Epsv | Route::Pasv => Step::Passive,
-            Route::Eprt | Route::Port => Step::Listen,
-        });
+        match self.first_route() {
+            Route::Epsv | Route::Pasv => {
+                if self.lessons.announces {
+                    steps.push_back(Step::Announce);
+                }
+                steps.push_back(Step::Passive);
+            }
+            Route::Eprt | Route::Port => steps.push_back(Step::Listen),
+        }
         if offset > 0 {
             steps.push_back(Step::Restart);
         }
@@ -77,14 +82,29 @@ impl User {
     }
 
     fn first_route(&self) -> Route {
-        let is_v4 = self.family() == Family::Ipv4;
+        let (is_v4, lessons) = (self.family() == Family::Ipv4, &self.lessons);
+        let active = if is_v4 && lessons.avoids_eprt { Route::Port } else { Route::Eprt };
         match self.settings.data_style {
-            DataStyle::Active if is_v4 && self.avoids.eprt => Route::Port,
-            DataStyle::Active => Route::Eprt,
+            DataStyle::Active => active,
             DataStyle::PassiveOnly4 if is_v4 => Route::Pasv,
-            _ if is_v4 && self.avoids.epsv && !self.avoids.pasv => Route::Pasv,
-            _ if self.avoids.epsv && self.settings.may_listen => Route::Eprt,
+            _ if is_v4 && lessons.avoids_epsv && !lessons.avoids_pasv => Route::Pasv,
+            _ if lessons.avoids_epsv && self.settings.may_listen => active,
             _ => Route::Epsv,
+        }
+    }
+
+    /// A way to a data connection did not work, and is not tried again; but when none is left, all
+    /// are open again.
+    pub(super) fn avoid(&mut self, route: Route) {
+        let lessons = &mut self.lessons;
+        match route {
+            Route::Epsv => lessons.avoids_epsv = true,
+            Route::Pasv => lessons.avoids_pasv = true,
+            Route::Eprt => lessons.avoids_eprt = true,
+            Route::Port => {
+                (lessons.avoids_epsv, lessons.avoids_pasv) = (false, false);
+                lessons.avoids_eprt = false;
+            }
         }
     }
 
@@ -114,12 +134,26 @@ impl User {
                 self.awaits_tls = true;
                 self.events.push_back(UserEvent::StartTls);
             }
-            Step::Command => self.send_task(),
+            Step::Command => {
+                let is_connected = job.data == Data::Connected;
+                self.send_task("");
+                if is_connected {
+                    self.await_begin(cx);
+                }
+            }
+            Step::Announce => self.send_task("PRET "),
+            Step::Passive => self.begin_passive(cx),
             _ => self.send_step(step),
         }
     }
 
-    fn send_step(&mut self, step: Step) {
+    /// There is a connection, and the server is to say that data begins.
+    pub(super) fn await_begin(&mut self, cx: &Cx<'_>) {
+        let settings = &self.settings;
+        self.deadline = Some(cx.now + settings.data_connect_timeout.min(settings.reply_timeout));
+    }
+
+    pub(super) fn send_step(&mut self, step: Step) {
         let Some(job) = &self.job else { return };
         let representation = match &job.task {
             Task::Retrieve { representation, .. } | Task::Store { representation, .. } => {
@@ -179,7 +213,8 @@ impl User {
         self.send(verb, &argument);
     }
 
-    fn send_task(&mut self) {
+    /// Sends the command of a task, or another that names it.
+    pub(super) fn send_task(&mut self, before: &str) {
         let Some(job) = &self.job else { return };
         let bytes = |name: &Option<Name>| {
             name.as_ref().map(|name| name.as_bytes().to_vec()).unwrap_or_default()
@@ -199,6 +234,7 @@ impl User {
             Task::List(ListKind::Names, name) => ("NLST", bytes(name)),
             Task::List(ListKind::Facts, name) => ("MLSD", bytes(name)),
             Task::MailFile(user) => ("MLFL", bytes(user)),
+            Task::Mail(user, _) => ("MAIL", bytes(user)),
             Task::ChangeDirectory(name) => ("CWD", name.as_bytes().to_vec()),
             Task::Parent => ("CDUP", Vec::new()),
             Task::WorkingDirectory => ("PWD", Vec::new()),
@@ -227,7 +263,7 @@ impl User {
             Task::Quit => ("QUIT", Vec::new()),
         };
         let space: &[u8] = if argument.is_empty() { b"" } else { b" " };
-        self.send(&[verb.as_bytes(), space].concat(), &argument);
+        self.send(&[before.as_bytes(), verb.as_bytes(), space].concat(), &argument);
     }
 
     /// Puts one command into the output. A name cannot end it: it has neither CR nor LF.
@@ -259,11 +295,18 @@ impl User {
     pub(super) fn take_reply(&mut self, reply: Reply, cx: &mut Cx<'_>) {
         self.events.push_back(UserEvent::Reply(reply.clone()));
         let Some(job) = &mut self.job else {
+            if self.spare == Spare::Asked {
+                return self.spare_reply(&reply);
+            }
             // Nothing was asked. 421 says that the session is over, and its end will follow.
             cx.meter.count(Counter::FtpRepliesWrong);
             return;
         };
         let (step, severity) = (job.step, reply.severity());
+        if reply.code.number() == 421 {
+            // RFC 959 §4.2: this may be the answer to any command, and the session is over.
+            return self.close(Some(Failure { step, why: Why::Refused(reply) }), cx);
+        }
         if severity == Severity::Preliminary && !matches!(step, Step::Command | Step::Data) {
             // RFC 959 §5.4: 120 before the greeting, and others that say only to wait.
             return;
@@ -274,12 +317,18 @@ impl User {
             Step::Data => self.transfer_reply(reply, cx),
             Step::Command if job.id.is_some() => self.task_reply(reply, cx),
             Step::Passive => self.passive_reply(&reply, cx),
+            Step::Spare => {
+                self.spare_reply(&reply);
+                self.advance(cx);
+            }
             Step::Port => self.port_reply(reply, cx),
             Step::Tls | Step::Listen | Step::DataConnect => {
                 // Nothing was asked of the server.
                 cx.meter.count(Counter::FtpRepliesWrong);
             }
             Step::Type | Step::Mode | Step::Structure => self.parameter_reply(step, reply, cx),
+            // Who does not know it needs none.
+            Step::Announce => self.advance(cx),
             Step::Restart | Step::RenameFrom => match severity {
                 Severity::Intermediate => self.advance(cx),
                 _ => self.fail(Why::Refused(reply), cx),
@@ -299,24 +348,35 @@ impl User {
         let follows: &[Step] = match (step, severity) {
             (Step::Greeting, Severity::Completion) => match settings.tls {
                 TlsUse::IfOffered | TlsUse::Required => &[Step::Auth],
+                TlsUse::Implicit if self.lessons.logs_in_first => &[Step::Host],
                 TlsUse::Implicit => &[Step::ProtectionSize],
                 TlsUse::Never => &[Step::Host],
             },
             // 334 is for mechanisms that speak more (RFC 2228 §3); TLS begins at 234.
-            (Step::Auth, _) if reply.code.number() == 234 => &[Step::Tls, Step::ProtectionSize],
+            (Step::Auth, _) if reply.code.number() == 234 => match self.lessons.logs_in_first {
+                true => &[Step::Tls, Step::Host],
+                false => &[Step::Tls, Step::ProtectionSize],
+            },
             (Step::Auth, _) if settings.tls == TlsUse::IfOffered => &[Step::Host],
             (Step::ProtectionSize, _) if is_good => &[Step::Protection],
             (Step::Protection, _) if is_good => {
                 if settings.protects_data {
                     self.protection = Protection::Private;
                 }
+                if self.is_accepted { self.behind_login() } else { &[Step::Host] }
+            }
+            // Some want to know first for whom (RFC 4217 §9 leaves the order open).
+            (Step::ProtectionSize | Step::Protection, Severity::PermanentNegative)
+                if !self.is_accepted && matches!(reply.code.number(), 503 | 530) =>
+            {
+                self.lessons.logs_in_first = true;
                 &[Step::Host]
             }
             // Without them data is in the clear, which only some may want.
             (Step::ProtectionSize | Step::Protection, _)
                 if settings.tls == TlsUse::IfOffered || !settings.protects_data =>
             {
-                &[Step::Host]
+                if self.is_accepted { self.behind_login() } else { &[Step::Host] }
             }
             (Step::Host, _) => &[Step::User],
             (Step::User, Severity::Intermediate) if reply.code.number() == 332 => &[Step::Account],
@@ -325,10 +385,12 @@ impl User {
                 &[Step::Account]
             }
             (Step::User | Step::Password | Step::Account, Severity::Completion) => {
-                if settings.asks_features { &[Step::Features] } else { &[] }
+                self.is_accepted = true;
+                let is_owed = self.is_tls && self.lessons.logs_in_first;
+                if is_owed { &[Step::ProtectionSize] } else { self.behind_login() }
             }
-            (Step::Features, _) if Features::of(&reply).has("UTF8") => &[Step::Names],
-            (Step::Features | Step::Names, _) => &[],
+            (Step::Features, _) => self.learn_features(&Features::of(&reply)),
+            (Step::Names, _) => &[],
             _ => return self.close(Some(Failure { step, why: Why::Refused(reply) }), cx),
         };
         let no_host = self.settings.host.is_none();
@@ -342,6 +404,17 @@ impl User {
             }
         }
         self.advance(cx);
+    }
+
+    fn behind_login(&self) -> &'static [Step] {
+        let asks = self.settings.asks_features && !self.lessons.avoids_features;
+        if asks { &[Step::Features] } else { &[] }
+    }
+
+    fn learn_features(&mut self, features: &Features) -> &'static [Step] {
+        self.lessons.announces |= features.has("PRET");
+        let asks = features.has("UTF8") && !self.lessons.avoids_names;
+        if asks { &[Step::Names] } else { &[] }
     }
 
     fn parameter_reply(&mut self, step: Step, reply: Reply, cx: &mut Cx<'_>) {
@@ -363,21 +436,6 @@ impl User {
         self.advance(cx);
     }
 
-    fn passive_reply(&mut self, reply: &Reply, cx: &mut Cx<'_>) {
-        let Some(job) = &mut self.job else { return };
-        let is_good = reply.severity() == Severity::Completion;
-        let port = match job.route {
-            _ if !is_good => None,
-            Route::Pasv => parse_pasv_reply(reply.text()).map(|address| address.port()),
-            _ => parse_epsv_reply(reply.text()),
-        };
-        let Some(port) = port else { return self.try_other_route(cx) };
-        (job.step, job.data) = (Step::DataConnect, Data::Awaited);
-        self.deadline = Some(cx.now + self.settings.data_connect_timeout);
-        // Whatever address it says: only he whom we control is connected to.
-        self.events.push_back(UserEvent::ConnectData(SocketAddr::new(self.peer.ip(), port)));
-    }
-
     fn port_reply(&mut self, reply: Reply, cx: &mut Cx<'_>) {
         match reply.severity() {
             Severity::Completion => self.advance(cx),
@@ -393,31 +451,19 @@ impl User {
 
     /// The way to a data connection that was tried has failed: takes the next one.
     pub(super) fn try_other_route(&mut self, cx: &mut Cx<'_>) {
-        let (is_v4, settings) = (self.family() == Family::Ipv4, &self.settings);
+        let is_v4 = self.family() == Family::Ipv4;
+        let Some(route) = self.job.as_ref().map(|job| job.route) else { return };
+        self.avoid(route);
         let Some(job) = &mut self.job else { return };
         job.data = Data::None;
-        let (route, step) = match job.route {
-            Route::Epsv => {
-                self.avoids.epsv = true;
-                if is_v4 && !self.avoids.pasv {
-                    (Route::Pasv, Step::Passive)
-                } else if settings.may_listen {
-                    (Route::Eprt, Step::Listen)
-                } else {
-                    return self.fail(Why::NoDataConnection, cx);
-                }
-            }
-            Route::Pasv if settings.may_listen => {
-                self.avoids.pasv = true;
-                (Route::Eprt, Step::Listen)
-            }
-            Route::Eprt if is_v4 => {
-                self.avoids.eprt = true;
-                (Route::Port, Step::Listen)
-            }
-            Route::Pasv | Route::Eprt | Route::Port => {
+        let may_listen = self.settings.may_listen;
+        let (route, step) = match route {
+            Route::Epsv if is_v4 && !self.lessons.avoids_pasv => (Route::Pasv, Step::Passive),
+            Route::Epsv | Route::Pasv if may_listen => (Route::Eprt, Step::Listen),
+            Route::Eprt if is_v4 => (Route::Port, Step::Listen),
+            Route::Epsv | Route::Pasv | Route::Eprt | Route::Port => {
                 // Next time all ways are open again.
-                self.avoids = Avoided::default();
+                self.avoid(Route::Port);
                 return self.fail(Why::NoDataConnection, cx);
             }
         };

@@ -7,6 +7,7 @@ use crate::application::ftp::reply::{Reply, Severity};
 use crate::application::ftp::representation::Representation;
 use crate::application::ftp::timestamp::Timestamp;
 use crate::time::Duration;
+use alloc::vec::Vec;
 use core::fmt;
 use core::net::SocketAddr;
 
@@ -40,6 +41,29 @@ pub enum DataStyle {
     Active,
 }
 
+/// What a session has learnt of its server, and the next one is to know.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Lessons {
+    /// EPSV is refused or not answered, or nobody is at its ports.
+    pub avoids_epsv: bool,
+    /// The same of PASV.
+    pub avoids_pasv: bool,
+    /// EPRT is refused or not answered.
+    pub avoids_eprt: bool,
+    /// FEAT is not answered.
+    pub avoids_features: bool,
+    /// OPTS UTF8 ON is not answered.
+    pub avoids_names: bool,
+    /// PBSZ and PROT are refused before the login, and follow it.
+    pub logs_in_first: bool,
+    /// A reply of several lines may end with another code than it began with.
+    pub has_loose_ends: bool,
+    /// PRET goes before EPSV and PASV.
+    pub announces: bool,
+    /// A command that is sent before the reply to the last one is lost.
+    pub goes_in_step: bool,
+}
+
 /// What a user is.
 #[derive(Clone, Debug)]
 pub struct UserSettings {
@@ -63,10 +87,13 @@ pub struct UserSettings {
     pub asks_features: bool,
     /// For a reply.
     pub reply_timeout: Duration,
-    /// For a data connection by EPSV or PASV, before the next way is tried.
+    /// For a data connection by EPSV or PASV and for the reply to EPSV, before the next way is
+    /// tried; and for the reply that data begins, before it is begun without.
     pub data_connect_timeout: Duration,
     /// Without a byte on a data connection.
     pub stall_timeout: Duration,
+    /// What earlier sessions have learnt.
+    pub lessons: Lessons,
 }
 
 impl UserSettings {
@@ -86,6 +113,7 @@ impl UserSettings {
             reply_timeout: Duration::from_secs(60),
             data_connect_timeout: Duration::from_secs(5),
             stall_timeout: Duration::from_secs(60),
+            lessons: Lessons::default(),
         }
     }
 }
@@ -145,6 +173,8 @@ pub enum Task {
     List(ListKind, Option<Name>),
     /// MLFL.
     MailFile(Option<Name>),
+    /// MAIL: a text, whose lines end with LF or CR LF, over the control connection.
+    Mail(Option<Name>, Vec<u8>),
     /// CWD.
     ChangeDirectory(Name),
     /// CDUP.
@@ -243,6 +273,10 @@ pub enum Step {
     Restart,
     /// ALLO.
     Allocate,
+    /// PRET.
+    Announce,
+    /// EPSV or PASV before it is needed.
+    Spare,
     /// RNFR.
     RenameFrom,
     /// The command itself.
@@ -272,12 +306,13 @@ impl fmt::Display for Step {
             Self::Type => "TYPE",
             Self::Structure => "STRU",
             Self::Mode => "MODE",
-            Self::Passive => "EPSV and PASV",
+            Self::Passive | Self::Spare => "EPSV and PASV",
             Self::DataConnect => "connecting for data",
             Self::Listen => "listening for data",
             Self::Port => "EPRT and PORT",
             Self::Restart => "REST",
             Self::Allocate => "ALLO",
+            Self::Announce => "PRET",
             Self::RenameFrom => "RNFR",
             Self::Command => "command",
             Self::Data => "data transfer",
@@ -320,6 +355,13 @@ pub enum Why {
         /// What came.
         received_bytes: u64,
     },
+    /// More bytes came than the file has behind the place where it was to begin.
+    Long {
+        /// What should have come.
+        expected_bytes: u64,
+        /// What came.
+        received_bytes: u64,
+    },
     /// We have aborted it.
     Aborted,
     /// The control connection has ended.
@@ -342,11 +384,26 @@ impl Failure {
     #[must_use]
     pub fn is_transient(&self) -> bool {
         match &self.why {
-            Why::Refused(reply) => reply.severity() == Severity::TransientNegative,
+            Why::Refused(reply) => {
+                let is_door = matches!(self.step, Step::Greeting | Step::User | Step::Password);
+                let is_full = is_door && reply.tells_of_a_crowd();
+                is_full || reply.severity() == Severity::TransientNegative
+            }
             Why::Timeout | Why::NoDataConnection | Why::ControlLost | Why::Short { .. } => true,
             Why::Data(failure) => *failure != DataFailure::File,
-            Why::Malformed | Why::Aborted | Why::Tls => false,
+            Why::Malformed | Why::Aborted | Why::Tls | Why::Long { .. } => false,
         }
+    }
+}
+
+impl Reply {
+    /// Returns whether a login is refused because there are too many, whatever its code says.
+    fn tells_of_a_crowd(&self) -> bool {
+        const WORDS: [&[u8]; 5] = [b"too many", b"later", b"overload", b"limit", b"maximum"];
+        self.lines.iter().any(|line| {
+            let line = line.to_ascii_lowercase();
+            WORDS.iter().any(|word| line.windows(word.len()).any(|part| part == *word))
+        })
     }
 }
 
@@ -364,6 +421,9 @@ impl fmt::Display for Failure {
             Why::Data(DataFailure::File) => f.write_str("our own file failed"),
             Why::Short { expected_bytes, received_bytes } => {
                 write!(f, "{received_bytes} bytes came instead of {expected_bytes}")
+            }
+            Why::Long { expected_bytes, received_bytes } => {
+                write!(f, "{received_bytes} bytes came where {expected_bytes} were left")
             }
             Why::Aborted => f.write_str("aborted"),
             Why::ControlLost => f.write_str("the control connection was lost"),

@@ -242,7 +242,7 @@ fn a_connection_behind_the_first_that_waits_for_the_link_is_given_up_too() {
     pair.client.output_stopped();
     run_timers(&mut pair, Duration::from_secs(200));
     assert_eq!(pair.client.status(behind).unwrap().ending, Some(Ending::TimedOut));
-    assert_eq!(pair.state(Side::Client, id), State::Established, "nothing of it has left");
+    assert_eq!(pair.client.status(id).unwrap().ending, Some(Ending::TimedOut));
 }
 
 #[test]
@@ -310,6 +310,81 @@ fn the_answer_to_a_syn_that_never_leaves_is_given_up_too() {
     assert_eq!(script.tcp.connections(), 1);
     wait_without_output(&mut script, Duration::from_secs(190));
     assert_eq!(script.tcp.connections(), 0);
+}
+
+/// A connection whose device has stopped before its user gives it `data`.
+fn behind_a_dead_device(data: &[u8]) -> Script {
+    let mut script = Script::established(PLAIN);
+    script.tcp.output_stopped();
+    let id = script.id.unwrap();
+    assert_eq!(script.tcp.send(id, data), Ok(data.len()));
+    script
+}
+
+// req RFC9293:MUST-20
+#[test]
+fn first_data_that_never_leaves_ends_with_its_cause() {
+    let mut script = behind_a_dead_device(b"first");
+    wait_without_output(&mut script, Duration::from_secs(99));
+    assert_eq!(script.status().state, State::Established);
+    assert_eq!(script.tcp.suspect(), Some(CLIENT), "the layer below was told");
+    wait_without_output(&mut script, Duration::from_secs(60));
+    assert_eq!(script.ending(), Some(Ending::TimedOut));
+    assert_eq!(script.counted(Counter::TcpTimeouts), 0, "the network has lost nothing");
+}
+
+#[test]
+fn first_data_behind_an_output_that_stops_later_is_given_up_too() {
+    let mut script = Script::established(PLAIN);
+    let id = script.id.unwrap();
+    script.tcp.send(id, b"first").unwrap();
+    wait_without_output(&mut script, Duration::from_secs(200));
+    assert_eq!(script.ending(), Some(Ending::TimedOut));
+}
+
+#[test]
+fn a_fin_that_never_leaves_is_given_up_too() {
+    let mut script = Script::established(PLAIN);
+    script.tcp.close(script.id.unwrap()).unwrap();
+    wait_without_output(&mut script, Duration::from_secs(200));
+    assert_eq!(script.ending(), Some(Ending::TimedOut));
+}
+
+#[test]
+fn first_data_that_leaves_late_is_timed_from_then_on() {
+    let mut script = behind_a_dead_device(b"first");
+    wait_without_output(&mut script, Duration::from_millis(10_400));
+    assert_eq!(script.output().len(), 1);
+    let rto = script.status().rto;
+    let sent = script.wait_millis(15_000);
+    let first_again = u64::try_from(rto.as_nanos() / 1_000_000).unwrap() + 10_400;
+    assert_eq!(sent[0].millis, first_again);
+    script.peer(Flags::ACK, 1, 6, b"");
+    script.wait(Duration::from_secs(300));
+    assert_eq!(script.status().state, State::Established);
+}
+
+#[test]
+fn first_data_that_finds_a_shut_window_when_output_goes_on_waits_for_it_as_ever() {
+    let mut script = Script::established(PLAIN);
+    script.window = 0;
+    script.peer(Flags::ACK, 1, 1, b"");
+    script.tcp.output_stopped();
+    script.tcp.send(script.id.unwrap(), b"first").unwrap();
+    wait_without_output(&mut script, Duration::from_secs(5));
+    assert!(script.output().is_empty());
+    for _ in 0..300 {
+        script.wait(Duration::from_secs(1));
+        script.peer(Flags::ACK, 1, 1, b"");
+    }
+    assert_eq!(script.status().state, State::Established, "the peer answers its probes");
+}
+
+#[test]
+fn an_idle_connection_over_a_dead_device_waits_for_ever() {
+    let mut script = Script::established(PLAIN);
+    wait_without_output(&mut script, Duration::from_secs(1000));
+    assert_eq!((script.status().state, script.tcp.deadline()), (State::Established, None));
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! The programs that move the files, and what one move costs them.
 
 use crate::bench::conditions::Conditions;
+use crate::bench::files::account::Account;
 use crate::bench::telnetd::{on_the_far_processor, program};
 use crate::bench::typing::plumb;
 use anyhow::{Context, Result, ensure};
@@ -9,7 +10,7 @@ use os::process::Program;
 use protocols::time::Duration;
 use serde_json::{Value, json};
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{self, Command, Stdio};
 
 /// Where the servers listen, at loopback.
@@ -20,8 +21,10 @@ const ATFTP: &str = "7003";
 const FILE: &str = "file";
 /// How long a server may take to start.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// Ticks of the kernel's accounts in a second (USER_HZ).
-const TICKS: u64 = 100;
+/// How long a user's program may take.
+const LIMIT: Duration = Duration::from_secs(60);
+/// How long a look whether a server is there may take; its first request may be lost.
+const LOOK: Duration = Duration::from_secs(1);
 
 /// What is moved how.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,6 +50,14 @@ impl Pair {
             Self::Hpa => "tftp-hpa, tftp-hpa",
             Self::CurlHpa => "curl, tftp-hpa",
             Self::Atftp => "atftp, atftp",
+        }
+    }
+
+    fn server_name(self) -> &'static str {
+        match self {
+            Self::Ours => "tftp-plumb",
+            Self::Hpa | Self::CurlHpa => "tftp-hpa",
+            Self::Atftp => "atftp",
         }
     }
 
@@ -82,7 +93,9 @@ impl Measured {
 pub(super) struct Desk {
     folder: PathBuf,
     plumb: PathBuf,
-    servers: Vec<(Pair, Program)>,
+    servers: Vec<(Pair, Program, Account)>,
+    /// The account of this process and of the users' programs.
+    near: Account,
     missing: Vec<String>,
 }
 
@@ -98,7 +111,8 @@ impl Desk {
         let added = Command::new(program("ip", "iproute2")?).args(words).status()?;
         ensure!(added.success(), "the bench's network takes no address");
         let plumb = plumb()?;
-        let mut desk = Self { folder, plumb, servers: Vec::new(), missing: Vec::new() };
+        let near = Account::open("tftp-users", process::id());
+        let mut desk = Self { folder, plumb, servers: Vec::new(), near, missing: Vec::new() };
         desk.write_file(1)?;
         let mut ours = Command::new(&desk.plumb);
         let at = format!("127.0.0.1:{OURS}");
@@ -160,15 +174,20 @@ impl Desk {
 
     fn start(&mut self, pair: Pair, mut command: Command) -> Result<()> {
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-        self.servers.push((pair, Program::start(&mut command)?));
+        let program = Program::start(&mut command)?;
+        let account = Account::open(pair.server_name(), program.id());
+        self.servers.push((pair, program, account));
         let row = Row { block_size: 512, window: 1, megabytes: 1 };
         let pair = if pair == Pair::Hpa { Pair::CurlHpa } else { pair };
         let clock = Monotonic::start();
         let begun = clock.now();
-        while !self.user(pair, row)?.status()?.success() {
+        loop {
+            let mut look = Program::start(&mut self.user(pair, row)?)?;
+            if look.wait_for_end(LOOK)?.is_some_and(|status| status.success()) {
+                break Ok(());
+            }
             ensure!(clock.now() - begun < PATIENCE, "the server of {} does not start", pair.name());
         }
-        Ok(())
     }
 
     /// Returns the pairs that are there and can do it, ours first.
@@ -181,11 +200,11 @@ impl Desk {
         })
     }
 
-    fn server(&self, pair: Pair) -> Result<&Program> {
+    fn server(&self, pair: Pair) -> Result<&Account> {
         let of = if pair == Pair::CurlHpa { Pair::Hpa } else { pair };
         let mut servers = self.servers.iter();
-        let found = servers.find(|(server, _)| *server == of);
-        found.map(|(_, program)| program).context("there is no such server")
+        let found = servers.find(|(server, ..)| *server == of);
+        found.map(|(.., account)| account).context("there is no such server")
     }
 
     /// Writes the file of so many megabytes.
@@ -226,20 +245,18 @@ impl Desk {
 
     /// Moves the file once.
     pub(super) fn measure(&self, pair: Pair, row: Row) -> Result<Measured> {
-        let server = self.server(pair)?.id();
-        let (server_before, user_before) = (ticks(server, true)?, ticks(process::id(), false)?);
+        let server = self.server(pair)?;
+        let (server_before, user_before) = (server.nanos()?, self.near.nanos()?);
         let clock = Monotonic::start();
         let begun = clock.now();
-        let status = self.user(pair, row)?.status()?;
+        let mut user = Program::start(&mut self.user(pair, row)?)?;
+        let status = user.wait_for_end(LIMIT)?.context("the file was not there in time")?;
         let wall = clock.now() - begun;
         ensure!(status.success(), "{} could not move the file", pair.name());
-        let user = ticks(process::id(), false)?.saturating_sub(user_before);
-        let server = ticks(server, true)?.saturating_sub(server_before);
-        let nanos = |ticks: u64| ticks * (1_000_000_000 / TICKS);
         Ok(Measured {
             wall_ns: u64::try_from(wall.as_nanos())?,
-            user_ns: nanos(user),
-            server_ns: nanos(server),
+            user_ns: self.near.nanos()?.saturating_sub(user_before),
+            server_ns: server.nanos()?.saturating_sub(server_before),
         })
     }
 
@@ -263,18 +280,4 @@ impl Drop for Desk {
         self.servers.clear();
         _ = fs::remove_dir_all(&self.folder);
     }
-}
-
-/// Returns the processor time of a process, or of its children that have ended, or of both.
-fn ticks(id: u32, with_itself: bool) -> Result<u64> {
-    let text = fs::read_to_string(Path::new("/proc").join(id.to_string()).join("stat"))?;
-    let (_, behind) = text.rsplit_once(')').context("the kernel's account cannot be read")?;
-    // Behind the name: state is field 3; utime, stime, cutime, cstime are 14 to 17.
-    let fields: Vec<u64> =
-        behind.split_ascii_whitespace().skip(11).take(4).flat_map(str::parse).collect();
-    let &[user, system, children_user, children_system] = fields.as_slice() else {
-        anyhow::bail!("the kernel's account of {id} is too short");
-    };
-    let own = if with_itself { user + system } else { 0 };
-    Ok(own + children_user + children_system)
 }

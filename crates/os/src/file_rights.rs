@@ -1,0 +1,266 @@
+//! The rights of one user at files, lent to one thread for as long as one call takes.
+//!
+//! A server of many users is one process, which may do everything; a file must be opened, made,
+//! renamed or removed by whoever asks for it. Linux keeps a user for files beside the effective one
+//! (`setfsuid`, made for servers of files), and keeps it for each thread: what other threads do at
+//! the same time is not touched, and the user cannot send signals to us or trace us meanwhile, as he
+//! could if the effective user were his. So a call that names a file runs between `enter` and
+//! `leave`: groups, group and user for files are his, and no capability is in force, so that
+//! reserved blocks and quotas hold for him too.
+//!
+//! A worker process for each user would need the control connection, its TLS and every data
+//! connection handed over; this needs nothing but system calls, about two microseconds a call. Its
+//! danger is a way back that fails: then the process ends at once, as nothing that a thread with
+//! the wrong user does can be right.
+//!
+//! An open file needs no rights: the kernel asks when it is opened.
+
+use crate::user::User;
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+/// What `setfsuid` and `setfsgid` take to change nothing and say what there is.
+const ASK: u32 = u32::MAX;
+/// The number of the call whose groups have 32 bits. The library's own sets those of all threads.
+#[cfg(any(target_arch = "x86", target_arch = "arm"))]
+const SETGROUPS: libc::c_long = libc::SYS_setgroups32;
+#[cfg(not(any(target_arch = "x86", target_arch = "arm")))]
+const SETGROUPS: libc::c_long = libc::SYS_setgroups;
+/// `_LINUX_CAPABILITY_VERSION_3`.
+const CAPABILITY_VERSION: u32 = 0x2008_0522;
+
+/// The rights of a user at files.
+#[derive(Debug)]
+pub struct FileRights {
+    /// `None` for the user who runs this, to whom nothing needs to be lent.
+    user: Option<Ids>,
+    own: Ids,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Ids {
+    uid: u32,
+    gid: u32,
+    groups: Vec<libc::gid_t>,
+}
+
+/// The sets of capabilities of a thread, each in two words: effective, permitted, inheritable.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Capabilities([[u32; 3]; 2]);
+
+#[repr(C)]
+struct CapabilityHeader {
+    version: u32,
+    pid: libc::c_int,
+}
+
+impl FileRights {
+    /// Returns the rights of `user`.
+    ///
+    /// # Errors
+    ///
+    /// If his groups cannot be read; `EPERM` if this process may not lend them.
+    pub fn of(user: &User) -> io::Result<Self> {
+        let own = Ids::own()?;
+        if user.uid() == own.uid {
+            return Ok(Self { user: None, own });
+        }
+        if own.uid != 0 {
+            return Err(io::Error::from_raw_os_error(libc::EPERM));
+        }
+        let user = Ids { uid: user.uid(), gid: user.gid(), groups: user.groups()? };
+        Ok(Self { user: Some(user), own })
+    }
+
+    /// Returns the rights of whoever `folder` belongs to, in no group but the folder's; our own
+    /// where this process may not lend any.
+    ///
+    /// # Errors
+    ///
+    /// What the kernel says of the folder.
+    pub fn of_owner(folder: &Path) -> io::Result<Self> {
+        let status = std::fs::metadata(folder)?;
+        let own = Ids::own()?;
+        let is_other = own.uid == 0 && status.uid() != 0;
+        let user = Ids { uid: status.uid(), gid: status.gid(), groups: vec![status.gid()] };
+        Ok(Self { user: is_other.then_some(user), own })
+    }
+
+    /// Does `work` on this thread with these rights at files.
+    ///
+    /// # Errors
+    ///
+    /// What `work` says; `EPERM` if the rights cannot be had, and then nothing is done.
+    pub fn lend<T>(&self, work: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
+        let Some(user) = &self.user else { return work() };
+        if fs_uid() == user.uid {
+            // They are lent already, by a call around this one.
+            return work();
+        }
+        let before = capabilities()?;
+        let _way_back = WayBack { own: &self.own, before };
+        take(user)?;
+        let [low, high] = before.0;
+        let without = |set: [u32; 3]| [0, set[1], set[2]];
+        set_capabilities(&Capabilities([without(low), without(high)]))?;
+        work()
+    }
+}
+
+impl Ids {
+    fn own() -> io::Result<Self> {
+        let (euid, egid) = (rustix::process::geteuid(), rustix::process::getegid());
+        let groups = rustix::process::getgroups()?.iter().map(|group| group.as_raw()).collect();
+        Ok(Self { uid: euid.as_raw(), gid: egid.as_raw(), groups })
+    }
+}
+
+/// Gives a thread its own rights again, however the work has ended.
+struct WayBack<'a> {
+    own: &'a Ids,
+    before: Capabilities,
+}
+
+impl Drop for WayBack<'_> {
+    fn drop(&mut self) {
+        let is_back = set_capabilities(&self.before).is_ok() && take(self.own).is_ok();
+        // Becoming another has changed the capabilities for files once more.
+        if !is_back || set_capabilities(&self.before).is_err() {
+            // This thread would serve others with the rights of one of them.
+            std::process::abort();
+        }
+    }
+}
+
+/// Has the kernel take this thread for another at files, and looks whether it does.
+fn take(ids: &Ids) -> io::Result<()> {
+    // SAFETY: a pointer to so many groups as are said.
+    let answer = unsafe { libc::syscall(SETGROUPS, ids.groups.len(), ids.groups.as_ptr()) };
+    if answer != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: both take and return plain values.
+    let gid = unsafe {
+        libc::setfsgid(ids.gid);
+        libc::setfsgid(ASK)
+    };
+    // SAFETY: as above.
+    unsafe { libc::setfsuid(ids.uid) };
+    let has_gid = gid.cast_unsigned() == ids.gid;
+    if has_gid && fs_uid() == ids.uid {
+        Ok(())
+    } else {
+        Err(io::Error::from_raw_os_error(libc::EPERM))
+    }
+}
+
+fn fs_uid() -> u32 {
+    // SAFETY: takes and returns plain values; nobody has this number, so nothing changes.
+    unsafe { libc::setfsuid(ASK) }.cast_unsigned()
+}
+
+fn capabilities() -> io::Result<Capabilities> {
+    let mut header = CapabilityHeader { version: CAPABILITY_VERSION, pid: 0 };
+    let mut sets = Capabilities::default();
+    // SAFETY: header and two sets are what version 3 takes and fills, of this thread.
+    let answer = unsafe { libc::syscall(libc::SYS_capget, &raw mut header, &raw mut sets) };
+    if answer == 0 { Ok(sets) } else { Err(io::Error::last_os_error()) }
+}
+
+fn set_capabilities(sets: &Capabilities) -> io::Result<()> {
+    let mut header = CapabilityHeader { version: CAPABILITY_VERSION, pid: 0 };
+    // SAFETY: header and two sets are what version 3 takes, for this thread.
+    let answer =
+        unsafe { libc::syscall(libc::SYS_capset, &raw mut header, std::ptr::from_ref(sets)) };
+    if answer == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::user::is_root;
+    use std::fs;
+    use std::os::unix::fs::PermissionsExt;
+    use std::path::PathBuf;
+
+    /// A folder for everybody with a file of root alone; `None` where the test is not root.
+    fn desk(name: &str) -> Option<(PathBuf, FileRights)> {
+        // In a user namespace of one user there is nobody else to be.
+        let nobody = User::named("nobody").unwrap().filter(|_| is_root())?;
+        let rights = FileRights::of(&nobody).unwrap();
+        rights.lend(|| Ok(())).ok()?;
+        let seed = crate::entropy::seed().unwrap();
+        let path = std::env::temp_dir().join(format!("plumb-file-rights-{name}-{seed:x}"));
+        fs::create_dir(&path).unwrap();
+        fs::set_permissions(&path, PermissionsExt::from_mode(0o777)).unwrap();
+        fs::write(path.join("mine"), "root's").unwrap();
+        fs::set_permissions(path.join("mine"), PermissionsExt::from_mode(0o600)).unwrap();
+        Some((path, rights))
+    }
+
+    #[test]
+    fn what_root_alone_may_read_a_user_may_not_and_his_files_are_his() {
+        let Some((path, rights)) = desk("read") else { return };
+        let refused = rights.lend(|| fs::read(path.join("mine"))).unwrap_err();
+        assert_eq!(refused.kind(), io::ErrorKind::PermissionDenied);
+        rights.lend(|| fs::write(path.join("his"), "nobody's")).unwrap();
+        let nobody = User::named("nobody").unwrap().unwrap();
+        let status = fs::metadata(path.join("his")).unwrap();
+        assert_eq!((status.uid(), status.gid()), (nobody.uid(), nobody.gid()));
+        fs::remove_dir_all(&path).unwrap();
+    }
+
+    #[test]
+    fn behind_the_call_everything_is_as_before_even_if_it_panicked() {
+        let Some((path, rights)) = desk("back") else { return };
+        let before = (capabilities().unwrap(), rustix::process::getgroups().unwrap());
+        rights.lend(|| fs::read(path.join("mine"))).unwrap_err();
+        let broken = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            rights.lend(|| -> io::Result<()> { panic!("the work breaks off") })
+        }));
+        assert!(broken.is_err());
+        assert_eq!(before, (capabilities().unwrap(), rustix::process::getgroups().unwrap()));
+        assert_eq!(fs::read(path.join("mine")).unwrap(), b"root's");
+        fs::remove_dir_all(&path).unwrap();
+    }
+
+    #[test]
+    fn rights_that_are_lent_are_not_given_back_by_a_call_inside() {
+        let Some((path, rights)) = desk("nested") else { return };
+        let inner = rights.lend(|| {
+            rights.lend(|| Ok(()))?;
+            fs::read(path.join("mine"))
+        });
+        assert_eq!(inner.unwrap_err().kind(), io::ErrorKind::PermissionDenied);
+        fs::remove_dir_all(&path).unwrap();
+    }
+
+    #[test]
+    fn another_thread_has_its_own_rights_meanwhile() {
+        let Some((path, rights)) = desk("thread") else { return };
+        let read = rights.lend(|| {
+            std::thread::scope(|scope| {
+                let beside = scope.spawn(|| rights.lend(|| Ok(())).map(|()| fs_uid()));
+                beside.join().map_err(|_| io::Error::other("the thread broke off"))?
+            })
+        });
+        // A thread begins with the rights of the one that starts it.
+        assert!(read.is_ok());
+        let (sender, receiver) = std::sync::mpsc::channel();
+        let other = std::thread::spawn({
+            let path = path.clone();
+            move || {
+                receiver.recv().unwrap();
+                fs::read(path.join("mine"))
+            }
+        });
+        let read = rights.lend(|| {
+            sender.send(()).unwrap();
+            Ok(other.join().unwrap())
+        });
+        assert_eq!(read.unwrap().unwrap(), b"root's");
+        fs::remove_dir_all(&path).unwrap();
+    }
+}

@@ -1,0 +1,268 @@
+//! The kernel's UDP and ours on a TUN, with datagrams of one size that pass it as one packet.
+
+use crate::datagram::{DatagramSocket, Inbox};
+use crate::device::Device;
+use crate::driver::Driver;
+use crate::interface::Interface;
+use crate::testing::in_new_network;
+use crate::tun::{Options, Tun};
+use crate::waiting::Wait;
+use protocols::Cx;
+use protocols::chance::Chance;
+use protocols::internet::addresses::Address;
+use protocols::link::{Datagram, Link};
+use protocols::meter::{Clock, Counter, Meter};
+use protocols::station::{Application, Layers, Settings};
+use protocols::time::Duration;
+use protocols::transport::udp::SocketId;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
+use std::num::NonZeroU16;
+use std::os::fd::{AsFd, AsRawFd};
+
+const KERNEL: Ipv4Addr = Ipv4Addr::new(10, 1, 2, 1);
+const OURS: Ipv4Addr = Ipv4Addr::new(10, 1, 2, 2);
+const KERNEL_V6: Ipv6Addr = Ipv6Addr::new(0xFD00, 0, 0, 0, 0, 0, 0, 1);
+const OURS_V6: Ipv6Addr = Ipv6Addr::new(0xFD00, 0, 0, 0, 0, 0, 0, 2);
+const PORT: u16 = 7;
+/// Is anybody there?
+const QUESTION: &[u8] = b"?";
+const SIZE: NonZeroU16 = NonZeroU16::new(1000).unwrap();
+const APART: Options = Options { has_single_datagrams: true, ..OFFLOADING };
+const OFFLOADING: Options = Options {
+    kind: crate::tun::Kind::Tun,
+    is_offloading: true,
+    has_single_datagrams: false,
+    has_many_queues: false,
+};
+const PLAIN: Options = Options { is_offloading: false, ..OFFLOADING };
+
+/// Collects what comes, and sends when it is told so.
+struct Collector {
+    socket: SocketId,
+    came: Vec<Vec<u8>>,
+    from: Option<SocketAddr>,
+    to_send: Option<(Vec<u8>, SocketAddr)>,
+}
+
+impl Application for Collector {
+    fn wants_to_run(&self) -> bool {
+        self.to_send.is_some()
+    }
+
+    fn run(&mut self, layers: &mut Layers, cx: &mut Cx<'_>) {
+        while let Some(waiting) = layers.udp.waiting(self.socket) {
+            self.came.push(waiting.first().to_vec());
+            self.from = Some(waiting.source);
+            layers.udp.drop_first(self.socket, 1, &mut layers.pool);
+        }
+        if let Some((data, to)) = self.to_send.take() {
+            let sent = layers.send_segments(self.socket, &data, SIZE, to, cx);
+            assert_eq!(sent, Ok(data.len()));
+        }
+    }
+}
+
+/// A station on a TUN, whose socket takes datagrams as they come.
+struct Bench {
+    driver: Driver,
+    collector: Collector,
+}
+
+impl Bench {
+    fn new(options: Options, takes_segments: bool) -> Self {
+        let tun = Tun::open_with(Some("plumb0"), options).unwrap();
+        let interface = Interface::named("plumb0").unwrap();
+        interface.set_address(KERNEL, 24).unwrap();
+        interface.bring_up().unwrap();
+        interface.add_address6(KERNEL_V6, 64).unwrap();
+        let link = Link::Datagram(Datagram::new(1500));
+        let settings =
+            Settings { address: OURS, prefix_len: 24, packets: 256, ..Settings::default() };
+        let lent = (Chance::from_seed(1), Meter::new(Clock::None));
+        let mut driver = Driver::new(Device::Tun(tun), link, settings, Wait::Poll, lent).unwrap();
+        let (station, mut cx) = driver.parts();
+        station.layers.internet.add_address(Address::lasting(OURS_V6.into(), 64)).unwrap();
+        let socket = station.layers.udp.bind(PORT, &mut cx).unwrap();
+        station.layers.udp.set_takes_segments(socket, takes_segments);
+        let collector = Collector { socket, came: Vec::new(), from: None, to_send: None };
+        Self { driver, collector }
+    }
+
+    fn turn(&mut self) {
+        let until = self.driver.clock().now() + Duration::from_millis(5);
+        self.driver.turn(&mut self.collector, Some(until)).unwrap();
+    }
+
+    /// Returns `count` datagrams that the kernel has sent.
+    fn collect(&mut self, count: usize) -> Vec<Vec<u8>> {
+        while self.collector.came.len() < count {
+            self.turn();
+            self.collector.came.retain(|datagram| datagram != QUESTION);
+        }
+        core::mem::take(&mut self.collector.came)
+    }
+
+    /// Opens a socket of the kernel that cuts and joins, once datagrams go both ways: a new address
+    /// of IPv6 takes a moment.
+    fn socket(&mut self, ends: Ends) -> DatagramSocket {
+        let socket = loop {
+            match DatagramSocket::bind((ends.0, 0).into()) {
+                Ok(socket) => break socket,
+                Err(error) => assert_eq!(error.kind(), std::io::ErrorKind::AddrNotAvailable),
+            }
+            self.turn();
+        };
+        let mut inbox = Inbox::default();
+        while socket.receive(&mut inbox).is_err() {
+            _ = socket.send(QUESTION, &[1], ends.ours());
+            self.turn();
+            if let Some(from) = self.collector.from {
+                self.collector.to_send = Some((QUESTION.to_vec(), from));
+                self.turn();
+            }
+        }
+        self.collector.came.clear();
+        socket
+    }
+
+    fn counted(&self, counter: Counter) -> u64 {
+        self.driver.meter().counted(counter)
+    }
+}
+
+/// The ends of a flow: the kernel's and ours.
+#[derive(Clone, Copy)]
+struct Ends(IpAddr, IpAddr);
+
+const V4: Ends = Ends(IpAddr::V4(KERNEL), IpAddr::V4(OURS));
+const V6: Ends = Ends(IpAddr::V6(KERNEL_V6), IpAddr::V6(OURS_V6));
+
+impl Ends {
+    fn ours(self) -> SocketAddr {
+        (self.1, PORT).into()
+    }
+}
+
+fn pattern(len: usize) -> Vec<u8> {
+    (0..=250).cycle().take(len).collect()
+}
+
+fn datagrams(data: &[u8]) -> Vec<Vec<u8>> {
+    data.chunks(SIZE.get().into()).map(<[u8]>::to_vec).collect()
+}
+
+fn lens(data: &[u8]) -> Vec<usize> {
+    data.chunks(SIZE.get().into()).map(<[u8]>::len).collect()
+}
+
+/// Takes `count` datagrams of ours from a socket of the kernel.
+fn take(bench: &mut Bench, socket: &DatagramSocket, count: usize) -> Vec<Vec<u8>> {
+    let (mut inbox, mut taken) = (Inbox::default(), Vec::new());
+    while taken.len() < count {
+        bench.turn();
+        if socket.receive(&mut inbox).is_ok() {
+            let datagrams = inbox.datagrams().map(|one| one.data.to_vec());
+            taken.extend(datagrams.filter(|datagram| datagram != QUESTION));
+        }
+    }
+    taken
+}
+
+/// Lets twenty datagrams and a shorter one go from the kernel to us, and back.
+fn go_both_ways(options: Options, takes_segments: bool, ends: Ends) -> Bench {
+    let mut bench = Bench::new(options, takes_segments);
+    let socket = bench.socket(ends);
+    let data = pattern(20_300);
+    assert_eq!(socket.send(&data, &lens(&data), ends.ours()).unwrap(), 21);
+    assert_eq!(bench.collect(21), datagrams(&data));
+    let back = data.iter().rev().copied().collect::<Vec<_>>();
+    bench.collector.to_send = Some((back.clone(), bench.collector.from.unwrap()));
+    assert_eq!(take(&mut bench, &socket, 21), datagrams(&back));
+    bench
+}
+
+/// Each as one packet: the kernel cuts what goes out, and gives what comes in as it was sent.
+fn go_both_ways_as_one(takes_segments: bool, ends: Ends) {
+    let bench = go_both_ways(OFFLOADING, takes_segments, ends);
+    if !bench.driver.device().cuts_datagrams() {
+        return eprintln!("skipped: this kernel cuts no datagrams for a TUN");
+    }
+    assert_eq!(bench.counted(Counter::UdpSuperIn), 1);
+    assert_eq!(bench.counted(Counter::UdpSuperOut), 1);
+}
+
+#[test]
+fn datagrams_of_one_size_and_a_shorter_one_go_both_ways_as_one() {
+    in_new_network(|| go_both_ways_as_one(true, V4));
+}
+
+#[test]
+fn datagrams_of_one_size_go_both_ways_as_one_over_ipv6() {
+    in_new_network(|| go_both_ways_as_one(true, V6));
+}
+
+#[test]
+fn a_socket_that_takes_one_datagram_at_a_time_is_given_each_for_itself() {
+    in_new_network(|| go_both_ways_as_one(false, V4));
+}
+
+#[test]
+fn datagrams_of_one_size_go_both_ways_apart_where_nobody_cuts_them() {
+    for options in [APART, PLAIN] {
+        in_new_network(move || {
+            let bench = go_both_ways(options, true, V4);
+            let both = [Counter::UdpSuperIn, Counter::UdpSuperOut];
+            assert_eq!(both.map(|counter| bench.counted(counter)), [0, 0]);
+        });
+    }
+}
+
+#[test]
+fn a_socket_of_the_kernel_that_joins_nothing_has_each_datagram_for_itself() {
+    in_new_network(|| {
+        let mut bench = Bench::new(OFFLOADING, true);
+        let socket = UdpSocket::bind((KERNEL, 0)).unwrap();
+        socket.set_nonblocking(true).unwrap();
+        let data = pattern(5_500);
+        bench.collector.to_send = Some((data.clone(), socket.local_addr().unwrap()));
+        let (mut came, mut buffer) = (Vec::new(), [0; 2000]);
+        while came.len() < 6 {
+            bench.turn();
+            while let Ok(len) = socket.recv(&mut buffer) {
+                came.push(buffer[..len].to_vec());
+            }
+        }
+        assert_eq!(came, datagrams(&data));
+    });
+}
+
+#[test]
+fn a_datagram_that_the_kernel_sends_without_a_checksum_is_taken() {
+    in_new_network(|| {
+        let mut bench = Bench::new(OFFLOADING, true);
+        let socket = UdpSocket::bind((KERNEL, 0)).unwrap();
+        let yes: libc::c_int = 1;
+        // SAFETY: the kernel reads an int.
+        let answer = unsafe {
+            let (level, option) = (libc::SOL_SOCKET, libc::SO_NO_CHECK);
+            libc::setsockopt(socket.as_fd().as_raw_fd(), level, option, (&raw const yes).cast(), 4)
+        };
+        assert_eq!(answer, 0);
+        socket.send_to(b"unchecked", (OURS, PORT)).unwrap();
+        assert_eq!(bench.collect(1), [b"unchecked"]);
+    });
+}
+
+#[test]
+fn a_single_datagram_of_ours_whose_checksum_the_device_finishes_is_right() {
+    in_new_network(|| {
+        let mut bench = Bench::new(OFFLOADING, true);
+        for ends in [V4, V6] {
+            let socket = bench.socket(ends);
+            let to = socket.local_addr().unwrap();
+            bench.collector.to_send = Some((b"finished".to_vec(), to));
+            assert_eq!(take(&mut bench, &socket, 1), [b"finished"]);
+        }
+        assert_eq!(bench.counted(Counter::UdpSuperOut), 0);
+    });
+}

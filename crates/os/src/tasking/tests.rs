@@ -1,0 +1,416 @@
+//! The rings, with places that do nothing but say that they had their turn.
+
+use super::*;
+use crate::clock::Monotonic;
+use crate::readiness::PollFlags;
+use crate::testing::this_program;
+use proptest::prelude::*;
+use protocols::time::Duration;
+use std::cell::Cell;
+use std::io::Write;
+use std::os::unix::process::ExitStatusExt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::rc::Rc;
+
+/// Who had a turn, in order, and whom each place wakes when it has its own.
+#[derive(Debug, Default)]
+struct Log {
+    turns: Vec<usize>,
+    wakes: Vec<Vec<usize>>,
+}
+
+impl Log {
+    /// Notes a turn, and sets the flags that the place sets the first time.
+    fn turn(&mut self, place: usize, flags: &(impl Wake + ?Sized)) {
+        self.turns.push(place);
+        let wakes = self.wakes.get_mut(place).map(std::mem::take).unwrap_or_default();
+        wakes.into_iter().for_each(|other| flags.wake(other));
+    }
+}
+
+fn procedures(count: usize) -> Procedures<Log> {
+    let mut ring = Procedures::default();
+    for _ in 0..count {
+        ring.add(|log: &mut Log, place, flags| log.turn(place, flags)).unwrap();
+    }
+    ring
+}
+
+fn tasks(switch: Switch, count: usize) -> Tasks<Log> {
+    let mut ring = Tasks::<Log>::new(switch);
+    for place in 0..count {
+        let spawned = ring.spawn(move |task| {
+            let flags = task.flags().clone();
+            loop {
+                task.lent().turn(place, &flags);
+                task.block();
+            }
+        });
+        assert_eq!(spawned.unwrap(), place);
+    }
+    ring
+}
+
+fn futures(count: usize) -> Futures<Log> {
+    let mut ring = Futures::<Log>::default();
+    for place in 0..count {
+        let spawned = ring.spawn(|mut loan| async move {
+            let flags = loan.flags();
+            loop {
+                loan.with(|log: &mut Log| log.turn(place, &flags));
+                loan.block().await;
+            }
+        });
+        assert_eq!(spawned.unwrap(), place);
+    }
+    ring
+}
+
+const SWITCHES: [Switch; 2] = [Switch::ByRing, Switch::Direct];
+
+fn rings(count: usize) -> [Box<dyn Ring<Log>>; 4] {
+    let [by_ring, direct] = SWITCHES.map(|switch| tasks(switch, count));
+    [Box::new(procedures(count)), Box::new(by_ring), Box::new(direct), Box::new(futures(count))]
+}
+
+proptest! {
+    #[test]
+    fn every_ring_gives_the_same_turns_for_the_same_wakes(
+        first in prop::collection::vec(0..4_usize, 0..6),
+        wakes in prop::collection::vec(prop::collection::vec(0..4_usize, 0..4), 4),
+        singles in 0..4_usize,
+    ) {
+        let turns = rings(4).map(|mut ring| {
+            let mut log = Log { turns: Vec::new(), wakes: wakes.clone() };
+            first.iter().for_each(|place| ring.wake(*place));
+            for _ in 0..singles {
+                ring.run_one(&mut log);
+            }
+            ring.run(&mut log);
+            log.turns
+        });
+        prop_assert!(turns.iter().all(|other| *other == turns[0]), "{turns:?}");
+    }
+
+    #[test]
+    fn no_wake_is_lost_whoever_sets_it_and_when(
+        first in prop::collection::vec(0..4_usize, 0..6),
+        wakes in prop::collection::vec(prop::collection::vec(0..4_usize, 0..4), 4),
+    ) {
+        for mut ring in rings(4) {
+            let mut log = Log { turns: Vec::new(), wakes: wakes.clone() };
+            first.iter().for_each(|place| ring.wake(*place));
+            ring.run(&mut log);
+            // Whoever was woken by somebody who had a turn has had one since.
+            let first_turn_of = |place| log.turns.iter().position(|other| *other == place);
+            for place in &first {
+                prop_assert!(first_turn_of(*place).is_some());
+            }
+            for (waker, woken) in wakes.iter().enumerate() {
+                let Some(at) = first_turn_of(waker) else { continue };
+                for place in woken {
+                    prop_assert!(log.turns[at + 1..].contains(place), "{place} by {waker}: {log:?}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn places_that_always_want_their_turn_have_it_one_after_the_other() {
+    for mut ring in rings(3) {
+        let mut log = Log::default();
+        for round in 0..30 {
+            (0..3).for_each(|place| ring.wake(place));
+            assert_eq!(ring.run_one(&mut log), Some(round % 3));
+        }
+        assert_eq!(log.turns, (0..30).map(|turn| turn % 3).collect::<Vec<_>>());
+    }
+}
+
+#[test]
+fn a_place_that_wakes_itself_waits_until_all_others_had_their_turn() {
+    for mut ring in rings(3) {
+        let wakes = vec![vec![0, 1, 2], Vec::new(), Vec::new()];
+        let mut log = Log { turns: Vec::new(), wakes };
+        ring.wake(0);
+        ring.run(&mut log);
+        assert_eq!(log.turns, [0, 1, 2, 0]);
+    }
+}
+
+#[test]
+fn a_place_that_nobody_has_is_nobodys() {
+    for mut ring in rings(2) {
+        let mut log = Log::default();
+        ring.wake(2);
+        ring.wake(PLACES_MAX + 1);
+        assert_eq!(ring.run_one(&mut log), None);
+        assert_eq!(log.turns, []);
+    }
+}
+
+#[test]
+fn a_ring_has_sixty_four_places_and_no_more() {
+    for switch in SWITCHES {
+        let mut ring = tasks(switch, PLACES_MAX);
+        assert!(matches!(ring.spawn(|_| {}), Err(SpawnError::Full)));
+    }
+    let mut ring = futures(PLACES_MAX);
+    assert!(matches!(ring.spawn(|_| async {}), Err(SpawnError::Full)));
+    let mut ring = Procedures::<Log>::default();
+    (0..PLACES_MAX).for_each(|_| _ = ring.add(|_, _, _| {}).unwrap());
+    assert!(matches!(ring.add(|_, _, _| {}), Err(SpawnError::Full)));
+}
+
+#[test]
+fn a_task_goes_on_where_it_blocked_with_its_variables() {
+    for switch in SWITCHES {
+        let mut ring = Tasks::<Vec<u32>>::new(switch);
+        let spawned = ring.spawn(|task| {
+            let (mut a, mut b) = (0, 1);
+            for _ in 0..5 {
+                task.lent().push(a);
+                task.block();
+                (a, b) = (b, a + b);
+            }
+        });
+        let mut numbers = Vec::new();
+        for _ in 0..10 {
+            ring.wake(spawned.as_ref().copied().unwrap());
+            ring.run(&mut numbers);
+        }
+        assert_eq!(numbers, [0, 1, 1, 2, 3]);
+    }
+}
+
+#[test]
+fn a_task_that_has_ended_has_no_turn_any_more() {
+    for switch in SWITCHES {
+        let mut ring = Tasks::<u32>::new(switch);
+        ring.spawn(|task| *task.lent() += 1).unwrap();
+        let mut turns = 0;
+        for _ in 0..3 {
+            ring.wake(0);
+            ring.run(&mut turns);
+        }
+        assert_eq!(turns, 1);
+    }
+}
+
+#[test]
+fn what_a_task_panics_with_comes_out_of_the_ring_and_the_others_go_on() {
+    for switch in SWITCHES {
+        let mut ring = Tasks::<Log>::new(switch);
+        ring.spawn(|task| {
+            task.lent().turns.push(0);
+            task.block();
+            panic!("so be it");
+        })
+        .unwrap();
+        ring.spawn(|task| {
+            loop {
+                task.lent().turns.push(1);
+                task.block();
+            }
+        })
+        .unwrap();
+        let mut log = Log::default();
+        (0..2).for_each(|place| ring.wake(place));
+        ring.run(&mut log);
+        (0..2).for_each(|place| ring.wake(place));
+        let panic = catch_unwind(AssertUnwindSafe(|| ring.run(&mut log))).unwrap_err();
+        assert_eq!(panic.downcast_ref(), Some(&"so be it"));
+        ring.wake(0);
+        ring.run(&mut log);
+        assert_eq!(log.turns, [0, 1, 1]);
+    }
+}
+
+#[test]
+fn what_a_future_panics_with_comes_out_of_the_ring_and_the_others_go_on() {
+    let mut ring = Futures::<u32>::default();
+    ring.spawn(|_| async { panic!("so be it") }).unwrap();
+    ring.spawn(|mut loan| async move { loan.with(|turns| *turns += 1) }).unwrap();
+    let mut turns = 0;
+    (0..2).for_each(|place| ring.wake(place));
+    let panic = catch_unwind(AssertUnwindSafe(|| ring.run(&mut turns))).unwrap_err();
+    assert_eq!(panic.downcast_ref(), Some(&"so be it"));
+    ring.wake(0);
+    ring.run(&mut turns);
+    assert_eq!(turns, 1);
+}
+
+/// Counts how many were dropped.
+struct Dropped(Rc<Cell<usize>>);
+
+impl Drop for Dropped {
+    fn drop(&mut self) {
+        self.0.set(self.0.get() + 1);
+    }
+}
+
+#[test]
+fn a_ring_that_is_dropped_drops_what_lies_on_the_stacks_of_its_tasks() {
+    for switch in SWITCHES {
+        let dropped = Rc::new(Cell::new(0));
+        let mut ring = Tasks::<()>::new(switch);
+        for _ in 0..3 {
+            let counter = Dropped(Rc::clone(&dropped));
+            let spawned = ring.spawn(move |task| {
+                let _second = Dropped(Rc::clone(&counter.0));
+                loop {
+                    task.block();
+                }
+            });
+            spawned.unwrap();
+        }
+        // The third one never begins.
+        (0..2).for_each(|place| ring.wake(place));
+        ring.run(&mut ());
+        assert_eq!(dropped.get(), 0);
+        drop(ring);
+        assert_eq!(dropped.get(), 5);
+    }
+}
+
+#[test]
+fn a_ring_that_is_dropped_by_a_panic_unwinds_its_tasks_too() {
+    for switch in SWITCHES {
+        let dropped = Rc::new(Cell::new(0));
+        let counter = Rc::clone(&dropped);
+        let panic = catch_unwind(AssertUnwindSafe(move || {
+            let mut ring = Tasks::<()>::new(switch);
+            ring.spawn(move |task| {
+                let _one = Dropped(counter);
+                task.block();
+            })
+            .unwrap();
+            ring.wake(0);
+            ring.run(&mut ());
+            panic!("out");
+        }));
+        assert!(panic.is_err());
+        assert_eq!(dropped.get(), 1);
+    }
+}
+
+#[test]
+fn a_destructor_that_blocks_while_its_ring_is_dropped_does_not_wait() {
+    struct Blocks<'a, 'b>(&'a mut Task<'b, ()>);
+    impl Drop for Blocks<'_, '_> {
+        fn drop(&mut self) {
+            self.0.block();
+        }
+    }
+    let mut ring = Tasks::<()>::new(Switch::Direct);
+    ring.spawn(|task| Blocks(task).0.block()).unwrap();
+    ring.wake(0);
+    ring.run(&mut ());
+    drop(ring);
+}
+
+#[test]
+fn a_loan_cannot_be_had_twice_at_a_time() {
+    let mut ring = Futures::<u32>::default();
+    let other = Rc::new(Cell::new(None));
+    let kept = Rc::clone(&other);
+    ring.spawn(|loan| {
+        kept.set(Some(loan));
+        async {}
+    })
+    .unwrap();
+    ring.spawn(|mut loan| async move {
+        loan.with(|_| other.take().map(|mut other| other.with(|number| *number = 1)));
+    })
+    .unwrap();
+    ring.wake(1);
+    let mut number = 0;
+    assert!(catch_unwind(AssertUnwindSafe(|| ring.run(&mut number))).is_err());
+    assert_eq!(number, 0);
+}
+
+#[test]
+fn a_waker_of_another_thread_gives_a_future_its_turn() {
+    let mut ring = Futures::<u32>::default();
+    ring.spawn(|mut loan| async move {
+        let place = loan.place();
+        assert_eq!(place, 0);
+        let waker = std::future::poll_fn(|cx| std::task::Poll::Ready(cx.waker().clone())).await;
+        std::thread::spawn(move || waker.wake()).join().unwrap();
+        loan.block().await;
+        loan.with(|turns| *turns += 1);
+    })
+    .unwrap();
+    ring.wake(0);
+    let mut turns = 0;
+    ring.run(&mut turns);
+    assert_eq!(turns, 1);
+}
+
+#[test]
+fn a_signal_wakes_the_place_that_it_concerns_and_nobody_else() {
+    let (reader, mut writer) = std::os::unix::net::UnixStream::pair().unwrap();
+    let mut ring = procedures(4);
+    let clock = Monotonic::start();
+    let mut signals = Signals::default();
+    assert!(signals.watch(&reader, PollFlags::IN, 2));
+    signals.set_timer(3, Some(clock.now() + Duration::from_secs(3600)));
+    signals.set_timer(1, Some(clock.now()));
+    let mut log = Log::default();
+    assert_eq!(signals.wait(&ring, &clock, None).unwrap().1, 1 << 1);
+    ring.run(&mut log);
+    writer.write_all(b"x").unwrap();
+    assert_eq!(signals.wait(&ring, &clock, None).unwrap().1, 1 << 2);
+    ring.run(&mut log);
+    // The first timer has gone, and the second has not come.
+    signals.set_timer(3, None);
+    assert_eq!(log.turns, [1, 2]);
+}
+
+#[test]
+fn a_signal_routine_watches_no_more_descriptors_than_there_are_places() {
+    let (reader, _writer) = std::os::unix::net::UnixStream::pair().unwrap();
+    let mut signals = Signals::default();
+    let watched = (0..100).filter(|_| signals.watch(&reader, PollFlags::IN, 0)).count();
+    assert_eq!(watched, PLACES_MAX);
+}
+
+#[expect(unconditional_recursion, reason = "to overflow the stack is what it is for")]
+fn overflow(depth: usize) -> usize {
+    let frame = std::hint::black_box([depth; 512]);
+    overflow(frame[0] + 1) + frame[1]
+}
+
+fn overflow_in(switch: Switch) {
+    let mut ring = Tasks::<usize>::new(switch);
+    ring.spawn(|task| *task.lent() = overflow(0)).unwrap();
+    ring.wake(0);
+    let mut depth = 0;
+    ring.run(&mut depth);
+    println!("survived");
+}
+
+#[test]
+#[ignore = "ends its process; another test starts it"]
+fn overflows_a_stack_that_the_ring_resumes() {
+    overflow_in(Switch::ByRing);
+}
+
+#[test]
+#[ignore = "ends its process; another test starts it"]
+fn overflows_a_stack_that_is_gone_to_directly() {
+    overflow_in(Switch::Direct);
+}
+
+#[test]
+fn a_stack_that_overflows_ends_the_process_at_its_guard_page() {
+    for name in ["resumes", "is_gone_to_directly"] {
+        let prefix = if name == "resumes" { "that_the_ring_" } else { "that_" };
+        let name = format!("tasking::tests::overflows_a_stack_{prefix}{name}");
+        let output = this_program(&name).output().unwrap();
+        let signal = output.status.signal();
+        assert!(matches!(signal, Some(libc::SIGSEGV | libc::SIGABRT | libc::SIGBUS)), "{output:?}");
+        assert!(!String::from_utf8_lossy(&output.stdout).contains("survived"));
+    }
+}

@@ -1,0 +1,313 @@
+//! Whether the meter tells the truth on a real clock: its accounts are all the time that has
+//! passed, and a delay that is planted in a layer is charged there.
+//!
+//! A delay is planted by what the tests themselves give the engines: the routines for checksums, the
+//! application, the driver, and the clock.
+
+#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may fail")]
+
+use os::clock::{Monotonic, TickRate, ticks};
+use protocols::application::Stream;
+use protocols::application::telnet::{Event, ServerSettings, Telnet, UserSettings};
+use protocols::chance::Chance;
+use protocols::checksum::Routines;
+use protocols::link::{Link, Slip};
+use protocols::meter::{Account, Clock, Meter};
+use protocols::station::{Carried, Opening, Scheduler, Settings, Station};
+use protocols::terminal::Terminal;
+use protocols::transport::tcp::Profile;
+use protocols::{Cx, Instant};
+use std::cell::Cell;
+use std::net::{Ipv4Addr, SocketAddr};
+
+const USER: Ipv4Addr = Ipv4Addr::new(10, 84, 255, 2);
+const SERVER: Ipv4Addr = Ipv4Addr::new(10, 84, 255, 1);
+const PORT: u16 = 23;
+const PLANTED_NS: [u64; 2] = [100_000, 1_000_000];
+/// How far from what was planted a charge may be.
+const TOLERANCE: f64 = 0.05;
+
+thread_local! {
+    /// Where a delay is planted, and how long it is, in nanoseconds.
+    static PLANTED: Cell<(Place, u64)> = const { Cell::new((Place::Nowhere, 0)) };
+    /// What the delays have taken so far, in ticks.
+    static SPENT: Cell<u64> = const { Cell::new(0) };
+    /// The clock that stands still: how often it was read, at which reading it jumps, and by what.
+    static STILL: Cell<(u64, u64, u64)> = const { Cell::new((0, 0, 0)) };
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Place {
+    Nowhere,
+    Checksum,
+    Application,
+    Driver,
+}
+
+/// Works for as long as is planted here.
+fn delay(place: Place) {
+    let (planted, nanos) = PLANTED.get();
+    if planted == place {
+        let (clock, from) = (Monotonic::start(), ticks());
+        while clock.now().as_nanos() < nanos {}
+        SPENT.set(SPENT.get() + ticks() - from);
+    }
+}
+
+fn still() -> u64 {
+    let (readings, jumps_at, by) = STILL.get();
+    STILL.set((readings + 1, jumps_at, by));
+    if readings >= jumps_at { by } else { 0 }
+}
+
+const SLOW: Routines = Routines {
+    sum: |bytes| {
+        delay(Place::Checksum);
+        (Routines::PORTABLE.sum)(bytes)
+    },
+    copy_and_sum: |to, from| {
+        delay(Place::Checksum);
+        (Routines::PORTABLE.copy_and_sum)(to, from)
+    },
+};
+
+/// A Telnet with a screen, which echoes if it is the server's.
+struct End {
+    telnet: Telnet,
+    terminal: Terminal,
+    echoes: bool,
+    bytes: usize,
+}
+
+impl Stream for End {
+    fn opened(&mut self, _cx: &mut Cx<'_>) {}
+
+    fn receive(&mut self, mut data: &[u8], cx: &mut Cx<'_>) {
+        let left = cx.meter.enter(Account::Outside);
+        delay(Place::Application);
+        cx.meter.enter(left);
+        while let Some(event) = self.telnet.receive(&mut data, cx) {
+            let Event::Data(run) = event else { continue };
+            self.bytes += run.len();
+            self.terminal.receive(run, cx);
+            if self.echoes {
+                self.telnet.send(run, cx);
+            }
+        }
+    }
+
+    fn urgent(&mut self, _is_ahead: bool) {}
+
+    fn output(&self) -> &[u8] {
+        self.telnet.output()
+    }
+
+    fn sent(&mut self, count: usize) {
+        self.telnet.sent(count);
+    }
+
+    fn peer_closed(&mut self, _cx: &mut Cx<'_>) {}
+
+    fn is_closing(&self) -> bool {
+        false
+    }
+}
+
+/// One host; its own time stands still, so that no timer has a part in what is measured.
+struct Host {
+    station: Station,
+    scheduler: Scheduler,
+    carried: Carried<End>,
+    meter: Meter,
+    chance: Chance,
+}
+
+impl Host {
+    fn new(address: Ipv4Addr, opening: Opening, clock: Clock) -> Self {
+        let (mut meter, mut chance) = (Meter::new(clock), Chance::from_seed(233));
+        let mut cx = Cx { now: Instant::ZERO, chance: &mut chance, meter: &mut meter };
+        let settings = Settings { address, prefix_len: 24, routines: SLOW, ..Settings::default() };
+        let station = Station::new(Link::Slip(Slip::new(1_006)), settings, &mut cx);
+        let echoes = address == SERVER;
+        let user = UserSettings { starts_negotiation: false, ..UserSettings::default() };
+        let server = ServerSettings { starts_negotiation: false, ..ServerSettings::default() };
+        let telnet = if echoes { Telnet::server(&server) } else { Telnet::user(&user) };
+        let end = End { telnet, terminal: Terminal::new(80, 24), echoes, bytes: 0 };
+        let carried = Carried::new(end, opening, Profile::interactive(4_096));
+        Self { station, scheduler: Scheduler::default(), carried, meter, chance }
+    }
+
+    /// Takes what has come, runs the station, and returns what goes out.
+    fn turn(&mut self, wire: &[u8]) -> Vec<u8> {
+        self.meter.enter(Account::Interrupt);
+        delay(Place::Driver);
+        let mut cx = Cx { now: Instant::ZERO, chance: &mut self.chance, meter: &mut self.meter };
+        self.station.receive(wire, &mut cx);
+        self.scheduler.run(&mut self.station, &mut self.carried, &mut cx);
+        let mut out = Vec::new();
+        while self.station.transmit_into(&mut out, 4_096, &mut cx) > 0 {}
+        self.meter.enter(Account::Outside);
+        out
+    }
+}
+
+struct Pair {
+    user: Host,
+    server: Host,
+}
+
+impl Pair {
+    fn connect(clock: Clock) -> Self {
+        let remote = SocketAddr::new(SERVER.into(), PORT);
+        let active = Opening::Active { local: USER.into(), remote };
+        let user = Host::new(USER, active, clock);
+        let server = Host::new(SERVER, Opening::Passive { port: PORT }, clock);
+        let mut pair = Self { user, server };
+        pair.settle(Vec::new());
+        assert!(pair.user.carried.is_open());
+        pair
+    }
+
+    fn settle(&mut self, mut to_server: Vec<u8>) {
+        loop {
+            let to_user = self.server.turn(&to_server);
+            to_server = self.user.turn(&to_user);
+            if to_server.is_empty() && to_user.is_empty() {
+                return;
+            }
+        }
+    }
+
+    /// Strikes a key and returns what the user sends.
+    fn strike(&mut self) -> Vec<u8> {
+        let Host { carried, chance, meter, .. } = &mut self.user;
+        let mut cx = Cx { now: Instant::ZERO, chance, meter };
+        carried.stream.telnet.send(b"x", &mut cx);
+        carried.notice();
+        self.user.turn(&[])
+    }
+
+    fn echo(&mut self) {
+        let sent = self.strike();
+        self.settle(sent);
+    }
+}
+
+#[test]
+fn the_accounts_are_all_the_time_that_the_clock_of_the_system_says_has_passed() {
+    let rate = TickRate::calibrate();
+    let mut pair = Pair::connect(Clock::Counter(ticks));
+    let outer = Monotonic::start();
+    pair.server.meter = Meter::new(Clock::Counter(ticks));
+    let inner = Monotonic::start();
+    while inner.now().as_nanos() < 50_000_000 {
+        pair.echo();
+    }
+    let least = inner.now().as_nanos();
+    pair.server.meter.settle();
+    let most = outer.now().as_nanos();
+    let sum: u64 = pair.server.meter.accounts().iter().sum();
+    assert_eq!(sum, pair.server.meter.total());
+    // What lies between the readings at either end is not the meter's error.
+    let (sum, least, most) = (rate.to_nanos(sum) as f64, least as f64, most as f64);
+    assert!((least * 0.995..=most * 1.005).contains(&sum), "{sum} of {least} to {most} ns");
+}
+
+/// Returns by what part of the delay the charges to `account`, and to all others together, are
+/// not what they have to be; `place` is where the delay is.
+fn error_of(place: Place, account: Account, nanos: u64) -> f64 {
+    PLANTED.set((Place::Nowhere, 0));
+    let mut pair = Pair::connect(Clock::Counter(ticks));
+    (0..50).for_each(|_| pair.echo());
+    let charged = |pair: &mut Pair| {
+        pair.server.meter.settle();
+        (pair.server.meter.charged(account), pair.server.meter.total())
+    };
+    let sent = pair.strike();
+    let before = charged(&mut pair);
+    (PLANTED.set((place, nanos)), SPENT.set(0));
+    pair.server.turn(&sent);
+    PLANTED.set((Place::Nowhere, 0));
+    let after = charged(&mut pair);
+    let spent = SPENT.get() as f64;
+    assert!(spent > 0.0, "nothing was planted in {place:?}");
+    let own = (after.0 - before.0) as f64;
+    let others = (after.1 - before.1) as f64 - own;
+    ((own - spent).abs() / spent).max(others / spent)
+}
+
+fn assert_charged(place: Place, account: Account) {
+    for nanos in PLANTED_NS {
+        // An interrupt in between belongs to whom it hits: the best of some is what the meter does.
+        let errors = (0..40).map(|_| error_of(place, account, nanos));
+        let best = errors.min_by(f64::total_cmp).unwrap();
+        assert!(best <= TOLERANCE, "{place:?}, {nanos} ns: {best}");
+    }
+}
+
+#[test]
+fn a_delay_in_the_checksum_is_charged_to_tcp_by_the_byte() {
+    assert_charged(Place::Checksum, Account::TcpByte);
+}
+
+#[test]
+fn a_delay_in_the_application_is_charged_to_the_outside() {
+    assert_charged(Place::Application, Account::Outside);
+}
+
+#[test]
+fn a_delay_in_the_driver_is_charged_to_the_system_call() {
+    assert_charged(Place::Driver, Account::Interrupt);
+}
+
+/// Runs a key at the server with a clock that jumps at its `jumps_at`-th reading, and returns what
+/// was charged.
+fn charged_by_jump(jumps_at: u64, by: u64) -> [u64; Account::COUNT] {
+    STILL.set((0, u64::MAX, 0));
+    let mut pair = Pair::connect(Clock::Counter(still));
+    pair.echo();
+    let sent = pair.strike();
+    pair.server.meter = Meter::new(Clock::Counter(still));
+    STILL.set((0, jumps_at, by));
+    pair.server.turn(&sent);
+    pair.server.meter.accounts()
+}
+
+#[test]
+fn wherever_the_clock_jumps_one_account_is_charged_all_of_it_and_they_come_as_a_key_passes() {
+    charged_by_jump(u64::MAX, 0);
+    let (readings, _, _) = STILL.get();
+    let mut accounts = Vec::new();
+    for jumps_at in 0..readings {
+        let [short, long] = PLANTED_NS.map(|by| charged_by_jump(jumps_at, by));
+        let mut charged = Account::ALL.iter().zip(short).filter(|(_, charged)| *charged > 0);
+        let Some((account, PLANTED_SHORT_NS)) = charged.next() else { panic!("at {jumps_at}") };
+        assert_eq!(charged.next(), None, "at reading {jumps_at}");
+        assert_eq!(long[*account as usize], PLANTED_NS[1]);
+        assert_eq!(long.iter().sum::<u64>(), PLANTED_NS[1]);
+        accounts.push(*account);
+    }
+    accounts.dedup();
+    let mut passed = accounts.iter();
+    for layer in PASSES {
+        assert!(passed.any(|account| *account == layer), "{layer:?} is not in {accounts:?}");
+    }
+}
+
+const PLANTED_SHORT_NS: u64 = PLANTED_NS[0];
+
+/// Whom a key passes at a server, from the line to the screen and back, in order.
+const PASSES: [Account; 12] = [
+    Account::Outside,
+    Account::Interrupt,
+    Account::Link,
+    Account::Internet,
+    Account::TcpByte,
+    Account::TcpFixed,
+    Account::Telnet,
+    Account::Terminal,
+    Account::TcpFixed,
+    Account::Internet,
+    Account::Link,
+    Account::Interrupt,
+];

@@ -1,0 +1,322 @@
+//! What a user's session learns of its transfers, and how it comes into their records.
+//!
+//! The session notes each command by its verb as it is sent, each reply, and its data connection;
+//! the thread that moves the data tells the rest at its end ([`DataFacts`]). A record is of one file:
+//! attempts at it and its pieces add up in it, and the moments in it are those of the last attempt.
+//! How long it took to open the session stands in the first record of the session.
+
+use super::dialogue::{Caller, Dialogue};
+use super::get::Ending;
+use super::link::{Canceller, Plain};
+use super::mover::Moved;
+use super::trouble::Trouble;
+use crate::transfers::{self, DataTls, Record, TICK, nanos, of_kernel, of_own, of_settled};
+use protocols::application::ftp::Representation;
+use protocols::application::ftp::listing::Entry;
+use records::transfer::{Command, DataStyle, Field, Outcome, OwnStack, Role, Stack, Tcp, Text};
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// How long it took to open a session.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Opening {
+    pub(super) resolve: Option<Duration>,
+    pub(super) connect: Option<Duration>,
+    pub(super) tls: Option<Duration>,
+    pub(super) login: Option<Duration>,
+}
+
+/// What a session has seen.
+#[derive(Debug)]
+pub(super) struct Facts {
+    pub(super) opening: Opening,
+    session: transfers::Session,
+    steps: Steps,
+}
+
+/// When what happened on behalf of one task.
+#[derive(Clone, Copy, Debug, Default)]
+struct Steps {
+    command: Option<(Command, Instant)>,
+    preliminary: Option<Instant>,
+    data_asked: Option<(DataStyle, Instant)>,
+    data_connected: Option<Instant>,
+    ended: Option<Instant>,
+    reply: Option<u16>,
+}
+
+/// What the thread that moves the data has learnt.
+#[derive(Clone, Debug, Default)]
+pub(super) struct DataFacts {
+    pub(super) tls: Option<DataTls>,
+    pub(super) tls_time: Option<Duration>,
+    pub(super) first_byte: Option<Instant>,
+    pub(super) ended: Option<Instant>,
+    pub(super) cpu: Duration,
+    /// Where they are not known, nothing stands between the file and the wire.
+    pub(super) reading: Option<Duration>,
+    pub(super) writing: Option<Duration>,
+    pub(super) waiting: Option<Duration>,
+    pub(super) converting: Option<Duration>,
+    /// Whether the file has gone out.
+    pub(super) is_sending: bool,
+    ends: Option<(SocketAddr, SocketAddr)>,
+    tcp: Tcp,
+    own: OwnStack,
+}
+
+impl Facts {
+    pub(super) fn new(session: transfers::Session) -> Self {
+        Self { opening: Opening::default(), session, steps: Steps::default() }
+    }
+
+    /// A task begins.
+    pub(super) fn begin(&mut self) {
+        self.steps = Steps::default();
+    }
+
+    /// Notes the commands that are sent now.
+    pub(super) fn sent(&mut self, output: &[u8]) {
+        let now = Instant::now();
+        for line in output.split(|byte| *byte == b'\n') {
+            let end = line.iter().position(|byte| matches!(byte, b' ' | b'\r'));
+            let verb =
+                end.and_then(|end| line.get(..end)).and_then(|verb| str::from_utf8(verb).ok());
+            let Some(verb) = verb else { continue };
+            if let Some(style) = DataStyle::from_text(verb) {
+                self.steps.data_asked = Some((style, now));
+            } else if let Some(command) = Command::from_text(verb) {
+                self.steps.command = Some((command, now));
+            }
+        }
+    }
+
+    /// Notes a reply.
+    pub(super) fn replied(&mut self, code: u16) {
+        let now = Instant::now();
+        match code {
+            100..200 => _ = self.steps.preliminary.get_or_insert(now),
+            _ => (self.steps.ended, self.steps.reply) = (Some(now), Some(code)),
+        }
+    }
+
+    pub(super) fn data_connected(&mut self) {
+        self.steps.data_connected = Some(Instant::now());
+    }
+}
+
+impl DataFacts {
+    /// Asks the connection at its end.
+    pub(super) fn ask(&mut self, plain: &Plain) {
+        match plain {
+            Plain::Kernel(stream) => {
+                self.tcp = of_kernel(stream);
+                self.ends = stream.local_addr().ok().zip(stream.peer_addr().ok());
+            }
+            Plain::Own { stream, .. } => {
+                if let Ok(status) = stream.status() {
+                    (self.tcp, self.own) = of_own(&status);
+                    self.ends = Some((status.local, status.remote));
+                }
+            }
+        }
+    }
+}
+
+impl DataFacts {
+    /// Asks the connection again once the server has said that it has all of a file: what was
+    /// written here last had still to be sent then.
+    pub(super) fn settle(&mut self, connection: &Canceller) {
+        let Canceller::Kernel(stream) = connection else { return };
+        let Some((ago, tcp)) = of_settled(stream).filter(|_| self.is_sending) else { return };
+        self.tcp = tcp;
+        let arrived = Instant::now().checked_sub(ago + TICK);
+        // What is nearer than a tick is known better already.
+        self.ended = if arrived > self.ended { arrived } else { self.ended };
+    }
+}
+
+/// Adds the time since `from` to `sum`.
+pub(super) fn add_since(sum: &mut Option<Duration>, from: Instant) {
+    *sum = Some(sum.unwrap_or_default() + from.elapsed());
+}
+
+impl Record {
+    /// Begins the record of a transfer.
+    pub(super) fn of(caller: &Caller, command: Option<Command>, path: &[u8]) -> Self {
+        let stack = if caller.shared.host.is_some() { Stack::Plumbline } else { Stack::Kernel };
+        let mut record = caller.recorder.begin(Role::User, stack, command);
+        let (identity, user) = (&mut record.transfer.identity, caller.settings.user.as_bytes());
+        let is_anonymous = user == b"anonymous" || user == b"ftp";
+        identity.remote_name = Some(Text::from(&caller.target.host));
+        identity.user = Some(Text::from(user));
+        identity.auth_method =
+            Some(Text::from(if is_anonymous { "anonymous" } else { "password" }));
+        record.transfer.request.path_requested = Some(Text::from(path));
+        record
+    }
+
+    /// Begins the record of a file that comes or goes.
+    pub(super) fn begin(
+        dialogue: &Dialogue,
+        is_incoming: bool,
+        path: &[u8],
+        representation: Representation,
+    ) -> Self {
+        let command = if is_incoming { Command::Retr } else { Command::Stor };
+        let mut record = Self::of(&dialogue.caller, Some(command), path);
+        record.note_representation(&representation);
+        record
+    }
+
+    /// Takes what an attempt has moved.
+    pub(super) fn take(&mut self, dialogue: &mut Dialogue, moved: Option<&Moved>, offset: u64) {
+        let caller = Arc::clone(&dialogue.caller);
+        let Some(session) = dialogue.open_session() else { return self.add_moved(moved) };
+        let transfer = &mut self.transfer;
+        transfer.identity.control_local = Some(session.local);
+        transfer.identity.control_remote = Some(session.peer);
+        let opening = session.facts.opening;
+        if session.facts.session.number(self) {
+            let ns = |time: Option<Duration>| time.map(nanos);
+            let time = &mut self.transfer.time;
+            time.ns_resolve = ns(opening.resolve);
+            time.ns_ctl_connect = ns(opening.connect);
+            time.ns_ctl_tls = ns(opening.tls);
+            time.ns_login = ns(opening.login);
+            self.transfer.host = caller.recorder.host();
+        }
+        let steps = session.facts.steps;
+        self.transfer.request.offset_rest = (offset > 0).then_some(offset);
+        self.add_moved(moved);
+        self.take_steps(&steps, moved);
+    }
+
+    fn take_steps(&mut self, steps: &Steps, moved: Option<&Moved>) {
+        let (request, time) = (&mut self.transfer.request, &mut self.transfer.time);
+        let between = |from: Option<Instant>, to: Option<Instant>| {
+            Some(nanos(to?.checked_duration_since(from?)?))
+        };
+        request.command = steps.command.map(|(command, _)| command).or(request.command);
+        request.data_style = steps.data_asked.map(|(style, _)| style);
+        let command = steps.command.map(|(_, at)| at);
+        time.ns_cmd_to_150 = between(command, steps.preliminary);
+        time.ns_data_connect = between(steps.data_asked.map(|(_, at)| at), steps.data_connected);
+        let data = moved.map(|moved| &moved.data);
+        let (first, last) =
+            (data.and_then(|data| data.first_byte), data.and_then(|data| data.ended));
+        time.ns_first_byte = between(command, first);
+        // The reply may be read before the end of the data is.
+        let reply =
+            last.zip(steps.ended).map(|(last, reply)| reply.saturating_duration_since(last));
+        time.ns_last_byte_to_226 = reply.map(nanos);
+        self.transfer.result.reply_final = steps.reply.map(u64::from);
+    }
+
+    /// Takes what a data connection has brought.
+    fn add_moved(&mut self, moved: Option<&Moved>) {
+        let Some(moved) = moved else { return };
+        let data = &moved.data;
+        let add = |sum: &mut Option<u64>, more: u64| *sum = Some(sum.unwrap_or(0) + more);
+        let add_time = |sum: &mut Option<u64>, more: Option<Duration>| {
+            *sum = more.map(|more| sum.unwrap_or(0) + nanos(more)).or(*sum);
+        };
+        self.add_cpu(data.cpu);
+        let Self { transfer, .. } = self;
+        add(&mut transfer.size.file_bytes, moved.file_bytes);
+        add(&mut transfer.size.wire_bytes, moved.wire_bytes);
+        add_time(&mut transfer.time.ns_data_tls, data.tls_time);
+        add_time(&mut transfer.time.ns_read_file, data.reading);
+        add_time(&mut transfer.time.ns_write_file, data.writing);
+        add_time(&mut transfer.time.ns_wait_net, data.waiting);
+        add_time(&mut transfer.time.ns_convert, data.converting);
+        let from = data.first_byte.zip(data.ended);
+        add_time(&mut transfer.time.ns_transfer, from.map(|(first, last)| last - first));
+        let streams = transfer.tcp.streams.unwrap_or(0) + 1;
+        transfer.tcp = Tcp { streams: Some(streams), ..data.tcp.clone() };
+        transfer.own_stack = data.own.clone();
+        if let Some(tls) = data.tls {
+            tls.note(&mut transfer.identity);
+        }
+        if let Some((local, remote)) = data.ends {
+            transfer.identity.data_local = Some(local);
+            transfer.identity.data_remote = Some(remote);
+        }
+    }
+
+    /// Adds what another session has moved of the same file; they ran at the same time.
+    pub(super) fn add(&mut self, other: &Self) {
+        let add = |sum: &mut Option<u64>, more: Option<u64>| {
+            *sum = more.map(|more| sum.unwrap_or(0) + more).or(*sum);
+        };
+        let (to, from) = (&mut self.transfer, &other.transfer);
+        add(&mut to.size.file_bytes, from.size.file_bytes);
+        add(&mut to.size.wire_bytes, from.size.wire_bytes);
+        add(&mut to.tcp.streams, from.tcp.streams);
+        add(&mut to.cpu.cpu_ns, from.cpu.cpu_ns);
+        to.time.ns_transfer = to.time.ns_transfer.max(from.time.ns_transfer);
+    }
+
+    /// Returns over how many data connections the file has come.
+    pub(super) fn streams(&self) -> u64 {
+        self.transfer.tcp.streams.unwrap_or(0)
+    }
+
+    /// Ends it by what has come of its errand.
+    pub(super) fn conclude(&mut self, trouble: Option<&Trouble>) {
+        let outcome = trouble.map_or(Outcome::Complete, Trouble::outcome);
+        self.end(outcome, trouble.map(Trouble::sentence).as_deref());
+    }
+}
+
+impl Caller {
+    /// Ends a record and keeps it, unless nothing was to be moved.
+    pub(super) fn keep(&self, record: &mut Record, result: Result<Ending, &Trouble>) {
+        record.conclude(result.err());
+        // A file that was here already and arguments that make no sense are no transfers.
+        let is_none = matches!(result, Ok(Ending::WasThere) | Err(Trouble::Wrong(_)));
+        if !is_none {
+            self.recorder.keep(record);
+            self.recorder.flush();
+        }
+    }
+}
+
+impl Dialogue {
+    /// Returns what is in a directory, as [`Dialogue::list`] does, and records it.
+    pub(super) async fn list_as_asked(&mut self, folder: &[u8]) -> Result<Vec<Entry>, Trouble> {
+        self.asked = Some(Record::of(&self.caller, Some(Command::List), folder));
+        let result = self.list(folder).await;
+        if let Some(mut record) = self.asked.take() {
+            let ending = result.as_ref().map(|_| Ending::Moved);
+            self.caller.keep(&mut record, ending);
+        }
+        result
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::transfers::Recorder;
+
+    #[test]
+    fn the_verbs_that_are_sent_say_what_is_asked_for_and_names_do_not() {
+        let mut facts = Facts::new(Recorder::open(None, |_| {}).session());
+        facts.sent(b"TYPE I\r\nEPSV\r\n");
+        facts.sent(b"RETR a STOR b\r\n");
+        let steps = facts.steps;
+        assert_eq!(steps.data_asked.map(|(style, _)| style), Some(DataStyle::Epsv));
+        assert_eq!(steps.command.map(|(command, _)| command), Some(Command::Retr));
+    }
+
+    #[test]
+    fn a_preliminary_reply_is_not_the_last_one() {
+        let mut facts = Facts::new(Recorder::open(None, |_| {}).session());
+        facts.replied(150);
+        assert!(facts.steps.preliminary.is_some() && facts.steps.reply.is_none());
+        facts.replied(226);
+        assert_eq!(facts.steps.reply, Some(226));
+    }
+}

@@ -1,0 +1,156 @@
+//! A host whose steps are called by the structure that is measured, and what runs on it: a Telnet
+//! that echoes a key, and that answers one of them by a screenful.
+
+use super::structure::Which;
+use anyhow::Result;
+use os::clock::{Monotonic, ticks};
+use protocols::Cx;
+use protocols::application::Stream;
+use protocols::application::telnet::{Event, ServerSettings, Telnet, UserSettings};
+use protocols::chance::Chance;
+use protocols::link::{Datagram, Link};
+use protocols::meter::{Clock, Meter};
+use protocols::station::{Carried, Control, Opening, Settings, Station};
+use protocols::transport::tcp::Profile;
+use std::net::{Ipv4Addr, SocketAddr};
+
+pub(super) const MTU: usize = 1500;
+pub(super) const PORT: u16 = 23;
+/// The key that is answered by a screenful.
+pub(super) const SCREEN_KEY: u8 = b's';
+/// A screen of 24 lines of 80 characters, as in TM-233 §6.2.3.
+pub(super) const SCREENFUL: usize = 24 * 82 - 2;
+
+/// The two ends of a session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Role {
+    User,
+    Server,
+}
+
+/// What runs on a host.
+#[derive(Debug)]
+pub(super) struct End {
+    pub(super) telnet: Telnet,
+    role: Role,
+    /// Bytes of data that have come.
+    pub(super) bytes: usize,
+}
+
+/// A host with all that its driver lends it.
+pub(super) struct Host {
+    pub(super) station: Station,
+    pub(super) carried: Carried<End>,
+    pub(super) meter: Meter,
+    control: Box<dyn Control>,
+    chance: Chance,
+    clock: Monotonic,
+    /// The datagram that [`Host::transmit`] has made last.
+    pub(super) wire: Vec<u8>,
+}
+
+impl End {
+    fn new(role: Role) -> Self {
+        let user = UserSettings { starts_negotiation: false, ..UserSettings::default() };
+        let server = ServerSettings { starts_negotiation: false, ..ServerSettings::default() };
+        let telnet = match role {
+            Role::User => Telnet::user(&user),
+            Role::Server => Telnet::server(&server),
+        };
+        Self { telnet, role, bytes: 0 }
+    }
+}
+
+impl Stream for End {
+    fn opened(&mut self, _cx: &mut Cx<'_>) {}
+
+    fn receive(&mut self, mut data: &[u8], cx: &mut Cx<'_>) {
+        while let Some(event) = self.telnet.receive(&mut data, cx) {
+            let Event::Data(run) = event else { continue };
+            self.bytes += run.len();
+            let answer = match self.role {
+                Role::User => &[][..],
+                Role::Server if run == [SCREEN_KEY] => &[b'x'; SCREENFUL],
+                Role::Server => run,
+            };
+            self.telnet.send(answer, cx);
+        }
+    }
+
+    fn urgent(&mut self, _is_ahead: bool) {}
+
+    fn output(&self) -> &[u8] {
+        self.telnet.output()
+    }
+
+    fn sent(&mut self, count: usize) {
+        self.telnet.sent(count);
+    }
+
+    fn peer_closed(&mut self, _cx: &mut Cx<'_>) {}
+
+    fn is_closing(&self) -> bool {
+        false
+    }
+}
+
+impl Host {
+    /// Makes a host at `address`, whose user connects to `server`.
+    pub(super) fn new(
+        which: Which,
+        role: Role,
+        address: Ipv4Addr,
+        server: Ipv4Addr,
+        clock: Monotonic,
+    ) -> Result<Self> {
+        let mut meter = Meter::new(Clock::Counter(ticks));
+        let mut chance = Chance::from_seed(u64::from(address.to_bits()));
+        let mut cx = Cx { now: clock.now(), chance: &mut chance, meter: &mut meter };
+        let routines = os::checksum::routines();
+        let settings = Settings { address, prefix_len: 24, routines, ..Settings::default() };
+        let station = Station::new(Link::Datagram(Datagram::new(MTU)), settings, &mut cx);
+        let opening = match role {
+            Role::User => {
+                let remote = SocketAddr::new(server.into(), PORT);
+                Opening::Active { local: address.into(), remote }
+            }
+            Role::Server => Opening::Passive { port: PORT },
+        };
+        // With Nagle's algorithm the end of a screenful would wait for the kernel's delayed
+        // acknowledgment, and nothing else would be seen.
+        let profile = Profile { nagle: false, ..Profile::interactive(32 * 1024) };
+        let carried = Carried::new(End::new(role), opening, profile);
+        let (control, wire) = (which.make()?, Vec::new());
+        Ok(Self { station, carried, meter, control, chance, clock, wire })
+    }
+
+    /// Runs all steps that have something to do.
+    pub(super) fn run(&mut self) {
+        let now = self.clock.now();
+        let mut cx = Cx { now, chance: &mut self.chance, meter: &mut self.meter };
+        self.control.run(&mut self.station, &mut self.carried, &mut cx);
+    }
+
+    /// Strikes a key.
+    pub(super) fn strike(&mut self, key: u8) {
+        let now = self.clock.now();
+        let mut cx = Cx { now, chance: &mut self.chance, meter: &mut self.meter };
+        self.carried.stream.telnet.send(&[key], &mut cx);
+        self.carried.notice();
+    }
+
+    /// Puts the next datagram into `wire`; false if there is none.
+    pub(super) fn transmit(&mut self) -> bool {
+        self.wire.clear();
+        let now = self.clock.now();
+        let mut cx = Cx { now, chance: &mut self.chance, meter: &mut self.meter };
+        self.station.transmit_into(&mut self.wire, MTU, &mut cx) > 0
+    }
+
+    /// Takes a datagram, at interrupt level.
+    pub(super) fn receive(&mut self, datagram: &[u8]) {
+        let now = self.clock.now();
+        let mut cx = Cx { now, chance: &mut self.chance, meter: &mut self.meter };
+        self.station.receive(datagram, &mut cx);
+    }
+}

@@ -1,0 +1,203 @@
+//! `plumb lab control`: control structures compared (TM-233 chapter 4 and 7.1).
+//!
+//! Four experiments, the same engines in each: an empty change of control; a key and a screenful in
+//! virtual time with the costs of 1982; the same between two hosts in one process; and over a TUN.
+//! What takes real time is measured by turns, a block of each structure in every round.
+
+mod empty;
+mod host;
+mod pair;
+mod report;
+mod structure;
+mod tun;
+
+use crate::exit::{self, Failure};
+use anyhow::{Context, Result, anyhow};
+use empty::Empty;
+use os::clock::Calibration;
+use os::namespace;
+use pair::Pair;
+use protocols::meter::{Costs, Work};
+use protocols::station::{Control, Scheduler};
+use records::statistics::median;
+use simulator::line::Line;
+use simulator::tm233::control::{Course, course, ibm_pc_switching_in};
+use std::io::Write;
+use std::time::Duration;
+use structure::Which;
+
+/// How much is measured.
+#[derive(Clone, Copy, Debug)]
+struct Amount {
+    /// Batches of empty changes of control.
+    batches: usize,
+    /// Rounds in one process, and over a TUN.
+    rounds: usize,
+    /// Keys in virtual time.
+    keys: usize,
+}
+
+const AMOUNT: Amount = Amount { batches: 400, rounds: 21, keys: 200 };
+
+/// The line rates of the experiments in virtual time, in bits per second; the thesis's.
+const RATES_BPS: [u64; 2] = [9_600, 19_200];
+
+/// What has been found.
+#[derive(Debug)]
+struct Findings {
+    /// The rate of the counter, in ticks per second.
+    ticks_per_second: u64,
+    load: [Option<[f64; 3]>; 2],
+    empty: Vec<Empty>,
+    of_1982: Vec<Of1982>,
+    in_process: Vec<Real>,
+    /// Or why it could not be measured.
+    on_tun: Result<Vec<Real>, String>,
+}
+
+/// A structure in virtual time, with its price of 1982.
+#[derive(Debug)]
+struct Of1982 {
+    which: Which,
+    switch_ns: u64,
+    /// Without a line, and with nothing but changes of control that take time.
+    alone: Course,
+    on_lines: Vec<(u64, Course)>,
+}
+
+/// A structure in real time.
+#[derive(Clone, Debug)]
+struct Real {
+    which: Which,
+    /// The medians of the rounds.
+    echo_ns: u64,
+    screenful_ns: u64,
+    /// The median of the ratios to the scheduler in the same round.
+    echo_ratio: f64,
+    screenful_ratio: f64,
+    /// Changes of control for a key, of user and server, where both are ours.
+    echo_switches: Option<[f64; 2]>,
+}
+
+/// Runs the experiments and prints what they have found.
+pub(super) fn run(is_json: bool) -> exit::Result {
+    let findings = measure(AMOUNT).map_err(|error| {
+        exit::complain(&error.context("the experiment came to a stop"));
+        Failure::NothingMeasured
+    })?;
+    let text = if is_json {
+        report::json(&findings)
+    } else {
+        report::text(&findings, exit::stdout_columns())
+    };
+    // A closed pipe has read what it wanted.
+    _ = std::io::stdout().write_all(text.as_bytes());
+    Ok(())
+}
+
+fn measure(amount: Amount) -> Result<Findings> {
+    let load_before = os::load::load_average();
+    let calibration = Calibration::start();
+    let rate = calibration.finish();
+    let empty = empty::measure(amount.batches, rate)?;
+    let of_1982 = virtual_time(amount.keys)?;
+    let in_process = in_process(amount.rounds)?;
+    // Its namespace is left to nobody: the process ends with it.
+    let on_tun = namespace::enter_new_network().map_err(|refused| refused.to_string());
+    let on_tun = on_tun.and_then(|()| by_tun(amount.rounds).map_err(|error| format!("{error:#}")));
+    let load = [load_before, os::load::load_average()];
+    let ticks_per_second = rate.ticks_per_second();
+    Ok(Findings { ticks_per_second, load, empty, of_1982, in_process, on_tun })
+}
+
+fn virtual_time(keys: usize) -> Result<Vec<Of1982>> {
+    let priced = Which::all().into_iter();
+    let priced = priced.filter_map(|which| Some((which, which.switch_ns_of_1982()?)));
+    priced
+        .map(|(which, switch_ns)| {
+            // A ring cannot be larger than it may be, so only memory for a stack may be missing.
+            which.make()?;
+            let control = || -> Box<dyn Control> {
+                which.make().unwrap_or_else(|_| Box::new(Scheduler::default()))
+            };
+            let no_line = Line::path(Duration::ZERO);
+            let only_switches = Costs::default().with(Work::Switch, switch_ns);
+            let alone = course(no_line, only_switches, keys, &control)?;
+            let costs = ibm_pc_switching_in(switch_ns);
+            let on_lines = RATES_BPS.into_iter().map(|rate_bps| {
+                Ok((rate_bps, course(Line::serial(rate_bps), costs, keys, &control)?))
+            });
+            let on_lines = on_lines.collect::<Result<_>>()?;
+            Ok(Of1982 { which, switch_ns, alone, on_lines })
+        })
+        .collect()
+}
+
+/// What a block of one structure has found: echo, screenful, changes of control for a key.
+type Sample = (u64, u64, Option<[f64; 2]>);
+
+fn in_process(rounds: usize) -> Result<Vec<Real>> {
+    let all = Which::all();
+    let mut pairs = all.iter().map(|which| Pair::connect(*which)).collect::<Result<Vec<_>>>()?;
+    by_turns(&all, rounds, |number| {
+        let pair = pairs.get_mut(number).context("there is a pair for each structure")?;
+        let block = pair.block()?;
+        Ok((block.echo_ns, block.screenful_ns, Some(block.echo_switches)))
+    })
+}
+
+fn by_tun(rounds: usize) -> Result<Vec<Real>> {
+    let all = Which::all();
+    let sessions = (0..).zip(&all).map(|(number, which)| tun::Session::connect(*which, number));
+    let mut sessions = sessions.collect::<Result<Vec<_>>>()?;
+    by_turns(&all, rounds, |number| {
+        let session = sessions.get_mut(number).context("there is a session for each structure")?;
+        let block = session.block()?;
+        Ok((block.echo_ns, block.screenful_ns, None))
+    })
+}
+
+/// Measures a block of each structure in every round, in another order each time; the first round
+/// finds cold caches and is left out.
+fn by_turns(
+    all: &[Which],
+    rounds: usize,
+    mut block: impl FnMut(usize) -> Result<Sample>,
+) -> Result<Vec<Real>> {
+    let mut samples: Vec<Vec<Sample>> = vec![Vec::with_capacity(rounds); all.len()];
+    for round in 0..=rounds {
+        for turn in 0..all.len() {
+            let number = (turn + round) % all.len();
+            let sample = block(number)?;
+            if let Some(samples) = samples.get_mut(number).filter(|_| round > 0) {
+                samples.push(sample);
+            }
+        }
+    }
+    let base = samples.first().cloned().unwrap_or_default();
+    all.iter().zip(samples).map(|(which, samples)| real(*which, &samples, &base)).collect()
+}
+
+fn real(which: Which, samples: &[Sample], base: &[Sample]) -> Result<Real> {
+    let middle = |of: fn(&Sample) -> u64| {
+        median(&samples.iter().map(of).collect::<Vec<_>>()).context("there was no round")
+    };
+    let ratio = |of: fn(&Sample) -> u64| -> Result<f64> {
+        let pairs = samples.iter().zip(base);
+        let mut ratios: Vec<f64> =
+            pairs.map(|(own, base)| of(own) as f64 / of(base).max(1) as f64).collect();
+        ratios.sort_by(f64::total_cmp);
+        ratios.get(ratios.len() / 2).copied().ok_or_else(|| anyhow!("there was no round"))
+    };
+    Ok(Real {
+        which,
+        echo_ns: middle(|sample| sample.0)?,
+        screenful_ns: middle(|sample| sample.1)?,
+        echo_ratio: ratio(|sample| sample.0)?,
+        screenful_ratio: ratio(|sample| sample.1)?,
+        echo_switches: samples.last().and_then(|sample| sample.2),
+    })
+}
+
+#[cfg(test)]
+mod tests;

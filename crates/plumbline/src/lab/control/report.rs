@@ -1,0 +1,251 @@
+//! What was found, for people and for programs.
+
+use super::empty::{Empty, Figure};
+use super::structure::Which;
+use super::{Findings, Of1982, Real};
+use os::load::Machine;
+use os::tasking::{Kind, Structure};
+use records::figures::UNKNOWN;
+use records::table::{Table, wrap};
+use serde_json::{Value, json};
+
+/// Nanoseconds: what a change of control may take between procedures, and between tasks.
+const PROCEDURE_GOAL_NS: f64 = 5.0;
+const TASK_GOAL_NS: f64 = 20.0;
+
+const HEAD: &str = "The same engines by several control structures. The scheduler is the one that \
+    plumb uses; the rings are those of TM-233, with futures beside them. 'User sends' and the \
+    one-call switch are the improvements of its section 7.1. The order of the steps, and every byte \
+    on the line, is the same in all.";
+
+/// Returns all in tables, each at most `width` columns wide.
+pub(super) fn text(findings: &Findings, width: usize) -> String {
+    let machine = Machine::this();
+    let mut text = paragraph(HEAD, width);
+    let about = format!(
+        "{} ({}), {}; {} at {:.3} GHz; load {} before, {} after.{}",
+        machine.processor.as_deref().unwrap_or(UNKNOWN),
+        machine.architecture,
+        machine.kernel,
+        os::clock::source(),
+        findings.ticks_per_second as f64 / 1e9,
+        load(findings.load[0]),
+        load(findings.load[1]),
+        if cfg!(debug_assertions) {
+            " Built without optimisation: the times say nothing."
+        } else {
+            ""
+        },
+    );
+    text.push_str(&paragraph(&about, width));
+    section(
+        &mut text,
+        "An empty change of control: two places wake each other, by the same code or each by its own",
+        width,
+    );
+    text.push_str(&empty_table(&findings.empty).render(width));
+    section(
+        &mut text,
+        "On a line, in virtual time, with the costs of 1982 (TM-233 table 6-1)",
+        width,
+    );
+    text.push_str(&table_of_1982(&findings.of_1982).render(width));
+    let title =
+        "In one process, two hosts and no system call: a key, until all is quiet; both hosts";
+    section(&mut text, title, width);
+    text.push_str(&real_table(&findings.in_process).render(width));
+    section(&mut text, "On a TUN, from the kernel's socket and back", width);
+    match &findings.on_tun {
+        Ok(real) => text.push_str(&real_table(real).render(width)),
+        Err(why) => text.push_str(&paragraph(&format!("Not measured: {why}"), width)),
+    }
+    text.push('\n');
+    for (what, found, goal) in verdicts(&findings.empty) {
+        let word = if found <= goal { "met" } else { "missed" };
+        let sentence = format!("{what}: {found:.1} ns, goal at most {goal:.0} ns: {word}");
+        text.push_str(&paragraph(&sentence, width));
+    }
+    text
+}
+
+fn section(text: &mut String, title: &str, width: usize) {
+    text.push('\n');
+    text.push_str(&paragraph(title, width));
+    text.push('\n');
+}
+
+fn paragraph(text: &str, width: usize) -> String {
+    wrap(text, width).join("\n") + "\n"
+}
+
+fn load(averages: Option<[f64; 3]>) -> String {
+    averages.map_or_else(
+        || UNKNOWN.to_owned(),
+        |[one, five, fifteen]| format!("{one:.1} {five:.1} {fifteen:.1}"),
+    )
+}
+
+/// Returns what a goal is about, what was found and the goal, in nanoseconds.
+fn verdicts(empty: &[Empty]) -> Vec<(String, f64, f64)> {
+    let mut verdicts = Vec::new();
+    for row in empty {
+        let Which::Ring(Structure { kind, .. }) = row.which else { continue };
+        let goal = match kind {
+            Kind::Procedures => PROCEDURE_GOAL_NS,
+            Kind::Tasks(_) => TASK_GOAL_NS,
+            Kind::Futures => continue,
+        };
+        for (code, figure) in [("the same code", row.same), ("own code", row.own)] {
+            verdicts.push((format!("{}, {code}", row.which.name()), nanos(figure.best_ps), goal));
+        }
+    }
+    verdicts
+}
+
+fn nanos(picos: u64) -> f64 {
+    picos as f64 / 1_000.0
+}
+
+fn empty_table(empty: &[Empty]) -> Table {
+    let mut table = Table::new()
+        .text("structure")
+        .number("same code, best (ns)")
+        .number("ticks")
+        .number("median (ns)")
+        .number("own code, best (ns)")
+        .number("ticks")
+        .number("median (ns)")
+        .number("1982 (µs)");
+    for row in empty {
+        let mut cells = vec![row.which.name().to_owned()];
+        for figure in [row.same, row.own] {
+            cells.extend([
+                format!("{:.2}", nanos(figure.best_ps)),
+                format!("{:.1}", figure.best_milliticks as f64 / 1_000.0),
+                format!("{:.2}", nanos(figure.median_ps)),
+            ]);
+        }
+        let micros = |ns: u64| (ns / 1_000).to_string();
+        cells.push(row.which.switch_ns_of_1982().map_or_else(|| UNKNOWN.to_owned(), micros));
+        table.row(cells);
+    }
+    table
+}
+
+fn table_of_1982(rows: &[Of1982]) -> Table {
+    let mut table = Table::new()
+        .text("structure")
+        .number("a change (µs)")
+        .number("changes for an echo")
+        .number("they alone (ms)");
+    let rates = rows.first().map(|row| row.on_lines.as_slice()).unwrap_or_default();
+    for (rate_bps, _) in rates {
+        table = table.number(&format!("echo at {rate_bps} (ms)"));
+        table = table.number(&format!("screenful at {rate_bps} (ms)"));
+    }
+    let millis = |time: std::time::Duration| format!("{:.2}", time.as_secs_f64() * 1_000.0);
+    for row in rows {
+        let mut cells = vec![
+            row.which.name().to_owned(),
+            (row.switch_ns / 1_000).to_string(),
+            format!("{:.2}", row.alone.echo_switches.iter().sum::<f64>()),
+            millis(row.alone.echo),
+        ];
+        for (_, course) in &row.on_lines {
+            cells.extend([millis(course.echo), millis(course.screenful)]);
+        }
+        table.row(cells);
+    }
+    table
+}
+
+fn real_table(rows: &[Real]) -> Table {
+    let has_switches = rows.iter().any(|row| row.echo_switches.is_some());
+    let mut table = Table::new()
+        .text("structure")
+        .number("echo (µs)")
+        .number("to scheduler")
+        .number("screenful (µs)")
+        .number("to scheduler");
+    if has_switches {
+        table = table.number("changes for an echo: user").number("server");
+    }
+    for row in rows {
+        let micros = |ns: u64| format!("{:.3}", ns as f64 / 1_000.0);
+        let mut cells = vec![
+            row.which.name().to_owned(),
+            micros(row.echo_ns),
+            format!("{:.2}", row.echo_ratio),
+            micros(row.screenful_ns),
+            format!("{:.2}", row.screenful_ratio),
+        ];
+        cells.extend(row.echo_switches.into_iter().flatten().map(|count| format!("{count:.2}")));
+        table.row(cells);
+    }
+    table
+}
+
+/// Returns all as one JSON object.
+pub(super) fn json(findings: &Findings) -> String {
+    let empty = |figure: &Empty| {
+        json!({
+            "structure": figure.which.name(),
+            "same_code": figure_json(figure.same),
+            "own_code": figure_json(figure.own),
+            "ns_1982": figure.which.switch_ns_of_1982(),
+        })
+    };
+    let of_1982 = |row: &Of1982| {
+        let on_lines = row.on_lines.iter().map(|(rate_bps, course)| {
+            json!({
+                "rate_bps": rate_bps,
+                "echo_ns": course.echo.as_nanos(),
+                "screenful_ns": course.screenful.as_nanos(),
+                "screenful_switches": course.screenful_switches,
+            })
+        });
+        json!({
+            "structure": row.which.name(),
+            "switch_ns": row.switch_ns,
+            "echo_switches": row.alone.echo_switches,
+            "switches_alone_echo_ns": row.alone.echo.as_nanos(),
+            "on_lines": on_lines.collect::<Vec<_>>(),
+        })
+    };
+    let real = |rows: &[Real]| rows.iter().map(real_json).collect::<Vec<_>>();
+    let document = json!({
+        "schema": 1,
+        "scenario": "control",
+        "is_optimised": !cfg!(debug_assertions),
+        "processor": Machine::this().processor,
+        "clock": os::clock::source(),
+        "ticks_per_second": findings.ticks_per_second,
+        "load_before": findings.load[0],
+        "load_after": findings.load[1],
+        "empty_switch": findings.empty.iter().map(empty).collect::<Vec<_>>(),
+        "virtual_time_1982": findings.of_1982.iter().map(of_1982).collect::<Vec<_>>(),
+        "in_one_process": real(&findings.in_process),
+        "on_tun": findings.on_tun.as_ref().ok().map(|rows| real(rows)),
+        "on_tun_not_measured": findings.on_tun.as_ref().err(),
+    });
+    format!("{document:#}\n")
+}
+
+fn figure_json(figure: Figure) -> Value {
+    json!({
+        "best_ns": nanos(figure.best_ps),
+        "best_ticks": figure.best_milliticks as f64 / 1_000.0,
+        "median_ns": nanos(figure.median_ps),
+    })
+}
+
+fn real_json(row: &Real) -> Value {
+    json!({
+        "structure": row.which.name(),
+        "echo_ns": row.echo_ns,
+        "echo_to_scheduler": row.echo_ratio,
+        "screenful_ns": row.screenful_ns,
+        "screenful_to_scheduler": row.screenful_ratio,
+        "echo_switches": row.echo_switches,
+    })
+}

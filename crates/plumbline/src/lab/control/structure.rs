@@ -1,0 +1,59 @@
+//! The control structures that are compared, by name.
+
+use os::tasking::{Kind, SpawnError, StationControl, Structure, Switch};
+use protocols::station::{Control, Scheduler};
+
+/// One of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Which {
+    /// The scheduler that the commands use: it looks at the steps in their natural order.
+    Scheduler,
+    /// One of the rings.
+    Ring(Structure),
+}
+
+impl Which {
+    /// All, the scheduler first, with which the others are compared.
+    pub(super) fn all() -> Vec<Self> {
+        let rings = Structure::ALL.into_iter().map(Self::Ring);
+        std::iter::once(Self::Scheduler).chain(rings).collect()
+    }
+
+    /// Returns its name, in `--json` and in the tables.
+    pub(super) fn name(self) -> &'static str {
+        let Self::Ring(Structure { kind, sends_in_user }) = self else {
+            return "scheduler, natural order";
+        };
+        match (kind, sends_in_user) {
+            (Kind::Procedures, false) => "ring of procedures",
+            (Kind::Procedures, true) => "ring of procedures, user sends",
+            (Kind::Tasks(Switch::ByRing), false) => "tasking",
+            (Kind::Tasks(Switch::ByRing), true) => "tasking, user sends",
+            (Kind::Tasks(Switch::Direct), false) => "tasking, one-call switch",
+            (Kind::Tasks(Switch::Direct), true) => "tasking, one-call, user sends",
+            (Kind::Futures, false) => "futures",
+            (Kind::Futures, true) => "futures, user sends",
+        }
+    }
+
+    /// Returns what a change of control took in 1982, in nanoseconds, if the thesis says it.
+    pub(super) fn switch_ns_of_1982(self) -> Option<u64> {
+        match self {
+            Self::Scheduler | Self::Ring(Structure { kind: Kind::Procedures, .. }) => {
+                Some(simulator::tm233::control::PROCEDURE_NS)
+            }
+            Self::Ring(Structure { kind: Kind::Tasks(Switch::ByRing), .. }) => {
+                Some(simulator::tm233::control::TASK_NS)
+            }
+            Self::Ring(_) => None,
+        }
+    }
+
+    /// Makes it, for one station.
+    pub(super) fn make(self) -> Result<Box<dyn Control>, SpawnError> {
+        Ok(match self {
+            Self::Scheduler => Box::new(Scheduler::default()),
+            Self::Ring(structure) => Box::new(StationControl::new(structure)?),
+        })
+    }
+}

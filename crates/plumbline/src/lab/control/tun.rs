@@ -1,0 +1,134 @@
+//! The server of a session on a TUN, in a network namespace of its own; the kernel's TCP is its user.
+//!
+//! Both are in one thread, so that nobody has to be woken by the scheduler of the machine: a key
+//! is written to a socket, which puts a datagram into the TUN. The signal routine tells the station
+//! of it, the station answers, and the echo is in the socket.
+
+use super::host::{Host, MTU, PORT, Role, SCREEN_KEY, SCREENFUL};
+use super::structure::Which;
+use anyhow::{Context, Result, bail, ensure};
+use os::clock::Monotonic;
+use os::interface::Interface;
+use os::readiness::PollFlags;
+use os::tasking::{Flags, Signals};
+use os::tun::Tun;
+use protocols::time::Duration;
+use rustix::net::{AddressFamily, SocketFlags, SocketType};
+use std::io::{ErrorKind, Read, Write};
+use std::net::{Ipv4Addr, SocketAddrV4, TcpStream};
+use std::os::fd::OwnedFd;
+
+/// In one block.
+const ECHOES: u64 = 200;
+const SCREENFULS: u64 = 20;
+/// An answer that has not come then does not come.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// A session over one TUN.
+pub(super) struct Session {
+    host: Host,
+    tun: Tun,
+    socket: TcpStream,
+    clock: Monotonic,
+    packet: Vec<u8>,
+    answer: Vec<u8>,
+}
+
+/// What one block has found.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Block {
+    /// From a key to its echo.
+    pub(super) echo_ns: u64,
+    /// From a key to the end of the screenful.
+    pub(super) screenful_ns: u64,
+}
+
+impl Session {
+    /// Connects by the `number`-th TUN of the calling thread's network.
+    pub(super) fn connect(which: Which, number: u8) -> Result<Self> {
+        let [ours, theirs] = [1, 2].map(|last| Ipv4Addr::new(10, 83, number, last));
+        let tun = Tun::open(None)?;
+        let interface = Interface::named(tun.name())?;
+        interface.set_address(theirs, 24)?;
+        interface.set_mtu(u16::try_from(MTU)?)?;
+        interface.bring_up()?;
+        let clock = Monotonic::start();
+        let host = Host::new(which, Role::Server, ours, ours, clock)?;
+        let (packet, answer) = (vec![0; MTU], vec![0; 2 * SCREENFUL]);
+        let socket = connecting(SocketAddrV4::new(ours, PORT))?;
+        let mut session = Self { host, tun, socket, clock, packet, answer };
+        let until = clock.now() + PATIENCE;
+        while !session.host.carried.is_open() {
+            ensure!(clock.now() < until, "the kernel does not connect by {}", session.tun.name());
+            session.turn(Duration::from_millis(10))?;
+        }
+        session.socket.set_nodelay(true)?;
+        Ok(session)
+    }
+
+    /// Waits for a signal, takes what has come, runs the station, and writes what it has to send.
+    fn turn(&mut self, patience: Duration) -> Result<()> {
+        let mut signals = Signals::default();
+        ensure!(signals.watch(&self.tun, PollFlags::IN, 0), "the TUN cannot be watched");
+        signals.set_timer(1, self.host.station.deadline());
+        let until = self.clock.now() + patience;
+        // The station looks for itself which of its steps this concerns.
+        signals.wait(&Flags::default(), &self.clock, Some(until))?;
+        while let Some(length) = self.tun.read(&mut self.packet)? {
+            self.host.receive(self.packet.get(..length).unwrap_or_default());
+        }
+        self.host.run();
+        while self.host.transmit() {
+            // A full queue loses a datagram, as any network does.
+            self.tun.write(&self.host.wire)?;
+        }
+        Ok(())
+    }
+
+    /// Strikes a key, and returns the time until `answer_len` bytes have come back.
+    fn key(&mut self, key: u8, answer_len: usize) -> Result<u64> {
+        let started = self.clock.now();
+        self.socket.write_all(&[key])?;
+        let mut came = 0;
+        while came < answer_len {
+            self.turn(PATIENCE)?;
+            came += self.come()?;
+            ensure!(self.clock.now() - started < PATIENCE, "{came} bytes came of {answer_len}");
+        }
+        Ok(u64::try_from((self.clock.now() - started).as_nanos())?)
+    }
+
+    /// Returns how many bytes the kernel has for its user.
+    fn come(&mut self) -> Result<usize> {
+        match self.socket.read(&mut self.answer) {
+            Ok(0) => bail!("the station has closed the connection"),
+            Ok(count) => Ok(count),
+            Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(0),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Measures a block of keys and one of screenfuls.
+    pub(super) fn block(&mut self) -> Result<Block> {
+        let mut sums = [0, 0];
+        for _ in 0..ECHOES {
+            sums[0] += self.key(b'x', 1)?;
+        }
+        for _ in 0..SCREENFULS {
+            sums[1] += self.key(SCREEN_KEY, SCREENFUL)?;
+        }
+        let [echoes, screenfuls] = sums;
+        Ok(Block { echo_ns: echoes / ECHOES, screenful_ns: screenfuls / SCREENFULS })
+    }
+}
+
+/// Returns a socket that connects, and does not wait for it.
+fn connecting(to: SocketAddrV4) -> Result<TcpStream> {
+    let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+    let socket: OwnedFd =
+        rustix::net::socket_with(AddressFamily::INET, SocketType::STREAM, flags, None)?;
+    match rustix::net::connect(&socket, &to) {
+        Ok(()) | Err(rustix::io::Errno::INPROGRESS) => Ok(socket.into()),
+        Err(error) => Err(error).context("the kernel does not connect"),
+    }
+}

@@ -1,0 +1,153 @@
+//! Who keeps the records of what is served.
+//!
+//! A record waits a little for others, so that many small transfers are one write. What waits is
+//! written when the server ends; a crash loses it.
+//!
+//! What a server has given to TCP is not with the far side yet. The record of a large file that went
+//! out waits with its connection, which is closed for writing, until all is acknowledged.
+
+use super::log::{Event, Log};
+use super::metrics::Metrics;
+use crate::transfers::{Record, Recorder, Session, TICK, nanos, of_settled};
+use records::transfer::{Command, Host, Role, Stack, Tcp};
+use std::cell::{Cell, RefCell, RefMut};
+use std::os::fd::OwnedFd;
+use std::path::Path;
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+/// How long a record waits for others.
+const SOON: Duration = Duration::from_millis(200);
+
+/// How many connections wait at most, and how long.
+const UNSETTLED_MAX: usize = 64;
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// A file that has been given to TCP.
+#[derive(Debug)]
+struct Unsettled {
+    record: Record,
+    connection: OwnedFd,
+    began: Instant,
+    given: Instant,
+}
+
+/// Who keeps the records of what is served.
+#[derive(Debug)]
+pub(super) struct Clerk {
+    recorder: Recorder,
+    metrics: RefCell<Metrics>,
+    unsettled: RefCell<Vec<Unsettled>>,
+    /// Whether somebody will write what waits.
+    is_due: Cell<bool>,
+}
+
+impl Clerk {
+    /// Makes one who keeps records in `folder`, if there is one.
+    pub(super) fn new(folder: Option<&Path>, log: Log) -> Self {
+        // It is an error, which those too are told who want to hear of nothing else.
+        let log = Log { is_quiet: false, ..log };
+        let tell = move |why: &str| log.say(&Event::NoTransferRecord { why: why.to_owned() });
+        Self {
+            recorder: Recorder::open(folder, tell),
+            metrics: RefCell::default(),
+            unsettled: RefCell::default(),
+            is_due: Cell::new(false),
+        }
+    }
+
+    /// Lends what is counted for those who watch.
+    pub(super) fn metrics(&self) -> RefMut<'_, Metrics> {
+        self.metrics.borrow_mut()
+    }
+
+    /// Begins a session.
+    pub(super) fn session(&self) -> Session {
+        self.recorder.session()
+    }
+
+    /// Begins the record of a transfer whose command is given now.
+    pub(super) fn begin(&self, command: Option<Command>) -> Record {
+        self.recorder.begin(Role::Server, Stack::Kernel, command)
+    }
+
+    /// Returns what machine this is, for the first record of a session.
+    pub(super) fn host(&self) -> Host {
+        self.recorder.host()
+    }
+
+    /// Keeps a record; it is written soon.
+    pub(super) fn keep(self: &Rc<Self>, record: &Record) {
+        self.metrics.borrow_mut().observe(&record.transfer);
+        self.write(record);
+    }
+
+    fn write(self: &Rc<Self>, record: &Record) {
+        if self.recorder.is_on() {
+            self.recorder.keep(record);
+            self.rouse();
+        }
+    }
+
+    /// Keeps the record of a file that has been given to `connection`, and is sent since `began`,
+    /// when all of it has arrived, or nobody can wait for it.
+    pub(super) fn keep_settled(
+        self: &Rc<Self>,
+        record: Record,
+        connection: OwnedFd,
+        began: Instant,
+    ) {
+        self.metrics.borrow_mut().observe(&record.transfer);
+        if !self.recorder.is_on() || self.unsettled.borrow().len() >= UNSETTLED_MAX {
+            return self.write(&record);
+        }
+        let given = Instant::now();
+        self.unsettled.borrow_mut().push(Unsettled { record, connection, began, given });
+        self.rouse();
+    }
+
+    /// Has somebody write what waits.
+    fn rouse(self: &Rc<Self>) {
+        if self.is_due.replace(true) {
+            return;
+        }
+        let clerk = Rc::clone(self);
+        tokio::task::spawn_local(async move {
+            loop {
+                tokio::time::sleep(SOON).await;
+                clerk.settle();
+                clerk.recorder.flush();
+                if clerk.unsettled.borrow().is_empty() {
+                    break clerk.is_due.set(false);
+                }
+            }
+        });
+    }
+
+    /// Takes up the records of files that have arrived.
+    fn settle(&self) {
+        self.unsettled.borrow_mut().retain_mut(|one| {
+            if let Some((ago, tcp)) = of_settled(&one.connection) {
+                // What is nearer than a tick is known better already.
+                let arrived = Instant::now().checked_sub(ago + TICK).unwrap_or(one.given);
+                let transfer = &mut one.record.transfer;
+                let sent = nanos(arrived.saturating_duration_since(one.began));
+                transfer.time.ns_transfer = transfer.time.ns_transfer.max(Some(sent));
+                transfer.tcp = Tcp { streams: transfer.tcp.streams, ..tcp };
+            } else if one.given.elapsed() < PATIENCE {
+                return true;
+            }
+            self.recorder.keep(&one.record);
+            false
+        });
+    }
+
+    /// Writes what waits, settled or not.
+    pub(super) fn close(&self) {
+        self.settle();
+        for one in self.unsettled.take() {
+            self.recorder.keep(&one.record);
+        }
+        self.recorder.flush();
+    }
+}

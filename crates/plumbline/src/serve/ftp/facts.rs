@@ -1,0 +1,162 @@
+//! What a transfer of the FTP server brings into its record.
+//!
+//! The task that moves the data leaves what it learns in a [`Ledger`] that it shares with its
+//! session, so that it is known of a transfer too that is given up. All moments are of the server's
+//! clock. The CPU time is that of the task, and of the end of an upload; what the control
+//! connection costs belongs to the session.
+
+use crate::transfers::{DataTls, Record, of_kernel};
+use protocols::Instant;
+use protocols::application::ftp::listing::ListForm;
+use protocols::application::ftp::server::{
+    self as engine, FileError, Finished, Transfer, TransferError, TransferKind,
+};
+use protocols::time::Duration;
+use records::transfer::{Command, DataStyle, Outcome, Tcp, Text};
+use rustix::net::{SocketAddrAny, getpeername, getsockname};
+use std::cell::{Cell, RefCell};
+use std::net::SocketAddr;
+use std::os::fd::{AsFd, OwnedFd};
+
+/// What the task of a transfer leaves behind.
+#[derive(Debug, Default)]
+pub(super) struct Ledger {
+    /// Bytes on the data connection.
+    pub(super) moved: Cell<u64>,
+    /// Bytes of the file.
+    pub(super) file_bytes: Cell<Option<u64>>,
+    pub(super) first_byte: Cell<Option<Instant>>,
+    pub(super) ended: Cell<Option<Instant>>,
+    pub(super) tls: Cell<Option<DataTls>>,
+    pub(super) tls_time: Cell<Option<Duration>>,
+    /// Writing the file; `None` where nothing is written.
+    pub(super) writing: Cell<Option<Duration>>,
+    /// Waiting for the disk to have it.
+    pub(super) committing: Cell<Option<Duration>>,
+    pub(super) cpu: Cell<Option<Duration>>,
+    tcp: RefCell<Option<Tcp>>,
+    ends: Cell<Option<(SocketAddr, SocketAddr)>>,
+    /// The connection of a large file that has gone out, and since when.
+    pub(super) unsettled: RefCell<Option<(OwnedFd, std::time::Instant)>>,
+}
+
+impl Ledger {
+    /// Notes the two ends of the data connection.
+    pub(super) fn open(&self, stream: &impl AsFd) {
+        let address = |name: Option<SocketAddrAny>| SocketAddr::try_from(name?).ok();
+        let local = address(getsockname(stream).ok());
+        self.ends.set(local.zip(address(getpeername(stream).ok().flatten())));
+    }
+
+    /// Asks the data connection at its end.
+    pub(super) fn ask(&self, stream: &impl AsFd) {
+        self.tcp.replace(Some(Tcp { streams: Some(1), ..of_kernel(stream) }));
+    }
+
+    /// Counts bytes of the file.
+    pub(super) fn add_file(&self, count: usize) {
+        self.file_bytes.set(Some(self.file_bytes.get().unwrap_or(0) + count as u64));
+    }
+
+    /// Adds to what the processor has done.
+    pub(super) fn add_cpu(&self, time: Duration) {
+        self.cpu.set(Some(self.cpu.get().unwrap_or_default() + time));
+    }
+
+    /// Adds to the time for writing the file.
+    pub(super) fn add_writing(&self, time: Duration) {
+        self.writing.set(Some(self.writing.get().unwrap_or_default() + time));
+    }
+}
+
+/// When what happened on the control connection.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Steps {
+    pub(super) command: Instant,
+    pub(super) opened: Option<Instant>,
+    pub(super) data_asked: Option<Instant>,
+    pub(super) data_connected: Option<Instant>,
+    pub(super) finished: Instant,
+}
+
+/// Returns the word for what is asked for.
+pub(super) fn command_of(kind: &TransferKind) -> Command {
+    match kind {
+        TransferKind::Retrieve => Command::Retr,
+        TransferKind::Store => Command::Stor,
+        TransferKind::StoreUnique => Command::Stou,
+        TransferKind::Append => Command::Appe,
+        TransferKind::List { form: ListForm::Facts(_), .. } => Command::Mlsd,
+        TransferKind::List { form: ListForm::Names { .. }, .. } => Command::Nlst,
+        TransferKind::List { .. } => Command::List,
+        TransferKind::Mail(_) => Command::Mlfl,
+    }
+}
+
+/// Notes what was asked for.
+pub(super) fn note_request(record: &mut Record, transfer: &Transfer) {
+    record.note_representation(&transfer.representation);
+    let request = &mut record.transfer.request;
+    request.path_real = Some(Text::from(&transfer.path.to_bytes()));
+    request.offset_rest = (transfer.offset_bytes > 0).then_some(transfer.offset_bytes);
+    request.allo = transfer.allocation_bytes;
+    request.data_style = transfer.data_style.map(|style| match style {
+        engine::DataCommand::Port => DataStyle::Port,
+        engine::DataCommand::Eprt => DataStyle::Eprt,
+        engine::DataCommand::Lprt => DataStyle::Lprt,
+        engine::DataCommand::Pasv => DataStyle::Pasv,
+        engine::DataCommand::Epsv => DataStyle::Epsv,
+        engine::DataCommand::Lpsv => DataStyle::Lpsv,
+    });
+}
+
+/// Notes what has come of it.
+pub(super) fn conclude(
+    record: &mut Record,
+    ledger: &Ledger,
+    steps: &Steps,
+    finished: &Finished,
+    why: Option<&str>,
+) {
+    let between = |from: Option<Instant>, to: Option<Instant>| Some((to? - from?).as_nanos());
+    let ns = |time: Option<u128>| time.and_then(|ns| u64::try_from(ns).ok());
+    let lasted = |time: Option<Duration>| ns(time.map(|time| time.as_nanos()));
+    let (transfer, command) = (&mut record.transfer, Some(steps.command));
+    let (first, last) = (ledger.first_byte.get(), ledger.ended.get());
+    let time = &mut transfer.time;
+    time.ns_cmd_to_150 = ns(between(command, steps.opened));
+    time.ns_data_connect = ns(between(steps.data_asked, steps.data_connected));
+    time.ns_data_tls = lasted(ledger.tls_time.get());
+    time.ns_first_byte = ns(between(command, first));
+    time.ns_transfer = ns(between(first, last));
+    time.ns_last_byte_to_226 = ns(between(last, Some(steps.finished)));
+    time.ns_write_file = lasted(ledger.writing.get());
+    time.ns_wait_disk = lasted(ledger.committing.get());
+    transfer.cpu.cpu_ns = lasted(ledger.cpu.get());
+    transfer.size.wire_bytes = Some(finished.wire_bytes);
+    transfer.size.file_bytes = ledger.file_bytes.get();
+    transfer.tcp = ledger.tcp.take().unwrap_or_default();
+    if let Some((local, remote)) = ledger.ends.get() {
+        transfer.identity.data_local = Some(local);
+        transfer.identity.data_remote = Some(remote);
+    }
+    if let Some(tls) = ledger.tls.get() {
+        tls.note(&mut transfer.identity);
+    }
+    transfer.result.reply_final = finished.reply.map(u64::from);
+    record.end(outcome_of(finished.result), why);
+}
+
+fn outcome_of(result: Result<(), TransferError>) -> Outcome {
+    match result {
+        Ok(()) => Outcome::Complete,
+        Err(TransferError::NoConnection | TransferError::Stalled) => Outcome::Timeout,
+        Err(TransferError::ConnectionLost | TransferError::ControlLost) => Outcome::AbortedByPeer,
+        Err(TransferError::Aborted) => Outcome::AbortedByUser,
+        Err(TransferError::File(FileError::NoSpace | FileError::Local)) => Outcome::Disk,
+        Err(TransferError::File(FileError::Quota)) => Outcome::Quota,
+        Err(TransferError::Tls | TransferError::Malformed | TransferError::File(_)) => {
+            Outcome::Protocol
+        }
+    }
+}

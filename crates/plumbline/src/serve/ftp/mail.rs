@@ -1,0 +1,223 @@
+//! Mail that comes by FTP, as in the beginning (RFC 354, RFC 385): MAIL over the control connection,
+//! MLFL over the data connection.
+//!
+//! A mailbox is a folder of the spool with the name of a user, in the form of Maildir: each message
+//! is a file in `new`. Who has no folder has no mailbox here, so it is whoever serves who says for
+//! whom mail is taken. A message appears when it is whole and on the disk; until then it has a name
+//! that begins with a dot, which readers of a Maildir leave alone.
+//!
+//! Mail for nobody goes to the postmaster, where RFC 354 had the printer of the site.
+
+use super::tree::file_error;
+use super::upload::{Space, Upload};
+use os::file_rights::FileRights;
+use os::jail::{Existing, Jail};
+use protocols::application::ftp::Timestamp;
+use protocols::application::ftp::server::FileError;
+use std::collections::HashMap;
+use std::io;
+use std::net::IpAddr;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::SystemTime;
+
+/// Whose mail is for nobody in particular.
+const POSTMASTER: &[u8] = b"postmaster";
+/// The longest name of a mailbox; ours.
+const NAME_MAX_BYTES: usize = 64;
+
+/// Where mail lies.
+#[derive(Debug)]
+pub(super) struct Spool {
+    folder: PathBuf,
+    message_max_bytes: u64,
+    mailbox_max_bytes: u64,
+    /// The room of each mailbox into which something comes just now.
+    spaces: Mutex<HashMap<Vec<u8>, Weak<Space>>>,
+}
+
+/// Who sends.
+#[derive(Clone, Debug)]
+pub(super) struct Sender {
+    pub(super) user: Vec<u8>,
+    pub(super) from: IpAddr,
+}
+
+impl Spool {
+    /// Makes a spool of a folder that is there.
+    ///
+    /// # Errors
+    ///
+    /// If it is none.
+    pub(super) fn open(
+        folder: &Path,
+        message_max_bytes: u64,
+        mailbox_max_bytes: u64,
+    ) -> io::Result<Self> {
+        Jail::open(folder)?;
+        let (folder, spaces) = (folder.to_owned(), Mutex::default());
+        Ok(Self { folder, message_max_bytes, mailbox_max_bytes, spaces })
+    }
+
+    /// Begins a message, with its header written.
+    pub(super) fn begin(&self, to: Option<&[u8]>, sender: &Sender) -> Result<Upload, FileError> {
+        let name = to.unwrap_or(POSTMASTER);
+        if !is_mailbox(name) {
+            return Err(FileError::NoMailbox);
+        }
+        let name = name.to_ascii_lowercase();
+        let text = std::str::from_utf8(&name).map_err(|_| FileError::NoMailbox)?;
+        let folder = self.folder.join(text);
+        // Its owner is to read and to remove what comes.
+        let owner = FileRights::of_owner(&folder).map_err(|_| FileError::NoMailbox)?;
+        let mailbox = Jail::open_as(&folder, Arc::new(owner));
+        let mailbox = mailbox.map_err(|_| FileError::NoMailbox)?;
+        for folder in ["tmp", "new", "cur"] {
+            match mailbox.make_folder(folder.as_bytes()) {
+                Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
+                    return Err(file_error(&error));
+                }
+                _ => {}
+            }
+        }
+        let space = self.space(&name, &mailbox);
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        let chance = os::entropy::seed().map_err(|_| FileError::Local)?;
+        let message = format!("new/{}.{chance:016x}.plumb", now.as_secs());
+        let draft = mailbox.create(message.as_bytes(), Existing::Keep);
+        let draft = draft.map_err(|error| file_error(&error))?;
+        let mut upload = Upload::new(draft, Some(space), self.message_max_bytes, 0);
+        upload.write(header(text, sender, now.as_secs()).as_bytes())?;
+        Ok(upload)
+    }
+
+    /// Puts a message with `text` into a mailbox; waits for the disk.
+    pub(super) fn deliver(
+        &self,
+        to: Option<&[u8]>,
+        sender: &Sender,
+        text: &[u8],
+    ) -> Result<(), FileError> {
+        let mut upload = self.begin(to, sender)?;
+        upload.write(text)?;
+        upload.commit()
+    }
+
+    /// Returns the room of a mailbox. What its owner has read and removed is free again as soon as
+    /// nothing comes in.
+    fn space(&self, name: &[u8], mailbox: &Jail) -> Arc<Space> {
+        let mut spaces = self.spaces.lock().unwrap_or_else(PoisonError::into_inner);
+        spaces.retain(|_, space| space.strong_count() > 0);
+        if let Some(space) = spaces.get(name).and_then(Weak::upgrade) {
+            return space;
+        }
+        let space = Arc::new(Space::of(mailbox, self.mailbox_max_bytes));
+        spaces.insert(name.to_vec(), Arc::downgrade(&space));
+        space
+    }
+}
+
+/// Returns whether a mailbox may have this name: none that leads elsewhere or hides.
+fn is_mailbox(name: &[u8]) -> bool {
+    let is_letter = |byte: &u8| byte.is_ascii_alphanumeric() || b"._-+".contains(byte);
+    let begins = name.first().is_some_and(u8::is_ascii_alphanumeric);
+    begins && name.len() <= NAME_MAX_BYTES && name.iter().all(is_letter)
+}
+
+/// Returns the lines above a message (RFC 5322), with an empty one behind them.
+fn header(to: &str, sender: &Sender, unix_s: u64) -> String {
+    let date = date(unix_s);
+    // What somebody sent as his name is shown and never obeyed.
+    let user = sender.user.escape_ascii().to_string().replace(['"', '\\'], "?");
+    let from = sender.from.to_canonical();
+    format!(
+        "Received: from [{from}] by plumbline with FTP; {date}\nDate: {date}\n\
+         From: \"{user}\"@[{from}]\nTo: {to}\n\n"
+    )
+}
+
+/// Returns a moment as RFC 5322 §3.3 writes it.
+fn date(unix_s: u64) -> String {
+    const MONTHS: [&str; 12] =
+        ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+    let seconds = i64::try_from(unix_s).unwrap_or(i64::MAX);
+    let digits = Timestamp { seconds, nanos: 0 }.to_text();
+    let part = |range: std::ops::Range<usize>| digits.get(range).unwrap_or_default();
+    let month = part(4..6).parse().ok().and_then(|month: usize| MONTHS.get(month.wrapping_sub(1)));
+    let (day, month, year) = (part(6..8), month.unwrap_or(&"Jan"), part(0..4));
+    let (hour, minute, second) = (part(8..10), part(10..12), part(12..14));
+    format!("{day} {month} {year} {hour}:{minute}:{second} +0000")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Desk(PathBuf);
+
+    impl Desk {
+        fn new(name: &str) -> (Self, Spool) {
+            let seed = os::entropy::seed().unwrap();
+            let path = std::env::temp_dir().join(format!("plumb-mail-{name}-{seed:x}"));
+            std::fs::create_dir_all(path.join("ann")).unwrap();
+            let spool = Spool::open(&path, 300, 500).unwrap();
+            (Self(path), spool)
+        }
+
+        fn messages(&self) -> Vec<String> {
+            let Ok(entries) = std::fs::read_dir(self.0.join("ann/new")) else { return Vec::new() };
+            entries.map(|entry| std::fs::read_to_string(entry.unwrap().path()).unwrap()).collect()
+        }
+    }
+
+    impl Drop for Desk {
+        fn drop(&mut self) {
+            std::fs::remove_dir_all(&self.0).unwrap();
+        }
+    }
+
+    fn sender() -> Sender {
+        Sender { user: b"bob".to_vec(), from: IpAddr::from([192, 0, 2, 7]) }
+    }
+
+    #[test]
+    fn a_message_lies_in_the_mailbox_under_a_header() {
+        let (desk, spool) = Desk::new("lies");
+        spool.deliver(Some(b"Ann"), &sender(), b"lunch?\n").unwrap();
+        let message = desk.messages().remove(0);
+        assert!(message.starts_with("Received: from [192.0.2.7] by plumbline with FTP; "));
+        assert!(message.contains("\nFrom: \"bob\"@[192.0.2.7]\nTo: ann\n\nlunch?\n"), "{message}");
+    }
+
+    #[test]
+    fn who_has_no_folder_has_no_mailbox_and_no_name_leads_elsewhere() {
+        let (desk, spool) = Desk::new("none");
+        for name in ["bob", "", ".", "..", "../ann", "ann/new", ".ann", "-ann", "a\nn"] {
+            let refused = spool.deliver(Some(name.as_bytes()), &sender(), b"x");
+            assert_eq!(refused, Err(FileError::NoMailbox), "{name}");
+        }
+        assert_eq!(spool.deliver(None, &sender(), b"x"), Err(FileError::NoMailbox));
+        assert!(desk.messages().is_empty());
+    }
+
+    #[test]
+    fn neither_a_message_nor_a_mailbox_grows_beyond_its_limit() {
+        let (desk, spool) = Desk::new("limits");
+        assert_eq!(spool.deliver(Some(b"ann"), &sender(), &[b'x'; 300]), Err(FileError::Quota));
+        let text = [b'x'; 120];
+        assert_eq!(spool.deliver(Some(b"ann"), &sender(), &text), Ok(()));
+        assert_eq!(spool.deliver(Some(b"ann"), &sender(), &text), Err(FileError::Quota));
+        assert_eq!(desk.messages().len(), 1);
+    }
+
+    #[test]
+    fn a_name_of_a_sender_makes_no_line_of_its_own() {
+        let sender = Sender { user: b"a\nBcc: all\"".to_vec(), ..sender() };
+        assert_eq!(header("ann", &sender, 0).lines().count(), 5);
+    }
+
+    #[test]
+    fn a_date_is_that_of_the_format_of_mail() {
+        assert_eq!(date(1_000_000_000), "09 Sep 2001 01:46:40 +0000");
+    }
+}

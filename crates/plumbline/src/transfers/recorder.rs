@@ -1,0 +1,162 @@
+//! Who begins records, and writes them to the journal.
+
+use super::record::{Record, nanos};
+use crate::exit;
+use os::load::Machine;
+use records::journal::{Event, Journal, Settings};
+use records::transfer::{Command, Host, Identifier, Role, Stack, Text, Transfer};
+use std::fmt;
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+
+/// The one-minute load average of `sysinfo` has this as 1.
+const LOAD_ONE: u64 = 1 << 16;
+
+/// Who begins records and keeps them.
+pub(crate) struct Recorder {
+    /// `None` where no records are kept.
+    journal: Option<Mutex<Journal>>,
+    /// What makes the names of this program's records unlike those of others.
+    chance: u64,
+    count: AtomicU64,
+    host: Host,
+    version: Text,
+    program: Text,
+    /// To whom it is told that the journal cannot be written.
+    tell: Box<dyn Fn(&str) + Send + Sync>,
+}
+
+impl fmt::Debug for Recorder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Recorder").field("is_on", &self.journal.is_some()).finish()
+    }
+}
+
+/// One session, whose transfers are numbered.
+#[derive(Debug)]
+pub(crate) struct Session {
+    id: Identifier,
+    transfers: u64,
+}
+
+impl Session {
+    /// Gives `record` its place in the session, and returns whether it is the first one.
+    pub(crate) fn number(&mut self, record: &mut Record) -> bool {
+        self.transfers += 1;
+        record.transfer.identity.session_id = Some(self.id);
+        record.transfer.identity.seq = Some(self.transfers);
+        self.transfers == 1
+    }
+}
+
+impl Recorder {
+    /// Makes one for a command that a person gives.
+    pub(crate) fn of_user(is_wanted: bool) -> Self {
+        let folder = crate::stats::journal_folder();
+        let tell = |why: &str| exit::complain(&anyhow::Error::msg(why.to_owned()));
+        Self::open(is_wanted.then_some(folder.as_path()), tell)
+    }
+
+    /// Opens the journal in `folder`, if there is to be one. What goes wrong is told to `tell`.
+    pub(crate) fn open(folder: Option<&Path>, tell: impl Fn(&str) + Send + Sync + 'static) -> Self {
+        let journal = folder.and_then(|folder| {
+            let opened = Journal::open(folder, Settings::default());
+            let failed = |error| {
+                tell(&format!(
+                    "no record of the transfers is kept in {}: {error}; --no-record keeps none",
+                    folder.display()
+                ));
+            };
+            opened.map_err(failed).ok()
+        });
+        let machine = journal.is_some().then(Machine::this);
+        let host = machine.map(|machine| Host {
+            cpu_model: machine.processor.as_deref().map(Text::from),
+            ncpu: machine.processors.and_then(|count| u64::try_from(count).ok()),
+            load1_hundredths: None,
+            kernel: Some(Text::from(&machine.kernel)),
+        });
+        Self {
+            journal: journal.map(Mutex::new),
+            // Where there is no entropy, names are of the time alone.
+            chance: os::entropy::seed().unwrap_or(0),
+            count: AtomicU64::new(0),
+            host: host.unwrap_or_default(),
+            version: Text::from(env!("CARGO_PKG_VERSION")),
+            program: Text::from("plumb"),
+            tell: Box::new(tell),
+        }
+    }
+
+    fn name(&self, unix_ns: u64) -> Identifier {
+        let count = self.count.fetch_add(1, Ordering::Relaxed);
+        // An odd factor makes of each count another number, all over the range.
+        let spread = count.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        Identifier::new(unix_ns, self.chance.wrapping_add(spread))
+    }
+
+    /// Begins a session.
+    pub(crate) fn session(&self) -> Session {
+        Session { id: self.name(unix_ns()), transfers: 0 }
+    }
+
+    /// Begins the record of a transfer whose command is given now.
+    pub(crate) fn begin(&self, role: Role, stack: Stack, command: Option<Command>) -> Record {
+        let unix_ns = unix_ns();
+        let mut transfer = Transfer::new(self.name(unix_ns));
+        transfer.identity.role = Some(role);
+        transfer.identity.stack = Some(stack);
+        transfer.identity.program = Some(self.program.clone());
+        transfer.identity.version = Some(self.version.clone());
+        transfer.request.command = command;
+        transfer.time.t_start_unix_ns = Some(unix_ns);
+        transfer.time.t_start_boot_ns = Some(nanos(os::clock::boot_time()));
+        Record { transfer, began: Instant::now() }
+    }
+
+    /// Returns what machine this is and how busy, for the first record of a session.
+    pub(crate) fn host(&self) -> Host {
+        let load = rustix::system::sysinfo().loads.first().copied();
+        let hundredths = |load: u64| load.saturating_mul(100) / LOAD_ONE;
+        // The kernel's word has 32 bits on some machines.
+        #[allow(clippy::useless_conversion, reason = "not of this size on every machine")]
+        let load = load.and_then(|load| u64::try_from(load).ok());
+        Host { load1_hundredths: load.map(hundredths), ..self.host.clone() }
+    }
+
+    /// Keeps a record; it is in the file when [`Self::flush`] returns.
+    pub(crate) fn keep(&self, record: &Record) {
+        self.with(|journal| journal.append(&record.transfer));
+    }
+
+    /// Returns whether records are kept.
+    pub(crate) fn is_on(&self) -> bool {
+        self.journal.is_some()
+    }
+
+    /// Writes the records that were kept.
+    pub(crate) fn flush(&self) {
+        self.with(Journal::flush);
+    }
+
+    fn with(&self, act: impl FnOnce(&mut Journal)) {
+        let Some(journal) = &self.journal else { return };
+        let mut journal = journal.lock().unwrap_or_else(PoisonError::into_inner);
+        act(&mut journal);
+        match journal.event() {
+            Some(Event::Failing(error)) => (self.tell)(&format!(
+                "the records of transfers cannot be written ({error}); transfers go on without"
+            )),
+            Some(Event::Resumed { lost: 0 }) | None => {}
+            Some(Event::Resumed { lost }) => (self.tell)(&format!(
+                "the records of transfers are written again; {lost} of them are lost"
+            )),
+        }
+    }
+}
+
+fn unix_ns() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, nanos)
+}

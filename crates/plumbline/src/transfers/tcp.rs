@@ -1,0 +1,103 @@
+//! What TCP knows of a data connection at its end, under the same names from either stack.
+
+use os::socket::TcpInfo;
+use protocols::transport::tcp::Status;
+use records::transfer::{OwnStack, Tcp, Text};
+use std::os::fd::AsFd;
+use std::time::Duration;
+
+/// The kernel counts the time since the last acknowledgment in ticks of up to 10 ms.
+pub(crate) const TICK: Duration = Duration::from_millis(10);
+/// `TCP_INFO` has this until a connection has had its first loss.
+const NO_THRESHOLD: u32 = 0x7fff_ffff;
+
+/// Asks the kernel about a connection of its own; what it does not tell is unknown.
+pub(crate) fn of_kernel(socket: &impl AsFd) -> Tcp {
+    TcpInfo::of(socket).map_or_else(|_| Tcp::default(), |info| of_info(&info))
+}
+
+/// Asks the kernel about a connection on which all was sent: how long ago the last of it was
+/// acknowledged, and what TCP knows; `None` while something is on its way.
+pub(crate) fn of_settled(socket: &impl AsFd) -> Option<(Duration, Tcp)> {
+    let info = TcpInfo::of(socket).ok()?;
+    let is_settled = info.unacknowledged_segments == 0 && info.unsent_bytes.unwrap_or(0) == 0;
+    is_settled.then(|| (Duration::from_millis(info.last_ack_ms.into()), of_info(&info)))
+}
+
+fn of_info(info: &TcpInfo) -> Tcp {
+    let wide = |number: Option<u32>| number.map(u64::from);
+    let threshold = info.slow_start_threshold_segments;
+    Tcp {
+        rtt_us: Some(info.round_trip_us.into()),
+        rttvar_us: Some(info.round_trip_deviation_us.into()),
+        // It is the largest number until there was a measurement.
+        min_rtt_us: wide(info.min_round_trip_us.filter(|us| *us != u32::MAX)),
+        snd_mss: Some(info.send_mss_bytes.into()),
+        rcv_mss: Some(info.receive_mss_bytes.into()),
+        pmtu: Some(info.path_mtu_bytes.into()),
+        snd_cwnd: Some(info.congestion_window_segments.into()),
+        ssthresh: (threshold < NO_THRESHOLD).then_some(threshold.into()),
+        segs_out: wide(info.segments_out),
+        segs_in: wide(info.segments_in),
+        data_segs_out: wide(info.data_segments_out),
+        data_segs_in: wide(info.data_segments_in),
+        bytes_acked: info.bytes_acknowledged,
+        bytes_received: info.bytes_received,
+        bytes_sent: info.bytes_sent,
+        bytes_retrans: info.bytes_retransmitted,
+        total_retrans: Some(info.total_retransmissions.into()),
+        lost: Some(info.lost_segments.into()),
+        dsack_dups: wide(info.duplicate_reports),
+        reord_seen: wide(info.reorderings),
+        rcv_ooopack: wide(info.out_of_order_segments),
+        delivered_ce: wide(info.marked_segments),
+        delivery_rate_bytes_s: info.delivery_bytes_per_second,
+        delivery_app_limited: Some(info.is_rate_app_limited),
+        pacing_rate_bytes_s: info.pacing_bytes_per_second,
+        busy_us: info.busy_us,
+        rwnd_limited_us: info.limited_by_window_us,
+        sndbuf_limited_us: info.limited_by_buffer_us,
+        ..Tcp::default()
+    }
+}
+
+/// Makes the same of what our own TCP tells, with what only it knows.
+pub(crate) fn of_own(status: &Status) -> (Tcp, OwnStack) {
+    let us = |time: Duration| u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
+    let bytes = |count: usize| u64::try_from(count).unwrap_or(u64::MAX);
+    let (recovery, counted) = (&status.recovery, &status.statistics);
+    let limited = &recovery.limited;
+    let tcp = Tcp {
+        rtt_us: status.srtt.map(us),
+        rttvar_us: status.rttvar.map(us),
+        min_rtt_us: recovery.min_rtt.map(us),
+        snd_mss: Some(status.send_mss.into()),
+        snd_cwnd: u64::from(status.congestion_window).checked_div(status.send_mss.into()),
+        ssthresh: status
+            .slow_start_threshold
+            .and_then(|bytes| u64::from(bytes).checked_div(status.send_mss.into())),
+        segs_out: Some(counted.segments_out),
+        segs_in: Some(counted.segments_in),
+        bytes_acked: Some(counted.bytes_acknowledged),
+        bytes_received: Some(counted.bytes_in),
+        total_retrans: Some(counted.retransmissions),
+        dsack_dups: Some(counted.duplicate_reports.into()),
+        rcv_ooopack: Some(counted.out_of_order),
+        delivery_rate_bytes_s: recovery.delivery_rate,
+        delivery_app_limited: Some(recovery.is_rate_app_limited),
+        pacing_rate_bytes_s: recovery.pacing_rate,
+        busy_us: Some(us(limited.busy)),
+        rwnd_limited_us: Some(us(limited.peer_window)),
+        sndbuf_limited_us: Some(us(limited.send_buffer)),
+        sndbuf: Some(bytes(status.send_buffer)),
+        rcvbuf: Some(bytes(status.receive_buffer)),
+        ca_name: None::<Text>,
+        ..Tcp::default()
+    };
+    let own = OwnStack {
+        acks_out: Some(counted.pure_acks_out),
+        window_probes: Some(counted.window_probes.into()),
+        ..OwnStack::default()
+    };
+    (tcp, own)
+}

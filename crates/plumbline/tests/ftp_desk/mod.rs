@@ -1,0 +1,227 @@
+//! What the tests of the FTP server share: folders, a server, and a control connection without a
+//! program.
+
+use crate::login_desk::within_the_limit;
+use os::process::Program;
+use std::fs;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::path::PathBuf;
+use std::process::{Command, Output, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread;
+
+/// The folders of a test.
+pub(crate) struct Desk(pub(crate) PathBuf);
+
+impl Desk {
+    pub(crate) fn new() -> Self {
+        static COUNT: AtomicUsize = AtomicUsize::new(0);
+        let count = COUNT.fetch_add(1, Ordering::Relaxed);
+        let path = format!("plumb-ftp-serve-{}-{count}", std::process::id());
+        let path = std::env::temp_dir().join(path);
+        for folder in ["there", "here"] {
+            fs::create_dir_all(path.join(folder)).unwrap();
+        }
+        Self(path)
+    }
+
+    pub(crate) fn there(&self, name: &str) -> PathBuf {
+        self.0.join("there").join(name)
+    }
+
+    pub(crate) fn here(&self, name: &str) -> PathBuf {
+        self.0.join("here").join(name)
+    }
+
+    /// Runs a user program here, which must succeed, and returns what it said.
+    pub(crate) fn runs(&self, program: &str, words: &[&str], typed: &str) -> String {
+        let output = self.tries(program, words, typed);
+        let said = [output.stdout, output.stderr].concat();
+        let said = String::from_utf8_lossy(&said).into_owned();
+        assert!(output.status.success(), "{program} {words:?}: {said}");
+        said
+    }
+
+    pub(crate) fn tries(&self, program: &str, words: &[&str], typed: &str) -> Output {
+        let mut command = Command::new(program);
+        command.args(words).current_dir(self.here("")).env("HOME", self.here(""));
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        child.stdin.take().unwrap().write_all(typed.as_bytes()).unwrap();
+        child.wait_with_output().unwrap()
+    }
+}
+
+impl Drop for Desk {
+    fn drop(&mut self) {
+        _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Bytes with every value and every kind of line end.
+pub(crate) fn pattern(len: usize) -> Vec<u8> {
+    (0..len).map(|at| u8::try_from((at * 31 + at / 251) % 256).unwrap()).collect()
+}
+
+/// A server that runs.
+pub(crate) struct Server {
+    pub(crate) program: Program,
+    said: Arc<Mutex<Vec<String>>>,
+    pub(crate) port: u16,
+}
+
+impl Server {
+    /// Starts a server whose anonymous users may write, at an address of this machine.
+    pub(crate) fn writable(desk: &Desk, ip: &str, words: &[&str]) -> Self {
+        let place = format!("{ip}:0");
+        let words = [&["--writable", "--ftp-listen", &place], words].concat();
+        Self::start(desk, &words)
+    }
+
+    /// Starts a server of the folder `there`.
+    pub(crate) fn start(desk: &Desk, words: &[&str]) -> Self {
+        Self::start_by(desk, &[], words)
+    }
+
+    /// Starts a server of the folder `there` as the argument of another program.
+    pub(crate) fn start_by(desk: &Desk, before: &[&str], words: &[&str]) -> Self {
+        let plumb = env!("CARGO_BIN_EXE_plumb");
+        let mut command = Command::new(before.first().unwrap_or(&plumb));
+        if let Some(more) = before.get(1..) {
+            command.args(more).arg(plumb);
+        }
+        command.args(["serve", "--ftp", "--root"]).arg(desk.there("")).args(words);
+        command.env("XDG_STATE_HOME", desk.0.join("state"));
+        let mut program = Program::start(command.stderr(Stdio::piped())).unwrap();
+        let said = Arc::new(Mutex::new(Vec::new()));
+        let lines = BufReader::new(program.child().stderr.take().unwrap()).lines();
+        let heard = Arc::clone(&said);
+        thread::spawn(move || {
+            lines.map_while(Result::ok).for_each(|line| heard.lock().unwrap().push(line));
+        });
+        let mut server = Self { program, said, port: 0 };
+        let line = server.says("serving FTP at ");
+        let place = line.split("serving FTP at ").nth(1).unwrap().split(", ").next().unwrap();
+        server.port = place.rsplit(':').next().unwrap().parse().unwrap();
+        server
+    }
+
+    /// Waits until the server has said a line with `text` in it, and returns it.
+    pub(crate) fn says(&self, text: &str) -> String {
+        within_the_limit(|| {
+            self.said.lock().unwrap().iter().find(|line| line.contains(text)).cloned()
+        })
+    }
+
+    pub(crate) fn url(&self, ip: &str, name: &str) -> String {
+        format!("ftp://{ip}:{}/{name}", self.port)
+    }
+}
+
+/// A control connection without a program.
+pub(crate) struct Line(pub(crate) BufReader<TcpStream>);
+
+impl Line {
+    pub(crate) fn to(server: &Server) -> Self {
+        let stream = TcpStream::connect(("127.0.0.1", server.port)).unwrap();
+        let mut line = Self(BufReader::new(stream));
+        assert_eq!(line.hears(), 220);
+        line
+    }
+
+    pub(crate) fn logged_in(server: &Server) -> Self {
+        let mut line = Self::to(server);
+        assert_eq!((line.says("USER ftp"), line.says("PASS a@b")), (331, 230));
+        line
+    }
+
+    /// Says a command and returns the code of the reply.
+    pub(crate) fn says(&mut self, command: &str) -> u16 {
+        self.0.get_mut().write_all(format!("{command}\r\n").as_bytes()).unwrap();
+        self.hears()
+    }
+
+    /// Says a command and returns the whole reply.
+    pub(crate) fn asks(&mut self, command: &str) -> String {
+        self.0.get_mut().write_all(format!("{command}\r\n").as_bytes()).unwrap();
+        let mut reply = String::new();
+        loop {
+            let start = reply.len();
+            assert_ne!(self.0.read_line(&mut reply).unwrap(), 0, "the connection has ended");
+            if reply[start..].get(3..4) == Some(" ") {
+                return reply;
+            }
+        }
+    }
+
+    /// As [`Self::says`], of a server that may be gone.
+    pub(crate) fn tries(&mut self, command: &str) -> Option<u16> {
+        self.0.get_mut().write_all(format!("{command}\r\n").as_bytes()).ok()?;
+        self.tries_to_hear()
+    }
+
+    pub(crate) fn tries_to_hear(&mut self) -> Option<u16> {
+        let mut line = String::new();
+        self.0.read_line(&mut line).ok()?;
+        line.get(..3)?.parse().ok()
+    }
+
+    /// As [`Self::passive`], of a server that may be gone.
+    pub(crate) fn tries_passive(&mut self) -> Option<TcpStream> {
+        self.0.get_mut().write_all(b"EPSV\r\n").ok()?;
+        let mut line = String::new();
+        self.0.read_line(&mut line).ok()?;
+        let port = line.split('|').nth(3)?.parse::<u16>().ok()?;
+        TcpStream::connect(("127.0.0.1", port)).ok()
+    }
+
+    /// Stores `bytes` and returns the code of the last reply.
+    pub(crate) fn stores(&mut self, command: &str, bytes: &[u8]) -> u16 {
+        let mut data = self.passive();
+        let code = self.says(command);
+        if code != 150 {
+            return code;
+        }
+        // Who refuses them may have gone.
+        _ = data.write_all(bytes);
+        drop(data);
+        self.hears()
+    }
+
+    /// Retrieves a file, or whatever the command sends.
+    pub(crate) fn retrieves(&mut self, command: &str) -> Result<Vec<u8>, u16> {
+        let mut data = self.passive();
+        let code = self.says(command);
+        if code != 150 {
+            return Err(code);
+        }
+        let mut bytes = Vec::new();
+        let read = data.read_to_end(&mut bytes);
+        match self.hears() {
+            226 => read.map(|_| bytes).map_err(|_| 0),
+            code => Err(code),
+        }
+    }
+
+    pub(crate) fn hears(&mut self) -> u16 {
+        loop {
+            let mut line = String::new();
+            self.0.read_line(&mut line).unwrap();
+            if line.get(3..4) == Some(" ") {
+                return line.get(..3).unwrap().parse().unwrap();
+            }
+            assert!(!line.is_empty(), "the connection has ended");
+        }
+    }
+
+    /// Asks for a data connection and makes it.
+    pub(crate) fn passive(&mut self) -> TcpStream {
+        self.0.get_mut().write_all(b"EPSV\r\n").unwrap();
+        let mut line = String::new();
+        self.0.read_line(&mut line).unwrap();
+        let port = line.split('|').nth(3).unwrap().parse::<u16>().unwrap();
+        TcpStream::connect(("127.0.0.1", port)).unwrap()
+    }
+}

@@ -1,0 +1,476 @@
+//! `plumb` as a user of FTP servers that do something oddly, each in one way: what it does of its
+//! own accord, so that the file arrives whole; or the sentence that it says, which names the step.
+//!
+//! The list is that of the switches which other programs have for such servers. Here nothing is to
+//! be switched.
+
+#![expect(clippy::unwrap_used, reason = "a test may fail")]
+#![expect(clippy::print_stdout, reason = "the table is shown")]
+
+mod odd_ftp;
+
+use odd_ftp::{Cut, Odd, Quirk};
+use os::process::Program;
+use protocols::time::Duration;
+use std::collections::VecDeque;
+use std::fs;
+use std::io::Read;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread;
+
+/// Whatever happens, it has ended by then.
+const LIMIT: Duration = Duration::from_secs(60);
+/// So many faults are tried at a time.
+const AT_ONCE: usize = 6;
+const SIZE: usize = 100_000;
+
+/// What is asked of plumb.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Job {
+    Get,
+    /// Another file.
+    GetOf(&'static str),
+    /// On with a file of which this much is here.
+    Continue(usize),
+    Segments,
+    /// All of a folder.
+    GetAll,
+    Put,
+    List,
+    Mail,
+}
+
+/// What is to come of it.
+#[derive(Clone, Copy, Debug)]
+enum Outcome {
+    /// The file is where it is to be, whole.
+    Arrives,
+    /// What is printed has this in it.
+    Prints(&'static str),
+    /// It fails, and this is in its last sentence.
+    Says(&'static str),
+}
+
+use Job::{Continue, Get, GetAll, GetOf, List, Mail, Put, Segments};
+use Outcome::{Arrives, Prints, Says};
+use Quirk::{
+    Begins, Bytewise, Ends, EndsBeforeData, Facts, Features, FirstGreeting, ForgetsRest, Greeting,
+    ImplicitTls, LineFeeds, Listing, MustResume, NoFarewell, NoPaths, NoTelnet, NobodyAt, On, Once,
+    Passive, ProtectsLater, SizeOfImages, Tls, WantsPret,
+};
+
+type Row = (&'static str, &'static [Quirk], Job, Outcome);
+
+/// Where the data goes.
+const WAYS: &[Row] = &[
+    (
+        "PASV tells an address of a private network",
+        &[On("EPSV", "500 what?"), Passive("PASV", "227 at (10,1,2,3,%H,%L)")],
+        Get,
+        Arrives,
+    ),
+    (
+        "PASV tells 0.0.0.0",
+        &[On("EPSV", "500 what?"), Passive("PASV", "227 at (0,0,0,0,%H,%L)")],
+        Get,
+        Arrives,
+    ),
+    (
+        "PASV without parentheses",
+        &[On("EPSV", "502 no"), Passive("PASV", "227 Passive 127,0,0,1,%H,%L")],
+        Get,
+        Arrives,
+    ),
+    ("EPSV is refused", &[On("EPSV", "500 what?")], Get, Arrives),
+    ("EPSV is not answered", &[On("EPSV", "")], Get, Arrives),
+    ("EPSV without parentheses", &[Passive("EPSV", "229 port %P")], Get, Arrives),
+    ("EPSV with an address in it", &[Passive("EPSV", "229 (|1|10.9.8.7|%P|)")], Get, Arrives),
+    ("nobody at the port of EPSV", &[NobodyAt("EPSV")], Get, Arrives),
+    ("neither EPSV nor PASV", &[On("EPSV", "502 no"), On("PASV", "502 no")], Get, Arrives),
+    (
+        "PORT alone",
+        &[On("EPSV", "502 no"), On("PASV", "502 no"), On("EPRT", "500 what?")],
+        Get,
+        Arrives,
+    ),
+    ("EPSV and PASV are not answered", &[On("EPSV", ""), On("PASV", "")], Get, Arrives),
+    (
+        "no way to a data connection",
+        &[On("EPSV", "502"), On("PASV", "502"), On("EPRT", "502"), On("PORT", "502 no")],
+        Get,
+        Says("EPRT and PORT: the server said 502"),
+    ),
+    ("PRET before PASV, said in its refusal", &[WantsPret], Get, Arrives),
+    ("PRET before PASV, said by FEAT", &[WantsPret, Features(" PRET\n SIZE")], Get, Arrives),
+];
+
+/// What replies look like, and when they come.
+const REPLIES: &[Row] = &[
+    ("replies of several lines with other codes", &[Greeting("220-a\n226 b\n220 c")], Get, Arrives),
+    ("a reply that ends with another code", &[Greeting("220-hello\n221 all")], Get, Arrives),
+    (
+        "every reply of several lines does that",
+        &[On("FEAT", "211-these\n SIZE\n MDTM\n 200 end\n200 end")],
+        Get,
+        Arrives,
+    ),
+    ("a greeting in two parts", &[Greeting("120 wait\n220 come")], Get, Arrives),
+    ("an empty line before a reply", &[Greeting("\n220 odd")], Get, Arrives),
+    ("LF alone ends lines", &[LineFeeds], Get, Arrives),
+    ("a byte at a time", &[Bytewise], Get, Arrives),
+    ("two replies in one segment", &[Quirk::BothAtOnce], Get, Arrives),
+    ("no 150", &[Begins("")], Get, Arrives),
+    ("no 150 to STOR", &[Begins("")], Put, Arrives),
+    ("125 for 150", &[Begins("125 open already")], Get, Arrives),
+    ("226 before the data", &[EndsBeforeData], Get, Arrives),
+    ("250 for 226", &[Ends("250 done")], Get, Arrives),
+    ("no 226", &[Ends("")], Get, Arrives),
+    ("no 226 to STOR", &[Ends("")], Put, Arrives),
+    (
+        "a size in 150 that is too large",
+        &[Begins("150 x (999999 bytes)"), On("SIZE", "500 what?"), On("MDTM", "500 what?")],
+        Get,
+        Says("bytes came instead of"),
+    ),
+    (
+        "a size in 150, and no SIZE",
+        &[Begins("150 x (100000 bytes)"), On("SIZE", "500 what?"), Quirk::Cut(500, Cut::Closed)],
+        Get,
+        Arrives,
+    ),
+    ("no greeting", &[Greeting("")], Get, Says("greeting: nothing came in time")),
+    (
+        "a web server",
+        &[Greeting("HTTP/1.1 400 Bad Request")],
+        Get,
+        Says("greeting: the reply could not be understood"),
+    ),
+    ("QUIT is not answered", &[On("QUIT", "")], Get, Arrives),
+];
+
+/// Who logs in, and what the server knows.
+const LOGINS: &[Row] = &[
+    ("no password is wanted", &[On("USER", "230 in")], Get, Arrives),
+    (
+        "an account is wanted, and there is none",
+        &[On("PASS", "332 which?")],
+        Get,
+        Says("PASS: the server said 332"),
+    ),
+    ("too many at first", &[FirstGreeting("421 too many")], Get, Arrives),
+    ("too many at first, with 530", &[Once("PASS", "530 too many users, try later")], Get, Arrives),
+    ("the password is wrong", &[On("PASS", "530 no")], Get, Says("PASS: the server said 530 no")),
+    ("no FEAT", &[On("FEAT", "500 what?")], Get, Arrives),
+    ("FEAT is not answered", &[On("FEAT", "")], Get, Arrives),
+    ("UTF8 is refused", &[On("OPTS", "501 no")], Get, Arrives),
+    ("OPTS UTF8 is not answered", &[On("OPTS", "")], Get, Arrives),
+    ("no SYST", &[On("SYST", "500 what?")], Get, Arrives),
+    ("FEAT lies of MLST", &[Features(" MLST size*;\n SIZE")], List, Prints("f1")),
+    (
+        "FEAT lies of all",
+        &[
+            Features(" MLST size*;\n SIZE\n MDTM\n REST STREAM\n UTF8"),
+            On("MLST", "502 no"),
+            On("SIZE", "500 no"),
+            On("MDTM", "500 no"),
+            On("OPTS", "500 no"),
+        ],
+        Get,
+        Arrives,
+    ),
+    ("SIZE in TYPE A is refused", &[SizeOfImages], Get, Arrives),
+    ("a time of the year 119100", &[On("MDTM", "213 191000102030405")], Get, Arrives),
+    ("TYPE I is refused", &[On("TYPE", "504 text alone")], Get, Says("TYPE: the server said 504")),
+    ("421 in the middle", &[Once("RETR", "421 timeout")], Get, Arrives),
+    ("450 at first", &[Once("RETR", "450 busy")], Get, Arrives),
+    ("paths are unknown", &[NoPaths], GetOf("dir/f1"), Arrives),
+    ("a name with Telnet's 255", &[], GetOf("a%FFb"), Arrives),
+    ("a server that knows no Telnet", &[NoTelnet], GetOf("a%FFb"), Says("550")),
+];
+
+/// What moves.
+const TRANSFERS: &[Row] = &[
+    ("the connection closes, and 226", &[Quirk::Cut(30_000, Cut::Closed)], Get, Arrives),
+    ("the connection closes, and 426", &[Quirk::Cut(30_000, Cut::Told)], Get, Arrives),
+    ("the connection is reset, and 226", &[Quirk::Cut(30_000, Cut::Reset)], Get, Arrives),
+    ("nothing more comes", &[Quirk::Cut(30_000, Cut::Stalled)], Get, Arrives),
+    ("both connections are lost", &[Quirk::Cut(30_000, Cut::WithControl)], Get, Arrives),
+    ("REST is refused", &[On("REST", "502 no")], Continue(40_000), Arrives),
+    ("REST is forgotten", &[ForgetsRest], Continue(40_000), Arrives),
+    ("REST is forgotten, in pieces", &[ForgetsRest], Segments, Arrives),
+    ("ABOR brings 225", &[On("ABOR", "225 none")], Segments, Arrives),
+    ("ABOR brings 426 and 226", &[On("ABOR", "426 cut\n226 cut")], Segments, Arrives),
+    ("ABOR is unknown", &[On("ABOR", "500 what?")], Segments, Arrives),
+    ("ABOR is not answered", &[On("ABOR", "")], Segments, Arrives),
+    ("an upload is cut off", &[Quirk::Cut(30_000, Cut::Told)], Put, Arrives),
+    (
+        "an upload is cut off, and no APPE",
+        &[Quirk::Cut(30_000, Cut::Told), On("APPE", "502 no")],
+        Put,
+        Arrives,
+    ),
+    ("STOR is refused", &[On("STOR", "553 not you")], Put, Says("553 not you")),
+    (
+        "the disk is full there",
+        &[Quirk::Cut(30_000, Cut::DiskFull)],
+        Put,
+        Says("552 the disk is full"),
+    ),
+    ("no such file", &[], GetOf("none"), Says("550 no such file")),
+    ("MLFL", &[], Mail, Arrives),
+    ("no MLFL, but MAIL", &[On("MLFL", "502 no")], Mail, Arrives),
+    ("no MLFL and no MAIL", &[On("MLFL", "502 no"), On("MAIL", "502 no")], Mail, Says("502 no")),
+    ("no such mailbox", &[On("MLFL", "550 who?")], Mail, Says("550 who?")),
+];
+
+/// What is there.
+const LISTINGS: &[Row] = &[
+    ("MLSD is refused", &[Features(" MLST size*;"), On("MLSD", "501 no")], GetAll, Arrives),
+    (
+        "MLSD sends what LIST sends",
+        &[Features(" MLST size*;"), Facts("-rw-r--r-- 1 a b 9 Jan 02 2020 f1\n")],
+        List,
+        Prints("f1"),
+    ),
+    (
+        "LIST of Windows",
+        &[Listing("01-02-20  03:04AM       <DIR>          sub\n01-02-20  03:04AM  9 f1\n")],
+        List,
+        Prints("f1"),
+    ),
+    (
+        "LIST of EPLF",
+        &[Listing("+i8388621.29609,m824255902,/,\tsub\n+r,s9,\tf1\n")],
+        List,
+        Prints("f1"),
+    ),
+    (
+        "LIST of VMS",
+        &[Listing(
+            "\nDirectory A:[B]\n\nF1.TXT;1     9/9   2-JAN-2020 03:04:05  [A,B]  (RWED,RWED,RE,)\n\nTotal of 1 file\n",
+        )],
+        List,
+        Prints("F1.TXT"),
+    ),
+    (
+        "LIST with a total and no group",
+        &[Listing("total 3\n-rw-r--r--   1 root          9 Jan 02  2020 f1\n")],
+        List,
+        Prints("f1"),
+    ),
+    ("no LIST", &[On("LIST", "502 no")], List, Prints("f1")),
+    (
+        "a name that leads elsewhere",
+        &[Listing("-rw-r--r-- 1 a b 9 Jan 02 2020 ../../f9\n-rw-r--r-- 1 a b 9 Jan 02 2020 f1\n")],
+        List,
+        Prints("f1"),
+    ),
+];
+
+/// What TLS brings.
+const SECURED: &[Row] = &[
+    (
+        "no TLS where it is wanted",
+        &[On("AUTH", "502 no"), Tls],
+        Get,
+        Says("AUTH TLS: the server said 502"),
+    ),
+    ("PROT behind the login", &[Tls, ProtectsLater], Get, Arrives),
+    ("TLS ends without a word", &[Tls, NoFarewell], Get, Arrives),
+    (
+        "TLS ends without a word, and no SIZE",
+        &[Tls, NoFarewell, On("SIZE", "500"), On("MDTM", "500")],
+        Get,
+        Says("data transfer"),
+    ),
+    ("data must resume a session", &[Tls, MustResume], GetAll, Arrives),
+    ("PROT is refused", &[Tls, On("PROT", "534 no")], Get, Says("PROT: the server said 534")),
+    ("TLS from the first byte on", &[ImplicitTls], Get, Arrives),
+    ("TLS from the first byte on, and PROT later", &[ImplicitTls, ProtectsLater], Put, Arrives),
+];
+
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new() -> Self {
+        static COUNT: AtomicUsize = AtomicUsize::new(0);
+        let count = COUNT.fetch_add(1, Ordering::Relaxed);
+        let name = format!("plumb-odd-{}-{count}", std::process::id());
+        let folder = std::env::temp_dir().join(name);
+        fs::create_dir_all(&folder).unwrap();
+        Self(folder)
+    }
+
+    fn read(&self, name: &str) -> Option<Vec<u8>> {
+        fs::read(self.0.join(name)).ok()
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        // What a test leaves takes room and nothing else.
+        _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+fn content(seed: usize, size: usize) -> Vec<u8> {
+    (0..size).map(|at| u8::try_from((at * 31 + seed * 7 + at / 251) % 256).unwrap()).collect()
+}
+
+/// What is there when it begins.
+fn files() -> Vec<(&'static str, Vec<u8>)> {
+    vec![
+        ("file", content(0, SIZE)),
+        ("dir/f1", content(1, 9)),
+        ("dir/f2", content(2, 5000)),
+        ("a\u{ff}b", content(3, 9)),
+    ]
+}
+
+fn arguments(job: Job, base: &str, folder: &Folder) -> Vec<String> {
+    let here = folder.0.join("file");
+    let url = |name: &str| format!("{base}/{name}");
+    let words: Vec<String> = match job {
+        Get => vec!["get".into(), url("file"), "file".into()],
+        GetOf(name) => vec!["get".into(), url(name), "file".into()],
+        Continue(len) => {
+            let part = folder.0.join("file.part");
+            fs::write(&part, content(0, SIZE).get(..len).unwrap()).unwrap();
+            // 2020-01-02 03:04:05 UTC, as MDTM tells.
+            let time = std::time::UNIX_EPOCH + Duration::from_secs(1_577_934_245);
+            fs::File::options().write(true).open(part).unwrap().set_modified(time).unwrap();
+            vec!["get".into(), "-c".into(), url("file"), "file".into()]
+        }
+        Segments => {
+            vec!["get".into(), "--segments".into(), "3".into(), url("file"), "file".into()]
+        }
+        GetAll => vec!["get".into(), url("dir/f*"), ".".into()],
+        Put => {
+            fs::write(&here, content(5, SIZE)).unwrap();
+            vec!["put".into(), "file".into(), url("new")]
+        }
+        List => vec!["ls".into(), url("dir/")],
+        Mail => {
+            fs::write(&here, "dear\nann\n").unwrap();
+            vec!["mail".into(), "file".into(), url("ann")]
+        }
+    };
+    let limits = ["--timeout", "2", "--tries", "3"].map(str::to_owned);
+    words.into_iter().chain(limits).collect()
+}
+
+/// Runs one row, and returns what plumb did of its own accord.
+fn react((fault, quirks, job, outcome): Row) -> String {
+    let (odd, folder) = (Odd::start(quirks, &files()), Folder::new());
+    let scheme = match () {
+        () if quirks.contains(&Tls) => "ftpes",
+        () if quirks.contains(&ImplicitTls) => "ftps",
+        () => "ftp",
+    };
+    let base = format!("{scheme}://127.0.0.1:{}", odd.port);
+    let mut command = Command::new(env!("CARGO_BIN_EXE_plumb"));
+    command.args(arguments(job, &base, &folder)).current_dir(&folder.0).stdin(Stdio::null());
+    command.env("XDG_STATE_HOME", &folder.0).env("HOME", &folder.0);
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut plumb = Program::start(&mut command).unwrap();
+    let status = plumb.wait_for_end(LIMIT).unwrap();
+    let status = status.unwrap_or_else(|| panic!("{fault}: plumb hangs: {:?}", odd.heard()));
+    let (mut printed, mut said) = (String::new(), String::new());
+    plumb.child().stdout.take().unwrap().read_to_string(&mut printed).unwrap();
+    plumb.child().stderr.take().unwrap().read_to_string(&mut said).unwrap();
+    let place = format!("{fault}: {said}{printed}{:?}", odd.heard());
+    let last = said.lines().last().unwrap_or_default();
+    match outcome {
+        Says(part) => {
+            assert_eq!(status.code(), Some(1), "{place}");
+            assert!(last.contains(part), "{place}");
+            assert!(folder.read("file").is_none() || matches!(job, Put | Mail), "{place}");
+        }
+        Prints(part) => {
+            assert!(status.success(), "{place}");
+            assert!(printed.lines().any(|line| line == part || line.ends_with(part)), "{place}");
+            assert!(!printed.contains(".."), "{place}");
+        }
+        Arrives => {
+            assert!(status.success(), "{place}");
+            assert!(is_whole(job, &odd, &folder), "{place}");
+        }
+    }
+    format!("{fault:44} {}", reaction(last, &printed, &odd.heard()))
+}
+
+fn is_whole(job: Job, odd: &Odd, folder: &Folder) -> bool {
+    match job {
+        GetOf("dir/f1") => folder.read("file") == odd.file("dir/f1"),
+        GetOf(_) => folder.read("file") == odd.file("a\u{ff}b"),
+        GetAll => {
+            ["f1", "f2"].iter().all(|name| folder.read(name) == odd.file(&format!("dir/{name}")))
+        }
+        Put => odd.file("new") == folder.read("file"),
+        Mail => odd.file("mail/ann").as_deref() == Some(b"dear\r\nann\r\n"),
+        _ => folder.read("file") == odd.file("file"),
+    }
+}
+
+/// Returns what was said, or done, in a few words.
+fn reaction(last: &str, printed: &str, heard: &[String]) -> String {
+    let usual = ["USER", "PASS", "FEAT", "OPTS", "TYPE", "SIZE", "MDTM", "QUIT"];
+    let done: Vec<_> = heard.iter().map(String::as_str).filter(|v| !usual.contains(v)).collect();
+    let said = if last.is_empty() { printed.lines().last().unwrap_or_default() } else { last };
+    format!("{} | {said}", done.join(" "))
+}
+
+/// Tries all rows, several at a time, and shows what came of each.
+fn all(rows: &[Row]) {
+    let waiting: Arc<Mutex<VecDeque<Row>>> = Arc::new(Mutex::new(rows.iter().copied().collect()));
+    let workers: Vec<_> = (0..AT_ONCE)
+        .map(|_| {
+            let waiting = Arc::clone(&waiting);
+            thread::spawn(move || {
+                let mut failed = 0;
+                loop {
+                    let Some(row) = waiting.lock().unwrap().pop_front() else { return failed };
+                    match thread::spawn(move || react(row)).join() {
+                        Ok(line) => println!("{line}"),
+                        Err(_) => failed += 1,
+                    }
+                }
+            })
+        })
+        .collect();
+    let failed: usize = workers.into_iter().map(|worker| worker.join().unwrap()).sum();
+    assert_eq!(failed, 0, "faults without their reaction");
+}
+
+#[test]
+fn whatever_the_way_of_the_data_the_file_arrives_or_a_sentence_says_why_not() {
+    all(WAYS);
+}
+
+#[test]
+fn whatever_replies_look_like_the_file_arrives_or_a_sentence_says_why_not() {
+    all(REPLIES);
+}
+
+#[test]
+fn whatever_the_server_knows_the_file_arrives_or_a_sentence_says_why_not() {
+    all(LOGINS);
+}
+
+#[test]
+fn whatever_breaks_the_file_arrives_or_a_sentence_says_why_not() {
+    all(TRANSFERS);
+}
+
+#[test]
+fn whatever_a_listing_looks_like_its_files_are_found() {
+    all(LISTINGS);
+}
+
+#[test]
+fn whatever_tls_lacks_the_file_arrives_or_a_sentence_says_why_not() {
+    all(SECURED);
+}

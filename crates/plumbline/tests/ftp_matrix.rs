@@ -1,0 +1,163 @@
+//! Every FTP server and every user's program of others against ours: in the clear and in TLS,
+//! passive and active, over IPv4 and IPv6, up and down, with the bytes compared.
+//!
+//! Each test has a network of its own, in which all servers listen at 127.0.0.1 and ::1, and writes
+//! its matrix to stderr: a cell is `ok`, `-` where the peer does not know it, or `FAILED`. A peer that
+//! is not there is said to be missing, and is no failure. With `PLUMB_LONG=1` each cell moves files
+//! of more sizes.
+
+#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may fail")]
+
+mod ftp_matrix {
+    pub(crate) mod matrix;
+    pub(crate) mod servers;
+    pub(crate) mod users;
+}
+#[expect(dead_code, reason = "each crate of tests uses its part of the desk")]
+mod login_desk;
+
+use ftp_matrix::matrix::{Case, Matrix, Outcome};
+use ftp_matrix::servers::{Kind, Server};
+use ftp_matrix::users::User;
+use login_desk::in_network_of;
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
+use std::thread;
+
+/// Some programs call an IPv6 address only where there is one beside ::1.
+const NETWORK: &[&[&str]] =
+    &[&["link", "set", "lo", "up"], &["address", "add", "fd00::1/128", "dev", "lo"]];
+
+/// A folder that goes away with its test.
+struct Folder(PathBuf);
+
+impl Folder {
+    /// Makes it: `root` with what is served, `root/in` for what is sent.
+    fn new(name: &str) -> Self {
+        let path =
+            std::env::temp_dir().join(format!("plumb-ftp-matrix-{name}-{}", std::process::id()));
+        for (folder, mode) in [("", 0o755), ("root", 0o755), ("root/in", 0o777), ("empty", 0o755)] {
+            let folder = path.join(folder);
+            fs::create_dir_all(&folder).unwrap();
+            fs::set_permissions(&folder, Permissions::from_mode(mode)).unwrap();
+        }
+        for size in sizes() {
+            let file = path.join(format!("root/f{size}"));
+            fs::write(&file, content(*size)).unwrap();
+            fs::set_permissions(&file, Permissions::from_mode(0o644)).unwrap();
+        }
+        Self(path)
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        // What a test leaves takes room and nothing else.
+        _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// How many bytes the files have.
+fn sizes() -> &'static [usize] {
+    let is_long = std::env::var_os("PLUMB_LONG").is_some_and(|value| value == "1");
+    if is_long { &[0, 1, 4096, 300_001, 8_000_000] } else { &[300_001] }
+}
+
+/// Bytes with every value and every kind of line end.
+fn content(len: usize) -> Vec<u8> {
+    (0..len).map(|at| u8::try_from((at * 31 + at / 251) % 256).unwrap()).collect()
+}
+
+/// Has a user's program send and get the files at a server, and compares the bytes.
+fn moves(server: &Server, user: User, case: Case, folder: &Folder) -> Outcome {
+    let here = folder.0.join(format!("here-{}-{}-{case}", server.kind.name(), user.name()));
+    fs::create_dir_all(&here).unwrap();
+    for &size in sizes() {
+        let name = format!("{}-{}-{case}-{size}", server.kind.name(), user.name());
+        let source = here.join(&name);
+        fs::write(&source, content(size)).unwrap();
+        let Some(outcome) = user.sends(server, case, &here, &name) else { return Outcome::Unknown };
+        if let Err(said) = outcome {
+            return Outcome::Failed(format!("to send {size} bytes: {said}"));
+        }
+        let sent = folder.0.join("root/in").join(&name);
+        if fs::read(&sent).ok() != Some(content(size)) {
+            return Outcome::Failed(format!("{size} bytes are others at the server"));
+        }
+        _ = fs::remove_file(&source);
+        let Some(outcome) = user.gets(server, case, &here, &format!("f{size}")) else {
+            return Outcome::Unknown;
+        };
+        if let Err(said) = outcome {
+            return Outcome::Failed(format!("to get {size} bytes: {said}"));
+        }
+        if fs::read(here.join(format!("f{size}"))).ok() != Some(content(size)) {
+            return Outcome::Failed(format!("{size} bytes are others here"));
+        }
+    }
+    Outcome::Done
+}
+
+/// Has one user's program try every case at the two servers of a kind.
+fn row(servers: &[Server], kind: Kind, user: User, folder: &Folder) -> Vec<(Case, Outcome)> {
+    let of = |is_v6| servers.iter().find(|server| server.kind == kind && server.is_v6 == is_v6);
+    Case::ALL
+        .into_iter()
+        .map(|case| {
+            let outcome = match of(case.is_v6) {
+                Some(server) => moves(server, user, case, folder),
+                None => Outcome::Missing,
+            };
+            (case, outcome)
+        })
+        .collect()
+}
+
+#[test]
+#[ignore = "needs root or a user namespace, and the FTP servers"]
+fn our_user_moves_files_at_every_server() {
+    in_network_of(NETWORK, || {
+        let folder = Folder::new("servers");
+        let servers = Server::start_all(&folder.0, &Kind::ALL);
+        let mut matrix = Matrix::new("plumb get and put at these servers");
+        let rows: Vec<_> = thread::scope(|scope| {
+            let row = |kind| {
+                let (servers, folder) = (&servers, &folder);
+                (kind, scope.spawn(move || row(servers, kind, User::Plumb, folder)))
+            };
+            let threads: Vec<_> = Kind::ALL.into_iter().map(row).collect();
+            threads.into_iter().map(|(kind, thread)| (kind, thread.join().unwrap())).collect()
+        });
+        for (kind, row) in rows {
+            matrix.add(kind.name(), row);
+        }
+        matrix.conclude();
+    });
+}
+
+#[test]
+#[ignore = "needs root or a user namespace, and the programs of FTP users"]
+fn every_user_program_moves_files_at_our_server() {
+    in_network_of(NETWORK, || {
+        let folder = Folder::new("users");
+        let servers = Server::start_all(&folder.0, &[Kind::Plumb]);
+        let mut matrix = Matrix::new("these programs at plumb serve --ftp");
+        let rows: Vec<_> = thread::scope(|scope| {
+            let row = |user: User| {
+                let (servers, folder) = (&servers, &folder);
+                let work = move || match user.is_there() {
+                    true => row(servers, Kind::Plumb, user, folder),
+                    false => Case::ALL.map(|case| (case, Outcome::Missing)).to_vec(),
+                };
+                (user, scope.spawn(work))
+            };
+            let threads: Vec<_> = User::ALL.into_iter().map(row).collect();
+            threads.into_iter().map(|(user, thread)| (user, thread.join().unwrap())).collect()
+        });
+        for (user, row) in rows {
+            matrix.add(user.name(), row);
+        }
+        matrix.conclude();
+    });
+}

@@ -1,0 +1,263 @@
+//! The servers, at 127.0.0.1 and ::1.
+
+use os::process::Program;
+use std::fs::{self, Permissions};
+use std::net::TcpStream;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+/// Whose server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Vsftpd,
+    PureFtpd,
+    Proftpd,
+    Pyftpdlib,
+    Plumb,
+}
+
+const PORT: u16 = 2100;
+const PYTHON: &str = "/usr/bin/python3";
+const PYFTPDLIB: &str = "
+import sys
+from pyftpdlib.authorizers import DummyAuthorizer
+from pyftpdlib.handlers import TLS_FTPHandler
+from pyftpdlib.servers import FTPServer
+root, host, port, certificate = sys.argv[1:]
+users = DummyAuthorizer()
+users.add_user('me', 'secret', root, perm='elradfmwMT')
+TLS_FTPHandler.authorizer = users
+TLS_FTPHandler.certfile = certificate
+FTPServer((host, int(port)), TLS_FTPHandler).serve_forever()
+";
+
+/// A server that runs.
+pub(crate) struct Server {
+    pub(crate) kind: Kind,
+    pub(crate) is_v6: bool,
+    pub(crate) port: u16,
+    _program: Program,
+}
+
+impl Server {
+    /// Starts those that are there, each at both addresses.
+    pub(crate) fn start_all(folder: &Path, kinds: &[Kind]) -> Vec<Self> {
+        let mut started = Vec::new();
+        if !makes_certificate(folder) {
+            return started;
+        }
+        for (at, kind) in kinds.iter().enumerate() {
+            for is_v6 in [false, true] {
+                let port = PORT + u16::try_from(at * 2).unwrap() + u16::from(is_v6);
+                let place = Place { folder, port, is_v6 };
+                let Some(mut command) = kind.command(&place) else { continue };
+                command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+                let program = Program::start(&mut command).unwrap();
+                started.push(Self { kind: *kind, is_v6, port, _program: program });
+            }
+        }
+        for server in &started {
+            let place = (server.host(), server.port);
+            let is_there = (0..1000).any(|_| {
+                let is_there = TcpStream::connect(place).is_ok();
+                if !is_there {
+                    std::thread::sleep(Duration::from_millis(20));
+                }
+                is_there
+            });
+            assert!(is_there, "{} does not start at {}", server.kind.name(), server.host());
+        }
+        started
+    }
+
+    pub(crate) fn host(&self) -> &'static str {
+        if self.is_v6 { "::1" } else { "127.0.0.1" }
+    }
+
+    /// Returns the host as it stands in a URL.
+    pub(crate) fn host_in_url(&self) -> &'static str {
+        if self.is_v6 { "[::1]" } else { "127.0.0.1" }
+    }
+}
+
+/// Where a server listens, and with what.
+struct Place<'a> {
+    folder: &'a Path,
+    port: u16,
+    is_v6: bool,
+}
+
+impl Place<'_> {
+    fn at(&self, name: &str) -> String {
+        self.folder.join(name).display().to_string()
+    }
+
+    fn host(&self) -> &'static str {
+        if self.is_v6 { "::1" } else { "127.0.0.1" }
+    }
+
+    fn file(&self, kind: &str, text: &str) -> PathBuf {
+        let file = self.folder.join(format!("{kind}-{}", self.port));
+        fs::write(&file, text).unwrap();
+        fs::set_permissions(&file, Permissions::from_mode(0o600)).unwrap();
+        file
+    }
+
+    /// Writes the one user, as lines of `/etc/passwd` are.
+    fn users(&self, kind: &str, tail: &str) -> Option<PathBuf> {
+        let mut openssl = Command::new("openssl");
+        let made = openssl.args(["passwd", "-1", "secret"]).output().ok()?;
+        let hash = String::from_utf8(made.stdout).ok()?;
+        let root = self.at("root");
+        Some(self.file(kind, &format!("me:{}:1000:1000::{root}{tail}\n", hash.trim())))
+    }
+}
+
+impl Kind {
+    pub(crate) const ALL: [Self; 5] =
+        [Self::Vsftpd, Self::PureFtpd, Self::Proftpd, Self::Pyftpdlib, Self::Plumb];
+
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Vsftpd => "vsftpd",
+            Self::PureFtpd => "pure-ftpd",
+            Self::Proftpd => "proftpd",
+            Self::Pyftpdlib => "pyftpdlib",
+            Self::Plumb => "plumb",
+        }
+    }
+
+    /// Who logs in, and by which password.
+    pub(crate) fn user(self) -> (&'static str, &'static str) {
+        match self {
+            Self::Vsftpd | Self::Plumb => ("ftp", "a@b"),
+            Self::PureFtpd | Self::Proftpd | Self::Pyftpdlib => ("me", "secret"),
+        }
+    }
+
+    fn command(self, place: &Place<'_>) -> Option<Command> {
+        match self {
+            Self::Vsftpd => vsftpd(place),
+            Self::PureFtpd => pure_ftpd(place),
+            Self::Proftpd => proftpd(place),
+            Self::Pyftpdlib => pyftpdlib(place),
+            Self::Plumb => Some(plumb(place)),
+        }
+    }
+}
+
+/// Sessions of TLS must be resumed on data connections.
+fn vsftpd(place: &Place<'_>) -> Option<Command> {
+    let program = find("vsftpd").filter(|_| is_root())?;
+    let (at, port, host) = (place.folder.display(), place.port, place.host());
+    let listen = match place.is_v6 {
+        false => format!("listen=YES\nlisten_address={host}"),
+        true => format!("listen=NO\nlisten_ipv6=YES\nlisten_address6={host}"),
+    };
+    let text = format!(
+        "{listen}\nlisten_port={port}\nbackground=NO\n\
+         anonymous_enable=YES\nlocal_enable=NO\nwrite_enable=YES\nanon_upload_enable=YES\n\
+         anon_mkdir_write_enable=YES\nanon_other_write_enable=YES\nanon_umask=022\n\
+         anon_root={at}/root\nno_anon_password=YES\nftp_username=games\n\
+         secure_chroot_dir={at}/empty\nssl_enable=YES\nallow_anon_ssl=YES\n\
+         force_anon_data_ssl=NO\nforce_anon_logins_ssl=NO\nrequire_ssl_reuse=YES\n\
+         rsa_cert_file={at}/cert.pem\nrsa_private_key_file={at}/key.pem\n\
+         seccomp_sandbox=NO\nisolate_network=NO\n"
+    );
+    let mut command = Command::new(program);
+    command.arg(place.file("vsftpd", &text));
+    Some(command)
+}
+
+fn pure_ftpd(place: &Place<'_>) -> Option<Command> {
+    let program = find("pure-ftpd").filter(|_| is_root())?;
+    // Unpacked, its program for users lies in another folder of the same tree.
+    let beside = program.with_file_name("tree/usr/bin/pure-pw");
+    let maker = if beside.is_file() { beside } else { find("pure-pw")? };
+    let users = place.users("pure-users", "/./::::::::::::")?;
+    let database = place.at(&format!("pure-{}.pdb", place.port));
+    let libraries = format!("tree/usr/lib/{}-linux-gnu", std::env::consts::ARCH);
+    let made = Command::new(maker)
+        .env("LD_LIBRARY_PATH", program.with_file_name(libraries))
+        .args(["mkdb", &database, "-f"])
+        .arg(users)
+        .output();
+    made.ok().filter(|made| made.status.success())?;
+    let mut command = Command::new(program);
+    command.args(["-S", &format!("{},{}", place.host(), place.port), "-c", "50", "-C", "50"]);
+    command.args(["-E", "-H", "-A", "-u", "1", "-l", &format!("puredb:{database}")]);
+    let id = place.at(&format!("pure-{}.pid", place.port));
+    command.args(["-g", &id, "-Y", "1", "-2", &place.at("both.pem")]);
+    Some(command)
+}
+
+/// Sessions of TLS must be resumed on data connections, as is its usual.
+fn proftpd(place: &Place<'_>) -> Option<Command> {
+    let program = find("proftpd").filter(|_| is_root())?;
+    let beside = program.with_file_name("tree/usr/lib/proftpd");
+    let modules = if beside.is_dir() { beside } else { PathBuf::from("/usr/lib/proftpd") };
+    let users = place.users("proftpd-users", ":/bin/sh")?;
+    let (at, port, host) = (place.folder.display(), place.port, place.host());
+    let text = format!(
+        "ServerType standalone\nServerName matrix\nUseIPv6 on\nDefaultAddress {host}\nPort {port}\n\
+         SocketBindTight on\nUser nobody\nGroup nogroup\nModulePath {}\nLoadModule mod_tls.c\n\
+         PidFile {at}/proftpd-{port}.pid\nScoreboardFile none\nDelayEngine off\n\
+         UseReverseDNS off\nAuthUserFile {}\nAuthOrder mod_auth_file.c\nRequireValidShell off\n\
+         AllowOverwrite on\nWtmpLog off\nSystemLog none\nTransferLog none\nTLSEngine on\n\
+         TLSRequired off\nTLSRSACertificateFile {at}/cert.pem\n\
+         TLSRSACertificateKeyFile {at}/key.pem\n",
+        modules.display(),
+        users.display()
+    );
+    let mut command = Command::new(program);
+    command.args(["-n", "-q", "-c"]).arg(place.file("proftpd", &text));
+    Some(command)
+}
+
+fn pyftpdlib(place: &Place<'_>) -> Option<Command> {
+    let known = Command::new(PYTHON).args(["-c", "import pyftpdlib, OpenSSL"]).output().ok()?;
+    known.status.success().then_some(())?;
+    let mut command = Command::new(PYTHON);
+    command.args(["-W", "ignore", "-c", PYFTPDLIB, &place.at("root"), place.host()]);
+    command.args([&place.port.to_string(), &place.at("both.pem")]);
+    Some(command)
+}
+
+fn plumb(place: &Place<'_>) -> Command {
+    let host = if place.is_v6 { "[::1]" } else { "127.0.0.1" };
+    let mut command = Command::new(env!("CARGO_BIN_EXE_plumb"));
+    command.args(["serve", "--quiet", "--ftp", "--writable", "--root", &place.at("root")]);
+    command.args(["--ftp-listen", &format!("{host}:{}", place.port)]);
+    command.env("XDG_STATE_HOME", place.folder.join(format!("state-{}", place.port)));
+    command
+}
+
+fn makes_certificate(folder: &Path) -> bool {
+    let made = Command::new("openssl")
+        .args(["req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "3"])
+        .args(["-subj", "/CN=localhost", "-keyout", "key.pem", "-out", "cert.pem"])
+        .current_dir(folder)
+        .output();
+    let is_made = made.is_ok_and(|made| made.status.success());
+    if is_made {
+        let read = |name| fs::read(folder.join(name)).unwrap();
+        fs::write(folder.join("both.pem"), [read("key.pem"), read("cert.pem")].concat()).unwrap();
+    }
+    is_made
+}
+
+/// Whether this is root of the machine, who can become other users, and not of a user namespace.
+fn is_root() -> bool {
+    let map = fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
+    let all = map.split_ascii_whitespace().collect::<Vec<_>>() == ["0", "0", "4294967295"];
+    all && rustix::process::geteuid().is_root()
+}
+
+/// Finds a program; servers are often where only root's PATH leads.
+pub(crate) fn find(program: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let folders = std::env::split_paths(&path).chain([PathBuf::from("/usr/sbin")]);
+    folders.map(|folder| folder.join(program)).find(|file| file.is_file())
+}

@@ -1,0 +1,241 @@
+//! The users' programs, each of which sends a file and gets one.
+
+use super::matrix::Case;
+use super::servers::{Server, find};
+use os::process::Program;
+use protocols::time::Duration;
+use std::fs::{self, File};
+use std::path::Path;
+use std::process::Command;
+
+/// Whose program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum User {
+    Curl,
+    Lftp,
+    Ncftp,
+    Tnftp,
+    Inetutils,
+    Ftplib,
+    Plumb,
+}
+
+/// How long a program may take for one file.
+const LIMIT: Duration = Duration::from_secs(60);
+const FTPLIB: &str = "
+import ftplib, ssl, sys
+direction, in_tls, passive, host, port, user, password, name = sys.argv[1:]
+if in_tls == 'True':
+    ftp = ftplib.FTP_TLS(context=ssl._create_unverified_context())
+else:
+    ftp = ftplib.FTP()
+ftp.connect(host, int(port), 30)
+ftp.login(user, password)
+if in_tls == 'True':
+    ftp.prot_p()
+ftp.set_pasv(passive == 'True')
+if direction == 'send':
+    with open(name, 'rb') as file:
+        ftp.storbinary('STOR in/' + name, file)
+else:
+    with open(name, 'wb') as file:
+        ftp.retrbinary('RETR ' + name, file.write)
+ftp.quit()
+";
+
+/// What a program has to say if it fails.
+type Said = Result<(), String>;
+
+impl User {
+    pub(crate) const ALL: [Self; 7] = [
+        Self::Curl,
+        Self::Lftp,
+        Self::Ncftp,
+        Self::Tnftp,
+        Self::Inetutils,
+        Self::Ftplib,
+        Self::Plumb,
+    ];
+
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Curl => "curl",
+            Self::Lftp => "lftp",
+            Self::Ncftp => "ncftp",
+            Self::Tnftp => "tnftp",
+            Self::Inetutils => "inetutils",
+            Self::Ftplib => "ftplib",
+            Self::Plumb => "plumb",
+        }
+    }
+
+    pub(crate) fn is_there(self) -> bool {
+        self == Self::Plumb || find(self.program(true)).is_some()
+    }
+
+    fn program(self, sends: bool) -> &'static str {
+        match self {
+            Self::Curl => "curl",
+            Self::Lftp => "lftp",
+            Self::Ncftp if sends => "ncftpput",
+            Self::Ncftp => "ncftpget",
+            Self::Tnftp => "tnftp",
+            Self::Inetutils => "inetutils-ftp",
+            Self::Ftplib => "python3",
+            Self::Plumb => env!("CARGO_BIN_EXE_plumb"),
+        }
+    }
+
+    /// Only some know TLS, and one knows no IPv6. curl before 8.0 leaves TLS out on connections that
+    /// it accepts.
+    fn knows(self, case: Case) -> bool {
+        match self {
+            Self::Curl => !(case.in_tls && case.is_active),
+            Self::Lftp | Self::Ftplib | Self::Plumb => true,
+            Self::Tnftp | Self::Inetutils => !case.in_tls,
+            Self::Ncftp => !case.in_tls && !case.is_v6,
+        }
+    }
+
+    /// Sends the file of that name here into the folder `in`; `None` if it does not know how.
+    pub(crate) fn sends(
+        self,
+        server: &Server,
+        case: Case,
+        here: &Path,
+        name: &str,
+    ) -> Option<Said> {
+        self.moves(server, case, here, name, true)
+    }
+
+    /// Gets the file of that name from the server's root.
+    pub(crate) fn gets(self, server: &Server, case: Case, here: &Path, name: &str) -> Option<Said> {
+        self.moves(server, case, here, name, false)
+    }
+
+    fn moves(
+        self,
+        server: &Server,
+        case: Case,
+        here: &Path,
+        name: &str,
+        sends: bool,
+    ) -> Option<Said> {
+        self.knows(case).then_some(())?;
+        let mut command = Command::new(self.program(sends));
+        let typed = match self {
+            Self::Curl => curl(&mut command, server, case, name, sends),
+            Self::Lftp => lftp(&mut command, server, case, name, sends),
+            Self::Ncftp => ncftp(&mut command, server, case, name, sends),
+            Self::Tnftp => {
+                command.args(["-n", "-v"]).args(case.is_active.then_some("-A"));
+                classic(server, name, sends)
+            }
+            Self::Inetutils => {
+                command.args(["-n", "-v", if case.is_active { "-A" } else { "-p" }]);
+                classic(server, name, sends)
+            }
+            Self::Ftplib => ftplib(&mut command, server, case, name, sends),
+            Self::Plumb => plumb(&mut command, server, case, name, sends),
+        };
+        Some(run(command, here, &typed))
+    }
+}
+
+fn run(mut command: Command, here: &Path, typed: &str) -> Said {
+    let (input, said) = (here.join("typed"), here.join("said"));
+    fs::write(&input, typed).unwrap();
+    let output = File::create(&said).unwrap();
+    command.current_dir(here).env("HOME", here).env("XDG_STATE_HOME", here.join("state"));
+    command.stdin(File::open(input).unwrap()).stdout(output.try_clone().unwrap()).stderr(output);
+    let mut program = Program::start(&mut command).unwrap();
+    let status = program.wait_for_end(LIMIT).unwrap();
+    let said = fs::read(said).unwrap();
+    let said = String::from_utf8_lossy(&said).into_owned();
+    match status {
+        Some(status) if status.success() => Ok(()),
+        Some(status) => Err(format!("{status}: {said}")),
+        None => Err(format!("it had not ended after {} s: {said}", LIMIT.as_secs())),
+    }
+}
+
+fn curl(command: &mut Command, server: &Server, case: Case, name: &str, sends: bool) -> String {
+    let (user, password) = server.kind.user();
+    let url = format!("ftp://{}:{}", server.host_in_url(), server.port);
+    command.args(["-q", "-sS", "--globoff", "-u", &format!("{user}:{password}")]);
+    command.args(case.in_tls.then_some(["--ssl-reqd", "-k"]).into_iter().flatten());
+    command.args(case.is_active.then_some(["-P", "-"]).into_iter().flatten());
+    match sends {
+        true => command.args(["-T", name, &format!("{url}/in/{name}")]),
+        false => command.args(["-o", name, &format!("{url}/{name}")]),
+    };
+    String::new()
+}
+
+fn lftp(command: &mut Command, server: &Server, case: Case, name: &str, sends: bool) -> String {
+    let (user, password) = server.kind.user();
+    let tls = match case.in_tls {
+        false => "set ftp:ssl-allow no",
+        true => {
+            "set ssl:verify-certificate no; set ftp:ssl-force yes; set ftp:ssl-protect-data yes; \
+             set ftp:ssl-allow-anonymous yes"
+        }
+    };
+    let what = match sends {
+        true => format!("put {name} -o in/{name}"),
+        false => format!("get {name}"),
+    };
+    let passive = if case.is_active { "no" } else { "yes" };
+    command.arg("--norc").arg("-c").arg(format!(
+        "{tls}; set ftp:passive-mode {passive}; set cmd:fail-exit yes; set net:max-retries 1; \
+         open -u {user},{password} ftp://{}:{}; {what}",
+        server.host_in_url(),
+        server.port
+    ));
+    String::new()
+}
+
+fn ncftp(command: &mut Command, server: &Server, case: Case, name: &str, sends: bool) -> String {
+    let (user, password) = server.kind.user();
+    command.args(["-V", "-u", user, "-p", password, "-P", &server.port.to_string()]);
+    command.args([if case.is_active { "-E" } else { "-F" }, server.host()]);
+    match sends {
+        true => command.args(["in", name]),
+        false => command.args([".", name]),
+    };
+    String::new()
+}
+
+/// What is typed into the programs that are as they were in Berkeley.
+fn classic(server: &Server, name: &str, sends: bool) -> String {
+    let (user, password) = server.kind.user();
+    let what = match sends {
+        true => format!("put {name} in/{name}"),
+        false => format!("get {name}"),
+    };
+    let (host, port) = (server.host(), server.port);
+    format!("open {host} {port}\nuser {user} {password}\nbinary\n{what}\nquit\n")
+}
+
+fn ftplib(command: &mut Command, server: &Server, case: Case, name: &str, sends: bool) -> String {
+    let (user, password) = server.kind.user();
+    let python = |said: bool| if said { "True" } else { "False" };
+    command.args(["-c", FTPLIB, if sends { "send" } else { "get" }, python(case.in_tls)]);
+    command.args([python(!case.is_active), server.host(), &server.port.to_string()]);
+    command.args([user, password, name]);
+    String::new()
+}
+
+fn plumb(command: &mut Command, server: &Server, case: Case, name: &str, sends: bool) -> String {
+    let (user, password) = server.kind.user();
+    let scheme = if case.in_tls { "ftpes" } else { "ftp" };
+    let url = format!("{scheme}://{user}@{}:{}", server.host_in_url(), server.port);
+    command.env("PLUMB_FTP_PASSWORD", password);
+    command.args([if sends { "put" } else { "get" }, "--quiet", "--tries", "1"]);
+    command.args(case.is_active.then_some("--active"));
+    match sends {
+        true => command.args([name, &format!("{url}/in/{name}")]),
+        false => command.arg(format!("{url}/{name}")),
+    };
+    String::new()
+}

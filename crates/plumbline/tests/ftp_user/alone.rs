@@ -1,0 +1,195 @@
+//! What needs no server of others: our own, and one whose oddity stops a transfer.
+
+use crate::login_desk::{Person, within_the_limit};
+use crate::odd_ftp::{Cut, Odd, Quirk};
+use os::process::Program;
+use os::pty::Pty;
+use os::tty::WindowSize;
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+/// A folder with one for a server in it.
+struct Place(PathBuf);
+
+impl Place {
+    fn new(name: &str) -> Self {
+        let path = std::env::temp_dir().join(format!("plumb-alone-{name}-{}", std::process::id()));
+        fs::create_dir_all(path.join("there")).unwrap();
+        Self(path)
+    }
+
+    fn plumb(&self) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_plumb"));
+        command.current_dir(&self.0).env("HOME", &self.0).env("XDG_STATE_HOME", &self.0);
+        command.env("TERM", "xterm");
+        command
+    }
+
+    fn done(&self, words: &[&str]) {
+        let output = self.plumb().args(words).stdin(Stdio::null()).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.success(), "{words:?}: {said}");
+    }
+
+    fn read(&self, name: &str) -> Vec<u8> {
+        fs::read(self.0.join(name)).unwrap()
+    }
+
+    /// Starts our own server, and returns its URL.
+    fn serve(&self, lines: &str) -> (Program, String) {
+        let configuration = self.0.join("serve.toml");
+        fs::write(&configuration, format!("[ftp]\nrights = \"writable\"\n{lines}")).unwrap();
+        let mut command = self.plumb();
+        command.args(["serve", "--ftp", "--ftp-listen", "127.0.0.1:0", "--root"]);
+        command.arg(self.0.join("there")).arg("--config").arg(configuration);
+        command.stderr(Stdio::piped());
+        let mut server = Program::start(&mut command).unwrap();
+        let mut lines = BufReader::new(server.child().stderr.take().unwrap()).lines();
+        let place = lines.find_map(|line| {
+            let line = line.unwrap();
+            let place = line.split("serving FTP at ").nth(1)?;
+            Some(place.split(", ").next().unwrap().to_owned())
+        });
+        // What it says later nobody reads, and it goes on.
+        std::thread::spawn(move || lines.for_each(drop));
+        (server, format!("ftp://{}", place.unwrap()))
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        // What a test leaves takes room and nothing else.
+        _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+#[test]
+fn words_of_36_bits_come_and_go_in_every_format() {
+    let place = Place::new("words");
+    let (_server, url) = place.serve("");
+    fs::write(place.0.join("text"), "HELLO, WORLD\nTHIS IS TEXT OF 36 BITS.\n").unwrap();
+    let there = format!("{url}/words");
+    place.done(&["put", "--type", "L 36", "--store", "text", "text", &there]);
+    place.done(&["get", "--type", "L36", "--store", "h36", &there, "h36"]);
+    for format in ["h36", "c36", "a36", "u36", "data8", "oct", "text"] {
+        let (here, again) = (format!("w.{format}"), format!("{url}/again.{format}"));
+        place.done(&["get", "--type", "L36", "--store", format, &there, &here]);
+        place.done(&["put", "--store", format, &here, &again]);
+        let back = format!("back.{format}");
+        place.done(&["get", "--store", "h36", &again, &back]);
+        assert_eq!(place.read(&back), place.read("h36"), "{format}");
+    }
+    assert_eq!(place.read("w.text"), place.read("text"));
+    assert_eq!(place.read("w.data8").len() / 8, place.read("w.c36").len() / 5);
+}
+
+#[test]
+fn words_of_other_sizes_come_as_they_went() {
+    let place = Place::new("sizes");
+    let (_server, url) = place.serve("");
+    let bytes: Vec<u8> = (0..7200_u32).map(|at| u8::try_from(at * 7 % 256).unwrap()).collect();
+    fs::write(place.0.join("bits"), &bytes).unwrap();
+    for size in ["L8", "L16", "L32", "L64", "L 9", "L1"] {
+        let (there, back) = (format!("{url}/of-{}", size.replace(' ', "")), format!("b{size}"));
+        place.done(&["put", "--type", size, "--store", "h36", "bits", &there]);
+        place.done(&["get", "--type", size, "--store", "h36", &there, &back]);
+        assert!(place.read(&back) == bytes, "{size}");
+    }
+}
+
+#[test]
+fn a_mail_lies_in_the_mailbox_and_who_has_none_gets_none() {
+    let place = Place::new("mail");
+    fs::create_dir_all(place.0.join("spool/ann")).unwrap();
+    let spool = place.0.join("spool").display().to_string();
+    let lines = format!("mail-spool = \"{spool}\"\nmail-from-anonymous = true\n");
+    let (_server, url) = place.serve(&lines);
+    fs::write(place.0.join("letter"), "dear ann\n.\nbye\n").unwrap();
+    place.done(&["mail", "letter", &format!("{url}/ann")]);
+    let mails = fs::read_dir(place.0.join("spool/ann/new")).unwrap();
+    let texts = mails.map(|mail| fs::read_to_string(mail.unwrap().path()).unwrap());
+    let texts: Vec<_> = texts.collect();
+    assert!(
+        matches!(texts.as_slice(), [text] if text.ends_with("dear ann\n.\nbye\n")),
+        "{texts:?}"
+    );
+    let output = place.plumb().args(["mail", "letter", &format!("{url}/bob")]).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!((output.status.code(), said.lines().count()), (Some(1), 1), "{said}");
+    assert!(said.contains("to mail to 'bob' failed: the server said 550"), "{said}");
+}
+
+const STALLS: &[Quirk] = &[Quirk::Cut(30_000, Cut::Stalled)];
+
+#[test]
+fn an_interrupt_ends_the_transfer_and_not_the_shell() {
+    let place = Place::new("shell");
+    let file = vec![7; 100_000];
+    let odd = Odd::start(STALLS, &[("file", file.clone())]);
+    let mut command = place.plumb();
+    command.args(["ftp", &format!("127.0.0.1:{}", odd.port)]);
+    let mut person = Person::running(command);
+    person.sees("plumb ftp>");
+    person.types("get file\r");
+    within_the_limit(|| odd.heard().iter().any(|verb| verb == "RETR").then_some(()));
+    person.types("\x03");
+    person.sees("interrupted");
+    person.types("get file whole\r");
+    person.sees("got '/file': 100000 bytes");
+    assert!(place.read("whole") == file);
+    person.types("quit\r");
+    assert_eq!(person.leaves().code(), Some(0));
+}
+
+#[test]
+fn the_shell_ends_when_it_is_told_to_at_its_prompt() {
+    let place = Place::new("told");
+    let odd = Odd::start(&[], &[("file", vec![7; 9])]);
+    let mut command = place.plumb();
+    command.args(["ftp", &format!("127.0.0.1:{}", odd.port)]);
+    let mut person = Person::running(command);
+    person.sees("plumb ftp>");
+    person.is_sent(rustix::process::Signal::TERM);
+    assert_eq!(person.leaves().code(), Some(3));
+    person.has_a_sane_terminal();
+}
+
+#[test]
+fn progress_fits_a_terminal_of_40_columns() {
+    let place = Place::new("narrow");
+    let odd = Odd::start(&[], &[("file", vec![7; 100_000])]);
+    let mut command = place.plumb();
+    let url = format!("ftp://127.0.0.1:{}/file", odd.port);
+    command.args(["get", "--limit-rate", "60K", &url]);
+    let pty = Pty::open(WindowSize { rows: 24, columns: 40 }).unwrap().start(command).unwrap();
+    let (mut shown, mut room) = (Vec::new(), [0; 4096]);
+    within_the_limit(|| match pty.read(&mut room).unwrap() {
+        Some(0) => Some(()),
+        Some(count) => {
+            shown.extend_from_slice(&room[..count]);
+            None
+        }
+        None => None,
+    });
+    let text = String::from_utf8_lossy(&shown).into_owned();
+    let bars: Vec<_> = text.split(['\r', '\n', '\x1b']).filter(|part| part.contains('%')).collect();
+    assert!(!bars.is_empty(), "{text:?}");
+    assert!(bars.iter().all(|bar| bar.chars().count() <= 40), "{bars:?}");
+}
+
+#[test]
+fn a_pipe_of_that_name_is_written_and_not_replaced() {
+    let place = Place::new("pipe");
+    let odd = Odd::start(&[], &[("file", vec![7; 300_000])]);
+    let pipe = place.0.join("pipe");
+    assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    let reader = std::thread::spawn({
+        let pipe = pipe.clone();
+        move || fs::read(pipe).unwrap()
+    });
+    place.done(&["get", "-f", &format!("ftp://127.0.0.1:{}/file", odd.port), "pipe"]);
+    assert!(reader.join().unwrap() == vec![7; 300_000]);
+    assert!(!fs::symlink_metadata(&pipe).unwrap().is_file());
+}

@@ -1,0 +1,45 @@
+//! Files over our own TCP, on a TUN.
+
+use super::{Kind, PORT, content, meet_over_a_tun, work};
+use std::fs;
+
+const TUN: [&str; 2] = ["--via", "tun:plumb0"];
+
+#[test]
+#[ignore = "needs root or a user namespace, and vsftpd"]
+fn files_come_and_go_over_our_own_tcp_in_the_clear_and_in_tls() {
+    meet_over_a_tun(Kind::Vsftpd, "tun", |desk, host| {
+        for (scheme, name) in [("ftp", "f28"), ("ftpes", "f29")] {
+            let url = format!("{scheme}://{host}:{PORT}");
+            desk.done(&[&["get"], &TUN[..], &[&format!("{url}/pub/{name}")]].concat());
+            desk.done(&[&["put"], &TUN[..], &[name, &format!("{url}/incoming/")]].concat());
+            assert!(desk.there(&format!("incoming/{name}")) == desk.here(name));
+        }
+        assert!(desk.here("f28") == content(28) && desk.here("f29") == content(29));
+    });
+}
+
+#[test]
+#[ignore = "needs root or a user namespace, and vsftpd"]
+fn many_files_come_over_our_own_tcp_and_the_server_may_connect_to_it() {
+    meet_over_a_tun(Kind::Vsftpd, "tun-many", |desk, host| {
+        let from = format!("ftp://{host}:{PORT}/pub/f*");
+        desk.done(&[&["get", "-j", "3"], &TUN[..], &[&from, "."]].concat());
+        assert!((0..super::FILES).all(|index| desk.here(&format!("f{index}")) == content(index)));
+        fs::remove_file(desk.folder.join("here/f7")).unwrap();
+        let one = format!("ftp://{host}:{PORT}/pub/f7");
+        desk.done(&[&["get", "--active"], &TUN[..], &[&one]].concat());
+        assert_eq!(desk.here("f7"), content(7));
+    });
+}
+
+#[test]
+#[ignore = "needs root or a user namespace, and pyftpdlib"]
+fn the_kernels_way_and_ours_bring_the_same() {
+    meet_over_a_tun(Kind::Pyftpdlib, "tun-both", |desk, host| {
+        work(desk, &format!("ftp://me:secret@{host}:{PORT}"));
+        let url = format!("ftp://me:secret@{host}:{PORT}/pub/f9");
+        desk.done(&[&["get", "-f"], &TUN[..], &[&url, "other"]].concat());
+        assert_eq!(desk.here("other"), desk.here("f9"));
+    });
+}

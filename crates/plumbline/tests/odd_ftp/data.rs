@@ -1,0 +1,199 @@
+//! What the odd server does with files: their facts, listings, and transfers.
+
+use super::wire::Wire;
+use super::{Cut, Quirk, Session};
+use std::io::{self, Read, Write};
+use std::net::TcpStream;
+
+impl Session {
+    pub(super) fn obey_about_files(&mut self, verb: &str, argument: &str) -> io::Result<()> {
+        let path = self.path_of(argument);
+        let file = self.shared.files.lock().unwrap().get(&path).cloned();
+        let file = file.filter(|_| !self.is_too_far(argument));
+        match (verb, file) {
+            ("SIZE", _) if !self.is_image && self.shared.has(Quirk::SizeOfImages) => {
+                self.say("550 SIZE not allowed in ASCII mode")
+            }
+            ("SIZE", Some(file)) => self.say(&format!("213 {}", file.len())),
+            ("MDTM", Some(_)) => self.say("213 20200102030405"),
+            ("MLST", Some(file)) => {
+                let size = file.len();
+                let facts = format!("type=file;size={size};modify=20200102030405; {argument}");
+                self.say(&format!("250-this\n {facts}\n250 end"))
+            }
+            ("RETR", Some(file)) => {
+                let offset = std::mem::take(&mut self.offset).min(file.len());
+                self.send(file.get(offset..).unwrap_or_default())
+            }
+            ("STOR" | "APPE", file) => self.receive(path, file.filter(|_| verb == "APPE")),
+            ("LIST" | "NLST" | "MLSD", _) => {
+                let text = self.listing(verb, argument);
+                self.send(text.as_bytes())
+            }
+            ("ABOR", _) => self.say("226 closed"),
+            ("MLFL", _) => self.receive(format!("mail/{argument}"), None),
+            ("MAIL", _) => self.take_mail(argument),
+            ("SIZE" | "MDTM" | "MLST" | "RETR", None) => self.say("550 no such file"),
+            _ => self.say("502 not here"),
+        }
+    }
+
+    fn take_mail(&mut self, user: &str) -> io::Result<()> {
+        self.say("350 go on")?;
+        let mut text = String::new();
+        while let Some(line) = self.control.line(false)?.filter(|line| line != ".") {
+            text.push_str(&line);
+            text.push_str("\r\n");
+        }
+        self.shared.files.lock().unwrap().insert(format!("mail/{user}"), text.into_bytes());
+        self.say("256 delivered")
+    }
+
+    fn listing(&self, verb: &str, argument: &str) -> String {
+        let odd = self.shared.quirks.iter().find_map(|quirk| match quirk {
+            Quirk::Listing(text) if verb == "LIST" => Some(*text),
+            Quirk::Facts(text) if verb == "MLSD" => Some(*text),
+            _ => None,
+        });
+        if let Some(text) = odd {
+            return text.replace('\n', "\r\n");
+        }
+        let folder = self.path_of(argument);
+        let files = self.shared.files.lock().unwrap();
+        let inside = files.iter().filter_map(|(name, file)| {
+            let below = name.strip_prefix(&folder)?.trim_start_matches('/');
+            (!below.contains('/')).then_some((below, file.len()))
+        });
+        let lines = inside.map(|(name, size)| match verb {
+            "NLST" => format!("{name}\r\n"),
+            "MLSD" => format!("type=file;size={size};modify=20200102030405; {name}\r\n"),
+            _ => format!("-rw-r--r-- 1 a b {size} Jan 02 2020 {name}\r\n"),
+        });
+        lines.collect()
+    }
+
+    /// Makes the data connection.
+    fn open(&mut self) -> io::Result<Option<Wire>> {
+        let stream = match (self.door.take(), self.active.take()) {
+            (Some(door), _) => door.accept()?.0,
+            (None, Some(to)) => TcpStream::connect(to)?,
+            (None, None) => {
+                self.say("425 first PASV or PORT")?;
+                return Ok(None);
+            }
+        };
+        let mut wire = Wire::Clear(stream);
+        if self.is_protected {
+            wire = wire.in_tls(self.shared.certificate.as_ref())?;
+            if self.shared.has(Quirk::MustResume) && !wire.is_resumed() {
+                self.say("522 the session of the control connection must be resumed")?;
+                return Ok(None);
+            }
+        }
+        Ok(Some(wire))
+    }
+
+    /// Returns what is said when data begins, and when it has ended.
+    fn told(&self) -> (&'static str, &'static str) {
+        let (mut begins, mut ends) = ("150 here it comes", "226 done");
+        for quirk in self.shared.quirks {
+            match quirk {
+                Quirk::Begins(text) => begins = text,
+                Quirk::Ends(text) => ends = text,
+                _ => {}
+            }
+        }
+        (begins, ends)
+    }
+
+    /// Returns behind which byte this transfer is cut, and how.
+    fn cut(&self) -> Option<(usize, Cut)> {
+        self.shared.quirks.iter().find_map(|quirk| match quirk {
+            Quirk::Cut(at, cut) if self.shared.is_first(*quirk) => Some((*at, *cut)),
+            _ => None,
+        })
+    }
+
+    fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
+        let (begins, ends) = self.told();
+        if self.shared.has(Quirk::BothAtOnce) {
+            self.say(&format!("{begins}\n{ends}"))?;
+        } else {
+            self.say(begins)?;
+        }
+        if self.shared.has(Quirk::EndsBeforeData) {
+            self.say(ends)?;
+        }
+        let Some(mut wire) = self.open()? else { return Ok(()) };
+        let cut = self.cut();
+        let until = cut.map_or(bytes.len(), |(at, _)| at.min(bytes.len()));
+        // A user who has enough hangs up.
+        if wire.write_all(bytes.get(..until).unwrap_or_default()).is_err() {
+            return self.say("426 you have hung up");
+        }
+        if let Some((_, cut)) = cut {
+            return self.cut_off(wire, cut);
+        }
+        if wire.end(!self.shared.has(Quirk::NoFarewell)).is_err() {
+            return self.say("426 you have hung up");
+        }
+        // What the user still says is nothing.
+        _ = io::copy(&mut wire, &mut io::sink());
+        let is_said = self.shared.has(Quirk::BothAtOnce) || self.shared.has(Quirk::EndsBeforeData);
+        if is_said { Ok(()) } else { self.say(ends) }
+    }
+
+    fn cut_off(&mut self, mut wire: Wire, cut: Cut) -> io::Result<()> {
+        match cut {
+            Cut::Closed => {
+                wire.end(true)?;
+                self.say("226 done")
+            }
+            Cut::Told => {
+                wire.end(true)?;
+                self.say("426 cut off")
+            }
+            Cut::DiskFull => {
+                drop(wire);
+                self.say("552 the disk is full")
+            }
+            Cut::Reset => {
+                wire.reset()?;
+                self.say("226 done")
+            }
+            Cut::Stalled => {
+                // Whatever is said next ends it.
+                let line = self.control.line(false)?;
+                drop(wire);
+                self.say("426 given up")?;
+                if line.is_some() { self.say("226 aborted") } else { Ok(()) }
+            }
+            Cut::WithControl => {
+                drop(wire);
+                let control = std::mem::replace(&mut self.control, Wire::Gone);
+                control.reset()
+            }
+        }
+    }
+
+    fn receive(&mut self, path: String, before: Option<Vec<u8>>) -> io::Result<()> {
+        let (begins, ends) = self.told();
+        self.say(begins)?;
+        let Some(mut wire) = self.open()? else { return Ok(()) };
+        let (mut bytes, cut) = (before.unwrap_or_default(), self.cut());
+        match cut {
+            None => _ = wire.read_to_end(&mut bytes)?,
+            Some((at, _)) => {
+                let at = u64::try_from(at).unwrap_or(u64::MAX);
+                _ = (&mut wire).take(at).read_to_end(&mut bytes)?;
+            }
+        }
+        self.shared.files.lock().unwrap().insert(path, bytes);
+        if let Some((_, cut)) = cut {
+            return self.cut_off(wire, cut);
+        }
+        // The user waits for it in TLS.
+        _ = wire.end(true);
+        self.say(ends)
+    }
+}

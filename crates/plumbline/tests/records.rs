@@ -1,0 +1,518 @@
+//! The records of real transfers: `plumb serve`, `plumb get` and their like, and what `plumb stats`
+//! makes of it.
+//!
+//! Each test has servers of its own at ports of chance of 127.0.0.1, and a folder of its own: `there`
+//! for the servers' files, `here` for what comes, and one of records for either side.
+
+#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may fail")]
+
+#[expect(dead_code, reason = "each crate of tests uses its part of the desk")]
+mod login_desk;
+
+use login_desk::within_the_limit;
+use os::process::Program;
+use rustix::process::Signal;
+use serde_json::Value;
+use std::fs;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread;
+
+/// The folders of a test.
+struct Desk(PathBuf);
+
+impl Desk {
+    fn new() -> Self {
+        static COUNT: AtomicUsize = AtomicUsize::new(0);
+        let count = COUNT.fetch_add(1, Ordering::Relaxed);
+        let path = format!("plumb-records-test-{}-{count}", std::process::id());
+        let path = std::env::temp_dir().join(path);
+        for folder in ["there", "here"] {
+            fs::create_dir_all(path.join(folder)).unwrap();
+        }
+        Self(path)
+    }
+
+    fn there(&self, name: &str) -> PathBuf {
+        self.0.join("there").join(name)
+    }
+
+    fn command(&self, words: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_plumb"));
+        command.args(words).current_dir(self.0.join("here")).stdin(Stdio::null());
+        command.env("XDG_STATE_HOME", self.0.join("user")).env("HOME", self.0.join("here"));
+        command
+    }
+
+    fn plumb(&self, words: &[&str]) -> Output {
+        self.command(words).output().unwrap()
+    }
+
+    /// Runs plumb, which must succeed, and returns what it has said on its standard output.
+    fn done(&self, words: &[&str]) -> String {
+        let output = self.plumb(words);
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.success(), "{words:?}: {said}");
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    }
+
+    /// Returns the records of a side, `user` or `server`.
+    fn records(&self, side: &str) -> Vec<Value> {
+        let journal = self.0.join(side).join("plumb/transfers/journal/00000001.jsonl");
+        let text = fs::read_to_string(journal).unwrap_or_default();
+        text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    }
+
+    fn record(&self, side: &str) -> Value {
+        let mut records = self.records(side);
+        assert_eq!(records.len(), 1, "{records:?}");
+        records.remove(0)
+    }
+
+    fn folder_of(&self, side: &str) -> String {
+        self.0.join(side).join("plumb/transfers").display().to_string()
+    }
+}
+
+impl Drop for Desk {
+    fn drop(&mut self) {
+        _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+struct Server {
+    program: Program,
+    said: Arc<Mutex<Vec<String>>>,
+}
+
+impl Server {
+    fn start(desk: &Desk, words: &[&str]) -> Self {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_plumb"));
+        command.args(["serve", "--writable", "--root"]).arg(desk.there("")).args(words);
+        command.env("XDG_STATE_HOME", desk.0.join("server"));
+        let mut program = Program::start(command.stderr(Stdio::piped())).unwrap();
+        let said = Arc::new(Mutex::new(Vec::new()));
+        let lines = BufReader::new(program.child().stderr.take().unwrap()).lines();
+        let heard = Arc::clone(&said);
+        thread::spawn(move || {
+            lines.map_while(Result::ok).for_each(|line| heard.lock().unwrap().push(line));
+        });
+        Self { program, said }
+    }
+
+    fn ftp(desk: &Desk) -> (Self, String) {
+        let server = Self::start(desk, &["--ftp", "--ftp-listen", "127.0.0.1:0"]);
+        let place = server.place("serving FTP at ");
+        (server, format!("ftp://{place}/"))
+    }
+
+    fn tftp(desk: &Desk) -> (Self, String) {
+        let server = Self::start(desk, &["--tftp", "--tftp-listen", "127.0.0.1:0"]);
+        let place = server.place("serving TFTP at ");
+        (server, format!("tftp://{place}/"))
+    }
+
+    /// Waits until the server has said a line with `text` in it, and returns it.
+    fn says(&self, text: &str) -> String {
+        within_the_limit(|| {
+            self.said.lock().unwrap().iter().find(|line| line.contains(text)).cloned()
+        })
+    }
+
+    fn place(&self, text: &str) -> String {
+        let line = self.says(text);
+        line.split(text).nth(1).unwrap().split(", ").next().unwrap().to_owned()
+    }
+
+    /// Ends it, with all that waits to be written.
+    fn end(mut self) {
+        self.program.signal(Signal::TERM).unwrap();
+        assert!(self.program.child().wait().unwrap().success());
+    }
+}
+
+fn number(record: &Value, name: &str) -> u64 {
+    record[name].as_u64().unwrap_or_else(|| panic!("{name} is no number in {record}"))
+}
+
+#[test]
+fn a_download_leaves_a_record_on_either_side_with_all_that_can_be_known() {
+    let desk = Desk::new();
+    fs::write(desk.there("file"), vec![7; 3_000_000]).unwrap();
+    let (server, url) = Server::ftp(&desk);
+    let told = desk.done(&["get", "--json", &format!("{url}file")]);
+    server.end();
+    let (user, server) = (desk.record("user"), desk.record("server"));
+    assert_eq!(serde_json::from_str::<Value>(&told).unwrap(), user);
+    for record in [&user, &server] {
+        assert_eq!(
+            (record["command"].as_str(), record["type"].as_str()),
+            (Some("RETR"), Some("I"))
+        );
+        assert_eq!((record["mode"].as_str(), record["stru"].as_str()), (Some("S"), Some("F")));
+        assert_eq!((&record["outcome"], &record["reply_final"]), (&"complete".into(), &226.into()));
+        assert_eq!((&record["user"], &record["auth_method"]), (&user["user"], &"anonymous".into()));
+        assert_eq!((number(record, "file_bytes"), number(record, "bits")), (3_000_000, 24_000_000));
+        assert_eq!((number(record, "wire_bytes"), number(record, "byte_size")), (3_000_000, 8));
+        assert_eq!((number(record, "seq"), number(record, "streams")), (1, 1));
+        for known in [
+            "ns_login",
+            "ns_cmd_to_150",
+            "ns_data_connect",
+            "ns_first_byte",
+            "ns_transfer",
+            "ns_last_byte_to_226",
+            "ns_total",
+            "cpu_ns",
+            "rtt_us",
+            "snd_mss",
+            "ncpu",
+            "t_start_unix_ns",
+            "t_start_boot_ns",
+            "load1_hundredths",
+        ] {
+            number(record, known);
+        }
+        assert_eq!(record["data_style"], "EPSV");
+        assert!(record.get("account").is_none() && record.get("rfnms").is_none());
+    }
+    assert_eq!((&user["role"], &server["role"]), (&"user".into(), &"server".into()));
+    assert_eq!((&user["path_requested"], &server["path_real"]), (&"file".into(), &"/file".into()));
+    assert_eq!(user["data_local"], server["data_remote"]);
+    assert_eq!(user["control_remote"], server["control_local"]);
+    assert_eq!(number(&server, "bytes_sent"), 3_000_000);
+    number(&user, "ns_write_file");
+    number(&user, "ns_wait_net");
+}
+
+#[test]
+fn an_upload_in_tls_tells_what_was_agreed_and_how_long_the_disk_took() {
+    let desk = Desk::new();
+    fs::write(desk.0.join("here/up"), vec![7; 100_000]).unwrap();
+    let (server, url) = Server::ftp(&desk);
+    let url = url.replace("ftp://", "ftpes://");
+    desk.done(&["put", "up", &url]);
+    server.end();
+    let (user, server) = (desk.record("user"), desk.record("server"));
+    for record in [&user, &server] {
+        assert_eq!(
+            (&record["command"], &record["tls_version"]),
+            (&"STOR".into(), &"TLS 1.3".into())
+        );
+        assert!(record["tls_cipher"].as_str().unwrap().starts_with("TLS13_"));
+        assert_eq!(record["tls_resumed"], true);
+        assert_eq!(
+            (number(record, "file_bytes"), number(record, "wire_bytes")),
+            (100_000, 100_000)
+        );
+        number(record, "ns_data_tls");
+        number(record, "ns_ctl_tls");
+    }
+    number(&server, "ns_wait_disk");
+    number(&server, "ns_write_file");
+    number(&user, "ns_read_file");
+}
+
+#[test]
+fn words_of_36_bits_are_counted_as_words() {
+    let desk = Desk::new();
+    fs::write(desk.there("words"), vec![0x5a; 9_000]).unwrap();
+    let (server, url) = Server::ftp(&desk);
+    desk.done(&["get", "--type", "L36", "--store", "data8", &format!("{url}words")]);
+    server.end();
+    for side in ["user", "server"] {
+        let record = desk.record(side);
+        assert_eq!((&record["type"], number(&record, "byte_size")), (&"L".into(), 36));
+        assert_eq!((number(&record, "words36"), number(&record, "bits")), (2_000, 72_000));
+    }
+    assert_eq!(number(&desk.record("user"), "file_bytes"), 16_000);
+    assert_eq!(desk.record("user")["word_format"], "data8");
+}
+
+#[test]
+fn the_transfers_of_a_session_are_numbered_and_the_machine_stands_in_the_first_alone() {
+    let desk = Desk::new();
+    for name in ["a", "b", "c"] {
+        fs::write(desk.there(name), name).unwrap();
+    }
+    let (server, url) = Server::ftp(&desk);
+    desk.done(&["get", &format!("{url}?"), "."]);
+    desk.done(&["ls", &url]);
+    desk.done(&["cat", &format!("{url}a")]);
+    server.end();
+    let records = desk.records("user");
+    let commands: Vec<_> =
+        records.iter().map(|record| record["command"].as_str().unwrap()).collect();
+    assert_eq!(commands, ["RETR", "RETR", "RETR", "MLSD", "RETR"]);
+    let sequence: Vec<_> = records.iter().map(|record| number(record, "seq")).collect();
+    assert_eq!(sequence, [1, 2, 3, 1, 1]);
+    assert!(records[..3].iter().all(|record| record["session_id"] == records[0]["session_id"]));
+    assert!(records[3]["session_id"] != records[0]["session_id"]);
+    let has_machine = |record: &Value| record.get("kernel").is_some();
+    let machines: Vec<_> = records.iter().map(has_machine).collect();
+    assert_eq!(machines, [true, false, false, true, true]);
+    // The pattern needed a listing, which nobody asked for as such; the server has served it.
+    let served = desk.records("server");
+    assert_eq!(served.iter().filter(|record| record["command"] == "MLSD").count(), 2);
+}
+
+#[test]
+fn a_transfer_that_fails_is_recorded_with_its_outcome() {
+    let desk = Desk::new();
+    let (server, url) = Server::ftp(&desk);
+    assert!(!desk.plumb(&["get", "--tries", "1", &format!("{url}missing")]).status.success());
+    server.end();
+    let user = desk.record("user");
+    assert_eq!((&user["command"], &user["outcome"]), (&"RETR".into(), &"protocol".into()));
+    assert!(user["error"].as_str().unwrap().contains("missing"), "{user}");
+    assert!(user.get("ns_transfer").is_none());
+}
+
+#[test]
+fn tftp_leaves_its_blocks_and_windows_on_either_side() {
+    let desk = Desk::new();
+    fs::write(desk.there("file"), vec![7; 100_000]).unwrap();
+    let (server, url) = Server::tftp(&desk);
+    desk.done(&["get", &format!("{url}file")]);
+    server.end();
+    for side in ["user", "server"] {
+        let record = desk.record(side);
+        assert_eq!((&record["command"], &record["type"]), (&"TFTP-RRQ".into(), &"I".into()));
+        assert_eq!(
+            (number(&record, "file_bytes"), &record["outcome"]),
+            (100_000, &"complete".into())
+        );
+        assert_eq!((number(&record, "block_bytes"), number(&record, "window_blocks")), (1428, 16));
+        number(&record, "cpu_ns");
+        number(&record, "ns_transfer");
+    }
+}
+
+#[test]
+fn nobody_who_wants_no_record_leaves_one() {
+    let desk = Desk::new();
+    fs::write(desk.there("file"), "x").unwrap();
+    let words = ["--ftp", "--ftp-listen", "127.0.0.1:0", "--no-record"];
+    let server = Server::start(&desk, &words);
+    let place = server.place("serving FTP at ");
+    desk.done(&["get", "--no-record", &format!("ftp://{place}/file")]);
+    server.end();
+    assert!(desk.records("user").is_empty() && desk.records("server").is_empty());
+    let file = desk.0.join("serve.toml");
+    fs::write(&file, "record = false\n[ftp]\nlisten = [\"127.0.0.1:0\"]\n").unwrap();
+    let server = Server::start(&desk, &["--ftp", "--config", file.to_str().unwrap()]);
+    let place = server.place("serving FTP at ");
+    desk.done(&["get", "--no-record", "-f", &format!("ftp://{place}/file")]);
+    server.end();
+    assert!(desk.records("server").is_empty());
+}
+
+#[test]
+fn a_journal_that_cannot_be_written_is_one_sentence_and_the_file_comes() {
+    let desk = Desk::new();
+    fs::write(desk.there("file"), "x").unwrap();
+    // A file where the folder should be.
+    fs::create_dir_all(desk.0.join("user")).unwrap();
+    fs::write(desk.0.join("user/plumb"), "").unwrap();
+    let (server, url) = Server::ftp(&desk);
+    let output = desk.plumb(&["get", "-q", &format!("{url}file")]);
+    server.end();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success() && said.lines().count() == 1, "{said}");
+    assert!(said.contains("no record of the transfers is kept"), "{said}");
+    assert_eq!(fs::read(desk.0.join("here/file")).unwrap(), b"x");
+}
+
+#[test]
+fn stats_show_the_transfers_that_were_made_in_every_form() {
+    let desk = Desk::new();
+    fs::write(desk.there("file"), vec![7; 500_000]).unwrap();
+    let (server, url) = Server::ftp(&desk);
+    desk.done(&["get", &format!("{url}file")]);
+    desk.done(&["put", "file", &format!("{url}copy")]);
+    server.end();
+    for side in ["user", "server"] {
+        let folder = desk.folder_of(side);
+        let json = desk.done(&["stats", "--folder", &folder, "list", "--json"]);
+        let json: Value = serde_json::from_str(&json).unwrap();
+        assert_eq!(json["list"]["rows"].as_array().map(Vec::len).unwrap_or_default(), 2, "{json}");
+        let csv = desk.done(&["stats", "--folder", &folder, "--csv", "list"]);
+        assert_eq!(csv.lines().count(), 3, "{csv}");
+        assert!(csv.contains("RETR") && csv.contains("STOR"), "{csv}");
+        let log = desk.done(&["stats", "--folder", &folder, "--xferlog"]);
+        let words: Vec<_> = log.lines().next().unwrap().split_whitespace().collect();
+        assert_eq!((words.len(), words[7]), (18, "500000"), "{log}");
+        assert!(log.lines().all(|line| line.ends_with(" c")), "{log}");
+    }
+}
+
+// attack row 92
+#[test]
+fn a_name_with_a_newline_forges_no_record() {
+    let desk = Desk::new();
+    let forged = "a\u{85}\n{\"schema\":1,\"record_id\":\"00000000000000000000000000000001\"}";
+    let (server, url) = Server::tftp(&desk);
+    let place = url.trim_start_matches("tftp://").trim_end_matches('/').to_owned();
+    let request = [b"\0\x01", forged.as_bytes(), b"\0octet\0"].concat();
+    let socket = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+    fs::write(desk.there("").join(Path::new(std::ffi::OsStr::from_bytes(forged.as_bytes()))), "x")
+        .unwrap();
+    socket.send_to(&request, place).unwrap();
+    let mut answer = [0; 600];
+    let (len, from) = socket.recv_from(&mut answer).unwrap();
+    assert_eq!(&answer[..len], b"\0\x03\0\x01x");
+    socket.send_to(b"\0\x04\0\x01", from).unwrap();
+    server.says("reads 'a");
+    server.end();
+    let record = desk.record("server");
+    assert_eq!(record["command"], "TFTP-RRQ");
+    let log = desk.done(&["stats", "--folder", &desk.folder_of("server"), "--xferlog"]);
+    assert_eq!((log.lines().count(), log.split_whitespace().count()), (1, 18), "{log}");
+}
+
+#[test]
+fn what_a_user_aborts_is_recorded_by_the_server() {
+    let desk = Desk::new();
+    let (server, url) = Server::ftp(&desk);
+    let place = url.trim_start_matches("ftp://").trim_end_matches('/').to_owned();
+    let mut control = BufReader::new(TcpStream::connect(place).unwrap());
+    let mut line = String::new();
+    let mut says = |command: &str| {
+        control.get_mut().write_all(format!("{command}\r\n").as_bytes()).unwrap();
+        line.clear();
+        control.read_line(&mut line).unwrap();
+        line.clone()
+    };
+    says("USER ftp");
+    says("PASS a@b");
+    says("TYPE I");
+    let told = says("EPSV");
+    let told = if told.starts_with("229") { told } else { says("NOOP") };
+    let port = told.split('|').nth(3).unwrap().parse::<u16>().unwrap();
+    let mut data = TcpStream::connect(("127.0.0.1", port)).unwrap();
+    says("STOR broken");
+    data.write_all(b"half").unwrap();
+    says("ABOR");
+    server.says("the user has aborted it");
+    server.end();
+    let record = desk.record("server");
+    assert_eq!(
+        (&record["command"], &record["outcome"]),
+        (&"STOR".into(), &"aborted-by-user".into())
+    );
+    assert!(!desk.there("broken").exists());
+}
+
+/// Asks for the metrics as a scrape does, and returns the whole answer.
+fn scrape(place: &str, request: &str) -> String {
+    let mut stream = TcpStream::connect(place).unwrap();
+    stream.write_all(request.as_bytes()).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    answer
+}
+
+const SCRAPE: &str = "GET /metrics HTTP/1.1\r\nHost: here\r\nAccept: */*\r\n\r\n";
+
+fn with_metrics(desk: &Desk) -> (Server, String, String) {
+    let words = ["--ftp", "--ftp-listen", "127.0.0.1:0", "--metrics", "127.0.0.1:0"];
+    let server = Server::start(desk, &words);
+    let place = server.place("metrics are at http://").trim_end_matches("/metrics").to_owned();
+    let url = format!("ftp://{}/", server.place("serving FTP at "));
+    (server, url, place)
+}
+
+#[test]
+fn the_metrics_count_transfers_bytes_sessions_and_logins() {
+    let desk = Desk::new();
+    fs::write(desk.there("file"), vec![7; 300_000]).unwrap();
+    let (server, url, place) = with_metrics(&desk);
+    desk.done(&["get", &format!("{url}file")]);
+    desk.done(&["get", "-f", &format!("{url}file")]);
+    assert!(!desk.plumb(&["get", "--tries", "1", &format!("{url}missing")]).status.success());
+    let text = scrape(&place, SCRAPE);
+    server.end();
+    for wanted in [
+        "HTTP/1.1 200 OK\r\n",
+        "plumb_transfers_total{command=\"RETR\",outcome=\"complete\"} 2\n",
+        "plumb_bytes_total{direction=\"out\"} 600000\n",
+        "plumb_sessions_total{protocol=\"ftp\"} 3\n",
+        "plumb_logins_total{result=\"accepted\"} 3\n",
+        "plumb_transfer_duration_seconds_count ",
+    ] {
+        assert!(text.contains(wanted), "{wanted} {text}");
+    }
+}
+
+#[test]
+fn a_scrape_that_is_too_long_is_closed_and_others_are_answered() {
+    let desk = Desk::new();
+    let (server, _, place) = with_metrics(&desk);
+    let mut stream = TcpStream::connect(&place).unwrap();
+    // It may be closed before all is written.
+    _ = stream.write_all(&[b'a'; 20_000]);
+    let mut answer = Vec::new();
+    _ = stream.read_to_end(&mut answer);
+    assert!(answer.is_empty());
+    assert!(scrape(&place, SCRAPE).starts_with("HTTP/1.1 200 "));
+    assert!(scrape(&place, "GET / HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 404 "));
+    server.end();
+}
+
+#[test]
+#[ignore = "needs prometheus_client"]
+fn the_parser_of_prometheus_reads_the_metrics() {
+    let own = PathBuf::from("python3");
+    let python = std::env::var_os("PLUMB_PYTHON").map_or(own, PathBuf::from);
+    let check = Command::new(&python).args(["-c", "import prometheus_client"]).output();
+    if !check.is_ok_and(|output| output.status.success()) {
+        println!("skipped: {} has no prometheus_client", python.display());
+        return;
+    }
+    let desk = Desk::new();
+    fs::write(desk.there("file"), vec![7; 300_000]).unwrap();
+    let (server, url, place) = with_metrics(&desk);
+    desk.done(&["get", &format!("{url}file")]);
+    let program = "
+import sys, urllib.request
+from prometheus_client.openmetrics.parser import text_string_to_metric_families as families
+text = urllib.request.urlopen('http://' + sys.argv[1] + '/metrics').read().decode()
+for family in families(text):
+    print(family.name, family.type, len(family.samples))
+";
+    let output = Command::new(&python).args(["-c", program, &place]).output().unwrap();
+    server.end();
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(said.contains("plumb_transfers counter 1\n"), "{said}");
+    assert!(said.contains("plumb_transfer_duration_seconds histogram 10\n"), "{said}");
+}
+
+#[test]
+fn a_file_that_goes_to_a_pipe_is_written_into_it_and_the_pipe_stays() {
+    let desk = Desk::new();
+    fs::write(desk.there("file"), "content").unwrap();
+    let pipe = desk.0.join("here/pipe");
+    rustix::fs::mknodat(
+        rustix::fs::CWD,
+        &pipe,
+        rustix::fs::FileType::Fifo,
+        rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR,
+        0,
+    )
+    .unwrap();
+    let (server, url) = Server::ftp(&desk);
+    let read = thread::spawn({
+        let pipe = pipe.clone();
+        move || fs::read(pipe).unwrap()
+    });
+    desk.done(&["get", "--force", &format!("{url}file"), "pipe"]);
+    assert_eq!(read.join().unwrap(), b"content");
+    assert!(!fs::metadata(&pipe).unwrap().is_file());
+    server.end();
+}

@@ -1,0 +1,271 @@
+//! Commands that go before the reply to the last one has come.
+//!
+//! A small file costs as many round trips as it has commands. Once data has come by EPSV or PASV in
+//! a session, the command of the next file goes with EPSV; and where the owner says that another
+//! file follows, EPSV goes when the data of the last one has ended, before its last reply:
+//!
+//! ```text
+//! RETR a  ──►
+//!         ◄──  150, data, its end
+//! EPSV    ──►                          a door in advance
+//!         ◄──  226, 229
+//! connect, RETR b  ──►
+//! ```
+//!
+//! A server reads its commands in order, and most do not care when they came. With one that does,
+//! what looks odd teaches it ([`Lessons::goes_in_step`](super::Lessons)), and costs one attempt.
+//! Nothing goes ahead of an upload's last reply: some servers heed commands meanwhile.
+
+use super::*;
+use crate::application::ftp::address::{parse_epsv_reply, parse_pasv_reply};
+use crate::application::ftp::reply::Severity;
+
+/// A passive port that is asked for before it is needed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Spare {
+    #[default]
+    None,
+    /// Its reply is the next one that nothing else has asked for.
+    Asked,
+    /// The server listens there.
+    Port(u16),
+}
+
+impl User {
+    /// Says whether another file is to come after the one that runs, or runs next.
+    pub fn expect_transfer(&mut self, is_expected: bool) {
+        self.expects_transfer = is_expected;
+    }
+
+    /// The data of a file has come: asks for the port of the next one.
+    pub(super) fn ask_spare(&mut self) {
+        let Some(job) = &self.job else { return };
+        let is_incoming = job.task.is_incoming() == Some(true);
+        let is_free = self.spare == Spare::None && !self.lessons.announces;
+        if !self.expects_transfer || !is_incoming || !is_free || self.lessons.goes_in_step {
+            return;
+        }
+        match job.route {
+            Route::Epsv => self.output.extend_from_slice(b"EPSV\r\n"),
+            Route::Pasv => self.output.extend_from_slice(b"PASV\r\n"),
+            Route::Eprt | Route::Port => return,
+        }
+        (self.spare, self.worked) = (Spare::Asked, Some(job.route));
+    }
+
+    /// Takes the reply to what was asked in advance.
+    pub(super) fn spare_reply(&mut self, reply: &Reply) {
+        let port = self.worked.and_then(|route| passive_port(route, reply));
+        self.spare = port.map_or(Spare::None, Spare::Port);
+        self.lessons.goes_in_step |= port.is_none();
+    }
+
+    /// A task begins while the reply to a spare port is on its way: what begins with such a reply
+    /// takes this one, and everything else waits for it.
+    pub(super) fn use_spare(&mut self, cx: &Cx<'_>) -> bool {
+        if self.spare != Spare::Asked {
+            return false;
+        }
+        let (worked, is_next) = (self.worked, self.goes_ahead());
+        let Some(job) = &mut self.job else { return false };
+        let first = job.steps.front().copied();
+        self.deadline = Some(cx.now + self.settings.reply_timeout);
+        if first == Some(Step::Passive) && worked == Some(job.route) {
+            job.steps.pop_front();
+            (job.step, self.spare) = (Step::Passive, Spare::None);
+            if is_next {
+                self.send_ahead();
+            }
+        } else {
+            job.step = Step::Spare;
+        }
+        true
+    }
+
+    /// Returns whether nothing but its own command follows the passive port of the task that runs.
+    fn goes_ahead(&self) -> bool {
+        let Some(job) = &self.job else { return false };
+        let rest = job.steps.iter().filter(|step| **step != Step::Passive);
+        let is_alone = rest.eq([Step::Command].iter());
+        is_alone && self.worked == Some(job.route) && !self.lessons.goes_in_step
+    }
+
+    /// Comes to the passive port of a task: takes the one that is there, or asks for one, and sends
+    /// the command behind it at once where that is known to do no harm.
+    pub(super) fn begin_passive(&mut self, cx: &mut Cx<'_>) {
+        let is_next = self.goes_ahead();
+        let Some(job) = &mut self.job else { return };
+        let spare = core::mem::take(&mut self.spare);
+        if let (Spare::Port(port), true) = (spare, self.worked == Some(job.route)) {
+            if is_next {
+                self.send_ahead();
+            }
+            return self.connect_to(port, cx);
+        }
+        // Where it is swallowed on its way, another way does as well, and soon.
+        let is_tried = job.route == Route::Epsv;
+        self.send_step(Step::Passive);
+        if is_next {
+            self.send_ahead();
+        }
+        if is_tried {
+            self.await_begin(cx);
+        }
+    }
+
+    fn send_ahead(&mut self) {
+        if let Some(job) = &mut self.job {
+            job.steps.clear();
+            job.is_ahead = true;
+            self.send_task("");
+        }
+    }
+
+    /// Takes the reply to EPSV or PASV.
+    pub(super) fn passive_reply(&mut self, reply: &Reply, cx: &mut Cx<'_>) {
+        let Some(job) = &mut self.job else { return };
+        if job.is_swallowing {
+            // It is of the command that went ahead in vain.
+            if reply.severity() != Severity::Preliminary {
+                (job.is_ahead, job.is_swallowing) = (false, false);
+                job.steps.push_front(Step::Command);
+                self.try_other_route(cx);
+            }
+            return;
+        }
+        if let Some(port) = passive_port(job.route, reply) {
+            return self.connect_to(port, cx);
+        }
+        if job.is_ahead {
+            job.is_swallowing = true;
+            self.lessons.goes_in_step = true;
+            return;
+        }
+        let wants_notice = reply.text().windows(4).any(|word| word == b"PRET");
+        if wants_notice && !self.lessons.announces {
+            // It wants to know first what the connection is for.
+            self.lessons.announces = true;
+            job.steps.push_front(Step::Passive);
+            job.steps.push_front(Step::Announce);
+            return self.advance(cx);
+        }
+        self.try_other_route(cx);
+    }
+
+    fn connect_to(&mut self, port: u16, cx: &Cx<'_>) {
+        let Some(job) = &mut self.job else { return };
+        job.step = if job.is_ahead { Step::Command } else { Step::DataConnect };
+        job.data = Data::Awaited;
+        self.await_begin(cx);
+        // Whatever address it says: only he whom we control is connected to.
+        self.events.push_back(UserEvent::ConnectData(SocketAddr::new(self.peer.ip(), port)));
+    }
+}
+
+fn passive_port(route: Route, reply: &Reply) -> Option<u16> {
+    if reply.severity() != Severity::Completion {
+        return None;
+    }
+    match route {
+        Route::Pasv => parse_pasv_reply(reply.text()).map(|address| address.port()),
+        _ => parse_epsv_reply(reply.text()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::application::ftp::testing::{address, user_settings};
+    use crate::cx::testing::Lab;
+
+    const LIST: Task = Task::List(ListKind::Names, None);
+
+    fn output(user: &mut User) -> alloc::string::String {
+        let said = alloc::string::String::from_utf8(user.output().to_vec()).unwrap();
+        user.sent(said.len());
+        said
+    }
+
+    /// Returns whom it wants to connect to for data, and which transfer has begun.
+    fn wants(user: &mut User) -> (Option<u16>, Option<TaskId>) {
+        let (mut port, mut begun) = (None, None);
+        while let Some(event) = user.event() {
+            match event {
+                UserEvent::ConnectData(to) => port = Some(to.port()),
+                UserEvent::StartData(id, _) => begun = Some(id),
+                _ => {}
+            }
+        }
+        (port, begun)
+    }
+
+    /// Returns a session in which a listing has come, whose last reply is awaited.
+    fn one_has_come(lab: &mut Lab) -> User {
+        let settings = UserSettings { asks_features: false, ..user_settings() };
+        let server = address("10.0.0.1:21");
+        let mut user = User::new(settings, address("10.0.0.2:9"), server, &lab.cx());
+        user.expect_transfer(true);
+        let id = user.run(LIST, &mut lab.cx()).unwrap();
+        user.receive(b"220 x\r\n331 x\r\n230 x\r\n229 (|||7|)\r\n", &mut lab.cx());
+        assert_eq!(wants(&mut user), (Some(7), None));
+        assert!(user.data_connected(server, &mut lab.cx()));
+        user.receive(b"150 x\r\n", &mut lab.cx());
+        assert_eq!(wants(&mut user), (None, Some(id)));
+        output(&mut user);
+        user.data_ended(id, 0, Ok(()), &mut lab.cx());
+        assert_eq!(output(&mut user), "EPSV\r\n");
+        user
+    }
+
+    #[test]
+    fn a_port_is_asked_for_before_the_last_reply_and_the_command_goes_before_its_answer() {
+        let mut lab = Lab::default();
+        let mut user = one_has_come(&mut lab);
+        user.receive(b"226 x\r\n", &mut lab.cx());
+        let id = user.run(LIST, &mut lab.cx()).unwrap();
+        assert_eq!(output(&mut user), "NLST\r\n");
+        user.receive(b"229 (|||8|)\r\n150 x\r\n", &mut lab.cx());
+        assert_eq!(wants(&mut user), (Some(8), None));
+        assert!(user.data_connected(address("10.0.0.1:8"), &mut lab.cx()));
+        assert_eq!(wants(&mut user), (None, Some(id)));
+    }
+
+    #[test]
+    fn a_port_that_was_told_already_is_connected_to_at_once() {
+        let mut lab = Lab::default();
+        let mut user = one_has_come(&mut lab);
+        user.receive(b"226 x\r\n229 (|||8|)\r\n", &mut lab.cx());
+        user.run(LIST, &mut lab.cx()).unwrap();
+        assert_eq!(wants(&mut user).0, Some(8));
+        assert_eq!(output(&mut user), "NLST\r\n");
+    }
+
+    #[test]
+    fn another_command_waits_for_the_reply_that_is_not_its_own() {
+        let mut lab = Lab::default();
+        let mut user = one_has_come(&mut lab);
+        user.receive(b"226 x\r\n", &mut lab.cx());
+        user.run(Task::Noop, &mut lab.cx()).unwrap();
+        assert_eq!(output(&mut user), "");
+        user.receive(b"229 (|||8|)\r\n", &mut lab.cx());
+        assert_eq!(output(&mut user), "NOOP\r\n");
+    }
+
+    #[test]
+    fn a_command_that_went_ahead_in_vain_is_sent_again_another_way() {
+        let mut lab = Lab::default();
+        let mut user = one_has_come(&mut lab);
+        user.receive(b"226 x\r\n", &mut lab.cx());
+        user.run(LIST, &mut lab.cx()).unwrap();
+        output(&mut user);
+        user.receive(b"500 no\r\n", &mut lab.cx());
+        assert_eq!(output(&mut user), "");
+        user.receive(b"425 no\r\n", &mut lab.cx());
+        assert_eq!(output(&mut user), "PASV\r\n");
+        assert!(user.lessons().goes_in_step);
+        user.receive(b"227 (10,0,0,1,0,9)\r\n", &mut lab.cx());
+        assert_eq!((wants(&mut user).0, output(&mut user)), (Some(9), "".into()));
+        assert!(user.data_connected(address("10.0.0.1:9"), &mut lab.cx()));
+        assert_eq!(output(&mut user), "NLST\r\n");
+    }
+}

@@ -1,0 +1,164 @@
+//! Super-datagrams: datagrams of one size that pass a device as one packet.
+//!
+//! A super-datagram has one IP and one UDP header in front of the data of many datagrams. All of
+//! them have the segment size, but for the last, which may be shorter; the length fields are those
+//! of the whole, and the checksum's field holds the sum of the pseudo-header. Who cuts it writes
+//! both anew into each datagram. It never is on a wire: it goes between us and a device that cuts,
+//! or that has put together what came (on Linux `UDP_SEGMENT` and `UDP_GRO` of a socket, and
+//! `VIRTIO_NET_HDR_GSO_UDP_L4` of an interface).
+//!
+//! A socket that has asked for it ([`Udp::set_takes_segments`]) is given such a packet in one piece.
+//! For any other it is taken apart where it arrives, which costs a copy. One whose checksum nobody
+//! has vouched for is dropped: of its datagrams only the first has left its own. A datagram without
+//! a checksum is therefore never part of one.
+//!
+//! What is sent as one is cut to what the path takes: if the datagrams themselves are too long for
+//! it, each goes alone, and in fragments.
+
+use super::{HEADER_LEN, Limits, Socket, SocketId, Udp};
+use crate::cx::Cx;
+use crate::internet::{Internet, ipv4, ipv6};
+use crate::meter::Counter;
+use crate::packet::{Packet, Pool};
+use core::net::{IpAddr, SocketAddr};
+use core::num::NonZeroU16;
+
+/// The most datagrams that are sent as one, as in Linux (`UDP_MAX_SEGMENTS`, until 2024).
+const SEGMENTS_MAX: usize = 64;
+/// Bytes of data in the longest datagram of IPv4; one of IPv6 could have 20 more.
+const DATA_MAX: usize = 65_535 - ipv4::HEADER_LEN - HEADER_LEN;
+
+/// What waits first in a socket, in place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Waiting<'a> {
+    /// Who has sent it.
+    pub source: SocketAddr,
+    /// The data of one datagram, or of several that came as one packet.
+    pub data: &'a [u8],
+    /// Bytes of each of several datagrams but the last; 0 if it is one.
+    pub segment_size: u16,
+}
+
+impl<'a> Waiting<'a> {
+    /// Returns the data of the first datagram.
+    #[must_use]
+    pub fn first(&self) -> &'a [u8] {
+        self.data
+            .get(..self.segment_size.into())
+            .filter(|first| !first.is_empty())
+            .unwrap_or(self.data)
+    }
+}
+
+impl Udp {
+    /// Sets whether a socket takes datagrams of one size in one packet; it does not unless this is
+    /// called. What [`Udp::receive_from`] returns may then be several: `offload.segment_size` of
+    /// the packet says how long each is but the last, and is 0 for one.
+    pub fn set_takes_segments(&mut self, socket: SocketId, takes_segments: bool) {
+        if let Some(socket) = self.sockets.iter_mut().find(|s| s.id == socket) {
+            socket.takes_segments = takes_segments;
+        }
+    }
+
+    /// Returns what waits first in a socket and leaves it there; [`Self::drop_first`] follows.
+    #[must_use]
+    pub fn waiting(&self, socket: SocketId) -> Option<Waiting<'_>> {
+        let socket = self.sockets.iter().find(|s| s.id == socket)?;
+        let (source, packet) = socket.waiting.front()?;
+        let segment_size = packet.offload.segment_size;
+        Some(Waiting { source: *source, data: packet.data(), segment_size })
+    }
+
+    /// Drops the first `count` datagrams of what waits first in a socket, and gives its packet
+    /// back to `pool` with the last of them.
+    pub fn drop_first(&mut self, socket: SocketId, count: usize, pool: &mut Pool) {
+        let Some(socket) = self.sockets.iter_mut().find(|s| s.id == socket) else { return };
+        let Some((_, packet)) = socket.waiting.front_mut() else { return };
+        let size = usize::from(packet.offload.segment_size);
+        let len = size.saturating_mul(count);
+        if size > 0 && len < packet.len() {
+            packet.pull(len);
+            socket.waiting_bytes -= len;
+            return forget_size_of_one(packet);
+        }
+        if count > 0
+            && let Some((_, packet)) = socket.waiting.pop_front()
+        {
+            socket.waiting_bytes -= packet.len();
+            pool.put(packet);
+        }
+    }
+
+    /// Returns how many bytes of datagrams of `size` bytes go to `destination` as one packet: 0 if
+    /// the device cuts none, or one of them is too long for the path.
+    pub(crate) fn super_datagram_max(
+        &self,
+        size: NonZeroU16,
+        destination: IpAddr,
+        internet: &Internet,
+        cx: &Cx<'_>,
+    ) -> usize {
+        let size = usize::from(size.get());
+        let datagram_len = size + HEADER_LEN + ip_header_len(destination);
+        let has_room = datagram_len <= usize::from(internet.mtu_to(destination, cx.now));
+        if !self.lower.cuts_datagrams || !has_room {
+            return 0;
+        }
+        size * SEGMENTS_MAX.min(DATA_MAX / size)
+    }
+}
+
+impl Socket {
+    /// Takes the datagrams of `packet` each for itself, as many as there is room for.
+    pub(super) fn take_apart(
+        &mut self,
+        source: SocketAddr,
+        mut packet: Packet,
+        limits: &Limits,
+        pool: &mut Pool,
+        cx: &mut Cx<'_>,
+    ) {
+        let size = usize::from(packet.offload.segment_size);
+        let mut left = count_of(&packet);
+        while left > 0 {
+            let len = size.min(packet.len());
+            let is_full = self.waiting.len() >= limits.datagrams;
+            if is_full || self.waiting_bytes + len > limits.bytes || pool.is_crowded() {
+                break;
+            }
+            let Some(mut single) = pool.take(cx.meter) else { break };
+            single.extend(packet.data().get(..len).unwrap_or_default());
+            packet.pull(len);
+            self.waiting_bytes += len;
+            self.waiting.push_back((source, single));
+            cx.meter.count(Counter::UdpIn);
+            left -= 1;
+        }
+        cx.meter.add(Counter::UdpQueueFull, left);
+        pool.put(packet);
+    }
+}
+
+/// Returns how many datagrams the data in `packet` are.
+pub(super) fn count_of(packet: &Packet) -> u64 {
+    match usize::from(packet.offload.segment_size) {
+        0 => 1,
+        size => packet.len().div_ceil(size).max(1) as u64,
+    }
+}
+
+/// One that is alone is a datagram as any other, whatever size the device has said.
+pub(super) fn forget_size_of_one(packet: &mut Packet) {
+    if packet.len() <= usize::from(packet.offload.segment_size) {
+        packet.offload.segment_size = 0;
+    }
+}
+
+/// Returns the bytes of the IP header in front of a datagram to `destination`.
+pub(super) fn ip_header_len(destination: IpAddr) -> usize {
+    if destination.is_ipv4() { ipv4::HEADER_LEN } else { ipv6::HEADER_LEN }
+}
+
+#[cfg(test)]
+#[path = "segments_tests.rs"]
+mod tests;

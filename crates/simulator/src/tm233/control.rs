@@ -1,0 +1,124 @@
+//! Chapter 4 of TM-233 in its own numbers: what a change of control does to a key and to a
+//! screenful, whatever makes the change.
+
+use super::costs::{SEGMENT_NS, ibm_pc};
+use super::experiments::{
+    Equipment, Laboratory, SCREENFUL, SEED, WINDOW, open, personal_computer, text, world,
+};
+use super::people::Person;
+use crate::line::Line;
+use crate::world::Stuck;
+use protocols::meter::{Costs, Work};
+use protocols::station::Control;
+use protocols::time::{Duration, Instant};
+
+/// From one empty procedure to the next, by the procedure-based scheduler (§4.2.4).
+pub const PROCEDURE_NS: u64 = 70_000;
+/// From one empty task to the next (§4.2.4).
+pub const TASK_NS: u64 = 135_000;
+/// The thesis's software changed control once for a packet that came in, and twice for one that went
+/// out: to the user task and to the send task (§4.2.4). OOF is one of each, half of it each side's.
+const SWITCHES_IN_OOF: u64 = 3;
+
+/// Makes a control structure for one host.
+pub type Maker<'a> = &'a dyn Fn() -> Box<dyn Control>;
+
+/// Returns the costs of 1982 where a change of control takes `switch_ns`: what OOF has of it is
+/// taken out, because the changes are counted and charged by themselves.
+#[must_use]
+pub fn ibm_pc_switching_in(switch_ns: u64) -> Costs {
+    let segment_ns = SEGMENT_NS - SWITCHES_IN_OOF * TASK_NS / 2;
+    ibm_pc().with(Work::Segment, segment_ns).with(Work::Switch, switch_ns)
+}
+
+/// What a key, and a screenful, took by one control structure.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Course {
+    /// From a key to its echo, on the average.
+    pub echo: Duration,
+    /// Changes of control for a key and its echo: of the user, and of the server.
+    pub echo_switches: [f64; 2],
+    /// From just before the first character is printed to just after the last.
+    pub screenful: Duration,
+    /// Changes of control of the reader until then, from the opening on.
+    pub screenful_switches: u64,
+}
+
+/// Runs `keys` keys and one screenful between two computers whose work costs `costs`, on `line`.
+///
+/// # Errors
+///
+/// If the run comes to a stop.
+pub fn course(line: Line, costs: Costs, keys: usize, control: Maker<'_>) -> Result<Course, Stuck> {
+    let people = [Person::who_types(b"x".to_vec(), keys, true), Person::who_echoes(true)];
+    let mut world = controlled(people, line, costs, control);
+    open(&mut world)?;
+    let before = switches(&world);
+    world.drive(|world| world.user.application.stream.is_done())?;
+    let echo = world.user.application.stream.round_trip();
+    let after = switches(&world);
+    let each = |side: usize| {
+        let passed = after.get(side).zip(before.get(side)).map(|(after, before)| after - before);
+        passed.unwrap_or(0) as f64 / keys as f64
+    };
+    let echo_switches = [each(0), each(1)];
+
+    let people = [Person::who_reads(), Person::who_writes(text(SCREENFUL), false)];
+    let mut world = controlled(people, line, costs, control);
+    open(&mut world)?;
+    let [before, _] = switches(&world);
+    world.drive(|world| world.user.application.stream.console.bytes == SCREENFUL)?;
+    let console = &world.user.application.stream.console;
+    let screenful = console.last_cell_at - console.first_cell_at.unwrap_or(Instant::ZERO);
+    let [after, _] = switches(&world);
+    Ok(Course { echo, echo_switches, screenful, screenful_switches: after - before })
+}
+
+fn controlled(people: [Person; 2], line: Line, costs: Costs, control: Maker<'_>) -> Laboratory {
+    let equipment = Equipment { costs, ..Equipment::of_1982() };
+    let mut world = world(people, equipment, line, personal_computer(WINDOW), SEED);
+    world.user.set_control(control());
+    world.server.set_control(control());
+    world
+}
+
+fn switches(world: &Laboratory) -> [u64; 2] {
+    [&world.user.meter, &world.server.meter].map(|meter| meter.units(Work::Switch))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tm233::{echo, screenful};
+    use protocols::station::Scheduler;
+
+    fn scheduler() -> Box<dyn Control> {
+        Box::new(Scheduler::default())
+    }
+
+    fn by_scheduler(switch_ns: u64) -> Course {
+        course(Line::serial(9_600), ibm_pc_switching_in(switch_ns), 100, &scheduler).unwrap()
+    }
+
+    #[test]
+    fn at_the_price_of_tasking_a_key_takes_what_the_tables_say() {
+        let (course, table) = (by_scheduler(TASK_NS), echo(9_600, 100).unwrap());
+        assert!(course.echo.abs_diff(table) < table / 200, "{course:?} and {table:?}");
+        let table = screenful(9_600).unwrap().first_to_last;
+        assert!(course.screenful.abs_diff(table) < table / 200, "{course:?} and {table:?}");
+    }
+
+    #[test]
+    fn a_key_and_its_echo_are_three_changes_of_control_at_either_end() {
+        let [user, server] = by_scheduler(TASK_NS).echo_switches;
+        assert!((2.9..3.1).contains(&user) && (2.9..3.1).contains(&server), "{user} and {server}");
+    }
+
+    #[test]
+    fn where_only_changes_of_control_take_time_an_echo_takes_those_that_lie_on_its_way() {
+        let line = Line::path(Duration::ZERO);
+        let costs = Costs::default().with(Work::Switch, 1_000);
+        let course = course(line, costs, 100, &scheduler).unwrap();
+        assert_eq!(course.echo, Duration::from_nanos(6_000));
+    }
+}

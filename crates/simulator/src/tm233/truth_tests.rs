@@ -1,0 +1,100 @@
+//! What the meter promises, in virtual time: where a delay is planted it is charged, to the
+//! nanosecond, and no reading of one host's clock ever meets one of the other's.
+
+use super::costs::ibm_pc;
+use super::experiments::{Equipment, Laboratory, SEED, WINDOW, open, personal_computer, world};
+use super::people::Person;
+use crate::clock::LocalClock;
+use crate::line::Line;
+use crate::world::Side;
+use proptest::prelude::*;
+use protocols::meter::{Account, Costs, Meter, Quantity, Work};
+use protocols::time::{Duration, Instant};
+
+const KEYS: usize = 20;
+/// TM-233's costs stay the same for all work but the one in which a delay is planted.
+const PLANTED_NS: [u64; 2] = [100_000, 1_000_000];
+
+fn laboratory(costs: Costs) -> Laboratory {
+    let people = [Person::who_types(b"x\r\n".to_vec(), KEYS, true), Person::who_echoes(true)];
+    let equipment = Equipment { costs, ..Equipment::of_1982() };
+    world(people, equipment, Line::serial(9_600), personal_computer(WINDOW), SEED)
+}
+
+fn run(costs: Costs) -> Laboratory {
+    let mut world = laboratory(costs);
+    world.drive(|world| world.user.application.stream.is_done()).unwrap();
+    world
+}
+
+fn charged_beyond(work: Work, costs: &Costs, meter: &Meter) -> u64 {
+    let others = Work::ALL.iter().filter(|other| other.account() == work.account());
+    let expected: u64 = others.map(|other| costs.unit_ns(*other) * meter.units(*other)).sum();
+    meter.charged(work.account()).abs_diff(expected)
+}
+
+#[test]
+fn a_delay_that_is_planted_in_a_work_is_charged_to_its_layer_and_to_no_other() {
+    for (work, planted_ns) in Work::ALL.iter().flat_map(|work| PLANTED_NS.map(|ns| (*work, ns))) {
+        let costs = ibm_pc().with(work, ibm_pc().unit_ns(work) + planted_ns);
+        let world = run(costs);
+        for meter in [&world.user.meter, &world.server.meter] {
+            let planted = planted_ns * meter.units(work);
+            assert!(planted > 0, "nobody does {work:?}");
+            for other in Work::ALL {
+                // The goal is a twentieth; in virtual time nothing is lost at all.
+                assert_eq!(charged_beyond(*other, &costs, meter), 0, "{work:?} in {other:?}");
+            }
+            assert!(meter.charged(work.account()) >= planted);
+            assert_eq!(meter.accounts().iter().sum::<u64>(), meter.total());
+        }
+    }
+}
+
+#[test]
+fn the_accounts_are_all_the_time_that_has_passed() {
+    let mut world = laboratory(ibm_pc());
+    open(&mut world).unwrap();
+    for _ in 0..100 {
+        let at = world.now() + Duration::from_millis(7);
+        world.run_until(at);
+        for meter in [&world.user.meter, &world.server.meter] {
+            assert_eq!(meter.accounts().iter().sum::<u64>(), meter.total());
+            let idle = world.now() - meter.busy_until();
+            let known = meter.busy_until() - Instant::ZERO;
+            assert_eq!(u128::from(meter.total()), known.as_nanos(), "idle for {idle:?}");
+        }
+    }
+}
+
+/// Everything that both hosts have measured: round trips by the person and by TCP, the wait for
+/// the link's acknowledgment, and what each account but the wait was charged.
+fn measured(server_is_ahead_by: Duration) -> Vec<(u64, Option<u64>)> {
+    let mut world = laboratory(ibm_pc());
+    let clock = LocalClock { jump: server_is_ahead_by, ..LocalClock::default() };
+    world.set_clock(Side::Server, clock);
+    world.drive(|world| world.user.application.stream.is_done()).unwrap();
+    let round_trip = world.user.application.stream.round_trip();
+    let mut all = vec![(u64::try_from(round_trip.as_nanos()).unwrap(), None)];
+    for meter in [&world.user.meter, &world.server.meter] {
+        let busy = Account::ALL.iter().filter(|account| **account != Account::Outside);
+        all.extend(busy.map(|account| (meter.charged(*account), None)));
+        all.extend(Quantity::ALL.iter().map(|quantity| {
+            let distribution = meter.distribution(*quantity);
+            (distribution.count(), distribution.percentile(99))
+        }));
+    }
+    all
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 16, ..ProptestConfig::default() })]
+
+    #[test]
+    fn a_clock_that_is_years_ahead_of_the_others_changes_nothing_that_is_measured(
+        ahead_ms in 1..100_000_000_000_u64,
+    ) {
+        // Were a stamp of one host subtracted from one of the other, it would show here.
+        prop_assert_eq!(measured(Duration::from_millis(ahead_ms)), measured(Duration::ZERO));
+    }
+}

@@ -1,0 +1,119 @@
+//! The processor time of a program and of all that it starts.
+//!
+//! The kernel keeps it for a control group to the microsecond. Where there is none that can be made,
+//! it is the account of the process and of its children that have ended, in hundredths of a second.
+
+use anyhow::{Context, Result, bail};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process;
+
+/// Ticks of the kernel's accounts in a second (USER_HZ).
+const TICKS: u64 = 100;
+/// How the names of our groups begin.
+const PREFIX: &str = "plumb-bench-";
+const TICK_NS: u64 = 1_000_000_000 / TICKS;
+
+/// Whose time is counted.
+#[derive(Debug)]
+pub(super) enum Account {
+    /// A control group of its own, and the one that its processes came from.
+    Group { folder: PathBuf, from: PathBuf },
+    /// A process, or only its children.
+    Process { id: u32, with_itself: bool },
+}
+
+impl Account {
+    /// Opens one for a process and what that will start; for this process, its children.
+    pub(super) fn open(name: &str, id: u32) -> Self {
+        let group = Self::open_group(name, id);
+        group.unwrap_or(Self::Process { id, with_itself: id != process::id() })
+    }
+
+    fn open_group(name: &str, id: u32) -> Option<Self> {
+        let from = own_group()?;
+        let folder = from.join(format!("{PREFIX}{}-{name}", process::id()));
+        fs::create_dir(&folder).ok()?;
+        let account = Self::Group { folder: folder.clone(), from };
+        fs::write(folder.join("cgroup.procs"), id.to_string()).ok()?;
+        used(&folder).ok()?;
+        Some(account)
+    }
+
+    /// Returns the time until now, in nanoseconds.
+    pub(super) fn nanos(&self) -> Result<u64> {
+        match self {
+            Self::Group { folder, .. } => used(folder),
+            Self::Process { id, with_itself } => ticks(*id, *with_itself),
+        }
+    }
+}
+
+impl Drop for Account {
+    fn drop(&mut self) {
+        let Self::Group { folder, from } = self else { return };
+        // Who is still in it goes back; a group that stays takes next to no room.
+        for id in fs::read_to_string(folder.join("cgroup.procs")).unwrap_or_default().lines() {
+            _ = fs::write(from.join("cgroup.procs"), id);
+        }
+        _ = fs::remove_dir(folder);
+    }
+}
+
+/// Finds the control group of this process, as a folder.
+fn own_group() -> Option<PathBuf> {
+    let mounts = fs::read_to_string("/proc/mounts").ok()?;
+    let mount = mounts.lines().find_map(|line| {
+        let mut words = line.split_ascii_whitespace().skip(1);
+        let place = words.next()?;
+        (words.next()? == "cgroup2").then_some(place)
+    })?;
+    let own = fs::read_to_string("/proc/self/cgroup").ok()?;
+    let path = own.lines().find_map(|line| line.strip_prefix("0::/"))?;
+    // One that was opened for this process must not count what is counted by the others.
+    let path = match path.rsplit_once('/').unwrap_or(("", path)) {
+        (above, name) if name.starts_with(PREFIX) => above,
+        _ => path,
+    };
+    Some(Path::new(mount).join(path))
+}
+
+fn used(folder: &Path) -> Result<u64> {
+    let text = fs::read_to_string(folder.join("cpu.stat"))?;
+    let micros = text.lines().find_map(|line| line.strip_prefix("usage_usec "));
+    let micros: u64 = micros.and_then(|number| number.parse().ok()).context("no account")?;
+    Ok(micros * 1000)
+}
+
+/// Returns the processor time of a process, or of its children that have ended, or of both.
+fn ticks(id: u32, with_itself: bool) -> Result<u64> {
+    let text = fs::read_to_string(Path::new("/proc").join(id.to_string()).join("stat"))?;
+    let (_, behind) = text.rsplit_once(')').context("the kernel's account cannot be read")?;
+    // Behind the name: state is field 3; utime, stime, cutime, cstime are 14 to 17.
+    let fields: Vec<u64> =
+        behind.split_ascii_whitespace().skip(11).take(4).flat_map(str::parse).collect();
+    let &[user, system, children_user, children_system] = fields.as_slice() else {
+        bail!("the kernel's account of {id} is too short");
+    };
+    let own = if with_itself { user + system } else { 0 };
+    Ok((own + children_user + children_system) * TICK_NS)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_child_has_used_is_in_the_account_of_its_parent() {
+        let account = Account::Process { id: process::id(), with_itself: false };
+        let before = account.nanos().unwrap();
+        let busy = "i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done";
+        assert!(process::Command::new("sh").args(["-c", busy]).status().unwrap().success());
+        assert!(account.nanos().unwrap() >= before);
+    }
+
+    #[test]
+    fn a_process_that_is_not_there_has_no_account() {
+        assert!(Account::Process { id: u32::MAX, with_itself: true }.nanos().is_err());
+    }
+}

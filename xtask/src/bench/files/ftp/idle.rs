@@ -1,0 +1,161 @@
+//! Many who have logged in and do nothing: how soon they have, and what memory each takes.
+//!
+//! The bench logs in one after the other on sockets of the kernel. The servers that have a process
+//! for each session are not called: so many processes are none of theirs.
+
+use super::servers::{Maker, Server};
+use super::stage::Stage;
+use crate::bench::conditions::Conditions;
+use crate::bench::files::Amount;
+use crate::bench::rounds::millis;
+use crate::bench::sessions::resident_kilobytes;
+use crate::bench::telnetd::on_the_far_processor;
+use crate::bench::{Report, Section, Verdict};
+use anyhow::{Context, Result, ensure};
+use os::clock::Monotonic;
+use records::figures::UNKNOWN;
+use records::statistics::median;
+use records::table::Table;
+use serde_json::json;
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::time::Duration;
+
+/// A server of its own, at a port of its own.
+const PORT: u16 = 7120;
+const PATIENCE: Duration = Duration::from_secs(10);
+/// Memory of the server for each, in KiB, at most.
+const MEMORY_GOAL_KIB: f64 = 8.0;
+/// Logins in a second, at least.
+const RATE_GOAL: f64 = 4800.0;
+
+/// What a round has found out.
+#[derive(Clone, Copy, Debug)]
+struct Found {
+    ns_per_login: u64,
+    bytes_each: u64,
+}
+
+/// Measures.
+pub(super) fn run(
+    stage: &Stage,
+    conditions: &Conditions,
+    amount: &Amount,
+    report: &mut Report,
+) -> Result<()> {
+    os::process::allow_descriptors(u64::try_from(amount.logins)? + 100)?;
+    let mut table = Table::new()
+        .text("server")
+        .number("logins/s")
+        .number("a login (ms)")
+        .number("memory of each (KiB)")
+        .number("rounds");
+    let makers = [Maker::Plumb, Maker::Pyftpdlib];
+    let mut found: [Vec<Found>; 2] = Default::default();
+    for round in 0..amount.rounds {
+        for (at, (maker, found)) in makers.into_iter().zip(&mut found).enumerate() {
+            // Each round has ports of its own: those of the last one are in TIME-WAIT.
+            let port = PORT + u16::try_from(round * makers.len() + at)?;
+            match measure(maker, stage, conditions, amount.logins, port) {
+                Ok(one) => found.push(one),
+                Err(error) => {
+                    report.notes.push(format!("idle: left out: {}: {error:#}.", maker.name()));
+                }
+            }
+        }
+    }
+    let mut data = Vec::new();
+    for (maker, found) in makers.into_iter().zip(&found) {
+        let of = |figure: fn(&Found) -> u64| median(&found.iter().map(figure).collect::<Vec<_>>());
+        let (login, bytes) = (of(|one| one.ns_per_login), of(|one| one.bytes_each));
+        let rate = login.map(|ns| (1_000_000_000 / ns.max(1)).to_string());
+        let kibibytes = bytes.map(|bytes| bytes as f64 / 1024.0);
+        let known = |text: Option<String>| text.unwrap_or_else(|| UNKNOWN.to_owned());
+        table.row([
+            maker.name().to_owned(),
+            known(rate),
+            millis(login),
+            known(kibibytes.map(|kibibytes| format!("{kibibytes:.1}"))),
+            found.len().to_string(),
+        ]);
+        let all = found.iter().map(|one| json!([one.ns_per_login, one.bytes_each]));
+        data.push(json!({ "server": maker.name(), "ns_and_bytes": all.collect::<Vec<_>>() }));
+        if maker == Maker::Plumb {
+            report.verdicts.push(Verdict {
+                what: "idle: memory of the server for each".to_owned(),
+                goal: MEMORY_GOAL_KIB,
+                found: kibibytes,
+                unit: " KiB",
+            });
+            report.verdicts.push(Verdict {
+                what: format!("idle: time of a login, for {RATE_GOAL} in a second"),
+                goal: 1000.0 / RATE_GOAL,
+                found: login.map(|ns| ns as f64 / 1e6),
+                unit: " ms",
+            });
+        }
+    }
+    let heading = format!("idle: {} logins, one after the other", amount.logins);
+    report.sections.push(Section { heading, table, data: json!({ "servers": data }) });
+    Ok(())
+}
+
+fn measure(
+    maker: Maker,
+    stage: &Stage,
+    conditions: &Conditions,
+    logins: usize,
+    port: u16,
+) -> Result<Found> {
+    let server = on_the_far_processor(conditions.pinning(), || {
+        Server::start(maker, maker.command(stage, port, logins + 100)?, port)
+    })?;
+    let mut sessions = Vec::with_capacity(logins);
+    // The first has what is made once and for all.
+    sessions.push(log_in(maker, port)?);
+    let before = resident_kilobytes(server.program.id()).context("no memory is known")?;
+    let clock = Monotonic::start();
+    let begun = clock.now();
+    while sessions.len() < logins {
+        let session = log_in(maker, port);
+        sessions.push(session.with_context(|| format!("after {} logins", sessions.len()))?);
+    }
+    let took = clock.now() - begun;
+    let after = resident_kilobytes(server.program.id()).context("no memory is known")?;
+    let count = u64::try_from(logins.saturating_sub(1))?.max(1);
+    Ok(Found {
+        ns_per_login: u64::try_from(took.as_nanos())? / count,
+        bytes_each: after.saturating_sub(before) * 1024 / count,
+    })
+}
+
+fn log_in(maker: Maker, port: u16) -> Result<TcpStream> {
+    let mut stream = TcpStream::connect(("127.0.0.1", port))?;
+    stream.set_nodelay(true)?;
+    stream.set_read_timeout(Some(PATIENCE))?;
+    let (user, password) = maker.user();
+    hear(&mut stream, b"220")?;
+    stream.write_all(format!("USER {user}\r\n").as_bytes())?;
+    hear(&mut stream, b"331")?;
+    stream.write_all(format!("PASS {password}\r\n").as_bytes())?;
+    hear(&mut stream, b"230")?;
+    Ok(stream)
+}
+
+/// Reads a reply of one line.
+fn hear(stream: &mut TcpStream, code: &[u8]) -> Result<()> {
+    let mut reply = [0; 512];
+    let mut count = 0;
+    loop {
+        let room = reply.get_mut(count..).filter(|room| !room.is_empty());
+        let read = stream.read(room.context("a reply is too long")?)?;
+        ensure!(read > 0, "the server has closed");
+        count += read;
+        let heard = reply.get(..count).unwrap_or_default();
+        if heard.ends_with(b"\n") {
+            let text = String::from_utf8_lossy(heard);
+            ensure!(heard.starts_with(code), "the server says '{}'", text.trim());
+            return Ok(());
+        }
+    }
+}

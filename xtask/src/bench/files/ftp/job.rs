@@ -1,0 +1,176 @@
+//! What is moved, and the users' programs that move it.
+
+use super::servers::Maker;
+use super::stage::{LARGE, SMALL, Stage, small_name};
+use crate::bench::telnetd::program;
+use crate::bench::typing::{Via, plumb};
+use anyhow::Result;
+use std::fs;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+/// Whose program a person uses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum User {
+    Plumb,
+    Curl,
+    Lftp,
+}
+
+/// What is moved.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Load {
+    /// One file of so many MiB, from the server into nothing.
+    Large(u64),
+    /// So many files of 4 KiB, over so many connections at a time.
+    Small { files: u32, connections: u32 },
+}
+
+/// How the words of a file are meant, and laid down by our own user.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Words {
+    Image,
+    /// TYPE L 36, as they come.
+    L36,
+    /// TYPE L 36, each in five octets.
+    L36InFive,
+}
+
+/// A move.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Job {
+    pub(super) is_upload: bool,
+    pub(super) in_tls: bool,
+    pub(super) load: Load,
+    pub(super) words: Words,
+    pub(super) on_tun: bool,
+}
+
+/// The TUN of our own TCP.
+pub(super) const TUN: Via = Via::Tun(0);
+
+impl User {
+    pub(super) const ALL: [Self; 3] = [Self::Plumb, Self::Curl, Self::Lftp];
+
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Plumb => "plumb",
+            Self::Curl => "curl",
+            Self::Lftp => "lftp",
+        }
+    }
+
+    /// Finds the program.
+    pub(super) fn path(self) -> Result<PathBuf> {
+        match self {
+            Self::Plumb => plumb(),
+            Self::Curl => program("curl", "curl"),
+            Self::Lftp => program("lftp", "lftp"),
+        }
+    }
+
+    /// Returns the command that does the job at the server of `maker`.
+    pub(super) fn command(self, stage: &Stage, maker: Maker, job: Job) -> Result<Command> {
+        let mut command = Command::new(self.path()?);
+        match self {
+            Self::Plumb => of_plumb(&mut command, stage, maker, job),
+            Self::Curl => of_curl(&mut command, stage, maker, job)?,
+            Self::Lftp => of_lftp(&mut command, stage, maker, job),
+        }
+        command.current_dir(stage.folder.join("here"));
+        command.env("HOME", stage.folder.join("home"));
+        command.env("XDG_STATE_HOME", stage.folder.join("state"));
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        Ok(command)
+    }
+}
+
+fn of_plumb(command: &mut Command, stage: &Stage, maker: Maker, job: Job) {
+    let (name, password) = maker.user();
+    let via = if job.on_tun { TUN } else { Via::Kernel };
+    let scheme = if job.in_tls { "ftpes" } else { "ftp" };
+    let url = format!("{scheme}://{name}@{}:{}", via.host(), maker.port());
+    command.env("PLUMB_FTP_PASSWORD", password);
+    command.arg(if job.is_upload { "put" } else { "get" });
+    command.args(["--quiet", "--tries", "1", "--via", &via.name()]);
+    match job.words {
+        Words::Image => {}
+        Words::L36 => _ = command.args(["--type", "L36"]),
+        Words::L36InFive => _ = command.args(["--type", "L36", "--store", "c36"]),
+    }
+    match (job.load, job.is_upload) {
+        (Load::Large(_), false) => {
+            command.args(["--force", &format!("{url}/{LARGE}"), "/dev/null"]);
+        }
+        (Load::Large(_), true) => {
+            command.args([stage.at("source/large"), format!("{url}/in/{LARGE}")]);
+        }
+        (Load::Small { connections, .. }, is_upload) => {
+            command.args(["--recursive", "--jobs", &connections.to_string()]);
+            match is_upload {
+                false => command.args([&format!("{url}/{SMALL}"), "."]),
+                true => command.args([stage.at("source/small"), format!("{url}/in/")]),
+            };
+        }
+    }
+}
+
+fn of_curl(command: &mut Command, stage: &Stage, maker: Maker, job: Job) -> Result<()> {
+    let (name, password) = maker.user();
+    let url = format!("ftp://127.0.0.1:{}", maker.port());
+    command.args(["-q", "-sS", "-u", &format!("{name}:{password}")]);
+    if job.in_tls {
+        command.args(["--ssl-reqd", "-k"]);
+    }
+    match (job.load, job.is_upload) {
+        (Load::Large(_), false) => _ = command.args([&format!("{url}/{LARGE}"), "-o", "/dev/null"]),
+        (Load::Large(_), true) => {
+            command.args(["-T", &stage.at("source/large"), &format!("{url}/in/{LARGE}")]);
+        }
+        (Load::Small { files, connections }, is_upload) => {
+            let mut text = String::new();
+            for number in 0..files {
+                let file = small_name(number);
+                text += &match is_upload {
+                    false => format!("url={url}/{SMALL}/{file}\noutput={file}\n"),
+                    true => {
+                        let from = stage.at("source/small");
+                        format!("url={url}/in/{file}\nupload-file={from}/{file}\n")
+                    }
+                };
+            }
+            let list = stage.folder.join("curl.list");
+            fs::write(&list, text)?;
+            command.args(["-Z", "--parallel-max", &connections.to_string(), "-K"]).arg(list);
+        }
+    }
+    Ok(())
+}
+
+fn of_lftp(command: &mut Command, stage: &Stage, maker: Maker, job: Job) {
+    let (name, password) = maker.user();
+    let tls = match job.in_tls {
+        false => "set ftp:ssl-allow no",
+        true => {
+            "set ssl:verify-certificate no; set ftp:ssl-force yes; set ftp:ssl-protect-data yes; \
+             set ftp:ssl-allow-anonymous yes"
+        }
+    };
+    let what = match (job.load, job.is_upload) {
+        (Load::Large(_), false) => format!("get {LARGE} -o /dev/null"),
+        (Load::Large(_), true) => format!("put {} -o in/{LARGE}", stage.at("source/large")),
+        (Load::Small { connections, .. }, false) => {
+            format!("mirror --parallel={connections} {SMALL} .")
+        }
+        (Load::Small { connections, .. }, true) => {
+            format!("lcd {}; cd in; mput -P {connections} *", stage.at("source/small"))
+        }
+    };
+    // Where a server knows MODE Z, it would deflate all on this machine's one processor.
+    command.arg("--norc").arg("-c").arg(format!(
+        "{tls}; set ftp:use-mode-z no; set xfer:clobber yes; set cmd:fail-exit yes; \
+         set net:max-retries 1; \
+         open -u {name},{password} ftp://127.0.0.1:{}; {what}",
+        maker.port()
+    ));
+}

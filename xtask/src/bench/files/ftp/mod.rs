@@ -1,0 +1,359 @@
+//! Files by FTP: every server with every user's program.
+//!
+//! The first round of a row has all pairs. The later ones have those that its verdicts need: ours,
+//! the three quickest of others, and for the processor time of our server the quickest server of
+//! others with our user's program. A pair that fails, or does not end within 20 s, is left out and
+//! named.
+
+mod contest;
+mod desk;
+mod idle;
+mod job;
+mod servers;
+mod stage;
+
+use super::Amount;
+use crate::bench::conditions::Conditions;
+use crate::bench::rounds::Ratio;
+use crate::bench::{Report, Verdict, WIDTH};
+use anyhow::Result;
+use contest::{Contest, Pair};
+use desk::{Desk, Measured};
+use job::{Job, Load, User, Words};
+use servers::Maker;
+use std::io::{self, Write};
+
+/// A row, with its goals.
+struct Row {
+    name: &'static str,
+    heading: &'static str,
+    is_upload: bool,
+    in_tls: bool,
+    size: Size,
+    goals: Goals,
+}
+
+/// How much of it is moved.
+#[derive(Clone, Copy)]
+enum Size {
+    /// The large file, divided.
+    Large { divisor: u64 },
+    /// The small files, divided.
+    Small { divisor: u32, connections: u32 },
+}
+
+/// What is to be met, where there is such a goal.
+#[derive(Clone, Copy, Default)]
+struct Goals {
+    /// How many times the rate of the best pair of others.
+    times: f64,
+    /// The server's processor time beside that of vsftpd.
+    server_beside: Option<f64>,
+    /// Processor seconds for a GB.
+    user_s_per_gb: Option<f64>,
+    server_s_per_gb: Option<f64>,
+    /// Processor milliseconds of both ends for a file.
+    both_ms_per_file: Option<f64>,
+}
+
+const NO_GOALS: Goals = Goals {
+    times: 1.0,
+    server_beside: None,
+    user_s_per_gb: None,
+    server_s_per_gb: None,
+    both_ms_per_file: None,
+};
+const BOTH_IN_TLS: Goals =
+    Goals { times: 1.3, user_s_per_gb: Some(0.6), server_s_per_gb: Some(0.6), ..NO_GOALS };
+const LARGE: Size = Size::Large { divisor: 1 };
+/// In TLS a quarter says as much.
+const LARGE_IN_TLS: Size = Size::Large { divisor: 4 };
+const MANY: Size = Size::Small { divisor: 1, connections: 8 };
+const ONE: Size = Size::Small { divisor: 5, connections: 1 };
+const ONE_IN_TLS: Size = Size::Small { divisor: 20, connections: 1 };
+
+const fn row(
+    name: &'static str,
+    heading: &'static str,
+    (is_upload, in_tls): (bool, bool),
+    size: Size,
+    goals: Goals,
+) -> Row {
+    Row { name, heading, is_upload, in_tls, size, goals }
+}
+
+const ROWS: [Row; 10] = [
+    row(
+        "retr",
+        "RETR of one file",
+        (false, false),
+        LARGE,
+        Goals { times: 1.10, server_beside: Some(1.0), user_s_per_gb: Some(0.2), ..NO_GOALS },
+    ),
+    row(
+        "stor",
+        "STOR of one file",
+        (true, false),
+        LARGE,
+        Goals { times: 1.05, server_s_per_gb: Some(0.55), ..NO_GOALS },
+    ),
+    row("retr-tls", "RETR of one file in TLS", (false, true), LARGE_IN_TLS, BOTH_IN_TLS),
+    row("stor-tls", "STOR of one file in TLS", (true, true), LARGE_IN_TLS, BOTH_IN_TLS),
+    row(
+        "many-retr",
+        "RETR of many small files",
+        (false, false),
+        MANY,
+        Goals { times: 1.5, both_ms_per_file: Some(0.35), ..NO_GOALS },
+    ),
+    row(
+        "many-stor",
+        "STOR of many small files",
+        (true, false),
+        MANY,
+        Goals { times: 1.2, ..NO_GOALS },
+    ),
+    row("one-retr", "RETR of small files", (false, false), ONE, Goals { times: 1.5, ..NO_GOALS }),
+    row("one-stor", "STOR of small files", (true, false), ONE, Goals { times: 1.5, ..NO_GOALS }),
+    row(
+        "one-retr-tls",
+        "RETR of small files in TLS",
+        (false, true),
+        ONE_IN_TLS,
+        Goals { times: 3.0, ..NO_GOALS },
+    ),
+    row(
+        "one-stor-tls",
+        "STOR of small files in TLS",
+        (true, true),
+        ONE_IN_TLS,
+        Goals { times: 1.5, ..NO_GOALS },
+    ),
+];
+/// The rows that have ours alone, or have another form.
+const IDLE: &str = "idle";
+const WORDS: &str = "words";
+const TUN: &str = "tun";
+/// The rate of L 36 beside that of I, at least.
+const WORDS_GOAL: f64 = 0.8;
+/// The rate over our own TCP beside that over the kernel's, at least.
+const TUN_GOAL: f64 = 0.5;
+
+/// Returns the names of the rows.
+pub(super) fn names() -> impl Iterator<Item = &'static str> {
+    ROWS.iter().map(|row| row.name).chain([WORDS, TUN, IDLE])
+}
+
+/// Measures.
+pub(super) fn run(conditions: &Conditions, amount: &Amount, report: &mut Report) -> Result<()> {
+    let (mut desk, missing) = Desk::open(conditions)?;
+    report.notes.extend(missing);
+    report.congestion = format!("{} at loopback, by its route", desk.congestion()?);
+    desk.stage.write_large(amount.size_mib)?;
+    let rounds = amount.rounds;
+    for row in ROWS.iter().filter(|row| amount.wants(row.name)) {
+        tell(row.name);
+        let contest = contest_of(row, &desk, amount)?;
+        let (notes, verdicts) = (report.notes.len(), report.verdicts.len());
+        let found = contest.run(&mut desk, rounds, report)?;
+        judge(row, &contest, &found, report);
+        show(report, notes, verdicts);
+    }
+    if amount.wants(WORDS) {
+        tell(WORDS);
+        measure_words(&mut desk, amount, report)?;
+    }
+    if amount.wants(TUN) {
+        tell(TUN);
+        measure_tun(&mut desk, amount, report)?;
+    }
+    if amount.wants(IDLE) {
+        tell(IDLE);
+        idle::run(&desk.stage, conditions, amount, report)?;
+    }
+    Ok(())
+}
+
+/// Says on stderr what is done; a closed stderr is no reason to stop.
+fn tell(row: &str) {
+    _ = writeln!(io::stderr(), "measuring {row}");
+}
+
+/// Shows on stderr what a row has found, for who does not want to wait for the end.
+fn show(report: &Report, notes: usize, verdicts: usize) {
+    let mut text = String::new();
+    if let Some(section) = report.sections.last() {
+        text = format!("\n{}\n\n{}", section.heading, section.table.render(WIDTH));
+    }
+    for note in report.notes.iter().skip(notes) {
+        text += &format!("{note}\n");
+    }
+    for verdict in report.verdicts.iter().skip(verdicts) {
+        text += &format!("{}\n", verdict.text());
+    }
+    _ = writeln!(io::stderr(), "{text}");
+}
+
+/// Makes ready what a row moves.
+fn contest_of(row: &Row, desk: &Desk<'_>, amount: &Amount) -> Result<Contest> {
+    let (load, heading) = match row.size {
+        Size::Large { divisor } => {
+            let mebibytes = (amount.size_mib / divisor).max(1);
+            if mebibytes != desk.stage.large_mib()? {
+                desk.stage.write_large(mebibytes)?;
+            }
+            (Load::Large(mebibytes), format!("{}: {mebibytes} MiB", row.heading))
+        }
+        Size::Small { divisor, connections } => {
+            let files = (amount.files / divisor).max(1);
+            desk.stage.write_small(files)?;
+            let over = match connections {
+                1 => "one connection".to_owned(),
+                count => format!("{count} connections"),
+            };
+            let heading = format!("{}: {files} of 4 KiB over {over}", row.heading);
+            (Load::Small { files, connections }, heading)
+        }
+    };
+    let job = Job {
+        is_upload: row.is_upload,
+        in_tls: row.in_tls,
+        load,
+        words: Words::Image,
+        on_tun: false,
+    };
+    let mut pairs = Vec::new();
+    for server in &desk.servers {
+        for user in User::ALL.into_iter().filter(|user| user.path().is_ok()) {
+            pairs.push(Pair::new(server.maker, user, job));
+        }
+    }
+    Ok(Contest { name: row.name, heading: format!("{}: {heading}", row.name), pairs })
+}
+
+fn judge(row: &Row, contest: &Contest, found: &[Vec<Measured>], report: &mut Report) {
+    let name = row.name;
+    let of = |maker, user| contest.found(found, maker, user);
+    let ours = of(Maker::Plumb, User::Plumb);
+    let best = contest.best_of_others(found);
+    let ratio = best.and_then(|(_, best)| ratio(ours, best, |one| one.wall_ns));
+    let beside = best.map_or_else(|| "no pair".to_owned(), |(pair, _)| pair.label());
+    if let Some(both) = best.and_then(|(_, best)| {
+        self::ratio(ours, best, |one| one.user_ns.saturating_add(one.server_ns))
+    }) {
+        let text = both.text();
+        report.notes.push(format!("{name}: our CPU of both ends beside that of {beside}: {text}"));
+    }
+    let mut verdict = |what: String, goal, found| {
+        report.verdicts.push(Verdict { what: format!("{name}: {what}"), goal, found, unit: "" });
+    };
+    let spread = ratio
+        .map_or_else(String::new, |ratio| format!(" ({:.2}-{:.2})", ratio.least, ratio.greatest));
+    verdict(
+        format!("time beside {beside}{spread}, to be {:.2} times as fast", row.goals.times),
+        1.0 / row.goals.times,
+        ratio.map(|ratio| ratio.median),
+    );
+    if let Some(goal) = row.goals.server_beside {
+        let peer = of(Maker::Vsftpd, User::Plumb);
+        let ratio = self::ratio(ours, peer, |one| one.server_ns);
+        verdict(
+            "our server's CPU beside vsftpd's, our user".to_owned(),
+            goal,
+            ratio.map(|ratio| ratio.median),
+        );
+    }
+    let unit = contest.unit();
+    let user = contest::middle(ours, |one| one.user_ns).map(|ns| unit.cpu(ns));
+    let server = contest::middle(ours, |one| one.server_ns).map(|ns| unit.cpu(ns));
+    if let Some(goal) = row.goals.user_s_per_gb {
+        verdict("our user's CPU (s/GB)".to_owned(), goal, user);
+    }
+    if let Some(goal) = row.goals.server_s_per_gb {
+        verdict("our server's CPU (s/GB)".to_owned(), goal, server);
+    }
+    if let Some(goal) = row.goals.both_ms_per_file {
+        let both = user.zip(server).map(|(user, server)| user + server);
+        verdict("CPU of both ends (ms/file)".to_owned(), goal, both);
+    }
+}
+
+/// Returns one figure as a ratio to the same of another pair, round by round.
+fn ratio(ours: &[Measured], theirs: &[Measured], of: fn(&Measured) -> u64) -> Option<Ratio> {
+    let rounds = ours.iter().zip(theirs).map(|(ours, theirs)| (of(ours), of(theirs)));
+    Ratio::of(&rounds.collect::<Vec<_>>())
+}
+
+/// Our own pair with variants of one job, of which the first is what the others are set beside.
+fn variants(name: &'static str, heading: String, jobs: &[(&'static str, Job)]) -> Contest {
+    let pair = |(label, job): &(&'static str, Job)| Pair {
+        variant: Some(*label),
+        ..Pair::new(Maker::Plumb, User::Plumb, *job)
+    };
+    Contest { name, heading, pairs: jobs.iter().map(pair).collect() }
+}
+
+fn measure_words(desk: &mut Desk<'_>, amount: &Amount, report: &mut Report) -> Result<()> {
+    // Nine octets are two words: so there is no half one at the end.
+    let mebibytes = (amount.size_mib / 36).max(1) * 9;
+    desk.stage.write_large(mebibytes)?;
+    let job = |words| Job {
+        is_upload: false,
+        in_tls: false,
+        load: Load::Large(mebibytes),
+        words,
+        on_tun: false,
+    };
+    let jobs = [
+        ("TYPE I", job(Words::Image)),
+        ("L 36, as it is", job(Words::L36)),
+        ("L 36, into c36", job(Words::L36InFive)),
+    ];
+    let heading = format!("words: RETR of {mebibytes} MiB, ours to ours");
+    let contest = variants(WORDS, heading, &jobs);
+    let found = contest.run(desk, amount.rounds, report)?;
+    for (variant, what) in [(1, "L 36"), (2, "L 36 into c36")] {
+        let ratio = match (found.get(variant), found.first()) {
+            (Some(one), Some(first)) => ratio(one, first, |one| one.wall_ns),
+            _ => None,
+        };
+        report.verdicts.push(Verdict {
+            what: format!("words: time of {what} beside I, to be {WORDS_GOAL} times as fast"),
+            goal: 1.0 / WORDS_GOAL,
+            found: ratio.map(|ratio| ratio.median),
+            unit: "",
+        });
+    }
+    Ok(())
+}
+
+fn measure_tun(desk: &mut Desk<'_>, amount: &Amount, report: &mut Report) -> Result<()> {
+    let mebibytes = (amount.size_mib / 4).max(1);
+    desk.stage.write_large(mebibytes)?;
+    for (is_upload, what) in [(false, "RETR"), (true, "STOR")] {
+        let job = |on_tun| Job {
+            is_upload,
+            in_tls: false,
+            load: Load::Large(mebibytes),
+            words: Words::Image,
+            on_tun,
+        };
+        let jobs = [("the kernel's TCP", job(false)), ("our own TCP on a TUN", job(true))];
+        let heading = format!("tun: {what} of {mebibytes} MiB, ours to ours");
+        let contest = variants(TUN, heading, &jobs);
+        let found = contest.run(desk, amount.rounds, report)?;
+        let ratio = match found.as_slice() {
+            [kernel, tun] => ratio(tun, kernel, |one| one.wall_ns),
+            _ => None,
+        };
+        report.verdicts.push(Verdict {
+            what: format!(
+                "tun: time of {what} beside the kernel's, to be {TUN_GOAL} times as fast"
+            ),
+            goal: 1.0 / TUN_GOAL,
+            found: ratio.map(|ratio| ratio.median),
+            unit: "",
+        });
+    }
+    Ok(())
+}

@@ -1,0 +1,135 @@
+//! Files by TFTP.
+//!
+//! A round has every pair of user and server once, each reading the same file into `/dev/null`: what
+//! is measured is the protocol and its two programs, and no disk. A time is from the start of the
+//! user's program to its end. Then our own pair moves files with every block size by every window,
+//! of which none may lose time.
+
+mod pairs;
+
+use crate::bench::conditions::Conditions;
+use crate::bench::rounds::{Ratio, seconds};
+use crate::bench::{Report, Section, Verdict};
+use anyhow::Result;
+use pairs::{Desk, Measured, Pair, Row};
+use records::figures::{UNKNOWN, count};
+use records::statistics::median;
+use records::table::Table;
+use serde_json::{Value, json};
+
+/// Block size and window, megabytes of the file, and the time beside the best peer's at most.
+const ROWS: [(Row, f64); 2] = [
+    (Row { block_size: 512, window: 1, megabytes: 16 }, 1.0),
+    (Row { block_size: 1428, window: 64, megabytes: 128 }, 1.0 / 3.0),
+];
+const BLOCK_SIZES: [u16; 6] = [8, 512, 1428, 8192, 32_768, 65_464];
+const WINDOWS: [u16; 6] = [1, 2, 16, 64, 256, 4096];
+
+/// Measures.
+pub(super) fn run(conditions: &Conditions, rounds: usize, report: &mut Report) -> Result<()> {
+    let desk = Desk::open(conditions)?;
+    report.notes.extend(desk.missing().iter().cloned());
+    for (row, goal) in ROWS {
+        measure_row(&desk, row, goal, rounds, report)?;
+    }
+    measure_sizes(&desk, report)
+}
+
+fn measure_row(desk: &Desk, row: Row, goal: f64, rounds: usize, report: &mut Report) -> Result<()> {
+    desk.write_file(row.megabytes)?;
+    let pairs: Vec<Pair> = desk.pairs(row).collect();
+    let mut found: Vec<Vec<Measured>> = vec![Vec::new(); pairs.len()];
+    for _ in 0..rounds {
+        for (pair, found) in pairs.iter().zip(&mut found) {
+            found.push(desk.measure(*pair, row)?);
+        }
+    }
+    let mut table = Table::new()
+        .text("user and server")
+        .number("time (s)")
+        .number("MB/s")
+        .number("user CPU (s/GB)")
+        .number("server CPU (s/GB)");
+    let ours = found.first().cloned().unwrap_or_default();
+    let mut data = Vec::new();
+    let mut best: Option<(u64, &[Measured], Pair)> = None;
+    for (pair, found) in pairs.iter().zip(&found) {
+        let wall = middle(found, |one| one.wall_ns);
+        let per_gigabyte = |ns: Option<u64>| ns.map(|ns| ns * 1000 / row.megabytes);
+        let rate = wall.map(|ns| row.megabytes * 1_000_000_000 / ns.max(1));
+        table.row([
+            pair.name().to_owned(),
+            seconds(wall),
+            rate.map_or_else(|| UNKNOWN.to_owned(), count),
+            seconds(per_gigabyte(middle(found, |one| one.user_ns))),
+            seconds(per_gigabyte(middle(found, |one| one.server_ns))),
+        ]);
+        let all: Vec<Value> = found.iter().map(Measured::json).collect();
+        data.push(json!({ "pair": pair.name(), "rounds": all }));
+        if let Some(wall) = wall.filter(|_| *pair != Pair::Ours)
+            && best.is_none_or(|(least, ..)| wall < least)
+        {
+            best = Some((wall, found, *pair));
+        }
+    }
+    let ratio = best.and_then(|(_, best, _)| {
+        let pairs = ours.iter().zip(best).map(|(ours, best)| (ours.wall_ns, best.wall_ns));
+        Ratio::of(&pairs.collect::<Vec<_>>())
+    });
+    let beside = best.map_or("no peer", |(_, _, pair)| pair.name());
+    let Row { block_size, window, megabytes } = row;
+    report.sections.push(Section {
+        heading: format!("TFTP, blocks of {block_size} bytes, windows of {window}, {megabytes} MB"),
+        table,
+        data: json!({
+            "block_size": block_size,
+            "window": window,
+            "pairs": data,
+            "ratio": ratio.map(Ratio::to_json),
+        }),
+    });
+    report.notes.extend(ratio.map(|ratio| {
+        format!("TFTP {block_size}/{window}: our time beside that of {beside}: {}", ratio.text())
+    }));
+    report.verdicts.push(Verdict {
+        what: format!("TFTP {block_size}/{window}, time beside the best peer's"),
+        goal,
+        found: ratio.map(|ratio| ratio.median),
+        unit: "",
+    });
+    Ok(())
+}
+
+fn middle(found: &[Measured], figure: impl Fn(&Measured) -> u64) -> Option<u64> {
+    median(&found.iter().map(figure).collect::<Vec<_>>())
+}
+
+/// Every block size by every window, ours.
+fn measure_sizes(desk: &Desk, report: &mut Report) -> Result<()> {
+    let mut table = Table::new().number("block (bytes)").number("window").number("MB/s");
+    let mut table_rows = Vec::new();
+    let mut stalls = 0_u32;
+    for block_size in BLOCK_SIZES {
+        desk.write_file(if block_size < 512 { 1 } else { 16 })?;
+        for window in WINDOWS {
+            let (bytes, nanos, timeouts) = desk.move_ours(block_size, window)?;
+            let rate = u128::from(bytes) * 1000 / u128::from(nanos.max(1));
+            stalls += u32::from(timeouts > 0);
+            table.row([block_size.to_string(), window.to_string(), rate.to_string()]);
+            table_rows.push(json!({ "block_size": block_size, "window": window,
+                "ns": nanos, "bytes": bytes, "timeouts": timeouts }));
+        }
+    }
+    report.sections.push(Section {
+        heading: "TFTP, every block size by every window, ours to ours".to_owned(),
+        table,
+        data: Value::Array(table_rows),
+    });
+    report.verdicts.push(Verdict {
+        what: "TFTP, sizes at which anybody waited for a timeout".to_owned(),
+        goal: 0.0,
+        found: Some(stalls.into()),
+        unit: "",
+    });
+    Ok(())
+}

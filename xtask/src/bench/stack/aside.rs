@@ -1,0 +1,146 @@
+//! What is measured of ours and the kernel alone: datagrams, and a second processor.
+
+use super::client::Direction;
+use super::network::Networks;
+use super::rows::{Row, Side, Units, section};
+use super::server::{Contender, Manner, Mode, Server};
+use super::{Amount, datagrams, other_processor, streams};
+use crate::bench::Section;
+use anyhow::{Context, Result};
+use os::schedule;
+
+/// What both measurements need.
+#[derive(Clone, Copy)]
+pub(super) struct Aside<'a> {
+    /// All servers, of which these are some.
+    pub(super) contenders: &'a [Contender],
+    /// Where they are.
+    pub(super) networks: &'a Networks,
+    /// How much is measured.
+    pub(super) amount: &'a Amount,
+}
+
+/// A label, the name of a contender, and its further arguments.
+type Flow = (&'static str, &'static str, &'static [&'static str]);
+
+const FLOWS: [Flow; 4] = [
+    ("kernel, veth, GSO and GRO", "kernel", &[]),
+    ("plumb, TUN, super-datagrams", "plumb-tun", &[]),
+    ("plumb, TUN, one by one", "plumb-tun", &["--apart"]),
+    ("plumb, TUN, no offloads", "plumb-plain", &[]),
+];
+
+/// Which processors the two ends have, one being that of the bench.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Placement {
+    /// Both share one.
+    One,
+    /// The client has one, and the server the other.
+    Apart,
+    /// Both share both.
+    Two,
+}
+
+/// A label, the name of a contender, its further arguments, and where it is.
+type Place = (&'static str, &'static str, &'static [&'static str], Placement);
+
+const PLACES: [Place; 5] = [
+    ("plumb, a queue, 1 processor", "plumb-tun", &[], Placement::One),
+    ("plumb, a queue, client apart", "plumb-tun", &[], Placement::Apart),
+    ("plumb, 2 queues, 2 processors", "plumb-queues", &[], Placement::Two),
+    ("kernel, 1 processor", "kernel", &[], Placement::One),
+    ("kernel, 2 processors", "kernel", &[], Placement::Two),
+];
+
+impl<'a> Aside<'a> {
+    /// Measures datagrams.
+    pub(super) fn datagrams(self, rounds: usize, notes: &mut Vec<String>) -> Result<Section> {
+        let mut rows = FLOWS.map(|(label, ..)| Row::new(label));
+        for round in 1..=rounds {
+            for (row, (label, name, arguments)) in rows.iter_mut().zip(FLOWS) {
+                eprintln!("round {round} of {rounds}, datagrams: {label}");
+                for (mode, direction) in
+                    [(Mode::DatagramSink, Direction::In), (Mode::DatagramSource, Direction::Out)]
+                {
+                    let manner = Manner { arguments, ..Manner::of(mode) };
+                    row.add(direction, noted(self.flow(name, manner, direction), label, notes));
+                }
+            }
+        }
+        let heading = "datagrams of 1,472 bytes, four bursts of 44 under way, one processor".into();
+        let units = Units { rate: ("M/s", 1e6), cost: ("µs each", 1e3) };
+        Ok(section(heading, units, &rows))
+    }
+
+    fn flow(self, name: &str, manner: Manner, direction: Direction) -> Result<Side> {
+        let contender = self.named(name)?;
+        let server = Server::start(contender, manner, self.networks)?;
+        let Amount { warm_up, window, .. } = *self.amount;
+        let side = datagrams::flow(&server, direction, warm_up, window)?;
+        server.stop()?;
+        Ok(side)
+    }
+
+    /// Measures many streams on one processor and on two.
+    pub(super) fn processors(self, rounds: usize, notes: &mut Vec<String>) -> Result<Section> {
+        let mut rows = PLACES.map(|(label, ..)| Row::new(label));
+        for round in 1..=rounds {
+            for (row, (label, name, arguments, placement)) in rows.iter_mut().zip(PLACES) {
+                eprintln!("round {round} of {rounds}, processors: {label}");
+                for (mode, direction) in
+                    [(Mode::Sink, Direction::In), (Mode::Source, Direction::Out)]
+                {
+                    let manner = Manner { arguments, ..Manner::of(mode) };
+                    let side = self.streams(name, manner, direction, placement);
+                    row.add(direction, noted(side, label, notes));
+                }
+            }
+        }
+        let heading =
+            format!("{} streams at a time, on one processor and on two", streams::STREAMS);
+        let units = Units { rate: ("Gb/s", 1e9), cost: ("s/Gb", 1e9) };
+        Ok(section(heading, units, &rows))
+    }
+
+    fn streams(
+        self,
+        name: &str,
+        manner: Manner,
+        direction: Direction,
+        placement: Placement,
+    ) -> Result<Side> {
+        let contender = self.named(name)?;
+        let own = schedule::processors()?.first().copied().context("no processor is known")?;
+        let other = other_processor()?.context("there is no other processor")?;
+        let server = Server::start(contender, manner, self.networks)?;
+        let is_kernel = name == "kernel";
+        let clients = match placement {
+            Placement::One => vec![own],
+            Placement::Apart => {
+                schedule::pin_process_to(server.id(), &[other])?;
+                vec![own]
+            }
+            Placement::Two => {
+                if is_kernel {
+                    // Its threads are made one for each connection: the scheduler spreads them.
+                    schedule::pin_process_to(server.id(), &[own, other])?;
+                }
+                vec![own, other]
+            }
+        };
+        let times = (self.amount.warm_up, self.amount.window);
+        let side = streams::flow(&server, direction, &clients, times)?;
+        server.stop()?;
+        Ok(side)
+    }
+
+    fn named(self, name: &str) -> Result<&'a Contender> {
+        let found = self.contenders.iter().find(|contender| contender.name == name);
+        found.with_context(|| format!("{name} is left out"))
+    }
+}
+
+/// Keeps a figure, or notes the reason why there is none.
+fn noted(side: Result<Side>, label: &str, notes: &mut Vec<String>) -> Option<Side> {
+    side.map_err(|error| notes.push(format!("{label}: {error:#}"))).ok()
+}

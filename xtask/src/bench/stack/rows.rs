@@ -1,0 +1,127 @@
+//! A table of servers, each measured in both directions: what comes through, and what it costs.
+
+use super::client::Direction;
+use crate::bench::Section;
+use crate::bench::rounds::Ratio;
+use records::figures::UNKNOWN;
+use records::statistics::median;
+use records::table::Table;
+use serde_json::{Value, json};
+
+/// What came through in one direction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Side {
+    /// Units of what is counted, each second.
+    pub(super) rate: u64,
+    /// Processor time of both ends for as many units as the table says, in nanoseconds.
+    pub(super) cost_ns: u64,
+    /// Units that have got lost.
+    pub(super) lost: u64,
+}
+
+/// One server, measured by turns with the others; what failed is `None`.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Row {
+    /// For the table.
+    pub(super) label: &'static str,
+    /// Into the server, round by round.
+    pub(super) into: Vec<Option<Side>>,
+    /// Out of the server, round by round.
+    pub(super) out: Vec<Option<Side>>,
+}
+
+/// How figures are printed.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Units {
+    /// The unit of rates, and how many of what was counted are one.
+    pub(super) rate: (&'static str, f64),
+    /// The unit of costs, and how many nanoseconds are one.
+    pub(super) cost: (&'static str, f64),
+}
+
+impl Row {
+    /// Starts without a round.
+    pub(super) fn new(label: &'static str) -> Self {
+        Self { label, ..Self::default() }
+    }
+
+    /// Adds what a round has shown in one direction.
+    pub(super) fn add(&mut self, direction: Direction, side: Option<Side>) {
+        match direction {
+            Direction::In => self.into.push(side),
+            Direction::Out => self.out.push(side),
+        }
+    }
+}
+
+/// Makes the section of `rows`, with ratios to the first of them in the same round.
+pub(super) fn section(heading: String, units: Units, rows: &[Row]) -> Section {
+    let mut table = Table::new().text("server");
+    for direction in ["in", "out"] {
+        table = table
+            .number(&format!("{direction} ({})", units.rate.0))
+            .number("x first")
+            .number(&format!("CPU ({})", units.cost.0))
+            .number("lost");
+    }
+    let first = rows.first().cloned().unwrap_or_default();
+    for row in rows {
+        let label = [row.label.to_owned()];
+        let cells = label
+            .into_iter()
+            .chain(cells(&row.into, &first.into, units))
+            .chain(cells(&row.out, &first.out, units));
+        table.row(cells);
+    }
+    let data = rows.iter().map(|row| {
+        let (into, out) = (to_json(&row.into), to_json(&row.out));
+        json!({"server": row.label, "in": into, "out": out})
+    });
+    let data = Value::Array(data.collect());
+    Section { heading, table, data }
+}
+
+fn cells(sides: &[Option<Side>], first: &[Option<Side>], units: Units) -> [String; 4] {
+    let known: Vec<Side> = sides.iter().flatten().copied().collect();
+    let of = |figure: fn(&Side) -> u64| median(&known.iter().map(figure).collect::<Vec<_>>());
+    let pairs = sides.iter().zip(first).filter_map(|(a, b)| Some(((*a)?.rate, (*b)?.rate)));
+    let ratio = Ratio::of(&pairs.collect::<Vec<_>>());
+    let text = |figure: Option<u64>, one: f64, places: usize| {
+        figure.map_or_else(unknown, |figure| format!("{:.places$}", figure as f64 / one))
+    };
+    [
+        text(of(|side| side.rate), units.rate.1, 2),
+        ratio.map_or_else(unknown, |ratio| format!("{:.2}", ratio.median)),
+        text(of(|side| side.cost_ns), units.cost.1, 4),
+        text(of(|side| side.lost), 1.0, 0),
+    ]
+}
+
+fn unknown() -> String {
+    UNKNOWN.to_owned()
+}
+
+fn to_json(sides: &[Option<Side>]) -> Value {
+    let rounds = sides.iter().map(|side| {
+        side.map(|side| json!({"rate": side.rate, "cost_ns": side.cost_ns, "lost": side.lost}))
+    });
+    json!(rounds.collect::<Vec<_>>())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_ratio_is_to_the_first_row_and_a_missing_figure_a_dash() {
+        let side = |rate| Some(Side { rate, cost_ns: 2_000, lost: 0 });
+        let mut rows = [Row::new("first"), Row::new("second")];
+        rows[0].add(Direction::In, side(2_000));
+        rows[1].add(Direction::In, side(5_000));
+        rows[1].add(Direction::Out, None);
+        let units = Units { rate: ("k/s", 1e3), cost: ("µs", 1e3) };
+        let table = section(String::new(), units, &rows).table;
+        assert_eq!(table.rows()[1][..5], ["second", "5.00", "2.50", "2.0000", "0"]);
+        assert_eq!(table.rows()[1][5..], [UNKNOWN; 4]);
+    }
+}

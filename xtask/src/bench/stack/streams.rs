@@ -1,0 +1,108 @@
+//! Many streams at once, on one processor and on two: what a second one brings.
+
+use super::client::{Direction, PIECE_BYTES, call};
+use super::rows::Side;
+use super::server::Server;
+use anyhow::{Context, Result, anyhow, ensure};
+use os::clock::{Monotonic, process_cpu_time};
+use os::schedule;
+use os::socket::TcpInfo;
+use protocols::Instant;
+use protocols::time::Duration;
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
+
+/// Streams at a time.
+pub(super) const STREAMS: usize = 8;
+
+/// What all streams have come to at one moment.
+#[derive(Clone, Copy, Debug)]
+struct Mark {
+    at: Instant,
+    bytes: u64,
+    processor_ns: u64,
+}
+
+/// Has data flow in [`STREAMS`] streams for `warm_up`, and measures it for `window` after that. The
+/// client has a thread for each, on `processors` by turns.
+pub(super) fn flow(
+    server: &Server,
+    direction: Direction,
+    processors: &[usize],
+    (warm_up, window): (Duration, Duration),
+) -> Result<Side> {
+    let streams: Result<Vec<TcpStream>> = (0..STREAMS).map(|_| call(server)).collect();
+    let streams = streams?;
+    let (received, has_ended) = (AtomicU64::new(0), AtomicBool::new(false));
+    let clock = Monotonic::start();
+    let mark = || -> Result<Mark> {
+        let bytes = match direction {
+            Direction::In => acknowledged(&streams)?,
+            Direction::Out => received.load(Ordering::Relaxed),
+        };
+        let processor_ns = nanos(process_cpu_time()) + server.processor_ns()?;
+        Ok(Mark { at: clock.now(), bytes, processor_ns })
+    };
+    thread::scope(|scope| {
+        let mut threads = Vec::new();
+        for (stream, processor) in streams.iter().zip(processors.iter().cycle()) {
+            let (received, has_ended) = (&received, &has_ended);
+            threads.push(scope.spawn(move || {
+                schedule::pin_to(*processor)?;
+                carry(stream, direction, received, has_ended)
+            }));
+        }
+        thread::sleep(warm_up);
+        let start = mark();
+        thread::sleep(window);
+        let end = mark();
+        has_ended.store(true, Ordering::Relaxed);
+        for thread in threads {
+            thread.join().map_err(|_| anyhow!("a stream's thread has panicked"))??;
+        }
+        figure(start?, end?).context("nothing has arrived")
+    })
+}
+
+/// Keeps one stream busy until `has_ended`.
+fn carry(
+    mut stream: &TcpStream,
+    direction: Direction,
+    received: &AtomicU64,
+    has_ended: &AtomicBool,
+) -> Result<()> {
+    let mut piece = vec![0; PIECE_BYTES];
+    while !has_ended.load(Ordering::Relaxed) {
+        match direction {
+            Direction::In => stream.write_all(&piece)?,
+            Direction::Out => {
+                let count = stream.read(&mut piece)?;
+                ensure!(count > 0, "the server has closed a connection");
+                received.fetch_add(count as u64, Ordering::Relaxed);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Returns how many bytes of all streams have arrived at the server.
+fn acknowledged(streams: &[TcpStream]) -> Result<u64> {
+    let each =
+        streams.iter().map(|stream| TcpInfo::of(stream)?.bytes_acknowledged.context("no TCP_INFO"));
+    each.sum()
+}
+
+fn figure(start: Mark, end: Mark) -> Option<Side> {
+    let bits = u128::from(end.bytes.checked_sub(start.bytes)?) * 8;
+    let used = u128::from(end.processor_ns.checked_sub(start.processor_ns)?);
+    let rate = (bits * 1_000_000_000).checked_div((end.at - start.at).as_nanos())?;
+    let cost = (used * 1_000_000_000).checked_div(bits)?;
+    let (rate, cost_ns) = (u64::try_from(rate).ok()?, u64::try_from(cost).ok()?);
+    Some(Side { rate, cost_ns, lost: 0 })
+}
+
+fn nanos(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}
