@@ -15,7 +15,7 @@ mod stage;
 use super::Amount;
 use crate::bench::conditions::Conditions;
 use crate::bench::rounds::Ratio;
-use crate::bench::{Report, Verdict};
+use crate::bench::{Report, Verdict, WIDTH};
 use anyhow::Result;
 use contest::{Contest, Pair};
 use desk::{Desk, Measured};
@@ -63,12 +63,8 @@ const NO_GOALS: Goals = Goals {
     server_s_per_gb: None,
     both_ms_per_file: None,
 };
-const BOTH_IN_TLS: Goals = Goals {
-    times: 1.3,
-    user_s_per_gb: Some(0.6),
-    server_s_per_gb: Some(0.6),
-    ..NO_GOALS
-};
+const BOTH_IN_TLS: Goals =
+    Goals { times: 1.3, user_s_per_gb: Some(0.6), server_s_per_gb: Some(0.6), ..NO_GOALS };
 const LARGE: Size = Size::Large { divisor: 1 };
 /// In TLS a quarter says as much.
 const LARGE_IN_TLS: Size = Size::Large { divisor: 4 };
@@ -117,13 +113,7 @@ const ROWS: [Row; 10] = [
         MANY,
         Goals { times: 1.2, ..NO_GOALS },
     ),
-    row(
-        "one-retr",
-        "RETR of small files",
-        (false, false),
-        ONE,
-        Goals { times: 1.5, ..NO_GOALS },
-    ),
+    row("one-retr", "RETR of small files", (false, false), ONE, Goals { times: 1.5, ..NO_GOALS }),
     row("one-stor", "STOR of small files", (true, false), ONE, Goals { times: 1.5, ..NO_GOALS }),
     row(
         "one-retr-tls",
@@ -164,8 +154,10 @@ pub(super) fn run(conditions: &Conditions, amount: &Amount, report: &mut Report)
     for row in ROWS.iter().filter(|row| amount.wants(row.name)) {
         tell(row.name);
         let contest = contest_of(row, &desk, amount)?;
+        let (notes, verdicts) = (report.notes.len(), report.verdicts.len());
         let found = contest.run(&mut desk, rounds, report)?;
         judge(row, &contest, &found, report);
+        show(report, notes, verdicts);
     }
     if amount.wants(WORDS) {
         tell(WORDS);
@@ -185,6 +177,21 @@ pub(super) fn run(conditions: &Conditions, amount: &Amount, report: &mut Report)
 /// Says on stderr what is done; a closed stderr is no reason to stop.
 fn tell(row: &str) {
     _ = writeln!(io::stderr(), "measuring {row}");
+}
+
+/// Shows on stderr what a row has found, for who does not want to wait for the end.
+fn show(report: &Report, notes: usize, verdicts: usize) {
+    let mut text = String::new();
+    if let Some(section) = report.sections.last() {
+        text = format!("\n{}\n\n{}", section.heading, section.table.render(WIDTH));
+    }
+    for note in report.notes.iter().skip(notes) {
+        text += &format!("{note}\n");
+    }
+    for verdict in report.verdicts.iter().skip(verdicts) {
+        text += &format!("{}\n", verdict.text());
+    }
+    _ = writeln!(io::stderr(), "{text}");
 }
 
 /// Makes ready what a row moves.
@@ -231,12 +238,17 @@ fn judge(row: &Row, contest: &Contest, found: &[Vec<Measured>], report: &mut Rep
     let best = contest.best_of_others(found);
     let ratio = best.and_then(|(_, best)| ratio(ours, best, |one| one.wall_ns));
     let beside = best.map_or_else(|| "no pair".to_owned(), |(pair, _)| pair.label());
+    if let Some(both) = best.and_then(|(_, best)| {
+        self::ratio(ours, best, |one| one.user_ns.saturating_add(one.server_ns))
+    }) {
+        let text = both.text();
+        report.notes.push(format!("{name}: our CPU of both ends beside that of {beside}: {text}"));
+    }
     let mut verdict = |what: String, goal, found| {
         report.verdicts.push(Verdict { what: format!("{name}: {what}"), goal, found, unit: "" });
     };
-    let spread = ratio.map_or_else(String::new, |ratio| {
-        format!(" ({:.2}-{:.2})", ratio.least, ratio.greatest)
-    });
+    let spread = ratio
+        .map_or_else(String::new, |ratio| format!(" ({:.2}-{:.2})", ratio.least, ratio.greatest));
     verdict(
         format!("time beside {beside}{spread}, to be {:.2} times as fast", row.goals.times),
         1.0 / row.goals.times,
@@ -335,7 +347,9 @@ fn measure_tun(desk: &mut Desk<'_>, amount: &Amount, report: &mut Report) -> Res
             _ => None,
         };
         report.verdicts.push(Verdict {
-            what: format!("tun: time of {what} beside the kernel's, to be {TUN_GOAL} times as fast"),
+            what: format!(
+                "tun: time of {what} beside the kernel's, to be {TUN_GOAL} times as fast"
+            ),
             goal: 1.0 / TUN_GOAL,
             found: ratio.map(|ratio| ratio.median),
             unit: "",
