@@ -1,7 +1,7 @@
 //! Every FTP server and every user's program of others against ours: in the clear and in TLS,
 //! passive and active, over IPv4 and IPv6, up and down, with the bytes compared.
 //!
-//! Each test has a network of its own, in which all servers listen at 127.0.0.1 and ::1, and writes
+//! Each test has a network of its own, in which all servers listen at 127.0.0.1 and fd00::1, and writes
 //! its matrix to stderr: a cell is `ok`, `-` where the peer does not know it, or `FAILED`. A peer that
 //! is not there is said to be missing, and is no failure. With `PLUMB_LONG=1` each cell moves files
 //! of more sizes.
@@ -25,7 +25,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::thread;
 
-/// Some programs call an IPv6 address only where there is one beside ::1.
+/// lftp calls ::1 only where there is another IPv6 address, and then says `::` for its own in EPRT.
 const NETWORK: &[&[&str]] =
     &[&["link", "set", "lo", "up"], &["address", "add", "fd00::1/128", "dev", "lo"]];
 
