@@ -1,7 +1,7 @@
-//! Many packets to one device in one system call, by io_uring(7).
+//! Many packets to or from one device in one system call, by io_uring(7).
 //!
 //! A TUN without offloads takes one packet a write, and a fifth of what a write costs is the
-//! system call. A ring takes 64 writes for one. For a packet alone it is slower than a write, so
+//! system call. A ring takes 64 writes for one, or 64 reads. For a packet alone it is slower than a write, so
 //! one alone is written. Where the kernel refuses rings (ENOSYS: it has none; EPERM: they are
 //! forbidden), every packet is written by itself, and [`Batch::refused`] says why.
 //!
@@ -24,6 +24,8 @@ pub struct Batch {
     refused: Option<Errno>,
     failure: Option<Errno>,
     parts: Vec<[libc::iovec; PARTS]>,
+    /// Of each read of the last call what came of it: bytes, or an error below zero.
+    read: Vec<i32>,
     counts: Counts,
 }
 
@@ -78,7 +80,8 @@ impl Batch {
 
     fn without_ring(refused: Option<Errno>) -> Self {
         let parts = Vec::with_capacity(BATCH_LEN);
-        Self { ring: None, refused, failure: None, parts, counts: Counts::default() }
+        let (read, counts) = (Vec::with_capacity(BATCH_LEN), Counts::default());
+        Self { ring: None, refused, failure: None, parts, read, counts }
     }
 
     /// Returns why the kernel gave no ring, if it refused one.
@@ -123,6 +126,52 @@ impl Batch {
             };
         }
         Ok(taken)
+    }
+
+    /// Reads a packet into each of `buffers`, in their order, at most [`BATCH_LEN`] of them, without
+    /// waiting. Returns the lengths of those that there were; fewer than buffers
+    /// if the device has no more. Nothing is read without a ring.
+    ///
+    /// # Errors
+    ///
+    /// What the kernel says of the first read that failed; what came before it is lost.
+    pub fn read<'a>(
+        &mut self,
+        device: &Tun,
+        buffers: impl Iterator<Item = &'a mut [u8]>,
+    ) -> io::Result<impl Iterator<Item = usize>> {
+        self.read.clear();
+        if let Some(ring) = &mut self.ring {
+            let descriptor = types::Fd(device.as_fd().as_raw_fd());
+            for (buffer, place) in buffers.take(BATCH_LEN).zip(0..) {
+                let length = u32::try_from(buffer.len()).unwrap_or(u32::MAX);
+                let read = opcode::Read::new(descriptor, buffer.as_mut_ptr(), length);
+                // Of a device that does not block a ring waits for a packet all the same.
+                let read = read.rw_flags(libc::RWF_NOWAIT).build();
+                // SAFETY: the buffer is borrowed until all reads have ended, which is waited for
+                // below, or until the ring has gone with what was not submitted.
+                let pushed = unsafe { ring.submission().push(&read.user_data(place)) };
+                assert!(pushed.is_ok(), "a ring of {BATCH_LEN} has room for a batch");
+                self.read.push(0);
+            }
+            if let Err(error) = wait_for_all(ring, self.read.len(), &mut self.counts.calls) {
+                self.refused = Errno::from_io_error(&error);
+                self.ring = None;
+                return Err(error);
+            }
+            for entry in ring.completion() {
+                let place = usize::try_from(entry.user_data()).unwrap_or(usize::MAX);
+                if let Some(came) = self.read.get_mut(place) {
+                    *came = entry.result();
+                }
+            }
+        }
+        let passing = [Errno::AGAIN, Errno::INTR].map(|error| -error.raw_os_error());
+        let failed = self.read.iter().find(|came| **came < 0 && !passing.contains(came));
+        if let Some(failed) = failed {
+            return Err(Errno::from_raw_os_error(-failed).into());
+        }
+        Ok(self.read.iter().map_while(|came| usize::try_from(*came).ok()))
     }
 
     fn write_plainly(&mut self, device: &Tun, packets: &[[&[u8]; PARTS]]) -> usize {
@@ -183,10 +232,10 @@ impl Batch {
 }
 
 /// Submits what was pushed and returns when all of it has ended.
-fn wait_for_all(ring: &mut IoUring, writes: usize, calls: &mut u64) -> io::Result<()> {
-    while ring.completion().len() < writes {
+fn wait_for_all(ring: &mut IoUring, pushed: usize, calls: &mut u64) -> io::Result<()> {
+    while ring.completion().len() < pushed {
         *calls += 1;
-        match ring.submit_and_wait(writes) {
+        match ring.submit_and_wait(pushed) {
             Err(error) if !is_passing(&error) => return Err(error),
             _ => {}
         }
@@ -240,6 +289,38 @@ mod tests {
         headers[22..24].copy_from_slice(&PORT.to_be_bytes());
         headers[24..26].copy_from_slice(&(payload_len + 8).to_be_bytes());
         headers
+    }
+
+    #[test]
+    fn packets_are_read_in_their_order_and_no_more_than_there_are() {
+        in_new_network(|| {
+            let (tun, socket) = tun_and_socket();
+            let mut batch = Batch::new();
+            if !batch.has_ring() {
+                return eprintln!("skipped: the kernel gives no ring: {:?}", batch.refused());
+            }
+            (0..5_u8).for_each(|number| _ = socket.send_to(&[number], (OURS, PORT)).unwrap());
+            let mut buffers = vec![[0; 2048]; 20];
+            let lengths: Vec<_> =
+                batch.read(&tun, buffers.iter_mut().map(|one| &mut one[..])).unwrap().collect();
+            let packets = buffers.iter().zip(lengths).map(|(one, length)| &one[..length]);
+            // The kernel also looks for IPv6 routers.
+            let ours = packets.filter(|packet| (packet[0] >> 4, packet[9]) == (4, 17));
+            assert!(ours.map(|packet| packet[HEADERS_LEN]).eq(0..5));
+            let none = batch.read(&tun, buffers.iter_mut().map(|one| &mut one[..])).unwrap();
+            assert_eq!(none.count(), 0);
+        });
+    }
+
+    #[test]
+    fn a_read_of_an_interface_that_is_down_says_so() {
+        in_new_network(|| {
+            let tun = Tun::open(Some("plumb0")).unwrap();
+            let mut batch = Batch::new();
+            let mut buffer = [0; 2048];
+            let read = batch.read(&tun, core::iter::once(&mut buffer[..])).map(Iterator::count);
+            assert!(!batch.has_ring() || read.is_err_and(|error| error.raw_os_error().is_some()));
+        });
     }
 
     fn assert_received_in_order(socket: &UdpSocket, expected: u8) {

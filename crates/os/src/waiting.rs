@@ -182,6 +182,11 @@ impl Waiter {
         received
     }
 
+    /// Returns whether a read of `device` waits for nothing now.
+    pub(crate) fn reads_at_once(&self, device: &Device) -> bool {
+        !self.sleeps_in_read() || self.is_stream(device)
+    }
+
     /// Returns whether a device that blocks otherwise does not block now.
     fn is_stream(&self, device: &Device) -> bool {
         self.streamed >= STREAM_PACKETS && matches!(device, Device::Tun(_))
