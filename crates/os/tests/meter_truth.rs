@@ -4,7 +4,7 @@
 //! A delay is planted by what the tests themselves give the engines: the routines for checksums, the
 //! application, the driver, and the clock.
 
-#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may fail")]
+#![expect(clippy::unwrap_used, reason = "a test may fail")]
 
 use os::clock::{Monotonic, TickRate, ticks};
 use protocols::application::Stream;
@@ -225,7 +225,8 @@ fn error_of(place: Place, account: Account, nanos: u64) -> f64 {
     };
     let sent = pair.strike();
     let before = charged(&mut pair);
-    (PLANTED.set((place, nanos)), SPENT.set(0));
+    PLANTED.set((place, nanos));
+    SPENT.set(0);
     pair.server.turn(&sent);
     PLANTED.set((Place::Nowhere, 0));
     let after = charged(&mut pair);

@@ -3,7 +3,9 @@
 
 use super::structure::Which;
 use os::clock::{TickRate, ticks};
-use os::tasking::{Futures, Kind, Procedures, Ring, SpawnError, Structure, Switch, Tasks, Wake};
+use os::tasking::{
+    Futures, Kind, Loan, Procedures, Ring, SpawnError, Structure, Switch, Task, Tasks, Wake,
+};
 use records::statistics::median;
 
 /// Changes of control in a batch, between two readings of the clock.
