@@ -124,7 +124,8 @@ impl Draft {
         })
     }
 
-    /// Takes up what [`Self::keep_as`] has left under the single component `kept`, to go on with it.
+    /// Takes up what [`Self::keep_as`] has left under the single component `kept`, to go on with
+    /// it.
     ///
     /// # Errors
     ///

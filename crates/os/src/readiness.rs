@@ -84,11 +84,40 @@ impl News {
     ///
     /// Where there is no memory left.
     pub fn watch(&mut self, descriptor: BorrowedFd<'_>, wanted: PollFlags) -> io::Result<usize> {
+        self.add(descriptor, flags_for(wanted) | epoll::EventFlags::ET)
+    }
+
+    /// Watches `descriptor` as [`Self::watch`] does, but is told by each wait that it is ready: for
+    /// a device that is cheap to ask and that nobody reads to its end. Clear it before each wait.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::watch`].
+    pub fn watch_level(
+        &mut self,
+        descriptor: BorrowedFd<'_>,
+        wanted: PollFlags,
+    ) -> io::Result<usize> {
+        self.add(descriptor, flags_for(wanted))
+    }
+
+    /// Has a descriptor that is watched by [`Self::watch_level`] be watched for something else.
+    ///
+    /// # Errors
+    ///
+    /// Where there is no memory left.
+    pub fn want(
+        &mut self,
+        number: usize,
+        descriptor: BorrowedFd<'_>,
+        wanted: PollFlags,
+    ) -> io::Result<()> {
+        let data = epoll::EventData::new_u64(number as u64);
+        Ok(epoll::modify(&self.epoll, descriptor, data, flags_for(wanted))?)
+    }
+
+    fn add(&mut self, descriptor: BorrowedFd<'_>, flags: epoll::EventFlags) -> io::Result<usize> {
         let number = self.ready.len();
-        let mut flags = epoll::EventFlags::ET | epoll::EventFlags::RDHUP;
-        for (poll, flag) in MEANINGS {
-            flags.set(flag, wanted.contains(poll));
-        }
         let data = epoll::EventData::new_u64(number as u64);
         let ready = match epoll::add(&self.epoll, descriptor, data, flags) {
             Ok(()) => PollFlags::empty(),
@@ -119,22 +148,43 @@ impl News {
     ///
     /// What `ppoll` and `epoll_wait` say.
     pub fn wait(&mut self, clock: &Monotonic, until: Option<Instant>) -> io::Result<Wake> {
-        if until.is_some() {
-            // It counts whole milliseconds, and `ppoll` nanoseconds.
-            let mut news = [PollFd::new(&self.epoll, PollFlags::IN)];
-            if wait(&mut news, clock, until)? == Wake::Deadline {
+        let mut room = [const { MaybeUninit::<epoll::Event>::uninit() }; EVENTS_LEN];
+        // It counts whole milliseconds, and `ppoll` nanoseconds: only the last of them is waited for
+        // by both. A deadline that news come before costs one call.
+        let count = loop {
+            let left = until.map(|until| until - clock.now());
+            let whole =
+                |left: Duration| Duration::new(left.as_secs(), left.subsec_millis() * 1_000_000);
+            let millis = left.map(whole);
+            if let Some(left) = left.filter(|left| *left > Duration::ZERO)
+                && millis == Some(Duration::ZERO)
+                && !self.has_some_within(left)?
+            {
                 return Ok(Wake::Deadline);
             }
-        }
-        let mut room = [const { MaybeUninit::<epoll::Event>::uninit() }; EVENTS_LEN];
-        let events = loop {
-            match epoll::wait(&self.epoll, &mut room, None) {
-                Ok((events, _)) => break events,
-                Err(Errno::INTR) => {}
+            match epoll::wait(&self.epoll, &mut room, millis.map(timespec).as_ref()) {
+                Ok(([], _)) if left == Some(Duration::ZERO) => return Ok(Wake::Deadline),
+                Ok(([], _)) | Err(Errno::INTR) => {}
+                Ok((events, _)) => break self.note(events),
                 Err(error) => return Err(error.into()),
             }
         };
-        for event in events.iter() {
+        Ok(Wake::Ready(count))
+    }
+
+    /// Waits for news less than a millisecond.
+    fn has_some_within(&self, limit: Duration) -> io::Result<bool> {
+        let mut news = [PollFd::new(&self.epoll, PollFlags::IN)];
+        match poll(&mut news, Some(&timespec(limit))) {
+            Ok(ready) => Ok(ready > 0),
+            Err(Errno::INTR) => Ok(true),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Takes note of what is ready; returns of how many descriptors that was told.
+    fn note(&mut self, events: &[epoll::Event]) -> usize {
+        for event in events {
             let (number, flags) = (event.data.u64(), event.flags);
             let number = usize::try_from(number).unwrap_or(usize::MAX);
             let Some(ready) = self.ready.get_mut(number) else { continue };
@@ -144,9 +194,18 @@ impl News {
                 }
             }
         }
-        let count = events.len();
-        Ok(Wake::Ready(count))
+        events.len()
     }
+}
+
+/// Returns what the kernel is to tell of.
+#[cfg(target_os = "linux")]
+fn flags_for(wanted: PollFlags) -> epoll::EventFlags {
+    let mut flags = epoll::EventFlags::RDHUP;
+    for (poll, flag) in MEANINGS {
+        flags.set(flag, wanted.contains(poll));
+    }
+    flags
 }
 
 /// As many descriptors as are told of at a time; ours.
@@ -307,6 +366,37 @@ mod tests {
         assert_eq!(news.ready(number), PollFlags::OUT);
         news.clear(number, PollFlags::OUT);
         assert_eq!(news.ready(number), PollFlags::empty());
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn what_is_watched_by_its_level_is_told_until_it_is_read() {
+        let (near, far) = UnixStream::pair().unwrap();
+        let (clock, mut news) = (Monotonic::start(), News::new().unwrap());
+        let number = news.watch_level(near.as_fd(), PollFlags::IN).unwrap();
+        rustix::io::write(&far, b"x").unwrap();
+        for _ in 0..2 {
+            news.clear(number, PollFlags::IN);
+            assert_eq!(news.wait(&clock, Some(Instant::ZERO)).unwrap(), Wake::Ready(1));
+            assert_eq!(news.ready(number), PollFlags::IN);
+        }
+        rustix::io::read(&near, &mut [0; 1]).unwrap();
+        assert_eq!(news.wait(&clock, Some(Instant::ZERO)).unwrap(), Wake::Deadline);
+        news.want(number, near.as_fd(), PollFlags::OUT).unwrap();
+        news.clear(number, PollFlags::IN);
+        news.wait(&clock, None).unwrap();
+        assert_eq!(news.ready(number), PollFlags::OUT);
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn a_wait_for_news_lasts_until_its_deadline_and_no_shorter() {
+        let (clock, mut news) = (Monotonic::start(), News::new().unwrap());
+        for micros in [0, 300, 3_400] {
+            let until = clock.now() + Duration::from_micros(micros);
+            assert_eq!(news.wait(&clock, Some(until)).unwrap(), Wake::Deadline);
+            assert!(clock.now() >= until);
+        }
     }
 
     #[test]

@@ -11,7 +11,7 @@
 mod login_desk;
 
 use login_desk::served::{PORT, Served, unique};
-use login_desk::{Person, SERVER, in_new_network, serial_peer};
+use login_desk::{Person, SERVER, Server, in_new_network, serial_peer};
 use os::process::Program;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -243,6 +243,33 @@ fn a_person_in_tmux_has_on_the_screen_what_the_far_side_has_made_of_it() {
         tmux.shows("meow\nmeow");
         tmux.types(&["C-c"]);
         tmux.shows("^C\nready:");
+        tmux.types(&["C-]"]);
+        tmux.types(&["close", "Enter"]);
+    });
+}
+
+#[test]
+#[ignore = "needs root or a user namespace, tmux and Debian's telnetd"]
+fn a_person_in_tmux_edits_lines_here_for_a_server_that_asks_for_it() {
+    if !has("tmux") {
+        return;
+    }
+    in_new_network(|| {
+        let server = Server::InetutilsLinemode.start();
+        let plumb = Path::new(env!("CARGO_BIN_EXE_plumb")).to_str().unwrap();
+        let tmux = Tmux::start(&[plumb, "login", SERVER, &server.port().to_string()]);
+        tmux.shows("#");
+        tmux.types(&["PS1=rea''dy:", "Enter"]);
+        tmux.shows("\nready:");
+        // On Linux this server's terminal echoes each line once more, to its own client too.
+        tmux.types(&["wrong", "C-u", "echo one twX", "BSpace", "C-w", "two", "Enter"]);
+        tmux.shows("\nready:echo one two\necho one two\none two\nready:");
+        tmux.types(&["cat", "Enter"]);
+        tmux.shows("ready:cat\ncat");
+        tmux.types(&["meow", "Enter"]);
+        tmux.shows("meow\nmeow\nmeow");
+        tmux.types(&["C-d"]);
+        tmux.shows("meow\nready:");
         tmux.types(&["C-]"]);
         tmux.types(&["close", "Enter"]);
     });

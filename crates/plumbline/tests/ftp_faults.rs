@@ -133,7 +133,7 @@ const REPLIES: &[Row] = &[
         "a size in 150 that is too large",
         &[Begins("150 x (999999 bytes)"), On("SIZE", "500 what?"), On("MDTM", "500 what?")],
         Get,
-        Says("100000 bytes came instead of 999999"),
+        Says("bytes came instead of"),
     ),
     (
         "a size in 150, and no SIZE",

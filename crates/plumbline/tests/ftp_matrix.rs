@@ -25,7 +25,9 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::thread;
 
-const NETWORK: &[&[&str]] = &[&["link", "set", "lo", "up"]];
+/// Some programs call an IPv6 address only where there is one beside ::1.
+const NETWORK: &[&[&str]] =
+    &[&["link", "set", "lo", "up"], &["address", "add", "fd00::1/128", "dev", "lo"]];
 
 /// A folder that goes away with its test.
 struct Folder(PathBuf);
@@ -72,7 +74,7 @@ fn moves(server: &Server, user: User, case: Case, folder: &Folder) -> Outcome {
     let here = folder.0.join(format!("here-{}-{}-{case}", server.kind.name(), user.name()));
     fs::create_dir_all(&here).unwrap();
     for &size in sizes() {
-        let name = format!("{}-{case}-{size}", user.name());
+        let name = format!("{}-{}-{case}-{size}", server.kind.name(), user.name());
         let source = here.join(&name);
         fs::write(&source, content(size)).unwrap();
         let Some(outcome) = user.sends(server, case, &here, &name) else { return Outcome::Unknown };

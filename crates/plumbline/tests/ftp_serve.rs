@@ -12,9 +12,10 @@ mod ftp_desk;
 mod login_desk;
 
 use ftp_desk::{Desk, Line, Server, pattern};
+use os::process::Program;
 use rustix::process::Signal;
 use std::fs;
-use std::io::{Read, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -595,6 +596,39 @@ fn curl_takes_the_control_connection_out_of_tls_whoever_ends_it_first() {
         assert!(said.contains("CCC"), "{mode}: {said}");
         assert!(fs::read(desk.there("file")).unwrap() == pattern(100_000), "{mode}");
     }
+}
+
+/// The most calls of the kernel that a small file costs, with what a build for tests adds. Both
+/// commands, both replies, the data connection, the file and its record are among them.
+const CALLS_MAX: usize = 30;
+
+#[test]
+#[ignore = "needs strace"]
+fn a_small_file_costs_few_calls_of_the_kernel() {
+    const FILES: usize = 100;
+    let desk = Desk::new();
+    fs::write(desk.there("file"), pattern(4096)).unwrap();
+    let words = ["--read-only", "--ftp-tls", "off", "--ftp-listen", "127.0.0.1:0"];
+    let server = Server::start(&desk, &words);
+    let mut line = Line::logged_in(&server);
+    line.says("TYPE I");
+    let counts = desk.here("counts");
+    let mut command = Command::new("strace");
+    command.args(["-f", "-c", "-o", counts.to_str().unwrap(), "-p"]);
+    command.arg(server.program.id().to_string()).stderr(Stdio::piped());
+    let mut strace = Program::start(&mut command).unwrap();
+    let mut said = BufReader::new(strace.child().stderr.take().unwrap()).lines();
+    assert!(said.any(|line| line.unwrap().contains("attached")));
+    for _ in 0..FILES {
+        assert_eq!(line.retrieves("RETR file").unwrap().len(), 4096);
+    }
+    strace.signal(Signal::INT).unwrap();
+    login_desk::within_the_limit(|| strace.has_ended().unwrap());
+    let counts = fs::read_to_string(counts).unwrap();
+    let total = counts.lines().find(|line| line.ends_with("total")).unwrap();
+    let total: usize = total.split_whitespace().nth(3).unwrap().parse().unwrap();
+    eprintln!("{} calls a file\n{counts}", total / FILES);
+    assert!(total <= CALLS_MAX * FILES, "{counts}");
 }
 
 /// "secret", as `/etc/shadow` has it.

@@ -135,7 +135,7 @@ fn a_person_works_by_ipv4_over_the_kernel_at_a_host_whose_ipv6_is_dead() {
     in_network_of(DUAL_STACK, || {
         let quiet = quiet_network();
         let names = Names::new("dead", &format!("{QUIET_V6} far\n{SERVER} far\n"), "");
-        let server = login_desk::start_inetutils(listen_to_both());
+        let server = login_desk::start_inetutils(listen_to_both(), &[]);
         let port = server.port().to_string();
         let mut person = Person::running(names.plumb(&["login", "far", &port]));
         login_desk::is_sent_in_vain(&quiet, TCP, QUIET_V6.parse().unwrap());
@@ -154,7 +154,7 @@ fn a_person_works_by_ipv4_over_our_own_tcp_at_a_host_whose_ipv6_is_dead() {
     in_network_of(DUAL_STACK, || {
         // In the order that RFC 6724 does not want.
         let names = Names::new("mute", &format!("{SERVER} far\n{SILENT_V6} far\n"), "");
-        let server = login_desk::start_inetutils(listen_to_both());
+        let server = login_desk::start_inetutils(listen_to_both(), &[]);
         let arguments = ["login", "--via", "tun:plumb0", "far", &server.port().to_string()];
         let mut person = Person::running(names.plumb(&arguments));
         person.sees("Connected to far (10.0.0.1) port");
@@ -166,7 +166,7 @@ fn a_person_works_by_ipv4_over_our_own_tcp_at_a_host_whose_ipv6_is_dead() {
 
 /// Logs in at a host with both families and leaves; `found` is the address that is to be called.
 fn calls(names: &Names, arguments: &[&str], found: &str) {
-    let server = login_desk::start_inetutils(listen_to_both());
+    let server = login_desk::start_inetutils(listen_to_both(), &[]);
     let port = server.port().to_string();
     let mut command = names.plumb(&["login"]);
     command.args(arguments).args(["far", &port]);
@@ -200,7 +200,7 @@ fn a_person_works_over_our_own_tcp_by_ipv6_alone() {
         &["link", "set", "plumb0", "up"],
     ];
     in_network_of(network, || {
-        let server = login_desk::start_inetutils(listen_to_both());
+        let server = login_desk::start_inetutils(listen_to_both(), &[]);
         let port = server.port().to_string();
         let mut person = Person::over(&["--via", "tun:plumb0", SERVER_V6, &port]);
         person.sees("Connected to 2001:db8::1 port");

@@ -47,6 +47,13 @@ impl<A: Application> Host<A> {
     pub fn set_control(&mut self, control: Box<dyn Control>) {
         self.control = control;
     }
+
+    /// Lets it answer when one datagram is left to take, not only when none is (TM-233 §7.1).
+    #[must_use]
+    pub fn answering_early(mut self) -> Self {
+        self.set_control(Box::new(Scheduler::answering_early()));
+        self
+    }
 }
 
 /// What the world asks of a host, whatever its application is.

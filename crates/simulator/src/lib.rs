@@ -5,12 +5,16 @@
 //! order of time; the same seed gives the same run to the nanosecond.
 
 pub mod clock;
+pub mod concentrator;
+mod draw;
 pub mod dumbbell;
 pub mod faults;
 pub mod goodput;
 mod host;
 pub mod line;
 pub mod medium;
+pub mod multics;
+pub mod rfc573;
 pub mod rfc594;
 pub mod soak;
 pub mod table;

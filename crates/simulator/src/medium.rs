@@ -27,4 +27,14 @@ pub trait Medium: fmt::Debug {
         bytes: Vec<u8>,
         chance: &mut Chance,
     ) -> Vec<Arrival>;
+
+    /// Returns when it has something to do next by itself, if it ever has.
+    fn deadline(&self) -> Option<Instant> {
+        None
+    }
+
+    /// Does what is due, and returns what arrives.
+    fn timeout(&mut self, _now: Instant, _chance: &mut Chance) -> Vec<Arrival> {
+        Vec::new()
+    }
 }

@@ -57,6 +57,8 @@ enum Happening {
     Free { host: Side },
     /// A timer of a host may be due, which was set for `at`.
     Timer { host: Side, at: Instant },
+    /// The medium may have something to do, which was planned for `at`.
+    Medium { at: Instant },
 }
 
 /// What the world knows of one host beside the host itself.
@@ -72,6 +74,8 @@ struct Place {
     timer: Option<Instant>,
     /// What the host takes for the time.
     clock: LocalClock,
+    /// What it sends on, if that is not the line of the world.
+    line: Option<Line>,
 }
 
 /// Two hosts and a line in virtual time.
@@ -84,6 +88,8 @@ pub struct World<A, B> {
     line: Line,
     /// What is behind the line, in place of its delay and its faults.
     medium: Option<Box<dyn Medium>>,
+    /// The [`Happening::Medium`] that counts.
+    medium_timer: Option<Instant>,
     now: Instant,
     seed: u64,
     chance: Chance,
@@ -97,13 +103,31 @@ impl<A: Application, B: Application> World<A, B> {
     pub fn new(user: Host<A>, server: Host<B>, line: Line, seed: u64) -> Self {
         let chance = Chance::from_seed(seed);
         let places = [Place::default(), Place::default()];
-        let (now, agenda, medium) = (Instant::ZERO, BTreeMap::new(), None);
-        Self { user, server, line, medium, now, seed, chance, agenda, happened: 0, places }
+        let (medium, medium_timer, now) = (None, None, Instant::ZERO);
+        let (agenda, happened) = (BTreeMap::new(), 0);
+        Self {
+            user,
+            server,
+            line,
+            medium,
+            medium_timer,
+            now,
+            seed,
+            chance,
+            agenda,
+            happened,
+            places,
+        }
     }
 
     /// Puts `medium` in the place of the delay and the faults of the line.
     pub fn set_medium(&mut self, medium: Box<dyn Medium>) {
         self.medium = Some(medium);
+    }
+
+    /// Gives a host a line of its own to send on; before anything has happened.
+    pub fn set_line(&mut self, side: Side, line: Line) {
+        self.place(side).line = Some(line);
     }
 
     /// Gives a host a clock of its own; before anything has happened.
@@ -193,6 +217,11 @@ impl<A: Application, B: Application> World<A, B> {
                     self.turn(host);
                 }
             }
+            Happening::Medium { at } => {
+                if self.medium_timer.take_if(|timer| *timer == at).is_some() {
+                    self.run_medium();
+                }
+            }
         }
     }
 
@@ -221,6 +250,25 @@ impl<A: Application, B: Application> World<A, B> {
         self.plan(at, Happening::Free { host: side });
     }
 
+    fn run_medium(&mut self) {
+        let Some(medium) = &mut self.medium else { return };
+        let arrivals = medium.timeout(self.now, &mut self.chance);
+        self.arrive(arrivals);
+    }
+
+    /// Plans what the medium lets arrive, and when it is called next.
+    fn arrive(&mut self, arrivals: Vec<Arrival>) {
+        for Arrival { to, at, bytes } in arrivals {
+            self.plan(at, Happening::Arrival { to, bytes });
+        }
+        let Some(at) = self.medium.as_ref().and_then(|medium| medium.deadline()) else { return };
+        let at = at.max(self.now);
+        if self.medium_timer.is_none_or(|planned| at < planned) {
+            self.medium_timer = Some(at);
+            self.plan(at, Happening::Medium { at });
+        }
+    }
+
     fn set_timer(&mut self, side: Side) {
         let Some(deadline) = self.machine(side).deadline() else { return };
         let deadline = self.place(side).clock.when(deadline).max(self.now);
@@ -240,7 +288,8 @@ impl<A: Application, B: Application> World<A, B> {
             return;
         }
         let (now, time) = (self.now, self.time(side));
-        let limit = match self.line.unit {
+        let line = self.place(side).line.unwrap_or(self.line);
+        let limit = match line.unit {
             Unit::Byte { .. } => 1,
             Unit::Datagram => usize::MAX,
         };
@@ -248,17 +297,15 @@ impl<A: Application, B: Application> World<A, B> {
         if bytes.is_empty() {
             return;
         }
-        let sent_at = now + self.line.serial_time(bytes.len());
+        let sent_at = now + line.serial_time(bytes.len());
         self.place(side).is_sending = true;
         self.plan(sent_at, Happening::Sent { from: side, count: bytes.len() });
         if let Some(medium) = &mut self.medium {
-            for Arrival { to, at, bytes } in medium.carry(side, sent_at, bytes, &mut self.chance) {
-                self.plan(at, Happening::Arrival { to, bytes });
-            }
-            return;
+            let arrivals = medium.carry(side, sent_at, bytes, &mut self.chance);
+            return self.arrive(arrivals);
         }
-        for (late, bytes) in self.line.faults.befall(bytes, &mut self.chance) {
-            let at = sent_at + self.line.delay + late;
+        for (late, bytes) in line.faults.befall(bytes, &mut self.chance) {
+            let at = sent_at + line.delay + late;
             self.plan(at, Happening::Arrival { to: side.other(), bytes });
         }
     }

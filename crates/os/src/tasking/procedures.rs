@@ -3,9 +3,9 @@
 use super::flags::{Flags, PLACES_MAX, Wake};
 use super::{Ring, SpawnError};
 
-/// What lies at a place: it is called with what is lent and with the flags of the ring, and has
-/// done all that its event asks for when it returns.
-pub type Procedure<T> = fn(&mut T, &Flags);
+/// What lies at a place: it is called with what is lent, its place and the flags of the ring, and
+/// has done all that its event asks for when it returns.
+pub type Procedure<T> = fn(&mut T, usize, &Flags);
 
 /// A ring of procedures.
 #[derive(Debug)]
@@ -49,7 +49,7 @@ impl<T> Ring<T> for Procedures<T> {
         while let Some(place) = self.flags.take_next(self.at) {
             self.at = place;
             if let Some(procedure) = self.procedures.get(place) {
-                procedure(lent, &self.flags);
+                procedure(lent, place, &self.flags);
                 return Some(place);
             }
         }

@@ -1,4 +1,4 @@
-//! The signal routine (TM-233 §4.3): from descriptors and times to event flags.
+//! The signal routine (TM-233 §5.1): from descriptors and times to event flags.
 //!
 //! It knows places of a ring, and neither who is there nor what a descriptor is for. Whoever owns
 //! the processor waits here when no event flag is set, and then runs the ring.

@@ -119,7 +119,8 @@ impl StationControl {
         application: &mut dyn Application,
         cx: &mut Cx<'_>,
     ) -> Option<Step> {
-        wake_all(station, application, cx.now, &*self.ring);
+        let sends_in_user = self.structure.sends_in_user;
+        wake_all(station, application, cx.now, sends_in_user, &*self.ring);
         let application: NonNull<dyn Application + '_> = NonNull::from(application);
         // SAFETY: only the lifetime of what is borrowed changes. `lent` does not leave this call,
         // during which all three are borrowed, and the ring keeps nothing of it.
@@ -129,7 +130,7 @@ impl StationControl {
             application,
             cx: NonNull::from(cx).cast(),
             scheduler: self.scheduler,
-            sends_in_user: self.structure.sends_in_user,
+            sends_in_user,
             is_single,
             ran: None,
             stopped_in: self.stopped_in,
@@ -183,6 +184,7 @@ fn wake_all(
     station: &mut Station,
     application: &dyn Application,
     now: Instant,
+    sends_in_user: bool,
     flags: &(impl Wake + ?Sized),
 ) {
     let is_due = |deadline: Option<Instant>| deadline.is_some_and(|at| at <= now);
@@ -192,10 +194,13 @@ fn wake_all(
     if is_due(station.deadline()) {
         flags.wake(place(Step::Timer));
     }
-    if station.has_news() || application.wants_to_run() || is_due(application.deadline()) {
+    let has_user =
+        station.has_news() || application.wants_to_run() || is_due(application.deadline());
+    if has_user {
         flags.wake(place(Step::User));
     }
-    if station.has_output() {
+    // What the user step is going to send by itself would wake the send step in vain.
+    if station.has_output() && !(has_user && sends_in_user) {
         flags.wake(place(Step::Send));
     }
 }
@@ -231,19 +236,17 @@ fn turn(own: Step, lent: &mut Lent, flags: &(impl Wake + ?Sized)) {
             }
         }
     }
-    wake_all(station, application, cx.now, flags);
+    wake_all(station, application, cx.now, *sends_in_user, flags);
 }
 
 fn procedures() -> Result<Box<dyn Ring<Lent>>, SpawnError> {
     let mut ring = Procedures::<Lent>::default();
-    let procedures: [fn(&mut Lent, &Flags); STEPS.len()] = [
-        |lent, flags| turn(Step::Network, lent, flags),
-        |lent, flags| turn(Step::Timer, lent, flags),
-        |lent, flags| turn(Step::User, lent, flags),
-        |lent, flags| turn(Step::Send, lent, flags),
-    ];
-    for procedure in procedures {
-        ring.add(procedure)?;
+    for _ in STEPS {
+        ring.add(|lent, place, flags: &Flags| {
+            if let Some(step) = STEPS.get(place) {
+                turn(*step, lent, flags);
+            }
+        })?;
     }
     Ok(Box::new(ring))
 }

@@ -29,14 +29,10 @@ impl Log {
 }
 
 fn procedures(count: usize) -> Procedures<Log> {
-    const TURNS: [Procedure<Log>; 4] = [
-        |log, flags| log.turn(0, flags),
-        |log, flags| log.turn(1, flags),
-        |log, flags| log.turn(2, flags),
-        |log, flags| log.turn(3, flags),
-    ];
     let mut ring = Procedures::default();
-    TURNS.iter().take(count).for_each(|turn| _ = ring.add(*turn).unwrap());
+    for _ in 0..count {
+        ring.add(|log: &mut Log, place, flags| log.turn(place, flags)).unwrap();
+    }
     ring
 }
 
@@ -163,8 +159,8 @@ fn a_ring_has_sixty_four_places_and_no_more() {
     let mut ring = futures(PLACES_MAX);
     assert!(matches!(ring.spawn(|_| async {}), Err(SpawnError::Full)));
     let mut ring = Procedures::<Log>::default();
-    (0..PLACES_MAX).for_each(|_| _ = ring.add(|_, _| {}).unwrap());
-    assert!(matches!(ring.add(|_, _| {}), Err(SpawnError::Full)));
+    (0..PLACES_MAX).for_each(|_| _ = ring.add(|_, _, _| {}).unwrap());
+    assert!(matches!(ring.add(|_, _, _| {}), Err(SpawnError::Full)));
 }
 
 #[test]

@@ -11,7 +11,7 @@ use super::{
 use anyhow::{Context, Result, bail};
 use os::clock::Monotonic;
 use os::interface::{Interface, peer6};
-use os::readiness::{self, PollFd, PollFlags};
+use os::readiness::{self, News, PollFlags, Wake};
 use os::serial::Serial;
 use os::tun::{self, Tun};
 use protocols::Cx;
@@ -89,7 +89,15 @@ struct Driver<'a, S: Session> {
     buffer: Vec<u8>,
     /// What the device has not taken yet.
     unwritten: Vec<u8>,
+    /// What is known of the device, and behind it of the session's inputs.
+    news: News,
+    inputs: usize,
+    /// What the device is watched for.
+    watched: PollFlags,
 }
+
+/// The number of the device in what is known.
+const DEVICE: usize = 0;
 
 /// A device with what the station on it is.
 pub(super) struct Attachment {
@@ -143,6 +151,7 @@ fn carry<S: Session>(
     }
     let remote = *addresses.first().context("there is no address to connect to")?;
     let local = station.layers.internet.source_for(remote.ip());
+    let (news, inputs) = watch(&device, &session)?;
     let driver = Driver {
         station,
         scheduler: Scheduler::default(),
@@ -151,8 +160,25 @@ fn carry<S: Session>(
         bench,
         buffer: vec![0; 65_536],
         unwritten: Vec::new(),
+        news,
+        inputs,
+        watched: PollFlags::IN,
     };
     driver.call(addresses, timeout)
+}
+
+/// Has the device be watched, and the session's inputs; returns how many of these there are.
+///
+/// A terminal is watched by its news: to ask it would mean to wait for the thread that feeds it. A
+/// device is asked at each wait, because it is not read to its end.
+fn watch<S: Session>(device: &Device, session: &S) -> Result<(News, usize)> {
+    let mut news = News::new()?;
+    news.watch_level(device.as_fd(), PollFlags::IN).context("the device cannot be watched")?;
+    let inputs = session.inputs();
+    for input in &inputs {
+        news.watch(*input, PollFlags::IN).context("an input of the session cannot be watched")?;
+    }
+    Ok((news, inputs.len()))
 }
 
 /// Ties a session to the connection that `opening` says.
@@ -559,32 +585,50 @@ impl<S: Session> Driver<'_, S> {
         if !self.unwritten.is_empty() || self.has_no_room() {
             wanted |= PollFlags::OUT;
         }
-        let (is_device_ready, ready) = {
-            let session = &self.carried.stream;
-            // One that is not wanted is left out: a hang-up would be told again and again.
-            let near = session.inputs().into_iter().enumerate();
-            let is_wanted = |index| is_near_wanted && session.wants_input(index);
-            let near: Vec<_> = near.filter(|(index, _)| is_wanted(*index)).collect();
-            let device = PollFd::from_borrowed_fd(self.device.as_fd(), wanted);
-            let inputs = near.iter().map(|(_, fd)| PollFd::from_borrowed_fd(*fd, PollFlags::IN));
-            let mut descriptors: Vec<_> = core::iter::once(device).chain(inputs).collect();
-            let left = self.bench.meter.enter(Account::Outside);
-            let waited = readiness::wait(&mut descriptors, &self.bench.clock, until);
-            self.bench.meter.enter(left);
-            waited?;
-            let mut is_ready = descriptors.iter().map(|fd| !fd.revents().is_empty());
-            let is_device_ready = is_ready.next().unwrap_or(false);
-            let ready = near.iter().zip(is_ready).filter(|(_, is_ready)| *is_ready);
-            (is_device_ready, ready.map(|((index, _), _)| *index).collect::<Vec<_>>())
-        };
-        if is_device_ready {
+        if wanted != self.watched {
+            self.news.want(DEVICE, self.device.as_fd(), wanted)?;
+            self.watched = wanted;
+        }
+        let left = self.bench.meter.enter(Account::Outside);
+        let waited = self.wait_for_news(until, is_near_wanted);
+        self.bench.meter.enter(left);
+        waited?;
+        if !self.news.ready(DEVICE).is_empty() {
             self.read()?;
         }
-        for index in ready {
-            self.carried.stream.take_input(index, &mut self.bench.cx())?;
-            self.carried.notice();
+        for index in 0..self.inputs {
+            if is_near_wanted && self.has_input(index) {
+                self.carried.stream.take_input(index, &mut self.bench.cx())?;
+                self.carried.notice();
+                if !self.carried.stream.has_more_input(index) {
+                    self.news.clear(DEVICE + 1 + index, PollFlags::IN);
+                }
+            }
         }
         Ok(())
+    }
+
+    /// Waits until there is news of what is wanted.
+    fn wait_for_news(&mut self, until: Option<Instant>, is_near_wanted: bool) -> Result<()> {
+        let has_input = |driver: &Self| {
+            is_near_wanted && (0..driver.inputs).any(|index| driver.has_input(index))
+        };
+        // What was not read to its end is not waited for, but the device is asked beside it.
+        let until = if has_input(self) { Some(Instant::ZERO) } else { until };
+        self.news.clear(DEVICE, PollFlags::all());
+        loop {
+            let wake = self.news.wait(&self.bench.clock, until)?;
+            // There is also news of what nobody wants now.
+            let is_ready = !self.news.ready(DEVICE).is_empty() || has_input(self);
+            if wake == Wake::Deadline || is_ready {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Returns whether an input of the session has something that the session wants.
+    fn has_input(&self, index: usize) -> bool {
+        !self.news.ready(DEVICE + 1 + index).is_empty() && self.carried.stream.wants_input(index)
     }
 
     /// Returns whether packets wait because the device has had no room for them.

@@ -1,106 +1,141 @@
 //! `plumb lab`: the experiments of the papers, in virtual time; control structures in real time too.
 
 mod control;
+mod scenario;
 mod tables;
+mod today;
+mod transfers;
 
 use crate::exit::{self, Failure};
+use crate::stats::records_folder;
+use anyhow::{Context, Result, anyhow};
 use clap::ValueEnum;
-use simulator::Stuck;
+use scenario::Paper;
 use std::io::Write;
+use std::path::PathBuf;
 use tables::Experiment;
+use today::Today;
+
+const EXAMPLES: &str = "\
+Examples:
+  plumb lab tm233
+  plumb lab tm233 --print-scenario > mine.toml
+  plumb lab tm233 --scenario mine.toml --json
+
+Exit codes: 0 done; 2 the arguments or the scenario are wrong; 3 an experiment came to a stop.";
 
 /// Arguments of `plumb lab`.
 #[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
     /// Which experiment.
     #[arg(value_enum)]
-    scenario: Scenario,
+    name: Name,
+    /// Takes what is assumed from this file of TOML, and not from the one that is built in
+    #[arg(long, value_name = "FILE")]
+    scenario: Option<PathBuf>,
+    /// Prints the scenario and runs nothing
+    #[arg(long, conflicts_with = "json")]
+    print_scenario: bool,
     /// Prints the figures as JSON.
     #[arg(long)]
     json: bool,
+    /// RFC 594: makes the same transfers on this machine first, over loopback, and keeps no record
+    #[arg(long)]
+    today: bool,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
-enum Scenario {
-    /// Two personal computers on a serial line, with the costs of 1982 (TM-233, chapter 6).
+enum Name {
+    /// Two personal computers on a serial line, and foreign hosts, with the costs of 1982 (TM-233,
+    /// chapter 6).
     Tm233,
+    /// A survey of hosts for a year, and 304 transfers of 1973 (RFC 573).
+    Rfc573,
     /// A host-IMP interface made faster, and what file transfers gained by it (RFC 594).
     Rfc594,
+    /// What a message costs the Network Daemon of Multics, and what each proposal would save.
+    Multics,
     /// Procedures, tasks and futures as control structures: on this machine, and with the costs of
     /// 1982 (TM-233, chapter 4).
     Control,
 }
 
-const TM233: &str = "Two personal computers on a serial line in virtual time: our own engines, each \
-                     layer charged with what table 6-1 of TM-233 says it cost in 1982. The price of \
-                     a carriage return is that of a screenful, see table 6-3; nothing else is fitted.";
-const RFC594: &str = "Files of a megabit between two hosts of the ARPANET: cables with a handshake \
-                      for each bit, an IMP that needs 1 ms a packet, lines of 50 kbit/s, one message \
-                      of 8,063 bits at a time. The subnet is a model of timing, no protocol. The \
-                      processors' time is the RFC's own; nothing is fitted to its rates.";
+impl Name {
+    /// Returns the paper whose tables come out; None for what is measured on this machine.
+    const fn paper(self) -> Option<Paper> {
+        Some(match self {
+            Self::Tm233 => Paper::Tm233,
+            Self::Rfc573 => Paper::Rfc573,
+            Self::Rfc594 => Paper::Rfc594,
+            Self::Multics => Paper::Multics,
+            Self::Control => return None,
+        })
+    }
+}
 
 /// Runs the experiment and prints its tables.
 pub(crate) fn run(arguments: &Arguments) -> exit::Result {
-    let Some(experiment) = experiment(arguments.scenario) else {
+    let Some(paper) = arguments.name.paper() else {
+        if arguments.scenario.is_some() || arguments.print_scenario {
+            exit::complain(&anyhow!("control is measured on this machine and has no scenario"));
+            return Err(Failure::WrongArguments);
+        }
         return control::run(arguments.json);
     };
-    let experiment = experiment.map_err(|stuck| {
-        exit::complain(&anyhow::Error::new(stuck).context("the experiment came to a stop"));
-        Failure::NothingMeasured
+    let text = scenario::text(paper, arguments.scenario.as_deref()).map_err(|error| {
+        exit::complain(&error);
+        Failure::WrongArguments
     })?;
-    let text = if arguments.json {
-        tables::json(&experiment)
+    if arguments.print_scenario {
+        print(&text);
+        return Ok(());
+    }
+    let experiment = experiment(paper, arguments, &text)?;
+    let today = today(paper, arguments).map_err(|error| {
+        exit::complain(&error);
+        Failure::ThisMachine
+    })?;
+    print(&if arguments.json {
+        tables::json(&experiment, today.as_ref())
     } else {
-        tables::text(&experiment, exit::stdout_columns())
-    };
-    // A closed pipe has read what it wanted.
-    _ = std::io::stdout().write_all(text.as_bytes());
+        let width = exit::stdout_columns();
+        let today = today.map(|today| format!("\n{}", today.text(width)));
+        tables::text(&experiment, width) + &today.unwrap_or_default()
+    });
     Ok(())
 }
 
-/// Returns the tables of a paper; None for what is measured on this machine too.
-fn experiment(scenario: Scenario) -> Option<Result<Experiment, Stuck>> {
-    Some(match scenario {
-        Scenario::Tm233 => simulator::tm233::tables().map(|tables| Experiment {
-            scenario: "tm233",
-            year: 1982,
-            head: TM233,
-            tables,
-        }),
-        Scenario::Rfc594 => Ok(Experiment {
-            scenario: "rfc594",
-            year: 1973,
-            head: RFC594,
-            tables: simulator::rfc594::tables(),
-        }),
-        Scenario::Control => return None,
+/// Returns RFC 594's transfers of today: those that are made now, or those of the store, if any.
+fn today(paper: Paper, arguments: &Arguments) -> Result<Option<Today>> {
+    match (paper, arguments.today) {
+        (Paper::Rfc594, true) => Today::made_now().map(Some),
+        // Where there are no records there is nothing to show beside the paper.
+        (Paper::Rfc594, false) => Ok(Today::of_store(&records_folder()).ok().flatten()),
+        (_, true) => Err(anyhow!("only the transfers of rfc594 can be made today")),
+        (_, false) => Ok(None),
+    }
+}
+
+fn print(text: &str) {
+    // A closed pipe has read what it wanted.
+    _ = std::io::stdout().write_all(text.as_bytes());
+}
+
+fn experiment(paper: Paper, arguments: &Arguments, text: &str) -> Result<Experiment, Failure> {
+    let read = scenario::Scenario::read(paper, text);
+    let file =
+        || arguments.scenario.as_ref().map_or("built-in".into(), |path| path.display().to_string());
+    let scenario =
+        read.with_context(|| format!("the scenario is wrong ({})", file())).map_err(|error| {
+            exit::complain(&error);
+            Failure::WrongArguments
+        })?;
+    scenario.run().map_err(|error| {
+        exit::complain(&error.context("the experiment came to a stop"));
+        Failure::NothingMeasured
     })
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn text(scenario: Scenario, width: usize) -> String {
-        tables::text(&experiment(scenario).unwrap().unwrap(), width)
-    }
-
-    #[test]
-    fn the_tables_of_the_thesis_come_out_of_our_own_engines() {
-        insta::assert_snapshot!(text(Scenario::Tm233, 100));
-    }
-
-    #[test]
-    fn the_table_of_rfc_594_comes_out_of_cables_an_imp_and_two_processors() {
-        insta::assert_snapshot!(text(Scenario::Rfc594, 100));
-    }
-
-    #[test]
-    fn the_tables_fit_into_forty_columns() {
-        for scenario in [Scenario::Tm233, Scenario::Rfc594] {
-            let text = text(scenario, 40);
-            let widest = text.lines().map(|line| line.chars().count()).max();
-            assert!(widest.is_some_and(|widest| widest <= 40), "{text}");
-        }
-    }
-}
+mod tests;

@@ -1,5 +1,6 @@
 //! The tables of a paper, with ours beside them, for people and for programs.
 
+use super::today::Today;
 use records::table::{Table as Layout, wrap};
 use serde_json::json;
 use simulator::table::{Row, Table};
@@ -21,8 +22,7 @@ pub(super) fn text(experiment: &Experiment, width: usize) -> String {
     let mut text = paragraph(experiment.head, width);
     for table in &experiment.tables {
         text.push('\n');
-        let title = format!("Table {}: {} ({})", table.number, table.title, table.unit);
-        text.push_str(&paragraph(&title, width));
+        text.push_str(&paragraph(&title(table), width));
         text.push('\n');
         text.push_str(&layout(table, experiment.year).render(width));
         if !table.why.is_empty() {
@@ -31,6 +31,14 @@ pub(super) fn text(experiment: &Experiment, width: usize) -> String {
         }
     }
     text
+}
+
+fn title(table: &Table) -> String {
+    let Table { number, title, unit, .. } = table;
+    match number.strip_prefix("figure ") {
+        Some(number) => format!("Figure {number}: {title} ({unit})"),
+        None => format!("Table {number}: {title} ({unit})"),
+    }
 }
 
 fn paragraph(text: &str, width: usize) -> String {
@@ -71,7 +79,7 @@ fn percent(share: f64) -> String {
 }
 
 /// Returns the tables as one JSON object.
-pub(super) fn json(experiment: &Experiment) -> String {
+pub(super) fn json(experiment: &Experiment, today: Option<&Today>) -> String {
     let rows = |table: &Table| -> Vec<_> { table.rows.iter().map(row_json).collect() };
     let tables: Vec<_> = experiment
         .tables
@@ -86,7 +94,10 @@ pub(super) fn json(experiment: &Experiment) -> String {
             })
         })
         .collect();
-    let document = json!({ "schema": 1, "scenario": experiment.scenario, "tables": tables });
+    let mut document = json!({ "schema": 1, "scenario": experiment.scenario, "tables": tables });
+    if let (Some(today), Some(fields)) = (today, document.as_object_mut()) {
+        fields.insert("today".to_owned(), today.json());
+    }
     format!("{document:#}\n")
 }
 

@@ -7,13 +7,13 @@ use super::predicted::Predict;
 use super::prompt::Attention;
 use super::script::Act;
 use super::session::{Login, Stage};
-use super::settings::{Protocol, Settings, TlsUse};
+use super::settings::{Mode, Protocol, Settings, TlsUse};
 use crate::carry::{Secured, TrustedBy};
 use os::serial::{DataBits, FlowControl, LineSettings, Parity, StopBits};
 use protocols::Cx;
 use protocols::application::telnet::{
-    ComPortCommand, ComPortEvent, Command, Control, EndOfLine, Event, OptionCode, Side, Telnet,
-    UserSettings,
+    ComPortCommand, ComPortEvent, Command, Control, EndOfLine, Event, LinemodeEvent, OptionCode,
+    Side, Telnet, UserSettings,
 };
 use protocols::time::Duration;
 
@@ -22,6 +22,9 @@ const RAW_MAX_BYTES: usize = 16 * 1024;
 
 /// What is inflated in one piece.
 const PIECE_BYTES: usize = 16 * 1024;
+
+/// How long keys wait for a console server's word on BINARY; ours: a way around the world and back.
+const BINARY_WAIT: Duration = Duration::from_secs(1);
 
 /// How long a BREAK of a console server lasts: some characters at 110 bits per second.
 const BREAK: Duration = Duration::from_millis(300);
@@ -44,6 +47,9 @@ pub(super) fn telnet(settings: &Settings, window: (u16, u16), is_secured: bool) 
     // Where nothing is predicted, an acknowledgment of each key is work for nothing.
     if !settings.is_interactive || settings.predict == Predict::Never {
         allows = allows.without(OptionCode::ECHO_ACKNOWLEDGMENT);
+    }
+    if settings.is_interactive && settings.mode == Mode::Automatic {
+        allows = allows.with(OptionCode::LINEMODE);
     }
     if let Protocol::ComPort(_) = settings.protocol {
         allows = allows.with(OptionCode::COM_PORT);
@@ -75,9 +81,12 @@ impl Login {
         }
         self.telnet.set_inspection(self.settings.inspects || self.tape.wants_notes());
         self.telnet.start(cx);
-        if self.settings.is_binary || matches!(self.settings.protocol, Protocol::ComPort(_)) {
+        let is_console = matches!(self.settings.protocol, Protocol::ComPort(_));
+        if self.settings.is_binary || is_console {
             self.ask_binary(true, cx);
         }
+        // The CR NUL of a key would reach a serial line with its NUL by more than one server.
+        self.binary_until = is_console.then(|| cx.now + BINARY_WAIT);
     }
 
     /// Begins Telnet anew, within TLS.
@@ -136,15 +145,22 @@ impl Login {
     fn hear_telnet(&mut self, input: &mut &[u8], cx: &mut Cx<'_>) -> bool {
         while let Some(event) = self.telnet.receive(input, cx) {
             match event {
+                Event::Data(_) if self.drops_output(cx) => {}
                 Event::Data(run) => self.show_far(run, cx),
                 Event::Option { side: Side::Us, option: OptionCode::COM_PORT, enabled: true } => {
                     self.set_up_line(cx);
                 }
-                Event::Option { .. } => {
-                    self.follow_options(cx);
-                    self.interrupt_prediction();
+                Event::Option { side, option, .. } => {
+                    if (side, option) == (Side::Us, OptionCode::BINARY) {
+                        self.end_wait_for_binary();
+                    }
+                    self.follow_linemode(cx);
                 }
-                Event::TimingMark { .. } => self.mark_answered(cx),
+                Event::Linemode(LinemodeEvent::Mode(_)) => self.follow_linemode(cx),
+                Event::TimingMark { .. } => {
+                    self.drops_until = None;
+                    self.mark_answered(cx);
+                }
                 Event::EchoAcknowledged(position) => self.echo_acknowledged(position, cx),
                 Event::Refused { side: Side::Us, option } => self.on_refused(option),
                 Event::ComPort(event) => self.on_com_port(*event),
@@ -164,7 +180,7 @@ impl Login {
     }
 
     /// Follows what the far side now wants: keys that were kept for a line go out.
-    fn follow_options(&mut self, cx: &mut Cx<'_>) {
+    pub(super) fn follow_options(&mut self, cx: &mut Cx<'_>) {
         if !self.line.is_empty() && !self.is_by_line() {
             self.send_line_now(cx);
         }
@@ -172,6 +188,7 @@ impl Login {
 
     fn on_refused(&mut self, option: OptionCode) {
         match option {
+            OptionCode::BINARY => self.end_wait_for_binary(),
             OptionCode::START_TLS if self.awaits_tls() => self.refuse(
                 "the server has no START_TLS: use telnets://, or leave --tls out to log in in \
                  clear"

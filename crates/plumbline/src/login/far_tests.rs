@@ -119,7 +119,7 @@ fn compressed_text_that_is_broken_ends_the_session() {
 fn a_line_behind_a_console_server_is_set_up_and_gets_its_break() {
     let mut desk = Desk::person(Protocol::ComPort(LineSettings::at(1200)));
     assert_eq!(desk.sent(), b"\xff\xfb\0\xff\xfd\0");
-    desk.hears(b"\xff\xfd\x2c");
+    desk.hears(b"\xff\xfd\0\xff\xfd\x2c");
     let sent = desk.sent();
     let says = |said: &[u8]| sent.windows(said.len()).any(|part| part == said);
     assert!(says(b"\xff\xfa\x2c\x01\0\0\x04\xb0\xff\xf0"));
@@ -132,6 +132,43 @@ fn a_line_behind_a_console_server_is_set_up_and_gets_its_break() {
     desk.login.run(&mut cx);
     assert_eq!(desk.sent(), b"\xff\xfa\x2c\x05\x06\xff\xf0");
     assert_eq!(desk.login.deadline(), None);
+}
+
+#[test]
+fn keys_for_a_console_wait_until_binary_is_agreed_and_an_enter_has_no_nul() {
+    let mut desk = Desk::person(Protocol::ComPort(LineSettings::at(1200)));
+    desk.sent();
+    desk.login.typed(b"ls\r", &mut desk.bench.cx());
+    desk.login.run(&mut desk.bench.cx());
+    assert!(desk.login.output().is_empty() && !desk.login.wants_to_run());
+    desk.hears(b"\xff\xfd\0");
+    assert!(desk.login.wants_to_run());
+    desk.login.run(&mut desk.bench.cx());
+    desk.login.typed(b"x\r", &mut desk.bench.cx());
+    assert_eq!(desk.sent(), b"ls\rx\r");
+}
+
+#[test]
+fn keys_for_a_console_that_refuses_binary_go_as_those_of_a_network_terminal() {
+    let mut desk = Desk::person(Protocol::ComPort(LineSettings::at(1200)));
+    desk.sent();
+    desk.login.typed(b"\r", &mut desk.bench.cx());
+    desk.hears(b"\xff\xfe\0");
+    desk.login.run(&mut desk.bench.cx());
+    assert_eq!(desk.sent(), b"\r\0");
+}
+
+#[test]
+fn keys_for_a_console_that_says_nothing_of_binary_wait_a_second() {
+    let mut desk = Desk::person(Protocol::ComPort(LineSettings::at(1200)));
+    desk.sent();
+    desk.login.typed(b"\r", &mut desk.bench.cx());
+    let until = desk.login.deadline().unwrap();
+    assert!(until - desk.bench.clock.now() <= Duration::from_secs(1));
+    let mut cx = desk.bench.cx();
+    cx.now = until;
+    desk.login.run(&mut cx);
+    assert_eq!(desk.sent(), b"\r\0");
 }
 
 #[test]

@@ -1,17 +1,96 @@
 //! A line that is typed and edited here before it goes anywhere.
 //!
-//! The keys are those of a Unix terminal: rubout and ^H take the last character away, ^W the last
-//! word, ^U all, ^R shows the line again. Any other control character is handed back.
+//! The keys are those of a Unix terminal, or those that a far side has agreed to by LINEMODE
+//! (RFC 1184): one takes the last character away, one the last word, one all, one shows the line
+//! again, and one takes the meaning of the next key away. Any other control character is handed
+//! back, or is a part of the line where the far side edits by LINEMODE.
 
 use unicode_width::UnicodeWidthChar;
 
 /// The most bytes of a line; ours, as long as a Unix terminal's.
 const LIMIT: usize = 4096;
+/// The columns from one tab stop to the next.
+const TAB_DISTANCE: usize = 8;
+
+/// Which key does what to a line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Functions {
+    /// Take the last character away.
+    pub(super) erase: [Option<u8>; 2],
+    /// Takes the line away.
+    pub(super) kill: Option<u8>,
+    /// Takes the last word away.
+    pub(super) erase_word: Option<u8>,
+    /// Shows the line again.
+    pub(super) reprint: Option<u8>,
+    /// Takes the meaning of the next key away.
+    pub(super) literal_next: Option<u8>,
+    /// Whether control characters that mean nothing are a part of the line.
+    pub(super) keeps_controls: bool,
+    /// Whether these are shown as they are, and not as `^X`.
+    pub(super) shows_controls: bool,
+    /// Whether a tab is shown by spaces even where the terminal could go to its own stop.
+    pub(super) has_soft_tabs: bool,
+}
+
+impl Functions {
+    /// Those of a Unix terminal, with both characters that a key for rubout may send.
+    pub(super) const UNIX: Self = Self {
+        erase: [Some(0x08), Some(0x7f)],
+        kill: Some(0x15),
+        erase_word: Some(0x17),
+        reprint: Some(0x12),
+        literal_next: None,
+        keeps_controls: false,
+        shows_controls: false,
+        has_soft_tabs: true,
+    };
+
+    /// Returns what `text` looks like, which begins in this column where that is known, and the
+    /// column behind it.
+    fn shown(&self, text: &[u8], mut column: Option<usize>, echo: &mut Vec<u8>) -> Option<usize> {
+        for chunk in text.utf8_chunks() {
+            for character in chunk.valid().chars() {
+                let width = self.width(character, column);
+                match character {
+                    '\t' if self.has_soft_tabs || column.is_none() => {
+                        echo.extend(std::iter::repeat_n(b' ', width));
+                    }
+                    '\t' => echo.push(b'\t'),
+                    '\0'..'\x20' | '\x7f' if !self.shows_controls => {
+                        let letter = u8::try_from(character).unwrap_or_default() ^ b'@';
+                        echo.extend_from_slice(&[b'^', letter]);
+                    }
+                    _ => echo.extend_from_slice(character.encode_utf8(&mut [0; 4]).as_bytes()),
+                }
+                column = column.map(|column| column + width);
+            }
+            // What is no UTF-8 has one cell for every byte.
+            echo.extend_from_slice(chunk.invalid());
+            column = column.map(|column| column + chunk.invalid().len());
+        }
+        column
+    }
+
+    /// Returns how many columns a character takes.
+    fn width(&self, character: char, column: Option<usize>) -> usize {
+        match character {
+            '\t' => column.map_or(1, |column| TAB_DISTANCE - column % TAB_DISTANCE),
+            '\0'..'\x20' | '\x7f' if self.shows_controls => 0,
+            '\0'..'\x20' | '\x7f' => 2,
+            _ => character.width().unwrap_or(0),
+        }
+    }
+}
 
 /// A line so far.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Line {
     text: Vec<u8>,
+    /// The next key has no meaning.
+    is_literal: bool,
+    /// In which column the line begins, if that is known.
+    column: Option<usize>,
 }
 
 /// What a key did.
@@ -27,27 +106,38 @@ pub(super) enum Edited {
 
 impl Line {
     /// Takes one key, and appends what is to be shown to `echo`.
-    pub(super) fn key(&mut self, key: u8, echo: &mut Vec<u8>) -> Edited {
-        match key {
-            b'\r' | b'\n' => {
-                echo.extend_from_slice(b"\r\n");
-                return Edited::Ended;
-            }
-            0x08 | 0x7f => self.erase(echo),
-            0x15 => while self.erase_one(echo) {},
-            0x17 => self.erase_word(echo),
-            0x12 => {
-                echo.extend_from_slice(b"^R\r\n");
-                self.show(echo);
-            }
-            b'\t' | b' '..=0x7e | 0x80.. if self.text.len() < LIMIT => {
-                self.text.push(key);
-                echo.push(if key == b'\t' { b' ' } else { key });
-            }
-            b'\t' | b' '..=0x7e | 0x80.. => echo.push(BELL),
-            control => return Edited::Control(control),
+    pub(super) fn key(&mut self, key: u8, functions: &Functions, echo: &mut Vec<u8>) -> Edited {
+        if std::mem::take(&mut self.is_literal) {
+            self.put(key, functions, echo);
+            return Edited::Taken;
+        }
+        let is = |function: Option<u8>| function == Some(key);
+        if matches!(key, b'\r' | b'\n') {
+            echo.extend_from_slice(b"\r\n");
+            return Edited::Ended;
+        } else if functions.erase.into_iter().any(is) {
+            self.erase(functions, echo);
+        } else if is(functions.kill) {
+            while self.erase_one(functions, echo) {}
+        } else if is(functions.erase_word) {
+            self.erase_word(functions, echo);
+        } else if is(functions.reprint) {
+            echo.extend_from_slice(&[b'^', key ^ b'@', b'\r', b'\n']);
+            self.column = Some(0);
+            self.show(functions, echo);
+        } else if is(functions.literal_next) {
+            self.is_literal = true;
+        } else if functions.keeps_controls || matches!(key, b'\t' | b' '..=0x7e | 0x80..) {
+            self.put(key, functions, echo);
+        } else {
+            return Edited::Control(key);
         }
         Edited::Taken
+    }
+
+    /// Returns whether the next key is a part of the line, whatever it is.
+    pub(super) fn is_literal(&self) -> bool {
+        self.is_literal
     }
 
     /// Returns whether nothing is typed.
@@ -57,30 +147,53 @@ impl Line {
 
     /// Takes the line, and begins an empty one.
     pub(super) fn take(&mut self) -> Vec<u8> {
-        std::mem::take(&mut self.text)
+        std::mem::take(self).text
+    }
+
+    /// Says in which column the cursor is, where nothing is typed yet.
+    pub(super) fn begin_at(&mut self, column: Option<usize>) {
+        if self.is_empty() {
+            self.column = column;
+        }
     }
 
     /// Appends what the line looks like to `echo`.
-    pub(super) fn show(&self, echo: &mut Vec<u8>) {
-        echo.extend(self.text.iter().map(|byte| if *byte == b'\t' { b' ' } else { *byte }));
+    pub(super) fn show(&self, functions: &Functions, echo: &mut Vec<u8>) {
+        functions.shown(&self.text, self.column, echo);
     }
 
-    fn erase(&mut self, echo: &mut Vec<u8>) {
-        if !self.erase_one(echo) {
+    fn put(&mut self, key: u8, functions: &Functions, echo: &mut Vec<u8>) {
+        if self.text.len() >= LIMIT {
+            return echo.push(BELL);
+        }
+        let column = match key {
+            b'\t' => functions.shown(&self.text, self.column, &mut Vec::new()),
+            _ => None,
+        };
+        self.text.push(key);
+        match key {
+            // The bytes of a character are shown as they come.
+            b' '..=0x7e | 0x80.. => echo.push(key),
+            _ => _ = functions.shown(&[key], column, echo),
+        }
+    }
+
+    fn erase(&mut self, functions: &Functions, echo: &mut Vec<u8>) {
+        if !self.erase_one(functions, echo) {
             echo.push(BELL);
         }
     }
 
-    fn erase_word(&mut self, echo: &mut Vec<u8>) {
+    fn erase_word(&mut self, functions: &Functions, echo: &mut Vec<u8>) {
         let is_blank = |text: &[u8]| text.last().is_some_and(u8::is_ascii_whitespace);
         while is_blank(&self.text) {
-            self.erase_one(echo);
+            self.erase_one(functions, echo);
         }
-        while !is_blank(&self.text) && self.erase_one(echo) {}
+        while !is_blank(&self.text) && self.erase_one(functions, echo) {}
     }
 
     /// Takes the last character away, if there is one, with its bytes and its cells.
-    fn erase_one(&mut self, echo: &mut Vec<u8>) -> bool {
+    fn erase_one(&mut self, functions: &Functions, echo: &mut Vec<u8>) -> bool {
         let is_continuation = |byte: u8| byte & 0xc0 == 0x80;
         let len = self.text.len();
         let from = len.saturating_sub(4);
@@ -91,12 +204,19 @@ impl Line {
             Some((at, text.chars().next()?))
         });
         let (end, width) = match character {
-            Some((at, character)) => (at, character.width().unwrap_or(0)),
+            Some((at, character)) => {
+                let before = self.text.get(..at).unwrap_or_default();
+                let column = match character {
+                    '\t' => functions.shown(before, self.column, &mut Vec::new()),
+                    _ => None,
+                };
+                (at, functions.width(character, column))
+            }
             // What is no UTF-8 has one cell for every byte.
             None => (len.saturating_sub(1), 1),
         };
         self.text.truncate(end);
-        for _ in 0..width.min(len) {
+        for _ in 0..if len > 0 { width } else { 0 } {
             echo.extend_from_slice(b"\x08 \x08");
         }
         len > 0
@@ -110,13 +230,26 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
+    /// What RFC 1184's own example has, on a terminal of its own.
+    const AGREED: Functions = Functions {
+        erase: [Some(b'#'), None],
+        kill: Some(b'@'),
+        literal_next: Some(0x16),
+        keeps_controls: true,
+        ..Functions::UNIX
+    };
+
     /// Types `keys` and returns the line and what was shown.
-    fn typed(keys: &[u8]) -> (Vec<u8>, Vec<u8>) {
+    fn typed_with(functions: Functions, keys: &[u8]) -> (Vec<u8>, Vec<u8>) {
         let (mut line, mut echo) = (Line::default(), Vec::new());
         for key in keys {
-            line.key(*key, &mut echo);
+            line.key(*key, &functions, &mut echo);
         }
         (line.take(), echo)
+    }
+
+    fn typed(keys: &[u8]) -> (Vec<u8>, Vec<u8>) {
+        typed_with(Functions::UNIX, keys)
     }
 
     #[test]
@@ -146,8 +279,36 @@ mod tests {
     #[test]
     fn control_characters_are_handed_back() {
         let mut line = Line::default();
-        assert_eq!(line.key(3, &mut Vec::new()), Edited::Control(3));
-        assert_eq!(line.key(b'\r', &mut Vec::new()), Edited::Ended);
+        assert_eq!(line.key(3, &Functions::UNIX, &mut Vec::new()), Edited::Control(3));
+        assert_eq!(line.key(b'\r', &Functions::UNIX, &mut Vec::new()), Edited::Ended);
+    }
+
+    #[test]
+    fn the_keys_are_those_that_are_agreed() {
+        assert_eq!(typed_with(AGREED, b"wrong@ab#c\x7f").0, b"ac\x7f");
+    }
+
+    #[test]
+    fn the_next_key_is_taken_as_it_is_and_erased_with_both_its_cells() {
+        let (line, echo) = typed_with(AGREED, b"a\x16#\x16\x03#");
+        assert_eq!(line, b"a#");
+        assert_eq!(echo, b"a#^C\x08 \x08\x08 \x08");
+        let literal = Functions { shows_controls: true, ..AGREED };
+        assert_eq!(typed_with(literal, b"\x16\x03").1, b"\x03");
+    }
+
+    #[test]
+    fn a_tab_goes_to_its_stop_and_is_erased_back_from_there() {
+        let (mut line, mut echo) = (Line::default(), Vec::new());
+        line.begin_at(Some(4));
+        for key in *b"ab\t\x7f" {
+            line.key(key, &Functions::UNIX, &mut echo);
+        }
+        assert_eq!(echo, b"ab  \x08 \x08\x08 \x08");
+        let hard = Functions { has_soft_tabs: false, ..Functions::UNIX };
+        let mut echo = Vec::new();
+        line.key(b'\t', &hard, &mut echo);
+        assert_eq!(echo, b"\t");
     }
 
     proptest! {
@@ -162,6 +323,20 @@ mod tests {
             let mut keys = keys;
             keys.push(0x15);
             prop_assert_eq!(typed(&keys).0, b"");
+        }
+
+        #[test]
+        fn what_is_erased_takes_as_many_cells_as_were_shown(text in "[a-z\t\u{6f22}\u{e9}]{0,20}", column in 0..40_usize) {
+            let (mut line, mut echo) = (Line::default(), Vec::new());
+            line.begin_at(Some(column));
+            for key in text.bytes() {
+                line.key(key, &Functions::UNIX, &mut echo);
+            }
+            let shown = String::from_utf8(echo).unwrap();
+            let cells: usize = shown.chars().map(|it| it.width().unwrap_or(0)).sum();
+            let mut echo = Vec::new();
+            line.key(0x15, &Functions::UNIX, &mut echo);
+            prop_assert_eq!(echo.len(), 3 * cells);
         }
     }
 }

@@ -2,11 +2,13 @@
 
 mod arguments;
 mod call;
+mod column;
 mod command;
 mod destination;
 mod encoding;
 mod far;
 mod line;
+mod linemode;
 mod log;
 mod near;
 mod page;

@@ -4,7 +4,7 @@
 //! an empty line returns. The terminal stays raw, and the line is edited here.
 
 use super::command::{Command, HELP, LETTERS_HELP, Sent, Setting, Toggled};
-use super::line::{Edited, Line};
+use super::line::{Edited, Functions, Line};
 use super::page::Page;
 use super::session::{Login, Stage};
 use super::settings::{Echo, Keys, LineEnd, Mode};
@@ -66,7 +66,7 @@ impl Login {
             text.extend_from_slice(b"\r\n");
         }
         text.extend_from_slice(PROMPT);
-        line.show(&mut text);
+        line.show(&Functions::UNIX, &mut text);
         self.screen.put(&text);
     }
 
@@ -77,7 +77,7 @@ impl Login {
             return self.letter(key, cx);
         };
         let mut echo = Vec::new();
-        let edited = line.key(key, &mut echo);
+        let edited = line.key(key, &Functions::UNIX, &mut echo);
         let is_empty = line.is_empty();
         self.screen.put(&echo);
         match edited {

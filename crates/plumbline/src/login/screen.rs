@@ -3,6 +3,7 @@
 //! While the person is at the prompt, what the far side writes is held and shown afterwards. What
 //! is held has a limit; above it all of it is shown at once, and nothing is lost.
 
+use super::column::Column;
 use protocols::Cx;
 use protocols::terminal::prediction::Predictor;
 use rustix::event::{PollFd, PollFlags, poll};
@@ -20,6 +21,8 @@ pub(super) struct Screen {
     held: Option<Vec<u8>>,
     /// Whether the cursor is somewhere in a line.
     is_in_line: bool,
+    /// Where in the line it is, while somebody wants to know.
+    column: Option<Column>,
 }
 
 impl Screen {
@@ -42,9 +45,22 @@ impl Screen {
     /// Takes what plumb itself shows.
     pub(super) fn put(&mut self, text: &[u8]) {
         self.waiting.extend_from_slice(text);
+        if let Some(column) = &mut self.column {
+            column.follow(text);
+        }
         if let Some(last) = text.last() {
             self.is_in_line = *last != b'\n';
         }
+    }
+
+    /// Follows the cursor's column from now on, or no more.
+    pub(super) fn follow_column(&mut self, follows: bool) {
+        self.column = follows.then(|| self.column.unwrap_or_default());
+    }
+
+    /// Returns the cursor's column, if that is followed and known.
+    pub(super) fn column(&self) -> Option<usize> {
+        self.column.and_then(Column::get)
     }
 
     /// Begins to hold what the far side writes.

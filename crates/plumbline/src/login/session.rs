@@ -134,6 +134,10 @@ pub(super) struct Login {
     pub(super) wants_break: bool,
     /// When the BREAK of a console server is to end.
     pub(super) break_until: Option<Instant>,
+    /// Until when what comes is dropped, unless the far side says before where it is to end.
+    pub(super) drops_until: Option<Instant>,
+    /// Until when what is typed waits for the far side's word on BINARY, unless that comes before.
+    pub(super) binary_until: Option<Instant>,
 }
 
 impl Login {
@@ -181,6 +185,8 @@ impl Login {
             sent: VecDeque::new(),
             wants_break: false,
             break_until: None,
+            binary_until: None,
+            drops_until: None,
         }
     }
 
@@ -203,7 +209,9 @@ impl Login {
             (Mode::Line, _) | (Mode::Automatic, Protocol::Tcp) => true,
             (Mode::Automatic, Protocol::Line | Protocol::ComPort(_)) => false,
             (Mode::Automatic, Protocol::Telnet) => {
-                !is_on(OptionCode::ECHO) && !is_on(OptionCode::SUPPRESS_GO_AHEAD)
+                let is_half_duplex =
+                    !is_on(OptionCode::ECHO) && !is_on(OptionCode::SUPPRESS_GO_AHEAD);
+                self.edits_by_linemode().unwrap_or(is_half_duplex)
             }
         }
     }
@@ -219,6 +227,12 @@ impl Login {
 
     /// Returns what is sent for the key at the end of a line.
     pub(super) fn line_end(&self) -> EndOfLine {
+        let is_binary = self.telnet.is_enabled(Side::Us, OptionCode::BINARY);
+        if self.settings.line_end.0.is_none() && is_binary && self.edits_by_linemode() == Some(true)
+        {
+            // RFC 856: CR LF would be two characters, and two ends of lines to a Unix terminal.
+            return EndOfLine::Lf;
+        }
         self.settings.line_end.when(self.is_by_line())
     }
 
@@ -288,13 +302,19 @@ impl Login {
 
     /// Gives data to Telnet, or keeps what that has no room for.
     pub(super) fn send(&mut self, data: &[u8], cx: &mut Cx<'_>) {
-        let taken = if self.unsent.is_empty() { self.give(data, cx) } else { 0 };
+        let may_go = self.unsent.is_empty() && self.binary_until.is_none();
+        let taken = if may_go { self.give(data, cx) } else { 0 };
         let rest = data.get(taken..).unwrap_or_default();
         if self.settings.is_interactive && self.unsent.len() + rest.len() > UNSENT_LIMIT {
             // The escape character must be read however long the far side takes nothing.
             return self.screen.put(BELL);
         }
         self.unsent.extend_from_slice(rest);
+    }
+
+    /// Lets what has waited for the far side's word on BINARY go, behind what is said by then.
+    pub(super) fn end_wait_for_binary(&mut self) {
+        self.has_room |= self.binary_until.take().is_some();
     }
 
     fn take_keyboard(&mut self, cx: &mut Cx<'_>) -> Result<()> {
@@ -377,6 +397,7 @@ impl Stream for Login {
 
     fn peer_closed(&mut self, cx: &mut Cx<'_>) {
         self.unsent.clear();
+        self.binary_until = None;
         self.end_script(cx);
         if self.stage == Stage::Open {
             self.stage = Stage::Closing;
@@ -388,13 +409,18 @@ impl Stream for Login {
     }
 
     fn wants_to_run(&self) -> bool {
-        self.has_room && !self.unsent.is_empty()
+        self.has_room && self.binary_until.is_none() && !self.unsent.is_empty()
     }
 
     fn run(&mut self, cx: &mut Cx<'_>) {
+        if self.binary_until.is_some_and(|until| cx.now >= until) {
+            self.binary_until = None;
+        }
         self.has_room = false;
         let unsent = std::mem::take(&mut self.unsent);
-        if !unsent.is_empty() {
+        if self.binary_until.is_some() {
+            self.unsent = unsent;
+        } else if !unsent.is_empty() {
             let taken = self.give(&unsent, cx);
             self.unsent.extend_from_slice(unsent.get(taken..).unwrap_or_default());
         }
@@ -422,6 +448,7 @@ impl Stream for Login {
         tls_until
             .into_iter()
             .chain(self.break_until)
+            .chain(self.binary_until)
             .chain(script)
             .chain(status)
             .chain(self.prediction_deadline())

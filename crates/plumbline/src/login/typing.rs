@@ -1,6 +1,6 @@
 //! What becomes of the keys, and of a pipe: lines that are edited here, characters, ends of lines.
 
-use super::line::Edited;
+use super::line::{Edited, Functions};
 use super::prompt::Attention;
 use super::session::{Login, Stage};
 use super::settings::{LineEnd, Protocol};
@@ -39,9 +39,37 @@ impl Login {
             line.key(cx.now);
         }
         if self.is_by_line() {
+            // Between two keys the far side cannot change what they do.
+            let functions = self.functions();
             for key in keys {
-                self.line_key(*key, cx);
+                let is_literal = self.line.is_literal();
+                if is_literal || !self.take_signal(*key, cx) {
+                    self.line_key(*key, &functions, cx);
+                    if !is_literal {
+                        self.forward(*key, cx);
+                    }
+                }
             }
+            return;
+        }
+        let mut rest = keys;
+        while self.edits_by_linemode().is_some() && !rest.is_empty() {
+            let is_signal = |key: &u8| self.is_signal(*key);
+            let end = rest.iter().position(is_signal).unwrap_or(rest.len());
+            let (plain, others) = rest.split_at_checked(end).unwrap_or_default();
+            self.character_keys(plain, cx);
+            rest = others;
+            if let Some((signal, others)) = others.split_first() {
+                self.take_signal(*signal, cx);
+                rest = others;
+            }
+        }
+        self.character_keys(rest, cx);
+    }
+
+    /// Takes keys that go out one by one.
+    fn character_keys(&mut self, keys: &[u8], cx: &mut Cx<'_>) {
+        if keys.is_empty() {
             return;
         }
         if self.take_painted_keys(keys, cx) {
@@ -75,9 +103,10 @@ impl Login {
         }
     }
 
-    fn line_key(&mut self, key: u8, cx: &mut Cx<'_>) {
+    fn line_key(&mut self, key: u8, functions: &Functions, cx: &mut Cx<'_>) {
         let mut echo = Vec::new();
-        match self.line.key(key, &mut echo) {
+        self.line.begin_at(self.screen.column());
+        match self.line.key(key, functions, &mut echo) {
             Edited::Taken => {}
             Edited::Ended => {
                 let mut line = self.line.take();
@@ -144,7 +173,7 @@ impl Login {
 }
 
 /// Appends what a key looks like where this side shows it.
-fn show_key(key: u8, echo: &mut Vec<u8>) {
+pub(super) fn show_key(key: u8, echo: &mut Vec<u8>) {
     match key {
         b'\r' | b'\n' => echo.extend_from_slice(b"\r\n"),
         0x08 | 0x7f => echo.extend_from_slice(b"\x08 \x08"),

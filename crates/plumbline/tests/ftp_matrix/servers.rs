@@ -178,7 +178,12 @@ fn pure_ftpd(place: &Place<'_>) -> Option<Command> {
     let maker = if beside.is_file() { beside } else { find("pure-pw")? };
     let users = place.users("pure-users", "/./::::::::::::")?;
     let database = place.at(&format!("pure-{}.pdb", place.port));
-    let made = Command::new(maker).args(["mkdb", &database, "-f"]).arg(users).output();
+    let libraries = format!("tree/usr/lib/{}-linux-gnu", std::env::consts::ARCH);
+    let made = Command::new(maker)
+        .env("LD_LIBRARY_PATH", program.with_file_name(libraries))
+        .args(["mkdb", &database, "-f"])
+        .arg(users)
+        .output();
     made.ok().filter(|made| made.status.success())?;
     let mut command = Command::new(program);
     command.args(["-S", &format!("{},{}", place.host(), place.port), "-c", "50", "-C", "50"]);

@@ -86,10 +86,12 @@ impl User {
         }
     }
 
-    /// Only some know TLS, and one knows no IPv6.
+    /// Only some know TLS, and one knows no IPv6. curl before 8.0 leaves TLS out on connections that
+    /// it accepts.
     fn knows(self, case: Case) -> bool {
         match self {
-            Self::Curl | Self::Lftp | Self::Ftplib | Self::Plumb => true,
+            Self::Curl => !(case.in_tls && case.is_active),
+            Self::Lftp | Self::Ftplib | Self::Plumb => true,
             Self::Tnftp | Self::Inetutils => !case.in_tls,
             Self::Ncftp => !case.in_tls && !case.is_v6,
         }

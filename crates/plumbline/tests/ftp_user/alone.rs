@@ -38,10 +38,13 @@ impl Place {
     }
 
     /// Starts our own server, and returns its URL.
-    fn serve(&self) -> (Program, String) {
+    fn serve(&self, lines: &str) -> (Program, String) {
+        let configuration = self.0.join("serve.toml");
+        fs::write(&configuration, format!("[ftp]\nrights = \"writable\"\n{lines}")).unwrap();
         let mut command = self.plumb();
-        command.args(["serve", "--ftp", "--writable", "--ftp-listen", "127.0.0.1:0", "--root"]);
-        command.arg(self.0.join("there")).stderr(Stdio::piped());
+        command.args(["serve", "--ftp", "--ftp-listen", "127.0.0.1:0", "--root"]);
+        command.arg(self.0.join("there")).arg("--config").arg(configuration);
+        command.stderr(Stdio::piped());
         let mut server = Program::start(&mut command).unwrap();
         let mut lines = BufReader::new(server.child().stderr.take().unwrap()).lines();
         let place = lines.find_map(|line| {
@@ -65,7 +68,7 @@ impl Drop for Place {
 #[test]
 fn words_of_36_bits_come_and_go_in_every_format() {
     let place = Place::new("words");
-    let (_server, url) = place.serve();
+    let (_server, url) = place.serve("");
     fs::write(place.0.join("text"), "HELLO, WORLD\nTHIS IS TEXT OF 36 BITS.\n").unwrap();
     let there = format!("{url}/words");
     place.done(&["put", "--type", "L 36", "--store", "text", "text", &there]);
@@ -85,7 +88,7 @@ fn words_of_36_bits_come_and_go_in_every_format() {
 #[test]
 fn words_of_other_sizes_come_as_they_went() {
     let place = Place::new("sizes");
-    let (_server, url) = place.serve();
+    let (_server, url) = place.serve("");
     let bytes: Vec<u8> = (0..7200_u32).map(|at| u8::try_from(at * 7 % 256).unwrap()).collect();
     fs::write(place.0.join("bits"), &bytes).unwrap();
     for size in ["L8", "L16", "L32", "L64", "L 9", "L1"] {
@@ -94,6 +97,28 @@ fn words_of_other_sizes_come_as_they_went() {
         place.done(&["get", "--type", size, "--store", "h36", &there, &back]);
         assert!(place.read(&back) == bytes, "{size}");
     }
+}
+
+#[test]
+fn a_mail_lies_in_the_mailbox_and_who_has_none_gets_none() {
+    let place = Place::new("mail");
+    fs::create_dir_all(place.0.join("spool/ann")).unwrap();
+    let spool = place.0.join("spool").display().to_string();
+    let lines = format!("mail-spool = \"{spool}\"\nmail-from-anonymous = true\n");
+    let (_server, url) = place.serve(&lines);
+    fs::write(place.0.join("letter"), "dear ann\n.\nbye\n").unwrap();
+    place.done(&["mail", "letter", &format!("{url}/ann")]);
+    let mails = fs::read_dir(place.0.join("spool/ann/new")).unwrap();
+    let texts = mails.map(|mail| fs::read_to_string(mail.unwrap().path()).unwrap());
+    let texts: Vec<_> = texts.collect();
+    assert!(
+        matches!(texts.as_slice(), [text] if text.ends_with("dear ann\n.\nbye\n")),
+        "{texts:?}"
+    );
+    let output = place.plumb().args(["mail", "letter", &format!("{url}/bob")]).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!((output.status.code(), said.lines().count()), (Some(1), 1), "{said}");
+    assert!(said.contains("to mail to 'bob' failed: the server said 550"), "{said}");
 }
 
 const STALLS: &[Quirk] = &[Quirk::Cut(30_000, Cut::Stalled)];
@@ -152,4 +177,19 @@ fn progress_fits_a_terminal_of_40_columns() {
     let bars: Vec<_> = text.split(['\r', '\n', '\x1b']).filter(|part| part.contains('%')).collect();
     assert!(!bars.is_empty(), "{text:?}");
     assert!(bars.iter().all(|bar| bar.chars().count() <= 40), "{bars:?}");
+}
+
+#[test]
+fn a_pipe_of_that_name_is_written_and_not_replaced() {
+    let place = Place::new("pipe");
+    let odd = Odd::start(&[], &[("file", vec![7; 300_000])]);
+    let pipe = place.0.join("pipe");
+    assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    let reader = std::thread::spawn({
+        let pipe = pipe.clone();
+        move || fs::read(pipe).unwrap()
+    });
+    place.done(&["get", "-f", &format!("ftp://127.0.0.1:{}/file", odd.port), "pipe"]);
+    assert!(reader.join().unwrap() == vec![7; 300_000]);
+    assert!(!fs::symlink_metadata(&pipe).unwrap().is_file());
 }

@@ -151,6 +151,8 @@ impl Way {
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Server {
     Inetutils,
+    /// The same, which has lines edited at the user's end (RFC 1184).
+    InetutilsLinemode,
     Busybox,
 }
 
@@ -172,7 +174,8 @@ impl Server {
     /// Starts a server that gives a shell to whoever calls.
     pub(crate) fn start(self) -> Running {
         match self {
-            Self::Inetutils => start_inetutils(listen()),
+            Self::Inetutils => start_inetutils(listen(), &[]),
+            Self::InetutilsLinemode => start_inetutils(listen(), &["--linemode"]),
             Self::Busybox => {
                 let mut command = Command::new("busybox");
                 command.args(["telnetd", "-F", "-p", "2324", "-l", "/bin/sh"]);
@@ -185,13 +188,16 @@ impl Server {
 }
 
 /// Starts the server of inetutils, which serves one caller on the socket that inetd gives it.
-pub(crate) fn start_inetutils(listener: TcpListener) -> Running {
+pub(crate) fn start_inetutils(
+    listener: TcpListener,
+    arguments: &'static [&'static str],
+) -> Running {
     let port = listener.local_addr().unwrap().port();
     thread::spawn(move || {
         let (caller, _) = listener.accept().unwrap();
         let socket = OwnedFd::from(caller);
         let mut command = Command::new("/usr/sbin/telnetd");
-        command.args(["-h", "-E", "/bin/sh"]);
+        command.args(["-h", "-E", "/bin/sh"]).args(arguments);
         command.stdin(Stdio::from(socket.try_clone().unwrap()));
         command.stdout(Stdio::from(socket)).stderr(Stdio::null());
         let mut server = command.spawn().unwrap();

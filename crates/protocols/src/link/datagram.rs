@@ -112,6 +112,12 @@ impl Datagram {
         self.output.mtu()
     }
 
+    /// Returns whether a datagram waits among the events.
+    #[must_use]
+    pub fn has_received(&self) -> bool {
+        !self.used.is_empty()
+    }
+
     /// Returns whether a datagram waits for the device.
     #[must_use]
     pub fn has_output(&self) -> bool {

@@ -190,6 +190,17 @@ impl Link {
         }
     }
 
+    /// Returns whether a datagram waits among the events.
+    #[must_use]
+    pub fn has_received(&self) -> bool {
+        match self {
+            Self::Datagram(link) | Self::Ethernet(Ethernet { frames: link }) => link.has_received(),
+            Self::Llp(link) => link.has_received(),
+            Self::Ppp(link) => link.has_received(),
+            Self::Slip(link) => link.has_received(),
+        }
+    }
+
     /// Returns whether there is something to transmit now.
     #[must_use]
     pub fn has_output(&self) -> bool {

@@ -31,6 +31,11 @@ impl UsedQueue {
         self.packets.len() >= self.limit
     }
 
+    /// Returns whether no packet waits.
+    pub(super) fn is_empty(&self) -> bool {
+        self.packets.is_empty()
+    }
+
     /// Puts a whole packet behind the others.
     pub(super) fn push(&mut self, packet: Packet) {
         self.packets.push_back(packet);

@@ -102,6 +102,31 @@ fn settle(a: &mut Host, b: &mut Host) {
     }
 }
 
+/// Returns the steps of the network and of sending after two datagrams that want an answer.
+fn steps_after_two(scheduler: Scheduler) -> Vec<Step> {
+    let mut host = Host { scheduler, ..Host::waits(Datagram::new(1500)) };
+    host.run();
+    host.takes_echo_request(1);
+    host.takes_echo_request(2);
+    let mut next = || {
+        let (station, application) = (&mut host.station, &mut host.application);
+        host.scheduler.run_one(station, application, &mut host.lab.cx())
+    };
+    core::iter::from_fn(&mut next).filter(|step| *step != Step::User).collect()
+}
+
+#[test]
+fn all_that_has_come_is_taken_before_anything_is_answered() {
+    let steps = steps_after_two(Scheduler::default());
+    assert_eq!(steps, [Step::Network, Step::Network, Step::Send]);
+}
+
+#[test]
+fn who_answers_early_answers_while_one_datagram_is_left() {
+    let steps = steps_after_two(Scheduler::answering_early());
+    assert_eq!(steps, [Step::Network, Step::Send, Step::Network, Step::Send]);
+}
+
 #[test]
 fn a_buffer_that_has_gone_out_is_free_before_anything_else_happens() {
     let mut host = Host::waits(Datagram::new(1500));

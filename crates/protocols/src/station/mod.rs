@@ -27,6 +27,8 @@ mod layers;
 #[cfg(test)]
 mod path_mtu_tests;
 mod scheduler;
+#[cfg(test)]
+mod segments_tests;
 mod strays;
 mod stream;
 #[cfg(test)]
@@ -241,6 +243,11 @@ impl Station {
     pub fn has_input(&mut self) -> bool {
         self.collect();
         self.arrived.is_some() || self.layers.internet.has_looped()
+    }
+
+    /// Returns whether what waits for [`Step::Network`] is one thing and no more.
+    pub(super) fn has_last_input(&mut self) -> bool {
+        self.has_input() && !(self.arrived.is_some() && self.link.has_received())
     }
 
     /// Takes back at once the buffers that have gone out, because what arrives next needs them,

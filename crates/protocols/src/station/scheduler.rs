@@ -21,9 +21,18 @@ pub struct Scheduler {
     has_struck: bool,
     /// The user has struck a key, and has waited for a step of the network since.
     has_waited: bool,
+    /// What is owed leaves when one datagram is left to take, not only when none is.
+    answers_early: bool,
 }
 
 impl Scheduler {
+    /// Returns a scheduler that answers when one datagram is left to take (TM-233 §7.1), so that
+    /// the other end hears of a new window before all of the old one is used.
+    #[must_use]
+    pub fn answering_early() -> Self {
+        Self { answers_early: true, ..Self::default() }
+    }
+
     /// Returns the step whose turn it is, if any event flag is set.
     pub fn next(
         &self,
@@ -33,8 +42,11 @@ impl Scheduler {
     ) -> Option<Step> {
         let is_due = |deadline: Option<Instant>| deadline.is_some_and(|at| at <= now);
         let wants_to_run = application.wants_to_run() || is_due(application.deadline());
-        if self.has_struck && station.has_output() {
+        if (self.has_struck || self.is_early(station)) && station.has_output() {
             Some(Step::Send)
+        } else if self.answers_early && station.has_news() {
+            // What has come is shown before more is taken, so that one is ever left.
+            Some(Step::User)
         } else if station.has_input() && !(wants_to_run && (self.has_waited || station.has_news()))
         {
             // All that has arrived is taken, and shown, before anything is answered, unless the
@@ -48,6 +60,10 @@ impl Scheduler {
         } else {
             station.has_output().then_some(Step::Send)
         }
+    }
+
+    fn is_early(&self, station: &mut Station) -> bool {
+        self.answers_early && !station.has_news() && station.has_last_input()
     }
 
     /// Runs the step whose turn it is, and returns it; None if nothing is ready.

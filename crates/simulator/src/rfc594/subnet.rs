@@ -21,9 +21,32 @@ const PROCESSING: Duration = Duration::from_millis(1);
 /// How long the source IMP keeps the room that came with a RFNM (RFC 619).
 const ROOM_LASTS: Duration = Duration::from_millis(125);
 
+/// What every IMP and every line of a subnet does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Subnet {
+    /// What an IMP takes for a packet.
+    pub processing: Duration,
+    /// The lines, in bits per second; not 0.
+    pub line_bps: u64,
+    /// How long the source IMP keeps the room that came with a RFNM.
+    pub room_lasts: Duration,
+}
+
+impl Subnet {
+    /// The ARPANET of 1973.
+    pub const ARPANET: Self =
+        Self { processing: PROCESSING, line_bps: LINE_BPS, room_lasts: ROOM_LASTS };
+
+    fn time_of(&self, bits: u64) -> Duration {
+        Duration::from_nanos(bits.saturating_mul(1_000_000_000) / self.line_bps.max(1))
+    }
+}
+
 /// What lies between the two IMPs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Path {
+    /// The IMPs and their lines.
+    pub subnet: Subnet,
     /// Lines in a row; 0 if both hosts have the same IMP.
     pub hops: u32,
     /// How long a bit is on its way over one of them.
@@ -37,7 +60,7 @@ impl Path {
     /// Returns a path of `hops` lines between places near each other.
     #[must_use]
     pub const fn of_hops(hops: u32) -> Self {
-        Self { hops, propagation: Duration::ZERO }
+        Self { subnet: Subnet::ARPANET, hops, propagation: Duration::ZERO }
     }
 
     /// Returns when packets that are ready in the first IMP at these moments are ready in the last.
@@ -45,8 +68,8 @@ impl Path {
         for _ in 0..self.hops {
             let mut line_free = Instant::ZERO;
             for (ready, bits) in &mut packets {
-                let begins = (*ready + PROCESSING).max(line_free);
-                line_free = begins + time_of(*bits + PACKET_OVERHEAD_BITS);
+                let begins = (*ready + self.subnet.processing).max(line_free);
+                line_free = begins + self.subnet.time_of(*bits + PACKET_OVERHEAD_BITS);
                 *ready = line_free + self.propagation;
             }
         }
@@ -59,10 +82,6 @@ impl Path {
             .first()
             .map_or(Duration::ZERO, |(ready, _)| ready.since(Instant::ZERO))
     }
-}
-
-const fn time_of(bits: u64) -> Duration {
-    Duration::from_nanos(bits * 1_000_000_000 / LINE_BPS)
 }
 
 /// Where the time of one message goes. The parts add up to it.
@@ -94,6 +113,7 @@ impl Split {
 /// kind of interface, which together need `hosts` for it.
 #[must_use]
 pub fn message_time(interface: &Interface, path: &Path, hosts: Duration) -> Split {
+    let processing = path.subnet.processing;
     // Packets are in the IMP as soon as their last bit is.
     let mut packets = Vec::new();
     let mut sent = LEADER_BITS;
@@ -103,22 +123,22 @@ pub fn message_time(interface: &Interface, path: &Path, hosts: Duration) -> Spli
         packets.push((Instant::ZERO + interface.to_imp(sent), bits));
     }
     let in_source = interface.to_imp(sent);
-    let together = path.carry(packets).iter().map(|(ready, _)| *ready + PROCESSING).max();
+    let together = path.carry(packets).iter().map(|(ready, _)| *ready + processing).max();
     let over = together.map_or(in_source, |at| at.since(Instant::ZERO));
     let to_host = interface.to_host(LEADER_BITS + MESSAGE_BITS);
     // The RFNM leaves with the first packet; the allocation, when the host has the message.
     let rfnm = interface.to_host(LEADER_BITS + PACKET_BITS)
         + path.short(0)
-        + PROCESSING
+        + processing
         + interface.to_host(LEADER_BITS);
     let allocate_cables = interface.to_imp(ALLOCATE_BITS) + interface.to_host(ALLOCATE_BITS);
-    let allocate_subnet = path.short(ALLOCATE_BITS) + PROCESSING;
+    let allocate_subnet = path.short(ALLOCATE_BITS) + processing;
     let answered = rfnm.max(to_host + allocate_cables + allocate_subnet);
     let interfaces = in_source + to_host + allocate_cables;
     // The next message comes too late for the room that this one's RFNM has brought.
     let idle = answered + hosts + interface.to_imp(LEADER_BITS + PACKET_BITS);
-    let asks = idle.saturating_sub(rfnm) > ROOM_LASTS;
-    let room = if asks { path.short(0) * 2 + PROCESSING } else { Duration::ZERO };
+    let asks = idle.saturating_sub(rfnm) > path.subnet.room_lasts;
+    let room = if asks { path.short(0) * 2 + processing } else { Duration::ZERO };
     Split { interfaces, subnet: room + over + answered - interfaces, hosts }
 }
 
@@ -136,7 +156,7 @@ mod tests {
     #[test]
     fn every_hop_makes_a_message_later_and_the_lines_are_a_pipeline() {
         let time = |hops| message_time(&Interface::BEFORE, &Path::of_hops(hops), NO_WORK).total();
-        let full = time_of(PACKET_BITS + PACKET_OVERHEAD_BITS);
+        let full = Subnet::ARPANET.time_of(PACKET_BITS + PACKET_OVERHEAD_BITS);
         for hops in 1..8 {
             let more = time(hops + 1) - time(hops);
             // One packet, and the allocation that comes back: not the whole message.
@@ -151,7 +171,10 @@ mod tests {
             message_time(&Interface::distant(342), &Path::of_hops(5), work).subnet
         };
         // Two short packets over five lines, and an IMP at each end.
-        assert_eq!(time(150) - time(50), (PROCESSING + time_of(152)) * 10 + PROCESSING);
+        assert_eq!(
+            time(150) - time(50),
+            (PROCESSING + Subnet::ARPANET.time_of(152)) * 10 + PROCESSING
+        );
     }
 
     #[test]

@@ -1,20 +1,20 @@
 //! RFC 594's figures beside those of the model.
 
 use super::interface::Interface;
-use super::subnet::{MESSAGE_BITS, Path, message_time};
+use super::scenario::Scenario;
+use super::subnet::{MESSAGE_BITS, message_time};
 use crate::table::{Row, Table};
 use protocols::time::Duration;
 
-/// The cable that both figures of RFC 594 come from, as near as they agree on one: 310 kbit/s are
-/// 334 feet, 290 are 350.
-const FEET: u64 = 342;
-
 /// One row of RFC 594's table.
-struct Measured {
-    what: &'static str,
-    kbps: f64,
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Measured {
+    /// What was moved which way.
+    pub what: &'static str,
+    /// The rate, kbit/s.
+    pub kbps: f64,
     /// The user's processor, seconds a megabit.
-    user_cpu: f64,
+    pub user_cpu: f64,
     /// The same for the user who does what this server did.
     server_cpu: f64,
 }
@@ -24,7 +24,7 @@ const fn measured(what: &'static str, kbps: f64, user_cpu: f64, server_cpu: f64)
 }
 
 /// RFC 594, II. When the user gets, the server sends: its price is that of the row below.
-const TRANSFERS: [Measured; 6] = [
+pub const TRANSFERS: [Measured; 6] = [
     measured("get, 8 bit, ASCII", 47.0, 7.9, 7.9),
     measured("send, 8 bit, ASCII", 50.0, 7.9, 7.9),
     measured("get, 32 bit, local byte", 43.0, 1.80, 1.70),
@@ -33,13 +33,10 @@ const TRANSFERS: [Measured; 6] = [
     measured("send, 36 bit, image", 85.0, 0.95, 1.85),
 ];
 
-/// What BBN Report 2491 found between hosts of its time, on one link.
-const BBN_HOSTS: Duration = Duration::from_millis(80);
-
 /// Returns the tables.
 #[must_use]
-pub fn tables() -> Vec<Table> {
-    vec![interfaces(), hops(), transfers(), parts()]
+pub fn tables(scenario: &Scenario) -> Vec<Table> {
+    vec![interfaces(scenario), hops(scenario), transfers(scenario), parts(scenario)]
 }
 
 fn row(what: impl Into<String>, measured: Option<f64>, ours: f64, digits: usize) -> Row {
@@ -50,9 +47,9 @@ fn millis(time: Duration) -> f64 {
     time.as_secs_f64() * 1000.0
 }
 
-fn interfaces() -> Table {
+fn interfaces(scenario: &Scenario) -> Table {
     let kbps = |bit_ns: u64| 1e6 / bit_ns as f64;
-    let here = Interface::distant(FEET);
+    let here = Interface::distant(scenario.cable_feet);
     let rest = |interface: &Interface| millis(interface.to_host(MESSAGE_BITS - 1_008));
     Table {
         number: "1",
@@ -71,16 +68,17 @@ fn interfaces() -> Table {
             row("an RFNM after all packets, before, ms", Some(80.0), rest(&Interface::BEFORE), 0),
             row("an RFNM after all packets, now, ms", None, rest(&here), 0),
         ],
-        why: "Its two rates are not those of one cable: 310 kbit/s belong to 334 feet and 290 to 350. \
-              It says \"almost 100\" and 80 ms where the bits alone take 81 and 71.",
+        why: "Its two rates are not those of one cable: 310 kbit/s belong to 334 feet and 290 to \
+              350. It says \"almost 100\" and 80 ms where the bits alone take 81 and 71.",
     }
 }
 
-fn hops() -> Table {
+fn hops(scenario: &Scenario) -> Table {
+    let bbn_hosts = Duration::from_millis(scenario.bbn_hosts_ms);
     let kbps = |hops, interface: &Interface| {
-        message_time(interface, &Path::of_hops(hops), BBN_HOSTS).kbps()
+        message_time(interface, &scenario.path(hops), bbn_hosts).kbps()
     };
-    let (before, now) = (Interface::BEFORE, Interface::distant(FEET));
+    let (before, now) = (Interface::BEFORE, Interface::distant(scenario.cable_feet));
     Table {
         number: "2",
         title: "host to host on one link, hosts that need 80 ms a message",
@@ -101,10 +99,11 @@ fn cpu(seconds_a_megabit: f64) -> Duration {
     Duration::from_secs_f64(seconds_a_megabit * MESSAGE_BITS as f64 / 1e6)
 }
 
-fn transfers() -> Table {
+fn transfers(scenario: &Scenario) -> Table {
     let rows = TRANSFERS.iter().map(|transfer| {
         let hosts = cpu(transfer.user_cpu) + cpu(transfer.server_cpu);
-        let split = message_time(&Interface::distant(FEET), &Path::LOCAL, hosts);
+        let split =
+            message_time(&Interface::distant(scenario.cable_feet), &scenario.path(0), hosts);
         row(transfer.what, Some(transfer.kbps), split.kbps(), 0)
     });
     Table {
@@ -112,18 +111,18 @@ fn transfers() -> Table {
         title: "RFC 594's transfers, if nothing but cables, IMP and both processors took time",
         unit: "kbit/s",
         rows: rows.collect(),
-        why: "The server's processor was not measured: it is charged what the user's was for the same \
-              work. In 8 bits the two overlap, so that the model is slower than the hosts were. In 36 \
-              bits 16 and 23 ms a message are left over, and in 32 bits 103 and 127 ms of waiting that no \
-              processor did: the RFC does not say for what, and neither do we.",
+        why: "The server's processor was not measured: it is charged what the user's was for the \
+              same work. In 8 bits the two overlap, so that the model is slower than the hosts \
+              were. In 36 bits 16 and 23 ms a message are left over, and in 32 bits 103 and 127 ms \
+              of waiting that no processor did: the RFC does not say for what, and neither do we.",
     }
 }
 
-fn parts() -> Table {
+fn parts(scenario: &Scenario) -> Table {
     let mut rows = Vec::new();
     for transfer in &TRANSFERS {
-        let interface = Interface::distant(FEET);
-        let split = message_time(&interface, &Path::LOCAL, Duration::ZERO);
+        let interface = Interface::distant(scenario.cable_feet);
+        let split = message_time(&interface, &scenario.path(0), Duration::ZERO);
         let (user, server) = (cpu(transfer.user_cpu), cpu(transfer.server_cpu));
         let taken = MESSAGE_BITS as f64 / transfer.kbps;
         let known = millis(split.total() + user + server);
@@ -148,11 +147,12 @@ fn parts() -> Table {
 
 #[cfg(test)]
 mod tests {
+    use super::super::scenario::tests::built_in;
     use super::*;
 
     #[test]
     fn the_parts_of_each_transfer_add_up_to_what_was_measured() {
-        for six in parts().rows.chunks(6) {
+        for six in parts(&built_in()).rows.chunks(6) {
             let (all, parts) = six.split_last().unwrap();
             let sum: f64 = parts.iter().map(|part| part.ours).sum();
             assert!((sum - all.ours).abs() < 1e-6, "{six:?}");
@@ -161,7 +161,7 @@ mod tests {
 
     #[test]
     fn the_model_finds_what_was_measured_between_hosts_near_and_far() {
-        let table = hops();
+        let table = hops(&built_in());
         let far = |at: usize| table.rows[at].from_measured().unwrap().abs();
         assert!(far(0) < 0.10 && far(1) < 0.10, "{table:?}");
     }

@@ -75,7 +75,7 @@ pub fn course(line: Line, costs: Costs, keys: usize, control: Maker<'_>) -> Resu
 }
 
 fn controlled(people: [Person; 2], line: Line, costs: Costs, control: Maker<'_>) -> Laboratory {
-    let equipment = Equipment { costs, compresses_headers: false };
+    let equipment = Equipment { costs, ..Equipment::of_1982() };
     let mut world = world(people, equipment, line, personal_computer(WINDOW), SEED);
     world.user.set_control(control());
     world.server.set_control(control());

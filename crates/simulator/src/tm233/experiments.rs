@@ -13,16 +13,16 @@ use protocols::transport::tcp::{Profile, ReceiveWindow, SendLimit};
 use std::net::{Ipv4Addr, SocketAddr};
 
 /// TM-233 §5.4: packet buffers of 704 bytes, of which four are the local header.
-const MTU: usize = 700;
-const PACKETS: usize = 32;
+pub(super) const MTU: usize = 700;
+pub(super) const PACKETS: usize = 32;
 /// The seed of the tables. It decides ports and initial sequence numbers, and so which bytes of
 /// the headers LLP has to escape. Four seeds of five give the echo of the tables; with the fifth
 /// a byte that stays the same all through is among them, and an echo at 9,600 bit/s takes two or
 /// four milliseconds more.
 pub(super) const SEED: u64 = 1982;
-const USER: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
-const SERVER: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 2);
-const TELNET_PORT: u16 = 23;
+pub(super) const USER: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
+pub(super) const SERVER: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 2);
+pub(super) const TELNET_PORT: u16 = 23;
 
 /// A person's TCP with headers of 20 bytes and segments of 500, as the thesis has them.
 pub(super) const fn personal_computer(receive_window: usize) -> Profile {
@@ -42,9 +42,9 @@ const NO_SPURIOUS_TIMEOUT: Duration = Duration::from_secs(10);
 /// A screenful and 500 (TM-233 §5.6).
 pub(super) const WINDOW: usize = 2_500;
 /// What the receiver offered in the maximum data transfer test (TM-233 §6.2.2).
-const TRANSFER_WINDOW: usize = 4_000;
+pub(super) const TRANSFER_WINDOW: usize = 4_000;
 /// Each text line of the thesis: 80 printable characters, CR and LF.
-const LINE_LEN: usize = 82;
+pub(super) const LINE_LEN: usize = 82;
 /// A screen of 24 lines; the last one does not end.
 pub(super) const SCREENFUL: usize = 24 * LINE_LEN - 2;
 /// How often a packet goes to and fro in the test behind figure 6-1.
@@ -68,16 +68,18 @@ pub struct Equipment {
     pub costs: Costs,
     /// Whether their LLP compresses the headers of TCP (RFC 1144), which none did in 1982.
     pub compresses_headers: bool,
+    /// Whether they answer when one packet is left to take, as TM-233 §7.1 proposes.
+    pub answers_early: bool,
 }
 
 impl Equipment {
     /// The computers of the thesis.
     #[must_use]
     pub fn of_1982() -> Self {
-        Self { costs: ibm_pc(), compresses_headers: false }
+        Self { costs: ibm_pc(), compresses_headers: false, answers_early: false }
     }
 
-    fn link(self) -> Link {
+    pub(super) fn link(self) -> Link {
         let llp = Llp::new(MTU);
         Link::Llp(if self.compresses_headers { llp.with_header_compression() } else { llp })
     }
@@ -92,22 +94,29 @@ pub(super) fn world(
     profile: Profile,
     seed: u64,
 ) -> Laboratory {
-    let settings =
-        |address| Settings { address, prefix_len: 24, packets: PACKETS, ..Settings::default() };
     let remote = SocketAddr::new(SERVER.into(), TELNET_PORT);
     let active = Opening::Active { local: USER.into(), remote };
     let passive = Opening::Passive { port: TELNET_PORT };
-    let (link, costs) = (|| equipment.link(), equipment.costs);
     let user = Carried::new(user, active, profile);
     let server = Carried::new(server, passive, profile);
-    let user_seed = seed_of(seed, Side::User);
-    let server_seed = seed_of(seed, Side::Server);
     World::new(
-        Host::new(link(), settings(USER), costs, user_seed, user),
-        Host::new(link(), settings(SERVER), costs, server_seed, server),
+        computer(equipment, USER, seed_of(seed, Side::User), user),
+        computer(equipment, SERVER, seed_of(seed, Side::Server), server),
         line,
         seed,
     )
+}
+
+/// Returns a personal computer with its serial line.
+pub(super) fn computer(
+    equipment: Equipment,
+    address: Ipv4Addr,
+    seed: u64,
+    application: Carried<Person>,
+) -> Host<Carried<Person>> {
+    let settings = Settings { address, prefix_len: 24, packets: PACKETS, ..Settings::default() };
+    let host = Host::new(equipment.link(), settings, equipment.costs, seed, application);
+    if equipment.answers_early { host.answering_early() } else { host }
 }
 
 /// Returns text with a carriage return and line feed after every 80 printable characters.
@@ -170,26 +179,32 @@ pub fn packet_transfer(
     data_bytes: usize,
     content: Content,
 ) -> Result<Duration, Stuck> {
+    packet_transfer_by(Equipment::of_1982(), rate_bps, data_bytes, content)
+}
+
+/// Returns the time of one packet between other computers than those of the thesis.
+///
+/// # Errors
+///
+/// If the run comes to a stop.
+pub fn packet_transfer_by(
+    equipment: Equipment,
+    rate_bps: u64,
+    data_bytes: usize,
+    content: Content,
+) -> Result<Duration, Stuck> {
     let payload = match content {
         Content::CarriageReturns => text(data_bytes),
         Content::Printable | Content::NotPrinted => vec![b'x'; data_bytes],
     };
     let prints = content != Content::NotPrinted;
-    Ok(round_trip(rate_bps, payload, TRANSFERS, prints, SEED)? / 2)
-}
-
-fn round_trip(
-    rate_bps: u64,
-    payload: Vec<u8>,
-    count: usize,
-    prints: bool,
-    seed: u64,
-) -> Result<Duration, Stuck> {
-    Ok(typed(rate_bps, payload, count, prints, seed)?.user.application.stream.round_trip())
+    let world = typed(equipment, rate_bps, payload, TRANSFERS, prints, SEED)?;
+    Ok(world.user.application.stream.round_trip() / 2)
 }
 
 /// Returns the world in which `payload` has gone to and fro `count` times.
 fn typed(
+    equipment: Equipment,
     rate_bps: u64,
     payload: Vec<u8>,
     count: usize,
@@ -198,7 +213,6 @@ fn typed(
 ) -> Result<Laboratory, Stuck> {
     let typist = Person::who_types(payload, count, prints);
     let echoer = Person::who_echoes(prints);
-    let equipment = Equipment::of_1982();
     let people = [typist, echoer];
     let mut world =
         world(people, equipment, Line::serial(rate_bps), personal_computer(WINDOW), seed);
@@ -237,7 +251,7 @@ impl Screenful {
 ///
 /// If the run comes to a stop.
 pub fn screenful(rate_bps: u64) -> Result<Screenful, Stuck> {
-    screenful_of(rate_bps, SEED)
+    screenful_by(Equipment::of_1982(), rate_bps, WINDOW, SEED)
 }
 
 /// Runs until the connection is open and nothing of that is left to do: the user has sent two
@@ -246,12 +260,21 @@ pub(super) fn open(world: &mut Laboratory) -> Result<(), Stuck> {
     world.drive(|world| world.user.meter.counted(Counter::LinkPacketsOut) == 2)
 }
 
-fn screenful_of(rate_bps: u64, seed: u64) -> Result<Screenful, Stuck> {
+/// Shows a screen on other computers, with a window of `window` bytes.
+///
+/// # Errors
+///
+/// If the run comes to a stop.
+pub fn screenful_by(
+    equipment: Equipment,
+    rate_bps: u64,
+    window: usize,
+    seed: u64,
+) -> Result<Screenful, Stuck> {
     let (reader, writer) = (Person::who_reads(), Person::who_writes(text(SCREENFUL), false));
-    let equipment = Equipment::of_1982();
     let people = [reader, writer];
-    let mut world =
-        world(people, equipment, Line::serial(rate_bps), personal_computer(WINDOW), seed);
+    let line = Line::serial(rate_bps);
+    let mut world = world(people, equipment, line, personal_computer(window), seed);
     // What opening the connection cost is not a part of the screenful.
     open(&mut world)?;
     let before = world.user.meter.accounts();
@@ -285,10 +308,23 @@ pub struct Transfer {
 ///
 /// If the run comes to a stop.
 pub fn maximum_transfer(rate_bps: u64, time: Duration) -> Result<Transfer, Stuck> {
+    maximum_transfer_by(Equipment::of_1982(), rate_bps, time)
+}
+
+/// Sends as quickly as possible between other computers than those of the thesis.
+///
+/// # Errors
+///
+/// If the run comes to a stop.
+pub fn maximum_transfer_by(
+    equipment: Equipment,
+    rate_bps: u64,
+    time: Duration,
+) -> Result<Transfer, Stuck> {
     let (reader, writer) = (Person::who_reads(), Person::who_writes(text(TRANSFER_WINDOW), true));
     let profile = personal_computer(TRANSFER_WINDOW);
-    let equipment = Equipment::of_1982();
-    let mut world = world([reader, writer], equipment, Line::serial(rate_bps), profile, SEED);
+    let line = Line::serial(rate_bps);
+    let mut world = world([reader, writer], equipment, line, profile, SEED);
     // The acknowledgment that opens the connection acknowledges no data.
     open(&mut world)?;
     let opening = world.user.meter.counted(Counter::TcpPureAcksOut);
@@ -309,17 +345,25 @@ mod tests {
     const OTHER_SEED: u64 = 233;
 
     fn key(seed: u64) -> Duration {
-        round_trip(9_600, b"x".to_vec(), 1_000, true, seed).unwrap()
+        let equipment = Equipment::of_1982();
+        let world = typed(equipment, 9_600, b"x".to_vec(), 1_000, true, seed).unwrap();
+        world.user.application.stream.round_trip()
     }
 
     /// Returns the time of a key without the bytes that LLP has escaped in the headers.
     fn key_without_escapes(seed: u64) -> Duration {
-        let world = typed(9_600, b"x".to_vec(), 1_000, true, seed).unwrap();
+        let equipment = Equipment::of_1982();
+        let world = typed(equipment, 9_600, b"x".to_vec(), 1_000, true, seed).unwrap();
         let meters = [&world.user.meter, &world.server.meter];
         let escapes: u64 = meters.iter().map(|meter| meter.counted(Counter::LinkEscapesOut)).sum();
         let byte_ns = 1_041_667;
         let escaped = Duration::from_nanos(escapes * byte_ns / 1_000);
         world.user.application.stream.round_trip() - escaped
+    }
+
+    fn shown(rate_bps: u64, seed: u64) -> Duration {
+        let screenful = screenful_by(Equipment::of_1982(), rate_bps, WINDOW, seed);
+        screenful.unwrap().first_to_last
     }
 
     #[test]
@@ -345,8 +389,7 @@ mod tests {
     #[test]
     fn a_second_seed_changes_a_screenful_by_less_than_a_hundredth() {
         for rate_bps in [4_800, 9_600, 19_200, 23_040] {
-            let [a, b] =
-                [SEED, OTHER_SEED].map(|seed| screenful_of(rate_bps, seed).unwrap().first_to_last);
+            let [a, b] = [SEED, OTHER_SEED].map(|seed| shown(rate_bps, seed));
             assert!(a.abs_diff(b) < a / 100, "{a:?} and {b:?} at {rate_bps} bit/s");
         }
     }

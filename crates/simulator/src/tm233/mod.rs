@@ -7,7 +7,10 @@
 pub mod control;
 mod costs;
 mod experiments;
+mod foreign;
+mod overrun;
 mod people;
+mod scenario;
 mod tables;
 #[cfg(test)]
 mod truth_tests;
@@ -15,6 +18,7 @@ mod truth_tests;
 pub use costs::ibm_pc;
 pub use experiments::{
     Content, Echo, Equipment, Screenful, Transfer, echo, echo_by, maximum_transfer,
-    packet_transfer, screenful,
+    maximum_transfer_by, packet_transfer, packet_transfer_by, screenful, screenful_by,
 };
+pub use scenario::{Buffers, ForeignHost, Interrupt, Prices, Scenario, Trials};
 pub use tables::tables;

@@ -7,6 +7,7 @@ use protocols::chance::Chance;
 use protocols::meter::{Clock, Meter};
 use protocols::terminal::Terminal;
 use protocols::time::{Duration, Instant};
+use std::collections::VecDeque;
 
 /// A Telnet with a screen: what every test of the thesis has at both ends.
 #[derive(Debug)]
@@ -75,6 +76,8 @@ enum Part {
     Read,
     /// Sends text: once, or again whenever all of it has gone.
     Write { text: Vec<u8>, repeats: bool },
+    /// Sends pieces of text, each in a packet of its own if the window allows it.
+    WritePieces { pieces: VecDeque<Vec<u8>>, is_open: bool },
 }
 
 /// Somebody at one of the computers.
@@ -108,6 +111,17 @@ impl Person {
         Self::new(server_telnet(), false, Part::Write { text, repeats })
     }
 
+    /// Somebody whose host sends text in packets of `packet_bytes`, whatever TCP would take.
+    pub(super) fn who_writes_pieces(text: &[u8], packet_bytes: usize) -> Self {
+        let pieces = text.chunks(packet_bytes.max(1)).map(<[u8]>::to_vec).collect();
+        Self::new(server_telnet(), false, Part::WritePieces { pieces, is_open: false })
+    }
+
+    /// Returns the time from each packet typed to its echo.
+    pub(super) fn round_trips(&self) -> &[Duration] {
+        &self.round_trips
+    }
+
     /// Returns whether all that was to be typed has come back.
     pub(super) fn is_done(&self) -> bool {
         matches!(&self.part, Part::Type { wanted, .. } if self.round_trips.len() == *wanted)
@@ -130,6 +144,9 @@ impl Person {
 
 impl Stream for Person {
     fn opened(&mut self, cx: &mut Cx<'_>) {
+        if let Part::WritePieces { is_open, .. } = &mut self.part {
+            *is_open = true;
+        }
         self.strike(cx);
         self.run(cx);
     }
@@ -149,7 +166,7 @@ impl Stream for Person {
                     }
                 }
             }
-            Part::Read | Part::Write { .. } => {}
+            Part::Read | Part::Write { .. } | Part::WritePieces { .. } => {}
         }
     }
 
@@ -181,5 +198,17 @@ impl Stream for Person {
         {
             self.console.telnet.send(text, cx);
         }
+        if let Part::WritePieces { pieces, is_open: true } = &mut self.part
+            && self.console.telnet.output().is_empty()
+            && let Some(piece) = pieces.pop_front()
+        {
+            self.console.telnet.send(&piece, cx);
+        }
+    }
+
+    fn wants_to_run(&self) -> bool {
+        // Each piece is sent before the next one is given to TCP.
+        matches!(&self.part, Part::WritePieces { pieces, is_open: true }
+            if !pieces.is_empty() && self.console.telnet.output().is_empty())
     }
 }

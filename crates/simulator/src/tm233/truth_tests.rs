@@ -17,7 +17,7 @@ const PLANTED_NS: [u64; 2] = [100_000, 1_000_000];
 
 fn laboratory(costs: Costs) -> Laboratory {
     let people = [Person::who_types(b"x\r\n".to_vec(), KEYS, true), Person::who_echoes(true)];
-    let equipment = Equipment { costs, compresses_headers: false };
+    let equipment = Equipment { costs, ..Equipment::of_1982() };
     world(people, equipment, Line::serial(9_600), personal_computer(WINDOW), SEED)
 }
 

@@ -23,6 +23,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, SystemTime};
 
 /// Where a file goes.
@@ -75,13 +76,16 @@ pub(super) async fn get(
 ) -> Result<Ending, Trouble> {
     let mut errand = errand.clone();
     let is_image = terms.representation.passes_through();
-    let needs_facts = terms.continues || terms.segments > 1 || !matches!(errand.to, To::Stdout);
+    let plain = plain_file(&errand.to)?;
+    let needs_facts = terms.continues || terms.segments > 1 || plain.is_none();
     dialogue.ready().await?;
     if errand.size.is_none() && is_image && needs_facts {
         (errand.size, errand.modified) = dialogue.size_and_time(&errand.path).await?;
+        // Whoever watches knows now how much there is.
+        dialogue.caller.shared.expected.fetch_add(errand.size.unwrap_or(0), Ordering::Relaxed);
     }
-    if matches!(errand.to, To::Stdout) {
-        return to_stdout(dialogue, &errand, terms, record).await;
+    if let Some(file) = plain {
+        return into_plain(dialogue, &errand, terms, &file, record).await;
     }
     let Some((draft, from)) = open(&errand, terms)? else { return Ok(Ending::WasThere) };
     let file = draft.file().try_clone().map_err(anyhow::Error::new)?;
@@ -137,14 +141,32 @@ async fn whole(
     result
 }
 
-async fn to_stdout(
+/// Returns what is written as it is: the standard output, a device, a pipe. A file of that kind is
+/// never replaced by one that has come.
+fn plain_file(to: &To) -> Result<Option<File>, Trouble> {
+    match to {
+        To::Stdout => {
+            let stdout = rustix::io::dup(rustix::stdio::stdout()).map_err(anyhow::Error::new)?;
+            Ok(Some(File::from(stdout)))
+        }
+        To::File(path)
+            if fs::metadata(path).is_ok_and(|about| !about.is_file() && !about.is_dir()) =>
+        {
+            let opened = File::options().write(true).open(path);
+            let sentence = || format!("the file {} cannot be written", path.display());
+            Ok(Some(opened.with_context(sentence)?))
+        }
+        _ => Ok(None),
+    }
+}
+
+async fn into_plain(
     dialogue: &mut Dialogue,
     errand: &Errand,
     terms: &Terms,
+    file: &File,
     record: &mut Record,
 ) -> Result<Ending, Trouble> {
-    let stdout = rustix::io::dup(rustix::stdio::stdout()).map_err(anyhow::Error::new)?;
-    let file = File::from(stdout);
     let mut made = 0;
     loop {
         made += 1;

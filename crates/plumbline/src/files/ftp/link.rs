@@ -45,10 +45,10 @@ impl Chute {
         Some(Self { from, to, held_bytes: 0 })
     }
 
-    /// Moves what is in it into `file` at `at`, at least a byte.
-    pub(super) fn empty_into(&mut self, file: &File, at: u64) -> io::Result<usize> {
+    /// Moves what is in it into `file` at `at`, or where that stands, at least a byte.
+    pub(super) fn empty_into(&mut self, file: &File, at: Option<u64>) -> io::Result<usize> {
         let (mut at, flags) = (at, SpliceFlags::empty());
-        let moved = splice(&self.from, None, file, Some(&mut at), self.held_bytes, flags)?;
+        let moved = splice(&self.from, None, file, at.as_mut(), self.held_bytes, flags)?;
         self.held_bytes = self.held_bytes.saturating_sub(moved);
         Ok(moved)
     }

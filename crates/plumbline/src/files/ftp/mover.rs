@@ -142,7 +142,7 @@ impl Mover {
     /// Lets the kernel move what comes into the file. Returns whether it has moved all.
     fn receive_whole(&mut self, ended: &mut Moved) -> Result<bool, Broken> {
         let is_small = self.expected_bytes.is_some_and(|size| size < WORTH_A_CHUTE_BYTES);
-        let Near::Into { file, at: Some(at), enough: None } = &self.near else { return Ok(false) };
+        let Near::Into { file, at, enough: None } = &self.near else { return Ok(false) };
         if is_small || !self.representation.passes_through() {
             return Ok(false);
         }
@@ -163,10 +163,7 @@ impl Mover {
             self.count(count);
             let began = Instant::now();
             while chute.held_bytes() > 0 {
-                let began = Instant::now();
-                let moved = chute.empty_into(&file, at + ended.file_bytes);
-                add_since(&mut ended.data.writing, began);
-                match moved {
+                match chute.empty_into(&file, at.map(|at| at + ended.file_bytes)) {
                     Ok(0) => return Err(ours(ErrorKind::WriteZero.into())),
                     Ok(moved) => ended.file_bytes += u64::try_from(moved).unwrap_or(0),
                     Err(error) if error.kind() == ErrorKind::Interrupted => {}

@@ -1,7 +1,8 @@
 //! One file from here.
 //!
-//! If it is broken off, another attempt asks how much is there, and goes on behind it. A file that
-//! was put together so is compared by HASH, where the server has that. A pipe cannot be read twice,
+//! If it is broken off, another attempt asks how much is there, and goes on behind it, unless that
+//! may be an older file of the name: some servers keep that one until the new one is whole. A file
+//! that was put together so is compared by HASH, where the server has that. A pipe cannot be read twice,
 //! and is tried once, if anything of it has gone.
 
 use super::dialogue::Dialogue;
@@ -44,6 +45,21 @@ fn open(path: &Path) -> Result<(File, Option<u64>, Option<Timestamp>), Trouble> 
     Ok((file, size, Some(modified)))
 }
 
+/// From this size on it is worth a question how much is there.
+const WORTH_GOING_ON_BYTES: u64 = 64 * 1024;
+
+/// Returns how much of a file is there and as new as ours, of an upload that was broken off.
+async fn begun(
+    dialogue: &mut Dialogue,
+    errand: &Errand,
+    size: u64,
+    modified: Option<Timestamp>,
+) -> Result<Option<u64>, Trouble> {
+    let (there, time) = dialogue.size_and_time(&errand.path).await?;
+    let is_newer = time.zip(modified).is_some_and(|(there, here)| there >= here);
+    Ok(there.filter(|there| is_newer && *there <= size))
+}
+
 /// Puts one file.
 pub(super) async fn put(
     dialogue: &mut Dialogue,
@@ -55,16 +71,20 @@ pub(super) async fn put(
     let is_image = terms.representation.passes_through();
     let wanted = format!("to put '{}'", errand.path.escape_ascii());
     dialogue.ready().await?;
-    let (mut at, mut made, mut is_pieced) = (0, 0, false);
-    if let (true, true, Some(size)) = (terms.continues, is_image, size) {
-        let (there, time) = dialogue.size_and_time(&errand.path).await?;
-        let is_newer = time.zip(modified).is_some_and(|(there, here)| there >= here);
-        match there.filter(|there| is_newer && *there <= size) {
-            Some(there) if there == size => return Ok(Ending::WasThere),
-            Some(there) => (at, is_pieced) = (there, there > 0),
-            None => {}
-        }
+    let begun = match (terms.continues && is_image, size) {
+        (true, Some(size)) => begun(dialogue, errand, size, modified).await?,
+        _ => None,
+    };
+    if begun.is_some() && begun == size {
+        return Ok(Ending::WasThere);
     }
+    let (mut at, mut made) = (begun.unwrap_or(0), 0);
+    let mut is_pieced = at > 0;
+    let is_large = is_image && size.is_some_and(|size| size >= WORTH_GOING_ON_BYTES);
+    let before = match is_large && at == 0 {
+        true => dialogue.size_and_time(&errand.path).await?.0,
+        false => None,
+    };
     loop {
         made += 1;
         if size.is_some() {
@@ -91,11 +111,15 @@ pub(super) async fn put(
         if is_over || !dialogue.caller.wait(made, &trouble).await {
             return Err(trouble);
         }
-        if is_image && sent > 0 {
-            // What is there is ours, and so much of it.
+        if sent > 0 && (is_large || at > 0) {
             let (there, _) = dialogue.size_and_time(&errand.path).await?;
-            at = there.filter(|there| *there <= at + sent).unwrap_or(0);
+            let is_ours = at > 0 || there != before;
+            at = there.filter(|there| is_ours && *there <= at + sent).unwrap_or(0);
             is_pieced = at > 0;
+            if Some(at) == size && !trouble.is_refusal() {
+                // All of it is there, although nobody has said so.
+                break;
+            }
         }
     }
     if is_pieced {

@@ -26,7 +26,7 @@ pub(super) struct Found {
 
 /// What the server says of a path.
 enum Facts {
-    Known(Entry),
+    Known(Box<Entry>),
     /// There is no such thing.
     Nothing,
     /// It does not say.
@@ -125,7 +125,10 @@ impl Dialogue {
     async fn facts(&mut self, path: &[u8]) -> Result<Facts, Trouble> {
         let wanted = format!("the facts of '{}'", path.escape_ascii());
         match self.run(&wanted, Task::Facts(name_of(path)?)).await {
-            Ok(done) => Ok(done.reply.entry().map_or(Facts::Unknown, Facts::Known)),
+            Ok(done) => {
+                let entry = done.reply.entry().map(Box::new);
+                Ok(entry.map_or(Facts::Unknown, Facts::Known))
+            }
             Err(trouble) if trouble.is_unknown_command() => Ok(Facts::Unknown),
             Err(trouble) if trouble.is_refusal() => Ok(Facts::Nothing),
             Err(trouble) => Err(trouble),
@@ -141,7 +144,7 @@ impl Dialogue {
         }
         if self.has("MLST") {
             match self.facts(path).await? {
-                Facts::Known(entry) => return Ok(Some(Entry { name: last.to_vec(), ..entry })),
+                Facts::Known(entry) => return Ok(Some(Entry { name: last.to_vec(), ..*entry })),
                 Facts::Nothing => return Ok(None),
                 Facts::Unknown => {}
             }

@@ -3,7 +3,9 @@
 
 use super::structure::Which;
 use os::clock::{TickRate, ticks};
-use os::tasking::{Futures, Kind, Procedures, Ring, SpawnError, Structure, Switch, Tasks, Wake};
+use os::tasking::{
+    Futures, Kind, Loan, Procedures, Ring, SpawnError, Structure, Switch, Task, Tasks, Wake,
+};
 use records::statistics::median;
 
 /// Changes of control in a batch, between two readings of the clock.
@@ -13,6 +15,15 @@ const BATCH: u64 = 20_000;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Empty {
     pub(super) which: Which,
+    /// Where both places run the same code, so that the processor guesses where it goes on.
+    pub(super) same: Figure,
+    /// Where each has its own, as the steps of a station have.
+    pub(super) own: Figure,
+}
+
+/// The best and the median of some batches.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Figure {
     /// In the best batch, in thousandths of a tick of the counter.
     pub(super) best_milliticks: u64,
     /// In the best batch, in picoseconds.
@@ -24,38 +35,55 @@ pub(super) struct Empty {
 /// How many changes of control are left to be made.
 type Left = u64;
 
-fn ring(kind: Kind) -> Result<Box<dyn Ring<Left>>, SpawnError> {
+const KINDS: [Kind; 4] =
+    [Kind::Procedures, Kind::Tasks(Switch::ByRing), Kind::Tasks(Switch::Direct), Kind::Futures];
+
+/// Makes a ring of two places, which run the same code.
+fn ring_of_same(kind: Kind) -> Result<Box<dyn Ring<Left>>, SpawnError> {
     Ok(match kind {
         Kind::Procedures => {
-            let mut ring = Procedures::<Left>::default();
-            ring.add(|left, flags| pass_on(left, 1, flags))?;
-            ring.add(|left, flags| pass_on(left, 0, flags))?;
+            let mut ring = Procedures::default();
+            for _ in 0..2 {
+                ring.add(|left, place, flags| pass_on(left, 1 - place, flags))?;
+            }
             Box::new(ring)
         }
         Kind::Tasks(switch) => {
-            let mut ring = Tasks::<Left>::new(switch);
+            let mut ring = Tasks::new(switch);
             for other in [1, 0] {
-                ring.spawn(move |task| {
-                    let flags = task.flags().clone();
-                    loop {
-                        pass_on(task.lent(), other, &flags);
-                        task.block();
-                    }
-                })?;
+                ring.spawn(move |task| task_body(task, other))?;
             }
             Box::new(ring)
         }
         Kind::Futures => {
-            let mut ring = Futures::<Left>::default();
+            let mut ring = Futures::default();
             for other in [1, 0] {
-                ring.spawn(|mut loan| async move {
-                    let flags = loan.flags();
-                    loop {
-                        loan.with(|left| pass_on(left, other, &flags));
-                        loan.block().await;
-                    }
-                })?;
+                ring.spawn(move |loan| future_body(loan, other))?;
             }
+            Box::new(ring)
+        }
+    })
+}
+
+/// Makes a ring of two places, each of which has code of its own.
+fn ring_of_own(kind: Kind) -> Result<Box<dyn Ring<Left>>, SpawnError> {
+    Ok(match kind {
+        Kind::Procedures => {
+            let mut ring = Procedures::default();
+            ring.add(|left, _, flags| pass_on(left, 1, flags))?;
+            ring.add(|left, _, flags| pass_on(left, 0, flags))?;
+            Box::new(ring)
+        }
+        Kind::Tasks(switch) => {
+            let mut ring = Tasks::new(switch);
+            ring.spawn(own_task::<1>)?;
+            ring.spawn(own_task::<0>)?;
+            Box::new(ring)
+        }
+        Kind::Futures => {
+            let mut ring = Futures::default();
+            ring.spawn(own_future::<1>)?;
+            ring.spawn(own_future::<0>)?;
             Box::new(ring)
         }
     })
@@ -68,15 +96,45 @@ fn pass_on(left: &mut Left, other: usize, flags: &impl Wake) {
     }
 }
 
+#[inline(always)]
+fn task_body(task: &mut Task<'_, Left>, other: usize) {
+    let flags = task.flags().clone();
+    loop {
+        pass_on(task.lent(), other, &flags);
+        task.block();
+    }
+}
+
+fn own_task<const OTHER: usize>(task: &mut Task<'_, Left>) {
+    task_body(task, OTHER);
+}
+
+async fn future_body(mut loan: Loan<Left>, other: usize) {
+    let flags = loan.flags();
+    loop {
+        loan.with(|left| pass_on(left, other, &flags));
+        loan.block().await;
+    }
+}
+
+async fn own_future<const OTHER: usize>(mut loan: Loan<Left>) {
+    let flags = loan.flags();
+    loop {
+        loan.with(|left| pass_on(left, OTHER, &flags));
+        loan.block().await;
+    }
+}
+
 /// Measures `rounds` batches of each kind, by turns.
 ///
 /// # Errors
 ///
 /// If there is no memory for a stack.
 pub(super) fn measure(rounds: usize, rate: TickRate) -> Result<Vec<Empty>, SpawnError> {
-    const KINDS: [Kind; 4] =
-        [Kind::Procedures, Kind::Tasks(Switch::ByRing), Kind::Tasks(Switch::Direct), Kind::Futures];
-    let mut rings = KINDS.iter().map(|kind| ring(*kind)).collect::<Result<Vec<_>, _>>()?;
+    let mut rings = Vec::with_capacity(2 * KINDS.len());
+    for kind in KINDS {
+        rings.extend([ring_of_same(kind)?, ring_of_own(kind)?]);
+    }
     let mut batches: Vec<Vec<u64>> = vec![Vec::with_capacity(rounds); rings.len()];
     for _ in 0..rounds {
         for (ring, batches) in rings.iter_mut().zip(&mut batches) {
@@ -87,17 +145,24 @@ pub(super) fn measure(rounds: usize, rate: TickRate) -> Result<Vec<Empty>, Spawn
             batches.push(ticks() - started);
         }
     }
-    let figures = KINDS.into_iter().zip(batches).map(|(kind, batches)| {
-        let best = batches.iter().min().copied().unwrap_or(0);
-        let to_ps = |ticks| rate.to_nanos(ticks) * 1_000 / BATCH;
-        Empty {
-            which: Which::Ring(Structure { kind, sends_in_user: false }),
-            best_milliticks: best * 1_000 / BATCH,
-            best_ps: to_ps(best),
-            median_ps: to_ps(median(&batches).unwrap_or(0)),
-        }
+    let figures: Vec<Figure> = batches.iter().map(|batches| figure(batches, rate)).collect();
+    let pairs = figures.as_chunks::<2>().0;
+    let empty = KINDS.into_iter().zip(pairs).map(|(kind, [same, own])| Empty {
+        which: Which::Ring(Structure { kind, sends_in_user: false }),
+        same: *same,
+        own: *own,
     });
-    Ok(figures.collect())
+    Ok(empty.collect())
+}
+
+fn figure(batches: &[u64], rate: TickRate) -> Figure {
+    let best = batches.iter().min().copied().unwrap_or(0);
+    let to_ps = |ticks| rate.to_nanos(ticks) * 1_000 / BATCH;
+    Figure {
+        best_milliticks: best * 1_000 / BATCH,
+        best_ps: to_ps(best),
+        median_ps: to_ps(median(batches).unwrap_or(0)),
+    }
 }
 
 #[cfg(test)]
@@ -106,20 +171,22 @@ mod tests {
 
     #[test]
     fn every_kind_makes_as_many_changes_of_control_as_there_are_to_be_made() {
-        for kind in [Kind::Procedures, Kind::Tasks(Switch::ByRing), Kind::Futures] {
-            let mut ring = ring(kind).unwrap();
-            let (mut left, mut turns) = (10, 0);
-            ring.wake(0);
-            while ring.run_one(&mut left).is_some() {
-                turns += 1;
+        for kind in KINDS {
+            for mut ring in [ring_of_same(kind).unwrap(), ring_of_own(kind).unwrap()] {
+                let (mut left, mut turns) = (10, 0);
+                ring.wake(0);
+                while ring.run_one(&mut left).is_some() {
+                    turns += 1;
+                }
+                assert_eq!((left, turns), (0, 11), "{kind:?}");
             }
-            assert_eq!((left, turns), (0, 11), "{kind:?}");
         }
     }
 
     #[test]
     fn every_kind_has_a_figure() {
         let figures = measure(2, TickRate::calibrate()).unwrap();
-        assert!(figures.len() == 4 && figures.iter().all(|figure| figure.best_ps > 0));
+        assert_eq!(figures.len(), 4);
+        assert!(figures.iter().all(|figure| figure.same.best_ps > 0 && figure.own.best_ps > 0));
     }
 }

@@ -116,7 +116,10 @@ impl Host {
             }
             Role::Server => Opening::Passive { port: PORT },
         };
-        let carried = Carried::new(End::new(role), opening, Profile::interactive(32 * 1024));
+        // With Nagle's algorithm the end of a screenful would wait for the kernel's delayed
+        // acknowledgment, and nothing else would be seen.
+        let profile = Profile { nagle: false, ..Profile::interactive(32 * 1024) };
+        let carried = Carried::new(End::new(role), opening, profile);
         let (control, wire) = (which.make()?, Vec::new());
         Ok(Self { station, carried, meter, control, chance, clock, wire })
     }

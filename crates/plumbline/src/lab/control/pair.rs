@@ -126,7 +126,8 @@ mod tests {
             let after = pair.switches();
             after[1] - before[1]
         };
-        assert_eq!(switches("tasking"), 300);
-        assert_eq!(switches("tasking, user sends"), 200);
+        // Three for the key, and three for the acknowledgment of its echo, which has no data.
+        assert_eq!(switches("tasking"), 600);
+        assert_eq!(switches("tasking, user sends"), 400);
     }
 }

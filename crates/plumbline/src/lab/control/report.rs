@@ -1,6 +1,6 @@
 //! What was found, for people and for programs.
 
-use super::empty::Empty;
+use super::empty::{Empty, Figure};
 use super::structure::Which;
 use super::{Findings, Of1982, Real};
 use os::load::Machine;
@@ -38,7 +38,11 @@ pub(super) fn text(findings: &Findings, width: usize) -> String {
         },
     );
     text.push_str(&paragraph(&about, width));
-    section(&mut text, "An empty change of control: each place only wakes the other", width);
+    section(
+        &mut text,
+        "An empty change of control: two places wake each other, by the same code or each by its own",
+        width,
+    );
     text.push_str(&empty_table(&findings.empty).render(width));
     section(
         &mut text,
@@ -82,17 +86,20 @@ fn load(averages: Option<[f64; 3]>) -> String {
 }
 
 /// Returns what a goal is about, what was found and the goal, in nanoseconds.
-fn verdicts(empty: &[Empty]) -> Vec<(&'static str, f64, f64)> {
-    let verdict = |figure: &Empty| {
-        let Which::Ring(Structure { kind, .. }) = figure.which else { return None };
+fn verdicts(empty: &[Empty]) -> Vec<(String, f64, f64)> {
+    let mut verdicts = Vec::new();
+    for row in empty {
+        let Which::Ring(Structure { kind, .. }) = row.which else { continue };
         let goal = match kind {
             Kind::Procedures => PROCEDURE_GOAL_NS,
             Kind::Tasks(_) => TASK_GOAL_NS,
-            Kind::Futures => return None,
+            Kind::Futures => continue,
         };
-        Some((figure.which.name(), nanos(figure.best_ps), goal))
-    };
-    empty.iter().filter_map(verdict).collect()
+        for (code, figure) in [("the same code", row.same), ("own code", row.own)] {
+            verdicts.push((format!("{}, {code}", row.which.name()), nanos(figure.best_ps), goal));
+        }
+    }
+    verdicts
 }
 
 fn nanos(picos: u64) -> f64 {
@@ -102,27 +109,25 @@ fn nanos(picos: u64) -> f64 {
 fn empty_table(empty: &[Empty]) -> Table {
     let mut table = Table::new()
         .text("structure")
-        .number("best (ns)")
+        .number("same code, best (ns)")
         .number("ticks")
         .number("median (ns)")
-        .number("to procedures")
-        .number("1982 (µs)")
-        .number("to procedures");
-    let base = empty.first().map_or(1, |figure| figure.best_ps.max(1)) as f64;
-    for figure in empty {
-        let of_1982 = figure.which.switch_ns_of_1982();
-        let micros = |ns: u64| format!("{}", ns / 1_000);
-        let to_procedures =
-            |ns: u64| format!("{:.2}", ns as f64 / simulator::tm233::control::PROCEDURE_NS as f64);
-        table.row([
-            figure.which.name().to_owned(),
-            format!("{:.2}", nanos(figure.best_ps)),
-            format!("{:.1}", figure.best_milliticks as f64 / 1_000.0),
-            format!("{:.2}", nanos(figure.median_ps)),
-            format!("{:.2}", figure.best_ps as f64 / base),
-            of_1982.map_or_else(|| UNKNOWN.to_owned(), micros),
-            of_1982.map_or_else(|| UNKNOWN.to_owned(), to_procedures),
-        ]);
+        .number("own code, best (ns)")
+        .number("ticks")
+        .number("median (ns)")
+        .number("1982 (µs)");
+    for row in empty {
+        let mut cells = vec![row.which.name().to_owned()];
+        for figure in [row.same, row.own] {
+            cells.extend([
+                format!("{:.2}", nanos(figure.best_ps)),
+                format!("{:.1}", figure.best_milliticks as f64 / 1_000.0),
+                format!("{:.2}", nanos(figure.median_ps)),
+            ]);
+        }
+        let micros = |ns: u64| (ns / 1_000).to_string();
+        cells.push(row.which.switch_ns_of_1982().map_or_else(|| UNKNOWN.to_owned(), micros));
+        table.row(cells);
     }
     table
 }
@@ -185,9 +190,8 @@ pub(super) fn json(findings: &Findings) -> String {
     let empty = |figure: &Empty| {
         json!({
             "structure": figure.which.name(),
-            "best_ns": nanos(figure.best_ps),
-            "best_ticks": figure.best_milliticks as f64 / 1_000.0,
-            "median_ns": nanos(figure.median_ps),
+            "same_code": figure_json(figure.same),
+            "own_code": figure_json(figure.own),
             "ns_1982": figure.which.switch_ns_of_1982(),
         })
     };
@@ -225,6 +229,14 @@ pub(super) fn json(findings: &Findings) -> String {
         "on_tun_not_measured": findings.on_tun.as_ref().err(),
     });
     format!("{document:#}\n")
+}
+
+fn figure_json(figure: Figure) -> Value {
+    json!({
+        "best_ns": nanos(figure.best_ps),
+        "best_ticks": figure.best_milliticks as f64 / 1_000.0,
+        "median_ns": nanos(figure.median_ps),
+    })
 }
 
 fn real_json(row: &Real) -> Value {

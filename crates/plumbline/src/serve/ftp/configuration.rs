@@ -211,14 +211,7 @@ impl Settings {
             bytes_per_second_max: table.bytes_per_second_max.filter(|rate| *rate > 0),
             file_max_bytes: table.file_max_bytes.unwrap_or(u64::MAX),
             quota_bytes: table.quota_bytes,
-            rules: Rules {
-                allow: table.allow,
-                deny: table.deny,
-                sessions_max: table.sessions_max.unwrap_or(SESSIONS_MAX),
-                sessions_per_source_max: table
-                    .sessions_per_source_max
-                    .unwrap_or(SESSIONS_PER_SOURCE_MAX),
-            },
+            rules: rules_of(table),
         }))
     }
 
@@ -291,6 +284,15 @@ fn word_formats_of(table: &Table) -> Result<WordFormats> {
         formats.push((folder.trim_end_matches('/').as_bytes().to_vec(), format));
     }
     Ok(WordFormats::new(formats))
+}
+
+fn rules_of(table: Table) -> Rules {
+    Rules {
+        allow: table.allow,
+        deny: table.deny,
+        sessions_max: table.sessions_max.unwrap_or(SESSIONS_MAX),
+        sessions_per_source_max: table.sessions_per_source_max.unwrap_or(SESSIONS_PER_SOURCE_MAX),
+    }
 }
 
 fn engine(table: &Table) -> ServerSettings {

@@ -70,6 +70,8 @@ impl Telnet {
                 // RFC 2217: the user offers it. Some take a DO for the answer to a WILL that they then
                 // never send.
                 && (is_user || option != OptionCode::COM_PORT)
+                // A server that would have lines edited here asks for it (RFC 1184).
+                && (!is_user || option != OptionCode::LINEMODE)
             {
                 _ = self.ask(side, option, true, cx);
             }

@@ -270,6 +270,12 @@ impl Llp {
         self.output.mtu()
     }
 
+    /// Returns whether a datagram waits among the events.
+    #[must_use]
+    pub fn has_received(&self) -> bool {
+        !self.used.is_empty()
+    }
+
     /// Returns whether there is something to transmit now.
     #[must_use]
     pub fn has_output(&self) -> bool {

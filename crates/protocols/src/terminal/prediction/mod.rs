@@ -11,7 +11,8 @@
 //! to lead to, and the character that should then stand at a place. A character inserts itself,
 //! backspace removes what was typed before, arrows to the sides move, Enter leads to the first
 //! column of the next row. What other keys do only the far side knows: no key behind one of them
-//! is predicted until it has had its time. The same holds at the last column, where shells differ.
+//! is predicted until it has had its time. A line that is longer than its row goes on in the next
+//! one, and is erased back from there (`expectation`).
 //!
 //! **Confirmation.** The far side's output is looked at in pieces, before each CR and behind each
 //! LF. When the cursor stands where some key of the queue leads to, and the characters stand where
@@ -35,10 +36,11 @@
 //! width, up to the next CR; nor while the far side is inside a sequence, inserts, uses another set
 //! of characters, or has left and right margins; nor in a row with protected or large characters.
 //!
-//! Left out: rows other than the cursor's, because the row of the real terminal is not known and
-//! need not be; and REP of a character that was sent in an earlier piece, whose place the overlay
+//! Left out: to show what lies in another row than the cursor's before the cursor is there, because
+//! the row of the real terminal is not known, and a wrap at its bottom scrolls; and REP of a character that was sent in an earlier piece, whose place the overlay
 //! may have taken.
 
+mod expectation;
 mod keys;
 mod overlay;
 mod round_trip;
@@ -46,16 +48,16 @@ mod round_trip;
 mod tests;
 
 use super::ansi::Terminal;
-use super::cell::{Attributes, Cell, Style};
+use super::cell::Attributes;
 use crate::cx::Cx;
 use crate::meter::Counter;
 use crate::time::{Duration, Instant};
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
+use expectation::{Expected, Wrap};
 use keys::{Key, KeyReader};
 use overlay::View;
 use round_trip::RoundTrip;
-use unicode_width::UnicodeWidthChar;
 
 /// More bytes than this in one piece were not typed by hand.
 const PASTE_MIN: usize = 100;
@@ -107,27 +109,6 @@ struct Place {
     is_wrap_pending: bool,
 }
 
-/// What is expected of a key.
-#[derive(Clone, Copy, Debug)]
-struct Expected {
-    /// Where it leads to.
-    place: Place,
-    /// What then stands at a place of that row.
-    cell: Option<(usize, char)>,
-    /// What it does to the row.
-    edit: Edit,
-    /// That it is confirmed says that the far side echoes.
-    is_evidence: bool,
-}
-
-/// What a key does to a row.
-#[derive(Clone, Copy, Debug)]
-enum Edit {
-    None,
-    Insert { column: usize, character: char, width: usize },
-    Remove { column: usize, width: usize },
-}
-
 /// A key under way.
 #[derive(Clone, Copy, Debug)]
 struct Typed {
@@ -161,6 +142,10 @@ pub struct Predictor {
     queue: VecDeque<Typed>,
     /// Where the cursor was before the first key of the queue.
     base: Place,
+    /// By how many rows the confirmed keys before it have scrolled everything, as the queue counts.
+    base_scrolled: usize,
+    /// How the far side goes on where a row is full, if that was seen.
+    wrap: Option<Wrap>,
     epoch: u64,
     confirmed_epoch: u64,
     last_key: Key,
@@ -190,6 +175,8 @@ impl Predictor {
             reader: KeyReader::default(),
             queue: VecDeque::new(),
             base: Place::default(),
+            base_scrolled: 0,
+            wrap: None,
             epoch: 1,
             confirmed_epoch: 0,
             last_key: Key::Other,
@@ -401,6 +388,7 @@ impl Predictor {
                 self.begin_epoch();
             }
             self.base = self.place();
+            self.base_scrolled = 0;
         }
         let expected = self.expect(key);
         self.wants_mark |= self.is_wanted() && self.epoch > self.confirmed_epoch;
@@ -412,81 +400,6 @@ impl Predictor {
         }
         let (epoch, settled_at) = (self.epoch, None);
         self.queue.push_back(Typed { key, typed_at, epoch, expected, settled_at, past });
-    }
-
-    /// Foresees what a key does behind those of the queue.
-    fn expect(&mut self, key: Key) -> Option<Expected> {
-        let from = match self.queue.back() {
-            Some(last) => last.expected.map(|expected| expected.place),
-            None => Some(self.base),
-        };
-        let expected = from.filter(|from| !from.is_wrap_pending).and_then(|from| match key {
-            Key::Text(character) => self.expect_text(character, from),
-            Key::Erase => self.expect_erasure(from),
-            Key::Left | Key::Right => self.expect_motion(key, from),
-            Key::Enter => Some(self.expect_enter(from)),
-            Key::Other => None,
-        });
-        if expected.is_none() {
-            self.begin_epoch();
-        }
-        expected
-    }
-
-    fn expect_text(&mut self, character: char, from: Place) -> Option<Expected> {
-        let view = self.view_of(from.row);
-        let (width, column) = (character.width()?, from.column);
-        let at = view.cells.get(column).filter(|cell| !cell.is_tail())?;
-        if column + width >= view.cells.len() || !view.has_room() {
-            return None;
-        }
-        if matches!(self.last_key, Key::Left | Key::Right) {
-            self.begin_epoch();
-        }
-        self.erasable += 1;
-        Some(Expected {
-            place: Place { column: column + width, ..from },
-            cell: Some((column, character)),
-            edit: Edit::Insert { column, character, width },
-            is_evidence: character != ' ' && at.character() != character,
-        })
-    }
-
-    fn expect_erasure(&mut self, from: Place) -> Option<Expected> {
-        self.erasable = self.erasable.checked_sub(1)?;
-        let mut view = self.view_of(from.row);
-        let width = width_before(&view, from.column)?;
-        let column = from.column.checked_sub(width)?;
-        if !view.has_room() {
-            return None;
-        }
-        view.remove(column, width);
-        let cell = view.cells.get(column).map(|cell| (column, cell.character()));
-        let (place, edit) = (Place { column, ..from }, Edit::Remove { column, width });
-        Some(Expected { place, cell, edit, is_evidence: false })
-    }
-
-    fn expect_motion(&mut self, key: Key, from: Place) -> Option<Expected> {
-        let view = self.view_of(from.row);
-        let column = match key {
-            Key::Left => from.column.checked_sub(width_before(&view, from.column)?)?,
-            _ => from.column + 1 + usize::from(view.cells.get(from.column)?.is_wide()),
-        };
-        if column + 1 >= view.cells.len() {
-            return None;
-        }
-        if !matches!(self.last_key, Key::Left | Key::Right) {
-            self.begin_epoch();
-        }
-        let place = Place { column, ..from };
-        Some(Expected { place, cell: None, edit: Edit::None, is_evidence: true })
-    }
-
-    fn expect_enter(&mut self, from: Place) -> Expected {
-        self.begin_epoch();
-        let last = self.rows().saturating_sub(1);
-        let place = Place { row: (from.row + 1).min(last), ..Place::default() };
-        Expected { place, cell: None, edit: Edit::None, is_evidence: false }
     }
 
     /// Returns how many rows are the far side's.
@@ -520,12 +433,13 @@ impl Predictor {
             }
             let (piece, later) = rest.split_at_checked(piece_len(rest)).unwrap_or((rest, &[]));
             self.far.receive(piece, cx);
-            self.confirm(cx);
+            let is_returning = later.starts_with(b"\r") && !later.starts_with(b"\r\n");
+            self.confirm(is_returning, cx);
             rest = later;
         }
         let seen = self.without_flood(rest);
         self.far.receive(seen, cx);
-        self.confirm(cx);
+        self.confirm(false, cx);
     }
 
     /// Leaves out what has scrolled away by the end of a flood of lines.
@@ -549,15 +463,24 @@ impl Predictor {
     }
 
     /// Looks for the last key that is answered by what the far side's screen shows.
-    fn confirm(&mut self, cx: &mut Cx<'_>) {
+    ///
+    /// Where the cursor is about to return in its row, a shell may have written a blank behind a
+    /// full row for the wrap alone, which is no echo of the key behind it.
+    fn confirm(&mut self, is_returning: bool, cx: &mut Cx<'_>) {
         let place = self.place();
-        let is_answered = |at: &usize| {
-            let Some(typed) = self.queue.get(*at) else { return false };
-            let is_there = typed.expected.is_some_and(|expected| expected.place == place);
+        let is_full = |typed: &Typed| typed.expected.is_some_and(|it| it.spot.pending.is_some());
+        let first_full = self.queue.iter().position(is_full).filter(|_| is_returning);
+        let answered = |at: usize| {
+            let typed = self.queue.get(at).filter(|_| first_full.is_none_or(|full| at <= full))?;
+            let scrolled = typed.expected?.spot.matches(place)?;
             let may_be = self.round_trip.may_have_come(typed.typed_at, cx.now);
-            is_there && may_be && self.has_cells(*at)
+            (may_be && self.has_cells(at, scrolled)).then_some((at, scrolled))
         };
-        let Some(last) = (0..self.queue.len()).rev().find(is_answered) else { return };
+        let Some((last, scrolled)) = (0..self.queue.len()).rev().find_map(answered) else { return };
+        if self.queue.get(last).is_some_and(is_full) {
+            let is_pending = place.is_wrap_pending;
+            self.wrap = Some(if is_pending { Wrap::Pending } else { Wrap::Immediate });
+        }
         // A key whose effect is not known stands before none that is.
         for (at, typed) in self.queue.drain(..=last).enumerate() {
             let Some(expected) = typed.expected else { continue };
@@ -574,24 +497,27 @@ impl Predictor {
             }
         }
         self.base = place;
+        self.base_scrolled = scrolled;
     }
 
-    /// Returns whether the far side's row has what the keys up to one of them have written.
-    fn has_cells(&self, last: usize) -> bool {
-        let mut columns = Vec::new();
+    /// Returns whether the far side has what the keys up to one of them have written, where
+    /// everything has scrolled by so many rows.
+    fn has_cells(&self, last: usize, scrolled: usize) -> bool {
+        let mut places = Vec::new();
         let mut keys = self.queue.iter().take(last + 1).rev();
         while let Some(typed) = keys.next() {
             if typed.key == Key::Enter {
                 // Before it was another row; what was echoed there was confirmed before the CR.
                 return keys.all(|typed| !matches!(typed.key, Key::Text(_)));
             }
-            let Some(Expected { place, cell: Some((column, character)), .. }) = typed.expected
+            let Some(Expected { edit_row, cell: Some((column, character)), .. }) = typed.expected
             else {
                 continue;
             };
-            if !columns.contains(&column) {
-                columns.push(column);
-                let cell = self.far.row_cells(place.row).get(column);
+            if !places.contains(&(edit_row, column)) {
+                places.push((edit_row, column));
+                let row = edit_row.checked_sub(scrolled);
+                let cell = row.and_then(|row| self.far.row_cells(row).get(column));
                 if cell.is_none_or(|cell| cell.character() != character) {
                     return false;
                 }
@@ -678,18 +604,6 @@ impl Predictor {
         View { cells: self.far.row_cells(row).to_vec(), column, style: self.far.style() }
     }
 
-    /// Returns a row as all keys of the queue will leave it.
-    fn view_of(&self, row: usize) -> View {
-        let cells = self.far.row_cells(row).to_vec();
-        let mut view = View { cells, column: 0, style: self.far.style() };
-        for expected in self.queue.iter().filter_map(|typed| typed.expected) {
-            if expected.place.row == row {
-                expected.edit.apply(&mut view, Style::PLAIN);
-            }
-        }
-        view
-    }
-
     /// Lays the keys that may be shown over the far side's row.
     fn lay(&mut self) {
         if !self.may_show() || self.queue.is_empty() {
@@ -704,12 +618,15 @@ impl Predictor {
         let confirmed = self.confirmed_epoch;
         for typed in self.queue.iter().take_while(|typed| typed.epoch <= confirmed) {
             let Some(expected) = typed.expected else { break };
-            // The row may have changed since the key was struck.
-            if !expected.edit.fits(&view) {
+            // The row may have changed since the key was struck; and another row waits for its turn.
+            let is_here = expected.edit_row == self.base.row + self.base_scrolled;
+            if !is_here || !expected.edit.fits(&view) {
                 break;
             }
             expected.edit.apply(&mut view, style);
-            view.column = expected.place.column;
+            let is_full = expected.spot.pending.is_some();
+            let end = view.cells.len().saturating_sub(1);
+            view.column = if is_full { end } else { expected.spot.place.column };
         }
         if view == far {
             return self.take_away();
@@ -729,36 +646,6 @@ impl Predictor {
             laid.turn_into(&self.far_view(), &mut self.output);
         }
     }
-}
-
-impl Edit {
-    /// Returns whether a row has room for it, and no wide character that it would cut.
-    fn fits(self, view: &View) -> bool {
-        let is_cut = |column: usize| view.cells.get(column).is_none_or(Cell::is_tail);
-        match self {
-            Self::None => true,
-            Self::Insert { column, .. } => view.has_room() && !is_cut(column),
-            Self::Remove { column, width } => {
-                view.has_room() && !is_cut(column) && !is_cut(column + width)
-            }
-        }
-    }
-
-    fn apply(self, view: &mut View, style: Style) {
-        match self {
-            Self::None => {}
-            Self::Insert { column, character, width } => {
-                view.insert(column, character, width, style);
-            }
-            Self::Remove { column, width } => view.remove(column, width),
-        }
-    }
-}
-
-/// Returns how many columns the character before `column` has.
-fn width_before(view: &View, column: usize) -> Option<usize> {
-    let cell = view.cells.get(column.checked_sub(1)?)?;
-    Some(1 + usize::from(cell.is_tail()))
 }
 
 /// Returns how far the next piece goes: to before a CR, or to behind an LF.

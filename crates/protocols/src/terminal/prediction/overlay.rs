@@ -3,8 +3,8 @@
 //!
 //! The overlay changes cells of the cursor's row alone and moves by BS, CR and CUF alone, so it
 //! does not matter in which row of the real terminal that is, and it neither scrolls nor uses the
-//! one place where a terminal saves its cursor: that belongs to the far side. The last column is
-//! never written, so no wrap is ever pending.
+//! one place where a terminal saves its cursor: that belongs to the far side. A wrap that is pending
+//! because the last column was written is ended by the CR that follows.
 
 use super::super::cell::{Cell, Style};
 use super::super::draw::{Painter, changes};
@@ -56,6 +56,11 @@ impl View {
             let kept = cells.len() - width;
             cells.iter_mut().skip(kept).for_each(|cell| *cell = Cell::BLANK);
         }
+    }
+
+    /// Returns whether there is nothing in the row from `column` on.
+    pub(super) fn is_blank_from(&self, column: usize) -> bool {
+        self.cells.iter().skip(column).all(|cell| cell.character() == ' ')
     }
 
     /// Returns whether the row has room for one character more before its last column.

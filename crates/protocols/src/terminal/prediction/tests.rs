@@ -7,6 +7,9 @@ use std::boxed::Box;
 use std::format;
 use std::string::String;
 
+#[path = "wrap_tests.rs"]
+mod wrapped;
+
 /// What runs at the far side: takes what arrives, returns what it writes.
 type Program = Box<dyn FnMut(&[u8]) -> Vec<u8>>;
 
@@ -371,19 +374,6 @@ fn a_wide_character_takes_two_columns_and_goes_with_both() {
     world.rest(1000);
     assert!(world.is_as_the_far_side_made_it());
     assert_eq!(world.statistics().wrong, 0);
-}
-
-#[test]
-fn the_end_of_a_row_of_40_columns_is_left_to_the_far_side() {
-    let mut world = World::warm(100, 40, cooked());
-    let text = "the quick brown fox jumps over the lazy dog and on";
-    world.types_slowly(text, 90);
-    world.rest(1000);
-    assert!(world.is_as_the_far_side_made_it());
-    assert_eq!(world.only.row_text(1), text.get(37..).unwrap());
-    let statistics = world.statistics();
-    assert_eq!(statistics.wrong, 0);
-    assert!(statistics.shown >= 40, "{statistics:?}");
 }
 
 #[test]

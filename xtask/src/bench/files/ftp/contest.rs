@@ -213,3 +213,54 @@ impl Contest {
 pub(super) fn middle(found: &[Measured], figure: impl Fn(&Measured) -> u64) -> Option<u64> {
     median(&found.iter().map(figure).collect::<Vec<_>>())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::job::Words;
+    use super::*;
+
+    fn contest(pairs: &[(Maker, User)]) -> Contest {
+        let load = Load::Small { files: 1000, connections: 8 };
+        let job = Job { is_upload: false, in_tls: false, load, words: Words::Image, on_tun: false };
+        let pairs = pairs.iter().map(|(maker, user)| Pair::new(*maker, *user, job)).collect();
+        Contest { name: "row", heading: String::new(), pairs }
+    }
+
+    fn took(wall_ns: u64) -> Vec<Measured> {
+        vec![Measured { wall_ns, user_ns: 1, server_ns: 2 }]
+    }
+
+    #[test]
+    fn later_rounds_have_ours_and_the_quickest_three_of_others() {
+        let contest = contest(&[
+            (Maker::Plumb, User::Plumb),
+            (Maker::Vsftpd, User::Plumb),
+            (Maker::Proftpd, User::Plumb),
+            (Maker::Vsftpd, User::Curl),
+            (Maker::Vsftpd, User::Lftp),
+            (Maker::Proftpd, User::Curl),
+            (Maker::Proftpd, User::Lftp),
+        ]);
+        let found = [9, 9, 1, 4, 5, 6, 7].map(took);
+        let mut takes_part = vec![true; 7];
+        contest.choose(&found, &mut takes_part);
+        assert_eq!(takes_part, [true, true, false, true, true, true, false]);
+        let best = contest.best_of_others(&found).unwrap().0.label();
+        assert_eq!(best, "vsftpd, curl");
+    }
+
+    #[test]
+    fn a_pair_that_failed_is_not_the_best() {
+        let contest = contest(&[(Maker::Vsftpd, User::Curl), (Maker::Vsftpd, User::Lftp)]);
+        assert!(contest.best_of_others(&[Vec::new(), Vec::new()]).is_none());
+        let found = [Vec::new(), took(5)];
+        assert_eq!(contest.best_of_others(&found).unwrap().0.label(), "vsftpd, lftp");
+    }
+
+    #[test]
+    fn processor_time_stands_for_a_gigabyte_or_a_file() {
+        assert_eq!(Unit::Bytes(2_000_000_000).cpu(1_000_000_000), 0.5);
+        assert_eq!(Unit::Files(1000).cpu(350_000_000), 0.35);
+        assert_eq!(Unit::Files(1000).rate(500_000_000), 2000);
+    }
+}

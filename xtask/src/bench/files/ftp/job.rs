@@ -166,8 +166,10 @@ fn of_lftp(command: &mut Command, stage: &Stage, maker: Maker, job: Job) {
             format!("lcd {}; cd in; mput -P {connections} *", stage.at("source/small"))
         }
     };
+    // Where a server knows MODE Z, it would deflate all on this machine's one processor.
     command.arg("--norc").arg("-c").arg(format!(
-        "{tls}; set xfer:clobber yes; set cmd:fail-exit yes; set net:max-retries 1; \
+        "{tls}; set ftp:use-mode-z no; set xfer:clobber yes; set cmd:fail-exit yes; \
+         set net:max-retries 1; \
          open -u {name},{password} ftp://127.0.0.1:{}; {what}",
         maker.port()
     ));

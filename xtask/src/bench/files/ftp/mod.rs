@@ -15,7 +15,7 @@ mod stage;
 use super::Amount;
 use crate::bench::conditions::Conditions;
 use crate::bench::rounds::Ratio;
-use crate::bench::{Report, Verdict};
+use crate::bench::{Report, Verdict, WIDTH};
 use anyhow::Result;
 use contest::{Contest, Pair};
 use desk::{Desk, Measured};
@@ -154,8 +154,10 @@ pub(super) fn run(conditions: &Conditions, amount: &Amount, report: &mut Report)
     for row in ROWS.iter().filter(|row| amount.wants(row.name)) {
         tell(row.name);
         let contest = contest_of(row, &desk, amount)?;
+        let (notes, verdicts) = (report.notes.len(), report.verdicts.len());
         let found = contest.run(&mut desk, rounds, report)?;
         judge(row, &contest, &found, report);
+        show(report, notes, verdicts);
     }
     if amount.wants(WORDS) {
         tell(WORDS);
@@ -175,6 +177,21 @@ pub(super) fn run(conditions: &Conditions, amount: &Amount, report: &mut Report)
 /// Says on stderr what is done; a closed stderr is no reason to stop.
 fn tell(row: &str) {
     _ = writeln!(io::stderr(), "measuring {row}");
+}
+
+/// Shows on stderr what a row has found, for who does not want to wait for the end.
+fn show(report: &Report, notes: usize, verdicts: usize) {
+    let mut text = String::new();
+    if let Some(section) = report.sections.last() {
+        text = format!("\n{}\n\n{}", section.heading, section.table.render(WIDTH));
+    }
+    for note in report.notes.iter().skip(notes) {
+        text += &format!("{note}\n");
+    }
+    for verdict in report.verdicts.iter().skip(verdicts) {
+        text += &format!("{}\n", verdict.text());
+    }
+    _ = writeln!(io::stderr(), "{text}");
 }
 
 /// Makes ready what a row moves.
@@ -221,6 +238,12 @@ fn judge(row: &Row, contest: &Contest, found: &[Vec<Measured>], report: &mut Rep
     let best = contest.best_of_others(found);
     let ratio = best.and_then(|(_, best)| ratio(ours, best, |one| one.wall_ns));
     let beside = best.map_or_else(|| "no pair".to_owned(), |(pair, _)| pair.label());
+    if let Some(both) = best.and_then(|(_, best)| {
+        self::ratio(ours, best, |one| one.user_ns.saturating_add(one.server_ns))
+    }) {
+        let text = both.text();
+        report.notes.push(format!("{name}: our CPU of both ends beside that of {beside}: {text}"));
+    }
     let mut verdict = |what: String, goal, found| {
         report.verdicts.push(Verdict { what: format!("{name}: {what}"), goal, found, unit: "" });
     };

@@ -148,7 +148,9 @@ fn of_pure_ftpd(stage: &Stage, port: u16) -> Result<Command> {
     // Unpacked, its program for users lies in another folder of the same tree.
     let beside = path.with_file_name("tree/usr/bin/pure-pw");
     let maker = if beside.is_file() { beside } else { program("pure-pw", "pure-ftpd")? };
+    let libraries = format!("tree/usr/lib/{}-linux-gnu", std::env::consts::ARCH);
     let made = Command::new(maker)
+        .env("LD_LIBRARY_PATH", path.with_file_name(libraries))
         .args(["mkdb", &stage.at("pure.pdb"), "-f"])
         .arg(users)
         .stdin(Stdio::null())

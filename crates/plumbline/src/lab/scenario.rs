@@ -1,0 +1,103 @@
+//! The scenarios: what each experiment assumes, as a file of TOML says it.
+
+use super::tables::Experiment;
+use super::transfers;
+use anyhow::{Context, Result};
+use simulator::{multics, rfc573, rfc594, tm233};
+use std::path::Path;
+
+const TM233: &str = "Personal computers on serial lines in virtual time: our own engines, each \
+                     layer charged with what table 6-1 of TM-233 says it cost in 1982. The price \
+                     of a carriage return is that of a screenful, see table 6-3. What else is \
+                     fitted is said below the table for which it is.";
+const RFC594: &str = "Files of a megabit between two hosts of the ARPANET: cables with a handshake \
+                      for each bit, an IMP that needs 1 ms a packet, lines of 50 kbit/s, one \
+                      message of 8,063 bits at a time. The subnet is a model of timing, no \
+                      protocol. The processors' time is the RFC's own; nothing is fitted to its \
+                      rates.";
+
+const RFC573: &str = "Hosts that come and go for a year, as often and for as long as table I of \
+                      RFC 573 says, and a survey that tries each every twenty minutes by the \
+                      paper's rules; then its 304 transfers, from our own records.";
+const MULTICS: &str = "Messages of sessions between two stations of ours in virtual time, and what \
+                       each of them costs the Network Daemon and the server processes by the \
+                       prices of the Multics memo. Each proposal is a switch. The NCP is its \
+                       accounting, no protocol.";
+
+/// A paper whose tables come out of a scenario.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Paper {
+    Tm233,
+    Rfc573,
+    Rfc594,
+    Multics,
+}
+
+/// What one experiment assumes.
+#[derive(Debug)]
+pub(super) enum Scenario {
+    Tm233(Box<tm233::Scenario>),
+    Rfc573(rfc573::Scenario),
+    Rfc594(rfc594::Scenario),
+    Multics(multics::Scenario),
+}
+
+/// Returns the scenario as it is written in `file`, or as it is built in.
+pub(super) fn text(paper: Paper, file: Option<&Path>) -> Result<String> {
+    if let Some(file) = file {
+        return std::fs::read_to_string(file)
+            .with_context(|| format!("the scenario {} cannot be read", file.display()));
+    }
+    Ok(built_in(paper).to_owned())
+}
+
+/// Returns the scenario that comes with the program.
+pub(super) const fn built_in(paper: Paper) -> &'static str {
+    match paper {
+        Paper::Tm233 => tm233::Scenario::BUILT_IN,
+        Paper::Rfc573 => rfc573::Scenario::BUILT_IN,
+        Paper::Rfc594 => rfc594::Scenario::BUILT_IN,
+        Paper::Multics => multics::Scenario::BUILT_IN,
+    }
+}
+
+impl Scenario {
+    /// Reads it.
+    pub(super) fn read(paper: Paper, text: &str) -> Result<Self> {
+        Ok(match paper {
+            Paper::Tm233 => Self::Tm233(toml::from_str(text)?),
+            Paper::Rfc573 => Self::Rfc573(toml::from_str(text)?),
+            Paper::Rfc594 => Self::Rfc594(toml::from_str(text)?),
+            Paper::Multics => Self::Multics(toml::from_str(text)?),
+        })
+    }
+
+    /// Runs it.
+    pub(super) fn run(&self) -> Result<Experiment> {
+        Ok(match self {
+            Self::Tm233(scenario) => Experiment {
+                scenario: "tm233",
+                year: 1982,
+                head: TM233,
+                tables: tm233::tables(scenario)?,
+            },
+            Self::Rfc573(scenario) => {
+                let mut tables = rfc573::tables(scenario);
+                tables.extend(transfers::tables(scenario.cpu_minute_dollars)?);
+                Experiment { scenario: "rfc573", year: 1973, head: RFC573, tables }
+            }
+            Self::Rfc594(scenario) => Experiment {
+                scenario: "rfc594",
+                year: 1973,
+                head: RFC594,
+                tables: rfc594::tables(scenario),
+            },
+            Self::Multics(scenario) => Experiment {
+                scenario: "multics",
+                year: 1973,
+                head: MULTICS,
+                tables: multics::tables(scenario),
+            },
+        })
+    }
+}

@@ -1,0 +1,105 @@
+//! In which column the cursor of the near side's terminal is, as far as text alone tells.
+//!
+//! Followed only while lines are edited here by LINEMODE, for the sake of tabs: CR, BS, tabs,
+//! characters of UTF-8 and the sequences that set colours or titles are understood. After any
+//! other sequence the column is unknown until the next CR.
+
+use unicode_width::UnicodeWidthChar;
+
+/// The columns from one tab stop to the next.
+const TAB_DISTANCE: usize = 8;
+
+/// What is known of the cursor.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Column {
+    column: Option<usize>,
+    state: State,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+enum State {
+    #[default]
+    Ground,
+    Escape,
+    /// Behind CSI.
+    Sequence,
+    /// In the text of a command, as of a title.
+    Text,
+}
+
+impl Column {
+    /// Returns the column, from 0, if it is known.
+    pub(super) fn get(self) -> Option<usize> {
+        self.column
+    }
+
+    /// Takes what is shown.
+    pub(super) fn follow(&mut self, shown: &[u8]) {
+        for chunk in shown.utf8_chunks() {
+            chunk.valid().chars().for_each(|character| self.take(character));
+            chunk.invalid().iter().for_each(|_| self.take('\u{fffd}'));
+        }
+    }
+
+    fn take(&mut self, character: char) {
+        self.state = match (self.state, character) {
+            (State::Text, '\x07') => State::Ground,
+            (_, '\x1b') => State::Escape,
+            (State::Text, _) => State::Text,
+            (State::Escape, '[') => State::Sequence,
+            (State::Escape, ']' | 'P' | 'X' | '^' | '_') => State::Text,
+            (State::Escape, '\\') => State::Ground,
+            (State::Sequence, ' '..='?') => State::Sequence,
+            (State::Sequence, 'm') => State::Ground,
+            (State::Escape | State::Sequence, _) => {
+                self.column = None;
+                State::Ground
+            }
+            (State::Ground, _) => {
+                self.print(character);
+                State::Ground
+            }
+        };
+    }
+
+    fn print(&mut self, character: char) {
+        self.column = match character {
+            '\r' => Some(0),
+            '\x08' => self.column.map(|column| column.saturating_sub(1)),
+            '\t' => self.column.map(|column| column - column % TAB_DISTANCE + TAB_DISTANCE),
+            _ => self.column.map(|column| column + character.width().unwrap_or(0)),
+        };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn after(shown: &str) -> Option<usize> {
+        let mut column = Column::default();
+        column.follow(shown.as_bytes());
+        column.get()
+    }
+
+    #[test]
+    fn text_moves_and_a_return_begins_anew() {
+        assert_eq!(after("unknown"), None);
+        assert_eq!(after("x\r\n$ \u{6f22}\x08"), Some(3));
+        assert_eq!(after("\rab\tc"), Some(9));
+    }
+
+    #[test]
+    fn colours_and_titles_do_not_move_and_what_may_move_is_unknown() {
+        assert_eq!(after("\r\x1b[1;32m$\x1b[0m \x1b]0;title\x07\x1b]2;x\x1b\\"), Some(2));
+        assert_eq!(after("\rab\x1b[5G"), None);
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_followed(shown: Vec<u8>) {
+            Column::default().follow(&shown);
+        }
+    }
+}

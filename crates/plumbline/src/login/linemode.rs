@@ -1,0 +1,140 @@
+//! Lines that are edited here because the far side asks for it (LINEMODE, RFC 1184).
+//!
+//! With EDIT what is typed is kept until the line ends, or until one of the characters at which it
+//! is to be sent (FORWARDMASK, SLC). With TRAPSIG the characters that signal go out as commands of
+//! Telnet, with a Synch behind them where input is to be thrown away, and where output is, what
+//! comes is dropped until the far side has answered a timing mark (§5.8).
+
+use super::line::Functions;
+use super::session::Login;
+use super::typing::show_key;
+use protocols::Cx;
+use protocols::application::telnet::{
+    Command, Linemode, LinemodeMode, OptionCode, Side, SlcFunction,
+};
+use protocols::time::Duration;
+
+/// How long the far side may take to answer before its output is shown again.
+const FLUSH: Duration = Duration::from_secs(5);
+
+impl Login {
+    /// Returns what is agreed about the editing of lines, if the person leaves it to the far side.
+    fn agreed(&self) -> Option<&Linemode> {
+        self.telnet.linemode().filter(|_| self.is_telnet())
+    }
+
+    /// Returns whether the far side has lines edited here; `None` where it has not asked.
+    pub(super) fn edits_by_linemode(&self) -> Option<bool> {
+        self.agreed().map(|linemode| linemode.mode().has(LinemodeMode::EDIT))
+    }
+
+    /// Returns which key does what to a line.
+    pub(super) fn functions(&self) -> Functions {
+        let Some(linemode) = self.agreed().filter(|_| self.edits_by_linemode() == Some(true))
+        else {
+            return Functions::UNIX;
+        };
+        let key = |function| linemode.characters().get(function).character();
+        Functions {
+            erase: [key(SlcFunction::EC), None],
+            kill: key(SlcFunction::EL),
+            erase_word: key(SlcFunction::EW),
+            reprint: key(SlcFunction::RP),
+            literal_next: key(SlcFunction::LNEXT),
+            keeps_controls: true,
+            shows_controls: linemode.mode().has(LinemodeMode::LITERAL_ECHO),
+            has_soft_tabs: linemode.mode().has(LinemodeMode::SOFT_TAB),
+        }
+    }
+
+    /// Follows a new mode: the column is of interest where lines are edited.
+    pub(super) fn follow_linemode(&mut self, cx: &mut Cx<'_>) {
+        self.screen.follow_column(self.edits_by_linemode() == Some(true));
+        self.follow_options(cx);
+        self.interrupt_prediction();
+    }
+
+    /// Returns whether a key is to go out as a command.
+    pub(super) fn is_signal(&self, key: u8) -> bool {
+        self.agreed().is_some_and(|linemode| linemode.signal(key).is_some())
+    }
+
+    /// Takes a key that may be a signal, or may stop the screen; returns whether it was.
+    pub(super) fn take_signal(&mut self, key: u8, cx: &mut Cx<'_>) -> bool {
+        let Some(linemode) = self.agreed() else { return false };
+        let is = |function| linemode.characters().get(function).character() == Some(key);
+        let is_editing = linemode.mode().has(LinemodeMode::EDIT);
+        if is_editing && (is(SlcFunction::XOFF) || is(SlcFunction::XON)) {
+            match is(SlcFunction::XOFF) {
+                true => self.screen.hold(),
+                false => self.screen.release(),
+            }
+            return true;
+        }
+        let Some(command) = linemode.signal(key) else { return false };
+        let character = linemode.characters().get(function(command));
+        if command == Command::EndOfFile && !self.line.is_empty() {
+            // As at a Unix terminal: in a line it sends what is typed, alone it is the end.
+            self.send_line_now(cx);
+            return true;
+        }
+        let mut echo = Vec::new();
+        if command != Command::EndOfFile {
+            show_key(key, &mut echo);
+        }
+        if self.echoes_here() {
+            self.show_echo(&echo, cx);
+        }
+        if character.flushes_input {
+            self.line.take();
+        }
+        self.telnet.command(command, cx);
+        if character.flushes_input && command != Command::DataMark {
+            self.telnet.command(Command::DataMark, cx);
+        }
+        if character.flushes_output
+            && self.telnet.ask(Side::Him, OptionCode::TIMING_MARK, true, cx).is_ok()
+        {
+            self.drops_until = Some(cx.now + FLUSH);
+            self.screen.drop_held();
+        }
+        true
+    }
+
+    /// Returns whether what comes is to be dropped.
+    pub(super) fn drops_output(&mut self, cx: &Cx<'_>) -> bool {
+        self.drops_until = self.drops_until.filter(|until| cx.now < *until);
+        self.drops_until.is_some()
+    }
+
+    /// Sends what is typed of a line behind a character at which that is to be done.
+    pub(super) fn forward(&mut self, key: u8, cx: &mut Cx<'_>) {
+        let is_due = |linemode: &Linemode| {
+            // Where signals are not trapped, this one would otherwise wait for the end of a line.
+            linemode.forwards(key)
+                || linemode.characters().get(SlcFunction::EOF).character() == Some(key)
+        };
+        let is_editing = self.edits_by_linemode() == Some(true);
+        if is_editing && !self.line.is_literal() && self.agreed().is_some_and(is_due) {
+            self.send_line_now(cx);
+        }
+    }
+}
+
+/// Returns the function whose character sends this command.
+fn function(command: Command) -> SlcFunction {
+    match command {
+        Command::DataMark => SlcFunction::SYNCH,
+        Command::Break => SlcFunction::BRK,
+        Command::AbortOutput => SlcFunction::AO,
+        Command::AreYouThere => SlcFunction::AYT,
+        Command::Abort => SlcFunction::ABORT,
+        Command::EndOfFile => SlcFunction::EOF,
+        Command::Suspend => SlcFunction::SUSP,
+        _ => SlcFunction::IP,
+    }
+}
+
+#[cfg(test)]
+#[path = "linemode_tests.rs"]
+mod tests;

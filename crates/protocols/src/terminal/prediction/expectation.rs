@@ -1,0 +1,257 @@
+//! What a key is expected to bring: where it leads to, and what it writes.
+//!
+//! A line that is longer than a row goes on in the next one, and far sides differ in how they get
+//! there: a shell that edits its line goes at once, by a character more or by CR; where the kernel
+//! echoes, the terminal's wrap is pending until the next character. Both are what is expected of
+//! the key that fills a row, and what follows is the same. Back over the edge only the first kind
+//! erases, so that is predicted once the far side has been seen to be of it. In the last row the
+//! wrap scrolls: rows are counted as if it had not, and what has scrolled is counted beside.
+
+use super::super::cell::{Cell, Style};
+use super::keys::Key;
+use super::overlay::View;
+use super::{Place, Predictor};
+use alloc::vec;
+use unicode_width::UnicodeWidthChar;
+
+/// What is expected of a key.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Expected {
+    /// Where it leads to.
+    pub(super) spot: Spot,
+    /// What then stands at a place of the row that it writes to.
+    pub(super) cell: Option<(usize, char)>,
+    /// What it does to that row.
+    pub(super) edit: Edit,
+    /// Which row that is, as if nothing had scrolled.
+    pub(super) edit_row: usize,
+    /// That it is confirmed says that the far side echoes.
+    pub(super) is_evidence: bool,
+}
+
+/// Where a key leads to.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Spot {
+    /// The place of the cursor, where the far side goes to the next row at once.
+    pub(super) place: Place,
+    /// By how many rows everything has scrolled by then.
+    pub(super) scrolled: usize,
+    /// The place where the far side leaves the wrap pending.
+    pub(super) pending: Option<Place>,
+}
+
+/// What a key does to a row.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Edit {
+    None,
+    Insert { column: usize, character: char, width: usize },
+    Remove { column: usize, width: usize },
+}
+
+/// How a far side goes on where a row is full.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Wrap {
+    /// At once.
+    Immediate,
+    /// With the next character.
+    Pending,
+}
+
+impl Spot {
+    /// Returns the row, as if nothing had scrolled.
+    fn row(self) -> usize {
+        self.place.row + self.scrolled
+    }
+
+    /// Returns by how many rows everything has scrolled where the cursor is at `place`, if this is
+    /// the spot.
+    pub(super) fn matches(self, place: Place) -> Option<usize> {
+        match self.pending {
+            // The wrap that would scroll is still to come.
+            Some(pending) if pending == place => {
+                Some(self.scrolled - usize::from(pending.row == self.place.row))
+            }
+            _ => (self.place == place).then_some(self.scrolled),
+        }
+    }
+}
+
+impl Predictor {
+    /// Foresees what a key does behind those of the queue.
+    pub(super) fn expect(&mut self, key: Key) -> Option<Expected> {
+        let from = match self.queue.back() {
+            Some(last) => last.expected.map(|expected| expected.spot),
+            None => Some(self.base_spot()),
+        };
+        let expected = from.and_then(|from| match key {
+            Key::Text(character) => self.expect_text(character, from),
+            Key::Erase => self.expect_erasure(from),
+            Key::Left | Key::Right if from.pending.is_none() => self.expect_motion(key, from),
+            Key::Enter => self.expect_enter(from),
+            Key::Left | Key::Right | Key::Other => None,
+        });
+        if expected.is_none() {
+            self.begin_epoch();
+        }
+        expected
+    }
+
+    /// Returns where the next key begins if none is under way.
+    fn base_spot(&self) -> Spot {
+        let spot = Spot { place: self.base, scrolled: self.base_scrolled, pending: None };
+        match self.base.is_wrap_pending {
+            false => spot,
+            true => Spot { pending: Some(self.base), ..self.row_below(spot) },
+        }
+    }
+
+    /// Returns the start of the row below, which may have to scroll in.
+    fn row_below(&self, from: Spot) -> Spot {
+        let last = self.rows().saturating_sub(1);
+        let scrolled = from.scrolled + usize::from(from.place.row >= last);
+        let row = (from.place.row + 1).min(last);
+        Spot { place: Place { row, ..Place::default() }, scrolled, pending: None }
+    }
+
+    fn expect_text(&mut self, character: char, from: Spot) -> Option<Expected> {
+        let view = self.view_of(from.row());
+        let (width, column) = (character.width()?, from.place.column);
+        let at = view.cells.get(column).filter(|cell| !cell.is_tail())?;
+        let is_at_end = view.is_blank_from(column);
+        let fits = column + width < view.cells.len() && view.has_room();
+        if !fits && !(is_at_end && column + width <= view.cells.len()) {
+            return None;
+        }
+        // What stands in a row that was not the line's is not known to give way.
+        if from.pending.is_some() && !is_at_end {
+            return None;
+        }
+        let is_evidence = character != ' ' && at.character() != character;
+        if matches!(self.last_key, Key::Left | Key::Right) {
+            self.begin_epoch();
+        }
+        self.erasable += 1;
+        let end = column + width;
+        let spot = match end == view.cells.len() {
+            false => Spot { place: Place { column: end, ..from.place }, pending: None, ..from },
+            true => {
+                let place = Place { column: end - 1, is_wrap_pending: true, ..from.place };
+                Spot { pending: Some(place), ..self.row_below(from) }
+            }
+        };
+        Some(Expected {
+            spot,
+            cell: Some((column, character)),
+            edit: Edit::Insert { column, character, width },
+            edit_row: from.row(),
+            is_evidence,
+        })
+    }
+
+    fn expect_erasure(&mut self, from: Spot) -> Option<Expected> {
+        self.erasable = self.erasable.checked_sub(1)?;
+        let mut from = from;
+        if from.place.column == 0 {
+            // Where the wrap is pending, the kernel's way back ends in the wrong column.
+            let is_pending = self.queue.is_empty() && self.base.is_wrap_pending;
+            let goes_back = self.wrap == Some(Wrap::Immediate) && !is_pending;
+            let is_empty = self.view_of(from.row()).is_blank_from(0);
+            let row = from.place.row.checked_sub(1).filter(|_| goes_back && is_empty)?;
+            let column = usize::from(self.far.size().0);
+            from.place = Place { row, column, ..Place::default() };
+        }
+        let mut view = self.view_of(from.row());
+        let width = width_before(&view, from.place.column)?;
+        let column = from.place.column.checked_sub(width)?;
+        if !view.has_room() && !view.is_blank_from(column + width) {
+            return None;
+        }
+        view.remove(column, width);
+        let cell = view.cells.get(column).map(|cell| (column, cell.character()));
+        let spot = Spot { place: Place { column, ..from.place }, pending: None, ..from };
+        let edit = Edit::Remove { column, width };
+        Some(Expected { spot, cell, edit, edit_row: from.row(), is_evidence: false })
+    }
+
+    fn expect_motion(&mut self, key: Key, from: Spot) -> Option<Expected> {
+        let view = self.view_of(from.row());
+        let at = from.place.column;
+        let column = match key {
+            Key::Left => at.checked_sub(width_before(&view, at)?)?,
+            _ => at + 1 + usize::from(view.cells.get(at)?.is_wide()),
+        };
+        if column + 1 >= view.cells.len() {
+            return None;
+        }
+        if !matches!(self.last_key, Key::Left | Key::Right) {
+            self.begin_epoch();
+        }
+        let spot = Spot { place: Place { column, ..from.place }, ..from };
+        let (edit, edit_row) = (Edit::None, from.row());
+        Some(Expected { spot, cell: None, edit, edit_row, is_evidence: true })
+    }
+
+    fn expect_enter(&mut self, from: Spot) -> Option<Expected> {
+        let is_pending = self.queue.is_empty() && self.base.is_wrap_pending;
+        let wrap = if is_pending { Some(Wrap::Pending) } else { self.wrap };
+        let spot = match (from.pending, wrap) {
+            (None, _) | (Some(_), Some(Wrap::Immediate)) => self.row_below(from),
+            (Some(_), Some(Wrap::Pending)) => Spot { pending: None, ..from },
+            (Some(_), None) => return None,
+        };
+        self.begin_epoch();
+        let (edit, edit_row) = (Edit::None, from.row());
+        Some(Expected { spot, cell: None, edit, edit_row, is_evidence: false })
+    }
+
+    /// Returns a row, counted as if nothing had scrolled, as all keys of the queue will leave it.
+    fn view_of(&self, row: usize) -> View {
+        let cells = match row.checked_sub(self.base_scrolled).filter(|row| *row < self.rows()) {
+            Some(row) => self.far.row_cells(row).to_vec(),
+            None => vec![Cell::BLANK; self.far.size().0.into()],
+        };
+        let mut view = View { cells, column: 0, style: self.far.style() };
+        for expected in self.queue.iter().filter_map(|typed| typed.expected) {
+            if expected.edit_row == row {
+                expected.edit.apply(&mut view, Style::PLAIN);
+            }
+        }
+        view
+    }
+}
+
+impl Edit {
+    /// Returns whether a row has room for it, and no wide character that it would cut.
+    pub(super) fn fits(self, view: &View) -> bool {
+        let is_cut = |column: usize| view.cells.get(column).is_none_or(Cell::is_tail);
+        match self {
+            Self::None => true,
+            Self::Insert { column, width, .. } => {
+                let is_at_end = column + width <= view.cells.len() && view.is_blank_from(column);
+                (view.has_room() || is_at_end) && !is_cut(column)
+            }
+            Self::Remove { column, width } => {
+                let is_at_end = view.is_blank_from(column + width);
+                let end = column + width;
+                let is_end_cut = end < view.cells.len() && is_cut(end);
+                (view.has_room() || is_at_end) && !is_cut(column) && !is_end_cut
+            }
+        }
+    }
+
+    pub(super) fn apply(self, view: &mut View, style: Style) {
+        match self {
+            Self::None => {}
+            Self::Insert { column, character, width } => {
+                view.insert(column, character, width, style);
+            }
+            Self::Remove { column, width } => view.remove(column, width),
+        }
+    }
+}
+
+/// Returns how many columns the character before `column` has.
+fn width_before(view: &View, column: usize) -> Option<usize> {
+    let cell = view.cells.get(column.checked_sub(1)?)?;
+    Some(1 + usize::from(cell.is_tail()))
+}

@@ -1,0 +1,190 @@
+//! The packet concentrator of TM-233 (§2.4, §6.3): LLP with a personal computer on one side, a fast
+//! network on the other, and a few packet buffers between them.
+//!
+//! It stands where a world has its medium. The personal computer's bytes come one by one off a
+//! serial line and go into an LLP of our own; a whole packet goes on to the network in no time.
+//! Datagrams come from the network as fast as the foreign host sends them, wait in the buffers, and
+//! go out by LLP, a byte at a time. Who finds no buffer is dropped. So is, by chance, whoever comes
+//! close behind another: the fault that the thesis had in its concentrator.
+
+use crate::line::Line;
+use crate::medium::{Arrival, Medium};
+use crate::world::Side;
+use protocols::Cx;
+use protocols::chance::Chance;
+use protocols::link::{Event, Llp};
+use protocols::meter::{Clock, Meter};
+use protocols::packet::Pool;
+use protocols::time::{Duration, Instant};
+use std::cell::Cell;
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+/// What a concentrator is.
+#[derive(Clone, Copy, Debug)]
+pub struct Settings {
+    /// The serial line to the personal computer.
+    pub line: Line,
+    /// The longest datagram, in bytes.
+    pub mtu: usize,
+    /// Packet buffers for both directions.
+    pub buffers: usize,
+    /// Packets of the network that come within this time of the one before are in danger.
+    pub burst: Duration,
+    /// How many of these are dropped, in parts of a million.
+    pub burst_loss_ppm: u32,
+    /// From the concentrator to the foreign host, one way.
+    pub path: Duration,
+}
+
+/// What it has dropped.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Dropped {
+    /// For want of a buffer.
+    pub overflows: u64,
+    /// Close behind another.
+    pub in_bursts: u64,
+}
+
+/// What is on its way to it.
+#[derive(Debug)]
+enum Input {
+    /// Bytes of the serial line.
+    Line(Vec<u8>),
+    /// A datagram of the network.
+    Network(Vec<u8>),
+}
+
+/// A packet concentrator with one personal computer, which is the user of its world.
+#[derive(Debug)]
+pub struct Concentrator {
+    settings: Settings,
+    llp: Llp,
+    pool: Pool,
+    meter: Meter,
+    /// What comes, in the order of time.
+    inputs: BTreeMap<(Instant, u64), Input>,
+    numbered: u64,
+    /// Until when the serial line carries a byte of ours.
+    sending_until: Instant,
+    last_of_network: Option<Instant>,
+    dropped: Rc<Cell<Dropped>>,
+}
+
+impl Concentrator {
+    /// Makes one that counts in `dropped` what it drops.
+    #[must_use]
+    pub fn new(settings: Settings, dropped: Rc<Cell<Dropped>>) -> Self {
+        Self {
+            settings,
+            llp: Llp::with_queue_limit(settings.mtu, settings.buffers),
+            pool: Pool::new(settings.buffers, settings.mtu),
+            meter: Meter::new(Clock::None),
+            inputs: BTreeMap::new(),
+            numbered: 0,
+            sending_until: Instant::ZERO,
+            last_of_network: None,
+            dropped,
+        }
+    }
+
+    /// Has its LLP compress the headers of TCP (RFC 1144); the personal computer must do so, too.
+    #[must_use]
+    pub fn with_header_compression(mut self) -> Self {
+        self.llp = self.llp.with_header_compression();
+        self
+    }
+
+    fn await_input(&mut self, at: Instant, input: Input) {
+        self.numbered += 1;
+        self.inputs.insert((at, self.numbered), input);
+    }
+
+    fn take(&mut self, input: Input, now: Instant, chance: &mut Chance) {
+        match input {
+            Input::Line(bytes) => {
+                let mut cx = Cx { now, chance, meter: &mut self.meter };
+                self.llp.receive(&bytes, &mut self.pool, &mut cx);
+            }
+            Input::Network(datagram) => self.take_datagram(&datagram, now, chance),
+        }
+    }
+
+    fn take_datagram(&mut self, datagram: &[u8], now: Instant, chance: &mut Chance) {
+        let before = self.last_of_network.replace(now);
+        let is_close = before.is_some_and(|before| now - before < self.settings.burst);
+        let mut dropped = self.dropped.get();
+        if is_close && chance.happens(self.settings.burst_loss_ppm) {
+            dropped.in_bursts += 1;
+        } else if let Some(mut packet) = self.pool.take(&mut self.meter) {
+            packet.extend(datagram);
+            let mut cx = Cx { now, chance, meter: &mut self.meter };
+            if let Err(packet) = self.llp.send(packet, &mut cx) {
+                dropped.overflows += 1;
+                self.pool.put(packet);
+            }
+        } else {
+            dropped.overflows += 1;
+        }
+        self.dropped.set(dropped);
+    }
+
+    /// Passes on what has come by the line, and gives the line its next byte if it is free.
+    fn pump(&mut self, now: Instant, chance: &mut Chance) -> Vec<Arrival> {
+        let mut arrivals = Vec::new();
+        let mut cx = Cx { now, chance, meter: &mut self.meter };
+        if self.sending_until <= now {
+            let mut bytes = Vec::new();
+            if self.llp.transmit_into(&mut bytes, 1, &mut cx) > 0 {
+                self.sending_until = now + self.settings.line.serial_time(bytes.len());
+                arrivals.push(Arrival { to: Side::User, at: self.sending_until, bytes });
+            }
+        }
+        while let Some(event) = self.llp.event() {
+            let is_received = matches!(event, Event::Received(_));
+            let Some(packet) = event.into_packet() else { continue };
+            if is_received {
+                let (at, bytes) = (now + self.settings.path, packet.data().to_vec());
+                arrivals.push(Arrival { to: Side::Server, at, bytes });
+            }
+            self.pool.put(packet);
+        }
+        arrivals
+    }
+}
+
+impl Medium for Concentrator {
+    fn carry(
+        &mut self,
+        from: Side,
+        sent_at: Instant,
+        bytes: Vec<u8>,
+        _chance: &mut Chance,
+    ) -> Vec<Arrival> {
+        match from {
+            Side::User => self.await_input(sent_at, Input::Line(bytes)),
+            Side::Server => self.await_input(sent_at + self.settings.path, Input::Network(bytes)),
+        }
+        Vec::new()
+    }
+
+    fn deadline(&self) -> Option<Instant> {
+        let input = self.inputs.first_key_value().map(|((at, _), _)| *at);
+        let line = self.llp.has_output().then_some(self.sending_until);
+        [input, line, self.llp.deadline()].into_iter().flatten().min()
+    }
+
+    fn timeout(&mut self, now: Instant, chance: &mut Chance) -> Vec<Arrival> {
+        while let Some(entry) = self.inputs.first_entry() {
+            if entry.key().0 > now {
+                break;
+            }
+            let input = entry.remove();
+            self.take(input, now, chance);
+        }
+        if self.llp.deadline().is_some_and(|deadline| deadline <= now) {
+            self.llp.timeout(&mut Cx { now, chance, meter: &mut self.meter });
+        }
+        self.pump(now, chance)
+    }
+}

@@ -1,0 +1,325 @@
+//! The Network Daemon and the server processes: what each message of an hour makes them do.
+
+use super::scenario::{Costs, Scenario};
+use super::stream::{Message, messages};
+use super::switches::Switches;
+use crate::world::Side;
+use protocols::time::{Duration, Instant};
+use std::collections::{BTreeMap, VecDeque};
+
+/// Why the daemon is woken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Cause {
+    /// A message of ours has reached its host.
+    Rfnm,
+    /// A foreign host has room again.
+    Allocate,
+    /// Data for a process.
+    Data,
+    /// A foreign host surveys us, or wants an echo.
+    Asked,
+}
+
+/// What the time of a scenario has cost.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Bill {
+    pub(super) wakeups: BTreeMap<Cause, u64>,
+    /// Of these, those that came while the daemon was at another one.
+    pub(super) while_busy: u64,
+    pub(super) daemon_ms: f64,
+    /// Done at interrupt time in the daemon's place.
+    pub(super) interrupt_ms: f64,
+    pub(super) process_ms: f64,
+    /// Reads and writes of processes.
+    pub(super) transactions: u64,
+    /// How often a process was woken to go on writing.
+    pub(super) woken_to_write: u64,
+    /// Messages sent and received, of data.
+    pub(super) messages: u64,
+    pub(super) canonical_ms: f64,
+}
+
+impl Bill {
+    pub(super) fn all_wakeups(&self) -> u64 {
+        self.wakeups.values().sum()
+    }
+
+    pub(super) fn woken_by(&self, cause: Cause) -> u64 {
+        self.wakeups.get(&cause).copied().unwrap_or(0)
+    }
+
+    pub(super) fn total_ms(&self) -> f64 {
+        self.daemon_ms + self.interrupt_ms + self.process_ms
+    }
+}
+
+/// One connection: what waits to be sent, and what may be.
+#[derive(Debug)]
+struct Connection {
+    waiting: VecDeque<usize>,
+    allocated: usize,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Event {
+    /// A process writes.
+    Write { connection: usize, chars: usize },
+    /// Data comes; whether its line ends with it.
+    Data { chars: usize, is_line: bool },
+    /// A message of ours was received.
+    Rfnm,
+    /// So many characters of ours were taken.
+    Allocate { connection: usize, chars: usize },
+    /// A foreign host asks the daemon itself.
+    Asked,
+}
+
+/// Runs a scenario.
+#[derive(Debug)]
+pub(super) struct Model<'a> {
+    scenario: &'a Scenario,
+    switches: Switches,
+    agenda: BTreeMap<(Instant, u64), Event>,
+    planned: u64,
+    connections: Vec<Connection>,
+    daemon_busy_until: Instant,
+    bill: Bill,
+}
+
+/// Returns what the time of a scenario costs with these proposals in force.
+pub(super) fn bill(scenario: &Scenario, switches: Switches) -> Bill {
+    let mut model = Model::new(scenario, switches);
+    while let Some(((at, _), event)) = model.agenda.pop_first() {
+        model.happen(at, event);
+    }
+    model.bill
+}
+
+impl<'a> Model<'a> {
+    fn new(scenario: &'a Scenario, switches: Switches) -> Self {
+        let mut model = Self {
+            scenario,
+            switches,
+            agenda: BTreeMap::new(),
+            planned: 0,
+            connections: Vec::new(),
+            daemon_busy_until: Instant::ZERO,
+            bill: Bill::default(),
+        };
+        let mut people = 0;
+        for session in &scenario.sessions {
+            let mut session = session.clone();
+            session.is_a_character_at_a_time &= !switches.line_at_a_time;
+            for _ in 0..session.people {
+                people += 1;
+                let passed = messages(scenario, &session, scenario.seed + people);
+                model.connect(&passed, session.typed_chars.max(1));
+            }
+        }
+        let asked = scenario.network.asked_an_hour * scenario.minutes / 60;
+        let every =
+            Duration::from_secs(scenario.minutes * 60) / u32::try_from(asked.max(1)).unwrap_or(1);
+        for turn in 0..u32::try_from(asked).unwrap_or(0) {
+            model.plan(Instant::ZERO + every * turn, Event::Asked);
+        }
+        model
+    }
+
+    fn connect(&mut self, passed: &[Message], typed_chars: usize) {
+        let connection = self.connections.len();
+        let allocated = self.allocation();
+        self.connections.push(Connection { waiting: VecDeque::new(), allocated });
+        let mut of_line = 0;
+        for Message { at, from, chars } in passed.iter().copied() {
+            self.bill.messages += 1;
+            match from {
+                Side::Server => self.plan(at, Event::Write { connection, chars }),
+                Side::User => {
+                    of_line += chars;
+                    let is_line = of_line >= typed_chars;
+                    self.plan(at, Event::Data { chars, is_line });
+                    of_line = if is_line { 0 } else { of_line };
+                }
+            }
+        }
+    }
+
+    fn allocation(&self) -> usize {
+        let network = self.scenario.network;
+        let least =
+            if self.switches.minimum_allocation { network.minimum_allocation_chars } else { 1 };
+        network.allocation_chars.max(least)
+    }
+
+    fn plan(&mut self, at: Instant, event: Event) {
+        self.planned += 1;
+        self.agenda.insert((at, self.planned), event);
+    }
+
+    fn happen(&mut self, at: Instant, event: Event) {
+        match event {
+            Event::Write { connection, chars } => {
+                self.write(chars);
+                self.wait_to_send(connection, chars);
+                self.send(connection, at);
+            }
+            Event::Data { chars, is_line } => {
+                self.wake_daemon(Cause::Data, at);
+                self.wake_process();
+                self.read(chars, is_line);
+                // What was read is allocated again, by a control message that has its own RFNM.
+                self.plan_rfnm(at);
+            }
+            Event::Rfnm => self.take(Cause::Rfnm, self.switches.rfnm_at_interrupt, at),
+            Event::Allocate { connection, chars } => {
+                self.take(Cause::Allocate, self.switches.allocate_at_interrupt, at);
+                if let Some(it) = self.connections.get_mut(connection) {
+                    it.allocated += chars;
+                }
+                self.send_rest(connection, at);
+            }
+            Event::Asked => {
+                self.wake_daemon(Cause::Asked, at);
+                self.plan_rfnm(at);
+            }
+        }
+    }
+
+    fn take(&mut self, cause: Cause, at_interrupt: bool, at: Instant) {
+        if at_interrupt {
+            self.bill.interrupt_ms += self.scenario.costs.interrupt_ms;
+        } else {
+            self.wake_daemon(cause, at);
+        }
+    }
+
+    fn plan_rfnm(&mut self, at: Instant) {
+        self.plan(at + Duration::from_millis(self.scenario.network.rfnm_ms), Event::Rfnm);
+    }
+
+    fn wait_to_send(&mut self, connection: usize, chars: usize) {
+        if let Some(it) = self.connections.get_mut(connection) {
+            it.waiting.push_back(chars);
+        }
+    }
+
+    /// Goes on with what waits for an allocation: the daemon does with `write_force`, else the
+    /// process is woken and writes again.
+    fn send_rest(&mut self, connection: usize, at: Instant) {
+        let waiting = self.connections.get(connection).and_then(|it| it.waiting.front().copied());
+        let Some(chars) = waiting else { return };
+        if !self.switches.write_force {
+            self.bill.woken_to_write += 1;
+            self.wake_process();
+            self.write(chars);
+        }
+        self.send(connection, at);
+    }
+
+    /// Sends what is allocated.
+    fn send(&mut self, connection: usize, at: Instant) {
+        let network = self.scenario.network;
+        while let Some(it) = self.connections.get_mut(connection) {
+            let Some(first) = it.waiting.front_mut() else { return };
+            let chars = (*first).min(it.allocated);
+            if chars == 0 {
+                return;
+            }
+            *first -= chars;
+            it.allocated -= chars;
+            if *first == 0 {
+                it.waiting.pop_front();
+            }
+            self.plan_rfnm(at);
+            let room_at = at + Duration::from_millis(network.allocate_ms);
+            self.plan(room_at, Event::Allocate { connection, chars });
+        }
+    }
+
+    /// One transaction of the daemon.
+    fn wake_daemon(&mut self, cause: Cause, at: Instant) {
+        *self.bill.wakeups.entry(cause).or_default() += 1;
+        self.bill.while_busy += u64::from(at < self.daemon_busy_until);
+        let ms = transaction_ms(&self.scenario.costs, self.switches);
+        self.bill.daemon_ms += ms;
+        let begins = at.max(self.daemon_busy_until);
+        self.daemon_busy_until = begins + Duration::from_secs_f64(ms / 1_000.0);
+    }
+
+    fn wake_process(&mut self) {
+        self.bill.process_ms += self.scenario.costs.block_ms;
+    }
+
+    fn write(&mut self, chars: usize) {
+        self.bill.transactions += 1;
+        self.bill.process_ms += io_ms(&self.scenario.costs, self.switches)
+            + chars as f64 / self.scenario.costs.telnet_per_ms;
+    }
+
+    fn read(&mut self, chars: usize, is_line: bool) {
+        self.write(chars);
+        if is_line {
+            let costs = &self.scenario.costs;
+            let needs = self.switches.canonical_where_needed;
+            let part = if needs { costs.needs_canonical_part } else { 1.0 };
+            let ms = part * chars as f64 / costs.canonical_per_ms;
+            self.bill.canonical_ms += ms;
+            self.bill.process_ms += ms;
+        }
+    }
+}
+
+/// Returns what a transaction of the daemon costs.
+///
+/// It is the memo's average, whether or not the daemon was still busy: how often it was is in that
+/// average.
+pub(super) fn transaction_ms(costs: &Costs, switches: Switches) -> f64 {
+    let is_in_one_ring = switches.ring_1_daemon || switches.ring_0_ncp || switches.wait;
+    let third_ring = costs.transaction_ms * costs.third_ring_part;
+    let rest = costs.transaction_ms - costs.block_ms - third_ring;
+    let give_up = if switches.wait { costs.wait_ms } else { costs.block_ms };
+    rest + give_up + if is_in_one_ring { 0.0 } else { third_ring }
+}
+
+/// Returns what a read or a write of a process costs, without its characters.
+pub(super) fn io_ms(costs: &Costs, switches: Switches) -> f64 {
+    if !switches.ring_0_ncp {
+        return costs.io_ms;
+    }
+    let walls = costs.wall_to_ring_1_ms - costs.wall_to_ring_0_ms;
+    costs.io_ms * (1.0 - costs.third_ring_part) - walls
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::scenario::tests::built_in;
+    use super::*;
+
+    fn short() -> Scenario {
+        let mut scenario = built_in();
+        scenario.minutes = 10;
+        scenario
+    }
+
+    #[test]
+    fn every_message_of_ours_has_one_rfnm_and_every_character_its_allocate() {
+        let bill = bill(&short(), Switches { write_force: true, ..Switches::default() });
+        let sent = bill.woken_by(Cause::Allocate);
+        let received = bill.woken_by(Cause::Data) + bill.woken_by(Cause::Asked);
+        assert_eq!(bill.woken_by(Cause::Rfnm), sent + received);
+    }
+
+    #[test]
+    fn a_daemon_that_waits_pays_for_no_block_and_no_third_ring() {
+        let costs = built_in().costs;
+        let waits = Switches { wait: true, ..Switches::default() };
+        let ms = transaction_ms(&costs, waits);
+        assert!((ms - (250.0 - 100.0 - 62.5 + costs.wait_ms)).abs() < 1e-9, "{ms}");
+    }
+
+    #[test]
+    fn a_bill_run_twice_costs_the_same() {
+        let run = || bill(&short(), Switches::default()).total_ms().to_bits();
+        assert_eq!(run(), run());
+    }
+}

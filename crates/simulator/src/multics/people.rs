@@ -1,0 +1,129 @@
+//! Who types at a terminal, and the program that answers.
+
+use super::scenario::Session;
+use crate::draw::without_memory;
+use protocols::Cx;
+use protocols::application::Stream;
+use protocols::time::{Duration, Instant};
+use std::collections::VecDeque;
+
+/// One end of a session.
+#[derive(Debug)]
+pub(super) struct Party {
+    session: Session,
+    part: Part,
+    output: Vec<u8>,
+    is_open: bool,
+}
+
+#[derive(Debug)]
+enum Part {
+    /// Types lines, each when the one before was answered and thought about.
+    Typist { next_at: Option<Instant>, left_of_line: usize, answered: usize },
+    /// Answers each line by lines, each in a write of its own.
+    Program { lines: VecDeque<Vec<u8>> },
+}
+
+impl Party {
+    pub(super) fn typist(session: &Session) -> Self {
+        let part = Part::Typist { next_at: None, left_of_line: 0, answered: 0 };
+        Self { session: session.clone(), part, output: Vec::new(), is_open: false }
+    }
+
+    pub(super) fn program(session: &Session) -> Self {
+        let part = Part::Program { lines: VecDeque::new() };
+        Self { session: session.clone(), part, output: Vec::new(), is_open: false }
+    }
+
+    /// Puts the next line off until its typist has thought.
+    fn think(&mut self, cx: &mut Cx<'_>) {
+        let thought = without_memory(Duration::from_secs(self.session.think_s), cx.chance);
+        if let Part::Typist { next_at, left_of_line, answered } = &mut self.part {
+            *next_at = Some(cx.now + thought);
+            (*left_of_line, *answered) = (self.session.typed_chars.max(1), 0);
+        }
+    }
+
+    /// Types what is due.
+    fn type_on(&mut self, now: Instant) {
+        let Part::Typist { next_at, left_of_line, .. } = &mut self.part else { return };
+        if next_at.is_none_or(|at| at > now) {
+            return;
+        }
+        let count = if self.session.is_a_character_at_a_time { 1 } else { *left_of_line };
+        *left_of_line = left_of_line.saturating_sub(count);
+        let is_end = *left_of_line == 0;
+        self.output.extend((1..=count).map(|at| if is_end && at == count { b'\r' } else { b'x' }));
+        let key = Duration::from_millis(self.session.key_ms.max(1));
+        *next_at = (!is_end).then(|| now + key);
+    }
+}
+
+impl Stream for Party {
+    fn opened(&mut self, cx: &mut Cx<'_>) {
+        self.is_open = true;
+        self.think(cx);
+    }
+
+    fn receive(&mut self, data: &[u8], cx: &mut Cx<'_>) {
+        let (wanted, width) = (self.session.answer_lines, self.session.answer_chars.max(1));
+        match &mut self.part {
+            Part::Program { lines } => {
+                let ended = data.iter().filter(|byte| **byte == b'\r').count();
+                let line = || {
+                    let mut line = vec![b'.'; width];
+                    line.splice(width - 1.., *b"\n");
+                    line
+                };
+                lines.extend((0..ended * wanted).map(|_| line()));
+            }
+            Part::Typist { answered, .. } => {
+                *answered += data.iter().filter(|byte| **byte == b'\n').count();
+                if *answered >= wanted {
+                    self.think(cx);
+                }
+            }
+        }
+    }
+
+    fn urgent(&mut self, _is_ahead: bool) {}
+
+    fn output(&self) -> &[u8] {
+        &self.output
+    }
+
+    fn sent(&mut self, count: usize) {
+        self.output.drain(..count.min(self.output.len()));
+    }
+
+    fn peer_closed(&mut self, _cx: &mut Cx<'_>) {}
+
+    fn is_closing(&self) -> bool {
+        false
+    }
+
+    fn wants_to_run(&self) -> bool {
+        // One line is one write: each leaves before the next one is given to TCP.
+        matches!(&self.part, Part::Program { lines } if !lines.is_empty() && self.output.is_empty())
+    }
+
+    fn run(&mut self, cx: &mut Cx<'_>) {
+        if !self.is_open {
+            return;
+        }
+        self.type_on(cx.now);
+        if let Part::Program { lines } = &mut self.part
+            && self.output.is_empty()
+            && let Some(line) = lines.pop_front()
+        {
+            self.output = line;
+        }
+    }
+
+    fn deadline(&self) -> Option<Instant> {
+        match &self.part {
+            Part::Typist { next_at, .. } => *next_at,
+            Part::Program { .. } => None,
+        }
+    }
+}

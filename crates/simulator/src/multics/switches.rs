@@ -1,0 +1,53 @@
+//! The memo's proposals, each a switch.
+
+/// Which of the proposals are in force.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Switches {
+    /// RFNMs are taken at interrupt time.
+    pub(super) rfnm_at_interrupt: bool,
+    /// The daemon blocks in ring 1.
+    pub(super) ring_1_daemon: bool,
+    /// The NCP is in ring 0, for the daemon and for every process.
+    pub(super) ring_0_ncp: bool,
+    /// The daemon takes all that a process writes, and sends it as it may.
+    pub(super) write_force: bool,
+    /// Lines that do not need it are not made canonical.
+    pub(super) canonical_where_needed: bool,
+    /// Foreign hosts send a line at a time.
+    pub(super) line_at_a_time: bool,
+    /// Foreign hosts allocate a whole line at least.
+    pub(super) minimum_allocation: bool,
+    /// The daemon waits in ring 0 and does not block.
+    pub(super) wait: bool,
+    /// Allocates are taken at interrupt time.
+    pub(super) allocate_at_interrupt: bool,
+}
+
+/// A proposal: its name, what it switches, and what the memo expects.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Proposal {
+    pub(super) name: &'static str,
+    pub(super) switch: fn(&mut Switches),
+}
+
+/// In the order of the memo.
+pub(super) const PROPOSALS: [Proposal; 9] = [
+    Proposal { name: "RFNMs at interrupt", switch: |on| on.rfnm_at_interrupt = true },
+    Proposal { name: "daemon in ring 1", switch: |on| on.ring_1_daemon = true },
+    Proposal { name: "NCP in ring 0", switch: |on| on.ring_0_ncp = true },
+    Proposal { name: "write_force", switch: |on| on.write_force = true },
+    Proposal { name: "canonical if needed", switch: |on| on.canonical_where_needed = true },
+    Proposal { name: "a line at a time", switch: |on| on.line_at_a_time = true },
+    Proposal { name: "minimum allocation", switch: |on| on.minimum_allocation = true },
+    Proposal { name: "wait, not block", switch: |on| on.wait = true },
+    Proposal { name: "allocates at interrupt", switch: |on| on.allocate_at_interrupt = true },
+];
+
+impl Switches {
+    /// Returns those with one proposal alone.
+    pub(super) fn only(proposal: &Proposal) -> Self {
+        let mut switches = Self::default();
+        (proposal.switch)(&mut switches);
+        switches
+    }
+}

@@ -1,0 +1,51 @@
+//! The minimum allocation, and a character at a time.
+
+use super::super::daemon::bill;
+use super::super::scenario::Scenario;
+use super::super::switches::Switches;
+use super::row;
+use crate::table::Table;
+
+/// Allocations of foreign hosts, in characters: 80 to 120 is what the memo proposes.
+const ALLOCATIONS: [usize; 6] = [10, 20, 40, 80, 120, 1_000];
+
+/// Returns the wakeups by what foreign hosts allocate.
+pub(super) fn table(scenario: &Scenario) -> Table {
+    let mut rows = Vec::new();
+    for allocation_chars in ALLOCATIONS {
+        let mut scenario = scenario.clone();
+        scenario.network.allocation_chars = allocation_chars;
+        let bill = bill(&scenario, Switches::default());
+        let messages = bill.messages.max(1) as f64;
+        let daemon = bill.all_wakeups() as f64 / messages;
+        let process = bill.woken_to_write as f64 / messages;
+        rows.push(row(format!("{allocation_chars} characters: daemon"), None, daemon, 2));
+        rows.push(row(format!("{allocation_chars} characters: processes"), None, process, 2));
+    }
+    Table {
+        number: "6",
+        title: "wakeups for a message of data by what foreign hosts allocate",
+        unit: "wakeups",
+        rows,
+        why: "The memo proposes 80 to 120 characters, so that a line goes in one write, and gives \
+              no figure. Below a line every piece has its RFNM, its allocate, and a wakeup of the \
+              process. Above it nothing more is gained where lines follow each other slowly; in a \
+              long answer more room lets the next line go before the allocate for the last has \
+              come.",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::scenario::tests::built_in;
+    use super::*;
+
+    #[test]
+    fn the_more_is_allocated_the_fewer_wakeups_there_are() {
+        let mut scenario = built_in();
+        scenario.minutes = 60;
+        let rows = table(&scenario).rows;
+        let daemon: Vec<f64> = rows.iter().step_by(2).map(|row| row.ours).collect();
+        assert!(daemon.is_sorted_by(|less, more| more <= less), "{daemon:?}");
+    }
+}

@@ -1,0 +1,26 @@
+//! The memo's figures and expectations beside those of the model.
+
+mod allocations;
+mod daemon;
+mod processes;
+mod proposals;
+
+use super::scenario::Scenario;
+use crate::table::{Row, Table};
+
+/// Returns the tables.
+#[must_use]
+pub fn tables(scenario: &Scenario) -> Vec<Table> {
+    vec![
+        daemon::table(scenario),
+        proposals::transaction(scenario),
+        proposals::alone(scenario),
+        proposals::one_after_another(scenario),
+        processes::table(scenario),
+        allocations::table(scenario),
+    ]
+}
+
+fn row(what: impl Into<String>, expected: Option<f64>, ours: f64, digits: usize) -> Row {
+    Row { what: what.into(), predicted: expected, measured: None, ours, digits }
+}

@@ -1,0 +1,153 @@
+//! One host of the population: two things that fail and come back.
+
+use super::scenario::{Rates, Scenario};
+use crate::draw::without_memory;
+use protocols::chance::Chance;
+use protocols::time::{Duration, Instant};
+
+const HOUR_S: f64 = 3_600.0;
+
+/// How long something is up, and how long it is down, on the average.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Turns {
+    pub(super) up: Duration,
+    pub(super) down: Duration,
+}
+
+impl Turns {
+    /// Returns those of something that fails every `cycle_hours` and is down for a part of it.
+    fn failing_every(cycle_hours: f64, down_part: f64) -> Self {
+        let cycle_s = (cycle_hours * HOUR_S).max(1.0);
+        let down_part = down_part.clamp(0.0, 1.0);
+        Self {
+            up: Duration::from_secs_f64(cycle_s * (1.0 - down_part)),
+            down: Duration::from_secs_f64(cycle_s * down_part),
+        }
+    }
+
+    /// Returns the times until `end` in which it is down.
+    pub(super) fn outages(self, end: Instant, chance: &mut Chance) -> Outages {
+        let (mut now, mut outages) = (Instant::ZERO, Vec::new());
+        while now < end && !self.down.is_zero() {
+            let fails = now + without_memory(self.up, chance);
+            now = fails + without_memory(self.down, chance);
+            if fails < end {
+                outages.push((fails, now.min(end)));
+            }
+        }
+        Outages(outages)
+    }
+}
+
+/// Times in which something is down, in order and apart from each other.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Outages(Vec<(Instant, Instant)>);
+
+impl Outages {
+    /// Returns whether it is down at a moment.
+    pub(super) fn contain(&self, at: Instant) -> bool {
+        let after = self.0.partition_point(|(_, ends)| *ends <= at);
+        self.0.get(after).is_some_and(|(begins, _)| *begins <= at)
+    }
+
+    /// Returns how often it fails.
+    pub(super) fn count(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Returns how long it is down.
+    pub(super) fn total(&self) -> Duration {
+        self.0.iter().map(|(begins, ends)| ends.since(*begins)).sum()
+    }
+
+    /// Returns the times in which either is down.
+    pub(super) fn or(&self, other: &Self) -> Self {
+        let mut all: Vec<_> = self.0.iter().chain(&other.0).copied().collect();
+        all.sort_unstable();
+        let mut joined: Vec<(Instant, Instant)> = Vec::new();
+        for (begins, ends) in all {
+            match joined.last_mut() {
+                Some((_, last)) if begins <= *last => *last = ends.max(*last),
+                _ => joined.push((begins, ends)),
+            }
+        }
+        Self(joined)
+    }
+}
+
+/// A host in the year of the survey.
+#[derive(Clone, Debug)]
+pub(super) struct Host {
+    /// When it is dead.
+    pub(super) dead: Outages,
+    /// When nobody can log in: it is dead, or its logger does not answer.
+    pub(super) shut: Outages,
+    /// What an answer takes beyond the least, on the average.
+    further_response: Duration,
+    least_response: Duration,
+}
+
+impl Host {
+    /// Draws the year of a host with these rates.
+    pub(super) fn new(rates: &Rates, scenario: &Scenario, chance: &mut Chance) -> Self {
+        let end = Instant::ZERO + days(scenario.days);
+        let dead_part = 1.0 - rates.host_availability / 100.0;
+        let dead = Turns::failing_every(rates.host_failure_hours, dead_part).outages(end, chance);
+        let shut = match logger_alone(rates) {
+            Some(turns) => dead.or(&turns.outages(end, chance)),
+            None => dead.clone(),
+        };
+        let seconds = |seconds: f64| Duration::from_secs_f64(seconds.max(0.0));
+        Self {
+            dead,
+            shut,
+            further_response: seconds(rates.response_s - scenario.least_response_s),
+            least_response: seconds(scenario.least_response_s),
+        }
+    }
+
+    /// Draws how long an answer takes.
+    pub(super) fn response(&self, chance: &mut Chance) -> Duration {
+        self.least_response + without_memory(self.further_response, chance)
+    }
+}
+
+/// Returns how the logger fails while its host does not: what the logger's figures have beyond
+/// those of the host. None if they have nothing.
+fn logger_alone(rates: &Rates) -> Option<Turns> {
+    let failures = 1.0 / rates.logger_failure_hours - 1.0 / rates.host_failure_hours;
+    let down_part = 1.0 - rates.logger_availability / rates.host_availability;
+    (failures > 0.0 && down_part > 0.0).then(|| Turns::failing_every(1.0 / failures, down_part))
+}
+
+/// Returns a time of whole days.
+pub(super) fn days(count: u64) -> Duration {
+    Duration::from_secs(count.saturating_mul(86_400))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const fn at(seconds: u64) -> Instant {
+        Instant::from_nanos(seconds * 1_000_000_000)
+    }
+
+    #[test]
+    fn either_is_down_where_one_of_both_is() {
+        let a = Outages(vec![(at(1), at(3)), (at(10), at(11))]);
+        let b = Outages(vec![(at(2), at(5)), (at(20), at(21))]);
+        let either = a.or(&b);
+        assert_eq!((either.count(), either.total()), (3, Duration::from_secs(6)));
+        assert!(either.contain(at(4)) && !either.contain(at(5)) && either.contain(at(20)));
+    }
+
+    #[test]
+    fn what_is_down_a_tenth_of_the_time_is_drawn_so() {
+        let turns = Turns::failing_every(10.0, 0.1);
+        let outages = turns.outages(at(86_400 * 1_000), &mut Chance::from_seed(1));
+        let part = outages.total().as_secs_f64() / 86_400_000.0;
+        assert!((0.09..0.11).contains(&part), "{part}");
+        assert!((2_300..2_500).contains(&outages.count()), "{}", outages.count());
+    }
+}

@@ -1,0 +1,132 @@
+//! What the survey sees, by the rules of RFC 573, section II.
+
+use super::host::{Host, days};
+use super::scenario::Scenario;
+use protocols::chance::Chance;
+use protocols::time::{Duration, Instant};
+
+/// What one try of a host has found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Answer {
+    /// The host does not answer at all.
+    Dead,
+    /// The host is there and its logger is not, or not in time.
+    NotResponding,
+    /// A connection stands.
+    Available(Duration),
+}
+
+impl Answer {
+    const fn is_host_up(self) -> bool {
+        !matches!(self, Self::Dead)
+    }
+
+    const fn is_logger_up(self) -> bool {
+        matches!(self, Self::Available(_))
+    }
+}
+
+/// The line of table I for one host.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct Line {
+    /// Of the successful tries alone; None without one.
+    pub(super) response_s: Option<f64>,
+    /// Per cent.
+    pub(super) host_availability: f64,
+    pub(super) logger_availability: f64,
+    /// Hours between the beginnings of failures; None without one.
+    pub(super) host_failure_hours: Option<f64>,
+    pub(super) logger_failure_hours: Option<f64>,
+}
+
+/// Tries a host as often as the scenario says.
+pub(super) fn survey(host: &Host, scenario: &Scenario, chance: &mut Chance) -> Vec<Answer> {
+    let every = Duration::from_secs(scenario.every_s.max(1));
+    let limit = Duration::from_secs(scenario.timeout_s);
+    // The first try comes at any moment of the first interval.
+    let nanos = u64::try_from(every.as_nanos()).unwrap_or(u64::MAX);
+    let mut now = Instant::ZERO + Duration::from_nanos(chance.below(nanos));
+    let end = Instant::ZERO + days(scenario.days);
+    let mut answers = Vec::new();
+    while now < end {
+        let response = host.response(chance);
+        answers.push(match (host.dead.contain(now), host.shut.contain(now)) {
+            (true, _) => Answer::Dead,
+            (false, true) => Answer::NotResponding,
+            (false, false) if response > limit => Answer::NotResponding,
+            (false, false) => Answer::Available(response),
+        });
+        now = now + every;
+    }
+    answers
+}
+
+/// Returns what some answers in a row add up to.
+pub(super) fn line(answers: &[Answer], scenario: &Scenario) -> Line {
+    let hours = answers.len() as f64 * scenario.every_s as f64 / 3_600.0;
+    let per_cent = |is_up: fn(Answer) -> bool| {
+        let up = answers.iter().filter(|answer| is_up(**answer)).count();
+        up as f64 * 100.0 / answers.len().max(1) as f64
+    };
+    let hours_between = |is_up: fn(Answer) -> bool| {
+        let failures = answers.windows(2).filter(|pair| match pair {
+            [before, after] => is_up(*before) && !is_up(*after),
+            _ => false,
+        });
+        let failures = failures.count();
+        (failures > 0).then(|| hours / failures as f64)
+    };
+    let responses: Vec<f64> = answers
+        .iter()
+        .filter_map(|answer| match answer {
+            Answer::Available(response) => Some(response.as_secs_f64()),
+            Answer::Dead | Answer::NotResponding => None,
+        })
+        .collect();
+    Line {
+        response_s: (!responses.is_empty())
+            .then(|| responses.iter().sum::<f64>() / responses.len() as f64),
+        host_availability: per_cent(Answer::is_host_up),
+        logger_availability: per_cent(Answer::is_logger_up),
+        host_failure_hours: hours_between(Answer::is_host_up),
+        logger_failure_hours: hours_between(Answer::is_logger_up),
+    }
+}
+
+/// Returns the answers of `count` days, from day `first` on.
+pub(super) fn days_of<'a>(
+    answers: &'a [Answer],
+    scenario: &Scenario,
+    first: u64,
+    count: u64,
+) -> &'a [Answer] {
+    let tries = |days: u64| {
+        usize::try_from(days.saturating_mul(86_400) / scenario.every_s.max(1)).unwrap_or(usize::MAX)
+    };
+    let begin = tries(first).min(answers.len());
+    let end = tries(first.saturating_add(count)).min(answers.len());
+    answers.get(begin..end).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::scenario::tests::built_in;
+    use super::*;
+
+    const UP: Answer = Answer::Available(Duration::from_secs(2));
+
+    #[test]
+    fn a_failure_that_lasts_for_three_tries_is_one_failure_and_an_hour() {
+        let answers = [UP, UP, Answer::Dead, Answer::Dead, Answer::Dead, UP];
+        let line = line(&answers, &built_in());
+        assert_eq!((line.host_availability, line.host_failure_hours), (50.0, Some(2.0)));
+        assert_eq!(line.response_s, Some(2.0));
+    }
+
+    #[test]
+    fn a_logger_that_does_not_respond_is_a_host_that_is_available() {
+        let line = line(&[UP, Answer::NotResponding], &built_in());
+        assert_eq!((line.host_availability, line.logger_availability), (100.0, 50.0));
+        assert_eq!(line.host_failure_hours, None);
+    }
+}

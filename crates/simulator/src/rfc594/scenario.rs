@@ -1,0 +1,51 @@
+//! What `scenarios/rfc594.toml` says.
+
+use super::subnet::{Path, Subnet};
+use protocols::time::Duration;
+use serde::Deserialize;
+
+/// Two hosts and the subnet between them.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Scenario {
+    /// The cable from the host to its IMP, in feet.
+    pub cable_feet: u64,
+    /// What the hosts of BBN's measurement need for a message, both together, in milliseconds.
+    pub bbn_hosts_ms: u64,
+    /// What an IMP takes for a packet, in microseconds.
+    pub processing_us: u64,
+    /// The lines between IMPs, in bits per second.
+    pub line_bps: u64,
+    /// How long the source IMP keeps the room that came with a RFNM, in milliseconds.
+    pub room_lasts_ms: u64,
+}
+
+impl Scenario {
+    /// The scenario as TOML, as it comes with the program.
+    pub const BUILT_IN: &str = include_str!("../../../../scenarios/rfc594.toml");
+
+    /// Returns a path of `hops` lines between places near each other.
+    #[must_use]
+    pub const fn path(&self, hops: u32) -> Path {
+        let subnet = Subnet {
+            processing: Duration::from_micros(self.processing_us),
+            line_bps: self.line_bps,
+            room_lasts: Duration::from_millis(self.room_lasts_ms),
+        };
+        Path { subnet, hops, propagation: Duration::ZERO }
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+
+    pub(in crate::rfc594) fn built_in() -> Scenario {
+        toml::from_str(Scenario::BUILT_IN).unwrap()
+    }
+
+    #[test]
+    fn the_built_in_subnet_is_the_arpanet_of_1973() {
+        assert_eq!(built_in().path(3), Path::of_hops(3));
+    }
+}

@@ -1,0 +1,199 @@
+//! A personal computer, the packet concentrator, and a foreign host (TM-233 §6.3).
+//!
+//! The foreign host is a station of ours whose work takes no time: what it and the networks need is
+//! one delay, in halves before and after it. It has a TCP of today. Where the window lets a whole
+//! screenful go, it sends that in packets of its own size at once, as the hosts of 1982 did; where
+//! the window is smaller, it has that packet size as its largest segment, so that it does not put
+//! small packets together.
+
+use super::experiments::{
+    Equipment, Laboratory, MTU, SCREENFUL, SERVER, TELNET_PORT, USER, WINDOW, computer, open,
+    personal_computer, text,
+};
+use super::people::Person;
+use super::scenario::{ForeignHost, Scenario};
+use crate::concentrator::{Concentrator, Dropped, Settings as ConcentratorSettings};
+use crate::host::{Host, seed_of};
+use crate::line::Line;
+use crate::world::{Side, Stuck, World};
+use protocols::link::{Datagram, Link};
+use protocols::meter::{Costs, Counter};
+use protocols::station::{Carried, Opening, Settings};
+use protocols::time::{Duration, Instant};
+use protocols::transport::tcp::Profile;
+use std::cell::Cell;
+use std::net::SocketAddr;
+use std::rc::Rc;
+
+/// A personal computer that speaks with a foreign host.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Visit<'a> {
+    pub(super) scenario: &'a Scenario,
+    pub(super) host: &'a ForeignHost,
+    pub(super) rate_bps: u64,
+    /// What the personal computer offers, in bytes.
+    pub(super) window: usize,
+    /// Whether the concentrator has its fault.
+    pub(super) is_faulty: bool,
+    pub(super) additions: Additions,
+    pub(super) seed: u64,
+}
+
+/// What this project has and the thesis had not.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Additions {
+    pub(super) compressed_headers: bool,
+    /// Selective acknowledgments at both ends, and with them RACK-TLP.
+    pub(super) sack: bool,
+    pub(super) early_answers: bool,
+}
+
+impl Additions {
+    pub(super) fn equip(self, equipment: Equipment) -> Equipment {
+        Equipment {
+            compresses_headers: self.compressed_headers,
+            answers_early: self.early_answers,
+            ..equipment
+        }
+    }
+}
+
+/// A screenful, and what it took.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Shown {
+    /// From the first character to the last.
+    pub(super) time: Duration,
+    /// How often the foreign host waited in vain.
+    pub(super) timeouts: u64,
+    pub(super) dropped: Dropped,
+    /// Acknowledgments of the personal computer.
+    pub(super) answers: u64,
+}
+
+impl Visit<'_> {
+    /// Shows a screenful of the foreign host.
+    pub(super) fn screenful(&self) -> Result<Shown, Stuck> {
+        let writer = Person::who_writes_pieces(&text(SCREENFUL), self.host.packet_bytes);
+        let (mut world, dropped) = self.world([Person::who_reads(), writer]);
+        open(&mut world)?;
+        world.drive(|world| world.user.application.stream.console.bytes == SCREENFUL)?;
+        let console = &world.user.application.stream.console;
+        Ok(Shown {
+            time: console.last_cell_at - console.first_cell_at.unwrap_or(Instant::ZERO),
+            timeouts: world.server.meter.counted(Counter::TcpTimeouts),
+            dropped: dropped.get(),
+            answers: world.user.meter.counted(Counter::TcpPureAcksOut),
+        })
+    }
+
+    /// Returns the times of `keys` echoes.
+    pub(super) fn echoes(&self, keys: usize) -> Result<Vec<Duration>, Stuck> {
+        let typist = Person::who_types(b"x".to_vec(), keys, true);
+        let (mut world, _) = self.world([typist, Person::who_echoes(false)]);
+        world.drive(|world| world.user.application.stream.is_done())?;
+        Ok(world.user.application.stream.round_trips().to_vec())
+    }
+
+    /// Returns the average time of `keys` echoes.
+    pub(super) fn echo(&self, keys: usize) -> Result<Duration, Stuck> {
+        let times = self.echoes(keys)?;
+        let count = u32::try_from(times.len()).unwrap_or(u32::MAX);
+        Ok(times.iter().sum::<Duration>().checked_div(count).unwrap_or_default())
+    }
+
+    fn world(&self, [user, server]: [Person; 2]) -> (Laboratory, Rc<Cell<Dropped>>) {
+        let equipment = self.additions.equip(self.scenario.equipment());
+        let line = Line::serial(self.rate_bps);
+        let remote = SocketAddr::new(SERVER.into(), TELNET_PORT);
+        let active = Opening::Active { local: USER.into(), remote };
+        let user = Carried::new(user, active, self.profile(self.window));
+        let passive = Opening::Passive { port: TELNET_PORT };
+        let server = Carried::new(server, passive, self.foreign_profile());
+        let mut world = World::new(
+            computer(equipment, USER, seed_of(self.seed, Side::User), user),
+            foreign(seed_of(self.seed, Side::Server), server),
+            line,
+            self.seed,
+        );
+        world.set_line(Side::Server, Line::path(Duration::ZERO));
+        let dropped = Rc::default();
+        let mut concentrator = Concentrator::new(self.concentrator(line), Rc::clone(&dropped));
+        if self.additions.compressed_headers {
+            concentrator = concentrator.with_header_compression();
+        }
+        world.set_medium(Box::new(concentrator));
+        (world, dropped)
+    }
+
+    fn concentrator(&self, line: Line) -> ConcentratorSettings {
+        let settings = self.scenario.concentrator;
+        ConcentratorSettings {
+            line,
+            mtu: MTU,
+            buffers: settings.buffers,
+            burst: Duration::from_millis(settings.burst_ms),
+            burst_loss_ppm: if self.is_faulty { settings.burst_loss_ppm } else { 0 },
+            path: Duration::from_micros(self.host.echo_us / 2),
+        }
+    }
+
+    fn profile(&self, window: usize) -> Profile {
+        Profile { extensions: self.additions.sack, timestamps: false, ..personal_computer(window) }
+    }
+
+    fn foreign_profile(&self) -> Profile {
+        let of_its_own = self.window >= SCREENFUL;
+        let segment = if of_its_own { 500 } else { self.host.packet_bytes.min(500) };
+        Profile {
+            mss_max: u16::try_from(segment).ok(),
+            rto_min: Duration::from_millis(self.host.retransmits_after_ms),
+            ..self.profile(WINDOW)
+        }
+    }
+}
+
+fn foreign(seed: u64, application: Carried<Person>) -> Host<Carried<Person>> {
+    let settings = Settings { address: SERVER, prefix_len: 24, packets: 64, ..Settings::default() };
+    let link = Link::Datagram(Datagram::new(MTU));
+    Host::new(link, settings, Costs::default(), seed, application)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::scenario::tests::built_in;
+    use super::*;
+
+    fn visit<'a>(scenario: &'a Scenario, host: usize, is_faulty: bool, seed: u64) -> Visit<'a> {
+        Visit {
+            scenario,
+            host: &scenario.hosts[host],
+            rate_bps: 9_600,
+            window: WINDOW,
+            is_faulty,
+            additions: Additions::default(),
+            seed,
+        }
+    }
+
+    #[test]
+    fn a_concentrator_without_its_fault_carries_a_screenful_of_csr_whole() {
+        let scenario = built_in();
+        let shown = visit(&scenario, 0, false, 1).screenful().unwrap();
+        assert_eq!((shown.timeouts, shown.dropped), (0, Dropped::default()));
+        assert!((2.5..3.0).contains(&shown.time.as_secs_f64()), "{shown:?}");
+    }
+
+    #[test]
+    fn the_packets_of_comet_find_no_buffer_and_come_again() {
+        let scenario = built_in();
+        let shown = visit(&scenario, 1, false, 1).screenful().unwrap();
+        assert!(shown.dropped.overflows > 0 && shown.timeouts > 0, "{shown:?}");
+    }
+
+    #[test]
+    fn a_visit_run_twice_is_the_same_to_the_nanosecond() {
+        let scenario = built_in();
+        let run = || visit(&scenario, 0, true, 7).screenful().unwrap().time;
+        assert_eq!(run(), run());
+    }
+}

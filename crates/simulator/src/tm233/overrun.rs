@@ -1,0 +1,135 @@
+//! What the interrupt routine loses when bytes come faster than it takes them (TM-233 §6.2.3).
+//!
+//! A byte that comes before the routine is done with the one before it is lost. Most take the price
+//! of table 6-1. Some take longer, as the thesis concludes from what it saw: how many, and how much
+//! longer, the scenario says. Packets go by LLP of our own engines, and one is received correctly
+//! if it is the same at both ends, for a checksum would find that out.
+
+use super::experiments::{MTU, text};
+use super::scenario::Scenario;
+use crate::draw::without_memory;
+use crate::line::Line;
+use protocols::Cx;
+use protocols::chance::Chance;
+use protocols::link::{Event, Llp};
+use protocols::meter::{Clock, Meter};
+use protocols::packet::Pool;
+use protocols::time::{Duration, Instant};
+
+/// Headers of TCP and IP.
+const HEADER_LEN: usize = 40;
+
+/// Two ends of a line, of which one is slow.
+#[derive(Debug)]
+struct Ends {
+    sender: Llp,
+    receiver: Llp,
+    pool: Pool,
+    meter: Meter,
+    chance: Chance,
+    now: Instant,
+    /// Until when the interrupt routine of the receiver is busy.
+    busy_until: Instant,
+}
+
+/// Returns the share of packets that are not received correctly at `rate_bps`.
+pub(super) fn received_wrongly(scenario: &Scenario, rate_bps: u64) -> f64 {
+    let mut ends = Ends {
+        sender: Llp::new(MTU),
+        receiver: Llp::new(MTU),
+        pool: Pool::new(4, MTU),
+        meter: Meter::new(Clock::None),
+        chance: Chance::from_seed(scenario.seed),
+        now: Instant::ZERO,
+        busy_until: Instant::ZERO,
+    };
+    let packets = scenario.interrupt.packets.max(1);
+    let wrong = (0..packets).filter(|_| !ends.carry(scenario, Line::serial(rate_bps))).count();
+    wrong as f64 / packets as f64
+}
+
+impl Ends {
+    /// Sends one packet and returns whether it has arrived as it was.
+    fn carry(&mut self, scenario: &Scenario, line: Line) -> bool {
+        let mut datagram: Vec<u8> = Vec::new();
+        datagram.resize_with(HEADER_LEN, || self.chance.next_u64().to_le_bytes()[0]);
+        datagram.extend(text(scenario.interrupt.data_bytes));
+        let Some(mut packet) = self.pool.take(&mut self.meter) else { return false };
+        packet.extend(&datagram);
+        let mut cx = Cx { now: self.now, chance: &mut self.chance, meter: &mut self.meter };
+        if let Err(packet) = self.sender.send(packet, &mut cx) {
+            self.pool.put(packet);
+            return false;
+        }
+        while !self.is_sent() && self.exchange(scenario, line) {}
+        let mut is_right = false;
+        while let Some(event) = self.receiver.event() {
+            let Some(packet) = event.into_packet() else { continue };
+            is_right |= packet.data() == datagram;
+            self.pool.put(packet);
+        }
+        is_right
+    }
+
+    fn is_sent(&mut self) -> bool {
+        let Some(event) = self.sender.event() else { return false };
+        let is_sent = matches!(event, Event::Sent(_));
+        if let Some(packet) = event.into_packet() {
+            self.pool.put(packet);
+        }
+        is_sent
+    }
+
+    /// Lets one byte go either way; returns whether one has.
+    fn exchange(&mut self, scenario: &Scenario, line: Line) -> bool {
+        let mut byte = Vec::new();
+        let mut cx = Cx { now: self.now, chance: &mut self.chance, meter: &mut self.meter };
+        let is_back = self.sender.transmit_into(&mut byte, 1, &mut cx) == 0;
+        if is_back && self.receiver.transmit_into(&mut byte, 1, &mut cx) == 0 {
+            // The REQ was lost: it is sent again in its time.
+            let Some(deadline) = self.sender.deadline() else { return false };
+            self.now = self.now.max(deadline);
+            cx.now = self.now;
+            self.sender.timeout(&mut cx);
+            return true;
+        }
+        self.now = self.now + line.serial_time(1);
+        cx.now = self.now;
+        if is_back {
+            // The other end waits for nothing else, and has the time for it.
+            self.sender.receive(&byte, &mut self.pool, &mut cx);
+        } else if self.now >= self.busy_until {
+            self.receiver.receive(&byte, &mut self.pool, &mut cx);
+            self.busy_until = self.now + routine(scenario, &mut self.chance);
+        }
+        true
+    }
+}
+
+/// Draws how long the routine takes for one byte.
+fn routine(scenario: &Scenario, chance: &mut Chance) -> Duration {
+    let price = Duration::from_nanos(scenario.costs.line_byte_ns);
+    if !chance.happens(scenario.interrupt.long_ppm) {
+        return price;
+    }
+    price + without_memory(Duration::from_micros(scenario.interrupt.long_mean_us), chance)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::scenario::tests::built_in;
+    use super::*;
+
+    #[test]
+    fn at_9600_bits_a_second_nothing_is_lost() {
+        assert_eq!(received_wrongly(&built_in(), 9_600), 0.0);
+    }
+
+    #[test]
+    fn above_43290_bits_a_second_every_packet_is_wrong_though_no_byte_takes_longer() {
+        let mut scenario = built_in();
+        scenario.interrupt.long_ppm = 0;
+        assert_eq!(received_wrongly(&scenario, 43_000), 0.0);
+        assert_eq!(received_wrongly(&scenario, 43_500), 1.0);
+    }
+}

@@ -1,0 +1,145 @@
+//! What `scenarios/tm233.toml` says: the computers, the lines, and who is at the other end.
+
+use super::experiments::Equipment;
+use protocols::meter::{Costs, Work};
+use protocols::time::Duration;
+use serde::Deserialize;
+
+/// The laboratory.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Scenario {
+    /// Decides ports and initial sequence numbers, and so which bytes LLP has to escape. With the
+    /// built-in one an echo at 9,600 bit/s escapes none all through; one seed of five has a byte
+    /// that stays the same in each header, and its echo takes two or four milliseconds more.
+    pub seed: u64,
+    /// Echoes in a row.
+    pub keys: usize,
+    /// How long the maximum data transfer test runs, in seconds.
+    pub transfer_s: u64,
+    /// The line of most tables, in bits per second.
+    pub rate_bps: u64,
+    /// The lines of tables 6-4 and 6-5, in bits per second.
+    pub lines_bps: Vec<u64>,
+    /// The windows with which a screenful is shown, in bytes.
+    pub windows_bytes: Vec<usize>,
+    /// What work costs.
+    pub costs: Prices,
+    /// The interrupt routine.
+    pub interrupt: Interrupt,
+    /// The packet concentrator.
+    pub concentrator: Buffers,
+    /// The tests of figures 6-2 and 6-3.
+    pub clumps: Trials,
+    /// The foreign hosts.
+    pub hosts: Vec<ForeignHost>,
+}
+
+/// What work costs on a personal computer, in nanoseconds.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Prices {
+    /// A byte that interrupt level takes or gives.
+    pub line_byte_ns: u64,
+    /// A segment sent or received.
+    pub segment_ns: u64,
+    /// One touch of a data byte, by TCP or by Telnet.
+    pub touch_ns: u64,
+    /// A byte given to the screen.
+    pub terminal_byte_ns: u64,
+    /// A carriage return beyond that.
+    pub new_line_ns: u64,
+}
+
+/// How long the interrupt routine takes for one byte, and the test that shows what it loses.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Interrupt {
+    /// The lines, in bits per second.
+    pub lines_bps: Vec<u64>,
+    /// Packets sent on each.
+    pub packets: usize,
+    /// Data bytes of a packet.
+    pub data_bytes: usize,
+    /// Bytes that take longer than the price of a byte, in parts of a million.
+    pub long_ppm: u32,
+    /// How much longer on the average, in microseconds; spread as a time without memory.
+    pub long_mean_us: u64,
+}
+
+/// The packet concentrator.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Buffers {
+    /// Its packet buffers.
+    pub buffers: usize,
+    /// Packets that follow another within this time are in danger, in milliseconds.
+    pub burst_ms: u64,
+    /// How many of these are dropped, in parts of a million.
+    pub burst_loss_ppm: u32,
+}
+
+/// Tests that are looked at one by one.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Trials {
+    /// Screenfuls.
+    pub trials: u32,
+    /// Echoes.
+    pub keys: u32,
+}
+
+/// A host beyond the concentrator.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ForeignHost {
+    /// Its name.
+    pub name: String,
+    /// Data bytes of the packets in which it sends a screenful.
+    pub packet_bytes: usize,
+    /// What its echo takes beyond the line and the personal computer, in microseconds.
+    pub echo_us: u64,
+    /// How long it waits for an acknowledgment, beyond the round trip, in milliseconds.
+    pub retransmits_after_ms: u64,
+}
+
+impl Scenario {
+    /// The scenario as TOML, as it comes with the program.
+    pub const BUILT_IN: &str = include_str!("../../../../scenarios/tm233.toml");
+
+    /// Returns the computers.
+    #[must_use]
+    pub fn equipment(&self) -> Equipment {
+        let Prices { line_byte_ns, segment_ns, touch_ns, terminal_byte_ns, new_line_ns } =
+            self.costs;
+        let costs = Costs::default()
+            .with(Work::LineByte, line_byte_ns)
+            .with(Work::Segment, segment_ns)
+            .with(Work::SegmentByte, touch_ns)
+            .with(Work::TelnetByte, touch_ns)
+            .with(Work::TerminalByte, terminal_byte_ns)
+            .with(Work::NewLine, new_line_ns);
+        Equipment { costs, ..Equipment::of_1982() }
+    }
+
+    /// Returns how long the maximum data transfer test runs.
+    #[must_use]
+    pub const fn transfer_time(&self) -> Duration {
+        Duration::from_secs(self.transfer_s)
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+    use crate::tm233::ibm_pc;
+
+    pub(in crate::tm233) fn built_in() -> Scenario {
+        toml::from_str(Scenario::BUILT_IN).unwrap()
+    }
+
+    #[test]
+    fn the_built_in_scenario_has_the_prices_of_the_thesis() {
+        assert_eq!(built_in().equipment().costs, ibm_pc());
+    }
+}

@@ -1,0 +1,78 @@
+//! Figure 6-2: echoes from CSR, each timed by a clock of 18.2 ticks a second.
+
+use super::super::experiments::WINDOW;
+use super::super::foreign::{Additions, Visit};
+use super::super::scenario::Scenario;
+use super::row;
+use crate::table::{Row, Table};
+use crate::world::Stuck;
+use protocols::chance::Chance;
+use protocols::link::llp;
+use protocols::time::Duration;
+use std::collections::BTreeMap;
+
+/// Returns how many echoes took how many ticks, at both speeds.
+pub(super) fn table(scenario: &Scenario) -> Result<Table, Stuck> {
+    let mut rows = Vec::new();
+    let Some(host) = scenario.hosts.first() else { return Ok(empty(rows)) };
+    let keys = usize::try_from(scenario.clumps.keys).unwrap_or(usize::MAX);
+    for rate_bps in [scenario.rate_bps, scenario.rate_bps * 2] {
+        let visit = Visit {
+            scenario,
+            host,
+            rate_bps,
+            window: WINDOW,
+            is_faulty: true,
+            additions: Additions::default(),
+            seed: scenario.seed,
+        };
+        let mut chance = Chance::from_seed(scenario.seed);
+        let mut by_ticks: BTreeMap<u128, u32> = BTreeMap::new();
+        for time in visit.echoes(keys)? {
+            *by_ticks.entry(ticks(time, &mut chance)).or_default() += 1;
+        }
+        for (ticks, count) in by_ticks {
+            let what = format!("{rate_bps} bit/s, {ticks} ticks ({} ms)", ticks * 55);
+            rows.push(Row { digits: 0, ..row(what, None, None, f64::from(count)) });
+        }
+    }
+    Ok(empty(rows))
+}
+
+fn empty(rows: Vec<Row>) -> Table {
+    Table {
+        number: "figure 6-2",
+        title: "echoes from CSR, one by one, by ticks of 54.9 ms",
+        unit: "echoes",
+        rows,
+        why: "The picture cannot be read in the scan. Its text says that most took three or four \
+              ticks at 9,600 bit/s and two or three at 19,200, and that load delayed the others, \
+              of which we have none.",
+    }
+}
+
+/// Returns what a clock that only ticks makes of `time`, from any moment between two ticks.
+fn ticks(time: Duration, chance: &mut Chance) -> u128 {
+    let tick = llp::ticks(1).as_nanos();
+    let phase = u128::from(chance.below(u64::try_from(tick).unwrap_or(1)));
+    (phase + time.as_nanos()) / tick.max(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::scenario::tests::built_in;
+    use super::*;
+
+    #[test]
+    fn echoes_take_three_or_four_ticks_and_on_the_faster_line_two_or_three() {
+        let table = table(&built_in()).unwrap();
+        let what: Vec<&str> = table.rows.iter().map(|row| row.what.as_str()).collect();
+        let expected = [
+            "9600 bit/s, 3 ticks (165 ms)",
+            "9600 bit/s, 4 ticks (220 ms)",
+            "19200 bit/s, 2 ticks (110 ms)",
+            "19200 bit/s, 3 ticks (165 ms)",
+        ];
+        assert_eq!(what, expected);
+    }
+}

@@ -1,0 +1,49 @@
+//! The lock-step of TM-233 §5.6, and its cure of §7.1.
+
+use super::super::experiments::{Equipment, maximum_transfer_by};
+use super::super::scenario::Scenario;
+use super::row;
+use crate::table::{Row, Table};
+use crate::world::Stuck;
+
+/// Returns the maximum data transfer test in lock-step, and answering when one packet is left.
+pub(super) fn table(scenario: &Scenario) -> Result<Table, Stuck> {
+    let time = scenario.transfer_time();
+    let mut rows = Vec::new();
+    let runs = [(false, "lock-step", Some(4_900.0)), (true, "early", None)];
+    for (answers_early, what, measured) in runs {
+        let equipment = Equipment { answers_early, ..scenario.equipment() };
+        for rate_bps in [scenario.rate_bps, scenario.rate_bps * 2] {
+            let transfer = maximum_transfer_by(equipment, rate_bps, time)?;
+            let bps = transfer.data_bytes as f64 * 8.0 / time.as_secs_f64();
+            let measured = measured.filter(|_| rate_bps == 9_600);
+            let what = format!("{what}, {rate_bps} bit/s, {} answers", transfer.packets_out);
+            rows.push(Row { digits: 0, ..row(what, None, measured, bps) });
+        }
+    }
+    Ok(Table {
+        number: "A",
+        title: "the maximum data transfer in lock-step (§5.6), and when one packet left is answered (§7.1)",
+        unit: "data bit/s",
+        rows,
+        why: "The thesis proposes the cure and has not built it. In lock-step the sender stands \
+              still while the last packet of a window is printed and the window travels back. The \
+              cure opens the window when it is half used and one packet is left to take, at the \
+              price of more acknowledgments of 5 ms each. What the processor needs for a packet of \
+              500 bytes (0.7117 s) does not change: with nothing else 5,620 bit/s are the limit.",
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::scenario::tests::built_in;
+    use super::*;
+
+    #[test]
+    fn to_answer_early_brings_more_and_never_more_than_the_processor_can_take() {
+        let rows = table(&built_in()).unwrap().rows;
+        let [slow, fast, slow_early, fast_early] = &rows[..] else { panic!("four rows") };
+        assert!(slow_early.ours > slow.ours && fast_early.ours > fast.ours, "{rows:?}");
+        assert!(fast_early.ours < 5_700.0, "{rows:?}");
+    }
+}

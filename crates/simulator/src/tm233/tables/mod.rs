@@ -1,0 +1,67 @@
+//! The tables and figures of TM-233 §6.2 and §6.3, ours beside the thesis's, and why they differ
+//! where they do; and what this project would add to them.
+
+mod added;
+mod comet;
+mod compressed_headers;
+mod figure_6_1;
+mod figure_6_2;
+mod figure_6_3;
+mod line_speeds;
+mod lock_step;
+mod perfect_interface;
+mod table_6_1;
+mod table_6_2;
+mod table_6_3;
+mod table_6_4;
+mod table_6_5;
+mod table_6_6;
+mod table_6_7;
+mod table_6_8;
+mod windows;
+
+use super::scenario::Scenario;
+use crate::table::{Row, Table};
+use crate::world::Stuck;
+
+/// Runs all experiments and returns the tables.
+///
+/// # Errors
+///
+/// If a run comes to a stop.
+pub fn tables(scenario: &Scenario) -> Result<Vec<Table>, Stuck> {
+    Ok(vec![
+        figure_6_1::table(scenario)?,
+        table_6_1::table(scenario)?,
+        table_6_2::table(scenario)?,
+        lock_step::table(scenario)?,
+        table_6_3::table(scenario)?,
+        perfect_interface::table(scenario)?,
+        line_speeds::table(scenario),
+        table_6_4::table(scenario)?,
+        compressed_headers::table(scenario)?,
+        table_6_5::table(scenario)?,
+        windows::table(scenario)?,
+        figure_6_2::table(scenario)?,
+        figure_6_3::table(scenario)?,
+        table_6_6::table(scenario)?,
+        table_6_7::table(scenario)?,
+        comet::table(scenario)?,
+        table_6_8::table(),
+        added::table(scenario)?,
+    ])
+}
+
+fn row(what: impl Into<String>, predicted: Option<f64>, measured: Option<f64>, ours: f64) -> Row {
+    Row { what: what.into(), predicted, measured, ours, digits: 4 }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::table::Row;
+
+    pub(super) fn assert_within(share: Option<f64>, limit: f64, row: &Row) {
+        let share = share.expect("the thesis has this figure");
+        assert!(share.abs() <= limit, "{row:?} is off by {:.2} %", share * 100.0);
+    }
+}

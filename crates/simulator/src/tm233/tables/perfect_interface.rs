@@ -1,0 +1,57 @@
+//! A network interface that takes no time of the processor (TM-233 §6.2.3, §6.2.4 and §7.1).
+
+use super::super::experiments::{Equipment, WINDOW, echo_by, screenful_by};
+use super::super::scenario::Scenario;
+use super::row;
+use crate::table::{Row, Table};
+use crate::world::Stuck;
+use protocols::meter::Work;
+
+/// Faster than anything the processor does.
+const RATE_BPS: u64 = 10_000_000_000;
+/// A screenful's characters as bits.
+const SCREENFUL_BITS: f64 = 1_966.0 * 8.0;
+
+/// Returns a screenful and an echo with it.
+pub(super) fn table(scenario: &Scenario) -> Result<Table, Stuck> {
+    let costs = scenario.equipment().costs.with(Work::LineByte, 0);
+    let equipment = Equipment { costs, ..scenario.equipment() };
+    let screenful = screenful_by(equipment, RATE_BPS, WINDOW, scenario.seed)?;
+    let busy = screenful.busy().as_secs_f64();
+    let echo = echo_by(equipment, RATE_BPS, scenario.keys)?.time.as_secs_f64();
+    let wired = echo_by(scenario.equipment(), 23_040, scenario.keys)?.time.as_secs_f64();
+    let rate = Row {
+        digits: 0,
+        ..row("screenful, data bit/s", Some(6_800.0), None, SCREENFUL_BITS / busy)
+    };
+    Ok(Table {
+        number: "B",
+        title: "a perfect network interface (§6.2.3)",
+        unit: "s; bit/s; times",
+        rows: vec![
+            row("screenful, processor", Some(2.30), None, busy),
+            rate,
+            row("echo", Some(0.0216), None, echo),
+            Row {
+                digits: 1,
+                ..row("times faster than 23,040 bit/s", Some(3.0), None, wired / echo)
+            },
+        ],
+        why: "What is left is the prices without the interrupt routine. The thesis says \"up to a \
+              factor of three\" for the echo; its own figures, 0.0638 and 0.0216 s, are 2.95.",
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::scenario::tests::built_in;
+    use super::*;
+    use crate::tm233::tables::tests::assert_within;
+
+    #[test]
+    fn the_perfect_interface_shows_a_screenful_in_2_30_s() {
+        for row in &table(&built_in()).unwrap().rows {
+            assert_within(row.from_predicted(), 0.02, row);
+        }
+    }
+}

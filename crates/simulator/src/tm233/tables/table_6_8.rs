@@ -1,0 +1,36 @@
+//! Table 6-8: what it takes of memory, as far as a run can know it.
+
+use super::super::experiments::{MTU, PACKETS, WINDOW};
+use super::row;
+use crate::table::{Row, Table};
+use protocols::station::{Scheduler, Station};
+
+/// Bytes of the local header in a packet buffer.
+const LOCAL_HEADER_LEN: usize = 4;
+
+/// Returns the sizes of the data.
+pub(super) fn table() -> Table {
+    let bytes = |what: &str, measured: Option<f64>, ours: usize| Row {
+        digits: 0,
+        ..row(what, None, measured, ours as f64)
+    };
+    Table {
+        number: "6-8",
+        title: "memory of the data",
+        unit: "bytes",
+        rows: vec![
+            bytes("packet buffers", Some(22_528.0), PACKETS * (MTU + LOCAL_HEADER_LEN)),
+            // Ours is a ring of a power of two, and at most 64 ranges of two words.
+            bytes(
+                "data out of sequence, at most",
+                Some(20_480.0),
+                WINDOW.next_power_of_two() + 64 * 2 * size_of::<usize>(),
+            ),
+            bytes("a station without its buffers", None, size_of::<Station>()),
+            bytes("the procedure-based scheduler", None, size_of::<Scheduler>()),
+        ],
+        why: "The thesis keeps a sequence number of four bytes beside every byte out of sequence; \
+              ours keeps ranges. The length of the code is that of another processor, and no run \
+              in virtual time knows it: docs/lab/tm233.md has it.",
+    }
+}
