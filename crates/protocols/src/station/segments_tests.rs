@@ -34,7 +34,7 @@ proptest! {
         let sent = bench.sent();
         let cut: Vec<_> = sent.iter().flat_map(Sent::cut).collect();
         let whole: Vec<_> = data.chunks(size.into()).map(<[u8]>::to_vec).collect();
-        prop_assert!(taken == len || taken % usize::from(size) == 0);
+        prop_assert!(taken == len || taken.is_multiple_of(size.into()));
         prop_assert_eq!(&cut[..], &whole[..taken.div_ceil(size.into())]);
         // No room but for 64 that are apart, and all that come as one.
         prop_assert!(taken == len || cut.len() >= 64 || !cuts_datagrams || size > 1452);
