@@ -211,8 +211,9 @@ fn what_comes_to_the_wrong_station_reaches_the_connection_of_the_other() {
             }
         });
         let counted = |station: usize, counter| drivers[station].meter().counted(counter);
-        assert!(counted(1, Counter::StraysOut) >= 5);
-        assert_eq!(counted(1, Counter::StraysOut), counted(0, Counter::StraysIn));
+        assert!(counted(0, Counter::StraysIn) >= 5);
+        // The last may have been handed over when the stations had ended.
+        assert!(counted(1, Counter::StraysOut) >= counted(0, Counter::StraysIn));
         assert_eq!(counted(1, Counter::TcpResetsOut), 0);
     });
 }
