@@ -224,14 +224,19 @@ impl Driver {
         until: Option<Instant>,
     ) -> io::Result<Turn> {
         let (mut turn, mut may_have_more) = self.wait(application, until)?;
+        let mut is_stream = false;
         while may_have_more && turn.packets_in < BATCH {
-            if turn.packets_in >= STREAM && self.reads_by_ring() {
+            if is_stream && self.reads_by_ring() {
                 may_have_more = self.read_many(&mut turn)?;
                 continue;
             }
             let Some(mut packet) = self.empty_packet(turn.now) else { break };
             let read = self.waiter.read_now(&self.device, packet.spare_mut());
-            may_have_more = self.accept(packet, read, &mut turn)?.is_some();
+            let length = self.accept(packet, read, &mut turn)?;
+            may_have_more = length.is_some();
+            // Acknowledgments come a few at a time.
+            let is_long = length.is_some_and(|length| length > SHORT_LEN);
+            is_stream = is_long && turn.packets_in >= STREAM;
         }
         self.exchange_strays(turn.now);
         self.run(application, turn.now);

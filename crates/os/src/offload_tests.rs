@@ -157,15 +157,22 @@ impl Peer {
         self.next_out += sent;
     }
 
-    /// Reads a segment for us, and returns its flags and payload.
+    /// Reads a segment for us, and returns its flags and what is new of its payload: on a busy
+    /// machine the kernel may send again what we acknowledge late.
     fn read_tcp(&mut self) -> (Header, u8, Vec<u8>) {
         let (header, packet) = self.read(TCP);
         let tcp = &packet[self.ip_header_len()..];
         self.port = u16::from_be_bytes([tcp[0], tcp[1]]);
         let sequence = u32::from_be_bytes([tcp[4], tcp[5], tcp[6], tcp[7]]);
-        let payload = tcp[usize::from(tcp[12] >> 4) * 4..].to_vec();
-        let length = u32::try_from(payload.len()).unwrap() + u32::from(tcp[13] & SYN != 0);
-        self.next_in = sequence.wrapping_add(length);
+        let mut payload = tcp[usize::from(tcp[12] >> 4) * 4..].to_vec();
+        if tcp[13] & SYN != 0 {
+            self.next_in = sequence.wrapping_add(1);
+        }
+        let known = usize::try_from(self.next_in.wrapping_sub(sequence)).unwrap();
+        if tcp[13] & SYN == 0 && known < 1 << 31 {
+            payload.drain(..known.min(payload.len()));
+        }
+        self.next_in = self.next_in.wrapping_add(u32::try_from(payload.len()).unwrap());
         (header, tcp[13], payload)
     }
 
@@ -230,6 +237,10 @@ fn assert_bulk_arrives_in_super_packets(mut peer: Peer, kind: SegmentKind, lengt
     let (mut received, mut super_packets) = (Vec::new(), 0);
     while received.len() < length {
         let (header, _, payload) = peer.read_tcp();
+        if payload.is_empty() {
+            peer.write_tcp(ACK, &[], &[], None);
+            continue;
+        }
         let frame = if peer.device.has_frames() { FRAME_HEADER_LEN } else { 0 };
         let start = u16::try_from(frame + peer.ip_header_len()).unwrap();
         assert_eq!(header.checksum, Checksum::Partial { start, offset: 16 });

@@ -152,7 +152,7 @@ impl UdpSocket {
         let take = |waiting: Waiting<'_>| {
             let Waiting { source, data, segment_size } = waiting;
             let size = usize::from(segment_size);
-            let many = if size == 0 { 0 } else { buffer.len().min(data.len()) / size };
+            let many = buffer.len().min(data.len()).checked_div(size).unwrap_or(0);
             // The last of them may be shorter.
             let is_all = data.len() <= buffer.len();
             let (part, count) = match many {

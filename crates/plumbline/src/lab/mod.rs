@@ -3,15 +3,18 @@
 mod control;
 mod scenario;
 mod tables;
+mod today;
 mod transfers;
 
 use crate::exit::{self, Failure};
+use crate::stats::records_folder;
 use anyhow::{Context, Result, anyhow};
 use clap::ValueEnum;
 use scenario::Paper;
 use std::io::Write;
 use std::path::PathBuf;
 use tables::Experiment;
+use today::Today;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -37,6 +40,9 @@ pub(crate) struct Arguments {
     /// Prints the figures as JSON.
     #[arg(long)]
     json: bool,
+    /// RFC 594: makes the same transfers on this machine first, over loopback, and keeps no record
+    #[arg(long)]
+    today: bool,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -86,12 +92,29 @@ pub(crate) fn run(arguments: &Arguments) -> exit::Result {
         return Ok(());
     }
     let experiment = experiment(paper, arguments, &text)?;
+    let today = today(paper, arguments).map_err(|error| {
+        exit::complain(&error);
+        Failure::ThisMachine
+    })?;
     print(&if arguments.json {
-        tables::json(&experiment)
+        tables::json(&experiment, today.as_ref())
     } else {
-        tables::text(&experiment, exit::stdout_columns())
+        let width = exit::stdout_columns();
+        let today = today.map(|today| format!("\n{}", today.text(width)));
+        tables::text(&experiment, width) + &today.unwrap_or_default()
     });
     Ok(())
+}
+
+/// Returns RFC 594's transfers of today: those that are made now, or those of the store, if any.
+fn today(paper: Paper, arguments: &Arguments) -> Result<Option<Today>> {
+    match (paper, arguments.today) {
+        (Paper::Rfc594, true) => Today::made_now().map(Some),
+        // Where there are no records there is nothing to show beside the paper.
+        (Paper::Rfc594, false) => Ok(Today::of_store(&records_folder()).ok().flatten()),
+        (_, true) => Err(anyhow!("only the transfers of rfc594 can be made today")),
+        (_, false) => Ok(None),
+    }
 }
 
 fn print(text: &str) {

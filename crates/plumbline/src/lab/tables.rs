@@ -1,5 +1,6 @@
 //! The tables of a paper, with ours beside them, for people and for programs.
 
+use super::today::Today;
 use records::table::{Table as Layout, wrap};
 use serde_json::json;
 use simulator::table::{Row, Table};
@@ -78,7 +79,7 @@ fn percent(share: f64) -> String {
 }
 
 /// Returns the tables as one JSON object.
-pub(super) fn json(experiment: &Experiment) -> String {
+pub(super) fn json(experiment: &Experiment, today: Option<&Today>) -> String {
     let rows = |table: &Table| -> Vec<_> { table.rows.iter().map(row_json).collect() };
     let tables: Vec<_> = experiment
         .tables
@@ -93,7 +94,10 @@ pub(super) fn json(experiment: &Experiment) -> String {
             })
         })
         .collect();
-    let document = json!({ "schema": 1, "scenario": experiment.scenario, "tables": tables });
+    let mut document = json!({ "schema": 1, "scenario": experiment.scenario, "tables": tables });
+    if let (Some(today), Some(fields)) = (today, document.as_object_mut()) {
+        fields.insert("today".to_owned(), today.json());
+    }
     format!("{document:#}\n")
 }
 

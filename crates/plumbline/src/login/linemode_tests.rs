@@ -92,6 +92,18 @@ fn a_line_is_edited_by_the_agreed_characters_and_sent_whole() {
 }
 
 #[test]
+fn a_line_that_goes_as_binary_ends_by_one_character() {
+    let mut desk = Desk::editing();
+    let allowed = [OptionCode::LINEMODE, OptionCode::ECHO, OptionCode::BINARY];
+    let allows = OptionSet::of(&allowed);
+    desk.server = Telnet::server(&ServerSettings { allows, ..ServerSettings::default() });
+    desk.server.ask(Side::Him, OptionCode::BINARY, true, &mut desk.bench.cx()).unwrap();
+    desk.settles();
+    desk.types(b"ls\r");
+    assert_eq!(desk.heard(), "ls\n");
+}
+
+#[test]
 fn a_line_is_shown_again_on_request() {
     let mut desk = Desk::editing();
     desk.types(b"ab\x12");

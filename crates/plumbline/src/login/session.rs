@@ -227,6 +227,12 @@ impl Login {
 
     /// Returns what is sent for the key at the end of a line.
     pub(super) fn line_end(&self) -> EndOfLine {
+        let is_binary = self.telnet.is_enabled(Side::Us, OptionCode::BINARY);
+        if self.settings.line_end.0.is_none() && is_binary && self.edits_by_linemode() == Some(true)
+        {
+            // RFC 856: CR LF would be two characters, and two ends of lines to a Unix terminal.
+            return EndOfLine::Lf;
+        }
         self.settings.line_end.when(self.is_by_line())
     }
 

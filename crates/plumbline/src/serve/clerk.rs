@@ -7,9 +7,10 @@
 //! out waits with its connection, which is closed for writing, until all is acknowledged.
 
 use super::log::{Event, Log};
-use crate::transfers::{Record, Recorder, Session, nanos, of_settled};
+use super::metrics::Metrics;
+use crate::transfers::{Record, Recorder, Session, TICK, nanos, of_settled};
 use records::transfer::{Command, Host, Role, Stack, Tcp};
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, RefCell, RefMut};
 use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::rc::Rc;
@@ -35,6 +36,7 @@ struct Unsettled {
 #[derive(Debug)]
 pub(super) struct Clerk {
     recorder: Recorder,
+    metrics: RefCell<Metrics>,
     unsettled: RefCell<Vec<Unsettled>>,
     /// Whether somebody will write what waits.
     is_due: Cell<bool>,
@@ -48,9 +50,15 @@ impl Clerk {
         let tell = move |why: &str| log.say(&Event::NoTransferRecord { why: why.to_owned() });
         Self {
             recorder: Recorder::open(folder, tell),
+            metrics: RefCell::default(),
             unsettled: RefCell::default(),
             is_due: Cell::new(false),
         }
+    }
+
+    /// Lends what is counted for those who watch.
+    pub(super) fn metrics(&self) -> RefMut<'_, Metrics> {
+        self.metrics.borrow_mut()
     }
 
     /// Begins a session.
@@ -70,6 +78,11 @@ impl Clerk {
 
     /// Keeps a record; it is written soon.
     pub(super) fn keep(self: &Rc<Self>, record: &Record) {
+        self.metrics.borrow_mut().observe(&record.transfer);
+        self.write(record);
+    }
+
+    fn write(self: &Rc<Self>, record: &Record) {
         if self.recorder.is_on() {
             self.recorder.keep(record);
             self.rouse();
@@ -84,8 +97,9 @@ impl Clerk {
         connection: OwnedFd,
         began: Instant,
     ) {
+        self.metrics.borrow_mut().observe(&record.transfer);
         if !self.recorder.is_on() || self.unsettled.borrow().len() >= UNSETTLED_MAX {
-            return self.keep(&record);
+            return self.write(&record);
         }
         let given = Instant::now();
         self.unsettled.borrow_mut().push(Unsettled { record, connection, began, given });
@@ -114,7 +128,8 @@ impl Clerk {
     fn settle(&self) {
         self.unsettled.borrow_mut().retain_mut(|one| {
             if let Some((ago, tcp)) = of_settled(&one.connection) {
-                let arrived = Instant::now().checked_sub(ago).unwrap_or(one.given);
+                // What is nearer than a tick is known better already.
+                let arrived = Instant::now().checked_sub(ago + TICK).unwrap_or(one.given);
                 let transfer = &mut one.record.transfer;
                 let sent = nanos(arrived.saturating_duration_since(one.began));
                 transfer.time.ns_transfer = transfer.time.ns_transfer.max(Some(sent));

@@ -27,6 +27,8 @@ pub(super) struct File {
     pub(super) tls: Option<Tls>,
     /// Whether records of the transfers are kept; they are, if it is not said.
     pub(super) record: Option<bool>,
+    /// Where it is told what the servers have done.
+    pub(super) metrics: Option<SocketAddr>,
     #[serde(default, rename = "console")]
     pub(super) consoles: Vec<ConsoleFile>,
 }
@@ -101,7 +103,7 @@ impl Configuration {
     ///
     /// If two things exclude each other, or a number is out of range.
     pub(super) fn complete(file: File, is_root: bool) -> Result<Self> {
-        let File { login, tls, consoles, tftp: _, ftp: _, record: _ } = file;
+        let File { login, tls, consoles, tftp: _, ftp: _, record: _, metrics: _ } = file;
         let login = login.unwrap_or_default();
         let consoles = consoles.into_iter().map(Console::complete).collect::<Result<Vec<_>>>()?;
         if login.exec.is_some() && login.users.is_some() {

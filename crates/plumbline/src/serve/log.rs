@@ -32,6 +32,8 @@ pub(super) enum Event<'a> {
     NoRecord { why: String },
     /// Records of transfers are not kept, or cannot be written.
     NoTransferRecord { why: String },
+    /// What the servers have done is told.
+    Metrics { at: SocketAddr },
     /// START_TLS is not offered.
     NoStartTls { why: String },
     /// Somebody writes at a console now.
@@ -60,6 +62,7 @@ impl std::fmt::Display for Event<'_> {
             Self::LineUp { device } => write!(f, "the line {device} is there"),
             Self::LineDown { device, why } => write!(f, "the line {device} is not there: {why}"),
             Self::NoRecord { why } => write!(f, "what the line says is not kept: {why}"),
+            Self::Metrics { at } => write!(f, "metrics are at http://{at}/metrics"),
             Self::NoTransferRecord { why } => f.write_str(why),
             Self::NoStartTls { why } => write!(f, "START_TLS is not offered: {why}"),
             Self::Writes { from, device } => write!(f, "{from} writes at {device}"),
@@ -82,12 +85,13 @@ impl Log {
         if self.is_quiet {
             return;
         }
-        let mut stderr = std::io::stderr().lock();
-        // Where stderr is closed there is nobody to tell.
-        _ = match self.is_json {
-            true => writeln!(stderr, "{}", serde_json::to_string(event).unwrap_or_default()),
-            false => writeln!(stderr, "plumb: {event}"),
+        let line = match self.is_json {
+            true => format!("{}\n", serde_json::to_string(event).unwrap_or_default()),
+            false => format!("plumb: {event}\n"),
         };
+        // In one call of the kernel, as stderr keeps nothing back. Where it is closed there is
+        // nobody to tell.
+        _ = std::io::stderr().lock().write_all(line.as_bytes());
     }
 }
 

@@ -18,6 +18,7 @@ mod executor;
 mod folder;
 mod ftp;
 mod log;
+mod metrics;
 mod own;
 mod program;
 mod reaper;
@@ -42,6 +43,7 @@ use entrance::{Entrance, StartTls};
 use executor::Executor;
 use ipnet::IpNet;
 use log::{Event, Log};
+use metrics::Protocol;
 use os::host::Host;
 use std::cell::{RefCell, RefMut};
 use std::io;
@@ -113,6 +115,10 @@ pub(crate) struct Arguments {
     ftp: ftp::Arguments,
     #[command(flatten)]
     keeping: Keeping,
+    /// Tell by HTTP, at /metrics of this address and port, what the servers have done, for
+    /// Prometheus; a port alone is at 127.0.0.1
+    #[arg(long, value_name = "ADDRESS:PORT", value_parser = metrics::place)]
+    metrics: Option<SocketAddr>,
     /// Say what happens as JSON, one object a line
     #[arg(long)]
     json: bool,
@@ -147,6 +153,9 @@ offered. With --config, a hangup signal has the table [ftp] read again, and no s
 proved by PAM (service plumb, else other), if their shell is in /etc/shells; run by root, for all
 of them but root.
 
+Each transfer leaves a record for 'plumb stats', where the state of programs is kept: for root in
+/var/lib/plumb/transfers. --no-record keeps none.
+
 A console offers a serial line by RFC 2217 or plain Telnet, at 127.0.0.1 port 2217 unless it is told \
 otherwise: the first who comes writes, others watch. Without RFC 2217 the keys ^E c ? say what else \
 there is: to take over, to see who is there, to see again what the line said last.
@@ -169,6 +178,8 @@ Examples:
   plumb serve --ftp --ftp-users /etc/plumb/ftp.toml --ftp-listen '[::]:21' --ftp-tls required
 
 A configuration:
+  record = true                  # of each transfer by FTP and TFTP
+  metrics = \"127.0.0.1:9559\"    # at /metrics, for Prometheus
   [login]
   listen = [\"127.0.0.1:23\"]
   listen-tls = [\"[::]:992\"]
@@ -336,6 +347,7 @@ struct Prepared {
     files: Option<tftp::Server>,
     ftp: Option<ftp::Server>,
     clerk: Rc<Clerk>,
+    metrics: Option<SocketAddr>,
     arguments: Arguments,
 }
 
@@ -354,10 +366,11 @@ fn prepare(arguments: &Arguments) -> Result<Prepared> {
     let files = settings.map(|settings| tftp::Server::new(settings, log, Rc::clone(&clerk)));
     let files = files.transpose()?;
     let ftp = ftp.map(|settings| ftp::Server::new(settings, log, Rc::clone(&clerk))).transpose()?;
+    let metrics = arguments.metrics.or(file.metrics);
     let is_said = file.login.is_some() || !file.consoles.is_empty() || arguments.wants_logins();
     let wants_logins = is_said || (files.is_none() && ftp.is_none());
     let house = wants_logins.then(|| prepare_logins(arguments, file)).transpose()?;
-    Ok(Prepared { house, files, ftp, clerk, arguments: arguments.clone() })
+    Ok(Prepared { house, files, ftp, clerk, metrics, arguments: arguments.clone() })
 }
 
 /// Puts file and flags together for FTP.
@@ -477,7 +490,7 @@ fn service(configuration: &Configuration) -> Result<Service> {
 
 /// Serves in this thread, and logins in cleartext in another.
 fn serve(prepared: Prepared) -> Result<()> {
-    let Prepared { house, files, ftp, clerk, arguments } = prepared;
+    let Prepared { house, files, ftp, clerk, metrics, arguments } = prepared;
     if let Some(house) = &house {
         let sessions = u64::try_from(house.configuration.rules.sessions_max).unwrap_or(u64::MAX);
         let wanted = sessions.saturating_mul(DESCRIPTORS_PER_SESSION).saturating_add(64);
@@ -491,6 +504,10 @@ fn serve(prepared: Prepared) -> Result<()> {
         let shop = house.map(Shop::open).transpose()?;
         let served =
             Served { shop: shop.map(Rc::new), files: files.map(Rc::new), ftp: ftp.map(Rc::new) };
+        let log = Log { is_json: arguments.json, is_quiet: arguments.quiet };
+        if let Some(place) = metrics {
+            tell_metrics(place, &clerk, &served, log).await?;
+        }
         let ended = tokio::task::spawn_local(attend(served, arguments)).await?;
         clerk.close();
         ended
@@ -502,6 +519,30 @@ struct Served {
     shop: Option<Rc<Shop>>,
     files: Option<Rc<tftp::Server>>,
     ftp: Option<Rc<ftp::Server>>,
+}
+
+/// Opens the door for those who watch.
+async fn tell_metrics(
+    place: SocketAddr,
+    clerk: &Rc<Clerk>,
+    served: &Served,
+    log: Log,
+) -> Result<()> {
+    let clerk = Rc::clone(clerk);
+    let (shop, files, ftp) = (served.shop.clone(), served.files.clone(), served.ftp.clone());
+    let text = move || {
+        let open = [
+            shop.as_ref().map(|shop| (Protocol::Telnet, shop.admission().sessions())),
+            files.as_ref().map(|files| (Protocol::Tftp, files.sessions())),
+            ftp.as_ref().map(|ftp| (Protocol::Ftp, ftp.sessions())),
+        ];
+        let open: Vec<_> = open.into_iter().flatten().collect();
+        clerk.metrics().text(&open)
+    };
+    let (at, attended) = metrics::serve(place, text).await?;
+    log.say(&Event::Metrics { at });
+    tokio::task::spawn_local(attended);
+    Ok(())
 }
 
 /// Serves until somebody interrupts, or something that is served cannot be any longer.

@@ -191,7 +191,7 @@ fn write_xferlog(store: &Store, filter: &Filter) -> Result<()> {
 }
 
 /// Opens the store in `folder` and brings into it what the journal has new.
-fn open(folder: &Path) -> Result<Store> {
+pub(crate) fn open(folder: &Path) -> Result<Store> {
     let path = folder.join("transfers.sqlite");
     let named = |error: StoreError| anyhow!("the store {}: {error}", path.display());
     let mut store = match Store::open(&path) {

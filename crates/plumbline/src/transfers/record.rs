@@ -79,10 +79,10 @@ impl Record {
     }
 
     /// Notes that it is over, and how.
-    pub(crate) fn end(&mut self, outcome: Outcome, error: Option<String>) {
+    pub(crate) fn end(&mut self, outcome: Outcome, error: Option<&str>) {
         self.transfer.time.ns_total = Some(nanos(self.began.elapsed()));
         self.transfer.result.outcome = Some(outcome);
-        self.transfer.result.error = error.as_ref().map(Text::from);
+        self.transfer.result.error = error.map(Text::from);
         self.note_bits();
     }
 }

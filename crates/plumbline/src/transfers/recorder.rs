@@ -67,7 +67,7 @@ impl Recorder {
                 tell(&format!(
                     "no record of the transfers is kept in {}: {error}; --no-record keeps none",
                     folder.display()
-                ))
+                ));
             };
             opened.map_err(failed).ok()
         });

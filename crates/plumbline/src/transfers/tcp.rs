@@ -6,6 +6,8 @@ use records::transfer::{OwnStack, Tcp, Text};
 use std::os::fd::AsFd;
 use std::time::Duration;
 
+/// The kernel counts the time since the last acknowledgment in ticks of up to 10 ms.
+pub(crate) const TICK: Duration = Duration::from_millis(10);
 /// `TCP_INFO` has this until a connection has had its first loss.
 const NO_THRESHOLD: u32 = 0x7fff_ffff;
 

@@ -27,6 +27,8 @@ mod layers;
 #[cfg(test)]
 mod path_mtu_tests;
 mod scheduler;
+#[cfg(test)]
+mod segments_tests;
 mod strays;
 mod stream;
 #[cfg(test)]

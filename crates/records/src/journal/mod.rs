@@ -29,6 +29,9 @@ use unwritten::Unwritten;
 const LOCK: &str = "lock";
 /// A batch is written at the latest when it has grown to so many bytes.
 const BATCH_BYTES: usize = 32 << 10;
+/// The length of the segment is looked at after so many bytes: to look costs as much as to make a
+/// third of a line.
+const LOOK_BYTES: u64 = 64 << 10;
 
 /// How large the journal may become.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,6 +81,8 @@ pub struct Journal {
     settings: Settings,
     segment: File,
     number: u64,
+    /// Bytes written since the length of the segment was looked at.
+    unseen_bytes: u64,
     unwritten: Unwritten,
     is_synced: bool,
     /// Records lost when it began to fail, while it fails.
@@ -105,6 +110,7 @@ impl Journal {
             settings,
             segment,
             number: newest,
+            unseen_bytes: u64::MAX,
             unwritten: Unwritten::new(is_torn),
             is_synced: true,
             failing: None,
@@ -130,10 +136,12 @@ impl Journal {
             return;
         }
         self.is_synced = false;
+        let bytes = u64::try_from(self.unwritten.len()).unwrap_or(u64::MAX);
         // Before the write, so that no line goes to a segment that others have left behind.
         if let Err(error) = self.rotate() {
             return self.fail(error);
         }
+        self.unseen_bytes = self.unseen_bytes.saturating_add(bytes);
         match self.unwritten.write_to(&mut self.segment) {
             Ok(()) => {
                 if let Some(before) = self.failing.take() {
@@ -176,6 +184,11 @@ impl Journal {
 
     /// Goes on in the next segment if this one is full.
     fn rotate(&mut self) -> io::Result<()> {
+        // Others write there too, but each of them looks as often.
+        if self.unseen_bytes < LOOK_BYTES.min(self.settings.segment_bytes / 16) {
+            return Ok(());
+        }
+        self.unseen_bytes = 0;
         if self.segment.metadata()?.len() < self.settings.segment_bytes {
             return Ok(());
         }

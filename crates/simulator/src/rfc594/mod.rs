@@ -22,4 +22,4 @@ mod tables;
 pub use interface::{Cable, Interface};
 pub use scenario::Scenario;
 pub use subnet::{Path, Split, Subnet, message_time};
-pub use tables::tables;
+pub use tables::{Measured, TRANSFERS, tables};

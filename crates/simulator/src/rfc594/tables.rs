@@ -7,11 +7,14 @@ use crate::table::{Row, Table};
 use protocols::time::Duration;
 
 /// One row of RFC 594's table.
-struct Measured {
-    what: &'static str,
-    kbps: f64,
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Measured {
+    /// What was moved which way.
+    pub what: &'static str,
+    /// The rate, kbit/s.
+    pub kbps: f64,
     /// The user's processor, seconds a megabit.
-    user_cpu: f64,
+    pub user_cpu: f64,
     /// The same for the user who does what this server did.
     server_cpu: f64,
 }
@@ -21,7 +24,7 @@ const fn measured(what: &'static str, kbps: f64, user_cpu: f64, server_cpu: f64)
 }
 
 /// RFC 594, II. When the user gets, the server sends: its price is that of the row below.
-const TRANSFERS: [Measured; 6] = [
+pub const TRANSFERS: [Measured; 6] = [
     measured("get, 8 bit, ASCII", 47.0, 7.9, 7.9),
     measured("send, 8 bit, ASCII", 50.0, 7.9, 7.9),
     measured("get, 32 bit, local byte", 43.0, 1.80, 1.70),

@@ -10,11 +10,12 @@ use super::get::Ending;
 use super::link::{Canceller, Plain};
 use super::mover::Moved;
 use super::trouble::Trouble;
-use crate::transfers::{self, DataTls, Record, nanos, of_kernel, of_own, of_settled};
+use crate::transfers::{self, DataTls, Record, TICK, nanos, of_kernel, of_own, of_settled};
 use protocols::application::ftp::Representation;
 use protocols::application::ftp::listing::Entry;
 use records::transfer::{Command, DataStyle, Field, Outcome, OwnStack, Role, Stack, Tcp, Text};
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// How long it took to open a session.
@@ -130,7 +131,9 @@ impl DataFacts {
         let Canceller::Kernel(stream) = connection else { return };
         let Some((ago, tcp)) = of_settled(stream).filter(|_| self.is_sending) else { return };
         self.tcp = tcp;
-        self.ended = self.ended.max(Instant::now().checked_sub(ago));
+        let arrived = Instant::now().checked_sub(ago + TICK);
+        // What is nearer than a tick is known better already.
+        self.ended = if arrived > self.ended { arrived } else { self.ended };
     }
 }
 
@@ -169,7 +172,7 @@ impl Record {
 
     /// Takes what an attempt has moved.
     pub(super) fn take(&mut self, dialogue: &mut Dialogue, moved: Option<&Moved>, offset: u64) {
-        let host = dialogue.caller.recorder.host();
+        let caller = Arc::clone(&dialogue.caller);
         let Some(session) = dialogue.open_session() else { return self.add_moved(moved) };
         let transfer = &mut self.transfer;
         transfer.identity.control_local = Some(session.local);
@@ -182,7 +185,7 @@ impl Record {
             time.ns_ctl_connect = ns(opening.connect);
             time.ns_ctl_tls = ns(opening.tls);
             time.ns_login = ns(opening.login);
-            self.transfer.host = host;
+            self.transfer.host = caller.recorder.host();
         }
         let steps = session.facts.steps;
         self.transfer.request.offset_rest = (offset > 0).then_some(offset);
@@ -263,7 +266,7 @@ impl Record {
     /// Ends it by what has come of its errand.
     pub(super) fn conclude(&mut self, trouble: Option<&Trouble>) {
         let outcome = trouble.map_or(Outcome::Complete, Trouble::outcome);
-        self.end(outcome, trouble.map(Trouble::sentence));
+        self.end(outcome, trouble.map(Trouble::sentence).as_deref());
     }
 }
 

@@ -163,10 +163,7 @@ impl Mover {
             self.count(count);
             let began = Instant::now();
             while chute.held_bytes() > 0 {
-                let began = Instant::now();
-                let moved = chute.empty_into(&file, at.map(|at| at + ended.file_bytes));
-                add_since(&mut ended.data.writing, began);
-                match moved {
+                match chute.empty_into(&file, at.map(|at| at + ended.file_bytes)) {
                     Ok(0) => return Err(ours(ErrorKind::WriteZero.into())),
                     Ok(moved) => ended.file_bytes += u64::try_from(moved).unwrap_or(0),
                     Err(error) if error.kind() == ErrorKind::Interrupted => {}

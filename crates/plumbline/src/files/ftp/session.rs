@@ -73,7 +73,7 @@ pub(super) struct Session {
     representation: Representation,
     expected_bytes: Option<u64>,
     moved: Option<Moved>,
-    /// A data connection that has ended here; TCP may still send what was given to it.
+    /// The connection of an upload that has ended here; TCP may still send what was given to it.
     ended: Option<Canceller>,
     /// What it learns for records.
     pub(super) facts: Facts,
@@ -292,7 +292,8 @@ impl Session {
                 if let Data::Moving { canceller, .. } =
                     std::mem::replace(&mut self.data, Data::None)
                 {
-                    self.ended = Some(canceller);
+                    // What came is here; some servers wait for our end before they say so.
+                    self.ended = Some(canceller).filter(|_| moved.data.is_sending);
                 }
                 self.has_moved(*moved, id);
             }

@@ -37,7 +37,7 @@ impl Record {
         transfer.tftp.window_blocks = facts.agreed.map(|agreed| agreed.window_size.into());
         transfer.tftp.repeated_blocks = Some(facts.repeated_blocks);
         transfer.tftp.timeouts = Some(facts.timeouts);
-        self.end(outcome, trouble.map(|trouble| trouble.sentence(facts, name)));
+        self.end(outcome, trouble.map(|trouble| trouble.sentence(facts, name)).as_deref());
         let time = &mut self.transfer.time;
         time.ns_first_byte = facts.first_byte.map(nanos);
         time.ns_transfer = facts.first_byte.map(|first| nanos(facts.total.saturating_sub(first)));

@@ -101,12 +101,12 @@ pub(super) fn note_request(record: &mut Record, transfer: &Transfer) {
     request.offset_rest = (transfer.offset_bytes > 0).then_some(transfer.offset_bytes);
     request.allo = transfer.allocation_bytes;
     request.data_style = transfer.data_style.map(|style| match style {
-        engine::DataStyle::Port => DataStyle::Port,
-        engine::DataStyle::Eprt => DataStyle::Eprt,
-        engine::DataStyle::Lprt => DataStyle::Lprt,
-        engine::DataStyle::Pasv => DataStyle::Pasv,
-        engine::DataStyle::Epsv => DataStyle::Epsv,
-        engine::DataStyle::Lpsv => DataStyle::Lpsv,
+        engine::DataCommand::Port => DataStyle::Port,
+        engine::DataCommand::Eprt => DataStyle::Eprt,
+        engine::DataCommand::Lprt => DataStyle::Lprt,
+        engine::DataCommand::Pasv => DataStyle::Pasv,
+        engine::DataCommand::Epsv => DataStyle::Epsv,
+        engine::DataCommand::Lpsv => DataStyle::Lpsv,
     });
 }
 
@@ -144,7 +144,7 @@ pub(super) fn conclude(
         tls.note(&mut transfer.identity);
     }
     transfer.result.reply_final = finished.reply.map(u64::from);
-    record.end(outcome_of(finished.result), why.map(str::to_owned));
+    record.end(outcome_of(finished.result), why);
 }
 
 fn outcome_of(result: Result<(), TransferError>) -> Outcome {

@@ -43,6 +43,7 @@ pub(super) use system::prove as prove_system_user;
 use super::admission::Admission;
 use super::clerk::Clerk;
 use super::log::Log;
+use super::metrics::Protocol;
 use crate::carry::{self, Bench};
 use anyhow::{Context, Result};
 use configuration::Protection;
@@ -136,6 +137,11 @@ impl Server {
         Rc::clone(&self.settings.borrow())
     }
 
+    /// Returns how many sessions there are.
+    pub(super) fn sessions(&self) -> usize {
+        self.admission.borrow().sessions()
+    }
+
     /// Lends clock, chance and meter; not across a wait.
     fn bench(&self) -> RefMut<'_, Bench> {
         self.bench.borrow_mut()
@@ -188,6 +194,7 @@ impl Server {
             let entered = self.admission.borrow_mut().enter(peer.ip());
             if let Err(refusal) = entered {
                 let why = refusal.to_string();
+                self.clerk.metrics().count_refusal(Protocol::Ftp);
                 if !is_implicit_tls {
                     // One try: who is refused has no claim on our time.
                     _ = stream.try_write(format!("421 Sorry, {refusal}\r\n").as_bytes());
@@ -195,6 +202,7 @@ impl Server {
                 self.log.say(&Event::Refused { from: peer, why });
                 continue;
             }
+            self.clerk.metrics().count_session(Protocol::Ftp);
             let server = Rc::clone(&self);
             tokio::task::spawn_local(async move {
                 let begun = std::time::Instant::now();

@@ -1,5 +1,6 @@
 //! Where requests come in.
 
+use super::super::metrics::Protocol;
 use super::log::Event;
 use super::request::{self, Decision};
 use super::{Running, Server};
@@ -110,6 +111,7 @@ fn take(server: &Rc<Server>, received: &Received<'_>) {
     if let Err(refusal) = server.admission.borrow_mut().enter(from.ip()) {
         // In silence: who may come later asks again.
         let why = refusal.to_string();
+        server.clerk.metrics().count_refusal(Protocol::Tftp);
         return server.log.say(&Event::Declined { from, name, why });
     }
     match request::decide(server, &request) {
@@ -118,6 +120,7 @@ fn take(server: &Rc<Server>, received: &Received<'_>) {
             decline(server, from, received.to, name, fault);
         }
         Decision::Serve(file) => {
+            server.clerk.metrics().count_session(Protocol::Tftp);
             let running =
                 Rc::new(Running { request: received.data.to_vec(), stop: Default::default() });
             server.transfers.borrow_mut().insert(from, Rc::clone(&running));
@@ -142,5 +145,6 @@ fn decline(server: &Server, from: SocketAddr, at: Option<IpAddr>, name: String, 
         _ = socket.get_ref().send(&datagram, &[datagram.len()], from);
     }
     let why = fault.text.to_owned();
+    server.clerk.metrics().count_refusal(Protocol::Tftp);
     server.log.say(&Event::Declined { from, name, why });
 }

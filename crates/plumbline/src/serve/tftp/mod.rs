@@ -89,6 +89,11 @@ impl Server {
         })
     }
 
+    /// Returns how many transfers there are.
+    pub(super) fn sessions(&self) -> usize {
+        self.admission.borrow().sessions()
+    }
+
     /// Serves until a socket fails.
     ///
     /// # Errors

@@ -138,7 +138,7 @@ fn everything_runs_in_tls_and_in_active_mode_and_without_epsv() {
         assert!(world.user.is_tls());
         assert!(world.replies.starts_with(&[220, 234, 200, 200, 331, 230]));
     }
-    let user = UserSettings { data_style: user::DataStyle::Active, ..user_settings() };
+    let user = UserSettings { data_style: DataStyle::Active, ..user_settings() };
     let mut world = World::new(server_settings(), user);
     world.result(retrieve(Representation::IMAGE)).unwrap();
     world.result(store(Representation::IMAGE)).unwrap();

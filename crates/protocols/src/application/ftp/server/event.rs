@@ -60,7 +60,7 @@ impl TransferKind {
 
 /// How the user asked for a data connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum DataStyle {
+pub enum DataCommand {
     /// PORT (RFC 959).
     Port,
     /// EPRT (RFC 2428).
@@ -95,7 +95,7 @@ pub struct Transfer {
     /// Whether the data connection is to be in TLS.
     pub protection: Protection,
     /// How its data connection was asked for; `None` for the default ports (RFC 959 §3.2).
-    pub data_style: Option<DataStyle>,
+    pub data_style: Option<DataCommand>,
 }
 
 /// What the owner is asked to do with files.

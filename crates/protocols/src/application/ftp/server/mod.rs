@@ -38,7 +38,7 @@ mod transfer;
 
 pub use access::LoginAnswer;
 pub use event::{
-    DataStyle, FileError, Finished, Login, Operation, Outcome, ServerEvent, Transfer,
+    DataCommand, FileError, Finished, Login, Operation, Outcome, ServerEvent, Transfer,
     TransferError, TransferId, TransferKind,
 };
 pub use settings::{Account, Rights, ServerSettings, TlsPolicy};
@@ -90,7 +90,7 @@ pub struct Server {
     protection: Protection,
     busy: Busy,
     data: DataRoute,
-    data_style: Option<DataStyle>,
+    data_style: Option<DataCommand>,
     only_extended: bool,
     directory: VirtualPath,
     representation: Representation,

@@ -52,9 +52,9 @@ pub struct Opened {
 impl Server {
     pub(super) fn transfer_command(&mut self, command: Command, cx: &mut Cx<'_>) {
         match command {
-            Command::Port(address) => self.port(DataStyle::Port, address, cx),
-            Command::Eprt(address) => self.port(DataStyle::Eprt, address, cx),
-            Command::Lprt(address) => self.port(DataStyle::Lprt, address, cx),
+            Command::Port(address) => self.port(DataCommand::Port, address, cx),
+            Command::Eprt(address) => self.port(DataCommand::Eprt, address, cx),
+            Command::Lprt(address) => self.port(DataCommand::Lprt, address, cx),
             Command::Pasv => self.listen(Passive::Pasv, self.family()),
             Command::Lpsv => self.listen(Passive::Lpsv, self.family()),
             Command::Epsv(Epsv::All) => {
@@ -84,7 +84,7 @@ impl Server {
         }
     }
 
-    fn port(&mut self, style: DataStyle, address: SocketAddr, cx: &mut Cx<'_>) {
+    fn port(&mut self, style: DataCommand, address: SocketAddr, cx: &mut Cx<'_>) {
         if self.only_extended {
             return self.reply(503, b"Only EPSV after EPSV ALL");
         }
@@ -140,9 +140,9 @@ impl Server {
             Some((code, text)) => {
                 self.data = DataRoute::Passive { is_connected: false };
                 self.data_style = Some(match passive {
-                    Passive::Pasv => DataStyle::Pasv,
-                    Passive::Epsv => DataStyle::Epsv,
-                    Passive::Lpsv => DataStyle::Lpsv,
+                    Passive::Pasv => DataCommand::Pasv,
+                    Passive::Epsv => DataCommand::Epsv,
+                    Passive::Lpsv => DataCommand::Lpsv,
                 });
                 self.reply(code, text.as_bytes());
             }

@@ -1,0 +1,302 @@
+//! RFC 594's six transfers, and the same six of this machine today.
+//!
+//! They are those of the records of a person, or they are made now: a server and users of plumb's
+//! own at 127.0.0.1, in a folder that goes at the end. Each figure is the median of the records; the
+//! processor's time is the user's, as it was in 1973. A word of 36 bits was the machine's own then,
+//! and moves in its packed form now; a word of 32 bits is taken apart and put together on our side.
+
+use anyhow::{Context, Result, ensure};
+use records::statistics::median;
+use records::store::Filter;
+use records::table::{Table, wrap};
+use records::transfer::{Command as Asked, Outcome, Role, Transfer, Type};
+use serde_json::{Value, json};
+use simulator::rfc594::TRANSFERS;
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+/// How often each transfer is made.
+const TIMES: usize = 5;
+/// How large a file is, bytes: whole words of 32 and of 36 bits.
+const FILE_BYTES: usize = 36 << 20;
+
+/// What the rows of RFC 594 are today, in its order.
+#[derive(Debug)]
+pub(super) struct Today {
+    rows: Vec<Figures>,
+}
+
+/// The medians of one row.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Figures {
+    files: usize,
+    rate_bps: Option<u64>,
+    cpu_fs_per_bit: Option<u64>,
+}
+
+impl Today {
+    /// Reads the transfers of the store in `folder`; `None` if there is none of these.
+    ///
+    /// # Errors
+    ///
+    /// If the store cannot be read.
+    pub(super) fn of_store(folder: &Path) -> Result<Option<Self>> {
+        if !folder.exists() {
+            return Ok(None);
+        }
+        let store = crate::stats::open(folder)?;
+        let mut found = vec![(Vec::new(), Vec::new(), 0); TRANSFERS.len()];
+        store.for_each(&Filter::default(), |_, transfer| -> Result<()> {
+            if let Some((rates, costs, files)) =
+                row_of(&transfer).and_then(|row| found.get_mut(row))
+            {
+                rates.extend(transfer.rate_bps());
+                costs.extend(transfer.cpu_fs_per_bit());
+                *files += 1;
+            }
+            Ok(())
+        })?;
+        let figures = |(rates, costs, files): &(Vec<u64>, Vec<u64>, usize)| Figures {
+            files: *files,
+            rate_bps: median(rates),
+            cpu_fs_per_bit: median(costs),
+        };
+        let rows: Vec<_> = found.iter().map(figures).collect();
+        Ok(rows.iter().any(|row| row.files > 0).then_some(Self { rows }))
+    }
+
+    /// Makes the transfers, and returns what they were.
+    ///
+    /// # Errors
+    ///
+    /// If there is no room for it, or a transfer fails.
+    pub(super) fn made_now() -> Result<Self> {
+        let desk = Desk::new()?;
+        let (mut server, url) = desk.serve()?;
+        let made = desk.move_all(&url);
+        // It has nothing to lose.
+        _ = server.kill();
+        _ = server.wait();
+        made?;
+        let today = Self::of_store(&desk.0.join("user/plumb/transfers"))?;
+        today.context("the transfers have left no records")
+    }
+
+    /// Returns the table, at most `width` columns wide.
+    pub(super) fn text(&self, width: usize) -> String {
+        let mut table = Table::new()
+            .text("")
+            .number("1973 kbit/s")
+            .number("today Mbit/s")
+            .number("times as fast")
+            .number("1973 CPU s/Mbit")
+            .number("today CPU us/Mbit")
+            .number("times as cheap");
+        for (then, now) in TRANSFERS.iter().zip(&self.rows) {
+            let show = |value: Option<f64>, digits: usize| {
+                value.map_or_else(|| "-".to_owned(), |value| format!("{value:.digits$}"))
+            };
+            let (rate, cost) = (now.rate_bps.map(|bps| bps as f64), now.cost_s_per_megabit());
+            table.row([
+                then.what.to_owned(),
+                format!("{:.0}", then.kbps),
+                show(rate.map(|bps| bps / 1e6), 0),
+                show(rate.map(|bps| bps / 1e3 / then.kbps), 0),
+                format!("{:.2}", then.user_cpu),
+                show(cost.map(|cost| cost * 1e6), 1),
+                show(cost.map(|cost| then.user_cpu / cost), 0),
+            ]);
+        }
+        let paragraph = |text: &str| wrap(text, width).join("\n") + "\n";
+        format!(
+            "{}\n{}\n{}",
+            paragraph("Table 5: the same transfers on this machine today, the user's side"),
+            table.render(width),
+            paragraph(&self.ratios()),
+        )
+    }
+
+    /// Returns what a bit costs in 8, 32 and 36 bits beside each other, then and now.
+    fn ratios(&self) -> String {
+        let mut text = "CPU of 8 to 32 to 36 bits, of 36 as 1:".to_owned();
+        for (way, start) in [("get", 0), ("send", 1)] {
+            let then: Vec<_> =
+                TRANSFERS.iter().skip(start).step_by(2).map(|row| Some(row.user_cpu)).collect();
+            let now: Vec<_> = self
+                .rows
+                .iter()
+                .skip(start)
+                .step_by(2)
+                .map(|row| row.cost_s_per_megabit())
+                .collect();
+            text.push_str(&format!(" {way} {} in 1973, {} today;", shares(&then), shares(&now)));
+        }
+        text.trim_end_matches(';').to_owned() + "."
+    }
+
+    /// Returns the rows for programs.
+    pub(super) fn json(&self) -> Value {
+        let rows = TRANSFERS.iter().zip(&self.rows).map(|(then, now)| {
+            json!({
+                "what": then.what,
+                "files": now.files,
+                "rate_bps_1973": then.kbps * 1e3,
+                "rate_bps": now.rate_bps,
+                "cpu_s_per_megabit_1973": then.user_cpu,
+                "cpu_s_per_megabit": now.cost_s_per_megabit(),
+            })
+        });
+        rows.collect()
+    }
+}
+
+impl Figures {
+    fn cost_s_per_megabit(self) -> Option<f64> {
+        // A megabit has 10^6 bits, and an fs is 10^-15 s.
+        self.cpu_fs_per_bit.map(|femtoseconds| femtoseconds as f64 / 1e9)
+    }
+}
+
+/// Returns costs as parts of the last one.
+fn shares(costs: &[Option<f64>]) -> String {
+    let last = costs.last().copied().flatten();
+    let share = |cost: &Option<f64>| match (cost, last) {
+        (Some(cost), Some(last)) => format!("{:.1}", cost / last),
+        _ => "-".to_owned(),
+    };
+    costs.iter().map(share).collect::<Vec<_>>().join(" : ")
+}
+
+/// Returns which of RFC 594's rows a transfer belongs to.
+fn row_of(transfer: &Transfer) -> Option<usize> {
+    let is_user = transfer.identity.role == Some(Role::User);
+    if !is_user || transfer.result.outcome != Some(Outcome::Complete) {
+        return None;
+    }
+    let is_put = match transfer.request.command? {
+        Asked::Retr => 0,
+        Asked::Stor => 1,
+        _ => return None,
+    };
+    let row = match (transfer.request.representation?, transfer.request.byte_size?) {
+        (Type::Ascii, 8) => 0,
+        (Type::Local, 32) => 2,
+        (Type::Local, 36) => 4,
+        _ => return None,
+    };
+    Some(row + is_put)
+}
+
+/// A folder for a server and its users.
+struct Desk(PathBuf);
+
+impl Drop for Desk {
+    fn drop(&mut self) {
+        // What is left takes room and nothing else.
+        _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+impl Desk {
+    fn new() -> Result<Self> {
+        let path = std::env::temp_dir().join(format!("plumb-rfc594-{}", std::process::id()));
+        let desk = Self(path);
+        fs::create_dir_all(desk.0.join("here")).context("there is no place for the files")?;
+        fs::create_dir_all(desk.0.join("there"))?;
+        // Lines of 64 characters, which are as good as any words.
+        let line = [[b'a'; 63].as_slice(), b"\n"].concat();
+        let bytes = line.repeat(FILE_BYTES / line.len());
+        fs::write(desk.0.join("there/file"), &bytes).context("there is no room for the files")?;
+        fs::write(desk.0.join("here/octets"), &bytes)?;
+        Ok(desk)
+    }
+
+    fn plumb(&self) -> Result<Command> {
+        let mut command = Command::new(std::env::current_exe()?);
+        command.current_dir(self.0.join("here")).stdin(Stdio::null()).stdout(Stdio::null());
+        command.env_remove("PLUMB_NO_RECORD").env("HOME", self.0.join("here"));
+        command.env("XDG_STATE_HOME", self.0.join("user"));
+        Ok(command)
+    }
+
+    /// Starts the server, and returns the URL of its folder.
+    fn serve(&self) -> Result<(Child, String)> {
+        let mut command = self.plumb()?;
+        command.args(["serve", "--ftp", "--no-record", "--writable", "--ftp-listen"]);
+        command.args(["127.0.0.1:0", "--ftp-tls", "off", "--root"]).arg(self.0.join("there"));
+        let mut server = command.stderr(Stdio::piped()).spawn()?;
+        let said = server.stderr.take().context("the server is silent")?;
+        let mut lines = BufReader::new(said).lines();
+        let place = lines.find_map(|line| {
+            let line = line.ok()?;
+            let (_, rest) = line.split_once("serving FTP at ")?;
+            Some(rest.split(", ").next()?.to_owned())
+        });
+        // It goes on to speak, and somebody must listen.
+        std::thread::spawn(move || lines.for_each(drop));
+        let place = place.context("the server does not start")?;
+        Ok((server, format!("ftp://{place}/")))
+    }
+
+    fn move_all(&self, url: &str) -> Result<()> {
+        let kinds: [(&[&str], &str); 3] = [
+            (&["--type", "A"], "text"),
+            (&["--type", "L32", "--store", "data8"], "words32"),
+            (&["--type", "L36", "--store", "h36"], "words36"),
+        ];
+        for _ in 0..TIMES {
+            for (words, name) in kinds {
+                let from = format!("{url}file");
+                self.runs(&[&["get", "-q", "-f", &from, "-o", name], words].concat())?;
+                let to = format!("{url}{name}");
+                self.runs(&[&["put", "-q", name, &to], words].concat())?;
+            }
+        }
+        Ok(())
+    }
+
+    fn runs(&self, words: &[&str]) -> Result<()> {
+        let output = self.plumb()?.args(words).stderr(Stdio::piped()).output()?;
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        ensure!(output.status.success(), "plumb {} fails: {said}", words.join(" "));
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use records::transfer::Identifier;
+
+    fn transfer(command: Asked, representation: Type, byte_size: u64) -> Transfer {
+        let mut transfer = Transfer::new(Identifier(1));
+        transfer.identity.role = Some(Role::User);
+        transfer.result.outcome = Some(Outcome::Complete);
+        transfer.request.command = Some(command);
+        transfer.request.representation = Some(representation);
+        transfer.request.byte_size = Some(byte_size);
+        transfer
+    }
+
+    #[test]
+    fn a_transfer_belongs_to_the_row_of_its_way_and_its_bytes() {
+        assert_eq!(row_of(&transfer(Asked::Retr, Type::Ascii, 8)), Some(0));
+        assert_eq!(row_of(&transfer(Asked::Stor, Type::Local, 32)), Some(3));
+        assert_eq!(row_of(&transfer(Asked::Stor, Type::Local, 36)), Some(5));
+        assert_eq!(row_of(&transfer(Asked::Retr, Type::Image, 8)), None);
+        let mut failed = transfer(Asked::Retr, Type::Ascii, 8);
+        failed.result.outcome = Some(Outcome::Timeout);
+        assert_eq!(row_of(&failed), None);
+    }
+
+    #[test]
+    fn what_is_not_known_of_today_is_a_dash() {
+        let mut rows = vec![Figures::default(); 6];
+        rows[4] = Figures { files: 1, rate_bps: Some(79_000_000), cpu_fs_per_bit: Some(1_850) };
+        let text = Today { rows }.text(120);
+        assert!(text.contains("1000000"), "{text}");
+        assert!(text.contains("get 4.3 : 1.0 : 1.0 in 1973, - : - : 1.0 today"), "{text}");
+    }
+}
