@@ -14,6 +14,8 @@ pub(super) const SMALL: &str = "small";
 /// What a small file has.
 pub(super) const SMALL_BYTES: usize = 4096;
 const MIB: u64 = 1 << 20;
+/// How the name of the folder begins; the process id follows.
+const PREFIX: &str = "plumb-files-";
 
 /// The folders.
 ///
@@ -32,7 +34,8 @@ impl Stage {
     pub(super) fn make() -> Result<Self> {
         let memory = Path::new("/dev/shm");
         let place = if memory.is_dir() { memory.to_owned() } else { std::env::temp_dir() };
-        let stage = Self { folder: place.join(format!("plumb-files-{}", process::id())) };
+        sweep(&place);
+        let stage = Self { folder: place.join(format!("{PREFIX}{}", process::id())) };
         for folder in ["", "root", "root/in", "source", "here", "empty"] {
             let folder = stage.folder.join(folder);
             fs::create_dir_all(&folder)?;
@@ -121,6 +124,19 @@ impl Drop for Stage {
     fn drop(&mut self) {
         // What is left over lies among temporary files.
         _ = fs::remove_dir_all(&self.folder);
+    }
+}
+
+/// Removes what runs have left that were killed: it takes the memory of the machine.
+fn sweep(place: &Path) {
+    let Ok(entries) = fs::read_dir(place) else { return };
+    for entry in entries.flatten() {
+        let name = entry.file_name();
+        let id = name.to_str().and_then(|name| name.strip_prefix(PREFIX)?.parse::<u32>().ok());
+        if id.is_some_and(|id| !Path::new("/proc").join(id.to_string()).exists()) {
+            // What stays is tried again by the next run.
+            _ = fs::remove_dir_all(entry.path());
+        }
     }
 }
 
