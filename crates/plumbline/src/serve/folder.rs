@@ -7,8 +7,8 @@ use std::path::PathBuf;
 #[derive(Clone, Debug, Default, clap::Args)]
 #[group(skip)]
 pub(super) struct Folder {
-    /// The folder that is served
-    #[arg(long, value_name = "FOLDER", requires = "files")]
+    /// The folder that is served: by FTP, or by what --ftp and --tftp say
+    #[arg(long, value_name = "FOLDER", group = "files")]
     root: Option<PathBuf>,
     /// Give files and take none, which is the default
     #[arg(long, requires = "files", group = "rights")]

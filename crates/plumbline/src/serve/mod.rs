@@ -174,7 +174,7 @@ Examples:
   plumb serve --console '/dev/ttyUSB0?baud=115200' --listen 127.0.0.1:2217
   printf secret | plumb serve --hash-password
   plumb serve --tftp --root /srv/tftp --tftp-listen '[::]:69'
-  plumb serve --ftp --root /srv/ftp --read-only
+  plumb serve --root /srv/ftp --read-only
   plumb serve --ftp --ftp-users /etc/plumb/ftp.toml --ftp-listen '[::]:21' --ftp-tls required
 
 A configuration:
@@ -356,10 +356,10 @@ fn prepare(arguments: &Arguments) -> Result<Prepared> {
     let mut file = arguments.config.as_deref().map(File::read).transpose()?.unwrap_or_default();
     let prefixes = (arguments.allow.as_slice(), arguments.deny.as_slice());
     let is_root = os::user::is_root();
+    let ftp = ftp_settings(arguments, &file)?;
     let (table, folder) = (file.tftp.take(), &arguments.folder);
     let settings = tftp::Settings::complete(table, &arguments.tftp, folder, prefixes, is_root)?;
     let log = Log { is_json: arguments.json, is_quiet: arguments.quiet };
-    let ftp = ftp_settings(arguments, &file)?;
     let keeps = !arguments.keeping.no_record && file.record.unwrap_or(true);
     let folder = (keeps && (settings.is_some() || ftp.is_some())).then(journal_folder);
     let clerk = Rc::new(Clerk::new(folder.as_deref(), log));
@@ -375,8 +375,11 @@ fn prepare(arguments: &Arguments) -> Result<Prepared> {
 
 /// Puts file and flags together for FTP.
 fn ftp_settings(arguments: &Arguments, file: &File) -> Result<Option<ftp::Settings>> {
+    let folder = &arguments.folder;
+    let has_tftp = arguments.tftp.is_asked() || file.tftp.is_some();
     let shared = ftp::Shared {
-        folder: &arguments.folder,
+        folder,
+        is_for_ftp: folder.root().is_some() && !has_tftp,
         prefixes: (&arguments.allow, &arguments.deny),
         certificate: file.tls.as_ref(),
         is_root: os::user::is_root(),

@@ -139,6 +139,8 @@ pub(in super::super) struct Settings {
 /// What flags of others say too: the root, what may be done, and who may come.
 pub(in super::super) struct Shared<'a> {
     pub(in super::super) folder: &'a Folder,
+    /// Whether the folder is served by FTP because nobody says how.
+    pub(in super::super) is_for_ftp: bool,
     pub(in super::super) prefixes: (&'a [IpNet], &'a [IpNet]),
     pub(in super::super) certificate: Option<&'a Tls>,
     pub(in super::super) is_root: bool,
@@ -155,7 +157,7 @@ impl Settings {
         arguments: &Arguments,
         shared: &Shared<'_>,
     ) -> Result<Option<Self>> {
-        if table.is_none() && !arguments.ftp {
+        if table.is_none() && !arguments.ftp && !shared.is_for_ftp {
             return Ok(None);
         }
         let mut table = table.unwrap_or_default();
@@ -319,6 +321,7 @@ mod tests {
     fn complete(text: &str, arguments: &Arguments) -> Result<Option<Settings>> {
         let shared = Shared {
             folder: &Folder::default(),
+            is_for_ftp: false,
             prefixes: (&[], &[]),
             certificate: None,
             is_root: false,

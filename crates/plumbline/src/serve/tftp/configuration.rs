@@ -28,6 +28,13 @@ pub(in super::super) struct Arguments {
     tftp_listen: Vec<SocketAddr>,
 }
 
+impl Arguments {
+    /// Returns whether TFTP is asked for.
+    pub(in super::super) fn is_asked(&self) -> bool {
+        self.tftp
+    }
+}
+
 /// The table `[tftp]` of the file.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
