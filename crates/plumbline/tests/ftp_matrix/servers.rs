@@ -1,4 +1,4 @@
-//! The servers, at 127.0.0.1 and ::1.
+//! The servers, at 127.0.0.1 and fd00::1.
 
 use os::process::Program;
 use std::fs::{self, Permissions};
@@ -73,12 +73,12 @@ impl Server {
     }
 
     pub(crate) fn host(&self) -> &'static str {
-        if self.is_v6 { "::1" } else { "127.0.0.1" }
+        if self.is_v6 { "fd00::1" } else { "127.0.0.1" }
     }
 
     /// Returns the host as it stands in a URL.
     pub(crate) fn host_in_url(&self) -> &'static str {
-        if self.is_v6 { "[::1]" } else { "127.0.0.1" }
+        if self.is_v6 { "[fd00::1]" } else { "127.0.0.1" }
     }
 }
 
@@ -95,7 +95,7 @@ impl Place<'_> {
     }
 
     fn host(&self) -> &'static str {
-        if self.is_v6 { "::1" } else { "127.0.0.1" }
+        if self.is_v6 { "fd00::1" } else { "127.0.0.1" }
     }
 
     fn file(&self, kind: &str, text: &str) -> PathBuf {
@@ -226,7 +226,7 @@ fn pyftpdlib(place: &Place<'_>) -> Option<Command> {
 }
 
 fn plumb(place: &Place<'_>) -> Command {
-    let host = if place.is_v6 { "[::1]" } else { "127.0.0.1" };
+    let host = if place.is_v6 { "[fd00::1]" } else { "127.0.0.1" };
     let mut command = Command::new(env!("CARGO_BIN_EXE_plumb"));
     command.args(["serve", "--quiet", "--ftp", "--writable", "--root", &place.at("root")]);
     command.args(["--ftp-listen", &format!("{host}:{}", place.port)]);

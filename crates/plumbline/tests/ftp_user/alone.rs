@@ -176,7 +176,8 @@ fn progress_fits_a_terminal_of_40_columns() {
     let text = String::from_utf8_lossy(&shown).into_owned();
     let bars: Vec<_> = text.split(['\r', '\n', '\x1b']).filter(|part| part.contains('%')).collect();
     assert!(!bars.is_empty(), "{text:?}");
-    assert!(bars.iter().all(|bar| bar.chars().count() <= 40), "{bars:?}");
+    let widths = bars.iter().map(|bar| bar.trim_start_matches("[2K").trim_end().chars().count());
+    assert!(widths.max().unwrap() <= 40, "{bars:?}");
 }
 
 #[test]

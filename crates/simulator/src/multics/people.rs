@@ -21,7 +21,7 @@ enum Part {
     /// Types lines, each when the one before was answered and thought about.
     Typist { next_at: Option<Instant>, left_of_line: usize, answered: usize },
     /// Answers each line by lines, each in a write of its own.
-    Program { lines: VecDeque<Vec<u8>> },
+    Program { lines: VecDeque<Vec<u8>>, has_just_read: bool },
 }
 
 impl Party {
@@ -31,7 +31,7 @@ impl Party {
     }
 
     pub(super) fn program(session: &Session) -> Self {
-        let part = Part::Program { lines: VecDeque::new() };
+        let part = Part::Program { lines: VecDeque::new(), has_just_read: false };
         Self { session: session.clone(), part, output: Vec::new(), is_open: false }
     }
 
@@ -68,7 +68,8 @@ impl Stream for Party {
     fn receive(&mut self, data: &[u8], cx: &mut Cx<'_>) {
         let (wanted, width) = (self.session.answer_lines, self.session.answer_chars.max(1));
         match &mut self.part {
-            Part::Program { lines } => {
+            Part::Program { lines, has_just_read } => {
+                *has_just_read = true;
                 let ended = data.iter().filter(|byte| **byte == b'\r').count();
                 let line = || {
                     let mut line = vec![b'.'; width];
@@ -104,7 +105,7 @@ impl Stream for Party {
 
     fn wants_to_run(&self) -> bool {
         // One line is one write: each leaves before the next one is given to TCP.
-        matches!(&self.part, Part::Program { lines } if !lines.is_empty() && self.output.is_empty())
+        matches!(&self.part, Part::Program { lines, .. } if !lines.is_empty() && self.output.is_empty())
     }
 
     fn run(&mut self, cx: &mut Cx<'_>) {
@@ -112,7 +113,9 @@ impl Stream for Party {
             return;
         }
         self.type_on(cx.now);
-        if let Part::Program { lines } = &mut self.part
+        if let Part::Program { lines, has_just_read } = &mut self.part
+            // The first line waits for a turn of its own, or it would leave with the second.
+            && !std::mem::take(has_just_read)
             && self.output.is_empty()
             && let Some(line) = lines.pop_front()
         {

@@ -77,7 +77,7 @@ enum Part {
     /// Sends text: once, or again whenever all of it has gone.
     Write { text: Vec<u8>, repeats: bool },
     /// Sends pieces of text, each in a packet of its own if the window allows it.
-    WritePieces { pieces: VecDeque<Vec<u8>>, is_open: bool },
+    WritePieces { pieces: VecDeque<Vec<u8>>, is_open: bool, has_just_opened: bool },
 }
 
 /// Somebody at one of the computers.
@@ -114,7 +114,11 @@ impl Person {
     /// Somebody whose host sends text in packets of `packet_bytes`, whatever TCP would take.
     pub(super) fn who_writes_pieces(text: &[u8], packet_bytes: usize) -> Self {
         let pieces = text.chunks(packet_bytes.max(1)).map(<[u8]>::to_vec).collect();
-        Self::new(server_telnet(), false, Part::WritePieces { pieces, is_open: false })
+        Self::new(
+            server_telnet(),
+            false,
+            Part::WritePieces { pieces, is_open: false, has_just_opened: false },
+        )
     }
 
     /// Returns the time from each packet typed to its echo.
@@ -144,11 +148,11 @@ impl Person {
 
 impl Stream for Person {
     fn opened(&mut self, cx: &mut Cx<'_>) {
-        if let Part::WritePieces { is_open, .. } = &mut self.part {
-            *is_open = true;
-        }
         self.strike(cx);
         self.run(cx);
+        if let Part::WritePieces { is_open, has_just_opened, .. } = &mut self.part {
+            (*is_open, *has_just_opened) = (true, true);
+        }
     }
 
     fn receive(&mut self, data: &[u8], cx: &mut Cx<'_>) {
@@ -198,7 +202,9 @@ impl Stream for Person {
         {
             self.console.telnet.send(text, cx);
         }
-        if let Part::WritePieces { pieces, is_open: true } = &mut self.part
+        if let Part::WritePieces { pieces, is_open: true, has_just_opened } = &mut self.part
+            // The first piece waits for a turn of its own, or it would leave with the second.
+            && !std::mem::take(has_just_opened)
             && self.console.telnet.output().is_empty()
             && let Some(piece) = pieces.pop_front()
         {
@@ -208,7 +214,7 @@ impl Stream for Person {
 
     fn wants_to_run(&self) -> bool {
         // Each piece is sent before the next one is given to TCP.
-        matches!(&self.part, Part::WritePieces { pieces, is_open: true }
+        matches!(&self.part, Part::WritePieces { pieces, is_open: true, .. }
             if !pieces.is_empty() && self.console.telnet.output().is_empty())
     }
 }

@@ -4,7 +4,7 @@
 //! without anybody's noticing.
 
 use super::batch::make_there;
-use super::desk::{Interrupt, carry_out_with};
+use super::desk::{Interrupt, carry_out_with, tell};
 use super::dialogue::{Caller, Dialogue};
 use super::get::{self, Ending, Terms, To};
 use super::manage::{entries, line, remove_all, remove_folder, rename, show, show_file};
@@ -113,11 +113,13 @@ struct Desk {
 /// Runs `plumb ftp`.
 pub(crate) fn shell(arguments: &Shell) -> exit::Result {
     let url = &arguments.url;
-    carry_out_with(url, &arguments.reach, None, Interrupt::EndsThis, async |caller| {
+    // It takes SIGINT for itself: whoever wants to hear of it comes later.
+    let editor = Reader::new().map_err(|error| tell(&Trouble::Ours(error.into())))?;
+    carry_out_with(url, &arguments.reach, None, Interrupt::EndsThis, async move |caller| {
+        let mut editor = editor;
         let mut desk =
             Desk { dialogue: Dialogue::new(&caller), folder: Vec::new(), names: Vec::new() };
         desk.go(if url.name.is_empty() { b"." } else { &url.name }).await?;
-        let mut editor = Reader::new().map_err(|error| Trouble::Ours(error.into()))?;
         editor.set_helper(Some(Known::default()));
         let history = state_folder().join("ftp_history");
         // There is none at first.
@@ -182,7 +184,7 @@ fn read_line(editor: &mut Reader) -> Result<Option<String>, Trouble> {
             _ = editor.add_history_entry(&line);
             Ok(Some(line))
         }
-        Err(ReadlineError::Interrupted) => Ok(Some(String::new())),
+        Err(ReadlineError::Interrupted | ReadlineError::Signal(_)) => Ok(Some(String::new())),
         Err(ReadlineError::Eof) => Ok(None),
         Err(error) => Err(Trouble::Ours(error.into())),
     }

@@ -119,7 +119,7 @@ impl Predictor {
         let at = view.cells.get(column).filter(|cell| !cell.is_tail())?;
         let is_at_end = view.is_blank_from(column);
         let fits = column + width < view.cells.len() && view.has_room();
-        if !fits && !(is_at_end && column + width <= view.cells.len()) {
+        if !(fits || is_at_end && column + width <= view.cells.len()) {
             return None;
         }
         // What stands in a row that was not the line's is not known to give way.

@@ -18,7 +18,7 @@ use std::net::TcpStream;
 use std::{fmt, process, thread};
 
 /// How long a job may take; who takes longer is left out.
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(30);
 /// Until a server's process for the session has ended, and its time is in the account.
 const PAUSE: Duration = Duration::from_millis(20);
 

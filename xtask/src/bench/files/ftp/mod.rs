@@ -2,7 +2,7 @@
 //!
 //! The first round of a row has all pairs. The later ones have those that its verdicts need: ours,
 //! the three quickest of others, and for the processor time of our server the quickest server of
-//! others with our user's program. A pair that fails, or does not end within 20 s, is left out and
+//! others with our user's program. A pair that fails, or does not end within 30 s, is left out and
 //! named.
 
 mod contest;
