@@ -77,12 +77,19 @@ impl Session {
         while let Some(length) = self.tun.read(&mut self.packet)? {
             self.host.receive(self.packet.get(..length).unwrap_or_default());
         }
-        self.host.run();
-        while self.host.transmit() {
-            // A full queue loses a datagram, as any network does.
-            self.tun.write(&self.host.wire)?;
+        loop {
+            self.host.run();
+            let mut has_sent = false;
+            while self.host.transmit() {
+                // A full queue loses a datagram, as any network does.
+                self.tun.write(&self.host.wire)?;
+                has_sent = true;
+            }
+            // There is room on the link again for what is left of a screenful.
+            if !has_sent {
+                return Ok(());
+            }
         }
-        Ok(())
     }
 
     /// Strikes a key, and returns the time until `answer_len` bytes have come back.
