@@ -389,7 +389,7 @@ impl Ethernet {
                 self.take_news(cx);
                 false
             }
-            EtherType::Ipv4 => self.sort_ipv4(packet.data(), destination, cx),
+            EtherType::Ipv4 => self.sort_ipv4(packet, destination, cx),
             EtherType::Ipv6 => self.sort_ipv6(packet.data(), destination, cx),
             EtherType::Other(_) => {
                 cx.meter.count(Counter::EthernetTypesUnknown);
@@ -398,9 +398,10 @@ impl Ethernet {
         }
     }
 
-    fn sort_ipv4(&mut self, datagram: &[u8], frame_to: MacAddress, cx: &mut Cx<'_>) -> bool {
+    fn sort_ipv4(&mut self, packet: &Packet, frame_to: MacAddress, cx: &mut Cx<'_>) -> bool {
+        let datagram = packet.data();
         if let Some(dhcp) = &mut self.dhcp
-            && let Some(message) = datagrams::dhcp_message(datagram)
+            && let Some(message) = datagrams::dhcp_message(datagram, packet.offload.checksum)
         {
             dhcp.receive(message, cx);
             self.take_news(cx);
