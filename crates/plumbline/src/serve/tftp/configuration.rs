@@ -136,6 +136,7 @@ mod tests {
 
     fn complete_as(text: Option<&str>, flags: &[&str], is_root: bool) -> Result<Option<Settings>> {
         #[derive(clap::Parser)]
+        #[command(group = clap::ArgGroup::new("files").multiple(true))]
         struct Command {
             #[command(flatten)]
             folder: Folder,
