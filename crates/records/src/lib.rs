@@ -14,6 +14,7 @@ pub mod html;
 pub mod journal;
 pub mod measurement;
 pub mod population;
+pub mod prediction;
 pub mod statistics;
 pub mod store;
 pub mod summary;
