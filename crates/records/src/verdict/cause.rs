@@ -173,10 +173,18 @@ const STANDS_OUT_ONE_IN: u64 = 10;
 /// What is no fault counts so many times less: it is said first only where nothing can be mended.
 const LIMIT_DISCOUNT: u64 = 4;
 
+/// A network that is shorter than this is near: 5,000 km of fibre there and back.
+const FAR_AWAY_NS: u64 = 50_000_000;
+
 impl Cause {
     /// Returns whether it is more than what nobody notices, and a good part of its whole.
     pub(super) fn stands_out(&self) -> bool {
-        self.gain_ns >= self.of.unnoticed_ns()
+        let least_ns = if self.kind == Kind::Distance {
+            FAR_AWAY_NS
+        } else {
+            self.of.unnoticed_ns()
+        };
+        self.gain_ns >= least_ns
             && self.gain_ns.saturating_mul(STANDS_OUT_ONE_IN) >= self.total_ns
     }
 
