@@ -8,14 +8,18 @@
 use super::cause::{Cause, Kind};
 use super::flows::{View, sum_ns};
 use super::observation::{Direction, Flow};
+use super::traffic::Stall;
 use super::waits::{largest_around, long_ns};
 use crate::figures::{count, duration};
 
 /// Returns whether something of a flow was lost for certain.
 pub(super) fn is_lossy(flow: &Flow) -> bool {
-    let counts = &flow.counts;
-    let known = [counts.out_of_order_in, counts.timeouts, really_lost(flow)];
-    known.into_iter().flatten().any(|count| count > 0)
+    let mark = match flow.direction {
+        Direction::Outgoing => really_lost(flow),
+        // What this side sends again on a slow line may only have been late.
+        Direction::Incoming => flow.counts.out_of_order_in,
+    };
+    mark.is_some_and(|count| count > 0)
 }
 
 /// Returns segments that this side sent again, without those that had come after all.
@@ -24,41 +28,45 @@ fn really_lost(flow: &Flow) -> Option<u64> {
     Some(flow.counts.retransmissions?.saturating_sub(needless))
 }
 
+/// Returns the data bytes of the packets that come after longer ones have vanished in a flow.
+pub(super) fn hole(view: &View<'_>) -> Option<u64> {
+    let mss = view.path.mss_bytes?;
+    if view.flow.direction == Direction::Outgoing {
+        let [before, after] = view.flow.counts.mss_bytes?;
+        return (after < before).then_some(after);
+    }
+    let long_ns = long_ns(view);
+    let arrivals = &view.flow.arrivals;
+    let first = arrivals.first()?;
+    let stall = view.stalls.iter().find(|stall| stall.ns >= long_ns).map(|stall| stall.index);
+    let waited = first.at_ns.saturating_sub(view.trip_or_zero()) >= long_ns;
+    let index = if waited { 0 } else { stall? };
+    let (before, after) = largest_around(view, index)?;
+    // Nothing long has come before, and nothing as long as it might be ever after.
+    let is_hole = before * 2 < mss && after * 100 < mss * 97 && after * 3 > mss;
+    let alike = arrivals.iter().filter(|arrival| arrival.bytes == after).count();
+    (is_hole && alike * 2 > arrivals.len()).then_some(after)
+}
+
 /// Returns what long packets cost that vanish: silence until the sender tries shorter ones.
 pub(super) fn black_hole(view: &mut View<'_>) -> Option<Cause> {
-    let subject = "A hole in the way for long packets";
-    let long_ns = long_ns(view);
+    let shorter = hole(view)?;
     let mss = view.path.mss_bytes?;
-    let shorter = match view.flow.direction {
-        Direction::Outgoing => {
-            let [before, after] = view.flow.counts.mss_bytes?;
-            (after < before).then_some(after)?
-        }
-        Direction::Incoming => {
-            let first = view.stalls.iter().find(|stall| stall.ns >= long_ns)?;
-            let (before, after) = largest_around(view, first.index)?;
-            // Nothing long has come before, and nothing as long as it might be ever after.
-            let is_hole = before * 2 < mss && after * 100 < mss * 97 && after * 3 > mss;
-            let is_repeated =
-                view.flow.arrivals.iter().filter(|arrival| arrival.bytes == after).count();
-            (is_hole && is_repeated > 1).then_some(after)?
-        }
-    };
-    let taken = view.take(|stall| stall.ns >= long_ns);
-    let mut gain_ns = sum_ns(&taken);
-    if view.flow.direction == Direction::Outgoing
-        && let Some(first) = view.flow.arrivals.first()
-    {
-        // The very first packet may have been too long.
-        gain_ns = gain_ns.saturating_add(first.at_ns.saturating_sub(view.trip_or_zero()));
-    }
+    let long_ns = long_ns(view);
+    let taken = view.select(|stall| stall.ns >= long_ns);
+    // The very first packet may have been too long.
+    let first = view.flow.arrivals.first()?;
+    let first_ns = first.at_ns.saturating_sub(view.trip_or_zero());
+    let gain_ns = sum_ns(&taken).saturating_add(first_ns);
     let advice = format!(
         "packets with {} bytes of data vanish without a word, and those with {} arrive: let ICMP \
          through, or set the MTU to what the way carries",
         count(mss),
         count(shorter)
     );
-    Some(view.cause(Kind::PathMtuBlackHole, gain_ns, subject, advice))
+    let subject = "A hole in the way for long packets";
+    let cause = view.cause(Kind::PathMtuBlackHole, gain_ns, subject, advice);
+    view.settle(cause, &taken)
 }
 
 /// Of the packets that seem lost, so many parts of ten were only late if the way reorders.
@@ -85,24 +93,33 @@ pub(super) fn reordering(view: &mut View<'_>) -> Option<Cause> {
             is_late.then_some((disordered, disordered))?
         }
     };
-    let taken = view.take(|_| true);
+    let taken = view.select(|_| true);
     let advice = format!(
         "{} of {} packets that seemed lost came after all: look for links in parallel that take \
          packets by turns",
         count(late),
         count(of_all)
     );
-    Some(view.cause(Kind::Reordering, sum_ns(&taken), "Packets that overtake each other", advice))
+    let subject = "Packets that overtake each other";
+    let cause = view.cause(Kind::Reordering, sum_ns(&taken), subject, advice);
+    view.settle(cause, &taken)
 }
+
+/// The timers of hosts of today run out 200 ms after the round trip, and twice that after the
+/// second loss of the same; those of others after a second (RFC 6298).
+pub(super) const TIMER_NS: u64 = 600_000_000;
+/// A wait of so many round trips is that of a timer at any rate.
+const TIMER_TRIPS: u64 = 6;
 
 /// Returns what losses cost, by how they were mended for the most part.
 pub(super) fn loss(view: &mut View<'_>) -> Option<Cause> {
     if !view.has_losses {
         return None;
     }
-    let long_ns = long_ns(view);
-    let (long, short): (Vec<_>, Vec<_>) =
-        view.take(|_| true).into_iter().partition(|stall| stall.ns >= long_ns);
+    let long_ns = view.trip_or_zero().saturating_mul(TIMER_TRIPS).max(TIMER_NS);
+    let taken = view.select(|_| true);
+    let (long, short): (Vec<Stall>, Vec<Stall>) =
+        taken.iter().partition(|stall| stall.ns >= long_ns);
     let (long_sum, short_sum) = (sum_ns(&long), sum_ns(&short));
     if long_sum > short_sum {
         let longest = long.iter().map(|stall| stall.ns).max().unwrap_or(0);
@@ -115,7 +132,8 @@ pub(super) fn loss(view: &mut View<'_>) -> Option<Cause> {
         );
         let gain_ns = long_sum.saturating_add(short_sum);
         let subject = "Waiting for retransmission timers";
-        return Some(view.cause(Kind::RetransmissionTimeouts, gain_ns, subject, advice));
+        let cause = view.cause(Kind::RetransmissionTimeouts, gain_ns, subject, advice);
+        return view.settle(cause, &taken);
     }
     let counts = &view.flow.counts;
     let what = match (really_lost(view.flow).filter(|lost| *lost > 0), counts.segments_out) {
@@ -127,5 +145,6 @@ pub(super) fn loss(view: &mut View<'_>) -> Option<Cause> {
     };
     let advice =
         format!("{what}: look at the errors of the links, and at queues that are too short");
-    Some(view.cause(Kind::Loss, short_sum.saturating_add(long_sum), "Loss", advice))
+    let cause = view.cause(Kind::Loss, short_sum.saturating_add(long_sum), "Loss", advice);
+    view.settle(cause, &taken)
 }

@@ -49,7 +49,18 @@ fn on_the_way(kind: Kind, size: usize, healthy: Scene) -> (Scene, Scene) {
     let mut control = healthy.clone();
     let way = &mut planted.way;
     match kind {
-        Kind::Distance => way.delay = [ms(50), ms(120), ms(300)][size],
+        Kind::Distance => {
+            way.delay = [ms(50), ms(120), ms(300)][size];
+            for scene in [&mut planted, &mut control] {
+                // A host for long ways has buffers for them.
+                for profile in [&mut scene.near, &mut scene.far.profile] {
+                    profile.send_limit = SendLimit::Bytes(4 << 20);
+                    profile.receive_window = ReceiveWindow::Bytes(1 << 20);
+                }
+                scene.way.queue_bytes = 1 << 20;
+                *scene = scene.clone().without(|stage| matches!(stage, Stage::Load { .. }));
+            }
+        }
         Kind::LineRate => {
             way.rate_bps = [9_600, 19_200, 56_000][size];
             control = control.without(is_long);
@@ -71,10 +82,7 @@ fn on_the_way(kind: Kind, size: usize, healthy: Scene) -> (Scene, Scene) {
                 Some([(60_000, 500_000), (100_000, 1_000_000), (150_000, 2_000_000)][size]);
         }
         Kind::Loss => {
-            way.loss_ppm = [20_000, 30_000, 50_000][size];
-            for scene in [&mut planted, &mut control] {
-                scene.set_file_bytes(1_500_000);
-            }
+            way.loss_ppm = [30_000, 50_000, 80_000][size];
         }
         Kind::RetransmissionTimeouts => {
             way.loss_ppm = [20_000, 40_000, 60_000][size];
@@ -88,7 +96,13 @@ fn on_the_way(kind: Kind, size: usize, healthy: Scene) -> (Scene, Scene) {
         }
         Kind::Reordering => {
             way.reordering_ppm = [20_000, 50_000, 100_000][size];
-            way.held_back = [way.delay, way.delay / 2, way.delay][size];
+            way.held_back = [ms(20), ms(30), ms(20)][size];
+            for scene in [&mut planted, &mut control] {
+                for profile in [&mut scene.near, &mut scene.far.profile] {
+                    profile.extensions = false;
+                    profile.receive_window = ReceiveWindow::Bytes(60_000);
+                }
+            }
         }
         Kind::PathMtuBlackHole => way.hole_bytes = Some([1_400, 1_280, 1_000][size]),
         _ => way.turnaround = Some([ms(30), ms(60), ms(120)][size]),

@@ -153,7 +153,10 @@ impl Scene {
                 Stage::Login => seen.steps.login_ns = Some(elapsed_ns),
                 Stage::Echo(_) => seen.echo = echoes(),
                 Stage::Train(_) => seen.echo_train = echoes(),
-                Stage::Load { .. } => seen.echo_under_load = echoes().map(without_layers),
+                Stage::Load { bytes } => {
+                    seen.echo_under_load = echoes().map(without_layers);
+                    seen.transfers.push(flow(Direction::Incoming, *bytes));
+                }
                 Stage::Screenful => {
                     seen.screenful = Some(flow(Direction::Incoming, brought.bytes));
                 }
