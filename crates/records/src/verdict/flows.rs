@@ -5,9 +5,9 @@
 //! that are said of a flow never exceed the time that it took.
 
 use super::cause::{Cause, Kind, Whole};
-use super::keys::{is_own, round_trip_ns, sum_of};
+use super::keys::{has_late_echoes, is_own, round_trip_ns, sum_of};
 use super::observation::{Direction, Flow, Observation, Path};
-use super::traffic::{Stall, burst_rate_bps, serial_ns, stalls};
+use super::traffic::{Stall, burst_rate_bps, rate_bps, serial_ns, span_ns, stalls};
 use super::{losses, rates, waits};
 use crate::figures::duration;
 use crate::measurement::Layer;
@@ -27,8 +27,10 @@ pub(super) struct View<'a> {
     pub(super) explained_ns: u64,
     /// Something was lost in this session, as far as can be told.
     pub(super) has_losses: bool,
-    /// Long packets vanish in this session.
-    pub(super) has_hole: bool,
+    /// Data of this side was overtaken by later data of it.
+    pub(super) has_reordering: bool,
+    /// Long packets vanish in this session, and those with so many bytes of data arrive.
+    pub(super) hole: Option<u64>,
 }
 
 /// A stall is no shorter than this: what a scheduler does is none.
@@ -77,9 +79,11 @@ pub(super) fn sum_ns(stalls: &[Stall]) -> u64 {
 pub(super) fn causes(observed: &Observation) -> Vec<Cause> {
     let mut views: Vec<View<'_>> = views(observed);
     let has_losses = views.iter().any(|view| losses::is_lossy(view.flow));
-    let has_hole = views.iter().any(|view| losses::hole(view).is_some());
+    let has_reordering = views.iter().any(|view| losses::is_reordered(view.flow));
+    // Keys are short: where their echoes are late, short packets are lost as well.
+    let hole = views.iter().find_map(losses::hole).filter(|_| !has_late_echoes(observed));
     for view in &mut views {
-        (view.has_losses, view.has_hole) = (has_losses, has_hole);
+        (view.has_losses, view.has_reordering, view.hole) = (has_losses, has_reordering, hole);
     }
     views.into_iter().flat_map(of_flow).collect()
 }
@@ -99,7 +103,6 @@ fn views(observed: &Observation) -> Vec<View<'_>> {
         let least_ns = (trip_ns.unwrap_or(0) / 4).max(LEAST_STALL_NS);
         let stalls = stalls(flow, burst_bps, least_ns);
         let path = &observed.path;
-        let (explained_ns, has_losses, has_hole) = (0, false, false);
         views.push(View {
             flow,
             whole,
@@ -107,9 +110,10 @@ fn views(observed: &Observation) -> Vec<View<'_>> {
             trip_ns,
             burst_bps,
             stalls,
-            explained_ns,
-            has_losses,
-            has_hole,
+            explained_ns: 0,
+            has_losses: false,
+            has_reordering: false,
+            hole: None,
         });
     }
     views
@@ -121,7 +125,9 @@ const MANY_GAPS: usize = 4;
 /// Returns whether `rate_bps` may be a line's: its first bytes needed their time on it, too.
 fn is_of_a_line(flow: &Flow, rate_bps: u64) -> bool {
     let Some(first) = flow.arrivals.first() else { return false };
-    flow.arrivals.len() > MANY_GAPS || serial_ns(first.bytes, rate_bps) <= first.at_ns
+    let needed = serial_ns(first.bytes, rate_bps);
+    // What was seen of the rate has the headers of other packets in it.
+    flow.arrivals.len() > MANY_GAPS || needed - needed / 4 <= first.at_ns
 }
 
 fn of_flow(mut view: View<'_>) -> Vec<Cause> {
@@ -167,10 +173,39 @@ fn processor(view: &View<'_>) -> Vec<Cause> {
     found
 }
 
+/// Returns whether what asked for an incoming flow had to be sent again.
+fn was_asked_again(view: &View<'_>) -> bool {
+    view.has_losses && view.flow.counts.retransmissions.is_some_and(|again| again > 0)
+}
+
+/// Returns what a lost request costs, ns.
+pub(super) fn lost_request_ns(view: &View<'_>) -> u64 {
+    let first = view.flow.arrivals.first().filter(|_| was_asked_again(view));
+    first.map_or(0, |first| first.at_ns.saturating_sub(view.trip_or_zero()))
+}
+
+/// A flow that is faster than so many parts of ten of its burst rate fills its line.
+const FULL_TENTHS: u64 = 5;
+
+/// Returns whether some incoming flow fills the slowest link, so that a queue can stand there;
+/// `None` if that cannot be told.
+pub(super) fn fills_the_line(observed: &Observation) -> Option<bool> {
+    let incoming: Vec<View<'_>> = views(observed)
+        .into_iter()
+        .filter(|view| view.flow.direction == Direction::Incoming)
+        .collect();
+    let burst = incoming.iter().filter_map(|view| view.burst_bps).max()?;
+    let transfers = incoming.iter().filter(|view| view.whole == Whole::Transfer);
+    let mean = transfers
+        .filter_map(|view| rate_bps(view.flow.bytes, span_ns(&view.flow.arrivals)?))
+        .max()?;
+    Some(mean.saturating_mul(10) >= burst.saturating_mul(FULL_TENTHS))
+}
+
 /// Returns what the far host takes until its first byte, beyond the round trip.
 fn first_byte(view: &View<'_>) -> Option<Cause> {
-    // Where long packets vanish, the first one did.
-    if view.flow.direction == Direction::Outgoing || view.has_hole {
+    // Where long packets vanish, the first one did; and what asked for it may have been lost.
+    if view.flow.direction == Direction::Outgoing || view.hole.is_some() || was_asked_again(view) {
         return None;
     }
     let first = view.flow.arrivals.first()?;

@@ -131,6 +131,12 @@ const LATE_NS: u64 = 100_000_000;
 /// One echo in so many must be late: fewer are chance.
 const LATE_ONE_IN: usize = 200;
 
+/// Returns whether some echoes came late, as where packets are lost.
+pub(super) fn has_late_echoes(observed: &Observation) -> bool {
+    let Some(echo) = &observed.echo else { return false };
+    statistics::median(&echo.samples_ns).is_some_and(|median| late_ones(echo, median).is_some())
+}
+
 /// Returns what echoes cost that came late because a packet was lost: on the average of all.
 fn late_ones(echo: &Echoes, median_ns: u64) -> Option<Cause> {
     let limit = median_ns.saturating_mul(LATE_FACTOR).saturating_add(LATE_NS);
@@ -164,6 +170,10 @@ fn under_load(observed: &Observation, idle_ns: u64) -> Option<Cause> {
     let loaded = observed.echo_under_load.as_ref()?;
     let total_ns = statistics::median(&loaded.samples_ns)?;
     let gain_ns = total_ns.saturating_sub(idle_ns);
+    // A queue stands only in front of a link that is full.
+    if super::flows::fills_the_line(observed) == Some(false) {
+        return None;
+    }
     Some(Cause {
         kind: Kind::Queue,
         of: Whole::EchoUnderLoad,

@@ -6,7 +6,7 @@
 //! there were others in the session.
 
 use super::cause::{Cause, Kind};
-use super::flows::{View, sum_ns};
+use super::flows::{View, lost_request_ns, sum_ns};
 use super::observation::{Direction, Flow};
 use super::traffic::Stall;
 use super::waits::{largest_around, long_ns};
@@ -50,7 +50,7 @@ pub(super) fn hole(view: &View<'_>) -> Option<u64> {
 
 /// Returns what long packets cost that vanish: silence until the sender tries shorter ones.
 pub(super) fn black_hole(view: &mut View<'_>) -> Option<Cause> {
-    let shorter = hole(view)?;
+    let shorter = view.hole?;
     let mss = view.path.mss_bytes?;
     let long_ns = long_ns(view);
     let taken = view.select(|stall| stall.ns >= long_ns);
@@ -69,38 +69,39 @@ pub(super) fn black_hole(view: &mut View<'_>) -> Option<Cause> {
     view.settle(cause, &taken)
 }
 
-/// Of the packets that seem lost, so many parts of ten were only late if the way reorders.
-const MOSTLY_TENTHS: u64 = 7;
+/// Fewer than this may be chance.
+const FEWEST_REORDERINGS: u64 = 2;
 
-/// Returns what it costs that packets overtake each other: the sender takes late ones for lost, and
-/// slows down.
+/// Returns whether data of an outgoing flow was overtaken at least as often as it was lost.
+pub(super) fn is_reordered(flow: &Flow) -> bool {
+    let Some(overtaken) = flow.counts.reorderings else { return false };
+    let needless = flow.counts.duplicate_reports.unwrap_or(0);
+    let seen = overtaken.max(needless);
+    seen >= FEWEST_REORDERINGS && really_lost(flow).is_none_or(|lost| lost <= seen)
+}
+
+/// Returns what it costs that packets overtake each other: what came too early waits for what is
+/// late, and the sender may take it for lost.
+///
+/// A receiver cannot tell late data from data that was sent again, but a sender can; so what this
+/// side's data has met is taken to be what the far side's meets.
 pub(super) fn reordering(view: &mut View<'_>) -> Option<Cause> {
+    if !view.has_reordering {
+        return None;
+    }
     let counts = &view.flow.counts;
-    let trip_ns = view.trip_ns?;
-    let (late, of_all) = match view.flow.direction {
-        Direction::Outgoing => {
-            let again = counts.retransmissions.filter(|again| *again > 0)?;
-            let needless = counts.duplicate_reports?;
-            (needless * 10 >= again * MOSTLY_TENTHS).then_some((needless, again))?
-        }
-        Direction::Incoming => {
-            let disordered = counts.out_of_order_in.filter(|count| *count > 0)?;
-            // What is lost comes a round trip later at the earliest; what is late comes before.
-            let repairs = view.stalls.iter().filter(|stall| stall.ns * 10 >= trip_ns * 8).count();
-            let repairs = u64::try_from(repairs).unwrap_or(u64::MAX);
-            let twice = counts.duplicates_in.unwrap_or(0);
-            let is_late = repairs * 10 < disordered || twice * 10 >= disordered * MOSTLY_TENTHS;
-            is_late.then_some((disordered, disordered))?
-        }
+    let late = match view.flow.direction {
+        Direction::Outgoing => counts.reorderings.max(counts.duplicate_reports),
+        Direction::Incoming => counts.out_of_order_in,
     };
+    let late = late.filter(|late| *late > 0)?;
     let taken = view.select(|_| true);
     let advice = format!(
-        "{} of {} packets that seemed lost came after all: look for links in parallel that take \
-         packets by turns",
-        count(late),
-        count(of_all)
+        "{} packets met others out of their order: look for links in parallel that take packets by \
+         turns",
+        count(late)
     );
-    let subject = "Packets that overtake each other";
+    let subject = "Disorder on the way";
     let cause = view.cause(Kind::Reordering, sum_ns(&taken), subject, advice);
     view.settle(cause, &taken)
 }
@@ -113,21 +114,23 @@ const TIMER_TRIPS: u64 = 6;
 
 /// Returns what losses cost, by how they were mended for the most part.
 pub(super) fn loss(view: &mut View<'_>) -> Option<Cause> {
-    if !view.has_losses {
+    if !view.has_losses || view.hole.is_some() {
         return None;
     }
     let long_ns = view.trip_or_zero().saturating_mul(TIMER_TRIPS).max(TIMER_NS);
     let taken = view.select(|_| true);
     let (long, short): (Vec<Stall>, Vec<Stall>) =
         taken.iter().partition(|stall| stall.ns >= long_ns);
-    let (long_sum, short_sum) = (sum_ns(&long), sum_ns(&short));
+    let (mut long_sum, mut short_sum) = (sum_ns(&long), sum_ns(&short));
+    let request_ns = lost_request_ns(view);
+    *(if request_ns >= long_ns { &mut long_sum } else { &mut short_sum }) += request_ns;
     if long_sum > short_sum {
-        let longest = long.iter().map(|stall| stall.ns).max().unwrap_or(0);
+        let longest = long.iter().map(|stall| stall.ns).max().unwrap_or(request_ns);
         let advice = format!(
             "{} times a timer had to run out, the longest {}: selective acknowledgments and probes \
              of the tail (RFC 8985) on both sides would mend a loss in two round trips; and look for \
              what loses packets",
-            long.len(),
+            long.len().max(1),
             duration(longest)
         );
         let gain_ns = long_sum.saturating_add(short_sum);

@@ -39,7 +39,11 @@ const FILLER: u8 = b'.';
 enum Reading {
     Commands,
     /// The length of a file.
-    Length { so_far: u32, left: u8, comes: bool },
+    Length {
+        so_far: u32,
+        left: u8,
+        comes: bool,
+    },
     File {
         left: usize,
     },

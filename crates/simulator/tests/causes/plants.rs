@@ -83,6 +83,9 @@ fn on_the_way(kind: Kind, size: usize, healthy: Scene) -> (Scene, Scene) {
         }
         Kind::Loss => {
             way.loss_ppm = [30_000, 50_000, 80_000][size];
+            // Where the network is short a loss costs next to nothing.
+            way.delay *= 2;
+            control.way.delay = way.delay;
         }
         Kind::RetransmissionTimeouts => {
             way.loss_ppm = [20_000, 40_000, 60_000][size];
@@ -96,13 +99,7 @@ fn on_the_way(kind: Kind, size: usize, healthy: Scene) -> (Scene, Scene) {
         }
         Kind::Reordering => {
             way.reordering_ppm = [20_000, 50_000, 100_000][size];
-            way.held_back = [ms(20), ms(30), ms(20)][size];
-            for scene in [&mut planted, &mut control] {
-                for profile in [&mut scene.near, &mut scene.far.profile] {
-                    profile.extensions = false;
-                    profile.receive_window = ReceiveWindow::Bytes(60_000);
-                }
-            }
+            way.held_back = [ms(40), ms(50), ms(60)][size];
         }
         Kind::PathMtuBlackHole => way.hole_bytes = Some([1_400, 1_280, 1_000][size]),
         _ => way.turnaround = Some([ms(30), ms(60), ms(120)][size]),

@@ -201,6 +201,8 @@ struct Mark {
     accounts: [u64; Account::COUNT],
     out_of_order: u64,
     duplicate_bytes: u64,
+    duplicates: u64,
+    reorderings: u64,
 }
 
 #[derive(Debug, Default)]
@@ -237,6 +239,8 @@ impl Watch {
                 accounts: meter.accounts(),
                 out_of_order: meter.counted(Counter::TcpOutOfOrder),
                 duplicate_bytes: meter.counted(Counter::TcpDuplicateBytes),
+                duplicates: meter.counted(Counter::TcpOutsideWindow),
+                reorderings: meter.counted(Counter::TcpReordered),
             });
         }
     }
@@ -285,7 +289,11 @@ fn counts(before: &Mark, after: &Mark, direction: Direction) -> FlowCounts {
         retransmissions: Some(is.retransmissions - was.retransmissions),
         timeouts: Some((is.timeouts - was.timeouts).into()),
         out_of_order_in: Some(after.out_of_order - before.out_of_order),
-        duplicates_in: Some((after.duplicate_bytes - before.duplicate_bytes) / 1_000),
+        duplicates_in: Some(
+            after.duplicates - before.duplicates
+                + (after.duplicate_bytes - before.duplicate_bytes).div_ceil(1_460),
+        ),
+        reorderings: Some(after.reorderings - before.reorderings),
         duplicate_reports: Some((is.duplicate_reports - was.duplicate_reports).into()),
         window_probes: Some((is.window_probes - was.window_probes).into()),
         limited_by_window_ns: Some(nanos(is_limited.peer_window - was_limited.peer_window)),
