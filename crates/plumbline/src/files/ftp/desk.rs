@@ -49,8 +49,20 @@ pub(super) fn carry_out_with<T>(
     interrupt: Interrupt,
     work: impl AsyncFnOnce(Arc<Caller>) -> Result<T, Trouble>,
 ) -> Result<T, exit::Failure> {
+    carry_out_silently(url, reach, bytes_per_second, interrupt, work)
+        .map_err(|trouble| tell(&trouble))
+}
+
+/// As [`carry_out_with`], for who says himself what went wrong.
+pub(super) fn carry_out_silently<T>(
+    url: &Url,
+    reach: &Reach,
+    bytes_per_second: Option<u64>,
+    interrupt: Interrupt,
+    work: impl AsyncFnOnce(Arc<Caller>) -> Result<T, Trouble>,
+) -> Result<T, Trouble> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let runtime = runtime.map_err(|error| tell(&Trouble::Ours(error.into())))?;
+    let runtime = runtime.map_err(|error| Trouble::Ours(error.into()))?;
     let result = runtime.block_on(async {
         let caller = Arc::new(caller(url, reach, bytes_per_second)?);
         let mut end = [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup()]
@@ -83,7 +95,7 @@ pub(super) fn carry_out_with<T>(
     });
     // A thread that waits for a pipe is left behind.
     runtime.shutdown_background();
-    result.map_err(|trouble| tell(&trouble))
+    result
 }
 
 /// Says what went wrong.

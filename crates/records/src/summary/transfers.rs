@@ -1,0 +1,54 @@
+//! Transfers of growing sizes as tables: what each size brought, and where its time went.
+
+use crate::figures::{UNKNOWN, count, duration, duration_or_unknown, rate};
+use crate::sizes::{Direction, Sample, Transfers};
+use crate::statistics::median;
+use crate::table::Table;
+
+/// Returns the sizes, from the smallest, each with its rate.
+pub(super) fn sizes(transfers: &Transfers) -> Table {
+    let headers = ["bytes", "times", "median", "rate", "model"];
+    let mut table = headers.into_iter().fold(Table::new().text("direction"), Table::number);
+    for direction in [Direction::Received, Direction::Sent] {
+        for size in transfers.sizes(direction) {
+            let model = transfers.model.map(|model| duration(model.total_ns(size.bytes)));
+            table.row([
+                direction.text().to_owned(),
+                count(size.bytes),
+                count(size.count),
+                duration(size.total_ns),
+                rate(size.rate_bps()),
+                model.unwrap_or_else(|| UNKNOWN.to_owned()),
+            ]);
+        }
+    }
+    table
+}
+
+/// Returns the steps of the smallest and of the largest transfer, in medians.
+pub(super) fn steps(transfers: &Transfers) -> Table {
+    let sizes: Vec<u64> = transfers.samples.iter().map(|one| one.bytes).collect();
+    let ends = sizes.iter().min().copied().zip(sizes.iter().max().copied());
+    let (least, most) = ends.unwrap_or_default();
+    let header = |bytes: u64| format!("{} bytes", count(bytes));
+    let mut table = Table::new().text("step").number(&header(least));
+    if most > least {
+        table = table.number(&header(most));
+    }
+    let of = |bytes: u64, time: fn(&Sample) -> Option<u64>| {
+        let times = transfers.samples.iter().filter(|one| one.bytes == bytes).filter_map(time);
+        duration_or_unknown(median(&times.collect::<Vec<_>>()))
+    };
+    let steps: [(&str, fn(&Sample) -> Option<u64>); 6] = [
+        ("command to its reply", |one| one.command_ns),
+        ("data connection", |one| one.data_connect_ns),
+        ("TLS on it", |one| one.data_tls_ns),
+        ("first to last byte", |one| one.data_ns),
+        ("last byte to its reply", |one| one.confirm_ns),
+        ("all", |one| Some(one.total_ns)),
+    ];
+    for (name, time) in steps {
+        table.row([name.to_owned(), of(least, time), of(most, time)]);
+    }
+    table
+}
