@@ -18,6 +18,7 @@ pub mod measurement;
 pub mod measures;
 pub mod pictures;
 pub mod population;
+pub mod prediction;
 pub mod sizes;
 pub mod statistics;
 pub mod store;
