@@ -52,8 +52,11 @@ fn tables(measured: &Measurement) -> Vec<Titled<'_>> {
         add("Tries", measures::tries(&measured.tries));
     }
     if measured.recording.is_none() {
-        let title =
-            if measured.transfers.is_some() { "Up to the login" } else { "Up to the login prompt" };
+        let title = match &measured.transfers {
+            Some(_) if measured.phases.connect_ns.is_none() => "Before the transfers",
+            Some(_) => "Up to the login",
+            None => "Up to the login prompt",
+        };
         add(title, phases(measured));
     }
     if let Some(transfers) = &measured.transfers {
@@ -140,6 +143,10 @@ fn phases(measured: &Measurement) -> Table {
     let phases = &measured.phases;
     let mut table = Table::new().text("step").number("time");
     table.row(["name to address".to_owned(), duration_or_unknown(phases.resolve_ns)]);
+    // TFTP has no connection.
+    if measured.transfers.is_some() && phases.connect_ns.is_none() {
+        return table;
+    }
     table.row(["connect".to_owned(), duration_or_unknown(phases.connect_ns)]);
     if let Some(tls_ns) = phases.tls_ns {
         table.row(["TLS".to_owned(), duration(tls_ns)]);

@@ -302,7 +302,7 @@ mod tests {
             let keys = knock.output().to_vec();
             knock.sent(keys.len());
             let answer: Vec<u8> = keys.into_iter().flat_map(&echo).collect();
-            now += Duration::from_millis(1);
+            now = now + Duration::from_millis(1);
             if answer.is_empty() {
                 now = knock.deadline().map_or(now, |deadline| now.max(deadline));
             }

@@ -15,6 +15,7 @@ mod echo;
 mod interrupt;
 mod knock;
 mod login;
+mod observed;
 mod outcome;
 mod progress;
 mod prompt;

@@ -4,6 +4,7 @@
 use super::arguments::Arguments;
 use super::interrupt::Interrupts;
 use super::login::{Logins, Place};
+use super::observed;
 use super::outcome::{Failed, Measured};
 use super::record::{blank, nanos, rfc_3339};
 use super::recorded;
@@ -179,6 +180,8 @@ fn measure_recording(path: &Path) -> Result<Result<Measured, Failed>> {
     (record.echo, record.screenful) = (found.echo, found.screenful);
     record.recording = Some(found.recording);
     record.verdict = records::verdict::verdict(&record);
+    let observed = observed::of_recording(&record);
+    observed::conclude(&mut record, &observed);
     let has_measured = record.echo.is_some() || record.screenful.is_some();
     let title = found.title.map(|title| format!("the recording is of '{title}'"));
     Ok(Ok(Measured {

@@ -192,7 +192,8 @@ mod tests {
         #[test]
         fn any_text_is_a_target_or_refused_by_one_line(text: String) {
             if let Err(refusal) = text.parse::<Subject>() {
-                prop_assert!(!format!("{refusal:#}").contains('\n'));
+                let sentence = format!("{refusal:#}");
+                prop_assert!(!sentence.contains('\n'));
             }
         }
     }

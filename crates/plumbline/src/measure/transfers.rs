@@ -1,6 +1,7 @@
 //! Files that are measured: transfers of growing sizes by FTP, in TLS or not, and by TFTP.
 
 use super::arguments::Arguments;
+use super::observed;
 use super::outcome::{Failed, Measured};
 use super::progress::ProgressLine;
 use super::record::{blank, nanos};
@@ -19,6 +20,7 @@ use records::measurement::{Phases, TcpFigures};
 use records::measures::TryOutcome;
 use records::sizes::{Direction, Sample, Transfers};
 use records::transfer::Transfer;
+use records::verdict::Observation;
 use std::net::SocketAddr;
 use std::time::{Instant, SystemTime};
 
@@ -42,6 +44,7 @@ struct Found {
     accuracy: Option<Accuracy>,
     notes: Vec<String>,
     response_ns: Option<u64>,
+    observed: Observation,
 }
 
 impl Files<'_> {
@@ -101,7 +104,9 @@ impl Files<'_> {
         };
         let opening = &found.opening;
         let samples = found.transfers.iter().filter_map(|(way, one)| sample(*way, one)).collect();
+        let observed = observed::of_ftp(opening, &found.transfers, &found.sequence);
         Ok(Ok(Found {
+            observed,
             address: found.address,
             phases: Phases {
                 resolve_ns: opening.resolve.map(nanos),
@@ -141,9 +146,11 @@ impl Files<'_> {
         let largest = found.transfers.iter().max_by_key(|(way, transfer, _)| {
             (transfer.size.file_bytes, *way == Direction::Received)
         });
+        let observed = observed::of_tftp(nanos(errand.resolving), &found.transfers);
         let resolve_ns = Some(nanos(errand.resolving));
         let response_ns = found.first_block_ns.map(|ns| ns.saturating_add(nanos(errand.resolving)));
         Ok(Ok(Found {
+            observed,
             address: found.address,
             phases: Phases { resolve_ns, ..Phases::default() },
             samples,
@@ -196,6 +203,7 @@ impl Files<'_> {
         record.address = found.address.map(|address| address.to_string());
         record.phases = found.phases;
         record.verdict = transfers.sentence();
+        observed::conclude(&mut record, &found.observed);
         record.tcp = found.tcp;
         record.transfers = Some(transfers);
         Measured {

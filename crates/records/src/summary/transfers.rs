@@ -25,19 +25,25 @@ pub(super) fn sizes(transfers: &Transfers) -> Table {
     table
 }
 
-/// Returns the steps of the smallest and of the largest transfer, in medians.
+/// Returns the steps of the smallest and of the largest transfer, in medians: of those that were
+/// received, or else of those that were sent.
 pub(super) fn steps(transfers: &Transfers) -> Table {
-    let sizes: Vec<u64> = transfers.samples.iter().map(|one| one.bytes).collect();
+    let of_it = |direction| transfers.samples.iter().filter(move |one| one.direction == direction);
+    let direction = match of_it(Direction::Received).next() {
+        Some(_) => Direction::Received,
+        None => Direction::Sent,
+    };
+    let sizes: Vec<u64> = of_it(direction).map(|one| one.bytes).collect();
     let ends = sizes.iter().min().copied().zip(sizes.iter().max().copied());
     let (least, most) = ends.unwrap_or_default();
-    let header = |bytes: u64| format!("{} bytes", count(bytes));
+    let header = |bytes: u64| format!("{} bytes {}", count(bytes), direction.text());
     let mut table = Table::new().text("step").number(&header(least));
     if most > least {
         table = table.number(&header(most));
     }
     let of = |bytes: u64, time: fn(&Sample) -> Option<u64>| {
-        let times = transfers.samples.iter().filter(|one| one.bytes == bytes).filter_map(time);
-        duration_or_unknown(median(&times.collect::<Vec<_>>()))
+        let times = of_it(direction).filter(|one| one.bytes == bytes).filter_map(time);
+        median(&times.collect::<Vec<_>>())
     };
     let steps: [(&str, fn(&Sample) -> Option<u64>); 6] = [
         ("command to its reply", |one| one.command_ns),
@@ -48,7 +54,12 @@ pub(super) fn steps(transfers: &Transfers) -> Table {
         ("all", |one| Some(one.total_ns)),
     ];
     for (name, time) in steps {
-        table.row([name.to_owned(), of(least, time), of(most, time)]);
+        let times = [of(least, time), of(most, time)];
+        // A step that a protocol does not have is none.
+        if times.iter().any(Option::is_some) {
+            let times = times.map(duration_or_unknown);
+            table.row(std::iter::once(name.to_owned()).chain(times));
+        }
     }
     table
 }

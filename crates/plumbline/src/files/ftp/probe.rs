@@ -82,6 +82,8 @@ pub(crate) struct Moment {
     pub(crate) tls: Option<Duration>,
     /// Greeting and login.
     pub(crate) login: Option<Duration>,
+    /// How many replies that took.
+    pub(crate) replies: u32,
 }
 
 /// What was found.
@@ -172,8 +174,8 @@ fn run(
 
 fn opened(dialogue: &mut Dialogue) -> Found {
     let Some(session) = dialogue.open_session() else { return Found::default() };
-    let Opening { resolve, connect, tls, login } = session.facts.opening;
-    let opening = Moment { resolve, connect, tls, login };
+    let Opening { resolve, connect, tls, login, replies } = session.facts.opening;
+    let opening = Moment { resolve, connect, tls, login, replies };
     Found { address: Some(session.peer), opening, ..Found::default() }
 }
 
@@ -372,7 +374,7 @@ impl<Say: FnMut(&str)> Probe<'_, Say> {
             Task::Retrieve { offset_bytes, .. } => *offset_bytes,
             _ => 0,
         };
-        let is_largest = is_received == !self.wish.writes && bytes > Some(self.largest);
+        let is_largest = is_received && bytes > Some(self.largest);
         let watched = is_largest.then(|| Watched::begin(&self.dialogue.caller));
         let representation = Representation::IMAGE;
         let mut record = Record::begin(&self.dialogue, is_received, path, representation);
