@@ -5,7 +5,7 @@
 //! keystroke is made where the stamps of each key are.
 
 use crate::arrivals::{Arrival, sequence};
-use crate::figures::{count, duration};
+use crate::figures::{count, duration, rate};
 use crate::html::plot::{Axis, Plot, Scale, Series, Shape, Unit, thinned};
 use crate::measurement::{Echo, Measurement, Screenful};
 use crate::sizes::{Direction, Transfers};
@@ -167,14 +167,13 @@ fn throughput(transfers: &Transfers) -> Option<Plot> {
     let mut all = Vec::new();
     let mut table =
         Table::new().text("direction").number("bytes").number("transfers").number("median time");
-    table = table.number("Mbit/s");
+    table = table.number("rate");
     let directions = [(Direction::Received, 1), (Direction::Sent, 0)];
     for (direction, hue) in directions {
         let sizes = transfers.sizes(direction);
         for size in &sizes {
-            let rate = format!("{:.3}", size.rate_bps() as f64 / 1e6);
-            let (bytes, number) = (count(size.bytes), size.count.to_string());
-            let cells = [bytes, number, duration(size.total_ns), rate];
+            let (bytes, number) = (count(size.bytes), count(size.count));
+            let cells = [bytes, number, duration(size.total_ns), rate(size.rate_bps())];
             table.row(std::iter::once(direction.text().to_owned()).chain(cells));
         }
         let of_it = transfers.samples.iter().filter(|one| one.direction == direction);
@@ -194,16 +193,16 @@ fn throughput(transfers: &Transfers) -> Option<Plot> {
     if let Some(model) = transfers.model {
         let sizes = std::iter::successors(Some(least), |size| size.checked_mul(2));
         let sizes = sizes.take_while(|size| *size < most).chain([most]);
-        let rate = |size: u64| {
+        let at = |size: u64| {
             let bits = size as f64 * 8.0;
             (size as f64, bits * 1e9 / model.total_ns(size).max(1) as f64)
         };
-        let points = sizes.map(rate).collect();
+        let points = sizes.map(at).collect();
         all.push(series("fixed time and rate", 2, Shape::Dashed, points));
         note = format!(
-            "The dashed line is a transfer of {} and {:.3} Mbit/s.",
+            "The dashed line is a transfer that takes {} whatever its size, and {} from then on.",
             duration(model.fixed_ns),
-            model.rate_bps as f64 / 1e6
+            rate(model.rate_bps)
         );
     }
     if let Some(knee) = transfers.knee_bytes {
@@ -251,7 +250,7 @@ mod tests {
         let plot = histogram(&echo);
         let counted: f64 = plot.series[0].points.iter().map(|(_, count)| count).sum();
         let beyond: usize = plot.note.split(' ').next().unwrap().parse().unwrap_or(0);
-        assert_eq!(counted as usize + beyond, echo.times_ns.len());
+        assert_eq!(counted, (echo.times_ns.len() - beyond) as f64);
     }
 
     #[test]

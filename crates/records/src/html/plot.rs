@@ -11,6 +11,8 @@ use crate::table::Table;
 const TOP: f64 = 12.0;
 const BOTTOM: f64 = 46.0;
 const LEGEND_ROW: f64 = 18.0;
+/// For the name of the vertical axis above its last tick.
+const LABEL_ROOM: f64 = 26.0;
 const KEY: f64 = 24.0;
 /// The most points of a series that are drawn: more are no more to see.
 const POINTS_MAX: usize = 600;
@@ -322,7 +324,7 @@ impl Plot {
         let y = Ruler::of(&self.y, ys, most_y);
         let left = y.ticks.iter().map(|(_, name)| width_of(name)).fold(20.0, f64::max) + 10.0;
         let mut svg = Svg::new(window);
-        let top = TOP + self.legend(&mut svg, window) + 18.0;
+        let top = TOP + self.legend(&mut svg, window) + LABEL_ROOM;
         let right = window.width() - 24.0;
         let frame = Frame { left, right, top, bottom: top + height, x, y };
         self.axes(&mut svg, &frame);
@@ -362,7 +364,7 @@ impl Plot {
     }
 
     fn axes(&self, svg: &mut Svg, frame: &Frame) {
-        svg.text("start name", 0.0, frame.top - 10.0, &self.y.label);
+        svg.text("start name", 0.0, frame.top - 14.0, &self.y.label);
         for (value, name) in &frame.y.ticks {
             let (_, y) = frame.place((frame.x.low, *value));
             svg.line("grid", [frame.left, y, frame.right, y]);

@@ -20,7 +20,9 @@ pub(super) fn measures(measures: &Measures) -> Table {
     table.row(["response", &response, "median until it can be used"]);
     let cpu = duration_or_unknown(measures.cpu_ns_per_megabit);
     table.row(["CPU a megabit", &cpu, "this program"]);
-    let tries = format!("{} tries, {} failed", count(measures.tries), count(measures.tries_failed));
+    let word = if measures.tries == 1 { "try" } else { "tries" };
+    let (all, failed) = (count(measures.tries), count(measures.tries_failed));
+    let tries = format!("{all} {word}, {failed} failed");
     let between = match (measures.between_failures_ns, measures.tries) {
         (Some(ns), _) => duration(ns),
         (None, 0) => UNKNOWN.to_owned(),

@@ -25,6 +25,9 @@ pub(super) fn sizes(transfers: &Transfers) -> Table {
     table
 }
 
+/// What a step of a transfer took.
+type Time = fn(&Sample) -> Option<u64>;
+
 /// Returns the steps of the smallest and of the largest transfer, in medians: of those that were
 /// received, or else of those that were sent.
 pub(super) fn steps(transfers: &Transfers) -> Table {
@@ -41,11 +44,11 @@ pub(super) fn steps(transfers: &Transfers) -> Table {
     if most > least {
         table = table.number(&header(most));
     }
-    let of = |bytes: u64, time: fn(&Sample) -> Option<u64>| {
+    let of = |bytes: u64, time: Time| {
         let times = of_it(direction).filter(|one| one.bytes == bytes).filter_map(time);
         median(&times.collect::<Vec<_>>())
     };
-    let steps: [(&str, fn(&Sample) -> Option<u64>); 6] = [
+    let steps: [(&str, Time); 6] = [
         ("command to its reply", |one| one.command_ns),
         ("data connection", |one| one.data_connect_ns),
         ("TLS on it", |one| one.data_tls_ns),
