@@ -23,7 +23,7 @@ const ROWS_MAX: usize = 60;
 #[must_use]
 pub fn pictures(measured: &Measurement) -> Vec<Plot> {
     let echo = measured.echo.as_ref().filter(|echo| echo.times_ns.len() >= FEWEST_ECHOES);
-    let screenful = measured.screenful.as_ref().filter(|screenful| screenful.arrivals.len() > 1);
+    let screenful = measured.screenful.as_ref().filter(|screenful| !screenful.arrivals.is_empty());
     let transfers = measured.transfers.as_ref();
     let mut all: Vec<Plot> =
         echo.into_iter().flat_map(|echo| [histogram(echo), cdf(echo)]).collect();
@@ -33,7 +33,7 @@ pub fn pictures(measured: &Measurement) -> Vec<Plot> {
         all.push(packets(screenful));
     }
     if let Some(transfers) = transfers {
-        if transfers.sequence.len() > 1 {
+        if !transfers.sequence.is_empty() {
             let title = "Time-sequence graph of the largest transfer";
             all.push(time_sequence(title, &transfers.sequence));
         }

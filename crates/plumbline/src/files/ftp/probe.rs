@@ -8,7 +8,7 @@
 use super::desk::{Interrupt, carry_out_silently};
 use super::dialogue::{Caller, Dialogue};
 use super::facts::Opening;
-use super::mover::{Moved, Near};
+use super::mover::{Moved, Near, Watch};
 use super::options::Reach;
 use super::remote::{join, name_of};
 use super::trouble::Trouble;
@@ -20,7 +20,7 @@ use protocols::application::ftp::listing::{Entry, Kind};
 use protocols::application::ftp::user::{StoreKind, Task};
 use protocols::application::ftp::{LocalName, Representation};
 use records::accuracy::{Accuracy, Comparison, pattern};
-use records::arrivals::{Arrival, Log};
+use records::arrivals::Arrival;
 use records::sizes::Direction;
 use records::transfer::Transfer;
 use rustix::fs::{MemfdFlags, memfd_create};
@@ -28,16 +28,11 @@ use std::fs::File;
 use std::io::{Seek, SeekFrom, Write};
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
-use tokio::task::JoinHandle;
-use tokio::time::sleep;
+use std::time::Duration;
 
-/// How often the largest transfer is looked at.
-const LOOK: Duration = Duration::from_millis(1);
-/// What is kept of what was seen of it.
-const LOOKS_MAX: usize = 1024;
+/// What is kept of what came when.
+const ARRIVALS_MAX: usize = 4096;
 /// Sizes are not grown further once a transfer takes so long.
 const LONG: Duration = Duration::from_secs(10);
 /// What is written at a time to a pattern.
@@ -109,7 +104,7 @@ pub(crate) struct Found {
 ///
 /// What the exit code is to tell, and the sentence that says why.
 pub(crate) fn knock(url: &Url, way: &Way) -> Result<Found, (exit::Failure, String)> {
-    run(url, way, async |caller| {
+    run(url, way, None, async |caller| {
         let mut dialogue = Dialogue::new(&caller);
         dialogue.ready().await?;
         let found = opened(&mut dialogue);
@@ -129,11 +124,13 @@ pub(crate) fn probe(
     wish: &Wish,
     say: impl FnMut(&str),
 ) -> Result<Found, (exit::Failure, String)> {
-    run(url, way, async |caller| {
+    let watch = Arc::new(Mutex::new(Watch::begin(ARRIVALS_MAX)));
+    let kept = Some(Arc::clone(&watch));
+    run(url, way, kept, async |caller| {
         let mut dialogue = Dialogue::new(&caller);
         dialogue.ready().await?;
         let found = opened(&mut dialogue);
-        let mut probe = Probe { dialogue, wish, found, largest: 0, say };
+        let mut probe = Probe { dialogue, watch, wish, found, largest: 0, say };
         let moved = match wish.writes {
             true => probe.write(&url.name).await,
             false => probe.read(&url.name).await,
@@ -153,6 +150,7 @@ pub(crate) fn probe(
 fn run(
     url: &Url,
     way: &Way,
+    watch: Option<Arc<Mutex<Watch>>>,
     work: impl AsyncFnOnce(Arc<Caller>) -> Result<Found, Trouble>,
 ) -> Result<Found, (exit::Failure, String)> {
     let reach = Reach {
@@ -168,7 +166,7 @@ fn run(
         verbose: false,
         keeping: Keeping { no_record: true },
     };
-    let result = carry_out_silently(url, &reach, None, Interrupt::EndsAll, work);
+    let result = carry_out_silently(url, &reach, None, watch, Interrupt::EndsAll, work);
     result.map_err(|trouble| (trouble.failure(), trouble.sentence()))
 }
 
@@ -193,6 +191,7 @@ struct Part<'a> {
 
 struct Probe<'a, Say> {
     dialogue: Dialogue,
+    watch: Arc<Mutex<Watch>>,
     wish: &'a Wish,
     found: Found,
     /// The size of what was looked at.
@@ -243,21 +242,33 @@ impl<Say: FnMut(&str)> Probe<'_, Say> {
         Ok(())
     }
 
-    /// Reads those files of a folder that are nearest to the sizes.
+    /// Reads those files of a folder that are nearest to the sizes, and of the largest one a part of
+    /// each size that no file has.
     async fn read_folder(&mut self, folder: &[u8]) -> Result<(), Trouble> {
         let entries = self.dialogue.list(folder).await?;
         let chosen = nearest(&entries, &self.wish.sizes);
-        if chosen.is_empty() {
+        let Some((largest, whole)) = chosen.last().cloned() else {
             let shown = folder.escape_ascii();
             return Err(Trouble::Wrong(format!(
                 "there is no file in the folder '/{shown}' that could be read: name another one, \
                  or say --write"
             )));
-        }
-        for (name, size) in chosen {
+        };
+        let files = chosen.iter().map(|(name, size)| (name.clone(), *size, *size));
+        let missing = missing(&chosen, &self.wish.sizes).into_iter();
+        let missing = missing.map(|part| (largest.clone(), whole, part));
+        let mut all: Vec<_> = files.chain(missing).collect();
+        all.sort_by_key(|(_, _, part)| *part);
+        for (name, whole, part) in all {
             let path = join(folder, &name);
-            let part = Part { path: &path, from: 0, whole: Some(size), is_compared: false };
-            self.rounds(part).await?;
+            let from = whole - part;
+            let part = Part { path: &path, from, whole: Some(whole), is_compared: false };
+            match self.rounds(part).await {
+                Err(trouble) if trouble.is_restart() => {
+                    self.note("the server does not begin within a file: whole files alone went");
+                }
+                other => other?,
+            }
             if self.is_long() {
                 break;
             }
@@ -375,19 +386,16 @@ impl<Say: FnMut(&str)> Probe<'_, Say> {
             _ => 0,
         };
         let is_largest = is_received && bytes > Some(self.largest);
-        let watched = is_largest.then(|| Watched::begin(&self.dialogue.caller));
+        *self.watch.lock().unwrap_or_else(PoisonError::into_inner) = Watch::begin(ARRIVALS_MAX);
         let representation = Representation::IMAGE;
         let mut record = Record::begin(&self.dialogue, is_received, path, representation);
         let (result, moved) = self.dialogue.run_once(wanted, task, Some(near)).await;
         record.take(&mut self.dialogue, moved.as_ref(), offset);
         record.conclude(result.as_ref().err());
-        let sequence = match watched {
-            Some(watched) => Some(watched.end().await),
-            None => None,
-        };
         result?;
-        if let Some(sequence) = sequence {
-            (self.largest, self.found.sequence) = (bytes.unwrap_or(0), sequence);
+        if is_largest {
+            let log = self.watch.lock().unwrap_or_else(PoisonError::into_inner).log.clone();
+            (self.largest, self.found.sequence) = (bytes.unwrap_or(0), log.into_arrivals());
         }
         self.found.transfers.push((direction, record.transfer));
         Ok(moved)
@@ -404,45 +412,13 @@ impl<Say: FnMut(&str)> Probe<'_, Say> {
     }
 }
 
-/// Somebody who looks how far a transfer is, beside it.
-struct Watched {
-    began: Instant,
-    log: Arc<Mutex<Log>>,
-    looker: JoinHandle<()>,
-    caller: Arc<Caller>,
-    before: u64,
-}
-
-impl Watched {
-    fn begin(caller: &Arc<Caller>) -> Self {
-        let began = Instant::now();
-        let log = Arc::new(Mutex::new(Log::new(LOOKS_MAX)));
-        let tally = Arc::clone(&caller.shared.tally);
-        let before = tally.load(Ordering::Relaxed);
-        let kept = Arc::clone(&log);
-        let looker = tokio::spawn(async move {
-            loop {
-                sleep(LOOK).await;
-                note(&kept, began, tally.load(Ordering::Relaxed) - before);
-            }
-        });
-        Self { began, log, looker, caller: Arc::clone(caller), before }
-    }
-
-    async fn end(self) -> Vec<Arrival> {
-        self.looker.abort();
-        // It has been told to end, and that is how it ends.
-        _ = self.looker.await;
-        let moved = self.caller.shared.tally.load(Ordering::Relaxed) - self.before;
-        note(&self.log, self.began, moved);
-        let log = self.log.lock().unwrap_or_else(PoisonError::into_inner);
-        log.clone().into_arrivals()
-    }
-}
-
-fn note(log: &Mutex<Log>, began: Instant, bytes: u64) {
-    let at_ns = u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX);
-    log.lock().unwrap_or_else(PoisonError::into_inner).note(at_ns, bytes);
+/// Returns those of `sizes` that are below the largest of the files and not near any of them.
+fn missing(files: &[(Vec<u8>, u64)], sizes: &[u64]) -> Vec<u64> {
+    let largest = files.last().map_or(0, |(_, size)| *size);
+    let is_near =
+        |one: u64, other: u64| one <= other.saturating_mul(2) && other <= one.saturating_mul(2);
+    let sizes = sizes.iter().copied().filter(|wished| *wished < largest);
+    sizes.filter(|wished| !files.iter().any(|(_, size)| is_near(*size, *wished))).collect()
 }
 
 /// Returns names and sizes of those files that are nearest to the sizes that are wished, from the
@@ -500,6 +476,13 @@ mod tests {
         let chosen = nearest(&entries, &[1_024, 4_096, 1_048_576]);
         let names: Vec<_> = chosen.iter().map(|(name, _)| name.as_slice()).collect();
         assert_eq!(names, [b"small".as_slice(), b"large"]);
+    }
+
+    #[test]
+    fn sizes_that_no_file_has_are_parts_of_the_largest() {
+        let files = [(b"small".to_vec(), 900), (b"large".to_vec(), 300_000)];
+        let sizes = [1_024, 4_096, 16_384, 262_144, 1_048_576];
+        assert_eq!(missing(&files, &sizes), [4_096, 16_384]);
     }
 
     #[test]

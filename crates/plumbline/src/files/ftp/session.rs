@@ -6,7 +6,7 @@
 
 use super::facts::{DataFacts, Facts};
 use super::link::{Canceller, Link};
-use super::mover::{Moved, Mover, Near};
+use super::mover::{Moved, Mover, Near, Watch};
 use super::wire::{Carrier, Control};
 use crate::carry::{Bench, Refusal, TlsClient, TrustedBy};
 use crate::files::pace::Pace;
@@ -19,8 +19,8 @@ use protocols::application::ftp::{Protection, Representation};
 use std::future::pending;
 use std::io;
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
@@ -45,6 +45,8 @@ pub(super) struct Shared {
     pub(super) bytes_per_second: Option<u64>,
     /// All bytes that have moved.
     pub(super) tally: Arc<AtomicU64>,
+    /// When what comes comes, where somebody wants to know.
+    pub(super) watch: Option<Arc<Mutex<Watch>>>,
     /// How many there will be, as far as that is known.
     pub(super) expected: Arc<AtomicU64>,
     /// Whether somebody has ended it.
@@ -422,6 +424,7 @@ impl Session {
             pace: Pace::new(self.shared.bytes_per_second),
             moved: Arc::clone(&moved),
             tally: Arc::clone(&self.shared.tally),
+            watch: self.shared.watch.clone(),
             expected_bytes: self.expected_bytes,
             clock: self.bench.clock,
         };
