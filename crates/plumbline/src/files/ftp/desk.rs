@@ -13,7 +13,7 @@ use crate::files::url::{Scheme, Url};
 use crate::transfers::Recorder;
 use anyhow::Result;
 use protocols::application::ftp::user::{DataStyle, TlsUse, UserSettings};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use tokio::signal::unix::{SignalKind, signal};
@@ -149,6 +149,7 @@ fn caller(
             is_verbose: reach.verbose,
         },
         timeout,
+        was_reached: AtomicBool::new(false),
         lessons: Mutex::default(),
         stopper: Arc::new(stopper),
         attempts: reach.tries,
