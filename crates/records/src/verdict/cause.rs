@@ -173,11 +173,15 @@ const STANDS_OUT_ONE_IN: u64 = 10;
 /// What is no fault counts so many times less: it is said first only where nothing can be mended.
 const LIMIT_DISCOUNT: u64 = 4;
 
+/// A network that is shorter than this is near: 5,000 km of fibre there and back.
+const FAR_AWAY_NS: u64 = 50_000_000;
+
 impl Cause {
     /// Returns whether it is more than what nobody notices, and a good part of its whole.
     pub(super) fn stands_out(&self) -> bool {
-        self.gain_ns >= self.of.unnoticed_ns()
-            && self.gain_ns.saturating_mul(STANDS_OUT_ONE_IN) >= self.total_ns
+        let least_ns =
+            if self.kind == Kind::Distance { FAR_AWAY_NS } else { self.of.unnoticed_ns() };
+        self.gain_ns >= least_ns && self.gain_ns.saturating_mul(STANDS_OUT_ONE_IN) >= self.total_ns
     }
 
     /// Returns what it counts beside others, of a million: its share of the whole, by how far it
@@ -188,6 +192,11 @@ impl Cause {
         let noticed = share * gain / (gain + u128::from(self.of.unnoticed_ns()));
         let noticed = u64::try_from(noticed).unwrap_or(u64::MAX);
         if self.kind.is_limit() { noticed / LIMIT_DISCOUNT } else { noticed }
+    }
+
+    #[allow(missing_docs)]
+    pub fn weight_dbg(&self) -> u64 {
+        self.weight()
     }
 
     /// Returns a whole sentence: what, how much of how much, and what to do.

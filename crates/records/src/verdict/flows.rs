@@ -5,9 +5,9 @@
 //! that are said of a flow never exceed the time that it took.
 
 use super::cause::{Cause, Kind, Whole};
-use super::keys::{is_own, round_trip_ns, sum_of};
+use super::keys::{has_late_echoes, is_own, round_trip_ns, sum_of};
 use super::observation::{Direction, Flow, Observation, Path};
-use super::traffic::{Stall, burst_rate_bps, stalls};
+use super::traffic::{Stall, burst_rate_bps, rate_bps, serial_ns, span_ns, stalls};
 use super::{losses, rates, waits};
 use crate::figures::duration;
 use crate::measurement::Layer;
@@ -23,8 +23,14 @@ pub(super) struct View<'a> {
     pub(super) burst_bps: Option<u64>,
     /// What nothing explains yet.
     pub(super) stalls: Vec<Stall>,
+    /// What has a cause already, ns.
+    pub(super) explained_ns: u64,
     /// Something was lost in this session, as far as can be told.
     pub(super) has_losses: bool,
+    /// Data of this side was overtaken by later data of it.
+    pub(super) has_reordering: bool,
+    /// Long packets vanish in this session, and those with so many bytes of data arrive.
+    pub(super) hole: Option<u64>,
 }
 
 /// A stall is no shorter than this: what a scheduler does is none.
@@ -43,11 +49,19 @@ impl View<'_> {
         }
     }
 
-    /// Takes the stalls that `is_meant`, and returns them.
-    pub(super) fn take(&mut self, mut is_meant: impl FnMut(&Stall) -> bool) -> Vec<Stall> {
-        let (taken, left) = self.stalls.drain(..).partition(|stall| is_meant(stall));
-        self.stalls = left;
-        taken
+    /// Returns the stalls that `is_meant`.
+    pub(super) fn select(&self, is_meant: impl Fn(&Stall) -> bool) -> Vec<Stall> {
+        self.stalls.iter().filter(|stall| is_meant(stall)).copied().collect()
+    }
+
+    /// Gives `stalls` to `cause`, so that nothing else gets them, if it stands out.
+    pub(super) fn settle(&mut self, cause: Cause, stalls: &[Stall]) -> Option<Cause> {
+        if !cause.stands_out() {
+            return None;
+        }
+        self.stalls.retain(|stall| stalls.iter().all(|taken| taken.index != stall.index));
+        self.explained_ns = self.explained_ns.saturating_add(cause.gain_ns);
+        Some(cause)
     }
 
     /// Returns the round trip, or nothing where it is not known.
@@ -63,21 +77,57 @@ pub(super) fn sum_ns(stalls: &[Stall]) -> u64 {
 
 /// Returns what the flows of a session cost.
 pub(super) fn causes(observed: &Observation) -> Vec<Cause> {
+    let mut views: Vec<View<'_>> = views(observed);
+    let has_losses = views.iter().any(|view| losses::is_lossy(view.flow));
+    let has_reordering = views.iter().any(|view| losses::is_reordered(view.flow));
+    // Keys are short: where their echoes are late, short packets are lost as well.
+    let hole = views.iter().find_map(losses::hole).filter(|_| !has_late_echoes(observed));
+    for view in &mut views {
+        (view.has_losses, view.has_reordering, view.hole) = (has_losses, has_reordering, hole);
+    }
+    views.into_iter().flat_map(of_flow).collect()
+}
+
+/// Returns the rate of the slowest link, as the session's flows show it, if it can be told.
+pub(super) fn line_bps(observed: &Observation) -> Option<u64> {
+    views(observed).iter().find_map(|view| rates::seen_line_bps(view))
+}
+
+fn views(observed: &Observation) -> Vec<View<'_>> {
     let screenful = observed.screenful.iter().map(|flow| (flow, Whole::Screenful));
     let transfers = observed.transfers.iter().map(|flow| (flow, Whole::Transfer));
-    let all: Vec<_> = screenful.chain(transfers).collect();
-    let has_losses = all.iter().any(|(flow, _)| losses::is_lossy(flow));
     let trip_ns = round_trip_ns(observed);
-    let mut found = Vec::new();
-    for (flow, whole) in all {
-        let burst_bps = burst_rate_bps(&flow.arrivals);
+    let mut views = Vec::new();
+    for (flow, whole) in screenful.chain(transfers) {
+        let burst_bps = burst_rate_bps(&flow.arrivals).filter(|rate| is_of_a_line(flow, *rate));
         let least_ns = (trip_ns.unwrap_or(0) / 4).max(LEAST_STALL_NS);
         let stalls = stalls(flow, burst_bps, least_ns);
         let path = &observed.path;
-        let view = View { flow, whole, path, trip_ns, burst_bps, stalls, has_losses };
-        found.extend(of_flow(view));
+        views.push(View {
+            flow,
+            whole,
+            path,
+            trip_ns,
+            burst_bps,
+            stalls,
+            explained_ns: 0,
+            has_losses: false,
+            has_reordering: false,
+            hole: None,
+        });
     }
-    found
+    views
+}
+
+/// With fewer gaps, one that is a stall looks like a slow line.
+const MANY_GAPS: usize = 4;
+
+/// Returns whether `rate_bps` may be a line's: its first bytes needed their time on it, too.
+fn is_of_a_line(flow: &Flow, rate_bps: u64) -> bool {
+    let Some(first) = flow.arrivals.first() else { return false };
+    let needed = serial_ns(first.bytes, rate_bps);
+    // What was seen of the rate has the headers of other packets in it.
+    flow.arrivals.len() > MANY_GAPS || needed - needed / 4 <= first.at_ns
 }
 
 fn of_flow(mut view: View<'_>) -> Vec<Cause> {
@@ -123,16 +173,47 @@ fn processor(view: &View<'_>) -> Vec<Cause> {
     found
 }
 
+/// Returns whether what asked for an incoming flow had to be sent again.
+fn was_asked_again(view: &View<'_>) -> bool {
+    view.has_losses && view.flow.counts.retransmissions.is_some_and(|again| again > 0)
+}
+
+/// Returns what a lost request costs, ns.
+pub(super) fn lost_request_ns(view: &View<'_>) -> u64 {
+    let first = view.flow.arrivals.first().filter(|_| was_asked_again(view));
+    first.map_or(0, |first| first.at_ns.saturating_sub(view.trip_or_zero()))
+}
+
+/// A flow that is faster than so many parts of ten of its burst rate fills its line.
+const FULL_TENTHS: u64 = 5;
+
+/// Returns whether some incoming flow fills the slowest link, so that a queue can stand there;
+/// `None` if that cannot be told.
+pub(super) fn fills_the_line(observed: &Observation) -> Option<bool> {
+    let incoming: Vec<View<'_>> = views(observed)
+        .into_iter()
+        .filter(|view| view.flow.direction == Direction::Incoming)
+        .collect();
+    let burst = incoming.iter().filter_map(|view| view.burst_bps).max()?;
+    let transfers = incoming.iter().filter(|view| view.whole == Whole::Transfer);
+    let mean = transfers
+        .filter_map(|view| rate_bps(view.flow.bytes, span_ns(&view.flow.arrivals)?))
+        .max()?;
+    Some(mean.saturating_mul(10) >= burst.saturating_mul(FULL_TENTHS))
+}
+
 /// Returns what the far host takes until its first byte, beyond the round trip.
 fn first_byte(view: &View<'_>) -> Option<Cause> {
-    if view.flow.direction == Direction::Outgoing {
+    // Where long packets vanish, the first one did; and what asked for it may have been lost.
+    if view.flow.direction == Direction::Outgoing || view.hole.is_some() || was_asked_again(view) {
         return None;
     }
     let first = view.flow.arrivals.first()?;
     let trip_ns = view.trip_ns?;
+    let line_ns = view.burst_bps.map_or(0, |rate| serial_ns(first.bytes, rate));
     Some(view.cause(
         Kind::FarHost,
-        first.at_ns.saturating_sub(trip_ns),
+        first.at_ns.saturating_sub(trip_ns).saturating_sub(line_ns),
         "The far host",
         format!(
             "so long after the network's round trip of {} comes its first byte: look there at the \

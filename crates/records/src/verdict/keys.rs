@@ -6,6 +6,7 @@
 //! and neither is accused.
 
 use super::cause::{Cause, Kind, Whole};
+use super::losses::TIMER_NS;
 use super::observation::{Echoes, Observation};
 use super::traffic::serial_ns;
 use crate::figures::{count, duration};
@@ -54,15 +55,20 @@ const KEY_BYTES: u64 = 1;
 /// A packet with the key, one with the echo.
 const KEY_PACKETS: u64 = 2;
 
-/// Returns what a serial line takes of an echo, ns.
+/// Returns what the line takes of an echo, ns: a serial line of ours, or the slowest link of the
+/// way as its flows have shown it.
 fn line_ns(observed: &Observation, echo: &Echoes) -> u64 {
     let measured = sum_of(&echo.layers, |layer| layer == Layer::Line);
+    if measured > 0 {
+        return measured;
+    }
     let path = &observed.path;
-    let Some(rate) = path.line_bps.filter(|_| measured == 0) else { return measured };
     let bytes = KEY_BYTES + path.header_bytes.unwrap_or(super::Path::HEADER_BYTES);
-    let bits = path.line_bits_per_byte.unwrap_or(10);
-    // The function takes a byte for eight bits.
-    KEY_PACKETS * serial_ns(bytes, rate) * bits / 8
+    // A byte is eight bits to what computes the time.
+    let own = path.line_bps.zip(Some(path.line_bits_per_byte.unwrap_or(10)));
+    let seen = || super::flows::line_bps(observed).map(|rate| (rate, 8));
+    let Some((rate, bits)) = own.or_else(seen) else { return 0 };
+    KEY_PACKETS.saturating_mul(serial_ns(bytes, rate)).saturating_mul(bits) / 8
 }
 
 fn idle(observed: &Observation, echo: &Echoes, median_ns: u64) -> Vec<Cause> {
@@ -125,6 +131,12 @@ const LATE_NS: u64 = 100_000_000;
 /// One echo in so many must be late: fewer are chance.
 const LATE_ONE_IN: usize = 200;
 
+/// Returns whether some echoes came late, as where packets are lost.
+pub(super) fn has_late_echoes(observed: &Observation) -> bool {
+    let Some(echo) = &observed.echo else { return false };
+    statistics::median(&echo.samples_ns).is_some_and(|median| late_ones(echo, median).is_some())
+}
+
 /// Returns what echoes cost that came late because a packet was lost: on the average of all.
 fn late_ones(echo: &Echoes, median_ns: u64) -> Option<Cause> {
     let limit = median_ns.saturating_mul(LATE_FACTOR).saturating_add(LATE_NS);
@@ -136,8 +148,10 @@ fn late_ones(echo: &Echoes, median_ns: u64) -> Option<Cause> {
     let samples = u64::try_from(echo.samples_ns.len()).unwrap_or(u64::MAX);
     let gain_ns = beyond / samples.max(1);
     let worst = late.iter().max().copied().unwrap_or(0);
+    let typical = statistics::median(&late)?.saturating_sub(median_ns);
+    let kind = if typical >= TIMER_NS { Kind::RetransmissionTimeouts } else { Kind::Loss };
     Some(Cause {
-        kind: Kind::RetransmissionTimeouts,
+        kind,
         of: Whole::Echo,
         gain_ns,
         total_ns: median_ns.saturating_add(gain_ns),
@@ -156,6 +170,10 @@ fn under_load(observed: &Observation, idle_ns: u64) -> Option<Cause> {
     let loaded = observed.echo_under_load.as_ref()?;
     let total_ns = statistics::median(&loaded.samples_ns)?;
     let gain_ns = total_ns.saturating_sub(idle_ns);
+    // A queue stands only in front of a link that is full.
+    if super::flows::fills_the_line(observed) == Some(false) {
+        return None;
+    }
     Some(Cause {
         kind: Kind::Queue,
         of: Whole::EchoUnderLoad,

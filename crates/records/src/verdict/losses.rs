@@ -6,16 +6,20 @@
 //! there were others in the session.
 
 use super::cause::{Cause, Kind};
-use super::flows::{View, sum_ns};
+use super::flows::{View, lost_request_ns, sum_ns};
 use super::observation::{Direction, Flow};
+use super::traffic::Stall;
 use super::waits::{largest_around, long_ns};
 use crate::figures::{count, duration};
 
 /// Returns whether something of a flow was lost for certain.
 pub(super) fn is_lossy(flow: &Flow) -> bool {
-    let counts = &flow.counts;
-    let known = [counts.out_of_order_in, counts.timeouts, really_lost(flow)];
-    known.into_iter().flatten().any(|count| count > 0)
+    let mark = match flow.direction {
+        Direction::Outgoing => really_lost(flow),
+        // What this side sends again on a slow line may only have been late.
+        Direction::Incoming => flow.counts.out_of_order_in,
+    };
+    mark.is_some_and(|count| count > 0)
 }
 
 /// Returns segments that this side sent again, without those that had come after all.
@@ -24,98 +28,115 @@ fn really_lost(flow: &Flow) -> Option<u64> {
     Some(flow.counts.retransmissions?.saturating_sub(needless))
 }
 
+/// Returns the data bytes of the packets that come after longer ones have vanished in a flow.
+pub(super) fn hole(view: &View<'_>) -> Option<u64> {
+    let mss = view.path.mss_bytes?;
+    if view.flow.direction == Direction::Outgoing {
+        let [before, after] = view.flow.counts.mss_bytes?;
+        return (after < before).then_some(after);
+    }
+    let long_ns = long_ns(view);
+    let arrivals = &view.flow.arrivals;
+    let first = arrivals.first()?;
+    let stall = view.stalls.iter().find(|stall| stall.ns >= long_ns).map(|stall| stall.index);
+    let waited = first.at_ns.saturating_sub(view.trip_or_zero()) >= long_ns;
+    let index = if waited { 0 } else { stall? };
+    let (before, after) = largest_around(view, index)?;
+    // Nothing long has come before, and nothing as long as it might be ever after.
+    let is_hole = before * 2 < mss && after * 100 < mss * 97 && after * 3 > mss;
+    let alike = arrivals.iter().filter(|arrival| arrival.bytes == after).count();
+    (is_hole && alike * 2 > arrivals.len()).then_some(after)
+}
+
 /// Returns what long packets cost that vanish: silence until the sender tries shorter ones.
 pub(super) fn black_hole(view: &mut View<'_>) -> Option<Cause> {
-    let subject = "A hole in the way for long packets";
-    let long_ns = long_ns(view);
+    let shorter = view.hole?;
     let mss = view.path.mss_bytes?;
-    let shorter = match view.flow.direction {
-        Direction::Outgoing => {
-            let [before, after] = view.flow.counts.mss_bytes?;
-            (after < before).then_some(after)?
-        }
-        Direction::Incoming => {
-            let first = view.stalls.iter().find(|stall| stall.ns >= long_ns)?;
-            let (before, after) = largest_around(view, first.index)?;
-            // Nothing long has come before, and nothing as long as it might be ever after.
-            let is_hole = before * 2 < mss && after * 100 < mss * 97 && after * 3 > mss;
-            let is_repeated =
-                view.flow.arrivals.iter().filter(|arrival| arrival.bytes == after).count();
-            (is_hole && is_repeated > 1).then_some(after)?
-        }
-    };
-    let taken = view.take(|stall| stall.ns >= long_ns);
-    let mut gain_ns = sum_ns(&taken);
-    if view.flow.direction == Direction::Outgoing
-        && let Some(first) = view.flow.arrivals.first()
-    {
-        // The very first packet may have been too long.
-        gain_ns = gain_ns.saturating_add(first.at_ns.saturating_sub(view.trip_or_zero()));
-    }
+    let long_ns = long_ns(view);
+    let taken = view.select(|stall| stall.ns >= long_ns);
+    // The very first packet may have been too long.
+    let first = view.flow.arrivals.first()?;
+    let first_ns = first.at_ns.saturating_sub(view.trip_or_zero());
+    let gain_ns = sum_ns(&taken).saturating_add(first_ns);
     let advice = format!(
         "packets with {} bytes of data vanish without a word, and those with {} arrive: let ICMP \
          through, or set the MTU to what the way carries",
         count(mss),
         count(shorter)
     );
-    Some(view.cause(Kind::PathMtuBlackHole, gain_ns, subject, advice))
+    let subject = "A hole in the way for long packets";
+    let cause = view.cause(Kind::PathMtuBlackHole, gain_ns, subject, advice);
+    view.settle(cause, &taken)
 }
 
-/// Of the packets that seem lost, so many parts of ten were only late if the way reorders.
-const MOSTLY_TENTHS: u64 = 7;
+/// Fewer than this may be chance.
+const FEWEST_REORDERINGS: u64 = 2;
 
-/// Returns what it costs that packets overtake each other: the sender takes late ones for lost, and
-/// slows down.
+/// Returns whether data of an outgoing flow was overtaken at least as often as it was lost.
+pub(super) fn is_reordered(flow: &Flow) -> bool {
+    let Some(overtaken) = flow.counts.reorderings else { return false };
+    let needless = flow.counts.duplicate_reports.unwrap_or(0);
+    let seen = overtaken.max(needless);
+    seen >= FEWEST_REORDERINGS && really_lost(flow).is_none_or(|lost| lost <= seen)
+}
+
+/// Returns what it costs that packets overtake each other: what came too early waits for what is
+/// late, and the sender may take it for lost.
+///
+/// A receiver cannot tell late data from data that was sent again, but a sender can; so what this
+/// side's data has met is taken to be what the far side's meets.
 pub(super) fn reordering(view: &mut View<'_>) -> Option<Cause> {
+    if !view.has_reordering {
+        return None;
+    }
     let counts = &view.flow.counts;
-    let trip_ns = view.trip_ns?;
-    let (late, of_all) = match view.flow.direction {
-        Direction::Outgoing => {
-            let again = counts.retransmissions.filter(|again| *again > 0)?;
-            let needless = counts.duplicate_reports?;
-            (needless * 10 >= again * MOSTLY_TENTHS).then_some((needless, again))?
-        }
-        Direction::Incoming => {
-            let disordered = counts.out_of_order_in.filter(|count| *count > 0)?;
-            // What is lost comes a round trip later at the earliest; what is late comes before.
-            let repairs = view.stalls.iter().filter(|stall| stall.ns * 10 >= trip_ns * 8).count();
-            let repairs = u64::try_from(repairs).unwrap_or(u64::MAX);
-            let twice = counts.duplicates_in.unwrap_or(0);
-            let is_late = repairs * 10 < disordered || twice * 10 >= disordered * MOSTLY_TENTHS;
-            is_late.then_some((disordered, disordered))?
-        }
+    let late = match view.flow.direction {
+        Direction::Outgoing => counts.reorderings.max(counts.duplicate_reports),
+        Direction::Incoming => counts.out_of_order_in,
     };
-    let taken = view.take(|_| true);
+    let late = late.filter(|late| *late > 0)?;
+    let taken = view.select(|_| true);
     let advice = format!(
-        "{} of {} packets that seemed lost came after all: look for links in parallel that take \
-         packets by turns",
-        count(late),
-        count(of_all)
+        "{} packets met others out of their order: look for links in parallel that take packets by \
+         turns",
+        count(late)
     );
-    Some(view.cause(Kind::Reordering, sum_ns(&taken), "Packets that overtake each other", advice))
+    let subject = "Disorder on the way";
+    let cause = view.cause(Kind::Reordering, sum_ns(&taken), subject, advice);
+    view.settle(cause, &taken)
 }
+
+/// The timers of hosts of today run out 200 ms after the round trip, and twice that after the
+/// second loss of the same; those of others after a second (RFC 6298).
+pub(super) const TIMER_NS: u64 = 600_000_000;
+/// A wait of so many round trips is that of a timer at any rate.
+const TIMER_TRIPS: u64 = 6;
 
 /// Returns what losses cost, by how they were mended for the most part.
 pub(super) fn loss(view: &mut View<'_>) -> Option<Cause> {
-    if !view.has_losses {
+    if !view.has_losses || view.hole.is_some() {
         return None;
     }
-    let long_ns = long_ns(view);
-    let (long, short): (Vec<_>, Vec<_>) =
-        view.take(|_| true).into_iter().partition(|stall| stall.ns >= long_ns);
-    let (long_sum, short_sum) = (sum_ns(&long), sum_ns(&short));
+    let long_ns = view.trip_or_zero().saturating_mul(TIMER_TRIPS).max(TIMER_NS);
+    let taken = view.select(|_| true);
+    let (long, short): (Vec<Stall>, Vec<Stall>) =
+        taken.iter().partition(|stall| stall.ns >= long_ns);
+    let (mut long_sum, mut short_sum) = (sum_ns(&long), sum_ns(&short));
+    let request_ns = lost_request_ns(view);
+    *(if request_ns >= long_ns { &mut long_sum } else { &mut short_sum }) += request_ns;
     if long_sum > short_sum {
-        let longest = long.iter().map(|stall| stall.ns).max().unwrap_or(0);
+        let longest = long.iter().map(|stall| stall.ns).max().unwrap_or(request_ns);
         let advice = format!(
             "{} times a timer had to run out, the longest {}: selective acknowledgments and probes \
              of the tail (RFC 8985) on both sides would mend a loss in two round trips; and look for \
              what loses packets",
-            long.len(),
+            long.len().max(1),
             duration(longest)
         );
         let gain_ns = long_sum.saturating_add(short_sum);
         let subject = "Waiting for retransmission timers";
-        return Some(view.cause(Kind::RetransmissionTimeouts, gain_ns, subject, advice));
+        let cause = view.cause(Kind::RetransmissionTimeouts, gain_ns, subject, advice);
+        return view.settle(cause, &taken);
     }
     let counts = &view.flow.counts;
     let what = match (really_lost(view.flow).filter(|lost| *lost > 0), counts.segments_out) {
@@ -127,5 +148,6 @@ pub(super) fn loss(view: &mut View<'_>) -> Option<Cause> {
     };
     let advice =
         format!("{what}: look at the errors of the links, and at queues that are too short");
-    Some(view.cause(Kind::Loss, short_sum.saturating_add(long_sum), "Loss", advice))
+    let cause = view.cause(Kind::Loss, short_sum.saturating_add(long_sum), "Loss", advice);
+    view.settle(cause, &taken)
 }

@@ -35,7 +35,19 @@ pub fn causes(observed: &Observation) -> Vec<Cause> {
     let mut found = steps::causes(observed);
     found.extend(keys::causes(observed));
     found.extend(flows::causes(observed));
-    cause::ranked(found)
+    cause::ranked(without_consequences(found))
+}
+
+/// Returns `found` without what only follows from another of them: where the way carries one
+/// direction at a time, or a bucket is empty, other data is in front of a key anyway.
+fn without_consequences(mut found: Vec<Cause>) -> Vec<Cause> {
+    let explains_a_queue = |cause: &Cause| {
+        matches!(cause.kind, Kind::HalfDuplex | Kind::RateLimiter) && cause.stands_out()
+    };
+    if found.iter().any(explains_a_queue) {
+        found.retain(|cause| cause.kind != Kind::Queue);
+    }
+    found
 }
 
 /// Returns the causes as sentences, or that there is none.

@@ -125,6 +125,8 @@ pub struct FlowCounts {
     pub duplicates_in: Option<u64>,
     /// Reports of the far side that something had come twice (RFC 2883).
     pub duplicate_reports: Option<u64>,
+    /// Times that data of this side was overtaken by later data of it.
+    pub reorderings: Option<u64>,
     /// Probes of a closed window that this side sent.
     pub window_probes: Option<u64>,
     /// Time in which the far side's window was full, ns.

@@ -14,7 +14,7 @@ const FEWEST_ARRIVALS: usize = 16;
 /// Returns what a token bucket costs that is full at first and empty from then on.
 pub(super) fn limiter(view: &mut View<'_>) -> Option<Cause> {
     let arrivals = &view.flow.arrivals;
-    if arrivals.len() < FEWEST_ARRIVALS {
+    if arrivals.len() < FEWEST_ARRIVALS || view.explained_ns > view.flow.elapsed_ns / 4 {
         return None;
     }
     let knee = knee(arrivals)?;
@@ -33,7 +33,7 @@ pub(super) fn limiter(view: &mut View<'_>) -> Option<Cause> {
     let fast_ns = knee.before_bps.map_or(0, |rate| serial_ns(view.flow.bytes, rate));
     let first_ns = arrivals.first().map_or(0, |arrival| arrival.at_ns);
     let gain_ns = view.flow.elapsed_ns.saturating_sub(fast_ns.saturating_add(first_ns));
-    view.take(|_| true);
+    let taken = view.select(|_| true);
     let before = knee.before_bps.map_or_else(
         || "faster than can be measured".to_owned(),
         |rate| format!("at {} bit/s", count(rate)),
@@ -44,7 +44,8 @@ pub(super) fn limiter(view: &mut View<'_>) -> Option<Cause> {
         count(knee.bytes),
         count(knee.after_bps)
     );
-    Some(view.cause(Kind::RateLimiter, gain_ns, "A rate limiter on the way", advice))
+    let cause = view.cause(Kind::RateLimiter, gain_ns, "A rate limiter on the way", advice);
+    view.settle(cause, &taken)
 }
 
 /// Returns bytes of headers and framing of each packet.
@@ -87,6 +88,14 @@ pub(super) fn small_packets(view: &View<'_>) -> Option<Cause> {
     Some(view.cause(Kind::SmallPackets, gain_ns, "Headers of small packets", advice))
 }
 
+/// Returns the rate of the slowest link, if the flow shows one: at it, the headers of a round trip
+/// take no longer than a round trip.
+pub(super) fn seen_line_bps(view: &View<'_>) -> Option<u64> {
+    let rate = view.burst_bps?;
+    let header_ns = serial_ns(header_bytes(view.path), rate);
+    (header_ns <= view.trip_ns?).then_some(rate)
+}
+
 /// A transfer that takes less than this is not looked at: its line is always what limits it.
 const LONG_TRANSFER_NS: u64 = 1_000_000_000;
 
@@ -112,8 +121,7 @@ pub(super) fn line(view: &View<'_>) -> Option<Cause> {
     let line_ns = serial_ns(bytes, rate);
     // A line carries the headers of a round trip, too: a rate at which they could not is that of a
     // program that writes slowly.
-    let header_ns = serial_ns(header_bytes(view.path), rate);
-    if view.trip_ns.is_none_or(|trip| header_ns > trip) {
+    if seen_line_bps(view).is_none() {
         let advice = format!("it sends at {} bit/s, and the way carries more", count(rate));
         let is_incoming = view.flow.direction == Direction::Incoming;
         return (is_incoming && view.trip_ns.is_some())

@@ -44,7 +44,7 @@ pub(super) fn gaps(arrivals: &[Arrival]) -> impl Iterator<Item = (usize, u64, u6
 }
 
 /// The fewest gaps that say something about a rate.
-const FEWEST_GAPS: usize = 3;
+const FEWEST_GAPS: usize = 1;
 
 /// Returns the data rate at which half of the bytes come or faster, bit/s; `None` where that is too
 /// fast to tell, or nothing is known.

@@ -46,7 +46,7 @@ pub(super) fn nagle(view: &mut View<'_>) -> Option<Cause> {
     if is_out_of_order {
         return None;
     }
-    let taken = view.take(|stall| is_long(stall.ns) && is_wait(stall));
+    let taken = view.select(|stall| is_long(stall.ns) && is_wait(stall));
     if taken.is_empty() {
         return None;
     }
@@ -55,7 +55,9 @@ pub(super) fn nagle(view: &mut View<'_>) -> Option<Cause> {
         "it waits {times} for an acknowledgment that this side puts off: set TCP_NODELAY there, or \
          acknowledge every segment at once here"
     );
-    Some(view.cause(Kind::Nagle, sum_ns(&taken), "The far side's Nagle algorithm", advice))
+    let subject = "The far side's Nagle algorithm";
+    let cause = view.cause(Kind::Nagle, sum_ns(&taken), subject, advice);
+    view.settle(cause, &taken)
 }
 
 /// Fewer waits than this are chance.
@@ -78,19 +80,17 @@ pub(super) fn delayed_ack(view: &mut View<'_>) -> Option<Cause> {
     if alike.iter().filter(|ns| is_alike(**ns)).count() < FEWEST_WAITS {
         return None;
     }
-    let taken = view.take(|stall| is_alike(stall.ns) || is_wait(stall.ns));
-    if taken.len() < FEWEST_WAITS {
-        return None;
-    }
-    let trips = trip_ns.saturating_mul(u64::try_from(taken.len()).unwrap_or(u64::MAX));
-    let gain_ns = sum_ns(&taken).saturating_sub(trips);
+    let gain_ns = alike.iter().fold(0_u64, |sum, ns| sum.saturating_add(ns - trip_ns));
     let advice = format!(
         "{} times it puts an acknowledgment off by about {} while this side may send no more: \
          larger buffers here, or TCP_QUICKACK there, would help",
-        taken.len(),
+        alike.len(),
         duration(typical.saturating_sub(trip_ns))
     );
-    Some(view.cause(Kind::DelayedAck, gain_ns, "The far side's delayed acknowledgment", advice))
+    let subject = "The far side's delayed acknowledgment";
+    let cause = view.cause(Kind::DelayedAck, gain_ns, subject, advice);
+    let taken = view.select(|_| true);
+    view.settle(cause, &taken)
 }
 
 /// Returns what it costs that a receiver closes its window, because its program does not read.
@@ -105,10 +105,8 @@ pub(super) fn zero_window(view: &mut View<'_>) -> Option<Cause> {
             "This side's full window",
             "the program here does not read as fast as the data comes".to_owned(),
         );
-        if cause.stands_out() {
-            view.take(|_| true);
-        }
-        return Some(cause);
+        let taken = view.select(|_| true);
+        return view.settle(cause, &taken);
     }
     let limited_ns = counts.limited_by_window_ns.filter(|ns| *ns > 0)?;
     let long_ns = long_ns(view);
@@ -122,11 +120,13 @@ pub(super) fn zero_window(view: &mut View<'_>) -> Option<Cause> {
     if counts.retransmissions.is_none_or(|again| again > 0) && !is_probed {
         return None;
     }
-    let taken = view.take(|stall| stall.ns >= long_ns / 2);
+    let taken = view.select(|stall| stall.ns >= long_ns / 2);
     let advice = "its program stops reading for so long: look there at what it does with the data, \
                   as at a full disk";
     let gain_ns = sum_ns(&taken).min(limited_ns.max(long));
-    Some(view.cause(Kind::ZeroWindow, gain_ns, "The far side's closed window", advice.to_owned()))
+    let subject = "The far side's closed window";
+    let cause = view.cause(Kind::ZeroWindow, gain_ns, subject, advice.to_owned());
+    view.settle(cause, &taken)
 }
 
 /// Slow start: ten segments at first (RFC 6928), and twice as many each round trip.
@@ -148,7 +148,7 @@ pub(super) fn small_window(view: &mut View<'_>) -> Option<Cause> {
     let bytes = view.flow.bytes;
     let mss = view.path.mss_bytes.unwrap_or(DEFAULT_MSS);
     let of_a_trip = |stall: &Stall| stall.ns >= trip_ns / 4 && stall.ns <= trip_ns * 2;
-    let taken = view.take(of_a_trip);
+    let taken = view.select(of_a_trip);
     let waits = u64::try_from(taken.len()).unwrap_or(u64::MAX);
     let allowed = slow_start_waits(bytes, mss);
     let excess = waits.checked_sub(allowed).filter(|excess| *excess > 0)?;
@@ -191,7 +191,8 @@ pub(super) fn small_window(view: &mut View<'_>) -> Option<Cause> {
             )
         )
     );
-    Some(view.cause(Kind::SmallWindow, gain_ns, subject, advice))
+    let cause = view.cause(Kind::SmallWindow, gain_ns, subject, advice);
+    view.settle(cause, &taken)
 }
 
 /// Returns the largest arrival before and from the `index`th on.
