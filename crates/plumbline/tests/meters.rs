@@ -153,7 +153,8 @@ fn a_session_that_is_over_stays_in_the_sum() {
     let _other = server.session();
     let report = desk.report(&server);
     assert_eq!(number(&report["all"]["transactions"]), 1);
-    let names: Vec<_> = report["groups"].as_array().unwrap().iter().map(|one| &one["name"]).collect();
+    let names: Vec<_> =
+        report["groups"].as_array().unwrap().iter().map(|one| &one["name"]).collect();
     assert_eq!(names, ["logins", "logins in cleartext"]);
 }
 

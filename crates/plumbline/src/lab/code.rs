@@ -52,9 +52,9 @@ pub(super) fn table() -> Result<Table> {
     }
     let rows = MODULES.iter().map(|module| {
         let patterns: Vec<_> = module.ours.iter().map(|path| Pattern::of(path)).collect();
-        let ours = functions.iter().filter(|function| {
-            patterns.iter().any(|pattern| pattern.is_in(&function.name))
-        });
+        let ours = functions
+            .iter()
+            .filter(|function| patterns.iter().any(|pattern| pattern.is_in(&function.name)));
         Row {
             what: module.what.to_owned(),
             predicted: None,
@@ -197,7 +197,9 @@ mod tests {
     fn a_module_is_found_in_the_name_of_a_function_and_of_a_type() {
         let tcp = Pattern::of("protocols::transport::tcp");
         assert!(tcp.is_in("_ZN9protocols9transport3tcp5table6lookup17h0123456789abcdefE"));
-        assert!(tcp.is_in("_ZN4core3ptr52drop_in_place$LT$protocols..transport..tcp..Tcp$GT$17h0E"));
+        assert!(
+            tcp.is_in("_ZN4core3ptr52drop_in_place$LT$protocols..transport..tcp..Tcp$GT$17h0E")
+        );
         assert!(!tcp.is_in("_ZN9protocols9transport3udp4take17h0123456789abcdefE"));
     }
 

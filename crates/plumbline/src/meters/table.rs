@@ -117,8 +117,8 @@ pub(super) fn text(report: &Report, width: usize) -> String {
 pub(super) fn head(report: &Report) -> Vec<String> {
     let Report { command, pid, uptime_ns, .. } = report;
     let groups = report.groups.iter().map(|group| match group.ended {
-        0 => format!("{} {}", group.live, group.name),
-        ended => format!("{} {} and {ended} that ended", group.live, group.name),
+        0 => format!("{} {}", group.name, group.live),
+        ended => format!("{} {} ({ended} ended)", group.name, group.live),
     });
     let groups: Vec<_> = groups.collect();
     let head = format!("plumb {command}, process {pid}, for {}.", duration(*uptime_ns));

@@ -110,9 +110,8 @@ fn measure(amount: Amount, progress: &mut ProgressLine) -> Result<Findings> {
     let in_process = in_process(amount.rounds, progress)?;
     // Its namespace is left to nobody: the process ends with it.
     let on_tun = namespace::enter_new_network().map_err(|refused| refused.to_string());
-    let on_tun = on_tun.and_then(|()| {
-        by_tun(amount.rounds, progress).map_err(|error| format!("{error:#}"))
-    });
+    let on_tun =
+        on_tun.and_then(|()| by_tun(amount.rounds, progress).map_err(|error| format!("{error:#}")));
     let load = [load_before, os::load::load_average()];
     let ticks_per_second = rate.ticks_per_second();
     Ok(Findings { ticks_per_second, load, empty, of_1982, in_process, on_tun })
@@ -153,26 +152,37 @@ type Sample = (u64, u64, Option<[f64; 2]>);
 fn in_process(rounds: usize, progress: &mut ProgressLine) -> Result<Vec<Real>> {
     let all = Which::all();
     let mut pairs = all.iter().map(|which| Pair::connect(*which)).collect::<Result<Vec<_>>>()?;
-    by_turns(&all, rounds, &mut |round| {
-        tell(progress, &format!("in one process, round {round} of {rounds}"));
-    }, |number| {
-        let pair = pairs.get_mut(number).context("there is a pair for each structure")?;
-        let block = pair.block()?;
-        Ok((block.echo_ns, block.screenful_ns, Some(block.echo_switches)))
-    })
+    by_turns(
+        &all,
+        rounds,
+        &mut |round| {
+            tell(progress, &format!("in one process, round {round} of {rounds}"));
+        },
+        |number| {
+            let pair = pairs.get_mut(number).context("there is a pair for each structure")?;
+            let block = pair.block()?;
+            Ok((block.echo_ns, block.screenful_ns, Some(block.echo_switches)))
+        },
+    )
 }
 
 fn by_tun(rounds: usize, progress: &mut ProgressLine) -> Result<Vec<Real>> {
     let all = Which::all();
     let sessions = (0..).zip(&all).map(|(number, which)| tun::Session::connect(*which, number));
     let mut sessions = sessions.collect::<Result<Vec<_>>>()?;
-    by_turns(&all, rounds, &mut |round| {
-        tell(progress, &format!("on a TUN, round {round} of {rounds}"));
-    }, |number| {
-        let session = sessions.get_mut(number).context("there is a session for each structure")?;
-        let block = session.block()?;
-        Ok((block.echo_ns, block.screenful_ns, None))
-    })
+    by_turns(
+        &all,
+        rounds,
+        &mut |round| {
+            tell(progress, &format!("on a TUN, round {round} of {rounds}"));
+        },
+        |number| {
+            let session =
+                sessions.get_mut(number).context("there is a session for each structure")?;
+            let block = session.block()?;
+            Ok((block.echo_ns, block.screenful_ns, None))
+        },
+    )
 }
 
 /// Measures a block of each structure in every round, in another order each time; the first round
