@@ -13,7 +13,7 @@ use crate::meters::{self, Board};
 use crate::transfers::Recorder;
 use anyhow::Result;
 use protocols::application::ftp::user::{DataStyle, TlsUse, UserSettings};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use tokio::signal::unix::{SignalKind, signal};
@@ -135,6 +135,7 @@ fn caller(url: &Url, reach: &Reach, bytes_per_second: Option<u64>) -> Result<Cal
             board,
         },
         timeout,
+        was_reached: AtomicBool::new(false),
         lessons: Mutex::default(),
         stopper: Arc::new(stopper),
         attempts: reach.tries,

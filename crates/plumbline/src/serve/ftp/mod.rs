@@ -33,6 +33,7 @@ mod passive;
 mod post;
 mod session;
 mod system;
+mod tickets;
 mod tree;
 mod upload;
 mod users;
