@@ -10,6 +10,7 @@ use crate::carry::{self, Trust};
 use crate::exit;
 use crate::files::progress::Progress;
 use crate::files::url::{Scheme, Url};
+use crate::meters::{self, Board};
 use crate::transfers::Recorder;
 use anyhow::Result;
 use protocols::application::ftp::user::{DataStyle, TlsUse, UserSettings};
@@ -73,7 +74,10 @@ pub(super) fn carry_out_silently<T>(
             .into_iter()
             .collect::<Result<Vec<_>, _>>()
             .map_err(anyhow::Error::new)?;
-        let stopper = Arc::clone(&caller.stopper);
+        let (stopper, board) = (Arc::clone(&caller.stopper), Arc::clone(&caller.shared.board));
+        let host = caller.shared.host.as_ref();
+        let _shown = host.map(|host| board.show_sheet("our own host", host.meter_sheet()));
+        let shows = tokio::spawn(meters::show_long_run(board));
         let watcher = tokio::spawn(async move {
             let [interrupted, other, third] = end.as_mut_slice() else { return };
             loop {
@@ -90,6 +94,7 @@ pub(super) fn carry_out_silently<T>(
         });
         let result = work(Arc::clone(&caller)).await;
         watcher.abort();
+        shows.abort();
         if let Some(host) = &caller.shared.host {
             // What is not taken now is not wanted any more.
             _ = tokio::time::timeout(caller.timeout, host.drained()).await;
@@ -122,6 +127,7 @@ fn caller(
     let resolving = began.elapsed();
     let addresses = found.map_err(|none| Trouble::NoConnection(none.to_string()))?;
     let host = carry::host(&reach.via, CONNECTIONS)?;
+    let board = Board::new(url.to_string());
     let timeout = Duration::from_secs(reach.timeout.into());
     let mut settings = UserSettings::new(account.user, account.password);
     settings.account = account.account;
@@ -147,6 +153,7 @@ fn caller(
             expected: Arc::new(AtomicU64::new(0)),
             stop,
             is_verbose: reach.verbose,
+            board,
         },
         timeout,
         was_reached: AtomicBool::new(false),

@@ -10,12 +10,14 @@ use super::mover::{Moved, Mover, Near, Watch};
 use super::wire::{Carrier, Control};
 use crate::carry::{Bench, Refusal, TlsClient, TrustedBy};
 use crate::files::pace::Pace;
+use crate::meters::Board;
 use os::host::{Host, Listener};
 use protocols::application::ftp::user::{
     DataFailure, Done, Failure, Features, Lessons, Step, Task, TaskId, TlsUse, User, UserEvent,
     UserSettings, Why,
 };
 use protocols::application::ftp::{Protection, Representation};
+use protocols::meter::{Account, Counter};
 use std::future::pending;
 use std::io;
 use std::net::SocketAddr;
@@ -53,6 +55,8 @@ pub(super) struct Shared {
     pub(super) stop: watch::Receiver<bool>,
     /// Whether commands and replies are shown.
     pub(super) is_verbose: bool,
+    /// Where the meters are shown.
+    pub(super) board: Arc<Board>,
 }
 
 /// What a task has brought, beside the engine's word.
@@ -129,7 +133,7 @@ impl Session {
         let began = Instant::now();
         let (local, peer) = (carrier.local()?, carrier.peer()?);
         let is_implicit = settings.tls == TlsUse::Implicit;
-        let mut bench = Bench::new(crate::carry::is_metered())?;
+        let mut bench = Bench::shown_on(&shared.board, "FTP")?;
         let user = User::new(settings, local, peer, &bench.cx());
         let mut session = Self {
             user,
@@ -179,6 +183,7 @@ impl Session {
         };
         (self.near, self.moved) = (near, None);
         self.facts.begin();
+        self.bench.meter.transaction();
         let Some(id) = self.user.run(task, &mut self.bench.cx()) else {
             let failure = Failure { step: Step::Command, why: Why::ControlLost };
             return Outcome { result: Err(failure), moved: None };
@@ -236,7 +241,10 @@ impl Session {
                 }
             }
             self.flush().await;
+            self.bench.meter.enter(Account::Outside);
             let news = self.news(&mut input, give_up_at).await;
+            self.bench.meter.enter(Account::Application);
+            self.bench.meter.count(Counter::Wakeups);
             match news {
                 News::Stop => {
                     give_up_at = Some(Instant::now() + GIVE_UP);
