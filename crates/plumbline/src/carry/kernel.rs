@@ -6,7 +6,7 @@ use super::{Bench, Call, CarrierStatus, Outcome, Session, may_hold_back};
 use anyhow::{Context, Result};
 use os::readiness::{News, PollFd, PollFlags, Wake, Watched, wait};
 use os::socket::{self, TcpInfo};
-use protocols::meter::Account;
+use protocols::meter::{Account, Counter};
 use protocols::time::Instant;
 use rustix::net::SendFlags;
 use std::io::{self, ErrorKind};
@@ -206,6 +206,7 @@ impl<S: Session> Kernel<'_, S> {
             }
         };
         self.bench.meter.enter(left);
+        self.bench.meter.count(Counter::Wakeups);
         Ok(woken)
     }
 

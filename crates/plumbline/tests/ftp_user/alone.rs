@@ -194,3 +194,13 @@ fn a_pipe_of_that_name_is_written_and_not_replaced() {
     assert!(reader.join().unwrap() == vec![7; 300_000]);
     assert!(!fs::symlink_metadata(&pipe).unwrap().is_file());
 }
+
+#[test]
+fn where_nobody_listens_it_is_said_at_once_and_not_tried_again() {
+    let place = Place::new("nobody");
+    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let output = place.plumb().args(["get", &format!("ftp://{free}/file")]).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("refuses") && !said.contains("attempt"), "{said}");
+}

@@ -170,13 +170,13 @@ async fn many(
         } else {
             let entry = dialogue.look_at(&url.name).await?;
             let Some(entry) = entry else {
-                return Err(Trouble::NoConnection(format!("{url} is not there")));
+                return Err(Trouble::NotThere(format!("{url} is not there")));
             };
             let below = url.last_component().to_vec();
             vec![Found { path: url.name.clone(), below, entry }]
         };
         if found.is_empty() {
-            return Err(Trouble::NoConnection(format!("nothing there fits {url}")));
+            return Err(Trouble::NotThere(format!("nothing there fits {url}")));
         }
         for place in found {
             if place.entry.kind != Kind::Directory {

@@ -13,6 +13,8 @@ use std::io;
 pub(super) enum Trouble {
     /// There is no control connection, in a sentence.
     NoConnection(String),
+    /// The host has none who listens there, or no such file, in a sentence.
+    NotThere(String),
     /// There is no TLS.
     Tls(Refusal),
     /// A step of the protocol failed, on the way to what was wanted.
@@ -41,6 +43,7 @@ impl Trouble {
             Self::Step { failure, .. } => failure.is_transient(),
             Self::NoConnection(_) | Self::Differs(_) => true,
             Self::Tls(Refusal::Silent(_) | Refusal::Closed) => true,
+            Self::NotThere(_) => false,
             Self::Tls(_) | Self::Ours(_) | Self::Wrong(_) | Self::Stopped => false,
         }
     }
@@ -73,7 +76,7 @@ impl Trouble {
     /// Returns the word of the record for it.
     pub(super) fn outcome(&self) -> Outcome {
         match self {
-            Self::NoConnection(_) => Outcome::AbortedByPeer,
+            Self::NoConnection(_) | Self::NotThere(_) => Outcome::AbortedByPeer,
             Self::Step { failure, error, .. } => match &failure.why {
                 Why::Refused(reply) => match reply.code.number() {
                     426 => Outcome::AbortedByPeer,
@@ -114,9 +117,10 @@ impl Trouble {
     /// Returns the sentence that says which step failed.
     pub(super) fn sentence(&self) -> String {
         match self {
-            Self::NoConnection(sentence) | Self::Wrong(sentence) | Self::Differs(sentence) => {
-                sentence.clone()
-            }
+            Self::NoConnection(sentence)
+            | Self::NotThere(sentence)
+            | Self::Wrong(sentence)
+            | Self::Differs(sentence) => sentence.clone(),
             Self::Tls(refusal) => refusal.to_string(),
             Self::Ours(error) => format!("{error:#}"),
             Self::Stopped => "interrupted".to_owned(),

@@ -33,6 +33,7 @@ mod passive;
 mod post;
 mod session;
 mod system;
+mod tickets;
 mod tree;
 mod upload;
 mod users;
@@ -44,13 +45,14 @@ use super::admission::Admission;
 use super::clerk::Clerk;
 use super::log::Log;
 use super::metrics::Protocol;
-use crate::carry::{self, Bench};
+use crate::carry::{Bench, Lent};
+use crate::meters::Board;
 use anyhow::{Context, Result};
 use configuration::Protection;
 use log::Event;
 use os::jail::Jail;
 use session::Session;
-use std::cell::{RefCell, RefMut};
+use std::cell::RefCell;
 use std::collections::HashMap;
 use std::io;
 use std::net::SocketAddr;
@@ -107,7 +109,12 @@ impl Server {
     /// # Errors
     ///
     /// If the root is no folder, or TLS is needed and cannot be had.
-    pub(super) fn new(settings: Settings, log: Log, clerk: Rc<Clerk>) -> Result<Self> {
+    pub(super) fn new(
+        settings: Settings,
+        log: Log,
+        clerk: Rc<Clerk>,
+        board: &Arc<Board>,
+    ) -> Result<Self> {
         if let Some(root) = &settings.root {
             let shown = root.display();
             Jail::open(root).with_context(|| format!("the root {shown} cannot be served"))?;
@@ -121,7 +128,7 @@ impl Server {
             admission: RefCell::new(Admission::new(settings.rules.clone())),
             settings: RefCell::new(Rc::new(settings)),
             is_root: os::user::is_root(),
-            bench: RefCell::new(Bench::new(carry::is_metered())?),
+            bench: RefCell::new(Bench::shown_on(board, "FTP")?),
             scratch: RefCell::new(vec![0; SCRATCH_LEN]),
             checks: Semaphore::new(1),
             anonymous_jail: RefCell::default(),
@@ -143,8 +150,8 @@ impl Server {
     }
 
     /// Lends clock, chance and meter; not across a wait.
-    fn bench(&self) -> RefMut<'_, Bench> {
-        self.bench.borrow_mut()
+    fn bench(&self) -> Lent<'_> {
+        Lent::from(&self.bench)
     }
 
     /// Serves for as long as anybody can come.

@@ -25,6 +25,7 @@ use protocols::application::ftp::server::{
     ServerEvent, Transfer, TransferError, TransferId, TransferKind,
 };
 use protocols::application::ftp::{Name, Protection};
+use protocols::meter::Counter;
 use protocols::time::Duration;
 use records::transfer::Text;
 use std::cell::Cell;
@@ -266,6 +267,7 @@ impl Session {
             }
             _ = self.closing.changed() => {}
         }
+        self.server.bench().meter.count(Counter::Wakeups);
         Ok(())
     }
 
@@ -274,6 +276,7 @@ impl Session {
             return;
         }
         self.note_moved();
+        self.server.bench().meter.transaction();
         let mut rest = self.input.as_slice();
         self.engine.receive(&mut rest, &mut self.server.bench().cx());
         let taken = self.input.len() - rest.len();
