@@ -296,7 +296,7 @@ impl<S: Session> Kernel<'_, S> {
         }
         let data = self.buffer.get(..count).unwrap_or_default();
         self.session.receive(data, &mut self.bench.cx());
-        let is_awaited = may_hold_back(data);
+        let is_awaited = may_hold_back(data) && self.session.acknowledges_early();
         if was_at_mark {
             self.is_urgent_ahead = false;
             self.session.urgent(false);

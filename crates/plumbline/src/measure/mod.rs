@@ -9,6 +9,7 @@
 //! ```
 
 mod arguments;
+mod beside;
 mod command;
 mod console;
 mod echo;
@@ -16,6 +17,7 @@ mod interrupt;
 mod knock;
 mod login;
 mod observed;
+mod observed_walk;
 mod outcome;
 mod progress;
 mod prompt;

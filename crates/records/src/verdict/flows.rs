@@ -21,6 +21,8 @@ pub(super) struct View<'a> {
     pub(super) trip_ns: Option<u64>,
     /// At which half of its bytes come, bit/s.
     pub(super) burst_bps: Option<u64>,
+    /// It was acknowledged late on purpose: only that is looked at.
+    pub(super) is_unhurried: bool,
     /// What nothing explains yet.
     pub(super) stalls: Vec<Stall>,
     /// What has a cause already, ns.
@@ -94,11 +96,12 @@ pub(super) fn line_bps(observed: &Observation) -> Option<u64> {
 }
 
 fn views(observed: &Observation) -> Vec<View<'_>> {
-    let screenful = observed.screenful.iter().map(|flow| (flow, Whole::Screenful));
-    let transfers = observed.transfers.iter().map(|flow| (flow, Whole::Transfer));
+    let screenful = observed.screenful.iter().map(|flow| (flow, Whole::Screenful, false));
+    let unhurried = observed.unhurried.iter().map(|flow| (flow, Whole::Screenful, true));
+    let transfers = observed.transfers.iter().map(|flow| (flow, Whole::Transfer, false));
     let trip_ns = round_trip_ns(observed);
     let mut views = Vec::new();
-    for (flow, whole) in screenful.chain(transfers) {
+    for (flow, whole, is_unhurried) in screenful.chain(unhurried).chain(transfers) {
         let burst_bps = burst_rate_bps(&flow.arrivals).filter(|rate| is_of_a_line(flow, *rate));
         let least_ns = (trip_ns.unwrap_or(0) / 4).max(LEAST_STALL_NS);
         let stalls = stalls(flow, burst_bps, least_ns);
@@ -109,6 +112,7 @@ fn views(observed: &Observation) -> Vec<View<'_>> {
             path,
             trip_ns,
             burst_bps,
+            is_unhurried,
             stalls,
             explained_ns: 0,
             has_losses: false,
@@ -131,6 +135,9 @@ fn is_of_a_line(flow: &Flow, rate_bps: u64) -> bool {
 }
 
 fn of_flow(mut view: View<'_>) -> Vec<Cause> {
+    if view.is_unhurried {
+        return waits::nagle(&mut view).into_iter().collect();
+    }
     let mut found = processor(&view);
     found.extend(first_byte(&view));
     // What has the surest marks comes first; the order is explained in the head of the module.

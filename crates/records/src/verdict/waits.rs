@@ -33,7 +33,7 @@ pub(super) fn nagle(view: &mut View<'_>) -> Option<Cause> {
         return None;
     }
     let trip_ns = view.trip_or_zero();
-    let own_ns = view.path.own_ack_delay_ns;
+    let own_ns = view.path.own_ack_delay_ns.filter(|_| !view.is_unhurried);
     // A network as slow as the wait explains it just as well.
     let is_long = |ns: u64| ns / 2 > trip_ns;
     let is_wait = |stall: &Stall| match own_ns {
@@ -51,10 +51,13 @@ pub(super) fn nagle(view: &mut View<'_>) -> Option<Cause> {
         return None;
     }
     let times = if taken.len() == 1 { "once" } else { "several times" };
-    let advice = format!(
-        "it waits {times} for an acknowledgment that this side puts off: set TCP_NODELAY there, or \
-         acknowledge every segment at once here"
-    );
+    let here = if view.is_unhurried {
+        "set TCP_NODELAY there, or use a program that acknowledges every segment at once, as this \
+         one does"
+    } else {
+        "set TCP_NODELAY there, or acknowledge every segment at once here"
+    };
+    let advice = format!("it waits {times} for an acknowledgment that this side puts off: {here}");
     let subject = "The far side's Nagle algorithm";
     let cause = view.cause(Kind::Nagle, sum_ns(&taken), subject, advice);
     view.settle(cause, &taken)
