@@ -303,6 +303,10 @@ impl<S: Session> Kernel<'_, S> {
             self.look_for_urgent()?;
         }
         self.session.flush(&mut self.bench.cx())?;
+        if !self.session.acknowledges_early() {
+            // The kernel forgets it when what comes looks like a file.
+            _ = socket::set_quick_ack(&self.stream, false);
+        }
         if is_awaited && self.session.output().is_empty() {
             let left = self.bench.meter.enter(Account::Interrupt);
             // It saves time; nothing is wrong without it.
