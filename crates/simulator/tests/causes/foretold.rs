@@ -42,7 +42,8 @@ fn trial(seed: u64) -> Trial {
     scene.far.profile.send_limit = SendLimit::Bytes(send_buffer);
     let with = |stages: Vec<Stage>| Scene { stages, ..scene.clone() }.observe();
     let opening = [Stage::Prompt, Stage::Login, Stage::Echo(10)];
-    let short = [Stage::Download { bytes: 6_000 }, Stage::Load { bytes: (window + send_buffer) * 4 }];
+    let short =
+        [Stage::Download { bytes: 6_000 }, Stage::Load { bytes: (window + send_buffer) * 4 }];
     let long = (window + send_buffer) * 20;
     let probe = with([opening.as_slice(), &short].concat());
     let model = Model::of(&probe).unwrap();
