@@ -11,6 +11,7 @@ use crate::exit::Failure;
 use crate::files::ftp::{self, Way, Wish};
 use crate::files::tftp::{self, Errand};
 use crate::files::url::{Scheme, Url};
+use crate::meters::Board;
 use anyhow::Result;
 use protocols::application::tftp::Mode;
 use protocols::time::Duration;
@@ -193,6 +194,7 @@ impl Files<'_> {
             bytes_per_second: None,
             via: via.clone(),
             resolving: began.elapsed(),
+            board: Board::new(self.url.to_string()),
         }))
     }
 
