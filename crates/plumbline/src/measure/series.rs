@@ -83,6 +83,10 @@ impl Series<'_> {
                 }
             });
             last = outcome.err().or(last);
+            if last.as_ref().is_some_and(|failed| failed.failure == Failure::WrongArguments) {
+                // They are as wrong at the next try.
+                break;
+            }
         }
         let every_ns = (schedule.count > 1).then_some(nanos(schedule.every));
         Ok(self.ended(measured, tries, last, every_ns, started_at))

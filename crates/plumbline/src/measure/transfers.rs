@@ -79,7 +79,7 @@ impl Files<'_> {
         match self.url.scheme {
             Scheme::Ftp(..) => Ok(ftp::knock(self.url, &self.way())
                 .map(|found| opening_ns(&found.opening))
-                .map_err(|refused| Failed::of_files(refused, false))),
+                .map_err(Failed::of_files)),
             Scheme::Tftp(mode) => {
                 let errand = match self.errand(mode)? {
                     Ok(errand) => errand,
@@ -87,7 +87,7 @@ impl Files<'_> {
                 };
                 Ok(tftp::probe::knock(&errand)
                     .map(|_| nanos(began.elapsed()))
-                    .map_err(|refused| Failed::of_files(refused, false)))
+                    .map_err(Failed::of_files))
             }
         }
     }
@@ -101,7 +101,7 @@ impl Files<'_> {
         };
         let found = match ftp::probe(self.url, &self.way(), &wish, say) {
             Ok(found) => found,
-            Err(refused) => return Ok(Err(Failed::of_files(refused, false))),
+            Err(refused) => return Ok(Err(Failed::of_files(refused))),
         };
         let opening = &found.opening;
         let samples = found.transfers.iter().filter_map(|(way, one)| sample(*way, one)).collect();
@@ -135,7 +135,7 @@ impl Files<'_> {
         let pattern = self.arguments.pattern;
         let found = match tftp::probe::probe(&errand, written, rounds, pattern, say) {
             Ok(found) => found,
-            Err(refused) => return Ok(Err(Failed::of_files(refused, false))),
+            Err(refused) => return Ok(Err(Failed::of_files(refused))),
         };
         let mut samples = Vec::new();
         for (way, transfer, arrivals) in &found.transfers {
