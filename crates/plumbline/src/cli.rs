@@ -44,7 +44,8 @@ enum Command {
     Mail(files::Mail),
     /// Moves files by FTP, by hand.
     Ftp(files::Shell),
-    /// Measures a login, and says where its time goes and what limits it.
+    /// Measures a login, a server's files, a line or a recording, and says what limits it.
+    #[command(long_about = measure::ABOUT)]
     Measure(measure::Arguments),
     /// Shows the meters of a running plumb.
     #[command(long_about = meters::ABOUT)]

@@ -24,6 +24,9 @@ use protocols::time::{Duration, Instant};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 
+/// How long a line may be quiet at first: whoever is there has said his prompt long ago.
+const LINE_GREETING: Duration = Duration::from_secs(1);
+
 /// What the walk is to do.
 #[derive(Clone)]
 pub(crate) struct Plan {
@@ -89,6 +92,8 @@ enum Stage {
 pub(crate) struct Walk {
     console: Console,
     plan: Plan,
+    /// How long the first words may be waited for.
+    greeting: Duration,
     stage: Stage,
     is_in_shell: bool,
     is_owed_answers: bool,
@@ -104,6 +109,7 @@ impl Walk {
     pub(crate) fn new(plan: Plan, interrupts: Option<UnixStream>, progress: ProgressLine) -> Self {
         Self {
             console: Console::new(),
+            greeting: plan.patience,
             plan,
             stage: Stage::Opening,
             is_in_shell: false,
@@ -114,6 +120,16 @@ impl Walk {
             progress,
             findings: Findings::default(),
         }
+    }
+
+    /// Makes the same over a serial line, which has no Telnet, and says nothing by itself.
+    pub(crate) fn on_line(
+        plan: Plan,
+        interrupts: Option<UnixStream>,
+        progress: ProgressLine,
+    ) -> Self {
+        let walk = Self::new(plan, interrupts, progress);
+        Self { console: Console::on_line(), greeting: LINE_GREETING, ..walk }
     }
 
     /// Ends the walk, whose connection has ended by `outcome`, and returns what it has found.
@@ -285,7 +301,7 @@ impl Walk {
         if is_owed && !has_prompt {
             self.findings.negotiated_at = Some(now);
         }
-        self.is_owed_answers = !self.console.telnet().negotiation_is_quiet();
+        self.is_owed_answers = !self.console.negotiation_is_quiet();
     }
 
     fn is_timing(&self) -> bool {
@@ -300,8 +316,9 @@ impl Walk {
 impl Stream for Walk {
     fn opened(&mut self, cx: &mut Cx<'_>) {
         self.findings.opened_at = Some(cx.now);
-        self.console.telnet_mut().start(cx);
-        self.stage = Stage::FirstPrompt(Wait::new(cx.now, self.plan.patience));
+        self.console.start(cx);
+        let patience = self.greeting.min(self.plan.patience);
+        self.stage = Stage::FirstPrompt(Wait::new(cx.now, patience));
         self.progress.show("waiting for a prompt");
         self.look(cx);
     }
@@ -316,20 +333,19 @@ impl Stream for Walk {
     }
 
     fn urgent(&mut self, is_ahead: bool) {
-        let telnet = self.console.telnet_mut();
-        if is_ahead { telnet.urgent() } else { telnet.urgent_ended() }
+        self.console.urgent(is_ahead);
     }
 
     fn output(&self) -> &[u8] {
-        self.console.telnet().output()
+        self.console.output()
     }
 
     fn urgent_mark(&self) -> Option<usize> {
-        self.console.telnet().urgent_mark()
+        self.console.urgent_mark()
     }
 
     fn sent(&mut self, count: usize) {
-        self.console.telnet_mut().sent(count);
+        self.console.sent(count);
     }
 
     fn peer_closed(&mut self, _cx: &mut Cx<'_>) {

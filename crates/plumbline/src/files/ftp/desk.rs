@@ -2,6 +2,7 @@
 
 use super::account::Account;
 use super::dialogue::{Caller, Stopper};
+use super::mover::Watch;
 use super::options::Reach;
 use super::session::Shared;
 use super::trouble::Trouble;
@@ -50,10 +51,24 @@ pub(super) fn carry_out_with<T>(
     interrupt: Interrupt,
     work: impl AsyncFnOnce(Arc<Caller>) -> Result<T, Trouble>,
 ) -> Result<T, exit::Failure> {
+    carry_out_silently(url, reach, bytes_per_second, None, interrupt, work)
+        .map_err(|trouble| tell(&trouble))
+}
+
+/// As [`carry_out_with`], for who says himself what went wrong, and may want to know when what comes
+/// comes.
+pub(super) fn carry_out_silently<T>(
+    url: &Url,
+    reach: &Reach,
+    bytes_per_second: Option<u64>,
+    watch: Option<Arc<Mutex<Watch>>>,
+    interrupt: Interrupt,
+    work: impl AsyncFnOnce(Arc<Caller>) -> Result<T, Trouble>,
+) -> Result<T, Trouble> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let runtime = runtime.map_err(|error| tell(&Trouble::Ours(error.into())))?;
+    let runtime = runtime.map_err(|error| Trouble::Ours(error.into()))?;
     let result = runtime.block_on(async {
-        let caller = Arc::new(caller(url, reach, bytes_per_second)?);
+        let caller = Arc::new(caller(url, reach, bytes_per_second, watch)?);
         let mut end = [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup()]
             .map(signal)
             .into_iter()
@@ -88,7 +103,7 @@ pub(super) fn carry_out_with<T>(
     });
     // A thread that waits for a pipe is left behind.
     runtime.shutdown_background();
-    result.map_err(|trouble| tell(&trouble))
+    result
 }
 
 /// Says what went wrong.
@@ -97,7 +112,12 @@ pub(super) fn tell(trouble: &Trouble) -> exit::Failure {
     trouble.failure()
 }
 
-fn caller(url: &Url, reach: &Reach, bytes_per_second: Option<u64>) -> Result<Caller, Trouble> {
+fn caller(
+    url: &Url,
+    reach: &Reach,
+    bytes_per_second: Option<u64>,
+    watch: Option<Arc<Mutex<Watch>>>,
+) -> Result<Caller, Trouble> {
     let Scheme::Ftp(tls, _) = url.scheme else {
         return Err(Trouble::Wrong(format!("{url} is not of FTP: TFTP has only get and put")));
     };
@@ -129,6 +149,7 @@ fn caller(url: &Url, reach: &Reach, bytes_per_second: Option<u64>) -> Result<Cal
             host,
             bytes_per_second,
             tally: Arc::new(AtomicU64::new(0)),
+            watch,
             expected: Arc::new(AtomicU64::new(0)),
             stop,
             is_verbose: reach.verbose,

@@ -6,7 +6,7 @@
 
 use super::facts::{DataFacts, Facts};
 use super::link::{Canceller, Link};
-use super::mover::{Moved, Mover, Near};
+use super::mover::{Moved, Mover, Near, Watch};
 use super::wire::{Carrier, Control};
 use crate::carry::{Bench, Refusal, TlsClient, TrustedBy};
 use crate::files::pace::Pace;
@@ -21,8 +21,8 @@ use protocols::meter::{Account, Counter};
 use std::future::pending;
 use std::io;
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
@@ -47,6 +47,8 @@ pub(super) struct Shared {
     pub(super) bytes_per_second: Option<u64>,
     /// All bytes that have moved.
     pub(super) tally: Arc<AtomicU64>,
+    /// When what comes comes, where somebody wants to know.
+    pub(super) watch: Option<Arc<Mutex<Watch>>>,
     /// How many there will be, as far as that is known.
     pub(super) expected: Arc<AtomicU64>,
     /// Whether somebody has ended it.
@@ -159,6 +161,7 @@ impl Session {
         let logged_in = session.drive(None).await.map(|_| ());
         let tls = session.facts.opening.tls.unwrap_or_default();
         session.facts.opening.login = Some(began.elapsed().saturating_sub(tls));
+        session.facts.opening.replies = session.facts.replies;
         Ok((session, logged_in))
     }
 
@@ -429,6 +432,7 @@ impl Session {
             pace: Pace::new(self.shared.bytes_per_second),
             moved: Arc::clone(&moved),
             tally: Arc::clone(&self.shared.tally),
+            watch: self.shared.watch.clone(),
             expected_bytes: self.expected_bytes,
             clock: self.bench.clock,
         };
