@@ -165,6 +165,9 @@ A console offers a serial line by RFC 2217 or plain Telnet, at 127.0.0.1 port 22
 otherwise: the first who comes writes, others watch. Without RFC 2217 the keys ^E c ? say what else \
 there is: to take over, to see who is there, to see again what the line said last.
 
+'plumb meters' shows its meters while it runs, to the same user and to root alone; \
+--no-meters-socket keeps that shut.
+
 What happens is said on stderr, one line an event. The first interrupt ends the server and its \
 sessions.";
 

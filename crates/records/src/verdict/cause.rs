@@ -194,11 +194,6 @@ impl Cause {
         if self.kind.is_limit() { noticed / LIMIT_DISCOUNT } else { noticed }
     }
 
-    #[allow(missing_docs)]
-    pub fn weight_dbg(&self) -> u64 {
-        self.weight()
-    }
-
     /// Returns a whole sentence: what, how much of how much, and what to do.
     #[must_use]
     pub fn sentence(&self) -> String {

@@ -79,7 +79,7 @@ pub(super) fn sum_ns(stalls: &[Stall]) -> u64 {
 pub(super) fn causes(observed: &Observation) -> Vec<Cause> {
     let mut views: Vec<View<'_>> = views(observed);
     let has_losses = views.iter().any(|view| losses::is_lossy(view.flow));
-    let has_reordering = views.iter().any(|view| losses::is_reordered(view.flow));
+    let has_reordering = views.iter().any(losses::is_reordered);
     // Keys are short: where their echoes are late, short packets are lost as well.
     let hole = views.iter().find_map(losses::hole).filter(|_| !has_late_echoes(observed));
     for view in &mut views {
@@ -173,9 +173,12 @@ fn processor(view: &View<'_>) -> Vec<Cause> {
     found
 }
 
-/// Returns whether what asked for an incoming flow had to be sent again.
+/// Returns whether what asked for an incoming flow had to be sent again, or its first packet:
+/// others came before that, out of order.
 fn was_asked_again(view: &View<'_>) -> bool {
-    view.has_losses && view.flow.counts.retransmissions.is_some_and(|again| again > 0)
+    let counts = &view.flow.counts;
+    let marks = [counts.retransmissions, counts.out_of_order_in];
+    view.has_losses && marks.into_iter().flatten().any(|count| count > 0)
 }
 
 /// Returns what a lost request costs, ns.

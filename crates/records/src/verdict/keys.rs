@@ -105,7 +105,7 @@ fn idle(observed: &Observation, echo: &Echoes, median_ns: u64) -> Vec<Cause> {
         "The network's round trip".to_owned(),
         format!(
             "it is as long as {} km of fibre; only a shorter way, or keys shown here before their \
-             echo comes (--predict), would help",
+             echo comes (plumb login --predict always), would help",
             count(network_ns / FIBRE_NS_PER_KM)
         ),
     ));
@@ -207,7 +207,7 @@ fn half_duplex(observed: &Observation, idle_ns: u64) -> Option<Cause> {
         subject: "A way that carries one direction at a time".to_owned(),
         advice: format!(
             "a key that is struck alone comes back in {}; look for a half-duplex line or modem, or \
-             edit lines here (--line)",
+             edit lines here",
             duration(idle_ns)
         ),
     })

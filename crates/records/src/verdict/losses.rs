@@ -72,19 +72,29 @@ pub(super) fn black_hole(view: &mut View<'_>) -> Option<Cause> {
 /// Fewer than this may be chance.
 const FEWEST_REORDERINGS: u64 = 2;
 
-/// Returns whether data of an outgoing flow was overtaken at least as often as it was lost.
-pub(super) fn is_reordered(flow: &Flow) -> bool {
-    let Some(overtaken) = flow.counts.reorderings else { return false };
-    let needless = flow.counts.duplicate_reports.unwrap_or(0);
-    let seen = overtaken.max(needless);
-    seen >= FEWEST_REORDERINGS && really_lost(flow).is_none_or(|lost| lost <= seen)
+/// Returns whether data of a flow was late rather than lost: a sender sees that it was overtaken,
+/// and who receives sees late data come after it was sent again.
+pub(super) fn is_reordered(view: &View<'_>) -> bool {
+    let counts = &view.flow.counts;
+    match view.flow.direction {
+        Direction::Outgoing => {
+            let seen = counts.reorderings.max(counts.duplicate_reports).unwrap_or(0);
+            let lost = really_lost(view.flow);
+            seen >= FEWEST_REORDERINGS && lost.is_none_or(|lost| lost <= seen)
+        }
+        Direction::Incoming => {
+            let twice = counts.duplicates_in.unwrap_or(0);
+            let of_a_trip = |stall: &Stall| stall.ns.saturating_mul(10) >= view.trip_or_zero() * 8;
+            let repairs = u64::try_from(view.select(of_a_trip).len()).unwrap_or(u64::MAX);
+            twice >= FEWEST_REORDERINGS && twice.saturating_mul(2) >= repairs
+        }
+    }
 }
 
 /// Returns what it costs that packets overtake each other: what came too early waits for what is
 /// late, and the sender may take it for lost.
 ///
-/// A receiver cannot tell late data from data that was sent again, but a sender can; so what this
-/// side's data has met is taken to be what the far side's meets.
+/// Where one flow of a session shows it, it is what all of them meet.
 pub(super) fn reordering(view: &mut View<'_>) -> Option<Cause> {
     if !view.has_reordering {
         return None;

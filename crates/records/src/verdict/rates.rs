@@ -14,7 +14,10 @@ const FEWEST_ARRIVALS: usize = 16;
 /// Returns what a token bucket costs that is full at first and empty from then on.
 pub(super) fn limiter(view: &mut View<'_>) -> Option<Cause> {
     let arrivals = &view.flow.arrivals;
-    if arrivals.len() < FEWEST_ARRIVALS || view.explained_ns > view.flow.elapsed_ns / 4 {
+    if view.has_reordering
+        || arrivals.len() < FEWEST_ARRIVALS
+        || view.explained_ns > view.flow.elapsed_ns / 4
+    {
         return None;
     }
     let knee = knee(arrivals)?;
@@ -85,7 +88,7 @@ pub(super) fn small_packets(view: &View<'_>) -> Option<Cause> {
         count(view.flow.bytes / packets.max(1)),
         count(fewest)
     );
-    Some(view.cause(Kind::SmallPackets, gain_ns, "Headers of small packets", advice))
+    Some(view.cause(Kind::SmallPackets, gain_ns, "A header for each small packet", advice))
 }
 
 /// Returns the rate of the slowest link, if the flow shows one: at it, the headers of a round trip

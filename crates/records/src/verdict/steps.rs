@@ -63,7 +63,7 @@ fn lost_opening(observed: &Observation, total_ns: u64) -> Option<Cause> {
     let trip_ns = without_loss_ns(observed)?;
     let gain_ns = connect_ns.checked_sub(trip_ns).filter(|ns| *ns >= SYN_TIMEOUT_NS)?;
     Some(Cause {
-        kind: Kind::RetransmissionTimeouts,
+        kind: Kind::Loss,
         of: Whole::Login,
         gain_ns,
         total_ns,

@@ -34,17 +34,17 @@ pub(crate) fn plant(kind: Kind, size: usize, trip_ms: u64, seed: u64) -> (Scene,
         | Kind::RetransmissionTimeouts
         | Kind::Reordering
         | Kind::PathMtuBlackHole
-        | Kind::HalfDuplex => on_the_way(kind, size, healthy),
+        | Kind::HalfDuplex => on_the_way(kind, size, &healthy),
         Kind::Nagle
         | Kind::DelayedAck
         | Kind::SmallWindow
         | Kind::ZeroWindow
-        | Kind::SmallPackets => in_tcp(kind, size, healthy),
-        _ => at_the_ends(kind, size, healthy),
+        | Kind::SmallPackets => in_tcp(kind, size, &healthy),
+        _ => at_the_ends(kind, size, &healthy),
     }
 }
 
-fn on_the_way(kind: Kind, size: usize, healthy: Scene) -> (Scene, Scene) {
+fn on_the_way(kind: Kind, size: usize, healthy: &Scene) -> (Scene, Scene) {
     let mut planted = healthy.clone();
     let mut control = healthy.clone();
     let way = &mut planted.way;
@@ -88,7 +88,7 @@ fn on_the_way(kind: Kind, size: usize, healthy: Scene) -> (Scene, Scene) {
             control.way.delay = way.delay;
         }
         Kind::RetransmissionTimeouts => {
-            way.loss_ppm = [20_000, 40_000, 60_000][size];
+            way.loss_ppm = [30_000, 40_000, 60_000][size];
             for scene in [&mut planted, &mut control] {
                 for profile in [&mut scene.near, &mut scene.far.profile] {
                     profile.extensions = false;
@@ -107,9 +107,9 @@ fn on_the_way(kind: Kind, size: usize, healthy: Scene) -> (Scene, Scene) {
     (planted, control)
 }
 
-fn in_tcp(kind: Kind, size: usize, healthy: Scene) -> (Scene, Scene) {
+fn in_tcp(kind: Kind, size: usize, healthy: &Scene) -> (Scene, Scene) {
     let mut planted = healthy.clone();
-    let mut control = healthy;
+    let mut control = healthy.clone();
     match kind {
         Kind::Nagle => {
             planted.far.profile.nagle = true;
@@ -154,7 +154,7 @@ fn in_tcp(kind: Kind, size: usize, healthy: Scene) -> (Scene, Scene) {
     (planted, control)
 }
 
-fn at_the_ends(kind: Kind, size: usize, healthy: Scene) -> (Scene, Scene) {
+fn at_the_ends(kind: Kind, size: usize, healthy: &Scene) -> (Scene, Scene) {
     let mut planted = healthy.clone();
     let costs = |work, ns| Costs::default().with(work, ns);
     match kind {

@@ -239,8 +239,10 @@ impl Watch {
                 accounts: meter.accounts(),
                 out_of_order: meter.counted(Counter::TcpOutOfOrder),
                 duplicate_bytes: meter.counted(Counter::TcpDuplicateBytes),
-                duplicates: meter.counted(Counter::TcpOutsideWindow),
-                reorderings: meter.counted(Counter::TcpReordered),
+                duplicates: meter.counted(Counter::TcpOutsideWindow)
+                    + meter.counted(Counter::TcpPawsDropped),
+                reorderings: meter.counted(Counter::TcpReordered)
+                    + meter.counted(Counter::TcpRecoveriesUndone),
             });
         }
     }

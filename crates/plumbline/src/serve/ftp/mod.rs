@@ -51,12 +51,15 @@ use anyhow::{Context, Result};
 use configuration::Protection;
 use log::Event;
 use os::jail::Jail;
+use protocols::meter::Account;
 use session::Session;
 use std::cell::RefCell;
 use std::collections::HashMap;
+use std::future::poll_fn;
 use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::pin::pin;
 use std::rc::Rc;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -152,6 +155,20 @@ impl Server {
     /// Lends clock, chance and meter; not across a wait.
     fn bench(&self) -> Lent<'_> {
         Lent::from(&self.bench)
+    }
+
+    /// Makes a call that moves bytes, on the account of those.
+    fn charge_call<T>(&self, call: impl FnOnce() -> T) -> T {
+        let left = self.bench.borrow_mut().meter.enter(Account::Interrupt);
+        let result = call();
+        self.bench.borrow_mut().meter.enter(left);
+        result
+    }
+
+    /// Waits for `moving`, and charges what it does, but not its waits, to the same account.
+    async fn charge_moving<T>(&self, moving: impl Future<Output = T>) -> T {
+        let mut moving = pin!(moving);
+        poll_fn(|context| self.charge_call(|| moving.as_mut().poll(context))).await
     }
 
     /// Serves for as long as anybody can come.
