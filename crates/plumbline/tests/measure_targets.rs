@@ -440,6 +440,26 @@ fn a_session_that_was_recorded_tells_its_echoes() {
 }
 
 #[test]
+#[ignore = "needs root or a user namespace"]
+fn a_plumb_that_serves_is_measured_by_its_meters() {
+    in_new_network(|| {
+        let state = Desk::new();
+        let mut server = Served::start(&["--exec", "/bin/sh"]);
+        let target = format!("pid:{}", server.program.id());
+        let record = within_the_limit(|| {
+            let output = state.plumb(&["measure", "--json", "--for", "200ms", &target]);
+            let text = String::from_utf8_lossy(&output.stdout).into_owned();
+            output.status.success().then(|| Measurement::from_json(&text).unwrap())
+        });
+        let running = record.running.unwrap();
+        assert_eq!((running.pid, running.command.as_str()), (server.program.id(), "serve"));
+        assert!(running.looked_ns >= 200_000_000);
+        assert_eq!((record.measures, record.tries), (None, Vec::new()));
+        drop(server.program.has_ended());
+    });
+}
+
+#[test]
 fn each_kind_of_bad_target_is_one_sentence() {
     let desk = Desk::new();
     fs::write(desk.path("text.cast"), "no recording\n").unwrap();
@@ -450,7 +470,8 @@ fn each_kind_of_bad_target_is_one_sentence() {
         assert!(said.contains(sentence) && said.lines().count() == 1, "{said}");
     };
     refused(&["ssh://host"], 2, "is not a kind of target");
-    refused(&["pid:1"], 2, "plumb meters");
+    refused(&["pid:me"], 2, "plumb meters --list");
+    refused(&["pid:1"], 3, "is no plumb of yours");
     refused(&["/etc/passwd"], 2, "is no target");
     refused(&["serial:/dev/plumb-none"], 4, "there is no serial device");
     refused(&["none.cast"], 4, "there is no file none.cast");
@@ -459,7 +480,7 @@ fn each_kind_of_bad_target_is_one_sentence() {
     refused(&["--pattern", "ftp://host/x"], 2, "--pattern needs --write");
     refused(&["--count", "2", "x.cast"], 2, "a recording is always the same");
     refused(&["--every", "1s", "host"], 2, "needs an end");
-    refused(&["--via", "tun:x", "serial:/dev/x"], 2, "are no networks");
+    refused(&["--via", "tun:x", "serial:/dev/x"], 2, "only hosts have a network");
 }
 
 #[test]

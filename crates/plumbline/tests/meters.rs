@@ -63,10 +63,14 @@ struct Server {
 }
 
 impl Server {
+    /// Starts a login server.
     fn start(desk: &Desk, more: &[&str]) -> Self {
-        let words = ["serve", "--listen", "127.0.0.1:0", "--tls", "off", "--json"];
-        let exec = ["--exec", "cat"];
-        let mut command = desk.command(&[&words, more, &exec].concat());
+        let words = ["--listen", "127.0.0.1:0", "--tls", "off"];
+        Self::start_with(desk, &[&words, more, &["--exec", "cat"]].concat())
+    }
+
+    fn start_with(desk: &Desk, words: &[&str]) -> Self {
+        let mut command = desk.command(&[&["serve", "--json"], words].concat());
         let mut program = Program::start(command.stderr(Stdio::piped())).unwrap();
         let mut lines = BufReader::new(program.child().stderr.take().unwrap()).lines();
         let at = lines.by_ref().map_while(Result::ok).find_map(|line| {
@@ -255,4 +259,48 @@ fn is_quiet(socket: &Path) -> bool {
     let mut answer = Vec::new();
     within_the_limit(|| stream.read_to_end(&mut answer).ok());
     answer.is_empty()
+}
+
+#[test]
+fn each_command_of_ftp_is_a_transaction_and_a_file_that_is_sent_is_system_calls() {
+    let desk = Desk::new();
+    fs::write(desk.0.join("file"), [b'x'; 100_000]).unwrap();
+    let root = desk.0.to_str().unwrap();
+    let server = Server::start_with(&desk, &["--root", root, "--ftp-listen", "127.0.0.1:0"]);
+    let url = format!("ftp://{}/file", server.at);
+    let got = desk.command(&["get", "--no-record", &url, "-"]).output().unwrap();
+    assert_eq!(got.stdout.len(), 100_000, "{got:?}");
+    let report = desk.report(&server);
+    assert_eq!(report["groups"][0]["name"], "FTP");
+    // USER, EPSV and RETR at least; and the file, which may be sent in one call.
+    assert!(number(&report["all"]["transactions"]) >= 3, "{report}");
+    assert!(number(&primitive(&report, "application")["visits"]) >= 3);
+    assert!(number(&primitive(&report, "system calls")["visits"]) >= 1);
+}
+
+#[test]
+fn a_person_who_is_logged_in_has_meters_too() {
+    let desk = Desk::new();
+    let server = Server::start(&desk, &[]);
+    let port = server.at.port().to_string();
+    let mut command = desk.command(&["login", "127.0.0.1", &port]);
+    command.env("TERM", "xterm");
+    let mut person = Person::running(command);
+    person.sees("Connected to");
+    person.types("hello\r");
+    person.sees("hello\nhello\n");
+    let listed = desk.meters(&["--list", "--json"]);
+    let listed: Value = serde_json::from_slice(&listed.stdout).unwrap();
+    let login = listed.as_array().unwrap().iter().find(|one| {
+        let command = one["command"].as_str().unwrap();
+        command.starts_with("login ") && command.contains(&port)
+    });
+    let pid = login.unwrap_or_else(|| panic!("{listed}"))["pid"].to_string();
+    let output = desk.meters(&[&pid, "--json"]);
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    // What was typed may come in one piece.
+    assert!(number(&report["all"]["transactions"]) >= 1, "{report}");
+    assert!(number(&primitive(&report, "terminal")["visits"]) >= 1);
+    person.types("\x1dq\r");
+    person.leaves();
 }

@@ -19,6 +19,7 @@ pub mod measures;
 pub mod pictures;
 pub mod population;
 pub mod prediction;
+pub mod running;
 pub mod sizes;
 pub mod statistics;
 pub mod store;

@@ -6,6 +6,7 @@
 
 use crate::arrivals::{Arrival, LineRate};
 use crate::measures::{Measures, Try};
+use crate::running::Running;
 use crate::sizes::Transfers;
 use crate::statistics;
 use serde::{Deserialize, Serialize};
@@ -43,6 +44,8 @@ pub struct Measurement {
     pub transfers: Option<Transfers>,
     /// What a recording holds.
     pub recording: Option<Recording>,
+    /// What a running plumb did.
+    pub running: Option<Running>,
     /// What TCP knew of the connection at its end.
     pub tcp: Option<TcpFigures>,
     /// Each attempt to obtain the use of the target.

@@ -150,10 +150,7 @@ fn packets(screenful: &Screenful) -> Plot {
         title: "Packets of the screenful".to_owned(),
         x: axis("time", Unit::Time, Scale::FromZero),
         y: axis("bytes", Unit::Bytes, Scale::FromZero),
-        series: vec![
-            series("pieces", 1, Shape::Stems, points.clone()),
-            series("one piece", 1, Shape::Marks, points),
-        ],
+        series: vec![series("one piece", 1, Shape::Stems, points)],
         note: format!(
             "{pieces} pieces, each as one read brought it; packets that came together are one \
              piece.{segments}"

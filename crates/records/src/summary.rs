@@ -7,12 +7,13 @@ use crate::arrivals::LineRate;
 use crate::bars::{self, Style};
 use crate::escape;
 use crate::figures::{
-    count, count_or_unknown, duration, duration_or_unknown, rate, rate_or_unknown,
+    count, count_or_unknown, duration, duration_or_unknown, rate, rate_or_unknown, share,
 };
 use crate::html::layer_stack::{LayerStack, StackedBar};
 use crate::html::{Report, Section};
 use crate::measurement::{LayerTime, Measurement, PromptKind, Recording};
 use crate::pictures::pictures;
+use crate::running::Running;
 use crate::table::{Table, wrap};
 
 /// Returns `measured` as text for a terminal, its verdict first.
@@ -51,7 +52,7 @@ fn tables(measured: &Measurement) -> Vec<Titled<'_>> {
     if measured.tries.len() > 1 {
         add("Tries", measures::tries(&measured.tries));
     }
-    if measured.recording.is_none() {
+    if measured.recording.is_none() && measured.running.is_none() {
         let title = match &measured.transfers {
             Some(_) if measured.phases.connect_ns.is_none() => "Before the transfers",
             Some(_) => "Up to the login",
@@ -62,6 +63,9 @@ fn tables(measured: &Measurement) -> Vec<Titled<'_>> {
     if let Some(transfers) = &measured.transfers {
         add("Throughput against size", transfers::sizes(transfers));
         add("Where the time of a transfer went", transfers::steps(transfers));
+    }
+    if let Some(running) = &measured.running {
+        add("What it did", worked(running));
     }
     if let Some(recording) = &measured.recording {
         add("The recording", recorded(recording));
@@ -167,6 +171,24 @@ fn line_rate(line: &LineRate) -> Table {
     let nominal = rate_or_unknown(line.nominal_bps);
     let (pairs, bits) = (count(line.pairs), count(line.bits_per_byte));
     table.row([rate(line.median_bps), nominal, pairs, bits]);
+    table
+}
+
+fn worked(running: &Running) -> Table {
+    let headers = ["visits", "time", "mean", "of the work"];
+    let mut table = headers.into_iter().fold(Table::new().text("primitive"), Table::number);
+    for part in &running.primitives {
+        table.row([
+            part.name.clone(),
+            count(part.visits),
+            duration(part.ns),
+            duration_or_unknown(part.ns.checked_div(part.visits)),
+            share(part.ns, running.busy_ns),
+        ]);
+    }
+    let nothing = String::new;
+    let cpu = duration(running.cpu_ns);
+    table.row(["CPU of all its threads".to_owned(), nothing(), cpu, nothing(), nothing()]);
     table
 }
 

@@ -99,7 +99,7 @@ fn is_well_formed(page: &str) {
     let (_, body) = rest.split_once("</style>").expect("a style ends");
     for piece in head.split('<').skip(1).chain(body.split('<').skip(1)) {
         let (tag, _) = piece.split_once('>').expect("a tag ends");
-        let name = tag.split(' ').next().unwrap();
+        let name = tag.split(' ').next().expect("a tag has a name");
         match name.strip_prefix('/') {
             Some(closed) => assert_eq!(open.pop(), Some(closed)),
             None if tag.ends_with('/') || ["!DOCTYPE", "meta"].contains(&name) => {}

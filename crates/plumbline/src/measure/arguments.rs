@@ -15,7 +15,7 @@ goes and what limits it.
 Of a login: the steps up to its prompt, the echo of a character and a screenful, split by layer. Of \
 a file server: connection, TLS, login and command apart from the data, and the throughput against \
 the size, of files that are there or, with --write, of files that are made and removed again. Of a \
-recording: what is in it. Beside them stand the six measures of RFC 573: rate, response, processor \
+recording: what is in it. Of a running plumb: what it does, by its meters. Beside them stand the six measures of RFC 573: rate, response, processor \
 time, failures to connect, availability and accuracy. The last three need more than one try \
 (--count, --for) and a known pattern (--pattern).";
 
@@ -28,6 +28,7 @@ Examples:
   plumb measure tftp://10.0.0.1/vmlinuz
   plumb measure --pattern serial:/dev/ttyUSB0?baud=115200
   plumb measure session.cast
+  plumb measure --for 10s pid:4711
   plumb measure --every 60s --for 1h --json host
 
 Exit codes: 0 measured; 1 the far side cannot be reached, refused, or fell silent; 2 the arguments
@@ -41,8 +42,8 @@ pub(crate) struct Arguments {
     /// Host, host:port or telnet://host:port, where an IPv6 address before a port stands in
     /// brackets, and telnets:// in TLS; ftp://host/name, ftpes:// and ftps:// in TLS, and
     /// tftp://host/name, where a name that ends with / is a folder whose files are read;
-    /// serial:DEVICE?baud=9600; FILE.cast, made by plumb login --record. Of several addresses the
-    /// first that answers is measured
+    /// serial:DEVICE?baud=9600; FILE.cast, made by plumb login --record; pid:NUMBER, a plumb that
+    /// runs here. Of several addresses the first that answers is measured
     pub(super) target: Subject,
     /// By which way: kernel, tun:NAME, tap:NAME, packet:INTERFACE,
     /// serial:DEVICE?baud=19200&link=llp
@@ -101,7 +102,7 @@ pub(crate) struct Arguments {
     /// From the beginning of one try to that of the next, as 500ms, 60s or 5m; 60s unless said
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub(super) every: Option<Duration>,
-    /// Try for so long, as 30m or 24h
+    /// Try for so long, as 30m or 24h; a running plumb is looked at for so long, 2s unless said
     #[arg(long = "for", value_name = "TIME", value_parser = duration)]
     pub(super) length: Option<Duration>,
     /// Seconds in which the connection must stand, and in which something must come where
@@ -126,9 +127,18 @@ impl Arguments {
             Subject::Recording(_) if is_series => {
                 bail!("a recording is always the same: leave --count, --every and --for out")
             }
-            Subject::Recording(_) | Subject::Line(_) if self.via != Via::Kernel => {
-                bail!("a recording and a serial line are no networks: leave --via out")
+            Subject::Recording(_) | Subject::Line(_) | Subject::Running(_)
+                if self.via != Via::Kernel =>
+            {
+                bail!("only hosts have a network between: leave --via out")
             }
+            Subject::Running(_) if self.write || self.pattern => {
+                bail!("a running plumb is only looked at: leave --write and --pattern out")
+            }
+            Subject::Running(_) if self.count.is_some() || self.every.is_some() => {
+                bail!("a running plumb is looked at once: say how long by --for")
+            }
+            Subject::Running(_) => Schedule::new(None, None, None),
             Subject::Login { .. } | Subject::Line(_) if self.write => {
                 bail!("--write is for files: a login has none")
             }

@@ -21,6 +21,8 @@ use std::os::unix::net::UnixStream;
 const LINE_KEYS: u64 = 16;
 /// How long a line may say nothing before it is typed on: its prompt has been said long ago.
 const LINE_GREETING: Duration = Duration::from_secs(1);
+/// How long a line that is taken back may say nothing: it may have been empty.
+const CLEARING: Duration = Duration::from_secs(1);
 
 /// What the session is to find out.
 #[derive(Clone, Debug)]
@@ -118,7 +120,12 @@ impl Knock {
                 if !self.is_line && (prompt != Prompt::Silence || has_spoken) {
                     self.answer.usable_at = Some(at);
                 }
-                self.type_line(cx);
+                if self.is_line {
+                    // What somebody else has left there, and its echo, is none of ours.
+                    self.clear_line(cx);
+                } else {
+                    self.type_line(cx);
+                }
             }
             Stage::Line { wait, keys } => {
                 let is_complete = self.console.watched().is_none_or(|watch| watch.is_complete());
@@ -170,8 +177,13 @@ impl Knock {
             self.stage = Stage::Over;
             return;
         }
+        self.clear_line(cx);
+    }
+
+    fn clear_line(&mut self, cx: &mut Cx<'_>) {
         self.console.strike(&[KILL_LINE], cx);
-        self.stage = Stage::Clearing(Wait::new(cx.now, self.question.patience));
+        let patience = CLEARING.min(self.question.patience);
+        self.stage = Stage::Clearing(Wait::new(cx.now, patience));
     }
 
     /// Counts what was typed last as far as it came back.

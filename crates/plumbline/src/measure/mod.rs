@@ -6,6 +6,7 @@
 //!   login       walk: a whole login; knock: whether it can be used, and what comes back right
 //!   transfers   files of growing sizes, by the users' sides of FTP and TFTP
 //!   recorded    what a recording holds
+//!   running     what a running plumb does, by its meters
 //! ```
 
 mod arguments;
@@ -23,6 +24,7 @@ mod progress;
 mod prompt;
 mod record;
 mod recorded;
+mod running;
 mod schedule;
 mod series;
 mod stamp;
@@ -91,7 +93,7 @@ fn series(arguments: &Arguments) -> Result<(Option<Login>, Option<url::Url>)> {
             }
             Ok((None, Some(url)))
         }
-        Subject::Recording(_) => Ok((None, None)),
+        Subject::Recording(_) | Subject::Running(_) => Ok((None, None)),
     }
 }
 

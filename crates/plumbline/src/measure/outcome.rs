@@ -2,6 +2,7 @@
 
 use crate::carry::NoAddress;
 use crate::exit::Failure;
+use crate::files::ftp::Refused;
 use records::Measurement;
 use records::accuracy::Accuracy;
 use records::html::Section;
@@ -45,8 +46,9 @@ impl Failed {
         Self::new(TryOutcome::ThisMachine, Failure::NothingMeasured, &why)
     }
 
-    /// Sorts a failure of a file server by what the exit code is to tell.
-    pub(super) fn of_files((failure, why): (Failure, String), is_connected: bool) -> Self {
+    /// Sorts why a file server cannot be used.
+    pub(super) fn of_files(refused: Refused) -> Self {
+        let Refused { failure, is_connected, why } = refused;
         let outcome = match failure {
             Failure::FarSide if is_connected => TryOutcome::NotUsable,
             Failure::FarSide => TryOutcome::NoConnection,

@@ -98,6 +98,7 @@ pub(crate) fn blank(target: String, via: String, started_at: SystemTime) -> Meas
         line: None,
         transfers: None,
         recording: None,
+        running: None,
         tcp: None,
         tries: Vec::new(),
         measures: None,

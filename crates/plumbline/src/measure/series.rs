@@ -8,6 +8,7 @@ use super::observed;
 use super::outcome::{Failed, Measured};
 use super::record::{blank, nanos, rfc_3339};
 use super::recorded;
+use super::running;
 use super::schedule::Schedule;
 use super::target::Subject;
 use super::transfers::Files;
@@ -82,6 +83,10 @@ impl Series<'_> {
                 }
             });
             last = outcome.err().or(last);
+            if last.as_ref().is_some_and(|failed| failed.failure == Failure::WrongArguments) {
+                // They are as wrong at the next try.
+                break;
+            }
         }
         let every_ns = (schedule.count > 1).then_some(nanos(schedule.every));
         Ok(self.ended(measured, tries, last, every_ns, started_at))
@@ -108,8 +113,8 @@ impl Series<'_> {
                 record
             }
         };
-        // A recording is not tried.
-        if record.recording.is_none() {
+        // Neither a recording nor a program of ours is tried.
+        if record.recording.is_none() && record.running.is_none() {
             record.tries = tries;
             let accuracy = measured.as_ref().and_then(|one| one.accuracy);
             record.measures = Some(Measures::of(&record, every_ns, accuracy));
@@ -130,9 +135,33 @@ impl Series<'_> {
     fn measure(&self) -> Result<Result<Measured, Failed>> {
         match (&self.arguments.target, &self.url) {
             (Subject::Recording(path), _) => measure_recording(path),
+            (Subject::Running(pid), _) => self.measure_running(*pid),
             (_, Some(url)) => Files { url, arguments: self.arguments }.measure(),
             _ => self.logins().map_or_else(|| Ok(Err(Failed::interrupted())), |one| one.measure()),
         }
+    }
+
+    /// Returns what a running plumb does.
+    fn measure_running(&self, pid: u32) -> Result<Result<Measured, Failed>> {
+        let length = self.arguments.length.unwrap_or(running::LOOK);
+        let started_at = SystemTime::now();
+        let found = match running::look(pid, length, self.interrupts)? {
+            Ok(found) => found,
+            Err(why) => {
+                return Ok(Err(Failed::new(TryOutcome::NotUsable, Failure::NothingMeasured, &why)));
+            }
+        };
+        let mut record = blank(format!("pid:{pid}"), "meters".to_owned(), started_at);
+        record.verdict = found.sentence();
+        record.running = Some(found);
+        Ok(Ok(Measured {
+            record,
+            notes: Vec::new(),
+            sections: Vec::new(),
+            accuracy: None,
+            response_ns: None,
+            has_measured: true,
+        }))
     }
 
     fn knock(&self) -> Result<Result<u64, Failed>> {
@@ -146,7 +175,7 @@ impl Series<'_> {
         let place = match &self.arguments.target {
             Subject::Login { target, is_in_tls } => Place::Host(target, *is_in_tls),
             Subject::Line(line) => Place::Line(line),
-            Subject::Files(_) | Subject::Recording(_) => return None,
+            Subject::Files(_) | Subject::Recording(_) | Subject::Running(_) => return None,
         };
         Some(Logins {
             place,

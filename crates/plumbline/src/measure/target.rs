@@ -1,9 +1,10 @@
-//! What is measured: a login by Telnet or over a serial line, files of a server, a recorded session.
+//! What is measured: a login by Telnet or over a serial line, files of a server, a recorded session,
+//! a running plumb.
 
 use crate::carry::{self, Target};
 use crate::files::url::Url;
 use crate::login::line_settings;
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 use os::serial::{DataBits, LineSettings, Parity, StopBits};
 use std::fmt;
 use std::path::PathBuf;
@@ -30,6 +31,8 @@ pub(crate) enum Subject {
     Files(Url),
     /// A session that was recorded.
     Recording(PathBuf),
+    /// A plumb that runs on this machine, by the number of its process.
+    Running(u32),
 }
 
 /// A serial line of this machine.
@@ -82,11 +85,13 @@ impl FromStr for Subject {
             return Ok(Self::Line(Line { device: PathBuf::from(device), settings }));
         }
         if let Some(process) = text.strip_prefix("pid:") {
-            bail!(
-                "'pid:{}' is no target of a measurement: the meters of a plumb that runs are shown \
-                 by plumb meters",
-                process.escape_debug()
-            );
+            let number = process.parse().ok().filter(|number| *number > 0);
+            return number.map(Self::Running).with_context(|| {
+                format!(
+                    "'pid:{}' is no number of a process: plumb meters --list shows which plumbs run",
+                    process.escape_debug()
+                )
+            });
         }
         let Some((scheme, rest)) = text.split_once("://") else {
             if text.ends_with(RECORDING) {
@@ -108,7 +113,7 @@ impl FromStr for Subject {
             "ftp" | "ftps" | "ftpes" | "tftp" => return text.parse().map(Self::Files),
             _ => bail!(
                 "'{}://' is not a kind of target that plumb measures: there are telnet, telnets, \
-                 ftp, ftpes, ftps, tftp, serial:DEVICE and a recording, FILE{RECORDING}",
+                 ftp, ftpes, ftps, tftp, serial:DEVICE, pid:NUMBER and a recording, FILE{RECORDING}",
                 scheme.escape_debug()
             ),
         };
@@ -135,6 +140,7 @@ impl fmt::Display for Subject {
             Self::Line(line) => line.fmt(f),
             Self::Files(url) => url.fmt(f),
             Self::Recording(path) => write!(f, "{}", path.display()),
+            Self::Running(pid) => write!(f, "pid:{pid}"),
         }
     }
 }
@@ -161,7 +167,8 @@ mod tests {
 
     #[test]
     fn a_target_is_shown_as_people_write_it_and_without_a_password() {
-        for text in ["host", "host:2323", "::1", "[::1]:2323", "telnets://host", "x.cast"] {
+        for text in ["host", "host:2323", "::1", "[::1]:2323", "telnets://host", "x.cast", "pid:7"]
+        {
             assert_eq!(subject(text).to_string(), text);
         }
         assert_eq!(subject("ftp://me:secret@host/a").to_string(), "ftp://host/a");
@@ -173,7 +180,7 @@ mod tests {
         assert!(sentence("ssh://host").contains("is not a kind of target"));
         assert!(sentence("serial:").contains("names no device"));
         assert!(sentence("serial:/dev/x?baud=fast").contains("no setting of a line"));
-        assert!(sentence("pid:12").contains("plumb meters"));
+        assert!(sentence("pid:me").contains("plumb meters --list"));
         assert!(sentence("/etc/passwd").contains("is no target"));
         assert!(sentence("telnet://").contains("not a host name"));
         assert!(sentence("ftp://host/%zz").contains("two digits"));

@@ -11,6 +11,7 @@ use crate::exit::Failure;
 use crate::files::ftp::{self, Way, Wish};
 use crate::files::tftp::{self, Errand};
 use crate::files::url::{Scheme, Url};
+use crate::meters::Board;
 use anyhow::Result;
 use protocols::application::tftp::Mode;
 use protocols::time::Duration;
@@ -78,7 +79,7 @@ impl Files<'_> {
         match self.url.scheme {
             Scheme::Ftp(..) => Ok(ftp::knock(self.url, &self.way())
                 .map(|found| opening_ns(&found.opening))
-                .map_err(|refused| Failed::of_files(refused, false))),
+                .map_err(Failed::of_files)),
             Scheme::Tftp(mode) => {
                 let errand = match self.errand(mode)? {
                     Ok(errand) => errand,
@@ -86,7 +87,7 @@ impl Files<'_> {
                 };
                 Ok(tftp::probe::knock(&errand)
                     .map(|_| nanos(began.elapsed()))
-                    .map_err(|refused| Failed::of_files(refused, false)))
+                    .map_err(Failed::of_files))
             }
         }
     }
@@ -100,7 +101,7 @@ impl Files<'_> {
         };
         let found = match ftp::probe(self.url, &self.way(), &wish, say) {
             Ok(found) => found,
-            Err(refused) => return Ok(Err(Failed::of_files(refused, false))),
+            Err(refused) => return Ok(Err(Failed::of_files(refused))),
         };
         let opening = &found.opening;
         let samples = found.transfers.iter().filter_map(|(way, one)| sample(*way, one)).collect();
@@ -134,7 +135,7 @@ impl Files<'_> {
         let pattern = self.arguments.pattern;
         let found = match tftp::probe::probe(&errand, written, rounds, pattern, say) {
             Ok(found) => found,
-            Err(refused) => return Ok(Err(Failed::of_files(refused, false))),
+            Err(refused) => return Ok(Err(Failed::of_files(refused))),
         };
         let mut samples = Vec::new();
         for (way, transfer, arrivals) in &found.transfers {
@@ -183,7 +184,6 @@ impl Files<'_> {
             }
         };
         Ok(Ok(Errand {
-            board: crate::meters::Board::new(self.url.to_string()),
             host: target.host.clone(),
             addresses,
             name: self.url.name.clone(),
@@ -194,6 +194,7 @@ impl Files<'_> {
             bytes_per_second: None,
             via: via.clone(),
             resolving: began.elapsed(),
+            board: Board::new(self.url.to_string()),
         }))
     }
 

@@ -16,12 +16,12 @@ mod table;
 pub(crate) use board::{Board, Shown};
 pub(crate) use caller::ask_process;
 pub(crate) use door::Door;
+pub(crate) use report::Report;
 
 use crate::exit::{self, Failure};
 use anyhow::{Context, Result, anyhow};
 use records::figures::duration;
 use records::table::Table;
-use report::Report;
 use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
 use std::sync::Arc;

@@ -137,7 +137,7 @@ fn an_interrupt_ends_the_transfer_and_not_the_shell() {
     person.types("\x03");
     person.sees("interrupted");
     person.types("get file whole\r");
-    person.sees("got '/file': 100000 bytes");
+    person.sees("got '/file': 100,000 bytes");
     assert!(place.read("whole") == file);
     person.types("quit\r");
     assert_eq!(person.leaves().code(), Some(0));

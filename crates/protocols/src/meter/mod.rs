@@ -132,7 +132,7 @@ impl Meter {
     pub fn transaction(&mut self) {
         self.count(Counter::Transactions);
         let transactions = self.counted(Counter::Transactions);
-        if self.is_on && transactions % TOGETHER == 0 {
+        if self.is_on && transactions.is_multiple_of(TOGETHER) {
             self.settle();
             let total = self.total();
             self.sheet.note_hundred(&Hundred {

@@ -184,7 +184,7 @@ impl Sheet {
         };
         for _ in 0..TRIES {
             let turn = self.turn.0.load(Ordering::Acquire);
-            if turn % 2 == 0 {
+            if turn.is_multiple_of(2) {
                 let figures = read();
                 fence(Ordering::Acquire);
                 if self.turn.get() == turn {

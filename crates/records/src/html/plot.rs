@@ -99,7 +99,7 @@ pub enum Shape {
     Steps,
     /// A box from each to the next; the last one ends the box before it.
     Bars,
-    /// A line from the axis up to each.
+    /// A line from the axis up to each, with a mark at its end.
     Stems,
     /// A line from the bottom to the top at each.
     Verticals,
@@ -188,7 +188,12 @@ impl Ruler {
             }
         }
         let ends = (at.first().copied().unwrap_or(0.0), at.last().copied().unwrap_or(1.0));
-        let ticks = at.into_iter().map(|value| (value, named(unit, value))).collect();
+        let name = |value: f64| match unit {
+            // A step of a hundred bytes is no part of a KiB.
+            Unit::Bytes if step % 1024.0 != 0.0 && value > 0.0 => format!("{} B", plain(value)),
+            _ => named(unit, value),
+        };
+        let ticks = at.into_iter().map(|value| (value, name(value))).collect();
         Self { low: ends.0, high: ends.1, is_log: false, ticks }
     }
 
@@ -409,8 +414,9 @@ impl Plot {
                 }
             }
             Shape::Stems => {
-                for (x, y) in placed {
+                for (point, (x, y)) in points.iter().zip(placed) {
                     svg.polyline(["solid", hue.1], &[(x, frame.bottom), (x, y)]);
+                    svg.mark(hue, (x, y), &self.tip(series, *point));
                 }
             }
             Shape::Verticals => {
@@ -473,6 +479,12 @@ mod tests {
     fn an_axis_of_time_names_its_ticks_with_their_unit() {
         let ticks = names(Scale::FromZero, Unit::Time, [0.0, 1_230_000.0]);
         assert_eq!(ticks, ["0", "500 µs", "1 ms", "1.5 ms"]);
+    }
+
+    #[test]
+    fn a_step_of_a_hundred_bytes_is_named_in_bytes() {
+        let ticks = names(Scale::FromZero, Unit::Bytes, [0.0, 2_070.0]);
+        assert_eq!(ticks, ["0", "500 B", "1,000 B", "1,500 B", "2,000 B", "2,500 B"]);
     }
 
     #[test]

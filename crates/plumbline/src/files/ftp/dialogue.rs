@@ -9,10 +9,10 @@ use super::mover::{Moved, Near};
 use super::session::{Session, Shared};
 use super::trouble::Trouble;
 use super::wire::Carrier;
-use crate::carry::{self, Target, Trust, TrustedBy};
+use crate::carry::{self, Refusal, Target, Trust, TrustedBy};
 use crate::files::progress::say;
 use crate::transfers::{Record, Recorder};
-use protocols::application::ftp::user::{Done, Lessons, Task, UserSettings, Why};
+use protocols::application::ftp::user::{Done, Lessons, Task, TlsUse, UserSettings, Why};
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -111,11 +111,13 @@ impl Caller {
             connect: Some(began.elapsed()),
             ..Opening::default()
         };
+        let is_agreed = settings.tls != TlsUse::Implicit;
         let opening = Session::open(carrier, settings, tls, self.shared.clone(), facts);
         let (mut session, logged_in) = opening.await?;
         self.learn(&session);
         if let Err(failure) = logged_in {
             return Err(match (session.refusal.take(), &failure.why) {
+                (Some(refusal @ Refusal::Broken(_)), _) if is_agreed => Trouble::TlsAgreed(refusal),
                 (Some(refusal), _) => Trouble::Tls(refusal),
                 (None, Why::Aborted) => Trouble::Stopped,
                 _ => {

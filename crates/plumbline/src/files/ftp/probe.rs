@@ -81,6 +81,17 @@ pub(crate) struct Moment {
     pub(crate) replies: u32,
 }
 
+/// Why nothing was found.
+#[derive(Clone, Debug)]
+pub(crate) struct Refused {
+    /// What the exit code is to tell.
+    pub(crate) failure: exit::Failure,
+    /// Whether the server has answered.
+    pub(crate) is_connected: bool,
+    /// Why, in a sentence.
+    pub(crate) why: String,
+}
+
 /// What was found.
 #[derive(Debug, Default)]
 pub(crate) struct Found {
@@ -102,8 +113,8 @@ pub(crate) struct Found {
 ///
 /// # Errors
 ///
-/// What the exit code is to tell, and the sentence that says why.
-pub(crate) fn knock(url: &Url, way: &Way) -> Result<Found, (exit::Failure, String)> {
+/// Why the server cannot be used.
+pub(crate) fn knock(url: &Url, way: &Way) -> Result<Found, Refused> {
     run(url, way, None, async |caller| {
         let mut dialogue = Dialogue::new(&caller);
         dialogue.ready().await?;
@@ -123,7 +134,7 @@ pub(crate) fn probe(
     way: &Way,
     wish: &Wish,
     say: impl FnMut(&str),
-) -> Result<Found, (exit::Failure, String)> {
+) -> Result<Found, Refused> {
     let watch = Arc::new(Mutex::new(Watch::begin(ARRIVALS_MAX)));
     let kept = Some(Arc::clone(&watch));
     run(url, way, kept, async |caller| {
@@ -152,7 +163,7 @@ fn run(
     way: &Way,
     watch: Option<Arc<Mutex<Watch>>>,
     work: impl AsyncFnOnce(Arc<Caller>) -> Result<Found, Trouble>,
-) -> Result<Found, (exit::Failure, String)> {
+) -> Result<Found, Refused> {
     let reach = Reach {
         via: way.via.clone(),
         family: way.family,
@@ -167,7 +178,11 @@ fn run(
         keeping: Keeping { no_record: true },
     };
     let result = carry_out_silently(url, &reach, None, watch, Interrupt::EndsAll, work);
-    result.map_err(|trouble| (trouble.failure(), trouble.sentence()))
+    result.map_err(|trouble| Refused {
+        failure: trouble.failure(),
+        is_connected: !matches!(trouble, Trouble::NoConnection(_)),
+        why: trouble.sentence(),
+    })
 }
 
 fn opened(dialogue: &mut Dialogue) -> Found {

@@ -17,6 +17,9 @@ pub(super) enum Trouble {
     NotThere(String),
     /// There is no TLS.
     Tls(Refusal),
+    /// There is no TLS, though the server has just agreed to it (AUTH, RFC 4217 §4): some read
+    /// the first bytes of it as a command, if they come early.
+    TlsAgreed(Refusal),
     /// A step of the protocol failed, on the way to what was wanted.
     Step {
         /// What was wanted: `get 'name'`.
@@ -41,7 +44,7 @@ impl Trouble {
     pub(super) fn is_transient(&self) -> bool {
         match self {
             Self::Step { failure, .. } => failure.is_transient(),
-            Self::NoConnection(_) | Self::Differs(_) => true,
+            Self::NoConnection(_) | Self::Differs(_) | Self::TlsAgreed(_) => true,
             Self::Tls(Refusal::Silent(_) | Refusal::Closed) => true,
             Self::NotThere(_) => false,
             Self::Tls(_) | Self::Ours(_) | Self::Wrong(_) | Self::Stopped => false,
@@ -95,7 +98,7 @@ impl Trouble {
                     Outcome::Protocol
                 }
             },
-            Self::Tls(_) | Self::Differs(_) => Outcome::Protocol,
+            Self::Tls(_) | Self::TlsAgreed(_) | Self::Differs(_) => Outcome::Protocol,
             Self::Ours(_) | Self::Wrong(_) => Outcome::Local,
             Self::Stopped => Outcome::AbortedByUser,
         }
@@ -121,7 +124,7 @@ impl Trouble {
             | Self::NotThere(sentence)
             | Self::Wrong(sentence)
             | Self::Differs(sentence) => sentence.clone(),
-            Self::Tls(refusal) => refusal.to_string(),
+            Self::Tls(refusal) | Self::TlsAgreed(refusal) => refusal.to_string(),
             Self::Ours(error) => format!("{error:#}"),
             Self::Stopped => "interrupted".to_owned(),
             Self::Step { wanted, failure, error } => match (&failure.step, error) {

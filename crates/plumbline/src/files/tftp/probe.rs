@@ -5,9 +5,10 @@
 //! acknowledgment. What is written stays there, since TFTP cannot remove it: it has one name.
 
 use super::transfer::{Facts, Stop};
+use super::trouble::Trouble;
 use super::user::{Errand, Order, Report, run};
 use crate::exit;
-use crate::files::ftp::pattern_file;
+use crate::files::ftp::{Refused, pattern_file};
 use crate::files::local::{Sink, Source};
 use crate::transfers::Recorder;
 use anyhow::Result;
@@ -45,14 +46,11 @@ pub(crate) struct Found {
     pub(crate) notes: Vec<String>,
 }
 
-/// Why nothing was found: what the exit code is to tell, and the sentence.
-type Refused = (exit::Failure, String);
-
 /// Asks for the file of `errand` and takes its first block.
 ///
 /// # Errors
 ///
-/// What the exit code is to tell, and the sentence that says why.
+/// Why the file cannot be had.
 pub(crate) fn knock(errand: &Errand) -> Result<Found, Refused> {
     in_runtime(async {
         let sink = nowhere()?;
@@ -68,8 +66,7 @@ pub(crate) fn knock(errand: &Errand) -> Result<Found, Refused> {
         let report = report.map_err(ours)?;
         match &report.trouble {
             Some(trouble) if report.facts.first_byte.is_none() => {
-                let sentence = trouble.sentence(&report.facts, &errand.name);
-                Err((trouble.failure(), sentence))
+                Err(refused(trouble, &report.facts, &errand.name))
             }
             _ => Ok(Found {
                 address: Some(report.facts.remote),
@@ -106,7 +103,7 @@ pub(crate) fn probe(
         };
         match moved {
             Err(refused) if probe.found.transfers.is_empty() => Err(refused),
-            Err((_, why)) => {
+            Err(Refused { why, .. }) => {
                 probe.found.notes.push(why);
                 Ok(probe.found)
             }
@@ -182,8 +179,7 @@ impl<Say: FnMut(&str)> Probe<'_, Say> {
         let ran = run(self.errand, order, &self.stop, &Arc::new(progress), &recorder).await;
         let report = ran.map_err(ours)?;
         if let Some(trouble) = &report.trouble {
-            let sentence = trouble.sentence(&report.facts, &self.errand.name);
-            return Err((trouble.failure(), sentence));
+            return Err(refused(trouble, &report.facts, &self.errand.name));
         }
         self.found.address = Some(report.facts.remote);
         let first_block_ns = first_block_ns(&report);
@@ -212,7 +208,16 @@ fn nowhere() -> Result<Sink, Refused> {
 
 #[expect(clippy::needless_pass_by_value, reason = "errors are mapped by it")]
 fn ours(error: anyhow::Error) -> Refused {
-    (exit::Failure::ThisMachine, format!("{error:#}"))
+    let why = format!("{error:#}");
+    Refused { failure: exit::Failure::ThisMachine, is_connected: false, why }
+}
+
+fn refused(trouble: &Trouble, facts: &Facts, name: &[u8]) -> Refused {
+    Refused {
+        failure: trouble.failure(),
+        is_connected: !trouble.is_of_the_address(),
+        why: trouble.sentence(facts, name),
+    }
 }
 
 /// Returns what ends transfers when somebody interrupts.
