@@ -296,13 +296,17 @@ impl<S: Session> Kernel<'_, S> {
         }
         let data = self.buffer.get(..count).unwrap_or_default();
         self.session.receive(data, &mut self.bench.cx());
-        let is_awaited = may_hold_back(data);
+        let is_awaited = may_hold_back(data) && self.session.acknowledges_early();
         if was_at_mark {
             self.is_urgent_ahead = false;
             self.session.urgent(false);
             self.look_for_urgent()?;
         }
         self.session.flush(&mut self.bench.cx())?;
+        if !self.session.acknowledges_early() {
+            // The kernel forgets it when what comes looks like a file.
+            _ = socket::set_quick_ack(&self.stream, false);
+        }
         if is_awaited && self.session.output().is_empty() {
             let left = self.bench.meter.enter(Account::Interrupt);
             // It saves time; nothing is wrong without it.

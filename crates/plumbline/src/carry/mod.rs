@@ -74,6 +74,12 @@ pub(crate) trait Session: Stream {
     /// If the near side fails: the session ends.
     fn flush(&mut self, cx: &mut Cx<'_>) -> Result<()>;
 
+    /// Returns whether what the far side may wait for is acknowledged before the delay of the
+    /// kernel's own is over.
+    fn acknowledges_early(&self) -> bool {
+        true
+    }
+
     /// Takes the carrier's word that all output has been given to the device or the kernel.
     fn has_gone_out(&mut self, _cx: &mut Cx<'_>) {}
 

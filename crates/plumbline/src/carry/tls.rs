@@ -480,6 +480,10 @@ impl<S: Session> Session for Tls<S> {
         self.session.takes_break()
     }
 
+    fn acknowledges_early(&self) -> bool {
+        self.session.acknowledges_early()
+    }
+
     fn has_gone_out(&mut self, cx: &mut Cx<'_>) {
         self.session.has_gone_out(cx);
     }

@@ -30,7 +30,15 @@ struct Screen {
     terminal: Terminal,
     watch: Option<Watch>,
     capture: Option<Vec<u8>>,
+    tally: Option<Tally>,
     data_at: Option<Instant>,
+}
+
+/// How often a byte has come.
+#[derive(Clone, Copy, Debug)]
+struct Tally {
+    byte: u8,
+    count: usize,
 }
 
 /// What has been painted since the watch began, up to the number of cells that were wanted.
@@ -138,6 +146,7 @@ impl Console {
                 terminal: Terminal::new(COLUMNS, ROWS),
                 watch: None,
                 capture: None,
+                tally: None,
                 data_at: None,
             },
         }
@@ -242,6 +251,16 @@ impl Console {
         self.screen.capture.take().unwrap_or_default()
     }
 
+    /// Begins to count how often `byte` comes.
+    pub(crate) fn tally(&mut self, byte: u8) {
+        self.screen.tally = Some(Tally { byte, count: 0 });
+    }
+
+    /// Returns how often it has come since.
+    pub(crate) fn tallied(&self) -> usize {
+        self.screen.tally.map_or(0, |tally| tally.count)
+    }
+
     /// Returns when data came last.
     pub(crate) fn data_at(&self) -> Option<Instant> {
         self.screen.data_at
@@ -273,6 +292,9 @@ impl Screen {
         if let Some(kept) = &mut self.capture {
             let room = CAPTURE_BYTES_MAX.saturating_sub(kept.len());
             kept.extend_from_slice(run.get(..room.min(run.len())).unwrap_or_default());
+        }
+        if let Some(tally) = &mut self.tally {
+            tally.count += run.iter().filter(|byte| **byte == tally.byte).count();
         }
         match self.watch.as_mut().filter(|watch| !watch.is_complete()) {
             None => drop(self.terminal.receive(run, cx)),

@@ -10,6 +10,7 @@
 //! ```
 
 mod arguments;
+mod beside;
 mod command;
 mod console;
 mod echo;
@@ -17,6 +18,7 @@ mod interrupt;
 mod knock;
 mod login;
 mod observed;
+mod observed_walk;
 mod outcome;
 mod progress;
 mod prompt;

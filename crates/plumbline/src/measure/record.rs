@@ -4,6 +4,7 @@ use super::prompt::Prompt;
 use super::stamp::{LAYERS, Rates, Spent};
 use super::target::Line;
 use super::walk::Findings;
+use super::{observed, observed_walk};
 use crate::carry::{CarrierStatus, Via};
 use os::clock::TickRate;
 use os::load::{Machine, load_average};
@@ -122,6 +123,12 @@ pub(crate) fn measurement(findings: &Findings, circumstances: &Circumstances) ->
         ..blank(target.clone(), carrier.to_string(), *started_at)
     };
     measured.verdict = verdict::verdict(&measured);
+    let samples = measured.echo.as_ref().map(|echo| echo.samples);
+    // From too few echoes nothing follows, and that is said already.
+    if samples.map_or(measured.screenful.is_some(), |count| count >= verdict::FEWEST_SAMPLES) {
+        let observed = observed_walk::of_walk(findings, circumstances, &measured);
+        observed::conclude(&mut measured, &observed);
+    }
     measured
 }
 

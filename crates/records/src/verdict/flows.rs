@@ -7,10 +7,11 @@
 use super::cause::{Cause, Kind, Whole};
 use super::keys::{has_late_echoes, is_own, round_trip_ns, sum_of};
 use super::observation::{Direction, Flow, Observation, Path};
-use super::traffic::{Stall, burst_rate_bps, rate_bps, serial_ns, span_ns, stalls};
+use super::traffic::{Stall, burst_rate_bps, gaps, rate_bps, serial_ns, span_ns, stalls};
 use super::{losses, rates, waits};
 use crate::figures::duration;
 use crate::measurement::Layer;
+use crate::statistics;
 
 /// A flow that is being explained.
 pub(super) struct View<'a> {
@@ -21,6 +22,8 @@ pub(super) struct View<'a> {
     pub(super) trip_ns: Option<u64>,
     /// At which half of its bytes come, bit/s.
     pub(super) burst_bps: Option<u64>,
+    /// It was acknowledged late on purpose: only that is looked at.
+    pub(super) is_unhurried: bool,
     /// What nothing explains yet.
     pub(super) stalls: Vec<Stall>,
     /// What has a cause already, ns.
@@ -79,12 +82,15 @@ pub(super) fn sum_ns(stalls: &[Stall]) -> u64 {
 pub(super) fn causes(observed: &Observation) -> Vec<Cause> {
     let mut views: Vec<View<'_>> = views(observed);
     let has_losses = views.iter().any(|view| losses::is_lossy(view.flow));
+    let has_late_echoes = has_late_echoes(observed);
     let has_reordering = views.iter().any(losses::is_reordered);
     // Keys are short: where their echoes are late, short packets are lost as well.
-    let hole = views.iter().find_map(losses::hole).filter(|_| !has_late_echoes(observed));
+    let hole = views.iter().find_map(losses::hole).filter(|_| !has_late_echoes);
     for view in &mut views {
         (view.has_losses, view.has_reordering, view.hole) = (has_losses, has_reordering, hole);
     }
+    // A wait for a lost packet looks like one for an acknowledgment.
+    views.retain(|view| !(view.is_unhurried && (has_losses || has_late_echoes)));
     views.into_iter().flat_map(of_flow).collect()
 }
 
@@ -94,12 +100,14 @@ pub(super) fn line_bps(observed: &Observation) -> Option<u64> {
 }
 
 fn views(observed: &Observation) -> Vec<View<'_>> {
-    let screenful = observed.screenful.iter().map(|flow| (flow, Whole::Screenful));
-    let transfers = observed.transfers.iter().map(|flow| (flow, Whole::Transfer));
+    let screenful = observed.screenful.iter().map(|flow| (flow, Whole::Screenful, false));
+    let unhurried = observed.unhurried.iter().map(|flow| (flow, Whole::Screenful, true));
+    let transfers = observed.transfers.iter().map(|flow| (flow, Whole::Transfer, false));
     let trip_ns = round_trip_ns(observed);
     let mut views = Vec::new();
-    for (flow, whole) in screenful.chain(transfers) {
-        let burst_bps = burst_rate_bps(&flow.arrivals).filter(|rate| is_of_a_line(flow, *rate));
+    for (flow, whole, is_unhurried) in screenful.chain(unhurried).chain(transfers) {
+        let burst_bps =
+            burst_rate_bps(&flow.arrivals).filter(|rate| is_of_a_line(flow, *rate, trip_ns));
         let least_ns = (trip_ns.unwrap_or(0) / 4).max(LEAST_STALL_NS);
         let stalls = stalls(flow, burst_bps, least_ns);
         let path = &observed.path;
@@ -109,6 +117,7 @@ fn views(observed: &Observation) -> Vec<View<'_>> {
             path,
             trip_ns,
             burst_bps,
+            is_unhurried,
             stalls,
             explained_ns: 0,
             has_losses: false,
@@ -122,15 +131,25 @@ fn views(observed: &Observation) -> Vec<View<'_>> {
 /// With fewer gaps, one that is a stall looks like a slow line.
 const MANY_GAPS: usize = 4;
 
-/// Returns whether `rate_bps` may be a line's: its first bytes needed their time on it, too.
-fn is_of_a_line(flow: &Flow, rate_bps: u64) -> bool {
+/// Returns whether `rate_bps` may be a line's: its first bytes needed their time on it, too. That
+/// is asked where there are few gaps, and where they are as long as a round trip: a window of one
+/// segment is as even as a line, but its first segment comes at once.
+fn is_of_a_line(flow: &Flow, rate_bps: u64, trip_ns: Option<u64>) -> bool {
     let Some(first) = flow.arrivals.first() else { return false };
     let needed = serial_ns(first.bytes, rate_bps);
+    let mut gaps: Vec<u64> = gaps(&flow.arrivals).map(|(_, gap, _)| gap).collect();
+    gaps.sort_unstable();
+    let typical = statistics::nearest_rank(&gaps, 50).copied().unwrap_or(0);
+    let is_of_a_trip = trip_ns.is_some_and(|trip| typical.abs_diff(trip) <= trip / 5);
     // What was seen of the rate has the headers of other packets in it.
-    flow.arrivals.len() > MANY_GAPS || needed - needed / 4 <= first.at_ns
+    let is_timely = needed - needed / 4 <= first.at_ns;
+    is_timely || (gaps.len() >= MANY_GAPS && !is_of_a_trip)
 }
 
 fn of_flow(mut view: View<'_>) -> Vec<Cause> {
+    if view.is_unhurried {
+        return waits::nagle(&mut view).into_iter().collect();
+    }
     let mut found = processor(&view);
     found.extend(first_byte(&view));
     // What has the surest marks comes first; the order is explained in the head of the module.
@@ -139,6 +158,7 @@ fn of_flow(mut view: View<'_>) -> Vec<Cause> {
     found.extend(rates::limiter(&mut view));
     found.extend(waits::delayed_ack(&mut view));
     found.extend(waits::nagle(&mut view));
+    found.extend(waits::nagle_of_a_trip(&mut view));
     found.extend(losses::reordering(&mut view));
     found.extend(losses::loss(&mut view));
     found.extend(waits::small_window(&mut view));

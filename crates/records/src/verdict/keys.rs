@@ -46,7 +46,7 @@ pub(super) fn causes(observed: &Observation) -> Vec<Cause> {
     let mut found = idle(observed, echo, median_ns);
     found.extend(late_ones(echo, median_ns));
     found.extend(under_load(observed, median_ns));
-    found.extend(half_duplex(observed, median_ns));
+    found.extend(steady_keys(observed, median_ns));
     found
 }
 
@@ -188,9 +188,9 @@ fn under_load(observed: &Observation, idle_ns: u64) -> Option<Cause> {
     })
 }
 
-/// Returns what it costs that a way carries one direction at a time: keys that are struck at a
-/// steady pace wait for each other's echoes.
-fn half_duplex(observed: &Observation, idle_ns: u64) -> Option<Cause> {
+/// Returns what it costs that keys which are struck at a steady pace wait for each other's echoes:
+/// because the way carries one direction at a time, or by Nagle's algorithm.
+fn steady_keys(observed: &Observation, idle_ns: u64) -> Option<Cause> {
     let train = observed.echo_train.as_ref()?;
     let total_ns = statistics::median(&train.samples_ns)?;
     let gain_ns = total_ns.checked_sub(idle_ns)?;
@@ -198,6 +198,22 @@ fn half_duplex(observed: &Observation, idle_ns: u64) -> Option<Cause> {
     let trip_ns = round_trip_ns(observed)?;
     if idle_ns.saturating_sub(trip_ns) > trip_ns {
         return None;
+    }
+    // Nagle's algorithm lets each echo wait for the acknowledgment of the one before: no longer
+    // than a round trip.
+    if gain_ns <= trip_ns + trip_ns / 5 {
+        return Some(Cause {
+            kind: Kind::Nagle,
+            of: Whole::Echo,
+            gain_ns,
+            total_ns,
+            subject: "The far side's Nagle algorithm".to_owned(),
+            advice: format!(
+                "who types fast waits for the acknowledgment of one echo until the next is sent, \
+                 and a key that is struck alone comes back in {}: set TCP_NODELAY there",
+                duration(idle_ns)
+            ),
+        });
     }
     Some(Cause {
         kind: Kind::HalfDuplex,

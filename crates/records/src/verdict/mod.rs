@@ -39,10 +39,11 @@ pub fn causes(observed: &Observation) -> Vec<Cause> {
 }
 
 /// Returns `found` without what only follows from another of them: where the way carries one
-/// direction at a time, or a bucket is empty, other data is in front of a key anyway.
+/// direction at a time, a bucket is empty or a window small, other data is in front of a key anyway.
 fn without_consequences(mut found: Vec<Cause>) -> Vec<Cause> {
     let explains_a_queue = |cause: &Cause| {
-        matches!(cause.kind, Kind::HalfDuplex | Kind::RateLimiter) && cause.stands_out()
+        matches!(cause.kind, Kind::HalfDuplex | Kind::RateLimiter | Kind::SmallWindow)
+            && cause.stands_out()
     };
     if found.iter().any(explains_a_queue) {
         found.retain(|cause| cause.kind != Kind::Queue);

@@ -20,6 +20,9 @@ pub struct Observation {
     pub echo_under_load: Option<Echoes>,
     /// A screenful that was asked for.
     pub screenful: Option<Flow>,
+    /// A screenful whose acknowledgments this side has put off, as most programs do; the one above
+    /// is acknowledged as [`Path::own_ack_delay_ns`] says.
+    pub unhurried: Option<Flow>,
     /// Longer flows, in either direction: files, or a long output.
     pub transfers: Vec<Flow>,
     /// The way to the far side, as TCP and the carrier know it.

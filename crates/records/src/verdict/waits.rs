@@ -11,6 +11,8 @@ use crate::statistics;
 /// (section 3.8.6.3) lets them wait 500 ms. A wait is any of them plus what timer and scheduler add.
 const DELAYED_ACK_NS: [std::ops::RangeInclusive<u64>; 3] =
     [36_000_000..=60_000_000, 90_000_000..=130_000_000, 180_000_000..=260_000_000];
+/// For how long Linux puts an acknowledgment off in an exchange of short segments.
+const KERNEL_DELAY_NS: u64 = 40_000_000;
 /// A wait of so many round trips is none for the network.
 const LONG_TRIPS: u64 = 3;
 /// Below this no timer of TCP runs out.
@@ -33,7 +35,7 @@ pub(super) fn nagle(view: &mut View<'_>) -> Option<Cause> {
         return None;
     }
     let trip_ns = view.trip_or_zero();
-    let own_ns = view.path.own_ack_delay_ns;
+    let own_ns = if view.is_unhurried { Some(KERNEL_DELAY_NS) } else { view.path.own_ack_delay_ns };
     // A network as slow as the wait explains it just as well.
     let is_long = |ns: u64| ns / 2 > trip_ns;
     let is_wait = |stall: &Stall| match own_ns {
@@ -51,12 +53,39 @@ pub(super) fn nagle(view: &mut View<'_>) -> Option<Cause> {
         return None;
     }
     let times = if taken.len() == 1 { "once" } else { "several times" };
-    let advice = format!(
-        "it waits {times} for an acknowledgment that this side puts off: set TCP_NODELAY there, or \
-         acknowledge every segment at once here"
-    );
+    let here = if view.is_unhurried {
+        "set TCP_NODELAY there, or use a program that acknowledges every segment at once, as this \
+         one does"
+    } else {
+        "set TCP_NODELAY there, or acknowledge every segment at once here"
+    };
+    let advice = format!("it waits {times} for an acknowledgment that this side puts off: {here}");
     let subject = "The far side's Nagle algorithm";
     let cause = view.cause(Kind::Nagle, sum_ns(&taken), subject, advice);
+    view.settle(cause, &taken)
+}
+
+/// Returns what Nagle's algorithm on the far side costs where this side acknowledges at once: a
+/// round trip, in the midst of what would fit into the first flight.
+pub(super) fn nagle_of_a_trip(view: &mut View<'_>) -> Option<Cause> {
+    let (trip_ns, mss) = (view.trip_ns?, view.path.mss_bytes?);
+    let is_short = view.flow.bytes <= INITIAL_SEGMENTS * mss;
+    if view.flow.direction == Direction::Outgoing || !is_short || view.has_losses {
+        return None;
+    }
+    let of_a_trip = |ns: u64| ns >= trip_ns - trip_ns / 5 && ns <= trip_ns + trip_ns / 3;
+    let taken = view.select(|stall| of_a_trip(stall.ns));
+    let [stall] = taken.as_slice() else { return None };
+    // It is behind a segment that was not full that others wait.
+    let before = view.flow.arrivals.get(stall.index.checked_sub(1)?)?;
+    let window = view.flow.counts.window_bytes;
+    if before.bytes % mss == 0 || window.is_some_and(|window| window < view.flow.bytes) {
+        return None;
+    }
+    let advice = "it keeps a short segment until the one before it is acknowledged, for a whole \
+                  round trip: set TCP_NODELAY there";
+    let subject = "The far side's Nagle algorithm";
+    let cause = view.cause(Kind::Nagle, stall.ns, subject, advice.to_owned());
     view.settle(cause, &taken)
 }
 
