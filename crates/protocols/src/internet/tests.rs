@@ -7,6 +7,7 @@ use super::*;
 use crate::meter::{Clock, Meter};
 use core::sync::atomic::{AtomicU64, Ordering};
 use proptest::prelude::*;
+use std::vec;
 use std::vec::Vec;
 
 const ECHO: [u8; 8] = [8, 0, 0, 0, 0, 1, 0, 1];
