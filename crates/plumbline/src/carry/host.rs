@@ -43,6 +43,6 @@ pub(crate) fn host(via: &Via, connections: usize) -> Result<Option<Host>> {
         });
         added.ok().with_context(|| format!("no host can have the address {address}"))?;
     }
-    host.set_profile(Profile::interactive(WINDOW_LEN));
+    host.set_profile(Profile::serving(WINDOW_LEN));
     Ok(Some(host))
 }

@@ -19,6 +19,7 @@
 mod deflate;
 mod frame;
 mod page;
+mod pair;
 #[cfg(test)]
 mod tests;
 mod text;
@@ -257,7 +258,7 @@ impl ContentOut {
                 carriage.put(file, &mut lines);
                 text::to_ebcdic(&lines, out);
             }
-            Self::Words(from, packer) => return from.put(file, |word| packer.put(word, out)),
+            Self::Words(from, packer) => return from.put_into(file, packer, out),
             Self::Pages { from, pager, packer, bits } => {
                 from.put(file, |value| pager.put(value, |word| packer.put(word, out)))?;
                 return if pager.fits(*bits) { Ok(()) } else { Err(DataError::Malformed) };
@@ -458,7 +459,7 @@ impl ContentIn {
                 text::from_ebcdic(wire, &mut lines);
                 carriage.put(&lines, out);
             }
-            Self::Words(unpacker, store) => unpacker.put(wire, |word| store.put(word, out)),
+            Self::Words(unpacker, store) => unpacker.put_into(wire, store, out),
             Self::Pages { unpacker, unpager, store } => {
                 let mut result = Ok(());
                 unpacker.put(wire, |value| {

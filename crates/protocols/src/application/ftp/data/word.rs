@@ -6,7 +6,7 @@
 //! like more of them, and is taken so. Bits of a word of 36 are counted from B0, the most
 //! significant.
 
-use super::DataError;
+use super::{DataError, pair};
 use crate::application::ftp::representation::{ByteSize, WordFormat};
 use alloc::vec::Vec;
 
@@ -71,26 +71,51 @@ impl Unpacker {
         Self { bits: u32::from(size.bits()), held: 0, held_bits: 0 }
     }
 
-    pub(super) fn put(&mut self, mut octets: &[u8], mut word: impl FnMut(u64)) {
-        if self.bits == 36 && self.held_bits == 0 {
-            // Two words are nine octets.
-            let (pairs, rest) = octets.as_chunks::<9>();
-            for &[a, b, c, d, e, f, g, h, last] in pairs {
-                let first = u64::from_be_bytes([a, b, c, d, e, f, g, h]);
-                word(first >> 28);
-                word((first & 0x0FFF_FFFF) << 8 | u64::from(last));
-            }
-            octets = rest;
+    pub(super) fn put(&mut self, octets: &[u8], mut word: impl FnMut(u64)) {
+        let (eights, rest) = octets.as_chunks();
+        for eight in eights {
+            // What is held is less than a word, so that both have room.
+            self.held = self.held << 64 | u128::from(u64::from_be_bytes(*eight));
+            self.held_bits += 64;
+            self.release(&mut word);
         }
-        for &octet in octets {
-            self.held = self.held << 8 | u128::from(octet);
-            self.held_bits += 8;
-            while self.held_bits >= self.bits {
-                self.held_bits -= self.bits;
-                word(low_word(self.held >> self.held_bits));
-                self.held &= (1 << self.held_bits) - 1;
+        for &octet in rest {
+            self.put_one(octet, &mut word);
+        }
+    }
+
+    fn put_one(&mut self, octet: u8, word: &mut impl FnMut(u64)) {
+        self.held = self.held << 8 | u128::from(octet);
+        self.held_bits += 8;
+        self.release(word);
+    }
+
+    /// Gives the words that are whole.
+    fn release(&mut self, word: &mut impl FnMut(u64)) {
+        while self.held_bits >= self.bits {
+            self.held_bits -= self.bits;
+            word(low_word(self.held >> self.held_bits));
+            self.held &= (1 << self.held_bits) - 1;
+        }
+    }
+
+    /// Takes octets, and lays their words down.
+    pub(super) fn put_into(&mut self, octets: &[u8], store: &mut ToStore, out: &mut Vec<u8>) {
+        let mut octets = octets;
+        if self.bits == 36 {
+            // Up to the start of a pair.
+            while self.held_bits > 0
+                && let Some((first, rest)) = octets.split_first()
+            {
+                self.put_one(*first, &mut |word| store.put(word, out));
+                octets = rest;
+            }
+            let (pairs, rest) = octets.as_chunks::<{ pair::WIRE_LEN }>();
+            if pair::lay_down(store.format, pairs, out) {
+                octets = rest;
             }
         }
+        self.put(octets, |word| store.put(word, out));
     }
 
     /// The wire has ended: what is left may only be what fills an octet.
@@ -285,6 +310,27 @@ impl FromStore {
                 octets.iter().try_for_each(|&octet| self.unit(octet, &mut word))
             }
         }
+    }
+
+    /// Takes octets of our file, and packs their words.
+    pub(super) fn put_into(
+        &mut self,
+        octets: &[u8],
+        packer: &mut Packer,
+        out: &mut Vec<u8>,
+    ) -> Result<(), DataError> {
+        let mut octets = octets;
+        if self.bits == 36 {
+            // Up to the start of a pair.
+            while (self.held_len > 0 || packer.held_bits > 0)
+                && let Some((first, rest)) = octets.split_at_checked(1)
+            {
+                self.put(first, |word| packer.put(word, out))?;
+                octets = rest;
+            }
+            octets = pair::take_up(self.format, octets, out)?;
+        }
+        self.put(octets, |word| packer.put(word, out))
     }
 
     /// Returns the word at the right of a little-endian word of 64 bits.
@@ -525,6 +571,45 @@ mod tests {
                 prop_assert!(back.len() - words.len() <= usize::from(7 / bits));
                 prop_assert!(back.split_off(words.len()).iter().all(|word| *word == 0));
                 prop_assert_eq!(&back, &words);
+            }
+        }
+
+        #[test]
+        fn pairs_are_converted_as_words_are(
+            octets in prop::collection::vec(any::<u8>(), 0..200),
+            is_zeroed in any::<bool>(),
+            cut in 1..60_usize,
+        ) {
+            // Among octets of chance there is hardly a file in a format.
+            let file: Vec<u8> = match is_zeroed {
+                true => octets.iter().map(|octet| octet & 0x0F).collect(),
+                false => octets.clone(),
+            };
+            for (format, _) in WordFormat::ALL {
+                let (mut single, mut double) = (Unpacker::new(size(36)), Unpacker::new(size(36)));
+                let mut stores = [ToStore::new(format, size(36)), ToStore::new(format, size(36))];
+                let [one, two] = &mut stores;
+                let (mut by_word, mut by_pair) = (Vec::new(), Vec::new());
+                single.put(&octets, |word| one.put(word, &mut by_word));
+                for piece in octets.chunks(cut) {
+                    double.put_into(piece, two, &mut by_pair);
+                }
+                prop_assert_eq!(&by_pair, &by_word);
+                for file in [&by_word, &file] {
+                    let words = loaded(format, 36, file, 200);
+                    let (mut store, mut wire) = (FromStore::new(format, size(36)), Vec::new());
+                    let mut packer = Packer::new(size(36));
+                    let mut pieces = file.chunks(cut);
+                    let packed =
+                        pieces.try_for_each(|piece| store.put_into(piece, &mut packer, &mut wire));
+                    let packed = packed.and_then(|()| {
+                        store.finish(|word| packer.put(word, &mut wire))?;
+                        packer.finish(&mut wire);
+                        Ok(wire)
+                    });
+                    let wanted = words.map(|words| stored(WordFormat::Packed, 36, &words));
+                    prop_assert_eq!(packed, wanted);
+                }
             }
         }
 
