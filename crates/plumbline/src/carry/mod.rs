@@ -13,6 +13,7 @@ mod pins;
 mod race;
 mod segment;
 mod station;
+mod suites;
 mod target;
 #[cfg(test)]
 mod tests;
@@ -20,7 +21,7 @@ mod tls;
 mod trust;
 mod via;
 
-pub(crate) use host::host;
+pub(crate) use host::{FILES, LOGINS, host};
 pub(crate) use kernel::outcome_of;
 pub(crate) use line::run_on_line;
 pub(crate) use outcome::Outcome;

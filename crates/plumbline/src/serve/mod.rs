@@ -588,7 +588,7 @@ async fn attend(served: Served, arguments: Arguments) -> Result<()> {
 
 async fn listen(shop: Rc<Shop>) -> Result<()> {
     let configuration = &shop.configuration;
-    let host = carry::host(&shop.via, configuration.rules.sessions_max)?;
+    let host = carry::host(&shop.via, configuration.rules.sessions_max, carry::LOGINS)?;
     let mut doors = JoinSet::new();
     let mut building = Building { shop: &shop, host: host.as_ref(), acceptor: None };
     let logins = Places {

@@ -101,7 +101,7 @@ fn caller(url: &Url, reach: &Reach, bytes_per_second: Option<u64>) -> Result<Cal
     let found = carry::addresses(&url.target, reach.family, &reach.via, None)?;
     let resolving = began.elapsed();
     let addresses = found.map_err(|none| Trouble::NoConnection(none.to_string()))?;
-    let host = carry::host(&reach.via, CONNECTIONS)?;
+    let host = carry::host(&reach.via, CONNECTIONS, carry::FILES)?;
     let timeout = Duration::from_secs(reach.timeout.into());
     let mut settings = UserSettings::new(account.user, account.password);
     settings.account = account.account;
