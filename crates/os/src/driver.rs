@@ -223,7 +223,9 @@ impl Driver {
         application: &mut dyn Application,
         until: Option<Instant>,
     ) -> io::Result<Turn> {
-        let (mut turn, mut may_have_more) = self.wait(application, until)?;
+        // A timer that what arrives now sets is not due before the next turn.
+        let deadline = self.station.deadline();
+        let (mut turn, mut may_have_more) = self.wait(application, (deadline, until))?;
         let mut is_stream = false;
         while may_have_more && turn.packets_in < BATCH {
             if is_stream && self.reads_by_ring() {
@@ -239,7 +241,7 @@ impl Driver {
             is_stream = is_long && turn.packets_in >= STREAM;
         }
         self.exchange_strays(turn.now);
-        self.run(application, turn.now);
+        self.run(application, deadline, turn.now);
         turn.packets_out = self.write(turn.now)?;
         Ok(turn)
     }
@@ -291,15 +293,16 @@ impl Driver {
         self.meter.add(Counter::StraysDropped, lost as u64);
     }
 
-    /// Waits for a packet and takes it; returns whether another one may be there.
+    /// Waits for a packet until the `deadline` of the station, or `until`, and takes it; returns
+    /// whether another one may be there.
     fn wait(
         &mut self,
         application: &dyn Application,
-        until: Option<Instant>,
+        (deadline, until): (Option<Instant>, Option<Instant>),
     ) -> io::Result<(Turn, bool)> {
         let now = self.clock.now();
         let has_output = self.station.has_output() && !self.is_full;
-        let deadlines = [self.station.deadline(), application.deadline(), until];
+        let deadlines = [deadline, application.deadline(), until];
         let is_ready = self.station.has_news() || self.station.has_input() || has_output;
         let until = if application.wants_to_run() || is_ready {
             Some(now)
@@ -394,9 +397,9 @@ impl Driver {
         Ok(Some(length))
     }
 
-    /// Takes in what the station has sent to itself, lets timers run out, and runs the application
-    /// if there is anything for it.
-    fn run(&mut self, application: &mut dyn Application, now: Instant) {
+    /// Takes in what the station has sent to itself, lets timers run out if the `deadline` that
+    /// the station had is due, and runs the application if there is anything for it.
+    fn run(&mut self, application: &mut dyn Application, deadline: Option<Instant>, now: Instant) {
         let is_due = |deadline: Option<Instant>| deadline.is_some_and(|at| at <= now);
         let mut cx = Cx { now, chance: &mut self.chance, meter: &mut self.meter };
         let mut looped = 0;
@@ -404,7 +407,7 @@ impl Driver {
             self.station.step(Step::Network, application, &mut cx);
             looped += 1;
         }
-        if is_due(self.station.deadline()) {
+        if is_due(deadline) {
             self.station.step(Step::Timer, application, &mut cx);
         }
         let wants_to_run = application.wants_to_run() || is_due(application.deadline());

@@ -97,6 +97,16 @@ pub fn connect_with_congestion_control(remote: SocketAddr, name: &str) -> io::Re
     Ok(socket.into())
 }
 
+/// Returns the user whose process has connected a socket of this machine, as the kernel noted it
+/// then (SO_PEERCRED).
+///
+/// # Errors
+///
+/// What the kernel says; of a socket of the Internet too.
+pub fn peer_user(socket: &impl AsFd) -> io::Result<u32> {
+    Ok(sockopt::socket_peercred(socket)?.uid.as_raw())
+}
+
 /// Returns whether the next byte to be read is the one at the urgent mark.
 ///
 /// # Errors

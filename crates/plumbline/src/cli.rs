@@ -1,6 +1,6 @@
 //! The command line: one table for parser, help and man page.
 
-use crate::{demo, exit, files, lab, login, manual, measure, replay, serve, stats};
+use crate::{demo, exit, files, lab, login, manual, measure, meters, replay, serve, stats};
 use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser, Subcommand};
 use std::process::ExitCode;
@@ -44,8 +44,12 @@ enum Command {
     Mail(files::Mail),
     /// Moves files by FTP, by hand.
     Ftp(files::Shell),
-    /// Measures a login, and says where its time goes and what limits it.
+    /// Measures a login, a server's files, a line or a recording, and says what limits it.
+    #[command(long_about = measure::ABOUT)]
     Measure(measure::Arguments),
+    /// Shows the meters of a running plumb.
+    #[command(long_about = meters::ABOUT)]
+    Meters(meters::Arguments),
     /// Shows statistics of the recorded transfers.
     #[command(long_about = stats::ABOUT)]
     Stats(stats::Arguments),
@@ -85,6 +89,7 @@ pub(crate) fn run() -> ExitCode {
         Command::Mail(arguments) => files::mail(&arguments),
         Command::Ftp(arguments) => files::shell(&arguments),
         Command::Measure(arguments) => measure::run(&arguments),
+        Command::Meters(arguments) => meters::run(&arguments),
         Command::Stats(arguments) => stats::run(&arguments),
         Command::Serve(arguments) => serve::run(&arguments),
         Command::Lab(arguments) => lab::run(&arguments),

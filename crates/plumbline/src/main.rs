@@ -9,6 +9,7 @@ mod lab;
 mod login;
 mod manual;
 mod measure;
+mod meters;
 mod recording;
 mod replay;
 mod serve;

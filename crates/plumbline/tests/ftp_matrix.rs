@@ -58,14 +58,13 @@ impl Drop for Folder {
     }
 }
 
-/// Less than a window of TCP. curl closes a connection in TLS as soon as it has written all; if our
-/// tickets come after that, its kernel throws away what is not sent yet.
-const IN_A_WINDOW: usize = 30_001;
+/// More than a window of TCP: who closes as soon as it has written all has not sent all by then.
+const WINDOWS: usize = 300_001;
 
 /// How many bytes the files have.
 fn sizes() -> &'static [usize] {
     let is_long = std::env::var_os("PLUMB_LONG").is_some_and(|value| value == "1");
-    if is_long { &[0, 1, 4096, IN_A_WINDOW, 300_001, 8_000_000] } else { &[IN_A_WINDOW] }
+    if is_long { &[0, 1, 4096, 30_001, WINDOWS, 8_000_000] } else { &[WINDOWS] }
 }
 
 /// Bytes with every value and every kind of line end.
@@ -77,8 +76,7 @@ fn content(len: usize) -> Vec<u8> {
 fn moves(server: &Server, user: User, case: Case, folder: &Folder) -> Outcome {
     let here = folder.0.join(format!("here-{}-{}-{case}", server.kind.name(), user.name()));
     fs::create_dir_all(&here).unwrap();
-    let can = |size: &&usize| **size <= IN_A_WINDOW || user != User::Curl || !case.in_tls;
-    for &size in sizes().iter().filter(can) {
+    for &size in sizes() {
         let name = format!("{}-{}-{case}-{size}", server.kind.name(), user.name());
         let source = here.join(&name);
         fs::write(&source, content(size)).unwrap();

@@ -6,17 +6,26 @@
 //! here the free queue is the [`Pool`] and every used queue counts against its limit.
 
 use crate::meter::{Counter, Meter};
+use alloc::boxed::Box;
 use alloc::vec;
 use alloc::vec::Vec;
+use core::ops::{Deref, DerefMut};
 
 /// Room in front of the data for link, Internet and transport headers with all their options.
 pub const HEADROOM: usize = 128;
 
 /// A buffer that holds one packet, with room to grow at both ends.
 ///
-/// All of the buffer is initialised once, when it is made, so that a device can read into it.
+/// All of the buffer is initialised once, when it is made, so that a device can read into it. The
+/// packet itself is a pointer, because it is handed on at every step of its way.
 #[derive(Debug)]
 pub struct Packet {
+    buffer: Box<Buffer>,
+}
+
+/// What a [`Packet`] points to.
+#[derive(Debug)]
+pub struct Buffer {
     bytes: Vec<u8>,
     start: usize,
     end: usize,
@@ -24,6 +33,20 @@ pub struct Packet {
     pub offload: Offload,
     /// Bytes that follow this packet's own and are kept elsewhere until the device gathers them.
     pub tail_len: usize,
+}
+
+impl Deref for Packet {
+    type Target = Buffer;
+
+    fn deref(&self) -> &Buffer {
+        &self.buffer
+    }
+}
+
+impl DerefMut for Packet {
+    fn deref_mut(&mut self) -> &mut Buffer {
+        &mut self.buffer
+    }
 }
 
 /// What a device does for a packet in place of the host.
@@ -59,7 +82,7 @@ impl Packet {
     pub fn with_capacity(capacity: usize) -> Self {
         let bytes = vec![0; HEADROOM + capacity];
         let (start, end, offload) = (HEADROOM, HEADROOM, Offload::default());
-        Self { bytes, start, end, offload, tail_len: 0 }
+        Self { buffer: Box::new(Buffer { bytes, start, end, offload, tail_len: 0 }) }
     }
 
     /// Makes a packet that holds a copy of `data`.
@@ -73,18 +96,20 @@ impl Packet {
     /// Returns the bytes of the packet.
     #[must_use]
     pub fn data(&self) -> &[u8] {
-        self.bytes.get(self.start..self.end).unwrap_or_default()
+        let Buffer { bytes, start, end, .. } = &*self.buffer;
+        bytes.get(*start..*end).unwrap_or_default()
     }
 
     /// Returns the bytes of the packet for writing.
     pub fn data_mut(&mut self) -> &mut [u8] {
-        self.bytes.get_mut(self.start..self.end).unwrap_or_default()
+        let Buffer { bytes, start, end, .. } = &mut *self.buffer;
+        bytes.get_mut(*start..*end).unwrap_or_default()
     }
 
     /// Returns the number of bytes in the packet.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.end - self.start
+        self.buffer.end - self.buffer.start
     }
 
     /// Returns whether the packet holds nothing.
@@ -96,18 +121,18 @@ impl Packet {
     /// Returns the number of bytes in the packet and in the tail that is kept elsewhere.
     #[must_use]
     pub fn total_len(&self) -> usize {
-        self.len() + self.tail_len
+        self.len() + self.buffer.tail_len
     }
 
     /// Returns how many bytes can be put behind the data without growing the buffer.
     #[must_use]
     pub fn room(&self) -> usize {
-        self.bytes.len() - self.end
+        self.buffer.bytes.len() - self.buffer.end
     }
 
     /// Returns the room behind the data, for a device to read into; [`Self::take_in`] follows.
     pub fn spare_mut(&mut self) -> &mut [u8] {
-        self.bytes.get_mut(self.end..).unwrap_or_default()
+        self.buffer.bytes.get_mut(self.buffer.end..).unwrap_or_default()
     }
 
     /// Puts `bytes` behind the data.
@@ -118,17 +143,17 @@ impl Packet {
     /// Puts the tail that was kept elsewhere behind the data.
     pub fn gather(&mut self, tail: [&[u8]; 2]) {
         tail.iter().for_each(|part| self.extend(part));
-        self.tail_len = 0;
+        self.buffer.tail_len = 0;
     }
 
     /// Makes the data `count` bytes longer, and returns those bytes, which may hold anything.
     pub fn append(&mut self, count: usize) -> &mut [u8] {
-        let start = self.end;
-        self.end += count;
-        if self.end > self.bytes.len() {
-            self.bytes.resize(self.end, 0);
+        let start = self.buffer.end;
+        self.buffer.end += count;
+        if self.buffer.end > self.buffer.bytes.len() {
+            self.buffer.bytes.resize(self.buffer.end, 0);
         }
-        self.bytes.get_mut(start..self.end).unwrap_or_default()
+        self.buffer.bytes.get_mut(start..self.buffer.end).unwrap_or_default()
     }
 
     /// Sets the data to `len` bytes, with zeros where it grows.
@@ -137,24 +162,24 @@ impl Packet {
         if len > old {
             self.append(len - old).fill(0);
         } else {
-            self.end = self.start + len;
+            self.buffer.end = self.buffer.start + len;
         }
     }
 
     /// Makes data of the first `count` bytes of [`Self::spare_mut`], which a device has read into.
     pub fn take_in(&mut self, count: usize) {
-        self.end = self.bytes.len().min(self.end + count);
+        self.buffer.end = self.buffer.bytes.len().min(self.buffer.end + count);
     }
 
     /// Removes `count` bytes, or all there are, from the front: a header that has been read.
     pub fn pull(&mut self, count: usize) {
-        self.start = self.end.min(self.start.saturating_add(count));
+        self.buffer.start = self.buffer.end.min(self.buffer.start.saturating_add(count));
     }
 
     /// Takes back the last `count` bytes, or all there are, that [`Packet::pull`] removed and
     /// nothing has overwritten since: an ICMP error quotes the header it is about.
     pub fn unpull(&mut self, count: usize) {
-        self.start = self.start.saturating_sub(count);
+        self.buffer.start = self.buffer.start.saturating_sub(count);
     }
 
     /// Puts `header` in front of the data.
@@ -163,10 +188,10 @@ impl Packet {
     ///
     /// If the headers of all layers together exceed [`HEADROOM`], which is our mistake.
     pub fn push(&mut self, header: &[u8]) {
-        assert!(self.start >= header.len(), "the headers fit into the headroom");
-        let end = self.start;
-        self.start -= header.len();
-        if let Some(room) = self.bytes.get_mut(self.start..end) {
+        assert!(self.buffer.start >= header.len(), "the headers fit into the headroom");
+        let end = self.buffer.start;
+        self.buffer.start -= header.len();
+        if let Some(room) = self.buffer.bytes.get_mut(self.buffer.start..end) {
             room.copy_from_slice(header);
         }
     }
@@ -174,16 +199,16 @@ impl Packet {
     /// Leaves the checksum of the transport whose header is at the front now to the device: the
     /// field is `field` bytes behind the front.
     pub fn leave_checksum_at(&mut self, field: usize) {
-        self.offload.checksum = ChecksumState::Partial { start: self.start, field };
+        self.buffer.offload.checksum = ChecksumState::Partial { start: self.buffer.start, field };
     }
 
     /// Returns where the sum begins that the device has to finish, counted from the front of the
     /// data, and where its field lies, counted from there.
     #[must_use]
     pub fn checksum_left(&self) -> Option<(usize, usize)> {
-        match self.offload.checksum {
+        match self.buffer.offload.checksum {
             ChecksumState::Partial { start, field } => {
-                Some((start.saturating_sub(self.start), field))
+                Some((start.saturating_sub(self.buffer.start), field))
             }
             ChecksumState::InPacket | ChecksumState::Verified => None,
         }
@@ -191,9 +216,9 @@ impl Packet {
 
     /// Empties the packet and gives the headroom back.
     pub fn clear(&mut self) {
-        (self.start, self.end) = (HEADROOM, HEADROOM);
-        self.offload = Offload::default();
-        self.tail_len = 0;
+        (self.buffer.start, self.buffer.end) = (HEADROOM, HEADROOM);
+        self.buffer.offload = Offload::default();
+        self.buffer.tail_len = 0;
     }
 }
 

@@ -47,6 +47,28 @@ pub fn share(part: u64, total: u64) -> String {
     }
 }
 
+/// Returns a rate with three significant digits: `98.8 kbit/s`.
+#[must_use]
+pub fn rate(bits_per_s: u64) -> String {
+    let units = [("Gbit/s", 1e9), ("Mbit/s", 1e6), ("kbit/s", 1e3)];
+    let value = bits_per_s as f64;
+    let Some((name, unit)) = units.into_iter().find(|(_, unit)| value >= *unit) else {
+        return format!("{bits_per_s} bit/s");
+    };
+    let decimals = match value / unit {
+        100.0.. => 0,
+        10.0.. => 1,
+        _ => 2,
+    };
+    format!("{:.decimals$} {name}", value / unit)
+}
+
+/// Returns [`rate`], or [`UNKNOWN`].
+#[must_use]
+pub fn rate_or_unknown(bits_per_s: Option<u64>) -> String {
+    bits_per_s.map_or_else(|| UNKNOWN.to_owned(), rate)
+}
+
 /// Returns a count with its thousands apart: `19,200`.
 #[must_use]
 pub fn count(value: u64) -> String {
@@ -78,6 +100,14 @@ fn decimal(scaled: u128, decimals: u32) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_rate_has_three_significant_digits() {
+        let texts = [0, 999, 1_234, 98_765, 123_456_789, 9_870_000_000].map(rate);
+        let wanted =
+            ["0 bit/s", "999 bit/s", "1.23 kbit/s", "98.8 kbit/s", "123 Mbit/s", "9.87 Gbit/s"];
+        assert_eq!(texts, wanted);
+    }
 
     #[test]
     fn a_duration_has_three_significant_digits() {

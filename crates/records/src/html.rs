@@ -9,6 +9,7 @@
 pub mod figure_6_1;
 pub mod layer_stack;
 pub mod line_chart;
+pub mod plot;
 pub mod waterfall;
 
 mod svg;
@@ -17,6 +18,7 @@ use crate::escape;
 use crate::table::{Align, Table};
 use layer_stack::LayerStack;
 use line_chart::LineChart;
+use plot::Plot;
 use std::fmt::Write;
 use waterfall::Waterfall;
 
@@ -51,6 +53,8 @@ pub enum Section {
     },
     /// Lines over two axes.
     Chart(LineChart),
+    /// Points over two axes with units.
+    Plot(Box<Plot>),
     /// Spans over one axis of time.
     Waterfall(Waterfall),
     /// Shares of layers.
@@ -89,6 +93,7 @@ impl Section {
                 push_table(out, table, |_| None);
             }
             Self::Chart(chart) => chart.push(out),
+            Self::Plot(plot) => plot.push(out),
             Self::Waterfall(waterfall) => waterfall.push(out),
             Self::Layers(stack) => stack.push(out),
         }

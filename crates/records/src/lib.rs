@@ -5,6 +5,8 @@
 //! see [`escape`]; tables and pages do it themselves.
 #![forbid(unsafe_code)]
 
+pub mod accuracy;
+pub mod arrivals;
 pub mod bars;
 pub mod calendar;
 pub mod escape;
@@ -13,7 +15,12 @@ pub mod histogram;
 pub mod html;
 pub mod journal;
 pub mod measurement;
+pub mod measures;
+pub mod pictures;
 pub mod population;
+pub mod prediction;
+pub mod running;
+pub mod sizes;
 pub mod statistics;
 pub mod store;
 pub mod summary;

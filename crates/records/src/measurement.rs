@@ -4,12 +4,16 @@
 //! never 0. `schema` comes first; a reader takes every schema up to its own and ignores fields that
 //! it does not know. Times of day are RFC 3339 in UTC and come from the caller.
 
+use crate::arrivals::{Arrival, LineRate};
+use crate::measures::{Measures, Try};
+use crate::running::Running;
+use crate::sizes::Transfers;
 use crate::statistics;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
 /// The schema that this version writes.
-pub const SCHEMA: u32 = 1;
+pub const SCHEMA: u32 = 2;
 
 /// One run of `plumb measure` against one target.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -34,8 +38,21 @@ pub struct Measurement {
     pub echo: Option<Echo>,
     /// A screenful of output.
     pub screenful: Option<Screenful>,
+    /// The rate of the slowest line on the way, by packet pairs.
+    pub line: Option<LineRate>,
+    /// Transfers of growing sizes.
+    pub transfers: Option<Transfers>,
+    /// What a recording holds.
+    pub recording: Option<Recording>,
+    /// What a running plumb did.
+    pub running: Option<Running>,
     /// What TCP knew of the connection at its end.
     pub tcp: Option<TcpFigures>,
+    /// Each attempt to obtain the use of the target.
+    #[serde(default)]
+    pub tries: Vec<Try>,
+    /// The six measures of RFC 573.
+    pub measures: Option<Measures>,
     /// One sentence: what limits, and what the best possible is.
     pub verdict: String,
 }
@@ -62,12 +79,16 @@ pub struct Phases {
     pub resolve_ns: Option<u64>,
     /// First SYN to established connection, ns.
     pub connect_ns: Option<u64>,
+    /// The handshake of TLS, ns.
+    pub tls_ns: Option<u64>,
     /// Telnet negotiation until it is quiet, ns.
     pub negotiation_ns: Option<u64>,
     /// Until the text that asks for a name, ns.
     pub login_prompt_ns: Option<u64>,
     /// What that text is.
     pub prompt: Option<PromptKind>,
+    /// A login at a file server: its greeting and each answer, ns.
+    pub login_ns: Option<u64>,
 }
 
 /// What the far side waits for when it has said its first words.
@@ -116,6 +137,9 @@ pub struct Echo {
     pub layers: Vec<LayerTime>,
     /// CPU time of this process for one key, ns.
     pub cpu_ns_per_key: Option<u64>,
+    /// Every echo, in the order in which the keys were struck, ns.
+    #[serde(default)]
+    pub times_ns: Vec<u64>,
 }
 
 /// One echo: its whole time and the parts of it that were measured.
@@ -144,6 +168,7 @@ impl Echo {
             max_ns: at(100)?,
             layers: statistics::split(median.total_ns, &median.parts),
             cpu_ns_per_key,
+            times_ns: samples.iter().map(|sample| sample.total_ns).collect(),
         })
     }
 }
@@ -156,6 +181,8 @@ pub enum ScreenfulMethod {
     Command,
     /// It was typed all at once, and is the echo.
     TypedEcho,
+    /// It is the longest output of a recorded session.
+    Recorded,
 }
 
 impl ScreenfulMethod {
@@ -165,6 +192,7 @@ impl ScreenfulMethod {
         match self {
             Self::Command => "the output of a command",
             Self::TypedEcho => "the echo of keys typed all at once",
+            Self::Recorded => "the longest output of the recording",
         }
     }
 }
@@ -186,6 +214,22 @@ pub struct Screenful {
     pub stalls_ns: Option<u64>,
     /// Where the time went; adds up to `first_to_last_ns` exactly.
     pub layers: Vec<LayerTime>,
+    /// What was read when, from the first bytes of it on.
+    #[serde(default)]
+    pub arrivals: Vec<Arrival>,
+}
+
+/// What a recording holds.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Recording {
+    /// How long it lasts, ns.
+    pub duration_ns: u64,
+    /// Keys that were recorded; a recording may be without them.
+    pub keys: u64,
+    /// Bytes that came.
+    pub bytes: u64,
+    /// The times between two outputs with nothing typed between them, the longest first, ns.
+    pub gaps_ns: Vec<u64>,
 }
 
 /// What TCP knew of the connection at its end.
@@ -353,22 +397,29 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    const SAMPLE: &str = include_str!("../samples/measurement-1.json");
+    const SAMPLE: &str = include_str!("../samples/measurement-2.json");
 
     fn sample(total_ns: u64, telnet_ns: u64) -> EchoSample {
         EchoSample { total_ns, parts: vec![LayerTime { layer: Layer::Telnet, ns: telnet_ns }] }
     }
 
     #[test]
-    fn the_committed_record_of_schema_1_still_parses_and_is_written_the_same() {
-        let read = Measurement::from_json(SAMPLE).unwrap();
+    fn the_committed_record_of_schema_1_still_parses() {
+        let read = Measurement::from_json(include_str!("../samples/measurement-1.json")).unwrap();
         assert_eq!(read.echo.as_ref().unwrap().samples, 200);
+        assert_eq!((read.transfers, read.measures, read.tries), (None, None, Vec::new()));
+    }
+
+    #[test]
+    fn the_committed_record_of_schema_2_is_written_the_same() {
+        let read = Measurement::from_json(SAMPLE).unwrap();
+        assert_eq!(read.transfers.as_ref().unwrap().samples.len(), 3);
         assert_eq!(read.to_json(), SAMPLE.trim_end());
     }
 
     #[test]
     fn schema_comes_first_in_the_json() {
-        assert!(SAMPLE.starts_with("{\n  \"schema\": 1,"));
+        assert!(SAMPLE.starts_with("{\n  \"schema\": 2,"));
     }
 
     #[test]
@@ -390,8 +441,8 @@ mod tests {
 
     #[test]
     fn a_newer_schema_is_refused_by_name() {
-        let json = SAMPLE.replacen("\"schema\": 1", "\"schema\": 2", 1);
-        assert_eq!(Measurement::from_json(&json), Err(ParseError::SchemaUnknown(2)));
+        let json = SAMPLE.replacen("\"schema\": 2", "\"schema\": 3", 1);
+        assert_eq!(Measurement::from_json(&json), Err(ParseError::SchemaUnknown(3)));
     }
 
     #[test]

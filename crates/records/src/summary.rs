@@ -1,11 +1,19 @@
 //! A measurement as a person reads it: on a terminal, and as the sections of a page.
 
+mod measures;
+mod transfers;
+
+use crate::arrivals::LineRate;
 use crate::bars::{self, Style};
 use crate::escape;
-use crate::figures::{count, count_or_unknown, duration, duration_or_unknown};
+use crate::figures::{
+    count, count_or_unknown, duration, duration_or_unknown, rate, rate_or_unknown, share,
+};
 use crate::html::layer_stack::{LayerStack, StackedBar};
 use crate::html::{Report, Section};
-use crate::measurement::{Measurement, PromptKind};
+use crate::measurement::{LayerTime, Measurement, PromptKind, Recording};
+use crate::pictures::pictures;
+use crate::running::Running;
 use crate::table::{Table, wrap};
 
 /// Returns `measured` as text for a terminal, its verdict first.
@@ -22,23 +30,63 @@ pub fn text(measured: &Measurement, style: Style) -> String {
     say(&measured.verdict);
     say("");
     say(&subject(measured));
-    let mut add = |title: &str, body: &str| {
-        out.push_str(&format!("\n{title}\n"));
-        out.push_str(body);
-    };
-    add("Up to the login prompt", &style.spell(&phases(measured).render(width)));
-    if let Some(echo) = &measured.echo {
-        add("Echo of one character", &style.spell(&echoes(measured).render(width)));
-        add("Where the median echo went", &bars::layers(&echo.layers, style));
-    }
-    if let Some(screenful) = &measured.screenful {
-        add(&screenful_title(measured), &style.spell(&screenfuls(measured).render(width)));
-        add("Where the screenful went", &bars::layers(&screenful.layers, style));
-    }
-    if measured.tcp.is_some() {
-        add("TCP at the end", &style.spell(&tcp(measured).render(width)));
+    for (title, table, layers) in tables(measured) {
+        out.push_str(&format!("\n{title}\n{}", style.spell(&table.render(width))));
+        if let Some((title, layers)) = layers {
+            out.push_str(&format!("\n{title}\n{}", bars::layers(layers, style)));
+        }
     }
     out
+}
+
+/// A table with its title, and the split of a time that belongs to it.
+type Titled<'a> = (String, Table, Option<(&'static str, &'a [LayerTime])>);
+
+/// Returns everything that was measured, in the order in which it is shown.
+fn tables(measured: &Measurement) -> Vec<Titled<'_>> {
+    let mut all: Vec<Titled<'_>> = Vec::new();
+    let mut add = |title: &str, table: Table| all.push((title.to_owned(), table, None));
+    if let Some(measures) = &measured.measures {
+        add("The six measures of RFC 573", measures::measures(measures));
+    }
+    if measured.tries.len() > 1 {
+        add("Tries", measures::tries(&measured.tries));
+    }
+    if measured.recording.is_none() && measured.running.is_none() {
+        let title = match &measured.transfers {
+            Some(_) if measured.phases.connect_ns.is_none() => "Before the transfers",
+            Some(_) => "Up to the login",
+            None => "Up to the login prompt",
+        };
+        add(title, phases(measured));
+    }
+    if let Some(transfers) = &measured.transfers {
+        add("Throughput against size", transfers::sizes(transfers));
+        add("Where the time of a transfer went", transfers::steps(transfers));
+    }
+    if let Some(running) = &measured.running {
+        add("What it did", worked(running));
+    }
+    if let Some(recording) = &measured.recording {
+        add("The recording", recorded(recording));
+    }
+    if let Some(echo) = &measured.echo {
+        let layers = (!echo.layers.is_empty())
+            .then_some(("Where the median echo went", echo.layers.as_slice()));
+        all.push(("Echo of one character".to_owned(), echoes(measured), layers));
+    }
+    if let Some(screenful) = &measured.screenful {
+        let layers = (!screenful.layers.is_empty())
+            .then_some(("Where the screenful went", screenful.layers.as_slice()));
+        all.push((screenful_title(measured), screenfuls(measured), layers));
+    }
+    if let Some(line) = &measured.line {
+        all.push(("The line, by packet pairs".to_owned(), line_rate(line), None));
+    }
+    if measured.tcp.is_some() {
+        all.push(("TCP at the end".to_owned(), tcp(measured), None));
+    }
+    all
 }
 
 /// Returns `measured` as a page; a caller may add sections to it.
@@ -50,18 +98,9 @@ pub fn report(measured: &Measurement) -> Report {
     if !stack.bars.is_empty() {
         sections.push(Section::Layers(stack));
     }
-    let mut add = |title: &str, table: Table| {
-        sections.push(Section::Table { title: title.to_owned(), table });
-    };
-    add("Up to the login prompt", phases(measured));
-    if measured.echo.is_some() {
-        add("Echo of one character", echoes(measured));
-    }
-    if measured.screenful.is_some() {
-        add(&screenful_title(measured), screenfuls(measured));
-    }
-    if measured.tcp.is_some() {
-        add("TCP at the end", tcp(measured));
+    sections.extend(pictures(measured).into_iter().map(|plot| Section::Plot(Box::new(plot))));
+    for (title, table, _) in tables(measured) {
+        sections.push(Section::Table { title, table });
     }
     Report { title: format!("Where the time of {} goes", measured.target), sections }
 }
@@ -69,12 +108,14 @@ pub fn report(measured: &Measurement) -> Report {
 /// Returns the picture of where an echo and a screenful went, with a bar for each that is known.
 #[must_use]
 pub fn stack(measured: &Measurement) -> LayerStack {
-    let echo = measured.echo.as_ref().map(|echo| StackedBar {
+    let echo = measured.echo.as_ref().filter(|echo| !echo.layers.is_empty());
+    let echo = echo.map(|echo| StackedBar {
         label: "median echo of one character".to_owned(),
         name: "echo".to_owned(),
         layers: echo.layers.clone(),
     });
-    let screenful = measured.screenful.as_ref().map(|screenful| StackedBar {
+    let screenful = measured.screenful.as_ref().filter(|screenful| !screenful.layers.is_empty());
+    let screenful = screenful.map(|screenful| StackedBar {
         label: "screenful, first cell to last".to_owned(),
         name: "screenful".to_owned(),
         layers: screenful.layers.clone(),
@@ -106,10 +147,60 @@ fn phases(measured: &Measurement) -> Table {
     let phases = &measured.phases;
     let mut table = Table::new().text("step").number("time");
     table.row(["name to address".to_owned(), duration_or_unknown(phases.resolve_ns)]);
+    // TFTP has no connection.
+    if measured.transfers.is_some() && phases.connect_ns.is_none() {
+        return table;
+    }
     table.row(["connect".to_owned(), duration_or_unknown(phases.connect_ns)]);
+    if let Some(tls_ns) = phases.tls_ns {
+        table.row(["TLS".to_owned(), duration(tls_ns)]);
+    }
+    if measured.transfers.is_some() {
+        table.row(["login".to_owned(), duration_or_unknown(phases.login_ns)]);
+        return table;
+    }
     table.row(["negotiation".to_owned(), duration_or_unknown(phases.negotiation_ns)]);
     let prompt = phases.prompt.unwrap_or(PromptKind::Login).text();
     table.row([prompt.to_owned(), duration_or_unknown(phases.login_prompt_ns)]);
+    table
+}
+
+fn line_rate(line: &LineRate) -> Table {
+    let headers = ["median", "set to", "pairs", "bits a byte"];
+    let mut table = headers.into_iter().fold(Table::new(), Table::number);
+    let nominal = rate_or_unknown(line.nominal_bps);
+    let (pairs, bits) = (count(line.pairs), count(line.bits_per_byte));
+    table.row([rate(line.median_bps), nominal, pairs, bits]);
+    table
+}
+
+fn worked(running: &Running) -> Table {
+    let headers = ["visits", "time", "mean", "of the work"];
+    let mut table = headers.into_iter().fold(Table::new().text("primitive"), Table::number);
+    for part in &running.primitives {
+        table.row([
+            part.name.clone(),
+            count(part.visits),
+            duration(part.ns),
+            duration_or_unknown(part.ns.checked_div(part.visits)),
+            share(part.ns, running.busy_ns),
+        ]);
+    }
+    let nothing = String::new;
+    let cpu = duration(running.cpu_ns);
+    table.row(["CPU of all its threads".to_owned(), nothing(), cpu, nothing(), nothing()]);
+    table
+}
+
+fn recorded(recording: &Recording) -> Table {
+    let mut table = Table::new().text("figure").number("value");
+    table.row(["length".to_owned(), duration(recording.duration_ns)]);
+    table.row(["keys".to_owned(), count(recording.keys)]);
+    table.row(["bytes that came".to_owned(), count(recording.bytes)]);
+    let names = ["longest gap in the output", "second longest", "third longest"];
+    for (name, gap_ns) in names.into_iter().zip(&recording.gaps_ns) {
+        table.row([name.to_owned(), duration(*gap_ns)]);
+    }
     table
 }
 
@@ -314,6 +405,6 @@ mod tests {
     fn what_was_not_measured_has_no_section() {
         let mut measured = sample();
         (measured.echo, measured.screenful, measured.tcp) = (None, None, None);
-        assert_eq!(report(&measured).sections.len(), 3);
+        assert_eq!(report(&measured).sections.len(), 3, "lead, subject and steps");
     }
 }

@@ -3,6 +3,7 @@
 use proptest::prelude::*;
 use records::html::figure_6_1::{Transfer, figure_6_1, packet_bits};
 use records::html::line_chart::{Drawn, Line, LineChart};
+use records::html::plot::{Axis, Plot, Scale, Series, Shape, Unit};
 use records::html::waterfall::{Span, Waterfall};
 use records::html::{Report, Section};
 use records::table::Table;
@@ -49,6 +50,17 @@ fn page_of(text: &str) -> String {
         lines: vec![line(Drawn::Solid), line(Drawn::Dashed)],
         note: format!("note {text}"),
     };
+    let axis = Axis { label: text.clone(), unit: Unit::Time, scale: Scale::FromZero };
+    let points = vec![(0.0, 0.0), (1.0, 1.0)];
+    let series = |shape| Series { name: text.clone(), points: points.clone(), hue: 0, shape };
+    let plot = Plot {
+        title: text.clone(),
+        x: axis.clone(),
+        y: axis,
+        series: vec![series(Shape::Marks), series(Shape::Bars), series(Shape::Steps)],
+        note: format!("note {text}"),
+        figures: table.clone(),
+    };
     let span = Span { label: text.clone(), start_ns: 0, end_ns: 9, layer: None };
     let waterfall = Waterfall { title: text.clone(), spans: vec![span], note: text.clone() + "." };
     let mut stack = summary::stack(&sample());
@@ -63,6 +75,7 @@ fn page_of(text: &str) -> String {
         Section::Paragraph(text.clone()),
         Section::Table { title: text.clone(), table },
         Section::Chart(chart),
+        Section::Plot(Box::new(plot)),
         Section::Waterfall(waterfall),
         Section::Layers(stack),
     ];
@@ -71,6 +84,29 @@ fn page_of(text: &str) -> String {
 
 fn sample() -> Measurement {
     Measurement::from_json(include_str!("../samples/measurement-1.json")).expect("it parses")
+}
+
+/// Returns the page of a record that holds everything.
+fn full_page() -> String {
+    let record = include_str!("../samples/measurement-2.json");
+    summary::report(&Measurement::from_json(record).expect("it parses")).render()
+}
+
+/// Checks that every element of `page` that is opened is closed, in its order.
+fn is_well_formed(page: &str) {
+    let mut open: Vec<&str> = Vec::new();
+    let (head, rest) = page.split_once("<style>").expect("a page has a style");
+    let (_, body) = rest.split_once("</style>").expect("a style ends");
+    for piece in head.split('<').skip(1).chain(body.split('<').skip(1)) {
+        let (tag, _) = piece.split_once('>').expect("a tag ends");
+        let name = tag.split(' ').next().expect("a tag has a name");
+        match name.strip_prefix('/') {
+            Some(closed) => assert_eq!(open.pop(), Some(closed)),
+            None if tag.ends_with('/') || ["!DOCTYPE", "meta"].contains(&name) => {}
+            None => open.push(name),
+        }
+    }
+    assert!(open.is_empty(), "{open:?}");
 }
 
 /// Returns the page of the sample, with a figure 6-1 and the waterfall of a keystroke.
@@ -122,6 +158,48 @@ fn a_page_asks_nothing_of_the_network_and_runs_nothing() {
     }
     assert_eq!(page.matches("://").count(), page.matches("telnet://").count());
     assert!(!page.contains("url(") && !page.contains("@import"));
+}
+
+#[test]
+fn a_page_with_every_picture_is_well_formed_and_contains_them() {
+    let page = full_page();
+    let kept = concat!(env!("CARGO_TARGET_TMPDIR"), "/full-report.html");
+    std::fs::write(kept, &page).unwrap();
+    is_well_formed(&page);
+    for title in [
+        "Echo histogram",
+        "Echo CDF",
+        "Time-sequence graph of the screenful",
+        "Packets of the screenful",
+        "Time-sequence graph of the largest transfer",
+        "Throughput against size",
+    ] {
+        assert!(page.contains(&format!("<figure>\n<h2>{title}</h2>\n<svg class=\"wide\"")));
+    }
+}
+
+#[test]
+fn a_browser_shows_every_picture_without_a_word_of_complaint() {
+    let Some(browser) = ["chromium", "chromium-browser"].into_iter().find(|name| {
+        let version = std::process::Command::new(name).arg("--version").output();
+        version.is_ok_and(|version| version.status.success())
+    }) else {
+        return eprintln!("skipped: there is no chromium");
+    };
+    let folder = std::env::temp_dir().join(format!("plumb-page-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let page = folder.join("page.html");
+    std::fs::write(&page, full_page()).unwrap();
+    let mut command = std::process::Command::new(browser);
+    command.args(["--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"]);
+    command.args(["--enable-logging=stderr", "--virtual-time-budget=1000", "--dump-dom"]);
+    command.arg(format!("--user-data-dir={}", folder.display()));
+    let shown = command.arg(&page).output().unwrap();
+    std::fs::remove_dir_all(&folder).unwrap();
+    let (dom, said) = [&shown.stdout, &shown.stderr].map(|t| String::from_utf8_lossy(t)).into();
+    assert_eq!(dom.matches("<figure>").count(), full_page().matches("<figure>").count(), "{said}");
+    assert!(dom.contains("</html>"));
+    assert!(!said.contains("Refused to") && !said.contains("CONSOLE"), "{said}");
 }
 
 #[test]

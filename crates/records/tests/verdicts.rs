@@ -27,6 +27,7 @@ fn echo(total_ns: u64, parts: &[(Layer, u64)]) -> Echo {
         max_ns: total_ns * 4,
         layers: layers(total_ns, parts),
         cpu_ns_per_key: None,
+        times_ns: Vec::new(),
     }
 }
 
@@ -39,6 +40,7 @@ fn screenful(total_ns: u64, gap_ns: u64, parts: &[(Layer, u64)]) -> Screenful {
         segments_in: Some(4),
         stalls_ns: Some(gap_ns),
         layers: layers(total_ns, parts),
+        arrivals: Vec::new(),
     }
 }
 

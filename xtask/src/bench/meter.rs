@@ -24,6 +24,13 @@ const GOAL: f64 = 1.03;
 const BLOCKS: usize = 101;
 const BLOCK_ECHOES: u32 = 1_000;
 
+/// The same for what it costs to be read, which happens some times in a block.
+const READ_BLOCKS: usize = 31;
+const READ_ECHOES: u32 = 40_000;
+
+/// While somebody reads the meters, at most this much of while nobody does.
+const READ_GOAL: f64 = 1.01;
+
 /// Measures with and without meter.
 pub(super) fn run(conditions: &Conditions, amount: Amount) -> Result<Report> {
     let plumb = |via, is_metered| Client::Plumb { via, is_metered };
@@ -39,6 +46,7 @@ pub(super) fn run(conditions: &Conditions, amount: Amount) -> Result<Report> {
     let measured = typing::measure(&clients, &listener, amount, conditions)?;
     conditions.run_in_real_time()?;
     let costs = wire::measure(BLOCKS, BLOCK_ECHOES)?;
+    let read = wire::measure_read(READ_BLOCKS, READ_ECHOES)?;
     let (metered, plain) = (block_median(&costs, |b| b.0), block_median(&costs, |b| b.1));
     let whole = measured.last().and_then(|path| path.median_of(|round| round.echo(50)));
     // Of the two hosts in one process only one is ours in a login.
@@ -47,8 +55,12 @@ pub(super) fn run(conditions: &Conditions, amount: Amount) -> Result<Report> {
     Ok(Report {
         cast: Cast::Login,
         title: "bench meter: what the meter adds to an echo".to_owned(),
-        sections: vec![processes(&measured, amount), one_process(&costs, metered, plain)],
-        verdicts: verdicts(&measured, share),
+        sections: vec![
+            processes(&measured, amount),
+            one_process(&costs, metered, plain),
+            being_read(read),
+        ],
+        verdicts: verdicts(&measured, share, read),
         congestion: listener.congestion_control().unwrap_or_else(|| UNKNOWN.to_owned()),
         notes: vec![note(added, whole)],
     })
@@ -130,11 +142,22 @@ fn one_process(costs: &Costs, metered: Option<u64>, plain: Option<u64>) -> Secti
     Section { heading, table, data }
 }
 
+fn being_read(read: Option<Ratio>) -> Section {
+    let mut table = Table::new().text("both hosts, meters on").number("read to unread");
+    let text = read.map_or_else(|| UNKNOWN.to_owned(), Ratio::text);
+    table.row(["read by another thread every 20 ms".to_owned(), text]);
+    let heading = format!(
+        "in one process, while the meters are read; {READ_BLOCKS} pairs of blocks of {READ_ECHOES} \
+         echoes, medians"
+    );
+    Section { heading, table, data: json!({ "read_to_unread": read.map(Ratio::to_json) }) }
+}
+
 fn three_places(ns: Option<u64>) -> String {
     ns.map_or_else(|| UNKNOWN.to_owned(), |ns| format!("{:.3}", ns as f64 / 1_000.0))
 }
 
-fn verdicts(measured: &[Rounds], share: Option<f64>) -> Vec<Verdict> {
+fn verdicts(measured: &[Rounds], share: Option<f64>, read: Option<Ratio>) -> Vec<Verdict> {
     let mut verdicts = Vec::new();
     for (on, off) in pairs(measured) {
         let echo = on.ratio_to(off, |round| round.echo(50)).map(|ratio| ratio.median);
@@ -143,6 +166,9 @@ fn verdicts(measured: &[Rounds], share: Option<f64>) -> Vec<Verdict> {
     }
     let what = "one host's meter, as measured in one process, on the echo by a TUN".to_owned();
     verdicts.push(Verdict { what, goal: GOAL, found: share, unit: "" });
+    let what = "an echo in one process while the meters are read, to nobody reading".to_owned();
+    let found = read.map(|ratio| ratio.median);
+    verdicts.push(Verdict { what, goal: READ_GOAL, found, unit: "" });
     verdicts
 }
 
@@ -161,9 +187,9 @@ mod tests {
     fn each_path_is_compared_with_itself_without_meter() {
         let measured =
             [path("a on", 103), path("a off", 100), path("b on", 120), path("b off", 100)];
-        let verdicts = verdicts(&measured, Some(1.001));
+        let verdicts = verdicts(&measured, Some(1.001), None);
         let met: Vec<_> = verdicts.iter().map(Verdict::is_met).collect();
-        assert_eq!(met, [Some(true), Some(false), Some(true)]);
+        assert_eq!(met, [Some(true), Some(false), Some(true), None]);
     }
 
     #[test]

@@ -7,7 +7,7 @@
 
 use super::rounds::Ratio;
 use anyhow::{Result, ensure};
-use os::clock::Monotonic;
+use os::clock::{Monotonic, ticks};
 use protocols::Cx;
 use protocols::application::Stream;
 use protocols::application::telnet::{Event, ServerSettings, Telnet, UserSettings};
@@ -17,6 +17,9 @@ use protocols::meter::{Account, Clock, Meter};
 use protocols::station::{Carried, Opening, Scheduler, Settings, Station};
 use protocols::transport::tcp::Profile;
 use std::net::{Ipv4Addr, SocketAddrV4};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
 
 const MTU: usize = 1500;
 const PORT: u16 = 23;
@@ -81,8 +84,7 @@ impl Host {
         is_metered: bool,
         clock: Monotonic,
     ) -> Self {
-        let mut meter =
-            if is_metered { Meter::new(Clock::Counter(os::clock::ticks)) } else { Meter::off() };
+        let mut meter = if is_metered { Meter::new(Clock::Counter(ticks)) } else { Meter::off() };
         let mut chance = Chance::from_seed(u64::from(address.to_bits()));
         let mut cx = Cx { now: clock.now(), chance: &mut chance, meter: &mut meter };
         let settings = Settings { address, prefix_len: 24, ..Settings::default() };
@@ -219,6 +221,47 @@ pub(super) fn measure(blocks: usize, echoes: u32) -> Result<Costs> {
     Ok(Costs { ratio: Ratio::of(&pairs), blocks: pairs })
 }
 
+/// How often the meters are read: as often as `plumb meters` reads them at most.
+const READ_EVERY: Duration = Duration::from_millis(20);
+
+/// Measures `blocks` pairs of `echoes` echoes each with meters, while another thread reads these and
+/// while nobody does, by turns. Returns the ratio of the first to the second.
+pub(super) fn measure_read(blocks: usize, echoes: u32) -> Result<Option<Ratio>> {
+    let mut wire = Wire::connect(true)?;
+    let sheets = [wire.user.meter.sheet(), wire.server.meter.sheet()];
+    let (is_read, is_over) = (AtomicBool::new(false), AtomicBool::new(false));
+    let mut pairs = Vec::with_capacity(blocks);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            while !is_over.load(Ordering::Relaxed) {
+                if is_read.load(Ordering::Relaxed) {
+                    let snapshots = sheets.each_ref().map(|sheet| sheet.snapshot(ticks()));
+                    std::hint::black_box(&snapshots);
+                }
+                thread::sleep(READ_EVERY);
+            }
+        });
+        let mut block = |reads: bool| {
+            is_read.store(reads, Ordering::Relaxed);
+            time(&mut wire, echoes)
+        };
+        for number in 0..=blocks {
+            // Who comes second finds the caches warm: they take turns at that too.
+            let first = number % 2 == 0;
+            let (one, other) = (block(first), block(!first));
+            let (read, unread) = if first { (one, other) } else { (other, one) };
+            match (read, unread) {
+                (Ok(read), Ok(unread)) => pairs.push((read, unread)),
+                _ => break,
+            }
+        }
+        is_over.store(true, Ordering::Relaxed);
+    });
+    ensure!(pairs.len() > blocks, "the echo has not come");
+    pairs.remove(0);
+    Ok(Ratio::of(&pairs))
+}
+
 fn time(wire: &mut Wire, echoes: u32) -> Result<u64> {
     let clock = Monotonic::start();
     for _ in 0..echoes {
@@ -261,6 +304,11 @@ mod tests {
         assert_eq!(on.user.meter.accounts().iter().sum::<u64>(), on.user.meter.total());
         assert!(on.user.meter.charged(Account::Telnet) > 0);
         assert_eq!(off.user.meter.accounts().iter().sum::<u64>(), 0);
+    }
+
+    #[test]
+    fn what_reading_costs_has_a_figure() {
+        assert!(measure_read(2, 10).unwrap().is_some());
     }
 
     #[test]

@@ -33,7 +33,7 @@ use crate::waiting::Wait;
 use crowd::Crowd;
 use protocols::chance::Chance;
 use protocols::link::{Datagram, Ethernet, Link};
-use protocols::meter::{Account, Clock, Meter};
+use protocols::meter::{Account, Clock, Meter, Sheet};
 use protocols::station::{Application, Layers, Settings, ethernet};
 use protocols::time::Duration;
 use protocols::transport::tcp::{ConnectionId, Event, Profile, State as TcpState};
@@ -274,6 +274,12 @@ impl Host {
         let mut meter = self.shared.lock().driver.meter().clone();
         meter.settle();
         meter
+    }
+
+    /// Returns the figures of the meter, to be read by others while the host runs.
+    #[must_use]
+    pub fn meter_sheet(&self) -> Arc<Sheet> {
+        self.shared.lock().driver.meter().sheet()
     }
 
     /// Lets a call use the layers and the list of who waits, sends what it has left to send and

@@ -15,7 +15,7 @@ const PACKETS: usize = 512;
 const WINDOW_LEN: usize = 32 * 1024;
 
 /// What connections on which people work are tailored to.
-pub(crate) const LOGINS: Profile = Profile::interactive(WINDOW_LEN);
+pub(crate) const LOGINS: Profile = Profile::serving(WINDOW_LEN);
 /// What connections of files are tailored to. Commands go over such, too: they must not wait for an
 /// acknowledgment, nor the far side for ours.
 pub(crate) const FILES: Profile =

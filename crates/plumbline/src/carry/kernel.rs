@@ -6,7 +6,7 @@ use super::{Bench, Call, CarrierStatus, Outcome, Session, may_hold_back};
 use anyhow::{Context, Result};
 use os::readiness::{News, PollFd, PollFlags, Wake, Watched, wait};
 use os::socket::{self, TcpInfo};
-use protocols::meter::Account;
+use protocols::meter::{Account, Counter};
 use protocols::time::Instant;
 use rustix::net::SendFlags;
 use std::io::{self, ErrorKind};
@@ -206,6 +206,7 @@ impl<S: Session> Kernel<'_, S> {
             }
         };
         self.bench.meter.enter(left);
+        self.bench.meter.count(Counter::Wakeups);
         Ok(woken)
     }
 
@@ -295,13 +296,17 @@ impl<S: Session> Kernel<'_, S> {
         }
         let data = self.buffer.get(..count).unwrap_or_default();
         self.session.receive(data, &mut self.bench.cx());
-        let is_awaited = may_hold_back(data);
+        let is_awaited = may_hold_back(data) && self.session.acknowledges_early();
         if was_at_mark {
             self.is_urgent_ahead = false;
             self.session.urgent(false);
             self.look_for_urgent()?;
         }
         self.session.flush(&mut self.bench.cx())?;
+        if !self.session.acknowledges_early() {
+            // The kernel forgets it when what comes looks like a file.
+            _ = socket::set_quick_ack(&self.stream, false);
+        }
         if is_awaited && self.session.output().is_empty() {
             let left = self.bench.meter.enter(Account::Interrupt);
             // It saves time; nothing is wrong without it.

@@ -5,7 +5,7 @@ use super::{Bench, Call, CarrierStatus, Outcome, Session};
 use anyhow::{Context, Result, bail};
 use os::readiness::{self, PollFd, PollFlags};
 use os::serial::{LineSettings, Serial};
-use protocols::meter::{Account, Work};
+use protocols::meter::{Account, Counter, Work};
 use protocols::time::{Duration, Instant};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::os::fd::AsFd;
@@ -107,6 +107,7 @@ impl<S: Session> Driver<'_, S> {
         let left = self.bench.meter.enter(Account::Outside);
         let waited = readiness::wait(&mut descriptors, &self.bench.clock, until);
         self.bench.meter.enter(left);
+        self.bench.meter.count(Counter::Wakeups);
         waited?;
         let mut is_ready = descriptors.iter().map(|fd| !fd.revents().is_empty());
         let is_line_ready = is_ready.next().unwrap_or(false);

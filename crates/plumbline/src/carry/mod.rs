@@ -4,6 +4,7 @@
 //! program that measures. [`run`] drives it over any carrier until it is over, in the thread that
 //! calls it; the session does not see which carrier it is.
 
+mod bench;
 mod host;
 mod kernel;
 mod line;
@@ -21,6 +22,7 @@ mod tls;
 mod trust;
 mod via;
 
+pub(crate) use bench::{Bench, Lent};
 pub(crate) use host::{FILES, LOGINS, host};
 pub(crate) use kernel::outcome_of;
 pub(crate) use line::run_on_line;
@@ -32,12 +34,9 @@ pub(crate) use trust::{TlsClient, Trust, fingerprint};
 pub(crate) use via::{Own, SerialLink, Via};
 
 use anyhow::Result;
-use os::clock::Monotonic;
 use os::tun::Tun;
 use protocols::Cx;
 use protocols::application::Stream;
-use protocols::chance::Chance;
-use protocols::meter::{Clock, Meter};
 use protocols::transport::tcp::Status;
 use std::net::SocketAddr;
 use std::os::fd::BorrowedFd;
@@ -75,6 +74,12 @@ pub(crate) trait Session: Stream {
     ///
     /// If the near side fails: the session ends.
     fn flush(&mut self, cx: &mut Cx<'_>) -> Result<()>;
+
+    /// Returns whether what the far side may wait for is acknowledged before the delay of the
+    /// kernel's own is over.
+    fn acknowledges_early(&self) -> bool {
+        true
+    }
 
     /// Takes the carrier's word that all output has been given to the device or the kernel.
     fn has_gone_out(&mut self, _cx: &mut Cx<'_>) {}
@@ -122,45 +127,6 @@ pub(crate) struct Call<S> {
     pub outcome: Outcome,
     /// With whom, or of which address the outcome tells if no connection was opened.
     pub address: SocketAddr,
-}
-
-/// What the driver lends to the engines of a session.
-#[derive(Debug)]
-pub(crate) struct Bench {
-    /// The clock of the run.
-    pub clock: Monotonic,
-    /// The meter of the session.
-    pub meter: Meter,
-    /// Chance, seeded by the operating system.
-    pub chance: Chance,
-}
-
-impl Bench {
-    /// Makes a bench whose meter runs, unless `is_metered` says otherwise.
-    ///
-    /// # Errors
-    ///
-    /// If the operating system gives no entropy.
-    pub(crate) fn new(is_metered: bool) -> Result<Self> {
-        let meter =
-            if is_metered { Meter::new(Clock::Counter(os::clock::ticks)) } else { Meter::off() };
-        Ok(Self {
-            clock: Monotonic::start(),
-            meter,
-            chance: Chance::from_seed(os::entropy::seed()?),
-        })
-    }
-
-    /// Lends now, chance and the meter.
-    pub(crate) fn cx(&mut self) -> Cx<'_> {
-        Cx { now: self.clock.now(), chance: &mut self.chance, meter: &mut self.meter }
-    }
-}
-
-/// Returns whether a session is metered: always, but for the benchmark of the meter itself.
-#[must_use]
-pub(crate) fn is_metered() -> bool {
-    std::env::var_os("PLUMB_METER").is_none_or(|value| value != "off")
 }
 
 /// How long a connection may take to open.

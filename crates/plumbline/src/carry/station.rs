@@ -17,7 +17,7 @@ use os::tun::{self, Tun};
 use protocols::Cx;
 use protocols::internet::addresses::{Address, scope};
 use protocols::link::{Datagram, Link, Llp, Ppp, Slip, ppp};
-use protocols::meter::{Account, Work};
+use protocols::meter::{Account, Counter, Work};
 use protocols::station::{
     Application, Carried, Layers, Opening, Scheduler, Settings, Station, Step, ethernet,
 };
@@ -592,6 +592,7 @@ impl<S: Session> Driver<'_, S> {
         let left = self.bench.meter.enter(Account::Outside);
         let waited = self.wait_for_news(until, is_near_wanted);
         self.bench.meter.enter(left);
+        self.bench.meter.count(Counter::Wakeups);
         waited?;
         if !self.news.ready(DEVICE).is_empty() {
             self.read()?;

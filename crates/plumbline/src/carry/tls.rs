@@ -128,6 +128,9 @@ pub(crate) struct Tls<S> {
     pub(crate) refusal: Option<Refusal>,
     /// Whether the other end closed without saying so in TLS.
     pub(crate) is_cut: bool,
+    /// How long the handshake took, once it is over.
+    pub(crate) handshake: Option<Duration>,
+    began_at: Option<Instant>,
     is_from_start: bool,
 }
 
@@ -163,11 +166,14 @@ impl<S: Session> Tls<S> {
             ciphertext: Vec::new(),
             refusal: None,
             is_cut: false,
+            handshake: None,
+            began_at: None,
             is_from_start: false,
         }
     }
 
     fn begin(&mut self, cx: &mut Cx<'_>) {
+        self.began_at = Some(cx.now);
         // What the session has said in clear goes first.
         self.ciphertext.extend_from_slice(self.session.output());
         self.session.sent(self.ciphertext.len());
@@ -239,6 +245,7 @@ impl<S: Session> Tls<S> {
         else {
             return;
         };
+        self.handshake = self.began_at.map(|began_at| cx.now - began_at);
         let secured = self.describe(&connection);
         self.state = State::Open(connection);
         self.session.secured(secured, cx);
@@ -471,6 +478,10 @@ impl<S: Session> Session for Tls<S> {
 
     fn takes_break(&mut self) -> bool {
         self.session.takes_break()
+    }
+
+    fn acknowledges_early(&self) -> bool {
+        self.session.acknowledges_early()
     }
 
     fn has_gone_out(&mut self, cx: &mut Cx<'_>) {

@@ -12,8 +12,8 @@ mod page;
 use crate::carry::{self, Bench, Outcome, SerialLink, Via};
 use crate::exit::{self, Failure, complain};
 use crate::measure::{
-    Circumstances, Findings, Interrupts, Plan, ProgressLine, Prompts, Walk, measurement, style,
-    waterfall,
+    Carrier, Circumstances, Findings, Interrupts, Plan, ProgressLine, Prompts, Walk, measurement,
+    style, waterfall,
 };
 use anyhow::{Context, Result, bail};
 use laboratory::Laboratory;
@@ -191,11 +191,12 @@ fn log_in(via: Via, tun: Option<Tun>, server: &str, interrupts: &Interrupts) -> 
     }
     let circumstances = Circumstances {
         target: address.to_string(),
-        address: SocketAddr::V4(address),
-        via,
+        address: Some(SocketAddr::V4(address)),
+        carrier: Carrier::Network(via),
         started_at,
         resolve: None,
-        connecting_at,
+        connecting_at: Some(connecting_at),
+        tls: None,
         tick: calibration.finish(),
     };
     let measured = measurement(&findings, &circumstances);

@@ -8,6 +8,7 @@ use super::tftp::{self, Errand, Order, Report, Stop};
 use super::url::{Scheme, Url};
 use crate::carry;
 use crate::exit::{self, Failure};
+use crate::meters::{self, Board};
 use crate::transfers::{Recorder, summary};
 use anyhow::{Result, anyhow};
 use os::jail::Existing;
@@ -137,6 +138,7 @@ fn run(url: &Url, order: Order, size: Option<u64>, how: &How, is_stdout: bool) -
         bytes_per_second: how.limit_rate,
         via: how.reach.via.clone(),
         resolving: began.elapsed(),
+        board: Board::new(url.to_string()),
     };
     let recorder = Recorder::of_user(!how.reach.keeping.no_record);
     let progress = Arc::new(Mutex::new(Progress::new(how.reach.quiet || how.reach.json)));
@@ -174,6 +176,7 @@ fn carry_out(
             }
             stopper.want();
         });
+        tokio::spawn(meters::show_long_run(Arc::clone(&errand.board)));
         tftp::run(errand, order, &stop, &Arc::new(progress), recorder).await
     });
     // A thread that waits for a pipe is left behind.

@@ -155,7 +155,8 @@ impl Sink {
         Self { to: To::Draft(draft), gathered: Vec::with_capacity(PIECE_BYTES) }
     }
 
-    fn plain(file: File) -> Self {
+    /// Makes a sink of what is open already.
+    pub(crate) fn plain(file: File) -> Self {
         Self { to: To::Plain(file), gathered: Vec::with_capacity(PIECE_BYTES) }
     }
 

@@ -6,12 +6,12 @@
 
 mod arguments;
 mod command;
-mod ftp;
+pub(crate) mod ftp;
 pub(crate) mod local;
 pub(crate) mod pace;
 mod progress;
 pub(crate) mod tftp;
-mod url;
+pub(crate) mod url;
 
 pub(crate) use arguments::{GET_ABOUT, Get, PUT_ABOUT, Put};
 pub(crate) use command::{get, put};

@@ -1,5 +1,6 @@
 //! `plumb lab`: the experiments of the papers, in virtual time; control structures in real time too.
 
+mod code;
 mod control;
 mod scenario;
 mod tables;
@@ -91,7 +92,11 @@ pub(crate) fn run(arguments: &Arguments) -> exit::Result {
         print(&text);
         return Ok(());
     }
-    let experiment = experiment(paper, arguments, &text)?;
+    let mut experiment = experiment(paper, arguments, &text)?;
+    if matches!(paper, Paper::Tm233) {
+        // A program without symbols has the other tables.
+        experiment.tables.extend(code::table());
+    }
     let today = today(paper, arguments).map_err(|error| {
         exit::complain(&error);
         Failure::ThisMachine

@@ -139,6 +139,9 @@ pub(crate) struct Arguments {
     /// Let the script see this variable of the environment, as ${NAME}; may be repeated
     #[arg(long, value_name = "NAME", requires = "script")]
     pub(super) env: Vec<String>,
+    /// Do not show the meters to plumb meters
+    #[arg(long)]
+    pub(super) no_meters_socket: bool,
     /// Say when the connection opens and closes, in pipes too
     #[arg(short, long)]
     pub(super) verbose: bool,

@@ -12,6 +12,7 @@ use super::status;
 use super::tape::Tape;
 use crate::carry::{self, Bench, Call, Outcome, Target, Tls, Trust, Via};
 use crate::exit::{self, Failure};
+use crate::meters::{self, Board};
 use crate::recording::{Header, Recorder};
 use anyhow::{Context, Result};
 use protocols::time::Duration;
@@ -77,9 +78,13 @@ fn try_run(arguments: &Arguments, to: &Destination) -> Result<exit::Result> {
     let mut login = Login::new(settings, near, caller.describe());
     login.tape = tape;
     login.script = script;
+    let board = Board::new(format!("login {to}"));
+    // A machine that has no place for it is no reason not to log in.
+    let is_shown = login.settings.is_interactive && !arguments.no_meters_socket;
+    let _door = is_shown.then(|| meters::Door::open(&board).ok());
     let mut has_said = false;
     loop {
-        let mut bench = Bench::new(carry::is_metered())?;
+        let mut bench = Bench::shown_on(&board, "login")?;
         match caller.attempt(login, &mut bench)? {
             End::Over(ended, _) if ended.stage == Stage::Again => {
                 say(&format!("Calling {} again.", ended.peer));

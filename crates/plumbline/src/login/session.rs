@@ -327,6 +327,7 @@ impl Login {
                 let buffer = self.near.take_buffer();
                 let data = buffer.get(..count).unwrap_or_default();
                 self.tape.input(data, cx.now);
+                cx.meter.transaction();
                 if self.settings.is_interactive {
                     self.typed(data, cx);
                 } else {

@@ -114,6 +114,11 @@ impl Showing {
         }
     }
 
+    /// Returns whether the screen is coming, or has come.
+    pub(crate) fn is_showing(&self) -> bool {
+        !matches!(self.state, State::Typed(_))
+    }
+
     fn press_return(&mut self, console: &mut Console, cx: &mut Cx<'_>) {
         let cells = match self.screen {
             Screen::Command { cells, .. } => cells,
@@ -152,7 +157,8 @@ impl Showing {
         self.state = State::Ending(Wait::new(since, self.patience));
     }
 
-    fn shown(&self, console: &mut Console) -> Shown {
+    /// Ends it, and returns what has come so far.
+    pub(crate) fn shown(&self, console: &mut Console) -> Shown {
         let watch = console.end_watch().unwrap_or_else(|| Watch::new(0));
         let is_open_ended = matches!(self.screen, Screen::Command { cells: None, .. });
         let is_whole = is_open_ended || watch.is_complete();

@@ -1,23 +1,44 @@
-//! A Telnet with a screen and no keyboard: what the measurement types on and reads from.
+//! A Telnet with a screen and no keyboard: what the measurement types on and reads from. On a serial
+//! line there is no Telnet, and bytes are bytes.
 
 use super::stamp::Stamp;
 use protocols::Cx;
 use protocols::application::telnet::{Event, Telnet, UserSettings};
 use protocols::terminal::Terminal;
 use protocols::time::{Duration, Instant};
+use records::arrivals::Arrival;
 
 const COLUMNS: u16 = 80;
 const ROWS: u16 = 24;
 /// What is kept of the output of a command.
 const CAPTURE_BYTES_MAX: usize = 64 * 1024;
+/// What waits for a line at most.
+const LINE_BYTES_MAX: usize = 64 * 1024;
+/// The most arrivals that are kept; what comes then is counted with the last one.
+const ARRIVALS_MAX: usize = 4096;
 
 /// Telnet and screen.
 pub(crate) struct Console {
     telnet: Telnet,
+    /// What waits for a line that has no Telnet.
+    line: Option<Vec<u8>>,
+    screen: Screen,
+}
+
+/// What comes is shown here, and watched.
+struct Screen {
     terminal: Terminal,
     watch: Option<Watch>,
     capture: Option<Vec<u8>>,
+    tally: Option<Tally>,
     data_at: Option<Instant>,
+}
+
+/// How often a byte has come.
+#[derive(Clone, Copy, Debug)]
+struct Tally {
+    byte: u8,
+    count: usize,
 }
 
 /// What has been painted since the watch began, up to the number of cells that were wanted.
@@ -37,8 +58,12 @@ pub(crate) struct Watch {
     /// Just after the last one was written.
     pub(crate) last: Option<Stamp>,
     data_at: Option<Instant>,
+    /// When the watch began.
+    began: Option<Instant>,
     /// The longest time between two arrivals, from the one with the first cell on.
     pub(crate) longest_gap: Option<Duration>,
+    /// What came when since the watch began, from the data with the first cell on.
+    pub(crate) arrivals: Vec<Arrival>,
 }
 
 impl Watch {
@@ -53,7 +78,9 @@ impl Watch {
             first: None,
             last: None,
             data_at: None,
+            began: None,
             longest_gap: None,
+            arrivals: Vec::new(),
         }
     }
 
@@ -78,6 +105,7 @@ impl Watch {
         self.first.get_or_insert(before);
         self.data_at.get_or_insert(cx.now);
         self.bytes += bytes as u64;
+        self.keep_arrival(bytes as u64, cx.now);
         if cells > 0 {
             self.cells += cells;
             self.last = Some(Stamp::now(cx));
@@ -85,7 +113,25 @@ impl Watch {
     }
 }
 
+impl Watch {
+    /// Notes data that came at `now`; what came with the one before is one arrival.
+    fn keep_arrival(&mut self, bytes: u64, now: Instant) {
+        let since = now - *self.began.get_or_insert(now);
+        let at_ns = u64::try_from(since.as_nanos()).unwrap_or(u64::MAX);
+        let is_full = self.arrivals.len() >= ARRIVALS_MAX;
+        match self.arrivals.last_mut() {
+            Some(last) if last.at_ns == at_ns || is_full => last.bytes += bytes,
+            _ => self.arrivals.push(Arrival { at_ns, bytes }),
+        }
+    }
+}
+
 impl Console {
+    /// Makes a console on a serial line.
+    pub(crate) fn on_line() -> Self {
+        Self { line: Some(Vec::new()), ..Self::new() }
+    }
+
     /// Makes a console at which nothing has happened yet.
     pub(crate) fn new() -> Self {
         let settings = UserSettings {
@@ -95,105 +141,168 @@ impl Console {
         };
         Self {
             telnet: Telnet::user(&settings),
-            terminal: Terminal::new(COLUMNS, ROWS),
-            watch: None,
-            capture: None,
-            data_at: None,
+            line: None,
+            screen: Screen {
+                terminal: Terminal::new(COLUMNS, ROWS),
+                watch: None,
+                capture: None,
+                tally: None,
+                data_at: None,
+            },
         }
     }
 
-    /// Returns the Telnet engine.
-    pub(crate) fn telnet(&self) -> &Telnet {
-        &self.telnet
+    /// Begins to negotiate, where there is somebody to negotiate with.
+    pub(crate) fn start(&mut self, cx: &mut Cx<'_>) {
+        if self.line.is_none() {
+            self.telnet.start(cx);
+        }
     }
 
-    /// Returns the Telnet engine, for what the transport has to say to it.
-    pub(crate) fn telnet_mut(&mut self) -> &mut Telnet {
-        &mut self.telnet
+    /// Returns whether every offer and request of ours has been answered.
+    pub(crate) fn negotiation_is_quiet(&self) -> bool {
+        self.line.is_some() || self.telnet.negotiation_is_quiet()
+    }
+
+    /// Returns what waits for the carrier.
+    pub(crate) fn output(&self) -> &[u8] {
+        self.line.as_deref().unwrap_or_else(|| self.telnet.output())
+    }
+
+    /// Takes note that the carrier has taken so many bytes of it.
+    pub(crate) fn sent(&mut self, count: usize) {
+        match &mut self.line {
+            Some(line) => drop(line.drain(..count.min(line.len()))),
+            None => self.telnet.sent(count),
+        }
+    }
+
+    /// Returns where in the output urgent data ends.
+    pub(crate) fn urgent_mark(&self) -> Option<usize> {
+        if self.line.is_some() { None } else { self.telnet.urgent_mark() }
+    }
+
+    /// Takes note that urgent data is ahead in what comes, or that it has come.
+    pub(crate) fn urgent(&mut self, is_ahead: bool) {
+        if is_ahead { self.telnet.urgent() } else { self.telnet.urgent_ended() }
     }
 
     /// Strikes keys.
     pub(crate) fn strike(&mut self, keys: &[u8], cx: &mut Cx<'_>) {
-        self.telnet.send(keys, cx);
+        self.give(keys, cx);
+    }
+
+    /// Gives bytes to Telnet or to the line, and returns how many had room.
+    fn give(&mut self, bytes: &[u8], cx: &mut Cx<'_>) -> usize {
+        let Some(line) = &mut self.line else { return self.telnet.send(bytes, cx) };
+        let count = bytes.len().min(LINE_BYTES_MAX.saturating_sub(line.len()));
+        line.extend_from_slice(bytes.get(..count).unwrap_or_default());
+        count
     }
 
     /// Takes what came from the far side.
     pub(crate) fn receive(&mut self, mut data: &[u8], cx: &mut Cx<'_>) {
-        let mut open = self.watch.as_mut().filter(|watch| !watch.is_complete());
+        let mut open = self.screen.watch.as_mut().filter(|watch| !watch.is_complete());
         if let Some(watch) = &mut open {
             watch.on_arrival(cx);
         }
-        while let Some(event) = self.telnet.receive(&mut data, cx) {
-            let Event::Data(run) = event else { continue };
-            self.data_at = Some(cx.now);
-            if let Some(kept) = &mut self.capture {
-                let room = CAPTURE_BYTES_MAX.saturating_sub(kept.len());
-                kept.extend_from_slice(run.get(..room.min(run.len())).unwrap_or_default());
-            }
-            match self.watch.as_mut().filter(|watch| !watch.is_complete()) {
-                None => drop(self.terminal.receive(run, cx)),
-                Some(watch) => {
-                    let before = Stamp::now(cx);
-                    let written = self.terminal.receive(run, cx);
-                    watch.on_painted(before, run.len(), written.cells, cx);
+        if self.line.is_some() {
+            self.screen.show(data, cx);
+        } else {
+            while let Some(event) = self.telnet.receive(&mut data, cx) {
+                if let Event::Data(run) = event {
+                    self.screen.show(run, cx);
                 }
             }
         }
-        if let Some(watch) = self.watch.as_mut().filter(|watch| watch.first.is_none()) {
+        if let Some(watch) = self.screen.watch.as_mut().filter(|watch| watch.first.is_none()) {
             watch.before = Some(Stamp::now(cx));
         }
-        let replies = self.terminal.output().to_vec();
+        let replies = self.screen.terminal.output().to_vec();
         if !replies.is_empty() {
-            self.terminal.sent(self.telnet.send(&replies, cx));
+            let count = self.give(&replies, cx);
+            self.screen.terminal.sent(count);
         }
     }
 
     /// Begins to watch for `cells` cells.
     pub(crate) fn watch(&mut self, cells: u64, cx: &mut Cx<'_>) {
         let before = Some(Stamp::now(cx));
-        self.watch = Some(Watch { before, ..Watch::new(cells) });
+        self.screen.watch = Some(Watch { before, began: Some(cx.now), ..Watch::new(cells) });
     }
 
     /// Returns what has been painted since [`Console::watch`].
     pub(crate) fn watched(&self) -> Option<&Watch> {
-        self.watch.as_ref()
+        self.screen.watch.as_ref()
     }
 
     /// Ends the watch, and returns what it has seen.
     pub(crate) fn end_watch(&mut self) -> Option<Watch> {
-        self.watch.take()
+        self.screen.watch.take()
     }
 
     /// Begins to keep the data that comes.
     pub(crate) fn capture(&mut self) {
-        self.capture = Some(Vec::new());
+        self.screen.capture = Some(Vec::new());
     }
 
     /// Ends the capture, and returns what it has kept.
     pub(crate) fn end_capture(&mut self) -> Vec<u8> {
-        self.capture.take().unwrap_or_default()
+        self.screen.capture.take().unwrap_or_default()
+    }
+
+    /// Begins to count how often `byte` comes.
+    pub(crate) fn tally(&mut self, byte: u8) {
+        self.screen.tally = Some(Tally { byte, count: 0 });
+    }
+
+    /// Returns how often it has come since.
+    pub(crate) fn tallied(&self) -> usize {
+        self.screen.tally.map_or(0, |tally| tally.count)
     }
 
     /// Returns when data came last.
     pub(crate) fn data_at(&self) -> Option<Instant> {
-        self.data_at
+        self.screen.data_at
     }
 
     /// Returns the cursor's row and column.
     pub(crate) fn cursor(&self) -> (u16, u16) {
-        self.terminal.cursor()
+        self.screen.terminal.cursor()
     }
 
     /// Returns whether the cell at a place shows `character`.
     pub(crate) fn shows(&self, (row, column): (u16, u16), character: char) -> bool {
-        self.terminal.cell(row, column).is_some_and(|cell| cell.character() == character)
+        self.screen.terminal.cell(row, column).is_some_and(|cell| cell.character() == character)
     }
 
     /// Returns the text on the cursor's row in front of the cursor, blanks included.
     pub(crate) fn line(&self) -> String {
         let (row, column) = self.cursor();
-        let text = self.terminal.row_text(row);
+        let text = self.screen.terminal.row_text(row);
         let before = text.chars().chain(std::iter::repeat(' '));
         before.take(usize::from(column)).collect()
+    }
+}
+
+impl Screen {
+    /// Shows a run of data.
+    fn show(&mut self, run: &[u8], cx: &mut Cx<'_>) {
+        self.data_at = Some(cx.now);
+        if let Some(kept) = &mut self.capture {
+            let room = CAPTURE_BYTES_MAX.saturating_sub(kept.len());
+            kept.extend_from_slice(run.get(..room.min(run.len())).unwrap_or_default());
+        }
+        if let Some(tally) = &mut self.tally {
+            tally.count += run.iter().filter(|byte| **byte == tally.byte).count();
+        }
+        match self.watch.as_mut().filter(|watch| !watch.is_complete()) {
+            None => drop(self.terminal.receive(run, cx)),
+            Some(watch) => {
+                let before = Stamp::now(cx);
+                let written = self.terminal.receive(run, cx);
+                watch.on_painted(before, run.len(), written.cells, cx);
+            }
+        }
     }
 }

@@ -1,178 +1,133 @@
-//! `plumb measure`: walks through a login, and says where its time goes and what limits it.
+//! `plumb measure`: says where the time of a login, of transfers, of a line or of a recorded session
+//! goes, and what limits it.
+//!
+//! ```text
+//! series      the tries at a target; what is left of them is a record
+//!   login       walk: a whole login; knock: whether it can be used, and what comes back right
+//!   transfers   files of growing sizes, by the users' sides of FTP and TFTP
+//!   recorded    what a recording holds
+//!   running     what a running plumb does, by its meters
+//! ```
 
+mod arguments;
+mod beside;
 mod command;
 mod console;
 mod echo;
 mod interrupt;
+mod knock;
+mod login;
+mod observed;
+mod observed_walk;
+mod outcome;
 mod progress;
 mod prompt;
 mod record;
+mod recorded;
+mod running;
+mod schedule;
+mod series;
 mod stamp;
+mod target;
+mod transfers;
 mod walk;
 #[cfg(test)]
 mod walk_tests;
 
+pub(crate) use arguments::{ABOUT, Arguments};
 pub(crate) use interrupt::Interrupts;
 pub(crate) use progress::ProgressLine;
 pub(crate) use prompt::Prompts;
-pub(crate) use record::{Circumstances, measurement, waterfall};
+pub(crate) use record::{Carrier, Circumstances, measurement, waterfall};
 pub(crate) use walk::{Findings, Login, Plan, Walk};
 
 pub(crate) use record::rfc_3339;
 
-use crate::carry::{self, Bench, NoAddress, Target, Via};
 use crate::exit::{self, Failure, complain};
+use crate::files::url;
 use anyhow::{Context, Result};
-use os::clock::Calibration;
 use os::tty::{self, RawMode, WindowSize};
-use protocols::time::Duration;
 use records::bars::{Charset, Style};
 use records::html::Section;
-use records::{Measurement, summary};
+use records::summary;
+use series::{Ended, Series};
 use std::io::{self, IsTerminal, Read, Write};
-use std::os::fd::AsFd;
-use std::path::{Path, PathBuf};
-use std::time::SystemTime;
-
-/// Arguments of `plumb measure`.
-#[derive(Debug, clap::Args)]
-pub(crate) struct Arguments {
-    /// Host, host:port or telnet://host:port, where an IPv6 address before a port stands in
-    /// brackets; of several addresses the first that answers is measured
-    target: Target,
-    /// By which way: kernel, tun:NAME, tap:NAME, packet:INTERFACE,
-    /// serial:DEVICE?baud=19200&link=llp
-    #[arg(long, default_value = "kernel", value_name = "WAY")]
-    via: Via,
-    #[command(flatten)]
-    family: carry::Family,
-    /// Write the record as JSON
-    #[arg(long)]
-    json: bool,
-    /// How many keys to measure the echo with
-    #[arg(long, default_value_t = 200, value_name = "N",
-          value_parser = clap::value_parser!(u32).range(1..=100_000))]
-    keys: u32,
-    /// Log in as this user where a name is asked for; without it, Return is pressed nowhere but
-    /// in a shell
-    #[arg(long, value_name = "USER")]
-    login: Option<String>,
-    /// A file whose first line is the password; else the terminal is asked
-    #[arg(long, value_name = "FILE", requires = "login")]
-    password_file: Option<PathBuf>,
-    #[arg(long, env = "PLUMB_PASSWORD", hide_env_values = true, hide = true)]
-    password: Option<String>,
-    /// How the shell's prompt ends, if not in one of '$ ', '# ', '% ' and '> '; several are
-    /// separated by |
-    #[arg(long, value_name = "TEXT")]
-    prompt: Option<String>,
-    /// What to run in a shell for the screenful, if not a printf of 24 lines
-    #[arg(long, value_name = "COMMAND")]
-    command: Option<String>,
-    /// Also write a report as one HTML file
-    #[arg(long, value_name = "FILE")]
-    html: Option<PathBuf>,
-    /// Seconds in which the connection must stand, and in which something must come where
-    /// something is waited for
-    #[arg(long, default_value_t = carry::DEFAULT_TIMEOUT.as_secs(), value_name = "SECONDS",
-          value_parser = clap::value_parser!(u64).range(1..=86_400))]
-    timeout: u64,
-}
+use std::path::Path;
+use target::Subject;
 
 /// Runs the command.
 pub(crate) fn run(arguments: &Arguments) -> exit::Result {
-    match try_run(arguments) {
-        Ok(result) => result,
+    let schedule = match arguments.schedule() {
+        Ok(schedule) => schedule,
         Err(error) => {
             complain(&error);
-            Err(Failure::ThisMachine)
+            return Err(Failure::WrongArguments);
         }
+    };
+    let measured = series(arguments).and_then(|(login, url)| {
+        let interrupts = &Interrupts::watch()?;
+        let ended = Series { arguments, interrupts, login, url }.run(schedule)?;
+        report(arguments, &ended)?;
+        Ok(result(&ended))
+    });
+    measured.unwrap_or_else(|error| {
+        complain(&error);
+        Err(Failure::ThisMachine)
+    })
+}
+
+/// Returns who logs in where, with his password.
+fn series(arguments: &Arguments) -> Result<(Option<Login>, Option<url::Url>)> {
+    match &arguments.target {
+        Subject::Login { .. } | Subject::Line(_) => {
+            let login = arguments.login.as_ref().map(|user| login(user, arguments)).transpose()?;
+            Ok((login, None))
+        }
+        Subject::Files(url) => {
+            let mut url = url.clone();
+            if let Some(user) = &arguments.login {
+                url.login.user = Some(user.clone().into_bytes());
+            }
+            if let Some(file) = &arguments.password_file {
+                url.login.password = Some(first_line_of(file)?.into_bytes());
+            }
+            Ok((None, Some(url)))
+        }
+        Subject::Recording(_) | Subject::Running(_) => Ok((None, None)),
     }
 }
 
-fn try_run(arguments: &Arguments) -> Result<exit::Result> {
-    let login = arguments.login.as_ref().map(|user| login(user, arguments)).transpose()?;
-    let plan = Plan {
-        keys: usize::try_from(arguments.keys).unwrap_or(usize::MAX),
-        login,
-        prompts: arguments.prompt.as_deref().map_or_else(Prompts::default, Prompts::ending_in),
-        command: arguments.command.clone(),
-        errands: Vec::new(),
-        patience: Duration::from_secs(arguments.timeout),
-        cpu_time: os::clock::process_cpu_time,
-    };
-    let interrupts = Interrupts::watch()?;
-    let started_at = SystemTime::now();
-    let clock = os::clock::Monotonic::start();
-    let (target, via) = (&arguments.target, &arguments.via);
-    let interrupt = interrupts.descriptor()?;
-    let asked = carry::addresses(target, arguments.family, via, Some(interrupt.as_fd()))?;
-    let addresses = match asked {
-        Ok(addresses) => addresses,
-        Err(NoAddress::Interrupted) => return Ok(Err(interrupted())),
-        Err(why) => return Ok(Err(exit::far_side(why.to_string()))),
-    };
-    let resolve = clock.now() - protocols::Instant::ZERO;
-    let calibration = Calibration::start();
-    let mut bench = Bench::new(true)?;
-    let walk = Walk::new(plan, Some(interrupt), ProgressLine::on_stderr());
-    let connecting_at = bench.clock.now();
-    let patience = Duration::from_secs(arguments.timeout);
-    let call = carry::run(walk, via, &addresses, patience, &mut bench)?;
-    let circumstances = Circumstances {
-        target: named(target),
-        address: call.address,
-        via: via.clone(),
-        started_at,
-        resolve: Some(resolve),
-        connecting_at,
-        tick: calibration.finish(),
-    };
-    let findings = call.session.into_findings(call.outcome);
-    if findings.opened_at.is_none() {
-        let others = addresses.len().saturating_sub(1);
-        let why = call.outcome.failure(false, call.address, others, arguments.timeout);
-        return Ok(Err(why.map_or_else(interrupted, exit::far_side)));
-    }
-    let measured = measurement(&findings, &circumstances);
-    report(arguments, &measured, &findings, &circumstances)?;
-    let has_measured = measured.echo.is_some() || measured.screenful.is_some();
-    Ok(if has_measured { Ok(()) } else { Err(Failure::NothingMeasured) })
-}
-
-/// Says that nothing was measured because the user did not want to wait for it.
-fn interrupted() -> Failure {
-    complain(&anyhow::anyhow!("{}", NoAddress::Interrupted));
-    Failure::NothingMeasured
-}
-
-/// Returns the target as people name it.
-fn named(target: &Target) -> String {
-    let Target { host, port } = target;
-    match (host.contains(':'), *port == carry::TELNET_PORT) {
-        (_, true) => host.clone(),
-        (false, false) => format!("{host}:{port}"),
-        (true, false) => format!("[{host}]:{port}"),
+fn result(ended: &Ended) -> exit::Result {
+    match (&ended.measured, &ended.failed) {
+        (Some(measured), _) if measured.has_measured => Ok(()),
+        (None, Some(failed)) => Err(failed.failure),
+        _ => Err(Failure::NothingMeasured),
     }
 }
 
 /// Writes the record, the page, and what could not be done.
-fn report(
-    arguments: &Arguments,
-    measured: &Measurement,
-    findings: &Findings,
-    circumstances: &Circumstances,
-) -> Result<()> {
-    let text =
-        if arguments.json { measured.to_json() + "\n" } else { summary::text(measured, style()) };
-    // Where the reader has gone there is nobody to tell.
-    _ = io::stdout().write_all(text.as_bytes());
-    for note in &findings.notes {
-        complain(&anyhow::anyhow!("{}: {note}", measured.target));
+fn report(arguments: &Arguments, ended: &Ended) -> Result<()> {
+    let Ended { measured, record, failed } = ended;
+    // One try that failed is a sentence; of several there is something to tell.
+    if measured.is_some() || record.tries.len() > 1 {
+        let text =
+            if arguments.json { record.to_json() + "\n" } else { summary::text(record, style()) };
+        // Where the reader has gone there is nobody to tell.
+        _ = io::stdout().write_all(text.as_bytes());
     }
-    if let Some(file) = &arguments.html {
-        let mut page = summary::report(measured);
-        page.sections.extend(waterfall(findings, circumstances.rates()).map(Section::Waterfall));
+    let notes = measured.iter().flat_map(|measured| &measured.notes);
+    for note in notes {
+        complain(&anyhow::anyhow!("{}: {note}", record.target));
+    }
+    if let Some(failed) = failed {
+        complain(&anyhow::anyhow!("{}", failed.why));
+    }
+    if let (Some(file), Some(measured)) = (&arguments.html, measured) {
+        let mut page = summary::report(record);
+        // The waterfall of a keystroke is the first picture.
+        let at = page.sections.iter().position(|section| matches!(section, Section::Plot(_)));
+        let at = at.unwrap_or(page.sections.len());
+        page.sections.splice(at..at, measured.sections.iter().cloned());
         std::fs::write(file, page.render())
             .with_context(|| format!("the report cannot be written to {}", file.display()))?;
     }

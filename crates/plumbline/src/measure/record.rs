@@ -2,7 +2,9 @@
 
 use super::prompt::Prompt;
 use super::stamp::{LAYERS, Rates, Spent};
+use super::target::Line;
 use super::walk::Findings;
+use super::{observed, observed_walk};
 use crate::carry::{CarrierStatus, Via};
 use os::clock::TickRate;
 use os::load::{Machine, load_average};
@@ -10,30 +12,65 @@ use os::socket::TcpInfo;
 use protocols::meter::Account;
 use protocols::time::{Duration, Instant};
 use protocols::transport::tcp::Status;
+use records::arrivals::{self, LineRate};
 use records::calendar::Moment;
 use records::html::waterfall::{Span, Waterfall};
 use records::measurement::{
     Echo, HostInfo, Phases, PromptKind, SCHEMA, Screenful, ScreenfulMethod, TcpFigures,
 };
 use records::{Layer, Measurement, statistics, verdict};
+use std::fmt;
 use std::net::SocketAddr;
 use std::time::{SystemTime, UNIX_EPOCH};
+
+/// What carried the walk.
+#[derive(Clone, Debug)]
+pub(crate) enum Carrier {
+    /// A network.
+    Network(Via),
+    /// A serial line, with nothing below the login.
+    Line(Line),
+}
+
+impl fmt::Display for Carrier {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Network(via) => via.fmt(f),
+            Self::Line(line) => line.fmt(f),
+        }
+    }
+}
+
+impl Carrier {
+    /// Returns the rate of a serial line, unless it is one by name only: of a pseudo-terminal no
+    /// bit is ever on a line.
+    fn line_bps(&self) -> Option<u32> {
+        match self {
+            Self::Network(Via::Serial { device, .. }) if device.starts_with("/dev/pts") => None,
+            Self::Network(Via::Serial { rate_bps, .. }) => Some(*rate_bps),
+            Self::Network(Via::Kernel | Via::Tun { .. } | Via::Segment(_)) => None,
+            Self::Line(line) => line.rate_bps(),
+        }
+    }
+}
 
 /// What the walk itself does not know.
 #[derive(Clone, Debug)]
 pub(crate) struct Circumstances {
     /// The target as the user named it.
     pub(crate) target: String,
-    /// Its address.
-    pub(crate) address: SocketAddr,
+    /// Its address; a line has none.
+    pub(crate) address: Option<SocketAddr>,
     /// The carrier.
-    pub(crate) via: Via,
+    pub(crate) carrier: Carrier,
     /// When the run began.
     pub(crate) started_at: SystemTime,
     /// How long the name took.
     pub(crate) resolve: Option<Duration>,
-    /// When the connection was begun, on the clock of the run.
-    pub(crate) connecting_at: Instant,
+    /// When the connection was begun, on the clock of the run; a line is there already.
+    pub(crate) connecting_at: Option<Instant>,
+    /// The handshake of TLS.
+    pub(crate) tls: Option<Duration>,
     /// What a tick is worth.
     pub(crate) tick: TickRate,
 }
@@ -41,13 +78,31 @@ pub(crate) struct Circumstances {
 impl Circumstances {
     /// Returns what turns ticks and bytes of this run into nanoseconds.
     pub(crate) fn rates(&self) -> Rates {
-        // A pseudo-terminal has a rate by name only: no bit is ever on a line.
-        let line_bps = match &self.via {
-            Via::Serial { device, .. } if device.starts_with("/dev/pts") => None,
-            Via::Serial { rate_bps, .. } => Some(*rate_bps),
-            Via::Kernel | Via::Tun { .. } | Via::Segment(_) => None,
-        };
-        Rates { tick: self.tick, line_bps }
+        Rates { tick: self.tick, line_bps: self.carrier.line_bps() }
+    }
+}
+
+/// Returns a record in which nothing is known yet.
+pub(crate) fn blank(target: String, via: String, started_at: SystemTime) -> Measurement {
+    Measurement {
+        schema: SCHEMA,
+        program_version: env!("CARGO_PKG_VERSION").to_owned(),
+        target,
+        address: None,
+        via,
+        started_at: rfc_3339(started_at),
+        host: host(),
+        phases: Phases::default(),
+        echo: None,
+        screenful: None,
+        line: None,
+        transfers: None,
+        recording: None,
+        running: None,
+        tcp: None,
+        tries: Vec::new(),
+        measures: None,
+        verdict: String::new(),
     }
 }
 
@@ -56,25 +111,28 @@ pub(crate) fn measurement(findings: &Findings, circumstances: &Circumstances) ->
     let rates = circumstances.rates();
     let samples: Vec<_> =
         findings.keystrokes.iter().map(|key| rates.echo_sample(&key.whole())).collect();
+    let Circumstances { target, address, carrier, started_at, .. } = circumstances;
+    let screenful = screenful(findings, rates);
     let mut measured = Measurement {
-        schema: SCHEMA,
-        program_version: env!("CARGO_PKG_VERSION").to_owned(),
-        target: circumstances.target.clone(),
-        address: Some(circumstances.address.to_string()),
-        via: circumstances.via.to_string(),
-        started_at: rfc_3339(circumstances.started_at),
-        host: host(),
+        address: address.map(|address| address.to_string()),
         phases: phases(findings, circumstances),
         echo: Echo::from_samples(&samples, findings.cpu_per_key.map(nanos)),
-        screenful: screenful(findings, rates),
+        line: screenful.as_ref().and_then(|screenful| line_rate(screenful, carrier)),
+        screenful,
         tcp: findings.status.as_ref().and_then(tcp_figures),
-        verdict: String::new(),
+        ..blank(target.clone(), carrier.to_string(), *started_at)
     };
     measured.verdict = verdict::verdict(&measured);
+    let samples = measured.echo.as_ref().map(|echo| echo.samples);
+    // From too few echoes nothing follows, and that is said already.
+    if samples.map_or(measured.screenful.is_some(), |count| count >= verdict::FEWEST_SAMPLES) {
+        let observed = observed_walk::of_walk(findings, circumstances, &measured);
+        observed::conclude(&mut measured, &observed);
+    }
     measured
 }
 
-fn host() -> HostInfo {
+pub(super) fn host() -> HostInfo {
     let machine = Machine::this();
     HostInfo {
         kernel: Some(machine.kernel),
@@ -91,9 +149,15 @@ fn phases(findings: &Findings, circumstances: &Circumstances) -> Phases {
     let before_prompt = findings.negotiated_at.or(opened);
     let between = |from: Option<Instant>, to: Option<Instant>| Some(nanos(to? - from?));
     let prompt = findings.prompt;
+    // What begins in TLS is open when TLS is.
+    let connected = opened.map(|at| match circumstances.tls {
+        Some(tls) if at - Instant::ZERO >= tls => Instant::ZERO + (at - Instant::ZERO - tls),
+        _ => at,
+    });
     Phases {
         resolve_ns: circumstances.resolve.map(nanos),
-        connect_ns: between(Some(circumstances.connecting_at), opened),
+        connect_ns: between(circumstances.connecting_at, connected),
+        tls_ns: circumstances.tls.map(nanos),
         negotiation_ns: between(opened, findings.negotiated_at),
         login_prompt_ns: between(before_prompt, prompt.map(|(_, at)| at)),
         prompt: prompt.map(|(prompt, _)| match prompt {
@@ -102,7 +166,22 @@ fn phases(findings: &Findings, circumstances: &Circumstances) -> Phases {
             Prompt::Shell => PromptKind::Shell,
             Prompt::Silence => PromptKind::Silence,
         }),
+        login_ns: None,
     }
+}
+
+/// Returns the rate of the slowest line that brought a screenful.
+fn line_rate(screenful: &Screenful, carrier: &Carrier) -> Option<LineRate> {
+    let bits_per_byte = match carrier {
+        Carrier::Line(line) => line.bits_per_byte(),
+        Carrier::Network(_) => 8,
+    };
+    let nominal_bps = match carrier {
+        Carrier::Line(_) => carrier.line_bps().map(u64::from),
+        Carrier::Network(_) => None,
+    };
+    let rate = arrivals::line_rate(&screenful.arrivals, bits_per_byte)?;
+    Some(LineRate { nominal_bps, ..rate })
 }
 
 fn screenful(findings: &Findings, rates: Rates) -> Option<Screenful> {
@@ -123,6 +202,7 @@ fn screenful(findings: &Findings, rates: Rates) -> Option<Screenful> {
         segments_in: brought.filter(|_| knows_segments(findings)),
         stalls_ns: watch.longest_gap.map(nanos),
         layers: statistics::split(total_ns, &rates.parts(&spent)),
+        arrivals: watch.arrivals.clone(),
     })
 }
 
@@ -206,7 +286,7 @@ fn charged(spent: &Spent, rates: Rates) -> Vec<(Layer, u64)> {
     all.filter(|(_, ns)| *ns > 0).collect()
 }
 
-fn nanos(time: Duration) -> u64 {
+pub(super) fn nanos(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
@@ -238,11 +318,12 @@ mod tests {
     fn a_run_that_found_nothing_has_a_record_of_unknowns() {
         let circumstances = Circumstances {
             target: "host".to_owned(),
-            address: "192.0.2.1:23".parse().unwrap(),
-            via: Via::Kernel,
+            address: Some("192.0.2.1:23".parse().unwrap()),
+            carrier: Carrier::Network(Via::Kernel),
             started_at: UNIX_EPOCH,
             resolve: None,
-            connecting_at: Instant::ZERO,
+            connecting_at: Some(Instant::ZERO),
+            tls: None,
             tick: TickRate::calibrate(),
         };
         let measured = measurement(&Findings::default(), &circumstances);

@@ -1,8 +1,8 @@
 //! The walk through a login: the session without a keyboard that measures.
 //!
 //! ```text
-//! connect ─► prompt ─► name, password ─► errands ─► echo ─► screenful ─► over
-//!                      (--login alone)   (a shell alone)
+//! connect ─► prompt ─► name, password ─► errands ─► echo ─► screenful ─► again ─► load ─► over
+//!                      (--login alone)   (a shell)                       (a shell)
 //! ```
 //!
 //! Each part is a small machine that looks at the console whenever something has come or its time
@@ -10,6 +10,7 @@
 //! and the walk goes on with the next; so a report holds all that could be measured. Return is
 //! never pressed but where a shell waits for a command, or a name and a password were given.
 
+use super::beside::{Load, Loaded, Train};
 use super::command::{SCREENFUL_CELLS, SCREENFUL_COMMAND, Screen, Showing, Shown};
 use super::console::Console;
 use super::echo::{Echo, Keystroke, Progress};
@@ -23,6 +24,9 @@ use protocols::meter::Counter;
 use protocols::time::{Duration, Instant};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
+
+/// How long a line may be quiet at first: whoever is there has said his prompt long ago.
+const LINE_GREETING: Duration = Duration::from_secs(1);
 
 /// What the walk is to do.
 #[derive(Clone)]
@@ -69,6 +73,16 @@ pub(crate) struct Findings {
     pub(crate) cpu_per_key: Option<Duration>,
     /// The screenful, and whether a command showed it.
     pub(crate) screenful: Option<(Shown, bool)>,
+    /// Echoes of keys struck at a steady pace.
+    pub(crate) train: Vec<Duration>,
+    /// A screenful that was acknowledged as most programs do: late.
+    pub(crate) unhurried: Option<Shown>,
+    /// A long output, and the echoes of keys struck beside it.
+    pub(crate) loaded: Option<Loaded>,
+    /// From the last answer that a login asked for to the shell's prompt.
+    pub(crate) login: Option<Duration>,
+    /// What the carrier knew before the long output.
+    pub(crate) status_before: Option<CarrierStatus>,
     /// What the carrier knew last.
     pub(crate) status: Option<CarrierStatus>,
     /// What could not be done, each a sentence without its end.
@@ -78,10 +92,13 @@ pub(crate) struct Findings {
 enum Stage {
     Opening,
     FirstPrompt(Wait),
-    LoggingIn { wait: Wait, has_said_password: bool },
+    LoggingIn { wait: Wait, has_said_password: bool, since: Instant },
     Errand { name: String, showing: Showing },
     Echo { echo: Box<Echo>, cpu_before: Duration },
+    Train(Train),
     Screenful { showing: Showing, is_command: bool },
+    Unhurried(Showing),
+    Load(Box<Load>),
     Over,
 }
 
@@ -89,6 +106,8 @@ enum Stage {
 pub(crate) struct Walk {
     console: Console,
     plan: Plan,
+    /// How long the first words may be waited for.
+    greeting: Duration,
     stage: Stage,
     is_in_shell: bool,
     is_owed_answers: bool,
@@ -104,6 +123,7 @@ impl Walk {
     pub(crate) fn new(plan: Plan, interrupts: Option<UnixStream>, progress: ProgressLine) -> Self {
         Self {
             console: Console::new(),
+            greeting: plan.patience,
             plan,
             stage: Stage::Opening,
             is_in_shell: false,
@@ -114,6 +134,16 @@ impl Walk {
             progress,
             findings: Findings::default(),
         }
+    }
+
+    /// Makes the same over a serial line, which has no Telnet, and says nothing by itself.
+    pub(crate) fn on_line(
+        plan: Plan,
+        interrupts: Option<UnixStream>,
+        progress: ProgressLine,
+    ) -> Self {
+        let walk = Self::new(plan, interrupts, progress);
+        Self { console: Console::on_line(), greeting: LINE_GREETING, ..walk }
     }
 
     /// Ends the walk, whose connection has ended by `outcome`, and returns what it has found.
@@ -154,9 +184,11 @@ impl Walk {
                 self.findings.prompt = Some((prompt, at));
                 self.on_prompt(prompt, false, cx);
             }
-            Stage::LoggingIn { wait, has_said_password } => {
-                let (prompt, _) = wait.look(&self.console, &self.plan.prompts, cx.now)?;
+            Stage::LoggingIn { wait, has_said_password, since } => {
+                let (prompt, at) = wait.look(&self.console, &self.plan.prompts, cx.now)?;
                 let has_said_password = *has_said_password;
+                let took = at - *since;
+                self.findings.login = (prompt == Prompt::Shell).then_some(took);
                 self.on_prompt(prompt, has_said_password, cx);
             }
             Stage::Errand { name, showing } => {
@@ -167,7 +199,10 @@ impl Walk {
             }
             Stage::Echo { echo, .. } => match echo.look(&mut self.console, cx) {
                 Progress::Until(until) => return Err(Some(until)),
-                Progress::Done => self.begin_screenful(cx),
+                Progress::Done => {
+                    self.keep_echoes();
+                    self.stage = Stage::Train(Train::begin(&mut self.console, cx));
+                }
                 Progress::Stopped(why) => {
                     // What is left on the line would go to the shell with the command.
                     self.note(why);
@@ -176,10 +211,23 @@ impl Walk {
                     self.stage = Stage::Over;
                 }
             },
+            Stage::Train(train) => {
+                self.findings.train = train.look(&mut self.console, cx)?;
+                self.begin_screenful(cx);
+            }
             Stage::Screenful { showing, is_command } => {
                 let shown = showing.look(&self.plan.prompts, &mut self.console, cx)?;
                 let is_command = *is_command;
-                self.on_screenful(shown, is_command);
+                self.on_screenful(shown, is_command, cx);
+            }
+            Stage::Unhurried(showing) => {
+                let shown = showing.look(&self.plan.prompts, &mut self.console, cx)?;
+                self.on_unhurried(shown, cx);
+            }
+            Stage::Load(load) => {
+                let loaded = load.look(&self.plan.prompts, &mut self.console, cx)?;
+                self.findings.loaded = Some(loaded).filter(|loaded| loaded.shown.is_whole);
+                self.end();
             }
         }
         Ok(())
@@ -216,7 +264,7 @@ impl Walk {
     fn answer(&mut self, text: &str, is_password: bool, cx: &mut Cx<'_>) {
         self.console.strike(format!("{text}\r").as_bytes(), cx);
         let wait = Wait::for_known(cx.now, self.plan.patience);
-        self.stage = Stage::LoggingIn { wait, has_said_password: is_password };
+        self.stage = Stage::LoggingIn { wait, has_said_password: is_password, since: cx.now };
         self.progress.show("logging in");
     }
 
@@ -246,7 +294,6 @@ impl Walk {
     }
 
     fn begin_screenful(&mut self, cx: &mut Cx<'_>) {
-        self.keep_echoes();
         self.wants_status = true;
         self.progress.show("screenful");
         let screen = match (self.is_in_shell, self.plan.command.clone()) {
@@ -261,14 +308,42 @@ impl Walk {
         self.stage = Stage::Screenful { showing, is_command };
     }
 
-    fn on_screenful(&mut self, shown: Shown, is_command: bool) {
-        if !shown.is_whole {
+    fn on_screenful(&mut self, shown: Shown, is_command: bool, cx: &mut Cx<'_>) {
+        let is_whole = shown.is_whole;
+        if !is_whole {
             let cells = shown.watch.cells;
             self.findings.notes.push(format!("only {cells} cells of the screenful came"));
         }
         if shown.watch.first.is_some() {
             self.findings.screenful = Some((shown, is_command));
         }
+        // A command of somebody else's may do more than show something: it runs once.
+        if !is_whole || !is_command || self.plan.command.is_some() {
+            return self.end();
+        }
+        let screen =
+            Screen::Command { text: SCREENFUL_COMMAND.to_owned(), cells: Some(SCREENFUL_CELLS) };
+        let showing = Showing::begin(screen, self.plan.patience, &mut self.console, cx);
+        self.stage = Stage::Unhurried(showing);
+    }
+
+    fn on_unhurried(&mut self, shown: Shown, cx: &mut Cx<'_>) {
+        let took = shown.watch.arrivals.last().map(|last| Duration::from_nanos(last.at_ns));
+        let is_whole = shown.is_whole;
+        self.findings.unhurried = Some(shown).filter(|shown| shown.is_whole);
+        let (patience, console) = (self.plan.patience, &mut self.console);
+        let load = took.and_then(|took| Load::begin(took, patience, console, cx));
+        match load.filter(|_| is_whole) {
+            Some(load) => {
+                self.wants_status = true;
+                self.progress.show("echo beside other data");
+                self.stage = Stage::Load(Box::new(load));
+            }
+            None => self.end(),
+        }
+    }
+
+    fn end(&mut self) {
         self.wants_status = true;
         self.stage = Stage::Over;
     }
@@ -285,13 +360,15 @@ impl Walk {
         if is_owed && !has_prompt {
             self.findings.negotiated_at = Some(now);
         }
-        self.is_owed_answers = !self.console.telnet().negotiation_is_quiet();
+        self.is_owed_answers = !self.console.negotiation_is_quiet();
     }
 
     fn is_timing(&self) -> bool {
         match &self.stage {
             Stage::Echo { echo, .. } => echo.is_timing(),
-            Stage::Screenful { .. } => true,
+            Stage::Train(_) | Stage::Screenful { .. } | Stage::Unhurried(_) | Stage::Load(_) => {
+                true
+            }
             _ => false,
         }
     }
@@ -300,8 +377,9 @@ impl Walk {
 impl Stream for Walk {
     fn opened(&mut self, cx: &mut Cx<'_>) {
         self.findings.opened_at = Some(cx.now);
-        self.console.telnet_mut().start(cx);
-        self.stage = Stage::FirstPrompt(Wait::new(cx.now, self.plan.patience));
+        self.console.start(cx);
+        let patience = self.greeting.min(self.plan.patience);
+        self.stage = Stage::FirstPrompt(Wait::new(cx.now, patience));
         self.progress.show("waiting for a prompt");
         self.look(cx);
     }
@@ -316,20 +394,19 @@ impl Stream for Walk {
     }
 
     fn urgent(&mut self, is_ahead: bool) {
-        let telnet = self.console.telnet_mut();
-        if is_ahead { telnet.urgent() } else { telnet.urgent_ended() }
+        self.console.urgent(is_ahead);
     }
 
     fn output(&self) -> &[u8] {
-        self.console.telnet().output()
+        self.console.output()
     }
 
     fn urgent_mark(&self) -> Option<usize> {
-        self.console.telnet().urgent_mark()
+        self.console.urgent_mark()
     }
 
     fn sent(&mut self, count: usize) {
-        self.console.telnet_mut().sent(count);
+        self.console.sent(count);
     }
 
     fn peer_closed(&mut self, _cx: &mut Cx<'_>) {
@@ -385,7 +462,14 @@ impl Session for Walk {
 
     fn take_status(&mut self, status: &CarrierStatus) {
         self.wants_status = false;
+        if matches!(self.stage, Stage::Load(_)) {
+            self.findings.status_before = Some(status.clone());
+        }
         self.findings.status = Some(status.clone());
+    }
+
+    fn acknowledges_early(&self) -> bool {
+        !matches!(self.stage, Stage::Unhurried(_))
     }
 
     fn wants_status(&self) -> bool {

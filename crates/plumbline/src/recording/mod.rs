@@ -4,8 +4,10 @@
 //! What came is `o`, what was typed `i`, a new size of the window `r`, and what was negotiated `m`, a
 //! marker. Kinds that are not known are passed over.
 
+mod lines;
 mod recorder;
 
+pub(crate) use lines::Lines;
 pub(crate) use recorder::Recorder;
 
 use serde::{Deserialize, Serialize};

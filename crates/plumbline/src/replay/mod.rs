@@ -6,18 +6,14 @@ mod keyboard;
 mod pace;
 
 use crate::exit::{self, Failure};
-use crate::recording::{self, Event, Header, Kind};
-use anyhow::{Context, Result, bail};
+use crate::recording::{self, Event, Header, Kind, Lines};
+use anyhow::{Context, Result};
 use keyboard::Key;
 use os::clock::Monotonic;
 use os::tty::{RawMode, WindowSize};
 use pace::Pace;
-use std::fs::File;
-use std::io::{self, BufRead, BufReader, ErrorKind, Read, Write};
+use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
-
-/// The longest line of a recording, in bytes; ours.
-const LINE_MAX_BYTES: u64 = 16 << 20;
 
 /// How much faster a key makes it.
 const FASTER: f64 = 1.5;
@@ -124,41 +120,6 @@ fn warn_of_size(header: &Header) {
     }
 }
 
-/// The lines of a recording.
-struct Lines {
-    reader: BufReader<Box<dyn Read>>,
-    number: usize,
-}
-
-impl Lines {
-    fn open(path: &Path) -> Result<Self> {
-        let source: Box<dyn Read> = if path == Path::new("-") {
-            Box::new(io::stdin())
-        } else {
-            let file = File::open(path);
-            let name = path.display();
-            let file = file.map_err(|error| match error.kind() {
-                ErrorKind::NotFound => anyhow::anyhow!("there is no file {name}"),
-                ErrorKind::PermissionDenied => anyhow::anyhow!("no permission to read {name}"),
-                _ => anyhow::anyhow!("{name} cannot be read: {error}"),
-            })?;
-            Box::new(file)
-        };
-        Ok(Self { reader: BufReader::new(source), number: 0 })
-    }
-
-    /// Reads the next line; what is no UTF-8 in it is replaced.
-    fn next_line(&mut self) -> Result<Option<String>> {
-        let mut line = Vec::new();
-        let count = (&mut self.reader).take(LINE_MAX_BYTES).read_until(b'\n', &mut line)?;
-        self.number += 1;
-        if u64::try_from(count) == Ok(LINE_MAX_BYTES) {
-            bail!("line {} is longer than {LINE_MAX_BYTES} bytes", self.number);
-        }
-        Ok((count > 0).then(|| String::from_utf8_lossy(&line).into_owned()))
-    }
-}
-
 /// Shows one event after the other.
 struct Player {
     has_keys: bool,
@@ -185,10 +146,13 @@ impl Player {
             let event = match recording::read_event(&line) {
                 Ok(event) => event,
                 Err(_) if !line.ends_with('\n') => {
-                    return Ok(Some(format!("{name} is cut off in line {}", lines.number)));
+                    return Ok(Some(format!("{name} is cut off in line {}", lines.number())));
                 }
                 Err(error) => {
-                    return Ok(Some(format!("{name} is broken in line {}: {error}", lines.number)));
+                    return Ok(Some(format!(
+                        "{name} is broken in line {}: {error}",
+                        lines.number()
+                    )));
                 }
             };
             if self.wait_for(&event)? == Next::Quit || !self.show(&event)? {

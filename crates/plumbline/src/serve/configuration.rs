@@ -29,6 +29,8 @@ pub(super) struct File {
     pub(super) record: Option<bool>,
     /// Where it is told what the servers have done.
     pub(super) metrics: Option<SocketAddr>,
+    /// Whether the meters are shown to `plumb meters`; they are, if it is not said.
+    pub(super) meters_socket: Option<bool>,
     #[serde(default, rename = "console")]
     pub(super) consoles: Vec<ConsoleFile>,
 }
@@ -103,7 +105,7 @@ impl Configuration {
     ///
     /// If two things exclude each other, or a number is out of range.
     pub(super) fn complete(file: File, is_root: bool) -> Result<Self> {
-        let File { login, tls, consoles, tftp: _, ftp: _, record: _, metrics: _ } = file;
+        let File { login, tls, consoles, .. } = file;
         let login = login.unwrap_or_default();
         let consoles = consoles.into_iter().map(Console::complete).collect::<Result<Vec<_>>>()?;
         if login.exec.is_some() && login.users.is_some() {

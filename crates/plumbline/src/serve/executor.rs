@@ -39,6 +39,15 @@ const LIMIT_MS: i64 = 3_600_000;
 /// Tells of mail instead of a descriptor.
 const BELL: u64 = u64::MAX;
 
+/// What the tasks of a thread share, which is told when all of them wait.
+pub(super) trait Shared: 'static {
+    /// Nothing is to be done now.
+    fn waits(&self) {}
+
+    /// Something is.
+    fn wakes(&self) {}
+}
+
 type Work = Pin<Box<dyn Future<Output = ()>>>;
 type Begin<W> = Box<dyn FnOnce(&Rc<W>) -> Work + Send>;
 
@@ -88,7 +97,7 @@ pub(super) struct Executor<W> {
     thread: Option<JoinHandle<()>>,
 }
 
-impl<W: 'static> Executor<W> {
+impl<W: Shared> Executor<W> {
     /// Starts the thread, which makes what its tasks share; they may also use the timers and tasks of
     /// `runtime`.
     ///
@@ -412,7 +421,7 @@ struct Tasks<W> {
     again: Vec<TaskId>,
 }
 
-impl<W: 'static> Tasks<W> {
+impl<W: Shared> Tasks<W> {
     fn new(registry: Rc<Registry>, mailbox: Arc<Mailbox<W>>, shared: Rc<W>) -> Self {
         Self { registry, mailbox, shared, tasks: Vec::new(), free: Vec::new(), again: Vec::new() }
     }
@@ -420,11 +429,12 @@ impl<W: 'static> Tasks<W> {
     fn run(&mut self) {
         let mut events = Vec::with_capacity(EVENTS_LEN);
         loop {
-            match epoll::wait(
-                &self.registry.epoll,
-                spare_capacity(&mut events),
-                self.limit().as_ref(),
-            ) {
+            let limit = self.limit();
+            self.shared.waits();
+            let waited =
+                epoll::wait(&self.registry.epoll, spare_capacity(&mut events), limit.as_ref());
+            self.shared.wakes();
+            match waited {
                 Ok(_) | Err(Errno::INTR) => {}
                 // Our own descriptor, and memory that is ours: there is nothing to be done.
                 Err(_) => return,

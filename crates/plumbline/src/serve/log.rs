@@ -34,6 +34,8 @@ pub(super) enum Event<'a> {
     NoTransferRecord { why: String },
     /// What the servers have done is told.
     Metrics { at: SocketAddr },
+    /// The meters are not shown.
+    NoMeters { why: String },
     /// START_TLS is not offered.
     NoStartTls { why: String },
     /// Somebody writes at a console now.
@@ -64,6 +66,7 @@ impl std::fmt::Display for Event<'_> {
             Self::NoRecord { why } => write!(f, "what the line says is not kept: {why}"),
             Self::Metrics { at } => write!(f, "metrics are at http://{at}/metrics"),
             Self::NoTransferRecord { why } => f.write_str(why),
+            Self::NoMeters { why } => write!(f, "the meters are not shown: {why}"),
             Self::NoStartTls { why } => write!(f, "START_TLS is not offered: {why}"),
             Self::Writes { from, device } => write!(f, "{from} writes at {device}"),
             Self::Closing { sessions: 0 } => f.write_str("closing"),

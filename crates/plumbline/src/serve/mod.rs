@@ -29,8 +29,9 @@ mod users;
 mod watch;
 mod wire;
 
-use crate::carry::{self, Bench, Via};
+use crate::carry::{self, Bench, Lent, Via};
 use crate::exit::{self, Failure};
+use crate::meters::{self, Board};
 use crate::stats::journal_folder;
 use crate::transfers::Keeping;
 use admission::Admission;
@@ -45,7 +46,8 @@ use ipnet::IpNet;
 use log::{Event, Log};
 use metrics::Protocol;
 use os::host::Host;
-use std::cell::{RefCell, RefMut};
+use protocols::meter::{Account, Counter};
+use std::cell::RefCell;
 use std::io;
 use std::net::SocketAddr;
 use std::ops::Deref;
@@ -119,6 +121,9 @@ pub(crate) struct Arguments {
     /// Prometheus; a port alone is at 127.0.0.1
     #[arg(long, value_name = "ADDRESS:PORT", value_parser = metrics::place)]
     metrics: Option<SocketAddr>,
+    /// Do not show the meters to plumb meters
+    #[arg(long)]
+    no_meters_socket: bool,
     /// Say what happens as JSON, one object a line
     #[arg(long)]
     json: bool,
@@ -160,6 +165,9 @@ A console offers a serial line by RFC 2217 or plain Telnet, at 127.0.0.1 port 22
 otherwise: the first who comes writes, others watch. Without RFC 2217 the keys ^E c ? say what else \
 there is: to take over, to see who is there, to see again what the line said last.
 
+'plumb meters' shows its meters while it runs, to the same user and to root alone; \
+--no-meters-socket keeps that shut.
+
 What happens is said on stderr, one line an event. The first interrupt ends the server and its \
 sessions.";
 
@@ -180,6 +188,7 @@ Examples:
 A configuration:
   record = true                  # of each transfer by FTP and TFTP
   metrics = \"127.0.0.1:9559\"    # at /metrics, for Prometheus
+  meters-socket = true           # for plumb meters
   [login]
   listen = [\"127.0.0.1:23\"]
   listen-tls = [\"[::]:992\"]
@@ -305,14 +314,13 @@ impl Shop {
 
     /// Makes what the sessions of this thread share, and, if there are to be any, the thread of the
     /// logins in cleartext on the kernel's sockets.
-    fn open(house: House) -> Result<Self> {
+    fn open(house: House, board: &Arc<Board>) -> Result<Self> {
         let house = Arc::new(house);
         let has_executor = house.via == Via::Kernel && !house.configuration.listen.is_empty();
-        let bench = Bench::new(carry::is_metered())?;
+        let bench = Bench::shown_on(board, "logins")?;
         let mut shop = Self::new(Arc::clone(&house), bench, Waiter::Tokio);
         if has_executor {
-            // Nobody reads its meter.
-            let bench = Bench::new(false)?;
+            let bench = Bench::shown_on(board, "logins in cleartext")?;
             let share = move |registry| Self::new(house, bench, Waiter::Executor(registry));
             shop.executor = Some(Executor::start(Handle::current(), share)?);
         }
@@ -320,8 +328,35 @@ impl Shop {
     }
 
     /// Lends clock, chance and meter; not across a wait.
-    fn bench(&self) -> RefMut<'_, Bench> {
-        self.bench.borrow_mut()
+    fn bench(&self) -> Lent<'_> {
+        Lent::from(&self.bench)
+    }
+
+    /// Makes a call that moves bytes, on the account of those.
+    fn charge_call<T>(&self, call: impl FnOnce() -> T) -> T {
+        let left = self.bench.borrow_mut().meter.enter(Account::Interrupt);
+        let result = call();
+        self.bench.borrow_mut().meter.enter(left);
+        result
+    }
+
+    /// Counts a return from a wait of a task; where the executor polls them, it counts its own.
+    fn count_wakeup(&self) {
+        if matches!(self.waiter, Waiter::Tokio) {
+            self.bench.borrow_mut().meter.count(Counter::Wakeups);
+        }
+    }
+}
+
+impl executor::Shared for Shop {
+    fn waits(&self) {
+        self.bench.borrow_mut().meter.enter(Account::Outside);
+    }
+
+    fn wakes(&self) {
+        let meter = &mut self.bench.borrow_mut().meter;
+        meter.enter(Account::Application);
+        meter.count(Counter::Wakeups);
     }
 }
 
@@ -348,6 +383,8 @@ struct Prepared {
     ftp: Option<ftp::Server>,
     clerk: Rc<Clerk>,
     metrics: Option<SocketAddr>,
+    board: Arc<Board>,
+    has_meters_socket: bool,
     arguments: Arguments,
 }
 
@@ -363,14 +400,19 @@ fn prepare(arguments: &Arguments) -> Result<Prepared> {
     let keeps = !arguments.keeping.no_record && file.record.unwrap_or(true);
     let folder = (keeps && (settings.is_some() || ftp.is_some())).then(journal_folder);
     let clerk = Rc::new(Clerk::new(folder.as_deref(), log));
-    let files = settings.map(|settings| tftp::Server::new(settings, log, Rc::clone(&clerk)));
+    let board = Board::new("serve");
+    let has_meters_socket = !arguments.no_meters_socket && file.meters_socket.unwrap_or(true);
+    let files =
+        settings.map(|settings| tftp::Server::new(settings, log, Rc::clone(&clerk), &board));
     let files = files.transpose()?;
-    let ftp = ftp.map(|settings| ftp::Server::new(settings, log, Rc::clone(&clerk))).transpose()?;
+    let ftp = ftp.map(|settings| ftp::Server::new(settings, log, Rc::clone(&clerk), &board));
+    let ftp = ftp.transpose()?;
     let metrics = arguments.metrics.or(file.metrics);
     let is_said = file.login.is_some() || !file.consoles.is_empty() || arguments.wants_logins();
     let wants_logins = is_said || (files.is_none() && ftp.is_none());
     let house = wants_logins.then(|| prepare_logins(arguments, file)).transpose()?;
-    Ok(Prepared { house, files, ftp, clerk, metrics, arguments: arguments.clone() })
+    let arguments = arguments.clone();
+    Ok(Prepared { house, files, ftp, clerk, metrics, board, has_meters_socket, arguments })
 }
 
 /// Puts file and flags together for FTP.
@@ -493,7 +535,8 @@ fn service(configuration: &Configuration) -> Result<Service> {
 
 /// Serves in this thread, and logins in cleartext in another.
 fn serve(prepared: Prepared) -> Result<()> {
-    let Prepared { house, files, ftp, clerk, metrics, arguments } = prepared;
+    let Prepared { house, files, ftp, clerk, metrics, board, has_meters_socket, arguments } =
+        prepared;
     if let Some(house) = &house {
         let sessions = u64::try_from(house.configuration.rules.sessions_max).unwrap_or(u64::MAX);
         let wanted = sessions.saturating_mul(DESCRIPTORS_PER_SESSION).saturating_add(64);
@@ -502,19 +545,27 @@ fn serve(prepared: Prepared) -> Result<()> {
     }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let local = LocalSet::new();
+    let log = Log { is_json: arguments.json, is_quiet: arguments.quiet };
+    let _door = has_meters_socket.then(|| show_meters(&board, log));
     // In a task of its own: what is blocked on is polled whenever anybody is woken.
     local.block_on(&runtime, async {
-        let shop = house.map(Shop::open).transpose()?;
+        let shop = house.map(|house| Shop::open(house, &board)).transpose()?;
         let served =
             Served { shop: shop.map(Rc::new), files: files.map(Rc::new), ftp: ftp.map(Rc::new) };
-        let log = Log { is_json: arguments.json, is_quiet: arguments.quiet };
         if let Some(place) = metrics {
             tell_metrics(place, &clerk, &served, log).await?;
         }
-        let ended = tokio::task::spawn_local(attend(served, arguments)).await?;
+        let ended = tokio::task::spawn_local(attend(served, arguments, board)).await?;
         clerk.close();
         ended
     })
+}
+
+/// Opens the door to the meters; a machine that has no place for it is served without.
+fn show_meters(board: &Arc<Board>, log: Log) -> Option<meters::Door> {
+    let opened = meters::Door::open(board);
+    let opened = opened.map_err(|error| log.say(&Event::NoMeters { why: error.to_string() }));
+    opened.ok()
 }
 
 /// What is served, as its tasks share it.
@@ -549,7 +600,7 @@ async fn tell_metrics(
 }
 
 /// Serves until somebody interrupts, or something that is served cannot be any longer.
-async fn attend(served: Served, arguments: Arguments) -> Result<()> {
+async fn attend(served: Served, arguments: Arguments, board: Arc<Board>) -> Result<()> {
     let Served { shop, files, ftp } = &served;
     let mut services = JoinSet::new();
     if let Some(files) = files {
@@ -559,7 +610,7 @@ async fn attend(served: Served, arguments: Arguments) -> Result<()> {
         services.spawn_local(Rc::clone(ftp).serve());
     }
     if let Some(shop) = shop {
-        services.spawn_local(listen(Rc::clone(shop)));
+        services.spawn_local(listen(Rc::clone(shop), board));
     }
     // Only who can read its configuration again takes a hangup for that.
     let reloads = ftp.as_ref().filter(|_| arguments.config.is_some());
@@ -586,9 +637,10 @@ async fn attend(served: Served, arguments: Arguments) -> Result<()> {
     ended
 }
 
-async fn listen(shop: Rc<Shop>) -> Result<()> {
+async fn listen(shop: Rc<Shop>, board: Arc<Board>) -> Result<()> {
     let configuration = &shop.configuration;
     let host = carry::host(&shop.via, configuration.rules.sessions_max, carry::LOGINS)?;
+    let _shown = host.as_ref().map(|host| board.show_sheet("our own host", host.meter_sheet()));
     let mut doors = JoinSet::new();
     let mut building = Building { shop: &shop, host: host.as_ref(), acceptor: None };
     let logins = Places {

@@ -235,7 +235,9 @@ impl<W: Wire> Session<W> {
             }
             let due = earlier(self.due(), self.acknowledgment_due());
             alarm.be_in_time_for(due);
-            match self.wait(&mut alarm, due.is_some()).await? {
+            let woken = self.wait(&mut alarm, due.is_some()).await?;
+            self.shop.count_wakeup();
+            match woken {
                 Woken::Far(ready) => {
                     if ready.is_urgent {
                         self.telnet.urgent();
@@ -429,7 +431,7 @@ impl<W: Wire> Session<W> {
         let mut scratch = shop.scratch.borrow_mut();
         // No more than there is room for when it is not full: nothing that is typed gets lost.
         let room = scratch.get_mut(..TYPED_LEN).unwrap_or_default();
-        let read = match self.wire.read(room) {
+        let read = match shop.charge_call(|| self.wire.read(room)) {
             Ok(Some(read)) => read,
             Ok(None) => return Ok(true),
             Err(error) if is_gone(&error) => return Ok(false),
@@ -439,6 +441,9 @@ impl<W: Wire> Session<W> {
             return Ok(false);
         }
         self.traffic.bytes_in += read.count as u64;
+        if matches!(self.near, Near::Program(..)) {
+            shop.bench().meter.transaction();
+        }
         let mut input = scratch.get(..read.count).unwrap_or_default();
         loop {
             let event = self.telnet.receive(&mut input, &mut shop.bench().cx());
@@ -603,7 +608,8 @@ impl<W: Wire> Session<W> {
             if output.is_empty() {
                 return Ok(());
             }
-            let sent = match self.wire.write(output, self.telnet.urgent_mark()) {
+            let urgent = self.telnet.urgent_mark();
+            let sent = match self.shop.charge_call(|| self.wire.write(output, urgent)) {
                 Ok(Some(sent)) => sent,
                 Ok(None) => return Ok(()),
                 // The read will say so too.
@@ -622,7 +628,7 @@ impl<W: Wire> Session<W> {
     fn write_near(&mut self) -> Result<()> {
         let Near::Program(program, _) = &self.near else { return Ok(()) };
         while !self.typed.is_empty() {
-            match program.get_ref().write(&self.typed) {
+            match self.shop.charge_call(|| program.get_ref().write(&self.typed)) {
                 Ok(Some(count)) => drop(self.typed.drain(..count)),
                 Ok(None) => break,
                 // It has hung up: the read says so.
@@ -644,7 +650,8 @@ impl<W: Wire> Session<W> {
         let mut scratch = shop.scratch.borrow_mut();
         while self.unsent.is_empty() && self.telnet.output().len() < OUTPUT_LEN {
             let Near::Program(program, _) = &self.near else { return Ok(()) };
-            let Some(count) = read_program(program, &mut scratch)? else { return Ok(()) };
+            let read = shop.charge_call(|| read_program(program, &mut scratch));
+            let Some(count) = read? else { return Ok(()) };
             match scratch.get(..count).unwrap_or_default() {
                 [] => {
                     self.finish();

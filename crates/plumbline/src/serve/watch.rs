@@ -5,7 +5,7 @@
 //! wait and wake are one call of the kernel and little beside it. A session cannot tell them
 //! apart: here is what differs.
 
-use super::executor::{Registered, Registry};
+use super::executor::{Registered, Registry, Shared};
 use os::readiness::{self, OwnsDescriptor};
 use std::io::{self, ErrorKind};
 use std::os::fd::{AsFd, AsRawFd};
@@ -22,6 +22,8 @@ pub(super) enum Waiter {
     Tokio,
     Executor(Rc<Registry>),
 }
+
+impl Shared for Waiter {}
 
 impl Waiter {
     /// Has what `owner` owns waited for, in the task that asks.

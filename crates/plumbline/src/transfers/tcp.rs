@@ -1,8 +1,9 @@
 //! What TCP knows of a data connection at its end, under the same names from either stack.
 
-use os::socket::TcpInfo;
+use os::socket::{TcpInfo, congestion_control};
 use protocols::transport::tcp::Status;
 use records::transfer::{OwnStack, Tcp, Text};
+use rustix::net::sockopt;
 use std::os::fd::AsFd;
 use std::time::Duration;
 
@@ -11,9 +12,29 @@ pub(crate) const TICK: Duration = Duration::from_millis(10);
 /// `TCP_INFO` has this until a connection has had its first loss.
 const NO_THRESHOLD: u32 = 0x7fff_ffff;
 
+/// Less than this says nothing of buffers and congestion, and to ask would cost more than it.
+const TELLING_BYTES: u64 = 64 * 1024;
+
 /// Asks the kernel about a connection of its own; what it does not tell is unknown.
 pub(crate) fn of_kernel(socket: &impl AsFd) -> Tcp {
-    TcpInfo::of(socket).map_or_else(|_| Tcp::default(), |info| of_info(&info))
+    let Ok(info) = TcpInfo::of(socket) else { return Tcp::default() };
+    of_socket(socket, &info)
+}
+
+/// Takes what `info` says, and of a connection that has carried much what was set on its socket.
+fn of_socket(socket: &impl AsFd, info: &TcpInfo) -> Tcp {
+    let tcp = of_info(info);
+    let carried = tcp.bytes_acked.unwrap_or(0).saturating_add(tcp.bytes_received.unwrap_or(0));
+    if carried < TELLING_BYTES {
+        return tcp;
+    }
+    let bytes = |asked: rustix::io::Result<usize>| u64::try_from(asked.ok()?).ok();
+    Tcp {
+        ca_name: congestion_control(socket).ok().map(|name| Text::from(&name)),
+        sndbuf: bytes(sockopt::socket_send_buffer_size(socket)),
+        rcvbuf: bytes(sockopt::socket_recv_buffer_size(socket)),
+        ..tcp
+    }
 }
 
 /// Asks the kernel about a connection on which all was sent: how long ago the last of it was
@@ -21,7 +42,8 @@ pub(crate) fn of_kernel(socket: &impl AsFd) -> Tcp {
 pub(crate) fn of_settled(socket: &impl AsFd) -> Option<(Duration, Tcp)> {
     let info = TcpInfo::of(socket).ok()?;
     let is_settled = info.unacknowledged_segments == 0 && info.unsent_bytes.unwrap_or(0) == 0;
-    is_settled.then(|| (Duration::from_millis(info.last_ack_ms.into()), of_info(&info)))
+    let ago = Duration::from_millis(info.last_ack_ms.into());
+    is_settled.then(|| (ago, of_socket(socket, &info)))
 }
 
 fn of_info(info: &TcpInfo) -> Tcp {

@@ -1,5 +1,6 @@
 //! The servers, at 127.0.0.1 and fd00::1.
 
+use super::matrix::Case;
 use os::process::Program;
 use std::fs::{self, Permissions};
 use std::net::TcpStream;
@@ -15,6 +16,7 @@ pub(crate) enum Kind {
     PureFtpd,
     Proftpd,
     Pyftpdlib,
+    Libunftp,
     Plumb,
 }
 
@@ -116,8 +118,8 @@ impl Place<'_> {
 }
 
 impl Kind {
-    pub(crate) const ALL: [Self; 5] =
-        [Self::Vsftpd, Self::PureFtpd, Self::Proftpd, Self::Pyftpdlib, Self::Plumb];
+    pub(crate) const ALL: [Self; 6] =
+        [Self::Vsftpd, Self::PureFtpd, Self::Proftpd, Self::Pyftpdlib, Self::Libunftp, Self::Plumb];
 
     pub(crate) fn name(self) -> &'static str {
         match self {
@@ -125,6 +127,7 @@ impl Kind {
             Self::PureFtpd => "pure-ftpd",
             Self::Proftpd => "proftpd",
             Self::Pyftpdlib => "pyftpdlib",
+            Self::Libunftp => "libunftp",
             Self::Plumb => "plumb",
         }
     }
@@ -133,8 +136,13 @@ impl Kind {
     pub(crate) fn user(self) -> (&'static str, &'static str) {
         match self {
             Self::Vsftpd | Self::Plumb => ("ftp", "a@b"),
-            Self::PureFtpd | Self::Proftpd | Self::Pyftpdlib => ("me", "secret"),
+            Self::PureFtpd | Self::Proftpd | Self::Pyftpdlib | Self::Libunftp => ("me", "secret"),
         }
+    }
+
+    /// libunftp connects to addresses of IPv4 alone: it has no EPRT.
+    pub(crate) fn knows(self, case: Case) -> bool {
+        self != Self::Libunftp || !case.is_active || !case.is_v6
     }
 
     fn command(self, place: &Place<'_>) -> Option<Command> {
@@ -143,6 +151,7 @@ impl Kind {
             Self::PureFtpd => pure_ftpd(place),
             Self::Proftpd => proftpd(place),
             Self::Pyftpdlib => pyftpdlib(place),
+            Self::Libunftp => libunftp(place),
             Self::Plumb => Some(plumb(place)),
         }
     }
@@ -222,6 +231,13 @@ fn pyftpdlib(place: &Place<'_>) -> Option<Command> {
     let mut command = Command::new(PYTHON);
     command.args(["-W", "ignore", "-c", PYFTPDLIB, &place.at("root"), place.host()]);
     command.args([&place.port.to_string(), &place.at("both.pem")]);
+    Some(command)
+}
+
+fn libunftp(place: &Place<'_>) -> Option<Command> {
+    let mut command = Command::new(find("libunftp-server")?);
+    command.args([&place.at("root"), place.host(), &place.port.to_string()]);
+    command.args([place.at("cert.pem"), place.at("key.pem")]);
     Some(command)
 }
 

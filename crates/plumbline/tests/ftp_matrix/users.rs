@@ -1,7 +1,7 @@
 //! The users' programs, each of which sends a file and gets one.
 
 use super::matrix::Case;
-use super::servers::{Server, find};
+use super::servers::{Kind, Server, find};
 use os::process::Program;
 use protocols::time::Duration;
 use std::fs::{self, File};
@@ -17,6 +17,7 @@ pub(crate) enum User {
     Tnftp,
     Inetutils,
     Ftplib,
+    Suppaftp,
     Plumb,
 }
 
@@ -47,13 +48,14 @@ ftp.quit()
 type Said = Result<(), String>;
 
 impl User {
-    pub(crate) const ALL: [Self; 7] = [
+    pub(crate) const ALL: [Self; 8] = [
         Self::Curl,
         Self::Lftp,
         Self::Ncftp,
         Self::Tnftp,
         Self::Inetutils,
         Self::Ftplib,
+        Self::Suppaftp,
         Self::Plumb,
     ];
 
@@ -65,6 +67,7 @@ impl User {
             Self::Tnftp => "tnftp",
             Self::Inetutils => "inetutils",
             Self::Ftplib => "ftplib",
+            Self::Suppaftp => "suppaftp",
             Self::Plumb => "plumb",
         }
     }
@@ -82,6 +85,7 @@ impl User {
             Self::Tnftp => "tnftp",
             Self::Inetutils => "inetutils-ftp",
             Self::Ftplib => "python3",
+            Self::Suppaftp => "suppaftp-user",
             Self::Plumb => env!("CARGO_BIN_EXE_plumb"),
         }
     }
@@ -91,7 +95,7 @@ impl User {
     fn knows(self, case: Case) -> bool {
         match self {
             Self::Curl => !(case.in_tls && case.is_active),
-            Self::Lftp | Self::Ftplib | Self::Plumb => true,
+            Self::Lftp | Self::Ftplib | Self::Suppaftp | Self::Plumb => true,
             Self::Tnftp | Self::Inetutils => !case.in_tls,
             Self::Ncftp => !case.in_tls && !case.is_v6,
         }
@@ -121,8 +125,8 @@ impl User {
         name: &str,
         sends: bool,
     ) -> Option<Said> {
-        self.knows(case).then_some(())?;
-        let mut command = Command::new(self.program(sends));
+        (self.knows(case) && server.kind.knows(case)).then_some(())?;
+        let mut command = Command::new(find(self.program(sends))?);
         let typed = match self {
             Self::Curl => curl(&mut command, server, case, name, sends),
             Self::Lftp => lftp(&mut command, server, case, name, sends),
@@ -136,6 +140,7 @@ impl User {
                 classic(server, name, sends)
             }
             Self::Ftplib => ftplib(&mut command, server, case, name, sends),
+            Self::Suppaftp => suppaftp(&mut command, server, case, name, sends),
             Self::Plumb => plumb(&mut command, server, case, name, sends),
         };
         Some(run(command, here, &typed))
@@ -226,12 +231,22 @@ fn ftplib(command: &mut Command, server: &Server, case: Case, name: &str, sends:
     String::new()
 }
 
+fn suppaftp(command: &mut Command, server: &Server, case: Case, name: &str, sends: bool) -> String {
+    let (user, password) = server.kind.user();
+    let word = |said: bool| if said { "yes" } else { "no" };
+    command.args([if sends { "send" } else { "get" }, word(case.in_tls), word(!case.is_active)]);
+    command.args([server.host(), &server.port.to_string(), user, password, name]);
+    String::new()
+}
+
 fn plumb(command: &mut Command, server: &Server, case: Case, name: &str, sends: bool) -> String {
     let (user, password) = server.kind.user();
     let scheme = if case.in_tls { "ftpes" } else { "ftp" };
     let url = format!("{scheme}://{user}@{}:{}", server.host_in_url(), server.port);
     command.env("PLUMB_FTP_PASSWORD", password);
-    command.args([if sends { "put" } else { "get" }, "--quiet", "--tries", "1"]);
+    // libunftp reads the first bytes of TLS as a command, if they come early.
+    let tries = if server.kind == Kind::Libunftp && case.in_tls { "4" } else { "1" };
+    command.args([if sends { "put" } else { "get" }, "--quiet", "--tries", tries]);
     command.args(case.is_active.then_some("--active"));
     match sends {
         true => command.args([name, &format!("{url}/in/{name}")]),

@@ -137,7 +137,7 @@ fn an_interrupt_ends_the_transfer_and_not_the_shell() {
     person.types("\x03");
     person.sees("interrupted");
     person.types("get file whole\r");
-    person.sees("got '/file': 100000 bytes");
+    person.sees("got '/file': 100,000 bytes");
     assert!(place.read("whole") == file);
     person.types("quit\r");
     assert_eq!(person.leaves().code(), Some(0));
@@ -193,4 +193,14 @@ fn a_pipe_of_that_name_is_written_and_not_replaced() {
     place.done(&["get", "-f", &format!("ftp://127.0.0.1:{}/file", odd.port), "pipe"]);
     assert!(reader.join().unwrap() == vec![7; 300_000]);
     assert!(!fs::symlink_metadata(&pipe).unwrap().is_file());
+}
+
+#[test]
+fn where_nobody_listens_it_is_said_at_once_and_not_tried_again() {
+    let place = Place::new("nobody");
+    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let output = place.plumb().args(["get", &format!("ftp://{free}/file")]).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("refuses") && !said.contains("attempt"), "{said}");
 }

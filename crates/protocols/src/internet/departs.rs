@@ -79,9 +79,9 @@ impl Internet {
         pool: &mut Pool,
         cx: &mut Cx<'_>,
     ) -> Result<Departed, SendError> {
-        let way = self.complete(&mut header).and_then(|is_here| match is_here {
+        let way = self.complete(&mut header).and_then(|(audience, is_here)| match is_here {
             true => Ok(Way::Here),
-            false => self.way(&packet, &header, pool, cx),
+            false => self.way(&packet, (&header, audience), pool, cx),
         });
         match way {
             Ok(Way::Whole(path)) => {
@@ -111,8 +111,9 @@ impl Internet {
         }
     }
 
-    /// Fills in what the transport leaves to us, and returns whether the destination is here.
-    fn complete(&self, header: &mut Header) -> Result<bool, SendError> {
+    /// Fills in what the transport leaves to us, and returns whom the destination means, and
+    /// whether that is here.
+    fn complete(&self, header: &mut Header) -> Result<(Audience, bool), SendError> {
         let destination = header.destination;
         let audience = self.interface.audience(destination);
         let is_here = audience == Audience::Us || destination.is_loopback();
@@ -146,19 +147,18 @@ impl Internet {
                 IpAddr::V6(_) => self.hop_limit,
             };
         }
-        Ok(is_here)
+        Ok((audience, is_here))
     }
 
     fn way(
         &self,
         packet: &Packet,
-        header: &Header,
+        (header, audience): (&Header, Audience),
         pool: &Pool,
         cx: &Cx<'_>,
     ) -> Result<Way, SendError> {
         let destination = header.destination;
-        let is_group = self.interface.audience(destination) == Audience::Group;
-        if !is_group && self.next_hop(destination).is_none() {
+        if audience != Audience::Group && self.next_hop(destination).is_none() {
             return Err(SendError::NoRoute);
         }
         let path = self.path_to(destination, cx.now);

@@ -391,6 +391,12 @@ impl Internet {
         !self.owed.is_empty() || self.can_cut(pool)
     }
 
+    /// Returns whether an answer or a fragment is owed, even if it cannot be made now.
+    #[must_use]
+    pub fn owes_anything(&self) -> bool {
+        !self.owed.is_empty() || !self.cuts.is_empty()
+    }
+
     /// Returns the next answer or fragment that is owed, a whole datagram for the link.
     pub fn transmit(&mut self, pool: &mut Pool, cx: &mut Cx<'_>) -> Option<Packet> {
         if let Some((packet, counter)) = self.owed.pop_front() {

@@ -41,6 +41,8 @@ closed_list! {
         Telnet "Telnet",
         /// The terminal: the grid and what paints it.
         Terminal "terminal",
+        /// FTP, and what carries and serves sessions: all of ours that is no layer of the network.
+        Application "application",
     }
 }
 
@@ -98,6 +100,11 @@ closed_list! {
 closed_list! {
     /// What is counted.
     Counter {
+        // Waits and what they are for.
+        /// Returns from a wait.
+        Wakeups "wakeups",
+        /// What was asked for and has been done: keys, commands.
+        Transactions "transactions",
         // Packet buffers.
         /// No packet buffer was free.
         PacketsRefused "packet buffers refused",

@@ -1,84 +1,123 @@
 //! A distribution of values: count, sum, extremes, and bins that are fine enough for percentiles.
 
+use super::sheet::Figure;
+use alloc::boxed::Box;
+use core::sync::atomic::{AtomicU32, Ordering};
+
 /// Bins that each doubling is divided into: a percentile is too high by an eighth at most.
 const BINS_PER_DOUBLING: usize = 8;
 const BINS: usize = 64 * BINS_PER_DOUBLING;
 
-/// Values of one quantity, in logarithmic bins of 2 KB together.
-#[derive(Clone, Debug)]
+/// Values of one quantity, in logarithmic bins of 2 KB together. One thread records, all may read.
+#[derive(Debug)]
 pub struct Distribution {
-    count: u64,
-    sum: u128,
-    min: u64,
-    max: u64,
-    bins: alloc::boxed::Box<[u32; BINS]>,
+    count: Figure,
+    sum: Figure,
+    min: Figure,
+    max: Figure,
+    bins: Box<[AtomicU32; BINS]>,
 }
 
 impl Default for Distribution {
     fn default() -> Self {
-        let bins = alloc::boxed::Box::new([0; BINS]);
-        Self { count: 0, sum: 0, min: u64::MAX, max: 0, bins }
+        let min = Figure::default();
+        min.set(u64::MAX);
+        let bins = Box::new([const { AtomicU32::new(0) }; BINS]);
+        Self { count: Figure::default(), sum: Figure::default(), min, max: Figure::default(), bins }
+    }
+}
+
+impl Clone for Distribution {
+    fn clone(&self) -> Self {
+        let copy = Self::default();
+        copy.absorb(self);
+        copy
     }
 }
 
 impl Distribution {
-    /// Adds one value.
-    pub fn record(&mut self, value: u64) {
-        self.count += 1;
-        self.sum += u128::from(value);
-        self.min = self.min.min(value);
-        self.max = self.max.max(value);
-        if let Some(bin) = self.bins.get_mut(bin_of(value)) {
-            *bin = bin.saturating_add(1);
+    /// Adds one value. There is one thread that does.
+    #[inline]
+    pub fn record(&self, value: u64) {
+        self.count.add(1);
+        self.sum.set(self.sum.get().saturating_add(value));
+        if value < self.min.get() {
+            self.min.set(value);
+        }
+        if value > self.max.get() {
+            self.max.set(value);
+        }
+        if let Some(bin) = self.bins.get(bin_of(value)) {
+            bin.store(bin.load(Ordering::Relaxed).saturating_add(1), Ordering::Relaxed);
+        }
+    }
+
+    /// Adds all values of `other`. There is one thread that does.
+    pub fn absorb(&self, other: &Self) {
+        if other.count() == 0 {
+            return;
+        }
+        self.count.add(other.count.get());
+        self.sum.set(self.sum.get().saturating_add(other.sum.get()));
+        self.min.set(self.min.get().min(other.min.get()));
+        self.max.set(self.max.get().max(other.max.get()));
+        for (sum, more) in self.bins.iter().zip(other.bins.iter()) {
+            let more = more.load(Ordering::Relaxed);
+            if more > 0 {
+                let sum_of_both = sum.load(Ordering::Relaxed).saturating_add(more);
+                sum.store(sum_of_both, Ordering::Relaxed);
+            }
         }
     }
 
     /// Returns how many values there are.
     #[must_use]
     pub fn count(&self) -> u64 {
-        self.count
+        self.count.get()
     }
 
     /// Returns the sum of all values.
     #[must_use]
-    pub fn sum(&self) -> u128 {
-        self.sum
+    pub fn sum(&self) -> u64 {
+        self.sum.get()
     }
 
     /// Returns the smallest value.
     #[must_use]
     pub fn min(&self) -> Option<u64> {
-        (self.count > 0).then_some(self.min)
+        (self.count() > 0).then_some(self.min.get())
     }
 
     /// Returns the largest value.
     #[must_use]
     pub fn max(&self) -> Option<u64> {
-        (self.count > 0).then_some(self.max)
+        (self.count() > 0).then_some(self.max.get())
     }
 
     /// Returns the average of all values.
     #[must_use]
     pub fn mean(&self) -> Option<u64> {
-        u64::try_from(self.sum.checked_div(u128::from(self.count))?).ok()
+        self.sum().checked_div(self.count())
     }
 
     /// Returns a value that `percent` percent of all values do not exceed, at most an eighth above the
     /// least such value.
     #[must_use]
     pub fn percentile(&self, percent: u8) -> Option<u64> {
-        if self.count == 0 {
+        let (count, min, max) = (self.count(), self.min.get(), self.max.get());
+        if count == 0 {
             return None;
         }
-        let wanted = (self.count * u64::from(percent)).div_ceil(100).max(1);
+        let wanted = (count * u64::from(percent)).div_ceil(100).max(1);
         let mut seen = 0;
         for (bin, held) in self.bins.iter().enumerate() {
-            seen += u64::from(*held);
+            seen += u64::from(held.load(Ordering::Relaxed));
             if seen >= wanted {
-                return Some(top_of(bin).clamp(self.min, self.max));
+                // Between the stores of a first value the extremes may not be in order yet.
+                return Some(top_of(bin).max(min).min(max));
             }
         }
-        Some(self.max)
+        Some(max)
     }
 }
 
@@ -122,7 +161,7 @@ mod tests {
 
     #[test]
     fn percentiles_of_one_to_a_hundred_are_found_within_an_eighth() {
-        let mut distribution = Distribution::default();
+        let distribution = Distribution::default();
         (1..=100).for_each(|value| distribution.record(value));
         assert!((50..=56).contains(&distribution.percentile(50).unwrap()));
         assert_eq!(distribution.percentile(100), Some(100));
@@ -131,7 +170,7 @@ mod tests {
 
     #[test]
     fn the_least_and_the_largest_value_have_a_bin() {
-        let mut distribution = Distribution::default();
+        let distribution = Distribution::default();
         distribution.record(0);
         distribution.record(u64::MAX);
         assert_eq!((distribution.percentile(50), distribution.max()), (Some(0), Some(u64::MAX)));

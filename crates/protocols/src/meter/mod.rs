@@ -8,15 +8,22 @@
 //! With a virtual clock there is nothing to read: [`Meter::work`] names what a layer did, and a
 //! table of [`Costs`] says what that takes on the machine that is being simulated. The same call
 //! with a real clock counts the units, so that a cost per unit can be worked out afterwards.
+//!
+//! The figures themselves lie on a [`Sheet`] that other threads may read at any time.
 
 mod counters;
 mod distribution;
+mod sheet;
+mod snapshot;
 
 pub use counters::{Account, Counter, Quantity, Work};
 pub use distribution::Distribution;
+pub use sheet::Sheet;
+pub use snapshot::{Hundred, Snapshot};
 
 use crate::planted::{Bug, is_planted};
 use crate::time::{Duration, Instant};
+use alloc::sync::Arc;
 
 /// Where the meter reads CPU time from.
 #[derive(Clone, Copy, Debug)]
@@ -52,19 +59,27 @@ impl Costs {
     }
 }
 
+/// How many transactions are told of together.
+const TOGETHER: u64 = 100;
+
 /// Counts, distributions and accounts of one station or one session.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Meter {
     clock: Clock,
     is_on: bool,
     current: Account,
-    /// The reading at which `current` was entered; with a virtual clock, all time so far.
+    /// The reading up to which all is charged; with a virtual clock, all time so far.
     mark: u64,
-    started: u64,
-    accounts: [u64; Account::COUNT],
-    units: [u64; Work::COUNT],
-    counters: [u64; Counter::COUNT],
-    distributions: [Distribution; Quantity::COUNT],
+    /// The reading at which `current` was entered.
+    entered: u64,
+    sheet: Arc<Sheet>,
+}
+
+impl Clone for Meter {
+    fn clone(&self) -> Self {
+        // Its figures are its own from now on.
+        Self { sheet: Arc::new(Sheet::clone(&self.sheet)), ..*self }
+    }
 }
 
 impl Meter {
@@ -75,16 +90,14 @@ impl Meter {
             Clock::Counter(read) => read(),
             Clock::None | Clock::Virtual(_) => 0,
         };
+        let has_clock = matches!(clock, Clock::Counter(_));
         Self {
             clock,
             is_on: true,
             current: Account::Outside,
             mark: started,
-            started,
-            accounts: [0; Account::COUNT],
-            units: [0; Work::COUNT],
-            counters: [0; Counter::COUNT],
-            distributions: core::array::from_fn(|_| Distribution::default()),
+            entered: started,
+            sheet: Arc::new(Sheet::new(started, has_clock)),
         }
     }
 
@@ -92,6 +105,12 @@ impl Meter {
     #[must_use]
     pub fn off() -> Self {
         Self { is_on: false, ..Self::new(Clock::None) }
+    }
+
+    /// Returns the figures, to be read by others while this meter runs.
+    #[must_use]
+    pub fn sheet(&self) -> Arc<Sheet> {
+        Arc::clone(&self.sheet)
     }
 
     /// Counts one occurrence.
@@ -102,9 +121,26 @@ impl Meter {
     /// Counts `occurrences` at once.
     pub fn add(&mut self, counter: Counter, occurrences: u64) {
         if self.is_on
-            && let Some(total) = self.counters.get_mut(counter as usize)
+            && let Some(total) = self.sheet.counters.get(counter as usize)
         {
-            *total += occurrences;
+            total.add(occurrences);
+        }
+    }
+
+    /// Counts a transaction: something was asked for, and it has been done. Every hundredth of them
+    /// is told of together with those before it ([`Snapshot::last_hundred`]).
+    pub fn transaction(&mut self) {
+        self.count(Counter::Transactions);
+        let transactions = self.counted(Counter::Transactions);
+        if self.is_on && transactions.is_multiple_of(TOGETHER) {
+            self.settle();
+            let total = self.total();
+            self.sheet.note_hundred(&Hundred {
+                transactions,
+                wakeups: self.counted(Counter::Wakeups),
+                busy: total.saturating_sub(self.charged(Account::Outside)),
+                total,
+            });
         }
     }
 
@@ -116,7 +152,7 @@ impl Meter {
     /// Records one value of a quantity in its own unit.
     pub fn record_value(&mut self, quantity: Quantity, value: u64) {
         if self.is_on
-            && let Some(distribution) = self.distributions.get_mut(quantity as usize)
+            && let Some(distribution) = self.sheet.distributions.get(quantity as usize)
         {
             distribution.record(value);
         }
@@ -126,11 +162,28 @@ impl Meter {
     /// `account`. Returns the account that was left, to be entered again.
     pub fn enter(&mut self, account: Account) -> Account {
         let left = self.current;
-        if self.is_on {
-            self.settle();
-            self.current = account;
+        if !self.is_on {
+            return left;
         }
+        if account == left {
+            self.settle();
+            return left;
+        }
+        if let Clock::Counter(read) = self.clock {
+            let (passed, visit) = self.pass(read());
+            self.sheet.leave(left, passed, self.mark, visit, account);
+            self.entered = self.mark;
+        }
+        self.current = account;
         left
+    }
+
+    /// Moves the mark to `now`; returns what passed since it was moved last, and since the current
+    /// account was entered.
+    fn pass(&mut self, now: u64) -> (u64, u64) {
+        let passed = now.saturating_sub(self.mark);
+        self.mark = self.mark.max(now);
+        (passed, self.mark.saturating_sub(self.entered))
     }
 
     /// Says that `units` of `work` were done, and with a virtual clock charges what they cost.
@@ -139,8 +192,8 @@ impl Meter {
             return;
         }
         let units = units as u64;
-        if let Some(total) = self.units.get_mut(work as usize) {
-            *total += units;
+        if let Some(total) = self.sheet.units.get(work as usize) {
+            total.add(units);
         }
         if let Clock::Virtual(costs) = &self.clock {
             let cost = costs.unit_ns(work).saturating_mul(units);
@@ -166,32 +219,31 @@ impl Meter {
     /// Charges what has passed to the current account, so that the accounts are up to date.
     pub fn settle(&mut self) {
         if let Clock::Counter(read) = self.clock {
-            let now = read();
-            let passed = now.saturating_sub(self.mark);
-            if let Some(account) = self.accounts.get_mut(self.current as usize) {
-                *account += passed;
-            }
-            self.mark = self.mark.max(now);
+            let (passed, _) = self.pass(read());
+            self.sheet.charge(self.current, passed, self.mark);
         }
     }
 
     fn charge(&mut self, account: Account, nanos: u64) {
-        if let Some(total) = self.accounts.get_mut(account as usize) {
-            *total += if is_planted(Bug::LosesTime) { nanos & !1 } else { nanos };
-            self.mark += nanos;
-        }
+        self.mark += nanos;
+        let charged = if is_planted(Bug::LosesTime) { nanos & !1 } else { nanos };
+        self.sheet.charge(account, charged, self.mark);
     }
 
     /// Returns what was charged to `account`, in ticks of the clock, up to the last settlement.
     #[must_use]
     pub fn charged(&self, account: Account) -> u64 {
-        self.accounts.get(account as usize).copied().unwrap_or(0)
+        self.sheet.charged(account)
     }
 
     /// Returns all accounts, in the order of [`Account::ALL`].
     #[must_use]
     pub fn accounts(&self) -> [u64; Account::COUNT] {
-        self.accounts
+        let mut accounts = [0; Account::COUNT];
+        for (charged, account) in accounts.iter_mut().zip(Account::ALL) {
+            *charged = self.charged(*account);
+        }
+        accounts
     }
 
     /// Returns all time since the meter was made, in ticks, up to the last settlement.
@@ -200,19 +252,19 @@ impl Meter {
     /// promise.
     #[must_use]
     pub fn total(&self) -> u64 {
-        self.mark - self.started
+        self.mark - self.sheet.started()
     }
 
     /// Returns how many units of `work` were done.
     #[must_use]
     pub fn units(&self, work: Work) -> u64 {
-        self.units.get(work as usize).copied().unwrap_or(0)
+        self.sheet.units.get(work as usize).map_or(0, |units| units.get())
     }
 
     /// Returns how often `counter` was counted.
     #[must_use]
     pub fn counted(&self, counter: Counter) -> u64 {
-        self.counters.get(counter as usize).copied().unwrap_or(0)
+        self.sheet.counters.get(counter as usize).map_or(0, |count| count.get())
     }
 
     /// Returns the distribution of `quantity`.
@@ -222,7 +274,7 @@ impl Meter {
     /// Never: there is a distribution for every quantity.
     #[must_use]
     pub fn distribution(&self, quantity: Quantity) -> &Distribution {
-        let Some(distribution) = self.distributions.get(quantity as usize) else {
+        let Some(distribution) = self.sheet.distributions.get(quantity as usize) else {
             unreachable!("a distribution for every quantity")
         };
         distribution

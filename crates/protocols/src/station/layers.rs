@@ -397,6 +397,13 @@ impl Layers {
         has_segments || has_frames || has_datagrams
     }
 
+    /// Returns whether [`Self::transmit`] would give nothing, without the questions that it takes
+    /// to find out where more than TCP may owe something.
+    pub(super) fn owes_nothing(&self) -> bool {
+        let has_datagrams = !self.outgoing.is_empty() || self.internet.owes_anything();
+        self.ethernet.is_none() && !has_datagrams && !self.tcp.has_output()
+    }
+
     /// Returns the next datagram or frame for the link, whole.
     pub(super) fn transmit(&mut self, cx: &mut Cx<'_>) -> Option<Packet> {
         loop {

@@ -379,6 +379,9 @@ impl Station {
             if !is_taken {
                 break;
             }
+            if self.layers.owes_nothing() {
+                return;
+            }
         }
         self.layers.tcp.output_stopped();
     }

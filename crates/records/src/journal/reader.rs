@@ -50,7 +50,8 @@ pub fn segments(folder: &Path) -> io::Result<Vec<Segment>> {
 
 /// Gives every whole line of `segment` that begins at `from` or later, with where it ends.
 ///
-/// The last line is not given before its end is there.
+/// The last line is not given before its end is there, and an empty line never: who opens a segment
+/// while another writes there may see half a line and put an end to it that it had already.
 ///
 /// # Errors
 ///
@@ -79,7 +80,7 @@ pub fn read_lines<E: From<io::Error>>(
             rest = after;
             if is_within_long {
                 is_within_long = false;
-            } else {
+            } else if text != b"\n" {
                 line(text, read.end)?;
             }
         }

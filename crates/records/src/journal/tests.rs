@@ -171,6 +171,15 @@ fn a_full_disk_is_told_once_and_counted() {
 }
 
 #[test]
+fn an_empty_line_is_passed_over() {
+    let folder = Folder::new();
+    std::fs::create_dir(&folder.0).unwrap();
+    let text = format!("\n{}\n\n{}\n", transfer(3).to_line(), transfer(4).to_line());
+    std::fs::write(folder.0.join("00000001.jsonl"), text).unwrap();
+    assert_eq!(names(&folder.0), (vec![3, 4], 0));
+}
+
+#[test]
 fn a_line_that_is_too_long_is_passed_over() {
     let folder = Folder::new();
     std::fs::create_dir(&folder.0).unwrap();

@@ -10,7 +10,7 @@ use crate::exit;
 use crate::files::arguments::{Get, How, Put};
 use crate::files::progress::say;
 use crate::files::url::{Scheme, Url};
-use crate::transfers::{Record, timed};
+use crate::transfers::{Record, summary, timed};
 use anyhow::Context;
 use os::jail::{Existing, Jail};
 use protocols::application::ftp::LocalName;
@@ -59,6 +59,8 @@ pub(super) struct Totals {
     pub(super) were_there: u64,
     failed: u64,
     worst: Option<Trouble>,
+    /// What is told of the only file.
+    told: Option<String>,
 }
 
 /// Gets what `urls` name.
@@ -170,13 +172,13 @@ async fn many(
         } else {
             let entry = dialogue.look_at(&url.name).await?;
             let Some(entry) = entry else {
-                return Err(Trouble::NoConnection(format!("{url} is not there")));
+                return Err(Trouble::NotThere(format!("{url} is not there")));
             };
             let below = url.last_component().to_vec();
             vec![Found { path: url.name.clone(), below, entry }]
         };
         if found.is_empty() {
-            return Err(Trouble::NoConnection(format!("nothing there fits {url}")));
+            return Err(Trouble::NotThere(format!("nothing there fits {url}")));
         }
         for place in found {
             if place.entry.kind != Kind::Directory {
@@ -307,12 +309,15 @@ pub(super) async fn finish(
                 format!("{} files, and {} were there", count(totals.files), count(there))
             }
         };
-        say(&format!(
-            "{done} {what}: {} bytes in {}, {} bytes/s",
-            count(totals.bytes),
-            duration(nanos),
-            count(u64::try_from(rate).unwrap_or(u64::MAX)),
-        ));
+        let told = totals.told.unwrap_or_else(|| {
+            format!(
+                "{} bytes in {}, {} bytes/s",
+                count(totals.bytes),
+                duration(nanos),
+                count(u64::try_from(rate).unwrap_or(u64::MAX)),
+            )
+        });
+        say(&format!("{done} {what}: {told}"));
     }
     Ok(())
 }
@@ -421,10 +426,15 @@ impl Bench {
         let mut totals = self.totals.lock().unwrap_or_else(PoisonError::into_inner);
         totals.bytes += record.file_bytes();
         match result {
-            Ok(Ending::Moved) => totals.files += 1,
+            Ok(Ending::Moved) => {
+                totals.files += 1;
+                totals.told = self.is_single.then(|| summary(&record.transfer));
+            }
             Ok(Ending::WasThere) => totals.were_there += 1,
             // What ends one ends all.
-            Err(trouble @ (Trouble::Stopped | Trouble::Tls(_))) => return Err(trouble),
+            Err(trouble @ (Trouble::Stopped | Trouble::Tls(_) | Trouble::TlsAgreed(_))) => {
+                return Err(trouble);
+            }
             Err(trouble) => {
                 totals.failed += 1;
                 totals.worst = Some(trouble);

@@ -2,6 +2,7 @@
 
 use super::account::Account;
 use super::dialogue::{Caller, Stopper};
+use super::mover::Watch;
 use super::options::Reach;
 use super::session::Shared;
 use super::trouble::Trouble;
@@ -9,10 +10,11 @@ use crate::carry::{self, Trust};
 use crate::exit;
 use crate::files::progress::Progress;
 use crate::files::url::{Scheme, Url};
+use crate::meters::{self, Board};
 use crate::transfers::Recorder;
 use anyhow::Result;
 use protocols::application::ftp::user::{DataStyle, TlsUse, UserSettings};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use tokio::signal::unix::{SignalKind, signal};
@@ -49,16 +51,33 @@ pub(super) fn carry_out_with<T>(
     interrupt: Interrupt,
     work: impl AsyncFnOnce(Arc<Caller>) -> Result<T, Trouble>,
 ) -> Result<T, exit::Failure> {
+    carry_out_silently(url, reach, bytes_per_second, None, interrupt, work)
+        .map_err(|trouble| tell(&trouble))
+}
+
+/// As [`carry_out_with`], for who says himself what went wrong, and may want to know when what comes
+/// comes.
+pub(super) fn carry_out_silently<T>(
+    url: &Url,
+    reach: &Reach,
+    bytes_per_second: Option<u64>,
+    watch: Option<Arc<Mutex<Watch>>>,
+    interrupt: Interrupt,
+    work: impl AsyncFnOnce(Arc<Caller>) -> Result<T, Trouble>,
+) -> Result<T, Trouble> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let runtime = runtime.map_err(|error| tell(&Trouble::Ours(error.into())))?;
+    let runtime = runtime.map_err(|error| Trouble::Ours(error.into()))?;
     let result = runtime.block_on(async {
-        let caller = Arc::new(caller(url, reach, bytes_per_second)?);
+        let caller = Arc::new(caller(url, reach, bytes_per_second, watch)?);
         let mut end = [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup()]
             .map(signal)
             .into_iter()
             .collect::<Result<Vec<_>, _>>()
             .map_err(anyhow::Error::new)?;
-        let stopper = Arc::clone(&caller.stopper);
+        let (stopper, board) = (Arc::clone(&caller.stopper), Arc::clone(&caller.shared.board));
+        let host = caller.shared.host.as_ref();
+        let _shown = host.map(|host| board.show_sheet("our own host", host.meter_sheet()));
+        let shows = tokio::spawn(meters::show_long_run(board));
         let watcher = tokio::spawn(async move {
             let [interrupted, other, third] = end.as_mut_slice() else { return };
             loop {
@@ -75,6 +94,7 @@ pub(super) fn carry_out_with<T>(
         });
         let result = work(Arc::clone(&caller)).await;
         watcher.abort();
+        shows.abort();
         if let Some(host) = &caller.shared.host {
             // What is not taken now is not wanted any more.
             _ = tokio::time::timeout(caller.timeout, host.drained()).await;
@@ -83,7 +103,7 @@ pub(super) fn carry_out_with<T>(
     });
     // A thread that waits for a pipe is left behind.
     runtime.shutdown_background();
-    result.map_err(|trouble| tell(&trouble))
+    result
 }
 
 /// Says what went wrong.
@@ -92,7 +112,12 @@ pub(super) fn tell(trouble: &Trouble) -> exit::Failure {
     trouble.failure()
 }
 
-fn caller(url: &Url, reach: &Reach, bytes_per_second: Option<u64>) -> Result<Caller, Trouble> {
+fn caller(
+    url: &Url,
+    reach: &Reach,
+    bytes_per_second: Option<u64>,
+    watch: Option<Arc<Mutex<Watch>>>,
+) -> Result<Caller, Trouble> {
     let Scheme::Ftp(tls, _) = url.scheme else {
         return Err(Trouble::Wrong(format!("{url} is not of FTP: TFTP has only get and put")));
     };
@@ -102,6 +127,7 @@ fn caller(url: &Url, reach: &Reach, bytes_per_second: Option<u64>) -> Result<Cal
     let resolving = began.elapsed();
     let addresses = found.map_err(|none| Trouble::NoConnection(none.to_string()))?;
     let host = carry::host(&reach.via, CONNECTIONS, carry::FILES)?;
+    let board = Board::new(url.to_string());
     let timeout = Duration::from_secs(reach.timeout.into());
     let mut settings = UserSettings::new(account.user, account.password);
     settings.account = account.account;
@@ -123,11 +149,14 @@ fn caller(url: &Url, reach: &Reach, bytes_per_second: Option<u64>) -> Result<Cal
             host,
             bytes_per_second,
             tally: Arc::new(AtomicU64::new(0)),
+            watch,
             expected: Arc::new(AtomicU64::new(0)),
             stop,
             is_verbose: reach.verbose,
+            board,
         },
         timeout,
+        was_reached: AtomicBool::new(false),
         lessons: Mutex::default(),
         stopper: Arc::new(stopper),
         attempts: reach.tries,

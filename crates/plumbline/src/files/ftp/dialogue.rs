@@ -1,17 +1,18 @@
 //! A session that is opened when it is needed, and again when it was lost.
 //!
 //! What fails in a way that may pass is tried again: four times by default, with waits of one, two
-//! and four seconds between. What is no is no at once.
+//! and four seconds between. What is no is no at once, and so is a connection that is refused where
+//! there was none before: the port or the host is wrong, or the server is not there.
 
 use super::facts::{Facts, Opening};
 use super::mover::{Moved, Near};
 use super::session::{Session, Shared};
 use super::trouble::Trouble;
 use super::wire::Carrier;
-use crate::carry::{self, Target, Trust, TrustedBy};
+use crate::carry::{self, Refusal, Target, Trust, TrustedBy};
 use crate::files::progress::say;
 use crate::transfers::{Record, Recorder};
-use protocols::application::ftp::user::{Done, Lessons, Task, UserSettings, Why};
+use protocols::application::ftp::user::{Done, Lessons, Task, TlsUse, UserSettings, Why};
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -64,6 +65,8 @@ pub(super) struct Caller {
     pub(super) trust: Option<Trust>,
     pub(super) shared: Shared,
     pub(super) timeout: Duration,
+    /// Whether there was a connection to the server.
+    pub(super) was_reached: AtomicBool,
     /// What any session has learnt of the server.
     pub(super) lessons: Mutex<Lessons>,
     /// Who may end it.
@@ -97,6 +100,7 @@ impl Caller {
             }
             Some(host) => self.by_own(host).await?,
         };
+        self.was_reached.store(true, Ordering::Relaxed);
         let tls = self.trust.as_ref().map(Trust::client).transpose().map_err(Trouble::Tls)?;
         let is_first_use = self.trust.as_ref().is_some_and(|trust| !trust.is_known());
         let lessons = *self.lessons.lock().unwrap_or_else(PoisonError::into_inner);
@@ -107,11 +111,13 @@ impl Caller {
             connect: Some(began.elapsed()),
             ..Opening::default()
         };
+        let is_agreed = settings.tls != TlsUse::Implicit;
         let opening = Session::open(carrier, settings, tls, self.shared.clone(), facts);
         let (mut session, logged_in) = opening.await?;
         self.learn(&session);
         if let Err(failure) = logged_in {
             return Err(match (session.refusal.take(), &failure.why) {
+                (Some(refusal @ Refusal::Broken(_)), _) if is_agreed => Trouble::TlsAgreed(refusal),
                 (Some(refusal), _) => Trouble::Tls(refusal),
                 (None, Why::Aborted) => Trouble::Stopped,
                 _ => {
@@ -152,7 +158,11 @@ impl Caller {
     fn unconnected(&self, outcome: carry::Outcome, address: SocketAddr) -> Trouble {
         let others = self.addresses.len().saturating_sub(1);
         let sentence = outcome.failure(false, address, others, self.timeout.as_secs());
-        Trouble::NoConnection(sentence.unwrap_or_else(|| format!("{address} closed at once")))
+        let sentence = sentence.unwrap_or_else(|| format!("{address} closed at once"));
+        if outcome == carry::Outcome::Refused && !self.was_reached.load(Ordering::Relaxed) {
+            return Trouble::NotThere(sentence);
+        }
+        Trouble::NoConnection(sentence)
     }
 
     fn tell_of_certificate(&self, session: &Session) {

@@ -26,6 +26,8 @@ pub(super) struct Opening {
     pub(super) connect: Option<Duration>,
     pub(super) tls: Option<Duration>,
     pub(super) login: Option<Duration>,
+    /// How many replies it took, the greeting among them.
+    pub(super) replies: u32,
 }
 
 /// What a session has seen.
@@ -34,6 +36,8 @@ pub(super) struct Facts {
     pub(super) opening: Opening,
     session: transfers::Session,
     steps: Steps,
+    /// All replies so far.
+    pub(super) replies: u32,
 }
 
 /// When what happened on behalf of one task.
@@ -69,7 +73,7 @@ pub(super) struct DataFacts {
 
 impl Facts {
     pub(super) fn new(session: transfers::Session) -> Self {
-        Self { opening: Opening::default(), session, steps: Steps::default() }
+        Self { opening: Opening::default(), session, steps: Steps::default(), replies: 0 }
     }
 
     /// A task begins.
@@ -96,6 +100,7 @@ impl Facts {
     /// Notes a reply.
     pub(super) fn replied(&mut self, code: u16) {
         let now = Instant::now();
+        self.replies = self.replies.saturating_add(1);
         match code {
             100..200 => _ = self.steps.preliminary.get_or_insert(now),
             _ => (self.steps.ended, self.steps.reply) = (Some(now), Some(code)),

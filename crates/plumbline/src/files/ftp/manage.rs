@@ -188,7 +188,7 @@ pub(super) async fn remove_all(
     };
     if found.is_empty() {
         let shown = name.escape_ascii();
-        return Err(Trouble::NoConnection(format!("nothing there fits '{shown}'")));
+        return Err(Trouble::NotThere(format!("nothing there fits '{shown}'")));
     }
     for place in found {
         if place.entry.kind != Kind::Directory {

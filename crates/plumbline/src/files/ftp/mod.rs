@@ -26,6 +26,7 @@ mod manage;
 mod mirror;
 mod mover;
 mod options;
+mod probe;
 mod put;
 mod remote;
 mod secured;
@@ -42,4 +43,6 @@ pub(crate) use manage::{
 };
 pub(crate) use mirror::{Mirror, mirror};
 pub(super) use options::{Moving, Reach};
+pub(super) use probe::pattern_file;
+pub(crate) use probe::{Moment, Refused, Way, Wish, knock, probe};
 pub(crate) use shell::{Shell, shell};

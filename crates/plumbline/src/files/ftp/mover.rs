@@ -3,15 +3,17 @@
 use super::facts::{DataFacts, add_since};
 use super::link::{CHUTE_BYTES, Chute, Link};
 use crate::files::pace::Pace;
+use crate::transfers::nanos;
 use os::clock::{Monotonic, thread_cpu_time};
 use protocols::application::ftp::Representation;
 use protocols::application::ftp::data::{Decoded, Decoder, Encoder};
 use protocols::application::ftp::user::DataFailure;
+use records::arrivals::Log;
 use std::fs::File;
 use std::io::{self, ErrorKind, Read, Write};
 use std::os::unix::fs::FileExt;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 /// What is read or written at a time.
@@ -54,6 +56,26 @@ pub(super) struct Moved {
     pub(super) is_enough: bool,
 }
 
+/// What came when, of one transfer.
+#[derive(Debug)]
+pub(super) struct Watch {
+    pub(super) began: Instant,
+    pub(super) log: Log,
+    bytes: u64,
+}
+
+impl Watch {
+    /// Begins to watch a transfer, and keeps at most so many arrivals.
+    pub(super) fn begin(most: usize) -> Self {
+        Self { began: Instant::now(), log: Log::new(most), bytes: 0 }
+    }
+
+    fn count(&mut self, bytes: u64) {
+        self.bytes = self.bytes.saturating_add(bytes);
+        self.log.note(nanos(self.began.elapsed()), self.bytes);
+    }
+}
+
 /// What a thread needs to know of a transfer.
 #[derive(Debug)]
 pub(super) struct Mover {
@@ -64,6 +86,8 @@ pub(super) struct Mover {
     /// Bytes on this data connection so far, and on all together.
     pub(super) moved: Arc<AtomicU64>,
     pub(super) tally: Arc<AtomicU64>,
+    /// Who wants to know when what comes comes.
+    pub(super) watch: Option<Arc<Mutex<Watch>>>,
     /// What there should be at the end, if that is known: then TLS need not say that it ends.
     pub(super) expected_bytes: Option<u64>,
     pub(super) clock: Monotonic,
@@ -119,6 +143,9 @@ impl Mover {
         let counted = u64::try_from(bytes).unwrap_or(u64::MAX);
         self.moved.fetch_add(counted, Ordering::Relaxed);
         self.tally.fetch_add(counted, Ordering::Relaxed);
+        if let Some(watch) = &self.watch {
+            watch.lock().unwrap_or_else(PoisonError::into_inner).count(counted);
+        }
         let now = self.clock.now();
         self.pace.spend(bytes, now);
         if let Some(until) = self.pace.waits_until(now) {

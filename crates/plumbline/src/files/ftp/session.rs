@@ -6,22 +6,24 @@
 
 use super::facts::Facts;
 use super::link::{Canceller, Link};
-use super::mover::{Moved, Mover, Near};
+use super::mover::{Moved, Mover, Near, Watch};
 use super::small::{Incoming, send_at_once};
 use super::wire::{Carrier, Control};
 use crate::carry::{Bench, Refusal, TlsClient, TrustedBy};
 use crate::files::pace::Pace;
+use crate::meters::Board;
 use os::host::{Host, Listener};
 use protocols::application::ftp::user::{
     DataFailure, Done, Failure, Features, Lessons, Step, Task, TaskId, TlsUse, User, UserEvent,
     UserSettings, Why,
 };
 use protocols::application::ftp::{Protection, Representation};
+use protocols::meter::{Account, Counter};
 use std::future::pending;
 use std::io;
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Notify, watch};
@@ -46,12 +48,16 @@ pub(super) struct Shared {
     pub(super) bytes_per_second: Option<u64>,
     /// All bytes that have moved.
     pub(super) tally: Arc<AtomicU64>,
+    /// When what comes comes, where somebody wants to know.
+    pub(super) watch: Option<Arc<Mutex<Watch>>>,
     /// How many there will be, as far as that is known.
     pub(super) expected: Arc<AtomicU64>,
     /// Whether somebody has ended it.
     pub(super) stop: watch::Receiver<bool>,
     /// Whether commands and replies are shown.
     pub(super) is_verbose: bool,
+    /// Where the meters are shown.
+    pub(super) board: Arc<Board>,
 }
 
 /// What a task has brought, beside the engine's word.
@@ -128,7 +134,7 @@ impl Session {
         let began = Instant::now();
         let (local, peer) = (carrier.local()?, carrier.peer()?);
         let is_implicit = settings.tls == TlsUse::Implicit;
-        let mut bench = Bench::new(crate::carry::is_metered())?;
+        let mut bench = Bench::shown_on(&shared.board, "FTP")?;
         let user = User::new(settings, local, peer, &bench.cx());
         let mut session = Self {
             user,
@@ -156,6 +162,7 @@ impl Session {
         let logged_in = session.drive(None).await.map(|_| ());
         let tls = session.facts.opening.tls.unwrap_or_default();
         session.facts.opening.login = Some(began.elapsed().saturating_sub(tls));
+        session.facts.opening.replies = session.facts.replies;
         Ok((session, logged_in))
     }
 
@@ -177,6 +184,7 @@ impl Session {
         };
         (self.near, self.moved) = (near, None);
         self.facts.begin();
+        self.bench.meter.transaction();
         let Some(id) = self.user.run(task, &mut self.bench.cx()) else {
             let failure = Failure { step: Step::Command, why: Why::ControlLost };
             return Outcome { result: Err(failure), moved: None };
@@ -234,7 +242,10 @@ impl Session {
                 }
             }
             self.flush().await;
+            self.bench.meter.enter(Account::Outside);
             let news = self.news(&mut input, give_up_at).await;
+            self.bench.meter.enter(Account::Application);
+            self.bench.meter.count(Counter::Wakeups);
             match news {
                 News::Stop => {
                     give_up_at = Some(Instant::now() + GIVE_UP);
@@ -413,8 +424,9 @@ impl Session {
         let tls = self.tls.clone().filter(|_| protection == Protection::Private);
         let moved = Arc::new(AtomicU64::new(0));
         let is_plain = tls.is_none() && self.representation.passes_through();
+        let is_watched = self.shared.bytes_per_second.is_some() || self.shared.watch.is_some();
         let carrier = match carrier {
-            Carrier::Kernel(stream) if is_plain && self.shared.bytes_per_second.is_none() => {
+            Carrier::Kernel(stream) if is_plain && !is_watched => {
                 match self.start_small(id, stream, &moved) {
                     Some(stream) => Carrier::Kernel(stream),
                     None => return,
@@ -433,6 +445,7 @@ impl Session {
             pace: Pace::new(self.shared.bytes_per_second),
             moved: Arc::clone(&moved),
             tally: Arc::clone(&self.shared.tally),
+            watch: self.shared.watch.clone(),
             expected_bytes: self.expected_bytes,
             clock: self.bench.clock,
         };

@@ -16,7 +16,7 @@ use crate::exit;
 use crate::files::progress::say;
 use crate::files::url::Url;
 use crate::state::state_folder;
-use crate::transfers::Record;
+use crate::transfers::{Record, summary};
 use os::jail::Existing;
 use protocols::application::ftp::user::Task;
 use protocols::application::ftp::{LocalName, Representation};
@@ -339,7 +339,7 @@ fn terms() -> Terms {
 fn told(done: &str, path: &[u8], ending: Ending, record: &Record) {
     let shown = path.escape_ascii();
     match ending {
-        Ending::Moved => say(&format!("{done} '{shown}': {} bytes", record.file_bytes())),
+        Ending::Moved => say(&format!("{done} '{shown}': {}", summary(&record.transfer))),
         Ending::WasThere => say(&format!("'{shown}' was there already")),
     }
 }

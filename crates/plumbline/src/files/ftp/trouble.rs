@@ -13,8 +13,13 @@ use std::io;
 pub(super) enum Trouble {
     /// There is no control connection, in a sentence.
     NoConnection(String),
+    /// The host has none who listens there, or no such file, in a sentence.
+    NotThere(String),
     /// There is no TLS.
     Tls(Refusal),
+    /// There is no TLS, though the server has just agreed to it (AUTH, RFC 4217 §4): some read
+    /// the first bytes of it as a command, if they come early.
+    TlsAgreed(Refusal),
     /// A step of the protocol failed, on the way to what was wanted.
     Step {
         /// What was wanted: `get 'name'`.
@@ -39,8 +44,9 @@ impl Trouble {
     pub(super) fn is_transient(&self) -> bool {
         match self {
             Self::Step { failure, .. } => failure.is_transient(),
-            Self::NoConnection(_) | Self::Differs(_) => true,
+            Self::NoConnection(_) | Self::Differs(_) | Self::TlsAgreed(_) => true,
             Self::Tls(Refusal::Silent(_) | Refusal::Closed) => true,
+            Self::NotThere(_) => false,
             Self::Tls(_) | Self::Ours(_) | Self::Wrong(_) | Self::Stopped => false,
         }
     }
@@ -73,7 +79,7 @@ impl Trouble {
     /// Returns the word of the record for it.
     pub(super) fn outcome(&self) -> Outcome {
         match self {
-            Self::NoConnection(_) => Outcome::AbortedByPeer,
+            Self::NoConnection(_) | Self::NotThere(_) => Outcome::AbortedByPeer,
             Self::Step { failure, error, .. } => match &failure.why {
                 Why::Refused(reply) => match reply.code.number() {
                     426 => Outcome::AbortedByPeer,
@@ -92,7 +98,7 @@ impl Trouble {
                     Outcome::Protocol
                 }
             },
-            Self::Tls(_) | Self::Differs(_) => Outcome::Protocol,
+            Self::Tls(_) | Self::TlsAgreed(_) | Self::Differs(_) => Outcome::Protocol,
             Self::Ours(_) | Self::Wrong(_) => Outcome::Local,
             Self::Stopped => Outcome::AbortedByUser,
         }
@@ -114,10 +120,11 @@ impl Trouble {
     /// Returns the sentence that says which step failed.
     pub(super) fn sentence(&self) -> String {
         match self {
-            Self::NoConnection(sentence) | Self::Wrong(sentence) | Self::Differs(sentence) => {
-                sentence.clone()
-            }
-            Self::Tls(refusal) => refusal.to_string(),
+            Self::NoConnection(sentence)
+            | Self::NotThere(sentence)
+            | Self::Wrong(sentence)
+            | Self::Differs(sentence) => sentence.clone(),
+            Self::Tls(refusal) | Self::TlsAgreed(refusal) => refusal.to_string(),
             Self::Ours(error) => format!("{error:#}"),
             Self::Stopped => "interrupted".to_owned(),
             Self::Step { wanted, failure, error } => match (&failure.step, error) {

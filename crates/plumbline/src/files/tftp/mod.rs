@@ -6,6 +6,7 @@
 
 mod facts;
 mod outbox;
+pub(crate) mod probe;
 mod transfer;
 mod trouble;
 mod user;

@@ -16,7 +16,7 @@ use protocols::application::tftp::{
     Agreed, Direction, ErrorCode, Event, Failure, Fault, Mode, Receiver, Sender,
     UNKNOWN_TRANSFER_ID,
 };
-use protocols::meter::Counter;
+use protocols::meter::{Account, Counter};
 use protocols::time::Duration;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -171,6 +171,14 @@ impl Work {
             Self::Receive(receiver, _) => receiver.abort(fault),
         }
     }
+}
+
+/// What a wait has brought.
+enum Woken {
+    Received(io::Result<()>),
+    Stopped,
+    Fed(io::Result<()>),
+    Deadline,
 }
 
 impl Transfer {
@@ -339,7 +347,10 @@ impl Transfer {
             }
             self.facts.wire_bytes += self.outbox.bytes.len() as u64;
             for attempt in 0.. {
-                match self.wire.send(&mut self.outbox, self.facts.remote).await {
+                let left = self.bench.meter.enter(Account::Interrupt);
+                let sent = self.wire.send(&mut self.outbox, self.facts.remote).await;
+                self.bench.meter.enter(left);
+                match sent {
                     Ok(()) => break,
                     Err(error) => {
                         self.on_network_error(error);
@@ -435,18 +446,23 @@ impl Transfer {
                 None => Ok(()),
             }
         };
-        tokio::select! {
+        self.bench.meter.enter(Account::Outside);
+        let woken = tokio::select! {
             biased;
-            received = wire.receive(inbox) => match received {
-                Ok(()) => self.take_datagrams(),
-                Err(error) => self.on_network_error(error),
-            },
-            () = stop.wanted() => self.fail(STOPPED, Trouble::Stopped),
-            fed = fed, if is_starving => match fed {
-                Ok(()) => self.is_starved = false,
-                Err(error) => self.fail(NO_READ, Trouble::Local(error)),
-            },
-            () = alarm.rings() => self.timeout(give_up),
+            received = wire.receive(inbox) => Woken::Received(received),
+            () = stop.wanted() => Woken::Stopped,
+            fed = fed, if is_starving => Woken::Fed(fed),
+            () = alarm.rings() => Woken::Deadline,
+        };
+        self.bench.meter.enter(Account::Application);
+        self.bench.meter.count(Counter::Wakeups);
+        match woken {
+            Woken::Received(Ok(())) => self.take_datagrams(),
+            Woken::Received(Err(error)) => self.on_network_error(error),
+            Woken::Stopped => self.fail(STOPPED, Trouble::Stopped),
+            Woken::Fed(Ok(())) => self.is_starved = false,
+            Woken::Fed(Err(error)) => self.fail(NO_READ, Trouble::Local(error)),
+            Woken::Deadline => self.timeout(give_up),
         }
     }
 
@@ -483,6 +499,7 @@ impl Transfer {
         let (mut stray, mut problem, before) = (None, None, facts.file_bytes);
         for datagram in inbox.datagrams().filter(|one| one.from.ip() == facts.remote.ip()) {
             facts.datagrams_in += 1;
+            cx.meter.transaction();
             facts.wire_bytes += datagram.data.len() as u64;
             let port = datagram.from.port();
             let taken = match work {

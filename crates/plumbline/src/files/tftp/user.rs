@@ -12,6 +12,7 @@ use super::wire::Wire;
 use crate::carry::{self, Bench, Via};
 use crate::files::local::{Sink, Source};
 use crate::files::pace::Pace;
+use crate::meters::Board;
 use crate::transfers::{Record, Recorder, nanos};
 use anyhow::Result;
 use os::host::Host;
@@ -43,6 +44,8 @@ pub(crate) struct Errand {
     pub(crate) via: Via,
     /// How long it took to find the addresses.
     pub(crate) resolving: Duration,
+    /// Where the meter is shown.
+    pub(crate) board: Arc<Board>,
 }
 
 /// What has come of an errand.
@@ -155,7 +158,7 @@ impl Attempt<'_> {
     ) -> Result<(Facts, Option<Trouble>, Work, Option<u64>)> {
         let errand = self.errand;
         let wire = Wire::to(self.address, self.host)?;
-        let bench = Bench::new(carry::is_metered())?;
+        let bench = Bench::shown_on(&errand.board, "TFTP")?;
         let pace = Pace::new(errand.bytes_per_second);
         let size = match &order {
             Order::Get(_) => None,

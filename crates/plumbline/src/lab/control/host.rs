@@ -116,9 +116,13 @@ impl Host {
             }
             Role::Server => Opening::Passive { port: PORT },
         };
-        // With Nagle's algorithm the end of a screenful would wait for the kernel's delayed
-        // acknowledgment, and nothing else would be seen.
-        let profile = Profile { nagle: false, ..Profile::interactive(32 * 1024) };
+        // What holds the end of a screenful back until its beginning is acknowledged, Nagle's
+        // algorithm or a limit of one segment, would show the kernel's delayed acknowledgment and
+        // nothing else.
+        let profile = match role {
+            Role::User => Profile::interactive(32 * 1024),
+            Role::Server => Profile::serving(32 * 1024),
+        };
         let carried = Carried::new(End::new(role), opening, profile);
         let (control, wire) = (which.make()?, Vec::new());
         Ok(Self { station, carried, meter, control, chance, clock, wire })

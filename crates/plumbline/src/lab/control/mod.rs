@@ -12,6 +12,7 @@ mod structure;
 mod tun;
 
 use crate::exit::{self, Failure};
+use crate::measure::ProgressLine;
 use anyhow::{Context, Result, anyhow};
 use empty::Empty;
 use os::clock::Calibration;
@@ -81,7 +82,10 @@ struct Real {
 
 /// Runs the experiments and prints what they have found.
 pub(super) fn run(is_json: bool) -> exit::Result {
-    let findings = measure(AMOUNT).map_err(|error| {
+    let mut progress = ProgressLine::on_stderr();
+    let found = measure(AMOUNT, &mut progress);
+    progress.clear();
+    let findings = found.map_err(|error| {
         exit::complain(&error.context("the experiment came to a stop"));
         Failure::NothingMeasured
     })?;
@@ -95,19 +99,28 @@ pub(super) fn run(is_json: bool) -> exit::Result {
     Ok(())
 }
 
-fn measure(amount: Amount) -> Result<Findings> {
+fn measure(amount: Amount, progress: &mut ProgressLine) -> Result<Findings> {
+    tell(progress, "an empty change of control");
     let load_before = os::load::load_average();
     let calibration = Calibration::start();
     let rate = calibration.finish();
     let empty = empty::measure(amount.batches, rate)?;
+    tell(progress, "lines of 1982 in virtual time");
     let of_1982 = virtual_time(amount.keys)?;
-    let in_process = in_process(amount.rounds)?;
+    let in_process = in_process(amount.rounds, progress)?;
     // Its namespace is left to nobody: the process ends with it.
     let on_tun = namespace::enter_new_network().map_err(|refused| refused.to_string());
-    let on_tun = on_tun.and_then(|()| by_tun(amount.rounds).map_err(|error| format!("{error:#}")));
+    let on_tun =
+        on_tun.and_then(|()| by_tun(amount.rounds, progress).map_err(|error| format!("{error:#}")));
     let load = [load_before, os::load::load_average()];
     let ticks_per_second = rate.ticks_per_second();
     Ok(Findings { ticks_per_second, load, empty, of_1982, in_process, on_tun })
+}
+
+/// Says what is being done now. It is painted before that begins, and so takes none of its time.
+fn tell(progress: &mut ProgressLine, what: &str) {
+    progress.show(what);
+    progress.paint();
 }
 
 fn virtual_time(keys: usize) -> Result<Vec<Of1982>> {
@@ -136,25 +149,40 @@ fn virtual_time(keys: usize) -> Result<Vec<Of1982>> {
 /// What a block of one structure has found: echo, screenful, changes of control for a key.
 type Sample = (u64, u64, Option<[f64; 2]>);
 
-fn in_process(rounds: usize) -> Result<Vec<Real>> {
+fn in_process(rounds: usize, progress: &mut ProgressLine) -> Result<Vec<Real>> {
     let all = Which::all();
     let mut pairs = all.iter().map(|which| Pair::connect(*which)).collect::<Result<Vec<_>>>()?;
-    by_turns(&all, rounds, |number| {
-        let pair = pairs.get_mut(number).context("there is a pair for each structure")?;
-        let block = pair.block()?;
-        Ok((block.echo_ns, block.screenful_ns, Some(block.echo_switches)))
-    })
+    by_turns(
+        &all,
+        rounds,
+        &mut |round| {
+            tell(progress, &format!("in one process, round {round} of {rounds}"));
+        },
+        |number| {
+            let pair = pairs.get_mut(number).context("there is a pair for each structure")?;
+            let block = pair.block()?;
+            Ok((block.echo_ns, block.screenful_ns, Some(block.echo_switches)))
+        },
+    )
 }
 
-fn by_tun(rounds: usize) -> Result<Vec<Real>> {
+fn by_tun(rounds: usize, progress: &mut ProgressLine) -> Result<Vec<Real>> {
     let all = Which::all();
     let sessions = (0..).zip(&all).map(|(number, which)| tun::Session::connect(*which, number));
     let mut sessions = sessions.collect::<Result<Vec<_>>>()?;
-    by_turns(&all, rounds, |number| {
-        let session = sessions.get_mut(number).context("there is a session for each structure")?;
-        let block = session.block()?;
-        Ok((block.echo_ns, block.screenful_ns, None))
-    })
+    by_turns(
+        &all,
+        rounds,
+        &mut |round| {
+            tell(progress, &format!("on a TUN, round {round} of {rounds}"));
+        },
+        |number| {
+            let session =
+                sessions.get_mut(number).context("there is a session for each structure")?;
+            let block = session.block()?;
+            Ok((block.echo_ns, block.screenful_ns, None))
+        },
+    )
 }
 
 /// Measures a block of each structure in every round, in another order each time; the first round
@@ -162,10 +190,12 @@ fn by_tun(rounds: usize) -> Result<Vec<Real>> {
 fn by_turns(
     all: &[Which],
     rounds: usize,
+    begins: &mut dyn FnMut(usize),
     mut block: impl FnMut(usize) -> Result<Sample>,
 ) -> Result<Vec<Real>> {
     let mut samples: Vec<Vec<Sample>> = vec![Vec::with_capacity(rounds); all.len()];
     for round in 0..=rounds {
+        begins(round);
         for turn in 0..all.len() {
             let number = (turn + round) % all.len();
             let sample = block(number)?;

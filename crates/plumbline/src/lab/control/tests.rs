@@ -12,7 +12,7 @@ fn findings() -> Findings {
         load: [None, None],
         empty: empty::measure(SHORT.batches, rate).unwrap(),
         of_1982: virtual_time(SHORT.keys).unwrap(),
-        in_process: in_process(SHORT.rounds).unwrap(),
+        in_process: in_process(SHORT.rounds, &mut ProgressLine::default()).unwrap(),
         on_tun: Err("not permitted".to_owned()),
     }
 }

@@ -20,8 +20,7 @@ use std::os::fd::OwnedFd;
 
 /// In one block.
 const ECHOES: u64 = 200;
-/// Few: the second segment of each waits for the delayed acknowledgment of the first.
-const SCREENFULS: u64 = 2;
+const SCREENFULS: u64 = 50;
 /// An answer that has not come then does not come.
 const PATIENCE: Duration = Duration::from_secs(5);
 

@@ -9,6 +9,7 @@ use super::facts::Ledger;
 use super::listing::Lister;
 use super::post::Post;
 use super::session::Marker;
+use super::tickets::LateTickets;
 use super::upload::Upload;
 use crate::files::pace::Pace;
 use crate::transfers::DataTls;
@@ -183,10 +184,10 @@ impl Mover {
             }
             Work::Receive(upload) => Some(self.receive(connection, upload, scratch).await?),
         };
-        let is_clear = matches!(connection.way, Way::Clear(_));
         if upload.is_none() {
             connection.shutdown().await.map_err(|_| TransferError::ConnectionLost)?;
-        } else if !is_clear {
+        } else if let Way::Secured(stream) = &mut connection.way {
+            stream.get_mut().0.release();
             // Who has sent all of a file and its end may be gone, with tickets of ours unread.
             _ = connection.shutdown().await;
         }
@@ -408,7 +409,7 @@ struct Connection {
 
 enum Way {
     Clear(TcpStream),
-    Secured(Box<TlsStream<BufReader<TcpStream>>>),
+    Secured(Box<TlsStream<LateTickets<BufReader<TcpStream>>>>),
 }
 
 impl Connection {
@@ -423,6 +424,7 @@ impl Connection {
         // TLS asks for a quarter of a record at a time, each of which would be a call.
         let ahead_bytes = if is_incoming { AHEAD_BYTES } else { HANDSHAKE_BYTES };
         let stream = BufReader::with_capacity(ahead_bytes, stream);
+        let stream = LateTickets::new(stream, is_incoming);
         let accepted = acceptor.accept_with(stream, |tls| tls.set_resumption_data(&token));
         let accepted = tokio::time::timeout(HANDSHAKE, accepted).await;
         let Ok(Ok(stream)) = accepted else { return Err(TransferError::Tls) };
@@ -444,7 +446,7 @@ impl Connection {
     fn stream(&self) -> &TcpStream {
         match &self.way {
             Way::Clear(stream) => stream,
-            Way::Secured(stream) => stream.get_ref().0.get_ref(),
+            Way::Secured(stream) => stream.get_ref().0.get_ref().get_ref(),
         }
     }
 

@@ -33,6 +33,7 @@ mod passive;
 mod post;
 mod session;
 mod system;
+mod tickets;
 mod tree;
 mod upload;
 mod users;
@@ -44,17 +45,21 @@ use super::admission::Admission;
 use super::clerk::Clerk;
 use super::log::Log;
 use super::metrics::Protocol;
-use crate::carry::{self, Bench};
+use crate::carry::{Bench, Lent};
+use crate::meters::Board;
 use anyhow::{Context, Result};
 use configuration::Protection;
 use log::Event;
 use os::jail::Jail;
+use protocols::meter::Account;
 use session::Session;
-use std::cell::{RefCell, RefMut};
+use std::cell::RefCell;
 use std::collections::HashMap;
+use std::future::poll_fn;
 use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::pin::pin;
 use std::rc::Rc;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -107,7 +112,12 @@ impl Server {
     /// # Errors
     ///
     /// If the root is no folder, or TLS is needed and cannot be had.
-    pub(super) fn new(settings: Settings, log: Log, clerk: Rc<Clerk>) -> Result<Self> {
+    pub(super) fn new(
+        settings: Settings,
+        log: Log,
+        clerk: Rc<Clerk>,
+        board: &Arc<Board>,
+    ) -> Result<Self> {
         if let Some(root) = &settings.root {
             let shown = root.display();
             Jail::open(root).with_context(|| format!("the root {shown} cannot be served"))?;
@@ -124,7 +134,7 @@ impl Server {
             admission: RefCell::new(Admission::new(settings.rules.clone())),
             settings: RefCell::new(Rc::new(settings)),
             is_root: os::user::is_root(),
-            bench: RefCell::new(Bench::new(carry::is_metered())?),
+            bench: RefCell::new(Bench::shown_on(board, "FTP")?),
             scratch: RefCell::new(vec![0; SCRATCH_LEN]),
             checks: Semaphore::new(1),
             anonymous_jail: RefCell::default(),
@@ -146,8 +156,22 @@ impl Server {
     }
 
     /// Lends clock, chance and meter; not across a wait.
-    fn bench(&self) -> RefMut<'_, Bench> {
-        self.bench.borrow_mut()
+    fn bench(&self) -> Lent<'_> {
+        Lent::from(&self.bench)
+    }
+
+    /// Makes a call that moves bytes, on the account of those.
+    fn charge_call<T>(&self, call: impl FnOnce() -> T) -> T {
+        let left = self.bench.borrow_mut().meter.enter(Account::Interrupt);
+        let result = call();
+        self.bench.borrow_mut().meter.enter(left);
+        result
+    }
+
+    /// Waits for `moving`, and charges what it does, but not its waits, to the same account.
+    async fn charge_moving<T>(&self, moving: impl Future<Output = T>) -> T {
+        let mut moving = pin!(moving);
+        poll_fn(|context| self.charge_call(|| moving.as_mut().poll(context))).await
     }
 
     /// Serves for as long as anybody can come.

@@ -25,6 +25,7 @@ use protocols::application::ftp::server::{
     ServerEvent, Transfer, TransferError, TransferId, TransferKind,
 };
 use protocols::application::ftp::{Name, Protection};
+use protocols::meter::Counter;
 use protocols::time::Duration;
 use records::transfer::Text;
 use std::cell::Cell;
@@ -269,6 +270,7 @@ impl Session {
             }
             _ = self.closing.changed() => {}
         }
+        self.server.bench().meter.count(Counter::Wakeups);
         Ok(())
     }
 
@@ -277,6 +279,7 @@ impl Session {
             return;
         }
         self.note_moved();
+        self.server.bench().meter.transaction();
         let mut rest = self.input.as_slice();
         self.engine.receive(&mut rest, &mut self.server.bench().cx());
         let taken = self.input.len() - rest.len();
@@ -518,7 +521,9 @@ impl Session {
         let has_pace = pace.as_ref().is_some_and(|pace| pace.get().burst_bytes().is_some());
         let work = match work {
             Work::Send { file, offset, len } if is_plain && !has_pace => {
-                let sent = data::send_at_once(&stream, &file, offset, len, &running.ledger, clock);
+                let ledger = &running.ledger;
+                let sent = server
+                    .charge_call(|| data::send_at_once(&stream, &file, offset, len, ledger, clock));
                 if offset + sent >= len && offset < len {
                     // Its end goes with its last byte.
                     drop(stream);
@@ -545,7 +550,7 @@ impl Session {
         let ledger = Rc::clone(&running.ledger);
         running.task = Some(tokio::task::spawn_local(async move {
             let moving = mover.run(stream, security, work, &server.scratch);
-            let (result, cpu) = timed(moving).await;
+            let (result, cpu) = timed(server.charge_moving(moving)).await;
             ledger.add_cpu(cpu);
             answers.put(Answer::Ended(id, result));
         }));

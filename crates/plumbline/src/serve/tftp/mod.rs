@@ -23,6 +23,7 @@ use super::clerk::Clerk;
 use super::folder::Rights;
 use super::log::Log;
 use crate::files::tftp::Stop;
+use crate::meters::Board;
 use anyhow::{Context, Result};
 use door::Door;
 use log::Event;
@@ -52,6 +53,8 @@ pub(super) struct Server {
     transfers: RefCell<HashMap<SocketAddr, Rc<Running>>>,
     log: Log,
     clerk: Rc<Clerk>,
+    /// Where the meters of the transfers are shown.
+    board: Arc<Board>,
 }
 
 /// A transfer under way.
@@ -67,7 +70,12 @@ impl Server {
     /// # Errors
     ///
     /// If it is no folder, or may not be read.
-    pub(super) fn new(settings: Settings, log: Log, clerk: Rc<Clerk>) -> Result<Self> {
+    pub(super) fn new(
+        settings: Settings,
+        log: Log,
+        clerk: Rc<Clerk>,
+        board: &Arc<Board>,
+    ) -> Result<Self> {
         let root = settings.root.display();
         let jail = Jail::open(&settings.root)
             .with_context(|| format!("the root {root} cannot be served"))?;
@@ -86,6 +94,7 @@ impl Server {
             transfers: RefCell::default(),
             log,
             clerk,
+            board: Arc::clone(board),
         })
     }
 

@@ -3,7 +3,7 @@
 use super::super::folder::Rights;
 use super::log::Event;
 use super::{Running, Server};
-use crate::carry::{self, Bench};
+use crate::carry::Bench;
 use crate::files::local::{Sink, Source};
 use crate::files::pace::Pace;
 use crate::files::tftp::{Facts, Terms, Transfer, Trouble, Wire, Work};
@@ -150,7 +150,7 @@ async fn run(
     let mut record = server.clerk.begin(None);
     record.note_request(request.direction, request.mode, &request.name);
     let wire = Wire::kernel(at, from)?;
-    let bench = Bench::new(carry::is_metered())?;
+    let bench = Bench::shown_on(&server.board, "TFTP")?;
     let (now, port, mode) = (bench.clock.now(), from.port(), request.mode);
     let settings = tftp::Settings { patience: server.settings.patience };
     let work = match file {

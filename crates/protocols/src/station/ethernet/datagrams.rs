@@ -108,3 +108,44 @@ pub(super) fn destination_of(datagram: &[u8]) -> Option<IpAddr> {
         _ => None,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::vec::Vec;
+
+    /// Returns an offer whose checksum is `checksum`.
+    fn offer(checksum: [u8; 2]) -> Vec<u8> {
+        let server = Ipv4Addr::new(192, 0, 2, 1);
+        let mut packet = Packet::with_capacity(100);
+        packet.extend(b"message");
+        packet.push(&[0, 67, 0, 68, 0, 15, checksum[0], checksum[1]]);
+        let header = ipv4::Header {
+            source: server,
+            destination: Ipv4Addr::BROADCAST,
+            protocol: Protocol::Udp,
+            time_to_live: 64,
+            identification: 0,
+            dscp_ecn: 0,
+            dont_fragment: false,
+        };
+        packet.push(&header.emit(35));
+        packet.data().to_vec()
+    }
+
+    #[test]
+    fn an_offer_whose_checksum_the_device_vouches_for_may_be_unfinished() {
+        let unfinished = offer([0x12, 0x34]);
+        let partial = ChecksumState::Partial { start: 20, field: 6 };
+        for state in [partial, ChecksumState::Verified] {
+            assert_eq!(dhcp_message(&unfinished, state), Some(&b"message"[..]));
+        }
+        assert_eq!(dhcp_message(&unfinished, ChecksumState::InPacket), None);
+    }
+
+    #[test]
+    fn an_offer_without_a_checksum_is_taken_from_a_wire() {
+        let message = offer([0, 0]);
+        assert_eq!(dhcp_message(&message, ChecksumState::InPacket), Some(&b"message"[..]));
+    }
+}

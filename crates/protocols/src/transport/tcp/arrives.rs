@@ -383,8 +383,10 @@ impl Connection {
         let Some(recovery) = &mut self.recovery else { return };
         let outcome = recovery.acknowledged(&said, cx.now);
         self.measure(&outcome, arrival, has_advanced, cx);
-        self.count_outcome(&outcome, cx);
-        self.forgive_lost_probe(outcome.began_recovery);
+        if outcome.is_eventful() {
+            self.count_outcome(&outcome, cx);
+            self.forgive_lost_probe(outcome.began_recovery);
+        }
         self.take_echo_of_mark(arrival, cx);
         if has_advanced {
             self.must_probe_tail = false;

@@ -335,6 +335,38 @@ impl Flight {
         self.highest = self.highest.max(place);
     }
 
+    /// Returns whether `ack` acknowledges all that is out, of which nothing was reported, lost or
+    /// sent again.
+    #[must_use]
+    pub fn is_all(&self, ack: Seq) -> bool {
+        let is_undisturbed = self.sacked.places() == 0 && self.lost.places() == 0;
+        let is_new = self.repeated.places() == 0 && self.again_places == 0;
+        let is_in_order = self.highest <= self.una && self.by_time.is_empty();
+        let has_pieces = self.pieces.front().is_some() && self.nxt > self.una;
+        let is_plain = is_undisturbed && is_new && is_in_order && has_pieces;
+        is_plain && ack == self.seq(self.nxt)
+    }
+
+    /// Takes the acknowledgment for which [`Self::is_all`] holds; all is then as after
+    /// [`Self::acknowledge`].
+    pub fn acknowledge_all(&mut self, now: Instant) -> Delivery {
+        let mut delivery = Delivery::default();
+        let (Some(oldest), Some(last)) = (self.pieces.front(), self.pieces.back()) else {
+            return delivery;
+        };
+        let stamp = last.stamp;
+        delivery.newest = Some(Newest { stamp, end: self.nxt, is_again: false });
+        delivery.last_sent_at = Some(stamp.sent_at);
+        delivery.rtt = Some(now - oldest.stamp.sent_at);
+        delivery.acked = self.outstanding();
+        (self.una_seq, self.una) = (self.seq(self.nxt), self.nxt);
+        self.count_delivered(delivery.acked, &mut delivery, now);
+        self.segments = 0;
+        self.pieces.clear();
+        (self.judged, self.highest) = (self.nxt, self.nxt);
+        delivery
+    }
+
     /// Takes a block: the peer has the numbers from `start` to `end`. What lies outside of what is
     /// out is ignored.
     pub fn sack(&mut self, (start, end): (Seq, Seq), delivery: &mut Delivery, now: Instant) {

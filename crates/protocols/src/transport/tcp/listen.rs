@@ -54,7 +54,8 @@ pub(super) struct CookieAnswer {
 impl CookieAnswer {
     pub(super) fn into_segment(self, packet: Packet, lower: &LowerLevel) -> Segment {
         let outgoing = Outgoing { header: self.header, offset: 0, len: 0, segment_size: 0, ecn: 0 };
-        lower.segment(&outgoing, self.ends, packet)
+        let (local, remote) = self.ends;
+        lower.segment(&outgoing, (local.ip(), remote.ip()), packet)
     }
 }
 

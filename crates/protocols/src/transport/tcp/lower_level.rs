@@ -8,7 +8,6 @@
 
 use super::ConnectionId;
 use super::header::{self, MAX_HEADER_LEN};
-use super::table::Ends;
 use super::transmit::Outgoing;
 use crate::checksum::{Routines, Sum};
 use crate::internet;
@@ -89,12 +88,16 @@ impl LowerLevel {
     }
 
     /// Puts the header of `outgoing` into `packet`; its data follows elsewhere.
-    pub(super) fn segment(&self, outgoing: &Outgoing, ends: Ends, mut packet: Packet) -> Segment {
-        let (local, remote) = ends;
+    pub(super) fn segment(
+        &self,
+        outgoing: &Outgoing,
+        (local, remote): (IpAddr, IpAddr),
+        mut packet: Packet,
+    ) -> Segment {
         let mut bytes = [0; MAX_HEADER_LEN];
         let len = outgoing.header.emit(&mut bytes);
         let total_len = len + outgoing.len as usize;
-        let pseudo = pseudo_sum(local.ip(), remote.ip(), total_len);
+        let pseudo = pseudo_sum(local, remote, total_len);
         let checksum = if self.finishes_checksums {
             pseudo.unfinished()
         } else {
@@ -110,8 +113,8 @@ impl LowerLevel {
         packet.tail_len = outgoing.len as usize;
         packet.offload.segment_size = outgoing.segment_size;
         let lower = internet::Header {
-            source: local.ip(),
-            destination: remote.ip(),
+            source: local,
+            destination: remote,
             protocol: Protocol::Tcp,
             dscp_ecn: outgoing.ecn,
             hop_limit: 0,

@@ -738,21 +738,23 @@ impl Tcp {
         if let Some(answer) = self.cookies_owed.pop_front() {
             return Some((answer.into_segment(packet, &self.lower), None));
         }
-        let super_segment_max = self.lower.super_segment_max();
+        let (lower, mut packet) = (&self.lower, Some(packet));
+        let super_segment_max = lower.super_segment_max();
         let output = self.table.next_output(|connection| {
             let outgoing = connection.transmit(super_segment_max, cx)?;
-            Some((outgoing, connection.ends, connection.profile.marking))
+            let ends = (connection.ends.local.ip(), connection.ends.remote.ip());
+            let mut segment = lower.segment(&outgoing, ends, packet.take()?);
+            connection.profile.marking.put_on(&mut segment.lower);
+            let is_all = connection.has_sent_all(cx);
+            Some(((segment, outgoing.offset, outgoing.len), is_all))
         });
-        let Some((id, (outgoing, ends, marking))) = output else {
-            pool.put(packet);
+        let Some((id, (mut segment, offset, len))) = output else {
+            packet.into_iter().for_each(|packet| pool.put(packet));
             return None;
         };
-        let ends = (ends.local, ends.remote);
-        let mut segment = self.lower.segment(&outgoing, ends, packet);
-        marking.put_on(&mut segment.lower);
         segment.connection = Some(id);
-        let tail = Tail { connection: id, offset: outgoing.offset, len: outgoing.len };
-        Some((segment, (tail.len > 0).then_some(tail)))
+        let tail = Tail { connection: id, offset, len };
+        Some((segment, (len > 0).then_some(tail)))
     }
 }
 
@@ -769,7 +771,7 @@ impl Reset {
             ..Header::default()
         };
         let outgoing = Outgoing { header, offset: 0, len: 0, segment_size: 0, ecn: 0 };
-        lower.segment(&outgoing, (self.local, self.remote), packet)
+        lower.segment(&outgoing, (self.local.ip(), self.remote.ip()), packet)
     }
 }
 

@@ -180,6 +180,14 @@ impl Profile {
         }
     }
 
+    /// For the host at which a person works: what [`Self::interactive`] is, but for the limit of one
+    /// segment, with which the rest of a screen would wait until its beginning is acknowledged.
+    #[must_use]
+    pub const fn serving(screenful: usize) -> Self {
+        let send_limit = SendLimit::Bytes(screenful);
+        Self { send_limit, ..Self::interactive(screenful) }
+    }
+
     /// The interactive profile of the thesis: a screen of 2000 characters.
     pub const INTERACTIVE: Self = Self::interactive(2000);
 

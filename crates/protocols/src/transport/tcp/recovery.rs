@@ -19,6 +19,9 @@
 //! What was done in error is undone when it shows: the echo of a timestamp, the report of a
 //! duplicate for everything that was sent again, or, after a timeout, an answer to something that
 //! was sent only once (RFC 3522, RFC 3708, RFC 5682).
+//!
+//! Where nothing is missing and all that is out is acknowledged at once, as each key's echo is,
+//! most of these steps find nothing to do; `plain.rs` goes past them.
 
 use super::bbr::Observation;
 use super::congestion_window::{CongestionWindow, Delivered};
@@ -99,6 +102,15 @@ pub(super) struct Outcome {
     pub(super) came_twice: bool,
     pub(super) was_reordered: bool,
     pub(super) has_reneged: bool,
+}
+
+impl Outcome {
+    /// Returns whether there is anything about it to count.
+    pub(super) fn is_eventful(&self) -> bool {
+        let has_recovery_changed = self.began_recovery || self.undone;
+        let has_news = self.came_twice || self.was_reordered || self.has_reneged;
+        has_recovery_changed || has_news || self.refused_blocks > 0
+    }
 }
 
 /// The sender's side of loss recovery and congestion control.
@@ -326,8 +338,20 @@ impl Recovery {
         self.is_window_limited || (self.window.is_slow_start() && is_half)
     }
 
+    /// Returns whether anything is lost and waits to be sent again.
+    pub(super) fn has_lost(&self) -> bool {
+        self.flight.lost() > 0
+    }
+
     /// Takes an acknowledgment of something that was sent.
     pub(super) fn acknowledged(&mut self, said: &Acknowledged<'_>, now: Instant) -> Outcome {
+        if self.is_plain(said) {
+            return self.acknowledged_plainly(said, now);
+        }
+        self.acknowledged_in_steps(said, now)
+    }
+
+    fn acknowledged_in_steps(&mut self, said: &Acknowledged<'_>, now: Instant) -> Outcome {
         let mut outcome = Outcome::default();
         let mut delivery = Delivery::default();
         let una_before = self.flight.una();
@@ -740,5 +764,6 @@ impl Recovery {
     }
 }
 
+mod plain;
 #[cfg(test)]
 mod tests;

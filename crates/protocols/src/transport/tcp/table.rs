@@ -31,8 +31,13 @@ pub(super) type Ends = (SocketAddr, SocketAddr);
 /// Returns whether both are the same connection's: what a socket address says beside address and
 /// port of a host (flow, scope) is no part of its name.
 fn are_same(one: Ends, other: Ends) -> bool {
-    let is_same =
-        |one: SocketAddr, other: SocketAddr| one.port() == other.port() && one.ip() == other.ip();
+    let is_same = |one: SocketAddr, other: SocketAddr| match (one, other) {
+        (SocketAddr::V4(one), SocketAddr::V4(other)) => one == other,
+        (SocketAddr::V6(one), SocketAddr::V6(other)) => {
+            one.port() == other.port() && one.ip() == other.ip()
+        }
+        (SocketAddr::V4(_), SocketAddr::V6(_)) | (SocketAddr::V6(_), SocketAddr::V4(_)) => false,
+    };
     is_same(one.1, other.1) && is_same(one.0, other.0)
 }
 
@@ -85,7 +90,15 @@ struct Seniority {
 
 impl Seniority {
     /// Lets the connection in slot `index`, whose place is `place`, be among the others or not.
+    #[inline]
     fn update(&mut self, place: &mut Option<NonZeroU64>, index: u32, is_member: bool) {
+        if is_member != place.is_some() {
+            self.change(place, index, is_member);
+        }
+    }
+
+    #[cold]
+    fn change(&mut self, place: &mut Option<NonZeroU64>, index: u32, is_member: bool) {
         if !is_member && let Some(left) = place.take() {
             self.by_place.remove(&left);
         } else if is_member && place.is_none() {
@@ -245,12 +258,14 @@ impl Table {
     }
 
     pub(super) fn find(&mut self, ends: Ends) -> Option<(ConnectionId, &mut Connection)> {
-        let known = self.last_found.filter(|(known, _)| are_same(*known, ends));
-        let index = match known {
-            Some((_, index)) => index,
-            None => self.index_of(ends)?,
+        let index = match &self.last_found {
+            Some((known, index)) if are_same(*known, ends) => *index,
+            _ => {
+                let index = self.index_of(ends)?;
+                self.last_found = Some((ends, index));
+                index
+            }
         };
-        self.last_found = Some((ends, index));
         let slot = self.slots.get_mut(index as usize)?;
         let id = ConnectionId { slot: index, generation: slot.generation };
         Some((id, slot.connection.as_mut()?))
@@ -422,26 +437,30 @@ impl Table {
         !self.output.is_empty()
     }
 
-    /// Returns what `take` gets from the first connection that has it for output; those that have
-    /// nothing leave the list.
+    /// Returns what `take` gets from the first connection that has it for output, and is told
+    /// whether that was all; those that have nothing more leave the list.
     pub(super) fn next_output<T>(
         &mut self,
-        mut take: impl FnMut(&mut Connection) -> Option<T>,
+        mut take: impl FnMut(&mut Connection) -> Option<(T, bool)>,
     ) -> Option<(ConnectionId, T)> {
         self.is_output_stopped = false;
         while let Some(index) = self.output.front().copied() {
             let slot = self.slots.get_mut(index as usize)?;
-            if let Some(output) = slot.connection.as_mut().and_then(&mut take) {
-                let id = ConnectionId { slot: index, generation: slot.generation };
-                if !slot.is_busy {
+            let id = ConnectionId { slot: index, generation: slot.generation };
+            let is_busy = slot.is_busy;
+            let taken = slot.connection.as_mut().and_then(&mut take);
+            if taken.as_ref().is_none_or(|(_, is_all)| *is_all) {
+                slot.is_on_output = false;
+                self.held_up -= usize::from(core::mem::take(&mut slot.is_held_up));
+                self.output.pop_front();
+                self.schedule(index);
+            }
+            if let Some((output, _)) = taken {
+                if !is_busy {
                     self.note_busy(index);
                 }
                 return Some((id, output));
             }
-            slot.is_on_output = false;
-            self.held_up -= usize::from(core::mem::take(&mut slot.is_held_up));
-            self.output.pop_front();
-            self.schedule(index);
         }
         None
     }

@@ -68,6 +68,24 @@ impl Connection {
         plan.map(|plan| self.seal(self.within_reach(plan), cx))
     }
 
+    /// Returns whether [`Self::transmit`] would give nothing more, and notes what it notes then.
+    ///
+    /// The answer to a key is one segment. To plan a second one that is not there takes as many
+    /// steps as to make the first.
+    pub(super) fn has_sent_all(&mut self, cx: &mut Cx<'_>) -> bool {
+        let is_at_end = self.state.emits_data() && self.snd_nxt == self.snd_end();
+        let is_asked = self.must_probe_tail || self.must_probe || self.must_keep_alive;
+        let is_missing = self.recovery.as_ref().is_some_and(|recovery| recovery.has_lost());
+        let is_owed = self.ack_owed == AckOwed::Now;
+        if !is_at_end || is_asked || is_missing || is_owed || self.must_abort {
+            return false;
+        }
+        self.note_limit(0, 0, cx.now);
+        #[cfg(test)]
+        assert!(self.transmit(0, cx).is_none(), "all was sent");
+        true
+    }
+
     /// Cuts what lies in more pieces of the send buffer than a segment is gathered from.
     fn within_reach(&self, plan: Plan) -> Plan {
         let len = self.send.reach(plan.seq.since(self.send_start), plan.len);
@@ -82,6 +100,9 @@ impl Connection {
 
     /// What is lost goes first (RFC 6675 §4), a super-segment of it at most.
     fn plan_retransmission(&mut self, super_segment_max: u32, cx: &Cx<'_>) -> Option<Plan> {
+        if !self.recovery.as_ref()?.has_lost() {
+            return None;
+        }
         // A device that cuts would put the same urgent pointer into every segment.
         let is_single = self.snd_up.is_some();
         let segments = if is_single { 1 } else { (super_segment_max / self.snd_mss).max(1) };
@@ -188,21 +209,27 @@ impl Connection {
 
     /// Notes why no more data leaves, with `unsent` bytes left and `window` bytes of the peer's.
     fn note_limit(&mut self, unsent: u32, window: u32, now: Instant) {
-        let next = unsent.min(self.data_mss());
-        let allowance = self.recovery.as_ref().map_or(u32::MAX, |recovery| recovery.allowance());
         let limit = match (unsent > 0, self.outstanding() > 0) {
             (false, false) => Limit::Idle,
             (false, true) if self.send.room() == 0 => Limit::SendBuffer,
             (false, true) => Limit::Application,
-            (true, _) if window < next => Limit::PeerWindow,
-            (true, _) if allowance < next => Limit::CongestionWindow,
-            (true, _) => Limit::Application,
+            (true, _) => self.limit_of(unsent.min(self.data_mss()), window),
         };
         let Some(recovery) = &mut self.recovery else { return };
         recovery.limits.set(limit, now);
         recovery.note_limit(limit == Limit::CongestionWindow);
         if matches!(limit, Limit::Idle | Limit::Application) {
             recovery.flight.app_limited();
+        }
+    }
+
+    /// Returns what keeps the `next` bytes from leaving, of which the peer's window takes `window`.
+    fn limit_of(&self, next: u32, window: u32) -> Limit {
+        let allowance = self.recovery.as_ref().map_or(u32::MAX, |recovery| recovery.allowance());
+        match () {
+            () if window < next => Limit::PeerWindow,
+            () if allowance < next => Limit::CongestionWindow,
+            () => Limit::Application,
         }
     }
 
@@ -222,10 +249,13 @@ impl Connection {
     /// Cuts `len` to what one segment carries, or to whole segments of which the device makes a
     /// super-segment: its short last one would wait or not as if it were alone.
     fn whole_segments(&self, len: u32, unsent: u32, super_segment_max: u32) -> u32 {
+        let mss = self.data_mss();
+        if len <= mss {
+            return len;
+        }
         let is_urgent = self.snd_up.is_some_and(|up| up.is_after(self.snd_nxt));
         // A device that cuts would say in every segment that the window was reduced.
         let is_single = is_urgent || self.ecn.owes_reduced;
-        let mss = self.data_mss();
         let segments = if is_single { 1 } else { (super_segment_max / self.snd_mss).max(1) };
         let whole = len.min(segments * mss);
         let may_end_short = whole == unsent && !self.profile.nagle;

@@ -27,7 +27,7 @@ pub(super) fn table() -> Table {
             ),
         ],
         why: "The thesis keeps a sequence number of four bytes beside every byte out of sequence; \
-              ours keeps ranges. The length of the code is that of another processor, and no run \
-              in virtual time knows it.",
+              ours keeps ranges. The length of the code no run in virtual time knows: the table \
+              behind all others is that of this program.",
     }
 }

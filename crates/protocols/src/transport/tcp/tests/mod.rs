@@ -96,7 +96,8 @@ pub(super) fn take(
 pub(super) fn make(header: Header, ends: (SocketAddr, SocketAddr), data: &[u8]) -> Packet {
     let len = u32::try_from(data.len()).unwrap();
     let outgoing = Outgoing { header, offset: 0, len, segment_size: 0, ecn: 0 };
-    let mut segment = LOWER.segment(&outgoing, ends, Packet::with_capacity(2000));
+    let mut segment =
+        LOWER.segment(&outgoing, (ends.0.ip(), ends.1.ip()), Packet::with_capacity(2000));
     LOWER.append(&mut segment, [data, &[]]);
     segment.packet
 }

@@ -304,3 +304,18 @@ fn a_window_of_many_segments_keeps_them_whole() {
     }
     assert!(sent.iter().all(|sent| sent.len == 1000), "{:?}", extents(&sent));
 }
+
+#[test]
+fn a_screen_at_a_server_leaves_before_any_of_it_is_acknowledged() {
+    let serving = Profile { extensions: false, ..Profile::serving(4000) };
+    let mut script = Script::established(serving);
+    assert_eq!(extents(&script.send(&pattern(1966))), [(1, 1000), (1001, 966)]);
+}
+
+#[test]
+fn a_person_who_pastes_sends_the_next_segment_when_the_last_is_acknowledged() {
+    let mut script = Script::established(Profile { extensions: false, ..Profile::INTERACTIVE });
+    let id = script.id.unwrap();
+    assert_eq!(script.tcp.send(id, &pattern(1966)), Ok(1000));
+    assert_eq!(extents(&script.output()), [(1, 1000)]);
+}

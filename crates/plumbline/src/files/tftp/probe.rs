@@ -1,0 +1,244 @@
+//! What `plumb measure` asks of a TFTP server: the first block of a file, or transfers.
+//!
+//! TFTP has no place within a file, so smaller sizes are looked at as the beginning of a larger
+//! transfer: what the first bytes took, the same they would have taken alone but for the last
+//! acknowledgment. What is written stays there, since TFTP cannot remove it: it has one name.
+
+use super::transfer::{Facts, Stop};
+use super::trouble::Trouble;
+use super::user::{Errand, Order, Report, run};
+use crate::exit;
+use crate::files::ftp::{Refused, pattern_file};
+use crate::files::local::{Sink, Source};
+use crate::transfers::Recorder;
+use anyhow::Result;
+use records::accuracy::{Accuracy, Comparison, pattern};
+use records::arrivals::{Arrival, Log};
+use records::sizes::Direction;
+use records::transfer::Transfer;
+use rustix::fs::{MemfdFlags, memfd_create};
+use std::fs::File;
+use std::io::{Read, Seek, SeekFrom};
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
+use tokio::signal::unix::{SignalKind, signal};
+
+/// What is kept of what was seen of a transfer.
+const LOOKS_MAX: usize = 4096;
+/// The name of what is written, where the URL has none.
+const NAME: &[u8] = b"plumb-measure";
+/// Sizes are not grown further once a transfer takes so long.
+const LONG_NS: u64 = 10_000_000_000;
+
+/// What was found.
+#[derive(Debug, Default)]
+pub(crate) struct Found {
+    /// The far end of the last transfer.
+    pub(crate) address: Option<SocketAddr>,
+    /// From the request to the first block, ns.
+    pub(crate) first_block_ns: Option<u64>,
+    /// The records of the transfers, in their order, each with what came when.
+    pub(crate) transfers: Vec<(Direction, Transfer, Vec<Arrival>)>,
+    /// How exactly what was written came back.
+    pub(crate) accuracy: Option<Accuracy>,
+    /// What could not be done.
+    pub(crate) notes: Vec<String>,
+}
+
+/// Asks for the file of `errand` and takes its first block.
+///
+/// # Errors
+///
+/// Why the file cannot be had.
+pub(crate) fn knock(errand: &Errand) -> Result<Found, Refused> {
+    in_runtime(async {
+        let sink = nowhere()?;
+        let stop = Arc::new(Stop::default());
+        let stopper = Arc::clone(&stop);
+        let progress = move |facts: &Facts| {
+            if facts.first_byte.is_some() {
+                stopper.want();
+            }
+        };
+        let recorder = Recorder::of_user(false);
+        let report = run(errand, Order::Get(sink), &stop, &Arc::new(progress), &recorder).await;
+        let report = report.map_err(ours)?;
+        match &report.trouble {
+            Some(trouble) if report.facts.first_byte.is_none() => {
+                Err(refused(trouble, &report.facts, &errand.name))
+            }
+            _ => Ok(Found {
+                address: Some(report.facts.remote),
+                first_block_ns: first_block_ns(&report),
+                ..Found::default()
+            }),
+        }
+    })
+}
+
+/// Moves the file of `errand` as often as `rounds` says; or, where it writes, files of the `sizes`
+/// there and back, which it may compare.
+///
+/// # Errors
+///
+/// As [`knock`], if nothing was moved at all.
+pub(crate) fn probe(
+    errand: &Errand,
+    sizes: Option<&[u64]>,
+    rounds: u32,
+    compares: bool,
+    say: impl FnMut(&str),
+) -> Result<Found, Refused> {
+    let mut errand = errand.clone();
+    if sizes.is_some() && (errand.name.is_empty() || errand.name.ends_with(b"/")) {
+        errand.name.extend_from_slice(NAME);
+    }
+    in_runtime(async {
+        let found = Found::default();
+        let mut probe = Probe { errand: &errand, found, stop: stop_by_signals()?, say };
+        let moved = match sizes {
+            None => probe.read(rounds).await,
+            Some(sizes) => probe.write(sizes, rounds, compares).await,
+        };
+        match moved {
+            Err(refused) if probe.found.transfers.is_empty() => Err(refused),
+            Err(Refused { why, .. }) => {
+                probe.found.notes.push(why);
+                Ok(probe.found)
+            }
+            Ok(()) => Ok(probe.found),
+        }
+    })
+}
+
+struct Probe<'a, Say> {
+    errand: &'a Errand,
+    found: Found,
+    stop: Arc<Stop>,
+    say: Say,
+}
+
+impl<Say: FnMut(&str)> Probe<'_, Say> {
+    async fn read(&mut self, rounds: u32) -> Result<(), Refused> {
+        for round in 1..=rounds {
+            (self.say)(&format!("reading, {round} of {rounds}"));
+            self.run(Order::Get(nowhere()?), Direction::Received).await?;
+        }
+        Ok(())
+    }
+
+    async fn write(&mut self, sizes: &[u64], rounds: u32, compares: bool) -> Result<(), Refused> {
+        for size in sizes {
+            let file = pattern_file(*size).map_err(ours)?;
+            let shown = records::figures::count(*size);
+            for _ in 0..rounds {
+                (self.say)(&format!("writing {shown} bytes"));
+                let file = rewound(&file).map_err(ours)?;
+                let order = Order::Put(Source::File(file), Some(*size));
+                self.run(order, Direction::Sent).await?;
+                (self.say)(&format!("reading {shown} bytes"));
+                self.read_back(*size, compares).await?;
+            }
+            let last = self.found.transfers.last().and_then(|(_, last, _)| last.time.ns_total);
+            if last.is_some_and(|ns| ns > LONG_NS) {
+                break;
+            }
+        }
+        let name = self.errand.name.escape_ascii();
+        self.found.notes.push(format!("'{name}' is left there: TFTP cannot remove it"));
+        Ok(())
+    }
+
+    async fn read_back(&mut self, size: u64, compares: bool) -> Result<(), Refused> {
+        let room =
+            memfd_create("plumb-measure", MemfdFlags::CLOEXEC).map_err(|e| ours(e.into()))?;
+        let room = File::from(room);
+        let sink = Sink::plain(room.try_clone().map_err(|error| ours(error.into()))?);
+        self.run(Order::Get(sink), Direction::Received).await?;
+        if compares {
+            let mut came = Vec::new();
+            let read = rewound(&room).and_then(|mut file| Ok(file.read_to_end(&mut came)?));
+            read.map_err(ours)?;
+            let mut comparison = Comparison::new(pattern, size);
+            comparison.take(&came);
+            let accuracy = self.found.accuracy.unwrap_or_default();
+            self.found.accuracy = Some(accuracy.and(comparison.finish()));
+        }
+        Ok(())
+    }
+
+    async fn run(&mut self, order: Order, direction: Direction) -> Result<(), Refused> {
+        let log = Arc::new(Mutex::new(Log::new(LOOKS_MAX)));
+        let (kept, began) = (Arc::clone(&log), Instant::now());
+        let progress = move |facts: &Facts| {
+            let at_ns = u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX);
+            kept.lock().unwrap_or_else(PoisonError::into_inner).note(at_ns, facts.file_bytes);
+        };
+        let recorder = Recorder::of_user(false);
+        let ran = run(self.errand, order, &self.stop, &Arc::new(progress), &recorder).await;
+        let report = ran.map_err(ours)?;
+        if let Some(trouble) = &report.trouble {
+            return Err(refused(trouble, &report.facts, &self.errand.name));
+        }
+        self.found.address = Some(report.facts.remote);
+        let first_block_ns = first_block_ns(&report);
+        self.found.first_block_ns = self.found.first_block_ns.or(first_block_ns);
+        let arrivals = log.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let transfer = report.record.transfer;
+        self.found.transfers.push((direction, transfer, arrivals.into_arrivals()));
+        Ok(())
+    }
+}
+
+fn first_block_ns(report: &Report) -> Option<u64> {
+    report.record.transfer.time.ns_first_byte
+}
+
+fn rewound(file: &File) -> Result<File> {
+    let mut file = file.try_clone()?;
+    file.seek(SeekFrom::Start(0))?;
+    Ok(file)
+}
+
+fn nowhere() -> Result<Sink, Refused> {
+    let file = File::options().write(true).open("/dev/null");
+    file.map(Sink::plain).map_err(|error| ours(error.into()))
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "errors are mapped by it")]
+fn ours(error: anyhow::Error) -> Refused {
+    let why = format!("{error:#}");
+    Refused { failure: exit::Failure::ThisMachine, is_connected: false, why }
+}
+
+fn refused(trouble: &Trouble, facts: &Facts, name: &[u8]) -> Refused {
+    Refused {
+        failure: trouble.failure(),
+        is_connected: !trouble.is_of_the_address(),
+        why: trouble.sentence(facts, name),
+    }
+}
+
+/// Returns what ends transfers when somebody interrupts.
+fn stop_by_signals() -> Result<Arc<Stop>, Refused> {
+    let stop = Arc::new(Stop::default());
+    for kind in [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup()] {
+        let mut comes = signal(kind).map_err(|error| ours(error.into()))?;
+        let stopper = Arc::clone(&stop);
+        tokio::spawn(async move {
+            comes.recv().await;
+            stopper.want();
+        });
+    }
+    Ok(stop)
+}
+
+fn in_runtime<T>(work: impl Future<Output = Result<T, Refused>>) -> Result<T, Refused> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.map_err(|error| ours(error.into()))?;
+    let result = runtime.block_on(work);
+    // A thread that waits for a pipe is left behind.
+    runtime.shutdown_background();
+    result
+}

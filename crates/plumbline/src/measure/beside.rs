@@ -1,0 +1,186 @@
+//! Echoes that do not come one at a time: of keys struck at a steady pace, and of keys struck beside
+//! the output of a command.
+//!
+//! An echo is known by its byte, which the command does not write. The first one that comes is of
+//! the key that was struck first.
+
+use super::command::{SCREENFUL_CELLS, SCREENFUL_COMMAND, Screen, Showing, Shown};
+use super::console::{Console, Watch};
+use super::echo::KILL_LINE;
+use super::prompt::{Prompts, Wait};
+use protocols::Cx;
+use protocols::time::{Duration, Instant};
+
+const CHARACTER: u8 = b'x';
+/// Somebody who types fast.
+const PACE: Duration = Duration::from_millis(60);
+/// Keys of a train.
+const TRAIN_KEYS: usize = 20;
+/// How long the last keys are waited for.
+const LAST_KEYS: Duration = Duration::from_secs(2);
+/// The output beside which keys are struck takes about so long.
+const LOAD: Duration = Duration::from_millis(1_500);
+/// The fewest screens that make a load, and the most.
+const LOAD_SCREENS: [u32; 2] = [2, 150];
+
+/// Keys that were struck, and their echoes.
+#[derive(Debug, Default)]
+struct Keys {
+    struck: Vec<Instant>,
+    echoed: Vec<Duration>,
+}
+
+impl Keys {
+    fn strike(&mut self, console: &mut Console, cx: &mut Cx<'_>) {
+        self.struck.push(cx.now);
+        console.strike(&[CHARACTER], cx);
+    }
+
+    /// Notes the echoes that have come by now.
+    fn note(&mut self, console: &Console, now: Instant) {
+        let come = console.tallied();
+        let waiting = self.struck.iter().skip(self.echoed.len());
+        let new = waiting.take(come.saturating_sub(self.echoed.len()));
+        let new: Vec<Duration> = new.map(|struck| now - *struck).collect();
+        self.echoed.extend(new);
+    }
+
+    fn is_quiet(&self) -> bool {
+        self.echoed.len() == self.struck.len()
+    }
+}
+
+/// Keys at a steady pace.
+#[derive(Debug)]
+pub(crate) struct Train {
+    keys: Keys,
+    next_at: Instant,
+    /// The line is being cleared.
+    clearing: Option<Wait>,
+}
+
+impl Train {
+    /// Strikes the first key.
+    pub(crate) fn begin(console: &mut Console, cx: &mut Cx<'_>) -> Self {
+        console.tally(CHARACTER);
+        Self { keys: Keys::default(), next_at: cx.now, clearing: None }
+    }
+
+    /// Returns the echoes, in the order of their keys, when the line is clear again.
+    ///
+    /// # Errors
+    ///
+    /// Until then: when to look again.
+    pub(crate) fn look(
+        &mut self,
+        console: &mut Console,
+        cx: &mut Cx<'_>,
+    ) -> Result<Vec<Duration>, Instant> {
+        if let Some(wait) = &self.clearing {
+            wait.settle(console, cx.now)?;
+            return Ok(std::mem::take(&mut self.keys.echoed));
+        }
+        self.keys.note(console, cx.now);
+        if self.keys.struck.len() < TRAIN_KEYS {
+            if cx.now >= self.next_at {
+                self.keys.strike(console, cx);
+                self.next_at = cx.now + PACE;
+            }
+            return Err(self.next_at);
+        }
+        let give_up_at = self.next_at + LAST_KEYS;
+        if !self.keys.is_quiet() && cx.now < give_up_at {
+            return Err(give_up_at);
+        }
+        console.strike(&[KILL_LINE], cx);
+        self.clearing = Some(Wait::new(cx.now, LAST_KEYS));
+        Err(cx.now)
+    }
+}
+
+/// Keys beside a long output.
+#[derive(Debug)]
+pub(crate) struct Load {
+    showing: Showing,
+    keys: Keys,
+    next_at: Option<Instant>,
+    ended_at: Option<Instant>,
+}
+
+/// What came of a load.
+#[derive(Debug)]
+pub(crate) struct Loaded {
+    /// The output.
+    pub(crate) shown: Shown,
+    /// The echoes beside it.
+    pub(crate) echoes: Vec<Duration>,
+}
+
+impl Load {
+    /// Asks for so much output as takes about a second, when one screen took `screenful`; `None` if
+    /// a single one takes longer.
+    pub(crate) fn begin(
+        screenful: Duration,
+        patience: Duration,
+        console: &mut Console,
+        cx: &mut Cx<'_>,
+    ) -> Option<Self> {
+        let screens = LOAD.as_nanos() / screenful.as_nanos().max(1);
+        let [least, most] = LOAD_SCREENS;
+        let screens = u32::try_from(screens).unwrap_or(most).min(most);
+        if screens < least {
+            return None;
+        }
+        let text =
+            format!("i=0; while [ $i -lt {screens} ]; do {SCREENFUL_COMMAND}; i=$((i+1)); done");
+        let screen = Screen::Command { text, cells: Some(u64::from(screens) * SCREENFUL_CELLS) };
+        console.tally(CHARACTER);
+        let showing = Showing::begin(screen, patience, console, cx);
+        Some(Self { showing, keys: Keys::default(), next_at: None, ended_at: None })
+    }
+
+    /// Returns what came, when all of it has.
+    ///
+    /// # Errors
+    ///
+    /// Until then: when to look again.
+    pub(crate) fn look(
+        &mut self,
+        prompts: &Prompts,
+        console: &mut Console,
+        cx: &mut Cx<'_>,
+    ) -> Result<Loaded, Instant> {
+        self.keys.note(console, cx.now);
+        let is_complete = console.watched().is_some_and(Watch::is_complete);
+        if is_complete || self.ended_at.is_some() {
+            let ended_at = *self.ended_at.get_or_insert(cx.now);
+            let give_up_at = ended_at + LAST_KEYS;
+            if !self.keys.is_quiet() && cx.now < give_up_at {
+                return Err(give_up_at);
+            }
+            let echoes = std::mem::take(&mut self.keys.echoed);
+            return Ok(Loaded { shown: self.showing.shown(console), echoes });
+        }
+        // The shell waits for the end of the line before there is an output.
+        if !self.showing.is_showing() {
+            let looked = self.showing.look(prompts, console, cx);
+            if !self.showing.is_showing() {
+                return looked.map(|shown| Loaded { shown, echoes: Vec::new() });
+            }
+        }
+        let has_begun = console.watched().is_some_and(|watch| watch.cells > SCREENFUL_CELLS);
+        let next_at = *self.next_at.get_or_insert(cx.now);
+        if has_begun && self.keys.is_quiet() && cx.now >= next_at {
+            self.keys.strike(console, cx);
+            self.next_at = Some(cx.now + PACE);
+        }
+        match self.showing.look(prompts, console, cx) {
+            // It was given up.
+            Ok(shown) => Ok(Loaded { shown, echoes: std::mem::take(&mut self.keys.echoed) }),
+            Err(until) if self.keys.is_quiet() && has_begun => {
+                Err(self.next_at.unwrap_or(until).min(until))
+            }
+            Err(until) => Err(until),
+        }
+    }
+}

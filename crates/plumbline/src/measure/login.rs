@@ -1,0 +1,253 @@
+//! Logins that are measured: by Telnet, in TLS or not, and over a serial line.
+
+use super::arguments::Arguments;
+use super::interrupt::Interrupts;
+use super::knock::{Answer, Knock, Question, why_unusable};
+use super::outcome::{Failed, Measured};
+use super::progress::ProgressLine;
+use super::prompt::Prompts;
+use super::record::{Carrier, Circumstances, measurement, nanos, waterfall};
+use super::target::Line;
+use super::walk::{Findings, Login, Plan, Walk};
+use crate::carry::{self, Bench, Call, NoAddress, Outcome, Session, Target, Tls, Trust, Via};
+use crate::exit::Failure;
+use anyhow::Result;
+use os::clock::Calibration;
+use protocols::time::{Duration, Instant};
+use records::html::Section;
+use records::measures::TryOutcome;
+use std::net::SocketAddr;
+use std::os::fd::AsFd;
+use std::time::SystemTime;
+
+/// Where a login is.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Place<'a> {
+    /// At a host, in TLS from the first byte on or not.
+    Host(&'a Target, bool),
+    /// At the other end of a serial line.
+    Line(&'a Line),
+}
+
+/// Who measures logins.
+pub(super) struct Logins<'a> {
+    pub(super) place: Place<'a>,
+    /// The target as it is shown.
+    pub(super) name: String,
+    pub(super) arguments: &'a Arguments,
+    pub(super) interrupts: &'a Interrupts,
+    pub(super) login: Option<Login>,
+}
+
+/// A session that was carried to its end.
+struct Ended<S> {
+    session: S,
+    outcome: Outcome,
+    address: Option<SocketAddr>,
+    resolve: Option<Duration>,
+    connecting_at: Option<Instant>,
+    tls: Option<Duration>,
+    /// Why it was not opened, if it was not.
+    not_opened: Option<Failed>,
+}
+
+impl Logins<'_> {
+    /// Walks through the login.
+    ///
+    /// # Errors
+    ///
+    /// If this machine refuses what is needed; inside, why nothing could be measured.
+    pub(super) fn measure(&self) -> Result<Result<Measured, Failed>> {
+        let (started_at, calibration) = (SystemTime::now(), Calibration::start());
+        let (plan, interrupt) = (self.plan(), Some(self.interrupts.descriptor()?));
+        let progress = ProgressLine::on_stderr();
+        let walk = match self.place {
+            Place::Host(..) => Walk::new(plan, interrupt, progress),
+            Place::Line(_) => Walk::on_line(plan, interrupt, progress),
+        };
+        let mut bench = Bench::new(true)?;
+        let ended = match self.carry(walk, &mut bench)? {
+            Ok(ended) => ended,
+            Err(failed) => return Ok(Err(failed)),
+        };
+        let findings = ended.session.into_findings(ended.outcome);
+        if findings.opened_at.is_none() {
+            return Ok(Err(ended.not_opened.unwrap_or_else(Failed::interrupted)));
+        }
+        let circumstances = Circumstances {
+            target: self.name.clone(),
+            address: ended.address,
+            carrier: self.carrier(),
+            started_at,
+            resolve: ended.resolve,
+            connecting_at: ended.connecting_at,
+            tls: ended.tls,
+            tick: calibration.finish(),
+        };
+        let accuracy = match self.arguments.pattern && !self.interrupts.has_come() {
+            true => self.ask(self.question(self.arguments.keys.into()))?.ok(),
+            false => None,
+        };
+        Ok(Ok(measured(findings, &circumstances, accuracy.and_then(|answer| answer.accuracy))))
+    }
+
+    /// Finds out whether the login can be used, and returns the time until it could be, ns.
+    ///
+    /// # Errors
+    ///
+    /// As [`Logins::measure`].
+    pub(super) fn knock(&self) -> Result<Result<u64, Failed>> {
+        let began = std::time::Instant::now();
+        // A line has no other sign that somebody is there than an echo.
+        let keys = if matches!(self.place, Place::Line(_)) { 1 } else { 0 };
+        Ok(self.ask(self.question(keys))?.map(|answer| {
+            let waited = answer.usable_at.zip(answer.since).map(|(at, since)| at - since);
+            waited.map_or_else(|| nanos(began.elapsed()), nanos)
+        }))
+    }
+
+    fn question(&self, keys: u64) -> Question {
+        Question { keys, patience: self.patience(), prompts: self.prompts() }
+    }
+
+    /// Holds a short session, and returns what it has found out.
+    fn ask(&self, question: Question) -> Result<Result<Answer, Failed>> {
+        let interrupt = Some(self.interrupts.descriptor()?);
+        let knock = match self.place {
+            Place::Host(..) => Knock::new(question, interrupt),
+            Place::Line(_) => Knock::on_line(question, interrupt),
+        };
+        let mut bench = Bench::new(false)?;
+        let ended = match self.carry(knock, &mut bench)? {
+            Ok(ended) => ended,
+            Err(failed) => return Ok(Err(failed)),
+        };
+        let mut answer = ended.session.into_answer();
+        if answer.is_interrupted {
+            return Ok(Err(Failed::interrupted()));
+        }
+        if answer.since.is_none() {
+            return Ok(Err(ended.not_opened.unwrap_or_else(Failed::interrupted)));
+        }
+        if let Some(why) = why_unusable(&answer, ended.outcome) {
+            return Ok(Err(Failed::new(TryOutcome::NotUsable, Failure::FarSide, why)));
+        }
+        // It is since the name was asked for that somebody waits.
+        if let Some(connecting_at) = ended.connecting_at {
+            let resolve = ended.resolve.unwrap_or_default();
+            let began = (connecting_at - Instant::ZERO).saturating_sub(resolve);
+            answer.since = Some(Instant::ZERO + began);
+        }
+        Ok(Ok(answer))
+    }
+
+    /// Carries a session to the place and back.
+    fn carry<S: Session>(&self, session: S, bench: &mut Bench) -> Result<Result<Ended<S>, Failed>> {
+        let (target, is_in_tls) = match self.place {
+            Place::Host(target, is_in_tls) => (target, is_in_tls),
+            Place::Line(line) => {
+                let call = carry::run_on_line(session, &line.device, line.settings, bench)?;
+                let Call { session, outcome, .. } = call;
+                return Ok(Ok(Ended {
+                    session,
+                    outcome,
+                    address: None,
+                    resolve: None,
+                    connecting_at: None,
+                    tls: None,
+                    not_opened: None,
+                }));
+            }
+        };
+        let interrupt = self.interrupts.descriptor()?;
+        let (family, via) = (self.arguments.family, &self.arguments.via);
+        let asked_at = bench.clock.now();
+        let addresses = match carry::addresses(target, family, via, Some(interrupt.as_fd()))? {
+            Ok(addresses) => addresses,
+            Err(NoAddress::Interrupted) => return Ok(Err(Failed::interrupted())),
+            Err(why) => {
+                let why = why.to_string();
+                return Ok(Err(Failed::new(TryOutcome::NoAddress, Failure::FarSide, &why)));
+            }
+        };
+        let connecting_at = bench.clock.now();
+        let resolve = Some(connecting_at - asked_at);
+        let patience = self.patience();
+        let session = match is_in_tls {
+            false => Tls::when_asked(session, None, patience),
+            true => {
+                let ca = self.arguments.ca.as_deref();
+                Tls::from_start(session, Trust::new(&target.host, target.port, ca)?, patience)
+            }
+        };
+        let Call { session: Tls { session, refusal, handshake, .. }, outcome, address } =
+            carry::run(session, via, &addresses, patience, bench)?;
+        let others = addresses.len().saturating_sub(1);
+        let not_opened = match refusal {
+            Some(refusal) => {
+                let why = refusal.to_string();
+                Some(Failed::new(TryOutcome::NotUsable, Failure::FarSide, &why))
+            }
+            None => outcome
+                .failure(false, address, others, self.arguments.timeout)
+                .map(|why| Failed::new(TryOutcome::NoConnection, Failure::FarSide, &why)),
+        };
+        let address = Some(address);
+        let connecting_at = Some(connecting_at);
+        let tls = handshake;
+        Ok(Ok(Ended { session, outcome, address, resolve, connecting_at, tls, not_opened }))
+    }
+
+    fn carrier(&self) -> Carrier {
+        match self.place {
+            Place::Host(..) => Carrier::Network(self.via().clone()),
+            Place::Line(line) => Carrier::Line(line.clone()),
+        }
+    }
+
+    fn via(&self) -> &Via {
+        &self.arguments.via
+    }
+
+    fn patience(&self) -> Duration {
+        Duration::from_secs(self.arguments.timeout)
+    }
+
+    fn prompts(&self) -> Prompts {
+        let prompt = self.arguments.prompt.as_deref();
+        prompt.map_or_else(Prompts::default, Prompts::ending_in)
+    }
+
+    fn plan(&self) -> Plan {
+        Plan {
+            keys: usize::try_from(self.arguments.keys).unwrap_or(usize::MAX),
+            login: self.login.clone(),
+            prompts: self.prompts(),
+            command: self.arguments.command.clone(),
+            errands: Vec::new(),
+            patience: self.patience(),
+            cpu_time: os::clock::process_cpu_time,
+        }
+    }
+}
+
+fn measured(
+    findings: Findings,
+    circumstances: &Circumstances,
+    accuracy: Option<records::accuracy::Accuracy>,
+) -> Measured {
+    let record = measurement(&findings, circumstances);
+    let phases = &record.phases;
+    // A prompt that never came is not an answer.
+    let steps = [phases.resolve_ns, phases.connect_ns, phases.tls_ns, phases.negotiation_ns];
+    let before = steps.into_iter().flatten().fold(0, u64::saturating_add);
+    let response_ns = match (phases.login_prompt_ns, &record.echo) {
+        (Some(prompt_ns), _) if record.address.is_some() => Some(before.saturating_add(prompt_ns)),
+        (_, Some(echo)) => echo.times_ns.first().copied(),
+        _ => None,
+    };
+    let has_measured = record.echo.is_some() || record.screenful.is_some();
+    let picture = waterfall(&findings, circumstances.rates()).map(Section::Waterfall);
+    let sections = picture.into_iter().collect();
+    Measured { record, notes: findings.notes, sections, accuracy, response_ns, has_measured }
+}

@@ -1,0 +1,136 @@
+//! What a walk through a login has to say to the verdict.
+
+use super::command::Shown;
+use super::record::{Circumstances, nanos};
+use super::stamp::Rates;
+use super::walk::Findings;
+use crate::carry::CarrierStatus;
+use protocols::time::Duration;
+use records::verdict::{
+    Arrival, Direction, Echoes, Flow, FlowCounts, Observation, Origin, Path, Steps,
+};
+use records::{Measurement, statistics};
+
+/// Returns what was seen by the walk of which `record` is the record.
+pub(super) fn of_walk(
+    findings: &Findings,
+    circumstances: &Circumstances,
+    record: &Measurement,
+) -> Observation {
+    let (rates, phases) = (circumstances.rates(), &record.phases);
+    let echo = record
+        .echo
+        .as_ref()
+        .map(|echo| Echoes { samples_ns: echo.times_ns.clone(), layers: echo.layers.clone() });
+    let flow = |shown: &Shown, origin| flow(shown, origin, rates);
+    let loaded = findings.loaded.as_ref();
+    let transfers = loaded.and_then(|loaded| {
+        let counts = counts(findings.status_before.as_ref()?, findings.status.as_ref()?);
+        Some(Flow { counts, ..flow(&loaded.shown, Origin::Program)? })
+    });
+    Observation {
+        steps: Steps {
+            resolve_ns: phases.resolve_ns,
+            connect_ns: phases.connect_ns,
+            tls_ns: phases.tls_ns,
+            tls_own_ns: None,
+            negotiation_ns: phases.negotiation_ns,
+            prompt_ns: phases.login_prompt_ns,
+            login_ns: findings.login.map(nanos),
+        },
+        echo,
+        echo_train: echoes(&findings.train),
+        echo_under_load: loaded.and_then(|loaded| echoes(&loaded.echoes)),
+        screenful: findings.screenful.as_ref().and_then(|(shown, is_command)| {
+            let origin = if *is_command { Origin::Program } else { Origin::TypedEcho };
+            flow(shown, origin)
+        }),
+        unhurried: findings.unhurried.as_ref().and_then(|shown| flow(shown, Origin::Program)),
+        transfers: transfers.into_iter().collect(),
+        path: path(findings.status.as_ref(), circumstances),
+    }
+}
+
+fn echoes(times: &[Duration]) -> Option<Echoes> {
+    let samples_ns: Vec<u64> = times.iter().copied().map(nanos).collect();
+    (!samples_ns.is_empty()).then_some(Echoes { samples_ns, layers: Vec::new() })
+}
+
+/// Returns what was shown as a flow, from Return to its last byte.
+fn flow(shown: &Shown, origin: Origin, rates: Rates) -> Option<Flow> {
+    let watch = &shown.watch;
+    let arrivals: Vec<Arrival> = watch
+        .arrivals
+        .iter()
+        .map(|arrival| Arrival { at_ns: arrival.at_ns, bytes: arrival.bytes })
+        .collect();
+    let elapsed_ns = arrivals.last()?.at_ns;
+    let spent = watch.last?.since(&watch.first?);
+    Some(Flow {
+        direction: Direction::Incoming,
+        origin,
+        bytes: watch.bytes,
+        elapsed_ns,
+        arrivals,
+        data_packets: Some(spent.data_segments).filter(|count| *count > 0),
+        layers: statistics::split(elapsed_ns, &rates.parts(&spent)),
+        tls_own_ns: None,
+        counts: FlowCounts::default(),
+    })
+}
+
+fn path(status: Option<&CarrierStatus>, circumstances: &Circumstances) -> Path {
+    let rates = circumstances.rates();
+    let line_bps = rates.line_bps.map(u64::from);
+    let known = Path { line_bps, ..Path::default() };
+    match status {
+        Some(CarrierStatus::Kernel(info, _)) => Path {
+            rtt_ns: Some(u64::from(info.round_trip_us) * 1_000).filter(|ns| *ns > 0),
+            min_rtt_ns: info.min_round_trip_us.map(|us| u64::from(us) * 1_000),
+            // It is estimated from what has come, and a screenful may have been too short for that.
+            mss_bytes: Some(u64::from(info.receive_mss_bytes.max(info.send_mss_bytes))),
+            mtu_bytes: Some(info.path_mtu_bytes.into()),
+            own_ack_delay_ns: Some(0),
+            ..known
+        },
+        Some(CarrierStatus::Own(status)) => Path {
+            rtt_ns: status.srtt.map(nanos),
+            min_rtt_ns: status.recovery.min_rtt.map(nanos),
+            mss_bytes: Some(status.send_mss.into()),
+            own_ack_delay_ns: Some(0),
+            ..known
+        },
+        Some(CarrierStatus::None) | None => known,
+    }
+}
+
+/// Returns what TCP has counted between two moments.
+fn counts(before: &CarrierStatus, after: &CarrierStatus) -> FlowCounts {
+    let since = |old: Option<u32>, new: Option<u32>| Some(u64::from(new?.saturating_sub(old?)));
+    match (before, after) {
+        (CarrierStatus::Kernel(old, _), CarrierStatus::Kernel(new, _)) => FlowCounts {
+            segments_out: since(old.segments_out, new.segments_out),
+            retransmissions: since(
+                Some(old.total_retransmissions),
+                Some(new.total_retransmissions),
+            ),
+            out_of_order_in: since(old.out_of_order_segments, new.out_of_order_segments),
+            duplicate_reports: since(old.duplicate_reports, new.duplicate_reports),
+            reorderings: since(old.reorderings, new.reorderings),
+            ..FlowCounts::default()
+        },
+        (CarrierStatus::Own(old), CarrierStatus::Own(new)) => {
+            let (was, is) = (&old.statistics, &new.statistics);
+            FlowCounts {
+                segments_out: Some(is.segments_out.saturating_sub(was.segments_out)),
+                retransmissions: Some(is.retransmissions.saturating_sub(was.retransmissions)),
+                timeouts: since(Some(was.timeouts), Some(is.timeouts)),
+                out_of_order_in: Some(is.out_of_order.saturating_sub(was.out_of_order)),
+                duplicate_reports: since(Some(was.duplicate_reports), Some(is.duplicate_reports)),
+                window_bytes: u64::try_from(new.receive_buffer).ok(),
+                ..FlowCounts::default()
+            }
+        }
+        _ => FlowCounts::default(),
+    }
+}

@@ -1,0 +1,348 @@
+//! A recorded session: the echoes of its keys, the gaps in its output, its longest output.
+//!
+//! An echo is the time from a character that was typed alone to the first output with that character
+//! in it. A key that something else was typed after before it was echoed, and one that is not echoed
+//! within [`ECHO_MAX_NS`], is none: passwords have no echo. A gap is the time between two outputs with
+//! nothing typed between them. Where the keys were not recorded (`--record-input`), gaps hold the
+//! pauses of the person too, and there is no echo.
+
+use crate::carry::Bench;
+use crate::recording::{self, Event, Kind, Lines, ReadError};
+use anyhow::{Context, Result};
+use protocols::Instant;
+use protocols::terminal::Terminal;
+use protocols::time::Duration;
+use records::arrivals::Log;
+use records::measurement::{Echo, EchoSample, Recording, Screenful, ScreenfulMethod};
+use std::cmp::Reverse;
+use std::collections::VecDeque;
+use std::path::Path;
+
+/// What comes later than that is no echo.
+const ECHO_MAX_NS: u64 = 5_000_000_000;
+/// Output that follows after such a time is another output.
+const REST_NS: u64 = 1_000_000_000;
+/// Gaps that are kept.
+const GAPS_MAX: usize = 20;
+/// Keys that wait for their echo.
+const KEYS_MAX: usize = 64;
+/// Echoes that are kept.
+const ECHOES_MAX: usize = 100_000;
+/// Arrivals that are kept of an output.
+const ARRIVALS_MAX: usize = 4096;
+/// A recording lasts less than a year.
+const SECONDS_MAX: f64 = 31_536_000.0;
+
+/// What a recording holds.
+#[derive(Debug, Default)]
+pub(super) struct Found {
+    /// With whom the session was, as the recording says it.
+    pub(super) title: Option<String>,
+    /// When it began, in seconds since 1970.
+    pub(super) timestamp: Option<u64>,
+    pub(super) recording: Recording,
+    pub(super) echo: Option<Echo>,
+    pub(super) screenful: Option<Screenful>,
+    /// What could not be told, each a sentence without its end.
+    pub(super) notes: Vec<String>,
+}
+
+/// Reads the recording at `path`.
+///
+/// # Errors
+///
+/// If the file cannot be read; inside, if it is no recording, in a sentence.
+pub(super) fn read(path: &Path) -> Result<Result<Found, String>> {
+    let name = path.display();
+    let mut lines = Lines::open(path)?;
+    let first = lines.next_line().with_context(|| format!("{name} cannot be read"))?;
+    let header = first.map_or(Err(ReadError::NoHeader), |line| recording::read_header(&line));
+    let header = match header {
+        Ok(header) => header,
+        Err(error) => return Ok(Err(format!("{name} is no recording: {error}"))),
+    };
+    let mut reader = Reader::new(header.width.clamp(1, 500), header.height.clamp(1, 500))?;
+    let mut notes = Vec::new();
+    while let Some(line) = lines.next_line().with_context(|| format!("{name} is broken"))? {
+        if line.trim().is_empty() {
+            continue;
+        }
+        match recording::read_event(&line) {
+            Ok(event) => reader.take(&event),
+            Err(error) => {
+                notes.push(format!("it is broken in line {}: {error}", lines.number()));
+                break;
+            }
+        }
+    }
+    let mut found = reader.finish();
+    (found.title, found.timestamp) = (header.title, header.timestamp);
+    if found.recording.keys == 0 {
+        notes.push(
+            "the recording is without keys (plumb login --record-input keeps them), so there are no \
+             echoes, and gaps hold the pauses of the person"
+                .to_owned(),
+        );
+    }
+    found.notes = notes;
+    Ok(Ok(found))
+}
+
+/// One output without a rest in it.
+#[derive(Debug)]
+struct Output {
+    began_ns: u64,
+    last_ns: u64,
+    bytes: u64,
+    cells: u64,
+    longest_gap_ns: Option<u64>,
+    arrivals: Log,
+}
+
+struct Reader {
+    bench: Bench,
+    terminal: Terminal,
+    keys: VecDeque<(char, u64)>,
+    echoes: Vec<EchoSample>,
+    found: Recording,
+    /// When the last output came, if nothing was typed since.
+    output_at_ns: Option<u64>,
+    current: Option<Output>,
+    longest: Option<Output>,
+}
+
+impl Reader {
+    fn new(columns: u16, rows: u16) -> Result<Self> {
+        Ok(Self {
+            bench: Bench::new(false)?,
+            terminal: Terminal::new(columns, rows),
+            keys: VecDeque::new(),
+            echoes: Vec::new(),
+            found: Recording::default(),
+            output_at_ns: None,
+            current: None,
+            longest: None,
+        })
+    }
+
+    fn take(&mut self, event: &Event) {
+        let at_ns = nanos(event.at_s);
+        self.found.duration_ns = self.found.duration_ns.max(at_ns);
+        match event.kind {
+            Kind::Input => self.typed(&event.text, at_ns),
+            Kind::Output => self.came(&event.text, at_ns),
+            Kind::Resize | Kind::Marker | Kind::Other => {}
+        }
+    }
+
+    fn typed(&mut self, text: &str, at_ns: u64) {
+        let mut characters = text.chars();
+        self.output_at_ns = None;
+        self.end_output();
+        match (characters.next(), characters.next()) {
+            (Some(key), None) if !key.is_control() => {
+                self.found.keys += 1;
+                if self.keys.len() < KEYS_MAX {
+                    self.keys.push_back((key, at_ns));
+                }
+            }
+            (None, _) => {}
+            // What follows is the answer to something else.
+            _ => {
+                self.found.keys += 1;
+                self.keys.clear();
+            }
+        }
+    }
+
+    fn came(&mut self, text: &str, at_ns: u64) {
+        let bytes = u64::try_from(text.len()).unwrap_or(u64::MAX);
+        self.found.bytes = self.found.bytes.saturating_add(bytes);
+        if let Some(before) = self.output_at_ns.replace(at_ns) {
+            self.keep_gap(at_ns.saturating_sub(before));
+        }
+        self.find_echoes(text, at_ns);
+        let mut cx = self.bench.cx();
+        cx.now = Instant::ZERO + Duration::from_nanos(at_ns);
+        let cells = self.terminal.receive(text.as_bytes(), &mut cx).cells;
+        // What the terminal answers was answered when it was recorded.
+        let answers = self.terminal.output().len();
+        self.terminal.sent(answers);
+        let is_new = self
+            .current
+            .as_ref()
+            .is_none_or(|current| at_ns - current.last_ns.min(at_ns) > REST_NS);
+        if is_new {
+            self.end_output();
+        }
+        let current = self.current.get_or_insert_with(|| Output {
+            began_ns: at_ns,
+            last_ns: at_ns,
+            bytes: 0,
+            cells: 0,
+            longest_gap_ns: None,
+            arrivals: Log::new(ARRIVALS_MAX),
+        });
+        if current.bytes > 0 {
+            let gap_ns = at_ns.saturating_sub(current.last_ns);
+            current.longest_gap_ns = current.longest_gap_ns.max(Some(gap_ns));
+        }
+        current.last_ns = current.last_ns.max(at_ns);
+        current.bytes = current.bytes.saturating_add(bytes);
+        current.cells = current.cells.saturating_add(cells);
+        let since_ns = at_ns.saturating_sub(current.began_ns);
+        current.arrivals.note(since_ns, current.bytes);
+    }
+
+    fn find_echoes(&mut self, text: &str, at_ns: u64) {
+        while self.keys.front().is_some_and(|(_, typed_ns)| at_ns > typed_ns + ECHO_MAX_NS) {
+            self.keys.pop_front();
+        }
+        let mut rest = text;
+        while let Some((key, typed_ns)) = self.keys.front().copied() {
+            let Some((_, behind)) = rest.split_once(key) else { return };
+            rest = behind;
+            self.keys.pop_front();
+            if self.echoes.len() < ECHOES_MAX {
+                let total_ns = at_ns.saturating_sub(typed_ns);
+                self.echoes.push(EchoSample { total_ns, parts: Vec::new() });
+            }
+        }
+    }
+
+    fn keep_gap(&mut self, gap_ns: u64) {
+        let gaps = &mut self.found.gaps_ns;
+        let at = gaps.partition_point(|kept| *kept >= gap_ns);
+        if at < GAPS_MAX && gap_ns > 0 {
+            gaps.insert(at, gap_ns);
+            gaps.truncate(GAPS_MAX);
+        }
+    }
+
+    fn end_output(&mut self) {
+        let Some(current) = self.current.take() else { return };
+        let cells = |output: &Output| (output.cells, Reverse(output.began_ns));
+        if self.longest.as_ref().is_none_or(|longest| cells(longest) < cells(&current)) {
+            self.longest = Some(current);
+        }
+    }
+
+    fn finish(mut self) -> Found {
+        self.end_output();
+        let mut echo = Echo::from_samples(&self.echoes, None);
+        if let Some(echo) = &mut echo {
+            // Nothing is known of what took the time.
+            echo.layers.clear();
+        }
+        let screenful = self.longest.filter(|output| output.last_ns > output.began_ns);
+        let screenful = screenful.map(|output| Screenful {
+            method: Some(ScreenfulMethod::Recorded),
+            bytes: output.bytes,
+            cells: output.cells,
+            first_to_last_ns: output.last_ns - output.began_ns,
+            segments_in: None,
+            stalls_ns: output.longest_gap_ns,
+            layers: Vec::new(),
+            arrivals: output.arrivals.into_arrivals(),
+        });
+        Found { recording: self.found, echo, screenful, ..Found::default() }
+    }
+}
+
+fn nanos(seconds: f64) -> u64 {
+    #[expect(clippy::cast_possible_truncation, reason = "the range is checked")]
+    #[expect(clippy::cast_sign_loss, reason = "the range is checked")]
+    let ns = (seconds.clamp(0.0, SECONDS_MAX) * 1e9).round() as u64;
+    ns
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use records::arrivals::Arrival;
+
+    fn event(at_s: f64, kind: Kind, text: &str) -> Event {
+        Event { at_s, kind, text: text.to_owned() }
+    }
+
+    fn found(events: &[(f64, Kind, &str)]) -> Found {
+        let mut reader = Reader::new(80, 24).unwrap();
+        for (at_s, kind, text) in events {
+            reader.take(&event(*at_s, *kind, text));
+        }
+        reader.finish()
+    }
+
+    #[test]
+    fn an_echo_is_from_a_key_to_the_output_with_its_character() {
+        let found = found(&[
+            (1.0, Kind::Input, "l"),
+            (1.02, Kind::Output, "l"),
+            (1.1, Kind::Input, "s"),
+            (1.13, Kind::Output, "s"),
+        ]);
+        let echo = found.echo.unwrap();
+        assert_eq!(echo.times_ns, [20_000_000, 30_000_000]);
+        assert!(echo.layers.is_empty());
+    }
+
+    #[test]
+    fn keys_that_were_typed_ahead_are_echoed_in_their_order() {
+        let found =
+            found(&[(1.0, Kind::Input, "a"), (1.01, Kind::Input, "b"), (1.05, Kind::Output, "ab")]);
+        assert_eq!(found.echo.unwrap().times_ns, [50_000_000, 40_000_000]);
+    }
+
+    #[test]
+    fn a_password_has_no_echo() {
+        let found = found(&[
+            (1.0, Kind::Input, "s"),
+            (1.1, Kind::Input, "3"),
+            (1.2, Kind::Input, "\r"),
+            (1.3, Kind::Output, "\r\n3 new messages\r\n$ "),
+        ]);
+        assert_eq!((found.echo, found.recording.keys), (None, 3));
+    }
+
+    #[test]
+    fn a_gap_is_between_two_outputs_with_nothing_typed_between() {
+        let found = found(&[
+            (1.0, Kind::Output, "a"),
+            (1.2, Kind::Output, "b"),
+            (9.0, Kind::Input, "\r"),
+            (9.1, Kind::Output, "c"),
+            (9.4, Kind::Output, "d"),
+        ]);
+        assert_eq!(found.recording.gaps_ns, [300_000_000, 200_000_000]);
+    }
+
+    #[test]
+    fn the_longest_output_is_the_screenful() {
+        let found = found(&[
+            (1.0, Kind::Output, "$ "),
+            (5.0, Kind::Input, "\r"),
+            (5.1, Kind::Output, "one line\r\n"),
+            (5.3, Kind::Output, "and another\r\n"),
+            (9.0, Kind::Output, "$ "),
+        ]);
+        let screenful = found.screenful.unwrap();
+        assert_eq!((screenful.bytes, screenful.cells), (23, 19));
+        assert_eq!(screenful.first_to_last_ns, 200_000_000);
+        assert_eq!(screenful.arrivals[1], Arrival { at_ns: 200_000_000, bytes: 13 });
+    }
+
+    proptest! {
+        #[test]
+        fn no_events_break_it(
+            raw in proptest::collection::vec((0.0..1e12_f64, any::<bool>(), any::<String>()), 0..30),
+        ) {
+            let mut reader = Reader::new(80, 24).unwrap();
+            for (at_s, is_input, text) in raw {
+                let kind = if is_input { Kind::Input } else { Kind::Output };
+                reader.take(&Event { at_s, kind, text });
+            }
+            _ = reader.finish();
+        }
+    }
+}

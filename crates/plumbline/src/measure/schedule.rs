@@ -1,0 +1,176 @@
+//! How often a target is tried, and how long lies between two tries: `--count`, `--every`, `--for`.
+
+use anyhow::{Context, Result, bail};
+use protocols::time::Duration;
+
+/// Between the beginnings of two tries, unless it is said.
+const EVERY: Duration = Duration::from_secs(60);
+/// Whoever asks more often, asks too often.
+const EVERY_MIN: Duration = Duration::from_millis(100);
+/// The longest run.
+const FOR_MAX: Duration = Duration::from_secs(31 * 86_400);
+/// The most tries of a run: each is a line of its record.
+const COUNT_MAX: u64 = 100_000;
+
+/// When a target is tried.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Schedule {
+    /// How often.
+    pub(super) count: u64,
+    /// From the beginning of one try to that of the next.
+    pub(super) every: Duration,
+}
+
+impl Schedule {
+    /// Makes one of what was said; each try stands for the time up to the next.
+    ///
+    /// # Errors
+    ///
+    /// If that is no run with an end, in a sentence.
+    pub(super) fn new(
+        count: Option<u64>,
+        every: Option<Duration>,
+        length: Option<Duration>,
+    ) -> Result<Self> {
+        if every.is_some() && count.is_none() && length.is_none() {
+            bail!("--every needs an end: say how long by --for, or how often by --count");
+        }
+        let every = every.unwrap_or(EVERY);
+        if every < EVERY_MIN {
+            bail!("--every is at least 100ms");
+        }
+        if length.is_some_and(|length| length > FOR_MAX) {
+            bail!("--for is at most 744h, which is a month");
+        }
+        let within = length.map(|length| length.as_nanos() / every.as_nanos());
+        let within = within.map(|count| u64::try_from(count).unwrap_or(u64::MAX).max(1));
+        let count = match (count, within) {
+            (None, None) => 1,
+            (Some(count), None) => count,
+            (count, Some(within)) => count.unwrap_or(u64::MAX).min(within),
+        };
+        if count > COUNT_MAX {
+            bail!("that is {count} tries, and a run has at most {COUNT_MAX}: say a longer --every");
+        }
+        Ok(Self { count, every })
+    }
+}
+
+/// Reads `60s`, `500ms`, `5m`, `1h`; a number alone is seconds.
+///
+/// # Errors
+///
+/// If it is none of these, in a sentence.
+pub(super) fn duration(text: &str) -> Result<Duration> {
+    let digits = text.find(|character: char| !character.is_ascii_digit()).unwrap_or(text.len());
+    let (number, unit) = text.split_at_checked(digits).unwrap_or_default();
+    let factor_ms: u64 = match unit {
+        "ms" => 1,
+        "" | "s" => 1_000,
+        "m" => 60_000,
+        "h" => 3_600_000,
+        _ => 0,
+    };
+    let number = number.parse::<u64>().ok().filter(|number| *number > 0 && factor_ms > 0);
+    let ms = number.and_then(|number| number.checked_mul(factor_ms));
+    let ms = ms.with_context(|| {
+        format!("'{}' is no time: there are 500ms, 60s, 5m and 1h", text.escape_debug())
+    })?;
+    Ok(Duration::from_millis(ms))
+}
+
+/// Reads `64K`, `16M`, `1G`: a size in bytes, by powers of 1024.
+///
+/// # Errors
+///
+/// If it is no size, or one above a gigabyte.
+pub(super) fn size(text: &str) -> Result<u64> {
+    let digits = text.find(|character: char| !character.is_ascii_digit()).unwrap_or(text.len());
+    let (number, unit) = text.split_at_checked(digits).unwrap_or_default();
+    let shift = match unit {
+        "" | "B" => Some(0),
+        "K" | "k" | "KiB" => Some(10),
+        "M" | "m" | "MiB" => Some(20),
+        "G" | "g" | "GiB" => Some(30),
+        _ => None,
+    };
+    let bytes = number.parse::<u64>().ok().zip(shift);
+    let bytes = bytes.and_then(|(number, shift)| number.checked_mul(1 << shift));
+    bytes.filter(|bytes| (1..=1 << 30).contains(bytes)).with_context(|| {
+        format!("'{}' is no size from 1 to 1G, as 64K or 16M", text.escape_debug())
+    })
+}
+
+/// The first size of a row.
+const SIZE_FIRST: u64 = 1024;
+/// How many times as large the next one is.
+const SIZE_FACTOR: u64 = 4;
+
+/// Returns sizes that grow by powers up to `most`, which is the last.
+pub(super) fn sizes(most: u64) -> Vec<u64> {
+    let growing = std::iter::successors(Some(SIZE_FIRST), |size| size.checked_mul(SIZE_FACTOR));
+    growing.take_while(|size| *size < most).chain([most]).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const MINUTE: Duration = Duration::from_secs(60);
+
+    #[test]
+    fn an_hour_of_minutes_is_sixty_tries() {
+        let hour = Duration::from_secs(3_600);
+        let schedule = Schedule::new(None, Some(MINUTE), Some(hour)).unwrap();
+        assert_eq!(schedule, Schedule { count: 60, every: MINUTE });
+    }
+
+    #[test]
+    fn without_a_word_there_is_one_try() {
+        assert_eq!(Schedule::new(None, None, None).unwrap().count, 1);
+        assert_eq!(Schedule::new(Some(5), None, None).unwrap().count, 5);
+    }
+
+    #[test]
+    fn what_ends_first_ends_a_run() {
+        let hour = Duration::from_secs(3_600);
+        assert_eq!(Schedule::new(Some(5), None, Some(hour)).unwrap().count, 5);
+        assert_eq!(Schedule::new(Some(500), None, Some(hour)).unwrap().count, 60);
+    }
+
+    #[test]
+    fn a_run_without_an_end_is_refused() {
+        let refused = Schedule::new(None, Some(MINUTE), None).unwrap_err();
+        assert!(refused.to_string().contains("needs an end"));
+        assert!(Schedule::new(Some(2), Some(Duration::from_millis(1)), None).is_err());
+        assert!(Schedule::new(None, None, Some(FOR_MAX + MINUTE)).is_err());
+        let often = Some(Duration::from_millis(100));
+        assert!(Schedule::new(None, often, Some(FOR_MAX)).is_err());
+    }
+
+    #[test]
+    fn times_and_sizes_are_read_with_their_units() {
+        let times = ["500ms", "60s", "60", "5m", "1h"].map(|text| duration(text).unwrap());
+        assert_eq!(times.map(|time| time.as_millis()), [500, 60_000, 60_000, 300_000, 3_600_000]);
+        let sizes = ["1", "64K", "16M", "1G"].map(|text| size(text).unwrap());
+        assert_eq!(sizes, [1, 65_536, 16_777_216, 1_073_741_824]);
+        assert!(["", "s", "0s", "1y", "-1"].iter().all(|text| duration(text).is_err()));
+        assert!(["", "0", "2G", "1T", "K"].iter().all(|text| size(text).is_err()));
+    }
+
+    #[test]
+    fn sizes_grow_by_powers_of_four_up_to_the_last() {
+        assert_eq!(sizes(100_000), [1_024, 4_096, 16_384, 65_536, 100_000]);
+        assert_eq!(sizes(1_024), [1_024]);
+        assert_eq!(sizes(10), [10]);
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_read_or_refused(text: String) {
+            _ = duration(&text);
+            _ = size(&text);
+        }
+    }
+}

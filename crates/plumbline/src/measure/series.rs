@@ -1,0 +1,224 @@
+//! The tries at a target, one after the other: the first that succeeds measures, the others only ask
+//! whether it can be used.
+
+use super::arguments::Arguments;
+use super::interrupt::Interrupts;
+use super::login::{Logins, Place};
+use super::observed;
+use super::outcome::{Failed, Measured};
+use super::record::{blank, nanos, rfc_3339};
+use super::recorded;
+use super::running;
+use super::schedule::Schedule;
+use super::target::Subject;
+use super::transfers::Files;
+use super::walk::Login;
+use crate::exit::Failure;
+use crate::files::url::Url;
+use anyhow::Result;
+use os::clock::Monotonic;
+use os::readiness::{self, PollFd, PollFlags};
+use protocols::Instant;
+use records::Measurement;
+use records::measurement::HostInfo;
+use records::measures::{Measures, Try, TryOutcome};
+use std::path::Path;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+/// What is tried.
+pub(super) struct Series<'a> {
+    pub(super) arguments: &'a Arguments,
+    pub(super) interrupts: &'a Interrupts,
+    /// Who logs in, if a login is measured.
+    pub(super) login: Option<Login>,
+    /// The target with its password, if files are.
+    pub(super) url: Option<Url>,
+}
+
+/// What all tries have come to.
+pub(super) struct Ended {
+    /// What was measured, if any try succeeded.
+    pub(super) measured: Option<Measured>,
+    /// The record, with the tries and the six measures.
+    pub(super) record: Measurement,
+    /// Why the last try failed, if none succeeded.
+    pub(super) failed: Option<Failed>,
+}
+
+impl Series<'_> {
+    /// Makes all tries, or those up to an interrupt.
+    ///
+    /// # Errors
+    ///
+    /// If this machine refuses what is needed for the first one.
+    pub(super) fn run(&self, schedule: Schedule) -> Result<Ended> {
+        let (clock, started_at) = (Monotonic::start(), SystemTime::now());
+        let (mut tries, mut measured, mut last) = (Vec::new(), None, None);
+        for number in 0..schedule.count {
+            let due = Instant::ZERO + saturating(schedule.every, number);
+            if !self.wait_until(due, &clock)? {
+                break;
+            }
+            let at_ns = nanos(clock.now() - Instant::ZERO);
+            let outcome = match &measured {
+                None => self.measure()?.map(|one| {
+                    let response_ns = one.response_ns;
+                    measured = Some(one);
+                    response_ns
+                }),
+                Some(_) => self.knock()?.map(Some),
+            };
+            if self.interrupts.has_come() && outcome.is_err() && number > 0 {
+                // What was cut off says nothing of the target.
+                break;
+            }
+            tries.push(match &outcome {
+                Ok(response_ns) => {
+                    let response_ns = *response_ns;
+                    Try { at_ns, outcome: TryOutcome::Ok, response_ns, error: None }
+                }
+                Err(failed) => {
+                    let error = Some(failed.why.clone());
+                    Try { at_ns, outcome: failed.outcome, response_ns: None, error }
+                }
+            });
+            last = outcome.err().or(last);
+            if last.as_ref().is_some_and(|failed| failed.failure == Failure::WrongArguments) {
+                // They are as wrong at the next try.
+                break;
+            }
+        }
+        let every_ns = (schedule.count > 1).then_some(nanos(schedule.every));
+        Ok(self.ended(measured, tries, last, every_ns, started_at))
+    }
+
+    fn ended(
+        &self,
+        mut measured: Option<Measured>,
+        tries: Vec<Try>,
+        last: Option<Failed>,
+        every_ns: Option<u64>,
+        started_at: SystemTime,
+    ) -> Ended {
+        let mut record = match &mut measured {
+            Some(one) => one.record.clone(),
+            None => {
+                let arguments = self.arguments;
+                let (target, via) = (arguments.target.to_string(), arguments.via.to_string());
+                let mut record = blank(target, via, started_at);
+                record.verdict = format!(
+                    "It could not be used in {} tries, so what limits it is unknown.",
+                    tries.len()
+                );
+                record
+            }
+        };
+        // Neither a recording nor a program of ours is tried.
+        if record.recording.is_none() && record.running.is_none() {
+            record.tries = tries;
+            let accuracy = measured.as_ref().and_then(|one| one.accuracy);
+            record.measures = Some(Measures::of(&record, every_ns, accuracy));
+        }
+        Ended { failed: last.filter(|_| measured.is_none()), measured, record }
+    }
+
+    /// Waits until it is time, and returns whether nobody has interrupted.
+    fn wait_until(&self, due: Instant, clock: &Monotonic) -> Result<bool> {
+        let notice = self.interrupts.descriptor()?;
+        while clock.now() < due && !self.interrupts.has_come() {
+            let mut ends = [PollFd::new(&notice, PollFlags::IN)];
+            readiness::wait(&mut ends, clock, Some(due))?;
+        }
+        Ok(!self.interrupts.has_come())
+    }
+
+    fn measure(&self) -> Result<Result<Measured, Failed>> {
+        match (&self.arguments.target, &self.url) {
+            (Subject::Recording(path), _) => measure_recording(path),
+            (Subject::Running(pid), _) => self.measure_running(*pid),
+            (_, Some(url)) => Files { url, arguments: self.arguments }.measure(),
+            _ => self.logins().map_or_else(|| Ok(Err(Failed::interrupted())), |one| one.measure()),
+        }
+    }
+
+    /// Returns what a running plumb does.
+    fn measure_running(&self, pid: u32) -> Result<Result<Measured, Failed>> {
+        let length = self.arguments.length.unwrap_or(running::LOOK);
+        let started_at = SystemTime::now();
+        let found = match running::look(pid, length, self.interrupts)? {
+            Ok(found) => found,
+            Err(why) => {
+                return Ok(Err(Failed::new(TryOutcome::NotUsable, Failure::NothingMeasured, &why)));
+            }
+        };
+        let mut record = blank(format!("pid:{pid}"), "meters".to_owned(), started_at);
+        record.verdict = found.sentence();
+        record.running = Some(found);
+        Ok(Ok(Measured {
+            record,
+            notes: Vec::new(),
+            sections: Vec::new(),
+            accuracy: None,
+            response_ns: None,
+            has_measured: true,
+        }))
+    }
+
+    fn knock(&self) -> Result<Result<u64, Failed>> {
+        match &self.url {
+            Some(url) => Files { url, arguments: self.arguments }.knock(),
+            None => self.logins().map_or_else(|| Ok(Err(Failed::interrupted())), |one| one.knock()),
+        }
+    }
+
+    fn logins(&self) -> Option<Logins<'_>> {
+        let place = match &self.arguments.target {
+            Subject::Login { target, is_in_tls } => Place::Host(target, *is_in_tls),
+            Subject::Line(line) => Place::Line(line),
+            Subject::Files(_) | Subject::Recording(_) | Subject::Running(_) => return None,
+        };
+        Some(Logins {
+            place,
+            name: self.arguments.target.to_string(),
+            arguments: self.arguments,
+            interrupts: self.interrupts,
+            login: self.login.clone(),
+        })
+    }
+}
+
+fn saturating(every: Duration, times: u64) -> Duration {
+    every.saturating_mul(u32::try_from(times).unwrap_or(u32::MAX))
+}
+
+/// Returns what a recording holds.
+fn measure_recording(path: &Path) -> Result<Result<Measured, Failed>> {
+    let found = match recorded::read(path)? {
+        Ok(found) => found,
+        Err(why) => {
+            return Ok(Err(Failed::new(TryOutcome::NotUsable, Failure::FarSide, &why)));
+        }
+    };
+    let began = found.timestamp.and_then(|s| UNIX_EPOCH.checked_add(Duration::from_secs(s)));
+    let began = began.unwrap_or(UNIX_EPOCH);
+    let name = path.display().to_string();
+    let mut record = blank(name, "recording".to_owned(), began);
+    record.started_at = rfc_3339(began);
+    // It is another machine's, or another time's.
+    record.host = HostInfo::default();
+    (record.echo, record.screenful) = (found.echo, found.screenful);
+    record.recording = Some(found.recording);
+    record.verdict = records::verdict::verdict(&record);
+    let observed = observed::of_recording(&record);
+    observed::conclude(&mut record, &observed);
+    let has_measured = record.echo.is_some() || record.screenful.is_some();
+    let title = found.title.map(|title| format!("the recording is of '{title}'"));
+    Ok(Ok(Measured {
+        record,
+        notes: title.into_iter().chain(found.notes).collect(),
+        sections: Vec::new(),
+        accuracy: None,
+        response_ns: None,
+        has_measured,
+    }))
+}

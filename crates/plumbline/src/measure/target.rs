@@ -1,0 +1,207 @@
+//! What is measured: a login by Telnet or over a serial line, files of a server, a recorded session,
+//! a running plumb.
+
+use crate::carry::{self, Target};
+use crate::files::url::Url;
+use crate::login::line_settings;
+use anyhow::{Context, Result, bail};
+use os::serial::{DataBits, LineSettings, Parity, StopBits};
+use std::fmt;
+use std::path::PathBuf;
+use std::str::FromStr;
+
+/// The port of Telnet in TLS.
+const TELNETS_PORT: u16 = 992;
+/// How a recording's name ends.
+const RECORDING: &str = ".cast";
+
+/// A target as it was typed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Subject {
+    /// A login by Telnet.
+    Login {
+        /// The host and its port.
+        target: Target,
+        /// Whether it is in TLS from the first byte on.
+        is_in_tls: bool,
+    },
+    /// A login over a serial line of this machine.
+    Line(Line),
+    /// Files of a server.
+    Files(Url),
+    /// A session that was recorded.
+    Recording(PathBuf),
+    /// A plumb that runs on this machine, by the number of its process.
+    Running(u32),
+}
+
+/// A serial line of this machine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Line {
+    /// The device.
+    pub(crate) device: PathBuf,
+    /// How it is set.
+    pub(crate) settings: LineSettings,
+}
+
+impl Line {
+    /// Returns the bits of a byte on the line, with start and stop.
+    pub(crate) fn bits_per_byte(&self) -> u64 {
+        let data = match self.settings.data_bits {
+            DataBits::Five => 5,
+            DataBits::Six => 6,
+            DataBits::Seven => 7,
+            DataBits::Eight => 8,
+        };
+        let parity = u64::from(self.settings.parity != Parity::None);
+        let stop = if self.settings.stop_bits == StopBits::Two { 2 } else { 1 };
+        1 + data + parity + stop
+    }
+
+    /// Returns the rate, unless it is a rate by name only: of a pseudo-terminal no bit is ever on a
+    /// line.
+    pub(crate) fn rate_bps(&self) -> Option<u32> {
+        let is_pseudo = self.device.starts_with("/dev/pts");
+        (!is_pseudo).then_some(self.settings.bits_per_second)
+    }
+}
+
+impl fmt::Display for Line {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "serial:{}?baud={}", self.device.display(), self.settings.bits_per_second)
+    }
+}
+
+impl FromStr for Subject {
+    type Err = anyhow::Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        if let Some(rest) = text.strip_prefix("serial:") {
+            let (device, settings) = rest.split_once('?').unwrap_or((rest, ""));
+            if device.is_empty() {
+                bail!("'{}' names no device: serial:/dev/ttyUSB0?baud=9600", text.escape_debug());
+            }
+            let settings = line_settings(settings)?;
+            return Ok(Self::Line(Line { device: PathBuf::from(device), settings }));
+        }
+        if let Some(process) = text.strip_prefix("pid:") {
+            let number = process.parse().ok().filter(|number| *number > 0);
+            return number.map(Self::Running).with_context(|| {
+                format!(
+                    "'pid:{}' is no number of a process: plumb meters --list shows which plumbs run",
+                    process.escape_debug()
+                )
+            });
+        }
+        let Some((scheme, rest)) = text.split_once("://") else {
+            if text.ends_with(RECORDING) {
+                return Ok(Self::Recording(PathBuf::from(text)));
+            }
+            if text.contains('/') {
+                bail!(
+                    "'{}' is no target: a recording's name ends with {RECORDING}, a serial line is \
+                     serial:/dev/..., and a server is a URL",
+                    text.escape_debug()
+                );
+            }
+            let target = Target::parse(text, Some(carry::TELNET_PORT))?;
+            return Ok(Self::Login { target, is_in_tls: false });
+        };
+        let (is_in_tls, port) = match scheme {
+            "telnet" => (false, carry::TELNET_PORT),
+            "telnets" => (true, TELNETS_PORT),
+            "ftp" | "ftps" | "ftpes" | "tftp" => return text.parse().map(Self::Files),
+            _ => bail!(
+                "'{}://' is not a kind of target that plumb measures: there are telnet, telnets, \
+                 ftp, ftpes, ftps, tftp, serial:DEVICE, pid:NUMBER and a recording, FILE{RECORDING}",
+                scheme.escape_debug()
+            ),
+        };
+        let target = Target::parse(rest.trim_end_matches('/'), Some(port))?;
+        Ok(Self::Login { target, is_in_tls })
+    }
+}
+
+impl fmt::Display for Subject {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Login { target: Target { host, port }, is_in_tls } => {
+                let (scheme, usual) = match is_in_tls {
+                    true => ("telnets://", TELNETS_PORT),
+                    false => ("", carry::TELNET_PORT),
+                };
+                let (open, close) = match host.contains(':') && *port != usual {
+                    true => ("[", "]"),
+                    false => ("", ""),
+                };
+                write!(f, "{scheme}{open}{host}{close}")?;
+                if *port == usual { Ok(()) } else { write!(f, ":{port}") }
+            }
+            Self::Line(line) => line.fmt(f),
+            Self::Files(url) => url.fmt(f),
+            Self::Recording(path) => write!(f, "{}", path.display()),
+            Self::Running(pid) => write!(f, "pid:{pid}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn subject(text: &str) -> Subject {
+        text.parse().unwrap()
+    }
+
+    #[test]
+    fn a_scheme_says_what_is_measured() {
+        assert!(matches!(subject("host"), Subject::Login { is_in_tls: false, .. }));
+        assert!(matches!(subject("telnets://host"), Subject::Login { is_in_tls: true, .. }));
+        for scheme in ["ftp", "ftpes", "ftps", "tftp"] {
+            assert!(matches!(subject(&format!("{scheme}://host/a")), Subject::Files(_)));
+        }
+        assert!(matches!(subject("serial:/dev/ttyS0"), Subject::Line(_)));
+        assert!(matches!(subject("a/session.cast"), Subject::Recording(_)));
+    }
+
+    #[test]
+    fn a_target_is_shown_as_people_write_it_and_without_a_password() {
+        for text in ["host", "host:2323", "::1", "[::1]:2323", "telnets://host", "x.cast", "pid:7"]
+        {
+            assert_eq!(subject(text).to_string(), text);
+        }
+        assert_eq!(subject("ftp://me:secret@host/a").to_string(), "ftp://host/a");
+    }
+
+    #[test]
+    fn each_kind_of_bad_target_has_its_sentence() {
+        let sentence = |text: &str| text.parse::<Subject>().unwrap_err().to_string();
+        assert!(sentence("ssh://host").contains("is not a kind of target"));
+        assert!(sentence("serial:").contains("names no device"));
+        assert!(sentence("serial:/dev/x?baud=fast").contains("no setting of a line"));
+        assert!(sentence("pid:me").contains("plumb meters --list"));
+        assert!(sentence("/etc/passwd").contains("is no target"));
+        assert!(sentence("telnet://").contains("not a host name"));
+        assert!(sentence("ftp://host/%zz").contains("two digits"));
+        assert!(sentence("host:0").contains("port"));
+    }
+
+    #[test]
+    fn a_byte_on_a_line_has_its_start_parity_and_stop_bits() {
+        let Subject::Line(line) = subject("serial:/dev/ttyS0?bits=7&parity=even&stop=2") else {
+            panic!("a line")
+        };
+        assert_eq!((line.bits_per_byte(), line.rate_bps()), (11, Some(9_600)));
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_a_target_or_refused_by_one_line(text: String) {
+            if let Err(refusal) = text.parse::<Subject>() {
+                let sentence = format!("{refusal:#}");
+                prop_assert!(!sentence.contains('\n'));
+            }
+        }
+    }
+}

@@ -1,0 +1,174 @@
+//! What a running plumb shows of its meters: the sheets of those that live, and the sums of those
+//! that have ended. What they have in common is a name.
+
+use super::report::{Figures, Group, Report};
+use os::clock::Calibration;
+use protocols::meter::{Meter, Sheet, Snapshot};
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+/// The meters of one plumb.
+#[derive(Debug)]
+pub(crate) struct Board {
+    command: String,
+    began: Instant,
+    calibration: Calibration,
+    entries: Mutex<Entries>,
+}
+
+#[derive(Debug, Default)]
+struct Entries {
+    next: u64,
+    live: BTreeMap<u64, (&'static str, Arc<Sheet>)>,
+    ended: BTreeMap<&'static str, (u64, Snapshot)>,
+}
+
+impl Board {
+    /// Makes a board without meters, for what plumb was told to do.
+    pub(crate) fn new(command: impl Into<String>) -> Arc<Self> {
+        Arc::new(Self {
+            command: command.into(),
+            began: Instant::now(),
+            calibration: Calibration::start(),
+            entries: Mutex::default(),
+        })
+    }
+
+    /// Shows `meter` under `name`, until what is returned is dropped; then what it has measured is
+    /// kept as a part of the sum.
+    #[must_use]
+    pub(crate) fn show(self: &Arc<Self>, name: &'static str, meter: &Meter) -> Shown {
+        self.show_sheet(name, meter.sheet())
+    }
+
+    /// Does the same for a meter that is somewhere else.
+    #[must_use]
+    pub(crate) fn show_sheet(self: &Arc<Self>, name: &'static str, sheet: Arc<Sheet>) -> Shown {
+        let mut entries = self.entries();
+        let number = entries.next;
+        entries.next += 1;
+        entries.live.insert(number, (name, sheet));
+        Shown { board: Arc::clone(self), number }
+    }
+
+    fn entries(&self) -> MutexGuard<'_, Entries> {
+        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns the figures of now. It may take 10 ms, if the board is younger than that.
+    pub(super) fn report(&self) -> Report {
+        let rate = self.calibration.finish();
+        let mut groups: BTreeMap<&str, (u64, u64, Snapshot)> = BTreeMap::new();
+        {
+            let entries = self.entries();
+            let now = os::clock::ticks();
+            for (name, (ended, snapshot)) in &entries.ended {
+                groups.insert(name, (0, *ended, snapshot.clone()));
+            }
+            for (name, sheet) in entries.live.values() {
+                let (live, _, sum) = groups.entry(name).or_default();
+                *live += 1;
+                sum.add_sheet(sheet, now);
+            }
+        }
+        let mut all = Snapshot::default();
+        groups.values().for_each(|(_, _, snapshot)| all.add(snapshot));
+        let groups = groups.into_iter().map(|(name, (live, ended, snapshot))| Group {
+            name: name.to_owned(),
+            live,
+            ended,
+            figures: Figures::of(&snapshot, rate),
+        });
+        Report {
+            format: Report::FORMAT,
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            pid: std::process::id(),
+            command: self.command.clone(),
+            uptime_ns: u64::try_from(self.began.elapsed().as_nanos()).unwrap_or(u64::MAX),
+            cpu_ns: u64::try_from(os::clock::process_cpu_time().as_nanos()).unwrap_or(u64::MAX),
+            all: Figures::of(&all, rate),
+            groups: groups.collect(),
+        }
+    }
+}
+
+/// A meter on the board.
+#[derive(Debug)]
+pub(crate) struct Shown {
+    board: Arc<Board>,
+    number: u64,
+}
+
+impl Drop for Shown {
+    fn drop(&mut self) {
+        let mut entries = self.board.entries();
+        if let Some((name, sheet)) = entries.live.remove(&self.number) {
+            let (count, sum) = entries.ended.entry(name).or_default();
+            *count += 1;
+            sum.add_sheet(&sheet, os::clock::ticks());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use protocols::meter::{Account, Clock, Counter};
+
+    fn metered() -> Meter {
+        Meter::new(Clock::Counter(os::clock::ticks))
+    }
+
+    fn visited(meter: &mut Meter, times: usize) {
+        for _ in 0..times {
+            meter.enter(Account::Telnet);
+            meter.enter(Account::Outside);
+        }
+        meter.count(Counter::Wakeups);
+    }
+
+    fn visits(figures: &Figures) -> u64 {
+        let telnet = figures.primitives.iter().find(|primitive| primitive.name == "Telnet");
+        telnet.map_or(0, |primitive| primitive.visits)
+    }
+
+    #[test]
+    fn a_meter_that_has_ended_stays_in_the_sum_and_is_counted_once() {
+        let board = Board::new("serve");
+        let mut meters = [metered(), metered()];
+        let [first, second] = &mut meters;
+        let shown = board.show("sessions", first);
+        let _other = board.show("sessions", second);
+        visited(first, 3);
+        visited(second, 4);
+        for (live, ended) in [(2, 0), (1, 1)] {
+            let report = board.report();
+            let [group] = report.groups.as_slice() else { panic!("{report:?}") };
+            assert_eq!((group.live, group.ended, visits(&group.figures)), (live, ended, 7));
+            assert_eq!((visits(&report.all), report.all.wakeups), (7, 2));
+            if ended == 0 {
+                board.entries().live.get(&shown.number).unwrap();
+                let number = shown.number;
+                drop(Shown { board: Arc::clone(&board), number });
+            }
+        }
+    }
+
+    #[test]
+    fn meters_of_different_names_are_told_apart_and_added_up() {
+        let board = Board::new("serve");
+        let mut meters = [metered(), metered()];
+        let [logins, files] = &mut meters;
+        let _shown = (board.show("logins", logins), board.show("files", files));
+        visited(logins, 1);
+        visited(files, 2);
+        let report = board.report();
+        let groups: Vec<_> = report
+            .groups
+            .iter()
+            .map(|group| (group.name.as_str(), visits(&group.figures)))
+            .collect();
+        assert_eq!((groups, visits(&report.all)), (vec![("files", 2), ("logins", 1)], 3));
+    }
+}

@@ -1,0 +1,222 @@
+//! Where a running plumb tells its meters: a socket, and a thread that answers at it.
+//!
+//! The thread reads the sheets and asks nothing of those who write them, so that whoever reads, and
+//! however slowly, holds nobody but the next who would read. One request is one short line, and has
+//! one document for an answer. Only the same user and root get one: the folder keeps others out, and
+//! the kernel says who has come.
+
+use super::board::Board;
+use super::place;
+use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
+use std::fs;
+use std::io::{self, ErrorKind, Read, Write};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// What asks for the meters.
+pub(super) const REQUEST: &[u8] = b"meters 1\n";
+/// The longest request; what is longer is another.
+const REQUEST_MAX_BYTES: usize = 64;
+/// How long one who has come may take for all of it.
+const PATIENCE: Duration = Duration::from_secs(1);
+/// The document is made on it.
+const STACK_BYTES: usize = 512 * 1024;
+
+/// The door. Dropped, it is shut, and its socket gone.
+#[derive(Debug)]
+pub(crate) struct Door {
+    path: PathBuf,
+    bell: Arc<OwnedFd>,
+}
+
+impl Door {
+    /// Opens the door to `board`.
+    ///
+    /// # Errors
+    ///
+    /// If no folder for it can be had, or the kernel refuses.
+    pub(crate) fn open(board: &Arc<Board>) -> io::Result<Self> {
+        Self::open_in(&place::folders(), board)
+    }
+
+    fn open_in(folders: &[PathBuf], board: &Arc<Board>) -> io::Result<Self> {
+        let folder = place::make_one(folders)?;
+        let (listener, path) = place::listen(&folder, std::process::id())?;
+        let bell = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
+        let door = Self { path, bell: Arc::clone(&bell) };
+        listener.set_nonblocking(true)?;
+        let board = Arc::clone(board);
+        let thread = thread::Builder::new().name("meters".to_owned()).stack_size(STACK_BYTES);
+        thread.spawn(move || attend(&listener, &bell, &board))?;
+        Ok(door)
+    }
+}
+
+impl Drop for Door {
+    fn drop(&mut self) {
+        _ = fs::remove_file(&self.path);
+        // The thread is not waited for: somebody may be slow to read.
+        _ = rustix::io::write(&*self.bell, &1_u64.to_ne_bytes());
+    }
+}
+
+/// Answers one after the other, until the bell is rung.
+fn attend(listener: &UnixListener, bell: &OwnedFd, board: &Board) {
+    loop {
+        let mut waited = [PollFd::new(listener, PollFlags::IN), PollFd::new(bell, PollFlags::IN)];
+        let waited = match poll(&mut waited, None) {
+            Ok(_) => waited.map(|descriptor| !descriptor.revents().is_empty()),
+            Err(rustix::io::Errno::INTR) => continue,
+            Err(_) => return,
+        };
+        match waited {
+            [_, true] => return,
+            [true, _] => match listener.accept() {
+                // Who has gone, or is too slow, gets nothing.
+                Ok((stream, _)) => drop(answer(&stream, board)),
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+                // No descriptors are left: there may be some later.
+                Err(_) => thread::sleep(PATIENCE),
+            },
+            _ => {}
+        }
+    }
+}
+
+fn answer(stream: &UnixStream, board: &Board) -> io::Result<()> {
+    let until = Instant::now() + PATIENCE;
+    if !is_welcome(os::socket::peer_user(stream)?, rustix::process::geteuid().as_raw()) {
+        return Ok(());
+    }
+    stream.set_nonblocking(false)?;
+    let mut request = [0; REQUEST_MAX_BYTES];
+    stream.set_read_timeout(Some(PATIENCE))?;
+    // A request is so short that it comes in one piece.
+    let length = (&*stream).read(&mut request)?;
+    let document = match request.get(..length) {
+        Some(REQUEST) => serde_json::to_vec(&board.report())?,
+        _ => br#"{"error":"this plumb tells its meters to 'meters 1' alone"}"#.to_vec(),
+    };
+    let mut rest = document.as_slice();
+    while !rest.is_empty() {
+        let left = until.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(ErrorKind::TimedOut.into());
+        }
+        stream.set_write_timeout(Some(left))?;
+        let count = (&*stream).write(rest)?;
+        rest = rest.get(count..).unwrap_or_default();
+    }
+    Ok(())
+}
+
+/// Returns whether the meters of `own` are told to `peer`: to himself, and to root.
+fn is_welcome(peer: u32, own: u32) -> bool {
+    peer == own || peer == 0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::caller;
+    use super::*;
+    use std::os::unix::fs::PermissionsExt;
+    use std::path::Path;
+
+    fn folder(name: &str) -> PathBuf {
+        std::env::temp_dir().join(format!("plumb-door-{name}-{}", std::process::id()))
+    }
+
+    fn open(name: &str) -> (Door, Arc<Board>) {
+        let board = Board::new(name);
+        (Door::open_in(&[folder(name)], &board).unwrap(), board)
+    }
+
+    fn connect(path: &Path) -> UnixStream {
+        let stream = UnixStream::connect(path).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+        stream
+    }
+
+    #[test]
+    fn who_asks_gets_the_report_of_this_process() {
+        let (door, _board) = open("asks");
+        let report = caller::ask(&door.path).unwrap();
+        assert_eq!((report.pid, report.command.as_str()), (std::process::id(), "asks"));
+    }
+
+    #[test]
+    fn a_shut_door_leaves_no_socket() {
+        let (door, _board) = open("shut");
+        let path = door.path.clone();
+        assert!(path.exists());
+        drop(door);
+        assert!(!path.exists());
+    }
+
+    #[test]
+    fn another_request_is_told_what_would_be_one() {
+        let (door, _board) = open("other");
+        let mut stream = connect(&door.path);
+        stream.write_all(b"meters 2\n").unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        assert!(answer.contains("error"), "{answer}");
+    }
+
+    // attack row 115
+    #[test]
+    fn a_request_without_an_end_is_read_once_and_answered() {
+        let (door, _board) = open("endless");
+        let mut stream = connect(&door.path);
+        stream.write_all(&[b'x'; 100 * REQUEST_MAX_BYTES]).unwrap();
+        let mut answer = Vec::new();
+        // What was not read resets the connection, perhaps before the answer is.
+        _ = stream.read_to_end(&mut answer);
+        assert!(caller::ask(&door.path).is_ok());
+    }
+
+    // attack row 115
+    #[test]
+    fn those_who_never_ask_and_never_read_keep_the_next_from_nothing_for_long() {
+        let (door, _board) = open("slow");
+        let _silent = connect(&door.path);
+        let mut deaf = connect(&door.path);
+        deaf.write_all(REQUEST).unwrap();
+        assert!(caller::ask(&door.path).is_ok());
+    }
+
+    // attack row 114
+    #[test]
+    fn the_meters_are_told_to_their_user_and_to_root() {
+        let welcome = [(1000, 1000), (0, 1000), (0, 0)].map(|(peer, own)| is_welcome(peer, own));
+        assert_eq!((welcome, is_welcome(1001, 1000)), ([true; 3], false));
+        assert!(!is_welcome(1000, 0));
+    }
+
+    // attack row 114
+    #[test]
+    fn another_user_who_comes_past_the_folder_hears_nothing() {
+        if !os::user::is_root() {
+            return;
+        }
+        let (door, _board) = open("others");
+        let (path, folder) = (door.path.clone(), folder("others"));
+        // As if its owner had opened it to all.
+        fs::set_permissions(folder, fs::Permissions::from_mode(0o777)).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o777)).unwrap();
+        let heard = thread::spawn(move || {
+            let nobody = rustix::thread::Uid::from_raw(65_534);
+            rustix::thread::set_thread_res_uid(nobody, nobody, nobody).unwrap();
+            let mut stream = connect(&path);
+            _ = stream.write_all(REQUEST);
+            let mut answer = Vec::new();
+            _ = stream.read_to_end(&mut answer);
+            answer
+        });
+        assert_eq!(heard.join().unwrap(), b"");
+    }
+}

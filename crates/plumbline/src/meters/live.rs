@@ -1,0 +1,190 @@
+//! The meters on a terminal, read again and again.
+
+use super::caller;
+use super::report::Report;
+use super::table::{Before, columns, foot, head};
+use anyhow::{Context, Result};
+use ratatui::Frame;
+use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyModifiers};
+use ratatui::layout::{Alignment, Constraint, Layout};
+use ratatui::style::{Modifier, Style};
+use ratatui::text::{Line, Text};
+use ratatui::widgets::{Cell, Paragraph, Row, Table, Wrap};
+use records::figures::count;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+/// What the last line says.
+const KEYS: &str = "q leaves";
+
+/// Shows the meters that are told at `path` until somebody leaves, or the plumb ends.
+///
+/// # Errors
+///
+/// If the terminal refuses.
+pub(super) fn show(path: &Path, first: Report, every: Duration) -> Result<()> {
+    let mut terminal = ratatui::try_init().context("the terminal cannot be taken")?;
+    let shown = (|| {
+        let mut view = View { report: first, before: None, has_ended: false };
+        loop {
+            terminal.draw(|frame| view.draw(frame))?;
+            if leaves_within(every)? {
+                return Ok(());
+            }
+            view.read(path);
+        }
+    })();
+    ratatui::restore();
+    shown
+}
+
+/// Waits for `time`, and returns whether somebody wants to leave meanwhile. A new size of the
+/// terminal ends the wait.
+fn leaves_within(time: Duration) -> Result<bool> {
+    let until = Instant::now() + time;
+    loop {
+        let left = until.saturating_duration_since(Instant::now());
+        if !event::poll(left)? {
+            return Ok(false);
+        }
+        match event::read()? {
+            Event::Key(key) if leaves(key) => return Ok(true),
+            Event::Resize(..) => return Ok(false),
+            _ => {}
+        }
+    }
+}
+
+fn leaves(key: KeyEvent) -> bool {
+    let is_control = key.modifiers.contains(KeyModifiers::CONTROL);
+    matches!(
+        (key.code, is_control),
+        (KeyCode::Char('q') | KeyCode::Esc, false) | (KeyCode::Char('c'), true)
+    )
+}
+
+/// What is shown.
+struct View {
+    report: Report,
+    before: Option<Report>,
+    has_ended: bool,
+}
+
+impl View {
+    fn read(&mut self, path: &Path) {
+        match caller::ask(path) {
+            Ok(report) => self.before = Some(std::mem::replace(&mut self.report, report)),
+            // What it told last stays in sight.
+            Err(_) => self.has_ended = true,
+        }
+    }
+
+    fn draw(&self, frame: &mut Frame<'_>) {
+        let width = usize::from(frame.area().width);
+        let (head, foot) = (head(&self.report), foot(&self.report));
+        let rows = u16::try_from(self.report.all.primitives.len()).unwrap_or(u16::MAX);
+        let lines = |texts: &[String]| {
+            let wrapped =
+                texts.iter().map(|text| text.chars().count().div_ceil(width.max(1)).max(1));
+            u16::try_from(wrapped.sum::<usize>()).unwrap_or(u16::MAX)
+        };
+        let heights = [lines(&head), rows.saturating_add(1), lines(&foot)].map(Constraint::Length);
+        let [top, middle, bottom] = heights;
+        let areas =
+            Layout::vertical([top, middle, bottom, Constraint::Min(0), Constraint::Length(1)]);
+        let [top, middle, bottom, rest, last] = areas.areas(frame.area());
+        frame.render_widget(sentences(head), top);
+        frame.render_widget(self.table(width), middle);
+        frame.render_widget(sentences(foot), bottom);
+        frame.render_widget(self.counters(usize::from(rest.height)), rest);
+        let state = if self.has_ended { "It has ended; " } else { "" };
+        let keys = Line::from(format!("{state}{KEYS}")).style(Modifier::DIM);
+        frame.render_widget(keys, last);
+    }
+
+    fn table(&self, width: usize) -> Table<'_> {
+        let before = self.before.as_ref().map(|before| Before {
+            figures: &before.all,
+            passed_ns: self.report.uptime_ns.saturating_sub(before.uptime_ns),
+        });
+        let columns = columns(width, before.is_some());
+        let header = columns.iter().enumerate().map(|(index, column)| cell(index, column.header()));
+        let rows = self.report.all.primitives.iter().map(|one| {
+            let cells = columns.iter().enumerate();
+            Row::new(cells.map(|(index, column)| cell(index, &column.cell(one, before.as_ref()))))
+        });
+        let widths = columns.iter().map(|column| Constraint::Length(column.width()));
+        let header = Row::new(header).style(Style::from(Modifier::REVERSED));
+        Table::new(rows, widths).header(header).column_spacing(1)
+    }
+
+    /// Returns the largest of what was counted, as many as there is room for.
+    fn counters(&self, room: usize) -> Paragraph<'_> {
+        let mut counters: Vec<_> = self.report.all.counters.iter().collect();
+        counters.sort_by(|a, b| b.1.cmp(a.1).then(a.0.cmp(b.0)));
+        let lines = counters.into_iter().take(room.saturating_sub(1));
+        let lines = lines.map(|(name, value)| Line::from(format!("{:>13} {name}", count(*value))));
+        Paragraph::new(std::iter::once(Line::default()).chain(lines).collect::<Vec<_>>())
+    }
+}
+
+fn sentences(sentences: Vec<String>) -> Paragraph<'static> {
+    let lines: Vec<_> = sentences.into_iter().map(Line::from).collect();
+    Paragraph::new(lines).wrap(Wrap { trim: true })
+}
+
+/// A cell; the first column has names, and numbers stand right.
+fn cell(column: usize, text: &str) -> Cell<'static> {
+    let alignment = if column == 0 { Alignment::Left } else { Alignment::Right };
+    Cell::from(Text::from(text.to_owned()).alignment(alignment))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::table::example;
+    use super::*;
+    use ratatui::Terminal;
+    use ratatui::backend::TestBackend;
+
+    fn screen(width: u16, height: u16, view: &View) -> String {
+        let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
+        terminal.draw(|frame| view.draw(frame)).unwrap();
+        terminal.backend().to_string()
+    }
+
+    fn view(has_before: bool) -> View {
+        let mut report = example();
+        report.all.counters.insert("segments received".to_owned(), 4_000);
+        report.all.counters.insert("wakeups".to_owned(), 2_469);
+        let before = has_before.then(|| {
+            let mut before = example();
+            before.uptime_ns -= 1_000_000_000;
+            before.all.primitives[2].visits -= 10;
+            before
+        });
+        View { report, before, has_ended: false }
+    }
+
+    #[test]
+    fn the_meters_on_a_screen_of_eighty_columns() {
+        insta::assert_snapshot!(screen(80, 18, &view(true)));
+    }
+
+    #[test]
+    fn the_meters_on_a_screen_of_forty_columns() {
+        insta::assert_snapshot!(screen(40, 18, &view(false)));
+    }
+
+    #[test]
+    fn a_screen_of_one_cell_is_no_reason_to_panic() {
+        assert_eq!(screen(1, 1, &view(true)).chars().filter(|c| *c == '"').count(), 2);
+    }
+
+    #[test]
+    fn q_and_control_c_leave_and_c_does_not() {
+        let key = |code, modifiers| leaves(KeyEvent::new(code, modifiers));
+        assert!(key(KeyCode::Char('q'), KeyModifiers::NONE));
+        assert!(key(KeyCode::Char('c'), KeyModifiers::CONTROL));
+        assert!(!key(KeyCode::Char('c'), KeyModifiers::NONE));
+    }
+}

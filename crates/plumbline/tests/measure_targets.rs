@@ -1,0 +1,517 @@
+//! `plumb measure` at what is no login by Telnet alone: vsftpd, tftpd-hpa, a shell on a serial line,
+//! a login in TLS, a session that `plumb login` has recorded; the six measures, and bad targets.
+//!
+//! Each test with a server has a network of its own and a folder of its own. A server that is not
+//! there is not met, and the test says so.
+#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may fail")]
+#![expect(clippy::print_stdout, reason = "a test that is skipped says so")]
+
+#[expect(dead_code, reason = "each crate of tests uses its part of the desk")]
+mod login_desk;
+
+use login_desk::served::Served;
+use login_desk::{Person, SERVER, Server, in_network_of, in_new_network, within_the_limit};
+use os::clock::Monotonic;
+use os::process::Program;
+use os::pty::{Pty, PtyProgram};
+use os::readiness::{PollFd, PollFlags, Wake, wait};
+use os::tty::WindowSize;
+use protocols::time::Duration;
+use records::Measurement;
+use records::measures::TryOutcome;
+use records::sizes::Direction;
+use rustix::termios::{OptionalActions, tcgetattr, tcsetattr};
+use std::fs;
+use std::net::TcpStream;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+
+const PLUMB: &str = env!("CARGO_BIN_EXE_plumb");
+const SIZE: WindowSize = WindowSize { rows: 24, columns: 80 };
+/// The file that servers have.
+const FILE_BYTES: u64 = 300_000;
+
+/// A folder with what a server serves.
+struct Desk(PathBuf);
+
+impl Desk {
+    fn new() -> Self {
+        static COUNT: AtomicUsize = AtomicUsize::new(0);
+        let count = COUNT.fetch_add(1, Ordering::Relaxed);
+        let path =
+            std::env::temp_dir().join(format!("plumb-targets-{}-{count}", std::process::id()));
+        for folder in ["root/pub", "root/incoming", "empty"] {
+            fs::create_dir_all(path.join(folder)).unwrap();
+        }
+        let open = fs::Permissions::from_mode(0o777);
+        fs::set_permissions(path.join("root/incoming"), open).unwrap();
+        let length = usize::try_from(FILE_BYTES).unwrap();
+        let bytes: Vec<u8> = (0..length).map(|at| u8::try_from(at * 31 % 251).unwrap()).collect();
+        fs::write(path.join("root/pub/file"), &bytes).unwrap();
+        fs::write(path.join("root/pub/small"), &bytes[..900]).unwrap();
+        fs::write(path.join("root/pub/medium"), &bytes[..20_000]).unwrap();
+        Self(path)
+    }
+
+    fn path(&self, name: &str) -> String {
+        self.0.join(name).to_str().unwrap().to_owned()
+    }
+
+    /// Starts vsftpd at port 2121, or at once in TLS, if it is there.
+    fn vsftpd(&self, is_implicit: bool) -> Option<Program> {
+        let Some(program) = find("vsftpd") else {
+            println!("skipped: there is no vsftpd");
+            return None;
+        };
+        let made = Command::new("openssl")
+            .args(["req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "3"])
+            .args(["-subj", "/CN=localhost", "-keyout", "key.pem", "-out", "cert.pem"])
+            .current_dir(&self.0)
+            .output();
+        assert!(made.unwrap().status.success());
+        let (at, implicit) = (self.0.display(), if is_implicit { "YES" } else { "NO" });
+        let text = format!(
+            "listen=YES\nlisten_address={SERVER}\nlisten_port=2121\nbackground=NO\n\
+             anonymous_enable=YES\nlocal_enable=NO\nwrite_enable=YES\nanon_upload_enable=YES\n\
+             anon_other_write_enable=YES\nanon_umask=022\nanon_root={at}/root\n\
+             no_anon_password=YES\nftp_username=games\nsecure_chroot_dir={at}/empty\n\
+             ssl_enable=YES\nallow_anon_ssl=YES\nforce_anon_data_ssl=NO\nforce_anon_logins_ssl=NO\n\
+             require_ssl_reuse=YES\nrsa_cert_file={at}/cert.pem\nrsa_private_key_file={at}/key.pem\n\
+             implicit_ssl={implicit}\nseccomp_sandbox=NO\nisolate_network=NO\n"
+        );
+        let file = self.path("vsftpd.conf");
+        fs::write(&file, text).unwrap();
+        let mut command = Command::new(program);
+        command.arg(file).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        let server = Program::start(&mut command).unwrap();
+        within_the_limit(|| TcpStream::connect((SERVER, 2121)).ok());
+        Some(server)
+    }
+
+    /// Starts tftpd-hpa at port 6970, if it is there.
+    fn tftpd(&self) -> Option<Program> {
+        let named = std::env::var_os("PLUMB_IN_TFTPD").map(PathBuf::from);
+        let Some(program) = named.or_else(|| find("in.tftpd")) else {
+            println!("skipped: there is no in.tftpd");
+            return None;
+        };
+        let mut command = Command::new(program);
+        command.args(["-L", "-c", "-p", "-u", "root", "-a", "0.0.0.0:6970", "-s"]);
+        let server = Program::start(command.arg(self.path("root"))).unwrap();
+        let url = format!("tftp://{SERVER}:6970/pub/small");
+        within_the_limit(|| {
+            let output = self.plumb(&["get", "-q", &url, "/dev/null"]);
+            output.status.success().then_some(())
+        });
+        Some(server)
+    }
+
+    fn plumb(&self, words: &[&str]) -> Output {
+        let mut command = Command::new(PLUMB);
+        command.args(words).env("XDG_STATE_HOME", &self.0).env("HOME", &self.0);
+        command.stdin(Stdio::null()).output().unwrap()
+    }
+
+    /// Measures, which must succeed, and returns the record.
+    fn measure(&self, words: &[&str]) -> Measurement {
+        let output = self.plumb(&[&["measure", "--json"], words].concat());
+        assert!(output.status.success(), "{words:?}: {output:?}");
+        Measurement::from_json(&String::from_utf8_lossy(&output.stdout)).unwrap()
+    }
+}
+
+impl Drop for Desk {
+    fn drop(&mut self) {
+        // What a test leaves takes room and nothing else.
+        _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+fn find(program: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let more = ["/usr/sbin", "/usr/local/sbin"].map(PathBuf::from);
+    let folders = std::env::split_paths(&path).chain(more);
+    folders.map(|folder| folder.join(program)).find(|file| file.is_file())
+}
+
+/// Lets a test meet vsftpd in a network of its own.
+fn meet_vsftpd(is_implicit: bool, test: impl FnOnce(&Desk) + Send + 'static) {
+    let network: &[&[&str]] =
+        &[&["link", "set", "lo", "up"], &["address", "add", "10.0.0.1/32", "dev", "lo"]];
+    in_network_of(network, move || {
+        let desk = Desk::new();
+        if let Some(server) = desk.vsftpd(is_implicit) {
+            test(&desk);
+            drop(server);
+        }
+    });
+}
+
+/// Returns the sizes that came, from the smallest.
+fn received(record: &Measurement) -> Vec<u64> {
+    let sizes = record.transfers.as_ref().unwrap().sizes(Direction::Received);
+    sizes.iter().map(|size| size.bytes).collect()
+}
+
+#[test]
+#[ignore = "needs root or a user namespace, and vsftpd"]
+fn a_file_of_vsftpd_is_measured_by_parts_that_grow_by_powers() {
+    meet_vsftpd(false, |desk| {
+        let record = desk.measure(&["ftp://10.0.0.1:2121/pub/file"]);
+        assert_eq!(received(&record), [1_024, 4_096, 16_384, 65_536, 262_144, FILE_BYTES]);
+        let transfers = record.transfers.as_ref().unwrap();
+        assert_eq!(transfers.samples.len(), 18);
+        assert!(transfers.samples.iter().all(|one| {
+            one.command_ns.is_some() && one.data_connect_ns.is_some() && one.data_ns.is_some()
+        }));
+        let came: u64 = transfers.sequence.iter().map(|arrival| arrival.bytes).sum();
+        assert_eq!(came, FILE_BYTES);
+        assert!(record.phases.connect_ns.is_some() && record.phases.login_ns.is_some());
+        assert_eq!(
+            (record.phases.tls_ns, record.address.as_deref()),
+            (None, Some("10.0.0.1:2121"))
+        );
+        assert!(record.tcp.unwrap().rtt_ns.is_some());
+    });
+}
+
+fn is_measured_in_tls(scheme: &'static str, is_implicit: bool) {
+    meet_vsftpd(is_implicit, move |desk| {
+        let url = format!("{scheme}://10.0.0.1:2121/pub/medium");
+        let record = desk.measure(&["--rounds", "1", &url]);
+        assert!(record.phases.tls_ns.is_some_and(|ns| ns > 0));
+        let transfers = record.transfers.unwrap();
+        assert!(transfers.samples.iter().all(|one| one.data_tls_ns.is_some_and(|ns| ns > 0)));
+        assert_eq!(transfers.samples.len(), 4);
+    });
+}
+
+#[test]
+#[ignore = "needs root or a user namespace, and vsftpd"]
+fn in_tls_its_handshakes_stand_apart_from_login_and_data() {
+    is_measured_in_tls("ftpes", false);
+    is_measured_in_tls("ftps", true);
+}
+
+#[test]
+#[ignore = "needs root or a user namespace, and vsftpd"]
+fn of_a_folder_those_files_are_read_that_are_nearest_to_the_sizes_and_parts_of_the_largest() {
+    meet_vsftpd(false, |desk| {
+        let record = desk.measure(&["--rounds", "1", "ftp://10.0.0.1:2121/pub/"]);
+        assert_eq!(received(&record), [900, 4_096, 20_000, 65_536, FILE_BYTES]);
+    });
+}
+
+#[test]
+#[ignore = "needs root or a user namespace, and vsftpd"]
+fn what_is_written_to_vsftpd_is_compared_and_removed() {
+    meet_vsftpd(false, |desk| {
+        let words = ["--write", "--pattern", "--bytes", "64K", "--rounds", "2"];
+        let record = desk.measure(&[&words[..], &["ftp://10.0.0.1:2121/incoming/"]].concat());
+        let sent = record.transfers.as_ref().unwrap().sizes(Direction::Sent);
+        assert_eq!(sent.len(), 4);
+        let accuracy = record.measures.unwrap().accuracy.unwrap();
+        assert_eq!((accuracy.files, accuracy.bytes), (8, 2 * (1_024 + 4_096 + 16_384 + 65_536)));
+        assert!(accuracy.units().iter().all(|(_, all, wrong)| *all > 0 && *wrong == 0));
+        assert_eq!(fs::read_dir(desk.path("root/incoming")).unwrap().count(), 0);
+    });
+}
+
+#[test]
+#[ignore = "needs root or a user namespace, and vsftpd"]
+fn what_cannot_be_read_or_written_is_said_in_one_sentence() {
+    meet_vsftpd(false, |desk| {
+        let refused = |words: &[&str], code: i32, sentence: &str| {
+            let output = desk.plumb(&[&["measure"], words].concat());
+            let said = String::from_utf8_lossy(&output.stderr).into_owned();
+            assert_eq!(output.status.code(), Some(code), "{said}");
+            assert!(said.contains(sentence) && said.lines().count() == 1, "{said}");
+        };
+        refused(&["ftp://10.0.0.1:2121/pub/none"], 2, "there is no 'pub/none' at this server");
+        refused(&["ftp://10.0.0.1:2121/incoming/"], 2, "there is no file in the folder");
+        refused(&["--write", "ftp://10.0.0.1:2121/pub/file"], 2, "--write takes a folder");
+        refused(&["ftp://10.0.0.1:9/x"], 1, "refuses the connection");
+        let output = desk.plumb(&["measure", "--write", "ftp://10.0.0.1:2121/pub/"]);
+        assert_eq!(output.status.code(), Some(1), "{output:?}");
+    });
+}
+
+#[test]
+#[ignore = "needs root or a user namespace, and tftpd-hpa"]
+fn a_file_of_tftpd_is_measured_by_its_beginnings() {
+    in_new_network(|| {
+        let desk = Desk::new();
+        let Some(_server) = desk.tftpd() else { return };
+        let record = desk.measure(&["tftp://10.0.0.1:6970/pub/file"]);
+        assert_eq!(received(&record), [1_024, 4_096, 16_384, 65_536, 262_144, FILE_BYTES]);
+        let samples = record.transfers.unwrap().samples;
+        assert_eq!(samples.iter().filter(|one| !one.is_beginning).count(), 3);
+        let measures = record.measures.unwrap();
+        assert!(measures.response_ns.is_some() && measures.rate_peak_bps.is_some());
+    });
+}
+
+#[test]
+#[ignore = "needs root or a user namespace, and tftpd-hpa"]
+fn what_is_written_to_tftpd_is_compared() {
+    in_new_network(|| {
+        let desk = Desk::new();
+        let Some(_server) = desk.tftpd() else { return };
+        let words = ["--write", "--pattern", "--bytes", "16K", "--rounds", "1"];
+        let record = desk.measure(&[&words[..], &["tftp://10.0.0.1:6970/incoming/"]].concat());
+        let accuracy = record.measures.unwrap().accuracy.unwrap();
+        assert_eq!((accuracy.files, accuracy.bits_wrong), (3, 0));
+        let left = fs::read(desk.path("root/incoming/plumb-measure")).unwrap();
+        assert_eq!(left.len(), 16_384);
+    });
+}
+
+/// A shell at the other end of a serial line, until it is dropped.
+struct ShellOnALine {
+    device: PathBuf,
+    /// Dropped, it ends the relay and with it the shell.
+    _held: UnixStream,
+}
+
+impl ShellOnALine {
+    fn start() -> Self {
+        let mut command = Command::new("/bin/sh");
+        command.env("PS1", "$ ");
+        let shell = Pty::open(SIZE).unwrap().start(command).unwrap();
+        let line = Pty::open(SIZE).unwrap();
+        // What a line brings before anybody has opened it is not turned around.
+        let mut attributes = tcgetattr(line.terminal()).unwrap();
+        attributes.make_raw();
+        tcsetattr(line.terminal(), OptionalActions::Now, &attributes).unwrap();
+        let device = line.path().to_owned();
+        let (held, ended) = UnixStream::pair().unwrap();
+        thread::spawn(move || relay(&line, &shell, &ended));
+        Self { device, _held: held }
+    }
+}
+
+fn relay(line: &Pty, shell: &PtyProgram, ended: &UnixStream) {
+    let (clock, mut bytes) = (Monotonic::start(), [0; 4096]);
+    let limit = clock.now() + Duration::from_secs(60);
+    loop {
+        let mut ready = [
+            PollFd::new(ended, PollFlags::IN),
+            PollFd::new(line, PollFlags::IN),
+            PollFd::new(shell, PollFlags::IN),
+        ];
+        let wake = wait(&mut ready, &clock, Some(limit)).unwrap();
+        let [is_over, ..] = ready.map(|descriptor| !descriptor.revents().is_empty());
+        if is_over || !matches!(wake, Wake::Ready(_)) {
+            return;
+        }
+        if let Some(count) = line.read(&mut bytes).unwrap() {
+            write_all(&bytes[..count], |rest| shell.write(rest).unwrap());
+        }
+        match shell.read(&mut bytes).unwrap() {
+            Some(0) => return,
+            Some(count) => write_all(&bytes[..count], |rest| line.write(rest).unwrap()),
+            None => {}
+        }
+    }
+}
+
+fn write_all(mut bytes: &[u8], write: impl Fn(&[u8]) -> Option<usize>) {
+    while !bytes.is_empty() {
+        match write(bytes) {
+            Some(count) => bytes = &bytes[count..],
+            None => thread::yield_now(),
+        }
+    }
+}
+
+#[test]
+fn a_shell_on_a_serial_line_is_measured_without_a_network() {
+    let (desk, line) = (Desk::new(), ShellOnALine::start());
+    let target = format!("serial:{}?baud=115200", line.device.display());
+    let record = desk.measure(&["--keys", "30", "--pattern", &target]);
+    assert_eq!((record.via.as_str(), record.address), (target.as_str(), None));
+    let echo = record.echo.unwrap();
+    assert_eq!((echo.samples, echo.times_ns.len()), (30, 30));
+    let screenful = record.screenful.unwrap();
+    assert!(screenful.cells >= 1_920, "{screenful:?}");
+    let arrived: u64 = screenful.arrivals.iter().map(|arrival| arrival.bytes).sum();
+    assert_eq!(arrived, screenful.bytes);
+    assert_eq!((record.tcp, record.phases.connect_ns), (None, None));
+    let accuracy = record.measures.unwrap().accuracy.unwrap();
+    assert_eq!((accuracy.bytes, accuracy.bits_wrong), (30, 0));
+}
+
+#[test]
+fn tries_at_a_line_ask_for_an_echo() {
+    let (desk, line) = (Desk::new(), ShellOnALine::start());
+    let target = format!("serial:{}", line.device.display());
+    let words = ["--keys", "5", "--count", "3", "--every", "100ms"];
+    let record = desk.measure(&[&words[..], &[&target]].concat());
+    assert_eq!(record.tries.len(), 3);
+    assert!(record.tries.iter().all(|one| one.response_ns.is_some()), "{:?}", record.tries);
+    assert_eq!(record.measures.unwrap().availability, Some(1.0));
+}
+
+#[test]
+#[ignore = "needs root or a user namespace"]
+fn a_login_in_tls_has_its_handshake_apart() {
+    in_new_network(|| {
+        let desk = Desk::new();
+        let at = format!("{SERVER}:992");
+        let _server = Served::start_with(&["--listen-tls", &at, "--exec", "/bin/sh"]);
+        let record = desk.measure(&["--keys", "30", "telnets://10.0.0.1"]);
+        assert!(record.phases.tls_ns.is_some_and(|ns| ns > 0));
+        assert_eq!(record.echo.unwrap().samples, 30);
+        assert_eq!(record.target, "telnets://10.0.0.1");
+    });
+}
+
+#[test]
+#[ignore = "needs root or a user namespace, and busybox"]
+fn what_is_typed_at_a_login_comes_back_as_it_was_typed() {
+    in_new_network(|| {
+        let (desk, server) = (Desk::new(), Server::Busybox.start());
+        let target = format!("{SERVER}:{}", server.port());
+        let record = desk.measure(&["--keys", "50", "--pattern", &target]);
+        let accuracy = record.measures.unwrap().accuracy.unwrap();
+        assert_eq!((accuracy.bytes, accuracy.files, accuracy.bits_wrong), (50, 4, 0));
+    });
+}
+
+#[test]
+#[ignore = "needs root or a user namespace, and busybox"]
+fn of_several_tries_the_first_measures_and_all_count_for_availability() {
+    in_new_network(|| {
+        let (desk, server) = (Desk::new(), Server::Busybox.start());
+        let target = format!("{SERVER}:{}", server.port());
+        let words = ["--keys", "5", "--every", "100ms", "--for", "300ms"];
+        let record = desk.measure(&[&words[..], &[&target]].concat());
+        assert!(record.tries.iter().all(|one| one.outcome == TryOutcome::Ok), "{:?}", record.tries);
+        let measures = record.measures.unwrap();
+        assert_eq!((measures.tries, measures.tries_failed), (3, 0));
+        assert_eq!((measures.availability, measures.between_failures_ns), (Some(1.0), None));
+        assert!(record.echo.is_some());
+    });
+}
+
+#[test]
+#[ignore = "needs root or a user namespace"]
+fn a_host_that_refuses_every_try_is_not_available_and_exit_code_1() {
+    in_new_network(|| {
+        let desk = Desk::new();
+        let words = ["measure", "--json", "--count", "2", "--every", "100ms", "10.0.0.1:9"];
+        let output = desk.plumb(&words);
+        assert_eq!(output.status.code(), Some(1), "{output:?}");
+        let record = Measurement::from_json(&String::from_utf8_lossy(&output.stdout)).unwrap();
+        let measures = record.measures.unwrap();
+        assert_eq!((measures.tries_failed, measures.failures), (2, 1));
+        assert_eq!((measures.availability, measures.response_ns), (Some(0.0), None));
+        assert!(record.tries.iter().all(|one| one.outcome == TryOutcome::NoConnection));
+    });
+}
+
+#[test]
+#[ignore = "needs root or a user namespace, and busybox"]
+fn a_session_that_was_recorded_tells_its_echoes() {
+    in_new_network(|| {
+        let (desk, server) = (Desk::new(), Server::Busybox.start());
+        let (cast, port) = (desk.path("session.cast"), server.port().to_string());
+        let mut person = Person::over(&["--record", &cast, "--record-input", SERVER, &port]);
+        person.has_a_shell();
+        for (at, key) in "echo hu".chars().enumerate() {
+            person.types(&key.to_string());
+            person.sees(&format!("ready:{}", "echo hu".get(..=at).unwrap().trim_end()));
+        }
+        person.types("\r");
+        person.sees("hu\n");
+        person.types("exit\r");
+        assert_eq!(person.leaves().code(), Some(0));
+        let record = desk.measure(&[&cast]);
+        let echo = record.echo.unwrap();
+        assert!(echo.samples >= 1 && echo.layers.is_empty(), "{echo:?}");
+        let recording = record.recording.unwrap();
+        assert!(recording.keys >= 7 && recording.bytes > 0 && recording.duration_ns > 0);
+        assert_eq!((record.measures, record.tries), (None, Vec::new()));
+    });
+}
+
+#[test]
+#[ignore = "needs root or a user namespace"]
+fn a_plumb_that_serves_is_measured_by_its_meters() {
+    in_new_network(|| {
+        let state = Desk::new();
+        let mut server = Served::start(&["--exec", "/bin/sh"]);
+        let target = format!("pid:{}", server.program.id());
+        let record = within_the_limit(|| {
+            let output = state.plumb(&["measure", "--json", "--for", "200ms", &target]);
+            let text = String::from_utf8_lossy(&output.stdout).into_owned();
+            output.status.success().then(|| Measurement::from_json(&text).unwrap())
+        });
+        let running = record.running.unwrap();
+        assert_eq!((running.pid, running.command.as_str()), (server.program.id(), "serve"));
+        assert!(running.looked_ns >= 200_000_000);
+        assert_eq!((record.measures, record.tries), (None, Vec::new()));
+        drop(server.program.has_ended());
+    });
+}
+
+#[test]
+fn each_kind_of_bad_target_is_one_sentence() {
+    let desk = Desk::new();
+    fs::write(desk.path("text.cast"), "no recording\n").unwrap();
+    let refused = |words: &[&str], code: i32, sentence: &str| {
+        let output = desk.plumb(&[&["measure"], words].concat());
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(code), "{said}");
+        assert!(said.contains(sentence) && said.lines().count() == 1, "{said}");
+    };
+    refused(&["ssh://host"], 2, "is not a kind of target");
+    refused(&["pid:me"], 2, "plumb meters --list");
+    refused(&["pid:1"], 3, "is no plumb of yours");
+    refused(&["/etc/passwd"], 2, "is no target");
+    refused(&["serial:/dev/plumb-none"], 4, "there is no serial device");
+    refused(&["none.cast"], 4, "there is no file none.cast");
+    refused(&[&desk.path("text.cast")], 1, "is no recording");
+    refused(&["--write", "host"], 2, "--write is for files");
+    refused(&["--pattern", "ftp://host/x"], 2, "--pattern needs --write");
+    refused(&["--count", "2", "x.cast"], 2, "a recording is always the same");
+    refused(&["--every", "1s", "host"], 2, "needs an end");
+    refused(&["--via", "tun:x", "serial:/dev/x"], 2, "only hosts have a network");
+}
+
+#[test]
+#[ignore = "needs root or a user namespace, and vsftpd"]
+fn the_page_of_a_transfer_has_its_pictures() {
+    meet_vsftpd(false, |desk| {
+        let page = desk.path("page.html");
+        desk.measure(&["--html", &page, "ftp://10.0.0.1:2121/pub/file"]);
+        let text = fs::read_to_string(Path::new(&page)).unwrap();
+        for title in ["Throughput against size", "Time-sequence graph of the largest transfer"] {
+            assert!(text.contains(&format!("<h2>{title}</h2>")), "{title}");
+        }
+    });
+}
+
+#[test]
+#[ignore = "needs root or a user namespace, and busybox"]
+fn the_page_of_a_login_has_its_pictures() {
+    in_new_network(|| {
+        let (desk, server) = (Desk::new(), Server::Busybox.start());
+        let (page, target) = (desk.path("page.html"), format!("{SERVER}:{}", server.port()));
+        desk.measure(&["--html", &page, &target]);
+        let text = fs::read_to_string(Path::new(&page)).unwrap();
+        for title in [
+            "One keystroke, from key to cell",
+            "Echo histogram",
+            "Echo CDF",
+            "Time-sequence graph of the screenful",
+            "Packets of the screenful",
+        ] {
+            assert!(text.contains(&format!("<h2>{title}</h2>")), "{title}");
+        }
+    });
+}

@@ -1,0 +1,310 @@
+//! The figures of a meter, where others may read them while they change.
+//!
+//! A meter has one writer and any number of readers. The writer adds to a figure by a load and a
+//! store, which on a common processor is what adding to a plain number is; it is asked for nothing,
+//! so that a meter nobody reads costs what it always does, and one whose owner waits is read like
+//! one whose owner works. Each figure is read whole. The accounts are read together, by a sequence
+//! lock: they were in force at one moment, and add up to the total exactly.
+
+use super::distribution::Distribution;
+use super::snapshot::{Hundred, Snapshot};
+use super::{Account, Counter, Quantity, Work};
+use alloc::boxed::Box;
+use core::array::from_fn;
+use core::sync::atomic::{AtomicU64, Ordering, fence};
+
+/// How often a reader looks again for a moment in which the accounts did not change.
+const TRIES: usize = 1_000;
+
+/// A number that one thread adds to, and all may read.
+#[derive(Debug, Default)]
+pub(super) struct Figure(AtomicU64);
+
+impl Figure {
+    #[inline]
+    pub(super) fn get(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    #[inline]
+    pub(super) fn set(&self, value: u64) {
+        self.0.store(value, Ordering::Relaxed);
+    }
+
+    #[inline]
+    pub(super) fn add(&self, more: u64) {
+        self.set(self.get().wrapping_add(more));
+    }
+}
+
+impl Clone for Figure {
+    fn clone(&self) -> Self {
+        Self(AtomicU64::new(self.get()))
+    }
+}
+
+/// The figures of one meter, for readers in other threads.
+#[derive(Clone, Debug)]
+pub struct Sheet {
+    started: u64,
+    /// Odd while the accounts change.
+    turn: Figure,
+    current: Figure,
+    /// The reading of the clock up to which all time is charged.
+    mark: Figure,
+    accounts: [Figure; Account::COUNT],
+    hundreds: [[Figure; Hundred::LEN]; 2],
+    /// Of a meter that reads a clock.
+    visits: Option<Box<[Distribution; Account::COUNT]>>,
+    pub(super) units: [Figure; Work::COUNT],
+    pub(super) counters: [Figure; Counter::COUNT],
+    pub(super) distributions: [Distribution; Quantity::COUNT],
+}
+
+impl Sheet {
+    pub(super) fn new(started: u64, has_clock: bool) -> Self {
+        let mark = Figure::default();
+        mark.set(started);
+        Self {
+            started,
+            turn: Figure::default(),
+            current: Figure::default(),
+            mark,
+            accounts: from_fn(|_| Figure::default()),
+            hundreds: from_fn(|_| from_fn(|_| Figure::default())),
+            visits: has_clock.then(|| Box::new(from_fn(|_| Distribution::default()))),
+            units: from_fn(|_| Figure::default()),
+            counters: from_fn(|_| Figure::default()),
+            distributions: from_fn(|_| Distribution::default()),
+        }
+    }
+
+    pub(super) fn started(&self) -> u64 {
+        self.started
+    }
+
+    pub(super) fn charged(&self, account: Account) -> u64 {
+        self.accounts.get(account as usize).map_or(0, Figure::get)
+    }
+
+    /// Charges `passed` to `account`, up to the reading `mark`.
+    #[inline]
+    pub(super) fn charge(&self, account: Account, passed: u64, mark: u64) {
+        self.change(|| {
+            if let Some(total) = self.accounts.get(account as usize) {
+                total.add(passed);
+            }
+            self.mark.set(mark);
+        });
+    }
+
+    /// Does the same, and ends a visit of `account` that has lasted `visit`: it is `next`'s turn.
+    #[inline]
+    pub(super) fn leave(
+        &self,
+        account: Account,
+        passed: u64,
+        mark: u64,
+        visit: u64,
+        next: Account,
+    ) {
+        self.change(|| {
+            if let Some(total) = self.accounts.get(account as usize) {
+                total.add(passed);
+            }
+            self.mark.set(mark);
+            self.current.set(next as u64);
+        });
+        if let Some(visits) = self.visits.as_ref().and_then(|all| all.get(account as usize)) {
+            visits.record(visit);
+        }
+    }
+
+    /// Notes that another hundred transactions are over, with all there was until then.
+    pub(super) fn note_hundred(&self, hundred: &Hundred) {
+        self.change(|| {
+            let [last, before] = &self.hundreds;
+            for ((before, last), now) in before.iter().zip(last).zip(hundred.figures()) {
+                before.set(last.get());
+                last.set(now);
+            }
+        });
+    }
+
+    #[inline]
+    fn change(&self, change: impl FnOnce()) {
+        let turn = self.turn.get();
+        self.turn.set(turn.wrapping_add(1));
+        fence(Ordering::Release);
+        change();
+        self.turn.0.store(turn.wrapping_add(2), Ordering::Release);
+    }
+
+    /// Returns all figures as they are when the meter's clock reads `now`: the visit that goes on
+    /// is charged until then.
+    #[must_use]
+    pub fn snapshot(&self, now: u64) -> Snapshot {
+        let mut snapshot = Snapshot::default();
+        self.add_to(&mut snapshot, now);
+        snapshot
+    }
+
+    pub(super) fn add_to(&self, sum: &mut Snapshot, now: u64) {
+        let (mut accounts, mark, current, hundreds) = self.together();
+        let passed = if self.visits.is_some() { now.saturating_sub(mark) } else { 0 };
+        let current = usize::try_from(current).ok().and_then(|index| accounts.get_mut(index));
+        if let Some(account) = current {
+            *account += passed;
+        }
+        let add = |sums: &mut [u64], more: &[Figure]| {
+            for (sum, more) in sums.iter_mut().zip(more) {
+                *sum = sum.saturating_add(more.get());
+            }
+        };
+        for (sum, more) in sum.accounts.iter_mut().zip(accounts) {
+            *sum = sum.saturating_add(more);
+        }
+        sum.total = sum.total.saturating_add(mark.saturating_sub(self.started) + passed);
+        sum.add_hundred(Hundred::between(hundreds));
+        add(&mut sum.units, &self.units);
+        add(&mut sum.counters, &self.counters);
+        let visits = self.visits.iter().flat_map(|visits| visits.iter());
+        let visits = sum.visits.iter().zip(visits);
+        for (sum, more) in visits.chain(sum.quantities.iter().zip(&self.distributions)) {
+            sum.absorb(more);
+        }
+    }
+
+    /// Reads what belongs together at a moment in which it does not change.
+    fn together(&self) -> ([u64; Account::COUNT], u64, u64, [[u64; Hundred::LEN]; 2]) {
+        let read = || {
+            let accounts = from_fn(|index| self.accounts.get(index).map_or(0, Figure::get));
+            let hundreds = self.hundreds.each_ref().map(|one| one.each_ref().map(Figure::get));
+            (accounts, self.mark.get(), self.current.get(), hundreds)
+        };
+        for _ in 0..TRIES {
+            let turn = self.turn.0.load(Ordering::Acquire);
+            if turn.is_multiple_of(2) {
+                let figures = read();
+                fence(Ordering::Acquire);
+                if self.turn.get() == turn {
+                    return figures;
+                }
+            }
+            core::hint::spin_loop();
+        }
+        // Its owner was stopped in the middle of a change: the sum may be off by one visit.
+        read()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Clock, Meter};
+    use super::*;
+    extern crate std;
+    use core::cell::Cell;
+
+    std::thread_local! {
+        static NOW: Cell<u64> = const { Cell::new(0) };
+    }
+
+    fn clock() -> u64 {
+        NOW.get()
+    }
+
+    fn metered() -> Meter {
+        NOW.set(1_000);
+        Meter::new(Clock::Counter(clock))
+    }
+
+    fn enter_at(meter: &mut Meter, now: u64, account: Account) {
+        NOW.set(now);
+        meter.enter(account);
+    }
+
+    #[test]
+    fn the_visit_that_goes_on_is_charged_until_the_reading() {
+        let mut meter = metered();
+        enter_at(&mut meter, 1_100, Account::Telnet);
+        let snapshot = meter.sheet().snapshot(1_130);
+        let charged = [Account::Outside, Account::Telnet].map(|account| snapshot.charged(account));
+        assert_eq!((charged, snapshot.total), ([100, 30], 130));
+        assert_eq!(meter.charged(Account::Telnet), 0, "the meter itself is as it was");
+    }
+
+    #[test]
+    fn a_visit_counts_when_it_is_over() {
+        let mut meter = metered();
+        enter_at(&mut meter, 1_100, Account::Telnet);
+        enter_at(&mut meter, 1_140, Account::Terminal);
+        enter_at(&mut meter, 1_150, Account::Telnet);
+        let snapshot = meter.sheet().snapshot(1_150);
+        let visits = [Account::Telnet, Account::Terminal].map(|account| {
+            let visits = snapshot.visits(account);
+            (visits.count(), visits.max())
+        });
+        assert_eq!(visits, [(1, Some(40)), (1, Some(10))]);
+    }
+
+    #[test]
+    fn a_visit_that_is_settled_in_between_is_one_visit() {
+        let mut meter = metered();
+        enter_at(&mut meter, 1_000, Account::Telnet);
+        NOW.set(1_010);
+        meter.settle();
+        enter_at(&mut meter, 1_025, Account::Telnet);
+        enter_at(&mut meter, 1_030, Account::Outside);
+        let snapshot = meter.sheet().snapshot(1_030);
+        let visits = snapshot.visits(Account::Telnet);
+        assert_eq!(
+            (visits.count(), visits.max(), snapshot.charged(Account::Telnet)),
+            (1, Some(30), 30)
+        );
+    }
+
+    #[test]
+    fn each_hundred_transactions_are_told_beside_all_of_them() {
+        let mut meter = metered();
+        for number in 1..=250_u64 {
+            enter_at(&mut meter, 1_000 + 10 * number, Account::Telnet);
+            meter.count(Counter::Wakeups);
+            if number > 100 {
+                meter.count(Counter::Wakeups);
+            }
+            enter_at(&mut meter, 1_004 + 10 * number, Account::Outside);
+            meter.transaction();
+        }
+        let snapshot = meter.sheet().snapshot(4_000);
+        let hundred = snapshot.last_hundred.unwrap();
+        assert_eq!(snapshot.counted(Counter::Transactions), 250);
+        assert_eq!((hundred.transactions, hundred.wakeups), (100, 200));
+        assert_eq!((hundred.busy, hundred.total), (400, 1_000));
+    }
+
+    #[test]
+    fn ninety_nine_transactions_are_no_hundred() {
+        let mut meter = metered();
+        (0..99).for_each(|_| meter.transaction());
+        assert_eq!(meter.sheet().snapshot(1_000).last_hundred, None);
+    }
+
+    #[test]
+    fn a_reader_in_another_thread_never_sees_accounts_that_do_not_add_up() {
+        static TICKS: AtomicU64 = AtomicU64::new(0);
+        let mut meter = Meter::new(Clock::Counter(|| TICKS.fetch_add(7, Ordering::Relaxed)));
+        let sheet = meter.sheet();
+        let reader = std::thread::spawn(move || {
+            for _ in 0..2_000 {
+                let snapshot = sheet.snapshot(0);
+                assert_eq!(snapshot.accounts.iter().sum::<u64>(), snapshot.total);
+            }
+        });
+        while !reader.is_finished() {
+            for account in Account::ALL {
+                meter.enter(*account);
+            }
+        }
+        reader.join().unwrap();
+    }
+}

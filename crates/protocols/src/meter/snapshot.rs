@@ -1,0 +1,178 @@
+//! The figures of a meter at one moment, and the sum of several.
+
+use super::distribution::Distribution;
+use super::sheet::Sheet;
+use super::{Account, Counter, Quantity, Work};
+
+/// What there was until a transaction ended whose number is a multiple of a hundred, or between two
+/// of these.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Hundred {
+    /// Transactions.
+    pub transactions: u64,
+    /// Returns from a wait.
+    pub wakeups: u64,
+    /// Ticks that were charged to all but [`Account::Outside`].
+    pub busy: u64,
+    /// Ticks of the clock.
+    pub total: u64,
+}
+
+impl Hundred {
+    pub(super) const LEN: usize = 4;
+
+    pub(super) fn figures(self) -> [u64; Self::LEN] {
+        [self.transactions, self.wakeups, self.busy, self.total]
+    }
+
+    /// Returns what there was between the second and the first, if there was anything.
+    pub(super) fn between([last, before]: [[u64; Self::LEN]; 2]) -> Option<Self> {
+        let [transactions, wakeups, busy, total] =
+            core::array::from_fn(|i| match (last.get(i), before.get(i)) {
+                (Some(last), Some(before)) => last.saturating_sub(*before),
+                _ => 0,
+            });
+        (transactions > 0).then_some(Self { transactions, wakeups, busy, total })
+    }
+}
+
+/// All figures of a meter at one moment, or of several meters together.
+#[derive(Clone, Debug)]
+pub struct Snapshot {
+    /// What was charged to each account, in ticks, in the order of [`Account::ALL`].
+    pub accounts: [u64; Account::COUNT],
+    /// All time since the meter was made, in ticks.
+    pub total: u64,
+    /// The last hundred transactions that are over.
+    pub last_hundred: Option<Hundred>,
+    pub(super) visits: [Distribution; Account::COUNT],
+    pub(super) units: [u64; Work::COUNT],
+    pub(super) counters: [u64; Counter::COUNT],
+    pub(super) quantities: [Distribution; Quantity::COUNT],
+}
+
+impl Default for Snapshot {
+    fn default() -> Self {
+        Self {
+            accounts: [0; Account::COUNT],
+            total: 0,
+            last_hundred: None,
+            visits: core::array::from_fn(|_| Distribution::default()),
+            units: [0; Work::COUNT],
+            counters: [0; Counter::COUNT],
+            quantities: core::array::from_fn(|_| Distribution::default()),
+        }
+    }
+}
+
+impl Snapshot {
+    /// Returns what was charged to `account`, in ticks.
+    #[must_use]
+    pub fn charged(&self, account: Account) -> u64 {
+        self.accounts.get(account as usize).copied().unwrap_or(0)
+    }
+
+    /// Returns what was charged to all accounts but [`Account::Outside`], in ticks.
+    #[must_use]
+    pub fn busy(&self) -> u64 {
+        self.accounts.iter().sum::<u64>().saturating_sub(self.charged(Account::Outside))
+    }
+
+    /// Returns the visits of `account` that are over, in ticks: empty without a clock.
+    ///
+    /// A visit ends where another account is entered. A layer that calls another and goes on
+    /// afterwards is visited twice.
+    ///
+    /// # Panics
+    ///
+    /// Never: there is a distribution for every account.
+    #[must_use]
+    pub fn visits(&self, account: Account) -> &Distribution {
+        let Some(visits) = self.visits.get(account as usize) else {
+            unreachable!("a distribution for every account")
+        };
+        visits
+    }
+
+    /// Returns how many units of `work` were done.
+    #[must_use]
+    pub fn units(&self, work: Work) -> u64 {
+        self.units.get(work as usize).copied().unwrap_or(0)
+    }
+
+    /// Returns how often `counter` was counted.
+    #[must_use]
+    pub fn counted(&self, counter: Counter) -> u64 {
+        self.counters.get(counter as usize).copied().unwrap_or(0)
+    }
+
+    /// Returns the distribution of `quantity`.
+    ///
+    /// # Panics
+    ///
+    /// Never: there is a distribution for every quantity.
+    #[must_use]
+    pub fn quantity(&self, quantity: Quantity) -> &Distribution {
+        let Some(distribution) = self.quantities.get(quantity as usize) else {
+            unreachable!("a distribution for every quantity")
+        };
+        distribution
+    }
+
+    /// Adds the figures of a meter whose clock reads `now`: the visit that goes on is charged until
+    /// then. Its last hundred is added too.
+    pub fn add_sheet(&mut self, sheet: &Sheet, now: u64) {
+        sheet.add_to(self, now);
+    }
+
+    /// Adds the figures of another snapshot. Their last hundreds are added too.
+    pub fn add(&mut self, other: &Self) {
+        let pairs = self.accounts.iter_mut().zip(&other.accounts);
+        let pairs = pairs.chain(self.units.iter_mut().zip(&other.units));
+        for (sum, more) in pairs.chain(self.counters.iter_mut().zip(&other.counters)) {
+            *sum = sum.saturating_add(*more);
+        }
+        self.total = self.total.saturating_add(other.total);
+        let pairs = self.visits.iter().zip(&other.visits);
+        for (sum, more) in pairs.chain(self.quantities.iter().zip(&other.quantities)) {
+            sum.absorb(more);
+        }
+        self.add_hundred(other.last_hundred);
+    }
+
+    pub(super) fn add_hundred(&mut self, more: Option<Hundred>) {
+        let Some(more) = more else { return };
+        let sum = self.last_hundred.get_or_insert_default();
+        sum.transactions += more.transactions;
+        sum.wakeups += more.wakeups;
+        sum.busy += more.busy;
+        sum.total += more.total;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Clock, Meter};
+    use super::*;
+
+    #[test]
+    fn two_meters_together_have_the_figures_of_both() {
+        let mut meters = [Meter::new(Clock::None), Meter::new(Clock::None)];
+        for (meter, round_trips) in meters.iter_mut().zip([[10, 20], [30, 40]]) {
+            meter.count(Counter::Wakeups);
+            meter.work(Work::Segment, 3);
+            for value in round_trips {
+                meter.record_value(Quantity::RoundTrip, value);
+            }
+        }
+        let mut sum = Snapshot::default();
+        for meter in &meters {
+            sum.add(&meter.sheet().snapshot(0));
+        }
+        assert_eq!((sum.counted(Counter::Wakeups), sum.units(Work::Segment)), (2, 6));
+        let round_trips = sum.quantity(Quantity::RoundTrip);
+        let extremes = (round_trips.min(), round_trips.max());
+        assert_eq!((round_trips.count(), round_trips.mean()), (4, Some(25)));
+        assert_eq!(extremes, (Some(10), Some(40)));
+    }
+}

@@ -1,0 +1,190 @@
+//! The acknowledgment that brings nothing but good news: header prediction for the sender.
+//!
+//! Van Jacobson found that nearly all segments are just what is expected, and that what a TCP does
+//! then fits into a page (his note of 1990 to the tcp-ip list; RFC 7323 appendix A has in mind the
+//! receivers that do so). What is expected here is the acknowledgment, without blocks, of all that
+//! is out, while nothing is missing. Then there is nothing that could be lost, and nothing to end
+//! or to undo: of the steps of an acknowledgment those remain that measure and that let the window
+//! grow, which are the same functions as else.
+//!
+//! That the state is the same as after all steps is a property among the tests.
+
+use super::{Acknowledged, Outcome, Phase, Recovery, Undo};
+use crate::time::Instant;
+
+impl Recovery {
+    /// Returns whether an acknowledgment says nothing but that all has arrived.
+    pub(super) fn is_plain(&self, said: &Acknowledged<'_>) -> bool {
+        let is_open = self.phase == Phase::Open && self.prr.is_none();
+        // A recovery that could still be found to be a mistake changes with reports alone.
+        let is_doubted = |undo: Undo| undo.since.is_some() && undo.doubtful == 0;
+        let is_settled = is_open && !self.undo.is_some_and(is_doubted);
+        let waits = self.tail_probe.is_some() || self.duplicates > 0 || self.repaired.is_some();
+        let is_odd = said.is_duplicate || !said.blocks.is_empty() || self.window.has_model();
+        is_settled && !waits && !is_odd && self.flight.is_all(said.ack)
+    }
+
+    /// Takes an acknowledgment for which [`Self::is_plain`] holds.
+    pub(super) fn acknowledged_plainly(
+        &mut self,
+        said: &Acknowledged<'_>,
+        now: Instant,
+    ) -> Outcome {
+        let mut outcome = Outcome::default();
+        let delivery = self.flight.acknowledge_all(now);
+        self.take_times(&delivery, said, &mut outcome, now);
+        if self.has_blocks {
+            // Nothing is out that could have been overtaken.
+            self.reordering_at = None;
+        }
+        self.grow_window(&delivery, said.srtt, now);
+        outcome
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::profile::Congestion;
+    use super::super::super::sack::Block;
+    use super::super::super::seq::Seq;
+    use super::*;
+    use crate::time::Duration;
+    use proptest::prelude::*;
+    use std::format;
+    use std::vec::Vec;
+
+    const MSS: u32 = 1000;
+    const SRTT: Option<Duration> = Some(Duration::from_millis(20));
+
+    /// What happens to a sender.
+    #[derive(Clone, Copy, Debug)]
+    enum Step {
+        Sends(u32),
+        SendsAgain,
+        /// The peer acknowledges so much of a thousandth of what is out.
+        Acknowledges(u32),
+        AcknowledgesAll,
+        /// A duplicate acknowledgment, with a block from one thousandth to another.
+        Reports(u32, u32),
+        IsMarked,
+        TimesOut,
+        ProbesTail,
+        FindsItsWindowFull(bool),
+    }
+
+    fn step() -> impl Strategy<Value = Step> {
+        prop_oneof![
+            3 => (1..5000_u32).prop_map(Step::Sends),
+            1 => Just(Step::SendsAgain),
+            1 => (1..1000_u32).prop_map(Step::Acknowledges),
+            3 => Just(Step::AcknowledgesAll),
+            1 => (0..1000_u32, 0..1000_u32).prop_map(|(from, to)| Step::Reports(from, to)),
+            1 => prop_oneof![
+                Just(Step::IsMarked),
+                Just(Step::TimesOut),
+                Just(Step::ProbesTail),
+                any::<bool>().prop_map(Step::FindsItsWindowFull),
+            ],
+        ]
+    }
+
+    fn congestion() -> impl Strategy<Value = Congestion> {
+        prop_oneof![Just(Congestion::NewReno), Just(Congestion::Cubic), Just(Congestion::Bbr)]
+    }
+
+    /// Acknowledges by either way where there are two, and returns whether there were.
+    fn acknowledge(recovery: &mut Recovery, said: &Acknowledged<'_>, now: Instant) -> bool {
+        let is_plain = recovery.is_plain(said);
+        let mut other = recovery.clone();
+        let outcome = recovery.acknowledged(said, now);
+        if is_plain {
+            let expected = other.acknowledged_in_steps(said, now);
+            assert_eq!(format!("{outcome:?}"), format!("{expected:?}"));
+            assert_eq!(format!("{recovery:?}"), format!("{other:?}"));
+        }
+        is_plain
+    }
+
+    fn take(recovery: &mut Recovery, step: Step, now: Instant) -> bool {
+        let flight = &recovery.flight;
+        let place = |thousandths: u32| {
+            let out = flight.outstanding() * u64::from(thousandths) / 1000;
+            flight.seq(flight.una() + out)
+        };
+        let (una, nxt) = (place(0), place(1000));
+        let said = |ack: Seq, blocks: &'static [Block]| Acknowledged {
+            ack,
+            blocks,
+            is_duplicate: ack == una && blocks.is_empty(),
+            is_for_original: false,
+            srtt: SRTT,
+        };
+        let acknowledged = match step {
+            Step::Acknowledges(thousandths) => place(thousandths),
+            Step::AcknowledgesAll => nxt,
+            _ => una,
+        };
+        match step {
+            Step::Sends(len) => recovery.sent(len, now),
+            Step::SendsAgain => {
+                if let Some((seq, len)) = recovery.next_lost(MSS) {
+                    recovery.sent_again(seq, len, now);
+                }
+            }
+            Step::Acknowledges(_) | Step::AcknowledgesAll => {
+                return una != nxt && acknowledge(recovery, &said(acknowledged, &[]), now);
+            }
+            Step::Reports(from, to) => {
+                let block: Vec<Block> = [(place(from.min(to)), place(from.max(to)))].into();
+                let blocks = if recovery.has_blocks { &block[..] } else { &[] };
+                let said = Acknowledged { blocks, ..said(una, &[]) };
+                return una != nxt && acknowledge(recovery, &said, now);
+            }
+            Step::IsMarked => _ = recovery.marked(),
+            Step::TimesOut => {
+                _ = recovery.timeout(SRTT, now);
+                if una != nxt {
+                    recovery.timed_out(true);
+                }
+            }
+            Step::ProbesTail if una != nxt => recovery.probed(true),
+            Step::ProbesTail => {}
+            Step::FindsItsWindowFull(is_full) => recovery.note_limit(is_full),
+        }
+        recovery.start_probe_timer(SRTT, None, now);
+        false
+    }
+
+    proptest! {
+        #[test]
+        fn the_state_is_the_same_as_after_all_steps(
+            congestion in congestion(), has_blocks: bool, start: u32,
+            steps in prop::collection::vec((step(), 0..30_u64), 1..60),
+        ) {
+            let mut recovery = Recovery::new(congestion, MSS, Seq(start), has_blocks);
+            let mut now = Instant::ZERO;
+            for (step, millis) in steps {
+                now = now + Duration::from_millis(millis);
+                take(&mut recovery, step, now);
+            }
+        }
+    }
+
+    #[test]
+    fn the_answer_to_each_of_many_keys_is_plain() {
+        let mut recovery = Recovery::new(Congestion::Cubic, MSS, Seq(u32::MAX - 5), true);
+        for key in 0..20 {
+            let now = Instant::ZERO + Duration::from_millis(100 * key);
+            recovery.sent(1, now);
+            assert!(take(&mut recovery, Step::AcknowledgesAll, now + Duration::from_millis(10)));
+        }
+    }
+
+    #[test]
+    fn what_acknowledges_a_part_is_not_plain() {
+        let mut recovery = Recovery::new(Congestion::Cubic, MSS, Seq(0), true);
+        recovery.sent(2000, Instant::ZERO);
+        assert!(!take(&mut recovery, Step::Acknowledges(500), Instant::ZERO));
+        assert!(take(&mut recovery, Step::AcknowledgesAll, Instant::ZERO));
+    }
+}

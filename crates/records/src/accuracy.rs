@@ -1,0 +1,233 @@
+//! RFC 573's sixth measure: how often what was transferred comes out wrong, by bits, bytes, blocks
+//! and files.
+//!
+//! What is sent is a pattern that both ends of a measurement know: each byte follows from its place
+//! alone, so that what comes can be compared while it comes, and a lost or a doubled byte makes all
+//! behind it differ. What is missing at the end is wrong, and so is what is too much. A block has
+//! [`BLOCK_BYTES`], as in TFTP (RFC 1350).
+
+use serde::{Deserialize, Serialize};
+
+/// Bytes of a block; the last one of a file may have less.
+pub const BLOCK_BYTES: u64 = 512;
+
+/// What was compared, and what of it was wrong.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Accuracy {
+    /// Bits that were to come.
+    pub bits: u64,
+    /// Those that came wrong or did not come, and those that were too many.
+    pub bits_wrong: u64,
+    /// Bytes that were to come.
+    pub bytes: u64,
+    /// Those with a wrong bit.
+    pub bytes_wrong: u64,
+    /// Blocks that were to come.
+    pub blocks: u64,
+    /// Those with a wrong bit.
+    pub blocks_wrong: u64,
+    /// Files, or pieces of a dialogue, that were to come.
+    pub files: u64,
+    /// Those with a wrong bit.
+    pub files_wrong: u64,
+}
+
+/// Returns the byte of the pattern at a place in a file.
+#[must_use]
+pub fn pattern(at: u64) -> u8 {
+    let [first, ..] = (mixed(at / 8) >> (at % 8 * 8)).to_le_bytes();
+    first
+}
+
+/// Returns the character of the pattern at a place in a line that is typed: a letter or a digit,
+/// which no shell takes for anything else.
+#[must_use]
+pub fn printable_pattern(at: u64) -> u8 {
+    const CHARACTERS: &[u8; 36] = b"abcdefghijklmnopqrstuvwxyz0123456789";
+    let index = usize::try_from(mixed(at) % 36).unwrap_or(0);
+    CHARACTERS.get(index).copied().unwrap_or(b'x')
+}
+
+/// Spreads the bits of a number over all of another (the finalizer of `SplitMix64`).
+const fn mixed(number: u64) -> u64 {
+    let mut mixed = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    mixed ^ (mixed >> 31)
+}
+
+/// One file that is compared while it comes.
+#[derive(Clone, Debug)]
+pub struct Comparison {
+    expected: fn(u64) -> u8,
+    length: u64,
+    came: u64,
+    found: Accuracy,
+    is_block_wrong: bool,
+}
+
+impl Comparison {
+    /// Begins with a file of `length` bytes, each of which is `expected` of its place.
+    #[must_use]
+    pub fn new(expected: fn(u64) -> u8, length: u64) -> Self {
+        let found = Accuracy {
+            bits: length.saturating_mul(8),
+            bytes: length,
+            blocks: length.div_ceil(BLOCK_BYTES),
+            files: 1,
+            ..Accuracy::default()
+        };
+        Self { expected, length, came: 0, found, is_block_wrong: false }
+    }
+
+    /// Takes the next bytes.
+    pub fn take(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            let is_expected = self.came < self.length;
+            let wrong = if is_expected { *byte ^ (self.expected)(self.came) } else { u8::MAX };
+            self.note(wrong);
+        }
+    }
+
+    /// Ends it; what has not come is wrong.
+    #[must_use]
+    pub fn finish(mut self) -> Accuracy {
+        while self.came < self.length {
+            self.note(u8::MAX);
+        }
+        self.end_block();
+        self.found.files_wrong = u64::from(self.found.bits_wrong > 0);
+        self.found
+    }
+
+    fn note(&mut self, wrong: u8) {
+        if self.came.is_multiple_of(BLOCK_BYTES) {
+            self.end_block();
+        }
+        self.came += 1;
+        self.found.bits_wrong += u64::from(wrong.count_ones());
+        self.found.bytes_wrong += u64::from(wrong != 0);
+        self.is_block_wrong |= wrong != 0;
+    }
+
+    fn end_block(&mut self) {
+        self.found.blocks_wrong += u64::from(std::mem::take(&mut self.is_block_wrong));
+    }
+}
+
+impl Accuracy {
+    /// Returns both together.
+    #[must_use]
+    pub const fn and(self, other: Self) -> Self {
+        Self {
+            bits: self.bits.saturating_add(other.bits),
+            bits_wrong: self.bits_wrong.saturating_add(other.bits_wrong),
+            bytes: self.bytes.saturating_add(other.bytes),
+            bytes_wrong: self.bytes_wrong.saturating_add(other.bytes_wrong),
+            blocks: self.blocks.saturating_add(other.blocks),
+            blocks_wrong: self.blocks_wrong.saturating_add(other.blocks_wrong),
+            files: self.files.saturating_add(other.files),
+            files_wrong: self.files_wrong.saturating_add(other.files_wrong),
+        }
+    }
+
+    /// Returns each unit's name, how many there were, and how many were wrong.
+    #[must_use]
+    pub const fn units(&self) -> [(&'static str, u64, u64); 4] {
+        [
+            ("bits", self.bits, self.bits_wrong),
+            ("bytes", self.bytes, self.bytes_wrong),
+            ("blocks", self.blocks, self.blocks_wrong),
+            ("files", self.files, self.files_wrong),
+        ]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn sent(length: u64) -> Vec<u8> {
+        (0..length).map(pattern).collect()
+    }
+
+    fn compared(bytes: &[u8], length: u64) -> Accuracy {
+        let mut comparison = Comparison::new(pattern, length);
+        comparison.take(bytes);
+        comparison.finish()
+    }
+
+    #[test]
+    fn a_file_that_came_right_has_no_error() {
+        let found = compared(&sent(1_300), 1_300);
+        assert_eq!((found.bits, found.bytes, found.blocks, found.files), (10_400, 1_300, 3, 1));
+        assert!(found.units().iter().all(|(_, _, wrong)| *wrong == 0));
+    }
+
+    #[test]
+    fn a_turned_bit_is_one_bit_one_byte_one_block_and_one_file() {
+        let mut bytes = sent(1_300);
+        bytes[700] ^= 0x10;
+        let found = compared(&bytes, 1_300);
+        assert_eq!((found.bits_wrong, found.bytes_wrong), (1, 1));
+        assert_eq!((found.blocks_wrong, found.files_wrong), (1, 1));
+    }
+
+    #[test]
+    fn what_did_not_come_is_wrong() {
+        let found = compared(&sent(512), 1_300);
+        assert_eq!((found.bytes_wrong, found.blocks_wrong), (788, 2));
+    }
+
+    #[test]
+    fn what_is_too_much_is_wrong() {
+        let found = compared(&sent(513), 512);
+        assert_eq!((found.bytes_wrong, found.blocks_wrong, found.files_wrong), (1, 1, 1));
+    }
+
+    #[test]
+    fn an_empty_file_is_right() {
+        assert_eq!(compared(&[], 0).files_wrong, 0);
+    }
+
+    #[test]
+    fn a_lost_byte_is_seen_in_all_that_follows() {
+        let mut bytes = sent(10_000);
+        bytes.remove(5_000);
+        assert!(compared(&bytes, 10_000).bytes_wrong > 4_900);
+    }
+
+    #[test]
+    fn what_is_typed_are_letters_and_digits() {
+        let mut typed = (0..10_000).map(printable_pattern);
+        assert!(typed.all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit()));
+    }
+
+    proptest! {
+        #[test]
+        fn errors_are_never_more_than_what_came_and_what_should(
+            bytes in proptest::collection::vec(any::<u8>(), 0..3_000),
+            length in 0..3_000_u64,
+        ) {
+            let found = compared(&bytes, length);
+            let most = length.max(bytes.len() as u64);
+            prop_assert!(found.bytes_wrong <= most);
+            prop_assert!(found.bits_wrong <= 8 * most);
+            prop_assert!(found.blocks_wrong <= most.div_ceil(BLOCK_BYTES));
+            prop_assert!(found.bytes_wrong <= found.bits_wrong);
+        }
+
+        #[test]
+        fn it_is_the_same_in_any_pieces(
+            bytes in proptest::collection::vec(any::<u8>(), 0..2_000),
+            cut in 0..2_000_usize,
+        ) {
+            let (one, other) = bytes.split_at(cut.min(bytes.len()));
+            let mut comparison = Comparison::new(pattern, 1_000);
+            comparison.take(one);
+            comparison.take(other);
+            prop_assert_eq!(comparison.finish(), compared(&bytes, 1_000));
+        }
+    }
+}

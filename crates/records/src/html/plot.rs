@@ -1,0 +1,558 @@
+//! Points, steps, bars and stems over two axes, each linear or logarithmic, with units.
+//!
+//! An axis knows what it counts, and names its ticks so: `20 µs`, `16 KiB`, `5 Mbit/s`. A linear
+//! one begins where its values do, unless it is told to begin at 0.
+
+use super::push_figure;
+use super::svg::{Svg, Window, fit, width_of};
+use crate::figures::count;
+use crate::table::Table;
+
+const TOP: f64 = 12.0;
+const BOTTOM: f64 = 46.0;
+const LEGEND_ROW: f64 = 18.0;
+/// For the name of the vertical axis above its last tick.
+const LABEL_ROOM: f64 = 26.0;
+const KEY: f64 = 24.0;
+/// The most points of a series that are drawn: more are no more to see.
+const POINTS_MAX: usize = 600;
+/// Larger values are no measurement of anything, and no place on a drawing.
+const LARGEST: f64 = 1e18;
+
+/// A picture with two axes.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Plot {
+    /// What it shows.
+    pub title: String,
+    /// The horizontal axis.
+    pub x: Axis,
+    /// The vertical axis.
+    pub y: Axis,
+    /// What is drawn; later ones over earlier ones.
+    pub series: Vec<Series>,
+    /// What a reader should know; may be empty.
+    pub note: String,
+    /// The figures as a table.
+    pub figures: Table,
+}
+
+/// One axis.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Axis {
+    /// What it counts, without the unit.
+    pub label: String,
+    /// In which unit the values are.
+    pub unit: Unit,
+    /// How it is divided.
+    pub scale: Scale,
+}
+
+/// What the values of an axis are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unit {
+    /// Nanoseconds.
+    Time,
+    /// Bytes.
+    Bytes,
+    /// Bits a second.
+    Rate,
+    /// A number of things.
+    Count,
+    /// Per cent.
+    Percent,
+}
+
+/// How an axis is divided.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scale {
+    /// Evenly, from 0 on.
+    FromZero,
+    /// Evenly, from the least value on.
+    Linear,
+    /// By factors; what is not above 0 has no place.
+    Logarithmic,
+}
+
+/// Points that belong together.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Series {
+    /// Its name, for the legend where there are several.
+    pub name: String,
+    /// The points, from left to right.
+    pub points: Vec<(f64, f64)>,
+    /// Which of five colours.
+    pub hue: usize,
+    /// How it is drawn.
+    pub shape: Shape,
+}
+
+/// How points are drawn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shape {
+    /// A mark for each.
+    Marks,
+    /// A line through them.
+    Line,
+    /// A dashed line through them.
+    Dashed,
+    /// A line that stays until the next one.
+    Steps,
+    /// A box from each to the next; the last one ends the box before it.
+    Bars,
+    /// A line from the axis up to each, with a mark at its end.
+    Stems,
+    /// A line from the bottom to the top at each.
+    Verticals,
+}
+
+impl Series {
+    fn hue_class(&self) -> (usize, &'static str) {
+        match self.hue % 5 {
+            0 => (0, "h0"),
+            1 => (1, "h1"),
+            2 => (2, "h2"),
+            3 => (3, "h3"),
+            _ => (4, "h4"),
+        }
+    }
+
+    /// Returns the points that have a place, as many as are drawn.
+    fn shown<'a>(&'a self, plot: &'a Plot) -> Vec<(f64, f64)> {
+        let has_place = |axis: &Axis, value: f64| match axis.scale {
+            Scale::Logarithmic => value > 1e-9 && value <= LARGEST,
+            Scale::FromZero => (0.0..=LARGEST).contains(&value),
+            Scale::Linear => value.abs() <= LARGEST,
+        };
+        let is_vertical = self.shape == Shape::Verticals;
+        let shown = self.points.iter().copied();
+        let shown = shown
+            .filter(|(x, y)| has_place(&plot.x, *x) && (is_vertical || has_place(&plot.y, *y)));
+        thinned(&shown.collect::<Vec<_>>(), POINTS_MAX)
+    }
+}
+
+/// Returns at most about `most` of `points`, with the first and the last.
+#[must_use]
+pub fn thinned<T: Copy>(points: &[T], most: usize) -> Vec<T> {
+    let step = points.len().div_ceil(most.max(1)).max(1);
+    let last = points.len().saturating_sub(1);
+    let kept = points.iter().enumerate().filter(|(at, _)| at % step == 0 || *at == last);
+    kept.map(|(_, point)| *point).collect()
+}
+
+/// An axis with its ends, and the ticks with their names.
+#[derive(Debug)]
+struct Ruler {
+    low: f64,
+    high: f64,
+    is_log: bool,
+    ticks: Vec<(f64, String)>,
+}
+
+impl Ruler {
+    fn of(axis: &Axis, values: impl Iterator<Item = f64>, most: f64) -> Self {
+        let (mut low, mut high) = (f64::INFINITY, f64::NEG_INFINITY);
+        for value in values {
+            low = low.min(value);
+            high = high.max(value);
+        }
+        if low > high {
+            (low, high) = (1.0, 1.0);
+        }
+        match axis.scale {
+            Scale::FromZero => Self::linear(axis.unit, 0.0, high, most),
+            Scale::Linear => Self::linear(axis.unit, low, high, most),
+            Scale::Logarithmic => Self::logarithmic(axis.unit, low, high, most),
+        }
+    }
+
+    fn linear(unit: Unit, low: f64, high: f64, most: f64) -> Self {
+        let span = if high - low > high.abs() * 1e-6 { high - low } else { high.abs().max(1.0) };
+        let least = if unit == Unit::Count { 1.0 } else { 1e-6 };
+        let rough = (span / most).max(least);
+        let power = base_of(unit, rough);
+        let steps = if power.fract() == 0.0 && matches!(unit, Unit::Bytes) && power >= 1024.0 {
+            [1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0, 512.0].as_slice()
+        } else {
+            [1.0, 2.0, 5.0, 10.0].as_slice()
+        };
+        let factor = steps.iter().find(|factor| *factor * power >= rough * 0.999);
+        let step = factor.copied().unwrap_or(1024.0) * power;
+        let first = (low / step).floor();
+        let mut at = Vec::new();
+        for tick in 0..=40_u32 {
+            let value = (first + f64::from(tick)) * step;
+            at.push(value);
+            if value >= high - step * 1e-6 && tick > 0 {
+                break;
+            }
+        }
+        let ends = (at.first().copied().unwrap_or(0.0), at.last().copied().unwrap_or(1.0));
+        let name = |value: f64| match unit {
+            // A step of a hundred bytes is no part of a KiB.
+            Unit::Bytes if step % 1024.0 != 0.0 && value > 0.0 => format!("{} B", plain(value)),
+            _ => named(unit, value),
+        };
+        let ticks = at.into_iter().map(|value| (value, name(value))).collect();
+        Self { low: ends.0, high: ends.1, is_log: false, ticks }
+    }
+
+    fn logarithmic(unit: Unit, low: f64, high: f64, most: f64) -> Self {
+        let (low, high) = (low.clamp(1e-9, LARGEST), high.clamp(1e-9, LARGEST));
+        // From a finer division to a coarser one, until the ticks have room.
+        let binary = [2.0, 4.0, 16.0, 64.0, 1024.0];
+        let (decimal, divisions) = ([10.0, 100.0, 1e3, 1e6], [[1.0, 2.0, 5.0].as_slice(), &[1.0]]);
+        let mut found = None;
+        let bases = if unit == Unit::Bytes { binary.as_slice() } else { decimal.as_slice() };
+        for base in bases {
+            for factors in divisions {
+                if unit == Unit::Bytes && factors.len() > 1 || *base > 10.0 && factors.len() > 1 {
+                    continue;
+                }
+                let at = log_ticks(*base, factors, low, high);
+                let count = at.len();
+                found = Some(at);
+                if count as f64 <= most + 1.0 {
+                    return Self::with(unit, found.unwrap_or_default());
+                }
+            }
+        }
+        Self::with(unit, found.unwrap_or_default())
+    }
+
+    fn with(unit: Unit, at: Vec<f64>) -> Self {
+        let (low, high) = (at.first().copied().unwrap_or(1.0), at.last().copied().unwrap_or(10.0));
+        let ticks = at.into_iter().map(|value| (value, named(unit, value))).collect();
+        Self { low, high, is_log: true, ticks }
+    }
+
+    /// Returns where a value is, from 0 to 1.
+    fn place(&self, value: f64) -> f64 {
+        let place = if self.is_log {
+            (value.max(1e-9) / self.low).ln() / (self.high / self.low).ln()
+        } else {
+            (value - self.low) / (self.high - self.low)
+        };
+        if place.is_finite() { place.clamp(0.0, 1.0) } else { 0.0 }
+    }
+}
+
+/// Returns products of powers of `base` and `factors` from the last one at or below `low` to the
+/// first one at or above `high`; at least two.
+fn log_ticks(base: f64, factors: &[f64], low: f64, high: f64) -> Vec<f64> {
+    let first = (low.ln() / base.ln()).floor() - 1.0;
+    let mut all = Vec::new();
+    for power in 0..80_u32 {
+        let scale = base.powf(first + f64::from(power));
+        all.extend(factors.iter().map(|factor| factor * scale));
+        if scale > high * base {
+            break;
+        }
+    }
+    let from = all.iter().rposition(|tick| *tick <= low * 1.000_001).unwrap_or(0);
+    let to = all.iter().position(|tick| *tick >= high * 0.999_999).unwrap_or(0);
+    let to = to.max(from + 1);
+    all.get(from..=to).map(<[f64]>::to_vec).unwrap_or_default()
+}
+
+/// Returns the power from which a step is made.
+fn base_of(unit: Unit, rough: f64) -> f64 {
+    if unit == Unit::Bytes && rough >= 1024.0 {
+        return 1024_f64.powf((rough.ln() / 1024_f64.ln()).floor());
+    }
+    10_f64.powf(rough.log10().floor())
+}
+
+/// Returns a value with its unit, as short as may be.
+fn named(unit: Unit, value: f64) -> String {
+    let decimal = |names: [&str; 4], scales: [f64; 4]| {
+        let found =
+            scales.iter().zip(names).rev().find(|(scale, _)| value.abs() >= **scale * 0.999);
+        let (scale, name) = found.unwrap_or((&1.0, names[0]));
+        format!("{} {name}", plain(value / scale))
+    };
+    match unit {
+        _ if value.abs() < 1e-12 => "0".to_owned(),
+        Unit::Time => decimal(["ns", "µs", "ms", "s"], [1.0, 1e3, 1e6, 1e9]),
+        Unit::Bytes => {
+            decimal(["B", "KiB", "MiB", "GiB"], [1.0, 1024.0, 1_048_576.0, 1_073_741_824.0])
+        }
+        Unit::Rate => decimal(["bit/s", "kbit/s", "Mbit/s", "Gbit/s"], [1.0, 1e3, 1e6, 1e9]),
+        Unit::Percent => format!("{} %", plain(value)),
+        Unit::Count => plain(value),
+    }
+}
+
+/// Returns a number with at most three digits after its point.
+fn plain(value: f64) -> String {
+    let text = format!("{value:.3}");
+    let text = text.trim_end_matches('0').trim_end_matches('.');
+    match text.parse::<u64>() {
+        Ok(whole) => count(whole),
+        Err(_) => text.to_owned(),
+    }
+}
+
+/// Where things stand in one drawing, in pixels.
+struct Frame {
+    left: f64,
+    right: f64,
+    top: f64,
+    bottom: f64,
+    x: Ruler,
+    y: Ruler,
+}
+
+impl Frame {
+    fn place(&self, (x, y): (f64, f64)) -> (f64, f64) {
+        let across = self.x.place(x) * (self.right - self.left);
+        (self.left + across, self.bottom - self.y.place(y) * (self.bottom - self.top))
+    }
+}
+
+impl Plot {
+    pub(super) fn push(&self, out: &mut String) {
+        let drawings = Window::BOTH.map(|window| self.draw(window));
+        push_figure(out, &self.title, drawings, &self.note, &self.figures);
+    }
+
+    fn draw(&self, window: Window) -> String {
+        let shown: Vec<_> = self.series.iter().map(|series| series.shown(self)).collect();
+        let (height, most_x, most_y) = match window {
+            Window::Wide => (320.0, 8.0, 6.0),
+            Window::Narrow => (270.0, 3.0, 5.0),
+        };
+        let x = Ruler::of(&self.x, shown.iter().flatten().map(|point| point.0), most_x);
+        let not_vertical = self.series.iter().zip(&shown);
+        let not_vertical = not_vertical.filter(|(series, _)| series.shape != Shape::Verticals);
+        let ys = not_vertical.flat_map(|(_, points)| points).map(|point| point.1);
+        let y = Ruler::of(&self.y, ys, most_y);
+        let left = y.ticks.iter().map(|(_, name)| width_of(name)).fold(20.0, f64::max) + 10.0;
+        let mut svg = Svg::new(window);
+        let top = TOP + self.legend(&mut svg, window) + LABEL_ROOM;
+        let right = window.width() - 24.0;
+        let frame = Frame { left, right, top, bottom: top + height, x, y };
+        self.axes(&mut svg, &frame);
+        for (series, points) in self.series.iter().zip(&shown) {
+            self.series(&mut svg, &frame, series, points);
+        }
+        let label = format!("{}: {} against {}", self.title, self.y.label, self.x.label);
+        svg.finish(frame.bottom + BOTTOM, &label)
+    }
+
+    /// Draws the names of several series, and returns how high they are.
+    fn legend(&self, svg: &mut Svg, window: Window) -> f64 {
+        if self.series.len() < 2 {
+            return 0.0;
+        }
+        let (mut x, mut y) = (0.0, TOP);
+        for series in &self.series {
+            let name = fit(&series.name, window.width() - KEY - 8.0);
+            let width = KEY + width_of(&name) + 22.0;
+            if x > 0.0 && x + width > window.width() {
+                (x, y) = (0.0, y + LEGEND_ROW);
+            }
+            let drawn = match series.shape {
+                Shape::Dashed | Shape::Verticals => "dashed",
+                _ => "solid",
+            };
+            let hue = series.hue_class();
+            if series.shape != Shape::Marks {
+                svg.polyline([drawn, hue.1], &[(x, y), (x + KEY - 6.0, y)]);
+            } else {
+                svg.mark(hue, (x + (KEY - 6.0) / 2.0, y), &series.name);
+            }
+            svg.text("start", x + KEY, y + 4.0, &name);
+            x += width;
+        }
+        y - TOP + LEGEND_ROW
+    }
+
+    fn axes(&self, svg: &mut Svg, frame: &Frame) {
+        svg.text("start name", 0.0, frame.top - 14.0, &self.y.label);
+        for (value, name) in &frame.y.ticks {
+            let (_, y) = frame.place((frame.x.low, *value));
+            svg.line("grid", [frame.left, y, frame.right, y]);
+            svg.text("end tick", frame.left - 7.0, y + 4.0, name);
+        }
+        for (value, name) in &frame.x.ticks {
+            let (x, _) = frame.place((*value, frame.y.low));
+            svg.line("axis", [x, frame.bottom, x, frame.bottom + 5.0]);
+            svg.text("middle tick", x, frame.bottom + 19.0, name);
+        }
+        svg.line("axis", [frame.left, frame.bottom, frame.right, frame.bottom]);
+        svg.text("end name", frame.right, frame.bottom + 38.0, &self.x.label);
+    }
+
+    fn series(&self, svg: &mut Svg, frame: &Frame, series: &Series, points: &[(f64, f64)]) {
+        let hue = series.hue_class();
+        let placed: Vec<_> = points.iter().map(|point| frame.place(*point)).collect();
+        match series.shape {
+            Shape::Marks => {
+                for (point, place) in points.iter().zip(&placed) {
+                    svg.mark(hue, *place, &self.tip(series, *point));
+                }
+            }
+            Shape::Line => svg.polyline(["solid", hue.1], &placed),
+            Shape::Dashed => svg.polyline(["dashed", hue.1], &placed),
+            Shape::Steps => {
+                let mut steps = Vec::with_capacity(placed.len() * 2);
+                for (x, y) in placed {
+                    let before = steps.last().map(|(_, before)| (x, *before));
+                    steps.extend(before);
+                    steps.push((x, y));
+                }
+                svg.polyline(["solid", hue.1], &steps);
+            }
+            Shape::Bars => {
+                for ((point, (x, y)), (next, _)) in
+                    points.iter().zip(&placed).zip(placed.iter().skip(1))
+                {
+                    let height = frame.bottom - y;
+                    let width = (next - x - 1.0).max(0.5);
+                    svg.rect(fill_class(hue.0), [*x, *y, width, height], &self.tip(series, *point));
+                }
+            }
+            Shape::Stems => {
+                for (point, (x, y)) in points.iter().zip(placed) {
+                    svg.polyline(["solid", hue.1], &[(x, frame.bottom), (x, y)]);
+                    svg.mark(hue, (x, y), &self.tip(series, *point));
+                }
+            }
+            Shape::Verticals => {
+                for (x, _) in placed {
+                    svg.polyline(["dashed", hue.1], &[(x, frame.bottom), (x, frame.top)]);
+                }
+            }
+        }
+    }
+
+    fn tip(&self, series: &Series, (x, y): (f64, f64)) -> String {
+        format!("{}: {} at {}", series.name, named(self.y.unit, y), named(self.x.unit, x))
+    }
+}
+
+const fn fill_class(hue: usize) -> &'static str {
+    match hue {
+        0 => "f0",
+        1 => "f1",
+        2 => "f2",
+        3 => "f3",
+        _ => "f4",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const SHAPES: [Shape; 7] = [
+        Shape::Marks,
+        Shape::Line,
+        Shape::Dashed,
+        Shape::Steps,
+        Shape::Bars,
+        Shape::Stems,
+        Shape::Verticals,
+    ];
+
+    fn plot(points: Vec<(f64, f64)>, scale: Scale, unit: Unit, shape: Shape) -> Plot {
+        let axis = Axis { label: "axis".to_owned(), unit, scale };
+        Plot {
+            title: "title".to_owned(),
+            x: axis.clone(),
+            y: axis,
+            series: vec![Series { name: "one".to_owned(), points, hue: 0, shape }],
+            note: String::new(),
+            figures: Table::new(),
+        }
+    }
+
+    fn names(axis_of: Scale, unit: Unit, values: [f64; 2]) -> Vec<String> {
+        let axis = Axis { label: String::new(), unit, scale: axis_of };
+        let ruler = Ruler::of(&axis, values.into_iter(), 6.0);
+        ruler.ticks.into_iter().map(|(_, name)| name).collect()
+    }
+
+    #[test]
+    fn an_axis_of_time_names_its_ticks_with_their_unit() {
+        let ticks = names(Scale::FromZero, Unit::Time, [0.0, 1_230_000.0]);
+        assert_eq!(ticks, ["0", "500 µs", "1 ms", "1.5 ms"]);
+    }
+
+    #[test]
+    fn a_step_of_a_hundred_bytes_is_named_in_bytes() {
+        let ticks = names(Scale::FromZero, Unit::Bytes, [0.0, 2_070.0]);
+        assert_eq!(ticks, ["0", "500 B", "1,000 B", "1,500 B", "2,000 B", "2,500 B"]);
+    }
+
+    #[test]
+    fn a_logarithmic_axis_of_bytes_goes_by_powers_of_two() {
+        let ticks = names(Scale::Logarithmic, Unit::Bytes, [1_024.0, 16_777_216.0]);
+        assert_eq!(ticks, ["256 B", "4 KiB", "64 KiB", "1 MiB", "16 MiB"].map(str::to_owned));
+    }
+
+    #[test]
+    fn a_logarithmic_axis_of_rates_goes_by_powers_of_ten() {
+        let ticks = names(Scale::Logarithmic, Unit::Rate, [3e5, 8e8]);
+        assert_eq!(ticks, ["100 kbit/s", "1 Mbit/s", "10 Mbit/s", "100 Mbit/s", "1 Gbit/s"]);
+    }
+
+    #[test]
+    fn a_narrow_logarithmic_axis_has_finer_ticks() {
+        let ticks = names(Scale::Logarithmic, Unit::Time, [210_000.0, 911_000.0]);
+        assert_eq!(ticks, ["200 µs", "500 µs", "1 ms"]);
+    }
+
+    #[test]
+    fn an_axis_may_begin_where_its_values_do() {
+        let ticks = names(Scale::Linear, Unit::Time, [181_000.0, 268_000.0]);
+        assert_eq!(ticks, ["180 µs", "200 µs", "220 µs", "240 µs", "260 µs", "280 µs"]);
+    }
+
+    #[test]
+    fn a_plot_of_nothing_is_drawn_with_its_axes() {
+        for scale in [Scale::FromZero, Scale::Linear, Scale::Logarithmic] {
+            let drawn = plot(Vec::new(), scale, Unit::Time, Shape::Line).draw(Window::Narrow);
+            assert!(drawn.contains("class=\"axis\"") && !drawn.contains("NaN"), "{drawn}");
+        }
+    }
+
+    #[test]
+    fn thinning_keeps_the_ends() {
+        let all: Vec<u32> = (0..10_000).collect();
+        let kept = thinned(&all, 100);
+        assert!(kept.len() <= 102);
+        assert_eq!((kept.first(), kept.last()), (Some(&0), Some(&9_999)));
+    }
+
+    proptest! {
+        #[test]
+        fn no_points_break_a_drawing(
+            points in proptest::collection::vec((any::<f64>(), any::<f64>()), 0..20),
+            shape in 0..SHAPES.len(),
+        ) {
+            for scale in [Scale::FromZero, Scale::Linear, Scale::Logarithmic] {
+                for unit in [Unit::Time, Unit::Bytes, Unit::Rate, Unit::Count, Unit::Percent] {
+                    let plot = plot(points.clone(), scale, unit, SHAPES[shape]);
+                    let drawn = plot.draw(Window::Wide);
+                    prop_assert!(!drawn.contains("NaN") && !drawn.contains("inf"), "{drawn}");
+                }
+            }
+        }
+
+        #[test]
+        fn ticks_are_few_and_reach_both_ends(low in 1e-3..1e12_f64, factor in 1.0..1e6_f64) {
+            for scale in [Scale::FromZero, Scale::Linear, Scale::Logarithmic] {
+                for unit in [Unit::Time, Unit::Bytes, Unit::Rate, Unit::Percent] {
+                    let axis = Axis { label: String::new(), unit, scale };
+                    let high = low * factor;
+                    let ruler = Ruler::of(&axis, [low, high].into_iter(), 6.0);
+                    prop_assert!((2..=14).contains(&ruler.ticks.len()), "{ruler:?}");
+                    prop_assert!(ruler.low <= low * 1.001 && ruler.high >= high * 0.999);
+                }
+            }
+        }
+    }
+}

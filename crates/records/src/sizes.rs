@@ -1,0 +1,366 @@
+//! Transfers of growing sizes: what one costs however small it is, and what each byte adds.
+//!
+//! The time of a transfer is taken as `fixed + bytes / rate`. Both are found by least squares of the
+//! relative error, so that a transfer of a kilobyte says as much as one of a megabyte. The knee is
+//! where the size stops to matter, by the rule that `plumb stats` has for recorded transfers: the
+//! smallest size from which on every larger one has at least four fifths of the rate that they have
+//! together. RFC 573 found it at 40 kbit.
+
+use crate::arrivals::Arrival;
+use crate::figures::{count, duration, rate};
+use crate::statistics::median;
+use serde::{Deserialize, Serialize};
+
+/// Which way a file went.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Direction {
+    /// From the far side to here.
+    Received,
+    /// From here to the far side.
+    Sent,
+}
+
+impl Direction {
+    /// Returns the text that people read.
+    #[must_use]
+    pub const fn text(self) -> &'static str {
+        match self {
+            Self::Received => "received",
+            Self::Sent => "sent",
+        }
+    }
+}
+
+/// Transfers of growing sizes.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Transfers {
+    /// Each transfer, in the order in which they were made.
+    pub samples: Vec<Sample>,
+    /// What a transfer that is received costs, or else one that is sent.
+    pub model: Option<Model>,
+    /// From which size on the size makes little difference, bytes.
+    pub knee_bytes: Option<u64>,
+    /// When the bytes of the largest transfer came or went, if that was watched.
+    pub sequence: Vec<Arrival>,
+}
+
+/// One transfer. The parts of its time do not overlap, and may not be all of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Sample {
+    /// Which way it went.
+    pub direction: Direction,
+    /// Bytes of the file, or of the part of it that was asked for.
+    pub bytes: u64,
+    /// From the command, or for TFTP the request, until it was confirmed, ns.
+    pub total_ns: u64,
+    /// From the command to the reply that the transfer begins, ns.
+    pub command_ns: Option<u64>,
+    /// From asking for a data connection until it stood, ns.
+    pub data_connect_ns: Option<u64>,
+    /// The handshake of TLS on it, ns.
+    pub data_tls_ns: Option<u64>,
+    /// First byte to last byte, ns.
+    pub data_ns: Option<u64>,
+    /// From the last byte to the reply that all is done, ns.
+    pub confirm_ns: Option<u64>,
+    /// CPU time of this process, ns.
+    pub cpu_ns: Option<u64>,
+    /// Whether it is the beginning of a longer transfer, looked at when that much had come.
+    pub is_beginning: bool,
+}
+
+/// What a transfer costs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Model {
+    /// Whatever its size, ns.
+    pub fixed_ns: u64,
+    /// What the bytes then go at, bit/s.
+    pub rate_bps: u64,
+}
+
+impl Model {
+    /// Returns how long a transfer of `bytes` takes by this, ns.
+    #[must_use]
+    pub fn total_ns(&self, bytes: u64) -> u64 {
+        let bits = u128::from(bytes) * 8;
+        let data = bits * 1_000_000_000 / u128::from(self.rate_bps.max(1));
+        self.fixed_ns.saturating_add(u64::try_from(data).unwrap_or(u64::MAX))
+    }
+
+    /// Returns the size that goes at half of the rate, bytes.
+    #[must_use]
+    pub fn half_rate_bytes(&self) -> u64 {
+        let bits = u128::from(self.fixed_ns) * u128::from(self.rate_bps) / 1_000_000_000;
+        u64::try_from(bits / 8).unwrap_or(u64::MAX)
+    }
+}
+
+impl Sample {
+    /// Returns its rate over all of its time, bit/s.
+    #[must_use]
+    pub fn rate_bps(&self) -> u64 {
+        rate_bps(self.bytes, self.total_ns)
+    }
+}
+
+/// The transfers of one size and direction together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Size {
+    /// Bytes.
+    pub bytes: u64,
+    /// How many there were.
+    pub count: u64,
+    /// The median of their times, ns.
+    pub total_ns: u64,
+}
+
+impl Size {
+    /// Returns the rate of the median, bit/s.
+    #[must_use]
+    pub fn rate_bps(&self) -> u64 {
+        rate_bps(self.bytes, self.total_ns)
+    }
+}
+
+impl Transfers {
+    /// Makes it of `samples`, and of what was watched of the largest.
+    #[must_use]
+    pub fn of(samples: Vec<Sample>, sequence: Vec<Arrival>) -> Self {
+        let mut transfers = Self { samples, sequence, ..Self::default() };
+        let main = [Direction::Received, Direction::Sent]
+            .map(|direction| transfers.sizes(direction))
+            .into_iter()
+            .find(|sizes| !sizes.is_empty())
+            .unwrap_or_default();
+        transfers.model = model(&main);
+        transfers.knee_bytes = knee_bytes(&main);
+        transfers
+    }
+
+    /// Returns the sizes that went one way, from the smallest; without empty files.
+    #[must_use]
+    pub fn sizes(&self, direction: Direction) -> Vec<Size> {
+        let of_it = || self.samples.iter().filter(|one| one.direction == direction);
+        let mut all: Vec<u64> = of_it().map(|one| one.bytes).filter(|bytes| *bytes > 0).collect();
+        all.sort_unstable();
+        all.dedup();
+        let size = |bytes: u64| {
+            let times: Vec<u64> =
+                of_it().filter(|one| one.bytes == bytes).map(|one| one.total_ns).collect();
+            let count = u64::try_from(times.len()).unwrap_or(u64::MAX);
+            Some(Size { bytes, count, total_ns: median(&times)? })
+        };
+        all.into_iter().filter_map(size).collect()
+    }
+
+    /// Returns the highest rate of any transfer, and that of all of them together, bit/s. What is
+    /// the beginning of another one is not counted with it.
+    #[must_use]
+    pub fn rates_bps(&self) -> Option<(u64, u64)> {
+        let whole = || self.samples.iter().filter(|one| !one.is_beginning && one.bytes > 0);
+        let peak = whole().map(Sample::rate_bps).max()?;
+        let bytes = whole().fold(0_u64, |sum, one| sum.saturating_add(one.bytes));
+        let ns = whole().fold(0_u64, |sum, one| sum.saturating_add(one.total_ns));
+        Some((peak, rate_bps(bytes, ns)))
+    }
+
+    /// Returns the CPU time of a megabit over all transfers whose CPU time is known, ns.
+    #[must_use]
+    pub fn cpu_ns_per_megabit(&self) -> Option<u64> {
+        let known = self.samples.iter().filter(|one| !one.is_beginning);
+        let known = known.filter_map(|one| Some((one.bytes, one.cpu_ns?)));
+        let (bytes, ns) = known.fold((0_u128, 0_u128), |(bytes, ns), (more, cost)| {
+            (bytes + u128::from(more), ns + u128::from(cost))
+        });
+        let cost = (ns * 1_000_000).checked_div(bytes * 8)?;
+        u64::try_from(cost).ok()
+    }
+}
+
+impl Transfers {
+    /// Returns one sentence: what a transfer costs, and from which size on that matters little.
+    #[must_use]
+    pub fn sentence(&self) -> String {
+        let Some(last) = self.samples.last() else {
+            return "No file was moved, so what a transfer takes is unknown.".to_owned();
+        };
+        let Some(model) = self.model else {
+            return format!(
+                "A transfer of {} bytes takes {}; what of it is fixed, sizes that lie further apart \
+                 would tell.",
+                count(last.bytes),
+                duration(last.total_ns)
+            );
+        };
+        let mut text = format!(
+            "A transfer takes {} whatever its size, and its bytes go at {}: one of {} bytes goes at \
+             half of that",
+            duration(model.fixed_ns),
+            rate(model.rate_bps),
+            count(model.half_rate_bytes())
+        );
+        if let Some(knee) = self.knee_bytes {
+            text += &format!(
+                "; the knee is at {} bytes, beyond which the size makes little difference",
+                count(knee)
+            );
+        }
+        text + "."
+    }
+}
+
+fn rate_bps(bytes: u64, ns: u64) -> u64 {
+    let bits = u128::from(bytes) * 8 * 1_000_000_000;
+    u64::try_from(bits / u128::from(ns.max(1))).unwrap_or(u64::MAX)
+}
+
+/// Returns what a transfer costs by the times of `sizes`, of which it takes two; `None` if larger
+/// ones take no longer.
+#[must_use]
+pub fn model(sizes: &[Size]) -> Option<Model> {
+    if sizes.len() < 2 {
+        return None;
+    }
+    // Each equation t = a + b * n is divided by t, so that all weigh the same.
+    let (mut ww, mut wn, mut nn, mut w, mut n) = (0.0, 0.0, 0.0, 0.0, 0.0);
+    for size in sizes {
+        let time = size.total_ns.max(1) as f64;
+        let (one, bytes) = (1.0 / time, size.bytes as f64 / time);
+        ww += one * one;
+        wn += one * bytes;
+        nn += bytes * bytes;
+        w += one;
+        n += bytes;
+    }
+    let determinant = ww * nn - wn * wn;
+    let (fixed, per_byte) = ((w * nn - n * wn) / determinant, (ww * n - wn * w) / determinant);
+    if !fixed.is_finite() || !per_byte.is_finite() || per_byte <= 0.0 {
+        return None;
+    }
+    // Where the times grow faster than the sizes, nothing is left that is fixed.
+    let (fixed, per_byte) = if fixed < 0.0 { (0.0, n / nn) } else { (fixed, per_byte) };
+    Some(Model { fixed_ns: whole(fixed)?, rate_bps: whole(8e9 / per_byte)?.max(1) })
+}
+
+/// Returns a number without its fraction, if it is one of ours.
+fn whole(value: f64) -> Option<u64> {
+    #[expect(clippy::cast_possible_truncation, reason = "the range is checked")]
+    #[expect(clippy::cast_sign_loss, reason = "the range is checked")]
+    (0.0..=1e18).contains(&value).then_some(value as u64)
+}
+
+/// Returns the smallest of `sizes` from which on every one has four fifths of the rate of all of
+/// these together; `None` of fewer than three.
+#[must_use]
+pub fn knee_bytes(sizes: &[Size]) -> Option<u64> {
+    if sizes.len() < 3 {
+        return None;
+    }
+    let is_level = |from: &[Size]| {
+        let bytes = from.iter().fold(0_u64, |sum, size| sum.saturating_add(size.bytes));
+        let ns = from.iter().fold(0_u64, |sum, size| sum.saturating_add(size.total_ns));
+        let all = rate_bps(bytes, ns);
+        from.iter().all(|size| u128::from(size.rate_bps()) * 5 >= u128::from(all) * 4)
+    };
+    (0..sizes.len())
+        .filter_map(|at| sizes.get(at..))
+        .find(|from| is_level(from))?
+        .first()
+        .map(|size| size.bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn sample(bytes: u64, total_ns: u64) -> Sample {
+        Sample {
+            direction: Direction::Received,
+            bytes,
+            total_ns,
+            command_ns: None,
+            data_connect_ns: None,
+            data_tls_ns: None,
+            data_ns: None,
+            confirm_ns: None,
+            cpu_ns: Some(bytes),
+            is_beginning: false,
+        }
+    }
+
+    /// Returns transfers of powers of four from 1 KiB on that cost 2 ms and go at 80 Mbit/s.
+    fn transfers() -> Transfers {
+        let samples = (5..12).map(|power| {
+            let bytes = 1 << (2 * power);
+            sample(bytes, 2_000_000 + bytes * 100)
+        });
+        Transfers::of(samples.collect(), Vec::new())
+    }
+
+    #[test]
+    fn what_is_fixed_and_what_a_byte_costs_are_told_apart() {
+        let model = transfers().model.unwrap();
+        assert!((1_999_900..=2_000_100).contains(&model.fixed_ns), "{model:?}");
+        assert!((79_990_000..=80_010_000).contains(&model.rate_bps), "{model:?}");
+        assert!((19_990..=20_010).contains(&model.half_rate_bytes()), "{model:?}");
+    }
+
+    #[test]
+    fn the_knee_is_where_larger_files_are_no_faster() {
+        assert_eq!(transfers().knee_bytes, Some(262_144));
+    }
+
+    #[test]
+    fn the_median_of_a_size_stands_for_it() {
+        let samples = vec![sample(1_000, 9), sample(1_000, 5), sample(1_000, 400)];
+        let sizes = Transfers::of(samples, Vec::new()).sizes(Direction::Received);
+        assert_eq!(sizes, [Size { bytes: 1_000, count: 3, total_ns: 9 }]);
+    }
+
+    #[test]
+    fn peak_is_that_of_one_transfer_and_average_that_of_all_together() {
+        let samples = vec![sample(1_000, 1_000_000), sample(1_000, 3_000_000)];
+        let rates = Transfers::of(samples, Vec::new()).rates_bps();
+        assert_eq!(rates, Some((8_000_000, 4_000_000)));
+    }
+
+    #[test]
+    fn cpu_time_is_that_of_a_megabit() {
+        assert_eq!(transfers().cpu_ns_per_megabit(), Some(125_000));
+    }
+
+    #[test]
+    fn from_one_size_nothing_follows() {
+        let transfers = Transfers::of(vec![sample(1_000, 10), sample(0, 3)], Vec::new());
+        assert_eq!((transfers.model, transfers.knee_bytes), (None, None));
+    }
+
+    #[test]
+    fn times_that_do_not_grow_have_no_model() {
+        let samples = vec![sample(1_000, 100), sample(4_000, 90), sample(16_000, 80)];
+        assert_eq!(Transfers::of(samples, Vec::new()).model, None);
+    }
+
+    proptest! {
+        #[test]
+        fn no_samples_break_it(raw in proptest::collection::vec((any::<u64>(), any::<u64>()), 0..20)) {
+            let samples = raw.iter().map(|(bytes, ns)| sample(*bytes, *ns)).collect();
+            let transfers = Transfers::of(samples, Vec::new());
+            _ = transfers.rates_bps();
+            _ = transfers.cpu_ns_per_megabit();
+            if let Some(model) = transfers.model {
+                _ = (model.total_ns(u64::MAX), model.half_rate_bytes());
+            }
+        }
+
+        #[test]
+        fn a_line_of_any_cost_is_found_again(fixed in 0..1_u64 << 32, per_byte in 1..100_000_u64) {
+            let samples = [1_000, 30_000, 1_000_000].map(|n| sample(n, fixed + n * per_byte));
+            let model = Transfers::of(samples.to_vec(), Vec::new()).model.unwrap();
+            let (rate, wanted) = (model.rate_bps as f64, 8e9 / per_byte as f64);
+            prop_assert!((rate / wanted - 1.0).abs() < 0.01 || fixed > 1_000_000 * per_byte);
+        }
+    }
+}

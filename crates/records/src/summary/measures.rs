@@ -1,0 +1,99 @@
+//! The six measures of RFC 573, and the tries behind them, as tables.
+
+use crate::figures::{UNKNOWN, count, duration, duration_or_unknown, rate_or_unknown};
+use crate::measures::{Measures, Try, TryOutcome};
+use crate::table::Table;
+
+/// Tries that are shown; of more, those that failed are.
+const TRIES_MAX: usize = 20;
+
+/// Returns the six measures, one in each row.
+pub(super) fn measures(measures: &Measures) -> Table {
+    let mut table = Table::new().text("measure").number("value").text("of");
+    table.row(["rate, peak", &rate_or_unknown(measures.rate_peak_bps), "the fastest transfer"]);
+    table.row([
+        "rate, average",
+        &rate_or_unknown(measures.rate_average_bps),
+        "all transfers together",
+    ]);
+    let response = duration_or_unknown(measures.response_ns);
+    table.row(["response", &response, "median until it can be used"]);
+    let cpu = duration_or_unknown(measures.cpu_ns_per_megabit);
+    table.row(["CPU a megabit", &cpu, "this program"]);
+    let word = if measures.tries == 1 { "try" } else { "tries" };
+    let (all, failed) = (count(measures.tries), count(measures.tries_failed));
+    let tries = format!("{all} {word}, {failed} failed");
+    let between = match (measures.between_failures_ns, measures.tries) {
+        (Some(ns), _) => duration(ns),
+        (None, 0) => UNKNOWN.to_owned(),
+        (None, _) => "none".to_owned(),
+    };
+    table.row(["between failures to connect", &between, &tries]);
+    let available = measures.availability.map_or_else(
+        || UNKNOWN.to_owned(),
+        |available| {
+            // 99.99 % is not all.
+            let rounded = format!("{:.1} %", available * 100.0);
+            if available < 1.0 && rounded == "100.0 %" { "> 99.9 %".to_owned() } else { rounded }
+        },
+    );
+    table.row(["availability", &available, &tries]);
+    match &measures.accuracy {
+        None => table.row(["accuracy", UNKNOWN, "not asked for: --pattern"]),
+        Some(accuracy) => {
+            for (unit, all, wrong) in accuracy.units() {
+                let errors = if wrong == 0 { "none".to_owned() } else { share(wrong, all) };
+                let of = format!("{} of {} {unit} wrong", count(wrong), count(all));
+                table.row([&format!("error rate, {unit}"), &errors, &of]);
+            }
+        }
+    }
+    table
+}
+
+/// Returns the tries, or of many those that failed.
+pub(super) fn tries(tries: &[Try]) -> Table {
+    let mut table = Table::new().number("after").text("try").number("response").text("why");
+    let is_shown = |one: &&Try| tries.len() <= TRIES_MAX || one.outcome != TryOutcome::Ok;
+    for one in tries.iter().filter(is_shown).take(TRIES_MAX) {
+        let why = one.error.as_deref().unwrap_or_default();
+        let response = duration_or_unknown(one.response_ns);
+        table.row([&duration(one.at_ns), one.outcome.text(), &response, why]);
+    }
+    table
+}
+
+/// Returns a probability as people write small ones.
+fn share(part: u64, all: u64) -> String {
+    let share = part as f64 / all.max(1) as f64;
+    if share >= 0.001 { format!("{:.2} %", share * 100.0) } else { format!("{share:.1e}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::accuracy::Accuracy;
+
+    #[test]
+    fn what_is_unknown_is_not_shown_as_none() {
+        let table = measures(&Measures::default());
+        assert!(table.rows().iter().take(6).all(|row| row[1] == UNKNOWN), "{table:?}");
+    }
+
+    #[test]
+    fn errors_are_said_by_bits_bytes_blocks_and_files() {
+        let accuracy = Accuracy {
+            bits: 8_000_000,
+            bits_wrong: 1,
+            bytes: 1_000_000,
+            bytes_wrong: 1,
+            blocks: 1_954,
+            blocks_wrong: 1,
+            files: 4,
+            files_wrong: 1,
+        };
+        let table = measures(&Measures { accuracy: Some(accuracy), ..Measures::default() });
+        let last: Vec<_> = table.rows().iter().rev().take(4).map(|row| row[1].as_str()).collect();
+        assert_eq!(last, ["25.00 %", "5.1e-4", "1.0e-6", "1.2e-7"]);
+    }
+}

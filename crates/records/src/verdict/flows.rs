@@ -1,0 +1,247 @@
+//! A flow: what it waited for.
+//!
+//! The stalls of a flow (see the module of traffic) are given out one kind of cause after the
+//! other, the one with the surest marks first, and what one has taken no other gets. So the gains
+//! that are said of a flow never exceed the time that it took.
+
+use super::cause::{Cause, Kind, Whole};
+use super::keys::{has_late_echoes, is_own, round_trip_ns, sum_of};
+use super::observation::{Direction, Flow, Observation, Path};
+use super::traffic::{Stall, burst_rate_bps, gaps, rate_bps, serial_ns, span_ns, stalls};
+use super::{losses, rates, waits};
+use crate::figures::duration;
+use crate::measurement::Layer;
+use crate::statistics;
+
+/// A flow that is being explained.
+pub(super) struct View<'a> {
+    pub(super) flow: &'a Flow,
+    pub(super) whole: Whole,
+    pub(super) path: &'a Path,
+    /// The round trip of the network, ns.
+    pub(super) trip_ns: Option<u64>,
+    /// At which half of its bytes come, bit/s.
+    pub(super) burst_bps: Option<u64>,
+    /// It was acknowledged late on purpose: only that is looked at.
+    pub(super) is_unhurried: bool,
+    /// What nothing explains yet.
+    pub(super) stalls: Vec<Stall>,
+    /// What has a cause already, ns.
+    pub(super) explained_ns: u64,
+    /// Something was lost in this session, as far as can be told.
+    pub(super) has_losses: bool,
+    /// Data of this side was overtaken by later data of it.
+    pub(super) has_reordering: bool,
+    /// Long packets vanish in this session, and those with so many bytes of data arrive.
+    pub(super) hole: Option<u64>,
+}
+
+/// A stall is no shorter than this: what a scheduler does is none.
+const LEAST_STALL_NS: u64 = 5_000_000;
+
+impl View<'_> {
+    /// Returns a cause of this flow.
+    pub(super) fn cause(&self, kind: Kind, gain_ns: u64, subject: &str, advice: String) -> Cause {
+        Cause {
+            kind,
+            of: self.whole,
+            gain_ns: gain_ns.min(self.flow.elapsed_ns),
+            total_ns: self.flow.elapsed_ns,
+            subject: subject.to_owned(),
+            advice,
+        }
+    }
+
+    /// Returns the stalls that `is_meant`.
+    pub(super) fn select(&self, is_meant: impl Fn(&Stall) -> bool) -> Vec<Stall> {
+        self.stalls.iter().filter(|stall| is_meant(stall)).copied().collect()
+    }
+
+    /// Gives `stalls` to `cause`, so that nothing else gets them, if it stands out.
+    pub(super) fn settle(&mut self, cause: Cause, stalls: &[Stall]) -> Option<Cause> {
+        if !cause.stands_out() {
+            return None;
+        }
+        self.stalls.retain(|stall| stalls.iter().all(|taken| taken.index != stall.index));
+        self.explained_ns = self.explained_ns.saturating_add(cause.gain_ns);
+        Some(cause)
+    }
+
+    /// Returns the round trip, or nothing where it is not known.
+    pub(super) fn trip_or_zero(&self) -> u64 {
+        self.trip_ns.unwrap_or(0)
+    }
+}
+
+/// Returns how long `stalls` are together, ns.
+pub(super) fn sum_ns(stalls: &[Stall]) -> u64 {
+    stalls.iter().fold(0, |sum, stall| sum.saturating_add(stall.ns))
+}
+
+/// Returns what the flows of a session cost.
+pub(super) fn causes(observed: &Observation) -> Vec<Cause> {
+    let mut views: Vec<View<'_>> = views(observed);
+    let has_losses = views.iter().any(|view| losses::is_lossy(view.flow));
+    let has_late_echoes = has_late_echoes(observed);
+    let has_reordering = views.iter().any(losses::is_reordered);
+    // Keys are short: where their echoes are late, short packets are lost as well.
+    let hole = views.iter().find_map(losses::hole).filter(|_| !has_late_echoes);
+    for view in &mut views {
+        (view.has_losses, view.has_reordering, view.hole) = (has_losses, has_reordering, hole);
+    }
+    // A wait for a lost packet looks like one for an acknowledgment.
+    views.retain(|view| !(view.is_unhurried && (has_losses || has_late_echoes)));
+    views.into_iter().flat_map(of_flow).collect()
+}
+
+/// Returns the rate of the slowest link, as the session's flows show it, if it can be told.
+pub(super) fn line_bps(observed: &Observation) -> Option<u64> {
+    views(observed).iter().find_map(|view| rates::seen_line_bps(view))
+}
+
+fn views(observed: &Observation) -> Vec<View<'_>> {
+    let screenful = observed.screenful.iter().map(|flow| (flow, Whole::Screenful, false));
+    let unhurried = observed.unhurried.iter().map(|flow| (flow, Whole::Screenful, true));
+    let transfers = observed.transfers.iter().map(|flow| (flow, Whole::Transfer, false));
+    let trip_ns = round_trip_ns(observed);
+    let mut views = Vec::new();
+    for (flow, whole, is_unhurried) in screenful.chain(unhurried).chain(transfers) {
+        let burst_bps =
+            burst_rate_bps(&flow.arrivals).filter(|rate| is_of_a_line(flow, *rate, trip_ns));
+        let least_ns = (trip_ns.unwrap_or(0) / 4).max(LEAST_STALL_NS);
+        let stalls = stalls(flow, burst_bps, least_ns);
+        let path = &observed.path;
+        views.push(View {
+            flow,
+            whole,
+            path,
+            trip_ns,
+            burst_bps,
+            is_unhurried,
+            stalls,
+            explained_ns: 0,
+            has_losses: false,
+            has_reordering: false,
+            hole: None,
+        });
+    }
+    views
+}
+
+/// With fewer gaps, one that is a stall looks like a slow line.
+const MANY_GAPS: usize = 4;
+
+/// Returns whether `rate_bps` may be a line's: its first bytes needed their time on it, too. That
+/// is asked where there are few gaps, and where they are as long as a round trip: a window of one
+/// segment is as even as a line, but its first segment comes at once.
+fn is_of_a_line(flow: &Flow, rate_bps: u64, trip_ns: Option<u64>) -> bool {
+    let Some(first) = flow.arrivals.first() else { return false };
+    let needed = serial_ns(first.bytes, rate_bps);
+    let mut gaps: Vec<u64> = gaps(&flow.arrivals).map(|(_, gap, _)| gap).collect();
+    gaps.sort_unstable();
+    let typical = statistics::nearest_rank(&gaps, 50).copied().unwrap_or(0);
+    let is_of_a_trip = trip_ns.is_some_and(|trip| typical.abs_diff(trip) <= trip / 5);
+    // What was seen of the rate has the headers of other packets in it.
+    let is_timely = needed - needed / 4 <= first.at_ns;
+    is_timely || (gaps.len() >= MANY_GAPS && !is_of_a_trip)
+}
+
+fn of_flow(mut view: View<'_>) -> Vec<Cause> {
+    if view.is_unhurried {
+        return waits::nagle(&mut view).into_iter().collect();
+    }
+    let mut found = processor(&view);
+    found.extend(first_byte(&view));
+    // What has the surest marks comes first; the order is explained in the head of the module.
+    found.extend(losses::black_hole(&mut view));
+    found.extend(waits::zero_window(&mut view));
+    found.extend(rates::limiter(&mut view));
+    found.extend(waits::delayed_ack(&mut view));
+    found.extend(waits::nagle(&mut view));
+    found.extend(waits::nagle_of_a_trip(&mut view));
+    found.extend(losses::reordering(&mut view));
+    found.extend(losses::loss(&mut view));
+    found.extend(waits::small_window(&mut view));
+    found.extend(rates::small_packets(&view));
+    found.extend(rates::line(&view));
+    found
+}
+
+/// Returns what this side's processor costs, by what it did.
+fn processor(view: &View<'_>) -> Vec<Cause> {
+    let layers = &view.flow.layers;
+    let terminal_ns = sum_of(layers, |layer| layer == Layer::Terminal);
+    let own_ns = sum_of(layers, |layer| is_own(layer) && layer != Layer::Terminal);
+    let mut found = vec![
+        view.cause(
+            Kind::Terminal,
+            terminal_ns,
+            "Painting on this side's terminal",
+            "a faster terminal, or less colour and scrolling, would help".to_owned(),
+        ),
+        view.cause(
+            Kind::OwnProcessor,
+            own_ns,
+            "This side's own software",
+            "look at the split by layer, and at what else runs on this machine".to_owned(),
+        ),
+    ];
+    if let Some(ns) = view.flow.tls_own_ns {
+        let advice = "look for a cipher that this processor has instructions for (AES-GCM)";
+        found.push(view.cause(Kind::Tls, ns, "TLS on this side's processor", advice.to_owned()));
+    }
+    found
+}
+
+/// Returns whether what asked for an incoming flow had to be sent again, or its first packet:
+/// others came before that, out of order.
+fn was_asked_again(view: &View<'_>) -> bool {
+    let counts = &view.flow.counts;
+    let marks = [counts.retransmissions, counts.out_of_order_in];
+    view.has_losses && marks.into_iter().flatten().any(|count| count > 0)
+}
+
+/// Returns what a lost request costs, ns.
+pub(super) fn lost_request_ns(view: &View<'_>) -> u64 {
+    let first = view.flow.arrivals.first().filter(|_| was_asked_again(view));
+    first.map_or(0, |first| first.at_ns.saturating_sub(view.trip_or_zero()))
+}
+
+/// A flow that is faster than so many parts of ten of its burst rate fills its line.
+const FULL_TENTHS: u64 = 5;
+
+/// Returns whether some incoming flow fills the slowest link, so that a queue can stand there;
+/// `None` if that cannot be told.
+pub(super) fn fills_the_line(observed: &Observation) -> Option<bool> {
+    let incoming: Vec<View<'_>> = views(observed)
+        .into_iter()
+        .filter(|view| view.flow.direction == Direction::Incoming)
+        .collect();
+    let burst = incoming.iter().filter_map(|view| view.burst_bps).max()?;
+    let transfers = incoming.iter().filter(|view| view.whole == Whole::Transfer);
+    let mean = transfers
+        .filter_map(|view| rate_bps(view.flow.bytes, span_ns(&view.flow.arrivals)?))
+        .max()?;
+    Some(mean.saturating_mul(10) >= burst.saturating_mul(FULL_TENTHS))
+}
+
+/// Returns what the far host takes until its first byte, beyond the round trip.
+fn first_byte(view: &View<'_>) -> Option<Cause> {
+    // Where long packets vanish, the first one did; and what asked for it may have been lost.
+    if view.flow.direction == Direction::Outgoing || view.hole.is_some() || was_asked_again(view) {
+        return None;
+    }
+    let first = view.flow.arrivals.first()?;
+    let trip_ns = view.trip_ns?;
+    let line_ns = view.burst_bps.map_or(0, |rate| serial_ns(first.bytes, rate));
+    Some(view.cause(
+        Kind::FarHost,
+        first.at_ns.saturating_sub(trip_ns).saturating_sub(line_ns),
+        "The far host",
+        format!(
+            "so long after the network's round trip of {} comes its first byte: look there at the \
+             program and at the load",
+            duration(trip_ns)
+        ),
+    ))
+}

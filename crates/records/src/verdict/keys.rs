@@ -1,0 +1,230 @@
+//! The echo of a key: idle, at a steady pace, and beside other data.
+//!
+//! Of an echo, what this side's own layers take is measured, and so is the round trip of the
+//! network: the shortest one that TCP has seen, or the time to connect. What is left is the far
+//! host's. Where no round trip is known that rest is the far host's and the network's together,
+//! and neither is accused.
+
+use super::cause::{Cause, Kind, Whole};
+use super::losses::TIMER_NS;
+use super::observation::{Echoes, Observation};
+use super::traffic::serial_ns;
+use crate::figures::{count, duration};
+use crate::measurement::{Layer, LayerTime};
+use crate::statistics;
+
+/// Returns the round trip of the network, ns, as short as it was ever seen; the time to connect
+/// may contain a wait for this side's processor, and TCP's may contain the far host.
+pub(super) fn round_trip_ns(observed: &Observation) -> Option<u64> {
+    let path = &observed.path;
+    [path.min_rtt_ns, path.rtt_ns, observed.steps.connect_ns].into_iter().flatten().min()
+}
+
+/// Returns the round trip of TCP alone, ns: the time to connect may contain a lost packet.
+pub(super) fn without_loss_ns(observed: &Observation) -> Option<u64> {
+    let path = &observed.path;
+    let shortest = observed.echo.as_ref().and_then(|echo| echo.samples_ns.iter().min().copied());
+    [path.min_rtt_ns, path.rtt_ns, shortest].into_iter().flatten().min()
+}
+
+/// Returns the sum of the `layers` that `is_meant`.
+pub(super) fn sum_of(layers: &[LayerTime], is_meant: impl Fn(Layer) -> bool) -> u64 {
+    let meant = layers.iter().filter(|part| is_meant(part.layer));
+    meant.fold(0, |sum, part| sum.saturating_add(part.ns))
+}
+
+/// Returns whether a layer is this side's software. In system calls the kernel may work for a far
+/// side that runs on the same machine.
+pub(super) const fn is_own(layer: Layer) -> bool {
+    !matches!(layer, Layer::Line | Layer::InterruptOrSystemCall | Layer::FarSideAndNetwork)
+}
+
+/// Returns what keys cost.
+pub(super) fn causes(observed: &Observation) -> Vec<Cause> {
+    let Some(echo) = &observed.echo else { return Vec::new() };
+    let Some(median_ns) = statistics::median(&echo.samples_ns) else { return Vec::new() };
+    let mut found = idle(observed, echo, median_ns);
+    found.extend(late_ones(echo, median_ns));
+    found.extend(under_load(observed, median_ns));
+    found.extend(steady_keys(observed, median_ns));
+    found
+}
+
+/// Bytes of an echo and its key with their headers.
+const KEY_BYTES: u64 = 1;
+/// A packet with the key, one with the echo.
+const KEY_PACKETS: u64 = 2;
+
+/// Returns what the line takes of an echo, ns: a serial line of ours, or the slowest link of the
+/// way as its flows have shown it.
+fn line_ns(observed: &Observation, echo: &Echoes) -> u64 {
+    let measured = sum_of(&echo.layers, |layer| layer == Layer::Line);
+    if measured > 0 {
+        return measured;
+    }
+    let path = &observed.path;
+    let bytes = KEY_BYTES + path.header_bytes.unwrap_or(super::Path::HEADER_BYTES);
+    // A byte is eight bits to what computes the time.
+    let own = path.line_bps.zip(Some(path.line_bits_per_byte.unwrap_or(10)));
+    let seen = || super::flows::line_bps(observed).map(|rate| (rate, 8));
+    let Some((rate, bits)) = own.or_else(seen) else { return 0 };
+    KEY_PACKETS.saturating_mul(serial_ns(bytes, rate)).saturating_mul(bits) / 8
+}
+
+fn idle(observed: &Observation, echo: &Echoes, median_ns: u64) -> Vec<Cause> {
+    let cause = |kind, gain_ns, subject: String, advice: String| Cause {
+        kind,
+        of: Whole::Echo,
+        gain_ns,
+        total_ns: median_ns,
+        subject,
+        advice,
+    };
+    let own_ns = sum_of(&echo.layers, is_own);
+    let line_ns = line_ns(observed, echo);
+    let mut found = vec![
+        cause(
+            Kind::OwnProcessor,
+            own_ns,
+            "This side's own software".to_owned(),
+            "look at the split by layer, and at what else runs on this machine".to_owned(),
+        ),
+        cause(
+            Kind::LineRate,
+            line_ns,
+            "The line".to_owned(),
+            "a faster line, or compressed headers (RFC 1144), would help".to_owned(),
+        ),
+    ];
+    let Some(trip_ns) = round_trip_ns(observed) else { return found };
+    let outside_ns = median_ns.saturating_sub(own_ns);
+    let network_ns = trip_ns.min(outside_ns);
+    found.push(cause(
+        Kind::Distance,
+        network_ns.saturating_sub(line_ns),
+        "The network's round trip".to_owned(),
+        format!(
+            "it is as long as {} km of fibre; only a shorter way, or keys shown here before their \
+             echo comes (plumb login --predict always), would help",
+            count(network_ns / FIBRE_NS_PER_KM)
+        ),
+    ));
+    found.push(cause(
+        Kind::FarHost,
+        outside_ns.saturating_sub(network_ns.max(line_ns)),
+        "The far host".to_owned(),
+        format!(
+            "it answers a key so long after the network's round trip of {}: look there at the \
+             load, and at what sits between its network and the program",
+            duration(network_ns)
+        ),
+    ));
+    found
+}
+
+/// Light in fibre takes 5 µs a kilometre, and has to come back.
+const FIBRE_NS_PER_KM: u64 = 10_000;
+/// An echo that takes so many medians and [`LATE_NS`] more was held up.
+const LATE_FACTOR: u64 = 2;
+/// Less than that is chance.
+const LATE_NS: u64 = 100_000_000;
+/// One echo in so many must be late: fewer are chance.
+const LATE_ONE_IN: usize = 200;
+
+/// Returns whether some echoes came late, as where packets are lost.
+pub(super) fn has_late_echoes(observed: &Observation) -> bool {
+    let Some(echo) = &observed.echo else { return false };
+    statistics::median(&echo.samples_ns).is_some_and(|median| late_ones(echo, median).is_some())
+}
+
+/// Returns what echoes cost that came late because a packet was lost: on the average of all.
+fn late_ones(echo: &Echoes, median_ns: u64) -> Option<Cause> {
+    let limit = median_ns.saturating_mul(LATE_FACTOR).saturating_add(LATE_NS);
+    let late: Vec<u64> = echo.samples_ns.iter().copied().filter(|ns| *ns > limit).collect();
+    if late.len() < 2 || late.len() * LATE_ONE_IN < echo.samples_ns.len() {
+        return None;
+    }
+    let beyond: u64 = late.iter().map(|ns| ns - median_ns).sum();
+    let samples = u64::try_from(echo.samples_ns.len()).unwrap_or(u64::MAX);
+    let gain_ns = beyond / samples.max(1);
+    let worst = late.iter().max().copied().unwrap_or(0);
+    let typical = statistics::median(&late)?.saturating_sub(median_ns);
+    let kind = if typical >= TIMER_NS { Kind::RetransmissionTimeouts } else { Kind::Loss };
+    Some(Cause {
+        kind,
+        of: Whole::Echo,
+        gain_ns,
+        total_ns: median_ns.saturating_add(gain_ns),
+        subject: "A lost packet now and then".to_owned(),
+        advice: format!(
+            "{} of {samples} echoes waited for a timer, up to {}; a probe of the tail (RFC 8985) \
+             on both sides would make it two round trips",
+            late.len(),
+            duration(worst)
+        ),
+    })
+}
+
+/// Returns what a queue costs that other data fills.
+fn under_load(observed: &Observation, idle_ns: u64) -> Option<Cause> {
+    let loaded = observed.echo_under_load.as_ref()?;
+    let total_ns = statistics::median(&loaded.samples_ns)?;
+    let gain_ns = total_ns.saturating_sub(idle_ns);
+    // A queue stands only in front of a link that is full.
+    if super::flows::fills_the_line(observed) == Some(false) {
+        return None;
+    }
+    Some(Cause {
+        kind: Kind::Queue,
+        of: Whole::EchoUnderLoad,
+        gain_ns,
+        total_ns,
+        subject: "The queue in front of the slowest link".to_owned(),
+        advice: format!(
+            "an echo takes {} where nothing else comes; a fair or shorter queue there (fq_codel), \
+             or a smaller window here, would keep it so",
+            duration(idle_ns)
+        ),
+    })
+}
+
+/// Returns what it costs that keys which are struck at a steady pace wait for each other's echoes:
+/// because the way carries one direction at a time, or by Nagle's algorithm.
+fn steady_keys(observed: &Observation, idle_ns: u64) -> Option<Cause> {
+    let train = observed.echo_train.as_ref()?;
+    let total_ns = statistics::median(&train.samples_ns)?;
+    let gain_ns = total_ns.checked_sub(idle_ns)?;
+    // A far host that computes longer than a person takes for a key makes them wait just so.
+    let trip_ns = round_trip_ns(observed)?;
+    if idle_ns.saturating_sub(trip_ns) > trip_ns {
+        return None;
+    }
+    // Nagle's algorithm lets each echo wait for the acknowledgment of the one before: no longer
+    // than a round trip.
+    if gain_ns <= trip_ns + trip_ns / 5 {
+        return Some(Cause {
+            kind: Kind::Nagle,
+            of: Whole::Echo,
+            gain_ns,
+            total_ns,
+            subject: "The far side's Nagle algorithm".to_owned(),
+            advice: format!(
+                "who types fast waits for the acknowledgment of one echo until the next is sent, \
+                 and a key that is struck alone comes back in {}: set TCP_NODELAY there",
+                duration(idle_ns)
+            ),
+        });
+    }
+    Some(Cause {
+        kind: Kind::HalfDuplex,
+        of: Whole::Echo,
+        gain_ns,
+        total_ns,
+        subject: "A way that carries one direction at a time".to_owned(),
+        advice: format!(
+            "a key that is struck alone comes back in {}; look for a half-duplex line or modem, or \
+             edit lines here",
+            duration(idle_ns)
+        ),
+    })
+}

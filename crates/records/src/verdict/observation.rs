@@ -1,0 +1,172 @@
+//! All that one can know of a session from its near side.
+//!
+//! Whoever has measured fills in what is known and leaves the rest: `None` and an empty list are
+//! "unknown", and never zero. Times are whole nanoseconds by one clock of the near side; no reading
+//! of the far side's clock is among them. A count is what was added during the flow or the session
+//! that it stands in, not what the connection had counted before.
+
+use crate::measurement::LayerTime;
+
+/// What was seen of one session.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Observation {
+    /// The steps until there is something to work with.
+    pub steps: Steps,
+    /// One key at a time, each struck when the far side is at rest.
+    pub echo: Option<Echoes>,
+    /// Keys struck at a steady pace, whether or not the echo of the one before has come.
+    pub echo_train: Option<Echoes>,
+    /// Keys struck one at a time while a flow comes in that fills the way.
+    pub echo_under_load: Option<Echoes>,
+    /// A screenful that was asked for.
+    pub screenful: Option<Flow>,
+    /// A screenful whose acknowledgments this side has put off, as most programs do; the one above
+    /// is acknowledged as [`Path::own_ack_delay_ns`] says.
+    pub unhurried: Option<Flow>,
+    /// Longer flows, in either direction: files, or a long output.
+    pub transfers: Vec<Flow>,
+    /// The way to the far side, as TCP and the carrier know it.
+    pub path: Path,
+}
+
+/// The steps up to the shell's prompt or the first command, each from the end of the one before.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Steps {
+    /// Name to address, ns.
+    pub resolve_ns: Option<u64>,
+    /// First SYN to established connection, ns.
+    pub connect_ns: Option<u64>,
+    /// The handshake of TLS, ns; unknown where there is none.
+    pub tls_ns: Option<u64>,
+    /// Of that, what this side's processor worked, ns.
+    pub tls_own_ns: Option<u64>,
+    /// Negotiation, or the greeting where the protocol has one, ns.
+    pub negotiation_ns: Option<u64>,
+    /// Until the text that asks for a name, ns.
+    pub prompt_ns: Option<u64>,
+    /// From the last answer that a login asks for until it is granted or refused, ns.
+    pub login_ns: Option<u64>,
+}
+
+/// The echoes of single characters, from keystroke to cell.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Echoes {
+    /// Each of them in the order in which they were struck, ns.
+    pub samples_ns: Vec<u64>,
+    /// Where the time of the median one went, with the far side and the network as the rest; adds
+    /// up to it. Empty if unknown.
+    pub layers: Vec<LayerTime>,
+}
+
+/// Which way a flow goes, as seen from the near side.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Direction {
+    /// From the far side to here.
+    #[default]
+    Incoming,
+    /// From here to the far side.
+    Outgoing,
+}
+
+/// What makes the bytes of a flow.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Origin {
+    /// A program of the far side, or a file.
+    #[default]
+    Program,
+    /// The echo of keys that were typed all at once.
+    TypedEcho,
+}
+
+/// Bytes that were asked for or sent, and when they came or were acknowledged.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Flow {
+    /// Which way they went.
+    pub direction: Direction,
+    /// What made them.
+    pub origin: Origin,
+    /// Data bytes, without headers.
+    pub bytes: u64,
+    /// From what asked for it (a command, a key) to its end: the last byte shown or stored where
+    /// it comes, acknowledged or confirmed where it goes; ns.
+    pub elapsed_ns: u64,
+    /// What came (or, of an outgoing flow, what was acknowledged), in order, since it was asked
+    /// for. Empty if unknown.
+    pub arrivals: Vec<Arrival>,
+    /// Packets with data that brought it, if they were counted: a read may bring several.
+    pub data_packets: Option<u64>,
+    /// Where the time went by layer, with the far side and the network as the rest; adds up to
+    /// `elapsed_ns`. Empty if unknown.
+    pub layers: Vec<LayerTime>,
+    /// What the processor of this side spent on TLS in it, ns; it is in no layer.
+    pub tls_own_ns: Option<u64>,
+    /// What TCP counted meanwhile.
+    pub counts: FlowCounts,
+}
+
+/// Something that came at one moment.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Arrival {
+    /// Since the beginning of its flow, ns.
+    pub at_ns: u64,
+    /// Data bytes.
+    pub bytes: u64,
+}
+
+/// What TCP of this side counted during a flow.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FlowCounts {
+    /// Segments sent, with those sent again.
+    pub segments_out: Option<u64>,
+    /// Segments that this side sent again.
+    pub retransmissions: Option<u64>,
+    /// Retransmission timeouts of this side.
+    pub timeouts: Option<u64>,
+    /// Segments that came out of order.
+    pub out_of_order_in: Option<u64>,
+    /// Data that came and was there already: the far side has sent it again.
+    pub duplicates_in: Option<u64>,
+    /// Reports of the far side that something had come twice (RFC 2883).
+    pub duplicate_reports: Option<u64>,
+    /// Times that data of this side was overtaken by later data of it.
+    pub reorderings: Option<u64>,
+    /// Probes of a closed window that this side sent.
+    pub window_probes: Option<u64>,
+    /// Time in which the far side's window was full, ns.
+    pub limited_by_window_ns: Option<u64>,
+    /// Time in which this side's send buffer was full, ns.
+    pub limited_by_buffer_ns: Option<u64>,
+    /// Time in which this side offered no window: it did not read, ns.
+    pub own_window_closed_ns: Option<u64>,
+    /// The largest window seen: the far side's of an outgoing flow, ours of an incoming one, bytes.
+    pub window_bytes: Option<u64>,
+    /// The largest segment of the connection when the flow began and when it ended, bytes.
+    pub mss_bytes: Option<[u64; 2]>,
+}
+
+/// The way to the far side.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Path {
+    /// Smoothed round trip of TCP, ns.
+    pub rtt_ns: Option<u64>,
+    /// The shortest round trip of TCP, ns.
+    pub min_rtt_ns: Option<u64>,
+    /// Largest segment in data bytes.
+    pub mss_bytes: Option<u64>,
+    /// Path MTU, bytes.
+    pub mtu_bytes: Option<u64>,
+    /// For how long this side puts off its acknowledgments at most, ns; 0 if it never does.
+    pub own_ack_delay_ns: Option<u64>,
+    /// Rate of a serial line of ours, bit/s.
+    pub line_bps: Option<u64>,
+    /// Bits that a byte is on it: 10 with start and stop bit.
+    pub line_bits_per_byte: Option<u64>,
+    /// Bytes of headers and framing that each packet has on the wire, if not
+    /// [`Path::HEADER_BYTES`].
+    pub header_bytes: Option<u64>,
+}
+
+impl Path {
+    /// Headers of TCP and IP without options.
+    pub const HEADER_BYTES: u64 = 40;
+}

@@ -1,0 +1,138 @@
+//! What the rate of the way costs: the line itself, headers of small packets, a token bucket.
+
+use super::cause::{Cause, Kind, Whole};
+use super::flows::View;
+use super::observation::{Direction, Path};
+use super::traffic::{data_packets, evenness_percent, knee, serial_ns};
+use crate::figures::count;
+
+/// Behind the knee of a token bucket the flow is so even at least.
+const EVEN_PERCENT: u64 = 60;
+/// A flow with fewer arrivals has no shape.
+const FEWEST_ARRIVALS: usize = 16;
+
+/// Returns what a token bucket costs that is full at first and empty from then on.
+pub(super) fn limiter(view: &mut View<'_>) -> Option<Cause> {
+    let arrivals = &view.flow.arrivals;
+    if view.has_reordering
+        || arrivals.len() < FEWEST_ARRIVALS
+        || view.explained_ns > view.flow.elapsed_ns / 4
+    {
+        return None;
+    }
+    let knee = knee(arrivals)?;
+    if evenness_percent(arrivals, knee.bytes)? < EVEN_PERCENT {
+        return None;
+    }
+    // A window makes steps of a round trip, and is even over many of them: what is limited by a
+    // bucket has no steps.
+    let trip_ns = view.trip_or_zero();
+    let steps = super::traffic::stalls(view.flow, Some(knee.after_bps), trip_ns / 2);
+    let in_steps: u64 = steps.iter().fold(0, |sum, stall| sum.saturating_add(stall.ns));
+    let rest_ns = serial_ns(view.flow.bytes.saturating_sub(knee.bytes), knee.after_bps);
+    if in_steps > rest_ns / 2 && !view.has_losses {
+        return None;
+    }
+    let fast_ns = knee.before_bps.map_or(0, |rate| serial_ns(view.flow.bytes, rate));
+    let first_ns = arrivals.first().map_or(0, |arrival| arrival.at_ns);
+    let gain_ns = view.flow.elapsed_ns.saturating_sub(fast_ns.saturating_add(first_ns));
+    let taken = view.select(|_| true);
+    let before = knee.before_bps.map_or_else(
+        || "faster than can be measured".to_owned(),
+        |rate| format!("at {} bit/s", count(rate)),
+    );
+    let advice = format!(
+        "the first {} bytes come {before}, all others at {} bit/s: ask who has set that rate, or \
+         keep below its bucket",
+        count(knee.bytes),
+        count(knee.after_bps)
+    );
+    let cause = view.cause(Kind::RateLimiter, gain_ns, "A rate limiter on the way", advice);
+    view.settle(cause, &taken)
+}
+
+/// Returns bytes of headers and framing of each packet.
+fn header_bytes(path: &Path) -> u64 {
+    path.header_bytes.unwrap_or(Path::HEADER_BYTES)
+}
+
+/// Returns what a packet without data costs on the way, ns; `None` where that cannot be told.
+fn header_ns(view: &View<'_>, packets: u64) -> Option<u64> {
+    let header = header_bytes(view.path);
+    if let Some(rate) = view.path.line_bps {
+        return Some(serial_ns(header, rate) * view.path.line_bits_per_byte.unwrap_or(10) / 8);
+    }
+    // The rate that was seen is that of the data alone, while the headers were on the line, too.
+    let rate = view.burst_bps?;
+    let data = view.flow.bytes / packets.max(1);
+    let with_headers = u128::from(rate) * u128::from(data + header) / u128::from(data.max(1));
+    Some(serial_ns(header, u64::try_from(with_headers).ok()?))
+}
+
+/// Packets are small if there are so many times more of them than there must be.
+const SMALL_FACTOR: u64 = 3;
+
+/// Returns what headers of needless packets cost.
+pub(super) fn small_packets(view: &View<'_>) -> Option<Cause> {
+    let mss = view.path.mss_bytes?;
+    let packets = data_packets(view.flow, view.path)?;
+    let fewest = view.flow.bytes.div_ceil(mss.max(1)).max(1);
+    if packets < fewest.saturating_mul(SMALL_FACTOR) {
+        return None;
+    }
+    let gain_ns = header_ns(view, packets)?.saturating_mul(packets - fewest);
+    let advice = format!(
+        "{} packets of {} bytes bring what {} could: let the program there write larger pieces, or \
+         TCP there gather them (TCP_CORK)",
+        count(packets),
+        count(view.flow.bytes / packets.max(1)),
+        count(fewest)
+    );
+    Some(view.cause(Kind::SmallPackets, gain_ns, "A header for each small packet", advice))
+}
+
+/// Returns the rate of the slowest link, if the flow shows one: at it, the headers of a round trip
+/// take no longer than a round trip.
+pub(super) fn seen_line_bps(view: &View<'_>) -> Option<u64> {
+    let rate = view.burst_bps?;
+    let header_ns = serial_ns(header_bytes(view.path), rate);
+    (header_ns <= view.trip_ns?).then_some(rate)
+}
+
+/// A transfer that takes less than this is not looked at: its line is always what limits it.
+const LONG_TRANSFER_NS: u64 = 1_000_000_000;
+
+/// Returns what the line costs.
+pub(super) fn line(view: &View<'_>) -> Option<Cause> {
+    if view.whole == Whole::Transfer && view.flow.elapsed_ns < LONG_TRANSFER_NS {
+        return None;
+    }
+    let bytes = view.flow.bytes;
+    if let Some(rate) = view.path.line_bps {
+        let header = header_bytes(view.path);
+        let packets = data_packets(view.flow, view.path)
+            .or_else(|| Some(bytes.div_ceil(view.path.mss_bytes?.max(1))))
+            .unwrap_or(1);
+        let on_line = bytes.saturating_add(header.saturating_mul(packets));
+        let bits = view.path.line_bits_per_byte.unwrap_or(10);
+        let line_ns = serial_ns(on_line, rate).saturating_mul(bits) / 8;
+        let advice =
+            format!("at {} bit/s nothing but less data or a faster line helps", count(rate));
+        return Some(view.cause(Kind::LineRate, line_ns, "The line", advice));
+    }
+    let rate = view.burst_bps?;
+    let line_ns = serial_ns(bytes, rate);
+    // A line carries the headers of a round trip, too: a rate at which they could not is that of a
+    // program that writes slowly.
+    if seen_line_bps(view).is_none() {
+        let advice = format!("it sends at {} bit/s, and the way carries more", count(rate));
+        let is_incoming = view.flow.direction == Direction::Incoming;
+        return (is_incoming && view.trip_ns.is_some())
+            .then(|| view.cause(Kind::FarHost, line_ns, "The far program", advice));
+    }
+    let advice = format!(
+        "the slowest link carries {} bit/s of data; nothing but a faster one helps",
+        count(rate)
+    );
+    Some(view.cause(Kind::LineRate, line_ns, "The line", advice))
+}

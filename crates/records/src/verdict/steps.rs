@@ -1,0 +1,76 @@
+//! The steps until there is something to work with.
+//!
+//! A step takes at least one round trip, which is the network's; what is beyond that is the far
+//! host's, or the name server's.
+
+use super::cause::{Cause, Kind, Whole};
+use super::keys::{round_trip_ns, without_loss_ns};
+use super::observation::Observation;
+use crate::figures::duration;
+
+/// Returns what the steps cost.
+pub(super) fn causes(observed: &Observation) -> Vec<Cause> {
+    let steps = &observed.steps;
+    let known = [
+        steps.resolve_ns,
+        steps.connect_ns,
+        steps.tls_ns,
+        steps.negotiation_ns,
+        steps.prompt_ns,
+        steps.login_ns,
+    ];
+    let total_ns = known.into_iter().flatten().fold(0_u64, u64::saturating_add);
+    let cause = |kind, gain_ns, subject: &str, advice: &str| Cause {
+        kind,
+        of: Whole::Login,
+        gain_ns,
+        total_ns,
+        subject: subject.to_owned(),
+        advice: advice.to_owned(),
+    };
+    let mut found = Vec::new();
+    if let Some(ns) = steps.resolve_ns {
+        let advice = "ask a nearer name server, or put the address into /etc/hosts";
+        found.push(cause(Kind::NameServer, ns, "The name server", advice));
+    }
+    // A step that waited for a lost packet would be charged to the far host.
+    let trip = round_trip_ns(observed).unwrap_or(0);
+    if let Some(ns) = steps.prompt_ns {
+        let advice = "there it is often the lookup of this side's name that runs into its time-out";
+        let gain_ns = ns.saturating_sub(trip);
+        found.push(cause(Kind::SlowPrompt, gain_ns, "The far side's first question", advice));
+    }
+    if let Some(ns) = steps.login_ns {
+        let advice = "look there at how passwords are checked, and at what runs at a login";
+        let gain_ns = ns.saturating_sub(trip);
+        found.push(cause(Kind::SlowLogin, gain_ns, "The login itself", advice));
+    }
+    if let Some(ns) = steps.tls_own_ns {
+        let advice = "a certificate with an elliptic curve, or a resumed session, costs less";
+        found.push(cause(Kind::Tls, ns, "TLS on this side's processor", advice));
+    }
+    found.extend(lost_opening(observed, total_ns));
+    found
+}
+
+/// A SYN is sent again after one second (RFC 6298, section 2.1), and every time after twice as
+/// long.
+const SYN_TIMEOUT_NS: u64 = 950_000_000;
+
+/// Returns what the loss of a SYN costs.
+fn lost_opening(observed: &Observation, total_ns: u64) -> Option<Cause> {
+    let connect_ns = observed.steps.connect_ns?;
+    let trip_ns = without_loss_ns(observed)?;
+    let gain_ns = connect_ns.checked_sub(trip_ns).filter(|ns| *ns >= SYN_TIMEOUT_NS)?;
+    Some(Cause {
+        kind: Kind::Loss,
+        of: Whole::Login,
+        gain_ns,
+        total_ns,
+        subject: "A lost first packet".to_owned(),
+        advice: format!(
+            "it was sent again when a timer had run out, where the round trip is {}",
+            duration(trip_ns)
+        ),
+    })
+}

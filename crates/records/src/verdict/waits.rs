@@ -1,0 +1,231 @@
+//! Waits for the other side's word: an acknowledgment, or a window.
+
+use super::cause::{Cause, Kind};
+use super::flows::{View, sum_ns};
+use super::observation::Direction;
+use super::traffic::{Stall, gaps, largest_arrival};
+use crate::figures::{count, duration};
+use crate::statistics;
+
+/// Delayed acknowledgments wait 40 ms on Linux, and 200 ms where BSD's timer is used; RFC 9293
+/// (section 3.8.6.3) lets them wait 500 ms. A wait is any of them plus what timer and scheduler add.
+const DELAYED_ACK_NS: [std::ops::RangeInclusive<u64>; 3] =
+    [36_000_000..=60_000_000, 90_000_000..=130_000_000, 180_000_000..=260_000_000];
+/// For how long Linux puts an acknowledgment off in an exchange of short segments.
+const KERNEL_DELAY_NS: u64 = 40_000_000;
+/// A wait of so many round trips is none for the network.
+const LONG_TRIPS: u64 = 3;
+/// Below this no timer of TCP runs out.
+const LONG_NS: u64 = 190_000_000;
+
+/// Returns from when on a stall of `view` is none of round trips, ns.
+pub(super) fn long_ns(view: &View<'_>) -> u64 {
+    view.trip_or_zero().saturating_mul(LONG_TRIPS).max(LONG_NS)
+}
+
+fn is_of_delayed_ack(ns: u64, trip_ns: u64) -> bool {
+    let alone = ns.saturating_sub(trip_ns);
+    DELAYED_ACK_NS.iter().any(|range| range.contains(&ns) || range.contains(&alone))
+}
+
+/// Returns what Nagle's algorithm on the far side costs: a small segment waits there until all
+/// before it is acknowledged, and this side puts that off.
+pub(super) fn nagle(view: &mut View<'_>) -> Option<Cause> {
+    if view.flow.direction == Direction::Outgoing {
+        return None;
+    }
+    let trip_ns = view.trip_or_zero();
+    let own_ns = if view.is_unhurried { Some(KERNEL_DELAY_NS) } else { view.path.own_ack_delay_ns };
+    // A network as slow as the wait explains it just as well.
+    let is_long = |ns: u64| ns / 2 > trip_ns;
+    let is_wait = |stall: &Stall| match own_ns {
+        Some(0) => false,
+        // A timer never runs out early but by its own grain, and what is late is the scheduler.
+        Some(delay) => stall.ns >= delay - delay / 8 && stall.ns <= delay + delay / 2 + trip_ns,
+        None => is_of_delayed_ack(stall.ns, trip_ns),
+    };
+    let is_out_of_order = view.flow.counts.out_of_order_in.is_some_and(|count| count > 0);
+    if is_out_of_order {
+        return None;
+    }
+    let taken = view.select(|stall| is_long(stall.ns) && is_wait(stall));
+    if taken.is_empty() {
+        return None;
+    }
+    let times = if taken.len() == 1 { "once" } else { "several times" };
+    let here = if view.is_unhurried {
+        "set TCP_NODELAY there, or use a program that acknowledges every segment at once, as this \
+         one does"
+    } else {
+        "set TCP_NODELAY there, or acknowledge every segment at once here"
+    };
+    let advice = format!("it waits {times} for an acknowledgment that this side puts off: {here}");
+    let subject = "The far side's Nagle algorithm";
+    let cause = view.cause(Kind::Nagle, sum_ns(&taken), subject, advice);
+    view.settle(cause, &taken)
+}
+
+/// Returns what Nagle's algorithm on the far side costs where this side acknowledges at once: a
+/// round trip, in the midst of what would fit into the first flight.
+pub(super) fn nagle_of_a_trip(view: &mut View<'_>) -> Option<Cause> {
+    let (trip_ns, mss) = (view.trip_ns?, view.path.mss_bytes?);
+    let is_short = view.flow.bytes <= INITIAL_SEGMENTS * mss;
+    if view.flow.direction == Direction::Outgoing || !is_short || view.has_losses {
+        return None;
+    }
+    let of_a_trip = |ns: u64| ns >= trip_ns - trip_ns / 5 && ns <= trip_ns + trip_ns / 3;
+    let taken = view.select(|stall| of_a_trip(stall.ns));
+    let [stall] = taken.as_slice() else { return None };
+    // It is behind a segment that was not full that others wait.
+    let before = view.flow.arrivals.get(stall.index.checked_sub(1)?)?;
+    let window = view.flow.counts.window_bytes;
+    if before.bytes % mss == 0 || window.is_some_and(|window| window < view.flow.bytes) {
+        return None;
+    }
+    let advice = "it keeps a short segment until the one before it is acknowledged, for a whole \
+                  round trip: set TCP_NODELAY there";
+    let subject = "The far side's Nagle algorithm";
+    let cause = view.cause(Kind::Nagle, stall.ns, subject, advice.to_owned());
+    view.settle(cause, &taken)
+}
+
+/// Fewer waits than this are chance.
+const FEWEST_WAITS: usize = 3;
+
+/// Returns what it costs that the far side puts off its acknowledgments: this side cannot send
+/// until they come.
+pub(super) fn delayed_ack(view: &mut View<'_>) -> Option<Cause> {
+    if view.flow.direction == Direction::Incoming {
+        return None;
+    }
+    let trip_ns = view.trip_ns?;
+    let waits: Vec<u64> = gaps(&view.flow.arrivals).map(|(_, gap, _)| gap).collect();
+    let is_wait = |ns: u64| ns > trip_ns.saturating_mul(2) && is_of_delayed_ack(ns, trip_ns);
+    let alike: Vec<u64> = waits.iter().copied().filter(|ns| is_wait(*ns)).collect();
+    let typical = statistics::median(&alike)?;
+    // A timer is always as long; what is lost, or a host that computes, is not.
+    let near = typical / 6;
+    let is_alike = |ns: u64| ns.abs_diff(typical) <= near;
+    if alike.iter().filter(|ns| is_alike(**ns)).count() < FEWEST_WAITS {
+        return None;
+    }
+    let gain_ns = alike.iter().fold(0_u64, |sum, ns| sum.saturating_add(ns - trip_ns));
+    let advice = format!(
+        "{} times it puts an acknowledgment off by about {} while this side may send no more: \
+         larger buffers here, or TCP_QUICKACK there, would help",
+        alike.len(),
+        duration(typical.saturating_sub(trip_ns))
+    );
+    let subject = "The far side's delayed acknowledgment";
+    let cause = view.cause(Kind::DelayedAck, gain_ns, subject, advice);
+    let taken = view.select(|_| true);
+    view.settle(cause, &taken)
+}
+
+/// Returns what it costs that a receiver closes its window, because its program does not read.
+pub(super) fn zero_window(view: &mut View<'_>) -> Option<Cause> {
+    let counts = &view.flow.counts;
+    if view.flow.direction == Direction::Incoming {
+        let closed_ns = counts.own_window_closed_ns?;
+        let gain_ns = closed_ns.saturating_sub(view.trip_or_zero());
+        let cause = view.cause(
+            Kind::ZeroWindow,
+            gain_ns,
+            "This side's full window",
+            "the program here does not read as fast as the data comes".to_owned(),
+        );
+        let taken = view.select(|_| true);
+        return view.settle(cause, &taken);
+    }
+    let limited_ns = counts.limited_by_window_ns.filter(|ns| *ns > 0)?;
+    let long_ns = long_ns(view);
+    let is_probed = counts.window_probes.is_some_and(|probes| probes > 0);
+    let long: u64 =
+        sum_ns(&view.stalls.iter().filter(|it| it.ns >= long_ns).copied().collect::<Vec<_>>());
+    // Windows that only are small open again each round trip.
+    if !is_probed && long < limited_ns / 2 {
+        return None;
+    }
+    if counts.retransmissions.is_none_or(|again| again > 0) && !is_probed {
+        return None;
+    }
+    let taken = view.select(|stall| stall.ns >= long_ns / 2);
+    let advice = "its program stops reading for so long: look there at what it does with the data, \
+                  as at a full disk";
+    let gain_ns = sum_ns(&taken).min(limited_ns.max(long));
+    let subject = "The far side's closed window";
+    let cause = view.cause(Kind::ZeroWindow, gain_ns, subject, advice.to_owned());
+    view.settle(cause, &taken)
+}
+
+/// Slow start: ten segments at first (RFC 6928), and twice as many each round trip.
+const INITIAL_SEGMENTS: u64 = 10;
+
+/// Returns how many waits of a round trip slow start has for `bytes`.
+fn slow_start_waits(bytes: u64, mss: u64) -> u64 {
+    let windows = bytes / (INITIAL_SEGMENTS * mss.max(1));
+    u64::from(u64::BITS - windows.leading_zeros())
+}
+
+/// What is assumed where no largest segment is known: the least that every host takes.
+const DEFAULT_MSS: u64 = 536;
+
+/// Returns what it costs that a window is smaller than what the way holds: the flow stands still
+/// for the rest of each round trip.
+pub(super) fn small_window(view: &mut View<'_>) -> Option<Cause> {
+    let trip_ns = view.trip_ns?;
+    let bytes = view.flow.bytes;
+    let mss = view.path.mss_bytes.unwrap_or(DEFAULT_MSS);
+    let of_a_trip = |stall: &Stall| stall.ns >= trip_ns / 4 && stall.ns <= trip_ns * 2;
+    let taken = view.select(of_a_trip);
+    let waits = u64::try_from(taken.len()).unwrap_or(u64::MAX);
+    let allowed = slow_start_waits(bytes, mss);
+    let excess = waits.checked_sub(allowed).filter(|excess| *excess > 0)?;
+    // How much came between two waits, without the first ones, which slow start has made small.
+    let per_wait = bytes / (waits + 1);
+    let gain_ns = sum_ns(&taken) / waits * excess;
+    let counts = &view.flow.counts;
+    if view.flow.direction == Direction::Outgoing {
+        // Of an outgoing flow TCP itself says what held it back.
+        let limited = [counts.limited_by_window_ns, counts.limited_by_buffer_ns];
+        let known = limited.into_iter().flatten().max();
+        if known.is_some_and(|ns| ns < gain_ns / 2) {
+            return None;
+        }
+    }
+    let window = counts.window_bytes.filter(|window| *window <= per_wait.saturating_mul(4));
+    let size = window.unwrap_or(per_wait);
+    let is_ours = view.flow.direction == Direction::Incoming
+        || counts.limited_by_buffer_ns > counts.limited_by_window_ns;
+    let subject = if is_ours && window.is_some() {
+        "This side's small window"
+    } else if is_ours {
+        "A small window (this side's, or the far side's send buffer)"
+    } else {
+        "The far side's small window"
+    };
+    let advice = format!(
+        "{} bits of it make {} waits of a round trip of {}: {} would hold the way full",
+        count(size * 8),
+        count(waits),
+        duration(trip_ns),
+        view.burst_bps.map_or_else(
+            || "a larger one".to_owned(),
+            |rate| format!(
+                "{} bytes",
+                count(
+                    u64::try_from(u128::from(rate) * u128::from(trip_ns) / 8_000_000_000)
+                        .unwrap_or(u64::MAX)
+                )
+            )
+        )
+    );
+    let cause = view.cause(Kind::SmallWindow, gain_ns, subject, advice);
+    view.settle(cause, &taken)
+}
+
+/// Returns the largest arrival before and from the `index`th on.
+pub(super) fn largest_around(view: &View<'_>, index: usize) -> Option<(u64, u64)> {
+    let (before, after) = view.flow.arrivals.split_at_checked(index)?;
+    Some((largest_arrival(before), largest_arrival(after)))
+}

@@ -1,0 +1,212 @@
+//! A far host that lets people in, echoes keys, shows screens, and gives and takes files; slowly,
+//! if it is so planted.
+//!
+//! It understands single characters: `n` is a name, `x` a key, `s` asks for a screen; `d` and four
+//! bytes ask for a file of that length, `u` and four bytes announce one.
+
+use protocols::Cx;
+use protocols::station::{Application, Layers};
+use protocols::time::{Duration, Instant};
+use protocols::transport::tcp::{ConnectionId, Event, Profile};
+use std::collections::VecDeque;
+
+/// What sort of a host it is.
+#[derive(Clone, Debug)]
+pub(crate) struct FarSettings {
+    pub(crate) profile: Profile,
+    /// Until it asks for a name.
+    pub(crate) prompt: Duration,
+    /// From a name until it lets somebody in.
+    pub(crate) login: Duration,
+    /// Before it answers anything.
+    pub(crate) think: Duration,
+    /// Bytes of each piece in which it writes a screen, and how long each takes.
+    pub(crate) piece_bytes: usize,
+    /// It stops reading at so many bytes of a file, for so long.
+    pub(crate) pause: Option<(usize, Duration)>,
+}
+
+pub(crate) const PORT: u16 = 23;
+/// 24 lines of 80 cells, the last without its end, as a command prints them.
+pub(crate) const SCREEN_BYTES: usize = 24 * 82 - 2;
+/// A shell echoes Return before the command writes.
+const RETURN: &[u8] = b"\r\n";
+/// What files and screens are made of: nothing that is an answer.
+const FILLER: u8 = b'.';
+
+/// What it does with what comes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Reading {
+    Commands,
+    /// The length of a file.
+    Length {
+        so_far: u32,
+        left: u8,
+        comes: bool,
+    },
+    File {
+        left: usize,
+    },
+}
+
+#[derive(Debug)]
+pub(crate) struct FarHost {
+    settings: FarSettings,
+    connection: Option<ConnectionId>,
+    is_listening: bool,
+    reading: Reading,
+    read_bytes: usize,
+    paused_until: Option<Instant>,
+    /// What is to be written, and not before when.
+    answers: VecDeque<(Instant, Vec<u8>)>,
+    /// What is left of a file that goes out.
+    file_left: usize,
+    /// What TCP has not taken yet; the next piece is given when it has gone.
+    output: Vec<u8>,
+    writes_again: bool,
+}
+
+impl FarHost {
+    pub(crate) fn new(settings: FarSettings) -> Self {
+        Self {
+            settings,
+            connection: None,
+            is_listening: false,
+            reading: Reading::Commands,
+            read_bytes: 0,
+            paused_until: None,
+            answers: VecDeque::new(),
+            file_left: 0,
+            output: Vec::new(),
+            writes_again: false,
+        }
+    }
+
+    fn answer(&mut self, text: &[u8], after: Duration, cx: &Cx<'_>) {
+        let at = self.answers.back().map_or(cx.now, |(at, _)| (*at).max(cx.now));
+        // It does one thing after the other.
+        self.answers.push_back((at + after, text.to_vec()));
+    }
+
+    fn command(&mut self, byte: u8, cx: &Cx<'_>) {
+        let think = self.settings.think;
+        match byte {
+            b'n' => self.answer(b"L", self.settings.login, cx),
+            b'h' => self.answer(&[b'T'; 3_000], think, cx),
+            b's' => {
+                self.answer(RETURN, think, cx);
+                let screen = vec![FILLER; SCREEN_BYTES];
+                for piece in screen.chunks(self.settings.piece_bytes) {
+                    self.answer(piece, Duration::ZERO, cx);
+                }
+            }
+            b'd' => self.reading = Reading::Length { so_far: 0, left: 4, comes: false },
+            b'u' => self.reading = Reading::Length { so_far: 0, left: 4, comes: true },
+            _ => self.answer(&[byte], think, cx),
+        }
+    }
+
+    fn take(&mut self, bytes: &[u8], cx: &Cx<'_>) {
+        for byte in bytes {
+            match &mut self.reading {
+                Reading::Commands => self.command(*byte, cx),
+                Reading::Length { so_far, left, comes } => {
+                    *so_far = *so_far << 8 | u32::from(*byte);
+                    *left -= 1;
+                    let bytes = *so_far as usize;
+                    if *left == 0 && *comes {
+                        self.reading = Reading::File { left: bytes };
+                        self.read_bytes = 0;
+                    } else if *left == 0 {
+                        self.reading = Reading::Commands;
+                        self.file_left = bytes;
+                    }
+                }
+                Reading::File { left } => {
+                    *left -= 1;
+                    self.read_bytes += 1;
+                    if *left == 0 {
+                        self.reading = Reading::Commands;
+                        self.answer(b"k", self.settings.think, cx);
+                    }
+                }
+            }
+        }
+    }
+
+    fn read(&mut self, layers: &mut Layers, cx: &mut Cx<'_>) {
+        let Some(id) = self.connection else { return };
+        if self.paused_until.is_some_and(|until| cx.now < until) {
+            return;
+        }
+        if self.paused_until.is_some() {
+            self.settings.pause = None;
+            self.paused_until = None;
+        }
+        loop {
+            let data = match layers.tcp.received(id) {
+                Ok(data) if !data.is_empty() => data.to_vec(),
+                _ => return,
+            };
+            self.take(&data, cx);
+            let _ = layers.tcp.consume(id, data.len());
+            if let Some((at, pause)) = self.settings.pause
+                && matches!(self.reading, Reading::File { .. })
+                && self.read_bytes >= at
+            {
+                self.paused_until = Some(cx.now + pause);
+                return;
+            }
+        }
+    }
+
+    fn write(&mut self, layers: &mut Layers, cx: &mut Cx<'_>) {
+        let Some(id) = self.connection else { return };
+        self.writes_again = false;
+        if self.output.is_empty() {
+            if let Some((at, _)) = self.answers.front()
+                && *at <= cx.now
+                && let Some((_, text)) = self.answers.pop_front()
+            {
+                self.output = text;
+            } else if self.file_left > 0 {
+                let count = self.file_left.min(16_384);
+                self.file_left -= count;
+                self.output = vec![FILLER; count];
+            }
+        }
+        if let Ok(taken) = layers.tcp.send(id, &self.output) {
+            self.output.drain(..taken);
+        }
+        // Each piece is a write of its own, which TCP sees before the next one.
+        let is_due = self.answers.front().is_some_and(|(at, _)| *at <= cx.now);
+        self.writes_again = self.output.is_empty() && (is_due || self.file_left > 0);
+    }
+}
+
+impl Application for FarHost {
+    fn wants_to_run(&self) -> bool {
+        !self.is_listening || self.writes_again
+    }
+
+    fn run(&mut self, layers: &mut Layers, cx: &mut Cx<'_>) {
+        if !self.is_listening {
+            self.is_listening = true;
+            layers.tcp.listen(PORT, self.settings.profile).unwrap();
+        }
+        while let Some((id, event)) = layers.tcp.event() {
+            if event == Event::Established {
+                self.connection = Some(id);
+                self.answer(b"P", self.settings.prompt, cx);
+            }
+        }
+        self.read(layers, cx);
+        self.write(layers, cx);
+    }
+
+    fn deadline(&self) -> Option<Instant> {
+        // While TCP takes no more there is nothing to be late for.
+        let answer = self.answers.front().map(|(at, _)| *at).filter(|_| self.output.is_empty());
+        [answer, self.paused_until].into_iter().flatten().min()
+    }
+}

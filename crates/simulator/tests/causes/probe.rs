@@ -1,0 +1,244 @@
+//! The near side: goes through a login, strikes keys, asks for screens and files, and notes when
+//! what came.
+
+use protocols::Cx;
+use protocols::application::Stream;
+use protocols::meter::Work;
+use protocols::terminal::Terminal;
+use protocols::time::{Duration, Instant};
+use records::verdict::Arrival;
+
+/// What the probe does, one after the other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stage {
+    Prompt,
+    /// A handshake of TLS, of which this side computes for so long.
+    Tls(Duration),
+    Login,
+    /// So many keys, one at a time.
+    Echo(usize),
+    /// So many keys at a steady pace.
+    Train(usize),
+    Screenful,
+    /// A file, with keys struck beside it.
+    Load {
+        bytes: usize,
+    },
+    Download {
+        bytes: usize,
+    },
+    Upload {
+        bytes: usize,
+    },
+    Done,
+}
+
+/// What a stage has brought.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Brought {
+    pub(crate) began: Option<Instant>,
+    pub(crate) ended: Option<Instant>,
+    pub(crate) keys_ns: Vec<u64>,
+    pub(crate) arrivals: Vec<Arrival>,
+    pub(crate) bytes: usize,
+}
+
+#[derive(Debug)]
+pub(crate) struct Probe {
+    stages: Vec<Stage>,
+    at: usize,
+    pub(crate) brought: Vec<Brought>,
+    output: Vec<u8>,
+    terminal: Terminal,
+    struck: Vec<Instant>,
+    echoed: usize,
+    next_at: Option<Instant>,
+    is_open: bool,
+    wants_to_run: bool,
+}
+
+/// Between two keys, so that nothing of the one before is on its way.
+const REST: Duration = Duration::from_millis(250);
+/// Between two keys of somebody who types fast.
+pub(crate) const PACE: Duration = Duration::from_millis(60);
+
+impl Probe {
+    pub(crate) fn new(stages: Vec<Stage>) -> Self {
+        let brought = vec![Brought::default(); stages.len() + 1];
+        Self {
+            stages,
+            at: 0,
+            brought,
+            output: Vec::new(),
+            terminal: Terminal::new(80, 24),
+            struck: Vec::new(),
+            echoed: 0,
+            next_at: None,
+            is_open: false,
+            wants_to_run: false,
+        }
+    }
+
+    pub(crate) fn stage(&self) -> Stage {
+        self.stages.get(self.at).copied().unwrap_or(Stage::Done)
+    }
+
+    pub(crate) fn index(&self) -> usize {
+        self.at
+    }
+
+    pub(crate) fn stages(&self) -> &[Stage] {
+        &self.stages
+    }
+
+    pub(crate) fn is_open(&self) -> bool {
+        self.is_open
+    }
+
+    fn now_of(&mut self) -> &mut Brought {
+        &mut self.brought[self.at]
+    }
+
+    fn begin(&mut self, cx: &mut Cx<'_>) {
+        let now = cx.meter.busy_until().max(cx.now);
+        self.now_of().began = Some(now);
+        (self.struck, self.echoed, self.next_at) = (Vec::new(), 0, None);
+        match self.stage() {
+            Stage::Prompt | Stage::Done => {}
+            Stage::Tls(_) => self.output.push(b'h'),
+            Stage::Login => self.output.push(b'n'),
+            Stage::Echo(_) | Stage::Train(_) => self.strike(now),
+            Stage::Screenful => self.output.push(b's'),
+            Stage::Load { bytes } => {
+                self.announce(b'd', bytes);
+                self.next_at = Some(now + PACE);
+            }
+            Stage::Download { bytes } => self.announce(b'd', bytes),
+            Stage::Upload { bytes } => {
+                self.announce(b'u', bytes);
+                self.output.resize(5 + bytes, b'.');
+            }
+        }
+        self.wants_to_run = true;
+    }
+
+    fn announce(&mut self, command: u8, bytes: usize) {
+        self.output.push(command);
+        self.output.extend(u32::try_from(bytes).unwrap().to_be_bytes());
+    }
+
+    fn strike(&mut self, now: Instant) {
+        self.output.push(b'x');
+        self.struck.push(now);
+        self.next_at = match self.stage() {
+            Stage::Train(count) if self.struck.len() < count => Some(now + PACE),
+            _ => None,
+        };
+    }
+
+    fn end(&mut self, cx: &mut Cx<'_>) {
+        self.now_of().ended = Some(cx.meter.busy_until().max(cx.now));
+        self.at += 1;
+        // The far side is at rest before the next one begins.
+        self.next_at = Some(cx.now + REST);
+        if matches!(self.stage(), Stage::Done) {
+            self.next_at = None;
+        }
+    }
+
+    fn is_begun(&self) -> bool {
+        self.brought[self.at].began.is_some()
+    }
+
+    fn on_key(&mut self, painted: Instant) {
+        let struck = self.struck[self.echoed];
+        self.echoed += 1;
+        let ns = u64::try_from((painted - struck).as_nanos()).unwrap();
+        self.now_of().keys_ns.push(ns);
+    }
+}
+
+impl Stream for Probe {
+    fn opened(&mut self, cx: &mut Cx<'_>) {
+        self.is_open = true;
+        self.begin(cx);
+    }
+
+    fn receive(&mut self, data: &[u8], cx: &mut Cx<'_>) {
+        cx.meter.work(Work::TelnetByte, data.len());
+        let came_at = cx.now;
+        self.terminal.receive(data, cx);
+        let painted = cx.meter.busy_until().max(cx.now);
+        let stage = self.stage();
+        let Some(began) = self.now_of().began else { return };
+        let keys = data.iter().filter(|byte| **byte == b'x').count();
+        let others = data.len() - keys;
+        if others > 0 {
+            let at_ns = u64::try_from((came_at - began).as_nanos()).unwrap();
+            let arrival = Arrival { at_ns, bytes: others as u64 };
+            self.now_of().arrivals.push(arrival);
+            self.now_of().bytes += others;
+        }
+        for _ in 0..keys {
+            self.on_key(painted);
+        }
+        let bytes = self.now_of().bytes;
+        match stage {
+            Stage::Prompt | Stage::Login | Stage::Upload { .. } => self.end(cx),
+            Stage::Tls(own) if bytes >= 3_000 => self.next_at = Some(cx.now + own),
+            Stage::Echo(count) | Stage::Train(count) if self.echoed >= count => self.end(cx),
+            Stage::Echo(_) if keys > 0 => self.next_at = Some(cx.now + REST),
+            Stage::Screenful if bytes >= super::far::SCREEN_BYTES + 2 => self.end(cx),
+            Stage::Download { bytes: wanted } if bytes >= wanted => self.end(cx),
+            Stage::Load { bytes: wanted } => {
+                if bytes >= wanted && self.echoed == self.struck.len() {
+                    self.end(cx);
+                } else if keys > 0 && bytes < wanted {
+                    self.next_at = Some(cx.now + PACE);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn urgent(&mut self, _is_ahead: bool) {}
+
+    fn output(&self) -> &[u8] {
+        &self.output
+    }
+
+    fn sent(&mut self, count: usize) {
+        self.output.drain(..count);
+    }
+
+    fn peer_closed(&mut self, _cx: &mut Cx<'_>) {}
+
+    fn is_closing(&self) -> bool {
+        false
+    }
+
+    fn wants_to_run(&self) -> bool {
+        self.wants_to_run
+    }
+
+    fn run(&mut self, cx: &mut Cx<'_>) {
+        self.wants_to_run = false;
+        if self.next_at.is_none_or(|at| cx.now < at) {
+            return;
+        }
+        self.next_at = None;
+        if !self.is_begun() {
+            return self.begin(cx);
+        }
+        match self.stage() {
+            Stage::Tls(_) => self.end(cx),
+            Stage::Echo(_) | Stage::Train(_) => self.strike(cx.now),
+            Stage::Load { bytes } if self.brought[self.at].bytes < bytes => self.strike(cx.now),
+            _ => {}
+        }
+    }
+
+    fn deadline(&self) -> Option<Instant> {
+        self.next_at
+    }
+}

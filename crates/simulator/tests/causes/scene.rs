@@ -1,0 +1,307 @@
+//! A whole session in virtual time, and what can be known of it from the near side.
+
+use crate::far::{FarHost, FarSettings, PORT, SCREEN_BYTES};
+use crate::probe::{Probe, Stage};
+use crate::way::{Travelling, Way};
+use protocols::link::{Datagram, Link};
+use protocols::meter::{Account, Costs, Counter};
+use protocols::station::{Carried, Opening, Settings};
+use protocols::time::{Duration, Instant};
+use protocols::transport::tcp::{Acknowledgment, Profile, ReceiveWindow, SendLimit, Status};
+use records::measurement::{Layer, LayerTime};
+use records::statistics::{median, split};
+use records::verdict::{Arrival, Direction, Echoes, Flow, FlowCounts, Observation, Origin, Path};
+use simulator::line::Line;
+use simulator::{Host, World};
+use std::net::{Ipv4Addr, SocketAddr};
+
+const NEAR: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
+const FAR: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 2);
+const MTU_BYTES: usize = 1_500;
+/// Every session ends long before.
+const LIMIT: Duration = Duration::from_secs(10_000);
+
+/// A session, with one thing wrong in it or none.
+#[derive(Clone, Debug)]
+pub(crate) struct Scene {
+    pub(crate) way: Way,
+    pub(crate) near: Profile,
+    pub(crate) near_costs: Costs,
+    pub(crate) far: FarSettings,
+    pub(crate) lookup: Duration,
+    pub(crate) stages: Vec<Stage>,
+    pub(crate) seed: u64,
+}
+
+/// Linux puts an acknowledgment off for so long.
+const ACK_DELAY: Duration = Duration::from_millis(40);
+const WINDOW_BYTES: usize = 128 << 10;
+
+/// What both hosts' TCP is where nothing is wrong with it.
+pub(crate) fn healthy_tcp() -> Profile {
+    Profile {
+        receive_window: ReceiveWindow::Bytes(WINDOW_BYTES),
+        acknowledgment: Acknowledgment::Delayed(ACK_DELAY),
+        send_limit: SendLimit::Bytes(32 << 10),
+        nagle: false,
+        ..Profile::BULK
+    }
+}
+
+impl Scene {
+    /// A session in which nothing is wrong.
+    pub(crate) fn healthy(round_trip: Duration, seed: u64) -> Self {
+        let file_bytes = 400_000;
+        Self {
+            way: Way::healthy(round_trip),
+            near: healthy_tcp(),
+            near_costs: Costs::default(),
+            far: FarSettings {
+                profile: healthy_tcp(),
+                prompt: Duration::from_millis(5),
+                login: Duration::from_millis(30),
+                think: Duration::from_millis(1),
+                piece_bytes: SCREEN_BYTES,
+                pause: None,
+            },
+            lookup: Duration::from_millis(2),
+            stages: vec![
+                Stage::Prompt,
+                Stage::Login,
+                Stage::Echo(60),
+                Stage::Train(40),
+                Stage::Screenful,
+                Stage::Load { bytes: file_bytes },
+                Stage::Download { bytes: file_bytes },
+                Stage::Upload { bytes: 200_000 },
+            ],
+            seed,
+        }
+    }
+
+    /// Takes the stages away that `is_meant` means.
+    pub(crate) fn without(mut self, is_meant: impl Fn(Stage) -> bool) -> Self {
+        self.stages.retain(|stage| !is_meant(*stage));
+        self
+    }
+
+    fn world(&self) -> World<Carried<Probe>, FarHost> {
+        let remote = SocketAddr::new(FAR.into(), PORT);
+        let active = Opening::Active { local: NEAR.into(), remote };
+        let probe = Carried::new(Probe::new(self.stages.clone()), active, self.near);
+        let link = || Link::Datagram(Datagram::new(MTU_BYTES));
+        let settings =
+            |address| Settings { address, prefix_len: 24, packets: 1_024, ..Settings::default() };
+        let near = Host::new(link(), settings(NEAR), self.near_costs, self.seed * 2 + 1, probe);
+        let far_host = FarHost::new(self.far.clone());
+        let far = Host::new(link(), settings(FAR), Costs::default(), self.seed * 2, far_host);
+        let mut world = World::new(near, far, Line::path(Duration::ZERO), self.seed);
+        world.set_medium(Box::new(Travelling::new(self.way)));
+        world
+    }
+
+    /// Runs it, and returns what was seen.
+    pub(crate) fn observe(&self) -> Observation {
+        let mut world = self.world();
+        let mut watch = Watch::default();
+        let driven = world.drive(|world| {
+            watch.look(world);
+            matches!(world.user.application.stream.stage(), Stage::Done)
+                || world.now() > Instant::ZERO + LIMIT
+        });
+        driven.unwrap_or_else(|stuck| panic!("{stuck}: {self:?}"));
+        assert!(world.now() < Instant::ZERO + LIMIT, "no end: {self:?}");
+        watch.look(&world);
+        self.observation(&world.user.application.stream, &watch)
+    }
+
+    fn observation(&self, probe: &Probe, watch: &Watch) -> Observation {
+        let mut seen = Observation { path: self.path(watch), ..Observation::default() };
+        seen.steps.resolve_ns = Some(nanos(self.lookup));
+        seen.steps.connect_ns = watch.opened_at.map(|at| nanos(at - Instant::ZERO));
+        for (index, stage) in probe.stages().iter().enumerate() {
+            let brought = &probe.brought[index];
+            let elapsed_ns = nanos(brought.ended.unwrap() - brought.began.unwrap());
+            let [before, after] = [&watch.marks[index], &watch.marks[index + 1]];
+            let flow = |direction, bytes: usize| Flow {
+                direction,
+                origin: Origin::Program,
+                bytes: bytes as u64,
+                elapsed_ns,
+                arrivals: match direction {
+                    Direction::Incoming => brought.arrivals.clone(),
+                    Direction::Outgoing => watch.acknowledged(brought.began.unwrap()),
+                },
+                data_packets: None,
+                layers: split(elapsed_ns, &parts(before, after, 1)),
+                tls_own_ns: None,
+                counts: counts(before, after, direction),
+            };
+            let echoes = || {
+                let samples_ns = brought.keys_ns.clone();
+                let keys = samples_ns.len() as u64;
+                let middle = median(&samples_ns).unwrap_or(0);
+                let layers = split(middle, &parts(before, after, keys));
+                (keys > 0).then_some(Echoes { samples_ns, layers })
+            };
+            match stage {
+                Stage::Prompt => seen.steps.prompt_ns = Some(elapsed_ns),
+                Stage::Tls(own) => {
+                    seen.steps.tls_ns = Some(elapsed_ns);
+                    seen.steps.tls_own_ns = Some(nanos(*own));
+                }
+                Stage::Login => seen.steps.login_ns = Some(elapsed_ns),
+                Stage::Echo(_) => seen.echo = echoes(),
+                Stage::Train(_) => seen.echo_train = echoes(),
+                Stage::Load { bytes } => {
+                    seen.echo_under_load = echoes().map(without_layers);
+                    seen.transfers.push(flow(Direction::Incoming, *bytes));
+                }
+                Stage::Screenful => {
+                    seen.screenful = Some(flow(Direction::Incoming, brought.bytes));
+                }
+                Stage::Download { bytes } => {
+                    seen.transfers.push(flow(Direction::Incoming, *bytes));
+                }
+                Stage::Upload { bytes } => seen.transfers.push(flow(Direction::Outgoing, *bytes)),
+                Stage::Done => {}
+            }
+        }
+        seen
+    }
+
+    fn path(&self, watch: &Watch) -> Path {
+        let last = watch.marks.iter().rev().find_map(|mark| mark.status);
+        let own_ack_delay = match self.near.acknowledgment {
+            Acknowledgment::AtOutput => Duration::ZERO,
+            Acknowledgment::Delayed(delay) => delay,
+        };
+        Path {
+            rtt_ns: last.and_then(|status| status.srtt).map(nanos),
+            min_rtt_ns: last.and_then(|status| status.recovery.min_rtt).map(nanos),
+            mss_bytes: watch.mss_bytes,
+            own_ack_delay_ns: Some(nanos(own_ack_delay)),
+            ..Path::default()
+        }
+    }
+}
+
+fn without_layers(echoes: Echoes) -> Echoes {
+    Echoes { layers: Vec::new(), ..echoes }
+}
+
+pub(crate) fn nanos(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap()
+}
+
+/// What TCP and the meter say at one moment.
+#[derive(Clone, Debug)]
+struct Mark {
+    status: Option<Status>,
+    accounts: [u64; Account::COUNT],
+    out_of_order: u64,
+    duplicate_bytes: u64,
+    duplicates: u64,
+    reorderings: u64,
+}
+
+#[derive(Debug, Default)]
+struct Watch {
+    opened_at: Option<Instant>,
+    marks: Vec<Mark>,
+    /// What the far side had acknowledged, and when.
+    acknowledged: Vec<(Instant, u64)>,
+    /// The largest segment when the connection was new.
+    mss_bytes: Option<u64>,
+    window_bytes: u32,
+}
+
+impl Watch {
+    fn look(&mut self, world: &World<Carried<Probe>, FarHost>) {
+        let carried = &world.user.application;
+        let probe = &carried.stream;
+        if probe.is_open() && self.opened_at.is_none() {
+            self.opened_at = Some(world.now());
+        }
+        let status = carried.status(&world.user.station.layers);
+        if let Some(status) = status.filter(|_| probe.is_open()) {
+            self.mss_bytes.get_or_insert(status.send_mss.into());
+            self.window_bytes = self.window_bytes.max(status.send_window);
+            let sum = status.statistics.bytes_acknowledged;
+            if self.acknowledged.last().is_none_or(|(_, before)| *before < sum) {
+                self.acknowledged.push((world.now(), sum));
+            }
+        }
+        while self.marks.len() <= probe.index() {
+            let meter = &world.user.meter;
+            self.marks.push(Mark {
+                status,
+                accounts: meter.accounts(),
+                out_of_order: meter.counted(Counter::TcpOutOfOrder),
+                duplicate_bytes: meter.counted(Counter::TcpDuplicateBytes),
+                duplicates: meter.counted(Counter::TcpOutsideWindow)
+                    + meter.counted(Counter::TcpPawsDropped),
+                reorderings: meter.counted(Counter::TcpReordered)
+                    + meter.counted(Counter::TcpRecoveriesUndone),
+            });
+        }
+    }
+
+    /// Returns what was acknowledged since `began`.
+    fn acknowledged(&self, began: Instant) -> Vec<Arrival> {
+        let pairs = self.acknowledged.iter().zip(self.acknowledged.iter().skip(1));
+        let since = pairs.filter(|(_, (at, _))| *at > began);
+        since
+            .map(|((_, before), (at, sum))| Arrival {
+                at_ns: nanos(*at - began),
+                bytes: sum - before,
+            })
+            .collect()
+    }
+}
+
+fn parts(before: &Mark, after: &Mark, keys: u64) -> Vec<LayerTime> {
+    let layers = [
+        (Account::Link, Layer::Link),
+        (Account::Internet, Layer::Internet),
+        (Account::TcpFixed, Layer::TcpFixed),
+        (Account::TcpByte, Layer::TcpPerByte),
+        (Account::Telnet, Layer::Telnet),
+        (Account::Terminal, Layer::Terminal),
+    ];
+    let charged = |account: Account| {
+        after.accounts[account as usize].saturating_sub(before.accounts[account as usize])
+    };
+    let part = |(account, layer)| LayerTime { layer, ns: charged(account) / keys.max(1) };
+    layers.map(part).into_iter().filter(|part| part.ns > 0).collect()
+}
+
+fn counts(before: &Mark, after: &Mark, direction: Direction) -> FlowCounts {
+    let (Some(old), Some(new)) = (&before.status, &after.status) else {
+        return FlowCounts::default();
+    };
+    let (was, is) = (&old.statistics, &new.statistics);
+    let (was_limited, is_limited) = (&old.recovery.limited, &new.recovery.limited);
+    let window = match direction {
+        Direction::Incoming => new.receive_buffer as u64,
+        Direction::Outgoing => u64::from(new.send_window.max(old.send_window)),
+    };
+    FlowCounts {
+        segments_out: Some(is.segments_out - was.segments_out),
+        retransmissions: Some(is.retransmissions - was.retransmissions),
+        timeouts: Some((is.timeouts - was.timeouts).into()),
+        out_of_order_in: Some(after.out_of_order - before.out_of_order),
+        duplicates_in: Some(
+            after.duplicates - before.duplicates
+                + (after.duplicate_bytes - before.duplicate_bytes).div_ceil(1_460),
+        ),
+        reorderings: Some(after.reorderings - before.reorderings),
+        duplicate_reports: Some((is.duplicate_reports - was.duplicate_reports).into()),
+        window_probes: Some((is.window_probes - was.window_probes).into()),
+        limited_by_window_ns: Some(nanos(is_limited.peer_window - was_limited.peer_window)),
+        limited_by_buffer_ns: Some(nanos(is_limited.send_buffer - was_limited.send_buffer)),
+        own_window_closed_ns: None,
+        window_bytes: Some(window),
+        mss_bytes: Some([old.send_mss.into(), new.send_mss.into()]),
+    }
+}

@@ -1,0 +1,151 @@
+//! What lies between the two hosts, with one thing wrong with it, or none.
+
+use protocols::chance::Chance;
+use protocols::time::{Duration, Instant};
+use simulator::Side;
+use simulator::medium::{Arrival, Medium};
+
+/// A way in both directions.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Way {
+    /// From one host to the other, without any wait.
+    pub(crate) delay: Duration,
+    /// Bits per second of its slowest link.
+    pub(crate) rate_bps: u64,
+    /// Bytes that may wait for that link; what finds no room is dropped.
+    pub(crate) queue_bytes: u64,
+    /// Packets lost, of a million.
+    pub(crate) loss_ppm: u32,
+    /// Packets held back, of a million, so that others overtake them.
+    pub(crate) reordering_ppm: u32,
+    /// For how long.
+    pub(crate) held_back: Duration,
+    /// Packets that are longer vanish.
+    pub(crate) hole_bytes: Option<usize>,
+    /// It carries one direction at a time, and needs so long to turn around.
+    pub(crate) turnaround: Option<Duration>,
+    /// A bucket towards the near side: bytes that it holds, and the rate at which it fills.
+    pub(crate) bucket: Option<(u64, u64)>,
+}
+
+impl Way {
+    /// Nothing is wrong with it: 10 Mbit/s and a queue of 20 ms.
+    pub(crate) const fn healthy(round_trip: Duration) -> Self {
+        Self {
+            delay: Duration::from_nanos(round_trip.as_nanos() as u64 / 2),
+            rate_bps: 10_000_000,
+            queue_bytes: 25_000,
+            loss_ppm: 0,
+            reordering_ppm: 0,
+            held_back: Duration::ZERO,
+            hole_bytes: None,
+            turnaround: None,
+            bucket: None,
+        }
+    }
+}
+
+/// The way at work.
+#[derive(Debug)]
+pub(crate) struct Travelling {
+    way: Way,
+    /// When the slowest link is free again, towards the server and towards the user.
+    free_at: [Instant; 2],
+    /// Who sent last, where one direction is carried at a time.
+    direction: Side,
+    /// Bytes in the bucket, in parts of a millionth, and when that was so.
+    tokens: u128,
+    filled_at: Instant,
+    /// When the last packet that was not held back arrives, each way.
+    latest: [Instant; 2],
+}
+
+const MILLION: u128 = 1_000_000;
+
+impl Travelling {
+    pub(crate) fn new(way: Way) -> Self {
+        let tokens = way.bucket.map_or(0, |(bytes, _)| u128::from(bytes) * MILLION);
+        Self {
+            way,
+            free_at: [Instant::ZERO; 2],
+            direction: Side::User,
+            tokens,
+            filled_at: Instant::ZERO,
+            latest: [Instant::ZERO; 2],
+        }
+    }
+
+    fn serial(&self, bytes: usize) -> Duration {
+        Duration::from_nanos(bytes as u64 * 8_000_000_000 / self.way.rate_bps)
+    }
+
+    /// Returns when the last bit of `bytes` has left the slowest link, unless the queue is full.
+    fn through(&mut self, from: Side, bytes: usize, now: Instant) -> Option<Instant> {
+        let serial = self.serial(bytes);
+        let both = self.way.turnaround.is_some();
+        let at = if both { 0 } else { from as usize };
+        let waiting = self.free_at[at] - now;
+        let bits = waiting.as_nanos() * u128::from(self.way.rate_bps) / 1_000_000_000;
+        if bits / 8 + bytes as u128 > u128::from(self.way.queue_bytes.max(bytes as u64)) {
+            return None;
+        }
+        let mut start = self.free_at[at].max(now);
+        if let Some(turnaround) = self.way.turnaround.filter(|_| self.direction != from) {
+            start = start + turnaround;
+            self.direction = from;
+        }
+        self.free_at[at] = start + serial;
+        Some(self.free_at[at])
+    }
+
+    /// Returns when a packet has its tokens, unless so many wait for them already.
+    fn with_tokens(&mut self, bytes: usize, at: Instant) -> Option<Instant> {
+        let Some((size, rate_bps)) = self.way.bucket else { return Some(at) };
+        let now = at.max(self.filled_at);
+        let fresh = (now - self.filled_at).as_nanos() * u128::from(rate_bps) / 8_000;
+        self.tokens = (self.tokens + fresh).min(u128::from(size) * MILLION);
+        self.filled_at = now;
+        let needed = bytes as u128 * MILLION;
+        let missing = needed.saturating_sub(self.tokens);
+        let wait = missing * 8_000 / u128::from(rate_bps);
+        let wait = Duration::from_nanos(u64::try_from(wait).unwrap());
+        if now + wait - at > BUCKET_WAIT {
+            return None;
+        }
+        self.tokens = (self.tokens + missing).saturating_sub(needed);
+        self.filled_at = now + wait;
+        Some(now + wait)
+    }
+}
+
+/// So long a packet may wait for its tokens.
+const BUCKET_WAIT: Duration = Duration::from_millis(30);
+
+impl Medium for Travelling {
+    fn carry(
+        &mut self,
+        from: Side,
+        sent_at: Instant,
+        bytes: Vec<u8>,
+        chance: &mut Chance,
+    ) -> Vec<Arrival> {
+        if self.way.hole_bytes.is_some_and(|longest| bytes.len() > longest) {
+            return Vec::new();
+        }
+        let Some(left_at) = self.through(from, bytes.len(), sent_at) else { return Vec::new() };
+        let passed_at = match from {
+            Side::User => Some(left_at),
+            Side::Server => self.with_tokens(bytes.len(), left_at),
+        };
+        let Some(passed_at) = passed_at else { return Vec::new() };
+        if chance.happens(self.way.loss_ppm) {
+            return Vec::new();
+        }
+        let in_order = (passed_at + self.way.delay).max(self.latest[from as usize]);
+        if chance.happens(self.way.reordering_ppm) {
+            return vec![Arrival { to: from.other(), at: in_order + self.way.held_back, bytes }];
+        }
+        self.latest[from as usize] = in_order;
+        vec![Arrival { to: from.other(), at: in_order, bytes }]
+    }
+}

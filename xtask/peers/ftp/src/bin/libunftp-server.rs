@@ -1,0 +1,27 @@
+//! libunftp as a server: `libunftp-server ROOT HOST PORT CERTIFICATE KEY`. Anybody may log in.
+
+use libunftp::ServerBuilder;
+use libunftp::options::ActivePassiveMode;
+use unftp_sbe_fs::Filesystem;
+
+#[tokio::main]
+async fn main() {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let [root, host, port, certificate, key] = &words[..] else {
+        eprintln!("usage: libunftp-server ROOT HOST PORT CERTIFICATE KEY");
+        std::process::exit(2);
+    };
+    let root = root.clone();
+    let storage = Box::new(move || Filesystem::new(root.clone()).expect("the root is a folder"));
+    let place = if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") };
+    let server = ServerBuilder::new(storage)
+        .active_passive_mode(ActivePassiveMode::ActiveAndPassive)
+        .passive_ports(50_000..=60_000)
+        .ftps(certificate, key)
+        .build()
+        .expect("the certificate and its key are good");
+    if let Err(error) = server.listen(place).await {
+        eprintln!("libunftp-server: {error}");
+        std::process::exit(1);
+    }
+}
