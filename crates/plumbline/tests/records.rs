@@ -443,7 +443,7 @@ fn the_metrics_count_transfers_bytes_sessions_and_logins() {
         "plumb_transfers_total{command=\"RETR\",outcome=\"complete\"} 2\n",
         "plumb_bytes_total{direction=\"out\"} 600000\n",
         "plumb_sessions_total{protocol=\"ftp\"} 3\n",
-        "plumb_logins_total{result=\"accepted\"} 3\n",
+        "plumb_logins_total{protocol=\"ftp\",result=\"accepted\"} 3\n",
         "plumb_transfer_duration_seconds_count ",
     ] {
         assert!(text.contains(wanted), "{wanted} {text}");

@@ -184,7 +184,6 @@ impl Files<'_> {
             }
         };
         Ok(Ok(Errand {
-            board: crate::meters::Board::new(self.url.to_string()),
             host: target.host.clone(),
             addresses,
             name: self.url.name.clone(),

@@ -1,5 +1,6 @@
 //! Who is let in: by prefix, by how many are here already, and how fast passwords may be tried.
 
+use super::metrics::{Protocol, Traffic};
 use ipnet::IpNet;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -47,9 +48,23 @@ pub(super) struct Rules {
     pub(super) sessions_per_source_max: usize,
 }
 
+/// Who has come, since the server began.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Tally {
+    /// Sessions that were let in.
+    pub(super) sessions: u64,
+    /// Those that were not.
+    pub(super) refusals: u64,
+    /// Who has proved who he is, or need not.
+    pub(super) logins: u64,
+    /// Who could not.
+    pub(super) failed_logins: u64,
+}
+
 /// Counts the sessions and remembers the failures.
 #[derive(Debug)]
 pub(super) struct Admission {
+    tally: Tally,
     rules: Rules,
     sessions: usize,
     by_source: BTreeMap<IpAddr, usize>,
@@ -64,7 +79,8 @@ struct Failures {
 
 impl Admission {
     pub(super) fn new(rules: Rules) -> Self {
-        Self { rules, sessions: 0, by_source: BTreeMap::new(), failures: BTreeMap::new() }
+        let (tally, by_source, failures) = Default::default();
+        Self { tally, rules, sessions: 0, by_source, failures }
     }
 
     /// Has other rules from now on; who is here already stays.
@@ -74,6 +90,15 @@ impl Admission {
 
     /// Lets a session from `address` in, if there is room; [`Admission::leave`] gives it back.
     pub(super) fn enter(&mut self, address: IpAddr) -> Result<(), Refusal> {
+        let entered = self.find_room(address);
+        match entered {
+            Ok(()) => self.tally.sessions += 1,
+            Err(_) => self.tally.refusals += 1,
+        }
+        entered
+    }
+
+    fn find_room(&mut self, address: IpAddr) -> Result<(), Refusal> {
         let address = address.to_canonical();
         let holds = |nets: &[IpNet]| nets.iter().any(|net| net.contains(&address));
         let is_allowed = self.rules.allow.is_empty() || holds(&self.rules.allow);
@@ -105,6 +130,26 @@ impl Admission {
 
     pub(super) fn sessions(&self) -> usize {
         self.sessions
+    }
+
+    /// Gives the room back of somebody who was let in, and got nothing.
+    pub(super) fn turn_away(&mut self, address: IpAddr) {
+        self.leave(address);
+        self.tally.sessions = self.tally.sessions.saturating_sub(1);
+        self.tally.refusals += 1;
+    }
+
+    /// Counts somebody who has proved who he is, or could not.
+    pub(super) fn count_login(&mut self, is_proved: bool) {
+        match is_proved {
+            true => self.tally.logins += 1,
+            false => self.tally.failed_logins += 1,
+        }
+    }
+
+    /// Returns who is here, and who has come since the server began.
+    pub(super) fn traffic(&self, protocol: Protocol) -> Traffic {
+        Traffic { protocol, open: self.sessions, tally: self.tally }
     }
 
     /// Notes a failed attempt, and returns how long its answer is held back.
@@ -192,6 +237,11 @@ mod tests {
         door.leave(at("192.0.2.1"));
         assert_eq!(door.enter(at("192.0.2.2")), Ok(()));
         assert_eq!(door.sessions(), 1);
+        door.count_login(true);
+        let tally = Tally { sessions: 2, refusals: 1, logins: 1, failed_logins: 0 };
+        assert_eq!(door.tally, tally);
+        door.turn_away(at("192.0.2.2"));
+        assert_eq!((door.sessions(), door.tally.sessions, door.tally.refusals), (0, 1, 2));
     }
 
     #[test]

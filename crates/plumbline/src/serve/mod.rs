@@ -585,13 +585,13 @@ async fn tell_metrics(
     let clerk = Rc::clone(clerk);
     let (shop, files, ftp) = (served.shop.clone(), served.files.clone(), served.ftp.clone());
     let text = move || {
-        let open = [
-            shop.as_ref().map(|shop| (Protocol::Telnet, shop.admission().sessions())),
-            files.as_ref().map(|files| (Protocol::Tftp, files.sessions())),
-            ftp.as_ref().map(|ftp| (Protocol::Ftp, ftp.sessions())),
+        let traffic = [
+            shop.as_ref().map(|shop| shop.admission().traffic(Protocol::Telnet)),
+            files.as_ref().map(|files| files.traffic()),
+            ftp.as_ref().map(|ftp| ftp.traffic()),
         ];
-        let open: Vec<_> = open.into_iter().flatten().collect();
-        clerk.metrics().text(&open)
+        let traffic: Vec<_> = traffic.into_iter().flatten().collect();
+        clerk.metrics().text(&traffic)
     };
     let (at, attended) = metrics::serve(place, text).await?;
     log.say(&Event::Metrics { at });

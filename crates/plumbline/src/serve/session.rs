@@ -506,6 +506,7 @@ impl<W: Wire> Session<W> {
     }
 
     fn on_checked(&mut self, claim: &Claim, proved: Option<(String, Account)>) -> Result<()> {
+        self.shop.admission().count_login(proved.is_some());
         if let Some((name, account)) = proved {
             self.shop.log.say(&Logged::LoggedIn { from: self.peer, name: &name });
             let motd = self.shop.configuration.motd();

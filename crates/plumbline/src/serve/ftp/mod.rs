@@ -44,7 +44,7 @@ pub(super) use system::prove as prove_system_user;
 use super::admission::Admission;
 use super::clerk::Clerk;
 use super::log::Log;
-use super::metrics::Protocol;
+use super::metrics::{Protocol, Traffic};
 use crate::carry::{Bench, Lent};
 use crate::meters::Board;
 use anyhow::{Context, Result};
@@ -151,8 +151,8 @@ impl Server {
     }
 
     /// Returns how many sessions there are.
-    pub(super) fn sessions(&self) -> usize {
-        self.admission.borrow().sessions()
+    pub(super) fn traffic(&self) -> Traffic {
+        self.admission.borrow().traffic(Protocol::Ftp)
     }
 
     /// Lends clock, chance and meter; not across a wait.
@@ -221,7 +221,6 @@ impl Server {
             let entered = self.admission.borrow_mut().enter(peer.ip());
             if let Err(refusal) = entered {
                 let why = refusal.to_string();
-                self.clerk.metrics().count_refusal(Protocol::Ftp);
                 if !is_implicit_tls {
                     // One try: who is refused has no claim on our time.
                     _ = stream.try_write(format!("421 Sorry, {refusal}\r\n").as_bytes());
@@ -229,7 +228,6 @@ impl Server {
                 self.log.say(&Event::Refused { from: peer, why });
                 continue;
             }
-            self.clerk.metrics().count_session(Protocol::Ftp);
             let server = Rc::clone(&self);
             tokio::task::spawn_local(async move {
                 let begun = std::time::Instant::now();

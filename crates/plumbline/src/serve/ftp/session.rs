@@ -361,7 +361,7 @@ impl Session {
         match answer {
             Answer::Login(name, guest) => {
                 let name = name.escape_ascii().to_string();
-                server.clerk.metrics().count_login(guest.is_some());
+                server.admission.borrow_mut().count_login(guest.is_some());
                 let answer = match guest {
                     Some(guest) => {
                         let account = guest.account();

@@ -11,6 +11,7 @@ mod histogram;
 
 pub(super) use door::serve;
 
+use super::admission::Tally;
 use histogram::Histogram;
 use records::transfer::{Command, Outcome, Transfer};
 use std::collections::BTreeMap;
@@ -42,6 +43,15 @@ impl Protocol {
     }
 }
 
+/// What comes by the doors of one protocol.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Traffic {
+    pub(super) protocol: Protocol,
+    /// Sessions of now.
+    pub(super) open: usize,
+    pub(super) tally: Tally,
+}
+
 /// The sums.
 #[derive(Debug)]
 pub(super) struct Metrics {
@@ -50,10 +60,6 @@ pub(super) struct Metrics {
     bytes_in: u64,
     durations: Histogram,
     costs: Histogram,
-    sessions: BTreeMap<Protocol, u64>,
-    refusals: BTreeMap<Protocol, u64>,
-    logins: u64,
-    failed_logins: u64,
 }
 
 impl Default for Metrics {
@@ -64,10 +70,6 @@ impl Default for Metrics {
             bytes_in: 0,
             durations: Histogram::new(DURATIONS_US),
             costs: Histogram::new(COSTS_US),
-            sessions: BTreeMap::new(),
-            refusals: BTreeMap::new(),
-            logins: 0,
-            failed_logins: 0,
         }
     }
 }
@@ -91,26 +93,8 @@ impl Metrics {
         }
     }
 
-    /// Counts a session that has begun.
-    pub(super) fn count_session(&mut self, protocol: Protocol) {
-        *self.sessions.entry(protocol).or_default() += 1;
-    }
-
-    /// Counts somebody, or a request, that was turned away.
-    pub(super) fn count_refusal(&mut self, protocol: Protocol) {
-        *self.refusals.entry(protocol).or_default() += 1;
-    }
-
-    /// Counts somebody who has proved who he is, or could not.
-    pub(super) fn count_login(&mut self, is_proved: bool) {
-        match is_proved {
-            true => self.logins += 1,
-            false => self.failed_logins += 1,
-        }
-    }
-
-    /// Returns the text of a scrape; `open` are the sessions of now.
-    pub(super) fn text(&self, open: &[(Protocol, usize)]) -> String {
+    /// Returns the text of a scrape.
+    pub(super) fn text(&self, traffic: &[Traffic]) -> String {
         let mut out = String::with_capacity(4096);
         head(&mut out, "plumb_transfers", "counter", "Transfers that are over.");
         for ((command, outcome), count) in &self.transfers {
@@ -140,29 +124,36 @@ impl Metrics {
             "What it cost here.",
         );
         self.costs.write(&mut out, "plumb_transfer_cpu_seconds_per_gigabyte");
-        head(&mut out, "plumb_sessions", "counter", "Sessions that have begun.");
-        for (protocol, count) in &self.sessions {
-            line(&mut out, "plumb_sessions_total", &[("protocol", protocol.text())], *count);
-        }
-        head(&mut out, "plumb_sessions_open", "gauge", "Sessions of now.");
-        for (protocol, count) in open {
-            let count = u64::try_from(*count).unwrap_or(u64::MAX);
-            line(&mut out, "plumb_sessions_open", &[("protocol", protocol.text())], count);
-        }
-        head(
-            &mut out,
-            "plumb_refusals",
-            "counter",
-            "Who was not let in, and requests turned down.",
-        );
-        for (protocol, count) in &self.refusals {
-            line(&mut out, "plumb_refusals_total", &[("protocol", protocol.text())], *count);
-        }
-        head(&mut out, "plumb_logins", "counter", "Logins to files, by whether they were proved.");
-        line(&mut out, "plumb_logins_total", &[("result", "accepted")], self.logins);
-        line(&mut out, "plumb_logins_total", &[("result", "failed")], self.failed_logins);
+        tell(&mut out, traffic);
         out.push_str("# EOF\n");
         out
+    }
+}
+
+/// Writes who has come and who is here.
+fn tell(out: &mut String, traffic: &[Traffic]) {
+    let counters: [(&str, &str, fn(&Tally) -> u64); 2] = [
+        ("plumb_sessions", "Sessions that have begun.", |tally| tally.sessions),
+        ("plumb_refusals", "Who was not let in, and requests turned down.", |tally| tally.refusals),
+    ];
+    for (name, help, of) in counters {
+        head(out, name, "counter", help);
+        for Traffic { protocol, tally, .. } in traffic {
+            line(out, &format!("{name}_total"), &[("protocol", protocol.text())], of(tally));
+        }
+    }
+    head(out, "plumb_sessions_open", "gauge", "Sessions of now.");
+    for Traffic { protocol, open, .. } in traffic {
+        let open = u64::try_from(*open).unwrap_or(u64::MAX);
+        line(out, "plumb_sessions_open", &[("protocol", protocol.text())], open);
+    }
+    head(out, "plumb_logins", "counter", "Logins, by whether they were proved.");
+    let with_logins = traffic.iter().filter(|of| of.protocol != Protocol::Tftp);
+    for Traffic { protocol, tally, .. } in with_logins {
+        for (result, count) in [("accepted", tally.logins), ("failed", tally.failed_logins)] {
+            let labels = [("protocol", protocol.text()), ("result", result)];
+            line(out, "plumb_logins_total", &labels, count);
+        }
     }
 }
 
@@ -206,7 +197,8 @@ mod tests {
         transfer.cpu.cpu_ns = Some(300_000);
         metrics.observe(&transfer);
         metrics.observe(&transfer);
-        let text = metrics.text(&[(Protocol::Ftp, 3)]);
+        let tally = Tally { sessions: 4, logins: 2, ..Tally::default() };
+        let text = metrics.text(&[Traffic { protocol: Protocol::Ftp, open: 3, tally }]);
         for wanted in [
             "plumb_transfers_total{command=\"RETR\",outcome=\"complete\"} 2\n",
             "plumb_bytes_total{direction=\"out\"} 2000000\n",
@@ -216,6 +208,8 @@ mod tests {
             "plumb_transfer_cpu_seconds_per_gigabyte_bucket{le=\"0.2\"} 0\n",
             "plumb_transfer_cpu_seconds_per_gigabyte_bucket{le=\"0.5\"} 2\n",
             "plumb_sessions_open{protocol=\"ftp\"} 3\n",
+            "plumb_sessions_total{protocol=\"ftp\"} 4\n",
+            "plumb_logins_total{protocol=\"ftp\",result=\"accepted\"} 2\n",
         ] {
             assert!(text.contains(wanted), "{wanted} {text}");
         }

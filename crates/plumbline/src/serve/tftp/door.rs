@@ -1,6 +1,5 @@
 //! Where requests come in.
 
-use super::super::metrics::Protocol;
 use super::log::Event;
 use super::request::{self, Decision};
 use super::{Running, Server};
@@ -91,7 +90,7 @@ fn take(server: &Rc<Server>, received: &Received<'_>) {
         Err(RequestError::Refused(fault)) => {
             let request = server.admission.borrow_mut().enter(from.ip());
             if request.is_ok() {
-                server.admission.borrow_mut().leave(from.ip());
+                server.admission.borrow_mut().turn_away(from.ip());
                 decline(server, from, received.to, String::new(), fault);
             }
             return;
@@ -111,16 +110,14 @@ fn take(server: &Rc<Server>, received: &Received<'_>) {
     if let Err(refusal) = server.admission.borrow_mut().enter(from.ip()) {
         // In silence: who may come later asks again.
         let why = refusal.to_string();
-        server.clerk.metrics().count_refusal(Protocol::Tftp);
         return server.log.say(&Event::Declined { from, name, why });
     }
     match request::decide(server, &request) {
         Decision::Decline(fault) => {
-            server.admission.borrow_mut().leave(from.ip());
+            server.admission.borrow_mut().turn_away(from.ip());
             decline(server, from, received.to, name, fault);
         }
         Decision::Serve(file) => {
-            server.clerk.metrics().count_session(Protocol::Tftp);
             let running =
                 Rc::new(Running { request: received.data.to_vec(), stop: Default::default() });
             server.transfers.borrow_mut().insert(from, Rc::clone(&running));
@@ -145,6 +142,5 @@ fn decline(server: &Server, from: SocketAddr, at: Option<IpAddr>, name: String, 
         _ = socket.get_ref().send(&datagram, &[datagram.len()], from);
     }
     let why = fault.text.to_owned();
-    server.clerk.metrics().count_refusal(Protocol::Tftp);
     server.log.say(&Event::Declined { from, name, why });
 }

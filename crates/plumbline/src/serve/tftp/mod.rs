@@ -22,6 +22,7 @@ use super::admission::Admission;
 use super::clerk::Clerk;
 use super::folder::Rights;
 use super::log::Log;
+use super::metrics::{Protocol, Traffic};
 use crate::files::tftp::Stop;
 use crate::meters::Board;
 use anyhow::{Context, Result};
@@ -99,8 +100,8 @@ impl Server {
     }
 
     /// Returns how many transfers there are.
-    pub(super) fn sessions(&self) -> usize {
-        self.admission.borrow().sessions()
+    pub(super) fn traffic(&self) -> Traffic {
+        self.admission.borrow().traffic(Protocol::Tftp)
     }
 
     /// Serves until a socket fails.
