@@ -58,7 +58,7 @@ fn relay(from: Arc<Tun>, to: Arc<Tun>, way: Way) {
             count += 1;
             // A sequence without a pattern that would meet the same packet of every exchange.
             let draw = count.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32;
-            if way.loses_one_in.is_some_and(|one_in| count > 20 && draw % one_in == 0) {
+            if way.loses_one_in.is_some_and(|one_in| count > 20 && draw.is_multiple_of(one_in)) {
                 continue;
             }
             if sender.send((Instant::now() + way.delay, packet.to_vec())).is_err() {
@@ -128,7 +128,6 @@ fn slow_at_first() -> Command {
 }
 
 fn names_first(measured: &Measurement, beginning: &str) {
-    println!("{}", measured.verdict);
     assert!(measured.verdict.starts_with(beginning), "{}", measured.verdict);
 }
 
@@ -137,7 +136,6 @@ fn names_first(measured: &Measurement, beginning: &str) {
 fn a_long_way_is_named_beside_what_nagle_makes_of_it() {
     let way = Way { delay: Duration::from_millis(60), ..Way::default() };
     let measured = measured(way, busybox, &[]);
-    println!("{}", measured.verdict);
     // For each screen and for who types fast, the server waits one round trip more.
     assert!(measured.verdict.contains("The far side's Nagle algorithm"), "{}", measured.verdict);
     assert!(measured.verdict.contains("The network's round trip costs 12"), "{}", measured.verdict);
@@ -149,7 +147,6 @@ fn a_way_that_loses_one_packet_in_fifteen_is_named() {
     let delay = Duration::from_millis(10);
     let way = Way { delay, loses_one_in: Some(15), ..Way::default() };
     let measured = measured(way, busybox, &[]);
-    println!("{}", measured.verdict);
     let is_named = ["Loss costs", "A lost packet now and then costs"]
         .iter()
         .any(|beginning| measured.verdict.contains(beginning));
