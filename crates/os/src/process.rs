@@ -7,7 +7,7 @@ use crate::clock::Monotonic;
 use crate::readiness::{PollFd, PollFlags, wait};
 use protocols::time::Duration;
 use rustix::process::{Pid, PidfdFlags, Resource, Signal, kill_process, pidfd_open};
-use rustix::process::{getrlimit, setrlimit};
+use rustix::process::{Rlimit, getrlimit, setrlimit};
 use std::io;
 use std::os::fd::OwnedFd;
 use std::process::{self, Command, ExitStatus};
@@ -101,19 +101,28 @@ impl Drop for Program {
     }
 }
 
-/// Lets this process, and what it starts from now on, have `count` descriptors open.
+/// Lets this process, and what it starts from now on, have `count` descriptors open, or as many as
+/// it may have.
 ///
 /// # Errors
 ///
 /// EPERM, if that is more than is allowed and the user may not allow more.
 pub fn allow_descriptors(count: u64) -> io::Result<()> {
-    let mut limit = getrlimit(Resource::Nofile);
+    let limit = getrlimit(Resource::Nofile);
     if limit.current.is_none_or(|current| current >= count) {
         return Ok(());
     }
-    limit.current = Some(count);
-    limit.maximum = limit.maximum.map(|maximum| maximum.max(count));
-    Ok(setrlimit(Resource::Nofile, limit)?)
+    let maximum = limit.maximum.map(|maximum| maximum.max(count));
+    let wanted = Rlimit { current: Some(count), maximum };
+    let Err(error) = setrlimit(Resource::Nofile, wanted) else { return Ok(()) };
+    setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit })?;
+    Err(error.into())
+}
+
+/// Returns how many descriptors this process may have open; `None` for as many as there are.
+#[must_use]
+pub fn descriptors_max() -> Option<u64> {
+    getrlimit(Resource::Nofile).current
 }
 
 /// How long a program may take to put its house in order.

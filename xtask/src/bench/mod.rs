@@ -60,8 +60,8 @@ usage: ./x bench NAME [--rounds N] [--keys N] [--two-cores] [--json]
                  many-retr, many-stor, one-retr, one-stor, one-retr-tls, one-stor-tls, words, tun,
                  idle, tftp
   --size MIB     the large file of files (default 1024; a quarter of it in TLS, words and tun)
-  --files N      the small files of files over 8 connections (default 10000; a fifth of it over
-                 one, a twentieth over one in TLS)
+  --files N      the small files of files over 8 connections (default 4000; a fifth of it over
+                 one, an eightieth over one in TLS)
   --logins N     the idle logins of files (default 10000)
   --two-cores    the servers on another processor than driver and clients
   --json         all data as JSON instead of tables";

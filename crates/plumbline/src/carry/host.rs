@@ -1,4 +1,4 @@
-//! A host of our own for a server: many connections over one device, on tokio.
+//! A host of our own for a server, or for files: many connections over one device, on tokio.
 
 use super::station::{self, Attachment, Device};
 use super::via::Via;
@@ -6,7 +6,7 @@ use anyhow::{Context, Result, bail};
 use os::host::Host;
 use protocols::internet::addresses::Address;
 use protocols::station::Settings;
-use protocols::transport::tcp::Profile;
+use protocols::transport::tcp::{Acknowledgment, Profile};
 use std::net::Ipv4Addr;
 
 /// The most packets in memory; ours: a screenful under way for each of some hundred sessions.
@@ -14,13 +14,20 @@ const PACKETS: usize = 512;
 /// The window of a connection: what people type, and what they paste.
 const WINDOW_LEN: usize = 32 * 1024;
 
-/// Makes the host that `via` names, of at most `connections`, inside a tokio runtime; `None` for the
-/// kernel's own.
+/// What connections on which people work are tailored to.
+pub(crate) const LOGINS: Profile = Profile::serving(WINDOW_LEN);
+/// What connections of files are tailored to. Commands go over such, too: they must not wait for an
+/// acknowledgment, nor the far side for ours.
+pub(crate) const FILES: Profile =
+    Profile { nagle: false, acknowledgment: Acknowledgment::AtOutput, ..Profile::BULK };
+
+/// Makes the host that `via` names, of at most `connections` that are tailored to `profile`, inside
+/// a tokio runtime; `None` for the kernel's own.
 ///
 /// # Errors
 ///
 /// If the device is not there or refuses, in a sentence that says what to do.
-pub(crate) fn host(via: &Via, connections: usize) -> Result<Option<Host>> {
+pub(crate) fn host(via: &Via, connections: usize, profile: Profile) -> Result<Option<Host>> {
     if matches!(via, Via::Kernel) {
         return Ok(None);
     }
@@ -43,6 +50,6 @@ pub(crate) fn host(via: &Via, connections: usize) -> Result<Option<Host>> {
         });
         added.ok().with_context(|| format!("no host can have the address {address}"))?;
     }
-    host.set_profile(Profile::serving(WINDOW_LEN));
+    host.set_profile(profile);
     Ok(Some(host))
 }

@@ -14,6 +14,7 @@ mod pins;
 mod race;
 mod segment;
 mod station;
+mod suites;
 mod target;
 #[cfg(test)]
 mod tests;
@@ -22,7 +23,7 @@ mod trust;
 mod via;
 
 pub(crate) use bench::{Bench, Lent};
-pub(crate) use host::host;
+pub(crate) use host::{FILES, LOGINS, host};
 pub(crate) use kernel::outcome_of;
 pub(crate) use line::run_on_line;
 pub(crate) use outcome::Outcome;

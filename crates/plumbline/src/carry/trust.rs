@@ -2,6 +2,7 @@
 //! authorities vouch for.
 
 use super::pins::Pins;
+use super::suites;
 use super::tls::{Refusal, TrustedBy};
 use anyhow::{Context, Result, bail};
 use std::path::Path;
@@ -11,7 +12,7 @@ use tokio_rustls::rustls::client::danger::{
     HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier,
 };
 use tokio_rustls::rustls::crypto::{
-    CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature,
+    CryptoProvider, verify_tls12_signature, verify_tls13_signature,
 };
 use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName, UnixTime};
@@ -128,7 +129,7 @@ impl Trust {
     }
 
     fn configuration(&self, seen: &Arc<OnceLock<String>>) -> Result<ClientConfig, Refusal> {
-        let provider = Arc::new(ring::default_provider());
+        let provider = Arc::new(suites::provider());
         let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
             .with_safe_default_protocol_versions()
             .map_err(|error| Refusal::Broken(error.to_string()))?;

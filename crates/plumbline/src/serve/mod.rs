@@ -639,7 +639,7 @@ async fn attend(served: Served, arguments: Arguments, board: Arc<Board>) -> Resu
 
 async fn listen(shop: Rc<Shop>, board: Arc<Board>) -> Result<()> {
     let configuration = &shop.configuration;
-    let host = carry::host(&shop.via, configuration.rules.sessions_max)?;
+    let host = carry::host(&shop.via, configuration.rules.sessions_max, carry::LOGINS)?;
     let _shown = host.as_ref().map(|host| board.show_sheet("our own host", host.meter_sheet()));
     let mut doors = JoinSet::new();
     let mut building = Building { shop: &shop, host: host.as_ref(), acceptor: None };

@@ -126,7 +126,7 @@ fn caller(
     let found = carry::addresses(&url.target, reach.family, &reach.via, None)?;
     let resolving = began.elapsed();
     let addresses = found.map_err(|none| Trouble::NoConnection(none.to_string()))?;
-    let host = carry::host(&reach.via, CONNECTIONS)?;
+    let host = carry::host(&reach.via, CONNECTIONS, carry::FILES)?;
     let board = Board::new(url.to_string());
     let timeout = Duration::from_secs(reach.timeout.into());
     let mut settings = UserSettings::new(account.user, account.password);

@@ -15,6 +15,7 @@ use protocols::application::ftp::Representation;
 use protocols::application::ftp::listing::Entry;
 use records::transfer::{Command, DataStyle, Field, Outcome, OwnStack, Role, Stack, Tcp, Text};
 use std::net::SocketAddr;
+use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -116,8 +117,8 @@ impl DataFacts {
     pub(super) fn ask(&mut self, plain: &Plain) {
         match plain {
             Plain::Kernel(stream) => {
-                self.tcp = of_kernel(stream);
-                self.ends = stream.local_addr().ok().zip(stream.peer_addr().ok());
+                self.ask_kernel(stream);
+                self.meet(stream.local_addr().ok().zip(stream.peer_addr().ok()));
             }
             Plain::Own { stream, .. } => {
                 if let Ok(status) = stream.status() {
@@ -130,11 +131,26 @@ impl DataFacts {
 }
 
 impl DataFacts {
+    /// Asks the kernel about the connection.
+    pub(super) fn ask_kernel(&mut self, stream: &impl AsFd) {
+        self.tcp = of_kernel(stream);
+    }
+
+    /// Notes the two ends of the connection.
+    pub(super) fn meet(&mut self, ends: Option<(SocketAddr, SocketAddr)>) {
+        self.ends = ends;
+    }
+
     /// Asks the connection again once the server has said that it has all of a file: what was
     /// written here last had still to be sent then.
     pub(super) fn settle(&mut self, connection: &Canceller) {
-        let Canceller::Kernel(stream) = connection else { return };
-        let Some((ago, tcp)) = of_settled(stream).filter(|_| self.is_sending) else { return };
+        let Some(stream) = connection.socket().filter(|_| self.is_sending) else { return };
+        let Some((ago, tcp)) = of_settled(&stream) else {
+            if self.tcp == Tcp::default() {
+                self.ask_kernel(&stream);
+            }
+            return;
+        };
         self.tcp = tcp;
         let arrived = Instant::now().checked_sub(ago + TICK);
         // What is nearer than a tick is known better already.

@@ -4,28 +4,26 @@
 //! `sendfile` where nothing is between its bytes and the wire, and comes in by `splice`. In TLS the thread does the records
 //! too, so that files at once use as many processors.
 
+use super::secured::Secured;
 use super::wire::Carrier;
 use crate::carry::TlsClient;
 use crate::transfers::DataTls;
 use rustix::pipe::{PipeFlags, SpliceFlags, fcntl_setpipe_size, pipe_with, splice};
 use std::fs::File;
-use std::io::{self, BufReader, Read, Write};
+use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpStream};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::runtime::Handle;
 use tokio::sync::Notify;
-use tokio_rustls::rustls::{ClientConnection, StreamOwned};
 
-/// What is read of the wire at a time in TLS, and given to it.
-const RECORDS_BYTES: usize = 256 * 1024;
 /// What a pipe has room for.
 pub(super) const CHUTE_BYTES: usize = 1 << 20;
 /// What the kernel moves by one call.
 const SENDFILE_BYTES: usize = 8 << 20;
 /// What a server may say behind the end of an upload: session tickets, and its own end.
-const FAREWELL_MAX_BYTES: u64 = 64 * 1024;
+const FAREWELL_MAX_BYTES: usize = 64 * 1024;
 
 /// A pipe through which the kernel moves what comes into a file, without its passing here.
 #[derive(Debug)]
@@ -70,7 +68,7 @@ impl Chute {
 #[derive(Debug)]
 pub(super) enum Link {
     Clear(Plain),
-    Tls(Box<StreamOwned<ClientConnection, Buffered>>),
+    Tls(Box<Secured>),
 }
 
 /// Either TCP, read and written by a thread that waits.
@@ -84,7 +82,10 @@ pub(super) enum Plain {
 #[derive(Debug)]
 pub(super) enum Canceller {
     Kernel(TcpStream),
-    Own(Arc<Notify>),
+    /// One that the runtime watches.
+    Watched(tokio::net::TcpStream),
+    /// Whoever moves the data hears of it.
+    Told(Arc<Notify>),
 }
 
 impl Canceller {
@@ -92,7 +93,17 @@ impl Canceller {
         match self {
             // One that has ended is ended.
             Self::Kernel(stream) => _ = stream.shutdown(Shutdown::Both),
-            Self::Own(cancelled) => cancelled.notify_one(),
+            Self::Watched(stream) => _ = rustix::net::shutdown(stream, rustix::net::Shutdown::Both),
+            Self::Told(cancelled) => cancelled.notify_one(),
+        }
+    }
+
+    /// Returns the socket, if it is one of the kernel's that is here.
+    pub(super) fn socket(&self) -> Option<BorrowedFd<'_>> {
+        match self {
+            Self::Kernel(stream) => Some(stream.as_fd()),
+            Self::Watched(stream) => Some(stream.as_fd()),
+            Self::Told(_) => None,
         }
     }
 }
@@ -109,33 +120,31 @@ impl Link {
             }
             Carrier::Own(stream) => {
                 let cancelled = Arc::new(Notify::new());
-                let canceller = Canceller::Own(Arc::clone(&cancelled));
+                let canceller = Canceller::Told(Arc::clone(&cancelled));
                 (Plain::Own { stream, runtime: Handle::current(), cancelled }, canceller)
             }
         };
         let Some(client) = tls else { return Ok((Self::Clear(plain), canceller)) };
         let (configuration, name) = client.parts();
-        let mut connection =
-            ClientConnection::new(configuration, name).map_err(io::Error::other)?;
-        connection.set_buffer_limit(Some(2 * RECORDS_BYTES));
-        let buffered = Buffered(BufReader::with_capacity(RECORDS_BYTES, plain));
-        Ok((Self::Tls(Box::new(StreamOwned::new(connection, buffered))), canceller))
+        Ok((Self::Tls(Box::new(Secured::new(configuration, name, plain)?)), canceller))
     }
 
     /// Does the handshake, if there is one, and returns what was agreed.
     pub(super) fn begin(&mut self) -> io::Result<Option<DataTls>> {
-        let Self::Tls(stream) = self else { return Ok(None) };
-        while stream.conn.is_handshaking() {
-            stream.conn.complete_io(&mut stream.sock)?;
-        }
-        Ok(Some(DataTls::of(&stream.conn)))
+        let Self::Tls(secured) = self else { return Ok(None) };
+        secured.begin().map(Some)
+    }
+
+    /// Returns whether it is in TLS.
+    pub(super) fn is_secured(&self) -> bool {
+        matches!(self, Self::Tls(_))
     }
 
     /// Returns what is below TLS, or the connection itself.
     pub(super) fn plain(&self) -> &Plain {
         match self {
             Self::Clear(plain) => plain,
-            Self::Tls(stream) => stream.sock.0.get_ref(),
+            Self::Tls(secured) => secured.plain(),
         }
     }
 
@@ -190,16 +199,17 @@ impl Link {
     /// is what the next connection resumes.
     pub(super) fn finish(&mut self) -> io::Result<()> {
         match self {
-            Self::Clear(plain) => plain.shutdown(),
-            Self::Tls(stream) => {
-                stream.flush()?;
-                stream.conn.send_close_notify();
-                while stream.conn.wants_write() {
-                    stream.conn.write_tls(&mut stream.sock)?;
-                }
-                stream.sock.0.get_mut().shutdown()?;
+            Self::Clear(plain) => plain.shut_down(),
+            Self::Tls(secured) => {
+                secured.send_end()?;
+                secured.shut_down()?;
                 // All has been said; how the other end closes is its own affair.
-                _ = io::copy(&mut stream.as_mut().take(FAREWELL_MAX_BYTES), &mut io::sink());
+                let mut left = FAREWELL_MAX_BYTES;
+                while let Ok(count @ 1..) = secured.receive(left, |_| {})
+                    && count < left
+                {
+                    left -= count;
+                }
                 Ok(())
             }
         }
@@ -207,19 +217,9 @@ impl Link {
 
     /// Ends a link whose far side has ended.
     pub(super) fn close(&mut self) {
-        if let Self::Tls(stream) = self {
-            stream.conn.send_close_notify();
+        if let Self::Tls(secured) = self {
             // A server that has closed already needs no answer.
-            _ = stream.conn.write_tls(&mut stream.sock);
-        }
-    }
-}
-
-impl Read for Link {
-    fn read(&mut self, room: &mut [u8]) -> io::Result<usize> {
-        match self {
-            Self::Clear(plain) => plain.read(room),
-            Self::Tls(stream) => stream.read(room),
+            _ = secured.send_end();
         }
     }
 }
@@ -228,20 +228,21 @@ impl Write for Link {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         match self {
             Self::Clear(plain) => plain.write(bytes),
-            Self::Tls(stream) => stream.write(bytes),
+            Self::Tls(secured) => secured.send(bytes).map(|()| bytes.len()),
         }
     }
 
     fn flush(&mut self) -> io::Result<()> {
         match self {
             Self::Clear(plain) => plain.flush(),
-            Self::Tls(stream) => stream.flush(),
+            Self::Tls(_) => Ok(()),
         }
     }
 }
 
 impl Plain {
-    fn shutdown(&mut self) -> io::Result<()> {
+    /// Closes our side.
+    pub(super) fn shut_down(&mut self) -> io::Result<()> {
         match self {
             Self::Kernel(stream) => stream.shutdown(Shutdown::Write),
             Self::Own { stream, runtime, .. } => runtime.block_on(stream.shutdown()),
@@ -278,35 +279,5 @@ impl Write for Plain {
 
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
-    }
-}
-
-/// Reads the wire in large pieces: TLS asks for small ones.
-#[derive(Debug)]
-pub(super) struct Buffered(BufReader<Plain>);
-
-impl Read for Buffered {
-    fn read(&mut self, room: &mut [u8]) -> io::Result<usize> {
-        self.0.read(room)
-    }
-}
-
-impl Write for Buffered {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.get_mut().write(bytes)
-    }
-
-    fn write_vectored(&mut self, pieces: &[io::IoSlice<'_>]) -> io::Result<usize> {
-        match self.0.get_mut() {
-            Plain::Kernel(stream) => stream.write_vectored(pieces),
-            own => match pieces.iter().find(|piece| !piece.is_empty()) {
-                Some(piece) => own.write(piece),
-                None => Ok(0),
-            },
-        }
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        self.0.get_mut().flush()
     }
 }

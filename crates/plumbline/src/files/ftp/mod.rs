@@ -7,6 +7,8 @@
 //!   dialogue a session when it is needed, and again when it was lost
 //!   session  the engine, its control connection, one data connection after the other
 //!   mover    a thread for the bytes of one transfer
+//!   secured  its TLS
+//!   small    the bytes of a small file, without one
 //! ```
 //!
 //! A data connection goes to the host of the control connection, whatever address a reply names; in
@@ -27,8 +29,10 @@ mod options;
 mod probe;
 mod put;
 mod remote;
+mod secured;
 mod session;
 mod shell;
+mod small;
 mod trouble;
 mod wire;
 

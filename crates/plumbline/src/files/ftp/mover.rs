@@ -18,6 +18,8 @@ use std::time::Instant;
 
 /// What is read or written at a time.
 const PIECE_BYTES: usize = 1 << 20;
+/// The same where it is converted or enciphered between the two: it stays in a cache.
+const WORKED_PIECE_BYTES: usize = 128 * 1024;
 /// The least that is read at a time.
 const SMALL_PIECE_BYTES: usize = 16 * 1024;
 /// From this size on a file goes through a pipe of the kernel's.
@@ -91,9 +93,9 @@ pub(super) struct Mover {
     pub(super) clock: Monotonic,
 }
 
-type Broken = (DataFailure, io::Error);
+pub(super) type Broken = (DataFailure, io::Error);
 
-fn lost(error: io::Error) -> Broken {
+pub(super) fn lost(error: io::Error) -> Broken {
     let is_tls = error.get_ref().is_some_and(|inner| inner.is::<tokio_rustls::rustls::Error>());
     (if is_tls { DataFailure::Tls } else { DataFailure::ConnectionLost }, error)
 }
@@ -110,14 +112,7 @@ impl Mover {
     /// Moves all of it.
     pub(super) fn run(mut self) -> Moved {
         let (began, cpu) = (Instant::now(), thread_cpu_time());
-        let mut ended = Moved {
-            wire_bytes: 0,
-            file_bytes: 0,
-            memory: Vec::new(),
-            data: DataFacts::default(),
-            result: Ok(()),
-            is_enough: false,
-        };
+        let mut ended = Moved::nothing();
         ended.result = match self.link.begin() {
             Err(error) => Err((DataFailure::Tls, error)),
             Ok(tls) => {
@@ -160,10 +155,12 @@ impl Mover {
 
     /// Returns how much goes at a time: for a small file no more than it has, and its end.
     fn piece_len(&self) -> usize {
+        let is_worked = self.link.is_secured() || !self.representation.passes_through();
+        let most = if is_worked { WORKED_PIECE_BYTES } else { PIECE_BYTES };
         let burst = self.pace.burst_bytes().and_then(|burst| usize::try_from(burst).ok());
         let expected = self.expected_bytes.and_then(|size| usize::try_from(size).ok());
-        let room = expected.map_or(PIECE_BYTES, |size| size.saturating_add(1));
-        burst.unwrap_or(PIECE_BYTES).min(room.max(SMALL_PIECE_BYTES)).min(PIECE_BYTES)
+        let room = expected.map_or(most, |size| size.saturating_add(1));
+        burst.unwrap_or(most).min(room.max(SMALL_PIECE_BYTES)).min(most)
     }
 
     /// Lets the kernel move what comes into the file. Returns whether it has moved all.
@@ -220,14 +217,27 @@ impl Mover {
             ),
         };
         let mut content = Vec::new();
-        // In TLS, what is waited for and what is deciphered are one.
-        let is_clear = ended.data.tls.is_none();
         loop {
+            let mut taken = Ok(());
+            let Self { link, near, .. } = self;
+            let mut take = |wire: &[u8], ended: &mut Moved| {
+                if taken.is_ok() {
+                    taken = near.take(wire, decoder.as_mut(), &mut content, ended);
+                }
+            };
             let began = Instant::now();
-            let read = self.link.read(&mut piece);
-            if is_clear {
-                add_since(&mut ended.data.waiting, began);
-            }
+            let read = match link {
+                // What is waited for and what is deciphered are one.
+                Link::Tls(secured) => secured.receive(piece.len(), |wire| take(wire, ended)),
+                Link::Clear(plain) => {
+                    let read = plain.read(&mut piece);
+                    add_since(&mut ended.data.waiting, began);
+                    if let Ok(count @ 1..) = read {
+                        take(piece.get(..count).unwrap_or_default(), ended);
+                    }
+                    read
+                }
+            };
             let count = match read {
                 Ok(0) => break,
                 Ok(count) => count,
@@ -242,15 +252,8 @@ impl Mover {
                 }
                 Err(error) => return Err(lost(error)),
             };
-            ended.data.first_byte.get_or_insert_with(Instant::now);
             self.count(count);
-            let mut wire = piece.get(..count).unwrap_or_default();
-            match &mut decoder {
-                None => self.near.put(wire, ended)?,
-                Some(decoder) => {
-                    while self.near.decode(decoder, &mut wire, &mut content, ended)? {}
-                }
-            }
+            taken?;
             if ended.is_enough {
                 return Ok(());
             }
@@ -340,6 +343,21 @@ impl Mover {
 }
 
 impl Near {
+    /// Takes what has come on the wire.
+    fn take(
+        &mut self,
+        wire: &[u8],
+        decoder: Option<&mut Decoder>,
+        content: &mut Vec<u8>,
+        ended: &mut Moved,
+    ) -> Result<(), Broken> {
+        ended.data.first_byte.get_or_insert_with(Instant::now);
+        let Some(decoder) = decoder else { return self.put(wire, ended) };
+        let mut wire = wire;
+        while self.decode(decoder, &mut wire, content, ended)? {}
+        Ok(())
+    }
+
     /// Decodes a step, and returns whether there is more to do with what came.
     fn decode(
         &mut self,
@@ -358,7 +376,8 @@ impl Near {
         Ok(!matches!(decoded, Decoded::NeedsInput | Decoded::EndOfFile))
     }
 
-    fn put(&mut self, bytes: &[u8], ended: &mut Moved) -> Result<(), Broken> {
+    /// Takes the next bytes of the file.
+    pub(super) fn put(&mut self, bytes: &[u8], ended: &mut Moved) -> Result<(), Broken> {
         let mut bytes = bytes;
         match self {
             Self::Into { file, at, enough } => {

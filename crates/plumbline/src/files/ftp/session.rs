@@ -4,9 +4,10 @@
 //! thread for each data connection. A task runs until the engine says that it is over and that
 //! thread has ended, whichever comes last.
 
-use super::facts::{DataFacts, Facts};
+use super::facts::Facts;
 use super::link::{Canceller, Link};
 use super::mover::{Moved, Mover, Near, Watch};
+use super::small::{Incoming, send_at_once};
 use super::wire::{Carrier, Control};
 use crate::carry::{Bench, Refusal, TlsClient, TrustedBy};
 use crate::files::pace::Pace;
@@ -25,7 +26,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
@@ -96,7 +97,7 @@ pub(super) struct Session {
 
 enum Data {
     None,
-    Connecting(JoinHandle<io::Result<Carrier>>),
+    Connecting(JoinHandle<io::Result<(Carrier, SocketAddr)>>),
     Listening(Door),
     Open(Carrier),
     Moving { thread: JoinHandle<Moved>, canceller: Canceller, moved: Arc<AtomicU64>, id: TaskId },
@@ -326,7 +327,7 @@ impl Session {
         };
         // A stranger is closed, and the door stays open.
         if self.user.data_connected(peer, &mut self.bench.cx()) {
-            if let Carrier::Kernel(stream) = &carrier {
+            if let (Carrier::Kernel(stream), Some(_)) = (&carrier, &self.tls) {
                 // Where it cannot be set, small pieces wait, and arrive all the same.
                 _ = stream.set_nodelay(true);
             }
@@ -372,10 +373,11 @@ impl Session {
             UserEvent::ConnectData(to) => {
                 let host = self.shared.host.clone();
                 let connecting = tokio::spawn(async move {
-                    match host {
+                    let carrier = match host {
                         Some(host) => host.connect(to).await.map(Carrier::Own),
                         None => TcpStream::connect(to).await.map(Carrier::Kernel),
-                    }
+                    };
+                    carrier.map(|carrier| (carrier, to))
                 });
                 self.data = Data::Connecting(connecting);
             }
@@ -419,12 +421,23 @@ impl Session {
 
     fn start_data(&mut self, id: TaskId, protection: Protection) {
         let Data::Open(carrier) = std::mem::replace(&mut self.data, Data::None) else { return };
-        let tls = self.tls.as_ref().filter(|_| protection == Protection::Private);
-        let Ok((link, canceller)) = Link::of(carrier, tls) else {
+        let tls = self.tls.clone().filter(|_| protection == Protection::Private);
+        let moved = Arc::new(AtomicU64::new(0));
+        let is_plain = tls.is_none() && self.representation.passes_through();
+        let is_watched = self.shared.bytes_per_second.is_some() || self.shared.watch.is_some();
+        let carrier = match carrier {
+            Carrier::Kernel(stream) if is_plain && !is_watched => {
+                match self.start_small(id, stream, &moved) {
+                    Some(stream) => Carrier::Kernel(stream),
+                    None => return,
+                }
+            }
+            carrier => carrier,
+        };
+        let Ok((link, canceller)) = Link::of(carrier, tls.as_ref()) else {
             let lost = Err(DataFailure::ConnectionLost);
             return self.user.data_ended(id, 0, lost, &mut self.bench.cx());
         };
-        let moved = Arc::new(AtomicU64::new(0));
         let mover = Mover {
             link,
             near: self.near.take().unwrap_or(Near::Memory(Vec::new())),
@@ -438,6 +451,41 @@ impl Session {
         };
         let thread = tokio::task::spawn_blocking(move || mover.run());
         self.data = Data::Moving { thread, canceller, moved, id };
+    }
+
+    /// Moves what is small. Returns the connection if there is more to do than that.
+    fn start_small(
+        &mut self,
+        id: TaskId,
+        stream: TcpStream,
+        moved: &Arc<AtomicU64>,
+    ) -> Option<TcpStream> {
+        let near = self.near.take().unwrap_or(Near::Memory(Vec::new()));
+        if let Near::From(file) = &near {
+            let (count, ended) = send_at_once(&stream, file);
+            moved.store(count, Ordering::Relaxed);
+            self.shared.tally.fetch_add(count, Ordering::Relaxed);
+            let Some(ended) = ended else {
+                self.near = Some(near);
+                return Some(stream);
+            };
+            self.ended = Some(Canceller::Watched(stream));
+            self.has_moved(ended, id);
+            return None;
+        }
+        let expected_bytes = self.expected_bytes;
+        if !Incoming::is_small(&near, expected_bytes) {
+            self.near = Some(near);
+            return Some(stream);
+        }
+        let (moved, tally) = (Arc::clone(moved), Arc::clone(&self.shared.tally));
+        let cancelled = Arc::new(Notify::new());
+        let canceller = Canceller::Told(Arc::clone(&cancelled));
+        let incoming =
+            Incoming { stream, near, expected_bytes, moved: Arc::clone(&moved), tally, cancelled };
+        let thread = tokio::spawn(incoming.run());
+        self.data = Data::Moving { thread, canceller, moved, id };
+        None
     }
 
     async fn close_data(&mut self) {
@@ -471,7 +519,11 @@ async fn data_news(data: &mut Data) -> News {
         Data::None | Data::Open(_) => pending().await,
         Data::Connecting(connecting) => {
             let connected = connecting.await.unwrap_or_else(|error| Err(io::Error::other(error)));
-            News::Connected(connected, None)
+            let (carrier, to) = match connected {
+                Ok((carrier, to)) => (Ok(carrier), Some(to)),
+                Err(error) => (Err(error), None),
+            };
+            News::Connected(carrier, to)
         }
         Data::Listening(Door::Kernel(listener)) => match listener.accept().await {
             Ok((stream, from)) => News::Connected(Ok(Carrier::Kernel(stream)), Some(from)),
@@ -487,14 +539,7 @@ async fn data_news(data: &mut Data) -> News {
                 Ok(moved) => News::Moved(Box::new(moved), id),
                 Err(error) => {
                     let lost = (DataFailure::File, io::Error::other(error));
-                    let moved = Moved {
-                        wire_bytes: 0,
-                        file_bytes: 0,
-                        memory: Vec::new(),
-                        data: DataFacts::default(),
-                        result: Err(lost),
-                        is_enough: false,
-                    };
+                    let moved = Moved { result: Err(lost), ..Moved::nothing() };
                     News::Moved(Box::new(moved), id)
                 }
             }

@@ -89,7 +89,7 @@ pub(crate) async fn run(
     recorder: &Recorder,
 ) -> Result<Report> {
     let cpu_before = os::clock::process_cpu_time();
-    let host = carry::host(&errand.via, 1)?;
+    let host = carry::host(&errand.via, 1, carry::FILES)?;
     let stack = if host.is_some() { Stack::Plumbline } else { Stack::Kernel };
     let mut record = recorder.begin(Role::User, stack, None);
     record.note_request(order.direction(), errand.mode, &errand.name);

@@ -41,8 +41,16 @@ pub(super) struct Ledger {
 }
 
 impl Ledger {
-    /// Notes the two ends of the data connection.
+    /// Notes the two ends of the data connection, if they are known.
+    pub(super) fn met(&self, ends: Option<(SocketAddr, SocketAddr)>) {
+        self.ends.set(ends);
+    }
+
+    /// Asks for the two ends of the data connection, unless they are known.
     pub(super) fn open(&self, stream: &impl AsFd) {
+        if self.ends.get().is_some() {
+            return;
+        }
         let address = |name: Option<SocketAddrAny>| SocketAddr::try_from(name?).ok();
         let local = address(getsockname(stream).ok());
         self.ends.set(local.zip(address(getpeername(stream).ok().flatten())));

@@ -13,6 +13,8 @@ pub(super) enum Event {
     ServingFtp { at: SocketAddr, how: &'static str, what: String },
     /// The fingerprint of the certificate.
     Certificate { sha256: String },
+    /// This process may not have as many descriptors as all sessions could need.
+    FewDescriptors { allowed: u64, sessions: u64 },
     /// TLS is not offered.
     NoTls { why: String },
     /// Somebody was not let in, or his session failed.
@@ -39,6 +41,11 @@ impl fmt::Display for Event {
         match self {
             Self::ServingFtp { at, how, what } => write!(f, "serving FTP at {at}, {how}: {what}"),
             Self::Certificate { sha256 } => write!(f, "certificate SHA-256 {sha256}"),
+            Self::FewDescriptors { allowed, sessions } => write!(
+                f,
+                "this process may have {allowed} descriptors open, enough for {sessions} sessions \
+                 that move files at once: raise the hard limit (ulimit -Hn) for more"
+            ),
             Self::NoTls { why } => write!(f, "TLS is not offered: {why}"),
             Self::Refused { from, why } => write!(f, "{from} is refused: {why}"),
             Self::LoginFailed { from, name } => write!(f, "{from} cannot prove to be '{name}'"),

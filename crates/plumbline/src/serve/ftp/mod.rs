@@ -124,8 +124,11 @@ impl Server {
         }
         let sessions = u64::try_from(settings.rules.sessions_max).unwrap_or(u64::MAX);
         let wanted = sessions.saturating_mul(DESCRIPTORS_PER_SESSION).saturating_add(128);
-        // Who may not have so many serves fewer at once.
-        _ = os::process::allow_descriptors(wanted);
+        if os::process::allow_descriptors(wanted).is_err() {
+            let allowed = os::process::descriptors_max().unwrap_or(u64::MAX);
+            let sessions = (allowed / DESCRIPTORS_PER_SESSION).min(sessions);
+            log.say(&Event::FewDescriptors { allowed, sessions });
+        }
         let acceptor = acceptor(&settings, log)?;
         Ok(Self {
             admission: RefCell::new(Admission::new(settings.rules.clone())),

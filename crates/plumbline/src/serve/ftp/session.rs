@@ -100,6 +100,8 @@ pub(super) struct Session {
     token: [u8; 16],
     guest: Option<Guest>,
     listener: Option<Listener>,
+    /// Where that is, and who has come to it.
+    data_ends: (Option<SocketAddr>, Option<SocketAddr>),
     /// Whether a transfer waits for who comes to the listener.
     awaits_data: bool,
     /// A data connection that nobody uses yet.
@@ -174,6 +176,7 @@ impl Session {
             token,
             guest: None,
             listener: None,
+            data_ends: (None, None),
             awaits_data: false,
             arrived: None,
             route: 0,
@@ -401,6 +404,7 @@ impl Session {
         let seen = settings.passive_address.filter(|told| told.is_ipv4() == ip.is_ipv4());
         let told = address.map(|at| SocketAddr::new(seen.unwrap_or(ip), at.port()));
         self.listener = listener;
+        self.data_ends = (address, None);
         self.engine.listening(told, &mut self.server.bench().cx());
     }
 
@@ -415,6 +419,7 @@ impl Session {
     fn close_data(&mut self) {
         self.route += 1;
         (self.listener, self.arrived, self.awaits_data) = (None, None, false);
+        self.data_ends = (None, None);
     }
 
     /// A data connection is there. Returns whether it is the one.
@@ -423,6 +428,7 @@ impl Session {
         if is_it {
             self.data_connected_at = Some(self.clock.now());
             (self.listener, self.arrived, self.awaits_data) = (None, Some(stream), false);
+            self.data_ends.1 = Some(from);
         }
         is_it
     }
@@ -497,7 +503,7 @@ impl Session {
     }
 
     fn start(&mut self, id: TransferId) {
-        let stream = self.arrived.take();
+        let (stream, ends) = (self.arrived.take(), self.data_ends);
         self.close_data();
         let (server, token) = (Rc::clone(&self.server), self.token);
         let acceptor = self.entrance.acceptor.clone();
@@ -509,6 +515,7 @@ impl Session {
             let local = Err(TransferError::File(FileError::Local));
             return self.engine.data_ended(id, 0, local, &mut server.bench().cx());
         };
+        running.ledger.met(ends.0.zip(ends.1));
         let is_protected = running.transfer.protection == Protection::Private;
         let is_plain = !is_protected && running.transfer.representation.passes_through();
         let has_pace = pace.as_ref().is_some_and(|pace| pace.get().burst_bytes().is_some());

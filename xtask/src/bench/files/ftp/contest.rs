@@ -95,7 +95,7 @@ impl Contest {
     /// Returns what its figures are divided by.
     pub(super) fn unit(&self) -> Unit {
         match self.pairs.first().map(|pair| pair.job.load) {
-            Some(Load::Large(mebibytes)) => Unit::Bytes(mebibytes << 20),
+            Some(Load::Large(mebibytes) | Load::Kept(mebibytes)) => Unit::Bytes(mebibytes << 20),
             Some(Load::Small { files, .. }) => Unit::Files(files),
             None => Unit::Files(1),
         }

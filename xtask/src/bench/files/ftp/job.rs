@@ -22,6 +22,8 @@ pub(super) enum User {
 pub(super) enum Load {
     /// One file of so many MiB, from the server into nothing.
     Large(u64),
+    /// One file of so many MiB, from the server into a file.
+    Kept(u64),
     /// So many files of 4 KiB, over so many connections at a time.
     Small { files: u32, connections: u32 },
 }
@@ -46,6 +48,8 @@ pub(super) struct Job {
     pub(super) on_tun: bool,
 }
 
+/// The name under which a large file is kept.
+const KEPT: &str = "kept";
 /// The TUN of our own TCP.
 pub(super) const TUN: Via = Via::Tun(0);
 
@@ -102,6 +106,7 @@ fn of_plumb(command: &mut Command, stage: &Stage, maker: Maker, job: Job) {
         (Load::Large(_), false) => {
             command.args(["--force", &format!("{url}/{LARGE}"), "/dev/null"]);
         }
+        (Load::Kept(_), _) => _ = command.args([&format!("{url}/{LARGE}"), KEPT]),
         (Load::Large(_), true) => {
             command.args([stage.at("source/large"), format!("{url}/in/{LARGE}")]);
         }
@@ -124,6 +129,7 @@ fn of_curl(command: &mut Command, stage: &Stage, maker: Maker, job: Job) -> Resu
     }
     match (job.load, job.is_upload) {
         (Load::Large(_), false) => _ = command.args([&format!("{url}/{LARGE}"), "-o", "/dev/null"]),
+        (Load::Kept(_), _) => _ = command.args([&format!("{url}/{LARGE}"), "-o", KEPT]),
         (Load::Large(_), true) => {
             command.args(["-T", &stage.at("source/large"), &format!("{url}/in/{LARGE}")]);
         }
@@ -158,6 +164,7 @@ fn of_lftp(command: &mut Command, stage: &Stage, maker: Maker, job: Job) {
     };
     let what = match (job.load, job.is_upload) {
         (Load::Large(_), false) => format!("get {LARGE} -o /dev/null"),
+        (Load::Kept(_), _) => format!("get {LARGE} -o {KEPT}"),
         (Load::Large(_), true) => format!("put {} -o in/{LARGE}", stage.at("source/large")),
         (Load::Small { connections, .. }, false) => {
             format!("mirror --parallel={connections} {SMALL} .")
