@@ -422,7 +422,7 @@ fn a_session_that_was_recorded_tells_its_echoes() {
         let (cast, port) = (desk.path("session.cast"), server.port().to_string());
         let mut person = Person::over(&["--record", &cast, "--record-input", SERVER, &port]);
         person.has_a_shell();
-        for (at, key) in "echo hu".chars().enumerate() {
+        for (at, key) in "echo hu".char_indices() {
             person.types(&key.to_string());
             person.sees(&format!("ready:{}", "echo hu".get(..=at).unwrap().trim_end()));
         }
