@@ -85,10 +85,14 @@ impl Received {
     /// InvalidData with a [`HeaderError`].
     pub(crate) fn in_front(buffer: &[u8], header_len: usize, count: usize) -> io::Result<Self> {
         let length = count.saturating_sub(header_len);
-        let mut header = [0; HEADER_LEN];
-        for (to, from) in header.iter_mut().zip(buffer.iter().take(header_len.min(count))) {
-            *to = *from;
-        }
+        let whole = buffer.first_chunk().filter(|_| header_len.min(count) == HEADER_LEN);
+        let header = whole.copied().unwrap_or_else(|| {
+            let mut header = [0; HEADER_LEN];
+            for (to, from) in header.iter_mut().zip(buffer.iter().take(header_len.min(count))) {
+                *to = *from;
+            }
+            header
+        });
         match Header::decode(&header, length) {
             Ok(header) => Ok(Self { header, start: header_len, length }),
             Err(error) => Err(io::Error::new(io::ErrorKind::InvalidData, error)),

@@ -3,8 +3,14 @@
 //! | | system calls for a packet that is waited for | the processor meanwhile |
 //! |---|---|---|
 //! | [`Wait::Block`] | one: the read, which an alarm ends at the deadline | sleeps |
+//! | [`Wait::Yield`] | two: `sched_yield`, and the read as with `Block` | sleeps, once no other has work |
 //! | [`Wait::Poll`] | two: `ppoll` with the deadline, and the read | sleeps |
 //! | [`Wait::Spin`] | reads without end, then as `Block` | works, as long as it spins |
+//!
+//! Where both ends share a processor and a real-time priority, who is answered runs as soon as we
+//! give way, and may have asked again when we are back: then neither of us has to be put to sleep
+//! and woken, which costs more than the call. Under the ordinary policy to give way may cost a
+//! whole slice of somebody else's time.
 //!
 //! A read that must not wait costs more of a TUN that blocks: 0.65 instead of 0.56 µs for a packet
 //! of 1400 bytes. While packets stream in, a TUN therefore does not block, until there is none and
@@ -28,6 +34,9 @@ use std::io;
 pub enum Wait {
     /// Sleep in the read itself: the least work, and a signal of the process is taken for it.
     Block,
+    /// Let the others of our priority run, then sleep in the read: for a thread of a real-time
+    /// priority (sched(7)) that shares its processor with whom it answers.
+    Yield,
     /// Sleep in `ppoll`.
     #[default]
     Poll,
@@ -80,7 +89,7 @@ impl Waiter {
     pub fn new(wait: Wait, device: &Device) -> io::Result<Self> {
         let sleep = match wait {
             Wait::Poll => Sleep::InPoll,
-            Wait::Block | Wait::Spin { .. } => Sleep::InRead(None),
+            Wait::Block | Wait::Yield | Wait::Spin { .. } => Sleep::InRead(None),
         };
         device.set_blocking(matches!(sleep, Sleep::InRead(_)))?;
         Ok(Self { wait, sleep, streamed: 0 })
@@ -158,6 +167,9 @@ impl Waiter {
             }
         }
         let before = waited.now;
+        if self.wait == Wait::Yield {
+            std::thread::yield_now();
+        }
         waited.packet = self.sleep(device, packet, clock, (before, until), exchange)?;
         waited.now = clock.now();
         waited.blocked = waited.now - before;
@@ -294,6 +306,7 @@ mod tests {
     #[test]
     fn a_packet_that_is_there_is_read_whatever_the_wait() {
         in_new_network(|| _ = wait_for_a_packet_that_is_there(Wait::Block));
+        in_new_network(|| _ = wait_for_a_packet_that_is_there(Wait::Yield));
         in_new_network(|| _ = wait_for_a_packet_that_is_there(Wait::Poll));
         in_new_network(|| _ = wait_for_a_packet_that_is_there(Wait::Spin { nanos: u32::MAX }));
     }
@@ -301,6 +314,7 @@ mod tests {
     #[test]
     fn a_wait_without_a_packet_ends_after_its_deadline() {
         in_new_network(|| _ = wait_for_a_deadline(Wait::Block));
+        in_new_network(|| _ = wait_for_a_deadline(Wait::Yield));
         in_new_network(|| _ = wait_for_a_deadline(Wait::Poll));
         in_new_network(|| _ = wait_for_a_deadline(Wait::Spin { nanos: 500_000 }));
     }

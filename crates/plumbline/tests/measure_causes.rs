@@ -166,7 +166,7 @@ fn a_long_way_is_named_beside_what_nagle_makes_of_it() {
     let measured = measured(way, busybox, &[]);
     println!("{}", measured.verdict);
     // For each screen and for who types fast, the server waits one round trip more.
-    assert!(measured.verdict.starts_with("The far side's Nagle algorithm"), "{}", measured.verdict);
+    assert!(measured.verdict.contains("The far side's Nagle algorithm"), "{}", measured.verdict);
     assert!(measured.verdict.contains("The network's round trip costs 12"), "{}", measured.verdict);
 }
 
@@ -186,7 +186,7 @@ fn a_way_that_loses_one_packet_in_fifteen_is_named() {
 #[test]
 #[ignore = "needs root or a user namespace, and Debian's telnet servers"]
 fn a_token_bucket_is_named() {
-    let limit = &["tbf", "rate", "1mbit", "burst", "60kb", "latency", "50ms"];
+    let limit = &["tbf", "rate", "1mbit", "burst", "40kb", "latency", "50ms"];
     let way = Way { limit, delay: Duration::from_millis(2), ..Way::default() };
     names_first(&measured(way, busybox, &[]), "A rate limiter on the way costs");
 }

@@ -266,7 +266,8 @@ fn each_command_of_ftp_is_a_transaction_and_a_file_that_is_sent_is_system_calls(
     let desk = Desk::new();
     fs::write(desk.0.join("file"), [b'x'; 100_000]).unwrap();
     let root = desk.0.to_str().unwrap();
-    let server = Server::start_with(&desk, &["--root", root, "--ftp-listen", "127.0.0.1:0"]);
+    let server =
+        Server::start_with(&desk, &["--ftp", "--root", root, "--ftp-listen", "127.0.0.1:0"]);
     let url = format!("ftp://{}/file", server.at);
     let got = desk.command(&["get", "--no-record", &url, "-"]).output().unwrap();
     assert_eq!(got.stdout.len(), 100_000, "{got:?}");

@@ -87,7 +87,9 @@ impl Measures {
         let rates = transfers.and_then(|transfers| transfers.rates_bps());
         let screenful = measured.screenful.as_ref().and_then(|screenful| {
             let bits = u128::from(screenful.bytes) * 8 * 1_000_000_000;
-            let rate = bits.checked_div(screenful.first_to_last_ns.into())?;
+            // Painting is no transfer: from asking for it to the last of it, where that is known.
+            let last_ns = screenful.arrivals.last().map(|last| last.at_ns);
+            let rate = bits.checked_div(last_ns.unwrap_or(screenful.first_to_last_ns).into())?;
             u64::try_from(rate).ok()
         });
         // What is typed comes back: a key is 8 bits of a file that a person writes.

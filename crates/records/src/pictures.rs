@@ -56,11 +56,13 @@ fn sorted(echo: &Echo) -> Vec<u64> {
     times
 }
 
-/// Returns how many echoes took how long, up to the 99th percentile.
+/// Returns how many echoes took how long: up to the 99th percentile, or to four times the median if
+/// that is less and nine of ten are no longer, since a few that waited would leave the others one box.
 fn histogram(echo: &Echo) -> Plot {
     let times = sorted(echo);
     let least = times.first().copied().unwrap_or(0);
-    let most = nearest_rank(&times, 99).copied().unwrap_or(least);
+    let at = |percent| nearest_rank(&times, percent).copied().unwrap_or(least);
+    let most = at(99).min(at(50).saturating_mul(4).max(at(90)));
     let width = ((most - least) / BINS + 1).max(1);
     let mut points = Vec::new();
     let mut table = Table::new().number("from").number("to").number("echoes");
@@ -142,7 +144,10 @@ fn packets(screenful: &Screenful) -> Plot {
     }
     let point = |arrival: &Arrival| (arrival.at_ns as f64, arrival.bytes as f64);
     let points: Vec<_> = screenful.arrivals.iter().map(point).collect();
-    let pieces = screenful.arrivals.len();
+    let pieces = match screenful.arrivals.len() {
+        1 => "1 piece, as one read brought it".to_owned(),
+        many => format!("{many} pieces, each as one read brought it"),
+    };
     let segments = screenful.segments_in.map_or_else(String::new, |segments| {
         format!(" {} segments of TCP brought them.", count(segments))
     });
@@ -151,10 +156,7 @@ fn packets(screenful: &Screenful) -> Plot {
         x: axis("time", Unit::Time, Scale::FromZero),
         y: axis("bytes", Unit::Bytes, Scale::FromZero),
         series: vec![series("one piece", 1, Shape::Stems, points)],
-        note: format!(
-            "{pieces} pieces, each as one read brought it; packets that came together are one \
-             piece.{segments}"
-        ),
+        note: format!("{pieces}; packets that came together are one piece.{segments}"),
         figures: table,
     }
 }

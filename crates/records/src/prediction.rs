@@ -1,6 +1,6 @@
 //! From a short probe: how long a screenful, an echo beside other data, and a transfer will take.
 //!
-//! The model has five numbers: the round trip, the time to a first byte, the rate at which bytes
+//! The model has five numbers: the round trip, the latency of a first byte, the rate at which bytes
 //! come once they do, the window, and what stands in the queue under load. A flow begins with ten
 //! segments (RFC 6928) and doubles each round trip until the window or the line is full; from then
 //! on it is as fast as the slower of the two.
@@ -18,8 +18,8 @@ pub struct Model {
     pub trip_ns: u64,
     /// The echo of a key where nothing else comes, ns.
     pub echo_ns: Option<u64>,
-    /// From what asks for bytes to the first of them, ns.
-    pub first_byte_ns: u64,
+    /// From what asks for bytes to the first of them, without its time on the line, ns.
+    pub latency_ns: u64,
     /// The rate of data bytes once they come, bit/s; `None` where that is too fast to tell.
     pub rate_bps: Option<u64>,
     /// What may be on its way at once, bytes; `None` where nothing limits it as far as is known.
@@ -45,12 +45,19 @@ impl Model {
         let trips = [path.min_rtt_ns, path.rtt_ns, probe.steps.connect_ns];
         let trip_ns = trips.into_iter().flatten().min()?;
         let flows: Vec<&Flow> = probe.screenful.iter().chain(&probe.transfers).collect();
-        let firsts: Vec<u64> = flows
-            .iter()
-            .filter_map(|flow| flow.arrivals.first().map(|arrival| arrival.at_ns))
-            .collect();
-        let first_byte_ns = median(&firsts)?;
         let longest = flows.iter().max_by_key(|flow| flow.bytes)?;
+        let rate_bps = crate::verdict::burst_rate_bps(&longest.arrivals);
+        let latencies: Vec<u64> = flows
+            .iter()
+            .filter_map(|flow| flow.arrivals.first())
+            .map(|first| {
+                // The first bytes were on the line, too.
+                let line_ns =
+                    rate_bps.map_or(0, |rate| crate::verdict::serial_ns(first.bytes, rate));
+                first.at_ns.saturating_sub(line_ns)
+            })
+            .collect();
+        let latency_ns = median(&latencies)?;
         let loaded_echo_ns = probe.echo_under_load.as_ref().and_then(|echo| {
             // The first keys come before the queue has filled.
             let settled = echo.samples_ns.get(echo.samples_ns.len() / 2..)?;
@@ -59,8 +66,8 @@ impl Model {
         Some(Self {
             trip_ns,
             echo_ns: probe.echo.as_ref().and_then(|echo| median(&echo.samples_ns)),
-            first_byte_ns,
-            rate_bps: crate::verdict::burst_rate_bps(&longest.arrivals),
+            latency_ns,
+            rate_bps,
             window_bytes: longest.counts.window_bytes,
             mss_bytes: path.mss_bytes.unwrap_or(DEFAULT_MSS).max(1),
             loaded_echo_ns,
@@ -73,7 +80,7 @@ impl Model {
         let serial = |count| self.rate_bps.map_or(0, |rate| crate::verdict::serial_ns(count, rate));
         let window = self.window_bytes.unwrap_or(u64::MAX).max(1);
         let mut congestion = self.mss_bytes.saturating_mul(INITIAL_SEGMENTS);
-        let (mut left, mut ns) = (bytes, self.first_byte_ns);
+        let (mut left, mut ns) = (bytes, self.latency_ns);
         loop {
             let round = congestion.min(window);
             if left <= round {
@@ -117,7 +124,7 @@ mod tests {
         Model {
             trip_ns: 100 * MS,
             echo_ns: Some(101 * MS),
-            first_byte_ns: 100 * MS,
+            latency_ns: 100 * MS,
             rate_bps: Some(8_000_000),
             window_bytes: Some(64_000),
             mss_bytes: 1_000,

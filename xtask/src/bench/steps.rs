@@ -7,7 +7,7 @@
 //! to the engines shows even on a busy machine.
 
 use anyhow::{Context, Result, bail, ensure};
-use os::clock::{Monotonic, ticks};
+use os::clock::{Monotonic, counter, ticks};
 use protocols::Cx;
 use protocols::chance::Chance;
 use protocols::link::{Datagram, Link};
@@ -121,7 +121,8 @@ struct Pair {
 
 impl Host {
     fn new(address: Ipv4Addr, row: &Row, clock: Monotonic) -> Self {
-        let meter = if row.is_metered { Meter::new(Clock::Counter(ticks)) } else { Meter::off() };
+        let meter =
+            if row.is_metered { Meter::new(Clock::Counter(counter())) } else { Meter::off() };
         let (mut chance, mut meter) = (Chance::from_seed(u64::from(address.to_bits())), meter);
         let settings = Settings {
             address,

@@ -164,7 +164,8 @@ impl Host {
     ) -> io::Result<Self> {
         // The task's own descriptor of the device outlives the host by a moment.
         let watched = device.as_fd().try_clone_to_owned()?;
-        let bench = (Chance::from_seed(entropy::seed()?), Meter::new(Clock::Counter(clock::ticks)));
+        let bench =
+            (Chance::from_seed(entropy::seed()?), Meter::new(Clock::Counter(clock::counter())));
         let mut driver = Driver::new(device, link, settings, Wait::Poll, bench)?;
         prepare(&mut driver);
         // A device that goes away is an error and no packet: waited for, too.

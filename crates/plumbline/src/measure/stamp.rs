@@ -138,7 +138,7 @@ mod tests {
 
     #[test]
     fn layers_and_what_is_left_add_up_to_the_time_between_two_stamps() {
-        let mut meter = Meter::new(Clock::Counter(os::clock::ticks));
+        let mut meter = Meter::new(Clock::Counter(os::clock::counter()));
         let mut chance = Chance::from_seed(1);
         let mut cx = Cx { now: Instant::ZERO, chance: &mut chance, meter: &mut meter };
         let before = Stamp::now(&mut cx);

@@ -59,8 +59,14 @@ impl Internet {
         if parsed.options != Options::Absent {
             cx.meter.count(Counter::IpOptionsSkipped);
         }
-        if let Err(counter) = self.accept_v4(&parsed.header.into(), origin) {
-            return drop(packet, counter, pool, cx);
+        let ipv4::Header { source, destination, protocol, time_to_live, .. } = parsed.header;
+        let ends = Some((source.into(), destination.into()));
+        if origin != Origin::Link || self.recent.arrived != ends || time_to_live == 0 {
+            if let Err(counter) = self.accept_v4(&parsed.header.into(), origin) {
+                return drop(packet, counter, pool, cx);
+            }
+            // TCP's is accepted only from one host and for us.
+            self.recent.arrived = ends.filter(|_| protocol == Protocol::Tcp);
         }
         packet.resize(parsed.total_len);
         if parsed.is_fragment {

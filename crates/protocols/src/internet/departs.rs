@@ -79,12 +79,22 @@ impl Internet {
         pool: &mut Pool,
         cx: &mut Cx<'_>,
     ) -> Result<Departed, SendError> {
+        if self.leaves_as_before(&packet, &header) {
+            if header.hop_limit == 0 {
+                header.hop_limit = self.own_hop_limit(header.destination);
+            }
+            self.push_header(&mut packet, &header, true, cx);
+            return Ok(Departed::Whole(packet));
+        }
         let way = self.complete(&mut header).and_then(|(audience, is_here)| match is_here {
             true => Ok(Way::Here),
             false => self.way(&packet, (&header, audience), pool, cx),
         });
         match way {
             Ok(Way::Whole(path)) => {
+                let is_one_host = self.interface.audience(header.destination) == Audience::Other;
+                let ends = Some((header.source, header.destination));
+                self.recent.departed = ends.filter(|_| is_one_host);
                 self.push_header(&mut packet, &header, !path.is_below_floor, cx);
                 Ok(Departed::Whole(packet))
             }
@@ -108,6 +118,24 @@ impl Internet {
                 pool.put(packet);
                 Err(error)
             }
+        }
+    }
+
+    /// Returns whether a datagram goes from where to where the last one went that left whole, and
+    /// is no longer than what is known of every way.
+    fn leaves_as_before(&self, packet: &Packet, header: &Header) -> bool {
+        let limit = if packet.offload.segment_size == 0 { self.mtu.into() } else { LEN_MAX };
+        self.recent.departed == Some((header.source, header.destination))
+            && self.paths.is_empty()
+            && fits(packet, header, limit)
+    }
+
+    fn own_hop_limit(&self, destination: IpAddr) -> u8 {
+        match destination {
+            // RFC 1112 §6.1: a datagram for a group stays on the link unless someone says more.
+            _ if destination.is_multicast() => 1,
+            IpAddr::V4(_) => self.time_to_live,
+            IpAddr::V6(_) => self.hop_limit,
         }
     }
 
@@ -140,12 +168,7 @@ impl Internet {
             return Err(SendError::NoAddress);
         }
         if header.hop_limit == 0 {
-            // RFC 1112 §6.1: a datagram for a group stays on the link unless someone says more.
-            header.hop_limit = match destination {
-                _ if destination.is_multicast() => 1,
-                IpAddr::V4(_) => self.time_to_live,
-                IpAddr::V6(_) => self.hop_limit,
-            };
+            header.hop_limit = self.own_hop_limit(destination);
         }
         Ok((audience, is_here))
     }

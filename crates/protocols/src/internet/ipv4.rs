@@ -109,10 +109,16 @@ impl Header {
         if parsed.total_len < parsed.header_len || parsed.total_len > bytes.len() {
             return Err(HeaderError::TotalLength);
         }
-        if !Sum::default().bytes(header).is_good() {
+        let sum = match header.try_into() {
+            Ok(fixed) => Sum::default().header(fixed),
+            Err(_) => Sum::default().bytes(header),
+        };
+        if !sum.is_good() {
             return Err(HeaderError::Checksum);
         }
-        parsed.options = walk_options(header.get(HEADER_LEN..).unwrap_or_default())?;
+        if header.len() > HEADER_LEN {
+            parsed.options = walk_options(header.get(HEADER_LEN..).unwrap_or_default())?;
+        }
         Ok(parsed)
     }
 
@@ -157,12 +163,12 @@ impl Header {
         let [s0, s1, s2, s3] = self.source.octets();
         let [d0, d1, d2, d3] = self.destination.octets();
         #[rustfmt::skip]
-        let with_checksum = |[c0, c1]: [u8; 2]| [
+        let mut bytes = [
             VERSION_AND_FIVE_WORDS, self.dscp_ecn, t0, t1, i0, i1, f0, f1,
-            self.time_to_live, protocol, c0, c1, s0, s1, s2, s3, d0, d1, d2, d3,
+            self.time_to_live, protocol, 0, 0, s0, s1, s2, s3, d0, d1, d2, d3,
         ];
-        let sum = Sum::default().bytes(&with_checksum([0, 0]));
-        with_checksum(sum.finish().to_be_bytes())
+        [bytes[10], bytes[11]] = Sum::default().header(&bytes).finish().to_be_bytes();
+        bytes
     }
 }
 

@@ -87,6 +87,17 @@ pub struct Internet {
     /// Protocols that an application has asked for.
     asked_for: BTreeSet<u8>,
     limiter: Limiter,
+    recent: Recent,
+}
+
+/// Source and destination of what was last found good: the next datagram mostly has the same. It
+/// is forgotten whenever addresses or routes may have changed.
+#[derive(Clone, Copy, Debug, Default)]
+struct Recent {
+    /// Of what has come for TCP.
+    arrived: Option<(IpAddr, IpAddr)>,
+    /// Of what has left whole, for one other host.
+    departed: Option<(IpAddr, IpAddr)>,
 }
 
 /// A datagram for a transport: what its header says, and a packet that holds only its data.
@@ -181,6 +192,7 @@ impl Internet {
             probes: VecDeque::new(),
             asked_for: BTreeSet::new(),
             limiter: Limiter::default(),
+            recent: Recent::default(),
         };
         internet.set_address(address, prefix_len);
         for everywhere in [Ipv4Addr::UNSPECIFIED.into(), Ipv6Addr::UNSPECIFIED.into()] {
@@ -204,6 +216,7 @@ impl Internet {
     /// Sets our only IPv4 address and the length in bits of its network's prefix; 0.0.0.0, or
     /// another that no host has, takes it away.
     pub fn set_address(&mut self, address: Ipv4Addr, prefix_len: u8) {
+        self.recent = Recent::default();
         let addresses = &mut self.interface.addresses;
         while let Some(old) = addresses.as_slice().iter().find(|known| known.address.is_ipv4()) {
             let old = old.address;
@@ -224,11 +237,13 @@ impl Internet {
     ///
     /// If no host can have it, or there are too many.
     pub fn add_address(&mut self, address: Address) -> Result<(), AddError> {
+        self.recent = Recent::default();
         self.interface.addresses.add(address)
     }
 
     /// Removes an address and returns whether it was there.
     pub fn remove_address(&mut self, address: IpAddr) -> bool {
+        self.recent = Recent::default();
         self.interface.addresses.remove(address)
     }
 
@@ -275,6 +290,7 @@ impl Internet {
 
     /// Returns the routes, to change them.
     pub fn routes_mut(&mut self) -> &mut Routes {
+        self.recent = Recent::default();
         &mut self.routes
     }
 
@@ -431,6 +447,7 @@ impl Internet {
     /// Gives up the fragments, addresses and routes whose time is over.
     pub fn timeout(&mut self, pool: &mut Pool, cx: &mut Cx<'_>) {
         let left = cx.meter.enter(Account::Internet);
+        self.recent = Recent::default();
         self.interface.addresses.timeout(cx.now);
         self.routes.timeout(cx.now);
         while self.reassembler.deadline().is_some_and(|deadline| deadline <= cx.now) {

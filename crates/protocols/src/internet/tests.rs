@@ -7,6 +7,7 @@ use super::*;
 use crate::meter::{Clock, Meter};
 use core::sync::atomic::{AtomicU64, Ordering};
 use proptest::prelude::*;
+use std::vec;
 use std::vec::Vec;
 
 const ECHO: [u8; 8] = [8, 0, 0, 0, 0, 1, 0, 1];
@@ -532,4 +533,61 @@ fn the_pseudo_header_is_summed_as_its_twelve_bytes_are() {
     let bytes = [10, 0, 0, 2, 10, 0, 0, 1, 0, 6, 0x12, 0x34];
     let sum = pseudo_header(THEIRS.into(), OURS.into(), Protocol::Tcp, 0x1234);
     assert_eq!(sum.finish(), Sum::default().bytes(&bytes).finish());
+}
+
+/// Sends a datagram of TCP from [`OURS`] to [`THEIRS`], and returns how long it is on the link.
+fn send_from_ours(host: &mut Host, len: usize) -> Result<usize, SendError> {
+    let packet = host.packet(&vec![0; len]);
+    let header =
+        super::Header { source: OURS.into(), ..super::Header::to(THEIRS.into(), Protocol::Tcp) };
+    let sent = host.internet.send(packet, header, &mut host.pool, &mut host.lab.cx())?;
+    let packet = sent.expect("it is whole");
+    let (len, hops) = (packet.len(), packet.data()[8]);
+    host.pool.put(packet);
+    assert_eq!(hops, TIME_TO_LIVE);
+    Ok(len)
+}
+
+#[test]
+fn what_has_come_before_is_not_accepted_for_an_address_that_has_gone() {
+    let mut host = Host::default();
+    let segment = datagram(&header(Protocol::Tcp), &[], &[0; 20]);
+    let before: Vec<bool> = (0..3).map(|_| host.receive(&segment).is_some()).collect();
+    host.internet.remove_address(OURS.into());
+    assert!(host.receive(&segment).is_none());
+    assert_eq!((before, host.counted(Counter::IpAddressErrors)), (vec![true; 3], 1));
+}
+
+#[test]
+fn what_has_come_before_is_dropped_when_it_comes_without_hops_left() {
+    let mut host = Host::default();
+    assert!(host.receive(&datagram(&header(Protocol::Tcp), &[], &[0; 20])).is_some());
+    let spent = Header { time_to_live: 0, ..header(Protocol::Tcp) };
+    assert!(host.receive(&datagram(&spent, &[], &[0; 20])).is_none());
+    assert_eq!(host.counted(Counter::IpTimeExceeded), 1);
+}
+
+#[test]
+fn what_has_left_before_does_not_leave_without_a_route() {
+    let mut host = Host::default();
+    let before = (0..3).map(|_| send_from_ours(&mut host, 100)).collect::<Vec<_>>();
+    host.internet.routes_mut().remove(Ipv4Addr::UNSPECIFIED.into(), 0, None);
+    let after = send_from_ours(&mut host, 100);
+    assert_eq!((before, after), (vec![Ok(120); 3], Err(SendError::NoRoute)));
+}
+
+#[test]
+fn what_has_left_before_does_not_leave_from_an_address_that_has_gone() {
+    let mut host = Host::default();
+    assert_eq!(send_from_ours(&mut host, 100), Ok(120));
+    host.internet.remove_address(OURS.into());
+    assert_eq!(send_from_ours(&mut host, 100), Err(SendError::NoAddress));
+}
+
+#[test]
+fn what_has_left_before_is_no_longer_than_the_link_takes() {
+    let mut host = Host::default();
+    let lens: Vec<_> =
+        [1480, 1480, 1481].into_iter().map(|len| send_from_ours(&mut host, len)).collect();
+    assert_eq!(lens, [Ok(1500), Ok(1500), Err(SendError::TooBig { mtu: 1500 })]);
 }

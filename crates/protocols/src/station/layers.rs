@@ -456,7 +456,10 @@ impl Layers {
         // A segment to ourselves would be lost where it can wait as well.
         while self.has_packet_to_send() && !self.internet.is_loop_full() {
             let segment = self.tcp.transmit(&mut self.pool, cx)?;
-            let Some(segment) = self.shorter_than_path(segment, cx) else { continue };
+            if self.is_longer_than_path(&segment, cx) {
+                self.pool.put(segment.packet);
+                continue;
+            }
             match self.internet.send(segment.packet, segment.lower, &mut self.pool, cx) {
                 Ok(Some(packet)) => return Some(packet),
                 // It was for ourselves.
@@ -477,8 +480,11 @@ impl Layers {
         }
         self.measure_paths(cx);
         while self.has_packet_to_send() && !self.internet.is_loop_full() {
-            let (segment, tail) = self.tcp.transmit_in_parts(&mut self.pool, cx)?;
-            let Some(mut segment) = self.shorter_than_path(segment, cx) else { continue };
+            let (mut segment, tail) = self.tcp.transmit_in_parts(&mut self.pool, cx)?;
+            if self.is_longer_than_path(&segment, cx) {
+                self.pool.put(segment.packet);
+                continue;
+            }
             // No device gathers what comes back to us.
             if self.internet.is_here(segment.lower.destination)
                 && let Some(tail) = &tail
@@ -517,18 +523,16 @@ impl Layers {
         }
     }
 
-    /// Gives a segment back, unless the way has been found to take less since its connection last
+    /// Returns whether the way has been found to take less since the segment's connection last
     /// heard of it: then that is told, and makes other segments of its data.
-    fn shorter_than_path(&mut self, segment: Segment, cx: &mut Cx<'_>) -> Option<Segment> {
+    fn is_longer_than_path(&mut self, segment: &Segment, cx: &mut Cx<'_>) -> bool {
         let destination = segment.lower.destination;
         let mtu = self.internet.mtu_to(destination, cx.now);
-        let is_short = segment.datagram_len <= usize::from(mtu);
-        let Some(id) = segment.connection.filter(|_| !is_short) else { return Some(segment) };
-        if self.internet.is_here(destination) || self.tcp.packet_too_big(id, mtu, cx) != Ok(true) {
-            return Some(segment);
+        if segment.datagram_len <= usize::from(mtu) || self.internet.is_here(destination) {
+            return false;
         }
-        self.pool.put(segment.packet);
-        None
+        let Some(id) = segment.connection else { return false };
+        self.tcp.packet_too_big(id, mtu, cx) == Ok(true)
     }
 
     fn next_datagram(&mut self, cx: &mut Cx<'_>) -> Option<Packet> {

@@ -135,15 +135,27 @@ const MANY_GAPS: usize = 4;
 /// is asked where there are few gaps, and where they are as long as a round trip: a window of one
 /// segment is as even as a line, but its first segment comes at once.
 fn is_of_a_line(flow: &Flow, rate_bps: u64, trip_ns: Option<u64>) -> bool {
-    let Some(first) = flow.arrivals.first() else { return false };
-    let needed = serial_ns(first.bytes, rate_bps);
-    let mut gaps: Vec<u64> = gaps(&flow.arrivals).map(|(_, gap, _)| gap).collect();
-    gaps.sort_unstable();
-    let typical = statistics::nearest_rank(&gaps, 50).copied().unwrap_or(0);
+    let arrivals = &flow.arrivals;
+    let mut times: Vec<u64> = gaps(arrivals).map(|(_, gap, _)| gap).collect();
+    times.sort_unstable();
+    let typical = statistics::nearest_rank(&times, 50).copied().unwrap_or(0);
     let is_of_a_trip = trip_ns.is_some_and(|trip| typical.abs_diff(trip) <= trip / 5);
+    if times.len() >= MANY_GAPS && !is_of_a_trip {
+        return true;
+    }
+    // Before the first long one there may be an echo of what was typed.
+    let mut sizes: Vec<u64> = arrivals.iter().map(|arrival| arrival.bytes).collect();
+    sizes.sort_unstable();
+    let usual = statistics::nearest_rank(&sizes, 50).copied().unwrap_or(0);
+    let Some(at) = arrivals.iter().position(|arrival| arrival.bytes * 2 >= usual) else {
+        return false;
+    };
+    let Some(first) = arrivals.get(at) else { return false };
+    let before = at.checked_sub(1).and_then(|at| arrivals.get(at));
+    let waited_ns = first.at_ns.saturating_sub(before.map_or(0, |before| before.at_ns));
+    let needed = serial_ns(first.bytes, rate_bps);
     // What was seen of the rate has the headers of other packets in it.
-    let is_timely = needed - needed / 4 <= first.at_ns;
-    is_timely || (gaps.len() >= MANY_GAPS && !is_of_a_trip)
+    needed - needed / 4 <= waited_ns
 }
 
 fn of_flow(mut view: View<'_>) -> Vec<Cause> {

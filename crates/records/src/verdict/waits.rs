@@ -76,10 +76,9 @@ pub(super) fn nagle_of_a_trip(view: &mut View<'_>) -> Option<Cause> {
     let of_a_trip = |ns: u64| ns >= trip_ns - trip_ns / 5 && ns <= trip_ns + trip_ns / 3;
     let taken = view.select(|stall| of_a_trip(stall.ns));
     let [stall] = taken.as_slice() else { return None };
-    // It is behind a segment that was not full that others wait.
-    let before = view.flow.arrivals.get(stall.index.checked_sub(1)?)?;
+    // It is a short segment that waits, and all of the flow would fit into the window.
     let window = view.flow.counts.window_bytes;
-    if before.bytes % mss == 0 || window.is_some_and(|window| window < view.flow.bytes) {
+    if stall.bytes >= mss || window.is_some_and(|window| window < view.flow.bytes) {
         return None;
     }
     let advice = "it keeps a short segment until the one before it is acknowledged, for a whole \

@@ -12,6 +12,7 @@
 )]
 
 mod far;
+mod foretold;
 mod plants;
 mod probe;
 mod scene;

@@ -219,9 +219,10 @@ fn own(name: &str) -> Result<Vec<PathBuf>> {
 /// Name, label, attachment, further arguments, whether it can spin.
 type Entry = (&'static str, &'static str, Attachment, &'static [&'static str], bool);
 
-const ENTRIES: [Entry; 13] = [
+const ENTRIES: [Entry; 14] = [
     ("kernel", "kernel, veth, TSO", Attachment::Pair, &[], true),
     ("plumb-tun", "plumb, TUN, offloads", Attachment::Tun, &[], true),
+    ("plumb-yield", "plumb, yields first", Attachment::Tun, &["--wait", "yield"], false),
     ("plumb-poll", "plumb, waits in poll", Attachment::Tun, &["--wait", "poll"], true),
     ("plumb-unmetered", "plumb, meter off", Attachment::Tun, &["--meter", "off"], true),
     ("plumb-copy", "plumb, source copied", Attachment::Tun, &["--copy"], false),

@@ -1,6 +1,6 @@
 //! Our own stack as a server: a station on a device, run by its driver in one thread.
 //!
-//! `--plain` does without the offloads of a TUN, `--wait block|poll` chooses how to wait, and
+//! `--plain` does without the offloads of a TUN, `--wait block|yield|poll` chooses how to wait, and
 //! `--meter off` charges nothing to anybody. A source shares what it sends with the stack, or has
 //! it copied with `--copy`. With `--queues N` there are so many stations on the queues of one TUN, a
 //! thread and a processor for each; with `--apart` datagrams pass the TUN one by one.
@@ -127,11 +127,13 @@ fn driver(
     let wait = match arguments.text("--wait") {
         _ if arguments.has("--spin") => Wait::Spin { nanos: u32::MAX },
         Some("poll") => Wait::Poll,
+        Some("yield") => Wait::Yield,
         None | Some("block") => Wait::Block,
-        Some(_) => bail!("--wait block or poll is wanted"),
+        Some(_) => bail!("--wait block, yield or poll is wanted"),
     };
     let is_metered = arguments.text("--meter") != Some("off");
-    let meter = if is_metered { Meter::new(Clock::Counter(clock::ticks)) } else { Meter::off() };
+    let meter =
+        if is_metered { Meter::new(Clock::Counter(clock::counter())) } else { Meter::off() };
     let is_on_segment = matches!(link, Link::Ethernet(_));
     let settings = Settings {
         // On a segment it is assigned when nobody else is found to have it.

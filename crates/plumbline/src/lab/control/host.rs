@@ -3,7 +3,7 @@
 
 use super::structure::Which;
 use anyhow::Result;
-use os::clock::{Monotonic, ticks};
+use os::clock::{Monotonic, counter};
 use protocols::Cx;
 use protocols::application::Stream;
 use protocols::application::telnet::{Event, ServerSettings, Telnet, UserSettings};
@@ -103,7 +103,7 @@ impl Host {
         server: Ipv4Addr,
         clock: Monotonic,
     ) -> Result<Self> {
-        let mut meter = Meter::new(Clock::Counter(ticks));
+        let mut meter = Meter::new(Clock::Counter(counter()));
         let mut chance = Chance::from_seed(u64::from(address.to_bits()));
         let mut cx = Cx { now: clock.now(), chance: &mut chance, meter: &mut meter };
         let routines = os::checksum::routines();

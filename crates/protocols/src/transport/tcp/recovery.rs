@@ -257,6 +257,9 @@ impl Recovery {
 
     /// What duplicates say to have left the network; never all, because the first is missing.
     fn left_by_duplicates(&self) -> u64 {
+        if self.duplicates == 0 {
+            return 0;
+        }
         let mss = u64::from(self.window.mss());
         let (count, end) = match self.phase {
             // RFC 3042: the first two let new data go, the third begins a recovery.

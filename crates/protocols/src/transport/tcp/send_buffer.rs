@@ -116,7 +116,11 @@ impl SendBuffer {
     pub(super) fn acknowledge(&mut self, count: u32) {
         let count = self.held().min(count as usize);
         let copied = self.order.as_mut().map_or(count, |order| order.acknowledge(count));
-        self.bytes.drain(..copied);
+        if copied == self.bytes.len() {
+            self.bytes.clear();
+        } else {
+            self.bytes.drain(..copied);
+        }
         self.order.take_if(|order| order.shared_pieces == 0);
         // An idle connection holds no memory that only a busy one needs.
         if self.bytes.is_empty() && self.bytes.capacity() > IDLE_CAPACITY {

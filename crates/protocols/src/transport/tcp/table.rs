@@ -80,6 +80,19 @@ struct Slot {
     half_open_on: Option<Place>,
 }
 
+impl Slot {
+    /// Returns whether a connection that is open stands on all lists on which it has to, and on no
+    /// other: mostly something has happened to it before since the last output.
+    fn stands_right(&self, connection: &Connection) -> bool {
+        let is_plain = connection.state == State::Established && self.half_open_on.is_none();
+        let is_told = connection.news == 0 || self.is_on_news;
+        let is_timed = self.deadline.is_some() && !self.is_held_up;
+        let has_window = connection.timers.probing_since.is_none();
+        let has_no_place = self.starved_place.is_none() && self.time_wait_place.is_none();
+        is_plain && is_told && is_timed && has_window && has_no_place && self.is_on_output
+    }
+}
+
 /// Connections in the order in which they came into a condition; who leaves it leaves the order.
 #[derive(Debug, Default)]
 struct Seniority {
@@ -308,6 +321,9 @@ impl Table {
     pub(super) fn touch(&mut self, id: ConnectionId) -> Option<Place> {
         let slot = self.slots.get_mut(id.slot as usize)?;
         let connection = slot.connection.as_ref()?;
+        if slot.stands_right(connection) {
+            return None;
+        }
         let is_half_open = connection.state == State::SynReceived;
         let left = slot.half_open_on.take_if(|_| !is_half_open);
         let is_closed = connection.state == State::Closed;

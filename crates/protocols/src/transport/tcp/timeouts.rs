@@ -288,8 +288,8 @@ impl Connection {
 
     /// Returns when a retransmission timer that starts now runs out.
     fn retransmission_end(&self, now: Instant) -> Instant {
-        let times = if is_planted(Bug::WaitsTooLong) { 10 } else { 1 };
-        let end = now + self.rtt.rto() * times;
+        let rto = self.rtt.rto();
+        let end = now + if is_planted(Bug::WaitsTooLong) { rto * 10 } else { rto };
         // A timeout that the user has set is kept to the moment.
         let limit = self.profile.patience.r2.and(self.timers.retransmitting);
         limit.map_or(end, |(since, _)| end.min(since + self.give_up_limit().time))

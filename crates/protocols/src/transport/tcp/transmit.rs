@@ -269,10 +269,11 @@ impl Connection {
         let is_first = self.is_open_early() && self.snd_nxt == self.send_start;
         let may_be_small = !self.profile.nagle || self.outstanding() == 0 || is_first;
         let is_urgent = self.snd_up.is_some_and(|up| up.is_after(self.snd_nxt));
-        len >= self.data_mss()
+        (len == unsent && may_be_small)
+            || len >= self.data_mss()
             || fin
             || self.snd_nxt.is_before(self.snd_max)
-            || (len == unsent && (may_be_small || is_urgent))
+            || (len == unsent && is_urgent)
             || (len >= self.snd_wnd_max / 2 && may_be_small)
     }
 

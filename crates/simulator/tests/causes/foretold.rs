@@ -1,0 +1,88 @@
+//! What a short probe foretells, beside what a longer session then takes: fifty ways drawn from a
+//! seed, of 19 kbit/s to 20 Mbit/s and 2 to 150 ms.
+//!
+//! The loaded part of the probe is four times as long as what the buffers of both ends hold: in a
+//! shorter one they are not full, and the echo beside it says too little. What is foretold of is
+//! five times as long.
+
+use crate::probe::Stage;
+use crate::scene::Scene;
+use protocols::chance::Chance;
+use protocols::time::Duration;
+use protocols::transport::tcp::{ReceiveWindow, SendLimit};
+use records::prediction::Model;
+use records::statistics::median;
+
+const TRIALS: u64 = 50;
+
+/// What a trial has foretold and then measured, ns.
+struct Trial {
+    screenful: [u64; 2],
+    loaded_echo: Option<[u64; 2]>,
+    transfer: [u64; 2],
+}
+
+/// Draws from `least` to `most`, so that each doubling is as likely.
+fn drawn(chance: &mut Chance, least: f64, most: f64) -> f64 {
+    let part = chance.below(1 << 20) as f64 / f64::from(1 << 20);
+    least * (most / least).powf(part)
+}
+
+fn trial(seed: u64) -> Trial {
+    let mut chance = Chance::from_seed(seed);
+    let rate_bps = drawn(&mut chance, 19_200.0, 20e6);
+    let trip = Duration::from_secs_f64(drawn(&mut chance, 0.002, 0.150));
+    let window = (rate_bps / 8.0 * drawn(&mut chance, 0.1, 1.5)).clamp(4_000.0, 64_000.0) as usize;
+    let mut scene = Scene::healthy(trip, seed);
+    scene.way.rate_bps = rate_bps as u64;
+    scene.way.queue_bytes = (rate_bps / 8.0 * 0.5).max(20_000.0) as u64;
+    scene.far.think = Duration::from_secs_f64(drawn(&mut chance, 0.000_1, 0.010));
+    scene.near.receive_window = ReceiveWindow::Bytes(window);
+    let send_buffer = drawn(&mut chance, 4_000.0, 32_000.0) as usize;
+    scene.far.profile.send_limit = SendLimit::Bytes(send_buffer);
+    let with = |stages: Vec<Stage>| Scene { stages, ..scene.clone() }.observe();
+    let opening = [Stage::Prompt, Stage::Login, Stage::Echo(10)];
+    let short =
+        [Stage::Download { bytes: 6_000 }, Stage::Load { bytes: (window + send_buffer) * 4 }];
+    let long = (window + send_buffer) * 20;
+    let probe = with([opening.as_slice(), &short].concat());
+    let model = Model::of(&probe).unwrap();
+    let stages = [Stage::Screenful, Stage::Load { bytes: long }, Stage::Download { bytes: long }];
+    let seen = with([opening.as_slice(), &stages].concat());
+    let screen = seen.screenful.as_ref().unwrap();
+    let transfer = &seen.transfers[1];
+    let loaded = seen.echo_under_load.as_ref().and_then(|echo| median(&echo.samples_ns));
+    Trial {
+        screenful: [model.flow_ns(screen.bytes), screen.elapsed_ns],
+        loaded_echo: model
+            .echo_under_load_ns()
+            .zip(loaded)
+            .map(|(foretold, measured)| [foretold, measured]),
+        transfer: [model.flow_ns(transfer.bytes), transfer.elapsed_ns],
+    }
+}
+
+/// Returns by how much the first differs from the second, in thousandths.
+fn error([foretold, measured]: [u64; 2]) -> u64 {
+    foretold.abs_diff(measured) * 1_000 / measured.max(1)
+}
+
+#[test]
+fn what_a_short_probe_foretells_is_within_a_tenth_of_what_is_measured_then() {
+    let trials: Vec<Trial> = (1..=TRIALS).map(trial).collect();
+    let all = |errors: Vec<u64>| {
+        let middle = median(&errors).unwrap();
+        let worse = errors.iter().filter(|error| **error > 100).count();
+        (middle, worse, errors.len())
+    };
+    let screenful = all(trials.iter().map(|trial| error(trial.screenful)).collect());
+    let loaded = all(trials.iter().filter_map(|trial| trial.loaded_echo.map(error)).collect());
+    let transfer = all(trials.iter().map(|trial| error(trial.transfer)).collect());
+    println!("foretold               median error   off by more than a tenth");
+    for (name, (middle, worse, count)) in
+        [("a screenful", screenful), ("an echo under load", loaded), ("a transfer", transfer)]
+    {
+        println!("{name:20}   {:>4}.{} %          {worse} of {count}", middle / 10, middle % 10);
+        assert!(middle <= 100, "{name}: {middle} of a thousand");
+    }
+}
