@@ -31,8 +31,6 @@ struct Way {
     loses_one_in: Option<u64>,
     /// How the server's interface is limited, as `tc` has it.
     limit: &'static [&'static str],
-    /// What the receive buffers of plumb's network are, as in `net.ipv4.tcp_rmem`.
-    receive_buffers: Option<&'static str>,
 }
 
 fn run(program: &str, arguments: &[&str]) {
@@ -91,9 +89,6 @@ fn measured(way: Way, server: fn() -> Command, arguments: &'static [&'static str
         let far_network = Network::of_this_thread().unwrap();
         enter_new_network().unwrap();
         let near = tun("near0", "10.0.0.2/24");
-        if let Some(buffers) = way.receive_buffers {
-            fs::write("/proc/sys/net/ipv4/tcp_rmem", buffers).unwrap();
-        }
         relay(Arc::clone(&far), Arc::clone(&near), way);
         relay(near, far, way);
         let (told, hears) = mpsc::channel();
@@ -123,13 +118,6 @@ fn busybox() -> Command {
     command
 }
 
-/// What inetutils' server runs in the place of `login`.
-fn inetutils() -> Command {
-    let mut command = Command::new("/usr/sbin/telnetd");
-    command.args(["-h", "-E", "/bin/sh"]);
-    command
-}
-
 fn slow_at_first() -> Command {
     let script = PathBuf::from(format!("/tmp/plumb-slow-{}", std::process::id()));
     fs::write(&script, "#!/bin/sh\nsleep 1\nexec /bin/sh -i\n").unwrap();
@@ -142,21 +130,6 @@ fn slow_at_first() -> Command {
 fn names_first(measured: &Measurement, beginning: &str) {
     println!("{}", measured.verdict);
     assert!(measured.verdict.starts_with(beginning), "{}", measured.verdict);
-}
-
-#[test]
-#[ignore = "needs root or a user namespace, and Debian's telnet servers"]
-fn nagle_at_the_server_of_busybox_is_named_though_plumb_does_not_wait_for_it() {
-    names_first(&measured(Way::default(), busybox, &[]), "The far side's Nagle algorithm costs 4");
-}
-
-#[test]
-#[ignore = "needs root or a user namespace, and Debian's telnet servers"]
-fn nagle_at_the_server_of_inetutils_is_named_though_plumb_does_not_wait_for_it() {
-    names_first(
-        &measured(Way::default(), inetutils, &[]),
-        "The far side's Nagle algorithm costs 4",
-    );
 }
 
 #[test]
@@ -179,7 +152,7 @@ fn a_way_that_loses_one_packet_in_fifteen_is_named() {
     println!("{}", measured.verdict);
     let is_named = ["Loss costs", "A lost packet now and then costs"]
         .iter()
-        .any(|beginning| measured.verdict.starts_with(beginning));
+        .any(|beginning| measured.verdict.contains(beginning));
     assert!(is_named, "{}", measured.verdict);
 }
 
@@ -189,16 +162,6 @@ fn a_token_bucket_is_named() {
     let limit = &["tbf", "rate", "1mbit", "burst", "40kb", "latency", "50ms"];
     let way = Way { limit, delay: Duration::from_millis(2), ..Way::default() };
     names_first(&measured(way, busybox, &[]), "A rate limiter on the way costs");
-}
-
-#[test]
-#[ignore = "needs root or a user namespace, and Debian's telnet servers"]
-fn a_small_receive_buffer_is_named() {
-    let delay = Duration::from_millis(12);
-    let way = Way { delay, receive_buffers: Some("4096 4096 4096"), ..Way::default() };
-    let measured = measured(way, busybox, &[]);
-    println!("{}", measured.verdict);
-    assert!(measured.verdict.contains("small window"), "{}", measured.verdict);
 }
 
 #[test]

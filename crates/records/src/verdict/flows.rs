@@ -22,8 +22,6 @@ pub(super) struct View<'a> {
     pub(super) trip_ns: Option<u64>,
     /// At which half of its bytes come, bit/s.
     pub(super) burst_bps: Option<u64>,
-    /// It was acknowledged late on purpose: only that is looked at.
-    pub(super) is_unhurried: bool,
     /// What nothing explains yet.
     pub(super) stalls: Vec<Stall>,
     /// What has a cause already, ns.
@@ -80,7 +78,7 @@ pub(super) fn sum_ns(stalls: &[Stall]) -> u64 {
 
 /// Returns what the flows of a session cost.
 pub(super) fn causes(observed: &Observation) -> Vec<Cause> {
-    let mut views: Vec<View<'_>> = views(observed);
+    let (mut views, trip_ns) = (views(observed), round_trip_ns(observed));
     let has_losses = views.iter().any(|view| losses::is_lossy(view.flow));
     let has_late_echoes = has_late_echoes(observed);
     let has_reordering = views.iter().any(losses::is_reordered);
@@ -89,9 +87,12 @@ pub(super) fn causes(observed: &Observation) -> Vec<Cause> {
     for view in &mut views {
         (view.has_losses, view.has_reordering, view.hole) = (has_losses, has_reordering, hole);
     }
+    let mut found: Vec<Cause> = views.into_iter().flat_map(of_flow).collect();
     // A wait for a lost packet looks like one for an acknowledgment.
-    views.retain(|view| !(view.is_unhurried && (has_losses || has_late_echoes)));
-    views.into_iter().flat_map(of_flow).collect()
+    if !has_losses && !has_late_echoes {
+        found.extend(waits::nagle_if_unhurried(observed, trip_ns));
+    }
+    found
 }
 
 /// Returns the rate of the slowest link, as the session's flows show it, if it can be told.
@@ -100,12 +101,11 @@ pub(super) fn line_bps(observed: &Observation) -> Option<u64> {
 }
 
 fn views(observed: &Observation) -> Vec<View<'_>> {
-    let screenful = observed.screenful.iter().map(|flow| (flow, Whole::Screenful, false));
-    let unhurried = observed.unhurried.iter().map(|flow| (flow, Whole::Screenful, true));
-    let transfers = observed.transfers.iter().map(|flow| (flow, Whole::Transfer, false));
+    let screenful = observed.screenful.iter().map(|flow| (flow, Whole::Screenful));
+    let transfers = observed.transfers.iter().map(|flow| (flow, Whole::Transfer));
     let trip_ns = round_trip_ns(observed);
     let mut views = Vec::new();
-    for (flow, whole, is_unhurried) in screenful.chain(unhurried).chain(transfers) {
+    for (flow, whole) in screenful.chain(transfers) {
         let burst_bps =
             burst_rate_bps(&flow.arrivals).filter(|rate| is_of_a_line(flow, *rate, trip_ns));
         let least_ns = (trip_ns.unwrap_or(0) / 4).max(LEAST_STALL_NS);
@@ -117,7 +117,6 @@ fn views(observed: &Observation) -> Vec<View<'_>> {
             path,
             trip_ns,
             burst_bps,
-            is_unhurried,
             stalls,
             explained_ns: 0,
             has_losses: false,
@@ -159,9 +158,6 @@ fn is_of_a_line(flow: &Flow, rate_bps: u64, trip_ns: Option<u64>) -> bool {
 }
 
 fn of_flow(mut view: View<'_>) -> Vec<Cause> {
-    if view.is_unhurried {
-        return waits::nagle(&mut view).into_iter().collect();
-    }
     let mut found = processor(&view);
     found.extend(first_byte(&view));
     // What has the surest marks comes first; the order is explained in the head of the module.

@@ -9,6 +9,7 @@ use super::cause::{Cause, Kind, Whole};
 use super::losses::TIMER_NS;
 use super::observation::{Echoes, Observation};
 use super::traffic::serial_ns;
+use super::waits::KERNEL_DELAY_NS;
 use crate::figures::{count, duration};
 use crate::measurement::{Layer, LayerTime};
 use crate::statistics;
@@ -200,8 +201,8 @@ fn steady_keys(observed: &Observation, idle_ns: u64) -> Option<Cause> {
         return None;
     }
     // Nagle's algorithm lets each echo wait for the acknowledgment of the one before: no longer
-    // than a round trip.
-    if gain_ns <= trip_ns + trip_ns / 5 {
+    // than a round trip, and what this side puts an acknowledgment of a key off.
+    if gain_ns <= trip_ns + trip_ns / 5 + KERNEL_DELAY_NS {
         return Some(Cause {
             kind: Kind::Nagle,
             of: Whole::Echo,

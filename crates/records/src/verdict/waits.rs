@@ -1,8 +1,8 @@
 //! Waits for the other side's word: an acknowledgment, or a window.
 
-use super::cause::{Cause, Kind};
+use super::cause::{Cause, Kind, Whole};
 use super::flows::{View, sum_ns};
-use super::observation::Direction;
+use super::observation::{Direction, Observation};
 use super::traffic::{Stall, gaps, largest_arrival};
 use crate::figures::{count, duration};
 use crate::statistics;
@@ -12,7 +12,7 @@ use crate::statistics;
 const DELAYED_ACK_NS: [std::ops::RangeInclusive<u64>; 3] =
     [36_000_000..=60_000_000, 90_000_000..=130_000_000, 180_000_000..=260_000_000];
 /// For how long Linux puts an acknowledgment off in an exchange of short segments.
-const KERNEL_DELAY_NS: u64 = 40_000_000;
+pub(super) const KERNEL_DELAY_NS: u64 = 40_000_000;
 /// A wait of so many round trips is none for the network.
 const LONG_TRIPS: u64 = 3;
 /// Below this no timer of TCP runs out.
@@ -35,7 +35,7 @@ pub(super) fn nagle(view: &mut View<'_>) -> Option<Cause> {
         return None;
     }
     let trip_ns = view.trip_or_zero();
-    let own_ns = if view.is_unhurried { Some(KERNEL_DELAY_NS) } else { view.path.own_ack_delay_ns };
+    let own_ns = view.path.own_ack_delay_ns;
     // A network as slow as the wait explains it just as well.
     let is_long = |ns: u64| ns / 2 > trip_ns;
     let is_wait = |stall: &Stall| match own_ns {
@@ -53,16 +53,35 @@ pub(super) fn nagle(view: &mut View<'_>) -> Option<Cause> {
         return None;
     }
     let times = if taken.len() == 1 { "once" } else { "several times" };
-    let here = if view.is_unhurried {
-        "set TCP_NODELAY there, or use a program that acknowledges every segment at once, as this \
-         one does"
-    } else {
-        "set TCP_NODELAY there, or acknowledge every segment at once here"
-    };
-    let advice = format!("it waits {times} for an acknowledgment that this side puts off: {here}");
+    let advice = format!(
+        "it waits {times} for an acknowledgment that this side puts off: set TCP_NODELAY there, or \
+         acknowledge every segment at once here"
+    );
     let subject = "The far side's Nagle algorithm";
     let cause = view.cause(Kind::Nagle, sum_ns(&taken), subject, advice);
     view.settle(cause, &taken)
+}
+
+/// Returns what Nagle's algorithm on the far side costs programs that put acknowledgments off: by so
+/// much a screenful takes longer for which this one has done so, too.
+pub(super) fn nagle_if_unhurried(observed: &Observation, trip_ns: Option<u64>) -> Option<Cause> {
+    let (late, early) = (observed.unhurried.as_ref()?, observed.screenful.as_ref()?);
+    let gain_ns = late.elapsed_ns.checked_sub(early.elapsed_ns)?;
+    let most = KERNEL_DELAY_NS + KERNEL_DELAY_NS / 2 + trip_ns?;
+    if gain_ns < KERNEL_DELAY_NS - KERNEL_DELAY_NS / 8 || gain_ns > most {
+        return None;
+    }
+    Some(Cause {
+        kind: Kind::Nagle,
+        of: Whole::Screenful,
+        gain_ns,
+        total_ns: late.elapsed_ns,
+        subject: "The far side's Nagle algorithm".to_owned(),
+        advice:
+            "it waits for an acknowledgment that most programs put off, and that this one gives \
+                 at once: set TCP_NODELAY there"
+                .to_owned(),
+    })
 }
 
 /// Returns what Nagle's algorithm on the far side costs where this side acknowledges at once: a
