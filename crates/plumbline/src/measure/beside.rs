@@ -6,7 +6,6 @@
 
 use super::command::{SCREENFUL_CELLS, SCREENFUL_COMMAND, Screen, Showing, Shown};
 use super::console::{Console, Watch};
-use super::echo::KILL_LINE;
 use super::prompt::{Prompts, Wait};
 use protocols::Cx;
 use protocols::time::{Duration, Instant};
@@ -15,7 +14,7 @@ const CHARACTER: u8 = b'x';
 /// Somebody who types fast.
 const PACE: Duration = Duration::from_millis(60);
 /// Keys of a train.
-const TRAIN_KEYS: usize = 20;
+pub(crate) const TRAIN_KEYS: usize = 20;
 /// How long the last keys are waited for.
 const LAST_KEYS: Duration = Duration::from_secs(2);
 /// The output beside which keys are struck takes about so long.
@@ -55,15 +54,17 @@ impl Keys {
 pub(crate) struct Train {
     keys: Keys,
     next_at: Instant,
+    /// What takes all of it back.
+    erasers: Vec<u8>,
     /// The line is being cleared.
     clearing: Option<Wait>,
 }
 
 impl Train {
-    /// Strikes the first key.
-    pub(crate) fn begin(console: &mut Console, cx: &mut Cx<'_>) -> Self {
+    /// Begins to strike [`TRAIN_KEYS`] keys, which `erasers` take back.
+    pub(crate) fn begin(erasers: Vec<u8>, console: &mut Console, cx: &mut Cx<'_>) -> Self {
         console.tally(CHARACTER);
-        Self { keys: Keys::default(), next_at: cx.now, clearing: None }
+        Self { keys: Keys::default(), next_at: cx.now, erasers, clearing: None }
     }
 
     /// Returns the echoes, in the order of their keys, when the line is clear again.
@@ -92,9 +93,10 @@ impl Train {
         if !self.keys.is_quiet() && cx.now < give_up_at {
             return Err(give_up_at);
         }
-        console.strike(&[KILL_LINE], cx);
-        self.clearing = Some(Wait::new(cx.now, LAST_KEYS));
-        Err(cx.now)
+        console.strike(&self.erasers, cx);
+        let wait = Wait::new(cx.now, LAST_KEYS);
+        self.clearing = Some(wait);
+        Err(wait.latest(console) + LAST_KEYS)
     }
 }
 

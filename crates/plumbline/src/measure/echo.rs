@@ -106,6 +106,16 @@ impl Echo {
         }
     }
 
+    /// Returns the keys that take `count` characters back, if the far side takes any back.
+    pub(crate) fn erasers(&self, count: usize) -> Option<Vec<u8>> {
+        match self.eraser {
+            Eraser::Delete => Some(vec![DELETE; count]),
+            Eraser::Backspace => Some(vec![BACKSPACE; count]),
+            Eraser::KillLine => Some(vec![KILL_LINE]),
+            Eraser::Nothing => None,
+        }
+    }
+
     /// Returns whether a key is on its way, so that nothing else should take time.
     pub(crate) fn is_timing(&self) -> bool {
         matches!(self.state, State::Struck { .. })

@@ -10,7 +10,7 @@
 //! and the walk goes on with the next; so a report holds all that could be measured. Return is
 //! never pressed but where a shell waits for a command, or a name and a password were given.
 
-use super::beside::{Load, Loaded, Train};
+use super::beside::{Load, Loaded, TRAIN_KEYS, Train};
 use super::command::{SCREENFUL_CELLS, SCREENFUL_COMMAND, Screen, Showing, Shown};
 use super::console::Console;
 use super::echo::{Echo, Keystroke, Progress};
@@ -200,8 +200,15 @@ impl Walk {
             Stage::Echo { echo, .. } => match echo.look(&mut self.console, cx) {
                 Progress::Until(until) => return Err(Some(until)),
                 Progress::Done => {
+                    let erasers = echo.erasers(TRAIN_KEYS);
                     self.keep_echoes();
-                    self.stage = Stage::Train(Train::begin(&mut self.console, cx));
+                    match erasers {
+                        Some(erasers) => {
+                            let train = Train::begin(erasers, &mut self.console, cx);
+                            self.stage = Stage::Train(train);
+                        }
+                        None => self.begin_screenful(cx),
+                    }
                 }
                 Progress::Stopped(why) => {
                     // What is left on the line would go to the shell with the command.
