@@ -3,7 +3,7 @@
 //! | | system calls for a packet that is waited for | the processor meanwhile |
 //! |---|---|---|
 //! | [`Wait::Block`] | one: the read, which an alarm ends at the deadline | sleeps |
-//! | [`Wait::Yield`] | two: `sched_yield`, and the read as with `Block` | sleeps, once no other has work |
+//! | [`Wait::Yield`] | two: `sched_yield`, and the read as with `Block` | sleeps after others |
 //! | [`Wait::Poll`] | two: `ppoll` with the deadline, and the read | sleeps |
 //! | [`Wait::Spin`] | reads without end, then as `Block` | works, as long as it spins |
 //!

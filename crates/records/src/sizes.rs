@@ -1,10 +1,11 @@
 //! Transfers of growing sizes: what one costs however small it is, and what each byte adds.
 //!
 //! The time of a transfer is taken as `fixed + bytes / rate`. Both are found by least squares of the
-//! relative error, so that a transfer of a kilobyte says as much as one of a megabyte. The knee is
-//! where the size stops to matter, by the rule that `plumb stats` has for recorded transfers: the
-//! smallest size from which on every larger one has at least four fifths of the rate that they have
-//! together. RFC 573 found it at 40 kbit.
+//! relative error, so that a transfer of a kilobyte says as much as one of a megabyte. Where that is
+//! wrong by more than a factor of two for any size, as behind a token bucket, nothing is said of
+//! the kind. The knee is where the size stops to matter: the smallest size from which on every one has
+//! between four fifths and twice of the rate that they have together, if there are two such sizes.
+//! RFC 573 found it at 40 kbit.
 
 use crate::arrivals::Arrival;
 use crate::figures::{count, duration, rate};
@@ -179,20 +180,35 @@ impl Transfers {
 }
 
 impl Transfers {
+    /// Returns what can be said of times that no model fits.
+    fn ends_sentence(&self, direction: Direction) -> String {
+        let sizes = self.sizes(direction);
+        let text = |size: &Size| {
+            let (bytes, time) = (count(size.bytes), duration(size.total_ns));
+            format!("{bytes} bytes take {time}, {}", rate(size.rate_bps()))
+        };
+        match sizes.as_slice() {
+            [] => "Empty files alone were moved, so what a byte takes is unknown.".to_owned(),
+            [only] => format!(
+                "{}; what of it is fixed, sizes that lie further apart would tell.",
+                text(only)
+            ),
+            [first, .., last] => format!(
+                "{}, and {}; between them the times do not grow evenly with the sizes: some met what \
+                 others did not, as a token bucket, a loss or a busy host.",
+                text(first),
+                text(last)
+            ),
+        }
+    }
+
     /// Returns one sentence: what a transfer costs, and from which size on that matters little.
     #[must_use]
     pub fn sentence(&self) -> String {
         let Some(last) = self.samples.last() else {
             return "No file was moved, so what a transfer takes is unknown.".to_owned();
         };
-        let Some(model) = self.model else {
-            return format!(
-                "A transfer of {} bytes takes {}; what of it is fixed, sizes that lie further apart \
-                 would tell.",
-                count(last.bytes),
-                duration(last.total_ns)
-            );
-        };
+        let Some(model) = self.model else { return self.ends_sentence(last.direction) };
         let mut text = format!(
             "A transfer takes {} whatever its size, and its bytes go at {}: one of {} bytes goes at \
              half of that",
@@ -240,7 +256,12 @@ pub fn model(sizes: &[Size]) -> Option<Model> {
     }
     // Where the times grow faster than the sizes, nothing is left that is fixed.
     let (fixed, per_byte) = if fixed < 0.0 { (0.0, n / nn) } else { (fixed, per_byte) };
-    Some(Model { fixed_ns: whole(fixed)?, rate_bps: whole(8e9 / per_byte)?.max(1) })
+    let model = Model { fixed_ns: whole(fixed)?, rate_bps: whole(8e9 / per_byte)?.max(1) };
+    let is_right = |size: &Size| {
+        let (said, was) = (u128::from(model.total_ns(size.bytes)), u128::from(size.total_ns));
+        said <= was * 2 && was <= said * 2
+    };
+    sizes.iter().all(is_right).then_some(model)
 }
 
 /// Returns a number without its fraction, if it is one of ours.
@@ -250,8 +271,8 @@ fn whole(value: f64) -> Option<u64> {
     (0.0..=1e18).contains(&value).then_some(value as u64)
 }
 
-/// Returns the smallest of `sizes` from which on every one has four fifths of the rate of all of
-/// these together; `None` of fewer than three.
+/// Returns the smallest of `sizes` from which on every one has about the rate of all of these
+/// together; `None` of fewer than three, and where the last one alone is left.
 #[must_use]
 pub fn knee_bytes(sizes: &[Size]) -> Option<u64> {
     if sizes.len() < 3 {
@@ -261,11 +282,15 @@ pub fn knee_bytes(sizes: &[Size]) -> Option<u64> {
         let bytes = from.iter().fold(0_u64, |sum, size| sum.saturating_add(size.bytes));
         let ns = from.iter().fold(0_u64, |sum, size| sum.saturating_add(size.total_ns));
         let all = rate_bps(bytes, ns);
-        from.iter().all(|size| u128::from(size.rate_bps()) * 5 >= u128::from(all) * 4)
+        from.iter().all(|size| {
+            let (rate, all) = (u128::from(size.rate_bps()), u128::from(all));
+            rate * 5 >= all * 4 && rate <= all * 2
+        })
     };
     (0..sizes.len())
         .filter_map(|at| sizes.get(at..))
-        .find(|from| is_level(from))?
+        .find(|from| is_level(from))
+        .filter(|from| from.len() > 1)?
         .first()
         .map(|size| size.bytes)
 }
@@ -335,6 +360,28 @@ mod tests {
     fn from_one_size_nothing_follows() {
         let transfers = Transfers::of(vec![sample(1_000, 10), sample(0, 3)], Vec::new());
         assert_eq!((transfers.model, transfers.knee_bytes), (None, None));
+    }
+
+    #[test]
+    fn behind_a_token_bucket_no_model_is_said_and_no_knee() {
+        let sizes =
+            [(1_024, 250_000), (16_384, 260_000), (65_536, 9_000_000), (4_194_304, 1_700_000_000)];
+        let samples = sizes.map(|(bytes, ns)| sample(bytes, ns)).to_vec();
+        let transfers = Transfers::of(samples, Vec::new());
+        assert_eq!((transfers.model, transfers.knee_bytes), (None, None));
+        assert_eq!(
+            transfers.sentence(),
+            "1,024 bytes take 250 µs, 32.8 Mbit/s, and 4,194,304 bytes take 1.70 s, 19.7 Mbit/s; \
+             between them the times do not grow evenly with the sizes: some met what others did not, \
+             as a token bucket, a loss or a busy host."
+        );
+    }
+
+    #[test]
+    fn of_one_size_its_time_is_said() {
+        let transfers = Transfers::of(vec![sample(1_000, 80_000)], Vec::new());
+        let sentence = transfers.sentence();
+        assert!(sentence.starts_with("1,000 bytes take 80.0 µs, 100 Mbit/s; what"), "{sentence}");
     }
 
     #[test]

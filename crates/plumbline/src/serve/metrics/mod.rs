@@ -130,9 +130,12 @@ impl Metrics {
     }
 }
 
+/// The name of a counter, what it counts, and where it stands.
+type Counter = (&'static str, &'static str, fn(&Tally) -> u64);
+
 /// Writes who has come and who is here.
 fn tell(out: &mut String, traffic: &[Traffic]) {
-    let counters: [(&str, &str, fn(&Tally) -> u64); 2] = [
+    let counters: [Counter; 2] = [
         ("plumb_sessions", "Sessions that have begun.", |tally| tally.sessions),
         ("plumb_refusals", "Who was not let in, and requests turned down.", |tally| tally.refusals),
     ];
