@@ -155,10 +155,15 @@ fn a_way_that_loses_one_packet_in_fifteen_is_named() {
 
 #[test]
 #[ignore = "needs root or a user namespace, and Debian's telnet servers"]
-fn a_token_bucket_is_named() {
+fn a_token_bucket_or_the_queue_in_front_of_it_is_named() {
     let limit = &["tbf", "rate", "1mbit", "burst", "40kb", "latency", "50ms"];
     let way = Way { limit, delay: Duration::from_millis(2), ..Way::default() };
-    names_first(&measured(way, busybox, &[]), "A rate limiter on the way costs");
+    let measured = measured(way, busybox, &[]);
+    // What the shell before has left in the bucket decides which of the two shows itself.
+    let is_named = ["A rate limiter on the way costs", "The queue in front of the slowest link"]
+        .iter()
+        .any(|beginning| measured.verdict.starts_with(beginning));
+    assert!(is_named, "{}", measured.verdict);
 }
 
 #[test]
