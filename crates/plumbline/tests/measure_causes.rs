@@ -2,6 +2,7 @@
 //! two networks with a relay of packets between them, which is late or loses some.
 //!
 //! Each test has networks of its own: the server's with 10.0.0.1, plumb's with 10.0.0.2.
+#![expect(clippy::print_stdout, reason = "a test tells what it has seen")]
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use os::namespace::{Network, enter_new_network};
@@ -58,7 +59,7 @@ fn relay(from: Arc<Tun>, to: Arc<Tun>, way: Way) {
             count += 1;
             // A sequence without a pattern that would meet the same packet of every exchange.
             let draw = count.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32;
-            if way.loses_one_in.is_some_and(|one_in| count > 20 && draw % one_in == 0) {
+            if way.loses_one_in.is_some_and(|one_in| count > 20 && draw.is_multiple_of(one_in)) {
                 continue;
             }
             if sender.send((Instant::now() + way.delay, packet.to_vec())).is_err() {
