@@ -2,7 +2,6 @@
 //! two networks with a relay of packets between them, which is late or loses some.
 //!
 //! Each test has networks of its own: the server's with 10.0.0.1, plumb's with 10.0.0.2.
-#![expect(clippy::print_stdout, reason = "a test tells what it has seen")]
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use os::namespace::{Network, enter_new_network};
