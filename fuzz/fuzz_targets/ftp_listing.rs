@@ -36,7 +36,7 @@ fn seeds() -> Vec<Vec<u8>> {
         b"total 1\n-rw-r--r-- 1 ann staff 280 Feb 27 12:00 name\nlrwxrwxrwx 1 a 7 Jan 1 2000 a -> b",
         b"04-27-00  09:09PM  <DIR>  x\n11-18-2003  12:16AM  44,328 x.exe",
         b"+i8388621.48594,m825718503,r,s280,\tdjb.html",
-        b"CORE.DIR;1  1  8-SEP-1996 16:09 [SYSTEM] (RWE)\nA.TXT;1\n 2/3 1-JAN-1996 03:33 [A,B] ()",
+        b"CORE.DIR;1  1  8-SEP-1996 16:09 [SYSTEM] (RWE)\n.DIR;1  1  8-SEP-1996 16:09 [SY]\nA.TXT;1\n 2/3 1-JAN-1996 03:33 [A,B] ()",
         b"Volume Dsname\nWYOSPT 3420   2003/05/21  1  200  FB      80  8053  PS  A.B\n",
         b"QSYS 77824 02/23/00 15:09:55 *FILE X\n 36611 A 04-23-97 10:57 Y\n",
         b"type=file;size=9;modify=20200101000000;unix.mode=0644; x\n*a?[b-d]*x",

@@ -357,9 +357,13 @@ fn vms(line: &[u8]) -> Option<Entry> {
     let (day, month, year) = (parts.next()?, parts.next()?, parts.next()?);
     let modified = moment(full_year(year)?, month_of(month)?, number(day)?, clock_of(time)?)?;
     let directory = name.strip_suffix(b".DIR").or_else(|| name.strip_suffix(b".dir"));
+    let name = directory.unwrap_or(name);
+    if name.is_empty() {
+        return None;
+    }
     let owner = words.next().and_then(|word| word.strip_prefix(b"[")?.strip_suffix(b"]"));
     Some(Entry {
-        name: directory.unwrap_or(name).to_vec(),
+        name: name.to_vec(),
         kind: if directory.is_some() { Kind::Directory } else { Kind::File },
         // The size is told in blocks, which is no size in bytes but is at most this.
         size: directory.is_none().then_some(used.checked_mul(512)?),
@@ -527,6 +531,18 @@ mod tests {
                 row("y.exe", Kind::File, Some(44_328), "20031118141600"),
                 row("readme.htm", Kind::File, Some(589), "19990414154700"),
             ]
+        );
+    }
+
+    #[test]
+    fn a_directory_of_vms_without_a_name_is_none() {
+        assert_eq!(
+            read(&[
+                ".DIR;1  1  8-SEP-1996 16:09 [SYSTEM] (RWE)",
+                ".DIR;1",
+                "  1  8-SEP-1996 16:09"
+            ]),
+            []
         );
     }
 
