@@ -13,7 +13,7 @@ use super::tickets::LateTickets;
 use super::upload::Upload;
 use crate::files::pace::Pace;
 use crate::transfers::DataTls;
-use os::clock::Monotonic;
+use os::clock::{Monotonic, thread_cpu_time};
 use protocols::application::ftp::Representation;
 use protocols::application::ftp::data::{Decoded, Decoder, Encoder};
 use protocols::application::ftp::server::{FileError, TransferError};
@@ -85,11 +85,12 @@ pub(super) fn send_at_once(
 ) -> u64 {
     let Ok(count @ 1..=SMALL_BYTES) = len.checked_sub(offset).ok_or(()) else { return 0 };
     let (mut at, count) = (offset, usize::try_from(count).unwrap_or(0));
-    let began = clock.now();
+    let (began, cpu) = (clock.now(), thread_cpu_time());
     let sent = rustix::fs::sendfile(stream, file, Some(&mut at), count).unwrap_or(0);
     let ended = clock.now();
     ledger.first_byte.set(Some(began));
-    ledger.add_cpu(ended - began);
+    ledger.add_cpu(thread_cpu_time().saturating_sub(cpu));
+    ledger.count_call();
     ledger.add_file(sent);
     ledger.moved.set(sent as u64);
     if sent == count {
@@ -218,6 +219,7 @@ impl Mover {
                     [] => encoder.finish(&mut wire),
                     read => encoder.encode(read, &mut wire),
                 };
+                self.ledger.counts.set(encoder.counts());
                 encoded.map_err(|_| TransferError::File(FileError::Local))?;
                 self.put(to, &wire).await?;
                 wire.clear();
@@ -239,6 +241,7 @@ impl Mover {
         loop {
             let mut at = offset;
             let sent = stream.async_io(Interest::WRITABLE, || {
+                self.ledger.count_call();
                 Ok(rustix::fs::sendfile(stream, file, Some(&mut at), count)?)
             });
             let sent = sent.await.map_err(|_| TransferError::ConnectionLost)?;
@@ -261,11 +264,13 @@ impl Mover {
             let has_more = lister.write(&mut lines, self.piece_bytes(PIECE_BYTES));
             let has_more = has_more.map_err(TransferError::File)?;
             self.ledger.add_file(lines.len());
+            self.ledger.untold_names.set(lister.untold());
             let local = |_| TransferError::File(FileError::Local);
             encoder.encode(&lines, &mut wire).map_err(local)?;
             if !has_more {
                 encoder.finish(&mut wire).map_err(local)?;
             }
+            self.ledger.counts.set(encoder.counts());
             self.put(to, &wire).await?;
             lines.clear();
             wire.clear();
@@ -319,6 +324,7 @@ impl Mover {
             self.ledger.file_bytes.set(Some(upload.len_bytes()));
             self.note(count).await;
         }
+        self.ledger.counts.set(decoder.counts());
         decoder.finish(&mut file).map_err(|_| TransferError::Malformed)?;
         upload.write(&file).map_err(TransferError::File)?;
         self.ledger.file_bytes.set(Some(upload.len_bytes()));
@@ -357,6 +363,7 @@ impl Mover {
     ) -> Result<()> {
         loop {
             let decoded = decoder.decode(&mut wire, file).map_err(|_| TransferError::Malformed)?;
+            self.ledger.counts.set(decoder.counts());
             upload.write(file).map_err(TransferError::File)?;
             file.clear();
             match decoded {

@@ -17,6 +17,7 @@ use super::tree::Tree;
 use super::upload::Upload;
 use super::{Entrance, Server};
 use crate::files::pace::Pace;
+use crate::serve::charged::Metered;
 use crate::transfers::{self, Record, nanos, timed};
 use os::clock::{Monotonic, thread_cpu_time};
 use protocols::Instant as Moment;
@@ -25,7 +26,7 @@ use protocols::application::ftp::server::{
     ServerEvent, Transfer, TransferError, TransferId, TransferKind,
 };
 use protocols::application::ftp::{Name, Protection};
-use protocols::meter::Counter;
+use protocols::meter::{Account, Counter};
 use protocols::time::Duration;
 use records::transfer::Text;
 use std::cell::Cell;
@@ -157,7 +158,7 @@ impl Session {
         let acceptor = entrance.acceptor.as_ref().filter(|_| entrance.is_implicit_tls);
         if let Some(acceptor) = acceptor {
             // Few have it in their room for as long as they are here.
-            Box::pin(control.secure(acceptor, &token)).await?;
+            Box::pin(control.secure(acceptor, &token, &server)).await?;
         }
         let has_tls = entrance.acceptor.is_some();
         let settings = server.settings().of_session(has_tls, entrance.is_implicit_tls);
@@ -239,8 +240,10 @@ impl Session {
         let now = self.clock.now();
         let left = self.engine.deadline().map(|deadline| deadline - now);
         let output = self.engine.output();
+        let account = self.control.account();
+        let turn = self.control.turn(output, wants_input, &self.server.scratch);
         tokio::select! {
-            moved = self.control.turn(output, wants_input, &self.server.scratch) => {
+            moved = self.server.charge_work(account, turn) => {
                 let moved = moved?;
                 self.engine.sent(moved.written);
                 match moved.read {
@@ -300,7 +303,7 @@ impl Session {
             return Ok(());
         };
         let began = self.clock.now();
-        self.control.secure(acceptor, &self.token).await?;
+        self.control.secure(acceptor, &self.token, &self.server).await?;
         self.opening.tls = Some(self.clock.now() - began);
         self.engine.tls_started(true, &mut self.server.bench().cx());
         Ok(())
@@ -522,8 +525,9 @@ impl Session {
         let work = match work {
             Work::Send { file, offset, len } if is_plain && !has_pace => {
                 let ledger = &running.ledger;
-                let sent = server
-                    .charge_call(|| data::send_at_once(&stream, &file, offset, len, ledger, clock));
+                let sent = server.charge(Account::Interrupt, || {
+                    data::send_at_once(&stream, &file, offset, len, ledger, clock)
+                });
                 if offset + sent >= len && offset < len {
                     // Its end goes with its last byte.
                     drop(stream);
@@ -550,7 +554,7 @@ impl Session {
         let ledger = Rc::clone(&running.ledger);
         running.task = Some(tokio::task::spawn_local(async move {
             let moving = mover.run(stream, security, work, &server.scratch);
-            let (result, cpu) = timed(server.charge_moving(moving)).await;
+            let (result, cpu) = timed(server.charge_work(Account::Interrupt, moving)).await;
             ledger.add_cpu(cpu);
             answers.put(Answer::Ended(id, result));
         }));
@@ -560,6 +564,8 @@ impl Session {
         let Some(running) = self.running_of(id) else { return };
         let moved = running.ledger.moved.get();
         let result = result.map(|upload| running.upload = upload);
+        let untold = running.ledger.untold_names.get();
+        self.engine.names_untold(id, untold);
         self.engine.data_ended(id, moved, result, &mut self.server.bench().cx());
     }
 
@@ -652,7 +658,11 @@ impl Session {
         let (from, user) = (self.peer, user.unwrap_or_default());
         let name = running.transfer.path.to_bytes().escape_ascii().to_string();
         let is_read = !running.transfer.kind.is_incoming();
-        let bytes = finished.wire_bytes;
+        let (bytes, count) = (finished.wire_bytes, running.ledger.untold_names.get());
+        if count > 0 {
+            let (user, name) = (user.clone(), name.clone());
+            self.server.log.say(&Event::NamesUntold { from, user, name, count });
+        }
         let micros = u64::try_from((now - running.begun).as_micros()).unwrap_or(u64::MAX);
         self.server.log.say(&match why {
             None => Event::Moved { from, user, name, is_read, bytes, micros },
