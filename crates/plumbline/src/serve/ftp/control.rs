@@ -8,6 +8,7 @@
 //! It keeps no buffer of its own: what comes is read into a room that all sessions share, so that
 //! ten thousand who wait cost little.
 
+use super::tickets::{self, TOKEN_LEN};
 use std::cell::RefCell;
 use std::io;
 use std::pin::Pin;
@@ -112,12 +113,17 @@ impl Control {
     /// # Errors
     ///
     /// If it is not TLS that follows, or it takes too long.
-    pub(super) async fn secure(&mut self, acceptor: &TlsAcceptor, token: &[u8]) -> io::Result<()> {
+    pub(super) async fn secure(
+        &mut self,
+        acceptor: &TlsAcceptor,
+        token: &[u8; TOKEN_LEN],
+    ) -> io::Result<()> {
         let Way::Clear(stream) = std::mem::replace(&mut self.way, Way::Gone) else {
             return Err(io::ErrorKind::InvalidInput.into());
         };
-        let accepted = acceptor.accept_with(stream, |tls| tls.set_resumption_data(token));
-        let stream = tokio::time::timeout(HANDSHAKE, accepted).await??;
+        // Whoever was here before may take that session up again, and gets tickets of this one.
+        let acceptor = TlsAcceptor::from(tickets::of_session(acceptor.config(), *token, false));
+        let stream = tokio::time::timeout(HANDSHAKE, acceptor.accept(stream)).await??;
         self.way = Way::Secured(Box::new(stream));
         Ok(())
     }
