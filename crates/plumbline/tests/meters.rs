@@ -303,6 +303,9 @@ fn what_tls_takes_is_told_apart_from_the_system_calls_below_it() {
     // The handshake, and each command behind it.
     assert!(number(&primitive(&secured, "encryption")["visits"]) >= 5, "{secured}");
     assert!(number(&primitive(&secured, "encryption")["ns"]) > 0);
+    get("ftpes");
+    let again = desk.report(&server);
+    assert!(number(&primitive(&again, "files")["visits"]) >= 1, "{again}");
     let calls = |report: &Value| number(&primitive(report, "system calls")["visits"]);
     assert!(calls(&secured) > calls(&clear));
 }

@@ -244,6 +244,7 @@ fn an_upload_in_tls_tells_what_was_agreed_and_how_long_the_disk_took() {
         );
         number(record, "ns_data_tls");
         number(record, "ns_ctl_tls");
+        assert!(number(record, "ns_crypto") > 0);
     }
     number(&server, "ns_wait_disk");
     number(&server, "ns_write_file");

@@ -376,19 +376,3 @@ fn names_in_other_letters_are_told_as_they_are_and_odd_ones_are_listed_and_remov
     let (code, _, said) = run(&["ls", &format!("{url}/no*")]);
     assert_eq!((code, said.as_str()), (Some(1), "plumb: nothing there fits 'no*'\n"));
 }
-
-#[test]
-fn a_word_that_is_none_is_answered_with_the_one_that_may_be_meant() {
-    let place = Place::new("meant");
-    let said = |words: &[&str]| {
-        let output = place.plumb().args(words).stdin(Stdio::null()).output().unwrap();
-        assert_eq!(output.status.code(), Some(2));
-        String::from_utf8_lossy(&output.stderr).into_owned()
-    };
-    assert!(
-        said(&["mirorr"]).contains("; is 'mirror' meant?; see --help"),
-        "{}",
-        said(&["mirorr"])
-    );
-    assert!(said(&["get", "--contineu", "ftp://a/b"]).contains("; is '--continue' meant?"));
-}

@@ -71,6 +71,7 @@ pub(super) struct DataFacts {
     pub(super) writing: Option<Duration>,
     pub(super) waiting: Option<Duration>,
     pub(super) converting: Option<Duration>,
+    pub(super) crypto: Option<Duration>,
     /// Whether the file has gone out.
     pub(super) is_sending: bool,
     ends: Option<(SocketAddr, SocketAddr)>,
@@ -274,6 +275,7 @@ impl Record {
         add_time(&mut transfer.time.ns_write_file, data.writing);
         add_time(&mut transfer.time.ns_wait_net, data.waiting);
         add_time(&mut transfer.time.ns_convert, data.converting);
+        add_time(&mut transfer.time.ns_crypto, data.crypto);
         let from = data.first_byte.zip(data.ended);
         add_time(&mut transfer.time.ns_transfer, from.map(|(first, last)| last - first));
         let streams = transfer.tcp.streams.unwrap_or(0) + 1;

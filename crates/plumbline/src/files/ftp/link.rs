@@ -82,8 +82,6 @@ pub(super) enum Plain {
 #[derive(Debug)]
 pub(super) enum Canceller {
     Kernel(TcpStream),
-    /// One that the runtime watches.
-    Watched(tokio::net::TcpStream),
     /// Whoever moves the data hears of it.
     Told(Arc<Notify>),
 }
@@ -93,7 +91,6 @@ impl Canceller {
         match self {
             // One that has ended is ended.
             Self::Kernel(stream) => _ = stream.shutdown(Shutdown::Both),
-            Self::Watched(stream) => _ = rustix::net::shutdown(stream, rustix::net::Shutdown::Both),
             Self::Told(cancelled) => cancelled.notify_one(),
         }
     }
@@ -108,7 +105,6 @@ impl Canceller {
     pub(super) fn socket(&self) -> Option<BorrowedFd<'_>> {
         match self {
             Self::Kernel(stream) => Some(stream.as_fd()),
-            Self::Watched(stream) => Some(stream.as_fd()),
             Self::Told(_) => None,
         }
     }

@@ -136,6 +136,9 @@ impl Mover {
         // While this runs, the thread does nothing else.
         ended.data.switches =
             Switches::of_thread().zip(switches).map(|(now, before)| now.since(before));
+        if let Link::Tls(secured) = &self.link {
+            ended.data.crypto = Some(secured.spent());
+        }
         let is_all_counted = matches!(self.link, Link::Clear(Plain::Kernel(_)));
         ended.data.calls = ended.data.calls.filter(|_| is_all_counted);
         if let Near::Memory(memory) = self.near {

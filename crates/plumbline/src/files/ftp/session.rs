@@ -476,7 +476,8 @@ impl Session {
                 self.near = Some(near);
                 return Some(stream);
             };
-            self.ended = Some(Canceller::Watched(stream));
+            // Nobody waits for anything on it any more.
+            self.ended = stream.into_std().ok().map(Canceller::Kernel);
             self.has_moved(ended, id);
             return None;
         }

@@ -9,6 +9,7 @@
 //! ten thousand who wait cost little.
 
 use super::Server;
+use super::tickets::{self, TOKEN_LEN};
 use crate::serve::charged::{Charged, Metered};
 use protocols::meter::Account;
 use std::cell::RefCell;
@@ -130,15 +131,16 @@ impl Control {
     pub(super) async fn secure(
         &mut self,
         acceptor: &TlsAcceptor,
-        token: &[u8],
+        token: &[u8; TOKEN_LEN],
         server: &Rc<Server>,
     ) -> io::Result<()> {
         let Way::Clear(stream) = std::mem::replace(&mut self.way, Way::Gone) else {
             return Err(io::ErrorKind::InvalidInput.into());
         };
         let stream = Charged::new(stream, Rc::clone(server), Account::Interrupt);
-        let accepted = acceptor.accept_with(stream, |tls| tls.set_resumption_data(token));
-        let accepted = server.charge_work(Account::Encryption, accepted);
+        // Whoever was here before may take that session up again, and gets tickets of this one.
+        let acceptor = TlsAcceptor::from(tickets::of_session(acceptor.config(), *token, false));
+        let accepted = server.charge_work(Account::Encryption, acceptor.accept(stream));
         let stream = tokio::time::timeout(HANDSHAKE, accepted).await??;
         self.way = Way::Secured(Box::new(stream));
         Ok(())

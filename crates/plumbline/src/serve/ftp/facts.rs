@@ -5,7 +5,7 @@
 //! clock. The CPU time is that of the task, and of the end of an upload; what the control
 //! connection costs belongs to the session.
 
-use crate::transfers::{DataTls, Record, of_kernel};
+use crate::transfers::{DataTls, Record, nanos, of_kernel};
 use protocols::Instant;
 use protocols::application::ftp::data::Counts;
 use protocols::application::ftp::listing::ListForm;
@@ -38,6 +38,8 @@ pub(super) struct Ledger {
     /// System calls that moved bytes, where the kernel has moved them all.
     calls: Cell<Option<u64>>,
     pub(super) counts: Cell<Counts>,
+    /// Enciphering and deciphering.
+    pub(super) crypto: Cell<Option<Duration>>,
     /// Names of a listing that could not be told as they are.
     pub(super) untold_names: Cell<u64>,
     tcp: RefCell<Option<Tcp>>,
@@ -151,6 +153,7 @@ pub(super) fn conclude(
     time.ns_last_byte_to_226 = ns(between(last, Some(steps.finished)));
     time.ns_write_file = lasted(ledger.writing.get());
     time.ns_wait_disk = lasted(ledger.committing.get());
+    transfer.time.ns_crypto = ledger.crypto.get().map(nanos);
     transfer.cpu.cpu_ns = lasted(ledger.cpu.get());
     transfer.cpu.syscalls = ledger.calls.get();
     let counts = ledger.counts.get();

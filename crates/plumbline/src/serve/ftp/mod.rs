@@ -31,6 +31,7 @@ mod log;
 mod mail;
 mod passive;
 mod post;
+mod secured;
 mod session;
 mod system;
 mod tickets;
