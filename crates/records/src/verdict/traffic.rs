@@ -49,7 +49,11 @@ const FEWEST_GAPS: usize = 1;
 /// Returns the data rate at which half of the bytes come or faster, bit/s; `None` where that is too
 /// fast to tell, or nothing is known.
 pub(crate) fn burst_rate_bps(arrivals: &[Arrival]) -> Option<u64> {
-    let mut pairs: Vec<(u64, u64)> = gaps(arrivals).map(|(_, gap, bytes)| (gap, bytes)).collect();
+    half_rate_bps(gaps(arrivals).map(|(_, gap, bytes)| (gap, bytes)).collect())
+}
+
+/// Returns the rate at which half of the bytes of `pairs` of gap and bytes come or faster, bit/s.
+fn half_rate_bps(mut pairs: Vec<(u64, u64)>) -> Option<u64> {
     if pairs.len() < FEWEST_GAPS {
         return None;
     }
@@ -68,6 +72,27 @@ pub(crate) fn burst_rate_bps(arrivals: &[Arrival]) -> Option<u64> {
         }
     }
     None
+}
+
+/// An arrival of more segments was held up by a hole in front of it, or by its reader.
+const SEGMENTS_IN_ORDER: u64 = 2;
+/// One byte in so many must have come in short arrivals, or they say nothing.
+const IN_ORDER_ONE_IN: u64 = 10;
+
+/// Returns the data rate at which half of the bytes come, or faster, that came in a segment or two
+/// at a time, bit/s; `None` if those are few.
+pub(super) fn rate_in_order_bps(arrivals: &[Arrival], mss: u64) -> Option<u64> {
+    let most = mss.saturating_mul(SEGMENTS_IN_ORDER);
+    let all: u64 = arrivals.iter().map(|arrival| arrival.bytes).sum();
+    let short: Vec<(u64, u64)> = gaps(arrivals)
+        .filter(|(.., bytes)| *bytes <= most)
+        .map(|(_, gap, bytes)| (gap, bytes))
+        .collect();
+    let in_short: u64 = short.iter().map(|(_, bytes)| bytes).sum();
+    if in_short.saturating_mul(IN_ORDER_ONE_IN) < all {
+        return None;
+    }
+    half_rate_bps(short)
 }
 
 /// Returns the bytes of the largest arrival that is no more than one segment, if that is known.
