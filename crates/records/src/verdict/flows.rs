@@ -189,7 +189,7 @@ fn of_flow(mut view: View<'_>) -> Vec<Cause> {
     found.extend(waits::full_window(&view));
     found.extend(rates::small_packets(&view));
     found.extend(rates::line(&view));
-    if rates::is_full(&view) {
+    if rates::full_bps(&view).is_some() {
         // What finds no room in front of a link that is full is dropped there.
         let is_loss = |kind| matches!(kind, Kind::Loss | Kind::RetransmissionTimeouts);
         found.retain(|cause| !is_loss(cause.kind));

@@ -4,7 +4,7 @@ use super::cause::{Cause, Kind, Whole};
 use super::flows::View;
 use super::observation::{Direction, Flow, Observation, Path};
 use super::traffic::{
-    data_packets, evenness_percent, gaps, knee, rate_bps, rate_in_order_bps, serial_ns, span_ns,
+    data_packets, evenness_percent, full_rate_bps, gaps, knee, rate_bps, serial_ns, span_ns,
 };
 use crate::figures::count;
 
@@ -101,19 +101,9 @@ pub(super) fn seen_line_bps(view: &View<'_>) -> Option<u64> {
     (header_ns <= view.trip_ns?).then_some(rate)
 }
 
-/// A link that is busy for so many parts of a hundred of a flow is full.
-const FULL_PERCENT: u64 = 60;
-
-/// Returns whether the slowest link was busy with the flow nearly all the time, whatever was lost:
-/// what comes in its order, and not behind a hole, comes as slowly as all of it.
-pub(super) fn is_full(view: &View<'_>) -> bool {
-    let flow = view.flow;
-    let Some(mss) = view.path.mss_bytes else { return false };
-    let Some(rate) = rate_in_order_bps(&flow.arrivals, mss) else { return false };
-    let line_ns = serial_ns(flow.bytes, rate);
-    // Slower than the whole flow no link of it can be.
-    line_ns.saturating_mul(100) >= flow.elapsed_ns.saturating_mul(FULL_PERCENT)
-        && line_ns <= flow.elapsed_ns.saturating_add(flow.elapsed_ns / 10)
+/// Returns the rate of the slowest link, if it was full with the flow nearly all the time.
+pub(super) fn full_bps(view: &View<'_>) -> Option<u64> {
+    full_rate_bps(&view.flow.arrivals, view.path.mss_bytes?)
 }
 
 /// Returns whether nearly all segments of the flow were full, as those of a program that writes
@@ -197,7 +187,7 @@ pub(super) fn line(view: &View<'_>) -> Option<Cause> {
             format!("at {} bit/s nothing but less data or a faster line helps", count(rate));
         return Some(view.cause(Kind::LineRate, line_ns, "The line", advice));
     }
-    let rate = view.burst_bps?;
+    let rate = full_bps(view).or(view.burst_bps)?;
     let line_ns = serial_ns(bytes, rate);
     // A line carries the headers of a round trip, too: a rate at which they could not is that of a
     // program that writes slowly.
