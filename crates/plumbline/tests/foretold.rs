@@ -81,10 +81,19 @@ impl Trial {
     fn file_bytes(&self) -> u64 {
         match self.peer {
             // It waits for an answer after each block, and so does a window of ours.
-            Peer::TftpdHpa => 400_000 / self.line.trip_ms.min(20) * 2,
+            Peer::TftpdHpa => {
+                if self.line.trip_ms < 10 {
+                    400_000
+                } else {
+                    100_000
+                }
+            }
             Peer::PlumbTftp => 1_000_000,
-            // Two seconds of the line, but no more than is soon made.
-            _ => (self.line.rate_kbps.unwrap_or(100_000) * 1_000 / 8 * 2).min(12 << 20),
+            // Two seconds of the line, but enough for a sixteenth that says something.
+            _ => {
+                let two_seconds = self.line.rate_kbps.unwrap_or(100_000) * 1_000 / 8 * 2;
+                two_seconds.clamp(500_000, 12 << 20)
+            }
         }
     }
 
@@ -101,7 +110,7 @@ impl Trial {
             scope.spawn(start).join().unwrap()
         })?;
         let mut command = plumb(&folder);
-        command.args(["measure", "--json", "--keys", "5", "--rounds", "1", &self.peer.url()]);
+        command.args(["measure", "--json", "--keys", "5", "--rounds", "2", &self.peer.url()]);
         let output = command.stdin(Stdio::null()).output().unwrap();
         drop(server);
         assert!(output.status.success(), "{self:?}: {output:?}");

@@ -24,8 +24,8 @@ mod rate;
 
 pub use outcome::{Forecast, Prediction, What};
 
-use crate::statistics::median;
-use crate::verdict::{Flow, Observation, serial_ns};
+use crate::statistics::{median, percentile};
+use crate::verdict::{Echoes, Flow, Observation, serial_ns};
 
 /// What a short probe has shown of a way and of the host at its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,6 +42,9 @@ pub struct Model {
     pub window_bytes: Option<u64>,
     /// Largest segment, data bytes.
     pub mss_bytes: u64,
+    /// For how long the far side keeps the last segment of an output back if it is short and not the
+    /// only one (Nagle's algorithm), ns.
+    pub last_wait_ns: u64,
     /// The echo of a key in the short loaded flow, when that had filled the queue, ns.
     pub loaded_echo_ns: Option<u64>,
 }
@@ -63,11 +66,6 @@ impl Model {
         let trip_ns = trips.into_iter().flatten().min()?;
         let flows: Vec<&Flow> = probe.screenful.iter().chain(&probe.transfers).collect();
         let longest = flows.iter().max_by_key(|flow| flow.bytes)?;
-        let loaded_echo_ns = probe.echo_under_load.as_ref().and_then(|echo| {
-            // The first keys come before the queue has filled.
-            let settled = echo.samples_ns.get(echo.samples_ns.len() / 2..)?;
-            median(settled)
-        });
         let mut model = Self {
             trip_ns,
             echo_ns: probe.echo.as_ref().and_then(|echo| median(&echo.samples_ns)),
@@ -75,17 +73,27 @@ impl Model {
             rate_bps: None,
             window_bytes: longest.counts.window_bytes,
             mss_bytes: path.mss_bytes.unwrap_or(DEFAULT_MSS).max(1),
-            loaded_echo_ns,
+            last_wait_ns: 0,
+            loaded_echo_ns: probe.echo_under_load.as_ref().and_then(settled_ns),
         };
-        if let Some(train) = rate::train(&longest.arrivals, trip_ns) {
+        let train = rate::train(&longest.arrivals, trip_ns);
+        if let Some(train) = train {
             model.rate_bps = Some(train.rate_bps);
-            let seen = train.window_bytes.unwrap_or(u64::MAX);
-            model.window_bytes =
-                model.window_bytes.or(train.window_bytes).map(|window| window.min(seen));
+            let windows = [model.window_bytes, train.window_bytes];
+            model.window_bytes = windows.into_iter().flatten().min();
+            model.latency_ns = model.latency_of(&flows)?;
         } else {
-            model.rate_bps = model.rate_of_times(&flows);
+            model.take_times(&flows)?;
         }
-        model.latency_ns = model.latency_of(&flows)?;
+        // What was as fast as this is possible, whatever a busy host has made of its trains.
+        let is_too_slow = model.flow_ns(longest.bytes) / 21 > longest.elapsed_ns / 20;
+        if train.is_some() && longest.elapsed_ns > 0 && is_too_slow {
+            let counted = Self { window_bytes: longest.counts.window_bytes, ..model };
+            if let Some(rate_bps) = counted.rate_of_times(&flows) {
+                model = Self { rate_bps: Some(rate_bps), ..counted };
+                model.latency_ns = model.latency_of(&flows)?;
+            }
+        }
         Some(model)
     }
 
@@ -107,6 +115,7 @@ impl Model {
             rate_bps: Some(rate_bps),
             window_bytes: None,
             mss_bytes: DEFAULT_MSS,
+            last_wait_ns: 0,
             loaded_echo_ns: None,
         })
     }
@@ -114,7 +123,9 @@ impl Model {
     /// Returns how long `bytes` will take from what asks for them to the last one, ns.
     #[must_use]
     pub fn flow_ns(&self, bytes: u64) -> u64 {
-        self.latency_ns.saturating_add(self.transit_ns(bytes))
+        let is_kept_back = bytes > self.mss_bytes && !bytes.is_multiple_of(self.mss_bytes);
+        let last_ns = if is_kept_back { self.last_wait_ns } else { 0 };
+        self.latency_ns.saturating_add(self.transit_ns(bytes)).saturating_add(last_ns)
     }
 
     /// Returns what of that are waits and time on the line, ns.
@@ -153,6 +164,29 @@ impl Model {
             let ahead = serial_ns(self.window_bytes?, self.rate_bps?);
             Some(self.echo_ns?.max(ahead))
         })
+    }
+
+    /// Takes rate and latency from nothing but the times of `flows`.
+    ///
+    /// Where some of them fit into a segment and some do not, the latter show whether the far side
+    /// keeps a short last one back until what was before it is acknowledged.
+    fn take_times(&mut self, flows: &[&Flow]) -> Option<()> {
+        let is_one = |flow: &&Flow| flow.bytes <= self.mss_bytes;
+        let (single, longer): (Vec<&Flow>, Vec<&Flow>) = flows.iter().copied().partition(is_one);
+        let is_of_sizes =
+            single.iter().any(|flow| Some(flow.bytes) != single.first().map(|one| one.bytes));
+        if is_of_sizes && let Some(long) = longer.iter().min_by_key(|flow| flow.elapsed_ns) {
+            self.rate_bps = self.rate_of_times(&single);
+            self.latency_ns = self.latency_of(&single)?;
+            let waited_ns = long.elapsed_ns.saturating_sub(self.flow_ns(long.bytes));
+            if waited_ns > self.trip_ns / 2 {
+                self.last_wait_ns = self.trip_ns;
+                return Some(());
+            }
+        }
+        self.rate_bps = self.rate_of_times(flows);
+        self.latency_ns = self.latency_of(flows)?;
+        Some(())
     }
 
     /// Returns the rate that makes the difference between the shortest and the longest of `flows`,
@@ -201,6 +235,19 @@ impl Model {
     }
 }
 
+/// So many echoes show when they have become alike.
+const MANY_ECHOES: usize = 8;
+
+/// Returns how long an echo takes once the queue has filled, ns: the first keys come before that,
+/// and the last one finds it emptier again.
+fn settled_ns(echoes: &Echoes) -> Option<u64> {
+    let samples = &echoes.samples_ns;
+    if samples.len() < MANY_ECHOES {
+        return percentile(samples, 75);
+    }
+    median(samples.get(samples.len() / 2..)?)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -216,6 +263,7 @@ mod tests {
             rate_bps: Some(8_000_000),
             window_bytes: Some(64_000),
             mss_bytes: 1_000,
+            last_wait_ns: 0,
             loaded_echo_ns: None,
         }
     }
@@ -270,6 +318,17 @@ mod tests {
         let pieces = [(100, 210 * MS), (500, 250 * MS), (100, 210 * MS), (500, 250 * MS)];
         let foretold = Model::of(&probe(&pieces)).unwrap().flow_ns(2_000);
         assert!(foretold.abs_diff(400 * MS) < MS, "{foretold}");
+    }
+
+    #[test]
+    fn a_far_side_that_keeps_a_short_last_segment_back_is_seen() {
+        // 1,500 bytes take a round trip more than their time on the line.
+        let pieces = [(100, 201 * MS), (500, 205 * MS), (1_500, 315 * MS)];
+        let model = Model::of(&probe(&pieces)).unwrap();
+        let foretold = model.flow_ns(1_900);
+        assert!(foretold.abs_diff(319 * MS) < MS, "{foretold}");
+        let pieces = [(100, 201 * MS), (500, 205 * MS), (1_500, 216 * MS)];
+        assert_eq!(Model::of(&probe(&pieces)).unwrap().last_wait_ns, 0);
     }
 
     #[test]

@@ -55,9 +55,9 @@ pub(super) fn of_ftp(
         let larger = of_it.iter().filter(|one| !is_probe(one));
         let larger = larger.map(|one| (one.bytes(), one.transfer.time.ns_total));
         let known = larger.filter_map(|(bytes, ns)| Some((bytes, ns?))).collect::<Vec<_>>();
-        let model = Model::of(&observed(&probe, connect_ns));
+        let model = model(&probe, connect_ns);
         let seen = model.map(|model| beside(&model, direction, &known)).unwrap_or_default();
-        let whole = far.and_then(|bytes| Some((Model::of(&observed(&of_it, connect_ns))?, bytes)));
+        let whole = far.and_then(|bytes| Some((self::model(&of_it, connect_ns)?, bytes)));
         let far = whole.map(|(model, bytes)| forecast(&model, direction, bytes).unmeasured(&seen));
         all.extend(seen.into_iter().chain(far));
     }
@@ -109,6 +109,12 @@ fn beside(model: &Model, direction: Direction, known: &[(u64, u64)]) -> Vec<Pred
     };
     let told = |bytes| Some(forecast(model, direction, bytes).beside(times(bytes)?));
     sizes.into_iter().filter_map(told).collect()
+}
+
+/// Returns what transfers by FTP foretell. What is faster than they can tell says nothing of longer
+/// ones: their waits alone grow with the size too slowly.
+fn model(seen: &[&Seen<'_>], connect_ns: Option<u64>) -> Option<Model> {
+    Model::of(&observed(seen, connect_ns)).filter(|model| model.rate_bps.is_some())
 }
 
 /// Returns what was seen of transfers by FTP, each from its command to its last reply.

@@ -4,6 +4,7 @@
 //! keys were struck foretells the echo of those beside the longer one that followed. Each model is
 //! made of what had been seen by then, and of nothing else.
 
+use super::beside::Loaded;
 use super::command::SCREENFUL_CELLS;
 use super::observed_walk::{echoes, path};
 use super::record::{Circumstances, nanos};
@@ -57,7 +58,14 @@ fn screenful(before: &Observation, findings: &Findings) -> Option<Prediction> {
     (*is_command && shown.is_whole).then(|| forecast.beside(measured_ns))
 }
 
-/// Returns what was seen before the longer output: the first one, and the keys beside it.
+/// Returns the output that filled the buffers, before the last one.
+fn probe(findings: &Findings) -> Option<&Loaded> {
+    let longer = findings.sustained.as_ref().and_then(|sustained| sustained.probe.as_ref());
+    longer.or(findings.loaded.as_ref())
+}
+
+/// Returns what was seen before the last output: the one that filled the buffers, and the keys
+/// beside it.
 fn before_sustained(
     findings: &Findings,
     circumstances: &Circumstances,
@@ -68,7 +76,7 @@ fn before_sustained(
         ..Observation::default()
     };
     before.steps.connect_ns = phases.connect_ns;
-    let Some(loaded) = &findings.loaded else { return before };
+    let Some(loaded) = probe(findings) else { return before };
     let watch = &loaded.shown.watch;
     let arrivals = watch.arrivals.iter();
     let arrivals: Vec<Arrival> =
@@ -85,7 +93,7 @@ fn before_sustained(
 
 /// Foretells the echo beside the longer output from what was seen `before` it.
 fn echo(before: &Observation, findings: &Findings) -> Option<Prediction> {
-    let (first, then) = (findings.loaded.as_ref()?, findings.sustained.as_ref()?);
+    let (first, then) = (probe(findings)?, &findings.sustained.as_ref()?.loaded);
     let screens = u64::from(then.screens);
     let bytes = first.shown.watch.bytes.saturating_mul(screens);
     let bytes = bytes.checked_div(first.screens.into())?;

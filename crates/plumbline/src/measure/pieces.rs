@@ -1,8 +1,9 @@
 //! Short pieces of text, from which the time of a screenful is foretold before it is asked for.
 //!
-//! One line and six lines, by turns: what both take alike is fixed, and what the longer one takes
-//! more is the line's. Both are asked for and acknowledged as the screenful will be, so what the
-//! far side's TCP does to a short output is in them.
+//! One line, six and eighteen, by turns: what all take alike is fixed, and what the longer ones take
+//! more is the line's. The longest does not fit into one segment, so that it shows whether the far
+//! side keeps a short last one back (Nagle's algorithm). All are asked for and acknowledged as the
+//! screenful will be.
 
 use super::command::{Screen, Showing};
 use super::console::{Console, Watch};
@@ -10,14 +11,14 @@ use super::prompt::Prompts;
 use protocols::Cx;
 use protocols::time::{Duration, Instant};
 
-/// The lines of a piece: of the first, the third and so on, and of the others.
-const LINES: [u64; 2] = [1, 6];
+/// The lines of the pieces, by turns.
+const LINES: [u64; 3] = [1, 6, 18];
 /// Cells of a line.
 const COLUMNS: u64 = 80;
 /// The most pieces.
-const PIECES_MAX: usize = 10;
+const PIECES_MAX: usize = 12;
 /// From then on none is begun, if there is one of each size.
-const LONG: Duration = Duration::from_millis(1_500);
+const LONG: Duration = Duration::from_secs(2);
 
 /// The pieces that are asked for, one after the other.
 #[derive(Debug)]

@@ -18,7 +18,7 @@ use super::echo::{Echo, Keystroke, Progress};
 use super::pieces::Pieces;
 use super::progress::ProgressLine;
 use super::prompt::{Prompt, Prompts, Wait};
-use super::sustained::Sustained;
+use super::sustained::{Sustained, Sustaining};
 use crate::carry::{CarrierStatus, Outcome, Session};
 use anyhow::Result;
 use protocols::Cx;
@@ -86,8 +86,8 @@ pub(crate) struct Findings {
     pub(crate) unhurried: Option<Shown>,
     /// A long output, and the echoes of keys struck beside it.
     pub(crate) loaded: Option<Loaded>,
-    /// A longer one after it.
-    pub(crate) sustained: Option<Loaded>,
+    /// Longer ones after it.
+    pub(crate) sustained: Option<Sustained>,
     /// From the last answer that a login asked for to the shell's prompt.
     pub(crate) login: Option<Duration>,
     /// What the carrier knew before the long output.
@@ -109,7 +109,7 @@ enum Stage {
     Screenful { showing: Showing, is_command: bool },
     Unhurried(Showing),
     Load(Box<Load>),
-    Sustained(Sustained),
+    Sustained(Sustaining),
     Over,
 }
 
@@ -255,9 +255,9 @@ impl Walk {
                 let loaded = load.look(&self.plan.prompts, &mut self.console, cx)?;
                 self.on_loaded(loaded, cx);
             }
-            Stage::Sustained(sustained) => {
-                let loaded = sustained.look(&self.plan.prompts, &mut self.console, cx)?;
-                self.findings.sustained = Some(loaded).filter(|loaded| loaded.shown.is_whole);
+            Stage::Sustained(sustaining) => {
+                let sustained = sustaining.look(&self.plan.prompts, &mut self.console, cx)?;
+                self.findings.sustained = sustained;
                 self.end();
             }
         }
@@ -392,7 +392,7 @@ impl Walk {
     fn on_loaded(&mut self, loaded: Loaded, cx: &mut Cx<'_>) {
         let patience = self.plan.patience;
         let sustained =
-            self.eraser.and_then(|eraser| Sustained::after(&loaded, eraser, patience, cx));
+            self.eraser.and_then(|eraser| Sustaining::after(&loaded, eraser, patience, cx));
         let is_whole = loaded.shown.is_whole;
         self.findings.loaded = Some(loaded).filter(|_| is_whole);
         match sustained.filter(|_| is_whole) {

@@ -4,10 +4,10 @@
 //! slowest link. Between two trains the line stands still, for the rest of a round trip. A program
 //! reads several packets at once, or one a little late, so single gaps lie; the longest train as a
 //! whole does not. Its first half is left out: a token bucket may have let it pass at once, and at
-//! the beginning slow start has not filled the line.
+//! the beginning slow start has not filled the line. Where the last round trips have brought as much
+//! as each other, and less than the line carries, something limits what is in flight.
 
-use crate::statistics::median;
-use crate::verdict::{Arrival, serial_ns};
+use crate::verdict::Arrival;
 
 /// Nothing is faster than can be told here.
 pub(super) const FASTEST_BPS: u64 = 1 << 40;
@@ -17,7 +17,7 @@ pub(super) const FASTEST_BPS: u64 = 1 << 40;
 pub(super) struct Train {
     /// The rate within the longest one, bit/s.
     pub(super) rate_bps: u64,
-    /// The bytes of each, if the last ones are alike: something limits them.
+    /// The bytes of a round trip, if the last ones are alike: something limits them.
     pub(super) window_bytes: Option<u64>,
 }
 
@@ -25,8 +25,8 @@ pub(super) struct Train {
 const FEWEST_ARRIVALS: usize = 4;
 /// A gap that is so many times as long as the usual one is between trains.
 const LONG_GAPS: u64 = 4;
-/// So many trains of one size are no slow start.
-const ALIKE: usize = 3;
+/// So many round trips that bring as much as each other are no slow start.
+const ALIKE: u64 = 3;
 
 /// Returns what `arrivals` say over a network of `trip_ns`; `None` if there is no train in them.
 pub(super) fn train(arrivals: &[Arrival], trip_ns: u64) -> Option<Train> {
@@ -43,7 +43,14 @@ pub(super) fn train(arrivals: &[Arrival], trip_ns: u64) -> Option<Train> {
         .collect();
     let longest = trains.iter().max_by_key(|train| bytes_of(train))?;
     let rate_bps = rate_bps(longest)?;
-    Some(Train { rate_bps, window_bytes: window(&trains, rate_bps, trip_ns) })
+    let steady_bps = steady_bps(arrivals, trip_ns.max(usual_ns.saturating_mul(LONG_GAPS)));
+    // What is a little below the line's rate is the line with its waits.
+    let limited = steady_bps.filter(|steady| *steady < rate_bps - rate_bps / 5);
+    let window = |steady: u64| {
+        let bytes = u128::from(steady) * u128::from(trip_ns) / 8_000_000_000;
+        u64::try_from(bytes).ok().filter(|bytes| *bytes > 0)
+    };
+    Some(Train { rate_bps, window_bytes: limited.and_then(window) })
 }
 
 fn bytes_of(train: &[Arrival]) -> u64 {
@@ -78,17 +85,24 @@ fn rate_bps(train: &[Arrival]) -> Option<u64> {
     (1..FASTEST_BPS).contains(&rate).then_some(rate)
 }
 
-/// Returns the bytes of the last trains, if they are alike, and a round trip from one to the next is
-/// not filled by them.
-fn window(trains: &[&[Arrival]], rate_bps: u64, trip_ns: u64) -> Option<u64> {
-    // The last one ends with the flow.
-    let (_, whole) = trains.split_last()?;
-    let last = whole.get(whole.len().checked_sub(ALIKE)?..)?;
-    let sizes: Vec<u64> = last.iter().map(|train| bytes_of(train)).collect();
-    let (least, most) = sizes.iter().min().zip(sizes.iter().max())?;
-    let is_alike = most - least <= most / 4;
-    let window = median(&sizes)?;
-    (is_alike && serial_ns(window, rate_bps) < trip_ns).then_some(window)
+/// Returns the rate of the last steps of `step_ns` with their waits, if each brought as much as the
+/// others, bit/s.
+fn steady_bps(arrivals: &[Arrival], step_ns: u64) -> Option<u64> {
+    let (first, last) = (arrivals.first()?, arrivals.last()?);
+    let span = step_ns.checked_mul(ALIKE).filter(|span| *span > 0)?;
+    let from = last.at_ns.checked_sub(span).filter(|from| *from >= first.at_ns)?;
+    let within = |step: u64| {
+        let begin = from.saturating_add(step * step_ns);
+        let end = begin.saturating_add(step_ns);
+        let came = arrivals.iter().filter(|arrival| arrival.at_ns > begin && arrival.at_ns <= end);
+        came.fold(0_u64, |sum, arrival| sum.saturating_add(arrival.bytes))
+    };
+    let steps: Vec<u64> = (0..ALIKE).map(within).collect();
+    let (least, most) = steps.iter().min().zip(steps.iter().max())?;
+    let sum = steps.iter().fold(0_u64, |sum, bytes| sum.saturating_add(*bytes));
+    let bits = u128::from(sum) * 8_000_000_000;
+    let rate = u64::try_from(bits / u128::from(span)).ok()?;
+    (*least > 0 && most - least <= most / 4).then_some(rate)
 }
 
 #[cfg(test)]
@@ -115,7 +129,7 @@ mod tests {
 
     #[test]
     fn trains_of_one_size_are_a_window() {
-        let starts = [(0, 10), (100, 20), (200, 20), (300, 20), (400, 20), (500, 3)];
+        let starts = [(0, 10), (100, 20), (200, 20), (300, 20), (400, 20), (500, 5)];
         let found = train(&trains(&starts), 100 * MS).unwrap();
         assert_eq!(found, Train { rate_bps: 8_000_000, window_bytes: Some(20_000) });
     }
