@@ -54,7 +54,7 @@ const FTP_LINES: [Line; 9] = [
     by_tbf(Line::new(5, 100_000)),
     Line::new(50, 40_000),
     // Windows that are smaller than what the way holds.
-    Line { send_buffer: Some(65_536), ..Line::new(50, 100_000) },
+    Line { send_buffer: Some(20_000), ..Line::new(50, 100_000) },
     Line { rate_kbps: None, ..Line::new(2, 0) },
 ];
 const TFTP_LINES: [Line; 4] =

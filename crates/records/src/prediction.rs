@@ -24,7 +24,7 @@ mod rate;
 
 pub use outcome::{Forecast, Prediction, What};
 
-use crate::statistics::{median, percentile};
+use crate::statistics::median;
 use crate::verdict::{Echoes, Flow, Observation, serial_ns};
 
 /// What a short probe has shown of a way and of the host at its end.
@@ -53,6 +53,9 @@ pub struct Model {
 const DEFAULT_MSS: u64 = 536;
 /// RFC 6928.
 const INITIAL_SEGMENTS: u64 = 10;
+/// A kernel whose windows grow by themselves offers 64 KiB at first, less what headers take: a flow
+/// that is held back by as much as that will not be for long.
+const INITIAL_WINDOW: u64 = 50_000;
 
 impl Model {
     /// Returns the model of what `probe` has seen: its screenful and its transfers are short ones,
@@ -79,8 +82,9 @@ impl Model {
         let train = rate::train(&longest.arrivals, trip_ns);
         if let Some(train) = train {
             model.rate_bps = Some(train.rate_bps);
-            let windows = [model.window_bytes, train.window_bytes];
-            model.window_bytes = windows.into_iter().flatten().min();
+            let most = model.window_bytes.unwrap_or(INITIAL_WINDOW);
+            let seen = train.window_bytes.filter(|window| *window < most);
+            model.window_bytes = seen.or(model.window_bytes);
             model.latency_ns = model.latency_of(&flows)?;
         } else {
             model.take_times(&flows)?;
@@ -179,7 +183,7 @@ impl Model {
             self.rate_bps = self.rate_of_times(&single);
             self.latency_ns = self.latency_of(&single)?;
             let waited_ns = long.elapsed_ns.saturating_sub(self.flow_ns(long.bytes));
-            if waited_ns > self.trip_ns / 2 {
+            if self.trip_ns > 0 && waited_ns > self.trip_ns / 2 {
                 self.last_wait_ns = self.trip_ns;
                 return Some(());
             }
@@ -239,11 +243,11 @@ impl Model {
 const MANY_ECHOES: usize = 8;
 
 /// Returns how long an echo takes once the queue has filled, ns: the first keys come before that,
-/// and the last one finds it emptier again.
+/// and the last one finds it emptier again. Of a few, the longest has found it full.
 fn settled_ns(echoes: &Echoes) -> Option<u64> {
     let samples = &echoes.samples_ns;
     if samples.len() < MANY_ECHOES {
-        return percentile(samples, 75);
+        return samples.iter().max().copied();
     }
     median(samples.get(samples.len() / 2..)?)
 }

@@ -185,7 +185,7 @@ mod tests {
         let mut transfer = Transfer::new(Identifier(u128::from(bytes)));
         transfer.size.file_bytes = Some(bytes);
         transfer.time.ns_total = Some(total_ns);
-        transfer.tcp.min_rtt_us = Some(20_000);
+        transfer.tcp.min_rtt_us = Some(2_000);
         transfer.tcp.snd_mss = Some(1_460);
         transfer
     }

@@ -6,14 +6,15 @@
 
 use super::beside::Loaded;
 use super::command::SCREENFUL_CELLS;
-use super::observed_walk::{echoes, path};
-use super::record::{Circumstances, nanos};
+use super::observed_walk::{self, echoes};
+use super::record::{Carrier, Circumstances, nanos};
 use super::walk::Findings;
+use crate::carry::CarrierStatus;
 use protocols::time::Duration;
 use records::measurement::Phases;
 use records::prediction::{Forecast, Model, Prediction, What};
 use records::statistics::median;
-use records::verdict::{Arrival, Flow, Observation};
+use records::verdict::{Arrival, Flow, Observation, Path};
 
 /// Returns what was foretold in the walk, beside what was then measured.
 pub(super) fn of_walk(
@@ -24,6 +25,15 @@ pub(super) fn of_walk(
     let screenful = screenful(&before_screenful(findings, circumstances, phases), findings);
     let echo = echo(&before_sustained(findings, circumstances, phases), findings);
     screenful.into_iter().chain(echo).collect()
+}
+
+/// Returns the way as the carrier knew it then; a line has no round trip beyond itself.
+fn path(status: Option<&CarrierStatus>, circumstances: &Circumstances) -> Path {
+    let mut path = observed_walk::path(status, circumstances);
+    if matches!(circumstances.carrier, Carrier::Line(_)) {
+        path.min_rtt_ns = Some(0);
+    }
+    path
 }
 
 /// Returns what was seen before the screenful was asked for: the pieces, in the order in which they

@@ -2,8 +2,8 @@
 //! full in it; and then another, which that one foretells.
 //!
 //! As long as an output fits into the buffers, a key waits for all that is left of it, and the echo
-//! says how long the output is and nothing of the way. An output is long enough when the longest
-//! echo beside it takes less than half of its time.
+//! says how long the output is and nothing of the way. An output is long enough when there are
+//! three echoes beside it, of which the longest takes less than half of its time.
 //!
 //! The keys that were struck beside an output are in the far side's line by then, and are taken back
 //! before anything else is typed.
@@ -18,6 +18,8 @@ use protocols::time::{Duration, Instant};
 const PROBES_MAX: usize = 3;
 /// Each is so many times as long as the one before.
 const TIMES: u32 = 3;
+/// With fewer keys beside it an output has not shown that echoes are as long as each other.
+const FEWEST_ECHOES: usize = 3;
 /// No output is begun that would take longer than this.
 const LONG: Duration = Duration::from_secs(6);
 
@@ -123,7 +125,8 @@ impl Sustaining {
         let span_ns = ends.map_or(0, |(first, last)| last.at_ns.saturating_sub(first.at_ns));
         let span = Duration::from_nanos(span_ns);
         let longest = last.echoes.iter().max();
-        self.is_last = longest.is_some_and(|echo| *echo * 2 <= span);
+        let is_many = last.echoes.len() >= FEWEST_ECHOES;
+        self.is_last = is_many && longest.is_some_and(|echo| *echo * 2 <= span);
         let times = match self.is_last {
             true if span * 2 <= LONG => 2,
             true => 1,

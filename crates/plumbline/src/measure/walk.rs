@@ -109,7 +109,7 @@ enum Stage {
     Screenful { showing: Showing, is_command: bool },
     Unhurried(Showing),
     Load(Box<Load>),
-    Sustained(Sustaining),
+    Sustained(Box<Sustaining>),
     Over,
 }
 
@@ -398,7 +398,7 @@ impl Walk {
         match sustained.filter(|_| is_whole) {
             Some(sustained) => {
                 self.wants_status = true;
-                self.stage = Stage::Sustained(sustained);
+                self.stage = Stage::Sustained(Box::new(sustained));
             }
             None => self.end(),
         }

@@ -94,8 +94,8 @@ impl Peer {
             }
             Self::PlumbLogin => {
                 let mut command = plumb(folder);
-                command.args(["serve", "--quiet", "--tls", "off", "--exec", "/bin/sh"]);
-                command.args(["--listen", &format!("{SERVER}:{PORT}")]);
+                command.args(["serve", "--quiet", "--tls", "off"]);
+                command.args(["--listen", &format!("{SERVER}:{PORT}"), "--exec", "/bin/sh"]);
                 command
             }
             Self::Vsftpd => vsftpd(&folder.0)?,
