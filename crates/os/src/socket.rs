@@ -11,6 +11,7 @@ use rustix::ioctl::{Getter, Opcode, ioctl};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with, sockopt};
 use std::io;
 use std::net::{SocketAddr, TcpStream as TcpSocket};
+use std::ops::RangeInclusive;
 use std::os::fd::{AsFd, AsRawFd};
 
 /// Sends small segments at once (`true`) or has Nagle's algorithm collect them (RFC 9293 §3.7.4).
@@ -95,6 +96,23 @@ pub fn connect_with_congestion_control(remote: SocketAddr, name: &str) -> io::Re
     set_congestion_control(&socket, name)?;
     rustix::net::connect(&socket, &remote)?;
     Ok(socket.into())
+}
+
+/// Returns the ports from which the kernel takes one for who asks for none (ip(7),
+/// `ip_local_port_range`).
+///
+/// # Errors
+///
+/// If the kernel does not say, or not as it should.
+pub fn ephemeral_ports() -> io::Result<RangeInclusive<u16>> {
+    let text = std::fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range")?;
+    ports_in(&text).ok_or_else(|| io::ErrorKind::InvalidData.into())
+}
+
+fn ports_in(text: &str) -> Option<RangeInclusive<u16>> {
+    let mut words = text.split_ascii_whitespace().map(str::parse);
+    let (Some(Ok(first)), Some(Ok(last))) = (words.next(), words.next()) else { return None };
+    (first <= last).then_some(first..=last)
 }
 
 /// Returns the user whose process has connected a socket of this machine, as the kernel noted it
@@ -374,5 +392,14 @@ mod tests {
             let (near, _far) = pair().await;
             assert!(set_congestion_control(&near, "vegetarian").is_err());
         });
+    }
+
+    #[test]
+    fn the_ephemeral_ports_are_what_the_kernel_says() {
+        assert_eq!(ports_in("32768\t60999\n"), Some(32768..=60999));
+        assert_eq!(ports_in("60999 32768"), None);
+        assert_eq!(ports_in("32768"), None);
+        assert_eq!(ports_in("-1 70000"), None);
+        assert!(*ephemeral_ports().unwrap().start() > 0);
     }
 }

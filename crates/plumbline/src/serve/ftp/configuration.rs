@@ -5,6 +5,7 @@ use super::super::certificate::Files;
 use super::super::configuration::Tls;
 use super::super::folder::{self, Folder};
 use super::mail::Spool;
+use super::passive::Ports;
 use super::system::{self, System};
 use super::tree::WordFormats;
 use super::users::{Users, rights_of};
@@ -16,7 +17,6 @@ use protocols::time::Duration;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration as StdDuration;
@@ -126,7 +126,7 @@ pub(in super::super) struct Settings {
     pub(super) has_anonymous_mail: bool,
     pub(super) word_formats: Arc<WordFormats>,
     pub(super) rules: Rules,
-    pub(super) passive_ports: RangeInclusive<u16>,
+    pub(super) passive_ports: Ports,
     pub(super) passive_address: Option<IpAddr>,
     pub(super) grace: StdDuration,
     pub(super) bytes_per_second_max: Option<u64>,
@@ -178,10 +178,10 @@ impl Settings {
         if listen.is_empty() && listen_tls.is_empty() {
             bail!("the FTP server listens nowhere: give it an address");
         }
-        let (first, last) = table.passive_ports.unwrap_or((0, 0));
-        if first > last {
+        if table.passive_ports.is_some_and(|(first, last)| first > last) {
             bail!("the passive ports end before they begin");
         }
+        let passive_ports = table.passive_ports.map(|(first, last)| Ports::only(first..=last));
         let tls = arguments.ftp_tls.or(table.tls).unwrap_or(Protection::Offered);
         if tls == Protection::Off && !listen_tls.is_empty() {
             bail!("there are places in TLS, and TLS is off");
@@ -207,7 +207,7 @@ impl Settings {
             has_anonymous_mail: table.mail_from_anonymous,
             word_formats: Arc::new(word_formats_of(&table)?),
             engine: engine(&table),
-            passive_ports: first..=last,
+            passive_ports: passive_ports.unwrap_or_else(Ports::any),
             passive_address: table.passive_address,
             grace: StdDuration::from_secs(table.stop_grace_s.unwrap_or(GRACE_S)),
             bytes_per_second_max: table.bytes_per_second_max.filter(|rate| *rate > 0),

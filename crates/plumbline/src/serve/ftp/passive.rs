@@ -3,6 +3,7 @@
 //! Most who are told a port have connected to it by the time they name a file, so nothing watches
 //! it until somebody has to be waited for: that saves four calls of the kernel for each file.
 
+use os::socket;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, acceptfrom_with, sockopt};
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
@@ -12,6 +13,33 @@ use tokio::net;
 
 /// How many connections the kernel keeps: one is used, and others must not be in its way.
 const BACKLOG: i32 = 4;
+
+/// How many ports are tried before the kernel is asked for one: where so many are taken, few are
+/// left.
+const ATTEMPTS_MAX: u64 = 64;
+
+/// The ports that a data connection may have.
+#[derive(Clone, Debug)]
+pub(super) struct Ports {
+    range: RangeInclusive<u16>,
+    /// Any other will do as well.
+    is_any: bool,
+}
+
+impl Ports {
+    /// These, and no others.
+    pub(super) const fn only(range: RangeInclusive<u16>) -> Self {
+        Self { range, is_any: false }
+    }
+
+    /// Any that the kernel gives to programs that do not care.
+    ///
+    /// They are tried by number: who asks the kernel for any gets none that has a connection in
+    /// TIME-WAIT, and after some ten thousand small files each question takes milliseconds.
+    pub(super) fn any() -> Self {
+        Self { range: socket::ephemeral_ports().unwrap_or(0..=0), is_any: true }
+    }
+}
 
 /// A listener for one data connection.
 #[derive(Debug)]
@@ -23,15 +51,20 @@ pub(super) enum Listener {
 }
 
 impl Listener {
-    /// Listens at one of `ports`, beginning at one of chance; at any, if they are `0..=0`.
-    pub(super) fn open(ports: &RangeInclusive<u16>, ip: IpAddr) -> Option<Self> {
-        let (first, last) = (u64::from(*ports.start()), u64::from(*ports.end()));
+    /// Listens at one of `ports`, beginning at one of chance.
+    pub(super) fn open(ports: &Ports, ip: IpAddr) -> Option<Self> {
+        let (first, last) = (u64::from(*ports.range.start()), u64::from(*ports.range.end()));
         let count = last - first + 1;
         let chance = if count > 1 { os::entropy::seed().ok()? % count } else { 0 };
-        (0..count).find_map(|step| {
+        let attempts = if ports.is_any { count.min(ATTEMPTS_MAX) } else { count };
+        let mut tried = (0..attempts).find_map(|step| {
             let port = u16::try_from(first + (chance + step) % count).ok()?;
-            listen(SocketAddr::new(ip, port)).map(Self::Idle).ok()
-        })
+            listen(SocketAddr::new(ip, port)).ok()
+        });
+        if tried.is_none() && ports.is_any {
+            tried = listen(SocketAddr::new(ip, 0)).ok();
+        }
+        tried.map(Self::Idle)
     }
 
     pub(super) fn local_addr(&self) -> io::Result<SocketAddr> {
@@ -69,10 +102,8 @@ fn listen(at: SocketAddr) -> io::Result<TcpListener> {
     let family = if at.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
     let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
     let socket = rustix::net::socket_with(family, SocketType::STREAM, flags, None)?;
-    if at.port() != 0 {
-        // In a range, a port that was used a moment ago is used again.
-        sockopt::set_socket_reuseaddr(&socket, true)?;
-    }
+    // A port whose last connection is in TIME-WAIT is used again (RFC 9293 3.6.1).
+    sockopt::set_socket_reuseaddr(&socket, true)?;
     rustix::net::bind(&socket, &at)?;
     rustix::net::listen(&socket, BACKLOG)?;
     Ok(socket.into())
@@ -83,4 +114,44 @@ fn accept(socket: &impl AsFd) -> io::Result<(TcpStream, SocketAddr)> {
     let (stream, from) = acceptfrom_with(socket, flags)?;
     let from = from.and_then(|from| SocketAddr::try_from(from).ok());
     Ok((stream.into(), from.ok_or(io::ErrorKind::InvalidData)?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::Ipv4Addr;
+
+    const HERE: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
+
+    fn port_of(listener: &Listener) -> u16 {
+        listener.local_addr().unwrap().port()
+    }
+
+    #[test]
+    fn a_port_whose_last_connection_is_in_time_wait_is_used_again() {
+        let first = Listener::open(&Ports::any(), HERE).unwrap();
+        let at = first.local_addr().unwrap();
+        let near = TcpStream::connect(at).unwrap();
+        let (far, _) = first.try_accept().unwrap();
+        // Who ends first waits.
+        drop((first, far));
+        drop(near);
+        let again = Listener::open(&Ports::only(at.port()..=at.port()), HERE).unwrap();
+        assert_eq!(port_of(&again), at.port());
+    }
+
+    #[test]
+    fn of_a_range_only_its_own_ports_are_taken_and_then_none() {
+        let port = port_of(&Listener::open(&Ports::any(), HERE).unwrap());
+        let only = Ports::only(port..=port);
+        let _first = Listener::open(&only, HERE).unwrap();
+        assert!(Listener::open(&only, HERE).is_none());
+    }
+
+    #[test]
+    fn where_the_ports_that_are_tried_are_taken_any_other_will_do() {
+        let first = Listener::open(&Ports::any(), HERE).unwrap();
+        let taken = Ports { range: port_of(&first)..=port_of(&first), is_any: true };
+        assert!(Listener::open(&taken, HERE).is_some());
+    }
 }
