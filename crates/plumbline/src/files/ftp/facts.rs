@@ -9,6 +9,7 @@ use super::dialogue::{Caller, Dialogue};
 use super::get::Ending;
 use super::link::{Canceller, Plain};
 use super::mover::Moved;
+use super::probe::Spans;
 use super::trouble::Trouble;
 use crate::transfers::{self, DataTls, Record, TICK, nanos, of_kernel, of_own, of_settled};
 use os::switches::Switches;
@@ -112,6 +113,18 @@ impl Facts {
         match code {
             100..200 => _ = self.steps.preliminary.get_or_insert(now),
             _ => (self.steps.ended, self.steps.reply) = (Some(now), Some(code)),
+        }
+    }
+
+    /// Returns the times before the command of a task that began at `began`.
+    pub(super) fn spans_since(&self, began: Instant) -> Spans {
+        let steps = &self.steps;
+        let command = steps.command.map(|(_, at)| at);
+        let until_command = steps.data_connected.zip(command);
+        Spans {
+            before: steps.data_asked.map(|(_, at)| at.saturating_duration_since(began)),
+            until_command: until_command
+                .map(|(connected, command)| command.saturating_duration_since(connected)),
         }
     }
 
