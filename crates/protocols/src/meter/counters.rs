@@ -67,6 +67,8 @@ closed_list! {
         NewLine "new lines",
         /// A change of control from one step of a station to another.
         Switch "changes of control",
+        /// A byte moved between a file and the connection that carries it.
+        FileByte "file bytes",
     }
 }
 
@@ -81,6 +83,7 @@ impl Work {
             Self::SegmentByte => Account::TcpByte,
             Self::TelnetByte => Account::Telnet,
             Self::TerminalByte | Self::NewLine => Account::Terminal,
+            Self::FileByte => Account::Application,
         }
     }
 }
