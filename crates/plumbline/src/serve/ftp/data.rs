@@ -12,6 +12,7 @@ use super::secured::{Secured, Security};
 use super::session::Marker;
 use super::upload::Upload;
 use crate::files::pace::Pace;
+use crate::transfers::DataTls;
 use os::clock::Monotonic;
 use protocols::application::ftp::Representation;
 use protocols::application::ftp::data::{Decoded, Decoder, Encoder};
@@ -27,8 +28,10 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
-use tokio::io::{AsyncRead, AsyncWriteExt, Interest, ReadBuf};
+use tokio::io::{AsyncRead, AsyncWriteExt, BufReader, Interest, ReadBuf};
 use tokio::net::TcpStream;
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::server::TlsStream;
 
 type Result<T> = std::result::Result<T, TransferError>;
 
@@ -36,13 +39,15 @@ type Result<T> = std::result::Result<T, TransferError>;
 const SEND_BYTES: usize = 1 << 20;
 /// What is read and converted at a time.
 const PIECE_BYTES: usize = 256 * 1024;
-/// What goes out in TLS at a time: before and behind the cipher it stays in a cache.
-const SECURED_PIECE_BYTES: usize = 128 * 1024;
+/// What is deciphered at a time: it stays in a cache.
+const DECIPHERED_BYTES: usize = 64 * 1024;
 /// What is longer does not leave in one flight, so TCP is asked when it has arrived.
 const UNSETTLED_MIN_BYTES: u64 = 64 * 1024;
 
 /// Behind so many bytes it is worth a pipe to have the kernel move what comes in.
 const LARGE_BYTES: u64 = 1 << 20;
+/// What is read ahead for TLS of data that goes out: the handshake.
+const HANDSHAKE_BYTES: usize = 2 * 1024;
 /// A file of no more bytes moves where it is asked for, without a task of its own.
 const SMALL_BYTES: u64 = 256 * 1024;
 
@@ -190,10 +195,10 @@ impl Mover {
             _ = stream.set_nodelay(true);
         }
         self.ledger.open(&stream);
-        let began = self.clock.now();
+        let (began, is_tls) = (self.clock.now(), security.is_some());
         let mut connection = Connection::open(stream, security, is_incoming).await?;
-        if let Way::Secured(secured) = &connection.way {
-            self.ledger.tls.set(Some(secured.tls()));
+        if is_tls {
+            self.ledger.tls.set(connection.tls());
             self.ledger.tls_time.set(Some(self.clock.now() - began));
         }
         if !is_incoming && self.ledger.first_byte.get().is_none() {
@@ -246,11 +251,7 @@ impl Mover {
         let encoder = Encoder::new(&self.representation, self.deflate_level);
         let mut encoder = encoder.map_err(|_| TransferError::Malformed)?;
         let passes = self.representation.passes_through();
-        let usual = match &to.way {
-            Way::Clear(_) => PIECE_BYTES,
-            Way::Secured(_) => SECURED_PIECE_BYTES,
-        };
-        let burst = self.piece_bytes(usual);
+        let burst = self.piece_bytes(PIECE_BYTES);
         let (mut piece, mut wire) = (vec![0; burst], Vec::new());
         loop {
             let count = file.read(&mut piece);
@@ -330,7 +331,7 @@ impl Mover {
         let decoder = Decoder::new(&self.representation);
         let mut decoder = decoder.map_err(|_| TransferError::Malformed)?;
         let passes = self.representation.passes_through();
-        let (mut file, limit) = (Vec::new(), self.piece_bytes(PIECE_BYTES));
+        let (mut file, limit) = (Vec::new(), self.piece_bytes(from.piece_bytes()));
         loop {
             if let (true, Way::Clear(stream)) = (passes && limit == PIECE_BYTES, &from.way)
                 && self.ledger.moved.get() >= LARGE_BYTES
@@ -453,7 +454,10 @@ struct Connection {
 
 enum Way {
     Clear(TcpStream),
+    /// In TLS, and a file comes in.
     Secured(Box<Secured>),
+    /// In TLS, and something goes out.
+    Sealing(Box<TlsStream<BufReader<TcpStream>>>),
 }
 
 impl Connection {
@@ -465,13 +469,34 @@ impl Connection {
         let way = match security {
             None => Way::Clear(stream),
             Some(security) => {
-                let accepted = Secured::accept(stream, &security, is_incoming);
+                let accepted = Self::accept(stream, &security, is_incoming);
                 let accepted = tokio::time::timeout(HANDSHAKE, accepted).await;
-                let Ok(Ok(secured)) = accepted else { return Err(TransferError::Tls) };
-                Way::Secured(Box::new(secured))
+                let Ok(Ok(way)) = accepted else { return Err(TransferError::Tls) };
+                way
             }
         };
         Ok(Self { way, has_ended: false, is_over: false })
+    }
+
+    async fn accept(stream: TcpStream, security: &Security, is_incoming: bool) -> io::Result<Way> {
+        if is_incoming {
+            return Ok(Way::Secured(Box::new(Secured::accept(stream, security).await?)));
+        }
+        let stream = BufReader::with_capacity(HANDSHAKE_BYTES, stream);
+        let stream = TlsAcceptor::from(security.configuration()).accept(stream).await?;
+        match security.admits(stream.get_ref().1) {
+            true => Ok(Way::Sealing(Box::new(stream))),
+            false => Err(io::ErrorKind::PermissionDenied.into()),
+        }
+    }
+
+    /// Returns what TLS was agreed, if any.
+    fn tls(&self) -> Option<DataTls> {
+        match &self.way {
+            Way::Clear(_) => None,
+            Way::Secured(secured) => Some(secured.tls()),
+            Way::Sealing(stream) => Some(DataTls::of(stream.get_ref().1)),
+        }
     }
 
     /// Returns what is below TLS, or the connection itself.
@@ -479,6 +504,15 @@ impl Connection {
         match &self.way {
             Way::Clear(stream) => stream,
             Way::Secured(secured) => secured.stream(),
+            Way::Sealing(stream) => stream.get_ref().0.get_ref(),
+        }
+    }
+
+    /// Returns how much moves at a time, as is usual.
+    const fn piece_bytes(&self) -> usize {
+        match &self.way {
+            Way::Clear(_) | Way::Sealing(_) => PIECE_BYTES,
+            Way::Secured(_) => DECIPHERED_BYTES,
         }
     }
 
@@ -493,6 +527,8 @@ impl Connection {
         let stream = match &mut self.way {
             Way::Secured(secured) => return secured.poll_receive(context, room.len(), each),
             Way::Clear(stream) => stream,
+            // Nothing comes in by it.
+            Way::Sealing(_) => return Poll::Ready(Err(io::ErrorKind::Unsupported.into())),
         };
         let mut room = ReadBuf::new(room);
         while !self.has_ended && room.remaining() > 0 {
@@ -513,7 +549,9 @@ impl Connection {
     async fn write_all(&mut self, bytes: &[u8]) -> io::Result<()> {
         match &mut self.way {
             Way::Clear(stream) => stream.write_all(bytes).await,
-            Way::Secured(secured) => secured.send(bytes).await,
+            Way::Sealing(stream) => stream.write_all(bytes).await,
+            // Nothing goes out by it.
+            Way::Secured(_) => Err(io::ErrorKind::Unsupported.into()),
         }
     }
 
@@ -522,6 +560,7 @@ impl Connection {
         match &mut self.way {
             Way::Clear(stream) => stream.shutdown().await,
             Way::Secured(secured) => secured.finish().await,
+            Way::Sealing(stream) => stream.shutdown().await,
         }
     }
 }
