@@ -1,7 +1,7 @@
 //! The command line: one table for parser, help and man page.
 
 use crate::{demo, exit, files, lab, login, manual, measure, meters, replay, serve, stats};
-use clap::error::ErrorKind;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory, Parser, Subcommand};
 use std::process::ExitCode;
 
@@ -116,6 +116,37 @@ fn refuse(error: &clap::Error) -> ExitCode {
     let words: Vec<_> = paragraph.split_whitespace().collect();
     let sentence = words.join(" ");
     let sentence = sentence.strip_prefix("error: ").unwrap_or(&sentence);
-    _ = writeln!(std::io::stderr(), "plumb: {sentence}; see --help");
+    let hint =
+        meant(error).map(|meant| format!("; perhaps '{meant}' was meant")).unwrap_or_default();
+    _ = writeln!(std::io::stderr(), "plumb: {sentence}{hint}; see --help");
     ExitCode::from(exit::WRONG_ARGUMENTS)
+}
+
+/// Returns the word that is most like the one that nobody knows, if one is like it.
+fn meant(error: &clap::Error) -> Option<&str> {
+    let kinds =
+        [ContextKind::SuggestedSubcommand, ContextKind::SuggestedArg, ContextKind::SuggestedValue];
+    kinds.into_iter().find_map(|kind| match error.get(kind)? {
+        ContextValue::String(word) => Some(word.as_str()),
+        ContextValue::Strings(words) => words.last().map(String::as_str),
+        _ => None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn meant_by(words: &[&str]) -> Option<String> {
+        let error = Arguments::try_parse_from(words).err().unwrap();
+        meant(&error).map(str::to_owned)
+    }
+
+    #[test]
+    fn a_slip_of_the_finger_is_told_what_was_meant() {
+        assert_eq!(meant_by(&["plumb", "mesure"]).as_deref(), Some("measure"));
+        assert_eq!(meant_by(&["plumb", "get", "--frce", "x"]).as_deref(), Some("--force"));
+        assert_eq!(meant_by(&["plumb", "lab", "tm23"]).as_deref(), Some("tm233"));
+        assert_eq!(meant_by(&["plumb", "quux"]), None);
+    }
 }

@@ -15,6 +15,7 @@ mod meter;
 mod predict;
 mod records;
 mod rounds;
+mod served;
 mod sessions;
 mod stack;
 mod steps;

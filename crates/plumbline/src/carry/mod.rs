@@ -77,10 +77,9 @@ pub(crate) trait Session: Stream {
     /// If the near side fails: the session ends.
     fn flush(&mut self, cx: &mut Cx<'_>) -> Result<()>;
 
-    /// Returns whether what the far side may wait for is acknowledged before the delay of the
-    /// kernel's own is over.
-    fn acknowledges_early(&self) -> bool {
-        true
+    /// Returns how soon what comes is acknowledged.
+    fn acknowledging(&self) -> Acknowledging {
+        Acknowledging::Awaited
     }
 
     /// Takes the carrier's word that all output has been given to the device or the kernel.
@@ -170,6 +169,28 @@ pub(crate) fn run_on_tun<S: Session>(
     bench: &mut Bench,
 ) -> Result<Call<S>> {
     station::run_on_tun(session, tun, addresses, timeout, bench)
+}
+
+/// How soon a carrier acknowledges what comes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Acknowledging {
+    /// At once what the far side may wait for; all else with an answer, or after a delay.
+    Awaited,
+    /// At once, whatever it is.
+    AtOnce,
+    /// With an answer, or after the delay that most programs leave to their TCP.
+    Late,
+}
+
+impl Acknowledging {
+    /// Returns what says of data whether it is acknowledged at once.
+    fn at_once(self) -> fn(&[u8]) -> bool {
+        match self {
+            Self::Awaited => may_hold_back,
+            Self::AtOnce => |_| true,
+            Self::Late => |_| false,
+        }
+    }
 }
 
 /// Bytes from the far side that are surely the echo of one key: a character, or a rubout.

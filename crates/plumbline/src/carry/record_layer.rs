@@ -16,6 +16,7 @@
 use std::fmt;
 use std::io::{self, ErrorKind};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 use tokio_rustls::rustls::client::UnbufferedClientConnection;
 use tokio_rustls::rustls::pki_types::ServerName;
 use tokio_rustls::rustls::server::UnbufferedServerConnection;
@@ -45,6 +46,29 @@ pub(crate) struct RecordLayer {
     sent_len: usize,
     /// Whether the far side has said that nothing follows.
     has_ended: bool,
+    stopwatch: Stopwatch,
+}
+
+/// Adds up what the library takes, by the counter that costs least to read.
+#[derive(Clone, Copy, Debug)]
+struct Stopwatch {
+    read: fn() -> u64,
+    /// When it was made, by the clock and by the counter, out of which a tick's length follows.
+    began: (Instant, u64),
+    spent_ticks: u64,
+}
+
+impl Stopwatch {
+    fn new() -> Self {
+        let read = os::clock::counter();
+        Self { read, began: (Instant::now(), read()), spent_ticks: 0 }
+    }
+
+    fn spent(&self) -> Duration {
+        let (elapsed, ticks) = (self.began.0.elapsed(), (self.read)().saturating_sub(self.began.1));
+        let nanos = elapsed.as_nanos() * u128::from(self.spent_ticks) / u128::from(ticks.max(1));
+        Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
+    }
 }
 
 enum Role {
@@ -107,7 +131,13 @@ impl RecordLayer {
     fn new(role: Role) -> Self {
         let (incoming, outgoing) = (vec![0; RECORD_MAX_BYTES], Vec::new());
         let (begin, end, outgoing_len, sent_len) = (0, 0, 0, 0);
-        Self { role, incoming, begin, end, outgoing, outgoing_len, sent_len, has_ended: false }
+        let (has_ended, stopwatch) = (false, Stopwatch::new());
+        Self { role, incoming, begin, end, outgoing, outgoing_len, sent_len, has_ended, stopwatch }
+    }
+
+    /// Returns how long the library has worked, without what took the data.
+    pub(crate) fn spent(&self) -> Duration {
+        self.stopwatch.spent()
     }
 
     /// Returns what both ends have agreed, as far as they have.
@@ -184,6 +214,13 @@ impl RecordLayer {
     ) -> io::Result<Turn> {
         let come = self.incoming.get_mut(self.begin..self.end).unwrap_or_default();
         let outgoing = (&mut self.outgoing, &mut self.outgoing_len);
+        let (read, mut elsewhere) = (self.stopwatch.read, 0);
+        let each = &mut |data: &[u8]| {
+            let left = read();
+            each(data);
+            elsewhere += read().saturating_sub(left);
+        };
+        let began = read();
         let (discard, turn) = match &mut self.role {
             Role::Client(connection) => {
                 take(connection.process_tls_records(come), saying, outgoing, each)
@@ -192,6 +229,8 @@ impl RecordLayer {
                 take(connection.process_tls_records(come), saying, outgoing, each)
             }
         };
+        let passed = read().saturating_sub(began);
+        self.stopwatch.spent_ticks += passed.saturating_sub(elsewhere);
         self.begin = self.end.min(self.begin + discard);
         if turn.is_err() {
             self.complain();

@@ -1,8 +1,10 @@
 //! The walk through a login: the session without a keyboard that measures.
 //!
 //! ```text
-//! connect ─► prompt ─► name, password ─► errands ─► echo ─► screenful ─► again ─► load ─► over
-//!                      (--login alone)   (a shell)                       (a shell)
+//! connect ─► prompt ─► name, password ─► errands ─► echo ─► screenful
+//!                      (--login alone)   (a shell)
+//!         ─► again ─► short answers ─► load ─► over
+//!            (a shell, all three)
 //! ```
 //!
 //! Each part is a small machine that looks at the console whenever something has come or its time
@@ -10,13 +12,14 @@
 //! and the walk goes on with the next; so a report holds all that could be measured. Return is
 //! never pressed but where a shell waits for a command, or a name and a password were given.
 
+use super::answers::{Answered, Answers};
 use super::beside::{Load, Loaded, TRAIN_KEYS, Train};
 use super::command::{SCREENFUL_CELLS, SCREENFUL_COMMAND, Screen, Showing, Shown};
 use super::console::Console;
 use super::echo::{Echo, Keystroke, Progress};
 use super::progress::ProgressLine;
 use super::prompt::{Prompt, Prompts, Wait};
-use crate::carry::{CarrierStatus, Outcome, Session};
+use crate::carry::{Acknowledging, CarrierStatus, Outcome, Session};
 use anyhow::Result;
 use protocols::Cx;
 use protocols::application::Stream;
@@ -77,10 +80,14 @@ pub(crate) struct Findings {
     pub(crate) train: Vec<Duration>,
     /// A screenful that was acknowledged as most programs do: late.
     pub(crate) unhurried: Option<Shown>,
+    /// Short answers, acknowledged at once and late.
+    pub(crate) answered: Answered,
     /// A long output, and the echoes of keys struck beside it.
     pub(crate) loaded: Option<Loaded>,
     /// From the last answer that a login asked for to the shell's prompt.
     pub(crate) login: Option<Duration>,
+    /// What the carrier knew before the screenful, and after it.
+    pub(crate) status_of_screenful: [Option<CarrierStatus>; 2],
     /// What the carrier knew before the long output.
     pub(crate) status_before: Option<CarrierStatus>,
     /// What the carrier knew last.
@@ -98,6 +105,7 @@ enum Stage {
     Train(Train),
     Screenful { showing: Showing, is_command: bool },
     Unhurried(Showing),
+    Answers(Answers),
     Load(Box<Load>),
     Over,
 }
@@ -231,6 +239,10 @@ impl Walk {
                 let shown = showing.look(&self.plan.prompts, &mut self.console, cx)?;
                 self.on_unhurried(shown, cx);
             }
+            Stage::Answers(answers) => {
+                self.findings.answered = answers.look(&self.plan.prompts, &mut self.console, cx)?;
+                self.begin_load(cx);
+            }
             Stage::Load(load) => {
                 let loaded = load.look(&self.plan.prompts, &mut self.console, cx)?;
                 self.findings.loaded = Some(loaded).filter(|loaded| loaded.shown.is_whole);
@@ -333,19 +345,25 @@ impl Walk {
         let screen = Screen::Command { text, cells: Some(SCREENFUL_CELLS) };
         let showing = Showing::begin(screen, self.plan.patience, &mut self.console, cx);
         self.stage = Stage::Unhurried(showing);
+        self.wants_status = true;
     }
 
     fn on_unhurried(&mut self, shown: Shown, cx: &mut Cx<'_>) {
-        // Of the two, the one that nothing held up says more.
+        if !shown.is_whole {
+            return self.end();
+        }
+        self.findings.unhurried = Some(shown);
+        self.stage = Stage::Answers(Answers::begin(self.plan.patience, &mut self.console, cx));
+    }
+
+    fn begin_load(&mut self, cx: &mut Cx<'_>) {
+        // Of the two screens, the one that nothing held up says more.
         let first = self.findings.screenful.as_ref().map(|(shown, _)| shown);
         let last_at = |shown: &Shown| shown.watch.arrivals.last().map(|last| last.at_ns);
-        let took = first.into_iter().chain([&shown]).filter_map(last_at).min();
-        let took = took.map(Duration::from_nanos);
-        let is_whole = shown.is_whole;
-        self.findings.unhurried = Some(shown).filter(|shown| shown.is_whole);
+        let both = first.into_iter().chain(&self.findings.unhurried);
+        let took = both.filter_map(last_at).min().map(Duration::from_nanos);
         let (patience, console) = (self.plan.patience, &mut self.console);
-        let load = took.and_then(|took| Load::begin(took, patience, console, cx));
-        match load.filter(|_| is_whole) {
+        match took.and_then(|took| Load::begin(took, patience, console, cx)) {
             Some(load) => {
                 self.wants_status = true;
                 self.progress.show("echo beside other data");
@@ -378,9 +396,11 @@ impl Walk {
     fn is_timing(&self) -> bool {
         match &self.stage {
             Stage::Echo { echo, .. } => echo.is_timing(),
-            Stage::Train(_) | Stage::Screenful { .. } | Stage::Unhurried(_) | Stage::Load(_) => {
-                true
-            }
+            Stage::Train(_)
+            | Stage::Screenful { .. }
+            | Stage::Unhurried(_)
+            | Stage::Answers(_)
+            | Stage::Load(_) => true,
             _ => false,
         }
     }
@@ -474,14 +494,23 @@ impl Session for Walk {
 
     fn take_status(&mut self, status: &CarrierStatus) {
         self.wants_status = false;
-        if matches!(self.stage, Stage::Load(_)) {
-            self.findings.status_before = Some(status.clone());
+        let [before, after] = &mut self.findings.status_of_screenful;
+        match self.stage {
+            Stage::Screenful { .. } => *before = Some(status.clone()),
+            Stage::Unhurried(_) => *after = Some(status.clone()),
+            Stage::Load(_) => self.findings.status_before = Some(status.clone()),
+            _ => {}
         }
         self.findings.status = Some(status.clone());
     }
 
-    fn acknowledges_early(&self) -> bool {
-        !matches!(self.stage, Stage::Unhurried(_))
+    fn acknowledging(&self) -> Acknowledging {
+        match &self.stage {
+            Stage::Unhurried(_) => Acknowledging::Late,
+            Stage::Answers(answers) if answers.is_late() => Acknowledging::Late,
+            Stage::Answers(_) => Acknowledging::AtOnce,
+            _ => Acknowledging::Awaited,
+        }
     }
 
     fn wants_status(&self) -> bool {

@@ -95,6 +95,12 @@ impl Canceller {
         }
     }
 
+    /// Resets the connection, so that nobody takes what has gone for a whole file. Returns whether it
+    /// is: not while a thread waits in a call for it.
+    pub(super) fn reset(&self) -> bool {
+        self.socket().is_some_and(|socket| rustix::net::connect_unspec(socket).is_ok())
+    }
+
     /// Returns the socket, if it is one of the kernel's that is here.
     pub(super) fn socket(&self) -> Option<BorrowedFd<'_>> {
         match self {

@@ -5,6 +5,7 @@ use crate::carry::{RecordLayer, Saying, Turn};
 use crate::transfers::DataTls;
 use std::io::{self, ErrorKind, Read, Write};
 use std::sync::Arc;
+use std::time::Duration;
 use tokio_rustls::rustls::ClientConfig;
 use tokio_rustls::rustls::pki_types::ServerName;
 
@@ -43,6 +44,11 @@ impl Secured {
         self.flush()?;
         self.early = early;
         Ok(DataTls::of(self.layer.agreed()))
+    }
+
+    /// Returns how long enciphering and deciphering took.
+    pub(super) fn spent(&self) -> Duration {
+        self.layer.spent()
     }
 
     /// Returns what is below.

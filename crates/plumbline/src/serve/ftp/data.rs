@@ -4,6 +4,7 @@
 //! connection that is given up is reset, so that the far side cannot take what it has for a whole
 //! file.
 
+use super::Server;
 use super::control::HANDSHAKE;
 use super::facts::Ledger;
 use super::listing::Lister;
@@ -12,11 +13,12 @@ use super::secured::{Secured, Security};
 use super::session::Marker;
 use super::upload::Upload;
 use crate::files::pace::Pace;
-use crate::transfers::DataTls;
-use os::clock::Monotonic;
+use crate::serve::charged::Metered;
+use os::clock::{Monotonic, thread_cpu_time};
 use protocols::application::ftp::Representation;
 use protocols::application::ftp::data::{Decoded, Decoder, Encoder};
 use protocols::application::ftp::server::{FileError, TransferError};
+use protocols::meter::Account;
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, sockopt};
 use rustix::pipe::{self, PipeFlags, SpliceFlags};
@@ -28,10 +30,8 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
-use tokio::io::{AsyncRead, AsyncWriteExt, BufReader, Interest, ReadBuf};
+use tokio::io::{AsyncRead, AsyncWriteExt, Interest, ReadBuf};
 use tokio::net::TcpStream;
-use tokio_rustls::TlsAcceptor;
-use tokio_rustls::server::TlsStream;
 
 type Result<T> = std::result::Result<T, TransferError>;
 
@@ -39,15 +39,14 @@ type Result<T> = std::result::Result<T, TransferError>;
 const SEND_BYTES: usize = 1 << 20;
 /// What is read and converted at a time.
 const PIECE_BYTES: usize = 256 * 1024;
-/// What is deciphered at a time: it stays in a cache.
-const DECIPHERED_BYTES: usize = 64 * 1024;
+/// What moves in TLS at a time: before and behind the cipher, and at the other end, it stays in a
+/// cache. Twice as much costs who receives it a tenth more.
+const SECURED_PIECE_BYTES: usize = 64 * 1024;
 /// What is longer does not leave in one flight, so TCP is asked when it has arrived.
 const UNSETTLED_MIN_BYTES: u64 = 64 * 1024;
 
 /// Behind so many bytes it is worth a pipe to have the kernel move what comes in.
 const LARGE_BYTES: u64 = 1 << 20;
-/// What is read ahead for TLS of data that goes out: the handshake.
-const HANDSHAKE_BYTES: usize = 2 * 1024;
 /// A file of no more bytes moves where it is asked for, without a task of its own.
 const SMALL_BYTES: u64 = 256 * 1024;
 
@@ -89,11 +88,12 @@ pub(super) fn send_at_once(
 ) -> u64 {
     let Ok(count @ 1..=SMALL_BYTES) = len.checked_sub(offset).ok_or(()) else { return 0 };
     let (mut at, count) = (offset, usize::try_from(count).unwrap_or(0));
-    let began = clock.now();
+    let (began, cpu) = (clock.now(), thread_cpu_time());
     let sent = rustix::fs::sendfile(stream, file, Some(&mut at), count).unwrap_or(0);
     let ended = clock.now();
     ledger.first_byte.set(Some(began));
-    ledger.add_cpu(ended - began);
+    ledger.add_cpu(thread_cpu_time().saturating_sub(cpu));
+    ledger.count_call();
     ledger.add_file(sent);
     ledger.moved.set(sent as u64);
     if sent == count {
@@ -116,7 +116,7 @@ pub(super) fn receive_at_once(
     ledger: &Ledger,
     clock: Monotonic,
 ) -> Result<bool> {
-    let began = clock.now();
+    let cpu = thread_cpu_time();
     let received = loop {
         let (count, came) = match rustix::net::recv(stream, &mut *scratch, RecvFlags::empty()) {
             Ok((_, 0)) => break Ok(true),
@@ -139,7 +139,7 @@ pub(super) fn receive_at_once(
         }
     };
     let ended = clock.now();
-    ledger.add_cpu(ended - began);
+    ledger.add_cpu(thread_cpu_time().saturating_sub(cpu));
     ledger.file_bytes.set(Some(upload.len_bytes()));
     if received != Ok(false) {
         ledger.ended.set(Some(ended));
@@ -171,6 +171,8 @@ pub(super) enum Work {
 
 /// A transfer that moves.
 pub(super) struct Mover {
+    /// Who is charged for what is done with the file.
+    pub(super) server: Rc<Server>,
     pub(super) representation: Representation,
     pub(super) deflate_level: Option<u8>,
     pub(super) ledger: Rc<Ledger>,
@@ -195,10 +197,10 @@ impl Mover {
             _ = stream.set_nodelay(true);
         }
         self.ledger.open(&stream);
-        let (began, is_tls) = (self.clock.now(), security.is_some());
+        let began = self.clock.now();
         let mut connection = Connection::open(stream, security, is_incoming).await?;
-        if is_tls {
-            self.ledger.tls.set(connection.tls());
+        if let Way::Secured(secured) = &connection.way {
+            self.ledger.tls.set(Some(secured.tls()));
             self.ledger.tls_time.set(Some(self.clock.now() - began));
         }
         if !is_incoming && self.ledger.first_byte.get().is_none() {
@@ -207,6 +209,9 @@ impl Mover {
         let since = Instant::now();
         let moved = self.move_all(&mut connection, work, scratch).await;
         self.ledger.ended.set(Some(self.clock.now()));
+        if let Way::Secured(secured) = &connection.way {
+            self.ledger.crypto.set(Some(secured.spent()));
+        }
         self.ledger.ask(connection.stream());
         if !is_incoming && self.ledger.moved.get() >= UNSETTLED_MIN_BYTES && connection.is_over {
             let duplicate = rustix::io::dup(connection.stream()).ok();
@@ -251,20 +256,21 @@ impl Mover {
         let encoder = Encoder::new(&self.representation, self.deflate_level);
         let mut encoder = encoder.map_err(|_| TransferError::Malformed)?;
         let passes = self.representation.passes_through();
-        let burst = self.piece_bytes(PIECE_BYTES);
+        let burst = self.piece_bytes(to.piece_bytes());
         let (mut piece, mut wire) = (vec![0; burst], Vec::new());
         loop {
-            let count = file.read(&mut piece);
+            let count = self.server.charge(Account::Files, || file.read(&mut piece));
             let count = count.map_err(|_| TransferError::File(FileError::Local))?;
             let read = piece.get(..count).unwrap_or_default();
             self.ledger.add_file(count);
             if passes {
                 self.put(to, read).await?;
             } else {
-                let encoded = match read {
+                let encoded = self.server.charge(Account::Files, || match read {
                     [] => encoder.finish(&mut wire),
                     read => encoder.encode(read, &mut wire),
-                };
+                });
+                self.ledger.counts.set(encoder.counts());
                 encoded.map_err(|_| TransferError::File(FileError::Local))?;
                 self.put(to, &wire).await?;
                 wire.clear();
@@ -286,6 +292,7 @@ impl Mover {
         loop {
             let mut at = offset;
             let sent = stream.async_io(Interest::WRITABLE, || {
+                self.ledger.count_call();
                 Ok(rustix::fs::sendfile(stream, file, Some(&mut at), count)?)
             });
             let sent = sent.await.map_err(|_| TransferError::ConnectionLost)?;
@@ -305,14 +312,17 @@ impl Mover {
         let mut encoder = encoder.map_err(|_| TransferError::Malformed)?;
         let (mut lines, mut wire) = (Vec::new(), Vec::new());
         loop {
-            let has_more = lister.write(&mut lines, self.piece_bytes(PIECE_BYTES));
+            let most = self.piece_bytes(PIECE_BYTES);
+            let has_more = self.server.charge(Account::Files, || lister.write(&mut lines, most));
             let has_more = has_more.map_err(TransferError::File)?;
             self.ledger.add_file(lines.len());
+            self.ledger.untold_names.set(lister.untold());
             let local = |_| TransferError::File(FileError::Local);
             encoder.encode(&lines, &mut wire).map_err(local)?;
             if !has_more {
                 encoder.finish(&mut wire).map_err(local)?;
             }
+            self.ledger.counts.set(encoder.counts());
             self.put(to, &wire).await?;
             lines.clear();
             wire.clear();
@@ -345,9 +355,11 @@ impl Mover {
                 let mut taken = Ok(());
                 let received = from.poll_receive(context, room, &mut |wire| {
                     let began = self.clock.now();
-                    taken = taken.and_then(|()| match passes {
-                        true => upload.write(wire).map_err(TransferError::File),
-                        false => self.decode(&mut decoder, wire, &mut file, &mut upload),
+                    taken = taken.and_then(|()| {
+                        self.server.charge(Account::Files, || match passes {
+                            true => upload.write(wire).map_err(TransferError::File),
+                            false => self.decode(&mut decoder, wire, &mut file, &mut upload),
+                        })
                     });
                     self.ledger.add_writing(self.clock.now() - began);
                 });
@@ -364,6 +376,7 @@ impl Mover {
             self.ledger.file_bytes.set(Some(upload.len_bytes()));
             self.note(count).await;
         }
+        self.ledger.counts.set(decoder.counts());
         decoder.finish(&mut file).map_err(|_| TransferError::Malformed)?;
         upload.write(&file).map_err(TransferError::File)?;
         self.ledger.file_bytes.set(Some(upload.len_bytes()));
@@ -386,7 +399,8 @@ impl Mover {
                 return Ok(());
             }
             let began = self.clock.now();
-            upload.write_from(&from, count).map_err(TransferError::File)?;
+            let written = self.server.charge(Account::Files, || upload.write_from(&from, count));
+            written.map_err(TransferError::File)?;
             self.ledger.add_writing(self.clock.now() - began);
             self.ledger.file_bytes.set(Some(upload.len_bytes()));
             self.note(count).await;
@@ -402,6 +416,7 @@ impl Mover {
     ) -> Result<()> {
         loop {
             let decoded = decoder.decode(&mut wire, file).map_err(|_| TransferError::Malformed)?;
+            self.ledger.counts.set(decoder.counts());
             upload.write(file).map_err(TransferError::File)?;
             file.clear();
             match decoded {
@@ -454,10 +469,7 @@ struct Connection {
 
 enum Way {
     Clear(TcpStream),
-    /// In TLS, and a file comes in.
     Secured(Box<Secured>),
-    /// In TLS, and something goes out.
-    Sealing(Box<TlsStream<BufReader<TcpStream>>>),
 }
 
 impl Connection {
@@ -469,34 +481,13 @@ impl Connection {
         let way = match security {
             None => Way::Clear(stream),
             Some(security) => {
-                let accepted = Self::accept(stream, &security, is_incoming);
+                let accepted = Secured::accept(stream, &security, is_incoming);
                 let accepted = tokio::time::timeout(HANDSHAKE, accepted).await;
-                let Ok(Ok(way)) = accepted else { return Err(TransferError::Tls) };
-                way
+                let Ok(Ok(secured)) = accepted else { return Err(TransferError::Tls) };
+                Way::Secured(Box::new(secured))
             }
         };
         Ok(Self { way, has_ended: false, is_over: false })
-    }
-
-    async fn accept(stream: TcpStream, security: &Security, is_incoming: bool) -> io::Result<Way> {
-        if is_incoming {
-            return Ok(Way::Secured(Box::new(Secured::accept(stream, security).await?)));
-        }
-        let stream = BufReader::with_capacity(HANDSHAKE_BYTES, stream);
-        let stream = TlsAcceptor::from(security.configuration()).accept(stream).await?;
-        match security.admits(stream.get_ref().1) {
-            true => Ok(Way::Sealing(Box::new(stream))),
-            false => Err(io::ErrorKind::PermissionDenied.into()),
-        }
-    }
-
-    /// Returns what TLS was agreed, if any.
-    fn tls(&self) -> Option<DataTls> {
-        match &self.way {
-            Way::Clear(_) => None,
-            Way::Secured(secured) => Some(secured.tls()),
-            Way::Sealing(stream) => Some(DataTls::of(stream.get_ref().1)),
-        }
     }
 
     /// Returns what is below TLS, or the connection itself.
@@ -504,15 +495,14 @@ impl Connection {
         match &self.way {
             Way::Clear(stream) => stream,
             Way::Secured(secured) => secured.stream(),
-            Way::Sealing(stream) => stream.get_ref().0.get_ref(),
         }
     }
 
     /// Returns how much moves at a time, as is usual.
     const fn piece_bytes(&self) -> usize {
         match &self.way {
-            Way::Clear(_) | Way::Sealing(_) => PIECE_BYTES,
-            Way::Secured(_) => DECIPHERED_BYTES,
+            Way::Clear(_) => PIECE_BYTES,
+            Way::Secured(_) => SECURED_PIECE_BYTES,
         }
     }
 
@@ -527,8 +517,6 @@ impl Connection {
         let stream = match &mut self.way {
             Way::Secured(secured) => return secured.poll_receive(context, room.len(), each),
             Way::Clear(stream) => stream,
-            // Nothing comes in by it.
-            Way::Sealing(_) => return Poll::Ready(Err(io::ErrorKind::Unsupported.into())),
         };
         let mut room = ReadBuf::new(room);
         while !self.has_ended && room.remaining() > 0 {
@@ -549,9 +537,7 @@ impl Connection {
     async fn write_all(&mut self, bytes: &[u8]) -> io::Result<()> {
         match &mut self.way {
             Way::Clear(stream) => stream.write_all(bytes).await,
-            Way::Sealing(stream) => stream.write_all(bytes).await,
-            // Nothing goes out by it.
-            Way::Secured(_) => Err(io::ErrorKind::Unsupported.into()),
+            Way::Secured(secured) => secured.send(bytes).await,
         }
     }
 
@@ -560,7 +546,6 @@ impl Connection {
         match &mut self.way {
             Way::Clear(stream) => stream.shutdown().await,
             Way::Secured(secured) => secured.finish().await,
-            Way::Sealing(stream) => stream.shutdown().await,
         }
     }
 }

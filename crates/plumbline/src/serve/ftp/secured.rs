@@ -1,58 +1,57 @@
-//! TLS on a data connection that a file comes in by.
-//!
-//! What comes is deciphered where it was read to. What goes out has the library's own buffers, which
-//! cost a sender less: it enciphers into what is then written.
+//! TLS on a data connection, as a task of the server's moves it.
 //!
 //! A server of TLS 1.3 sends its tickets when the handshake is over (RFC 8446 §4.6.1). Many who
 //! send a file write all of it behind their handshake, read nothing and close. If the tickets come
 //! then, or lie unread, the sender's kernel resets the connection and throws away what it has not
-//! sent: the file is cut off. So they wait for the file's end: behind the sender's own end they harm
-//! nobody, and who waits for our end still gets them. In TLS 1.2 nothing waits: the last flight of the
-//! handshake is ours (RFC 5246 §7.3).
+//! sent: the file is cut off. So where a file comes in they wait for its end: behind the sender's
+//! own end they harm nobody, and who waits for our end still gets them. In TLS 1.2 nothing waits:
+//! the last flight of the handshake is ours (RFC 5246 §7.3).
 
-use super::tickets;
+use super::{Server, tickets};
 use crate::carry::{RecordLayer, Saying, Turn};
+use crate::serve::charged::Metered;
 use crate::transfers::DataTls;
+use protocols::meter::Account;
+use std::fmt;
 use std::io::{self, ErrorKind};
 use std::pin::Pin;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
+use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadBuf};
 use tokio::net::TcpStream;
-use tokio_rustls::rustls::{CommonState, HandshakeKind, ProtocolVersion, ServerConfig};
+use tokio_rustls::rustls::{HandshakeKind, ProtocolVersion, ServerConfig};
 
 /// Tickets are a few hundred bytes; more than this does not wait.
 const HELD_MAX_BYTES: usize = 8 * 1024;
 
-/// A data connection in TLS, by which a file comes in.
-#[derive(Debug)]
+/// A data connection in TLS.
 pub(super) struct Secured {
     layer: RecordLayer,
+    server: Option<Rc<Server>>,
     stream: TcpStream,
+    /// Whether a file comes in, whose end our tickets wait for.
+    is_incoming: bool,
     /// What came with the handshake.
     early: Vec<u8>,
 }
 
+impl fmt::Debug for Secured {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Secured").field("stream", &self.stream).finish_non_exhaustive()
+    }
+}
+
 /// What TLS of a data connection is made with.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(super) struct Security {
+    /// Who is charged for it.
+    pub(super) server: Option<Rc<Server>>,
     pub(super) configuration: Arc<ServerConfig>,
     /// What the tickets of the session hold.
     pub(super) token: [u8; tickets::TOKEN_LEN],
     pub(super) requires_reuse: bool,
-}
-
-impl Security {
-    /// Returns what this connection's TLS is made with.
-    pub(super) fn configuration(&self) -> Arc<ServerConfig> {
-        tickets::of_session(&self.configuration, self.token, self.requires_reuse)
-    }
-
-    /// Returns whether a connection that has agreed to this is the session's, where that has to be.
-    pub(super) fn admits(&self, agreed: &CommonState) -> bool {
-        // No session but this one can be resumed then.
-        !self.requires_reuse || agreed.handshake_kind() == Some(HandshakeKind::Resumed)
-    }
 }
 
 impl Secured {
@@ -62,9 +61,16 @@ impl Secured {
     ///
     /// If there is no TLS with the far side, or it does not resume a session of this token where
     /// that is required.
-    pub(super) async fn accept(stream: TcpStream, security: &Security) -> io::Result<Self> {
-        let layer = RecordLayer::server(security.configuration())?;
-        let mut secured = Self { layer, stream, early: Vec::new() };
+    pub(super) async fn accept(
+        stream: TcpStream,
+        security: &Security,
+        is_incoming: bool,
+    ) -> io::Result<Self> {
+        let Security { server, configuration, token, requires_reuse } = security;
+        let configuration = tickets::of_session(configuration, *token, *requires_reuse);
+        let layer = RecordLayer::server(configuration)?;
+        let server = server.clone();
+        let mut secured = Self { layer, server, stream, is_incoming, early: Vec::new() };
         let mut early = Vec::new();
         let mut keep = |bytes: &[u8]| early.extend_from_slice(bytes);
         while secured.layer.is_handshaking() {
@@ -80,15 +86,21 @@ impl Secured {
             secured.flush().await?;
         }
         secured.early = early;
-        match security.admits(secured.layer.agreed()) {
-            true => Ok(secured),
-            false => Err(ErrorKind::PermissionDenied.into()),
+        let agreed = secured.layer.agreed();
+        if *requires_reuse && agreed.handshake_kind() != Some(HandshakeKind::Resumed) {
+            return Err(ErrorKind::PermissionDenied.into());
         }
+        Ok(secured)
     }
 
     /// Returns what was agreed.
     pub(super) fn tls(&self) -> DataTls {
         DataTls::of(self.layer.agreed())
+    }
+
+    /// Returns how long enciphering and deciphering took.
+    pub(super) fn spent(&self) -> Duration {
+        self.layer.spent()
     }
 
     /// Returns what is below.
@@ -130,6 +142,16 @@ impl Secured {
         Poll::Ready(Ok(count))
     }
 
+    /// Sends all of `bytes`.
+    ///
+    /// # Errors
+    ///
+    /// What TLS or the connection says.
+    pub(super) async fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.say(Saying::Data(bytes))?;
+        self.flush().await
+    }
+
     /// Says that nothing follows, behind all that waits to be said, and closes our side.
     ///
     /// # Errors
@@ -153,7 +175,13 @@ impl Secured {
     }
 
     fn turn(&mut self, saying: Saying<'_>, each: &mut dyn FnMut(&[u8])) -> io::Result<Turn> {
-        self.layer.turn(saying, each).inspect_err(|_| {
+        let Self { layer, server, .. } = self;
+        let turn = match server {
+            // What takes the data is charged by itself.
+            Some(server) => server.charge(Account::Encryption, || layer.turn(saying, each)),
+            None => layer.turn(saying, each),
+        };
+        turn.inspect_err(|_| {
             // One try: who does not hear any more need not be told.
             _ = self.stream.try_write(self.layer.output());
         })
@@ -162,7 +190,8 @@ impl Secured {
     /// Returns whether what is to be said are tickets, whose time has not come.
     fn holds_tickets(&self) -> bool {
         let agreed = self.layer.agreed();
-        !agreed.is_handshaking()
+        self.is_incoming
+            && !agreed.is_handshaking()
             && agreed.protocol_version() == Some(ProtocolVersion::TLSv1_3)
             && self.layer.output().len() <= HELD_MAX_BYTES
     }
@@ -183,7 +212,7 @@ impl Secured {
         std::future::poll_fn(|context| self.poll_read(context, 0)).await
     }
 
-    /// Says what has to be said by now and reads more of the wire, at least a byte.
+    /// Says what is to be said by now and reads more of the wire, at least a byte.
     fn poll_read(&mut self, context: &mut Context<'_>, at_most: usize) -> Poll<io::Result<()>> {
         if !self.holds_tickets() {
             ready!(self.poll_flush(context))?;

@@ -44,16 +44,17 @@ impl Desk {
     }
 
     fn security(&self, token: [u8; tickets::TOKEN_LEN], requires_reuse: bool) -> Security {
-        Security { configuration: Arc::clone(&self.server), token, requires_reuse }
+        let configuration = Arc::clone(&self.server);
+        Security { server: None, configuration, token, requires_reuse }
     }
 
-    async fn meet(&self, security: &Security) -> Meeting {
+    async fn meet(&self, security: &Security, is_incoming: bool) -> Meeting {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let far = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
         let (near, _) = listener.accept().await.unwrap();
         let name = ServerName::try_from("host").unwrap();
         let connector = TlsConnector::from(Arc::clone(&self.client));
-        let accepted = Secured::accept(near, security);
+        let accepted = Secured::accept(near, security, is_incoming);
         let (near, far) = tokio::join!(accepted, connector.connect(name, far));
         (near, far.unwrap())
     }
@@ -64,11 +65,11 @@ impl Desk {
         first: [u8; tickets::TOKEN_LEN],
         then: [u8; tickets::TOKEN_LEN],
     ) -> io::Result<Secured> {
-        let (near, mut far) = self.meet(&self.security(first, false)).await;
+        let (near, mut far) = self.meet(&self.security(first, false), false).await;
         near.unwrap().finish().await.unwrap();
         // The tickets come with the end.
         far.read_to_end(&mut Vec::new()).await.unwrap();
-        self.meet(&self.security(then, true)).await.0
+        self.meet(&self.security(then, true), false).await.0
     }
 }
 
@@ -84,7 +85,7 @@ async fn receive(near: &mut Secured) -> io::Result<Vec<u8>> {
 #[tokio::test]
 async fn tickets_wait_for_the_end_of_a_file_that_comes_in() {
     let desk = Desk::new(&TLS13);
-    let (near, mut far) = desk.meet(&desk.security(OURS, false)).await;
+    let (near, mut far) = desk.meet(&desk.security(OURS, false), true).await;
     let mut near = near.unwrap();
     far.write_all(b"file").await.unwrap();
     assert_eq!(receive(&mut near).await.unwrap(), b"file");
@@ -97,9 +98,19 @@ async fn tickets_wait_for_the_end_of_a_file_that_comes_in() {
 }
 
 #[tokio::test]
+async fn tickets_do_not_wait_where_a_file_goes_out() {
+    let desk = Desk::new(&TLS13);
+    let (near, mut far) = desk.meet(&desk.security(OURS, false), false).await;
+    let mut near = near.unwrap();
+    near.send(b"file").await.unwrap();
+    assert!(near.layer.output().is_empty());
+    far.read_exact(&mut [0; 4]).await.unwrap();
+}
+
+#[tokio::test]
 async fn the_last_flight_of_an_older_handshake_does_not_wait() {
     let desk = Desk::new(&TLS12);
-    let (near, mut far) = desk.meet(&desk.security(OURS, false)).await;
+    let (near, mut far) = desk.meet(&desk.security(OURS, false), true).await;
     far.write_all(b"file").await.unwrap();
     assert_eq!(receive(&mut near.unwrap()).await.unwrap(), b"file");
 }
@@ -107,7 +118,7 @@ async fn the_last_flight_of_an_older_handshake_does_not_wait() {
 #[tokio::test]
 async fn a_connection_that_ends_without_saying_so_in_tls_has_no_end_of_file() {
     let desk = Desk::new(&TLS13);
-    let (near, mut far) = desk.meet(&desk.security(OURS, false)).await;
+    let (near, mut far) = desk.meet(&desk.security(OURS, false), true).await;
     let mut near = near.unwrap();
     far.write_all(b"file").await.unwrap();
     far.get_mut().0.shutdown().await.unwrap();

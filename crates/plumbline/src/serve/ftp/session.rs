@@ -19,6 +19,7 @@ use super::tree::Tree;
 use super::upload::Upload;
 use super::{Entrance, Server};
 use crate::files::pace::Pace;
+use crate::serve::charged::Metered;
 use crate::transfers::{self, Record, nanos, timed};
 use os::clock::{Monotonic, thread_cpu_time};
 use protocols::Instant as Moment;
@@ -27,7 +28,7 @@ use protocols::application::ftp::server::{
     ServerEvent, Transfer, TransferError, TransferId, TransferKind,
 };
 use protocols::application::ftp::{Name, Protection};
-use protocols::meter::Counter;
+use protocols::meter::{Account, Counter};
 use protocols::time::Duration;
 use records::transfer::Text;
 use std::cell::Cell;
@@ -161,7 +162,7 @@ impl Session {
         let acceptor = entrance.acceptor.as_ref().filter(|_| entrance.is_implicit_tls);
         if let Some(acceptor) = acceptor {
             // Few have it in their room for as long as they are here.
-            Box::pin(control.secure(acceptor, &token)).await?;
+            Box::pin(control.secure(acceptor, &token, &server)).await?;
         }
         let has_tls = entrance.acceptor.is_some();
         let settings = server.settings().of_session(has_tls, entrance.is_implicit_tls);
@@ -250,8 +251,10 @@ impl Session {
         let now = self.clock.now();
         let left = self.engine.deadline().map(|deadline| deadline - now);
         let output = self.engine.output();
+        let account = self.control.account();
+        let turn = self.control.turn(output, wants_input, &self.server.scratch);
         tokio::select! {
-            moved = self.control.turn(output, wants_input, &self.server.scratch) => {
+            moved = self.server.charge_work(account, turn) => {
                 let moved = moved?;
                 self.engine.sent(moved.written);
                 match moved.read {
@@ -311,7 +314,7 @@ impl Session {
             return Ok(());
         };
         let began = self.clock.now();
-        self.control.secure(acceptor, &self.token).await?;
+        self.control.secure(acceptor, &self.token, &self.server).await?;
         self.opening.tls = Some(self.clock.now() - began);
         self.engine.tls_started(true, &mut self.server.bench().cx());
         Ok(())
@@ -541,8 +544,9 @@ impl Session {
         let work = match work {
             Work::Send { file, offset, len } if is_plain && !has_pace => {
                 let ledger = &running.ledger;
-                let sent = server
-                    .charge_call(|| data::send_at_once(&stream, &file, offset, len, ledger, clock));
+                let sent = server.charge(Account::Interrupt, || {
+                    data::send_at_once(&stream, &file, offset, len, ledger, clock)
+                });
                 if offset + sent >= len && offset < len {
                     // Its end goes with its last byte.
                     drop(stream);
@@ -551,7 +555,7 @@ impl Session {
                 Work::Send { file, offset: offset + sent, len }
             }
             Work::Receive(mut upload) if is_plain && !has_pace && is_told => {
-                let received = server.charge_call(|| {
+                let received = server.charge(Account::Interrupt, || {
                     let scratch = &mut *server.scratch.borrow_mut();
                     data::receive_at_once(&stream, &mut upload, scratch, &running.ledger, clock)
                 });
@@ -565,11 +569,13 @@ impl Session {
         };
         let requires_reuse = server.settings().requires_session_reuse;
         let security = acceptor.filter(|_| is_protected).map(|acceptor| Security {
+            server: Some(Rc::clone(&server)),
             configuration: Arc::clone(acceptor.config()),
             token,
             requires_reuse,
         });
         let mover = Mover {
+            server: Rc::clone(&server),
             representation: running.transfer.representation,
             deflate_level: running.transfer.deflate_level,
             ledger: Rc::clone(&running.ledger),
@@ -580,7 +586,7 @@ impl Session {
         let ledger = Rc::clone(&running.ledger);
         running.task = Some(tokio::task::spawn_local(async move {
             let moving = mover.run(stream, security, work, &server.scratch);
-            let (result, cpu) = timed(server.charge_moving(moving)).await;
+            let (result, cpu) = timed(server.charge_work(Account::Interrupt, moving)).await;
             ledger.add_cpu(cpu);
             answers.put(Answer::Ended(id, result));
         }));
@@ -590,6 +596,8 @@ impl Session {
         let Some(running) = self.running_of(id) else { return };
         let moved = running.ledger.moved.get();
         let result = result.map(|upload| running.upload = upload);
+        let untold = running.ledger.untold_names.get();
+        self.engine.names_untold(id, untold);
         self.engine.data_ended(id, moved, result, &mut self.server.bench().cx());
     }
 
@@ -684,7 +692,11 @@ impl Session {
         let (from, user) = (self.peer, user.unwrap_or_default());
         let name = running.transfer.path.to_bytes().escape_ascii().to_string();
         let is_read = !running.transfer.kind.is_incoming();
-        let bytes = finished.wire_bytes;
+        let (bytes, count) = (finished.wire_bytes, running.ledger.untold_names.get());
+        if count > 0 {
+            let (user, name) = (user.clone(), name.clone());
+            self.server.log.say(&Event::NamesUntold { from, user, name, count });
+        }
         let micros = u64::try_from((now - running.begun).as_micros()).unwrap_or(u64::MAX);
         self.server.log.say(&match why {
             None => Event::Moved { from, user, name, is_read, bytes, micros },
