@@ -115,6 +115,8 @@ pub(crate) struct Found {
     pub(crate) transfers: Vec<(Direction, Transfer)>,
     /// What came when, of the largest transfer.
     pub(crate) sequence: Vec<Arrival>,
+    /// What came when, of each transfer in its order; empty but for the first of a size.
+    pub(crate) arrivals: Vec<Vec<Arrival>>,
     /// How exactly what was written came back.
     pub(crate) accuracy: Option<Accuracy>,
     /// What could not be done, each a sentence without its end.
@@ -424,10 +426,13 @@ impl<Say: FnMut(&str)> Probe<'_, Say> {
         record.take(&mut self.dialogue, moved.as_ref(), offset);
         record.conclude(result.as_ref().err());
         result?;
+        let mut arrivals = Vec::new();
         if is_largest {
             let log = self.watch.lock().unwrap_or_else(PoisonError::into_inner).log.clone();
-            (self.largest, self.found.sequence) = (bytes.unwrap_or(0), log.into_arrivals());
+            arrivals = log.into_arrivals();
+            (self.largest, self.found.sequence) = (bytes.unwrap_or(0), arrivals.clone());
         }
+        self.found.arrivals.push(arrivals);
         self.found.transfers.push((direction, record.transfer));
         Ok(moved)
     }
