@@ -77,8 +77,11 @@ impl Secured {
             let turn = secured
                 .charged(Account::Encryption, |secured| secured.turn(Saying::Nothing, &mut keep));
             match turn? {
-                Turn::Again => {}
-                Turn::NeedsInput | Turn::Open => secured.read().await?,
+                Turn::NeedsInput | Turn::Open if secured.layer.is_handshaking() => {
+                    secured.read().await?;
+                }
+                // What came last may have been the end of it, behind which nothing has to come.
+                Turn::Again | Turn::NeedsInput | Turn::Open => {}
                 Turn::Ended => return Err(ErrorKind::UnexpectedEof.into()),
             }
         }
