@@ -557,3 +557,7 @@ impl Drop for Connection {
         }
     }
 }
+
+#[cfg(test)]
+#[path = "data_tests.rs"]
+mod tests;
