@@ -146,7 +146,7 @@ const BUFFER_PER_WINDOW: u64 = 2;
 
 /// Returns `sequence` with its first arrival at `first_ns`: when that much time had passed since
 /// the command.
-fn arrivals(sequence: &[Arrival], first_ns: u64) -> Vec<verdict::Arrival> {
+pub(super) fn arrivals(sequence: &[Arrival], first_ns: u64) -> Vec<verdict::Arrival> {
     let from_ns = sequence.first().map_or(0, |first| first.at_ns);
     let moved = sequence.iter().map(|arrival| verdict::Arrival {
         at_ns: arrival.at_ns.saturating_sub(from_ns).saturating_add(first_ns),

@@ -62,7 +62,7 @@ fn answers(answered: &Answered) -> Option<Answers> {
     (!late_ns.is_empty()).then_some(Answers { at_once_ns, late_ns })
 }
 
-fn echoes(times: &[Duration]) -> Option<Echoes> {
+pub(super) fn echoes(times: &[Duration]) -> Option<Echoes> {
     let samples_ns: Vec<u64> = times.iter().copied().map(nanos).collect();
     (!samples_ns.is_empty()).then_some(Echoes { samples_ns, layers: Vec::new() })
 }
@@ -90,7 +90,7 @@ fn flow(shown: &Shown, origin: Origin, rates: Rates) -> Option<Flow> {
     })
 }
 
-fn path(status: Option<&CarrierStatus>, circumstances: &Circumstances) -> Path {
+pub(super) fn path(status: Option<&CarrierStatus>, circumstances: &Circumstances) -> Path {
     let rates = circumstances.rates();
     let line_bps = rates.line_bps.map(u64::from);
     let known = Path { line_bps, ..Path::default() };

@@ -1,9 +1,9 @@
 //! The walk through a login: the session without a keyboard that measures.
 //!
 //! ```text
-//! connect ─► prompt ─► name, password ─► errands ─► echo ─► screenful
-//!                      (--login alone)   (a shell)
-//!         ─► again ─► short answers ─► load ─► over
+//! connect ─► prompt ─► name, password ─► errands ─► echo ─► pieces ─► screenful ─► again
+//!                      (--login alone)   (a shell)          (a shell)           (a shell)
+//!         ─► short answers ─► load ─► sustained load ─► over
 //!            (a shell, all three)
 //! ```
 //!
@@ -15,10 +15,12 @@
 use super::answers::{Answered, Answers};
 use super::beside::{Load, Loaded, TRAIN_KEYS, Train};
 use super::command::{SCREENFUL_CELLS, SCREENFUL_COMMAND, Screen, Showing, Shown};
-use super::console::Console;
+use super::console::{Console, Watch};
 use super::echo::{Echo, Keystroke, Progress};
+use super::pieces::Pieces;
 use super::progress::ProgressLine;
 use super::prompt::{Prompt, Prompts, Wait};
+use super::sustained::{Sustained, Sustaining};
 use crate::carry::{Acknowledging, CarrierStatus, Outcome, Session};
 use anyhow::Result;
 use protocols::Cx;
@@ -74,6 +76,8 @@ pub(crate) struct Findings {
     pub(crate) keystrokes: Vec<Keystroke>,
     /// CPU time for one key.
     pub(crate) cpu_per_key: Option<Duration>,
+    /// Short pieces of text, before the screenful.
+    pub(crate) pieces: Vec<Watch>,
     /// The screenful, and whether a command showed it.
     pub(crate) screenful: Option<(Shown, bool)>,
     /// Echoes of keys struck at a steady pace.
@@ -84,6 +88,8 @@ pub(crate) struct Findings {
     pub(crate) answered: Answered,
     /// A long output, and the echoes of keys struck beside it.
     pub(crate) loaded: Option<Loaded>,
+    /// Longer ones after it.
+    pub(crate) sustained: Option<Sustained>,
     /// From the last answer that a login asked for to the shell's prompt.
     pub(crate) login: Option<Duration>,
     /// What the carrier knew before the screenful, and after it.
@@ -103,10 +109,12 @@ enum Stage {
     Errand { name: String, showing: Showing },
     Echo { echo: Box<Echo>, cpu_before: Duration },
     Train(Train),
+    Pieces(Pieces),
     Screenful { showing: Showing, is_command: bool },
     Unhurried(Showing),
     Answers(Answers),
     Load(Box<Load>),
+    Sustained(Box<Sustaining>),
     Over,
 }
 
@@ -118,6 +126,8 @@ pub(crate) struct Walk {
     greeting: Duration,
     stage: Stage,
     is_in_shell: bool,
+    /// The key that takes one back, if it is known.
+    eraser: Option<u8>,
     is_owed_answers: bool,
     wants_status: bool,
     deadline: Option<Instant>,
@@ -135,6 +145,7 @@ impl Walk {
             plan,
             stage: Stage::Opening,
             is_in_shell: false,
+            eraser: None,
             is_owed_answers: true,
             wants_status: false,
             deadline: None,
@@ -209,13 +220,14 @@ impl Walk {
                 Progress::Until(until) => return Err(Some(until)),
                 Progress::Done => {
                     let erasers = echo.erasers(TRAIN_KEYS);
+                    self.eraser = erasers.as_ref().and_then(|keys| keys.first().copied());
                     self.keep_echoes();
                     match erasers {
                         Some(erasers) => {
                             let train = Train::begin(erasers, &mut self.console, cx);
                             self.stage = Stage::Train(train);
                         }
-                        None => self.begin_screenful(cx),
+                        None => self.begin_pieces(cx),
                     }
                 }
                 Progress::Stopped(why) => {
@@ -228,6 +240,11 @@ impl Walk {
             },
             Stage::Train(train) => {
                 self.findings.train = train.look(&mut self.console, cx)?;
+                self.begin_pieces(cx);
+            }
+            Stage::Pieces(pieces) => {
+                let shown = pieces.look(&self.plan.prompts, &mut self.console, cx)?;
+                self.findings.pieces = shown;
                 self.begin_screenful(cx);
             }
             Stage::Screenful { showing, is_command } => {
@@ -245,7 +262,11 @@ impl Walk {
             }
             Stage::Load(load) => {
                 let loaded = load.look(&self.plan.prompts, &mut self.console, cx)?;
-                self.findings.loaded = Some(loaded).filter(|loaded| loaded.shown.is_whole);
+                self.on_loaded(loaded, cx);
+            }
+            Stage::Sustained(sustaining) => {
+                let sustained = sustaining.look(&self.plan.prompts, &mut self.console, cx)?;
+                self.findings.sustained = sustained;
                 self.end();
             }
         }
@@ -312,6 +333,16 @@ impl Walk {
         self.findings.keystrokes = std::mem::take(&mut echo.keystrokes);
     }
 
+    /// Begins what foretells the screenful, where it will be ours.
+    fn begin_pieces(&mut self, cx: &mut Cx<'_>) {
+        if !self.is_in_shell || self.plan.command.is_some() {
+            return self.begin_screenful(cx);
+        }
+        self.progress.show("short pieces of text");
+        let pieces = Pieces::begin(self.plan.patience, &mut self.console, cx);
+        self.stage = Stage::Pieces(pieces);
+    }
+
     fn begin_screenful(&mut self, cx: &mut Cx<'_>) {
         self.wants_status = true;
         self.progress.show("screenful");
@@ -373,6 +404,21 @@ impl Walk {
         }
     }
 
+    fn on_loaded(&mut self, loaded: Loaded, cx: &mut Cx<'_>) {
+        let patience = self.plan.patience;
+        let sustained =
+            self.eraser.and_then(|eraser| Sustaining::after(&loaded, eraser, patience, cx));
+        let is_whole = loaded.shown.is_whole;
+        self.findings.loaded = Some(loaded).filter(|_| is_whole);
+        match sustained.filter(|_| is_whole) {
+            Some(sustained) => {
+                self.wants_status = true;
+                self.stage = Stage::Sustained(Box::new(sustained));
+            }
+            None => self.end(),
+        }
+    }
+
     fn end(&mut self) {
         self.wants_status = true;
         self.stage = Stage::Over;
@@ -397,10 +443,12 @@ impl Walk {
         match &self.stage {
             Stage::Echo { echo, .. } => echo.is_timing(),
             Stage::Train(_)
+            | Stage::Pieces(_)
             | Stage::Screenful { .. }
             | Stage::Unhurried(_)
             | Stage::Answers(_)
-            | Stage::Load(_) => true,
+            | Stage::Load(_)
+            | Stage::Sustained(_) => true,
             _ => false,
         }
     }
@@ -499,6 +547,8 @@ impl Session for Walk {
             Stage::Screenful { .. } => *before = Some(status.clone()),
             Stage::Unhurried(_) => *after = Some(status.clone()),
             Stage::Load(_) => self.findings.status_before = Some(status.clone()),
+            // What the verdict is of has ended before it.
+            Stage::Over if self.findings.sustained.is_some() => return,
             _ => {}
         }
         self.findings.status = Some(status.clone());

@@ -23,7 +23,7 @@ pub use sentence::{
     FEWEST_SAMPLES, LOSS_ONE_IN, Limit, UNACCEPTABLE_NS, UNNOTICED_NS, limit, verdict,
 };
 
-pub(crate) use traffic::{burst_rate_bps, serial_ns};
+pub(crate) use traffic::serial_ns;
 
 /// Returns why a person waits in the session that was observed: what costs most first, and nothing
 /// where nothing stands out.
