@@ -6,6 +6,7 @@
 
 use crate::arrivals::{Arrival, LineRate};
 use crate::measures::{Measures, Try};
+use crate::prediction::Prediction;
 use crate::running::Running;
 use crate::sizes::Transfers;
 use crate::statistics;
@@ -53,6 +54,9 @@ pub struct Measurement {
     pub tries: Vec<Try>,
     /// The six measures of RFC 573.
     pub measures: Option<Measures>,
+    /// What was foretold from the beginning of the run, beside what was measured then.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub predictions: Vec<Prediction>,
     /// One sentence: what limits, and what the best possible is.
     pub verdict: String,
 }

@@ -8,6 +8,7 @@ use crate::arrivals::{Arrival, sequence};
 use crate::figures::{count, duration, rate};
 use crate::html::plot::{Axis, Plot, Scale, Series, Shape, Unit, thinned};
 use crate::measurement::{Echo, Measurement, Screenful};
+use crate::prediction::{Prediction, What};
 use crate::sizes::{Direction, Transfers};
 use crate::statistics::nearest_rank;
 use crate::table::Table;
@@ -37,7 +38,7 @@ pub fn pictures(measured: &Measurement) -> Vec<Plot> {
             let title = "Time-sequence graph of the largest transfer";
             all.push(time_sequence(title, &transfers.sequence));
         }
-        all.extend(throughput(transfers));
+        all.extend(throughput(transfers, &measured.predictions));
     }
     all
 }
@@ -162,7 +163,7 @@ fn packets(screenful: &Screenful) -> Plot {
 }
 
 /// Returns at which rate transfers of a size went, and what a transfer costs by the model.
-fn throughput(transfers: &Transfers) -> Option<Plot> {
+fn throughput(transfers: &Transfers, predictions: &[Prediction]) -> Option<Plot> {
     let mut all = Vec::new();
     let mut table =
         Table::new().text("direction").number("bytes").number("transfers").number("median time");
@@ -204,6 +205,7 @@ fn throughput(transfers: &Transfers) -> Option<Plot> {
             rate(model.rate_bps)
         );
     }
+    all.extend(foretold(predictions));
     if let Some(knee) = transfers.knee_bytes {
         all.push(series("knee", 3, Shape::Verticals, vec![(knee as f64, 0.0)]));
         note += &format!(
@@ -219,6 +221,19 @@ fn throughput(transfers: &Transfers) -> Option<Plot> {
         note: note.trim().to_owned(),
         figures: table,
     })
+}
+
+/// Returns the rates that were foretold of sizes that were measured then.
+fn foretold(predictions: &[Prediction]) -> Option<Series> {
+    let is_file = |one: &&Prediction| matches!(one.what, What::Received | What::Sent);
+    let measured = predictions.iter().filter(|one| one.measured_ns.is_some());
+    let rate = |one: &Prediction| {
+        let bits = one.bytes as f64 * 8.0;
+        (one.bytes as f64, bits * 1e9 / one.foretold_ns.max(1) as f64)
+    };
+    let points: Vec<_> = measured.filter(is_file).map(rate).collect();
+    let name = "foretold by the small ones";
+    (!points.is_empty()).then(|| series(name, 4, Shape::Marks, points))
 }
 
 #[cfg(test)]

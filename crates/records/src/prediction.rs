@@ -1,15 +1,31 @@
 //! From a short probe: how long a screenful, an echo beside other data, and a transfer will take.
 //!
-//! The model has five numbers: the round trip, the latency of a first byte, the rate at which bytes
-//! come once they do, the window, and what stands in the queue under load. A flow begins with ten
-//! segments (RFC 6928) and doubles each round trip until the window or the line is full; from then
-//! on it is as fast as the slower of the two.
+//! The model has six numbers: the round trip, what everything takes however short it is, the rate at
+//! which bytes come once they do, the window, the largest segment, and what stands in front of a key
+//! under load. A flow begins with ten segments (RFC 6928) and doubles each round trip until the
+//! window or the line is full; from then on it is as fast as the slower of the two:
+//!
+//! ```text
+//! time(n) = latency + trip * waits(n) + 8 n' / rate
+//! ```
+//!
+//! where `waits(n)` are the round trips in which the line stands still, and `n'` are the bytes that
+//! are left after them. TFTP has no slow start: it waits after each of its windows, so its time is a
+//! straight line ([`Model::in_lock_step`]).
+//!
+//! Whatever is foretold must not know what it foretells: [`Model::of`] takes an observation that
+//! ended before, and a [`Forecast`] becomes a [`Prediction`] only by what was measured then.
 //!
 //! What the model does not know: loss, a token bucket that is still full when the probe ends, a
 //! rate that changes. There it misses, and by how much nobody can say before.
 
+mod outcome;
+mod rate;
+
+pub use outcome::{Forecast, Prediction, What};
+
 use crate::statistics::median;
-use crate::verdict::{Flow, Observation};
+use crate::verdict::{Echoes, Flow, Observation, serial_ns};
 
 /// What a short probe has shown of a way and of the host at its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,7 +34,7 @@ pub struct Model {
     pub trip_ns: u64,
     /// The echo of a key where nothing else comes, ns.
     pub echo_ns: Option<u64>,
-    /// From what asks for bytes to the first of them, without its time on the line, ns.
+    /// What every flow takes beside its waits and its time on the line, ns.
     pub latency_ns: u64,
     /// The rate of data bytes once they come, bit/s; `None` where that is too fast to tell.
     pub rate_bps: Option<u64>,
@@ -26,6 +42,9 @@ pub struct Model {
     pub window_bytes: Option<u64>,
     /// Largest segment, data bytes.
     pub mss_bytes: u64,
+    /// For how long the far side keeps the last segment of an output back if it is short and not the
+    /// only one (Nagle's algorithm), ns.
+    pub last_wait_ns: u64,
     /// The echo of a key in the short loaded flow, when that had filled the queue, ns.
     pub loaded_echo_ns: Option<u64>,
 }
@@ -34,9 +53,13 @@ pub struct Model {
 const DEFAULT_MSS: u64 = 536;
 /// RFC 6928.
 const INITIAL_SEGMENTS: u64 = 10;
+/// A kernel whose windows grow by themselves offers 64 KiB at first, less what headers take: a flow
+/// that is held back by as much as that will not be for long.
+const INITIAL_WINDOW: u64 = 50_000;
 
 impl Model {
-    /// Returns the model of what `probe` has seen: its screenful and its transfers are short ones.
+    /// Returns the model of what `probe` has seen: its screenful and its transfers are short ones,
+    /// and all of them go one way.
     ///
     /// `None` without a round trip, or without any flow.
     #[must_use]
@@ -46,41 +69,75 @@ impl Model {
         let trip_ns = trips.into_iter().flatten().min()?;
         let flows: Vec<&Flow> = probe.screenful.iter().chain(&probe.transfers).collect();
         let longest = flows.iter().max_by_key(|flow| flow.bytes)?;
-        let rate_bps = crate::verdict::burst_rate_bps(&longest.arrivals);
-        let latencies: Vec<u64> = flows
-            .iter()
-            .filter_map(|flow| flow.arrivals.first())
-            .map(|first| {
-                // The first bytes were on the line, too.
-                let line_ns =
-                    rate_bps.map_or(0, |rate| crate::verdict::serial_ns(first.bytes, rate));
-                first.at_ns.saturating_sub(line_ns)
-            })
-            .collect();
-        let latency_ns = median(&latencies)?;
-        let loaded_echo_ns = probe.echo_under_load.as_ref().and_then(|echo| {
-            // The first keys come before the queue has filled.
-            let settled = echo.samples_ns.get(echo.samples_ns.len() / 2..)?;
-            median(settled)
-        });
-        Some(Self {
+        let mut model = Self {
             trip_ns,
             echo_ns: probe.echo.as_ref().and_then(|echo| median(&echo.samples_ns)),
-            latency_ns,
-            rate_bps,
+            latency_ns: 0,
+            rate_bps: None,
             window_bytes: longest.counts.window_bytes,
             mss_bytes: path.mss_bytes.unwrap_or(DEFAULT_MSS).max(1),
-            loaded_echo_ns,
+            last_wait_ns: 0,
+            loaded_echo_ns: probe.echo_under_load.as_ref().and_then(settled_ns),
+        };
+        let train = rate::train(&longest.arrivals, trip_ns);
+        if let Some(train) = train {
+            model.rate_bps = Some(train.rate_bps);
+            let most = model.window_bytes.unwrap_or(INITIAL_WINDOW);
+            let seen = train.window_bytes.filter(|window| *window < most);
+            model.window_bytes = seen.or(model.window_bytes);
+            model.latency_ns = model.latency_of(&flows)?;
+        } else {
+            model.take_times(&flows)?;
+        }
+        // What was as fast as this is possible, whatever a busy host has made of its trains.
+        let is_too_slow = model.flow_ns(longest.bytes) / 21 > longest.elapsed_ns / 20;
+        if train.is_some() && longest.elapsed_ns > 0 && is_too_slow {
+            let counted = Self { window_bytes: longest.counts.window_bytes, ..model };
+            if let Some(rate_bps) = counted.rate_of_times(&flows) {
+                model = Self { rate_bps: Some(rate_bps), ..counted };
+                model.latency_ns = model.latency_of(&flows)?;
+            }
+        }
+        Some(model)
+    }
+
+    /// Returns the model of a protocol that waits for an answer after each of its windows, of two
+    /// of its flows, or of the beginnings of one: each `(bytes, ns)`.
+    ///
+    /// `None` if the longer one took no longer.
+    #[must_use]
+    pub fn in_lock_step(short: (u64, u64), long: (u64, u64)) -> Option<Self> {
+        let ((bytes, ns), (more, longer_ns)) = (short, long);
+        let bits = u128::from(more.checked_sub(bytes)?) * 8_000_000_000;
+        let took = longer_ns.checked_sub(ns).filter(|ns| *ns > 0)?;
+        let rate_bps = u64::try_from(bits / u128::from(took)).ok().filter(|rate| *rate > 0)?;
+        Some(Self {
+            // The waits are in the rate.
+            trip_ns: 0,
+            echo_ns: None,
+            latency_ns: ns.saturating_sub(serial_ns(bytes, rate_bps)),
+            rate_bps: Some(rate_bps),
+            window_bytes: None,
+            mss_bytes: DEFAULT_MSS,
+            last_wait_ns: 0,
+            loaded_echo_ns: None,
         })
     }
 
     /// Returns how long `bytes` will take from what asks for them to the last one, ns.
     #[must_use]
     pub fn flow_ns(&self, bytes: u64) -> u64 {
-        let serial = |count| self.rate_bps.map_or(0, |rate| crate::verdict::serial_ns(count, rate));
+        let is_kept_back = bytes > self.mss_bytes && !bytes.is_multiple_of(self.mss_bytes);
+        let last_ns = if is_kept_back { self.last_wait_ns } else { 0 };
+        self.latency_ns.saturating_add(self.transit_ns(bytes)).saturating_add(last_ns)
+    }
+
+    /// Returns what of that are waits and time on the line, ns.
+    fn transit_ns(&self, bytes: u64) -> u64 {
+        let serial = |count| self.rate_bps.map_or(0, |rate| serial_ns(count, rate));
         let window = self.window_bytes.unwrap_or(u64::MAX).max(1);
         let mut congestion = self.mss_bytes.saturating_mul(INITIAL_SEGMENTS);
-        let (mut left, mut ns) = (bytes, self.latency_ns);
+        let (mut left, mut ns) = (bytes, 0_u64);
         loop {
             let round = congestion.min(window);
             if left <= round {
@@ -108,15 +165,97 @@ impl Model {
     #[must_use]
     pub fn echo_under_load_ns(&self) -> Option<u64> {
         self.loaded_echo_ns.or_else(|| {
-            let ahead = crate::verdict::serial_ns(self.window_bytes?, self.rate_bps?);
+            let ahead = serial_ns(self.window_bytes?, self.rate_bps?);
             Some(self.echo_ns?.max(ahead))
         })
     }
+
+    /// Takes rate and latency from nothing but the times of `flows`.
+    ///
+    /// Where some of them fit into a segment and some do not, the latter show whether the far side
+    /// keeps a short last one back until what was before it is acknowledged.
+    fn take_times(&mut self, flows: &[&Flow]) -> Option<()> {
+        let is_one = |flow: &&Flow| flow.bytes <= self.mss_bytes;
+        let (single, longer): (Vec<&Flow>, Vec<&Flow>) = flows.iter().copied().partition(is_one);
+        let is_of_sizes =
+            single.iter().any(|flow| Some(flow.bytes) != single.first().map(|one| one.bytes));
+        if is_of_sizes && let Some(long) = longer.iter().min_by_key(|flow| flow.elapsed_ns) {
+            self.rate_bps = self.rate_of_times(&single);
+            self.latency_ns = self.latency_of(&single)?;
+            let waited_ns = long.elapsed_ns.saturating_sub(self.flow_ns(long.bytes));
+            if self.trip_ns > 0 && waited_ns > self.trip_ns / 2 {
+                self.last_wait_ns = self.trip_ns;
+                return Some(());
+            }
+        }
+        self.rate_bps = self.rate_of_times(flows);
+        self.latency_ns = self.latency_of(flows)?;
+        Some(())
+    }
+
+    /// Returns the rate that makes the difference between the shortest and the longest of `flows`,
+    /// bit/s; `None` where the waits alone explain it, and where all are of one size.
+    fn rate_of_times(&self, flows: &[&Flow]) -> Option<u64> {
+        let sizes = flows.iter().map(|flow| flow.bytes);
+        let (least, most) = sizes.clone().min().zip(sizes.max())?;
+        // A busy host makes some of them longer, and none shorter.
+        let of = |bytes: u64| {
+            let same = flows.iter().filter(|flow| flow.bytes == bytes);
+            same.map(|flow| flow.elapsed_ns).min()
+        };
+        let difference = of(most)?.saturating_sub(of(least)?);
+        let by = |rate_bps: Option<u64>| {
+            let model = Self { rate_bps, ..*self };
+            model.transit_ns(most).saturating_sub(model.transit_ns(least))
+        };
+        if most == least || by(None) >= difference {
+            return None;
+        }
+        // The time falls as the rate rises; half of the powers of two are left each time.
+        let (mut low, mut high) = (1_u64, rate::FASTEST_BPS);
+        while high - low > low / 1_000 + 1 {
+            let middle = low + (high - low) / 2;
+            let middle = middle.min(low.saturating_mul(2));
+            if by(Some(middle)) > difference { low = middle } else { high = middle }
+        }
+        (high < rate::FASTEST_BPS).then_some(high)
+    }
+
+    /// Returns what flows take beside waits and line, ns: the median of those that fit into the
+    /// first flight, which have no waits; or else of the first bytes of all.
+    fn latency_of(&self, flows: &[&Flow]) -> Option<u64> {
+        let serial = |bytes| self.rate_bps.map_or(0, |rate| serial_ns(bytes, rate));
+        let flight = self.mss_bytes.saturating_mul(INITIAL_SEGMENTS);
+        let flight = flight.min(self.window_bytes.unwrap_or(u64::MAX));
+        let short = flows.iter().filter(|flow| flow.bytes <= flight && flow.elapsed_ns > 0);
+        let short: Vec<u64> =
+            short.map(|flow| flow.elapsed_ns.saturating_sub(serial(flow.bytes))).collect();
+        median(&short).or_else(|| {
+            let first = flows.iter().filter_map(|flow| flow.arrivals.first());
+            // The first bytes were on the line, too.
+            let first = first.map(|first| first.at_ns.saturating_sub(serial(first.bytes)));
+            median(&first.collect::<Vec<_>>())
+        })
+    }
+}
+
+/// So many echoes show when they have become alike.
+const MANY_ECHOES: usize = 8;
+
+/// Returns how long an echo takes once the queue has filled, ns: the first keys come before that,
+/// and the last one finds it emptier again. Of a few, the longest has found it full.
+fn settled_ns(echoes: &Echoes) -> Option<u64> {
+    let samples = &echoes.samples_ns;
+    if samples.len() < MANY_ECHOES {
+        return samples.iter().max().copied();
+    }
+    median(samples.get(samples.len() / 2..)?)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
 
     const MS: u64 = 1_000_000;
 
@@ -128,8 +267,23 @@ mod tests {
             rate_bps: Some(8_000_000),
             window_bytes: Some(64_000),
             mss_bytes: 1_000,
+            last_wait_ns: 0,
             loaded_echo_ns: None,
         }
+    }
+
+    /// Returns a probe that knows a round trip of 100 ms and flows of which only the time is known.
+    fn probe(flows: &[(u64, u64)]) -> Observation {
+        let flow = |(bytes, elapsed_ns): &(u64, u64)| Flow {
+            bytes: *bytes,
+            elapsed_ns: *elapsed_ns,
+            ..Flow::default()
+        };
+        let mut probe = Observation::default();
+        probe.path.min_rtt_ns = Some(100 * MS);
+        probe.path.mss_bytes = Some(1_000);
+        probe.transfers = flows.iter().map(flow).collect();
+        probe
     }
 
     #[test]
@@ -160,5 +314,72 @@ mod tests {
         let model = Model { window_bytes: None, ..model() };
         assert_eq!(model.echo_under_load_ns(), None);
         assert_eq!(Model::of(&Observation::default()), None);
+    }
+
+    #[test]
+    fn two_pieces_of_text_say_what_a_longer_one_takes() {
+        // 200 ms however short, and 10 ms for each 100 bytes.
+        let pieces = [(100, 210 * MS), (500, 250 * MS), (100, 210 * MS), (500, 250 * MS)];
+        let foretold = Model::of(&probe(&pieces)).unwrap().flow_ns(2_000);
+        assert!(foretold.abs_diff(400 * MS) < MS, "{foretold}");
+    }
+
+    #[test]
+    fn a_far_side_that_keeps_a_short_last_segment_back_is_seen() {
+        // 1,500 bytes take a round trip more than their time on the line.
+        let pieces = [(100, 201 * MS), (500, 205 * MS), (1_500, 315 * MS)];
+        let model = Model::of(&probe(&pieces)).unwrap();
+        let foretold = model.flow_ns(1_900);
+        assert!(foretold.abs_diff(319 * MS) < MS, "{foretold}");
+        let pieces = [(100, 201 * MS), (500, 205 * MS), (1_500, 216 * MS)];
+        assert_eq!(Model::of(&probe(&pieces)).unwrap().last_wait_ns, 0);
+    }
+
+    #[test]
+    fn the_times_of_transfers_say_the_rate_beside_the_waits_of_slow_start() {
+        let truth = Model { window_bytes: None, ..model() };
+        let times = [1_000, 4_000, 16_000, 64_000].map(|bytes| (bytes, truth.flow_ns(bytes)));
+        let found = Model::of(&probe(&times)).unwrap();
+        let (foretold, wanted) = (found.flow_ns(4_000_000), truth.flow_ns(4_000_000));
+        assert!(foretold.abs_diff(wanted) < wanted / 100, "{foretold} {wanted}");
+    }
+
+    #[test]
+    fn waits_that_explain_all_of_a_time_leave_no_rate() {
+        let probe = probe(&[(1_000, 200 * MS), (64_000, 400 * MS)]);
+        assert_eq!(Model::of(&probe).unwrap().rate_bps, None);
+    }
+
+    #[test]
+    fn what_waits_after_each_window_takes_twice_as_long_for_twice_as_much() {
+        let model = Model::in_lock_step((1_000, 30 * MS), (11_000, 130 * MS)).unwrap();
+        assert_eq!((model.latency_ns, model.flow_ns(101_000)), (20 * MS, 1_030 * MS));
+        assert_eq!(Model::in_lock_step((1_000, 30), (11_000, 30)), None);
+    }
+
+    proptest! {
+        #[test]
+        fn no_probe_breaks_it(
+            flows in proptest::collection::vec((any::<u64>(), any::<u64>()), 0..8),
+            bytes: u64,
+            trip_ns: u64,
+        ) {
+            let mut probe = probe(&flows);
+            probe.path.min_rtt_ns = Some(trip_ns);
+            if let Some(model) = Model::of(&probe) {
+                _ = (model.flow_ns(bytes), model.echo_under_load_ns());
+            }
+        }
+
+        #[test]
+        fn more_bytes_never_take_less_time(
+            one in 0..1_u64 << 40, other in 0..1_u64 << 40, trip_ms in 0..1_000_u64,
+            rate_bps in 300..1_u64 << 40, window in 500..1_u64 << 24,
+        ) {
+            let trip_ns = trip_ms * MS;
+            let window_bytes = Some(window);
+            let model = Model { trip_ns, rate_bps: Some(rate_bps), window_bytes, ..model() };
+            prop_assert!(model.flow_ns(one.min(other)) <= model.flow_ns(one.max(other)));
+        }
     }
 }

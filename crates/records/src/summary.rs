@@ -1,6 +1,7 @@
 //! A measurement as a person reads it: on a terminal, and as the sections of a page.
 
 mod measures;
+mod predictions;
 mod transfers;
 
 use crate::arrivals::LineRate;
@@ -79,6 +80,10 @@ fn tables(measured: &Measurement) -> Vec<Titled<'_>> {
         let layers = (!screenful.layers.is_empty())
             .then_some(("Where the screenful went", screenful.layers.as_slice()));
         all.push((screenful_title(measured), screenfuls(measured), layers));
+    }
+    if !measured.predictions.is_empty() {
+        let table = predictions::predictions(&measured.predictions);
+        all.push(("Foretold from the beginning, and then measured".to_owned(), table, None));
     }
     if let Some(line) = &measured.line {
         all.push(("The line, by packet pairs".to_owned(), line_rate(line), None));

@@ -30,8 +30,11 @@ impl Bench {
     ///
     /// If the operating system gives no entropy.
     pub(crate) fn new(is_metered: bool) -> Result<Self> {
-        let meter =
-            if is_metered { Meter::new(Clock::Counter(os::clock::counter())) } else { Meter::off() };
+        let meter = if is_metered {
+            Meter::new(Clock::Counter(os::clock::counter()))
+        } else {
+            Meter::off()
+        };
         Ok(Self {
             clock: Monotonic::start(),
             meter,

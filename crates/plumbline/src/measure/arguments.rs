@@ -1,6 +1,6 @@
 //! The arguments of `plumb measure`, and which of them go with which target.
 
-use super::schedule::{Schedule, duration, size};
+use super::schedule::{Schedule, duration, large_size, size};
 use super::target::Subject;
 use crate::carry::{self, Family, Via};
 use anyhow::{Result, bail};
@@ -26,6 +26,7 @@ Examples:
   plumb measure ftp://ftp.example.net/pub/image.iso
   plumb measure --write --pattern ftpes://me@example.net/incoming/
   plumb measure tftp://10.0.0.1/vmlinuz
+  plumb measure --bytes 4M --foretell 10G ftp://ftp.example.net/pub/image.iso
   plumb measure --pattern serial:/dev/ttyUSB0?baud=115200
   plumb measure session.cast
   plumb measure --for 10s pid:4711
@@ -83,6 +84,9 @@ pub(crate) struct Arguments {
     /// The largest transfer; those before it are 1K, 4K, 16K and so on, up to it
     #[arg(long, value_name = "SIZE", default_value = "16M", value_parser = size)]
     pub(super) bytes: u64,
+    /// Also say how long a file of this size would take, as 700M or 10G, which is not moved
+    #[arg(long, value_name = "SIZE", value_parser = large_size)]
+    pub(super) foretell: Option<u64>,
     /// How often each size is transferred
     #[arg(long, value_name = "TIMES", default_value_t = 3,
           value_parser = clap::value_parser!(u32).range(1..=1000))]
@@ -120,7 +124,11 @@ impl Arguments {
     /// If the arguments do not go together, in a sentence.
     pub(super) fn schedule(&self) -> Result<Schedule> {
         let is_series = self.count.is_some() || self.every.is_some() || self.length.is_some();
+        let is_of_files = matches!(self.target, Subject::Files(_));
         match &self.target {
+            _ if self.foretell.is_some() && !is_of_files => {
+                bail!("--foretell is for files: name a server of them")
+            }
             Subject::Recording(_) if self.write || self.pattern => {
                 bail!("a recording can only be read: leave --write and --pattern out")
             }

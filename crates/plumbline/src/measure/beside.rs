@@ -107,11 +107,14 @@ pub(crate) struct Load {
     keys: Keys,
     next_at: Option<Instant>,
     ended_at: Option<Instant>,
+    screens: u32,
 }
 
 /// What came of a load.
 #[derive(Debug)]
 pub(crate) struct Loaded {
+    /// How many screens of output it was to be.
+    pub(crate) screens: u32,
     /// The output.
     pub(crate) shown: Shown,
     /// The echoes beside it.
@@ -130,15 +133,22 @@ impl Load {
         let screens = LOAD.as_nanos() / screenful.as_nanos().max(1);
         let [least, most] = LOAD_SCREENS;
         let screens = u32::try_from(screens).unwrap_or(most).min(most);
-        if screens < least {
-            return None;
-        }
+        (screens >= least).then(|| Self::of_screens(screens, patience, console, cx))
+    }
+
+    /// Asks for so many screens of output.
+    pub(crate) fn of_screens(
+        screens: u32,
+        patience: Duration,
+        console: &mut Console,
+        cx: &mut Cx<'_>,
+    ) -> Self {
         let text =
             format!("i=0; while [ $i -lt {screens} ]; do {SCREENFUL_COMMAND}; i=$((i+1)); done");
         let screen = Screen::Command { text, cells: Some(u64::from(screens) * SCREENFUL_CELLS) };
         console.tally(CHARACTER);
         let showing = Showing::begin(screen, patience, console, cx);
-        Some(Self { showing, keys: Keys::default(), next_at: None, ended_at: None })
+        Self { showing, keys: Keys::default(), next_at: None, ended_at: None, screens }
     }
 
     /// Returns what came, when all of it has.
@@ -152,6 +162,7 @@ impl Load {
         console: &mut Console,
         cx: &mut Cx<'_>,
     ) -> Result<Loaded, Instant> {
+        let screens = self.screens;
         self.keys.note(console, cx.now);
         let is_complete = console.watched().is_some_and(Watch::is_complete);
         if is_complete || self.ended_at.is_some() {
@@ -161,13 +172,13 @@ impl Load {
                 return Err(give_up_at);
             }
             let echoes = std::mem::take(&mut self.keys.echoed);
-            return Ok(Loaded { shown: self.showing.shown(console), echoes });
+            return Ok(Loaded { screens, shown: self.showing.shown(console), echoes });
         }
         // The shell waits for the end of the line before there is an output.
         if !self.showing.is_showing() {
             let looked = self.showing.look(prompts, console, cx);
             if !self.showing.is_showing() {
-                return looked.map(|shown| Loaded { shown, echoes: Vec::new() });
+                return looked.map(|shown| Loaded { screens, shown, echoes: Vec::new() });
             }
         }
         let has_begun = console.watched().is_some_and(|watch| watch.cells > SCREENFUL_CELLS);
@@ -178,7 +189,10 @@ impl Load {
         }
         match self.showing.look(prompts, console, cx) {
             // It was given up.
-            Ok(shown) => Ok(Loaded { shown, echoes: std::mem::take(&mut self.keys.echoed) }),
+            Ok(shown) => {
+                let echoes = std::mem::take(&mut self.keys.echoed);
+                Ok(Loaded { screens, shown, echoes })
+            }
             Err(until) if self.keys.is_quiet() && has_begun => {
                 Err(self.next_at.unwrap_or(until).min(until))
             }

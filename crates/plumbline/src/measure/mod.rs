@@ -9,17 +9,21 @@
 //!   running     what a running plumb does, by its meters
 //! ```
 
+mod answers;
 mod arguments;
 mod beside;
 mod command;
 mod console;
 mod echo;
+mod foretold;
+mod foretold_walk;
 mod interrupt;
 mod knock;
 mod login;
 mod observed;
 mod observed_walk;
 mod outcome;
+mod pieces;
 mod progress;
 mod prompt;
 mod record;
@@ -28,6 +32,7 @@ mod running;
 mod schedule;
 mod series;
 mod stamp;
+mod sustained;
 mod target;
 mod transfers;
 mod walk;
@@ -146,8 +151,11 @@ pub(crate) fn style() -> Style {
         let locale = locale.to_uppercase();
         locale.contains("UTF-8") || locale.contains("UTF8")
     });
+    // As other programs do, for a terminal that is behind a pipe.
+    let columns = || std::env::var("COLUMNS").ok()?.parse().ok();
+    let default = Style::default().width;
     Style {
-        width: window.map_or(Style::default().width, |window| window.columns.into()),
+        width: window.map(|window| window.columns.into()).or_else(columns).unwrap_or(default),
         charset: if is_unicode { Charset::Unicode } else { Charset::Ascii },
         colour: is_terminal && !has("NO_COLOR") && std::env::var("TERM").as_deref() != Ok("dumb"),
     }

@@ -4,7 +4,7 @@ use super::prompt::Prompt;
 use super::stamp::{LAYERS, Rates, Spent};
 use super::target::Line;
 use super::walk::Findings;
-use super::{observed, observed_walk};
+use super::{foretold_walk, observed, observed_walk};
 use crate::carry::{CarrierStatus, Via};
 use os::clock::TickRate;
 use os::load::{Machine, load_average};
@@ -102,6 +102,7 @@ pub(crate) fn blank(target: String, via: String, started_at: SystemTime) -> Meas
         tcp: None,
         tries: Vec::new(),
         measures: None,
+        predictions: Vec::new(),
         verdict: String::new(),
     }
 }
@@ -122,6 +123,7 @@ pub(crate) fn measurement(findings: &Findings, circumstances: &Circumstances) ->
         tcp: findings.status.as_ref().and_then(tcp_figures),
         ..blank(target.clone(), carrier.to_string(), *started_at)
     };
+    measured.predictions = foretold_walk::of_walk(findings, circumstances, &measured.phases);
     measured.verdict = verdict::verdict(&measured);
     let samples = measured.echo.as_ref().map(|echo| echo.samples);
     // From too few echoes nothing follows, and that is said already.

@@ -85,6 +85,25 @@ pub(super) fn duration(text: &str) -> Result<Duration> {
 ///
 /// If it is no size, or one above a gigabyte.
 pub(super) fn size(text: &str) -> Result<u64> {
+    let bytes = any_size(text).filter(|bytes| (1..=1 << 30).contains(bytes));
+    bytes.with_context(|| {
+        format!("'{}' is no size from 1 to 1G, as 64K or 16M", text.escape_debug())
+    })
+}
+
+/// Reads the size of what is not moved: as [`size`], and larger.
+///
+/// # Errors
+///
+/// If it is no size, or one above a million gigabytes.
+pub(super) fn large_size(text: &str) -> Result<u64> {
+    let bytes = any_size(text).filter(|bytes| (1..=1 << 50).contains(bytes));
+    bytes.with_context(|| {
+        format!("'{}' is no size from 1 to 1024T, as 700M or 10G", text.escape_debug())
+    })
+}
+
+fn any_size(text: &str) -> Option<u64> {
     let digits = text.find(|character: char| !character.is_ascii_digit()).unwrap_or(text.len());
     let (number, unit) = text.split_at_checked(digits).unwrap_or_default();
     let shift = match unit {
@@ -92,13 +111,11 @@ pub(super) fn size(text: &str) -> Result<u64> {
         "K" | "k" | "KiB" => Some(10),
         "M" | "m" | "MiB" => Some(20),
         "G" | "g" | "GiB" => Some(30),
+        "T" | "t" | "TiB" => Some(40),
         _ => None,
     };
     let bytes = number.parse::<u64>().ok().zip(shift);
-    let bytes = bytes.and_then(|(number, shift)| number.checked_mul(1 << shift));
-    bytes.filter(|bytes| (1..=1 << 30).contains(bytes)).with_context(|| {
-        format!("'{}' is no size from 1 to 1G, as 64K or 16M", text.escape_debug())
-    })
+    bytes.and_then(|(number, shift)| number.checked_mul(1 << shift))
 }
 
 /// The first size of a row.
@@ -157,6 +174,8 @@ mod tests {
         assert_eq!(sizes, [1, 65_536, 16_777_216, 1_073_741_824]);
         assert!(["", "s", "0s", "1y", "-1"].iter().all(|text| duration(text).is_err()));
         assert!(["", "0", "2G", "1T", "K"].iter().all(|text| size(text).is_err()));
+        assert_eq!(large_size("10G").unwrap(), 10 << 30);
+        assert!(["0", "1025T", "1P", "99999999T"].iter().all(|text| large_size(text).is_err()));
     }
 
     #[test]
@@ -170,7 +189,7 @@ mod tests {
         #[test]
         fn any_text_is_read_or_refused(text: String) {
             _ = duration(&text);
-            _ = size(&text);
+            _ = (size(&text), large_size(&text));
         }
     }
 }

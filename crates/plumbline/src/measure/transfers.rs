@@ -1,6 +1,7 @@
 //! Files that are measured: transfers of growing sizes by FTP, in TLS or not, and by TFTP.
 
 use super::arguments::Arguments;
+use super::foretold::{self, Seen};
 use super::observed;
 use super::outcome::{Failed, Measured};
 use super::progress::ProgressLine;
@@ -19,6 +20,7 @@ use records::accuracy::Accuracy;
 use records::arrivals::Arrival;
 use records::measurement::{Phases, TcpFigures};
 use records::measures::TryOutcome;
+use records::prediction::Prediction;
 use records::sizes::{Direction, Sample, Transfers};
 use records::transfer::Transfer;
 use records::verdict::Observation;
@@ -46,6 +48,7 @@ struct Found {
     notes: Vec<String>,
     response_ns: Option<u64>,
     observed: Observation,
+    predictions: Vec<Prediction>,
 }
 
 impl Files<'_> {
@@ -106,8 +109,19 @@ impl Files<'_> {
         let opening = &found.opening;
         let samples = found.transfers.iter().filter_map(|(way, one)| sample(*way, one)).collect();
         let observed = observed::of_ftp(opening, &found.transfers, &found.sequence);
+        let all = found.transfers.iter().zip(&found.arrivals);
+        let seen: Vec<_> = all
+            .map(|((direction, transfer), arrivals)| Seen {
+                direction: *direction,
+                transfer,
+                arrivals,
+            })
+            .collect();
+        let connect_ns = opening.connect.map(nanos);
+        let predictions = foretold::of_ftp(&seen, connect_ns, self.arguments.foretell);
         Ok(Ok(Found {
             observed,
+            predictions,
             address: found.address,
             phases: Phases {
                 resolve_ns: opening.resolve.map(nanos),
@@ -150,8 +164,16 @@ impl Files<'_> {
         let observed = observed::of_tftp(nanos(errand.resolving), &found.transfers);
         let resolve_ns = Some(nanos(errand.resolving));
         let response_ns = found.first_block_ns.map(|ns| ns.saturating_add(nanos(errand.resolving)));
+        let seen = found.transfers.iter().map(|(direction, transfer, arrivals)| Seen {
+            direction: *direction,
+            transfer,
+            arrivals,
+        });
+        let seen: Vec<_> = seen.collect();
+        let predictions = foretold::of_tftp(&seen, &samples, self.arguments.foretell);
         Ok(Ok(Found {
             observed,
+            predictions,
             address: found.address,
             phases: Phases { resolve_ns, ..Phases::default() },
             samples,
@@ -207,6 +229,7 @@ impl Files<'_> {
         record.verdict = transfers.sentence();
         observed::conclude(&mut record, &found.observed);
         record.tcp = found.tcp;
+        record.predictions = found.predictions;
         record.transfers = Some(transfers);
         Measured {
             record,

@@ -1,8 +1,10 @@
 //! The walk through a login: the session without a keyboard that measures.
 //!
 //! ```text
-//! connect ─► prompt ─► name, password ─► errands ─► echo ─► screenful ─► again ─► load ─► over
-//!                      (--login alone)   (a shell)                       (a shell)
+//! connect ─► prompt ─► name, password ─► errands ─► echo ─► pieces ─► screenful ─► again
+//!                      (--login alone)   (a shell)          (a shell)           (a shell)
+//!         ─► short answers ─► load ─► sustained load ─► over
+//!            (a shell, all three)
 //! ```
 //!
 //! Each part is a small machine that looks at the console whenever something has come or its time
@@ -10,13 +12,16 @@
 //! and the walk goes on with the next; so a report holds all that could be measured. Return is
 //! never pressed but where a shell waits for a command, or a name and a password were given.
 
+use super::answers::{Answered, Answers};
 use super::beside::{Load, Loaded, TRAIN_KEYS, Train};
 use super::command::{SCREENFUL_CELLS, SCREENFUL_COMMAND, Screen, Showing, Shown};
-use super::console::Console;
+use super::console::{Console, Watch};
 use super::echo::{Echo, Keystroke, Progress};
+use super::pieces::Pieces;
 use super::progress::ProgressLine;
 use super::prompt::{Prompt, Prompts, Wait};
-use crate::carry::{CarrierStatus, Outcome, Session};
+use super::sustained::{Sustained, Sustaining};
+use crate::carry::{Acknowledging, CarrierStatus, Outcome, Session};
 use anyhow::Result;
 use protocols::Cx;
 use protocols::application::Stream;
@@ -71,16 +76,24 @@ pub(crate) struct Findings {
     pub(crate) keystrokes: Vec<Keystroke>,
     /// CPU time for one key.
     pub(crate) cpu_per_key: Option<Duration>,
+    /// Short pieces of text, before the screenful.
+    pub(crate) pieces: Vec<Watch>,
     /// The screenful, and whether a command showed it.
     pub(crate) screenful: Option<(Shown, bool)>,
     /// Echoes of keys struck at a steady pace.
     pub(crate) train: Vec<Duration>,
     /// A screenful that was acknowledged as most programs do: late.
     pub(crate) unhurried: Option<Shown>,
+    /// Short answers, acknowledged at once and late.
+    pub(crate) answered: Answered,
     /// A long output, and the echoes of keys struck beside it.
     pub(crate) loaded: Option<Loaded>,
+    /// Longer ones after it.
+    pub(crate) sustained: Option<Sustained>,
     /// From the last answer that a login asked for to the shell's prompt.
     pub(crate) login: Option<Duration>,
+    /// What the carrier knew before the screenful, and after it.
+    pub(crate) status_of_screenful: [Option<CarrierStatus>; 2],
     /// What the carrier knew before the long output.
     pub(crate) status_before: Option<CarrierStatus>,
     /// What the carrier knew last.
@@ -96,9 +109,12 @@ enum Stage {
     Errand { name: String, showing: Showing },
     Echo { echo: Box<Echo>, cpu_before: Duration },
     Train(Train),
+    Pieces(Pieces),
     Screenful { showing: Showing, is_command: bool },
     Unhurried(Showing),
+    Answers(Answers),
     Load(Box<Load>),
+    Sustained(Box<Sustaining>),
     Over,
 }
 
@@ -110,6 +126,8 @@ pub(crate) struct Walk {
     greeting: Duration,
     stage: Stage,
     is_in_shell: bool,
+    /// The key that takes one back, if it is known.
+    eraser: Option<u8>,
     is_owed_answers: bool,
     wants_status: bool,
     deadline: Option<Instant>,
@@ -127,6 +145,7 @@ impl Walk {
             plan,
             stage: Stage::Opening,
             is_in_shell: false,
+            eraser: None,
             is_owed_answers: true,
             wants_status: false,
             deadline: None,
@@ -201,13 +220,14 @@ impl Walk {
                 Progress::Until(until) => return Err(Some(until)),
                 Progress::Done => {
                     let erasers = echo.erasers(TRAIN_KEYS);
+                    self.eraser = erasers.as_ref().and_then(|keys| keys.first().copied());
                     self.keep_echoes();
                     match erasers {
                         Some(erasers) => {
                             let train = Train::begin(erasers, &mut self.console, cx);
                             self.stage = Stage::Train(train);
                         }
-                        None => self.begin_screenful(cx),
+                        None => self.begin_pieces(cx),
                     }
                 }
                 Progress::Stopped(why) => {
@@ -220,6 +240,11 @@ impl Walk {
             },
             Stage::Train(train) => {
                 self.findings.train = train.look(&mut self.console, cx)?;
+                self.begin_pieces(cx);
+            }
+            Stage::Pieces(pieces) => {
+                let shown = pieces.look(&self.plan.prompts, &mut self.console, cx)?;
+                self.findings.pieces = shown;
                 self.begin_screenful(cx);
             }
             Stage::Screenful { showing, is_command } => {
@@ -231,9 +256,17 @@ impl Walk {
                 let shown = showing.look(&self.plan.prompts, &mut self.console, cx)?;
                 self.on_unhurried(shown, cx);
             }
+            Stage::Answers(answers) => {
+                self.findings.answered = answers.look(&self.plan.prompts, &mut self.console, cx)?;
+                self.begin_load(cx);
+            }
             Stage::Load(load) => {
                 let loaded = load.look(&self.plan.prompts, &mut self.console, cx)?;
-                self.findings.loaded = Some(loaded).filter(|loaded| loaded.shown.is_whole);
+                self.on_loaded(loaded, cx);
+            }
+            Stage::Sustained(sustaining) => {
+                let sustained = sustaining.look(&self.plan.prompts, &mut self.console, cx)?;
+                self.findings.sustained = sustained;
                 self.end();
             }
         }
@@ -300,6 +333,16 @@ impl Walk {
         self.findings.keystrokes = std::mem::take(&mut echo.keystrokes);
     }
 
+    /// Begins what foretells the screenful, where it will be ours.
+    fn begin_pieces(&mut self, cx: &mut Cx<'_>) {
+        if !self.is_in_shell || self.plan.command.is_some() {
+            return self.begin_screenful(cx);
+        }
+        self.progress.show("short pieces of text");
+        let pieces = Pieces::begin(self.plan.patience, &mut self.console, cx);
+        self.stage = Stage::Pieces(pieces);
+    }
+
     fn begin_screenful(&mut self, cx: &mut Cx<'_>) {
         self.wants_status = true;
         self.progress.show("screenful");
@@ -333,23 +376,44 @@ impl Walk {
         let screen = Screen::Command { text, cells: Some(SCREENFUL_CELLS) };
         let showing = Showing::begin(screen, self.plan.patience, &mut self.console, cx);
         self.stage = Stage::Unhurried(showing);
+        self.wants_status = true;
     }
 
     fn on_unhurried(&mut self, shown: Shown, cx: &mut Cx<'_>) {
-        // Of the two, the one that nothing held up says more.
+        if !shown.is_whole {
+            return self.end();
+        }
+        self.findings.unhurried = Some(shown);
+        self.stage = Stage::Answers(Answers::begin(self.plan.patience, &mut self.console, cx));
+    }
+
+    fn begin_load(&mut self, cx: &mut Cx<'_>) {
+        // Of the two screens, the one that nothing held up says more.
         let first = self.findings.screenful.as_ref().map(|(shown, _)| shown);
         let last_at = |shown: &Shown| shown.watch.arrivals.last().map(|last| last.at_ns);
-        let took = first.into_iter().chain([&shown]).filter_map(last_at).min();
-        let took = took.map(Duration::from_nanos);
-        let is_whole = shown.is_whole;
-        self.findings.unhurried = Some(shown).filter(|shown| shown.is_whole);
+        let both = first.into_iter().chain(&self.findings.unhurried);
+        let took = both.filter_map(last_at).min().map(Duration::from_nanos);
         let (patience, console) = (self.plan.patience, &mut self.console);
-        let load = took.and_then(|took| Load::begin(took, patience, console, cx));
-        match load.filter(|_| is_whole) {
+        match took.and_then(|took| Load::begin(took, patience, console, cx)) {
             Some(load) => {
                 self.wants_status = true;
                 self.progress.show("echo beside other data");
                 self.stage = Stage::Load(Box::new(load));
+            }
+            None => self.end(),
+        }
+    }
+
+    fn on_loaded(&mut self, loaded: Loaded, cx: &mut Cx<'_>) {
+        let patience = self.plan.patience;
+        let sustained =
+            self.eraser.and_then(|eraser| Sustaining::after(&loaded, eraser, patience, cx));
+        let is_whole = loaded.shown.is_whole;
+        self.findings.loaded = Some(loaded).filter(|_| is_whole);
+        match sustained.filter(|_| is_whole) {
+            Some(sustained) => {
+                self.wants_status = true;
+                self.stage = Stage::Sustained(Box::new(sustained));
             }
             None => self.end(),
         }
@@ -378,9 +442,13 @@ impl Walk {
     fn is_timing(&self) -> bool {
         match &self.stage {
             Stage::Echo { echo, .. } => echo.is_timing(),
-            Stage::Train(_) | Stage::Screenful { .. } | Stage::Unhurried(_) | Stage::Load(_) => {
-                true
-            }
+            Stage::Train(_)
+            | Stage::Pieces(_)
+            | Stage::Screenful { .. }
+            | Stage::Unhurried(_)
+            | Stage::Answers(_)
+            | Stage::Load(_)
+            | Stage::Sustained(_) => true,
             _ => false,
         }
     }
@@ -474,14 +542,25 @@ impl Session for Walk {
 
     fn take_status(&mut self, status: &CarrierStatus) {
         self.wants_status = false;
-        if matches!(self.stage, Stage::Load(_)) {
-            self.findings.status_before = Some(status.clone());
+        let [before, after] = &mut self.findings.status_of_screenful;
+        match self.stage {
+            Stage::Screenful { .. } => *before = Some(status.clone()),
+            Stage::Unhurried(_) => *after = Some(status.clone()),
+            Stage::Load(_) => self.findings.status_before = Some(status.clone()),
+            // What the verdict is of has ended before it.
+            Stage::Over if self.findings.sustained.is_some() => return,
+            _ => {}
         }
         self.findings.status = Some(status.clone());
     }
 
-    fn acknowledges_early(&self) -> bool {
-        !matches!(self.stage, Stage::Unhurried(_))
+    fn acknowledging(&self) -> Acknowledging {
+        match &self.stage {
+            Stage::Unhurried(_) => Acknowledging::Late,
+            Stage::Answers(answers) if answers.is_late() => Acknowledging::Late,
+            Stage::Answers(_) => Acknowledging::AtOnce,
+            _ => Acknowledging::Awaited,
+        }
     }
 
     fn wants_status(&self) -> bool {

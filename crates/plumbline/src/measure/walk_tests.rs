@@ -86,8 +86,12 @@ impl Far {
         {
             self.questions.push_front((question, wanted));
         }
-        if line.starts_with("printf") || line.starts_with("env true; printf") {
-            (0..24).for_each(|row| answer.extend(format!("{row:080}\r\n").bytes()));
+        let command = line.strip_prefix("env true; ").unwrap_or(&line);
+        if line.contains("170") {
+            answer.extend(b"x\r\n");
+        } else if let Some(numbers) = command.strip_prefix("printf '%080d\\n' ") {
+            let numbers = numbers.split(' ');
+            numbers.for_each(|number| answer.extend(format!("{number:0>80}\r\n").bytes()));
         } else if line == "uname" {
             answer.extend(b"Plumb\r\n");
         }
@@ -216,6 +220,22 @@ fn a_shell_shows_a_screenful_of_24_lines() {
     let (shown, is_command) = findings.screenful.unwrap();
     assert!(is_command && shown.is_whole);
     assert_eq!((shown.watch.cells, shown.watch.bytes), (1_920, 1_968));
+}
+
+#[test]
+fn before_the_screenful_come_pieces_of_one_line_of_six_and_of_eighteen() {
+    let (findings, _) = walk(plan(1), Far::shell());
+    let cells: Vec<u64> = findings.pieces.iter().map(|piece| piece.cells).collect();
+    assert!(cells.len() >= 4, "{cells:?}");
+    assert!(cells.starts_with(&[80, 480, 1_440, 80]), "{cells:?}");
+}
+
+#[test]
+fn a_command_of_ones_own_is_run_once_and_nothing_before_it() {
+    let plan = Plan { command: Some("uname".to_owned()), ..plan(1) };
+    let (findings, typed) = walk(plan, Far::shell());
+    assert!(findings.pieces.is_empty());
+    assert_eq!(typed.iter().filter(|key| **key == b'\r').count(), 1);
 }
 
 #[test]

@@ -17,13 +17,13 @@ mod waits;
 
 pub use cause::{Cause, Kind, Whole};
 pub use observation::{
-    Arrival, Direction, Echoes, Flow, FlowCounts, Observation, Origin, Path, Steps,
+    Answers, Arrival, Direction, Echoes, Flow, FlowCounts, Observation, Origin, Path, Steps,
 };
 pub use sentence::{
     FEWEST_SAMPLES, LOSS_ONE_IN, Limit, UNACCEPTABLE_NS, UNNOTICED_NS, limit, verdict,
 };
 
-pub(crate) use traffic::{burst_rate_bps, serial_ns};
+pub(crate) use traffic::serial_ns;
 
 /// Returns why a person waits in the session that was observed: what costs most first, and nothing
 /// where nothing stands out.

@@ -201,10 +201,23 @@ impl Connection {
         let is_outdated = cx.now - self.ts_recent_at > TS_RECENT_VALID;
         if value.is_before(recent) && !is_outdated {
             cx.meter.count(Counter::TcpPawsDropped);
-            self.challenge(cx);
+            self.answer_outdated(arrival, cx);
             return Break(Answer::Nothing);
         }
         Continue(())
+    }
+
+    /// RFC 7323 §5.3 wants an acknowledgment for what is outdated. Data below RCV.NXT has come
+    /// before, so the sender is told that it has sent it twice (RFC 2883 §4): behind a link that
+    /// delivers out of order it is the original that is late.
+    fn answer_outdated(&mut self, arrival: &Arrival<'_>, cx: &mut Cx<'_>) {
+        let seq = arrival.header.seq;
+        let has_come = !arrival.data.is_empty() && seq.is_before(self.rcv_nxt);
+        if arrival.has(Flags::SYN) || !has_come {
+            return self.challenge(cx);
+        }
+        self.note_duplicate(seq, arrival.data_end().min(self.rcv_nxt));
+        self.ack_owed = AckOwed::Now;
     }
 
     /// First: check sequence number.

@@ -1,0 +1,114 @@
+//! What the beginning of a login foretells of the rest of it.
+//!
+//! Short pieces of text foretell the screenful that was asked for after them; an output beside which
+//! keys were struck foretells the echo of those beside the longer one that followed. Each model is
+//! made of what had been seen by then, and of nothing else.
+
+use super::beside::Loaded;
+use super::command::SCREENFUL_CELLS;
+use super::observed_walk::{self, echoes};
+use super::record::{Carrier, Circumstances, nanos};
+use super::walk::Findings;
+use crate::carry::CarrierStatus;
+use protocols::time::Duration;
+use records::measurement::Phases;
+use records::prediction::{Forecast, Model, Prediction, What};
+use records::statistics::median;
+use records::verdict::{Arrival, Flow, Observation, Path};
+
+/// Returns what was foretold in the walk, beside what was then measured.
+pub(super) fn of_walk(
+    findings: &Findings,
+    circumstances: &Circumstances,
+    phases: &Phases,
+) -> Vec<Prediction> {
+    let screenful = screenful(&before_screenful(findings, circumstances, phases), findings);
+    let echo = echo(&before_sustained(findings, circumstances, phases), findings);
+    screenful.into_iter().chain(echo).collect()
+}
+
+/// Returns the way as the carrier knew it then; a line has no round trip beyond itself.
+fn path(status: Option<&CarrierStatus>, circumstances: &Circumstances) -> Path {
+    let mut path = observed_walk::path(status, circumstances);
+    if matches!(circumstances.carrier, Carrier::Line(_)) {
+        path.min_rtt_ns = Some(0);
+    }
+    path
+}
+
+/// Returns what was seen before the screenful was asked for: the pieces, in the order in which they
+/// came, are its transfers.
+fn before_screenful(
+    findings: &Findings,
+    circumstances: &Circumstances,
+    phases: &Phases,
+) -> Observation {
+    let pieces = findings.pieces.iter().filter_map(|piece| {
+        let elapsed_ns = piece.arrivals.last()?.at_ns;
+        Some(Flow { bytes: piece.bytes, elapsed_ns, ..Flow::default() })
+    });
+    let status = findings.status_of_screenful[0].as_ref();
+    let mut before = Observation {
+        transfers: pieces.collect(),
+        path: path(status, circumstances),
+        ..Observation::default()
+    };
+    before.steps.connect_ns = phases.connect_ns;
+    before
+}
+
+/// Foretells the screenful from what was seen `before` it.
+fn screenful(before: &Observation, findings: &Findings) -> Option<Prediction> {
+    let longest = findings.pieces.iter().max_by_key(|piece| piece.cells)?;
+    let bytes = (longest.bytes * SCREENFUL_CELLS).checked_div(longest.cells)?;
+    let foretold_ns = Model::of(before)?.flow_ns(bytes);
+    let forecast = Forecast { what: What::Screenful, bytes, foretold_ns };
+    let (shown, is_command) = findings.screenful.as_ref()?;
+    let measured_ns = shown.watch.arrivals.last()?.at_ns;
+    (*is_command && shown.is_whole).then(|| forecast.beside(measured_ns))
+}
+
+/// Returns the output that filled the buffers, before the last one.
+fn probe(findings: &Findings) -> Option<&Loaded> {
+    let longer = findings.sustained.as_ref().and_then(|sustained| sustained.probe.as_ref());
+    longer.or(findings.loaded.as_ref())
+}
+
+/// Returns what was seen before the last output: the one that filled the buffers, and the keys
+/// beside it.
+fn before_sustained(
+    findings: &Findings,
+    circumstances: &Circumstances,
+    phases: &Phases,
+) -> Observation {
+    let mut before = Observation {
+        path: path(findings.status_before.as_ref(), circumstances),
+        ..Observation::default()
+    };
+    before.steps.connect_ns = phases.connect_ns;
+    let Some(loaded) = probe(findings) else { return before };
+    let watch = &loaded.shown.watch;
+    let arrivals = watch.arrivals.iter();
+    let arrivals: Vec<Arrival> =
+        arrivals.map(|one| Arrival { at_ns: one.at_ns, bytes: one.bytes }).collect();
+    before.echo_under_load = echoes(&loaded.echoes);
+    before.transfers.push(Flow {
+        bytes: watch.bytes,
+        elapsed_ns: arrivals.last().map_or(0, |last| last.at_ns),
+        arrivals,
+        ..Flow::default()
+    });
+    before
+}
+
+/// Foretells the echo beside the longer output from what was seen `before` it.
+fn echo(before: &Observation, findings: &Findings) -> Option<Prediction> {
+    let (first, then) = (probe(findings)?, &findings.sustained.as_ref()?.loaded);
+    let screens = u64::from(then.screens);
+    let bytes = first.shown.watch.bytes.saturating_mul(screens);
+    let bytes = bytes.checked_div(first.screens.into())?;
+    let foretold_ns = Model::of(before)?.echo_under_load_ns()?;
+    let forecast = Forecast { what: What::EchoUnderLoad, bytes, foretold_ns };
+    let echoes: Vec<u64> = then.echoes.iter().copied().map(|echo: Duration| nanos(echo)).collect();
+    Some(forecast.beside(median(&echoes)?))
+}

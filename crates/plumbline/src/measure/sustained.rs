@@ -1,0 +1,143 @@
+//! Longer outputs with keys struck beside them, until one is so long that the buffers of both ends are
+//! full in it; and then another, which that one foretells.
+//!
+//! As long as an output fits into the buffers, a key waits for all that is left of it, and the echo
+//! says how long the output is and nothing of the way. An output is long enough when there are
+//! three echoes beside it, of which the longest takes less than half of its time.
+//!
+//! The keys that were struck beside an output are in the far side's line by then, and are taken back
+//! before anything else is typed.
+
+use super::beside::{Load, Loaded};
+use super::console::Console;
+use super::prompt::{Prompts, Wait};
+use protocols::Cx;
+use protocols::time::{Duration, Instant};
+
+/// How many outputs are tried until one fills the buffers, with the first.
+const PROBES_MAX: usize = 3;
+/// Each is so many times as long as the one before.
+const TIMES: u32 = 3;
+/// With fewer keys beside it an output has not shown that echoes are as long as each other.
+const FEWEST_ECHOES: usize = 3;
+/// No output is begun that would take longer than this.
+const LONG: Duration = Duration::from_secs(6);
+
+#[derive(Debug)]
+enum State {
+    /// The prompt after the last one is waited for.
+    Resting(Wait),
+    /// The line is being cleared.
+    Clearing(Wait),
+    Loading(Box<Load>),
+}
+
+/// What came of them.
+#[derive(Debug)]
+pub(crate) struct Sustained {
+    /// The one that was long enough, if it is not the first.
+    pub(crate) probe: Option<Loaded>,
+    /// The one after it.
+    pub(crate) loaded: Loaded,
+}
+
+/// The outputs that are asked for.
+#[derive(Debug)]
+pub(crate) struct Sustaining {
+    state: State,
+    screens: u32,
+    erasers: Vec<u8>,
+    eraser: u8,
+    patience: Duration,
+    probes: usize,
+    probe: Option<Loaded>,
+    is_last: bool,
+}
+
+impl Sustaining {
+    /// Begins after `first`, of which `eraser` takes a key back; `None` if nothing can be learned
+    /// from more.
+    pub(crate) fn after(
+        first: &Loaded,
+        eraser: u8,
+        patience: Duration,
+        cx: &Cx<'_>,
+    ) -> Option<Self> {
+        let mut sustaining = Self {
+            state: State::Resting(Wait::new(cx.now, patience)),
+            screens: first.screens,
+            erasers: Vec::new(),
+            eraser,
+            patience,
+            probes: 1,
+            probe: None,
+            is_last: false,
+        };
+        sustaining.goes_on(first, cx).then_some(sustaining)
+    }
+
+    /// Returns what came, when all of it has; `None` if no output was long enough, or one did not
+    /// come whole.
+    ///
+    /// # Errors
+    ///
+    /// Until then: when to look again.
+    pub(crate) fn look(
+        &mut self,
+        prompts: &Prompts,
+        console: &mut Console,
+        cx: &mut Cx<'_>,
+    ) -> Result<Option<Sustained>, Instant> {
+        loop {
+            match &mut self.state {
+                State::Resting(wait) => {
+                    wait.settle(console, cx.now)?;
+                    console.strike(&self.erasers, cx);
+                    self.state = State::Clearing(Wait::new(cx.now, self.patience.min(CLEARING)));
+                }
+                State::Clearing(wait) => {
+                    wait.settle(console, cx.now)?;
+                    let load = Load::of_screens(self.screens, self.patience, console, cx);
+                    self.state = State::Loading(Box::new(load));
+                }
+                State::Loading(load) => {
+                    let loaded = load.look(prompts, console, cx)?;
+                    if !loaded.shown.is_whole {
+                        return Ok(None);
+                    }
+                    if self.is_last {
+                        return Ok(Some(Sustained { probe: self.probe.take(), loaded }));
+                    }
+                    self.probes += 1;
+                    if !self.goes_on(&loaded, cx) {
+                        return Ok(None);
+                    }
+                    self.probe = Some(loaded);
+                }
+            }
+        }
+    }
+
+    /// Chooses what comes after `last`, and returns whether there is anything to be learned.
+    fn goes_on(&mut self, last: &Loaded, cx: &Cx<'_>) -> bool {
+        let arrivals = &last.shown.watch.arrivals;
+        let ends = arrivals.first().zip(arrivals.last());
+        let span_ns = ends.map_or(0, |(first, last)| last.at_ns.saturating_sub(first.at_ns));
+        let span = Duration::from_nanos(span_ns);
+        let longest = last.echoes.iter().max();
+        let is_many = last.echoes.len() >= FEWEST_ECHOES;
+        self.is_last = is_many && longest.is_some_and(|echo| *echo * 2 <= span);
+        let times = match self.is_last {
+            true if span * 2 <= LONG => 2,
+            true => 1,
+            false => TIMES,
+        };
+        self.screens = last.screens.saturating_mul(times);
+        self.erasers = vec![self.eraser; last.echoes.len()];
+        self.state = State::Resting(Wait::new(cx.now, self.patience));
+        self.is_last || (self.probes < PROBES_MAX && span * TIMES <= LONG)
+    }
+}
+
+/// A line with nothing in it has no echo of what takes it back.
+const CLEARING: Duration = Duration::from_millis(500);

@@ -1,0 +1,197 @@
+//! The servers, each started in the server's network, and a folder with what they serve.
+
+use super::line::SERVER;
+use os::process::Program;
+use std::fs::{self, File, Permissions};
+use std::net::{TcpListener, TcpStream};
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+use std::time::Duration;
+
+/// Whose server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Peer {
+    InetutilsTelnetd,
+    BusyboxTelnetd,
+    PlumbLogin,
+    Vsftpd,
+    PureFtpd,
+    PlumbFtp,
+    TftpdHpa,
+    PlumbTftp,
+}
+
+const PORT: u16 = 2323;
+
+/// A folder that goes away with its trial.
+pub(crate) struct Folder(pub(crate) PathBuf);
+
+impl Folder {
+    /// Makes it, with the file `root/file` of `bytes` in it.
+    pub(crate) fn with_file(bytes: u64) -> Self {
+        static COUNT: AtomicUsize = AtomicUsize::new(0);
+        let count = COUNT.fetch_add(1, Ordering::Relaxed);
+        let name = format!("plumb-foretold-{}-{count}", std::process::id());
+        let path = std::env::temp_dir().join(name);
+        for folder in ["root", "empty"] {
+            fs::create_dir_all(path.join(folder)).unwrap();
+        }
+        let file = File::create(path.join("root/file")).unwrap();
+        file.set_len(bytes).unwrap();
+        fs::set_permissions(path.join("root/file"), Permissions::from_mode(0o644)).unwrap();
+        Self(path)
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        // What a trial leaves takes room and nothing else.
+        _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+impl Peer {
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::InetutilsTelnetd => "inetutils telnetd",
+            Self::BusyboxTelnetd => "busybox telnetd",
+            Self::PlumbLogin => "plumb serve",
+            Self::Vsftpd => "vsftpd",
+            Self::PureFtpd => "pure-ftpd",
+            Self::PlumbFtp => "plumb serve --ftp",
+            Self::TftpdHpa => "tftpd-hpa",
+            Self::PlumbTftp => "plumb serve --tftp",
+        }
+    }
+
+    pub(crate) fn url(self) -> String {
+        match self {
+            Self::InetutilsTelnetd | Self::BusyboxTelnetd | Self::PlumbLogin => {
+                format!("{SERVER}:{PORT}")
+            }
+            Self::PureFtpd => format!("ftp://me@{SERVER}:{PORT}/file"),
+            Self::Vsftpd | Self::PlumbFtp => format!("ftp://{SERVER}:{PORT}/file"),
+            Self::TftpdHpa | Self::PlumbTftp => format!("tftp://{SERVER}:{PORT}/file"),
+        }
+    }
+
+    /// Starts it in the network of this thread; `None` if it is not there.
+    pub(crate) fn start(self, folder: &Folder) -> Option<Program> {
+        let mut command = match self {
+            Self::InetutilsTelnetd => {
+                let mut command = Command::new(find("telnetd")?);
+                command.args(["-h", "-E", "/bin/sh"]);
+                return Some(for_one_caller(command));
+            }
+            Self::BusyboxTelnetd => {
+                let mut command = Command::new(find("busybox")?);
+                command.args(["telnetd", "-i", "-l", "/bin/sh"]);
+                return Some(for_one_caller(command));
+            }
+            Self::PlumbLogin => {
+                let mut command = plumb(folder);
+                command.args(["serve", "--quiet", "--tls", "off"]);
+                command.args(["--listen", &format!("{SERVER}:{PORT}"), "--exec", "/bin/sh"]);
+                command
+            }
+            Self::Vsftpd => vsftpd(&folder.0)?,
+            Self::PureFtpd => pure_ftpd(&folder.0)?,
+            Self::PlumbFtp => {
+                let mut command = plumb(folder);
+                command.args(["serve", "--quiet", "--ftp", "--no-record", "--root"]);
+                command.arg(folder.0.join("root"));
+                command.args(["--ftp-listen", &format!("{SERVER}:{PORT}")]);
+                command
+            }
+            Self::TftpdHpa => {
+                let mut command = Command::new(find("in.tftpd")?);
+                command.args(["-L", "-p", "-u", "root", "-a", &format!("{SERVER}:{PORT}"), "-s"]);
+                command.arg(folder.0.join("root"));
+                command
+            }
+            Self::PlumbTftp => {
+                let mut command = plumb(folder);
+                command.args(["serve", "--quiet", "--tftp", "--no-record", "--root"]);
+                command.arg(folder.0.join("root"));
+                command.args(["--tftp-listen", &format!("{SERVER}:{PORT}")]);
+                command
+            }
+        };
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        let program = Program::start(&mut command).unwrap();
+        self.is_there().then_some(program)
+    }
+
+    /// Waits until it answers; one of TFTP gets its time.
+    fn is_there(self) -> bool {
+        let is_tftp = matches!(self, Self::TftpdHpa | Self::PlumbTftp);
+        (0..200).any(|at| {
+            thread::sleep(Duration::from_millis(20));
+            if is_tftp { at == 50 } else { TcpStream::connect((SERVER, PORT)).is_ok() }
+        })
+    }
+}
+
+/// Starts a server that has its caller as its input and output, when one calls. What runs until
+/// then has an input that never comes.
+fn for_one_caller(mut command: Command) -> Program {
+    let listener = TcpListener::bind((SERVER, PORT)).unwrap();
+    thread::spawn(move || {
+        let Ok((caller, _)) = listener.accept() else { return };
+        command.stdout(OwnedFd::from(caller.try_clone().unwrap())).stderr(Stdio::null());
+        let mut server = command.stdin(OwnedFd::from(caller)).spawn().unwrap();
+        drop(command);
+        _ = server.wait();
+    });
+    Program::start(Command::new("cat").stdin(Stdio::piped()).stdout(Stdio::null())).unwrap()
+}
+
+pub(crate) fn plumb(folder: &Folder) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_plumb"));
+    command.env("XDG_STATE_HOME", &folder.0).env("HOME", &folder.0);
+    command.env("PLUMB_FTP_PASSWORD", "secret");
+    command
+}
+
+fn vsftpd(folder: &Path) -> Option<Command> {
+    let program = find("vsftpd")?;
+    let at = folder.display();
+    let text = format!(
+        "listen=YES\nlisten_address={SERVER}\nlisten_port={PORT}\nbackground=NO\n\
+         anonymous_enable=YES\nlocal_enable=NO\nanon_root={at}/root\nno_anon_password=YES\n\
+         ftp_username=games\nsecure_chroot_dir={at}/empty\nseccomp_sandbox=NO\n\
+         isolate_network=NO\n"
+    );
+    let file = folder.join("vsftpd.conf");
+    fs::write(&file, text).unwrap();
+    let mut command = Command::new(program);
+    command.arg(file);
+    Some(command)
+}
+
+fn pure_ftpd(folder: &Path) -> Option<Command> {
+    let (program, maker) = (find("pure-ftpd")?, find("pure-pw")?);
+    let made = Command::new("openssl").args(["passwd", "-1", "secret"]).output().ok()?;
+    let hash = String::from_utf8(made.stdout).ok()?;
+    let (users, database) = (folder.join("users"), folder.join("users.pdb"));
+    let line = format!("me:{}:1000:1000::{}/root/./::::::::::::\n", hash.trim(), folder.display());
+    fs::write(&users, line).unwrap();
+    let made = Command::new(maker).arg("mkdb").arg(&database).arg("-f").arg(&users).output();
+    made.ok().filter(|made| made.status.success())?;
+    let mut command = Command::new(program);
+    command.args(["-S", &format!("{SERVER},{PORT}"), "-E", "-H", "-A", "-u", "1", "-l"]);
+    command.arg(format!("puredb:{}", database.display()));
+    command.arg("-g").arg(folder.join("pid"));
+    Some(command)
+}
+
+/// Finds a program; servers are often where only root's PATH leads.
+fn find(program: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let folders = std::env::split_paths(&path).chain([PathBuf::from("/usr/sbin")]);
+    folders.map(|folder| folder.join(program)).find(|file| file.is_file())
+}

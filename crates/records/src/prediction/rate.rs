@@ -1,0 +1,166 @@
+//! The rate of the line, and the window, as the arrivals of one flow show them.
+//!
+//! What is in flight at once comes as a train: its bytes follow each other at the rate of the
+//! slowest link. Between two trains the line stands still, for the rest of a round trip. A program
+//! reads several packets at once, or one a little late, so single gaps lie; the longest train as a
+//! whole does not. Its first half is left out: a token bucket may have let it pass at once, and at
+//! the beginning slow start has not filled the line. Where the last round trips have brought as much
+//! as each other, and less than the line carries, something limits what is in flight.
+
+use crate::verdict::Arrival;
+
+/// Nothing is faster than can be told here.
+pub(super) const FASTEST_BPS: u64 = 1 << 40;
+
+/// What the trains of a flow say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Train {
+    /// The rate within the longest one, bit/s.
+    pub(super) rate_bps: u64,
+    /// The bytes of a round trip, if the last ones are alike: something limits them.
+    pub(super) window_bytes: Option<u64>,
+}
+
+/// A train has so many arrivals at least.
+const FEWEST_ARRIVALS: usize = 4;
+/// A gap that is so many times as long as the usual one is between trains.
+const LONG_GAPS: u64 = 4;
+/// So many round trips that bring as much as each other are no slow start.
+const ALIKE: u64 = 3;
+
+/// Returns what `arrivals` say over a network of `trip_ns`; `None` if there is no train in them.
+pub(super) fn train(arrivals: &[Arrival], trip_ns: u64) -> Option<Train> {
+    let gap = |pair: &[Arrival]| match pair {
+        [before, after] => after.at_ns.saturating_sub(before.at_ns),
+        _ => 0,
+    };
+    let gaps: Vec<u64> = arrivals.windows(2).map(gap).collect();
+    // By bytes, so that many small arrivals in a row are not the usual ones.
+    let usual_ns = usual(&gaps, arrivals)?;
+    let between_ns = (trip_ns / 4).max(usual_ns.saturating_mul(LONG_GAPS)).max(1);
+    let trains: Vec<&[Arrival]> = arrivals
+        .chunk_by(|before, after| after.at_ns.saturating_sub(before.at_ns) < between_ns)
+        .collect();
+    let longest = trains.iter().max_by_key(|train| bytes_of(train))?;
+    let rate_bps = rate_bps(longest)?;
+    let steady_bps = steady_bps(arrivals, trip_ns.max(usual_ns.saturating_mul(LONG_GAPS)));
+    // What is a little below the line's rate is the line with its waits.
+    let limited = steady_bps.filter(|steady| *steady < rate_bps - rate_bps / 5);
+    let window = |steady: u64| {
+        let bytes = u128::from(steady) * u128::from(trip_ns) / 8_000_000_000;
+        u64::try_from(bytes).ok().filter(|bytes| *bytes > 0)
+    };
+    Some(Train { rate_bps, window_bytes: limited.and_then(window) })
+}
+
+fn bytes_of(train: &[Arrival]) -> u64 {
+    train.iter().fold(0, |sum, arrival| sum.saturating_add(arrival.bytes))
+}
+
+/// Returns the gap before which half of the bytes have come that follow a gap, ns.
+fn usual(gaps: &[u64], arrivals: &[Arrival]) -> Option<u64> {
+    let mut pairs: Vec<(u64, u64)> =
+        gaps.iter().copied().zip(arrivals.iter().skip(1).map(|arrival| arrival.bytes)).collect();
+    pairs.sort_unstable();
+    let all = pairs.iter().fold(0_u64, |sum, (_, bytes)| sum.saturating_add(*bytes));
+    let mut so_far = 0_u64;
+    let middle = pairs.iter().find(|(_, bytes)| {
+        so_far = so_far.saturating_add(*bytes);
+        so_far >= all.div_ceil(2)
+    });
+    middle.map(|(gap, _)| *gap)
+}
+
+/// Returns the rate of the second half of a train, or of all of it but the first arrival if it is
+/// short.
+fn rate_bps(train: &[Arrival]) -> Option<u64> {
+    if train.len() < FEWEST_ARRIVALS {
+        return None;
+    }
+    let half = if train.len() >= 4 * FEWEST_ARRIVALS { train.len() / 2 } else { 0 };
+    let (first, rest) = train.get(half..)?.split_first()?;
+    let ns = rest.last()?.at_ns.saturating_sub(first.at_ns);
+    let bits = u128::from(bytes_of(rest)) * 8_000_000_000;
+    let rate = u64::try_from(bits.checked_div(u128::from(ns))?).ok()?;
+    (1..FASTEST_BPS).contains(&rate).then_some(rate)
+}
+
+/// Returns the rate of the last steps of `step_ns` with their waits, if each brought as much as the
+/// others, bit/s.
+fn steady_bps(arrivals: &[Arrival], step_ns: u64) -> Option<u64> {
+    let (first, last) = (arrivals.first()?, arrivals.last()?);
+    let span = step_ns.checked_mul(ALIKE).filter(|span| *span > 0)?;
+    let from = last.at_ns.checked_sub(span).filter(|from| *from >= first.at_ns)?;
+    let within = |step: u64| {
+        let begin = from.saturating_add(step * step_ns);
+        let end = begin.saturating_add(step_ns);
+        let came = arrivals.iter().filter(|arrival| arrival.at_ns > begin && arrival.at_ns <= end);
+        came.fold(0_u64, |sum, arrival| sum.saturating_add(arrival.bytes))
+    };
+    let steps: Vec<u64> = (0..ALIKE).map(within).collect();
+    let (least, most) = steps.iter().min().zip(steps.iter().max())?;
+    let sum = steps.iter().fold(0_u64, |sum, bytes| sum.saturating_add(*bytes));
+    let bits = u128::from(sum) * 8_000_000_000;
+    let rate = u64::try_from(bits / u128::from(span)).ok()?;
+    (*least > 0 && most - least <= most / 4).then_some(rate)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const MS: u64 = 1_000_000;
+
+    /// Returns trains that begin at `starts` (ms), each of so many arrivals of 1,000 bytes, 1 ms apart.
+    fn trains(starts: &[(u64, u64)]) -> Vec<Arrival> {
+        let train = |(start, count): &(u64, u64)| {
+            let start = *start;
+            (0..*count).map(move |at| Arrival { at_ns: (start + at) * MS, bytes: 1_000 })
+        };
+        starts.iter().flat_map(train).collect()
+    }
+
+    #[test]
+    fn the_rate_is_that_of_the_longest_train() {
+        let found = train(&trains(&[(0, 10), (100, 20), (200, 40)]), 100 * MS).unwrap();
+        assert_eq!(found, Train { rate_bps: 8_000_000, window_bytes: None });
+    }
+
+    #[test]
+    fn trains_of_one_size_are_a_window() {
+        let starts = [(0, 10), (100, 20), (200, 20), (300, 20), (400, 20), (500, 5)];
+        let found = train(&trains(&starts), 100 * MS).unwrap();
+        assert_eq!(found, Train { rate_bps: 8_000_000, window_bytes: Some(20_000) });
+    }
+
+    #[test]
+    fn a_line_on_which_a_packet_takes_longer_than_a_round_trip_is_one_train() {
+        let found = train(&trains(&[(0, 40)]), MS / 10).unwrap();
+        assert_eq!(found, Train { rate_bps: 8_000_000, window_bytes: None });
+    }
+
+    #[test]
+    fn what_a_bucket_lets_pass_at_once_is_not_the_rate() {
+        let mut arrivals: Vec<_> = (0..20).map(|_| Arrival { at_ns: 0, bytes: 1_000 }).collect();
+        arrivals.extend(trains(&[(1, 40)]));
+        assert_eq!(train(&arrivals, 10 * MS).unwrap().rate_bps, 8_000_000);
+    }
+
+    #[test]
+    fn a_few_arrivals_are_no_train() {
+        assert_eq!(train(&trains(&[(0, 3)]), 100 * MS), None);
+        assert_eq!(train(&[], 100 * MS), None);
+    }
+
+    proptest! {
+        #[test]
+        fn no_arrivals_break_it(
+            raw in proptest::collection::vec((any::<u64>(), any::<u64>()), 0..40), trip_ns: u64,
+        ) {
+            let arrivals: Vec<_> =
+                raw.iter().map(|(at_ns, bytes)| Arrival { at_ns: *at_ns, bytes: *bytes }).collect();
+            _ = train(&arrivals, trip_ns);
+        }
+    }
+}
