@@ -237,6 +237,10 @@ fn create_locked(folder: &OwnedFd, name: &[u8]) -> io::Result<Option<File>> {
         Err(_) => return Ok(Some(file)),
     }
     let ours = fs::fstat(&file)?;
+    if ours.st_nlink > 0 {
+        return Ok(Some(file));
+    }
+    // It has no name any more, or the file system counts none.
     let there = fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW);
     Ok(there.is_ok_and(|there| there.st_ino == ours.st_ino).then_some(file))
 }

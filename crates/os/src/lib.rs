@@ -62,6 +62,8 @@ pub mod socket;
 #[cfg(test)]
 #[cfg(target_os = "linux")]
 mod super_datagram_tests;
+#[cfg(target_os = "linux")]
+pub mod switches;
 pub mod tasking;
 #[cfg(test)]
 mod testing;

@@ -4,8 +4,8 @@
 //! without it still runs the rest. What it loads is others' code, which forks, waits, changes
 //! signal handlers and the user of its process: a server asks in a process of its own.
 //!
-//! Only proof and account are asked for. No session is opened: what its modules do to the process
-//! that calls them (limits, a key ring, a terminal) would fall on whoever serves.
+//! What the modules of a session do to the process that calls them (limits, a key ring, a terminal)
+//! falls on that process too, which has to stay until the session is closed.
 
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::fmt;
@@ -25,6 +25,8 @@ const PAM_FAIL_DELAY: c_int = 10;
 const PAM_PROMPT_ECHO_OFF: c_int = 1;
 const PAM_PROMPT_ECHO_ON: c_int = 2;
 const PAM_SILENT: c_int = 0x8000;
+const PAM_ESTABLISH_CRED: c_int = 2;
+const PAM_DELETE_CRED: c_int = 4;
 const PAM_DISALLOW_NULL_AUTHTOK: c_int = 1;
 /// The most prompts of one call.
 const PROMPTS_MAX: usize = 32;
@@ -94,6 +96,9 @@ struct Library {
     start: Start,
     authenticate: WithFlags,
     account: WithFlags,
+    set_credentials: WithFlags,
+    open_session: WithFlags,
+    close_session: WithFlags,
     set_item: SetItem,
     get_item: GetItem,
     end: WithFlags,
@@ -105,42 +110,133 @@ struct Answers {
     password: CString,
 }
 
-/// Returns the name of the user who `claim` is, which modules may have changed; waits for them.
+/// Somebody who has proved who he is. When it is dropped, his session is closed.
+pub struct Proved {
+    library: Library,
+    handle: Handle,
+    /// Made for the library, which is given their places; freed when it has ended.
+    conversation: *mut Conversation,
+    answers: *mut Answers,
+    name: String,
+    has_session: bool,
+    /// What the library has said last.
+    status: c_int,
+}
+
+impl fmt::Debug for Proved {
+    /// The password is nobody's business.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { name, has_session, .. } = self;
+        f.debug_struct("Proved")
+            .field("name", name)
+            .field("has_session", has_session)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Asks who `claim` is, and whether he may come now; waits for the modules.
 ///
 /// # Errors
 ///
 /// If there is no library, or it does not let him in.
-pub fn authenticate(claim: Claim<'_>) -> Result<String, PamError> {
+pub fn authenticate(claim: Claim<'_>) -> Result<Proved, PamError> {
     let text = |text: &[u8]| CString::new(text).map_err(|_| PamError::Refused);
     let (service, host) = (text(claim.service.as_bytes())?, text(claim.host.as_bytes())?);
     let answers = Answers { user: text(claim.user.as_bytes())?, password: text(claim.password)? };
     let library = Library::open().ok_or(PamError::Missing)?;
-    let data = ptr::from_ref(&answers).cast_mut().cast();
-    let conversation = Conversation { converse, data };
-    let mut handle = ptr::null_mut();
+    let answers = Box::into_raw(Box::new(answers));
+    let conversation = Box::into_raw(Box::new(Conversation { converse, data: answers.cast() }));
+    let (handle, name) = (ptr::null_mut(), String::new());
+    let mut proved = Proved {
+        library,
+        handle,
+        conversation,
+        answers,
+        name,
+        has_session: false,
+        status: PAM_SUCCESS,
+    };
     // SAFETY: strings that end, a conversation that outlives the handle, and room for the handle.
     let started = unsafe {
-        let (service, user) = (service.as_ptr(), answers.user.as_ptr());
-        (library.start)(service, user, &raw const conversation, &raw mut handle)
+        let user = (*answers).user.as_ptr();
+        (proved.library.start)(service.as_ptr(), user, conversation, &raw mut proved.handle)
     };
-    if started != PAM_SUCCESS || handle.is_null() {
+    if started != PAM_SUCCESS || proved.handle.is_null() {
         return Err(PamError::Refused);
     }
+    let (library, handle) = (&proved.library, proved.handle);
     // SAFETY: the handle was started; items are strings that end, which the library copies, and a
-    // function of the kind that it calls. `end` gets the handle once, and nobody uses it then.
+    // function of the kind that it calls.
     unsafe {
         (library.set_item)(handle, PAM_RHOST, host.as_ptr().cast());
         (library.set_item)(handle, PAM_TTY, c"ftp".as_ptr().cast());
         // Who serves holds wrong answers back himself, and nobody else waits for that.
         (library.set_item)(handle, PAM_FAIL_DELAY, no_delay as *const c_void);
-        let flags = PAM_SILENT | PAM_DISALLOW_NULL_AUTHTOK;
-        let mut status = (library.authenticate)(handle, flags);
-        if status == PAM_SUCCESS {
-            status = (library.account)(handle, flags);
+    }
+    let flags = PAM_SILENT | PAM_DISALLOW_NULL_AUTHTOK;
+    proved.call(|library| library.authenticate, flags)?;
+    proved.call(|library| library.account, flags)?;
+    // SAFETY: the handle was started and has not ended.
+    let name = unsafe { proved.library.user(proved.handle) };
+    proved.name = name.ok_or(PamError::Refused)?;
+    Ok(proved)
+}
+
+impl Proved {
+    /// Returns the name of the user, which modules may have changed.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Opens his session, and forgets his password; waits for the modules.
+    ///
+    /// # Errors
+    ///
+    /// If a module does not open it.
+    pub fn open_session(&mut self) -> Result<(), PamError> {
+        self.call(|library| library.set_credentials, PAM_SILENT | PAM_ESTABLISH_CRED)?;
+        if let Err(error) = self.call(|library| library.open_session, PAM_SILENT) {
+            // What it did not open it need not close; the credentials go as they came.
+            _ = self.call(|library| library.set_credentials, PAM_SILENT | PAM_DELETE_CRED);
+            return Err(error);
         }
-        let name = (status == PAM_SUCCESS).then(|| library.user(handle)).flatten();
-        (library.end)(handle, status);
-        name.ok_or(PamError::Refused)
+        self.has_session = true;
+        // SAFETY: the answers are ours until the handle has ended; no module runs now.
+        let password = unsafe { std::mem::take(&mut (*self.answers).password) };
+        let mut password = password.into_bytes();
+        password.fill(0);
+        std::hint::black_box(&password);
+        Ok(())
+    }
+
+    fn call(
+        &mut self,
+        function: impl Fn(&Library) -> WithFlags,
+        flags: c_int,
+    ) -> Result<(), PamError> {
+        // SAFETY: a function of the library, and a handle that was started and has not ended.
+        self.status = unsafe { function(&self.library)(self.handle, flags) };
+        if self.status == PAM_SUCCESS { Ok(()) } else { Err(PamError::Refused) }
+    }
+}
+
+impl Drop for Proved {
+    fn drop(&mut self) {
+        if !self.handle.is_null() {
+            if self.has_session {
+                // What a module does not close is its own affair: there is nobody left to tell.
+                _ = self.call(|library| library.close_session, PAM_SILENT);
+                _ = self.call(|library| library.set_credentials, PAM_SILENT | PAM_DELETE_CRED);
+            }
+            // SAFETY: the handle was started, and nobody uses it behind this.
+            unsafe { (self.library.end)(self.handle, self.status) };
+        }
+        // SAFETY: both were made by boxes, and the library that knew them has ended.
+        unsafe {
+            drop(Box::from_raw(self.conversation));
+            drop(Box::from_raw(self.answers));
+        }
     }
 }
 
@@ -164,6 +260,9 @@ impl Library {
                 start: std::mem::transmute::<*mut c_void, Start>(find(c"pam_start")?),
                 authenticate: function(find(c"pam_authenticate")?),
                 account: function(find(c"pam_acct_mgmt")?),
+                set_credentials: function(find(c"pam_setcred")?),
+                open_session: function(find(c"pam_open_session")?),
+                close_session: function(find(c"pam_close_session")?),
                 set_item: std::mem::transmute::<*mut c_void, SetItem>(find(c"pam_set_item")?),
                 get_item: std::mem::transmute::<*mut c_void, GetItem>(find(c"pam_get_item")?),
                 end: function(find(c"pam_end")?),
@@ -261,7 +360,7 @@ mod tests {
     #[test]
     fn a_name_with_a_nul_and_one_that_nobody_has_are_refused() {
         let claim = Claim { service: "other", user: "a\0b", password: b"x", host: "192.0.2.1" };
-        assert_eq!(authenticate(claim), Err(PamError::Refused));
+        assert_eq!(authenticate(claim).err(), Some(PamError::Refused));
         let claim = Claim { user: "no such user", ..claim };
         // Where there is no library nobody is let in either.
         assert!(authenticate(claim).is_err());

@@ -119,6 +119,15 @@ pub fn allow_descriptors(count: u64) -> io::Result<()> {
     Err(error.into())
 }
 
+/// Lets no signal by which others end a process end this one: it has to leave in order, and somebody
+/// else tells it when.
+pub fn ignore_ends() {
+    for signal in [libc::SIGHUP, libc::SIGINT, libc::SIGTERM] {
+        // SAFETY: a signal that may be ignored, and no handler.
+        unsafe { libc::signal(signal, libc::SIG_IGN) };
+    }
+}
+
 /// Returns how many descriptors this process may have open; `None` for as many as there are.
 #[must_use]
 pub fn descriptors_max() -> Option<u64> {

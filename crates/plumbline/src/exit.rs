@@ -66,8 +66,9 @@ pub(crate) fn far_side(why: String) -> Failure {
     Failure::FarSide
 }
 
-/// Returns the width of the terminal on stdout, or 80 where there is none.
+/// Returns the width of the terminal on stdout; where there is none, what COLUMNS says, or 80.
 pub(crate) fn stdout_columns() -> usize {
     let size = os::tty::WindowSize::of(std::io::stdout());
-    size.map_or(80, |size| usize::from(size.columns)).clamp(40, 200)
+    let said = || std::env::var("COLUMNS").ok()?.parse().ok();
+    size.map(|size| usize::from(size.columns)).or_else(said).unwrap_or(80).clamp(40, 200)
 }

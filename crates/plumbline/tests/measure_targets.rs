@@ -415,6 +415,26 @@ fn a_host_that_refuses_every_try_is_not_available_and_exit_code_1() {
 }
 
 #[test]
+#[ignore = "needs root or a user namespace"]
+fn a_file_server_without_an_address_and_one_that_nobody_runs_fail_at_different_steps() {
+    in_new_network(|| {
+        let desk = Desk::new();
+        for (target, outcome) in [
+            ("ftp://nosuch.invalid/", TryOutcome::NoAddress),
+            ("ftp://10.0.0.1:9/", TryOutcome::NoConnection),
+        ] {
+            let output =
+                desk.plumb(&["measure", "--json", "--count", "2", "--every", "100ms", target]);
+            assert_eq!(output.status.code(), Some(1), "{output:?}");
+            let record = Measurement::from_json(&String::from_utf8_lossy(&output.stdout)).unwrap();
+            assert_eq!(record.tries.len(), 2, "{target}");
+            let is_so = record.tries.iter().all(|one| one.outcome == outcome);
+            assert!(is_so, "{target}: {:?}", record.tries);
+        }
+    });
+}
+
+#[test]
 #[ignore = "needs root or a user namespace, and busybox"]
 fn a_session_that_was_recorded_tells_its_echoes() {
     in_new_network(|| {

@@ -280,6 +280,37 @@ fn each_command_of_ftp_is_a_transaction_and_a_file_that_is_sent_is_system_calls(
 }
 
 #[test]
+fn what_tls_takes_is_told_apart_from_the_system_calls_below_it() {
+    let desk = Desk::new();
+    fs::write(desk.0.join("file"), [b'x'; 100_000]).unwrap();
+    let root = desk.0.to_str().unwrap();
+    let server =
+        Server::start_with(&desk, &["--ftp", "--root", root, "--ftp-listen", "127.0.0.1:0"]);
+    let get = |scheme: &str| {
+        let url = format!("{scheme}://{}/file", server.at);
+        let got = desk.command(&["get", "--no-record", &url, "-"]).output().unwrap();
+        assert_eq!(got.stdout.len(), 100_000, "{got:?}");
+    };
+    get("ftp");
+    let clear = desk.report(&server);
+    let names = |report: &Value| -> Vec<String> {
+        let primitives = report["all"]["primitives"].as_array().unwrap();
+        primitives.iter().map(|one| one["name"].as_str().unwrap().to_owned()).collect()
+    };
+    assert!(!names(&clear).contains(&"encryption".to_owned()), "{clear}");
+    get("ftpes");
+    let secured = desk.report(&server);
+    // The handshake, and each command behind it.
+    assert!(number(&primitive(&secured, "encryption")["visits"]) >= 5, "{secured}");
+    assert!(number(&primitive(&secured, "encryption")["ns"]) > 0);
+    get("ftpes");
+    let again = desk.report(&server);
+    assert!(number(&primitive(&again, "files")["visits"]) >= 1, "{again}");
+    let calls = |report: &Value| number(&primitive(report, "system calls")["visits"]);
+    assert!(calls(&secured) > calls(&clear));
+}
+
+#[test]
 fn a_person_who_is_logged_in_has_meters_too() {
     let desk = Desk::new();
     let server = Server::start(&desk, &[]);

@@ -136,6 +136,37 @@ impl Server {
     }
 }
 
+/// A control connection without a program.
+struct Control(BufReader<TcpStream>);
+
+impl Control {
+    fn logged_in(url: &str) -> Self {
+        let place = url.trim_start_matches("ftp://").trim_end_matches('/');
+        let mut control = Self(BufReader::new(TcpStream::connect(place).unwrap()));
+        control.hears();
+        control.says("USER ftp");
+        control.says("PASS a@b");
+        control
+    }
+
+    fn hears(&mut self) -> String {
+        let mut line = String::new();
+        self.0.read_line(&mut line).unwrap();
+        line
+    }
+
+    fn says(&mut self, command: &str) -> String {
+        self.0.get_mut().write_all(format!("{command}\r\n").as_bytes()).unwrap();
+        self.hears()
+    }
+
+    fn passive(&mut self) -> TcpStream {
+        let told = self.says("EPSV");
+        let port = told.split('|').nth(3).unwrap().parse::<u16>().unwrap();
+        TcpStream::connect(("127.0.0.1", port)).unwrap()
+    }
+}
+
 fn number(record: &Value, name: &str) -> u64 {
     record[name].as_u64().unwrap_or_else(|| panic!("{name} is no number in {record}"))
 }
@@ -213,6 +244,7 @@ fn an_upload_in_tls_tells_what_was_agreed_and_how_long_the_disk_took() {
         );
         number(record, "ns_data_tls");
         number(record, "ns_ctl_tls");
+        assert!(number(record, "ns_crypto") > 0);
     }
     number(&server, "ns_wait_disk");
     number(&server, "ns_write_file");
@@ -233,6 +265,117 @@ fn words_of_36_bits_are_counted_as_words() {
     }
     assert_eq!(number(&desk.record("user"), "file_bytes"), 16_000);
     assert_eq!(desk.record("user")["word_format"], "data8");
+}
+
+#[test]
+fn ends_of_lines_and_records_are_counted_where_there_are_any() {
+    let desk = Desk::new();
+    fs::write(desk.there("text"), "one\ntwo\nthree\n").unwrap();
+    let (server, url) = Server::ftp(&desk);
+    let url = format!("{url}text");
+    desk.done(&["get", "--type", "A", &url, "lines"]);
+    desk.done(&["get", "--stru", "R", &url, "records"]);
+    desk.done(&["get", "--mode", "B", &url, "blocks"]);
+    desk.done(&["put", "--type", "A", "lines", &url.replace("text", "back")]);
+    desk.done(&["get", &url, "image"]);
+    server.end();
+    for side in ["user", "server"] {
+        let records = desk.records(side);
+        let of = |name: &str| records.iter().map(|one| one[name].as_u64()).collect::<Vec<_>>();
+        assert_eq!(of("crlf_conversions"), [Some(3), None, None, Some(3), None], "{side}");
+        assert_eq!(of("records"), [None, Some(3), None, None, None], "{side}");
+        // There may be markers in blocks, and there were none.
+        assert_eq!(of("restart_markers"), [None, None, Some(0), None, None], "{side}");
+    }
+}
+
+#[test]
+fn the_restart_markers_of_a_sender_are_counted() {
+    let desk = Desk::new();
+    let (server, url) = Server::ftp(&desk);
+    let mut control = Control::logged_in(&url);
+    control.says("TYPE I");
+    control.says("MODE B");
+    let mut data = control.passive();
+    control.says("STOR marked");
+    // Two markers, "1" and "2", around a byte; the end of the file behind another.
+    data.write_all(b"\x10\0\x011\0\0\x01x\x10\0\x012\x40\0\x01y").unwrap();
+    drop(data);
+    server.says("writes '/marked'");
+    server.end();
+    assert_eq!(fs::read(desk.there("marked")).unwrap(), b"xy");
+    assert_eq!(number(&desk.record("server"), "restart_markers"), 2);
+}
+
+#[test]
+fn a_file_of_pieces_has_the_hash_by_which_it_was_compared() {
+    let desk = Desk::new();
+    fs::write(desk.there("file"), vec![7; 100_000]).unwrap();
+    let (server, url) = Server::ftp(&desk);
+    desk.done(&["get", "--segments", "3", &format!("{url}file")]);
+    desk.done(&["get", &format!("{url}file"), "whole"]);
+    server.end();
+    let records = desk.records("user");
+    let sum = Command::new("sha256sum").arg(desk.there("file")).output().unwrap();
+    let sum = String::from_utf8_lossy(&sum.stdout).into_owned();
+    assert_eq!(records[0]["hash_alg"], "SHA-256");
+    assert!(sum.starts_with(records[0]["hash"].as_str().unwrap()), "{sum}");
+    assert!(records[1].get("hash").is_none());
+}
+
+#[test]
+fn a_thread_that_moves_one_file_tells_how_often_it_waited_and_called_the_kernel() {
+    let desk = Desk::new();
+    fs::write(desk.there("large"), vec![7; 3_000_000]).unwrap();
+    fs::write(desk.there("small"), "x").unwrap();
+    let (server, url) = Server::ftp(&desk);
+    desk.done(&["get", &format!("{url}large")]);
+    desk.done(&["put", "large", &format!("{url}again")]);
+    desk.done(&["get", &format!("{url}small")]);
+    let in_tls = url.replace("ftp://", "ftpes://");
+    desk.done(&["get", "-f", &format!("{in_tls}large")]);
+    server.end();
+    let records = desk.records("user");
+    for record in &records[..2] {
+        for known in ["vol_switches", "invol_switches", "syscalls", "cpu_ns"] {
+            number(record, known);
+        }
+    }
+    // In: each call moves a pipe's room at most. Out: the kernel may move all by one call, and the
+    // next one finds the end.
+    assert!(number(&records[0], "syscalls") >= 6 && number(&records[1], "syscalls") >= 2);
+    // A small file has no thread of its own, and in TLS nobody has counted.
+    for name in ["vol_switches", "invol_switches"] {
+        assert!(records[2].get(name).is_none());
+    }
+    assert!(records[3].get("syscalls").is_none());
+    number(&records[3], "vol_switches");
+    // The server has sent both plain ones by the kernel, in a thread of many.
+    let served = desk.records("server");
+    let of = |path: &str, is_plain: bool| {
+        let is_it =
+            |one: &&Value| one["path_real"] == path && one.get("tls_version").is_none() == is_plain;
+        served.iter().find(is_it).unwrap()
+    };
+    assert!(number(of("/large", true), "syscalls") >= 3);
+    assert_eq!(number(of("/small", true), "syscalls"), 1);
+    assert!(of("/large", false).get("syscalls").is_none());
+    assert!(served.iter().all(|record| record.get("vol_switches").is_none()));
+}
+
+#[test]
+fn lines_of_netascii_are_counted() {
+    let desk = Desk::new();
+    fs::write(desk.there("text"), "one\ntwo\n").unwrap();
+    let (server, url) = Server::tftp(&desk);
+    desk.done(&["get", &format!("{url}text;mode=netascii"), "text"]);
+    desk.done(&["get", &format!("{url}text"), "octets"]);
+    server.end();
+    for side in ["user", "server"] {
+        let records = desk.records(side);
+        assert_eq!(number(&records[0], "crlf_conversions"), 2);
+        assert!(records[1].get("crlf_conversions").is_none());
+    }
 }
 
 #[test]
@@ -380,25 +523,12 @@ fn a_name_with_a_newline_forges_no_record() {
 fn what_a_user_aborts_is_recorded_by_the_server() {
     let desk = Desk::new();
     let (server, url) = Server::ftp(&desk);
-    let place = url.trim_start_matches("ftp://").trim_end_matches('/').to_owned();
-    let mut control = BufReader::new(TcpStream::connect(place).unwrap());
-    let mut line = String::new();
-    let mut says = |command: &str| {
-        control.get_mut().write_all(format!("{command}\r\n").as_bytes()).unwrap();
-        line.clear();
-        control.read_line(&mut line).unwrap();
-        line.clone()
-    };
-    says("USER ftp");
-    says("PASS a@b");
-    says("TYPE I");
-    let told = says("EPSV");
-    let told = if told.starts_with("229") { told } else { says("NOOP") };
-    let port = told.split('|').nth(3).unwrap().parse::<u16>().unwrap();
-    let mut data = TcpStream::connect(("127.0.0.1", port)).unwrap();
-    says("STOR broken");
+    let mut control = Control::logged_in(&url);
+    control.says("TYPE I");
+    let mut data = control.passive();
+    control.says("STOR broken");
     data.write_all(b"half").unwrap();
-    says("ABOR");
+    control.says("ABOR");
     server.says("the user has aborted it");
     server.end();
     let record = desk.record("server");

@@ -4,6 +4,7 @@
 //! this one can, and a driver converts at the edge.
 
 use core::fmt;
+use core::marker::PhantomData;
 use core::num::NonZeroU64;
 use core::ops::{Add, Sub};
 pub use core::time::Duration;
@@ -35,6 +36,73 @@ impl Instant {
     #[must_use]
     pub const fn since(self, earlier: Self) -> Duration {
         Duration::from_nanos(self.0.get().saturating_sub(earlier.0.get()))
+    }
+}
+
+/// Our own clock, of which a [`Stamp`] may be a reading.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Near {}
+
+/// The clock of the machine at the other end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Far {}
+
+/// A reading of one machine's clock of 32 bits, which begins anywhere and comes round, as it
+/// travels between machines (RFC 7323 §5.4).
+///
+/// Two machines' clocks are never subtracted nor compared: a reading of one does not go with one
+/// of the other.
+///
+/// ```
+/// use protocols::time::{Far, Near, Stamp};
+///
+/// let (sent, echoed) = (Stamp::<Near>::new(7), Stamp::<Near>::new(u32::MAX));
+/// assert_eq!(sent.since(echoed), 8);
+/// assert!(Stamp::<Far>::new(1).is_before(Stamp::new(2)));
+/// ```
+///
+/// ```compile_fail,E0308
+/// use protocols::time::{Far, Near, Stamp};
+///
+/// let (ours, theirs) = (Stamp::<Near>::new(7), Stamp::<Far>::new(5));
+/// ours.since(theirs);
+/// ```
+///
+/// ```compile_fail,E0308
+/// use protocols::time::{Far, Near, Stamp};
+///
+/// let (ours, theirs) = (Stamp::<Near>::new(7), Stamp::<Far>::new(5));
+/// theirs.is_before(ours);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stamp<Of> {
+    ticks: u32,
+    of: PhantomData<Of>,
+}
+
+impl<Of> Stamp<Of> {
+    /// Returns the reading of so many ticks.
+    #[must_use]
+    pub const fn new(ticks: u32) -> Self {
+        Self { ticks, of: PhantomData }
+    }
+
+    /// Returns the ticks, for the wire.
+    #[must_use]
+    pub const fn ticks(&self) -> u32 {
+        self.ticks
+    }
+
+    /// Returns the ticks from `earlier` to this reading, modulo 2^32.
+    #[must_use]
+    pub const fn since(&self, earlier: Self) -> u32 {
+        self.ticks.wrapping_sub(earlier.ticks)
+    }
+
+    /// Returns whether this reading comes before `other`, within half the range.
+    #[must_use]
+    pub const fn is_before(&self, other: Self) -> bool {
+        self.since(other).cast_signed() < 0
     }
 }
 

@@ -2,8 +2,8 @@
 
 use proptest::prelude::*;
 use records::verdict::{
-    Arrival, Direction, Echoes, Flow, FlowCounts, Kind, Observation, Path, Steps, Whole, causes,
-    conclusion,
+    Answers, Arrival, Direction, Echoes, Flow, FlowCounts, Kind, Observation, Path, Steps, Whole,
+    causes, conclusion,
 };
 
 const MS: u64 = 1_000_000;
@@ -79,6 +79,149 @@ fn a_quick_lookup_and_a_quick_login_are_no_causes() {
         ..Steps::default()
     };
     assert_eq!(causes(&observed), []);
+}
+
+/// Ten short answers, of which those that were acknowledged late came `later_ns` later.
+fn answering(at_once_ns: u64, later_ns: u64) -> Observation {
+    let times = |ns: u64| (0..5).map(|at| ns + at * MS / 2).collect::<Vec<u64>>();
+    let (at_once_ns, late_ns) = (times(at_once_ns), times(at_once_ns + later_ns));
+    let answers = Some(Answers { at_once_ns, late_ns });
+    Observation { answers, ..echoing(MS / 5, Some(MS / 10)) }
+}
+
+#[test]
+fn answers_that_come_later_by_a_delayed_acknowledgment_waited_for_it() {
+    let found = causes(&answering(3 * MS, 41 * MS));
+    let [cause] = found.as_slice() else { panic!("{found:?}") };
+    assert_eq!((cause.kind, cause.of, cause.gain_ns), (Kind::Nagle, Whole::Answer, 41 * MS));
+}
+
+#[test]
+fn one_answer_that_was_held_up_by_something_else_changes_nothing() {
+    let mut observed = answering(3 * MS, 41 * MS);
+    observed.answers.as_mut().unwrap().at_once_ns[4] = 90 * MS;
+    assert_eq!(causes(&observed)[0].kind, Kind::Nagle);
+}
+
+#[test]
+fn what_a_host_thinks_meanwhile_is_no_gain() {
+    let found = causes(&answering(12 * MS, 32 * MS));
+    assert_eq!((found[0].kind, found[0].gain_ns), (Kind::Nagle, 32 * MS));
+}
+
+#[test]
+fn a_host_that_thinks_as_long_either_way_has_no_nagle() {
+    assert_eq!(causes(&answering(43 * MS, MS)), []);
+    assert_eq!(causes(&answering(70 * MS, 33 * MS)), []);
+}
+
+#[test]
+fn answers_that_are_late_now_and_then_prove_no_nagle() {
+    let mut observed = answering(3 * MS, 41 * MS);
+    observed.answers.as_mut().unwrap().at_once_ns = [3, 44, 3, 44, 3].map(|ms| ms * MS).to_vec();
+    assert_eq!(causes(&observed), []);
+}
+
+/// A long output of 1 Mbit/s, in pieces of 1,448 bytes each, or of so many at once.
+fn long_output(pieces: u64) -> Flow {
+    let each_ns = 1_448 * 8_000;
+    let arrivals: Vec<(u64, u64)> = (1..=120).map(|at| (at * each_ns, 1_448)).collect();
+    let at = |ns: u64| ns.div_ceil(each_ns * pieces) * each_ns * pieces;
+    let arrivals: Vec<(u64, u64)> =
+        arrivals.into_iter().enumerate().map(|(n, (ns, b))| (at(ns) + n as u64, b)).collect();
+    flow(&arrivals)
+}
+
+#[test]
+fn a_bucket_that_a_screen_finds_full_and_a_long_output_empty_is_a_rate_limiter() {
+    let mut observed = echoing(3 * MS, Some(2 * MS));
+    observed.screenful = Some(flow(&[(3 * MS, 1_448), (3 * MS + 1_000, 520)]));
+    observed.transfers = vec![long_output(1)];
+    assert_eq!(causes(&observed)[0].kind, Kind::RateLimiter);
+}
+
+#[test]
+fn a_program_that_writes_a_screen_now_and_then_is_no_rate_limiter() {
+    let mut observed = echoing(3 * MS, Some(2 * MS));
+    observed.screenful = Some(flow(&[(3 * MS, 1_448), (3 * MS + 1_000, 520)]));
+    observed.transfers = vec![long_output(4)];
+    assert!(causes(&observed).iter().all(|cause| cause.kind != Kind::RateLimiter));
+}
+
+#[test]
+fn a_line_on_a_screen_as_well_is_no_rate_limiter() {
+    let mut observed = echoing(3 * MS, Some(2 * MS));
+    observed.screenful = Some(flow(&[(13 * MS, 1_448), (18 * MS, 520)]));
+    observed.transfers = vec![long_output(1)];
+    assert!(causes(&observed).iter().all(|cause| cause.kind != Kind::RateLimiter));
+}
+
+#[test]
+fn full_segments_on_a_short_network_are_those_of_a_line() {
+    let mut observed = echoing(MS / 5, Some(MS / 10));
+    observed.transfers = vec![Flow { data_packets: Some(120), ..long_output(1) }];
+    assert_eq!(causes(&observed)[0].kind, Kind::LineRate);
+    observed.transfers[0].data_packets = Some(400);
+    assert_eq!(causes(&observed)[0].kind, Kind::FarHost);
+}
+
+#[test]
+fn what_a_full_line_drops_is_the_lines() {
+    let mut observed = echoing(5 * MS, Some(4 * MS));
+    let each_ns = 1_448 * 8_000;
+    // One of eleven segments was lost, and came a while later with the two that were behind it.
+    let arrivals: Vec<(u64, u64)> = (0..12)
+        .flat_map(|lump: u64| {
+            let steady = (1..=8).map(move |at| ((lump * 11 + at) * each_ns, 1_448));
+            steady.chain([((lump * 11 + 11) * each_ns, 3 * 1_448)])
+        })
+        .collect();
+    let counts = FlowCounts { out_of_order_in: Some(60), ..FlowCounts::default() };
+    observed.transfers = vec![Flow { counts, ..flow(&arrivals) }];
+    let found = causes(&observed);
+    assert_eq!(found[0].kind, Kind::LineRate, "{found:?}");
+    // The same loss where segments in their order come ten times as fast.
+    for lump in observed.transfers[0].arrivals.chunks_mut(9) {
+        let from_ns = lump[0].at_ns;
+        for (at, arrival) in (0..8).zip(lump) {
+            arrival.at_ns = from_ns + at * each_ns / 10;
+        }
+    }
+    assert_eq!(causes(&observed)[0].kind, Kind::Loss);
+}
+
+#[test]
+fn a_window_that_tcp_says_was_full_is_the_far_sides() {
+    let counts = FlowCounts { limited_by_window_ns: Some(900 * MS), ..FlowCounts::default() };
+    let mut observed = echoing(20 * MS, Some(20 * MS));
+    let direction = Direction::Outgoing;
+    let elapsed_ns = 1_000 * MS;
+    observed.transfers =
+        vec![Flow { direction, bytes: 90_000, elapsed_ns, counts, ..Flow::default() }];
+    let found = causes(&observed);
+    assert_eq!((found[0].kind, found[0].gain_ns), (Kind::SmallWindow, 900 * MS));
+    assert!(found[0].advice.starts_with("16,000 bits"), "{}", found[0].advice);
+}
+
+#[test]
+fn a_handshake_of_tls_that_is_longer_than_its_round_trips_is_the_far_sides() {
+    let mut observed = echoing(20 * MS, Some(20 * MS));
+    observed.steps = Steps { tls_ns: Some(840 * MS), ..Steps::default() };
+    let found = causes(&observed);
+    let [cause] = found.as_slice() else { panic!("{found:?}") };
+    assert_eq!((cause.kind, cause.of, cause.gain_ns), (Kind::FarHost, Whole::Login, 800 * MS));
+}
+
+#[test]
+fn keys_that_wait_where_packets_overtake_each_other_wait_for_those() {
+    let mut observed = echoing(20 * MS, Some(20 * MS));
+    observed.echo_train = Some(Echoes { samples_ns: vec![60 * MS; 40], layers: Vec::new() });
+    assert_eq!(causes(&observed)[0].kind, Kind::Nagle);
+    let counts =
+        FlowCounts { reorderings: Some(4), retransmissions: Some(3), ..FlowCounts::default() };
+    let direction = Direction::Outgoing;
+    observed.transfers = vec![Flow { direction, bytes: 90_000, counts, ..Flow::default() }];
+    assert_eq!(causes(&observed)[0].kind, Kind::Reordering);
 }
 
 fn any_flow() -> impl Strategy<Value = Flow> {

@@ -4,6 +4,19 @@ use protocols::time::{Duration, Instant};
 
 const MILLION: i128 = 1_000_000;
 
+/// What the clock of a host reads, of which the time of the world is none: the two are never
+/// subtracted nor compared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Reading(pub Instant);
+
+impl Reading {
+    /// Returns the time from an earlier reading of the same clock.
+    #[must_use]
+    pub const fn since(self, Self(earlier): Self) -> Duration {
+        self.0.since(earlier)
+    }
+}
+
 /// How a host's clock differs from the time of its world.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LocalClock {
@@ -18,14 +31,14 @@ pub struct LocalClock {
 impl LocalClock {
     /// Returns what it reads at a moment of the world.
     #[must_use]
-    pub fn reading(&self, at: Instant) -> Instant {
+    pub fn reading(&self, at: Instant) -> Reading {
         let jump = if at >= self.jumps_at { self.jump } else { Duration::ZERO };
-        self.without_jump(at) + jump
+        Reading(self.without_jump(at) + jump)
     }
 
     /// Returns the first moment of the world at which it reads `reading`, or more.
     #[must_use]
-    pub fn when(&self, reading: Instant) -> Instant {
+    pub fn when(&self, Reading(reading): Reading) -> Instant {
         if *self == Self::default() {
             return reading;
         }
@@ -66,7 +79,7 @@ mod tests {
         ) {
             let jumps_at = Instant::from_nanos(jumps_at);
             let clock = LocalClock { gain_ppm, jumps_at, jump: Duration::from_nanos(jump) };
-            let reading = Instant::from_nanos(reading);
+            let reading = Reading(Instant::from_nanos(reading));
             let at = clock.when(reading);
             prop_assert!(clock.reading(at) >= reading);
             if let Some(before) = at.as_nanos().checked_sub(1) {

@@ -4,6 +4,7 @@
 //! direction there is one link with one queue, which drops what finds it full (drop-tail). The
 //! hosts' work takes no time here: what is measured is the network and the protocols.
 
+use crate::clock::Reading;
 use crate::faults::Faults;
 use crate::host::{Host, Machine};
 use crate::world::{Side, Stuck};
@@ -177,7 +178,7 @@ impl<A: Application, B: Application> Dumbbell<A, B> {
         match happening {
             Happening::Arrival { pair, to, bytes } => {
                 let Some(place) = self.pairs.get_mut(pair) else { return };
-                place.machine(to).interrupt(&bytes, now);
+                place.machine(to).interrupt(&bytes, Reading(now));
                 self.run(pair, to);
             }
             Happening::Timer { pair, host, at } => {
@@ -195,11 +196,11 @@ impl<A: Application, B: Application> Dumbbell<A, B> {
         let now = self.now;
         while let Some(place) = self.pairs.get_mut(pair) {
             let machine = place.machine(side);
-            let bytes = machine.give(usize::MAX, now);
+            let bytes = machine.give(usize::MAX, Reading(now));
             if !bytes.is_empty() {
-                machine.gone_out(bytes.len(), now);
+                machine.gone_out(bytes.len(), Reading(now));
                 self.carry(pair, side, bytes);
-            } else if machine.run_step(now).is_none() {
+            } else if machine.run_step(Reading(now)).is_none() {
                 break;
             }
         }
@@ -225,7 +226,8 @@ impl<A: Application, B: Application> Dumbbell<A, B> {
     fn set_timer(&mut self, pair: usize, side: Side) {
         let now = self.now;
         let Some(place) = self.pairs.get_mut(pair) else { return };
-        let Some(deadline) = place.machine(side).deadline() else { return };
+        // Its hosts have the clock of the world.
+        let Some(Reading(deadline)) = place.machine(side).deadline() else { return };
         let deadline = deadline.max(now);
         let Some(timer) = place.timers.get_mut(side as usize) else { return };
         if timer.is_none_or(|planned| deadline < planned) {

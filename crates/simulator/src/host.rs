@@ -11,6 +11,7 @@
 //! level answers by itself, as the link's acknowledgment, is on the line without delay; TM-233
 //! counts it so.
 
+use crate::clock::Reading;
 use crate::world::Side;
 use protocols::Cx;
 use protocols::chance::Chance;
@@ -59,42 +60,42 @@ impl<A: Application> Host<A> {
 /// What the world asks of a host, whatever its application is.
 pub(crate) trait Machine {
     /// Takes bytes that arrive now, at interrupt level.
-    fn interrupt(&mut self, bytes: &[u8], now: Instant);
+    fn interrupt(&mut self, bytes: &[u8], now: Reading);
     /// Returns the next bytes for the line, at most `limit`.
-    fn give(&mut self, limit: usize, now: Instant) -> Vec<u8>;
+    fn give(&mut self, limit: usize, now: Reading) -> Vec<u8>;
     /// Charges the interrupts of bytes that have gone out.
-    fn gone_out(&mut self, count: usize, now: Instant);
+    fn gone_out(&mut self, count: usize, now: Reading);
     /// Runs the next step and returns it, if one is ready; the processor must be free.
-    fn run_step(&mut self, now: Instant) -> Option<Step>;
+    fn run_step(&mut self, now: Reading) -> Option<Step>;
     /// Opens the line again, as its owner has to where it has come to an end (PPP).
-    fn reopen(&mut self, now: Instant);
+    fn reopen(&mut self, now: Reading);
     /// Returns until when the processor is busy.
-    fn busy_until(&self) -> Instant;
+    fn busy_until(&self) -> Reading;
     /// Returns when it wants to be called next, if nothing happens before.
-    fn deadline(&self) -> Option<Instant>;
+    fn deadline(&self) -> Option<Reading>;
 }
 
 impl<A: Application> Machine for Host<A> {
-    fn interrupt(&mut self, bytes: &[u8], now: Instant) {
+    fn interrupt(&mut self, bytes: &[u8], Reading(now): Reading) {
         self.meter.wait_until(now);
         self.meter.work(Work::LineByte, bytes.len());
         let mut cx = Cx { now, chance: &mut self.chance, meter: &mut self.meter };
         self.station.receive(bytes, &mut cx);
     }
 
-    fn give(&mut self, limit: usize, now: Instant) -> Vec<u8> {
+    fn give(&mut self, limit: usize, Reading(now): Reading) -> Vec<u8> {
         let mut bytes = Vec::new();
         let mut cx = Cx { now, chance: &mut self.chance, meter: &mut self.meter };
         self.station.transmit_into(&mut bytes, limit, &mut cx);
         bytes
     }
 
-    fn gone_out(&mut self, count: usize, now: Instant) {
+    fn gone_out(&mut self, count: usize, Reading(now): Reading) {
         self.meter.wait_until(now);
         self.meter.work(Work::LineByte, count);
     }
 
-    fn run_step(&mut self, now: Instant) -> Option<Step> {
+    fn run_step(&mut self, Reading(now): Reading) -> Option<Step> {
         let (station, application) = (&mut self.station, &mut self.application);
         // The processor has waited until now only if there is something to do.
         self.control.next(station, application, now)?;
@@ -103,19 +104,20 @@ impl<A: Application> Machine for Host<A> {
         self.control.run_one(station, application, &mut cx)
     }
 
-    fn reopen(&mut self, now: Instant) {
+    fn reopen(&mut self, Reading(now): Reading) {
         let mut cx = Cx { now, chance: &mut self.chance, meter: &mut self.meter };
         if let Link::Ppp(ppp) = self.station.link_mut() {
             ppp.open(&mut cx);
         }
     }
 
-    fn busy_until(&self) -> Instant {
-        self.meter.busy_until()
+    fn busy_until(&self) -> Reading {
+        Reading(self.meter.busy_until())
     }
 
-    fn deadline(&self) -> Option<Instant> {
-        [self.station.deadline(), self.application.deadline()].into_iter().flatten().min()
+    fn deadline(&self) -> Option<Reading> {
+        let deadlines = [self.station.deadline(), self.application.deadline()];
+        deadlines.into_iter().flatten().min().map(Reading)
     }
 }
 

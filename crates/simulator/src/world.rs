@@ -1,6 +1,6 @@
 //! Two hosts, the line between them, and what happens next.
 
-use crate::clock::LocalClock;
+use crate::clock::{LocalClock, Reading};
 use crate::host::{Host, Machine};
 use crate::line::{Line, Unit};
 use crate::medium::{Arrival, Medium};
@@ -316,7 +316,7 @@ impl<A: Application, B: Application> World<A, B> {
     }
 
     /// Returns what the clock of a host reads now.
-    fn time(&mut self, side: Side) -> Instant {
+    fn time(&mut self, side: Side) -> Reading {
         let now = self.now;
         self.place(side).clock.reading(now)
     }

@@ -3,10 +3,12 @@
 //! First as a person would notice it: `plumb login` with its meter and without, on the kernel's
 //! sockets and on a TUN. Between processes a few hundred nanoseconds cannot be seen, so the same
 //! engines then run in one process ([`super::wire`]), and what the meter adds there is set
-//! against the echo that was measured first.
+//! against the echo that was measured first. Last comes the meter of `plumb serve`
+//! ([`super::served`]), which others may read.
 
 use super::conditions::{Cast, Conditions};
 use super::rounds::{Ratio, Rounds, micros};
+use super::served;
 use super::telnetd::{Kind, Listener};
 use super::typing::{self, Amount, Client, Via};
 use super::wire::{self, Costs};
@@ -47,6 +49,7 @@ pub(super) fn run(conditions: &Conditions, amount: Amount) -> Result<Report> {
     conditions.run_in_real_time()?;
     let costs = wire::measure(BLOCKS, BLOCK_ECHOES)?;
     let read = wire::measure_read(READ_BLOCKS, READ_ECHOES)?;
+    let served = served::measure(amount, conditions)?;
     let (metered, plain) = (block_median(&costs, |b| b.0), block_median(&costs, |b| b.1));
     let whole = measured.last().and_then(|path| path.median_of(|round| round.echo(50)));
     // Of the two hosts in one process only one is ours in a login.
@@ -59,8 +62,9 @@ pub(super) fn run(conditions: &Conditions, amount: Amount) -> Result<Report> {
             processes(&measured, amount),
             one_process(&costs, metered, plain),
             being_read(read),
+            served.section(amount),
         ],
-        verdicts: verdicts(&measured, share, read),
+        verdicts: verdicts(&measured, share, read).into_iter().chain(served.verdicts()).collect(),
         congestion: listener.congestion_control().unwrap_or_else(|| UNKNOWN.to_owned()),
         notes: vec![note(added, whole)],
     })

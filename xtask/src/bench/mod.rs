@@ -15,6 +15,7 @@ mod meter;
 mod predict;
 mod records;
 mod rounds;
+mod served;
 mod sessions;
 mod stack;
 mod steps;
@@ -58,7 +59,7 @@ usage: ./x bench NAME [--rounds N] [--keys N] [--two-cores] [--json]
   --records N    how many transfers are in the store (default 10000000, at least 1000)
   --rows NAMES   of files only these rows, with commas in between: retr, stor, retr-tls, stor-tls,
                  many-retr, many-stor, one-retr, one-stor, one-retr-tls, one-stor-tls, words, tun,
-                 idle, tftp
+                 records, idle, tftp
   --size MIB     the large file of files (default 1024; a quarter of it in TLS, words and tun)
   --files N      the small files of files over 8 connections (default 4000; a fifth of it over
                  one, an eightieth over one in TLS)

@@ -7,7 +7,7 @@
 
 use super::rounds::Ratio;
 use anyhow::{Result, ensure};
-use os::clock::{Monotonic, ticks};
+use os::clock::{Monotonic, counter, ticks};
 use protocols::Cx;
 use protocols::application::Stream;
 use protocols::application::telnet::{Event, ServerSettings, Telnet, UserSettings};
@@ -84,7 +84,8 @@ impl Host {
         is_metered: bool,
         clock: Monotonic,
     ) -> Self {
-        let mut meter = if is_metered { Meter::new(Clock::Counter(ticks)) } else { Meter::off() };
+        let mut meter =
+            if is_metered { Meter::new(Clock::Counter(counter())) } else { Meter::off() };
         let mut chance = Chance::from_seed(u64::from(address.to_bits()));
         let mut cx = Cx { now: clock.now(), chance: &mut chance, meter: &mut meter };
         let settings = Settings { address, prefix_len: 24, ..Settings::default() };

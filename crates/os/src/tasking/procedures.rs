@@ -49,10 +49,34 @@ impl<T> Ring<T> for Procedures<T> {
         while let Some(place) = self.flags.take_next(self.at) {
             self.at = place;
             if let Some(procedure) = self.procedures.get(place) {
-                procedure(lent, place, &self.flags);
+                call(*procedure, lent, place, &self.flags);
                 return Some(place);
             }
         }
         None
     }
+}
+
+/// Calls a procedure, from another instruction for each of the first four places.
+///
+/// The processor guesses where a call by a pointer goes by what it did the last time. One call for
+/// all places goes somewhere else each time, and a wrong guess takes three times as long as all the
+/// rest of a change of control. It takes the places apart by their bits, because the compiler makes
+/// a list of cases into one jump by a table.
+#[inline]
+fn call<T>(procedure: Procedure<T>, lent: &mut T, place: usize, flags: &Flags) {
+    if place >= 4 {
+        return procedure(lent, place, flags);
+    }
+    match (place & 1 == 0, place & 2 == 0) {
+        (true, true) => call_at::<T, 0>(procedure, lent, flags),
+        (false, true) => call_at::<T, 1>(procedure, lent, flags),
+        (true, false) => call_at::<T, 2>(procedure, lent, flags),
+        (false, false) => call_at::<T, 3>(procedure, lent, flags),
+    }
+}
+
+#[inline(never)]
+fn call_at<T, const PLACE: usize>(procedure: Procedure<T>, lent: &mut T, flags: &Flags) {
+    procedure(lent, PLACE, flags);
 }

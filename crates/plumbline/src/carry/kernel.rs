@@ -2,7 +2,7 @@
 //! then carried by `epoll`, edge-triggered.
 
 use super::race::{Finish, Race};
-use super::{Bench, Call, CarrierStatus, Outcome, Session, may_hold_back};
+use super::{Acknowledging, Bench, Call, CarrierStatus, Outcome, Session};
 use anyhow::{Context, Result};
 use os::readiness::{News, PollFd, PollFlags, Wake, Watched, wait};
 use os::socket::{self, TcpInfo};
@@ -255,13 +255,24 @@ impl<S: Session> Kernel<'_, S> {
             let sent = rustix::net::send(&self.stream, bytes, flags).map_err(io::Error::from);
             self.bench.meter.enter(left);
             match sent {
-                Ok(count) => self.session.sent(count),
+                Ok(count) => {
+                    self.session.sent(count);
+                    self.put_off_acknowledgments();
+                }
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {
                     self.news.clear(SOCKET, PollFlags::OUT);
                     return Ok(None);
                 }
                 Err(error) => return outcome_of(error).map(Some),
             }
+        }
+    }
+
+    /// Has the kernel acknowledge late, if the session wants that. It forgets it when what comes
+    /// looks like a file.
+    fn put_off_acknowledgments(&self) {
+        if self.session.acknowledging() == Acknowledging::Late {
+            _ = socket::set_quick_ack(&self.stream, false);
         }
     }
 
@@ -296,17 +307,14 @@ impl<S: Session> Kernel<'_, S> {
         }
         let data = self.buffer.get(..count).unwrap_or_default();
         self.session.receive(data, &mut self.bench.cx());
-        let is_awaited = may_hold_back(data) && self.session.acknowledges_early();
+        let is_awaited = self.session.acknowledging().at_once()(data);
         if was_at_mark {
             self.is_urgent_ahead = false;
             self.session.urgent(false);
             self.look_for_urgent()?;
         }
         self.session.flush(&mut self.bench.cx())?;
-        if !self.session.acknowledges_early() {
-            // The kernel forgets it when what comes looks like a file.
-            _ = socket::set_quick_ack(&self.stream, false);
-        }
+        self.put_off_acknowledgments();
         if is_awaited && self.session.output().is_empty() {
             let left = self.bench.meter.enter(Account::Interrupt);
             // It saves time; nothing is wrong without it.

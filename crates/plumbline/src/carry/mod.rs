@@ -12,6 +12,7 @@ mod outcome;
 mod packets;
 mod pins;
 mod race;
+mod record_layer;
 mod segment;
 mod station;
 mod suites;
@@ -28,6 +29,7 @@ pub(crate) use kernel::outcome_of;
 pub(crate) use line::run_on_line;
 pub(crate) use outcome::Outcome;
 pub(crate) use race::connect;
+pub(crate) use record_layer::{RecordLayer, Saying, Turn};
 pub(crate) use target::{Family, NoAddress, TELNET_PORT, Target, addresses, parse_port};
 pub(crate) use tls::{Refusal, Secured, Tls, TrustedBy};
 pub(crate) use trust::{TlsClient, Trust, fingerprint};
@@ -75,10 +77,9 @@ pub(crate) trait Session: Stream {
     /// If the near side fails: the session ends.
     fn flush(&mut self, cx: &mut Cx<'_>) -> Result<()>;
 
-    /// Returns whether what the far side may wait for is acknowledged before the delay of the
-    /// kernel's own is over.
-    fn acknowledges_early(&self) -> bool {
-        true
+    /// Returns how soon what comes is acknowledged.
+    fn acknowledging(&self) -> Acknowledging {
+        Acknowledging::Awaited
     }
 
     /// Takes the carrier's word that all output has been given to the device or the kernel.
@@ -168,6 +169,28 @@ pub(crate) fn run_on_tun<S: Session>(
     bench: &mut Bench,
 ) -> Result<Call<S>> {
     station::run_on_tun(session, tun, addresses, timeout, bench)
+}
+
+/// How soon a carrier acknowledges what comes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Acknowledging {
+    /// At once what the far side may wait for; all else with an answer, or after a delay.
+    Awaited,
+    /// At once, whatever it is.
+    AtOnce,
+    /// With an answer, or after the delay that most programs leave to their TCP.
+    Late,
+}
+
+impl Acknowledging {
+    /// Returns what says of data whether it is acknowledged at once.
+    fn at_once(self) -> fn(&[u8]) -> bool {
+        match self {
+            Self::Awaited => may_hold_back,
+            Self::AtOnce => |_| true,
+            Self::Late => |_| false,
+        }
+    }
 }
 
 /// Bytes from the far side that are surely the echo of one key: a character, or a rubout.

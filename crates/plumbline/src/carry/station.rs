@@ -379,6 +379,7 @@ impl<S: Session> Driver<'_, S> {
         self.carried.stream.reached(remote);
         loop {
             self.check_line()?;
+            self.carried.set_acknowledging(self.carried.stream.acknowledging().at_once());
             self.scheduler.run(&mut self.station, &mut self.carried, &mut self.bench.cx());
             // What a person waits for goes first; the acknowledgment can follow it.
             self.carried.stream.flush(&mut self.bench.cx())?;

@@ -9,7 +9,7 @@
 
 use super::trust::Trust;
 use super::trust::fingerprint;
-use super::{CarrierStatus, Session};
+use super::{Acknowledging, CarrierStatus, Session};
 use anyhow::Result;
 use protocols::Cx;
 use protocols::application::Stream;
@@ -480,8 +480,8 @@ impl<S: Session> Session for Tls<S> {
         self.session.takes_break()
     }
 
-    fn acknowledges_early(&self) -> bool {
-        self.session.acknowledges_early()
+    fn acknowledging(&self) -> Acknowledging {
+        self.session.acknowledging()
     }
 
     fn has_gone_out(&mut self, cx: &mut Cx<'_>) {

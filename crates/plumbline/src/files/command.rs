@@ -8,6 +8,7 @@ use super::tftp::{self, Errand, Order, Report, Stop};
 use super::url::{Scheme, Url};
 use crate::carry;
 use crate::exit::{self, Failure};
+use crate::files::shown::shown;
 use crate::meters::{self, Board};
 use crate::transfers::{Recorder, summary};
 use anyhow::{Result, anyhow};
@@ -206,7 +207,7 @@ fn report(told: &Report, errand: &Errand, how: &How, is_stdout: bool) -> exit::R
             Direction::Read => "got",
             Direction::Write => "put",
         };
-        say(&format!("{done} '{}': {}", errand.name.escape_ascii(), summary(record)));
+        say(&format!("{done} '{}': {}", shown(&errand.name), summary(record)));
     }
     Ok(())
 }

@@ -10,6 +10,7 @@ pub(crate) mod ftp;
 pub(crate) mod local;
 pub(crate) mod pace;
 mod progress;
+mod shown;
 pub(crate) mod tftp;
 pub(crate) mod url;
 

@@ -8,6 +8,7 @@ mod today;
 mod transfers;
 
 use crate::exit::{self, Failure};
+use crate::measure::ProgressLine;
 use crate::stats::records_folder;
 use anyhow::{Context, Result, anyhow};
 use clap::ValueEnum;
@@ -136,7 +137,12 @@ fn experiment(paper: Paper, arguments: &Arguments, text: &str) -> Result<Experim
             exit::complain(&error);
             Failure::WrongArguments
         })?;
-    scenario.run().map_err(|error| {
+    let mut progress = ProgressLine::on_stderr();
+    progress.show("years and sessions in virtual time");
+    progress.paint();
+    let run = scenario.run();
+    progress.clear();
+    run.map_err(|error| {
         exit::complain(&error.context("the experiment came to a stop"));
         Failure::NothingMeasured
     })

@@ -18,7 +18,9 @@ const RFC594: &str = "Files of a megabit between two hosts of the ARPANET: cable
 
 const RFC573: &str = "Hosts that come and go for a year, as often and for as long as table I of \
                       RFC 573 says, and a survey that tries each every twenty minutes by the \
-                      paper's rules; then its 304 transfers, from our own records.";
+                      paper's rules; then its 304 transfers, each sent again by our FTP over our TCP between \
+                      hosts of 1973, with the bits and the CPU time a bit that the paper gives. \
+                      One figure is fitted: how long a program waits for its turn.";
 const MULTICS: &str = "Messages of sessions between two stations of ours in virtual time, and what \
                        each of them costs the Network Daemon and the server processes by the \
                        prices of the Multics memo. Each proposal is a switch. The NCP is its \
@@ -83,7 +85,7 @@ impl Scenario {
             },
             Self::Rfc573(scenario) => {
                 let mut tables = rfc573::tables(scenario);
-                tables.extend(transfers::tables(scenario.cpu_minute_dollars)?);
+                tables.extend(transfers::tables(scenario)?);
                 Experiment { scenario: "rfc573", year: 1973, head: RFC573, tables }
             }
             Self::Rfc594(scenario) => Experiment {

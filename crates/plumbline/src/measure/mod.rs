@@ -9,6 +9,7 @@
 //!   running     what a running plumb does, by its meters
 //! ```
 
+mod answers;
 mod arguments;
 mod beside;
 mod command;

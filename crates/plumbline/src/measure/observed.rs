@@ -18,7 +18,7 @@ pub(super) fn conclude(record: &mut Measurement, observed: &Observation) {
     record.verdict = format!("{conclusion} {}", record.verdict).trim().to_owned();
 }
 
-/// Returns what was seen of transfers by FTP, of which the largest brought `sequence`.
+/// Returns what was seen of transfers by FTP, of which the largest that came brought `sequence`.
 pub(super) fn of_ftp(
     opening: &Moment,
     transfers: &[(Direction, Transfer)],
@@ -26,6 +26,12 @@ pub(super) fn of_ftp(
 ) -> Observation {
     let largest = largest(transfers.iter().map(|(direction, one)| (*direction, one)));
     let path = largest.map(|(_, largest)| path(&largest.tcp)).unwrap_or_default();
+    let flows = [Direction::Received, Direction::Sent].into_iter().filter_map(|wanted| {
+        // Of several as large, `sequence` is of the first.
+        let those = transfers.iter().rev().filter(|(direction, _)| *direction == wanted);
+        let (_, one) = those.max_by_key(|(_, one)| one.size.file_bytes)?;
+        Some(flow(wanted, one, sequence))
+    });
     let trip_ns = path.min_rtt_ns.or(path.rtt_ns);
     // One of the round trips is left: the verdict takes that away itself.
     let trips = u64::from(opening.replies.saturating_sub(1));
@@ -39,7 +45,7 @@ pub(super) fn of_ftp(
             login_ns,
             ..Steps::default()
         },
-        transfers: largest.map(|(way, one)| flow(way, one, sequence)).into_iter().collect(),
+        transfers: flows.collect(),
         path,
         ..Observation::default()
     }
@@ -129,10 +135,14 @@ fn flow(direction: Direction, transfer: &Transfer, sequence: &[Arrival]) -> Flow
             duplicate_reports: tcp.dsack_dups,
             limited_by_window_ns: ns(tcp.rwnd_limited_us),
             limited_by_buffer_ns: ns(tcp.sndbuf_limited_us),
+            window_bytes: tcp.rcvbuf.filter(|_| is_incoming).map(|bytes| bytes / BUFFER_PER_WINDOW),
             ..FlowCounts::default()
         },
     }
 }
+
+/// Linux reckons half of a receive buffer for its own records (tcp(7), tcp_adv_win_scale).
+const BUFFER_PER_WINDOW: u64 = 2;
 
 /// Returns `sequence` with its first arrival at `first_ns`: when that much time had passed since
 /// the command.
@@ -150,7 +160,8 @@ fn path(tcp: &Tcp) -> Path {
     Path {
         rtt_ns: ns(tcp.rtt_us),
         min_rtt_ns: ns(tcp.min_rtt_us),
-        mss_bytes: tcp.rcv_mss.or(tcp.snd_mss),
+        // That of what comes is estimated from what has come, which may have been short.
+        mss_bytes: tcp.rcv_mss.max(tcp.snd_mss),
         mtu_bytes: tcp.pmtu,
         ..Path::default()
     }

@@ -1,5 +1,6 @@
 //! What a walk through a login has to say to the verdict.
 
+use super::answers::Answered;
 use super::command::Shown;
 use super::record::{Circumstances, nanos};
 use super::stamp::Rates;
@@ -7,7 +8,7 @@ use super::walk::Findings;
 use crate::carry::CarrierStatus;
 use protocols::time::Duration;
 use records::verdict::{
-    Arrival, Direction, Echoes, Flow, FlowCounts, Observation, Origin, Path, Steps,
+    Answers, Arrival, Direction, Echoes, Flow, FlowCounts, Observation, Origin, Path, Steps,
 };
 use records::{Measurement, statistics};
 
@@ -43,12 +44,22 @@ pub(super) fn of_walk(
         echo_under_load: loaded.and_then(|loaded| echoes(&loaded.echoes)),
         screenful: findings.screenful.as_ref().and_then(|(shown, is_command)| {
             let origin = if *is_command { Origin::Program } else { Origin::TypedEcho };
-            flow(shown, origin)
+            let [before, after] = &findings.status_of_screenful;
+            let after = after.as_ref().or(findings.status.as_ref());
+            let counted = before.as_ref().zip(after).map(|(before, after)| counts(before, after));
+            Some(Flow { counts: counted.unwrap_or_default(), ..flow(shown, origin)? })
         }),
         unhurried: findings.unhurried.as_ref().and_then(|shown| flow(shown, Origin::Program)),
+        answers: answers(&findings.answered),
         transfers: transfers.into_iter().collect(),
         path: path(findings.status.as_ref(), circumstances),
     }
+}
+
+fn answers(answered: &Answered) -> Option<Answers> {
+    let [at_once_ns, late_ns] = [&answered.at_once, &answered.late]
+        .map(|times| times.iter().copied().map(nanos).collect::<Vec<u64>>());
+    (!late_ns.is_empty()).then_some(Answers { at_once_ns, late_ns })
 }
 
 pub(super) fn echoes(times: &[Duration]) -> Option<Echoes> {

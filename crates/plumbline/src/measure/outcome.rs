@@ -2,7 +2,7 @@
 
 use crate::carry::NoAddress;
 use crate::exit::Failure;
-use crate::files::ftp::Refused;
+use crate::files::ftp::{Reached, Refused};
 use records::Measurement;
 use records::accuracy::Accuracy;
 use records::html::Section;
@@ -48,10 +48,11 @@ impl Failed {
 
     /// Sorts why a file server cannot be used.
     pub(super) fn of_files(refused: Refused) -> Self {
-        let Refused { failure, is_connected, why } = refused;
-        let outcome = match failure {
-            Failure::FarSide if is_connected => TryOutcome::NotUsable,
-            Failure::FarSide => TryOutcome::NoConnection,
+        let Refused { failure, reached, why } = refused;
+        let outcome = match (failure, reached) {
+            (Failure::FarSide, Reached::Server) => TryOutcome::NotUsable,
+            (Failure::FarSide, Reached::Address) => TryOutcome::NoConnection,
+            (Failure::FarSide, Reached::Name) => TryOutcome::NoAddress,
             _ => TryOutcome::ThisMachine,
         };
         Self { outcome, failure, why }

@@ -1,9 +1,10 @@
 //! The walk through a login: the session without a keyboard that measures.
 //!
 //! ```text
-//! connect ─► prompt ─► name, password ─► errands ─► echo ─► pieces ─► screenful ─► again ─► load
-//!                      (--login alone)   (a shell)          (a shell)              (a shell)   │
-//!                                                                  over ◄─ sustained load ◄────┘
+//! connect ─► prompt ─► name, password ─► errands ─► echo ─► pieces ─► screenful
+//!                      (--login alone)   (a shell)          (a shell)
+//!         ─► again ─► short answers ─► load ─► sustained load ─► over
+//!            (a shell, all four)
 //! ```
 //!
 //! Each part is a small machine that looks at the console whenever something has come or its time
@@ -11,6 +12,7 @@
 //! and the walk goes on with the next; so a report holds all that could be measured. Return is
 //! never pressed but where a shell waits for a command, or a name and a password were given.
 
+use super::answers::{Answered, Answers};
 use super::beside::{Load, Loaded, TRAIN_KEYS, Train};
 use super::command::{SCREENFUL_CELLS, SCREENFUL_COMMAND, Screen, Showing, Shown};
 use super::console::{Console, Watch};
@@ -19,7 +21,7 @@ use super::pieces::Pieces;
 use super::progress::ProgressLine;
 use super::prompt::{Prompt, Prompts, Wait};
 use super::sustained::{Sustained, Sustaining};
-use crate::carry::{CarrierStatus, Outcome, Session};
+use crate::carry::{Acknowledging, CarrierStatus, Outcome, Session};
 use anyhow::Result;
 use protocols::Cx;
 use protocols::application::Stream;
@@ -76,20 +78,22 @@ pub(crate) struct Findings {
     pub(crate) cpu_per_key: Option<Duration>,
     /// Short pieces of text, before the screenful.
     pub(crate) pieces: Vec<Watch>,
-    /// What the carrier knew after them.
-    pub(crate) status_at_screenful: Option<CarrierStatus>,
     /// The screenful, and whether a command showed it.
     pub(crate) screenful: Option<(Shown, bool)>,
     /// Echoes of keys struck at a steady pace.
     pub(crate) train: Vec<Duration>,
     /// A screenful that was acknowledged as most programs do: late.
     pub(crate) unhurried: Option<Shown>,
+    /// Short answers, acknowledged at once and late.
+    pub(crate) answered: Answered,
     /// A long output, and the echoes of keys struck beside it.
     pub(crate) loaded: Option<Loaded>,
     /// Longer ones after it.
     pub(crate) sustained: Option<Sustained>,
     /// From the last answer that a login asked for to the shell's prompt.
     pub(crate) login: Option<Duration>,
+    /// What the carrier knew before the screenful, and after it.
+    pub(crate) status_of_screenful: [Option<CarrierStatus>; 2],
     /// What the carrier knew before the long output.
     pub(crate) status_before: Option<CarrierStatus>,
     /// What the carrier knew last.
@@ -108,6 +112,7 @@ enum Stage {
     Pieces(Pieces),
     Screenful { showing: Showing, is_command: bool },
     Unhurried(Showing),
+    Answers(Answers),
     Load(Box<Load>),
     Sustained(Box<Sustaining>),
     Over,
@@ -251,6 +256,10 @@ impl Walk {
                 let shown = showing.look(&self.plan.prompts, &mut self.console, cx)?;
                 self.on_unhurried(shown, cx);
             }
+            Stage::Answers(answers) => {
+                self.findings.answered = answers.look(&self.plan.prompts, &mut self.console, cx)?;
+                self.begin_load(cx);
+            }
             Stage::Load(load) => {
                 let loaded = load.look(&self.plan.prompts, &mut self.console, cx)?;
                 self.on_loaded(loaded, cx);
@@ -367,19 +376,25 @@ impl Walk {
         let screen = Screen::Command { text, cells: Some(SCREENFUL_CELLS) };
         let showing = Showing::begin(screen, self.plan.patience, &mut self.console, cx);
         self.stage = Stage::Unhurried(showing);
+        self.wants_status = true;
     }
 
     fn on_unhurried(&mut self, shown: Shown, cx: &mut Cx<'_>) {
-        // Of the two, the one that nothing held up says more.
+        if !shown.is_whole {
+            return self.end();
+        }
+        self.findings.unhurried = Some(shown);
+        self.stage = Stage::Answers(Answers::begin(self.plan.patience, &mut self.console, cx));
+    }
+
+    fn begin_load(&mut self, cx: &mut Cx<'_>) {
+        // Of the two screens, the one that nothing held up says more.
         let first = self.findings.screenful.as_ref().map(|(shown, _)| shown);
         let last_at = |shown: &Shown| shown.watch.arrivals.last().map(|last| last.at_ns);
-        let took = first.into_iter().chain([&shown]).filter_map(last_at).min();
-        let took = took.map(Duration::from_nanos);
-        let is_whole = shown.is_whole;
-        self.findings.unhurried = Some(shown).filter(|shown| shown.is_whole);
+        let both = first.into_iter().chain(&self.findings.unhurried);
+        let took = both.filter_map(last_at).min().map(Duration::from_nanos);
         let (patience, console) = (self.plan.patience, &mut self.console);
-        let load = took.and_then(|took| Load::begin(took, patience, console, cx));
-        match load.filter(|_| is_whole) {
+        match took.and_then(|took| Load::begin(took, patience, console, cx)) {
             Some(load) => {
                 self.wants_status = true;
                 self.progress.show("echo beside other data");
@@ -431,6 +446,7 @@ impl Walk {
             | Stage::Pieces(_)
             | Stage::Screenful { .. }
             | Stage::Unhurried(_)
+            | Stage::Answers(_)
             | Stage::Load(_)
             | Stage::Sustained(_) => true,
             _ => false,
@@ -526,10 +542,10 @@ impl Session for Walk {
 
     fn take_status(&mut self, status: &CarrierStatus) {
         self.wants_status = false;
+        let [before, after] = &mut self.findings.status_of_screenful;
         match self.stage {
-            Stage::Screenful { .. } => {
-                self.findings.status_at_screenful = Some(status.clone());
-            }
+            Stage::Screenful { .. } => *before = Some(status.clone()),
+            Stage::Unhurried(_) => *after = Some(status.clone()),
             Stage::Load(_) => self.findings.status_before = Some(status.clone()),
             // What the verdict is of has ended before it.
             Stage::Over if self.findings.sustained.is_some() => return,
@@ -538,8 +554,13 @@ impl Session for Walk {
         self.findings.status = Some(status.clone());
     }
 
-    fn acknowledges_early(&self) -> bool {
-        !matches!(self.stage, Stage::Unhurried(_))
+    fn acknowledging(&self) -> Acknowledging {
+        match &self.stage {
+            Stage::Unhurried(_) => Acknowledging::Late,
+            Stage::Answers(answers) if answers.is_late() => Acknowledging::Late,
+            Stage::Answers(_) => Acknowledging::AtOnce,
+            _ => Acknowledging::Awaited,
+        }
     }
 
     fn wants_status(&self) -> bool {

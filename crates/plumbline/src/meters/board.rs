@@ -117,7 +117,7 @@ mod tests {
     use protocols::meter::{Account, Clock, Counter};
 
     fn metered() -> Meter {
-        Meter::new(Clock::Counter(os::clock::ticks))
+        Meter::new(Clock::Counter(os::clock::counter()))
     }
 
     fn visited(meter: &mut Meter, times: usize) {

@@ -43,8 +43,8 @@ pub(crate) async fn show_long_run(board: Arc<Board>) {
 pub(crate) const ABOUT: &str = "\
 Shows the meters of a running plumb: of serve, login, get, put, mirror and ftp.
 
-A row is a primitive: a layer, the system calls that move bytes, the wait, and as 'application' all \
-else that serves and carries sessions. Its count is how often it was entered and left; mean and p99 \
+A row is a primitive: a layer, TLS as 'encryption', what a server does with its files, the system \
+calls that move bytes, the wait, and as 'application' all else that serves and carries sessions. Its count is how often it was entered and left; mean and p99 \
 are the time of such a visit, without what it called; CPU is its part of all that is not waited. \
 A wakeup is a return from a wait, a transaction a key, a line or a command that was done. Times \
 are those of the clock: what other programs took of the processor meanwhile is in them, and not in \

@@ -5,12 +5,14 @@
 //! puts behind the FOLLOWS is read by TLS, which refuses it. Another session begins inside.
 
 use super::Shop;
+use super::charged::{Charged, Metered};
 use super::console::{Console, Visit};
 use super::log::Event;
 use super::own::Own;
 use super::session::{Ending, Session};
 use super::wire::{self, Buffered, Socket, Wire};
 use anyhow::{Context, Result};
+use protocols::meter::Account;
 use std::io;
 use std::net::SocketAddr;
 use std::pin::Pin;
@@ -95,9 +97,12 @@ async fn in_tls<S: AsyncRead + AsyncWrite + Unpin>(
     shop: &Rc<Shop>,
 ) -> Result<()> {
     let acceptor = entrance.acceptor.as_ref().context("there is no certificate")?;
-    let stream = tokio::time::timeout(HANDSHAKE, acceptor.accept(stream)).await;
+    let stream = Charged::new(stream, Rc::clone(shop), Account::Interrupt);
+    let accepted = shop.charge_work(Account::Encryption, acceptor.accept(stream));
+    let stream = tokio::time::timeout(HANDSHAKE, accepted).await;
     let stream = stream.context("the exchange of keys takes too long")?;
-    let wire = Buffered::new(stream.context("this is no TLS")?);
+    let stream = stream.context("this is no TLS")?;
+    let wire = Buffered::new(Charged::new(stream, Rc::clone(shop), Account::Encryption));
     // START_TLS is off inside of TLS, so that nothing is left over.
     hold(wire, peer, StartTls::Off, entrance.console.as_ref(), shop).await.map(drop)
 }

@@ -8,6 +8,7 @@
 
 mod admission;
 mod certificate;
+mod charged;
 mod clerk;
 mod configuration;
 mod console;
@@ -36,6 +37,7 @@ use crate::stats::journal_folder;
 use crate::transfers::Keeping;
 use admission::Admission;
 use anyhow::{Context, Result, bail};
+use charged::Metered;
 use clerk::Clerk;
 use configuration::{Configuration, File};
 use console::{Console, ConsoleFile};
@@ -130,7 +132,8 @@ pub(crate) struct Arguments {
     /// Say nothing but errors
     #[arg(short, long)]
     quiet: bool,
-    /// Run this program for everybody, without a login; the last option
+    /// Run this program for everybody, without a login; all that follows is the program's, so this is
+    /// the last option
     #[arg(long, value_name = "PROGRAM", num_args = 1.., allow_hyphen_values = true)]
     exec: Option<Vec<String>>,
 }
@@ -334,10 +337,7 @@ impl Shop {
 
     /// Makes a call that moves bytes, on the account of those.
     fn charge_call<T>(&self, call: impl FnOnce() -> T) -> T {
-        let left = self.bench.borrow_mut().meter.enter(Account::Interrupt);
-        let result = call();
-        self.bench.borrow_mut().meter.enter(left);
-        result
+        self.charge(Account::Interrupt, call)
     }
 
     /// Counts a return from a wait of a task; where the executor polls them, it counts its own.
@@ -345,6 +345,12 @@ impl Shop {
         if matches!(self.waiter, Waiter::Tokio) {
             self.bench.borrow_mut().meter.count(Counter::Wakeups);
         }
+    }
+}
+
+impl Metered for Shop {
+    fn metered_bench(&self) -> &RefCell<Bench> {
+        &self.bench
     }
 }
 

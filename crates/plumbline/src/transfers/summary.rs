@@ -5,6 +5,8 @@ use records::transfer::{Limit, Transfer, derived};
 
 /// Below this time, what a processor has done says nothing of a gigabyte.
 const TELLING_NS: u64 = 100_000_000;
+/// And so it does of less than this.
+const TELLING_BYTES: u64 = 1_000_000;
 
 /// Returns what is known of a transfer as a part of a sentence: all that a command took, and where
 /// that was long enough to tell, the CPU time of a gigabyte and what limited it.
@@ -18,7 +20,7 @@ pub(crate) fn summary(transfer: &Transfer) -> String {
         duration(total),
         count_or_unknown(rate.map(|bits| bits / 8)),
     );
-    if total < TELLING_NS {
+    if total < TELLING_NS || bytes.is_none_or(|bytes| bytes < TELLING_BYTES) {
         return text;
     }
     // A gigabyte has 8 * 10^9 bits, and an fs is 10^-15 s: 8 * 10^-6 s, here in ms.
@@ -67,5 +69,8 @@ mod tests {
         transfer.size.file_bytes = Some(1_000);
         transfer.time.ns_total = Some(1_000_000);
         assert_eq!(summary(&transfer), "1,000 bytes in 1.00 ms, 1,000,000 bytes/s");
+        // The dialogue was slow, and the file was next to nothing.
+        transfer.time.ns_total = Some(1_000_000_000);
+        assert_eq!(summary(&transfer), "1,000 bytes in 1.00 s, 1,000 bytes/s");
     }
 }

@@ -47,6 +47,10 @@ pub(crate) fn of_settled(socket: &impl AsFd) -> Option<(Duration, Tcp)> {
 }
 
 fn of_info(info: &TcpInfo) -> Tcp {
+    if info.segments_out == Some(0) {
+        // It was reset by us, and the kernel has forgotten all of it.
+        return Tcp::default();
+    }
     let wide = |number: Option<u32>| number.map(u64::from);
     let threshold = info.slow_start_threshold_segments;
     Tcp {
@@ -113,7 +117,7 @@ pub(crate) fn of_own(status: &Status) -> (Tcp, OwnStack) {
         sndbuf_limited_us: Some(us(limited.send_buffer)),
         sndbuf: Some(bytes(status.send_buffer)),
         rcvbuf: Some(bytes(status.receive_buffer)),
-        ca_name: None::<Text>,
+        ca_name: Some(Text::from(status.congestion.name())),
         ..Tcp::default()
     };
     let own = OwnStack {

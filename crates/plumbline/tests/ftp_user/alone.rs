@@ -204,3 +204,175 @@ fn where_nobody_listens_it_is_said_at_once_and_not_tried_again() {
     assert_eq!(output.status.code(), Some(1), "{said}");
     assert!(said.contains("refuses") && !said.contains("attempt"), "{said}");
 }
+
+#[test]
+fn names_with_line_ends_are_left_out_and_whoever_lists_or_mirrors_them_is_told() {
+    let place = Place::new("line-ends");
+    let (_server, url) = place.serve("");
+    fs::create_dir(place.0.join("there/d")).unwrap();
+    for name in ["d/plain", "d/a\nb", "d/a\rb", "d/bell\x07"] {
+        fs::write(place.0.join("there").join(name), name).unwrap();
+    }
+    let run = |words: &[&str]| {
+        let output = place.plumb().args(words).stdin(Stdio::null()).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        (output.status.code(), String::from_utf8_lossy(&output.stdout).into_owned(), said)
+    };
+    let (code, shown, said) = run(&["ls", &format!("{url}/d/")]);
+    assert_eq!((code, shown.as_str()), (Some(0), "bell?\nplain\n"));
+    assert!(said.contains("2 names of 'd/' there hold line ends"), "{said}");
+    // What is here under such a name may be there too, and is not deleted.
+    fs::create_dir(place.0.join("copy")).unwrap();
+    for name in ["copy/a\nb", "copy/old"] {
+        fs::write(place.0.join(name), "x").unwrap();
+    }
+    let from = format!("{url}/d");
+    let (code, _, said) = run(&["mirror", "--delete", &from, "copy"]);
+    assert_eq!(code, Some(1), "{said}");
+    assert!(said.contains("2 names of 'd' there") && said.contains("1 name here"), "{said}");
+    assert!(said.contains("'bell\\u{7}' there is no name for a file here"), "{said}");
+    assert!(said.ends_with("plumb: 4 names were left out, as said above\n"), "{said}");
+    assert_eq!(place.read("copy/plain"), b"d/plain");
+    assert!(place.0.join("copy/a\nb").exists() && !place.0.join("copy/old").exists());
+    let (code, _, said) = run(&["mirror", "copy", &format!("{url}/back")]);
+    assert_eq!(code, Some(1), "{said}");
+    assert!(said.ends_with("plumb: 1 name was left out, as said above\n"), "{said}");
+    assert_eq!(place.read("there/back/plain"), b"d/plain");
+    assert!(!place.0.join("there/back/a\nb").exists());
+}
+
+/// Starts plumb and waits until the server has begun to move the data.
+fn begun(place: &Place, words: &[&str]) -> (Program, std::sync::mpsc::Receiver<String>) {
+    let mut command = place.plumb();
+    command.args(words).arg("--verbose").stdin(Stdio::null()).stderr(Stdio::piped());
+    let mut program = Program::start(&mut command).unwrap();
+    let mut lines = BufReader::new(program.child().stderr.take().unwrap()).lines();
+    assert!(lines.any(|line| line.unwrap().starts_with("plumb: < 150")));
+    let (sender, said) = std::sync::mpsc::channel();
+    std::thread::spawn(move || lines.for_each(|line| _ = sender.send(line.unwrap())));
+    (program, said)
+}
+
+/// Interrupts it, and returns its exit code and what it has said from then on.
+fn interrupted(
+    (mut program, said): (Program, std::sync::mpsc::Receiver<String>),
+) -> (Option<i32>, Vec<String>) {
+    program.signal(rustix::process::Signal::INT).unwrap();
+    let ended = within_the_limit(|| program.has_ended().unwrap());
+    let said = said.iter().filter(|line| !line.starts_with("plumb: <")).collect();
+    (ended.code(), said)
+}
+
+/// Waits until a file that plumb has open, of whatever name, has so many bytes.
+fn grows(program: &Program, len: u64) {
+    let folder = format!("/proc/{}/fd", program.id());
+    within_the_limit(|| {
+        let files = fs::read_dir(&folder).unwrap().flatten();
+        let mut files = files.filter_map(|entry| fs::metadata(entry.path()).ok());
+        files.any(|about| about.is_file() && about.len() >= len).then_some(())
+    });
+}
+
+#[test]
+fn an_interrupted_upload_leaves_the_old_file_whoever_waits_for_whom() {
+    let place = Place::new("interrupted");
+    fs::write(place.0.join("up"), vec![7; 30_000_000]).unwrap();
+    // Once our user waits by a limit of its own, and once for a server that takes its time.
+    for (limit, lines) in [("500K", ""), ("900M", "bytes-per-second-max = 500000\n")] {
+        let (_server, url) = place.serve(lines);
+        fs::write(place.0.join("there/up"), "old").unwrap();
+        let put = begun(&place, &["put", "--limit-rate", limit, "up", &format!("{url}/up")]);
+        let (code, said) = interrupted(put);
+        assert_eq!((code, said), (Some(3), vec!["plumb: interrupted".to_owned()]));
+        assert_eq!(place.read("there/up"), b"old", "{limit}");
+    }
+}
+
+#[test]
+fn an_interrupted_download_says_what_it_keeps_and_goes_on_with_it() {
+    let place = Place::new("kept");
+    let (_server, url) = place.serve("");
+    let file: Vec<u8> = (0..30_000_000_u32).map(|at| (at / 7).to_le_bytes()[0]).collect();
+    fs::write(place.0.join("there/file"), &file).unwrap();
+    let from = format!("{url}/file");
+    let get = begun(&place, &["get", "--limit-rate", "2M", &from]);
+    grows(&get.0, 100_000);
+    let (code, said) = interrupted(get);
+    assert_eq!((code, said.len()), (Some(3), 2), "{said:?}");
+    assert!(said[0].contains(" bytes of 'file' are kept in 'file.part'"), "{said:?}");
+    assert_eq!(said[1], "plumb: interrupted");
+    let kept = place.read("file.part").len();
+    let output = place.plumb().args(["get", "--continue", &from]).output().unwrap();
+    let told = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(place.read("file") == file && !place.0.join("file.part").exists(), "{told}");
+    let rest = records::figures::count(u64::try_from(file.len() - kept).unwrap());
+    assert!(told.contains(&format!("got 'file': {rest} bytes")), "{told}");
+}
+
+#[test]
+fn an_interrupted_mirror_is_said_once_and_the_next_one_goes_on() {
+    let place = Place::new("mirror-again");
+    let (_server, url) = place.serve("");
+    fs::create_dir(place.0.join("there/d")).unwrap();
+    let file = vec![7; 20_000_000];
+    for name in ["a", "b"] {
+        fs::write(place.0.join("there/d").join(name), &file).unwrap();
+    }
+    let from = format!("{url}/d");
+    let mut command = place.plumb();
+    command.args(["mirror", "--limit-rate", "2M", &from, "here"]).stderr(Stdio::piped());
+    let mut mirror = Program::start(&mut command).unwrap();
+    grows(&mirror, 100_000);
+    mirror.signal(rustix::process::Signal::INT).unwrap();
+    let mut said = String::new();
+    std::io::Read::read_to_string(&mut mirror.child().stderr.take().unwrap(), &mut said).unwrap();
+    assert_eq!(said.matches("interrupted").count(), 1, "{said}");
+    assert!(place.0.join("here/a.part").exists(), "{said}");
+    let output = place.plumb().args(["mirror", "--delete", &from, "here"]).output().unwrap();
+    let told = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(told.contains("mirrored 2 files") && !told.contains("40,000,000"), "{told}");
+    assert!(place.read("here/a") == file && place.read("here/b") == file);
+    assert!(!place.0.join("here/a.part").exists());
+}
+
+#[test]
+fn who_has_seen_enough_of_a_file_needs_no_sentence() {
+    let place = Place::new("enough");
+    let (_server, url) = place.serve("");
+    fs::write(place.0.join("there/file"), vec![b'\n'; 10_000_000]).unwrap();
+    let mut command = place.plumb();
+    command.args(["cat", &format!("{url}/file")]).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut cat = Program::start(&mut command).unwrap();
+    let mut byte = [0];
+    std::io::Read::read_exact(&mut cat.child().stdout.take().unwrap(), &mut byte).unwrap();
+    let mut said = String::new();
+    std::io::Read::read_to_string(&mut cat.child().stderr.take().unwrap(), &mut said).unwrap();
+    assert_eq!(said, "");
+}
+
+#[test]
+fn names_in_other_letters_are_told_as_they_are_and_odd_ones_are_listed_and_removed() {
+    let place = Place::new("letters");
+    let (_server, url) = place.serve("");
+    fs::create_dir(place.0.join("there/d")).unwrap();
+    for name in ["d/grün", "d/-dash", "d/c:colon", "d/back\\slash"] {
+        fs::write(place.0.join("there").join(name), "x").unwrap();
+    }
+    let run = |words: &[&str]| {
+        let output = place.plumb().args(words).stdin(Stdio::null()).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        (output.status.code(), String::from_utf8_lossy(&output.stdout).into_owned(), said)
+    };
+    let (_, shown, _) = run(&["ls", &format!("{url}/d")]);
+    assert_eq!(shown, "-dash\nback\\slash\nc:colon\ngrün\n");
+    let (code, _, said) = run(&["get", "-r", &format!("{url}/d")]);
+    assert_eq!(code, Some(1));
+    assert!(said.contains("3 names there are none for files here"), "{said}");
+    assert_eq!(place.read("d/grün"), b"x");
+    let (_, _, said) = run(&["get", &format!("{url}/d/grün")]);
+    assert!(said.contains("got 'd/grün': 1 bytes"), "{said}");
+    assert_eq!(run(&["rm", "-r", &format!("{url}/d")]).0, Some(0));
+    assert!(!place.0.join("there/d").exists());
+    let (code, _, said) = run(&["ls", &format!("{url}/no*")]);
+    assert_eq!((code, said.as_str()), (Some(1), "plumb: nothing there fits 'no*'\n"));
+}

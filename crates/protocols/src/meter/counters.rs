@@ -37,10 +37,14 @@ closed_list! {
         TcpFixed "TCP, fixed",
         /// TCP, per data byte: checksum and copy.
         TcpByte "TCP, per byte",
+        /// TLS: keys, and what is enciphered and deciphered.
+        Encryption "encryption",
         /// Telnet.
         Telnet "Telnet",
         /// The terminal: the grid and what paints it.
         Terminal "terminal",
+        /// Files: reading, writing, and converting between their form and the wire's.
+        Files "files",
         /// FTP, and what carries and serves sessions: all of ours that is no layer of the network.
         Application "application",
     }
@@ -63,6 +67,8 @@ closed_list! {
         NewLine "new lines",
         /// A change of control from one step of a station to another.
         Switch "changes of control",
+        /// A byte moved between a file and the connection that carries it.
+        FileByte "file bytes",
     }
 }
 
@@ -77,6 +83,7 @@ impl Work {
             Self::SegmentByte => Account::TcpByte,
             Self::TelnetByte => Account::Telnet,
             Self::TerminalByte | Self::NewLine => Account::Terminal,
+            Self::FileByte => Account::Application,
         }
     }
 }

@@ -71,6 +71,11 @@ impl<S: Stream> Carried<S> {
         Self { is_awaited, ..self }
     }
 
+    /// Changes from now on at which data the profile's delay is not waited for.
+    pub fn set_acknowledging(&mut self, is_awaited: fn(&[u8]) -> bool) {
+        self.is_awaited = is_awaited;
+    }
+
     /// Returns how the connection ended, once it has.
     pub fn ending(&self) -> Option<Ending> {
         self.last_status.map(|status| status.ending.unwrap_or(Ending::Closed))

@@ -5,13 +5,12 @@
 //! reader passes over fields that it does not know and takes a value of another type as unknown;
 //! the schema's number does not matter to it.
 
-use super::SCHEMA;
+use super::json;
 use super::schema::{Host, Ncp, OwnStack, Tcp, Transfer};
-use super::value::{Field, Identifier, Text, Value, escaped};
+use super::value::{Field, Identifier, Text, Value};
 use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
-use serde::ser::{Serialize, SerializeMap, Serializer};
 use std::borrow::Cow;
-use std::fmt::{self, Write};
+use std::fmt;
 
 /// The longest line, with its end, in bytes; several lines still go into one write of a page.
 pub const LINE_MAX_BYTES: usize = 2048;
@@ -44,7 +43,7 @@ impl Transfer {
     /// Adds [`Self::to_line`] to `lines`.
     pub fn push_line(&self, lines: &mut Vec<u8>) {
         let began = lines.len();
-        push_json(self, lines);
+        json::push(self, lines);
         if lines.len() - began <= LINE_MAX_BYTES {
             return;
         }
@@ -53,7 +52,7 @@ impl Transfer {
         for limit in TEXT_LIMITS {
             lines.truncate(began);
             cut_texts(&mut short, limit);
-            push_json(&short, lines);
+            json::push(&short, lines);
             if lines.len() - began <= LINE_MAX_BYTES {
                 return;
             }
@@ -61,7 +60,7 @@ impl Transfer {
         (short.host, short.tcp) = (Host::default(), Tcp::default());
         (short.own_stack, short.ncp) = (OwnStack::default(), Ncp::default());
         lines.truncate(began);
-        push_json(&short, lines);
+        json::push(&short, lines);
     }
 
     /// Reads a line of a journal.
@@ -73,12 +72,6 @@ impl Transfer {
         let read: Self = serde_json::from_str(line).map_err(|_| NoRecord::NotJson)?;
         if read.record_id == Identifier::default() { Err(NoRecord::Nameless) } else { Ok(read) }
     }
-}
-
-fn push_json(transfer: &Transfer, lines: &mut Vec<u8>) {
-    // Numbers, flags and escaped text are always JSON, and writing to a Vec cannot fail.
-    let _ = serde_json::to_writer(&mut *lines, transfer);
-    lines.push(b'\n');
 }
 
 /// Cuts every text of `transfer` that is longer than `limit` bytes.
@@ -93,67 +86,6 @@ fn cut_texts(transfer: &mut Transfer, limit: usize) {
     });
     for (at, text) in long {
         transfer.put_bytes(at.into(), text.as_bytes());
-    }
-}
-
-impl Serialize for Transfer {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut map = serializer.serialize_map(None)?;
-        map.serialize_entry("schema", &SCHEMA)?;
-        map.serialize_entry("record_id", &self.record_id.value())?;
-        let mut result = Ok(());
-        self.visit(|_, name, value| {
-            if result.is_ok() {
-                result = map.serialize_entry(name, &value);
-            }
-        });
-        result?;
-        map.end()
-    }
-}
-
-impl Serialize for Value<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        match self {
-            Self::Number(number) => serializer.serialize_u64(*number),
-            Self::Flag(flag) => serializer.serialize_bool(*flag),
-            Self::Word(word, _) => serializer.serialize_str(word),
-            Self::Text(bytes) => serializer.serialize_str(&escaped(bytes)),
-            Self::Identifier(_) | Self::Address(_) => {
-                let mut text = Short::default();
-                // No address and no identifier is longer than the room for it.
-                let _ = write!(text, "{self}");
-                serializer.serialize_str(text.as_str())
-            }
-        }
-    }
-}
-
-/// Room for an address with its scope and port, on the stack.
-struct Short {
-    bytes: [u8; 64],
-    len: usize,
-}
-
-impl Default for Short {
-    fn default() -> Self {
-        Self { bytes: [0; 64], len: 0 }
-    }
-}
-
-impl Short {
-    fn as_str(&self) -> &str {
-        self.bytes.get(..self.len).and_then(|text| str::from_utf8(text).ok()).unwrap_or_default()
-    }
-}
-
-impl Write for Short {
-    fn write_str(&mut self, text: &str) -> fmt::Result {
-        let end = self.len + text.len();
-        let room = self.bytes.get_mut(self.len..end).ok_or(fmt::Error)?;
-        room.copy_from_slice(text.as_bytes());
-        self.len = end;
-        Ok(())
     }
 }
 

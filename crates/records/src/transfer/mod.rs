@@ -24,6 +24,7 @@
 
 pub mod compact;
 pub mod derived;
+mod json;
 mod line;
 mod schema;
 mod value;

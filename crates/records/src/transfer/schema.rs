@@ -190,7 +190,7 @@ schema! {
         46 crlf_conversions: u64,
         /// The algorithm of `hash`.
         47 hash_alg: Text,
-        /// The hash of the file, in hexadecimal.
+        /// The hash of the file on this side, in hexadecimal.
         48 hash: Text,
     }
 
@@ -244,11 +244,11 @@ schema! {
         71 cpu_sys_ns: u64,
         /// Cycles.
         72 cpu_cycles: u64,
-        /// System calls.
+        /// System calls that moved bytes between file and connection.
         73 syscalls: u64,
-        /// Times that it waited.
+        /// Times that its thread waited.
         74 vol_switches: u64,
-        /// Times that it was interrupted.
+        /// Times that another thread was let in its place.
         75 invol_switches: u64,
         /// User and system time together, where only their sum was measured.
         76 cpu_ns: u64,

@@ -119,6 +119,8 @@ pub enum Whole {
     Echo,
     /// The echo of a key while other data comes.
     EchoUnderLoad,
+    /// A short answer to a command.
+    Answer,
     /// A screenful.
     Screenful,
     /// A longer flow.
@@ -133,6 +135,7 @@ impl Whole {
             Self::Login => "the way to the prompt",
             Self::Echo => "an echo",
             Self::EchoUnderLoad => "an echo beside other data",
+            Self::Answer => "a short answer",
             Self::Screenful => "a screenful",
             Self::Transfer => "the transfer",
         }
@@ -143,7 +146,7 @@ impl Whole {
     const fn unnoticed_ns(self) -> u64 {
         match self {
             Self::Echo => 25_000_000,
-            Self::Screenful => 20_000_000,
+            Self::Screenful | Self::Answer => 20_000_000,
             Self::EchoUnderLoad => 50_000_000,
             Self::Transfer => 100_000_000,
             Self::Login => 150_000_000,

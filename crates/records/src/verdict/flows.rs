@@ -88,11 +88,18 @@ pub(super) fn causes(observed: &Observation) -> Vec<Cause> {
         (view.has_losses, view.has_reordering, view.hole) = (has_losses, has_reordering, hole);
     }
     let mut found: Vec<Cause> = views.into_iter().flat_map(of_flow).collect();
+    found.extend(waits::nagle_of_answers(observed, trip_ns));
+    found.extend(rates::emptied_bucket(observed, trip_ns));
     // A wait for a lost packet looks like one for an acknowledgment.
     if !has_losses && !has_late_echoes {
         found.extend(waits::nagle_if_unhurried(observed, trip_ns));
     }
     found
+}
+
+/// Returns whether packets overtake each other in some flow of the session.
+pub(super) fn is_disordered(observed: &Observation) -> bool {
+    views(observed).iter().any(losses::is_reordered)
 }
 
 /// Returns the rate of the slowest link, as the session's flows show it, if it can be told.
@@ -133,12 +140,21 @@ const MANY_GAPS: usize = 4;
 /// Returns whether `rate_bps` may be a line's: its first bytes needed their time on it, too. That
 /// is asked where there are few gaps, and where they are as long as a round trip: a window of one
 /// segment is as even as a line, but its first segment comes at once.
-fn is_of_a_line(flow: &Flow, rate_bps: u64, trip_ns: Option<u64>) -> bool {
+fn is_of_a_line(flow: &Flow, seen_bps: u64, trip_ns: Option<u64>) -> bool {
     let arrivals = &flow.arrivals;
     let mut times: Vec<u64> = gaps(arrivals).map(|(_, gap, _)| gap).collect();
     times.sort_unstable();
     let typical = statistics::nearest_rank(&times, 50).copied().unwrap_or(0);
     let is_of_a_trip = trip_ns.is_some_and(|trip| typical.abs_diff(trip) <= trip / 5);
+    // A window that is sent in a round trip or a few, as where each segment has half of it, is what
+    // makes the rate.
+    let is_of_a_window = |window: u64| {
+        let trip_rate = rate_bps(window, trip_ns.unwrap_or(0)).unwrap_or(u64::MAX);
+        window < flow.bytes && seen_bps.saturating_mul(4) > trip_rate
+    };
+    if is_of_a_trip && flow.counts.window_bytes.is_some_and(is_of_a_window) {
+        return false;
+    }
     if times.len() >= MANY_GAPS && !is_of_a_trip {
         return true;
     }
@@ -152,7 +168,7 @@ fn is_of_a_line(flow: &Flow, rate_bps: u64, trip_ns: Option<u64>) -> bool {
     let Some(first) = arrivals.get(at) else { return false };
     let before = at.checked_sub(1).and_then(|at| arrivals.get(at));
     let waited_ns = first.at_ns.saturating_sub(before.map_or(0, |before| before.at_ns));
-    let needed = serial_ns(first.bytes, rate_bps);
+    let needed = serial_ns(first.bytes, seen_bps);
     // What was seen of the rate has the headers of other packets in it.
     needed - needed / 4 <= waited_ns
 }
@@ -170,8 +186,14 @@ fn of_flow(mut view: View<'_>) -> Vec<Cause> {
     found.extend(losses::reordering(&mut view));
     found.extend(losses::loss(&mut view));
     found.extend(waits::small_window(&mut view));
+    found.extend(waits::full_window(&view));
     found.extend(rates::small_packets(&view));
     found.extend(rates::line(&view));
+    if rates::full_bps(&view).is_some() {
+        // What finds no room in front of a link that is full is dropped there.
+        let is_loss = |kind| matches!(kind, Kind::Loss | Kind::RetransmissionTimeouts);
+        found.retain(|cause| !is_loss(cause.kind));
+    }
     found
 }
 
@@ -247,8 +269,8 @@ fn first_byte(view: &View<'_>) -> Option<Cause> {
         first.at_ns.saturating_sub(trip_ns).saturating_sub(line_ns),
         "The far host",
         format!(
-            "so long after the network's round trip of {} comes its first byte: look there at the \
-             program and at the load",
+            "so long after the round trip of the network and its TCP, {}, comes its first byte: look \
+             there at the program and at the load",
             duration(trip_ns)
         ),
     ))

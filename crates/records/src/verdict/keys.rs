@@ -45,10 +45,29 @@ pub(super) fn causes(observed: &Observation) -> Vec<Cause> {
     let Some(echo) = &observed.echo else { return Vec::new() };
     let Some(median_ns) = statistics::median(&echo.samples_ns) else { return Vec::new() };
     let mut found = idle(observed, echo, median_ns);
-    found.extend(late_ones(echo, median_ns));
-    found.extend(under_load(observed, median_ns));
-    found.extend(steady_keys(observed, median_ns));
+    if let Some(late) = late_ones(echo, median_ns) {
+        // Where a packet is lost now and then, keys behind it wait for that and for nothing else.
+        found.push(late);
+        return found;
+    }
+    let is_disordered = super::flows::is_disordered(observed);
+    let behind = under_load(observed, median_ns).into_iter();
+    let behind = behind.chain(steady_keys(observed, median_ns));
+    found.extend(behind.map(|cause| if is_disordered { disorder(cause) } else { cause }));
     found
+}
+
+/// Returns `cause` as what it is where packets overtake each other: echoes come in their order, so
+/// one packet that is late holds up all that were behind it.
+fn disorder(cause: Cause) -> Cause {
+    Cause {
+        kind: Kind::Reordering,
+        subject: "Disorder on the way".to_owned(),
+        advice: "echoes wait for packets that others have overtaken: look for links in parallel \
+                 that take packets by turns"
+            .to_owned(),
+        ..cause
+    }
 }
 
 /// Bytes of an echo and its key with their headers.
@@ -115,8 +134,8 @@ fn idle(observed: &Observation, echo: &Echoes, median_ns: u64) -> Vec<Cause> {
         outside_ns.saturating_sub(network_ns.max(line_ns)),
         "The far host".to_owned(),
         format!(
-            "it answers a key so long after the network's round trip of {}: look there at the \
-             load, and at what sits between its network and the program",
+            "it answers a key so long after the round trip of the network and its TCP, {}: look \
+             there at the load, and at what sits between its network and the program",
             duration(network_ns)
         ),
     ));

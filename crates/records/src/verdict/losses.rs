@@ -124,7 +124,9 @@ const TIMER_TRIPS: u64 = 6;
 
 /// Returns what losses cost, by how they were mended for the most part.
 pub(super) fn loss(view: &mut View<'_>) -> Option<Cause> {
-    if !view.has_losses || view.hole.is_some() {
+    // Where packets overtake each other, the last of a flow may only have been late.
+    let is_late_alone = view.has_reordering && !is_lossy(view.flow);
+    if !view.has_losses || view.hole.is_some() || is_late_alone {
         return None;
     }
     let long_ns = view.trip_or_zero().saturating_mul(TIMER_TRIPS).max(TIMER_NS);

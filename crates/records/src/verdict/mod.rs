@@ -17,7 +17,7 @@ mod waits;
 
 pub use cause::{Cause, Kind, Whole};
 pub use observation::{
-    Arrival, Direction, Echoes, Flow, FlowCounts, Observation, Origin, Path, Steps,
+    Answers, Arrival, Direction, Echoes, Flow, FlowCounts, Observation, Origin, Path, Steps,
 };
 pub use sentence::{
     FEWEST_SAMPLES, LOSS_ONE_IN, Limit, UNACCEPTABLE_NS, UNNOTICED_NS, limit, verdict,

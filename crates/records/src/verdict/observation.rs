@@ -23,6 +23,8 @@ pub struct Observation {
     /// A screenful whose acknowledgments this side has put off, as most programs do; the one above
     /// is acknowledged as [`Path::own_ack_delay_ns`] says.
     pub unhurried: Option<Flow>,
+    /// Short answers of a shell.
+    pub answers: Option<Answers>,
     /// Longer flows, in either direction: files, or a long output.
     pub transfers: Vec<Flow>,
     /// The way to the far side, as TCP and the carrier know it.
@@ -56,6 +58,15 @@ pub struct Echoes {
     /// Where the time of the median one went, with the far side and the network as the rest; adds
     /// up to it. Empty if unknown.
     pub layers: Vec<LayerTime>,
+}
+
+/// Short answers, which follow the echo of what asked for them in a write of its own.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Answers {
+    /// From Return to the answer, where this side acknowledged at once what came before, ns.
+    pub at_once_ns: Vec<u64>,
+    /// The same, by turns with those, where it put that off by 40 ms, ns.
+    pub late_ns: Vec<u64>,
 }
 
 /// Which way a flow goes, as seen from the near side.

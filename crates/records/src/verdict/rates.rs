@@ -2,14 +2,16 @@
 
 use super::cause::{Cause, Kind, Whole};
 use super::flows::View;
-use super::observation::{Direction, Path};
-use super::traffic::{data_packets, evenness_percent, knee, serial_ns};
+use super::observation::{Direction, Flow, Observation, Path};
+use super::traffic::{
+    data_packets, evenness_percent, full_rate_bps, gaps, knee, rate_bps, serial_ns, span_ns,
+};
 use crate::figures::count;
 
 /// Behind the knee of a token bucket the flow is so even at least.
 const EVEN_PERCENT: u64 = 60;
 /// A flow with fewer arrivals has no shape.
-const FEWEST_ARRIVALS: usize = 16;
+const FEWEST_ARRIVALS: usize = 10;
 
 /// Returns what a token bucket costs that is full at first and empty from then on.
 pub(super) fn limiter(view: &mut View<'_>) -> Option<Cause> {
@@ -99,6 +101,71 @@ pub(super) fn seen_line_bps(view: &View<'_>) -> Option<u64> {
     (header_ns <= view.trip_ns?).then_some(rate)
 }
 
+/// Returns the rate of the slowest link, if it was full with the flow nearly all the time.
+pub(super) fn full_bps(view: &View<'_>) -> Option<u64> {
+    full_rate_bps(&view.flow.arrivals, view.path.mss_bytes?)
+}
+
+/// Returns whether nearly all segments of the flow were full, as those of a program that writes
+/// slowly are not: its TCP had always more to send than the way took.
+fn has_full_segments(view: &View<'_>) -> bool {
+    let counted = view.flow.data_packets.zip(view.path.mss_bytes);
+    counted.is_some_and(|(packets, mss)| {
+        packets > 1 && packets.saturating_mul(mss) <= view.flow.bytes.saturating_mul(10) / 9
+    })
+}
+
+/// Of the bytes behind a bucket one part in so many may come early: a reader that was late, for one.
+const EARLY_ONE_IN: u64 = 6;
+/// A screen passes a full bucket so many times faster than a long output passes the empty one.
+const BUCKET_FACTOR: u64 = 4;
+/// A screen must be so much faster than the long output, or it was chance.
+const BUCKET_NS: u64 = 3_000_000;
+
+/// Returns what a token bucket costs that every screen finds full, and a long output empty from its
+/// beginning on: there the knee of [`limiter`] is not to be seen.
+pub(super) fn emptied_bucket(observed: &Observation, trip_ns: Option<u64>) -> Option<Cause> {
+    let mss = observed.path.mss_bytes?;
+    let is_long = |flow: &&Flow| flow.direction == Direction::Incoming;
+    let long = observed.transfers.iter().find(is_long)?;
+    if long.arrivals.len() < FEWEST_ARRIVALS || evenness_percent(&long.arrivals, 0)? < EVEN_PERCENT
+    {
+        return None;
+    }
+    let rate = rate_bps(long.bytes, span_ns(&long.arrivals)?)?;
+    let fast = rate.saturating_mul(BUCKET_FACTOR);
+    // What a program writes now and then comes in bursts, and behind a bucket nothing does.
+    let early = gaps(&long.arrivals).filter(|(_, gap, bytes)| *gap < serial_ns(*bytes, fast));
+    if early.map(|(.., bytes)| bytes).sum::<u64>() > long.bytes / EARLY_ONE_IN {
+        return None;
+    }
+    let screens = [&observed.screenful, &observed.unhurried];
+    let passes = |screen: &Flow| {
+        // One read may bring all of it, and its first segment tells nothing of the rate.
+        let slow_ns = serial_ns(screen.bytes.saturating_sub(mss), rate);
+        let took_ns = span_ns(&screen.arrivals).unwrap_or(u64::MAX);
+        slow_ns >= BUCKET_NS && took_ns.saturating_mul(BUCKET_FACTOR) < slow_ns
+    };
+    let mut known = screens.into_iter().flatten().peekable();
+    known.peek()?;
+    if !known.all(passes) {
+        return None;
+    }
+    let waited_ns = long.elapsed_ns.saturating_sub(trip_ns.unwrap_or(0));
+    Some(Cause {
+        kind: Kind::RateLimiter,
+        of: Whole::Transfer,
+        gain_ns: waited_ns - waited_ns / BUCKET_FACTOR,
+        total_ns: long.elapsed_ns,
+        subject: "A rate limiter on the way".to_owned(),
+        advice: format!(
+            "a screen passes at once, and a long output at {} bit/s: ask who has set that rate, or \
+             keep below its bucket",
+            count(rate)
+        ),
+    })
+}
+
 /// A transfer that takes less than this is not looked at: its line is always what limits it.
 const LONG_TRANSFER_NS: u64 = 1_000_000_000;
 
@@ -120,11 +187,11 @@ pub(super) fn line(view: &View<'_>) -> Option<Cause> {
             format!("at {} bit/s nothing but less data or a faster line helps", count(rate));
         return Some(view.cause(Kind::LineRate, line_ns, "The line", advice));
     }
-    let rate = view.burst_bps?;
+    let rate = full_bps(view).or(view.burst_bps)?;
     let line_ns = serial_ns(bytes, rate);
     // A line carries the headers of a round trip, too: a rate at which they could not is that of a
     // program that writes slowly.
-    if seen_line_bps(view).is_none() {
+    if seen_line_bps(view).is_none() && !has_full_segments(view) {
         let advice = format!("it sends at {} bit/s, and the way carries more", count(rate));
         let is_incoming = view.flow.direction == Direction::Incoming;
         return (is_incoming && view.trip_ns.is_some())

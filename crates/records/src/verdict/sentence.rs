@@ -58,6 +58,8 @@ pub const LOSS_ONE_IN: u64 = 100;
 /// either of them plus what the timer and the scheduler add.
 const DELAYED_ACK_NS: [std::ops::RangeInclusive<u64>; 2] =
     [38_000_000..=60_000_000, 180_000_000..=260_000_000];
+/// A round trip below this is the far host's as well as the network's: 100 km of fibre.
+const NEAR_NS: u64 = 1_000_000;
 /// Start bit, eight bits of data, stop bit.
 const BITS_PER_BYTE: u64 = 10;
 /// RFC 1144 section 1: the 40 bytes of TCP and IP become 3 on the average.
@@ -310,8 +312,13 @@ fn own_processor(timing: Timing<'_>) -> String {
 fn round_trip_clause(measured: &Measurement, timing: Timing<'_>) -> String {
     let far = timing.of(Layer::FarSideAndNetwork);
     let trip = round_trip(measured).unwrap_or(far).min(far);
+    // A host needs as long to turn a packet around as a near network to carry it.
+    let subject = match trip < NEAR_NS {
+        true => "The round trip of network and far side of",
+        false => "The network's round trip of",
+    };
     format!(
-        "The network's round trip of {} is {} of {} of {}; nothing on this side can make it less than {}",
+        "{subject} {} is {} of {} of {}; nothing on this side can make it less than {}",
         duration(trip),
         share(trip, timing.total_ns),
         timing.name,

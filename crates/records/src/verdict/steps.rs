@@ -49,9 +49,18 @@ pub(super) fn causes(observed: &Observation) -> Vec<Cause> {
         let advice = "a certificate with an elliptic curve, or a resumed session, costs less";
         found.push(cause(Kind::Tls, ns, "TLS on this side's processor", advice));
     }
+    if let Some(ns) = steps.tls_ns {
+        let advice = "look there at the load, and at the key: RSA costs the server most";
+        let known_ns = steps.tls_own_ns.unwrap_or(0).saturating_add(trip.saturating_mul(TLS_TRIPS));
+        let gain_ns = ns.saturating_sub(known_ns);
+        found.push(cause(Kind::FarHost, gain_ns, "The far side's handshake of TLS", advice));
+    }
     found.extend(lost_opening(observed, total_ns));
     found
 }
+
+/// The round trips of a handshake of TLS 1.2 (RFC 5246 §7.3); TLS 1.3 needs one.
+const TLS_TRIPS: u64 = 2;
 
 /// A SYN is sent again after one second (RFC 6298, section 2.1), and every time after twice as
 /// long.

@@ -49,7 +49,11 @@ const FEWEST_GAPS: usize = 1;
 /// Returns the data rate at which half of the bytes come or faster, bit/s; `None` where that is too
 /// fast to tell, or nothing is known.
 pub(crate) fn burst_rate_bps(arrivals: &[Arrival]) -> Option<u64> {
-    let mut pairs: Vec<(u64, u64)> = gaps(arrivals).map(|(_, gap, bytes)| (gap, bytes)).collect();
+    half_rate_bps(gaps(arrivals).map(|(_, gap, bytes)| (gap, bytes)).collect())
+}
+
+/// Returns the rate at which half of the bytes of `pairs` of gap and bytes come or faster, bit/s.
+fn half_rate_bps(mut pairs: Vec<(u64, u64)>) -> Option<u64> {
     if pairs.len() < FEWEST_GAPS {
         return None;
     }
@@ -68,6 +72,40 @@ pub(crate) fn burst_rate_bps(arrivals: &[Arrival]) -> Option<u64> {
         }
     }
     None
+}
+
+/// An arrival of more segments was held up by a hole in front of it, or by its reader.
+const SEGMENTS_IN_ORDER: u64 = 2;
+/// An arrival that is so many times faster than its flow followed one that was held up.
+const RUSH_FACTOR: u64 = 4;
+/// One short arrival in so many must be as far behind the one before as all the others of these.
+const ALIKE_ONE_IN: usize = 5;
+/// With fewer of them nothing is said.
+const FEWEST_ALIKE: usize = 6;
+/// Of a flow for which its link is full, the link is busy for so many parts of a hundred.
+const FULL_PERCENT: u64 = 60;
+
+/// Returns the data rate of the slowest link, bit/s, if it was full with the flow for nearly all the
+/// time, whatever was lost: what comes in its order, and not behind a hole, comes at an even pace,
+/// and little faster than all of it. Where a window or a loss makes the flow wait on a faster link,
+/// what comes in its order comes much faster, or once a round trip and slower than all of it.
+pub(super) fn full_rate_bps(arrivals: &[Arrival], mss: u64) -> Option<u64> {
+    let bytes = arrivals.iter().skip(1).map(|arrival| arrival.bytes).sum();
+    let overall = rate_bps(bytes, span_ns(arrivals)?)?;
+    let most = mss.saturating_mul(SEGMENTS_IN_ORDER);
+    let short: Vec<u64> = gaps(arrivals)
+        .filter(|(.., bytes)| *bytes <= most)
+        .map(|(_, gap, bytes)| rate_bps(bytes, gap).unwrap_or(u64::MAX))
+        .collect();
+    let is_calm = |rate: &u64| *rate <= overall.saturating_mul(RUSH_FACTOR);
+    let calm: Vec<u64> = short.iter().copied().filter(is_calm).collect();
+    // A hole makes some of them late, and nothing makes them early.
+    let rate = statistics::percentile(&calm, 75)?;
+    let alike = calm.iter().filter(|other| other.abs_diff(rate) <= rate / 10).count();
+    let is_even = alike >= FEWEST_ALIKE && alike * ALIKE_ONE_IN >= short.len();
+    let is_busy = rate.saturating_mul(FULL_PERCENT) <= overall.saturating_mul(100)
+        && rate >= overall - overall / 10;
+    (is_even && is_busy).then_some(rate)
 }
 
 /// Returns the bytes of the largest arrival that is no more than one segment, if that is known.

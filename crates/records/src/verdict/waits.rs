@@ -2,7 +2,7 @@
 
 use super::cause::{Cause, Kind, Whole};
 use super::flows::{View, sum_ns};
-use super::observation::{Direction, Observation};
+use super::observation::{Answers, Direction, Observation};
 use super::traffic::{Stall, gaps, largest_arrival};
 use crate::figures::{count, duration};
 use crate::statistics;
@@ -44,8 +44,9 @@ pub(super) fn nagle(view: &mut View<'_>) -> Option<Cause> {
         Some(delay) => stall.ns >= delay - delay / 8 && stall.ns <= delay + delay / 2 + trip_ns,
         None => is_of_delayed_ack(stall.ns, trip_ns),
     };
+    // Where packets overtake each other, a silence may be one packet that is late.
     let is_out_of_order = view.flow.counts.out_of_order_in.is_some_and(|count| count > 0);
-    if is_out_of_order {
+    if is_out_of_order || view.has_reordering {
         return None;
     }
     let taken = view.select(|stall| is_long(stall.ns) && is_wait(stall));
@@ -82,6 +83,51 @@ pub(super) fn nagle_if_unhurried(observed: &Observation, trip_ns: Option<u64>) -
                  at once: set TCP_NODELAY there"
                 .to_owned(),
     })
+}
+
+/// Fewer answers of a sort prove nothing.
+const FEWEST_ANSWERS: usize = 4;
+
+/// Returns what Nagle's algorithm on the far side costs short answers. They come when this side has
+/// acknowledged what came before them, however long the far host thinks, if that is shorter; and
+/// nothing but Nagle's algorithm waits for an acknowledgment.
+pub(super) fn nagle_of_answers(observed: &Observation, trip_ns: Option<u64>) -> Option<Cause> {
+    let Answers { at_once_ns, late_ns } = observed.answers.as_ref()?;
+    if at_once_ns.len().min(late_ns.len()) < FEWEST_ANSWERS {
+        return None;
+    }
+    let total_ns = statistics::median(late_ns)?;
+    let gain_ns = total_ns.checked_sub(statistics::median(at_once_ns)?)?;
+    // A timer never runs out early but by its own grain, and what is late is the scheduler. There is
+    // a trip to the first piece, and one for the acknowledgment and the second.
+    let trips_ns = trip_ns?.saturating_mul(2);
+    let least_ns = KERNEL_DELAY_NS - KERNEL_DELAY_NS / 8;
+    let most_ns = trips_ns.saturating_add(KERNEL_DELAY_NS + KERNEL_DELAY_NS / 2);
+    // One of each may have been held up by something else.
+    let (least_late, most_at_once) =
+        (second(late_ns, u64::cmp)?, second(at_once_ns, |one, other| other.cmp(one))?);
+    let is_of_the_delay = least_late >= least_ns && (least_ns..=most_ns).contains(&total_ns);
+    if !is_of_the_delay || least_late < most_at_once.saturating_add(KERNEL_DELAY_NS / 8) {
+        return None;
+    }
+    Some(Cause {
+        kind: Kind::Nagle,
+        of: Whole::Answer,
+        gain_ns,
+        total_ns,
+        subject: "The far side's Nagle algorithm".to_owned(),
+        advice:
+            "it keeps what follows an echo until that is acknowledged, which most programs put \
+                 off and this one does at once: set TCP_NODELAY there"
+                .to_owned(),
+    })
+}
+
+/// Returns the second of `times` in an order.
+fn second(times: &[u64], order: impl Fn(&u64, &u64) -> std::cmp::Ordering) -> Option<u64> {
+    let mut times = times.to_vec();
+    times.sort_unstable_by(order);
+    times.get(1).copied()
 }
 
 /// Returns what Nagle's algorithm on the far side costs where this side acknowledges at once: a
@@ -240,6 +286,24 @@ pub(super) fn small_window(view: &mut View<'_>) -> Option<Cause> {
     );
     let cause = view.cause(Kind::SmallWindow, gain_ns, subject, advice);
     view.settle(cause, &taken)
+}
+
+/// Returns what it costs that the far side's window is full, where nothing is known of the pieces
+/// that were acknowledged, and TCP itself says for how long it was.
+pub(super) fn full_window(view: &View<'_>) -> Option<Cause> {
+    let flow = view.flow;
+    if flow.direction == Direction::Incoming || !flow.arrivals.is_empty() {
+        return None;
+    }
+    let (trip_ns, limited_ns) = (view.trip_ns?, flow.counts.limited_by_window_ns?);
+    let per_trip = u128::from(flow.bytes) * u128::from(trip_ns) / u128::from(limited_ns.max(1));
+    let advice = format!(
+        "{} bits go out in each round trip of {}: a larger receive buffer there, or a program that \
+         reads faster, would help",
+        count(u64::try_from(per_trip * 8).unwrap_or(u64::MAX)),
+        duration(trip_ns)
+    );
+    Some(view.cause(Kind::SmallWindow, limited_ns, "The far side's small window", advice))
 }
 
 /// Returns the largest arrival before and from the `index`th on.

@@ -6,11 +6,16 @@
 //! measures the truth by the paper's own rules. A try succeeds if the logger answers within the
 //! time limit; the answer stands until the next try; a host is available unless it is dead; a
 //! failure to connect is counted where a try fails that follows one that did not.
+//!
+//! And its transfers: each is sent again by our FTP over our TCP between two hosts of 1973.
 
 mod host;
+mod party;
+mod replay;
 mod scenario;
 mod survey;
 mod tables;
 
-pub use scenario::{Crowd, Rates, Scenario};
+pub use replay::{Failure, Form, Replayed, Script, Verb};
+pub use scenario::{Crowd, Network, Rates, Remote, Scenario};
 pub use tables::tables;

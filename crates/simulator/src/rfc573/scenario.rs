@@ -26,6 +26,42 @@ pub struct Scenario {
     pub hosts: Vec<Rates>,
     /// All the hosts of the survey.
     pub crowd: Crowd,
+    /// What the transfers are sent over again.
+    pub network: Network,
+}
+
+/// The hosts and lines of the transfers.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Network {
+    /// The lines between IMPs, in bits per second.
+    pub line_bps: u64,
+    /// A host's interface, in bits per second.
+    pub interface_bps: u64,
+    /// What an IMP takes for a packet, in microseconds.
+    pub imp_us: u64,
+    /// Bits of the longest message.
+    pub message_bits: u64,
+    /// Bits that a sending program may give its host ahead of the network.
+    pub buffer_bits: u64,
+    /// How long a program waits for its turn at the processor, on the average, in milliseconds.
+    pub turn_ms: u64,
+    /// What our own host allocates to a connection, in bits.
+    pub allocation_bits: u64,
+    /// The hosts at the other end.
+    pub remotes: Vec<Remote>,
+}
+
+/// A host at the other end of transfers.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Remote {
+    /// Its name, as records have it.
+    pub name: String,
+    /// Lines between our IMP and its own; 0 if it is the same one.
+    pub hops: u64,
+    /// What it allocates to a connection, in bits.
+    pub allocation_bits: u64,
 }
 
 /// What table I says of one host.

@@ -3,6 +3,7 @@
 use super::bulk::Unhurried;
 use super::network::{Notes, Traffic};
 use super::scene::{Pair, Scene};
+use crate::clock::Reading;
 use crate::host::Host;
 use crate::world::Side;
 use protocols::link::Link;
@@ -49,7 +50,7 @@ struct Promise {
 /// The TIME-WAIT of one end, on its own clock.
 #[derive(Clone, Copy, Debug, Default)]
 struct TimeWait {
-    began_at: Option<Instant>,
+    began_at: Option<Reading>,
     lasted: Option<Duration>,
 }
 
@@ -205,7 +206,7 @@ impl Trial<'_> {
             let reading = clock.reading(world.now());
             if let Some(began_at) = time_wait.began_at {
                 if host.application.carried.ending().is_some() {
-                    time_wait.lasted.get_or_insert(reading - began_at);
+                    time_wait.lasted.get_or_insert(reading.since(began_at));
                 }
             } else if host.application.carried.peer_has_closed()
                 && status(world, side).is_some_and(|status| status.state == State::TimeWait)

@@ -35,7 +35,9 @@ fn charged_beyond(work: Work, costs: &Costs, meter: &Meter) -> u64 {
 
 #[test]
 fn a_delay_that_is_planted_in_a_work_is_charged_to_its_layer_and_to_no_other() {
-    for (work, planted_ns) in Work::ALL.iter().flat_map(|work| PLANTED_NS.map(|ns| (*work, ns))) {
+    // A session moves no file; `rfc573::replay` plants there.
+    let works = Work::ALL.iter().filter(|work| **work != Work::FileByte);
+    for (work, planted_ns) in works.flat_map(|work| PLANTED_NS.map(|ns| (*work, ns))) {
         let costs = ibm_pc().with(work, ibm_pc().unit_ns(work) + planted_ns);
         let world = run(costs);
         for meter in [&world.user.meter, &world.server.meter] {

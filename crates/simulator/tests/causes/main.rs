@@ -42,6 +42,7 @@ fn whole_ns(seen: &Observation, cause: &Cause, at: Option<usize>) -> u64 {
         Whole::EchoUnderLoad => {
             seen.echo_under_load.as_ref().map_or(0, |echo| median(&echo.samples_ns).unwrap())
         }
+        Whole::Answer => seen.answers.as_ref().map_or(0, |it| median(&it.late_ns).unwrap()),
         Whole::Screenful => seen.screenful.as_ref().unwrap().elapsed_ns,
         Whole::Transfer => at.map_or(0, |at| seen.transfers[at].elapsed_ns),
     }
@@ -123,4 +124,15 @@ fn where_nothing_is_wrong_nothing_is_named() {
             assert_eq!(said, [], "{trip_ms} ms, seed {seed}");
         }
     }
+}
+
+#[test]
+fn a_sender_whose_originals_come_late_is_told_that_they_came_twice() {
+    let (planted, _) = plant(Kind::Reordering, 2, 4, 1);
+    let seen = planted.observe();
+    let upload = seen.transfers.last().unwrap();
+    let counts = &upload.counts;
+    let (again, told) = (counts.retransmissions.unwrap(), counts.duplicate_reports.unwrap());
+    // An acknowledgment tells of one of those that have come since the one before.
+    assert!(again > 5 && told * 2 >= again, "{counts:?}");
 }

@@ -4,6 +4,7 @@
 //! everybody on the machine for as long as the program runs; `PLUMB_FTP_PASSWORD` and `.netrc`
 //! cannot.
 
+use crate::files::shown::shown;
 use crate::files::url::Url;
 use anyhow::{Context, Result, bail};
 use protocols::application::ftp::{Name, Secret};
@@ -143,7 +144,7 @@ fn ask(user: &[u8], host: &str) -> Result<Vec<u8>> {
         bail!(
             "there is no password for {} at {host} and no terminal to ask: put it into ~/.netrc, \
              or into the environment as PLUMB_FTP_PASSWORD",
-            user.escape_ascii()
+            shown(user)
         );
     };
     let before = termios::tcgetattr(&terminal)?;
@@ -152,7 +153,7 @@ fn ask(user: &[u8], host: &str) -> Result<Vec<u8>> {
     termios::tcsetattr(&terminal, OptionalActions::Flush, &silent)?;
     let _guard = Silent(&terminal, before);
     let mut terminal = &terminal;
-    terminal.write_all(format!("Password for {} at {host}: ", user.escape_ascii()).as_bytes())?;
+    terminal.write_all(format!("Password for {} at {host}: ", shown(user)).as_bytes())?;
     let mut password = Vec::new();
     let mut byte = [0];
     while terminal.read(&mut byte)? == 1 && byte != *b"\n" && password.len() < PASSWORD_MAX_BYTES {

@@ -9,6 +9,7 @@ use super::trouble::Trouble;
 use crate::exit;
 use crate::files::arguments::{Get, How, Put};
 use crate::files::progress::say;
+use crate::files::shown::shown;
 use crate::files::url::{Scheme, Url};
 use crate::transfers::{Record, summary, timed};
 use anyhow::Context;
@@ -138,9 +139,8 @@ fn wrong(error: anyhow::Error) -> Trouble {
 fn place_for(url: &Url, to: Option<&Path>) -> Result<To, Trouble> {
     let last = url.last_component();
     let own = || {
-        let name = LocalName::new(last).map_err(|_| {
-            Trouble::Wrong(format!("'{}' is no name for a file here", last.escape_ascii()))
-        })?;
+        let name = LocalName::new(last)
+            .map_err(|_| Trouble::Wrong(format!("'{}' is no name for a file here", shown(last))))?;
         Ok::<_, Trouble>(PathBuf::from(std::ffi::OsStr::from_bytes(name.as_bytes())))
     };
     Ok(match to {
@@ -180,7 +180,7 @@ async fn many(
         if found.is_empty() {
             return Err(Trouble::NotThere(format!("nothing there fits {url}")));
         }
-        for place in found {
+        for place in dialogue.for_here(found) {
             if place.entry.kind != Kind::Directory {
                 works.push(fetch(place, &jail));
             } else if is_recursive {
@@ -201,7 +201,7 @@ async fn tree(
     let top = &place.below;
     let make = |name: &[u8]| match jail.make_folder(name) {
         Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => {
-            let sentence = format!("the folder '{}' cannot be made", name.escape_ascii());
+            let sentence = format!("the folder '{}' cannot be made", shown(name));
             Err(Trouble::Ours(anyhow::Error::new(error).context(sentence)))
         }
         _ => Ok(()),
@@ -209,7 +209,8 @@ async fn tree(
     if !top.is_empty() {
         make(top)?;
     }
-    for mut found in dialogue.walk(&place.path).await? {
+    let found = dialogue.walk(&place.path).await?;
+    for mut found in dialogue.for_here(found) {
         found.below = join(top, &found.below);
         match found.entry.kind {
             Kind::Directory => make(&found.below)?,
@@ -232,7 +233,7 @@ fn fetch(found: Found, jail: &Arc<Jail>) -> Work {
 
 /// Makes a directory there, which may be there already.
 pub(super) async fn make_there(dialogue: &mut Dialogue, path: &[u8]) -> Result<(), Trouble> {
-    let wanted = format!("to make '{}'", path.escape_ascii());
+    let wanted = format!("to make '{}'", shown(path));
     match dialogue.run(&wanted, Task::MakeDirectory(name_of(path)?)).await {
         Err(trouble) if !trouble.is_refusal() => Err(trouble),
         // If it is not there, what goes into it says so.
@@ -277,7 +278,7 @@ pub(super) async fn finish(
     done: &str,
 ) -> Result<(), Trouble> {
     let began = Instant::now();
-    let shown = Shown::begin(caller);
+    let (shown_meanwhile, left_out) = (Shown::begin(caller), dialogue.left_out);
     let single = match works.as_slice() {
         [Work::Get(get::Errand { path, .. }) | Work::Put(put::Errand { path, .. })] => {
             Some(path.clone())
@@ -285,7 +286,7 @@ pub(super) async fn finish(
         _ => None,
     };
     let totals = run_all(caller, dialogue, works, manner, single.is_some()).await;
-    shown.end().await;
+    shown_meanwhile.end().await;
     let totals = totals?;
     if let Some(worst) = totals.worst {
         return Err(match (totals.failed, &single) {
@@ -302,8 +303,8 @@ pub(super) async fn finish(
         let nanos = u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX);
         let rate = u128::from(totals.bytes) * 1_000_000_000 / u128::from(nanos.max(1));
         let what = match (&single, totals.were_there) {
-            (Some(path), 0) => format!("'{}'", path.escape_ascii()),
-            (Some(path), _) => format!("nothing: '{}' was there already", path.escape_ascii()),
+            (Some(path), 0) => format!("'{}'", shown(path)),
+            (Some(path), _) => format!("nothing: '{}' was there already", shown(path)),
             (None, 0) => format!("{} files", count(totals.files)),
             (None, there) => {
                 format!("{} files, and {} were there", count(totals.files), count(there))
@@ -319,7 +320,13 @@ pub(super) async fn finish(
         });
         say(&format!("{done} {what}: {told}"));
     }
-    Ok(())
+    match left_out {
+        0 => Ok(()),
+        1 => Err(Trouble::LeftOut("1 name was left out, as said above".to_owned())),
+        _ => {
+            Err(Trouble::LeftOut(format!("{} names were left out, as said above", count(left_out))))
+        }
+    }
 }
 
 /// What the sessions at work have in common.
@@ -408,7 +415,7 @@ impl Bench {
     }
 
     fn tell(&self, record: &Record, trouble: Option<&Trouble>) -> Result<(), Trouble> {
-        if let Some(trouble) = trouble.filter(|_| !self.is_single) {
+        if let Some(trouble) = trouble.filter(|trouble| !self.is_single && !trouble.ends_all()) {
             say(&trouble.sentence());
         }
         if !self.manner.is_json {
@@ -431,10 +438,7 @@ impl Bench {
                 totals.told = self.is_single.then(|| summary(&record.transfer));
             }
             Ok(Ending::WasThere) => totals.were_there += 1,
-            // What ends one ends all.
-            Err(trouble @ (Trouble::Stopped | Trouble::Tls(_) | Trouble::TlsAgreed(_))) => {
-                return Err(trouble);
-            }
+            Err(trouble) if trouble.ends_all() => return Err(trouble),
             Err(trouble) => {
                 totals.failed += 1;
                 totals.worst = Some(trouble);

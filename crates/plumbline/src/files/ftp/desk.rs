@@ -108,7 +108,9 @@ pub(super) fn carry_out_silently<T>(
 
 /// Says what went wrong.
 pub(super) fn tell(trouble: &Trouble) -> exit::Failure {
-    exit::complain(&anyhow::Error::msg(trouble.sentence()));
+    if !trouble.is_unread() {
+        exit::complain(&anyhow::Error::msg(trouble.sentence()));
+    }
     trouble.failure()
 }
 
@@ -125,7 +127,7 @@ fn caller(
     let began = Instant::now();
     let found = carry::addresses(&url.target, reach.family, &reach.via, None)?;
     let resolving = began.elapsed();
-    let addresses = found.map_err(|none| Trouble::NoConnection(none.to_string()))?;
+    let addresses = found.map_err(|none| Trouble::NoAddress(none.to_string()))?;
     let host = carry::host(&reach.via, CONNECTIONS, carry::FILES)?;
     let board = Board::new(url.to_string());
     let timeout = Duration::from_secs(reach.timeout.into());

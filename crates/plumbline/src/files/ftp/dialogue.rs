@@ -207,12 +207,14 @@ pub(super) struct Dialogue {
     pub(super) asked: Option<Record>,
     /// Whether another file is to come after this one.
     pub(super) expects_transfer: bool,
+    /// Names that servers have said to have left out of listings.
+    pub(super) left_out: u64,
 }
 
 impl Dialogue {
     pub(super) fn new(caller: &Arc<Caller>) -> Self {
         let caller = Arc::clone(caller);
-        Self { caller, session: None, asked: None, expects_transfer: false }
+        Self { caller, session: None, asked: None, expects_transfer: false, left_out: 0 }
     }
 
     /// Returns the session, which is opened if there is none.

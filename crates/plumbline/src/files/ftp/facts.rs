@@ -11,7 +11,9 @@ use super::link::{Canceller, Plain};
 use super::mover::Moved;
 use super::trouble::Trouble;
 use crate::transfers::{self, DataTls, Record, TICK, nanos, of_kernel, of_own, of_settled};
+use os::switches::Switches;
 use protocols::application::ftp::Representation;
+use protocols::application::ftp::data::Counts;
 use protocols::application::ftp::listing::Entry;
 use records::transfer::{Command, DataStyle, Field, Outcome, OwnStack, Role, Stack, Tcp, Text};
 use std::net::SocketAddr;
@@ -59,11 +61,17 @@ pub(super) struct DataFacts {
     pub(super) first_byte: Option<Instant>,
     pub(super) ended: Option<Instant>,
     pub(super) cpu: Duration,
+    /// Of the thread, where it did nothing else.
+    pub(super) switches: Option<Switches>,
+    /// System calls that moved bytes, where all of them are counted.
+    pub(super) calls: Option<u64>,
+    pub(super) counts: Counts,
     /// Where they are not known, nothing stands between the file and the wire.
     pub(super) reading: Option<Duration>,
     pub(super) writing: Option<Duration>,
     pub(super) waiting: Option<Duration>,
     pub(super) converting: Option<Duration>,
+    pub(super) crypto: Option<Duration>,
     /// Whether the file has gone out.
     pub(super) is_sending: bool,
     ends: Option<(SocketAddr, SocketAddr)>,
@@ -134,6 +142,11 @@ impl DataFacts {
     /// Asks the kernel about the connection.
     pub(super) fn ask_kernel(&mut self, stream: &impl AsFd) {
         self.tcp = of_kernel(stream);
+    }
+
+    /// Counts a system call that moves bytes.
+    pub(super) fn count_call(&mut self) {
+        self.calls = Some(self.calls.unwrap_or(0) + 1);
     }
 
     /// Notes the two ends of the connection.
@@ -247,11 +260,22 @@ impl Record {
         let Self { transfer, .. } = self;
         add(&mut transfer.size.file_bytes, moved.file_bytes);
         add(&mut transfer.size.wire_bytes, moved.wire_bytes);
+        let add_some = |sum: &mut Option<u64>, more: Option<u64>| {
+            *sum = more.map(|more| sum.unwrap_or(0) + more).or(*sum);
+        };
+        add_some(&mut transfer.size.records, data.counts.records);
+        add_some(&mut transfer.size.restart_markers, data.counts.markers);
+        add_some(&mut transfer.size.crlf_conversions, data.counts.line_ends);
+        add_some(&mut transfer.cpu.syscalls, data.calls);
+        let switches = data.switches;
+        add_some(&mut transfer.cpu.vol_switches, switches.map(|switches| switches.voluntary));
+        add_some(&mut transfer.cpu.invol_switches, switches.map(|switches| switches.involuntary));
         add_time(&mut transfer.time.ns_data_tls, data.tls_time);
         add_time(&mut transfer.time.ns_read_file, data.reading);
         add_time(&mut transfer.time.ns_write_file, data.writing);
         add_time(&mut transfer.time.ns_wait_net, data.waiting);
         add_time(&mut transfer.time.ns_convert, data.converting);
+        add_time(&mut transfer.time.ns_crypto, data.crypto);
         let from = data.first_byte.zip(data.ended);
         add_time(&mut transfer.time.ns_transfer, from.map(|(first, last)| last - first));
         let streams = transfer.tcp.streams.unwrap_or(0) + 1;
@@ -276,7 +300,16 @@ impl Record {
         add(&mut to.size.wire_bytes, from.size.wire_bytes);
         add(&mut to.tcp.streams, from.tcp.streams);
         add(&mut to.cpu.cpu_ns, from.cpu.cpu_ns);
+        add(&mut to.cpu.syscalls, from.cpu.syscalls);
+        add(&mut to.cpu.vol_switches, from.cpu.vol_switches);
+        add(&mut to.cpu.invol_switches, from.cpu.invol_switches);
         to.time.ns_transfer = to.time.ns_transfer.max(from.time.ns_transfer);
+    }
+
+    /// Notes the hash of our file, in hexadecimal.
+    pub(super) fn note_hash(&mut self, algorithm: &str, hash: &str) {
+        self.transfer.size.hash_alg = Some(Text::from(algorithm));
+        self.transfer.size.hash = Some(Text::from(hash));
     }
 
     /// Returns over how many data connections the file has come.

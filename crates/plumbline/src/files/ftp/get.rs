@@ -6,15 +6,18 @@
 //! time of the file there, by which `--continue` knows it. A file that was put together so is
 //! compared by HASH, where the server has that.
 
-use super::dialogue::Dialogue;
+use super::dialogue::{Caller, Dialogue};
 use super::mover::Near;
 use super::remote::{name_of, split};
 use super::trouble::Trouble;
+use crate::files::progress::say;
+use crate::files::shown::shown;
 use crate::transfers::Record;
 use anyhow::{Context, anyhow};
 use os::jail::{Draft, Existing, Jail};
 use protocols::application::ftp::user::Task;
 use protocols::application::ftp::{Representation, Timestamp};
+use records::figures::count;
 use ring::digest;
 use std::fs::{self, File};
 use std::io;
@@ -96,12 +99,12 @@ pub(super) async fn get(
     };
     let is_pieced = from > 0 || record.streams() > 1 || segments(&errand, terms, from).is_some();
     let moved = match moved {
-        Ok(()) if is_pieced => compare(dialogue, &errand.path, &file).await,
+        Ok(()) if is_pieced => compare(dialogue, &errand.path, &file, record).await,
         moved => moved,
     };
     if let Err(trouble) = moved {
         let is_of_use = is_image && terms.segments <= 1 && !matches!(trouble, Trouble::Differs(_));
-        keep(draft, &errand, came, is_of_use);
+        keep(draft, &errand, came, is_of_use, &dialogue.caller);
         return Err(trouble);
     }
     set_time(&file, errand.modified);
@@ -191,7 +194,7 @@ async fn into_plain(
 }
 
 fn wanted(errand: &Errand) -> String {
-    format!("to get '{}'", errand.path.escape_ascii())
+    format!("to get '{}'", shown(&errand.path))
 }
 
 fn retrieve(errand: &Errand, terms: &Terms, from: u64) -> Result<Task, Trouble> {
@@ -367,8 +370,11 @@ fn open(errand: &Errand, terms: &Terms) -> Result<Option<(Draft, u64)>, Trouble>
     }
 }
 
+/// The end of the name of a file's first part.
+pub(super) const PART: &[u8] = b".part";
+
 fn begin(errand: &Errand, existing: Existing, is_kept: bool) -> io::Result<Draft> {
-    let part = |name: &[u8]| [name, b".part"].concat();
+    let part = |name: &[u8]| [name, PART].concat();
     match &errand.to {
         To::Stdout => Err(io::ErrorKind::Unsupported.into()),
         To::Beneath(jail, name) if is_kept => jail.take_up(&part(name), name, existing),
@@ -405,7 +411,7 @@ fn is_here(errand: &Errand) -> bool {
 }
 
 /// Keeps what came, if it may be of use.
-fn keep(draft: Draft, errand: &Errand, came: u64, is_of_use: bool) {
+fn keep(draft: Draft, errand: &Errand, came: u64, is_of_use: bool, caller: &Caller) {
     let name = match &errand.to {
         To::Stdout => return,
         To::File(path) => path.file_name().map(|name| name.as_bytes().to_vec()),
@@ -415,8 +421,20 @@ fn keep(draft: Draft, errand: &Errand, came: u64, is_of_use: bool) {
         return;
     };
     set_time(draft.file(), errand.modified);
+    let part = [name.as_slice(), PART].concat();
+    let beside = match &errand.to {
+        To::File(path) => path.with_file_name(std::ffi::OsStr::from_bytes(&part)).into_os_string(),
+        _ => std::ffi::OsStr::from_bytes(&part).to_owned(),
+    };
     // Where it cannot be kept it comes anew.
-    _ = draft.keep_as(&[name.as_slice(), b".part"].concat());
+    if draft.keep_as(&part).is_ok() && !caller.is_quiet {
+        say(&format!(
+            "{} bytes of '{}' are kept in '{}': --continue, or the next mirror, goes on there",
+            count(came),
+            shown(&name),
+            shown(beside.as_bytes())
+        ));
+    }
 }
 
 /// Gives a file the time that the one there has; where that cannot be, it is as new as it is.
@@ -432,12 +450,13 @@ pub(super) async fn compare(
     dialogue: &mut Dialogue,
     path: &[u8],
     file: &File,
+    record: &mut Record,
 ) -> Result<(), Trouble> {
     dialogue.ready().await?;
     if !dialogue.has("HASH") {
         return Ok(());
     }
-    let wanted = format!("the HASH of '{}'", path.escape_ascii());
+    let wanted = format!("the HASH of '{}'", shown(path));
     let done = match dialogue.run(&wanted, Task::Hash(name_of(path)?)).await {
         Ok(done) => done,
         Err(trouble) if trouble.is_refusal() => return Ok(()),
@@ -445,10 +464,11 @@ pub(super) async fn compare(
     };
     let text = String::from_utf8_lossy(done.reply.text()).into_owned();
     let mut words = text.split_ascii_whitespace();
-    let algorithm = match words.next() {
-        Some("SHA-1") => &digest::SHA1_FOR_LEGACY_USE_ONLY,
-        Some("SHA-256") => &digest::SHA256,
-        Some("SHA-512") => &digest::SHA512,
+    let name = words.next().unwrap_or_default();
+    let algorithm = match name {
+        "SHA-1" => &digest::SHA1_FOR_LEGACY_USE_ONLY,
+        "SHA-256" => &digest::SHA256,
+        "SHA-512" => &digest::SHA512,
         // The others we do not have.
         _ => return Ok(()),
     };
@@ -456,12 +476,13 @@ pub(super) async fn compare(
     let file = file.try_clone().map_err(anyhow::Error::new)?;
     let ours = tokio::task::spawn_blocking(move || hash(&file, algorithm)).await;
     let ours = ours.map_err(|error| anyhow!(error))?.context("our file cannot be read")?;
+    record.note_hash(name, &ours);
     if ours == told {
         return Ok(());
     }
     Err(Trouble::Differs(format!(
         "'{}' here and there are not the same, by HASH: try again, without --continue",
-        path.escape_ascii()
+        shown(path)
     )))
 }
 
@@ -487,7 +508,7 @@ impl Errand {
         match &self.to {
             To::Stdout => "the standard output".to_owned(),
             To::File(path) => path.display().to_string(),
-            To::Beneath(_, name) => format!("'{}'", name.escape_ascii()),
+            To::Beneath(_, name) => format!("'{}'", shown(name)),
         }
     }
 }

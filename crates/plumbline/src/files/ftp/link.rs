@@ -82,8 +82,6 @@ pub(super) enum Plain {
 #[derive(Debug)]
 pub(super) enum Canceller {
     Kernel(TcpStream),
-    /// One that the runtime watches.
-    Watched(tokio::net::TcpStream),
     /// Whoever moves the data hears of it.
     Told(Arc<Notify>),
 }
@@ -93,16 +91,20 @@ impl Canceller {
         match self {
             // One that has ended is ended.
             Self::Kernel(stream) => _ = stream.shutdown(Shutdown::Both),
-            Self::Watched(stream) => _ = rustix::net::shutdown(stream, rustix::net::Shutdown::Both),
             Self::Told(cancelled) => cancelled.notify_one(),
         }
+    }
+
+    /// Resets the connection, so that nobody takes what has gone for a whole file. Returns whether it
+    /// is: not while a thread waits in a call for it.
+    pub(super) fn reset(&self) -> bool {
+        self.socket().is_some_and(|socket| rustix::net::connect_unspec(socket).is_ok())
     }
 
     /// Returns the socket, if it is one of the kernel's that is here.
     pub(super) fn socket(&self) -> Option<BorrowedFd<'_>> {
         match self {
             Self::Kernel(stream) => Some(stream.as_fd()),
-            Self::Watched(stream) => Some(stream.as_fd()),
             Self::Told(_) => None,
         }
     }

@@ -13,6 +13,7 @@ use super::remote::name_of;
 use super::trouble::Trouble;
 use crate::exit;
 use crate::files::progress::say;
+use crate::files::shown::shown;
 use crate::files::url::Url;
 use anyhow::Context;
 use protocols::application::ftp::user::Task;
@@ -63,7 +64,7 @@ pub(crate) fn mail(arguments: &Mail) -> exit::Result {
             b"" => None,
             name => Some(name_of(name)?),
         };
-        let wanted = format!("to mail to '{}'", url.name.escape_ascii());
+        let wanted = format!("to mail to '{}'", shown(&url.name));
         let mut dialogue = Dialogue::new(&caller);
         dialogue.ready().await?;
         let near = Near::From(in_memory(&text).map_err(anyhow::Error::new)?);
@@ -83,7 +84,7 @@ pub(crate) fn mail(arguments: &Mail) -> exit::Result {
             super::manage::show(format!("{line}\n").as_bytes())?;
         } else if !reach.quiet {
             let bytes = count(u64::try_from(text.len()).unwrap_or(u64::MAX));
-            say(&format!("mailed {bytes} bytes to '{}' by {by}", url.name.escape_ascii()));
+            say(&format!("mailed {bytes} bytes to '{}' by {by}", shown(&url.name)));
         }
         Ok(())
     })

@@ -9,6 +9,7 @@ use super::options::Reach;
 use super::remote::{Found, is_pattern, join, name_of};
 use super::trouble::Trouble;
 use crate::exit;
+use crate::files::shown::shown;
 use crate::files::url::{Scheme, Url};
 use crate::transfers::{Record, timed};
 use anyhow::Context;
@@ -102,6 +103,9 @@ pub(super) fn show(bytes: &[u8]) -> Result<(), Trouble> {
 pub(super) async fn entries(dialogue: &mut Dialogue, name: &[u8]) -> Result<Vec<Entry>, Trouble> {
     let mut entries = if is_pattern(name) {
         let found = dialogue.expand(name).await?;
+        if found.is_empty() {
+            return Err(Trouble::NotThere(format!("nothing there fits '{}'", shown(name))));
+        }
         found.into_iter().map(|found| Entry { name: found.path, ..found.entry }).collect()
     } else if name.is_empty() || name.ends_with(b"/") {
         dialogue.list_as_asked(name).await?
@@ -187,7 +191,7 @@ pub(super) async fn remove_all(
         vec![Found { path: name.to_vec(), below: Vec::new(), entry }]
     };
     if found.is_empty() {
-        let shown = name.escape_ascii();
+        let shown = shown(name);
         return Err(Trouble::NotThere(format!("nothing there fits '{shown}'")));
     }
     for place in found {
@@ -208,13 +212,13 @@ pub(super) async fn remove_all(
 
 /// Removes one file.
 pub(super) async fn remove_file(dialogue: &mut Dialogue, path: &[u8]) -> Result<(), Trouble> {
-    let wanted = format!("to remove '{}'", path.escape_ascii());
+    let wanted = format!("to remove '{}'", shown(path));
     dialogue.run(&wanted, Task::Delete(name_of(path)?)).await.map(|_| ())
 }
 
 /// Removes one directory, which is empty.
 pub(super) async fn remove_folder(dialogue: &mut Dialogue, path: &[u8]) -> Result<(), Trouble> {
-    let wanted = format!("to remove the folder '{}'", path.escape_ascii());
+    let wanted = format!("to remove the folder '{}'", shown(path));
     dialogue.run(&wanted, Task::RemoveDirectory(name_of(path)?)).await.map(|_| ())
 }
 
@@ -231,7 +235,7 @@ pub(crate) fn make_directory(arguments: &MakeDirectory) -> exit::Result {
                 make_there(&mut dialogue, &made).await?;
             }
         } else {
-            let wanted = format!("to make '{}'", path.escape_ascii());
+            let wanted = format!("to make '{}'", shown(path));
             dialogue.run(&wanted, Task::MakeDirectory(name_of(path)?)).await?;
         }
         dialogue.quit().await;
@@ -252,7 +256,7 @@ pub(crate) fn move_file(arguments: &Move) -> exit::Result {
 
 /// Gives a file there another name.
 pub(super) async fn rename(dialogue: &mut Dialogue, from: &[u8], to: &[u8]) -> Result<(), Trouble> {
-    let wanted = format!("to rename '{}'", from.escape_ascii());
+    let wanted = format!("to rename '{}'", shown(from));
     let task = Task::Rename { from: name_of(from)?, to: name_of(to)? };
     // Not tried twice: the second time there is nothing of the old name.
     dialogue.run_once(&wanted, task, None).await.0.map(|_| ())
@@ -289,7 +293,7 @@ pub(super) async fn show_file(
         expected_bytes: None,
     };
     let near = Near::Into { file: File::from(stdout), at: None, enough: None };
-    let wanted = format!("to get '{}'", path.escape_ascii());
+    let wanted = format!("to get '{}'", shown(path));
     let representation = if is_text { Representation::default() } else { Representation::IMAGE };
     let mut record = Record::begin(dialogue, true, path, representation);
     let ((result, moved), cpu) = timed(dialogue.run_once(&wanted, task, Some(near))).await;

@@ -6,15 +6,16 @@
 use super::batch::{Manner, Work, finish, make_there};
 use super::desk::carry_out;
 use super::dialogue::Dialogue;
-use super::get::{self, Terms, To};
+use super::get::{self, PART, Terms, To};
 use super::manage::{remove_file, remove_folder};
 use super::options::Reach;
 use super::put;
-use super::remote::join;
+use super::remote::{join, name_of};
 use super::trouble::Trouble;
 use crate::exit;
 use crate::files::arguments::{Place, rate};
 use crate::files::progress::say;
+use crate::files::shown::shown;
 use anyhow::Context;
 use os::jail::{Existing, Jail, Kind as Here};
 use protocols::application::ftp::listing::Kind;
@@ -127,7 +128,12 @@ pub(crate) fn mirror(arguments: &Mirror) -> exit::Result {
         let root = url.name.strip_suffix(b"/").filter(|rest| !rest.is_empty());
         let root = root.unwrap_or(&url.name);
         let there = there(&mut dialogue, root, is_incoming).await?;
-        let here = if folder.is_dir() || !is_incoming { here(folder)? } else { Tree::new() };
+        let mut here = if folder.is_dir() || !is_incoming { here(folder)? } else { Tree::new() };
+        dialogue.left_out += leave_out_untold(&mut here);
+        if is_incoming {
+            // What is left of a file that was broken off is gone on with.
+            here.retain(|name, _| there.contains_key(name) || !is_part_of_one(name, &there));
+        }
         let (from, to) = if is_incoming { (&there, &here) } else { (&here, &there) };
         let plan = plan(from, to, arguments.delete);
         if arguments.dry_run {
@@ -141,7 +147,8 @@ pub(crate) fn mirror(arguments: &Mirror) -> exit::Result {
         let terms = Terms {
             representation: Representation::IMAGE,
             existing: Existing::Replace,
-            continues: false,
+            // What was broken off the last time is here, as a part.
+            continues: is_incoming,
             segments: 1,
         };
         let reach = &arguments.reach;
@@ -158,6 +165,7 @@ async fn there(dialogue: &mut Dialogue, root: &[u8], must_be: bool) -> Result<Tr
         Err(trouble) if trouble.is_refusal() && !must_be => return Ok(Tree::new()),
         Err(trouble) => return Err(trouble),
     };
+    let found = if must_be { dialogue.for_here(found) } else { found };
     let known = found.into_iter().filter_map(|found| {
         let is_folder = match found.entry.kind {
             Kind::Directory => true,
@@ -194,11 +202,31 @@ fn here(folder: &Path) -> Result<Tree, Trouble> {
     Ok(tree)
 }
 
+/// Takes the names out of which FTP cannot speak: they neither go over nor are they missed there.
+/// Returns how many they are, and says so.
+fn leave_out_untold(here: &mut Tree) -> u64 {
+    let before = here.len();
+    here.retain(|name, _| name_of(name).is_ok());
+    let count = before - here.len();
+    if count > 0 {
+        let names = if count == 1 { "1 name".to_owned() } else { format!("{count} names") };
+        say(&format!(
+            "{names} here hold line ends: FTP cannot tell them, and they stay as they are"
+        ));
+    }
+    u64::try_from(count).unwrap_or(u64::MAX)
+}
+
+/// Returns whether `name` is that of the first part of a file there.
+fn is_part_of_one(name: &[u8], there: &Tree) -> bool {
+    name.strip_suffix(PART).is_some_and(|whole| there.contains_key(whole))
+}
+
 fn tell(plan: &Plan, is_incoming: bool) -> Result<(), Trouble> {
     let moved = if is_incoming { "get" } else { "put" };
     let mut text = Vec::new();
     let mut add = |what: &str, name: &[u8], end: &str| {
-        text.extend_from_slice(format!("{what} {}{end}\n", name.escape_ascii()).as_bytes());
+        text.extend_from_slice(format!("{what} {}{end}\n", shown(name)).as_bytes());
     };
     for (name, is_folder) in &plan.deleted {
         add("delete", name, if *is_folder { "/" } else { "" });
@@ -223,12 +251,12 @@ fn prepare_here(
             false => jail.remove_file(name),
         };
         if let Err(error) = removed {
-            say(&format!("'{}' stays: {error}", name.escape_ascii()));
+            say(&format!("'{}' stays: {error}", shown(name)));
         }
     }
     for name in &plan.folders {
         let made = jail.make_folder(name);
-        made.with_context(|| format!("the folder '{}' cannot be made", name.escape_ascii()))?;
+        made.with_context(|| format!("the folder '{}' cannot be made", shown(name)))?;
     }
     let errand = |name: &Vec<u8>| {
         let known = there.get(name);
@@ -288,6 +316,13 @@ mod tests {
         let plan = plan(&from, &to, false);
         assert_eq!(plan.files, [b"d/a".to_vec(), b"d/b".to_vec(), b"e".to_vec()]);
         assert!(plan.deleted.is_empty() && plan.folders.is_empty());
+    }
+
+    #[test]
+    fn a_name_of_which_ftp_cannot_speak_is_not_deleted_for_not_being_told() {
+        let mut here = tree(&[("a\nb", 1, 1), ("d\re", 0, 1), ("c", 1, 1)]);
+        assert_eq!(leave_out_untold(&mut here), 2);
+        assert_eq!(plan(&Tree::new(), &here, true).deleted, [(b"c".to_vec(), false)]);
     }
 
     #[test]

@@ -1,10 +1,11 @@
 //! Moves the bytes of one transfer, in a thread that waits.
 
 use super::facts::{DataFacts, add_since};
-use super::link::{CHUTE_BYTES, Chute, Link};
+use super::link::{CHUTE_BYTES, Chute, Link, Plain};
 use crate::files::pace::Pace;
 use crate::transfers::nanos;
 use os::clock::{Monotonic, thread_cpu_time};
+use os::switches::Switches;
 use protocols::application::ftp::Representation;
 use protocols::application::ftp::data::{Decoded, Decoder, Encoder};
 use protocols::application::ftp::user::DataFailure;
@@ -111,7 +112,7 @@ fn malformed(why: &str) -> Broken {
 impl Mover {
     /// Moves all of it.
     pub(super) fn run(mut self) -> Moved {
-        let (began, cpu) = (Instant::now(), thread_cpu_time());
+        let (began, cpu, switches) = (Instant::now(), thread_cpu_time(), Switches::of_thread());
         let mut ended = Moved::nothing();
         ended.result = match self.link.begin() {
             Err(error) => Err((DataFailure::Tls, error)),
@@ -132,6 +133,14 @@ impl Mover {
         ended.data.ended = Some(Instant::now());
         ended.data.ask(self.link.plain());
         ended.data.cpu = thread_cpu_time().saturating_sub(cpu);
+        // While this runs, the thread does nothing else.
+        ended.data.switches =
+            Switches::of_thread().zip(switches).map(|(now, before)| now.since(before));
+        if let Link::Tls(secured) = &self.link {
+            ended.data.crypto = Some(secured.spent());
+        }
+        let is_all_counted = matches!(self.link, Link::Clear(Plain::Kernel(_)));
+        ended.data.calls = ended.data.calls.filter(|_| is_all_counted);
         if let Near::Memory(memory) = self.near {
             ended.memory = memory;
         }
@@ -177,6 +186,7 @@ impl Mover {
             let began = Instant::now();
             let poured = self.link.pour(&mut chute, at_most);
             add_since(&mut ended.data.waiting, began);
+            ended.data.count_call();
             let count = match poured {
                 None => return Ok(false),
                 Some(Ok(0)) => return Ok(true),
@@ -187,6 +197,7 @@ impl Mover {
             self.count(count);
             let began = Instant::now();
             while chute.held_bytes() > 0 {
+                ended.data.count_call();
                 match chute.empty_into(&file, at.map(|at| at + ended.file_bytes)) {
                     Ok(0) => return Err(ours(ErrorKind::WriteZero.into())),
                     Ok(moved) => ended.file_bytes += u64::try_from(moved).unwrap_or(0),
@@ -232,6 +243,7 @@ impl Mover {
                 Link::Clear(plain) => {
                     let read = plain.read(&mut piece);
                     add_since(&mut ended.data.waiting, began);
+                    ended.data.count_call();
                     if let Ok(count @ 1..) = read {
                         take(piece.get(..count).unwrap_or_default(), ended);
                     }
@@ -260,6 +272,7 @@ impl Mover {
         }
         if let Some(decoder) = &mut decoder {
             let finished = decoder.finish(&mut content);
+            ended.data.counts = decoder.counts();
             finished.map_err(|error| malformed(&format!("{error:?}")))?;
             self.near.put(&content, ended)?;
         }
@@ -283,6 +296,7 @@ impl Mover {
             let began = Instant::now();
             let read = file.read(&mut piece);
             add_since(&mut ended.data.reading, began);
+            ended.data.count_call();
             let count = match read {
                 Ok(count) => count,
                 Err(error) if error.kind() == ErrorKind::Interrupted => continue,
@@ -297,12 +311,14 @@ impl Mover {
                 (Some(encoder), _) => encoder.encode(read, &mut wire),
             };
             encoded.map_err(|error| malformed(&format!("our file is not so: {error:?}")))?;
-            if encoder.is_some() {
+            if let Some(encoder) = &encoder {
                 add_since(&mut ended.data.converting, began);
+                ended.data.counts = encoder.counts();
             }
             let bytes = if encoder.is_some() { wire.as_slice() } else { read };
             let began = Instant::now();
             self.link.write_all(bytes).map_err(lost)?;
+            ended.data.count_call();
             if ended.data.tls.is_none() {
                 add_since(&mut ended.data.waiting, began);
             }
@@ -327,6 +343,7 @@ impl Mover {
         let (moved, tally) = (Arc::clone(&self.moved), Arc::clone(&self.tally));
         let (mut pace, clock) = (self.pace, self.clock);
         let sent = self.link.send_file(&file, at_most, &mut |count| {
+            ended.data.count_call();
             let counted = u64::try_from(count).unwrap_or(u64::MAX);
             moved.fetch_add(counted, Ordering::Relaxed);
             tally.fetch_add(counted, Ordering::Relaxed);
@@ -338,6 +355,8 @@ impl Mover {
             Ok(())
         });
         ended.file_bytes = self.moved.load(Ordering::Relaxed);
+        // The last call has found the end of the file.
+        ended.data.count_call();
         sent.map_or(Ok(false), |sent| sent.map(|()| true).map_err(lost))
     }
 }
@@ -369,6 +388,7 @@ impl Near {
         let began = Instant::now();
         let decoded = decoder.decode(wire, content);
         add_since(&mut ended.data.converting, began);
+        ended.data.counts = decoder.counts();
         let decoded = decoded.map_err(|error| malformed(&format!("{error:?}")))?;
         self.put(content, ended)?;
         content.clear();
@@ -392,6 +412,7 @@ impl Near {
                     None => file.write_all(bytes),
                 }
                 .map_err(ours)?;
+                ended.data.count_call();
                 add_since(&mut ended.data.writing, began);
             }
             Self::Memory(memory) if memory.len() + bytes.len() <= MEMORY_MAX_BYTES => {

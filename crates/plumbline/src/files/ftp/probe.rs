@@ -14,6 +14,7 @@ use super::remote::{join, name_of};
 use super::trouble::Trouble;
 use crate::carry::{Family, Via};
 use crate::exit;
+use crate::files::shown::shown;
 use crate::files::url::Url;
 use crate::transfers::{Keeping, Record};
 use protocols::application::ftp::listing::{Entry, Kind};
@@ -81,13 +82,24 @@ pub(crate) struct Moment {
     pub(crate) replies: u32,
 }
 
+/// How far a try at a server went that has failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Reached {
+    /// Its name has no address.
+    Name,
+    /// There is no connection to its address.
+    Address,
+    /// It has answered.
+    Server,
+}
+
 /// Why nothing was found.
 #[derive(Clone, Debug)]
 pub(crate) struct Refused {
     /// What the exit code is to tell.
     pub(crate) failure: exit::Failure,
-    /// Whether the server has answered.
-    pub(crate) is_connected: bool,
+    /// How far it went.
+    pub(crate) reached: Reached,
     /// Why, in a sentence.
     pub(crate) why: String,
 }
@@ -182,7 +194,11 @@ fn run(
     let result = carry_out_silently(url, &reach, None, watch, Interrupt::EndsAll, work);
     result.map_err(|trouble| Refused {
         failure: trouble.failure(),
-        is_connected: !matches!(trouble, Trouble::NoConnection(_)),
+        reached: match trouble {
+            Trouble::NoAddress(_) => Reached::Name,
+            Trouble::NoConnection(_) | Trouble::NotThere(_) => Reached::Address,
+            _ => Reached::Server,
+        },
         why: trouble.sentence(),
     })
 }
@@ -225,7 +241,7 @@ impl<Say: FnMut(&str)> Probe<'_, Say> {
         match self.dialogue.look_at(path).await? {
             Some(Entry { kind: Kind::Directory, .. }) => return self.read_folder(path).await,
             None => {
-                let shown = path.escape_ascii();
+                let shown = shown(path);
                 return Err(Trouble::Wrong(format!(
                     "there is no '{shown}' at this server: name a file or a folder that it has"
                 )));
@@ -265,7 +281,7 @@ impl<Say: FnMut(&str)> Probe<'_, Say> {
         let entries = self.dialogue.list(folder).await?;
         let chosen = nearest(&entries, &self.wish.sizes);
         let Some((largest, whole)) = chosen.last().cloned() else {
-            let shown = folder.escape_ascii();
+            let shown = shown(folder);
             return Err(Trouble::Wrong(format!(
                 "there is no file in the folder '/{shown}' that could be read: name another one, \
                  or say --write"
@@ -312,7 +328,7 @@ impl<Say: FnMut(&str)> Probe<'_, Say> {
             }
         }
         let removed = async {
-            let wanted = format!("to remove '{}'", path.escape_ascii());
+            let wanted = format!("to remove '{}'", shown(&path));
             self.dialogue.run(&wanted, Task::Delete(name_of(&path)?)).await
         };
         if let Err(trouble) = removed.await
@@ -359,7 +375,7 @@ impl<Say: FnMut(&str)> Probe<'_, Say> {
             offset_bytes: part.from,
             expected_bytes: part.whole,
         };
-        let wanted = format!("to get '{}'", part.path.escape_ascii());
+        let wanted = format!("to get '{}'", shown(&part.path));
         let bytes = part.whole.map(|whole| whole - part.from);
         let moved = self.move_by(Direction::Received, (&wanted, part.path), task, near, bytes);
         let moved = moved.await?;
@@ -382,7 +398,7 @@ impl<Say: FnMut(&str)> Probe<'_, Say> {
             offset_bytes: 0,
             allocation_bytes: None,
         };
-        let wanted = format!("to put '{}'", path.escape_ascii());
+        let wanted = format!("to put '{}'", shown(path));
         let near = Near::From(file);
         self.move_by(Direction::Sent, (&wanted, path), task, near, Some(size)).await.map(|_| ())
     }

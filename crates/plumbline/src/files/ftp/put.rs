@@ -10,6 +10,7 @@ use super::get::{Ending, Terms, compare};
 use super::mover::Near;
 use super::remote::name_of;
 use super::trouble::Trouble;
+use crate::files::shown::shown;
 use crate::transfers::Record;
 use anyhow::Context;
 use protocols::application::ftp::Timestamp;
@@ -69,7 +70,7 @@ pub(super) async fn put(
 ) -> Result<Ending, Trouble> {
     let (mut file, size, modified) = open(&errand.from)?;
     let is_image = terms.representation.passes_through();
-    let wanted = format!("to put '{}'", errand.path.escape_ascii());
+    let wanted = format!("to put '{}'", shown(&errand.path));
     dialogue.ready().await?;
     let begun = match (terms.continues && is_image, size) {
         (true, Some(size)) => begun(dialogue, errand, size, modified).await?,
@@ -123,7 +124,7 @@ pub(super) async fn put(
         }
     }
     if is_pieced {
-        compare(dialogue, &errand.path, &file).await?;
+        compare(dialogue, &errand.path, &file, record).await?;
     }
     if let (true, Some(modified)) = (errand.keeps_time && dialogue.has("MFMT"), modified) {
         // The file is there, and has a time.

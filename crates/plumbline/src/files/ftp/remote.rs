@@ -5,9 +5,11 @@
 
 use super::dialogue::Dialogue;
 use super::trouble::Trouble;
+use crate::files::progress::say;
+use crate::files::shown::shown;
 use protocols::application::ftp::listing::{Entry, Kind, ListReader, Pattern, parse_facts};
 use protocols::application::ftp::user::{ListKind, Task};
-use protocols::application::ftp::{LocalName, Name, Timestamp};
+use protocols::application::ftp::{LocalName, Name, Reply, Timestamp};
 use std::time::SystemTime;
 
 /// The most entries of a tree, and how deep it may be: links may lead in circles.
@@ -36,7 +38,7 @@ enum Facts {
 /// Makes a name of bytes that a command is to carry.
 pub(super) fn name_of(bytes: &[u8]) -> Result<Name, Trouble> {
     Name::new(bytes).map_err(|_| {
-        let shown = bytes.escape_ascii();
+        let shown = shown(bytes);
         Trouble::Wrong(format!("'{shown}' is no name that FTP can ask for"))
     })
 }
@@ -76,14 +78,17 @@ pub(super) fn now() -> Timestamp {
 impl Dialogue {
     /// Returns what is in a directory, without itself and the one above.
     pub(super) async fn list(&mut self, folder: &[u8]) -> Result<Vec<Entry>, Trouble> {
-        let wanted = format!("the listing of '{}'", folder.escape_ascii());
+        let wanted = format!("the listing of '{}'", shown(folder));
         let name = if folder.is_empty() { None } else { Some(name_of(folder)?) };
         self.ready().await?;
         if self.has("MLST") || self.has("MLSD") {
             match self.fetch(&wanted, Task::List(ListKind::Facts, name.clone())).await {
                 // What is no listing of facts is asked for in the other form.
                 Ok((_, listing)) if !has_facts(&listing) => {}
-                Ok((_, listing)) => return Ok(entries(&listing, parse_facts)),
+                Ok((done, listing)) => {
+                    self.note_left_out(folder, &done.reply);
+                    return Ok(entries(&listing, parse_facts));
+                }
                 Err(trouble) if trouble.is_refusal() => {}
                 Err(trouble) => return Err(trouble),
             }
@@ -94,7 +99,9 @@ impl Dialogue {
                 Ok(entries(&listing, |line| reader.line(line)))
             }
             Err(trouble) if trouble.is_unknown_command() => {
-                let (_, listing) = self.fetch(&wanted, Task::List(ListKind::Names, name)).await?;
+                let (done, listing) =
+                    self.fetch(&wanted, Task::List(ListKind::Names, name)).await?;
+                self.note_left_out(folder, &done.reply);
                 let named = |line: &[u8]| {
                     let last = split(line).1.to_vec();
                     Some(Entry { name: last, ..Entry::default() })
@@ -105,13 +112,45 @@ impl Dialogue {
         }
     }
 
+    /// Says how many names of a folder the server could not tell, if it says so.
+    fn note_left_out(&mut self, folder: &[u8], reply: &Reply) {
+        let Some(count) = left_out(reply) else { return };
+        self.left_out = self.left_out.saturating_add(count);
+        let names = if count == 1 { "1 name".to_owned() } else { format!("{count} names") };
+        say(&format!(
+            "{names} of '{}' there hold line ends: FTP cannot tell them, and they are left out",
+            shown(folder)
+        ));
+    }
+
+    /// Keeps what may have its name here too, and says how much that is not: a name of a listing is
+    /// chosen by others.
+    pub(super) fn for_here(&mut self, mut found: Vec<Found>) -> Vec<Found> {
+        let is_safe = |found: &Found| {
+            found.below.split(|&byte| byte == b'/').all(|part| LocalName::new(part).is_ok())
+        };
+        let unsafe_one = found.iter().find(|found| !is_safe(found));
+        let Some(one) = unsafe_one.map(|found| shown(&found.below)) else { return found };
+        let before = found.len();
+        found.retain(is_safe);
+        let count = before - found.len();
+        self.left_out = self.left_out.saturating_add(u64::try_from(count).unwrap_or(u64::MAX));
+        say(&match count {
+            1 => format!("'{one}' there is no name for a file here: it is left out"),
+            _ => format!(
+                "{count} names there are none for files here ('{one}' is one): they are left out"
+            ),
+        });
+        found
+    }
+
     /// Goes to the folder of a path, one component after the other, for servers that know no paths.
     /// Returns whether it is there.
     pub(super) async fn enter_folder_of(&mut self, path: &[u8]) -> Result<bool, Trouble> {
         let root: Option<&[u8]> = path.starts_with(b"/").then_some(b"/");
         let parts = split(path).0.split(|&byte| byte == b'/').filter(|part| !part.is_empty());
         for part in root.into_iter().chain(parts) {
-            let wanted = format!("to go to '{}'", part.escape_ascii());
+            let wanted = format!("to go to '{}'", shown(part));
             match self.run(&wanted, Task::ChangeDirectory(name_of(part)?)).await {
                 Ok(_) => {}
                 Err(trouble) if trouble.is_refusal() => return Ok(false),
@@ -123,7 +162,7 @@ impl Dialogue {
 
     /// Asks for the facts of a path.
     async fn facts(&mut self, path: &[u8]) -> Result<Facts, Trouble> {
-        let wanted = format!("the facts of '{}'", path.escape_ascii());
+        let wanted = format!("the facts of '{}'", shown(path));
         match self.run(&wanted, Task::Facts(name_of(path)?)).await {
             Ok(done) => {
                 let entry = done.reply.entry().map(Box::new);
@@ -161,7 +200,7 @@ impl Dialogue {
         &mut self,
         path: &[u8],
     ) -> Result<(Option<u64>, Option<Timestamp>), Trouble> {
-        let wanted = format!("the size of '{}'", path.escape_ascii());
+        let wanted = format!("the size of '{}'", shown(path));
         self.ready().await?;
         if self.has("MLST") {
             match self.facts(path).await? {
@@ -205,7 +244,7 @@ impl Dialogue {
                     continue;
                 }
                 let Some(matcher) = Pattern::parse(part) else {
-                    let shown = pattern.escape_ascii();
+                    let shown = shown(pattern);
                     return Err(Trouble::Wrong(format!("'{shown}' is no pattern")));
                 };
                 let entries = self.list(&place.path).await?;
@@ -252,6 +291,19 @@ impl Dialogue {
     }
 }
 
+/// Returns how many names a server of our kind says that it has left out of a listing.
+fn left_out(reply: &Reply) -> Option<u64> {
+    let text = String::from_utf8_lossy(reply.text()).into_owned();
+    let before = text.split(" left out").next().filter(|before| before.len() < text.len())?;
+    let counted = before.strip_suffix(" names").or(before.strip_suffix(" name"))?;
+    counted.rsplit(' ').next()?.parse().ok().filter(|count| *count > 0)
+}
+
+/// Returns whether a name is that of something in a folder, and leads nowhere else.
+fn is_component(name: &[u8]) -> bool {
+    !matches!(name, b"." | b"..") && !name.contains(&b'/') && Name::new(name).is_ok()
+}
+
 /// Returns whether a listing is one of facts, or is empty.
 fn has_facts(listing: &[u8]) -> bool {
     let mut lines = listing.split(|&byte| byte == b'\n').map(<[u8]>::trim_ascii_end);
@@ -264,7 +316,7 @@ fn entries(listing: &[u8], mut read: impl FnMut(&[u8]) -> Option<Entry>) -> Vec<
     let lines = lines.map(|line| line.strip_suffix(b"\r").unwrap_or(line));
     let entries = lines.filter(|line| !line.is_empty()).filter_map(&mut read);
     let is_inside = |entry: &Entry| {
-        !matches!(entry.kind, Kind::Current | Kind::Parent) && LocalName::new(&entry.name).is_ok()
+        !matches!(entry.kind, Kind::Current | Kind::Parent) && is_component(&entry.name)
     };
     entries.filter(is_inside).collect()
 }
@@ -277,10 +329,10 @@ mod tests {
     #[test]
     fn a_listed_name_that_leads_elsewhere_is_left_out() {
         let listing = b"type=file;size=1; ../../x\r\ntype=file;size=1; a/b\r\n\
-            type=cdir; .\r\ntype=file;size=2; good\r\n";
+            type=cdir; .\r\ntype=file;size=2; good\r\ntype=file;size=2; -odd\r\n";
         let names: Vec<_> =
             entries(listing, parse_facts).into_iter().map(|entry| entry.name).collect();
-        assert_eq!(names, [b"good"]);
+        assert_eq!(names, [&b"good"[..], b"-odd"]);
     }
 
     #[test]

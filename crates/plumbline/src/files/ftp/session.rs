@@ -100,7 +100,13 @@ enum Data {
     Connecting(JoinHandle<io::Result<(Carrier, SocketAddr)>>),
     Listening(Door),
     Open(Carrier),
-    Moving { thread: JoinHandle<Moved>, canceller: Canceller, moved: Arc<AtomicU64>, id: TaskId },
+    Moving {
+        thread: JoinHandle<Moved>,
+        canceller: Canceller,
+        moved: Arc<AtomicU64>,
+        id: TaskId,
+        is_sending: bool,
+    },
 }
 
 enum Door {
@@ -449,8 +455,9 @@ impl Session {
             expected_bytes: self.expected_bytes,
             clock: self.bench.clock,
         };
+        let is_sending = matches!(mover.near, Near::From(_));
         let thread = tokio::task::spawn_blocking(move || mover.run());
-        self.data = Data::Moving { thread, canceller, moved, id };
+        self.data = Data::Moving { thread, canceller, moved, id, is_sending };
     }
 
     /// Moves what is small. Returns the connection if there is more to do than that.
@@ -469,7 +476,8 @@ impl Session {
                 self.near = Some(near);
                 return Some(stream);
             };
-            self.ended = Some(Canceller::Watched(stream));
+            // Nobody waits for anything on it any more.
+            self.ended = stream.into_std().ok().map(Canceller::Kernel);
             self.has_moved(ended, id);
             return None;
         }
@@ -484,14 +492,23 @@ impl Session {
         let incoming =
             Incoming { stream, near, expected_bytes, moved: Arc::clone(&moved), tally, cancelled };
         let thread = tokio::spawn(incoming.run());
-        self.data = Data::Moving { thread, canceller, moved, id };
+        self.data = Data::Moving { thread, canceller, moved, id, is_sending: false };
         None
     }
 
     async fn close_data(&mut self) {
         match std::mem::replace(&mut self.data, Data::None) {
             Data::Connecting(connecting) => connecting.abort(),
-            Data::Moving { thread, canceller, .. } => {
+            Data::Moving { mut thread, canceller, is_sending, .. } => {
+                // An end of the data in order is the end of a whole file. So the connection is reset;
+                // or the server, which is told of it first, ends it.
+                if is_sending && !canceller.reset() {
+                    self.flush().await;
+                    if let Ok(moved) = timeout(GIVE_UP, &mut thread).await {
+                        self.moved = moved.ok();
+                        return;
+                    }
+                }
                 canceller.cancel();
                 if let Ok(moved) = thread.await {
                     self.moved = Some(moved);

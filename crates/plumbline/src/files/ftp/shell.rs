@@ -14,6 +14,7 @@ use super::remote::{is_pattern, join, name_of, split};
 use super::trouble::Trouble;
 use crate::exit;
 use crate::files::progress::say;
+use crate::files::shown::shown;
 use crate::files::url::Url;
 use crate::state::state_folder;
 use crate::transfers::{Record, summary};
@@ -272,7 +273,7 @@ impl Desk {
     }
 
     async fn go(&mut self, folder: &[u8]) -> Result<(), Trouble> {
-        let wanted = format!("to go to '{}'", folder.escape_ascii());
+        let wanted = format!("to go to '{}'", shown(folder));
         let dialogue = &mut self.dialogue;
         dialogue.run(&wanted, Task::ChangeDirectory(name_of(folder)?)).await?;
         let told = dialogue.run(&wanted, Task::WorkingDirectory).await;
@@ -326,7 +327,7 @@ impl Desk {
 
     async fn reply(&mut self, wanted: &str, task: Task) -> Result<(), Trouble> {
         let done = self.dialogue.run_once(wanted, task, None).await.0?;
-        let lines = done.reply.lines.iter().map(|text| format!("{}\n", text.escape_ascii()));
+        let lines = done.reply.lines.iter().map(|text| format!("{}\n", shown(text)));
         show(lines.collect::<String>().as_bytes())
     }
 }
@@ -337,7 +338,7 @@ fn terms() -> Terms {
 }
 
 fn told(done: &str, path: &[u8], ending: Ending, record: &Record) {
-    let shown = path.escape_ascii();
+    let shown = shown(path);
     match ending {
         Ending::Moved => say(&format!("{done} '{shown}': {}", summary(&record.transfer))),
         Ending::WasThere => say(&format!("'{shown}' was there already")),

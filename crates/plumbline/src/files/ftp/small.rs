@@ -4,6 +4,7 @@
 use super::facts::{DataFacts, add_since};
 use super::mover::{Broken, Moved, Near, lost};
 use crate::transfers::timed;
+use os::clock::thread_cpu_time;
 use rustix::net::{Shutdown, shutdown};
 use std::fs::File;
 use std::io::{self, ErrorKind};
@@ -29,7 +30,7 @@ pub(super) fn send_at_once(stream: &TcpStream, file: &File) -> (u64, Option<Move
     };
     let Ok(at) = rustix::fs::tell(file) else { return (0, None) };
     let left = usize::try_from(size.saturating_sub(at)).unwrap_or(0);
-    let began = Instant::now();
+    let (began, cpu) = (Instant::now(), thread_cpu_time());
     let sent = rustix::fs::sendfile(stream, file, None, left).unwrap_or(0);
     let is_all = sent == left && shutdown(stream, Shutdown::Write).is_ok();
     let count = u64::try_from(sent).unwrap_or(0);
@@ -39,7 +40,8 @@ pub(super) fn send_at_once(stream: &TcpStream, file: &File) -> (u64, Option<Move
     let ended = Instant::now();
     let mut data = DataFacts::default();
     (data.first_byte, data.ended) = (Some(began), Some(ended));
-    (data.is_sending, data.cpu) = (true, ended - began);
+    (data.is_sending, data.cpu) = (true, thread_cpu_time().saturating_sub(cpu));
+    data.count_call();
     data.meet(stream.local_addr().ok().zip(stream.peer_addr().ok()));
     (count, Some(Moved { wire_bytes: count, file_bytes: count, data, ..Moved::nothing() }))
 }

@@ -11,6 +11,8 @@ use std::io;
 /// Why something has failed.
 #[derive(Debug)]
 pub(super) enum Trouble {
+    /// The name has no address, in a sentence.
+    NoAddress(String),
     /// There is no control connection, in a sentence.
     NoConnection(String),
     /// The host has none who listens there, or no such file, in a sentence.
@@ -35,6 +37,8 @@ pub(super) enum Trouble {
     Wrong(String),
     /// What came is not what is there, in a sentence.
     Differs(String),
+    /// All that could be moved was, and something could not, in a sentence.
+    LeftOut(String),
     /// Somebody here has ended it.
     Stopped,
 }
@@ -46,8 +50,30 @@ impl Trouble {
             Self::Step { failure, .. } => failure.is_transient(),
             Self::NoConnection(_) | Self::Differs(_) | Self::TlsAgreed(_) => true,
             Self::Tls(Refusal::Silent(_) | Refusal::Closed) => true,
-            Self::NotThere(_) => false,
-            Self::Tls(_) | Self::Ours(_) | Self::Wrong(_) | Self::Stopped => false,
+            Self::NoAddress(_) | Self::NotThere(_) => false,
+            Self::Tls(_) | Self::Ours(_) | Self::Wrong(_) | Self::LeftOut(_) | Self::Stopped => {
+                false
+            }
+        }
+    }
+
+    /// Returns whether what ends one of many files ends all of them.
+    pub(super) const fn ends_all(&self) -> bool {
+        matches!(self, Self::Stopped | Self::Tls(_) | Self::TlsAgreed(_))
+    }
+
+    /// Returns whether nobody reads any more what is written to the standard output: he has seen
+    /// enough, and needs no sentence about it.
+    pub(super) fn is_unread(&self) -> bool {
+        let is_broken = |error: &io::Error| error.kind() == io::ErrorKind::BrokenPipe;
+        match self {
+            Self::Ours(error) => {
+                error.chain().filter_map(|cause| cause.downcast_ref()).any(is_broken)
+            }
+            Self::Step { failure, error: Some(error), .. } => {
+                failure.why == Why::Data(DataFailure::File) && is_broken(error)
+            }
+            _ => false,
         }
     }
 
@@ -79,7 +105,9 @@ impl Trouble {
     /// Returns the word of the record for it.
     pub(super) fn outcome(&self) -> Outcome {
         match self {
-            Self::NoConnection(_) | Self::NotThere(_) => Outcome::AbortedByPeer,
+            Self::NoAddress(_) | Self::NoConnection(_) | Self::NotThere(_) => {
+                Outcome::AbortedByPeer
+            }
             Self::Step { failure, error, .. } => match &failure.why {
                 Why::Refused(reply) => match reply.code.number() {
                     426 => Outcome::AbortedByPeer,
@@ -99,7 +127,7 @@ impl Trouble {
                 }
             },
             Self::Tls(_) | Self::TlsAgreed(_) | Self::Differs(_) => Outcome::Protocol,
-            Self::Ours(_) | Self::Wrong(_) => Outcome::Local,
+            Self::Ours(_) | Self::Wrong(_) | Self::LeftOut(_) => Outcome::Local,
             Self::Stopped => Outcome::AbortedByUser,
         }
     }
@@ -120,9 +148,11 @@ impl Trouble {
     /// Returns the sentence that says which step failed.
     pub(super) fn sentence(&self) -> String {
         match self {
-            Self::NoConnection(sentence)
+            Self::NoAddress(sentence)
+            | Self::NoConnection(sentence)
             | Self::NotThere(sentence)
             | Self::Wrong(sentence)
+            | Self::LeftOut(sentence)
             | Self::Differs(sentence) => sentence.clone(),
             Self::Tls(refusal) | Self::TlsAgreed(refusal) => refusal.to_string(),
             Self::Ours(error) => format!("{error:#}"),
@@ -131,9 +161,12 @@ impl Trouble {
                 (_, Some(error)) if is_full(error) => {
                     format!("{wanted} failed: the disk is full: make room, and try again")
                 }
-                (_, Some(error)) => format!("{wanted} failed at {failure}: {error}"),
-                (Step::Command, None) => format!("{wanted} failed: {}", reason(failure)),
-                (_, None) => format!("{wanted} failed at {failure}"),
+                // What the server says is the cause of what happens here.
+                (_, Some(error)) if !self.is_refusal() => {
+                    format!("{wanted} failed at {failure}: {error}")
+                }
+                (Step::Command, _) => format!("{wanted} failed: {}", reason(failure)),
+                _ => format!("{wanted} failed at {failure}"),
             },
         }
     }

@@ -33,6 +33,7 @@ impl Record {
         transfer.identity.data_remote = Some(facts.remote);
         transfer.size.file_bytes = Some(facts.file_bytes);
         transfer.size.wire_bytes = Some(facts.wire_bytes);
+        transfer.size.crlf_conversions = facts.line_ends;
         transfer.tftp.block_bytes = facts.agreed.map(|agreed| agreed.block_size.into());
         transfer.tftp.window_blocks = facts.agreed.map(|agreed| agreed.window_size.into());
         transfer.tftp.repeated_blocks = Some(facts.repeated_blocks);

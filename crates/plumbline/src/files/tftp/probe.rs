@@ -8,8 +8,9 @@ use super::transfer::{Facts, Stop};
 use super::trouble::Trouble;
 use super::user::{Errand, Order, Report, run};
 use crate::exit;
-use crate::files::ftp::{Refused, pattern_file};
+use crate::files::ftp::{Reached, Refused, pattern_file};
 use crate::files::local::{Sink, Source};
+use crate::files::shown::shown;
 use crate::transfers::Recorder;
 use anyhow::Result;
 use records::accuracy::{Accuracy, Comparison, pattern};
@@ -145,7 +146,7 @@ impl<Say: FnMut(&str)> Probe<'_, Say> {
                 break;
             }
         }
-        let name = self.errand.name.escape_ascii();
+        let name = shown(&self.errand.name);
         self.found.notes.push(format!("'{name}' is left there: TFTP cannot remove it"));
         Ok(())
     }
@@ -209,13 +210,16 @@ fn nowhere() -> Result<Sink, Refused> {
 #[expect(clippy::needless_pass_by_value, reason = "errors are mapped by it")]
 fn ours(error: anyhow::Error) -> Refused {
     let why = format!("{error:#}");
-    Refused { failure: exit::Failure::ThisMachine, is_connected: false, why }
+    Refused { failure: exit::Failure::ThisMachine, reached: Reached::Address, why }
 }
 
 fn refused(trouble: &Trouble, facts: &Facts, name: &[u8]) -> Refused {
     Refused {
         failure: trouble.failure(),
-        is_connected: !trouble.is_of_the_address(),
+        reached: match trouble.is_of_the_address() {
+            true => Reached::Address,
+            false => Reached::Server,
+        },
         why: trouble.sentence(facts, name),
     }
 }

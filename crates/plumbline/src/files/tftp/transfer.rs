@@ -89,6 +89,8 @@ pub(crate) struct Facts {
     pub(crate) datagrams_in: u64,
     pub(crate) repeated_blocks: u64,
     pub(crate) timeouts: u64,
+    /// Ends of lines that were converted, of netascii.
+    pub(crate) line_ends: Option<u64>,
     pub(crate) first_byte: Option<Duration>,
     pub(crate) total: Duration,
     /// CPU time of the turns of this transfer's task, at its end.
@@ -165,6 +167,13 @@ impl Work {
         }
     }
 
+    fn line_ends(&self) -> Option<u64> {
+        match self {
+            Self::Send(sender, _) => sender.line_ends(),
+            Self::Receive(receiver, _) => receiver.line_ends(),
+        }
+    }
+
     fn abort(&mut self, fault: Fault) {
         match self {
             Self::Send(sender, _) => sender.abort(fault),
@@ -200,6 +209,7 @@ impl Transfer {
             datagrams_in: 0,
             repeated_blocks: 0,
             timeouts: 0,
+            line_ends: None,
             first_byte: None,
             total: Duration::ZERO,
             cpu: None,
@@ -271,6 +281,7 @@ impl Transfer {
         let again = [Counter::TftpRetransmissions, Counter::TftpIgnored];
         self.facts.repeated_blocks = again.map(|counter| meter.counted(counter)).iter().sum();
         self.facts.timeouts = meter.counted(Counter::TftpTimeouts);
+        self.facts.line_ends = self.work.line_ends();
         // What is done for who may have missed the last acknowledgment is no part of it.
         if !self.is_complete {
             self.facts.total = self.bench.clock.now() - self.began;

@@ -2,6 +2,7 @@
 
 use super::transfer::Facts;
 use crate::exit;
+use crate::files::shown::shown;
 use crate::transfers::local_outcome;
 use protocols::application::tftp::{Direction, ErrorCode, Failure, Fault};
 use records::figures::count;
@@ -80,7 +81,7 @@ impl Trouble {
 
     /// Returns the sentence that says which step of the transfer failed, and what to do.
     pub(crate) fn sentence(&self, facts: &Facts, name: &[u8]) -> String {
-        let (peer, name) = (facts.remote, name.escape_ascii());
+        let (peer, name) = (facts.remote, shown(name));
         let so_far = format!("after {} bytes of '{name}'", count(facts.file_bytes));
         match self {
             Self::Refused(code, text) => refused(*code, text, facts, &name.to_string()),
@@ -135,7 +136,7 @@ fn refused(code: ErrorCode, text: &[u8], facts: &Facts, name: &str) -> String {
     match text.trim_ascii() {
         [] => why,
         // What comes from afar must not speak to the terminal.
-        text => format!("{why}: it says '{}'", text.escape_ascii()),
+        text => format!("{why}: it says '{}'", shown(text)),
     }
 }
 

@@ -12,6 +12,7 @@ use super::wire::Wire;
 use crate::carry::{self, Bench, Via};
 use crate::files::local::{Sink, Source};
 use crate::files::pace::Pace;
+use crate::files::shown::shown;
 use crate::meters::Board;
 use crate::transfers::{Record, Recorder, nanos};
 use anyhow::Result;
@@ -180,7 +181,7 @@ impl Attempt<'_> {
             }
         };
         let work = work.ok_or_else(|| {
-            anyhow::anyhow!("'{}' is too long for a request of TFTP", errand.name.escape_ascii())
+            anyhow::anyhow!("'{}' is too long for a request of TFTP", shown(&errand.name))
         })?;
         let terms = Terms {
             direction: request.direction,

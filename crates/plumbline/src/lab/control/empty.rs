@@ -4,7 +4,7 @@
 use super::structure::Which;
 use os::clock::{TickRate, ticks};
 use os::tasking::{
-    Futures, Kind, Loan, Procedures, Ring, SpawnError, Structure, Switch, Task, Tasks, Wake,
+    Flags, Futures, Kind, Loan, Procedures, Ring, SpawnError, Structure, Switch, Task, Tasks, Wake,
 };
 use records::statistics::median;
 
@@ -44,7 +44,7 @@ fn ring_of_same(kind: Kind) -> Result<Box<dyn Ring<Left>>, SpawnError> {
         Kind::Procedures => {
             let mut ring = Procedures::default();
             for _ in 0..2 {
-                ring.add(|left, place, flags| pass_on(left, 1 - place, flags))?;
+                ring.add(same_procedure)?;
             }
             Box::new(ring)
         }
@@ -70,8 +70,8 @@ fn ring_of_own(kind: Kind) -> Result<Box<dyn Ring<Left>>, SpawnError> {
     Ok(match kind {
         Kind::Procedures => {
             let mut ring = Procedures::default();
-            ring.add(|left, _, flags| pass_on(left, 1, flags))?;
-            ring.add(|left, _, flags| pass_on(left, 0, flags))?;
+            ring.add(own_procedure::<1>)?;
+            ring.add(own_procedure::<0>)?;
             Box::new(ring)
         }
         Kind::Tasks(switch) => {
@@ -94,6 +94,14 @@ fn pass_on(left: &mut Left, other: usize, flags: &impl Wake) {
         *left -= 1;
         flags.wake(other);
     }
+}
+
+fn same_procedure(left: &mut Left, place: usize, flags: &Flags) {
+    pass_on(left, 1 - place, flags);
+}
+
+fn own_procedure<const OTHER: usize>(left: &mut Left, _: usize, flags: &Flags) {
+    pass_on(left, OTHER, flags);
 }
 
 #[inline(always)]

@@ -8,9 +8,14 @@
 //! It keeps no buffer of its own: what comes is read into a room that all sessions share, so that
 //! ten thousand who wait cost little.
 
+use super::Server;
+use super::tickets::{self, TOKEN_LEN};
+use crate::serve::charged::{Charged, Metered};
+use protocols::meter::Account;
 use std::cell::RefCell;
 use std::io;
 use std::pin::Pin;
+use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadBuf};
@@ -31,6 +36,9 @@ const RECORD_MAX_BYTES: usize = HEAD_LEN + (1 << 14) + 256;
 /// The kinds of records, of which a command in the clear begins like none.
 const RECORDS: std::ops::RangeInclusive<u8> = 0x14..=0x17;
 
+/// What is below TLS: a socket, whose calls are no part of what TLS does.
+type Below = Charged<TcpStream, Server>;
+
 /// The control connection.
 #[derive(Debug)]
 pub(super) struct Control {
@@ -42,7 +50,7 @@ pub(super) struct Control {
 #[derive(Debug)]
 enum Way {
     Clear(TcpStream),
-    Secured(Box<TlsStream<TcpStream>>),
+    Secured(Box<TlsStream<Below>>),
     /// Our TLS has ended, and the far side's has not yet.
     Leaving(Box<Leaving>),
     /// Between the two.
@@ -107,16 +115,32 @@ impl Control {
         .await
     }
 
+    /// Returns the account of what it does: of TLS, or of the calls themselves.
+    pub(super) const fn account(&self) -> Account {
+        match self.way {
+            Way::Secured(_) | Way::Leaving(_) => Account::Encryption,
+            Way::Clear(_) | Way::Gone => Account::Interrupt,
+        }
+    }
+
     /// Begins TLS, whose tickets are to hold `token`.
     ///
     /// # Errors
     ///
     /// If it is not TLS that follows, or it takes too long.
-    pub(super) async fn secure(&mut self, acceptor: &TlsAcceptor, token: &[u8]) -> io::Result<()> {
+    pub(super) async fn secure(
+        &mut self,
+        acceptor: &TlsAcceptor,
+        token: &[u8; TOKEN_LEN],
+        server: &Rc<Server>,
+    ) -> io::Result<()> {
         let Way::Clear(stream) = std::mem::replace(&mut self.way, Way::Gone) else {
             return Err(io::ErrorKind::InvalidInput.into());
         };
-        let accepted = acceptor.accept_with(stream, |tls| tls.set_resumption_data(token));
+        let stream = Charged::new(stream, Rc::clone(server), Account::Interrupt);
+        // Whoever was here before may take that session up again, and gets tickets of this one.
+        let acceptor = TlsAcceptor::from(tickets::of_session(acceptor.config(), *token, false));
+        let accepted = server.charge_work(Account::Encryption, acceptor.accept(stream));
         let stream = tokio::time::timeout(HANDSHAKE, accepted).await??;
         self.way = Way::Secured(Box::new(stream));
         Ok(())
@@ -131,7 +155,8 @@ impl Control {
         let Way::Secured(stream) = std::mem::replace(&mut self.way, Way::Gone) else {
             return Err(io::ErrorKind::InvalidInput.into());
         };
-        let (mut stream, mut tls) = stream.into_inner();
+        let (stream, mut tls) = stream.into_inner();
+        let mut stream = stream.into_inner();
         let state = tls.process_new_packets().map_err(io::Error::other)?;
         if state.plaintext_bytes_to_read() > 0 {
             return Err(io::ErrorKind::InvalidData.into());

@@ -4,20 +4,23 @@
 //! connection that is given up is reset, so that the far side cannot take what it has for a whole
 //! file.
 
+use super::Server;
 use super::control::HANDSHAKE;
 use super::facts::Ledger;
 use super::listing::Lister;
 use super::post::Post;
+use super::secured::{Secured, Security};
 use super::session::Marker;
-use super::tickets::LateTickets;
 use super::upload::Upload;
 use crate::files::pace::Pace;
-use crate::transfers::DataTls;
-use os::clock::Monotonic;
+use crate::serve::charged::Metered;
+use os::clock::{Monotonic, thread_cpu_time};
 use protocols::application::ftp::Representation;
 use protocols::application::ftp::data::{Decoded, Decoder, Encoder};
 use protocols::application::ftp::server::{FileError, TransferError};
-use rustix::net::sockopt;
+use protocols::meter::Account;
+use rustix::io::Errno;
+use rustix::net::{RecvFlags, sockopt};
 use rustix::pipe::{self, PipeFlags, SpliceFlags};
 use std::cell::{Cell, RefCell};
 use std::fs::File;
@@ -27,24 +30,23 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
-use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, BufReader, Interest, ReadBuf};
+use tokio::io::{AsyncRead, AsyncWriteExt, Interest, ReadBuf};
 use tokio::net::TcpStream;
-use tokio_rustls::TlsAcceptor;
-use tokio_rustls::server::TlsStream;
+
+type Result<T> = std::result::Result<T, TransferError>;
 
 /// What the kernel is asked to move at a time.
 const SEND_BYTES: usize = 1 << 20;
 /// What is read and converted at a time.
 const PIECE_BYTES: usize = 256 * 1024;
+/// What goes out in TLS at a time: before and behind the cipher it stays in a cache.
+const SECURED_PIECE_BYTES: usize = 128 * 1024;
 /// What is longer does not leave in one flight, so TCP is asked when it has arrived.
 const UNSETTLED_MIN_BYTES: u64 = 64 * 1024;
 
 /// Behind so many bytes it is worth a pipe to have the kernel move what comes in.
 const LARGE_BYTES: u64 = 1 << 20;
-/// What is read ahead for TLS of data that comes in, and of data that goes out.
-const AHEAD_BYTES: usize = 64 * 1024;
-const HANDSHAKE_BYTES: usize = 2 * 1024;
-/// A file of no more bytes is sent where it is asked for, without a task of its own.
+/// A file of no more bytes moves where it is asked for, without a task of its own.
 const SMALL_BYTES: u64 = 256 * 1024;
 
 /// A data connection that nothing has moved on.
@@ -85,11 +87,12 @@ pub(super) fn send_at_once(
 ) -> u64 {
     let Ok(count @ 1..=SMALL_BYTES) = len.checked_sub(offset).ok_or(()) else { return 0 };
     let (mut at, count) = (offset, usize::try_from(count).unwrap_or(0));
-    let began = clock.now();
+    let (began, cpu) = (clock.now(), thread_cpu_time());
     let sent = rustix::fs::sendfile(stream, file, Some(&mut at), count).unwrap_or(0);
     let ended = clock.now();
     ledger.first_byte.set(Some(began));
-    ledger.add_cpu(ended - began);
+    ledger.add_cpu(thread_cpu_time().saturating_sub(cpu));
+    ledger.count_call();
     ledger.add_file(sent);
     ledger.moved.set(sent as u64);
     if sent == count {
@@ -98,6 +101,60 @@ pub(super) fn send_at_once(
         ledger.ask(stream);
     }
     sent as u64
+}
+
+/// Receives what has come already, without waiting for more. Returns whether that is all of the file.
+///
+/// # Errors
+///
+/// If the connection broke, which is reset then, or the file takes no more.
+pub(super) fn receive_at_once(
+    stream: &Stream,
+    upload: &mut Upload,
+    scratch: &mut [u8],
+    ledger: &Ledger,
+    clock: Monotonic,
+) -> Result<bool> {
+    let cpu = thread_cpu_time();
+    let received = loop {
+        let (count, came) = match rustix::net::recv(stream, &mut *scratch, RecvFlags::empty()) {
+            Ok((_, 0)) => break Ok(true),
+            Ok((_, count)) => (count, clock.now()),
+            Err(Errno::INTR) => continue,
+            Err(Errno::AGAIN) => break Ok(false),
+            Err(_) => break Err(TransferError::ConnectionLost),
+        };
+        if ledger.first_byte.get().is_none() {
+            ledger.first_byte.set(Some(came));
+        }
+        ledger.moved.set(ledger.moved.get() + count as u64);
+        let written = upload.write(scratch.get(..count).unwrap_or_default());
+        ledger.add_writing(clock.now() - came);
+        if let Err(error) = written {
+            break Err(TransferError::File(error));
+        }
+        if ledger.moved.get() >= SMALL_BYTES {
+            break Ok(false);
+        }
+    };
+    let ended = clock.now();
+    ledger.add_cpu(thread_cpu_time().saturating_sub(cpu));
+    ledger.file_bytes.set(Some(upload.len_bytes()));
+    if received != Ok(false) {
+        ledger.ended.set(Some(ended));
+        ledger.open(stream);
+        ledger.ask(stream);
+    }
+    if received.is_err() {
+        reset(stream);
+    }
+    received
+}
+
+/// Has the connection reset when it is closed.
+fn reset(stream: &impl AsFd) {
+    // Where it cannot be said, the connection ends in order, and the reply says the truth.
+    _ = sockopt::set_socket_linger(stream, Some(Duration::ZERO));
 }
 
 /// What moves.
@@ -111,16 +168,10 @@ pub(super) enum Work {
     Receive(Upload),
 }
 
-/// TLS of a data connection.
-pub(super) struct Security {
-    pub(super) acceptor: TlsAcceptor,
-    /// What the tickets of the session hold.
-    pub(super) token: [u8; 16],
-    pub(super) requires_reuse: bool,
-}
-
 /// A transfer that moves.
 pub(super) struct Mover {
+    /// Who is charged for what is done with the file.
+    pub(super) server: Rc<Server>,
     pub(super) representation: Representation,
     pub(super) deflate_level: Option<u8>,
     pub(super) ledger: Rc<Ledger>,
@@ -128,8 +179,6 @@ pub(super) struct Mover {
     pub(super) clock: Monotonic,
     pub(super) markers: Post<Marker>,
 }
-
-type Result<T> = std::result::Result<T, TransferError>;
 
 impl Mover {
     /// Moves everything. Returns the file that has come in.
@@ -147,10 +196,10 @@ impl Mover {
             _ = stream.set_nodelay(true);
         }
         self.ledger.open(&stream);
-        let (began, is_tls) = (self.clock.now(), security.is_some());
+        let began = self.clock.now();
         let mut connection = Connection::open(stream, security, is_incoming).await?;
-        if is_tls {
-            self.ledger.tls.set(connection.tls());
+        if let Way::Secured(secured) = &connection.way {
+            self.ledger.tls.set(Some(secured.tls()));
             self.ledger.tls_time.set(Some(self.clock.now() - began));
         }
         if !is_incoming && self.ledger.first_byte.get().is_none() {
@@ -159,6 +208,9 @@ impl Mover {
         let since = Instant::now();
         let moved = self.move_all(&mut connection, work, scratch).await;
         self.ledger.ended.set(Some(self.clock.now()));
+        if let Way::Secured(secured) = &connection.way {
+            self.ledger.crypto.set(Some(secured.spent()));
+        }
         self.ledger.ask(connection.stream());
         if !is_incoming && self.ledger.moved.get() >= UNSETTLED_MIN_BYTES && connection.is_over {
             let duplicate = rustix::io::dup(connection.stream()).ok();
@@ -185,11 +237,10 @@ impl Mover {
             Work::Receive(upload) => Some(self.receive(connection, upload, scratch).await?),
         };
         if upload.is_none() {
-            connection.shutdown().await.map_err(|_| TransferError::ConnectionLost)?;
-        } else if let Way::Secured(stream) = &mut connection.way {
-            stream.get_mut().0.release();
+            connection.finish().await.map_err(|_| TransferError::ConnectionLost)?;
+        } else if let Way::Secured(secured) = &mut connection.way {
             // Who has sent all of a file and its end may be gone, with tickets of ours unread.
-            _ = connection.shutdown().await;
+            _ = secured.finish().await;
         }
         connection.is_over = true;
         Ok(upload)
@@ -204,20 +255,25 @@ impl Mover {
         let encoder = Encoder::new(&self.representation, self.deflate_level);
         let mut encoder = encoder.map_err(|_| TransferError::Malformed)?;
         let passes = self.representation.passes_through();
-        let burst = self.piece_bytes(PIECE_BYTES);
+        let usual = match &to.way {
+            Way::Clear(_) => PIECE_BYTES,
+            Way::Secured(_) => SECURED_PIECE_BYTES,
+        };
+        let burst = self.piece_bytes(usual);
         let (mut piece, mut wire) = (vec![0; burst], Vec::new());
         loop {
-            let count = file.read(&mut piece);
+            let count = self.server.charge(Account::Files, || file.read(&mut piece));
             let count = count.map_err(|_| TransferError::File(FileError::Local))?;
             let read = piece.get(..count).unwrap_or_default();
             self.ledger.add_file(count);
             if passes {
                 self.put(to, read).await?;
             } else {
-                let encoded = match read {
+                let encoded = self.server.charge(Account::Files, || match read {
                     [] => encoder.finish(&mut wire),
                     read => encoder.encode(read, &mut wire),
-                };
+                });
+                self.ledger.counts.set(encoder.counts());
                 encoded.map_err(|_| TransferError::File(FileError::Local))?;
                 self.put(to, &wire).await?;
                 wire.clear();
@@ -239,6 +295,7 @@ impl Mover {
         loop {
             let mut at = offset;
             let sent = stream.async_io(Interest::WRITABLE, || {
+                self.ledger.count_call();
                 Ok(rustix::fs::sendfile(stream, file, Some(&mut at), count)?)
             });
             let sent = sent.await.map_err(|_| TransferError::ConnectionLost)?;
@@ -258,14 +315,17 @@ impl Mover {
         let mut encoder = encoder.map_err(|_| TransferError::Malformed)?;
         let (mut lines, mut wire) = (Vec::new(), Vec::new());
         loop {
-            let has_more = lister.write(&mut lines, self.piece_bytes(PIECE_BYTES));
+            let most = self.piece_bytes(PIECE_BYTES);
+            let has_more = self.server.charge(Account::Files, || lister.write(&mut lines, most));
             let has_more = has_more.map_err(TransferError::File)?;
             self.ledger.add_file(lines.len());
+            self.ledger.untold_names.set(lister.untold());
             let local = |_| TransferError::File(FileError::Local);
             encoder.encode(&lines, &mut wire).map_err(local)?;
             if !has_more {
                 encoder.finish(&mut wire).map_err(local)?;
             }
+            self.ledger.counts.set(encoder.counts());
             self.put(to, &wire).await?;
             lines.clear();
             wire.clear();
@@ -295,19 +355,19 @@ impl Mover {
             let count = std::future::poll_fn(|context| {
                 let mut scratch = scratch.borrow_mut();
                 let room = scratch.get_mut(..limit).unwrap_or_default();
-                let mut room = ReadBuf::new(room);
-                let read = ready!(from.poll_fill(context, &mut room));
-                Poll::Ready(read.map_err(|_| TransferError::ConnectionLost).and_then(|()| {
-                    let wire = room.filled();
+                let mut taken = Ok(());
+                let received = from.poll_receive(context, room, &mut |wire| {
                     let began = self.clock.now();
-                    if passes {
-                        upload.write(wire).map_err(TransferError::File)?;
-                    } else {
-                        self.decode(&mut decoder, wire, &mut file, &mut upload)?;
-                    }
+                    taken = taken.and_then(|()| {
+                        self.server.charge(Account::Files, || match passes {
+                            true => upload.write(wire).map_err(TransferError::File),
+                            false => self.decode(&mut decoder, wire, &mut file, &mut upload),
+                        })
+                    });
                     self.ledger.add_writing(self.clock.now() - began);
-                    Ok(wire.len())
-                }))
+                });
+                let received = ready!(received).map_err(|_| TransferError::ConnectionLost);
+                Poll::Ready(taken.and(received))
             });
             let count = count.await?;
             if count == 0 {
@@ -319,6 +379,7 @@ impl Mover {
             self.ledger.file_bytes.set(Some(upload.len_bytes()));
             self.note(count).await;
         }
+        self.ledger.counts.set(decoder.counts());
         decoder.finish(&mut file).map_err(|_| TransferError::Malformed)?;
         upload.write(&file).map_err(TransferError::File)?;
         self.ledger.file_bytes.set(Some(upload.len_bytes()));
@@ -341,7 +402,8 @@ impl Mover {
                 return Ok(());
             }
             let began = self.clock.now();
-            upload.write_from(&from, count).map_err(TransferError::File)?;
+            let written = self.server.charge(Account::Files, || upload.write_from(&from, count));
+            written.map_err(TransferError::File)?;
             self.ledger.add_writing(self.clock.now() - began);
             self.ledger.file_bytes.set(Some(upload.len_bytes()));
             self.note(count).await;
@@ -357,6 +419,7 @@ impl Mover {
     ) -> Result<()> {
         loop {
             let decoded = decoder.decode(&mut wire, file).map_err(|_| TransferError::Malformed)?;
+            self.ledger.counts.set(decoder.counts());
             upload.write(file).map_err(TransferError::File)?;
             file.clear();
             match decoded {
@@ -409,7 +472,7 @@ struct Connection {
 
 enum Way {
     Clear(TcpStream),
-    Secured(Box<TlsStream<LateTickets<BufReader<TcpStream>>>>),
+    Secured(Box<Secured>),
 }
 
 impl Connection {
@@ -418,59 +481,66 @@ impl Connection {
         security: Option<Security>,
         is_incoming: bool,
     ) -> Result<Self> {
-        let Some(Security { acceptor, token, requires_reuse }) = security else {
-            return Ok(Self { way: Way::Clear(stream), has_ended: false, is_over: false });
+        let way = match security {
+            None => Way::Clear(stream),
+            Some(security) => {
+                let accepted = Secured::accept(stream, &security, is_incoming);
+                let accepted = tokio::time::timeout(HANDSHAKE, accepted).await;
+                let Ok(Ok(secured)) = accepted else { return Err(TransferError::Tls) };
+                Way::Secured(Box::new(secured))
+            }
         };
-        // TLS asks for a quarter of a record at a time, each of which would be a call.
-        let ahead_bytes = if is_incoming { AHEAD_BYTES } else { HANDSHAKE_BYTES };
-        let stream = BufReader::with_capacity(ahead_bytes, stream);
-        let stream = LateTickets::new(stream, is_incoming);
-        let accepted = acceptor.accept_with(stream, |tls| tls.set_resumption_data(&token));
-        let accepted = tokio::time::timeout(HANDSHAKE, accepted).await;
-        let Ok(Ok(stream)) = accepted else { return Err(TransferError::Tls) };
-        if requires_reuse && stream.get_ref().1.received_resumption_data() != Some(&token) {
-            return Err(TransferError::Tls);
-        }
-        Ok(Self { way: Way::Secured(Box::new(stream)), has_ended: false, is_over: false })
-    }
-
-    /// Returns what TLS was agreed, if any.
-    fn tls(&self) -> Option<DataTls> {
-        match &self.way {
-            Way::Clear(_) => None,
-            Way::Secured(stream) => Some(DataTls::of(stream.get_ref().1)),
-        }
+        Ok(Self { way, has_ended: false, is_over: false })
     }
 
     /// Returns what is below TLS, or the connection itself.
     fn stream(&self) -> &TcpStream {
         match &self.way {
             Way::Clear(stream) => stream,
-            Way::Secured(stream) => stream.get_ref().0.get_ref().get_ref(),
+            Way::Secured(secured) => secured.stream(),
         }
     }
 
-    /// Reads until `room` is full, nothing is there for now, or the end has come.
-    fn poll_fill(
+    /// Waits for data, gives it to `each` and returns how much that was; none at the end. At most
+    /// as much as `room` has is read for it, which is where data in the clear is read to.
+    fn poll_receive(
         &mut self,
         context: &mut Context<'_>,
-        room: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        loop {
+        room: &mut [u8],
+        each: &mut dyn FnMut(&[u8]),
+    ) -> Poll<io::Result<usize>> {
+        let stream = match &mut self.way {
+            Way::Secured(secured) => return secured.poll_receive(context, room.len(), each),
+            Way::Clear(stream) => stream,
+        };
+        let mut room = ReadBuf::new(room);
+        while !self.has_ended && room.remaining() > 0 {
             let before = room.filled().len();
-            if self.has_ended {
-                return Poll::Ready(Ok(()));
-            }
-            let read = Pin::new(&mut *self).poll_read(context, room);
-            match read {
+            match Pin::new(&mut *stream).poll_read(context, &mut room) {
                 Poll::Pending if before == 0 => return Poll::Pending,
-                Poll::Pending => return Poll::Ready(Ok(())),
+                Poll::Pending => break,
                 Poll::Ready(read) => read?,
             }
             self.has_ended = room.filled().len() == before;
-            if self.has_ended || room.remaining() == 0 {
-                return Poll::Ready(Ok(()));
-            }
+        }
+        if !room.filled().is_empty() {
+            each(room.filled());
+        }
+        Poll::Ready(Ok(room.filled().len()))
+    }
+
+    async fn write_all(&mut self, bytes: &[u8]) -> io::Result<()> {
+        match &mut self.way {
+            Way::Clear(stream) => stream.write_all(bytes).await,
+            Way::Secured(secured) => secured.send(bytes).await,
+        }
+    }
+
+    /// Says that nothing follows.
+    async fn finish(&mut self) -> io::Result<()> {
+        match &mut self.way {
+            Way::Clear(stream) => stream.shutdown().await,
+            Way::Secured(secured) => secured.finish().await,
         }
     }
 }
@@ -478,48 +548,7 @@ impl Connection {
 impl Drop for Connection {
     fn drop(&mut self) {
         if !self.is_over {
-            // Where it cannot be said, the connection ends in order, and the reply says the truth.
-            _ = sockopt::set_socket_linger(self.stream(), Some(Duration::ZERO));
-        }
-    }
-}
-
-impl AsyncRead for Connection {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        room: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        match &mut self.way {
-            Way::Clear(stream) => Pin::new(stream).poll_read(context, room),
-            Way::Secured(stream) => Pin::new(stream).poll_read(context, room),
-        }
-    }
-}
-
-impl AsyncWrite for Connection {
-    fn poll_write(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        data: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        match &mut self.way {
-            Way::Clear(stream) => Pin::new(stream).poll_write(context, data),
-            Way::Secured(stream) => Pin::new(stream).poll_write(context, data),
-        }
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        match &mut self.way {
-            Way::Clear(stream) => Pin::new(stream).poll_flush(context),
-            Way::Secured(stream) => Pin::new(stream).poll_flush(context),
-        }
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        match &mut self.way {
-            Way::Clear(stream) => Pin::new(stream).poll_shutdown(context),
-            Way::Secured(stream) => Pin::new(stream).poll_shutdown(context),
+            reset(self.stream());
         }
     }
 }

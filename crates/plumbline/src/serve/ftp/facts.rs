@@ -5,8 +5,9 @@
 //! clock. The CPU time is that of the task, and of the end of an upload; what the control
 //! connection costs belongs to the session.
 
-use crate::transfers::{DataTls, Record, of_kernel};
+use crate::transfers::{DataTls, Record, nanos, of_kernel};
 use protocols::Instant;
+use protocols::application::ftp::data::Counts;
 use protocols::application::ftp::listing::ListForm;
 use protocols::application::ftp::server::{
     self as engine, FileError, Finished, Transfer, TransferError, TransferKind,
@@ -34,6 +35,13 @@ pub(super) struct Ledger {
     /// Waiting for the disk to have it.
     pub(super) committing: Cell<Option<Duration>>,
     pub(super) cpu: Cell<Option<Duration>>,
+    /// System calls that moved bytes, where the kernel has moved them all.
+    calls: Cell<Option<u64>>,
+    pub(super) counts: Cell<Counts>,
+    /// Enciphering and deciphering.
+    pub(super) crypto: Cell<Option<Duration>>,
+    /// Names of a listing that could not be told as they are.
+    pub(super) untold_names: Cell<u64>,
     tcp: RefCell<Option<Tcp>>,
     ends: Cell<Option<(SocketAddr, SocketAddr)>>,
     /// The connection of a large file that has gone out, and since when.
@@ -64,6 +72,11 @@ impl Ledger {
     /// Counts bytes of the file.
     pub(super) fn add_file(&self, count: usize) {
         self.file_bytes.set(Some(self.file_bytes.get().unwrap_or(0) + count as u64));
+    }
+
+    /// Counts a system call that moves bytes.
+    pub(super) fn count_call(&self) {
+        self.calls.set(Some(self.calls.get().unwrap_or(0) + 1));
     }
 
     /// Adds to what the processor has done.
@@ -140,7 +153,13 @@ pub(super) fn conclude(
     time.ns_last_byte_to_226 = ns(between(last, Some(steps.finished)));
     time.ns_write_file = lasted(ledger.writing.get());
     time.ns_wait_disk = lasted(ledger.committing.get());
+    transfer.time.ns_crypto = ledger.crypto.get().map(nanos);
     transfer.cpu.cpu_ns = lasted(ledger.cpu.get());
+    transfer.cpu.syscalls = ledger.calls.get();
+    let counts = ledger.counts.get();
+    transfer.size.records = counts.records;
+    transfer.size.restart_markers = counts.markers;
+    transfer.size.crlf_conversions = counts.line_ends;
     transfer.size.wire_bytes = Some(finished.wire_bytes);
     transfer.size.file_bytes = ledger.file_bytes.get();
     transfer.tcp = ledger.tcp.take().unwrap_or_default();

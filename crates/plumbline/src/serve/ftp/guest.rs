@@ -3,7 +3,7 @@
 use super::Server;
 use super::configuration::Settings;
 use super::log::Event;
-use super::system::Refusal;
+use super::system::{OpenSession, Refusal};
 use super::tree::Tree;
 use super::upload::Space;
 use super::users::{Account, is_anonymous, rights_of};
@@ -26,6 +26,8 @@ pub(super) struct Guest {
     pub(super) tree: Tree,
     pub(super) pace: Rc<Cell<Pace>>,
     pub(super) is_anonymous: bool,
+    /// A user of the machine has one for as long as he is here.
+    _session: Option<OpenSession>,
 }
 
 impl Guest {
@@ -44,6 +46,7 @@ struct Home {
     quota_bytes: Option<u64>,
     bytes_per_second_max: Option<u64>,
     is_anonymous: bool,
+    session: Option<OpenSession>,
 }
 
 impl Home {
@@ -55,11 +58,12 @@ impl Home {
             quota_bytes: account.quota_bytes,
             bytes_per_second_max: account.bytes_per_second_max,
             is_anonymous: false,
+            session: None,
         }
     }
 
     /// That of a user of the machine, whose jail it is; what he may there his rights at files say.
-    fn of_system(jail: Jail) -> Self {
+    fn of_system((jail, session): (Jail, OpenSession)) -> Self {
         Self {
             root: PathBuf::new(),
             jail: Some(Arc::new(jail)),
@@ -67,6 +71,7 @@ impl Home {
             quota_bytes: None,
             bytes_per_second_max: None,
             is_anonymous: false,
+            session: Some(session),
         }
     }
 
@@ -78,6 +83,7 @@ impl Home {
             quota_bytes: settings.quota_bytes,
             bytes_per_second_max: None,
             is_anonymous: true,
+            session: None,
         })
     }
 }
@@ -91,7 +97,7 @@ pub(super) fn admit_anonymous(server: &Server, peer: SocketAddr, login: &Login) 
     }
     let home = Home::of_anonymous(&settings)?;
     let jail = open(server, peer, &home)?;
-    Some(guest(server, &settings, &home, jail, None))
+    Some(guest(server, &settings, home, jail, None))
 }
 
 /// Finds out whether somebody may come in; a wrong answer is held back.
@@ -120,7 +126,7 @@ pub(super) async fn authenticate(
             return None;
         }
     };
-    Some(guest(server, &settings, &home, jail, space))
+    Some(guest(server, &settings, home, jail, space))
 }
 
 /// Returns the home of whoever proves who he is. A name that is in the file is that user's alone.
@@ -204,7 +210,7 @@ fn refuse(server: &Server, peer: SocketAddr, home: &Home, error: &io::Error) {
 fn guest(
     server: &Server,
     settings: &Settings,
-    home: &Home,
+    home: Home,
     jail: Arc<Jail>,
     space: Option<Arc<Space>>,
 ) -> Guest {
@@ -222,7 +228,7 @@ fn guest(
     };
     let rate = home.bytes_per_second_max.or(settings.bytes_per_second_max);
     let pace = Rc::new(Cell::new(Pace::new(rate)));
-    Guest { tree, pace, is_anonymous: home.is_anonymous }
+    Guest { tree, pace, is_anonymous: home.is_anonymous, _session: home.session }
 }
 
 type Opened = (Arc<Jail>, Option<Arc<Space>>);

@@ -29,6 +29,8 @@ pub(super) struct Lister {
     /// Those that are sorted, the last first.
     sorted: Vec<jail::Entry>,
     rest: Option<jail::Listing>,
+    /// Names that could not be told as they are.
+    untold: u64,
 }
 
 impl Lister {
@@ -57,6 +59,7 @@ impl Lister {
             now: now(),
             sorted: Vec::new(),
             rest: None,
+            untold: 0,
         };
         if !is_folder {
             let name = path.file_name().unwrap_or_default().to_vec();
@@ -91,9 +94,15 @@ impl Lister {
                 let name = [&self.folder, b"/".as_slice(), &entry.name].concat();
                 status = self.jail.status(&name).unwrap_or(status);
             }
-            self.form.write(&entry_of(entry.name, status, self.rights), self.now, out);
+            let entry = entry_of(entry.name, status, self.rights);
+            self.untold += u64::from(!self.form.write(&entry, self.now, out));
         }
         Ok(true)
+    }
+
+    /// Returns how many names could not be told as they are.
+    pub(super) const fn untold(&self) -> u64 {
+        self.untold
     }
 
     fn is_shown(&self, name: &[u8]) -> bool {

@@ -27,6 +27,8 @@ pub(super) enum Event {
     Moved { from: SocketAddr, user: String, name: String, is_read: bool, bytes: u64, micros: u64 },
     /// A transfer has failed.
     Failed { from: SocketAddr, user: String, name: String, is_read: bool, bytes: u64, why: String },
+    /// Names of a folder could not be told as they are.
+    NamesUntold { from: SocketAddr, user: String, name: String, count: u64 },
     /// A session has ended.
     Left { from: SocketAddr, seconds: u64 },
     /// The configuration was read again.
@@ -58,6 +60,11 @@ impl fmt::Display for Event {
                 let way = way(*is_read);
                 write!(f, "{from} as '{user}' {way} '{name}': ended after {bytes} bytes: {why}")
             }
+            Self::NamesUntold { from, user, name, count } => write!(
+                f,
+                "{from} as '{user}' lists '{name}': {count} names hold line ends or other control \
+                 characters, and are left out or shown with ?"
+            ),
             Self::Left { from, seconds } => write!(f, "{from} has left after {seconds} s"),
             Self::Reloaded => f.write_str("the configuration was read again"),
             Self::NotReloaded { why } => {

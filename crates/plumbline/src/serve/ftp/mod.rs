@@ -31,6 +31,7 @@ mod log;
 mod mail;
 mod passive;
 mod post;
+mod secured;
 mod session;
 mod system;
 mod tickets;
@@ -42,6 +43,7 @@ pub(super) use configuration::{Arguments, Settings, Shared, Table};
 pub(super) use system::prove as prove_system_user;
 
 use super::admission::Admission;
+use super::charged::Metered;
 use super::clerk::Clerk;
 use super::log::Log;
 use super::metrics::{Protocol, Traffic};
@@ -51,15 +53,12 @@ use anyhow::{Context, Result};
 use configuration::Protection;
 use log::Event;
 use os::jail::Jail;
-use protocols::meter::Account;
 use session::Session;
 use std::cell::RefCell;
 use std::collections::HashMap;
-use std::future::poll_fn;
 use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::pin::pin;
 use std::rc::Rc;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -97,6 +96,12 @@ pub(super) struct Server {
     closing: watch::Sender<bool>,
     log: Log,
     clerk: Rc<Clerk>,
+}
+
+impl Metered for Server {
+    fn metered_bench(&self) -> &RefCell<Bench> {
+        &self.bench
+    }
 }
 
 /// How those who come by a door are served.
@@ -158,20 +163,6 @@ impl Server {
     /// Lends clock, chance and meter; not across a wait.
     fn bench(&self) -> Lent<'_> {
         Lent::from(&self.bench)
-    }
-
-    /// Makes a call that moves bytes, on the account of those.
-    fn charge_call<T>(&self, call: impl FnOnce() -> T) -> T {
-        let left = self.bench.borrow_mut().meter.enter(Account::Interrupt);
-        let result = call();
-        self.bench.borrow_mut().meter.enter(left);
-        result
-    }
-
-    /// Waits for `moving`, and charges what it does, but not its waits, to the same account.
-    async fn charge_moving<T>(&self, moving: impl Future<Output = T>) -> T {
-        let mut moving = pin!(moving);
-        poll_fn(|context| self.charge_call(|| moving.as_mut().poll(context))).await
     }
 
     /// Serves for as long as anybody can come.

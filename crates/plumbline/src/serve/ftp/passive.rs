@@ -51,28 +51,25 @@ pub(super) enum Listener {
 }
 
 impl Listener {
-    /// Listens at one of `ports`, beginning at one of chance.
-    pub(super) fn open(ports: &Ports, ip: IpAddr) -> Option<Self> {
+    /// Listens at one of `ports`, beginning at one of chance. Returns where, too.
+    pub(super) fn open(ports: &Ports, ip: IpAddr) -> Option<(Self, SocketAddr)> {
         let (first, last) = (u64::from(*ports.range.start()), u64::from(*ports.range.end()));
         let count = last - first + 1;
         let chance = if count > 1 { os::entropy::seed().ok()? % count } else { 0 };
         let attempts = if ports.is_any { count.min(ATTEMPTS_MAX) } else { count };
         let mut tried = (0..attempts).find_map(|step| {
             let port = u16::try_from(first + (chance + step) % count).ok()?;
-            listen(SocketAddr::new(ip, port)).ok()
+            listen(SocketAddr::new(ip, port))
         });
         if tried.is_none() && ports.is_any {
-            tried = listen(SocketAddr::new(ip, 0)).ok();
+            tried = listen(SocketAddr::new(ip, 0));
         }
-        tried.map(Self::Idle)
+        tried.map(|(socket, at)| (Self::Idle(socket), at))
     }
 
-    pub(super) fn local_addr(&self) -> io::Result<SocketAddr> {
-        match self {
-            Self::Idle(socket) => socket.local_addr(),
-            Self::Watched(socket) => socket.local_addr(),
-            Self::Broken => Err(io::ErrorKind::NotConnected.into()),
-        }
+    /// Returns whether nobody has waited at it.
+    pub(super) const fn is_idle(&self) -> bool {
+        matches!(self, Self::Idle(_))
     }
 
     /// Returns who has come already, if anybody has.
@@ -98,15 +95,18 @@ impl Listener {
     }
 }
 
-fn listen(at: SocketAddr) -> io::Result<TcpListener> {
+fn listen(at: SocketAddr) -> Option<(TcpListener, SocketAddr)> {
     let family = if at.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
     let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
-    let socket = rustix::net::socket_with(family, SocketType::STREAM, flags, None)?;
+    let socket = rustix::net::socket_with(family, SocketType::STREAM, flags, None).ok()?;
     // A port whose last connection is in TIME-WAIT is used again (RFC 9293 3.6.1).
-    sockopt::set_socket_reuseaddr(&socket, true)?;
-    rustix::net::bind(&socket, &at)?;
-    rustix::net::listen(&socket, BACKLOG)?;
-    Ok(socket.into())
+    sockopt::set_socket_reuseaddr(&socket, true).ok()?;
+    rustix::net::bind(&socket, &at).ok()?;
+    rustix::net::listen(&socket, BACKLOG).ok()?;
+    let socket = TcpListener::from(socket);
+    // Only the kernel's own choice has to be asked for.
+    let at = if at.port() == 0 { socket.local_addr().ok()? } else { at };
+    Some((socket, at))
 }
 
 fn accept(socket: &impl AsFd) -> io::Result<(TcpStream, SocketAddr)> {
@@ -123,26 +123,21 @@ mod tests {
 
     const HERE: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 
-    fn port_of(listener: &Listener) -> u16 {
-        listener.local_addr().unwrap().port()
-    }
-
     #[test]
     fn a_port_whose_last_connection_is_in_time_wait_is_used_again() {
-        let first = Listener::open(&Ports::any(), HERE).unwrap();
-        let at = first.local_addr().unwrap();
+        let (first, at) = Listener::open(&Ports::any(), HERE).unwrap();
         let near = TcpStream::connect(at).unwrap();
         let (far, _) = first.try_accept().unwrap();
         // Who ends first waits.
         drop((first, far));
         drop(near);
         let again = Listener::open(&Ports::only(at.port()..=at.port()), HERE).unwrap();
-        assert_eq!(port_of(&again), at.port());
+        assert_eq!(again.1, at);
     }
 
     #[test]
     fn of_a_range_only_its_own_ports_are_taken_and_then_none() {
-        let port = port_of(&Listener::open(&Ports::any(), HERE).unwrap());
+        let port = Listener::open(&Ports::any(), HERE).unwrap().1.port();
         let only = Ports::only(port..=port);
         let _first = Listener::open(&only, HERE).unwrap();
         assert!(Listener::open(&only, HERE).is_none());
@@ -150,8 +145,8 @@ mod tests {
 
     #[test]
     fn where_the_ports_that_are_tried_are_taken_any_other_will_do() {
-        let first = Listener::open(&Ports::any(), HERE).unwrap();
-        let taken = Ports { range: port_of(&first)..=port_of(&first), is_any: true };
+        let (_first, at) = Listener::open(&Ports::any(), HERE).unwrap();
+        let taken = Ports { range: at.port()..=at.port(), is_any: true };
         assert!(Listener::open(&taken, HERE).is_some());
     }
 }

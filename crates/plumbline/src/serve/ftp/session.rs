@@ -5,7 +5,7 @@
 //! end of the server. What takes long runs in a task of its own and sends its [`Answer`] here.
 
 use super::control::Control;
-use super::data::{self, Mover, Security, Stream, Work};
+use super::data::{self, Mover, Stream, Work};
 use super::facts::{self, Ledger, Steps};
 use super::guest::{self, Guest};
 use super::listing::Lister;
@@ -13,10 +13,13 @@ use super::log::Event;
 use super::mail::{Sender, Spool};
 use super::passive::Listener;
 use super::post::Post;
+use super::secured::Security;
+use super::tickets;
 use super::tree::Tree;
 use super::upload::Upload;
 use super::{Entrance, Server};
 use crate::files::pace::Pace;
+use crate::serve::charged::Metered;
 use crate::transfers::{self, Record, nanos, timed};
 use os::clock::{Monotonic, thread_cpu_time};
 use protocols::Instant as Moment;
@@ -25,7 +28,7 @@ use protocols::application::ftp::server::{
     ServerEvent, Transfer, TransferError, TransferId, TransferKind,
 };
 use protocols::application::ftp::{Name, Protection};
-use protocols::meter::Counter;
+use protocols::meter::{Account, Counter};
 use protocols::time::Duration;
 use records::transfer::Text;
 use std::cell::Cell;
@@ -97,11 +100,13 @@ pub(super) struct Session {
     peer: SocketAddr,
     clock: Monotonic,
     /// What the TLS tickets of this session hold.
-    token: [u8; 16],
+    token: [u8; tickets::TOKEN_LEN],
     guest: Option<Guest>,
     listener: Option<Listener>,
     /// Where that is, and who has come to it.
     data_ends: (Option<SocketAddr>, Option<SocketAddr>),
+    /// Whether all that is to be said of the listener has gone.
+    is_told: bool,
     /// Whether a transfer waits for who comes to the listener.
     awaits_data: bool,
     /// A data connection that nobody uses yet.
@@ -149,7 +154,7 @@ impl Session {
         let local = stream.local_addr()?;
         let chance = [os::entropy::seed()?, os::entropy::seed()?];
         let [high, low] = chance.map(u64::to_be_bytes);
-        let mut token = [0; 16];
+        let mut token = [0; tickets::TOKEN_LEN];
         token.iter_mut().zip(high.into_iter().chain(low)).for_each(|(to, from)| *to = from);
         let mut control = Control::new(stream);
         let clock = server.bench().clock;
@@ -157,7 +162,7 @@ impl Session {
         let acceptor = entrance.acceptor.as_ref().filter(|_| entrance.is_implicit_tls);
         if let Some(acceptor) = acceptor {
             // Few have it in their room for as long as they are here.
-            Box::pin(control.secure(acceptor, &token)).await?;
+            Box::pin(control.secure(acceptor, &token, &server)).await?;
         }
         let has_tls = entrance.acceptor.is_some();
         let settings = server.settings().of_session(has_tls, entrance.is_implicit_tls);
@@ -177,6 +182,7 @@ impl Session {
             guest: None,
             listener: None,
             data_ends: (None, None),
+            is_told: true,
             awaits_data: false,
             arrived: None,
             route: 0,
@@ -228,6 +234,12 @@ impl Session {
                 }
                 continue;
             }
+            self.is_told |= !has_output;
+            // Who gives its command with that for the port may have come the moment it was told.
+            let is_new = self.listener.as_ref().is_some_and(Listener::is_idle);
+            if self.awaits_data && self.is_told && is_new && self.meet() {
+                continue;
+            }
             self.wait().await?;
         }
     }
@@ -239,8 +251,10 @@ impl Session {
         let now = self.clock.now();
         let left = self.engine.deadline().map(|deadline| deadline - now);
         let output = self.engine.output();
+        let account = self.control.account();
+        let turn = self.control.turn(output, wants_input, &self.server.scratch);
         tokio::select! {
-            moved = self.control.turn(output, wants_input, &self.server.scratch) => {
+            moved = self.server.charge_work(account, turn) => {
                 let moved = moved?;
                 self.engine.sent(moved.written);
                 match moved.read {
@@ -300,7 +314,7 @@ impl Session {
             return Ok(());
         };
         let began = self.clock.now();
-        self.control.secure(acceptor, &self.token).await?;
+        self.control.secure(acceptor, &self.token, &self.server).await?;
         self.opening.tls = Some(self.clock.now() - began);
         self.engine.tls_started(true, &mut self.server.bench().cx());
         Ok(())
@@ -399,11 +413,10 @@ impl Session {
         self.data_asked_at = Some(self.clock.now());
         let settings = self.server.settings();
         let ip = self.local.ip().to_canonical();
-        let listener = Listener::open(&settings.passive_ports, ip);
-        let address = listener.as_ref().and_then(|listener| listener.local_addr().ok());
+        let (listener, address) = Listener::open(&settings.passive_ports, ip).unzip();
         let seen = settings.passive_address.filter(|told| told.is_ipv4() == ip.is_ipv4());
         let told = address.map(|at| SocketAddr::new(seen.unwrap_or(ip), at.port()));
-        self.listener = listener;
+        (self.listener, self.is_told) = (listener, false);
         self.data_ends = (address, None);
         self.engine.listening(told, &mut self.server.bench().cx());
     }
@@ -490,12 +503,19 @@ impl Session {
         if !is_open {
             return;
         }
+        if !self.is_told || !self.meet() {
+            self.awaits_data = self.listener.is_some();
+        }
+    }
+
+    /// Takes who has come to the listener already. Returns whether it is the one.
+    fn meet(&mut self) -> bool {
         while let Some((stream, from)) = self.listener.as_ref().and_then(Listener::try_accept) {
             if self.arrive(Stream::Fresh(stream), from) {
-                return;
+                return true;
             }
         }
-        self.awaits_data = self.listener.is_some();
+        false
     }
 
     fn running_of(&mut self, id: TransferId) -> Option<&mut Running> {
@@ -510,6 +530,8 @@ impl Session {
         let pace = self.guest.as_ref().map(|guest| Rc::clone(&guest.pace));
         let (clock, answers) = (self.clock, self.answers.clone());
         let markers = self.markers.clone();
+        // Who has not been told to begin has sent nothing.
+        let is_told = self.engine.output().is_empty();
         let Some(running) = self.running_of(id) else { return };
         let (Some(stream), Some(work)) = (stream, running.work.take()) else {
             let local = Err(TransferError::File(FileError::Local));
@@ -522,8 +544,9 @@ impl Session {
         let work = match work {
             Work::Send { file, offset, len } if is_plain && !has_pace => {
                 let ledger = &running.ledger;
-                let sent = server
-                    .charge_call(|| data::send_at_once(&stream, &file, offset, len, ledger, clock));
+                let sent = server.charge(Account::Interrupt, || {
+                    data::send_at_once(&stream, &file, offset, len, ledger, clock)
+                });
                 if offset + sent >= len && offset < len {
                     // Its end goes with its last byte.
                     drop(stream);
@@ -531,15 +554,28 @@ impl Session {
                 }
                 Work::Send { file, offset: offset + sent, len }
             }
+            Work::Receive(mut upload) if is_plain && !has_pace && is_told => {
+                let received = server.charge(Account::Interrupt, || {
+                    let scratch = &mut *server.scratch.borrow_mut();
+                    data::receive_at_once(&stream, &mut upload, scratch, &running.ledger, clock)
+                });
+                match received {
+                    Ok(false) => Work::Receive(upload),
+                    Ok(true) => return self.ended(id, Ok(Some(upload))),
+                    Err(error) => return self.ended(id, Err(error)),
+                }
+            }
             work => work,
         };
         let requires_reuse = server.settings().requires_session_reuse;
         let security = acceptor.filter(|_| is_protected).map(|acceptor| Security {
-            acceptor,
+            server: Some(Rc::clone(&server)),
+            configuration: Arc::clone(acceptor.config()),
             token,
             requires_reuse,
         });
         let mover = Mover {
+            server: Rc::clone(&server),
             representation: running.transfer.representation,
             deflate_level: running.transfer.deflate_level,
             ledger: Rc::clone(&running.ledger),
@@ -550,7 +586,7 @@ impl Session {
         let ledger = Rc::clone(&running.ledger);
         running.task = Some(tokio::task::spawn_local(async move {
             let moving = mover.run(stream, security, work, &server.scratch);
-            let (result, cpu) = timed(server.charge_moving(moving)).await;
+            let (result, cpu) = timed(server.charge_work(Account::Interrupt, moving)).await;
             ledger.add_cpu(cpu);
             answers.put(Answer::Ended(id, result));
         }));
@@ -560,6 +596,8 @@ impl Session {
         let Some(running) = self.running_of(id) else { return };
         let moved = running.ledger.moved.get();
         let result = result.map(|upload| running.upload = upload);
+        let untold = running.ledger.untold_names.get();
+        self.engine.names_untold(id, untold);
         self.engine.data_ended(id, moved, result, &mut self.server.bench().cx());
     }
 
@@ -568,11 +606,13 @@ impl Session {
         let ledger = running.as_ref().map(|running| Rc::clone(&running.ledger));
         let mut upload = running.and_then(|running| running.upload.take());
         if let Some(upload) = upload.take_if(|upload| !upload.waits_for_disk()) {
-            let (began, before) = (self.clock.now(), thread_cpu_time());
+            let began = self.clock.now();
             let committed = upload.commit();
             if let Some(ledger) = ledger {
-                ledger.committing.set(Some(self.clock.now() - began));
-                ledger.add_cpu(thread_cpu_time().saturating_sub(before));
+                // It waits for nothing, so what passes is the processor's time.
+                let passed = self.clock.now() - began;
+                ledger.committing.set(Some(passed));
+                ledger.add_cpu(passed);
             }
             return self.engine.committed(id, committed, &mut self.server.bench().cx());
         }
@@ -652,7 +692,11 @@ impl Session {
         let (from, user) = (self.peer, user.unwrap_or_default());
         let name = running.transfer.path.to_bytes().escape_ascii().to_string();
         let is_read = !running.transfer.kind.is_incoming();
-        let bytes = finished.wire_bytes;
+        let (bytes, count) = (finished.wire_bytes, running.ledger.untold_names.get());
+        if count > 0 {
+            let (user, name) = (user.clone(), name.clone());
+            self.server.log.say(&Event::NamesUntold { from, user, name, count });
+        }
         let micros = u64::try_from((now - running.begun).as_micros()).unwrap_or(u64::MAX);
         self.server.log.say(&match why {
             None => Event::Moved { from, user, name, is_read, bytes, micros },

@@ -6,13 +6,15 @@ const CR: u8 = b'\r';
 const LF: u8 = b'\n';
 const NUL: u8 = 0;
 
-/// Appends `text`, whose lines end with LF, as netascii.
-pub(super) fn encode(text: &[u8], out: &mut Vec<u8>) {
+/// Appends `text`, whose lines end with LF, as netascii, and returns how many lines have ended.
+pub(super) fn encode(text: &[u8], out: &mut Vec<u8>) -> u64 {
+    let mut line_ends = 0;
     for piece in text.split_inclusive(|&byte| byte == LF || byte == CR) {
         match piece.split_last() {
             Some((&LF, line)) => {
                 out.extend_from_slice(line);
                 out.extend_from_slice(&[CR, LF]);
+                line_ends += 1;
             }
             Some((&CR, line)) => {
                 out.extend_from_slice(line);
@@ -21,6 +23,7 @@ pub(super) fn encode(text: &[u8], out: &mut Vec<u8>) {
             _ => out.extend_from_slice(piece),
         }
     }
+    line_ends
 }
 
 /// Reads netascii, cut anywhere.
@@ -28,15 +31,24 @@ pub(super) fn encode(text: &[u8], out: &mut Vec<u8>) {
 pub(super) struct Decoder {
     /// The last byte was a CR, whose meaning the next one tells.
     is_behind_cr: bool,
+    line_ends: u64,
 }
 
 impl Decoder {
+    /// Returns how many lines have ended with CR LF.
+    pub(super) const fn line_ends(self) -> u64 {
+        self.line_ends
+    }
+
     /// Appends the text in `netascii`. A CR before anything but LF and NUL stands for itself.
     pub(super) fn decode(&mut self, netascii: &[u8], out: &mut Vec<u8>) {
         for &byte in netascii {
             let was_behind_cr = core::mem::replace(&mut self.is_behind_cr, byte == CR);
             match (was_behind_cr, byte) {
-                (true, LF) => out.push(LF),
+                (true, LF) => {
+                    out.push(LF);
+                    self.line_ends += 1;
+                }
                 (true, NUL) => out.push(CR),
                 (true, CR) => out.push(CR),
                 (true, other) => out.extend_from_slice(&[CR, other]),
@@ -71,8 +83,16 @@ mod tests {
     #[test]
     fn lines_end_with_cr_lf_and_a_bare_cr_is_cr_nul() {
         let mut out = Vec::new();
-        encode(b"a\nb\rc", &mut out);
+        assert_eq!(encode(b"a\nb\rc", &mut out), 1);
         assert_eq!(out, b"a\r\nb\r\0c");
+    }
+
+    #[test]
+    fn the_ends_of_lines_are_counted_and_a_bare_lf_is_none() {
+        let mut decoder = Decoder::default();
+        decoder.decode(b"a\r\nb\n\r", &mut Vec::new());
+        decoder.decode(b"\n", &mut Vec::new());
+        assert_eq!(decoder.line_ends(), 2);
     }
 
     #[test]

@@ -326,6 +326,12 @@ impl Receiver {
         self.events.pop_front()
     }
 
+    /// Returns how many ends of lines were converted, where any are.
+    #[must_use]
+    pub fn line_ends(&self) -> Option<u64> {
+        self.text.as_ref().map(|text| text.decoder.line_ends())
+    }
+
     /// Returns whether nothing more will happen.
     #[must_use]
     pub fn is_over(&self) -> bool {

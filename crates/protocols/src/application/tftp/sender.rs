@@ -29,6 +29,8 @@ pub struct Sender {
     released: usize,
     /// Nothing of the file follows the buffer.
     is_finished: bool,
+    /// Ends of lines that were converted.
+    line_ends: u64,
     /// The first block that is not acknowledged.
     snd_una: Block,
     /// The next one to be sent.
@@ -102,6 +104,7 @@ impl Sender {
             buffer: Vec::new(),
             released: 0,
             is_finished: false,
+            line_ends: 0,
             snd_una: Block::FIRST,
             snd_nxt: Block::FIRST,
             snd_max: Block::FIRST,
@@ -128,9 +131,15 @@ impl Sender {
         let taken = bytes.get(..count).unwrap_or_default();
         match self.mode {
             Mode::Octet => self.buffer.extend_from_slice(taken),
-            Mode::Netascii => netascii::encode(taken, &mut self.buffer),
+            Mode::Netascii => self.line_ends += netascii::encode(taken, &mut self.buffer),
         }
         count
+    }
+
+    /// Returns how many ends of lines were converted, where any are.
+    #[must_use]
+    pub fn line_ends(&self) -> Option<u64> {
+        (self.mode == Mode::Netascii).then_some(self.line_ends)
     }
 
     /// Says that the file ends here.

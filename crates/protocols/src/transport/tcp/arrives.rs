@@ -193,18 +193,31 @@ impl Connection {
         let Some(recent) = self.ts_recent.filter(|_| !arrival.has(Flags::RST)) else {
             return Continue(());
         };
-        let Some((value, _)) = arrival.header.options.timestamps else {
+        let Some((value, _)) = arrival.header.options.heard_stamps() else {
             // RFC 7323 §3.2: once agreed upon they are in every segment.
             cx.meter.count(Counter::TcpPawsDropped);
             return Break(Answer::Nothing);
         };
         let is_outdated = cx.now - self.ts_recent_at > TS_RECENT_VALID;
-        if Seq(value).is_before(Seq(recent)) && !is_outdated {
+        if value.is_before(recent) && !is_outdated {
             cx.meter.count(Counter::TcpPawsDropped);
-            self.challenge(cx);
+            self.answer_outdated(arrival, cx);
             return Break(Answer::Nothing);
         }
         Continue(())
+    }
+
+    /// RFC 7323 §5.3 wants an acknowledgment for what is outdated. Data below RCV.NXT has come
+    /// before, so the sender is told that it has sent it twice (RFC 2883 §4): behind a link that
+    /// delivers out of order it is the original that is late.
+    fn answer_outdated(&mut self, arrival: &Arrival<'_>, cx: &mut Cx<'_>) {
+        let seq = arrival.header.seq;
+        let has_come = !arrival.data.is_empty() && seq.is_before(self.rcv_nxt);
+        if arrival.has(Flags::SYN) || !has_come {
+            return self.challenge(cx);
+        }
+        self.note_duplicate(seq, arrival.data_end().min(self.rcv_nxt));
+        self.ack_owed = AckOwed::Now;
     }
 
     /// First: check sequence number.
@@ -256,7 +269,7 @@ impl Connection {
     /// RFC 7323 §4.3: only a segment that covers the last acknowledgment sets what is echoed.
     fn note_timestamp(&mut self, arrival: &Arrival<'_>, now: Instant) {
         if let (Some(recent), Some((value, _))) =
-            (&mut self.ts_recent, arrival.header.options.timestamps)
+            (&mut self.ts_recent, arrival.header.options.heard_stamps())
             && !arrival.header.seq.is_after(self.last_ack_sent)
         {
             *recent = value;
@@ -436,8 +449,8 @@ impl Connection {
     fn is_for_original(&self, arrival: &Arrival<'_>) -> bool {
         let first = self.recovery.as_ref().and_then(|recovery| recovery.first_repeated_at());
         let first = first.filter(|_| self.ts_recent.is_some());
-        let echo = arrival.header.options.timestamps.map(|(_, echo)| Seq(echo));
-        first.zip(echo).is_some_and(|(at, echo)| echo.is_before(Seq(self.timestamp(at))))
+        let echo = arrival.header.options.heard_stamps().map(|(_, echo)| echo);
+        first.zip(echo).is_some_and(|(at, echo)| echo.is_before(self.timestamp(at)))
     }
 
     /// RFC 3168 §6.1.2: the peer has seen a mark.
@@ -512,8 +525,8 @@ impl Connection {
     /// that is worth believing.
     pub(super) fn rtt_by_echo(&self, arrival: &Arrival<'_>, now: Instant) -> Option<Duration> {
         self.ts_recent?;
-        let (_, echo) = arrival.header.options.timestamps?;
-        let millis = self.timestamp(now).wrapping_sub(echo);
+        let (_, echo) = arrival.header.options.heard_stamps()?;
+        let millis = self.timestamp(now).since(echo);
         (millis < 120_000).then(|| Duration::from_millis(u64::from(millis)))
     }
 

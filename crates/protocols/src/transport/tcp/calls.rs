@@ -138,6 +138,7 @@ impl Connection {
             soft_error: self.soft_error,
             send_window: self.snd_wnd,
             receive_window: self.rcv_wnd(),
+            congestion: self.profile.congestion,
             congestion_window: window.unwrap_or_else(|| initial_window(self.snd_mss)),
             slow_start_threshold: (threshold < u32::MAX).then_some(threshold),
             send_mss: self.snd_mss,

@@ -15,7 +15,7 @@ use super::settled::{Known, Settled};
 use super::status::{Ending, Event, Statistics};
 use super::timeouts::Timers;
 use crate::internet::icmp::ErrorKind;
-use crate::time::{Duration, Instant};
+use crate::time::{Duration, Far, Instant, Near, Stamp};
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use core::fmt;
@@ -181,7 +181,7 @@ pub(super) struct Connection {
     pub(super) unacknowledged: u32,
 
     /// The timestamp to echo (RFC 7323 §4.3), if both sides use timestamps.
-    pub(super) ts_recent: Option<u32>,
+    pub(super) ts_recent: Option<Stamp<Far>>,
     pub(super) ts_recent_at: Instant,
     /// Hides from the peer how long this host has been up.
     pub(super) ts_offset: u32,
@@ -332,7 +332,7 @@ impl Connection {
             _ => (self.snd_shift, self.rcv_shift) = (0, 0),
         }
         let may_stamp = self.profile.extensions && self.profile.timestamps;
-        let offered = syn.options.timestamps.filter(|_| may_stamp);
+        let offered = syn.options.heard_stamps().filter(|_| may_stamp);
         self.ts_recent = offered.map(|(value, _)| value);
         self.note_user_timeout(syn);
         self.last_ack_sent = self.rcv_nxt;
@@ -458,8 +458,8 @@ impl Connection {
 
     /// Returns the options of a segment other than a SYN, but for its blocks.
     pub(super) fn options(&self, now: Instant) -> Options {
-        let timestamps = self.ts_recent.map(|recent| (self.timestamp(now), recent));
-        Options { timestamps, ..Options::default() }
+        let stamped = |recent| Options::stamped(self.timestamp(now), recent);
+        self.ts_recent.map(stamped).unwrap_or_default()
     }
 
     /// Returns how many blocks there is room for in a header, and beside a byte of data in a
@@ -484,9 +484,10 @@ impl Connection {
     }
 
     /// Returns the timestamp clock: milliseconds from a random start.
-    pub(super) fn timestamp(&self, now: Instant) -> u32 {
+    pub(super) fn timestamp(&self, now: Instant) -> Stamp<Near> {
         let millis = now.as_nanos() / 1_000_000;
-        u32::try_from(millis & 0xFFFF_FFFF).unwrap_or(0).wrapping_add(self.ts_offset)
+        let ticks = u32::try_from(millis & 0xFFFF_FFFF).unwrap_or(0);
+        Stamp::new(ticks.wrapping_add(self.ts_offset))
     }
 
     /// Notes news for the user.

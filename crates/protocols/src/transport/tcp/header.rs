@@ -11,6 +11,7 @@ use super::seq::Seq;
 use crate::checksum::Sum;
 use crate::meter::{Counter, Meter};
 use crate::planted::{Bug, is_planted};
+use crate::time::{Far, Near, Stamp};
 
 /// The length of a header without options.
 pub const HEADER_LEN: usize = 20;
@@ -70,7 +71,8 @@ pub struct Options {
     pub window_scale: Option<u8>,
     /// Selective acknowledgments may be sent (RFC 2018 §2).
     pub sack_permitted: bool,
-    /// Timestamp value and echo reply (RFC 7323 §3).
+    /// Timestamp value and echo reply (RFC 7323 §3), of whichever end has sent them; see
+    /// [`Self::stamped`] and [`Self::heard_stamps`].
     pub timestamps: Option<(u32, u32)>,
     /// User timeout, with the bit that says minutes (RFC 5482 §2).
     pub user_timeout: Option<u16>,
@@ -200,6 +202,18 @@ const SACK_BLOCK_LEN: usize = 8;
 const MAX_WINDOW_SCALE: u8 = 14;
 
 impl Options {
+    /// Returns options with our clock's reading, and an echo of the peer's, and nothing else.
+    #[must_use]
+    pub fn stamped(ours: Stamp<Near>, theirs: Stamp<Far>) -> Self {
+        Self { timestamps: Some((ours.ticks(), theirs.ticks())), ..Self::default() }
+    }
+
+    /// Returns the peer's clock's reading and its echo of ours, of options that the peer has sent.
+    #[must_use]
+    pub fn heard_stamps(&self) -> Option<(Stamp<Far>, Stamp<Near>)> {
+        self.timestamps.map(|(value, echo)| (Stamp::new(value), Stamp::new(echo)))
+    }
+
     /// No option.
     pub const NONE: Self = Self {
         mss: None,

@@ -86,6 +86,18 @@ pub enum Congestion {
     Bbr,
 }
 
+impl Congestion {
+    /// Returns the name that Linux has for it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Cubic => "cubic",
+            Self::NewReno => "reno",
+            Self::Bbr => "bbr",
+        }
+    }
+}
+
 /// The policies of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Profile {

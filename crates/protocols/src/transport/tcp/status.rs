@@ -2,6 +2,7 @@
 
 use super::connection::State;
 use super::limits::LimitTimes;
+use super::profile::Congestion;
 use super::recovery::Phase;
 use crate::internet::icmp::ErrorKind;
 use crate::time::Duration;
@@ -147,6 +148,8 @@ pub struct Status {
     pub send_window: u32,
     /// The window that we offer, in bytes.
     pub receive_window: u32,
+    /// The congestion control.
+    pub congestion: Congestion,
     /// The congestion window, in bytes.
     pub congestion_window: u32,
     /// The slow start threshold, in bytes, once there was a loss.

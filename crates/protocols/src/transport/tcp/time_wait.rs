@@ -7,7 +7,6 @@
 
 use super::connection::{Connection, State};
 use super::header::{Flags, Header};
-use super::seq::Seq;
 
 impl Connection {
     /// Returns whether this is a connection in TIME-WAIT that `syn` may take the place of, to be
@@ -21,10 +20,10 @@ impl Connection {
             return false;
         }
         let is_behind = syn.seq.is_after(self.rcv_nxt);
-        let offered = syn.options.timestamps.filter(|_| uses_timestamps);
+        let offered = syn.options.heard_stamps().filter(|_| uses_timestamps);
         match (self.ts_recent, offered) {
             (Some(recent), Some((value, _))) if value == recent => is_behind,
-            (Some(recent), Some((value, _))) => Seq(value).is_after(Seq(recent)),
+            (Some(recent), Some((value, _))) => recent.is_before(value),
             (None, Some(_)) => true,
             (_, None) => is_behind,
         }

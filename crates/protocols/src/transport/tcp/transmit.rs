@@ -13,7 +13,7 @@ use super::seq::Seq;
 use crate::cx::Cx;
 use crate::meter::{Counter, Quantity};
 use crate::planted::{Bug, is_planted};
-use crate::time::Instant;
+use crate::time::{Instant, Stamp};
 
 /// A segment to be sent: its header, and where its data lies in the send buffer.
 #[derive(Debug)]
@@ -341,6 +341,11 @@ impl Connection {
         let has_extension = |offered: bool| self.profile.extensions && (offered || !is_answer);
         let scales = has_extension(self.rcv_shift > 0 || self.snd_shift > 0);
         let stamps = self.profile.timestamps && has_extension(self.ts_recent.is_some());
+        let stamped = || {
+            let nothing_heard = Stamp::new(0);
+            Options::stamped(self.timestamp(cx.now), self.ts_recent.unwrap_or(nothing_heard))
+        };
+        let stamped = stamps.then(stamped).unwrap_or_default();
         let fast_open = self.fast_open_option();
         // A long cookie leaves no room for it; later segments do.
         let user_timeout = self.profile.patience.option().filter(|_| fast_open.is_none());
@@ -349,10 +354,9 @@ impl Connection {
             mss: Some(self.receive_mss()),
             window_scale: scales.then_some(self.rcv_shift),
             sack_permitted: has_extension(self.has_sack),
-            sack: Blocks::default(),
-            timestamps: stamps.then(|| (self.timestamp(cx.now), self.ts_recent.unwrap_or(0))),
             user_timeout,
             fast_open,
+            ..stamped
         };
         let window = u32::try_from(self.receive.window()).unwrap_or(u32::MAX).min(0xFFFF);
         let flags = self.syn_flags(is_answer);

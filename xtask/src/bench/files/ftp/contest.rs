@@ -47,7 +47,7 @@ impl Pair {
     }
 
     fn is_ours(&self) -> bool {
-        self.maker == Maker::Plumb && self.user == User::Plumb
+        self.variant.is_some() || (self.maker == Maker::Plumb && self.user == User::Plumb)
     }
 }
 
@@ -99,6 +99,11 @@ impl Contest {
             Some(Load::Small { files, .. }) => Unit::Files(files),
             None => Unit::Files(1),
         }
+    }
+
+    /// Returns whether all are ours, and differ in how.
+    fn is_of_variants(&self) -> bool {
+        self.pairs.iter().all(|pair| pair.variant.is_some())
     }
 
     /// Has every pair do its job, and the best of them in all rounds; writes the table.
@@ -186,7 +191,7 @@ impl Contest {
         let unit = self.unit();
         let (rate, user, server) = unit.names();
         let mut table = Table::new()
-            .text(if self.name == "words" || self.name == "tun" { "how" } else { "server, user" })
+            .text(if self.is_of_variants() { "how" } else { "server, user" })
             .number("time (s)")
             .number(rate)
             .number(user)

@@ -93,6 +93,18 @@ impl<'a> Desk<'a> {
         })
     }
 
+    /// Starts one more server, for as long as it is not ended.
+    pub(super) fn add(&mut self, maker: Maker) -> Result<()> {
+        let server = self.start(maker)?;
+        self.servers.push(server);
+        Ok(())
+    }
+
+    /// Ends a server.
+    pub(super) fn end(&mut self, maker: Maker) {
+        self.servers.retain(|server| server.maker != maker);
+    }
+
     /// Starts a server anew: after a job that failed it may be busy with that for ever.
     pub(super) fn restart(&mut self, maker: Maker) -> Result<()> {
         let at = self.servers.iter().position(|server| server.maker == maker);

@@ -97,6 +97,9 @@ fn of_plumb(command: &mut Command, stage: &Stage, maker: Maker, job: Job) {
     command.env("PLUMB_FTP_PASSWORD", password);
     command.arg(if job.is_upload { "put" } else { "get" });
     command.args(["--quiet", "--tries", "1", "--via", &via.name()]);
+    if maker == Maker::Unrecorded {
+        command.arg("--no-record");
+    }
     match job.words {
         Words::Image => {}
         Words::L36 => _ = command.args(["--type", "L36"]),

@@ -135,14 +135,19 @@ const ROWS: [Row; 10] = [
 const IDLE: &str = "idle";
 const WORDS: &str = "words";
 const TUN: &str = "tun";
+const RECORDS: &str = "records";
 /// The rate of L 36 beside that of I, at least.
 const WORDS_GOAL: f64 = 0.8;
 /// The rate over our own TCP beside that over the kernel's, at least.
 const TUN_GOAL: f64 = 0.5;
+/// The time with records beside that without, at most.
+const RECORDS_GOAL: f64 = 1.01;
+/// A hundredth is found in so many times the rounds of others.
+const RECORDS_ROUNDS: usize = 6;
 
 /// Returns the names of the rows.
 pub(super) fn names() -> impl Iterator<Item = &'static str> {
-    ROWS.iter().map(|row| row.name).chain([WORDS, TUN, IDLE])
+    ROWS.iter().map(|row| row.name).chain([WORDS, TUN, RECORDS, IDLE])
 }
 
 /// Measures.
@@ -167,6 +172,13 @@ pub(super) fn run(conditions: &Conditions, amount: &Amount, report: &mut Report)
     if amount.wants(TUN) {
         tell(TUN);
         measure_tun(&mut desk, amount, report)?;
+    }
+    if amount.wants(RECORDS) {
+        tell(RECORDS);
+        desk.add(Maker::Unrecorded)?;
+        let measured = measure_records(&mut desk, amount, report);
+        desk.end(Maker::Unrecorded);
+        measured?;
     }
     if amount.wants(IDLE) {
         tell(IDLE);
@@ -352,6 +364,49 @@ fn measure_tun(desk: &mut Desk<'_>, amount: &Amount, report: &mut Report) -> Res
                 "tun: time of {what} beside the kernel's, to be {TUN_GOAL} times as fast"
             ),
             goal: 1.0 / TUN_GOAL,
+            found: ratio.map(|ratio| ratio.median),
+            unit: "",
+        });
+    }
+    Ok(())
+}
+
+/// Moves small files over one connection, with a record of each at both ends and with none.
+fn measure_records(desk: &mut Desk<'_>, amount: &Amount, report: &mut Report) -> Result<()> {
+    let files = (amount.files / 5).max(1);
+    desk.stage.write_small(files)?;
+    for (is_upload, what) in [(false, "RETR"), (true, "STOR")] {
+        let load = Load::Small { files, connections: 1 };
+        let job = Job { is_upload, in_tls: false, load, words: Words::Image, on_tun: false };
+        let pair = |maker: Maker, label| Pair {
+            variant: Some(label),
+            ..Pair::new(maker, User::Plumb, job)
+        };
+        let contest = Contest {
+            name: RECORDS,
+            heading: format!(
+                "records: {what} of {files} of 4 KiB over one connection, ours to ours"
+            ),
+            pairs: vec![
+                pair(Maker::Unrecorded, "without records"),
+                pair(Maker::Plumb, "with a record at both ends"),
+            ],
+        };
+        let found = contest.run(desk, amount.rounds * RECORDS_ROUNDS, report)?;
+        let beside = |of: fn(&Measured) -> u64| match found.as_slice() {
+            [without, with] => ratio(with, without, of),
+            _ => None,
+        };
+        if let Some(cpu) = beside(|one| one.user_ns.saturating_add(one.server_ns)) {
+            let text = cpu.text();
+            report.notes.push(format!("records: CPU of {what} with them beside without: {text}"));
+        }
+        let ratio = beside(|one| one.wall_ns);
+        let spread = ratio
+            .map_or_else(String::new, |one| format!(" ({:.2}-{:.2})", one.least, one.greatest));
+        report.verdicts.push(Verdict {
+            what: format!("records: time of {what} with them beside without{spread}"),
+            goal: RECORDS_GOAL,
             found: ratio.map(|ratio| ratio.median),
             unit: "",
         });

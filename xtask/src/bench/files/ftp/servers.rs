@@ -19,6 +19,8 @@ use std::thread;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Maker {
     Plumb,
+    /// Ours, which keeps no records.
+    Unrecorded,
     Vsftpd,
     PureFtpd,
     Proftpd,
@@ -47,12 +49,14 @@ server.serve_forever()
 ";
 
 impl Maker {
+    /// Those of the rows with pairs.
     pub(super) const ALL: [Self; 5] =
         [Self::Plumb, Self::Vsftpd, Self::PureFtpd, Self::Proftpd, Self::Pyftpdlib];
 
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Plumb => "plumb",
+            Self::Unrecorded => "plumb without records",
             Self::Vsftpd => "vsftpd",
             Self::PureFtpd => "pure-ftpd",
             Self::Proftpd => "proftpd",
@@ -68,13 +72,14 @@ impl Maker {
             Self::PureFtpd => 7103,
             Self::Proftpd => 7104,
             Self::Pyftpdlib => 7105,
+            Self::Unrecorded => 7106,
         }
     }
 
     /// Who logs in, and by which password: anonymous where that costs nothing to be checked.
     pub(super) fn user(self) -> (&'static str, &'static str) {
         match self {
-            Self::Plumb | Self::Vsftpd => ("ftp", "a@b"),
+            Self::Plumb | Self::Unrecorded | Self::Vsftpd => ("ftp", "a@b"),
             Self::PureFtpd | Self::Proftpd | Self::Pyftpdlib => ("me", "secret"),
         }
     }
@@ -83,6 +88,11 @@ impl Maker {
     pub(super) fn command(self, stage: &Stage, port: u16, sessions: usize) -> Result<Command> {
         match self {
             Self::Plumb => of_plumb(stage, port, sessions),
+            Self::Unrecorded => {
+                let mut command = of_plumb(stage, port, sessions)?;
+                command.arg("--no-record");
+                Ok(command)
+            }
             Self::Vsftpd => of_vsftpd(stage, port),
             Self::PureFtpd => of_pure_ftpd(stage, port),
             Self::Proftpd => of_proftpd(stage, port),

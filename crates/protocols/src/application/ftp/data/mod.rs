@@ -90,6 +90,34 @@ pub fn supported(representation: &Representation) -> Result<(), Unsupported> {
     }
 }
 
+/// What was counted between file and wire; `None` where the representation has no such thing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Records that have ended, with STRU R.
+    pub records: Option<u64>,
+    /// Restart markers, in MODE B and MODE C.
+    pub markers: Option<u64>,
+    /// Ends of lines that were converted, with TYPE A.
+    pub line_ends: Option<u64>,
+}
+
+impl Counts {
+    fn of(
+        framing: Framing,
+        has_records: bool,
+        records: u64,
+        markers: u64,
+        line_ends: Option<u64>,
+    ) -> Self {
+        let has_markers = matches!(framing, Framing::Block | Framing::Compressed { .. });
+        Self {
+            records: has_records.then_some(records),
+            markers: has_markers.then_some(markers),
+            line_ends,
+        }
+    }
+}
+
 fn framing(representation: &Representation) -> Framing {
     match (representation.mode, representation.structure) {
         (Mode::Stream | Mode::Deflate, Structure::Record) => Framing::StreamRecords,
@@ -113,6 +141,8 @@ pub struct Encoder {
     content: ContentOut,
     framing: Framing,
     has_records: bool,
+    records: u64,
+    markers: u64,
     deflater: Option<Deflater>,
     /// What comes out of each stage.
     content_out: Vec<u8>,
@@ -166,6 +196,8 @@ impl Encoder {
             content,
             framing: framing(representation),
             has_records: representation.structure == Structure::Record,
+            records: 0,
+            markers: 0,
             deflater: (representation.mode == Mode::Deflate).then(|| Deflater::new(deflate_level)),
             content_out: Vec::new(),
             framed_out: Vec::new(),
@@ -206,6 +238,7 @@ impl Encoder {
         {
             text.end_of_record();
         }
+        self.records += u64::from(marks.end_of_record);
         self.frame(marks, output);
         Ok(())
     }
@@ -223,7 +256,20 @@ impl Encoder {
     /// Puts a marker for the place that the file is at, `offset` bytes from its start. Returns
     /// whether the mode has markers.
     pub fn mark(&mut self, offset: u64, output: &mut Vec<u8>) -> bool {
-        self.deflater.is_none() && self.framing.put_marker(format!("{offset}").as_bytes(), output)
+        let is_put = self.deflater.is_none()
+            && self.framing.put_marker(format!("{offset}").as_bytes(), output);
+        self.markers += u64::from(is_put);
+        is_put
+    }
+
+    /// Returns what was counted so far.
+    #[must_use]
+    pub fn counts(&self) -> Counts {
+        let line_ends = match &self.content {
+            ContentOut::Ascii(text) | ContentOut::AsciiCarriage(_, text) => Some(text.line_ends()),
+            _ => None,
+        };
+        Counts::of(self.framing, self.has_records, self.records, self.markers, line_ends)
     }
 
     /// The file has ended: puts the rest behind `output`.
@@ -313,7 +359,10 @@ pub struct Decoder {
     content: ContentIn,
     unframer: Unframer,
     inflater: Option<Inflater>,
+    framing: Framing,
+    has_records: bool,
     records: u64,
+    markers: u64,
 }
 
 #[derive(Debug)]
@@ -359,7 +408,10 @@ impl Decoder {
             content,
             unframer: Unframer::new(framing(representation)),
             inflater: (representation.mode == Mode::Deflate).then(Inflater::new),
+            framing: framing(representation),
+            has_records: representation.structure == Structure::Record,
             records: 0,
+            markers: 0,
         })
     }
 
@@ -371,9 +423,11 @@ impl Decoder {
     ///
     /// If the bytes are not in the representation that was agreed.
     pub fn decode(&mut self, wire: &mut &[u8], output: &mut Vec<u8>) -> Result<Decoded, DataError> {
-        let Self { content, unframer, inflater, records } = self;
+        let Self { content, unframer, inflater, records, markers, .. } = self;
         let Some(inflater) = inflater else {
-            return unframe(unframer, content, records, wire, output, OUTPUT_BYTES);
+            let decoded = unframe(unframer, content, records, wire, output, OUTPUT_BYTES)?;
+            *markers += u64::from(matches!(decoded, Decoded::Marker(_)));
+            return Ok(decoded);
         };
         while !wire.is_empty() || inflater.has_more() {
             if output.len() >= OUTPUT_BYTES {
@@ -401,10 +455,14 @@ impl Decoder {
         self.content.finish(output)
     }
 
-    /// Returns how many records have ended.
+    /// Returns what was counted so far.
     #[must_use]
-    pub fn records(&self) -> u64 {
-        self.records
+    pub fn counts(&self) -> Counts {
+        let line_ends = match &self.content {
+            ContentIn::Ascii(text) | ContentIn::AsciiCarriage(text, _) => Some(text.line_ends()),
+            _ => None,
+        };
+        Counts::of(self.framing, self.has_records, self.records, self.markers, line_ends)
     }
 
     /// Returns how many blocks their sender suspected of errors.

@@ -250,3 +250,53 @@ fn a_megabyte_from_a_kilobyte_comes_in_pieces() {
     }
     assert_eq!((total + out.len(), decoder.finish(&mut out)), (8 << 20, Ok(())));
 }
+
+/// Returns what both ends have counted.
+fn counted(representation: &Representation, file: &[u8], marks: u64) -> [Counts; 2] {
+    let mut encoder = Encoder::new(representation, None).unwrap();
+    let mut decoder = Decoder::new(representation).unwrap();
+    let (mut wire, mut out) = (Vec::new(), Vec::new());
+    encoder.encode(file, &mut wire).unwrap();
+    for mark in 0..marks {
+        encoder.mark(mark, &mut wire);
+    }
+    encoder.finish(&mut wire).unwrap();
+    let mut rest = &wire[..];
+    while let Decoded::OutputFull | Decoded::Marker(_) =
+        decoder.decode(&mut rest, &mut out).unwrap()
+    {}
+    [encoder.counts(), decoder.counts()]
+}
+
+#[test]
+fn both_ends_count_the_same_ends_of_lines_records_and_markers() {
+    let text = of(Type::Ascii(Format::NonPrint), Mode::Stream, Structure::File);
+    let lines = Counts { line_ends: Some(3), ..Counts::default() };
+    // A CR that ends no line is none.
+    assert_eq!(counted(&text, b"a\nb\n\rc\nd", 0), [lines; 2]);
+    let records = of(Type::Image, Mode::Stream, Structure::Record);
+    let two = Counts { records: Some(2), ..Counts::default() };
+    assert_eq!(counted(&records, b"a\nb\n", 0), [two; 2]);
+    for mode in [Mode::Block, Mode::Compressed] {
+        let marked = of(Type::Image, mode, Structure::File);
+        let three = Counts { markers: Some(3), ..Counts::default() };
+        assert_eq!(counted(&marked, b"a\nb\n", 3), [three; 2]);
+    }
+}
+
+#[test]
+fn a_file_that_goes_as_it_is_has_none_of_them() {
+    let image = of(Type::Image, Mode::Stream, Structure::File);
+    assert_eq!(counted(&image, b"a\r\nb\n", 1), [Counts::default(); 2]);
+}
+
+#[test]
+fn an_end_of_a_line_that_is_cut_in_two_is_counted_once() {
+    let text = of(Type::Ascii(Format::NonPrint), Mode::Stream, Structure::File);
+    let mut decoder = Decoder::new(&text).unwrap();
+    for piece in [&b"a\r"[..], b"\nb\r", b"c\r\n"] {
+        let mut rest = piece;
+        decoder.decode(&mut rest, &mut Vec::new()).unwrap();
+    }
+    assert_eq!(decoder.counts().line_ends, Some(2));
+}

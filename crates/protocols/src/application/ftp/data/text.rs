@@ -62,9 +62,15 @@ fn translate(table: &[u8; 256], text: &[u8], out: &mut Vec<u8>) {
 #[derive(Debug, Default)]
 pub(super) struct ToNetwork {
     ends_with_cr: bool,
+    line_ends: u64,
 }
 
 impl ToNetwork {
+    /// Returns how many ends of lines were converted.
+    pub(super) const fn line_ends(&self) -> u64 {
+        self.line_ends
+    }
+
     pub(super) fn put(&mut self, mut text: &[u8], out: &mut Vec<u8>) {
         out.reserve(text.len() + text.len() / 16);
         while let Some(at) = memchr2(b'\n', 0, text) {
@@ -74,6 +80,7 @@ impl ToNetwork {
             match rest.split_first() {
                 Some((b'\n', rest)) => {
                     out.extend_from_slice(b"\r\n");
+                    self.line_ends += 1;
                     text = rest;
                 }
                 Some((_, rest)) => {
@@ -100,14 +107,21 @@ impl ToNetwork {
 #[derive(Debug, Default)]
 pub(super) struct FromNetwork {
     holds_cr: bool,
+    line_ends: u64,
 }
 
 impl FromNetwork {
+    /// Returns how many ends of lines were converted.
+    pub(super) const fn line_ends(&self) -> u64 {
+        self.line_ends
+    }
+
     pub(super) fn put(&mut self, mut text: &[u8], out: &mut Vec<u8>) {
         out.reserve(text.len());
         if self.holds_cr {
             let Some(&first) = text.first() else { return };
             self.holds_cr = false;
+            self.line_ends += u64::from(first == b'\n');
             text = behind_cr(first, text, out);
         }
         while let Some(at) = memchr(b'\r', text) {
@@ -118,6 +132,7 @@ impl FromNetwork {
                 self.holds_cr = true;
                 return;
             };
+            self.line_ends += u64::from(next == b'\n');
             text = behind_cr(next, rest, out);
         }
         out.extend_from_slice(text);

@@ -3,7 +3,7 @@
 //! Three forms are written: LIST as `ls -l` of Unix, which everybody reads; NLST, names alone; and
 //! the facts of RFC 3659 for MLST and MLSD (`facts`). A name that a line cannot carry is left out
 //! of NLST and MLSD, since it could not be asked for, and shown with `?` in LIST, which is for
-//! people. LIST of others has no form at all; the known dialects are in `dialects`.
+//! people; the last reply says how many there are. LIST of others has no form at all; the known dialects are in `dialects`.
 
 mod dialects;
 mod facts;
@@ -103,24 +103,33 @@ impl ListForm {
         Self::Names { prefix: asked.get(..above).unwrap_or_default().to_vec() }
     }
 
-    /// Puts the line of `entry` behind `out`, with CR LF. `now` is the time by the calendar.
-    pub fn write(&self, entry: &Entry, now: Timestamp, out: &mut Vec<u8>) {
+    /// Puts the line of `entry` behind `out`, with CR LF. `now` is the time by the calendar. Returns
+    /// whether its name could be told as it is.
+    pub fn write(&self, entry: &Entry, now: Timestamp, out: &mut Vec<u8>) -> bool {
         match self {
-            Self::Unix => write_unix(entry, now, out),
+            Self::Unix => {
+                write_unix(entry, now, out);
+                !entry.name.iter().any(u8::is_ascii_control)
+            }
             Self::Names { prefix } => {
-                let is_dots = matches!(entry.kind, Kind::Current | Kind::Parent);
-                if is_dots || has_control(&entry.name) || has_control(prefix) {
-                    return;
+                if matches!(entry.kind, Kind::Current | Kind::Parent) {
+                    return true;
+                }
+                if has_control(&entry.name) || has_control(prefix) {
+                    return false;
                 }
                 out.extend_from_slice(prefix);
                 out.extend_from_slice(&entry.name);
                 out.extend_from_slice(b"\r\n");
+                true
             }
             Self::Facts(facts) => {
-                if !has_control(&entry.name) {
+                let can_be_told = !has_control(&entry.name);
+                if can_be_told {
                     facts.write(entry, out);
                     out.extend_from_slice(b"\r\n");
                 }
+                can_be_told
             }
         }
     }
@@ -197,7 +206,8 @@ mod tests {
 
     fn line(form: &ListForm, entry: &Entry) -> Vec<u8> {
         let mut out = Vec::new();
-        form.write(entry, NOW, &mut out);
+        let is_told = form.write(entry, NOW, &mut out);
+        assert_eq!(is_told, !entry.name.contains(&b'\n'));
         out
     }
 

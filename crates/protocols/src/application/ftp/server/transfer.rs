@@ -6,7 +6,9 @@ use crate::application::ftp::command::{Epsv, Listed};
 use crate::application::ftp::data::supported;
 use crate::application::ftp::listing::{ListForm, Pattern};
 use crate::application::ftp::representation::{ByteSize, Structure, WordFormat};
+use alloc::borrow::Cow;
 use alloc::format;
+use alloc::string::String;
 
 /// A transfer that has begun.
 #[derive(Debug)]
@@ -15,6 +17,8 @@ pub(super) struct Running {
     stage: Stage,
     pub(super) wire_bytes: u64,
     moved_at: Instant,
+    /// Names of the listing that could not be told.
+    untold_names: u64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -208,6 +212,7 @@ impl Server {
             stage: Stage::Opening,
             wire_bytes: 0,
             moved_at: cx.now,
+            untold_names: 0,
         };
         self.busy = Busy::Transferring(Box::new(running));
         self.events.push_back(ServerEvent::Open(transfer));
@@ -312,6 +317,13 @@ impl Server {
         }
     }
 
+    /// Says that so many names of a listing could not be told as they are; for its last reply.
+    pub fn names_untold(&mut self, id: TransferId, count: u64) {
+        if let Some(running) = self.running(id) {
+            running.untold_names = count;
+        }
+    }
+
     /// Says that the data has ended after `wire_bytes`, as it should, or why not.
     ///
     /// Of data that goes out, `Ok` is that all of the file was taken by the connection and that
@@ -376,9 +388,15 @@ impl Server {
         };
         self.heard_at = cx.now;
         let (code, text) = match (result, &running.transfer.kind) {
-            (Ok(()), TransferKind::Mail(_)) => (256, "Mail delivered"),
-            (Ok(()), _) => (226, "Transfer complete"),
-            (Err(error), _) => error.reply(),
+            (Ok(()), TransferKind::Mail(_)) => (256, "Mail delivered".into()),
+            (Ok(()), TransferKind::List { form, .. }) if running.untold_names > 0 => {
+                (226, untold(form, running.untold_names).into())
+            }
+            (Ok(()), _) => (226, Cow::Borrowed("Transfer complete")),
+            (Err(error), _) => {
+                let (code, text) = error.reply();
+                (code, text.into())
+            }
         };
         cx.meter.count(match result {
             Ok(()) => Counter::FtpTransfersComplete,
@@ -414,5 +432,19 @@ impl Server {
             Type::Ascii(_) | Type::Ebcdic(_) => false,
         };
         is_octets && structure == Structure::File
+    }
+}
+
+/// Returns what the last reply says of a listing from which `count` names are missing.
+fn untold(form: &ListForm, count: u64) -> String {
+    let names = if count == 1 { "name" } else { "names" };
+    match form {
+        ListForm::Unix => {
+            format!("Transfer complete; {count} {names} shown with ? for control characters")
+        }
+        ListForm::Names { .. } | ListForm::Facts(_) => {
+            let who = if count == 1 { "it holds" } else { "they hold" };
+            format!("Transfer complete; {count} {names} left out: {who} line ends")
+        }
     }
 }

@@ -123,6 +123,28 @@ fn paws_drops_a_segment_with_an_older_timestamp_and_answers_it() {
 }
 
 #[test]
+fn the_sender_of_outdated_data_that_has_come_before_is_told_so_by_d_sack() {
+    let mut script = stamped();
+    script.peer(Flags::ACK, 1, 1, b"late");
+    script.options.timestamps = Some((999, 0));
+    let answer = script.peer(Flags::ACK, 1, 1, b"late and more");
+    assert_eq!(texts(&answer), ["<ACK seq 1 ack 5 len 0>"]);
+    let told = answer[0].header.options.sack.as_slice();
+    assert_eq!(told, [(script.irs + 1, script.irs + 5)]);
+    assert_eq!(script.counted(Counter::TcpPawsDropped), 1);
+    assert_eq!(script.counted(Counter::TcpChallengeAcks), 0);
+}
+
+#[test]
+fn outdated_data_that_has_not_come_before_is_no_duplicate() {
+    let mut script = stamped();
+    script.options.timestamps = Some((999, 0));
+    let answer = script.peer(Flags::ACK, 1, 1, b"new");
+    assert!(answer[0].header.options.sack.is_empty());
+    assert_eq!(script.counted(Counter::TcpChallengeAcks), 1);
+}
+
+#[test]
 fn paws_holds_across_the_wrap_of_the_clock() {
     let mut script =
         Script::asked_for(Profile::BULK, Options { timestamps: Some((u32::MAX - 1, 0)), ..ALL });

@@ -1,0 +1,53 @@
+//! Names as a person may see them.
+
+use std::fmt::Write;
+
+/// Returns the text of a name. What is no text, speaks to a terminal or turns what stands beside it
+/// around is escaped.
+pub(crate) fn shown(name: &[u8]) -> String {
+    let mut text = String::with_capacity(name.len());
+    for chunk in name.utf8_chunks() {
+        for letter in chunk.valid().chars() {
+            match letter {
+                '\\' => text.push_str("\\\\"),
+                letter if letter.is_control() || is_invisible(letter) => {
+                    text.extend(letter.escape_default());
+                }
+                letter => text.push(letter),
+            }
+        }
+        for byte in chunk.invalid() {
+            // A String takes everything.
+            _ = write!(text, "\\x{byte:02x}");
+        }
+    }
+    text
+}
+
+/// Returns whether a letter has no picture, or changes the direction of others.
+const fn is_invisible(letter: char) -> bool {
+    matches!(letter, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}'
+        | '\u{feff}')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn letters_stay_and_what_is_no_text_is_escaped() {
+        assert_eq!(shown("grün ☃ 100%".as_bytes()), "grün ☃ 100%");
+        assert_eq!(shown(b"a\xffb\n"), "a\\xffb\\n");
+        assert_eq!(shown(b"it's a\\b"), "it's a\\\\b");
+        assert_eq!(shown("\u{1b}[2J\u{202e}".as_bytes()), "\\u{1b}[2J\\u{202e}");
+    }
+
+    proptest! {
+        // attack row 92
+        #[test]
+        fn nothing_in_a_name_speaks_to_a_terminal(name: Vec<u8>) {
+            prop_assert!(!shown(&name).chars().any(|letter| letter.is_control()));
+        }
+    }
+}

@@ -1,0 +1,208 @@
+//! Users of the machine: by a PAM, with users and passwords of the test alone.
+
+use super::login_desk::within_the_limit;
+use super::{Desk, Line, Server};
+use std::fs;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
+
+/// "secret", as `/etc/shadow` has it.
+const SHADOW: &str = "$6$plumbline$d8txxFMrFvEP2Y8KIM6niSLN92YvFGnLc6feDyJIngHpZfORIZSvC58uRMyagWwdRKcV1X/Yo8cOTH1TA2V2H/";
+
+/// Starts a server on which the machine's users are ann, who has a shell, bob, who has none, and old,
+/// whose account has expired. Its PAM writes down each session that is opened and closed.
+fn with_system_users(desk: &Desk) -> Server {
+    with_service(desk, "plumb", "", &[])
+}
+
+/// As [`with_system_users`], by the rules of `service`, with more of them behind.
+fn with_service(desk: &Desk, service: &str, more_rules: &str, words: &[&str]) -> Server {
+    let etc = desk.here("etc");
+    fs::create_dir(&etc).unwrap();
+    let homes = desk.there("");
+    let homes = homes.to_str().unwrap();
+    let passwd = format!(
+        "root:x:0:0::/root:/bin/sh\nann:x:61001:61001::{homes}ann:/bin/sh\n\
+         bob:x:61002:61002::{homes}bob:/usr/sbin/nologin\nsuper:x:0:0::{homes}:/bin/sh\n\
+         old:x:61003:61003::{homes}old:/bin/sh\n"
+    );
+    let shadow: String = ["root", "ann", "bob", "super"]
+        .map(|name| format!("{name}:{SHADOW}:19000::::::\n"))
+        .concat();
+    // Since the day after the first of 1970.
+    let shadow = format!("{shadow}old:{SHADOW}:19000:::::1:\n");
+    let told = etc.join("told").display().to_string();
+    let script = etc.join("script").display().to_string();
+    let pam = format!(
+        "auth required pam_unix.so\naccount required pam_unix.so\n\
+         session required pam_exec.so /bin/sh {script}\n{more_rules}"
+    );
+    let tell = format!("echo $PAM_TYPE $PAM_USER $PAM_RHOST $PAM_SERVICE >> {told}\n");
+    for (name, text) in [
+        ("passwd", passwd.as_str()),
+        ("shadow", &shadow),
+        ("group", "root:x:0:\nann:x:61001:\nshared:x:61009:ann\n"),
+        ("shells", "/bin/sh\n"),
+        ("rules", &pam),
+        ("script", &tell),
+    ] {
+        fs::write(etc.join(name), text).unwrap();
+    }
+    let etc = etc.display();
+    let script = format!(
+        "set -e; for name in passwd shadow group shells; do mount --bind {etc}/$name /etc/$name; done; \
+         mount -t tmpfs none /etc/pam.d; cp {etc}/rules /etc/pam.d/{service}; exec \"$@\""
+    );
+    let before = ["unshare", "--mount", "--propagation", "private", "sh", "-c", &script, "sh"];
+    let usual = ["--ftp-system-users", "--ftp-listen", "127.0.0.1:0"];
+    Server::start_by(desk, &before, &[&usual, words].concat())
+}
+
+/// Waits until PAM was told of so many sessions' beginnings and ends, and returns them.
+fn sessions(desk: &Desk, count: usize) -> Vec<String> {
+    within_the_limit(|| {
+        let told = fs::read_to_string(desk.here("etc/told")).unwrap_or_default();
+        (told.lines().count() >= count).then(|| told.lines().map(str::to_owned).collect())
+    })
+}
+
+/// A home for ann, if this test may make one.
+fn home_of_ann(desk: &Desk) -> bool {
+    fs::create_dir(desk.there("ann")).unwrap();
+    let is_hers = chown(desk.there("ann"), Some(61001), Some(61001)).is_ok();
+    if !is_hers {
+        eprintln!("skipped: only root may let others in");
+    }
+    is_hers
+}
+
+#[test]
+#[ignore = "needs unshare"]
+fn a_session_of_pam_is_open_for_as_long_as_its_user_is_here() {
+    let desk = Desk::new();
+    if !home_of_ann(&desk) {
+        return;
+    }
+    let mut server = with_system_users(&desk);
+    let mut line = Line::to(&server);
+    assert_eq!((line.says("USER ann"), line.says("PASS wrong")), (331, 530));
+    assert_eq!((line.says("USER ann"), line.says("PASS secret")), (331, 230));
+    assert_eq!(sessions(&desk, 1), ["open_session ann 127.0.0.1 plumb"]);
+    assert_eq!(line.stores("STOR file", b"hers"), 226);
+    assert_eq!(fs::metadata(desk.there("ann/file")).unwrap().uid(), 61001);
+    assert_eq!(sessions(&desk, 1).len(), 1);
+    assert_eq!(line.says("QUIT"), 221);
+    assert_eq!(sessions(&desk, 2)[1], "close_session ann 127.0.0.1 plumb");
+    // One that breaks off is closed too, and so is one whose server is killed.
+    let mut broken = Line::to(&server);
+    assert_eq!((broken.says("USER ann"), broken.says("PASS secret")), (331, 230));
+    drop(broken);
+    assert_eq!(sessions(&desk, 4)[3], "close_session ann 127.0.0.1 plumb");
+    let mut last = Line::to(&server);
+    assert_eq!((last.says("USER ann"), last.says("PASS secret")), (331, 230));
+    server.program.child().kill().unwrap();
+    assert_eq!(sessions(&desk, 6)[5], "close_session ann 127.0.0.1 plumb");
+}
+
+#[test]
+#[ignore = "needs unshare"]
+fn who_may_not_come_has_no_session() {
+    let desk = Desk::new();
+    if !home_of_ann(&desk) {
+        return;
+    }
+    let server = with_system_users(&desk);
+    for (name, password) in
+        [("ann", "Secret"), ("old", "secret"), ("bob", "secret"), ("root", "secret")]
+    {
+        let mut line = Line::to(&server);
+        line.says(&format!("USER {name}"));
+        assert_eq!(line.asks(&format!("PASS {password}")), "530 Login incorrect\r\n", "{name}");
+    }
+    let mut line = Line::to(&server);
+    assert_eq!((line.says("USER ann"), line.says("PASS secret")), (331, 230));
+    assert_eq!(sessions(&desk, 1), ["open_session ann 127.0.0.1 plumb"]);
+}
+
+#[test]
+#[ignore = "needs unshare"]
+fn the_rules_are_those_of_the_service_that_is_named_and_a_session_that_fails_lets_nobody_in() {
+    let desk = Desk::new();
+    if !home_of_ann(&desk) {
+        return;
+    }
+    let file = desk.here("serve.toml");
+    fs::write(&file, "[ftp]\npam-service = \"files\"\n").unwrap();
+    let words = ["--config", file.to_str().unwrap()];
+    // Without the users in a list of its own, whom the rules want there, nobody is in it.
+    let list = desk.here("list");
+    fs::write(&list, "ann\n").unwrap();
+    let rule = format!(
+        "session required pam_listfile.so item=user sense=allow onerr=fail file={}\n",
+        list.display()
+    );
+    let server = with_service(&desk, "files", &rule, &words);
+    let mut line = Line::to(&server);
+    assert_eq!((line.says("USER ann"), line.says("PASS secret")), (331, 230));
+    assert_eq!(sessions(&desk, 1), ["open_session ann 127.0.0.1 files"]);
+    drop(line);
+    sessions(&desk, 2);
+    fs::write(&list, "nobody\n").unwrap();
+    let mut line = Line::to(&server);
+    assert_eq!((line.says("USER ann"), line.says("PASS secret")), (331, 530));
+    server.says("PAM opens no session");
+}
+
+#[test]
+#[ignore = "needs unshare"]
+fn a_user_of_the_machine_is_at_home_with_his_own_rights() {
+    if !os::user::is_root() {
+        eprintln!("skipped: only root may let others in");
+        return;
+    }
+    let desk = Desk::new();
+    for folder in ["ann", "ann/shared", "ann/roots"] {
+        fs::create_dir(desk.there(folder)).unwrap();
+    }
+    chown(desk.there("ann"), Some(61001), Some(61001)).unwrap();
+    chown(desk.there("ann/shared"), Some(0), Some(61009)).unwrap();
+    fs::set_permissions(desk.there("ann/shared"), PermissionsExt::from_mode(0o770)).unwrap();
+    fs::write(desk.there("ann/private"), "root's").unwrap();
+    fs::set_permissions(desk.there("ann/private"), PermissionsExt::from_mode(0o600)).unwrap();
+    let server = with_system_users(&desk);
+    let mut line = Line::to(&server);
+    assert_eq!((line.says("USER ann"), line.says("PASS Secret")), (331, 530));
+    assert_eq!((line.says("USER ann"), line.says("PASS secret")), (331, 230));
+    assert_eq!(line.asks("PWD"), "257 \"/\" is the current directory\r\n");
+    assert_eq!((line.says("RETR private"), line.says("HASH private")), (550, 550));
+    assert_eq!((line.stores("STOR roots/file", b"x"), line.says("MKD roots/a")), (550, 550));
+    assert_eq!((line.says("DELE roots"), line.says("SITE CHMOD 666 private")), (550, 550));
+    assert_eq!(line.stores("STOR file", b"hers"), 226);
+    assert_eq!(line.stores("APPE file", b", whole"), 226);
+    // A group beside her first one.
+    assert_eq!(line.stores("STOR shared/file", b"shared"), 226);
+    assert_eq!(line.retrieves("RETR file").unwrap(), b"hers, whole");
+    for name in ["ann/file", "ann/shared/file"] {
+        let status = fs::metadata(desk.there(name)).unwrap();
+        assert_eq!((status.uid(), status.gid()), (61001, 61001), "{name}");
+    }
+    assert_eq!(fs::read(desk.there("ann/private")).unwrap(), b"root's");
+}
+
+#[test]
+#[ignore = "needs unshare"]
+fn who_has_no_shell_who_is_root_and_who_is_nobody_are_told_the_same() {
+    if !os::user::is_root() {
+        eprintln!("skipped: only root may let others in");
+        return;
+    }
+    let desk = Desk::new();
+    fs::create_dir(desk.there("ann")).unwrap();
+    let server = with_system_users(&desk);
+    let mut told = Vec::new();
+    for name in ["bob", "root", "super", "old", "nobody-here", "-froot"] {
+        let mut line = Line::to(&server);
+        assert_eq!(line.says(&format!("USER {name}")), 331);
+        told.push(line.asks("PASS secret"));
+    }
+    assert!(told.iter().all(|reply| reply == "530 Login incorrect\r\n"), "{told:?}");
+}

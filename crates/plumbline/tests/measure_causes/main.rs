@@ -1,0 +1,192 @@
+//! `plumb measure` names what is wrong with real far sides: Debian's Telnet servers, vsftpd and
+//! `plumb serve`, over a way of two networks with a relay of packets between them.
+//!
+//! Each planted cause is measured so often as `PLUMB_CAUSES_ROUNDS` says, once unless it is set, and
+//! a line says how often it was named first (`--nocapture` shows it). Each test has networks of its
+//! own. A server that is not there is not met, and the test says so.
+#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may fail")]
+#![expect(clippy::print_stdout, reason = "a test says how often a cause was named")]
+
+mod servers;
+mod way;
+
+use records::Measurement;
+use servers::{BUSYBOX, INETUTILS, Telnetd};
+use std::time::Duration;
+use way::Way;
+
+const PLUMB: &str = env!("CARGO_BIN_EXE_plumb");
+
+const NAGLE: &str = "The far side's Nagle algorithm costs";
+
+const fn ms(count: u64) -> Duration {
+    Duration::from_millis(count)
+}
+
+fn rounds() -> usize {
+    std::env::var("PLUMB_CAUSES_ROUNDS").ok().and_then(|text| text.parse().ok()).unwrap_or(1)
+}
+
+/// Measures by `measure` and demands that one of `beginnings` begins what is said, each time.
+fn names_first(
+    planted: &str,
+    beginnings: &[&str],
+    mut measure: impl FnMut() -> Option<Measurement>,
+) {
+    let mut instead = Vec::new();
+    let mut all = 0;
+    for _ in 0..rounds() {
+        let Some(measured) = measure() else { return };
+        all += 1;
+        if !beginnings.iter().any(|beginning| measured.verdict.starts_with(beginning)) {
+            instead.push(measured.verdict);
+        }
+    }
+    println!("{planted}: named first {} of {all}", all - instead.len());
+    assert!(instead.is_empty(), "{planted}: {instead:#?}");
+}
+
+/// Measures by `measure` and demands that the far side's Nagle algorithm is never named.
+fn no_nagle(healthy: &str, mut measure: impl FnMut() -> Measurement) {
+    for _ in 0..rounds() {
+        let verdict = measure().verdict;
+        assert!(!verdict.contains("Nagle"), "{healthy}: {verdict}");
+    }
+    println!("{healthy}: no Nagle in {}", rounds());
+}
+
+#[test]
+#[ignore = "needs root or a user namespace, and Debian's telnet servers"]
+fn nagle_of_a_telnet_server_on_a_short_way_is_named_first() {
+    names_first("Nagle of busybox telnetd", &[NAGLE], || {
+        Some(servers::measured(Way::default(), BUSYBOX))
+    });
+    names_first("Nagle of inetutils telnetd", &[NAGLE], || {
+        Some(servers::measured(Way::default(), INETUTILS))
+    });
+    names_first("Nagle of busybox telnetd, for a TCP of plumb's own", &[NAGLE], || {
+        Some(servers::measured_on_a_tun(BUSYBOX))
+    });
+}
+
+#[test]
+#[ignore = "needs root or a user namespace, and Debian's telnet servers"]
+fn where_the_far_side_has_no_nagle_none_is_named() {
+    no_nagle("busybox telnetd with TCP_NODELAY", || {
+        servers::measured(Way::default(), BUSYBOX.promptly())
+    });
+    no_nagle("inetutils telnetd with TCP_NODELAY", || {
+        servers::measured(Way::default(), INETUTILS.promptly())
+    });
+    no_nagle("busybox telnetd with TCP_NODELAY, for a TCP of plumb's own", || {
+        servers::measured_on_a_tun(BUSYBOX.promptly())
+    });
+    no_nagle("plumb serve", || servers::measured_at_plumb(Way::default()));
+}
+
+#[test]
+#[ignore = "needs root or a user namespace, and Debian's telnet servers"]
+fn a_long_way_is_named_beside_what_nagle_makes_of_it() {
+    let way = Way { delay: ms(60), ..Way::default() };
+    let measured = servers::measured(way, BUSYBOX);
+    // For each screen and for who types fast, the server waits one round trip more.
+    assert!(measured.verdict.contains("The far side's Nagle algorithm"), "{}", measured.verdict);
+    assert!(measured.verdict.contains("The network's round trip costs 12"), "{}", measured.verdict);
+}
+
+#[test]
+#[ignore = "needs root or a user namespace, and Debian's telnet servers"]
+fn a_long_way_to_a_server_without_nagle_is_named_first() {
+    let way = Way { delay: ms(60), ..Way::default() };
+    names_first("distance", &["The network's round trip costs 12"], || {
+        Some(servers::measured(way, BUSYBOX.promptly()))
+    });
+}
+
+#[test]
+#[ignore = "needs root or a user namespace, and Debian's telnet servers"]
+fn a_way_that_loses_one_packet_in_fifteen_is_named_first() {
+    let way = Way { delay: ms(10), loses_one_in: Some(15), ..Way::default() };
+    // Which of them it is depends on what was lost.
+    let beginnings =
+        ["Loss costs", "A lost packet now and then costs", "Waiting for retransmission timers"];
+    names_first("loss", &beginnings, || Some(servers::measured(way, BUSYBOX.promptly())));
+}
+
+/// What may be said of a token bucket: behind an empty one the way is as slow as a line.
+const BUCKET: [&str; 2] = ["A rate limiter on the way costs", "The line costs"];
+
+#[test]
+#[ignore = "needs root or a user namespace, and Debian's telnet servers"]
+fn a_token_bucket_in_front_of_a_login_is_named_first() {
+    let limit = &["tbf", "rate", "1mbit", "burst", "40kb", "latency", "50ms"];
+    let way = Way { limit, delay: ms(2), ..Way::default() };
+    names_first("tbf of 1 Mbit/s, a login", &BUCKET, || {
+        Some(servers::measured(way, BUSYBOX.promptly()))
+    });
+}
+
+#[test]
+#[ignore = "needs root or a user namespace, and vsftpd"]
+fn a_token_bucket_in_front_of_files_is_named_first() {
+    let limits: [(&str, &'static [&'static str], usize); 3] = [
+        ("1", &["tbf", "rate", "1mbit", "burst", "20kb", "latency", "50ms"], 300_000),
+        ("10", &["tbf", "rate", "10mbit", "burst", "40kb", "latency", "50ms"], 3_000_000),
+        ("50", &["tbf", "rate", "50mbit", "burst", "100kb", "latency", "50ms"], 12_000_000),
+    ];
+    for (rate, limit, bytes) in limits {
+        for delay in [Duration::ZERO, ms(5)] {
+            let way = Way { limit, delay, ..Way::default() };
+            let planted = format!("tbf of {rate} Mbit/s, files, {delay:?}");
+            let words = &["--rounds", "1", "ftp://10.0.0.1:2121/pub/file"];
+            names_first(&planted, &BUCKET, || servers::measured_files(way, bytes, words));
+        }
+    }
+}
+
+#[test]
+#[ignore = "needs root or a user namespace, and vsftpd"]
+fn a_small_receive_buffer_of_the_far_side_is_named_first() {
+    let buffers = [Some(4_096), None];
+    let way = Way { buffers, delay: ms(10), ..Way::default() };
+    let words = &["--write", "--bytes", "256K", "--rounds", "1", "ftp://10.0.0.1:2121/incoming/"];
+    names_first("receive buffer of the far side", &["The far side's small window costs"], || {
+        servers::measured_files(way, 1, words)
+    });
+}
+
+#[test]
+#[ignore = "needs root or a user namespace, and vsftpd"]
+fn a_small_receive_buffer_of_this_side_is_named_first() {
+    let buffers = [None, Some(4_096)];
+    let way = Way { buffers, delay: ms(10), ..Way::default() };
+    let words = &["--rounds", "1", "ftp://10.0.0.1:2121/pub/file"];
+    names_first("receive buffer of this side", &["This side's small window costs"], || {
+        servers::measured_files(way, 200_000, words)
+    });
+}
+
+#[test]
+#[ignore = "needs root or a user namespace, and Debian's telnet servers"]
+fn a_server_that_takes_a_second_before_it_says_anything_is_named_first() {
+    let server = Telnetd { command: servers::slow_at_first, is_prompt: true };
+    names_first("slow prompt", &["The far side's first question"], || {
+        Some(servers::measured(Way::default(), server))
+    });
+}
+
+#[test]
+#[ignore = "needs root or a user namespace"]
+fn a_name_server_that_answers_late_is_named_first() {
+    names_first("name server", &["The name server costs"], || {
+        Some(servers::measured_by_name(ms(600)))
+    });
+}
+
+#[test]
+#[ignore = "needs root or a user namespace"]
+fn a_far_side_that_is_late_with_its_handshake_of_tls_is_named_first() {
+    names_first("handshake of TLS", &["The far side's handshake of TLS costs"], || {
+        Some(servers::measured_in_late_tls(ms(800)))
+    });
+}

@@ -1,0 +1,264 @@
+//! Servers at the far side: Debian's, and `plumb serve`.
+
+use crate::PLUMB;
+use crate::way::{FAR, Way, at_the_far_side, on_a_tun, over, wait_until};
+use os::process::Program;
+use records::Measurement;
+use std::fs::{self, Permissions};
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream, UdpSocket};
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// What a Telnet server is, and what is done to its socket.
+#[derive(Clone, Copy)]
+pub(crate) struct Telnetd {
+    pub(crate) command: fn() -> Command,
+    /// Its writes go out at once (`TCP_NODELAY`).
+    pub(crate) is_prompt: bool,
+}
+
+pub(crate) const BUSYBOX: Telnetd = Telnetd { command: busybox, is_prompt: false };
+pub(crate) const INETUTILS: Telnetd = Telnetd { command: inetutils, is_prompt: false };
+
+impl Telnetd {
+    /// The same with `TCP_NODELAY`.
+    pub(crate) const fn promptly(self) -> Self {
+        Self { is_prompt: true, ..self }
+    }
+}
+
+fn busybox() -> Command {
+    let mut command = Command::new("busybox");
+    command.args(["telnetd", "-i", "-l", "/bin/sh"]);
+    command
+}
+
+fn inetutils() -> Command {
+    let mut command = Command::new("/usr/sbin/telnetd");
+    command.args(["-h", "-E", "/bin/sh"]);
+    command
+}
+
+/// A server that says nothing for a second.
+pub(crate) fn slow_at_first() -> Command {
+    let script = unique("slow");
+    fs::write(&script, "#!/bin/sh\nsleep 1\nexec /bin/sh -i\n").unwrap();
+    fs::set_permissions(&script, Permissions::from_mode(0o755)).unwrap();
+    let mut command = Command::new("busybox");
+    command.args(["telnetd", "-i", "-l"]).arg(script);
+    command
+}
+
+/// Returns a path in the folder for what is of no lasting use, another each time.
+fn unique(name: &str) -> PathBuf {
+    static COUNT: AtomicUsize = AtomicUsize::new(0);
+    let count = COUNT.fetch_add(1, Ordering::Relaxed);
+    std::env::temp_dir().join(format!("plumb-causes-{}-{count}-{name}", std::process::id()))
+}
+
+/// Measures by `command`, which is `plumb` or has it run, with these further words.
+pub(crate) fn measure(command: &mut Command, words: &[&str]) -> Measurement {
+    let state = unique("state");
+    command.args(["measure", "--json"]).args(words);
+    command.env("XDG_STATE_HOME", &state).env("HOME", &state);
+    let output = command.stdin(Stdio::null()).output().unwrap();
+    assert!(output.status.success(), "{words:?}: {output:?}");
+    Measurement::from_json(&String::from_utf8_lossy(&output.stdout)).unwrap()
+}
+
+/// Measures the login at `server`, which serves the one who calls, over `way`.
+pub(crate) fn measured(way: Way, server: Telnetd) -> Measurement {
+    over(way, move |far| {
+        let listener = at_the_far_side(far, || TcpListener::bind((FAR, 2323)).unwrap());
+        measured_at(listener, server, "kernel")
+    })
+}
+
+/// Measures the login at `server` with a TCP of plumb's own on a TUN.
+pub(crate) fn measured_on_a_tun(server: Telnetd) -> Measurement {
+    on_a_tun(move || measured_at(TcpListener::bind((FAR, 2323)).unwrap(), server, "tun:plumb0"))
+}
+
+fn measured_at(listener: TcpListener, server: Telnetd, via: &str) -> Measurement {
+    let served = thread::spawn(move || {
+        let (stream, _) = listener.accept().unwrap();
+        stream.set_nodelay(server.is_prompt).unwrap();
+        let mut command = (server.command)();
+        command.stdout(OwnedFd::from(stream.try_clone().unwrap()));
+        Program::start(command.stdin(OwnedFd::from(stream))).unwrap()
+    });
+    let words = ["--via", via, "10.0.0.1:2323", "--keys", "60"];
+    let measured = measure(&mut Command::new(PLUMB), &words);
+    drop(served.join().unwrap());
+    measured
+}
+
+/// Starts `plumb serve` in the network of this thread, and waits until it listens.
+fn plumb_serve(words: &[&str]) -> Program {
+    let mut command = Command::new(PLUMB);
+    command.arg("serve").args(words).args(["--exec", "/bin/sh"]);
+    command.env("XDG_STATE_HOME", unique("serve")).stderr(Stdio::null());
+    Program::start(&mut command).unwrap()
+}
+
+/// Waits until somebody listens at `port` of the far side.
+fn has_begun(port: u16) {
+    let give_up_at = Instant::now() + Duration::from_secs(20);
+    while TcpStream::connect((FAR, port)).is_err() {
+        assert!(Instant::now() < give_up_at, "nobody listens");
+        wait_until(Instant::now() + Duration::from_millis(20));
+    }
+}
+
+/// Measures a login at `plumb serve`.
+pub(crate) fn measured_at_plumb(way: Way) -> Measurement {
+    over(way, |far| {
+        let words = ["--listen", "10.0.0.1:2323", "--tls", "off"];
+        let server = at_the_far_side(far, || plumb_serve(&words));
+        has_begun(2323);
+        let measured = measure(&mut Command::new(PLUMB), &["10.0.0.1:2323", "--keys", "60"]);
+        drop(server);
+        measured
+    })
+}
+
+/// Measures a login in TLS at a server whose first answer, and with it the handshake, comes `late`.
+pub(crate) fn measured_in_late_tls(late: Duration) -> Measurement {
+    over(Way::default(), move |far| {
+        let words = ["--listen-tls", "10.0.0.1:993"];
+        let server = at_the_far_side(far, || plumb_serve(&words));
+        has_begun(993);
+        let listener = at_the_far_side(far, || TcpListener::bind((FAR, 992)).unwrap());
+        let network = at_the_far_side(far, || os::namespace::Network::of_this_thread().unwrap());
+        thread::spawn(move || {
+            network.enter().unwrap();
+            for caller in listener.incoming().flatten() {
+                let callee = TcpStream::connect((FAR, 993)).unwrap();
+                let [to, from] = [&callee, &caller].map(|it| it.try_clone().unwrap());
+                thread::spawn(move || pass_on(from, to, Duration::ZERO));
+                thread::spawn(move || pass_on(callee, caller, late));
+            }
+        });
+        let words = ["telnets://10.0.0.1", "--keys", "60"];
+        let measured = measure(&mut Command::new(PLUMB), &words);
+        drop(server);
+        measured
+    })
+}
+
+/// Passes on what comes, the first of it `late`.
+fn pass_on(mut from: TcpStream, mut to: TcpStream, late: Duration) {
+    _ = to.set_nodelay(true);
+    let (mut bytes, mut late) = ([0; 16_384], Some(late));
+    while let Ok(count @ 1..) = from.read(&mut bytes) {
+        if let Some(late) = late.take() {
+            wait_until(Instant::now() + late);
+        }
+        if to.write_all(&bytes[..count]).is_err() {
+            return;
+        }
+    }
+    _ = to.shutdown(std::net::Shutdown::Write);
+}
+
+/// Measures a login at a server whose name is known to a name server that answers `late`.
+pub(crate) fn measured_by_name(late: Duration) -> Measurement {
+    over(Way::default(), move |far| {
+        let words = ["--listen", "10.0.0.1:2323", "--tls", "off"];
+        let server = at_the_far_side(far, || plumb_serve(&words));
+        has_begun(2323);
+        let names = UdpSocket::bind("127.0.0.1:53").unwrap();
+        thread::spawn(move || {
+            let mut query = [0; 512];
+            while let Ok((length, from)) = names.recv_from(&mut query) {
+                let (query, names) = (query[..length].to_vec(), names.try_clone().unwrap());
+                thread::spawn(move || {
+                    wait_until(Instant::now() + late);
+                    _ = names.send_to(&answer(&query), from);
+                });
+            }
+        });
+        let file = unique("resolv.conf");
+        fs::write(&file, "nameserver 127.0.0.1\n").unwrap();
+        let mut command = Command::new("unshare");
+        let script = "mount --bind \"$1\" /etc/resolv.conf && shift && exec \"$@\"";
+        command.args(["--mount", "sh", "-c", script, "sh"]).arg(file).arg(PLUMB);
+        let measured = measure(&mut command, &["far.example:2323", "--keys", "60"]);
+        drop(server);
+        measured
+    })
+}
+
+/// Answers a query for an address of IPv4 by the far side's, and any other by none.
+fn answer(query: &[u8]) -> Vec<u8> {
+    let question = &query[12..];
+    // The name ends with an empty label; behind it stand type and class.
+    let end = question.iter().position(|byte| *byte == 0).unwrap() + 5;
+    let is_ipv4 = question[end - 4..end] == [0, 1, 0, 1];
+    let mut out = query[..2].to_vec();
+    out.extend([0x81, 0x80, 0, 1, 0, u8::from(is_ipv4), 0, 0, 0, 0]);
+    out.extend(&question[..end]);
+    if is_ipv4 {
+        out.extend([0xC0, 12, 0, 1, 0, 1, 0, 0, 0, 60, 0, 4, 10, 0, 0, 1]);
+    }
+    out
+}
+
+fn find(program: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let more = ["/usr/sbin", "/usr/local/sbin"].map(PathBuf::from);
+    let folders = std::env::split_paths(&path).chain(more);
+    folders.map(|folder| folder.join(program)).find(|file| file.is_file())
+}
+
+/// Writes the settings of vsftpd for a folder.
+fn vsftpd_settings(folder: &Path) -> PathBuf {
+    let at = folder.display();
+    let text = format!(
+        "listen=YES\nlisten_address={FAR}\nlisten_port=2121\nbackground=NO\n\
+         anonymous_enable=YES\nlocal_enable=NO\nwrite_enable=YES\nanon_upload_enable=YES\n\
+         anon_other_write_enable=YES\nanon_umask=022\nanon_root={at}/root\nno_anon_password=YES\n\
+         ftp_username=games\nsecure_chroot_dir={at}/empty\nseccomp_sandbox=NO\nisolate_network=NO\n"
+    );
+    let file = folder.join("vsftpd.conf");
+    fs::write(&file, text).unwrap();
+    file
+}
+
+/// Measures files of vsftpd, where a file of `bytes` is and others may be written; `None` where
+/// there is no vsftpd.
+pub(crate) fn measured_files(
+    way: Way,
+    bytes: usize,
+    words: &'static [&'static str],
+) -> Option<Measurement> {
+    let Some(program) = find("vsftpd") else {
+        println!("skipped: there is no vsftpd");
+        return None;
+    };
+    Some(over(way, move |far| {
+        let folder = unique("files");
+        for name in ["root/pub", "root/incoming", "empty"] {
+            fs::create_dir_all(folder.join(name)).unwrap();
+        }
+        let open = Permissions::from_mode(0o777);
+        fs::set_permissions(folder.join("root/incoming"), open).unwrap();
+        fs::write(folder.join("root/pub/file"), vec![b'.'; bytes]).unwrap();
+        let mut command = Command::new(program);
+        command.arg(vsftpd_settings(&folder));
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        let server = at_the_far_side(far, || Program::start(&mut command).unwrap());
+        has_begun(2121);
+        let measured = measure(&mut Command::new(PLUMB), words);
+        drop(server);
+        // What a test leaves takes room and nothing else.
+        _ = fs::remove_dir_all(&folder);
+        measured
+    }))
+}

@@ -1,0 +1,132 @@
+//! Two networks with a relay of packets between them, which is late or loses some: the far side's
+//! with 10.0.0.1, the near side's with 10.0.0.2.
+
+use os::namespace::{Network, enter_new_network};
+use os::tun::Tun;
+use std::process::Command;
+use std::sync::Arc;
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// The address of the far side.
+pub(crate) const FAR: &str = "10.0.0.1";
+const PACKET_LEN: usize = 1_600;
+
+/// What is between the two networks, and how their kernels are set.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Way {
+    /// Each packet is so late.
+    pub(crate) delay: Duration,
+    /// One packet in so many is lost.
+    pub(crate) loses_one_in: Option<u64>,
+    /// How the far side's interface is limited, as `tc` has it.
+    pub(crate) limit: &'static [&'static str],
+    /// The most bytes of a receive buffer: the far side's, and the near side's.
+    pub(crate) buffers: [Option<u32>; 2],
+}
+
+fn run(program: &str, arguments: &[&str]) {
+    let status = Command::new(program).args(arguments).status().unwrap();
+    assert!(status.success(), "{program} {arguments:?}");
+}
+
+/// Sets the receive buffers in the network of this thread.
+fn limit_buffers(bytes: Option<u32>) {
+    if let Some(bytes) = bytes {
+        let text = format!("{bytes} {bytes} {bytes}\n");
+        std::fs::write("/proc/sys/net/ipv4/tcp_rmem", text).unwrap();
+    }
+}
+
+/// Makes a TUN with an address in the network of this thread.
+fn tun(name: &str, address: &str) -> Arc<Tun> {
+    let tun = Tun::open(Some(name)).unwrap();
+    tun.set_blocking(true).unwrap();
+    run("ip", &["address", "add", address, "dev", name]);
+    run("ip", &["link", "set", name, "up"]);
+    run("ip", &["link", "set", "lo", "up"]);
+    Arc::new(tun)
+}
+
+/// Carries packets from one TUN to the other, for as long as the test's process lives.
+fn relay(from: Arc<Tun>, to: Arc<Tun>, way: Way) {
+    let (sender, receiver) = mpsc::channel::<(Instant, Vec<u8>)>();
+    thread::spawn(move || {
+        let mut count = 0_u64;
+        let mut packet = vec![0; PACKET_LEN];
+        while let Ok(read) = from.read(&mut packet) {
+            let Some(packet) = read.and_then(|length| packet.get(..length)) else { continue };
+            count += 1;
+            // A sequence without a pattern that would meet the same packet of every exchange.
+            let draw = count.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32;
+            if way.loses_one_in.is_some_and(|one_in| count > 20 && draw.is_multiple_of(one_in)) {
+                continue;
+            }
+            if sender.send((Instant::now() + way.delay, packet.to_vec())).is_err() {
+                return;
+            }
+        }
+    });
+    thread::spawn(move || {
+        while let Ok((due, packet)) = receiver.recv() {
+            wait_until(due);
+            _ = to.write(&packet);
+        }
+    });
+}
+
+/// Waits until `due`.
+pub(crate) fn wait_until(due: Instant) {
+    let (_never, alarm) = mpsc::channel::<()>();
+    let left = due.saturating_duration_since(Instant::now());
+    // Nothing is ever sent there: it is the time alone that is waited for.
+    while !left.is_zero() && alarm.recv_timeout(left) != Err(RecvTimeoutError::Timeout) {}
+}
+
+/// Makes the two networks, and runs `test` in the near one.
+pub(crate) fn over<T: Send + 'static>(
+    way: Way,
+    test: impl FnOnce(&Network) -> T + Send + 'static,
+) -> T {
+    let tested = thread::spawn(move || {
+        enter_new_network().unwrap_or_else(|refused| panic!("{refused}"));
+        let far = tun("far0", "10.0.0.1/24");
+        limit_buffers(way.buffers[0]);
+        if !way.limit.is_empty() {
+            run("tc", &[&["qdisc", "add", "dev", "far0", "root"], way.limit].concat());
+        }
+        let far_network = Network::of_this_thread().unwrap();
+        enter_new_network().unwrap();
+        let near = tun("near0", "10.0.0.2/24");
+        limit_buffers(way.buffers[1]);
+        relay(Arc::clone(&far), Arc::clone(&near), way);
+        relay(near, far, way);
+        test(&far_network)
+    });
+    tested.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+}
+
+/// Makes one network whose kernel is the far side, with a TUN for a TCP of plumb's own, and runs
+/// `test` in it.
+pub(crate) fn on_a_tun<T: Send + 'static>(test: impl FnOnce() -> T + Send + 'static) -> T {
+    let tested = thread::spawn(move || {
+        enter_new_network().unwrap_or_else(|refused| panic!("{refused}"));
+        run("ip", &["tuntap", "add", "plumb0", "mode", "tun"]);
+        run("ip", &["address", "add", "10.0.0.1/24", "dev", "plumb0"]);
+        run("ip", &["link", "set", "plumb0", "up"]);
+        test()
+    });
+    tested.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+}
+
+/// Runs `start` in the far network.
+pub(crate) fn at_the_far_side<T: Send>(far: &Network, start: impl FnOnce() -> T + Send) -> T {
+    thread::scope(|scope| {
+        let started = scope.spawn(|| {
+            far.enter().unwrap();
+            start()
+        });
+        started.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    })
+}

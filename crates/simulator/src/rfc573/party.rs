@@ -1,0 +1,432 @@
+//! One end of a transfer that is sent again: our FTP over our TCP, on a host with other work too.
+//!
+//! Our program has the processor by turns. Whatever happens, it goes unnoticed until the next turn
+//! of the program, which comes after a time without memory; the host itself, its TCP, acknowledges
+//! at once. Then the program does all that it can, and each byte of the file costs it its price.
+
+use crate::draw::without_memory;
+use protocols::Cx;
+use protocols::application::ftp::data::{Decoder, Encoder};
+use protocols::application::ftp::server::{
+    Account, LoginAnswer, Opened, Operation, Outcome, Rights, Server, ServerEvent, ServerSettings,
+    Transfer, TransferError, TransferId,
+};
+use protocols::application::ftp::user::{
+    DataFailure, DataStyle, Task, TaskId, User, UserEvent, UserSettings,
+};
+use protocols::application::ftp::{Name, Representation, Right, Secret, VirtualPath};
+use protocols::meter::Work;
+use protocols::station::{Application, Layers};
+use protocols::time::{Duration, Instant};
+use protocols::transport::tcp::{ConnectionId, Event, Profile};
+use std::mem;
+use std::net::{Ipv4Addr, SocketAddr};
+
+const CONTROL_PORT: u16 = 21;
+const DATA_PORT: u16 = 4_000;
+/// Nobody gives up because a host is slow.
+const PATIENCE: Duration = Duration::from_secs(86_400);
+
+/// What a party is, and what it has at hand.
+#[derive(Clone, Debug)]
+pub(super) struct Part {
+    /// Our address and that of the other party.
+    pub(super) ends: [Ipv4Addr; 2],
+    /// What a user asks for; a server has none.
+    pub(super) task: Option<Task>,
+    /// The file as it lies here, if it is to be sent; as it has to come out, if not.
+    pub(super) file: Vec<u8>,
+    /// How it travels.
+    pub(super) representation: Representation,
+    /// How long the program waits for its turn, on the average.
+    pub(super) turn: Duration,
+    /// The policies of its connections.
+    pub(super) profile: Profile,
+}
+
+#[derive(Debug, Default)]
+enum Engine {
+    #[default]
+    None,
+    User(Box<User>),
+    Server(Box<Server>),
+}
+
+/// What moves on the data connection.
+#[derive(Debug, Default)]
+enum Moving {
+    #[default]
+    Nothing,
+    Out {
+        wire: Vec<u8>,
+        sent: usize,
+    },
+    In {
+        decoder: Box<Decoder>,
+        file: Vec<u8>,
+        received: u64,
+    },
+}
+
+/// Whose data it is, as the engine calls it.
+#[derive(Clone, Copy, Debug)]
+enum Called {
+    Task(TaskId),
+    Transfer(TransferId),
+}
+
+/// One end of a transfer.
+#[derive(Debug)]
+pub(super) struct Party {
+    part: Part,
+    engine: Engine,
+    is_started: bool,
+    turn_at: Option<Instant>,
+    control: Option<ConnectionId>,
+    data: Option<ConnectionId>,
+    data_has_ended: bool,
+    called: Option<Called>,
+    /// Which way the file of a server goes.
+    is_incoming: bool,
+    moving: Moving,
+    /// When the command of the transfer was given, and when it was over.
+    began_at: Option<Instant>,
+    ended_at: Option<Instant>,
+    wire_bytes: u64,
+    has_failed: bool,
+}
+
+impl Party {
+    pub(super) fn new(part: Part) -> Self {
+        Self {
+            part,
+            engine: Engine::None,
+            is_started: false,
+            turn_at: None,
+            control: None,
+            data: None,
+            data_has_ended: false,
+            called: None,
+            is_incoming: false,
+            moving: Moving::Nothing,
+            began_at: None,
+            ended_at: None,
+            wire_bytes: 0,
+            has_failed: false,
+        }
+    }
+
+    /// Returns whether the transfer is over here, well or not.
+    pub(super) fn is_over(&self) -> bool {
+        self.has_failed || self.ended_at.is_some()
+    }
+
+    /// Returns from the command to the end, and the bytes on the data connection; None of a
+    /// transfer that has failed or goes on.
+    pub(super) fn outcome(&self) -> Option<(Duration, u64)> {
+        let (began, ended) = (self.began_at?, self.ended_at?);
+        (!self.has_failed).then(|| (ended.since(began), self.wire_bytes))
+    }
+
+    /// Returns whether the program has its turn now; if not, it has been put in the queue.
+    fn has_turn(&mut self, cx: &mut Cx<'_>) -> bool {
+        if !self.is_started || self.part.turn.is_zero() {
+            self.is_started = true;
+            return true;
+        }
+        match self.turn_at {
+            None => {
+                self.turn_at = Some(cx.now + without_memory(self.part.turn, cx.chance));
+                false
+            }
+            Some(at) if cx.now < at => false,
+            Some(_) => {
+                self.turn_at = None;
+                true
+            }
+        }
+    }
+
+    fn open(&mut self, layers: &mut Layers, cx: &mut Cx<'_>) {
+        let [local, remote] = self.part.ends;
+        if self.part.task.is_some() {
+            let remote = SocketAddr::new(remote.into(), CONTROL_PORT);
+            let opened = layers.tcp.open(local.into(), remote, self.part.profile, cx);
+            self.control = opened.ok();
+        } else {
+            let listening = layers.tcp.listen(CONTROL_PORT, self.part.profile);
+            self.has_failed |= listening.is_err();
+        }
+    }
+
+    fn on_connection(&mut self, id: ConnectionId, event: Event, layers: &Layers, cx: &mut Cx<'_>) {
+        match event {
+            Event::Established => self.on_established(id, layers, cx),
+            Event::PeerClosed if self.data == Some(id) => self.data_has_ended = true,
+            Event::Closed if self.control == Some(id) => self.has_failed |= !self.is_over(),
+            _ => {}
+        }
+    }
+
+    fn on_established(&mut self, id: ConnectionId, layers: &Layers, cx: &mut Cx<'_>) {
+        let Ok(status) = layers.tcp.status(id) else { return };
+        match (&mut self.engine, self.part.task.is_some()) {
+            (Engine::None, true) => {
+                let (Ok(user), Ok(password)) = (Name::new("akb"), Secret::new("calico")) else {
+                    return;
+                };
+                let settings = UserSettings {
+                    data_style: DataStyle::Active,
+                    may_listen: true,
+                    asks_features: false,
+                    reply_timeout: PATIENCE,
+                    data_connect_timeout: PATIENCE,
+                    stall_timeout: PATIENCE,
+                    ..UserSettings::new(user, password)
+                };
+                let user = User::new(settings, status.local, status.remote, cx);
+                self.engine = Engine::User(Box::new(user));
+            }
+            (Engine::None, false) => {
+                self.control = Some(id);
+                let settings = ServerSettings {
+                    takes_mail: true,
+                    login_timeout: PATIENCE,
+                    idle_timeout: PATIENCE,
+                    data_connect_timeout: PATIENCE,
+                    stall_timeout: PATIENCE,
+                    ..ServerSettings::default()
+                };
+                let server = Server::new(settings, status.local, status.remote, cx);
+                self.engine = Engine::Server(Box::new(server));
+            }
+            (Engine::User(user), _) => {
+                self.data = Some(id);
+                self.has_failed |= !user.data_connected(status.remote, cx);
+            }
+            (Engine::Server(server), _) => {
+                self.has_failed |= !server.data_connected(status.remote, cx);
+            }
+        }
+    }
+
+    /// Takes what the other party says, does what our engine asks for, and says what it says.
+    fn converse(&mut self, layers: &mut Layers, cx: &mut Cx<'_>) {
+        let Some(control) = self.control else { return };
+        let mut engine = mem::take(&mut self.engine);
+        while let Ok(heard) = layers.tcp.received(control) {
+            let mut rest = heard;
+            match &mut engine {
+                Engine::User(user) => user.receive(mem::take(&mut rest), cx),
+                Engine::Server(server) => server.receive(&mut rest, cx),
+                Engine::None => {}
+            }
+            let taken = heard.len() - rest.len();
+            if taken == 0 || layers.tcp.consume(control, taken).is_err() {
+                break;
+            }
+        }
+        match &mut engine {
+            Engine::User(user) => {
+                while let Some(event) = user.event() {
+                    self.on_user(user, event, layers, cx);
+                }
+                let said = layers.tcp.send(control, user.output()).unwrap_or(0);
+                user.sent(said);
+            }
+            Engine::Server(server) => {
+                while let Some(event) = server.event() {
+                    self.on_server(server, event, layers, cx);
+                }
+                let said = layers.tcp.send(control, server.output()).unwrap_or(0);
+                server.sent(said);
+            }
+            Engine::None => {}
+        }
+        self.engine = engine;
+    }
+
+    fn on_user(&mut self, user: &mut User, event: UserEvent, layers: &mut Layers, cx: &mut Cx<'_>) {
+        match event {
+            UserEvent::LoggedIn => {
+                self.began_at = Some(cx.meter.busy_until().max(cx.now));
+                let asked = self.part.task.clone().and_then(|task| user.run(task, cx));
+                self.has_failed |= asked.is_none();
+            }
+            UserEvent::ListenData(_) => {
+                let [local, _] = self.part.ends;
+                let listening = layers.tcp.listen(DATA_PORT, self.part.profile);
+                let address = SocketAddr::new(local.into(), DATA_PORT);
+                user.listening(listening.is_ok().then_some(address), cx);
+            }
+            UserEvent::StartData(id, _) => {
+                let is_incoming = self.part.task.as_ref().and_then(Task::is_incoming);
+                self.start(Called::Task(id), is_incoming == Some(true));
+            }
+            UserEvent::Finished(_, result) => self.end(result.is_ok(), cx),
+            UserEvent::ConnectData(_) => user.data_failed(cx),
+            UserEvent::Closed(_) | UserEvent::Discard(_) => self.has_failed |= !self.is_over(),
+            UserEvent::Reply(_)
+            | UserEvent::StartTls
+            | UserEvent::CloseData
+            | UserEvent::MarkerReached { .. } => {}
+        }
+    }
+
+    fn on_server(
+        &mut self,
+        server: &mut Server,
+        event: ServerEvent,
+        layers: &mut Layers,
+        cx: &mut Cx<'_>,
+    ) {
+        match event {
+            ServerEvent::Authenticate(_) => {
+                let rights = Rights::ALL.with(Right::Mail);
+                let account = Account { rights, home: VirtualPath::root() };
+                server.login(LoginAnswer::Accepted(account), cx);
+            }
+            ServerEvent::Connect(to) => {
+                let [local, _] = self.part.ends;
+                self.data = layers.tcp.open(local.into(), to, self.part.profile, cx).ok();
+                if self.data.is_none() {
+                    server.data_failed(cx);
+                }
+            }
+            ServerEvent::Open(transfer) => self.open_file(server, &transfer, cx),
+            ServerEvent::Start(id) => self.start(Called::Transfer(id), self.is_incoming),
+            ServerEvent::Commit(id) => {
+                // What has come was compared with the file that was sent, when it had all come.
+                server.committed(id, Ok(()), cx);
+            }
+            ServerEvent::Finished(finished) => self.end(finished.result.is_ok(), cx),
+            ServerEvent::Listen(_) => server.listening(None, cx),
+            ServerEvent::Perform(operation) => server.performed(Ok(performed(&operation)), cx),
+            ServerEvent::Discard(_) => self.has_failed = true,
+            ServerEvent::StartTls | ServerEvent::StopTls | ServerEvent::CloseData => {}
+        }
+    }
+
+    fn open_file(&mut self, server: &mut Server, transfer: &Transfer, cx: &mut Cx<'_>) {
+        self.began_at = Some(cx.meter.busy_until().max(cx.now));
+        self.has_failed |= transfer.representation != self.part.representation;
+        self.is_incoming = transfer.kind.is_incoming();
+        server.opened(transfer.id, Ok(Opened::default()), cx);
+    }
+
+    /// Gets ready to move the file one way or the other.
+    fn start(&mut self, called: Called, is_incoming: bool) {
+        self.called = Some(called);
+        let representation = &self.part.representation;
+        if is_incoming {
+            let Ok(decoder) = Decoder::new(representation) else { return };
+            let (decoder, file) = (Box::new(decoder), Vec::new());
+            self.moving = Moving::In { decoder, file, received: 0 };
+            return;
+        }
+        let mut wire = Vec::new();
+        let encoded = Encoder::new(representation, None).ok().and_then(|mut encoder| {
+            encoder.encode(&self.part.file, &mut wire).ok()?;
+            encoder.finish(&mut wire).ok()
+        });
+        self.has_failed |= encoded.is_none();
+        self.moving = Moving::Out { wire, sent: 0 };
+    }
+
+    fn end(&mut self, is_good: bool, cx: &Cx<'_>) {
+        self.has_failed |= !is_good;
+        self.ended_at = Some(cx.meter.busy_until().max(cx.now));
+    }
+
+    /// Moves as much of the file as there is room or data for, and pays for it.
+    fn move_data(&mut self, layers: &mut Layers, cx: &mut Cx<'_>) {
+        let (Some(data), Some(called)) = (self.data, self.called) else { return };
+        let over = match &mut self.moving {
+            Moving::Nothing => return,
+            Moving::Out { wire, sent } => {
+                let rest = wire.get(*sent..).unwrap_or_default();
+                let Ok(taken) = layers.tcp.send(data, rest) else { return };
+                *sent += taken;
+                self.wire_bytes = *sent as u64;
+                cx.meter.work(Work::FileByte, taken);
+                if taken < rest.len() {
+                    return;
+                }
+                // A sender of 1973 was told when its last message had arrived.
+                let is_delivered = layers.tcp.status(data).is_ok_and(|it| it.send_queue == 0);
+                is_delivered.then_some(true)
+            }
+            Moving::In { decoder, file, received } => {
+                while let Ok(mut piece) = layers.tcp.received(data) {
+                    let count = piece.len();
+                    cx.meter.work(Work::FileByte, count);
+                    while !piece.is_empty() {
+                        // A decoder waits for an empty buffer.
+                        let mut decoded = Vec::new();
+                        let is_good = decoder.decode(&mut piece, &mut decoded).is_ok();
+                        file.append(&mut decoded);
+                        if !is_good {
+                            break;
+                        }
+                    }
+                    *received += count as u64;
+                    if count == 0 || layers.tcp.consume(data, count).is_err() {
+                        break;
+                    }
+                }
+                self.wire_bytes = *received;
+                let is_all = self.data_has_ended && layers.tcp.received(data) == Ok(&[]);
+                is_all.then(|| decoder.finish(file).is_ok() && *file == self.part.file)
+            }
+        };
+        let Some(is_good) = over else { return };
+        self.moving = Moving::Nothing;
+        _ = layers.tcp.close(data);
+        let bytes = self.wire_bytes;
+        match (&mut self.engine, called) {
+            (Engine::User(user), Called::Task(id)) => {
+                let result = if is_good { Ok(()) } else { Err(DataFailure::Malformed) };
+                user.data_ended(id, bytes, result, cx);
+            }
+            (Engine::Server(server), Called::Transfer(id)) => {
+                let result = if is_good { Ok(()) } else { Err(TransferError::Malformed) };
+                server.data_ended(id, bytes, result, cx);
+            }
+            _ => self.has_failed = true,
+        }
+    }
+}
+
+fn performed(operation: &Operation) -> Outcome {
+    match operation {
+        Operation::Size { .. } | Operation::Available(_) => Outcome::Size(0),
+        _ => Outcome::Done,
+    }
+}
+
+impl Application for Party {
+    fn wants_to_run(&self) -> bool {
+        !self.is_started
+    }
+
+    fn run(&mut self, layers: &mut Layers, cx: &mut Cx<'_>) {
+        let is_first = !self.is_started;
+        if !self.has_turn(cx) {
+            return;
+        }
+        if is_first {
+            self.open(layers, cx);
+        }
+        while let Some((id, event)) = layers.tcp.event() {
+            self.on_connection(id, event, layers, cx);
+        }
+        self.converse(layers, cx);
+        self.move_data(layers, cx);
+        // The engine has something to say of data that has ended.
+        self.converse(layers, cx);
+    }
+
+    fn deadline(&self) -> Option<Instant> {
+        self.turn_at
+    }
+}

@@ -1,0 +1,340 @@
+//! A transfer of RFC 573, sent again: our FTP over our TCP, between two hosts of 1973.
+//!
+//! ```text
+//!   our host ── interface ── IMP ── line ── IMP ── ... ── interface ── the other one
+//! ```
+//!
+//! What the paper gives of a transfer goes in: who asked whom for what, how many bits, and what a
+//! bit cost our processor. How long it takes comes out. The other host pays as much for a bit as
+//! ours does. The slowest part of the way is the line of the simulation, and the others delay every
+//! datagram by the time of one packet. A window is what an allocation was, a segment a message.
+//! The headers are those of TCP and IP, 320 bits a message where the NCP and its IMP had 72 and 152
+//! a packet.
+
+use super::party::{Part, Party};
+use super::scenario::{Network, Remote};
+use crate::faults::Faults;
+use crate::host::{Host, seed_of};
+use crate::line::{Line, Unit};
+use crate::world::{Side, Stuck, World};
+use protocols::application::ftp::user::{StoreKind, Task};
+use protocols::application::ftp::{ByteSize, Name, Representation, Type};
+use protocols::link::{Datagram, Link};
+use protocols::meter::{Account, Costs, Work};
+use protocols::station::Settings;
+use protocols::time::{Duration, Instant};
+use protocols::transport::tcp::{Acknowledgment, Profile, ReceiveWindow, SendLimit, WindowUpdate};
+use std::fmt;
+use std::net::Ipv4Addr;
+
+const USER: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
+const SERVER: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 2);
+/// Bits of a full packet, and what it carries besides on a line between IMPs (RFC 594).
+const PACKET_BITS: u64 = 1_008 + 152;
+const MTU_BYTES: usize = 1_500;
+const WORD_BITS: u64 = 36;
+/// Acknowledgments do not wait for programs; so what takes longer than this was lost.
+const TIMEOUT: Duration = Duration::from_secs(10);
+/// No transfer of half a year took so long.
+const LIMIT: Duration = Duration::from_secs(86_400);
+
+/// What the user asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verb {
+    /// RETR.
+    Retrieve,
+    /// STOR.
+    Store,
+    /// MLFL.
+    Mail,
+}
+
+/// How a file travels.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Form {
+    /// Words of 36 bits, which RFC 354 calls TYPE I BYTE 36 and RFC 959 TYPE L 36.
+    Words,
+    /// ASCII, in bytes of 8 bits.
+    Text,
+}
+
+/// A transfer as the paper tells of it, without its time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Script<'a> {
+    /// The host at the other end.
+    pub remote: &'a str,
+    /// Which part our host has: its record is the one that counts.
+    pub ours: Side,
+    /// What the user asks for.
+    pub verb: Verb,
+    /// How the file travels.
+    pub form: Form,
+    /// The length of the file, in bits: of words, as many as are whole.
+    pub bits: u64,
+    /// What a bit costs a processor, in picoseconds.
+    pub cpu_ps_per_bit: u64,
+    /// What chance is drawn from.
+    pub seed: u64,
+}
+
+/// What a transfer has come to at our end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Replayed {
+    /// What has moved on the data connection: bits of words, or of bytes.
+    pub bits: u64,
+    /// From the command to the last reply.
+    pub elapsed: Duration,
+    /// What our program was charged.
+    pub cpu: Duration,
+}
+
+/// Why a transfer has come to nothing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Failure {
+    /// The scenario has no host of this name.
+    UnknownHost(String),
+    /// Nothing more can happen.
+    Stuck(Stuck),
+    /// It has failed, or the file was not the same at both ends.
+    Failed(Instant),
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::UnknownHost(name) => write!(f, "the scenario has no host {name}"),
+            Self::Stuck(stuck) => stuck.fmt(f),
+            Self::Failed(at) => write!(f, "a transfer has failed at {at}"),
+        }
+    }
+}
+
+impl std::error::Error for Failure {}
+
+impl Network {
+    /// Returns the same network of hosts that have nothing else to do.
+    #[must_use]
+    pub fn idle(&self) -> Self {
+        Self { turn_ms: 0, ..self.clone() }
+    }
+
+    /// Returns the same network where every host allocates `bits` at least.
+    #[must_use]
+    pub fn allocating(&self, bits: u64) -> Self {
+        let mut network = self.clone();
+        network.allocation_bits = network.allocation_bits.max(bits);
+        for remote in &mut network.remotes {
+            remote.allocation_bits = remote.allocation_bits.max(bits);
+        }
+        network
+    }
+
+    /// Returns the way to a host so many hops away.
+    fn line(&self, hops: u64) -> Line {
+        let packet = |bps: u64| Duration::from_nanos(PACKET_BITS * 1_000_000_000 / bps.max(1));
+        let imps = Duration::from_micros(self.imp_us) * u32::try_from(hops + 1).unwrap_or(1);
+        let interface = packet(self.interface_bps);
+        let lines = packet(self.line_bps) * u32::try_from(hops.saturating_sub(1)).unwrap_or(0);
+        // One of all these is the line itself: with hops one between IMPs, else an interface.
+        let (rate_bps, interfaces) = if hops == 0 {
+            (self.interface_bps, interface)
+        } else {
+            (self.line_bps, interface * 2)
+        };
+        let delay = imps + interfaces + lines;
+        let (unit, faults) = (Unit::Datagram, Faults::default());
+        Line { unit, rate_bps: Some(rate_bps), delay, faults }
+    }
+
+    fn profile(&self, allocation_bits: u64) -> Profile {
+        let bytes = |bits: u64| usize::try_from(bits / 8).unwrap_or(usize::MAX);
+        Profile {
+            receive_window: ReceiveWindow::Bytes(bytes(allocation_bits)),
+            // Section IV: these NCPs wait for the allocation to be used up.
+            window_update: WindowUpdate::HalfUsed,
+            acknowledgment: Acknowledgment::AtOutput,
+            send_limit: SendLimit::Bytes(bytes(self.buffer_bits)),
+            nagle: false,
+            mss_max: u16::try_from(self.message_bits / 8).ok(),
+            extensions: false,
+            pacing: false,
+            path_search: false,
+            rto_min: TIMEOUT,
+            ..Profile::BULK
+        }
+    }
+
+    /// Sends a transfer again.
+    ///
+    /// # Errors
+    ///
+    /// See [`Failure`].
+    pub fn replay(&self, script: &Script<'_>) -> Result<Replayed, Failure> {
+        let remote = self.remotes.iter().find(|remote| remote.name == script.remote);
+        let remote = remote.ok_or_else(|| Failure::UnknownHost(script.remote.to_owned()))?;
+        let [user, server] = [Side::User, Side::Server].map(|side| self.host(side, script, remote));
+        let mut world = World::new(user, server, self.line(remote.hops), script.seed);
+        world
+            .drive(|world| {
+                let parties = [&world.user.application, &world.server.application];
+                parties.iter().all(|party| party.is_over()) || world.now() > Instant::ZERO + LIMIT
+            })
+            .map_err(Failure::Stuck)?;
+        let failed = Failure::Failed(world.now());
+        // The other end has to think so too.
+        let other = match script.ours {
+            Side::User => &world.server,
+            Side::Server => &world.user,
+        };
+        let ours = match script.ours {
+            Side::User => &world.user,
+            Side::Server => &world.server,
+        };
+        let (Some((elapsed, bytes)), Some(_)) =
+            (ours.application.outcome(), other.application.outcome())
+        else {
+            return Err(failed);
+        };
+        let bits = match script.form {
+            Form::Words => bytes * 8 / WORD_BITS * WORD_BITS,
+            Form::Text => bytes * 8,
+        };
+        let cpu = Duration::from_nanos(ours.meter.charged(Account::Application));
+        Ok(Replayed { bits, elapsed, cpu })
+    }
+
+    fn host(&self, side: Side, script: &Script<'_>, remote: &Remote) -> Host<Party> {
+        let is_ours = script.ours == side;
+        let allocation_bits = if is_ours { self.allocation_bits } else { remote.allocation_bits };
+        let ends = if side == Side::User { [USER, SERVER] } else { [SERVER, USER] };
+        let representation = match script.form {
+            Form::Words => {
+                Representation { data_type: Type::Local(ByteSize::WORD36), ..Representation::IMAGE }
+            }
+            Form::Text => Representation::default(),
+        };
+        let part = Part {
+            ends,
+            task: (side == Side::User).then(|| script.task(representation)).flatten(),
+            file: script.file(),
+            representation,
+            turn: Duration::from_millis(self.turn_ms),
+            profile: self.profile(allocation_bits),
+        };
+        let costs = Costs::default().with(Work::FileByte, script.cpu_ps_per_bit * 8 / 1_000);
+        let [address, _] = ends;
+        let settings = Settings { address, prefix_len: 24, ..Settings::default() };
+        let link = Link::Datagram(Datagram::new(MTU_BYTES));
+        Host::new(link, settings, costs, seed_of(script.seed, side), Party::new(part))
+    }
+}
+
+impl Script<'_> {
+    fn task(&self, representation: Representation) -> Option<Task> {
+        let name = Name::new("calico").ok()?;
+        Some(match self.verb {
+            Verb::Retrieve => {
+                Task::Retrieve { name, representation, offset_bytes: 0, expected_bytes: None }
+            }
+            Verb::Store => Task::Store {
+                name: Some(name),
+                kind: StoreKind::Replace,
+                representation,
+                offset_bytes: 0,
+                allocation_bytes: None,
+            },
+            Verb::Mail => Task::MailFile(Some(name)),
+        })
+    }
+
+    /// Returns a file of this length, as it lies at either end.
+    fn file(&self) -> Vec<u8> {
+        let bytes = match self.form {
+            Form::Words => (self.bits / WORD_BITS * WORD_BITS).div_ceil(8),
+            Form::Text => self.bits / 8,
+        };
+        let letter = |at: u64| b'a' + u8::try_from(at % 26).unwrap_or(0);
+        let mut file: Vec<u8> = (0..bytes).map(letter).collect();
+        let has_half_a_byte = self.form == Form::Words && self.bits / WORD_BITS % 2 == 1;
+        if let Some(last) = file.last_mut().filter(|_| has_half_a_byte) {
+            *last &= 0xF0;
+        }
+        file
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::scenario::tests::built_in;
+    use super::*;
+    use proptest::prelude::*;
+
+    const STORE: Script<'_> = Script {
+        remote: "mit-ml",
+        ours: Side::User,
+        verb: Verb::Store,
+        form: Form::Words,
+        bits: 100 * 36,
+        cpu_ps_per_bit: 3_000_000,
+        seed: 573,
+    };
+
+    #[test]
+    fn what_a_file_costs_is_its_bits_at_their_price() {
+        let replayed = built_in().network.replay(&STORE).unwrap();
+        assert_eq!(replayed.bits, 3_600);
+        assert_eq!(replayed.cpu, Duration::from_nanos(3_600 * 3_000));
+    }
+
+    #[test]
+    fn a_delay_that_is_planted_in_the_files_is_charged_to_the_application_alone() {
+        for planted_ns in [100_000, 1_000_000] {
+            let cpu_ps_per_bit = planted_ns * 1_000 / 8;
+            let replayed = built_in().network.replay(&Script { cpu_ps_per_bit, ..STORE });
+            assert_eq!(replayed.unwrap().cpu, Duration::from_nanos(3_600 / 8 * planted_ns));
+        }
+    }
+
+    #[test]
+    fn the_same_seed_gives_the_same_transfer_to_the_nanosecond() {
+        let network = built_in().network;
+        assert_eq!(network.replay(&STORE), network.replay(&STORE));
+    }
+
+    #[test]
+    fn hosts_with_nothing_else_to_do_are_faster() {
+        let network = built_in().network;
+        let [busy, idle] = [&network, &network.idle()].map(|one| one.replay(&STORE).unwrap());
+        assert!(idle.elapsed * 3 < busy.elapsed, "{idle:?} {busy:?}");
+    }
+
+    #[test]
+    fn a_host_that_the_scenario_does_not_have_is_named() {
+        let unknown = built_in().network.replay(&Script { remote: "harvard", ..STORE });
+        assert_eq!(unknown, Err(Failure::UnknownHost(String::from("harvard"))));
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
+
+        #[test]
+        fn every_file_arrives_as_it_was_sent_whoever_asks(
+            words in 0..2_000_u64,
+            is_text: bool,
+            is_ours_the_user: bool,
+            verb in 0..3_usize,
+            remote in 0..4_usize,
+            seed: u64,
+        ) {
+            let network = built_in().network;
+            let verb = [Verb::Retrieve, Verb::Store, Verb::Mail][verb];
+            let is_text = is_text || verb == Verb::Mail;
+            let form = if is_text { Form::Text } else { Form::Words };
+            let bits = if is_text { words * 8 } else { words * 36 };
+            let ours = if is_ours_the_user { Side::User } else { Side::Server };
+            let remote = &network.remotes[remote].name;
+            let script = Script { remote, ours, verb, form, bits, seed, ..STORE };
+            prop_assert_eq!(network.replay(&script).map(|replayed| replayed.bits), Ok(bits));
+        }
+    }
+}

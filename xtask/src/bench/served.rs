@@ -1,0 +1,188 @@
+//! The meters of `plumb serve`, as its sessions notice them: off, on with nobody reading, and on
+//! while `plumb meters --every 1s` reads them.
+//!
+//! In each round each of the three is a new server with one session of `plumb login`, whose own
+//! meter is off; keys go to them by turns.
+
+use super::Section;
+use super::Verdict;
+use super::conditions::Conditions;
+use super::driver::{Server, Session};
+use super::login::start_server;
+use super::rounds::{Ratio, Rounds, micros};
+use super::telnetd::{on_the_far_processor, set_environment, shell};
+use super::typing::{Amount, SEED, Typist, plumb, type_by_turns};
+use anyhow::{Context, Result};
+use os::process::Program;
+use protocols::chance::Chance;
+use records::table::Table;
+use serde_json::{Value, json};
+use std::io::{self, Write};
+use std::process::{Command, Stdio};
+
+/// With the meter on, at most this much of off (an echo).
+const GOAL: f64 = 1.03;
+/// While it is read, at most this much of unread: what cannot be measured.
+const READ_GOAL: f64 = 1.01;
+
+/// What is done with the meter of a server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Meter {
+    Off,
+    Unread,
+    Read,
+}
+
+const METERS: [(Meter, &str); 3] = [
+    (Meter::Off, "plumb serve, meter off"),
+    (Meter::Unread, "plumb serve, meter on, unread"),
+    (Meter::Read, "plumb serve, meter on, read every second"),
+];
+
+/// What was measured of each.
+pub(super) struct Served([Rounds; 3]);
+
+/// A session, and who reads the meters of its server, which ends with it.
+type Opened = (Session, Option<Program>);
+
+fn open(meter: Meter, conditions: &Conditions) -> Result<Opened> {
+    let started = || {
+        let mut command = Command::new(plumb()?);
+        command
+            .args(["serve", "--json", "--tls", "off", "--listen", "127.0.0.1:0", "--exec"])
+            .arg(shell())
+            .arg("-i");
+        set_environment(&mut command);
+        if meter == Meter::Off {
+            command.env("PLUMB_METER", "off");
+        }
+        start_server(command)
+    };
+    let (server, port) = on_the_far_processor(conditions.pinning(), started)?;
+    let reader = (meter == Meter::Read).then(|| read(server.id())).transpose()?;
+    let mut client = Command::new(plumb()?);
+    client.args(["login", "127.0.0.1", &port.to_string(), "--via", "kernel"]);
+    set_environment(&mut client);
+    client.env("PLUMB_METER", "off");
+    Ok((Session::open_to(client, Server::Program(server))?, reader))
+}
+
+fn read(server: u32) -> Result<Program> {
+    let mut command = Command::new(plumb()?);
+    command.args(["meters", &server.to_string(), "--every", "1s", "--json"]);
+    set_environment(&mut command);
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    Program::start(&mut command).context("cannot start plumb meters")
+}
+
+/// Measures.
+pub(super) fn measure(amount: Amount, conditions: &Conditions) -> Result<Served> {
+    let mut chance = Chance::from_seed(SEED);
+    let mut served = METERS.map(|(_, label)| Rounds::new(label));
+    for number in 1..=amount.rounds {
+        conditions.run_in_real_time()?;
+        let (mut typists, mut readers) = (Vec::new(), Vec::new());
+        for (meter, label) in METERS {
+            let opened = open(meter, conditions);
+            let (session, reader) = opened.with_context(|| format!("no session of {label}"))?;
+            typists.push(Typist::new(label, session));
+            readers.push(reader);
+        }
+        let rounds = type_by_turns(typists, amount.keys, &mut chance)?;
+        for reader in readers.iter_mut().flatten() {
+            // One that has ended has not read, and there would be nothing to compare.
+            anyhow::ensure!(reader.has_ended()?.is_none(), "plumb meters has ended too early");
+        }
+        for (served, round) in served.iter_mut().zip(rounds) {
+            served.rounds.push(round);
+        }
+        // Only who watches wants to know; a closed stderr is no reason to stop.
+        _ = writeln!(io::stderr(), "served, round {number} of {} done", amount.rounds);
+    }
+    Ok(Served(served))
+}
+
+impl Served {
+    fn echo(&self) -> [Option<Ratio>; 2] {
+        self.ratios(|round| round.echo(50))
+    }
+
+    fn server_time(&self) -> [Option<Ratio>; 2] {
+        self.ratios(|round| round.server_ns_per_key)
+    }
+
+    /// Returns on to off, and read to unread.
+    fn ratios(&self, figure: fn(&super::rounds::Round) -> Option<u64>) -> [Option<Ratio>; 2] {
+        let [off, unread, read] = &self.0;
+        [unread.ratio_to(off, figure), read.ratio_to(unread, figure)]
+    }
+
+    /// Returns the table.
+    pub(super) fn section(&self, amount: Amount) -> Section {
+        let mut table = Table::new()
+            .text("server")
+            .number("echo p50 (µs)")
+            .number("to the row above")
+            .number("server CPU (µs/key)")
+            .number("to the row above");
+        let text = |ratio: Option<Ratio>| ratio.map_or_else(String::new, Ratio::text);
+        let above = |ratios: [Option<Ratio>; 2]| [None].into_iter().chain(ratios);
+        let ratios = above(self.echo()).zip(above(self.server_time()));
+        for (rounds, (echo, server)) in self.0.iter().zip(ratios) {
+            table.row([
+                rounds.label.clone(),
+                micros(rounds.median_of(|round| round.echo(50))),
+                text(echo),
+                micros(rounds.median_of(|round| round.server_ns_per_key)),
+                text(server),
+            ]);
+        }
+        let heading = format!(
+            "a session that is served, with its server's meter off, on, and read; {} rounds of {} \
+             keys, medians of the rounds",
+            amount.rounds, amount.keys
+        );
+        let data: Vec<Value> = self.0.iter().map(Rounds::to_json).collect();
+        Section { heading, table, data: json!(data) }
+    }
+
+    /// Returns what the goals have to say.
+    pub(super) fn verdicts(&self) -> [Verdict; 2] {
+        let [on, read] = self.echo();
+        let found = |ratio: Option<Ratio>| ratio.map(|ratio| ratio.median);
+        let verdict = |what: &str, goal, ratio| {
+            let what = what.to_owned();
+            Verdict { what, goal, found: found(ratio), unit: "" }
+        };
+        [
+            verdict("a served session, echo p50 with the meter on to off", GOAL, on),
+            verdict("a served session, echo p50 with the meter read to unread", READ_GOAL, read),
+        ]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::rounds::Round;
+    use super::*;
+
+    fn served(echo_ns: [u64; 3]) -> Served {
+        Served(echo_ns.map(|echo_ns| {
+            let mut rounds = Rounds::new("server");
+            rounds.rounds.push(Round { echo_ns: vec![echo_ns], ..Round::default() });
+            rounds
+        }))
+    }
+
+    #[test]
+    fn on_is_compared_with_off_and_read_with_unread() {
+        let met: Vec<_> = served([100, 102, 104]).verdicts().iter().map(Verdict::is_met).collect();
+        assert_eq!(met, [Some(true), Some(false)]);
+    }
+
+    #[test]
+    fn each_server_has_a_row() {
+        let amount = Amount { rounds: 1, keys: 1, screenfuls: 0, megabytes: 0 };
+        assert_eq!(served([1, 1, 1]).section(amount).table.rows().len(), 3);
+    }
+}
