@@ -1,8 +1,9 @@
 //! Whether a serial line runs at the rate that it is set to.
 //!
 //! A pseudo-terminal and many an adapter to a network take any rate and run at none. No byte comes
-//! sooner than its bits have passed a line that does run: what came sooner refutes the rate, and then
-//! no time may be charged to the line. What came later proves nothing, since others may have waited.
+//! sooner than its bits have passed a line that does run: what came sooner refutes the rate, and
+//! then no time may be charged to the line. What came later proves nothing, since others may have
+//! waited.
 
 use crate::figures::{count, duration};
 

@@ -1,12 +1,13 @@
 //! Transfers of growing sizes: what one costs however small it is, and what each byte adds.
 //!
-//! The time of a transfer is taken as `fixed + bytes / rate`. Both are found by least squares of the
-//! relative error, for each direction by itself, so that a transfer of a kilobyte says as much as one of a megabyte. Where that is
-//! wrong by more than a factor of two for any size, as behind a token bucket, nothing is said of
-//! the kind; nor where the bytes of the largest take less than a quarter of what is fixed, since its rate
-//! is then a guess from what the times happened to be. The knee is where the size stops to matter: the smallest size from which on every one has
-//! between four fifths and twice of the rate that they have together, if there are two such sizes.
-//! RFC 573 found it at 40 kbit.
+//! The time of a transfer is taken as `fixed + bytes / rate`. Both are found by least squares of
+//! the relative error, for each direction by itself, so that a transfer of a kilobyte says as much
+//! as one of a megabyte. Where that is wrong by more than a factor of two for any size, as behind a
+//! token bucket, nothing is said of the kind; nor where the bytes of the largest take less than a
+//! quarter of what is fixed, since its rate is then a guess from what the times happened to be. The
+//! knee is where the size stops to matter: the smallest size from which on every one has between
+//! four fifths and twice of the rate that they have together, if there are two such sizes. RFC 573
+//! found it at 40 kbit.
 
 mod phases;
 

@@ -1,9 +1,9 @@
 //! How wrong the split of a time among the layers can be.
 //!
-//! A split adds up to its total by what is left in it, so the sum alone says nothing. What can be said:
-//! how much of the total the accounts measured, how much is only what they left, and by how much they
-//! exceeded it before they were reduced. To that comes what the clock cannot tell apart, once for each
-//! account and once for the total.
+//! A split adds up to its total by what is left in it, so the sum alone says nothing. What can be
+//! said: how much of the total the accounts measured, how much is only what they left, and by how
+//! much they exceeded it before they were reduced. To that comes what the clock cannot tell apart,
+//! once for each account and once for the total.
 
 use crate::figures::{duration, share};
 use crate::measurement::{Layer, LayerTime};
@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 pub struct SplitError {
     /// What the accounts measured, all together, ns.
     pub accounted_ns: u64,
-    /// What they left of the total: of the far side and the network, as nothing else is known of it, ns.
+    /// What they left of the total: of it nothing is known but that it is no account of ours, ns.
     pub unexplained_ns: u64,
     /// By how much they exceeded the total, ns: they overlap, or one of them is wrong.
     pub excess_ns: u64,

@@ -1,11 +1,12 @@
 //! A recorded session: the echoes of its keys, the gaps in its output, its longest output.
 //!
-//! An echo is the time from a character that was typed alone to the first output with that character
-//! in it. A key that something else was typed after before it was echoed, and one that is not echoed
-//! within [`ECHO_MAX_NS`], is none: passwords have no echo. A gap is the time between two outputs with
-//! nothing typed between them. Where the keys were not recorded (`--record-input`), gaps hold the
-//! pauses of the person too: there is no echo, and a screenful is only what flows on for a good part of
-//! a screen without a rest as long as the shortest one between two keys.
+//! An echo is the time from a character that was typed alone to the first output with that
+//! character in it. A key that something else was typed after before it was echoed, and one that is
+//! not echoed within [`ECHO_MAX_NS`], is none: passwords have no echo. A gap is the time between
+//! two outputs with nothing typed between them. Where the keys were not recorded
+//! (`--record-input`), gaps hold the pauses of the person too: there is no echo, and a screenful is
+//! only what flows on for a good part of a screen without a rest as long as the shortest one
+//! between two keys.
 
 use crate::carry::Bench;
 use crate::recording::{self, Event, Kind, Lines, ReadError};

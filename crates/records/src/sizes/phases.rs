@@ -1,8 +1,8 @@
 //! The phases of one transfer, which add up to its time exactly.
 //!
-//! They follow each other. What one clock reading says of a phase may reach into the next one, as when
-//! a reply is read after the first byte of what it announces; so each gets what those before it have
-//! left of the whole at most, and what is left behind the last one has a name of its own.
+//! They follow each other. What one clock reading says of a phase may reach into the next one, as
+//! when a reply is read after the first byte of what it announces; so each gets what those before
+//! it have left of the whole at most, and what is left behind the last one has a name of its own.
 
 use super::{Direction, Sample};
 
