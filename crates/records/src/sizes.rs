@@ -70,9 +70,9 @@ pub struct Sample {
     /// Until a data connection was asked for, ns.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub before_ns: Option<u64>,
-    /// From a data connection that stood until the command, ns.
+    /// From the beginning until the command, ns; a data connection may still be on its way then.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub until_command_ns: Option<u64>,
+    pub command_at_ns: Option<u64>,
     /// From the command to the first byte, ns.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub first_byte_ns: Option<u64>,
@@ -329,11 +329,10 @@ fn is_seen(model: &Model, sizes: &[Size]) -> bool {
     model.half_rate_bytes() / SEEN_ONE_IN <= largest
 }
 
-/// Returns whether larger ones of `sizes` take about as long as smaller ones.
+/// Returns whether the largest of `sizes` takes about as long as the smallest, or less.
 fn is_flat(sizes: &[Size]) -> bool {
-    let times = || sizes.iter().map(|size| size.total_ns);
-    let (least, most) = (times().min().unwrap_or(0), times().max().unwrap_or(0));
-    most <= least.saturating_mul(2)
+    let ends = sizes.first().zip(sizes.last());
+    ends.is_some_and(|(first, last)| last.total_ns <= first.total_ns.saturating_mul(2))
 }
 
 fn rate_bps(bytes: u64, ns: u64) -> u64 {
@@ -416,7 +415,7 @@ mod tests {
             bytes,
             total_ns,
             before_ns: None,
-            until_command_ns: None,
+            command_at_ns: None,
             first_byte_ns: None,
             command_ns: None,
             data_connect_ns: None,
@@ -519,6 +518,14 @@ mod tests {
             "Transfers of 1,024 to 262,144 bytes take 180 µs to 196 µs: the times do not grow with \
              the sizes, so they do not tell at which rate the bytes go; larger ones would (--bytes)."
         );
+    }
+
+    #[test]
+    fn larger_ones_that_take_less_blame_nobody_either() {
+        let sizes = [(1_024, 5_430_000), (4_096, 7_720_000), (262_144, 2_510_000)];
+        let samples = sizes.map(|(bytes, ns)| sample(bytes, ns)).to_vec();
+        let sentence = Transfers::of(samples, Vec::new()).sentence();
+        assert!(sentence.contains("2.51 ms to 7.72 ms: the times do not grow"), "{sentence}");
     }
 
     #[test]

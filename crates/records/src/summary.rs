@@ -32,6 +32,7 @@ pub fn text(measured: &Measurement, style: Style) -> String {
     say("");
     say(&subject(measured));
     for (title, table, split) in tables(measured) {
+        let title = wrap(&title, width).join("\n");
         out.push_str(&format!("\n{title}\n{}", style.spell(&table.render(width))));
         let Some(split) = split else { continue };
         out.push_str(&format!("\n{}\n{}", split.title, bars::named(&split.rows, style)));

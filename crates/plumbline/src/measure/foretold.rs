@@ -226,7 +226,7 @@ mod tests {
         let seen = [Seen { arrivals: &arrivals, ..received(&whole) }];
         let sample = Sample {
             before_ns: None,
-            until_command_ns: None,
+            command_at_ns: None,
             first_byte_ns: None,
             direction: Direction::Received,
             bytes: 160_000,

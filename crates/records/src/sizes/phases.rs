@@ -1,8 +1,10 @@
 //! The phases of one transfer, which add up to its time exactly.
 //!
-//! They follow each other. What one clock reading says of a phase may reach into the next one, as
-//! when a reply is read after the first byte of what it announces; so each gets what those before
-//! it have left of the whole at most, and what is left behind the last one has a name of its own.
+//! They follow each other on one time line: a phase ends at its mark, and begins where the one before
+//! it has ended. Marks may lie the other way round, as where a command goes out while the data
+//! connection is still on its way, or a reply is read after the first byte of what it announces: a
+//! phase that had ended before the one in front of it has no time. What is left behind the last mark
+//! has a name of its own.
 
 use super::{Direction, Sample};
 
@@ -64,33 +66,42 @@ impl Sample {
     /// Returns its phases in order, those that are known and the rest; they add up to its time.
     #[must_use]
     pub fn phases(&self) -> Vec<(Phase, u64)> {
+        let connected_at = self.data_connect_ns.map(|ns| after(self.before_ns.unwrap_or(0), ns));
+        let command_at = self.command_at_ns.or(connected_at).unwrap_or(0);
+        let first_at = self.first_byte_ns.map(|ns| after(command_at, ns));
         // A reply that is read after the first byte says nothing of the time between them.
-        let reply_ns = match (self.command_ns, self.first_byte_ns) {
-            (Some(reply), Some(first)) => Some(reply.min(first)),
-            (reply, _) => reply,
-        };
-        let before_first = reply_ns.unwrap_or(0).saturating_add(self.data_tls_ns.unwrap_or(0));
-        let known = [
+        let reply_at = self.command_ns.map(|ns| after(command_at, ns));
+        let reply_at = reply_at.map(|at| at.min(first_at.unwrap_or(at)));
+        let begun_at = reply_at.max(connected_at).unwrap_or(command_at);
+        let secured_at = self.data_tls_ns.map(|ns| after(begun_at, ns));
+        let secured_at = secured_at.map(|at| at.min(first_at.unwrap_or(at)));
+        let data_from = first_at.or(secured_at).unwrap_or(begun_at);
+        let last_at = self.data_ns.map(|ns| after(data_from, ns));
+        let confirmed_at = self.confirm_ns.map(|ns| after(last_at.unwrap_or(data_from), ns));
+        let marks = [
             (Phase::Before, self.before_ns),
-            (Phase::DataConnection, self.data_connect_ns),
-            (Phase::UntilCommand, self.until_command_ns),
-            (Phase::Command, reply_ns),
-            (Phase::DataTls, self.data_tls_ns),
-            (Phase::FirstByte, self.first_byte_ns.map(|ns| ns.saturating_sub(before_first))),
-            (Phase::Data, self.data_ns),
-            (Phase::Confirmation, self.confirm_ns),
+            (Phase::DataConnection, connected_at),
+            (Phase::UntilCommand, self.command_at_ns),
+            (Phase::Command, reply_at),
+            (Phase::DataTls, secured_at),
+            (Phase::FirstByte, first_at),
+            (Phase::Data, last_at),
+            (Phase::Confirmation, confirmed_at),
         ];
-        let mut left = self.total_ns;
-        let mut phases = Vec::new();
-        for (phase, ns) in known {
-            let Some(ns) = ns else { continue };
-            let ns = ns.min(left);
-            left -= ns;
-            phases.push((phase, ns));
+        let (mut now, mut phases) = (0, Vec::new());
+        for (phase, mark) in marks {
+            let Some(mark) = mark else { continue };
+            let mark = mark.clamp(now, self.total_ns);
+            phases.push((phase, mark - now));
+            now = mark;
         }
-        phases.push((Phase::Rest, left));
+        phases.push((Phase::Rest, self.total_ns - now));
         phases
     }
+}
+
+fn after(mark_ns: u64, ns: u64) -> u64 {
+    mark_ns.saturating_add(ns)
 }
 
 /// Returns the transfer of median time among those of `bytes` that went that way: the one whose
@@ -111,14 +122,14 @@ mod tests {
     use proptest::prelude::*;
 
     fn sample(total_ns: u64, ns: [Option<u64>; 7]) -> Sample {
-        let [before, connect, until, command, tls, first_byte, data] = ns;
+        let [before, connect, command_at, command, tls, first_byte, data] = ns;
         Sample {
             direction: Direction::Received,
             bytes: 1_024,
             total_ns,
             before_ns: before,
             data_connect_ns: connect,
-            until_command_ns: until,
+            command_at_ns: command_at,
             command_ns: command,
             data_tls_ns: tls,
             first_byte_ns: first_byte,
@@ -142,6 +153,22 @@ mod tests {
             (Phase::Rest, 5),
         ];
         assert_eq!(sample(220, ns).phases(), wanted);
+    }
+
+    #[test]
+    fn a_command_that_goes_out_before_the_data_connection_stands_is_not_counted_twice() {
+        let ns = [Some(10), Some(140), Some(30), Some(200), None, Some(210), Some(50)];
+        let wanted = [
+            (Phase::Before, 10),
+            (Phase::DataConnection, 140),
+            (Phase::UntilCommand, 0),
+            (Phase::Command, 80),
+            (Phase::FirstByte, 10),
+            (Phase::Data, 50),
+            (Phase::Confirmation, 40),
+            (Phase::Rest, 20),
+        ];
+        assert_eq!(sample(350, ns).phases(), wanted);
     }
 
     #[test]

@@ -120,15 +120,12 @@ impl Facts {
         }
     }
 
-    /// Returns the times before the command of a task that began at `began`.
+    /// Returns times of a task that began at `began`.
     pub(super) fn spans_since(&self, began: Instant) -> Spans {
-        let steps = &self.steps;
-        let command = steps.command.map(|(_, at)| at);
-        let until_command = steps.data_connected.zip(command);
+        let since = |at: Instant| at.saturating_duration_since(began);
         Spans {
-            before: steps.data_asked.map(|(_, at)| at.saturating_duration_since(began)),
-            until_command: until_command
-                .map(|(connected, command)| command.saturating_duration_since(connected)),
+            before: self.steps.data_asked.map(|(_, at)| since(at)),
+            command_at: self.steps.command.map(|(_, at)| since(at)),
         }
     }
 

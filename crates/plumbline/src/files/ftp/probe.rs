@@ -82,13 +82,13 @@ pub(crate) struct Moment {
     pub(crate) replies: u32,
 }
 
-/// Times of a transfer that lie before its command.
+/// Times since the beginning of a transfer.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Spans {
     /// Until a data connection was asked for.
     pub(crate) before: Option<Duration>,
-    /// From a data connection that stood until the command.
-    pub(crate) until_command: Option<Duration>,
+    /// Until the command.
+    pub(crate) command_at: Option<Duration>,
 }
 
 /// How far a try at a server went that has failed.
