@@ -250,7 +250,7 @@ impl Transfers {
         let way = self.way(direction);
         let text = |size: &Size| {
             let (bytes, time) = (count(size.bytes), duration(size.total_ns));
-            format!("{bytes} bytes take {time}, {}", rate(size.rate_bps()))
+            format!("{bytes} bytes{way} take {time}, {}", rate(size.rate_bps()))
         };
         match sizes.as_slice() {
             [] => "Empty files alone were moved, so what a byte takes is unknown.".to_owned(),
