@@ -75,9 +75,12 @@ impl Secured {
         let mut keep = |bytes: &[u8]| early.extend_from_slice(bytes);
         while secured.layer.is_handshaking() {
             match secured.turn(Saying::Nothing, &mut keep)? {
-                Turn::Again => {}
-                Turn::NeedsInput | Turn::Open => secured.read().await?,
                 Turn::Ended => return Err(ErrorKind::UnexpectedEof.into()),
+                // Nobody need say anything behind the far side's last word.
+                Turn::NeedsInput | Turn::Open if secured.layer.is_handshaking() => {
+                    secured.read().await?;
+                }
+                Turn::Again | Turn::NeedsInput | Turn::Open => {}
             }
         }
         if secured.layer.agreed().protocol_version() != Some(ProtocolVersion::TLSv1_3) {
