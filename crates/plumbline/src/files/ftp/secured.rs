@@ -34,10 +34,10 @@ impl Secured {
         let mut keep = |bytes: &[u8]| early.extend_from_slice(bytes);
         while self.layer.is_handshaking() {
             match self.turn(Saying::Nothing, &mut keep)? {
-                Turn::Ended => return Err(ErrorKind::UnexpectedEof.into()),
-                // Nobody need say anything behind the far side's last word.
                 Turn::NeedsInput | Turn::Open if self.layer.is_handshaking() => self.read(0)?,
+                // What came last may have been the end of it, behind which nothing has to come.
                 Turn::Again | Turn::NeedsInput | Turn::Open => {}
+                Turn::Ended => return Err(ErrorKind::UnexpectedEof.into()),
             }
         }
         // The end of the handshake is left to be said, and our data may not come for long.
