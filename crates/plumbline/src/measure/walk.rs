@@ -220,15 +220,7 @@ impl Walk {
                 Progress::Until(until) => return Err(Some(until)),
                 Progress::Done => {
                     let erasers = echo.erasers(TRAIN_KEYS);
-                    self.eraser = erasers.as_ref().and_then(|keys| keys.first().copied());
-                    self.keep_echoes();
-                    match erasers {
-                        Some(erasers) => {
-                            let train = Train::begin(erasers, &mut self.console, cx);
-                            self.stage = Stage::Train(train);
-                        }
-                        None => self.begin_pieces(cx),
-                    }
+                    self.on_echoes(erasers, cx);
                 }
                 Progress::Stopped(why) => {
                     // What is left on the line would go to the shell with the command.
@@ -271,6 +263,18 @@ impl Walk {
             }
         }
         Ok(())
+    }
+
+    /// Goes on to keys at a steady pace, if there is something that takes them back.
+    fn on_echoes(&mut self, erasers: Option<Vec<u8>>, cx: &mut Cx<'_>) {
+        self.eraser = erasers.as_ref().and_then(|keys| keys.first().copied());
+        self.keep_echoes();
+        match erasers {
+            Some(erasers) => {
+                self.stage = Stage::Train(Train::begin(erasers, &mut self.console, cx));
+            }
+            None => self.begin_pieces(cx),
+        }
     }
 
     fn on_prompt(&mut self, prompt: Prompt, has_said_password: bool, cx: &mut Cx<'_>) {
