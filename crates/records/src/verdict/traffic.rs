@@ -48,7 +48,7 @@ const FEWEST_GAPS: usize = 1;
 
 /// Returns the data rate at which half of the bytes come or faster, bit/s; `None` where that is too
 /// fast to tell, or nothing is known.
-pub(crate) fn burst_rate_bps(arrivals: &[Arrival]) -> Option<u64> {
+pub(super) fn burst_rate_bps(arrivals: &[Arrival]) -> Option<u64> {
     half_rate_bps(gaps(arrivals).map(|(_, gap, bytes)| (gap, bytes)).collect())
 }
 
