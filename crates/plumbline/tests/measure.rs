@@ -86,7 +86,10 @@ fn is_whole(record: &Measurement) {
     assert_eq!(echo.samples, 200);
     assert_eq!(echo.layers.iter().map(|part| part.ns).sum::<u64>(), echo.p50_ns);
     let layers: u64 = screenful.layers.iter().map(|part| part.ns).sum();
-    assert_eq!(layers, screenful.first_to_last_ns);
+    assert_eq!(layers, screenful.total_ns());
+    assert!(screenful.first_byte_wait_ns.is_some_and(|ns| ns > 0));
+    let errors = [echo.error.unwrap(), screenful.error.unwrap()];
+    assert!(errors.iter().all(|error| error.excess_ns == 0), "{errors:?}");
     assert_eq!(screenful.method, Some(ScreenfulMethod::Command));
     assert_eq!((screenful.cells, screenful.bytes), (1_920, 1_968));
     assert_eq!(record.phases.prompt, Some(PromptKind::Shell));

@@ -338,6 +338,8 @@ fn a_shell_on_a_serial_line_is_measured_without_a_network() {
     assert_eq!((echo.samples, echo.times_ns.len()), (30, 30));
     let screenful = record.screenful.unwrap();
     assert!(screenful.cells >= 1_920, "{screenful:?}");
+    // A pseudo-terminal runs at no rate.
+    assert_eq!(record.refuted_line_bps, Some(115_200));
     let arrived: u64 = screenful.arrivals.iter().map(|arrival| arrival.bytes).sum();
     assert_eq!(arrived, screenful.bytes);
     assert_eq!((record.tcp, record.phases.connect_ns), (None, None));

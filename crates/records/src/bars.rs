@@ -4,7 +4,7 @@
 //! to its scale, in eighths of a column. What took any time at all leaves a mark.
 
 use crate::figures::{duration, share};
-use crate::measurement::{Layer, LayerTime};
+use crate::measurement::{Layer, LayerTime, SplitRow};
 use crate::table::MIN_WIDTH;
 use std::fmt::Write;
 
@@ -62,17 +62,26 @@ impl Style {
 /// Returns one line for each of `layers`, with time, share and bar, and a line with the total.
 #[must_use]
 pub fn layers(layers: &[LayerTime], style: Style) -> String {
-    let total = layers.iter().fold(0_u64, |sum, part| sum.saturating_add(part.ns));
-    let longest = layers.iter().map(|part| part.ns).max().unwrap_or(0);
-    let name: fn(Layer) -> &'static str = match style.columns() {
-        WIDTH_FOR_LONG_NAMES.. => Layer::text,
-        _ => Layer::short_text,
+    let rows: Vec<SplitRow> = layers.iter().copied().map(SplitRow::from).collect();
+    named(&rows, style)
+}
+
+/// Returns the same for rows that may have names of their own.
+#[must_use]
+pub fn named(rows: &[SplitRow], style: Style) -> String {
+    let times = || rows.iter().map(|row| row.time.ns);
+    let total = times().fold(0_u64, u64::saturating_add);
+    let longest = times().max().unwrap_or(0);
+    let name = |row: &SplitRow| match style.columns() {
+        WIDTH_FOR_LONG_NAMES.. => row.name,
+        _ => row.short_name,
     };
-    let widest = layers.iter().map(|part| name(part.layer).len()).max().unwrap_or(0).max(5);
+    let widest = rows.iter().map(|row| name(row).len()).max().unwrap_or(0).max(5);
     let mut out = String::new();
-    for part in layers {
+    for row in rows {
+        let (name, part) = (name(row), row.time);
         let (time, share) = (style.spell(&duration(part.ns)), share(part.ns, total));
-        let head = format!("{:<widest$} {time:>8} {share:>6} ", name(part.layer));
+        let head = format!("{name:<widest$} {time:>8} {share:>6} ");
         let room = style.columns().saturating_sub(head.chars().count());
         let bar = paint(part.layer, bar(part.ns, longest, room, style.charset), style.colour);
         out.push_str(format!("{head}{bar}").trim_end());

@@ -9,7 +9,9 @@ use crate::measures::{Measures, Try};
 use crate::prediction::Prediction;
 use crate::running::Running;
 use crate::sizes::Transfers;
+use crate::split_error::SplitError;
 use crate::statistics;
+use crate::verdict::Cause;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -41,6 +43,9 @@ pub struct Measurement {
     pub screenful: Option<Screenful>,
     /// The rate of the slowest line on the way, by packet pairs.
     pub line: Option<LineRate>,
+    /// The rate that a serial line is set to and does not run at, bit/s: see [`crate::nominal`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub refuted_line_bps: Option<u64>,
     /// Transfers of growing sizes.
     pub transfers: Option<Transfers>,
     /// What a recording holds.
@@ -57,8 +62,41 @@ pub struct Measurement {
     /// What was foretold from the beginning of the run, beside what was measured then.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub predictions: Vec<Prediction>,
+    /// Why a person waits, what costs most first.
+    #[serde(default)]
+    pub causes: Vec<NamedCause>,
     /// One sentence: what limits, and what the best possible is.
     pub verdict: String,
+}
+
+/// One reason why a person waits, as a program reads it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NamedCause {
+    /// What it is, in the words of [`crate::verdict::Kind::text`].
+    pub name: String,
+    /// What it costs, ns.
+    pub cost_ns: u64,
+    /// Of what it is a part, in the words of [`crate::verdict::Whole::text`].
+    pub whole: String,
+    /// How long all of that takes, ns.
+    pub whole_ns: u64,
+    /// What would be gained if it were gone, ns.
+    pub gain_ns: u64,
+    /// The same as a sentence, with what helps.
+    pub sentence: String,
+}
+
+impl From<&Cause> for NamedCause {
+    fn from(cause: &Cause) -> Self {
+        Self {
+            name: cause.kind.text().to_owned(),
+            cost_ns: cause.gain_ns,
+            whole: cause.of.text().to_owned(),
+            whole_ns: cause.total_ns,
+            gain_ns: cause.gain_ns,
+            sentence: cause.sentence(),
+        }
+    }
 }
 
 /// The machine that measured.
@@ -87,7 +125,7 @@ pub struct Phases {
     pub tls_ns: Option<u64>,
     /// Telnet negotiation until it is quiet, ns.
     pub negotiation_ns: Option<u64>,
-    /// Until the text that asks for a name, ns.
+    /// Until the text that asks for a name, ns; unknown where nothing was said at all.
     pub login_prompt_ns: Option<u64>,
     /// What that text is.
     pub prompt: Option<PromptKind>,
@@ -117,7 +155,7 @@ impl PromptKind {
             Self::Login => "login prompt",
             Self::Password => "password prompt",
             Self::Shell => "shell prompt",
-            Self::Silence => "silence",
+            Self::Silence => "first words, no prompt",
         }
     }
 }
@@ -144,6 +182,9 @@ pub struct Echo {
     /// Every echo, in the order in which the keys were struck, ns.
     #[serde(default)]
     pub times_ns: Vec<u64>,
+    /// How wrong `layers` can be.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<SplitError>,
 }
 
 /// One echo: its whole time and the parts of it that were measured.
@@ -173,7 +214,19 @@ impl Echo {
             layers: statistics::split(median.total_ns, &median.parts),
             cpu_ns_per_key,
             times_ns: samples.iter().map(|sample| sample.total_ns).collect(),
+            error: None,
         })
+    }
+
+    /// Returns the same with the error of its split, measured by a clock of that resolution.
+    #[must_use]
+    pub fn with_error(self, samples: &[EchoSample], resolution_ns: u64) -> Self {
+        let mut by_time: Vec<&EchoSample> = samples.iter().collect();
+        by_time.sort_by_key(|sample| sample.total_ns);
+        let median = statistics::nearest_rank(&by_time, 50);
+        let error =
+            median.map(|median| SplitError::of(median.total_ns, &median.parts, resolution_ns));
+        Self { error, ..self }
     }
 }
 
@@ -201,7 +254,7 @@ impl ScreenfulMethod {
     }
 }
 
-/// A screenful of output, from its first cell to its last.
+/// A screenful of output.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Screenful {
     /// How it was brought about.
@@ -212,15 +265,56 @@ pub struct Screenful {
     pub cells: u64,
     /// First cell to last cell, ns.
     pub first_to_last_ns: u64,
+    /// From asking for it to its last cell, ns; unknown in a recording.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub asked_to_last_ns: Option<u64>,
+    /// Of that, the wait for its first byte, ns.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub first_byte_wait_ns: Option<u64>,
     /// TCP segments with data that brought it.
     pub segments_in: Option<u64>,
     /// The longest time between two arrivals, ns.
     pub stalls_ns: Option<u64>,
-    /// Where the time went; adds up to `first_to_last_ns` exactly.
+    /// Where the time went; adds up to [`Screenful::total_ns`] exactly.
     pub layers: Vec<LayerTime>,
+    /// How wrong `layers` can be.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<SplitError>,
     /// What was read when, from the first bytes of it on.
     #[serde(default)]
     pub arrivals: Vec<Arrival>,
+}
+
+impl Screenful {
+    /// Returns its whole time: from asking for it, or else from its first cell on, ns.
+    #[must_use]
+    pub fn total_ns(&self) -> u64 {
+        self.asked_to_last_ns.unwrap_or(self.first_to_last_ns)
+    }
+
+    /// Returns the layers with what is to be shown of each: of the far side, the wait for the first
+    /// byte stands apart.
+    #[must_use]
+    pub fn rows(&self) -> Vec<SplitRow> {
+        let far = Layer::FarSideAndNetwork;
+        let mut rows = Vec::new();
+        for part in &self.layers {
+            let wait_ns = match (part.layer == far, self.first_byte_wait_ns) {
+                (true, Some(wait_ns)) => wait_ns.min(part.ns),
+                _ => 0,
+            };
+            if wait_ns > 0 {
+                let time = LayerTime { layer: far, ns: wait_ns };
+                rows.push(SplitRow {
+                    name: "wait for the first byte",
+                    short_name: "first byte",
+                    time,
+                });
+            }
+            rows.push(LayerTime { layer: part.layer, ns: part.ns - wait_ns }.into());
+        }
+        rows
+    }
 }
 
 /// What a recording holds.
@@ -266,6 +360,23 @@ pub struct LayerTime {
     pub layer: Layer,
     /// What it took, ns.
     pub ns: u64,
+}
+
+/// One row of where a time went: a layer, or a part of one that has a name of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SplitRow {
+    /// The text that people read, at most 24 characters.
+    pub name: &'static str,
+    /// A text of at most 11 characters for where there is little room.
+    pub short_name: &'static str,
+    /// What it took.
+    pub time: LayerTime,
+}
+
+impl From<LayerTime> for SplitRow {
+    fn from(time: LayerTime) -> Self {
+        Self { name: time.layer.text(), short_name: time.layer.short_text(), time }
+    }
 }
 
 /// Where the time of an echo or a screenful can go, in the order of the stairs.
@@ -461,6 +572,37 @@ mod tests {
         assert_eq!((echo.min_ns, echo.p50_ns, echo.max_ns), (100, 500, 900));
         assert_eq!(echo.layers, statistics::split(500, &samples[2].parts));
         assert_eq!(echo.layers.iter().map(|part| part.ns).sum::<u64>(), 500);
+    }
+
+    #[test]
+    fn the_wait_for_the_first_byte_of_a_screenful_stands_apart_from_the_far_side() {
+        let mut screenful = Measurement::from_json(SAMPLE).unwrap().screenful.unwrap();
+        (screenful.asked_to_last_ns, screenful.first_byte_wait_ns) =
+            (Some(1_410_000), Some(60_000));
+        let rows = screenful.rows();
+        let last = rows.iter().rev().take(2).map(|row| (row.name, row.time.ns));
+        let wanted = [("far side and network", 1_100_000), ("wait for the first byte", 60_000)];
+        assert!(last.eq(wanted), "{rows:?}");
+        assert_eq!(rows.iter().map(|row| row.time.ns).sum::<u64>(), screenful.total_ns());
+    }
+
+    #[test]
+    fn a_cause_is_written_with_its_names_and_times() {
+        let cause = Cause {
+            kind: crate::verdict::Kind::Nagle,
+            of: crate::verdict::Whole::Screenful,
+            gain_ns: 41_000_000,
+            total_ns: 43_500_000,
+            subject: "The far side's Nagle".to_owned(),
+            advice: "set TCP_NODELAY there".to_owned(),
+        };
+        let mut record = Measurement::from_json(SAMPLE).unwrap();
+        record.causes = vec![NamedCause::from(&cause)];
+        let json = record.to_json();
+        for key in ["\"name\": \"Nagle\"", "\"cost_ns\": 41000000", "\"whole\": \"a screenful\""] {
+            assert!(json.contains(key), "{key}");
+        }
+        assert_eq!(Measurement::from_json(&json), Ok(record));
     }
 
     #[test]

@@ -130,9 +130,12 @@ fn time_sequence(title: &str, arrivals: &[Arrival]) -> Plot {
         x: axis("time", Unit::Time, Scale::FromZero),
         y: axis("bytes so far", Unit::Bytes, Scale::FromZero),
         series: vec![series("bytes", 1, Shape::Steps, points)],
-        note: "A level piece is a time in which nothing came; the steepest one is the rate of the \
-               way."
-            .to_owned(),
+        note: match arrivals.len() {
+            0 | 1 => "It came in one piece, which tells nothing of the rate of the way.".to_owned(),
+            _ => "A level piece is a time in which nothing came; the steepest one is the rate of \
+                  the way."
+                .to_owned(),
+        },
         figures: table,
     }
 }
@@ -190,7 +193,8 @@ fn throughput(transfers: &Transfers, predictions: &[Prediction]) -> Option<Plot>
     let least = transfers.samples.iter().map(|one| one.bytes).filter(|bytes| *bytes > 0).min()?;
     let most = transfers.samples.iter().map(|one| one.bytes).max()?;
     let mut note = String::new();
-    if let Some(model) = transfers.model {
+    for (direction, dashes) in directions.map(|(direction, _)| direction).into_iter().zip([2, 4]) {
+        let Some(model) = transfers.model_of(direction) else { continue };
         let sizes = std::iter::successors(Some(least), |size| size.checked_mul(2));
         let sizes = sizes.take_while(|size| *size < most).chain([most]);
         let at = |size: u64| {
@@ -198,15 +202,18 @@ fn throughput(transfers: &Transfers, predictions: &[Prediction]) -> Option<Plot>
             (size as f64, bits * 1e9 / model.total_ns(size).max(1) as f64)
         };
         let points = sizes.map(at).collect();
-        all.push(series("fixed time and rate", 2, Shape::Dashed, points));
-        note = format!(
-            "The dashed line is a transfer that takes {} whatever its size, and {} from then on.",
+        let name = format!("{}, fixed time and rate", direction.text());
+        all.push(series(&name, dashes, Shape::Dashed, points));
+        note += &format!(
+            " The dashed line of what was {} is a transfer that takes {} whatever its size, and {} \
+             from then on.",
+            direction.text(),
             duration(model.fixed_ns),
             rate(model.rate_bps)
         );
     }
     all.extend(foretold(predictions));
-    if let Some(knee) = transfers.knee_bytes {
+    if let Some(knee) = transfers.slower().and_then(|slower| transfers.knee_of(slower)) {
         all.push(series("knee", 3, Shape::Verticals, vec![(knee as f64, 0.0)]));
         note += &format!(
             " The knee is at {} bytes: beyond it the size makes little difference.",

@@ -1,11 +1,17 @@
 //! Transfers of growing sizes: what one costs however small it is, and what each byte adds.
 //!
-//! The time of a transfer is taken as `fixed + bytes / rate`. Both are found by least squares of the
-//! relative error, so that a transfer of a kilobyte says as much as one of a megabyte. Where that is
-//! wrong by more than a factor of two for any size, as behind a token bucket, nothing is said of
-//! the kind. The knee is where the size stops to matter: the smallest size from which on every one has
-//! between four fifths and twice of the rate that they have together, if there are two such sizes.
-//! RFC 573 found it at 40 kbit.
+//! The time of a transfer is taken as `fixed + bytes / rate`. Both are found by least squares of
+//! the relative error, for each direction by itself, so that a transfer of a kilobyte says as much
+//! as one of a megabyte. Where that is wrong by more than a factor of two for any size, as behind a
+//! token bucket, nothing is said of the kind; nor where the bytes of the largest take less than a
+//! quarter of what is fixed, since its rate is then a guess from what the times happened to be. The
+//! knee is where the size stops to matter: the smallest size from which on every one has between
+//! four fifths and twice of the rate that they have together, if there are two such sizes. RFC 573
+//! found it at 40 kbit.
+
+mod phases;
+
+pub use phases::{Phase, median_sample};
 
 use crate::arrivals::Arrival;
 use crate::figures::{count, duration, rate};
@@ -38,15 +44,21 @@ impl Direction {
 pub struct Transfers {
     /// Each transfer, in the order in which they were made.
     pub samples: Vec<Sample>,
-    /// What a transfer that is received costs, or else one that is sent.
+    /// What a transfer that is received costs; of a run that has only sent, one that is sent.
     pub model: Option<Model>,
-    /// From which size on the size makes little difference, bytes.
+    /// From which size on the size makes little difference then, bytes.
     pub knee_bytes: Option<u64>,
+    /// What a transfer that is sent costs, where others were received.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sent_model: Option<Model>,
+    /// From which size on the size makes little difference then, bytes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sent_knee_bytes: Option<u64>,
     /// When the bytes of the largest transfer came or went, if that was watched.
     pub sequence: Vec<Arrival>,
 }
 
-/// One transfer. The parts of its time do not overlap, and may not be all of it.
+/// One transfer, with what is known of the parts of its time: [`Sample::phases`] adds them up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sample {
     /// Which way it went.
@@ -55,6 +67,15 @@ pub struct Sample {
     pub bytes: u64,
     /// From the command, or for TFTP the request, until it was confirmed, ns.
     pub total_ns: u64,
+    /// Until a data connection was asked for, ns.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub before_ns: Option<u64>,
+    /// From the beginning until the command, ns; a data connection may still be on its way then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub command_at_ns: Option<u64>,
+    /// From the command to the first byte, ns.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub first_byte_ns: Option<u64>,
     /// From the command to the reply that the transfer begins, ns.
     pub command_ns: Option<u64>,
     /// From asking for a data connection until it stood, ns.
@@ -129,14 +150,57 @@ impl Transfers {
     #[must_use]
     pub fn of(samples: Vec<Sample>, sequence: Vec<Arrival>) -> Self {
         let mut transfers = Self { samples, sequence, ..Self::default() };
-        let main = [Direction::Received, Direction::Sent]
-            .map(|direction| transfers.sizes(direction))
-            .into_iter()
-            .find(|sizes| !sizes.is_empty())
-            .unwrap_or_default();
-        transfers.model = model(&main);
-        transfers.knee_bytes = knee_bytes(&main);
+        let (received, sent) =
+            (transfers.sizes(Direction::Received), transfers.sizes(Direction::Sent));
+        let seen = |sizes: &[Size]| model(sizes).filter(|model| is_seen(model, sizes));
+        let main = if received.is_empty() { &sent } else { &received };
+        (transfers.model, transfers.knee_bytes) = (seen(main), knee_bytes(main));
+        if !received.is_empty() {
+            (transfers.sent_model, transfers.sent_knee_bytes) = (seen(&sent), knee_bytes(&sent));
+        }
         transfers
+    }
+
+    fn has(&self, direction: Direction) -> bool {
+        self.samples.iter().any(|one| one.direction == direction && one.bytes > 0)
+    }
+
+    /// Returns what a transfer that goes one way costs, if that is known.
+    #[must_use]
+    pub fn model_of(&self, direction: Direction) -> Option<Model> {
+        match direction {
+            Direction::Sent if self.has(Direction::Received) => self.sent_model,
+            _ => self.model.filter(|_| self.has(direction)),
+        }
+    }
+
+    /// Returns from which size on the size makes little difference one way, bytes.
+    #[must_use]
+    pub fn knee_of(&self, direction: Direction) -> Option<u64> {
+        match direction {
+            Direction::Sent if self.has(Direction::Received) => self.sent_knee_bytes,
+            _ => self.knee_bytes.filter(|_| self.has(direction)),
+        }
+    }
+
+    /// Returns the direction in which the largest size that went both ways took longer, or the only
+    /// one in which anything went.
+    #[must_use]
+    pub fn slower(&self) -> Option<Direction> {
+        let (received, sent) = (self.sizes(Direction::Received), self.sizes(Direction::Sent));
+        let both = received.iter().rev().find_map(|one| {
+            let other = sent.iter().find(|other| other.bytes == one.bytes)?;
+            Some((one.total_ns, other.total_ns))
+        });
+        let last = |sizes: &[Size]| sizes.last().map(Size::rate_bps);
+        match (both, last(&received), last(&sent)) {
+            (Some((received, sent)), ..) if sent > received => Some(Direction::Sent),
+            (Some(_), ..) => Some(Direction::Received),
+            (None, Some(received), Some(sent)) if sent < received => Some(Direction::Sent),
+            (None, Some(_), _) => Some(Direction::Received),
+            (None, None, Some(_)) => Some(Direction::Sent),
+            (None, None, None) => None,
+        }
     }
 
     /// Returns the sizes that went one way, from the smallest; without empty files.
@@ -183,6 +247,7 @@ impl Transfers {
     /// Returns what can be said of times that no model fits.
     fn ends_sentence(&self, direction: Direction) -> String {
         let sizes = self.sizes(direction);
+        let way = self.way(direction);
         let text = |size: &Size| {
             let (bytes, time) = (count(size.bytes), duration(size.total_ns));
             format!("{bytes} bytes take {time}, {}", rate(size.rate_bps()))
@@ -193,6 +258,18 @@ impl Transfers {
                 "{}; what of it is fixed, sizes that lie further apart would tell.",
                 text(only)
             ),
+            [first, .., last] if is_flat(&sizes) => {
+                let times = || sizes.iter().map(|size| size.total_ns);
+                format!(
+                    "Transfers{way} of {} to {} bytes take {} to {}: the times do not grow with the \
+                     sizes, so they do not tell at which rate the bytes go; larger ones would \
+                     (--bytes).",
+                    count(first.bytes),
+                    count(last.bytes),
+                    duration(times().min().unwrap_or(0)),
+                    duration(times().max().unwrap_or(0))
+                )
+            }
             [first, .., last] => format!(
                 "{}, and {}; between them the times do not grow evenly with the sizes: some met what \
                  others did not, as a token bucket, a loss or a busy host.",
@@ -202,21 +279,37 @@ impl Transfers {
         }
     }
 
-    /// Returns one sentence: what a transfer costs, and from which size on that matters little.
+    /// Returns a clause that names the direction, where files went both ways.
+    fn way(&self, direction: Direction) -> &'static str {
+        match direction {
+            _ if !(self.has(Direction::Received) && self.has(Direction::Sent)) => "",
+            Direction::Received => " that are received",
+            Direction::Sent => " that are sent",
+        }
+    }
+
+    /// Returns one sentence: what a transfer costs, and from which size on that matters little. Where
+    /// files went both ways it is of the slower one.
     #[must_use]
     pub fn sentence(&self) -> String {
         let Some(last) = self.samples.last() else {
             return "No file was moved, so what a transfer takes is unknown.".to_owned();
         };
-        let Some(model) = self.model else { return self.ends_sentence(last.direction) };
+        let direction = self.slower().unwrap_or(last.direction);
+        let Some(model) = self.model_of(direction) else { return self.ends_sentence(direction) };
         let mut text = format!(
-            "A transfer takes {} whatever its size, and its bytes go at {}: one of {} bytes goes at \
-             half of that",
+            "Transfers{} take {} whatever their size, and their bytes go at {}",
+            self.way(direction),
             duration(model.fixed_ns),
             rate(model.rate_bps),
-            count(model.half_rate_bytes())
         );
-        if let Some(knee) = self.knee_bytes {
+        let largest = self.sizes(direction).last().map_or(0, |size| size.bytes);
+        let half_rate_bytes = model.half_rate_bytes();
+        // What lies beyond all that was measured is not said.
+        if half_rate_bytes <= largest {
+            text += &format!(": one of {} bytes goes at half of that", count(half_rate_bytes));
+        }
+        if let Some(knee) = self.knee_of(direction) {
             text += &format!(
                 "; the knee is at {} bytes, beyond which the size makes little difference",
                 count(knee)
@@ -224,6 +317,22 @@ impl Transfers {
         }
         text + "."
     }
+}
+
+/// The bytes of the largest transfer take one part in so many of what is fixed, or more, where a rate
+/// was seen.
+const SEEN_ONE_IN: u64 = 4;
+
+/// Returns whether the rate of `model` shows in the times of `sizes`.
+fn is_seen(model: &Model, sizes: &[Size]) -> bool {
+    let largest = sizes.last().map_or(0, |size| size.bytes);
+    model.half_rate_bytes() / SEEN_ONE_IN <= largest
+}
+
+/// Returns whether the largest of `sizes` takes about as long as the smallest, or less.
+fn is_flat(sizes: &[Size]) -> bool {
+    let ends = sizes.first().zip(sizes.last());
+    ends.is_some_and(|(first, last)| last.total_ns <= first.total_ns.saturating_mul(2))
 }
 
 fn rate_bps(bytes: u64, ns: u64) -> u64 {
@@ -305,6 +414,9 @@ mod tests {
             direction: Direction::Received,
             bytes,
             total_ns,
+            before_ns: None,
+            command_at_ns: None,
+            first_byte_ns: None,
             command_ns: None,
             data_connect_ns: None,
             data_tls_ns: None,
@@ -378,6 +490,45 @@ mod tests {
     }
 
     #[test]
+    fn each_direction_has_its_own_model_and_the_sentence_is_of_the_slower_one() {
+        let sent = |bytes: u64| Sample {
+            direction: Direction::Sent,
+            ..sample(bytes, 1_500_000 + bytes * 80)
+        };
+        let sizes = [1_024, 16_384, 262_144];
+        let received = sizes.map(|bytes| sample(bytes, 184_000));
+        let samples = received.into_iter().chain(sizes.map(sent)).collect();
+        let transfers = Transfers::of(samples, Vec::new());
+        assert_eq!(transfers.model_of(Direction::Received), None);
+        let model = transfers.model_of(Direction::Sent).unwrap();
+        assert!((1_499_000..=1_501_000).contains(&model.fixed_ns), "{model:?}");
+        let sentence = transfers.sentence();
+        let wanted = "Transfers that are sent take 1.50 ms whatever their size";
+        assert!(sentence.starts_with(wanted), "{sentence}");
+    }
+
+    #[test]
+    fn times_that_are_flat_give_no_rate_and_blame_nobody() {
+        let sizes = [(1_024, 180_000), (65_536, 184_000), (262_144, 196_000)];
+        let samples = sizes.map(|(bytes, ns)| sample(bytes, ns)).to_vec();
+        let transfers = Transfers::of(samples, Vec::new());
+        assert_eq!(transfers.model, None);
+        assert_eq!(
+            transfers.sentence(),
+            "Transfers of 1,024 to 262,144 bytes take 180 µs to 196 µs: the times do not grow with \
+             the sizes, so they do not tell at which rate the bytes go; larger ones would (--bytes)."
+        );
+    }
+
+    #[test]
+    fn larger_ones_that_take_less_blame_nobody_either() {
+        let sizes = [(1_024, 5_430_000), (4_096, 7_720_000), (262_144, 2_510_000)];
+        let samples = sizes.map(|(bytes, ns)| sample(bytes, ns)).to_vec();
+        let sentence = Transfers::of(samples, Vec::new()).sentence();
+        assert!(sentence.contains("2.51 ms to 7.72 ms: the times do not grow"), "{sentence}");
+    }
+
+    #[test]
     fn of_one_size_its_time_is_said() {
         let transfers = Transfers::of(vec![sample(1_000, 80_000)], Vec::new());
         let sentence = transfers.sentence();
@@ -405,7 +556,8 @@ mod tests {
         #[test]
         fn a_line_of_any_cost_is_found_again(fixed in 0..1_u64 << 32, per_byte in 1..100_000_u64) {
             let samples = [1_000, 30_000, 1_000_000].map(|n| sample(n, fixed + n * per_byte));
-            let model = Transfers::of(samples.to_vec(), Vec::new()).model.unwrap();
+            let sizes = Transfers::of(samples.to_vec(), Vec::new()).sizes(Direction::Received);
+            let model = model(&sizes).unwrap();
             let (rate, wanted) = (model.rate_bps as f64, 8e9 / per_byte as f64);
             prop_assert!((rate / wanted - 1.0).abs() < 0.01 || fixed > 1_000_000 * per_byte);
         }

@@ -12,7 +12,7 @@ use crate::figures::{
 };
 use crate::html::layer_stack::{LayerStack, StackedBar};
 use crate::html::{Report, Section};
-use crate::measurement::{LayerTime, Measurement, PromptKind, Recording};
+use crate::measurement::{Measurement, NamedCause, PromptKind, Recording, SplitRow};
 use crate::pictures::pictures;
 use crate::running::Running;
 use crate::table::{Table, wrap};
@@ -31,24 +31,37 @@ pub fn text(measured: &Measurement, style: Style) -> String {
     say(&measured.verdict);
     say("");
     say(&subject(measured));
-    for (title, table, layers) in tables(measured) {
+    for (title, table, split) in tables(measured) {
+        let title = wrap(&title, width).join("\n");
         out.push_str(&format!("\n{title}\n{}", style.spell(&table.render(width))));
-        if let Some((title, layers)) = layers {
-            out.push_str(&format!("\n{title}\n{}", bars::layers(layers, style)));
+        let Some(split) = split else { continue };
+        out.push_str(&format!("\n{}\n{}", split.title, bars::named(&split.rows, style)));
+        for line in split.error.iter().flat_map(|error| wrap(&style.spell(error), width)) {
+            out.push_str(&format!("{line}\n"));
         }
     }
     out
 }
 
 /// A table with its title, and the split of a time that belongs to it.
-type Titled<'a> = (String, Table, Option<(&'static str, &'a [LayerTime])>);
+type Titled = (String, Table, Option<Split>);
+
+/// Where a time went, row by row, with what can be wrong of it.
+struct Split {
+    title: &'static str,
+    rows: Vec<SplitRow>,
+    error: Option<String>,
+}
 
 /// Returns everything that was measured, in the order in which it is shown.
-fn tables(measured: &Measurement) -> Vec<Titled<'_>> {
-    let mut all: Vec<Titled<'_>> = Vec::new();
+fn tables(measured: &Measurement) -> Vec<Titled> {
+    let mut all: Vec<Titled> = Vec::new();
     let mut add = |title: &str, table: Table| all.push((title.to_owned(), table, None));
+    if !measured.causes.is_empty() {
+        add("Causes, what costs most first", causes(&measured.causes));
+    }
     if let Some(measures) = &measured.measures {
-        add("The six measures of RFC 573", measures::measures(measures));
+        add("The six measures of RFC 573", measures::measures(measures, measured));
     }
     if measured.tries.len() > 1 {
         add("Tries", measures::tries(&measured.tries));
@@ -63,7 +76,9 @@ fn tables(measured: &Measurement) -> Vec<Titled<'_>> {
     }
     if let Some(transfers) = &measured.transfers {
         add("Throughput against size", transfers::sizes(transfers));
-        add("Where the time of a transfer went", transfers::steps(transfers));
+        for (title, table) in transfers::phases(transfers) {
+            add(&title, table);
+        }
     }
     if let Some(running) = &measured.running {
         add("What it did", worked(running));
@@ -72,14 +87,20 @@ fn tables(measured: &Measurement) -> Vec<Titled<'_>> {
         add("The recording", recorded(recording));
     }
     if let Some(echo) = &measured.echo {
-        let layers = (!echo.layers.is_empty())
-            .then_some(("Where the median echo went", echo.layers.as_slice()));
-        all.push(("Echo of one character".to_owned(), echoes(measured), layers));
+        let split = (!echo.layers.is_empty()).then(|| Split {
+            title: "Where the median echo went",
+            rows: echo.layers.iter().copied().map(SplitRow::from).collect(),
+            error: echo.error.map(|error| error.sentence(echo.p50_ns)),
+        });
+        all.push(("Echo of one character".to_owned(), echoes(measured), split));
     }
     if let Some(screenful) = &measured.screenful {
-        let layers = (!screenful.layers.is_empty())
-            .then_some(("Where the screenful went", screenful.layers.as_slice()));
-        all.push((screenful_title(measured), screenfuls(measured), layers));
+        let split = (!screenful.layers.is_empty()).then(|| Split {
+            title: "Where the screenful went",
+            rows: screenful.rows(),
+            error: screenful.error.map(|error| error.sentence(screenful.total_ns())),
+        });
+        all.push((screenful_title(measured), screenfuls(measured), split));
     }
     if !measured.predictions.is_empty() {
         let table = predictions::predictions(&measured.predictions);
@@ -104,8 +125,10 @@ pub fn report(measured: &Measurement) -> Report {
         sections.push(Section::Layers(stack));
     }
     sections.extend(pictures(measured).into_iter().map(|plot| Section::Plot(Box::new(plot))));
-    for (title, table, _) in tables(measured) {
+    for (title, table, split) in tables(measured) {
         sections.push(Section::Table { title, table });
+        let Some(split) = split else { continue };
+        sections.extend(split.error.map(Section::Paragraph));
     }
     Report { title: format!("Where the time of {} goes", measured.target), sections }
 }
@@ -121,7 +144,10 @@ pub fn stack(measured: &Measurement) -> LayerStack {
     });
     let screenful = measured.screenful.as_ref().filter(|screenful| !screenful.layers.is_empty());
     let screenful = screenful.map(|screenful| StackedBar {
-        label: "screenful, first cell to last".to_owned(),
+        label: match screenful.asked_to_last_ns {
+            Some(_) => "screenful, from asking to last cell".to_owned(),
+            None => "screenful, first cell to last".to_owned(),
+        },
         name: "screenful".to_owned(),
         layers: screenful.layers.clone(),
     });
@@ -148,6 +174,16 @@ fn subject(measured: &Measurement) -> String {
     text + "."
 }
 
+fn causes(causes: &[NamedCause]) -> Table {
+    let mut table = Table::new().text("cause").number("costs").number("share").text("of");
+    for cause in causes {
+        let of = format!("{} of {}", cause.whole, duration(cause.whole_ns));
+        let (cost, share) = (duration(cause.cost_ns), share(cause.cost_ns, cause.whole_ns));
+        table.row([cause.name.clone(), cost, share, of]);
+    }
+    table
+}
+
 fn phases(measured: &Measurement) -> Table {
     let phases = &measured.phases;
     let mut table = Table::new().text("step").number("time");
@@ -165,7 +201,11 @@ fn phases(measured: &Measurement) -> Table {
         return table;
     }
     table.row(["negotiation".to_owned(), duration_or_unknown(phases.negotiation_ns)]);
-    let prompt = phases.prompt.unwrap_or(PromptKind::Login).text();
+    let prompt = match (phases.prompt, phases.login_prompt_ns) {
+        // How long this side waited for one is no time of the far side's.
+        (Some(PromptKind::Silence), None) => "prompt (none came)",
+        (kind, _) => kind.unwrap_or(PromptKind::Login).text(),
+    };
     table.row([prompt.to_owned(), duration_or_unknown(phases.login_prompt_ns)]);
     table
 }
@@ -200,9 +240,17 @@ fn worked(running: &Running) -> Table {
 fn recorded(recording: &Recording) -> Table {
     let mut table = Table::new().text("figure").number("value");
     table.row(["length".to_owned(), duration(recording.duration_ns)]);
-    table.row(["keys".to_owned(), count(recording.keys)]);
+    let keys = match recording.keys {
+        0 => "not recorded".to_owned(),
+        keys => count(keys),
+    };
+    table.row(["keys".to_owned(), keys]);
     table.row(["bytes that came".to_owned(), count(recording.bytes)]);
-    let names = ["longest gap in the output", "second longest", "third longest"];
+    let longest = match recording.keys {
+        0 => "longest gap or pause of the person",
+        _ => "longest gap in the output",
+    };
+    let names = [longest, "second longest", "third longest"];
     for (name, gap_ns) in names.into_iter().zip(&recording.gaps_ns) {
         table.row([name.to_owned(), duration(*gap_ns)]);
     }
@@ -231,17 +279,21 @@ fn screenful_title(measured: &Measurement) -> String {
 }
 
 fn screenfuls(measured: &Measurement) -> Table {
-    let headers = ["bytes", "cells", "segments", "first to last cell", "longest gap"];
-    let mut table = headers.into_iter().fold(Table::new(), Table::number);
-    if let Some(screenful) = &measured.screenful {
-        table.row([
-            count(screenful.bytes),
-            count(screenful.cells),
-            count_or_unknown(screenful.segments_in),
-            duration(screenful.first_to_last_ns),
-            duration_or_unknown(screenful.stalls_ns),
-        ]);
+    let mut headers = vec!["bytes", "cells", "segments", "first to last cell", "longest gap"];
+    let Some(screenful) = &measured.screenful else { return Table::new() };
+    let mut row = vec![
+        count(screenful.bytes),
+        count(screenful.cells),
+        count_or_unknown(screenful.segments_in),
+        duration(screenful.first_to_last_ns),
+        duration_or_unknown(screenful.stalls_ns),
+    ];
+    if let Some(asked_to_last_ns) = screenful.asked_to_last_ns {
+        headers.insert(3, "asked to last cell");
+        row.insert(3, duration(asked_to_last_ns));
     }
+    let mut table = headers.into_iter().fold(Table::new(), Table::number);
+    table.row(row);
     table
 }
 

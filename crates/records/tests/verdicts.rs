@@ -28,6 +28,7 @@ fn echo(total_ns: u64, parts: &[(Layer, u64)]) -> Echo {
         layers: layers(total_ns, parts),
         cpu_ns_per_key: None,
         times_ns: Vec::new(),
+        error: None,
     }
 }
 
@@ -37,6 +38,9 @@ fn screenful(total_ns: u64, gap_ns: u64, parts: &[(Layer, u64)]) -> Screenful {
         bytes: 2_000,
         cells: 1_920,
         first_to_last_ns: total_ns,
+        asked_to_last_ns: None,
+        first_byte_wait_ns: None,
+        error: None,
         segments_in: Some(4),
         stalls_ns: Some(gap_ns),
         layers: layers(total_ns, parts),

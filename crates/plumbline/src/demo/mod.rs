@@ -198,6 +198,7 @@ fn log_in(via: Via, tun: Option<Tun>, server: &str, interrupts: &Interrupts) -> 
         connecting_at: Some(connecting_at),
         tls: None,
         tick: calibration.finish(),
+        refuting: None,
     };
     let measured = measurement(&findings, &circumstances);
     Ok(Login { findings, circumstances, measured, server: server.to_owned() })

@@ -49,6 +49,8 @@ pub(crate) struct Watch {
     pub(crate) cells: u64,
     /// Bytes of data that did it.
     pub(crate) bytes: u64,
+    /// When it was asked for, if that is known.
+    pub(crate) asked: Option<Stamp>,
     /// Before the data that brought the first cell had come.
     pub(crate) before: Option<Stamp>,
     /// When the latest data reached Telnet.
@@ -73,6 +75,7 @@ impl Watch {
             wanted_cells,
             cells: 0,
             bytes: 0,
+            asked: None,
             before: None,
             arrived: None,
             first: None,
@@ -228,7 +231,8 @@ impl Console {
     /// Begins to watch for `cells` cells.
     pub(crate) fn watch(&mut self, cells: u64, cx: &mut Cx<'_>) {
         let before = Some(Stamp::now(cx));
-        self.screen.watch = Some(Watch { before, began: Some(cx.now), ..Watch::new(cells) });
+        let asked = before;
+        self.screen.watch = Some(Watch { asked, before, began: Some(cx.now), ..Watch::new(cells) });
     }
 
     /// Returns what has been painted since [`Console::watch`].

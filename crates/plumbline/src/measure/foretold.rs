@@ -225,6 +225,9 @@ mod tests {
         let arrivals: Vec<_> = (1..=160).map(window).collect();
         let seen = [Seen { arrivals: &arrivals, ..received(&whole) }];
         let sample = Sample {
+            before_ns: None,
+            command_at_ns: None,
+            first_byte_ns: None,
             direction: Direction::Received,
             bytes: 160_000,
             total_ns: 860 * MS,

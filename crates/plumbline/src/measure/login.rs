@@ -74,7 +74,7 @@ impl Logins<'_> {
         if findings.opened_at.is_none() {
             return Ok(Err(ended.not_opened.unwrap_or_else(Failed::interrupted)));
         }
-        let circumstances = Circumstances {
+        let mut circumstances = Circumstances {
             target: self.name.clone(),
             address: ended.address,
             carrier: self.carrier(),
@@ -83,7 +83,9 @@ impl Logins<'_> {
             connecting_at: ended.connecting_at,
             tls: ended.tls,
             tick: calibration.finish(),
+            refuting: None,
         };
+        circumstances.judge_line(&findings);
         let accuracy = match self.arguments.pattern && !self.interrupts.has_come() {
             true => self.ask(self.question(self.arguments.keys.into()))?.ok(),
             false => None,
@@ -243,7 +245,8 @@ fn measured(
     let before = steps.into_iter().flatten().fold(0, u64::saturating_add);
     let response_ns = match (phases.login_prompt_ns, &record.echo) {
         (Some(prompt_ns), _) if record.address.is_some() => Some(before.saturating_add(prompt_ns)),
-        (_, Some(echo)) => echo.times_ns.first().copied(),
+        // Where nobody asks, an echo is the first sign that somebody is there.
+        (_, Some(echo)) => echo.times_ns.first().map(|first| before.saturating_add(*first)),
         _ => None,
     };
     let has_measured = record.echo.is_some() || record.screenful.is_some();

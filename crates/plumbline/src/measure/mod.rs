@@ -51,7 +51,7 @@ pub(crate) use record::rfc_3339;
 use crate::exit::{self, Failure, complain};
 use crate::files::url;
 use anyhow::{Context, Result};
-use os::tty::{self, RawMode, WindowSize};
+use os::tty::{self, RawMode};
 use records::bars::{Charset, Style};
 use records::html::Section;
 use records::summary;
@@ -142,7 +142,6 @@ fn report(arguments: &Arguments, ended: &Ended) -> Result<()> {
 /// Returns what the terminal on stdout can show.
 pub(crate) fn style() -> Style {
     let is_terminal = tty::is_stdout_terminal();
-    let window = if is_terminal { WindowSize::of(io::stdout()) } else { None };
     let has = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
     let locale = ["LC_ALL", "LC_CTYPE", "LANG"]
         .iter()
@@ -151,11 +150,8 @@ pub(crate) fn style() -> Style {
         let locale = locale.to_uppercase();
         locale.contains("UTF-8") || locale.contains("UTF8")
     });
-    // As other programs do, for a terminal that is behind a pipe.
-    let columns = || std::env::var("COLUMNS").ok()?.parse().ok();
-    let default = Style::default().width;
     Style {
-        width: window.map(|window| window.columns.into()).or_else(columns).unwrap_or(default),
+        width: exit::stdout_columns(),
         charset: if is_unicode { Charset::Unicode } else { Charset::Ascii },
         colour: is_terminal && !has("NO_COLOR") && std::env::var("TERM").as_deref() != Ok("dumb"),
     }

@@ -8,13 +8,16 @@ use super::record::nanos;
 use crate::files::ftp::Moment;
 use records::Measurement;
 use records::arrivals::Arrival;
+use records::measurement::NamedCause;
 use records::sizes::Direction;
 use records::transfer::{Tcp, Transfer};
 use records::verdict::{self, Echoes, Flow, FlowCounts, Observation, Origin, Path, Steps};
 
 /// Puts the causes that follow from `observed` before what the verdict of `record` says already.
 pub(super) fn conclude(record: &mut Measurement, observed: &Observation) {
-    let conclusion = verdict::conclusion(&verdict::causes(observed));
+    let causes = verdict::causes(observed);
+    record.causes = causes.iter().map(NamedCause::from).collect();
+    let conclusion = verdict::conclusion(&causes);
     record.verdict = format!("{conclusion} {}", record.verdict).trim().to_owned();
 }
 
@@ -89,7 +92,9 @@ pub(super) fn of_tftp(
 pub(super) fn of_recording(record: &Measurement) -> Observation {
     let echo = record.echo.as_ref();
     let echo = echo.map(|echo| Echoes { samples_ns: echo.times_ns.clone(), layers: Vec::new() });
-    let screenful = record.screenful.as_ref().map(|screenful| Flow {
+    // Without keys a wait of the person looks like one of the far side.
+    let has_keys = record.recording.as_ref().is_some_and(|recording| recording.keys > 0);
+    let screenful = record.screenful.as_ref().filter(|_| has_keys).map(|screenful| Flow {
         direction: verdict::Direction::Incoming,
         origin: Origin::Program,
         bytes: screenful.bytes,

@@ -7,6 +7,7 @@ use super::stamp::Rates;
 use super::walk::Findings;
 use crate::carry::CarrierStatus;
 use protocols::time::Duration;
+use records::measurement::PromptKind;
 use records::verdict::{
     Answers, Arrival, Direction, Echoes, Flow, FlowCounts, Observation, Origin, Path, Steps,
 };
@@ -36,7 +37,10 @@ pub(super) fn of_walk(
             tls_ns: phases.tls_ns,
             tls_own_ns: None,
             negotiation_ns: phases.negotiation_ns,
-            prompt_ns: phases.login_prompt_ns,
+            // Words that are no question known to us may be anything.
+            prompt_ns: phases
+                .login_prompt_ns
+                .filter(|_| phases.prompt != Some(PromptKind::Silence)),
             login_ns: findings.login.map(nanos),
         },
         echo,

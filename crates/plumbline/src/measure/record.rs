@@ -1,5 +1,6 @@
 //! From what the walk has found to the record that is kept.
 
+use super::echo::Keystroke;
 use super::prompt::Prompt;
 use super::stamp::{LAYERS, Rates, Spent};
 use super::target::Line;
@@ -18,6 +19,8 @@ use records::html::waterfall::{Span, Waterfall};
 use records::measurement::{
     Echo, HostInfo, Phases, PromptKind, SCHEMA, Screenful, ScreenfulMethod, TcpFigures,
 };
+use records::nominal::{self, Passage};
+use records::split_error::SplitError;
 use records::{Layer, Measurement, statistics, verdict};
 use std::fmt;
 use std::net::SocketAddr;
@@ -42,6 +45,15 @@ impl fmt::Display for Carrier {
 }
 
 impl Carrier {
+    /// Returns the rate that a serial line is set to.
+    fn nominal_bps(&self) -> Option<u32> {
+        match self {
+            Self::Network(Via::Serial { rate_bps, .. }) => Some(*rate_bps),
+            Self::Network(_) => None,
+            Self::Line(line) => Some(line.settings.bits_per_second),
+        }
+    }
+
     /// Returns the rate of a serial line, unless it is one by name only: of a pseudo-terminal no
     /// bit is ever on a line.
     fn line_bps(&self) -> Option<u32> {
@@ -50,6 +62,15 @@ impl Carrier {
             Self::Network(Via::Serial { rate_bps, .. }) => Some(*rate_bps),
             Self::Network(Via::Kernel | Via::Tun { .. } | Via::Segment(_)) => None,
             Self::Line(line) => line.rate_bps(),
+        }
+    }
+
+    /// Returns the bits of a byte: on a serial line with start and stop.
+    fn bits_per_byte(&self) -> u64 {
+        match self {
+            Self::Line(line) => line.bits_per_byte(),
+            Self::Network(Via::Serial { .. }) => 10,
+            Self::Network(_) => 8,
         }
     }
 }
@@ -73,14 +94,53 @@ pub(crate) struct Circumstances {
     pub(crate) tls: Option<Duration>,
     /// What a tick is worth.
     pub(crate) tick: TickRate,
+    /// What shows that a serial line does not run at the rate that it is set to.
+    pub(crate) refuting: Option<Passage>,
 }
 
 impl Circumstances {
     /// Returns what turns ticks and bytes of this run into nanoseconds.
     pub(crate) fn rates(&self) -> Rates {
-        Rates { tick: self.tick, line_bps: self.carrier.line_bps() }
+        let line_bps = self.carrier.line_bps().filter(|_| self.refuting.is_none());
+        Rates { tick: self.tick, line_bps }
+    }
+
+    /// Takes note if `findings` show that a serial line does not run at its rate.
+    pub(crate) fn judge_line(&mut self, findings: &Findings) {
+        let Some(rate_bps) = self.carrier.nominal_bps() else { return };
+        let tick = self.tick;
+        let ns = |spent: &Spent| tick.to_nanos(spent.total_ticks());
+        let mut keys: Vec<Spent> = findings.keystrokes.iter().map(Keystroke::whole).collect();
+        keys.sort_by_key(Spent::total_ticks);
+        let median = statistics::nearest_rank(&keys, 50);
+        let echo = median.map(|key| {
+            let bytes = match self.carrier {
+                Carrier::Line(_) => ECHO_BYTES,
+                // Segments pass each other: a line carries both ways at once.
+                Carrier::Network(_) => key.line_bytes / 2,
+            };
+            Passage { bytes, ns: ns(key) }
+        });
+        let shown = findings.screenful.as_ref().map(|(shown, _)| shown);
+        let screenful = shown.and_then(|shown| {
+            let last = shown.watch.arrivals.last()?;
+            Some(Passage { bytes: shown.watch.bytes, ns: last.at_ns })
+        });
+        let passages: Vec<Passage> = echo.into_iter().chain(screenful).collect();
+        let bits_per_byte = self.carrier.bits_per_byte();
+        self.refuting = nominal::refuting(&passages, bits_per_byte, rate_bps.into());
+    }
+
+    /// Returns the rate at which a line does not run, with a sentence that says so.
+    fn refuted(&self) -> Option<(u64, String)> {
+        let rate_bps = u64::from(self.carrier.nominal_bps()?);
+        let bits_per_byte = self.carrier.bits_per_byte();
+        Some((rate_bps, nominal::sentence(self.refuting?, bits_per_byte, rate_bps)))
     }
 }
+
+/// A key and its echo on a line without a network: one after the other.
+const ECHO_BYTES: u64 = 2;
 
 /// Returns a record in which nothing is known yet.
 pub(crate) fn blank(target: String, via: String, started_at: SystemTime) -> Measurement {
@@ -96,6 +156,7 @@ pub(crate) fn blank(target: String, via: String, started_at: SystemTime) -> Meas
         echo: None,
         screenful: None,
         line: None,
+        refuted_line_bps: None,
         transfers: None,
         recording: None,
         running: None,
@@ -103,6 +164,7 @@ pub(crate) fn blank(target: String, via: String, started_at: SystemTime) -> Meas
         tries: Vec::new(),
         measures: None,
         predictions: Vec::new(),
+        causes: Vec::new(),
         verdict: String::new(),
     }
 }
@@ -113,11 +175,12 @@ pub(crate) fn measurement(findings: &Findings, circumstances: &Circumstances) ->
     let samples: Vec<_> =
         findings.keystrokes.iter().map(|key| rates.echo_sample(&key.whole())).collect();
     let Circumstances { target, address, carrier, started_at, .. } = circumstances;
+    let echo = Echo::from_samples(&samples, findings.cpu_per_key.map(nanos));
     let screenful = screenful(findings, rates);
     let mut measured = Measurement {
         address: address.map(|address| address.to_string()),
         phases: phases(findings, circumstances),
-        echo: Echo::from_samples(&samples, findings.cpu_per_key.map(nanos)),
+        echo: echo.map(|echo| echo.with_error(&samples, rates.resolution_ns())),
         line: screenful.as_ref().and_then(|screenful| line_rate(screenful, carrier)),
         screenful,
         tcp: findings.status.as_ref().and_then(tcp_figures),
@@ -130,6 +193,10 @@ pub(crate) fn measurement(findings: &Findings, circumstances: &Circumstances) ->
     if samples.map_or(measured.screenful.is_some(), |count| count >= verdict::FEWEST_SAMPLES) {
         let observed = observed_walk::of_walk(findings, circumstances, &measured);
         observed::conclude(&mut measured, &observed);
+    }
+    if let Some((rate_bps, sentence)) = circumstances.refuted() {
+        measured.refuted_line_bps = Some(rate_bps);
+        measured.verdict = format!("{sentence} {}", measured.verdict);
     }
     measured
 }
@@ -161,7 +228,8 @@ fn phases(findings: &Findings, circumstances: &Circumstances) -> Phases {
         connect_ns: between(circumstances.connecting_at, connected),
         tls_ns: circumstances.tls.map(nanos),
         negotiation_ns: between(opened, findings.negotiated_at),
-        login_prompt_ns: between(before_prompt, prompt.map(|(_, at)| at)),
+        login_prompt_ns: between(before_prompt, prompt.map(|(_, at)| at))
+            .filter(|_| !findings.is_silent),
         prompt: prompt.map(|(prompt, _)| match prompt {
             Prompt::Login => PromptKind::Login,
             Prompt::Password => PromptKind::Password,
@@ -175,7 +243,7 @@ fn phases(findings: &Findings, circumstances: &Circumstances) -> Phases {
 /// Returns the rate of the slowest line that brought a screenful.
 fn line_rate(screenful: &Screenful, carrier: &Carrier) -> Option<LineRate> {
     let bits_per_byte = match carrier {
-        Carrier::Line(line) => line.bits_per_byte(),
+        Carrier::Line(_) => carrier.bits_per_byte(),
         Carrier::Network(_) => 8,
     };
     let nominal_bps = match carrier {
@@ -189,8 +257,11 @@ fn line_rate(screenful: &Screenful, carrier: &Carrier) -> Option<LineRate> {
 fn screenful(findings: &Findings, rates: Rates) -> Option<Screenful> {
     let (shown, is_command) = findings.screenful.as_ref()?;
     let watch = &shown.watch;
-    let spent = watch.last?.since(&watch.first?);
+    let (first, last) = (watch.first?, watch.last?);
+    let asked = watch.asked.unwrap_or(first);
+    let spent = last.since(&asked);
     let total_ns = rates.total_ns(&spent);
+    let parts = rates.parts(&spent);
     let brought = watch.before.zip(watch.last).map(|(from, to)| to.since(&from).data_segments);
     Some(Screenful {
         method: Some(if *is_command {
@@ -200,10 +271,13 @@ fn screenful(findings: &Findings, rates: Rates) -> Option<Screenful> {
         }),
         bytes: watch.bytes,
         cells: watch.cells,
-        first_to_last_ns: total_ns,
+        first_to_last_ns: rates.total_ns(&last.since(&first)),
+        asked_to_last_ns: Some(total_ns),
+        first_byte_wait_ns: Some(rates.account_ns(&first.since(&asked), Account::Outside)),
         segments_in: brought.filter(|_| knows_segments(findings)),
         stalls_ns: watch.longest_gap.map(nanos),
-        layers: statistics::split(total_ns, &rates.parts(&spent)),
+        layers: statistics::split(total_ns, &parts),
+        error: Some(SplitError::of(total_ns, &parts, rates.resolution_ns())),
         arrivals: watch.arrivals.clone(),
     })
 }
@@ -327,6 +401,7 @@ mod tests {
             connecting_at: Some(Instant::ZERO),
             tls: None,
             tick: TickRate::calibrate(),
+            refuting: None,
         };
         let measured = measurement(&Findings::default(), &circumstances);
         assert_eq!((measured.phases, measured.echo), (Phases::default(), None));

@@ -1,10 +1,12 @@
 //! A recorded session: the echoes of its keys, the gaps in its output, its longest output.
 //!
-//! An echo is the time from a character that was typed alone to the first output with that character
-//! in it. A key that something else was typed after before it was echoed, and one that is not echoed
-//! within [`ECHO_MAX_NS`], is none: passwords have no echo. A gap is the time between two outputs with
-//! nothing typed between them. Where the keys were not recorded (`--record-input`), gaps hold the
-//! pauses of the person too, and there is no echo.
+//! An echo is the time from a character that was typed alone to the first output with that
+//! character in it. A key that something else was typed after before it was echoed, and one that is
+//! not echoed within [`ECHO_MAX_NS`], is none: passwords have no echo. A gap is the time between
+//! two outputs with nothing typed between them. Where the keys were not recorded
+//! (`--record-input`), gaps hold the pauses of the person too: there is no echo, and a screenful is
+//! only what flows on for a good part of a screen without a rest as long as the shortest one
+//! between two keys.
 
 use crate::carry::Bench;
 use crate::recording::{self, Event, Kind, Lines, ReadError};
@@ -22,6 +24,10 @@ use std::path::Path;
 const ECHO_MAX_NS: u64 = 5_000_000_000;
 /// Output that follows after such a time is another output.
 const REST_NS: u64 = 1_000_000_000;
+/// Shorter than the rest between two keys, however fast they are struck or repeat.
+const FLOW_REST_NS: u64 = 25_000_000;
+/// A quarter of a screen: more than the echo of a line with its answer.
+const FLOW_CELLS: u64 = 480;
 /// Gaps that are kept.
 const GAPS_MAX: usize = 20;
 /// Keys that wait for their echo.
@@ -79,10 +85,17 @@ pub(super) fn read(path: &Path) -> Result<Result<Found, String>> {
     (found.title, found.timestamp) = (header.title, header.timestamp);
     if found.recording.keys == 0 {
         notes.push(
-            "the recording is without keys (plumb login --record-input keeps them), so there are no \
-             echoes, and gaps hold the pauses of the person"
+            "the recording is without keys (plumb login --record-input keeps them): what the person \
+             typed cannot be told from what the far side took, so there are no echoes and no causes"
                 .to_owned(),
         );
+        if found.screenful.is_none() {
+            notes.push(
+                "none of its output flows on without rests as long as a person's, so which of it is \
+                 a screenful cannot be told"
+                    .to_owned(),
+            );
+        }
     }
     found.notes = notes;
     Ok(Ok(found))
@@ -107,8 +120,57 @@ struct Reader {
     found: Recording,
     /// When the last output came, if nothing was typed since.
     output_at_ns: Option<u64>,
+    /// Outputs, as far as one can tell them by what was typed between.
+    outputs: Outputs,
+    /// Outputs without any rest in which a key could have been struck.
+    flows: Outputs,
+}
+
+/// The outputs of a recording, of which the longest is kept.
+struct Outputs {
+    /// Output that follows after such a time is another output.
+    rest_ns: u64,
     current: Option<Output>,
     longest: Option<Output>,
+}
+
+impl Outputs {
+    fn parted_by(rest_ns: u64) -> Self {
+        Self { rest_ns, current: None, longest: None }
+    }
+
+    fn came(&mut self, at_ns: u64, bytes: u64, cells: u64) {
+        let rest_ns = self.rest_ns;
+        let is_after_a_rest = |current: &Output| at_ns.saturating_sub(current.last_ns) > rest_ns;
+        if self.current.as_ref().is_none_or(is_after_a_rest) {
+            self.end();
+        }
+        let current = self.current.get_or_insert_with(|| Output {
+            began_ns: at_ns,
+            last_ns: at_ns,
+            bytes: 0,
+            cells: 0,
+            longest_gap_ns: None,
+            arrivals: Log::new(ARRIVALS_MAX),
+        });
+        if current.bytes > 0 {
+            let gap_ns = at_ns.saturating_sub(current.last_ns);
+            current.longest_gap_ns = current.longest_gap_ns.max(Some(gap_ns));
+        }
+        current.last_ns = current.last_ns.max(at_ns);
+        current.bytes = current.bytes.saturating_add(bytes);
+        current.cells = current.cells.saturating_add(cells);
+        let since_ns = at_ns.saturating_sub(current.began_ns);
+        current.arrivals.note(since_ns, current.bytes);
+    }
+
+    fn end(&mut self) {
+        let Some(current) = self.current.take() else { return };
+        let cells = |output: &Output| (output.cells, Reverse(output.began_ns));
+        if self.longest.as_ref().is_none_or(|longest| cells(longest) < cells(&current)) {
+            self.longest = Some(current);
+        }
+    }
 }
 
 impl Reader {
@@ -120,8 +182,8 @@ impl Reader {
             echoes: Vec::new(),
             found: Recording::default(),
             output_at_ns: None,
-            current: None,
-            longest: None,
+            outputs: Outputs::parted_by(REST_NS),
+            flows: Outputs::parted_by(FLOW_REST_NS),
         })
     }
 
@@ -138,7 +200,7 @@ impl Reader {
     fn typed(&mut self, text: &str, at_ns: u64) {
         let mut characters = text.chars();
         self.output_at_ns = None;
-        self.end_output();
+        self.outputs.end();
         match (characters.next(), characters.next()) {
             (Some(key), None) if !key.is_control() => {
                 self.found.keys += 1;
@@ -168,30 +230,8 @@ impl Reader {
         // What the terminal answers was answered when it was recorded.
         let answers = self.terminal.output().len();
         self.terminal.sent(answers);
-        let is_new = self
-            .current
-            .as_ref()
-            .is_none_or(|current| at_ns - current.last_ns.min(at_ns) > REST_NS);
-        if is_new {
-            self.end_output();
-        }
-        let current = self.current.get_or_insert_with(|| Output {
-            began_ns: at_ns,
-            last_ns: at_ns,
-            bytes: 0,
-            cells: 0,
-            longest_gap_ns: None,
-            arrivals: Log::new(ARRIVALS_MAX),
-        });
-        if current.bytes > 0 {
-            let gap_ns = at_ns.saturating_sub(current.last_ns);
-            current.longest_gap_ns = current.longest_gap_ns.max(Some(gap_ns));
-        }
-        current.last_ns = current.last_ns.max(at_ns);
-        current.bytes = current.bytes.saturating_add(bytes);
-        current.cells = current.cells.saturating_add(cells);
-        let since_ns = at_ns.saturating_sub(current.began_ns);
-        current.arrivals.note(since_ns, current.bytes);
+        self.outputs.came(at_ns, bytes, cells);
+        self.flows.came(at_ns, bytes, cells);
     }
 
     fn find_echoes(&mut self, text: &str, at_ns: u64) {
@@ -219,27 +259,27 @@ impl Reader {
         }
     }
 
-    fn end_output(&mut self) {
-        let Some(current) = self.current.take() else { return };
-        let cells = |output: &Output| (output.cells, Reverse(output.began_ns));
-        if self.longest.as_ref().is_none_or(|longest| cells(longest) < cells(&current)) {
-            self.longest = Some(current);
-        }
-    }
-
     fn finish(mut self) -> Found {
-        self.end_output();
+        self.outputs.end();
+        self.flows.end();
         let mut echo = Echo::from_samples(&self.echoes, None);
         if let Some(echo) = &mut echo {
             // Nothing is known of what took the time.
             echo.layers.clear();
         }
-        let screenful = self.longest.filter(|output| output.last_ns > output.began_ns);
+        let longest = match self.found.keys {
+            0 => self.flows.longest.filter(|output| output.cells >= FLOW_CELLS),
+            _ => self.outputs.longest,
+        };
+        let screenful = longest.filter(|output| output.last_ns > output.began_ns);
         let screenful = screenful.map(|output| Screenful {
             method: Some(ScreenfulMethod::Recorded),
             bytes: output.bytes,
             cells: output.cells,
             first_to_last_ns: output.last_ns - output.began_ns,
+            asked_to_last_ns: None,
+            first_byte_wait_ns: None,
+            error: None,
             segments_in: None,
             stalls_ns: output.longest_gap_ns,
             layers: Vec::new(),
@@ -330,6 +370,35 @@ mod tests {
         assert_eq!((screenful.bytes, screenful.cells), (23, 19));
         assert_eq!(screenful.first_to_last_ns, 200_000_000);
         assert_eq!(screenful.arrivals[1], Arrival { at_ns: 200_000_000, bytes: 13 });
+    }
+
+    #[test]
+    fn without_keys_what_a_person_typed_with_pauses_is_no_screenful() {
+        let mut events = Vec::new();
+        for line in 0..4 {
+            for (key, text) in (0..8).zip(["e", "c", "h", "o", " ", "h", "i", "\r\nhi\r\n$ "]) {
+                let at_s = f64::from(line) * 4.0 + f64::from(key) * 0.2;
+                events.push((at_s, Kind::Output, text));
+            }
+        }
+        let found = found(&events);
+        assert_eq!(found.recording.keys, 0);
+        assert!(found.screenful.is_none(), "{:?}", found.screenful);
+    }
+
+    #[test]
+    fn without_keys_an_output_that_flows_on_is_a_screenful_and_the_typing_before_it_is_not_of_it() {
+        let numbers = "1234\r\n".repeat(150);
+        let found = found(&[
+            (1.0, Kind::Output, "s"),
+            (1.4, Kind::Output, "eq"),
+            (1.9, Kind::Output, "\r\n"),
+            (1.902, Kind::Output, &numbers),
+            (1.905, Kind::Output, &numbers),
+            (1.906, Kind::Output, "$ "),
+        ]);
+        let screenful = found.screenful.unwrap();
+        assert_eq!((screenful.cells, screenful.first_to_last_ns), (1_202, 6_000_000));
     }
 
     proptest! {

@@ -48,7 +48,8 @@ impl Stamp {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Spent {
     ticks: [u64; Account::COUNT],
-    line_bytes: u64,
+    /// Bytes that went and came on a serial line.
+    pub(crate) line_bytes: u64,
     /// Segments with data that our own TCP received.
     pub(crate) data_segments: u64,
 }
@@ -90,6 +91,11 @@ impl Rates {
     /// Returns all of `spent` in nanoseconds.
     pub(crate) fn total_ns(&self, spent: &Spent) -> u64 {
         self.tick.to_nanos(spent.total_ticks())
+    }
+
+    /// Returns what the clock of the meter tells apart, in whole nanoseconds.
+    pub(crate) fn resolution_ns(&self) -> u64 {
+        1_000_000_000_u64.div_ceil(self.tick.ticks_per_second().max(1))
     }
 
     /// Returns what was charged to one account, in nanoseconds.

@@ -107,7 +107,8 @@ impl Files<'_> {
             Err(refused) => return Ok(Err(Failed::of_files(refused))),
         };
         let opening = &found.opening;
-        let samples = found.transfers.iter().filter_map(|(way, one)| sample(*way, one)).collect();
+        let samples = found.transfers.iter().zip(&found.spans);
+        let samples = samples.filter_map(|((way, one), spans)| sample(*way, one, spans)).collect();
         let observed = observed::of_ftp(opening, &found.transfers, &found.sequence);
         let all = found.transfers.iter().zip(&found.arrivals);
         let seen: Vec<_> = all
@@ -156,7 +157,7 @@ impl Files<'_> {
             if !self.arguments.write {
                 samples.extend(wished.iter().filter_map(|bytes| beginning(*bytes, arrivals)));
             }
-            samples.extend(sample(*way, transfer));
+            samples.extend(tftp_sample(*way, transfer, arrivals));
         }
         let largest = found.transfers.iter().max_by_key(|(way, transfer, _)| {
             (transfer.size.file_bytes, *way == Direction::Received)
@@ -248,12 +249,15 @@ fn opening_ns(opening: &ftp::Moment) -> u64 {
 }
 
 /// Returns what is measured of a transfer.
-fn sample(direction: Direction, transfer: &Transfer) -> Option<Sample> {
+fn sample(direction: Direction, transfer: &Transfer, spans: &ftp::Spans) -> Option<Sample> {
     let time = &transfer.time;
     Some(Sample {
         direction,
         bytes: transfer.size.file_bytes?,
         total_ns: time.ns_total?,
+        before_ns: spans.before.map(nanos),
+        command_at_ns: spans.command_at.map(nanos),
+        first_byte_ns: time.ns_first_byte,
         command_ns: time.ns_cmd_to_150,
         data_connect_ns: time.ns_data_connect,
         data_tls_ns: time.ns_data_tls,
@@ -261,6 +265,21 @@ fn sample(direction: Direction, transfer: &Transfer) -> Option<Sample> {
         confirm_ns: time.ns_last_byte_to_226,
         cpu_ns: transfer.cpu_ns(),
         is_beginning: false,
+    })
+}
+
+/// Returns what is measured of a transfer by TFTP: from its last block on its last acknowledgment is
+/// what it waits for.
+fn tftp_sample(direction: Direction, transfer: &Transfer, arrivals: &[Arrival]) -> Option<Sample> {
+    let sample = sample(direction, transfer, &ftp::Spans::default())?;
+    let last_ns = arrivals.last().map(|last| last.at_ns.min(sample.total_ns));
+    let (Some(first_ns), Some(last_ns)) = (sample.first_byte_ns, last_ns) else {
+        return Some(sample);
+    };
+    Some(Sample {
+        data_ns: Some(last_ns.saturating_sub(first_ns)),
+        confirm_ns: Some(sample.total_ns.saturating_sub(last_ns.max(first_ns))),
+        ..sample
     })
 }
 
@@ -277,6 +296,9 @@ fn beginning(bytes: u64, arrivals: &[Arrival]) -> Option<Sample> {
         direction: Direction::Received,
         bytes,
         total_ns: reached.at_ns,
+        before_ns: None,
+        command_at_ns: None,
+        first_byte_ns: None,
         command_ns: None,
         data_connect_ns: None,
         data_tls_ns: None,

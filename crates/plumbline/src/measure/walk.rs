@@ -70,6 +70,8 @@ pub(crate) struct Findings {
     pub(crate) negotiated_at: Option<Instant>,
     /// The first prompt, and when its last character came.
     pub(crate) prompt: Option<(Prompt, Instant)>,
+    /// Whether nothing at all had been said by then: it is only this side that waited.
+    pub(crate) is_silent: bool,
     /// Commands and their output.
     pub(crate) errands: Vec<(String, Vec<u8>)>,
     /// The echoes.
@@ -201,6 +203,7 @@ impl Walk {
             Stage::FirstPrompt(wait) => {
                 let (prompt, at) = wait.look(&self.console, &self.plan.prompts, cx.now)?;
                 self.findings.prompt = Some((prompt, at));
+                self.findings.is_silent = self.console.data_at().is_none();
                 self.on_prompt(prompt, false, cx);
             }
             Stage::LoggingIn { wait, has_said_password, since } => {

@@ -2,15 +2,21 @@
 
 use super::progress::ProgressLine;
 use super::prompt::{Prompt, Prompts};
+use super::record::{Carrier, Circumstances, measurement};
+use super::target::Line;
 use super::walk::{Findings, Login, Plan, Walk};
-use crate::carry::{CarrierStatus, Outcome, Session};
+use crate::carry::{CarrierStatus, Outcome, Session, Via};
+use os::clock::TickRate;
+use os::serial::LineSettings;
 use protocols::Cx;
 use protocols::application::Stream;
 use protocols::chance::Chance;
 use protocols::meter::{Clock, Meter};
 use protocols::time::{Duration, Instant};
+use records::measurement::PromptKind;
 use std::cell::Cell;
 use std::collections::VecDeque;
+use std::time::SystemTime;
 
 thread_local! {
     /// The time of the test that runs in this thread, in nanoseconds.
@@ -18,6 +24,20 @@ thread_local! {
 }
 
 const LATENCY: Duration = Duration::from_millis(1);
+
+fn circumstances(carrier: Carrier) -> Circumstances {
+    Circumstances {
+        target: "host".to_owned(),
+        address: None,
+        carrier,
+        started_at: SystemTime::UNIX_EPOCH,
+        resolve: None,
+        connecting_at: Some(Instant::ZERO),
+        tls: None,
+        tick: TickRate::calibrate(),
+        refuting: None,
+    }
+}
 
 /// A far side: what it answers to a key.
 struct Far {
@@ -288,6 +308,27 @@ fn a_far_side_that_does_not_echo_is_given_up_without_a_screenful() {
 fn a_far_side_that_says_nothing_known_is_taken_at_its_silence() {
     let (findings, _) = walk(plan(1), Far { prompt: "hello", ..Far::shell() });
     assert_eq!(findings.prompt, Some((Prompt::Silence, Instant::ZERO + LATENCY)));
+}
+
+#[test]
+fn how_long_this_side_waits_for_a_prompt_that_never_comes_is_no_time_of_the_far_side() {
+    let (findings, _) = walk(plan(30), Far { prompt: "", ..Far::shell() });
+    let record = measurement(&findings, &circumstances(Carrier::Network(Via::Kernel)));
+    assert_eq!(record.phases.prompt, Some(PromptKind::Silence));
+    assert_eq!(record.phases.login_prompt_ns, None);
+    assert!(!record.verdict.contains("first question"), "{}", record.verdict);
+}
+
+#[test]
+fn a_line_that_brings_echoes_sooner_than_its_bits_take_is_charged_with_nothing() {
+    let (findings, _) = walk(plan(30), Far::shell());
+    let settings = LineSettings::at(9_600);
+    let mut circumstances = circumstances(Carrier::Line(Line { device: "tty".into(), settings }));
+    circumstances.judge_line(&findings);
+    let record = measurement(&findings, &circumstances);
+    assert_eq!(record.refuted_line_bps, Some(9_600));
+    assert!(record.verdict.starts_with("This line does not run at 9,600 bit/s"));
+    assert!(!record.verdict.contains("The line"), "{}", record.verdict);
 }
 
 #[test]

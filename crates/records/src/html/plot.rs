@@ -162,6 +162,7 @@ impl Ruler {
         match axis.scale {
             Scale::FromZero => Self::linear(axis.unit, 0.0, high, most),
             Scale::Linear => Self::linear(axis.unit, low, high, most),
+            Scale::Logarithmic if axis.unit == Unit::Bytes => Self::binary(low, high, most),
             Scale::Logarithmic => Self::logarithmic(axis.unit, low, high, most),
         }
     }
@@ -200,16 +201,14 @@ impl Ruler {
     fn logarithmic(unit: Unit, low: f64, high: f64, most: f64) -> Self {
         let (low, high) = (low.clamp(1e-9, LARGEST), high.clamp(1e-9, LARGEST));
         // From a finer division to a coarser one, until the ticks have room.
-        let binary = [2.0, 4.0, 16.0, 64.0, 1024.0];
-        let (decimal, divisions) = ([10.0, 100.0, 1e3, 1e6], [[1.0, 2.0, 5.0].as_slice(), &[1.0]]);
+        let (bases, divisions) = ([10.0, 100.0, 1e3, 1e6], [[1.0, 2.0, 5.0].as_slice(), &[1.0]]);
         let mut found = None;
-        let bases = if unit == Unit::Bytes { binary.as_slice() } else { decimal.as_slice() };
         for base in bases {
             for factors in divisions {
-                if unit == Unit::Bytes && factors.len() > 1 || *base > 10.0 && factors.len() > 1 {
+                if base > 10.0 && factors.len() > 1 {
                     continue;
                 }
-                let at = log_ticks(*base, factors, low, high);
+                let at = log_ticks(base, factors, low, high);
                 let count = at.len();
                 found = Some(at);
                 if count as f64 <= most + 1.0 {
@@ -218,6 +217,23 @@ impl Ruler {
             }
         }
         Self::with(unit, found.unwrap_or_default())
+    }
+
+    /// Returns one by powers of two, which begins and ends where its values do.
+    fn binary(low: f64, high: f64, most: f64) -> Self {
+        let (low, high) = (low.clamp(1e-9, LARGEST), high.clamp(1e-9, LARGEST));
+        let first = (low * 1.000_001).log2().floor().exp2();
+        let last = (high * 0.999_999).log2().ceil().exp2().max(first * 2.0);
+        let mut at = Vec::new();
+        for base in [2.0, 4.0, 16.0, 64.0, 1024.0] {
+            let ticks = std::iter::successors(Some(first), |tick| Some(tick * base));
+            at = ticks.take_while(|tick| *tick <= last * 1.000_001).collect();
+            if at.len() as f64 <= most + 1.0 {
+                break;
+            }
+        }
+        let ticks = at.into_iter().map(|value| (value, named(Unit::Bytes, value))).collect();
+        Self { low: first, high: last, is_log: true, ticks }
     }
 
     fn with(unit: Unit, at: Vec<f64>) -> Self {
@@ -490,7 +506,7 @@ mod tests {
     #[test]
     fn a_logarithmic_axis_of_bytes_goes_by_powers_of_two() {
         let ticks = names(Scale::Logarithmic, Unit::Bytes, [1_024.0, 16_777_216.0]);
-        assert_eq!(ticks, ["256 B", "4 KiB", "64 KiB", "1 MiB", "16 MiB"].map(str::to_owned));
+        assert_eq!(ticks, ["1 KiB", "16 KiB", "256 KiB", "4 MiB"].map(str::to_owned));
     }
 
     #[test]

@@ -1,25 +1,47 @@
 //! The six measures of RFC 573, and the tries behind them, as tables.
 
 use crate::figures::{UNKNOWN, count, duration, duration_or_unknown, rate_or_unknown};
+use crate::measurement::Measurement;
 use crate::measures::{Measures, Try, TryOutcome};
 use crate::table::Table;
 
 /// Tries that are shown; of more, those that failed are.
 const TRIES_MAX: usize = 20;
 
-/// Returns the six measures, one in each row.
-pub(super) fn measures(measures: &Measures) -> Table {
+/// Of what the rates and the CPU time are.
+struct Of {
+    peak: String,
+    average: String,
+    cpu: &'static str,
+}
+
+/// Returns of what they are: of files, or of a login's screenful and its keys.
+fn of(measured: &Measurement) -> Of {
+    if measured.transfers.is_some() {
+        return Of {
+            peak: "the fastest transfer".to_owned(),
+            average: "all transfers together".to_owned(),
+            cpu: "this program, all transfers together",
+        };
+    }
+    let mut rate = "one screenful, from asking for it to its end".to_owned();
+    if let Some(bps) = measured.refuted_line_bps {
+        rate += &format!("; the line does not run at {} bit/s", count(bps));
+    }
+    let cpu = "this program, by keys typed one at a time: no measure of the screenful";
+    Of { peak: rate.clone(), average: rate, cpu }
+}
+
+/// Returns the six measures of what was measured, one in each row.
+pub(super) fn measures(measures: &Measures, measured: &Measurement) -> Table {
     let mut table = Table::new().text("measure").number("value").text("of");
-    table.row(["rate, peak", &rate_or_unknown(measures.rate_peak_bps), "the fastest transfer"]);
-    table.row([
-        "rate, average",
-        &rate_or_unknown(measures.rate_average_bps),
-        "all transfers together",
-    ]);
+    let of = of(measured);
+    table.row(["rate, peak", &rate_or_unknown(measures.rate_peak_bps), &of.peak]);
+    table.row(["rate, average", &rate_or_unknown(measures.rate_average_bps), &of.average]);
     let response = duration_or_unknown(measures.response_ns);
     table.row(["response", &response, "median until it can be used"]);
     let cpu = duration_or_unknown(measures.cpu_ns_per_megabit);
-    table.row(["CPU a megabit", &cpu, "this program"]);
+    table.row(["CPU a megabit", &cpu, of.cpu]);
     let word = if measures.tries == 1 { "try" } else { "tries" };
     let (all, failed) = (count(measures.tries), count(measures.tries_failed));
     let tries = format!("{all} {word}, {failed} failed");
@@ -74,9 +96,28 @@ mod tests {
     use super::*;
     use crate::accuracy::Accuracy;
 
+    fn login() -> Measurement {
+        Measurement::from_json(include_str!("../../samples/measurement-1.json")).unwrap()
+    }
+
+    #[test]
+    fn of_a_login_the_rate_is_that_of_a_screenful_and_the_cpu_time_that_of_keys() {
+        let table = measures(&Measures::default(), &login());
+        let of = |at: usize| table.rows()[at][2].as_str();
+        assert_eq!(of(0), "one screenful, from asking for it to its end");
+        assert!(of(3).contains("keys typed one at a time"), "{}", of(3));
+    }
+
+    #[test]
+    fn the_rate_of_a_line_that_does_not_run_at_its_own_is_told_as_that() {
+        let record = Measurement { refuted_line_bps: Some(9_600), ..login() };
+        let table = measures(&Measures::default(), &record);
+        assert!(table.rows()[0][2].ends_with("; the line does not run at 9,600 bit/s"));
+    }
+
     #[test]
     fn what_is_unknown_is_not_shown_as_none() {
-        let table = measures(&Measures::default());
+        let table = measures(&Measures::default(), &login());
         assert!(table.rows().iter().take(6).all(|row| row[1] == UNKNOWN), "{table:?}");
     }
 
@@ -92,7 +133,8 @@ mod tests {
             files: 4,
             files_wrong: 1,
         };
-        let table = measures(&Measures { accuracy: Some(accuracy), ..Measures::default() });
+        let found = Measures { accuracy: Some(accuracy), ..Measures::default() };
+        let table = measures(&found, &login());
         let last: Vec<_> = table.rows().iter().rev().take(4).map(|row| row[1].as_str()).collect();
         assert_eq!(last, ["25.00 %", "5.1e-4", "1.0e-6", "1.2e-7"]);
     }

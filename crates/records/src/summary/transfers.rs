@@ -1,8 +1,7 @@
 //! Transfers of growing sizes as tables: what each size brought, and where its time went.
 
-use crate::figures::{UNKNOWN, count, duration, duration_or_unknown, rate};
-use crate::sizes::{Direction, Sample, Transfers};
-use crate::statistics::median;
+use crate::figures::{UNKNOWN, count, duration, rate, share};
+use crate::sizes::{Direction, Phase, Sample, Transfers, median_sample};
 use crate::table::Table;
 
 /// Returns the sizes, from the smallest, each with its rate.
@@ -10,8 +9,9 @@ pub(super) fn sizes(transfers: &Transfers) -> Table {
     let headers = ["bytes", "times", "median", "rate", "model"];
     let mut table = headers.into_iter().fold(Table::new().text("direction"), Table::number);
     for direction in [Direction::Received, Direction::Sent] {
+        let model = transfers.model_of(direction);
         for size in transfers.sizes(direction) {
-            let model = transfers.model.map(|model| duration(model.total_ns(size.bytes)));
+            let model = model.map(|model| duration(model.total_ns(size.bytes)));
             table.row([
                 direction.text().to_owned(),
                 count(size.bytes),
@@ -25,44 +25,63 @@ pub(super) fn sizes(transfers: &Transfers) -> Table {
     table
 }
 
-/// What a step of a transfer took.
-type Time = fn(&Sample) -> Option<u64>;
+/// Returns where the time of the smallest and of the largest transfer went, for each direction: the
+/// phases of the one of median time, which add up to it.
+pub(super) fn phases(transfers: &Transfers) -> Vec<(String, Table)> {
+    let both = [Direction::Received, Direction::Sent];
+    let tables = both.into_iter().filter_map(|direction| {
+        let table = phases_of(transfers, direction)?;
+        Some((format!("Where the time of a transfer went, {}", direction.text()), table))
+    });
+    tables.collect()
+}
 
-/// Returns the steps of the smallest and of the largest transfer, in medians: of those that were
-/// received, or else of those that were sent.
-pub(super) fn steps(transfers: &Transfers) -> Table {
-    let of_it = |direction| transfers.samples.iter().filter(move |one| one.direction == direction);
-    let direction = match of_it(Direction::Received).next() {
-        Some(_) => Direction::Received,
-        None => Direction::Sent,
-    };
-    let sizes: Vec<u64> = of_it(direction).map(|one| one.bytes).collect();
-    let ends = sizes.iter().min().copied().zip(sizes.iter().max().copied());
-    let (least, most) = ends.unwrap_or_default();
-    let header = |bytes: u64| format!("{} bytes {}", count(bytes), direction.text());
-    let mut table = Table::new().text("step").number(&header(least));
-    if most > least {
-        table = table.number(&header(most));
-    }
-    let of = |bytes: u64, time: Time| {
-        let times = of_it(direction).filter(|one| one.bytes == bytes).filter_map(time);
-        median(&times.collect::<Vec<_>>())
-    };
-    let steps: [(&str, Time); 6] = [
-        ("command to its reply", |one| one.command_ns),
-        ("data connection", |one| one.data_connect_ns),
-        ("TLS on it", |one| one.data_tls_ns),
-        ("first to last byte", |one| one.data_ns),
-        ("last byte to its reply", |one| one.confirm_ns),
-        ("all", |one| Some(one.total_ns)),
-    ];
-    for (name, time) in steps {
-        let times = [of(least, time), of(most, time)];
-        // A step that a protocol does not have is none.
-        if times.iter().any(Option::is_some) {
-            let times = times.map(duration_or_unknown);
-            table.row(std::iter::once(name.to_owned()).chain(times));
+fn phases_of(transfers: &Transfers, direction: Direction) -> Option<Table> {
+    let whole = transfers.samples.iter().filter(|one| !one.is_beginning);
+    let sizes: Vec<u64> =
+        whole.filter(|one| one.direction == direction).map(|one| one.bytes).collect();
+    let (least, most) = (*sizes.iter().min()?, *sizes.iter().max()?);
+    let ends = if least == most { vec![most] } else { vec![least, most] };
+    let chosen: Vec<&Sample> = ends
+        .into_iter()
+        .filter_map(|bytes| median_sample(&transfers.samples, direction, bytes))
+        .collect();
+    let headers = chosen.iter().map(|one| format!("{} bytes", count(one.bytes)));
+    let mut table = headers.fold(Table::new().text("phase"), |table, header| table.number(&header));
+    let split: Vec<_> = chosen.iter().map(|one| (one.total_ns, one.phases())).collect();
+    for phase in Phase::ALL {
+        let of_it = |phases: &[(Phase, u64)]| {
+            phases.iter().find(|(one, _)| *one == phase).map(|(_, ns)| *ns)
+        };
+        // A phase that a protocol does not have is none.
+        if split.iter().all(|(_, phases)| of_it(phases).is_none()) {
+            continue;
         }
+        let times = split.iter().map(|(total_ns, phases)| match of_it(phases) {
+            Some(ns) => format!("{} {:>6}", duration(ns), share(ns, *total_ns)),
+            None => UNKNOWN.to_owned(),
+        });
+        table.row(std::iter::once(phase.text().to_owned()).chain(times));
     }
-    table
+    let totals =
+        split.iter().map(|(total_ns, _)| format!("{} {:>6}", duration(*total_ns), "100 %"));
+    table.row(std::iter::once("all".to_owned()).chain(totals));
+    Some(table)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::measurement::Measurement;
+
+    #[test]
+    fn the_phases_of_the_smallest_and_of_the_largest_stand_beside_each_other_with_the_rest() {
+        let record = Measurement::from_json(include_str!("../../samples/measurement-2.json"));
+        let tables = phases(&record.unwrap().transfers.unwrap());
+        assert_eq!(tables.len(), 1);
+        let (title, table) = &tables[0];
+        assert_eq!(title, "Where the time of a transfer went, received");
+        let names: Vec<&str> = table.rows().iter().map(|row| row[0].as_str()).collect();
+        assert!(names.ends_with(&["the rest", "all"]), "{names:?}");
+    }
 }

@@ -14,7 +14,7 @@
 //! wait for the processor.
 
 use crate::figures::{count, duration, share};
-use crate::measurement::{Layer, LayerTime, Measurement};
+use crate::measurement::{Layer, LayerTime, Measurement, Screenful};
 
 /// What limits a login, in the order in which the rules are tried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -168,7 +168,7 @@ fn echo_of(measured: &Measurement) -> Option<Timing<'_>> {
 
 fn screenful_of(measured: &Measurement) -> Option<Timing<'_>> {
     let screenful = measured.screenful.as_ref()?;
-    let total_ns = screenful.first_to_last_ns;
+    let total_ns = screenful.total_ns();
     Some(Timing { name: "a screenful", total_ns, layers: &screenful.layers })
 }
 
@@ -234,7 +234,7 @@ fn retransmissions(measured: &Measurement, timing: Timing<'_>) -> String {
 
 fn nagle_stall(measured: &Measurement) -> String {
     let gap = stall(measured).unwrap_or_default();
-    let total = measured.screenful.as_ref().map_or(0, |screenful| screenful.first_to_last_ns);
+    let total = measured.screenful.as_ref().map_or(0, Screenful::total_ns);
     format!(
         "A screenful of {} holds one stall of {}, where Nagle's algorithm on the far side waits \
          for a delayed ACK from this side; with TCP_NODELAY there, or with every segment \

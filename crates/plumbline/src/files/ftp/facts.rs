@@ -9,6 +9,7 @@ use super::dialogue::{Caller, Dialogue};
 use super::get::Ending;
 use super::link::{Canceller, Plain};
 use super::mover::Moved;
+use super::probe::Spans;
 use super::trouble::Trouble;
 use crate::transfers::{self, DataTls, Record, TICK, nanos, of_kernel, of_own, of_settled};
 use os::switches::Switches;
@@ -116,6 +117,15 @@ impl Facts {
         match code {
             100..200 => _ = self.steps.preliminary.get_or_insert(now),
             _ => (self.steps.ended, self.steps.reply) = (Some(now), Some(code)),
+        }
+    }
+
+    /// Returns times of a task that began at `began`.
+    pub(super) fn spans_since(&self, began: Instant) -> Spans {
+        let since = |at: Instant| at.saturating_duration_since(began);
+        Spans {
+            before: self.steps.data_asked.map(|(_, at)| since(at)),
+            command_at: self.steps.command.map(|(_, at)| since(at)),
         }
     }
 

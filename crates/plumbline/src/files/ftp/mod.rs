@@ -44,5 +44,5 @@ pub(crate) use manage::{
 pub(crate) use mirror::{Mirror, mirror};
 pub(super) use options::{Moving, Reach};
 pub(super) use probe::pattern_file;
-pub(crate) use probe::{Moment, Reached, Refused, Way, Wish, knock, probe};
+pub(crate) use probe::{Moment, Reached, Refused, Spans, Way, Wish, knock, probe};
 pub(crate) use shell::{Shell, shell};

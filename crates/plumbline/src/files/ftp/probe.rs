@@ -30,7 +30,7 @@ use std::io::{Seek, SeekFrom, Write};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// What is kept of what came when.
 const ARRIVALS_MAX: usize = 4096;
@@ -82,6 +82,15 @@ pub(crate) struct Moment {
     pub(crate) replies: u32,
 }
 
+/// Times since the beginning of a transfer.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Spans {
+    /// Until a data connection was asked for.
+    pub(crate) before: Option<Duration>,
+    /// Until the command.
+    pub(crate) command_at: Option<Duration>,
+}
+
 /// How far a try at a server went that has failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Reached {
@@ -117,6 +126,8 @@ pub(crate) struct Found {
     pub(crate) sequence: Vec<Arrival>,
     /// What came when, of each transfer in its order; empty but for the first of a size.
     pub(crate) arrivals: Vec<Vec<Arrival>>,
+    /// What no record has of the time of each transfer, in its order.
+    pub(crate) spans: Vec<Spans>,
     /// How exactly what was written came back.
     pub(crate) accuracy: Option<Accuracy>,
     /// What could not be done, each a sentence without its end.
@@ -421,6 +432,7 @@ impl<Say: FnMut(&str)> Probe<'_, Say> {
         let is_largest = is_received && bytes > Some(self.largest);
         *self.watch.lock().unwrap_or_else(PoisonError::into_inner) = Watch::begin(ARRIVALS_MAX);
         let representation = Representation::IMAGE;
+        let began = Instant::now();
         let mut record = Record::begin(&self.dialogue, is_received, path, representation);
         let (result, moved) = self.dialogue.run_once(wanted, task, Some(near)).await;
         record.take(&mut self.dialogue, moved.as_ref(), offset);
@@ -432,6 +444,9 @@ impl<Say: FnMut(&str)> Probe<'_, Say> {
             arrivals = log.into_arrivals();
             (self.largest, self.found.sequence) = (bytes.unwrap_or(0), arrivals.clone());
         }
+        let session = self.dialogue.open_session();
+        let spans = session.map(|session| session.facts.spans_since(began)).unwrap_or_default();
+        self.found.spans.push(spans);
         self.found.arrivals.push(arrivals);
         self.found.transfers.push((direction, record.transfer));
         Ok(moved)

@@ -1,0 +1,97 @@
+//! How wrong the split of a time among the layers can be.
+//!
+//! A split adds up to its total by what is left in it, so the sum alone says nothing. What can be
+//! said: how much of the total the accounts measured, how much is only what they left, and by how
+//! much they exceeded it before they were reduced. To that comes what the clock cannot tell apart,
+//! once for each account and once for the total.
+
+use crate::figures::{duration, share};
+use crate::measurement::{Layer, LayerTime};
+use serde::{Deserialize, Serialize};
+
+/// The error bound of one split.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SplitError {
+    /// What the accounts measured, all together, ns.
+    pub accounted_ns: u64,
+    /// What they left of the total: of it nothing is known but that it is no account of ours, ns.
+    pub unexplained_ns: u64,
+    /// By how much they exceeded the total, ns: they overlap, or one of them is wrong.
+    pub excess_ns: u64,
+    /// What the clock tells apart at best, ns.
+    pub resolution_ns: u64,
+    /// By how much any part may be wrong, ns.
+    pub error_ns: u64,
+}
+
+impl SplitError {
+    /// Returns the error of a split of `total_ns` among `parts`, measured by a clock of that
+    /// resolution.
+    #[must_use]
+    pub fn of(total_ns: u64, parts: &[LayerTime], resolution_ns: u64) -> Self {
+        let ours = parts.iter().filter(|part| part.layer != Layer::FarSideAndNetwork);
+        let accounted_ns = ours.clone().fold(0_u64, |sum, part| sum.saturating_add(part.ns));
+        let readings = u64::try_from(ours.count()).unwrap_or(u64::MAX).saturating_add(1);
+        let excess_ns = accounted_ns.saturating_sub(total_ns);
+        Self {
+            accounted_ns,
+            unexplained_ns: total_ns.saturating_sub(accounted_ns),
+            excess_ns,
+            resolution_ns,
+            error_ns: excess_ns.saturating_add(resolution_ns.saturating_mul(readings)),
+        }
+    }
+
+    /// Returns it as a sentence.
+    #[must_use]
+    pub fn sentence(&self, total_ns: u64) -> String {
+        let mut text = format!(
+            "The accounts measured {} of {} ({})",
+            duration(self.accounted_ns),
+            duration(total_ns),
+            share(self.accounted_ns, total_ns)
+        );
+        text += &match self.excess_ns {
+            0 => format!(", and {} is what they left, unexplained", duration(self.unexplained_ns)),
+            excess => format!(
+                ", {} more than there was: they overlap or one is wrong, and all were reduced",
+                duration(excess)
+            ),
+        };
+        text + &format!(
+            "; no part is wrong by more than {}, with a clock that tells {} apart.",
+            duration(self.error_ns),
+            duration(self.resolution_ns)
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn part(layer: Layer, ns: u64) -> LayerTime {
+        LayerTime { layer, ns }
+    }
+
+    #[test]
+    fn what_the_accounts_left_is_unexplained_and_each_reading_may_be_wrong() {
+        let parts = [part(Layer::Telnet, 3_000), part(Layer::Terminal, 2_000)];
+        let error = SplitError::of(210_000, &parts, 1);
+        assert_eq!((error.accounted_ns, error.unexplained_ns), (5_000, 205_000));
+        assert_eq!((error.excess_ns, error.error_ns), (0, 3));
+        assert_eq!(
+            error.sentence(210_000),
+            "The accounts measured 5.00 µs of 210 µs (2 %), and 205 µs is what they left, \
+             unexplained; no part is wrong by more than 3 ns, with a clock that tells 1 ns apart."
+        );
+    }
+
+    #[test]
+    fn a_line_of_2_ms_in_an_echo_of_167_us_shows_as_an_error_of_nearly_2_ms() {
+        let error = SplitError::of(167_000, &[part(Layer::Line, 2_083_333)], 1);
+        assert_eq!((error.unexplained_ns, error.excess_ns), (0, 1_916_333));
+        assert!(error.error_ns >= error.excess_ns);
+        assert!(error.sentence(167_000).contains("1.92 ms more than there was"));
+    }
+}
