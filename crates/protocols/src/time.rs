@@ -80,7 +80,7 @@ pub struct Stamp<Of> {
     of: PhantomData<Of>,
 }
 
-impl<Of> Stamp<Of> {
+impl<Of: Copy> Stamp<Of> {
     /// Returns the reading of so many ticks.
     #[must_use]
     pub const fn new(ticks: u32) -> Self {
@@ -89,19 +89,19 @@ impl<Of> Stamp<Of> {
 
     /// Returns the ticks, for the wire.
     #[must_use]
-    pub const fn ticks(&self) -> u32 {
+    pub const fn ticks(self) -> u32 {
         self.ticks
     }
 
     /// Returns the ticks from `earlier` to this reading, modulo 2^32.
     #[must_use]
-    pub const fn since(&self, earlier: Self) -> u32 {
+    pub const fn since(self, earlier: Self) -> u32 {
         self.ticks.wrapping_sub(earlier.ticks)
     }
 
     /// Returns whether this reading comes before `other`, within half the range.
     #[must_use]
-    pub const fn is_before(&self, other: Self) -> bool {
+    pub const fn is_before(self, other: Self) -> bool {
         self.since(other).cast_signed() < 0
     }
 }

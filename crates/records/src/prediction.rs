@@ -24,7 +24,7 @@ mod rate;
 
 pub use outcome::{Forecast, Prediction, What};
 
-use crate::statistics::median;
+use crate::statistics::{median, percentile};
 use crate::verdict::{Echoes, Flow, Observation, serial_ns};
 
 /// What a short probe has shown of a way and of the host at its end.
@@ -172,14 +172,18 @@ impl Model {
 
     /// Takes rate and latency from nothing but the times of `flows`.
     ///
-    /// Where some of them fit into a segment and some do not, the latter show whether the far side
-    /// keeps a short last one back until what was before it is acknowledged.
+    /// Where some of them fit into a segment and the longest into two, that one shows whether the far
+    /// side keeps a short last segment back until the one before it is acknowledged.
     fn take_times(&mut self, flows: &[&Flow]) -> Option<()> {
         let is_one = |flow: &&Flow| flow.bytes <= self.mss_bytes;
         let (single, longer): (Vec<&Flow>, Vec<&Flow>) = flows.iter().copied().partition(is_one);
         let is_of_sizes =
             single.iter().any(|flow| Some(flow.bytes) != single.first().map(|one| one.bytes));
-        if is_of_sizes && let Some(long) = longer.iter().min_by_key(|flow| flow.elapsed_ns) {
+        let is_in_two = longer.iter().all(|flow| flow.bytes / 2 <= self.mss_bytes);
+        if is_of_sizes
+            && is_in_two
+            && let Some(long) = longer.iter().min_by_key(|flow| flow.elapsed_ns)
+        {
             self.rate_bps = self.rate_of_times(&single);
             self.latency_ns = self.latency_of(&single)?;
             let waited_ns = long.elapsed_ns.saturating_sub(self.flow_ns(long.bytes));
@@ -243,11 +247,12 @@ impl Model {
 const MANY_ECHOES: usize = 8;
 
 /// Returns how long an echo takes once the queue has filled, ns: the first keys come before that,
-/// and the last one finds it emptier again. Of a few, the longest has found it full.
+/// and the last one finds it emptier again. Of a few, the longer ones have
+/// found it full.
 fn settled_ns(echoes: &Echoes) -> Option<u64> {
     let samples = &echoes.samples_ns;
     if samples.len() < MANY_ECHOES {
-        return samples.iter().max().copied();
+        return percentile(samples, 75);
     }
     median(samples.get(samples.len() / 2..)?)
 }

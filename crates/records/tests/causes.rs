@@ -110,6 +110,32 @@ fn what_a_host_thinks_meanwhile_is_no_gain() {
 }
 
 #[test]
+fn answers_over_a_long_way_that_no_acknowledgment_can_have_crossed_prove_no_nagle() {
+    let mut observed = answering(148 * MS, 37 * MS);
+    observed.path.min_rtt_ns = Some(120 * MS);
+    assert!(causes(&observed).iter().all(|cause| cause.of != Whole::Answer));
+}
+
+#[test]
+fn a_first_byte_that_was_late_once_is_not_the_far_hosts() {
+    let mut observed = echoing(MS / 5, Some(MS / 10));
+    observed.screenful = Some(flow(&[(84 * MS, 1_448), (84 * MS + 500_000, 520)]));
+    assert_eq!(causes(&observed)[0].kind, Kind::FarHost);
+    observed.unhurried = Some(flow(&[(3 * MS, 1_448), (3 * MS + 500_000, 520)]));
+    assert_eq!(causes(&observed), []);
+}
+
+#[test]
+fn echoes_that_wait_while_acknowledgments_come_at_once_wait_in_no_queue() {
+    let mut observed = echoing(2 * MS, Some(2 * MS));
+    observed.echo_under_load = Some(Echoes { samples_ns: vec![264 * MS; 6], layers: Vec::new() });
+    observed.path.rtt_under_load_ns = Some(140 * MS);
+    assert_eq!(causes(&observed)[0].kind, Kind::Queue);
+    observed.path.rtt_under_load_ns = Some(20 * MS);
+    assert_eq!(causes(&observed), []);
+}
+
+#[test]
 fn a_host_that_thinks_as_long_either_way_has_no_nagle() {
     assert_eq!(causes(&answering(43 * MS, MS)), []);
     assert_eq!(causes(&answering(70 * MS, 33 * MS)), []);

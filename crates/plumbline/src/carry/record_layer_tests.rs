@@ -79,7 +79,7 @@ fn carry(from: &mut RecordLayer, to: &mut RecordLayer, piece: usize) -> Vec<u8> 
 }
 
 fn pattern(len: usize) -> Vec<u8> {
-    (0..len).map(|at| (at % 251) as u8).collect()
+    (0..=250).cycle().take(len).collect()
 }
 
 #[test]

@@ -10,6 +10,9 @@ pub(crate) fn shown(name: &[u8]) -> String {
         for letter in chunk.valid().chars() {
             match letter {
                 '\\' => text.push_str("\\\\"),
+                letter if letter.is_ascii_control() => {
+                    _ = write!(text, "{}", letter.to_string().as_bytes().escape_ascii());
+                }
                 letter if letter.is_control() || is_invisible(letter) => {
                     text.extend(letter.escape_default());
                 }
@@ -40,7 +43,7 @@ mod tests {
         assert_eq!(shown("grün ☃ 100%".as_bytes()), "grün ☃ 100%");
         assert_eq!(shown(b"a\xffb\n"), "a\\xffb\\n");
         assert_eq!(shown(b"it's a\\b"), "it's a\\\\b");
-        assert_eq!(shown("\u{1b}[2J\u{202e}".as_bytes()), "\\u{1b}[2J\\u{202e}");
+        assert_eq!(shown("\u{1b}[2J\u{202e}".as_bytes()), "\\x1b[2J\\u{202e}");
     }
 
     proptest! {

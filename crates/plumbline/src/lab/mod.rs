@@ -86,6 +86,10 @@ pub(crate) fn run(arguments: &Arguments) -> exit::Result {
         }
         return control::run(arguments.json);
     };
+    if arguments.today && !matches!(paper, Paper::Rfc594) {
+        exit::complain(&anyhow!("only the transfers of rfc594 can be made today"));
+        return Err(Failure::WrongArguments);
+    }
     let text = scenario::text(paper, arguments.scenario.as_deref()).map_err(|error| {
         exit::complain(&error);
         Failure::WrongArguments
@@ -119,8 +123,7 @@ fn today(paper: Paper, arguments: &Arguments) -> Result<Option<Today>> {
         (Paper::Rfc594, true) => Today::made_now().map(Some),
         // Where there are no records there is nothing to show beside the paper.
         (Paper::Rfc594, false) => Ok(Today::of_store(&records_folder()).ok().flatten()),
-        (_, true) => Err(anyhow!("only the transfers of rfc594 can be made today")),
-        (_, false) => Ok(None),
+        _ => Ok(None),
     }
 }
 

@@ -54,6 +54,7 @@ enum Eraser {
     Nothing,
 }
 
+#[expect(clippy::large_enum_variant, reason = "there is one, which stays where it is")]
 #[derive(Debug)]
 enum State {
     Resting { until: Instant },

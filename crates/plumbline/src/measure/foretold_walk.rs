@@ -47,10 +47,10 @@ fn before_screenful(
         let elapsed_ns = piece.arrivals.last()?.at_ns;
         Some(Flow { bytes: piece.bytes, elapsed_ns, ..Flow::default() })
     });
-    let status = findings.status_of_screenful[0].as_ref();
+    let [status, _] = &findings.status_of_screenful;
     let mut before = Observation {
         transfers: pieces.collect(),
-        path: path(status, circumstances),
+        path: path(status.as_ref(), circumstances),
         ..Observation::default()
     };
     before.steps.connect_ns = phases.connect_ns;

@@ -52,7 +52,10 @@ pub(super) fn of_walk(
         unhurried: findings.unhurried.as_ref().and_then(|shown| flow(shown, Origin::Program)),
         answers: answers(&findings.answered),
         transfers: transfers.into_iter().collect(),
-        path: path(findings.status.as_ref(), circumstances),
+        path: Path {
+            rtt_under_load_ns: loaded.and(findings.status.as_ref()).and_then(rtt_ns),
+            ..path(findings.status.as_ref(), circumstances)
+        },
     }
 }
 
@@ -88,6 +91,15 @@ fn flow(shown: &Shown, origin: Origin, rates: Rates) -> Option<Flow> {
         tls_own_ns: None,
         counts: FlowCounts::default(),
     })
+}
+
+/// Returns the smoothed round trip of TCP.
+fn rtt_ns(status: &CarrierStatus) -> Option<u64> {
+    match status {
+        CarrierStatus::Kernel(info, _) => Some(u64::from(info.round_trip_us) * 1_000),
+        CarrierStatus::Own(status) => status.srtt.map(nanos),
+        CarrierStatus::None => None,
+    }
 }
 
 pub(super) fn path(status: Option<&CarrierStatus>, circumstances: &Circumstances) -> Path {

@@ -1,10 +1,10 @@
 //! The walk through a login: the session without a keyboard that measures.
 //!
 //! ```text
-//! connect ─► prompt ─► name, password ─► errands ─► echo ─► pieces ─► screenful ─► again
-//!                      (--login alone)   (a shell)          (a shell)           (a shell)
-//!         ─► short answers ─► load ─► sustained load ─► over
-//!            (a shell, all three)
+//! connect ─► prompt ─► name, password ─► errands ─► echo ─► pieces ─► screenful
+//!                      (--login alone)   (a shell)          (a shell)
+//!         ─► again ─► short answers ─► load ─► sustained load ─► over
+//!            (a shell, all four)
 //! ```
 //!
 //! Each part is a small machine that looks at the console whenever something has come or its time
@@ -220,15 +220,7 @@ impl Walk {
                 Progress::Until(until) => return Err(Some(until)),
                 Progress::Done => {
                     let erasers = echo.erasers(TRAIN_KEYS);
-                    self.eraser = erasers.as_ref().and_then(|keys| keys.first().copied());
-                    self.keep_echoes();
-                    match erasers {
-                        Some(erasers) => {
-                            let train = Train::begin(erasers, &mut self.console, cx);
-                            self.stage = Stage::Train(train);
-                        }
-                        None => self.begin_pieces(cx),
-                    }
+                    self.on_echoed(erasers, cx);
                 }
                 Progress::Stopped(why) => {
                     // What is left on the line would go to the shell with the command.
@@ -322,6 +314,18 @@ impl Walk {
         let echo = Echo::new(self.plan.keys, self.plan.patience, cx.now);
         let cpu_before = (self.plan.cpu_time)();
         self.stage = Stage::Echo { echo: Box::new(echo), cpu_before };
+    }
+
+    /// Goes on from the echoes to keys at a pace, if `erasers` take those back.
+    fn on_echoed(&mut self, erasers: Option<Vec<u8>>, cx: &mut Cx<'_>) {
+        self.eraser = erasers.as_ref().and_then(|keys| keys.first().copied());
+        self.keep_echoes();
+        match erasers {
+            Some(erasers) => {
+                self.stage = Stage::Train(Train::begin(erasers, &mut self.console, cx));
+            }
+            None => self.begin_pieces(cx),
+        }
     }
 
     /// Keeps what has been measured of the echo so far.

@@ -230,7 +230,7 @@ fn names_with_line_ends_are_left_out_and_whoever_lists_or_mirrors_them_is_told()
     let (code, _, said) = run(&["mirror", "--delete", &from, "copy"]);
     assert_eq!(code, Some(1), "{said}");
     assert!(said.contains("2 names of 'd' there") && said.contains("1 name here"), "{said}");
-    assert!(said.contains("'bell\\u{7}' there is no name for a file here"), "{said}");
+    assert!(said.contains("'bell\\x07' there is no name for a file here"), "{said}");
     assert!(said.ends_with("plumb: 4 names were left out, as said above\n"), "{said}");
     assert_eq!(place.read("copy/plain"), b"d/plain");
     assert!(place.0.join("copy/a\nb").exists() && !place.0.join("copy/old").exists());
@@ -375,4 +375,22 @@ fn names_in_other_letters_are_told_as_they_are_and_odd_ones_are_listed_and_remov
     assert!(!place.0.join("there/d").exists());
     let (code, _, said) = run(&["ls", &format!("{url}/no*")]);
     assert_eq!((code, said.as_str()), (Some(1), "plumb: nothing there fits 'no*'\n"));
+}
+
+#[test]
+fn the_shell_says_what_is_wrong_with_a_command_that_it_knows() {
+    let place = Place::new("arity");
+    let (_server, url) = place.serve("");
+    fs::create_dir(place.0.join("there/d")).unwrap();
+    let mut command = place.plumb();
+    command.args(["ftp", &url]).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped());
+    let mut shell = command.spawn().unwrap();
+    let typed = b"get\nbogus\nmkdir d\nget no*\nquit\n";
+    std::io::Write::write_all(&mut shell.stdin.take().unwrap(), typed).unwrap();
+    let said = shell.wait_with_output().unwrap().stderr;
+    let said: Vec<_> = said.split(|byte| *byte == b'\n').map(String::from_utf8_lossy).collect();
+    assert_eq!(said[0], "plumb: 'get' is not used so: 'help' tells what it does", "{said:?}");
+    assert_eq!(said[1], "plumb: there is no such command: 'help' tells of all");
+    assert!(said[2].contains("to make '/d' failed: the server said 550"), "{said:?}");
+    assert_eq!(said[3], "plumb: nothing there fits 'no*'");
 }

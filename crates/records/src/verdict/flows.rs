@@ -30,6 +30,8 @@ pub(super) struct View<'a> {
     pub(super) has_losses: bool,
     /// Data of this side was overtaken by later data of it.
     pub(super) has_reordering: bool,
+    /// When the first byte of another flow like this one came, ns.
+    pub(super) other_first_ns: Option<u64>,
     /// Long packets vanish in this session, and those with so many bytes of data arrive.
     pub(super) hole: Option<u64>,
 }
@@ -111,6 +113,8 @@ fn views(observed: &Observation) -> Vec<View<'_>> {
     let screenful = observed.screenful.iter().map(|flow| (flow, Whole::Screenful));
     let transfers = observed.transfers.iter().map(|flow| (flow, Whole::Transfer));
     let trip_ns = round_trip_ns(observed);
+    let unhurried = observed.unhurried.as_ref().and_then(|flow| flow.arrivals.first());
+    let unhurried = unhurried.map(|first| first.at_ns);
     let mut views = Vec::new();
     for (flow, whole) in screenful.chain(transfers) {
         let burst_bps =
@@ -128,6 +132,7 @@ fn views(observed: &Observation) -> Vec<View<'_>> {
             explained_ns: 0,
             has_losses: false,
             has_reordering: false,
+            other_first_ns: unhurried.filter(|_| whole == Whole::Screenful),
             hole: None,
         });
     }
@@ -264,9 +269,11 @@ fn first_byte(view: &View<'_>) -> Option<Cause> {
     let first = view.flow.arrivals.first()?;
     let trip_ns = view.trip_ns?;
     let line_ns = view.burst_bps.map_or(0, |rate| serial_ns(first.bytes, rate));
+    // What a host did meanwhile once is no cause.
+    let first_ns = view.other_first_ns.map_or(first.at_ns, |other| other.min(first.at_ns));
     Some(view.cause(
         Kind::FarHost,
-        first.at_ns.saturating_sub(trip_ns).saturating_sub(line_ns),
+        first_ns.saturating_sub(trip_ns).saturating_sub(line_ns),
         "The far host",
         format!(
             "so long after the round trip of the network and its TCP, {}, comes its first byte: look \

@@ -185,6 +185,10 @@ fn late_ones(echo: &Echoes, median_ns: u64) -> Option<Cause> {
     })
 }
 
+/// A smoothed round trip shows at least one part in so many of what a queue holds echoes up: the far
+/// side's acknowledgments of a few keys are among it.
+const QUEUED_ONE_IN: u64 = 8;
+
 /// Returns what a queue costs that other data fills.
 fn under_load(observed: &Observation, idle_ns: u64) -> Option<Cause> {
     let loaded = observed.echo_under_load.as_ref()?;
@@ -192,6 +196,13 @@ fn under_load(observed: &Observation, idle_ns: u64) -> Option<Cause> {
     let gain_ns = total_ns.saturating_sub(idle_ns);
     // A queue stands only in front of a link that is full.
     if super::flows::fills_the_line(observed) == Some(false) {
+        return None;
+    }
+    // A queue holds up the far side's acknowledgments as well: where they come at once, echoes wait
+    // in the far host.
+    let trip_ns = round_trip_ns(observed).unwrap_or(0);
+    let waits_ns = observed.path.rtt_under_load_ns.map(|rtt| rtt.saturating_sub(trip_ns));
+    if waits_ns.is_some_and(|waits| waits < gain_ns / QUEUED_ONE_IN) {
         return None;
     }
     Some(Cause {

@@ -162,6 +162,8 @@ pub struct Path {
     pub rtt_ns: Option<u64>,
     /// The shortest round trip of TCP, ns.
     pub min_rtt_ns: Option<u64>,
+    /// Smoothed round trip of TCP when keys had been struck beside a long output, ns.
+    pub rtt_under_load_ns: Option<u64>,
     /// Largest segment in data bytes.
     pub mss_bytes: Option<u64>,
     /// Path MTU, bytes.

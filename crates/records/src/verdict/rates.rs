@@ -101,9 +101,9 @@ pub(super) fn seen_line_bps(view: &View<'_>) -> Option<u64> {
     (header_ns <= view.trip_ns?).then_some(rate)
 }
 
-/// Returns the rate of the slowest link, if it was full with the flow nearly all the time.
+/// Returns the rate of the slowest link, if it was full with a flow of which something was lost.
 pub(super) fn full_bps(view: &View<'_>) -> Option<u64> {
-    full_rate_bps(&view.flow.arrivals, view.path.mss_bytes?)
+    full_rate_bps(&view.flow.arrivals).filter(|_| view.has_losses)
 }
 
 /// Returns whether nearly all segments of the flow were full, as those of a program that writes

@@ -48,7 +48,7 @@ const FEWEST_GAPS: usize = 1;
 
 /// Returns the data rate at which half of the bytes come or faster, bit/s; `None` where that is too
 /// fast to tell, or nothing is known.
-pub(crate) fn burst_rate_bps(arrivals: &[Arrival]) -> Option<u64> {
+pub(super) fn burst_rate_bps(arrivals: &[Arrival]) -> Option<u64> {
     half_rate_bps(gaps(arrivals).map(|(_, gap, bytes)| (gap, bytes)).collect())
 }
 
@@ -74,38 +74,40 @@ fn half_rate_bps(mut pairs: Vec<(u64, u64)>) -> Option<u64> {
     None
 }
 
-/// An arrival of more segments was held up by a hole in front of it, or by its reader.
-const SEGMENTS_IN_ORDER: u64 = 2;
-/// An arrival that is so many times faster than its flow followed one that was held up.
+/// An arrival that is so many times faster than its flow was there already, behind a hole.
 const RUSH_FACTOR: u64 = 4;
-/// One short arrival in so many must be as far behind the one before as all the others of these.
-const ALIKE_ONE_IN: usize = 5;
-/// With fewer of them nothing is said.
-const FEWEST_ALIKE: usize = 6;
-/// Of a flow for which its link is full, the link is busy for so many parts of a hundred.
-const FULL_PERCENT: u64 = 60;
+/// Of the bytes, so many parts of a hundred must come at one rate.
+const ALIKE_PERCENT: u64 = 60;
+/// With fewer pieces nothing is said.
+const FEWEST_PIECES: usize = 10;
 
 /// Returns the data rate of the slowest link, bit/s, if it was full with the flow for nearly all the
-/// time, whatever was lost: what comes in its order, and not behind a hole, comes at an even pace,
-/// and little faster than all of it. Where a window or a loss makes the flow wait on a faster link,
-/// what comes in its order comes much faster, or once a round trip and slower than all of it.
-pub(super) fn full_rate_bps(arrivals: &[Arrival], mss: u64) -> Option<u64> {
-    let bytes = arrivals.iter().skip(1).map(|arrival| arrival.bytes).sum();
-    let overall = rate_bps(bytes, span_ns(arrivals)?)?;
-    let most = mss.saturating_mul(SEGMENTS_IN_ORDER);
-    let short: Vec<u64> = gaps(arrivals)
-        .filter(|(.., bytes)| *bytes <= most)
-        .map(|(_, gap, bytes)| rate_bps(bytes, gap).unwrap_or(u64::MAX))
-        .collect();
-    let is_calm = |rate: &u64| *rate <= overall.saturating_mul(RUSH_FACTOR);
-    let calm: Vec<u64> = short.iter().copied().filter(is_calm).collect();
-    // A hole makes some of them late, and nothing makes them early.
-    let rate = statistics::percentile(&calm, 75)?;
-    let alike = calm.iter().filter(|other| other.abs_diff(rate) <= rate / 10).count();
-    let is_even = alike >= FEWEST_ALIKE && alike * ALIKE_ONE_IN >= short.len();
-    let is_busy = rate.saturating_mul(FULL_PERCENT) <= overall.saturating_mul(100)
-        && rate >= overall - overall / 10;
-    (is_even && is_busy).then_some(rate)
+/// time, whatever was lost: a hole is late, but with all that waited behind it just as much has come
+/// as if there were none. Where losses make a flow slow on a faster link, no two pieces come alike.
+pub(super) fn full_rate_bps(arrivals: &[Arrival]) -> Option<u64> {
+    let all: u64 = arrivals.iter().skip(1).map(|arrival| arrival.bytes).sum();
+    let overall = rate_bps(all, span_ns(arrivals)?)?;
+    let mut pieces: Vec<(u64, u64)> = Vec::new();
+    for (_, gap, bytes) in gaps(arrivals) {
+        let rate = rate_bps(bytes, gap).unwrap_or(u64::MAX);
+        match pieces.last_mut() {
+            Some((whole, sum)) if rate > overall.saturating_mul(RUSH_FACTOR) => {
+                (*whole, *sum) = (whole.saturating_add(gap), sum.saturating_add(bytes));
+            }
+            _ => pieces.push((gap, bytes)),
+        }
+    }
+    let count = pieces.len();
+    let alike = |rate: u64| {
+        let is_alike = |(gap, bytes): &&(u64, u64)| {
+            rate_bps(*bytes, *gap).is_some_and(|other| other.abs_diff(rate) <= rate / 8)
+        };
+        pieces.iter().filter(is_alike).map(|(_, bytes)| bytes).sum::<u64>()
+    };
+    let rate = half_rate_bps(pieces.clone())?;
+    let is_even = alike(rate).saturating_mul(100) >= all.saturating_mul(ALIKE_PERCENT);
+    let is_busy = overall.saturating_mul(100) >= rate.saturating_mul(ALIKE_PERCENT);
+    (count >= FEWEST_PIECES && is_even && is_busy).then_some(rate)
 }
 
 /// Returns the bytes of the largest arrival that is no more than one segment, if that is known.

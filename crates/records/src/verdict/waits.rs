@@ -101,7 +101,7 @@ pub(super) fn nagle_of_answers(observed: &Observation, trip_ns: Option<u64>) -> 
     // A timer never runs out early but by its own grain, and what is late is the scheduler. There is
     // a trip to the first piece, and one for the acknowledgment and the second.
     let trips_ns = trip_ns?.saturating_mul(2);
-    let least_ns = KERNEL_DELAY_NS - KERNEL_DELAY_NS / 8;
+    let least_ns = (trips_ns - trips_ns / 8).saturating_add(KERNEL_DELAY_NS - KERNEL_DELAY_NS / 8);
     let most_ns = trips_ns.saturating_add(KERNEL_DELAY_NS + KERNEL_DELAY_NS / 2);
     // One of each may have been held up by something else.
     let (least_late, most_at_once) =

@@ -408,7 +408,7 @@ impl Bench {
             };
             let (result, cpu) = timed(moving).await;
             record.add_cpu(cpu);
-            dialogue.caller.keep(&mut record, result.as_ref().copied());
+            dialogue.caller.keep_soon(&mut record, result.as_ref().copied());
             self.tell(&record, result.as_ref().err())?;
             self.add(&record, result)?;
         }

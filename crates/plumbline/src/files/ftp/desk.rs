@@ -75,6 +75,7 @@ pub(super) fn carry_out_silently<T>(
             .collect::<Result<Vec<_>, _>>()
             .map_err(anyhow::Error::new)?;
         let (stopper, board) = (Arc::clone(&caller.stopper), Arc::clone(&caller.shared.board));
+        let kept = Arc::clone(&caller);
         let host = caller.shared.host.as_ref();
         let _shown = host.map(|host| board.show_sheet("our own host", host.meter_sheet()));
         let shows = tokio::spawn(meters::show_long_run(board));
@@ -88,11 +89,13 @@ pub(super) fn carry_out_silently<T>(
                 };
                 // Who is asked twice goes at once.
                 if stopper.stop(is_final) {
+                    kept.recorder.flush();
                     std::process::exit(3);
                 }
             }
         });
         let result = work(Arc::clone(&caller)).await;
+        caller.recorder.flush();
         watcher.abort();
         shows.abort();
         if let Some(host) = &caller.shared.host {
@@ -164,6 +167,7 @@ fn caller(
         attempts: reach.tries,
         is_quiet: reach.quiet || reach.json,
         recorder: Recorder::of_user(!reach.keeping.no_record),
+        is_due: AtomicBool::new(false),
         resolving,
     })
 }

@@ -75,6 +75,8 @@ pub(super) struct Caller {
     pub(super) attempts: u32,
     pub(super) is_quiet: bool,
     pub(super) recorder: Recorder,
+    /// Whether records that were kept are about to be written.
+    pub(super) is_due: AtomicBool,
     /// How long it took to find the addresses.
     pub(super) resolving: Duration,
 }

@@ -19,7 +19,11 @@ use records::transfer::{Command, DataStyle, Field, Outcome, OwnStack, Role, Stac
 use std::net::SocketAddr;
 use std::os::fd::AsFd;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
+
+/// How long a record waits for others to be written with it.
+const SOON: Duration = Duration::from_millis(100);
 
 /// How long it took to open a session.
 #[derive(Clone, Copy, Debug, Default)]
@@ -327,13 +331,37 @@ impl Record {
 impl Caller {
     /// Ends a record and keeps it, unless nothing was to be moved.
     pub(super) fn keep(&self, record: &mut Record, result: Result<Ending, &Trouble>) {
+        if self.add(record, result) {
+            self.recorder.flush();
+        }
+    }
+
+    /// As [`Self::keep`], for one of many: it is written soon, with those that follow it.
+    pub(super) fn keep_soon(
+        self: &Arc<Self>,
+        record: &mut Record,
+        result: Result<Ending, &Trouble>,
+    ) {
+        if !self.add(record, result) || self.is_due.swap(true, Ordering::Relaxed) {
+            return;
+        }
+        let caller = Arc::clone(self);
+        tokio::spawn(async move {
+            tokio::time::sleep(SOON).await;
+            caller.is_due.store(false, Ordering::Relaxed);
+            caller.recorder.flush();
+        });
+    }
+
+    /// Ends a record. Returns whether there is one to be written.
+    fn add(&self, record: &mut Record, result: Result<Ending, &Trouble>) -> bool {
         record.conclude(result.err());
         // A file that was here already and arguments that make no sense are no transfers.
         let is_none = matches!(result, Ok(Ending::WasThere) | Err(Trouble::Wrong(_)));
         if !is_none {
             self.recorder.keep(record);
-            self.recorder.flush();
         }
+        !is_none
     }
 }
 

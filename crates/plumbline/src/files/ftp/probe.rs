@@ -375,7 +375,7 @@ impl<Say: FnMut(&str)> Probe<'_, Say> {
             offset_bytes: part.from,
             expected_bytes: part.whole,
         };
-        let wanted = format!("to get '{}'", shown(&part.path));
+        let wanted = format!("to get '{}'", shown(part.path));
         let bytes = part.whole.map(|whole| whole - part.from);
         let moved = self.move_by(Direction::Received, (&wanted, part.path), task, near, bytes);
         let moved = moved.await?;

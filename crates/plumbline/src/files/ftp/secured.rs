@@ -34,8 +34,9 @@ impl Secured {
         let mut keep = |bytes: &[u8]| early.extend_from_slice(bytes);
         while self.layer.is_handshaking() {
             match self.turn(Saying::Nothing, &mut keep)? {
-                Turn::Again => {}
-                Turn::NeedsInput | Turn::Open => self.read(0)?,
+                Turn::NeedsInput | Turn::Open if self.layer.is_handshaking() => self.read(0)?,
+                // What came last may have been the end of it, behind which nothing has to come.
+                Turn::Again | Turn::NeedsInput | Turn::Open => {}
                 Turn::Ended => return Err(ErrorKind::UnexpectedEof.into()),
             }
         }

@@ -3,7 +3,6 @@
 //! Where we are there is kept here, so that a session that was lost meanwhile is opened again
 //! without anybody's noticing.
 
-use super::batch::make_there;
 use super::desk::{Interrupt, carry_out_with, tell};
 use super::dialogue::{Caller, Dialogue};
 use super::get::{self, Ending, Terms, To};
@@ -247,6 +246,10 @@ impl Desk {
             ["quote", rest @ ..] => self.quote(&rest.join(" ")).await,
             ["status"] => self.reply("the status", Task::Status(None)).await,
             ["help" | "?", ..] => help(),
+            [word, ..] if COMMANDS.iter().any(|(known, _)| known == word) => {
+                let sentence = format!("'{word}' is not used so: 'help' tells what it does");
+                Err(Trouble::Wrong(sentence))
+            }
             _ => Err(Trouble::Wrong("there is no such command: 'help' tells of all".to_owned())),
         }
     }
@@ -256,7 +259,10 @@ impl Desk {
         match word {
             "cat" => show_file(dialogue, &path, false).await,
             "rm" => remove_all(dialogue, &path, false).await,
-            "mkdir" => make_there(dialogue, &path).await,
+            "mkdir" => {
+                let wanted = format!("to make '{}'", shown(&path));
+                dialogue.run(&wanted, Task::MakeDirectory(name_of(&path)?)).await.map(|_| ())
+            }
             _ => remove_folder(dialogue, &path).await,
         }
     }
@@ -297,7 +303,11 @@ impl Desk {
     }
 
     async fn get_all(&mut self, pattern: &str) -> Result<(), Trouble> {
-        for found in self.dialogue.expand(&self.at(pattern)).await? {
+        let found = self.dialogue.expand(&self.at(pattern)).await?;
+        if found.is_empty() {
+            return Err(Trouble::NotThere(format!("nothing there fits '{pattern}'")));
+        }
+        for found in self.dialogue.for_here(found) {
             if !found.entry.kind.is_directory() {
                 self.get(&found.path, None).await?;
             }

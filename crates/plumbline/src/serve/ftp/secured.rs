@@ -74,9 +74,14 @@ impl Secured {
         let mut early = Vec::new();
         let mut keep = |bytes: &[u8]| early.extend_from_slice(bytes);
         while secured.layer.is_handshaking() {
-            match secured.turn(Saying::Nothing, &mut keep)? {
-                Turn::Again => {}
-                Turn::NeedsInput | Turn::Open => secured.read().await?,
+            let turn = secured
+                .charged(Account::Encryption, |secured| secured.turn(Saying::Nothing, &mut keep));
+            match turn? {
+                Turn::NeedsInput | Turn::Open if secured.layer.is_handshaking() => {
+                    secured.read().await?;
+                }
+                // What came last may have been the end of it, behind which nothing has to come.
+                Turn::Again | Turn::NeedsInput | Turn::Open => {}
                 Turn::Ended => return Err(ErrorKind::UnexpectedEof.into()),
             }
         }
@@ -121,6 +126,15 @@ impl Secured {
         at_most: usize,
         each: &mut dyn FnMut(&[u8]),
     ) -> Poll<io::Result<usize>> {
+        self.charged(Account::Encryption, |secured| secured.receive(context, at_most, each))
+    }
+
+    fn receive(
+        &mut self,
+        context: &mut Context<'_>,
+        at_most: usize,
+        each: &mut dyn FnMut(&[u8]),
+    ) -> Poll<io::Result<usize>> {
         let early = std::mem::take(&mut self.early);
         let mut count = early.len();
         if count > 0 {
@@ -148,7 +162,7 @@ impl Secured {
     ///
     /// What TLS or the connection says.
     pub(super) async fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
-        self.say(Saying::Data(bytes))?;
+        self.charged(Account::Encryption, |secured| secured.say(Saying::Data(bytes)))?;
         self.flush().await
     }
 
@@ -163,6 +177,14 @@ impl Secured {
         self.stream.shutdown().await
     }
 
+    /// Does a part of the work on an account of who serves. What takes the data has its own.
+    fn charged<T>(&mut self, account: Account, work: impl FnOnce(&mut Self) -> T) -> T {
+        match self.server.clone() {
+            Some(server) => server.charge(account, || work(self)),
+            None => work(self),
+        }
+    }
+
     fn say(&mut self, saying: Saying<'_>) -> io::Result<()> {
         loop {
             match self.turn(saying, &mut |_| {})? {
@@ -175,13 +197,7 @@ impl Secured {
     }
 
     fn turn(&mut self, saying: Saying<'_>, each: &mut dyn FnMut(&[u8])) -> io::Result<Turn> {
-        let Self { layer, server, .. } = self;
-        let turn = match server {
-            // What takes the data is charged by itself.
-            Some(server) => server.charge(Account::Encryption, || layer.turn(saying, each)),
-            None => layer.turn(saying, each),
-        };
-        turn.inspect_err(|_| {
+        self.layer.turn(saying, each).inspect_err(|_| {
             // One try: who does not hear any more need not be told.
             _ = self.stream.try_write(self.layer.output());
         })
@@ -217,9 +233,11 @@ impl Secured {
         if !self.holds_tickets() {
             ready!(self.poll_flush(context))?;
         }
-        let mut room = ReadBuf::new(self.layer.room(at_most));
-        ready!(Pin::new(&mut self.stream).poll_read(context, &mut room))?;
-        let count = room.filled().len();
+        let count = ready!(self.charged(Account::Interrupt, |secured| {
+            let mut room = ReadBuf::new(secured.layer.room(at_most));
+            let read = Pin::new(&mut secured.stream).poll_read(context, &mut room);
+            read.map_ok(|()| room.filled().len())
+        }))?;
         if count == 0 {
             return Poll::Ready(Err(ErrorKind::UnexpectedEof.into()));
         }
