@@ -16,7 +16,8 @@ pub(super) fn table(scenario: &Scenario) -> Table {
     let bill = bill(scenario, scenario.switches);
     let costs = &scenario.costs;
     let seconds = |ms: f64| ms / 1_000.0 * 60.0 / scenario.minutes as f64;
-    let io = bill.transactions as f64 * costs.io_ms;
+    let call = io_ms(costs, scenario.switches);
+    let io = bill.transactions as f64 * call;
     let wakeups = (bill.process_ms - io).max(0.0) - bill.canonical_ms;
     let an_io = bill.process_ms / bill.transactions.max(1) as f64;
     // The write call of a directly connected terminal, by the memo's own ratio.
@@ -24,7 +25,7 @@ pub(super) fn table(scenario: &Scenario) -> Table {
     // A line is read and a ready message written: the process wakes once.
     let typed = costs.block_ms + NOTHING_CHARS / costs.canonical_per_ms;
     let characters = (NOTHING_CHARS + READY_CHARS) / costs.telnet_per_ms;
-    let network = typed + 2.0 * io_ms(costs, scenario.switches) + characters;
+    let network = typed + 2.0 * call + characters;
     let ratio = network / (typed + 2.0 * local);
     Table {
         number: "5",
@@ -33,13 +34,13 @@ pub(super) fn table(scenario: &Scenario) -> Table {
         rows: vec![
             Row {
                 measured: Some(85.0),
-                ..row("a read or write, its call, ms", None, costs.io_ms, 0)
+                ..row("a read or write, its call, ms", None, call, 0)
             },
             row("the same with its wakeup, ms", None, an_io, 0),
             row("at a terminal that is directly connected, ms", None, local, 0),
             Row {
                 measured: Some(WRITE_RATIO),
-                ..row("a write, network to terminal, times", None, costs.io_ms / local, 1)
+                ..row("a write, network to terminal, times", None, call / local, 1)
             },
             Row {
                 measured: Some(2.5),
