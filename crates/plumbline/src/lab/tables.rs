@@ -71,7 +71,7 @@ fn layout(table: &Table, year: u16) -> Layout {
         layout = layout.number(&format!("{year} measured")).number("differs by");
     }
     for row in &table.rows {
-        let figure = |value: f64| format!("{value:.*}", row.digits);
+        let figure = |value: f64| unsigned_zero(format!("{value:.*}", row.digits));
         let mut cells = vec![row.what.clone(), figure(row.ours)];
         for (is_shown, value, share) in [
             (has_predicted, row.predicted, row.from_predicted()),
@@ -85,6 +85,14 @@ fn layout(table: &Table, year: u16) -> Layout {
         layout.row(cells);
     }
     layout
+}
+
+/// Takes the sign from what is rounded to nothing.
+fn unsigned_zero(figure: String) -> String {
+    match figure.strip_prefix('-') {
+        Some(digits) if digits.chars().all(|digit| matches!(digit, '0' | '.')) => digits.to_owned(),
+        _ => figure,
+    }
 }
 
 fn percent(share: f64) -> String {

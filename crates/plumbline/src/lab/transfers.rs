@@ -281,8 +281,8 @@ fn table_iii(ours: &[Transfer]) -> Table {
         title: "the listing's bit/s and CPU microseconds a bit, from our records",
         unit: "as named",
         rows,
-        why: "These are the rows of which the scan leaves no doubt what belongs together; it has \
-              some twenty more. CPU time a bit goes in as the paper gives it, and our records keep \
+        why: "These are the rows whose figures can be told apart in the scan, which has some twenty \
+              more; of BBN's, the time of day may be that of the one before it. CPU time a bit goes in as the paper gives it, and our records keep \
               it. Time comes out: documents from SRI-ARC are too fast, because it converted them on \
               the way and our hosts do not. Of single transfers more cannot be expected: how \
               busy the hosts were at that minute nobody knows.",

@@ -32,10 +32,7 @@ pub(super) fn table(scenario: &Scenario) -> Table {
         title: "where the time of the server processes goes",
         unit: "s of each hour; ms",
         rows: vec![
-            Row {
-                measured: Some(85.0),
-                ..row("a read or write, its call, ms", None, call, 0)
-            },
+            Row { measured: Some(85.0), ..row("a read or write, its call, ms", None, call, 0) },
             row("the same with its wakeup, ms", None, an_io, 0),
             row("at a terminal that is directly connected, ms", None, local, 0),
             Row {
@@ -54,8 +51,8 @@ pub(super) fn table(scenario: &Scenario) -> Table {
         why: "80 to 90 ms of a read or write are the memo's. What a write costs at a terminal \
               follows from its 4.5 to 1, which is therefore met by construction. Its 2.5 to 1 for \
               a command that does nothing is not: ours is a read, a write and one wakeup at \
-              either, with the characters through telnet_ on the network alone, and less than the \
-              memo's, which has page faults in its time. The canonical form, which it plans to \
+              either, with the characters through telnet_ on the network alone, a fifth \
+              less than the memo's: what paging costs has no price there. The canonical form, which it plans to \
               spare, is next to nothing beside one wakeup: a line of 20 characters is 20 ms, once \
               a line. Page faults, 3 to 1, are not in the model, nor are the pauses of a process \
               that has used up its quantum.",
