@@ -58,7 +58,7 @@ pub(super) fn table() -> Result<Table> {
             row(module.what, module.bytes, ours.map(|function| function.bytes as f64).sum())
         })
         .collect();
-    rows.push(row("operating system area", OS_AREA_BYTES, heads(&file)? as f64));
+    rows.push(row("operating system area", OS_AREA_BYTES, f64::from(heads(&file)?)));
     rows.push(row("total", TOTAL_BYTES, rows.iter().map(|row| row.ours).sum()));
     Ok(Table {
         number: "6-8",

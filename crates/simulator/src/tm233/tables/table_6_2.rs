@@ -34,15 +34,15 @@ pub(super) fn table(scenario: &Scenario) -> Result<Table, Stuck> {
         title: "maximum data transfer, 600 s at 9,600 bit/s",
         unit: "packets; s; bit/s",
         rows,
-        why: "The thesis sums up 572.5 s for what took 600 s and did not find the rest. Ours is the \
-              same sum with our packets and with what our meter says that each takes; it has the \
-              rest in its own way, so that the counts come near what was measured proves little: \
-              our sender makes all eight packets of a window before the line has the first, where \
-              the thesis's makes one, which is the row of the far side; and a carriage return costs \
-              33.5 ms instead of 32.1 (see table 6-3), 0.07 s a window. Of the 92 packets one is \
-              for a group of six, and the thesis leaves it out of its sum; ours has whole groups of \
-              eight. In its total rate the acknowledgments are counted: 734 packets alone are 6,692 \
-              bit/s, with 92 acknowledgments 6,764.",
+        why: "The thesis sums up 572.5 s for what took 600 s and did not find the rest. Ours is \
+              the same sum with our packets and with what our meter says that each takes; it has \
+              the rest in its own way, so that the counts come near what was measured proves \
+              little: our sender makes all eight packets of a window before the line has the \
+              first, where the thesis's makes one, which is the row of the far side; and a \
+              carriage return costs 33.5 ms instead of 32.1 (see table 6-3), 0.07 s a window. Of \
+              the 92 packets one is for a group of six, and the thesis leaves it out of its sum; \
+              ours has whole groups of eight. In its total rate the acknowledgments are counted: \
+              734 packets alone are 6,692 bit/s, with 92 acknowledgments 6,764.",
     })
 }
 
