@@ -375,6 +375,8 @@ pub(crate) fn run(arguments: &Arguments) -> exit::Result {
         let code = ftp::prove_system_user().map_err(|error| complain(&error))?;
         std::process::exit(code);
     }
+    #[cfg(target_env = "gnu")]
+    os::heap::return_large_blocks();
     let prepared = prepare(arguments).map_err(|error| {
         exit::complain(&error);
         Failure::WrongArguments
