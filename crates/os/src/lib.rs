@@ -28,6 +28,8 @@ pub mod entropy;
 pub mod exchange;
 #[cfg(target_os = "linux")]
 pub mod file_rights;
+#[cfg(all(target_os = "linux", target_env = "gnu"))]
+pub mod heap;
 #[cfg(target_os = "linux")]
 pub mod host;
 #[cfg(target_os = "linux")]

@@ -6,6 +6,8 @@
 
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may fail")]
 
+#[path = "ftp_serve/broken_off.rs"]
+mod broken_off;
 #[expect(dead_code, reason = "each crate of tests uses its part of the desk")]
 mod ftp_desk;
 #[expect(dead_code, reason = "each crate of tests uses its part of the desk")]

@@ -14,6 +14,7 @@ mod host;
 pub mod line;
 pub mod medium;
 pub mod multics;
+pub mod picture;
 pub mod rfc573;
 pub mod rfc594;
 pub mod soak;

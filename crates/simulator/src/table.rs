@@ -19,14 +19,19 @@ impl Row {
     /// Returns how far ours lies from what the paper computed, as a share of it.
     #[must_use]
     pub fn from_predicted(&self) -> Option<f64> {
-        self.predicted.map(|predicted| self.ours / predicted - 1.0)
+        share(self.ours, self.predicted)
     }
 
     /// Returns how far ours lies from what the paper measured, as a share of it.
     #[must_use]
     pub fn from_measured(&self) -> Option<f64> {
-        self.measured.map(|measured| self.ours / measured - 1.0)
+        share(self.ours, self.measured)
     }
+}
+
+/// Returns nothing where the paper has a zero: there is no share of it.
+fn share(ours: f64, paper: Option<f64>) -> Option<f64> {
+    paper.filter(|paper| *paper != 0.0).map(|paper| ours / paper - 1.0)
 }
 
 /// One table.

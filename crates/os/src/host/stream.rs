@@ -19,6 +19,12 @@ pub struct Stream {
 }
 
 impl Stream {
+    /// Resets the connection (ABORT, RFC 9293 §3.9.1): what was written is not to be taken for all.
+    pub fn abort(&self) {
+        // One that has ended is ended.
+        self.host.act(|state| _ = state.layers(|layers, cx| layers.tcp.abort(self.id, cx)));
+    }
+
     pub(super) fn of(host: Host, id: ConnectionId) -> Self {
         Self { host, id }
     }

@@ -2,6 +2,7 @@
 
 mod code;
 mod control;
+mod pictures;
 mod scenario;
 mod tables;
 mod today;

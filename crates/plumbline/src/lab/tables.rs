@@ -1,8 +1,10 @@
 //! The tables of a paper, with ours beside them, for people and for programs.
 
+use super::pictures;
 use super::today::Today;
 use records::table::{Table as Layout, wrap};
 use serde_json::json;
+use simulator::picture::Picture;
 use simulator::table::{Row, Table};
 
 /// What an experiment has brought.
@@ -15,6 +17,8 @@ pub(super) struct Experiment {
     /// What was done, and what was assumed.
     pub(super) head: &'static str,
     pub(super) tables: Vec<Table>,
+    /// Its figures, each drawn before the table of its number.
+    pub(super) pictures: Vec<Picture>,
 }
 
 /// Returns the tables, each at most `width` columns wide.
@@ -22,6 +26,13 @@ pub(super) fn text(experiment: &Experiment, width: usize) -> String {
     let mut text = paragraph(experiment.head, width);
     for table in &experiment.tables {
         text.push('\n');
+        let pictures = experiment.pictures.iter();
+        for picture in pictures.filter(|picture| picture.number == table.number) {
+            text.push_str(&paragraph(&heading(picture.number, picture.title), width));
+            text.push('\n');
+            text.push_str(&pictures::text(picture, width));
+            text.push('\n');
+        }
         text.push_str(&paragraph(&title(table), width));
         text.push('\n');
         text.push_str(&layout(table, experiment.year).render(width));
@@ -35,13 +46,17 @@ pub(super) fn text(experiment: &Experiment, width: usize) -> String {
 
 fn title(table: &Table) -> String {
     let Table { number, title, unit, .. } = table;
+    format!("{} ({unit})", heading(number, title))
+}
+
+fn heading(number: &str, title: &str) -> String {
     match number.strip_prefix("figure ") {
-        Some(number) => format!("Figure {number}: {title} ({unit})"),
-        None => format!("Table {number}: {title} ({unit})"),
+        Some(number) => format!("Figure {number}: {title}"),
+        None => format!("Table {number}: {title}"),
     }
 }
 
-fn paragraph(text: &str, width: usize) -> String {
+pub(super) fn paragraph(text: &str, width: usize) -> String {
     wrap(text, width).join("\n") + "\n"
 }
 
@@ -56,7 +71,7 @@ fn layout(table: &Table, year: u16) -> Layout {
         layout = layout.number(&format!("{year} measured")).number("differs by");
     }
     for row in &table.rows {
-        let figure = |value: f64| format!("{value:.*}", row.digits);
+        let figure = |value: f64| unsigned_zero(format!("{value:.*}", row.digits));
         let mut cells = vec![row.what.clone(), figure(row.ours)];
         for (is_shown, value, share) in [
             (has_predicted, row.predicted, row.from_predicted()),
@@ -70,6 +85,14 @@ fn layout(table: &Table, year: u16) -> Layout {
         layout.row(cells);
     }
     layout
+}
+
+/// Takes the sign from what is rounded to nothing.
+fn unsigned_zero(figure: String) -> String {
+    match figure.strip_prefix('-') {
+        Some(digits) if digits.chars().all(|digit| matches!(digit, '0' | '.')) => digits.to_owned(),
+        _ => figure,
+    }
 }
 
 fn percent(share: f64) -> String {
@@ -94,7 +117,13 @@ pub(super) fn json(experiment: &Experiment, today: Option<&Today>) -> String {
             })
         })
         .collect();
-    let mut document = json!({ "schema": 1, "scenario": experiment.scenario, "tables": tables });
+    let pictures: Vec<_> = experiment.pictures.iter().map(pictures::json).collect();
+    let mut document = json!({
+        "schema": 1,
+        "scenario": experiment.scenario,
+        "tables": tables,
+        "pictures": pictures,
+    });
     if let (Some(today), Some(fields)) = (today, document.as_object_mut()) {
         fields.insert("today".to_owned(), today.json());
     }

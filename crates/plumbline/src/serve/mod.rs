@@ -220,6 +220,7 @@ A configuration:
   listen-tls = [\"[::]:990\"]
   tls = \"required\"              # or \"offered\", or \"off\"
   requires-session-reuse = true
+  anonymous = true               # besides users; without users it is so
   system-users = true            # of this machine, by PAM
   pam-service = \"plumb\"
   root-may-log-in = false
@@ -230,8 +231,18 @@ A configuration:
   mail-from-anonymous = false
   passive-ports = [50000, 50999]
   passive-address = \"192.0.2.1\"
+  allow = [\"10.0.0.0/8\"]         # who may come; and deny, who may not
+  greeting = \"plumbline FTP server ready\"
+  sessions-max = 10000
+  sessions-per-source-max = 1000
   bytes-per-second-max = 10000000
+  file-max-bytes = 1000000000
+  quota-bytes = 1000000000       # of anonymous users
+  login-timeout-s = 60
   idle-timeout-s = 300
+  data-connect-timeout-s = 30
+  stall-timeout-s = 120          # of a transfer in which nothing moves
+  stop-grace-s = 5               # for transfers, when the server is told to end
   [ftp.word-formats]             # how words of 36 bits (TYPE L 36) lie in the files of a folder
   \"/its\" = \"u36\"
   [[console]]
@@ -252,6 +263,7 @@ A file of users of FTP:
   root = \"/srv/ann\"
   rights = \"writable\"           # or read-only, or write-once
   quota-bytes = 1000000000
+  bytes-per-second-max = 10000000
 
 A file of users:
   [mike]
@@ -375,6 +387,8 @@ pub(crate) fn run(arguments: &Arguments) -> exit::Result {
         let code = ftp::prove_system_user().map_err(|error| complain(&error))?;
         std::process::exit(code);
     }
+    #[cfg(target_env = "gnu")]
+    os::heap::return_large_blocks();
     let prepared = prepare(arguments).map_err(|error| {
         exit::complain(&error);
         Failure::WrongArguments

@@ -59,15 +59,13 @@ pub(super) fn causes(observed: &Observation) -> Vec<Cause> {
 
 /// Returns `cause` as what it is where packets overtake each other: echoes come in their order, so
 /// one packet that is late holds up all that were behind it.
-fn disorder(cause: Cause) -> Cause {
-    Cause {
-        kind: Kind::Reordering,
-        subject: "Disorder on the way".to_owned(),
-        advice: "echoes wait for packets that others have overtaken: look for links in parallel \
-                 that take packets by turns"
-            .to_owned(),
-        ..cause
-    }
+fn disorder(mut cause: Cause) -> Cause {
+    cause.kind = Kind::Reordering;
+    "Disorder on the way".clone_into(&mut cause.subject);
+    "echoes wait for packets that others have overtaken: look for links in parallel that take \
+     packets by turns"
+        .clone_into(&mut cause.advice);
+    cause
 }
 
 /// Bytes of an echo and its key with their headers.

@@ -5,7 +5,8 @@
 //! character or a line at a time, and what is answered. A model of the memo's Network Daemon and of
 //! its server process then takes them: every RFNM, every allocate and every message that comes
 //! wakes the daemon, which wakes the process, and each of these has the price that the memo gives.
-//! One run has one set of switches, a switch for each proposal. The NCP here is its accounting
+//! The scenario says which proposals are in force from the
+//! beginning, a switch for each; the tables turn on the others, alone and one after another. The NCP here is its accounting
 //! alone: messages, RFNMs and allocations, no protocol.
 //!
 //! What the memo does not say is a figure of the scenario: how long RFNMs and allocates take, how
@@ -13,6 +14,7 @@
 //! what comes out.
 
 mod daemon;
+mod login;
 mod people;
 mod scenario;
 mod stream;
@@ -20,4 +22,5 @@ mod switches;
 mod tables;
 
 pub use scenario::{Costs, Network, Scenario, Session};
+pub use switches::Switches;
 pub use tables::tables;

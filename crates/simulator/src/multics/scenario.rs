@@ -1,5 +1,6 @@
 //! What `scenarios/multics.toml` says.
 
+use super::switches::Switches;
 use serde::Deserialize;
 
 /// Some hours on Multics.
@@ -14,6 +15,8 @@ pub struct Scenario {
     pub costs: Costs,
     /// What the network does.
     pub network: Network,
+    /// Which proposals are in force from the beginning.
+    pub switches: Switches,
     /// Who is logged in.
     pub sessions: Vec<Session>,
 }

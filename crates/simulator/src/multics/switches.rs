@@ -1,26 +1,29 @@
 //! The memo's proposals, each a switch.
 
+use serde::Deserialize;
+
 /// Which of the proposals are in force.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Switches {
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
+#[serde(deny_unknown_fields)]
+pub struct Switches {
     /// RFNMs are taken at interrupt time.
-    pub(super) rfnm_at_interrupt: bool,
+    pub rfnm_at_interrupt: bool,
     /// The daemon blocks in ring 1.
-    pub(super) ring_1_daemon: bool,
+    pub ring_1_daemon: bool,
     /// The NCP is in ring 0, for the daemon and for every process.
-    pub(super) ring_0_ncp: bool,
+    pub ring_0_ncp: bool,
     /// The daemon takes all that a process writes, and sends it as it may.
-    pub(super) write_force: bool,
+    pub write_force: bool,
     /// Lines that do not need it are not made canonical.
-    pub(super) canonical_where_needed: bool,
+    pub canonical_where_needed: bool,
     /// Foreign hosts send a line at a time.
-    pub(super) line_at_a_time: bool,
+    pub line_at_a_time: bool,
     /// Foreign hosts allocate a whole line at least.
-    pub(super) minimum_allocation: bool,
+    pub minimum_allocation: bool,
     /// The daemon waits in ring 0 and does not block.
-    pub(super) wait: bool,
+    pub wait: bool,
     /// Allocates are taken at interrupt time.
-    pub(super) allocate_at_interrupt: bool,
+    pub allocate_at_interrupt: bool,
 }
 
 /// A proposal: its name, what it switches, and what the memo expects.
@@ -44,10 +47,9 @@ pub(super) const PROPOSALS: [Proposal; 9] = [
 ];
 
 impl Switches {
-    /// Returns those with one proposal alone.
-    pub(super) fn only(proposal: &Proposal) -> Self {
-        let mut switches = Self::default();
-        (proposal.switch)(&mut switches);
-        switches
+    /// Returns these and one proposal more.
+    pub(super) fn and(mut self, proposal: &Proposal) -> Self {
+        (proposal.switch)(&mut self);
+        self
     }
 }

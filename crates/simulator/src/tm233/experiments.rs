@@ -6,7 +6,7 @@ use crate::host::{Host, seed_of};
 use crate::line::Line;
 use crate::world::{Side, Stuck, World};
 use protocols::link::{Link, Llp};
-use protocols::meter::{Account, Costs, Counter, Quantity, Work};
+use protocols::meter::{Account, Costs, Counter, Meter, Quantity, Work};
 use protocols::station::{Carried, Opening, Settings};
 use protocols::time::{Duration, Instant};
 use protocols::transport::tcp::{Profile, ReceiveWindow, SendLimit};
@@ -227,6 +227,8 @@ pub struct Screenful {
     pub first_to_last: Duration,
     /// What each account was charged for all its packets, in nanoseconds (table 6-3).
     pub charged_ns: Vec<(Account, u64)>,
+    /// Carriage returns that were printed, each with its line feed.
+    pub new_lines: u64,
 }
 
 impl Screenful {
@@ -271,14 +273,29 @@ pub fn screenful_by(
     window: usize,
     seed: u64,
 ) -> Result<Screenful, Stuck> {
-    let (reader, writer) = (Person::who_reads(), Person::who_writes(text(SCREENFUL), false));
+    text_by(equipment, rate_bps, window, seed, SCREENFUL)
+}
+
+/// Shows a text of `len` bytes on other computers.
+///
+/// # Errors
+///
+/// If the run comes to a stop.
+pub(super) fn text_by(
+    equipment: Equipment,
+    rate_bps: u64,
+    window: usize,
+    seed: u64,
+    len: usize,
+) -> Result<Screenful, Stuck> {
+    let (reader, writer) = (Person::who_reads(), Person::who_writes(text(len), false));
     let people = [reader, writer];
     let line = Line::serial(rate_bps);
     let mut world = world(people, equipment, line, personal_computer(window), seed);
     // What opening the connection cost is not a part of the screenful.
     open(&mut world)?;
     let before = world.user.meter.accounts();
-    world.drive(|world| world.user.application.stream.console.bytes == SCREENFUL)?;
+    world.drive(|world| world.user.application.stream.console.bytes == len)?;
     let console = &world.user.application.stream.console;
     let first = console.first_cell_at.unwrap_or(Instant::ZERO);
     let after = world.user.meter.accounts();
@@ -286,6 +303,7 @@ pub fn screenful_by(
     Ok(Screenful {
         first_to_last: console.last_cell_at - first,
         charged_ns: Account::ALL.iter().copied().zip(charged).collect(),
+        new_lines: world.user.meter.units(Work::NewLine),
     })
 }
 
@@ -300,6 +318,10 @@ pub struct Transfer {
     pub data_bytes: u64,
     /// Packets that the sender sent again.
     pub retransmissions: u64,
+    /// How long the receiver's processor was busy.
+    pub receiver_busy: Duration,
+    /// How long the sender took for what it sent and received, without its interrupt level.
+    pub sender_layers: Duration,
 }
 
 /// Sends as quickly as possible for `time` once the connection is open (table 6-2).
@@ -328,6 +350,7 @@ pub fn maximum_transfer_by(
     // The acknowledgment that opens the connection acknowledges no data.
     open(&mut world)?;
     let opening = world.user.meter.counted(Counter::TcpPureAcksOut);
+    let before = [busy(&world.user.meter), layers(&world.server.meter)];
     let end = world.now() + time;
     world.run_until(end);
     Ok(Transfer {
@@ -335,7 +358,20 @@ pub fn maximum_transfer_by(
         packets_out: world.user.meter.counted(Counter::TcpPureAcksOut) - opening,
         data_bytes: world.user.application.stream.console.bytes as u64,
         retransmissions: world.server.meter.counted(Counter::TcpRetransmissions),
+        receiver_busy: busy(&world.user.meter) - before[0],
+        sender_layers: layers(&world.server.meter) - before[1],
     })
+}
+
+fn busy(meter: &Meter) -> Duration {
+    layers(meter) + Duration::from_nanos(meter.charged(Account::Interrupt))
+}
+
+/// Returns what all was charged but the interrupt level and the wait for others.
+fn layers(meter: &Meter) -> Duration {
+    let outside = [Account::Interrupt, Account::Outside];
+    let layers = Account::ALL.iter().filter(|account| !outside.contains(account));
+    Duration::from_nanos(layers.map(|account| meter.charged(*account)).sum())
 }
 
 #[cfg(test)]

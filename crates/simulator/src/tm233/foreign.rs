@@ -147,6 +147,7 @@ impl Visit<'_> {
         Profile {
             mss_max: u16::try_from(segment).ok(),
             rto_min: Duration::from_millis(self.host.retransmits_after_ms),
+            retransmission: self.scenario.retransmission_timer.rule(),
             ..self.profile(WINDOW)
         }
     }

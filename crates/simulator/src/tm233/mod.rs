@@ -20,5 +20,5 @@ pub use experiments::{
     Content, Echo, Equipment, Screenful, Transfer, echo, echo_by, maximum_transfer,
     maximum_transfer_by, packet_transfer, packet_transfer_by, screenful, screenful_by,
 };
-pub use scenario::{Buffers, ForeignHost, Interrupt, Prices, Scenario, Trials};
-pub use tables::tables;
+pub use scenario::{Buffers, ForeignHost, Interrupt, Prices, Scenario, Timer, Trials};
+pub use tables::{Results, results};

@@ -3,6 +3,7 @@
 use super::experiments::Equipment;
 use protocols::meter::{Costs, Work};
 use protocols::time::Duration;
+use protocols::transport::tcp::Retransmission;
 use serde::Deserialize;
 
 /// The laboratory.
@@ -31,6 +32,8 @@ pub struct Scenario {
     pub concentrator: Buffers,
     /// The tests of figures 6-2 and 6-3.
     pub clumps: Trials,
+    /// What a foreign host's retransmission timer does when it runs out again.
+    pub retransmission_timer: Timer,
     /// The foreign hosts.
     pub hosts: Vec<ForeignHost>,
 }
@@ -77,6 +80,37 @@ pub struct Buffers {
     pub burst_ms: u64,
     /// How many of these are dropped, in parts of a million.
     pub burst_loss_ppm: u32,
+}
+
+/// A rule for the timer of what was sent again in vain.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "kebab-case")]
+pub enum Timer {
+    /// It runs as long as before, as figure 6-3 says of CSR.
+    Fixed,
+    /// It runs twice as long (RFC 6298 §5.5).
+    BacksOff,
+}
+
+impl Timer {
+    /// Both rules.
+    pub(super) const ALL: [Self; 2] = [Self::Fixed, Self::BacksOff];
+
+    /// Returns its name in a table.
+    pub(super) const fn text(self) -> &'static str {
+        match self {
+            Self::Fixed => "fixed",
+            Self::BacksOff => "backs off",
+        }
+    }
+
+    /// Returns what TCP calls it.
+    pub(super) const fn rule(self) -> Retransmission {
+        match self {
+            Self::Fixed => Retransmission::Fixed,
+            Self::BacksOff => Retransmission::BacksOff,
+        }
+    }
 }
 
 /// Tests that are looked at one by one.

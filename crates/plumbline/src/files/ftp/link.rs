@@ -217,6 +217,16 @@ impl Link {
         }
     }
 
+    /// Ends it so that nobody takes what has gone for a whole file: the connection is reset, and TLS
+    /// is left without its end.
+    pub(super) fn give_up(&self) {
+        match self.plain() {
+            // One that is broken is as good.
+            Plain::Kernel(stream) => _ = rustix::net::connect_unspec(stream),
+            Plain::Own { stream, .. } => stream.abort(),
+        }
+    }
+
     /// Ends a link whose far side has ended.
     pub(super) fn close(&mut self) {
         if let Self::Tls(secured) = self {

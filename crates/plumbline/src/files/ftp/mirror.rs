@@ -119,7 +119,8 @@ pub(crate) fn mirror(arguments: &Mirror) -> exit::Result {
         (Place::There(url), Place::Here(folder)) => (url, folder, true),
         (Place::Here(folder), Place::There(url)) => (url, folder, false),
         _ => {
-            let sentence = "one of the two is a URL, and the other a folder here";
+            let sentence = "say one URL, as ftp://host/folder, and one folder here: what it is made \
+                            from, then what is made";
             return Err(super::desk::tell(&Trouble::Wrong(sentence.to_owned())));
         }
     };
@@ -178,10 +179,11 @@ async fn there(dialogue: &mut Dialogue, root: &[u8], must_be: bool) -> Result<Tr
     Ok(known.collect())
 }
 
+/// Returns what is in a folder here. Links and devices are none of it, which is said.
 fn here(folder: &Path) -> Result<Tree, Trouble> {
     let jail = Jail::open(folder)
         .with_context(|| format!("the folder {} cannot be read", folder.display()))?;
-    let (mut tree, mut open) = (Tree::new(), vec![Vec::new()]);
+    let (mut tree, mut open, mut others) = (Tree::new(), vec![Vec::new()], 0_u64);
     while let Some(below) = open.pop() {
         let name: &[u8] = if below.is_empty() { b"." } else { &below };
         let entries = jail.list(name, ENTRIES_MAX).map_err(anyhow::Error::new)?;
@@ -190,7 +192,10 @@ fn here(folder: &Path) -> Result<Tree, Trouble> {
             let is_folder = match entry.status.kind {
                 Here::Folder => true,
                 Here::File => false,
-                Here::Other => continue,
+                Here::Other => {
+                    others += 1;
+                    continue;
+                }
             };
             if is_folder {
                 open.push(path.clone());
@@ -198,6 +203,10 @@ fn here(folder: &Path) -> Result<Tree, Trouble> {
             let modified = Some(Timestamp { seconds: entry.status.modified_s, nanos: 0 });
             tree.insert(path, Known { is_folder, size: Some(entry.status.len), modified });
         }
+    }
+    if others > 0 {
+        let names = if others == 1 { "1 name".to_owned() } else { format!("{others} names") };
+        say(&format!("{names} here are links or devices, and stay where they are"));
     }
     Ok(tree)
 }

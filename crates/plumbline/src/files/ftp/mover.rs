@@ -10,7 +10,7 @@ use protocols::application::ftp::Representation;
 use protocols::application::ftp::data::{Decoded, Decoder, Encoder};
 use protocols::application::ftp::user::DataFailure;
 use records::arrivals::Log;
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{self, ErrorKind, Read, Write};
 use std::os::unix::fs::FileExt;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -123,7 +123,11 @@ impl Mover {
                     Near::From(_) => {
                         ended.data.first_byte = Some(Instant::now());
                         ended.data.is_sending = true;
-                        self.send(&mut ended)
+                        let sent = self.send(&mut ended);
+                        if sent.is_err() {
+                            self.link.give_up();
+                        }
+                        sent
                     }
                     _ => self.receive(&mut ended),
                 }
@@ -280,10 +284,21 @@ impl Mover {
         Ok(())
     }
 
+    /// Sends all of our file, and says so at the end. A file that has become shorter meanwhile is
+    /// none that anybody wants.
     fn send(&mut self, ended: &mut Moved) -> Result<(), Broken> {
-        if self.representation.passes_through() && self.send_whole(ended)? {
-            return self.link.finish().map_err(lost);
+        let due_bytes = self.near.left_bytes();
+        if !(self.representation.passes_through() && self.send_whole(ended)?) {
+            self.send_pieces(ended)?;
         }
+        if due_bytes.is_some_and(|due| ended.file_bytes < due) {
+            let why = "our file became shorter while it was sent";
+            return Err(ours(io::Error::new(ErrorKind::UnexpectedEof, why)));
+        }
+        self.link.finish().map_err(lost)
+    }
+
+    fn send_pieces(&mut self, ended: &mut Moved) -> Result<(), Broken> {
         let mut encoder = match self.representation.passes_through() {
             true => None,
             false => Some(
@@ -310,7 +325,11 @@ impl Mover {
                 (Some(encoder), 0) => encoder.finish(&mut wire),
                 (Some(encoder), _) => encoder.encode(read, &mut wire),
             };
-            encoded.map_err(|error| malformed(&format!("our file is not so: {error:?}")))?;
+            // It will not be another one the next time.
+            encoded.map_err(|error| {
+                let why = format!("our file is not so: {error:?}");
+                ours(io::Error::new(ErrorKind::InvalidData, why))
+            })?;
             if let Some(encoder) = &encoder {
                 add_since(&mut ended.data.converting, began);
                 ended.data.counts = encoder.counts();
@@ -329,7 +348,7 @@ impl Mover {
                 break;
             }
         }
-        self.link.finish().map_err(lost)
+        Ok(())
     }
 
     /// Lets the kernel send the file. Returns whether it has.
@@ -362,6 +381,13 @@ impl Mover {
 }
 
 impl Near {
+    /// Returns how much there is from where our file stands, if it is a file.
+    fn left_bytes(&self) -> Option<u64> {
+        let Self::From(file) = self else { return None };
+        let about = file.metadata().ok().filter(fs::Metadata::is_file)?;
+        Some(about.len().saturating_sub(rustix::fs::tell(file).ok()?))
+    }
+
     /// Takes what has come on the wire.
     fn take(
         &mut self,

@@ -69,7 +69,7 @@ pub(in crate::files) struct Moving {
     /// Go on with what is there of a file, if it is the same file still; leave what is there whole
     #[arg(short, long = "continue")]
     pub(in crate::files) continues: bool,
-    /// Move whole folders
+    /// Move whole folders; a link here to a file is moved as that file, other links are not moved
     #[arg(short, long)]
     pub(in crate::files) recursive: bool,
     /// So many files at a time, each over a session of its own

@@ -366,4 +366,15 @@ mod tests {
             assert!(complete(text, &Arguments::default()).is_err(), "{text}");
         }
     }
+
+    #[test]
+    fn the_help_names_every_key() {
+        let error = toml::from_str::<Table>("nobody-knows = 1").err().unwrap().to_string();
+        let expected = error.split("expected one of ").nth(1).unwrap();
+        let keys: Vec<&str> = expected.split('`').skip(1).step_by(2).collect();
+        assert!(keys.len() > 25, "{error}");
+        let help = super::super::super::EXAMPLES;
+        let missing: Vec<_> = keys.into_iter().filter(|key| !help.contains(key)).collect();
+        assert!(missing.is_empty(), "{missing:?}");
+    }
 }

@@ -12,6 +12,7 @@ use super::Server;
 use super::tickets::{self, TOKEN_LEN};
 use crate::serve::charged::{Charged, Metered};
 use protocols::meter::Account;
+use rustix::net::RecvFlags;
 use std::cell::RefCell;
 use std::io;
 use std::pin::Pin;
@@ -45,6 +46,8 @@ pub(super) struct Control {
     way: Way,
     /// Whether TLS may hold something back.
     is_owing: bool,
+    /// Whether more may have come than was read, of which the runtime does not know.
+    has_more: bool,
 }
 
 #[derive(Debug)]
@@ -76,7 +79,7 @@ pub(super) struct Moved {
 
 impl Control {
     pub(super) fn new(stream: TcpStream) -> Self {
-        Self { way: Way::Clear(stream), is_owing: false }
+        Self { way: Way::Clear(stream), is_owing: false, has_more: false }
     }
 
     /// Writes of `output` and reads, if that is wanted; returns when anything has moved. Nothing is
@@ -225,11 +228,35 @@ impl Control {
             }
         }
         match &mut self.way {
-            Way::Clear(stream) => Pin::new(stream).poll_read(context, room),
+            Way::Clear(stream) => {
+                let has_read = std::mem::take(&mut self.has_more) && read_on(stream, room);
+                if !has_read {
+                    ready!(Pin::new(&mut *stream).poll_read(context, room))?;
+                    // What is not full has emptied the socket, or has come to the mark of a Synch.
+                    let may_be_marked = !room.filled().is_empty() && room.remaining() > 0;
+                    self.has_more = may_be_marked && read_on(stream, room) && room.remaining() == 0;
+                } else {
+                    self.has_more = room.remaining() == 0;
+                }
+                Poll::Ready(Ok(()))
+            }
             Way::Secured(stream) => Pin::new(stream).poll_read(context, room),
             Way::Leaving(_) | Way::Gone => Poll::Ready(Ok(())),
         }
     }
+}
+
+/// Reads what is there without asking the runtime, and returns whether anything was.
+///
+/// A read ends at the mark of urgent data (RFC 854, "The TELNET Synch signal"; tcp(7)), and the
+/// runtime takes one that is not full for the last: what stands behind the mark, the ABOR, would be
+/// read when the next command comes, which is never.
+fn read_on(stream: &TcpStream, room: &mut ReadBuf<'_>) -> bool {
+    let read = rustix::net::recv(stream, room.initialize_unfilled(), RecvFlags::DONTWAIT);
+    // The end of the stream and an error are for the next read, which finds them again.
+    let count = read.map_or(0, |(count, _)| count);
+    room.advance(count);
+    count > 0
 }
 
 impl Leaving {
@@ -287,5 +314,57 @@ impl Leaving {
             return Err(io::ErrorKind::InvalidData.into());
         }
         Ok(state.peer_has_closed())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use os::socket;
+    use std::io::Write;
+    use std::net::{TcpListener, TcpStream as Socket};
+
+    /// A control connection whose far side has said all this, before anything was read.
+    fn control(said: impl FnOnce(&mut Socket)) -> (Control, Socket) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut far = Socket::connect(listener.local_addr().unwrap()).unwrap();
+        let (near, _) = listener.accept().unwrap();
+        socket::set_urgent_inline(&near, true).unwrap();
+        said(&mut far);
+        near.set_nonblocking(true).unwrap();
+        (Control::new(TcpStream::from_std(near).unwrap()), far)
+    }
+
+    fn urgent(far: &Socket, bytes: &[u8]) {
+        rustix::net::send(far, bytes, rustix::net::SendFlags::OOB).unwrap();
+    }
+
+    async fn heard(control: &mut Control, len: usize) -> Vec<u8> {
+        let scratch = RefCell::new(vec![0; READ_BYTES]);
+        let mut all = Vec::new();
+        while all.len() < len {
+            let moved = control.turn(&[], true, &scratch).await.unwrap();
+            all.extend(moved.read.unwrap());
+        }
+        all
+    }
+
+    #[tokio::test]
+    async fn what_stands_behind_a_synch_is_read_though_nothing_follows() {
+        let (mut control, _far) = control(|far| {
+            urgent(far, b"\xff\xf4\xff");
+            far.write_all(b"\xf2ABOR\r\n").unwrap();
+        });
+        assert_eq!(heard(&mut control, 10).await, b"\xff\xf4\xff\xf2ABOR\r\n");
+    }
+
+    #[tokio::test]
+    async fn what_stands_behind_a_synch_is_read_to_its_end_though_it_is_long() {
+        let line = [b'x'; 3 * READ_BYTES];
+        let (mut control, _far) = control(|far| {
+            urgent(far, b"NOOP\r\n\xff");
+            far.write_all(&line).unwrap();
+        });
+        assert_eq!(heard(&mut control, 7 + line.len()).await.len(), 7 + line.len());
     }
 }

@@ -277,7 +277,7 @@ impl Connection {
             ts_recent_at: now,
             ts_offset: start.ts_offset,
             last_ack_sent: Seq(0),
-            rtt: RttEstimator::new(profile.rto_min),
+            rtt: RttEstimator::new(profile.rto_min).with(profile.retransmission),
             timed: None,
             recovery: None,
             settled: None,

@@ -129,6 +129,8 @@ pub struct Profile {
     /// RFC 6298 (2.4) says one second for the whole; 200 ms above the round trip is what today's
     /// hosts use, because their clocks are fine enough.
     pub rto_min: Duration,
+    /// What an unanswered retransmission does to that timeout.
+    pub retransmission: Retransmission,
     /// How long to go on without an answer.
     pub patience: Patience,
     /// How to ask a silent peer whether it is still there; None, which is the default, for never.
@@ -139,6 +141,17 @@ pub struct Profile {
     pub marking: Marking,
     /// Whether a SYN may carry data, of ours or of the peer (RFC 7413).
     pub fast_open: bool,
+}
+
+/// What an unanswered retransmission does to the timeout of the next one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Retransmission {
+    /// It doubles it (RFC 6298 §5.5).
+    #[default]
+    BacksOff,
+    /// Nothing: the interval stays the same, as in hosts from before RFC 1122. It is for the
+    /// laboratory: on a network of today RFC 6298 §5.5 says that a host MUST back off.
+    Fixed,
 }
 
 /// What the header of IP says about the segments of a connection.
@@ -184,6 +197,7 @@ impl Profile {
             ecn: false,
             pacing: false,
             rto_min: Duration::from_millis(200),
+            retransmission: Retransmission::BacksOff,
             patience: Patience::DEFAULT,
             keep_alive: None,
             path_search: false,
@@ -217,6 +231,7 @@ impl Profile {
         ecn: false,
         pacing: true,
         rto_min: Duration::from_millis(200),
+        retransmission: Retransmission::BacksOff,
         patience: Patience::LONG,
         keep_alive: None,
         path_search: true,

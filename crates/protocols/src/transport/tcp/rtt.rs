@@ -1,5 +1,6 @@
 //! The retransmission timeout from round-trip times (RFC 6298).
 
+use super::profile::Retransmission;
 use crate::time::Duration;
 use core::num::NonZeroU64;
 
@@ -20,6 +21,7 @@ pub(super) struct RttEstimator {
     rto_ns: u64,
     backoffs: u32,
     rto_margin_ns: u64,
+    retransmission: Retransmission,
 }
 
 impl RttEstimator {
@@ -27,7 +29,14 @@ impl RttEstimator {
     #[must_use]
     pub(super) fn new(rto_min: Duration) -> Self {
         let rto_margin_ns = nanos(rto_min);
-        Self { smoothed: None, rto_ns: nanos(INITIAL_RTO), backoffs: 0, rto_margin_ns }
+        let (rto_ns, retransmission) = (nanos(INITIAL_RTO), Retransmission::BacksOff);
+        Self { smoothed: None, rto_ns, backoffs: 0, rto_margin_ns, retransmission }
+    }
+
+    /// Makes it follow another rule for what was sent again in vain.
+    #[must_use]
+    pub(super) const fn with(self, retransmission: Retransmission) -> Self {
+        Self { retransmission, ..self }
     }
 
     /// Takes a measurement of a segment that was sent once (Karn).
@@ -48,7 +57,7 @@ impl RttEstimator {
         self.backoffs = 0;
     }
 
-    /// Doubles the timeout (5.5).
+    /// Counts a retransmission, which doubles the timeout (5.5).
     pub(super) fn back_off(&mut self) {
         self.backoffs += 1;
     }
@@ -64,11 +73,15 @@ impl RttEstimator {
     /// Returns the timeout in force.
     #[must_use]
     pub(super) fn rto(&self) -> Duration {
+        let doublings = match self.retransmission {
+            Retransmission::BacksOff => self.backoffs.min(10),
+            Retransmission::Fixed => 0,
+        };
         // A minute times 2 to the tenth is far from the end of the numbers.
-        Duration::from_nanos(self.rto_ns << self.backoffs.min(10)).min(MAX_RTO)
+        Duration::from_nanos(self.rto_ns << doublings).min(MAX_RTO)
     }
 
-    /// Returns how often the timeout has doubled since the last measurement. An acknowledgment of
+    /// Returns how often the timer has run out since the last measurement. An acknowledgment of
     /// what was sent twice does not end that (Karn): it may be an answer to the first sending.
     #[must_use]
     pub(super) fn backoffs(&self) -> u32 {
@@ -123,6 +136,13 @@ mod tests {
         assert_eq!(rtt.rto(), MAX_RTO);
         rtt.measured(MS * 100);
         assert_eq!(rtt.rto(), MS * 300);
+    }
+
+    #[test]
+    fn a_fixed_timer_stays_what_it_was_however_often_it_runs_out() {
+        let mut rtt = RttEstimator::new(MS * 200).with(Retransmission::Fixed);
+        (0..40).for_each(|_| rtt.back_off());
+        assert_eq!((rtt.rto(), rtt.backoffs()), (MS * 1000, 40));
     }
 
     #[test]

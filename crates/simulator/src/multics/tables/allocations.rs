@@ -2,7 +2,6 @@
 
 use super::super::daemon::bill;
 use super::super::scenario::Scenario;
-use super::super::switches::Switches;
 use super::row;
 use crate::table::Table;
 
@@ -15,7 +14,7 @@ pub(super) fn table(scenario: &Scenario) -> Table {
     for allocation_chars in ALLOCATIONS {
         let mut scenario = scenario.clone();
         scenario.network.allocation_chars = allocation_chars;
-        let bill = bill(&scenario, Switches::default());
+        let bill = bill(&scenario, scenario.switches);
         let messages = bill.messages.max(1) as f64;
         let daemon = bill.all_wakeups() as f64 / messages;
         let process = bill.woken_to_write as f64 / messages;

@@ -43,10 +43,10 @@ pub(super) fn transaction(scenario: &Scenario) -> Table {
 
 /// Each proposal with nothing else.
 pub(super) fn alone(scenario: &Scenario) -> Table {
-    let before = bill(scenario, Switches::default());
+    let before = bill(scenario, scenario.switches);
     let mut rows = Vec::new();
     for proposal in &PROPOSALS {
-        let after = bill(scenario, Switches::only(proposal));
+        let after = bill(scenario, scenario.switches.and(proposal));
         let name = proposal.name;
         let wakeups = saved(before.all_wakeups() as f64, after.all_wakeups() as f64);
         // "Should halve the number of Daemon wakeups."
@@ -85,12 +85,12 @@ pub(super) fn alone(scenario: &Scenario) -> Table {
 
 /// Each proposal on top of those before it.
 pub(super) fn one_after_another(scenario: &Scenario) -> Table {
-    let mut switches = Switches::default();
+    let mut switches = scenario.switches;
     let minutes = scenario.minutes as f64 / 60.0;
     let before = bill(scenario, switches);
     let mut rows = vec![row("as it was", None, before.total_ms() / 1_000.0 / minutes, 0)];
     for proposal in &PROPOSALS {
-        (proposal.switch)(&mut switches);
+        switches = switches.and(proposal);
         let after = bill(scenario, switches);
         let what = format!("+ {}", proposal.name);
         rows.push(row(what, None, after.total_ms() / 1_000.0 / minutes, 0));
@@ -133,5 +133,14 @@ mod tests {
         let rows = transaction(&built_in()).rows;
         assert!((33.0..36.0).contains(&rows[1].ours), "{rows:?}");
         assert!(rows[2].ours < 40.0 && rows[4].ours > 50.0, "{rows:?}");
+    }
+
+    #[test]
+    fn a_proposal_that_the_scenario_has_in_force_saves_nothing_more() {
+        let mut scenario = built_in();
+        scenario.minutes = 60;
+        scenario.switches.rfnm_at_interrupt = true;
+        let [wakeups, daemon, ..] = &alone(&scenario).rows[..] else { panic!("rows") };
+        assert_eq!((wakeups.ours, daemon.ours), (0.0, 0.0));
     }
 }

@@ -4,6 +4,7 @@ use super::super::experiments::{Content, packet_transfer_by};
 use super::super::scenario::Scenario;
 use super::row;
 use crate::line::Line;
+use crate::picture::{self, Drawing, Picture};
 use crate::table::{Row, Table};
 use crate::world::Stuck;
 
@@ -13,8 +14,8 @@ const SIZES: [usize; 6] = [1, 100, 200, 300, 400, 500];
 /// What a packet has beside its data.
 const OVERHEAD_BYTES: usize = 47;
 
-/// Returns each line as its fit: a constant, and a slope by the data byte.
-pub(super) fn table(scenario: &Scenario) -> Result<Table, Stuck> {
+/// Returns each line as its fit: a constant, and a slope by the data byte; and its points.
+pub(super) fn table(scenario: &Scenario) -> Result<(Table, Picture), Stuck> {
     let time = |content| -> Result<Vec<f64>, Stuck> {
         SIZES
             .iter()
@@ -37,6 +38,7 @@ pub(super) fn table(scenario: &Scenario) -> Result<Table, Stuck> {
         ("INT", of_bytes(scenario.costs.line_byte_ns as f64), 0.0109, 231.0),
     ];
     let mut rows = Vec::new();
+    let drawn = lines.iter().map(|(name, times, ..)| points(name, times)).collect();
     for (name, times, constant, slope) in lines {
         let (ours_at_0, ours_slope) = fit(&times);
         rows.push(row(format!("line {name} at no data, s"), None, Some(constant), ours_at_0));
@@ -46,7 +48,7 @@ pub(super) fn table(scenario: &Scenario) -> Result<Table, Stuck> {
         let theirs = constant + slope * 500.0 / 1e6;
         rows.push(row(format!("line {name} at 500 bytes, s"), None, Some(theirs), last));
     }
-    Ok(Table {
+    let table = Table {
         number: "figure 6-1",
         title: "packet transfer time by size, the lines fitted to the points",
         unit: "s; us",
@@ -55,8 +57,18 @@ pub(super) fn table(scenario: &Scenario) -> Result<Table, Stuck> {
               here. SL and INT are computed in both. Line OP has the interrupt of the last byte, \
               231 us, which the thesis has in its OOF. In line CR our carriage returns come at \
               every 82nd byte, so that sizes between have none for their rest: a fit through five \
-              sizes is not the thesis's through its own. `plumb demo` draws the picture.",
-    })
+              sizes is not the thesis's through its own.",
+    };
+    let title = "packet transfer time by size, from our own points";
+    let (across, up) = ("bits of the packet", "s");
+    let drawing = Drawing::Plot { across, up, lines: drawn };
+    Ok((table, Picture { number: "figure 6-1", title, drawing }))
+}
+
+fn points(name: &'static str, times: &[f64]) -> picture::Line {
+    let bits = SIZES.iter().map(|size| ((size + OVERHEAD_BYTES) * 10) as f64);
+    let mark = name.chars().next().unwrap_or('*');
+    picture::Line { name, mark, points: bits.zip(times.iter().copied()).collect() }
 }
 
 /// Returns the constant and the slope of the line that is nearest to `times`.

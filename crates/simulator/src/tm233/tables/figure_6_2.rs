@@ -4,6 +4,7 @@ use super::super::experiments::WINDOW;
 use super::super::foreign::{Additions, Visit};
 use super::super::scenario::Scenario;
 use super::row;
+use crate::picture::{Bar, Drawing, Picture};
 use crate::table::{Row, Table};
 use crate::world::Stuck;
 use protocols::chance::Chance;
@@ -12,9 +13,9 @@ use protocols::time::Duration;
 use std::collections::BTreeMap;
 
 /// Returns how many echoes took how many ticks, at both speeds.
-pub(super) fn table(scenario: &Scenario) -> Result<Table, Stuck> {
-    let mut rows = Vec::new();
-    let Some(host) = scenario.hosts.first() else { return Ok(empty(rows)) };
+pub(super) fn table(scenario: &Scenario) -> Result<(Table, Picture), Stuck> {
+    let (mut rows, mut bars) = (Vec::new(), Vec::new());
+    let Some(host) = scenario.hosts.first() else { return Ok(results(rows, bars)) };
     let keys = usize::try_from(scenario.clumps.keys).unwrap_or(usize::MAX);
     for rate_bps in [scenario.rate_bps, scenario.rate_bps * 2] {
         let visit = Visit {
@@ -33,14 +34,15 @@ pub(super) fn table(scenario: &Scenario) -> Result<Table, Stuck> {
         }
         for (ticks, count) in by_ticks {
             let what = format!("{rate_bps} bit/s, {ticks} ticks ({} ms)", ticks * 55);
+            bars.push(Bar { what: what.clone(), count });
             rows.push(Row { digits: 0, ..row(what, None, None, f64::from(count)) });
         }
     }
-    Ok(empty(rows))
+    Ok(results(rows, bars))
 }
 
-fn empty(rows: Vec<Row>) -> Table {
-    Table {
+fn results(rows: Vec<Row>, bars: Vec<Bar>) -> (Table, Picture) {
+    let table = Table {
         number: "figure 6-2",
         title: "echoes from CSR, one by one, by ticks of 54.9 ms",
         unit: "echoes",
@@ -48,7 +50,9 @@ fn empty(rows: Vec<Row>) -> Table {
         why: "The picture cannot be read in the scan. Its text says that most took three or four \
               ticks at 9,600 bit/s and two or three at 19,200, and that load delayed the others, \
               of which we have none.",
-    }
+    };
+    let title = "echoes from CSR by the ticks that they took";
+    (table, Picture { number: "figure 6-2", title, drawing: Drawing::Bars(bars) })
 }
 
 /// Returns what a clock that only ticks makes of `time`, from any moment between two ticks.
@@ -65,7 +69,7 @@ mod tests {
 
     #[test]
     fn echoes_take_three_or_four_ticks_and_on_the_faster_line_two_or_three() {
-        let table = table(&built_in()).unwrap();
+        let (table, _) = table(&built_in()).unwrap();
         let what: Vec<&str> = table.rows.iter().map(|row| row.what.as_str()).collect();
         let expected = [
             "9600 bit/s, 3 ticks (165 ms)",

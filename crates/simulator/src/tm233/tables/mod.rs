@@ -21,17 +21,30 @@ mod table_6_8;
 mod windows;
 
 use super::scenario::Scenario;
+use crate::picture::Picture;
 use crate::table::{Row, Table};
 use crate::world::Stuck;
 
-/// Runs all experiments and returns the tables.
+/// What all experiments have brought.
+#[derive(Clone, Debug)]
+pub struct Results {
+    /// The tables, in the order of the thesis.
+    pub tables: Vec<Table>,
+    /// Figures 6-1 to 6-3.
+    pub pictures: Vec<Picture>,
+}
+
+/// Runs all experiments.
 ///
 /// # Errors
 ///
 /// If a run comes to a stop.
-pub fn tables(scenario: &Scenario) -> Result<Vec<Table>, Stuck> {
-    Ok(vec![
-        figure_6_1::table(scenario)?,
+pub fn results(scenario: &Scenario) -> Result<Results, Stuck> {
+    let (figure_6_1, transfer_times) = figure_6_1::table(scenario)?;
+    let (figure_6_2, echoes) = figure_6_2::table(scenario)?;
+    let (figure_6_3, screenfuls) = figure_6_3::table(scenario)?;
+    let tables = vec![
+        figure_6_1,
         table_6_1::table(scenario)?,
         table_6_2::table(scenario)?,
         lock_step::table(scenario)?,
@@ -42,14 +55,15 @@ pub fn tables(scenario: &Scenario) -> Result<Vec<Table>, Stuck> {
         compressed_headers::table(scenario)?,
         table_6_5::table(scenario)?,
         windows::table(scenario)?,
-        figure_6_2::table(scenario)?,
-        figure_6_3::table(scenario)?,
+        figure_6_2,
+        figure_6_3,
         table_6_6::table(scenario)?,
         table_6_7::table(scenario)?,
         comet::table(scenario)?,
         table_6_8::table(),
         added::table(scenario)?,
-    ])
+    ];
+    Ok(Results { tables, pictures: vec![transfer_times, echoes, screenfuls] })
 }
 
 fn row(what: impl Into<String>, predicted: Option<f64>, measured: Option<f64>, ours: f64) -> Row {

@@ -59,7 +59,7 @@ impl Server {
             "LPRT",
             "LPSV",
             "MDTM",
-            "MFF Modify;Create;UNIX.mode;",
+            "MFF Modify;UNIX.mode;",
             "MFMT",
             "MODE Z",
             "REST STREAM",

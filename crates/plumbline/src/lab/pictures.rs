@@ -1,0 +1,146 @@
+//! The figures of a paper as text.
+
+use serde_json::{Value, json};
+use simulator::picture::{Bar, Drawing, Line, Picture};
+use std::fmt::Write;
+
+/// Lines of a plot.
+const ROWS: usize = 20;
+/// Wider plots say no more.
+const WIDEST: usize = 80;
+
+/// Returns a picture, at most `width` columns wide.
+pub(super) fn text(picture: &Picture, width: usize) -> String {
+    let width = width.min(WIDEST);
+    match &picture.drawing {
+        Drawing::Plot { across, up, lines } => plot(across, up, lines, width),
+        Drawing::Bars(bars) => bars_text(bars, width),
+    }
+}
+
+fn bars_text(bars: &[Bar], width: usize) -> String {
+    let widest = bars.iter().map(|bar| bar.what.len()).max().unwrap_or(0);
+    let longest = bars.iter().map(|bar| bar.count).max().unwrap_or(0).max(1);
+    let room = width.saturating_sub(widest + 6).max(1);
+    let mut text = String::new();
+    for Bar { what, count } in bars {
+        let columns = f64::from(*count) / f64::from(longest) * room as f64;
+        let bar = "#".repeat(ceiling(columns));
+        _ = writeln!(text, "{}", format!("{what:<widest$} {count:>4} {bar}").trim_end());
+    }
+    text
+}
+
+fn plot(across: &str, up: &str, lines: &[Line], width: usize) -> String {
+    let points = || lines.iter().flat_map(|line| line.points.iter().copied());
+    let [right, top] =
+        points().fold([0.0_f64, 0.0_f64], |[x, y], point| [x.max(point.0), y.max(point.1)]);
+    if right <= 0.0 || top <= 0.0 {
+        return String::new();
+    }
+    let columns = width.saturating_sub(6).max(8);
+    let mut grid = vec![vec![' '; columns]; ROWS];
+    for line in lines {
+        for (x, y) in between(&line.points, columns * 2) {
+            let column = nearest(x / right, columns);
+            let row = ROWS - 1 - nearest(y / top, ROWS);
+            if let Some(cell) = grid.get_mut(row).and_then(|row| row.get_mut(column)) {
+                *cell = if *cell == ' ' || *cell == '.' { '.' } else { *cell };
+            }
+        }
+        for (x, y) in &line.points {
+            let column = nearest(x / right, columns);
+            let row = ROWS - 1 - nearest(y / top, ROWS);
+            if let Some(cell) = grid.get_mut(row).and_then(|row| row.get_mut(column)) {
+                // Where two lines meet the picture says so.
+                *cell = if matches!(*cell, ' ' | '.') { line.mark } else { '*' };
+            }
+        }
+    }
+    let mut text = format!("{up}\n");
+    for (row, cells) in grid.iter().enumerate() {
+        let value = top * (ROWS - 1 - row) as f64 / (ROWS - 1) as f64;
+        let cells: String = cells.iter().collect();
+        _ = writeln!(text, "{}", format!("{value:>4.2} |{cells}").trim_end());
+    }
+    _ = writeln!(text, "     +{}", "-".repeat(columns));
+    let label = format!("{right:.0} {across}");
+    _ = writeln!(text, "     0{label:>columns$}");
+    let names = lines.iter().map(|line| format!("{} = {}", line.mark, line.name));
+    let names = names.chain(std::iter::once(String::from("* = two of them")));
+    text.push_str(&super::tables::paragraph(&names.collect::<Vec<_>>().join(", "), width));
+    text
+}
+
+/// Returns `count` points on the straight lines between `points`.
+fn between(points: &[(f64, f64)], count: usize) -> Vec<(f64, f64)> {
+    let pairs = points.iter().zip(points.iter().skip(1));
+    pairs
+        .flat_map(|((from_x, from_y), (to_x, to_y))| {
+            (0..count).map(move |at| {
+                let part = at as f64 / count as f64;
+                (from_x + (to_x - from_x) * part, from_y + (to_y - from_y) * part)
+            })
+        })
+        .collect()
+}
+
+/// Returns which of `count` cells is nearest to this part of the whole.
+fn nearest(part: f64, count: usize) -> usize {
+    let last = count.saturating_sub(1);
+    (0..last).find(|cell| part * (last as f64) < *cell as f64 + 0.5).unwrap_or(last)
+}
+
+fn ceiling(columns: f64) -> usize {
+    let mut count = 0;
+    while (count as f64) < columns {
+        count += 1;
+    }
+    count
+}
+
+/// Returns the points of a picture.
+pub(super) fn json(picture: &Picture) -> Value {
+    let Picture { number, title, drawing } = picture;
+    match drawing {
+        Drawing::Plot { across, up, lines } => {
+            let lines = lines
+                .iter()
+                .map(|line| json!({ "name": line.name, "points": line.points }))
+                .collect::<Vec<_>>();
+            json!({ "number": number, "title": title, "across": across, "up": up, "lines": lines })
+        }
+        Drawing::Bars(bars) => {
+            let bars = bars.iter().map(|bar| json!({ "what": bar.what, "count": bar.count }));
+            json!({ "number": number, "title": title, "bars": bars.collect::<Vec<_>>() })
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_plot_has_its_points_in_the_corners_where_they_belong() {
+        let line = Line { name: "SL", mark: 'S', points: vec![(0.0, 0.0), (100.0, 1.0)] };
+        let text = plot("bits", "s", &[line], 40);
+        let rows: Vec<&str> = text.lines().collect();
+        assert_eq!(rows[0], "s");
+        assert!(rows[1].starts_with("1.00 |") && rows[1].ends_with('S'), "{text}");
+        assert!(rows[ROWS].starts_with("0.00 |S"), "{text}");
+        assert!(rows.iter().all(|row| row.chars().count() <= 40), "{text}");
+    }
+
+    #[test]
+    fn the_longest_bar_fills_the_room_and_none_at_all_has_no_mark() {
+        let bar = |what: &str, count| Bar { what: what.to_owned(), count };
+        let text = bars_text(&[bar("3 s", 10), bar("5 s", 0), bar("7 s", 1)], 19);
+        assert_eq!(text, "3 s   10 ##########\n5 s    0\n7 s    1 #\n");
+    }
+
+    #[test]
+    fn a_plot_of_nothing_is_nothing() {
+        assert_eq!(plot("bits", "s", &[], 40), "");
+    }
+}

@@ -1,0 +1,57 @@
+//! How long the initial connection protocol takes between two Multics (RFC 165 over the NCP).
+//!
+//! Messages go one after another: each wakes the daemon, which wakes the process, whose call sends
+//! the next. The RFNM of each wakes the daemon that sent it.
+
+use super::daemon::{io_ms, transaction_ms};
+use super::scenario::Scenario;
+use super::switches::Switches;
+
+/// Who sends: RTS and STR, the allocation, the number of the socket, CLS from both, and STR and RTS
+/// of the two connections that then stand.
+const FROM: [usize; 10] = [USER, SERVER, USER, SERVER, SERVER, USER, USER, SERVER, USER, SERVER];
+const USER: usize = 0;
+const SERVER: usize = 1;
+
+/// Returns seconds from the first message to the last.
+pub(super) fn seconds(scenario: &Scenario, switches: Switches) -> f64 {
+    let transaction = transaction_ms(&scenario.costs, switches);
+    let process = scenario.costs.block_ms + io_ms(&scenario.costs, switches);
+    let rfnm = scenario.network.rfnm_ms as f64;
+    let mut busy_until = [0.0_f64; 2];
+    let mut now = 0.0_f64;
+    for from in FROM {
+        let [user, server] = &mut busy_until;
+        let (sender, receiver) = if from == USER { (user, server) } else { (server, user) };
+        let taken = receiver.max(now + rfnm / 2.0) + transaction;
+        *receiver = taken;
+        if !switches.rfnm_at_interrupt {
+            *sender = sender.max(now + rfnm) + transaction;
+        }
+        now = taken + process;
+    }
+    now / 1_000.0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::scenario::tests::built_in;
+    use super::*;
+
+    #[test]
+    fn ten_messages_of_which_none_waits_for_an_rfnm_take_ten_times_as_long_as_one() {
+        let mut scenario = built_in();
+        scenario.network.rfnm_ms = 0;
+        let switches = Switches { rfnm_at_interrupt: true, ..Switches::default() };
+        let costs = scenario.costs;
+        let one = costs.transaction_ms + costs.block_ms + costs.io_ms;
+        assert!((seconds(&scenario, switches) - one / 100.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn daemons_that_wait_and_do_not_block_log_in_sooner() {
+        let waits = Switches { wait: true, ..Switches::default() };
+        let scenario = built_in();
+        assert!(seconds(&scenario, waits) < seconds(&scenario, Switches::default()));
+    }
+}
