@@ -109,6 +109,19 @@ impl Caller {
         self.stream.write_all(bytes).unwrap();
     }
 
+    /// Returns whether a name is asked for; it is not where the connection ends before.
+    pub(crate) fn is_asked(&mut self) -> bool {
+        let mut bytes = [0; 4096];
+        while !self.heard.windows(7).any(|window| window == b"login: ") {
+            let count = self.stream.read(&mut bytes).unwrap_or(0);
+            if count == 0 {
+                return false;
+            }
+            self.heard.extend_from_slice(&bytes[..count]);
+        }
+        true
+    }
+
     /// Waits until `text` has come after what was waited for before.
     pub(crate) fn hears(&mut self, text: &[u8]) {
         let mut bytes = [0; 4096];
