@@ -6,12 +6,16 @@
 //! `./x test --long` says; `cargo test -p plumbline --test foretold -- --include-ignored --nocapture`
 //! shows each trial.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+#![expect(clippy::indexing_slicing, reason = "a test that cannot go on has failed")]
 #![expect(clippy::print_stdout, reason = "a table is for people")]
 
 mod foretold {
     pub(crate) mod line;
     pub(crate) mod peers;
 }
+
+#[expect(dead_code, reason = "each crate of tests uses its part of the desk")]
+mod login_desk;
 
 use foretold::line::{Limiter, Line};
 use foretold::peers::{Folder, Peer, plumb};

@@ -1,9 +1,10 @@
 //! The servers, each started in the server's network, and a folder with what they serve.
 
 use super::line::SERVER;
+use crate::login_desk::within_the_limit;
 use os::process::Program;
 use std::fs::{self, File, Permissions};
-use std::net::{TcpListener, TcpStream};
+use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -31,18 +32,18 @@ const PORT: u16 = 2323;
 pub(crate) struct Folder(pub(crate) PathBuf);
 
 impl Folder {
-    /// Makes it, with the file `root/file` of `bytes` in it.
+    /// Makes it, with the file `served/file` of `bytes` in it.
     pub(crate) fn with_file(bytes: u64) -> Self {
         static COUNT: AtomicUsize = AtomicUsize::new(0);
         let count = COUNT.fetch_add(1, Ordering::Relaxed);
         let name = format!("plumb-foretold-{}-{count}", std::process::id());
         let path = std::env::temp_dir().join(name);
-        for folder in ["root", "empty"] {
+        for folder in ["served", "empty"] {
             fs::create_dir_all(path.join(folder)).unwrap();
         }
-        let file = File::create(path.join("root/file")).unwrap();
+        let file = File::create(path.join("served/file")).unwrap();
         file.set_len(bytes).unwrap();
-        fs::set_permissions(path.join("root/file"), Permissions::from_mode(0o644)).unwrap();
+        fs::set_permissions(path.join("served/file"), Permissions::from_mode(0o644)).unwrap();
         Self(path)
     }
 }
@@ -103,20 +104,20 @@ impl Peer {
             Self::PlumbFtp => {
                 let mut command = plumb(folder);
                 command.args(["serve", "--quiet", "--ftp", "--no-record", "--root"]);
-                command.arg(folder.0.join("root"));
+                command.arg(folder.0.join("served"));
                 command.args(["--ftp-listen", &format!("{SERVER}:{PORT}")]);
                 command
             }
             Self::TftpdHpa => {
                 let mut command = Command::new(find("in.tftpd")?);
                 command.args(["-L", "-p", "-u", "root", "-a", &format!("{SERVER}:{PORT}"), "-s"]);
-                command.arg(folder.0.join("root"));
+                command.arg(folder.0.join("served"));
                 command
             }
             Self::PlumbTftp => {
                 let mut command = plumb(folder);
                 command.args(["serve", "--quiet", "--tftp", "--no-record", "--root"]);
-                command.arg(folder.0.join("root"));
+                command.arg(folder.0.join("served"));
                 command.args(["--tftp-listen", &format!("{SERVER}:{PORT}")]);
                 command
             }
@@ -126,14 +127,25 @@ impl Peer {
         self.is_there().then_some(program)
     }
 
-    /// Waits until it answers; one of TFTP gets its time.
+    /// Waits until it answers.
     fn is_there(self) -> bool {
-        let is_tftp = matches!(self, Self::TftpdHpa | Self::PlumbTftp);
-        (0..200).any(|at| {
-            thread::sleep(Duration::from_millis(20));
-            if is_tftp { at == 50 } else { TcpStream::connect((SERVER, PORT)).is_ok() }
-        })
+        const ATTEMPTS_MAX: usize = 200;
+        match self {
+            Self::TftpdHpa | Self::PlumbTftp => (0..ATTEMPTS_MAX).any(|_| answers_by_tftp()),
+            _ => {
+                within_the_limit(|| TcpStream::connect((SERVER, PORT)).ok());
+                true
+            }
+        }
     }
+}
+
+/// Asks for a file that is not there, and returns whether that is said.
+fn answers_by_tftp() -> bool {
+    let socket = UdpSocket::bind(("0.0.0.0", 0)).unwrap();
+    socket.set_read_timeout(Some(Duration::from_millis(50))).unwrap();
+    socket.send_to(b"\0\x01none\0octet\0", (SERVER, PORT)).unwrap();
+    socket.recv_from(&mut [0; 512]).is_ok()
 }
 
 /// Starts a server that has its caller as its input and output, when one calls. What runs until
@@ -162,7 +174,7 @@ fn vsftpd(folder: &Path) -> Option<Command> {
     let at = folder.display();
     let text = format!(
         "listen=YES\nlisten_address={SERVER}\nlisten_port={PORT}\nbackground=NO\n\
-         anonymous_enable=YES\nlocal_enable=NO\nanon_root={at}/root\nno_anon_password=YES\n\
+         anonymous_enable=YES\nlocal_enable=NO\nanon_root={at}/served\nno_anon_password=YES\n\
          ftp_username=games\nsecure_chroot_dir={at}/empty\nseccomp_sandbox=NO\n\
          isolate_network=NO\n"
     );
@@ -178,7 +190,8 @@ fn pure_ftpd(folder: &Path) -> Option<Command> {
     let made = Command::new("openssl").args(["passwd", "-1", "secret"]).output().ok()?;
     let hash = String::from_utf8(made.stdout).ok()?;
     let (users, database) = (folder.join("users"), folder.join("users.pdb"));
-    let line = format!("me:{}:1000:1000::{}/root/./::::::::::::\n", hash.trim(), folder.display());
+    let line =
+        format!("me:{}:1000:1000::{}/served/./::::::::::::\n", hash.trim(), folder.display());
     fs::write(&users, line).unwrap();
     let made = Command::new(maker).arg("mkdb").arg(&database).arg("-f").arg(&users).output();
     made.ok().filter(|made| made.status.success())?;

@@ -229,15 +229,15 @@ impl Control {
         }
         match &mut self.way {
             Way::Clear(stream) => {
-                let has_read = std::mem::take(&mut self.has_more) && read_on(stream, room);
-                if !has_read {
+                if !(std::mem::take(&mut self.has_more) && read_on(stream, room)) {
                     ready!(Pin::new(&mut *stream).poll_read(context, room))?;
                     // What is not full has emptied the socket, or has come to the mark of a Synch.
-                    let may_be_marked = !room.filled().is_empty() && room.remaining() > 0;
-                    self.has_more = may_be_marked && read_on(stream, room) && room.remaining() == 0;
-                } else {
-                    self.has_more = room.remaining() == 0;
+                    let is_short = !room.filled().is_empty() && room.remaining() > 0;
+                    if !(is_short && read_on(stream, room)) {
+                        return Poll::Ready(Ok(()));
+                    }
                 }
+                self.has_more = room.remaining() == 0;
                 Poll::Ready(Ok(()))
             }
             Way::Secured(stream) => Pin::new(stream).poll_read(context, room),
