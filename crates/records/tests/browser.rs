@@ -81,13 +81,13 @@ for (const frame of document.querySelectorAll('iframe')) {
       const box = text.getBBox();
       const right = box.x + box.width, bottom = box.y + box.height;
       if (box.x < -1 || right > room.width + 1 || bottom > room.height + 3)
-        faults.push(text.textContent);
+        faults.push(text.textContent + ' at ' + Math.round(box.x) + ' to ' + Math.round(right));
     }
   }
   const line = document.createElement('pre');
   line.textContent = 'frame ' + frame.width + ' wide ' + root.scrollWidth +
     ' cut ' + faults.length + ' ' + faults.join(' | ');
-  document.body.append(line);
+  document.body.append('\\n', line);
 }
 ";
 
