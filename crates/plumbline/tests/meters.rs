@@ -208,6 +208,8 @@ fn where_several_run_they_are_listed_and_one_must_be_named() {
     let servers = [Server::start(&desk, &[]), Server::start(&desk, &[])];
     let output = desk.meters(&[]);
     assert_eq!(output.status.code(), Some(2), "{output:?}");
+    let for_a_program = desk.meters(&["--json"]);
+    assert_eq!((for_a_program.status.code(), for_a_program.stdout.len()), (Some(2), 0));
     let listed = desk.meters(&["--list", "--json"]);
     let listed: Value = serde_json::from_slice(&listed.stdout).unwrap();
     let pids: Vec<_> = listed.as_array().unwrap().iter().map(|one| one["pid"].clone()).collect();

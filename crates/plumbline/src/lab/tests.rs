@@ -2,6 +2,7 @@
 
 use super::scenario::{Scenario, built_in};
 use super::*;
+use clap::Parser;
 
 fn experiment_of(paper: Paper) -> Experiment {
     Scenario::read(paper, built_in(paper)).unwrap().run().unwrap()
@@ -103,6 +104,32 @@ fn a_figure_with_a_unit_is_refused_with_its_line() {
 fn a_scenario_that_would_never_end_is_refused_with_the_range_of_its_figure() {
     let text = built_in(Paper::Multics).replace("think_s = 1700", "think_s = 0");
     assert_eq!(refused(Paper::Multics, &text), "think_s is 0 and may be 10 to 100000");
+}
+
+#[derive(Debug, clap::Parser)]
+struct Line {
+    #[command(flatten)]
+    arguments: Arguments,
+}
+
+/// Returns how `plumb lab NAME --scenario FILE` ends.
+fn ends(name: &str, file: &Path) -> exit::Result {
+    let words = ["lab", name, "--scenario", file.to_str().unwrap()];
+    run(&Line::try_parse_from(words).unwrap().arguments)
+}
+
+#[test]
+fn wrong_input_of_a_user_is_exit_code_2_and_not_an_experiment_that_came_to_a_stop() {
+    let folder = std::env::temp_dir().join(format!("plumb-lab-{}", std::process::id()));
+    std::fs::create_dir(&folder).unwrap();
+    let file = folder.join("mine.toml");
+    let text = built_in(Paper::Rfc573).replace("name = \"usc-isi\"", "name = \"harvard\"");
+    std::fs::write(&file, text).unwrap();
+    let found = [ends("rfc573", &file), ends("tm233", &file), ends("rfc573", &folder)];
+    std::fs::remove_dir_all(&folder).unwrap();
+    let missing = ends("rfc573", &file);
+    let wrong = Err(Failure::WrongArguments);
+    assert_eq!((found, missing), ([wrong, wrong, wrong], wrong));
 }
 
 /// Lines of the scenario with each whole number put to the one end or the other.
