@@ -51,8 +51,6 @@ pub struct Model {
 
 /// The least segment that every host takes, where nothing is known.
 const DEFAULT_MSS: u64 = 536;
-/// RFC 6928.
-const INITIAL_SEGMENTS: u64 = 10;
 /// A kernel whose windows grow by themselves offers 64 KiB at first, less what headers take: a flow
 /// that is held back by as much as that will not be for long.
 const INITIAL_WINDOW: u64 = 50_000;
@@ -70,16 +68,12 @@ impl Model {
         let flows: Vec<&Flow> = probe.screenful.iter().chain(&probe.transfers).collect();
         let longest = flows.iter().max_by_key(|flow| flow.bytes)?;
         let mut model = Self {
-            trip_ns,
             echo_ns: probe.echo.as_ref().and_then(|echo| median(&echo.samples_ns)),
-            latency_ns: 0,
-            rate_bps: None,
             window_bytes: longest.counts.window_bytes,
-            mss_bytes: path.mss_bytes.unwrap_or(DEFAULT_MSS).max(1),
-            last_wait_ns: 0,
             loaded_echo_ns: probe.echo_under_load.as_ref().and_then(settled_ns),
+            ..Self::bare(trip_ns, path.mss_bytes.unwrap_or(DEFAULT_MSS).max(1))
         };
-        let train = rate::train(&longest.arrivals, trip_ns);
+        let train = rate::train(&longest.arrivals, trip_ns, model.mss_bytes);
         if let Some(train) = train {
             model.rate_bps = Some(train.rate_bps);
             let most = model.window_bytes.unwrap_or(INITIAL_WINDOW);
@@ -90,13 +84,20 @@ impl Model {
             model.take_times(&flows)?;
         }
         // What was as fast as this is possible, whatever a busy host has made of its trains.
-        let is_too_slow = model.flow_ns(longest.bytes) / 21 > longest.elapsed_ns / 20;
-        if train.is_some() && longest.elapsed_ns > 0 && is_too_slow {
-            let counted = Self { window_bytes: longest.counts.window_bytes, ..model };
-            if let Some(rate_bps) = counted.rate_of_times(&flows) {
-                model = Self { rate_bps: Some(rate_bps), ..counted };
-                model.latency_ns = model.latency_of(&flows)?;
-            }
+        let is_too_slow = |model: &Self| {
+            let quickest = model.latencies(&flows).into_iter().min().unwrap_or(0);
+            let quick = Self { latency_ns: quickest, ..*model };
+            longest.elapsed_ns > 0 && quick.flow_ns(longest.bytes) / 21 > longest.elapsed_ns / 20
+        };
+        if train.is_some() && is_too_slow(&model) {
+            model.window_bytes = longest.counts.window_bytes;
+        }
+        if train.is_some()
+            && is_too_slow(&model)
+            && let Some(rate_bps) = model.rate_of_times(&flows)
+        {
+            model = Self { rate_bps: Some(rate_bps), ..model };
+            model.latency_ns = model.latency_of(&flows)?;
         }
         Some(model)
     }
@@ -112,16 +113,26 @@ impl Model {
         let took = longer_ns.checked_sub(ns).filter(|ns| *ns > 0)?;
         let rate_bps = u64::try_from(bits / u128::from(took)).ok().filter(|rate| *rate > 0)?;
         Some(Self {
-            // The waits are in the rate.
-            trip_ns: 0,
-            echo_ns: None,
             latency_ns: ns.saturating_sub(serial_ns(bytes, rate_bps)),
             rate_bps: Some(rate_bps),
+            // The waits are in the rate.
+            ..Self::bare(0, DEFAULT_MSS)
+        })
+    }
+
+    /// Returns the model of a way on which nothing but slow start takes time.
+    #[must_use]
+    pub const fn bare(trip_ns: u64, mss_bytes: u64) -> Self {
+        Self {
+            trip_ns,
+            echo_ns: None,
+            latency_ns: 0,
+            rate_bps: None,
             window_bytes: None,
-            mss_bytes: DEFAULT_MSS,
+            mss_bytes,
             last_wait_ns: 0,
             loaded_echo_ns: None,
-        })
+        }
     }
 
     /// Returns how long `bytes` will take from what asks for them to the last one, ns.
@@ -136,7 +147,7 @@ impl Model {
     fn transit_ns(&self, bytes: u64) -> u64 {
         let serial = |count| self.rate_bps.map_or(0, |rate| serial_ns(count, rate));
         let window = self.window_bytes.unwrap_or(u64::MAX).max(1);
-        let mut congestion = self.mss_bytes.saturating_mul(INITIAL_SEGMENTS);
+        let mut congestion = self.mss_bytes.saturating_mul(rate::INITIAL_SEGMENTS);
         let (mut left, mut ns) = (bytes, 0_u64);
         loop {
             let round = congestion.min(window);
@@ -229,17 +240,21 @@ impl Model {
     /// first flight, which have no waits; or else of the first bytes of all.
     fn latency_of(&self, flows: &[&Flow]) -> Option<u64> {
         let serial = |bytes| self.rate_bps.map_or(0, |rate| serial_ns(bytes, rate));
-        let flight = self.mss_bytes.saturating_mul(INITIAL_SEGMENTS);
-        let flight = flight.min(self.window_bytes.unwrap_or(u64::MAX));
-        let short = flows.iter().filter(|flow| flow.bytes <= flight && flow.elapsed_ns > 0);
-        let short: Vec<u64> =
-            short.map(|flow| flow.elapsed_ns.saturating_sub(serial(flow.bytes))).collect();
-        median(&short).or_else(|| {
+        median(&self.latencies(flows)).or_else(|| {
             let first = flows.iter().filter_map(|flow| flow.arrivals.first());
             // The first bytes were on the line, too.
             let first = first.map(|first| first.at_ns.saturating_sub(serial(first.bytes)));
             median(&first.collect::<Vec<_>>())
         })
+    }
+
+    /// Returns that of each of `flows` that fits into the first flight.
+    fn latencies(&self, flows: &[&Flow]) -> Vec<u64> {
+        let serial = |bytes| self.rate_bps.map_or(0, |rate| serial_ns(bytes, rate));
+        let flight = self.mss_bytes.saturating_mul(rate::INITIAL_SEGMENTS);
+        let flight = flight.min(self.window_bytes.unwrap_or(u64::MAX));
+        let short = flows.iter().filter(|flow| flow.bytes <= flight && flow.elapsed_ns > 0);
+        short.map(|flow| flow.elapsed_ns.saturating_sub(serial(flow.bytes))).collect()
     }
 }
 

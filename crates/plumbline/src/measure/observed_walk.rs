@@ -56,6 +56,7 @@ pub(super) fn of_walk(
         unhurried: findings.unhurried.as_ref().and_then(|shown| flow(shown, Origin::Program)),
         answers: answers(&findings.answered),
         transfers: transfers.into_iter().collect(),
+        sizes: Vec::new(),
         path: Path {
             rtt_under_load_ns: loaded.and(findings.status.as_ref()).and_then(rtt_ns),
             ..path(findings.status.as_ref(), circumstances)

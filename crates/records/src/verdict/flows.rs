@@ -8,7 +8,7 @@ use super::cause::{Cause, Kind, Whole};
 use super::keys::{has_late_echoes, is_own, round_trip_ns, sum_of};
 use super::observation::{Direction, Flow, Observation, Path};
 use super::traffic::{Stall, burst_rate_bps, gaps, rate_bps, serial_ns, span_ns, stalls};
-use super::{losses, rates, waits};
+use super::{bucket, losses, rates, remains, waits};
 use crate::figures::duration;
 use crate::measurement::Layer;
 use crate::statistics;
@@ -40,12 +40,16 @@ pub(super) struct View<'a> {
 const LEAST_STALL_NS: u64 = 5_000_000;
 
 impl View<'_> {
-    /// Returns a cause of this flow.
-    pub(super) fn cause(&self, kind: Kind, gain_ns: u64, subject: &str, advice: String) -> Cause {
+    /// Returns a cause of this flow, which stood still for `cost_ns` by it. Without it the flow takes
+    /// as long as it must by whatever else is known to limit it.
+    pub(super) fn cause(&self, kind: Kind, cost_ns: u64, subject: &str, advice: String) -> Cause {
+        let cost_ns = cost_ns.min(self.flow.elapsed_ns);
+        let without_ns = remains::without_ns(self, kind);
         Cause {
             kind,
             of: self.whole,
-            gain_ns: gain_ns.min(self.flow.elapsed_ns),
+            cost_ns,
+            gain_ns: cost_ns.min(self.flow.elapsed_ns.saturating_sub(without_ns)),
             total_ns: self.flow.elapsed_ns,
             subject: subject.to_owned(),
             advice,
@@ -63,7 +67,7 @@ impl View<'_> {
             return None;
         }
         self.stalls.retain(|stall| stalls.iter().all(|taken| taken.index != stall.index));
-        self.explained_ns = self.explained_ns.saturating_add(cause.gain_ns);
+        self.explained_ns = self.explained_ns.saturating_add(cause.cost_ns);
         Some(cause)
     }
 
@@ -92,6 +96,8 @@ pub(super) fn causes(observed: &Observation) -> Vec<Cause> {
     let mut found: Vec<Cause> = views.into_iter().flat_map(of_flow).collect();
     found.extend(waits::nagle_of_answers(observed, trip_ns));
     found.extend(rates::emptied_bucket(observed, trip_ns));
+    // Short transfers meet no loss.
+    found.extend(bucket::of_sizes(observed).filter(|_| !has_losses));
     // A wait for a lost packet looks like one for an acknowledgment.
     if !has_losses && !has_late_echoes {
         found.extend(waits::nagle_if_unhurried(observed, trip_ns));
@@ -262,8 +268,10 @@ pub(super) fn fills_the_line(observed: &Observation) -> Option<bool> {
 
 /// Returns what the far host takes until its first byte, beyond the round trip.
 fn first_byte(view: &View<'_>) -> Option<Cause> {
-    // Where long packets vanish, the first one did; and what asked for it may have been lost.
-    if view.flow.direction == Direction::Outgoing || view.hole.is_some() || was_asked_again(view) {
+    // Where long packets vanish, the first one did; what asked for it may have been lost; and where
+    // packets overtake each other the first one may have been late.
+    let is_of_the_way = view.hole.is_some() || view.has_reordering || was_asked_again(view);
+    if view.flow.direction == Direction::Outgoing || is_of_the_way {
         return None;
     }
     let first = view.flow.arrivals.first()?;

@@ -23,6 +23,7 @@ pub(super) fn causes(observed: &Observation) -> Vec<Cause> {
     let cause = |kind, gain_ns, subject: &str, advice: &str| Cause {
         kind,
         of: Whole::Login,
+        cost_ns: gain_ns,
         gain_ns,
         total_ns,
         subject: subject.to_owned(),
@@ -74,6 +75,7 @@ fn lost_opening(observed: &Observation, total_ns: u64) -> Option<Cause> {
     Some(Cause {
         kind: Kind::Loss,
         of: Whole::Login,
+        cost_ns: gain_ns,
         gain_ns,
         total_ns,
         subject: "A lost first packet".to_owned(),
