@@ -228,9 +228,8 @@ fn what_is_foretold_of_real_servers_is_within_a_fifth_of_what_is_measured_then()
     let mut trials = trials();
     trials.retain(|trial| trial.peer.name().contains(&wanted));
     let all = run_all(trials);
-    let is_missing = |peer: &&Peer| {
-        all.iter().any(|(trial, found)| trial.peer == **peer && found.is_none())
-    };
+    let is_missing =
+        |peer: &&Peer| all.iter().any(|(trial, found)| trial.peer == **peer && found.is_none());
     for peer in LOGINS.iter().chain(&FTP).chain(&TFTP).filter(is_missing) {
         println!("skipped: {} is not installed", peer.name());
     }

@@ -66,7 +66,10 @@ impl Model {
         let trips = [path.min_rtt_ns, path.rtt_ns, probe.steps.connect_ns];
         let trip_ns = trips.into_iter().flatten().min()?;
         let flows: Vec<&Flow> = probe.screenful.iter().chain(&probe.transfers).collect();
-        let longest = flows.iter().max_by_key(|flow| flow.bytes)?;
+        // Of several as long, what came when may be known of one alone.
+        let longest = flows.iter().max_by_key(|flow| (flow.bytes, flow.arrivals.len()))?;
+        let as_long = flows.iter().filter(|flow| flow.bytes == longest.bytes);
+        let quickest_ns = as_long.map(|flow| flow.elapsed_ns).filter(|ns| *ns > 0).min();
         let mut model = Self {
             echo_ns: probe.echo.as_ref().and_then(|echo| median(&echo.samples_ns)),
             window_bytes: longest.counts.window_bytes,
@@ -85,9 +88,9 @@ impl Model {
         }
         // What was as fast as this is possible, whatever a busy host has made of its trains.
         let is_too_slow = |model: &Self| {
-            let quickest = model.latencies(&flows).into_iter().min().unwrap_or(0);
-            let quick = Self { latency_ns: quickest, ..*model };
-            longest.elapsed_ns > 0 && quick.flow_ns(longest.bytes) / 21 > longest.elapsed_ns / 20
+            let latency_ns = model.latencies(&flows).into_iter().min().unwrap_or(0);
+            let foretold_ns = Self { latency_ns, ..*model }.flow_ns(longest.bytes);
+            quickest_ns.is_some_and(|quickest| foretold_ns / 21 > quickest / 20)
         };
         if train.is_some() && is_too_slow(&model) {
             model.window_bytes = longest.counts.window_bytes;
@@ -275,6 +278,7 @@ fn settled_ns(echoes: &Echoes) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::verdict::Arrival;
     use proptest::prelude::*;
 
     const MS: u64 = 1_000_000;
@@ -342,6 +346,17 @@ mod tests {
         let pieces = [(100, 210 * MS), (500, 250 * MS), (100, 210 * MS), (500, 250 * MS)];
         let foretold = Model::of(&probe(&pieces)).unwrap().flow_ns(2_000);
         assert!(foretold.abs_diff(400 * MS) < MS, "{foretold}");
+    }
+
+    #[test]
+    fn what_came_when_is_taken_from_the_flow_of_which_it_is_known() {
+        // 50,000 bytes, the last 20,000 of them in one train at 8 Mbit/s, and then again unwatched.
+        let arrival = |at: u64, ms: u64| Arrival { at_ns: (ms + at) * MS, bytes: 1_000 };
+        let trains = [(100, 10), (200, 20), (300, 20)];
+        let arrivals = trains.iter().flat_map(|(ms, count)| (0..*count).map(|at| arrival(at, *ms)));
+        let mut seen = probe(&[(1_000, 101 * MS), (50_000, 320 * MS), (50_000, 450 * MS)]);
+        seen.transfers[1].arrivals = arrivals.collect();
+        assert_eq!(Model::of(&seen).unwrap().rate_bps, Some(8_000_000));
     }
 
     #[test]

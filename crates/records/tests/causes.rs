@@ -320,7 +320,8 @@ fn without_losses_the_window_is_still_small() {
     assert!(loss.cost_ns >= 900 * MS, "{loss:?}");
     assert_eq!(loss.gain_ns / MS, 495, "{loss:?}");
     let said = loss.sentence();
-    let wanted = "and without it 495 ms would be gained, as something else would be waited for then";
+    let wanted =
+        "and without it 495 ms would be gained, as something else would be waited for then";
     assert!(said.contains(wanted), "{said}");
     // Where no window is known, nothing stands behind the loss.
     let found = causes(&in_small_windows(counts));

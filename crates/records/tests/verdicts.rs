@@ -307,7 +307,7 @@ fn an_echo_of_microseconds_has_the_same_verdict_whichever_part_is_larger() {
     assert_eq!(
         verdict(&one),
         "Of an echo of 42.0 µs the far side with the network takes 24.0 µs, system calls 9.00 µs, our \
-         own layers 9.00 µs: no part exceeds the others by more than chance, 50.0 µs, and less than 25 \
+         own layers 9.00 µs: no part exceeds the others by more than chance, 100 µs, and less than 25 \
          ms is not noticed."
     );
 }
@@ -322,4 +322,14 @@ fn half_of_a_short_way_is_no_more_the_networks_than_the_hosts() {
     }
     measured.tcp = Some(tcp(180_000, 0));
     assert_eq!(limit(&measured), Limit::RoundTrip);
+}
+
+#[test]
+fn on_a_busy_machine_the_parts_of_an_echo_are_chance() {
+    let mut measured = blank();
+    for (echo_ns, rtt_ns) in [(2_810_000, 1_370_000), (4_130_000, 1_320_000)] {
+        measured.echo = Some(Echo { min_ns: 90_000, ..echo(echo_ns, &[]) });
+        measured.tcp = Some(tcp(rtt_ns, 0));
+        assert_eq!(limit(&measured), Limit::NothingStandsOut);
+    }
 }

@@ -95,8 +95,8 @@ impl Serving {
         self.answers.push_back((at + after, answer));
     }
 
-    fn key(&mut self, key: u8) {
-        let think = self.shell.think;
+    /// Takes a key, `think` after which it is answered.
+    fn key(&mut self, key: u8, think: Duration) {
         match key {
             b'\r' => {
                 self.say(Answer::Echo(b"\r\n".to_vec()), think);
@@ -126,7 +126,17 @@ impl Serving {
         }
         let is_due = self.answers.front().is_some_and(|(at, _)| *at <= self.now);
         match self.answers.pop_front_if(|_| is_due) {
-            Some((_, Answer::Echo(bytes))) => self.output = bytes,
+            Some((_, Answer::Echo(bytes))) => {
+                self.output = bytes;
+                // A terminal's echoes of one moment are read together.
+                while let Some((_, Answer::Echo(more))) =
+                    self.answers.pop_front_if(|(at, answer)| {
+                        *at <= self.now && matches!(answer, Answer::Echo(_))
+                    })
+                {
+                    self.output.extend(more);
+                }
+            }
             Some((_, Answer::Output(bytes))) => {
                 self.rest.extend(bytes);
                 self.fill();
@@ -162,13 +172,15 @@ impl Stream for Serving {
 
     fn receive(&mut self, data: &[u8], cx: &mut Cx<'_>) {
         self.now = cx.now;
+        // What comes together is looked at together.
+        let mut think = self.shell.think;
         for byte in data {
             if self.skipped > 0 {
                 self.skipped -= 1;
             } else if *byte == 0xff {
                 self.skipped = 2;
             } else {
-                self.key(*byte);
+                self.key(*byte, std::mem::take(&mut think));
             }
         }
         self.fill();
@@ -250,10 +262,8 @@ impl Scene {
             cpu_time: || Duration::ZERO,
         };
         let walk = Walk::new(plan, None, ProgressLine::default());
-        let opening = Opening::Active {
-            local: NEAR.into(),
-            remote: SocketAddr::new(FAR.into(), PORT),
-        };
+        let opening =
+            Opening::Active { local: NEAR.into(), remote: SocketAddr::new(FAR.into(), PORT) };
         let link = || Link::Datagram(Datagram::new(1_500));
         let settings =
             |address| Settings { address, prefix_len: 24, packets: 1_024, ..Settings::default() };
@@ -332,7 +342,8 @@ fn plant(kind: Kind, size: usize, scene: &mut Scene) {
             way.delay = [ms(60), ms(150)][size];
             way.queue_bytes = 1 << 20;
         }
-        Kind::LineRate => way.rate_bps = [19_200, 56_000][size],
+        // So slow that no longer output is asked for, which would fill a queue.
+        Kind::LineRate => way.rate_bps = [9_600, 19_200][size],
         Kind::Queue => {
             way.rate_bps = [2_000_000, 4_000_000][size];
             way.queue_bytes = [250_000, 400_000][size];
@@ -365,15 +376,19 @@ fn plant(kind: Kind, size: usize, scene: &mut Scene) {
             }
         }
         Kind::PathMtuBlackHole => way.hole_bytes = Some([1_400, 1_000][size]),
-        Kind::HalfDuplex => way.turnaround = Some([ms(60), ms(120)][size]),
+        Kind::HalfDuplex => way.turnaround = Some([ms(30), ms(60)][size]),
         Kind::Terminal => scene.near_costs = costs(Work::TerminalByte, [100_000, 692_000][size]),
-        _ => scene.near_costs = costs(Work::Segment, [20_000_000, 40_000_000][size]),
+        _ => {
+            // What it has not read yet finds room on the way.
+            way.queue_bytes = 1 << 20;
+            scene.near_costs = costs(Work::Segment, [20_000_000, 30_000_000][size]);
+        }
     }
 }
 
 #[test]
 fn of_what_is_planted_in_logins_the_walk_names_fifteen_of_seventeen_first() {
-    let mut named = 0;
+    let (mut named, mut first_of_all) = (0, 0);
     for kind in PLANTED {
         let mut instead = Vec::new();
         let mut all = 0;
@@ -386,13 +401,18 @@ fn of_what_is_planted_in_logins_the_walk_names_fifteen_of_seventeen_first() {
                 let first = record.causes.first().map(|cause| cause.name.clone());
                 if first.as_deref() != Some(kind.text()) {
                     instead.push((size, trip_ms, first.unwrap_or_default()));
+                    println!("    {kind:?} {size} {trip_ms} ms: {}", record.verdict);
                 }
             }
         }
         println!("{:24} first {} of {all}; instead: {instead:?}", kind.text(), all - instead.len());
         named += usize::from(instead.len() * 3 <= all);
+        first_of_all += all - instead.len();
     }
-    println!("{named} of {} named first", PLANTED.len());
+    println!(
+        "{named} of {} named first in two sessions of three; {first_of_all} sessions",
+        PLANTED.len()
+    );
     assert!(named >= 15, "{named}");
 }
 

@@ -143,7 +143,8 @@ mod tests {
     #[test]
     fn slow_start_is_no_bucket() {
         // Ten segments at first, twice as many each 20 ms, at last 50 Mbit/s.
-        let waits = |bytes: u64| u64::from(u64::BITS - (bytes.min(125_000) / 14_480).leading_zeros());
+        let waits =
+            |bytes: u64| u64::from(u64::BITS - (bytes.min(125_000) / 14_480).leading_zeros());
         let time = |bytes: u64| 20 * MS * (2 + waits(bytes)) + serial_ns(bytes, 50_000_000);
         let sizes = SIZES.map(|bytes| (bytes, time(bytes)));
         assert_eq!(bucket(&sizes, 1_448, 20 * MS), None);

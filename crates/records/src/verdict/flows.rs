@@ -32,6 +32,8 @@ pub(super) struct View<'a> {
     pub(super) has_reordering: bool,
     /// When the first byte of another flow like this one came, ns.
     pub(super) other_first_ns: Option<u64>,
+    /// What this side's own software takes of a key and its echo, ns.
+    pub(super) own_ns: u64,
     /// Long packets vanish in this session, and those with so many bytes of data arrive.
     pub(super) hole: Option<u64>,
 }
@@ -121,6 +123,8 @@ fn views(observed: &Observation) -> Vec<View<'_>> {
     let trip_ns = round_trip_ns(observed);
     let unhurried = observed.unhurried.as_ref().and_then(|flow| flow.arrivals.first());
     let unhurried = unhurried.map(|first| first.at_ns);
+    let layers = observed.echo.as_ref().map(|echo| echo.layers.as_slice()).unwrap_or_default();
+    let own_ns = sum_of(layers, is_own);
     let mut views = Vec::new();
     for (flow, whole) in screenful.chain(transfers) {
         let burst_bps =
@@ -139,6 +143,7 @@ fn views(observed: &Observation) -> Vec<View<'_>> {
             has_losses: false,
             has_reordering: false,
             other_first_ns: unhurried.filter(|_| whole == Whole::Screenful),
+            own_ns,
             hole: None,
         });
     }
@@ -281,7 +286,7 @@ fn first_byte(view: &View<'_>) -> Option<Cause> {
     let first_ns = view.other_first_ns.map_or(first.at_ns, |other| other.min(first.at_ns));
     Some(view.cause(
         Kind::FarHost,
-        first_ns.saturating_sub(trip_ns).saturating_sub(line_ns),
+        first_ns.saturating_sub(trip_ns).saturating_sub(line_ns).saturating_sub(view.own_ns),
         "The far host",
         format!(
             "so long after the round trip of the network and its TCP, {}, comes its first byte: look \

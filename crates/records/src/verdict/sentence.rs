@@ -61,8 +61,10 @@ pub const LOSS_ONE_IN: u64 = 100;
 /// either of them plus what the timer and the scheduler add.
 const DELAYED_ACK_NS: [std::ops::RangeInclusive<u64>; 2] =
     [38_000_000..=60_000_000, 180_000_000..=260_000_000];
-/// So long a scheduler may take to wake somebody, on either side.
-const WAKING_NS: u64 = 50_000;
+/// So long schedulers may take to wake somebody on both sides.
+const WAKING_NS: u64 = 100_000;
+/// Below this a round trip is as much the far host's, where that is busy.
+const LOCAL_NS: u64 = 5_000_000;
 /// A round trip below this is the far host's as well as the network's: 100 km of fibre.
 const NEAR_NS: u64 = 1_000_000;
 /// Start bit, eight bits of data, stop bit.
@@ -202,8 +204,10 @@ fn is_lossy(measured: &Measurement) -> bool {
 
 /// Returns by how much any part of an echo may be wrong, or late by chance.
 fn bound_ns(measured: &Measurement) -> u64 {
-    let error = measured.echo.as_ref().and_then(|echo| echo.error);
-    error.map_or(0, |error| error.error_ns).max(WAKING_NS)
+    let Some(echo) = &measured.echo else { return WAKING_NS };
+    // Where the median is far from the least, the processor was busy with something else.
+    let spread_ns = echo.p50_ns.saturating_sub(echo.min_ns) / 2;
+    echo.error.map_or(0, |error| error.error_ns).max(WAKING_NS).max(spread_ns)
 }
 
 /// Returns whether the largest part of an echo exceeds the next one by no more than what is chance:
@@ -219,7 +223,7 @@ fn is_level(measured: &Measurement, timing: Timing<'_>) -> bool {
     }
     let trip = round_trip(measured).filter(|_| most == far).map(|trip| trip.min(far));
     let is_split = trip.is_some_and(|trip| trip.abs_diff(far - trip) <= bound_ns);
-    most - second <= bound_ns || (is_split && far <= NEAR_NS)
+    most - second <= bound_ns || (is_split && far <= LOCAL_NS)
 }
 
 fn level(measured: &Measurement, timing: Timing<'_>) -> String {
