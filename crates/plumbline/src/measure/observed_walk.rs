@@ -104,13 +104,16 @@ fn flow(shown: &Shown, origin: Origin, rates: Rates) -> Option<Flow> {
 const HELD_UP_NS: u64 = 1_000_000_000;
 
 /// Returns the piece of text that was held up and then came in shorter segments than `mss_bytes`,
-/// where another of its size was quick: where long packets vanish, the first of them makes the far
+/// where another one was quick for its size: where long packets vanish, the first of them makes the far
 /// side send shorter ones, and no later text shows it.
 fn held_up(findings: &Findings, mss_bytes: Option<u64>) -> Option<Flow> {
     let ended_ns = |piece: &Watch| piece.arrivals.last().map(|last| last.at_ns);
     let is_slow = |piece: &&Watch| {
-        let as_long = findings.pieces.iter().filter(|other| other.cells == piece.cells);
-        let quickest_ns = as_long.filter_map(ended_ns).min().unwrap_or(u64::MAX);
+        let no_longer = findings.pieces.iter().filter(|other| other.cells <= piece.cells);
+        let scaled = |other: &Watch| {
+            Some(ended_ns(other)?.saturating_mul(piece.cells.div_ceil(other.cells.max(1))))
+        };
+        let quickest_ns = no_longer.filter_map(scaled).min().unwrap_or(u64::MAX);
         ended_ns(piece).is_some_and(|ns| ns >= HELD_UP_NS && ns / 4 > quickest_ns)
     };
     let late = findings.pieces.iter().find(is_slow)?;

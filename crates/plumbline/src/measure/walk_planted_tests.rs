@@ -27,6 +27,7 @@ use std::time::SystemTime;
 use way::{Travelling, Way};
 
 #[path = "../../../simulator/tests/causes/way.rs"]
+#[expect(clippy::cast_possible_truncation, reason = "a round trip of a test is short")]
 mod way;
 
 const NEAR: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
@@ -387,7 +388,7 @@ fn plant(kind: Kind, size: usize, scene: &mut Scene) {
 }
 
 #[test]
-fn of_what_is_planted_in_logins_the_walk_names_fifteen_of_seventeen_first() {
+fn the_walk_names_first_what_is_planted_in_logins() {
     let (mut named, mut first_of_all) = (0, 0);
     for kind in PLANTED {
         let mut instead = Vec::new();
@@ -413,7 +414,9 @@ fn of_what_is_planted_in_logins_the_walk_names_fifteen_of_seventeen_first() {
         "{named} of {} named first in two sessions of three; {first_of_all} sessions",
         PLANTED.len()
     );
-    assert!(named >= 15, "{named}");
+    assert_eq!(named, PLANTED.len());
+    // So many sessions of 102.
+    assert!(first_of_all >= 95, "{first_of_all}");
 }
 
 #[test]
