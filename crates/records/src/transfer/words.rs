@@ -176,10 +176,12 @@ words! {
         Disk = 5 "disk",
         /// The user may not have so much.
         Quota = 6 "quota",
-        /// The far side broke the protocol, or refused.
+        /// The far side broke the protocol, or one of the two does not do what was asked for.
         Protocol = 7 "protocol",
         /// This machine refused what was needed, and not for want of room.
         Local = 8 "local",
+        /// The server refused: the file is not there, or the user may not have it so.
+        Refused = 9 "refused",
     }
 
     /// What kept a transfer from being faster.

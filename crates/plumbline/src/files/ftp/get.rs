@@ -16,7 +16,7 @@ use crate::transfers::Record;
 use anyhow::{Context, anyhow};
 use os::jail::{Draft, Existing, Jail};
 use protocols::application::ftp::user::Task;
-use protocols::application::ftp::{Representation, Timestamp};
+use protocols::application::ftp::{ByteSize, Representation, Timestamp, Type};
 use records::figures::count;
 use ring::digest;
 use std::fs::{self, File};
@@ -79,6 +79,10 @@ pub(super) async fn get(
 ) -> Result<Ending, Trouble> {
     let mut errand = errand.clone();
     let is_image = terms.representation.passes_through();
+    if matches!(terms.representation.data_type, Type::Local(size) if size != ByteSize::OCTET) {
+        // A listing counts the octets in which words lie there, and other ones come.
+        errand.size = None;
+    }
     let plain = plain_file(&errand.to)?;
     let needs_facts = terms.continues || terms.segments > 1 || plain.is_none();
     dialogue.ready().await?;

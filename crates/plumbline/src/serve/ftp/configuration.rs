@@ -3,18 +3,20 @@
 use super::super::admission::Rules;
 use super::super::certificate::Files;
 use super::super::configuration::Tls;
-use super::super::folder::{self, Folder};
+use super::super::folder::Folder;
 use super::mail::Spool;
 use super::passive::Ports;
 use super::system::{self, System};
 use super::tree::WordFormats;
-use super::users::{Users, rights_of};
-use anyhow::{Context, Result, bail};
+use super::rights::{Access, Granted, in_words};
+use super::users::Users;
+use anyhow::{Context, Result, anyhow, bail};
 use ipnet::IpNet;
-use protocols::application::ftp::server::{Rights, ServerSettings, TlsPolicy};
+use protocols::application::ftp::server::{ServerSettings, TlsPolicy};
 use protocols::application::ftp::{Right, WordFormat};
 use protocols::time::Duration;
 use serde::Deserialize;
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
@@ -73,7 +75,8 @@ pub(super) enum Protection {
 #[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
 pub(in super::super) struct Table {
     root: Option<PathBuf>,
-    rights: Option<folder::Rights>,
+    rights: Option<Granted>,
+    folders: BTreeMap<String, Granted>,
     listen: Option<Vec<SocketAddr>>,
     listen_tls: Option<Vec<SocketAddr>>,
     tls: Option<Protection>,
@@ -110,8 +113,8 @@ pub(in super::super) struct Table {
 #[derive(Clone, Debug)]
 pub(in super::super) struct Settings {
     pub(super) root: Option<PathBuf>,
-    pub(super) rights: Rights,
-    pub(super) rights_in_words: &'static str,
+    pub(super) access: Access,
+    pub(super) rights_in_words: Cow<'static, str>,
     pub(super) listen: Vec<SocketAddr>,
     pub(super) listen_tls: Vec<SocketAddr>,
     pub(super) tls: Protection,
@@ -186,11 +189,13 @@ impl Settings {
         if tls == Protection::Off && !listen_tls.is_empty() {
             bail!("there are places in TLS, and TLS is off");
         }
-        let rights = shared.folder.rights().or(table.rights).unwrap_or_default();
+        let rights = shared.folder.rights().map(Granted::from).or(table.rights);
+        let rights = rights.unwrap_or_default();
+        let access = Access::new(rights, &table.folders).map_err(|why| anyhow!("ftp.folders: {why}"))?;
         Ok(Some(Self {
             root,
-            rights: rights_of(rights),
-            rights_in_words: rights.words(),
+            access,
+            rights_in_words: in_words(rights.0),
             listen,
             listen_tls,
             tls,
@@ -220,8 +225,12 @@ impl Settings {
     /// Returns the roots in which a crash may have left the beginning of an upload.
     pub(super) fn writable_roots(&self) -> Vec<PathBuf> {
         let users = self.users.as_deref().into_iter().flat_map(Users::accounts);
-        let users = users.filter(|account| account.rights != folder::Rights::ReadOnly);
-        let anonymous = self.root.iter().filter(|_| self.rights.contains(Right::Write));
+        let writes = |access: &Access| {
+            let rights = access.anywhere();
+            rights.contains(Right::Write) || rights.contains(Right::Append)
+        };
+        let users = users.filter(|account| account.access().is_ok_and(|access| writes(&access)));
+        let anonymous = self.root.iter().filter(|_| writes(&self.access));
         let mut roots: Vec<PathBuf> =
             anonymous.cloned().chain(users.map(|account| account.root.clone())).collect();
         roots.sort();
@@ -317,6 +326,7 @@ fn engine(table: &Table) -> ServerSettings {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use protocols::application::ftp::server::Rights;
 
     fn complete(text: &str, arguments: &Arguments) -> Result<Option<Settings>> {
         let shared = Shared {
@@ -334,7 +344,8 @@ mod tests {
         let settings = complete("root = \"/srv\"\n", &Arguments::default()).unwrap().unwrap();
         assert!(settings.listen.iter().all(|at| at.ip().is_loopback() && at.port() == 2121));
         assert!(settings.listen_tls.is_empty() && settings.has_anonymous);
-        assert_eq!((settings.rights, settings.tls), (Rights::READ_ONLY, Protection::Offered));
+        assert_eq!(settings.access, Access::everywhere(Rights::READ_ONLY));
+        assert_eq!(settings.tls, Protection::Offered);
     }
 
     #[test]

@@ -12,6 +12,7 @@ use super::post::Post;
 use super::secured::{Secured, Security};
 use super::session::Marker;
 use super::upload::Upload;
+use super::work::converts_words;
 use crate::files::pace::Pace;
 use crate::serve::charged::Metered;
 use os::clock::{Monotonic, thread_cpu_time};
@@ -252,7 +253,9 @@ impl Mover {
             return self.send_by_kernel(stream, &file, offset, len).await;
         }
         let mut file = file;
-        super::tree::seek(&mut file, offset).map_err(TransferError::File)?;
+        // Where words are converted an offset counts what would have been sent before it.
+        let mut unsent = if converts_words(&self.representation) { offset } else { 0 };
+        super::tree::seek(&mut file, offset - unsent).map_err(TransferError::File)?;
         let encoder = Encoder::new(&self.representation, self.deflate_level);
         let mut encoder = encoder.map_err(|_| TransferError::Malformed)?;
         let passes = self.representation.passes_through();
@@ -272,11 +275,16 @@ impl Mover {
                 });
                 self.ledger.counts.set(encoder.counts());
                 encoded.map_err(|_| TransferError::File(FileError::Local))?;
-                self.put(to, &wire).await?;
+                let skipped = usize::try_from(unsent).map_or(wire.len(), |at| at.min(wire.len()));
+                unsent -= skipped as u64;
+                self.put(to, wire.get(skipped..).unwrap_or_default()).await?;
                 wire.clear();
             }
             if count == 0 {
-                return Ok(());
+                return match unsent {
+                    0 => Ok(()),
+                    _ => Err(TransferError::File(FileError::BeyondEnd)),
+                };
             }
         }
     }
@@ -378,6 +386,10 @@ impl Mover {
         }
         self.ledger.counts.set(decoder.counts());
         decoder.finish(&mut file).map_err(|_| TransferError::Malformed)?;
+        if decoder.has_lost() {
+            // Whoever gets it again would get another file.
+            return Err(TransferError::Malformed);
+        }
         upload.write(&file).map_err(TransferError::File)?;
         self.ledger.file_bytes.set(Some(upload.len_bytes()));
         Ok(upload)

@@ -131,6 +131,12 @@ pub(super) fn note_request(record: &mut Record, transfer: &Transfer) {
     });
 }
 
+/// Notes the name that was chosen for a file, which is another one than was asked for.
+pub(super) fn note_name(record: &mut Record, name: &[u8]) {
+    let request = &mut record.transfer.request;
+    request.path_requested = request.path_real.replace(Text::from(name));
+}
+
 /// Notes what has come of it.
 pub(super) fn conclude(
     record: &mut Record,
@@ -181,9 +187,8 @@ fn outcome_of(result: Result<(), TransferError>) -> Outcome {
         Err(TransferError::ConnectionLost | TransferError::ControlLost) => Outcome::AbortedByPeer,
         Err(TransferError::Aborted) => Outcome::AbortedByUser,
         Err(TransferError::File(FileError::NoSpace | FileError::Local)) => Outcome::Disk,
-        Err(TransferError::File(FileError::Quota)) => Outcome::Quota,
-        Err(TransferError::Tls | TransferError::Malformed | TransferError::File(_)) => {
-            Outcome::Protocol
-        }
+        Err(TransferError::File(FileError::Quota | FileError::Limit)) => Outcome::Quota,
+        Err(TransferError::File(_)) => Outcome::Refused,
+        Err(TransferError::Tls | TransferError::Malformed) => Outcome::Protocol,
     }
 }

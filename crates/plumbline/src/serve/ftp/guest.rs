@@ -6,7 +6,8 @@ use super::log::Event;
 use super::system::{OpenSession, Refusal};
 use super::tree::Tree;
 use super::upload::Space;
-use super::users::{Account, is_anonymous, rights_of};
+use super::rights::Access;
+use super::users::{Account, is_anonymous};
 use crate::files::pace::Pace;
 use os::jail::Jail;
 use protocols::application::ftp::server::{self as engine, Login, Rights};
@@ -33,7 +34,7 @@ pub(super) struct Guest {
 impl Guest {
     /// Returns what the engine is to know.
     pub(super) fn account(&self) -> engine::Account {
-        engine::Account { rights: self.tree.rights, home: VirtualPath::root() }
+        engine::Account { rights: self.tree.access.anywhere(), home: VirtualPath::root() }
     }
 }
 
@@ -42,7 +43,7 @@ struct Home {
     root: PathBuf,
     /// The jail of the root, where it is open already.
     jail: Option<Arc<Jail>>,
-    rights: Rights,
+    access: Access,
     quota_bytes: Option<u64>,
     bytes_per_second_max: Option<u64>,
     is_anonymous: bool,
@@ -51,10 +52,12 @@ struct Home {
 
 impl Home {
     fn of_account(account: Account) -> Self {
+        // It was looked at when the file was read.
+        let access = account.access().unwrap_or_default();
         Self {
             root: account.root,
             jail: None,
-            rights: rights_of(account.rights),
+            access,
             quota_bytes: account.quota_bytes,
             bytes_per_second_max: account.bytes_per_second_max,
             is_anonymous: false,
@@ -67,7 +70,7 @@ impl Home {
         Self {
             root: PathBuf::new(),
             jail: Some(Arc::new(jail)),
-            rights: Rights::ALL,
+            access: Access::everywhere(Rights::ALL),
             quota_bytes: None,
             bytes_per_second_max: None,
             is_anonymous: false,
@@ -79,7 +82,7 @@ impl Home {
         Some(Self {
             root: settings.root.clone()?,
             jail: None,
-            rights: settings.rights,
+            access: settings.access.clone(),
             quota_bytes: settings.quota_bytes,
             bytes_per_second_max: None,
             is_anonymous: true,
@@ -216,10 +219,10 @@ fn guest(
 ) -> Guest {
     let may_mail = !home.is_anonymous || settings.has_anonymous_mail;
     let spool = settings.spool.clone().filter(|_| may_mail);
-    let rights = if spool.is_some() { home.rights.with(Right::Mail) } else { home.rights };
+    let access = if spool.is_some() { home.access.with(Right::Mail) } else { home.access };
     let tree = Tree {
         jail,
-        rights,
+        access: Arc::new(access),
         is_for_all: home.is_anonymous && server.is_root,
         space,
         file_max_bytes: settings.file_max_bytes,

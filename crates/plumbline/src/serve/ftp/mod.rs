@@ -31,6 +31,7 @@ mod log;
 mod mail;
 mod passive;
 mod post;
+mod rights;
 mod secured;
 mod session;
 mod system;
@@ -38,6 +39,7 @@ mod tickets;
 mod tree;
 mod upload;
 mod users;
+mod work;
 
 pub(super) use configuration::{Arguments, Settings, Shared, Table};
 pub(super) use system::prove as prove_system_user;

@@ -8,15 +8,14 @@ use super::control::Control;
 use super::data::{self, Mover, Stream, Work};
 use super::facts::{self, Ledger, Steps};
 use super::guest::{self, Guest};
-use super::listing::Lister;
 use super::log::Event;
 use super::mail::{Sender, Spool};
 use super::passive::Listener;
 use super::post::Post;
 use super::secured::Security;
 use super::tickets;
-use super::tree::Tree;
 use super::upload::Upload;
+use super::work::{open, why_of};
 use super::{Entrance, Server};
 use crate::files::pace::Pace;
 use crate::serve::charged::Metered;
@@ -494,6 +493,11 @@ impl Session {
         let result = result.map(|(opened, work)| {
             if let Some(running) = self.running_of(id) {
                 running.opened_at = Some(now);
+                if let Work::Receive(upload) = &work
+                    && let Some(name) = upload.name()
+                {
+                    facts::note_name(&mut running.record, name);
+                }
                 running.work = Some(work);
             }
             opened
@@ -643,8 +647,10 @@ impl Session {
             let denied = Err(FileError::Denied);
             return self.engine.performed(denied, &mut self.server.bench().cx());
         };
-        if let Operation::Deliver { user, text } = operation {
-            return self.deliver(tree.spool, user, text);
+        match operation {
+            Operation::Deliver { user, text } => return self.deliver(tree.spool, user, text),
+            Operation::Mailbox(user) => return self.look_for_mailbox(tree.spool, user),
+            _ => {}
         }
         let is_long = matches!(
             operation,
@@ -660,6 +666,16 @@ impl Session {
         self.spawn(async move {
             let done = tokio::task::spawn_blocking(move || tree.perform(&operation)).await;
             Answer::Performed(done.unwrap_or(Err(FileError::Local)))
+        });
+    }
+
+    fn look_for_mailbox(&self, spool: Option<Arc<Spool>>, to: Option<Name>) {
+        self.spawn(async move {
+            let found = tokio::task::spawn_blocking(move || {
+                let spool = spool.ok_or(FileError::NotSupported)?;
+                spool.look_for(to.as_ref().map(Name::as_bytes)).map(|()| Outcome::Done)
+            });
+            Answer::Performed(found.await.unwrap_or(Err(FileError::Local)))
         });
     }
 
@@ -690,7 +706,9 @@ impl Session {
         self.keep(&running.ledger, &mut running.record);
         let user = self.engine.user().map(|user| user.as_bytes().escape_ascii().to_string());
         let (from, user) = (self.peer, user.unwrap_or_default());
-        let name = running.transfer.path.to_bytes().escape_ascii().to_string();
+        let name = running.record.transfer.request.path_real.as_ref();
+        let name = name.map_or_else(Vec::new, |name| name.as_bytes().to_vec());
+        let name = name.escape_ascii().to_string();
         let is_read = !running.transfer.kind.is_incoming();
         let (bytes, count) = (finished.wire_bytes, running.ledger.untold_names.get());
         if count > 0 {
@@ -724,50 +742,6 @@ impl Session {
             Some((stream, since)) => self.server.clerk.keep_settled(record.clone(), stream, since),
             None => self.server.clerk.keep(record),
         }
-    }
-}
-
-/// Opens what a transfer moves.
-fn open(tree: &Tree, transfer: &Transfer) -> Result<(Opened, Work), FileError> {
-    match &transfer.kind {
-        TransferKind::Retrieve => {
-            let (file, len) = tree.read(&transfer.path)?;
-            let offset = transfer.offset_bytes;
-            if offset > len {
-                return Err(FileError::TooLarge);
-            }
-            let is_known = transfer.representation.passes_through();
-            let size_bytes = is_known.then_some(len - offset);
-            Ok((Opened { size_bytes, name: None }, Work::Send { file, offset, len }))
-        }
-        TransferKind::List { form, pattern, shows_hidden } => {
-            let pattern = pattern.as_ref();
-            let lister = Lister::new(tree, &transfer.path, form, pattern, *shows_hidden)?;
-            Ok((Opened::default(), Work::List(Box::new(lister))))
-        }
-        TransferKind::Mail(_) => Err(FileError::NotSupported),
-        TransferKind::Store | TransferKind::StoreUnique | TransferKind::Append => {
-            let (upload, name) = tree.write(transfer)?;
-            Ok((Opened { size_bytes: None, name }, Work::Receive(upload)))
-        }
-    }
-}
-
-/// Returns the reason as the line of a log has it.
-fn why_of(error: TransferError) -> &'static str {
-    match error {
-        TransferError::NoConnection => "there was no data connection",
-        TransferError::Tls => "TLS failed on the data connection, or was not this session's",
-        TransferError::ConnectionLost => "the data connection broke",
-        TransferError::Stalled => "no byte moved for too long",
-        TransferError::Aborted => "the user has aborted it",
-        TransferError::ControlLost => "the control connection ended",
-        TransferError::Malformed => "the data was not in its representation",
-        TransferError::File(FileError::NotFound) => "there is no such file",
-        TransferError::File(FileError::Denied) => "it may not be had",
-        TransferError::File(FileError::Quota) => "the quota is used up",
-        TransferError::File(FileError::NoSpace) => "the disk is full",
-        TransferError::File(_) => "the file system refuses",
     }
 }
 

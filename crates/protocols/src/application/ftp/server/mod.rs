@@ -155,6 +155,9 @@ enum Pending {
     },
     Available,
     Status,
+    Host(Name),
+    Allocate(u64),
+    Mailbox(Option<Name>),
 }
 
 /// How the next data connection comes about.
@@ -275,7 +278,7 @@ impl Server {
         {
             cx.meter.count(Counter::FtpRightsRefused);
             return match self.access {
-                Access::LoggedIn(..) => self.reply(550, b"Permission denied"),
+                Access::LoggedIn(..) => self.reply(550, verb.right().refusal().as_bytes()),
                 _ => self.reply(530, b"Please log in with USER and PASS"),
             };
         }
@@ -304,8 +307,14 @@ impl Server {
         }
     }
 
-    fn has_right(&self, right: Right) -> bool {
-        matches!(&self.access, Access::LoggedIn(_, account) if account.rights.contains(right))
+    /// Returns whether the user has a right; who has not is told so.
+    fn has_right(&mut self, right: Right, cx: &mut Cx<'_>) -> bool {
+        if matches!(&self.access, Access::LoggedIn(_, account) if account.rights.contains(right)) {
+            return true;
+        }
+        cx.meter.count(Counter::FtpRightsRefused);
+        self.reply(550, right.refusal().as_bytes());
+        false
     }
 
     fn execute(&mut self, command: Command, cx: &mut Cx<'_>) {
