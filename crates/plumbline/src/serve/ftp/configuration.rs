@@ -4,16 +4,18 @@ use super::super::admission::Rules;
 use super::super::certificate::Files;
 use super::super::configuration::Tls;
 use super::super::folder::Folder;
+use super::host::{self, Host, Hosts, Site};
 use super::mail::Spool;
 use super::passive::Ports;
+use super::rights::{Access, Granted, in_words};
 use super::system::{self, System};
 use super::tree::WordFormats;
-use super::rights::{Access, Granted, in_words};
 use super::users::Users;
 use anyhow::{Context, Result, anyhow, bail};
 use ipnet::IpNet;
+use os::jail::Jail;
+use protocols::application::ftp::WordFormat;
 use protocols::application::ftp::server::{ServerSettings, TlsPolicy};
-use protocols::application::ftp::{Right, WordFormat};
 use protocols::time::Duration;
 use serde::Deserialize;
 use std::borrow::Cow;
@@ -107,13 +109,17 @@ pub(in super::super) struct Table {
     bytes_per_second_max: Option<u64>,
     file_max_bytes: Option<u64>,
     quota_bytes: Option<u64>,
+    names: Vec<String>,
+    #[serde(rename = "host")]
+    hosts: Vec<host::Table>,
 }
 
 /// What the server is to do, with nothing left open.
 #[derive(Clone, Debug)]
 pub(in super::super) struct Settings {
-    pub(super) root: Option<PathBuf>,
-    pub(super) access: Access,
+    /// Files of those who come to no host of its own.
+    pub(super) site: Arc<Site>,
+    pub(super) hosts: Arc<Hosts>,
     pub(super) rights_in_words: Cow<'static, str>,
     pub(super) listen: Vec<SocketAddr>,
     pub(super) listen_tls: Vec<SocketAddr>,
@@ -121,10 +127,8 @@ pub(in super::super) struct Settings {
     pub(super) requires_session_reuse: bool,
     pub(super) certificate: Files,
     pub(super) makes_certificate: bool,
-    pub(super) users: Option<Arc<Users>>,
     /// Users of this machine, if they may come.
     pub(super) system: Option<System>,
-    pub(super) has_anonymous: bool,
     pub(super) spool: Option<Arc<Spool>>,
     pub(super) has_anonymous_mail: bool,
     pub(super) word_formats: Arc<WordFormats>,
@@ -134,7 +138,6 @@ pub(in super::super) struct Settings {
     pub(super) grace: StdDuration,
     pub(super) bytes_per_second_max: Option<u64>,
     pub(super) file_max_bytes: u64,
-    pub(super) quota_bytes: Option<u64>,
     /// What the engine is told; TLS depends on the door.
     pub(super) engine: ServerSettings,
 }
@@ -191,10 +194,23 @@ impl Settings {
         }
         let rights = shared.folder.rights().map(Granted::from).or(table.rights);
         let rights = rights.unwrap_or_default();
-        let access = Access::new(rights, &table.folders).map_err(|why| anyhow!("ftp.folders: {why}"))?;
-        Ok(Some(Self {
+        let access =
+            Access::new(rights, &table.folders).map_err(|why| anyhow!("ftp.folders: {why}"))?;
+        let site = Site {
             root,
             access,
+            users,
+            has_anonymous,
+            quota_bytes: table.quota_bytes,
+            has_system_users: system.is_some(),
+        };
+        let hosts = Hosts::complete(&table.names, std::mem::take(&mut table.hosts))?;
+        if tls == Protection::Off && hosts.iter().any(|host| host.certificate.is_some()) {
+            bail!("a host has a certificate, and TLS is off");
+        }
+        Ok(Some(Self {
+            site: Arc::new(site),
+            hosts: Arc::new(hosts),
             rights_in_words: in_words(rights.0),
             listen,
             listen_tls,
@@ -205,9 +221,7 @@ impl Settings {
                 key: tls.key.clone(),
             }),
             makes_certificate: shared.certificate.is_none(),
-            users,
             system,
-            has_anonymous,
             spool: spool_of(&table)?,
             has_anonymous_mail: table.mail_from_anonymous,
             word_formats: Arc::new(word_formats_of(&table)?),
@@ -217,25 +231,60 @@ impl Settings {
             grace: StdDuration::from_secs(table.stop_grace_s.unwrap_or(GRACE_S)),
             bytes_per_second_max: table.bytes_per_second_max.filter(|rate| *rate > 0),
             file_max_bytes: table.file_max_bytes.unwrap_or(u64::MAX),
-            quota_bytes: table.quota_bytes,
             rules: rules_of(table),
         }))
     }
 
+    /// Looks whether the folders of anonymous users can be served.
+    ///
+    /// # Errors
+    ///
+    /// If one is no folder.
+    pub(super) fn look_at_roots(&self) -> Result<()> {
+        let hosts = self.hosts.iter().map(|host| &host.site);
+        for root in std::iter::once(&self.site).chain(hosts).filter_map(|site| site.root.as_ref()) {
+            let shown = root.display();
+            Jail::open(root).with_context(|| format!("the root {shown} cannot be served"))?;
+        }
+        Ok(())
+    }
+
+    /// Looks whether all folders and certificates that are named can be served.
+    ///
+    /// # Errors
+    ///
+    /// If one cannot be.
+    pub(in super::super) fn look_at_files(&self) -> Result<()> {
+        self.look_at_roots()?;
+        let hosts = self.hosts.iter().map(|host| &host.site);
+        let sites = std::iter::once(&self.site).chain(hosts);
+        for account in sites.filter_map(|site| site.users.as_deref()).flat_map(Users::accounts) {
+            let shown = account.root.display();
+            Jail::open(&account.root)
+                .with_context(|| format!("the root {shown} of a user cannot be served"))?;
+        }
+        if self.tls != Protection::Off && !self.makes_certificate {
+            self.certificate.configuration()?;
+        }
+        for host in self.hosts.iter() {
+            host.certificate.as_ref().map(Files::configuration).transpose()?;
+        }
+        Ok(())
+    }
+
     /// Returns the roots in which a crash may have left the beginning of an upload.
     pub(super) fn writable_roots(&self) -> Vec<PathBuf> {
-        let users = self.users.as_deref().into_iter().flat_map(Users::accounts);
-        let writes = |access: &Access| {
-            let rights = access.anywhere();
-            rights.contains(Right::Write) || rights.contains(Right::Append)
-        };
-        let users = users.filter(|account| account.access().is_ok_and(|access| writes(&access)));
-        let anonymous = self.root.iter().filter(|_| writes(&self.access));
-        let mut roots: Vec<PathBuf> =
-            anonymous.cloned().chain(users.map(|account| account.root.clone())).collect();
+        let hosts = self.hosts.iter().map(|host| &host.site);
+        let sites = std::iter::once(&self.site).chain(hosts);
+        let mut roots: Vec<PathBuf> = sites.flat_map(|site| site.writable_roots()).collect();
         roots.sort();
         roots.dedup();
         roots
+    }
+
+    /// Returns the files of those who come to a host.
+    pub(super) fn site_of(&self, host: Option<&Host>) -> Arc<Site> {
+        Arc::clone(host.map_or(&self.site, |host| &host.site))
     }
 
     /// Returns what the engine is told about a session.
@@ -343,8 +392,8 @@ mod tests {
     fn without_a_word_anonymous_users_read_at_loopback_alone() {
         let settings = complete("root = \"/srv\"\n", &Arguments::default()).unwrap().unwrap();
         assert!(settings.listen.iter().all(|at| at.ip().is_loopback() && at.port() == 2121));
-        assert!(settings.listen_tls.is_empty() && settings.has_anonymous);
-        assert_eq!(settings.access, Access::everywhere(Rights::READ_ONLY));
+        assert!(settings.listen_tls.is_empty() && settings.site.has_anonymous);
+        assert_eq!(settings.site.access, Access::everywhere(Rights::READ_ONLY));
         assert_eq!(settings.tls, Protection::Offered);
     }
 
@@ -380,12 +429,15 @@ mod tests {
 
     #[test]
     fn the_help_names_every_key() {
-        let error = toml::from_str::<Table>("nobody-knows = 1").err().unwrap().to_string();
-        let expected = error.split("expected one of ").nth(1).unwrap();
-        let keys: Vec<&str> = expected.split('`').skip(1).step_by(2).collect();
-        assert!(keys.len() > 25, "{error}");
-        let help = super::super::super::EXAMPLES;
-        let missing: Vec<_> = keys.into_iter().filter(|key| !help.contains(key)).collect();
-        assert!(missing.is_empty(), "{missing:?}");
+        for text in ["", "[[host]]\nname = \"a\"\n"] {
+            let text = format!("{text}nobody-knows = 1");
+            let error = toml::from_str::<Table>(&text).err().unwrap().to_string();
+            let expected = error.split("expected one of ").nth(1).unwrap();
+            let keys: Vec<&str> = expected.split('`').skip(1).step_by(2).collect();
+            assert!(keys.len() > 11, "{error}");
+            let help = super::super::super::EXAMPLES;
+            let missing: Vec<_> = keys.into_iter().filter(|key| !help.contains(key)).collect();
+            assert!(missing.is_empty(), "{missing:?}");
+        }
     }
 }

@@ -2,11 +2,12 @@
 
 use super::Server;
 use super::configuration::Settings;
+use super::host::Site;
 use super::log::Event;
+use super::rights::Access;
 use super::system::{OpenSession, Refusal};
 use super::tree::Tree;
 use super::upload::Space;
-use super::rights::Access;
 use super::users::{Account, is_anonymous};
 use crate::files::pace::Pace;
 use os::jail::Jail;
@@ -78,12 +79,12 @@ impl Home {
         }
     }
 
-    fn of_anonymous(settings: &Settings) -> Option<Self> {
+    fn of_anonymous(site: &Site) -> Option<Self> {
         Some(Self {
-            root: settings.root.clone()?,
+            root: site.root.clone()?,
             jail: None,
-            access: settings.access.clone(),
-            quota_bytes: settings.quota_bytes,
+            access: site.access.clone(),
+            quota_bytes: site.quota_bytes,
             bytes_per_second_max: None,
             is_anonymous: true,
             session: None,
@@ -92,13 +93,18 @@ impl Home {
 }
 
 /// Lets somebody in at once who need not prove who he is, where nothing has to be waited for.
-pub(super) fn admit_anonymous(server: &Server, peer: SocketAddr, login: &Login) -> Option<Guest> {
+pub(super) fn admit_anonymous(
+    server: &Server,
+    peer: SocketAddr,
+    login: &Login,
+    site: &Site,
+) -> Option<Guest> {
     let settings = server.settings();
-    let is_his = settings.has_anonymous && is_anonymous(login.user.as_bytes());
-    if !is_his || settings.quota_bytes.is_some() {
+    let is_his = site.has_anonymous && is_anonymous(login.user.as_bytes());
+    if !is_his || site.quota_bytes.is_some() {
         return None;
     }
-    let home = Home::of_anonymous(&settings)?;
+    let home = Home::of_anonymous(site)?;
     let jail = open(server, peer, &home)?;
     Some(guest(server, &settings, home, jail, None))
 }
@@ -108,12 +114,13 @@ pub(super) async fn authenticate(
     server: &Rc<Server>,
     peer: SocketAddr,
     login: &Login,
+    site: &Site,
 ) -> Option<Guest> {
     let settings = server.settings();
-    let home = if settings.has_anonymous && is_anonymous(login.user.as_bytes()) {
-        Home::of_anonymous(&settings)
+    let home = if site.has_anonymous && is_anonymous(login.user.as_bytes()) {
+        Home::of_anonymous(site)
     } else {
-        prove(server, peer, &settings, login).await
+        prove(server, peer, &settings, site, login).await
     };
     let Some(home) = home else {
         let now = std::time::Instant::now();
@@ -137,9 +144,11 @@ async fn prove(
     server: &Server,
     peer: SocketAddr,
     settings: &Settings,
+    site: &Site,
     login: &Login,
 ) -> Option<Home> {
-    let (users, system) = (settings.users.clone(), settings.system.clone());
+    let system = settings.system.clone().filter(|_| site.has_system_users);
+    let users = site.users.clone();
     let name = std::str::from_utf8(login.user.as_bytes()).ok().map(str::to_owned);
     let password = login.password.clone();
     // Passwords are checked one at a time, so that who guesses does not take the machine.

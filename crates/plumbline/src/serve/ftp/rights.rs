@@ -154,6 +154,12 @@ impl Access {
         self.folders.iter().fold(self.everywhere, |all, (_, rights)| all.or(*rights))
     }
 
+    /// Returns whether files may come in anywhere.
+    pub(super) fn writes(&self) -> bool {
+        let rights = self.anywhere();
+        rights.contains(Right::Write) || rights.contains(Right::Append)
+    }
+
     /// Returns what may be done with what is called `path`.
     pub(super) fn at(&self, path: &[u8]) -> Rights {
         let holds = |folder: &[u8]| is_in(path, folder);

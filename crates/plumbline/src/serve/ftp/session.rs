@@ -8,6 +8,7 @@ use super::control::Control;
 use super::data::{self, Mover, Stream, Work};
 use super::facts::{self, Ledger, Steps};
 use super::guest::{self, Guest};
+use super::host;
 use super::log::Event;
 use super::mail::{Sender, Spool};
 use super::passive::Listener;
@@ -15,6 +16,7 @@ use super::post::Post;
 use super::secured::Security;
 use super::tickets;
 use super::upload::Upload;
+use super::waits::{accept, connect, elapse};
 use super::work::{open, why_of};
 use super::{Entrance, Server};
 use crate::files::pace::Pace;
@@ -35,8 +37,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::Duration as StdDuration;
-use tokio::net::{TcpSocket, TcpStream};
+use tokio::net::TcpStream;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
@@ -100,6 +101,8 @@ pub(super) struct Session {
     clock: Monotonic,
     /// What the TLS tickets of this session hold.
     token: [u8; tickets::TOKEN_LEN],
+    /// Which host was named when TLS began.
+    tls_name: Option<Box<str>>,
     guest: Option<Guest>,
     listener: Option<Listener>,
     /// Where that is, and who has come to it.
@@ -158,12 +161,12 @@ impl Session {
         let mut control = Control::new(stream);
         let clock = server.bench().clock;
         let began = clock.now();
-        let acceptor = entrance.acceptor.as_ref().filter(|_| entrance.is_implicit_tls);
-        if let Some(acceptor) = acceptor {
+        if let Some(tls) = entrance.tls.as_ref().filter(|_| entrance.is_implicit_tls) {
             // Few have it in their room for as long as they are here.
-            Box::pin(control.secure(acceptor, &token, &server)).await?;
+            Box::pin(control.secure(&tls.configuration, &token, &server)).await?;
         }
-        let has_tls = entrance.acceptor.is_some();
+        let tls_name = control.tls_name().map(Box::from);
+        let has_tls = entrance.tls.is_some();
         let settings = server.settings().of_session(has_tls, entrance.is_implicit_tls);
         let engine = engine::Server::new(settings, local, peer, &server.bench().cx());
         let tls = entrance.is_implicit_tls.then(|| clock.now() - began);
@@ -178,6 +181,7 @@ impl Session {
             peer,
             clock,
             token,
+            tls_name,
             guest: None,
             listener: None,
             data_ends: (None, None),
@@ -308,12 +312,18 @@ impl Session {
     }
 
     async fn start_tls(&mut self) -> io::Result<()> {
-        let Some(acceptor) = &self.entrance.acceptor else {
+        let Some(tls) = &mut self.entrance.tls else {
             self.engine.tls_started(false, &mut self.server.bench().cx());
             return Ok(());
         };
+        let settings = self.server.settings();
+        if let Some(host) = settings.hosts.chosen(self.engine.host(), None) {
+            // Its data connections show the same certificate.
+            tls.configuration = host::bound(&tls.configuration, &tls.certificates, host);
+        }
         let began = self.clock.now();
-        self.control.secure(acceptor, &self.token, &self.server).await?;
+        self.control.secure(&tls.configuration, &self.token, &self.server).await?;
+        self.tls_name = self.control.tls_name().map(Box::from);
         self.opening.tls = Some(self.clock.now() - began);
         self.engine.tls_started(true, &mut self.server.bench().cx());
         Ok(())
@@ -360,11 +370,14 @@ impl Session {
     fn authenticate(&mut self, login: Login) {
         let name = login.user.as_bytes().to_vec();
         let (server, peer) = (Rc::clone(&self.server), self.peer);
-        if let Some(guest) = guest::admit_anonymous(&server, peer, &login) {
+        let settings = server.settings();
+        let host = settings.hosts.chosen(login.host.as_ref(), self.tls_name.as_deref());
+        let site = settings.site_of(host);
+        if let Some(guest) = guest::admit_anonymous(&server, peer, &login, &site) {
             return self.take_answer(Answer::Login(name, Some(Box::new(guest))));
         }
         self.spawn(async move {
-            let guest = guest::authenticate(&server, peer, &login).await;
+            let guest = guest::authenticate(&server, peer, &login, &site).await;
             Answer::Login(name, guest.map(Box::new))
         });
     }
@@ -530,7 +543,7 @@ impl Session {
         let (stream, ends) = (self.arrived.take(), self.data_ends);
         self.close_data();
         let (server, token) = (Rc::clone(&self.server), self.token);
-        let acceptor = self.entrance.acceptor.clone();
+        let tls = self.entrance.tls.as_ref().map(|tls| Arc::clone(&tls.configuration));
         let pace = self.guest.as_ref().map(|guest| Rc::clone(&guest.pace));
         let (clock, answers) = (self.clock, self.answers.clone());
         let markers = self.markers.clone();
@@ -572,9 +585,9 @@ impl Session {
             work => work,
         };
         let requires_reuse = server.settings().requires_session_reuse;
-        let security = acceptor.filter(|_| is_protected).map(|acceptor| Security {
+        let security = tls.filter(|_| is_protected).map(|configuration| Security {
             server: Some(Rc::clone(&server)),
-            configuration: Arc::clone(acceptor.config()),
+            configuration,
             token,
             requires_reuse,
         });
@@ -642,7 +655,20 @@ impl Session {
         });
     }
 
+    /// Answers HOST.
+    fn greet(&mut self, host: &Name) {
+        let settings = self.server.settings();
+        let ours: Vec<_> =
+            [Some(self.local.ip()), settings.passive_address].into_iter().flatten().collect();
+        let greeting = settings.hosts.greet(host, self.tls_name.as_deref(), &ours);
+        let greeting = greeting.map(|greeting| Outcome::Greeting(greeting.to_owned()));
+        self.engine.performed(greeting, &mut self.server.bench().cx());
+    }
+
     fn perform(&mut self, operation: Operation) {
+        if let Operation::Host(host) = &operation {
+            return self.greet(host);
+        }
         let Some(tree) = self.guest.as_ref().map(|guest| guest.tree.clone()) else {
             let denied = Err(FileError::Denied);
             return self.engine.performed(denied, &mut self.server.bench().cx());
@@ -743,25 +769,4 @@ impl Session {
             None => self.server.clerk.keep(record),
         }
     }
-}
-
-/// Waits for a data connection, for ever where nobody waits for one.
-async fn accept(listener: Option<&mut Listener>) -> io::Result<(TcpStream, SocketAddr)> {
-    match listener {
-        Some(listener) => listener.accept().await,
-        None => std::future::pending().await,
-    }
-}
-
-/// Waits for a time, for ever where there is none.
-async fn elapse(left: Option<Duration>) {
-    let Some(left) = left else { return std::future::pending().await };
-    let nanos = u64::try_from(left.as_nanos()).unwrap_or(u64::MAX);
-    tokio::time::sleep(StdDuration::from_nanos(nanos)).await;
-}
-
-async fn connect(from: std::net::IpAddr, to: SocketAddr) -> io::Result<TcpStream> {
-    let socket = if to.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
-    socket.bind(SocketAddr::new(from, 0))?;
-    socket.connect(to).await
 }

@@ -1,9 +1,7 @@
 //! What a server asks of its owner, and what it may be answered.
 
 use crate::application::ftp::address::Family;
-use crate::application::ftp::command::{
-    HashAlgorithm, Protection, Range, Right, Secret, SetFacts,
-};
+use crate::application::ftp::command::{HashAlgorithm, Protection, Range, Right, Secret, SetFacts};
 use crate::application::ftp::listing::{Entry, ListForm, Pattern};
 use crate::application::ftp::name::{Name, VirtualPath};
 use crate::application::ftp::representation::Representation;

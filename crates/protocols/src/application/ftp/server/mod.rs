@@ -388,6 +388,12 @@ impl Server {
         }
     }
 
+    /// Returns the host that the user has named (RFC 7151).
+    #[must_use]
+    pub const fn host(&self) -> Option<&Name> {
+        self.host.as_ref()
+    }
+
     /// The user has closed the control connection, or it was reset: what runs is given up (RFC 959
     /// §3.2 has the server close the data connection then).
     pub fn peer_closed(&mut self, cx: &mut Cx<'_>) {
