@@ -344,6 +344,7 @@ const EVERY_COMMAND: &[(&str, u16)] = &[
     ("FEAT", 211),
     ("STAT", 211),
     ("STAT file", 213),
+    ("STAT .", 212),
     ("PWD", 257),
     ("XPWD", 257),
     ("MKD folder", 257),

@@ -91,6 +91,7 @@ fn files_of_words_are_put_and_got_whatever_lies_in_the_folder() {
 const FOLDERS: &str = "rights = \"read-only\"\n[ftp.folders]\n\"/in\" = \"drop-box\"\n\
     \"/safe\" = \"no-delete\"\n\"/shut\" = []\n\"/add\" = [\"append\"]\n\"/free\" = \"writable\"\n";
 
+// attack row 84
 #[test]
 fn rights_are_those_of_the_nearest_folder_and_a_refusal_says_which_is_missing() {
     let desk = Desk::new();
@@ -199,6 +200,40 @@ fn a_reply_says_which_limit_it_was() {
     assert_eq!((line.says("ALLO 600"), line.says("ALLO 600 R 80")), (200, 200));
     line.says("TYPE L 36");
     assert_eq!((line.says("ALLO 133"), line.says("ALLO 134")), (200, 504));
+}
+
+// attack row 95
+#[test]
+fn a_text_is_read_for_its_size_only_up_to_a_bound() {
+    let desk = Desk::new();
+    fs::write(desk.there("short"), b"a\nb\n").unwrap();
+    fs::write(desk.there("long"), vec![b'\n'; (8 << 20) + 1]).unwrap();
+    let server = configured(&desk, "", &[]);
+    let mut line = Line::logged_in(&server);
+    assert_eq!(line.asks("SIZE short"), "213 6\r\n");
+    assert_eq!(line.says("SIZE long"), 550);
+    line.says("TYPE I");
+    assert_eq!(line.asks("SIZE long"), "213 8388609\r\n");
+}
+
+// req RFC1123:4.1.2.7-MUST-1
+#[test]
+fn every_name_of_nlst_can_be_given_to_retr_from_where_it_was_asked_for() {
+    let desk = Desk::new();
+    fs::create_dir_all(desk.there("a/b c")).unwrap();
+    for name in ["a/one", "a/b c/two", "a/b c/-x"] {
+        fs::write(desk.there(name), name).unwrap();
+    }
+    let server = configured(&desk, "", &[]);
+    let mut line = Line::logged_in(&server);
+    line.says("TYPE I");
+    for (command, count) in [("NLST a/b c", 2), ("NLST a/b c/*", 2), ("NLST a/o*", 1)] {
+        let names = String::from_utf8(line.retrieves(command).unwrap()).unwrap();
+        assert_eq!(names.lines().count(), count, "{command}: {names}");
+        for name in names.lines() {
+            assert_eq!(line.retrieves(&format!("RETR {name}")).unwrap(), name.as_bytes());
+        }
+    }
 }
 
 const HOSTS: &str = "rights = \"writable\"\n[[ftp.host]]\nname = \"ftp.example.org\"\n\

@@ -209,6 +209,12 @@ impl Command {
         }
     }
 
+    /// Returns whether it is a listing that is moved, and no file.
+    #[must_use]
+    pub const fn is_listing(self) -> bool {
+        matches!(self, Self::List | Self::Nlst | Self::Mlsd)
+    }
+
     /// Returns whether a program of this `role` sends the file.
     #[must_use]
     pub fn is_sent_by(self, role: Role) -> bool {

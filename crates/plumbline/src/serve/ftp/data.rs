@@ -98,11 +98,25 @@ pub(super) fn send_at_once(
     ledger.add_file(sent);
     ledger.moved.set(sent as u64);
     if sent == count {
+        ledger.is_by_one_call.set((sent as u64) < UNSETTLED_MIN_BYTES);
         ledger.ended.set(Some(ended));
         ledger.open(stream);
         ledger.ask(stream);
     }
     sent as u64
+}
+
+/// Ends a connection to which all of a file was given since `began`; of one that does not leave in
+/// one flight, TCP is asked when it has arrived.
+pub(super) fn end_sent(stream: Stream, sent: u64, ledger: &Ledger, began: Instant) {
+    if sent >= UNSETTLED_MIN_BYTES
+        && rustix::net::shutdown(&stream, rustix::net::Shutdown::Write).is_ok()
+    {
+        let duplicate = rustix::io::dup(&stream).ok();
+        ledger.unsettled.replace(duplicate.map(|stream| (stream, began)));
+    }
+    // Its end goes with its last byte.
+    drop(stream);
 }
 
 /// Receives what has come already, without waiting for more. Returns whether that is all of the file.
@@ -118,6 +132,7 @@ pub(super) fn receive_at_once(
     clock: Monotonic,
 ) -> Result<bool> {
     let cpu = thread_cpu_time();
+    let mut pieces = 0_u32;
     let received = loop {
         let (count, came) = match rustix::net::recv(stream, &mut *scratch, RecvFlags::empty()) {
             Ok((_, 0)) => break Ok(true),
@@ -129,6 +144,7 @@ pub(super) fn receive_at_once(
         if ledger.first_byte.get().is_none() {
             ledger.first_byte.set(Some(came));
         }
+        pieces = pieces.saturating_add(1);
         ledger.moved.set(ledger.moved.get() + count as u64);
         let written = upload.write(scratch.get(..count).unwrap_or_default());
         ledger.add_writing(clock.now() - came);
@@ -143,6 +159,7 @@ pub(super) fn receive_at_once(
     ledger.add_cpu(thread_cpu_time().saturating_sub(cpu));
     ledger.file_bytes.set(Some(upload.len_bytes()));
     if received != Ok(false) {
+        ledger.is_by_one_call.set(pieces == 1);
         ledger.ended.set(Some(ended));
         ledger.open(stream);
         ledger.ask(stream);

@@ -219,13 +219,22 @@ impl Hosts {
             return if is_known { Ok(GREETING) } else { Err(FileError::UnknownHost) };
         }
         let named = self.named(text).ok_or(FileError::UnknownHost)?;
-        if tls_name.is_some_and(|other| compared(other) != compared(text)) {
+        if tls_name.is_some_and(|other| !self.is_same(text, other)) {
             return Err(FileError::OtherHost);
         }
         Ok(match named {
             Named::Host(Host { greeting: Some(greeting), .. }) => greeting,
             Named::Host(_) | Named::Server => GREETING,
         })
+    }
+
+    /// Returns whether two names are of one host.
+    fn is_same(&self, one: &str, other: &str) -> bool {
+        match (self.named(one), self.named(other)) {
+            (Some(Named::Host(one)), Some(Named::Host(other))) => std::ptr::eq(one, other),
+            (Some(Named::Server), Some(Named::Server)) => true,
+            _ => false,
+        }
     }
 
     /// Returns whether who names this in TLS comes to the server's own files.
@@ -364,6 +373,7 @@ mod tests {
         let hosts = hosts(TWO).unwrap();
         let org = Some("ftp.example.org");
         assert!(asked(&hosts, "ftp.example.org", org).is_ok());
+        assert!(asked(&hosts, "example.org", org).is_ok(), "another name of it");
         assert_eq!(asked(&hosts, "ftp.example.com", org), Err(FileError::OtherHost));
         assert_eq!(asked(&hosts, "192.0.2.1", org), Err(FileError::UnknownHost));
         let chosen = |name: Option<&str>, tls_name| {

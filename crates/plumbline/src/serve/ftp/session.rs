@@ -8,7 +8,7 @@ use super::control::Control;
 use super::data::{self, Mover, Stream, Work};
 use super::facts::{self, Ledger, Steps};
 use super::guest::{self, Guest};
-use super::host;
+use super::host::{self, Host};
 use super::log::Event;
 use super::mail::{Sender, Spool};
 use super::passive::Listener;
@@ -37,6 +37,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Instant;
 use tokio::net::TcpStream;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
@@ -317,13 +318,16 @@ impl Session {
             return Ok(());
         };
         let settings = self.server.settings();
-        if let Some(host) = settings.hosts.chosen(self.engine.host(), None) {
+        let chosen = settings.hosts.chosen(self.engine.host(), None);
+        if let Some(host) = chosen {
             // Its data connections show the same certificate.
             tls.configuration = host::bound(&tls.configuration, &tls.certificates, host);
         }
         let began = self.clock.now();
         self.control.secure(&tls.configuration, &self.token, &self.server).await?;
-        self.tls_name = self.control.tls_name().map(Box::from);
+        // Whoever names a host before has made TLS with it, whether he says so again or not.
+        let named = self.control.tls_name().or(chosen.map(Host::name));
+        self.tls_name = named.map(Box::from);
         self.opening.tls = Some(self.clock.now() - began);
         self.engine.tls_started(true, &mut self.server.bench().cx());
         Ok(())
@@ -466,6 +470,7 @@ impl Session {
         transfer.representation = tree.representation(&transfer.path, transfer.representation);
         let mut record = self.server.clerk.begin(Some(facts::command_of(&kind)));
         facts::note_request(&mut record, &transfer);
+        let ledger: Rc<Ledger> = Rc::default();
         self.running = Some(Box::new(Running {
             transfer: transfer.clone(),
             record,
@@ -474,7 +479,7 @@ impl Session {
             work: None,
             upload: None,
             task: None,
-            ledger: Rc::default(),
+            ledger: Rc::clone(&ledger),
         }));
         let mail = tree.spool.clone().map(|spool| (spool, self.sender()));
         let waits = transfer.offset_bytes > 0
@@ -482,14 +487,23 @@ impl Session {
         if kind.is_incoming() && waits {
             // The disk may take its time, and others do not wait for it.
             return self.spawn(async move {
-                let opened = tokio::task::spawn_blocking(move || match (&transfer.kind, mail) {
-                    (TransferKind::Mail(to), Some((spool, sender))) => {
-                        let to = to.as_ref().map(Name::as_bytes);
-                        Ok((Opened::default(), Work::Receive(spool.begin(to, &sender)?)))
-                    }
-                    _ => open(&tree, &transfer),
+                let opened = tokio::task::spawn_blocking(move || {
+                    let before = thread_cpu_time();
+                    let opened = match (&transfer.kind, mail) {
+                        (TransferKind::Mail(to), Some((spool, sender))) => {
+                            let begun = spool.begin(to.as_ref().map(Name::as_bytes), &sender);
+                            begun.map(|begun| (Opened::default(), Work::Receive(begun)))
+                        }
+                        _ => open(&tree, &transfer),
+                    };
+                    (opened, thread_cpu_time().saturating_sub(before))
                 });
-                Answer::Opened(id, opened.await.unwrap_or(Err(FileError::Local)))
+                let opened = opened.await.map(|(opened, cpu)| {
+                    // What stays of an old file was copied there.
+                    ledger.add_cpu(cpu);
+                    opened
+                });
+                Answer::Opened(id, opened.unwrap_or(Err(FileError::Local)))
             });
         }
         let opened = open(&tree, &transfer);
@@ -560,13 +574,12 @@ impl Session {
         let has_pace = pace.as_ref().is_some_and(|pace| pace.get().burst_bytes().is_some());
         let work = match work {
             Work::Send { file, offset, len } if is_plain && !has_pace => {
-                let ledger = &running.ledger;
+                let (ledger, began) = (&running.ledger, Instant::now());
                 let sent = server.charge(Account::Interrupt, || {
                     data::send_at_once(&stream, &file, offset, len, ledger, clock)
                 });
                 if offset + sent >= len && offset < len {
-                    // Its end goes with its last byte.
-                    drop(stream);
+                    data::end_sent(stream, sent, ledger, began);
                     return self.engine.data_ended(id, sent, Ok(()), &mut server.bench().cx());
                 }
                 Work::Send { file, offset: offset + sent, len }

@@ -210,7 +210,9 @@ impl Tree {
                 Ok(Outcome::Size(free.min(left)))
             }
             Operation::Status { path, pattern, shows_hidden } => {
-                lines(self, path, pattern.as_ref(), *shows_hidden).map(Outcome::Lines)
+                let is_directory = self.status(path)?.kind == Kind::Folder;
+                let lines = lines(self, path, pattern.as_ref(), *shows_hidden)?;
+                Ok(Outcome::Lines { lines, is_directory })
             }
             Operation::Allocate(bytes) => self.room(*bytes).map(|()| Outcome::Done),
             Operation::Host(_) | Operation::Mailbox(_) | Operation::Deliver { .. } => {

@@ -189,8 +189,13 @@ pub enum Outcome {
         /// Bytes that went in.
         len_bytes: u64,
     },
-    /// Lines.
-    Lines(Vec<Vec<u8>>),
+    /// Lines, of a directory or of a file (RFC 959 §4.2, 212 and 213).
+    Lines {
+        /// The lines.
+        lines: Vec<Vec<u8>>,
+        /// Whether they are those of a directory.
+        is_directory: bool,
+    },
     /// What a host says to who comes.
     Greeting(String),
 }

@@ -278,13 +278,13 @@ impl Server {
                 self.busy = Busy::Mailing { user, text: Vec::new(), is_too_long: false };
                 self.reply(350, b"Send the mail, ended by a line with a period alone");
             }
-            (Pending::Status, Outcome::Lines(lines)) => {
+            (Pending::Status, Outcome::Lines { lines, is_directory }) => {
                 let shown = lines.iter().take(STATUS_LINES_MAX).map(Vec::as_slice);
                 let all: Vec<&[u8]> = core::iter::once(b"Status:".as_slice())
                     .chain(shown)
                     .chain(core::iter::once(b"End".as_slice()))
                     .collect();
-                self.reply_lines(213, &all);
+                self.reply_lines(if is_directory { 212 } else { 213 }, &all);
             }
             // The owner has answered another question.
             _ => self.reply(451, b"Local error"),
