@@ -14,7 +14,7 @@ pub(super) fn run(arguments: &Arguments) -> exit::Result {
     match look(arguments) {
         Ok(()) => {
             let name = arguments.config.as_ref().map(|path| path.display().to_string());
-            let what = name.map_or_else(|| "what is said".to_owned(), |name| name);
+            let what = name.unwrap_or_else(|| "what is said".to_owned());
             // Where the reader has gone there is nobody to tell.
             _ = writeln!(io::stdout(), "{what} makes sense");
             Ok(())

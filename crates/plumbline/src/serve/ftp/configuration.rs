@@ -169,17 +169,10 @@ impl Settings {
         let mut table = table.unwrap_or_default();
         table.allow.extend(shared.prefixes.0);
         table.deny.extend(shared.prefixes.1);
-        let root = shared.folder.root().cloned().or(table.root.take());
-        let users = arguments.ftp_users.as_ref().or(table.users.as_ref());
-        let users = users.map(|path| Users::read(path)).transpose()?.map(Arc::new);
         let system = system_of(&table, arguments);
-        let has_anonymous = table.anonymous.unwrap_or(users.is_none() && system.is_none());
-        if has_anonymous && root.is_none() {
-            bail!("say which folder FTP serves: --root FOLDER");
-        }
-        if !has_anonymous && users.is_none() && system.is_none() {
-            bail!("nobody could log in: say who the users of FTP are, or allow anonymous ones");
-        }
+        let rights = shared.folder.rights().map(Granted::from).or(table.rights);
+        let rights = rights.unwrap_or_default();
+        let site = site_of(&mut table, arguments, shared, rights, system.is_some())?;
         let (listen, listen_tls) = places(&mut table, arguments, shared.is_root);
         if listen.is_empty() && listen_tls.is_empty() {
             bail!("the FTP server listens nowhere: give it an address");
@@ -192,18 +185,6 @@ impl Settings {
         if tls == Protection::Off && !listen_tls.is_empty() {
             bail!("there are places in TLS, and TLS is off");
         }
-        let rights = shared.folder.rights().map(Granted::from).or(table.rights);
-        let rights = rights.unwrap_or_default();
-        let access =
-            Access::new(rights, &table.folders).map_err(|why| anyhow!("ftp.folders: {why}"))?;
-        let site = Site {
-            root,
-            access,
-            users,
-            has_anonymous,
-            quota_bytes: table.quota_bytes,
-            has_system_users: system.is_some(),
-        };
         let hosts = Hosts::complete(&table.names, std::mem::take(&mut table.hosts))?;
         if tls == Protection::Off && hosts.iter().any(|host| host.certificate.is_some()) {
             bail!("a host has a certificate, and TLS is off");
@@ -314,6 +295,30 @@ fn places(
         }
         (listen, listen_tls) => (listen.unwrap_or_default(), listen_tls.unwrap_or_default()),
     }
+}
+
+/// Returns whose files there are for those who come to no host of its own.
+fn site_of(
+    table: &mut Table,
+    arguments: &Arguments,
+    shared: &Shared<'_>,
+    rights: Granted,
+    has_system_users: bool,
+) -> Result<Site> {
+    let root = shared.folder.root().cloned().or(table.root.take());
+    let users = arguments.ftp_users.as_ref().or(table.users.as_ref());
+    let users = users.map(|path| Users::read(path)).transpose()?.map(Arc::new);
+    let has_anonymous = table.anonymous.unwrap_or(users.is_none() && !has_system_users);
+    if has_anonymous && root.is_none() {
+        bail!("say which folder FTP serves: --root FOLDER");
+    }
+    if !has_anonymous && users.is_none() && !has_system_users {
+        bail!("nobody could log in: say who the users of FTP are, or allow anonymous ones");
+    }
+    let access = Access::new(rights, &table.folders);
+    let access = access.map_err(|why| anyhow!("ftp.folders: {why}"))?;
+    let quota_bytes = table.quota_bytes;
+    Ok(Site { root, access, users, has_anonymous, quota_bytes, has_system_users })
 }
 
 fn system_of(table: &Table, arguments: &Arguments) -> Option<System> {

@@ -178,7 +178,8 @@ impl Hosts {
         let of_hosts = hosts.iter().flat_map(|host| &host.names);
         let mut all: Vec<&String> = names.iter().chain(of_hosts).collect();
         all.sort();
-        if let Some([twice, _]) = all.array_windows().find(|[one, other]| one == other) {
+        let mut pairs = all.iter().zip(all.iter().skip(1));
+        if let Some((twice, _)) = pairs.find(|(one, other)| one == other) {
             bail!("there are two hosts of the name '{twice}'");
         }
         Ok(Self { names, hosts })
