@@ -16,7 +16,7 @@ use crate::transfers::Record;
 use anyhow::{Context, anyhow};
 use os::jail::{Draft, Existing, Jail};
 use protocols::application::ftp::user::Task;
-use protocols::application::ftp::{Representation, Timestamp};
+use protocols::application::ftp::{ByteSize, Representation, Timestamp, Type};
 use records::figures::count;
 use ring::digest;
 use std::fs::{self, File};
@@ -79,11 +79,17 @@ pub(super) async fn get(
 ) -> Result<Ending, Trouble> {
     let mut errand = errand.clone();
     let is_image = terms.representation.passes_through();
+    // A listing counts the octets in which words lie there, and other ones come.
+    let is_words =
+        matches!(terms.representation.data_type, Type::Local(size) if size != ByteSize::OCTET);
+    let counted = |size: Option<u64>| size.filter(|_| !is_words);
+    errand.size = counted(errand.size);
     let plain = plain_file(&errand.to)?;
     let needs_facts = terms.continues || terms.segments > 1 || plain.is_none();
     dialogue.ready().await?;
     if errand.size.is_none() && is_image && needs_facts {
         (errand.size, errand.modified) = dialogue.size_and_time(&errand.path).await?;
+        errand.size = counted(errand.size);
         // Whoever watches knows now how much there is.
         dialogue.caller.shared.expected.fetch_add(errand.size.unwrap_or(0), Ordering::Relaxed);
     }
