@@ -7,6 +7,7 @@
 mod arguments;
 mod command;
 pub(crate) mod ftp;
+mod hosts;
 pub(crate) mod local;
 pub(crate) mod pace;
 mod progress;

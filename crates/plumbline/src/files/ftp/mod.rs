@@ -29,10 +29,12 @@ mod options;
 mod probe;
 mod put;
 mod remote;
+mod rules;
 mod secured;
 mod session;
 mod shell;
 mod small;
+mod system;
 mod trouble;
 mod wire;
 
@@ -42,7 +44,7 @@ pub(crate) use manage::{
     Cat, List, MakeDirectory, Move, Remove, cat, list, make_directory, move_file, remove,
 };
 pub(crate) use mirror::{Mirror, mirror};
-pub(super) use options::{Moving, Reach};
+pub(super) use options::{Moving, Reach, TypeWish, type_wish, word_format};
 pub(super) use probe::pattern_file;
 pub(crate) use probe::{Moment, Reached, Refused, Spans, Way, Wish, knock, probe};
 pub(crate) use shell::{Shell, shell};

@@ -4,12 +4,15 @@
 //! may be an older file of the name: some servers keep that one until the new one is whole. A file
 //! that was put together so is compared by HASH, where the server has that. A pipe cannot be read twice,
 //! and is tried once, if anything of it has gone.
+//!
+//! The file there gets the time of ours, where the server can set one.
 
 use super::dialogue::Dialogue;
-use super::get::{Ending, Terms, compare};
+use super::get::{Ending, Terms, compare, tell_of_no_comparison};
 use super::mover::Near;
 use super::remote::name_of;
 use super::trouble::Trouble;
+use crate::files::progress::say;
 use crate::files::shown::shown;
 use crate::transfers::Record;
 use anyhow::Context;
@@ -19,14 +22,13 @@ use std::fs::File;
 use std::io::{Seek, SeekFrom};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
 
 /// A file that is to go.
 #[derive(Clone, Debug)]
 pub(super) struct Errand {
     pub(super) from: PathBuf,
     pub(super) path: Vec<u8>,
-    /// Whether the file there is to have the time of ours.
-    pub(super) keeps_time: bool,
 }
 
 /// Opens a file of ours; `-` is the standard input.
@@ -69,13 +71,16 @@ pub(super) async fn put(
     record: &mut Record,
 ) -> Result<Ending, Trouble> {
     let (mut file, size, modified) = open(&errand.from)?;
-    let is_image = terms.representation.passes_through();
+    let is_image = terms.representation.keeps_octets();
     let wanted = format!("to put '{}'", shown(&errand.path));
     dialogue.ready().await?;
     let begun = match (terms.continues && is_image, size) {
         (true, Some(size)) => begun(dialogue, errand, size, modified).await?,
         _ => None,
     };
+    if terms.continues && !is_image {
+        tell_of_no_comparison(&dialogue.caller, &errand.path, terms);
+    }
     if begun.is_some() && begun == size {
         return Ok(Ending::WasThere);
     }
@@ -126,9 +131,33 @@ pub(super) async fn put(
     if is_pieced {
         compare(dialogue, &errand.path, &file, record).await?;
     }
-    if let (true, Some(modified)) = (errand.keeps_time && dialogue.has("MFMT"), modified) {
-        // The file is there, and has a time.
-        _ = dialogue.run(&wanted, Task::SetModified(modified, name_of(&errand.path)?)).await;
+    if let Some(modified) = modified.filter(|_| terms.keeps_time) {
+        set_time(dialogue, &errand.path, modified).await?;
     }
     Ok(Ending::Moved)
+}
+
+/// Gives the file there a time, where the server says that it can: by MFMT, or by the SITE UTIME
+/// of several servers, whose three times are those of access, change and making.
+async fn set_time(
+    dialogue: &mut Dialogue,
+    path: &[u8],
+    modified: Timestamp,
+) -> Result<(), Trouble> {
+    let wanted = format!("the time of '{}'", shown(path));
+    let task = if dialogue.has("MFMT") {
+        Task::SetModified(modified, name_of(path)?)
+    } else if dialogue.has("SITE UTIME") {
+        let time = modified.to_text();
+        let times = format!(" {time} {time} {time} UTC");
+        Task::Quote(name_of(&[b"SITE UTIME ", path, times.as_bytes()].concat())?)
+    } else {
+        if dialogue.caller.shared.is_verbose.load(Ordering::Relaxed) {
+            say(&format!("'{}' has the time of now: the server sets no times", shown(path)));
+        }
+        return Ok(());
+    };
+    // The file is there, and has a time.
+    _ = dialogue.run_once(&wanted, task, None).await;
+    Ok(())
 }

@@ -4,6 +4,7 @@ use crate::carry::Refusal;
 use crate::exit;
 use crate::files::tftp::is_full;
 use crate::transfers::local_outcome;
+use protocols::application::ftp::Severity;
 use protocols::application::ftp::user::{DataFailure, Failure, Step, Why};
 use records::transfer::Outcome;
 use std::io;
@@ -57,6 +58,22 @@ impl Trouble {
         }
     }
 
+    /// Returns whether the server has no room (452, RFC 959 §4.2.2).
+    pub(super) fn is_without_room(&self) -> bool {
+        let Self::Step { failure: Failure { why: Why::Refused(reply), .. }, .. } = self else {
+            return false;
+        };
+        reply.code.number() == 452
+    }
+
+    /// Returns whether the server says of a folder that there are no files in it.
+    pub(super) fn is_empty_folder(&self) -> bool {
+        let Self::Step { failure: Failure { why: Why::Refused(reply), .. }, .. } = self else {
+            return false;
+        };
+        reply.tells_of_no_files()
+    }
+
     /// Returns whether what ends one of many files ends all of them.
     pub(super) const fn ends_all(&self) -> bool {
         matches!(self, Self::Stopped | Self::Tls(_) | Self::TlsAgreed(_))
@@ -90,10 +107,13 @@ impl Trouble {
         matches!(reply.code.number(), 500 | 502 | 504)
     }
 
-    /// Returns whether the command itself was refused, for good.
+    /// Returns whether the command itself was refused for good, and not for want of room.
     pub(super) fn is_refused_command(&self) -> bool {
-        let Self::Step { failure, .. } = self else { return false };
-        failure.step == Step::Command && self.is_refusal() && !failure.is_transient()
+        let Self::Step { failure: Failure { step, why: Why::Refused(reply) }, .. } = self else {
+            return false;
+        };
+        let is_for_good = reply.severity() == Severity::PermanentNegative;
+        *step == Step::Command && is_for_good && reply.code.number() != 552
     }
 
     /// Returns whether the server cannot begin within a file.
