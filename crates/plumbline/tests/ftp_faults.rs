@@ -7,6 +7,7 @@
 #![expect(clippy::unwrap_used, reason = "a test may fail")]
 #![expect(clippy::print_stdout, reason = "the table is shown")]
 
+#[expect(dead_code, reason = "each crate of tests uses its part of the server")]
 mod odd_ftp;
 
 use odd_ftp::{Cut, Odd, Quirk};

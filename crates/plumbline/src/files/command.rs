@@ -10,7 +10,7 @@ use crate::carry;
 use crate::exit::{self, Failure};
 use crate::files::shown::shown;
 use crate::meters::{self, Board};
-use crate::transfers::{Recorder, summary};
+use crate::transfers::{Recorder, spent, summary};
 use anyhow::{Result, anyhow};
 use os::jail::Existing;
 use protocols::application::tftp::{Agreed, Direction};
@@ -249,6 +249,9 @@ fn report(told: &Report, errand: &Errand, how: &How, is_stdout: bool) -> exit::R
             Direction::Write => "put",
         };
         say(&format!("{done} '{}': {}", shown(&errand.name), summary(record)));
+        if how.reach.verbose {
+            say(&spent(record));
+        }
     }
     Ok(())
 }

@@ -222,3 +222,14 @@ fn a_server_without_room_is_asked_once() {
     assert!(said.contains("the server said 452 no space"), "{said}");
     assert_eq!(odd.heard().iter().filter(|verb| *verb == "STOR").count(), 1);
 }
+
+#[test]
+fn where_the_time_of_a_file_went_is_told_to_who_wants_to_know() {
+    let place = Place::new("spent");
+    let (_server, url) = place.serve("");
+    fs::write(place.0.join("there/file"), vec![7; 400_000]).unwrap();
+    let (_, _, said) = place.ran(&["get", "-v", &format!("{url}/file")]);
+    let last = said.lines().last().unwrap();
+    assert!(last.starts_with("plumb: of this: ") && last.contains("at the file"), "{said}");
+    assert!(last.contains("to open the session") && last.ends_with("of CPU"), "{said}");
+}

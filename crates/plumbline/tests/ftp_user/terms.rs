@@ -18,7 +18,7 @@ fn words_are_not_taken_for_too_few_where_the_server_keeps_them_in_a_form_of_its_
     assert_eq!(place.read("words"), words);
     let (code, _, said) = place.ran(&["get", "--store", "h36", "-c", "-f", "--tries", "1", &url]);
     assert_eq!(code, Some(0), "{said}");
-    assert!(said.contains("'words' is not compared, and all of it moves"), "{said}");
+    assert!(said.contains("all of a file moves in TYPE L 36"), "{said}");
 }
 
 const TOPS20: &[Quirk] = &[Quirk::On("SYST", "215 TOPS20 Monitor 7.1")];
@@ -96,4 +96,35 @@ fn what_a_protocol_does_not_have_is_refused() {
     }
     let (code, _, said) = place.ran(&["put", "--window", "4", "a", "ftp://127.0.0.1:9/a"]);
     assert_eq!((code, said.as_str()), (Some(2), "plumb: FTP has no --window\n"));
+}
+
+#[test]
+fn words_of_36_bits_come_back_from_folders_that_keep_them_in_any_form() {
+    let place = Place::new("folders");
+    let forms = ["h36", "c36", "a36", "u36", "data8", "oct"];
+    let mut lines = "[ftp.word-formats]\n".to_owned();
+    for form in forms {
+        fs::create_dir(place.0.join("there").join(form)).unwrap();
+        lines.push_str(&format!("\"/{form}\" = \"{form}\"\n"));
+    }
+    fs::create_dir(place.0.join("there/plain")).unwrap();
+    let (_server, url) = place.serve(&lines);
+    let octets = |at: u32| u8::try_from((at * 7 + at / 251) % 256).unwrap();
+    let words: Vec<u8> = (0..1800).map(octets).collect();
+    fs::write(place.0.join("words"), &words).unwrap();
+    fs::write(place.0.join("text"), "HELLO, WORLD\nTHIS IS TEXT OF 36 BITS.\n").unwrap();
+    for folder in [&forms[..], &["plain"]].concat() {
+        let there = |name: &str| format!("{url}/{folder}/{name}");
+        place.done(&["put", "--store", "h36", "words", &there("words")]);
+        for form in forms {
+            place.done(&["get", "-f", "--store", form, "--tries", "1", &there("words"), "here"]);
+            place.done(&["put", "--store", form, "--tries", "1", "here", &there("again")]);
+            place.done(&["get", "-f", "--store", "h36", "--tries", "1", &there("again"), "back"]);
+            assert_eq!(place.read("back"), words, "{folder} {form}");
+        }
+        place.done(&["put", "--store", "text", "text", &there("text")]);
+        place.done(&["get", "-f", "--store", "text", &there("text"), "back"]);
+        assert_eq!(place.read("back"), place.read("text"), "{folder}");
+    }
+    assert_eq!(place.read("there/c36/words").len(), 400 * 5);
 }

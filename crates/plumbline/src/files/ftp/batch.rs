@@ -12,7 +12,7 @@ use crate::files::arguments::{Get, How, Links, Put};
 use crate::files::progress::say;
 use crate::files::shown::shown;
 use crate::files::url::Url;
-use crate::transfers::{Record, summary, timed};
+use crate::transfers::{Record, spent, summary, timed};
 use anyhow::Context;
 use os::jail::{Existing, Jail};
 use protocols::application::ftp::LocalName;
@@ -65,6 +65,8 @@ pub(super) struct Totals {
     worst: Option<Trouble>,
     /// What is told of the only file.
     told: Option<String>,
+    /// And where its time went.
+    spent: Option<String>,
 }
 
 /// Gets what `urls` name.
@@ -335,6 +337,10 @@ pub(super) async fn finish(
             )
         });
         say(&format!("{done} {what}{also}: {told}"));
+        let is_verbose = caller.shared.is_verbose.load(Ordering::Relaxed);
+        if let Some(spent) = totals.spent.filter(|_| is_verbose) {
+            say(&spent);
+        }
     }
     match left_out {
         0 => Ok(()),
@@ -452,6 +458,7 @@ impl Bench {
             Ok(Ending::Moved) => {
                 totals.files += 1;
                 totals.told = self.is_single.then(|| summary(&record.transfer));
+                totals.spent = self.is_single.then(|| spent(&record.transfer));
             }
             Ok(Ending::WasThere) => totals.were_there += 1,
             Err(trouble) if trouble.ends_all() => return Err(trouble),

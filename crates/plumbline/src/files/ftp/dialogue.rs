@@ -5,6 +5,7 @@
 //! there was none before: the port or the host is wrong, or the server is not there.
 
 use super::facts::{Facts, Opening};
+use super::get::Terms;
 use super::mover::{Moved, Near};
 use super::session::{Session, Shared};
 use super::trouble::Trouble;
@@ -188,6 +189,18 @@ impl Caller {
                 self.target
             )),
             _ => {}
+        }
+    }
+
+    /// Says that there is nothing to go on by, if that is asked for.
+    pub(super) fn tell_of_no_comparison(&self, terms: &Terms) {
+        let Terms { continues, representation, .. } = terms;
+        if *continues && !representation.keeps_octets() && !self.is_quiet {
+            say(&format!(
+                "all of a file moves in TYPE {}, MODE {} and STRU {}, also with --continue: its size \
+                 there is not that of the file here",
+                representation.data_type, representation.mode, representation.structure
+            ));
         }
     }
 

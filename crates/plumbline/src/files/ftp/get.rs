@@ -91,7 +91,7 @@ pub(super) async fn get(
             let is_folder = found.is_some_and(|entry| entry.kind.is_directory());
             let shown = shown(&errand.path);
             let sentence = format!("'{shown}' there is a folder: say -r to get all of it");
-            Err(if is_folder { Trouble::NotThere(sentence) } else { trouble })
+            Err(if is_folder { Trouble::IsFolder(sentence) } else { trouble })
         }
         result => result,
     }
@@ -108,8 +108,11 @@ async fn fetch(
     let plain = plain_file(&errand.to)?;
     let needs_facts = terms.continues || terms.segments > 1 || plain.is_none();
     dialogue.ready().await?;
-    let is_of_use = is_image || terms.keeps_time;
-    if errand.size.is_none() && errand.modified.is_none() && needs_facts && is_of_use {
+    let lacks = match is_image {
+        true => errand.size.is_none(),
+        false => errand.modified.is_none() && terms.keeps_time,
+    };
+    if needs_facts && lacks {
         (errand.size, errand.modified) = dialogue.size_and_time(&errand.path).await?;
         // Whoever watches knows now how much there is.
         let expected = errand.size.filter(|_| is_image).unwrap_or(0);
@@ -117,9 +120,6 @@ async fn fetch(
     }
     // The size there is that of another form of the file.
     errand.size = errand.size.filter(|_| is_image);
-    if terms.continues && !is_image {
-        tell_of_no_comparison(&dialogue.caller, &errand.path, terms);
-    }
     if let Some(file) = plain {
         return into_plain(dialogue, &errand, terms, &file, record).await;
     }
@@ -368,18 +368,6 @@ async fn in_pieces(
             whole(dialogue, errand, terms, file, &mut 0, record).await
         }
         result => result,
-    }
-}
-
-/// Says that there is nothing to go on by.
-pub(super) fn tell_of_no_comparison(caller: &Caller, path: &[u8], terms: &Terms) {
-    if !caller.is_quiet {
-        say(&format!(
-            "'{}' is not compared, and all of it moves: in TYPE {} a server may keep a file in a \
-             form of its own",
-            shown(path),
-            terms.representation.data_type
-        ));
     }
 }
 

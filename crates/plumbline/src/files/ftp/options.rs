@@ -45,7 +45,7 @@ pub(in crate::files) struct Reach {
     /// Say nothing but errors
     #[arg(short, long)]
     pub(in crate::files) quiet: bool,
-    /// Show what the server replies
+    /// Show what the server replies, and where the time of a file went
     #[arg(short, long)]
     pub(in crate::files) verbose: bool,
     #[command(flatten)]

@@ -8,7 +8,7 @@
 //! The file there gets the time of ours, where the server can set one.
 
 use super::dialogue::Dialogue;
-use super::get::{Ending, Terms, compare, tell_of_no_comparison};
+use super::get::{Ending, Terms, compare};
 use super::mover::Near;
 use super::remote::name_of;
 use super::trouble::Trouble;
@@ -78,9 +78,6 @@ pub(super) async fn put(
         (true, Some(size)) => begun(dialogue, errand, size, modified).await?,
         _ => None,
     };
-    if terms.continues && !is_image {
-        tell_of_no_comparison(&dialogue.caller, &errand.path, terms);
-    }
     if begun.is_some() && begun == size {
         return Ok(Ending::WasThere);
     }

@@ -32,9 +32,14 @@ fn word_size(told: &str) -> Option<ByteSize> {
 impl Dialogue {
     /// Chooses the type by what the server is, if the terms say so, and tells of it.
     pub(super) async fn choose_type(&mut self, terms: &mut Terms) -> Result<(), Trouble> {
-        if !std::mem::take(&mut terms.asks_system) {
-            return Ok(());
+        if std::mem::take(&mut terms.asks_system) {
+            self.ask_system(terms).await?;
         }
+        self.caller.tell_of_no_comparison(terms);
+        Ok(())
+    }
+
+    async fn ask_system(&mut self, terms: &mut Terms) -> Result<(), Trouble> {
         let told = match self.run("the system there", Task::System).await {
             Ok(done) => String::from_utf8_lossy(done.reply.text()).into_owned(),
             // Who does not know it is none of those.

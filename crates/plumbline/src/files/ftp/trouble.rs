@@ -18,6 +18,8 @@ pub(super) enum Trouble {
     NoConnection(String),
     /// The host has none who listens there, or no such file, in a sentence.
     NotThere(String),
+    /// What was to be had as a file is a folder, in a sentence.
+    IsFolder(String),
     /// There is no TLS.
     Tls(Refusal),
     /// There is no TLS, though the server has just agreed to it (AUTH, RFC 4217 §4): some read
@@ -51,7 +53,7 @@ impl Trouble {
             Self::Step { failure, .. } => failure.is_transient(),
             Self::NoConnection(_) | Self::Differs(_) | Self::TlsAgreed(_) => true,
             Self::Tls(Refusal::Silent(_) | Refusal::Closed) => true,
-            Self::NoAddress(_) | Self::NotThere(_) => false,
+            Self::NoAddress(_) | Self::NotThere(_) | Self::IsFolder(_) => false,
             Self::Tls(_) | Self::Ours(_) | Self::Wrong(_) | Self::LeftOut(_) | Self::Stopped => {
                 false
             }
@@ -146,7 +148,9 @@ impl Trouble {
                     Outcome::Protocol
                 }
             },
-            Self::Tls(_) | Self::TlsAgreed(_) | Self::Differs(_) => Outcome::Protocol,
+            Self::Tls(_) | Self::TlsAgreed(_) | Self::Differs(_) | Self::IsFolder(_) => {
+                Outcome::Protocol
+            }
             Self::Ours(_) | Self::Wrong(_) | Self::LeftOut(_) => Outcome::Local,
             Self::Stopped => Outcome::AbortedByUser,
         }
@@ -171,6 +175,7 @@ impl Trouble {
             Self::NoAddress(sentence)
             | Self::NoConnection(sentence)
             | Self::NotThere(sentence)
+            | Self::IsFolder(sentence)
             | Self::Wrong(sentence)
             | Self::LeftOut(sentence)
             | Self::Differs(sentence) => sentence.clone(),

@@ -96,7 +96,12 @@ impl Completer for Known {
         _: &Context<'_>,
     ) -> rustyline::Result<(usize, Vec<Pair>)> {
         let (start, found) = self.candidates(line.get(..at).unwrap_or_default());
-        let pair = |name: String| Pair { replacement: quoted(&name), display: name };
+        // Behind the only one there is room for the next word; a folder may go on.
+        let is_only = found.len() == 1;
+        let pair = |name: String| {
+            let end = if is_only && !name.ends_with('/') { " " } else { "" };
+            Pair { replacement: format!("{}{end}", quoted(&name)), display: name }
+        };
         Ok((start, found.into_iter().map(pair).collect()))
     }
 }

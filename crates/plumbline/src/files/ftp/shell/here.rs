@@ -9,10 +9,11 @@ use crate::files::progress::say;
 use anyhow::Context;
 use protocols::application::ftp::Timestamp;
 use protocols::application::ftp::listing::{Entry, Kind};
+use std::io::IsTerminal;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 impl Desk {
     /// Does what is asked for on this machine; `None` if it is asked for in another way than there
@@ -45,6 +46,10 @@ impl Desk {
         let mut program = Command::new(shell.unwrap_or_else(|| "/bin/sh".into()));
         if !command.is_empty() {
             program.args(["-c", command]);
+        }
+        // What is typed there are lines for us.
+        if !std::io::stdin().is_terminal() {
+            program.stdin(Stdio::null());
         }
         let mut running = tokio::task::spawn_blocking(move || program.status());
         let caller = &self.dialogue.caller;

@@ -36,9 +36,9 @@ use completion::Known;
 use os::jail::Existing;
 use protocols::application::ftp::user::Task;
 use rustix::termios::{self, OptionalActions};
-use rustyline::Editor;
 use rustyline::error::ReadlineError;
 use rustyline::history::DefaultHistory;
+use rustyline::{CompletionType, Config, Editor};
 
 /// What `plumb ftp --help` says first.
 pub(crate) const SHELL_ABOUT: &str = "\
@@ -108,7 +108,9 @@ pub(crate) fn shell(arguments: &Shell) -> exit::Result {
     let url = &arguments.url;
     let terms = host_terms(url, Existing::Keep).map_err(|trouble| tell(&trouble))?;
     // It takes SIGINT for itself: whoever wants to hear of it comes later.
-    let mut editor = Reader::new().map_err(|error| tell(&Trouble::Ours(error.into())))?;
+    let how = Config::builder().completion_type(CompletionType::List).build();
+    let mut editor =
+        Reader::with_config(how).map_err(|error| tell(&Trouble::Ours(error.into())))?;
     carry_out_with(url, &arguments.reach, None, Interrupt::EndsThis, async move |caller| {
         editor.set_helper(Some(Known::default()));
         let history = state_folder().join("ftp_history");

@@ -49,6 +49,7 @@ impl Desk {
         if flags.contains('f') {
             terms.existing = Existing::Replace;
         }
+        self.dialogue.caller.tell_of_no_comparison(&terms);
         Some(match (name, words) {
             ("get", [one]) if is_pattern(one.as_bytes()) => self.get_all(words, &terms).await,
             ("get" | "reget", [one]) => self.get(&self.at(one), None, &terms).await,
