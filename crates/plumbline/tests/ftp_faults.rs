@@ -188,7 +188,6 @@ const LOGINS: &[Row] = &[
     ("421 in the middle", &[Once("RETR", "421 timeout")], Get, Arrives),
     ("450 at first", &[Once("RETR", "450 busy")], Get, Arrives),
     ("450 for what is not there", &[On("RETR", "450 No such file")], Get, Says("450 No such file")),
-    ("a folder without files, by 450", &[On("LIST", "450 No files found")], List, Prints("")),
     ("no room at first, and --tries", &[Once("STOR", "452 no space")], Put, Arrives),
     ("paths are unknown", &[NoPaths], GetOf("dir/f1"), Arrives),
     ("a name with Telnet's 255", &[], GetOf("a%FFb"), Arrives),

@@ -233,3 +233,12 @@ fn where_the_time_of_a_file_went_is_told_to_who_wants_to_know() {
     assert!(last.starts_with("plumb: of this: ") && last.contains("at the file"), "{said}");
     assert!(last.contains("to open the session") && last.ends_with("of CPU"), "{said}");
 }
+
+#[test]
+fn a_folder_without_files_by_450_is_an_empty_one() {
+    let place = Place::new("no-files");
+    let odd = Odd::start(&[Quirk::On("LIST", "450 No files found")], &[]);
+    let told = place.ran(&["ls", &format!("ftp://127.0.0.1:{}/d/", odd.port)]);
+    assert_eq!(told, (Some(0), String::new(), String::new()));
+    assert_eq!(odd.heard().iter().filter(|verb| *verb == "LIST").count(), 1);
+}

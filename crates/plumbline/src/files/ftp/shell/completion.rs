@@ -128,8 +128,8 @@ mod tests {
 
     #[test]
     fn what_is_put_is_a_file_here() {
-        let (start, files) = found("put /dev/nul");
-        assert_eq!((start, files), (4, vec!["/dev/null".to_owned()]));
+        let (start, files) = found("put /dev/ze");
+        assert_eq!((start, files), (4, vec!["/dev/zero".to_owned()]));
         let (_, files) = found("lcd /de");
         assert_eq!(files, ["/dev/"]);
     }
