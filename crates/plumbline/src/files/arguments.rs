@@ -20,7 +20,8 @@ pub(crate) const PUT_ABOUT: &str = "\
 Puts files on another host, by FTP or TFTP.
 
 '-' stands for the standard input. A URL without a name, or whose name ends with '/', gets the \
-file's own name behind it.";
+file's own name behind it. By FTP a file gets the time of the one here, where the server sets \
+times.";
 
 const GET_EXAMPLES: &str = "\
 Examples:

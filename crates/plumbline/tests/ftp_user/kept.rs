@@ -35,7 +35,7 @@ fn a_file_keeps_its_time_both_ways_unless_somebody_says_otherwise() {
     assert!(is_old(&place.0.join("e")));
 }
 
-const UTIME: &[Quirk] = &[Quirk::Features(" SIZE\n SITE UTIME"), Quirk::On("SITE", "200 set")];
+const UTIME: &[Quirk] = &[Quirk::On("SITE", "200 set")];
 
 #[test]
 fn where_there_is_no_mfmt_the_time_is_set_by_site_utime() {
@@ -55,8 +55,10 @@ fn a_server_that_sets_no_times_is_only_spoken_of_to_who_wants_to_know_all() {
     let url = format!("ftp://127.0.0.1:{}/a", odd.port);
     let (_, _, said) = place.ran(&["put", "a", &url]);
     assert!(said.starts_with("plumb: put 'a': 4 bytes"), "{said}");
-    let (_, _, said) = place.ran(&["put", "-v", "a", &url]);
-    assert!(said.contains("'a' has the time of now: the server sets no times"), "{said}");
+    fs::write(place.0.join("b"), "text").unwrap();
+    let (_, _, said) = place.ran(&["put", "-v", "a", "b", &format!("{url}/")]);
+    assert!(said.contains("'a/b' has the time of now: the server sets no times"), "{said}");
+    assert_eq!(odd.heard().iter().filter(|verb| *verb == "SITE").count(), 2);
 }
 
 /// A tree there, and one here with what is not there.
@@ -241,4 +243,16 @@ fn a_folder_without_files_by_450_is_an_empty_one() {
     let told = place.ran(&["ls", &format!("ftp://127.0.0.1:{}/d/", odd.port)]);
     assert_eq!(told, (Some(0), String::new(), String::new()));
     assert_eq!(odd.heard().iter().filter(|verb| *verb == "LIST").count(), 1);
+}
+
+#[test]
+fn the_help_of_every_command_for_files_has_examples_and_that_of_mirror_has_its_rules() {
+    let place = Place::new("help");
+    for command in ["get", "put", "ls", "cat", "rm", "mkdir", "mv", "mirror", "mail", "ftp"] {
+        let (_, printed, _) = place.ran(&[command, "--help"]);
+        assert!(printed.contains("Examples:\n") && printed.contains("Exit codes:"), "{command}");
+    }
+    let (_, printed, _) = place.ran(&["mirror", "--help"]);
+    let words: Vec<_> = printed.split_whitespace().collect();
+    assert!(words.join(" ").contains("the last one that fits a name decides, as they stand from"));
 }

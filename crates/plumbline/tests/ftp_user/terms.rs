@@ -1,7 +1,7 @@
 //! What type a file has, whom that depends on, and what a protocol does not have.
 
 use crate::alone::Place;
-use crate::odd_ftp::{Odd, Quirk};
+use crate::odd_ftp::{Cut, Odd, Quirk};
 use std::fs;
 
 /// A server that keeps words in a form of its own, of which it tells the size.
@@ -19,6 +19,24 @@ fn words_are_not_taken_for_too_few_where_the_server_keeps_them_in_a_form_of_its_
     let (code, _, said) = place.ran(&["get", "--store", "h36", "-c", "-f", "--tries", "1", &url]);
     assert_eq!(code, Some(0), "{said}");
     assert!(said.contains("all of a file moves in TYPE L 36"), "{said}");
+}
+
+/// A server that breaks off once, and tells the hash of its own form.
+const BREAKS_OFF: &[Quirk] = &[
+    Quirk::Cut(40, Cut::Told),
+    Quirk::Features(" SIZE\n HASH SHA-256*"),
+    Quirk::On("HASH", "213 SHA-256 0-90 00 words"),
+];
+
+#[test]
+fn words_that_came_at_the_second_attempt_are_not_compared_with_another_form() {
+    let place = Place::new("own-hash");
+    let words: Vec<u8> = (0..90).collect();
+    let odd = Odd::start(BREAKS_OFF, &[("words", words.clone())]);
+    place.done(&["get", "--store", "h36", &format!("ftp://127.0.0.1:{}/words", odd.port)]);
+    let asked = |verb: &str| odd.heard().iter().filter(|heard| *heard == verb).count();
+    assert_eq!((asked("RETR"), asked("HASH")), (2, 0));
+    assert_eq!(place.read("words"), words);
 }
 
 const TOPS20: &[Quirk] = &[Quirk::On("SYST", "215 TOPS20 Monitor 7.1")];

@@ -163,6 +163,7 @@ fn caller(
         },
         timeout,
         was_reached: AtomicBool::new(false),
+        avoids_times: AtomicBool::new(false),
         is_active: AtomicBool::new(reach.active),
         lessons: Mutex::default(),
         stopper: Arc::new(stopper),

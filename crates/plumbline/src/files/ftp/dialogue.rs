@@ -68,6 +68,8 @@ pub(super) struct Caller {
     pub(super) trust: Option<Trust>,
     pub(super) shared: Shared,
     pub(super) timeout: Duration,
+    /// Whether the server has refused to set the time of a file.
+    pub(super) avoids_times: AtomicBool,
     /// Whether the server is to connect to us for data.
     pub(super) is_active: AtomicBool,
     /// Whether there was a connection to the server.

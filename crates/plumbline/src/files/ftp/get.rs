@@ -132,7 +132,7 @@ async fn fetch(
     };
     let is_pieced = from > 0 || record.streams() > 1 || segments(&errand, terms, from).is_some();
     let moved = match moved {
-        Ok(()) if is_pieced => compare(dialogue, &errand.path, &file, record).await,
+        Ok(()) if is_pieced && is_image => compare(dialogue, &errand.path, &file, record).await,
         moved => moved,
     };
     if let Err(trouble) = moved {

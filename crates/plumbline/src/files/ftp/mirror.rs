@@ -28,7 +28,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// What `plumb mirror --help` says first.
-pub(crate) const ABOUT: &str = "\
+pub(crate) const MIRROR_ABOUT: &str = "\
 Makes a folder on one side as it is on the other.
 
 One of the two is a URL of FTP, and the other a folder here. A file goes over if it is not there, \
@@ -58,7 +58,7 @@ const ENTRIES_MAX: usize = 1_000_000;
 
 /// Arguments of `plumb mirror`.
 #[derive(Debug, clap::Args)]
-#[command(long_about = ABOUT, after_help = EXAMPLES)]
+#[command(after_help = EXAMPLES)]
 pub(crate) struct Mirror {
     /// From where
     #[arg(value_name = "FROM")]

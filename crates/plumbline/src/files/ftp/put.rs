@@ -22,6 +22,7 @@ use std::fs::File;
 use std::io::{Seek, SeekFrom};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 /// A file that is to go.
@@ -134,27 +135,33 @@ pub(super) async fn put(
     Ok(Ending::Moved)
 }
 
-/// Gives the file there a time, where the server says that it can: by MFMT, or by the SITE UTIME
-/// of several servers, whose three times are those of access, change and making.
+/// Gives the file there a time: by MFMT, where the server says that it has that; else by the SITE
+/// UTIME of several servers, of which not all say so, and whose three times are those of access,
+/// change and making. One that does not know it is not asked again.
 async fn set_time(
     dialogue: &mut Dialogue,
     path: &[u8],
     modified: Timestamp,
 ) -> Result<(), Trouble> {
     let wanted = format!("the time of '{}'", shown(path));
-    let task = if dialogue.has("MFMT") {
-        Task::SetModified(modified, name_of(path)?)
-    } else if dialogue.has("SITE UTIME") {
+    let caller = Arc::clone(&dialogue.caller);
+    if dialogue.has("MFMT") {
+        let task = Task::SetModified(modified, name_of(path)?);
+        // The file is there, and has a time.
+        _ = dialogue.run_once(&wanted, task, None).await;
+        return Ok(());
+    }
+    if !caller.avoids_times.load(Ordering::Relaxed) {
         let time = modified.to_text();
         let times = format!(" {time} {time} {time} UTC");
-        Task::Quote(name_of(&[b"SITE UTIME ", path, times.as_bytes()].concat())?)
-    } else {
-        if dialogue.caller.shared.is_verbose.load(Ordering::Relaxed) {
-            say(&format!("'{}' has the time of now: the server sets no times", shown(path)));
+        let task = Task::Quote(name_of(&[b"SITE UTIME ", path, times.as_bytes()].concat())?);
+        if dialogue.run_once(&wanted, task, None).await.0.is_ok() {
+            return Ok(());
         }
-        return Ok(());
-    };
-    // The file is there, and has a time.
-    _ = dialogue.run_once(&wanted, task, None).await;
+        caller.avoids_times.store(true, Ordering::Relaxed);
+    }
+    if caller.shared.is_verbose.load(Ordering::Relaxed) {
+        say(&format!("'{}' has the time of now: the server sets no times", shown(path)));
+    }
     Ok(())
 }

@@ -31,7 +31,7 @@ impl Desk {
             },
             ("lcd", [folder]) => change_folder(Path::new(folder)),
             ("lpwd", []) => tell_folder(),
-            ("lls", [flag @ ("-l" | "-la" | "-al")]) => list(Path::new("."), !flag.is_empty()),
+            ("lls", ["-l" | "-la" | "-al"]) => list(Path::new("."), true),
             ("lls", []) => list(Path::new("."), false),
             ("lls", ["-l", folder]) => list(Path::new(folder), true),
             ("lls", [folder]) => list(Path::new(folder), false),

@@ -66,7 +66,7 @@ arguments are wrong; 3 a signal has ended it; 4 this machine refuses what is nee
 
 /// Arguments of `plumb ftp`.
 #[derive(Debug, clap::Args)]
-#[command(long_about = SHELL_ABOUT, after_help = SHELL_EXAMPLES)]
+#[command(after_help = SHELL_EXAMPLES)]
 pub(crate) struct Shell {
     /// Which host: its name, or ftp://user@host:port/folder, ftpes:// and ftps:// in TLS
     #[arg(value_name = "HOST", value_parser = host)]
