@@ -428,6 +428,7 @@ impl Party {
 fn performed(operation: &Operation) -> Outcome {
     match operation {
         Operation::Size { .. } | Operation::Available(_) => Outcome::Size(0),
+        Operation::Host(_) => Outcome::Greeting("host accepted".into()),
         _ => Outcome::Done,
     }
 }
