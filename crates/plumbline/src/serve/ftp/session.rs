@@ -269,7 +269,7 @@ impl Session {
                 // Somebody has gone before he was let in, or there are no descriptors: others may
                 // come.
                 if let Ok((stream, from)) = arrived {
-                    self.arrive(Stream::Watched(stream), from);
+                    self.arrive(Stream::Fresh(stream), from);
                 }
             }
             answer = self.answers.take() => self.take_answer(answer),
@@ -707,7 +707,7 @@ impl Session {
         });
     }
 
-    /// Keeps a record, with what the session knows.
+    /// Keeps what a record has, with what the session knows.
     fn keep(&mut self, ledger: &Ledger, record: &mut Record) {
         let identity = &mut record.transfer.identity;
         identity.control_local = Some(self.local);
@@ -720,8 +720,10 @@ impl Session {
             record.transfer.time.ns_login = self.opening.login.map(nanos);
             record.transfer.host = self.server.clerk.host();
         }
+        let transfer = std::mem::take(&mut record.transfer);
+        let record = Record { transfer, began: record.began };
         match ledger.unsettled.take() {
-            Some((stream, since)) => self.server.clerk.keep_settled(record.clone(), stream, since),
+            Some((stream, since)) => self.server.clerk.keep_settled(record, stream, since),
             None => self.server.clerk.keep(record),
         }
     }
@@ -772,7 +774,7 @@ fn why_of(error: TransferError) -> &'static str {
 }
 
 /// Waits for a data connection, for ever where nobody waits for one.
-async fn accept(listener: Option<&mut Listener>) -> io::Result<(TcpStream, SocketAddr)> {
+async fn accept(listener: Option<&mut Listener>) -> io::Result<(std::net::TcpStream, SocketAddr)> {
     match listener {
         Some(listener) => listener.accept().await,
         None => std::future::pending().await,
