@@ -27,8 +27,9 @@ use unwritten::Unwritten;
 
 /// The file that is locked while a segment is added.
 const LOCK: &str = "lock";
-/// A batch is written at the latest when it has grown to so many records, which is 40 KiB or so.
-const BATCH_RECORDS: usize = 32;
+/// A batch is written at the latest when it has grown to so many records: what they fill stays in a
+/// cache, and pushes little else out of it.
+const BATCH_RECORDS: usize = 8;
 /// The length of the segment is looked at after so many bytes: to look costs as much as to make a
 /// third of a line.
 const LOOK_BYTES: u64 = 64 << 10;

@@ -141,6 +141,17 @@ mod tests {
         assert_eq!(again.1, at);
     }
 
+    #[tokio::test]
+    async fn who_is_waited_for_is_let_in_and_the_next_one_too() {
+        let (mut listener, at) = Listener::open(&Ports::any(), HERE).unwrap();
+        for _ in 0..2 {
+            let far = std::thread::spawn(move || TcpStream::connect(at).unwrap());
+            let (_near, from) = listener.accept().await.unwrap();
+            assert_eq!(from, far.join().unwrap().local_addr().unwrap());
+        }
+        assert!(!listener.is_idle() && listener.try_accept().is_none());
+    }
+
     #[test]
     fn of_a_range_only_its_own_ports_are_taken_and_then_none() {
         let port = Listener::open(&Ports::any(), HERE).unwrap().1.port();
