@@ -77,14 +77,14 @@ impl Clerk {
     }
 
     /// Keeps a record; it is written soon.
-    pub(super) fn keep(self: &Rc<Self>, record: &Record) {
+    pub(super) fn keep(self: &Rc<Self>, record: Record) {
         self.metrics.borrow_mut().observe(&record.transfer);
         self.write(record);
     }
 
-    fn write(self: &Rc<Self>, record: &Record) {
+    fn write(self: &Rc<Self>, record: Record) {
         if self.recorder.is_on() {
-            self.recorder.keep(record);
+            self.recorder.keep(record.transfer);
             self.rouse();
         }
     }
@@ -93,13 +93,15 @@ impl Clerk {
     /// when all of it has arrived, or nobody can wait for it.
     pub(super) fn keep_settled(
         self: &Rc<Self>,
-        record: Record,
+        mut record: Record,
         connection: OwnedFd,
         began: Instant,
     ) {
         self.metrics.borrow_mut().observe(&record.transfer);
         if !self.recorder.is_on() || self.unsettled.borrow().len() >= UNSETTLED_MAX {
-            return self.write(&record);
+            // Nobody knows when it arrives.
+            record.transfer.time.ns_transfer = None;
+            return self.write(record);
         }
         let given = Instant::now();
         self.unsettled.borrow_mut().push(Unsettled { record, connection, began, given });
@@ -137,7 +139,7 @@ impl Clerk {
             } else if one.given.elapsed() < PATIENCE {
                 return true;
             }
-            self.recorder.keep(&one.record);
+            self.recorder.keep(std::mem::take(&mut one.record.transfer));
             false
         });
     }
@@ -146,7 +148,7 @@ impl Clerk {
     pub(super) fn close(&self) {
         self.settle();
         for one in self.unsettled.take() {
-            self.recorder.keep(&one.record);
+            self.recorder.keep(one.record.transfer);
         }
         self.recorder.flush();
     }

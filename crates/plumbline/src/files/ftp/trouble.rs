@@ -135,6 +135,7 @@ impl Trouble {
                     426 => Outcome::AbortedByPeer,
                     452 => Outcome::Disk,
                     552 => Outcome::Quota,
+                    450 | 530 | 532 | 550 | 551 | 553 | 554 => Outcome::Refused,
                     _ => Outcome::Protocol,
                 },
                 Why::ControlLost => Outcome::AbortedByPeer,
