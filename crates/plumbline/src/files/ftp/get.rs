@@ -108,15 +108,13 @@ async fn fetch(
     let plain = plain_file(&errand.to)?;
     let needs_facts = terms.continues || terms.segments > 1 || plain.is_none();
     dialogue.ready().await?;
-    let lacks = match is_image {
-        true => errand.size.is_none(),
-        false => errand.modified.is_none() && terms.keeps_time,
-    };
-    if needs_facts && lacks {
+    if needs_facts && is_image && errand.size.is_none() {
         (errand.size, errand.modified) = dialogue.size_and_time(&errand.path).await?;
         // Whoever watches knows now how much there is.
-        let expected = errand.size.filter(|_| is_image).unwrap_or(0);
+        let expected = errand.size.unwrap_or(0);
         dialogue.caller.shared.expected.fetch_add(expected, Ordering::Relaxed);
+    } else if needs_facts && !is_image && terms.keeps_time && errand.modified.is_none() {
+        errand.modified = dialogue.time(&errand.path).await?;
     }
     // The size there is that of another form of the file.
     errand.size = errand.size.filter(|_| is_image);

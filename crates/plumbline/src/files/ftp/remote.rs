@@ -211,7 +211,7 @@ impl Dialogue {
                 Facts::Unknown => {}
             }
         }
-        let (mut size, mut time) = (None, None);
+        let mut size = None;
         if self.may_have("SIZE") {
             match self.run(&wanted, Task::Size(name_of(path)?)).await {
                 Ok(done) => size = done.reply.number(),
@@ -219,14 +219,32 @@ impl Dialogue {
                 Err(trouble) => return Err(trouble),
             }
         }
-        if self.may_have("MDTM") {
-            match self.run(&wanted, Task::Modified(name_of(path)?)).await {
-                Ok(done) => time = done.reply.timestamp(),
-                Err(trouble) if trouble.is_refusal() => {}
-                Err(trouble) => return Err(trouble),
+        Ok((size, self.told_time(path).await?))
+    }
+
+    /// Returns the time of a file alone: its size is that of TYPE I, which some ask for in vain.
+    pub(super) async fn time(&mut self, path: &[u8]) -> Result<Option<Timestamp>, Trouble> {
+        self.ready().await?;
+        if self.has("MLST") {
+            match self.facts(path).await? {
+                Facts::Known(entry) => return Ok(entry.modified),
+                Facts::Nothing => return Ok(None),
+                Facts::Unknown => {}
             }
         }
-        Ok((size, time))
+        self.told_time(path).await
+    }
+
+    async fn told_time(&mut self, path: &[u8]) -> Result<Option<Timestamp>, Trouble> {
+        if !self.may_have("MDTM") {
+            return Ok(None);
+        }
+        let wanted = format!("the time of '{}'", shown(path));
+        match self.run(&wanted, Task::Modified(name_of(path)?)).await {
+            Ok(done) => Ok(done.reply.timestamp()),
+            Err(trouble) if trouble.is_refusal() => Ok(None),
+            Err(trouble) => Err(trouble),
+        }
     }
 
     /// Returns everything that a pattern stands for.

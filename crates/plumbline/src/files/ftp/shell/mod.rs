@@ -369,7 +369,7 @@ impl Desk {
     }
 
     async fn modified(&mut self, name: &str) -> Result<(), Trouble> {
-        let (_, time) = self.dialogue.size_and_time(&self.at(name)).await?;
+        let time = self.dialogue.time(&self.at(name)).await?;
         let Some(time) = time else {
             return Err(Trouble::NotThere(format!("the server tells no time of '{name}'")));
         };
