@@ -273,7 +273,7 @@ impl Session {
                 // Somebody has gone before he was let in, or there are no descriptors: others may
                 // come.
                 if let Ok((stream, from)) = arrived {
-                    self.arrive(Stream::Watched(stream), from);
+                    self.arrive(Stream::Fresh(stream), from);
                 }
             }
             answer = self.answers.take() => self.take_answer(answer),
@@ -764,7 +764,7 @@ impl Session {
         });
     }
 
-    /// Keeps a record, with what the session knows.
+    /// Keeps what a record has, with what the session knows.
     fn keep(&mut self, ledger: &Ledger, record: &mut Record) {
         let identity = &mut record.transfer.identity;
         identity.control_local = Some(self.local);
@@ -777,8 +777,10 @@ impl Session {
             record.transfer.time.ns_login = self.opening.login.map(nanos);
             record.transfer.host = self.server.clerk.host();
         }
+        let transfer = std::mem::take(&mut record.transfer);
+        let record = Record { transfer, began: record.began };
         match ledger.unsettled.take() {
-            Some((stream, since)) => self.server.clerk.keep_settled(record.clone(), stream, since),
+            Some((stream, since)) => self.server.clerk.keep_settled(record, stream, since),
             None => self.server.clerk.keep(record),
         }
     }

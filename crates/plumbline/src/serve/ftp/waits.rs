@@ -8,7 +8,9 @@ use std::time::Duration as StdDuration;
 use tokio::net::{TcpSocket, TcpStream};
 
 /// Waits for a data connection, for ever where nobody waits for one.
-pub(super) async fn accept(listener: Option<&mut Listener>) -> io::Result<(TcpStream, SocketAddr)> {
+pub(super) async fn accept(
+    listener: Option<&mut Listener>,
+) -> io::Result<(std::net::TcpStream, SocketAddr)> {
     match listener {
         Some(listener) => listener.accept().await,
         None => std::future::pending().await,
