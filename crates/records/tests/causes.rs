@@ -356,4 +356,7 @@ fn what_a_bucket_lets_through_at_once_is_told_by_the_sizes() {
     assert_eq!(first.kind, Kind::RateLimiter);
     assert!(first.sentence().contains("about 94,"), "{}", first.sentence());
     assert!(first.sentence().contains("then the rest at 47,"), "{}", first.sentence());
+    // What fits into a small window passes at once, too.
+    observed.transfers[0].counts.window_bytes = Some(2_048);
+    assert!(causes(&observed).iter().all(|cause| cause.kind != Kind::RateLimiter));
 }

@@ -5,8 +5,9 @@
 //! reads several packets at once, or one a little late, so single gaps lie; the longest train as a
 //! whole does not. Its first half is left out: a token bucket may have let it pass at once, and at
 //! the beginning slow start has not filled the line. Where the line is nearly full the standstills are
-//! as short as what a busy host makes, so of the other half the densest half is taken. Where the last round trips have brought as much as each other, and less than the line
-//! carries and than slow start would have sent by then, something limits what is in flight.
+//! as short as what a busy host makes, so of the other half the densest half is taken. Where the last
+//! round trips have brought as much as each other, and less than the line carries and than slow start
+//! would have sent by then, something limits what is in flight.
 
 use crate::verdict::Arrival;
 

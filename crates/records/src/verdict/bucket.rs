@@ -75,6 +75,11 @@ pub(super) fn of_sizes(observed: &Observation) -> Option<Cause> {
     let found = bucket(&observed.sizes, mss_bytes, trip_ns)?;
     let is_long = |flow: &&super::Flow| flow.direction == Direction::Incoming;
     let long = observed.transfers.iter().filter(is_long).max_by_key(|flow| flow.bytes)?;
+    // What fits into a small window passes at once, too.
+    let flights = mss_bytes.saturating_mul(INITIAL_SEGMENTS * FLIGHTS);
+    if long.counts.window_bytes.is_some_and(|window| window < flights) {
+        return None;
+    }
     if evenness_percent(&long.arrivals, found.bytes)? < EVEN_PERCENT {
         return None;
     }
