@@ -14,7 +14,7 @@ use rustix::io::Errno;
 use std::io;
 #[cfg(target_os = "linux")]
 use std::mem::MaybeUninit;
-use std::net::TcpStream;
+use std::net::{TcpListener, TcpStream};
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use std::task::{Context, Poll};
 use tokio::io::Interest;
@@ -242,6 +242,8 @@ pub unsafe trait OwnsDescriptor: AsRawFd {}
 unsafe impl OwnsDescriptor for OwnedFd {}
 // SAFETY: a socket is closed when it is dropped, and has no way to be another before.
 unsafe impl OwnsDescriptor for TcpStream {}
+// SAFETY: as a stream.
+unsafe impl OwnsDescriptor for TcpListener {}
 #[cfg(target_os = "linux")]
 // SAFETY: our end of the terminal is an `OwnedFd` that is never replaced.
 unsafe impl OwnsDescriptor for crate::pty::PtyProgram {}

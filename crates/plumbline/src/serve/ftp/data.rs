@@ -351,9 +351,8 @@ impl Mover {
             }
             let count = std::future::poll_fn(|context| {
                 let mut scratch = scratch.borrow_mut();
-                let room = scratch.get_mut(..limit).unwrap_or_default();
                 let mut taken = Ok(());
-                let received = from.poll_receive(context, room, &mut |wire| {
+                let received = from.poll_receive(context, &mut scratch, limit, &mut |wire| {
                     let began = self.clock.now();
                     taken = taken.and_then(|()| {
                         self.server.charge(Account::Files, || match passes {
@@ -506,19 +505,26 @@ impl Connection {
         }
     }
 
-    /// Waits for data, gives it to `each` and returns how much that was; none at the end. At most
-    /// as much as `room` has is read for it, which is where data in the clear is read to.
+    /// Waits for data, gives it to `each` and returns how much that was; none at the end. It is put
+    /// together in `room`, and at most `limit` bytes are read for it.
     fn poll_receive(
         &mut self,
         context: &mut Context<'_>,
         room: &mut [u8],
+        limit: usize,
         each: &mut dyn FnMut(&[u8]),
     ) -> Poll<io::Result<usize>> {
         let stream = match &mut self.way {
-            Way::Secured(secured) => return secured.poll_receive(context, room.len(), each),
+            Way::Secured(secured) => {
+                let mut gathered = Gathered { room, len: 0, each };
+                let read = secured.poll_receive(context, limit, &mut |data| gathered.put(data));
+                // What came before an error has come.
+                gathered.give();
+                return read;
+            }
             Way::Clear(stream) => stream,
         };
-        let mut room = ReadBuf::new(room);
+        let mut room = ReadBuf::new(room.get_mut(..limit).unwrap_or_default());
         while !self.has_ended && room.remaining() > 0 {
             let before = room.filled().len();
             match Pin::new(&mut *stream).poll_read(context, &mut room) {
@@ -547,6 +553,36 @@ impl Connection {
             Way::Clear(stream) => stream.shutdown().await,
             Way::Secured(secured) => secured.finish().await,
         }
+    }
+}
+
+/// What came in several records, put together: to copy them costs less than to write each.
+struct Gathered<'a> {
+    room: &'a mut [u8],
+    len: usize,
+    each: &'a mut dyn FnMut(&[u8]),
+}
+
+impl Gathered<'_> {
+    fn put(&mut self, data: &[u8]) {
+        if self.room.len() - self.len < data.len() {
+            self.give();
+        }
+        match self.room.get_mut(self.len..self.len + data.len()) {
+            Some(place) => {
+                place.copy_from_slice(data);
+                self.len += data.len();
+            }
+            None => (self.each)(data),
+        }
+    }
+
+    fn give(&mut self) {
+        let gathered = self.room.get(..self.len).unwrap_or_default();
+        if !gathered.is_empty() {
+            (self.each)(gathered);
+        }
+        self.len = 0;
     }
 }
 

@@ -78,3 +78,21 @@ fn a_file_beyond_its_limit_is_refused() {
     desk.far.as_ref().unwrap().write_all(&[7; 20_000]).unwrap();
     assert_eq!(desk.receive(), Err(TransferError::File(FileError::Quota)));
 }
+
+#[test]
+fn what_comes_in_records_is_written_in_one_piece_and_in_order() {
+    let (mut room, mut given) = (vec![0; 100], Vec::new());
+    let mut each = |data: &[u8]| given.push(data.to_vec());
+    let mut gathered = Gathered { room: &mut room, len: 0, each: &mut each };
+    gathered.put(&[1; 60]);
+    gathered.put(&[2; 40]);
+    gathered.put(&[3; 30]);
+    gathered.put(&[4; 80]);
+    gathered.put(&[5; 120]);
+    gathered.put(&[6; 10]);
+    gathered.give();
+    gathered.give();
+    let wanted =
+        [[vec![1; 60], vec![2; 40]].concat(), vec![3; 30], vec![4; 80], vec![5; 120], vec![6; 10]];
+    assert_eq!(given, wanted);
+}

@@ -3,13 +3,14 @@
 //! Most who are told a port have connected to it by the time they name a file, so nothing watches
 //! it until somebody has to be waited for: that saves four calls of the kernel for each file.
 
-use os::socket;
+use os::{readiness, socket};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, acceptfrom_with, sockopt};
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
 use std::ops::RangeInclusive;
 use std::os::fd::AsFd;
-use tokio::net;
+use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
 
 /// How many connections the kernel keeps: one is used, and others must not be in its way.
 const BACKLOG: i32 = 4;
@@ -45,7 +46,7 @@ impl Ports {
 #[derive(Debug)]
 pub(super) enum Listener {
     Idle(TcpListener),
-    Watched(net::TcpListener),
+    Watched(AsyncFd<TcpListener>),
     /// It cannot be watched.
     Broken,
 }
@@ -76,21 +77,26 @@ impl Listener {
     pub(super) fn try_accept(&self) -> Option<(TcpStream, SocketAddr)> {
         match self {
             Self::Idle(socket) => accept(socket).ok(),
-            Self::Watched(socket) => accept(socket).ok(),
+            Self::Watched(socket) => accept(socket.get_ref()).ok(),
             Self::Broken => None,
         }
     }
 
-    /// Waits for who comes. Nobody is lost if it is not waited for to the end.
-    pub(super) async fn accept(&mut self) -> io::Result<(net::TcpStream, SocketAddr)> {
+    /// Waits for who comes, whom nothing watches yet: a small file moves at once. Nobody is lost if
+    /// it is not waited for to the end.
+    pub(super) async fn accept(&mut self) -> io::Result<(TcpStream, SocketAddr)> {
         if let Self::Idle(_) = self
             && let Self::Idle(socket) = std::mem::replace(self, Self::Broken)
         {
-            *self = Self::Watched(net::TcpListener::from_std(socket)?);
+            *self = Self::Watched(readiness::register(socket, Interest::READABLE)?);
         }
-        match self {
-            Self::Watched(socket) => socket.accept().await,
-            Self::Idle(_) | Self::Broken => std::future::pending().await,
+        let Self::Watched(socket) = self else { return std::future::pending().await };
+        loop {
+            let mut ready = socket.readable().await?;
+            match accept(socket.get_ref()) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => ready.clear_ready(),
+                accepted => return accepted,
+            }
         }
     }
 }
@@ -133,6 +139,17 @@ mod tests {
         drop(near);
         let again = Listener::open(&Ports::only(at.port()..=at.port()), HERE).unwrap();
         assert_eq!(again.1, at);
+    }
+
+    #[tokio::test]
+    async fn who_is_waited_for_is_let_in_and_the_next_one_too() {
+        let (mut listener, at) = Listener::open(&Ports::any(), HERE).unwrap();
+        for _ in 0..2 {
+            let far = std::thread::spawn(move || TcpStream::connect(at).unwrap());
+            let (_near, from) = listener.accept().await.unwrap();
+            assert_eq!(from, far.join().unwrap().local_addr().unwrap());
+        }
+        assert!(!listener.is_idle() && listener.try_accept().is_none());
     }
 
     #[test]

@@ -269,7 +269,7 @@ impl Session {
                 // Somebody has gone before he was let in, or there are no descriptors: others may
                 // come.
                 if let Ok((stream, from)) = arrived {
-                    self.arrive(Stream::Watched(stream), from);
+                    self.arrive(Stream::Fresh(stream), from);
                 }
             }
             answer = self.answers.take() => self.take_answer(answer),
@@ -772,7 +772,7 @@ fn why_of(error: TransferError) -> &'static str {
 }
 
 /// Waits for a data connection, for ever where nobody waits for one.
-async fn accept(listener: Option<&mut Listener>) -> io::Result<(TcpStream, SocketAddr)> {
+async fn accept(listener: Option<&mut Listener>) -> io::Result<(std::net::TcpStream, SocketAddr)> {
     match listener {
         Some(listener) => listener.accept().await,
         None => std::future::pending().await,

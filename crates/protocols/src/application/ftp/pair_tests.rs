@@ -379,7 +379,7 @@ fn the_next_file_needs_only_its_own_replies() {
     world.result(retrieve(Representation::IMAGE)).unwrap();
     world.replies.clear();
     world.result(retrieve(Representation::IMAGE)).unwrap();
-    assert_eq!(world.replies, [150, 226, 229]);
+    assert_eq!(world.replies, [229, 150, 226]);
     world.user.expect_transfer(false);
     world.result(store(Representation::IMAGE)).unwrap();
     assert_eq!(world.files[&b"/file"[..]], world.outgoing);

@@ -2,7 +2,8 @@
 //!
 //! A small file costs as many round trips as it has commands. Once data has come by EPSV or PASV in
 //! a session, the command of the next file goes with EPSV; and where the owner says that another
-//! file follows, EPSV goes when the data of the last one has ended, before its last reply:
+//! file follows, EPSV goes when the data of the last one has ended, before its last reply (unless that
+//! is here already):
 //!
 //! ```text
 //! RETR a  ──►
@@ -41,7 +42,10 @@ impl User {
     pub(super) fn ask_spare(&mut self) {
         let Some(job) = &self.job else { return };
         let is_incoming = job.task.is_incoming() == Some(true);
-        let is_free = self.spare == Spare::None && !self.lessons.announces;
+        // With its last reply here the next file is no round trip away, and its command may go in
+        // one piece with that for the port: fewer segments, and fewer turns of the server.
+        let is_early = job.last.is_none();
+        let is_free = self.spare == Spare::None && !self.lessons.announces && is_early;
         if !self.expects_transfer || !is_incoming || !is_free || self.lessons.goes_in_step {
             return;
         }
@@ -228,6 +232,23 @@ mod tests {
         assert_eq!(wants(&mut user), (Some(8), None));
         assert!(user.data_connected(address("10.0.0.1:8"), &mut lab.cx()));
         assert_eq!(wants(&mut user), (None, Some(id)));
+    }
+
+    #[test]
+    fn behind_a_last_reply_that_is_here_the_port_is_asked_for_in_one_piece_with_the_command() {
+        let mut lab = Lab::default();
+        let mut user = one_has_come(&mut lab);
+        user.receive(b"226 x\r\n229 (|||8|)\r\n", &mut lab.cx());
+        let id = user.run(LIST, &mut lab.cx()).unwrap();
+        output(&mut user);
+        wants(&mut user);
+        assert!(user.data_connected(address("10.0.0.1:8"), &mut lab.cx()));
+        user.receive(b"150 x\r\n226 x\r\n", &mut lab.cx());
+        assert_eq!(wants(&mut user), (None, Some(id)));
+        user.data_ended(id, 0, Ok(()), &mut lab.cx());
+        assert_eq!(output(&mut user), "");
+        user.run(LIST, &mut lab.cx()).unwrap();
+        assert_eq!(output(&mut user), "EPSV\r\nNLST\r\n");
     }
 
     #[test]
