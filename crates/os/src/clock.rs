@@ -97,6 +97,9 @@ pub struct TickRate {
 }
 
 impl TickRate {
+    /// A tick of a nanosecond, as of a clock that is not the machine's.
+    pub const NANOSECOND: Self = Self { nanos_per_tick: 1 << 32 };
+
     /// Measures the counter against CLOCK_MONOTONIC, which takes 10 milliseconds.
     ///
     /// A [`Calibration`] that spans the run takes no time of its own and is more exact.

@@ -193,12 +193,19 @@ impl Pair {
     }
 }
 
-#[test]
-fn the_accounts_are_all_the_time_that_the_clock_of_the_system_says_has_passed() {
+/// A clock that loses a hundredth.
+fn slow() -> u64 {
+    let now = ticks();
+    now - now / 100
+}
+
+/// Runs keys for 50 ms and returns whether the accounts of the server, by `clock`, are within 0.5 %
+/// of the time that the clock of the system says has passed.
+fn is_all_the_time(clock: fn() -> u64) -> bool {
     let rate = TickRate::calibrate();
     let mut pair = Pair::connect(Clock::Counter(ticks));
     let outer = Monotonic::start();
-    pair.server.meter = Meter::new(Clock::Counter(ticks));
+    pair.server.meter = Meter::new(Clock::Counter(clock));
     let inner = Monotonic::start();
     while inner.now().as_nanos() < 50_000_000 {
         pair.echo();
@@ -210,7 +217,18 @@ fn the_accounts_are_all_the_time_that_the_clock_of_the_system_says_has_passed() 
     assert_eq!(sum, pair.server.meter.total());
     // What lies between the readings at either end is not the meter's error.
     let (sum, least, most) = (rate.to_nanos(sum) as f64, least as f64, most as f64);
-    assert!((least * 0.995..=most * 1.005).contains(&sum), "{sum} of {least} to {most} ns");
+    (least * 0.995..=most * 1.005).contains(&sum)
+}
+
+#[test]
+fn the_accounts_are_all_the_time_that_the_clock_of_the_system_says_has_passed() {
+    assert!(is_all_the_time(ticks));
+}
+
+#[test]
+fn a_clock_that_loses_a_hundredth_is_found() {
+    // A wait of the whole process at either end may hide it, so the best of some.
+    assert!((0..5).any(|_| !is_all_the_time(slow)));
 }
 
 /// Returns by what part of the delay the charges to `account`, and to all others together, are

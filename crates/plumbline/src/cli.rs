@@ -38,11 +38,13 @@ enum Command {
     /// Gives a file of another host another name by FTP.
     Mv(files::Move),
     /// Makes a folder here as it is on another host, or the other way round, by FTP.
+    #[command(long_about = files::MIRROR_ABOUT)]
     Mirror(files::Mirror),
     /// Sends a text into a mailbox at an FTP server.
     #[command(long_about = files::MAIL_ABOUT)]
     Mail(files::Mail),
     /// Moves files by FTP, by hand.
+    #[command(long_about = files::SHELL_ABOUT)]
     Ftp(files::Shell),
     /// Measures a login, a server's files, a line or a recording, and says what limits it.
     #[command(long_about = measure::ABOUT)]

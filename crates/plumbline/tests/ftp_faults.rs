@@ -7,6 +7,7 @@
 #![expect(clippy::unwrap_used, reason = "a test may fail")]
 #![expect(clippy::print_stdout, reason = "the table is shown")]
 
+#[expect(dead_code, reason = "each crate of tests uses its part of the server")]
 mod odd_ftp;
 
 use odd_ftp::{Cut, Odd, Quirk};
@@ -186,6 +187,8 @@ const LOGINS: &[Row] = &[
     ("TYPE I is refused", &[On("TYPE", "504 text alone")], Get, Says("TYPE: the server said 504")),
     ("421 in the middle", &[Once("RETR", "421 timeout")], Get, Arrives),
     ("450 at first", &[Once("RETR", "450 busy")], Get, Arrives),
+    ("450 for what is not there", &[On("RETR", "450 No such file")], Get, Says("450 No such file")),
+    ("no room at first, and --tries", &[Once("STOR", "452 no space")], Put, Arrives),
     ("paths are unknown", &[NoPaths], GetOf("dir/f1"), Arrives),
     ("a name with Telnet's 255", &[], GetOf("a%FFb"), Arrives),
     ("a server that knows no Telnet", &[NoTelnet], GetOf("a%FFb"), Says("550")),

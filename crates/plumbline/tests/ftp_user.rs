@@ -12,10 +12,16 @@
 mod alone;
 #[path = "ftp_user/carried.rs"]
 mod carried;
+#[path = "ftp_user/kept.rs"]
+mod kept;
 #[expect(dead_code, reason = "each crate of tests uses its part of the desk")]
 mod login_desk;
 #[expect(dead_code, reason = "each crate of tests uses its part of the server")]
 mod odd_ftp;
+#[path = "ftp_user/shell.rs"]
+mod shell;
+#[path = "ftp_user/terms.rs"]
+mod terms;
 
 use login_desk::{SERVER, in_network_of, in_new_network};
 use os::process::Program;

@@ -208,6 +208,8 @@ fn where_several_run_they_are_listed_and_one_must_be_named() {
     let servers = [Server::start(&desk, &[]), Server::start(&desk, &[])];
     let output = desk.meters(&[]);
     assert_eq!(output.status.code(), Some(2), "{output:?}");
+    let for_a_program = desk.meters(&["--json"]);
+    assert_eq!((for_a_program.status.code(), for_a_program.stdout.len()), (Some(2), 0));
     let listed = desk.meters(&["--list", "--json"]);
     let listed: Value = serde_json::from_slice(&listed.stdout).unwrap();
     let pids: Vec<_> = listed.as_array().unwrap().iter().map(|one| one["pid"].clone()).collect();
@@ -310,12 +312,10 @@ fn what_tls_takes_is_told_apart_from_the_system_calls_below_it() {
     assert!(calls(&secured) > calls(&clear));
 }
 
-#[test]
-fn a_person_who_is_logged_in_has_meters_too() {
-    let desk = Desk::new();
-    let server = Server::start(&desk, &[]);
+/// The report of a login to `server` in which a line was typed and has come back.
+fn report_of_login(desk: &Desk, server: &Server, words: &[&str]) -> Value {
     let port = server.at.port().to_string();
-    let mut command = desk.command(&["login", "127.0.0.1", &port]);
+    let mut command = desk.command(&[&["login"], words].concat());
     command.env("TERM", "xterm");
     let mut person = Person::running(command);
     person.sees("Connected to");
@@ -329,10 +329,32 @@ fn a_person_who_is_logged_in_has_meters_too() {
     });
     let pid = login.unwrap_or_else(|| panic!("{listed}"))["pid"].to_string();
     let output = desk.meters(&[&pid, "--json"]);
-    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    person.types("\x1dq\r");
+    person.leaves();
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+#[test]
+fn a_person_who_is_logged_in_has_meters_too() {
+    let desk = Desk::new();
+    let server = Server::start(&desk, &[]);
+    let port = server.at.port().to_string();
+    let report = report_of_login(&desk, &server, &["127.0.0.1", &port]);
     // What was typed may come in one piece.
     assert!(number(&report["all"]["transactions"]) >= 1, "{report}");
     assert!(number(&primitive(&report, "terminal")["visits"]) >= 1);
-    person.types("\x1dq\r");
-    person.leaves();
+    let primitives = report["all"]["primitives"].as_array().unwrap();
+    assert!(primitives.iter().all(|one| one["name"] != "encryption"), "{report}");
+}
+
+#[test]
+fn what_tls_takes_of_a_login_is_charged_to_encryption() {
+    let desk = Desk::new();
+    let server = Server::start_with(&desk, &["--listen-tls", "127.0.0.1:0", "--exec", "cat"]);
+    let url = format!("telnets://{}", server.at);
+    let report = report_of_login(&desk, &server, &[&url]);
+    let encryption = primitive(&report, "encryption");
+    // The handshake alone is more than this, and each key is encrypted and comes back so.
+    assert!(number(&encryption["visits"]) >= 5, "{report}");
+    assert!(encryption["share"].as_f64().unwrap() > 0.0, "{report}");
 }

@@ -412,9 +412,58 @@ fn a_transfer_that_fails_is_recorded_with_its_outcome() {
     assert!(!desk.plumb(&["get", "--tries", "1", &format!("{url}missing")]).status.success());
     server.end();
     let user = desk.record("user");
-    assert_eq!((&user["command"], &user["outcome"]), (&"RETR".into(), &"protocol".into()));
+    assert_eq!((&user["command"], &user["outcome"]), (&"RETR".into(), &"refused".into()));
     assert!(user["error"].as_str().unwrap().contains("missing"), "{user}");
     assert!(user.get("ns_transfer").is_none());
+}
+
+#[test]
+fn what_a_server_refuses_is_told_from_what_breaks_and_a_chosen_name_is_recorded() {
+    let desk = Desk::new();
+    let (server, url) = Server::ftp(&desk);
+    let mut control = Control::logged_in(&url);
+    for command in ["RETR missing", "RETR /", "STOR no/folder/file", "NLST missing"] {
+        assert!(control.says(command).starts_with("550 "), "{command}");
+    }
+    let data = control.passive();
+    let told = control.says("STOU seed");
+    drop(data);
+    assert!(control.hears().starts_with("226 "));
+    let chosen = told.trim_end().strip_prefix("150 FILE: ").unwrap().to_owned();
+    assert!(desk.there(&chosen).exists(), "{told}");
+    control.says("QUIT");
+    server.end();
+    let records = desk.records("server");
+    assert!(records[..4].iter().all(|record| record["outcome"] == "refused"), "{records:?}");
+    let stou = &records[4];
+    assert_eq!((&stou["command"], &stou["outcome"]), (&"STOU".into(), &"complete".into()));
+    assert_eq!(stou["path_real"], format!("/{chosen}"));
+    assert_eq!(stou["path_requested"], "/seed");
+}
+
+#[test]
+fn a_file_that_the_kernel_took_or_gave_by_one_call_has_no_time_on_its_way() {
+    let desk = Desk::new();
+    fs::write(desk.there("small"), [7; 4_000]).unwrap();
+    fs::write(desk.there("large"), vec![7; 100_000]).unwrap();
+    let (server, url) = Server::ftp(&desk);
+    let mut control = Control::logged_in(&url);
+    control.says("TYPE I");
+    for name in ["small", "large"] {
+        let mut data = control.passive();
+        assert!(control.says(&format!("RETR {name}")).starts_with("150 "));
+        let mut got = Vec::new();
+        data.read_to_end(&mut got).unwrap();
+        assert!(control.hears().starts_with("226 "));
+    }
+    control.says("QUIT");
+    server.end();
+    let records = desk.records("server");
+    let of = |path: &str| records.iter().find(|record| record["path_real"] == path).unwrap();
+    assert!(of("/small").get("ns_transfer").is_none());
+    number(of("/small"), "ns_total");
+    assert!(number(of("/large"), "ns_transfer") > 0);
+    assert_eq!(number(of("/large"), "bytes_acked") / 100_000, 1);
 }
 
 #[test]

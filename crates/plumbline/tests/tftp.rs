@@ -265,6 +265,20 @@ fn our_user_reads_and_writes_at_the_server_of_atftp() {
 
 #[test]
 #[ignore = "needs root or a user namespace"]
+fn what_was_agreed_is_told_to_who_wants_to_know() {
+    in_new_network(|| {
+        let desk = Desk::new();
+        let _server = Server::start(&desk, "--read-only");
+        std::fs::write(desk.there("file"), pattern(5000)).unwrap();
+        let words = ["get", "-v", "--window", "4", "tftp://10.0.0.1:6969/file"];
+        let said = text(&desk.plumb(&words).stderr);
+        let told = "plumb: < agreed: blksize 1428, windowsize 4, tsize 5000\n";
+        assert!(said.starts_with(told), "{said}");
+    });
+}
+
+#[test]
+#[ignore = "needs root or a user namespace"]
 fn our_user_reads_and_writes_at_our_server_in_both_families_and_over_our_own_udp() {
     in_new_network(|| {
         let desk = Desk::new();

@@ -5,7 +5,8 @@ pub const UNKNOWN: &str = "-";
 
 const UNITS: [(u64, &str); 3] = [(1_000, "µs"), (1_000_000, "ms"), (1_000_000_000, "s")];
 
-/// Returns a duration with three significant digits, `43.5 ms`; above 1000 s, `16 min 40 s`.
+/// Returns a duration with three significant digits, `43.5 ms`; above 1000 s, `16 min 40 s`; above an
+/// hour, `1 h 40 min 07 s`.
 #[must_use]
 pub fn duration(ns: u64) -> String {
     if ns < 1_000 {
@@ -21,10 +22,14 @@ pub fn duration(ns: u64) -> String {
         }
     }
     let seconds = ns / 1_000_000_000;
-    if seconds < 36_000 {
+    if seconds < 3_600 {
         return format!("{} min {:02} s", seconds / 60, seconds % 60);
     }
-    format!("{} h {:02} min", seconds / 3_600, seconds / 60 % 60)
+    let (hours, minutes) = (seconds / 3_600, seconds / 60 % 60);
+    if seconds < 36_000 {
+        return format!("{hours} h {minutes:02} min {:02} s", seconds % 60);
+    }
+    format!("{hours} h {minutes:02} min")
 }
 
 /// Returns [`duration`], or [`UNKNOWN`].
@@ -127,8 +132,9 @@ mod tests {
 
     #[test]
     fn a_long_duration_is_in_minutes_or_hours() {
-        let texts = [1_000_000_000_000, 36_060_000_000_000, u64::MAX].map(duration);
-        assert_eq!(texts, ["16 min 40 s", "10 h 01 min", "5124095 h 34 min"]);
+        let texts = [1_000_000_000_000, 6_007_000_000_000, 36_060_000_000_000, u64::MAX];
+        let wanted = ["16 min 40 s", "1 h 40 min 07 s", "10 h 01 min", "5124095 h 34 min"];
+        assert_eq!(texts.map(duration), wanted);
     }
 
     #[test]

@@ -74,13 +74,14 @@ pub struct Measurement {
 pub struct NamedCause {
     /// What it is, in the words of [`crate::verdict::Kind::text`].
     pub name: String,
-    /// What it costs, ns.
+    /// For how long it is waited for, ns.
     pub cost_ns: u64,
     /// Of what it is a part, in the words of [`crate::verdict::Whole::text`].
     pub whole: String,
     /// How long all of that takes, ns.
     pub whole_ns: u64,
-    /// What would be gained if it were gone, ns.
+    /// What would be gained if it were gone, ns: no more than it costs, and less where something
+    /// else would be waited for instead.
     pub gain_ns: u64,
     /// The same as a sentence, with what helps.
     pub sentence: String,
@@ -90,7 +91,7 @@ impl From<&Cause> for NamedCause {
     fn from(cause: &Cause) -> Self {
         Self {
             name: cause.kind.text().to_owned(),
-            cost_ns: cause.gain_ns,
+            cost_ns: cause.cost_ns,
             whole: cause.of.text().to_owned(),
             whole_ns: cause.total_ns,
             gain_ns: cause.gain_ns,
@@ -591,7 +592,8 @@ mod tests {
         let cause = Cause {
             kind: crate::verdict::Kind::Nagle,
             of: crate::verdict::Whole::Screenful,
-            gain_ns: 41_000_000,
+            cost_ns: 41_000_000,
+            gain_ns: 40_000_000,
             total_ns: 43_500_000,
             subject: "The far side's Nagle".to_owned(),
             advice: "set TCP_NODELAY there".to_owned(),
@@ -599,7 +601,12 @@ mod tests {
         let mut record = Measurement::from_json(SAMPLE).unwrap();
         record.causes = vec![NamedCause::from(&cause)];
         let json = record.to_json();
-        for key in ["\"name\": \"Nagle\"", "\"cost_ns\": 41000000", "\"whole\": \"a screenful\""] {
+        for key in [
+            "\"name\": \"Nagle\"",
+            "\"cost_ns\": 41000000",
+            "\"gain_ns\": 40000000",
+            "\"whole\": \"a screenful\"",
+        ] {
             assert!(json.contains(key), "{key}");
         }
         assert_eq!(Measurement::from_json(&json), Ok(record));

@@ -51,8 +51,6 @@ pub struct Model {
 
 /// The least segment that every host takes, where nothing is known.
 const DEFAULT_MSS: u64 = 536;
-/// RFC 6928.
-const INITIAL_SEGMENTS: u64 = 10;
 /// A kernel whose windows grow by themselves offers 64 KiB at first, less what headers take: a flow
 /// that is held back by as much as that will not be for long.
 const INITIAL_WINDOW: u64 = 50_000;
@@ -68,18 +66,17 @@ impl Model {
         let trips = [path.min_rtt_ns, path.rtt_ns, probe.steps.connect_ns];
         let trip_ns = trips.into_iter().flatten().min()?;
         let flows: Vec<&Flow> = probe.screenful.iter().chain(&probe.transfers).collect();
-        let longest = flows.iter().max_by_key(|flow| flow.bytes)?;
+        // Of several as long, what came when may be known of one alone.
+        let longest = flows.iter().max_by_key(|flow| (flow.bytes, flow.arrivals.len()))?;
+        let as_long = flows.iter().filter(|flow| flow.bytes == longest.bytes);
+        let quickest_ns = as_long.map(|flow| flow.elapsed_ns).filter(|ns| *ns > 0).min();
         let mut model = Self {
-            trip_ns,
             echo_ns: probe.echo.as_ref().and_then(|echo| median(&echo.samples_ns)),
-            latency_ns: 0,
-            rate_bps: None,
             window_bytes: longest.counts.window_bytes,
-            mss_bytes: path.mss_bytes.unwrap_or(DEFAULT_MSS).max(1),
-            last_wait_ns: 0,
             loaded_echo_ns: probe.echo_under_load.as_ref().and_then(settled_ns),
+            ..Self::bare(trip_ns, path.mss_bytes.unwrap_or(DEFAULT_MSS).max(1))
         };
-        let train = rate::train(&longest.arrivals, trip_ns);
+        let train = rate::train(&longest.arrivals, trip_ns, model.mss_bytes);
         if let Some(train) = train {
             model.rate_bps = Some(train.rate_bps);
             let most = model.window_bytes.unwrap_or(INITIAL_WINDOW);
@@ -90,13 +87,20 @@ impl Model {
             model.take_times(&flows)?;
         }
         // What was as fast as this is possible, whatever a busy host has made of its trains.
-        let is_too_slow = model.flow_ns(longest.bytes) / 21 > longest.elapsed_ns / 20;
-        if train.is_some() && longest.elapsed_ns > 0 && is_too_slow {
-            let counted = Self { window_bytes: longest.counts.window_bytes, ..model };
-            if let Some(rate_bps) = counted.rate_of_times(&flows) {
-                model = Self { rate_bps: Some(rate_bps), ..counted };
-                model.latency_ns = model.latency_of(&flows)?;
-            }
+        let is_too_slow = |model: &Self| {
+            let latency_ns = model.latencies(&flows).into_iter().min().unwrap_or(0);
+            let foretold_ns = Self { latency_ns, ..*model }.flow_ns(longest.bytes);
+            quickest_ns.is_some_and(|quickest| foretold_ns / 21 > quickest / 20)
+        };
+        if train.is_some() && is_too_slow(&model) {
+            model.window_bytes = longest.counts.window_bytes;
+        }
+        if train.is_some()
+            && is_too_slow(&model)
+            && let Some(rate_bps) = model.rate_of_times(&flows)
+        {
+            model = Self { rate_bps: Some(rate_bps), ..model };
+            model.latency_ns = model.latency_of(&flows)?;
         }
         Some(model)
     }
@@ -112,16 +116,26 @@ impl Model {
         let took = longer_ns.checked_sub(ns).filter(|ns| *ns > 0)?;
         let rate_bps = u64::try_from(bits / u128::from(took)).ok().filter(|rate| *rate > 0)?;
         Some(Self {
-            // The waits are in the rate.
-            trip_ns: 0,
-            echo_ns: None,
             latency_ns: ns.saturating_sub(serial_ns(bytes, rate_bps)),
             rate_bps: Some(rate_bps),
+            // The waits are in the rate.
+            ..Self::bare(0, DEFAULT_MSS)
+        })
+    }
+
+    /// Returns the model of a way on which nothing but slow start takes time.
+    #[must_use]
+    pub const fn bare(trip_ns: u64, mss_bytes: u64) -> Self {
+        Self {
+            trip_ns,
+            echo_ns: None,
+            latency_ns: 0,
+            rate_bps: None,
             window_bytes: None,
-            mss_bytes: DEFAULT_MSS,
+            mss_bytes,
             last_wait_ns: 0,
             loaded_echo_ns: None,
-        })
+        }
     }
 
     /// Returns how long `bytes` will take from what asks for them to the last one, ns.
@@ -136,7 +150,7 @@ impl Model {
     fn transit_ns(&self, bytes: u64) -> u64 {
         let serial = |count| self.rate_bps.map_or(0, |rate| serial_ns(count, rate));
         let window = self.window_bytes.unwrap_or(u64::MAX).max(1);
-        let mut congestion = self.mss_bytes.saturating_mul(INITIAL_SEGMENTS);
+        let mut congestion = self.mss_bytes.saturating_mul(rate::INITIAL_SEGMENTS);
         let (mut left, mut ns) = (bytes, 0_u64);
         loop {
             let round = congestion.min(window);
@@ -229,17 +243,21 @@ impl Model {
     /// first flight, which have no waits; or else of the first bytes of all.
     fn latency_of(&self, flows: &[&Flow]) -> Option<u64> {
         let serial = |bytes| self.rate_bps.map_or(0, |rate| serial_ns(bytes, rate));
-        let flight = self.mss_bytes.saturating_mul(INITIAL_SEGMENTS);
-        let flight = flight.min(self.window_bytes.unwrap_or(u64::MAX));
-        let short = flows.iter().filter(|flow| flow.bytes <= flight && flow.elapsed_ns > 0);
-        let short: Vec<u64> =
-            short.map(|flow| flow.elapsed_ns.saturating_sub(serial(flow.bytes))).collect();
-        median(&short).or_else(|| {
+        median(&self.latencies(flows)).or_else(|| {
             let first = flows.iter().filter_map(|flow| flow.arrivals.first());
             // The first bytes were on the line, too.
             let first = first.map(|first| first.at_ns.saturating_sub(serial(first.bytes)));
             median(&first.collect::<Vec<_>>())
         })
+    }
+
+    /// Returns that of each of `flows` that fits into the first flight.
+    fn latencies(&self, flows: &[&Flow]) -> Vec<u64> {
+        let serial = |bytes| self.rate_bps.map_or(0, |rate| serial_ns(bytes, rate));
+        let flight = self.mss_bytes.saturating_mul(rate::INITIAL_SEGMENTS);
+        let flight = flight.min(self.window_bytes.unwrap_or(u64::MAX));
+        let short = flows.iter().filter(|flow| flow.bytes <= flight && flow.elapsed_ns > 0);
+        short.map(|flow| flow.elapsed_ns.saturating_sub(serial(flow.bytes))).collect()
     }
 }
 
@@ -260,6 +278,7 @@ fn settled_ns(echoes: &Echoes) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::verdict::Arrival;
     use proptest::prelude::*;
 
     const MS: u64 = 1_000_000;
@@ -327,6 +346,17 @@ mod tests {
         let pieces = [(100, 210 * MS), (500, 250 * MS), (100, 210 * MS), (500, 250 * MS)];
         let foretold = Model::of(&probe(&pieces)).unwrap().flow_ns(2_000);
         assert!(foretold.abs_diff(400 * MS) < MS, "{foretold}");
+    }
+
+    #[test]
+    fn what_came_when_is_taken_from_the_flow_of_which_it_is_known() {
+        // 50,000 bytes, the last 20,000 of them in one train at 8 Mbit/s, and then again unwatched.
+        let arrival = |at: u64, ms: u64| Arrival { at_ns: (ms + at) * MS, bytes: 1_000 };
+        let trains = [(100, 10), (200, 20), (300, 20)];
+        let arrivals = trains.iter().flat_map(|(ms, count)| (0..*count).map(|at| arrival(at, *ms)));
+        let mut seen = probe(&[(1_000, 101 * MS), (50_000, 320 * MS), (50_000, 450 * MS)]);
+        seen.transfers[1].arrivals = arrivals.collect();
+        assert_eq!(Model::of(&seen).unwrap().rate_bps, Some(8_000_000));
     }
 
     #[test]

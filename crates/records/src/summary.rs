@@ -175,11 +175,12 @@ fn subject(measured: &Measurement) -> String {
 }
 
 fn causes(causes: &[NamedCause]) -> Table {
-    let mut table = Table::new().text("cause").number("costs").number("share").text("of");
+    let table = Table::new().text("cause").number("costs").number("share");
+    let mut table = table.number("gain without it").text("of");
     for cause in causes {
         let of = format!("{} of {}", cause.whole, duration(cause.whole_ns));
         let (cost, share) = (duration(cause.cost_ns), share(cause.cost_ns, cause.whole_ns));
-        table.row([cause.name.clone(), cost, share, of]);
+        table.row([cause.name.clone(), cost, share, duration(cause.gain_ns), of]);
     }
     table
 }

@@ -8,6 +8,10 @@ use crate::histogram::Histogram;
 use crate::transfer::compact::{push_varint, take_varint};
 use crate::transfer::{Limit, derived};
 
+/// What took less is not the fastest: it was only given to the buffers of the machine, or taken from
+/// them, and nobody knows how long its way took.
+pub const FASTEST_MIN_NS: u64 = 1_000_000;
+
 /// What of a transfer enters a tally.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Measures {
@@ -58,7 +62,7 @@ pub struct Tally {
     pub largest: Option<Extreme>,
     /// Fewest bits.
     pub smallest: Option<Extreme>,
-    /// Highest rate, bit/s.
+    /// Highest rate, bit/s, of those that took [`FASTEST_MIN_NS`].
     pub fastest: Option<Extreme>,
     /// Lowest rate, bit/s.
     pub slowest: Option<Extreme>,
@@ -118,7 +122,9 @@ impl Tally {
         {
             self.rate.add(bits, real_ns);
             self.rate_bps.add(rate);
-            self.fastest = greater(self.fastest, at(rate));
+            if real_ns >= FASTEST_MIN_NS {
+                self.fastest = greater(self.fastest, at(rate));
+            }
             self.slowest = smaller(self.slowest, at(rate));
         }
         if let Some(cpu_ns) = measures.cpu_ns

@@ -296,3 +296,64 @@ proptest! {
         }
     }
 }
+
+/// Ten windows of 16,000 bytes over a network of 100 ms, with two silences of 250 ms between them.
+fn in_small_windows(counts: FlowCounts) -> Observation {
+    let window = |at: u64| {
+        let late_ns = [3, 7].iter().filter(|lost| **lost <= at).count() as u64 * 250 * MS;
+        (0..10).map(move |segment| ((at + 1) * 100 * MS + segment * 5 * MS + late_ns, 1_600))
+    };
+    let arrivals: Vec<(u64, u64)> = (0..10).flat_map(window).collect();
+    let mut observed = echoing(100 * MS, Some(100 * MS));
+    observed.path.mss_bytes = Some(1_600);
+    observed.transfers = vec![Flow { counts, ..flow(&arrivals) }];
+    observed
+}
+
+#[test]
+fn without_losses_the_window_is_still_small() {
+    let counts = FlowCounts { out_of_order_in: Some(3), ..FlowCounts::default() };
+    let found = causes(&in_small_windows(FlowCounts { window_bytes: Some(16_000), ..counts }));
+    let loss = found.iter().find(|cause| cause.kind == Kind::Loss);
+    let loss = loss.unwrap_or_else(|| panic!("{found:?}"));
+    // Nine silences, of which eight are waits for the window that stay.
+    assert!(loss.cost_ns >= 900 * MS, "{loss:?}");
+    assert_eq!(loss.gain_ns / MS, 495, "{loss:?}");
+    let said = loss.sentence();
+    let wanted =
+        "and without it 495 ms would be gained, as something else would be waited for then";
+    assert!(said.contains(wanted), "{said}");
+    // Where no window is known, nothing stands behind the loss.
+    let found = causes(&in_small_windows(counts));
+    let loss = found.iter().find(|cause| cause.kind == Kind::Loss).unwrap();
+    assert!(loss.cost_ns - loss.gain_ns < 10 * MS, "{loss:?}");
+    assert!(!loss.sentence().contains("without it"));
+}
+
+#[test]
+fn without_the_line_slow_start_still_takes_its_round_trips() {
+    // 200,000 bytes at 800 kbit/s, over a network of 100 ms.
+    let arrivals: Vec<(u64, u64)> = (1..=200).map(|at| (200 * MS + at * 10 * MS, 1_000)).collect();
+    let mut observed = echoing(100 * MS, Some(100 * MS));
+    observed.path.mss_bytes = Some(1_000);
+    observed.transfers = vec![flow(&arrivals)];
+    let found = causes(&observed);
+    let line = found.iter().find(|cause| cause.of == Whole::Transfer).unwrap();
+    assert_eq!((line.kind, line.cost_ns / MS), (Kind::LineRate, 2_000));
+    // The first byte after 200 ms; 10, 20, 40 and 80 thousand bytes, and the rest: four waits.
+    assert_eq!((line.total_ns - line.gain_ns) / MS, 200 + 400);
+}
+
+#[test]
+fn what_a_bucket_lets_through_at_once_is_told_by_the_sizes() {
+    let mut observed = echoing(MS / 5, Some(MS / 10));
+    let slow = |bytes: u64| bytes.saturating_sub(100_000) * 160;
+    let sizes = [4_096, 65_536, 1 << 20, 12_000_000];
+    observed.sizes = sizes.map(|bytes| (bytes, 3 * MS + bytes * 10 + slow(bytes))).to_vec();
+    let arrivals = (1..=600).map(|at| (3 * MS + at * 3_200_000, 20_000)).collect::<Vec<_>>();
+    observed.transfers = vec![flow(&arrivals)];
+    let first = &causes(&observed)[0];
+    assert_eq!(first.kind, Kind::RateLimiter);
+    assert!(first.sentence().contains("about 94,"), "{}", first.sentence());
+    assert!(first.sentence().contains("then the rest at 47,"), "{}", first.sentence());
+}

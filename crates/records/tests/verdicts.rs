@@ -231,11 +231,11 @@ fn our_own_software_is_named_with_its_dearest_layer() {
 #[test]
 fn system_calls_are_kept_apart_from_our_own_software() {
     let mut measured = blank();
-    let parts = [(Layer::InterruptOrSystemCall, 50_800), (Layer::TcpFixed, 3_200)];
-    measured.echo = Some(echo(101_000, &parts));
+    let parts = [(Layer::InterruptOrSystemCall, 250_800), (Layer::TcpFixed, 3_200)];
+    measured.echo = Some(echo(301_000, &parts));
     assert_eq!(limit(&measured), Limit::SystemCalls);
     insta::assert_snapshot!(said(&measured), @"
-    System calls take 50 % of an echo of 101 µs, and where the far side is on this
+    System calls take 83 % of an echo of 301 µs, and where the far side is on this
     machine the kernel works in them for both; our own layers take 3.20 µs, and if
     the calls cost nothing it could be 50.2 µs, and less than 25 ms is not noticed.
     ");
@@ -290,4 +290,46 @@ fn one_segment_sent_again_in_a_short_run_is_no_limit() {
     measured.echo = Some(echo(80 * MS, &[]));
     measured.tcp = Some(TcpFigures { segments_out: Some(40), ..tcp(75 * MS, 1) });
     assert_eq!(limit(&measured), Limit::RoundTrip);
+}
+
+#[test]
+fn an_echo_of_microseconds_has_the_same_verdict_whichever_part_is_larger() {
+    let mut one = blank();
+    one.tcp = Some(tcp(20_000, 0));
+    let calls = Layer::InterruptOrSystemCall;
+    let said: Vec<Limit> = [(8_000, 20_000), (20_000, 8_000), (9_000, 9_000)]
+        .map(|(own, call)| {
+            one.echo = Some(echo(42_000, &[(Layer::Telnet, own), (calls, call)]));
+            limit(&one)
+        })
+        .to_vec();
+    assert_eq!(said, [Limit::NothingStandsOut; 3]);
+    assert_eq!(
+        verdict(&one),
+        "Of an echo of 42.0 µs the far side with the network takes 24.0 µs, system calls 9.00 µs, our \
+         own layers 9.00 µs: no part exceeds the others by more than chance, 100 µs, and less than 25 \
+         ms is not noticed."
+    );
+}
+
+#[test]
+fn half_of_a_short_way_is_no_more_the_networks_than_the_hosts() {
+    let mut measured = blank();
+    measured.echo = Some(echo(200_000, &[]));
+    for rtt_ns in [90_000, 110_000] {
+        measured.tcp = Some(tcp(rtt_ns, 0));
+        assert_eq!(limit(&measured), Limit::NothingStandsOut);
+    }
+    measured.tcp = Some(tcp(180_000, 0));
+    assert_eq!(limit(&measured), Limit::RoundTrip);
+}
+
+#[test]
+fn on_a_busy_machine_the_parts_of_an_echo_are_chance() {
+    let mut measured = blank();
+    for (echo_ns, rtt_ns) in [(2_810_000, 1_370_000), (4_130_000, 1_320_000)] {
+        measured.echo = Some(Echo { min_ns: 90_000, ..echo(echo_ns, &[]) });
+        measured.tcp = Some(tcp(rtt_ns, 0));
+        assert_eq!(limit(&measured), Limit::NothingStandsOut);
+    }
 }

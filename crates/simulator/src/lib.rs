@@ -11,6 +11,7 @@ pub mod dumbbell;
 pub mod faults;
 pub mod goodput;
 mod host;
+mod limits;
 pub mod line;
 pub mod medium;
 pub mod multics;
@@ -23,4 +24,5 @@ pub mod tm233;
 mod world;
 
 pub use host::Host;
+pub use limits::OutOfRange;
 pub use world::{Side, Stuck, World};

@@ -184,7 +184,7 @@ pub(crate) enum Acknowledging {
 
 impl Acknowledging {
     /// Returns what says of data whether it is acknowledged at once.
-    fn at_once(self) -> fn(&[u8]) -> bool {
+    pub(crate) fn at_once(self) -> fn(&[u8]) -> bool {
         match self {
             Self::Awaited => may_hold_back,
             Self::AtOnce => |_| true,

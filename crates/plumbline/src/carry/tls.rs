@@ -13,6 +13,7 @@ use super::{Acknowledging, CarrierStatus, Session};
 use anyhow::Result;
 use protocols::Cx;
 use protocols::application::Stream;
+use protocols::meter::Account;
 use protocols::time::{Duration, Instant};
 use std::fmt;
 use std::io::{Read, Write};
@@ -179,7 +180,7 @@ impl<S: Session> Tls<S> {
         self.session.sent(self.ciphertext.len());
         let seen = Arc::new(OnceLock::new());
         let connection = match &self.trust {
-            Some(trust) => trust.connect(&seen),
+            Some(trust) => charged(cx, || trust.connect(&seen)),
             None => Err(Refusal::Broken("nobody to trust".to_owned())),
         };
         match connection {
@@ -211,9 +212,10 @@ impl<S: Session> Tls<S> {
         let mut rest = data;
         while !rest.is_empty() {
             let Some(connection) = self.connection() else { return };
-            // To read from a slice cannot fail.
-            let taken = connection.read_tls(&mut rest).unwrap_or(0);
-            let processed = connection.process_new_packets();
+            let (taken, processed) = charged(cx, || {
+                // To read from a slice cannot fail.
+                (connection.read_tls(&mut rest).unwrap_or(0), connection.process_new_packets())
+            });
             if let Err(error) = processed {
                 self.put_ciphertext();
                 let refusal = self.why_refused(&error);
@@ -275,7 +277,7 @@ impl<S: Session> Tls<S> {
             else {
                 return;
             };
-            match connection.reader().read(&mut plain) {
+            match charged(cx, || connection.reader().read(&mut plain)) {
                 Ok(0) => {
                     self.session.peer_closed(cx);
                     return self.close(Some(cx.now + FAREWELL));
@@ -346,8 +348,10 @@ impl<S: Session> Tls<S> {
             }
             return;
         }
-        self.put_plaintext();
-        self.put_ciphertext();
+        charged(cx, || {
+            self.put_plaintext();
+            self.put_ciphertext();
+        });
         if self.session.is_closing() && self.session.output().is_empty() {
             self.close(None);
         }
@@ -364,6 +368,17 @@ impl<S: Session> Tls<S> {
     fn is_clear(&self) -> bool {
         matches!(self.state, State::Clear) && !self.is_from_start
     }
+}
+
+/// Makes a call of the library, which is charged to an account of its own.
+///
+/// What is encrypted because there is room again (`sent`) has no meter at hand, and is charged to
+/// whoever has sent.
+fn charged<T>(cx: &mut Cx<'_>, call: impl FnOnce() -> T) -> T {
+    let left = cx.meter.enter(Account::Encryption);
+    let result = call();
+    cx.meter.enter(left);
+    result
 }
 
 impl<S: Session> Stream for Tls<S> {

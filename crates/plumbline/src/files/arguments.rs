@@ -2,7 +2,7 @@
 
 use super::ftp::{Moving, Reach};
 use super::url::Url;
-use anyhow::Context;
+use anyhow::{Context, bail};
 use std::path::PathBuf;
 use std::str::FromStr;
 
@@ -20,7 +20,8 @@ pub(crate) const PUT_ABOUT: &str = "\
 Puts files on another host, by FTP or TFTP.
 
 '-' stands for the standard input. A URL without a name, or whose name ends with '/', gets the \
-file's own name behind it.";
+file's own name behind it. By FTP a file gets the time of the one here, where the server sets \
+times.";
 
 const GET_EXAMPLES: &str = "\
 Examples:
@@ -28,6 +29,7 @@ Examples:
   plumb get ftpes://me@example.net/logs/*.gz -o logs
   plumb get -r -j 4 ftp://example.net/pub/tree .
   plumb get --store c36 ftp://example.net/system.exe
+  plumb get --type auto ftp://its.example/system;ts.ddt
   plumb get tftp://10.0.0.1/vmlinuz
   plumb get tftp://10.0.0.1/motd;mode=netascii -
   plumb get --window 64 tftp://[2001:db8::1]/image.bin image.bin
@@ -61,10 +63,9 @@ pub(crate) struct Get {
     /// Replace a file that exists
     #[arg(short, long)]
     pub(super) force: bool,
-    /// FTP: get the file in so many pieces at a time, each over a session of its own
-    #[arg(long, value_name = "PIECES", default_value_t = 1,
-          value_parser = clap::value_parser!(u32).range(1..=32))]
-    pub(super) segments: u32,
+    /// FTP: get the file in so many pieces at a time, each over a session of its own [default: 1]
+    #[arg(long, value_name = "PIECES", value_parser = clap::value_parser!(u32).range(1..=32))]
+    pub(super) segments: Option<u32>,
     #[command(flatten)]
     pub(super) moving: Moving,
     #[command(flatten)]
@@ -79,10 +80,22 @@ pub(crate) struct Put {
     /// tftp://host/name; :port may follow the host, ;mode=netascii a name of TFTP
     #[arg(value_name = "FILE", num_args = 2.., required = true)]
     pub(super) places: Vec<Place>,
+    /// FTP: what becomes of links here within folders that go by -r
+    #[arg(long, value_name = "HOW", value_enum, default_value_t = Links::Follow)]
+    pub(super) links: Links,
     #[command(flatten)]
     pub(super) moving: Moving,
     #[command(flatten)]
     pub(super) how: How,
+}
+
+/// What becomes of links within folders that are put.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(super) enum Links {
+    /// A link to a file goes as that file; one to a folder does not go
+    Follow,
+    /// No link goes
+    Skip,
 }
 
 /// A place here or on another host.
@@ -111,14 +124,70 @@ pub(super) struct How {
     /// At most so many bytes a second; K, M and G stand for thousands, millions and billions
     #[arg(long, value_name = "RATE", value_parser = rate)]
     pub(super) limit_rate: Option<u64>,
-    /// TFTP: bytes of a block that are asked for (RFC 2348)
-    #[arg(long, value_name = "BYTES", default_value_t = 1428,
-          value_parser = clap::value_parser!(u16).range(8..=65_464))]
-    pub(super) block_size: u16,
-    /// TFTP: blocks before an acknowledgment that are asked for (RFC 7440)
-    #[arg(long, value_name = "BLOCKS", default_value_t = 16,
-          value_parser = clap::value_parser!(u16).range(1..))]
-    pub(super) window: u16,
+    /// TFTP: bytes of a block that are asked for (RFC 2348) [default: 1428]
+    #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u16).range(8..=65_464))]
+    pub(super) block_size: Option<u16>,
+    /// TFTP: blocks before an acknowledgment that are asked for (RFC 7440) [default: 16]
+    #[arg(long, value_name = "BLOCKS", value_parser = clap::value_parser!(u16).range(1..))]
+    pub(super) window: Option<u16>,
+}
+
+impl How {
+    /// Returns what is asked for that only the other protocol has.
+    fn of_the_other(&self, moving: &Moving, is_ftp: bool) -> Option<&'static str> {
+        let of_tftp =
+            [(self.block_size.is_some(), "--block-size"), (self.window.is_some(), "--window")];
+        let reach = &self.reach;
+        let of_ftp = [
+            (moving.data_type.is_some(), "--type"),
+            (moving.mode.is_some(), "--mode"),
+            (moving.stru.is_some(), "--stru"),
+            (moving.store.is_some(), "--store"),
+            (moving.continues, "--continue"),
+            (moving.recursive, "--recursive"),
+            (moving.no_keep_time, "--no-keep-time"),
+            (moving.jobs.is_some(), "--jobs"),
+            (reach.user.is_some(), "--user"),
+            (reach.ca.is_some(), "--ca"),
+            (reach.active, "--active"),
+            (reach.tries.is_some(), "--tries"),
+        ];
+        let mut asked = if is_ftp { of_tftp.iter() } else { of_ftp.iter() };
+        asked.find(|(is_asked, _)| *is_asked).map(|(_, name)| *name)
+    }
+}
+
+/// Says so if something is asked for that the protocol of the URL does not have.
+fn refuse(other: Option<&'static str>, is_ftp: bool) -> anyhow::Result<()> {
+    match other {
+        Some("--type") => bail!("TFTP has no --type: for text, say ;mode=netascii behind the name"),
+        Some(name) => bail!("{} has no {name}", if is_ftp { "FTP" } else { "TFTP" }),
+        None => Ok(()),
+    }
+}
+
+impl Get {
+    /// Checks that nothing is asked for which the protocol does not have.
+    ///
+    /// # Errors
+    ///
+    /// If there is, in a sentence.
+    pub(super) fn check(&self, is_ftp: bool) -> anyhow::Result<()> {
+        let segments = (self.segments.is_some() && !is_ftp).then_some("--segments");
+        refuse(segments.or_else(|| self.how.of_the_other(&self.moving, is_ftp)), is_ftp)
+    }
+}
+
+impl Put {
+    /// As for [`Get`].
+    ///
+    /// # Errors
+    ///
+    /// If there is, in a sentence.
+    pub(super) fn check(&self, is_ftp: bool) -> anyhow::Result<()> {
+        let links = (self.links != Links::Follow && !is_ftp).then_some("--links");
+        refuse(links.or_else(|| self.how.of_the_other(&self.moving, is_ftp)), is_ftp)
+    }
 }
 
 /// Reads `300K`.

@@ -10,18 +10,22 @@ use crate::carry;
 use crate::exit::{self, Failure};
 use crate::files::shown::shown;
 use crate::meters::{self, Board};
-use crate::transfers::{Recorder, summary};
+use crate::transfers::{Recorder, spent, summary};
 use anyhow::{Result, anyhow};
 use os::jail::Existing;
-use protocols::application::tftp::Direction;
+use protocols::application::tftp::{Agreed, Direction};
 use protocols::time::Duration;
 use std::ffi::OsStr;
 use std::io::Write;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, Once, PoisonError};
 use std::time::Instant;
 use tokio::signal::unix::{SignalKind, signal};
+
+/// What is asked for in TFTP, if nothing else is said.
+const BLOCK_BYTES: u16 = 1428;
+const WINDOW_BLOCKS: u16 = 16;
 
 /// Runs `plumb get`.
 pub(crate) fn get(arguments: &Get) -> exit::Result {
@@ -31,12 +35,32 @@ pub(crate) fn get(arguments: &Get) -> exit::Result {
         (None, [here], Some(Place::Here(_))) if !urls.is_empty() => Some(here.as_path()),
         _ => return Err(wrong(anyhow!("say URLs, and behind them at most one file or folder"))),
     };
+    let is_ftp = urls.iter().all(|url| matches!(url.scheme, Scheme::Ftp(..)));
+    arguments.check(is_ftp).map_err(wrong)?;
+    if let Some(named) = named.filter(|_| !arguments.moving.recursive) {
+        check_folder(named).map_err(wrong)?;
+    }
     match urls.as_slice() {
         [url] if matches!(url.scheme, Scheme::Tftp(_)) => get_tftp(arguments, url, named),
-        urls if urls.iter().all(|url| matches!(url.scheme, Scheme::Ftp(..))) => {
-            ftp::get_files(arguments, urls, named)
-        }
+        urls if is_ftp => ftp::get_files(arguments, urls, named),
         _ => Err(wrong(anyhow!("TFTP brings one file at a time"))),
+    }
+}
+
+/// Says so if the folder that a file is to come into is not there, before anybody is asked for it.
+fn check_folder(named: &Path) -> Result<()> {
+    if named == Path::new("-") || named.is_dir() {
+        return Ok(());
+    }
+    let folder = match named.as_os_str().as_bytes().ends_with(b"/") {
+        true => Some(named),
+        false => named.parent().filter(|folder| *folder != Path::new("")),
+    };
+    match folder.filter(|folder| !folder.is_dir()) {
+        Some(folder) => {
+            Err(anyhow!("there is no folder {} here: make it, or say another", folder.display()))
+        }
+        None => Ok(()),
     }
 }
 
@@ -71,6 +95,7 @@ pub(crate) fn put(arguments: &Put) -> exit::Result {
     let (Some(Place::There(url)), [_]) = (arguments.places.last(), urls.as_slice()) else {
         return Err(wrong(anyhow!("say files, and behind them one URL")));
     };
+    arguments.check(matches!(url.scheme, Scheme::Ftp(..))).map_err(wrong)?;
     match (url.scheme, here.as_slice()) {
         (Scheme::Ftp(..), files) => ftp::put_files(arguments, files, url),
         (Scheme::Tftp(_), [file]) => put_tftp(arguments, file, url),
@@ -133,8 +158,8 @@ fn run(url: &Url, order: Order, size: Option<u64>, how: &How, is_stdout: bool) -
         addresses,
         name: url.name.clone(),
         mode,
-        block_size: how.block_size,
-        window_size: how.window,
+        block_size: how.block_size.unwrap_or(BLOCK_BYTES),
+        window_size: how.window.unwrap_or(WINDOW_BLOCKS),
         patience: Duration::from_secs(how.reach.timeout.into()),
         bytes_per_second: how.limit_rate,
         via: how.reach.via.clone(),
@@ -144,7 +169,11 @@ fn run(url: &Url, order: Order, size: Option<u64>, how: &How, is_stdout: bool) -
     let recorder = Recorder::of_user(!how.reach.keeping.no_record);
     let progress = Arc::new(Mutex::new(Progress::new(how.reach.quiet || how.reach.json)));
     let shown = Arc::clone(&progress);
+    let (once, is_verbose) = (Once::new(), how.reach.verbose);
     let told = carry_out(&errand, order, &recorder, move |facts| {
+        if let Some(agreed) = facts.agreed.filter(|_| is_verbose) {
+            once.call_once(|| say(&format!("< {}", agreed_text(agreed))));
+        }
         let told = facts.agreed.and_then(|agreed| agreed.transfer_size);
         let mut progress = shown.lock().unwrap_or_else(PoisonError::into_inner);
         progress.show(facts.file_bytes, size.or(told));
@@ -154,6 +183,18 @@ fn run(url: &Url, order: Order, size: Option<u64>, how: &How, is_stdout: bool) -
     recorder.keep(&told.record);
     recorder.flush();
     report(&told, &errand, how, is_stdout)
+}
+
+/// Returns what server and user have agreed on, as the server says it by OACK (RFC 2347); what it
+/// does not say is as it is without options.
+fn agreed_text(agreed: Agreed) -> String {
+    let Agreed { block_size, window_size, timeout_s, transfer_size } = agreed;
+    let option = |name: &str, value: Option<u64>| {
+        value.map(|value| format!(", {name} {value}")).unwrap_or_default()
+    };
+    let seconds = option("timeout", timeout_s.map(u64::from));
+    let size = option("tsize", transfer_size);
+    format!("agreed: blksize {block_size}, windowsize {window_size}{seconds}{size}")
 }
 
 /// Runs the errand in this thread, until it is done or somebody interrupts.
@@ -208,6 +249,9 @@ fn report(told: &Report, errand: &Errand, how: &How, is_stdout: bool) -> exit::R
             Direction::Write => "put",
         };
         say(&format!("{done} '{}': {}", shown(&errand.name), summary(record)));
+        if how.reach.verbose {
+            say(&spent(record));
+        }
     }
     Ok(())
 }

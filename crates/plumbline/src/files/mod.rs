@@ -7,6 +7,7 @@
 mod arguments;
 mod command;
 pub(crate) mod ftp;
+mod hosts;
 pub(crate) mod local;
 pub(crate) mod pace;
 mod progress;
@@ -17,6 +18,6 @@ pub(crate) mod url;
 pub(crate) use arguments::{GET_ABOUT, Get, PUT_ABOUT, Put};
 pub(crate) use command::{get, put};
 pub(crate) use ftp::{
-    Cat, List, MAIL_ABOUT, Mail, MakeDirectory, Mirror, Move, Remove, Shell, cat, list, mail,
-    make_directory, mirror, move_file, remove, shell,
+    Cat, List, MAIL_ABOUT, MIRROR_ABOUT, Mail, MakeDirectory, Mirror, Move, Remove, SHELL_ABOUT,
+    Shell, cat, list, mail, make_directory, mirror, move_file, remove, shell,
 };

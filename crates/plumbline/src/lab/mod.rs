@@ -11,11 +11,11 @@ mod transfers;
 use crate::exit::{self, Failure};
 use crate::measure::ProgressLine;
 use crate::stats::records_folder;
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Result, anyhow};
 use clap::ValueEnum;
 use scenario::Paper;
-use std::io::Write;
-use std::path::PathBuf;
+use std::io::{ErrorKind, Write};
+use std::path::{Path, PathBuf};
 use tables::Experiment;
 use today::Today;
 
@@ -25,7 +25,8 @@ Examples:
   plumb lab tm233 --print-scenario > mine.toml
   plumb lab tm233 --scenario mine.toml --json
 
-Exit codes: 0 done; 2 the arguments or the scenario are wrong; 3 an experiment came to a stop.";
+Exit codes: 0 done; 2 the arguments or the scenario are wrong; 3 an experiment came to a stop; 4 the
+scenario may not be read.";
 
 /// Arguments of `plumb lab`.
 #[derive(Debug, clap::Args)]
@@ -90,10 +91,7 @@ pub(crate) fn run(arguments: &Arguments) -> exit::Result {
         exit::complain(&anyhow!("only the transfers of rfc594 can be made today"));
         return Err(Failure::WrongArguments);
     }
-    let text = scenario::text(paper, arguments.scenario.as_deref()).map_err(|error| {
-        exit::complain(&error);
-        Failure::WrongArguments
-    })?;
+    let text = scenario_text(paper, arguments.scenario.as_deref())?;
     if arguments.print_scenario {
         print(&text);
         return Ok(());
@@ -117,6 +115,15 @@ pub(crate) fn run(arguments: &Arguments) -> exit::Result {
     Ok(())
 }
 
+fn scenario_text(paper: Paper, file: Option<&Path>) -> Result<String, Failure> {
+    scenario::text(paper, file).map_err(|error| {
+        let shown = file.unwrap_or(Path::new("")).display().to_string();
+        let is_forbidden = error.kind() == ErrorKind::PermissionDenied;
+        exit::complain(&anyhow!(error).context(format!("the scenario {shown} cannot be read")));
+        if is_forbidden { Failure::ThisMachine } else { Failure::WrongArguments }
+    })
+}
+
 /// Returns RFC 594's transfers of today: those that are made now, or those of the store, if any.
 fn today(paper: Paper, arguments: &Arguments) -> Result<Option<Today>> {
     match (paper, arguments.today) {
@@ -136,11 +143,10 @@ fn experiment(paper: Paper, arguments: &Arguments, text: &str) -> Result<Experim
     let read = scenario::Scenario::read(paper, text);
     let file =
         || arguments.scenario.as_ref().map_or("built-in".into(), |path| path.display().to_string());
-    let scenario =
-        read.with_context(|| format!("the scenario is wrong ({})", file())).map_err(|error| {
-            exit::complain(&error);
-            Failure::WrongArguments
-        })?;
+    let scenario = read.map_err(|why| {
+        exit::complain(&why.context(format!("the scenario {} is wrong", file())));
+        Failure::WrongArguments
+    })?;
     let mut progress = ProgressLine::on_stderr();
     progress.show("years and sessions in virtual time");
     progress.paint();

@@ -2,6 +2,7 @@
 
 use super::scenario::{Scenario, built_in};
 use super::*;
+use clap::Parser;
 
 fn experiment_of(paper: Paper) -> Experiment {
     Scenario::read(paper, built_in(paper)).unwrap().run().unwrap()
@@ -21,24 +22,48 @@ fn short(paper: Paper) -> Experiment {
     Scenario::read(paper, &scenario).unwrap().run().unwrap()
 }
 
-#[test]
-fn the_tables_of_the_thesis_come_out_of_our_own_engines() {
-    insta::assert_snapshot!(text(Paper::Tm233, 100));
+/// What the page of an experiment ends with: all that is printed on 100 columns, in a fence.
+const FENCE: &str = "```text\n";
+const FENCE_ENDS: &str = "```\n";
+
+/// Compares the page of an experiment with what comes out of it, figure by figure.
+///
+/// With `PLUMB_LAB_PAGES=write` the page is written anew, to be looked at and committed.
+fn compare_with_page(paper: Paper, name: &str) {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/lab/");
+    let path = PathBuf::from(path).join(name);
+    let page = std::fs::read_to_string(&path).unwrap();
+    let (words, printed) = page.split_once(FENCE).unwrap();
+    let ours = text(paper, 100);
+    if std::env::var_os("PLUMB_LAB_PAGES").is_some_and(|what| what == "write") {
+        std::fs::write(path, format!("{words}{FENCE}{ours}{FENCE_ENDS}")).unwrap();
+        return;
+    }
+    let printed = printed.strip_suffix(FENCE_ENDS).unwrap();
+    for (ours, printed) in ours.lines().zip(printed.lines()) {
+        assert_eq!(ours, printed, "docs/lab/{name}: see PLUMB_LAB_PAGES in CONTRIBUTING.md");
+    }
+    assert_eq!(ours.lines().count(), printed.lines().count(), "docs/lab/{name}");
 }
 
 #[test]
-fn the_table_of_rfc_594_comes_out_of_cables_an_imp_and_two_processors() {
-    insta::assert_snapshot!(text(Paper::Rfc594, 100));
+fn the_page_of_the_thesis_has_the_tables_that_come_out_of_our_own_engines() {
+    compare_with_page(Paper::Tm233, "tm233.md");
 }
 
 #[test]
-fn table_i_comes_out_of_a_year_of_hosts_and_table_ii_out_of_our_records() {
-    insta::assert_snapshot!(text(Paper::Rfc573, 100));
+fn the_page_of_rfc_594_has_what_comes_out_of_cables_an_imp_and_two_processors() {
+    compare_with_page(Paper::Rfc594, "rfc594.md");
 }
 
 #[test]
-fn what_the_memo_proposes_saves_what_the_model_says() {
-    insta::assert_snapshot!(text(Paper::Multics, 100));
+fn the_page_of_rfc_573_has_table_i_of_a_year_and_tables_ii_and_iii_of_our_records() {
+    compare_with_page(Paper::Rfc573, "rfc573.md");
+}
+
+#[test]
+fn the_page_of_multics_has_what_the_model_says_of_what_the_memo_proposes() {
+    compare_with_page(Paper::Multics, "multics.md");
 }
 
 #[test]
@@ -50,8 +75,90 @@ fn the_tables_fit_into_forty_columns() {
     }
 }
 
+fn refused(paper: Paper, text: &str) -> String {
+    Scenario::read(paper, text).unwrap_err().to_string()
+}
+
 #[test]
-fn a_scenario_with_a_word_that_it_does_not_know_is_refused() {
-    let text = format!("windows = 3\n{}", built_in(Paper::Tm233));
-    assert!(Scenario::read(Paper::Tm233, &text).is_err());
+fn a_scenario_with_a_word_that_it_does_not_know_is_refused_with_its_line() {
+    let text = format!("\nwindows = 3\n{}", built_in(Paper::Tm233));
+    let why = refused(Paper::Tm233, &text);
+    assert!(why.starts_with("line 2: unknown field `windows`"), "{why}");
+    assert!(!why.contains('\n'), "{why}");
+}
+
+#[test]
+fn a_scenario_with_a_host_less_than_the_transfers_have_is_refused() {
+    let text = built_in(Paper::Rfc573).replace("name = \"usc-isi\"", "name = \"harvard\"");
+    assert!(refused(Paper::Rfc573, &text).contains("usc-isi"));
+}
+
+#[test]
+fn a_figure_with_a_unit_is_refused_with_its_line() {
+    let text = built_in(Paper::Rfc594).replace("cable_feet = 342", "cable_feet = \"342 ft\"");
+    let why = refused(Paper::Rfc594, &text);
+    assert!(why.starts_with("line 6: invalid type"), "{why}");
+}
+
+#[test]
+fn a_scenario_that_would_never_end_is_refused_with_the_range_of_its_figure() {
+    let text = built_in(Paper::Multics).replace("think_s = 1700", "think_s = 0");
+    assert_eq!(refused(Paper::Multics, &text), "think_s is 0 and may be 10 to 100000");
+}
+
+#[derive(Debug, clap::Parser)]
+struct Line {
+    #[command(flatten)]
+    arguments: Arguments,
+}
+
+/// Returns how `plumb lab NAME --scenario FILE` ends.
+fn ends(name: &str, file: &Path) -> exit::Result {
+    let words = ["lab", name, "--scenario", file.to_str().unwrap()];
+    run(&Line::try_parse_from(words).unwrap().arguments)
+}
+
+#[test]
+fn wrong_input_of_a_user_is_exit_code_2_and_not_an_experiment_that_came_to_a_stop() {
+    let folder = std::env::temp_dir().join(format!("plumb-lab-{}", std::process::id()));
+    std::fs::create_dir(&folder).unwrap();
+    let file = folder.join("mine.toml");
+    let text = built_in(Paper::Rfc573).replace("name = \"usc-isi\"", "name = \"harvard\"");
+    std::fs::write(&file, text).unwrap();
+    let found = [ends("rfc573", &file), ends("tm233", &file), ends("rfc573", &folder)];
+    std::fs::remove_dir_all(&folder).unwrap();
+    let missing = ends("rfc573", &file);
+    let wrong = Err(Failure::WrongArguments);
+    assert_eq!((found, missing), ([wrong, wrong, wrong], wrong));
+}
+
+/// Lines of the scenario with each whole number put to the one end or the other.
+fn extremes(scenario: &str) -> Vec<String> {
+    let lines: Vec<&str> = scenario.lines().collect();
+    let is_whole = |line: &&str| {
+        let value = line.split_once(" = ").map(|(_, value)| value.replace('_', ""));
+        value.is_some_and(|value| value.parse::<u64>().is_ok()) && !line.starts_with("seed")
+    };
+    let places = (0..lines.len()).filter(|at| is_whole(&lines[*at]));
+    places
+        .flat_map(|at| ["0", "1000000000000000000"].map(|value| (at, value)))
+        .map(|(at, value)| {
+            let mut changed: Vec<String> = lines.iter().map(|&line| line.to_owned()).collect();
+            let (key, _) = lines[at].split_once(" = ").unwrap();
+            changed[at] = format!("{key} = {value}");
+            changed.join("\n")
+        })
+        .collect()
+}
+
+#[test]
+fn no_figure_of_the_quick_scenarios_brings_them_down_however_small_or_large_it_is() {
+    for paper in [Paper::Rfc594, Paper::Multics] {
+        let text = built_in(paper).replace("minutes = 600", "minutes = 30");
+        for text in extremes(&text) {
+            if let Ok(scenario) = Scenario::read(paper, &text) {
+                scenario.run().unwrap();
+            }
+        }
+    }
 }

@@ -82,10 +82,11 @@ pub(super) fn of_tftp(seen: &[Seen<'_>], samples: &[Sample], far: Option<u64>) -
         let is_probe = |bytes: u64| bytes <= most / PROBE_PART;
         let larger: Vec<_> = samples.iter().filter(|(n, _)| !is_probe(*n)).copied().collect();
         let smaller: Vec<_> = samples.iter().filter(|(n, _)| is_probe(*n)).copied().collect();
-        let model = windows(largest, most / PROBE_PART).or_else(|| of_sizes(&smaller));
+        let window = window_bytes(largest.transfer);
+        let model = windows(largest, most / PROBE_PART).or_else(|| of_sizes(&smaller, window));
         let seen = model.map(|model| beside(&model, direction, &larger)).unwrap_or_default();
         let whole = far.and_then(|bytes| {
-            let model = windows(largest, most).or_else(|| of_sizes(&samples));
+            let model = windows(largest, most).or_else(|| of_sizes(&samples, window));
             Some((model?, bytes))
         });
         let far = whole.map(|(model, bytes)| forecast(&model, direction, bytes).unmeasured(&seen));
@@ -145,8 +146,7 @@ fn observed(seen: &[&Seen<'_>], connect_ns: Option<u64>) -> Observation {
 
 /// Returns the model that the windows of a file show which came whole, of its first `most` bytes.
 fn windows(file: &Seen<'_>, most: u64) -> Option<Model> {
-    let tftp = &file.transfer.tftp;
-    let window = tftp.window_blocks?.checked_mul(tftp.block_bytes?).filter(|bytes| *bytes > 0)?;
+    let window = window_bytes(file.transfer)?;
     let last = most / window;
     // Less would be a window that is cut in two.
     if last < 2 {
@@ -164,14 +164,25 @@ fn windows(file: &Seen<'_>, most: u64) -> Option<Model> {
     Model::in_lock_step(end(1)?, end(last)?)
 }
 
-/// Returns the model of the smallest and the largest of files that are `(bytes, ns)`.
-fn of_sizes(files: &[(u64, u64)]) -> Option<Model> {
+/// Returns the bytes after which a transfer by TFTP waits for an answer.
+fn window_bytes(transfer: &Transfer) -> Option<u64> {
+    let tftp = &transfer.tftp;
+    tftp.window_blocks?.checked_mul(tftp.block_bytes?).filter(|bytes| *bytes > 0)
+}
+
+/// Returns the model of the smallest and the largest of files that are `(bytes, ns)`; `None` where
+/// all of them have no wait for an answer, of which a longer one has many.
+fn of_sizes(files: &[(u64, u64)], window_bytes: Option<u64>) -> Option<Model> {
+    let most = files.iter().map(|(bytes, _)| *bytes).max()?;
+    if most < window_bytes?.saturating_mul(2) {
+        return None;
+    }
     let times = |bytes: u64| {
         let same = files.iter().filter(|(other, _)| *other == bytes);
         Some((bytes, median(&same.map(|(_, ns)| *ns).collect::<Vec<_>>())?))
     };
     let sizes = files.iter().map(|(bytes, _)| *bytes);
-    Model::in_lock_step(times(sizes.clone().min()?)?, times(sizes.max()?)?)
+    Model::in_lock_step(times(sizes.min()?)?, times(most)?)
 }
 
 #[cfg(test)]
@@ -213,6 +224,13 @@ mod tests {
         let files = [transfer(100_000, 9 * MS), transfer(160_000, 20 * MS)];
         let seen: Vec<_> = files.iter().map(received).collect();
         assert_eq!(of_ftp(&seen, None, None), []);
+    }
+
+    #[test]
+    fn files_that_fit_into_a_window_foretell_nothing_of_those_that_wait_for_answers() {
+        let files = [(1_024, 20 * MS), (4_096, 21 * MS)];
+        assert_eq!(of_sizes(&files, Some(16 * 1_428)), None);
+        assert!(of_sizes(&files, Some(512)).is_some());
     }
 
     #[test]

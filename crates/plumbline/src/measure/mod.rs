@@ -37,6 +37,8 @@ mod target;
 mod transfers;
 mod walk;
 #[cfg(test)]
+mod walk_planted_tests;
+#[cfg(test)]
 mod walk_tests;
 
 pub(crate) use arguments::{ABOUT, Arguments};

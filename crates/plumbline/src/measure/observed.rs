@@ -10,8 +10,10 @@ use records::Measurement;
 use records::arrivals::Arrival;
 use records::measurement::NamedCause;
 use records::sizes::Direction;
+use records::statistics::median;
 use records::transfer::{Tcp, Transfer};
 use records::verdict::{self, Echoes, Flow, FlowCounts, Observation, Origin, Path, Steps};
+use std::collections::BTreeMap;
 
 /// Puts the causes that follow from `observed` before what the verdict of `record` says already.
 pub(super) fn conclude(record: &mut Measurement, observed: &Observation) {
@@ -49,9 +51,21 @@ pub(super) fn of_ftp(
             ..Steps::default()
         },
         transfers: flows.collect(),
+        sizes: sizes(transfers),
         path,
         ..Observation::default()
     }
+}
+
+/// Returns the sizes of what came, from the smallest, with the median of their times.
+fn sizes(transfers: &[(Direction, Transfer)]) -> Vec<(u64, u64)> {
+    let mut times: BTreeMap<u64, Vec<u64>> = BTreeMap::new();
+    for (_, one) in transfers.iter().filter(|(direction, _)| *direction == Direction::Received) {
+        if let Some((bytes, ns)) = one.size.file_bytes.zip(one.time.ns_total) {
+            times.entry(bytes).or_default().push(ns);
+        }
+    }
+    times.into_iter().filter_map(|(bytes, times)| Some((bytes, median(&times)?))).collect()
 }
 
 /// Returns what was seen of transfers by TFTP.

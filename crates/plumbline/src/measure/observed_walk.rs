@@ -2,6 +2,7 @@
 
 use super::answers::Answered;
 use super::command::Shown;
+use super::console::Watch;
 use super::record::{Circumstances, nanos};
 use super::stamp::Rates;
 use super::walk::Findings;
@@ -30,6 +31,7 @@ pub(super) fn of_walk(
         let counts = counts(findings.status_before.as_ref()?, findings.status.as_ref()?);
         Some(Flow { counts, ..flow(&loaded.shown, Origin::Program)? })
     });
+    let path = path(findings.status.as_ref(), circumstances);
     Observation {
         steps: Steps {
             resolve_ns: phases.resolve_ns,
@@ -55,10 +57,11 @@ pub(super) fn of_walk(
         }),
         unhurried: findings.unhurried.as_ref().and_then(|shown| flow(shown, Origin::Program)),
         answers: answers(&findings.answered),
-        transfers: transfers.into_iter().collect(),
+        transfers: transfers.into_iter().chain(held_up(findings, path.mss_bytes)).collect(),
+        sizes: Vec::new(),
         path: Path {
             rtt_under_load_ns: loaded.and(findings.status.as_ref()).and_then(rtt_ns),
-            ..path(findings.status.as_ref(), circumstances)
+            ..path
         },
     }
 }
@@ -94,6 +97,34 @@ fn flow(shown: &Shown, origin: Origin, rates: Rates) -> Option<Flow> {
         layers: statistics::split(elapsed_ns, &rates.parts(&spent)),
         tls_own_ns: None,
         counts: FlowCounts::default(),
+    })
+}
+
+/// A piece of text that takes longer was held up.
+const HELD_UP_NS: u64 = 1_000_000_000;
+
+/// Returns the piece of text that was held up and then came in shorter segments than `mss_bytes`,
+/// where another one was quick for its size: where long packets vanish, the first of them makes the far
+/// side send shorter ones, and no later text shows it.
+fn held_up(findings: &Findings, mss_bytes: Option<u64>) -> Option<Flow> {
+    let ended_ns = |piece: &Watch| piece.arrivals.last().map(|last| last.at_ns);
+    let is_slow = |piece: &&Watch| {
+        let no_longer = findings.pieces.iter().filter(|other| other.cells <= piece.cells);
+        let scaled = |other: &Watch| {
+            Some(ended_ns(other)?.saturating_mul(piece.cells.div_ceil(other.cells.max(1))))
+        };
+        let quickest_ns = no_longer.filter_map(scaled).min().unwrap_or(u64::MAX);
+        ended_ns(piece).is_some_and(|ns| ns >= HELD_UP_NS && ns / 4 > quickest_ns)
+    };
+    let late = findings.pieces.iter().find(is_slow)?;
+    let most = late.arrivals.iter().map(|one| one.bytes).max()?;
+    let is_short = most < late.bytes.min(mss_bytes?.saturating_mul(97) / 100);
+    let arrivals = late.arrivals.iter();
+    is_short.then_some(Flow {
+        bytes: late.bytes,
+        elapsed_ns: ended_ns(late)?,
+        arrivals: arrivals.map(|one| Arrival { at_ns: one.at_ns, bytes: one.bytes }).collect(),
+        ..Flow::default()
     })
 }
 

@@ -101,7 +101,7 @@ pub(crate) fn run(arguments: &Arguments) -> exit::Result {
     if arguments.list {
         return list(&running, arguments.json).map_err(|error| complain(&error));
     }
-    let path = choose(arguments.pid, &running)?;
+    let path = choose(arguments.pid, &running, arguments.json)?;
     let first = caller::ask(&path).map_err(|error| {
         exit::complain(&error);
         Failure::NothingMeasured
@@ -121,13 +121,16 @@ fn complain(error: &anyhow::Error) -> Failure {
 }
 
 /// Returns the socket of the plumb that is meant.
-fn choose(pid: Option<u32>, running: &[(u32, PathBuf)]) -> Result<PathBuf, Failure> {
+fn choose(pid: Option<u32>, running: &[(u32, PathBuf)], is_json: bool) -> Result<PathBuf, Failure> {
     let found = match (pid, running) {
         (Some(pid), running) => running.iter().find(|(number, _)| *number == pid),
         (None, [one]) => Some(one),
         (None, []) => None,
         (None, _) => {
-            _ = list(running, false);
+            // A program that reads JSON has no use for them.
+            if !is_json {
+                _ = list(running, false);
+            }
             exit::complain(&anyhow!("there are several: say which, as plumb meters PID"));
             return Err(Failure::WrongArguments);
         }
@@ -208,8 +211,8 @@ mod tests {
     #[test]
     fn the_only_one_need_not_be_named() {
         let one = (7, PathBuf::from("/seven"));
-        assert_eq!(choose(None, std::slice::from_ref(&one)), Ok(one.1.clone()));
-        assert_eq!(choose(Some(8), &[one]), Err(Failure::NothingMeasured));
-        assert_eq!(choose(None, &[]), Err(Failure::NothingMeasured));
+        assert_eq!(choose(None, std::slice::from_ref(&one), false), Ok(one.1.clone()));
+        assert_eq!(choose(Some(8), &[one], false), Err(Failure::NothingMeasured));
+        assert_eq!(choose(None, &[], false), Err(Failure::NothingMeasured));
     }
 }

@@ -5,8 +5,12 @@ use super::report::{Figures, Hundred, Primitive, Report};
 use records::figures::{UNKNOWN, count, duration, duration_or_unknown};
 use records::table::Table;
 
-/// Narrower than this, only what matters most has a column.
+/// From here on the average has a column too.
+const MIDDLE: usize = 50;
+/// From here on all but the median have one.
 const WIDE: usize = 78;
+/// Here there is room for it beside the rates.
+const WIDEST: usize = 90;
 
 /// A column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,10 +28,12 @@ pub(super) enum Column {
 /// The columns of a table of `width`; with a reading before, there are rates.
 pub(super) fn columns(width: usize, has_before: bool) -> &'static [Column] {
     use Column::{Max, Mean, Name, P50, P99, PerSecond, Share, Visits};
-    match (width >= WIDE, has_before) {
-        (true, true) => &[Name, Visits, PerSecond, Mean, P99, Max, Share],
-        (true, false) => &[Name, Visits, Mean, P50, P99, Max, Share],
-        (false, _) => &[Name, Visits, P99, Share],
+    match (width, has_before) {
+        (WIDEST.., true) => &[Name, Visits, PerSecond, Mean, P50, P99, Max, Share],
+        (WIDE.., true) => &[Name, Visits, PerSecond, Mean, P99, Max, Share],
+        (WIDE.., false) => &[Name, Visits, Mean, P50, P99, Max, Share],
+        (MIDDLE.., _) => &[Name, Visits, Mean, P99, Share],
+        _ => &[Name, Visits, P99, Share],
     }
 }
 
@@ -248,6 +254,15 @@ mod tests {
         let text = text(&example(), 40);
         assert!(text.lines().all(|line| line.chars().count() <= 40), "{text}");
         insta::assert_snapshot!(text);
+    }
+
+    #[test]
+    fn from_fifty_columns_on_each_primitive_has_count_mean_p99_and_share() {
+        let text = text(&example(), 50);
+        let head = text.lines().find(|line| line.starts_with("primitive")).unwrap();
+        let words: Vec<_> = head.split_whitespace().collect();
+        assert_eq!(words, ["primitive", "count", "mean", "p99", "CPU"]);
+        assert!(text.lines().all(|line| line.chars().count() <= 50), "{text}");
     }
 
     #[test]

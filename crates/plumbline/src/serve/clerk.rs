@@ -93,12 +93,14 @@ impl Clerk {
     /// when all of it has arrived, or nobody can wait for it.
     pub(super) fn keep_settled(
         self: &Rc<Self>,
-        record: Record,
+        mut record: Record,
         connection: OwnedFd,
         began: Instant,
     ) {
         self.metrics.borrow_mut().observe(&record.transfer);
         if !self.recorder.is_on() || self.unsettled.borrow().len() >= UNSETTLED_MAX {
+            // Nobody knows when it arrives.
+            record.transfer.time.ns_transfer = None;
             return self.write(&record);
         }
         let given = Instant::now();

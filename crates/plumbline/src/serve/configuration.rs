@@ -4,6 +4,7 @@ use super::admission::Rules;
 use super::certificate::Files;
 use super::console::{ConsoleFile, Settings as Console};
 use super::entrance::StartTls;
+use super::spelling;
 use anyhow::{Context, Result, bail};
 use ipnet::IpNet;
 use serde::Deserialize;
@@ -72,7 +73,9 @@ impl File {
         let name = path.display();
         let text = std::fs::read_to_string(path)
             .with_context(|| format!("the configuration {name} cannot be read"))?;
-        toml::from_str(&text).with_context(|| format!("the configuration {name} makes no sense"))
+        toml::from_str(&text)
+            .map_err(|error| spelling::explained(&error))
+            .with_context(|| format!("the configuration {name} makes no sense"))
     }
 }
 

@@ -8,6 +8,7 @@
 //!
 //! The file belongs to who serves; one that everybody can read is refused.
 
+use super::spelling;
 use anyhow::{Context, Result, bail};
 use argon2::password_hash::phc::PasswordHash;
 use argon2::{Argon2, PasswordHasher, PasswordVerifier};
@@ -62,7 +63,8 @@ impl<A: Account> Register<A> {
     ///
     /// If it makes no sense.
     pub(super) fn parse(text: &str) -> Result<Self> {
-        let accounts: BTreeMap<String, A> = toml::from_str(text)?;
+        let accounts: BTreeMap<String, A> =
+            toml::from_str(text).map_err(|error| spelling::explained(&error))?;
         for (name, account) in &accounts {
             if PasswordHash::new(account.password()).is_err() {
                 bail!(

@@ -1,7 +1,7 @@
 //! Which transfers are meant: times, names and words of the command line.
 
 use records::calendar::{NS_PER_DAY, day_began_unix_ns};
-use records::store::{Axis, Filter};
+use records::store::{Axis, Filter, Moved};
 use records::transfer::{Command, Field, Outcome, Role};
 
 const NS_PER_S: u64 = 1_000_000_000;
@@ -24,10 +24,11 @@ pub(super) struct Choice {
     /// Those that this machine made as user or as server
     #[arg(long, value_name = "PROGRAM", value_parser = parse_role)]
     role: Option<Role>,
-    /// Those by such a command: RETR, STOR, APPE, LIST, TFTP-RRQ, ...; several with commas
+    /// Those by such a command: RETR, STOR, APPE, TFTP-RRQ, ...; several with commas; without, all
+    /// that move files, and not LIST, NLST and MLSD
     #[arg(long, value_name = "COMMAND", value_delimiter = ',', value_parser = parse_command)]
     command: Vec<Command>,
-    /// Those that ended so, if not complete: timeout, disk, aborted-by-peer, ..., or all
+    /// Those that ended so, if not complete: refused, timeout, disk, aborted-by-peer, ..., or all
     #[arg(long, value_name = "OUTCOME", value_delimiter = ',', value_parser = parse_outcome)]
     outcome: Vec<AnyOutcome>,
 }
@@ -73,6 +74,8 @@ impl Choice {
             role: self.role,
             commands: self.command.clone(),
             outcomes,
+            // Who names commands means those, listings among them.
+            moved: self.command.is_empty().then_some(Moved::Files),
         }
     }
 }

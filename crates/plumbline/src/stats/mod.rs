@@ -16,8 +16,8 @@ use crate::state::state_folder;
 use anyhow::{Context, Result, anyhow, bail};
 use filter::Choice;
 use grid::Grid;
-use records::store::{Axis, Filter, Source, Store, StoreError, Subset};
-use records::tally::Extreme;
+use records::store::{Axis, Filter, Moved, Source, Store, StoreError, Subset};
+use records::tally::{Extreme, Tally};
 use records::transfer::{Outcome, Transfer, xferlog};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -29,7 +29,11 @@ pub(crate) const ABOUT: &str = "\
 Statistics of the recorded transfers.
 
 Without a table: what subsets of the transfers add up to (RFC 573, table II), and the largest, the \
-smallest and the best. Only complete transfers count, unless --outcome says otherwise.";
+smallest and the best. Only complete transfers count, unless --outcome says otherwise, and listings \
+of folders are a subset of their own, outside of the total.";
+
+/// How many transfers the list has, if it is not said.
+const LISTED: u32 = 25;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -81,10 +85,9 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "AXIS", value_delimiter = ',', value_parser = filter::parse_axis,
           default_value = "type,program")]
     by: Vec<Axis>,
-    /// How many transfers the list has
-    #[arg(long, default_value_t = 25, value_name = "N",
-          value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
-    last: u32,
+    /// How many transfers the list has, 25 if it is not said, or how many lines --xferlog writes
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    last: Option<u32>,
     /// What an hour of CPU time costs, in any currency
     #[arg(long, value_name = "PRICE", value_parser = parse_price)]
     cpu_hour: Option<f64>,
@@ -151,7 +154,8 @@ fn try_run(arguments: &Arguments, folder: &Path, now_unix_ns: u64) -> Result<exi
         let all = store.subsets(filter, &[Axis::All], Source::Fastest)?;
         Ok(all.iter().flatten().map(|subset| subset.tally.files).sum())
     };
-    if files(&filter)? == 0 {
+    let with_listings = Filter { moved: None, ..filter.clone() };
+    if files(&with_listings)? == 0 {
         complain(&match files(&Filter::default())? {
             0 => nothing_in(folder),
             all => anyhow!("none of the {all} recorded transfers is so"),
@@ -159,7 +163,7 @@ fn try_run(arguments: &Arguments, folder: &Path, now_unix_ns: u64) -> Result<exi
         return Ok(Err(Failure::NothingMeasured));
     }
     if let Some(file) = &arguments.export {
-        let count = export::parquet(&store, &filter, file)
+        let count = export::parquet(&store, &with_listings, file)
             .with_context(|| format!("the records cannot be written to {}", file.display()))?;
         let text = format!("{count} transfers are in {}.\n", file.display());
         // Where the reader has gone there is nobody to tell.
@@ -167,7 +171,7 @@ fn try_run(arguments: &Arguments, folder: &Path, now_unix_ns: u64) -> Result<exi
         return Ok(Ok(()));
     }
     if arguments.xferlog {
-        return write_xferlog(&store, &filter).map(Ok);
+        return write_xferlog(&store, &filter, arguments.last).map(Ok);
     }
     let width = exit::stdout_columns();
     _ = io::stdout().write_all(report(arguments, &store, &filter, width)?.as_bytes());
@@ -178,16 +182,34 @@ fn nothing_in(folder: &Path) -> anyhow::Error {
     anyhow!("no transfer is recorded in {} yet", folder.display())
 }
 
-fn write_xferlog(store: &Store, filter: &Filter) -> Result<()> {
+fn write_xferlog(store: &Store, filter: &Filter, last: Option<u32>) -> Result<()> {
     let mut out = io::BufWriter::new(io::stdout().lock());
-    let mut has_reader = true;
-    store.for_each(filter, |_, transfer| -> Result<()> {
-        // Where the reader has gone there is nobody to tell.
-        has_reader = has_reader && out.write_all(xferlog::line(&transfer).as_bytes()).is_ok();
-        Ok(())
-    })?;
+    xferlog_lines(store, filter, last, &mut out)?;
     _ = out.flush();
     Ok(())
+}
+
+/// Writes the newest transfers as lines of xferlog, or all of them.
+fn xferlog_lines(
+    store: &Store,
+    filter: &Filter,
+    last: Option<u32>,
+    out: &mut impl Write,
+) -> Result<()> {
+    let mut has_reader = true;
+    let mut write = |transfer: &Transfer| {
+        // Where the reader has gone there is nobody to tell.
+        has_reader = has_reader && out.write_all(xferlog::line(transfer).as_bytes()).is_ok();
+    };
+    if let Some(last) = last {
+        let newest = store.newest(filter, usize::try_from(last).unwrap_or(usize::MAX))?;
+        newest.iter().for_each(|(_, transfer)| write(transfer));
+        return Ok(());
+    }
+    store.for_each(filter, |_, transfer| -> Result<()> {
+        write(&transfer);
+        Ok(())
+    })
 }
 
 /// Opens the store in `folder` and brings into it what the journal has new.
@@ -293,10 +315,11 @@ fn grid(table: Choose, arguments: &Arguments, store: &Store, filter: &Filter) ->
         by(&axes)
     };
     Ok(match table {
-        Choose::Summary => tables::summary(&chosen()?),
+        Choose::Summary => tables::summary(&chosen()?, listings(store, filter)?.as_ref()),
         Choose::Extremes => tables::extremes(&extremes(store, &by(&[Axis::All])?)?),
         Choose::List => {
-            let count = usize::try_from(arguments.last).unwrap_or(usize::MAX);
+            let last = arguments.last.unwrap_or(LISTED);
+            let count = usize::try_from(last).unwrap_or(usize::MAX);
             tables::list(&store.newest(filter, count)?)
         }
         Choose::Operations => tables::operations(&by(&[Axis::Operation])?),
@@ -317,6 +340,16 @@ fn grid(table: Choose, arguments: &Arguments, store: &Store, filter: &Filter) ->
             tables::outcomes(&subsets.into_iter().flatten().collect::<Vec<_>>())
         }
     })
+}
+
+/// Returns what the listings add up to, which are no files, if there are any.
+fn listings(store: &Store, filter: &Filter) -> Result<Option<Tally>> {
+    if filter.moved != Some(Moved::Files) {
+        return Ok(None);
+    }
+    let filter = Filter { moved: Some(Moved::Listings), ..filter.clone() };
+    let all = store.subsets(&filter, &[Axis::All], Source::Fastest)?;
+    Ok(all.into_iter().flatten().next().map(|subset| subset.tally))
 }
 
 /// Returns the extremes of `all` with their transfers.

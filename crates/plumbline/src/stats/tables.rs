@@ -9,7 +9,7 @@ use super::knee::knee;
 use records::calendar::Moment;
 use records::histogram::Histogram;
 use records::store::{Key, Subset};
-use records::tally::Tally;
+use records::tally::{FASTEST_MIN_NS, Tally};
 use records::transfer::{Command, Limit, Outcome, Role, Transfer, Type, derived};
 
 /// What an hour of CPU time and a gigabyte cost.
@@ -19,8 +19,8 @@ pub(super) struct Prices {
     pub(super) gigabyte: f64,
 }
 
-/// Returns RFC 573's table II.
-pub(super) fn summary(subsets: &[Subset]) -> Grid {
+/// Returns RFC 573's table II, with the listings of folders below it, which are no files.
+pub(super) fn summary(subsets: &[Subset], listings: Option<&Tally>) -> Grid {
     let mut grid = Grid::new("summary", "Transfers (RFC 573, table II)")
         .text("subset", "subset")
         .number("files", "files")
@@ -28,11 +28,12 @@ pub(super) fn summary(subsets: &[Subset]) -> Grid {
         .figure("bits_per_file", "average file", BITS)
         .figure("rate_bps", "speed", RATES)
         .figure("cpu_s_per_bit", "CPU", COSTS);
-    for Subset { key, tally } in subsets {
+    let named = subsets.iter().map(|Subset { key, tally }| (label(key), tally));
+    for (label, tally) in named.chain(listings.map(|tally| ("listings".to_owned(), tally))) {
         let average =
             (tally.size.files > 0).then(|| tally.size.bits as f64 / tally.size.files as f64);
         grid.row([
-            Cell::Text(label(key)),
+            Cell::Text(label),
             Cell::Count(tally.files),
             Cell::figure((tally.size.files > 0).then_some(tally.size.bits as f64)),
             Cell::figure(average),
@@ -259,6 +260,8 @@ pub(super) fn extremes(found: &[(&'static str, u64, Transfer)]) -> Grid {
             Cell::figure(rate.map(|rate| rate as f64)),
         ]);
     }
+    let least = records::figures::duration(FASTEST_MIN_NS);
+    grid.note(format!("The fastest is of those that took {least} or more."));
     grid
 }
 

@@ -115,6 +115,38 @@ fn subsets_by_host_and_day_are_of_those_that_are_asked_for() {
 }
 
 #[test]
+fn xferlog_has_the_newest_lines_if_their_number_is_said() {
+    let lines = |last| {
+        let mut out = Vec::new();
+        xferlog_lines(&of_1973(), &Filter::default(), last, &mut out).unwrap();
+        String::from_utf8(out).unwrap().lines().map(str::to_owned).collect::<Vec<_>>()
+    };
+    let (all, last) = (lines(None), lines(Some(3)));
+    assert_eq!((all.len(), last.len()), (304, 3));
+    assert!(last.iter().all(|line| all.contains(line)));
+}
+
+#[test]
+fn listings_stand_below_the_total_and_are_not_in_it() {
+    let mut transfers = rfc573::transfers();
+    transfers.truncate(10);
+    for transfer in &mut transfers[..3] {
+        transfer.request.command = Some(records::transfer::Command::List);
+        transfer.request.representation = None;
+    }
+    let store = store_of(&transfers);
+    let text = written(&store, "summary", 80);
+    let counted = |subset: &str| {
+        let line = text.lines().find(|line| line.starts_with(subset)).unwrap_or_default();
+        line[subset.len()..].split_whitespace().next().map(str::to_owned)
+    };
+    assert_eq!(counted("total").as_deref(), Some("7"), "{text}");
+    assert_eq!(counted("listings").as_deref(), Some("3"), "{text}");
+    assert!(!text.contains("not known"), "{text}");
+    assert!(written(&store, "list --command LIST", 80).contains("LIST"));
+}
+
+#[test]
 fn json_has_base_units() {
     insta::assert_snapshot!(written(&of_1973(), "summary --json --by type", 80));
 }
@@ -153,7 +185,7 @@ fn a_folder_without_records_a_store_of_a_later_schema_and_no_store_are_one_sente
     let other = open(&folder.0).unwrap_err().to_string();
     assert!(other.ends_with("it is no store of transfers"), "{other}");
     let later = StoreError::LaterSchema(STORE_SCHEMA + 1).to_string();
-    assert_eq!(later, "it has schema 2, and this version knows up to 1");
+    assert_eq!(later, "it has schema 3, and this version knows up to 2");
 }
 
 #[test]

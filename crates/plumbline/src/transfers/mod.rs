@@ -18,7 +18,7 @@ mod tls;
 pub(crate) use processor::timed;
 pub(crate) use record::{Record, local_outcome, nanos};
 pub(crate) use recorder::{Recorder, Session};
-pub(crate) use summary::summary;
+pub(crate) use summary::{spent, summary};
 pub(crate) use tcp::{TICK, of_kernel, of_own, of_settled};
 pub(crate) use tls::DataTls;
 

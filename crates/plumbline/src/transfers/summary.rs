@@ -42,6 +42,34 @@ pub(crate) fn summary(transfer: &Transfer) -> String {
     text
 }
 
+/// Returns where the time of a transfer went, as far as that was measured: its steps, and what its
+/// bytes waited for.
+pub(crate) fn spent(transfer: &Transfer) -> String {
+    let time = &transfer.time;
+    let sum = |parts: &[Option<u64>]| parts.iter().flatten().copied().reduce(u64::saturating_add);
+    let told = |parts: &[(Option<u64>, &str)]| {
+        let parts =
+            parts.iter().filter_map(|(ns, what)| Some(format!("{} {what}", duration((*ns)?))));
+        parts.collect::<Vec<_>>().join(", ")
+    };
+    let opening = [time.ns_resolve, time.ns_ctl_connect, time.ns_ctl_tls, time.ns_login];
+    let within = told(&[
+        (time.ns_wait_net, "waiting for the network"),
+        (time.ns_crypto, "in TLS"),
+        (time.ns_convert, "converting"),
+        (sum(&[time.ns_read_file, time.ns_write_file, time.ns_wait_disk]), "at the file"),
+    ]);
+    let steps = told(&[
+        (sum(&opening), "to open the session"),
+        (time.ns_cmd_to_150, "from the command to its reply"),
+        (time.ns_transfer, "from the first byte to the last"),
+    ]);
+    let within = if within.is_empty() { within } else { format!(" ({within})") };
+    let cpu = sum(&[transfer.cpu.cpu_ns, transfer.cpu.cpu_user_ns, transfer.cpu.cpu_sys_ns]);
+    let cpu = cpu.map(|ns| format!(", and {} of CPU", duration(ns))).unwrap_or_default();
+    format!("of this: {steps}{within}{cpu}")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -57,6 +85,20 @@ mod tests {
         let told = "1,000,000,000 bytes in 2.00 s, 500,000,000 bytes/s, 350 ms of CPU a GB, limited \
                     by the network or the far side";
         assert_eq!(summary(&transfer), told);
+    }
+
+    #[test]
+    fn what_was_measured_of_a_transfer_is_told_and_what_was_not_is_left_out() {
+        let mut transfer = Transfer::new(Identifier(1));
+        transfer.time.ns_ctl_connect = Some(1_000_000);
+        transfer.time.ns_login = Some(2_000_000);
+        transfer.time.ns_transfer = Some(40_000_000);
+        transfer.time.ns_wait_net = Some(30_000_000);
+        transfer.time.ns_write_file = Some(9_000_000);
+        transfer.cpu.cpu_ns = Some(5_000_000);
+        let told = "of this: 3.00 ms to open the session, 40.0 ms from the first byte to the last \
+                    (30.0 ms waiting for the network, 9.00 ms at the file), and 5.00 ms of CPU";
+        assert_eq!(spent(&transfer), told);
     }
 
     #[test]

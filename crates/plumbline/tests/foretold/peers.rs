@@ -21,8 +21,10 @@ pub(crate) enum Peer {
     PlumbLogin,
     Vsftpd,
     PureFtpd,
+    Proftpd,
     PlumbFtp,
     TftpdHpa,
+    Atftpd,
     PlumbTftp,
 }
 
@@ -63,8 +65,10 @@ impl Peer {
             Self::PlumbLogin => "plumb serve",
             Self::Vsftpd => "vsftpd",
             Self::PureFtpd => "pure-ftpd",
+            Self::Proftpd => "proftpd",
             Self::PlumbFtp => "plumb serve --ftp",
             Self::TftpdHpa => "tftpd-hpa",
+            Self::Atftpd => "atftpd",
             Self::PlumbTftp => "plumb serve --tftp",
         }
     }
@@ -75,8 +79,11 @@ impl Peer {
                 format!("{SERVER}:{PORT}")
             }
             Self::PureFtpd => format!("ftp://me@{SERVER}:{PORT}/file"),
+            Self::Proftpd => format!("ftp://me@{SERVER}:{PORT}/served/file"),
             Self::Vsftpd | Self::PlumbFtp => format!("ftp://{SERVER}:{PORT}/file"),
-            Self::TftpdHpa | Self::PlumbTftp => format!("tftp://{SERVER}:{PORT}/file"),
+            Self::TftpdHpa | Self::Atftpd | Self::PlumbTftp => {
+                format!("tftp://{SERVER}:{PORT}/file")
+            }
         }
     }
 
@@ -101,6 +108,7 @@ impl Peer {
             }
             Self::Vsftpd => vsftpd(&folder.0)?,
             Self::PureFtpd => pure_ftpd(&folder.0)?,
+            Self::Proftpd => proftpd(&folder.0)?,
             Self::PlumbFtp => {
                 let mut command = plumb(folder);
                 command.args(["serve", "--quiet", "--ftp", "--no-record", "--root"]);
@@ -112,6 +120,13 @@ impl Peer {
                 let mut command = Command::new(find("in.tftpd")?);
                 command.args(["-L", "-p", "-u", "root", "-a", &format!("{SERVER}:{PORT}"), "-s"]);
                 command.arg(folder.0.join("served"));
+                command
+            }
+            Self::Atftpd => {
+                let mut command = Command::new(find("atftpd")?);
+                command.args(["--daemon", "--no-fork", "--user", "root.root", "--logfile"]);
+                command.args(["/dev/null", "--bind-address", SERVER, "--port"]);
+                command.arg(PORT.to_string()).arg(folder.0.join("served"));
                 command
             }
             Self::PlumbTftp => {
@@ -131,7 +146,9 @@ impl Peer {
     fn is_there(self) -> bool {
         const ATTEMPTS_MAX: usize = 200;
         match self {
-            Self::TftpdHpa | Self::PlumbTftp => (0..ATTEMPTS_MAX).any(|_| answers_by_tftp()),
+            Self::TftpdHpa | Self::Atftpd | Self::PlumbTftp => {
+                (0..ATTEMPTS_MAX).any(|_| answers_by_tftp())
+            }
             _ => {
                 within_the_limit(|| TcpStream::connect((SERVER, PORT)).ok());
                 true
@@ -185,13 +202,37 @@ fn vsftpd(folder: &Path) -> Option<Command> {
     Some(command)
 }
 
+/// Returns what a file of users has of the password `secret`.
+fn hash() -> Option<String> {
+    let made = Command::new("openssl").args(["passwd", "-1", "secret"]).output().ok()?;
+    Some(String::from_utf8(made.stdout).ok()?.trim().to_owned())
+}
+
+fn proftpd(folder: &Path) -> Option<Command> {
+    let program = find("proftpd")?;
+    let users = folder.join("proftpd-users");
+    let at = folder.display();
+    fs::write(&users, format!("me:{}:1000:1000::{at}:/bin/sh\n", hash()?)).unwrap();
+    fs::set_permissions(&users, Permissions::from_mode(0o600)).unwrap();
+    let text = format!(
+        "ServerType standalone\nServerName foretold\nDefaultAddress {SERVER}\nPort {PORT}\n\
+         SocketBindTight on\nUser nobody\nGroup nogroup\nPidFile {at}/proftpd.pid\n\
+         ScoreboardFile none\nDelayEngine off\nUseReverseDNS off\nDefaultRoot {at}\n\
+         AuthUserFile {at}/proftpd-users\nAuthOrder mod_auth_file.c\nRequireValidShell off\n\
+         AllowRetrieveRestart on\nWtmpLog off\nSystemLog none\nTransferLog none\n"
+    );
+    let file = folder.join("proftpd.conf");
+    fs::write(&file, text).unwrap();
+    let mut command = Command::new(program);
+    command.args(["-n", "-q", "-c"]).arg(file);
+    Some(command)
+}
+
 fn pure_ftpd(folder: &Path) -> Option<Command> {
     let (program, maker) = (find("pure-ftpd")?, find("pure-pw")?);
-    let made = Command::new("openssl").args(["passwd", "-1", "secret"]).output().ok()?;
-    let hash = String::from_utf8(made.stdout).ok()?;
+    let hash = hash()?;
     let (users, database) = (folder.join("users"), folder.join("users.pdb"));
-    let line =
-        format!("me:{}:1000:1000::{}/served/./::::::::::::\n", hash.trim(), folder.display());
+    let line = format!("me:{hash}:1000:1000::{}/served/./::::::::::::\n", folder.display());
     fs::write(&users, line).unwrap();
     let made = Command::new(maker).arg("mkdb").arg(&database).arg("-f").arg(&users).output();
     made.ok().filter(|made| made.status.success())?;

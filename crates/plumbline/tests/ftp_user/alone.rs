@@ -11,34 +11,51 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 /// A folder with one for a server in it.
-struct Place(PathBuf);
+pub(crate) struct Place(pub(crate) PathBuf);
 
 impl Place {
-    fn new(name: &str) -> Self {
+    pub(crate) fn new(name: &str) -> Self {
         let path = std::env::temp_dir().join(format!("plumb-alone-{name}-{}", std::process::id()));
         fs::create_dir_all(path.join("there")).unwrap();
         Self(path)
     }
 
-    fn plumb(&self) -> Command {
+    pub(crate) fn plumb(&self) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_plumb"));
         command.current_dir(&self.0).env("HOME", &self.0).env("XDG_STATE_HOME", &self.0);
-        command.env("TERM", "xterm");
+        command.env("XDG_CONFIG_HOME", self.0.join("config")).env("TERM", "xterm");
         command
     }
 
-    fn done(&self, words: &[&str]) {
-        let output = self.plumb().args(words).stdin(Stdio::null()).output().unwrap();
-        let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert!(output.status.success(), "{words:?}: {said}");
+    pub(crate) fn done(&self, words: &[&str]) {
+        let (code, _, said) = self.ran(words);
+        assert_eq!(code, Some(0), "{words:?}: {said}");
     }
 
-    fn read(&self, name: &str) -> Vec<u8> {
+    /// Runs plumb, and returns its exit code, what it has printed and what it has said.
+    pub(crate) fn ran(&self, words: &[&str]) -> (Option<i32>, String, String) {
+        let output = self.plumb().args(words).stdin(Stdio::null()).output().unwrap();
+        let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+        (output.status.code(), text(output.stdout), text(output.stderr))
+    }
+
+    /// Types lines into the shell, and returns what it has printed and what it has said.
+    pub(crate) fn types(&self, url: &str, lines: &str) -> (String, String) {
+        let mut command = self.plumb();
+        command.args(["ftp", url]).stdin(Stdio::piped());
+        let mut shell = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        std::io::Write::write_all(&mut shell.stdin.take().unwrap(), lines.as_bytes()).unwrap();
+        let output = shell.wait_with_output().unwrap();
+        let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+        (text(output.stdout), text(output.stderr))
+    }
+
+    pub(crate) fn read(&self, name: &str) -> Vec<u8> {
         fs::read(self.0.join(name)).unwrap()
     }
 
     /// Starts our own server, and returns its URL.
-    fn serve(&self, lines: &str) -> (Program, String) {
+    pub(crate) fn serve(&self, lines: &str) -> (Program, String) {
         let configuration = self.0.join("serve.toml");
         fs::write(&configuration, format!("[ftp]\nrights = \"writable\"\n{lines}")).unwrap();
         let mut command = self.plumb();
@@ -388,15 +405,12 @@ fn the_shell_says_what_is_wrong_with_a_command_that_it_knows() {
     let place = Place::new("arity");
     let (_server, url) = place.serve("");
     fs::create_dir(place.0.join("there/d")).unwrap();
-    let mut command = place.plumb();
-    command.args(["ftp", &url]).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped());
-    let mut shell = command.spawn().unwrap();
-    let typed = b"get\nbogus\nmkdir d\nget no*\nquit\n";
-    std::io::Write::write_all(&mut shell.stdin.take().unwrap(), typed).unwrap();
-    let said = shell.wait_with_output().unwrap().stderr;
-    let said: Vec<_> = said.split(|byte| *byte == b'\n').map(String::from_utf8_lossy).collect();
-    assert_eq!(said[0], "plumb: 'get' is not used so: 'help' tells what it does", "{said:?}");
+    let (_, said) = place.types(&url, "get\nfrobnicate\nmkdir d\nget no*\ngte a\nquit\n");
+    let said: Vec<_> = said.lines().collect();
+    let usage = "plumb: 'get' is not used so: say get [-cf] NAME [HERE]";
+    assert_eq!(said[0], usage, "{said:?}");
     assert_eq!(said[1], "plumb: there is no such command: 'help' tells of all");
+    assert_eq!(said[4], "plumb: there is no command 'gte': perhaps 'get' was meant");
     assert!(said[2].contains("to make '/d' failed: the server said 550"), "{said:?}");
     assert_eq!(said[3], "plumb: nothing there fits 'no*'");
 }

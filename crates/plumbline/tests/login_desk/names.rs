@@ -21,11 +21,12 @@ impl Names {
         Self(folder)
     }
 
-    /// Returns a command that runs plumb with these arguments where it sees the names.
+    /// Returns a command that runs plumb with these arguments where it sees the names. An interrupt
+    /// ends it: a shell that runs the tests behind itself would have it ignored (POSIX, 2.11).
     pub(crate) fn plumb(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new("unshare");
         let script = "mount --bind \"$0\" /etc && exec \"$@\"";
-        command.args(["--mount", "sh", "-c", script]).arg(&self.0);
+        command.args(["--mount", "env", "--default-signal=INT", "sh", "-c", script]).arg(&self.0);
         command.arg(env!("CARGO_BIN_EXE_plumb")).args(arguments).env("TERM", "dumb");
         command
     }

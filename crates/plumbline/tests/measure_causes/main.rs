@@ -149,13 +149,7 @@ fn a_token_bucket_in_front_of_files_is_named_first() {
             let planted = format!("tbf of {rate} Mbit/s, files, {delay:?}");
             let words = &["--rounds", "1", "ftp://10.0.0.1:2121/pub/file"];
             let measure = || servers::measured_files(way, bytes, words);
-            if rate == "50" && delay.is_zero() {
-                // A far program as quick as that looks the same: docs/measure.md has how often it
-                // is told.
-                named(&planted, &BUCKET, measure);
-            } else {
-                names_first(&planted, &BUCKET, measure);
-            }
+            names_first(&planted, &BUCKET, measure);
         }
     }
 }

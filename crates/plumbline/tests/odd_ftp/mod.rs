@@ -135,7 +135,14 @@ impl Odd {
 
     /// Returns the verbs of the commands that came.
     pub(crate) fn heard(&self) -> Vec<String> {
-        self.shared.heard.lock().unwrap().clone()
+        let heard = self.shared.heard.lock().unwrap();
+        let verb = |line: &String| line.split(' ').next().unwrap().to_ascii_uppercase();
+        heard.iter().map(verb).collect()
+    }
+
+    /// Returns whether a command came, as it is.
+    pub(crate) fn has_heard(&self, line: &str) -> bool {
+        self.shared.heard.lock().unwrap().iter().any(|heard| heard == line)
     }
 }
 
@@ -208,7 +215,7 @@ impl Session {
         while let Some(line) = self.control.line(self.shared.has(Quirk::NoTelnet))? {
             let (verb, argument) = line.split_once(' ').unwrap_or((&line, ""));
             let verb = verb.to_ascii_uppercase();
-            self.shared.heard.lock().unwrap().push(verb.clone());
+            self.shared.heard.lock().unwrap().push(line.clone());
             match self.oddly(&verb) {
                 Some(text) => {
                     self.say(text)?;

@@ -127,7 +127,8 @@ pub(super) const fn layer_class(layer: Layer) -> &'static str {
 
 /// Returns about how many pixels `text` is wide.
 pub(super) fn width_of(text: &str) -> f64 {
-    text.chars().fold(0.0, |width, _| width + LETTER)
+    // Of the letters that stand alone often, the sign of per cent is the wide one.
+    text.chars().fold(0.0, |width, letter| width + if letter == '%' { 12.0 } else { LETTER })
 }
 
 /// Returns `text`, cut with an ellipsis where it does not fit into `room` pixels.

@@ -52,7 +52,7 @@ const STRATA: [Stratum; 8] = [
     stratum((Role::Server, Command::Retr, IMAGE), 52, 3_610_000, 448_000, 6_000),
     stratum((Role::Server, Command::Stor, IMAGE), 95, 19_340_000, 2_485_500, 18_000),
     stratum((Role::User, Command::Retr, IMAGE), 47, 20_390_000, 1_656_500, 91_000),
-    stratum((Role::User, Command::Stor, IMAGE), 29, 10_290_000, 1_143_500, 28_000),
+    stratum((Role::User, Command::Stor, IMAGE), 29, 10_290_000, 1_143_500, 31_000),
     stratum((Role::Server, Command::Retr, ASCII), 10, 200_000, 60_000, 2_000),
     stratum((Role::Server, Command::Stor, ASCII), 15, 500_000, 180_000, 6_000),
     stratum((Role::User, Command::Retr, ASCII), 36, 2_450_000, 1_226_000, 49_000),
@@ -73,14 +73,28 @@ const ML: (u64, &str) = (198, "mit-ml");
 const AI: (u64, &str) = (134, "mit-ai");
 const NIC: (u64, &str) = (2, "sri-arc");
 const BBN: (u64, &str) = (69, "bbn-tenexa");
+const ISI: (u64, &str) = (86, "usc-isi");
 
-const TOLD: [Told; 13] = [
+const TOLD: [Told; 30] = [
     // Fastest, largest, smallest; the text has their rates.
     told(0, BBN, Command::Retr, (14, 50_000), (28_008, 1_007, 1)),
-    told(3, AI, Command::Stor, (14, 52_000), (5_029_992, 498_000, 2)),
+    told(3, AI, Command::Stor, (14, 52_000), (5_029_992, 498_000, 1)),
     told(7, ML, Command::Mlfl, (14, 54_000), (80, 7_000, 60)),
-    // Of table III.
+    // Table III, its rows as they lie in the scan, where the columns have come apart. A rate is that
+    // of whole seconds, but for the second: 5,336 bit/s are 50,688 bits in 9.5.
+    told(3, NIC, Command::Stor, (9, 65_989), (121_392, 87_000, 21)),
+    told(3, ML, Command::Stor, (15, 54_030), (50_688, 9_500, 8)),
+    told(2, ML, Command::Retr, (15, 54_074), (50_688, 5_000, 12)),
+    told(3, ML, Command::Stor, (15, 54_153), (255_456, 29_000, 7)),
+    told(2, ML, Command::Retr, (15, 54_238), (258_048, 30_000, 12)),
     told(7, AI, Command::Stor, (15, 54_797), (286_720, 151_000, 29)),
+    told(2, AI, Command::Retr, (15, 55_119), (258_048, 27_000, 14)),
+    told(3, AI, Command::Stor, (15, 55_182), (258_048, 37_000, 7)),
+    told(2, NIC, Command::Retr, (15, 55_880), (7_236, 2_000, 22)),
+    told(3, NIC, Command::Stor, (15, 55_975), (49_428, 6_000, 31)),
+    told(2, NIC, Command::Retr, (15, 56_096), (49_428, 14_000, 15)),
+    told(3, NIC, Command::Stor, (15, 56_289), (49_428, 7_000, 8)),
+    told(3, NIC, Command::Stor, (20, 55_106), (35_460, 15_000, 9)),
     told(6, NIC, Command::Retr, (20, 58_089), (58_832, 138_000, 153)),
     told(6, NIC, Command::Retr, (22, 45_970), (10_512, 63_000, 247)),
     told(6, NIC, Command::Retr, (23, 59_377), (320, 5_000, 369)),
@@ -88,8 +102,13 @@ const TOLD: [Told; 13] = [
     told(6, NIC, Command::Retr, (24, 44_846), (9_992, 22_000, 250)),
     told(3, ML, Command::Stor, (29, 38_458), (768_924, 102_000, 7)),
     told(3, ML, Command::Stor, (29, 38_649), (166_572, 30_000, 7)),
+    told(3, ML, Command::Stor, (29, 39_272), (166_572, 21_000, 7)),
     told(3, ML, Command::Stor, (29, 49_698), (158_040, 13_000, 7)),
-    told(7, BBN, Command::Mlfl, (29, 81_055), (5_600, 2_000, 50)),
+    told(7, BBN, Command::Mlfl, (29, 81_055), (5_600, 3_000, 51)),
+    told(7, BBN, Command::Mlfl, (29, 81_102), (5_600, 2_000, 50)),
+    told(7, ISI, Command::Mlfl, (29, 81_235), (5_600, 4_000, 54)),
+    told(7, BBN, Command::Mlfl, (29, 81_375), (5_600, 2_000, 48)),
+    told(7, BBN, Command::Mlfl, (29, 81_414), (5_600, 2_000, 49)),
 ];
 
 /// Returns the 304 transfers, in the order in which they began.

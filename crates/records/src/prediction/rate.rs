@@ -4,8 +4,9 @@
 //! slowest link. Between two trains the line stands still, for the rest of a round trip. A program
 //! reads several packets at once, or one a little late, so single gaps lie; the longest train as a
 //! whole does not. Its first half is left out: a token bucket may have let it pass at once, and at
-//! the beginning slow start has not filled the line. Where the last round trips have brought as much
-//! as each other, and less than the line carries, something limits what is in flight.
+//! the beginning slow start has not filled the line. Where the line is nearly full the standstills are
+//! as short as what a busy host makes, so of the other half the densest half is taken. Where the last round trips have brought as much as each other, and less than the line
+//! carries and than slow start would have sent by then, something limits what is in flight.
 
 use crate::verdict::Arrival;
 
@@ -25,11 +26,14 @@ pub(super) struct Train {
 const FEWEST_ARRIVALS: usize = 4;
 /// A gap that is so many times as long as the usual one is between trains.
 const LONG_GAPS: u64 = 4;
+/// RFC 6928.
+pub(super) const INITIAL_SEGMENTS: u64 = 10;
 /// So many round trips that bring as much as each other are no slow start.
 const ALIKE: u64 = 3;
 
-/// Returns what `arrivals` say over a network of `trip_ns`; `None` if there is no train in them.
-pub(super) fn train(arrivals: &[Arrival], trip_ns: u64) -> Option<Train> {
+/// Returns what `arrivals` say over a network of `trip_ns`, of segments of at most `mss_bytes`; `None`
+/// if there is no train in them.
+pub(super) fn train(arrivals: &[Arrival], trip_ns: u64, mss_bytes: u64) -> Option<Train> {
     let gap = |pair: &[Arrival]| match pair {
         [before, after] => after.at_ns.saturating_sub(before.at_ns),
         _ => 0,
@@ -38,12 +42,13 @@ pub(super) fn train(arrivals: &[Arrival], trip_ns: u64) -> Option<Train> {
     // By bytes, so that many small arrivals in a row are not the usual ones.
     let usual_ns = usual(&gaps, arrivals)?;
     let between_ns = (trip_ns / 4).max(usual_ns.saturating_mul(LONG_GAPS)).max(1);
-    let trains: Vec<&[Arrival]> = arrivals
+    let trains = arrivals
         .chunk_by(|before, after| after.at_ns.saturating_sub(before.at_ns) < between_ns)
-        .collect();
-    let longest = trains.iter().max_by_key(|train| bytes_of(train))?;
+        .filter(|train| train.len() >= FEWEST_ARRIVALS);
+    let longest = trains.max_by_key(|train| bytes_of(train))?;
     let rate_bps = rate_bps(longest)?;
-    let steady_bps = steady_bps(arrivals, trip_ns.max(usual_ns.saturating_mul(LONG_GAPS)));
+    let step_ns = trip_ns.max(usual_ns.saturating_mul(LONG_GAPS));
+    let steady_bps = steady_bps(arrivals, step_ns, mss_bytes);
     // What is a little below the line's rate is the line with its waits.
     let limited = steady_bps.filter(|steady| *steady < rate_bps - rate_bps / 5);
     let window = |steady: u64| {
@@ -71,23 +76,43 @@ fn usual(gaps: &[u64], arrivals: &[Arrival]) -> Option<u64> {
     middle.map(|(gap, _)| *gap)
 }
 
-/// Returns the rate of the second half of a train, or of all of it but the first arrival if it is
-/// short.
+/// Returns the rate of the densest half of the second half of a train, or of all of it but the first
+/// arrival if it is short.
 fn rate_bps(train: &[Arrival]) -> Option<u64> {
-    if train.len() < FEWEST_ARRIVALS {
-        return None;
-    }
-    let half = if train.len() >= 4 * FEWEST_ARRIVALS { train.len() / 2 } else { 0 };
-    let (first, rest) = train.get(half..)?.split_first()?;
-    let ns = rest.last()?.at_ns.saturating_sub(first.at_ns);
-    let bits = u128::from(bytes_of(rest)) * 8_000_000_000;
-    let rate = u64::try_from(bits.checked_div(u128::from(ns))?).ok()?;
+    let rate = if train.len() >= 4 * FEWEST_ARRIVALS {
+        densest_bps(train.get(train.len() / 2..)?)?
+    } else {
+        let (first, rest) = train.split_first()?;
+        rate_between(first, rest.last()?, bytes_of(rest))?
+    };
     (1..FASTEST_BPS).contains(&rate).then_some(rate)
 }
 
+fn rate_between(first: &Arrival, last: &Arrival, bytes: u64) -> Option<u64> {
+    let ns = last.at_ns.saturating_sub(first.at_ns);
+    let bits = u128::from(bytes) * 8_000_000_000;
+    u64::try_from(bits.checked_div(u128::from(ns))?).ok()
+}
+
+/// Returns the highest rate at which half of the bytes of `train` follow each other.
+fn densest_bps(train: &[Arrival]) -> Option<u64> {
+    let half = bytes_of(train.get(1..)?) / 2;
+    let (mut end, mut bytes, mut best) = (train.iter(), 0_u64, None);
+    let mut last = end.next()?;
+    for (first, next) in train.iter().zip(train.iter().skip(1)) {
+        while bytes < half {
+            let Some(more) = end.next() else { return best };
+            (last, bytes) = (more, bytes.saturating_add(more.bytes));
+        }
+        best = best.max(rate_between(first, last, bytes));
+        bytes = bytes.saturating_sub(next.bytes);
+    }
+    best
+}
+
 /// Returns the rate of the last steps of `step_ns` with their waits, if each brought as much as the
-/// others, bit/s.
-fn steady_bps(arrivals: &[Arrival], step_ns: u64) -> Option<u64> {
+/// others, and slow start is not the reason, bit/s.
+fn steady_bps(arrivals: &[Arrival], step_ns: u64, mss_bytes: u64) -> Option<u64> {
     let (first, last) = (arrivals.first()?, arrivals.last()?);
     let span = step_ns.checked_mul(ALIKE).filter(|span| *span > 0)?;
     let from = last.at_ns.checked_sub(span).filter(|from| *from >= first.at_ns)?;
@@ -102,7 +127,12 @@ fn steady_bps(arrivals: &[Arrival], step_ns: u64) -> Option<u64> {
     let sum = steps.iter().fold(0_u64, |sum, bytes| sum.saturating_add(*bytes));
     let bits = u128::from(sum) * 8_000_000_000;
     let rate = u64::try_from(bits / u128::from(span)).ok()?;
-    (*least > 0 && most - least <= most / 4).then_some(rate)
+    // In slow start each byte that is acknowledged lets one more be in flight (RFC 5681 §3.1).
+    let before = arrivals.iter().filter(|arrival| arrival.at_ns <= from);
+    let acknowledged = before.fold(0_u64, |sum, arrival| sum.saturating_add(arrival.bytes));
+    let allowed = mss_bytes.saturating_mul(INITIAL_SEGMENTS).saturating_add(acknowledged);
+    let is_held_back = sum / ALIKE < allowed - allowed / 4;
+    (*least > 0 && most - least <= most / 4 && is_held_back).then_some(rate)
 }
 
 #[cfg(test)]
@@ -123,20 +153,38 @@ mod tests {
 
     #[test]
     fn the_rate_is_that_of_the_longest_train() {
-        let found = train(&trains(&[(0, 10), (100, 20), (200, 40)]), 100 * MS).unwrap();
+        let found = train(&trains(&[(0, 10), (100, 20), (200, 40)]), 100 * MS, 1_000).unwrap();
         assert_eq!(found, Train { rate_bps: 8_000_000, window_bytes: None });
     }
 
     #[test]
     fn trains_of_one_size_are_a_window() {
         let starts = [(0, 10), (100, 20), (200, 20), (300, 20), (400, 20), (500, 5)];
-        let found = train(&trains(&starts), 100 * MS).unwrap();
+        let found = train(&trains(&starts), 100 * MS, 1_000).unwrap();
         assert_eq!(found, Train { rate_bps: 8_000_000, window_bytes: Some(20_000) });
     }
 
     #[test]
+    fn trains_that_slow_start_explains_are_no_window() {
+        // Half of the last one has come; a busy host has stretched the ones before.
+        let mut arrivals = trains(&[(0, 10), (100, 20), (200, 40), (300, 40), (400, 40)]);
+        let slow = train(&arrivals, 100 * MS, 1_000).unwrap();
+        assert_eq!(slow.window_bytes, None);
+        arrivals.extend(trains(&[(500, 40)]));
+        let held = train(&arrivals, 100 * MS, 1_000).unwrap();
+        assert_eq!(held.window_bytes, Some(40_000));
+    }
+
+    #[test]
+    fn a_short_standstill_between_two_trains_is_not_in_the_rate() {
+        // The line is nearly full: 80 of 100 ms in each round trip.
+        let found = train(&trains(&[(0, 80), (100, 80)]), 100 * MS, 1_000).unwrap();
+        assert_eq!(found.rate_bps, 8_000_000);
+    }
+
+    #[test]
     fn a_line_on_which_a_packet_takes_longer_than_a_round_trip_is_one_train() {
-        let found = train(&trains(&[(0, 40)]), MS / 10).unwrap();
+        let found = train(&trains(&[(0, 40)]), MS / 10, 1_000).unwrap();
         assert_eq!(found, Train { rate_bps: 8_000_000, window_bytes: None });
     }
 
@@ -144,23 +192,25 @@ mod tests {
     fn what_a_bucket_lets_pass_at_once_is_not_the_rate() {
         let mut arrivals: Vec<_> = (0..20).map(|_| Arrival { at_ns: 0, bytes: 1_000 }).collect();
         arrivals.extend(trains(&[(1, 40)]));
-        assert_eq!(train(&arrivals, 10 * MS).unwrap().rate_bps, 8_000_000);
+        assert_eq!(train(&arrivals, 10 * MS, 1_000).unwrap().rate_bps, 8_000_000);
     }
 
     #[test]
     fn a_few_arrivals_are_no_train() {
-        assert_eq!(train(&trains(&[(0, 3)]), 100 * MS), None);
-        assert_eq!(train(&[], 100 * MS), None);
+        assert_eq!(train(&trains(&[(0, 3)]), 100 * MS, 1_000), None);
+        assert_eq!(train(&[], 100 * MS, 1_000), None);
     }
 
     proptest! {
         #[test]
         fn no_arrivals_break_it(
-            raw in proptest::collection::vec((any::<u64>(), any::<u64>()), 0..40), trip_ns: u64,
+            raw in proptest::collection::vec((any::<u64>(), any::<u64>()), 0..40),
+            trip_ns: u64,
+            mss_bytes: u64,
         ) {
             let arrivals: Vec<_> =
                 raw.iter().map(|(at_ns, bytes)| Arrival { at_ns: *at_ns, bytes: *bytes }).collect();
-            _ = train(&arrivals, trip_ns);
+            _ = train(&arrivals, trip_ns, mss_bytes);
         }
     }
 }

@@ -1,5 +1,6 @@
 //! Transfers come into the store: their rows, their details, and their part of the roll-ups.
 
+use super::query::{NARROW, narrow};
 use super::rollup::{Cell, Class, began_unix_ns, measures};
 use super::{Store, StoreError};
 use crate::tally::{Measures, Tally};
@@ -100,6 +101,22 @@ fn write(
     }
     write_cells(transaction, cells)?;
     Ok(appended)
+}
+
+/// Makes all roll-ups from the rows.
+pub(super) fn roll_up_again(transaction: &Transaction<'_>) -> Result<(), StoreError> {
+    let mut cells: BTreeMap<Cell, Box<Tally>> = BTreeMap::new();
+    let mut select = transaction.prepare(&format!("SELECT {NARROW} FROM transfer t"))?;
+    let mut rows = select.query([])?;
+    while let Some(row) = rows.next()? {
+        let (place, measures) = narrow(row)?;
+        let id = row.get::<_, i64>(0)?.cast_unsigned();
+        for cell in Cell::of(place.class, place.host, place.user) {
+            cells.entry(cell).or_default().add(id, &measures);
+        }
+    }
+    transaction.execute("DELETE FROM rollup", [])?;
+    write_cells(transaction, cells)
 }
 
 /// Adds the tallies of `cells` to those in the store.

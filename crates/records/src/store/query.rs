@@ -31,7 +31,30 @@ pub struct Filter {
     pub commands: Vec<Command>,
     /// Those that ended in one of these ways; none means all.
     pub outcomes: Vec<Outcome>,
+    /// Those that moved such a thing.
+    pub moved: Option<Moved>,
 }
+
+/// What a transfer moves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Moved {
+    /// Files and mail.
+    Files,
+    /// Listings of folders.
+    Listings,
+}
+
+impl Moved {
+    /// Returns whether a transfer by the command with this code moves such a thing.
+    fn is_by(self, code: u8) -> bool {
+        let is_listing = Command::from_code(code).is_some_and(Command::is_listing);
+        is_listing == (self == Self::Listings)
+    }
+}
+
+/// The columns that [`narrow`] reads, of rows `t`.
+pub(super) const NARROW: &str = "t.id, t.start_unix_ns, t.host, t.user, t.role, t.command,
+     t.representation, t.byte_size, t.outcome, t.bits, t.real_ns, t.cpu_ns, t.limited";
 
 /// By what transfers are divided into subsets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -110,10 +133,10 @@ struct Resolved<'a> {
 }
 
 /// What one asks by, of one cell or one transfer.
-struct Place {
-    class: Class,
-    host: u32,
-    user: u32,
+pub(super) struct Place {
+    pub(super) class: Class,
+    pub(super) host: u32,
+    pub(super) user: u32,
 }
 
 /// The number of a subset among those of its axis.
@@ -282,11 +305,7 @@ impl Store {
         chosen: &mut [(Axis, &mut BTreeMap<Group, Tally>)],
     ) -> Result<(), StoreError> {
         let (conditions, values) = resolved.conditions();
-        let select = format!(
-            "SELECT t.id, t.start_unix_ns, t.host, t.user, t.role, t.command, t.representation,
-             t.byte_size, t.outcome, t.bits, t.real_ns, t.cpu_ns, t.limited
-             FROM transfer t WHERE {conditions}"
-        );
+        let select = format!("SELECT {NARROW} FROM transfer t WHERE {conditions}");
         let mut select = self.connection.prepare(&select)?;
         let mut rows = select.query(params_from_iter(values))?;
         while let Some(row) = rows.next()? {
@@ -321,7 +340,8 @@ impl Resolved<'_> {
 
     /// Returns whether a cell is meant; times are of whole days.
     fn is_meant(&self, place: &Place) -> bool {
-        let Filter { since_unix_ns, until_unix_ns, role, commands, outcomes, .. } = self.filter;
+        let Filter { since_unix_ns, until_unix_ns, role, commands, outcomes, moved, .. } =
+            self.filter;
         let class = &place.class;
         let began = || u64::from(class.day).saturating_mul(NS_PER_DAY);
         let has_day = class.day != NO_DAY || (since_unix_ns.is_none() && until_unix_ns.is_none());
@@ -333,6 +353,7 @@ impl Resolved<'_> {
             && until_unix_ns.is_none_or(|until| began() < until)
             && role.is_none_or(|role| role.code() == class.role)
             && (commands.is_empty() || commands.iter().any(|one| one.code() == class.command))
+            && moved.is_none_or(|moved| moved.is_by(class.command))
             && (outcomes.is_empty() || outcomes.iter().any(|one| one.code() == class.outcome))
             && is_one_of(&self.hosts, place.host)
             && is_one_of(&self.users, place.user)
@@ -342,7 +363,8 @@ impl Resolved<'_> {
     fn conditions(&self) -> (String, Vec<i64>) {
         let mut text = "1".to_owned();
         let mut values = Vec::new();
-        let Filter { since_unix_ns, until_unix_ns, role, commands, outcomes, .. } = self.filter;
+        let Filter { since_unix_ns, until_unix_ns, role, commands, outcomes, moved, .. } =
+            self.filter;
         for (time, condition) in [
             (since_unix_ns, " AND t.start_unix_ns >= ?"),
             (until_unix_ns, " AND t.start_unix_ns < ?"),
@@ -363,6 +385,11 @@ impl Resolved<'_> {
         if !commands.is_empty() {
             any_of("command", &mut commands.iter().map(|command| command.code().into()));
         }
+        if let Some(moved) = moved {
+            // Those of an unknown command are no listings.
+            let all = std::iter::once(0).chain(Command::ALL.iter().map(|one| one.code()));
+            any_of("command", &mut all.filter(|code| moved.is_by(*code)).map(u32::from));
+        }
         if !outcomes.is_empty() {
             any_of("outcome", &mut outcomes.iter().map(|outcome| outcome.code().into()));
         }
@@ -376,7 +403,7 @@ impl Resolved<'_> {
 }
 
 /// Returns what one asks by, and what enters a tally, of a narrow row.
-fn narrow(row: &Row<'_>) -> Result<(Place, Measures), StoreError> {
+pub(super) fn narrow(row: &Row<'_>) -> Result<(Place, Measures), StoreError> {
     let number = |at| Ok::<_, StoreError>(row.get::<_, Option<i64>>(at)?.map(i64::cast_unsigned));
     let day = number(1)?.and_then(|began| u32::try_from(began / NS_PER_DAY).ok());
     let bits = number(9)?;

@@ -94,6 +94,8 @@ fn roll_ups_are_what_a_scan_of_the_records_adds_up_to() {
         Filter { host: Some("host-3*".into()), user: Some("*-1".into()), ..Filter::default() },
         Filter { commands: vec![Command::Stor, Command::Appe], ..Filter::default() },
         Filter { outcomes: vec![Outcome::Timeout], ..Filter::default() },
+        Filter { moved: Some(Moved::Files), ..Filter::default() },
+        Filter { moved: Some(Moved::Listings), host: Some("*".into()), ..Filter::default() },
         Filter { host: Some("nobody".into()), ..Filter::default() },
     ];
     for filter in filters {
@@ -109,7 +111,8 @@ proptest! {
     fn roll_ups_of_any_records_are_what_a_scan_adds_up_to(
         transfers in proptest::collection::vec(any_transfer(), 1..40),
         batch in 1..40_usize,
-        since in proptest::option::of(0..6_u64), role in 0..3_u8, outcome in 0..9_u8,
+        since in proptest::option::of(0..6_u64), role in 0..3_u8, outcome in 0..10_u8,
+        moved in proptest::option::of(prop_oneof![Just(Moved::Files), Just(Moved::Listings)]),
     ) {
         let mut store = in_memory();
         for batch in transfers.chunks(batch) {
@@ -120,11 +123,45 @@ proptest! {
             since_unix_ns: since.map(|days| (first_day + days) * NS_PER_DAY),
             role: Role::from_code(role),
             outcomes: Outcome::from_code(outcome).into_iter().collect(),
+            moved,
             ..Filter::default()
         };
         let [fastest, records] = both_ways(&store, &filter);
         prop_assert_eq!(fastest, records);
     }
+}
+
+#[test]
+fn listings_are_no_files_and_what_has_no_command_is_no_listing() {
+    let mut transfers = drawn(3);
+    transfers[0].request.command = Some(Command::Mlsd);
+    transfers[1].request.command = Some(Command::Retr);
+    transfers[2].request.command = None;
+    let mut store = in_memory();
+    store.append(&transfers).unwrap();
+    for (moved, count) in [(Moved::Files, 2), (Moved::Listings, 1)] {
+        let filter = Filter { moved: Some(moved), ..Filter::default() };
+        assert_eq!(files(&store, &filter), count, "{moved:?}");
+        let [fastest, records] = both_ways(&store, &filter);
+        assert_eq!(fastest, records);
+    }
+}
+
+#[test]
+fn a_store_of_schema_1_gets_its_roll_ups_anew() {
+    let folder = Folder::new();
+    let mut transfers = drawn(50);
+    transfers[7].time.ns_transfer = Some(1_000);
+    let mut store = Store::open(&folder.store()).unwrap();
+    store.append(&transfers).unwrap();
+    let wanted = both_ways(&store, &Filter::default());
+    // As schema 1 had it: with the fastest of all, whatever its time was.
+    store.connection.execute("DELETE FROM rollup", []).unwrap();
+    store.connection.pragma_update(None, "user_version", 1).unwrap();
+    drop(store);
+    let store = Store::open(&folder.store()).unwrap();
+    assert_eq!(both_ways(&store, &Filter::default()), wanted);
+    assert_eq!(store.check().unwrap(), STORE_SCHEMA);
 }
 
 #[test]

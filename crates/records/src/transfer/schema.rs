@@ -216,7 +216,8 @@ schema! {
         58 ns_data_tls: u64,
         /// From the command to the first byte of data.
         59 ns_first_byte: u64,
-        /// From the first to the last byte: the real time of RFC 573.
+        /// From the first to the last byte: the real time of RFC 573. Not known of a small file that
+        /// the kernel took, or gave, by one call.
         60 ns_transfer: u64,
         /// From the last byte to the reply 226.
         61 ns_last_byte_to_226: u64,

@@ -176,10 +176,12 @@ words! {
         Disk = 5 "disk",
         /// The user may not have so much.
         Quota = 6 "quota",
-        /// The far side broke the protocol, or refused.
+        /// The far side broke the protocol, or one of the two does not do what was asked for.
         Protocol = 7 "protocol",
         /// This machine refused what was needed, and not for want of room.
         Local = 8 "local",
+        /// The server refused: the file is not there, or the user may not have it so.
+        Refused = 9 "refused",
     }
 
     /// What kept a transfer from being faster.
@@ -205,6 +207,12 @@ impl Command {
             Self::Stor | Self::Appe | Self::Stou | Self::Mlfl | Self::Mail | Self::TftpWrq => true,
             Self::Retr | Self::List | Self::Nlst | Self::Mlsd | Self::TftpRrq => false,
         }
+    }
+
+    /// Returns whether it is a listing that is moved, and no file.
+    #[must_use]
+    pub const fn is_listing(self) -> bool {
+        matches!(self, Self::List | Self::Nlst | Self::Mlsd)
     }
 
     /// Returns whether a program of this `role` sends the file.

@@ -161,7 +161,10 @@ pub struct Cause {
     pub kind: Kind,
     /// Of what it is a part.
     pub of: Whole,
-    /// What would be gained if it were gone, ns.
+    /// For how long it is waited for, ns.
+    pub cost_ns: u64,
+    /// What would be gained if it were gone, ns: no more than it costs, and less where something
+    /// else would be waited for instead.
     pub gain_ns: u64,
     /// How long all of that takes, ns.
     pub total_ns: u64,
@@ -175,6 +178,9 @@ pub struct Cause {
 const STANDS_OUT_ONE_IN: u64 = 10;
 /// What is no fault counts so many times less: it is said first only where nothing can be mended.
 const LIMIT_DISCOUNT: u64 = 4;
+
+/// A gain that is smaller than its cost by less than one part in so many is the same.
+const HIDDEN_ONE_IN: u64 = 20;
 
 /// A network that is shorter than this is near: 5,000 km of fibre there and back.
 const FAR_AWAY_NS: u64 = 50_000_000;
@@ -197,18 +203,31 @@ impl Cause {
         if self.kind.is_limit() { noticed / LIMIT_DISCOUNT } else { noticed }
     }
 
-    /// Returns a whole sentence: what, how much of how much, and what to do.
+    /// Returns a whole sentence: what, how much of how much, what would be gained without it if that
+    /// is less, and what to do.
     #[must_use]
     pub fn sentence(&self) -> String {
+        let hidden = match self.hides() {
+            false => String::new(),
+            true => format!(
+                ", and without it {} would be gained, as something else would be waited for then",
+                duration(self.gain_ns)
+            ),
+        };
         format!(
-            "{} costs {} of the {} of {} ({}): {}.",
+            "{} costs {} of the {} of {} ({}){hidden}: {}.",
             self.subject,
-            duration(self.gain_ns),
+            duration(self.cost_ns),
             duration(self.total_ns),
             self.of.text(),
-            share(self.gain_ns, self.total_ns),
+            share(self.cost_ns, self.total_ns),
             self.advice
         )
+    }
+
+    /// Returns whether something else stands behind it, so that its gain is less than its cost.
+    fn hides(&self) -> bool {
+        self.cost_ns.saturating_sub(self.gain_ns) > self.cost_ns / HIDDEN_ONE_IN
     }
 }
 

@@ -8,7 +8,7 @@ use super::cause::{Cause, Kind, Whole};
 use super::keys::{has_late_echoes, is_own, round_trip_ns, sum_of};
 use super::observation::{Direction, Flow, Observation, Path};
 use super::traffic::{Stall, burst_rate_bps, gaps, rate_bps, serial_ns, span_ns, stalls};
-use super::{losses, rates, waits};
+use super::{bucket, losses, rates, remains, waits};
 use crate::figures::duration;
 use crate::measurement::Layer;
 use crate::statistics;
@@ -32,6 +32,8 @@ pub(super) struct View<'a> {
     pub(super) has_reordering: bool,
     /// When the first byte of another flow like this one came, ns.
     pub(super) other_first_ns: Option<u64>,
+    /// What this side's own software takes of a key and its echo, ns.
+    pub(super) own_ns: u64,
     /// Long packets vanish in this session, and those with so many bytes of data arrive.
     pub(super) hole: Option<u64>,
 }
@@ -40,12 +42,16 @@ pub(super) struct View<'a> {
 const LEAST_STALL_NS: u64 = 5_000_000;
 
 impl View<'_> {
-    /// Returns a cause of this flow.
-    pub(super) fn cause(&self, kind: Kind, gain_ns: u64, subject: &str, advice: String) -> Cause {
+    /// Returns a cause of this flow, which stood still for `cost_ns` by it. Without it the flow takes
+    /// as long as it must by whatever else is known to limit it.
+    pub(super) fn cause(&self, kind: Kind, cost_ns: u64, subject: &str, advice: String) -> Cause {
+        let cost_ns = cost_ns.min(self.flow.elapsed_ns);
+        let without_ns = remains::without_ns(self, kind);
         Cause {
             kind,
             of: self.whole,
-            gain_ns: gain_ns.min(self.flow.elapsed_ns),
+            cost_ns,
+            gain_ns: cost_ns.min(self.flow.elapsed_ns.saturating_sub(without_ns)),
             total_ns: self.flow.elapsed_ns,
             subject: subject.to_owned(),
             advice,
@@ -63,7 +69,7 @@ impl View<'_> {
             return None;
         }
         self.stalls.retain(|stall| stalls.iter().all(|taken| taken.index != stall.index));
-        self.explained_ns = self.explained_ns.saturating_add(cause.gain_ns);
+        self.explained_ns = self.explained_ns.saturating_add(cause.cost_ns);
         Some(cause)
     }
 
@@ -92,6 +98,8 @@ pub(super) fn causes(observed: &Observation) -> Vec<Cause> {
     let mut found: Vec<Cause> = views.into_iter().flat_map(of_flow).collect();
     found.extend(waits::nagle_of_answers(observed, trip_ns));
     found.extend(rates::emptied_bucket(observed, trip_ns));
+    // Short transfers meet no loss.
+    found.extend(bucket::of_sizes(observed).filter(|_| !has_losses));
     // A wait for a lost packet looks like one for an acknowledgment.
     if !has_losses && !has_late_echoes {
         found.extend(waits::nagle_if_unhurried(observed, trip_ns));
@@ -115,6 +123,8 @@ fn views(observed: &Observation) -> Vec<View<'_>> {
     let trip_ns = round_trip_ns(observed);
     let unhurried = observed.unhurried.as_ref().and_then(|flow| flow.arrivals.first());
     let unhurried = unhurried.map(|first| first.at_ns);
+    let layers = observed.echo.as_ref().map(|echo| echo.layers.as_slice()).unwrap_or_default();
+    let own_ns = sum_of(layers, is_own);
     let mut views = Vec::new();
     for (flow, whole) in screenful.chain(transfers) {
         let burst_bps =
@@ -133,6 +143,7 @@ fn views(observed: &Observation) -> Vec<View<'_>> {
             has_losses: false,
             has_reordering: false,
             other_first_ns: unhurried.filter(|_| whole == Whole::Screenful),
+            own_ns,
             hole: None,
         });
     }
@@ -262,8 +273,10 @@ pub(super) fn fills_the_line(observed: &Observation) -> Option<bool> {
 
 /// Returns what the far host takes until its first byte, beyond the round trip.
 fn first_byte(view: &View<'_>) -> Option<Cause> {
-    // Where long packets vanish, the first one did; and what asked for it may have been lost.
-    if view.flow.direction == Direction::Outgoing || view.hole.is_some() || was_asked_again(view) {
+    // Where long packets vanish, the first one did; what asked for it may have been lost; and where
+    // packets overtake each other the first one may have been late.
+    let is_of_the_way = view.hole.is_some() || view.has_reordering || was_asked_again(view);
+    if view.flow.direction == Direction::Outgoing || is_of_the_way {
         return None;
     }
     let first = view.flow.arrivals.first()?;
@@ -273,7 +286,7 @@ fn first_byte(view: &View<'_>) -> Option<Cause> {
     let first_ns = view.other_first_ns.map_or(first.at_ns, |other| other.min(first.at_ns));
     Some(view.cause(
         Kind::FarHost,
-        first_ns.saturating_sub(trip_ns).saturating_sub(line_ns),
+        first_ns.saturating_sub(trip_ns).saturating_sub(line_ns).saturating_sub(view.own_ns),
         "The far host",
         format!(
             "so long after the round trip of the network and its TCP, {}, comes its first byte: look \

@@ -45,12 +45,12 @@ pub(super) fn causes(observed: &Observation) -> Vec<Cause> {
     let Some(echo) = &observed.echo else { return Vec::new() };
     let Some(median_ns) = statistics::median(&echo.samples_ns) else { return Vec::new() };
     let mut found = idle(observed, echo, median_ns);
+    let is_disordered = super::flows::is_disordered(observed);
     if let Some(late) = late_ones(echo, median_ns) {
         // Where a packet is lost now and then, keys behind it wait for that and for nothing else.
-        found.push(late);
+        found.push(if is_disordered { disorder(late) } else { late });
         return found;
     }
-    let is_disordered = super::flows::is_disordered(observed);
     let behind = under_load(observed, median_ns).into_iter();
     let behind = behind.chain(steady_keys(observed, median_ns));
     found.extend(behind.map(|cause| if is_disordered { disorder(cause) } else { cause }));
@@ -93,6 +93,7 @@ fn idle(observed: &Observation, echo: &Echoes, median_ns: u64) -> Vec<Cause> {
     let cause = |kind, gain_ns, subject: String, advice: String| Cause {
         kind,
         of: Whole::Echo,
+        cost_ns: gain_ns,
         gain_ns,
         total_ns: median_ns,
         subject,
@@ -171,6 +172,7 @@ fn late_ones(echo: &Echoes, median_ns: u64) -> Option<Cause> {
     Some(Cause {
         kind,
         of: Whole::Echo,
+        cost_ns: gain_ns,
         gain_ns,
         total_ns: median_ns.saturating_add(gain_ns),
         subject: "A lost packet now and then".to_owned(),
@@ -206,6 +208,7 @@ fn under_load(observed: &Observation, idle_ns: u64) -> Option<Cause> {
     Some(Cause {
         kind: Kind::Queue,
         of: Whole::EchoUnderLoad,
+        cost_ns: gain_ns,
         gain_ns,
         total_ns,
         subject: "The queue in front of the slowest link".to_owned(),
@@ -234,6 +237,7 @@ fn steady_keys(observed: &Observation, idle_ns: u64) -> Option<Cause> {
         return Some(Cause {
             kind: Kind::Nagle,
             of: Whole::Echo,
+            cost_ns: gain_ns,
             gain_ns,
             total_ns,
             subject: "The far side's Nagle algorithm".to_owned(),
@@ -247,6 +251,7 @@ fn steady_keys(observed: &Observation, idle_ns: u64) -> Option<Cause> {
     Some(Cause {
         kind: Kind::HalfDuplex,
         of: Whole::Echo,
+        cost_ns: gain_ns,
         gain_ns,
         total_ns,
         subject: "A way that carries one direction at a time".to_owned(),

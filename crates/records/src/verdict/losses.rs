@@ -45,7 +45,9 @@ pub(super) fn hole(view: &View<'_>) -> Option<u64> {
     // Nothing long has come before, and nothing as long as it might be ever after.
     let is_hole = before * 2 < mss && after * 100 < mss * 97 && after * 3 > mss;
     let alike = arrivals.iter().filter(|arrival| arrival.bytes == after).count();
-    (is_hole && alike * 2 > arrivals.len()).then_some(after)
+    // What is little more than a segment comes in one that is as long, and its rest.
+    let is_pair = arrivals.len() == 2 && view.flow.bytes > mss;
+    (is_hole && (is_pair || alike * 2 > arrivals.len())).then_some(after)
 }
 
 /// Returns what long packets cost that vanish: silence until the sender tries shorter ones.

@@ -4,12 +4,14 @@
 //! time of an echo or of a screenful goes. An [`Observation`] says more than that record keeps: when
 //! each byte of a flow came, how echoes fare beside other data, what TCP counted meanwhile.
 
+mod bucket;
 mod cause;
 mod flows;
 mod keys;
 mod losses;
 mod observation;
 mod rates;
+mod remains;
 mod sentence;
 mod steps;
 mod traffic;

@@ -27,6 +27,9 @@ pub struct Observation {
     pub answers: Option<Answers>,
     /// Longer flows, in either direction: files, or a long output.
     pub transfers: Vec<Flow>,
+    /// What came in transfers of growing sizes, from the smallest: bytes and the median of their
+    /// times from the command to the last reply, ns.
+    pub sizes: Vec<(u64, u64)>,
     /// The way to the far side, as TCP and the carrier know it.
     pub path: Path,
 }

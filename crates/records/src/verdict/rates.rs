@@ -155,6 +155,7 @@ pub(super) fn emptied_bucket(observed: &Observation, trip_ns: Option<u64>) -> Op
     Some(Cause {
         kind: Kind::RateLimiter,
         of: Whole::Transfer,
+        cost_ns: waited_ns - waited_ns / BUCKET_FACTOR,
         gain_ns: waited_ns - waited_ns / BUCKET_FACTOR,
         total_ns: long.elapsed_ns,
         subject: "A rate limiter on the way".to_owned(),

@@ -1,8 +1,9 @@
 //! One sentence on a measurement: what limits it, and what the best possible is.
 //!
 //! The rules are tried in the order of [`Limit`]; the first that holds speaks. From too few echoes
-//! nothing follows, and a loss or a stall hides everything below it. Then comes the group of layers
-//! that takes most of an echo: the line, the far side with the network, the system calls, or our
+//! nothing follows, and a loss or a stall hides everything below it. Where the parts of an echo differ
+//! by less than what waking a process takes, none of them is accused: the next run would accuse
+//! another. Then comes the group of layers that takes most of an echo: the line, the far side with the network, the system calls, or our
 //! own software. A system call is kept apart from our software because the kernel works in it also
 //! for the far side where that runs on the same machine, as behind a TUN. When a
 //! screenful waits for the terminal, that is said beside it. What a person notices is TM-233's
@@ -29,6 +30,8 @@ pub enum Limit {
     NagleStall,
     /// A screenful waits for the terminal, and no echo was measured.
     Terminal,
+    /// The parts of an echo are closer together than what can be told apart.
+    NothingStandsOut,
     /// The bits on a serial line.
     Line,
     /// The round trip of the network.
@@ -58,6 +61,10 @@ pub const LOSS_ONE_IN: u64 = 100;
 /// either of them plus what the timer and the scheduler add.
 const DELAYED_ACK_NS: [std::ops::RangeInclusive<u64>; 2] =
     [38_000_000..=60_000_000, 180_000_000..=260_000_000];
+/// So long schedulers may take to wake somebody on both sides.
+const WAKING_NS: u64 = 100_000;
+/// Below this a round trip is as much the far host's, where that is busy.
+const LOCAL_NS: u64 = 5_000_000;
 /// A round trip below this is the far host's as well as the network's: 100 km of fibre.
 const NEAR_NS: u64 = 1_000_000;
 /// Start bit, eight bits of data, stop bit.
@@ -88,6 +95,14 @@ impl Timing<'_> {
         own.fold(0, |sum, part| sum.saturating_add(part.ns))
     }
 
+    /// Returns line, far side with network, our own layers, and system calls.
+    fn groups(&self) -> [u64; 4] {
+        let [line, far, calls] =
+            [Layer::Line, Layer::FarSideAndNetwork, Layer::InterruptOrSystemCall]
+                .map(|layer| self.of(layer));
+        [line, far, self.own(), calls]
+    }
+
     fn is_mostly(&self, part_ns: u64) -> bool {
         self.total_ns > 0 && part_ns >= self.total_ns / 2
     }
@@ -110,9 +125,10 @@ pub fn limit(measured: &Measurement) -> Limit {
     if echo.is_none() && timing.is_mostly(timing.of(Layer::Terminal)) {
         return Limit::Terminal;
     }
-    let (line, far, own) =
-        (timing.of(Layer::Line), timing.of(Layer::FarSideAndNetwork), timing.own());
-    let calls = timing.of(Layer::InterruptOrSystemCall);
+    let [line, far, own, calls] = timing.groups();
+    if echo.is_some() && is_level(measured, timing) {
+        return Limit::NothingStandsOut;
+    }
     match line.max(far).max(own).max(calls) {
         0 => Limit::Unknown,
         most if most == line => Limit::Line,
@@ -141,6 +157,7 @@ pub fn verdict(measured: &Measurement) -> String {
         Limit::TooFewSamples => return too_few(measured),
         Limit::Retransmissions => return retransmissions(measured, timing),
         Limit::NagleStall => return nagle_stall(measured),
+        Limit::NothingStandsOut => level(measured, timing),
         Limit::Line => line(measured, timing),
         Limit::SystemCalls => system_calls(timing),
         Limit::OwnProcessor => own_processor(timing),
@@ -183,6 +200,43 @@ fn is_lossy(measured: &Measurement) -> bool {
     // A single one may be chance, however short the run was.
     let Some((again @ 2.., Some(sent))) = loss(measured) else { return false };
     again.saturating_mul(LOSS_ONE_IN) >= sent
+}
+
+/// Returns by how much any part of an echo may be wrong, or late by chance.
+fn bound_ns(measured: &Measurement) -> u64 {
+    let Some(echo) = &measured.echo else { return WAKING_NS };
+    // Where the median is far from the least, the processor was busy with something else.
+    let spread_ns = echo.p50_ns.saturating_sub(echo.min_ns) / 2;
+    echo.error.map_or(0, |error| error.error_ns).max(WAKING_NS).max(spread_ns)
+}
+
+/// Returns whether the largest part of an echo exceeds the next one by no more than what is chance:
+/// another run may have them the other way round.
+fn is_level(measured: &Measurement, timing: Timing<'_>) -> bool {
+    let bound_ns = bound_ns(measured);
+    let mut groups = timing.groups();
+    let far = timing.of(Layer::FarSideAndNetwork);
+    groups.sort_unstable();
+    let [.., second, most] = groups;
+    if most == 0 {
+        return false;
+    }
+    let trip = round_trip(measured).filter(|_| most == far).map(|trip| trip.min(far));
+    let is_split = trip.is_some_and(|trip| trip.abs_diff(far - trip) <= bound_ns);
+    most - second <= bound_ns || (is_split && far <= LOCAL_NS)
+}
+
+fn level(measured: &Measurement, timing: Timing<'_>) -> String {
+    let [line, far, own, calls] = timing.groups().map(duration);
+    let on_line =
+        if timing.of(Layer::Line) > 0 { format!(", the line {line}") } else { String::new() };
+    format!(
+        "Of {} of {} the far side with the network takes {far}, system calls {calls}, our own \
+         layers {own}{on_line}: no part exceeds the others by more than chance, {}",
+        timing.name,
+        duration(timing.total_ns),
+        duration(bound_ns(measured))
+    )
 }
 
 fn round_trip(measured: &Measurement) -> Option<u64> {

@@ -4,9 +4,11 @@
 //! host's, or the name server's.
 
 use super::cause::{Cause, Kind, Whole};
+use super::flows::is_disordered;
 use super::keys::{round_trip_ns, without_loss_ns};
 use super::observation::Observation;
 use crate::figures::duration;
+use crate::statistics;
 
 /// Returns what the steps cost.
 pub(super) fn causes(observed: &Observation) -> Vec<Cause> {
@@ -23,6 +25,7 @@ pub(super) fn causes(observed: &Observation) -> Vec<Cause> {
     let cause = |kind, gain_ns, subject: &str, advice: &str| Cause {
         kind,
         of: Whole::Login,
+        cost_ns: gain_ns,
         gain_ns,
         total_ns,
         subject: subject.to_owned(),
@@ -35,14 +38,15 @@ pub(super) fn causes(observed: &Observation) -> Vec<Cause> {
     }
     // A step that waited for a lost packet would be charged to the far host.
     let trip = round_trip_ns(observed).unwrap_or(0);
+    let late_ns = disorder_ns(observed);
     if let Some(ns) = steps.prompt_ns {
         let advice = "there it is often the lookup of this side's name that runs into its time-out";
-        let gain_ns = ns.saturating_sub(trip);
+        let gain_ns = ns.saturating_sub(trip).saturating_sub(late_ns);
         found.push(cause(Kind::SlowPrompt, gain_ns, "The far side's first question", advice));
     }
     if let Some(ns) = steps.login_ns {
         let advice = "look there at how passwords are checked, and at what runs at a login";
-        let gain_ns = ns.saturating_sub(trip);
+        let gain_ns = ns.saturating_sub(trip).saturating_sub(late_ns);
         found.push(cause(Kind::SlowLogin, gain_ns, "The login itself", advice));
     }
     if let Some(ns) = steps.tls_own_ns {
@@ -57,6 +61,14 @@ pub(super) fn causes(observed: &Observation) -> Vec<Cause> {
     }
     found.extend(lost_opening(observed, total_ns));
     found
+}
+
+/// Returns how late the one packet of a step may have been where packets overtake each other: as late
+/// as the latest echo, ns.
+fn disorder_ns(observed: &Observation) -> u64 {
+    let Some(echo) = observed.echo.as_ref().filter(|_| is_disordered(observed)) else { return 0 };
+    let most = echo.samples_ns.iter().max().copied().unwrap_or(0);
+    most.saturating_sub(statistics::median(&echo.samples_ns).unwrap_or(most))
 }
 
 /// The round trips of a handshake of TLS 1.2 (RFC 5246 §7.3); TLS 1.3 needs one.
@@ -74,6 +86,7 @@ fn lost_opening(observed: &Observation, total_ns: u64) -> Option<Cause> {
     Some(Cause {
         kind: Kind::Loss,
         of: Whole::Login,
+        cost_ns: gain_ns,
         gain_ns,
         total_ns,
         subject: "A lost first packet".to_owned(),

@@ -57,7 +57,7 @@ fn half_rate_bps(mut pairs: Vec<(u64, u64)>) -> Option<u64> {
     if pairs.len() < FEWEST_GAPS {
         return None;
     }
-    let all: u64 = pairs.iter().map(|(_, bytes)| bytes).sum();
+    let all = pairs.iter().fold(0_u64, |sum, (_, bytes)| sum.saturating_add(*bytes));
     // By time for a byte, the least first.
     pairs.sort_by(|(gap, bytes), (other_gap, other)| {
         let [ours, others] = [(gap, other), (other_gap, bytes)]
@@ -66,7 +66,7 @@ fn half_rate_bps(mut pairs: Vec<(u64, u64)>) -> Option<u64> {
     });
     let mut so_far = 0_u64;
     for (gap, bytes) in pairs {
-        so_far += bytes;
+        so_far = so_far.saturating_add(bytes);
         if so_far.saturating_mul(2) >= all {
             return rate_bps(bytes, gap);
         }

@@ -75,6 +75,7 @@ pub(super) fn nagle_if_unhurried(observed: &Observation, trip_ns: Option<u64>) -
     Some(Cause {
         kind: Kind::Nagle,
         of: Whole::Screenful,
+        cost_ns: gain_ns,
         gain_ns,
         total_ns: late.elapsed_ns,
         subject: "The far side's Nagle algorithm".to_owned(),
@@ -113,6 +114,7 @@ pub(super) fn nagle_of_answers(observed: &Observation, trip_ns: Option<u64>) -> 
     Some(Cause {
         kind: Kind::Nagle,
         of: Whole::Answer,
+        cost_ns: gain_ns,
         gain_ns,
         total_ns,
         subject: "The far side's Nagle algorithm".to_owned(),

@@ -1,6 +1,7 @@
 //! What `scenarios/multics.toml` says.
 
 use super::switches::Switches;
+use crate::limits::{LIST_MAX, OutOfRange, within};
 use serde::Deserialize;
 
 /// Some hours on Multics.
@@ -90,6 +91,62 @@ pub struct Session {
 impl Scenario {
     /// The scenario as TOML, as it comes with the program.
     pub const BUILT_IN: &str = include_str!("../../../../scenarios/multics.toml");
+
+    /// Returns an error if there is no experiment with these figures.
+    ///
+    /// # Errors
+    ///
+    /// With the figure that is out of range, and its range.
+    pub fn check(&self) -> Result<(), OutOfRange> {
+        within("minutes", self.minutes, 10..=100_000)?;
+        self.costs.check()?;
+        self.network.check()?;
+        within("the number of sessions", self.sessions.len(), 1..=LIST_MAX)?;
+        self.sessions.iter().try_for_each(Session::check)
+    }
+}
+
+/// The longest time that anything is charged, or takes, in milliseconds.
+const MS_MAX: f64 = 1e6;
+
+impl Costs {
+    fn check(&self) -> Result<(), OutOfRange> {
+        within("third_ring_part", self.third_ring_part, 0.0..=0.9)?;
+        within("transaction_ms", self.transaction_ms, 1.0..=MS_MAX)?;
+        // What is left of a transaction is not less than nothing.
+        let most_ms = self.transaction_ms * (1.0 - self.third_ring_part);
+        within("block_ms", self.block_ms, 0.0..=most_ms)?;
+        within("wait_ms", self.wait_ms, 0.0..=MS_MAX)?;
+        within("io_ms", self.io_ms, 1.0..=MS_MAX)?;
+        within("wall_to_ring_0_ms", self.wall_to_ring_0_ms, 0.0..=MS_MAX)?;
+        let most_ms = self.wall_to_ring_0_ms + self.io_ms * (1.0 - self.third_ring_part);
+        within("wall_to_ring_1_ms", self.wall_to_ring_1_ms, 0.0..=most_ms)?;
+        within("interrupt_ms", self.interrupt_ms, 0.0..=MS_MAX)?;
+        within("telnet_per_ms", self.telnet_per_ms, 1e-3..=1e6)?;
+        within("canonical_per_ms", self.canonical_per_ms, 1e-3..=1e6)?;
+        within("needs_canonical_part", self.needs_canonical_part, 0.0..=1.0)
+    }
+}
+
+impl Network {
+    fn check(&self) -> Result<(), OutOfRange> {
+        within("rfnm_ms", self.rfnm_ms, 0..=1_000_000)?;
+        within("allocate_ms", self.allocate_ms, 0..=1_000_000)?;
+        within("allocation_chars", self.allocation_chars, 1..=1_000_000)?;
+        within("minimum_allocation_chars", self.minimum_allocation_chars, 1..=1_000_000)?;
+        within("asked_an_hour", self.asked_an_hour, 0..=3_600)
+    }
+}
+
+impl Session {
+    fn check(&self) -> Result<(), OutOfRange> {
+        within("people", self.people, 0..=100)?;
+        within("typed_chars", self.typed_chars, 1..=1_000)?;
+        within("key_ms", self.key_ms, 1..=60_000)?;
+        within("think_s", self.think_s, 10..=100_000)?;
+        within("answer_lines", self.answer_lines, 0..=1_000)?;
+        within("answer_chars", self.answer_chars, 0..=1_000)
+    }
 }
 
 #[cfg(test)]

@@ -40,8 +40,30 @@ pub(super) struct Part {
     pub(super) representation: Representation,
     /// How long the program waits for its turn, on the average.
     pub(super) turn: Duration,
+    /// What it takes to convert a byte before it can be sent; zero if nothing is converted.
+    pub(super) conversion: Duration,
     /// The policies of its connections.
     pub(super) profile: Profile,
+}
+
+impl Part {
+    /// Returns how many of so many bytes can be sent by now, and when there will be more.
+    ///
+    /// They are converted a message at a time.
+    fn converted(&self, len: usize, began_at: Instant, now: Instant) -> (usize, Option<Instant>) {
+        if self.conversion.is_zero() {
+            return (len, None);
+        }
+        let piece = self.profile.mss_max.map_or(len, usize::from).max(1);
+        let took = |bytes: usize| self.conversion * u32::try_from(bytes).unwrap_or(u32::MAX);
+        let passed = now.since(began_at);
+        let pieces = (1..=len.div_ceil(piece)).map(|count| len.min(count * piece));
+        let ready = pieces.clone().take_while(|bytes| took(*bytes) <= passed).last().unwrap_or(0);
+        (
+            ready,
+            pieces.skip_while(|bytes| *bytes <= ready).map(|bytes| began_at + took(bytes)).next(),
+        )
+    }
 }
 
 #[derive(Debug, Default)]
@@ -60,6 +82,7 @@ enum Moving {
     Out {
         wire: Vec<u8>,
         sent: usize,
+        began_at: Instant,
     },
     In {
         decoder: Box<Decoder>,
@@ -82,6 +105,8 @@ pub(super) struct Party {
     engine: Engine,
     is_started: bool,
     turn_at: Option<Instant>,
+    /// When the next piece of the file is converted.
+    converted_at: Option<Instant>,
     control: Option<ConnectionId>,
     data: Option<ConnectionId>,
     data_has_ended: bool,
@@ -103,6 +128,7 @@ impl Party {
             engine: Engine::None,
             is_started: false,
             turn_at: None,
+            converted_at: None,
             control: None,
             data: None,
             data_has_ended: false,
@@ -261,7 +287,7 @@ impl Party {
             }
             UserEvent::StartData(id, _) => {
                 let is_incoming = self.part.task.as_ref().and_then(Task::is_incoming);
-                self.start(Called::Task(id), is_incoming == Some(true));
+                self.start(Called::Task(id), is_incoming == Some(true), cx);
             }
             UserEvent::Finished(_, result) => self.end(result.is_ok(), cx),
             UserEvent::ConnectData(_) => user.data_failed(cx),
@@ -294,7 +320,7 @@ impl Party {
                 }
             }
             ServerEvent::Open(transfer) => self.open_file(server, &transfer, cx),
-            ServerEvent::Start(id) => self.start(Called::Transfer(id), self.is_incoming),
+            ServerEvent::Start(id) => self.start(Called::Transfer(id), self.is_incoming, cx),
             ServerEvent::Commit(id) => {
                 // What has come was compared with the file that was sent, when it had all come.
                 server.committed(id, Ok(()), cx);
@@ -315,7 +341,7 @@ impl Party {
     }
 
     /// Gets ready to move the file one way or the other.
-    fn start(&mut self, called: Called, is_incoming: bool) {
+    fn start(&mut self, called: Called, is_incoming: bool, cx: &Cx<'_>) {
         self.called = Some(called);
         let representation = &self.part.representation;
         if is_incoming {
@@ -330,7 +356,7 @@ impl Party {
             encoder.finish(&mut wire).ok()
         });
         self.has_failed |= encoded.is_none();
-        self.moving = Moving::Out { wire, sent: 0 };
+        self.moving = Moving::Out { wire, sent: 0, began_at: cx.now };
     }
 
     fn end(&mut self, is_good: bool, cx: &Cx<'_>) {
@@ -343,13 +369,15 @@ impl Party {
         let (Some(data), Some(called)) = (self.data, self.called) else { return };
         let over = match &mut self.moving {
             Moving::Nothing => return,
-            Moving::Out { wire, sent } => {
-                let rest = wire.get(*sent..).unwrap_or_default();
+            Moving::Out { wire, sent, began_at } => {
+                let (ready, next_at) = self.part.converted(wire.len(), *began_at, cx.now);
+                self.converted_at = next_at;
+                let rest = wire.get(*sent..ready).unwrap_or_default();
                 let Ok(taken) = layers.tcp.send(data, rest) else { return };
                 *sent += taken;
                 self.wire_bytes = *sent as u64;
                 cx.meter.work(Work::FileByte, taken);
-                if taken < rest.len() {
+                if *sent < wire.len() {
                     return;
                 }
                 // A sender of 1973 was told when its last message had arrived.
@@ -400,6 +428,7 @@ impl Party {
 fn performed(operation: &Operation) -> Outcome {
     match operation {
         Operation::Size { .. } | Operation::Available(_) => Outcome::Size(0),
+        Operation::Host(_) => Outcome::Greeting("host accepted".into()),
         _ => Outcome::Done,
     }
 }
@@ -427,6 +456,6 @@ impl Application for Party {
     }
 
     fn deadline(&self) -> Option<Instant> {
-        self.turn_at
+        self.turn_at.or(self.converted_at)
     }
 }

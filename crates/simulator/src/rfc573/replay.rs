@@ -102,7 +102,10 @@ pub enum Failure {
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::UnknownHost(name) => write!(f, "the scenario has no host {name}"),
+            Self::UnknownHost(name) => write!(
+                f,
+                "no [[network.remotes]] is called {name}, with which files were exchanged"
+            ),
             Self::Stuck(stuck) => stuck.fmt(f),
             Self::Failed(at) => write!(f, "a transfer has failed at {at}"),
         }
@@ -125,6 +128,16 @@ impl Network {
         network.allocation_bits = network.allocation_bits.max(bits);
         for remote in &mut network.remotes {
             remote.allocation_bits = remote.allocation_bits.max(bits);
+        }
+        network
+    }
+
+    /// Returns the same network where no host converts what it sends.
+    #[must_use]
+    pub fn converting_nothing(&self) -> Self {
+        let mut network = self.clone();
+        for remote in &mut network.remotes {
+            remote.conversion_ns_per_bit = 0;
         }
         network
     }
@@ -219,6 +232,7 @@ impl Network {
             file: script.file(),
             representation,
             turn: Duration::from_millis(self.turn_ms),
+            conversion: if is_ours { Duration::ZERO } else { script.conversion(side, remote) },
             profile: self.profile(allocation_bits),
         };
         let costs = Costs::default().with(Work::FileByte, script.cpu_ps_per_bit * 8 / 1_000);
@@ -230,6 +244,14 @@ impl Network {
 }
 
 impl Script<'_> {
+    /// Returns what the other host takes to convert a byte: it does so to text that our user gets.
+    fn conversion(&self, side: Side, remote: &Remote) -> Duration {
+        let is_converted =
+            side == Side::Server && self.verb == Verb::Retrieve && self.form == Form::Text;
+        let ns = if is_converted { remote.conversion_ns_per_bit * 8 } else { 0 };
+        Duration::from_nanos(ns)
+    }
+
     fn task(&self, representation: Representation) -> Option<Task> {
         let name = Name::new("calico").ok()?;
         Some(match self.verb {
@@ -293,6 +315,32 @@ mod tests {
             let replayed = built_in().network.replay(&Script { cpu_ps_per_bit, ..STORE });
             assert_eq!(replayed.unwrap().cpu, Duration::from_nanos(3_600 / 8 * planted_ns));
         }
+    }
+
+    #[test]
+    fn text_that_is_converted_on_the_way_takes_as_much_longer_and_costs_our_host_nothing() {
+        let network = built_in().network.idle();
+        let text = Script { verb: Verb::Retrieve, form: Form::Text, remote: "sri-arc", ..STORE };
+        let [converted, straight] =
+            [&network, &network.converting_nothing()].map(|one| one.replay(&text).unwrap());
+        let per_bit = network.remotes.iter().find(|remote| remote.name == "sri-arc").unwrap();
+        let took = Duration::from_nanos(per_bit.conversion_ns_per_bit * text.bits);
+        assert!(converted.elapsed >= took, "{converted:?}");
+        assert!(converted.elapsed <= took + straight.elapsed, "{converted:?} {straight:?}");
+        assert_eq!((converted.bits, converted.cpu), (straight.bits, straight.cpu));
+    }
+
+    #[test]
+    fn nothing_but_the_text_that_our_user_gets_is_converted() {
+        let network = built_in().network;
+        let straight = network.converting_nothing();
+        let text = Script { form: Form::Text, remote: "sri-arc", ..STORE };
+        let server = Script { ours: Side::Server, verb: Verb::Retrieve, ..text };
+        for script in [text, Script { verb: Verb::Mail, ..text }, server] {
+            assert_eq!(network.replay(&script), straight.replay(&script));
+        }
+        let words = Script { form: Form::Words, verb: Verb::Retrieve, ..text };
+        assert_eq!(network.replay(&words), straight.replay(&words));
     }
 
     #[test]

@@ -1,6 +1,8 @@
 //! What `scenarios/rfc573.toml` says of the survey and of the hosts.
 
+use crate::limits::{LIST_MAX, OutOfRange, within};
 use serde::Deserialize;
+use std::ops::RangeInclusive;
 
 /// The survey.
 #[derive(Clone, Debug, Deserialize)]
@@ -62,6 +64,9 @@ pub struct Remote {
     pub hops: u64,
     /// What it allocates to a connection, in bits.
     pub allocation_bits: u64,
+    /// How long it takes to convert a bit of the text that is got from it, in nanoseconds.
+    #[serde(default)]
+    pub conversion_ns_per_bit: u64,
 }
 
 /// What table I says of one host.
@@ -101,6 +106,76 @@ pub struct Crowd {
 impl Scenario {
     /// The scenario as TOML, as it comes with the program.
     pub const BUILT_IN: &str = include_str!("../../../../scenarios/rfc573.toml");
+
+    /// Returns an error if there is no experiment with these figures.
+    ///
+    /// # Errors
+    ///
+    /// With the figure that is out of range, and its range.
+    pub fn check(&self) -> Result<(), OutOfRange> {
+        within("days", self.days, 1..=10_000)?;
+        within("week_days", self.week_days, 1..=self.days)?;
+        within("week_begins_day", self.week_begins_day, 0..=self.days - self.week_days)?;
+        within("every_s", self.every_s, 60..=86_400)?;
+        within("timeout_s", self.timeout_s, 1..=self.every_s)?;
+        within("least_response_s", self.least_response_s, 0.0..=self.timeout_s as f64)?;
+        within("cpu_minute_dollars", self.cpu_minute_dollars, 0.0..=1e6)?;
+        within("the number of hosts", self.hosts.len(), 1..=LIST_MAX)?;
+        self.hosts.iter().try_for_each(|host| host.check(self))?;
+        self.crowd.check(self)?;
+        self.network.check()
+    }
+}
+
+/// Per cent of the time: a host that never fails, or never answers, has no rate of failures.
+const AVAILABILITY: RangeInclusive<f64> = 1.0..=99.9;
+const FAILURE_HOURS: RangeInclusive<f64> = 0.1..=10_000.0;
+
+impl Rates {
+    fn check(&self, of: &Scenario) -> Result<(), OutOfRange> {
+        within("response_s", self.response_s, of.least_response_s..=of.timeout_s as f64)?;
+        within("host_availability", self.host_availability, AVAILABILITY)?;
+        let (least, _) = AVAILABILITY.into_inner();
+        within("logger_availability", self.logger_availability, least..=self.host_availability)?;
+        within("host_failure_hours", self.host_failure_hours, FAILURE_HOURS)?;
+        let (least, _) = FAILURE_HOURS.into_inner();
+        within("logger_failure_hours", self.logger_failure_hours, least..=self.host_failure_hours)
+    }
+}
+
+impl Crowd {
+    fn check(&self, of: &Scenario) -> Result<(), OutOfRange> {
+        within("crowd.hosts", self.hosts, 1..=1_000)?;
+        within("crowd.response_s", self.response_s, of.least_response_s..=of.timeout_s as f64)?;
+        within("crowd.availability", self.availability, AVAILABILITY)?;
+        within("crowd.failure_hours", self.failure_hours, FAILURE_HOURS)?;
+        within("crowd.spread", self.spread, 1.0..=100.0)
+    }
+}
+
+impl Network {
+    fn check(&self) -> Result<(), OutOfRange> {
+        within("network.line_bps", self.line_bps, 300..=1_000_000_000)?;
+        within("interface_bps", self.interface_bps, 300..=1_000_000_000)?;
+        within("imp_us", self.imp_us, 0..=1_000_000)?;
+        within("message_bits", self.message_bits, 800..=11_000)?;
+        within("buffer_bits", self.buffer_bits, 800..=100_000_000)?;
+        within("turn_ms", self.turn_ms, 0..=60_000)?;
+        within("allocation_bits", self.allocation_bits, ALLOCATION_BITS)?;
+        within("the number of remotes", self.remotes.len(), 1..=LIST_MAX)?;
+        self.remotes.iter().try_for_each(Remote::check)
+    }
+}
+
+/// A window of TCP without its scale has no more.
+const ALLOCATION_BITS: RangeInclusive<u64> = 800..=524_280;
+
+impl Remote {
+    fn check(&self) -> Result<(), OutOfRange> {
+        within("hops", self.hops, 0..=100)?;
+        within("allocation_bits", self.allocation_bits, ALLOCATION_BITS)?;
+        within("conversion_ns_per_bit", self.conversion_ns_per_bit, 0..=1_000_000_000)
+    }
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! What `scenarios/rfc594.toml` says.
 
 use super::subnet::{Path, Subnet};
+use crate::limits::{OutOfRange, within};
 use protocols::time::Duration;
 use serde::Deserialize;
 
@@ -23,6 +24,19 @@ pub struct Scenario {
 impl Scenario {
     /// The scenario as TOML, as it comes with the program.
     pub const BUILT_IN: &str = include_str!("../../../../scenarios/rfc594.toml");
+
+    /// Returns an error if there is no experiment with these figures.
+    ///
+    /// # Errors
+    ///
+    /// With the figure that is out of range, and its range.
+    pub fn check(&self) -> Result<(), OutOfRange> {
+        within("cable_feet", self.cable_feet, 0..=100_000)?;
+        within("bbn_hosts_ms", self.bbn_hosts_ms, 0..=100_000)?;
+        within("processing_us", self.processing_us, 0..=10_000_000)?;
+        within("line_bps", self.line_bps, 300..=1_000_000_000)?;
+        within("room_lasts_ms", self.room_lasts_ms, 0..=100_000)
+    }
 
     /// Returns a path of `hops` lines between places near each other.
     #[must_use]

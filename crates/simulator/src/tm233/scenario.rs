@@ -1,10 +1,12 @@
 //! What `scenarios/tm233.toml` says: the computers, the lines, and who is at the other end.
 
 use super::experiments::Equipment;
+use crate::limits::{LIST_MAX, OutOfRange, each_within, within};
 use protocols::meter::{Costs, Work};
 use protocols::time::Duration;
 use protocols::transport::tcp::Retransmission;
 use serde::Deserialize;
+use std::ops::RangeInclusive;
 
 /// The laboratory.
 #[derive(Clone, Debug, Deserialize)]
@@ -141,6 +143,28 @@ impl Scenario {
     /// The scenario as TOML, as it comes with the program.
     pub const BUILT_IN: &str = include_str!("../../../../scenarios/tm233.toml");
 
+    /// Returns an error if there is no experiment with these figures.
+    ///
+    /// # Errors
+    ///
+    /// With the figure that is out of range, and its range.
+    pub fn check(&self) -> Result<(), OutOfRange> {
+        within("keys", self.keys, 1..=1_000_000)?;
+        within("transfer_s", self.transfer_s, 10..=1_000_000)?;
+        within("rate_bps", self.rate_bps, LINE_BPS)?;
+        each_within("lines_bps", &self.lines_bps, &LINE_BPS)?;
+        each_within("windows_bytes", &self.windows_bytes, &(82..=65_535))?;
+        self.costs.check()?;
+        self.interrupt.check()?;
+        within("buffers", self.concentrator.buffers, 1..=100_000)?;
+        within("burst_ms", self.concentrator.burst_ms, 0..=60_000)?;
+        within("burst_loss_ppm", self.concentrator.burst_loss_ppm, 0..=MILLION)?;
+        within("trials", self.clumps.trials, 1..=100_000)?;
+        within("clumps.keys", self.clumps.keys, 1..=100_000)?;
+        within("the number of hosts", self.hosts.len(), 1..=LIST_MAX)?;
+        self.hosts.iter().try_for_each(ForeignHost::check)
+    }
+
     /// Returns the computers.
     #[must_use]
     pub fn equipment(&self) -> Equipment {
@@ -160,6 +184,40 @@ impl Scenario {
     #[must_use]
     pub const fn transfer_time(&self) -> Duration {
         Duration::from_secs(self.transfer_s)
+    }
+}
+
+/// Serial lines, in bits per second.
+const LINE_BPS: RangeInclusive<u64> = 300..=10_000_000;
+const MILLION: u32 = 1_000_000;
+/// A second for a byte.
+const PRICE_NS: RangeInclusive<u64> = 0..=1_000_000_000;
+
+impl Prices {
+    fn check(&self) -> Result<(), OutOfRange> {
+        within("line_byte_ns", self.line_byte_ns, PRICE_NS)?;
+        within("segment_ns", self.segment_ns, PRICE_NS)?;
+        within("touch_ns", self.touch_ns, PRICE_NS)?;
+        within("terminal_byte_ns", self.terminal_byte_ns, PRICE_NS)?;
+        within("new_line_ns", self.new_line_ns, PRICE_NS)
+    }
+}
+
+impl Interrupt {
+    fn check(&self) -> Result<(), OutOfRange> {
+        each_within("interrupt.lines_bps", &self.lines_bps, &LINE_BPS)?;
+        within("packets", self.packets, 1..=1_000_000)?;
+        within("data_bytes", self.data_bytes, 1..=500)?;
+        within("long_ppm", self.long_ppm, 0..=MILLION)?;
+        within("long_mean_us", self.long_mean_us, 0..=1_000_000)
+    }
+}
+
+impl ForeignHost {
+    fn check(&self) -> Result<(), OutOfRange> {
+        within("packet_bytes", self.packet_bytes, 1..=500)?;
+        within("echo_us", self.echo_us, 0..=10_000_000)?;
+        within("retransmits_after_ms", self.retransmits_after_ms, 1..=60_000)
     }
 }
 

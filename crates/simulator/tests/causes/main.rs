@@ -93,7 +93,7 @@ fn score(kind: Kind) -> Score {
 }
 
 #[test]
-fn of_the_planted_causes_all_but_two_are_named_first_in_nine_trials_of_ten() {
+fn of_the_planted_causes_all_but_one_are_named_first_in_nine_trials_of_ten() {
     println!("planted                    first of   listed  gain said / true   named instead");
     let mut missed = Vec::new();
     for kind in Kind::ALL {
@@ -112,7 +112,12 @@ fn of_the_planted_causes_all_but_two_are_named_first_in_nine_trials_of_ten() {
             missed.push(kind);
         }
     }
-    assert!(missed.len() <= 2, "{missed:?}");
+    println!(
+        "{} of {} named first in nine of ten",
+        Kind::ALL.len() - missed.len(),
+        Kind::ALL.len()
+    );
+    assert!(missed.len() <= 1, "{missed:?}");
 }
 
 #[test]

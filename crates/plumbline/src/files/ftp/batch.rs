@@ -1,17 +1,18 @@
 //! Many files: which they are, and several at a time.
 
-use super::desk::{Shown, carry_out};
+use super::desk::{Shown, carry_out, tell};
 use super::dialogue::{Caller, Dialogue};
 use super::get::{self, Ending, Terms, To};
+use super::options::Moving;
 use super::put;
 use super::remote::{Found, is_pattern, join, name_of};
 use super::trouble::Trouble;
 use crate::exit;
-use crate::files::arguments::{Get, How, Put};
+use crate::files::arguments::{Get, How, Links, Put};
 use crate::files::progress::say;
 use crate::files::shown::shown;
-use crate::files::url::{Scheme, Url};
-use crate::transfers::{Record, summary, timed};
+use crate::files::url::Url;
+use crate::transfers::{Record, spent, summary, timed};
 use anyhow::Context;
 use os::jail::{Existing, Jail};
 use protocols::application::ftp::LocalName;
@@ -35,7 +36,7 @@ pub(super) enum Work {
 }
 
 /// How the work is done, and told of.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Manner {
     pub(super) terms: Terms,
     pub(super) jobs: u32,
@@ -43,12 +44,14 @@ pub(super) struct Manner {
     pub(super) is_quiet: bool,
     /// Whether the standard output is a file that comes.
     pub(super) is_stdout: bool,
+    /// What was done before, as a part of the last sentence.
+    pub(super) also: String,
 }
 
 impl Manner {
     fn of(terms: Terms, jobs: u32, how: &How, is_stdout: bool) -> Self {
         let (is_json, is_quiet) = (how.reach.json, how.reach.quiet || how.reach.json);
-        Self { terms, jobs, is_json, is_quiet, is_stdout }
+        Self { terms, jobs, is_json, is_quiet, is_stdout, also: String::new() }
     }
 }
 
@@ -62,6 +65,8 @@ pub(super) struct Totals {
     worst: Option<Trouble>,
     /// What is told of the only file.
     told: Option<String>,
+    /// And where its time went.
+    spent: Option<String>,
 }
 
 /// Gets what `urls` name.
@@ -72,16 +77,16 @@ pub(in crate::files) fn get_files(
 ) -> exit::Result {
     let Some(first) = urls.first() else { return Err(exit::Failure::WrongArguments) };
     let existing = if arguments.force { Existing::Replace } else { Existing::Keep };
-    let Scheme::Ftp(_, is_text) = first.scheme else { return Err(exit::Failure::WrongArguments) };
-    let moving = &arguments.moving;
-    let how = &arguments.how;
+    let (moving, how) = (&arguments.moving, &arguments.how);
+    let mut terms = terms_of(moving, first, existing)?;
+    terms.segments = arguments.segments.unwrap_or(1);
+    if let Some(other) = urls.iter().find(|url| url.target != first.target) {
+        let sentence = format!("{other} is on another host than {first}");
+        return Err(tell(&Trouble::Wrong(sentence)));
+    }
     carry_out(first, &how.reach, how.limit_rate, async |caller| {
-        let mut terms = moving.terms(is_text, existing).map_err(wrong)?;
-        terms.segments = arguments.segments;
-        if let Some(other) = urls.iter().find(|url| url.target != first.target) {
-            return Err(Trouble::Wrong(format!("{other} is on another host than {first}")));
-        }
         let mut dialogue = Dialogue::new(&caller);
+        dialogue.choose_type(&mut terms).await?;
         let is_many = urls.len() > 1
             || moving.recursive
             || urls.iter().any(|url| is_pattern(&url.name) || url.last_component().is_empty());
@@ -98,19 +103,19 @@ pub(in crate::files) fn get_files(
             }
             _ => many(&mut dialogue, urls, to, moving.recursive).await?,
         };
-        let manner = Manner::of(terms, moving.jobs, how, is_stdout);
+        let manner = Manner::of(terms, moving.jobs(), how, is_stdout);
         finish(&caller, dialogue, works, &manner, "got").await
     })
 }
 
 /// Puts files and folders.
 pub(in crate::files) fn put_files(arguments: &Put, files: &[PathBuf], url: &Url) -> exit::Result {
-    let Scheme::Ftp(_, is_text) = url.scheme else { return Err(exit::Failure::WrongArguments) };
     let (moving, how) = (&arguments.moving, &arguments.how);
+    let mut terms = terms_of(moving, url, Existing::Replace)?;
     carry_out(url, &how.reach, how.limit_rate, async |caller| {
-        let terms = moving.terms(is_text, Existing::Replace).map_err(wrong)?;
         let mut dialogue = Dialogue::new(&caller);
-        let mut works = Vec::new();
+        dialogue.choose_type(&mut terms).await?;
+        let (mut works, mut links) = (Vec::new(), 0);
         for file in files {
             let is_folder = files.len() > 1 || url.last_component().is_empty();
             let path = match file.file_name().filter(|_| is_folder) {
@@ -119,14 +124,22 @@ pub(in crate::files) fn put_files(arguments: &Put, files: &[PathBuf], url: &Url)
                 _ => url.name.clone(),
             };
             if file.is_dir() && moving.recursive {
-                put_tree(&mut dialogue, file, &path, &mut works).await?;
+                links += put_tree(&mut dialogue, file, &path, arguments.links, &mut works).await?;
             } else {
-                works.push(Work::Put(put::Errand { from: file.clone(), path, keeps_time: false }));
+                works.push(Work::Put(put::Errand { from: file.clone(), path }));
             }
         }
-        let manner = Manner::of(terms, moving.jobs, how, false);
+        if links > 0 && !caller.is_quiet {
+            let links = if links == 1 { "1 link".to_owned() } else { format!("{links} links") };
+            say(&format!("{links} here did not go along: see --links"));
+        }
+        let manner = Manner::of(terms, moving.jobs(), how, false);
         finish(&caller, dialogue, works, &manner, "put").await
     })
+}
+
+fn terms_of(moving: &Moving, url: &Url, existing: Existing) -> Result<Terms, exit::Failure> {
+    moving.terms(url, existing).map_err(|error| tell(&wrong(error)))
 }
 
 fn wrong(error: anyhow::Error) -> Trouble {
@@ -209,7 +222,7 @@ async fn tree(
     if !top.is_empty() {
         make(top)?;
     }
-    let found = dialogue.walk(&place.path).await?;
+    let found = dialogue.walk(&place.path, |_, _| true).await?;
     for mut found in dialogue.for_here(found) {
         found.below = join(top, &found.below);
         match found.entry.kind {
@@ -241,14 +254,16 @@ pub(super) async fn make_there(dialogue: &mut Dialogue, path: &[u8]) -> Result<(
     }
 }
 
-/// Makes the folders there, and adds what is in them.
+/// Makes the folders there, and adds what is in them. Returns how many links do not go along.
 async fn put_tree(
     dialogue: &mut Dialogue,
     folder: &Path,
     path: &[u8],
+    links: Links,
     works: &mut Vec<Work>,
-) -> Result<(), Trouble> {
+) -> Result<u64, Trouble> {
     let mut open = vec![(folder.to_owned(), path.to_vec())];
+    let mut left = 0;
     while let Some((folder, path)) = open.pop() {
         make_there(dialogue, &path).await?;
         let entries = std::fs::read_dir(&folder)
@@ -256,17 +271,19 @@ async fn put_tree(
         for entry in entries {
             let entry = entry.map_err(anyhow::Error::new)?;
             let there = join(&path, entry.file_name().as_bytes());
+            let kind = entry.file_type().map_err(anyhow::Error::new)?;
             // A link to a folder may lead in circles, and is left out.
-            let is_folder = entry.file_type().map_err(anyhow::Error::new)?.is_dir();
-            if is_folder {
+            let is_left = kind.is_symlink() && (links == Links::Skip || !entry.path().is_file());
+            if is_left {
+                left += 1;
+            } else if kind.is_dir() {
                 open.push((entry.path(), there));
             } else if entry.path().is_file() {
-                let errand = put::Errand { from: entry.path(), path: there, keeps_time: false };
-                works.push(Work::Put(errand));
+                works.push(Work::Put(put::Errand { from: entry.path(), path: there }));
             }
         }
     }
-    Ok(())
+    Ok(left)
 }
 
 /// Does all the work, and says what came of it.
@@ -288,6 +305,7 @@ pub(super) async fn finish(
     let totals = run_all(caller, dialogue, works, manner, single.is_some()).await;
     shown_meanwhile.end().await;
     let totals = totals?;
+    let also = &manner.also;
     if let Some(worst) = totals.worst {
         return Err(match (totals.failed, &single) {
             (_, Some(_)) => worst,
@@ -318,7 +336,11 @@ pub(super) async fn finish(
                 count(u64::try_from(rate).unwrap_or(u64::MAX)),
             )
         });
-        say(&format!("{done} {what}: {told}"));
+        say(&format!("{done} {what}{also}: {told}"));
+        let is_verbose = caller.shared.is_verbose.load(Ordering::Relaxed);
+        if let Some(spent) = totals.spent.filter(|_| is_verbose) {
+            say(&spent);
+        }
     }
     match left_out {
         0 => Ok(()),
@@ -350,7 +372,7 @@ async fn run_all(
     let bench = Arc::new(Bench {
         waiting: Mutex::new(works.into()),
         totals: Mutex::new(Totals::default()),
-        manner: *manner,
+        manner: manner.clone(),
         is_single,
     });
     let mut workers = JoinSet::new();
@@ -436,6 +458,7 @@ impl Bench {
             Ok(Ending::Moved) => {
                 totals.files += 1;
                 totals.told = self.is_single.then(|| summary(&record.transfer));
+                totals.spent = self.is_single.then(|| spent(&record.transfer));
             }
             Ok(Ending::WasThere) => totals.were_there += 1,
             Err(trouble) if trouble.ends_all() => return Err(trouble),

@@ -13,7 +13,7 @@ use crate::files::url::{Scheme, Url};
 use crate::meters::{self, Board};
 use crate::transfers::Recorder;
 use anyhow::Result;
-use protocols::application::ftp::user::{DataStyle, TlsUse, UserSettings};
+use protocols::application::ftp::user::{TlsUse, UserSettings};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -21,6 +21,8 @@ use tokio::signal::unix::{SignalKind, signal};
 
 /// Connections of our own host at once: control and data of each session.
 const CONNECTIONS: usize = 160;
+/// How often something is tried, if it is not said.
+const TRIES: u32 = 4;
 /// How often the progress is shown.
 const SHOWN_EVERY: Duration = Duration::from_millis(200);
 
@@ -137,7 +139,6 @@ fn caller(
     let mut settings = UserSettings::new(account.user, account.password);
     settings.account = account.account;
     settings.tls = tls;
-    settings.data_style = if reach.active { DataStyle::Active } else { DataStyle::Passive };
     settings.may_listen = true;
     (settings.reply_timeout, settings.stall_timeout) = (timeout, timeout);
     let trust = match tls {
@@ -157,14 +158,17 @@ fn caller(
             watch,
             expected: Arc::new(AtomicU64::new(0)),
             stop,
-            is_verbose: reach.verbose,
+            is_verbose: Arc::new(AtomicBool::new(reach.verbose)),
             board,
         },
         timeout,
         was_reached: AtomicBool::new(false),
+        avoids_times: AtomicBool::new(false),
+        is_active: AtomicBool::new(reach.active),
         lessons: Mutex::default(),
         stopper: Arc::new(stopper),
-        attempts: reach.tries,
+        attempts: reach.tries.unwrap_or(TRIES),
+        waits_for_room: reach.tries.is_some(),
         is_quiet: reach.quiet || reach.json,
         recorder: Recorder::of_user(!reach.keeping.no_record),
         is_due: AtomicBool::new(false),

@@ -1,10 +1,11 @@
 //! A session that is opened when it is needed, and again when it was lost.
 //!
 //! What fails in a way that may pass is tried again: four times by default, with waits of one, two
-//! and four seconds between. What is no is no at once, and so is a connection that is refused where
+//! and four seconds between. A server without room is asked once, unless somebody says how often. What is no is no at once, and so is a connection that is refused where
 //! there was none before: the port or the host is wrong, or the server is not there.
 
 use super::facts::{Facts, Opening};
+use super::get::Terms;
 use super::mover::{Moved, Near};
 use super::session::{Session, Shared};
 use super::trouble::Trouble;
@@ -12,7 +13,9 @@ use super::wire::Carrier;
 use crate::carry::{self, Refusal, Target, Trust, TrustedBy};
 use crate::files::progress::say;
 use crate::transfers::{Record, Recorder};
-use protocols::application::ftp::user::{Done, Lessons, Task, TlsUse, UserSettings, Why};
+use protocols::application::ftp::user::{
+    DataStyle, Done, Lessons, Task, TlsUse, UserSettings, Why,
+};
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -65,6 +68,10 @@ pub(super) struct Caller {
     pub(super) trust: Option<Trust>,
     pub(super) shared: Shared,
     pub(super) timeout: Duration,
+    /// Whether the server has refused to set the time of a file.
+    pub(super) avoids_times: AtomicBool,
+    /// Whether the server is to connect to us for data.
+    pub(super) is_active: AtomicBool,
     /// Whether there was a connection to the server.
     pub(super) was_reached: AtomicBool,
     /// What any session has learnt of the server.
@@ -73,6 +80,8 @@ pub(super) struct Caller {
     pub(super) stopper: Arc<Stopper>,
     /// How often something is tried at most.
     pub(super) attempts: u32,
+    /// Whether a server without room is asked again too.
+    pub(super) waits_for_room: bool,
     pub(super) is_quiet: bool,
     pub(super) recorder: Recorder,
     /// Whether records that were kept are about to be written.
@@ -106,7 +115,9 @@ impl Caller {
         let tls = self.trust.as_ref().map(Trust::client).transpose().map_err(Trouble::Tls)?;
         let is_first_use = self.trust.as_ref().is_some_and(|trust| !trust.is_known());
         let lessons = *self.lessons.lock().unwrap_or_else(PoisonError::into_inner);
-        let settings = UserSettings { lessons, ..self.settings.clone() };
+        let is_active = self.is_active.load(Ordering::Relaxed);
+        let data_style = if is_active { DataStyle::Active } else { DataStyle::Passive };
+        let settings = UserSettings { lessons, data_style, ..self.settings.clone() };
         let mut facts = Facts::new(self.recorder.session());
         facts.opening = Opening {
             resolve: Some(self.resolving),
@@ -183,9 +194,22 @@ impl Caller {
         }
     }
 
+    /// Says that there is nothing to go on by, if that is asked for.
+    pub(super) fn tell_of_no_comparison(&self, terms: &Terms) {
+        let Terms { continues, representation, .. } = terms;
+        if *continues && !representation.keeps_octets() && !self.is_quiet {
+            say(&format!(
+                "all of a file moves in TYPE {}, MODE {} and STRU {}, also with --continue: its size \
+                 there is not that of the file here",
+                representation.data_type, representation.mode, representation.structure
+            ));
+        }
+    }
+
     /// Waits before the attempt behind the `made`th one, or returns that there is none.
     pub(super) async fn wait(&self, made: u32, trouble: &Trouble) -> bool {
-        if made >= self.attempts || !trouble.is_transient() {
+        let is_for_room = self.waits_for_room && trouble.is_without_room();
+        if made >= self.attempts || !(trouble.is_transient() || is_for_room) {
             return false;
         }
         let wait = FIRST_WAIT.saturating_mul(1 << (made - 1).min(5)).min(LAST_WAIT);

@@ -5,6 +5,9 @@
 //! size and time still. When all attempts have failed, what came is kept as `name.part` with the
 //! time of the file there, by which `--continue` knows it. A file that was put together so is
 //! compared by HASH, where the server has that.
+//!
+//! All of that needs a file that is the same octets on either side. Of a text, or of words that are
+//! not octets, the server may keep another form, of another size: it comes from its start.
 
 use super::dialogue::{Caller, Dialogue};
 use super::mover::Near;
@@ -59,6 +62,10 @@ pub(super) struct Terms {
     pub(super) continues: bool,
     /// Into how many pieces one file is cut.
     pub(super) segments: u32,
+    /// Whether a file gets the time of the one that it is made from.
+    pub(super) keeps_time: bool,
+    /// Whether the type is that of the system which the server says it is.
+    pub(super) asks_system: bool,
 }
 
 /// What has come of an errand.
@@ -77,16 +84,42 @@ pub(super) async fn get(
     terms: &Terms,
     record: &mut Record,
 ) -> Result<Ending, Trouble> {
+    match fetch(dialogue, errand, terms, record).await {
+        Err(trouble) if trouble.is_refused_command() && errand.is_alone() => {
+            // What cannot be had may be a folder, of which a server says no more than that.
+            let found = dialogue.look_at(&errand.path).await.ok().flatten();
+            let is_folder = found.is_some_and(|entry| entry.kind.is_directory());
+            let shown = shown(&errand.path);
+            let sentence = format!("'{shown}' there is a folder: say -r to get all of it");
+            Err(if is_folder { Trouble::IsFolder(sentence) } else { trouble })
+        }
+        result => result,
+    }
+}
+
+async fn fetch(
+    dialogue: &mut Dialogue,
+    errand: &Errand,
+    terms: &Terms,
+    record: &mut Record,
+) -> Result<Ending, Trouble> {
     let mut errand = errand.clone();
-    let is_image = terms.representation.passes_through();
+    let is_image = terms.representation.keeps_octets();
     let plain = plain_file(&errand.to)?;
     let needs_facts = terms.continues || terms.segments > 1 || plain.is_none();
     dialogue.ready().await?;
-    if errand.size.is_none() && is_image && needs_facts {
+    let lacks = match is_image {
+        true => errand.size.is_none(),
+        false => errand.modified.is_none() && terms.keeps_time,
+    };
+    if needs_facts && lacks {
         (errand.size, errand.modified) = dialogue.size_and_time(&errand.path).await?;
         // Whoever watches knows now how much there is.
-        dialogue.caller.shared.expected.fetch_add(errand.size.unwrap_or(0), Ordering::Relaxed);
+        let expected = errand.size.filter(|_| is_image).unwrap_or(0);
+        dialogue.caller.shared.expected.fetch_add(expected, Ordering::Relaxed);
     }
+    // The size there is that of another form of the file.
+    errand.size = errand.size.filter(|_| is_image);
     if let Some(file) = plain {
         return into_plain(dialogue, &errand, terms, &file, record).await;
     }
@@ -99,7 +132,7 @@ pub(super) async fn get(
     };
     let is_pieced = from > 0 || record.streams() > 1 || segments(&errand, terms, from).is_some();
     let moved = match moved {
-        Ok(()) if is_pieced => compare(dialogue, &errand.path, &file, record).await,
+        Ok(()) if is_pieced && is_image => compare(dialogue, &errand.path, &file, record).await,
         moved => moved,
     };
     if let Err(trouble) = moved {
@@ -107,7 +140,7 @@ pub(super) async fn get(
         keep(draft, &errand, came, is_of_use, &dialogue.caller);
         return Err(trouble);
     }
-    set_time(&file, errand.modified);
+    set_time(&file, errand.modified.filter(|_| terms.keeps_time));
     match draft.commit_soon() {
         Ok(()) => Ok(Ending::Moved),
         Err(error) => Err(Trouble::Ours(anyhow::Error::new(error).context("the file has no name"))),
@@ -208,7 +241,7 @@ fn retrieve(errand: &Errand, terms: &Terms, from: u64) -> Result<Task, Trouble> 
 
 /// Returns the size of a file that is to come in several pieces.
 fn segments(errand: &Errand, terms: &Terms, from: u64) -> Option<u64> {
-    let is_cut = terms.segments > 1 && from == 0 && terms.representation.passes_through();
+    let is_cut = terms.segments > 1 && from == 0 && terms.representation.keeps_octets();
     errand.size.filter(|size| is_cut && *size >= u64::from(terms.segments))
 }
 
@@ -234,7 +267,7 @@ impl Piece<'_> {
         at: &mut u64,
         record: &mut Record,
     ) -> Result<(), Trouble> {
-        let is_image = self.terms.representation.passes_through();
+        let is_image = self.terms.representation.keeps_octets();
         let mut made = 0;
         loop {
             made += 1;
@@ -277,7 +310,7 @@ impl Piece<'_> {
     /// Returns whether all of the file is here, although the server has not said so. Begins at the
     /// start again if the file there is another one now.
     async fn has_all(&self, dialogue: &mut Dialogue, at: &mut u64) -> Result<bool, Trouble> {
-        let is_image = self.terms.representation.passes_through();
+        let is_image = self.terms.representation.keeps_octets();
         if *at == 0 || self.end.is_some() || !is_image {
             return Ok(false);
         }
@@ -343,6 +376,9 @@ fn open(errand: &Errand, terms: &Terms) -> Result<Option<(Draft, u64)>, Trouble>
     if terms.continues && is_here(errand) {
         return Ok(None);
     }
+    if terms.existing == Existing::Keep && errand.here().is_some() {
+        return Err(exists(errand, terms));
+    }
     if terms.continues
         && let Ok(draft) = begin(errand, terms.existing, true)
     {
@@ -357,17 +393,32 @@ fn open(errand: &Errand, terms: &Terms) -> Result<Option<(Draft, u64)>, Trouble>
     }
     match begin(errand, terms.existing, false) {
         Ok(draft) => Ok(Some((draft, 0))),
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-            let shown = errand.shown_here();
-            Err(Trouble::Wrong(format!(
-                "{shown} exists: say --force to replace it, or name another file"
-            )))
-        }
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Err(exists(errand, terms)),
         Err(error) => {
             let sentence = format!("the file {} cannot be written", errand.shown_here());
             Err(Trouble::Ours(anyhow::Error::new(error).context(sentence)))
         }
     }
+}
+
+/// Says that there is a file of that name; and how to go on with it, if it is the beginning of the
+/// one there that some other program has left.
+fn exists(errand: &Errand, terms: &Terms) -> Trouble {
+    let name = errand.shown_here();
+    let told = errand.size.zip(errand.modified).zip(errand.here());
+    if let (true, To::File(path), Some(((size, modified), (len, _)))) =
+        (terms.continues, &errand.to, told)
+        && len < size
+    {
+        let (whole, seconds) = (shown(path.as_os_str().as_bytes()), modified.seconds);
+        let (len, size) = (count(len), count(size));
+        return Trouble::Wrong(format!(
+            "{name} exists, with {len} of {size} bytes: if it is the beginning of that file, say \
+             mv '{whole}' '{whole}.part' && touch -d @{seconds} '{whole}.part' and --continue goes \
+             on with it; or say --force to get all of it"
+        ));
+    }
+    Trouble::Wrong(format!("{name} exists: say --force to replace it, or name another file"))
 }
 
 /// The end of the name of a file's first part.
@@ -399,15 +450,8 @@ fn time_of(about: &fs::Metadata) -> i64 {
 
 /// Returns whether a file of the same size and time is here.
 fn is_here(errand: &Errand) -> bool {
-    let (Some(size), Some(modified)) = (errand.size, errand.modified) else { return false };
-    match &errand.to {
-        To::Stdout => false,
-        To::File(path) => fs::metadata(path)
-            .is_ok_and(|about| about.len() == size && time_of(&about) == modified.seconds),
-        To::Beneath(jail, name) => jail
-            .status(name)
-            .is_ok_and(|about| about.len == size && about.modified_s == modified.seconds),
-    }
+    let told = errand.size.zip(errand.modified.map(|modified| modified.seconds));
+    told.is_some() && told == errand.here()
 }
 
 /// Keeps what came, if it may be of use.
@@ -503,6 +547,22 @@ fn hash(file: &File, algorithm: &'static digest::Algorithm) -> io::Result<String
 }
 
 impl Errand {
+    /// Returns size and time of what has its name here, if something has.
+    fn here(&self) -> Option<(u64, i64)> {
+        match &self.to {
+            To::Stdout => None,
+            To::File(path) => fs::metadata(path).ok().map(|about| (about.len(), time_of(&about))),
+            To::Beneath(jail, name) => {
+                jail.status(name).ok().map(|about| (about.len, about.modified_s))
+            }
+        }
+    }
+
+    /// Returns whether it is not one of many, which are known from a listing.
+    fn is_alone(&self) -> bool {
+        !matches!(self.to, To::Beneath(..))
+    }
+
     /// Returns our end as a person may see it.
     fn shown_here(&self) -> String {
         match &self.to {

@@ -21,8 +21,52 @@ use std::fmt::Write as _;
 use std::fs::File;
 use std::io::Write;
 
+const LIST_EXAMPLES: &str = "\
+Examples:
+  plumb ls ftp://ftp.example.net/pub/
+  plumb ls -l ftpes://me@example.net/logs/*.gz
+  plumb ls --json ftp://example.net/pub/ | jq .size
+
+Exit codes: 0 listed; 1 the far side cannot be reached, has no such folder, or nothing there
+fits the pattern; 2 the arguments are wrong; 3 you ended it; 4 this machine refuses what is needed.";
+
+const REMOVE_EXAMPLES: &str = "\
+Examples:
+  plumb rm ftpes://me@example.net/old.log
+  plumb rm ftpes://me@example.net/logs/*.gz
+  plumb rm -r ftpes://me@example.net/tree
+
+Exit codes: 0 done; 1 the far side cannot be reached, has no such thing, or refused;
+2 the arguments are wrong; 3 you ended it; 4 this machine refuses what is needed.";
+
+const MAKE_EXAMPLES: &str = "\
+Examples:
+  plumb mkdir ftpes://me@example.net/new
+  plumb mkdir -p ftpes://me@example.net/a/b/c
+
+Exit codes: 0 done; 1 the far side cannot be reached, has no such thing, or refused;
+2 the arguments are wrong; 3 you ended it; 4 this machine refuses what is needed.";
+
+const MOVE_EXAMPLES: &str = "\
+Examples:
+  plumb mv ftpes://me@example.net/draft.txt final.txt
+  plumb mv ftpes://me@example.net/in/a out/a
+
+Exit codes: 0 done; 1 the far side cannot be reached, has no such thing, or refused;
+2 the arguments are wrong; 3 you ended it; 4 this machine refuses what is needed.";
+
+const CAT_EXAMPLES: &str = "\
+Examples:
+  plumb cat ftp://ftp.example.net/README
+  plumb cat ftp://example.net/motd;type=a ftp://example.net/news
+  plumb cat ftpes://me@example.net/logs/*.log | grep error
+
+Exit codes: 0 done; 1 the far side cannot be reached, has no such thing, or refused;
+2 the arguments are wrong; 3 you ended it; 4 this machine refuses what is needed.";
+
 /// Arguments of `plumb ls`.
 #[derive(Debug, clap::Args)]
+#[command(after_help = LIST_EXAMPLES)]
 pub(crate) struct List {
     /// What: a folder, a file or a pattern, as ftp://user@host:port/name
     url: Url,
@@ -35,6 +79,7 @@ pub(crate) struct List {
 
 /// Arguments of `plumb rm`.
 #[derive(Debug, clap::Args)]
+#[command(after_help = REMOVE_EXAMPLES)]
 pub(crate) struct Remove {
     /// What: a file, a folder or a pattern, as ftp://user@host:port/name
     url: Url,
@@ -47,6 +92,7 @@ pub(crate) struct Remove {
 
 /// Arguments of `plumb mkdir`.
 #[derive(Debug, clap::Args)]
+#[command(after_help = MAKE_EXAMPLES)]
 pub(crate) struct MakeDirectory {
     /// Which folder, as ftp://user@host:port/name
     url: Url,
@@ -59,6 +105,7 @@ pub(crate) struct MakeDirectory {
 
 /// Arguments of `plumb mv`.
 #[derive(Debug, clap::Args)]
+#[command(after_help = MOVE_EXAMPLES)]
 pub(crate) struct Move {
     /// Which file, as ftp://user@host:port/name
     url: Url,
@@ -70,8 +117,9 @@ pub(crate) struct Move {
 
 /// Arguments of `plumb cat`.
 #[derive(Debug, clap::Args)]
+#[command(after_help = CAT_EXAMPLES)]
 pub(crate) struct Cat {
-    /// Which files, all of one host, as ftp://user@host:port/name
+    /// Which files or patterns, all of one host, as ftp://user@host:port/name
     #[arg(required = true)]
     urls: Vec<Url>,
     #[command(flatten)]
@@ -136,7 +184,8 @@ pub(super) fn line(entry: &Entry, is_long: bool) -> String {
     format!("{mode:>4} {size:>14} {time:>19} {name}{end}\n")
 }
 
-fn time_text(time: Timestamp) -> String {
+/// Returns a time for a person, UTC.
+pub(super) fn time_text(time: Timestamp) -> String {
     let civil = time.civil();
     let mut text = String::new();
     // A String takes everything.
@@ -198,7 +247,7 @@ pub(super) async fn remove_all(
         if place.entry.kind != Kind::Directory {
             remove_file(dialogue, &place.path).await?;
         } else if is_recursive {
-            for inner in dialogue.walk(&place.path).await?.iter().rev() {
+            for inner in dialogue.walk(&place.path, |_, _| true).await?.iter().rev() {
                 match inner.entry.kind {
                     Kind::Directory => remove_folder(dialogue, &inner.path).await?,
                     _ => remove_file(dialogue, &inner.path).await?,
@@ -272,7 +321,18 @@ pub(crate) fn cat(arguments: &Cat) -> exit::Result {
                 return Err(Trouble::Wrong(format!("{url} is on another host than {first}")));
             }
             let is_text = matches!(url.scheme, Scheme::Ftp(_, Some(true)));
-            show_file(&mut dialogue, &url.name, is_text).await?;
+            if !is_pattern(&url.name) {
+                show_file(&mut dialogue, &url.name, is_text).await?;
+                continue;
+            }
+            let mut found = dialogue.expand(&url.name).await?;
+            found.retain(|found| !found.entry.kind.is_directory());
+            if found.is_empty() {
+                return Err(Trouble::NotThere(format!("nothing there fits {url}")));
+            }
+            for found in found {
+                show_file(&mut dialogue, &found.path, is_text).await?;
+            }
         }
         dialogue.quit().await;
         Ok(())

@@ -29,10 +29,12 @@ mod options;
 mod probe;
 mod put;
 mod remote;
+mod rules;
 mod secured;
 mod session;
 mod shell;
 mod small;
+mod system;
 mod trouble;
 mod wire;
 
@@ -41,8 +43,8 @@ pub(crate) use mail::{MAIL_ABOUT, Mail, mail};
 pub(crate) use manage::{
     Cat, List, MakeDirectory, Move, Remove, cat, list, make_directory, move_file, remove,
 };
-pub(crate) use mirror::{Mirror, mirror};
-pub(super) use options::{Moving, Reach};
+pub(crate) use mirror::{MIRROR_ABOUT, Mirror, mirror};
+pub(super) use options::{Moving, Reach, TypeWish, type_wish, word_format};
 pub(super) use probe::pattern_file;
 pub(crate) use probe::{Moment, Reached, Refused, Spans, Way, Wish, knock, probe};
-pub(crate) use shell::{Shell, shell};
+pub(crate) use shell::{SHELL_ABOUT, Shell, shell};

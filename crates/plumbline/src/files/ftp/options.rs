@@ -1,7 +1,10 @@
 //! What the commands for files on other hosts are told, beside the files.
 
 use super::get::Terms;
+use super::trouble::Trouble;
 use crate::carry::{Family, Via};
+use crate::files::hosts::HostSettings;
+use crate::files::url::{Scheme, Url};
 use crate::transfers::Keeping;
 use anyhow::{Context, Result, bail};
 use os::jail::Existing;
@@ -32,17 +35,17 @@ pub(in crate::files) struct Reach {
     /// Let the server connect to us for data, and not the other way round
     #[arg(long)]
     pub(in crate::files) active: bool,
-    /// Try so often before giving up
-    #[arg(long, value_name = "TIMES", default_value_t = 4,
-          value_parser = clap::value_parser!(u32).range(1..=1000))]
-    pub(in crate::files) tries: u32,
+    /// Try so often before giving up, where a failure may pass; if it is said, also where the
+    /// server has no room (452) [default: 4]
+    #[arg(long, value_name = "TIMES", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub(in crate::files) tries: Option<u32>,
     /// Say the result as JSON, on the standard output unless the file goes there
     #[arg(long)]
     pub(in crate::files) json: bool,
     /// Say nothing but errors
     #[arg(short, long)]
     pub(in crate::files) quiet: bool,
-    /// Show what the server replies
+    /// Show what the server replies, and where the time of a file went
     #[arg(short, long)]
     pub(in crate::files) verbose: bool,
     #[command(flatten)]
@@ -53,13 +56,15 @@ pub(in crate::files) struct Reach {
 #[derive(Debug, clap::Args)]
 pub(in crate::files) struct Moving {
     /// How the bytes are meant: I (as they are), A (text), E (EBCDIC), or L and the bits of a word,
-    /// as in L36; A and E may have N, T or C behind them
-    #[arg(long = "type", value_name = "TYPE", value_parser = data_type)]
-    pub(in crate::files) data_type: Option<Type>,
+    /// as in L36; A and E may have N, T or C behind them; auto asks the server what it is, and
+    /// takes L36 for one of 36 bits [default: I, or what config.toml says of the host]
+    #[arg(long = "type", value_name = "TYPE", value_parser = type_wish)]
+    pub(in crate::files) data_type: Option<TypeWish>,
     /// How the bytes travel: S (stream), B (block), C (compressed) or Z (deflated)
     #[arg(long, value_name = "MODE", value_parser = mode)]
     pub(in crate::files) mode: Option<Mode>,
-    /// What the file is made of: F (bytes), R (records) or P (pages)
+    /// What the file is made of: F (bytes), R (records) or P (pages of words: with L36, if no other
+    /// type is said)
     #[arg(long, value_name = "STRUCTURE", value_parser = structure)]
     pub(in crate::files) stru: Option<Structure>,
     /// How words that are not octets lie in the file here: h36, data8, oct, and for 36 bits c36,
@@ -69,41 +74,141 @@ pub(in crate::files) struct Moving {
     /// Go on with what is there of a file, if it is the same file still; leave what is there whole
     #[arg(short, long = "continue")]
     pub(in crate::files) continues: bool,
-    /// Move whole folders; a link here to a file is moved as that file, other links are not moved
+    /// Move whole folders; links there are not moved
     #[arg(short, long)]
     pub(in crate::files) recursive: bool,
-    /// So many files at a time, each over a session of its own
-    #[arg(short, long, value_name = "FILES", default_value_t = 1,
-          value_parser = clap::value_parser!(u32).range(1..=64))]
-    pub(in crate::files) jobs: u32,
+    /// Do not give a file the time of the one that it is made from
+    #[arg(long)]
+    pub(in crate::files) no_keep_time: bool,
+    /// So many files at a time, each over a session of its own [default: 1]
+    #[arg(short, long, value_name = "FILES", value_parser = clap::value_parser!(u32).range(1..=64))]
+    pub(in crate::files) jobs: Option<u32>,
+}
+
+/// Which type is wanted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::files) enum TypeWish {
+    /// This one.
+    This(Type),
+    /// What suits the system that the server says it is.
+    Auto,
 }
 
 impl Moving {
-    /// Returns the terms of a transfer.
+    /// Returns how many files move at a time.
+    pub(super) fn jobs(&self) -> u32 {
+        self.jobs.unwrap_or(1)
+    }
+
+    /// Returns the terms of a transfer from or to the host of `url`.
     ///
     /// # Errors
     ///
-    /// If files cannot be moved so.
-    pub(super) fn terms(&self, is_text: Option<bool>, existing: Existing) -> Result<Terms> {
-        let text = Type::Ascii(Format::NonPrint);
-        let of_url = is_text.map(|is_text| if is_text { text } else { Type::Image });
-        let word_format = self.store.unwrap_or_default();
-        let of_words =
-            self.store.map(|_| Type::Local(ByteSize::new(36).unwrap_or(ByteSize::OCTET)));
+    /// If files cannot be moved so, in a sentence.
+    pub(super) fn terms(&self, url: &Url, existing: Existing) -> Result<Terms> {
+        let host = HostSettings::of(&url.target.host)?;
+        let wish = self.wish(url, &host);
+        let data_type = match wish {
+            TypeWish::This(data_type) => data_type,
+            TypeWish::Auto => Type::Image,
+        };
         let representation = Representation {
-            data_type: self.data_type.or(of_url).or(of_words).unwrap_or(Type::Image),
+            data_type,
             mode: self.mode.unwrap_or_default(),
             structure: self.stru.unwrap_or_default(),
-            word_format,
+            word_format: self.store.or(host.store).unwrap_or_default(),
         };
-        if data::supported(&representation).is_err() {
-            bail!("this type, mode, structure and format do not go together");
+        check(&representation)?;
+        Ok(Terms {
+            representation,
+            existing,
+            continues: self.continues,
+            segments: 1,
+            keeps_time: !self.no_keep_time,
+            asks_system: wish == TypeWish::Auto,
+        })
+    }
+
+    /// Returns the type that is said, by whoever is nearest; and what the host means by it.
+    fn wish(&self, url: &Url, host: &HostSettings) -> TypeWish {
+        let Scheme::Ftp(_, is_text) = url.scheme else { return TypeWish::This(Type::Image) };
+        let text = Type::Ascii(Format::NonPrint);
+        let of_url = is_text.map(|is_text| if is_text { text } else { Type::Image });
+        // Pages and formats of words are for hosts of 36 bits.
+        let is_of_words = self.stru == Some(Structure::Page) || self.store.is_some();
+        let of_words = is_of_words.then_some(Type::Local(ByteSize::WORD36));
+        let said = self.data_type.or(of_url.or(of_words).map(TypeWish::This));
+        match said.unwrap_or(TypeWish::This(Type::Image)) {
+            TypeWish::This(Type::Image) => host.image.unwrap_or(TypeWish::This(Type::Image)),
+            other => other,
         }
-        Ok(Terms { representation, existing, continues: self.continues, segments: 1 })
     }
 }
 
-fn data_type(text: &str) -> Result<Type> {
+/// Returns how files move from and to the host of `url` where nothing is said of it.
+///
+/// # Errors
+///
+/// If the configuration makes no sense.
+pub(super) fn host_terms(url: &Url, existing: Existing) -> Result<Terms, Trouble> {
+    let host = HostSettings::of(&url.target.host);
+    let host = host.map_err(|error| Trouble::Wrong(format!("{error:#}")))?;
+    let image = host.image.unwrap_or(TypeWish::This(Type::Image));
+    let word_format = host.store.unwrap_or_default();
+    let mut representation = Representation { word_format, ..Representation::IMAGE };
+    if let TypeWish::This(data_type) = image {
+        representation.data_type = data_type;
+    }
+    let asks_system = image == TypeWish::Auto;
+    let (continues, segments, keeps_time) = (false, 1, true);
+    Ok(Terms { representation, existing, continues, segments, keeps_time, asks_system })
+}
+
+/// Checks whether type, mode, structure and format go together.
+///
+/// # Errors
+///
+/// If they do not: the rule that is against it, in a sentence.
+pub(super) fn check(representation: &Representation) -> Result<()> {
+    let Representation { data_type, mode, structure, word_format } = *representation;
+    if data::supported(representation).is_ok() {
+        return Ok(());
+    }
+    let size = match data_type {
+        Type::Local(size) => size,
+        _ => ByteSize::OCTET,
+    };
+    match structure {
+        // RFC 959 §3.1.2.3: each field of a page's header is one logical byte.
+        Structure::Page if mode == Mode::Deflate => bail!("pages do not travel in MODE Z"),
+        Structure::Page if size.bits() < 16 => bail!(
+            "STRU P counts pages and words in logical bytes, for which TYPE {data_type} is too \
+             small: say --type L36, or another L of 16 bits or more"
+        ),
+        Structure::Record if size != ByteSize::OCTET => {
+            bail!("STRU R is for records of octets: TYPE {data_type} has none")
+        }
+        Structure::Record => bail!(
+            "TYPE {data_type} says itself where a line begins, so there is no STRU R with it: leave \
+             one of the two out"
+        ),
+        _ if !word_format.holds(size) => bail!(
+            "this --store is for words of 36 bits, and TYPE {data_type} has others: say h36, data8 \
+             or oct"
+        ),
+        _ => bail!("this type, mode, structure and format do not go together"),
+    }
+}
+
+/// Reads the argument of `--type`.
+pub(in crate::files) fn type_wish(text: &str) -> Result<TypeWish> {
+    match text.eq_ignore_ascii_case("auto") {
+        true => Ok(TypeWish::Auto),
+        false => data_type(text).map(TypeWish::This),
+    }
+}
+
+pub(super) fn data_type(text: &str) -> Result<Type> {
     let text = text.to_ascii_uppercase();
     let (letter, rest) = text.split_at_checked(1).unwrap_or_default();
     let format = match rest.trim() {
@@ -118,23 +223,23 @@ fn data_type(text: &str) -> Result<Type> {
         ("A", Some(format), _) => Ok(Type::Ascii(format)),
         ("E", Some(format), _) => Ok(Type::Ebcdic(format)),
         ("L", _, Some(size)) => Ok(Type::Local(size)),
-        _ => bail!("'{}' is no type: there are I, A, E and L with 1 to 64", text.escape_debug()),
+        _ => bail!("'{}' is no type: there are I, A, E, and L with 1 to 64", text.escape_debug()),
     }
 }
 
-fn mode(text: &str) -> Result<Mode> {
+pub(super) fn mode(text: &str) -> Result<Mode> {
     let modes = [Mode::Stream, Mode::Block, Mode::Compressed, Mode::Deflate];
     let found = modes.into_iter().find(|mode| mode.to_string().eq_ignore_ascii_case(text));
     found.with_context(|| format!("'{}' is no mode: there are S, B, C, Z", text.escape_debug()))
 }
 
-fn structure(text: &str) -> Result<Structure> {
+pub(super) fn structure(text: &str) -> Result<Structure> {
     let all = [Structure::File, Structure::Record, Structure::Page];
     let found = all.into_iter().find(|one| one.to_string().eq_ignore_ascii_case(text));
     found.with_context(|| format!("'{}' is no structure: there are F, R, P", text.escape_debug()))
 }
 
-fn word_format(text: &str) -> Result<WordFormat> {
+pub(in crate::files) fn word_format(text: &str) -> Result<WordFormat> {
     WordFormat::from_name(text).with_context(|| {
         let names: Vec<_> = WordFormat::ALL.iter().map(|(_, name)| *name).collect();
         format!("'{}' is no format of words: there are {}", text.escape_debug(), names.join(", "))
@@ -152,5 +257,20 @@ mod tests {
         assert_eq!(data_type("E C").unwrap(), Type::Ebcdic(Format::CarriageControl));
         assert_eq!(data_type("L36").unwrap(), Type::Local(ByteSize::new(36).unwrap()));
         assert!(["", "L", "L65", "X", "I8"].iter().all(|text| data_type(text).is_err()));
+    }
+
+    fn checked(data_type: Type, structure: Structure, mode: Mode) -> String {
+        let representation = Representation { data_type, structure, mode, ..Default::default() };
+        check(&representation).err().map(|error| error.to_string()).unwrap_or_default()
+    }
+
+    #[test]
+    fn pages_are_of_words_and_whoever_wants_others_is_told_why() {
+        let words = Type::Local(ByteSize::WORD36);
+        assert_eq!(checked(words, Structure::Page, Mode::Stream), "");
+        let told = checked(Type::Image, Structure::Page, Mode::Stream);
+        assert!(told.contains("TYPE I is too small: say --type L36"), "{told}");
+        assert!(checked(words, Structure::Page, Mode::Deflate).contains("MODE Z"));
+        assert!(checked(words, Structure::Record, Mode::Stream).contains("octets"));
     }
 }

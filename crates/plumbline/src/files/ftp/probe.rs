@@ -196,7 +196,7 @@ fn run(
         user: way.user.clone(),
         ca: way.ca.clone(),
         active: false,
-        tries: 1,
+        tries: Some(1),
         json: false,
         quiet: true,
         verbose: false,

@@ -4,12 +4,15 @@
 //! may be an older file of the name: some servers keep that one until the new one is whole. A file
 //! that was put together so is compared by HASH, where the server has that. A pipe cannot be read twice,
 //! and is tried once, if anything of it has gone.
+//!
+//! The file there gets the time of ours, where the server can set one.
 
 use super::dialogue::Dialogue;
 use super::get::{Ending, Terms, compare};
 use super::mover::Near;
 use super::remote::name_of;
 use super::trouble::Trouble;
+use crate::files::progress::say;
 use crate::files::shown::shown;
 use crate::transfers::Record;
 use anyhow::Context;
@@ -19,14 +22,14 @@ use std::fs::File;
 use std::io::{Seek, SeekFrom};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 /// A file that is to go.
 #[derive(Clone, Debug)]
 pub(super) struct Errand {
     pub(super) from: PathBuf,
     pub(super) path: Vec<u8>,
-    /// Whether the file there is to have the time of ours.
-    pub(super) keeps_time: bool,
 }
 
 /// Opens a file of ours; `-` is the standard input.
@@ -69,7 +72,7 @@ pub(super) async fn put(
     record: &mut Record,
 ) -> Result<Ending, Trouble> {
     let (mut file, size, modified) = open(&errand.from)?;
-    let is_image = terms.representation.passes_through();
+    let is_image = terms.representation.keeps_octets();
     let wanted = format!("to put '{}'", shown(&errand.path));
     dialogue.ready().await?;
     let begun = match (terms.continues && is_image, size) {
@@ -126,9 +129,39 @@ pub(super) async fn put(
     if is_pieced {
         compare(dialogue, &errand.path, &file, record).await?;
     }
-    if let (true, Some(modified)) = (errand.keeps_time && dialogue.has("MFMT"), modified) {
-        // The file is there, and has a time.
-        _ = dialogue.run(&wanted, Task::SetModified(modified, name_of(&errand.path)?)).await;
+    if let Some(modified) = modified.filter(|_| terms.keeps_time) {
+        set_time(dialogue, &errand.path, modified).await?;
     }
     Ok(Ending::Moved)
+}
+
+/// Gives the file there a time: by MFMT, where the server says that it has that; else by the SITE
+/// UTIME of several servers, of which not all say so, and whose three times are those of access,
+/// change and making. One that does not know it is not asked again.
+async fn set_time(
+    dialogue: &mut Dialogue,
+    path: &[u8],
+    modified: Timestamp,
+) -> Result<(), Trouble> {
+    let wanted = format!("the time of '{}'", shown(path));
+    let caller = Arc::clone(&dialogue.caller);
+    if dialogue.has("MFMT") {
+        let task = Task::SetModified(modified, name_of(path)?);
+        // The file is there, and has a time.
+        _ = dialogue.run_once(&wanted, task, None).await;
+        return Ok(());
+    }
+    if !caller.avoids_times.load(Ordering::Relaxed) {
+        let time = modified.to_text();
+        let times = format!(" {time} {time} {time} UTC");
+        let task = Task::Quote(name_of(&[b"SITE UTIME ", path, times.as_bytes()].concat())?);
+        if dialogue.run_once(&wanted, task, None).await.0.is_ok() {
+            return Ok(());
+        }
+        caller.avoids_times.store(true, Ordering::Relaxed);
+    }
+    if caller.shared.is_verbose.load(Ordering::Relaxed) {
+        say(&format!("'{}' has the time of now: the server sets no times", shown(path)));
+    }
+    Ok(())
 }

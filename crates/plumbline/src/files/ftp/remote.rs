@@ -89,11 +89,13 @@ impl Dialogue {
                     self.note_left_out(folder, &done.reply);
                     return Ok(entries(&listing, parse_facts));
                 }
+                Err(trouble) if trouble.is_empty_folder() => return Ok(Vec::new()),
                 Err(trouble) if trouble.is_refusal() => {}
                 Err(trouble) => return Err(trouble),
             }
         }
         match self.fetch(&wanted, Task::List(ListKind::Long, name.clone())).await {
+            Err(trouble) if trouble.is_empty_folder() => Ok(Vec::new()),
             Ok((_, listing)) => {
                 let mut reader = ListReader::new(now());
                 Ok(entries(&listing, |line| reader.line(line)))
@@ -265,8 +267,14 @@ impl Dialogue {
         Ok(places)
     }
 
-    /// Returns everything below a directory, each directory before what it holds.
-    pub(super) async fn walk(&mut self, folder: &[u8]) -> Result<Vec<Found>, Trouble> {
+    /// Returns everything below a directory, each directory before what it holds. What is not
+    /// `wanted`, by where it is below and whether it is a directory, is left out with all that is in
+    /// it.
+    pub(super) async fn walk(
+        &mut self,
+        folder: &[u8],
+        wanted: impl Fn(&[u8], bool) -> bool,
+    ) -> Result<Vec<Found>, Trouble> {
         let mut found = Vec::new();
         let mut open = vec![(folder.to_vec(), Vec::new(), 0)];
         while let Some((path, below, depth)) = open.pop() {
@@ -278,7 +286,11 @@ impl Dialogue {
                     below: join(&below, &entry.name),
                     entry,
                 };
-                if here.entry.kind == Kind::Directory && depth < DEPTH_MAX {
+                let is_folder = here.entry.kind == Kind::Directory;
+                if !wanted(&here.below, is_folder) {
+                    continue;
+                }
+                if is_folder && depth < DEPTH_MAX {
                     open.push((here.path.clone(), here.below.clone(), depth + 1));
                 }
                 found.push(here);

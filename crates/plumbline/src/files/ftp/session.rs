@@ -22,7 +22,7 @@ use protocols::meter::{Account, Counter};
 use std::future::pending;
 use std::io;
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
@@ -55,7 +55,7 @@ pub(super) struct Shared {
     /// Whether somebody has ended it.
     pub(super) stop: watch::Receiver<bool>,
     /// Whether commands and replies are shown.
-    pub(super) is_verbose: bool,
+    pub(super) is_verbose: Arc<AtomicBool>,
     /// Where the meters are shown.
     pub(super) board: Arc<Board>,
 }
@@ -365,7 +365,7 @@ impl Session {
         match event {
             UserEvent::Reply(reply) => {
                 self.facts.replied(reply.code.number());
-                if self.shared.is_verbose {
+                if self.shared.is_verbose.load(Ordering::Relaxed) {
                     crate::files::progress::say(&format!("< {reply}"));
                 }
                 if reply.code.number() == 211 && reply.lines.len() > 1 {

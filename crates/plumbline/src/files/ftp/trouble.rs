@@ -4,6 +4,7 @@ use crate::carry::Refusal;
 use crate::exit;
 use crate::files::tftp::is_full;
 use crate::transfers::local_outcome;
+use protocols::application::ftp::Severity;
 use protocols::application::ftp::user::{DataFailure, Failure, Step, Why};
 use records::transfer::Outcome;
 use std::io;
@@ -17,6 +18,8 @@ pub(super) enum Trouble {
     NoConnection(String),
     /// The host has none who listens there, or no such file, in a sentence.
     NotThere(String),
+    /// What was to be had as a file is a folder, in a sentence.
+    IsFolder(String),
     /// There is no TLS.
     Tls(Refusal),
     /// There is no TLS, though the server has just agreed to it (AUTH, RFC 4217 §4): some read
@@ -50,11 +53,27 @@ impl Trouble {
             Self::Step { failure, .. } => failure.is_transient(),
             Self::NoConnection(_) | Self::Differs(_) | Self::TlsAgreed(_) => true,
             Self::Tls(Refusal::Silent(_) | Refusal::Closed) => true,
-            Self::NoAddress(_) | Self::NotThere(_) => false,
+            Self::NoAddress(_) | Self::NotThere(_) | Self::IsFolder(_) => false,
             Self::Tls(_) | Self::Ours(_) | Self::Wrong(_) | Self::LeftOut(_) | Self::Stopped => {
                 false
             }
         }
+    }
+
+    /// Returns whether the server has no room (452, RFC 959 §4.2.2).
+    pub(super) fn is_without_room(&self) -> bool {
+        let Self::Step { failure: Failure { why: Why::Refused(reply), .. }, .. } = self else {
+            return false;
+        };
+        reply.code.number() == 452
+    }
+
+    /// Returns whether the server says of a folder that there are no files in it.
+    pub(super) fn is_empty_folder(&self) -> bool {
+        let Self::Step { failure: Failure { why: Why::Refused(reply), .. }, .. } = self else {
+            return false;
+        };
+        reply.tells_of_no_files()
     }
 
     /// Returns whether what ends one of many files ends all of them.
@@ -90,10 +109,13 @@ impl Trouble {
         matches!(reply.code.number(), 500 | 502 | 504)
     }
 
-    /// Returns whether the command itself was refused, for good.
+    /// Returns whether the command itself was refused for good, and not for want of room.
     pub(super) fn is_refused_command(&self) -> bool {
-        let Self::Step { failure, .. } = self else { return false };
-        failure.step == Step::Command && self.is_refusal() && !failure.is_transient()
+        let Self::Step { failure: Failure { step, why: Why::Refused(reply) }, .. } = self else {
+            return false;
+        };
+        let is_for_good = reply.severity() == Severity::PermanentNegative;
+        *step == Step::Command && is_for_good && reply.code.number() != 552
     }
 
     /// Returns whether the server cannot begin within a file.
@@ -113,6 +135,7 @@ impl Trouble {
                     426 => Outcome::AbortedByPeer,
                     452 => Outcome::Disk,
                     552 => Outcome::Quota,
+                    450 | 530 | 532 | 550 | 551 | 553 | 554 => Outcome::Refused,
                     _ => Outcome::Protocol,
                 },
                 Why::ControlLost => Outcome::AbortedByPeer,
@@ -126,7 +149,9 @@ impl Trouble {
                     Outcome::Protocol
                 }
             },
-            Self::Tls(_) | Self::TlsAgreed(_) | Self::Differs(_) => Outcome::Protocol,
+            Self::Tls(_) | Self::TlsAgreed(_) | Self::Differs(_) | Self::IsFolder(_) => {
+                Outcome::Protocol
+            }
             Self::Ours(_) | Self::Wrong(_) | Self::LeftOut(_) => Outcome::Local,
             Self::Stopped => Outcome::AbortedByUser,
         }
@@ -151,6 +176,7 @@ impl Trouble {
             Self::NoAddress(sentence)
             | Self::NoConnection(sentence)
             | Self::NotThere(sentence)
+            | Self::IsFolder(sentence)
             | Self::Wrong(sentence)
             | Self::LeftOut(sentence)
             | Self::Differs(sentence) => sentence.clone(),

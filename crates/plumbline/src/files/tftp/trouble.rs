@@ -61,6 +61,13 @@ impl Trouble {
     pub(crate) fn outcome(&self) -> Outcome {
         match self {
             Self::Refused(ErrorCode::DiskFull, _) => Outcome::Disk,
+            Self::Refused(
+                ErrorCode::FileNotFound
+                | ErrorCode::AccessViolation
+                | ErrorCode::FileExists
+                | ErrorCode::NoSuchUser,
+                _,
+            ) => Outcome::Refused,
             Self::Refused(..) | Self::Short { .. } | Self::Protocol(_) => Outcome::Protocol,
             Self::Unreachable(_) => Outcome::AbortedByPeer,
             Self::NoAnswer { .. } | Self::Silence { .. } => Outcome::Timeout,

@@ -132,7 +132,7 @@ fn empty_table(empty: &[Empty]) -> Table {
     table
 }
 
-fn table_of_1982(rows: &[Of1982]) -> Table {
+pub(super) fn table_of_1982(rows: &[Of1982]) -> Table {
     let mut table = Table::new()
         .text("structure")
         .number("a change (µs)")

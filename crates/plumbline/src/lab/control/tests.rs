@@ -52,6 +52,15 @@ fn the_report_says_what_could_not_be_measured_and_why() {
 }
 
 #[test]
+fn the_page_has_the_figures_that_come_out_in_virtual_time() {
+    let page = include_str!("../../../../../docs/lab/control.md");
+    for row in report::table_of_1982(&virtual_time(AMOUNT.keys).unwrap()).rows() {
+        let row = format!("| {} |\n", row.join(" | "));
+        assert!(page.contains(&row), "{row}");
+    }
+}
+
+#[test]
 fn the_report_fits_into_forty_columns() {
     let text = report::text(&findings(), 40);
     let widest = text.lines().map(|line| line.chars().count()).max();

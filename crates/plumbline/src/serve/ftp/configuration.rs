@@ -3,18 +3,22 @@
 use super::super::admission::Rules;
 use super::super::certificate::Files;
 use super::super::configuration::Tls;
-use super::super::folder::{self, Folder};
+use super::super::folder::Folder;
+use super::host::{self, Host, Hosts, Site};
 use super::mail::Spool;
 use super::passive::Ports;
+use super::rights::{Access, Granted, in_words};
 use super::system::{self, System};
 use super::tree::WordFormats;
-use super::users::{Users, rights_of};
-use anyhow::{Context, Result, bail};
+use super::users::Users;
+use anyhow::{Context, Result, anyhow, bail};
 use ipnet::IpNet;
-use protocols::application::ftp::server::{Rights, ServerSettings, TlsPolicy};
-use protocols::application::ftp::{Right, WordFormat};
+use os::jail::Jail;
+use protocols::application::ftp::WordFormat;
+use protocols::application::ftp::server::{ServerSettings, TlsPolicy};
 use protocols::time::Duration;
 use serde::Deserialize;
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
@@ -73,7 +77,8 @@ pub(super) enum Protection {
 #[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
 pub(in super::super) struct Table {
     root: Option<PathBuf>,
-    rights: Option<folder::Rights>,
+    rights: Option<Granted>,
+    folders: BTreeMap<String, Granted>,
     listen: Option<Vec<SocketAddr>>,
     listen_tls: Option<Vec<SocketAddr>>,
     tls: Option<Protection>,
@@ -104,24 +109,26 @@ pub(in super::super) struct Table {
     bytes_per_second_max: Option<u64>,
     file_max_bytes: Option<u64>,
     quota_bytes: Option<u64>,
+    names: Vec<String>,
+    #[serde(rename = "host")]
+    hosts: Vec<host::Table>,
 }
 
 /// What the server is to do, with nothing left open.
 #[derive(Clone, Debug)]
 pub(in super::super) struct Settings {
-    pub(super) root: Option<PathBuf>,
-    pub(super) rights: Rights,
-    pub(super) rights_in_words: &'static str,
+    /// Files of those who come to no host of its own.
+    pub(super) site: Arc<Site>,
+    pub(super) hosts: Arc<Hosts>,
+    pub(super) rights_in_words: Cow<'static, str>,
     pub(super) listen: Vec<SocketAddr>,
     pub(super) listen_tls: Vec<SocketAddr>,
     pub(super) tls: Protection,
     pub(super) requires_session_reuse: bool,
     pub(super) certificate: Files,
     pub(super) makes_certificate: bool,
-    pub(super) users: Option<Arc<Users>>,
     /// Users of this machine, if they may come.
     pub(super) system: Option<System>,
-    pub(super) has_anonymous: bool,
     pub(super) spool: Option<Arc<Spool>>,
     pub(super) has_anonymous_mail: bool,
     pub(super) word_formats: Arc<WordFormats>,
@@ -131,7 +138,6 @@ pub(in super::super) struct Settings {
     pub(super) grace: StdDuration,
     pub(super) bytes_per_second_max: Option<u64>,
     pub(super) file_max_bytes: u64,
-    pub(super) quota_bytes: Option<u64>,
     /// What the engine is told; TLS depends on the door.
     pub(super) engine: ServerSettings,
 }
@@ -163,17 +169,10 @@ impl Settings {
         let mut table = table.unwrap_or_default();
         table.allow.extend(shared.prefixes.0);
         table.deny.extend(shared.prefixes.1);
-        let root = shared.folder.root().cloned().or(table.root.take());
-        let users = arguments.ftp_users.as_ref().or(table.users.as_ref());
-        let users = users.map(|path| Users::read(path)).transpose()?.map(Arc::new);
         let system = system_of(&table, arguments);
-        let has_anonymous = table.anonymous.unwrap_or(users.is_none() && system.is_none());
-        if has_anonymous && root.is_none() {
-            bail!("say which folder FTP serves: --root FOLDER");
-        }
-        if !has_anonymous && users.is_none() && system.is_none() {
-            bail!("nobody could log in: say who the users of FTP are, or allow anonymous ones");
-        }
+        let rights = shared.folder.rights().map(Granted::from).or(table.rights);
+        let rights = rights.unwrap_or_default();
+        let site = site_of(&mut table, arguments, shared, rights, system.is_some())?;
         let (listen, listen_tls) = places(&mut table, arguments, shared.is_root);
         if listen.is_empty() && listen_tls.is_empty() {
             bail!("the FTP server listens nowhere: give it an address");
@@ -186,11 +185,14 @@ impl Settings {
         if tls == Protection::Off && !listen_tls.is_empty() {
             bail!("there are places in TLS, and TLS is off");
         }
-        let rights = shared.folder.rights().or(table.rights).unwrap_or_default();
+        let hosts = Hosts::complete(&table.names, std::mem::take(&mut table.hosts))?;
+        if tls == Protection::Off && hosts.iter().any(|host| host.certificate.is_some()) {
+            bail!("a host has a certificate, and TLS is off");
+        }
         Ok(Some(Self {
-            root,
-            rights: rights_of(rights),
-            rights_in_words: rights.words(),
+            site: Arc::new(site),
+            hosts: Arc::new(hosts),
+            rights_in_words: in_words(rights.0),
             listen,
             listen_tls,
             tls,
@@ -200,9 +202,7 @@ impl Settings {
                 key: tls.key.clone(),
             }),
             makes_certificate: shared.certificate.is_none(),
-            users,
             system,
-            has_anonymous,
             spool: spool_of(&table)?,
             has_anonymous_mail: table.mail_from_anonymous,
             word_formats: Arc::new(word_formats_of(&table)?),
@@ -212,21 +212,60 @@ impl Settings {
             grace: StdDuration::from_secs(table.stop_grace_s.unwrap_or(GRACE_S)),
             bytes_per_second_max: table.bytes_per_second_max.filter(|rate| *rate > 0),
             file_max_bytes: table.file_max_bytes.unwrap_or(u64::MAX),
-            quota_bytes: table.quota_bytes,
             rules: rules_of(table),
         }))
     }
 
+    /// Looks whether the folders of anonymous users can be served.
+    ///
+    /// # Errors
+    ///
+    /// If one is no folder.
+    pub(super) fn look_at_roots(&self) -> Result<()> {
+        let hosts = self.hosts.iter().map(|host| &host.site);
+        for root in std::iter::once(&self.site).chain(hosts).filter_map(|site| site.root.as_ref()) {
+            let shown = root.display();
+            Jail::open(root).with_context(|| format!("the root {shown} cannot be served"))?;
+        }
+        Ok(())
+    }
+
+    /// Looks whether all folders and certificates that are named can be served.
+    ///
+    /// # Errors
+    ///
+    /// If one cannot be.
+    pub(in super::super) fn look_at_files(&self) -> Result<()> {
+        self.look_at_roots()?;
+        let hosts = self.hosts.iter().map(|host| &host.site);
+        let sites = std::iter::once(&self.site).chain(hosts);
+        for account in sites.filter_map(|site| site.users.as_deref()).flat_map(Users::accounts) {
+            let shown = account.root.display();
+            Jail::open(&account.root)
+                .with_context(|| format!("the root {shown} of a user cannot be served"))?;
+        }
+        if self.tls != Protection::Off && !self.makes_certificate {
+            self.certificate.configuration()?;
+        }
+        for host in self.hosts.iter() {
+            host.certificate.as_ref().map(Files::configuration).transpose()?;
+        }
+        Ok(())
+    }
+
     /// Returns the roots in which a crash may have left the beginning of an upload.
     pub(super) fn writable_roots(&self) -> Vec<PathBuf> {
-        let users = self.users.as_deref().into_iter().flat_map(Users::accounts);
-        let users = users.filter(|account| account.rights != folder::Rights::ReadOnly);
-        let anonymous = self.root.iter().filter(|_| self.rights.contains(Right::Write));
-        let mut roots: Vec<PathBuf> =
-            anonymous.cloned().chain(users.map(|account| account.root.clone())).collect();
+        let hosts = self.hosts.iter().map(|host| &host.site);
+        let sites = std::iter::once(&self.site).chain(hosts);
+        let mut roots: Vec<PathBuf> = sites.flat_map(|site| site.writable_roots()).collect();
         roots.sort();
         roots.dedup();
         roots
+    }
+
+    /// Returns the files of those who come to a host.
+    pub(super) fn site_of(&self, host: Option<&Host>) -> Arc<Site> {
+        Arc::clone(host.map_or(&self.site, |host| &host.site))
     }
 
     /// Returns what the engine is told about a session.
@@ -256,6 +295,30 @@ fn places(
         }
         (listen, listen_tls) => (listen.unwrap_or_default(), listen_tls.unwrap_or_default()),
     }
+}
+
+/// Returns whose files there are for those who come to no host of its own.
+fn site_of(
+    table: &mut Table,
+    arguments: &Arguments,
+    shared: &Shared<'_>,
+    rights: Granted,
+    has_system_users: bool,
+) -> Result<Site> {
+    let root = shared.folder.root().cloned().or(table.root.take());
+    let users = arguments.ftp_users.as_ref().or(table.users.as_ref());
+    let users = users.map(|path| Users::read(path)).transpose()?.map(Arc::new);
+    let has_anonymous = table.anonymous.unwrap_or(users.is_none() && !has_system_users);
+    if has_anonymous && root.is_none() {
+        bail!("say which folder FTP serves: --root FOLDER");
+    }
+    if !has_anonymous && users.is_none() && !has_system_users {
+        bail!("nobody could log in: say who the users of FTP are, or allow anonymous ones");
+    }
+    let access = Access::new(rights, &table.folders);
+    let access = access.map_err(|why| anyhow!("ftp.folders: {why}"))?;
+    let quota_bytes = table.quota_bytes;
+    Ok(Site { root, access, users, has_anonymous, quota_bytes, has_system_users })
 }
 
 fn system_of(table: &Table, arguments: &Arguments) -> Option<System> {
@@ -317,6 +380,7 @@ fn engine(table: &Table) -> ServerSettings {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use protocols::application::ftp::server::Rights;
 
     fn complete(text: &str, arguments: &Arguments) -> Result<Option<Settings>> {
         let shared = Shared {
@@ -333,8 +397,9 @@ mod tests {
     fn without_a_word_anonymous_users_read_at_loopback_alone() {
         let settings = complete("root = \"/srv\"\n", &Arguments::default()).unwrap().unwrap();
         assert!(settings.listen.iter().all(|at| at.ip().is_loopback() && at.port() == 2121));
-        assert!(settings.listen_tls.is_empty() && settings.has_anonymous);
-        assert_eq!((settings.rights, settings.tls), (Rights::READ_ONLY, Protection::Offered));
+        assert!(settings.listen_tls.is_empty() && settings.site.has_anonymous);
+        assert_eq!(settings.site.access, Access::everywhere(Rights::READ_ONLY));
+        assert_eq!(settings.tls, Protection::Offered);
     }
 
     #[test]
@@ -369,12 +434,15 @@ mod tests {
 
     #[test]
     fn the_help_names_every_key() {
-        let error = toml::from_str::<Table>("nobody-knows = 1").err().unwrap().to_string();
-        let expected = error.split("expected one of ").nth(1).unwrap();
-        let keys: Vec<&str> = expected.split('`').skip(1).step_by(2).collect();
-        assert!(keys.len() > 25, "{error}");
-        let help = super::super::super::EXAMPLES;
-        let missing: Vec<_> = keys.into_iter().filter(|key| !help.contains(key)).collect();
-        assert!(missing.is_empty(), "{missing:?}");
+        for text in ["", "[[host]]\nname = \"a\"\n"] {
+            let text = format!("{text}nobody-knows = 1");
+            let error = toml::from_str::<Table>(&text).err().unwrap().to_string();
+            let expected = error.split("expected one of ").nth(1).unwrap();
+            let keys: Vec<&str> = expected.split('`').skip(1).step_by(2).collect();
+            assert!(keys.len() > 10, "{error}");
+            let help = super::super::super::EXAMPLES;
+            let missing: Vec<_> = keys.into_iter().filter(|key| !help.contains(key)).collect();
+            assert!(missing.is_empty(), "{missing:?}");
+        }
     }
 }

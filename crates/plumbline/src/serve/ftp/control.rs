@@ -17,12 +17,13 @@ use std::cell::RefCell;
 use std::io;
 use std::pin::Pin;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadBuf};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsAcceptor;
-use tokio_rustls::rustls::ServerConnection;
+use tokio_rustls::rustls::{ServerConfig, ServerConnection};
 use tokio_rustls::server::TlsStream;
 
 /// How long the exchange of keys may take.
@@ -133,7 +134,7 @@ impl Control {
     /// If it is not TLS that follows, or it takes too long.
     pub(super) async fn secure(
         &mut self,
-        acceptor: &TlsAcceptor,
+        configuration: &Arc<ServerConfig>,
         token: &[u8; TOKEN_LEN],
         server: &Rc<Server>,
     ) -> io::Result<()> {
@@ -142,11 +143,19 @@ impl Control {
         };
         let stream = Charged::new(stream, Rc::clone(server), Account::Interrupt);
         // Whoever was here before may take that session up again, and gets tickets of this one.
-        let acceptor = TlsAcceptor::from(tickets::of_session(acceptor.config(), *token, false));
+        let acceptor = TlsAcceptor::from(tickets::of_session(configuration, *token, false));
         let accepted = server.charge_work(Account::Encryption, acceptor.accept(stream));
         let stream = tokio::time::timeout(HANDSHAKE, accepted).await??;
         self.way = Way::Secured(Box::new(stream));
         Ok(())
+    }
+
+    /// Returns which host the far side named when TLS began (RFC 6066 §3).
+    pub(super) fn tls_name(&self) -> Option<&str> {
+        match &self.way {
+            Way::Secured(stream) => stream.get_ref().1.server_name(),
+            Way::Clear(_) | Way::Leaving(_) | Way::Gone => None,
+        }
     }
 
     /// Ends TLS; what is written from now on is in the clear.

@@ -12,6 +12,7 @@ use super::post::Post;
 use super::secured::{Secured, Security};
 use super::session::Marker;
 use super::upload::Upload;
+use super::work::converts_words;
 use crate::files::pace::Pace;
 use crate::serve::charged::Metered;
 use os::clock::{Monotonic, thread_cpu_time};
@@ -97,11 +98,25 @@ pub(super) fn send_at_once(
     ledger.add_file(sent);
     ledger.moved.set(sent as u64);
     if sent == count {
+        ledger.is_by_one_call.set((sent as u64) < UNSETTLED_MIN_BYTES);
         ledger.ended.set(Some(ended));
         ledger.open(stream);
         ledger.ask(stream);
     }
     sent as u64
+}
+
+/// Ends a connection to which all of a file was given since `began`; of one that does not leave in
+/// one flight, TCP is asked when it has arrived.
+pub(super) fn end_sent(stream: Stream, sent: u64, ledger: &Ledger, began: Instant) {
+    if sent >= UNSETTLED_MIN_BYTES
+        && rustix::net::shutdown(&stream, rustix::net::Shutdown::Write).is_ok()
+    {
+        let duplicate = rustix::io::dup(&stream).ok();
+        ledger.unsettled.replace(duplicate.map(|stream| (stream, began)));
+    }
+    // Its end goes with its last byte.
+    drop(stream);
 }
 
 /// Receives what has come already, without waiting for more. Returns whether that is all of the file.
@@ -117,6 +132,7 @@ pub(super) fn receive_at_once(
     clock: Monotonic,
 ) -> Result<bool> {
     let cpu = thread_cpu_time();
+    let mut pieces = 0_u32;
     let received = loop {
         let (count, came) = match rustix::net::recv(stream, &mut *scratch, RecvFlags::empty()) {
             Ok((_, 0)) => break Ok(true),
@@ -128,6 +144,7 @@ pub(super) fn receive_at_once(
         if ledger.first_byte.get().is_none() {
             ledger.first_byte.set(Some(came));
         }
+        pieces = pieces.saturating_add(1);
         ledger.moved.set(ledger.moved.get() + count as u64);
         let written = upload.write(scratch.get(..count).unwrap_or_default());
         ledger.add_writing(clock.now() - came);
@@ -142,6 +159,7 @@ pub(super) fn receive_at_once(
     ledger.add_cpu(thread_cpu_time().saturating_sub(cpu));
     ledger.file_bytes.set(Some(upload.len_bytes()));
     if received != Ok(false) {
+        ledger.is_by_one_call.set(pieces == 1);
         ledger.ended.set(Some(ended));
         ledger.open(stream);
         ledger.ask(stream);
@@ -252,7 +270,9 @@ impl Mover {
             return self.send_by_kernel(stream, &file, offset, len).await;
         }
         let mut file = file;
-        super::tree::seek(&mut file, offset).map_err(TransferError::File)?;
+        // Where words are converted an offset counts what would have been sent before it.
+        let mut unsent = if converts_words(&self.representation) { offset } else { 0 };
+        super::tree::seek(&mut file, offset - unsent).map_err(TransferError::File)?;
         let encoder = Encoder::new(&self.representation, self.deflate_level);
         let mut encoder = encoder.map_err(|_| TransferError::Malformed)?;
         let passes = self.representation.passes_through();
@@ -272,11 +292,16 @@ impl Mover {
                 });
                 self.ledger.counts.set(encoder.counts());
                 encoded.map_err(|_| TransferError::File(FileError::Local))?;
-                self.put(to, &wire).await?;
+                let skipped = usize::try_from(unsent).map_or(wire.len(), |at| at.min(wire.len()));
+                unsent -= skipped as u64;
+                self.put(to, wire.get(skipped..).unwrap_or_default()).await?;
                 wire.clear();
             }
             if count == 0 {
-                return Ok(());
+                return match unsent {
+                    0 => Ok(()),
+                    _ => Err(TransferError::File(FileError::BeyondEnd)),
+                };
             }
         }
     }
@@ -377,6 +402,10 @@ impl Mover {
         }
         self.ledger.counts.set(decoder.counts());
         decoder.finish(&mut file).map_err(|_| TransferError::Malformed)?;
+        if decoder.has_lost() {
+            // Whoever gets it again would get another file.
+            return Err(TransferError::Malformed);
+        }
         upload.write(&file).map_err(TransferError::File)?;
         self.ledger.file_bytes.set(Some(upload.len_bytes()));
         Ok(upload)

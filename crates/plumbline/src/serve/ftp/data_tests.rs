@@ -76,7 +76,7 @@ fn a_connection_that_was_reset_has_no_end_of_file() {
 fn a_file_beyond_its_limit_is_refused() {
     let mut desk = Desk::new("limit");
     desk.far.as_ref().unwrap().write_all(&[7; 20_000]).unwrap();
-    assert_eq!(desk.receive(), Err(TransferError::File(FileError::Quota)));
+    assert_eq!(desk.receive(), Err(TransferError::File(FileError::Limit)));
 }
 
 #[test]

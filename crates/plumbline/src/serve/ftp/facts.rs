@@ -44,6 +44,8 @@ pub(super) struct Ledger {
     pub(super) untold_names: Cell<u64>,
     tcp: RefCell<Option<Tcp>>,
     ends: Cell<Option<(SocketAddr, SocketAddr)>>,
+    /// Whether all of it moved by one call, which says nothing of the time on its way.
+    pub(super) is_by_one_call: Cell<bool>,
     /// The connection of a large file that has gone out, and since when.
     pub(super) unsettled: RefCell<Option<(OwnedFd, std::time::Instant)>>,
 }
@@ -131,6 +133,12 @@ pub(super) fn note_request(record: &mut Record, transfer: &Transfer) {
     });
 }
 
+/// Notes the name that was chosen for a file, which is another one than was asked for.
+pub(super) fn note_name(record: &mut Record, name: &[u8]) {
+    let request = &mut record.transfer.request;
+    request.path_requested = request.path_real.replace(Text::from(name));
+}
+
 /// Notes what has come of it.
 pub(super) fn conclude(
     record: &mut Record,
@@ -149,7 +157,8 @@ pub(super) fn conclude(
     time.ns_data_connect = ns(between(steps.data_asked, steps.data_connected));
     time.ns_data_tls = lasted(ledger.tls_time.get());
     time.ns_first_byte = ns(between(command, first));
-    time.ns_transfer = ns(between(first, last));
+    let is_timed = !ledger.is_by_one_call.get();
+    time.ns_transfer = ns(between(first, last)).filter(|_| is_timed);
     time.ns_last_byte_to_226 = ns(between(last, Some(steps.finished)));
     time.ns_write_file = lasted(ledger.writing.get());
     time.ns_wait_disk = lasted(ledger.committing.get());
@@ -181,9 +190,8 @@ fn outcome_of(result: Result<(), TransferError>) -> Outcome {
         Err(TransferError::ConnectionLost | TransferError::ControlLost) => Outcome::AbortedByPeer,
         Err(TransferError::Aborted) => Outcome::AbortedByUser,
         Err(TransferError::File(FileError::NoSpace | FileError::Local)) => Outcome::Disk,
-        Err(TransferError::File(FileError::Quota)) => Outcome::Quota,
-        Err(TransferError::Tls | TransferError::Malformed | TransferError::File(_)) => {
-            Outcome::Protocol
-        }
+        Err(TransferError::File(FileError::Quota | FileError::Limit)) => Outcome::Quota,
+        Err(TransferError::File(_)) => Outcome::Refused,
+        Err(TransferError::Tls | TransferError::Malformed) => Outcome::Protocol,
     }
 }

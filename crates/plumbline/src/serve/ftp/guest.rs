@@ -2,11 +2,13 @@
 
 use super::Server;
 use super::configuration::Settings;
+use super::host::Site;
 use super::log::Event;
+use super::rights::Access;
 use super::system::{OpenSession, Refusal};
 use super::tree::Tree;
 use super::upload::Space;
-use super::users::{Account, is_anonymous, rights_of};
+use super::users::{Account, is_anonymous};
 use crate::files::pace::Pace;
 use os::jail::Jail;
 use protocols::application::ftp::server::{self as engine, Login, Rights};
@@ -33,7 +35,7 @@ pub(super) struct Guest {
 impl Guest {
     /// Returns what the engine is to know.
     pub(super) fn account(&self) -> engine::Account {
-        engine::Account { rights: self.tree.rights, home: VirtualPath::root() }
+        engine::Account { rights: self.tree.access.anywhere(), home: VirtualPath::root() }
     }
 }
 
@@ -42,7 +44,7 @@ struct Home {
     root: PathBuf,
     /// The jail of the root, where it is open already.
     jail: Option<Arc<Jail>>,
-    rights: Rights,
+    access: Access,
     quota_bytes: Option<u64>,
     bytes_per_second_max: Option<u64>,
     is_anonymous: bool,
@@ -51,10 +53,12 @@ struct Home {
 
 impl Home {
     fn of_account(account: Account) -> Self {
+        // It was looked at when the file was read.
+        let access = account.access().unwrap_or_default();
         Self {
             root: account.root,
             jail: None,
-            rights: rights_of(account.rights),
+            access,
             quota_bytes: account.quota_bytes,
             bytes_per_second_max: account.bytes_per_second_max,
             is_anonymous: false,
@@ -67,7 +71,7 @@ impl Home {
         Self {
             root: PathBuf::new(),
             jail: Some(Arc::new(jail)),
-            rights: Rights::ALL,
+            access: Access::everywhere(Rights::ALL),
             quota_bytes: None,
             bytes_per_second_max: None,
             is_anonymous: false,
@@ -75,12 +79,12 @@ impl Home {
         }
     }
 
-    fn of_anonymous(settings: &Settings) -> Option<Self> {
+    fn of_anonymous(site: &Site) -> Option<Self> {
         Some(Self {
-            root: settings.root.clone()?,
+            root: site.root.clone()?,
             jail: None,
-            rights: settings.rights,
-            quota_bytes: settings.quota_bytes,
+            access: site.access.clone(),
+            quota_bytes: site.quota_bytes,
             bytes_per_second_max: None,
             is_anonymous: true,
             session: None,
@@ -89,13 +93,18 @@ impl Home {
 }
 
 /// Lets somebody in at once who need not prove who he is, where nothing has to be waited for.
-pub(super) fn admit_anonymous(server: &Server, peer: SocketAddr, login: &Login) -> Option<Guest> {
+pub(super) fn admit_anonymous(
+    server: &Server,
+    peer: SocketAddr,
+    login: &Login,
+    site: &Site,
+) -> Option<Guest> {
     let settings = server.settings();
-    let is_his = settings.has_anonymous && is_anonymous(login.user.as_bytes());
-    if !is_his || settings.quota_bytes.is_some() {
+    let is_his = site.has_anonymous && is_anonymous(login.user.as_bytes());
+    if !is_his || site.quota_bytes.is_some() {
         return None;
     }
-    let home = Home::of_anonymous(&settings)?;
+    let home = Home::of_anonymous(site)?;
     let jail = open(server, peer, &home)?;
     Some(guest(server, &settings, home, jail, None))
 }
@@ -105,12 +114,13 @@ pub(super) async fn authenticate(
     server: &Rc<Server>,
     peer: SocketAddr,
     login: &Login,
+    site: &Site,
 ) -> Option<Guest> {
     let settings = server.settings();
-    let home = if settings.has_anonymous && is_anonymous(login.user.as_bytes()) {
-        Home::of_anonymous(&settings)
+    let home = if site.has_anonymous && is_anonymous(login.user.as_bytes()) {
+        Home::of_anonymous(site)
     } else {
-        prove(server, peer, &settings, login).await
+        prove(server, peer, &settings, site, login).await
     };
     let Some(home) = home else {
         let now = std::time::Instant::now();
@@ -134,9 +144,11 @@ async fn prove(
     server: &Server,
     peer: SocketAddr,
     settings: &Settings,
+    site: &Site,
     login: &Login,
 ) -> Option<Home> {
-    let (users, system) = (settings.users.clone(), settings.system.clone());
+    let system = settings.system.clone().filter(|_| site.has_system_users);
+    let users = site.users.clone();
     let name = std::str::from_utf8(login.user.as_bytes()).ok().map(str::to_owned);
     let password = login.password.clone();
     // Passwords are checked one at a time, so that who guesses does not take the machine.
@@ -216,10 +228,10 @@ fn guest(
 ) -> Guest {
     let may_mail = !home.is_anonymous || settings.has_anonymous_mail;
     let spool = settings.spool.clone().filter(|_| may_mail);
-    let rights = if spool.is_some() { home.rights.with(Right::Mail) } else { home.rights };
+    let access = if spool.is_some() { home.access.with(Right::Mail) } else { home.access };
     let tree = Tree {
         jail,
-        rights,
+        access: Arc::new(access),
         is_for_all: home.is_anonymous && server.is_root,
         space,
         file_max_bytes: settings.file_max_bytes,

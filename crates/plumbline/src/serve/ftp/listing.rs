@@ -3,6 +3,7 @@
 //! The names of a folder of usual size are sorted; behind so many the rest follows as the disk has
 //! it, so that no folder is held whole.
 
+use super::rights::Access;
 use super::tree::{Tree, file_error};
 use os::jail::{self, Jail, Kind, Status};
 use protocols::application::ftp::listing::{self, Entry, ListForm, Pattern, Permissions};
@@ -24,7 +25,7 @@ pub(super) struct Lister {
     form: ListForm,
     pattern: Option<Pattern>,
     shows_hidden: bool,
-    rights: Rights,
+    access: Arc<Access>,
     now: Timestamp,
     /// Those that are sorted, the last first.
     sorted: Vec<jail::Entry>,
@@ -42,6 +43,7 @@ impl Lister {
         pattern: Option<&Pattern>,
         shows_hidden: bool,
     ) -> Result<Self, FileError> {
+        tree.access.need(Right::List, path)?;
         let status = tree.status(path)?;
         let (jail, folder) = (Arc::clone(&tree.jail), path.to_bytes());
         let is_folder = status.kind == Kind::Folder;
@@ -55,7 +57,7 @@ impl Lister {
             form,
             pattern: pattern.cloned(),
             shows_hidden: shows_hidden || !is_folder,
-            rights: tree.rights,
+            access: Arc::clone(&tree.access),
             now: now(),
             sorted: Vec::new(),
             rest: None,
@@ -89,12 +91,16 @@ impl Lister {
                 continue;
             }
             let mut status = entry.status;
+            let mut name = self.folder.clone();
+            if !name.ends_with(b"/") {
+                name.push(b'/');
+            }
+            name.extend_from_slice(&entry.name);
             if status.kind == Kind::Other {
                 // A link that leads somewhere in here is shown as what is there.
-                let name = [&self.folder, b"/".as_slice(), &entry.name].concat();
                 status = self.jail.status(&name).unwrap_or(status);
             }
-            let entry = entry_of(entry.name, status, self.rights);
+            let entry = entry_of(entry.name, status, self.access.at(&name));
             self.untold += u64::from(!self.form.write(&entry, self.now, out));
         }
         Ok(true)
@@ -159,9 +165,10 @@ pub(super) fn entry_of(name: Vec<u8>, status: Status, rights: Rights) -> Entry {
 
 /// RFC 3659 §7.5.5.
 fn permissions(kind: Kind, rights: Rights) -> Permissions {
-    let of_file: [(Right, &[u8]); 4] = [
+    let of_file: [(Right, &[u8]); 5] = [
         (Right::Read, b"r"),
-        (Right::Overwrite, b"aw"),
+        (Right::Append, b"a"),
+        (Right::Overwrite, b"w"),
         (Right::Rename, b"f"),
         (Right::Delete, b"d"),
     ];

@@ -59,35 +59,52 @@ impl Spool {
         Ok(Self { folder, message_max_bytes, mailbox_max_bytes, spaces })
     }
 
-    /// Begins a message, with its header written.
-    pub(super) fn begin(&self, to: Option<&[u8]>, sender: &Sender) -> Result<Upload, FileError> {
+    /// Returns whether there is a mailbox, before a text is taken for it.
+    ///
+    /// # Errors
+    ///
+    /// [`FileError::NoMailbox`] if there is none.
+    pub(super) fn look_for(&self, to: Option<&[u8]>) -> Result<(), FileError> {
+        self.mailbox(to).map(drop)
+    }
+
+    /// Opens the mailbox of a user with the rights of its owner, and returns its name, too.
+    fn mailbox(&self, to: Option<&[u8]>) -> Result<(String, Jail), FileError> {
         let name = to.unwrap_or(POSTMASTER);
         if !is_mailbox(name) {
             return Err(FileError::NoMailbox);
         }
-        let name = name.to_ascii_lowercase();
-        let text = std::str::from_utf8(&name).map_err(|_| FileError::NoMailbox)?;
-        let folder = self.folder.join(text);
+        let text = String::from_utf8(name.to_ascii_lowercase());
+        let text = text.map_err(|_| FileError::NoMailbox)?;
+        let folder = self.folder.join(&text);
         // Its owner is to read and to remove what comes.
         let owner = FileRights::of_owner(&folder).map_err(|_| FileError::NoMailbox)?;
         let mailbox = Jail::open_as(&folder, Arc::new(owner));
-        let mailbox = mailbox.map_err(|_| FileError::NoMailbox)?;
+        Ok((text, mailbox.map_err(|_| FileError::NoMailbox)?))
+    }
+
+    /// Begins a message, with its header written.
+    pub(super) fn begin(&self, to: Option<&[u8]>, sender: &Sender) -> Result<Upload, FileError> {
+        let (name, mailbox) = self.mailbox(to)?;
         for folder in ["tmp", "new", "cur"] {
-            match mailbox.make_folder(folder.as_bytes()) {
+            // Mail is its owner's alone, whatever the usual mode of new folders is.
+            let made = mailbox.make_folder(folder.as_bytes());
+            match made.and_then(|()| mailbox.set_mode(folder.as_bytes(), 0o700)) {
                 Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
                     return Err(file_error(&error));
                 }
                 _ => {}
             }
         }
-        let space = self.space(&name, &mailbox);
+        let space = self.space(name.as_bytes(), &mailbox);
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         let chance = os::entropy::seed().map_err(|_| FileError::Local)?;
         let message = format!("new/{}.{chance:016x}.plumb", now.as_secs());
         let draft = mailbox.create(message.as_bytes(), Existing::Keep);
         let draft = draft.map_err(|error| file_error(&error))?;
         let mut upload = Upload::new(draft, Some(space), self.message_max_bytes, 0);
-        upload.write(header(text, sender, now.as_secs()).as_bytes())?;
+        upload.make_private()?;
+        upload.write(header(&name, sender, now.as_secs()).as_bytes())?;
         Ok(upload)
     }
 
@@ -201,9 +218,22 @@ mod tests {
     }
 
     #[test]
+    fn mail_is_its_owners_alone() {
+        use std::os::unix::fs::PermissionsExt;
+        let (desk, spool) = Desk::new("private");
+        spool.deliver(Some(b"ann"), &sender(), b"lunch?\n").unwrap();
+        let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
+        for folder in ["tmp", "new", "cur"] {
+            assert_eq!(mode(&desk.0.join("ann").join(folder)), 0o700, "{folder}");
+        }
+        let message = std::fs::read_dir(desk.0.join("ann/new")).unwrap().next().unwrap().unwrap();
+        assert_eq!(mode(&message.path()), 0o600);
+    }
+
+    #[test]
     fn neither_a_message_nor_a_mailbox_grows_beyond_its_limit() {
         let (desk, spool) = Desk::new("limits");
-        assert_eq!(spool.deliver(Some(b"ann"), &sender(), &[b'x'; 300]), Err(FileError::Quota));
+        assert_eq!(spool.deliver(Some(b"ann"), &sender(), &[b'x'; 300]), Err(FileError::Limit));
         let text = [b'x'; 120];
         assert_eq!(spool.deliver(Some(b"ann"), &sender(), &text), Ok(()));
         assert_eq!(spool.deliver(Some(b"ann"), &sender(), &text), Err(FileError::Quota));

@@ -26,11 +26,13 @@ mod data;
 mod digest;
 mod facts;
 mod guest;
+mod host;
 mod listing;
 mod log;
 mod mail;
 mod passive;
 mod post;
+mod rights;
 mod secured;
 mod session;
 mod system;
@@ -38,6 +40,8 @@ mod tickets;
 mod tree;
 mod upload;
 mod users;
+mod waits;
+mod work;
 
 pub(super) use configuration::{Arguments, Settings, Shared, Table};
 pub(super) use system::prove as prove_system_user;
@@ -49,8 +53,9 @@ use super::log::Log;
 use super::metrics::{Protocol, Traffic};
 use crate::carry::{Bench, Lent};
 use crate::meters::Board;
-use anyhow::{Context, Result};
+use anyhow::Result;
 use configuration::Protection;
+use host::Certificates;
 use log::Event;
 use os::jail::Jail;
 use session::Session;
@@ -65,7 +70,7 @@ use std::time::Duration;
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
-use tokio_rustls::TlsAcceptor;
+use tokio_rustls::rustls::ServerConfig;
 use tokio_rustls::rustls::crypto::ring::Ticketer;
 use upload::Space;
 
@@ -91,7 +96,7 @@ pub(super) struct Server {
     anonymous_jail: RefCell<Weak<Jail>>,
     /// The room of each root that has a quota.
     spaces: RefCell<HashMap<(PathBuf, u64), Arc<Space>>>,
-    acceptor: RefCell<Option<TlsAcceptor>>,
+    tls: RefCell<Option<Tls>>,
     /// Whether the server ends.
     closing: watch::Sender<bool>,
     log: Log,
@@ -107,8 +112,15 @@ impl Metered for Server {
 /// How those who come by a door are served.
 #[derive(Clone)]
 struct Entrance {
-    acceptor: Option<TlsAcceptor>,
+    tls: Option<Tls>,
     is_implicit_tls: bool,
+}
+
+/// TLS as it is shown to who has named no host yet.
+#[derive(Clone)]
+struct Tls {
+    configuration: Arc<ServerConfig>,
+    certificates: Arc<Certificates>,
 }
 
 impl Server {
@@ -123,10 +135,7 @@ impl Server {
         clerk: Rc<Clerk>,
         board: &Arc<Board>,
     ) -> Result<Self> {
-        if let Some(root) = &settings.root {
-            let shown = root.display();
-            Jail::open(root).with_context(|| format!("the root {shown} cannot be served"))?;
-        }
+        settings.look_at_roots()?;
         let sessions = u64::try_from(settings.rules.sessions_max).unwrap_or(u64::MAX);
         let wanted = sessions.saturating_mul(DESCRIPTORS_PER_SESSION).saturating_add(128);
         if os::process::allow_descriptors(wanted).is_err() {
@@ -134,7 +143,7 @@ impl Server {
             let sessions = (allowed / DESCRIPTORS_PER_SESSION).min(sessions);
             log.say(&Event::FewDescriptors { allowed, sessions });
         }
-        let acceptor = acceptor(&settings, log)?;
+        let tls = tls(&settings, log)?;
         Ok(Self {
             admission: RefCell::new(Admission::new(settings.rules.clone())),
             settings: RefCell::new(Rc::new(settings)),
@@ -144,7 +153,7 @@ impl Server {
             checks: Semaphore::new(1),
             anonymous_jail: RefCell::default(),
             spaces: RefCell::default(),
-            acceptor: RefCell::new(acceptor),
+            tls: RefCell::new(tls),
             closing: watch::Sender::new(false),
             log,
             clerk,
@@ -172,10 +181,13 @@ impl Server {
     /// If nobody can listen at a place, in a sentence that says why.
     pub(super) async fn serve(self: Rc<Self>) -> Result<()> {
         let settings = self.settings();
-        let what = match &settings.root {
+        let mut what = match &settings.site.root {
             Some(root) => format!("the files of {}, {}", root.display(), settings.rights_in_words),
             None => "the files of each user".to_owned(),
         };
+        for host in settings.hosts.iter() {
+            what += &format!(", and those of the host {}", host.name());
+        }
         let roots = settings.writable_roots();
         // In the background, as a root may have any number of folders.
         tokio::task::spawn_blocking(move || roots.iter().for_each(|root| upload::sweep(root)));
@@ -183,7 +195,7 @@ impl Server {
         let places = settings.listen.iter().map(|place| (place, false));
         for (place, is_tls) in places.chain(settings.listen_tls.iter().map(|place| (place, true))) {
             let door = open(*place)?;
-            let has_tls = self.acceptor.borrow().is_some();
+            let has_tls = self.tls.borrow().is_some();
             let how = match (is_tls, settings.tls, has_tls) {
                 (true, ..) => "in TLS",
                 (_, Protection::Required, _) => "with AUTH TLS alone",
@@ -238,7 +250,7 @@ impl Server {
         peer: SocketAddr,
         is_implicit_tls: bool,
     ) -> io::Result<()> {
-        let entrance = Entrance { acceptor: self.acceptor.borrow().clone(), is_implicit_tls };
+        let entrance = Entrance { tls: self.tls.borrow().clone(), is_implicit_tls };
         Session::begin(self, entrance, stream, peer).await?.run().await
     }
 
@@ -246,13 +258,14 @@ impl Server {
     /// so does who is here.
     pub(super) fn reload(&self, settings: Result<Settings>) {
         let reloaded = settings.and_then(|settings| {
-            let acceptor = acceptor(&settings, self.log)?;
-            Ok((settings, acceptor))
+            settings.look_at_roots()?;
+            let tls = tls(&settings, self.log)?;
+            Ok((settings, tls))
         });
         match reloaded {
-            Ok((settings, acceptor)) => {
+            Ok((settings, tls)) => {
                 self.admission.borrow_mut().set_rules(settings.rules.clone());
-                self.acceptor.replace(acceptor);
+                self.tls.replace(tls);
                 self.settings.replace(Rc::new(settings));
                 self.log.say(&Event::Reloaded);
             }
@@ -272,17 +285,20 @@ impl Server {
 
 /// Returns what shows the certificate, if there is to be TLS. Where it is only offered, a machine
 /// that cannot keep a certificate says so and serves.
-fn acceptor(settings: &Settings, log: Log) -> Result<Option<TlsAcceptor>> {
+fn tls(settings: &Settings, log: Log) -> Result<Option<Tls>> {
     if settings.tls == Protection::Off {
         return Ok(None);
     }
-    match build_acceptor(settings) {
-        Ok((acceptor, sha256)) => {
+    match build_tls(settings) {
+        Ok((tls, sha256)) => {
             log.say(&Event::Certificate { sha256 });
-            Ok(Some(acceptor))
+            Ok(Some(tls))
         }
         Err(error) => {
-            let is_needed = settings.tls == Protection::Required || !settings.listen_tls.is_empty();
+            let is_needed = settings.tls == Protection::Required
+                || !settings.listen_tls.is_empty()
+                || !settings.makes_certificate
+                || settings.hosts.iter().any(|host| host.certificate.is_some());
             if is_needed {
                 return Err(error);
             }
@@ -292,14 +308,17 @@ fn acceptor(settings: &Settings, log: Log) -> Result<Option<TlsAcceptor>> {
     }
 }
 
-fn build_acceptor(settings: &Settings) -> Result<(TlsAcceptor, String)> {
+fn build_tls(settings: &Settings) -> Result<(Tls, String)> {
     if settings.makes_certificate {
         settings.certificate.make_if_missing()?;
     }
     let (mut tls, sha256) = settings.certificate.configuration()?;
     // Tickets hold all of a session, so any number of sessions can be taken up again.
     tls.ticketer = Ticketer::new()?;
-    Ok((TlsAcceptor::from(Arc::new(tls)), sha256))
+    let default = Arc::clone(&tls.cert_resolver);
+    let certificates = Arc::new(Certificates::new(default, &settings.hosts)?);
+    tls.cert_resolver = Arc::clone(&certificates) as _;
+    Ok((Tls { configuration: Arc::new(tls), certificates }, sha256))
 }
 
 fn open(place: SocketAddr) -> Result<TcpListener> {

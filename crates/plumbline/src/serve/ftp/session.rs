@@ -8,15 +8,16 @@ use super::control::Control;
 use super::data::{self, Mover, Stream, Work};
 use super::facts::{self, Ledger, Steps};
 use super::guest::{self, Guest};
-use super::listing::Lister;
+use super::host::{self, Host};
 use super::log::Event;
 use super::mail::{Sender, Spool};
 use super::passive::Listener;
 use super::post::Post;
 use super::secured::Security;
 use super::tickets;
-use super::tree::Tree;
 use super::upload::Upload;
+use super::waits::{accept, connect, elapse};
+use super::work::{open, why_of};
 use super::{Entrance, Server};
 use crate::files::pace::Pace;
 use crate::serve::charged::Metered;
@@ -36,8 +37,8 @@ use std::io;
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::Duration as StdDuration;
-use tokio::net::{TcpSocket, TcpStream};
+use std::time::Instant;
+use tokio::net::TcpStream;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
@@ -101,6 +102,8 @@ pub(super) struct Session {
     clock: Monotonic,
     /// What the TLS tickets of this session hold.
     token: [u8; tickets::TOKEN_LEN],
+    /// Which host was named when TLS began.
+    tls_name: Option<Box<str>>,
     guest: Option<Guest>,
     listener: Option<Listener>,
     /// Where that is, and who has come to it.
@@ -159,12 +162,12 @@ impl Session {
         let mut control = Control::new(stream);
         let clock = server.bench().clock;
         let began = clock.now();
-        let acceptor = entrance.acceptor.as_ref().filter(|_| entrance.is_implicit_tls);
-        if let Some(acceptor) = acceptor {
+        if let Some(tls) = entrance.tls.as_ref().filter(|_| entrance.is_implicit_tls) {
             // Few have it in their room for as long as they are here.
-            Box::pin(control.secure(acceptor, &token, &server)).await?;
+            Box::pin(control.secure(&tls.configuration, &token, &server)).await?;
         }
-        let has_tls = entrance.acceptor.is_some();
+        let tls_name = control.tls_name().map(Box::from);
+        let has_tls = entrance.tls.is_some();
         let settings = server.settings().of_session(has_tls, entrance.is_implicit_tls);
         let engine = engine::Server::new(settings, local, peer, &server.bench().cx());
         let tls = entrance.is_implicit_tls.then(|| clock.now() - began);
@@ -179,6 +182,7 @@ impl Session {
             peer,
             clock,
             token,
+            tls_name,
             guest: None,
             listener: None,
             data_ends: (None, None),
@@ -309,12 +313,21 @@ impl Session {
     }
 
     async fn start_tls(&mut self) -> io::Result<()> {
-        let Some(acceptor) = &self.entrance.acceptor else {
+        let Some(tls) = &mut self.entrance.tls else {
             self.engine.tls_started(false, &mut self.server.bench().cx());
             return Ok(());
         };
+        let settings = self.server.settings();
+        let chosen = settings.hosts.chosen(self.engine.host(), None);
+        if let Some(host) = chosen {
+            // Its data connections show the same certificate.
+            tls.configuration = host::bound(&tls.configuration, &tls.certificates, host);
+        }
         let began = self.clock.now();
-        self.control.secure(acceptor, &self.token, &self.server).await?;
+        self.control.secure(&tls.configuration, &self.token, &self.server).await?;
+        // Whoever names a host before has made TLS with it, whether he says so again or not.
+        let named = self.control.tls_name().or(chosen.map(Host::name));
+        self.tls_name = named.map(Box::from);
         self.opening.tls = Some(self.clock.now() - began);
         self.engine.tls_started(true, &mut self.server.bench().cx());
         Ok(())
@@ -361,11 +374,14 @@ impl Session {
     fn authenticate(&mut self, login: Login) {
         let name = login.user.as_bytes().to_vec();
         let (server, peer) = (Rc::clone(&self.server), self.peer);
-        if let Some(guest) = guest::admit_anonymous(&server, peer, &login) {
+        let settings = server.settings();
+        let host = settings.hosts.chosen(login.host.as_ref(), self.tls_name.as_deref());
+        let site = settings.site_of(host);
+        if let Some(guest) = guest::admit_anonymous(&server, peer, &login, &site) {
             return self.take_answer(Answer::Login(name, Some(Box::new(guest))));
         }
         self.spawn(async move {
-            let guest = guest::authenticate(&server, peer, &login).await;
+            let guest = guest::authenticate(&server, peer, &login, &site).await;
             Answer::Login(name, guest.map(Box::new))
         });
     }
@@ -454,6 +470,7 @@ impl Session {
         transfer.representation = tree.representation(&transfer.path, transfer.representation);
         let mut record = self.server.clerk.begin(Some(facts::command_of(&kind)));
         facts::note_request(&mut record, &transfer);
+        let ledger: Rc<Ledger> = Rc::default();
         self.running = Some(Box::new(Running {
             transfer: transfer.clone(),
             record,
@@ -462,7 +479,7 @@ impl Session {
             work: None,
             upload: None,
             task: None,
-            ledger: Rc::default(),
+            ledger: Rc::clone(&ledger),
         }));
         let mail = tree.spool.clone().map(|spool| (spool, self.sender()));
         let waits = transfer.offset_bytes > 0
@@ -470,14 +487,23 @@ impl Session {
         if kind.is_incoming() && waits {
             // The disk may take its time, and others do not wait for it.
             return self.spawn(async move {
-                let opened = tokio::task::spawn_blocking(move || match (&transfer.kind, mail) {
-                    (TransferKind::Mail(to), Some((spool, sender))) => {
-                        let to = to.as_ref().map(Name::as_bytes);
-                        Ok((Opened::default(), Work::Receive(spool.begin(to, &sender)?)))
-                    }
-                    _ => open(&tree, &transfer),
+                let opened = tokio::task::spawn_blocking(move || {
+                    let before = thread_cpu_time();
+                    let opened = match (&transfer.kind, mail) {
+                        (TransferKind::Mail(to), Some((spool, sender))) => {
+                            let begun = spool.begin(to.as_ref().map(Name::as_bytes), &sender);
+                            begun.map(|begun| (Opened::default(), Work::Receive(begun)))
+                        }
+                        _ => open(&tree, &transfer),
+                    };
+                    (opened, thread_cpu_time().saturating_sub(before))
                 });
-                Answer::Opened(id, opened.await.unwrap_or(Err(FileError::Local)))
+                let opened = opened.await.map(|(opened, cpu)| {
+                    // What stays of an old file was copied there.
+                    ledger.add_cpu(cpu);
+                    opened
+                });
+                Answer::Opened(id, opened.unwrap_or(Err(FileError::Local)))
             });
         }
         let opened = open(&tree, &transfer);
@@ -494,6 +520,11 @@ impl Session {
         let result = result.map(|(opened, work)| {
             if let Some(running) = self.running_of(id) {
                 running.opened_at = Some(now);
+                if let Work::Receive(upload) = &work
+                    && let Some(name) = upload.name()
+                {
+                    facts::note_name(&mut running.record, name);
+                }
                 running.work = Some(work);
             }
             opened
@@ -526,7 +557,7 @@ impl Session {
         let (stream, ends) = (self.arrived.take(), self.data_ends);
         self.close_data();
         let (server, token) = (Rc::clone(&self.server), self.token);
-        let acceptor = self.entrance.acceptor.clone();
+        let tls = self.entrance.tls.as_ref().map(|tls| Arc::clone(&tls.configuration));
         let pace = self.guest.as_ref().map(|guest| Rc::clone(&guest.pace));
         let (clock, answers) = (self.clock, self.answers.clone());
         let markers = self.markers.clone();
@@ -543,13 +574,12 @@ impl Session {
         let has_pace = pace.as_ref().is_some_and(|pace| pace.get().burst_bytes().is_some());
         let work = match work {
             Work::Send { file, offset, len } if is_plain && !has_pace => {
-                let ledger = &running.ledger;
+                let (ledger, began) = (&running.ledger, Instant::now());
                 let sent = server.charge(Account::Interrupt, || {
                     data::send_at_once(&stream, &file, offset, len, ledger, clock)
                 });
                 if offset + sent >= len && offset < len {
-                    // Its end goes with its last byte.
-                    drop(stream);
+                    data::end_sent(stream, sent, ledger, began);
                     return self.engine.data_ended(id, sent, Ok(()), &mut server.bench().cx());
                 }
                 Work::Send { file, offset: offset + sent, len }
@@ -568,9 +598,9 @@ impl Session {
             work => work,
         };
         let requires_reuse = server.settings().requires_session_reuse;
-        let security = acceptor.filter(|_| is_protected).map(|acceptor| Security {
+        let security = tls.filter(|_| is_protected).map(|configuration| Security {
             server: Some(Rc::clone(&server)),
-            configuration: Arc::clone(acceptor.config()),
+            configuration,
             token,
             requires_reuse,
         });
@@ -638,13 +668,28 @@ impl Session {
         });
     }
 
+    /// Answers HOST.
+    fn greet(&mut self, host: &Name) {
+        let settings = self.server.settings();
+        let ours: Vec<_> =
+            [Some(self.local.ip()), settings.passive_address].into_iter().flatten().collect();
+        let greeting = settings.hosts.greet(host, self.tls_name.as_deref(), &ours);
+        let greeting = greeting.map(|greeting| Outcome::Greeting(greeting.to_owned()));
+        self.engine.performed(greeting, &mut self.server.bench().cx());
+    }
+
     fn perform(&mut self, operation: Operation) {
+        if let Operation::Host(host) = &operation {
+            return self.greet(host);
+        }
         let Some(tree) = self.guest.as_ref().map(|guest| guest.tree.clone()) else {
             let denied = Err(FileError::Denied);
             return self.engine.performed(denied, &mut self.server.bench().cx());
         };
-        if let Operation::Deliver { user, text } = operation {
-            return self.deliver(tree.spool, user, text);
+        match operation {
+            Operation::Deliver { user, text } => return self.deliver(tree.spool, user, text),
+            Operation::Mailbox(user) => return self.look_for_mailbox(tree.spool, user),
+            _ => {}
         }
         let is_long = matches!(
             operation,
@@ -660,6 +705,16 @@ impl Session {
         self.spawn(async move {
             let done = tokio::task::spawn_blocking(move || tree.perform(&operation)).await;
             Answer::Performed(done.unwrap_or(Err(FileError::Local)))
+        });
+    }
+
+    fn look_for_mailbox(&self, spool: Option<Arc<Spool>>, to: Option<Name>) {
+        self.spawn(async move {
+            let found = tokio::task::spawn_blocking(move || {
+                let spool = spool.ok_or(FileError::NotSupported)?;
+                spool.look_for(to.as_ref().map(Name::as_bytes)).map(|()| Outcome::Done)
+            });
+            Answer::Performed(found.await.unwrap_or(Err(FileError::Local)))
         });
     }
 
@@ -690,7 +745,9 @@ impl Session {
         self.keep(&running.ledger, &mut running.record);
         let user = self.engine.user().map(|user| user.as_bytes().escape_ascii().to_string());
         let (from, user) = (self.peer, user.unwrap_or_default());
-        let name = running.transfer.path.to_bytes().escape_ascii().to_string();
+        let name = running.record.transfer.request.path_real.as_ref();
+        let name = name.map_or_else(Vec::new, |name| name.as_bytes().to_vec());
+        let name = name.escape_ascii().to_string();
         let is_read = !running.transfer.kind.is_incoming();
         let (bytes, count) = (finished.wire_bytes, running.ledger.untold_names.get());
         if count > 0 {
@@ -725,69 +782,4 @@ impl Session {
             None => self.server.clerk.keep(record),
         }
     }
-}
-
-/// Opens what a transfer moves.
-fn open(tree: &Tree, transfer: &Transfer) -> Result<(Opened, Work), FileError> {
-    match &transfer.kind {
-        TransferKind::Retrieve => {
-            let (file, len) = tree.read(&transfer.path)?;
-            let offset = transfer.offset_bytes;
-            if offset > len {
-                return Err(FileError::TooLarge);
-            }
-            let is_known = transfer.representation.passes_through();
-            let size_bytes = is_known.then_some(len - offset);
-            Ok((Opened { size_bytes, name: None }, Work::Send { file, offset, len }))
-        }
-        TransferKind::List { form, pattern, shows_hidden } => {
-            let pattern = pattern.as_ref();
-            let lister = Lister::new(tree, &transfer.path, form, pattern, *shows_hidden)?;
-            Ok((Opened::default(), Work::List(Box::new(lister))))
-        }
-        TransferKind::Mail(_) => Err(FileError::NotSupported),
-        TransferKind::Store | TransferKind::StoreUnique | TransferKind::Append => {
-            let (upload, name) = tree.write(transfer)?;
-            Ok((Opened { size_bytes: None, name }, Work::Receive(upload)))
-        }
-    }
-}
-
-/// Returns the reason as the line of a log has it.
-fn why_of(error: TransferError) -> &'static str {
-    match error {
-        TransferError::NoConnection => "there was no data connection",
-        TransferError::Tls => "TLS failed on the data connection, or was not this session's",
-        TransferError::ConnectionLost => "the data connection broke",
-        TransferError::Stalled => "no byte moved for too long",
-        TransferError::Aborted => "the user has aborted it",
-        TransferError::ControlLost => "the control connection ended",
-        TransferError::Malformed => "the data was not in its representation",
-        TransferError::File(FileError::NotFound) => "there is no such file",
-        TransferError::File(FileError::Denied) => "it may not be had",
-        TransferError::File(FileError::Quota) => "the quota is used up",
-        TransferError::File(FileError::NoSpace) => "the disk is full",
-        TransferError::File(_) => "the file system refuses",
-    }
-}
-
-/// Waits for a data connection, for ever where nobody waits for one.
-async fn accept(listener: Option<&mut Listener>) -> io::Result<(std::net::TcpStream, SocketAddr)> {
-    match listener {
-        Some(listener) => listener.accept().await,
-        None => std::future::pending().await,
-    }
-}
-
-/// Waits for a time, for ever where there is none.
-async fn elapse(left: Option<Duration>) {
-    let Some(left) = left else { return std::future::pending().await };
-    let nanos = u64::try_from(left.as_nanos()).unwrap_or(u64::MAX);
-    tokio::time::sleep(StdDuration::from_nanos(nanos)).await;
-}
-
-async fn connect(from: std::net::IpAddr, to: SocketAddr) -> io::Result<TcpStream> {
-    let socket = if to.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
-    socket.bind(SocketAddr::new(from, 0))?;
-    socket.connect(to).await
 }

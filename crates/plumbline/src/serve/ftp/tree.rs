@@ -3,6 +3,7 @@
 use super::digest;
 use super::listing::{entry_of, lines};
 use super::mail::Spool;
+use super::rights::Access;
 use super::upload::{Space, Upload};
 use os::jail::{Existing, Jail, Kind, Status};
 use protocols::application::ftp::data::Encoder;
@@ -44,7 +45,7 @@ impl WordFormats {
 #[derive(Clone, Debug)]
 pub(super) struct Tree {
     pub(super) jail: Arc<Jail>,
-    pub(super) rights: Rights,
+    pub(super) access: Arc<Access>,
     /// Whether only what everybody on the machine may read is given: nobody has proved who he is,
     /// and we may read everything.
     pub(super) is_for_all: bool,
@@ -73,6 +74,7 @@ impl Tree {
 
     /// Opens a file to send it, with the bytes that it has.
     pub(super) fn read(&self, path: &VirtualPath) -> Result<(File, u64), FileError> {
+        self.access.need(Right::Read, path)?;
         let (file, status) =
             self.jail.read(&path.to_bytes()).map_err(|error| file_error(&error))?;
         if self.is_for_all && !status.is_readable_by_all() {
@@ -82,49 +84,71 @@ impl Tree {
     }
 
     /// Begins a file that comes in. What of the old one is to stay is copied.
-    pub(super) fn write(
-        &self,
-        transfer: &Transfer,
-    ) -> Result<(Upload, Option<Vec<u8>>), FileError> {
+    pub(super) fn write(&self, transfer: &Transfer) -> Result<Upload, FileError> {
         let path = transfer.path.to_bytes();
-        let (name, chosen) = match transfer.kind {
-            TransferKind::StoreUnique => {
-                let near = self.unique_name(&transfer.path)?;
-                let last = near.rsplit(|&byte| byte == b'/').next().unwrap_or_default().to_vec();
-                (near, Some(last))
-            }
-            _ => (path, None),
-        };
-        let may_replace = self.rights.contains(Right::Overwrite) && chosen.is_none();
-        let existing = if may_replace { Existing::Replace } else { Existing::Keep };
-        let told = transfer.allocation_bytes.unwrap_or(0);
-        if told > 0 && told > self.jail.free_bytes().unwrap_or(u64::MAX) {
-            return Err(FileError::NoSpace);
-        }
-        let is_new = transfer.offset_bytes == 0 && transfer.kind != TransferKind::Append;
-        let old = match (self.space.is_none() && is_new).then_some(0) {
+        let is_unique = transfer.kind == TransferKind::StoreUnique;
+        let name = if is_unique { self.unique_name(&transfer.path)? } else { path };
+        self.room(transfer.allocation_bytes.unwrap_or(0))?;
+        let (offset, is_append) = (transfer.offset_bytes, transfer.kind == TransferKind::Append);
+        let rights = self.access.at(&name);
+        let may_all = rights.contains(Right::Write)
+            && rights.contains(Right::Overwrite)
+            && rights.contains(Right::Append);
+        let is_new = offset == 0 && !is_append;
+        let old = match (self.space.is_none() && is_new && may_all).then_some(None) {
             // Nobody asks how much there was.
             Some(old) => old,
             None => self.file_len(&name),
         };
-        let kept = match transfer.kind {
-            TransferKind::Append => old,
-            _ if transfer.offset_bytes > old => return Err(FileError::TooLarge),
-            _ => transfer.offset_bytes,
-        };
+        let old_bytes = old.unwrap_or(0);
+        if offset > old_bytes {
+            return Err(FileError::BeyondEnd);
+        }
+        let continues = is_append || (offset > 0 && offset == old_bytes);
+        let may = |right| rights.contains(right);
+        if !may_all {
+            let needed = match old {
+                None => Right::Write,
+                Some(_) if is_unique => Right::Write,
+                Some(_) if continues && (is_append || may(Right::Append)) => Right::Append,
+                Some(_) => Right::Overwrite,
+            };
+            if !may(needed) {
+                return Err(FileError::Missing(needed));
+            }
+        }
+        let may_replace = !is_unique && (may(Right::Overwrite) || (continues && old.is_some()));
+        let existing = if may_replace { Existing::Replace } else { Existing::Keep };
         let draft = self.jail.create(&name, existing).map_err(|error| file_error(&error))?;
-        let upload = Upload::new(draft, self.space.clone(), self.file_max_bytes, old);
+        let upload = Upload::new(draft, self.space.clone(), self.file_max_bytes, old_bytes);
         let mut upload = upload.in_memory(self.jail.is_in_memory());
+        let kept = if is_append { old_bytes } else { offset };
         if kept > 0 {
             let (file, _) = self.jail.read(&name).map_err(|error| file_error(&error))?;
             upload.copy(file, kept)?;
         }
-        Ok((upload, chosen))
+        Ok(if is_unique { upload.named(name) } else { upload })
     }
 
-    fn file_len(&self, name: &[u8]) -> u64 {
-        let status = self.jail.status(name);
-        status.ok().filter(|status| status.kind == Kind::File).map_or(0, |status| status.len)
+    /// Looks whether there is room for so many bytes more.
+    fn room(&self, bytes: u64) -> Result<(), FileError> {
+        if bytes == 0 {
+            return Ok(());
+        }
+        if bytes > self.file_max_bytes {
+            return Err(FileError::Limit);
+        }
+        if self.space.as_ref().is_some_and(|space| bytes > space.left_bytes()) {
+            return Err(FileError::Quota);
+        }
+        let is_full = bytes > self.jail.free_bytes().unwrap_or(u64::MAX);
+        if is_full { Err(FileError::NoSpace) } else { Ok(()) }
+    }
+
+    /// Returns how many bytes a file has that is there.
+    fn file_len(&self, name: &[u8]) -> Option<u64> {
+        let status = self.jail.status(name).ok()?;
+        Some(if status.kind == Kind::File { status.len } else { 0 })
     }
 
     /// Finds a name that no file has yet.
@@ -147,6 +171,7 @@ impl Tree {
 
     /// Does what the engine asks for.
     pub(super) fn perform(&self, operation: &Operation) -> Result<Outcome, FileError> {
+        self.look_at_rights(operation)?;
         match operation {
             Operation::ChangeDirectory(path) => {
                 // To be read, so that nobody is where he can see nothing.
@@ -169,7 +194,8 @@ impl Tree {
             Operation::Facts(path) => {
                 let status = self.status(path)?;
                 let name = path.file_name().unwrap_or(b"/").to_vec();
-                Ok(Outcome::Entry(entry_of(name, status, self.rights)))
+                let rights = self.access.at(&path.to_bytes());
+                Ok(Outcome::Entry(entry_of(name, status, rights)))
             }
             Operation::SetFacts(path, facts) => self.set_facts(path, facts),
             Operation::Hash(algorithm, path, range) => {
@@ -184,9 +210,47 @@ impl Tree {
                 Ok(Outcome::Size(free.min(left)))
             }
             Operation::Status { path, pattern, shows_hidden } => {
-                lines(self, path, pattern.as_ref(), *shows_hidden).map(Outcome::Lines)
+                let is_directory = self.status(path)?.kind == Kind::Folder;
+                let lines = lines(self, path, pattern.as_ref(), *shows_hidden)?;
+                Ok(Outcome::Lines { lines, is_directory })
             }
-            Operation::Deliver { .. } => Err(FileError::NotSupported),
+            Operation::Allocate(bytes) => self.room(*bytes).map(|()| Outcome::Done),
+            Operation::Host(_) | Operation::Mailbox(_) | Operation::Deliver { .. } => {
+                Err(FileError::NotSupported)
+            }
+        }
+    }
+
+    /// Looks whether he may do it where he wants to.
+    fn look_at_rights(&self, operation: &Operation) -> Result<(), FileError> {
+        let access = &self.access;
+        match operation {
+            Operation::ChangeDirectory(path) => {
+                let is_shut = access.at(&path.to_bytes()) == Rights::NONE;
+                if is_shut { Err(FileError::Missing(Right::List)) } else { Ok(()) }
+            }
+            Operation::MakeDirectory(path) => access.need(Right::MakeDirectory, path),
+            Operation::RemoveDirectory(path) | Operation::Delete(path) => {
+                access.need_of_name(Right::Delete, path)
+            }
+            Operation::Exists(path) => access.need_of_name(Right::Rename, path),
+            Operation::Rename { from, to } => {
+                access.need_of_name(Right::Rename, from)?;
+                access.need_of_name(Right::Rename, to)
+            }
+            Operation::Size { path, .. }
+            | Operation::Modified(path)
+            | Operation::Facts(path)
+            | Operation::Available(path)
+            | Operation::Status { path, .. } => access.need(Right::List, path),
+            Operation::SetFacts(path, _) => access.need(Right::Change, path),
+            // Those look for themselves.
+            Operation::Hash(..)
+            | Operation::Combine { .. }
+            | Operation::Allocate(_)
+            | Operation::Host(_)
+            | Operation::Mailbox(_)
+            | Operation::Deliver { .. } => Ok(()),
         }
     }
 
@@ -209,8 +273,8 @@ impl Tree {
 
     fn rename(&self, from: &VirtualPath, to: &VirtualPath) -> Result<Outcome, FileError> {
         let old = self.status(to).ok();
-        if old.is_some() && from != to && !self.rights.contains(Right::Overwrite) {
-            return Err(FileError::Exists);
+        if old.is_some() && from != to {
+            self.access.need(Right::Overwrite, to)?;
         }
         let renamed = self.jail.rename(&from.to_bytes(), &to.to_bytes());
         renamed.map_err(|error| file_error(&error))?;
@@ -227,7 +291,13 @@ impl Tree {
         representation: &Representation,
         text_max_bytes: u64,
     ) -> Result<Outcome, FileError> {
-        let (mut file, len) = self.read(path)?;
+        // To know how long it is takes no right to read it.
+        let (mut file, status) =
+            self.jail.read(&path.to_bytes()).map_err(|error| file_error(&error))?;
+        if self.is_for_all && !status.is_readable_by_all() {
+            return Err(FileError::Denied);
+        }
+        let len = status.len;
         if representation.passes_through() {
             return Ok(Outcome::Size(len));
         }
@@ -269,9 +339,14 @@ impl Tree {
 
     fn combine(&self, target: &VirtualPath, parts: &[VirtualPath]) -> Result<Outcome, FileError> {
         let name = target.to_bytes();
-        let old = self.status(target).map_or(0, |status| status.len);
-        let may_replace = self.rights.contains(Right::Overwrite);
-        let existing = if may_replace { Existing::Replace } else { Existing::Keep };
+        let old = self.status(target).ok();
+        let needed = if old.is_some() { Right::Overwrite } else { Right::Write };
+        self.access.need(needed, target)?;
+        let old = old.map_or(0, |status| status.len);
+        let existing = match needed {
+            Right::Overwrite => Existing::Replace,
+            _ => Existing::Keep,
+        };
         let draft = self.jail.create(&name, existing).map_err(|error| file_error(&error))?;
         let mut upload = Upload::new(draft, self.space.clone(), self.file_max_bytes, old);
         for part in parts {
@@ -309,7 +384,7 @@ pub(super) fn file_error(error: &io::Error) -> FileError {
         io::ErrorKind::DirectoryNotEmpty => FileError::NotEmpty,
         io::ErrorKind::StorageFull => FileError::NoSpace,
         io::ErrorKind::QuotaExceeded => FileError::Quota,
-        io::ErrorKind::FileTooLarge => FileError::TooLarge,
+        io::ErrorKind::FileTooLarge => FileError::Limit,
         io::ErrorKind::InvalidInput | io::ErrorKind::InvalidFilename => FileError::NameRefused,
         io::ErrorKind::ResourceBusy => FileError::Busy,
         // A name that leaves the root is no more than one that may not be had.

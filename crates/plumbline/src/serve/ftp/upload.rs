@@ -3,6 +3,7 @@
 use super::tree::{copy, file_error};
 use os::jail::{Draft, Jail, Kind};
 use protocols::application::ftp::server::FileError;
+use rustix::fs::Mode;
 use rustix::io::Errno;
 use rustix::pipe::{self, SpliceFlags};
 use std::fs::File;
@@ -87,6 +88,8 @@ pub(super) struct Upload {
     /// What is free again when the old file is gone.
     old_bytes: u64,
     waits_for_disk: bool,
+    /// The name that was chosen for it.
+    name: Option<Vec<u8>>,
 }
 
 impl Upload {
@@ -97,7 +100,28 @@ impl Upload {
         old_bytes: u64,
     ) -> Self {
         let (draft, len_bytes, waits_for_disk) = (Some(draft), 0, true);
-        Self { draft, space, file_max_bytes, len_bytes, old_bytes, waits_for_disk }
+        let name = None;
+        Self { draft, space, file_max_bytes, len_bytes, old_bytes, waits_for_disk, name }
+    }
+
+    /// Says which name was chosen for it.
+    pub(super) fn named(self, name: Vec<u8>) -> Self {
+        let mut upload = self;
+        upload.name = Some(name);
+        upload
+    }
+
+    /// Returns the name that was chosen for it, if it was not said by its sender.
+    pub(super) fn name(&self) -> Option<&[u8]> {
+        self.name.as_deref()
+    }
+
+    /// Has it be for its owner alone, whatever the usual mode of new files is.
+    pub(super) fn make_private(&self) -> Result<(), FileError> {
+        let Some(draft) = &self.draft else { return Err(FileError::Local) };
+        let private = Mode::RUSR | Mode::WUSR;
+        let made = draft.fill(|file| Ok(rustix::fs::fchmod(file, private)?));
+        made.map_err(|error| file_error(&error))
     }
 
     /// Takes the next bytes.
@@ -139,7 +163,7 @@ impl Upload {
 
     fn charge(&mut self, bytes: u64) -> Result<(), FileError> {
         if bytes > self.file_max_bytes.saturating_sub(self.len_bytes) {
-            return Err(FileError::Quota);
+            return Err(FileError::Limit);
         }
         if let Some(space) = &self.space {
             space.take(bytes)?;
@@ -230,7 +254,7 @@ mod tests {
         let mut upload = Upload::new(draft, None, 5, 3);
         upload.write(b"new").unwrap();
         assert_eq!(upload.write(b"er"), Ok(()));
-        assert_eq!(upload.write(b"!"), Err(FileError::Quota));
+        assert_eq!(upload.write(b"!"), Err(FileError::Limit));
         drop(upload);
         assert_eq!(std::fs::read(path.join("file")).unwrap(), b"old");
         assert_eq!(std::fs::read_dir(&path).unwrap().count(), 1);

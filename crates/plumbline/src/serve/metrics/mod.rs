@@ -79,7 +79,8 @@ impl Metrics {
     pub(super) fn observe(&mut self, transfer: &Transfer) {
         let key = (transfer.request.command, transfer.result.outcome);
         *self.transfers.entry(key).or_default() += 1;
-        let bytes = transfer.size.file_bytes.unwrap_or(0);
+        let is_listing = transfer.request.command.is_some_and(Command::is_listing);
+        let bytes = transfer.size.file_bytes.filter(|_| !is_listing).unwrap_or(0);
         match transfer.is_sending() {
             Some(true) => self.bytes_out += bytes,
             _ => self.bytes_in += bytes,

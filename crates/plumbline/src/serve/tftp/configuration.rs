@@ -4,6 +4,7 @@ use super::super::admission::Rules;
 use super::super::folder::{Folder, Rights};
 use anyhow::{Context, Result, bail};
 use ipnet::IpNet;
+use os::jail::Jail;
 use protocols::application::tftp::SERVER_PORT;
 use protocols::time::Duration;
 use serde::Deserialize;
@@ -63,6 +64,17 @@ pub(in super::super) struct Settings {
 }
 
 impl Settings {
+    /// Looks whether the root can be served.
+    ///
+    /// # Errors
+    ///
+    /// If it is no folder, or may not be read.
+    pub(in super::super) fn look_at_root(&self) -> Result<()> {
+        let root = self.root.display();
+        let opened = Jail::open(&self.root);
+        opened.map(drop).with_context(|| format!("the root {root} cannot be served"))
+    }
+
     /// Puts file and flags together; `None` if neither asks for TFTP.
     ///
     /// # Errors

@@ -35,7 +35,7 @@ pub enum Right {
     Read,
     /// To write files that are not there.
     Write,
-    /// To write files that are there, or behind their end.
+    /// To write files that are there.
     Overwrite,
     /// To remove files and directories.
     Delete,
@@ -47,6 +47,48 @@ pub enum Right {
     Change,
     /// To send mail.
     Mail,
+    /// To write behind the end of files that are there.
+    Append,
+}
+
+impl Right {
+    /// Every right that is given, with its name.
+    pub const NAMED: [(Self, &'static str); 10] = [
+        (Self::List, "list"),
+        (Self::Read, "read"),
+        (Self::Write, "write"),
+        (Self::Overwrite, "overwrite"),
+        (Self::Append, "append"),
+        (Self::Delete, "delete"),
+        (Self::Rename, "rename"),
+        (Self::MakeDirectory, "mkdir"),
+        (Self::Change, "site"),
+        (Self::Mail, "mail"),
+    ];
+
+    /// Returns the right that is called `name`.
+    #[must_use]
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::NAMED.iter().find(|(_, known)| *known == name).map(|(right, _)| *right)
+    }
+
+    /// Returns what is said to who does not have it.
+    #[must_use]
+    pub const fn refusal(self) -> &'static str {
+        match self {
+            Self::Anyone | Self::Login => "Permission denied",
+            Self::List => "Permission denied: no right to list here",
+            Self::Read => "Permission denied: no right to read here",
+            Self::Write => "Permission denied: no right to write new files here",
+            Self::Overwrite => "Permission denied: no right to overwrite what is there",
+            Self::Append => "Permission denied: no right to append to what is there",
+            Self::Delete => "Permission denied: no right to delete here",
+            Self::Rename => "Permission denied: no right to rename here",
+            Self::MakeDirectory => "Permission denied: no right to make directories here",
+            Self::Change => "Permission denied: no right to change modes and times here",
+            Self::Mail => "Permission denied: no right to send mail",
+        }
+    }
 }
 
 macro_rules! verbs {
@@ -102,7 +144,7 @@ verbs! {
     Retr "RETR" Read "file",
     Stor "STOR" Write "file",
     Stou "STOU" Write "[file]",
-    Appe "APPE" Overwrite "file",
+    Appe "APPE" Append "file",
     Allo "ALLO" Login "bytes [R bytes]",
     Rest "REST" Login "marker",
     Rnfr "RNFR" Rename "file",
@@ -143,7 +185,7 @@ verbs! {
     Xsha "XSHA" Read "file [from [to]]",
     Xsha256 "XSHA256" Read "file [from [to]]",
     Xsha512 "XSHA512" Read "file [from [to]]",
-    Comb "COMB" Overwrite "file part ...",
+    Comb "COMB" Write "file part ...",
     Avbl "AVBL" List "[directory]",
     Csid "CSID" Anyone "name=value; ...",
     Clnt "CLNT" Anyone "name",
@@ -164,6 +206,12 @@ const ALIASES: [(&str, Verb); 8] = [
 ];
 
 impl Verb {
+    /// Returns whether it is known and nothing is done for it: 502 whatever its argument.
+    #[must_use]
+    pub const fn is_unimplemented(self) -> bool {
+        matches!(self, Self::Smnt | Self::Adat | Self::Mic | Self::Conf | Self::Enc)
+    }
+
     /// Returns the verb that `text` is, in either case.
     #[must_use]
     pub fn from_text(text: &[u8]) -> Option<Self> {

@@ -222,6 +222,20 @@ impl Representation {
         };
         is_image && self.mode == Mode::Stream && self.structure == Structure::File
     }
+
+    /// Returns whether the file has the same octets on either side, and on the data connection:
+    /// then its size and its hash there are those of the file here, and a transfer may begin within
+    /// it. Logical bytes of other sizes lie in the files of a host as that host likes (RFC 959
+    /// §3.1.1.4).
+    #[must_use]
+    pub fn keeps_octets(&self) -> bool {
+        let is_octets = match self.data_type {
+            Type::Image => true,
+            Type::Local(size) => size == ByteSize::OCTET,
+            Type::Ascii(_) | Type::Ebcdic(_) => false,
+        };
+        is_octets && self.mode == Mode::Stream && self.structure == Structure::File
+    }
 }
 
 #[cfg(test)]
@@ -235,5 +249,13 @@ mod tests {
             Representation { data_type: Type::Local(ByteSize::OCTET), ..Representation::IMAGE };
         assert!(Representation::IMAGE.passes_through() && local.passes_through());
         assert!(!Representation::default().passes_through());
+    }
+
+    #[test]
+    fn words_pass_through_as_they_are_and_may_lie_otherwise_on_the_far_side() {
+        let words = Type::Local(ByteSize::WORD36);
+        let words = Representation { data_type: words, ..Representation::IMAGE };
+        assert!(words.passes_through() && !words.keeps_octets());
+        assert!(Representation::IMAGE.keeps_octets());
     }
 }

@@ -375,7 +375,13 @@ impl World {
             Operation::Facts(_) => Ok(Outcome::Entry(listing::Entry::default())),
             Operation::Hash(..) => Ok(Outcome::Hash { digits: b"00ff".to_vec(), len_bytes: 100 }),
             Operation::Available(_) => Ok(Outcome::Size(1 << 30)),
-            Operation::Status { .. } => Ok(Outcome::Lines([b"a line".to_vec()].into())),
+            Operation::Status { .. } => {
+                Ok(Outcome::Lines { lines: [b"a line".to_vec()].into(), is_directory: false })
+            }
+            Operation::Host(host) if host == name("10.0.0.9") => Err(FileError::UnknownHost),
+            Operation::Host(_) => Ok(Outcome::Greeting("a host".into())),
+            Operation::Allocate(bytes) if bytes > 1 << 20 => Err(FileError::NoSpace),
+            Operation::Mailbox(Some(user)) if user != name("ann") => Err(FileError::NoMailbox),
             Operation::Deliver { text, .. } => {
                 self.mails.push(text);
                 Ok(Outcome::Done)

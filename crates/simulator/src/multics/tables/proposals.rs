@@ -35,9 +35,10 @@ pub(super) fn transaction(scenario: &Scenario) -> Table {
         ],
         why: "The memo expects \"a third\" of the NCP in ring 0: the 25 % of the third ring, as \
               for the daemon, and 8 ms of 85 for the nearer wall make 34. It expects \"at least 50 \
-              %\" of waiting, merely for not calling block: that does not follow from its own 100 \
-              of 250 ms, which are 38 with 5 ms for the wait. It does once the third ring is gone, \
-              and it was going when that section was written.",
+              %\" of waiting, merely for not calling block: of 250 ms, 100 less 5 for the wait are \
+              38. It says itself that block is 1/2 to 2/3 of the expected cost of a transaction; \
+              so its half is one of what is left when the third ring is gone, and of that ours is \
+              51.",
     }
 }
 

@@ -80,7 +80,7 @@ fn extension(verb: Verb, argument: &[u8]) -> Result<Command, CommandError> {
         Verb::Feat => Ok(Command::Feat),
         Verb::Opts => opts(argument).map(Command::Opts),
         Verb::Lang => optional().map(Command::Lang),
-        Verb::Host => name().map(Command::Host),
+        Verb::Host => host(word).ok_or(wrong).map(Command::Host),
         Verb::Mdtm => name().map(Command::Mdtm),
         Verb::Size => name().map(Command::Size),
         Verb::Mlst => optional().map(Command::Mlst),
@@ -212,6 +212,25 @@ fn epsv(word: &[u8]) -> Result<Epsv, CommandError> {
         _ if number(word).is_some() => Err(CommandError::Family(Verb::Epsv)),
         _ => Err(CommandError::Syntax(Verb::Epsv)),
     }
+}
+
+/// A name of the DNS, or a literal address, that of IPv6 between brackets; never with a port
+/// (RFC 7151 §3.1).
+fn host(word: &[u8]) -> Option<Name> {
+    let literal = word.strip_prefix(b"[").and_then(|rest| rest.strip_suffix(b"]"));
+    let is_host = match literal {
+        Some(literal) => {
+            let text = core::str::from_utf8(literal).ok()?;
+            text.parse::<core::net::Ipv6Addr>().is_ok()
+        }
+        None => word.split(|&byte| byte == b'.').enumerate().all(|(at, label)| {
+            let is_letter = |byte: &u8| byte.is_ascii_alphanumeric() || b"-_".contains(byte);
+            let is_label = !label.is_empty() && label.len() <= 63 && label.iter().all(is_letter);
+            // A period may end a whole name.
+            is_label || (label.is_empty() && at > 0 && word.ends_with(b"."))
+        }),
+    };
+    if is_host && word.len() <= 254 { Name::new(word).ok() } else { None }
 }
 
 fn mechanism(word: &[u8]) -> Result<Mechanism, CommandError> {

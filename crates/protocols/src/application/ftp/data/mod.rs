@@ -465,6 +465,16 @@ impl Decoder {
         Counts::of(self.framing, self.has_records, self.records, self.markers, line_ends)
     }
 
+    /// Returns whether our file is another one on its way back: text has no room for the last bit of
+    /// a word of 36, nor for an LF that stands alone.
+    #[must_use]
+    pub const fn has_lost(&self) -> bool {
+        match &self.content {
+            ContentIn::Words(_, store) | ContentIn::Pages { store, .. } => store.has_lost(),
+            _ => false,
+        }
+    }
+
     /// Returns how many blocks their sender suspected of errors.
     #[must_use]
     pub fn suspect_blocks(&self) -> u64 {

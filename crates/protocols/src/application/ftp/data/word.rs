@@ -133,6 +133,8 @@ pub(super) struct ToStore {
     /// Characters of u36 and text that wait for the next.
     held: Option<u8>,
     nuls: u8,
+    /// Whether a text has had what does not come back from it.
+    has_lost: bool,
 }
 
 const CR: u8 = 0o15;
@@ -142,7 +144,7 @@ const RUBOUT: u8 = 0o177;
 impl ToStore {
     pub(super) fn new(format: WordFormat, size: ByteSize) -> Self {
         let digits = usize::from(size.bits()).div_ceil(3);
-        Self { format, packer: Packer::new(size), digits, held: None, nuls: 0 }
+        Self { format, packer: Packer::new(size), digits, held: None, nuls: 0, has_lost: false }
     }
 
     pub(super) fn put(&mut self, word: u64, out: &mut Vec<u8>) {
@@ -163,6 +165,7 @@ impl ToStore {
                 out.push(b'\n');
             }
             WordFormat::Text => {
+                self.has_lost |= word & 1 == 1;
                 for character in characters(word) {
                     self.text(character, out);
                 }
@@ -191,7 +194,9 @@ impl ToStore {
             return;
         }
         (0..core::mem::take(&mut self.nuls)).for_each(|_| out.push(0));
-        if self.held.take().is_some() && character != LF {
+        let follows_cr = self.held.take().is_some();
+        self.has_lost |= !follows_cr && character == LF;
+        if follows_cr && character != LF {
             out.push(CR);
         }
         match character {
@@ -226,6 +231,12 @@ impl ToStore {
             Some(_) => out.push(0o357),
             None => {}
         }
+    }
+
+    /// Returns whether the words that were laid down are others when they are taken up again: text
+    /// has no room for B35, nor for an LF that stands alone.
+    pub(super) const fn has_lost(&self) -> bool {
+        self.has_lost
     }
 
     pub(super) fn finish(&mut self, out: &mut Vec<u8>) {
@@ -611,6 +622,25 @@ mod tests {
                     prop_assert_eq!(packed, wanted);
                 }
             }
+        }
+
+        #[test]
+        fn words_come_back_from_text_or_it_says_that_they_do_not(
+            words in prop::collection::vec(
+                prop::array::uniform5(prop_oneof![
+                    Just(CR), Just(LF), Just(0), Just(b'x'), 0..0x80_u8
+                ]),
+                0..20,
+            ),
+            is_odd in prop::bool::weighted(0.1),
+        ) {
+            let words: Vec<u64> =
+                words.into_iter().map(|text| word_of(text) | u64::from(is_odd)).collect();
+            let (mut store, mut out) = (ToStore::new(WordFormat::Text, size(36)), Vec::new());
+            words.iter().for_each(|word| store.put(*word, &mut out));
+            store.finish(&mut out);
+            let back = loaded(WordFormat::Text, 36, &out, 7).unwrap();
+            prop_assert_eq!(store.has_lost(), back != words);
         }
 
         #[test]

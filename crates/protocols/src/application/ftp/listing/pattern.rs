@@ -51,9 +51,13 @@ impl Pattern {
     /// Returns whether `name` fits; a leading dot only fits a dot.
     #[must_use]
     pub fn matches(&self, name: &[u8]) -> bool {
-        if name.first() == Some(&b'.') && self.0.first() != Some(&Piece::Byte(b'.')) {
-            return false;
-        }
+        let is_hidden = name.first() == Some(&b'.') && self.0.first() != Some(&Piece::Byte(b'.'));
+        !is_hidden && self.matches_all(name)
+    }
+
+    /// Returns whether `name` fits, where a leading dot is a letter like others.
+    #[must_use]
+    pub fn matches_all(&self, name: &[u8]) -> bool {
         let (mut at, mut place) = (0, 0);
         let mut last_run: Option<(usize, usize)> = None;
         while let Some(&byte) = name.get(at) {
@@ -136,6 +140,12 @@ mod tests {
             assert_eq!(pattern.matches(name.as_bytes()), fits, "{pattern:?} {name}");
         }
         assert_eq!(Pattern::parse(b"plain"), None);
+    }
+
+    #[test]
+    fn a_leading_dot_is_a_letter_like_others_where_that_is_asked() {
+        let pattern = Pattern::parse(b"*.tmp").unwrap();
+        assert!(pattern.matches_all(b".a.tmp") && !pattern.matches(b".a.tmp"));
     }
 
     // attack row 89

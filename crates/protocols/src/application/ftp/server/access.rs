@@ -24,10 +24,9 @@ impl Server {
             }
             // RFC 7151 §3.2: before USER, and once a user is there no more.
             Command::Host(host) if self.access == Access::Nobody => {
-                self.host = Some(host);
-                self.reply(220, b"Host accepted");
+                self.perform(Operation::Host(host.clone()), Pending::Host(host));
             }
-            Command::Host(_) => self.reply(503, b"HOST comes before USER"),
+            Command::Host(_) => self.reply(503, b"HOST comes before USER, or behind REIN"),
             Command::Auth(mechanism) => self.auth(mechanism, cx),
             Command::Pbsz if self.is_tls => {
                 self.has_protection_size = true;

@@ -1,11 +1,12 @@
 //! What a server asks of its owner, and what it may be answered.
 
 use crate::application::ftp::address::Family;
-use crate::application::ftp::command::{HashAlgorithm, Protection, Range, Secret, SetFacts};
+use crate::application::ftp::command::{HashAlgorithm, Protection, Range, Right, Secret, SetFacts};
 use crate::application::ftp::listing::{Entry, ListForm, Pattern};
 use crate::application::ftp::name::{Name, VirtualPath};
 use crate::application::ftp::representation::Representation;
 use crate::application::ftp::timestamp::Timestamp;
+use alloc::string::String;
 use alloc::vec::Vec;
 use core::net::SocketAddr;
 
@@ -154,6 +155,13 @@ pub enum Operation {
         /// Whether names that begin with a dot are among them.
         shows_hidden: bool,
     },
+    /// HOST (RFC 7151 §3): to say whether files of a host of this name are served, and to those who
+    /// have named it in TLS. Answer: `Greeting`; `UnknownHost` and `OtherHost` if not.
+    Host(Name),
+    /// ALLO: to say whether there is room for so many bytes. Answer: `Done`.
+    Allocate(u64),
+    /// To say whether there is a mailbox, before a text is taken for it. Answer: `Done`.
+    Mailbox(Option<Name>),
     /// MAIL: a text for a user, lines ended by LF. Answer: `Done`.
     Deliver {
         /// For whom.
@@ -181,8 +189,15 @@ pub enum Outcome {
         /// Bytes that went in.
         len_bytes: u64,
     },
-    /// Lines.
-    Lines(Vec<Vec<u8>>),
+    /// Lines, of a directory or of a file (RFC 959 §4.2, 212 and 213).
+    Lines {
+        /// The lines.
+        lines: Vec<Vec<u8>>,
+        /// Whether they are those of a directory.
+        is_directory: bool,
+    },
+    /// What a host says to who comes.
+    Greeting(String),
 }
 
 /// Why an operation or a file was refused.
@@ -190,8 +205,10 @@ pub enum Outcome {
 pub enum FileError {
     /// There is no such file: 550.
     NotFound,
-    /// The user may not: 550.
+    /// The user may not, as the file system says: 550.
     Denied,
+    /// The user may not, as he lacks a right: 550.
+    Missing(Right),
     /// It is no directory: 550.
     NotADirectory,
     /// It is a directory: 550.
@@ -200,8 +217,16 @@ pub enum FileError {
     Exists,
     /// A directory that is not empty: 550.
     NotEmpty,
-    /// It is too large for what was asked: 550.
+    /// The text is too large to be read for its size: 550.
     TooLarge,
+    /// It is larger than a file may be: 552.
+    Limit,
+    /// REST was behind the end of the file: 554 (RFC 1123 §4.1.3.4).
+    BeyondEnd,
+    /// No host of this name is served: 504 (RFC 7151 §3.2).
+    UnknownHost,
+    /// TLS was made with another host: 504 (RFC 7151 §4).
+    OtherHost,
     /// Nobody has mail by this name: 550.
     NoMailbox,
     /// The name may not be: 553.
@@ -222,17 +247,22 @@ impl FileError {
     pub(super) const fn reply(self) -> (u16, &'static str) {
         match self {
             Self::NotFound => (550, "No such file or directory"),
-            Self::Denied => (550, "Permission denied"),
+            Self::Denied => (550, "Permission denied by the file system"),
+            Self::Missing(right) => (550, right.refusal()),
             Self::NotADirectory => (550, "Not a directory"),
             Self::IsADirectory => (550, "Is a directory"),
             Self::Exists => (550, "Exists already"),
             Self::NotEmpty => (550, "Directory not empty"),
-            Self::TooLarge => (550, "File too large for this"),
+            Self::TooLarge => (550, "Text too large to count the bytes it would have, use TYPE I"),
+            Self::Limit => (552, "File larger than this server takes"),
+            Self::BeyondEnd => (554, "REST is beyond the end of the file"),
+            Self::UnknownHost => (504, "No such host here"),
+            Self::OtherHost => (504, "TLS was made with another host"),
             Self::NoMailbox => (550, "No such mailbox"),
             Self::NameRefused => (553, "Name not allowed"),
             Self::Busy => (450, "File busy"),
             Self::NoSpace => (452, "No space left"),
-            Self::Quota => (552, "Quota exceeded"),
+            Self::Quota => (552, "Quota used up, remove something first"),
             Self::NotSupported => (504, "Not done here"),
             Self::Local => (451, "Local error"),
         }

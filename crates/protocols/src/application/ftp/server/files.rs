@@ -33,8 +33,13 @@ impl Server {
                 self.reply(200, format!("Mode is {mode}").as_bytes());
             }
             Command::Allo(bytes) => {
-                self.allocation_bytes = Some(bytes);
-                self.reply(200, b"Noted");
+                // RFC 959 §4.1.3 counts in logical bytes.
+                let bits = match self.representation.data_type {
+                    Type::Local(size) => u64::from(size.bits()),
+                    _ => 8,
+                };
+                let octets = bytes.checked_mul(bits).map_or(u64::MAX, |bits| bits.div_ceil(8));
+                self.perform(Operation::Allocate(octets), Pending::Allocate(octets));
             }
             Command::Rest(bytes) if bytes == 0 || self.can_restart() => {
                 self.restart_bytes = bytes;
@@ -50,8 +55,7 @@ impl Server {
             Command::Stat(listed) => self.status_of(&listed, cx),
             Command::Mail(_) if !self.settings.takes_mail => self.reply(502, b"No mail here"),
             Command::Mail(user) => {
-                self.busy = Busy::Mailing { user, text: Vec::new(), is_too_long: false };
-                self.reply(350, b"Send the mail, ended by a line with a period alone");
+                self.perform(Operation::Mailbox(user.clone()), Pending::Mailbox(user));
             }
             Command::Syst
             | Command::Help(_)
@@ -91,7 +95,7 @@ impl Server {
                 self.perform(Operation::Rename { from, to: path }, pending);
             }
             // The root is nobody's to take away or to make.
-            _ if path.is_root() => self.reply(550, b"Permission denied"),
+            _ if path.is_root() => self.reply(550, b"The root is nobody's to make or to remove"),
             (Command::Dele(_), _) => {
                 self.perform(Operation::Delete(path), Pending::Plain(250, "Deleted"));
             }
@@ -119,18 +123,16 @@ impl Server {
             }
         };
         // SITE is for every login; what it changes is not.
-        if !self.has_right(Right::Change) {
-            cx.meter.count(Counter::FtpRightsRefused);
-            return self.reply(550, b"Permission denied");
+        if !self.has_right(Right::Change, cx) {
+            return;
         }
         let Some(path) = self.path_of(Some(&name), cx) else { return };
         self.perform(Operation::SetFacts(path, facts), Pending::Plain(200, "Changed"));
     }
 
     fn status_of(&mut self, listed: &Listed, cx: &mut Cx<'_>) {
-        if !self.has_right(Right::List) {
-            cx.meter.count(Counter::FtpRightsRefused);
-            return self.reply(550, b"Permission denied");
+        if !self.has_right(Right::List, cx) {
+            return;
         }
         let typed = listed.name.as_ref().map(Name::as_bytes).unwrap_or_default();
         let slash = typed.iter().rposition(|&byte| byte == b'/').map_or(0, |at| at + 1);
@@ -208,7 +210,12 @@ impl Server {
             _ if self.is_closing => {}
             Ok(outcome) => self.tell(pending, outcome),
             Err(error) => {
+                if matches!(error, FileError::Missing(_)) {
+                    cx.meter.count(Counter::FtpRightsRefused);
+                }
                 let (code, text) = error.reply();
+                // RFC 959 §5.4 has no other code for ALLO that cannot be.
+                let code = if matches!(pending, Pending::Allocate(_)) { 504 } else { code };
                 self.reply(code, text.as_bytes());
             }
         }
@@ -259,13 +266,25 @@ impl Server {
                 self.reply(213, &line);
             }
             (Pending::Hash { .. }, Outcome::Hash { digits, .. }) => self.reply(250, &digits),
-            (Pending::Status, Outcome::Lines(lines)) => {
+            (Pending::Host(host), Outcome::Greeting(greeting)) => {
+                self.host = Some(host);
+                self.reply(220, greeting.as_bytes());
+            }
+            (Pending::Allocate(octets), Outcome::Done) => {
+                self.allocation_bytes = Some(octets);
+                self.reply(200, b"There is room for it");
+            }
+            (Pending::Mailbox(user), Outcome::Done) => {
+                self.busy = Busy::Mailing { user, text: Vec::new(), is_too_long: false };
+                self.reply(350, b"Send the mail, ended by a line with a period alone");
+            }
+            (Pending::Status, Outcome::Lines { lines, is_directory }) => {
                 let shown = lines.iter().take(STATUS_LINES_MAX).map(Vec::as_slice);
                 let all: Vec<&[u8]> = core::iter::once(b"Status:".as_slice())
                     .chain(shown)
                     .chain(core::iter::once(b"End".as_slice()))
                     .collect();
-                self.reply_lines(213, &all);
+                self.reply_lines(if is_directory { 212 } else { 213 }, &all);
             }
             // The owner has answered another question.
             _ => self.reply(451, b"Local error"),

@@ -155,6 +155,9 @@ enum Pending {
     },
     Available,
     Status,
+    Host(Name),
+    Allocate(u64),
+    Mailbox(Option<Name>),
 }
 
 /// How the next data connection comes about.
@@ -275,7 +278,7 @@ impl Server {
         {
             cx.meter.count(Counter::FtpRightsRefused);
             return match self.access {
-                Access::LoggedIn(..) => self.reply(550, b"Permission denied"),
+                Access::LoggedIn(..) => self.reply(550, verb.right().refusal().as_bytes()),
                 _ => self.reply(530, b"Please log in with USER and PASS"),
             };
         }
@@ -304,8 +307,14 @@ impl Server {
         }
     }
 
-    fn has_right(&self, right: Right) -> bool {
-        matches!(&self.access, Access::LoggedIn(_, account) if account.rights.contains(right))
+    /// Returns whether the user has a right; who has not is told so.
+    fn has_right(&mut self, right: Right, cx: &mut Cx<'_>) -> bool {
+        if matches!(&self.access, Access::LoggedIn(_, account) if account.rights.contains(right)) {
+            return true;
+        }
+        cx.meter.count(Counter::FtpRightsRefused);
+        self.reply(550, right.refusal().as_bytes());
+        false
     }
 
     fn execute(&mut self, command: Command, cx: &mut Cx<'_>) {
@@ -377,6 +386,12 @@ impl Server {
             Access::LoggedIn(user, _) => Some(user),
             _ => None,
         }
+    }
+
+    /// Returns the host that the user has named (RFC 7151).
+    #[must_use]
+    pub const fn host(&self) -> Option<&Name> {
+        self.host.as_ref()
     }
 
     /// The user has closed the control connection, or it was reset: what runs is given up (RFC 959

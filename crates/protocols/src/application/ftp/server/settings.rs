@@ -32,6 +32,7 @@ impl Rights {
     pub const ALL: Self = Self::READ_ONLY
         .with(Right::Write)
         .with(Right::Overwrite)
+        .with(Right::Append)
         .with(Right::Delete)
         .with(Right::Rename)
         .with(Right::MakeDirectory)
@@ -49,6 +50,12 @@ impl Rights {
         Self(self.0 & !(1 << right as u16))
     }
 
+    /// Returns what is in these or in `others`.
+    #[must_use]
+    pub const fn or(self, others: Self) -> Self {
+        Self(self.0 | others.0)
+    }
+
     /// Returns whether `right` is among them; what everybody may is.
     #[must_use]
     pub const fn contains(self, right: Right) -> bool {
@@ -59,7 +66,7 @@ impl Rights {
 /// What the owner knows of a user who may come in.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Account {
-    /// What he may.
+    /// What he may anywhere; where it is not the same everywhere, the owner looks at each name.
     pub rights: Rights,
     /// Where he begins.
     pub home: VirtualPath,

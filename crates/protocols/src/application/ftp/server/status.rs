@@ -10,12 +10,30 @@ impl Server {
         let Representation { data_type, mode, structure, .. } = self.representation;
         let user = self.user().map_or_else(|| "nobody".into(), Name::to_string);
         let control = if self.is_tls { "in TLS" } else { "in the clear" };
+        let data = match self.protection {
+            Protection::Private => "in TLS",
+            Protection::Clear => "in the clear",
+        };
+        let route = match self.data {
+            DataRoute::Default => "none is prepared".into(),
+            DataRoute::Active(to) => format!("goes to {to}"),
+            DataRoute::Passive { .. } => "is waited for".into(),
+        };
+        let seconds = self.settings.idle_timeout.as_nanos() / 1_000_000_000;
         let mut lines = alloc::vec![
-            "Status of the session".into(),
-            format!("Connected from {}, {control}", self.peer.ip()),
+            format!("Status of plumbline {}", env!("CARGO_PKG_VERSION")),
+            format!("Connected from {}, control {control}, data {data}", self.peer.ip()),
             format!("Logged in as {user}"),
             format!("TYPE {data_type}, STRU {structure}, MODE {mode}"),
+            format!("The session ends after {seconds} s without a command"),
+            format!("Data connection: {route}"),
         ];
+        if let Some(host) = &self.host {
+            lines.push(format!("Host {host}"));
+        }
+        if self.restart_bytes > 0 {
+            lines.push(format!("The next transfer begins at byte {}", self.restart_bytes));
+        }
         if let Busy::Transferring(running) = &self.busy {
             let path = String::from_utf8_lossy(&running.transfer.path.to_bytes()).into_owned();
             let bytes = running.wire_bytes;
@@ -30,6 +48,9 @@ impl Server {
     pub(super) fn help(&mut self, name: Option<&Name>) {
         if let Some(name) = name {
             return match Verb::from_text(name.as_bytes().trim_ascii()) {
+                Some(verb) if verb.is_unimplemented() => {
+                    self.reply(214, format!("{} is not implemented", verb.text()).as_bytes());
+                }
                 Some(verb) => {
                     let text = format!("{} {}", verb.text(), verb.usage());
                     self.reply(214, text.trim_end().as_bytes());
@@ -37,9 +58,13 @@ impl Server {
                 None => self.reply(502, b"Unknown command"),
             };
         }
-        let verbs: Vec<&str> = Verb::ALL.iter().map(|verb| verb.text()).collect();
+        let verb = |verb: &Verb| {
+            let star = if verb.is_unimplemented() { "*" } else { "" };
+            format!("{}{star}", verb.text())
+        };
+        let verbs: Vec<String> = Verb::ALL.iter().map(verb).collect();
         let rows: Vec<String> = verbs.chunks(8).map(|row| row.join(" ")).collect();
-        let mut lines: Vec<&[u8]> = alloc::vec![b"Commands:".as_slice()];
+        let mut lines: Vec<&[u8]> = alloc::vec![b"Commands (* is not implemented):".as_slice()];
         lines.extend(rows.iter().map(String::as_bytes));
         lines.push(b"HELP command tells more");
         self.reply_lines(214, &lines);

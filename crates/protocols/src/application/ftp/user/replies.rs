@@ -216,13 +216,13 @@ impl User {
 }
 
 impl Job {
-    /// Returns how many bytes must come at least: the rest of a file whose bytes pass through, by
-    /// what its owner knows or what the server has announced.
+    /// Returns how many bytes must come at least: the rest of a file whose octets are the same on
+    /// either side, by what its owner knows or what the server has announced.
     fn expected_bytes(&self) -> Option<u64> {
         let Task::Retrieve { representation, offset_bytes, expected_bytes, .. } = &self.task else {
             return None;
         };
-        if !representation.passes_through() {
+        if !representation.keeps_octets() {
             return None;
         }
         let announced = self.preliminary.as_ref().and_then(Reply::size_in_parentheses);
@@ -240,7 +240,7 @@ impl Job {
         else {
             return None;
         };
-        expected_bytes.filter(|_| representation.passes_through())?;
+        expected_bytes.filter(|_| representation.keeps_octets())?;
         self.expected_bytes()
     }
 }

@@ -255,6 +255,7 @@ impl User {
             Task::Hash(name) => ("HASH", name.as_bytes().to_vec()),
             Task::Features => ("FEAT", Vec::new()),
             Task::Status(name) => ("STAT", bytes(name)),
+            Task::System => ("SYST", Vec::new()),
             Task::Noop => ("NOOP", Vec::new()),
             Task::Quote(line) => {
                 let line = line.clone();

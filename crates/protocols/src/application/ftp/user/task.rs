@@ -210,6 +210,8 @@ pub enum Task {
     Features,
     /// STAT.
     Status(Option<Name>),
+    /// SYST; the system is the first word of the reply (RFC 959 §5.4).
+    System,
     /// NOOP.
     Noop,
     /// Any other command without a data connection, as it is written.
@@ -380,14 +382,22 @@ pub struct Failure {
 }
 
 impl Failure {
-    /// Returns whether the same may succeed later.
+    /// Returns whether the same may succeed a little later.
+    ///
+    /// A code of 4yz says so (RFC 959 §4.2), with two exceptions: a server without room (452) will
+    /// not have any soon, and some say by 450 that there is no such file.
     #[must_use]
     pub fn is_transient(&self) -> bool {
         match &self.why {
             Why::Refused(reply) => {
                 let is_door = matches!(self.step, Step::Greeting | Step::User | Step::Password);
                 let is_full = is_door && reply.tells_of_a_crowd();
-                is_full || reply.severity() == Severity::TransientNegative
+                let is_for_now = match reply.code.number() {
+                    452 => false,
+                    450 => !reply.tells_of_nothing(),
+                    _ => reply.severity() == Severity::TransientNegative,
+                };
+                is_full || is_for_now
             }
             Why::Timeout | Why::NoDataConnection | Why::ControlLost | Why::Short { .. } => true,
             Why::Data(failure) => *failure != DataFailure::File,
@@ -399,10 +409,27 @@ impl Failure {
 impl Reply {
     /// Returns whether a login is refused because there are too many, whatever its code says.
     fn tells_of_a_crowd(&self) -> bool {
-        const WORDS: [&[u8]; 5] = [b"too many", b"later", b"overload", b"limit", b"maximum"];
+        self.has_any(&[b"too many", b"later", b"overload", b"limit", b"maximum"])
+    }
+
+    /// Returns whether it says that there is no such file, or none at all, as some do by 450.
+    #[must_use]
+    pub fn tells_of_nothing(&self) -> bool {
+        let is_of_files = matches!(self.code.number(), 450 | 550);
+        is_of_files && self.has_any(&[b"no such", b"not found", b"no files", b"does not exist"])
+    }
+
+    /// Returns whether it says of a folder that is listed that there are no files in it, as some do
+    /// instead of sending nothing.
+    #[must_use]
+    pub fn tells_of_no_files(&self) -> bool {
+        matches!(self.code.number(), 450 | 550) && self.has_any(&[b"no files"])
+    }
+
+    fn has_any(&self, words: &[&[u8]]) -> bool {
         self.lines.iter().any(|line| {
             let line = line.to_ascii_lowercase();
-            WORDS.iter().any(|word| line.windows(word.len()).any(|part| part == *word))
+            words.iter().any(|word| line.windows(word.len()).any(|part| part == *word))
         })
     }
 }
@@ -477,4 +504,34 @@ pub enum UserEvent {
     Finished(TaskId, Result<Done, Failure>),
     /// The session is over; a failure says why if nobody asked for it.
     Closed(Option<Failure>),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::application::ftp::reply::Code;
+    use alloc::vec;
+
+    fn may_pass(code: u16, text: &str) -> bool {
+        let reply = Reply { code: Code::new(code).unwrap(), lines: vec![text.as_bytes().to_vec()] };
+        Failure { step: Step::Command, why: Why::Refused(reply) }.is_transient()
+    }
+
+    #[test]
+    fn what_is_refused_for_now_may_pass_and_what_is_refused_for_good_does_not() {
+        let for_now = [421, 425, 426, 450, 451].map(|code| may_pass(code, "later"));
+        assert_eq!(for_now, [true; 5]);
+        let for_good = [500, 501, 502, 503, 504, 530, 532, 550, 551, 552, 553];
+        assert!(!for_good.iter().any(|code| may_pass(*code, "no")));
+    }
+
+    #[test]
+    fn a_server_without_room_is_not_asked_again() {
+        assert!(!may_pass(452, "No space left"));
+    }
+
+    #[test]
+    fn what_is_not_there_by_450_is_not_asked_for_again() {
+        assert!(may_pass(450, "Busy") && !may_pass(450, "No files found"));
+    }
 }

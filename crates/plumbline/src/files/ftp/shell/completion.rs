@@ -1,0 +1,136 @@
+//! What the tabulator knows: commands, their words, names of the last listing, and files here.
+
+use super::commands::{COMMANDS, find, quoted, words};
+use protocols::application::ftp::WordFormat;
+use rustyline::completion::{Completer, Pair};
+use rustyline::{Context, Helper, Highlighter, Hinter, Validator};
+use std::path::Path;
+
+/// What the tabulator knows of the other host.
+#[derive(Default, Helper, Hinter, Highlighter, Validator)]
+pub(super) struct Known {
+    pub(super) names: Vec<String>,
+}
+
+/// What may stand at a place of a line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Place {
+    Command,
+    /// A word of few.
+    OneOf(&'static [&'static str]),
+    Format,
+    There,
+    Here,
+    Nothing,
+}
+
+impl Place {
+    /// Returns what may stand behind so many words, of which the first is a command.
+    fn behind(words: &[String]) -> Self {
+        let Some(word) = words.first() else { return Self::Command };
+        let name = find(word).map_or("", |known| known.name);
+        match (name, words.len()) {
+            ("help", _) => Self::Command,
+            ("type", _) => Self::OneOf(&["A", "E", "I", "L36", "auto"]),
+            ("mode", _) => Self::OneOf(&["B", "C", "S", "Z"]),
+            ("stru", _) => Self::OneOf(&["F", "P", "R"]),
+            ("store", _) => Self::Format,
+            ("lcd" | "lls" | "mput", _) | ("put" | "reput", 1) | ("get" | "reget", 2..) => {
+                Self::Here
+            }
+            ("!" | "quote" | "site", _) => Self::Nothing,
+            _ => Self::There,
+        }
+    }
+}
+
+/// Returns the files here whose path begins so.
+fn files_here(word: &str) -> Vec<String> {
+    let (folder, _) = word.rsplit_once('/').map_or(("", word), |(folder, last)| (folder, last));
+    let before = if word.contains('/') { format!("{folder}/") } else { String::new() };
+    let looked_in = if before.is_empty() { "." } else { &before };
+    let Ok(entries) = std::fs::read_dir(Path::new(looked_in)) else { return Vec::new() };
+    let names = entries.flatten().filter_map(|entry| {
+        let name = entry.file_name().into_string().ok()?;
+        let end = if entry.path().is_dir() { "/" } else { "" };
+        Some(format!("{before}{name}{end}"))
+    });
+    let mut names: Vec<_> = names.filter(|name| name.starts_with(word)).collect();
+    names.sort();
+    names
+}
+
+impl Known {
+    /// Returns where what is typed last begins, and what it may become.
+    fn candidates(&self, typed: &str) -> (usize, Vec<String>) {
+        let (mut said, start) = words(typed);
+        let word = if start < typed.len() { said.pop().unwrap_or_default() } else { String::new() };
+        let fits = |name: &&str| name.starts_with(&word);
+        let few = |names: &[&str]| {
+            names.iter().copied().filter(fits).map(str::to_owned).collect::<Vec<_>>()
+        };
+        let found = match Place::behind(&said) {
+            Place::Command => {
+                let names = COMMANDS
+                    .iter()
+                    .flat_map(|known| [known.name].into_iter().chain(known.others.iter().copied()));
+                few(&names.collect::<Vec<_>>())
+            }
+            Place::OneOf(names) => few(names),
+            Place::Format => few(&WordFormat::ALL.map(|(_, name)| name)),
+            Place::There => few(&self.names.iter().map(String::as_str).collect::<Vec<_>>()),
+            Place::Here => files_here(&word),
+            Place::Nothing => Vec::new(),
+        };
+        (start, found)
+    }
+}
+
+impl Completer for Known {
+    type Candidate = Pair;
+
+    fn complete(
+        &self,
+        line: &str,
+        at: usize,
+        _: &Context<'_>,
+    ) -> rustyline::Result<(usize, Vec<Pair>)> {
+        let (start, found) = self.candidates(line.get(..at).unwrap_or_default());
+        // Behind the only one there is room for the next word; a folder may go on.
+        let is_only = found.len() == 1;
+        let pair = |name: String| {
+            let end = if is_only && !name.ends_with('/') { " " } else { "" };
+            Pair { replacement: format!("{}{end}", quoted(&name)), display: name }
+        };
+        Ok((start, found.into_iter().map(pair).collect()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found(typed: &str) -> (usize, Vec<String>) {
+        let names = ["a b", "ab", "c"].map(str::to_owned).to_vec();
+        Known { names }.candidates(typed)
+    }
+
+    #[test]
+    fn the_first_word_is_a_command_and_others_are_names_there() {
+        assert_eq!(found("mge"), (0, vec!["mget".to_owned()]));
+        assert_eq!(found("get a"), (4, vec!["a b".to_owned(), "ab".to_owned()]));
+        assert_eq!(found("get \"a "), (4, vec!["a b".to_owned()]));
+        assert_eq!(found("type L"), (5, vec!["L36".to_owned()]));
+        assert_eq!(found("store c"), (6, vec!["c36".to_owned()]));
+        assert_eq!(found("help rena"), (5, vec!["rename".to_owned()]));
+        assert_eq!(found("quote S"), (6, Vec::new()));
+    }
+
+    #[test]
+    fn what_is_put_is_a_file_here() {
+        let (start, files) = found("put /dev/ze");
+        assert_eq!((start, files), (4, vec!["/dev/zero".to_owned()]));
+        let (_, files) = found("lcd /de");
+        assert_eq!(files, ["/dev/"]);
+    }
+}

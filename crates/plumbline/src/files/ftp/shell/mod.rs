@@ -1,0 +1,389 @@
+//! `plumb ftp HOST`: one command after the other, by hand.
+//!
+//! Where we are there is kept here, so that a session that was lost meanwhile is opened again
+//! without anybody's noticing.
+//!
+//! ```text
+//! commands    what there is, help, how a line is cut into words
+//! completion  what the tabulator knows
+//! moving      get and put, of one file and of many
+//! session     type, mode, status, and what is sent as it is
+//! here        what is done on this machine
+//! ```
+
+mod commands;
+mod completion;
+mod here;
+mod moving;
+mod session;
+
+use super::desk::{Interrupt, carry_out_with, tell};
+use super::dialogue::{Caller, Dialogue};
+use super::get::Terms;
+use super::manage::{
+    entries, line, remove_all, remove_file, remove_folder, rename, show, show_file, time_text,
+};
+use super::options::{Reach, host_terms};
+use super::remote::{is_pattern, join, name_of, split};
+use super::trouble::Trouble;
+use crate::exit;
+use crate::files::progress::say;
+use crate::files::shown::shown;
+use crate::files::url::Url;
+use crate::state::state_folder;
+use commands::{Group, Line, find, unknown};
+use completion::Known;
+use os::jail::Existing;
+use protocols::application::ftp::user::Task;
+use rustix::termios::{self, OptionalActions};
+use rustyline::error::ReadlineError;
+use rustyline::history::DefaultHistory;
+use rustyline::{CompletionType, Config, Editor};
+
+/// What `plumb ftp --help` says first.
+pub(crate) const SHELL_ABOUT: &str = "\
+Moves files by hand: ls, cd, get, put and their like, one after the other.
+
+The tabulator completes commands, the names of the last listing and files here; 'help' tells what \
+there is. A name with spaces stands between quotes. An interrupt ends what is at work, and not the \
+shell.";
+
+const SHELL_EXAMPLES: &str = "\
+Examples:
+  plumb ftp ftp.example.net
+  plumb ftp ftpes://me@example.net/logs
+  printf 'cd pub\\nmget *.gz\\n' | plumb ftp ftp.example.net
+
+At its prompt:
+  ls -l *.gz                   mget *.gz
+  cd '/a folder'               put -c image.iso images/
+  type L36                     store c36
+  chmod 644 notes              quote SITE HELP
+  lls -l                       !make
+
+Exit codes: 0 you have ended it; 1 the far side cannot be reached or refuses the login; 2 the
+arguments are wrong; 3 a signal has ended it; 4 this machine refuses what is needed.";
+
+/// Arguments of `plumb ftp`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = SHELL_EXAMPLES)]
+pub(crate) struct Shell {
+    /// Which host: its name, or ftp://user@host:port/folder, ftpes:// and ftps:// in TLS
+    #[arg(value_name = "HOST", value_parser = host)]
+    url: Url,
+    #[command(flatten)]
+    reach: Reach,
+}
+
+fn host(text: &str) -> anyhow::Result<Url> {
+    if text.contains("://") { text.parse() } else { format!("ftp://{text}/").parse() }
+}
+
+type Reader = Editor<Known, DefaultHistory>;
+
+/// A conversation with the person.
+struct Desk {
+    dialogue: Dialogue,
+    /// Who reads lines; `None` while a line is read.
+    editor: Option<Reader>,
+    /// Where we are there.
+    folder: Vec<u8>,
+    names: Vec<String>,
+    /// How files move.
+    terms: Terms,
+    /// Whether there is a question before each of many files.
+    asks: bool,
+}
+
+/// What is to be done with one of many files.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Answer {
+    Yes,
+    No,
+    Quit,
+}
+
+/// Runs `plumb ftp`.
+pub(crate) fn shell(arguments: &Shell) -> exit::Result {
+    let url = &arguments.url;
+    let terms = host_terms(url, Existing::Keep).map_err(|trouble| tell(&trouble))?;
+    // It takes SIGINT for itself: whoever wants to hear of it comes later.
+    let how = Config::builder().completion_type(CompletionType::List).build();
+    let mut editor =
+        Reader::with_config(how).map_err(|error| tell(&Trouble::Ours(error.into())))?;
+    carry_out_with(url, &arguments.reach, None, Interrupt::EndsThis, async move |caller| {
+        editor.set_helper(Some(Known::default()));
+        let history = state_folder().join("ftp_history");
+        // There is none at first.
+        _ = editor.load_history(&history);
+        let mut desk = Desk {
+            dialogue: Dialogue::new(&caller),
+            editor: Some(editor),
+            folder: Vec::new(),
+            names: Vec::new(),
+            terms,
+            asks: false,
+        };
+        desk.go(if url.name.is_empty() { b"." } else { &url.name }).await?;
+        desk.dialogue.choose_type(&mut desk.terms).await?;
+        while let Some(line) = desk.read("plumb ftp> ").await? {
+            let line = Line::parse(&line);
+            match line.words.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
+                [] => {}
+                ["quit" | "exit" | "bye", ..] => break,
+                [word, words @ ..] => match desk.command(word, words, &line.rest).await {
+                    Err(Trouble::Stopped) if !caller.stopper.goes_on() => {
+                        return Err(Trouble::Stopped);
+                    }
+                    Err(trouble) => say(&trouble.sentence()),
+                    // An interrupt that came too late ends nothing.
+                    Ok(()) => _ = caller.stopper.goes_on(),
+                },
+            }
+            if let Some(known) = desk.editor.as_mut().and_then(Reader::helper_mut) {
+                known.names.clone_from(&desk.names);
+            }
+        }
+        _ = std::fs::create_dir_all(state_folder());
+        if let Some(editor) = &mut desk.editor {
+            // Who has no place for it goes without.
+            _ = editor.save_history(&history);
+        }
+        desk.dialogue.quit().await;
+        Ok(())
+    })
+}
+
+/// Reads a line in a thread that waits, and gives the terminal back as it was if all is to end.
+async fn read(
+    caller: &Caller,
+    mut editor: Reader,
+    prompt: &'static str,
+) -> Result<(Reader, Result<Option<String>, Trouble>), Trouble> {
+    let terminal = termios::tcgetattr(rustix::stdio::stdin()).ok();
+    let reading = tokio::task::spawn_blocking(move || {
+        let line = read_line(&mut editor, prompt);
+        (editor, line)
+    });
+    let mut stop = caller.shared.stop.clone();
+    tokio::select! {
+        read = reading => Ok(read.map_err(anyhow::Error::new)?),
+        _ = stop.wait_for(|is_wanted| *is_wanted) => {
+            if let Some(terminal) = terminal {
+                let stdin = rustix::stdio::stdin();
+                // It is as it was, or there is no terminal any more.
+                _ = termios::tcsetattr(stdin, OptionalActions::Now, &terminal);
+            }
+            Err(Trouble::Stopped)
+        }
+    }
+}
+
+fn read_line(editor: &mut Reader, prompt: &str) -> Result<Option<String>, Trouble> {
+    match editor.readline(prompt) {
+        Ok(line) => {
+            // A line with a password of a command is kept too; there is none among ours.
+            _ = editor.add_history_entry(&line);
+            Ok(Some(line))
+        }
+        Err(ReadlineError::Interrupted | ReadlineError::Signal(_)) => Ok(Some(String::new())),
+        Err(ReadlineError::Eof) => Ok(None),
+        Err(error) => Err(Trouble::Ours(error.into())),
+    }
+}
+
+impl Desk {
+    /// Reads a line; `None` at the end of all.
+    async fn read(&mut self, prompt: &'static str) -> Result<Option<String>, Trouble> {
+        let Some(editor) = self.editor.take() else { return Ok(None) };
+        let (editor, line) = read(&self.dialogue.caller, editor, prompt).await?;
+        self.editor = Some(editor);
+        line
+    }
+
+    /// Asks whether something is to be done with one of many files, if there are questions; after
+    /// the answer 'a' there are none about `others`.
+    async fn ask(&mut self, what: &str, name: &[u8], others: &mut bool) -> Result<Answer, Trouble> {
+        if !self.asks || !*others {
+            return Ok(Answer::Yes);
+        }
+        loop {
+            say(&format!(
+                "{what} '{}'? y: yes, n: no, a: this one and all others, q: none",
+                shown(name)
+            ));
+            let answer = self.read("y/n/a/q> ").await?;
+            return Ok(match answer.as_deref().map(str::trim) {
+                Some("y" | "yes") => Answer::Yes,
+                Some("n" | "no") => Answer::No,
+                Some("a" | "all") => {
+                    *others = false;
+                    Answer::Yes
+                }
+                Some("q" | "quit") | None => Answer::Quit,
+                Some(_) => continue,
+            });
+        }
+    }
+
+    /// Returns where a name of the person's is.
+    fn at(&self, name: &str) -> Vec<u8> {
+        match name.as_bytes() {
+            absolute @ [b'/', ..] => absolute.to_vec(),
+            name => join(&self.folder, name),
+        }
+    }
+
+    async fn command(&mut self, word: &str, words: &[&str], rest: &str) -> Result<(), Trouble> {
+        let Some(command) = find(word) else { return Err(Trouble::Wrong(unknown(word))) };
+        let name = command.name;
+        let result = match command.group {
+            Group::There => self.there(name, words).await,
+            Group::Moving => self.moves(name, words).await,
+            Group::Here => self.here(name, words, rest).await,
+            Group::Session => self.session(name, words, rest).await,
+        };
+        result.unwrap_or_else(|| {
+            let usage = command.usage_text();
+            Err(Trouble::Wrong(format!("'{word}' is not used so: say {usage}")))
+        })
+    }
+
+    /// Does what is asked for there; `None` if it is asked for in another way than there is.
+    async fn there(&mut self, name: &str, words: &[&str]) -> Option<Result<(), Trouble>> {
+        Some(match (name, words) {
+            ("ls", words) => self.list(words, false).await,
+            ("dir", words) => self.list(words, true).await,
+            ("cd", [folder]) => self.go(&self.at(folder)).await,
+            ("cdup", []) => self.go(split(&self.folder.clone()).0).await,
+            ("pwd", []) => show(&[self.folder.as_slice(), b"\n"].concat()),
+            ("cat", [name]) => {
+                let path = self.at(name);
+                show_file(&mut self.dialogue, &path, false).await
+            }
+            ("rm", ["-r", names @ ..]) if !names.is_empty() => self.remove(names, true).await,
+            ("rm", names) if !names.is_empty() => self.remove(names, false).await,
+            ("mkdir", names) if !names.is_empty() => self.make_folders(names).await,
+            ("rmdir", names) if !names.is_empty() => self.remove_folders(names).await,
+            ("mv", [from, to]) => {
+                let (from, to) = (self.at(from), self.at(to));
+                rename(&mut self.dialogue, &from, &to).await
+            }
+            ("chmod", [mode, names @ ..]) if !names.is_empty() => self.change(mode, names).await,
+            ("size", [name]) => self.size(name).await,
+            ("modtime", [name]) => self.modified(name).await,
+            _ => return None,
+        })
+    }
+
+    async fn list(&mut self, words: &[&str], is_long: bool) -> Result<(), Trouble> {
+        let is_long = is_long || words.contains(&"-l");
+        let name = words.iter().find(|word| !word.starts_with('-'));
+        let place = name.map_or_else(|| join(&self.folder, b""), |name| self.at(name));
+        let entries = entries(&mut self.dialogue, &place).await?;
+        let named = |name: &[u8]| String::from_utf8(name.to_vec()).ok();
+        self.names = entries.iter().filter_map(|entry| named(&entry.name)).collect();
+        let text: String = entries.iter().map(|entry| line(entry, is_long)).collect();
+        show(text.as_bytes())
+    }
+
+    async fn go(&mut self, folder: &[u8]) -> Result<(), Trouble> {
+        let wanted = format!("to go to '{}'", shown(folder));
+        let dialogue = &mut self.dialogue;
+        dialogue.run(&wanted, Task::ChangeDirectory(name_of(folder)?)).await?;
+        let told = dialogue.run(&wanted, Task::WorkingDirectory).await;
+        let told = told.ok().and_then(|done| done.reply.quoted());
+        self.folder = told.unwrap_or_else(|| folder.to_vec());
+        Ok(())
+    }
+
+    async fn remove(&mut self, names: &[&str], is_recursive: bool) -> Result<(), Trouble> {
+        let mut others = true;
+        for name in names {
+            let path = self.at(name);
+            if !self.asks || !is_pattern(&path) {
+                match self.ask("remove", &path, &mut others).await? {
+                    Answer::Yes => remove_all(&mut self.dialogue, &path, is_recursive).await?,
+                    Answer::No => {}
+                    Answer::Quit => return Ok(()),
+                }
+                continue;
+            }
+            for found in self.expand(name).await? {
+                let is_folder = found.entry.kind.is_directory();
+                match self.ask("remove", &found.path, &mut others).await? {
+                    Answer::Yes if is_folder && !is_recursive => {}
+                    Answer::Yes if is_folder => {
+                        remove_all(&mut self.dialogue, &found.path, true).await?;
+                    }
+                    Answer::Yes => remove_file(&mut self.dialogue, &found.path).await?,
+                    Answer::No => {}
+                    Answer::Quit => return Ok(()),
+                }
+            }
+        }
+        Ok(())
+    }
+
+    async fn make_folders(&mut self, names: &[&str]) -> Result<(), Trouble> {
+        for name in names {
+            let path = self.at(name);
+            let wanted = format!("to make '{}'", shown(&path));
+            self.dialogue.run(&wanted, Task::MakeDirectory(name_of(&path)?)).await?;
+        }
+        Ok(())
+    }
+
+    async fn remove_folders(&mut self, names: &[&str]) -> Result<(), Trouble> {
+        for name in names {
+            let path = self.at(name);
+            remove_folder(&mut self.dialogue, &path).await?;
+        }
+        Ok(())
+    }
+
+    async fn change(&mut self, mode: &str, names: &[&str]) -> Result<(), Trouble> {
+        let digits = u16::from_str_radix(mode, 8).ok().filter(|digits| *digits <= 0o7777);
+        let Some(digits) = digits else {
+            let sentence = format!("'{mode}' is no mode in octal digits, like 644");
+            return Err(Trouble::Wrong(sentence));
+        };
+        for name in names {
+            for found in self.expand(name).await? {
+                let wanted = format!("to change the rights of '{}'", shown(&found.path));
+                let task = Task::ChangeMode(digits, name_of(&found.path)?);
+                self.dialogue.run(&wanted, task).await?;
+            }
+        }
+        Ok(())
+    }
+
+    async fn size(&mut self, name: &str) -> Result<(), Trouble> {
+        let (size, time) = self.dialogue.size_and_time(&self.at(name)).await?;
+        if size.is_none() && time.is_none() {
+            return Err(Trouble::NotThere(format!("the server tells nothing of '{name}'")));
+        }
+        let size = size.map_or_else(|| "unknown".to_owned(), |size| format!("{size} bytes"));
+        let time = time.map_or_else(|| "unknown".to_owned(), |time| time.to_text());
+        show(format!("{size}, {time}\n").as_bytes())
+    }
+
+    async fn modified(&mut self, name: &str) -> Result<(), Trouble> {
+        let (_, time) = self.dialogue.size_and_time(&self.at(name)).await?;
+        let Some(time) = time else {
+            return Err(Trouble::NotThere(format!("the server tells no time of '{name}'")));
+        };
+        show(format!("{} UTC\n", time_text(time)).as_bytes())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_host_alone_is_a_url_of_ftp() {
+        assert_eq!(host("example.net:2121").unwrap().to_string(), "ftp://example.net:2121/");
+        assert_eq!(host("ftps://example.net").unwrap().to_string(), "ftps://example.net/");
+    }
+}

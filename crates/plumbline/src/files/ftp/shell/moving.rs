@@ -1,0 +1,236 @@
+//! The shell's get and put, of one file and of many.
+
+use super::super::desk::Shown;
+use super::super::get::{self, Ending, Terms, To};
+use super::super::put;
+use super::super::remote::{Found, is_pattern, join, split};
+use super::super::trouble::Trouble;
+use super::{Answer, Desk};
+use crate::files::progress::say;
+use crate::files::shown::shown;
+use crate::transfers::{Record, summary};
+use os::jail::Existing;
+use protocols::application::ftp::LocalName;
+use protocols::application::ftp::listing::Pattern;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
+
+/// Splits the flags from the words; `None` if one is not of those.
+fn flags<'a, 'w>(words: &'w [&'a str], known: &str) -> Option<(String, &'w [&'a str])> {
+    let (mut flags, mut rest) = (String::new(), words);
+    while let [word, behind @ ..] = rest
+        && let Some(letters) = word.strip_prefix('-').filter(|letters| !letters.is_empty())
+    {
+        rest = behind;
+        if letters == "-" {
+            break;
+        }
+        if !letters.chars().all(|letter| known.contains(letter)) {
+            return None;
+        }
+        flags.push_str(letters);
+    }
+    Some((flags, rest))
+}
+
+impl Desk {
+    /// Moves what is asked for; `None` if it is asked for in another way than there is.
+    pub(super) async fn moves(
+        &mut self,
+        name: &str,
+        words: &[&str],
+    ) -> Option<Result<(), Trouble>> {
+        let known = if matches!(name, "put" | "mput") { "c" } else { "cf" };
+        let (flags, words) = flags(words, known)?;
+        let mut terms = self.terms;
+        terms.continues = flags.contains('c') || matches!(name, "reget" | "reput");
+        if flags.contains('f') {
+            terms.existing = Existing::Replace;
+        }
+        self.dialogue.caller.tell_of_no_comparison(&terms);
+        Some(match (name, words) {
+            ("get", [one]) if is_pattern(one.as_bytes()) => self.get_all(words, &terms).await,
+            ("get" | "reget", [one]) => self.get(&self.at(one), None, &terms).await,
+            ("get" | "reget", [one, here]) => {
+                self.get(&self.at(one), Some(Path::new(here)), &terms).await
+            }
+            ("mget", [_, ..]) => self.get_all(words, &terms).await,
+            ("put", [one]) if is_pattern(one.as_bytes()) => self.put_all(words, &terms).await,
+            ("put" | "reput", [here]) => self.put_here(Path::new(here), &terms).await,
+            ("put" | "reput", [here, there]) => {
+                let path = match there.ends_with('/') {
+                    true => join(&self.at(there), last_of(Path::new(here))),
+                    false => self.at(there),
+                };
+                self.put(Path::new(here), path, &terms).await
+            }
+            ("mput", [_, ..]) => self.put_all(words, &terms).await,
+            _ => return None,
+        })
+    }
+
+    async fn get(
+        &mut self,
+        path: &[u8],
+        here: Option<&Path>,
+        terms: &Terms,
+    ) -> Result<(), Trouble> {
+        let last = split(path).1;
+        let name = LocalName::new(last)
+            .map_err(|_| Trouble::Wrong("that is no name for a file here".to_owned()))?;
+        let own = PathBuf::from(OsStr::from_bytes(name.as_bytes()));
+        let to = To::File(match here {
+            Some(folder) if folder.is_dir() => folder.join(own),
+            Some(path) => path.to_owned(),
+            None => own,
+        });
+        let errand = get::Errand { path: path.to_vec(), size: None, modified: None, to };
+        let mut record = Record::begin(&self.dialogue, true, path, terms.representation);
+        let meanwhile = self.begin_to_show();
+        let result = get::get(&mut self.dialogue, &errand, terms, &mut record).await;
+        meanwhile.end().await;
+        self.dialogue.caller.keep(&mut record, result.as_ref().copied());
+        told("got", path, result?, &record);
+        Ok(())
+    }
+
+    /// Shows how far a file is that moves alone.
+    fn begin_to_show(&self) -> Shown {
+        let shared = &self.dialogue.caller.shared;
+        shared.tally.store(0, Ordering::Relaxed);
+        shared.expected.store(0, Ordering::Relaxed);
+        Shown::begin(&self.dialogue.caller)
+    }
+
+    async fn get_all(&mut self, words: &[&str], terms: &Terms) -> Result<(), Trouble> {
+        let mut all = true;
+        for word in words {
+            for found in self.expand(word).await? {
+                if found.entry.kind.is_directory() {
+                    let name = shown(&found.path);
+                    say(&format!("'{name}' is a folder, and stays there: see plumb get -r"));
+                    continue;
+                }
+                match self.ask("get", &found.path, &mut all).await? {
+                    Answer::Yes => {}
+                    Answer::No => continue,
+                    Answer::Quit => return Ok(()),
+                }
+                let result = self.get(&found.path, None, terms).await;
+                one_of_many(result)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns what a name or a pattern stands for.
+    pub(super) async fn expand(&mut self, word: &str) -> Result<Vec<Found>, Trouble> {
+        let path = self.at(word);
+        if !is_pattern(&path) {
+            return Ok(vec![Found { below: split(&path).1.to_vec(), path, entry: <_>::default() }]);
+        }
+        let found = self.dialogue.expand(&path).await?;
+        if found.is_empty() {
+            return Err(Trouble::NotThere(format!("nothing there fits '{word}'")));
+        }
+        Ok(self.dialogue.for_here(found))
+    }
+
+    async fn put_here(&mut self, here: &Path, terms: &Terms) -> Result<(), Trouble> {
+        let path = join(&self.folder, last_of(here));
+        self.put(here, path, terms).await
+    }
+
+    async fn put(&mut self, here: &Path, path: Vec<u8>, terms: &Terms) -> Result<(), Trouble> {
+        let mut record = Record::begin(&self.dialogue, false, &path, terms.representation);
+        let meanwhile = self.begin_to_show();
+        let size = std::fs::metadata(here).map_or(0, |about| about.len());
+        self.dialogue.caller.shared.expected.store(size, Ordering::Relaxed);
+        let errand = put::Errand { from: here.to_owned(), path };
+        let result = put::put(&mut self.dialogue, &errand, terms, &mut record).await;
+        meanwhile.end().await;
+        self.dialogue.caller.keep(&mut record, result.as_ref().copied());
+        told("put", &errand.path, result?, &record);
+        Ok(())
+    }
+
+    async fn put_all(&mut self, words: &[&str], terms: &Terms) -> Result<(), Trouble> {
+        let mut all = true;
+        for word in words {
+            for here in expand_here(word)? {
+                if here.is_dir() {
+                    let name = here.display();
+                    say(&format!("{name} is a folder, and stays here: see plumb put -r"));
+                    continue;
+                }
+                match self.ask("put", here.as_os_str().as_bytes(), &mut all).await? {
+                    Answer::Yes => {}
+                    Answer::No => continue,
+                    Answer::Quit => return Ok(()),
+                }
+                let result = self.put_here(&here, terms).await;
+                one_of_many(result)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn last_of(path: &Path) -> &[u8] {
+    path.file_name().unwrap_or(path.as_os_str()).as_bytes()
+}
+
+/// Says what was wrong with one file, unless that ends all of them.
+fn one_of_many(result: Result<(), Trouble>) -> Result<(), Trouble> {
+    match result {
+        Err(trouble) if trouble.ends_all() || matches!(trouble, Trouble::NoConnection(_)) => {
+            Err(trouble)
+        }
+        Err(trouble) => {
+            say(&trouble.sentence());
+            Ok(())
+        }
+        Ok(()) => Ok(()),
+    }
+}
+
+/// Returns the files here that a name or a pattern stands for; a pattern is only its last part.
+fn expand_here(word: &str) -> Result<Vec<PathBuf>, Trouble> {
+    let path = Path::new(word);
+    let Some(pattern) = Pattern::parse(last_of(path)) else { return Ok(vec![path.to_owned()]) };
+    let folder = path.parent().filter(|folder| *folder != Path::new(""));
+    let entries = std::fs::read_dir(folder.unwrap_or(Path::new(".")));
+    let entries = entries.map_err(|error| Trouble::Wrong(format!("'{word}': {error}")))?;
+    let names = entries.flatten().map(|entry| entry.file_name());
+    let fits = names.filter(|name| pattern.matches(name.as_bytes()));
+    let mut found: Vec<_> = fits
+        .map(|name| folder.map_or_else(|| PathBuf::from(&name), |folder| folder.join(&name)))
+        .collect();
+    found.sort();
+    if found.is_empty() {
+        return Err(Trouble::Wrong(format!("nothing here fits '{word}'")));
+    }
+    Ok(found)
+}
+
+fn told(done: &str, path: &[u8], ending: Ending, record: &Record) {
+    let shown = shown(path);
+    match ending {
+        Ending::Moved => say(&format!("{done} '{shown}': {}", summary(&record.transfer))),
+        Ending::WasThere => say(&format!("'{shown}' was there already")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn flags_come_before_names_and_end_at_two_hyphens() {
+        assert_eq!(flags(&["-c", "-f", "a"], "cf"), Some(("cf".to_owned(), &["a"][..])));
+        assert_eq!(flags(&["--", "-c"], "cf"), Some((String::new(), &["-c"][..])));
+        assert_eq!(flags(&["-x", "a"], "cf"), None);
+    }
+}

@@ -1,0 +1,85 @@
+//! What a server is, by SYST (RFC 959 §5.4), and what TYPE I means there.
+//!
+//! The first word of the reply is an official name, and some put behind it of how many bits their
+//! bytes are, as in `UNIX Type: L8`. To hosts whose words have 36 bits, TYPE I is those words, and
+//! TYPE L 36 says so to everybody.
+
+use super::dialogue::Dialogue;
+use super::get::Terms;
+use super::options::check;
+use super::trouble::Trouble;
+use crate::files::progress::say;
+use crate::files::shown::shown;
+use protocols::application::ftp::user::Task;
+use protocols::application::ftp::{ByteSize, Type};
+
+/// Systems whose words have 36 bits.
+const OF_36_BITS: [&str; 9] =
+    ["GCOS", "ITS", "MULTICS", "TENEX", "TOPS-10", "TOPS-20", "TOPS10", "TOPS20", "WAITS"];
+
+/// Returns of how many bits the words are of a server that says this of itself.
+fn word_size(told: &str) -> Option<ByteSize> {
+    let mut words = told.split_whitespace();
+    let name = words.next()?;
+    let said = told.split_once("Type: L").map(|(_, rest)| rest.split_whitespace().next());
+    if let Some(bits) = said.flatten().and_then(|bits| bits.parse().ok()) {
+        return ByteSize::new(bits);
+    }
+    let is_of_36 = OF_36_BITS.iter().any(|known| known.eq_ignore_ascii_case(name));
+    is_of_36.then_some(ByteSize::WORD36)
+}
+
+impl Dialogue {
+    /// Chooses the type by what the server is, if the terms say so, and tells of it.
+    pub(super) async fn choose_type(&mut self, terms: &mut Terms) -> Result<(), Trouble> {
+        if std::mem::take(&mut terms.asks_system) {
+            self.ask_system(terms).await?;
+        }
+        self.caller.tell_of_no_comparison(terms);
+        Ok(())
+    }
+
+    async fn ask_system(&mut self, terms: &mut Terms) -> Result<(), Trouble> {
+        let told = match self.run("the system there", Task::System).await {
+            Ok(done) => String::from_utf8_lossy(done.reply.text()).into_owned(),
+            // Who does not know it is none of those.
+            Err(trouble) if trouble.is_refusal() => String::new(),
+            Err(trouble) => return Err(trouble),
+        };
+        let Some(size) = word_size(&told).filter(|size| *size != ByteSize::OCTET) else {
+            return Ok(());
+        };
+        terms.representation.data_type = Type::Local(size);
+        check(&terms.representation).map_err(|error| Trouble::Wrong(error.to_string()))?;
+        if !self.caller.is_quiet {
+            let name = told.split_whitespace().next().unwrap_or_default();
+            let (name, bits) = (shown(name.as_bytes()), size.bits());
+            say(&format!(
+                "the server is {name}: its words have {bits} bits, and move as TYPE L {bits}"
+            ));
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn a_system_says_of_how_many_bits_its_words_are() {
+        assert_eq!(word_size("TOPS20 Monitor 7.1"), Some(ByteSize::WORD36));
+        assert_eq!(word_size("its"), Some(ByteSize::WORD36));
+        assert_eq!(word_size("UNIX Type: L8"), Some(ByteSize::OCTET));
+        assert_eq!(word_size("Other Type: L36 Version 2"), Some(ByteSize::WORD36));
+        assert_eq!(word_size("Windows_NT"), None);
+    }
+
+    proptest! {
+        #[test]
+        fn no_reply_breaks_the_reader(told in ".{0,60}") {
+            _ = word_size(&told);
+        }
+    }
+}

@@ -1,0 +1,429 @@
+//! Logins in virtual time with one thing wrong each, which the walk itself measures, over our own TCP:
+//! what is tested is what a user runs, from the first prompt to the verdict.
+//!
+//! `cargo test -p plumbline --bin plumb walk_planted -- --nocapture` shows how often each was named
+//! first. What cannot be planted in a login, or needs TLS, is left to `crates/simulator/tests/causes`.
+
+use super::progress::ProgressLine;
+use super::prompt::Prompts;
+use super::record::{Carrier, Circumstances, measurement};
+use super::walk::{Login, Plan, Walk};
+use crate::carry::{CarrierStatus, Outcome, Session, Via};
+use os::clock::TickRate;
+use protocols::Cx;
+use protocols::application::Stream;
+use protocols::link::{Datagram, Link};
+use protocols::meter::{Costs, Work};
+use protocols::station::{Carried, Opening, Settings};
+use protocols::time::{Duration, Instant};
+use protocols::transport::tcp::{Acknowledgment, Profile, ReceiveWindow, SendLimit};
+use records::Measurement;
+use records::verdict::Kind;
+use simulator::line::Line;
+use simulator::{Host, World};
+use std::collections::VecDeque;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::time::SystemTime;
+use way::{Travelling, Way};
+
+#[path = "../../../simulator/tests/causes/way.rs"]
+#[expect(clippy::cast_possible_truncation, reason = "a round trip of a test is short")]
+mod way;
+
+const NEAR: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
+const FAR: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 2);
+const PORT: u16 = 23;
+/// Every login is over long before.
+const LIMIT: Duration = Duration::from_secs(10_000);
+
+const fn ms(count: u64) -> Duration {
+    Duration::from_millis(count)
+}
+
+/// A far host with a shell.
+#[derive(Clone, Copy, Debug)]
+struct Shell {
+    /// Until it asks for a name.
+    prompt: Duration,
+    /// From the name until it lets somebody in.
+    login: Duration,
+    /// Before it answers a key.
+    think: Duration,
+    /// What a program writes at a time, bytes.
+    piece_bytes: usize,
+}
+
+/// What is to be written.
+#[derive(Debug)]
+enum Answer {
+    /// The echo of keys.
+    Echo(Vec<u8>),
+    /// What a command writes, and the prompt behind it.
+    Output(Vec<u8>),
+}
+
+/// The shell at work: a terminal's line discipline in front of a few commands.
+#[derive(Debug)]
+struct Serving {
+    shell: Shell,
+    line: Vec<u8>,
+    has_name: bool,
+    answers: VecDeque<(Instant, Answer)>,
+    /// What a command has still to write.
+    rest: VecDeque<u8>,
+    output: Vec<u8>,
+    now: Instant,
+    /// Bytes of a Telnet command that are still to come.
+    skipped: usize,
+}
+
+impl Serving {
+    fn new(shell: Shell) -> Self {
+        Self {
+            shell,
+            line: Vec::new(),
+            has_name: false,
+            answers: VecDeque::new(),
+            rest: VecDeque::new(),
+            output: Vec::new(),
+            now: Instant::ZERO,
+            skipped: 0,
+        }
+    }
+
+    fn say(&mut self, answer: Answer, after: Duration) {
+        let at = self.answers.back().map_or(self.now, |(at, _)| (*at).max(self.now));
+        self.answers.push_back((at + after, answer));
+    }
+
+    /// Takes a key, `think` after which it is answered.
+    fn key(&mut self, key: u8, think: Duration) {
+        match key {
+            b'\r' => {
+                self.say(Answer::Echo(b"\r\n".to_vec()), think);
+                let line = String::from_utf8(std::mem::take(&mut self.line)).unwrap();
+                let after = if self.has_name { ms(1) } else { self.shell.login };
+                let written = if self.has_name { written(&line) } else { String::new() };
+                self.has_name = true;
+                self.say(Answer::Output((written + "$ ").into_bytes()), after);
+            }
+            b'\n' | 0 => {}
+            0x7f => {
+                if self.line.pop().is_some() {
+                    self.say(Answer::Echo(b"\x08 \x08".to_vec()), think);
+                }
+            }
+            key => {
+                self.line.push(key);
+                self.say(Answer::Echo(vec![key]), think);
+            }
+        }
+    }
+
+    /// Has the next piece written once the one before has gone: an echo before the rest of an output.
+    fn fill(&mut self) {
+        if !self.output.is_empty() {
+            return;
+        }
+        let is_due = self.answers.front().is_some_and(|(at, _)| *at <= self.now);
+        match self.answers.pop_front_if(|_| is_due) {
+            Some((_, Answer::Echo(bytes))) => {
+                self.output = bytes;
+                // A terminal's echoes of one moment are read together.
+                while let Some((_, Answer::Echo(more))) =
+                    self.answers.pop_front_if(|(at, answer)| {
+                        *at <= self.now && matches!(answer, Answer::Echo(_))
+                    })
+                {
+                    self.output.extend(more);
+                }
+            }
+            Some((_, Answer::Output(bytes))) => {
+                self.rest.extend(bytes);
+                self.fill();
+            }
+            None => {
+                let count = self.rest.len().min(self.shell.piece_bytes);
+                self.output = self.rest.drain(..count).collect();
+            }
+        }
+    }
+}
+
+/// Returns what the commands of a line write, as a terminal gets it.
+fn written(line: &str) -> String {
+    if let Some((_, looped)) = line.split_once("while [ $i -lt ") {
+        let (times, rest) = looped.split_once(" ]; do ").unwrap();
+        let (body, _) = rest.split_once("; i=$((").unwrap();
+        return written(body).repeat(times.parse().unwrap());
+    }
+    let command = line.strip_prefix("env true; ").unwrap_or(line);
+    if command.contains("170") {
+        return "x\r\n".to_owned();
+    }
+    let numbers = command.strip_prefix("printf '%080d\\n' ").map(|numbers| numbers.split(' '));
+    numbers.into_iter().flatten().map(|number| format!("{number:0>80}\r\n")).collect()
+}
+
+impl Stream for Serving {
+    fn opened(&mut self, cx: &mut Cx<'_>) {
+        self.now = cx.now;
+        self.say(Answer::Echo(b"far login: ".to_vec()), self.shell.prompt);
+    }
+
+    fn receive(&mut self, data: &[u8], cx: &mut Cx<'_>) {
+        self.now = cx.now;
+        // What comes together is looked at together.
+        let mut think = self.shell.think;
+        for byte in data {
+            if self.skipped > 0 {
+                self.skipped -= 1;
+            } else if *byte == 0xff {
+                self.skipped = 2;
+            } else {
+                self.key(*byte, std::mem::take(&mut think));
+            }
+        }
+        self.fill();
+    }
+
+    fn urgent(&mut self, _is_ahead: bool) {}
+
+    fn output(&self) -> &[u8] {
+        &self.output
+    }
+
+    fn sent(&mut self, count: usize) {
+        self.output.drain(..count);
+    }
+
+    fn peer_closed(&mut self, _cx: &mut Cx<'_>) {}
+
+    fn is_closing(&self) -> bool {
+        false
+    }
+
+    fn run(&mut self, cx: &mut Cx<'_>) {
+        self.now = cx.now;
+        self.fill();
+    }
+
+    fn wants_to_run(&self) -> bool {
+        // Each piece is a write of its own, which TCP sees before the next one.
+        self.output.is_empty() && !self.rest.is_empty()
+    }
+
+    fn deadline(&self) -> Option<Instant> {
+        self.answers.front().filter(|_| self.output.is_empty()).map(|(at, _)| *at)
+    }
+}
+
+/// A login, with one thing wrong or none.
+#[derive(Clone, Debug)]
+struct Scene {
+    way: Way,
+    near: Profile,
+    near_costs: Costs,
+    far: Profile,
+    shell: Shell,
+    lookup: Duration,
+    seed: u64,
+}
+
+impl Scene {
+    fn healthy(trip: Duration, seed: u64) -> Self {
+        let tcp = Profile {
+            receive_window: ReceiveWindow::Bytes(128 << 10),
+            acknowledgment: Acknowledgment::Delayed(ms(40)),
+            send_limit: SendLimit::Bytes(32 << 10),
+            nagle: false,
+            ..Profile::BULK
+        };
+        let shell = Shell { prompt: ms(5), login: ms(30), think: ms(1), piece_bytes: 4_096 };
+        Self {
+            way: Way::healthy(trip),
+            near: tcp,
+            near_costs: Costs::default(),
+            far: tcp,
+            shell,
+            lookup: ms(2),
+            seed,
+        }
+    }
+
+    fn world(&self) -> World<Carried<Walk>, Carried<Serving>> {
+        let login = Login { user: "guest".to_owned(), password: None };
+        let plan = Plan {
+            keys: 60,
+            login: Some(login),
+            prompts: Prompts::default(),
+            command: None,
+            errands: Vec::new(),
+            patience: Duration::from_secs(60),
+            cpu_time: || Duration::ZERO,
+        };
+        let walk = Walk::new(plan, None, ProgressLine::default());
+        let opening =
+            Opening::Active { local: NEAR.into(), remote: SocketAddr::new(FAR.into(), PORT) };
+        let link = || Link::Datagram(Datagram::new(1_500));
+        let settings =
+            |address| Settings { address, prefix_len: 24, packets: 1_024, ..Settings::default() };
+        let near = Carried::new(walk, opening, self.near);
+        let near = Host::new(link(), settings(NEAR), self.near_costs, self.seed * 2 + 1, near);
+        let serving = Serving::new(self.shell);
+        let far = Carried::new(serving, Opening::Passive { port: PORT }, self.far);
+        let far = Host::new(link(), settings(FAR), Costs::default(), self.seed * 2, far);
+        let mut world = World::new(near, far, Line::path(Duration::ZERO), self.seed);
+        world.set_medium(Box::new(Travelling::new(self.way)));
+        world
+    }
+
+    /// Walks through it, and returns the record.
+    fn measure(&self) -> Measurement {
+        let mut world = self.world();
+        let driven = world.drive(|world| {
+            let host = &mut world.user;
+            let carried = &mut host.application;
+            if carried.stream.wants_status() {
+                let status = carried.status(&host.station.layers);
+                let status =
+                    status.map_or(CarrierStatus::None, |it| CarrierStatus::Own(Box::new(it)));
+                carried.stream.take_status(&status);
+            }
+            carried.set_acknowledging(carried.stream.acknowledging().at_once());
+            carried.stream.is_over() || world.now() > Instant::ZERO + LIMIT
+        });
+        driven.unwrap_or_else(|stuck| panic!("{stuck}: {self:?}"));
+        let findings = world.user.application.stream.into_findings(Outcome::Left);
+        let circumstances = Circumstances {
+            target: "far".to_owned(),
+            address: Some(SocketAddr::new(FAR.into(), PORT)),
+            carrier: Carrier::Network(Via::Kernel),
+            started_at: SystemTime::UNIX_EPOCH,
+            resolve: Some(self.lookup),
+            connecting_at: Some(Instant::ZERO),
+            tls: None,
+            tick: TickRate::NANOSECOND,
+            refuting: None,
+        };
+        measurement(&findings, &circumstances)
+    }
+}
+
+/// What can be planted in a login.
+const PLANTED: [Kind; 17] = [
+    Kind::NameServer,
+    Kind::SlowPrompt,
+    Kind::SlowLogin,
+    Kind::FarHost,
+    Kind::Distance,
+    Kind::LineRate,
+    Kind::Queue,
+    Kind::RateLimiter,
+    Kind::Nagle,
+    Kind::SmallWindow,
+    Kind::SmallPackets,
+    Kind::Loss,
+    Kind::RetransmissionTimeouts,
+    Kind::PathMtuBlackHole,
+    Kind::HalfDuplex,
+    Kind::Terminal,
+    Kind::OwnProcessor,
+];
+
+fn plant(kind: Kind, size: usize, scene: &mut Scene) {
+    let Scene { way, near, far, shell, .. } = scene;
+    let costs = |work, ns| Costs::default().with(work, ns);
+    match kind {
+        Kind::NameServer => scene.lookup = [ms(600), ms(3_000)][size],
+        Kind::SlowPrompt => shell.prompt = [ms(800), ms(10_000)][size],
+        Kind::SlowLogin => shell.login = [ms(800), ms(3_000)][size],
+        Kind::FarHost => shell.think = [ms(60), ms(200)][size],
+        Kind::Distance => {
+            way.delay = [ms(60), ms(150)][size];
+            way.queue_bytes = 1 << 20;
+        }
+        // So slow that no longer output is asked for, which would fill a queue.
+        Kind::LineRate => way.rate_bps = [9_600, 19_200][size],
+        Kind::Queue => {
+            way.rate_bps = [2_000_000, 4_000_000][size];
+            way.queue_bytes = [250_000, 400_000][size];
+            far.send_limit = SendLimit::Tuned { start: 16 << 10, limit: 4 << 20 };
+            near.receive_window = ReceiveWindow::Bytes(1 << 20);
+        }
+        Kind::RateLimiter => way.bucket = Some([(60_000, 500_000), (100_000, 1_000_000)][size]),
+        Kind::Nagle => {
+            far.nagle = true;
+            near.acknowledgment = Acknowledgment::Delayed([ms(40), ms(200)][size]);
+        }
+        Kind::SmallWindow => {
+            way.delay = ms(20);
+            near.receive_window = ReceiveWindow::Bytes([3_000, 6_000][size]);
+        }
+        Kind::SmallPackets => {
+            shell.piece_bytes = [80, 60][size];
+            way.rate_bps = [19_200, 38_400][size];
+        }
+        Kind::Loss => {
+            way.loss_ppm = [40_000, 80_000][size];
+            way.delay *= 2;
+        }
+        Kind::RetransmissionTimeouts => {
+            way.loss_ppm = [40_000, 60_000][size];
+            for profile in [near, far] {
+                profile.extensions = false;
+                profile.receive_window = ReceiveWindow::Bytes(60_000);
+                profile.rto_min = ms(1_000);
+            }
+        }
+        Kind::PathMtuBlackHole => way.hole_bytes = Some([1_400, 1_000][size]),
+        Kind::HalfDuplex => way.turnaround = Some([ms(30), ms(60)][size]),
+        Kind::Terminal => scene.near_costs = costs(Work::TerminalByte, [100_000, 692_000][size]),
+        _ => {
+            // What it has not read yet finds room on the way.
+            way.queue_bytes = 1 << 20;
+            scene.near_costs = costs(Work::Segment, [20_000_000, 30_000_000][size]);
+        }
+    }
+}
+
+#[test]
+fn the_walk_names_first_what_is_planted_in_logins() {
+    let (mut named, mut first_of_all) = (0, 0);
+    for kind in PLANTED {
+        let mut instead = Vec::new();
+        let mut all = 0;
+        for size in [0, 1] {
+            for (trip_ms, seed) in [(4, 1), (12, 20), (25, 300)] {
+                let mut scene = Scene::healthy(ms(trip_ms), seed);
+                plant(kind, size, &mut scene);
+                let record = scene.measure();
+                all += 1;
+                let first = record.causes.first().map(|cause| cause.name.clone());
+                if first.as_deref() != Some(kind.text()) {
+                    instead.push((size, trip_ms, first.unwrap_or_default()));
+                    println!("    {kind:?} {size} {trip_ms} ms: {}", record.verdict);
+                }
+            }
+        }
+        println!("{:24} first {} of {all}; instead: {instead:?}", kind.text(), all - instead.len());
+        named += usize::from(instead.len() * 3 <= all);
+        first_of_all += all - instead.len();
+    }
+    println!(
+        "{named} of {} named first in two sessions of three; {first_of_all} sessions",
+        PLANTED.len()
+    );
+    assert_eq!(named, PLANTED.len());
+    // So many sessions of 102.
+    assert!(first_of_all >= 95, "{first_of_all}");
+}
+
+#[test]
+fn where_nothing_is_wrong_the_walk_names_nothing() {
+    for (trip_ms, seed) in [(1, 7), (4, 1), (12, 20), (25, 300)] {
+        let record = Scene::healthy(ms(trip_ms), seed).measure();
+        assert!(record.verdict.starts_with("Nothing stands out."), "{}", record.verdict);
+        assert!(record.screenful.is_some() && record.echo.is_some());
+    }
+}

@@ -1,0 +1,48 @@
+//! `plumb serve --check`: whether the configuration makes sense, without serving anything.
+//!
+//! It is read and completed as it is for serving, with the files that it names: users, certificates,
+//! roots. Nothing is made, and nobody listens; whether an address is free shows when it is served.
+
+use super::configuration::File;
+use super::{Arguments, ftp_settings, prepare_logins, tftp};
+use crate::exit::{self, Failure};
+use anyhow::Result;
+use std::io::{self, Write};
+
+/// Looks, and says what comes of it.
+pub(super) fn run(arguments: &Arguments) -> exit::Result {
+    match look(arguments) {
+        Ok(()) => {
+            let name = arguments.config.as_ref().map(|path| path.display().to_string());
+            let what = name.unwrap_or_else(|| "what is said".to_owned());
+            // Where the reader has gone there is nobody to tell.
+            _ = writeln!(io::stdout(), "{what} makes sense");
+            Ok(())
+        }
+        Err(error) => {
+            exit::complain(&error);
+            Err(Failure::WrongArguments)
+        }
+    }
+}
+
+fn look(arguments: &Arguments) -> Result<()> {
+    let mut file = arguments.config.as_deref().map(File::read).transpose()?.unwrap_or_default();
+    let ftp = ftp_settings(arguments, &file)?;
+    if let Some(ftp) = &ftp {
+        ftp.look_at_files()?;
+    }
+    let prefixes = (arguments.allow.as_slice(), arguments.deny.as_slice());
+    let (table, folder, is_root) = (file.tftp.take(), &arguments.folder, os::user::is_root());
+    let tftp = tftp::Settings::complete(table, &arguments.tftp, folder, prefixes, is_root)?;
+    if let Some(tftp) = &tftp {
+        tftp.look_at_root()?;
+    }
+    if arguments.wants_logins(&file, ftp.is_some() || tftp.is_some()) {
+        let house = prepare_logins(arguments, file)?;
+        if !house.configuration.makes_certificate {
+            house.configuration.certificate.configuration()?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,402 @@
+//! Virtual hosts (RFC 7151): other files, users and certificates for those who come to another name.
+//!
+//! ```toml
+//! [ftp]
+//! names = ["ftp.example.net"]        # of those who come to no host of the list
+//! [[ftp.host]]
+//! name = "ftp.example.org"
+//! aliases = ["example.org"]
+//! root = "/srv/org"
+//! users = "/etc/plumb/org.toml"
+//! certificate = "/etc/plumb/org.pem"
+//! key = "/etc/plumb/org.key"
+//! ```
+//!
+//! A user names a host by HOST before USER, or when TLS begins (RFC 6066 §3, SNI); where he does
+//! both, they have to agree (RFC 7151 §4), whichever comes first. Who names none, or an address of
+//! this machine, comes to the server's own files (§3.2.2). A name that is not known is 504: without
+//! any host, known are the names in the configuration, the machine's, and `localhost`.
+//!
+//! Users of the machine come to the server's own files alone.
+
+use super::super::certificate::{Files, host_name};
+use super::rights::{Access, Granted};
+use super::users::Users;
+use anyhow::{Context, Result, anyhow, bail};
+use protocols::application::ftp::Name;
+use protocols::application::ftp::server::FileError;
+use serde::Deserialize;
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use tokio_rustls::rustls::ServerConfig;
+use tokio_rustls::rustls::server::{ClientHello, ResolvesServerCert};
+use tokio_rustls::rustls::sign::CertifiedKey;
+
+/// What is said to who names a host that says nothing else.
+const GREETING: &str = "Host accepted";
+
+/// The table `[[ftp.host]]` of the file.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(super) struct Table {
+    name: String,
+    #[serde(default)]
+    aliases: Vec<String>,
+    root: Option<PathBuf>,
+    rights: Option<Granted>,
+    #[serde(default)]
+    folders: BTreeMap<String, Granted>,
+    users: Option<PathBuf>,
+    anonymous: Option<bool>,
+    quota_bytes: Option<u64>,
+    greeting: Option<String>,
+    certificate: Option<PathBuf>,
+    key: Option<PathBuf>,
+}
+
+/// Whose files there are, and for whom.
+#[derive(Clone, Debug)]
+pub(super) struct Site {
+    /// Of anonymous users.
+    pub(super) root: Option<PathBuf>,
+    /// Of anonymous users.
+    pub(super) access: Access,
+    pub(super) users: Option<Arc<Users>>,
+    pub(super) has_anonymous: bool,
+    /// Of anonymous users.
+    pub(super) quota_bytes: Option<u64>,
+    pub(super) has_system_users: bool,
+}
+
+impl Site {
+    /// Returns the roots in which somebody may write.
+    pub(super) fn writable_roots(&self) -> impl Iterator<Item = PathBuf> {
+        let users = self.users.as_deref().into_iter().flat_map(Users::accounts);
+        let users = users.filter(|account| account.access().is_ok_and(|access| access.writes()));
+        let anonymous = self.root.iter().filter(|_| self.has_anonymous && self.access.writes());
+        anonymous.chain(users.map(|account| &account.root)).cloned()
+    }
+}
+
+/// A host of its own.
+#[derive(Clone, Debug)]
+pub(super) struct Host {
+    /// In small letters, the first as it is shown.
+    names: Vec<String>,
+    pub(super) site: Arc<Site>,
+    greeting: Option<String>,
+    pub(super) certificate: Option<Files>,
+}
+
+impl Host {
+    /// Completes what the file says.
+    ///
+    /// # Errors
+    ///
+    /// If nobody could log in, or the users' file cannot be read.
+    pub(super) fn complete(table: Table) -> Result<Self> {
+        let name = table.name;
+        let complete = || {
+            let users = table.users.as_ref().map(|path| Users::read(path)).transpose()?;
+            let has_anonymous = table.anonymous.unwrap_or(users.is_none());
+            if has_anonymous && table.root.is_none() {
+                bail!("say which folder it serves: root = \"FOLDER\"");
+            }
+            if !has_anonymous && users.is_none() {
+                bail!("nobody could log in: say who its users are, or allow anonymous ones");
+            }
+            let access = Access::new(table.rights.unwrap_or_default(), &table.folders);
+            let site = Site {
+                root: table.root,
+                access: access.map_err(|why| anyhow!(why))?,
+                users: users.map(Arc::new),
+                has_anonymous,
+                quota_bytes: table.quota_bytes,
+                has_system_users: false,
+            };
+            let certificate = match (table.certificate, table.key) {
+                (Some(certificate), Some(key)) => Some(Files { certificate, key }),
+                (None, None) => None,
+                _ => bail!("a certificate and its key are given together"),
+            };
+            let names = std::iter::once(&name).chain(&table.aliases);
+            let names = names.map(|name| plain_name(name)).collect::<Result<Vec<_>>>()?;
+            Ok(Self { names, site: Arc::new(site), greeting: table.greeting, certificate })
+        };
+        complete().with_context(|| format!("the host '{}'", name.escape_debug()))
+    }
+
+    pub(super) fn name(&self) -> &str {
+        self.names.first().map_or("", String::as_str)
+    }
+
+    fn is(&self, name: &str) -> bool {
+        self.names.iter().any(|known| known == name)
+    }
+}
+
+/// Returns a name of the configuration as names are compared.
+fn plain_name(name: &str) -> Result<String> {
+    let is_letter = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+    if name.is_empty() || !name.chars().all(is_letter) {
+        bail!("'{}' is no name of a host", name.escape_debug());
+    }
+    Ok(compared(name))
+}
+
+/// Returns a name without the period at its end, in small letters.
+fn compared(name: &str) -> String {
+    name.strip_suffix('.').unwrap_or(name).to_ascii_lowercase()
+}
+
+/// All hosts.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Hosts {
+    /// Names of the server itself, beside those of the machine.
+    names: Vec<String>,
+    hosts: Vec<Host>,
+}
+
+/// Which host it is that somebody has named.
+#[derive(Clone, Copy, Debug)]
+enum Named<'a> {
+    Server,
+    Host(&'a Host),
+}
+
+impl Hosts {
+    /// Puts names and hosts together.
+    ///
+    /// # Errors
+    ///
+    /// If two have the same name, or what the file says of one makes no sense.
+    pub(super) fn complete(names: &[String], tables: Vec<Table>) -> Result<Self> {
+        let names = names.iter().map(|name| plain_name(name)).collect::<Result<Vec<_>>>()?;
+        let hosts = tables.into_iter().map(Host::complete).collect::<Result<Vec<_>>>()?;
+        let of_hosts = hosts.iter().flat_map(|host| &host.names);
+        let mut all: Vec<&String> = names.iter().chain(of_hosts).collect();
+        all.sort();
+        let mut pairs = all.iter().zip(all.iter().skip(1));
+        if let Some((twice, _)) = pairs.find(|(one, other)| one == other) {
+            bail!("there are two hosts of the name '{twice}'");
+        }
+        Ok(Self { names, hosts })
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Host> {
+        self.hosts.iter()
+    }
+
+    fn named(&self, name: &str) -> Option<Named<'_>> {
+        let name = compared(name);
+        if let Some(host) = self.hosts.iter().find(|host| host.is(&name)) {
+            return Some(Named::Host(host));
+        }
+        let machine = compared(&host_name());
+        let label = machine.split('.').next().unwrap_or_default();
+        let is_ours = self.names.contains(&name)
+            || [machine.as_str(), label, "localhost"].contains(&name.as_str());
+        is_ours.then_some(Named::Server)
+    }
+
+    /// Answers HOST: what the host says. `tls_name` is what was named when TLS began, and `ours`
+    /// where he has come to.
+    ///
+    /// # Errors
+    ///
+    /// If the host is not served here, or is another one than in TLS.
+    pub(super) fn greet(
+        &self,
+        name: &Name,
+        tls_name: Option<&str>,
+        ours: &[IpAddr],
+    ) -> Result<&str, FileError> {
+        let text = std::str::from_utf8(name.as_bytes()).map_err(|_| FileError::UnknownHost)?;
+        if let Some(address) = literal(text) {
+            let is_ours = ours.iter().any(|one| one.to_canonical() == address.to_canonical());
+            let is_known = is_ours && tls_name.is_none_or(|named| self.is_default(named));
+            return if is_known { Ok(GREETING) } else { Err(FileError::UnknownHost) };
+        }
+        let named = self.named(text).ok_or(FileError::UnknownHost)?;
+        if tls_name.is_some_and(|other| !self.is_same(text, other)) {
+            return Err(FileError::OtherHost);
+        }
+        Ok(match named {
+            Named::Host(Host { greeting: Some(greeting), .. }) => greeting,
+            Named::Host(_) | Named::Server => GREETING,
+        })
+    }
+
+    /// Returns whether two names are of one host.
+    fn is_same(&self, one: &str, other: &str) -> bool {
+        match (self.named(one), self.named(other)) {
+            (Some(Named::Host(one)), Some(Named::Host(other))) => std::ptr::eq(one, other),
+            (Some(Named::Server), Some(Named::Server)) => true,
+            _ => false,
+        }
+    }
+
+    /// Returns whether who names this in TLS comes to the server's own files.
+    fn is_default(&self, tls_name: &str) -> bool {
+        !matches!(self.named(tls_name), Some(Named::Host(_)))
+    }
+
+    /// Returns the host to whose files somebody comes: the one he has named by HOST, else in TLS.
+    pub(super) fn chosen(&self, name: Option<&Name>, tls_name: Option<&str>) -> Option<&Host> {
+        let name = name.and_then(|name| std::str::from_utf8(name.as_bytes()).ok());
+        match self.named(name.or(tls_name)?) {
+            Some(Named::Host(host)) => Some(host),
+            Some(Named::Server) | None => None,
+        }
+    }
+}
+
+/// Returns the address that a name is: an IPv6 one stands between brackets.
+fn literal(text: &str) -> Option<IpAddr> {
+    let text = text.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(text);
+    text.parse().ok()
+}
+
+/// Shows the certificate of the host that is named in TLS.
+#[derive(Debug)]
+pub(super) struct Certificates {
+    pub(super) default: Arc<dyn ResolvesServerCert>,
+    /// Of the hosts that have one, by their names.
+    pub(super) by_name: BTreeMap<String, Arc<dyn ResolvesServerCert>>,
+}
+
+impl ResolvesServerCert for Certificates {
+    fn resolve(&self, hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        let named = hello.server_name().and_then(|name| self.by_name.get(&compared(name)));
+        named.unwrap_or(&self.default).resolve(hello)
+    }
+}
+
+/// Shows the certificate of the host that HOST has named already, and no other.
+#[derive(Debug)]
+struct Chosen {
+    inner: Arc<dyn ResolvesServerCert>,
+    names: Vec<String>,
+}
+
+impl ResolvesServerCert for Chosen {
+    fn resolve(&self, hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        let is_other = |name| !self.names.contains(&compared(name));
+        if hello.server_name().is_some_and(is_other) {
+            return None;
+        }
+        self.inner.resolve(hello)
+    }
+}
+
+/// Returns TLS as it is for those who have named `host` by HOST.
+pub(super) fn bound(
+    tls: &Arc<ServerConfig>,
+    certificates: &Certificates,
+    host: &Host,
+) -> Arc<ServerConfig> {
+    let inner = certificates.by_name.get(host.name()).unwrap_or(&certificates.default);
+    let chosen = Chosen { inner: Arc::clone(inner), names: host.names.clone() };
+    let mut tls = ServerConfig::clone(tls);
+    tls.cert_resolver = Arc::new(chosen);
+    Arc::new(tls)
+}
+
+impl Certificates {
+    /// Reads the certificates of hosts that have one of their own.
+    ///
+    /// # Errors
+    ///
+    /// If one cannot be read.
+    pub(super) fn new(default: Arc<dyn ResolvesServerCert>, hosts: &Hosts) -> Result<Self> {
+        let mut by_name = BTreeMap::new();
+        for host in hosts.iter() {
+            let Some(files) = &host.certificate else { continue };
+            let (tls, _) = files.configuration()?;
+            let names = host.names.iter().cloned();
+            by_name.extend(names.map(|name| (name, Arc::clone(&tls.cert_resolver))));
+        }
+        Ok(Self { default, by_name })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn hosts(text: &str) -> Result<Hosts> {
+        #[derive(Deserialize)]
+        struct File {
+            #[serde(default)]
+            names: Vec<String>,
+            #[serde(default)]
+            host: Vec<Table>,
+        }
+        let file: File = toml::from_str(text)?;
+        Hosts::complete(&file.names, file.host)
+    }
+
+    const TWO: &str = "names = [\"ftp.example.net\"]\n\
+        [[host]]\nname = \"FTP.example.org.\"\naliases = [\"example.org\"]\nroot = \"/srv/org\"\n\
+        greeting = \"This is org\"\n[[host]]\nname = \"ftp.example.com\"\nroot = \"/srv/com\"\n";
+
+    fn asked(hosts: &Hosts, name: &str, tls_name: Option<&str>) -> Result<String, FileError> {
+        let ours = ["192.0.2.1".parse().unwrap(), "2001:db8::1".parse().unwrap()];
+        hosts.greet(&Name::new(name).unwrap(), tls_name, &ours).map(str::to_owned)
+    }
+
+    #[test]
+    fn a_host_is_known_by_each_of_its_names_in_any_letters() {
+        let hosts = hosts(TWO).unwrap();
+        for name in ["ftp.example.org", "Ftp.Example.Org.", "EXAMPLE.ORG"] {
+            assert_eq!(asked(&hosts, name, None).unwrap(), "This is org", "{name}");
+        }
+        assert_eq!(asked(&hosts, "ftp.example.com", None).unwrap(), GREETING);
+        assert_eq!(asked(&hosts, "ftp.example.net", None).unwrap(), GREETING);
+        assert_eq!(asked(&hosts, "www.example.org", None), Err(FileError::UnknownHost));
+    }
+
+    #[test]
+    fn without_any_host_the_names_of_the_machine_and_where_he_has_come_to_are_known() {
+        let hosts = Hosts::default();
+        for name in [&host_name(), "localhost", "192.0.2.1", "[2001:db8::1]"] {
+            assert!(asked(&hosts, name, None).is_ok(), "{name}");
+        }
+        for name in ["ftp.example.org", "192.0.2.2", "[2001:db8::2]"] {
+            assert_eq!(asked(&hosts, name, None), Err(FileError::UnknownHost), "{name}");
+        }
+    }
+
+    #[test]
+    fn host_and_tls_have_to_agree() {
+        let hosts = hosts(TWO).unwrap();
+        let org = Some("ftp.example.org");
+        assert!(asked(&hosts, "ftp.example.org", org).is_ok());
+        assert!(asked(&hosts, "example.org", org).is_ok(), "another name of it");
+        assert_eq!(asked(&hosts, "ftp.example.com", org), Err(FileError::OtherHost));
+        assert_eq!(asked(&hosts, "192.0.2.1", org), Err(FileError::UnknownHost));
+        let chosen = |name: Option<&str>, tls_name| {
+            let name = name.map(|name| Name::new(name).unwrap());
+            hosts.chosen(name.as_ref(), tls_name).map(|host| host.name().to_owned())
+        };
+        assert_eq!(chosen(None, org).as_deref(), org);
+        assert_eq!(chosen(Some("example.org"), None).as_deref(), org);
+        assert_eq!((chosen(None, None), chosen(Some("localhost"), None)), (None, None));
+    }
+
+    #[test]
+    fn what_makes_no_sense_of_a_host_is_refused() {
+        for text in [
+            "[[host]]\nname = \"a b\"\nroot = \"/srv\"\n",
+            "[[host]]\nname = \"a\"\n",
+            "[[host]]\nname = \"a\"\nroot = \"/srv\"\nanonymous = false\n",
+            "[[host]]\nname = \"a\"\nroot = \"/srv\"\ncertificate = \"/c\"\n",
+            "[[host]]\nname = \"a\"\nroot = \"/srv\"\nroots = \"/srv\"\n",
+            "names = [\"a\"]\n[[host]]\nname = \"A.\"\nroot = \"/srv\"\n",
+        ] {
+            assert!(hosts(text).is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,383 @@
+//! What an administrator says of a server, and what comes of it: rights by folder, limits, virtual
+//! hosts, word formats, and whether a configuration makes sense.
+
+use super::configured;
+use super::ftp_desk::{Desk, Line, Server, pattern};
+use rustix::process::Signal;
+use std::fs;
+use std::process::Output;
+
+const PLUMB: &str = env!("CARGO_BIN_EXE_plumb");
+
+/// Words of 36 bits, densely: of text alone, or any.
+fn words(count: usize, is_text: bool) -> Vec<u8> {
+    let word = |at: usize| -> u64 {
+        let chance = (at as u64 + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 28;
+        match is_text {
+            true => {
+                (0..5).fold(0, |word, at| word << 7 | (0x20 + (chance >> (7 * at)) % 0x5F)) << 1
+            }
+            false => chance,
+        }
+    };
+    let bits = (0..count).flat_map(|at| (0..36).rev().map(move |bit| word(at) >> bit & 1 == 1));
+    let bits: Vec<bool> = bits.collect();
+    let octet = |bits: &[bool]| {
+        let filled = bits.iter().copied().chain(std::iter::repeat(false)).take(8);
+        filled.fold(0_u8, |octet, bit| octet << 1 | u8::from(bit))
+    };
+    bits.chunks(8).map(octet).collect()
+}
+
+fn with_word_formats(desk: &Desk) -> Server {
+    let mut lines = "rights = \"writable\"\n[ftp.word-formats]\n".to_owned();
+    for format in ["h36", "data8", "c36", "a36", "u36", "oct", "text"] {
+        fs::create_dir(desk.there(format)).unwrap();
+        lines += &format!("\"/{format}\" = \"{format}\"\n");
+    }
+    configured(desk, &lines, &[])
+}
+
+#[test]
+fn words_come_back_from_a_folder_of_each_format_and_from_any_place() {
+    let desk = Desk::new();
+    let server = with_word_formats(&desk);
+    let mut line = Line::logged_in(&server);
+    line.says("TYPE L 36");
+    for format in ["h36", "data8", "c36", "a36", "u36", "oct", "text"] {
+        for count in [1, 2, 20_001] {
+            let sent = words(count, format == "text");
+            assert_eq!(line.stores(&format!("STOR {format}/file"), &sent), 226, "{format}");
+            assert!(line.retrieves(&format!("RETR {format}/file")).unwrap() == sent, "{format}");
+            let size = format!("213 {}\r\n", sent.len());
+            assert_eq!(line.asks(&format!("SIZE {format}/file")), size, "{format}");
+        }
+        let sent = words(20_001, format == "text");
+        assert_eq!(line.says("REST 12345"), 350);
+        let rest = line.retrieves(&format!("RETR {format}/file")).unwrap();
+        assert!(rest == sent[12_345..], "{format}");
+        line.says("REST 900000");
+        assert_eq!(line.retrieves(&format!("RETR {format}/file")), Err(554), "{format}");
+    }
+    line.says("REST 9");
+    assert_eq!(line.stores("STOR c36/file", &[0; 9]), 504);
+}
+
+#[test]
+fn words_that_would_be_others_are_refused_by_a_folder_of_text() {
+    let desk = Desk::new();
+    let server = with_word_formats(&desk);
+    let mut line = Line::logged_in(&server);
+    line.says("TYPE L 36");
+    assert_eq!(line.stores("STOR text/file", &words(100, false)), 451);
+    assert!(!desk.there("text/file").exists());
+}
+
+#[test]
+fn files_of_words_are_put_and_got_whatever_lies_in_the_folder() {
+    let desk = Desk::new();
+    let server = with_word_formats(&desk);
+    let sent = words(3_000, false);
+    fs::write(desk.here("up"), &sent).unwrap();
+    for format in ["h36", "data8", "c36", "a36", "u36", "oct"] {
+        let url = server.url("127.0.0.1", &format!("{format}/file"));
+        let how = ["--type", "L36", "--store", "h36", "--no-record"];
+        desk.runs(PLUMB, &[&["put"], &how[..], &["up", &url]].concat(), "");
+        desk.runs(PLUMB, &[&["get"], &how[..], &[&url, "--output", format]].concat(), "");
+        assert!(fs::read(desk.here(format)).unwrap() == sent, "{format}");
+    }
+}
+
+const FOLDERS: &str = "rights = \"read-only\"\n[ftp.folders]\n\"/in\" = \"drop-box\"\n\
+    \"/safe\" = \"no-delete\"\n\"/shut\" = []\n\"/add\" = [\"append\"]\n\"/free\" = \"writable\"\n";
+
+// attack row 84
+#[test]
+fn rights_are_those_of_the_nearest_folder_and_a_refusal_says_which_is_missing() {
+    let desk = Desk::new();
+    for folder in ["in", "safe", "shut", "add", "free"] {
+        fs::create_dir(desk.there(folder)).unwrap();
+        fs::write(desk.there(folder).join("old"), b"old").unwrap();
+    }
+    fs::write(desk.there("file"), b"file").unwrap();
+    let server = configured(&desk, FOLDERS, &[]);
+    let mut line = Line::logged_in(&server);
+    line.says("TYPE I");
+    for (command, missing) in [
+        ("STOR new", "write new files"),
+        ("DELE file", "delete"),
+        ("NLST in", "list"),
+        ("RETR in/old", "read"),
+        ("SIZE in/old", "list"),
+        ("MKD in/folder", "make directories"),
+        ("STOR in/old", "overwrite"),
+        ("STOR safe/old", "overwrite"),
+        ("DELE safe/old", "delete"),
+        ("RMD free/folder", "No such file"),
+        ("CWD shut", "list"),
+        ("MLST shut/old", "list"),
+        ("STOR add/new", "write new files"),
+        ("APPE add/new", "write new files"),
+        ("HASH in/old", "read"),
+        ("SITE CHMOD 600 in/old", "change modes and times"),
+        ("COMB in/old in/old", "overwrite"),
+        ("COMB safe/all in/old", "read"),
+        ("RNFR in/old", "rename"),
+        ("RNFR free", "rename"),
+        ("RMD in", "delete"),
+    ] {
+        let reply = line.asks(command);
+        assert!(reply.starts_with("550 ") && reply.contains(missing), "{command}: {reply}");
+    }
+    assert_eq!(line.stores("STOR in/new", b"new"), 226);
+    assert_eq!(line.stores("STOU in", b"new"), 226);
+    assert_eq!(line.stores("STOR safe/new", b"new"), 226);
+    assert_eq!(line.stores("APPE add/old", b"er"), 226);
+    assert_eq!((line.says("REST 5"), line.stores("STOR add/old", b"!")), (350, 226));
+    assert_eq!((line.says("RNFR free/old"), line.says("RNTO in/moved")), (350, 550));
+    assert_eq!((line.says("RNFR safe/new"), line.says("RNTO safe/old")), (350, 550));
+    assert_eq!(
+        (line.says("CWD in"), line.says("CDUP"), line.says("DELE free/old")),
+        (250, 250, 250)
+    );
+    assert_eq!(fs::read(desk.there("add/old")).unwrap(), b"older!");
+    assert_eq!(fs::read(desk.there("in/old")).unwrap(), b"old");
+    let facts = |line: &mut Line, name: &str| {
+        let reply = line.asks(&format!("MLST {name}"));
+        reply.to_lowercase().split("perm=").nth(1).unwrap().split(';').next().unwrap().to_owned()
+    };
+    assert_eq!(facts(&mut line, "file"), "r");
+    assert_eq!(facts(&mut line, "safe/old"), "afr");
+}
+
+#[test]
+fn a_user_of_the_file_has_rights_by_folder_too() {
+    let desk = Desk::new();
+    fs::create_dir(desk.there("in")).unwrap();
+    let hash = desk.runs(PLUMB, &["serve", "--hash-password"], "secret\n");
+    let users = desk.here("users.toml");
+    let text = format!(
+        "[ann]\npassword = \"{}\"\nroot = \"{}\"\nrights = [\"list\"]\n[ann.folders]\n\
+         \"/in\" = [\"write\", \"delete\"]\n",
+        hash.trim(),
+        desk.there("").display()
+    );
+    fs::write(&users, text).unwrap();
+    desk.runs("chmod", &["600", "users.toml"], "");
+    let server = configured(&desk, &format!("users = \"{}\"\n", users.display()), &[]);
+    let mut line = Line::to(&server);
+    assert_eq!((line.says("USER ann"), line.says("PASS secret")), (331, 230));
+    assert_eq!((line.stores("STOR in/a", b"a"), line.stores("STOR a", b"a")), (226, 550));
+    assert_eq!((line.says("DELE in/a"), line.says("MKD in/b")), (250, 550));
+    assert!(line.retrieves("LIST").is_ok());
+}
+
+#[test]
+fn a_reply_says_which_limit_it_was() {
+    let desk = Desk::new();
+    let lines = "rights = \"writable\"\nfile-max-bytes = 1000\nquota-bytes = 1500\n";
+    fs::write(desk.there("file"), [7; 900]).unwrap();
+    let server = configured(&desk, lines, &[]);
+    let mut line = Line::logged_in(&server);
+    line.says("TYPE I");
+    let mut stores = |name: &str, len: usize| {
+        let mut data = line.passive();
+        assert_eq!(line.says(&format!("STOR {name}")), 150);
+        _ = std::io::Write::write_all(&mut data, &pattern(len));
+        drop(data);
+        let mut reply = String::new();
+        std::io::BufRead::read_line(&mut line.0, &mut reply).unwrap();
+        reply
+    };
+    assert_eq!(stores("large", 1001), "552 File larger than this server takes\r\n");
+    assert_eq!(stores("more", 700), "552 Quota used up, remove something first\r\n");
+    line.says("REST 901");
+    assert_eq!(line.asks("RETR file"), "554 REST is beyond the end of the file\r\n");
+    line.says("REST 901");
+    assert_eq!(line.asks("STOR file"), "554 REST is beyond the end of the file\r\n");
+    assert_eq!(line.asks("ALLO 1001"), "504 File larger than this server takes\r\n");
+    assert_eq!(line.asks("ALLO 700"), "504 Quota used up, remove something first\r\n");
+    assert_eq!((line.says("ALLO 600"), line.says("ALLO 600 R 80")), (200, 200));
+    line.says("TYPE L 36");
+    assert_eq!((line.says("ALLO 133"), line.says("ALLO 134")), (200, 504));
+}
+
+// attack row 95
+#[test]
+fn a_text_is_read_for_its_size_only_up_to_a_bound() {
+    let desk = Desk::new();
+    fs::write(desk.there("short"), b"a\nb\n").unwrap();
+    fs::write(desk.there("long"), vec![b'\n'; (8 << 20) + 1]).unwrap();
+    let server = configured(&desk, "", &[]);
+    let mut line = Line::logged_in(&server);
+    assert_eq!(line.asks("SIZE short"), "213 6\r\n");
+    assert_eq!(line.says("SIZE long"), 550);
+    line.says("TYPE I");
+    assert_eq!(line.asks("SIZE long"), "213 8388609\r\n");
+}
+
+// req RFC1123:4.1.2.7-MUST-1
+#[test]
+fn every_name_of_nlst_can_be_given_to_retr_from_where_it_was_asked_for() {
+    let desk = Desk::new();
+    fs::create_dir_all(desk.there("a/b c")).unwrap();
+    for name in ["a/one", "a/b c/two", "a/b c/-x"] {
+        fs::write(desk.there(name), name).unwrap();
+    }
+    let server = configured(&desk, "", &[]);
+    let mut line = Line::logged_in(&server);
+    line.says("TYPE I");
+    for (command, count) in [("NLST a/b c", 2), ("NLST a/b c/*", 2), ("NLST a/o*", 1)] {
+        let names = String::from_utf8(line.retrieves(command).unwrap()).unwrap();
+        assert_eq!(names.lines().count(), count, "{command}: {names}");
+        for name in names.lines() {
+            assert_eq!(line.retrieves(&format!("RETR {name}")).unwrap(), name.as_bytes());
+        }
+    }
+}
+
+const HOSTS: &str = "rights = \"writable\"\n[[ftp.host]]\nname = \"ftp.example.org\"\n\
+    aliases = [\"example.org\"]\ngreeting = \"This is org\"\nrights = \"writable\"\nroot = \"ORG\"\n\
+    certificate = \"HERE/org.pem\"\nkey = \"HERE/org.key\"\n";
+
+fn with_hosts(desk: &Desk) -> Server {
+    let org = desk.here("org");
+    fs::create_dir(&org).unwrap();
+    fs::write(org.join("whose"), b"org").unwrap();
+    fs::write(desk.there("whose"), b"ours").unwrap();
+    let made = rcgen::generate_simple_self_signed(["ftp.example.org".to_owned()]).unwrap();
+    fs::write(desk.here("org.pem"), made.cert.pem()).unwrap();
+    fs::write(desk.here("org.key"), made.signing_key.serialize_pem()).unwrap();
+    let here = desk.here("").display().to_string();
+    let lines = HOSTS.replace("ORG", org.to_str().unwrap()).replace("HERE/", &here);
+    configured(desk, &lines, &[])
+}
+
+#[test]
+fn who_names_a_host_comes_to_its_files_until_rein() {
+    let desk = Desk::new();
+    let server = with_hosts(&desk);
+    let mut line = Line::to(&server);
+    let whose = |line: &mut Line| {
+        assert_eq!((line.says("USER ftp"), line.says("PASS a@b")), (331, 230));
+        line.says("TYPE I");
+        line.retrieves("RETR whose").unwrap()
+    };
+    assert_eq!(line.asks("HOST www.example.org"), "504 No such host here\r\n");
+    assert_eq!(line.asks("HOST Example.ORG"), "220 This is org\r\n");
+    assert_eq!(whose(&mut line), b"org");
+    assert_eq!(line.says("HOST localhost"), 503);
+    assert_eq!(line.says("REIN"), 220);
+    assert_eq!(whose(&mut line), b"ours");
+    assert_eq!((line.says("REIN"), line.says("HOST 127.0.0.1")), (220, 220));
+    assert_eq!(whose(&mut line), b"ours");
+}
+
+const NAMED: &str = r#"
+import ftplib, io, ssl, sys
+port, certificate = int(sys.argv[1]), sys.argv[2]
+
+def session(tls_name, before=None, after=None):
+    context = ssl.create_default_context(cafile=certificate)
+    if tls_name != "ftp.example.org":
+        context = ssl._create_unverified_context()
+    ftp = ftplib.FTP_TLS(context=context)
+    ftp.connect("127.0.0.1", port, 20)
+    if before:
+        ftp.sendcmd("HOST " + before)
+    ftp.host = tls_name or "127.0.0.1"
+    ftp.auth()
+    if after:
+        ftp.sendcmd("HOST " + after)
+    ftp.login()
+    ftp.prot_p()
+    got = io.BytesIO()
+    ftp.host = tls_name or "127.0.0.1"
+    ftp.retrbinary("RETR whose", got.write)
+    ftp.quit()
+    return got.getvalue()
+
+def fails(*words, **more):
+    try:
+        session(*words, **more)
+    except (ssl.SSLError, ftplib.error_perm, EOFError, ConnectionError) as error:
+        return str(error)
+    raise AssertionError(words)
+
+assert session(None) == b"ours"
+assert session("ftp.example.org") == b"org"
+assert session("ftp.example.org", after="ftp.example.org") == b"org"
+assert session("ftp.example.org", before="ftp.example.org") == b"org"
+assert session(None, before="ftp.example.org") == b"org"
+assert session(None, after="example.org") == b"org"
+assert session("elsewhere.example") == b"ours"
+assert "504" in fails("ftp.example.org", after="localhost")
+fails("localhost", before="ftp.example.org")
+print("all is well")
+"#;
+
+#[test]
+#[ignore = "needs Python"]
+fn host_and_tls_agree_whichever_comes_first() {
+    let desk = Desk::new();
+    let server = with_hosts(&desk);
+    let words = ["-c", NAMED, &server.port.to_string(), "org.pem"];
+    let said = desk.runs("python3", &words, "");
+    assert!(said.contains("all is well"), "{said}");
+}
+
+fn check(desk: &Desk, text: &str) -> (bool, String) {
+    let configuration = desk.here("serve.toml");
+    fs::write(&configuration, text).unwrap();
+    let words = ["serve", "--check", "--config", configuration.to_str().unwrap()];
+    let Output { status, stdout, stderr } = desk.tries(PLUMB, &words, "");
+    let said = [stdout, stderr].concat();
+    (status.success(), String::from_utf8(said).unwrap())
+}
+
+#[test]
+fn a_configuration_is_looked_at_without_serving() {
+    let desk = Desk::new();
+    let root = desk.there("").display().to_string();
+    let good = format!("[ftp]\nroot = \"{root}\"\n[tftp]\nroot = \"{root}\"\n");
+    let (is_good, said) = check(&desk, &good);
+    assert!(is_good && said.contains("makes sense"), "{said}");
+    for (text, why) in [
+        (format!("[ftp]\nrot = \"{root}\"\n"), "is 'root' meant?"),
+        (
+            "[ftp]\nroot = \"/no/such/folder\"\n".to_owned(),
+            "the root /no/such/folder cannot be served",
+        ),
+        (
+            "[tftp]\nroot = \"/no/such/folder\"\n".to_owned(),
+            "the root /no/such/folder cannot be served",
+        ),
+        (
+            format!("{good}[tls]\ncertificate = \"/no.pem\"\nkey = \"/no.key\"\n"),
+            "/no.pem cannot be read",
+        ),
+        (format!("[ftp]\nroot = \"{root}\"\nrights = \"all\"\n"), "'all' are no rights"),
+        ("[ftp]\nusers = \"/no/users\"\n".to_owned(), "/no/users cannot be read"),
+    ] {
+        let (is_good, said) = check(&desk, &text);
+        assert!(!is_good && said.contains(why), "{text}{said}");
+    }
+    assert!(!desk.0.join("state").exists());
+}
+
+#[test]
+fn a_bad_file_that_is_read_again_changes_nothing_and_the_log_says_why() {
+    let desk = Desk::new();
+    let mut server = configured(&desk, "rights = \"writable\"\n", &[]);
+    let configuration = desk.here("serve.toml");
+    let mut line = Line::logged_in(&server);
+    fs::write(&configuration, "[ftp]\nrigths = \"read-only\"\n").unwrap();
+    server.program.signal(Signal::HUP).unwrap();
+    let said = server.says("stays as it was");
+    assert!(said.contains("serve.toml makes no sense"), "{said}");
+    server.says("is 'rights' meant?");
+    fs::write(&configuration, "[ftp]\nmail-spool = \"/no/such/folder\"\n").unwrap();
+    server.program.signal(Signal::HUP).unwrap();
+    server.says("the mail spool /no/such/folder");
+    assert_eq!((line.says("MKD a"), Line::logged_in(&server).says("MKD b")), (257, 257));
+}

@@ -1,0 +1,258 @@
+//! What is kept of a file, what is left out, and what is said of it.
+
+use crate::alone::Place;
+use crate::odd_ftp::{Odd, Quirk};
+use std::fs::{self, File};
+use std::path::Path;
+use std::time::{Duration, SystemTime};
+
+/// 2001-09-09 01:46:40 UTC.
+fn then() -> SystemTime {
+    SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000_000)
+}
+
+fn old_file(path: &Path, text: &str) {
+    fs::write(path, text).unwrap();
+    File::options().write(true).open(path).unwrap().set_modified(then()).unwrap();
+}
+
+fn is_old(path: &Path) -> bool {
+    fs::metadata(path).unwrap().modified().unwrap() == then()
+}
+
+#[test]
+fn a_file_keeps_its_time_both_ways_unless_somebody_says_otherwise() {
+    let place = Place::new("time");
+    let (_server, url) = place.serve("");
+    old_file(&place.0.join("a"), "text");
+    place.done(&["put", "a", &format!("{url}/a")]);
+    place.done(&["put", "--no-keep-time", "a", &format!("{url}/b")]);
+    assert!(is_old(&place.0.join("there/a")) && !is_old(&place.0.join("there/b")));
+    place.done(&["get", &format!("{url}/a"), "c"]);
+    place.done(&["get", "--no-keep-time", &format!("{url}/a"), "d"]);
+    assert!(is_old(&place.0.join("c")) && !is_old(&place.0.join("d")));
+    place.done(&["get", "--type", "A", &format!("{url}/a"), "e"]);
+    assert!(is_old(&place.0.join("e")));
+}
+
+const UTIME: &[Quirk] = &[Quirk::On("SITE", "200 set")];
+
+#[test]
+fn where_there_is_no_mfmt_the_time_is_set_by_site_utime() {
+    let place = Place::new("utime");
+    let odd = Odd::start(UTIME, &[]);
+    old_file(&place.0.join("a"), "text");
+    place.done(&["put", "a", &format!("ftp://127.0.0.1:{}/new a", odd.port)]);
+    let time = "20010909014640";
+    assert!(odd.has_heard(&format!("SITE UTIME new a {time} {time} {time} UTC")));
+}
+
+#[test]
+fn a_server_that_sets_no_times_is_only_spoken_of_to_who_wants_to_know_all() {
+    let place = Place::new("no-time");
+    let odd = Odd::start(&[], &[]);
+    fs::write(place.0.join("a"), "text").unwrap();
+    let url = format!("ftp://127.0.0.1:{}/a", odd.port);
+    let (_, _, said) = place.ran(&["put", "a", &url]);
+    assert!(said.starts_with("plumb: put 'a': 4 bytes"), "{said}");
+    fs::write(place.0.join("b"), "text").unwrap();
+    let (_, _, said) = place.ran(&["put", "-v", "a", "b", &format!("{url}/")]);
+    assert!(said.contains("'a/b' has the time of now: the server sets no times"), "{said}");
+    assert_eq!(odd.heard().iter().filter(|verb| *verb == "SITE").count(), 2);
+}
+
+/// A tree there, and one here with what is not there.
+fn two_trees(name: &str) -> Place {
+    let place = Place::new(name);
+    for folder in ["there/src/build", "there/src/d", "here/old", "here/build"] {
+        fs::create_dir_all(place.0.join(folder)).unwrap();
+    }
+    for file in ["src/a.c", "src/a.o", "src/d/b.c", "src/d/keep.o", "src/build/x"] {
+        fs::write(place.0.join("there").join(file), file).unwrap();
+    }
+    for file in ["here/old/gone", "here/mine.o", "here/build/y"] {
+        fs::write(place.0.join(file), file).unwrap();
+    }
+    place
+}
+
+const RULES: [&str; 6] = ["--exclude", "*.o", "--include", "keep.o", "--exclude", "build/"];
+
+#[test]
+fn a_mirror_leaves_out_what_its_rules_say_and_says_what_it_deletes() {
+    let place = two_trees("rules");
+    let (_server, url) = place.serve("");
+    let from = format!("{url}/src");
+    let words = |more: &[&'static str]| [&["mirror", "--delete"], more, &RULES].concat();
+    let with = |more: &[&'static str]| {
+        let mut words: Vec<&str> = words(more);
+        words.extend([from.as_str(), "here"]);
+        place.ran(&words)
+    };
+    let (code, printed, said) = with(&["-n"]);
+    let would = "delete old/gone\ndelete old/\nmake d/\nget a.c\nget d/b.c\nget d/keep.o\n";
+    assert_eq!((code, printed.as_str()), (Some(0), would), "{said}");
+    let (code, _, said) = with(&[]);
+    assert_eq!(code, Some(0), "{said}");
+    let lines: Vec<_> = said.lines().collect();
+    assert_eq!(lines[..2], ["plumb: deleted 'old/gone'", "plumb: deleted 'old/'"], "{said}");
+    assert!(lines[2].starts_with("plumb: mirrored 3 files, and deleted 2: "), "{said}");
+    let is_here = |name: &str| place.0.join("here").join(name).exists();
+    assert!(["a.c", "d/b.c", "d/keep.o", "mine.o", "build/y"].into_iter().all(is_here));
+    assert!(!["a.o", "build/x", "old"].into_iter().any(is_here));
+}
+
+#[test]
+fn a_mirror_of_what_is_included_makes_no_folder_for_nothing() {
+    let place = two_trees("included");
+    let (_server, url) = place.serve("");
+    place.done(&["mirror", "--include", "*.c", &format!("{url}/src"), "new"]);
+    assert!(place.0.join("new/d/b.c").exists() && !place.0.join("new/build").exists());
+    assert!(!place.0.join("new/d/keep.o").exists());
+}
+
+#[test]
+fn a_mirror_upwards_keeps_times_and_its_deletions_are_lines_of_json() {
+    let place = Place::new("upwards");
+    let (_server, url) = place.serve("");
+    fs::create_dir_all(place.0.join("here")).unwrap();
+    old_file(&place.0.join("here/a"), "text");
+    fs::create_dir_all(place.0.join("there/up")).unwrap();
+    fs::write(place.0.join("there/up/b"), "old").unwrap();
+    let words = ["mirror", "--json", "--delete", "here", &format!("{url}/up")];
+    let (code, printed, said) = place.ran(&words);
+    assert_eq!(code, Some(0), "{said}");
+    let first = printed.lines().next().unwrap();
+    assert_eq!(first, r#"{"kind":"file","name":"b","what":"deleted"}"#, "{printed}");
+    assert!(is_old(&place.0.join("there/up/a")) && !place.0.join("there/up/b").exists());
+}
+
+#[test]
+fn links_go_as_their_files_or_not_at_all() {
+    let place = Place::new("links");
+    let (_server, url) = place.serve("");
+    fs::create_dir_all(place.0.join("tree/d")).unwrap();
+    fs::write(place.0.join("tree/file"), "text").unwrap();
+    std::os::unix::fs::symlink("file", place.0.join("tree/link")).unwrap();
+    std::os::unix::fs::symlink("d", place.0.join("tree/folder")).unwrap();
+    let (_, _, said) = place.ran(&["put", "-r", "tree", &format!("{url}/one")]);
+    assert!(said.contains("1 link here did not go along"), "{said}");
+    assert_eq!(place.read("there/one/link"), b"text");
+    let (_, _, said) = place.ran(&["put", "-r", "--links", "skip", "tree", &format!("{url}/two")]);
+    assert!(said.contains("2 links here did not go along"), "{said}");
+    assert!(place.0.join("there/two/file").exists() && !place.0.join("there/two/link").exists());
+}
+
+#[test]
+fn where_a_beginning_of_the_file_is_here_it_is_said_how_to_go_on_and_that_is_true() {
+    let place = Place::new("beginning");
+    let (_server, url) = place.serve("");
+    let whole: Vec<u8> = (0..=255).cycle().take(50_000).collect();
+    fs::write(place.0.join("there/file"), &whole).unwrap();
+    fs::write(place.0.join("file"), &whole[..20_000]).unwrap();
+    let (code, _, said) = place.ran(&["get", "-c", &format!("{url}/file")]);
+    assert_eq!(code, Some(2), "{said}");
+    assert!(said.contains("file exists, with 20,000 of 50,000 bytes"), "{said}");
+    let told = said.split("say mv").nth(1).unwrap().split(" and --continue").next().unwrap();
+    let mut shell = std::process::Command::new("sh");
+    assert!(
+        shell.args(["-c", &format!("mv{told}")]).current_dir(&place.0).status().unwrap().success()
+    );
+    let (_, printed, said) = place.ran(&["get", "-c", "--json", &format!("{url}/file")]);
+    assert!(printed.contains(r#""offset_rest":20000"#), "{printed}{said}");
+    assert_eq!(place.read("file"), whole);
+}
+
+#[test]
+fn what_is_here_already_is_not_got_only_to_be_thrown_away() {
+    let place = Place::new("part-and-whole");
+    let odd = Odd::start(&[], &[("file", vec![7; 9])]);
+    fs::write(place.0.join("file"), "other, and longer than that").unwrap();
+    fs::write(place.0.join("file.part"), "abc").unwrap();
+    let url = format!("ftp://127.0.0.1:{}/file", odd.port);
+    let (code, _, said) = place.ran(&["get", "-c", &url]);
+    assert_eq!((code, odd.heard().contains(&"RETR".to_owned())), (Some(2), false), "{said}");
+    assert_eq!(place.read("file.part"), b"abc");
+}
+
+#[test]
+fn a_folder_that_is_got_as_a_file_is_told_of() {
+    let place = Place::new("folder");
+    let (_server, url) = place.serve("");
+    fs::create_dir(place.0.join("there/d")).unwrap();
+    let (code, _, said) = place.ran(&["get", &format!("{url}/d")]);
+    let sentence = "plumb: 'd' there is a folder: say -r to get all of it\n";
+    assert_eq!((code, said.as_str()), (Some(1), sentence));
+}
+
+#[test]
+fn a_folder_that_is_not_here_is_said_before_anybody_is_called() {
+    let place = Place::new("missing");
+    let odd = Odd::start(&[], &[("file", vec![7; 9])]);
+    let url = format!("ftp://127.0.0.1:{}/file", odd.port);
+    for to in ["missing/", "missing/name"] {
+        let (code, _, said) = place.ran(&["get", &url, "-o", to]);
+        assert_eq!(code, Some(2), "{said}");
+        assert!(said.starts_with("plumb: there is no folder missing"), "{said}");
+    }
+    assert!(odd.heard().is_empty());
+    let (code, _, said) = place.ran(&["get", "tftp://127.0.0.1:9/file", "-o", "missing/"]);
+    assert_eq!((code, said.contains("there is no folder missing/")), (Some(2), true), "{said}");
+}
+
+#[test]
+fn all_that_fit_a_pattern_are_shown_one_after_the_other() {
+    let place = Place::new("cat");
+    let (_server, url) = place.serve("");
+    for name in ["a.txt", "b.txt", "c"] {
+        fs::write(place.0.join("there").join(name), name).unwrap();
+    }
+    let (code, printed, said) = place.ran(&["cat", &format!("{url}/*.txt")]);
+    assert_eq!((code, printed.as_str()), (Some(0), "a.txtb.txt"), "{said}");
+    let (code, printed, said) = place.ran(&["ls", &format!("{url}/*.zzz")]);
+    assert_eq!((code, printed.as_str()), (Some(1), ""));
+    assert_eq!(said, "plumb: nothing there fits '*.zzz'\n");
+}
+
+#[test]
+fn a_server_without_room_is_asked_once() {
+    let place = Place::new("full");
+    let odd = Odd::start(&[Quirk::On("STOR", "452 no space")], &[]);
+    fs::write(place.0.join("a"), "text").unwrap();
+    let (code, _, said) = place.ran(&["put", "a", &format!("ftp://127.0.0.1:{}/a", odd.port)]);
+    assert_eq!((code, said.lines().count()), (Some(1), 1), "{said}");
+    assert!(said.contains("the server said 452 no space"), "{said}");
+    assert_eq!(odd.heard().iter().filter(|verb| *verb == "STOR").count(), 1);
+}
+
+#[test]
+fn where_the_time_of_a_file_went_is_told_to_who_wants_to_know() {
+    let place = Place::new("spent");
+    let (_server, url) = place.serve("");
+    fs::write(place.0.join("there/file"), vec![7; 400_000]).unwrap();
+    let (_, _, said) = place.ran(&["get", "-v", &format!("{url}/file")]);
+    let last = said.lines().last().unwrap();
+    assert!(last.starts_with("plumb: of this: ") && last.contains("at the file"), "{said}");
+    assert!(last.contains("to open the session") && last.ends_with("of CPU"), "{said}");
+}
+
+#[test]
+fn a_folder_without_files_by_450_is_an_empty_one() {
+    let place = Place::new("no-files");
+    let odd = Odd::start(&[Quirk::On("LIST", "450 No files found")], &[]);
+    let told = place.ran(&["ls", &format!("ftp://127.0.0.1:{}/d/", odd.port)]);
+    assert_eq!(told, (Some(0), String::new(), String::new()));
+    assert_eq!(odd.heard().iter().filter(|verb| *verb == "LIST").count(), 1);
+}
+
+#[test]
+fn the_help_of_every_command_for_files_has_examples_and_that_of_mirror_has_its_rules() {
+    let place = Place::new("help");
+    for command in ["get", "put", "ls", "cat", "rm", "mkdir", "mv", "mirror", "mail", "ftp"] {
+        let (_, printed, _) = place.ran(&[command, "--help"]);
+        assert!(printed.contains("Examples:\n") && printed.contains("Exit codes:"), "{command}");
+    }
+    let (_, printed, _) = place.ran(&["mirror", "--help"]);
+    let words: Vec<_> = printed.split_whitespace().collect();
+    assert!(words.join(" ").contains("the last one that fits a name decides, as they stand from"));
+}

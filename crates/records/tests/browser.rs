@@ -1,0 +1,136 @@
+//! Pages in a real browser: what it says of them, and whether everything is in sight.
+
+use records::{Measurement, summary};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// A browser without a window, with a folder of its own.
+struct Browser {
+    name: &'static str,
+    folder: PathBuf,
+}
+
+impl Browser {
+    /// Returns the browser of this machine, if it has one.
+    fn find() -> Option<Self> {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let mut names = ["chromium", "chromium-browser"].into_iter();
+        let found = names.find(|name| {
+            let version = Command::new(name).arg("--version").output();
+            version.is_ok_and(|version| version.status.success())
+        });
+        let Some(name) = found else {
+            eprintln!("skipped: there is no chromium");
+            return None;
+        };
+        let next = NEXT.fetch_add(1, Ordering::Relaxed);
+        let folder = format!("plumb-page-{}-{next}", std::process::id());
+        let folder = std::env::temp_dir().join(folder);
+        fs::create_dir_all(&folder).unwrap();
+        Some(Self { name, folder })
+    }
+
+    /// Returns what the page has become, and what the browser says of it.
+    fn shows(&self, page: &str) -> (String, String) {
+        let file = self.folder.join("page.html");
+        fs::write(&file, page).unwrap();
+        let Output { stdout, stderr, .. } = self.opens(&file);
+        [stdout, stderr].map(|text| String::from_utf8_lossy(&text).into_owned()).into()
+    }
+
+    fn opens(&self, file: &Path) -> Output {
+        let mut command = Command::new(self.name);
+        command.args(["--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"]);
+        command.args(["--enable-logging=stderr", "--virtual-time-budget=1000", "--dump-dom"]);
+        command.arg("--window-size=1600,1000");
+        command.arg(format!("--user-data-dir={}", self.folder.display()));
+        command.arg(file).output().unwrap()
+    }
+}
+
+impl Drop for Browser {
+    fn drop(&mut self) {
+        _ = fs::remove_dir_all(&self.folder);
+    }
+}
+
+/// Returns the pages of all records that are kept as samples.
+fn pages() -> Vec<String> {
+    let samples = Path::new(env!("CARGO_MANIFEST_DIR")).join("samples");
+    let files = fs::read_dir(samples).unwrap().map(|file| file.unwrap().path());
+    let records = files
+        .filter(|path| path.file_name().unwrap().to_string_lossy().starts_with("measurement"))
+        .map(|path| Measurement::from_json(&fs::read_to_string(path).unwrap()).unwrap());
+    let pages: Vec<String> = records.map(|record| summary::report(&record).render()).collect();
+    assert!(pages.len() >= 2);
+    pages
+}
+
+/// What a page that has others in frames asks of each: is it wider than its window, and is a text
+/// of a picture beyond the edge of it?
+const LOOK: &str = "
+for (const frame of document.querySelectorAll('iframe')) {
+  const inside = frame.contentDocument, root = inside.scrollingElement;
+  const faults = [];
+  for (const picture of inside.querySelectorAll('svg')) {
+    const room = picture.viewBox.baseVal;
+    if (picture.getClientRects().length == 0) continue;
+    for (const text of picture.querySelectorAll('text')) {
+      const box = text.getBBox();
+      const right = box.x + box.width, bottom = box.y + box.height;
+      if (box.x < -1 || right > room.width + 1 || bottom > room.height + 3)
+        faults.push(text.textContent + ' at ' + Math.round(box.x) + ' to ' + Math.round(right));
+    }
+  }
+  const line = document.createElement('pre');
+  line.textContent = 'frame ' + frame.width + ' wide ' + root.scrollWidth +
+    ' cut ' + faults.length + ' ' + faults.join(' | ');
+  document.body.append('\\n', line);
+}
+";
+
+/// Returns a page that has `page` in a frame of each of these widths and looks at them.
+fn framed(page: &str, widths: &[u32]) -> String {
+    let quoted = page.replace('&', "&amp;").replace('"', "&quot;");
+    let frames: String = widths
+        .iter()
+        .map(|width| {
+            format!("<iframe width=\"{width}\" height=\"900\" srcdoc=\"{quoted}\"></iframe>\n")
+        })
+        .collect();
+    format!(
+        "<!DOCTYPE html><html><head><meta charset=\"utf-8\"></head><body>\n{frames}\
+         <script>addEventListener('load', () => {{{LOOK}}});</script></body></html>"
+    )
+}
+
+#[test]
+fn a_browser_shows_every_picture_without_a_word_of_complaint() {
+    let Some(browser) = Browser::find() else { return };
+    for page in pages() {
+        let (dom, said) = browser.shows(&page);
+        assert_eq!(dom.matches("<figure>").count(), page.matches("<figure>").count(), "{said}");
+        assert!(dom.contains("</html>"));
+        assert!(!said.contains("Refused to") && !said.contains("CONSOLE"), "{said}");
+    }
+}
+
+#[test]
+fn no_page_is_wider_than_its_window_and_no_text_of_a_picture_is_cut() {
+    let Some(browser) = Browser::find() else { return };
+    let widths = [320, 400, 641, 1200];
+    for page in pages() {
+        let (dom, said) = browser.shows(&framed(&page, &widths));
+        for width in widths {
+            // A frame has a bar at its side, which takes of the width.
+            let line = dom.lines().find(|line| line.contains(&format!("frame {width} wide ")));
+            let line = line.unwrap_or_else(|| panic!("{said}"));
+            let (_, rest) = line.split_once(" wide ").unwrap();
+            let (wide, cut) = rest.split_once(" cut ").unwrap();
+            assert!(wide.parse::<u32>().unwrap() <= width, "{line}");
+            assert!(cut.starts_with("0 "), "{line}");
+        }
+    }
+}

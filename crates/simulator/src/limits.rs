@@ -1,0 +1,70 @@
+//! What the figures of a scenario may be: within these limits every experiment comes to an end.
+
+use std::fmt;
+use std::ops::RangeInclusive;
+
+/// A figure of a scenario with which there is no experiment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OutOfRange {
+    key: String,
+    value: String,
+    least: String,
+    most: String,
+}
+
+impl fmt::Display for OutOfRange {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { key, value, least, most } = self;
+        write!(f, "{key} is {value} and may be {least} to {most}")
+    }
+}
+
+impl std::error::Error for OutOfRange {}
+
+/// Returns an error if the figure called `key` is not in the range.
+pub(crate) fn within<T: PartialOrd + fmt::Display>(
+    key: &str,
+    value: T,
+    may_be: RangeInclusive<T>,
+) -> Result<(), OutOfRange> {
+    if may_be.contains(&value) {
+        return Ok(());
+    }
+    let (least, most) = (may_be.start().to_string(), may_be.end().to_string());
+    Err(OutOfRange { key: key.to_owned(), value: value.to_string(), least, most })
+}
+
+/// Does the same for each of a list, and for its length.
+pub(crate) fn each_within<T: PartialOrd + fmt::Display + Copy>(
+    key: &str,
+    values: &[T],
+    may_be: &RangeInclusive<T>,
+) -> Result<(), OutOfRange> {
+    within(&format!("the length of {key}"), values.len(), 1..=LIST_MAX)?;
+    values.iter().try_for_each(|value| within(key, *value, may_be.clone()))
+}
+
+/// A table has as many rows, and each is an experiment.
+pub(crate) const LIST_MAX: usize = 100;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_figure_that_is_out_of_range_is_named_with_its_range() {
+        let wrong = within("rate_bps", 0, 300..=1_000).unwrap_err();
+        assert_eq!(wrong.to_string(), "rate_bps is 0 and may be 300 to 1000");
+    }
+
+    #[test]
+    fn what_is_no_number_is_in_no_range() {
+        assert!(within("io_ms", f64::NAN, 0.0..=1.0).is_err());
+    }
+
+    #[test]
+    fn an_empty_list_is_out_of_range() {
+        let wrong = each_within("lines_bps", &[], &(300..=1_000)).unwrap_err();
+        assert_eq!(wrong.to_string(), "the length of lines_bps is 0 and may be 1 to 100");
+    }
+}
