@@ -1,5 +1,7 @@
 //! Pages in a real browser: what it says of them, and whether everything is in sight.
 
+#![expect(clippy::unwrap_used, reason = "a test may fail")]
+
 use records::{Measurement, summary};
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -22,7 +22,7 @@ impl fmt::Display for OutOfRange {
 impl std::error::Error for OutOfRange {}
 
 /// Returns an error if the figure called `key` is not in the range.
-pub(crate) fn within<T: PartialOrd + fmt::Display>(
+pub(crate) fn within<T: PartialOrd + fmt::Display + Copy>(
     key: &str,
     value: T,
     may_be: RangeInclusive<T>,

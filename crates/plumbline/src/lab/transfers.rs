@@ -167,29 +167,26 @@ fn documents(ours: &[Transfer], straight: &[Transfer]) -> Table {
     let text_ns =
         |all: &[Transfer]| all.iter().filter(|one| text(one)).map(took_ns).sum::<u64>() as f64;
     let text_bits: u64 = ours.iter().filter(|one| text(one)).filter_map(Transfer::bits).sum();
-    let paper_ns = text_bits as f64 * 1e6 / ASCII_KBPS;
     let (least, most) = (text_ns(&only_listed), text_ns(ours));
-    let needed =
-        (paper_ns - least) / (most - least) * (bits - listed_bits) as f64 + listed_bits as f64;
-    let megabits = |bits: f64| bits / 1e6;
-    let digits = |row: Row| Row { digits: 2, ..row };
+    let compared = |what: &str, all| row(format!("{what}, kbit/s"), ASCII_KBPS, kbps(all, text), 2);
+    let amount = |what: &str, bits: f64| bare(&format!("{what}, Mbit"), bits / 1e6);
+    let mut rows = vec![
+        compared("none of it", straight),
+        compared("the five of table III", &only_listed),
+        compared("all that comes from there", ours),
+        amount("the five of table III", listed_bits as f64),
+        amount("all that comes from there", bits as f64),
+    ];
+    if most > least {
+        let part = (text_bits as f64 * 1e6 / ASCII_KBPS - least) / (most - least);
+        let needed = listed_bits as f64 + part * (bits - listed_bits) as f64;
+        rows.push(amount("as much as the paper's rate needs", needed));
+    }
     Table {
         number: "II, documents",
         title: "text, by how much of it SRI-ARC converts on the way",
         unit: "kbit/s; Mbit",
-        rows: vec![
-            row(String::from("none of it, kbit/s"), ASCII_KBPS, kbps(straight, text), 2),
-            row(
-                String::from("the five of table III, kbit/s"),
-                ASCII_KBPS,
-                kbps(&only_listed, text),
-                2,
-            ),
-            row(String::from("all that comes from there, kbit/s"), ASCII_KBPS, kbps(ours, text), 2),
-            digits(bare("the five of table III, Mbit", megabits(listed_bits as f64))),
-            digits(bare("all that comes from there, Mbit", megabits(bits as f64))),
-            digits(bare("as much as the paper's rate needs, Mbit", megabits(needed))),
-        ],
+        rows,
         why: "The paper says that recent text includes documents of the NIC, which SRI-ARC \
               converts while it sends them and so takes considerable time. Its listing has five of \
               them, at 64 to 454 bit/s; what they took beyond the network and the turns, divided \

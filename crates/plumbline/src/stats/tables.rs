@@ -66,7 +66,11 @@ pub(super) fn list(transfers: &[(u64, Transfer)]) -> Grid {
     grid = grid.optional_text("path", "path");
     for (number, transfer) in transfers {
         let (identity, request) = (&transfer.identity, &transfer.request);
-        let path = request.path_requested.as_ref().or(request.path_real.as_ref());
+        let path = match request.command {
+            // The name that was chosen is that of the file.
+            Some(Command::Stou) => request.path_real.as_ref().or(request.path_requested.as_ref()),
+            _ => request.path_requested.as_ref().or(request.path_real.as_ref()),
+        };
         let rate = transfer.rate_bps().map(|rate| rate as f64);
         let mut cells = vec![
             Cell::Count(*number),

@@ -91,16 +91,13 @@ impl Lister {
                 continue;
             }
             let mut status = entry.status;
-            let mut name = self.folder.clone();
-            if !name.ends_with(b"/") {
-                name.push(b'/');
-            }
-            name.extend_from_slice(&entry.name);
             if status.kind == Kind::Other {
                 // A link that leads somewhere in here is shown as what is there.
+                let name = [&self.folder, b"/".as_slice(), &entry.name].concat();
                 status = self.jail.status(&name).unwrap_or(status);
             }
-            let entry = entry_of(entry.name, status, self.access.at(&name));
+            let rights = self.access.within(&self.folder, &entry.name);
+            let entry = entry_of(entry.name, status, rights);
             self.untold += u64::from(!self.form.write(&entry, self.now, out));
         }
         Ok(true)

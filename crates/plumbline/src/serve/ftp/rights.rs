@@ -167,6 +167,15 @@ impl Access {
         nearest.map_or(self.everywhere, |(_, rights)| *rights)
     }
 
+    /// Returns what may be done with what is called `name` in a folder.
+    pub(super) fn within(&self, folder: &[u8], name: &[u8]) -> Rights {
+        if self.folders.is_empty() {
+            return self.everywhere;
+        }
+        let folder = folder.strip_suffix(b"/").unwrap_or(folder);
+        self.at(&[folder, b"/", name].concat())
+    }
+
     /// Looks whether `right` is there for what is called `path`.
     ///
     /// # Errors
@@ -255,6 +264,9 @@ mod tests {
         assert_eq!(access.need(Right::List, &path("/no")), missing(Right::List));
         assert_eq!(access.need(Right::List, &path("/note")), Ok(()));
         assert_eq!(access.anywhere(), Rights::ALL);
+        let drop_box = Rights::NONE.with(Right::Write);
+        assert_eq!((access.within(b"/", b"in"), access.within(b"/in", b"x")), (drop_box, drop_box));
+        assert_eq!(access.within(b"/", b"pub"), Rights::READ_ONLY);
     }
 
     #[test]

@@ -61,7 +61,7 @@ pub(super) fn why_of(error: TransferError) -> &'static str {
         TransferError::ControlLost => "the control connection ended",
         TransferError::Malformed => "the data was not in its representation",
         TransferError::File(FileError::NotFound) => "there is no such file",
-        TransferError::File(FileError::Denied) => "the file system does not let him",
+        TransferError::File(FileError::Denied) => "it may not be had",
         TransferError::File(FileError::Missing(right)) => right.refusal(),
         TransferError::File(FileError::Quota) => "the quota is used up",
         TransferError::File(FileError::Limit) => "the file is larger than file-max-bytes allows",

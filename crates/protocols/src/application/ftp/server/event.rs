@@ -247,7 +247,7 @@ impl FileError {
     pub(super) const fn reply(self) -> (u16, &'static str) {
         match self {
             Self::NotFound => (550, "No such file or directory"),
-            Self::Denied => (550, "Permission denied by the file system"),
+            Self::Denied => (550, "Permission denied"),
             Self::Missing(right) => (550, right.refusal()),
             Self::NotADirectory => (550, "Not a directory"),
             Self::IsADirectory => (550, "Is a directory"),
