@@ -133,15 +133,13 @@ fn journal(folder: &Path, rounds: usize) -> Result<Vec<Row>> {
         bare.costs.push(measure(&clock, || {
             (0..PER_ROUND).try_for_each(|_| Ok(file.write_all(line.as_bytes())?))
         })?);
-        let batch = transfers.clone();
         batches.costs.push(measure(&clock, || {
-            batch.into_iter().for_each(|transfer| journal.append(transfer));
+            transfers.iter().for_each(|transfer| journal.append(transfer));
             journal.flush();
             Ok(())
         })?);
-        let batch = transfers.clone();
         at_once.costs.push(measure(&clock, || {
-            for transfer in batch {
+            for transfer in &transfers {
                 journal.append(transfer);
                 journal.flush();
             }

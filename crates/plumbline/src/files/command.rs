@@ -180,7 +180,7 @@ fn run(url: &Url, order: Order, size: Option<u64>, how: &How, is_stdout: bool) -
     });
     progress.lock().unwrap_or_else(PoisonError::into_inner).end();
     let told = told.map_err(|error| ours(&error))?;
-    recorder.keep(told.record.transfer.clone());
+    recorder.keep(&told.record);
     recorder.flush();
     report(&told, &errand, how, is_stdout)
 }

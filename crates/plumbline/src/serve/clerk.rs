@@ -77,14 +77,14 @@ impl Clerk {
     }
 
     /// Keeps a record; it is written soon.
-    pub(super) fn keep(self: &Rc<Self>, record: Record) {
+    pub(super) fn keep(self: &Rc<Self>, record: &Record) {
         self.metrics.borrow_mut().observe(&record.transfer);
         self.write(record);
     }
 
-    fn write(self: &Rc<Self>, record: Record) {
+    fn write(self: &Rc<Self>, record: &Record) {
         if self.recorder.is_on() {
-            self.recorder.keep(record.transfer);
+            self.recorder.keep(record);
             self.rouse();
         }
     }
@@ -101,7 +101,7 @@ impl Clerk {
         if !self.recorder.is_on() || self.unsettled.borrow().len() >= UNSETTLED_MAX {
             // Nobody knows when it arrives.
             record.transfer.time.ns_transfer = None;
-            return self.write(record);
+            return self.write(&record);
         }
         let given = Instant::now();
         self.unsettled.borrow_mut().push(Unsettled { record, connection, began, given });
@@ -139,7 +139,7 @@ impl Clerk {
             } else if one.given.elapsed() < PATIENCE {
                 return true;
             }
-            self.recorder.keep(std::mem::take(&mut one.record.transfer));
+            self.recorder.keep(&one.record);
             false
         });
     }
@@ -148,7 +148,7 @@ impl Clerk {
     pub(super) fn close(&self) {
         self.settle();
         for one in self.unsettled.take() {
-            self.recorder.keep(one.record.transfer);
+            self.recorder.keep(&one.record);
         }
         self.recorder.flush();
     }

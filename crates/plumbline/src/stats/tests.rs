@@ -195,7 +195,7 @@ fn an_empty_store_and_a_filter_that_nothing_passes_have_an_exit_code_of_their_ow
     assert_eq!(run(""), Err(Failure::NothingMeasured));
     assert_eq!(std::fs::read_dir(&folder.0).unwrap().count(), 0, "a question made a store");
     let mut journal = Journal::open(&folder.0.join("journal"), JournalSettings::default()).unwrap();
-    rfc573::transfers().into_iter().for_each(|transfer| journal.append(transfer));
+    rfc573::transfers().iter().for_each(|transfer| journal.append(transfer));
     journal.flush();
     assert_eq!(run("--host nobody"), Err(Failure::NothingMeasured));
     assert_eq!(run("--csv --host mit-ml"), Ok(()));

@@ -126,9 +126,9 @@ impl Recorder {
         Host { load1_hundredths: load.map(hundredths), ..self.host.clone() }
     }
 
-    /// Keeps the record of a transfer; it is in the file when [`Self::flush`] returns.
-    pub(crate) fn keep(&self, transfer: Transfer) {
-        self.with(|journal| journal.append(transfer));
+    /// Keeps a record; it is in the file when [`Self::flush`] returns.
+    pub(crate) fn keep(&self, record: &Record) {
+        self.with(|journal| journal.append(&record.transfer));
     }
 
     /// Returns whether records are kept.

@@ -27,9 +27,8 @@ use unwritten::Unwritten;
 
 /// The file that is locked while a segment is added.
 const LOCK: &str = "lock";
-/// A batch is written at the latest when it has grown to so many records: what they fill stays in a
-/// cache, and pushes little else out of it.
-const BATCH_RECORDS: usize = 8;
+/// A batch is written at the latest when it has grown to so many bytes.
+const BATCH_BYTES: usize = 32 << 10;
 /// The length of the segment is looked at after so many bytes: to look costs as much as to make a
 /// third of a line.
 const LOOK_BYTES: u64 = 64 << 10;
@@ -84,9 +83,6 @@ pub struct Journal {
     number: u64,
     /// Bytes written since the length of the segment was looked at.
     unseen_bytes: u64,
-    /// Records that are no lines yet. Each comes right after calls of the kernel, when the code that
-    /// makes lines is in no cache: one behind the other they cost half as much.
-    waiting: Vec<Transfer>,
     unwritten: Unwritten,
     is_synced: bool,
     /// Records lost when it began to fail, while it fails.
@@ -115,7 +111,6 @@ impl Journal {
             segment,
             number: newest,
             unseen_bytes: u64::MAX,
-            waiting: Vec::new(),
             unwritten: Unwritten::new(is_torn),
             is_synced: true,
             failing: None,
@@ -125,19 +120,18 @@ impl Journal {
     }
 
     /// Adds the record of a transfer to the batch, which is written when it is large.
-    pub fn append(&mut self, transfer: Transfer) {
+    pub fn append(&mut self, transfer: &Transfer) {
         self.counts.appended += 1;
-        self.waiting.push(transfer);
-        if self.waiting.len() >= BATCH_RECORDS {
+        if !self.unwritten.push(transfer) {
+            self.counts.lost += 1;
+        }
+        if self.unwritten.len() >= BATCH_BYTES {
             self.flush();
         }
     }
 
     /// Writes the batch: the records survive the end of this process.
     pub fn flush(&mut self) {
-        for transfer in self.waiting.drain(..) {
-            self.counts.lost += u64::from(!self.unwritten.push(&transfer));
-        }
         if self.unwritten.len() == 0 {
             return;
         }

@@ -46,31 +46,20 @@ fn names(folder: &Path) -> (Vec<u128>, usize) {
 fn records_are_in_the_file_after_a_flush() {
     let folder = Folder::new();
     let mut journal = Journal::open(&folder.0, Settings::default()).unwrap();
-    journal.append(transfer(1));
+    journal.append(&transfer(1));
     assert_eq!(names(&folder.0).0, []);
     journal.flush();
     assert_eq!(names(&folder.0).0, [1]);
-    journal.append(transfer(2));
+    journal.append(&transfer(2));
     drop(journal);
     assert_eq!(names(&folder.0).0, [1, 2]);
-}
-
-#[test]
-fn a_batch_that_is_large_is_written_without_being_asked_for() {
-    let folder = Folder::new();
-    let mut journal = Journal::open(&folder.0, Settings::default()).unwrap();
-    let batch = u128::try_from(BATCH_RECORDS).unwrap();
-    (1..=batch + 1).for_each(|name| journal.append(transfer(name)));
-    assert_eq!(names(&folder.0).0, (1..=batch).collect::<Vec<_>>());
-    drop(journal);
-    assert_eq!(names(&folder.0).0.len(), BATCH_RECORDS + 1);
 }
 
 #[test]
 fn cut_at_any_byte_the_journal_loses_its_last_line_at_most_and_goes_on() {
     let folder = Folder::new();
     let mut journal = Journal::open(&folder.0, Settings::default()).unwrap();
-    (1..=3).for_each(|name| journal.append(transfer(name)));
+    (1..=3).for_each(|name| journal.append(&transfer(name)));
     journal.sync();
     drop(journal);
     let path = segments(&folder.0).unwrap()[0].path.clone();
@@ -79,7 +68,7 @@ fn cut_at_any_byte_the_journal_loses_its_last_line_at_most_and_goes_on() {
     for cut in 0..=whole.len() {
         std::fs::write(&path, &whole[..cut]).unwrap();
         let mut journal = Journal::open(&folder.0, Settings::default()).unwrap();
-        journal.append(transfer(9));
+        journal.append(&transfer(9));
         drop(journal);
         let whole_lines = u128::try_from(cut / line).unwrap();
         // Where only the newline is missing, the record is whole.
@@ -96,7 +85,7 @@ fn a_full_segment_is_followed_by_the_next_and_the_oldest_go() {
     let settings = Settings { segment_bytes: 300, segments_max: 3 };
     let mut journal = Journal::open(&folder.0, settings).unwrap();
     for name in 1..=30 {
-        journal.append(transfer(name));
+        journal.append(&transfer(name));
         journal.flush();
     }
     let kept = segments(&folder.0).unwrap();
@@ -114,11 +103,11 @@ fn a_process_that_was_silent_for_long_adds_to_the_newest_segment() {
     let mut late = Journal::open(&folder.0, settings).unwrap();
     let mut busy = Journal::open(&folder.0, settings).unwrap();
     for name in 1..=30 {
-        busy.append(transfer(name));
+        busy.append(&transfer(name));
         busy.flush();
     }
     let oldest = segments(&folder.0).unwrap()[0].number;
-    late.append(transfer(99));
+    late.append(&transfer(99));
     late.flush();
     assert_eq!((oldest, names(&folder.0).0.last()), (1, Some(&99)));
 }
@@ -130,7 +119,7 @@ fn two_that_append_at_once_end_in_the_same_newest_segment() {
     let mut journals = [(); 2].map(|()| Journal::open(&folder.0, settings).unwrap());
     for name in 1..=40_u128 {
         let journal = &mut journals[usize::try_from(name % 2).unwrap()];
-        journal.append(transfer(name));
+        journal.append(&transfer(name));
         journal.flush();
     }
     let (mut names, others) = names(&folder.0);
@@ -148,7 +137,7 @@ fn threads_that_append_at_once_do_not_mix_their_lines() {
             scope.spawn(move || {
                 let mut journal = Journal::open(path, settings).unwrap();
                 for name in 1..=500_u128 {
-                    journal.append(transfer(thread * 1_000 + name));
+                    journal.append(&transfer(thread * 1_000 + name));
                     journal.flush();
                 }
             });
@@ -170,7 +159,7 @@ fn a_full_disk_is_told_once_and_counted() {
     let mut journal = Journal::open(&folder.0, Settings::default()).unwrap();
     let mut told = 0;
     for name in 1..=10_000 {
-        journal.append(transfer(name));
+        journal.append(&transfer(name));
         journal.flush();
         if let Some(Event::Failing(error)) = journal.event() {
             assert_eq!(error.kind(), ErrorKind::StorageFull);

@@ -75,7 +75,7 @@ fn files(store: &Store, filter: &Filter) -> u64 {
 
 fn write_journal(folder: &Folder, transfers: &[Transfer]) {
     let mut journal = Journal::open(&folder.journal(), journal::Settings::default()).unwrap();
-    transfers.iter().for_each(|transfer| journal.append(transfer.clone()));
+    transfers.iter().for_each(|transfer| journal.append(transfer));
 }
 
 #[test]

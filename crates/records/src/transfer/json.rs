@@ -4,170 +4,92 @@
 //! is in a cache: the less of it there is, the better. So there is one function for all fields, and
 //! what is common is written without the machinery of formats: numbers, words, addresses of IPv4,
 //! and text that needs no escape. All else goes the long way.
-//!
-//! The lines are kept longer than they are while one is made, so that what is put down needs no look
-//! at their room but one, and the names of fields go as blocks of one length, which no call copies.
 
 use super::SCHEMA;
 use super::schema::Transfer;
 use super::value::{Field, Value, escaped};
+use std::io::Write;
 use std::net::SocketAddr;
 
-/// The block of a name: as much as two stores of a processor.
-const KEY_BYTES: usize = 32;
-/// By so much the lines are made longer; most records are shorter.
-const ROOM_BYTES: usize = 1536;
-
-/// The name of a member, with what stands before and behind it.
-#[derive(Debug)]
-pub(super) struct Key {
-    block: [u8; KEY_BYTES],
-    len: usize,
-}
-
-impl Key {
-    /// Makes the key of `name`, which has no escapes. One that is too long does not compile.
-    #[expect(clippy::indexing_slicing, reason = "made while it is compiled")]
-    pub(super) const fn new(name: &str) -> Self {
-        let (name, mut block) = (name.as_bytes(), [0; KEY_BYTES]);
-        (block[0], block[1]) = (b',', b'"');
-        let mut at = 0;
-        while at < name.len() {
-            block[2 + at] = name[at];
-            at += 1;
-        }
-        (block[2 + at], block[3 + at]) = (b'"', b':');
-        Self { block, len: 4 + at }
-    }
-}
+/// The digits of a number of 64 bits.
+const DIGITS_MAX: usize = 20;
 
 /// Adds `transfer` to `lines`, with its end.
 pub(super) fn push(transfer: &Transfer, lines: &mut Vec<u8>) {
-    let at = lines.len();
-    let mut writer = Writer { lines, at };
-    writer.put(b"{\"schema\":");
-    writer.number(SCHEMA);
-    const KEY: Key = Key::new("record_id");
-    writer.member(&KEY, transfer.record_id.value());
-    transfer.visit_members(|key, value| writer.member(key, value));
-    writer.put(b"}\n");
-    let end = writer.at;
-    lines.truncate(end);
+    lines.extend_from_slice(b"{\"schema\":");
+    push_number(lines, SCHEMA);
+    lines.extend_from_slice(b",\"record_id\":");
+    push_value(lines, transfer.record_id.value());
+    transfer.visit(|_, name, value| push_field(lines, name, value));
+    lines.extend_from_slice(b"}\n");
 }
 
-/// Lines that end at `at`, and are longer.
-struct Writer<'a> {
-    lines: &'a mut Vec<u8>,
-    at: usize,
+#[inline(never)]
+fn push_field(lines: &mut Vec<u8>, name: &str, value: Value<'_>) {
+    lines.extend_from_slice(b",\"");
+    lines.extend_from_slice(name.as_bytes());
+    lines.extend_from_slice(b"\":");
+    push_value(lines, value);
 }
 
-impl Writer<'_> {
-    /// Returns the next `len` bytes, which are put down.
-    fn room(&mut self, len: usize) -> &mut [u8] {
-        let end = self.at + len;
-        if self.lines.len() < end {
-            self.lines.resize(end + ROOM_BYTES, 0);
-        }
-        let room = self.lines.get_mut(self.at..end).unwrap_or_default();
-        self.at = end;
-        room
-    }
-
-    fn put(&mut self, bytes: &[u8]) {
-        self.room(bytes.len()).copy_from_slice(bytes);
-    }
-
-    #[inline(never)]
-    fn member(&mut self, key: &'static Key, value: Value<'_>) {
-        if let Some(place) = self.room(KEY_BYTES).first_chunk_mut() {
-            *place = key.block;
-        }
-        self.at -= KEY_BYTES - key.len;
-        match value {
-            Value::Number(number) => self.number(number),
-            Value::Flag(true) => self.put(b"true"),
-            Value::Flag(false) => self.put(b"false"),
-            Value::Word(word, _) => self.plain(word.as_bytes()),
-            Value::Text(bytes) if is_plain(bytes) => self.plain(bytes),
-            Value::Text(bytes) => self.escaped(bytes),
-            Value::Identifier(bits) => self.bits(bits),
-            Value::Address(address) => self.address(address),
-        }
-    }
-
-    fn plain(&mut self, text: &[u8]) {
-        if let [first, middle @ .., last] = self.room(text.len() + 2) {
-            (*first, *last) = (b'"', b'"');
-            middle.copy_from_slice(text);
-        }
-    }
-
-    #[cold]
-    fn escaped(&mut self, bytes: &[u8]) {
-        // Text is always JSON.
-        self.put(&serde_json::to_vec(&*escaped(bytes)).unwrap_or_default());
-    }
-
-    fn number(&mut self, number: u64) {
-        let len = number.checked_ilog10().map_or(1, |log| log as usize + 1);
-        let mut left = number;
-        for place in self.room(len).rchunks_mut(2) {
-            let [ten, one] = PAIRS.get((left % 100) as usize).copied().unwrap_or_default();
-            left /= 100;
-            match place {
-                [first, second] => (*first, *second) = (ten, one),
-                [only] => *only = one,
-                _ => {}
+fn push_value(lines: &mut Vec<u8>, value: Value<'_>) {
+    match value {
+        Value::Number(number) => push_number(lines, number),
+        Value::Flag(true) => lines.extend_from_slice(b"true"),
+        Value::Flag(false) => lines.extend_from_slice(b"false"),
+        Value::Word(word, _) => push_plain(lines, word.as_bytes()),
+        Value::Text(bytes) if bytes.iter().all(|byte| is_plain(*byte)) => push_plain(lines, bytes),
+        // Text is always JSON, and writing to a Vec cannot fail.
+        Value::Text(bytes) => _ = serde_json::to_writer(lines, &*escaped(bytes)),
+        Value::Identifier(bits) => push_bits(lines, bits),
+        Value::Address(SocketAddr::V4(address)) => {
+            lines.push(b'"');
+            let [first, rest @ ..] = address.ip().octets();
+            push_number(lines, first.into());
+            for octet in rest {
+                lines.push(b'.');
+                push_number(lines, octet.into());
             }
+            lines.push(b':');
+            push_number(lines, address.port().into());
+            lines.push(b'"');
         }
-    }
-
-    fn bits(&mut self, bits: u128) {
-        let mut text = [b'"'; 2 + 32];
-        for (octet, place) in bits.to_be_bytes().iter().zip(text[1..33].as_chunks_mut::<2>().0) {
-            *place = [octet >> 4, octet & 0xf].map(hexadecimal);
-        }
-        self.put(&text);
-    }
-
-    fn address(&mut self, address: SocketAddr) {
-        let SocketAddr::V4(address) = address else {
-            return self.put(format!("\"{address}\"").as_bytes());
-        };
-        self.put(b"\"");
-        let [first, rest @ ..] = address.ip().octets();
-        self.number(first.into());
-        for octet in rest {
-            self.put(b".");
-            self.number(octet.into());
-        }
-        self.put(b":");
-        self.number(address.port().into());
-        self.put(b"\"");
+        Value::Address(address) => _ = write!(lines, "\"{address}\""),
     }
 }
 
-/// Two digits of each number below a hundred.
-#[expect(clippy::indexing_slicing, reason = "made while it is compiled")]
-const PAIRS: [[u8; 2]; 100] = {
-    let (mut pairs, mut number) = ([[b'0'; 2]; 100], 0_u8);
-    while number < 100 {
-        pairs[number as usize] = [b'0' + number / 10, b'0' + number % 10];
-        number += 1;
-    }
-    pairs
-};
-
-const fn hexadecimal(nibble: u8) -> u8 {
-    if nibble < 10 { b'0' + nibble } else { b'a' - 10 + nibble }
+/// Returns whether neither a terminal nor JSON has another meaning for `byte`.
+const fn is_plain(byte: u8) -> bool {
+    matches!(byte, b' '..=b'~') && byte != b'\\' && byte != b'"'
 }
 
-/// Returns whether neither a terminal nor JSON has another meaning for any of `bytes`.
-fn is_plain(bytes: &[u8]) -> bool {
-    // All are looked at, so that many are looked at together.
-    !bytes.iter().fold(false, |is_odd, byte| {
-        is_odd | !matches!(byte, b' '..=b'~') | (*byte == b'\\') | (*byte == b'"')
-    })
+fn push_plain(lines: &mut Vec<u8>, text: &[u8]) {
+    lines.push(b'"');
+    lines.extend_from_slice(text);
+    lines.push(b'"');
+}
+
+fn push_number(lines: &mut Vec<u8>, number: u64) {
+    let mut digits = [0; DIGITS_MAX];
+    let (mut left, mut len) = (number, 0);
+    for digit in digits.iter_mut().rev() {
+        *digit = b'0' + u8::try_from(left % 10).unwrap_or(0);
+        left /= 10;
+        len += 1;
+        if left == 0 {
+            break;
+        }
+    }
+    lines.extend_from_slice(digits.get(DIGITS_MAX - len..).unwrap_or_default());
+}
+
+fn push_bits(lines: &mut Vec<u8>, bits: u128) {
+    let mut text = [b'"'; 2 + 32];
+    for (at, digit) in text.iter_mut().skip(1).take(32).enumerate() {
+        let nibble = u8::try_from((bits >> (124 - 4 * at)) & 0xf).unwrap_or(0);
+        *digit = if nibble < 10 { b'0' + nibble } else { b'a' - 10 + nibble };
+    }
+    lines.extend_from_slice(&text);
 }
 
 #[cfg(test)]
@@ -177,13 +99,9 @@ mod tests {
     use proptest::prelude::*;
 
     fn text(value: Value<'_>) -> String {
-        let mut lines = Vec::new();
-        let mut writer = Writer { lines: &mut lines, at: 0 };
-        const KEY: Key = Key::new("x");
-        writer.member(&KEY, value);
-        let end = writer.at;
-        lines.truncate(end);
-        String::from_utf8(lines).unwrap().strip_prefix(",\"x\":").unwrap().to_owned()
+        let mut line = Vec::new();
+        push_value(&mut line, value);
+        String::from_utf8(line).unwrap()
     }
 
     #[test]

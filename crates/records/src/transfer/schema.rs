@@ -5,7 +5,6 @@
 //! unit. What stands in a field was measured and not derived from another one; durations come from
 //! one monotonic clock.
 
-use super::json::Key;
 use super::value::{Field, Identifier, Kind, Text, Value};
 use super::words::{Command, DataStyle, Format, Mode, Outcome, Role, Stack, Structure, Type};
 use std::net::SocketAddr;
@@ -52,14 +51,6 @@ macro_rules! schema {
             pub fn visit<'a>(&'a self, mut seen: impl FnMut(u32, &'static str, Value<'a>)) {
                 $($(if let Some(field) = &self.$group.$field {
                     seen($number, name!($field $($name)?), field.value());
-                })*)*
-            }
-
-            /// Gives every field that is known as a member of an object of JSON.
-            pub(super) fn visit_members<'a>(&'a self, mut seen: impl FnMut(&'static Key, Value<'a>)) {
-                $($(if let Some(field) = &self.$group.$field {
-                    const KEY: Key = Key::new(name!($field $($name)?));
-                    seen(&KEY, field.value());
                 })*)*
             }
 

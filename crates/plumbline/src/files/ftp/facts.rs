@@ -369,7 +369,7 @@ impl Caller {
         // A file that was here already and arguments that make no sense are no transfers.
         let is_none = matches!(result, Ok(Ending::WasThere) | Err(Trouble::Wrong(_)));
         if !is_none {
-            self.recorder.keep(record.transfer.clone());
+            self.recorder.keep(record);
         }
         !is_none
     }

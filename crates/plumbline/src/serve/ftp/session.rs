@@ -764,7 +764,7 @@ impl Session {
         });
     }
 
-    /// Keeps what a record has, with what the session knows.
+    /// Keeps a record, with what the session knows.
     fn keep(&mut self, ledger: &Ledger, record: &mut Record) {
         let identity = &mut record.transfer.identity;
         identity.control_local = Some(self.local);
@@ -777,10 +777,8 @@ impl Session {
             record.transfer.time.ns_login = self.opening.login.map(nanos);
             record.transfer.host = self.server.clerk.host();
         }
-        let transfer = std::mem::take(&mut record.transfer);
-        let record = Record { transfer, began: record.began };
         match ledger.unsettled.take() {
-            Some((stream, since)) => self.server.clerk.keep_settled(record, stream, since),
+            Some((stream, since)) => self.server.clerk.keep_settled(record.clone(), stream, since),
             None => self.server.clerk.keep(record),
         }
     }

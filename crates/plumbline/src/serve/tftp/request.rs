@@ -184,7 +184,7 @@ async fn run(
     record.transfer.cpu.cpu_ns = facts.cpu.map(nanos);
     record.transfer.host = server.clerk.host();
     record.note_facts(&facts, trouble.as_ref(), &request.name);
-    server.clerk.keep(record);
+    server.clerk.keep(&record);
     Ok((facts, trouble))
 }
 
