@@ -68,11 +68,15 @@ fn bytes(count: usize) -> Vec<u8> {
 impl Pair {
     /// A user reads from a server that agrees to everything.
     fn reading(file: Vec<u8>, mode: Mode, options: Options) -> Self {
-        let (settings, lab) = (Settings::default(), Lab::default());
+        Self::reading_with(&Settings::default(), file, mode, options)
+    }
+
+    fn reading_with(settings: &Settings, file: Vec<u8>, mode: Mode, options: Options) -> Self {
+        let lab = Lab::default();
         let request = request(Direction::Read, mode, options);
-        let receiver = Receiver::of_user(&request, &settings, lab.now).unwrap();
+        let receiver = Receiver::of_user(&request, settings, lab.now).unwrap();
         let granted = options.grant(&open(), Some(file.len() as u64));
-        let sender = Sender::of_server(mode, USER_PORT, granted, &settings, lab.now);
+        let sender = Sender::of_server(mode, USER_PORT, granted, settings, lab.now);
         let mut pair = Self::new(sender, receiver, TRANSFER_PORT, USER_PORT, file, lab);
         // The request has made the server's transfer: the first copy of it is spent.
         let _ = pair.receiver.transmit(&mut Vec::new(), &mut pair.lab.cx());
@@ -81,11 +85,15 @@ impl Pair {
 
     /// A user writes to a server that agrees to everything.
     fn writing(file: Vec<u8>, mode: Mode, options: Options) -> Self {
-        let (settings, lab) = (Settings::default(), Lab::default());
+        Self::writing_with(&Settings::default(), file, mode, options)
+    }
+
+    fn writing_with(settings: &Settings, file: Vec<u8>, mode: Mode, options: Options) -> Self {
+        let lab = Lab::default();
         let request = request(Direction::Write, mode, options);
-        let sender = Sender::of_user(&request, &settings, lab.now).unwrap();
+        let sender = Sender::of_user(&request, settings, lab.now).unwrap();
         let granted = options.grant(&open(), None);
-        let receiver = Receiver::of_server(mode, USER_PORT, granted, &settings, lab.now);
+        let receiver = Receiver::of_server(mode, USER_PORT, granted, settings, lab.now);
         let mut pair = Self::new(sender, receiver, USER_PORT, TRANSFER_PORT, file, lab);
         let _ = pair.sender.transmit(&mut Vec::new(), &mut pair.lab.cx());
         pair
@@ -485,10 +493,12 @@ proptest! {
     ) {
         let mode = if is_text { Mode::Netascii } else { Mode::Octet };
         let options = window(block_size, window_size);
+        // Four losses in a row, which the usual patience ends at, are one of some thousand openings.
+        let settings = Settings { patience: Duration::from_secs(1000) };
         let pair = if is_read {
-            Pair::reading(bytes(len), mode, options)
+            Pair::reading_with(&settings, bytes(len), mode, options)
         } else {
-            Pair::writing(bytes(len), mode, options)
+            Pair::writing_with(&settings, bytes(len), mode, options)
         };
         let mut pair = pair.with_faults(Faults { loss, repeat, reorder }, seed);
         pair.run();
