@@ -1,7 +1,9 @@
 //! `plumb serve --check`: whether the configuration makes sense, without serving anything.
 //!
 //! It is read and completed as it is for serving, with the files that it names: users, certificates,
-//! roots. Nothing is made, and nobody listens; whether an address is free shows when it is served.
+//! roots. Nothing is made, and nobody listens; whether an address is free shows when it is served. A
+//! folder that has rights of its own and is not there is said: it may come later, or its name is
+//! wrong and another one has not the rights that it should have.
 
 use super::configuration::File;
 use super::{Arguments, ftp_settings, prepare_logins, tftp};
@@ -12,10 +14,13 @@ use std::io::{self, Write};
 /// Looks, and says what comes of it.
 pub(super) fn run(arguments: &Arguments) -> exit::Result {
     match look(arguments) {
-        Ok(()) => {
+        Ok(missing) => {
+            // Where the reader has gone there is nobody to tell.
+            for line in missing {
+                _ = writeln!(io::stdout(), "{line}");
+            }
             let name = arguments.config.as_ref().map(|path| path.display().to_string());
             let what = name.unwrap_or_else(|| "what is said".to_owned());
-            // Where the reader has gone there is nobody to tell.
             _ = writeln!(io::stdout(), "{what} makes sense");
             Ok(())
         }
@@ -26,11 +31,14 @@ pub(super) fn run(arguments: &Arguments) -> exit::Result {
     }
 }
 
-fn look(arguments: &Arguments) -> Result<()> {
+/// Returns what is odd and no error.
+fn look(arguments: &Arguments) -> Result<Vec<String>> {
     let mut file = arguments.config.as_deref().map(File::read).transpose()?.unwrap_or_default();
     let ftp = ftp_settings(arguments, &file)?;
+    let mut missing = Vec::new();
     if let Some(ftp) = &ftp {
         ftp.look_at_files()?;
+        missing = ftp.folders_not_there();
     }
     let prefixes = (arguments.allow.as_slice(), arguments.deny.as_slice());
     let (table, folder, is_root) = (file.tftp.take(), &arguments.folder, os::user::is_root());
@@ -44,5 +52,5 @@ fn look(arguments: &Arguments) -> Result<()> {
             house.configuration.certificate.configuration()?;
         }
     }
-    Ok(())
+    Ok(missing)
 }

@@ -138,6 +138,8 @@ impl Clerk {
                 transfer.tcp = Tcp { streams: transfer.tcp.streams, ..tcp };
             } else if one.given.elapsed() < PATIENCE {
                 return true;
+            } else {
+                one.record.transfer.time.ns_transfer = None;
             }
             self.recorder.keep(&one.record);
             false
@@ -147,7 +149,9 @@ impl Clerk {
     /// Writes what waits, settled or not.
     pub(super) fn close(&self) {
         self.settle();
-        for one in self.unsettled.take() {
+        for mut one in self.unsettled.take() {
+            // Nobody will know when it arrives.
+            one.record.transfer.time.ns_transfer = None;
             self.recorder.keep(&one.record);
         }
         self.recorder.flush();

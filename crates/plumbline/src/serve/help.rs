@@ -79,7 +79,8 @@ A configuration:
   file-max-bytes = 1000000000
   [ftp]
   root = \"/srv/ftp\"             # of anonymous users
-  rights = \"read-only\"         # or write-once, writable, no-delete, drop-box, or each right:
+  rights = \"read-only\"         # or write-once, writable, no-delete (nor overwritten, nor
+                                 # renamed), drop-box, or each right:
                                  # [\"list\", \"read\", \"write\", \"overwrite\", \"append\",
                                  # \"delete\", \"rename\", \"mkdir\", \"site\"]
   users = \"/etc/plumb/ftp.toml\"
@@ -93,7 +94,8 @@ A configuration:
   pam-service = \"plumb\"
   root-may-log-in = false
   clear-control = false          # whether CCC may end the TLS of the control connection
-  mail-spool = \"/var/spool/plumb\" # MAIL and MLFL, for those who have a folder there
+  mail-spool = \"/var/spool/plumb\" # MAIL and MLFL, for those who have a folder there; users of
+                                 # an [[ftp.host]] send none
   mail-max-bytes = 4194304
   mailbox-max-bytes = 67108864
   mail-from-anonymous = false
@@ -113,7 +115,8 @@ A configuration:
   stop-grace-s = 5               # for transfers, when the server is told to end
   [ftp.word-formats]             # how words of 36 bits (TYPE L 36) lie in the files of a folder
   \"/its\" = \"u36\"
-  [ftp.folders]                  # rights of anonymous users in a folder and those beneath
+  [ftp.folders]                  # rights of anonymous users in a folder and those beneath, by the
+                                 # name that they use: a link from elsewhere is a way around them
   \"/incoming\" = \"drop-box\"
   [[ftp.host]]                   # other files for those who name this host by HOST or in TLS
   name = \"ftp.example.org\"

@@ -89,13 +89,14 @@ fn files_of_words_are_put_and_got_whatever_lies_in_the_folder() {
 }
 
 const FOLDERS: &str = "rights = \"read-only\"\n[ftp.folders]\n\"/in\" = \"drop-box\"\n\
-    \"/safe\" = \"no-delete\"\n\"/shut\" = []\n\"/add\" = [\"append\"]\n\"/free\" = \"writable\"\n";
+    \"/safe\" = \"no-delete\"\n\"/shut\" = []\n\"/add\" = [\"append\"]\n\"/free\" = \"writable\"\n\
+    \"/keep\" = [\"rename\", \"read\", \"write\", \"overwrite\"]\n";
 
 // attack row 84
 #[test]
 fn rights_are_those_of_the_nearest_folder_and_a_refusal_says_which_is_missing() {
     let desk = Desk::new();
-    for folder in ["in", "safe", "shut", "add", "free"] {
+    for folder in ["in", "safe", "shut", "add", "free", "keep"] {
         fs::create_dir(desk.there(folder)).unwrap();
         fs::write(desk.there(folder).join("old"), b"old").unwrap();
     }
@@ -123,6 +124,7 @@ fn rights_are_those_of_the_nearest_folder_and_a_refusal_says_which_is_missing() 
         ("COMB in/old in/old", "overwrite"),
         ("COMB safe/all in/old", "read"),
         ("RNFR in/old", "rename"),
+        ("RNFR safe/old", "rename"),
         ("RNFR free", "rename"),
         ("RMD in", "delete"),
     ] {
@@ -135,7 +137,9 @@ fn rights_are_those_of_the_nearest_folder_and_a_refusal_says_which_is_missing() 
     assert_eq!(line.stores("APPE add/old", b"er"), 226);
     assert_eq!((line.says("REST 5"), line.stores("STOR add/old", b"!")), (350, 226));
     assert_eq!((line.says("RNFR free/old"), line.says("RNTO in/moved")), (350, 550));
-    assert_eq!((line.says("RNFR safe/new"), line.says("RNTO safe/old")), (350, 550));
+    assert_eq!((line.says("RNFR keep/old"), line.says("RNTO free/old")), (350, 550));
+    assert_eq!((line.says("RNFR keep/old"), line.says("RNTO free/new")), (350, 550));
+    assert_eq!((line.says("RNFR keep/old"), line.says("RNTO keep/name")), (350, 250));
     assert_eq!(
         (line.says("CWD in"), line.says("CDUP"), line.says("DELE free/old")),
         (250, 250, 250)
@@ -147,7 +151,39 @@ fn rights_are_those_of_the_nearest_folder_and_a_refusal_says_which_is_missing() 
         reply.to_lowercase().split("perm=").nth(1).unwrap().split(';').next().unwrap().to_owned()
     };
     assert_eq!(facts(&mut line, "file"), "r");
-    assert_eq!(facts(&mut line, "safe/old"), "afr");
+    assert_eq!(facts(&mut line, "safe/old"), "ar");
+    assert_eq!(facts(&mut line, "free"), "celmp");
+}
+
+#[test]
+fn who_may_only_overwrite_overwrites_and_who_may_only_append_goes_on() {
+    let desk = Desk::new();
+    fs::write(desk.there("old"), b"old").unwrap();
+    let server = configured(&desk, "rights = [\"overwrite\"]\n", &[]);
+    let mut line = Line::logged_in(&server);
+    line.says("TYPE I");
+    assert_eq!((line.stores("STOR old", b"newer"), line.stores("STOR new", b"new")), (226, 550));
+    assert!(line.asks("RETR old").contains("no right to read"));
+    assert_eq!(fs::read(desk.there("old")).unwrap(), b"newer");
+    let desk = Desk::new();
+    fs::write(desk.there("old"), b"old").unwrap();
+    let server = configured(&desk, "rights = [\"append\"]\n", &[]);
+    let mut line = Line::logged_in(&server);
+    line.says("TYPE I");
+    assert_eq!(line.stores("STOR old", b"no"), 550);
+    assert_eq!((line.says("REST 3"), line.stores("STOR old", b"er")), (350, 226));
+    assert_eq!(fs::read(desk.there("old")).unwrap(), b"older");
+}
+
+#[test]
+fn a_name_of_our_choice_in_the_root_has_one_slash() {
+    let desk = Desk::new();
+    let server = configured(&desk, "rights = \"writable\"\n", &[]);
+    let mut line = Line::logged_in(&server);
+    line.says("TYPE I");
+    assert_eq!(line.stores("STOU", b"new"), 226);
+    let record = fs::read_dir(desk.there("")).unwrap().next().unwrap().unwrap();
+    assert!(record.file_name().to_str().unwrap().starts_with("file."));
 }
 
 #[test]
@@ -273,6 +309,38 @@ fn who_names_a_host_comes_to_its_files_until_rein() {
     assert_eq!(whose(&mut line), b"ours");
 }
 
+#[test]
+fn users_of_a_host_that_has_gone_are_not_let_in_to_the_servers_own_files() {
+    let desk = Desk::new();
+    let mut server = with_hosts(&desk);
+    let mut line = Line::to(&server);
+    assert_eq!(line.says("HOST ftp.example.org"), 220);
+    fs::write(desk.here("serve.toml"), "[ftp]\n").unwrap();
+    server.program.signal(Signal::HUP).unwrap();
+    server.says("was read again");
+    assert_eq!((line.says("USER ftp"), line.says("PASS a@b")), (331, 530));
+    assert_eq!((line.says("REIN"), line.says("USER ftp"), line.says("PASS a@b")), (220, 331, 230));
+}
+
+#[test]
+fn users_of_a_host_send_no_mail_to_the_servers_spool() {
+    let desk = Desk::new();
+    let (root, spool) = (desk.there("").display().to_string(), desk.here("spool"));
+    fs::create_dir_all(spool.join("ann")).unwrap();
+    let lines = format!(
+        "mail-spool = \"{}\"\nmail-from-anonymous = true\n\
+         [[ftp.host]]\nname = \"ftp.example.org\"\nroot = \"{root}\"\n",
+        spool.display()
+    );
+    let server = configured(&desk, &lines, &[]);
+    let mut line = Line::to(&server);
+    let logs_in = |line: &mut Line| (line.says("USER ftp"), line.says("PASS a@b"));
+    assert_eq!((line.says("HOST ftp.example.org"), logs_in(&mut line)), (220, (331, 230)));
+    assert!(line.asks("MAIL ann").contains("no right to send mail"));
+    assert_eq!((line.says("REIN"), logs_in(&mut line)), (220, (331, 230)));
+    assert_eq!((line.says("MAIL ann"), line.says("Lunch?\r\n.")), (350, 256));
+}
+
 const NAMED: &str = r#"
 import ftplib, io, ssl, sys
 port, certificate = int(sys.argv[1]), sys.argv[2]
@@ -313,6 +381,8 @@ assert session(None, after="example.org") == b"org"
 assert session("elsewhere.example") == b"ours"
 assert "504" in fails("ftp.example.org", after="localhost")
 fails("localhost", before="ftp.example.org")
+fails("ftp.example.org", before="localhost")
+fails("ftp.example.org", before="127.0.0.1")
 print("all is well")
 "#;
 
@@ -342,6 +412,8 @@ fn a_configuration_is_looked_at_without_serving() {
     let good = format!("[ftp]\nroot = \"{root}\"\n[tftp]\nroot = \"{root}\"\n");
     let (is_good, said) = check(&desk, &good);
     assert!(is_good && said.contains("makes sense"), "{said}");
+    let (is_good, said) = check(&desk, &format!("{good}[ftp.folders]\n\"/in\" = []\n"));
+    assert!(is_good && said.contains("'/in' has rights of its own, and is no folder"), "{said}");
     for (text, why) in [
         (format!("[ftp]\nrot = \"{root}\"\n"), "is 'root' meant?"),
         (

@@ -13,7 +13,7 @@ use super::tree::WordFormats;
 use super::users::Users;
 use anyhow::{Context, Result, anyhow, bail};
 use ipnet::IpNet;
-use os::jail::Jail;
+use os::jail::{Jail, Kind};
 use protocols::application::ftp::WordFormat;
 use protocols::application::ftp::server::{ServerSettings, TlsPolicy};
 use protocols::time::Duration;
@@ -21,7 +21,7 @@ use serde::Deserialize;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration as StdDuration;
 
@@ -253,6 +253,21 @@ impl Settings {
         Ok(())
     }
 
+    /// Returns, in a sentence each, which folders that have rights of their own are not there.
+    pub(in super::super) fn folders_not_there(&self) -> Vec<String> {
+        let hosts = self.hosts.iter().map(|host| &host.site);
+        let mut missing = Vec::new();
+        for site in std::iter::once(&self.site).chain(hosts) {
+            if let (Some(root), true) = (&site.root, site.has_anonymous) {
+                note_missing(root, &site.access, &mut missing);
+            }
+            for account in site.users.as_deref().into_iter().flat_map(Users::accounts) {
+                note_missing(&account.root, &account.access().unwrap_or_default(), &mut missing);
+            }
+        }
+        missing
+    }
+
     /// Returns the roots in which a crash may have left the beginning of an upload.
     pub(super) fn writable_roots(&self) -> Vec<PathBuf> {
         let hosts = self.hosts.iter().map(|host| &host.site);
@@ -276,6 +291,16 @@ impl Settings {
             _ => TlsPolicy::None,
         };
         ServerSettings { tls, is_implicit_tls, ..self.engine.clone() }
+    }
+}
+
+fn note_missing(root: &Path, access: &Access, missing: &mut Vec<String>) {
+    let Ok(jail) = Jail::open(root) else { return };
+    for folder in access.folders() {
+        if !jail.status(folder).is_ok_and(|status| status.kind == Kind::Folder) {
+            let (folder, root) = (folder.escape_ascii(), root.display());
+            missing.push(format!("'{folder}' has rights of its own, and is no folder of {root}"));
+        }
     }
 }
 
@@ -318,7 +343,8 @@ fn site_of(
     let access = Access::new(rights, &table.folders);
     let access = access.map_err(|why| anyhow!("ftp.folders: {why}"))?;
     let quota_bytes = table.quota_bytes;
-    Ok(Site { root, access, users, has_anonymous, quota_bytes, has_system_users })
+    let has_mail = true;
+    Ok(Site { root, access, users, has_anonymous, quota_bytes, has_system_users, has_mail })
 }
 
 fn system_of(table: &Table, arguments: &Arguments) -> Option<System> {

@@ -112,7 +112,7 @@ pub(super) fn end_sent(stream: Stream, sent: u64, ledger: &Ledger, began: Instan
     if sent >= UNSETTLED_MIN_BYTES
         && rustix::net::shutdown(&stream, rustix::net::Shutdown::Write).is_ok()
     {
-        let duplicate = rustix::io::dup(&stream).ok();
+        let duplicate = rustix::io::fcntl_dupfd_cloexec(&stream, 0).ok();
         ledger.unsettled.replace(duplicate.map(|stream| (stream, began)));
     }
     // Its end goes with its last byte.
@@ -232,7 +232,7 @@ impl Mover {
         }
         self.ledger.ask(connection.stream());
         if !is_incoming && self.ledger.moved.get() >= UNSETTLED_MIN_BYTES && connection.is_over {
-            let duplicate = rustix::io::dup(connection.stream()).ok();
+            let duplicate = rustix::io::fcntl_dupfd_cloexec(connection.stream(), 0).ok();
             self.ledger.unsettled.replace(duplicate.map(|stream| (stream, since)));
         }
         moved
@@ -294,6 +294,11 @@ impl Mover {
                 encoded.map_err(|_| TransferError::File(FileError::Local))?;
                 let skipped = usize::try_from(unsent).map_or(wire.len(), |at| at.min(wire.len()));
                 unsent -= skipped as u64;
+                if skipped > 0 {
+                    // The disk is read for it, and nothing else here waits for anything.
+                    self.spend(skipped).await;
+                    tokio::task::yield_now().await;
+                }
                 self.put(to, wire.get(skipped..).unwrap_or_default()).await?;
                 wire.clear();
             }
@@ -477,6 +482,11 @@ impl Mover {
     async fn note(&self, count: usize) {
         let moved = &self.ledger.moved;
         moved.set(moved.get() + count as u64);
+        self.spend(count).await;
+    }
+
+    /// Waits if so many bytes more were too fast.
+    async fn spend(&self, count: usize) {
         let (mut pace, now) = (self.pace.get(), self.clock.now());
         pace.spend(count, now);
         self.pace.set(pace);

@@ -99,14 +99,13 @@ pub(super) fn admit_anonymous(
     login: &Login,
     site: &Site,
 ) -> Option<Guest> {
-    let settings = server.settings();
     let is_his = site.has_anonymous && is_anonymous(login.user.as_bytes());
     if !is_his || site.quota_bytes.is_some() {
         return None;
     }
     let home = Home::of_anonymous(site)?;
     let jail = open(server, peer, &home)?;
-    Some(guest(server, &settings, home, jail, None))
+    Some(guest(server, site, home, jail, None))
 }
 
 /// Finds out whether somebody may come in; a wrong answer is held back.
@@ -136,7 +135,7 @@ pub(super) async fn authenticate(
             return None;
         }
     };
-    Some(guest(server, &settings, home, jail, space))
+    Some(guest(server, site, home, jail, space))
 }
 
 /// Returns the home of whoever proves who he is. A name that is in the file is that user's alone.
@@ -221,12 +220,13 @@ fn refuse(server: &Server, peer: SocketAddr, home: &Home, error: &io::Error) {
 
 fn guest(
     server: &Server,
-    settings: &Settings,
+    site: &Site,
     home: Home,
     jail: Arc<Jail>,
     space: Option<Arc<Space>>,
 ) -> Guest {
-    let may_mail = !home.is_anonymous || settings.has_anonymous_mail;
+    let settings = server.settings();
+    let may_mail = site.has_mail && (!home.is_anonymous || settings.has_anonymous_mail);
     let spool = settings.spool.clone().filter(|_| may_mail);
     let access = if spool.is_some() { home.access.with(Right::Mail) } else { home.access };
     let tree = Tree {

@@ -15,9 +15,11 @@
 //! A user names a host by HOST before USER, or when TLS begins (RFC 6066 §3, SNI); where he does
 //! both, they have to agree (RFC 7151 §4), whichever comes first. Who names none, or an address of
 //! this machine, comes to the server's own files (§3.2.2). A name that is not known is 504: without
-//! any host, known are the names in the configuration, the machine's, and `localhost`.
+//! any host, known are the names in the configuration, the machine's, and `localhost`. A host that
+//! was named and has gone since, when the configuration was read again, lets nobody in.
 //!
-//! Users of the machine come to the server's own files alone.
+//! Users of the machine come to the server's own files alone. The mailboxes of the spool are the
+//! server's, too: users of a host send no mail, as nobody could tell whose users they are.
 
 use super::super::certificate::{Files, host_name};
 use super::rights::{Access, Granted};
@@ -68,6 +70,8 @@ pub(super) struct Site {
     /// Of anonymous users.
     pub(super) quota_bytes: Option<u64>,
     pub(super) has_system_users: bool,
+    /// Whether its users send mail to the spool, if there is one.
+    pub(super) has_mail: bool,
 }
 
 impl Site {
@@ -115,6 +119,7 @@ impl Host {
                 has_anonymous,
                 quota_bytes: table.quota_bytes,
                 has_system_users: false,
+                has_mail: false,
             };
             let certificate = match (table.certificate, table.key) {
                 (Some(certificate), Some(key)) => Some(Files { certificate, key }),
@@ -143,7 +148,11 @@ fn plain_name(name: &str) -> Result<String> {
     if name.is_empty() || !name.chars().all(is_letter) {
         bail!("'{}' is no name of a host", name.escape_debug());
     }
-    Ok(compared(name))
+    let name = compared(name);
+    if literal(&name).is_some() {
+        bail!("'{name}' is an address: who names one comes to the server's own files");
+    }
+    Ok(name)
 }
 
 /// Returns a name without the period at its end, in small letters.
@@ -157,6 +166,14 @@ pub(super) struct Hosts {
     /// Names of the server itself, beside those of the machine.
     names: Vec<String>,
     hosts: Vec<Host>,
+}
+
+/// What was named when TLS began.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct TlsName {
+    name: Box<str>,
+    /// Whether that was a host of its own then.
+    is_of_host: bool,
 }
 
 /// Which host it is that somebody has named.
@@ -210,23 +227,22 @@ impl Hosts {
     pub(super) fn greet(
         &self,
         name: &Name,
-        tls_name: Option<&str>,
+        tls_name: Option<&TlsName>,
         ours: &[IpAddr],
     ) -> Result<&str, FileError> {
         let text = std::str::from_utf8(name.as_bytes()).map_err(|_| FileError::UnknownHost)?;
-        if let Some(address) = literal(text) {
-            let is_ours = ours.iter().any(|one| one.to_canonical() == address.to_canonical());
-            let is_known = is_ours && tls_name.is_none_or(|named| self.is_default(named));
-            return if is_known { Ok(GREETING) } else { Err(FileError::UnknownHost) };
+        if let Some(address) = literal(text)
+            && !ours.iter().any(|one| one.to_canonical() == address.to_canonical())
+        {
+            return Err(FileError::UnknownHost);
         }
-        let named = self.named(text).ok_or(FileError::UnknownHost)?;
-        if tls_name.is_some_and(|other| !self.is_same(text, other)) {
-            return Err(FileError::OtherHost);
-        }
-        Ok(match named {
-            Named::Host(Host { greeting: Some(greeting), .. }) => greeting,
-            Named::Host(_) | Named::Server => GREETING,
-        })
+        let host = self.chosen(Some(name), tls_name)?;
+        Ok(host.and_then(|host| host.greeting.as_deref()).unwrap_or(GREETING))
+    }
+
+    /// Notes what was named when TLS began.
+    pub(super) fn tls_name(&self, name: &str) -> TlsName {
+        TlsName { name: name.into(), is_of_host: !self.is_default(name) }
     }
 
     /// Returns whether two names are of one host.
@@ -243,13 +259,42 @@ impl Hosts {
         !matches!(self.named(tls_name), Some(Named::Host(_)))
     }
 
-    /// Returns the host to whose files somebody comes: the one he has named by HOST, else in TLS.
-    pub(super) fn chosen(&self, name: Option<&Name>, tls_name: Option<&str>) -> Option<&Host> {
-        let name = name.and_then(|name| std::str::from_utf8(name.as_bytes()).ok());
-        match self.named(name.or(tls_name)?) {
+    /// Returns the host to whose files somebody comes: the one he has named by HOST, else in TLS;
+    /// `None` for the server's own.
+    ///
+    /// # Errors
+    ///
+    /// If it is not known, or not any longer, or HOST and TLS do not agree.
+    pub(super) fn chosen(
+        &self,
+        name: Option<&Name>,
+        tls_name: Option<&TlsName>,
+    ) -> Result<Option<&Host>, FileError> {
+        if tls_name.is_some_and(|tls| tls.is_of_host && self.is_default(&tls.name)) {
+            return Err(FileError::UnknownHost);
+        }
+        let tls_name = tls_name.map(|tls| &*tls.name);
+        let named = match name.map(Name::as_bytes).map(std::str::from_utf8) {
+            None => tls_name.and_then(|tls| self.named(tls)),
+            Some(Err(_)) => return Err(FileError::UnknownHost),
+            Some(Ok(text)) if literal(text).is_some() => {
+                if tls_name.is_some_and(|tls| !self.is_default(tls)) {
+                    return Err(FileError::OtherHost);
+                }
+                None
+            }
+            Some(Ok(text)) => {
+                let named = self.named(text).ok_or(FileError::UnknownHost)?;
+                if tls_name.is_some_and(|tls| !self.is_same(text, tls)) {
+                    return Err(FileError::OtherHost);
+                }
+                Some(named)
+            }
+        };
+        Ok(match named {
             Some(Named::Host(host)) => Some(host),
             Some(Named::Server) | None => None,
-        }
+        })
     }
 }
 
@@ -274,7 +319,7 @@ impl ResolvesServerCert for Certificates {
     }
 }
 
-/// Shows the certificate of the host that HOST has named already, and no other.
+/// Shows the certificate of the host that was named already, and no other.
 #[derive(Debug)]
 struct Chosen {
     inner: Arc<dyn ResolvesServerCert>,
@@ -291,7 +336,7 @@ impl ResolvesServerCert for Chosen {
     }
 }
 
-/// Returns TLS as it is for those who have named `host` by HOST.
+/// Returns TLS as it is for those who have named `host`, by HOST or in TLS before.
 pub(super) fn bound(
     tls: &Arc<ServerConfig>,
     certificates: &Certificates,
@@ -344,7 +389,18 @@ mod tests {
 
     fn asked(hosts: &Hosts, name: &str, tls_name: Option<&str>) -> Result<String, FileError> {
         let ours = ["192.0.2.1".parse().unwrap(), "2001:db8::1".parse().unwrap()];
-        hosts.greet(&Name::new(name).unwrap(), tls_name, &ours).map(str::to_owned)
+        let tls_name = tls_name.map(|name| hosts.tls_name(name));
+        hosts.greet(&Name::new(name).unwrap(), tls_name.as_ref(), &ours).map(str::to_owned)
+    }
+
+    fn chosen(
+        hosts: &Hosts,
+        name: Option<&str>,
+        tls_name: Option<&TlsName>,
+    ) -> Result<Option<String>, FileError> {
+        let name = name.map(|name| Name::new(name).unwrap());
+        let host = hosts.chosen(name.as_ref(), tls_name)?;
+        Ok(host.map(|host| host.name().to_owned()))
     }
 
     #[test]
@@ -376,20 +432,44 @@ mod tests {
         assert!(asked(&hosts, "ftp.example.org", org).is_ok());
         assert!(asked(&hosts, "example.org", org).is_ok(), "another name of it");
         assert_eq!(asked(&hosts, "ftp.example.com", org), Err(FileError::OtherHost));
-        assert_eq!(asked(&hosts, "192.0.2.1", org), Err(FileError::UnknownHost));
-        let chosen = |name: Option<&str>, tls_name| {
-            let name = name.map(|name| Name::new(name).unwrap());
-            hosts.chosen(name.as_ref(), tls_name).map(|host| host.name().to_owned())
-        };
-        assert_eq!(chosen(None, org).as_deref(), org);
-        assert_eq!(chosen(Some("example.org"), None).as_deref(), org);
-        assert_eq!((chosen(None, None), chosen(Some("localhost"), None)), (None, None));
+        assert_eq!(asked(&hosts, "192.0.2.1", org), Err(FileError::OtherHost));
+        let tls_name = hosts.tls_name("ftp.example.org");
+        let org = Ok(org.map(str::to_owned));
+        assert_eq!(chosen(&hosts, None, Some(&tls_name)), org);
+        assert_eq!(chosen(&hosts, Some("example.org"), None), org);
+        assert_eq!(chosen(&hosts, None, None), Ok(None));
+        assert_eq!(chosen(&hosts, Some("localhost"), None), Ok(None));
+    }
+
+    #[test]
+    fn who_has_named_the_server_or_an_address_makes_no_tls_with_a_host() {
+        let hosts = hosts(TWO).unwrap();
+        let org = hosts.tls_name("ftp.example.org");
+        let (ours, unknown) = (hosts.tls_name("localhost"), hosts.tls_name("elsewhere.example"));
+        for name in ["ftp.example.net", "localhost", "192.0.2.1", "ftp.example.com"] {
+            let refused = chosen(&hosts, Some(name), Some(&org));
+            assert_eq!(refused, Err(FileError::OtherHost), "{name}");
+        }
+        assert_eq!(chosen(&hosts, Some("ftp.example.net"), Some(&ours)), Ok(None));
+        assert_eq!(chosen(&hosts, Some("192.0.2.1"), Some(&unknown)), Ok(None));
+        assert_eq!(chosen(&hosts, None, Some(&unknown)), Ok(None));
+    }
+
+    #[test]
+    fn a_host_that_has_gone_lets_nobody_in_to_the_servers_own_files() {
+        let (before, after) = (hosts(TWO).unwrap(), Hosts::default());
+        let refused = Err(FileError::UnknownHost);
+        assert_eq!(chosen(&after, Some("ftp.example.org"), None), refused);
+        let tls_name = before.tls_name("example.org");
+        assert_eq!(chosen(&after, None, Some(&tls_name)), refused);
     }
 
     #[test]
     fn what_makes_no_sense_of_a_host_is_refused() {
         for text in [
             "[[host]]\nname = \"a b\"\nroot = \"/srv\"\n",
+            "[[host]]\nname = \"192.0.2.1\"\nroot = \"/srv\"\n",
+            "names = [\"192.0.2.1.\"]\n",
             "[[host]]\nname = \"a\"\n",
             "[[host]]\nname = \"a\"\nroot = \"/srv\"\nanonymous = false\n",
             "[[host]]\nname = \"a\"\nroot = \"/srv\"\ncertificate = \"/c\"\n",

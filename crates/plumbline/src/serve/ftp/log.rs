@@ -20,15 +20,50 @@ pub(super) enum Event {
     /// Somebody was not let in, or his session failed.
     Refused { from: SocketAddr, why: String },
     /// Somebody could not prove who he is.
-    LoginFailed { from: SocketAddr, name: String },
+    LoginFailed {
+        from: SocketAddr,
+        name: String,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        host: Option<String>,
+    },
     /// Somebody has proved who he is.
-    LoggedIn { from: SocketAddr, name: String },
+    LoggedIn {
+        from: SocketAddr,
+        name: String,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        host: Option<String>,
+    },
     /// A file has gone out or come in.
-    Moved { from: SocketAddr, user: String, name: String, is_read: bool, bytes: u64, micros: u64 },
+    Moved {
+        from: SocketAddr,
+        user: String,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        host: Option<String>,
+        name: String,
+        is_read: bool,
+        bytes: u64,
+        micros: u64,
+    },
     /// A transfer has failed.
-    Failed { from: SocketAddr, user: String, name: String, is_read: bool, bytes: u64, why: String },
+    Failed {
+        from: SocketAddr,
+        user: String,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        host: Option<String>,
+        name: String,
+        is_read: bool,
+        bytes: u64,
+        why: String,
+    },
     /// Names of a folder could not be told as they are.
-    NamesUntold { from: SocketAddr, user: String, name: String, count: u64 },
+    NamesUntold {
+        from: SocketAddr,
+        user: String,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        host: Option<String>,
+        name: String,
+        count: u64,
+    },
     /// A session has ended.
     Left { from: SocketAddr, seconds: u64 },
     /// The configuration was read again.
@@ -50,20 +85,25 @@ impl fmt::Display for Event {
             ),
             Self::NoTls { why } => write!(f, "TLS is not offered: {why}"),
             Self::Refused { from, why } => write!(f, "{from} is refused: {why}"),
-            Self::LoginFailed { from, name } => write!(f, "{from} cannot prove to be '{name}'"),
-            Self::LoggedIn { from, name } => write!(f, "{from} is logged in as '{name}'"),
-            Self::Moved { from, user, name, is_read, bytes, micros } => {
-                let way = way(*is_read);
-                write!(f, "{from} as '{user}' {way} '{name}': {bytes} bytes in {micros} us")
+            Self::LoginFailed { from, name, host } => {
+                write!(f, "{from} cannot prove to be {}", who(name, host.as_deref()))
             }
-            Self::Failed { from, user, name, is_read, bytes, why } => {
-                let way = way(*is_read);
-                write!(f, "{from} as '{user}' {way} '{name}': ended after {bytes} bytes: {why}")
+            Self::LoggedIn { from, name, host } => {
+                write!(f, "{from} is logged in as {}", who(name, host.as_deref()))
             }
-            Self::NamesUntold { from, user, name, count } => write!(
+            Self::Moved { from, user, host, name, is_read, bytes, micros } => {
+                let (who, way) = (who(user, host.as_deref()), way(*is_read));
+                write!(f, "{from} as {who} {way} '{name}': {bytes} bytes in {micros} us")
+            }
+            Self::Failed { from, user, host, name, is_read, bytes, why } => {
+                let (who, way) = (who(user, host.as_deref()), way(*is_read));
+                write!(f, "{from} as {who} {way} '{name}': ended after {bytes} bytes: {why}")
+            }
+            Self::NamesUntold { from, user, host, name, count } => write!(
                 f,
-                "{from} as '{user}' lists '{name}': {count} names hold line ends or other control \
-                 characters, and are left out or shown with ?"
+                "{from} as {} lists '{name}': {count} names hold line ends or other control \
+                 characters, and are left out or shown with ?",
+                who(user, host.as_deref())
             ),
             Self::Left { from, seconds } => write!(f, "{from} has left after {seconds} s"),
             Self::Reloaded => f.write_str("the configuration was read again"),
@@ -71,5 +111,30 @@ impl fmt::Display for Event {
                 write!(f, "the configuration stays as it was: {why}")
             }
         }
+    }
+}
+
+/// Returns a user, with the host whose he is.
+fn who(user: &str, host: Option<&str>) -> String {
+    host.map_or_else(|| format!("'{user}'"), |host| format!("'{user}' of {host}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_user_of_a_host_is_told_from_the_servers_own() {
+        let from = SocketAddr::from(([192, 0, 2, 7], 2121));
+        let logged_in = |host: Option<&str>| {
+            let host = host.map(str::to_owned);
+            Event::LoggedIn { from, name: "ann".to_owned(), host }
+        };
+        let of_org = logged_in(Some("ftp.example.org"));
+        assert!(of_org.to_string().ends_with("is logged in as 'ann' of ftp.example.org"));
+        assert!(serde_json::to_string(&of_org).unwrap().contains("\"host\":\"ftp.example.org\""));
+        let ours = logged_in(None);
+        assert!(ours.to_string().ends_with("is logged in as 'ann'"));
+        assert!(!serde_json::to_string(&ours).unwrap().contains("host"));
     }
 }

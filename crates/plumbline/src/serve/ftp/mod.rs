@@ -9,7 +9,9 @@
 //! All sessions run in one thread; what waits for a disk for long (the end of an upload, hashes,
 //! copies) and passwords are left to others. A file comes in under a name of its own and takes the
 //! right one when it is whole and on the disk, so an upload that breaks off leaves what was there;
-//! so does one with REST or APPE, for which what is to stay of the old file is copied first.
+//! so does one with REST or APPE, for which what is to stay of the old file is copied first. Where
+//! that is not the file any longer that has the name, it is refused (450): nothing that another has
+//! put there meanwhile is lost.
 //!
 //! The data connection is the control peer's alone, on a port of chance, and one at a time. Where
 //! `requires-session-reuse` is set, TLS on it must be resumed from a ticket of this very session.

@@ -9,6 +9,7 @@ use std::io;
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
 use std::ops::RangeInclusive;
 use std::os::fd::AsFd;
+use std::time::Duration;
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
@@ -18,6 +19,9 @@ const BACKLOG: i32 = 4;
 /// How many ports are tried before the kernel is asked for one: where so many are taken, few are
 /// left.
 const ATTEMPTS_MAX: u64 = 64;
+
+/// How long an accept that fails for want of something waits for it.
+const PAUSE: Duration = Duration::from_millis(100);
 
 /// The ports that a data connection may have.
 #[derive(Clone, Debug)]
@@ -95,6 +99,11 @@ impl Listener {
             let mut ready = socket.readable().await?;
             match accept(socket.get_ref()) {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => ready.clear_ready(),
+                Err(error) if error.kind() != io::ErrorKind::ConnectionAborted => {
+                    // No descriptors are left, as a rule: who came waits there, and is found again.
+                    tokio::time::sleep(PAUSE).await;
+                    return Err(error);
+                }
                 accepted => return accepted,
             }
         }

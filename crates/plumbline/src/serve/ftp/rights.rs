@@ -11,7 +11,11 @@
 //! The nearest folder above a name says what may be done there, and replaces what those above it
 //! say. A name is what the user sees: what a link leads to has the rights of where the link stands.
 //! A folder that has rights of its own is neither renamed nor removed, nor is one that it is in,
-//! which would take it out of its rights.
+//! which would take it out of its rights. To rename from one folder to another takes the rights to
+//! delete there and to write here, and gives nobody to read what he could not.
+//!
+//! So a link from elsewhere into a folder with rights of its own is a way around them: whoever serves
+//! sees to it that there is none. By FTP nobody makes a link.
 
 use super::super::folder;
 use protocols::application::ftp::server::{FileError, Rights};
@@ -25,9 +29,13 @@ const WORDS: [(&str, Rights); 5] = [
     ("read-only", Rights::READ_ONLY),
     ("write-once", Rights::READ_ONLY.with(Right::Write).with(Right::MakeDirectory)),
     ("writable", Rights::ALL),
-    ("no-delete", Rights::ALL.without(Right::Delete).without(Right::Overwrite)),
+    ("no-delete", NO_DELETE),
     ("drop-box", Rights::NONE.with(Right::Write)),
 ];
+
+/// What is there stays, under its name.
+const NO_DELETE: Rights =
+    Rights::ALL.without(Right::Delete).without(Right::Overwrite).without(Right::Rename);
 
 /// Rights, as the configuration says them: by a word, or one by one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
@@ -124,7 +132,7 @@ impl Access {
     ///
     /// # Errors
     ///
-    /// If a folder's name does not begin with `/`.
+    /// If a folder's name does not begin with `/`, leads through `.` or `..`, or is said twice.
     pub(super) fn new(
         everywhere: Granted,
         folders: &BTreeMap<String, Granted>,
@@ -135,7 +143,14 @@ impl Access {
             if !folder.starts_with('/') || name.is_empty() || name.contains("//") {
                 return Err(format!("'{folder}' is no folder below the root: it begins with /"));
             }
-            of_folders.push((name.as_bytes().to_vec(), rights.0));
+            if name.split('/').any(|component| matches!(component, "." | "..")) {
+                return Err(format!("'{folder}' leads through . or ..: say where it leads to"));
+            }
+            let name = name.as_bytes().to_vec();
+            if of_folders.iter().any(|(known, _)| *known == name) {
+                return Err(format!("'{folder}' is said twice"));
+            }
+            of_folders.push((name, rights.0));
         }
         of_folders.sort_by_key(|(folder, _)| std::cmp::Reverse(folder.len()));
         Ok(Self { everywhere: everywhere.0, folders: of_folders })
@@ -157,7 +172,12 @@ impl Access {
     /// Returns whether files may come in anywhere.
     pub(super) fn writes(&self) -> bool {
         let rights = self.anywhere();
-        rights.contains(Right::Write) || rights.contains(Right::Append)
+        [Right::Write, Right::Overwrite, Right::Append].iter().any(|right| rights.contains(*right))
+    }
+
+    /// Returns the folders that have rights of their own.
+    pub(super) fn folders(&self) -> impl Iterator<Item = &[u8]> {
+        self.folders.iter().map(|(folder, _)| folder.as_slice())
     }
 
     /// Returns what may be done with what is called `path`.
@@ -167,13 +187,23 @@ impl Access {
         nearest.map_or(self.everywhere, |(_, rights)| *rights)
     }
 
-    /// Returns what may be done with what is called `name` in a folder.
+    /// Returns what may be done with what is called `path`, and with its name: see
+    /// [`Self::need_of_name`].
+    pub(super) fn with_name(&self, path: &[u8]) -> Rights {
+        let rights = self.at(path);
+        match self.keeps(path) {
+            true => rights.without(Right::Rename).without(Right::Delete),
+            false => rights,
+        }
+    }
+
+    /// As [`Self::with_name`], of what is called `name` in a folder.
     pub(super) fn within(&self, folder: &[u8], name: &[u8]) -> Rights {
         if self.folders.is_empty() {
             return self.everywhere;
         }
         let folder = folder.strip_suffix(b"/").unwrap_or(folder);
-        self.at(&[folder, b"/", name].concat())
+        self.with_name(&[folder, b"/", name].concat())
     }
 
     /// Looks whether `right` is there for what is called `path`.
@@ -197,9 +227,36 @@ impl Access {
     /// [`FileError::Missing`] if it is not.
     pub(super) fn need_of_name(&self, right: Right, path: &VirtualPath) -> Result<(), FileError> {
         self.need(right, path)?;
-        let name = path.to_bytes();
-        let is_kept = self.folders.iter().any(|(folder, _)| is_in(folder, &name));
-        if is_kept { Err(FileError::Missing(right)) } else { Ok(()) }
+        if self.keeps(&path.to_bytes()) { Err(FileError::Missing(right)) } else { Ok(()) }
+    }
+
+    /// Returns whether a folder with rights of its own has this name, or is in what has it.
+    fn keeps(&self, name: &[u8]) -> bool {
+        self.folders.iter().any(|(folder, _)| is_in(folder, name))
+    }
+
+    /// Looks whether what is called `from` may be called `to`, as far as rights go by folder.
+    ///
+    /// # Errors
+    ///
+    /// [`FileError::Missing`] with the right that is not there.
+    pub(super) fn need_to_rename(
+        &self,
+        from: &VirtualPath,
+        to: &VirtualPath,
+    ) -> Result<(), FileError> {
+        self.need_of_name(Right::Rename, from)?;
+        self.need_of_name(Right::Rename, to)?;
+        if from.parent() == to.parent() {
+            return Ok(());
+        }
+        // It goes from one folder, and comes into another.
+        self.need(Right::Delete, from)?;
+        self.need(Right::Write, to)?;
+        if self.at(&to.to_bytes()).contains(Right::Read) {
+            self.need(Right::Read, from)?;
+        }
+        Ok(())
     }
 }
 
@@ -277,8 +334,52 @@ mod tests {
             let refused = access.need_of_name(Right::Rename, &path(name));
             assert_eq!(refused, Err(FileError::Missing(Right::Rename)), "{name}");
         }
+        assert!(!access.within(b"/", b"a").contains(Right::Rename));
+        assert!(!access.within(b"/a", b"in").contains(Right::Delete));
+        assert!(access.within(b"/", b"b").contains(Right::Delete));
         assert_eq!(access.need_of_name(Right::Rename, &path("/b")), Ok(()));
         assert_eq!(access.need_of_name(Right::Rename, &path("/a/inner")), Ok(()));
+    }
+
+    #[test]
+    fn from_folder_to_folder_a_name_takes_what_taking_away_and_writing_take() {
+        let text = "rights = \"writable\"\n[folders]\n\"/safe\" = \"no-delete\"\n\
+                    \"/keep\" = [\"list\", \"read\", \"rename\", \"write\"]\n\
+                    \"/still\" = [\"rename\", \"delete\"]\n\
+                    \"/dark\" = [\"write\", \"delete\", \"rename\"]\n";
+        let access = access(text).unwrap();
+        let asked = |from: &str, to: &str| access.need_to_rename(&path(from), &path(to));
+        let missing = |right| Err(FileError::Missing(right));
+        assert_eq!(asked("/free/a", "/else/a"), Ok(()));
+        assert_eq!(asked("/safe/a", "/free/a"), missing(Right::Rename));
+        assert_eq!(asked("/keep/a", "/keep/b"), Ok(()));
+        assert_eq!(asked("/keep/a", "/free/a"), missing(Right::Delete));
+        assert_eq!(asked("/keep/deep/a", "/keep/a"), missing(Right::Delete));
+        assert_eq!(asked("/free/a", "/still/a"), missing(Right::Write));
+        assert_eq!(asked("/dark/a", "/free/a"), missing(Right::Read));
+        assert_eq!(asked("/free/a", "/dark/a"), Ok(()));
+    }
+
+    #[test]
+    fn a_folder_of_a_rule_that_nothing_is_called_is_refused() {
+        for (folder, why) in [
+            ("/a/../in", "leads through"),
+            ("/./in", "leads through"),
+            ("/..", "leads through"),
+            ("/in/", "is said twice"),
+        ] {
+            let text = format!("rights = []\n[folders]\n\"/in\" = []\n\"{folder}\" = []\n");
+            let refused = access(&text).unwrap_err();
+            assert!(refused.contains(why), "{folder}: {refused}");
+        }
+        let odd = access("rights = []\n[folders]\n\"/..in\" = []\n");
+        assert!(odd.is_ok());
+    }
+
+    #[test]
+    fn who_may_only_overwrite_writes() {
+        assert!(access("rights = [\"overwrite\"]").unwrap().writes());
+        assert!(!access("rights = \"read-only\"").unwrap().writes());
     }
 
     #[test]

@@ -6,9 +6,9 @@
 
 use super::control::Control;
 use super::data::{self, Mover, Stream, Work};
-use super::facts::{self, Ledger, Steps};
+use super::facts::{self, Ledger};
 use super::guest::{self, Guest};
-use super::host::{self, Host};
+use super::host::{self, Hosts, TlsName};
 use super::log::Event;
 use super::mail::{Sender, Spool};
 use super::passive::Listener;
@@ -17,21 +17,20 @@ use super::secured::Security;
 use super::tickets;
 use super::upload::Upload;
 use super::waits::{accept, connect, elapse};
-use super::work::{open, why_of};
-use super::{Entrance, Server};
+use super::work::open;
+use super::{Entrance, Server, Tls};
 use crate::files::pace::Pace;
 use crate::serve::charged::Metered;
-use crate::transfers::{self, Record, nanos, timed};
+use crate::transfers::{self, Record, timed};
 use os::clock::{Monotonic, thread_cpu_time};
 use protocols::Instant as Moment;
 use protocols::application::ftp::server::{
-    self as engine, FileError, Finished, Login, LoginAnswer, Opened, Operation, Outcome,
-    ServerEvent, Transfer, TransferError, TransferId, TransferKind,
+    self as engine, FileError, Login, LoginAnswer, Opened, Operation, Outcome, ServerEvent,
+    Transfer, TransferError, TransferId, TransferKind,
 };
 use protocols::application::ftp::{Name, Protection};
 use protocols::meter::{Account, Counter};
 use protocols::time::Duration;
-use records::transfer::Text;
 use std::cell::Cell;
 use std::io;
 use std::net::SocketAddr;
@@ -41,6 +40,8 @@ use std::time::Instant;
 use tokio::net::TcpStream;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
+
+mod report;
 
 /// The most answers that wait: one for each thing that runs at a time, and one that is late.
 const ANSWERS_MAX: usize = 8;
@@ -103,7 +104,9 @@ pub(super) struct Session {
     /// What the TLS tickets of this session hold.
     token: [u8; tickets::TOKEN_LEN],
     /// Which host was named when TLS began.
-    tls_name: Option<Box<str>>,
+    tls_name: Option<TlsName>,
+    /// The host to whose files its user has come; `None` for the server's own.
+    host: Option<Box<str>>,
     guest: Option<Guest>,
     listener: Option<Listener>,
     /// Where that is, and who has come to it.
@@ -147,7 +150,7 @@ impl Session {
     /// If the connection has gone already, TLS fails or there is no entropy.
     pub(super) async fn begin(
         server: Rc<Server>,
-        entrance: Entrance,
+        mut entrance: Entrance,
         stream: TcpStream,
         peer: SocketAddr,
     ) -> io::Result<Self> {
@@ -162,11 +165,12 @@ impl Session {
         let mut control = Control::new(stream);
         let clock = server.bench().clock;
         let began = clock.now();
-        if let Some(tls) = entrance.tls.as_ref().filter(|_| entrance.is_implicit_tls) {
+        let mut tls_name = None;
+        if let Some(tls) = entrance.tls.as_mut().filter(|_| entrance.is_implicit_tls) {
             // Few have it in their room for as long as they are here.
             Box::pin(control.secure(&tls.configuration, &token, &server)).await?;
+            tls_name = named_in_tls(&control, tls, &server.settings().hosts);
         }
-        let tls_name = control.tls_name().map(Box::from);
         let has_tls = entrance.tls.is_some();
         let settings = server.settings().of_session(has_tls, entrance.is_implicit_tls);
         let engine = engine::Server::new(settings, local, peer, &server.bench().cx());
@@ -183,6 +187,7 @@ impl Session {
             clock,
             token,
             tls_name,
+            host: None,
             guest: None,
             listener: None,
             data_ends: (None, None),
@@ -313,12 +318,13 @@ impl Session {
     }
 
     async fn start_tls(&mut self) -> io::Result<()> {
-        let Some(tls) = &mut self.entrance.tls else {
+        let hosts = Arc::clone(&self.server.settings().hosts);
+        let chosen = hosts.chosen(self.engine.host(), None);
+        let (Some(tls), Ok(chosen)) = (&mut self.entrance.tls, chosen) else {
+            // There is none, or the host has gone since it was named.
             self.engine.tls_started(false, &mut self.server.bench().cx());
             return Ok(());
         };
-        let settings = self.server.settings();
-        let chosen = settings.hosts.chosen(self.engine.host(), None);
         if let Some(host) = chosen {
             // Its data connections show the same certificate.
             tls.configuration = host::bound(&tls.configuration, &tls.certificates, host);
@@ -326,10 +332,14 @@ impl Session {
         let began = self.clock.now();
         self.control.secure(&tls.configuration, &self.token, &self.server).await?;
         // Whoever names a host before has made TLS with it, whether he says so again or not.
-        let named = self.control.tls_name().or(chosen.map(Host::name));
-        self.tls_name = named.map(Box::from);
+        self.tls_name = match chosen {
+            Some(host) => Some(hosts.tls_name(host.name())),
+            None => named_in_tls(&self.control, tls, &hosts),
+        };
         self.opening.tls = Some(self.clock.now() - began);
-        self.engine.tls_started(true, &mut self.server.bench().cx());
+        // RFC 7151 §4: who has named the server itself, and a host in TLS, is not served.
+        let agrees = hosts.chosen(self.engine.host(), self.tls_name.as_ref()).is_ok();
+        self.engine.tls_started(agrees, &mut self.server.bench().cx());
         Ok(())
     }
 
@@ -375,7 +385,13 @@ impl Session {
         let name = login.user.as_bytes().to_vec();
         let (server, peer) = (Rc::clone(&self.server), self.peer);
         let settings = server.settings();
-        let host = settings.hosts.chosen(login.host.as_ref(), self.tls_name.as_deref());
+        let host = settings.hosts.chosen(login.host.as_ref(), self.tls_name.as_ref());
+        let Ok(host) = host else {
+            // It has gone since it was named: its users have nothing to do with the server's files.
+            self.host = login.host.map(|host| host.as_bytes().escape_ascii().to_string().into());
+            return self.take_answer(Answer::Login(name, None));
+        };
+        self.host = host.map(|host| host.name().into());
         let site = settings.site_of(host);
         if let Some(guest) = guest::admit_anonymous(&server, peer, &login, &site) {
             return self.take_answer(Answer::Login(name, Some(Box::new(guest))));
@@ -391,6 +407,7 @@ impl Session {
         match answer {
             Answer::Login(name, guest) => {
                 let name = name.escape_ascii().to_string();
+                let (from, host) = (self.peer, self.host.as_deref().map(str::to_owned));
                 server.admission.borrow_mut().count_login(guest.is_some());
                 let answer = match guest {
                     Some(guest) => {
@@ -398,11 +415,11 @@ impl Session {
                         self.opening.login = Some(self.clock.now() - self.opening.began);
                         self.opening.is_anonymous = guest.is_anonymous;
                         self.guest = Some(*guest);
-                        server.log.say(&Event::LoggedIn { from: self.peer, name });
+                        server.log.say(&Event::LoggedIn { from, name, host });
                         LoginAnswer::Accepted(account)
                     }
                     None => {
-                        server.log.say(&Event::LoginFailed { from: self.peer, name });
+                        server.log.say(&Event::LoginFailed { from, name, host });
                         LoginAnswer::Refused
                     }
                 };
@@ -673,7 +690,7 @@ impl Session {
         let settings = self.server.settings();
         let ours: Vec<_> =
             [Some(self.local.ip()), settings.passive_address].into_iter().flatten().collect();
-        let greeting = settings.hosts.greet(host, self.tls_name.as_deref(), &ours);
+        let greeting = settings.hosts.greet(host, self.tls_name.as_ref(), &ours);
         let greeting = greeting.map(|greeting| Outcome::Greeting(greeting.to_owned()));
         self.engine.performed(greeting, &mut self.server.bench().cx());
     }
@@ -729,57 +746,14 @@ impl Session {
             Answer::Performed(done.await.unwrap_or(Err(FileError::Local)))
         });
     }
+}
 
-    fn finish(&mut self, finished: &Finished) {
-        let Some(mut running) = self.running.take() else { return };
-        let now = self.clock.now();
-        let why = finished.result.err().map(why_of);
-        let steps = Steps {
-            command: running.begun,
-            opened: running.opened_at,
-            data_asked: self.data_asked_at.take(),
-            data_connected: self.data_connected_at.take(),
-            finished: now,
-        };
-        facts::conclude(&mut running.record, &running.ledger, &steps, finished, why);
-        self.keep(&running.ledger, &mut running.record);
-        let user = self.engine.user().map(|user| user.as_bytes().escape_ascii().to_string());
-        let (from, user) = (self.peer, user.unwrap_or_default());
-        let name = running.record.transfer.request.path_real.as_ref();
-        let name = name.map_or_else(Vec::new, |name| name.as_bytes().to_vec());
-        let name = name.escape_ascii().to_string();
-        let is_read = !running.transfer.kind.is_incoming();
-        let (bytes, count) = (finished.wire_bytes, running.ledger.untold_names.get());
-        if count > 0 {
-            let (user, name) = (user.clone(), name.clone());
-            self.server.log.say(&Event::NamesUntold { from, user, name, count });
-        }
-        let micros = u64::try_from((now - running.begun).as_micros()).unwrap_or(u64::MAX);
-        self.server.log.say(&match why {
-            None => Event::Moved { from, user, name, is_read, bytes, micros },
-            Some(why) => {
-                let why = why.to_owned();
-                Event::Failed { from, user, name, is_read, bytes, why }
-            }
-        });
+/// Returns what was named when TLS began on the control connection. Of a host, the data connections
+/// show the same certificate.
+fn named_in_tls(control: &Control, tls: &mut Tls, hosts: &Hosts) -> Option<TlsName> {
+    let name = hosts.tls_name(control.tls_name()?);
+    if let Ok(Some(host)) = hosts.chosen(None, Some(&name)) {
+        tls.configuration = host::bound(&tls.configuration, &tls.certificates, host);
     }
-
-    /// Keeps a record, with what the session knows.
-    fn keep(&mut self, ledger: &Ledger, record: &mut Record) {
-        let identity = &mut record.transfer.identity;
-        identity.control_local = Some(self.local);
-        identity.control_remote = Some(self.peer);
-        identity.user = self.engine.user().map(|user| Text::from(user.as_bytes()));
-        let how = if self.opening.is_anonymous { "anonymous" } else { "password" };
-        identity.auth_method = Some(Text::from(how));
-        if self.record_session.number(record) {
-            record.transfer.time.ns_ctl_tls = self.opening.tls.map(nanos);
-            record.transfer.time.ns_login = self.opening.login.map(nanos);
-            record.transfer.host = self.server.clerk.host();
-        }
-        match ledger.unsettled.take() {
-            Some((stream, since)) => self.server.clerk.keep_settled(record.clone(), stream, since),
-            None => self.server.clerk.keep(record),
-        }
-    }
+    Some(name)
 }

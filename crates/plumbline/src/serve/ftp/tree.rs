@@ -125,7 +125,7 @@ impl Tree {
         let kept = if is_append { old_bytes } else { offset };
         if kept > 0 {
             let (file, _) = self.jail.read(&name).map_err(|error| file_error(&error))?;
-            upload.copy(file, kept)?;
+            upload.go_on_from(file, kept, &self.jail, &name)?;
         }
         Ok(if is_unique { upload.named(name) } else { upload })
     }
@@ -154,11 +154,11 @@ impl Tree {
     /// Finds a name that no file has yet.
     fn unique_name(&self, path: &VirtualPath) -> Result<Vec<u8>, FileError> {
         let is_folder = self.jail.status(&path.to_bytes()).is_ok_and(|s| s.kind == Kind::Folder);
-        let stem = if is_folder {
-            [&path.to_bytes(), b"/file".as_slice()].concat()
-        } else {
-            path.to_bytes()
-        };
+        let mut stem = path.to_bytes();
+        if is_folder {
+            let slash: &[u8] = if path.is_root() { b"" } else { b"/" };
+            stem.extend([slash, b"file"].concat());
+        }
         for _ in 0..16 {
             let chance = os::entropy::seed().map_err(|_| FileError::Local)?;
             let name = [stem.as_slice(), format!(".{:08x}", chance >> 32).as_bytes()].concat();
@@ -194,7 +194,7 @@ impl Tree {
             Operation::Facts(path) => {
                 let status = self.status(path)?;
                 let name = path.file_name().unwrap_or(b"/").to_vec();
-                let rights = self.access.at(&path.to_bytes());
+                let rights = self.access.with_name(&path.to_bytes());
                 Ok(Outcome::Entry(entry_of(name, status, rights)))
             }
             Operation::SetFacts(path, facts) => self.set_facts(path, facts),
@@ -234,10 +234,7 @@ impl Tree {
                 access.need_of_name(Right::Delete, path)
             }
             Operation::Exists(path) => access.need_of_name(Right::Rename, path),
-            Operation::Rename { from, to } => {
-                access.need_of_name(Right::Rename, from)?;
-                access.need_of_name(Right::Rename, to)
-            }
+            Operation::Rename { from, to } => access.need_to_rename(from, to),
             Operation::Size { path, .. }
             | Operation::Modified(path)
             | Operation::Facts(path)

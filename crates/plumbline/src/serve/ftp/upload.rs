@@ -3,7 +3,7 @@
 use super::tree::{copy, file_error};
 use os::jail::{Draft, Jail, Kind};
 use protocols::application::ftp::server::FileError;
-use rustix::fs::Mode;
+use rustix::fs::{FlockOperation, Mode, flock};
 use rustix::io::Errno;
 use rustix::pipe::{self, SpliceFlags};
 use std::fs::File;
@@ -78,6 +78,54 @@ impl Space {
     }
 }
 
+/// The file that an upload goes on from, as it was when it was copied.
+#[derive(Debug)]
+struct Copied {
+    /// It is kept open, so that no other file gets its number.
+    file: File,
+    seen: Seen,
+    jail: Arc<Jail>,
+    name: Vec<u8>,
+}
+
+/// What tells one state of a file from another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Seen {
+    unique: (u64, u64),
+    len_bytes: i64,
+    modified: (i64, i64),
+}
+
+impl Seen {
+    fn of(file: &File) -> io::Result<Self> {
+        let stat = rustix::fs::fstat(file)?;
+        #[allow(clippy::useless_conversion, reason = "it is another type on some machines")]
+        let nanos = i64::try_from(stat.st_mtime_nsec).unwrap_or(0);
+        Ok(Self {
+            unique: (stat.st_dev, stat.st_ino),
+            len_bytes: stat.st_size,
+            modified: (stat.st_mtime, nanos),
+        })
+    }
+}
+
+impl Copied {
+    /// Keeps others who go on from the same file from taking its name, for as long as this is there.
+    ///
+    /// # Errors
+    ///
+    /// [`FileError::Changed`] if another does so just now, or the name stands for another file or
+    /// another state of it by now: what has come there would be lost.
+    fn hold(&self) -> Result<(), FileError> {
+        if flock(&self.file, FlockOperation::NonBlockingLockExclusive) == Err(Errno::WOULDBLOCK) {
+            return Err(FileError::Changed);
+        }
+        // A file system without locks: what is left is the time between this look and the rename.
+        let now = self.jail.read(&self.name).and_then(|(file, _)| Seen::of(&file));
+        if now.is_ok_and(|now| now == self.seen) { Ok(()) } else { Err(FileError::Changed) }
+    }
+}
+
 /// A file that comes in. Dropped, it goes, and its room is free again.
 #[derive(Debug)]
 pub(super) struct Upload {
@@ -90,6 +138,8 @@ pub(super) struct Upload {
     waits_for_disk: bool,
     /// The name that was chosen for it.
     name: Option<Vec<u8>>,
+    /// What it goes on from.
+    copied: Option<Box<Copied>>,
 }
 
 impl Upload {
@@ -100,8 +150,8 @@ impl Upload {
         old_bytes: u64,
     ) -> Self {
         let (draft, len_bytes, waits_for_disk) = (Some(draft), 0, true);
-        let name = None;
-        Self { draft, space, file_max_bytes, len_bytes, old_bytes, waits_for_disk, name }
+        let (name, copied) = (None, None);
+        Self { draft, space, file_max_bytes, len_bytes, old_bytes, waits_for_disk, name, copied }
     }
 
     /// Says which name was chosen for it.
@@ -150,6 +200,23 @@ impl Upload {
         moved.map_err(|error| file_error(&error))
     }
 
+    /// Takes the first `len` bytes of what is called `name`, and goes on behind them.
+    pub(super) fn go_on_from(
+        &mut self,
+        file: File,
+        len: u64,
+        jail: &Arc<Jail>,
+        name: &[u8],
+    ) -> Result<(), FileError> {
+        let local = |error| file_error(&error);
+        // It is looked at before it is read, so that what changes meanwhile shows.
+        let seen = Seen::of(&file).map_err(local)?;
+        self.copy(file.try_clone().map_err(local)?, len)?;
+        let (jail, name) = (Arc::clone(jail), name.to_vec());
+        self.copied = Some(Box::new(Copied { file, seen, jail, name }));
+        Ok(())
+    }
+
     /// Takes the first `len` bytes of another file.
     pub(super) fn copy(&mut self, from: File, len: u64) -> Result<(), FileError> {
         self.charge(len)?;
@@ -190,8 +257,21 @@ impl Upload {
     }
 
     /// Makes it the file that its name stands for. This waits for the disk.
+    ///
+    /// # Errors
+    ///
+    /// What the file system says; [`FileError::Changed`] if what it goes on from is not there as it
+    /// was.
     pub(super) fn commit(mut self) -> Result<(), FileError> {
         let Some(draft) = self.draft.take() else { return Err(FileError::Local) };
+        if let Some(copied) = &self.copied {
+            if self.waits_for_disk {
+                // Before the look, so that little passes between that and the rename.
+                let synced = draft.fill(|file| Ok(rustix::fs::fsync(file)?));
+                synced.map_err(|error| file_error(&error))?;
+            }
+            copied.hold()?;
+        }
         let committed = if self.waits_for_disk { draft.commit() } else { draft.commit_soon() };
         let committed = committed.map_err(|error| file_error(&error));
         if committed.is_ok() {
@@ -241,6 +321,31 @@ mod tests {
         assert_eq!(space.left_bytes(), 30);
         second.commit().unwrap();
         assert_eq!(space.left_bytes(), 70);
+        std::fs::remove_dir_all(&path).unwrap();
+    }
+
+    #[test]
+    fn of_two_who_go_on_from_one_file_the_second_is_refused_and_nothing_is_lost() {
+        let path = folder("two");
+        std::fs::write(path.join("file"), b"old").unwrap();
+        let jail = Arc::new(Jail::open(&path).unwrap());
+        let begin = |text: &[u8]| {
+            let draft = jail.create(b"file", Existing::Replace).unwrap();
+            let mut upload = Upload::new(draft, None, 100, 3);
+            let (file, status) = jail.read(b"file").unwrap();
+            upload.go_on_from(file, status.len, &jail, b"file").unwrap();
+            upload.write(text).unwrap();
+            upload
+        };
+        let (first, second) = (begin(b"er"), begin(b"est"));
+        assert_eq!((first.commit(), second.commit()), (Ok(()), Err(FileError::Changed)));
+        assert_eq!(std::fs::read(path.join("file")).unwrap(), b"older");
+        let third = begin(b"!");
+        std::fs::write(path.join("file"), b"other").unwrap();
+        assert_eq!(third.commit(), Err(FileError::Changed));
+        begin(b"!").commit().unwrap();
+        assert_eq!(std::fs::read(path.join("file")).unwrap(), b"other!");
+        assert_eq!(std::fs::read_dir(&path).unwrap().count(), 1);
         std::fs::remove_dir_all(&path).unwrap();
     }
 

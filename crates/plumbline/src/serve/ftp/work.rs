@@ -69,6 +69,7 @@ pub(super) fn why_of(error: TransferError) -> &'static str {
         TransferError::File(FileError::Exists) => "there is a file of that name",
         TransferError::File(FileError::IsADirectory) => "it is a folder",
         TransferError::File(FileError::NoMailbox) => "there is no such mailbox",
+        TransferError::File(FileError::Changed) => "the file has changed while more came for it",
         TransferError::File(FileError::NoSpace) => "the disk is full",
         TransferError::File(_) => "the file system refuses",
     }

@@ -233,6 +233,8 @@ pub enum FileError {
     NameRefused,
     /// Another uses it: 450.
     Busy,
+    /// What more was sent for is not as it was, so that something would be lost: 450.
+    Changed,
     /// There is no room: 452.
     NoSpace,
     /// The user has no room left: 552.
@@ -261,6 +263,7 @@ impl FileError {
             Self::NoMailbox => (550, "No such mailbox"),
             Self::NameRefused => (553, "Name not allowed"),
             Self::Busy => (450, "File busy"),
+            Self::Changed => (450, "The file has changed meanwhile, send it again"),
             Self::NoSpace => (452, "No space left"),
             Self::Quota => (552, "Quota used up, remove something first"),
             Self::NotSupported => (504, "Not done here"),

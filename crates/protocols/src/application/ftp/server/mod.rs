@@ -71,6 +71,8 @@ const MAIL_MAX_BYTES: usize = 1 << 20;
 const OUTPUT_MAX_BYTES: usize = 64 * 1024;
 /// The most lines of a directory by STAT; ours.
 const STATUS_LINES_MAX: usize = 2_000;
+/// Any of them lets files come in somewhere.
+const WRITES: [Right; 3] = [Right::Write, Right::Overwrite, Right::Append];
 
 /// One session of a server.
 #[derive(Debug)]
@@ -302,6 +304,11 @@ impl Server {
     fn is_allowed(&self, verb: Verb) -> bool {
         match (&self.access, verb.right()) {
             (_, Right::Anyone) => true,
+            // Which of them it takes depends on what is there: the owner decides.
+            (Access::LoggedIn(_, account), Right::Write | Right::Append) => {
+                let rights = account.rights;
+                WRITES.iter().any(|right| rights.contains(*right))
+            }
             (Access::LoggedIn(_, account), right) => account.rights.contains(right),
             _ => false,
         }
