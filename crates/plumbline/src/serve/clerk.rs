@@ -157,3 +157,36 @@ impl Clerk {
         self.recorder.flush();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+    use std::net::{TcpListener, TcpStream};
+
+    #[tokio::test]
+    async fn of_a_file_that_has_not_arrived_no_time_is_told() {
+        let seed = os::entropy::seed().unwrap();
+        let folder = std::env::temp_dir().join(format!("plumb-clerk-{seed:x}"));
+        let clerk = Rc::new(Clerk::new(Some(&folder), Log { is_json: false, is_quiet: true }));
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut near = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let _far = listener.accept().unwrap();
+        near.set_nonblocking(true).unwrap();
+        // Nobody reads it, so that some of it stays with us.
+        while near.write(&[0; 65_536]).is_ok() {}
+        let mut record = clerk.begin(Some(Command::Retr));
+        record.transfer.time.ns_transfer = Some(4_711);
+        let here = tokio::task::LocalSet::new();
+        let _entered = here.enter();
+        clerk.keep_settled(record.clone(), near.into(), Instant::now());
+        clerk.close();
+        clerk.keep(&record);
+        clerk.close();
+        let segment = records::journal::segments(&folder).unwrap().remove(0);
+        let text = std::fs::read_to_string(segment.path).unwrap();
+        let told: Vec<bool> = text.lines().map(|line| line.contains("4711")).collect();
+        assert_eq!(told, [false, true], "{text}");
+        std::fs::remove_dir_all(&folder).unwrap();
+    }
+}

@@ -5,6 +5,7 @@ use super::configured;
 use super::ftp_desk::{Desk, Line, Server, pattern};
 use rustix::process::Signal;
 use std::fs;
+use std::io::Write;
 use std::process::Output;
 
 const PLUMB: &str = env!("CARGO_BIN_EXE_plumb");
@@ -173,6 +174,46 @@ fn who_may_only_overwrite_overwrites_and_who_may_only_append_goes_on() {
     assert_eq!(line.stores("STOR old", b"no"), 550);
     assert_eq!((line.says("REST 3"), line.stores("STOR old", b"er")), (350, 226));
     assert_eq!(fs::read(desk.there("old")).unwrap(), b"older");
+}
+
+#[test]
+fn of_two_who_append_at_once_the_second_is_told_and_nothing_is_lost() {
+    let desk = Desk::new();
+    fs::write(desk.there("empty"), b"").unwrap();
+    fs::write(desk.there("old"), b"old").unwrap();
+    let mut server = configured(&desk, "rights = \"writable\"\n", &[]);
+    let (mut one, mut other) = (Line::logged_in(&server), Line::logged_in(&server));
+    for (name, whole, second) in [("old", "olderr", 450), ("empty", "err", 450), ("no", "err", 550)]
+    {
+        let mut ways = [one.passive(), other.passive()];
+        let append = format!("APPE {name}");
+        assert_eq!((one.says(&append), other.says(&append)), (150, 150), "{name}");
+        for way in &mut ways {
+            way.write_all(b"er").unwrap();
+        }
+        let [first, last] = ways;
+        drop(first);
+        assert_eq!(one.hears(), 226, "{name}");
+        drop(last);
+        assert_eq!(other.hears(), second, "{name}");
+        assert_eq!(one.stores(&append, b"r"), 226, "{name}");
+        assert_eq!(fs::read_to_string(desk.there(name)).unwrap(), whole, "{name}");
+    }
+    server.says("the file has changed while more came for it");
+}
+
+#[test]
+fn a_folder_goes_into_another_where_folders_are_made() {
+    let desk = Desk::new();
+    for folder in ["a", "to"] {
+        fs::create_dir(desk.there(folder)).unwrap();
+    }
+    let lines = "rights = \"writable\"\n[ftp.folders]\n\"/to\" = [\"write\", \"rename\"]\n";
+    let server = configured(&desk, lines, &[]);
+    let mut line = Line::logged_in(&server);
+    assert_eq!(line.says("RNFR a"), 350);
+    assert!(line.asks("RNTO to/a").contains("no right to make directories"));
+    assert_eq!((line.says("RNFR a"), line.says("RNTO b")), (350, 250));
 }
 
 #[test]

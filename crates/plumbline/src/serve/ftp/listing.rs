@@ -3,11 +3,11 @@
 //! The names of a folder of usual size are sorted; behind so many the rest follows as the disk has
 //! it, so that no folder is held whole.
 
-use super::rights::Access;
+use super::rights::{Access, Held};
 use super::tree::{Tree, file_error};
 use os::jail::{self, Jail, Kind, Status};
 use protocols::application::ftp::listing::{self, Entry, ListForm, Pattern, Permissions};
-use protocols::application::ftp::server::{FileError, Rights};
+use protocols::application::ftp::server::FileError;
 use protocols::application::ftp::{Right, Timestamp, VirtualPath};
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -96,8 +96,8 @@ impl Lister {
                 let name = [&self.folder, b"/".as_slice(), &entry.name].concat();
                 status = self.jail.status(&name).unwrap_or(status);
             }
-            let rights = self.access.within(&self.folder, &entry.name);
-            let entry = entry_of(entry.name, status, rights);
+            let held = self.access.within(&self.folder, &entry.name);
+            let entry = entry_of(entry.name, status, held);
             self.untold += u64::from(!self.form.write(&entry, self.now, out));
         }
         Ok(true)
@@ -140,7 +140,7 @@ pub(super) fn lines(
 }
 
 /// Returns what is told of a file.
-pub(super) fn entry_of(name: Vec<u8>, status: Status, rights: Rights) -> Entry {
+pub(super) fn entry_of(name: Vec<u8>, status: Status, held: Held) -> Entry {
     let kind = match status.kind {
         Kind::File => listing::Kind::File,
         Kind::Folder => listing::Kind::Directory,
@@ -155,13 +155,13 @@ pub(super) fn entry_of(name: Vec<u8>, status: Status, rights: Rights) -> Entry {
         mode: u16::try_from(status.mode & 0o7777).ok(),
         links: Some(status.links),
         unique: Some(format!("{device:x}g{inode:x}").into_bytes()),
-        permissions: Some(permissions(status.kind, rights)),
+        permissions: Some(permissions(status.kind, held)),
         ..Entry::default()
     }
 }
 
 /// RFC 3659 §7.5.5.
-fn permissions(kind: Kind, rights: Rights) -> Permissions {
+fn permissions(kind: Kind, held: Held) -> Permissions {
     let of_file: [(Right, &[u8]); 5] = [
         (Right::Read, b"r"),
         (Right::Append, b"a"),
@@ -169,16 +169,22 @@ fn permissions(kind: Kind, rights: Rights) -> Permissions {
         (Right::Rename, b"f"),
         (Right::Delete, b"d"),
     ];
-    let of_folder: [(Right, &[u8]); 5] = [
+    let of_folder: [(Right, &[u8]); 6] = [
         (Right::List, b"el"),
         (Right::Write, b"c"),
         (Right::MakeDirectory, b"m"),
         (Right::Rename, b"f"),
-        (Right::Delete, b"dp"),
+        (Right::Delete, b"d"),
+        // What is in it, which may go where the folder itself stays.
+        (Right::Delete, b"p"),
     ];
     let table: &[(Right, &[u8])] = if kind == Kind::Folder { &of_folder } else { &of_file };
-    let held = table.iter().filter(|(right, _)| rights.contains(*right));
-    let letters: Vec<u8> = held.flat_map(|(_, letters)| letters.iter().copied()).collect();
+    let is_there = |letters: &[u8], right| match letters {
+        b"f" | b"d" => held.of_name.contains(right),
+        _ => held.rights.contains(right),
+    };
+    let told = table.iter().filter(|(right, letters)| is_there(letters, *right));
+    let letters: Vec<u8> = told.flat_map(|(_, letters)| letters.iter().copied()).collect();
     Permissions::parse(&letters)
 }
 

@@ -114,6 +114,13 @@ pub(super) fn in_words(rights: Rights) -> Cow<'static, str> {
     }
 }
 
+/// What may be done with a file or a folder, and with the name that it has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Held {
+    pub(super) rights: Rights,
+    pub(super) of_name: Rights,
+}
+
 /// What a user may in each folder.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Access {
@@ -189,18 +196,16 @@ impl Access {
 
     /// Returns what may be done with what is called `path`, and with its name: see
     /// [`Self::need_of_name`].
-    pub(super) fn with_name(&self, path: &[u8]) -> Rights {
+    pub(super) fn with_name(&self, path: &[u8]) -> Held {
         let rights = self.at(path);
-        match self.keeps(path) {
-            true => rights.without(Right::Rename).without(Right::Delete),
-            false => rights,
-        }
+        let of_name = if self.keeps(path) { Rights::NONE } else { rights };
+        Held { rights, of_name }
     }
 
     /// As [`Self::with_name`], of what is called `name` in a folder.
-    pub(super) fn within(&self, folder: &[u8], name: &[u8]) -> Rights {
+    pub(super) fn within(&self, folder: &[u8], name: &[u8]) -> Held {
         if self.folders.is_empty() {
-            return self.everywhere;
+            return Held { rights: self.everywhere, of_name: self.everywhere };
         }
         let folder = folder.strip_suffix(b"/").unwrap_or(folder);
         self.with_name(&[folder, b"/", name].concat())
@@ -322,8 +327,9 @@ mod tests {
         assert_eq!(access.need(Right::List, &path("/note")), Ok(()));
         assert_eq!(access.anywhere(), Rights::ALL);
         let drop_box = Rights::NONE.with(Right::Write);
-        assert_eq!((access.within(b"/", b"in"), access.within(b"/in", b"x")), (drop_box, drop_box));
-        assert_eq!(access.within(b"/", b"pub"), Rights::READ_ONLY);
+        let within = |folder: &[u8], name: &[u8]| access.within(folder, name).rights;
+        assert_eq!((within(b"/", b"in"), within(b"/in", b"x")), (drop_box, drop_box));
+        assert_eq!(within(b"/", b"pub"), Rights::READ_ONLY);
     }
 
     #[test]
@@ -334,9 +340,9 @@ mod tests {
             let refused = access.need_of_name(Right::Rename, &path(name));
             assert_eq!(refused, Err(FileError::Missing(Right::Rename)), "{name}");
         }
-        assert!(!access.within(b"/", b"a").contains(Right::Rename));
-        assert!(!access.within(b"/a", b"in").contains(Right::Delete));
-        assert!(access.within(b"/", b"b").contains(Right::Delete));
+        assert_eq!(access.within(b"/", b"a").of_name, Rights::NONE);
+        assert_eq!(access.within(b"/a", b"in").of_name, Rights::NONE);
+        assert_eq!(access.within(b"/", b"b").of_name, Rights::ALL);
         assert_eq!(access.need_of_name(Right::Rename, &path("/b")), Ok(()));
         assert_eq!(access.need_of_name(Right::Rename, &path("/a/inner")), Ok(()));
     }

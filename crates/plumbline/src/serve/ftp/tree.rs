@@ -117,13 +117,16 @@ impl Tree {
                 return Err(FileError::Missing(needed));
             }
         }
-        let may_replace = !is_unique && (may(Right::Overwrite) || (continues && old.is_some()));
+        // Two may append to what is not there yet: the second is not to replace what the first brings.
+        let is_first = is_append && old.is_none();
+        let may_replace =
+            !is_unique && !is_first && (may(Right::Overwrite) || (continues && old.is_some()));
         let existing = if may_replace { Existing::Replace } else { Existing::Keep };
         let draft = self.jail.create(&name, existing).map_err(|error| file_error(&error))?;
         let upload = Upload::new(draft, self.space.clone(), self.file_max_bytes, old_bytes);
         let mut upload = upload.in_memory(self.jail.is_in_memory());
         let kept = if is_append { old_bytes } else { offset };
-        if kept > 0 {
+        if kept > 0 || (is_append && old.is_some()) {
             let (file, _) = self.jail.read(&name).map_err(|error| file_error(&error))?;
             upload.go_on_from(file, kept, &self.jail, &name)?;
         }
@@ -194,8 +197,8 @@ impl Tree {
             Operation::Facts(path) => {
                 let status = self.status(path)?;
                 let name = path.file_name().unwrap_or(b"/").to_vec();
-                let rights = self.access.with_name(&path.to_bytes());
-                Ok(Outcome::Entry(entry_of(name, status, rights)))
+                let held = self.access.with_name(&path.to_bytes());
+                Ok(Outcome::Entry(entry_of(name, status, held)))
             }
             Operation::SetFacts(path, facts) => self.set_facts(path, facts),
             Operation::Hash(algorithm, path, range) => {
@@ -272,6 +275,10 @@ impl Tree {
         let old = self.status(to).ok();
         if old.is_some() && from != to {
             self.access.need(Right::Overwrite, to)?;
+        }
+        let is_folder = || self.status(from).is_ok_and(|status| status.kind == Kind::Folder);
+        if from.parent() != to.parent() && is_folder() {
+            self.access.need(Right::MakeDirectory, to)?;
         }
         let renamed = self.jail.rename(&from.to_bytes(), &to.to_bytes());
         renamed.map_err(|error| file_error(&error))?;
