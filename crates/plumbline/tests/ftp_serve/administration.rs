@@ -5,7 +5,7 @@ use super::configured;
 use super::ftp_desk::{Desk, Line, Server, pattern};
 use rustix::process::Signal;
 use std::fs;
-use std::io::Write;
+use std::io::{Read, Write};
 use std::process::Output;
 
 const PLUMB: &str = env!("CARGO_BIN_EXE_plumb");
@@ -62,6 +62,26 @@ fn words_come_back_from_a_folder_of_each_format_and_from_any_place() {
     }
     line.says("REST 9");
     assert_eq!(line.stores("STOR c36/file", &[0; 9]), 504);
+}
+
+#[test]
+fn while_words_before_a_place_are_passed_over_others_are_served() {
+    let desk = Desk::new();
+    let server = with_word_formats(&desk);
+    // Of holes alone: it takes no room, and a long time to read.
+    let file = fs::File::create(desk.there("c36/file")).unwrap();
+    file.set_len(8_000_000_000).unwrap();
+    let (mut busy, mut other) = (Line::logged_in(&server), Line::logged_in(&server));
+    assert_eq!((busy.says("TYPE L 36"), busy.says("REST 7000000000")), (200, 350));
+    let data = busy.passive();
+    assert_eq!(busy.says("RETR c36/file"), 150);
+    for _ in 0..3 {
+        assert_eq!(other.says("NOOP"), 200);
+    }
+    data.set_nonblocking(true).unwrap();
+    let nothing_yet = (&data).read(&mut [0]).unwrap_err().kind();
+    assert_eq!(nothing_yet, std::io::ErrorKind::WouldBlock);
+    assert_eq!((busy.says("ABOR"), other.says("NOOP")), (426, 200));
 }
 
 #[test]
