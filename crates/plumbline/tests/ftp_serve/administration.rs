@@ -201,7 +201,7 @@ fn of_two_who_append_at_once_the_second_is_told_and_nothing_is_lost() {
     let desk = Desk::new();
     fs::write(desk.there("empty"), b"").unwrap();
     fs::write(desk.there("old"), b"old").unwrap();
-    let mut server = configured(&desk, "rights = \"writable\"\n", &[]);
+    let server = configured(&desk, "rights = \"writable\"\n", &[]);
     let (mut one, mut other) = (Line::logged_in(&server), Line::logged_in(&server));
     for (name, whole, second) in [("old", "olderr", 450), ("empty", "err", 450), ("no", "err", 550)]
     {
@@ -280,7 +280,7 @@ fn a_reply_says_which_limit_it_was() {
     let mut stores = |name: &str, len: usize| {
         let mut data = line.passive();
         assert_eq!(line.says(&format!("STOR {name}")), 150);
-        _ = std::io::Write::write_all(&mut data, &pattern(len));
+        _ = data.write_all(&pattern(len));
         drop(data);
         let mut reply = String::new();
         std::io::BufRead::read_line(&mut line.0, &mut reply).unwrap();
