@@ -306,9 +306,8 @@ fn an_echo_of_microseconds_has_the_same_verdict_whichever_part_is_larger() {
     assert_eq!(said, [Limit::NothingStandsOut; 3]);
     assert_eq!(
         verdict(&one),
-        "Of an echo of 42.0 µs the far side with the network takes 24.0 µs, system calls 9.00 µs, our \
-         own layers 9.00 µs: no part exceeds the others by more than chance, 100 µs, and less than 25 \
-         ms is not noticed."
+        "Of an echo of 42.0 µs the far side with the network takes 24.0 µs and system calls 9.00 µs: \
+         neither exceeds the other by more than chance, 100 µs, and less than 25 ms is not noticed."
     );
 }
 
@@ -332,4 +331,9 @@ fn on_a_busy_machine_the_parts_of_an_echo_are_chance() {
         measured.tcp = Some(tcp(rtt_ns, 0));
         assert_eq!(limit(&measured), Limit::NothingStandsOut);
     }
+    assert_eq!(
+        verdict(&measured),
+        "Of an echo of 4.13 ms the network's round trip takes 1.32 ms and the far host 2.81 ms: neither \
+         exceeds the other by more than chance, 2.02 ms, and less than 25 ms is not noticed."
+    );
 }

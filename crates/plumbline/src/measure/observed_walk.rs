@@ -57,7 +57,8 @@ pub(super) fn of_walk(
         }),
         unhurried: findings.unhurried.as_ref().and_then(|shown| flow(shown, Origin::Program)),
         answers: answers(&findings.answered),
-        transfers: transfers.into_iter().chain(held_up(findings, path.mss_bytes)).collect(),
+        transfers: transfers.into_iter().collect(),
+        held_up: held_up(findings, path.mss_bytes),
         sizes: Vec::new(),
         path: Path {
             rtt_under_load_ns: loaded.and(findings.status.as_ref()).and_then(rtt_ns),

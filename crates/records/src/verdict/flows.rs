@@ -17,6 +17,8 @@ use crate::statistics;
 pub(super) struct View<'a> {
     pub(super) flow: &'a Flow,
     pub(super) whole: Whole,
+    /// Only a hole in the way is asked for.
+    pub(super) is_held_up: bool,
     pub(super) path: &'a Path,
     /// The round trip of the network, ns.
     pub(super) trip_ns: Option<u64>,
@@ -114,19 +116,24 @@ pub(super) fn is_disordered(observed: &Observation) -> bool {
 
 /// Returns the rate of the slowest link, as the session's flows show it, if it can be told.
 pub(super) fn line_bps(observed: &Observation) -> Option<u64> {
-    views(observed).iter().find_map(|view| rates::seen_line_bps(view))
+    views(observed)
+        .iter()
+        .filter(|view| !view.is_held_up)
+        .find_map(|view| rates::seen_line_bps(view))
 }
 
 fn views(observed: &Observation) -> Vec<View<'_>> {
     let screenful = observed.screenful.iter().map(|flow| (flow, Whole::Screenful));
     let transfers = observed.transfers.iter().map(|flow| (flow, Whole::Transfer));
+    let held_up = observed.held_up.iter().map(|flow| (flow, Whole::Screenful, true));
     let trip_ns = round_trip_ns(observed);
     let unhurried = observed.unhurried.as_ref().and_then(|flow| flow.arrivals.first());
     let unhurried = unhurried.map(|first| first.at_ns);
     let layers = observed.echo.as_ref().map(|echo| echo.layers.as_slice()).unwrap_or_default();
     let own_ns = sum_of(layers, is_own);
     let mut views = Vec::new();
-    for (flow, whole) in screenful.chain(transfers) {
+    let usual = screenful.chain(transfers).map(|(flow, whole)| (flow, whole, false));
+    for (flow, whole, is_held_up) in usual.chain(held_up) {
         let burst_bps =
             burst_rate_bps(&flow.arrivals).filter(|rate| is_of_a_line(flow, *rate, trip_ns));
         let least_ns = (trip_ns.unwrap_or(0) / 4).max(LEAST_STALL_NS);
@@ -135,6 +142,7 @@ fn views(observed: &Observation) -> Vec<View<'_>> {
         views.push(View {
             flow,
             whole,
+            is_held_up,
             path,
             trip_ns,
             burst_bps,
@@ -190,6 +198,9 @@ fn is_of_a_line(flow: &Flow, seen_bps: u64, trip_ns: Option<u64>) -> bool {
 }
 
 fn of_flow(mut view: View<'_>) -> Vec<Cause> {
+    if view.is_held_up {
+        return losses::black_hole(&mut view).into_iter().collect();
+    }
     let mut found = processor(&view);
     found.extend(first_byte(&view));
     // What has the surest marks comes first; the order is explained in the head of the module.

@@ -27,6 +27,9 @@ pub struct Observation {
     pub answers: Option<Answers>,
     /// Longer flows, in either direction: files, or a long output.
     pub transfers: Vec<Flow>,
+    /// A piece of text that stood still and then came in shorter segments than the path's, where
+    /// others did not: it is asked for a hole in the way alone, since any program may pause.
+    pub held_up: Option<Flow>,
     /// What came in transfers of growing sizes, from the smallest: bytes and the median of their
     /// times from the command to the last reply, ns.
     pub sizes: Vec<(u64, u64)>,

@@ -213,29 +213,49 @@ fn bound_ns(measured: &Measurement) -> u64 {
 /// Returns whether the largest part of an echo exceeds the next one by no more than what is chance:
 /// another run may have them the other way round.
 fn is_level(measured: &Measurement, timing: Timing<'_>) -> bool {
-    let bound_ns = bound_ns(measured);
     let mut groups = timing.groups();
-    let far = timing.of(Layer::FarSideAndNetwork);
     groups.sort_unstable();
     let [.., second, most] = groups;
-    if most == 0 {
-        return false;
-    }
-    let trip = round_trip(measured).filter(|_| most == far).map(|trip| trip.min(far));
-    let is_split = trip.is_some_and(|trip| trip.abs_diff(far - trip) <= bound_ns);
-    most - second <= bound_ns || (is_split && far <= LOCAL_NS)
+    most > 0 && (most - second <= bound_ns(measured) || halves(measured, timing).is_some())
+}
+
+/// Returns the network's part and the far host's part of a short wait for the far side, where that
+/// is the most of an echo and neither is more than the other but by chance.
+fn halves(measured: &Measurement, timing: Timing<'_>) -> Option<(u64, u64)> {
+    let far = timing.of(Layer::FarSideAndNetwork);
+    let is_most = timing.groups().into_iter().all(|group| group <= far);
+    let trip = round_trip(measured)?.min(far);
+    let host = far - trip;
+    let is_even = trip.abs_diff(host) <= bound_ns(measured);
+    (is_most && is_even && far <= LOCAL_NS).then_some((trip, host))
 }
 
 fn level(measured: &Measurement, timing: Timing<'_>) -> String {
-    let [line, far, own, calls] = timing.groups().map(duration);
-    let on_line =
-        if timing.of(Layer::Line) > 0 { format!(", the line {line}") } else { String::new() };
+    let bound = duration(bound_ns(measured));
+    let (name, total) = (timing.name, duration(timing.total_ns));
+    let [line, far, own, calls] = timing.groups();
+    let mut parts = [
+        (line, "the line"),
+        (far, "the far side with the network"),
+        (own, "our own layers"),
+        (calls, "system calls"),
+    ];
+    parts.sort_unstable();
+    let [.., (second_ns, second), (most_ns, most)] = parts;
+    if most_ns - second_ns > bound_ns(measured)
+        && let Some((trip, host)) = halves(measured, timing)
+    {
+        let (trip, host) = (duration(trip), duration(host));
+        return format!(
+            "Of {name} of {total} the network's round trip takes {trip} and the far host {host}: \
+             neither exceeds the other by more than chance, {bound}"
+        );
+    }
+    let (most_ns, second_ns) = (duration(most_ns), duration(second_ns));
     format!(
-        "Of {} of {} the far side with the network takes {far}, system calls {calls}, our own \
-         layers {own}{on_line}: no part exceeds the others by more than chance, {}",
-        timing.name,
-        duration(timing.total_ns),
-        duration(bound_ns(measured))
+        "Of {name} of {total} {most} {} {most_ns} and {second} {second_ns}: neither exceeds the other \
+         by more than chance, {bound}",
+        if most.ends_with('s') { "take" } else { "takes" },
     )
 }
 

@@ -100,10 +100,6 @@ fn of_plumb(command: &mut Command, stage: &Stage, maker: Maker, job: Job) {
     if maker == Maker::Unrecorded {
         command.arg("--no-record");
     }
-    if job.is_upload {
-        // The time of a file is a command more, which curl does not send either.
-        command.arg("--no-keep-time");
-    }
     match job.words {
         Words::Image => {}
         Words::L36 => _ = command.args(["--type", "L36"]),
